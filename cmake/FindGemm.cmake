@@ -1,0 +1,32 @@
+# Finds the library that multiplies matrices and defines the target hlite::gemm.
+# oneDNN is preferred (fastest measured); OpenBLAS is the fallback. Debian's dnnl CMake package needs
+# OpenCL headers, so the library is looked for by hand. Sets HLITE_GEMM_ONEDNN.
+set(HLITE_GEMM AUTO CACHE STRING "GEMM library: AUTO, ONEDNN or OPENBLAS")
+find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.h)
+find_library(DNNL_LIBRARY dnnl)
+find_path(OPENBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas-pthread openblas-openmp openblas
+  HINTS /usr/include/x86_64-linux-gnu)
+find_library(OPENBLAS_LIBRARY openblas PATH_SUFFIXES openblas-pthread openblas-openmp)
+find_package(OpenMP QUIET COMPONENTS CXX)
+
+if(DNNL_INCLUDE_DIR AND DNNL_LIBRARY AND NOT HLITE_GEMM STREQUAL OPENBLAS)
+  set(HLITE_GEMM_ONEDNN 1)
+  set(Gemm_LIBRARY ${DNNL_LIBRARY})
+  set(Gemm_INCLUDE_DIR ${DNNL_INCLUDE_DIR})
+elseif(OPENBLAS_LIBRARY AND OPENBLAS_INCLUDE_DIR AND NOT HLITE_GEMM STREQUAL ONEDNN)
+  set(HLITE_GEMM_ONEDNN 0)
+  set(Gemm_LIBRARY ${OPENBLAS_LIBRARY})
+  set(Gemm_INCLUDE_DIR ${OPENBLAS_INCLUDE_DIR})
+endif()
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(Gemm REQUIRED_VARS Gemm_LIBRARY Gemm_INCLUDE_DIR
+  REASON_FAILURE_MESSAGE "install libdnnl-dev (or libopenblas-dev): tools/setup.sh does")
+if(Gemm_FOUND AND NOT TARGET hlite::gemm)
+  add_library(hlite::gemm UNKNOWN IMPORTED)
+  set_target_properties(hlite::gemm PROPERTIES IMPORTED_LOCATION ${Gemm_LIBRARY}
+    INTERFACE_INCLUDE_DIRECTORIES ${Gemm_INCLUDE_DIR})
+  # oneDNN threads by OpenMP; each of our workers tells its own OpenMP to use one thread.
+  if(OpenMP_CXX_FOUND)
+    set_property(TARGET hlite::gemm PROPERTY INTERFACE_LINK_LIBRARIES ${OpenMP_CXX_LIBRARIES})
+  endif()
+endif()

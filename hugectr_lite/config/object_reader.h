@@ -1,0 +1,74 @@
+// ObjectReader: strict access to the members of a JSON object.
+//
+// Each getter checks type and range and remembers the key; finish() then reports every key that
+// nobody asked for, with a did-you-mean. With "strict": false at the config's top level unknown
+// keys become warnings; wrong types and ranges stay errors.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hugectr_lite/config/json_node.h"
+
+namespace hlite::config {
+
+// Closed ranges, printed as ">= 1", "in [0, 1]".
+struct IntegerRange {
+  int64_t min = std::numeric_limits<int64_t>::min();
+  int64_t max = std::numeric_limits<int64_t>::max();
+};
+struct NumberRange {
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+};
+
+class ObjectReader {
+ public:
+  // `node` must be an object (else ConfigError) and outlive the reader.
+  explicit ObjectReader(const JsonNode& node, bool strict = true);
+
+  [[nodiscard]] const JsonNode& node() const { return node_; }
+  [[nodiscard]] bool strict() const { return strict_; }
+  [[nodiscard]] bool has(std::string_view key) const;
+
+  // Required members: ConfigError "missing key ..." when absent.
+  int64_t integer(std::string_view key, IntegerRange range = {});
+  double number(std::string_view key, NumberRange range = {});
+  bool boolean(std::string_view key);
+  std::string string(std::string_view key);
+  std::string choice(std::string_view key, const std::vector<std::string>& choices);
+  std::vector<int64_t> integers(std::string_view key, IntegerRange range = {});
+  std::vector<std::string> strings(std::string_view key);  // a string or a list of strings
+  const JsonNode& member(std::string_view key);            // any type
+  ObjectReader object(std::string_view key);
+
+  // Optional members: the default, or nullptr, when absent.
+  int64_t integer_or(std::string_view key, int64_t otherwise, IntegerRange range = {});
+  double number_or(std::string_view key, double otherwise, NumberRange range = {});
+  bool boolean_or(std::string_view key, bool otherwise);
+  std::string string_or(std::string_view key, const std::string& otherwise);
+  std::string choice_or(std::string_view key, const std::string& otherwise,
+                        const std::vector<std::string>& choices);
+  std::vector<int64_t> integers_or(std::string_view key, std::vector<int64_t> otherwise,
+                                   IntegerRange range = {});
+  const JsonNode* find(std::string_view key);
+
+  // A key of the dialect that needs nothing here (for example `name`, or a GPU tuning knob).
+  void accept(std::string_view key);
+  // A key of the dialect that this version does not support: an error saying so when present.
+  void unsupported(std::string_view key, std::string_view why);
+  // Reports the keys that were not asked for. Call it last.
+  void finish();
+
+ private:
+  const JsonNode& require(std::string_view key);
+  const JsonNode& node_;
+  bool strict_;
+  std::vector<std::string> known_;
+};
+
+}  // namespace hlite::config

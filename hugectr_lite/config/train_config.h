@@ -1,0 +1,129 @@
+// The blocks of a training config as plain structs. Dialect: HugeCTR 3.1's JSON (solver, optimizer,
+// all_reduce, layers), plus our own keys, marked (ours). Layers are parsed by network/ and
+// embedding/; this file holds what is not a layer's own business.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/config/json_node.h"
+#include "hugectr_lite/config/object_reader.h"
+
+namespace hlite::config {
+
+struct SolverConfig {
+  uint64_t seed = 0;  // 0: drawn from the system when training starts, and printed
+  int64_t display = 0;
+  std::optional<int64_t> max_iter;    // exactly one of the two is set after parsing:
+  std::optional<int64_t> num_epochs;  // passes over the data; 1 when the config names neither
+  int64_t snapshot = 0;
+  std::string snapshot_prefix;
+  int64_t batchsize = 0;       // global
+  int64_t batchsize_eval = 0;  // global; = batchsize when absent
+  int64_t eval_interval = 0;   // 0: never evaluate
+  int64_t eval_batches = 0;
+  std::optional<double> auc_target;  // "AUC:x" with x < 1 stops training when reached
+  bool metric_auc = true;
+  bool metric_average_loss = false;
+  std::vector<std::vector<int>> gpu;  // nodes x ranks of the node
+  bool node_first = false;            // device_layout
+  // GPU knobs: read and checked here, used by the CUDA backend.
+  std::optional<int64_t> mixed_precision;
+  bool enable_tf32_compute = false;
+  bool cuda_graph = true;
+  bool enable_overlap = false;
+  bool holistic_cuda_graph = false;
+  bool algorithm_search = true;
+  std::string device = "auto";     // (ours) auto, cpu, cuda
+  int threads = 0;                 // (ours) CPU threads; 0: all that this process may use
+  std::string precision = "fp32";  // (ours) fp32, bf16, fp16
+
+  [[nodiscard]] int64_t ranks() const;
+};
+
+enum class OptimizerType { kSgd, kMomentum, kNesterov, kAdam, kAdaGrad };
+enum class UpdateType { kLocal, kGlobal, kLazyGlobal };
+
+struct OptimizerConfig {
+  OptimizerType type = OptimizerType::kSgd;
+  UpdateType update_type = UpdateType::kLocal;
+  double learning_rate = 0;
+  double momentum_factor = 0;         // MomentumSGD, Nesterov
+  double beta1 = 0.9, beta2 = 0.999;  // Adam
+  double epsilon = 1e-8;              // Adam, AdaGrad
+  double initial_accumulator = 0;     // AdaGrad
+  bool atomic_update = false;         // SGD on a GPU; the CPU is always deterministic
+  int64_t warmup_steps = 1, decay_start = 0, decay_steps = 1;
+  double decay_power = 2, end_lr = 0;
+};
+
+struct AllReduceConfig {
+  bool oneshot = false;  // block missing: NCCL; present without algo: Oneshot
+  bool grouped = false;
+};
+
+struct SparseInputConfig {
+  std::string top;
+  std::string type;  // DistributedSlot, LocalizedSlot
+  int64_t slot_num = 0;
+  int64_t max_feature_num_per_sample = 0;
+  int64_t max_nnz = 0;
+};
+
+struct AsyncParamConfig {
+  int64_t num_threads = 0, num_batches_per_thread = 0, io_block_size = 0, io_depth = 0,
+          io_alignment = 0;
+  bool shuffle = false;
+};
+
+// The Data layer, layers[0].
+struct DataConfig {
+  std::string name, format;         // format: Raw or RawAsync
+  std::string source, eval_source;  // as written
+  std::string check;                // None or Sum
+  std::optional<int64_t> num_samples, eval_num_samples;
+  int64_t cache_eval_data = 0;
+  std::vector<int64_t> slot_size_array;  // may be empty
+  bool float_label_dense = false;
+  std::string label_top, dense_top;
+  int64_t label_dim = 0, dense_dim = 0;
+  bool dense_aligned = false;  // "Auto": zero-pad the dense width to 8
+  std::vector<SparseInputConfig> sparse;
+  std::optional<AsyncParamConfig> async_param;
+  bool shuffle = false;  // async_param.shuffle
+
+  [[nodiscard]] int64_t dense_width() const {
+    return dense_aligned ? (dense_dim + 7) / 8 * 8 : dense_dim;
+  }
+};
+
+struct TrainConfig {
+  JsonNode root;          // with --set applied; layers[1..] are parsed from here
+  std::string directory;  // of the config file; paths inside are relative to it, then to the cwd
+  bool strict = true;
+  SolverConfig solver;
+  OptimizerConfig optimizer;
+  AllReduceConfig all_reduce;
+  DataConfig data;
+  std::vector<const JsonNode*> layers;  // layers[1..], each an object with a string `type`
+
+  // `path` itself when absolute; else beside the config file if it exists there (or nowhere), else
+  // relative to the working directory.
+  [[nodiscard]] std::string resolve(const std::string& path) const;
+};
+
+// Parses and checks everything above. `overrides` are the --set arguments in order.
+// Throws ConfigError with file, line, JSON path, expected and found.
+// Returned by pointer: `layers` points into `root`.
+std::unique_ptr<TrainConfig> load_train_config(const std::string& path,
+                                               const std::vector<std::string>& overrides);
+// The same from text in memory; `name` stands for the file in messages.
+std::unique_ptr<TrainConfig> parse_train_config(std::string_view text, const std::string& name,
+                                                const std::vector<std::string>& overrides);
+
+// The `optimizer` block: also allowed inside an embedding layer.
+OptimizerConfig parse_optimizer(const JsonNode& node, bool strict);
+
+}  // namespace hlite::config

@@ -1,0 +1,69 @@
+// The error family. Messages say where, what was expected and what was found; main() prints them
+// once and exits with the error's code. Nobody catches to log and rethrow.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace hlite {
+
+// Exit codes of every program.
+enum ExitCode : int {
+  kExitDone = 0,
+  kExitInternal = 1,  // a bug of ours, or something the other codes do not cover
+  kExitConfig = 2,    // command line or config
+  kExitData = 3,      // data, checkpoint or other file
+  kExitDevice = 4,    // device or communication
+  kExitInterrupted = 5,
+};
+
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+  [[nodiscard]] virtual int exit_code() const { return kExitInternal; }
+};
+
+// Wrong usage of a program or a wrong config; the message starts with file, line and JSON path.
+class ConfigError : public Error {
+ public:
+  using Error::Error;
+  [[nodiscard]] int exit_code() const override { return kExitConfig; }
+};
+
+// Unusable or unwritable data: the message names file and offset, sample or tensor.
+class DataError : public Error {
+ public:
+  using Error::Error;
+  [[nodiscard]] int exit_code() const override { return kExitData; }
+};
+
+// The operating system refused a file operation: path, operation and reason.
+class FileError : public DataError {
+ public:
+  using DataError::DataError;
+};
+
+class DeviceError : public Error {
+ public:
+  using Error::Error;
+  [[nodiscard]] int exit_code() const override { return kExitDevice; }
+};
+
+template <typename E = Error, typename... Args>
+[[noreturn]] void raise(fmt::format_string<Args...> format, Args&&... args) {
+  throw E(fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace hlite
+
+// For conditions that hold unless the program itself is wrong. Example:
+//   HLITE_CHECK(out.dim(0) == x.dim(0), "x {}, out {}", x.shape(), out.shape());
+#define HLITE_CHECK(condition, ...)                                                            \
+  do {                                                                                         \
+    if (!(condition))                                                                          \
+      throw ::hlite::Error(fmt::format("{}:{}: {} failed: {}", __FILE__, __LINE__, #condition, \
+                                       fmt::format(__VA_ARGS__)));                             \
+  } while (0)

@@ -1,0 +1,30 @@
+#include "hugectr_lite/core/log.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+namespace hlite::log {
+namespace {
+spdlog::logger& logger() {
+  static const auto instance = [] {
+    auto l = spdlog::stderr_logger_mt("hlite");
+    l->set_pattern("%H:%M:%S %v");
+    l->flush_on(spdlog::level::trace);
+    return l;
+  }();
+  return *instance;
+}
+}  // namespace
+
+void set_level(Level level) {
+  logger().set_level(level == Level::kInfo ? spdlog::level::info : spdlog::level::warn);
+}
+
+void write(Level level, std::string_view message) {
+  if (level == Level::kInfo)
+    logger().info(message);
+  else
+    logger().warn("warning: {}", message);
+}
+
+}  // namespace hlite::log

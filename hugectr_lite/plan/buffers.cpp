@@ -1,0 +1,75 @@
+#include "hugectr_lite/plan/buffers.h"
+
+#include <algorithm>
+
+namespace hlite::plan {
+
+const char* kind_name(BufferKind kind) {
+  switch (kind) {
+    case BufferKind::kInput:
+      return "input";
+    case BufferKind::kActivation:
+      return "activation";
+    case BufferKind::kGradient:
+      return "gradient";
+    case BufferKind::kParameter:
+      return "parameter";
+    case BufferKind::kState:
+      return "state";
+    case BufferKind::kTable:
+      return "table";
+  }
+  return "";
+}
+
+const Buffers::Entry& Buffers::at(BufferId id) const {
+  HLITE_CHECK(id >= 0 && id < static_cast<BufferId>(entries_.size()), "buffer id {} of {}", id,
+              entries_.size());
+  return entries_[static_cast<size_t>(id)];
+}
+
+BufferId Buffers::add(const std::string& name, BufferKind kind, int64_t bytes) {
+  HLITE_CHECK(bytes >= 0, "buffer {}: {} bytes", name, bytes);
+  HLITE_CHECK(!allocated_, "buffer {} is added after allocate()", name);
+  HLITE_CHECK(std::none_of(entries_.begin(), entries_.end(),
+                           [&](const Entry& e) { return e.name == name; }),
+              "two buffers are named {}", name);
+  const auto id = static_cast<BufferId>(entries_.size());
+  entries_.push_back({name, kind, id, 0, bytes, {}});
+  return id;
+}
+
+BufferId Buffers::slice(const std::string& name, BufferId parent, int64_t offset, int64_t bytes) {
+  const Entry& p = at(parent);
+  HLITE_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= p.bytes,
+              "slice {} [{}, {}) of {} with {} bytes", name, offset, offset + bytes, p.name,
+              p.bytes);
+  Entry e{name, p.kind, p.root, p.offset + offset, bytes, {}};
+  const auto id = static_cast<BufferId>(entries_.size());
+  entries_.push_back(std::move(e));
+  return id;
+}
+
+void Buffers::allocate() {
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    Entry& e = entries_[i];
+    if (e.root == static_cast<BufferId>(i))
+      e.memory = HostMemory(static_cast<size_t>(e.bytes), e.name.c_str());
+  }
+  allocated_ = true;
+}
+
+bool Buffers::overlap(BufferId a, BufferId b) const {
+  const Entry &x = at(a), &y = at(b);
+  return x.root == y.root && x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
+}
+
+int64_t Buffers::total_bytes(BufferKind kind) const {
+  int64_t sum = 0;
+  for (size_t i = 0; i < entries_.size(); ++i)
+    if (entries_[i].root == static_cast<BufferId>(i) && entries_[i].kind == kind)
+      sum += entries_[i].bytes;
+  return sum;
+}
+
+}  // namespace hlite::plan

@@ -1,0 +1,69 @@
+// The memory a plan works on: named buffers, sized before anything is allocated, so that "does it
+// fit" has an answer before training starts.
+//
+// A slice is a byte range of another buffer with its own name (one layer's gradient inside the
+// buffer that is all-reduced). Two buffers overlap when their ranges of one root buffer do.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/memory.h"
+
+namespace hlite::plan {
+
+using BufferId = int32_t;
+inline constexpr BufferId kNoBuffer = -1;
+
+enum class BufferKind {
+  kInput,       // filled from outside before the plan runs: labels, dense features, keys
+  kActivation,  // written by a step of the plan before it is read
+  kGradient,
+  kParameter,  // live across iterations
+  kState,      // optimizer state, learning rate, step counter
+  kTable,      // embedding rows
+};
+const char* kind_name(BufferKind kind);
+
+class Buffers {
+ public:
+  // Throws Error on a duplicate name.
+  BufferId add(const std::string& name, BufferKind kind, int64_t bytes);
+  BufferId slice(const std::string& name, BufferId parent, int64_t offset, int64_t bytes);
+
+  // Reserves memory for every root buffer: zeroed. Throws DataError naming the buffer that did not
+  // fit. data() is valid afterwards.
+  void allocate();
+  [[nodiscard]] bool allocated() const { return allocated_; }
+
+  [[nodiscard]] const std::string& name(BufferId id) const { return at(id).name; }
+  [[nodiscard]] BufferKind kind(BufferId id) const { return at(id).kind; }
+  [[nodiscard]] int64_t bytes(BufferId id) const { return at(id).bytes; }
+  [[nodiscard]] bool overlap(BufferId a, BufferId b) const;
+  // Bytes of all root buffers of a kind.
+  [[nodiscard]] int64_t total_bytes(BufferKind kind) const;
+
+  template <typename T>
+  [[nodiscard]] T* data(BufferId id) const {
+    const Entry& e = at(id);
+    HLITE_CHECK(allocated_, "buffer {} is used before allocate()", e.name);
+    return reinterpret_cast<T*>(entries_[static_cast<size_t>(e.root)].memory.data() + e.offset);
+  }
+
+ private:
+  struct Entry {
+    std::string name;
+    BufferKind kind;
+    BufferId root;
+    int64_t offset, bytes;
+    HostMemory memory;  // of root buffers
+  };
+  [[nodiscard]] const Entry& at(BufferId id) const;
+  std::vector<Entry> entries_;
+  bool allocated_ = false;
+};
+
+}  // namespace hlite::plan

@@ -1,0 +1,68 @@
+// An iteration as data: a list of steps, each saying which buffers it reads and writes.
+//
+// Steps are added in plain sequential order. finalize() derives every dependency from the reads and
+// writes, so two steps may overlap exactly when they are on different lanes and touch nothing in
+// common that one of them writes. Nobody places events by hand. Executors run the same plan in
+// order (CPU), on one stream per lane, or captured into one graph (CUDA).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/plan/buffers.h"
+
+namespace hlite::plan {
+
+enum class Lane { kCompute, kEmbedding, kComm, kCopy };
+const char* lane_name(Lane lane);
+
+// What a step is given when it runs.
+struct StepContext {
+  Exec exec;
+  int64_t batch = 0;  // samples in this batch, at most what the buffers were sized for
+};
+
+struct Step {
+  std::string name;
+  Lane lane = Lane::kCompute;
+  std::vector<BufferId> reads, writes;  // a buffer updated in place stands in both
+  std::function<void(const StepContext&)> run;
+  double flops_per_sample = 0;  // for the distance to the floor in benchmarks; 0: negligible
+  double bytes_per_sample = 0;  // main-memory traffic
+  std::vector<int> after;       // derived: indices of the steps that must have ended
+};
+
+class Plan {
+ public:
+  explicit Plan(const Buffers& buffers) : buffers_(&buffers) {}
+
+  void add(Step step);
+  // Derives `after` (transitively reduced). Throws Error when a step reads a buffer of kind
+  // activation or gradient that no earlier step wrote.
+  void finalize();
+
+  [[nodiscard]] std::span<const Step> steps() const { return steps_; }
+  [[nodiscard]] const Buffers& buffers() const { return *buffers_; }
+  // Index of the step of that name; throws Error when there is none.
+  [[nodiscard]] int index_of(const std::string& name) const;
+  // Whether the dependencies leave the two steps unordered and on different lanes.
+  [[nodiscard]] bool may_overlap(int a, int b) const;
+  // One line a step: index, lane, name, reads, writes, after.
+  [[nodiscard]] std::string describe() const;
+
+ private:
+  [[nodiscard]] bool conflict(const Step& earlier, const Step& later) const;
+  const Buffers* buffers_;
+  std::vector<Step> steps_;
+  std::vector<std::vector<bool>> before_;  // before_[b][a]: a must end before b starts
+};
+
+// Runs the steps in the order in which they were added. When `seconds` is not empty (one entry a
+// step) adds each step's time to it.
+void run_in_order(const Plan& plan, const StepContext& context, std::span<double> seconds = {});
+
+}  // namespace hlite::plan
