@@ -1,0 +1,21 @@
+// y = max(x, 0) and its gradient dx = dy where y > 0, else 0.
+#pragma once
+
+#include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/host_device.h"
+#include "hugectr_lite/core/view.h"
+
+namespace hlite::ops {
+
+// NaN stays NaN, so that a broken run shows in the loss. -0 becomes 0.
+HLITE_HD inline float relu(float x) { return x <= 0 ? 0.0f : x; }
+HLITE_HD inline float relu_gradient(float y, float dy) { return y > 0 ? dy : 0.0f; }
+
+// x and y [N]; y may be the very view x.
+void relu_forward(const Exec& exec, Vector<const float> x, Vector<float> y);
+
+// y (the forward output), dy and dx [N]; dx may be the very view y or dy.
+void relu_backward(const Exec& exec, Vector<const float> y, Vector<const float> dy,
+                   Vector<float> dx);
+
+}  // namespace hlite::ops
