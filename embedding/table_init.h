@@ -1,0 +1,25 @@
+// First values of embedding tables: uniform in [-1/sqrt(rows), 1/sqrt(rows)).
+//
+// Element (row, column) of a table is number row * width + column of the random stream named after
+// the table, so every rank can fill just the rows it holds and all get the same table.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "embedding/table_layout.h"
+#include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/view.h"
+
+namespace hlite::embedding {
+
+// Fills rows [first_row, first_row + rows.dim(0)) of the table called `name` that has `table_rows`
+// rows in all. Threads touch the memory first here.
+void init_table_rows(const Exec& exec, uint64_t seed, std::string_view name, int64_t table_rows,
+                     int64_t first_row, Matrix<float> rows /*[n, width]*/);
+
+// Fills all tables of a layer; table i of layer "x" is called "x.table_i".
+void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const TableLayout& layout,
+                 Matrix<float> tables /*[total_rows, width]*/);
+
+}  // namespace hlite::embedding

@@ -1,0 +1,150 @@
+// What an optimizer does to one weight w with gradient g, used by dense and sparse updates on every
+// backend. t is the step, from 1; lr its learning rate; mu the momentum factor.
+//
+//   SGD        w -= lr g
+//   Momentum   m = mu m - lr g                           w += m
+//   Nesterov   a' = mu a - lr g                          w += -mu a + (1 + mu) a'
+//   Adam       m = b1 m + (1-b1) g, v = b2 v + (1-b2) g^2,
+//              alpha = lr sqrt(1 - b2^t) / (1 - b1^t)    w -= alpha m / (sqrt(v) + eps)
+//   AdaGrad    v += g^2                                  w -= lr g / (sqrt(v) + eps)
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/core/host_device.h"
+
+namespace hlite::optimizer {
+
+using config::OptimizerType;
+using config::UpdateType;
+
+struct UpdateRule {
+  OptimizerType type = OptimizerType::kSgd;
+  double momentum = 0;                // Momentum, Nesterov
+  double beta1 = 0.9, beta2 = 0.999;  // Adam
+  double epsilon = 1e-8;              // Adam, AdaGrad
+  double initial_accumulator = 0;     // AdaGrad
+};
+
+inline UpdateRule update_rule_of(const config::OptimizerConfig& c) {
+  return {.type = c.type,
+          .momentum = c.momentum_factor,
+          .beta1 = c.beta1,
+          .beta2 = c.beta2,
+          .epsilon = c.epsilon,
+          .initial_accumulator = c.initial_accumulator};
+}
+
+// Arrays of the weights' shape that the rule keeps between steps: state0, state1.
+HLITE_HD constexpr int state_count(OptimizerType type) {
+  switch (type) {
+    case OptimizerType::kSgd:
+      return 0;
+    case OptimizerType::kMomentum:
+    case OptimizerType::kNesterov:
+    case OptimizerType::kAdaGrad:
+      return 1;
+    case OptimizerType::kAdam:
+      return 2;
+  }
+  return 0;
+}
+
+// Name of state array `index` < state_count(type): `<tensor>.<name>` in checkpoints.
+constexpr const char* state_name(OptimizerType type, int index) {
+  if (type == OptimizerType::kAdam) return index == 0 ? "m" : "v";
+  return type == OptimizerType::kAdaGrad ? "accumulator" : "momentum";
+}
+
+// What every element of a state array holds before the first step.
+constexpr float initial_state(const UpdateRule& rule) {
+  return rule.type == OptimizerType::kAdaGrad ? static_cast<float>(rule.initial_accumulator) : 0.f;
+}
+
+// Whether a row with gradient 0 moves, so that UpdateType::kGlobal differs from kLocal.
+constexpr bool moves_without_gradient(OptimizerType type) {
+  return type == OptimizerType::kMomentum || type == OptimizerType::kNesterov ||
+         type == OptimizerType::kAdam;
+}
+
+// The scalars of one step, computed once for all elements.
+struct StepScalars {
+  float rate;  // lr, or Adam's alpha
+  float momentum;
+  float beta1, one_minus_beta1;
+  float beta2, one_minus_beta2;
+  float epsilon;
+};
+
+HLITE_HD inline StepScalars step_scalars(const UpdateRule& rule, float lr, int64_t step) {
+  double rate = static_cast<double>(lr);
+  if (rule.type == OptimizerType::kAdam) {
+    const auto t = static_cast<double>(step);
+    rate *= sqrt(1 - pow(rule.beta2, t)) / (1 - pow(rule.beta1, t));
+  }
+  return {static_cast<float>(rate),        static_cast<float>(rule.momentum),
+          static_cast<float>(rule.beta1),  static_cast<float>(1 - rule.beta1),
+          static_cast<float>(rule.beta2),  static_cast<float>(1 - rule.beta2),
+          static_cast<float>(rule.epsilon)};
+}
+
+// One element. State references beyond state_count(type) are not touched.
+template <OptimizerType type>
+HLITE_HD inline void update_element(const StepScalars& s, float g, float& w, float& state0,
+                                    [[maybe_unused]] float& state1) {
+  if constexpr (type == OptimizerType::kSgd) {
+    w -= s.rate * g;
+  } else if constexpr (type == OptimizerType::kMomentum) {
+    state0 = s.momentum * state0 - s.rate * g;
+    w += state0;
+  } else if constexpr (type == OptimizerType::kNesterov) {
+    const float before = state0;
+    state0 = s.momentum * before - s.rate * g;
+    w += (1 + s.momentum) * state0 - s.momentum * before;
+  } else if constexpr (type == OptimizerType::kAdam) {
+    state0 = s.beta1 * state0 + s.one_minus_beta1 * g;
+    state1 = s.beta2 * state1 + s.one_minus_beta2 * (g * g);
+    w -= s.rate * state0 / (sqrtf(state1) + s.epsilon);
+  } else {
+    static_assert(type == OptimizerType::kAdaGrad);
+    state0 += g * g;
+    w -= s.rate * g / (sqrtf(state0) + s.epsilon);
+  }
+}
+
+// n neighbouring elements on the host; the arrays must not overlap. States beyond
+// state_count(type) may be null. Compile callers with -fno-math-errno, else the roots keep the
+// compiler from vectorising.
+template <OptimizerType type>
+inline void update_elements(const StepScalars& s, int64_t n, const float* __restrict g,
+                            float* __restrict w, float* __restrict state0,
+                            float* __restrict state1) {
+  constexpr int kStates = state_count(type);
+  float none = 0;
+  for (int64_t i = 0; i < n; ++i)
+    update_element<type>(s, g[i], w[i], kStates > 0 ? state0[i] : none,
+                         kStates > 1 ? state1[i] : none);
+}
+
+// Calls body.template operator()<type>() with the type as a compile-time constant.
+template <typename Body>
+decltype(auto) with_rule_type(OptimizerType type, Body&& body) {
+  switch (type) {
+    case OptimizerType::kSgd:
+      return body.template operator()<OptimizerType::kSgd>();
+    case OptimizerType::kMomentum:
+      return body.template operator()<OptimizerType::kMomentum>();
+    case OptimizerType::kNesterov:
+      return body.template operator()<OptimizerType::kNesterov>();
+    case OptimizerType::kAdam:
+      return body.template operator()<OptimizerType::kAdam>();
+    case OptimizerType::kAdaGrad:
+      break;
+  }
+  return body.template operator()<OptimizerType::kAdaGrad>();
+}
+
+}  // namespace hlite::optimizer
