@@ -1,0 +1,67 @@
+// Where batches come from. A source decodes ahead into a ring of slots and hands them out one at a
+// time; what is behind it (which format, which kind of reading) is its own business.
+//
+// Which batch next() gives is a pure function of the source's options and of the number of batches
+// handed out before, counted from the very first: a run that resumes at position p sees exactly
+// what the uninterrupted one saw.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "hugectr_lite/core/memory.h"
+#include "hugectr_lite/core/view.h"
+
+namespace hlite::data {
+
+// A batch in host memory. The views have room for a full batch; rows [size, full) are zero.
+struct HostBatch {
+  int64_t first_sample = 0;  // number of its first sample in the file
+  int64_t size = 0;          // samples; fewer than a full batch at the end of an epoch
+  Matrix<float> labels;      // [batch, label_dim]
+  Matrix<float> dense;       // [batch, dense_width], padding columns zero
+  Matrix<uint32_t> keys;     // [batch, slots], local to each slot's table
+};
+
+// Owns the memory of one HostBatch as one block (which a GPU backend can pin); each array starts at
+// a multiple of 64 bytes.
+class BatchBuffer {
+ public:
+  BatchBuffer(int64_t batch, int64_t label_dim, int64_t dense_width, int64_t slots);
+  [[nodiscard]] HostBatch& batch() { return batch_; }
+  [[nodiscard]] const HostBatch& batch() const { return batch_; }
+  [[nodiscard]] std::span<std::byte> memory() const { return {memory_.data(), memory_.size()}; }
+  // Sets the number of samples, and zeroes the rows behind them that the last batch used.
+  void set_size(int64_t size);
+
+ private:
+  HostMemory memory_;
+  HostBatch batch_;
+};
+
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+
+  // The next batch: waits until it is ready. It stays valid until the next call. A source that does
+  // not repeat gives a batch of size 0 when it is at its end. Throws DataError when the data is
+  // unusable or cannot be read; so does every later call.
+  virtual const HostBatch& next() = 0;
+
+  [[nodiscard]] virtual int64_t batch_size() const = 0;  // of a full batch
+  [[nodiscard]] virtual int64_t samples() const = 0;     // in one epoch
+  // Batches in one epoch, a partial last one counted.
+  [[nodiscard]] int64_t batches_per_epoch() const {
+    return (samples() + batch_size() - 1) / batch_size();
+  }
+  // Batches handed out so far, those before a resume counted.
+  [[nodiscard]] virtual int64_t position() const = 0;
+  // Seconds that next() has spent waiting.
+  [[nodiscard]] virtual double wait_seconds() const = 0;
+  // The memory that batches lie in, the same throughout.
+  [[nodiscard]] virtual std::vector<std::span<std::byte>> memory() const = 0;
+};
+
+}  // namespace hlite::data

@@ -1,0 +1,86 @@
+// The safetensors format, float32 only:
+//
+//   file   := u64 n (little-endian), header (n bytes), data
+//   header := JSON object, padded with spaces so that data starts at a multiple of 8:
+//             {"__metadata__": {string: string, ...},                          (optional)
+//              name: {"dtype": "F32", "shape": [...], "data_offsets": [begin, end]}, ...}
+//   data   := the tensors, row-major, little-endian; begin and end count from the start of data
+//             and cover it without overlap or gap
+//
+// Tables take gigabytes, so tensors go from and to their place in pieces, never through a copy of
+// the file.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/core/file.h"
+
+namespace hlite::checkpoint {
+
+// A named float32 tensor that lives somewhere: at `data`, or, where `data` is null, behind two
+// functions that move elements [first, first + span.size()) in row-major order (a device, or rows
+// spread over ranks). `get` is needed to write a file, `put` to read one.
+struct TensorRef {
+  std::string name;
+  std::vector<int64_t> shape;
+  float* data = nullptr;
+  std::function<void(int64_t first, std::span<float> out)> get = {};
+  std::function<void(int64_t first, std::span<const float> in)> put = {};
+
+  [[nodiscard]] int64_t size() const;  // elements
+};
+
+using Metadata = std::map<std::string, std::string>;
+
+struct FileSum {
+  int64_t bytes = 0;
+  uint64_t xxh3_64 = 0;  // XXH3 (64 bits, seed 0) of all bytes
+};
+
+// Writes a whole file, tensors in the given order. Does not close `out`. Throws Error when two
+// tensors share a name or one is called "__metadata__".
+FileSum write_safetensors(ByteSink& out, std::span<const TensorRef> tensors,
+                          const Metadata& metadata = {});
+
+// A file whose header has been read and checked against the format above and the file's size; any
+// departure is a DataError with file, tensor, expected and found.
+class SafetensorsReader {
+ public:
+  struct Entry {
+    std::string name;
+    std::vector<int64_t> shape;
+    int64_t begin = 0, end = 0;  // bytes, from the start of the file
+  };
+
+  // `file` is borrowed.
+  explicit SafetensorsReader(const ByteSource& file);
+
+  // In the order of their bytes.
+  [[nodiscard]] const std::vector<Entry>& tensors() const { return entries_; }
+  // Null when there is none of that name.
+  [[nodiscard]] const Entry* find(const std::string& name) const;
+  [[nodiscard]] const Metadata& metadata() const { return metadata_; }
+
+  // Reads one tensor; `out` has as many elements as it. DataError when there is none of that name.
+  void read(const std::string& name, std::span<float> out) const;
+  // Reads every tensor of the file to its place in `into`, and sums the whole file on the way.
+  // Names and shapes must agree exactly: DataError listing what is missing, surplus or of another
+  // shape, before anything is read.
+  FileSum read_all(std::span<const TensorRef> into) const;
+
+ private:
+  void parse_header(const std::string& text);
+  void check_ranges();
+
+  const ByteSource& file_;
+  int64_t data_begin_ = 0;
+  std::vector<Entry> entries_;
+  Metadata metadata_;
+};
+
+}  // namespace hlite::checkpoint

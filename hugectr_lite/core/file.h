@@ -1,0 +1,129 @@
+// Files through POSIX calls: every byte asked for arrives, or an error says which did not.
+//
+// ByteSource and ByteSink are the interfaces that readers and writers of formats work on, so that
+// they can be tested on bytes in memory and on files that fail at a chosen byte.
+//
+// Replacing a file or directory so that a crash at any moment leaves the old or the new one:
+//   1. write everything under a temporary name beside the final one, fsync files and directory;
+//   2. replace_path(): renameat2(RENAME_EXCHANGE) where the kernel and file system know it, else
+//        rename final -> final.old,  rename temporary -> final,  remove final.old;
+//   3. fsync the parent.
+// Between the two renames only final.old exists: find_replaced() is what a loader opens.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hlite {
+
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  // What messages call it: the path of a file.
+  [[nodiscard]] virtual const std::string& name() const = 0;
+  [[nodiscard]] virtual int64_t size() const = 0;
+  // Fills `out` with the bytes from `offset` on. Throws FileError when they cannot be had:
+  // "<path>: cannot read 4096 bytes at offset 123: <reason>".
+  virtual void read(int64_t offset, std::span<std::byte> out) const = 0;
+};
+
+class ByteSink {
+ public:
+  virtual ~ByteSink() = default;
+  [[nodiscard]] virtual const std::string& name() const = 0;
+  // Appends. Throws FileError "<path>: cannot write 4096 bytes at offset 123: <reason>".
+  virtual void write(std::span<const std::byte> bytes) = 0;
+  // Makes everything written durable and closes. Nothing is promised without it.
+  virtual void close() = 0;
+};
+
+// An open file descriptor with one owner.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~FileDescriptor();
+  [[nodiscard]] int get() const { return fd_; }
+  [[nodiscard]] int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_ = -1;
+};
+
+// A regular file (or what behaves like one), opened for reading at any offset. Safe to read from
+// several threads.
+class ReadFile final : public ByteSource {
+ public:
+  // Throws FileError "<path>: cannot open: <reason>", also for a directory.
+  explicit ReadFile(std::string path);
+  [[nodiscard]] const std::string& name() const override { return path_; }
+  // Bytes when it was opened.
+  [[nodiscard]] int64_t size() const override { return size_; }
+  void read(int64_t offset, std::span<std::byte> out) const override;
+  // Tells the kernel that [offset, offset + bytes) is wanted soon. Never fails.
+  void will_need(int64_t offset, int64_t bytes) const;
+
+ private:
+  std::string path_;
+  FileDescriptor fd_;
+  int64_t size_ = 0;
+};
+
+// A new (or emptied) file that is written from front to back.
+class WriteFile final : public ByteSink {
+ public:
+  explicit WriteFile(std::string path);
+  [[nodiscard]] const std::string& name() const override { return path_; }
+  void write(std::span<const std::byte> bytes) override;
+  // fsync and close.
+  void close() override;
+
+ private:
+  std::string path_;
+  FileDescriptor fd_;
+  int64_t offset_ = 0;
+};
+
+// Borrowed bytes as a ByteSource.
+class MemoryBytes final : public ByteSource {
+ public:
+  MemoryBytes(std::string name, std::span<const std::byte> bytes)
+      : name_(std::move(name)), bytes_(bytes) {}
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] int64_t size() const override { return static_cast<int64_t>(bytes_.size()); }
+  void read(int64_t offset, std::span<std::byte> out) const override;
+
+ private:
+  std::string name_;
+  std::span<const std::byte> bytes_;
+};
+
+// The whole of a file that is known to be small. Throws DataError when it has more than `most`.
+std::string read_text(const ByteSource& file, int64_t most);
+
+// fsync of a directory: makes the names in it durable.
+void sync_directory(const std::string& path);
+// The directory that holds `path`: "a" for "a/b", "." for "b".
+std::string parent_directory(const std::string& path);
+// Removes a file or a whole directory; nothing happens when there is none. Throws FileError.
+void remove_path(const std::string& path);
+
+// Puts `temporary` in the place of `path`, replacing what is there, and fsyncs the parent; see
+// above. Both are of one kind (file or directory) and in one directory. Throws FileError; then
+// `path` is what it was.
+void replace_path(const std::string& temporary, const std::string& path);
+// The same by plain renames, for file systems without RENAME_EXCHANGE.
+void replace_path_by_renames(const std::string& temporary, const std::string& path);
+// `path` if it exists, else "<path>.old" if that exists, else `path`.
+std::string find_replaced(const std::string& path);
+
+}  // namespace hlite
