@@ -64,8 +64,12 @@ class View {
 
   std::string shape() const {
     std::string s = "[";
-    for (int r = 0; r < R; ++r) s += (r ? "," : "") + std::to_string(dims_[r]);
-    return s + "]";
+    for (int r = 0; r < R; ++r) {
+      if (r > 0) s += ',';
+      s += std::to_string(dims_[r]);
+    }
+    s += ']';
+    return s;
   }
 
  private:
