@@ -56,6 +56,9 @@ class JsonNode {
 
  private:
   friend class JsonBuilder;
+  // Gives this value and everything below it a new place.
+  void relocate(const std::string& path, const std::string& where);
+
   Kind kind_ = Kind::kNull;
   bool boolean_ = false;
   int64_t integer_ = 0;
@@ -71,6 +74,9 @@ class JsonNode {
 [[noreturn]] void fail_expected(const JsonNode& node, std::string_view expected);
 // Throws ConfigError "<where>: <path>: <message>".
 [[noreturn]] void fail_at(const JsonNode& node, std::string_view message);
+
+// The path of member `key` of the object at `path`.
+std::string member_path(const std::string& path, std::string_view key);
 
 // The candidate most like `word` (edit distance at most a third of its length, rounded up), or "".
 std::string closest(std::string_view word, const std::vector<std::string>& candidates);

@@ -1,0 +1,15 @@
+// The parsers of the single blocks, for train_config.cpp (parse_optimizer is public). Each throws
+// ConfigError for a key or value it does not take.
+#pragma once
+
+#include "hugectr_lite/config/json_node.h"
+#include "hugectr_lite/config/train_config.h"
+
+namespace hlite::config {
+
+SolverConfig parse_solver(const JsonNode& node, bool strict);
+AllReduceConfig parse_all_reduce(const JsonNode& node, bool strict);
+// `node` is layers[0].
+DataConfig parse_data(const JsonNode& node, bool strict);
+
+}  // namespace hlite::config

@@ -1,0 +1,109 @@
+// The `optimizer` block: {type, update_type or global_update, <type>_hparam}.
+#include <limits>
+
+#include "hugectr_lite/config/config_blocks.h"
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::config {
+namespace {
+
+struct TypeName {
+  const char* name;
+  const char* hparam;
+  OptimizerType type;
+};
+constexpr TypeName kTypes[] = {
+    {"SGD", "sgd_hparam", OptimizerType::kSgd},
+    {"MomentumSGD", "momentum_sgd_hparam", OptimizerType::kMomentum},
+    {"Nesterov", "nesterov_hparam", OptimizerType::kNesterov},
+    {"Adam", "adam_hparam", OptimizerType::kAdam},
+    {"AdaGrad", "adagrad_hparam", OptimizerType::kAdaGrad},
+};
+
+const TypeName& parse_type(ObjectReader& reader) {
+  std::vector<std::string> names;
+  for (const TypeName& type : kTypes) names.emplace_back(type.name);
+  const std::string name = reader.choice("type", names);
+  for (const TypeName& type : kTypes) {
+    if (name == type.name) return type;
+  }
+  raise("optimizer type {} is not in the table", name);
+}
+
+UpdateType parse_update_type(ObjectReader& reader) {
+  const JsonNode* legacy = reader.find("global_update");
+  if (legacy != nullptr && reader.has("update_type")) {
+    fail_at(*legacy, "expected update_type or global_update, found both");
+  }
+  if (reader.boolean_or("global_update", false)) return UpdateType::kGlobal;
+  const std::string type =
+      reader.choice_or("update_type", "Local", {"Local", "Global", "LazyGlobal"});
+  if (type == "Global") return UpdateType::kGlobal;
+  return type == "LazyGlobal" ? UpdateType::kLazyGlobal : UpdateType::kLocal;
+}
+
+double parse_positive(const JsonNode& node) {
+  if (!node.is_number() || !(node.number() > 0)) fail_expected(node, "a number > 0");
+  return node.number();
+}
+
+// A decay rate of Adam: 1 would divide by zero in the bias correction.
+double parse_beta(const JsonNode& node) {
+  if (!node.is_number() || !(node.number() >= 0 && node.number() < 1)) {
+    fail_expected(node, "a number in [0, 1)");
+  }
+  return node.number();
+}
+
+void parse_hparam(ObjectReader reader, OptimizerConfig& optimizer) {
+  optimizer.learning_rate = reader.number("learning_rate", {.min = 0});
+  switch (optimizer.type) {
+    case OptimizerType::kSgd:
+      optimizer.atomic_update = reader.boolean_or("atomic_update", false);
+      break;
+    case OptimizerType::kMomentum:
+    case OptimizerType::kNesterov:
+      optimizer.momentum_factor = reader.number("momentum_factor", {0, 1});
+      break;
+    case OptimizerType::kAdam:
+      optimizer.beta1 = parse_beta(reader.member("beta1"));
+      optimizer.beta2 = parse_beta(reader.member("beta2"));
+      optimizer.epsilon = parse_positive(reader.member("epsilon"));
+      break;
+    case OptimizerType::kAdaGrad:
+      reader.unsupported("initial_accu_value", "use initial_accumulator");
+      if (const JsonNode* epsilon = reader.find("epsilon")) {
+        optimizer.epsilon = parse_positive(*epsilon);
+      }
+      optimizer.initial_accumulator = reader.number_or("initial_accumulator", 0, {.min = 0});
+      break;
+  }
+  optimizer.warmup_steps = reader.integer_or("warmup_steps", 1, {.min = 1});
+  optimizer.decay_start = reader.integer_or("decay_start", 0, {.min = 0});
+  optimizer.decay_steps = reader.integer_or("decay_steps", 1, {.min = 1});
+  optimizer.decay_power = reader.number_or("decay_power", 2, {.min = 1});
+  optimizer.end_lr = reader.number_or("end_lr", 0, {.min = 0});
+  reader.finish();
+}
+
+}  // namespace
+
+OptimizerConfig parse_optimizer(const JsonNode& node, bool strict) {
+  ObjectReader reader(node, strict);
+  const TypeName& type = parse_type(reader);
+  OptimizerConfig optimizer;
+  optimizer.type = type.type;
+  optimizer.update_type = parse_update_type(reader);
+  for (const TypeName& other : kTypes) {
+    const JsonNode* block = node.find(other.hparam);
+    if (block != nullptr && other.type != type.type) {
+      fail_at(*block, fmt::format("expected only {} beside type \"{}\", found {}", type.hparam,
+                                  type.name, other.hparam));
+    }
+  }
+  parse_hparam(reader.object(type.hparam), optimizer);
+  reader.finish();
+  return optimizer;
+}
+
+}  // namespace hlite::config

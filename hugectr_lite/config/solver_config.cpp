@@ -1,0 +1,251 @@
+// The `solver` and `all_reduce` blocks.
+#include <algorithm>
+#include <charconv>
+#include <limits>
+
+#include "hugectr_lite/config/config_blocks.h"
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::config {
+namespace {
+
+constexpr int64_t kMaxBatch = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMaxGpuId = 65535;
+constexpr size_t kMaxRanks = 65536;
+
+// Names that HugeCTR's solver has in other versions, or in its Python interface, and what to do
+// here.
+struct ForeignKey {
+  const char* key;
+  const char* instead;
+};
+constexpr ForeignKey kForeignKeys[] = {
+    // JSON of other versions.
+    {"dense_model_file", "start with --init and a safetensors file"},
+    {"sparse_model_file", "start with --init and a safetensors file"},
+    {"dense_opt_states_file", "continue a run with --resume"},
+    {"sparse_opt_states_file", "continue a run with --resume"},
+    {"export_predictions_prefix", "predictions are not written"},
+    {"max_eval_batches", "use eval_batches"},
+    {"max_eval_samples", "use eval_batches"},
+    // Python: other spellings.
+    {"vvgpu", "use gpu"},
+    {"lr", "use learning_rate in the optimizer's hparam block"},
+    {"warmup_steps", "it belongs in the optimizer's hparam block"},
+    {"decay_start", "it belongs in the optimizer's hparam block"},
+    {"decay_steps", "it belongs in the optimizer's hparam block"},
+    {"decay_power", "it belongs in the optimizer's hparam block"},
+    {"end_lr", "it belongs in the optimizer's hparam block"},
+    {"repeat_dataset", "use max_iter or num_epochs"},
+    {"use_mixed_precision", "use mixed_precision with the loss scale, or precision"},
+    {"scaler", "use mixed_precision with the loss scale"},
+    {"metrics_spec", "use eval_metrics"},
+    {"i64_input_key", "keys are 32-bit"},
+    {"use_algorithm_search", "use algorithm_search"},
+    {"use_cuda_graph", "use cuda_graph"},
+    {"use_holistic_cuda_graph", "use holistic_cuda_graph"},
+    {"use_overlapped_pipeline", "use enable_overlap"},
+    {"all_reduce_algo", "use algo in the all_reduce block"},
+    {"grouped_all_reduce", "use grouped in the all_reduce block"},
+    {"num_iterations_statistics", "it belongs in the embedding's sparse_embedding_hparam"},
+    {"is_dlrm", "the layers tell; remove it"},
+    {"drop_incomplete_batch", "an incomplete training batch is always dropped"},
+    {"perf_logging", "use --metrics"},
+    {"gen_loss_summary", "the loss is read only every display iterations"},
+    {"kafka_brockers", "models are not streamed"},
+    // Python: overlap switches. Here steps overlap wherever their buffers allow it.
+    {"async_mlp_wgrad", "use enable_overlap"},
+    {"overlap_lr", "use enable_overlap"},
+    {"overlap_init_wgrad", "use enable_overlap"},
+    {"overlap_ar_a2a", "use enable_overlap"},
+    {"eval_overlap", "use enable_overlap"},
+    {"train_intra_iteration_overlap", "use enable_overlap"},
+    {"train_inter_iteration_overlap", "use enable_overlap"},
+    {"eval_intra_iteration_overlap", "use enable_overlap"},
+    {"eval_inter_iteration_overlap", "use enable_overlap"},
+};
+
+std::vector<int> parse_gpu_row(const JsonNode& row) {
+  if (row.kind() != JsonNode::Kind::kArray || row.elements().empty()) {
+    fail_expected(row, "a non-empty list of GPU ids");
+  }
+  std::vector<int> ids;
+  for (const JsonNode& id : row.elements()) {
+    if (id.kind() != JsonNode::Kind::kInteger || id.integer() < 0 || id.integer() > kMaxGpuId) {
+      fail_expected(id, fmt::format("a GPU id in [0, {}]", kMaxGpuId));
+    }
+    if (std::find(ids.begin(), ids.end(), id.integer()) != ids.end()) {
+      fail_expected(id, "each GPU id once per node");
+    }
+    ids.push_back(static_cast<int>(id.integer()));
+  }
+  return ids;
+}
+
+// A flat list is one node; else one row for each node.
+std::vector<std::vector<int>> parse_gpu(const JsonNode& gpu) {
+  if (gpu.kind() != JsonNode::Kind::kArray || gpu.elements().empty()) {
+    fail_expected(gpu, "a non-empty list of GPU ids, or of such lists, one for each node");
+  }
+  std::vector<std::vector<int>> nodes;
+  if (gpu.elements().front().kind() != JsonNode::Kind::kArray) {
+    nodes.push_back(parse_gpu_row(gpu));
+  } else {
+    for (const JsonNode& row : gpu.elements()) nodes.push_back(parse_gpu_row(row));
+  }
+  size_t ranks = 0;
+  for (const auto& row : nodes) ranks += row.size();
+  if (ranks > kMaxRanks) fail_at(gpu, fmt::format("expected at most {} ranks", kMaxRanks));
+  return nodes;
+}
+
+void parse_metric(const JsonNode& node, SolverConfig& solver) {
+  constexpr const char* kExpected = "\"AUC\", \"AUC:x\" with x in [0, 1], or \"AverageLoss\"";
+  if (node.kind() != JsonNode::Kind::kString) fail_expected(node, kExpected);
+  const std::string& metric = node.string();
+  const std::string name = metric.substr(0, metric.find(':'));
+  if (name == "HitRate" || name == "NDCG" || name == "SMAPE") {
+    fail_at(node, fmt::format("\"{}\" is known but not supported; expected {}", name, kExpected));
+  }
+  bool& wanted = name == "AUC" ? solver.metric_auc : solver.metric_average_loss;
+  if (metric == "AverageLoss" || metric == "AUC") {
+    if (wanted) fail_expected(node, "each metric once");
+    wanted = true;
+    return;
+  }
+  if (name != "AUC") fail_expected(node, kExpected);
+  double target = -1;
+  const char* const end = metric.data() + metric.size();
+  const auto [rest, error] = std::from_chars(metric.data() + name.size() + 1, end, target);
+  if (error != std::errc() || rest != end || !(target >= 0 && target <= 1)) {
+    fail_expected(node, kExpected);
+  }
+  if (wanted) fail_expected(node, "each metric once");
+  wanted = true;
+  if (target < 1) solver.auc_target = target;
+}
+
+void parse_metrics(ObjectReader& reader, SolverConfig& solver) {
+  const JsonNode* metrics = reader.find("eval_metrics");
+  if (metrics == nullptr) return;  // AUC
+  if (metrics->kind() != JsonNode::Kind::kArray) fail_expected(*metrics, "a list of metrics");
+  solver.metric_auc = false;
+  for (const JsonNode& metric : metrics->elements()) parse_metric(metric, solver);
+}
+
+void parse_length(ObjectReader& reader, SolverConfig& solver) {
+  if (reader.has("max_iter")) solver.max_iter = reader.integer("max_iter", {.min = 1});
+  if (const JsonNode* epochs = reader.find("num_epochs")) {
+    if (solver.max_iter) fail_at(*epochs, "expected max_iter or num_epochs, found both");
+    solver.num_epochs = reader.integer("num_epochs", {.min = 1});
+  }
+  reader.accept("max_iter");
+  if (!solver.max_iter && !solver.num_epochs) solver.num_epochs = 1;
+}
+
+void parse_batches(ObjectReader& reader, SolverConfig& solver) {
+  const int64_t ranks = solver.ranks();
+  const auto check_divisible = [&](const char* key, int64_t size) {
+    if (size % ranks != 0) {
+      fail_expected(reader.member(key), fmt::format("a multiple of the {} ranks in gpu", ranks));
+    }
+  };
+  solver.batchsize = reader.integer("batchsize", {1, kMaxBatch});
+  check_divisible("batchsize", solver.batchsize);
+  solver.batchsize_eval = reader.integer_or("batchsize_eval", solver.batchsize, {1, kMaxBatch});
+  if (reader.has("batchsize_eval")) check_divisible("batchsize_eval", solver.batchsize_eval);
+
+  solver.eval_interval = reader.integer_or("eval_interval", 0, {.min = 0});
+  solver.eval_batches = reader.integer_or("eval_batches", 0, {.min = 0});
+  if (solver.eval_interval > 0 && solver.eval_batches == 0) {
+    fail_at(reader.member(reader.has("eval_batches") ? "eval_batches" : "eval_interval"),
+            fmt::format("expected eval_batches >= 1 as eval_interval is {}, found {}",
+                        solver.eval_interval, reader.has("eval_batches") ? "0" : "none"));
+  }
+}
+
+// Number formats, which exclude each other: fp16 with a static loss scale, TF32, an own choice.
+void parse_precision(ObjectReader& reader, SolverConfig& solver) {
+  const JsonNode* mixed = reader.find("mixed_precision");
+  if (mixed != nullptr) {
+    const bool integral = mixed->is_number() && (mixed->number() == 128 || mixed->number() == 256 ||
+                                                 mixed->number() == 512 || mixed->number() == 1024);
+    if (!integral) fail_expected(*mixed, "a loss scale of 128, 256, 512 or 1024");
+    solver.mixed_precision = static_cast<int64_t>(mixed->number());
+  }
+  solver.enable_tf32_compute = reader.boolean_or("enable_tf32_compute", false);
+  if (mixed != nullptr && solver.enable_tf32_compute) {
+    fail_at(reader.member("enable_tf32_compute"),
+            "expected mixed_precision or enable_tf32_compute, found both");
+  }
+  solver.precision = reader.choice_or("precision", "fp32", {"fp32", "bf16", "fp16"});
+  if (!reader.has("precision")) return;
+  const JsonNode& precision = reader.member("precision");
+  if (mixed != nullptr && solver.precision == "fp32") {
+    fail_at(precision, "expected \"bf16\" or \"fp16\" beside mixed_precision, found \"fp32\"");
+  }
+  if (solver.enable_tf32_compute && solver.precision != "fp32") {
+    fail_at(precision, fmt::format("expected \"fp32\" beside enable_tf32_compute, found \"{}\"",
+                                   solver.precision));
+  }
+}
+
+}  // namespace
+
+int64_t SolverConfig::ranks() const {
+  size_t count = 0;
+  for (const auto& row : gpu) count += row.size();
+  return static_cast<int64_t>(count);
+}
+
+SolverConfig parse_solver(const JsonNode& node, bool strict) {
+  ObjectReader reader(node, strict);
+  for (const ForeignKey& foreign : kForeignKeys) reader.unsupported(foreign.key, foreign.instead);
+
+  SolverConfig solver;
+  solver.seed = static_cast<uint64_t>(reader.integer_or("seed", 0, {.min = 0}));
+  reader.choice("lr_policy", {"fixed"});  // the schedule itself is the optimizer's
+  solver.display = reader.integer("display", {.min = 0});
+  parse_length(reader, solver);
+  solver.snapshot = reader.integer("snapshot", {.min = 0});
+  solver.snapshot_prefix = reader.string("snapshot_prefix");
+
+  solver.gpu = parse_gpu(reader.member("gpu"));
+  solver.node_first =
+      reader.choice_or("device_layout", "LocalFirst", {"LocalFirst", "NodeFirst"}) == "NodeFirst";
+  for (const auto& row : solver.gpu) {
+    if (solver.node_first && row.size() != solver.gpu.front().size()) {
+      fail_at(reader.member("gpu"),
+              fmt::format("expected rows of one length for device_layout \"NodeFirst\", found {} "
+                          "and {}",
+                          solver.gpu.front().size(), row.size()));
+    }
+  }
+  parse_batches(reader, solver);
+  parse_metrics(reader, solver);
+
+  parse_precision(reader, solver);
+  solver.cuda_graph = reader.boolean_or("cuda_graph", true);
+  solver.enable_overlap = reader.boolean_or("enable_overlap", false);
+  solver.holistic_cuda_graph = reader.boolean_or("holistic_cuda_graph", false);
+  solver.algorithm_search = reader.boolean_or("algorithm_search", true);
+  if (reader.choice_or("input_key_type", "I32", {"I32", "I64"}) == "I64") {
+    fail_at(reader.member("input_key_type"),
+            "\"I64\" is known but not supported; expected \"I32\"");
+  }
+  solver.device = reader.choice_or("device", "auto", {"auto", "cpu", "cuda"});
+  solver.threads = static_cast<int>(reader.integer_or("threads", 0, {0, 4096}));
+  reader.finish();
+  return solver;
+}
+
+AllReduceConfig parse_all_reduce(const JsonNode& node, bool strict) {
+  ObjectReader reader(node, strict);
+  AllReduceConfig all_reduce;
+  all_reduce.oneshot = reader.choice_or("algo", "Oneshot", {"Oneshot", "NCCL"}) == "Oneshot";
+  all_reduce.grouped = reader.boolean_or("grouped", false);
+  reader.finish();
+  return all_reduce;
+}
+
+}  // namespace hlite::config
