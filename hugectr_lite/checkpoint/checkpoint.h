@@ -4,7 +4,8 @@
 //
 //   manifest.json: {"format": "hugectr_lite checkpoint", "version": 1, "program": "0.1.0",
 //     "iteration": 300, "samples": 76800, "data_position": 300, "seed": "<u64>", "config": {...},
-//     "files": [{"name": "weights.safetensors", "bytes": 123, "xxh3_64": "<16 hex digits>"}, ...]}
+//     "files": [{"name": "weights.safetensors", "bytes": 123, "xxh3_64": "<16 hex digits>"}, ...],
+//     "xxh3_64": "<of the text of the members above>"}
 //
 // It is written as <dir>.tmp.<pid>, made durable, and put in its place by replace_path()
 // (core/file.h): whoever is killed or runs out of disk leaves the older checkpoint as it was. What
@@ -47,6 +48,10 @@ using OpenSink = std::function<std::unique_ptr<ByteSink>(const std::string& path
 void save_checkpoint(const std::string& dir, const CheckpointMeta& meta,
                      std::span<const TensorRef> weights, std::span<const TensorRef> states,
                      const OpenSink& open = {});
+
+// Throws DataError when save_checkpoint() could not put a checkpoint there: something else is in
+// the place, or its parent directory cannot be written. For a check before hours of training.
+void check_checkpoint_place(const std::string& dir);
 
 // Reads and checks manifest.json. Throws DataError naming the file.
 CheckpointMeta read_manifest(const std::string& dir);

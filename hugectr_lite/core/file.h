@@ -5,10 +5,12 @@
 //
 // Replacing a file or directory so that a crash at any moment leaves the old or the new one:
 //   1. write everything under a temporary name beside the final one, fsync files and directory;
-//   2. replace_path(): renameat2(RENAME_EXCHANGE) where the kernel and file system know it, else
-//        rename final -> final.old,  rename temporary -> final,  remove final.old;
+//   2. replace_path(): a file by rename(); a directory by renameat2(RENAME_EXCHANGE) where the
+//   kernel
+//      and the file system know it, else
+//        rename final -> final.tmp.old,  rename temporary -> final,  remove final.tmp.old;
 //   3. fsync the parent.
-// Between the two renames only final.old exists: find_replaced() is what a loader opens.
+// Between the two renames only final.tmp.old exists: find_replaced() is what a loader opens.
 #pragma once
 
 #include <cstddef>
@@ -119,11 +121,11 @@ void remove_path(const std::string& path);
 
 // Puts `temporary` in the place of `path`, replacing what is there, and fsyncs the parent; see
 // above. Both are of one kind (file or directory) and in one directory. Throws FileError; then
-// `path` is what it was.
+// `path` is what it was (or the new one, when only the fsync of the parent failed).
 void replace_path(const std::string& temporary, const std::string& path);
 // The same by plain renames, for file systems without RENAME_EXCHANGE.
 void replace_path_by_renames(const std::string& temporary, const std::string& path);
-// `path` if it exists, else "<path>.old" if that exists, else `path`.
+// `path` if it exists, else "<path>.tmp.old" if that exists, else `path`.
 std::string find_replaced(const std::string& path);
 
 }  // namespace hlite

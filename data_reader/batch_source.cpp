@@ -1,0 +1,43 @@
+#include "data_reader/batch_source.h"
+
+#include <algorithm>
+
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::data {
+namespace {
+constexpr size_t kAlignment = 64;
+
+size_t padded_bytes(int64_t rows, int64_t columns) {
+  HLITE_CHECK(rows >= 0 && columns >= 0, "[{}, {}]", rows, columns);
+  return (static_cast<size_t>(rows * columns) * 4 + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+template <typename T>
+void zero_rows(const Matrix<T>& m, int64_t begin, int64_t end) {
+  std::fill(m.row(begin), m.row(end), T{});
+}
+}  // namespace
+
+BatchBuffer::BatchBuffer(int64_t batch, int64_t label_dim, int64_t dense_width, int64_t slots) {
+  const size_t labels = padded_bytes(batch, label_dim), dense = padded_bytes(batch, dense_width),
+               keys = padded_bytes(batch, slots);
+  memory_ = HostMemory(labels + dense + keys, "batch buffer");
+  std::byte* p = memory_.data();
+  batch_.labels = {reinterpret_cast<float*>(p), batch, label_dim};
+  batch_.dense = {reinterpret_cast<float*>(p + labels), batch, dense_width};
+  batch_.keys = {reinterpret_cast<uint32_t*>(p + labels + dense), batch, slots};
+}
+
+void BatchBuffer::set_size(int64_t size) {
+  HLITE_CHECK(size >= 0 && size <= batch_.labels.dim(0), "{} samples of {}", size,
+              batch_.labels.dim(0));
+  if (size < batch_.size) {
+    zero_rows(batch_.labels, size, batch_.size);
+    zero_rows(batch_.dense, size, batch_.size);
+    zero_rows(batch_.keys, size, batch_.size);
+  }
+  batch_.size = size;
+}
+
+}  // namespace hlite::data

@@ -1,0 +1,164 @@
+#include "data_reader/raw_format.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::data {
+namespace {
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+constexpr int64_t kBlock = 128;  // samples decoded at a time: scratch stays in the first cache
+
+template <typename T>
+T load(const std::byte* p) {
+  T value;
+  std::memcpy(&value, p, sizeof(T));
+  return value;
+}
+}  // namespace
+
+RawFormat RawFormat::from(const config::DataConfig& config) {
+  RawFormat f;
+  f.label_dim = config.label_dim;
+  f.dense_dim = config.dense_dim;
+  for (const auto& s : config.sparse) f.slots += s.slot_num;
+  f.float_label_dense = config.float_label_dense;
+  return f;
+}
+
+std::string RawFormat::describe_record() const {
+  const auto plural = [](int64_t n) { return n == 1 ? "" : "s"; };
+  return fmt::format("{} ({} label{} + {} dense + {} key{}, 4 bytes each)", record_bytes(),
+                     label_dim, plural(label_dim), dense_dim, slots, plural(slots));
+}
+
+// In double, so that the result is the exact logarithm rounded once in all but about one case in
+// 2^29. y = x + 1 = 2^k m with m in [sqrt(1/2), sqrt(2)), s = (m - 1) / (m + 1):
+//   log y = k log 2 + 2 (s + s^3/3 + s^5/5 + ...),   |s| < 0.172: the terms left out add 4e-13.
+// Plain arithmetic and bit operations without branches, so that the compiler vectorises it.
+void log_plus_one(std::span<const int32_t> x, std::span<float> out) {
+  HLITE_CHECK(x.size() == out.size(), "{} and {}", x.size(), out.size());
+  constexpr uint64_t kSqrtHalf = 0x3fe6a09e667f3bcd, kExponent = 0xfff0000000000000;
+  const int32_t* in = x.data();
+  float* to = out.data();
+  const size_t n = x.size();
+  for (size_t i = 0; i < n; ++i) {
+    const double y = static_cast<double>(in[i]) + 1;
+    const auto bits = std::bit_cast<uint64_t>(y);
+    const uint64_t above = bits - kSqrtHalf;
+    const auto m = std::bit_cast<double>(bits - (above & kExponent));
+    // k as a double without an integer conversion: the low bits of 2^52 + k.
+    const double k = std::bit_cast<double>((above >> 52) | 0x4330000000000000) - 0x1p52;
+    const double s = (m - 1) / (m + 1), z = s * s;
+    const double series =
+        z * (1. / 3 + z * (1. / 5 + z * (1. / 7 + z * (1. / 9 + z * (1. / 11 + z * (1. / 13))))));
+    to[i] = static_cast<float>(k * 0.6931471805599453 + 2 * (s + s * series));
+  }
+}
+
+RawDecoder::RawDecoder(std::string path, const RawFormat& format,
+                       std::span<const int64_t> slot_rows)
+    : path_(std::move(path)), format_(format) {
+  HLITE_CHECK(static_cast<int64_t>(slot_rows.size()) == format.slots, "{} tables for {} slots",
+              slot_rows.size(), format.slots);
+  for (const int64_t rows : slot_rows) {
+    HLITE_CHECK(rows >= 1, "a table of {} rows", rows);
+    const int64_t last = std::min<int64_t>(rows - 1, std::numeric_limits<uint32_t>::max());
+    last_key_.push_back(static_cast<uint32_t>(last));
+  }
+  integers_.resize(static_cast<size_t>(kBlock * format.dense_dim));
+  logarithms_.resize(integers_.size());
+}
+
+void RawDecoder::decode(std::span<const std::byte> records, int64_t first_sample, int64_t count,
+                        HostBatch& batch, int64_t row) {
+  const int64_t L = format_.label_dim, D = format_.dense_dim, S = format_.slots;
+  const int64_t record = format_.record_bytes();
+  HLITE_CHECK(static_cast<int64_t>(records.size()) == count * record, "{} bytes, {} records",
+              records.size(), count);
+  HLITE_CHECK(row >= 0 && row + count <= batch.labels.dim(0) && batch.labels.dim(1) == L &&
+                  batch.dense.dim(1) >= D && batch.keys.dim(1) == S,
+              "rows [{}, {}) of {} {} {}", row, row + count, batch.labels.shape(),
+              batch.dense.shape(), batch.keys.shape());
+  const auto dense_bytes = static_cast<size_t>(4 * D);
+  bool bad = false;
+  for (int64_t block = 0; block < count; block += kBlock) {
+    const int64_t n = std::min(kBlock, count - block);
+    const std::byte* from = records.data() + block * record;
+    for (int64_t i = 0; i < n; ++i, from += record) {
+      const std::byte* p = from;
+      float* labels = batch.labels.row(row + block + i);
+      for (int64_t l = 0; l < L; ++l, p += 4) {
+        labels[l] =
+            format_.float_label_dense ? load<float>(p) : static_cast<float>(load<int32_t>(p));
+        bad |= !(labels[l] >= 0 && labels[l] <= 1);
+      }
+      float* dense = batch.dense.row(row + block + i);
+      if (format_.float_label_dense) {
+        std::memcpy(dense, p, dense_bytes);
+        // Subtracting gives NaN exactly for what is not finite.
+        for (int64_t d = 0; d < D; ++d) bad |= dense[d] - dense[d] != 0;
+      } else {
+        int32_t* integers = integers_.data() + i * D;
+        std::memcpy(integers, p, dense_bytes);
+        int32_t sign = 0;
+        for (int64_t d = 0; d < D; ++d) sign |= integers[d];
+        bad |= sign < 0;
+      }
+      p += dense_bytes;
+      uint32_t* keys = batch.keys.row(row + block + i);
+      std::memcpy(keys, p, static_cast<size_t>(4 * S));
+      uint32_t outside = 0;
+      for (int64_t s = 0; s < S; ++s) outside |= keys[s] > last_key_[static_cast<size_t>(s)];
+      bad |= outside != 0;
+    }
+    if (bad) fail(records.data() + block * record, first_sample + block, n);
+    if (format_.float_label_dense) continue;
+    const auto values = static_cast<size_t>(n * D);
+    log_plus_one({integers_.data(), values}, {logarithms_.data(), values});
+    for (int64_t i = 0; i < n; ++i)
+      std::memcpy(batch.dense.row(row + block + i), logarithms_.data() + i * D, dense_bytes);
+  }
+}
+
+void RawDecoder::fail(const std::byte* records, int64_t first_sample, int64_t count) const {
+  const int64_t record = format_.record_bytes();
+  for (int64_t i = 0; i < count; ++i) {
+    const std::byte* p = records + i * record;
+    const int64_t sample = first_sample + i;
+    const std::string where =
+        fmt::format("{}: sample {} (byte {})", path_, sample, sample * record);
+    for (int64_t l = 0; l < format_.label_dim; ++l, p += 4) {
+      const int32_t integer = load<int32_t>(p);
+      const float real = load<float>(p);
+      if (format_.float_label_dense ? !(real >= 0 && real <= 1) : integer < 0 || integer > 1)
+        raise<DataError>(
+            "{}, label {}: expected a value in [0, 1], found {}", where, l,
+            format_.float_label_dense ? fmt::format("{}", real) : fmt::format("{}", integer));
+    }
+    for (int64_t d = 0; d < format_.dense_dim; ++d, p += 4) {
+      if (format_.float_label_dense && !std::isfinite(load<float>(p)))
+        raise<DataError>("{}, dense {}: expected a finite value, found {}", where, d,
+                         load<float>(p));
+      if (!format_.float_label_dense && load<int32_t>(p) < 0)
+        raise<DataError>(
+            "{}, dense {}: expected an integer >= 0 (the feature is log(x + 1)), found {}", where,
+            d, load<int32_t>(p));
+    }
+    for (int64_t s = 0; s < format_.slots; ++s, p += 4) {
+      const uint32_t key = load<uint32_t>(p), last = last_key_[static_cast<size_t>(s)];
+      if (key > last)
+        raise<DataError>(
+            "{}, key of slot {}: expected less than {}, the rows of its table, found {}", where, s,
+            int64_t{last} + 1, key);
+    }
+  }
+  raise("{}: samples from {} on: rejected, yet nothing is wrong with them", path_, first_sample);
+}
+
+}  // namespace hlite::data

@@ -1,0 +1,270 @@
+#include "hugectr_lite/checkpoint/checkpoint.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+
+#include "hugectr_lite/checkpoint/json_text.h"
+#include "hugectr_lite/checkpoint/summing_sink.h"
+#include "hugectr_lite/core/build_config.h"
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::checkpoint {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr const char* kFormat = "hugectr_lite checkpoint";
+constexpr int64_t kFormatVersion = 1;
+constexpr const char* kManifest = "manifest.json";
+constexpr int64_t kMostManifest = 64 << 20;
+constexpr std::array<const char*, 2> kFiles{"weights.safetensors", "optimizer.safetensors"};
+
+// Without trailing slashes, and past a symbolic link: the link stays, what it names is replaced.
+std::string place_of(const std::string& path) {
+  fs::path p(path);
+  if (!p.has_filename()) p = p.parent_path();
+  std::error_code error;
+  if (fs::is_symlink(p, error)) p = fs::weakly_canonical(p);
+  return p.string();
+}
+
+std::string temporary_name(const std::string& place) {
+  return fmt::format("{}.tmp.{}", place, getpid());
+}
+
+// Removes <place>.tmp.<pid> of processes that are gone, and of an earlier one with our own id.
+void remove_stale(const std::string& place) {
+  const std::string prefix = fs::path(place).filename().string() + ".tmp.";
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(parent_directory(place), error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(prefix)) continue;
+    pid_t pid = 0;
+    const char* end = name.data() + name.size();
+    const auto parsed = std::from_chars(name.data() + prefix.size(), end, pid);
+    if (parsed.ec != std::errc() || parsed.ptr != end || pid <= 0) continue;
+    if (pid == getpid() || (kill(pid, 0) != 0 && errno == ESRCH)) remove_path(entry.path());
+  }
+}
+
+// Whether there is a checkpoint of ours to replace; DataError when there is something else.
+bool has_older(const std::string& place) {
+  const fs::path found = find_replaced(place);
+  std::error_code error;
+  if (!fs::exists(fs::symlink_status(found, error))) return false;
+  if (fs::is_directory(found, error) && fs::is_empty(found, error)) return false;
+  const fs::path manifest = found / kManifest;
+  if (!fs::exists(manifest, error))
+    raise<DataError>("{}: expected nothing or a checkpoint to replace, found {}", place,
+                     fs::is_directory(found, error) ? "a directory without manifest.json"
+                                                    : "something that is no directory");
+  // A damaged one is replaced too, as long as it says that it is ours.
+  const std::string text = read_text(ReadFile(manifest), kMostManifest);
+  if (text.find(kFormat) == std::string::npos)
+    raise<DataError>("{}: expected a checkpoint to replace, found a manifest.json without \"{}\"",
+                     place, kFormat);
+  return true;
+}
+
+std::string hex(uint64_t sum) { return fmt::format("{:016x}", sum); }
+
+std::string sum_of(const OrderedJson& manifest) {
+  Checksum checksum;
+  checksum.add(std::as_bytes(std::span<const char>(manifest.dump())));
+  return hex(checksum.sum().xxh3_64);
+}
+
+std::string manifest_text(const CheckpointMeta& meta, std::span<const CheckpointFile> files) {
+  OrderedJson m = {{"format", kFormat},
+                   {"version", kFormatVersion},
+                   {"program", hlite::kVersion},
+                   {"iteration", meta.iteration},
+                   {"samples", meta.samples},
+                   {"data_position", meta.data_position},
+                   {"seed", std::to_string(meta.seed)}};
+  m["config"] = parse_json<OrderedJson>(meta.config, "config");
+  m["files"] = OrderedJson::array();
+  for (const CheckpointFile& f : files)
+    m["files"].push_back(
+        {{"name", f.name}, {"bytes", f.sum.bytes}, {"xxh3_64", hex(f.sum.xxh3_64)}});
+  m["xxh3_64"] = sum_of(m);
+  return m.dump(2) + "\n";
+}
+
+uint64_t parse_number(const OrderedJson& object, const char* key, int base,
+                      const std::string& where) {
+  const std::string text = json_string(json_member(object, key, where), key, where);
+  uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value, base);
+  if (text.empty() || parsed.ec != std::errc() || parsed.ptr != end)
+    raise<DataError>("{}: {}: expected an unsigned 64-bit number in base {}, found \"{}\"", where,
+                     key, base, text);
+  return value;
+}
+
+// Writes the whole of one directory.
+void write_directory(const std::string& dir, const CheckpointMeta& meta,
+                     std::span<const TensorRef> weights, std::span<const TensorRef> states,
+                     const OpenSink& open) {
+  std::vector<CheckpointFile> files;
+  for (size_t i = 0; i < kFiles.size(); ++i) {
+    const auto sink = open(dir + "/" + kFiles[i]);
+    const FileSum sum = write_safetensors(*sink, i == 0 ? weights : states);
+    sink->close();
+    files.push_back({kFiles[i], sum});
+  }
+  const std::string text = manifest_text(meta, files);
+  const auto sink = open(dir + "/" + kManifest);
+  sink->write(std::as_bytes(std::span(text)));
+  sink->close();
+  sync_directory(dir);
+}
+
+std::unique_ptr<ByteSink> open_file(const std::string& path) {
+  return std::make_unique<WriteFile>(path);
+}
+
+// Removes what was being written when an error struck; that error is the one to report.
+class RemoveUnlessDone {
+ public:
+  explicit RemoveUnlessDone(std::string path) : path_(std::move(path)) {}
+  RemoveUnlessDone(const RemoveUnlessDone&) = delete;
+  RemoveUnlessDone& operator=(const RemoveUnlessDone&) = delete;
+  ~RemoveUnlessDone() {
+    std::error_code error;
+    if (!done_) fs::remove_all(path_, error);
+  }
+  void done() { done_ = true; }
+
+ private:
+  std::string path_;
+  bool done_ = false;
+};
+}  // namespace
+
+void check_checkpoint_place(const std::string& dir) {
+  const std::string place = place_of(dir);
+  has_older(place);
+  // The nearest directory that exists: those below it are created.
+  fs::path parent = parent_directory(place);
+  std::error_code error;
+  while (!fs::exists(parent, error) && parent.has_parent_path()) parent = parent.parent_path();
+  if (parent.empty()) parent = ".";
+  if (!fs::is_directory(parent, error) || access(parent.c_str(), W_OK | X_OK) != 0)
+    raise<DataError>("{}: expected a directory that can be written, for the checkpoint {}",
+                     parent.string(), dir);
+}
+
+void save_checkpoint(const std::string& dir, const CheckpointMeta& meta,
+                     std::span<const TensorRef> weights, std::span<const TensorRef> states,
+                     const OpenSink& open) {
+  const std::string place = place_of(dir);
+  const bool older = has_older(place);
+  std::error_code error;
+  fs::create_directories(parent_directory(place), error);  // when it fails, the next one tells
+  remove_stale(place);
+
+  const std::string temporary = temporary_name(place);
+  if (!fs::create_directory(temporary, error))
+    raise<FileError>("{}: cannot create the directory: {}", temporary, error.message());
+  RemoveUnlessDone cleanup(temporary);
+  try {
+    write_directory(temporary, meta, weights, states, open ? open : OpenSink(open_file));
+  } catch (const FileError& failure) {
+    if (!older) throw;
+    raise<FileError>("{}; the checkpoint {} is untouched", failure.what(), dir);
+  }
+  replace_path(temporary, place);
+  cleanup.done();
+}
+
+CheckpointMeta parse_manifest(const std::string& text, const std::string& name) {
+  OrderedJson m = parse_json<OrderedJson>(text, name);
+  const std::string format = json_string(json_member(m, "format", name), "format", name);
+  if (format != kFormat)
+    raise<DataError>("{}: format: expected \"{}\", found \"{}\"", name, kFormat, format);
+  CheckpointMeta meta;
+  meta.program = json_string(json_member(m, "program", name), "program", name);
+  const int64_t version = json_count(json_member(m, "version", name), "version", name);
+  if (version != kFormatVersion)
+    raise<DataError>("{}: version: expected {}, found {} (written by program {}, this is {})", name,
+                     kFormatVersion, version, meta.program, hlite::kVersion);
+  const std::string sum = json_string(json_member(m, "xxh3_64", name), "xxh3_64", name);
+  m.erase("xxh3_64");
+  if (const std::string found = sum_of(m); found != sum)
+    raise<DataError>("{}: it is damaged: expected checksum {}, found {}", name, sum, found);
+
+  const auto count = [&](const char* key) {
+    return json_count(json_member(m, key, name), key, name);
+  };
+  meta.iteration = count("iteration");
+  meta.samples = count("samples");
+  meta.data_position = count("data_position");
+  meta.seed = parse_number(m, "seed", 10, name);
+  const auto& config = json_member(m, "config", name);
+  if (!config.is_object()) raise<DataError>("{}: config: expected an object", name);
+  meta.config = config.dump();
+
+  const auto& files = json_member(m, "files", name);
+  if (!files.is_array() || files.size() != kFiles.size())
+    raise<DataError>("{}: files: expected a list of {}", name, kFiles.size());
+  for (size_t i = 0; i < kFiles.size(); ++i) {
+    const std::string where = fmt::format("{}: files[{}]", name, i);
+    CheckpointFile f;
+    f.name = json_string(json_member(files[i], "name", where), "name", where);
+    if (f.name != kFiles[i])
+      raise<DataError>("{}: name: expected {}, found {}", where, kFiles[i], f.name);
+    f.sum.bytes = json_count(json_member(files[i], "bytes", where), "bytes", where);
+    f.sum.xxh3_64 = parse_number(files[i], "xxh3_64", 16, where);
+    meta.files.push_back(std::move(f));
+  }
+  return meta;
+}
+
+CheckpointMeta read_manifest(const std::string& dir) {
+  const ReadFile file(find_replaced(place_of(dir)) + "/" + kManifest);
+  return parse_manifest(read_text(file, kMostManifest), file.name());
+}
+
+void load_checkpoint(const std::string& dir, const CheckpointMeta& meta,
+                     std::span<const TensorRef> weights, std::span<const TensorRef> states) {
+  HLITE_CHECK(meta.files.size() == kFiles.size(), "the manifest of {} was not read", dir);
+  const std::string place = find_replaced(place_of(dir));
+  for (size_t i = 0; i < kFiles.size(); ++i) {
+    const FileSum& expected = meta.files[i].sum;
+    const ReadFile file(place + "/" + kFiles[i]);
+    if (file.size() != expected.bytes)
+      raise<DataError>("{}: expected {} bytes (manifest.json), found {}", file.name(),
+                       expected.bytes, file.size());
+    const FileSum found = SafetensorsReader(file).read_all(i == 0 ? weights : states);
+    if (found.xxh3_64 != expected.xxh3_64)
+      raise<DataError>("{}: it is damaged: expected checksum {} (manifest.json), found {}",
+                       file.name(), hex(expected.xxh3_64), hex(found.xxh3_64));
+  }
+}
+
+void save_weights(const std::string& path, std::span<const TensorRef> tensors) {
+  const std::string place = place_of(path);
+  std::error_code error;
+  if (fs::exists(place, error) && !fs::is_regular_file(place, error))
+    raise<DataError>("{}: expected nothing or a file to replace, found something else", path);
+  const std::string temporary = temporary_name(place);
+  RemoveUnlessDone cleanup(temporary);
+  WriteFile file(temporary);
+  write_safetensors(file, tensors);
+  file.close();
+  replace_path(temporary, place);
+  cleanup.done();
+}
+
+void load_weights(const std::string& path, std::span<const TensorRef> tensors) {
+  const ReadFile file(path);
+  SafetensorsReader(file).read_all(tensors);
+}
+
+}  // namespace hlite::checkpoint

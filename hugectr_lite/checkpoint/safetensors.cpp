@@ -1,0 +1,236 @@
+#include "hugectr_lite/checkpoint/safetensors.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <set>
+#include <tuple>
+
+#include "hugectr_lite/checkpoint/json_text.h"
+#include "hugectr_lite/checkpoint/summing_sink.h"
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::checkpoint {
+namespace {
+static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+
+constexpr int64_t kPrefix = 8;                     // the header's length
+constexpr int64_t kMostHeader = 100'000'000;       // as the format's own implementation
+constexpr int64_t kPieceFloats = (8 << 20) / 4;    // moved at a time: 8 MiB
+constexpr const char* kMetadata = "__metadata__";  // the one name that is no tensor's
+
+std::string shape_text(const std::vector<int64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ","));
+}
+
+// Calls piece(first, count) over [0, elements).
+template <typename Piece>
+void for_each_piece(int64_t elements, Piece&& piece) {
+  for (int64_t first = 0; first < elements; first += kPieceFloats)
+    piece(first, std::min(kPieceFloats, elements - first));
+}
+
+std::string header_text(std::span<const TensorRef> tensors, const Metadata& metadata) {
+  OrderedJson header = OrderedJson::object();
+  if (!metadata.empty()) header[kMetadata] = metadata;
+  std::set<std::string> names{kMetadata};
+  int64_t at = 0;
+  for (const TensorRef& t : tensors) {
+    HLITE_CHECK(names.insert(t.name).second, "the name {} is taken", t.name);
+    const int64_t end = at + 4 * t.size();
+    header.push_back({t.name, {{"dtype", "F32"}, {"shape", t.shape}, {"data_offsets", {at, end}}}});
+    at = end;
+  }
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const nlohmann::json::exception& error) {
+    raise("tensor names: expected UTF-8: {}", error.what());
+  }
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
+}
+
+// Elements of a shape found in a file; DataError where they would not fit into memory's range.
+int64_t checked_size(const std::vector<int64_t>& shape, const std::string& where) {
+  int64_t n = 1;
+  for (const int64_t d : shape)
+    if (__builtin_mul_overflow(n, d, &n) || n > INT64_MAX / 4)
+      raise<DataError>("{}: expected at most 2^61 elements, found shape {}", where,
+                       shape_text(shape));
+  return n;
+}
+}  // namespace
+
+int64_t TensorRef::size() const {
+  int64_t n = 1;
+  for (const int64_t d : shape) n *= d;
+  return n;
+}
+
+FileSum write_safetensors(ByteSink& out, std::span<const TensorRef> tensors,
+                          const Metadata& metadata) {
+  const std::string header = header_text(tensors, metadata);
+  SummingSink sink(out);
+  const uint64_t length = header.size();
+  sink.write(std::as_bytes(std::span(&length, 1)));
+  sink.write(std::as_bytes(std::span(header)));
+  std::vector<float> piece;
+  for (const TensorRef& t : tensors) {
+    HLITE_CHECK(t.size() == 0 || t.data || t.get, "tensor {} has nothing to read from", t.name);
+    for_each_piece(t.size(), [&](int64_t first, int64_t count) {
+      std::span<const float> elements;
+      if (t.data) {
+        elements = {t.data + first, static_cast<size_t>(count)};
+      } else {
+        piece.resize(static_cast<size_t>(count));
+        t.get(first, piece);
+        elements = piece;
+      }
+      sink.write(std::as_bytes(elements));
+    });
+  }
+  return sink.sum();
+}
+
+SafetensorsReader::SafetensorsReader(const ByteSource& file) : file_(file) {
+  if (file.size() < kPrefix)
+    raise<DataError>("{}: expected a safetensors file of at least {} bytes, found {}", file.name(),
+                     kPrefix, file.size());
+  uint64_t length = 0;
+  file.read(0, std::as_writable_bytes(std::span(&length, 1)));
+  const int64_t most = std::min(file.size() - kPrefix, kMostHeader);
+  if (length > static_cast<uint64_t>(most))
+    raise<DataError>("{}: header: expected a length of at most {}, found {} (file of {} bytes)",
+                     file.name(), most, length, file.size());
+  std::string text(length, '\0');
+  file.read(kPrefix, std::as_writable_bytes(std::span(text)));
+  data_begin_ = kPrefix + static_cast<int64_t>(length);
+  parse_header(text);
+  check_ranges();
+}
+
+void SafetensorsReader::parse_header(const std::string& text) {
+  const std::string header_name = file_.name() + ": header";
+  const auto header = parse_json<nlohmann::json>(text, header_name);
+  if (!header.is_object()) raise<DataError>("{}: expected a JSON object", header_name);
+  for (const auto& [name, value] : header.items()) {
+    const std::string where = fmt::format("{}: tensor {}", file_.name(), name);
+    if (name == kMetadata) {
+      if (!value.is_object()) raise<DataError>("{}: expected an object", where);
+      for (const auto& [key, text_value] : value.items())
+        metadata_[key] = json_string(text_value, key.c_str(), where);
+      continue;
+    }
+    const std::string dtype = json_string(json_member(value, "dtype", where), "dtype", where);
+    if (dtype != "F32") raise<DataError>("{}: expected dtype F32, found {}", where, dtype);
+    if (value.size() != 3)
+      raise<DataError>("{}: expected dtype, shape and data_offsets, found {} members", where,
+                       value.size());
+    Entry entry{name, {}, 0, 0};
+    const auto& shape = json_member(value, "shape", where);
+    if (!shape.is_array()) raise<DataError>("{}: shape: expected a list", where);
+    for (const auto& d : shape) entry.shape.push_back(json_count(d, "shape", where));
+    const auto& offsets = json_member(value, "data_offsets", where);
+    if (!offsets.is_array() || offsets.size() != 2)
+      raise<DataError>("{}: data_offsets: expected a list of 2", where);
+    entry.begin = json_count(offsets[0], "data_offsets", where);
+    entry.end = json_count(offsets[1], "data_offsets", where);
+    const int64_t bytes = 4 * checked_size(entry.shape, where);
+    if (entry.end < entry.begin || entry.end - entry.begin != bytes)
+      raise<DataError>("{}: expected {} bytes for shape {}, found data_offsets [{},{}]", where,
+                       bytes, shape_text(entry.shape), entry.begin, entry.end);
+    entries_.push_back(std::move(entry));
+  }
+}
+
+void SafetensorsReader::check_ranges() {
+  // Empty tensors before the one that starts where they lie.
+  std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
+    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
+  });
+  int64_t at = 0;
+  for (Entry& e : entries_) {
+    if (e.begin != at)
+      raise<DataError>("{}: tensor {}: expected its data to begin at {}, found {} ({})",
+                       file_.name(), e.name, at, e.begin, e.begin < at ? "overlap" : "gap");
+    at = e.end;
+  }
+  const int64_t data = file_.size() - data_begin_;
+  if (at != data)
+    raise<DataError>("{}: expected {} bytes of tensors{}, found {}", file_.name(), at,
+                     entries_.empty() ? "" : fmt::format(" (the last is {})", entries_.back().name),
+                     data);
+  for (Entry& e : entries_) {
+    e.begin += data_begin_;
+    e.end += data_begin_;
+  }
+}
+
+const SafetensorsReader::Entry* SafetensorsReader::find(const std::string& name) const {
+  const auto it = std::find_if(entries_.begin(), entries_.end(),
+                               [&](const Entry& e) { return e.name == name; });
+  return it == entries_.end() ? nullptr : &*it;
+}
+
+void SafetensorsReader::read(const std::string& name, std::span<float> out) const {
+  const Entry* e = find(name);
+  if (!e) raise<DataError>("{}: tensor {}: expected it, found none", file_.name(), name);
+  const auto found = static_cast<size_t>(e->end - e->begin) / 4;
+  if (found != out.size())
+    raise<DataError>("{}: tensor {}: expected {} elements, found {}", file_.name(), name,
+                     out.size(), found);
+  for_each_piece(static_cast<int64_t>(out.size()), [&](int64_t first, int64_t count) {
+    file_.read(e->begin + 4 * first, std::as_writable_bytes(out.subspan(
+                                         static_cast<size_t>(first), static_cast<size_t>(count))));
+  });
+}
+
+FileSum SafetensorsReader::read_all(std::span<const TensorRef> into) const {
+  std::map<std::string, const TensorRef*> wanted;
+  for (const TensorRef& t : into)
+    HLITE_CHECK(wanted.emplace(t.name, &t).second, "tensor {} is asked for twice", t.name);
+
+  // All differences at once: they usually share one cause.
+  std::string differences;
+  std::map<std::string, const TensorRef*> missing = wanted;
+  for (const Entry& e : entries_) {
+    missing.erase(e.name);
+    const auto it = wanted.find(e.name);
+    if (it == wanted.end())
+      differences +=
+          fmt::format("\n  {}: expected no such tensor, found {}", e.name, shape_text(e.shape));
+    else if (it->second->shape != e.shape)
+      differences += fmt::format("\n  {}: expected {}, found {}", e.name,
+                                 shape_text(it->second->shape), shape_text(e.shape));
+  }
+  for (const auto& [name, t] : missing)
+    differences += fmt::format("\n  {}: expected {}, found none", name, shape_text(t->shape));
+  if (!differences.empty())
+    raise<DataError>("{}: its tensors are not those of the model:{}", file_.name(), differences);
+
+  Checksum checksum;
+  std::vector<std::byte> head(static_cast<size_t>(data_begin_));
+  file_.read(0, head);
+  checksum.add(head);
+  std::vector<float> piece;
+  for (const Entry& e : entries_) {
+    const TensorRef& t = *wanted.at(e.name);
+    HLITE_CHECK(t.size() == 0 || t.data || t.put, "tensor {} has nowhere to go", t.name);
+    for_each_piece(t.size(), [&](int64_t first, int64_t count) {
+      std::span<float> elements;
+      if (t.data) {
+        elements = {t.data + first, static_cast<size_t>(count)};
+      } else {
+        piece.resize(static_cast<size_t>(count));
+        elements = piece;
+      }
+      file_.read(e.begin + 4 * first, std::as_writable_bytes(elements));
+      checksum.add(std::as_bytes(elements));
+      if (!t.data) t.put(first, elements);
+    });
+  }
+  return checksum.sum();
+}
+
+}  // namespace hlite::checkpoint

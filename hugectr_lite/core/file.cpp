@@ -1,0 +1,197 @@
+#include "hugectr_lite/core/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/log.h"
+
+namespace hlite {
+namespace {
+// One call moves at most this much: Linux stops at 2 GiB, and errors name a nearer offset.
+constexpr size_t kMostPerCall = size_t{64} << 20;
+constexpr const char* kOld = ".tmp.old";
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+[[noreturn]] void fail_read(const std::string& path, size_t bytes, int64_t offset,
+                            const std::string& why) {
+  raise<FileError>("{}: cannot read {} bytes at offset {}: {}", path, bytes, offset, why);
+}
+
+bool exists(const std::string& path) {
+  struct stat status {};
+  if (lstat(path.c_str(), &status) == 0) return true;
+  if (errno != ENOENT && errno != ENOTDIR)
+    raise<FileError>("{}: cannot look: {}", path, reason(errno));
+  return false;
+}
+
+void rename_path(const std::string& from, const std::string& to) {
+  if (rename(from.c_str(), to.c_str()) != 0)
+    raise<FileError>("{}: cannot rename to {}: {}", from, to, reason(errno));
+}
+
+int open_retrying(const char* path, int flags, mode_t mode = 0) {
+  int fd;
+  do fd = open(path, flags | O_CLOEXEC, mode);
+  while (fd < 0 && errno == EINTR);
+  return fd;
+}
+}  // namespace
+
+FileDescriptor::~FileDescriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+ReadFile::ReadFile(std::string path)
+    : path_(std::move(path)), fd_(open_retrying(path_.c_str(), O_RDONLY)) {
+  if (fd_.get() < 0) raise<FileError>("{}: cannot open: {}", path_, reason(errno));
+  struct stat status {};
+  if (fstat(fd_.get(), &status) != 0)
+    raise<FileError>("{}: cannot find its size: {}", path_, reason(errno));
+  if (S_ISDIR(status.st_mode)) raise<FileError>("{}: cannot open: it is a directory", path_);
+  size_ = status.st_size;
+}
+
+void ReadFile::read(int64_t offset, std::span<std::byte> out) const {
+  const size_t bytes = out.size();
+  int64_t at = offset;
+  while (!out.empty()) {
+    const ssize_t got =
+        pread(fd_.get(), out.data(), std::min(out.size(), kMostPerCall), static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail_read(path_, bytes, offset, reason(errno));
+    if (got == 0)
+      fail_read(path_, bytes, offset,
+                fmt::format("the file ends at {} (it had {} bytes when it was opened)", at, size_));
+    at += got;
+    out = out.subspan(static_cast<size_t>(got));
+  }
+}
+
+void ReadFile::will_need(int64_t offset, int64_t bytes) const {
+  posix_fadvise(fd_.get(), offset, bytes, POSIX_FADV_WILLNEED);
+}
+
+WriteFile::WriteFile(std::string path)
+    : path_(std::move(path)),
+      fd_(open_retrying(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666)) {
+  if (fd_.get() < 0) raise<FileError>("{}: cannot create: {}", path_, reason(errno));
+}
+
+void WriteFile::write(std::span<const std::byte> bytes) {
+  HLITE_CHECK(fd_.get() >= 0, "{} is closed", path_);
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(fd_.get(), bytes.data(), std::min(bytes.size(), kMostPerCall));
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0)
+      raise<FileError>("{}: cannot write {} bytes at offset {}: {}", path_, bytes.size(), offset_,
+                       reason(errno));
+    offset_ += put;
+    bytes = bytes.subspan(static_cast<size_t>(put));
+  }
+}
+
+void WriteFile::close() {
+  HLITE_CHECK(fd_.get() >= 0, "{} is closed", path_);
+  // Delayed allocation: a full disk may show only here.
+  if (fsync(fd_.get()) != 0)
+    raise<FileError>("{}: cannot make {} bytes durable: {}", path_, offset_, reason(errno));
+  // The descriptor is gone whatever close() says.
+  if (::close(fd_.release()) != 0 && errno != EINTR)
+    raise<FileError>("{}: cannot close after {} bytes: {}", path_, offset_, reason(errno));
+}
+
+void MemoryBytes::read(int64_t offset, std::span<std::byte> out) const {
+  if (offset < 0 || offset > size() || size() - offset < static_cast<int64_t>(out.size()))
+    fail_read(name_, out.size(), offset, fmt::format("the file ends at {}", size()));
+  if (!out.empty()) std::memcpy(out.data(), bytes_.data() + offset, out.size());
+}
+
+std::string read_text(const ByteSource& file, int64_t most) {
+  if (file.size() > most)
+    raise<DataError>("{}: expected at most {} bytes, found {}", file.name(), most, file.size());
+  std::string text(static_cast<size_t>(file.size()), '\0');
+  file.read(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+void sync_directory(const std::string& path) {
+  const FileDescriptor fd(open_retrying(path.c_str(), O_RDONLY | O_DIRECTORY));
+  if (fd.get() < 0) raise<FileError>("{}: cannot open the directory: {}", path, reason(errno));
+  // Some network file systems have no fsync for directories and say EINVAL.
+  if (fsync(fd.get()) != 0 && errno != EINVAL)
+    raise<FileError>("{}: cannot make the directory durable: {}", path, reason(errno));
+}
+
+std::string parent_directory(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+void remove_path(const std::string& path) {
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  if (error) raise<FileError>("{}: cannot remove: {}", path, error.message());
+}
+
+namespace {
+// The new one is in place already: what cannot be removed is no reason to call that a failure.
+void remove_older(const std::string& path) {
+  try {
+    remove_path(path);
+  } catch (const FileError& error) {
+    log::warning("{} (an older version, replaced)", error.what());
+  }
+}
+}  // namespace
+
+void replace_path_by_renames(const std::string& temporary, const std::string& path) {
+  const std::string old = path + kOld;
+  if (exists(path)) {
+    remove_path(old);  // of a save that was killed between its last two steps
+    rename_path(path, old);
+    try {
+      rename_path(temporary, path);
+    } catch (const FileError&) {
+      rename_path(old, path);
+      throw;
+    }
+  } else {
+    rename_path(temporary, path);
+  }
+  sync_directory(parent_directory(path));
+  remove_older(old);
+}
+
+void replace_path(const std::string& temporary, const std::string& path) {
+  struct stat status {};
+  if (lstat(path.c_str(), &status) != 0) return replace_path_by_renames(temporary, path);
+  if (!S_ISDIR(status.st_mode)) {  // rename() replaces anything but a directory
+    rename_path(temporary, path);
+    return sync_directory(parent_directory(path));
+  }
+  if (renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
+    if (errno == EINVAL || errno == ENOSYS) return replace_path_by_renames(temporary, path);
+    raise<FileError>("{}: cannot exchange with {}: {}", temporary, path, reason(errno));
+  }
+  sync_directory(parent_directory(path));
+  remove_older(temporary);
+  remove_older(path + kOld);
+}
+
+std::string find_replaced(const std::string& path) {
+  if (!exists(path) && exists(path + kOld)) return path + kOld;
+  return path;
+}
+
+}  // namespace hlite
