@@ -7,10 +7,24 @@
 // any value in between is allowed.
 #pragma once
 
+#include <cmath>
+
 #include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/host_device.h"
 #include "hugectr_lite/core/view.h"
 
 namespace hlite::ops {
+
+struct BceTerm {
+  double loss;
+  double gradient;  // of the loss by the logit, before the division by B
+};
+
+HLITE_HD inline BceTerm bce_term(double z, double y) {
+  const double e = std::exp(-std::fabs(z));
+  const double sigmoid = (z >= 0 ? 1.0 : e) / (1.0 + e);
+  return {(z <= 0 ? 0.0 : z) - z * y + std::log1p(e), sigmoid - y};
+}
 
 // logits [B,1], labels [B,1]; *loss overwritten (0 for B = 0). dlogits [B,1] overwritten, null
 // data: loss only; it may be the very view logits. A NaN logit makes the loss NaN. Summed in double

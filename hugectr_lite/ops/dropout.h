@@ -14,9 +14,9 @@
 
 namespace hlite::ops {
 
-// Factor of one element: 0 when dropped, else scale = 1 / (1 - rate).
-HLITE_HD inline float dropout_factor(uint32_t word, float rate, float scale) {
-  return random::uniform(word) >= rate ? scale : 0.0f;
+// One element under its uniform number u in [0, 1); scale = 1 / (1 - rate).
+HLITE_HD inline float dropout_element(float x, float u, float rate, float scale) {
+  return u >= rate ? x * scale : 0.0f;
 }
 
 // x and y [N], 0 <= rate < 1; y may be the very view x. A dropped NaN gives 0.

@@ -34,8 +34,7 @@ HLITE_HD inline int64_t interaction_width(int64_t slots, int64_t width) {
 void interaction_forward(const Exec& exec, Matrix<const float> bottom, View<const float, 3> slots,
                          Matrix<float> out);
 
-// dbottom [B,V] and dslots [B,n,V] are overwritten; they may be the very views bottom and slots
-// (a sample is read before it is written), else they overlap no input. dout's pad column is
+// dbottom [B,V] and dslots [B,n,V] are overwritten and overlap no input. dout's pad column is
 // ignored.
 void interaction_backward(const Exec& exec, Matrix<const float> bottom, View<const float, 3> slots,
                           Matrix<const float> dout, Matrix<float> dbottom, View<float, 3> dslots);

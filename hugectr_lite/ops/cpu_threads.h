@@ -1,0 +1,14 @@
+// The threads of the CPU implementations in this folder.
+#pragma once
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/exec.h"
+
+namespace hlite::ops {
+
+inline ThreadPool& cpu_threads(const Exec& exec, const char* op) {
+  HLITE_CHECK(!exec.on_gpu() && exec.pool != nullptr, "{} runs on CPU threads", op);
+  return exec.threads();
+}
+
+}  // namespace hlite::ops

@@ -1,0 +1,22 @@
+// One matrix product on the calling thread: the borrowed library, kept from starting threads of its
+// own. Parallel callers cut their product into pieces and call this once for each.
+#pragma once
+
+#include <cstdint>
+
+#include "hugectr_lite/ops/gemm.h"
+
+namespace hlite::ops {
+
+// A block of a row-major matrix: element (i, j) at data[i * stride + j].
+template <typename T>
+struct Block {
+  T* data;
+  int64_t stride;
+};
+
+// c [m,n] = alpha op(a) op(b) + beta c as in gemm.h; m, n, k >= 0.
+void gemm_piece(Transpose ta, Transpose tb, int64_t m, int64_t n, int64_t k, float alpha,
+                Block<const float> a, Block<const float> b, float beta, Block<float> c);
+
+}  // namespace hlite::ops

@@ -1,0 +1,278 @@
+#include "hugectr_lite/ops/interaction.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/ops/cpu_threads.h"
+
+namespace hlite::ops {
+namespace {
+
+constexpr int64_t kLanes = 8;
+constexpr int64_t kTaskSamples = 32;
+// The tiles below read whole groups of rows; entries past the last row point at a valid one.
+constexpr int64_t kSpareRows = 8;
+
+using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
+using Half = float __attribute__((vector_size(kLanes / 2 * sizeof(float))));
+
+inline Lanes load(const float* from) {
+  Lanes v;
+  std::memcpy(&v, from, sizeof(v));
+  return v;
+}
+inline void store(float* to, Lanes v) { std::memcpy(to, &v, sizeof(v)); }
+
+int64_t pairs_below(int64_t c) { return c * (c - 1) / 2; }
+
+// What one thread needs for one sample: its rows, padded copies of them where V is no multiple of
+// kLanes, and its pairs. Grown once a thread.
+class Sample {
+ public:
+  Sample(int64_t slots, int64_t width)
+      : slots_(slots), width_(width), padded_((width + kLanes - 1) / kLanes * kLanes) {
+    const int64_t rows = slots + 1;
+    inputs_.resize(static_cast<size_t>(rows + kSpareRows));
+    outputs_.resize(static_cast<size_t>(rows));
+    pairs_.resize(static_cast<size_t>(pairs_below(rows + 1) + rows + kLanes));
+    if (is_padded()) {
+      in_copy_.assign(static_cast<size_t>(rows * padded_), 0.0f);
+      out_copy_.assign(static_cast<size_t>(rows * padded_), 0.0f);
+      verbatim_.assign(static_cast<size_t>(padded_), 0.0f);
+    }
+  }
+  [[nodiscard]] bool fits(int64_t slots, int64_t width) const {
+    return slots == slots_ && width == width_;
+  }
+  [[nodiscard]] int64_t rows() const { return slots_ + 1; }
+  [[nodiscard]] int64_t padded_width() const { return padded_; }
+  [[nodiscard]] const float* const* inputs() const { return inputs_.data(); }
+  [[nodiscard]] float* const* outputs() const { return outputs_.data(); }
+  [[nodiscard]] float* pairs() { return pairs_.data(); }
+
+  void set_inputs(const float* bottom, const float* slots) {
+    for (int64_t r = 0; r < rows(); ++r) {
+      const float* row = r == 0 ? bottom : slots + (r - 1) * width_;
+      if (is_padded()) {
+        std::copy_n(row, width_, &in_copy_[static_cast<size_t>(r * padded_)]);
+        row = &in_copy_[static_cast<size_t>(r * padded_)];
+      }
+      inputs_[static_cast<size_t>(r)] = row;
+    }
+    std::fill(inputs_.end() - kSpareRows, inputs_.end(), inputs_[0]);
+  }
+  void set_outputs(float* dbottom, float* dslots) {
+    for (int64_t r = 0; r < rows(); ++r) {
+      outputs_[static_cast<size_t>(r)] = is_padded() ? &out_copy_[static_cast<size_t>(r * padded_)]
+                                         : r == 0    ? dbottom
+                                                     : dslots + (r - 1) * width_;
+    }
+  }
+  // The part of dout that goes to the bottom vector as it is.
+  const float* verbatim(const float* dout) {
+    if (!is_padded()) return dout;
+    std::copy_n(dout, width_, verbatim_.data());
+    return verbatim_.data();
+  }
+  void copy_outputs(float* dbottom, float* dslots) const {
+    if (!is_padded()) return;
+    for (int64_t r = 0; r < rows(); ++r)
+      std::copy_n(outputs_[static_cast<size_t>(r)], width_,
+                  r == 0 ? dbottom : dslots + (r - 1) * width_);
+  }
+
+ private:
+  [[nodiscard]] bool is_padded() const { return padded_ != width_; }
+
+  int64_t slots_, width_, padded_;
+  std::vector<const float*> inputs_;
+  std::vector<float*> outputs_;
+  std::vector<float> pairs_, in_copy_, out_copy_, verbatim_;
+};
+
+Sample& sample_workspace(int64_t slots, int64_t width) {
+  thread_local Sample sample(slots, width);
+  if (!sample.fits(slots, width)) sample = Sample(slots, width);
+  return sample;
+}
+
+// The eight sums of eight accumulators, by a tree that adds and transposes at once.
+inline Lanes horizontal_sums(const Lanes (&v)[8]) {
+  Lanes twos[4], fours[2];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    twos[i] = __builtin_shufflevector(v[2 * i], v[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13) +
+              __builtin_shufflevector(v[2 * i], v[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    fours[i] = __builtin_shufflevector(twos[2 * i], twos[2 * i + 1], 0, 1, 8, 9, 4, 5, 12, 13) +
+               __builtin_shufflevector(twos[2 * i], twos[2 * i + 1], 2, 3, 10, 11, 6, 7, 14, 15);
+  }
+  return __builtin_shufflevector(fours[0], fours[1], 0, 1, 2, 3, 8, 9, 10, 11) +
+         __builtin_shufflevector(fours[0], fours[1], 4, 5, 6, 7, 12, 13, 14, 15);
+}
+
+// Dot products of rows c, c + 1 with rows r ... r + 3: eight accumulators, two loads for three
+// multiply-adds, and one tree of sums at the end.
+inline Lanes dot_tile(const float* const* inputs, int64_t width, int64_t r, int64_t c) {
+  Lanes sums[8] = {};
+  const float* const c0 = inputs[c];
+  const float* const c1 = inputs[c + 1];
+  const float* const r0 = inputs[r];
+  const float* const r1 = inputs[r + 1];
+  const float* const r2 = inputs[r + 2];
+  const float* const r3 = inputs[r + 3];
+  for (int64_t v = 0; v < width; v += kLanes) {
+    const Lanes x0 = load(c0 + v), x1 = load(c1 + v);
+    const Lanes y0 = load(r0 + v), y1 = load(r1 + v), y2 = load(r2 + v), y3 = load(r3 + v);
+    sums[0] += x0 * y0;
+    sums[1] += x0 * y1;
+    sums[2] += x0 * y2;
+    sums[3] += x0 * y3;
+    sums[4] += x1 * y0;
+    sums[5] += x1 * y1;
+    sums[6] += x1 * y2;
+    sums[7] += x1 * y3;
+  }
+  return horizontal_sums(sums);
+}
+
+// pairs[c(c-1)/2 + r] for all r < c. A tile on the diagonal writes up to three entries past its
+// row's end, into the next row's first entries: tiles run from the diagonal to the left and rows
+// downward, so those are written properly afterwards. `pairs` has room for the last rows' excess.
+void dot_pairs(const float* const* inputs, int64_t rows, int64_t width, float* pairs) {
+  for (int64_t c = 0; c < rows; c += 2) {
+    for (int64_t r = c / 4 * 4; r >= 0; r -= 4) {
+      const Lanes tile = dot_tile(inputs, width, r, c);
+      std::memcpy(pairs + pairs_below(c) + r, &tile, sizeof(Half));
+      const Half second = __builtin_shufflevector(tile, tile, 4, 5, 6, 7);
+      std::memcpy(pairs + pairs_below(c + 1) + r, &second, sizeof(second));
+    }
+  }
+}
+
+// outputs[row + i][at ...] = sum over c of s[row + i][c] * inputs[c][at ...] for kRows rows and
+// kVectors groups of lanes, with s read from the triangle of pairs; plus `verbatim` for row 0.
+template <int kRows, int kVectors>
+inline void gradient_tile(const float* const* inputs, const float* pairs, int64_t rows, int64_t row,
+                          int64_t at, const float* verbatim, float* const* outputs) {
+  Lanes sums[kRows][kVectors] = {};
+  if (row == 0)
+    for (int q = 0; q < kVectors; ++q) sums[0][q] = load(verbatim + at + q * kLanes);
+  const float* triangle[kRows];
+  for (int i = 0; i < kRows; ++i) triangle[i] = pairs + pairs_below(row + i);
+
+  const auto add = [&](int64_t c, const float(&s)[kRows]) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+    for (int q = 0; q < kVectors; ++q) {
+      const Lanes x = load(inputs[c] + at + q * kLanes);
+#pragma GCC unroll 8
+      for (int i = 0; i < kRows; ++i) sums[i][q] += s[i] * x;
+    }
+  };
+  float s[kRows];
+  for (int64_t c = 0; c < row; ++c) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i) s[i] = triangle[i][c];
+    add(c, s);
+  }
+  for (int d = 0; d < kRows; ++d) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i)
+      s[i] = i == d ? 0.0f : i > d ? triangle[i][row + d] : triangle[d][row + i];
+    add(row + d, s);
+  }
+  for (int64_t c = row + kRows; c < rows; ++c) {
+    const float* const from = pairs + pairs_below(c) + row;
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i) s[i] = from[i];
+    add(c, s);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 4
+    for (int q = 0; q < kVectors; ++q) store(outputs[row + i] + at + q * kLanes, sums[i][q]);
+}
+
+// All rows of the columns [at, at + kVectors * kLanes). The last tile moves up to end with the last
+// row, computing some rows twice.
+template <int kRows, int kVectors>
+void gradient_columns(const float* const* inputs, const float* pairs, int64_t rows, int64_t at,
+                      const float* verbatim, float* const* outputs) {
+  if (rows < kRows) {
+    for (int64_t row = 0; row < rows; ++row)
+      gradient_tile<1, kVectors>(inputs, pairs, rows, row, at, verbatim, outputs);
+    return;
+  }
+  for (int64_t row = 0; row < rows; row += kRows)
+    gradient_tile<kRows, kVectors>(inputs, pairs, rows, std::min(row, rows - kRows), at, verbatim,
+                                   outputs);
+}
+
+void check_shapes(Matrix<const float> bottom, View<const float, 3> slots, int64_t out_rows,
+                  int64_t out_width, const char* op) {
+  const int64_t batch = bottom.dim(0), width = bottom.dim(1), n = slots.dim(1);
+  HLITE_CHECK(slots.dim(0) == batch && slots.dim(2) == width && width >= 1,
+              "{}: bottom {}, slots {}", op, bottom.shape(), slots.shape());
+  HLITE_CHECK(out_rows == batch && out_width == interaction_width(n, width),
+              "{}: output side [{},{}], expected [{},{}]", op, out_rows, out_width, batch,
+              interaction_width(n, width));
+}
+
+// Calls body(sample index, workspace) for every sample of the batch.
+template <typename Body>
+void for_each_sample(ThreadPool& threads, View<const float, 3> slots, Body body) {
+  const int64_t batch = slots.dim(0);
+  threads.run((batch + kTaskSamples - 1) / kTaskSamples, [&](int64_t task, int) {
+    Sample& sample = sample_workspace(slots.dim(1), slots.dim(2));
+    const int64_t end = std::min(batch, (task + 1) * kTaskSamples);
+    for (int64_t b = task * kTaskSamples; b < end; ++b) body(b, sample);
+  });
+}
+
+}  // namespace
+
+void interaction_forward(const Exec& exec, Matrix<const float> bottom, View<const float, 3> slots,
+                         Matrix<float> out) {
+  check_shapes(bottom, slots, out.dim(0), out.dim(1), "interaction_forward");
+  const int64_t width = bottom.dim(1);
+  for_each_sample(cpu_threads(exec, "interaction_forward"), slots, [&](int64_t b, Sample& sample) {
+    sample.set_inputs(bottom.row(b), slots.row(b));
+    dot_pairs(sample.inputs(), sample.rows(), sample.padded_width(), sample.pairs());
+    float* const row = out.row(b);
+    std::copy_n(bottom.row(b), width, row);
+    std::copy_n(sample.pairs(), pairs_below(sample.rows()), row + width);
+    row[out.dim(1) - 1] = 0;
+  });
+}
+
+void interaction_backward(const Exec& exec, Matrix<const float> bottom, View<const float, 3> slots,
+                          Matrix<const float> dout, Matrix<float> dbottom, View<float, 3> dslots) {
+  check_shapes(bottom, slots, dout.dim(0), dout.dim(1), "interaction_backward");
+  HLITE_CHECK(dbottom.dim(0) == bottom.dim(0) && dbottom.dim(1) == bottom.dim(1),
+              "dbottom {}, bottom {}", dbottom.shape(), bottom.shape());
+  HLITE_CHECK(dslots.dim(0) == slots.dim(0) && dslots.dim(1) == slots.dim(1) &&
+                  dslots.dim(2) == slots.dim(2),
+              "dslots {}, slots {}", dslots.shape(), slots.shape());
+  const int64_t width = bottom.dim(1);
+  for_each_sample(cpu_threads(exec, "interaction_backward"), slots, [&](int64_t b, Sample& sample) {
+    sample.set_inputs(bottom.row(b), slots.row(b));
+    sample.set_outputs(dbottom.row(b), dslots.row(b));
+    const float* const verbatim = sample.verbatim(dout.row(b));
+    const float* const pairs = dout.row(b) + width;
+    const int64_t rows = sample.rows(), end = sample.padded_width();
+    int64_t at = 0;  // twelve accumulators each: what the registers hold beside the operands
+    for (; at + 4 * kLanes <= end; at += 4 * kLanes)
+      gradient_columns<3, 4>(sample.inputs(), pairs, rows, at, verbatim, sample.outputs());
+    for (; at + 2 * kLanes <= end; at += 2 * kLanes)
+      gradient_columns<6, 2>(sample.inputs(), pairs, rows, at, verbatim, sample.outputs());
+    for (; at < end; at += kLanes)
+      gradient_columns<6, 1>(sample.inputs(), pairs, rows, at, verbatim, sample.outputs());
+    sample.copy_outputs(dbottom.row(b), dslots.row(b));
+  });
+}
+
+}  // namespace hlite::ops
