@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "embedding/table_layout.h"
 #include "hugectr_lite/core/exec.h"
@@ -36,10 +37,12 @@ class SparseUpdate {
   TableLayout layout_;
   int64_t max_batch_;
   int threads_;
-  Tensor<uint64_t, 2> pairs_;    // [S, max_batch] key << 32 | sample, sorted
-  Tensor<uint64_t, 2> scratch_;  // [threads, max_batch] the sort's other side
-  Tensor<uint32_t, 2> counts_;   // [threads, digits' values] the sort's histogram
-  Tensor<float, 2> gradient_;    // [threads, V rounded up] a segment's sum
+  Tensor<uint64_t, 2> pairs_;            // [S, max_batch] sorted
+  Tensor<uint64_t, 2> scratch_;          // [threads, max_batch]
+  Tensor<uint32_t, 2> counts_;           // [threads, kSortCounts]
+  Tensor<float, 2> gradient_;            // [threads, V in whole cache lines] the sum of a segment
+  int64_t sweep_rows_;                   // rows a task of kGlobal takes of a table
+  std::vector<int64_t> sweep_tasks_{0};  // [S + 1] tasks of the slots before
 };
 
 }  // namespace hlite::embedding

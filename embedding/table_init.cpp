@@ -1,0 +1,44 @@
+#include "embedding/table_init.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "hugectr_lite/core/random.h"
+
+namespace hlite::embedding {
+namespace {
+// Values a task: 2 MiB, a huge page.
+constexpr int64_t kValuesPerTask = int64_t{1} << 19;
+}  // namespace
+
+void init_table_rows(const Exec& exec, uint64_t seed, std::string_view name, int64_t table_rows,
+                     int64_t first_row, Matrix<float> rows) {
+  HLITE_CHECK(first_row >= 0 && first_row + rows.dim(0) <= table_rows,
+              "{}: rows {} to {} of a table of {}", name, first_row, first_row + rows.dim(0),
+              table_rows);
+  const uint64_t stream = random::stream_of(name);
+  const auto first = static_cast<uint64_t>(first_row * rows.dim(1));
+  const auto bound = static_cast<float>(1 / std::sqrt(static_cast<double>(table_rows)));
+  const int64_t values = rows.size();
+  exec.threads().run((values + kValuesPerTask - 1) / kValuesPerTask, [&](int64_t task, int) {
+    const int64_t begin = task * kValuesPerTask;
+    const int64_t n = std::min(kValuesPerTask, values - begin);
+    random::fill_uniform(rows.data() + begin, n, seed, stream, first + static_cast<uint64_t>(begin),
+                         -bound, bound);
+  });
+}
+
+void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const TableLayout& layout,
+                 Matrix<float> tables) {
+  HLITE_CHECK(tables.dim(0) == layout.total_rows && tables.dim(1) == layout.width,
+              "{}: tables {}, expected [{},{}]", layer, tables.shape(), layout.total_rows,
+              layout.width);
+  for (int64_t s = 0; s < layout.slots(); ++s) {
+    const Matrix<float> rows = layout.table(tables, s);
+    init_table_rows(exec, seed, fmt::format("{}.table_{}", layer, s), rows.dim(0), 0, rows);
+  }
+}
+
+}  // namespace hlite::embedding
