@@ -1,0 +1,35 @@
+#include "hugectr_lite/ops/scan.h"
+
+#include <limits>
+
+#include "tests/ops/random_tensor.h"
+
+namespace hlite::ops {
+namespace {
+
+TEST_CASE("first_non_finite finds the first NaN or infinity") {
+  for (const int count : test::kThreadCounts) {
+    test::Threads threads(count);
+    for (const int64_t n : {0, 1, 7, 257, 1031, 100003}) {
+      auto x = test::random_values(n, 1);
+      const Vector<const float> view(x.data(), n);
+      CAPTURE(count, n);
+      REQUIRE(first_non_finite(threads.exec(), view) == -1);
+      if (n == 0) continue;
+      x[0] = std::numeric_limits<float>::max();
+      x[static_cast<size_t>(n / 2)] = std::numeric_limits<float>::denorm_min();
+      CHECK(first_non_finite(threads.exec(), view) == -1);
+      for (const float bad : {NAN, -NAN, INFINITY, -INFINITY}) {
+        const auto last = static_cast<size_t>(n - 1), middle = static_cast<size_t>(n / 3);
+        x[last] = bad;
+        CHECK(first_non_finite(threads.exec(), view) == n - 1);
+        x[middle] = bad;
+        CHECK(first_non_finite(threads.exec(), view) == n / 3);
+        x[last] = x[middle] = 1;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hlite::ops
