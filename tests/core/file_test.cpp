@@ -1,0 +1,236 @@
+#include "hugectr_lite/core/file.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "hugectr_lite/core/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/errors.h"
+#include "tests/support/temporary_directory.h"
+
+using namespace hlite;
+using test::check_contains;
+using test::message_of;
+using test::TemporaryDirectory;
+namespace fs = std::filesystem;
+
+namespace {
+std::vector<std::byte> pattern(size_t n) {
+  std::vector<std::byte> bytes(n);
+  for (size_t i = 0; i < n; ++i) bytes[i] = static_cast<std::byte>(i * 7 + i / 251);
+  return bytes;
+}
+
+void write_file(const std::string& path, std::span<const std::byte> bytes) {
+  WriteFile file(path);
+  file.write(bytes);
+  file.close();
+}
+}  // namespace
+
+TEST_CASE("what was written is read, at any offset and size") {
+  const TemporaryDirectory dir;
+  // The last is more than one system call moves.
+  for (const size_t n : {size_t{0}, size_t{1}, size_t{4099}, (size_t{64} << 20) + 3}) {
+    const auto bytes = pattern(n);
+    write_file(dir / "f", bytes);
+    const ReadFile file(dir / "f");
+    REQUIRE(file.size() == static_cast<int64_t>(n));
+    std::vector<std::byte> back(n);
+    file.read(0, back);
+    REQUIRE(back == bytes);
+    if (n < 3) continue;
+    std::vector<std::byte> part(n - 2);
+    file.read(1, part);
+    REQUIRE(std::equal(part.begin(), part.end(), bytes.begin() + 1));
+  }
+}
+
+TEST_CASE("reading past the end names file, bytes and offset") {
+  const TemporaryDirectory dir;
+  write_file(dir / "f", pattern(100));
+  const ReadFile file(dir / "f");
+  std::vector<std::byte> out(64);
+  const std::string path = dir / "f";
+  CHECK(message_of<FileError>([&] { file.read(50, out); }) ==
+        path +
+            ": cannot read 64 bytes at offset 50: the file ends at 100 (it had 100 bytes when "
+            "it was opened)");
+  // Truncated under the reader's feet.
+  fs::resize_file(path, 10);
+  check_contains(message_of<FileError>([&] { file.read(0, out); }),
+                 {path, "64 bytes at offset 0", "ends at 10"});
+
+  const auto bytes = pattern(10);
+  const MemoryBytes memory("memory", bytes);
+  CHECK(message_of<FileError>([&] { memory.read(5, out); }) ==
+        "memory: cannot read 64 bytes at offset 5: the file ends at 10");
+  CHECK(message_of<DataError>([&] { read_text(memory, 9); }) ==
+        "memory: expected at most 9 bytes, found 10");
+  CHECK(read_text(memory, 10).size() == 10);
+}
+
+TEST_CASE("what cannot be opened is an error with the reason") {
+  const TemporaryDirectory dir;
+  CHECK(message_of<FileError>([&] { ReadFile(dir / "none"); }) ==
+        (dir / "none") + ": cannot open: No such file or directory");
+  check_contains(message_of<FileError>([&] { ReadFile(dir.path()); }), {"it is a directory"});
+  check_contains(message_of<FileError>([&] { WriteFile(dir / "none/f"); }),
+                 {"none/f: cannot create: No such file or directory"});
+  check_contains(message_of<FileError>([&] { sync_directory(dir / "none"); }), {"none"});
+}
+
+TEST_CASE("a full disk is an error at the write") {
+  WriteFile file("/dev/full");
+  CHECK(message_of<FileError>([&] { file.write(pattern(5)); }) ==
+        "/dev/full: cannot write 5 bytes at offset 0: No space left on device");
+}
+
+TEST_CASE("a limit on the size of files is an error at the right offset") {
+  const TemporaryDirectory dir;
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{1000, 1000};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    int status = 1;
+    try {
+      WriteFile file(dir / "f");
+      file.write(pattern(600));
+      file.write(pattern(600));
+    } catch (const FileError& error) {
+      const std::string want = (dir / "f") + ": cannot write 200 bytes at offset 1000: ";
+      status = std::string(error.what()).starts_with(want) ? 0 : 2;
+    }
+    _exit(status);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}
+
+TEST_CASE("writes that are cut short or interrupted go on") {
+  // A pipe takes 64 KiB at a time, and a timer interrupts the writer while it waits for the slow
+  // reader.
+  const TemporaryDirectory dir;
+  const std::string path = dir / "pipe";
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  const auto bytes = pattern(1'000'003);
+
+  sigset_t alarm_only;
+  sigemptyset(&alarm_only);
+  sigaddset(&alarm_only, SIGALRM);
+  pthread_sigmask(SIG_BLOCK, &alarm_only, nullptr);  // inherited by the reader
+  std::vector<std::byte> got;
+  std::thread reader([&] {
+    const int fd = open(path.c_str(), O_RDONLY);
+    std::vector<std::byte> piece(30'011);
+    for (ssize_t n; (n = read(fd, piece.data(), piece.size())) > 0;) {
+      got.insert(got.end(), piece.begin(), piece.begin() + n);
+      usleep(300);
+    }
+    close(fd);
+  });
+  pthread_sigmask(SIG_UNBLOCK, &alarm_only, nullptr);
+
+  static volatile sig_atomic_t interrupts = 0;
+  struct sigaction action {
+  }, before{};
+  action.sa_handler = [](int) { interrupts = interrupts + 1; };  // without SA_RESTART
+  sigaction(SIGALRM, &action, &before);
+  const itimerval every{{0, 500}, {0, 500}}, off{};
+  setitimer(ITIMER_REAL, &every, nullptr);
+  {
+    WriteFile file(path);
+    file.write(bytes);
+  }
+  setitimer(ITIMER_REAL, &off, nullptr);
+  sigaction(SIGALRM, &before, nullptr);
+  reader.join();
+  CHECK(interrupts > 0);
+  CHECK(got == bytes);
+}
+
+TEST_CASE("a file replaces another") {
+  const TemporaryDirectory dir;
+  for (const char* text : {"first", "second"}) {
+    test::write_text(dir / "f.tmp", text);
+    replace_path(dir / "f.tmp", dir / "f");
+    CHECK(test::read_text(dir / "f") == text);
+    CHECK(dir.entries() == 1);
+  }
+}
+
+TEST_CASE("a directory replaces another, by exchange and by renames") {
+  for (const auto& replace : {replace_path, replace_path_by_renames}) {
+    const TemporaryDirectory dir;
+    for (const char* text : {"first", "second", "third"}) {
+      fs::create_directory(dir / "d.tmp");
+      test::write_text(dir / "d.tmp/f", text);
+      if (std::string(text) == "third") test::write_text(dir / "d/only in the older", "");
+      replace(dir / "d.tmp", dir / "d");
+      CHECK(test::read_text(dir / "d/f") == text);
+      CHECK_FALSE(fs::exists(dir / "d/only in the older"));
+      CHECK(dir.entries() == 1);
+    }
+  }
+}
+
+TEST_CASE("every state between two renames can be gone on from") {
+  for (const auto& replace : {replace_path, replace_path_by_renames}) {
+    const TemporaryDirectory dir;
+    const std::string d = dir / "d";
+    fs::create_directory(dir / "new");
+    test::write_text(dir / "new/f", "new");
+    // Killed after the first rename: the older one is what a loader finds.
+    fs::create_directory(d + ".tmp.old");
+    test::write_text(d + ".tmp.old/f", "old");
+    CHECK(test::read_text(find_replaced(d) + "/f") == "old");
+    replace(dir / "new", d);
+    CHECK(find_replaced(d) == d);
+    CHECK(test::read_text(d + "/f") == "new");
+    CHECK(dir.entries() == 1);
+    // Killed before the older one was removed.
+    fs::create_directory(d + ".tmp.old");
+    CHECK(find_replaced(d) == d);
+    fs::create_directory(dir / "newer");
+    test::write_text(dir / "newer/f", "newer");
+    replace(dir / "newer", d);
+    CHECK(test::read_text(d + "/f") == "newer");
+    CHECK(dir.entries() == 1);
+  }
+  CHECK(find_replaced("/nowhere/d") == "/nowhere/d");
+}
+
+TEST_CASE("a replacement that is not there leaves the older one") {
+  for (const auto& replace : {replace_path, replace_path_by_renames}) {
+    const TemporaryDirectory dir;
+    fs::create_directory(dir / "d");
+    test::write_text(dir / "d/f", "old");
+    check_contains(message_of<FileError>([&] { replace(dir / "none", dir / "d"); }),
+                   {"none", "No such file or directory"});
+    CHECK(test::read_text(dir / "d/f") == "old");
+    CHECK(dir.entries() == 1);
+  }
+}
+
+TEST_CASE("parents and removal") {
+  CHECK(parent_directory("a/b") == "a");
+  CHECK(parent_directory("b") == ".");
+  CHECK(parent_directory("/b") == "/");
+  const TemporaryDirectory dir;
+  fs::create_directories(dir / "a/b");
+  test::write_text(dir / "a/b/f", "x");
+  remove_path(dir / "a");
+  CHECK(dir.entries() == 0);
+  CHECK_NOTHROW(remove_path(dir / "a"));
+}
