@@ -1,15 +1,13 @@
 #include "tools/criteo_prep.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <fstream>
 #include <memory>
+#include <span>
 #include <string_view>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/file.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/thread_pool.h"
 #include "tools/criteo_record.h"
@@ -153,18 +151,16 @@ void check(const CriteoPrepOptions& options) {
 // Copies the records of a written, unpublished file: the first half to `first`, the rest to
 // `second`.
 void split_half(RawWriter& whole, RawWriter& first, RawWriter& second) {
-  whole.file().sync();
-  const std::string& path = whole.file().temporary_path();
-  std::ifstream in(path, std::ios::binary);
+  whole.file().finish();
+  const ReadFile in(whole.file().temporary_path());
   const int64_t rows = whole.rows(), half = (rows + 1) / 2;
   std::vector<uint32_t> records;
   for (int64_t at = 0; at < rows;) {
     const bool in_first = at < half;
     const int64_t count = std::min<int64_t>((in_first ? half : rows) - at, 1 << 15);
     records.resize(static_cast<size_t>(count * kColumns));
-    in.read(reinterpret_cast<char*>(records.data()),
-            static_cast<std::streamsize>(records.size() * sizeof(uint32_t)));
-    if (!in) raise<FileError>("{}: cannot read back record {}", path, at);
+    in.read(at * kColumns * static_cast<int64_t>(sizeof(uint32_t)),
+            std::as_writable_bytes(std::span(records)));
     int64_t positives = 0;
     for (int64_t i = 0; i < count; ++i) positives += records[static_cast<size_t>(i * kColumns)];
     (in_first ? first : second).write(records.data(), count, positives);

@@ -138,6 +138,9 @@ SynthScores criteo_synth(const CriteoSynthOptions& options) {
   json["train"] = file_json(train, train_scores);
   if (options.test_rows > 0) json["test"] = file_json(test, scores);
   meta.write(json.dump(1) + "\n");
+  train.finish();
+  test.finish();
+  meta.finish();
   train.commit();
   if (options.test_rows > 0) test.commit();
   meta.commit();

@@ -1,14 +1,17 @@
 // OutputFile: a file that appears under its name complete or not at all.
 //
-// Bytes go to "<path>.tmp"; commit() flushes them to the disk and renames. Without commit() the
+// Bytes go to "<path>.tmp"; commit() makes them durable and renames. Without commit() the
 // destructor removes the temporary file. A running XXH3 (64 bits) of all bytes is kept.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "hugectr_lite/core/file.h"
 
 struct XXH3_state_s;
 
@@ -17,7 +20,7 @@ namespace hlite::tools {
 class OutputFile {
  public:
   // Throws FileError when the temporary file cannot be created.
-  explicit OutputFile(std::string path);
+  explicit OutputFile(const std::string& path);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -25,27 +28,29 @@ class OutputFile {
   // Throws FileError with path, offset and reason when the system refuses, as on a full disk.
   void write(const void* data, size_t bytes);
   void write(std::string_view text) { write(text.data(), text.size()); }
-  // Everything written so far is on the disk afterwards; the file still has its temporary name.
-  void sync();
-  // sync(), then the rename. Several files of one result: sync() all, then commit() all.
+  // Nothing more is written; everything is durable under the temporary name afterwards.
+  void finish();
+  // finish(), then the rename. Several files of one result: finish() all, then commit() all.
   void commit();
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] const std::string& temporary_path() const { return temporary_; }
-  [[nodiscard]] int64_t bytes() const { return written_ + static_cast<int64_t>(pending_.size()); }
+  [[nodiscard]] const std::string& temporary_path() const { return file_.name(); }
+  [[nodiscard]] int64_t bytes() const { return bytes_; }
   // 16 hexadecimal digits, as `xxhsum -H3` prints them.
   [[nodiscard]] std::string xxh3() const;
 
  private:
   void flush();
-  [[noreturn]] void fail(const char* operation) const;
 
-  std::string path_, temporary_;
-  int fd_ = -1;
-  int64_t written_ = 0;
+  struct FreeHash {
+    void operator()(XXH3_state_s* state) const;
+  };
+  std::string path_;
+  WriteFile file_;
   std::vector<char> pending_;
-  XXH3_state_s* hash_;
-  bool committed_ = false;
+  int64_t bytes_ = 0;
+  std::unique_ptr<XXH3_state_s, FreeHash> hash_;
+  bool finished_ = false, committed_ = false;
 };
 
 // Creates the folder and its parents; FileError when that fails.

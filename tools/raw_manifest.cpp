@@ -87,8 +87,8 @@ void publish(const std::string& folder, RawManifest& manifest,
   for (const auto& writer : writers) manifest.files.push_back(writer->summary());
   OutputFile json((std::filesystem::path(folder) / "manifest.json").string());
   json.write(manifest.to_json());
-  json.sync();
-  for (const auto& writer : writers) writer->file().sync();
+  json.finish();
+  for (const auto& writer : writers) writer->file().finish();
   for (const auto& writer : writers) writer->file().commit();
   json.commit();
 }

@@ -1,0 +1,55 @@
+// What the columns of a CSV file are, as a small JSON file:
+//
+//   {"separator": ",", "header": false, "trim": true, "missing": "?",
+//    "label": {"column": 14, "positive": [">50K"], "negative": ["<=50K"]},
+//    "dense": [{"column": 0, "name": "age", "transform": "standardize"}],
+//    "categorical": [{"column": 1, "name": "workclass"}]}
+//
+// A column is a number from 0 or, in files with a header, a name of it. Without "negative" every
+// label that is not positive is negative. Defaults: separator ",", no header, no trim, missing "".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hugectr_lite/config/json_node.h"
+
+namespace hlite::tools {
+
+// What becomes of a number x; mean and deviation are those of the training rows (of log(1 + x) in
+// the last case). A missing value becomes 0, in the standardised cases thus the mean.
+enum class DenseTransform { kNone, kLog1p, kStandardize, kLog1pStandardize };
+const char* transform_name(DenseTransform transform);
+
+struct CsvColumn {
+  int64_t index = -1;       // -1: to be found in the header by...
+  std::string header_name;  // ...this name
+  std::string name;         // for messages and the manifest
+};
+
+struct CsvSchema {
+  struct Dense {
+    CsvColumn column;
+    DenseTransform transform = DenseTransform::kNone;
+  };
+  char separator = ',';
+  bool header = false;
+  bool trim = false;    // blanks around fields are dropped
+  std::string missing;  // an empty field is missing as well
+  CsvColumn label;
+  std::vector<std::string> positive, negative;  // negative empty: all others
+  std::vector<Dense> dense;
+  std::vector<CsvColumn> categorical;
+
+  // Throws ConfigError with file, line, JSON path, expected and found.
+  static CsvSchema parse(const config::JsonNode& node);
+  // Finds columns given by name. Throws DataError naming the column and `where`, the header's
+  // place.
+  void resolve(const std::vector<std::string_view>& header, const std::string& where);
+  // The columns of a line that the schema needs at least.
+  [[nodiscard]] int64_t columns_needed() const;
+};
+
+}  // namespace hlite::tools
