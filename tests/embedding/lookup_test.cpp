@@ -1,0 +1,53 @@
+#include "embedding/lookup.h"
+
+#include <vector>
+
+#include "tests/embedding/lookup_case.h"
+#include "tests/support/catch.h"
+
+using namespace hlite;
+using embedding::lookup_forward;
+
+TEST_CASE("lookup_forward copies the rows exactly") {
+  for (const auto& rows : test::table_sizes()) {
+    for (const int64_t width : {1, 3, 8, 16, 32, 33, 64, 128}) {
+      for (const int64_t batch : {0, 1, 7, 2048}) {
+        if (batch == 2048 && width > 33 && rows.size() > 1) continue;  // time
+        const test::LookupCase x(rows, width, batch);
+        const int64_t slots = x.layout.slots();
+        std::vector<float> want;
+        for (int64_t b = 0; b < batch; ++b)
+          for (int64_t s = 0; s < slots; ++s) {
+            const int64_t row = x.layout.offset[static_cast<size_t>(s)] + x.keys_view()(b, s);
+            for (int64_t j = 0; j < width; ++j)
+              want.push_back(x.table[static_cast<size_t>(row * width + j)]);
+          }
+        for (const int threads : {1, 2, 3}) {
+          ThreadPool pool(threads);
+          std::vector<float> got(want.size() + 1, -5.f);
+          lookup_forward({.pool = &pool}, x.layout,
+                         Matrix<const float>(x.table.data(), x.layout.total_rows, width),
+                         x.keys_view(), View<float, 3>(got.data(), batch, slots, width));
+          CHECK(got.back() == -5.f);
+          got.pop_back();
+          INFO("slots " << slots << ", width " << width << ", batch " << batch);
+          CHECK(got == want);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("lookup_forward refuses shapes that do not match") {
+  ThreadPool pool(1);
+  const Exec exec{.pool = &pool};
+  const test::LookupCase x({10, 20}, 4, 3);
+  std::vector<float> out(3 * 2 * 4);
+  const Matrix<const float> table(x.table.data(), 30, 4);
+  const View<float, 3> good(out.data(), 3, 2, 4);
+  const View<float, 3> bad(out.data(), 3, 2, 3);
+  CHECK_NOTHROW(lookup_forward(exec, x.layout, table, x.keys_view(), good));
+  CHECK_THROWS_AS(lookup_forward(exec, x.layout, table, x.keys_view(), bad), Error);
+  CHECK_THROWS_AS(lookup_forward(exec, x.layout, table.rows(0, 29), x.keys_view(), good), Error);
+  CHECK_THROWS_AS(lookup_forward(exec, x.layout, table, x.keys_view().rows(0, 2), good), Error);
+}

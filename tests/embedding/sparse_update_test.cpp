@@ -1,0 +1,191 @@
+#include "embedding/sparse_update.h"
+
+#include <string>
+#include <vector>
+
+#include "tests/embedding/lookup_case.h"
+#include "tests/optimizer/rule_oracle.h"
+#include "tests/support/catch.h"
+
+using namespace hlite;
+using embedding::SparseUpdate;
+using optimizer::OptimizerType;
+using optimizer::UpdateRule;
+using optimizer::UpdateType;
+
+namespace {
+constexpr int64_t kSteps = 3;
+
+struct Trained {
+  std::vector<float> table, state0, state1;
+  bool operator==(const Trained&) const = default;
+};
+
+float rate_at(int64_t step) { return 0.05f / static_cast<float>(step); }
+
+Trained train(test::LookupCase x, const UpdateRule& rule, UpdateType update_type, int threads) {
+  ThreadPool pool(threads);
+  const auto state = [&](int index) {
+    const bool kept = optimizer::state_count(rule.type) > index;
+    return std::vector<float>(kept ? x.table.size() : 0, optimizer::initial_state(rule));
+  };
+  Trained t{x.table, state(0), state(1)};
+  SparseUpdate sparse(x.layout, x.batch, threads);
+  for (int64_t step = 1; step <= kSteps; ++step) {
+    x.draw(static_cast<uint64_t>(step));
+    sparse.update({.pool = &pool}, rule, update_type, rate_at(step), step, x.keys_view(),
+                  x.dout_view(), x.like_table(t.table), x.like_table(t.state0),
+                  x.like_table(t.state1));
+  }
+  return t;
+}
+
+// The definition: a dense gradient in double, then the rule on all rows, or on those looked up.
+test::RuleOracle train_densely(test::LookupCase x, const UpdateRule& rule, UpdateType update_type) {
+  test::RuleOracle want(rule, x.table);
+  const int64_t width = x.layout.width;
+  for (int64_t step = 1; step <= kSteps; ++step) {
+    x.draw(static_cast<uint64_t>(step));
+    std::vector<double> gradient(x.table.size(), 0);
+    std::vector<char> touched(x.table.size(), update_type == UpdateType::kGlobal);
+    for (int64_t b = 0; b < x.batch; ++b)
+      for (int64_t s = 0; s < x.layout.slots(); ++s)
+        for (int64_t j = 0; j < width; ++j) {
+          const int64_t row = x.layout.offset[static_cast<size_t>(s)] + x.keys_view()(b, s);
+          const auto at = static_cast<size_t>(row * width + j);
+          gradient[at] += static_cast<double>(x.dout_view()(b, s, j));
+          touched[at] = 1;
+        }
+    for (size_t i = 0; i < gradient.size(); ++i)
+      if (touched[i]) want.step(static_cast<double>(rate_at(step)), step, i, gradient[i]);
+  }
+  return want;
+}
+
+void check_against_oracle(const std::vector<int64_t>& rows, int64_t width, int64_t batch,
+                          const UpdateRule& rule, UpdateType update_type) {
+  const test::LookupCase x(rows, width, batch);
+  const Trained got = train(x, rule, update_type, 2);
+  const test::RuleOracle want = train_densely(x, rule, update_type);
+  // A hot row's gradient is the float sum of up to `batch` numbers below 1, good to some 1e-6 (and
+  // AdaGrad squares it); a lookup lost or counted twice is off by about 1.
+  const test::Tolerance tolerance{.absolute = 5e-6, .relative = 1e-5};
+  const std::string what =
+      fmt::format("rule {}, update {}, slots {}, width {}, batch {}:", static_cast<int>(rule.type),
+                  static_cast<int>(update_type), rows.size(), width, batch);
+  test::check_close<const float, const double>(got.table, want.w, tolerance, what.c_str());
+  if (!got.state0.empty())
+    test::check_close<const float, const double>(got.state0, want.a, tolerance, what.c_str());
+  if (!got.state1.empty())
+    test::check_close<const float, const double>(got.state1, want.b, tolerance, what.c_str());
+}
+}  // namespace
+
+TEST_CASE("SparseUpdate equals a dense update, for every rule and update type") {
+  for (const UpdateRule& rule : test::all_rules())
+    for (const UpdateType type : {UpdateType::kLocal, UpdateType::kGlobal})
+      for (const int64_t width : {3, 16, 33})
+        check_against_oracle({1000, 3, 1, 257, 40}, width, 300, rule, type);
+}
+
+TEST_CASE("SparseUpdate equals a dense update, for odd tables, widths and batches") {
+  const UpdateRule rule = test::all_rules()[4];
+  for (const auto& rows : test::table_sizes())
+    for (const int64_t width : {1, 3, 8, 16, 32, 33, 64, 128})
+      for (const int64_t batch : {0, 1, 7, 211})
+        check_against_oracle(rows, width, batch, rule, UpdateType::kLocal);
+  for (const auto& rows : test::table_sizes())
+    check_against_oracle(rows, 8, 2048, test::all_rules()[0], UpdateType::kLocal);
+}
+
+TEST_CASE("SparseUpdate gives the same bits on any number of threads") {
+  for (const auto& rows : test::table_sizes()) {
+    for (const UpdateRule& rule : test::all_rules()) {
+      for (const UpdateType type : {UpdateType::kLocal, UpdateType::kGlobal}) {
+        const test::LookupCase x(rows, 16, 2048);
+        const Trained one = train(x, rule, type, 1);
+        CHECK(train(x, rule, type, 2) == one);
+        CHECK(train(x, rule, type, 3) == one);
+      }
+    }
+  }
+}
+
+TEST_CASE("Local leaves rows without a lookup alone, Global moves them by their momentum") {
+  const UpdateRule rule{.type = OptimizerType::kMomentum, .momentum = 0.5};
+  ThreadPool pool(1);
+  const embedding::TableLayout layout({4}, 1);
+  SparseUpdate sparse(layout, 1, 1);
+  const uint32_t key = 2;
+  const float gradient = 4;
+  for (const UpdateType type : {UpdateType::kLocal, UpdateType::kGlobal}) {
+    std::vector<float> table{1, 2, 3, 4}, momentum{8, 8, 8, 8};
+    sparse.update({.pool = &pool}, rule, type, 0.25f, 1, Matrix<const uint32_t>(&key, 1, 1),
+                  View<const float, 3>(&gradient, 1, 1, 1), Matrix<float>(table.data(), 4, 1),
+                  Matrix<float>(momentum.data(), 4, 1), {});
+    if (type == UpdateType::kLocal) {
+      CHECK(table == std::vector<float>{1, 2, 6, 4});
+      CHECK(momentum == std::vector<float>{8, 8, 3, 8});
+    } else {
+      CHECK(table == std::vector<float>{5, 6, 6, 8});
+      CHECK(momentum == std::vector<float>{4, 4, 3, 4});
+    }
+  }
+}
+
+TEST_CASE("SparseUpdate: many duplicates of one row are one update") {
+  // AdaGrad tells one update with the sum from many updates.
+  const UpdateRule rule{.type = OptimizerType::kAdaGrad, .epsilon = 0};
+  ThreadPool pool(2);
+  const embedding::TableLayout layout({9}, 2);
+  SparseUpdate sparse(layout, 600, 2);
+  const std::vector<uint32_t> keys(600, 8);
+  const std::vector<float> dout(1200, 0.5f);
+  std::vector<float> table(18, 0), accumulator(18, 0);
+  sparse.update({.pool = &pool}, rule, UpdateType::kLocal, 0.1f, 1,
+                Matrix<const uint32_t>(keys.data(), 600, 1),
+                View<const float, 3>(dout.data(), 600, 1, 2), Matrix<float>(table.data(), 9, 2),
+                Matrix<float>(accumulator.data(), 9, 2), {});
+  for (size_t i = 0; i < 18; ++i) {
+    CHECK(accumulator[i] == (i < 16 ? 0.f : 90000.f));
+    CHECK(table[i] == (i < 16 ? 0.f : -0.1f));
+  }
+}
+
+TEST_CASE("SparseUpdate takes partial batches after full ones, and refuses larger ones") {
+  const test::LookupCase large({50, 3}, 8, 64), small({50, 3}, 8, 5);
+  ThreadPool pool(2);
+  const Exec exec{.pool = &pool};
+  SparseUpdate sparse(large.layout, 64, 2), fresh(large.layout, 5, 2);
+  std::vector<float> a = large.table, b = large.table;
+  const auto step = [&](SparseUpdate& with, const test::LookupCase& x, std::vector<float>& table) {
+    with.update(exec, {}, UpdateType::kLocal, 0.1f, 1, x.keys_view(), x.dout_view(),
+                x.like_table(table), {}, {});
+  };
+  step(sparse, large, a);
+  a = large.table;
+  step(sparse, small, a);
+  step(fresh, small, b);
+  CHECK(a == b);
+  CHECK(a != large.table);
+  CHECK_THROWS_AS(step(fresh, large, b), Error);
+}
+
+TEST_CASE("SparseUpdate refuses LazyGlobal, more threads than planned and wrong shapes") {
+  const test::LookupCase x({50, 3}, 8, 5);
+  ThreadPool one(1), two(2);
+  SparseUpdate sparse(x.layout, 5, 1);
+  std::vector<float> table = x.table;
+  const auto step = [&](ThreadPool& pool, OptimizerType rule, UpdateType type,
+                        View<const float, 3> dout) {
+    sparse.update({.pool = &pool}, {.type = rule}, type, 0.1f, 1, x.keys_view(), dout,
+                  x.like_table(table), {}, {});
+  };
+  const auto sgd = OptimizerType::kSgd;
+  const auto local = UpdateType::kLocal;
+  CHECK_NOTHROW(step(one, sgd, local, x.dout_view()));
+  CHECK_THROWS_AS(step(one, sgd, UpdateType::kLazyGlobal, x.dout_view()), Error);
+  CHECK_THROWS_AS(step(two, sgd, local, x.dout_view()), Error);
+  CHECK_THROWS_AS(step(one, sgd, local, x.dout_view().rows(0, 4)), Error);
+  CHECK_THROWS_AS(step(one, OptimizerType::kAdam, local, x.dout_view()), Error);  // no states
+}

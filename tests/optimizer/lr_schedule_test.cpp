@@ -1,0 +1,86 @@
+#include "hugectr_lite/optimizer/lr_schedule.h"
+
+#include "tests/support/catch.h"
+
+using namespace hlite;
+using optimizer::learning_rate;
+using optimizer::LrSchedule;
+
+namespace {
+constexpr double kTight = 1e-14;  // relative
+double relative_error(double got, double want) { return std::abs(got - want) / std::abs(want); }
+}  // namespace
+
+TEST_CASE("learning_rate follows a reference run through warm-up, plateau and decay") {
+  const LrSchedule schedule{.base = 0.12,
+                            .warmup_steps = 50,
+                            .decay_start = 200,
+                            .decay_steps = 200,
+                            .decay_power = 2,
+                            .end = 0.01};
+  // From an independent implementation.
+  const std::pair<int64_t, double> reference[] = {{1, 0.0024},
+                                                  {2, 0.0048},
+                                                  {11, 0.026399999999999996},
+                                                  {49, 0.1176},
+                                                  {50, 0.12},
+                                                  {51, 0.12},
+                                                  {200, 0.12},
+                                                  {201, 0.118803},
+                                                  {202, 0.117612},
+                                                  {250, 0.0675},
+                                                  {299, 0.030602999999999998},
+                                                  {300, 0.03}};
+  for (const auto& [step, lr] : reference) {
+    INFO("step " << step);
+    CHECK(relative_error(learning_rate(schedule, step), lr) < kTight);
+  }
+}
+
+TEST_CASE("learning_rate: edges of the pieces") {
+  LrSchedule s{.base = 2,
+               .warmup_steps = 4,
+               .decay_start = 10,
+               .decay_steps = 5,
+               .decay_power = 1,
+               .end = 0.5};
+  CHECK(learning_rate(s, 1) == 0.5);
+  CHECK(learning_rate(s, 4) == 2);
+  CHECK(learning_rate(s, 5) == 2);
+  CHECK(learning_rate(s, 10) == 2);
+  CHECK(relative_error(learning_rate(s, 11), 2 * 4.0 / 5) < kTight);
+  CHECK(relative_error(learning_rate(s, 13), 2 * 2.0 / 5) < kTight);
+  CHECK(learning_rate(s, 14) == 0.5);  // 0.4 is below the end
+  CHECK(learning_rate(s, 15) == 0.5);
+  CHECK(learning_rate(s, 16) == 0.5);
+  CHECK(learning_rate(s, int64_t{1} << 40) == 0.5);
+  s.end = 0;
+  CHECK(learning_rate(s, 15) == 0);
+  CHECK(learning_rate(s, 16) == 0);
+}
+
+TEST_CASE(
+    "learning_rate: without decay it stays at the base; a config's defaults have no warm-up") {
+  config::OptimizerConfig c;
+  c.learning_rate = 0.3;
+  const LrSchedule s = optimizer::lr_schedule_of(c);
+  CHECK(learning_rate(s, 1) == 0.3);
+  CHECK(learning_rate(s, 1000000) == 0.3);
+}
+
+TEST_CASE("lr_schedule_of takes every field of the config") {
+  config::OptimizerConfig c;
+  c.learning_rate = 1;
+  c.warmup_steps = 2;
+  c.decay_start = 3;
+  c.decay_steps = 4;
+  c.decay_power = 5;
+  c.end_lr = 6;
+  const LrSchedule s = optimizer::lr_schedule_of(c);
+  CHECK(s.base == 1);
+  CHECK(s.warmup_steps == 2);
+  CHECK(s.decay_start == 3);
+  CHECK(s.decay_steps == 4);
+  CHECK(s.decay_power == 5);
+  CHECK(s.end == 6);
+}

@@ -1,0 +1,68 @@
+// The update rules in double precision, written from their definitions.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "hugectr_lite/optimizer/update_rules.h"
+
+namespace hlite::test {
+
+// Weights and states of an array; step() takes one gradient each.
+struct RuleOracle {
+  optimizer::UpdateRule rule;
+  std::vector<double> w, a, b;
+
+  RuleOracle(const optimizer::UpdateRule& of, const std::vector<float>& weights)
+      : rule(of),
+        w(weights.begin(), weights.end()),
+        a(weights.size(),
+          rule.type == config::OptimizerType::kAdaGrad ? rule.initial_accumulator : 0),
+        b(weights.size(), 0) {}
+
+  void step(double lr, int64_t t, size_t i, double g) {
+    using config::OptimizerType;
+    switch (rule.type) {
+      case OptimizerType::kSgd:
+        w[i] -= lr * g;
+        break;
+      case OptimizerType::kMomentum:
+        a[i] = rule.momentum * a[i] - lr * g;
+        w[i] += a[i];
+        break;
+      case OptimizerType::kNesterov: {
+        const double old = a[i];
+        a[i] = rule.momentum * old - lr * g;
+        w[i] += -rule.momentum * old + (1 + rule.momentum) * a[i];
+        break;
+      }
+      case OptimizerType::kAdam: {
+        const auto power = static_cast<double>(t);
+        a[i] = rule.beta1 * a[i] + (1 - rule.beta1) * g;
+        b[i] = rule.beta2 * b[i] + (1 - rule.beta2) * g * g;
+        const double alpha =
+            lr * std::sqrt(1 - std::pow(rule.beta2, power)) / (1 - std::pow(rule.beta1, power));
+        w[i] -= alpha * a[i] / (std::sqrt(b[i]) + rule.epsilon);
+        break;
+      }
+      case OptimizerType::kAdaGrad:
+        a[i] += g * g;
+        w[i] -= lr * g / (std::sqrt(a[i]) + rule.epsilon);
+        break;
+    }
+  }
+};
+
+// One of each, with hyper-parameters that all matter.
+inline std::array<optimizer::UpdateRule, 5> all_rules() {
+  using config::OptimizerType;
+  return {{{.type = OptimizerType::kSgd},
+           {.type = OptimizerType::kMomentum, .momentum = 0.9},
+           {.type = OptimizerType::kNesterov, .momentum = 0.8},
+           {.type = OptimizerType::kAdam, .beta1 = 0.85, .beta2 = 0.99, .epsilon = 1e-4},
+           {.type = OptimizerType::kAdaGrad, .epsilon = 1e-3, .initial_accumulator = 0.05}}};
+}
+
+}  // namespace hlite::test
