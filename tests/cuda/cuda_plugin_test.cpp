@@ -1,0 +1,157 @@
+// Finding and refusing the plug-in, and the table's border.
+#include "hugectr_lite/core/cuda_plugin.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "hugectr_lite/core/build_config.h"
+#include "hugectr_lite/cuda/device_report.h"
+#include "tests/support/cuda_backends.h"
+#include "tests/support/errors.h"
+
+namespace hlite::test {
+namespace {
+
+using cuda::CudaPlugin;
+
+// The libraries of fake_plugin.cpp lie beside the test program.
+std::string fake(const std::string& name) {
+  return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / ("lib" + name + ".so"))
+      .string();
+}
+
+TEST_CASE("the plug-in of this build loads, or says why not") {
+  const CudaPlugin plugin = CudaPlugin::load();
+  INFO(plugin.reason());
+  if constexpr (kWithCuda) {
+    REQUIRE(plugin.loaded());
+    CHECK(plugin.table().abi_version == cuda::kAbiVersion);
+    CHECK(plugin.table().runtime_version() >= 12000);
+    CHECK(std::filesystem::path(plugin.path()).filename() == cuda::kLibraryName);
+    CHECK(plugin.reason().empty() == (plugin.devices() > 0));
+    if (plugin.devices() == 0 && plugin.table().driver_version() == 0) {
+      check_contains(plugin.reason(), {"no NVIDIA driver on this machine", "cudaGetDeviceCount"});
+      // Errors of real CUDA calls come over the border as ours.
+      void* data = nullptr;
+      const std::string text = message_of<DeviceError>([&] { plugin.table().allocate(&data, 16); });
+      check_contains(text, {"op_table.cu:", "cudaMalloc"});
+      CHECK(data == nullptr);
+    }
+  } else {
+    CHECK_FALSE(plugin.loaded());
+    check_contains(plugin.reason(), {"this build contains no CUDA"});
+  }
+}
+
+TEST_CASE("the GPU of this machine computes") {
+  const cuda::OpTable* gpu = gpu_or_skip();
+  if (!gpu) {
+    CHECK_FALSE(gpu_is_required());
+    return;
+  }
+  char text[256];
+  gpu->device_description(0, text, sizeof(text));
+  WARN("GPU: " << text);
+  const TestStream stream(*gpu);
+  const DeviceArray<float> values(*gpu, std::vector<float>{1, 2, 3});
+  CHECK(values.to_host(stream.get()) == std::vector<float>{1, 2, 3});
+}
+
+TEST_CASE("programs link no CUDA library") {
+  // What this program has mapped before any plug-in is opened would hold them; none may be there
+  // but inside the plug-in, which brings its own runtime.
+  const CudaPlugin plugin = CudaPlugin::load();
+  std::string maps;
+  if (FILE* file = std::fopen("/proc/self/maps", "r")) {
+    char line[4096];
+    while (std::fgets(line, sizeof(line), file)) maps += line;
+    std::fclose(file);
+  }
+  REQUIRE(maps.find("libstdc++") != std::string::npos);
+  CHECK(maps.find("libcudart") == std::string::npos);
+  CHECK(maps.find("libcublas") == std::string::npos);
+  if (plugin.devices() == 0) CHECK(maps.find("libcuda.so") == std::string::npos);
+}
+
+TEST_CASE("an absent library is a reason, not an exception") {
+  const CudaPlugin plugin = CudaPlugin::load_from("/nowhere/libhlite_cuda.so");
+  CHECK_FALSE(plugin.loaded());
+  CHECK(plugin.devices() == 0);
+  check_contains(plugin.reason(), {"cannot load", "/nowhere/libhlite_cuda.so"});
+  check_contains(message_of<DeviceError>([&] { (void)plugin.table(); }), {"cannot load"});
+  CHECK_THROWS_AS(plugin.require_device(), DeviceError);
+}
+
+TEST_CASE("a library of another interface version is refused") {
+  const CudaPlugin null = CudaPlugin::load_from(fake("fake_plugin_of_other_version"));
+  CHECK_FALSE(null.loaded());
+  check_contains(null.reason(), {"does not fit this program", "found another one"});
+
+  const CudaPlugin bytes = CudaPlugin::load_from(fake("fake_plugin_of_other_size"));
+  CHECK_FALSE(bytes.loaded());
+  check_contains(bytes.reason(), {"does not fit this program", "with 8 bytes"});
+
+  CHECK(hlite_cuda_op_table(cuda::kAbiVersion + 1) == nullptr);
+  CHECK(hlite_cuda_op_table(cuda::kAbiVersion) != nullptr);
+}
+
+TEST_CASE("a library that is no plug-in is refused") {
+  const CudaPlugin plugin = CudaPlugin::load_from(fake("fake_plugin_without_entry"));
+  CHECK_FALSE(plugin.loaded());
+  check_contains(plugin.reason(), {"is not a CUDA plug-in", cuda::kEntryName});
+}
+
+TEST_CASE("a plug-in without device gives the reason of its own") {
+  const CudaPlugin plugin = CudaPlugin::load_from(fake("fake_plugin_without_device"));
+  REQUIRE(plugin.loaded());
+  CHECK(plugin.devices() == 0);
+  CHECK(plugin.reason() == "no device, says the fake");
+  CHECK(message_of<DeviceError>([&] { (void)plugin.require_device(); }) ==
+        "no device, says the fake");
+  // A failure thrown beyond the border arrives as the program's own error type.
+  CHECK(message_of<Error>([&] { plugin.table().use_device(3); }) == "no device 3, says the fake");
+}
+
+TEST_CASE("the reason for no device tells drivers from devices") {
+  cuda::DeviceQuery query;
+  query.devices = 2;
+  query.driver_version = query.runtime_version = 13000;
+  CHECK(cuda::why_no_device(query).empty());
+  query.failed = true;
+  query.devices = 0;
+  query.error = "no CUDA-capable device is detected";
+  check_contains(cuda::why_no_device(query), {"offers no device", "no CUDA-capable device"});
+  query.driver_version = 12020;
+  check_contains(cuda::why_no_device(query), {"speaks CUDA 12.2", "older than the CUDA 13.0"});
+  query.driver_version = 0;
+  check_contains(cuda::why_no_device(query), {"no NVIDIA driver on this machine"});
+  CHECK(cuda::version_text(12080) == "12.8");
+}
+
+TEST_CASE("the emulated table counts, describes and refuses like a machine") {
+  const cuda::OpTable& table = emulated_cuda();
+  char text[256] = "unchanged";
+  CHECK(table.device_count(text, sizeof(text)) == 1);
+  CHECK(std::string(text).empty());
+  table.device_description(0, text, sizeof(text));
+  check_contains(text, {"emulated device", "compute capability 9.0", "1.0 GiB"});
+  check_contains(message_of<DeviceError>([&] { table.use_device(1); }),
+                 {"cudaSetDevice", "cudaErrorInvalidDevice"});
+  check_contains(message_of<DeviceError>([&] { table.stream_synchronize(text); }),
+                 {"cudaStreamSynchronize", "cudaErrorInvalidResourceHandle"});
+
+  void* data = text;
+  table.allocate(&data, 0);
+  CHECK(data == nullptr);
+  table.free(data);
+  table.allocate_pinned(&data, 3);
+  table.zero(data, 3, nullptr);
+  CHECK(static_cast<const char*>(data)[2] == 0);
+  table.free_pinned(data);
+  CHECK_THROWS_AS(table.free(data), DeviceError);
+}
+
+}  // namespace
+}  // namespace hlite::test

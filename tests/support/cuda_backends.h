@@ -1,0 +1,95 @@
+// The CUDA op tables that tests can run on: the emulated one always, the GPU's where there is one.
+#pragma once
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/core/cuda_plugin.h"
+#include "tests/support/catch.h"
+
+// Linked from hlite_emulated_cuda.
+extern "C" const hlite::cuda::OpTable* hlite_cuda_op_table(int abi_version);
+
+namespace hlite::test {
+
+struct CudaBackend {
+  std::string name;
+  const cuda::OpTable* table = nullptr;
+};
+
+inline const cuda::OpTable& emulated_cuda() { return *hlite_cuda_op_table(cuda::kAbiVersion); }
+
+// HLITE_REQUIRE_GPU=1: a machine without usable GPU fails the tests instead of skipping them.
+inline bool gpu_is_required() {
+  const char* value = std::getenv("HLITE_REQUIRE_GPU");
+  return value && *value && std::strcmp(value, "0") != 0;
+}
+
+// The GPU's table, or null after saying that the test is skipped, and why.
+inline const cuda::OpTable* gpu_or_skip() {
+  static const cuda::CudaPlugin plugin = cuda::CudaPlugin::load();
+  if (plugin.devices() > 0) return &plugin.table();
+  if (gpu_is_required()) FAIL("HLITE_REQUIRE_GPU is set, but " << plugin.reason());
+  WARN("skipped on the GPU: " << plugin.reason());
+  return nullptr;
+}
+
+inline std::vector<CudaBackend> cuda_backends() {
+  std::vector<CudaBackend> backends{{"emulated", &emulated_cuda()}};
+  if (const cuda::OpTable* gpu = gpu_or_skip()) backends.push_back({"GPU", gpu});
+  return backends;
+}
+
+// n values of device memory on one backend, with copies from and to the host.
+template <typename T>
+class DeviceArray {
+ public:
+  DeviceArray(const cuda::OpTable& table, size_t n) : table_(&table), size_(n) {
+    void* data = nullptr;
+    table.allocate(&data, n * sizeof(T));
+    data_ = static_cast<T*>(data);
+  }
+  DeviceArray(const cuda::OpTable& table, const std::vector<T>& values)
+      : DeviceArray(table, values.size()) {
+    table.copy(data_, values.data(), size_ * sizeof(T), nullptr);
+    table.stream_synchronize(nullptr);  // other streams do not wait for the default one
+  }
+  ~DeviceArray() {
+    if (data_) table_->free(data_);
+  }
+  DeviceArray(const DeviceArray&) = delete;
+  DeviceArray& operator=(const DeviceArray&) = delete;
+
+  [[nodiscard]] T* data() const { return data_; }
+  [[nodiscard]] std::vector<T> to_host(void* stream) const {
+    std::vector<T> values(size_);
+    table_->copy(values.data(), data_, size_ * sizeof(T), stream);
+    table_->stream_synchronize(stream);
+    return values;
+  }
+
+ private:
+  const cuda::OpTable* table_;
+  T* data_ = nullptr;
+  size_t size_;
+};
+
+// A stream of one backend.
+class TestStream {
+ public:
+  explicit TestStream(const cuda::OpTable& table) : table_(&table) {
+    table.stream_create(&handle_);
+  }
+  ~TestStream() { table_->stream_destroy(handle_); }
+  TestStream(const TestStream&) = delete;
+  TestStream& operator=(const TestStream&) = delete;
+  [[nodiscard]] void* get() const { return handle_; }
+
+ private:
+  const cuda::OpTable* table_;
+  void* handle_ = nullptr;
+};
+
+}  // namespace hlite::test

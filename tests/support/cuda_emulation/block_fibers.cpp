@@ -1,0 +1,369 @@
+#include "tests/support/cuda_emulation/block_fibers.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#if __has_feature(thread_sanitizer)
+#define __SANITIZE_THREAD__ 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace hlite::emulation {
+
+Place here;
+
+namespace {
+
+constexpr size_t kStackBytes = size_t{256} << 10;
+constexpr size_t kGuardBytes = 4096;
+
+// A stack with an unmapped page below it, so that an overflow faults instead of corrupting.
+class Stack {
+ public:
+  Stack() {
+    base_ = mmap(nullptr, kStackBytes + kGuardBytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base_ == MAP_FAILED) throw std::bad_alloc();
+    mprotect(base_, kGuardBytes, PROT_NONE);
+  }
+  ~Stack() { munmap(base_, kStackBytes + kGuardBytes); }
+  Stack(const Stack&) = delete;
+  Stack& operator=(const Stack&) = delete;
+  [[nodiscard]] void* bottom() const { return static_cast<std::byte*>(base_) + kGuardBytes; }
+
+ private:
+  void* base_;
+};
+
+// Where a stack lies and what the sanitizers keep about it.
+struct Track {
+  ucontext_t context{};
+  const void* bottom = nullptr;
+  size_t bytes = 0;
+  void* fake_stack = nullptr;  // AddressSanitizer
+  void* tsan_fiber = nullptr;  // ThreadSanitizer
+};
+
+// Leaves `from` for `to`; comes back when somebody switches to `from`. `last`: never comes back.
+void switch_track(Track& from, Track& to, [[maybe_unused]] bool last = false) {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(last ? nullptr : &from.fake_stack, to.bottom, to.bytes);
+#endif
+#if defined(__SANITIZE_THREAD__)
+  __tsan_switch_to_fiber(to.tsan_fiber, 0);
+#endif
+  swapcontext(&from.context, &to.context);
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(from.fake_stack, nullptr, nullptr);
+#endif
+}
+
+enum class State { kReady, kAtBarrier, kAtExchange, kEnded };
+
+struct Fiber {
+  Stack stack;
+  Track track;
+  State state = State::kReady;
+  Triple thread;
+  // What it waits for.
+  const char* what = "";
+  std::source_location site;
+  unsigned mask = 0;
+  unsigned source_lane = 0;
+  bool predicate = false;
+  uint64_t value = 0;
+  Exchange result;
+
+  Fiber() {
+    track.bottom = stack.bottom();
+    track.bytes = kStackBytes;
+#if defined(__SANITIZE_THREAD__)
+    track.tsan_fiber = __tsan_create_fiber(0);
+#endif
+  }
+  ~Fiber() {
+#if defined(__SANITIZE_THREAD__)
+    __tsan_destroy_fiber(track.tsan_fiber);
+#endif
+  }
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+};
+
+std::string text_of(Triple t) { return fmt::format("({},{},{})", t.x, t.y, t.z); }
+
+std::string text_of(const std::source_location& site) {
+  return fmt::format("{}:{}", site.file_name(), site.line());
+}
+
+bool same_site(const std::source_location& a, const std::source_location& b) {
+  return a.line() == b.line() && a.column() == b.column() &&
+         std::strcmp(a.file_name(), b.file_name()) == 0;
+}
+
+// The blocks of all grids run here, one after the other.
+class Scheduler {
+ public:
+  void run_block(Triple block_dim, FunctionRef<void()> body);
+  void wait(State state) {
+    current_->state = state;
+    switch_track(current_->track, main_);
+  }
+  [[nodiscard]] Fiber& current() const { return *current_; }
+  void set_order(Order order, uint64_t seed) {
+    order_ = order;
+    random_.seed(seed);
+  }
+  std::mutex& mutex() { return mutex_; }
+
+ private:
+  static void enter();
+  void start(Fiber& fiber);
+  void resume(Fiber& fiber);
+  bool release();
+  bool release_barrier();
+  bool release_warp(size_t first, size_t last);
+  void finish_exchange(size_t first, size_t last, unsigned lanes);
+  [[noreturn]] void fail_stuck();
+  [[noreturn]] static void fail(const std::string& text);
+  static std::string whereabouts(const Fiber& fiber);
+
+  std::mutex mutex_;
+  std::deque<Fiber> fibers_;  // grows to the largest block seen
+  size_t count_ = 0;          // threads of this block
+  std::vector<size_t> turns_;
+  Track main_;
+  Fiber* current_ = nullptr;
+  const FunctionRef<void()>* body_ = nullptr;
+  std::exception_ptr error_;
+  Order order_ = Order::kForward;
+  std::mt19937_64 random_;
+};
+
+Scheduler scheduler;
+
+// First function on a fiber's stack.
+void Scheduler::enter() {
+#if defined(__SANITIZE_ADDRESS__)
+  // Learns where the stack of the caller lies, for the way back.
+  __sanitizer_finish_switch_fiber(nullptr, &scheduler.main_.bottom, &scheduler.main_.bytes);
+#endif
+  try {
+    (*scheduler.body_)();
+  } catch (...) {
+    scheduler.error_ = std::current_exception();
+  }
+  scheduler.current_->state = State::kEnded;
+  switch_track(scheduler.current_->track, scheduler.main_, /*last=*/true);
+}
+
+void Scheduler::start(Fiber& fiber) {
+#if defined(__SANITIZE_ADDRESS__)
+  // A thread of an earlier, failed block may have left its frames marked.
+  __asan_unpoison_memory_region(fiber.stack.bottom(), kStackBytes);
+#endif
+  fiber.state = State::kReady;
+  fiber.track.fake_stack = nullptr;
+  getcontext(&fiber.track.context);
+  fiber.track.context.uc_stack.ss_sp = fiber.stack.bottom();
+  fiber.track.context.uc_stack.ss_size = kStackBytes;
+  fiber.track.context.uc_link = nullptr;
+  makecontext(&fiber.track.context, &Scheduler::enter, 0);
+}
+
+void Scheduler::resume(Fiber& fiber) {
+  current_ = &fiber;
+  here.thread = fiber.thread;
+#if defined(__SANITIZE_THREAD__)
+  main_.tsan_fiber = __tsan_get_current_fiber();
+#endif
+  switch_track(main_, fiber.track);
+  current_ = nullptr;
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+void Scheduler::run_block(Triple block_dim, FunctionRef<void()> body) {
+  count_ = size_t{block_dim.x} * block_dim.y * block_dim.z;
+  while (fibers_.size() < count_) fibers_.emplace_back();
+  body_ = &body;
+  for (size_t i = 0; i < count_; ++i) {
+    const auto t = static_cast<unsigned>(i);
+    fibers_[i].thread = {t % block_dim.x, t / block_dim.x % block_dim.y,
+                         t / block_dim.x / block_dim.y};
+    start(fibers_[i]);
+  }
+  turns_.resize(count_);
+  std::iota(turns_.begin(), turns_.end(), size_t{0});
+  if (order_ == Order::kReverse) std::reverse(turns_.begin(), turns_.end());
+  for (size_t ended = 0; ended < count_;) {
+    if (order_ == Order::kShuffled) std::shuffle(turns_.begin(), turns_.end(), random_);
+    for (const size_t i : turns_) {
+      if (fibers_[i].state != State::kReady) continue;
+      resume(fibers_[i]);
+      ended += fibers_[i].state == State::kEnded;
+    }
+    if (ended < count_ && !release()) fail_stuck();
+  }
+}
+
+bool Scheduler::release() {
+  if (release_barrier()) return true;
+  bool any = false;
+  for (size_t first = 0; first < count_; first += kWarpSize)
+    any |= release_warp(first, std::min(first + kWarpSize, count_));
+  return any;
+}
+
+// Every thread of the block must come, to the same line: one that has ended is missed, too.
+bool Scheduler::release_barrier() {
+  for (size_t i = 0; i < count_; ++i) {
+    const Fiber& fiber = fibers_[i];
+    if (fiber.state != State::kAtBarrier || !same_site(fiber.site, fibers_[0].site)) return false;
+  }
+  for (size_t i = 0; i < count_; ++i) fibers_[i].state = State::kReady;
+  return true;
+}
+
+// Releases one complete group of lanes after the other.
+bool Scheduler::release_warp(size_t first, size_t last) {
+  bool any = false;
+  for (size_t i = first; i < last; ++i) {
+    const Fiber& asks = fibers_[i];
+    if (asks.state != State::kAtExchange) continue;
+    if ((asks.mask >> (i - first) & 1) == 0)
+      fail(fmt::format("{} with mask {:#010x}, which lacks its own lane {}", whereabouts(asks),
+                       asks.mask, i - first));
+    unsigned lanes = 0;
+    bool complete = true;
+    for (size_t j = first; j < last; ++j) {
+      const Fiber& other = fibers_[j];
+      if ((asks.mask >> (j - first) & 1) == 0 || other.state == State::kEnded) continue;
+      complete &= other.state == State::kAtExchange && other.mask == asks.mask &&
+                  same_site(other.site, asks.site);
+      lanes |= 1u << (j - first);
+    }
+    if (!complete) continue;
+    finish_exchange(first, last, lanes);
+    any = true;
+  }
+  return any;
+}
+
+void Scheduler::finish_exchange(size_t first, size_t last, unsigned lanes) {
+  unsigned votes = 0;
+  for (size_t j = first; j < last; ++j)
+    if (lanes >> (j - first) & 1) votes |= unsigned{fibers_[j].predicate} << (j - first);
+  for (size_t j = first; j < last; ++j) {
+    Fiber& fiber = fibers_[j];
+    if ((lanes >> (j - first) & 1) == 0) continue;
+    if ((lanes >> fiber.source_lane & 1) == 0)
+      fail(fmt::format("{} and reads lane {}, which takes no part", whereabouts(fiber),
+                       fiber.source_lane));
+    fiber.result = {fibers_[first + fiber.source_lane].value, votes, lanes};
+    fiber.state = State::kReady;
+  }
+}
+
+std::string Scheduler::whereabouts(const Fiber& fiber) {
+  const std::string thread = "thread " + text_of(fiber.thread);
+  if (fiber.state == State::kEnded) return thread + " has ended";
+  return fmt::format("{} waits at {} ({})", thread, fiber.what, text_of(fiber.site));
+}
+
+void Scheduler::fail(const std::string& text) {
+  throw EmulationError(fmt::format("block {}: {}", text_of(here.block), text));
+}
+
+// Names the first thread that waits, and the first one that it waits for in vain.
+void Scheduler::fail_stuck() {
+  size_t i = 0;
+  while (fibers_[i].state == State::kEnded) ++i;
+  const Fiber& waits = fibers_[i];
+  const bool warp = waits.state == State::kAtExchange;
+  const size_t first = warp ? i / kWarpSize * kWarpSize : 0;
+  const size_t last = warp ? std::min(first + kWarpSize, count_) : count_;
+  for (size_t j = first; j < last; ++j) {
+    const Fiber& other = fibers_[j];
+    const bool expected =
+        !warp || ((waits.mask >> (j - first) & 1) != 0 && other.state != State::kEnded);
+    const bool came = other.state == waits.state && same_site(other.site, waits.site) &&
+                      (!warp || other.mask == waits.mask);
+    if (expected && !came)
+      fail(fmt::format("divergent barrier: {}, but {}", whereabouts(waits), whereabouts(other)));
+  }
+  fail(fmt::format("{}, and nobody can go on", whereabouts(waits)));
+}
+
+}  // namespace
+
+void set_order(Order order, uint64_t seed) {
+  const std::lock_guard lock(scheduler.mutex());
+  scheduler.set_order(order, seed);
+}
+
+void run_grid(Triple grid, Triple block, size_t shared_bytes, FunctionRef<void()> body) {
+  const std::lock_guard lock(scheduler.mutex());
+  here.grid_dim = grid;
+  here.block_dim = block;
+  for (unsigned z = 0; z < grid.z; ++z)
+    for (unsigned y = 0; y < grid.y; ++y)
+      for (unsigned x = 0; x < grid.x; ++x) {
+        // Exactly as long as asked for, so that AddressSanitizer sees the first byte too many.
+        const auto shared = std::make_unique<std::byte[]>(shared_bytes);
+        std::memset(shared.get(), 0xFF, shared_bytes);
+        here.shared = shared.get();
+        here.block = {x, y, z};
+        scheduler.run_block(block, body);
+      }
+  here.shared = nullptr;
+}
+
+void block_barrier(std::source_location site) {
+  Fiber& self = scheduler.current();
+  self.what = "__syncthreads";
+  self.site = site;
+  scheduler.wait(State::kAtBarrier);
+}
+
+Exchange exchange(const char* what, unsigned mask, uint64_t value, unsigned source_lane,
+                  bool predicate, std::source_location site) {
+  Fiber& self = scheduler.current();
+  self.what = what;
+  self.site = site;
+  self.mask = mask;
+  self.value = value;
+  self.source_lane = source_lane;
+  self.predicate = predicate;
+  scheduler.wait(State::kAtExchange);
+  return self.result;
+}
+
+unsigned lane() {
+  const Triple &t = here.thread, &d = here.block_dim;
+  return (t.x + d.x * (t.y + d.y * t.z)) % kWarpSize;
+}
+
+}  // namespace hlite::emulation

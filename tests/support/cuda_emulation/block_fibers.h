@@ -1,0 +1,63 @@
+// Runs the threads of an emulated CUDA block as fibers of one operating system thread.
+//
+// A fiber runs until it has to wait for others (block barrier, warp operation) or ends; then the
+// next one runs. When none can go on, whoever waits for a complete group is released. If nobody is,
+// threads of one block wait at different places: the error names block, threads and lines.
+//
+// This checks a kernel's logic: indices, barriers, exchanges, and (with AddressSanitizer) every
+// access. It says nothing of memory order, races within a warp or speed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <stdexcept>
+
+#include "hugectr_lite/core/thread_pool.h"
+
+namespace hlite::emulation {
+
+inline constexpr unsigned kWarpSize = 32;
+
+class EmulationError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// A triple of unsigned numbers: sizes and indices.
+struct Triple {
+  unsigned x = 0, y = 0, z = 0;
+};
+
+// In which order threads get to run between two waits. A kernel that lacks a barrier usually gives
+// other results in another order.
+enum class Order { kForward, kReverse, kShuffled };
+void set_order(Order order, uint64_t seed = 0);
+
+// What the running thread sees; set by the scheduler.
+struct Place {
+  Triple thread, block, block_dim, grid_dim;
+  std::byte* shared = nullptr;  // dynamic shared memory, filled with 0xFF (NaN) before each block
+};
+extern Place here;
+
+// Calls body() once for every thread of every block. One grid at a time in the whole process, since
+// static shared memory is a static variable. Throws EmulationError, or what body threw.
+void run_grid(Triple grid, Triple block, size_t shared_bytes, FunctionRef<void()> body);
+
+// ---- Called by the running thread ----
+
+void block_barrier(std::source_location site);
+
+struct Exchange {
+  uint64_t value = 0;  // what the source lane brought
+  unsigned votes = 0;  // lanes whose predicate holds
+  unsigned lanes = 0;  // lanes that took part
+};
+// Waits for all lanes of `mask` that have not ended. `what` names the operation.
+Exchange exchange(const char* what, unsigned mask, uint64_t value, unsigned source_lane,
+                  bool predicate, std::source_location site);
+
+unsigned lane();
+
+}  // namespace hlite::emulation

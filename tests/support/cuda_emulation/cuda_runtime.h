@@ -1,0 +1,232 @@
+// Stands in for NVIDIA's header of this name: first on the include path, it lets g++ compile the
+// project's .cu files, whose kernels then run on the CPU (block_fibers.h). It holds what those
+// files use, not all of CUDA; calls are synchronous. Static shared memory keeps its content between
+// blocks, dynamic shared memory and fresh device memory are filled with NaN.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <source_location>
+#include <type_traits>
+#include <utility>
+
+#include "tests/support/cuda_emulation/block_fibers.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __shared__ static
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+
+struct uint3 {
+  unsigned x, y, z;
+};
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}  // NOLINT
+};
+
+// ---- In kernels ----
+
+inline const hlite::emulation::Triple& threadIdx = hlite::emulation::here.thread;
+inline const hlite::emulation::Triple& blockIdx = hlite::emulation::here.block;
+inline const hlite::emulation::Triple& blockDim = hlite::emulation::here.block_dim;
+inline const hlite::emulation::Triple& gridDim = hlite::emulation::here.grid_dim;
+inline constexpr int warpSize = hlite::emulation::kWarpSize;
+
+namespace hlite {
+template <typename T>
+T* dynamic_shared() {
+  return reinterpret_cast<T*>(emulation::here.shared);
+}
+}  // namespace hlite
+
+inline void __syncthreads(std::source_location site = std::source_location::current()) {
+  hlite::emulation::block_barrier(site);
+}
+inline void __syncwarp(unsigned mask = 0xffffffffu,
+                       std::source_location site = std::source_location::current()) {
+  hlite::emulation::exchange("__syncwarp", mask, 0, hlite::emulation::lane(), false, site);
+}
+inline void __threadfence() {}
+inline void __threadfence_block() {}
+
+namespace hlite::emulation {
+template <typename T>
+T shuffle(const char* what, unsigned mask, T value, unsigned source, std::source_location site) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(uint64_t));
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(T));
+  bits = exchange(what, mask, bits, source, false, site).value;
+  std::memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+// First lane of the segment of `width` lanes (a power of two) that the running thread is in.
+inline unsigned segment(int width) { return lane() & ~(static_cast<unsigned>(width) - 1); }
+}  // namespace hlite::emulation
+
+template <typename T>
+T __shfl_sync(unsigned mask, T value, int source, int width = warpSize,
+              std::source_location site = std::source_location::current()) {
+  const unsigned within = static_cast<unsigned>(source) & (static_cast<unsigned>(width) - 1);
+  return hlite::emulation::shuffle("__shfl_sync", mask, value,
+                                   hlite::emulation::segment(width) + within, site);
+}
+template <typename T>
+T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = warpSize,
+                 std::source_location site = std::source_location::current()) {
+  const unsigned lane = hlite::emulation::lane();
+  const bool inside = lane >= hlite::emulation::segment(width) + delta;
+  return hlite::emulation::shuffle("__shfl_up_sync", mask, value, inside ? lane - delta : lane,
+                                   site);
+}
+template <typename T>
+T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = warpSize,
+                   std::source_location site = std::source_location::current()) {
+  const unsigned lane = hlite::emulation::lane();
+  const bool inside =
+      lane + delta < hlite::emulation::segment(width) + static_cast<unsigned>(width);
+  return hlite::emulation::shuffle("__shfl_down_sync", mask, value, inside ? lane + delta : lane,
+                                   site);
+}
+template <typename T>
+T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = warpSize,
+                  std::source_location site = std::source_location::current()) {
+  const unsigned lane = hlite::emulation::lane(), other = lane ^ static_cast<unsigned>(lane_mask);
+  const bool inside = other < hlite::emulation::segment(width) + static_cast<unsigned>(width);
+  return hlite::emulation::shuffle("__shfl_xor_sync", mask, value, inside ? other : lane, site);
+}
+
+inline unsigned __ballot_sync(unsigned mask, int predicate,
+                              std::source_location site = std::source_location::current()) {
+  const unsigned lane = hlite::emulation::lane();
+  return hlite::emulation::exchange("__ballot_sync", mask, 0, lane, predicate != 0, site).votes;
+}
+inline int __any_sync(unsigned mask, int predicate,
+                      std::source_location site = std::source_location::current()) {
+  const unsigned lane = hlite::emulation::lane();
+  return hlite::emulation::exchange("__any_sync", mask, 0, lane, predicate != 0, site).votes != 0;
+}
+inline int __all_sync(unsigned mask, int predicate,
+                      std::source_location site = std::source_location::current()) {
+  const unsigned lane = hlite::emulation::lane();
+  const auto all = hlite::emulation::exchange("__all_sync", mask, 0, lane, predicate != 0, site);
+  return all.votes == all.lanes;
+}
+
+// Fibers switch only at waits, so plain code is atomic. All return the value before.
+template <typename T>
+T atomicAdd(T* at, std::type_identity_t<T> value) {
+  return std::exchange(*at, static_cast<T>(*at + value));
+}
+template <typename T>
+T atomicMax(T* at, std::type_identity_t<T> value) {
+  return std::exchange(*at, *at < value ? value : *at);
+}
+template <typename T>
+T atomicMin(T* at, std::type_identity_t<T> value) {
+  return std::exchange(*at, value < *at ? value : *at);
+}
+template <typename T>
+T atomicExch(T* at, std::type_identity_t<T> value) {
+  return std::exchange(*at, value);
+}
+template <typename T>
+T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
+  return std::exchange(*at, *at == expected ? value : *at);
+}
+
+// ---- On the host ----
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorCudartUnloading = 4,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorInvalidResourceHandle = 400,
+  cudaErrorLaunchFailure = 719,
+};
+const char* cudaGetErrorName(cudaError_t error);
+const char* cudaGetErrorString(cudaError_t error);
+cudaError_t cudaGetLastError();
+
+using cudaStream_t = struct EmulatedStream*;
+using cudaEvent_t = struct EmulatedEvent*;
+inline constexpr unsigned cudaStreamNonBlocking = 1;
+inline constexpr unsigned cudaEventDisableTiming = 2;
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+
+enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
+cudaError_t cudaMalloc(void** data, size_t bytes);
+cudaError_t cudaFree(void* data);
+cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t stream);
+cudaError_t cudaFreeAsync(void* data, cudaStream_t stream);
+cudaError_t cudaMallocHost(void** data, size_t bytes);
+cudaError_t cudaFreeHost(void* data);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream);
+cudaError_t cudaMemsetAsync(void* data, int byte, size_t bytes, cudaStream_t stream);
+
+struct cudaDeviceProp {
+  char name[256];
+  int major, minor, multiProcessorCount;
+  size_t totalGlobalMem;
+};
+enum cudaDeviceAttr { cudaDevAttrMaxSharedMemoryPerBlockOptin = 97 };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaDriverGetVersion(int* version);
+cudaError_t cudaRuntimeGetVersion(int* version);
+cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
+
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  size_t dynamicSmemBytes;
+  cudaStream_t stream;
+};
+
+namespace hlite::emulation {
+// What a device would refuse about a launch.
+cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel);
+
+// The emulated machine, to be changed by tests. Not synchronised: change it while nothing runs.
+struct Machine {
+  int devices = 1;
+  int driver_version = 13000;
+  int runtime_version = 13000;
+  cudaError_t next_error = cudaSuccess;  // the next call that can fail returns this, once
+  int shared_bytes_optin = 227 * 1024;
+  // Alive at the moment.
+  int streams = 0, events = 0, device_blocks = 0, pinned_blocks = 0;
+  int waits = 0;  // calls of cudaStreamWaitEvent so far
+};
+Machine& machine();
+}  // namespace hlite::emulation
+
+template <typename... Params, typename... Args>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Params...),
+                               Args&&... args) {
+  if (const cudaError_t error =
+          hlite::emulation::check_launch(*config, reinterpret_cast<const void*>(kernel));
+      error != cudaSuccess)
+    return error;
+  const dim3 &grid = config->gridDim, &block = config->blockDim;
+  hlite::emulation::run_grid({grid.x, grid.y, grid.z}, {block.x, block.y, block.z},
+                             config->dynamicSmemBytes, [&] { kernel(Params(args)...); });
+  return cudaSuccess;
+}
