@@ -106,7 +106,9 @@ const JsonNode& ObjectReader::require(std::string_view key) {
     const bool asked = std::find(known_.begin(), known_.end(), name) != known_.end();
     if (!asked && !differ_in_last_digit_only(name, key)) unasked.push_back(name);
   }
-  if (const std::string slip = closest(key, unasked); !slip.empty()) {
+  // Close seen from both sides, else a missing "type" would be found in a sound "top".
+  const std::string slip = closest(key, unasked);
+  if (!slip.empty() && !closest(slip, {std::string(key)}).empty()) {
     fail_at(*node_.find(slip), fmt::format("unknown key; did you mean \"{}\"?", key));
   }
   fail_at(node_, fmt::format("missing key \"{}\"", key));

@@ -157,11 +157,6 @@ void parse_batches(ObjectReader& reader, SolverConfig& solver) {
 
   solver.eval_interval = reader.integer_or("eval_interval", 0, {.min = 0});
   solver.eval_batches = reader.integer_or("eval_batches", 0, {.min = 0});
-  if (solver.eval_interval > 0 && solver.eval_batches == 0) {
-    fail_at(reader.member(reader.has("eval_batches") ? "eval_batches" : "eval_interval"),
-            fmt::format("expected eval_batches >= 1 as eval_interval is {}, found {}",
-                        solver.eval_interval, reader.has("eval_batches") ? "0" : "none"));
-  }
 }
 
 // Number formats, which exclude each other: fp16 with a static loss scale, TF32, an own choice.
@@ -236,6 +231,12 @@ SolverConfig parse_solver(const JsonNode& node, bool strict) {
   solver.device = reader.choice_or("device", "auto", {"auto", "cpu", "cuda"});
   solver.threads = static_cast<int>(reader.integer_or("threads", 0, {0, 4096}));
   reader.finish();
+  // Only now: without eval_batches there may be a misspelt one, which finish() has named.
+  if (solver.eval_interval > 0 && solver.eval_batches == 0) {
+    fail_at(reader.member(reader.has("eval_batches") ? "eval_batches" : "eval_interval"),
+            fmt::format("expected eval_batches >= 1 as eval_interval is {}, found {}",
+                        solver.eval_interval, reader.has("eval_batches") ? "0" : "none"));
+  }
   return solver;
 }
 

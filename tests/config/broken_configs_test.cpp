@@ -1,0 +1,233 @@
+// Every fault that the blocks of a config can have, as a table: the message names file, line and
+// JSON path, what was expected and what was found.
+#include <set>
+
+#include "tests/config/broken_config.h"
+
+namespace hlite::test {
+namespace {
+
+using config::parse_train_config;
+
+// clang-format off
+const std::vector<BrokenConfig> kRows = {
+  // Top level.
+  {"unknown block", "\"all_reduce\": {", "\"all_reduces\": {", "all_reduces", {"unknown key", "did you mean \"all_reduce\"?"}},
+  {"unknown block far from all", "\"all_reduce\": {", "\"inference\": {", "inference", {"unknown key", "known keys: all_reduce, layers, optimizer, solver, strict"}},
+  {"no solver", "\"solver\": {", "\"trainer\": {", "", {"missing key \"solver\""}, "{"},
+  {"solver misspelt", "\"solver\": {", "\"sovler\": {", "sovler", {"unknown key", "did you mean \"solver\"?"}},
+  {"solver not an object", "--set", "solver=3", "solver", {"expected an object, found 3"}},
+  {"strict not boolean", "--set", "strict=1", "strict", {"expected true or false, found 1"}},
+  {"all_reduce not an object", "--set", "all_reduce=[]", "all_reduce", {"expected an object, found an empty list"}},
+  {"all_reduce algo", "\"NCCL\"", "\"Ring\"", "all_reduce.algo", {"expected one of \"Oneshot\", \"NCCL\", found \"Ring\""}},
+  {"all_reduce grouped", "\"grouped\": true", "\"grouped\": \"true\"", "all_reduce.grouped", {"expected true or false, found \"true\""}},
+  {"all_reduce key", "\"grouped\": true", "\"group\": true", "all_reduce.group", {"unknown key; did you mean \"grouped\"?"}},
+
+  // Solver.
+  {"solver key", "\"eval_batches\": 4", "\"eval_batch\": 4", "solver.eval_batch", {"unknown key", "did you mean \"eval_batches\"?"}},
+  {"required key misspelt", "\"batchsize\": 256", "\"batchsiz\": 256", "solver.batchsiz", {"unknown key; did you mean \"batchsize\"?"}},
+  {"seed negative", "\"seed\": 7", "\"seed\": -7", "solver.seed", {"expected an integer >= 0, found -7"}},
+  {"lr_policy missing", "    \"lr_policy\": \"fixed\",\n", "", "solver", {"missing key \"lr_policy\""}, "\"solver\""},
+  {"lr_policy", "\"fixed\"", "\"poly\"", "solver.lr_policy", {"expected \"fixed\", found \"poly\""}},
+  {"display missing", "    \"display\": 10,\n", "", "solver", {"missing key \"display\""}, "\"solver\""},
+  {"display a string", "\"display\": 10", "\"display\": \"10\"", "solver.display", {"expected an integer >= 0, found \"10\""}},
+  {"max_iter zero", "\"max_iter\": 200", "\"max_iter\": 0", "solver.max_iter", {"expected an integer >= 1, found 0"}},
+  {"max_iter and num_epochs", "--set", "solver.num_epochs=2", "solver.num_epochs", {"expected max_iter or num_epochs, found both"}},
+  {"num_epochs", "\"max_iter\": 200", "\"num_epochs\": 0.5", "solver.num_epochs", {"expected an integer >= 1, found 0.5"}},
+  {"snapshot missing", "    \"snapshot\": 1000000,\n", "", "solver", {"missing key \"snapshot\""}, "\"solver\""},
+  {"snapshot negative", "\"snapshot\": 1000000", "\"snapshot\": -1", "solver.snapshot", {"expected an integer >= 0, found -1"}},
+  {"snapshot_prefix", "\"./t_\"", "5", "solver.snapshot_prefix", {"expected a string, found 5"}},
+  {"batchsize a string", "\"batchsize\": 256", "\"batchsize\": \"abc\"", "solver.batchsize", {"expected an integer in [1, 2147483647], found \"abc\""}},
+  {"batchsize not integral", "\"batchsize\": 256", "\"batchsize\": 8.5", "solver.batchsize", {"expected an integer", "found 8.5"}},
+  {"batchsize zero", "\"batchsize\": 256", "\"batchsize\": 0", "solver.batchsize", {"expected an integer in [1,", "found 0"}},
+  {"batchsize too large", "\"batchsize\": 256", "\"batchsize\": 3000000000", "solver.batchsize", {"found 3000000000"}},
+  {"batchsize not divisible", "\"gpu\": [0]", "\"gpu\": [0, 1, 2]", "solver.batchsize", {"expected a multiple of the 3 ranks in gpu, found 256"}, "\"batchsize\":"},
+  {"batchsize_eval not divisible", "\"batchsize_eval\": 512", "\"gpu_\": 0, \"batchsize_eval\": 512.25", "solver.batchsize_eval", {"expected an integer", "found 512.25"}},
+  {"batchsize_eval over ranks", "\"gpu\": [0],\n    \"batchsize\": 256,\n    \"batchsize_eval\": 512", "\"gpu\": [0, 1, 2],\n    \"batchsize\": 258,\n    \"batchsize_eval\": 512", "solver.batchsize_eval", {"expected a multiple of the 3 ranks in gpu, found 512"}, "\"batchsize_eval\""},
+  {"eval_interval negative", "\"eval_interval\": 50", "\"eval_interval\": -50", "solver.eval_interval", {"expected an integer >= 0, found -50"}},
+  {"eval without batches", "    \"eval_batches\": 4,\n", "", "solver.eval_interval", {"expected eval_batches >= 1 as eval_interval is 50, found none"}, "\"eval_interval\""},
+  {"eval with no batches", "\"eval_batches\": 4", "\"eval_batches\": 0", "solver.eval_batches", {"expected eval_batches >= 1", "found 0"}},
+  {"metric unknown", "\"AverageLoss\"", "\"Accuracy\"", "solver.eval_metrics[1]", {"expected \"AUC\", \"AUC:x\" with x in [0, 1], or \"AverageLoss\", found \"Accuracy\""}},
+  {"metric of later versions", "\"AverageLoss\"", "\"HitRate:0.8\"", "solver.eval_metrics[1]", {"\"HitRate\" is known but not supported"}},
+  {"AUC target above 1", "AUC:0.99", "AUC:80.25", "solver.eval_metrics[0]", {"x in [0, 1]", "found \"AUC:80.25\""}},
+  {"AUC target no number", "AUC:0.99", "AUC:0.9x", "solver.eval_metrics[0]", {"found \"AUC:0.9x\""}},
+  {"AUC target missing", "AUC:0.99", "AUC:", "solver.eval_metrics[0]", {"found \"AUC:\""}},
+  {"AUC target nan", "AUC:0.99", "AUC:nan", "solver.eval_metrics[0]", {"found \"AUC:nan\""}},
+  {"metric twice", "\"AverageLoss\"", "\"AUC\"", "solver.eval_metrics[1]", {"expected each metric once, found \"AUC\""}},
+  {"metrics not a list", "--set", "solver.eval_metrics=AUC", "solver.eval_metrics", {"expected a list of metrics, found \"AUC\""}},
+  {"gpu missing", "    \"gpu\": [0],\n", "", "solver", {"missing key \"gpu\""}, "\"solver\""},
+  {"gpu not a list", "[0],", "0,", "solver.gpu", {"expected a non-empty list", "found 0"}},
+  {"gpu empty", "[0],", "[],", "solver.gpu", {"expected a non-empty list", "found an empty list"}},
+  {"gpu row empty", "[0],", "[[0], []],", "solver.gpu[1]", {"expected a non-empty list of GPU ids, found an empty list"}},
+  {"gpu twice", "[0],", "[0, 1, 0],", "solver.gpu[2]", {"expected each GPU id once per node, found 0"}},
+  {"gpu twice in a row", "[0],", "[[0, 1], [1, 1]],", "solver.gpu[1][1]", {"expected each GPU id once per node, found 1"}},
+  {"gpu negative", "[0],", "[-1],", "solver.gpu[0]", {"expected a GPU id in [0, 65535], found -1"}},
+  {"gpu a name", "[0],", "[\"cuda:0\"],", "solver.gpu[0]", {"expected a GPU id", "found \"cuda:0\""}},
+  {"gpu mixed", "[0],", "[[0], 1],", "solver.gpu[1]", {"expected a non-empty list of GPU ids, found 1"}},
+  {"gpu mixed the other way", "[0],", "[0, [1]],", "solver.gpu[1]", {"expected a GPU id", "found a list of 1"}},
+  {"gpu rows ragged", "[0],", "[[0, 1], [0]], \"device_layout\": \"NodeFirst\",", "solver.gpu", {"expected rows of one length for device_layout \"NodeFirst\", found 2 and 1"}},
+  {"device_layout", "--set", "solver.device_layout=GpuFirst", "solver.device_layout", {"expected one of \"LocalFirst\", \"NodeFirst\", found \"GpuFirst\""}},
+  {"mixed_precision", "--set", "solver.mixed_precision=1000", "solver.mixed_precision", {"expected a loss scale of 128, 256, 512 or 1024, found 1000"}},
+  {"mixed_precision boolean", "--set", "solver.mixed_precision=true", "solver.mixed_precision", {"expected a loss scale", "found true"}},
+  {"mixed_precision and TF32", "\"enable_overlap\": true", "\"mixed_precision\": 1024, \"enable_tf32_compute\": true", "solver.enable_tf32_compute", {"expected mixed_precision or enable_tf32_compute, found both"}},
+  {"mixed_precision and fp32", "\"enable_overlap\": true", "\"mixed_precision\": 1024, \"precision\": \"fp32\"", "solver.precision", {"beside mixed_precision, found \"fp32\""}},
+  {"TF32 and bf16", "\"enable_overlap\": true", "\"enable_tf32_compute\": true, \"precision\": \"bf16\"", "solver.precision", {"expected \"fp32\" beside enable_tf32_compute, found \"bf16\""}},
+  {"precision", "--set", "solver.precision=fp8", "solver.precision", {"expected one of \"fp32\", \"bf16\", \"fp16\", found \"fp8\""}},
+  {"cuda_graph", "--set", "solver.cuda_graph=1", "solver.cuda_graph", {"expected true or false, found 1"}},
+  {"enable_overlap null", "\"enable_overlap\": true", "\"enable_overlap\": null", "solver.enable_overlap", {"expected true or false, found null"}},
+  {"64-bit keys", "--set", "solver.input_key_type=I64", "solver.input_key_type", {"\"I64\" is known but not supported", "expected \"I32\""}},
+  {"key type", "--set", "solver.input_key_type=I16", "solver.input_key_type", {"found \"I16\""}},
+  {"device", "--set", "solver.device=tpu", "solver.device", {"expected one of \"auto\", \"cpu\", \"cuda\", found \"tpu\""}},
+  {"threads", "--set", "solver.threads=-2", "solver.threads", {"expected an integer in [0, 4096], found -2"}},
+  {"initial weights", "--set", "solver.dense_model_file=a.model", "solver.dense_model_file", {"known but not supported", "--init"}},
+  {"initial tables", "--set", "solver.sparse_model_file=[\"a\"]", "solver.sparse_model_file", {"known but not supported", "safetensors"}},
+  {"later dialect", "\"eval_batches\"", "\"max_eval_batches\"", "solver.max_eval_batches", {"known but not supported", "use eval_batches"}},
+  {"Python name of gpu", "\"gpu\"", "\"vvgpu\"", "solver.vvgpu", {"known but not supported", "use gpu"}},
+  {"Python overlap switch", "--set", "solver.overlap_lr=true", "solver.overlap_lr", {"known but not supported", "use enable_overlap"}},
+  {"Python all-reduce switch", "--set", "solver.grouped_all_reduce=true", "solver.grouped_all_reduce", {"known but not supported", "all_reduce"}},
+
+  // Optimizer.
+  {"optimizer type missing", "    \"type\": \"SGD\",\n", "", "optimizer", {"missing key \"type\""}, "\"optimizer\""},
+  {"optimizer type", "\"SGD\"", "\"Ftrl\"", "optimizer.type", {"expected one of \"SGD\", \"MomentumSGD\", \"Nesterov\", \"Adam\", \"AdaGrad\", found \"Ftrl\""}},
+  {"update_type", "\"Local\"", "\"Lazy\"", "optimizer.update_type", {"expected one of \"Local\", \"Global\", \"LazyGlobal\", found \"Lazy\""}},
+  {"both update types", "--set", "optimizer.global_update=false", "optimizer.global_update", {"expected update_type or global_update, found both"}},
+  {"hparam of another type", "--set", "optimizer.adam_hparam={}", "optimizer.adam_hparam", {"expected only sgd_hparam beside type \"SGD\", found adam_hparam"}},
+  {"hparam does not fit the type", "\"SGD\"", "\"Adam\"", "optimizer.sgd_hparam", {"expected only adam_hparam beside type \"Adam\", found sgd_hparam"}, "\"sgd_hparam\""},
+  {"hparam misspelt", "\"sgd_hparam\"", "\"sgd_hparams\"", "optimizer.sgd_hparams", {"unknown key; did you mean \"sgd_hparam\"?"}},
+  {"learning_rate missing", "      \"learning_rate\": 0.5,\n", "", "optimizer.sgd_hparam", {"missing key \"learning_rate\""}, "\"sgd_hparam\""},
+  {"learning_rate negative", "0.5", "-0.5", "optimizer.sgd_hparam.learning_rate", {"expected a number >= 0, found -0.5"}},
+  {"learning_rate a string", "0.5", "\"0.5\"", "optimizer.sgd_hparam.learning_rate", {"expected a number >= 0, found \"0.5\""}},
+  {"warmup_steps", "\"warmup_steps\": 10", "\"warmup_steps\": 0", "optimizer.sgd_hparam.warmup_steps", {"expected an integer >= 1, found 0"}},
+  {"decay_start", "\"decay_start\": 100", "\"decay_start\": -1", "optimizer.sgd_hparam.decay_start", {"expected an integer >= 0, found -1"}},
+  {"decay_steps", "\"decay_steps\": 90", "\"decay_steps\": 0", "optimizer.sgd_hparam.decay_steps", {"expected an integer >= 1, found 0"}},
+  {"decay_power", "\"decay_power\": 2.0", "\"decay_power\": 0.5", "optimizer.sgd_hparam.decay_power", {"expected a number >= 1, found 0.5"}},
+  {"end_lr", "0.125", "-1e-3", "optimizer.sgd_hparam.end_lr", {"expected a number >= 0, found -0.001"}},
+  {"atomic_update", "\"atomic_update\": true", "\"atomic_update\": 0", "optimizer.sgd_hparam.atomic_update", {"expected true or false, found 0"}},
+  {"key of another hparam", "\"atomic_update\": true", "\"momentum_factor\": 0.9", "optimizer.sgd_hparam.momentum_factor", {"unknown key"}},
+  {"Adam without epsilon", "--set", "optimizer={\"type\": \"Adam\", \"adam_hparam\": {\"learning_rate\": 1, \"beta1\": 0.9, \"beta2\": 0.9}}", "optimizer.adam_hparam", {"missing key \"epsilon\""}},
+  {"Adam with one beta", "--set", "optimizer={\"type\": \"Adam\", \"adam_hparam\": {\"learning_rate\": 1, \"beta2\": 0.9}}", "optimizer.adam_hparam", {"missing key \"beta1\""}},
+  {"Adam beta of 1", "--set", "optimizer={\"type\": \"Adam\", \"adam_hparam\": {\"learning_rate\": 1, \"beta1\": 1.0, \"beta2\": 0.9, \"epsilon\": 1e-8}}", "optimizer.adam_hparam.beta1", {"expected a number in [0, 1), found 1.0"}},
+  {"Adam epsilon of 0", "--set", "optimizer={\"type\": \"Adam\", \"adam_hparam\": {\"learning_rate\": 1, \"beta1\": 0.9, \"beta2\": 0.9, \"epsilon\": 0}}", "optimizer.adam_hparam.epsilon", {"expected a number > 0, found 0"}},
+  {"momentum above 1", "--set", "optimizer={\"type\": \"Nesterov\", \"nesterov_hparam\": {\"learning_rate\": 1, \"momentum_factor\": 1.5}}", "optimizer.nesterov_hparam.momentum_factor", {"expected a number in [0, 1], found 1.5"}},
+  {"AdaGrad name of later versions", "--set", "optimizer={\"type\": \"AdaGrad\", \"adagrad_hparam\": {\"learning_rate\": 1, \"initial_accu_value\": 0}}", "optimizer.adagrad_hparam.initial_accu_value", {"known but not supported", "use initial_accumulator"}},
+
+  // Layers.
+  {"layers missing", "\"layers\": [", "\"net\": [", "", {"missing key \"layers\""}, "{"},
+  {"layers empty", "--set", "layers=[]", "layers", {"expected a non-empty list of layers, found an empty list"}},
+  {"layers not a list", "--set", "layers={}", "layers", {"expected a non-empty list of layers, found an object"}},
+  {"layer not an object", "--set", "layers[1]=fc", "layers[1]", {"expected an object, found \"fc\""}},
+  {"layer without type", "      \"type\": \"InnerProduct\",\n", "", "layers[1]", {"missing key \"type\""}, "    {\n      \"name\": \"fc\""},
+  {"layer type no string", "\"InnerProduct\"", "12", "layers[1].type", {"expected a string, found 12"}},
+  {"second Data layer", "\"InnerProduct\"", "\"Data\"", "layers[1].type", {"only layers[0] is the Data layer", "found \"Data\""}},
+  {"first layer not Data", "\"type\": \"Data\"", "\"type\": \"ReLU\"", "layers[0].type", {"expected \"Data\", found \"ReLU\""}},
+
+  // Data layer.
+  {"data key", "\"cache_eval_data\"", "\"cache_eval\"", "layers[0].cache_eval", {"unknown key"}},
+  {"format missing", "      \"format\": \"RawAsync\",\n", "", "layers[0]", {"missing key \"format\"", "\"Norm\"", "expected \"Raw\" or \"RawAsync\""}, "    {\n      \"name\": \"data\""},
+  {"format Norm", "\"RawAsync\"", "\"Norm\"", "layers[0].format", {"\"Norm\" is known but not supported"}},
+  {"format Parquet", "\"RawAsync\"", "\"Parquet\"", "layers[0].format", {"\"Parquet\" is known but not supported"}},
+  {"format", "\"RawAsync\"", "\"CSV\"", "layers[0].format", {"expected one of \"Raw\", \"RawAsync\"", "found \"CSV\""}},
+  {"source missing", "      \"source\": \"train.bin\",\n", "", "layers[0]", {"missing key \"source\""}, "    {\n      \"name\": \"data\""},
+  {"source empty", "\"train.bin\"", "\"\"", "layers[0].source", {"expected a non-empty string, found \"\""}},
+  {"eval_source a list", "\"val.bin\"", "[\"val.bin\"]", "layers[0].eval_source", {"expected a non-empty string, found a list of 1"}},
+  {"check missing", "      \"check\": \"None\",\n", "", "layers[0]", {"missing key \"check\""}, "    {\n      \"name\": \"data\""},
+  {"check Sum", "\"check\": \"None\"", "\"check\": \"Sum\"", "layers[0].check", {"expected \"None\", as the format RawAsync has no checksums, found \"Sum\""}},
+  {"num_samples", "\"num_samples\": 51200", "\"num_samples\": 0", "layers[0].num_samples", {"expected an integer >= 1, found 0"}},
+  {"Raw without num_samples", "\"RawAsync\",\n      \"source\": \"train.bin\",\n      \"eval_source\": \"val.bin\",\n      \"check\": \"None\",\n      \"num_samples\": 51200,", "\"Raw\",\n      \"source\": \"train.bin\",\n      \"eval_source\": \"val.bin\",\n      \"check\": \"None\",", "layers[0]", {"missing key \"num_samples\""}, "    {\n      \"name\": \"data\""},
+  {"cache_eval_data", "\"cache_eval_data\": 4", "\"cache_eval_data\": true", "layers[0].cache_eval_data", {"expected an integer >= 0, found true"}},
+  {"slot sizes too few", "[100, 50, 7]", "[100, 50]", "layers[0].slot_size_array", {"expected a list of slot_num (3) sizes, found a list of 2"}},
+  {"slot size zero", "[100, 50, 7]", "[100, 0, 7]", "layers[0].slot_size_array[1]", {"expected an integer in [1, 4294967295], found 0"}},
+  {"slot size beyond 32 bits", "[100, 50, 7]", "[100, 50, 4294967296]", "layers[0].slot_size_array[2]", {"found 4294967296"}},
+  {"slot sizes no list", "[100, 50, 7]", "157", "layers[0].slot_size_array", {"expected a list of integers, found 157"}},
+  {"float_label_dense", "--set", "layers.data.float_label_dense=no", "layers[0].float_label_dense", {"expected true or false, found \"no\""}},
+  {"label missing", "\"label\": {", "\"lable\": {", "layers[0].lable", {"unknown key; did you mean \"label\"?"}},
+  {"label_dim", "\"label_dim\": 1", "\"label_dim\": 2", "layers[0].label.label_dim", {"expected an integer = 1, found 2"}},
+  {"label top", "\"top\": \"y\"", "\"top\": [\"y\"]", "layers[0].label.top", {"expected a non-empty string, found a list of 1"}},
+  {"dense_dim", "\"dense_dim\": 5", "\"dense_dim\": 0", "layers[0].dense.dense_dim", {"expected an integer in [1, 16777216], found 0"}},
+  {"aligned", "\"Auto\"", "\"auto\"", "layers[0].dense.aligned", {"expected one of \"Auto\", \"None\", found \"auto\""}},
+  {"dense key", "\"aligned\": \"Auto\"", "\"alignd\": \"Auto\"", "layers[0].dense.alignd", {"unknown key; did you mean \"aligned\"?"}},
+  {"sparse empty", "--set", "layers.data.sparse=[]", "layers[0].sparse", {"expected a list of one sparse input, found an empty list"}},
+  {"sparse inputs", "--set", "layers.data.sparse=[{}, {}]", "layers[0].sparse", {"expected a list of one sparse input, found a list of 2"}},
+  {"sparse type", "\"DistributedSlot\"", "\"Distributed\"", "layers[0].sparse[0].type", {"expected one of \"DistributedSlot\", \"LocalizedSlot\", found \"Distributed\""}},
+  {"slot_num", "\"slot_num\": 3", "\"slot_num\": 0", "layers[0].sparse[0].slot_num", {"expected an integer in [1, 16777216], found 0"}},
+  {"too few features", "\"max_feature_num_per_sample\": 3", "\"max_feature_num_per_sample\": 2", "layers[0].sparse[0].max_feature_num_per_sample", {"expected an integer in [3, 16777216], found 2"}},
+  {"multi-hot", "\"max_nnz\": 1", "\"max_nnz\": 2", "layers[0].sparse[0].max_nnz", {"expected 1", "found 2"}},
+  {"multi-hot by default", "\"max_feature_num_per_sample\": 3,\n          \"max_nnz\": 1", "\"max_feature_num_per_sample\": 30", "layers[0].sparse[0].max_feature_num_per_sample", {"expected slot_num (3), or \"max_nnz\": 1, found 30"}},
+  {"later sparse key", "\"max_nnz\": 1", "\"nnz_per_slot\": 1", "layers[0].sparse[0].nnz_per_slot", {"known but not supported"}},
+  {"dense top taken", "\"top\": \"x\",\n        \"dense", "\"top\": \"y\",\n        \"dense", "layers[0].dense.top", {"expected a name that is not the label's, found \"y\""}},
+  {"sparse top taken", "\"top\": \"k\"", "\"top\": \"x\"", "layers[0].sparse[0].top", {"expected a name that is neither the label's nor the dense input's, found \"x\""}},
+  {"async_param missing", "\"async_param\": {", "\"asynchronous\": {", "layers[0]", {"missing key \"async_param\""}, "    {\n      \"name\": \"data\""},
+  {"num_threads missing", "        \"num_threads\": 2,\n", "", "layers[0].async_param", {"missing key \"num_threads\""}, "\"async_param\""},
+  {"num_threads", "\"num_threads\": 2", "\"num_threads\": 0", "layers[0].async_param.num_threads", {"expected an integer in [1, 1024], found 0"}},
+  {"num_batches_per_thread", "\"num_batches_per_thread\": 4", "\"num_batches_per_thread\": -4", "layers[0].async_param.num_batches_per_thread", {"expected an integer in [1, 65536], found -4"}},
+  {"io_block_size", "\"io_block_size\": 4096", "\"io_block_size\": 4000", "layers[0].async_param.io_block_size", {"expected a multiple of io_alignment (512)", "found 4000"}},
+  {"io_block_size zero", "\"io_block_size\": 4096", "\"io_block_size\": 0", "layers[0].async_param.io_block_size", {"found 0"}},
+  {"io_depth", "\"io_depth\": 2", "\"io_depth\": 0", "layers[0].async_param.io_depth", {"expected an integer in [1, 65536], found 0"}},
+  {"io_alignment small", "\"io_alignment\": 512", "\"io_alignment\": 256", "layers[0].async_param.io_alignment", {"expected a power of two >= 512, found 256"}},
+  {"io_alignment odd", "\"io_alignment\": 512", "\"io_alignment\": 1000", "layers[0].async_param.io_alignment", {"expected a power of two >= 512, found 1000"}},
+  {"shuffle", "\"shuffle\": true", "\"shuffle\": 1", "layers[0].async_param.shuffle", {"expected true or false, found 1"}},
+  {"later reader key", "--set", "layers.data.num_workers=4", "layers[0].num_workers", {"known but not supported", "async_param.num_threads"}},
+};
+// clang-format on
+
+}  // namespace
+
+TEST_CASE("The config that the table breaks is valid") {
+  const auto config = parse_train_config(kMinimalConfig, "minimal.json", {});
+  CHECK(config->layers.size() == 2);
+}
+
+TEST_CASE("Every broken config is named with line, path, expected and found") {
+  CHECK(kRows.size() >= 75);
+  std::set<std::string> names;
+  for (const BrokenConfig& row : kRows) {
+    CHECK(names.insert(row.name).second);
+    CHECK(!row.says.empty());
+    check_broken(row, kMinimalConfig, [](const std::string& text, const auto& overrides) {
+      parse_train_config(text, "minimal.json", overrides);
+    });
+  }
+}
+
+TEST_CASE("Unknown keys of one block are reported together") {
+  std::string message;
+  try {
+    parse_train_config(kMinimalConfig, "minimal.json",
+                       {"solver.overlap=true", "solver.shuffel=1", "solver.max_itr=3"});
+  } catch (const ConfigError& error) {
+    message = error.what();
+  }
+  CHECK(message.find("--set solver.overlap: solver.overlap: unknown key") == 0);
+  CHECK(message.find("\n--set solver.shuffel: solver.shuffel: unknown key") != std::string::npos);
+  CHECK(message.find("\n--set solver.max_itr: solver.max_itr: unknown key; did you mean "
+                     "\"max_iter\"?") != std::string::npos);
+}
+
+TEST_CASE("Every prefix of a valid config is a ConfigError") {
+  const std::string text = kMinimalConfig;
+  const size_t end = text.rfind('}');
+  for (size_t length = 0; length <= end; ++length) {
+    INFO("length " << length);
+    CHECK_THROWS_AS(parse_train_config(text.substr(0, length), "cut.json", {}), ConfigError);
+  }
+  CHECK_NOTHROW(parse_train_config(text.substr(0, end + 1), "whole.json", {}));
+}
+
+TEST_CASE("Every one-byte change of a valid config parses or is a ConfigError") {
+  const std::string text = kMinimalConfig;
+  size_t refused = 0, accepted = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    std::string changed = text;
+    changed[i] = "\"{}[],:0-x\\\n\xFF\0"[i % 13];
+    try {
+      parse_train_config(changed, "changed.json", {});
+      ++accepted;
+    } catch (const ConfigError&) {
+      ++refused;  // any other exception fails the test
+    }
+  }
+  CHECK(refused > accepted);
+  CHECK(refused + accepted == text.size());
+}
+
+}  // namespace hlite::test
