@@ -1,0 +1,255 @@
+// The arrows between folders, checked on every #include line of the sources.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hugectr_lite/core/error.h"
+#include "tests/support/catch.h"
+
+namespace hlite::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::set<std::string, std::less<>>;
+
+// Folder -> folders that it may include besides itself.
+const std::map<std::string, Names, std::less<>> kArrows = {
+    {"core", {}},
+    {"config", {"core"}},
+    {"plan", {"core"}},
+    {"ops", {"core"}},
+    {"comm", {"core"}},
+    {"checkpoint", {"core"}},
+    {"cuda", {"core", "ops"}},
+    {"optimizer", {"core", "config"}},
+    {"network", {"core", "config", "plan", "ops", "optimizer"}},
+    {"embedding", {"core", "config", "plan", "optimizer", "comm"}},
+    {"data_reader", {"core", "config"}},
+    {"trainer",
+     {"core", "config", "plan", "ops", "comm", "checkpoint", "optimizer", "network", "embedding",
+      "data_reader"}},
+    {"tools", {"core", "config", "data_reader"}},
+};
+
+// Other people's headers, by the start of their name -> folders that may include them. Everything
+// not named here counts as the standard's or the system's.
+const std::map<std::string, Names, std::less<>> kBorrowed = {
+    {"spdlog/", {"core"}},
+    {"nlohmann/", {"config", "checkpoint", "tools", "trainer"}},
+    {"CLI/", {"trainer", "tools"}},
+    {"oneapi/", {"ops"}},
+    {"cblas", {"ops"}},
+    {"mpi", {"comm"}},
+    {"catch2/", {}},
+    {"gtest/", {}},
+    {"benchmark/", {}},
+};
+
+constexpr std::string_view kCudaHeaders[] = {
+    "cuda",         "cub/", "thrust/", "cublas", "curand", "nccl", "nvtx3/", "cooperative_groups",
+    "device_launch"};
+const Names kVagueStems = {"util", "utils", "common", "helper", "helpers", "misc"};
+
+bool starts_with_any(std::string_view name, auto&& prefixes) {
+  return std::any_of(std::begin(prefixes), std::end(prefixes),
+                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+// "ops" for hugectr_lite/ops/x.h, "tools" for tools/x.cpp; empty for a path with no folder.
+std::string folder_of(const std::string& path) {
+  std::string_view rest = path;
+  if (rest.starts_with("hugectr_lite/"))
+    rest.remove_prefix(std::string_view("hugectr_lite/").size());
+  const size_t end = rest.find('/');
+  return end == std::string_view::npos ? std::string() : std::string(rest.substr(0, end));
+}
+
+std::string without_comment(const std::string& line) { return line.substr(0, line.find("//")); }
+
+// Everything that is wrong with the includes and launches of one file, as "file:line: what".
+class FileCheck {
+ public:
+  FileCheck(const std::string& path, const std::string& text)
+      : path_(path), folder_(folder_of(path)), extension_(fs::path(path).extension().string()) {
+    if (!kArrows.contains(folder_)) report("its folder is not in the table of arrows");
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      ++line_;
+      check_launch(without_comment(line));
+      check_include(line);
+    }
+  }
+  [[nodiscard]] const std::vector<std::string>& violations() const { return violations_; }
+
+ private:
+  void report(const std::string& what) {
+    violations_.push_back(fmt::format("{}:{}: {}", path_, line_, what));
+  }
+
+  // Kernels start through one function, which checks and which the emulation can run.
+  void check_launch(const std::string& code) {
+    if (path_ == "hugectr_lite/core/launch.cuh") return;
+    if (code.find("<<<") != std::string::npos || code.find("cudaLaunch") != std::string::npos)
+      report("starts a kernel itself instead of calling launch()");
+  }
+
+  void check_include(const std::string& line) {
+    const size_t hash = line.find_first_not_of(" \t");
+    if (hash == std::string::npos || line[hash] != '#') return;
+    const size_t word = line.find_first_not_of(" \t", hash + 1);
+    if (word == std::string::npos || line.compare(word, 7, "include") != 0) return;
+    const size_t open = line.find_first_of("\"<", word);
+    if (open == std::string::npos) return report("includes no literal name");
+    const size_t close = line.find_first_of("\">", open + 1);
+    const std::string name = line.substr(open + 1, close - open - 1);
+    if (line[open] == '"')
+      check_own(name);
+    else
+      check_foreign(name);
+  }
+
+  void check_own(const std::string& name) {
+    const std::string target = folder_of(name);
+    if (name.starts_with("tests/")) return report("includes " + name + ": nothing includes tests");
+    if (!kArrows.contains(target))
+      return report("includes " + name + ", which is no path from the root of the repository");
+    const auto arrows = kArrows.find(folder_);
+    if (target != folder_ && (arrows == kArrows.end() || !arrows->second.contains(target)))
+      report(fmt::format("includes {}: {} may not include {}", name, folder_, target));
+    if (name.ends_with(".cuh") && !is_cuda_source())
+      report("includes " + name + ": only .cu and .cuh files include .cuh");
+    if (name.ends_with(".cpp") || name.ends_with(".cu")) report("includes " + name);
+  }
+
+  void check_foreign(const std::string& name) {
+    if (starts_with_any(name, kCudaHeaders) && !is_cuda_source())
+      report("includes <" + name + ">: only .cu and .cuh files include CUDA's headers");
+    for (const auto& [prefix, folders] : kBorrowed)
+      if (name.starts_with(prefix) && !folders.contains(folder_))
+        report(fmt::format("includes <{}>, which is not for {}", name, folder_));
+  }
+
+  [[nodiscard]] bool is_cuda_source() const { return extension_ == ".cu" || extension_ == ".cuh"; }
+
+  std::string path_, folder_, extension_;
+  int line_ = 0;
+  std::vector<std::string> violations_;
+};
+
+std::vector<std::string> violations_of(const std::string& path, const std::string& text) {
+  return FileCheck(path, text).violations();
+}
+
+// Paths, from the repository's root, of all sources below `folders`, sorted.
+std::vector<std::string> sources(std::initializer_list<const char*> folders) {
+  const fs::path root = HLITE_SOURCE_DIR;
+  std::vector<std::string> paths;
+  for (const char* folder : folders)
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder))
+      if (entry.is_regular_file() &&
+          Names{".h", ".cuh", ".cpp", ".cu"}.contains(entry.path().extension().string()))
+        paths.push_back(entry.path().lexically_relative(root).generic_string());
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+std::string content(const std::string& path) {
+  std::ifstream file(fs::path(HLITE_SOURCE_DIR) / path, std::ios::binary);
+  REQUIRE(file);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string list(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += "\n  " + line;
+  return text;
+}
+
+// Headers that share a stem, and files with a name that says nothing.
+std::vector<std::string> bad_names(const std::vector<std::string>& paths) {
+  std::vector<std::string> bad;
+  std::map<std::string, std::string> headers;
+  for (const std::string& path : paths) {
+    const fs::path file(path);
+    const std::string stem = file.stem().string();
+    if (kVagueStems.contains(stem)) bad.push_back(path + ":1: a name that says nothing");
+    if (file.extension() != ".h" && file.extension() != ".cuh") continue;
+    const auto [first, added] = headers.emplace(stem, path);
+    if (!added) bad.push_back(fmt::format("{}:1: shares its stem with {}", path, first->second));
+  }
+  return bad;
+}
+
+TEST_CASE("every include follows the arrows between folders") {
+  const auto paths = sources({"hugectr_lite", "embedding", "data_reader", "tools"});
+  REQUIRE(paths.size() > 20);
+  std::vector<std::string> all;
+  for (const std::string& path : paths) {
+    const auto found = violations_of(path, content(path));
+    all.insert(all.end(), found.begin(), found.end());
+  }
+  INFO("violations:" << list(all));
+  CHECK(all.empty());
+}
+
+TEST_CASE("headers have stems of their own, and names say what is inside") {
+  const auto bad =
+      bad_names(sources({"hugectr_lite", "embedding", "data_reader", "tools", "tests"}));
+  INFO("violations:" << list(bad));
+  CHECK(bad.empty());
+}
+
+TEST_CASE("the table of arrows has no cycle") {
+  // Takes away folders that include nothing that is left, until nothing is left.
+  Names done;
+  for (bool grew = true; grew;) {
+    grew = false;
+    for (const auto& [folder, targets] : kArrows)
+      if (std::includes(done.begin(), done.end(), targets.begin(), targets.end()))
+        grew |= done.insert(folder).second;
+  }
+  CHECK(done.size() == kArrows.size());
+}
+
+TEST_CASE("the check sees each kind of violation, with file and line") {
+  const auto only = [](const std::string& path, const std::string& text) {
+    const auto found = violations_of(path, text);
+    INFO(list(found));
+    REQUIRE(found.size() == 1);
+    return found[0];
+  };
+  CHECK(only("hugectr_lite/ops/x.cpp", "\n#include \"hugectr_lite/config/y.h\"\n") ==
+        "hugectr_lite/ops/x.cpp:2: includes hugectr_lite/config/y.h: ops may not include config");
+  CHECK(only("tools/x.cpp", "#include \"tests/support/compare.h\"").find("tools/x.cpp:1: ") == 0);
+  CHECK(only("embedding/x.cpp", "  # include \"x.h\"").find("no path from the root") !=
+        std::string::npos);
+  CHECK(only("hugectr_lite/core/x.h", "#include <cuda_runtime.h>").find(":1: ") !=
+        std::string::npos);
+  CHECK(only("hugectr_lite/core/x.cpp", "#include \"hugectr_lite/core/launch.cuh\"")
+            .find("only .cu and .cuh") != std::string::npos);
+  CHECK(only("hugectr_lite/ops/x.cu", "kernel<<<1, 2>>>();").find("launch()") != std::string::npos);
+  CHECK(only("hugectr_lite/ops/x.cu", "cudaLaunchKernel(f, 1, 2, args, 0, s);").find("launch()") !=
+        std::string::npos);
+  CHECK(only("hugectr_lite/plan/x.cpp", "#include <nlohmann/json.hpp>").find("not for plan") !=
+        std::string::npos);
+  CHECK(only("hugectr_lite/novel/x.h", "").find("not in the table") != std::string::npos);
+  CHECK(only("hugectr_lite/ops/x.cpp", "#include \"hugectr_lite/ops/y.cpp\"").find("y.cpp") !=
+        std::string::npos);
+
+  CHECK(violations_of("hugectr_lite/ops/x.cu",
+                      "#include <cuda_runtime.h>\n#include \"hugectr_lite/core/launch.cuh\"\n"
+                      "#include \"hugectr_lite/ops/x.h\"\nlaunch(shape, f);  // no <<<>>>\n")
+            .empty());
+  CHECK(bad_names({"a/x.h", "b/x.cuh"}) ==
+        std::vector<std::string>{"b/x.cuh:1: shares its stem with a/x.h"});
+  CHECK(bad_names({"a/utils.cpp", "a/x.h", "a/x.cpp"}).size() == 1);
+}
+
+}  // namespace
+}  // namespace hlite::test
