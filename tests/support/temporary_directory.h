@@ -14,8 +14,9 @@ namespace hlite::test {
 
 class TemporaryDirectory {
  public:
-  TemporaryDirectory() {
-    path_ = (std::filesystem::temp_directory_path() / "hlite_test.XXXXXX").string();
+  explicit TemporaryDirectory(
+      const std::filesystem::path& where = std::filesystem::temp_directory_path()) {
+    path_ = (where / "hlite_test.XXXXXX").string();
     if (!mkdtemp(path_.data())) throw std::runtime_error("cannot create " + path_);
   }
   TemporaryDirectory(const TemporaryDirectory&) = delete;

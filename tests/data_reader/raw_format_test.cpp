@@ -1,0 +1,139 @@
+#include "data_reader/raw_format.h"
+
+#include <cmath>
+#include <limits>
+
+#include "hugectr_lite/core/error.h"
+#include "tests/data_reader/raw_file.h"
+#include "tests/support/catch.h"
+#include "tests/support/errors.h"
+
+using namespace hlite;
+using namespace hlite::data;
+using test::check_contains;
+using test::message_of;
+using test::RawShape;
+
+TEST_CASE("the logarithm agrees with the exact one to a relative 1e-7") {
+  // Every small number, then steps that grow up to 2^31 - 1, each with its neighbours.
+  std::vector<int32_t> x;
+  for (int32_t i = 0; i < 100'000; ++i) x.push_back(i);
+  for (double v = 100'000; v < 2147483000; v *= 1.0003)
+    for (int32_t k = -1; k <= 1; ++k) x.push_back(static_cast<int32_t>(v) + k);
+  for (int shift = 17; shift < 31; ++shift)
+    for (int32_t k = -2; k <= 2; ++k) x.push_back((int32_t{1} << shift) + k);
+  x.push_back(std::numeric_limits<int32_t>::max());
+
+  std::vector<float> got(x.size());
+  log_plus_one(x, got);
+  double worst = 0;
+  int64_t not_nearest = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double exact = std::log(static_cast<double>(x[i]) + 1);
+    not_nearest += got[i] != static_cast<float>(exact);
+    if (exact > 0) worst = std::max(worst, std::abs(got[i] - exact) / exact);
+  }
+  CHECK(got[0] == 0);
+  CHECK(worst < 1e-7);
+  // Computed in double, so the nearest float but for near-ties.
+  CHECK(not_nearest * 100'000 <= static_cast<int64_t>(x.size()));
+  log_plus_one({}, {});
+}
+
+TEST_CASE("the record of a config is described") {
+  RawShape shape;
+  shape.slot_rows.assign(26, 10);
+  const RawFormat f = RawFormat::from(shape.config());
+  CHECK(f.record_bytes() == 160);
+  CHECK(f.describe_record() == "160 (1 label + 13 dense + 26 keys, 4 bytes each)");
+}
+
+TEST_CASE("records become rows of a batch") {
+  for (const bool floats : {false, true}) {
+    for (const bool aligned : {false, true}) {
+      for (const int64_t dense : {0, 1, 5, 8, 13}) {
+        const RawShape shape{dense, {1, 7, 100'000}, floats, aligned};
+        const config::DataConfig config = shape.config();
+        RawDecoder decoder("f.bin", RawFormat::from(config), shape.slot_rows);
+        for (const int64_t count : {0, 1, 127, 128, 129, 300}) {
+          const std::vector<uint32_t> words = test::raw_words(shape, count);
+          BatchBuffer buffer(count + 3, 1, config.dense_width(), 3);
+          decoder.decode(std::as_bytes(std::span(words)), 0, count, buffer.batch(), 2);
+          const HostBatch& b = buffer.batch();
+          bool exact = true;
+          for (int64_t i = 0; i < count; ++i) {
+            exact &= b.labels(i + 2, 0) == static_cast<float>(test::label_of(i));
+            for (int64_t d = 0; d < dense; ++d)
+              exact &= b.dense(i + 2, d) == test::feature_of(shape, i, d);
+            for (int64_t d = dense; d < config.dense_width(); ++d) exact &= b.dense(i + 2, d) == 0;
+            for (int64_t s = 0; s < 3; ++s)
+              exact &=
+                  b.keys(i + 2, s) == test::key_of(i, s, shape.slot_rows[static_cast<size_t>(s)]);
+          }
+          INFO("floats " << floats << " aligned " << aligned << " dense " << dense << " count "
+                         << count);
+          CHECK(exact);
+          for (const int64_t row : {int64_t{0}, int64_t{1}, count + 2})  // others are untouched
+            for (int64_t s = 0; s < 3; ++s) CHECK(b.keys(row, s) == 0);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a bad value is an error that names sample, column, value and limit") {
+  const auto reject = [](bool floats, int64_t sample, int64_t column, uint32_t word) {
+    const RawShape shape{2, {10, 50}, floats};
+    const RawFormat format = RawFormat::from(shape.config());
+    std::vector<uint32_t> words = test::raw_words(shape, 300);
+    words[static_cast<size_t>(sample * shape.values() + column)] = word;
+    RawDecoder decoder("f.bin", format, shape.slot_rows);
+    BatchBuffer buffer(300, 1, 2, 2);
+    // As if they were samples 1000 to 1299 of the file.
+    return message_of<DataError>(
+        [&] { decoder.decode(std::as_bytes(std::span(words)), 1000, 300, buffer.batch(), 0); });
+  };
+  const auto bits = [](float x) { return std::bit_cast<uint32_t>(x); };
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinity = std::numeric_limits<float>::infinity();
+  const auto minus = [](int32_t x) { return static_cast<uint32_t>(-x); };
+
+  CHECK(reject(false, 0, 4, 50) ==
+        "f.bin: sample 1000 (byte 20000), key of slot 1: expected less than 50, the rows of its "
+        "table, found 50");
+  check_contains(reject(false, 299, 3, 0xffffffff),
+                 {"sample 1299 (byte 25980), key of slot 0", "less than 10", "found 4294967295"});
+  check_contains(reject(false, 130, 0, 2), {"sample 1130 ", "label 0", "[0, 1]", "found 2"});
+  check_contains(reject(false, 130, 0, minus(1)), {"label 0", "found -1"});
+  // 2^24 + 1 and friends must not be rounded into range.
+  check_contains(reject(false, 1, 0, 0x80000000), {"label 0", "found -2147483648"});
+  check_contains(reject(false, 7, 1, minus(1)),
+                 {"sample 1007", "dense 0", ">= 0", "log(x + 1)", "found -1"});
+  check_contains(reject(false, 7, 2, minus(2147483647)), {"dense 1", "found -2147483647"});
+  check_contains(reject(true, 5, 0, bits(nan)), {"sample 1005", "label 0", "found nan"});
+  check_contains(reject(true, 5, 0, bits(1.5f)), {"label 0", "found 1.5"});
+  check_contains(reject(true, 5, 0, bits(-0.25f)), {"label 0", "found -0.25"});
+  check_contains(reject(true, 5, 1, bits(nan)), {"dense 0", "finite", "found nan"});
+  check_contains(reject(true, 5, 2, bits(-infinity)), {"dense 1", "finite", "found -inf"});
+  check_contains(reject(true, 5, 4, 50), {"key of slot 1", "found 50"});
+}
+
+TEST_CASE("the largest values that are allowed pass") {
+  const RawShape shape{1, {int64_t{1} << 32, 1}, false};
+  RawDecoder decoder("f.bin", RawFormat::from(shape.config()), shape.slot_rows);
+  BatchBuffer buffer(1, 1, 1, 2);
+  const std::vector<uint32_t> words{1, 0x7fffffff, 0xffffffff, 0};
+  decoder.decode(std::as_bytes(std::span(words)), 0, 1, buffer.batch(), 0);
+  CHECK(buffer.batch().keys(0, 0) == 0xffffffff);
+  CHECK(buffer.batch().dense(0, 0) == static_cast<float>(std::log(2147483648.0)));
+
+  const RawShape floats{1, {1}, true};
+  RawDecoder float_decoder("f.bin", RawFormat::from(floats.config()), floats.slot_rows);
+  BatchBuffer one(1, 1, 1, 1);
+  const float most = std::numeric_limits<float>::max();
+  const std::vector<uint32_t> real{std::bit_cast<uint32_t>(0.5f), std::bit_cast<uint32_t>(-most),
+                                   0};
+  float_decoder.decode(std::as_bytes(std::span(real)), 0, 1, one.batch(), 0);
+  CHECK(one.batch().labels(0, 0) == 0.5f);
+  CHECK(one.batch().dense(0, 0) == -most);
+}
