@@ -20,10 +20,18 @@ namespace hlite::plan {
 enum class Lane { kCompute, kEmbedding, kComm, kCopy };
 const char* lane_name(Lane lane);
 
+// A batch in host memory, as the copy-in step finds it.
+struct HostInput {
+  const float* labels = nullptr;   // [batch, label width]
+  const float* dense = nullptr;    // [batch, dense width]
+  const uint32_t* keys = nullptr;  // [batch, slots], local to the slot
+};
+
 // What a step is given when it runs.
 struct StepContext {
   Exec exec;
   int64_t batch = 0;  // samples in this batch, at most what the buffers were sized for
+  HostInput input;
 };
 
 struct Step {
@@ -33,7 +41,7 @@ struct Step {
   std::function<void(const StepContext&)> run;
   double flops_per_sample = 0;  // for the distance to the floor in benchmarks; 0: negligible
   double bytes_per_sample = 0;  // main-memory traffic
-  std::vector<int> after;       // derived: indices of the steps that must have ended
+  std::vector<int> after = {};  // derived: indices of the steps that must have ended
 };
 
 class Plan {

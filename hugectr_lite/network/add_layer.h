@@ -1,0 +1,16 @@
+// y = x_1 + ... + x_n, equal shapes, n >= 2.
+#pragma once
+
+#include "hugectr_lite/network/layer.h"
+
+namespace hlite::network {
+
+class AddLayer : public Layer {
+ public:
+  explicit AddLayer(config::ObjectReader& reader);
+  std::vector<Dims> infer(const std::vector<Dims>& bottoms) override;
+  void emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const override;
+  void emit_backward(plan::Plan& plan, const LayerIo& io) const override;
+};
+
+}  // namespace hlite::network

@@ -1,0 +1,58 @@
+#include "hugectr_lite/network/initializer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/random.h"
+
+namespace hlite::network {
+namespace {
+// Standard deviation of a unit normal truncated at two sigma.
+constexpr double kTruncatedSigma = 0.87962566103423978;
+}  // namespace
+
+const std::vector<std::string>& initializer_names() {
+  static const std::vector<std::string> names = {"Uniform", "XavierNorm", "XavierUniform", "Zero"};
+  return names;
+}
+
+InitializerType initializer_from_name(const std::string& name) {
+  if (name == "Uniform") return InitializerType::kUniform;
+  if (name == "XavierNorm") return InitializerType::kXavierNorm;
+  if (name == "XavierUniform") return InitializerType::kXavierUniform;
+  HLITE_CHECK(name == "Zero", "no initializer is named {}", name);
+  return InitializerType::kZero;
+}
+
+void initialize(const Initializer& initializer, uint64_t seed, const std::string& name,
+                std::span<float> out) {
+  const auto n = static_cast<int64_t>(out.size());
+  const uint64_t stream = random::stream_of(name);
+  const auto in = static_cast<double>(initializer.fan_in);
+  const auto fan_out = static_cast<double>(initializer.fan_out);
+  const double fan_avg = (in + fan_out) / 2;
+  const auto normal = [&](double sigma) {
+    random::fill_truncated_normal(out.data(), n, seed, stream, 0, static_cast<float>(sigma));
+  };
+  const auto uniform = [&](double limit) {
+    const auto l = static_cast<float>(limit);
+    random::fill_uniform(out.data(), n, seed, stream, 0, -l, l);
+  };
+  switch (initializer.type) {
+    case InitializerType::kDefaultWeight:
+    case InitializerType::kXavierNorm:
+      return normal(std::sqrt(1 / fan_avg) / kTruncatedSigma);
+    case InitializerType::kDefaultBias:
+      return normal(std::sqrt(1 / fan_out));
+    case InitializerType::kXavierUniform:
+      return uniform(std::sqrt(3 / fan_avg));
+    case InitializerType::kUniform:
+      return uniform(1 / (in + fan_out));
+    case InitializerType::kZero:
+      std::fill(out.begin(), out.end(), 0.0f);
+      return;
+  }
+}
+
+}  // namespace hlite::network

@@ -1,0 +1,41 @@
+// Initial values of dense parameters. Formulas of the dialect:
+//   default weight  normal, sigma = sqrt(1 / fan_avg) / 0.87963, truncated at two sigma (0.87963 is
+//   the
+//                   standard deviation a normal is left with after that cut)
+//   default bias    normal, sigma = sqrt(1 / out), truncated at two sigma
+//   XavierNorm      as the default weight; XavierUniform: +-sqrt(3 / fan_avg)
+//   Uniform         +-1 / (in + out); Zero
+// with fan_avg = (in + out) / 2; for a bias, in counts as 0.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hlite::network {
+
+enum class InitializerType {
+  kDefaultWeight,
+  kDefaultBias,
+  kXavierNorm,
+  kXavierUniform,
+  kUniform,
+  kZero
+};
+
+struct Initializer {
+  InitializerType type = InitializerType::kZero;
+  int64_t fan_in = 0;  // 0 for a bias
+  int64_t fan_out = 0;
+};
+
+// Names a config may use: Uniform, XavierNorm, XavierUniform, Zero.
+const std::vector<std::string>& initializer_names();
+InitializerType initializer_from_name(const std::string& name);
+
+// Element i of the tensor `name` depends on (seed, name, i) alone.
+void initialize(const Initializer& initializer, uint64_t seed, const std::string& name,
+                std::span<float> out);
+
+}  // namespace hlite::network

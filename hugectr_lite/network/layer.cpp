@@ -1,0 +1,57 @@
+#include "hugectr_lite/network/layer.h"
+
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::network {
+
+int64_t elements(const Dims& dims) {
+  int64_t n = 1;
+  for (const int64_t d : dims) n *= d;
+  return n;
+}
+
+std::string to_string(const Dims& dims) { return fmt::format("[B,{}]", fmt::join(dims, ",")); }
+
+Layer::Layer(config::ObjectReader& reader)
+    : type_(reader.string("type")),
+      bottoms_(reader.strings("bottom")),
+      tops_(reader.strings("top")),
+      node_(&reader.node()) {
+  name_ = reader.string_or("name", tops_.empty() ? type_ : tops_.front());
+  if (bottoms_.empty())
+    config::fail_expected(reader.member("bottom"), "the name of at least one tensor");
+  if (tops_.empty()) config::fail_expected(reader.member("top"), "the name of at least one tensor");
+}
+
+void Layer::expect_bottoms(size_t count) const {
+  if (bottoms_.size() != count)
+    config::fail_at(*node().find("bottom"),
+                    fmt::format("expected {} bottom tensor{}, found {}", count,
+                                count == 1 ? "" : "s", bottoms_.size()));
+}
+
+void Layer::expect_tops(size_t count) const {
+  if (tops_.size() != count)
+    config::fail_at(*node().find("top"), fmt::format("expected {} top tensor{}, found {}", count,
+                                                     count == 1 ? "" : "s", tops_.size()));
+}
+
+void Layer::expect_rank(const Dims& dims, size_t rank, size_t i) const {
+  if (dims.size() != rank)
+    config::fail_at(
+        *node().find("bottom"),
+        fmt::format("expected a tensor of {} dimensions beside the batch, found \"{}\" of shape {}",
+                    rank, bottoms_[i], to_string(dims)));
+}
+
+Matrix<float> matrix(const Buffers& buffers, BufferId id, int64_t batch, int64_t width) {
+  return {buffers.data<float>(id), batch, width};
+}
+Vector<float> vector(const Buffers& buffers, BufferId id, int64_t n) {
+  return Vector<float>(buffers.data<float>(id), n);
+}
+View<float, 3> cube(const Buffers& buffers, BufferId id, int64_t batch, const Dims& dims) {
+  return {buffers.data<float>(id), batch, dims[0], dims[1]};
+}
+
+}  // namespace hlite::network

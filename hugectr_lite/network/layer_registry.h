@@ -1,0 +1,19 @@
+// The one list of dense layers. A new layer is a header, a source, a line here and a test.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/network/layer.h"
+
+namespace hlite::network {
+
+// Makes the layer described by `node`. Throws ConfigError for a type that does not exist (with a
+// did-you-mean), that the dialect has but this version does not support, or for any bad key.
+std::unique_ptr<Layer> make_layer(const config::JsonNode& node, bool strict);
+
+// Types make_layer() knows.
+std::vector<std::string> layer_types();
+
+}  // namespace hlite::network

@@ -1,0 +1,259 @@
+#include "hugectr_lite/network/network.h"
+
+#include <algorithm>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/network/layer_registry.h"
+#include "hugectr_lite/network/sum_step.h"
+
+namespace hlite::network {
+namespace {
+constexpr int64_t kAlignment = 64;
+int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+// The node that names tensor i of a layer's `bottom` or `top`, for the path in a message.
+const config::JsonNode& name_node(const Layer& layer, const char* key, size_t i) {
+  const config::JsonNode* node = layer.node().find(key);
+  return node->kind() == config::JsonNode::Kind::kArray ? node->elements()[i] : *node;
+}
+}  // namespace
+
+Network::Network(const std::vector<const config::JsonNode*>& layers, bool strict,
+                 std::vector<NetworkInput> inputs)
+    : inputs_(std::move(inputs)) {
+  for (const NetworkInput& input : inputs_) {
+    TensorEntry t;
+    t.name = input.name;
+    t.dims = input.dims;
+    t.needs_grad = input.needs_grad;
+    tensors_.push_back(std::move(t));
+  }
+  for (const config::JsonNode* node : layers) add_layer(*node, strict);
+  const auto is_loss = [](const LayerEntry& e) { return e.layer->is_loss(); };
+  const auto loss = std::find_if(layers_.begin(), layers_.end(), is_loss);
+  if (loss == layers_.end())
+    throw ConfigError(
+        "layers: expected a loss (BinaryCrossEntropyLoss) as the last layer, found none");
+  const auto second = std::find_if(loss + 1, layers_.end(), is_loss);
+  if (second != layers_.end())
+    config::fail_at(
+        second->layer->node(),
+        fmt::format("expected one loss layer, found a second after \"{}\"", loss->layer->name()));
+  loss_layer_ = static_cast<size_t>(loss - layers_.begin());
+  check_everything_used();
+}
+
+size_t Network::find_tensor(const Layer& layer, const std::string& name) const {
+  std::vector<std::string> known;
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    if (tensors_[i].name == name) return i;
+    known.push_back(tensors_[i].name);
+  }
+  const auto& bottoms = layer.bottoms();
+  const auto i =
+      static_cast<size_t>(std::find(bottoms.begin(), bottoms.end(), name) - bottoms.begin());
+  const config::JsonNode& at = name_node(layer, "bottom", i);
+  const std::string best = config::closest(name, known);
+  if (!best.empty())
+    config::fail_at(
+        at, fmt::format("no layer before this one makes a tensor \"{}\"; did you mean \"{}\"?",
+                        name, best));
+  config::fail_at(at, fmt::format("no layer before this one makes a tensor \"{}\"; there are {}",
+                                  name, fmt::join(known, ", ")));
+}
+
+void Network::add_layer(const config::JsonNode& node, bool strict) {
+  LayerEntry entry;
+  entry.layer = make_layer(node, strict);
+  Layer& layer = *entry.layer;
+  const size_t index = layers_.size();
+  for (const LayerEntry& other : layers_)
+    if (other.layer->name() == layer.name())
+      config::fail_at(node.find("name") ? *node.find("name") : node,
+                      fmt::format("expected a name of its own, found \"{}\", the name of {} too",
+                                  layer.name(), other.layer->node().path()));
+  std::vector<Dims> bottoms;
+  bool needs_grad = false;
+  for (size_t i = 0; i < layer.data_bottoms(); ++i) {
+    const size_t t = find_tensor(layer, layer.bottoms()[i]);
+    entry.bottoms.push_back(t);
+    bottoms.push_back(tensors_[t].dims);
+    tensors_[t].consumers.emplace_back(index, i);
+    needs_grad |= tensors_[t].needs_grad;
+  }
+  check_chain(layer);
+  const std::vector<Dims> tops = layer.infer(bottoms);
+  const auto specs = layer.parameters();
+  needs_grad |= !specs.empty();
+  for (const ParameterSpec& spec : specs) {
+    entry.params.push_back(parameters_.size());
+    parameters_.push_back(
+        {layer.name() + "." + spec.suffix, spec.dims, spec.initializer, parameter_bytes_, {}});
+    parameter_bytes_ += aligned(elements(spec.dims) * static_cast<int64_t>(sizeof(float)));
+  }
+  for (size_t i = 0; i < layer.tops().size(); ++i) {
+    const std::string& name = layer.tops()[i];
+    const auto refuse = [&](const std::string& where) {
+      config::fail_at(name_node(layer, "top", i),
+                      fmt::format("tensor \"{}\" is made twice: {} makes it too", name, where));
+    };
+    const auto maker = [&](size_t owner) {
+      return owner < index ? layers_[owner].layer->node().path() : std::string("this layer");
+    };
+    for (const TensorEntry& t : tensors_)
+      if (t.name == name)
+        refuse(t.producer < 0 ? "the input" : maker(static_cast<size_t>(t.producer)));
+    for (const auto& [alias, owner] : aliases_)
+      if (alias == name) refuse(maker(owner));
+    if (i >= layer.data_tops()) {
+      aliases_.emplace_back(name, index);
+      continue;
+    }
+    TensorEntry t;
+    t.name = name;
+    t.dims = tops[i];
+    t.producer = static_cast<int>(index);
+    t.needs_grad = needs_grad && !layer.is_loss();
+    entry.tops.push_back(tensors_.size());
+    tensors_.push_back(std::move(t));
+  }
+  // One pass makes both gradients of an interaction, wanted or not.
+  if (layer.type() == "Interaction" && needs_grad)
+    for (const size_t t : entry.bottoms) tensors_[t].needs_grad = true;
+  layers_.push_back(std::move(entry));
+}
+
+// The four bottoms of a Body or Tail must be the four tops of one layer, in order.
+void Network::check_chain(const Layer& layer) const {
+  if (layer.bottoms().size() == layer.data_bottoms()) return;
+  for (const LayerEntry& e : layers_)
+    if (e.layer->tops() == layer.bottoms()) return;
+  config::fail_at(*layer.node().find("bottom"),
+                  "expected the four tops of one FusedInnerProduct in position Head or Body, in "
+                  "their order, found "
+                  "other names");
+}
+
+void Network::check_everything_used() const {
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    const TensorEntry& t = tensors_[i];
+    if (!t.consumers.empty()) continue;
+    if (t.producer < 0) {
+      const std::string message = fmt::format(
+          "tensor \"{}\" is not used by any layer; expected it as some layer's bottom", t.name);
+      if (inputs_[i].source) config::fail_at(*inputs_[i].source, message);
+      throw ConfigError("layers[0]: " + message);
+    }
+    const Layer& layer = *layers_[static_cast<size_t>(t.producer)].layer;
+    if (layer.is_loss()) continue;
+    const auto at = static_cast<size_t>(
+        std::find(layer.tops().begin(), layer.tops().end(), t.name) - layer.tops().begin());
+    config::fail_at(
+        name_node(layer, "top", at),
+        fmt::format("tensor \"{}\" is not used by any layer; expected it as some layer's bottom",
+                    t.name));
+  }
+  for (const auto& [name, owner] : aliases_) {
+    const Layer& layer = *layers_[owner].layer;
+    const bool used = std::any_of(layers_.begin(), layers_.end(), [&](const LayerEntry& e) {
+      return e.layer->bottoms() == layer.tops();
+    });
+    if (!used)
+      config::fail_at(*layer.node().find("top"),
+                      "expected a FusedInnerProduct in position Body or Tail that takes these four "
+                      "tensors, found "
+                      "none");
+  }
+}
+
+int64_t Network::parameter_count() const {
+  int64_t n = 0;
+  for (const DenseParameter& p : parameters_) n += elements(p.dims);
+  return n;
+}
+
+void Network::declare(Buffers& buffers, int64_t max_batch,
+                      const std::vector<BufferId>& input_values, BufferId step, uint64_t seed) {
+  HLITE_CHECK(input_values.size() == inputs_.size(), "{} buffers for {} inputs",
+              input_values.size(), inputs_.size());
+  buffers_ = &buffers;
+  parameter_buffer_ =
+      buffers.add("dense.parameters", plan::BufferKind::kParameter, parameter_bytes_);
+  gradient_buffer_ = buffers.add("dense.gradients", plan::BufferKind::kGradient, parameter_bytes_);
+  for (DenseParameter& p : parameters_) {
+    const int64_t bytes = elements(p.dims) * static_cast<int64_t>(sizeof(float));
+    p.buffers.value = buffers.slice(p.name, parameter_buffer_, p.offset, bytes);
+    p.buffers.grad = buffers.slice(p.name + ".grad", gradient_buffer_, p.offset, bytes);
+  }
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    TensorEntry& t = tensors_[i];
+    const int64_t bytes = max_batch * elements(t.dims) * static_cast<int64_t>(sizeof(float));
+    t.value = i < inputs_.size() ? input_values[i]
+                                 : buffers.add(t.name, plan::BufferKind::kActivation, bytes);
+    if (!t.needs_grad) continue;
+    t.grad = buffers.add(t.name + ".grad", plan::BufferKind::kGradient, bytes);
+    if (t.consumers.size() > 1)
+      for (size_t c = 0; c < t.consumers.size(); ++c)
+        t.consumer_grads.push_back(
+            buffers.add(fmt::format("{}.grad{}", t.name, c), plan::BufferKind::kGradient, bytes));
+  }
+  for (LayerEntry& e : layers_) {
+    LayerIo& io = e.io;
+    io.buffers = &buffers;
+    io.step = step;
+    io.seed = seed;
+    io.dense_parameters = parameter_buffer_;
+    io.dense_gradients = gradient_buffer_;
+    for (const size_t p : e.params) io.params.push_back(parameters_[p].buffers);
+    for (const size_t t : e.tops)
+      io.tops.push_back({tensors_[t].name, tensors_[t].dims, tensors_[t].value, tensors_[t].grad});
+  }
+  for (const TensorEntry& t : tensors_)
+    for (size_t c = 0; c < t.consumers.size(); ++c) {
+      auto& bottoms = layers_[t.consumers[c].first].io.bottoms;
+      bottoms.resize(layers_[t.consumers[c].first].bottoms.size());
+      bottoms[t.consumers[c].second] = {t.name, t.dims, t.value,
+                                        t.consumer_grads.empty() ? t.grad : t.consumer_grads[c]};
+    }
+  fuse_backward();
+}
+
+void Network::fuse_backward() {
+  for (LayerEntry& e : layers_) {
+    if (!e.layer->is_inner_product()) continue;
+    const TensorEntry& x = tensors_[e.bottoms[0]];
+    if (x.producer < 0 || x.consumers.size() != 1) continue;
+    LayerEntry& below = layers_[static_cast<size_t>(x.producer)];
+    if (!below.layer->is_inner_product()) continue;
+    e.io.below = {below.io.params[1].grad, below.layer->has_relu()};
+    below.io.dz_ready = true;
+  }
+}
+
+BufferId Network::loss() const { return layers_[loss_layer_].io.tops[0].value; }
+BufferId Network::logits() const { return layers_[loss_layer_].io.bottoms[0].value; }
+
+void Network::emit_forward(plan::Plan& plan, Phase phase) const {
+  for (const LayerEntry& e : layers_) e.layer->emit_forward(plan, e.io, phase);
+}
+
+void Network::emit_backward(plan::Plan& plan) const {
+  for (size_t i = layers_.size(); i-- > 0;) {
+    const LayerEntry& e = layers_[i];
+    // Every reader of this layer's tops has run: add up what they wrote.
+    for (const size_t t : e.tops)
+      if (!tensors_[t].consumer_grads.empty())
+        add_sum_step(plan, *buffers_, tensors_[t].name + ".gsum", tensors_[t].consumer_grads,
+                     tensors_[t].grad, tensors_[t].dims);
+    const bool useful =
+        std::any_of(e.tops.begin(), e.tops.end(), [&](size_t t) { return tensors_[t].needs_grad; });
+    if (useful || e.layer->is_loss()) e.layer->emit_backward(plan, e.io);
+  }
+  for (size_t t = 0; t < inputs_.size(); ++t)
+    if (!tensors_[t].consumer_grads.empty())
+      add_sum_step(plan, *buffers_, tensors_[t].name + ".gsum", tensors_[t].consumer_grads,
+                   tensors_[t].grad, tensors_[t].dims);
+  for (const LayerEntry& e : layers_) e.layer->emit_after_backward(plan, e.io);
+}
+
+}  // namespace hlite::network

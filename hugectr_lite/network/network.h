@@ -1,0 +1,97 @@
+// Network: the dense layers of a config, wired by tensor name.
+//
+// Built in three steps, so that everything can be checked and sized before memory is taken:
+//   Network(...)  parses the layers, wires them, infers every shape; ConfigError when something
+//   does
+//                 not fit (unknown, duplicate, unused or later tensor, broken chain, shape)
+//   declare()     names the buffers: activations, gradients, parameters
+//   emit_*()      adds the layers' steps to a plan
+//
+// All parameters lie in one buffer and all their gradients in another of the same layout, each
+// tensor at a multiple of 64 bytes, so an all-reduce or an optimizer takes them in one go.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/network/layer.h"
+
+namespace hlite::network {
+
+// A tensor that comes from outside: dense features, labels, an embedding layer's vectors.
+struct NetworkInput {
+  std::string name;
+  Dims dims;
+  bool needs_grad = false;                   // an embedding wants the gradient of its output
+  const config::JsonNode* source = nullptr;  // the block that makes it, for messages
+};
+
+struct DenseParameter {
+  std::string name;  // <layer>.weight
+  Dims dims;
+  Initializer initializer;
+  int64_t offset = 0;      // bytes into the parameter buffer (and gradient and state buffers)
+  LayerParameter buffers;  // valid after declare()
+};
+
+class Network {
+ public:
+  Network(const std::vector<const config::JsonNode*>& layers, bool strict,
+          std::vector<NetworkInput> inputs);
+
+  struct LayerEntry {
+    std::unique_ptr<Layer> layer;
+    std::vector<size_t> bottoms, tops;  // tensors that carry data
+    std::vector<size_t> params;
+    LayerIo io;
+  };
+  struct TensorEntry {
+    std::string name;
+    Dims dims;
+    int producer = -1;  // layer, or -1: an input
+    bool needs_grad = false;
+    std::vector<std::pair<size_t, size_t>> consumers;  // (layer, bottom)
+    BufferId value = kNoBuffer, grad = kNoBuffer;
+    std::vector<BufferId> consumer_grads;  // where there is more than one
+  };
+
+  [[nodiscard]] const std::vector<LayerEntry>& layers() const { return layers_; }
+  [[nodiscard]] const std::vector<TensorEntry>& tensors() const { return tensors_; }
+  [[nodiscard]] const std::vector<DenseParameter>& parameters() const { return parameters_; }
+  [[nodiscard]] int64_t parameter_count() const;
+  [[nodiscard]] int64_t parameter_bytes() const { return parameter_bytes_; }  // padding included
+
+  // `input_values`: a buffer for each input, in the order given to the constructor.
+  void declare(Buffers& buffers, int64_t max_batch, const std::vector<BufferId>& input_values,
+               BufferId step, uint64_t seed);
+  // Valid after declare(): where the gradient of an input ends up.
+  [[nodiscard]] BufferId input_grad(size_t input) const { return tensors_[input].grad; }
+  [[nodiscard]] BufferId parameter_buffer() const { return parameter_buffer_; }
+  [[nodiscard]] BufferId gradient_buffer() const { return gradient_buffer_; }
+  [[nodiscard]] BufferId loss() const;    // float: mean loss of the batch
+  [[nodiscard]] BufferId logits() const;  // [B,1]
+
+  void emit_forward(plan::Plan& plan, Phase phase) const;
+  void emit_backward(plan::Plan& plan) const;
+
+ private:
+  size_t find_tensor(const Layer& layer, const std::string& name) const;
+  void add_layer(const config::JsonNode& node, bool strict);
+  void check_chain(const Layer& layer) const;
+  void check_everything_used() const;
+  void fuse_backward();
+
+  std::vector<LayerEntry> layers_;
+  std::vector<TensorEntry> tensors_;
+  std::vector<NetworkInput> inputs_;
+  std::vector<DenseParameter> parameters_;
+  // Names of the dialect that carry no data: (name, layer that lists it as a top).
+  std::vector<std::pair<std::string, size_t>> aliases_;
+  int64_t parameter_bytes_ = 0;
+  const Buffers* buffers_ = nullptr;
+  BufferId parameter_buffer_ = kNoBuffer, gradient_buffer_ = kNoBuffer;
+  size_t loss_layer_ = 0;
+};
+
+}  // namespace hlite::network

@@ -1,0 +1,124 @@
+#include "hugectr_lite/trainer/check.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "data_reader/raw_reader.h"
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/memory.h"
+#include "hugectr_lite/trainer/model.h"
+#include "hugectr_lite/trainer/trainer.h"
+
+namespace hlite::trainer {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+std::string layer_table(const Model& model) {
+  const auto rows = model.describe();
+  size_t name = 5, type = 4, output = 6;
+  for (const auto& r : rows) {
+    name = std::max(name, r.name.size());
+    type = std::max(type, r.type.size());
+    output = std::max(output, r.output.size());
+  }
+  std::string text = fmt::format("{:{}}  {:{}}  {:{}}  {:>14}  {}\n", "layer", name, "type", type,
+                                 "output", output, "parameters", "detail");
+  int64_t total = 0;
+  for (const auto& r : rows) {
+    text += fmt::format("{:{}}  {:{}}  {:{}}  {:>14}  {}\n", r.name, name, r.type, type, r.output,
+                        output, r.parameters, r.detail);
+    total += r.parameters;
+  }
+  return text +
+         fmt::format("{:{}}  {:{}}  {:{}}  {:>14}\n", "total", name, "", type, "", output, total);
+}
+
+std::string memory_table(const config::TrainConfig& config, const Model& model, int threads,
+                         Lines& reasons) {
+  const MemoryEstimate m = model.memory();
+  // The reader's ring and the evaluation's scores, besides what the model declares.
+  const int64_t reader = 4 * m.batch;
+  const int64_t scores =
+      config.solver.eval_interval > 0
+          ? 8 * std::min(config.data.eval_num_samples.value_or(INT64_MAX),
+                         config.solver.eval_batches * config.solver.batchsize_eval)
+          : 0;
+  std::string text =
+      fmt::format("memory, batch {}, {} threads\n", config.solver.batchsize, threads);
+  const std::pair<const char*, int64_t> lines[] = {
+      {"embedding tables", m.tables},
+      {"optimizer states", m.optimizer_states},
+      {"dense parameters", m.dense_parameters},
+      {"activations", m.activations},
+      {"gradients", m.gradients},
+      {"sorting workspace", m.workspace},
+      {"batches and evaluation", m.batch + reader + scores}};
+  for (const auto& [what, bytes] : lines)
+    text += fmt::format("  {:24}{:>12}\n", what, bytes_text(bytes));
+  const int64_t total = m.total() + reader + scores, available = available_memory_bytes();
+  text += fmt::format("  {:24}{:>12}   ({} available here)\n", "total", bytes_text(total),
+                      bytes_text(available));
+  if (total > available)
+    reasons.push_back(fmt::format("memory: {} needed on one rank, {} available", bytes_text(total),
+                                  bytes_text(available)));
+  return text;
+}
+
+std::string file_line(const config::TrainConfig& config, const Model& model, data::Split split,
+                      Lines& reasons) {
+  const bool train = split == data::Split::kTrain;
+  const std::string path = config.resolve(train ? config.data.source : config.data.eval_source);
+  const char* what = train ? "training data" : "evaluation data";
+  if (!std::filesystem::exists(path)) {
+    reasons.push_back(fmt::format("{}: {} is not there", what, path));
+    return fmt::format("  {:24}{}: not there\n", what, path);
+  }
+  // Decodes the first batch too, so that a file of another shape is found here.
+  data::RawReader reader(config.data, path, split, std::min<int64_t>(config.solver.batchsize, 8192),
+                         model.slot_rows(), {.repeat = false});
+  reader.next();
+  return fmt::format("  {:24}{}: {} samples\n", what, path, reader.samples());
+}
+
+}  // namespace
+
+std::string bytes_text(int64_t bytes) {
+  const auto b = static_cast<double>(bytes);
+  if (b >= 1e9) return fmt::format("{:.1f} GB", b / 1e9);
+  if (b >= 1e6) return fmt::format("{:.1f} MB", b / 1e6);
+  return fmt::format("{:.1f} kB", b / 1e3);
+}
+
+std::string check_report(const config::TrainConfig& config, const Options& options) {
+  const int threads = resolve_threads(config, options);
+  const Model model(config, resolve_seed(config), threads);
+  Lines reasons;
+  std::string text =
+      layer_table(model) + "\n" + memory_table(config, model, threads, reasons) + "\nfiles\n";
+  text += file_line(config, model, data::Split::kTrain, reasons);
+  if (config.solver.eval_interval > 0)
+    text += file_line(config, model, data::Split::kEval, reasons);
+  const auto& solver = config.solver;
+  text += fmt::format("\ntopology: {} node{} x {} rank{}\n", solver.gpu.size(),
+                      solver.gpu.size() == 1 ? "" : "s", solver.gpu[0].size(),
+                      solver.gpu[0].size() == 1 ? "" : "s");
+  if (solver.ranks() > 1)
+    reasons.push_back(fmt::format(
+        "topology: {} ranks; this version trains on one (--set solver.gpu=[0])", solver.ranks()));
+  text += "\nthe config is valid";
+  if (reasons.empty()) return text + ", and the run can start here\n";
+  text += "; the run cannot start here yet:\n";
+  for (const std::string& r : reasons) text += "  - " + r + "\n";
+  return text;
+}
+
+std::string plan_report(const config::TrainConfig& config, const Options& options) {
+  Model model(config, resolve_seed(config), resolve_threads(config, options));
+  model.compile();
+  return "training iteration\n" + model.train_plan().describe() + "\nevaluation batch\n" +
+         model.eval_plan().describe();
+}
+
+}  // namespace hlite::trainer

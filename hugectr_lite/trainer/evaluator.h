@@ -1,0 +1,40 @@
+// Runs the evaluation plan over the evaluation set and computes its metrics.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/trainer/model.h"
+
+namespace hlite::trainer {
+
+struct EvalResult {
+  std::optional<double> auc;  // nothing when the set holds one class only
+  double loss = 0;            // mean over all samples
+  int64_t samples = 0;
+  double seconds = 0;
+};
+
+class Evaluator {
+ public:
+  // Evaluates the first eval_batches * batchsize_eval samples of the file, or all if it has fewer.
+  // Opens the file, so that a missing or unfit one is found before training. Throws DataError.
+  Evaluator(const config::TrainConfig& config, Model& model, const Exec& exec);
+
+  [[nodiscard]] int64_t samples() const { return samples_; }
+  // Gives up early (with what it has, samples < samples()) once stop() says so.
+  EvalResult run(const std::function<bool()>& stop = {});
+
+ private:
+  const config::TrainConfig& config_;
+  Model& model_;
+  Exec exec_;
+  std::string path_;
+  int64_t samples_ = 0;
+  std::vector<float> scores_, labels_;
+};
+
+}  // namespace hlite::trainer

@@ -1,0 +1,29 @@
+#include "hugectr_lite/trainer/interrupt.h"
+
+#include <csignal>
+
+namespace hlite::trainer {
+namespace {
+// The one global of the program: a signal handler can reach nothing else.
+volatile std::sig_atomic_t requested_flag = 0;
+
+extern "C" void request_stop(int signal_number) {
+  requested_flag = 1;
+  std::signal(signal_number, SIG_DFL);
+}
+}  // namespace
+
+InterruptGuard::InterruptGuard() {
+  requested_flag = 0;
+  std::signal(SIGINT, request_stop);
+  std::signal(SIGTERM, request_stop);
+}
+
+InterruptGuard::~InterruptGuard() {
+  std::signal(SIGINT, SIG_DFL);
+  std::signal(SIGTERM, SIG_DFL);
+}
+
+bool InterruptGuard::requested() { return requested_flag != 0; }
+
+}  // namespace hlite::trainer

@@ -1,0 +1,89 @@
+// train: the command line.
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <string>
+
+#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/core/build_config.h"
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/log.h"
+#include "hugectr_lite/trainer/check.h"
+#include "hugectr_lite/trainer/options.h"
+#include "hugectr_lite/trainer/trainer.h"
+
+namespace {
+
+std::string version_text() {
+  return fmt::format("train (hugectr_lite) {}, {}, {}, CUDA plug-in {}", hlite::kVersion,
+                     hlite::kBuildType, hlite::kCompiler, hlite::kWithCuda ? "built" : "not built");
+}
+
+void define(CLI::App& app, hlite::trainer::Options& o) {
+  app.add_option("--config", o.config, "Training config (JSON)")->required()->type_name("FILE");
+  app.add_option(
+         "--set", o.overrides,
+         "Override a value of the config: dotted path, list elements by name or index; VALUE is "
+         "JSON, else a "
+         "string. Repeatable. Example: --set solver.batchsize=4096 --set layers.data.source=my.bin")
+      ->type_name("PATH=VALUE")
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--device", o.device, "auto, cpu or cuda (default: solver.device, else auto)")
+      ->type_name("DEVICE")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  app.add_option("--threads", o.threads, "CPU threads (default: solver.threads, else all)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096));
+  auto* init =
+      app.add_option("--init", o.init, "Start from these weights")->type_name("FILE.safetensors");
+  app.add_option("--export", o.export_path, "Write all weights at the end")
+      ->type_name("FILE.safetensors");
+  app.add_option("--save", o.save, "Write a checkpoint at the end, or when interrupted")
+      ->type_name("DIR");
+  app.add_option("--resume", o.resume, "Go on from a checkpoint")->type_name("DIR")->excludes(init);
+  app.add_option("--metrics", o.metrics, "Write metrics, one JSON object a line")
+      ->type_name("FILE.jsonl");
+  app.add_flag("--check", o.check,
+               "Check config, files and memory, print the model, train nothing");
+  app.add_flag("--plan", o.plan,
+               "Print the steps of an iteration and their dependencies, train nothing");
+  app.add_flag("--quiet", o.quiet, "Print nothing but warnings and errors");
+  app.set_version_flag("--version", version_text);
+  app.footer(
+      "Exit codes: 0 done, 2 usage or config, 3 data, 4 device or communication, 5 interrupted "
+      "after saving.");
+}
+
+int run(const hlite::trainer::Options& options) {
+  using namespace hlite;  // NOLINT: the whole program is about it
+  if (options.quiet) log::set_level(log::Level::kWarning);
+  const auto config = config::load_train_config(options.config, options.overrides);
+  if (options.check) fmt::print("{}", trainer::check_report(*config, options));
+  if (options.plan) fmt::print("{}", trainer::plan_report(*config, options));
+  if (options.check || options.plan) return kExitDone;
+  return trainer::Trainer(*config, options).run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  hlite::trainer::Options options;
+  CLI::App app("Trains a recommender model from a JSON config.", "train");
+  define(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? hlite::kExitDone : hlite::kExitConfig;
+  }
+  try {
+    return run(options);
+  } catch (const hlite::Error& e) {
+    std::fflush(stdout);
+    fmt::print(stderr, "train: {}\n", e.what());
+    return e.exit_code();
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "train: internal error: {}\n", e.what());
+    return hlite::kExitInternal;
+  }
+}

@@ -1,0 +1,83 @@
+#include "hugectr_lite/trainer/metrics.h"
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <vector>
+
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::trainer {
+namespace {
+
+// Unsigned integers in the order of the floats; both zeros map to the same one.
+uint32_t ordered(float x) {
+  const auto bits = std::bit_cast<uint32_t>(x == 0 ? 0.0f : x);
+  return (bits & 0x80000000u) ? ~bits : bits | 0x80000000u;
+}
+
+// Sorts by the upper 33 bits in three stable counting passes of 11.
+void radix_sort(std::vector<uint64_t>& values, int low_bit) {
+  constexpr int kBits = 11;
+  constexpr size_t kBuckets = size_t{1} << kBits;
+  std::vector<uint64_t> other(values.size());
+  for (int shift = low_bit; shift < low_bit + 3 * kBits; shift += kBits) {
+    std::array<size_t, kBuckets> begin{};
+    for (const uint64_t v : values) ++begin[(v >> shift) & (kBuckets - 1)];
+    size_t at = 0;
+    for (size_t& b : begin) {
+      const size_t count = b;
+      b = at;
+      at += count;
+    }
+    for (const uint64_t v : values) other[begin[(v >> shift) & (kBuckets - 1)]++] = v;
+    values.swap(other);
+  }
+}
+
+constexpr int64_t kBlock = 1 << 14;
+
+}  // namespace
+
+std::optional<double> auc(std::span<const float> scores, std::span<const float> labels) {
+  HLITE_CHECK(scores.size() == labels.size(), "{} scores, {} labels", scores.size(), labels.size());
+  std::vector<uint64_t> rows(scores.size());  // score, then one bit: positive
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (std::isnan(scores[i])) raise<DataError>("AUC: the score of evaluation sample {} is NaN", i);
+    rows[i] = uint64_t{ordered(scores[i])} << 1 | (labels[i] > 0.5f);
+  }
+  radix_sort(rows, 1);
+  // Twice the number of won pairs, so that half a pair is a whole number.
+  double won = 0;
+  uint64_t negatives = 0, positives = 0;
+  for (size_t i = 0; i < rows.size();) {
+    uint64_t tied[2] = {0, 0};
+    const uint64_t score = rows[i] >> 1;
+    for (; i < rows.size() && rows[i] >> 1 == score; ++i) ++tied[rows[i] & 1];
+    won += static_cast<double>(tied[1]) * static_cast<double>(2 * negatives + tied[0]);
+    negatives += tied[0];
+    positives += tied[1];
+  }
+  if (negatives == 0 || positives == 0) return std::nullopt;
+  return won / 2 / static_cast<double>(negatives) / static_cast<double>(positives);
+}
+
+double log_loss(const Exec& exec, std::span<const float> logits, std::span<const float> labels) {
+  HLITE_CHECK(logits.size() == labels.size(), "{} logits, {} labels", logits.size(), labels.size());
+  const auto n = static_cast<int64_t>(logits.size());
+  if (n == 0) return 0;
+  std::vector<double> sums(static_cast<size_t>((n + kBlock - 1) / kBlock));
+  exec.threads().run(static_cast<int64_t>(sums.size()), [&](int64_t block, int) {
+    double sum = 0;
+    for (int64_t i = block * kBlock; i < std::min(n, (block + 1) * kBlock); ++i) {
+      const double z = logits[static_cast<size_t>(i)], y = labels[static_cast<size_t>(i)];
+      sum += std::max(z, 0.0) - z * y + std::log1p(std::exp(-std::abs(z)));
+    }
+    sums[static_cast<size_t>(block)] = sum;
+  });
+  double total = 0;
+  for (const double s : sums) total += s;
+  return total / static_cast<double>(n);
+}
+
+}  // namespace hlite::trainer

@@ -1,0 +1,286 @@
+#include "hugectr_lite/trainer/model.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/ops/scan.h"
+#include "hugectr_lite/optimizer/dense_update.h"
+#include "hugectr_lite/optimizer/lr_schedule.h"
+
+namespace hlite::trainer {
+namespace {
+
+using plan::BufferId;
+using plan::BufferKind;
+using plan::Lane;
+constexpr int64_t kFloat = sizeof(float);
+// Evaluation needs no more than this at a time to use a machine well.
+constexpr int64_t kEvalChunk = 8192;
+
+// The embedding blocks follow the data layer; everything behind them is the dense network.
+size_t count_embeddings(const config::TrainConfig& config) {
+  size_t n = 0;
+  while (n < config.layers.size() &&
+         embedding::is_embedding_type(config.layers[n]->find("type")->string()))
+    ++n;
+  for (size_t i = n; i < config.layers.size(); ++i)
+    if (embedding::is_embedding_type(config.layers[i]->find("type")->string()))
+      config::fail_at(*config.layers[i],
+                      "expected embedding layers directly behind the data layer, found one after a "
+                      "dense layer");
+  return n;
+}
+
+}  // namespace
+
+Model::Model(const config::TrainConfig& config, uint64_t seed, int threads)
+    : config_(config),
+      seed_(seed),
+      threads_(threads),
+      max_batch_(
+          std::max(config.solver.batchsize, std::min(config.solver.batchsize_eval, kEvalChunk))),
+      rule_(optimizer::update_rule_of(config.optimizer)),
+      train_plan_(buffers_),
+      eval_plan_(buffers_) {
+  const size_t count = count_embeddings(config);
+  if (count != 1) {
+    if (count == 0)
+      throw ConfigError(
+          fmt::format("{}: layers[1]: expected an embedding layer (HybridSparseEmbedding or "
+                      "LocalizedSlotSparseEmbeddingOneHot), found none",
+                      config.root.where()));
+    config::fail_at(*config.layers[1],
+                    "a second embedding layer on one sparse input is known, but not supported yet");
+  }
+  std::vector<network::NetworkInput> inputs;
+  const config::JsonNode* data =
+      config.root.find("layers") ? &config.root.find("layers")->elements()[0] : nullptr;
+  inputs.push_back({config.data.label_top, {config.data.label_dim}, false, data});
+  inputs.push_back({config.data.dense_top, {config.data.dense_width()}, false, data});
+  for (size_t i = 0; i < count; ++i) {
+    auto layer = std::make_unique<embedding::EmbeddingLayer>(*config.layers[i], config.strict,
+                                                             config.data, config.optimizer);
+    for (const auto& input : inputs)
+      if (input.name == layer->top())
+        config::fail_at(*layer->node().find("top"),
+                        fmt::format("tensor \"{}\" is made twice", layer->top()));
+    inputs.push_back(
+        {layer->top(), {layer->layout().slots(), layer->layout().width}, true, &layer->node()});
+    embeddings_.push_back(std::move(layer));
+  }
+  const std::vector<const config::JsonNode*> dense(
+      config.layers.begin() + static_cast<std::ptrdiff_t>(count), config.layers.end());
+  network_ = std::make_unique<network::Network>(dense, config.strict, std::move(inputs));
+  for (const auto& entry : network_->layers())
+    if (entry.layer->name() == embeddings_[0]->name())
+      config::fail_at(entry.layer->node(),
+                      fmt::format("expected a name of its own, found \"{}\", the name of {} too",
+                                  entry.layer->name(), embeddings_[0]->node().path()));
+  declare(seed);
+}
+
+void Model::declare(uint64_t seed) {
+  const auto& data = config_.data;
+  const int64_t slots = data.sparse[0].slot_num;
+  labels_ = buffers_.add("batch." + data.label_top, BufferKind::kInput,
+                         max_batch_ * data.label_dim * kFloat);
+  dense_ = buffers_.add("batch." + data.dense_top, BufferKind::kInput,
+                        max_batch_ * data.dense_width() * kFloat);
+  keys_ = buffers_.add("batch." + data.sparse[0].top, BufferKind::kInput,
+                       max_batch_ * slots * static_cast<int64_t>(sizeof(uint32_t)));
+  step_ = buffers_.add("solver.step", BufferKind::kState, sizeof(int64_t));
+  rates_ = buffers_.add("solver.learning_rate", BufferKind::kState, kFloat);
+  std::vector<BufferId> inputs = {labels_, dense_};
+  for (auto& layer : embeddings_) {
+    layer->declare(buffers_, max_batch_);
+    inputs.push_back(layer->output());
+    embedding_rates_.push_back(
+        buffers_.add(layer->name() + ".learning_rate", BufferKind::kState, kFloat));
+  }
+  network_->declare(buffers_, max_batch_, inputs, step_, seed);
+  for (int i = 0; i < optimizer::state_count(rule_.type); ++i)
+    dense_states_.push_back(
+        buffers_.add(fmt::format("dense.{}", optimizer::state_name(rule_.type, i)),
+                     BufferKind::kState, network_->parameter_bytes()));
+}
+
+const std::vector<int64_t>& Model::slot_rows() const { return embeddings_[0]->layout().rows; }
+
+std::vector<ModelRow> Model::describe() const {
+  std::vector<ModelRow> rows;
+  const auto& data = config_.data;
+  rows.push_back({data.name, "Data",
+                  fmt::format("[B,{}] [B,{}] [B,{}]", data.label_dim, data.dense_width(),
+                              data.sparse[0].slot_num),
+                  fmt::format("label, dense, keys; {}", data.format), 0});
+  for (const auto& e : embeddings_) {
+    const auto& layout = e->layout();
+    rows.push_back({e->name(), e->type(), network::to_string({layout.slots(), layout.width}),
+                    fmt::format("{} tables, {} rows", layout.slots(), layout.total_rows),
+                    layout.total_rows * layout.width});
+  }
+  for (const auto& entry : network_->layers()) {
+    int64_t parameters = 0;
+    for (const size_t p : entry.params)
+      parameters += network::elements(network_->parameters()[p].dims);
+    std::string output;
+    for (const size_t t : entry.tops)
+      output += (output.empty() ? "" : " ") +
+                (entry.layer->is_loss() ? std::string("scalar")
+                                        : network::to_string(network_->tensors()[t].dims));
+    rows.push_back(
+        {entry.layer->name(), entry.layer->type(), output, entry.layer->describe(), parameters});
+  }
+  return rows;
+}
+
+MemoryEstimate Model::memory() const {
+  MemoryEstimate m;
+  m.tables = buffers_.total_bytes(BufferKind::kTable);
+  m.optimizer_states = buffers_.total_bytes(BufferKind::kState);
+  m.dense_parameters = buffers_.total_bytes(BufferKind::kParameter);
+  m.activations = buffers_.total_bytes(BufferKind::kActivation);
+  m.gradients = buffers_.total_bytes(BufferKind::kGradient);
+  m.batch = buffers_.total_bytes(BufferKind::kInput);
+  for (const auto& e : embeddings_)
+    m.workspace +=
+        embedding::EmbeddingLayer::workspace_bytes(e->layout(), config_.solver.batchsize, threads_);
+  return m;
+}
+
+void Model::emit_copy_in(plan::Plan& plan) const {
+  const auto& data = config_.data;
+  const int64_t label_dim = data.label_dim, width = data.dense_width(),
+                slots = data.sparse[0].slot_num;
+  plan.add({.name = "copy_in",
+            .lane = Lane::kCopy,
+            .reads = {},
+            .writes = {labels_, dense_, keys_},
+            .run = [this, label_dim, width, slots](const plan::StepContext& c) {
+              const auto copy = [&](BufferId to, const void* from, int64_t values) {
+                std::memcpy(buffers_.data<std::byte>(to), from,
+                            static_cast<size_t>(c.batch * values * kFloat));
+              };
+              copy(labels_, c.input.labels, label_dim);
+              copy(dense_, c.input.dense, width);
+              copy(keys_, c.input.keys, slots);
+            }});
+}
+
+void Model::emit_learning_rate(plan::Plan& plan) const {
+  std::vector<BufferId> writes = {step_, rates_};
+  writes.insert(writes.end(), embedding_rates_.begin(), embedding_rates_.end());
+  plan.add({.name = "learning_rate",
+            .lane = Lane::kCompute,
+            .reads = {step_},
+            .writes = writes,
+            .run = [this, dense = optimizer::lr_schedule_of(config_.optimizer)](
+                       const plan::StepContext&) {
+              const int64_t step = ++*buffers_.data<int64_t>(step_);
+              *buffers_.data<float>(rates_) =
+                  static_cast<float>(optimizer::learning_rate(dense, step));
+              for (size_t i = 0; i < embeddings_.size(); ++i)
+                *buffers_.data<float>(embedding_rates_[i]) =
+                    static_cast<float>(optimizer::learning_rate(embeddings_[i]->schedule(), step));
+            }});
+}
+
+void Model::emit_dense_update(plan::Plan& plan) const {
+  const BufferId w = network_->parameter_buffer(), g = network_->gradient_buffer();
+  const int64_t n = network_->parameter_bytes() / kFloat;
+  if (n == 0) return;
+  std::vector<BufferId> reads = {w, g, rates_, step_}, writes = {w};
+  reads.insert(reads.end(), dense_states_.begin(), dense_states_.end());
+  writes.insert(writes.end(), dense_states_.begin(), dense_states_.end());
+  plan.add({.name = "dense_update",
+            .lane = Lane::kCompute,
+            .reads = reads,
+            .writes = writes,
+            .run = [this, w, g, n](const plan::StepContext& c) {
+              const auto state = [&](size_t i) {
+                return i < dense_states_.size() ? network::vector(buffers_, dense_states_[i], n)
+                                                : Vector<float>();
+              };
+              optimizer::dense_update(c.exec, rule_, *buffers_.data<float>(rates_),
+                                      *buffers_.data<int64_t>(step_),
+                                      network::vector(buffers_, w, n),
+                                      network::vector(buffers_, g, n), state(0), state(1));
+            }});
+}
+
+void Model::compile() {
+  emit_copy_in(train_plan_);
+  emit_learning_rate(train_plan_);
+  for (const auto& e : embeddings_) e->emit_forward(train_plan_, keys_);
+  network_->emit_forward(train_plan_, network::Phase::kTrain);
+  network_->emit_backward(train_plan_);
+  emit_dense_update(train_plan_);
+  for (size_t i = 0; i < embeddings_.size(); ++i)
+    if (const BufferId grad = network_->input_grad(2 + i); grad != plan::kNoBuffer)
+      embeddings_[i]->emit_update(train_plan_, keys_, grad, embedding_rates_[i], step_,
+                                  config_.solver.batchsize, threads_);
+  train_plan_.finalize();
+
+  emit_copy_in(eval_plan_);
+  for (const auto& e : embeddings_) e->emit_forward(eval_plan_, keys_);
+  network_->emit_forward(eval_plan_, network::Phase::kEval);
+  eval_plan_.finalize();
+}
+
+void Model::initialize(const Exec& exec) {
+  for (const auto& e : embeddings_) e->initialize(exec, seed_);
+  for (const auto& p : network_->parameters())
+    network::initialize(
+        p.initializer, seed_, p.name,
+        {buffers_.data<float>(p.buffers.value), static_cast<size_t>(network::elements(p.dims))});
+  for (const BufferId id : dense_states_)
+    std::fill_n(buffers_.data<float>(id), network_->parameter_bytes() / kFloat,
+                optimizer::initial_state(rule_));
+}
+
+std::vector<checkpoint::TensorRef> Model::weights() const {
+  std::vector<checkpoint::TensorRef> list;
+  for (const auto& p : network_->parameters())
+    list.push_back(
+        {.name = p.name, .shape = p.dims, .data = buffers_.data<float>(p.buffers.value)});
+  for (const auto& e : embeddings_)
+    for (const auto& t : e->tables())
+      list.push_back(
+          {.name = t.name, .shape = {t.rows.dim(0), t.rows.dim(1)}, .data = t.rows.data()});
+  return list;
+}
+
+std::vector<checkpoint::TensorRef> Model::states() const {
+  std::vector<checkpoint::TensorRef> list;
+  for (size_t i = 0; i < dense_states_.size(); ++i)
+    for (const auto& p : network_->parameters())
+      list.push_back({.name = p.name + "." + optimizer::state_name(rule_.type, static_cast<int>(i)),
+                      .shape = p.dims,
+                      .data = buffers_.data<float>(dense_states_[i]) + p.offset / kFloat});
+  for (const auto& e : embeddings_)
+    for (const auto& t : e->states())
+      list.push_back(
+          {.name = t.name, .shape = {t.rows.dim(0), t.rows.dim(1)}, .data = t.rows.data()});
+  return list;
+}
+
+Model::NonFinite Model::find_non_finite(const Exec& exec, int64_t batch) const {
+  const auto first = [&](BufferId id, int64_t n) {
+    return ops::first_non_finite(exec, network::vector(buffers_, id, n));
+  };
+  for (const auto& t : network_->tensors()) {
+    const int64_t width = network::elements(t.dims);
+    const bool loss = t.value == network_->loss();
+    const int64_t at = loss ? -1 : first(t.value, batch * width);
+    if (at < 0) continue;
+    std::string layer = config_.data.name;
+    if (t.producer >= 0) layer = network_->layers()[static_cast<size_t>(t.producer)].layer->name();
+    for (const auto& e : embeddings_)
+      if (e->output() == t.value) layer = e->name();
+    return {t.name, layer, at / width};
+  }
+  return {};
+}
+
+}  // namespace hlite::trainer

@@ -1,0 +1,110 @@
+// Model: a config compiled into buffers and plans.
+//
+// Construction checks and sizes everything and takes no memory worth speaking of; compile() makes
+// the plans; allocate() takes the memory, and then they can be run. Order of a training iteration:
+//
+//   copy_in            batch -> labels, dense, keys
+//   learning_rate      step += 1, learning rates of this step
+//   <embedding>.lookup, <layer>.fprop ..., <loss>.fbprop
+//   <layer>.bprop, .wgrad ... downwards
+//   dense_update, <embedding>.update
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data_reader/batch_source.h"
+#include "embedding/embedding_layer.h"
+#include "hugectr_lite/checkpoint/safetensors.h"
+#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/network/network.h"
+#include "hugectr_lite/plan/plan.h"
+
+namespace hlite::trainer {
+
+// One line of the table that --check prints.
+struct ModelRow {
+  std::string name, type, output, detail;
+  int64_t parameters = 0;
+};
+
+struct MemoryEstimate {
+  int64_t tables = 0, optimizer_states = 0, dense_parameters = 0, activations = 0, gradients = 0,
+          batch = 0, workspace = 0;
+  [[nodiscard]] int64_t total() const {
+    return tables + optimizer_states + dense_parameters + activations + gradients + batch +
+           workspace;
+  }
+};
+
+class Model {
+ public:
+  // `config` must outlive the model. Throws ConfigError when the layers do not fit together.
+  Model(const config::TrainConfig& config, uint64_t seed, int threads);
+
+  [[nodiscard]] std::vector<ModelRow> describe() const;
+  [[nodiscard]] MemoryEstimate memory() const;
+  // Largest batch that fits the buffers: evaluation takes what training needs, and at least 8192 of
+  // a larger evaluation batch.
+  [[nodiscard]] int64_t max_batch() const { return max_batch_; }
+  [[nodiscard]] const std::vector<int64_t>& slot_rows() const;
+
+  // Adds the steps to both plans. Takes the sparse update's workspace and no other memory.
+  void compile();
+  // Takes the memory of every buffer. Throws DataError when it does not fit. REQUIRES compile().
+  void allocate() { buffers_.allocate(); }
+  [[nodiscard]] const plan::Plan& train_plan() const { return train_plan_; }
+  [[nodiscard]] const plan::Plan& eval_plan() const { return eval_plan_; }
+  [[nodiscard]] const network::Network& network() const { return *network_; }
+  [[nodiscard]] const std::vector<std::unique_ptr<embedding::EmbeddingLayer>>& embeddings() const {
+    return embeddings_;
+  }
+
+  // First values of every weight and optimizer state, from the seed. REQUIRES allocate().
+  void initialize(const Exec& exec);
+
+  // Iterations done; set by a resume.
+  [[nodiscard]] int64_t step() const { return *buffers_.data<int64_t>(step_); }
+  void set_step(int64_t step) { *buffers_.data<int64_t>(step_) = step; }
+  // After a training or evaluation run: mean loss of the batch, logits and labels of its samples.
+  [[nodiscard]] float loss() const { return *buffers_.data<float>(network_->loss()); }
+  [[nodiscard]] float learning_rate() const { return *buffers_.data<float>(rates_); }
+  [[nodiscard]] const float* logits() const { return buffers_.data<float>(network_->logits()); }
+  [[nodiscard]] const float* labels() const { return buffers_.data<float>(labels_); }
+
+  // Every weight by its name in a weights file; the optimizer's states likewise.
+  [[nodiscard]] std::vector<checkpoint::TensorRef> weights() const;
+  [[nodiscard]] std::vector<checkpoint::TensorRef> states() const;
+
+  // Where numbers first stopped being finite in the batch that has just run.
+  struct NonFinite {
+    std::string tensor, layer;
+    int64_t sample = 0;  // within the batch
+  };
+  // Looks at weights, then at every activation in order; tensor empty when all are finite.
+  [[nodiscard]] NonFinite find_non_finite(const Exec& exec, int64_t batch) const;
+
+ private:
+  void declare(uint64_t seed);
+  void emit_copy_in(plan::Plan& plan) const;
+  void emit_learning_rate(plan::Plan& plan) const;
+  void emit_dense_update(plan::Plan& plan) const;
+
+  const config::TrainConfig& config_;
+  uint64_t seed_;
+  int threads_;
+  int64_t max_batch_;
+  std::vector<std::unique_ptr<embedding::EmbeddingLayer>> embeddings_;
+  std::unique_ptr<network::Network> network_;
+  optimizer::UpdateRule rule_;
+  plan::Buffers buffers_;
+  plan::BufferId labels_ = plan::kNoBuffer, dense_ = plan::kNoBuffer, keys_ = plan::kNoBuffer;
+  plan::BufferId step_ = plan::kNoBuffer;
+  plan::BufferId rates_ = plan::kNoBuffer;  // floats: the dense rate, then each embedding's
+  std::vector<plan::BufferId> embedding_rates_;
+  std::vector<plan::BufferId> dense_states_;
+  plan::Plan train_plan_, eval_plan_;
+};
+
+}  // namespace hlite::trainer

@@ -1,0 +1,18 @@
+// What `train` was asked to do.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace hlite::trainer {
+
+struct Options {
+  std::string config;
+  std::vector<std::string> overrides;  // --set, in order
+  std::string device;                  // auto, cpu, cuda; empty: as the config says
+  int threads = 0;                     // 0: as the config says
+  std::string init, export_path, save, resume, metrics;
+  bool check = false, plan = false, quiet = false;
+};
+
+}  // namespace hlite::trainer

@@ -1,0 +1,48 @@
+// What a person sees while training: on a terminal one live line, redrawn in place, with
+// evaluations and remarks scrolling above it; elsewhere plain lines.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace hlite::trainer {
+
+struct ProgressState {
+  int64_t iter = 0, last_iter = 0;
+  double loss = 0, lr = 0, samples_per_s = 0;
+  double wait_share = 0;  // of the time since the last line, spent waiting for data
+  double eta_seconds = 0;
+  std::optional<double> auc;  // of the last evaluation
+};
+
+class Progress {
+ public:
+  // `quiet`: nothing at all. The live line needs a terminal on standard error.
+  explicit Progress(bool quiet);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // Whether the live line is due to be redrawn (at most ten times a second).
+  [[nodiscard]] bool due() const;
+  void redraw(const ProgressState& state);
+  // A display interval has passed: a plain line where there is no live one.
+  void display(const ProgressState& state);
+  // A line that stays.
+  void line(const std::string& text);
+
+ private:
+  void erase();
+  bool quiet_, live_;
+  bool drawn_ = false;
+  std::chrono::steady_clock::time_point last_;
+};
+
+// "1h02m", "3m05s", "12s".
+std::string duration_text(double seconds);
+// The one line of a state, `width` columns at most.
+std::string progress_text(const ProgressState& state, size_t width);
+
+}  // namespace hlite::trainer

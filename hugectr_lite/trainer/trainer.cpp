@@ -1,0 +1,288 @@
+#include "hugectr_lite/trainer/trainer.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <random>
+
+#include "data_reader/raw_reader.h"
+#include "hugectr_lite/core/cuda_plugin.h"
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/log.h"
+#include "hugectr_lite/core/memory.h"
+#include "hugectr_lite/trainer/interrupt.h"
+
+namespace hlite::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// The CPU trains everything; a CUDA device is refused with a reason until its backend can.
+void choose_device(const config::TrainConfig& config, const Options& options) {
+  const std::string device = options.device.empty() ? config.solver.device : options.device;
+  if (device != "cuda") return;
+  const auto plugin = cuda::CudaPlugin::load();
+  static_cast<void>(plugin.require_device());
+  raise<DeviceError>("device cuda: the CUDA plug-in {} does not train yet; run with --device cpu",
+                     plugin.path());
+}
+
+// Finds out before hours of training whether a result can be put where it was asked for.
+void check_can_write(const char* option, const std::string& path) {
+  if (path.empty()) return;
+  fs::path parent = fs::path(path).lexically_normal();
+  if (!parent.has_filename()) parent = parent.parent_path();
+  parent = parent.parent_path();
+  if (parent.empty()) parent = ".";
+  std::error_code error;
+  if (!fs::is_directory(parent, error))
+    raise<ConfigError>("{} {}: expected an existing directory {}, found none", option, path,
+                       parent.string());
+  if (access(parent.c_str(), W_OK | X_OK) != 0)
+    raise<ConfigError>("{} {}: expected a writable directory {}, found one that is not", option,
+                       path, parent.string());
+}
+
+// A resumed run goes on with the same batches only when these agree.
+void check_same_run(const config::TrainConfig& config, const checkpoint::CheckpointMeta& meta,
+                    const std::string& directory) {
+  if (config.solver.seed != 0 && config.solver.seed != meta.seed)
+    raise<ConfigError>("solver.seed: expected {}, the seed of the checkpoint {}, found {}",
+                       meta.seed, directory, config.solver.seed);
+  const auto saved = config::JsonNode::parse(meta.config, directory + "/manifest.json");
+  const config::JsonNode* solver = saved.find("solver");
+  const config::JsonNode* batchsize = solver ? solver->find("batchsize") : nullptr;
+  if (batchsize && batchsize->kind() == config::JsonNode::Kind::kInteger &&
+      batchsize->integer() != config.solver.batchsize)
+    raise<ConfigError>(
+        "solver.batchsize: expected {}, the batch size of the checkpoint {}, found {}",
+        batchsize->integer(), directory, config.solver.batchsize);
+}
+
+}  // namespace
+
+uint64_t resolve_seed(const config::TrainConfig& config) {
+  if (config.solver.seed != 0) return config.solver.seed;
+  std::random_device entropy;
+  return uint64_t{entropy()} << 32 | entropy();
+}
+
+int resolve_threads(const config::TrainConfig& config, const Options& options) {
+  if (options.threads > 0) return options.threads;
+  return config.solver.threads > 0 ? config.solver.threads : available_threads();
+}
+
+Trainer::Trainer(const config::TrainConfig& config, const Options& options)
+    : config_(config),
+      options_(options),
+      pool_(resolve_threads(config, options)),
+      metrics_("", false),
+      progress_(options.quiet) {
+  choose_device(config, options);
+  if (config.solver.ranks() > 1)
+    config::fail_at(
+        *config.root.find("solver")->find("gpu"),
+        fmt::format("expected one rank, found {}: training on several ranks is not supported yet "
+                    "(--set solver.gpu=[0] trains on one)",
+                    config.solver.ranks()));
+  check_can_write("--save", options.save);
+  check_can_write("--export", options.export_path);
+  check_can_write("--metrics", options.metrics);
+  check_can_write("solver.snapshot_prefix", snapshot_path(0));
+  if (!options.resume.empty()) {
+    resumed_ =
+        std::make_unique<checkpoint::CheckpointMeta>(checkpoint::read_manifest(options.resume));
+    check_same_run(config, *resumed_, options.resume);
+  }
+  seed_ = resumed_ ? resumed_->seed : resolve_seed(config);
+  model_ = std::make_unique<Model>(config, seed_, pool_.threads());
+  open_data();
+  metrics_ = MetricsFile(options.metrics, /*append=*/resumed_ != nullptr);
+}
+
+void Trainer::open_data() {
+  source_ = std::make_unique<data::RawReader>(
+      config_.data, config_.resolve(config_.data.source), data::Split::kTrain,
+      config_.solver.batchsize, model_->slot_rows(),
+      data::RawReaderOptions{.start_batch = resumed_ ? resumed_->data_position : 0,
+                             .seed = seed_,
+                             .shuffle = config_.data.shuffle});
+  last_iteration_ = config_.solver.max_iter
+                        ? *config_.solver.max_iter
+                        : *config_.solver.num_epochs * source_->batches_per_epoch();
+  if (config_.solver.eval_interval > 0)
+    evaluator_ = std::make_unique<Evaluator>(config_, *model_, exec());
+}
+
+void Trainer::restore() {
+  const auto weights = model_->weights();
+  if (resumed_) {
+    checkpoint::load_checkpoint(options_.resume, *resumed_, weights, model_->states());
+    iteration_ = resumed_->iteration;
+    samples_ = resumed_->samples;
+    model_->set_step(iteration_);
+    progress_.line(fmt::format("resumed {} at iteration {}", options_.resume, iteration_));
+  } else {
+    model_->initialize(exec());
+    if (!options_.init.empty()) checkpoint::load_weights(options_.init, weights);
+  }
+}
+
+int Trainer::run() {
+  const auto start = Clock::now();
+  const InterruptGuard interrupts;
+  model_->compile();
+  model_->allocate();
+  restore();
+  progress_.line(
+      fmt::format("training {} of {} samples in batches of {}, {} iterations, {} threads, seed {}",
+                  config_.data.source, source_->samples(), config_.solver.batchsize,
+                  std::max<int64_t>(0, last_iteration_ - iteration_), pool_.threads(), seed_));
+  const Reason reason = loop();
+  if (reason == Reason::kInterrupted)
+    save(options_.save.empty() ? snapshot_path(iteration_) : options_.save);
+  else if (!options_.save.empty())
+    save(options_.save);
+  if (!options_.export_path.empty() && reason != Reason::kInterrupted) {
+    checkpoint::save_weights(options_.export_path, model_->weights());
+    progress_.line(fmt::format("exported the weights to {}", options_.export_path));
+  }
+  const double rate = train_seconds_ > 0 ? static_cast<double>(run_samples_) / train_seconds_ : 0;
+  const char* names[] = {"max_iter", "target", "interrupted"};
+  metrics_.end({iteration_, samples_, since(start), rate, peak_resident_bytes(),
+                names[static_cast<int>(reason)]});
+  progress_.line(fmt::format("done after {} iterations ({}): {} samples in {}, {:.0f} samples/s",
+                             iteration_, names[static_cast<int>(reason)], run_samples_,
+                             duration_text(since(start)), rate));
+  return reason == Reason::kInterrupted ? kExitInterrupted : kExitDone;
+}
+
+Trainer::Reason Trainer::loop() {
+  const auto& solver = config_.solver;
+  ProgressState state;
+  state.iter = iteration_;
+  state.last_iter = last_iteration_;
+  auto mark = Clock::now();
+  double mark_wait = 0;
+  int64_t mark_samples = run_samples_;
+  // Rates are those since the last display; evaluations and saving do not count.
+  const auto measure = [&] {
+    const double seconds = since(mark);
+    state.samples_per_s =
+        seconds > 0 ? static_cast<double>(run_samples_ - mark_samples) / seconds : 0;
+    state.wait_share = seconds > 0 ? (source_->wait_seconds() - mark_wait) / seconds : 0;
+    const double total = train_seconds_ + seconds;
+    const auto left = static_cast<double>((last_iteration_ - iteration_) * solver.batchsize);
+    state.eta_seconds =
+        run_samples_ > 0 ? left * total / static_cast<double>(run_samples_) : INFINITY;
+  };
+  const auto reset = [&] {
+    mark = Clock::now();
+    mark_wait = source_->wait_seconds();
+    mark_samples = run_samples_;
+  };
+  const auto pause = [&] { train_seconds_ += since(mark); };
+
+  while (iteration_ < last_iteration_) {
+    train_one(state);
+    if (progress_.due()) {
+      measure();
+      progress_.redraw(state);
+    }
+    if (iteration_ % solver.display == 0) {
+      measure();
+      progress_.display(state);
+      metrics_.train({iteration_, state.loss, state.lr, state.samples_per_s, state.wait_share});
+      pause();
+      reset();
+    }
+    if (InterruptGuard::requested()) return pause(), Reason::kInterrupted;
+    const bool evaluate = evaluator_ && iteration_ % solver.eval_interval == 0;
+    const bool snapshot = iteration_ % solver.snapshot == 0;
+    if (!evaluate && !snapshot) continue;
+    pause();
+    const double so_far = source_->wait_seconds() - mark_wait;
+    const int64_t counted = run_samples_ - mark_samples;
+    if (evaluate) {
+      const EvalResult result = evaluator_->run(InterruptGuard::requested);
+      if (InterruptGuard::requested()) return Reason::kInterrupted;
+      state.auc = result.auc;
+      metrics_.eval(iteration_, result);
+      progress_.line(fmt::format(
+          "iter {}  evaluation: AUC {}  loss {:.5f}  {} samples in {:.2f} s", iteration_,
+          result.auc ? fmt::format("{:.5f}", *result.auc) : "undefined (one class only)",
+          result.loss, result.samples, result.seconds));
+      if (solver.auc_target && result.auc && *result.auc >= *solver.auc_target) {
+        progress_.line(fmt::format("the target AUC of {} is reached", *solver.auc_target));
+        return Reason::kTarget;
+      }
+    }
+    if (snapshot) save(snapshot_path(iteration_));
+    // Go on with the display interval where it was left.
+    mark = Clock::now();
+    mark_wait = source_->wait_seconds() - so_far;
+    mark_samples = run_samples_ - counted;
+  }
+  pause();
+  return Reason::kMaxIter;
+}
+
+void Trainer::train_one(ProgressState& state) {
+  const data::HostBatch& batch = source_->next();
+  plan::run_in_order(model_->train_plan(),
+                     {.exec = exec(),
+                      .batch = batch.size,
+                      .input = {batch.labels.data(), batch.dense.data(), batch.keys.data()}});
+  ++iteration_;
+  const float loss = model_->loss();
+  if (!std::isfinite(loss)) fail_non_finite(batch, loss);
+  samples_ += batch.size;
+  run_samples_ += batch.size;
+  state.iter = iteration_;
+  state.loss = loss;
+  state.lr = model_->learning_rate();
+}
+
+void Trainer::fail_non_finite(const data::HostBatch& batch, float loss) const {
+  const Exec exec{.device = Device::kCpu, .pool = const_cast<ThreadPool*>(&pool_)};
+  const auto where = model_->find_non_finite(exec, batch.size);
+  const std::string at =
+      where.tensor.empty()
+          ? "every activation is finite"
+          : fmt::format("first in tensor \"{}\" of layer \"{}\", sample {} of {}", where.tensor,
+                        where.layer, batch.first_sample + where.sample,
+                        config_.resolve(config_.data.source));
+  raise<DataError>(
+      "iteration {}: expected a finite loss, found {}: {}; a smaller learning rate (now {:g}), a "
+      "longer warm-up, or better data may help",
+      iteration_, loss, at, static_cast<double>(model_->learning_rate()));
+}
+
+std::string Trainer::snapshot_path(int64_t iteration) const {
+  const fs::path prefix(config_.solver.snapshot_prefix);
+  const std::string base =
+      prefix.is_absolute() ? prefix.string() : (fs::path(config_.directory) / prefix).string();
+  return base + std::to_string(iteration);
+}
+
+void Trainer::save(const std::string& directory) {
+  const auto start = Clock::now();
+  checkpoint::CheckpointMeta meta;
+  meta.iteration = iteration_;
+  meta.samples = samples_;
+  meta.data_position = source_->position();
+  meta.seed = seed_;
+  meta.config = config_.root.dump();
+  checkpoint::save_checkpoint(directory, meta, model_->weights(), model_->states());
+  progress_.line(
+      fmt::format("saved {} after iteration {} in {:.2f} s", directory, iteration_, since(start)));
+}
+
+}  // namespace hlite::trainer

@@ -1,0 +1,63 @@
+// One training run, from a loaded config to the last checkpoint.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "data_reader/batch_source.h"
+#include "hugectr_lite/checkpoint/checkpoint.h"
+#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/core/thread_pool.h"
+#include "hugectr_lite/trainer/evaluator.h"
+#include "hugectr_lite/trainer/metrics_file.h"
+#include "hugectr_lite/trainer/model.h"
+#include "hugectr_lite/trainer/options.h"
+#include "hugectr_lite/trainer/progress.h"
+
+namespace hlite::trainer {
+
+class Trainer {
+ public:
+  // Checks what can be checked before memory is taken: files, topology, device, paths to write to.
+  // Throws ConfigError, DataError or DeviceError.
+  Trainer(const config::TrainConfig& config, const Options& options);
+
+  // Trains to the end, to the AUC target or until interrupted. Returns the exit code
+  // (kExitDone, kExitInterrupted). Throws DataError when the loss stops being finite.
+  int run();
+
+  [[nodiscard]] Model& model() { return *model_; }
+
+ private:
+  enum class Reason { kMaxIter, kTarget, kInterrupted };
+
+  void restore();
+  void open_data();
+  Reason loop();
+  void train_one(ProgressState& state);
+  [[noreturn]] void fail_non_finite(const data::HostBatch& batch, float loss) const;
+  void save(const std::string& directory);
+  [[nodiscard]] std::string snapshot_path(int64_t iteration) const;
+  [[nodiscard]] Exec exec() { return {.device = Device::kCpu, .pool = &pool_}; }
+
+  const config::TrainConfig& config_;
+  const Options options_;
+  ThreadPool pool_;
+  uint64_t seed_ = 0;
+  std::unique_ptr<checkpoint::CheckpointMeta> resumed_;  // of --resume
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<data::BatchSource> source_;
+  std::unique_ptr<Evaluator> evaluator_;
+  MetricsFile metrics_;
+  Progress progress_;
+  int64_t iteration_ = 0, last_iteration_ = 0, samples_ = 0;
+  int64_t run_samples_ = 0;   // of this process
+  double train_seconds_ = 0;  // of this process, evaluations and saving left out
+};
+
+// The seed of a run: the config's, or one drawn from the system where that is 0.
+uint64_t resolve_seed(const config::TrainConfig& config);
+// Threads of a run: --threads, else solver.threads, else all that this process may use.
+int resolve_threads(const config::TrainConfig& config, const Options& options);
+
+}  // namespace hlite::trainer
