@@ -6,24 +6,16 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/ops/cpu_threads.h"
+#include "hugectr_lite/ops/lanes.h"
 
 namespace hlite::ops {
 namespace {
 
-constexpr int64_t kLanes = 8;
 constexpr int64_t kTaskSamples = 32;
 // The tiles below read whole groups of rows; entries past the last row point at a valid one.
 constexpr int64_t kSpareRows = 8;
 
-using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 using Half = float __attribute__((vector_size(kLanes / 2 * sizeof(float))));
-
-inline Lanes load(const float* from) {
-  Lanes v;
-  std::memcpy(&v, from, sizeof(v));
-  return v;
-}
-inline void store(float* to, Lanes v) { std::memcpy(to, &v, sizeof(v)); }
 
 int64_t pairs_below(int64_t c) { return c * (c - 1) / 2; }
 
@@ -102,17 +94,12 @@ Sample& sample_workspace(int64_t slots, int64_t width) {
 inline Lanes horizontal_sums(const Lanes (&v)[8]) {
   Lanes twos[4], fours[2];
 #pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    twos[i] = __builtin_shufflevector(v[2 * i], v[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13) +
-              __builtin_shufflevector(v[2 * i], v[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
-  }
+  for (int i = 0; i < 4; ++i)
+    twos[i] = zip_low(v[2 * i], v[2 * i + 1]) + zip_high(v[2 * i], v[2 * i + 1]);
 #pragma GCC unroll 2
-  for (int i = 0; i < 2; ++i) {
-    fours[i] = __builtin_shufflevector(twos[2 * i], twos[2 * i + 1], 0, 1, 8, 9, 4, 5, 12, 13) +
-               __builtin_shufflevector(twos[2 * i], twos[2 * i + 1], 2, 3, 10, 11, 6, 7, 14, 15);
-  }
-  return __builtin_shufflevector(fours[0], fours[1], 0, 1, 2, 3, 8, 9, 10, 11) +
-         __builtin_shufflevector(fours[0], fours[1], 4, 5, 6, 7, 12, 13, 14, 15);
+  for (int i = 0; i < 2; ++i)
+    fours[i] = pair_low(twos[2 * i], twos[2 * i + 1]) + pair_high(twos[2 * i], twos[2 * i + 1]);
+  return first_halves(fours[0], fours[1]) + second_halves(fours[0], fours[1]);
 }
 
 // Dot products of rows c, c + 1 with rows r ... r + 3: eight accumulators, two loads for three

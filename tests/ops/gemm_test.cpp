@@ -48,9 +48,10 @@ void check(const Exec& exec, const Shape& s, Transpose ta, Transpose tb, float a
 }
 
 TEST_CASE("gemm agrees with the definition for every transpose, size and thread count") {
-  const Shape shapes[] = {{1, 1, 1},    {1, 7, 33},   {7, 1, 33},     {33, 7, 1},    {13, 16, 29},
-                          {16, 13, 64}, {67, 31, 13}, {129, 65, 37},  {37, 257, 70}, {1031, 5, 3},
-                          {3, 1031, 5}, {5, 3, 2053}, {13, 512, 100}, {256, 1, 300}};
+  const Shape shapes[] = {{1, 1, 1},      {1, 7, 33},    {7, 1, 33},    {33, 7, 1},
+                          {13, 16, 29},   {16, 13, 64},  {67, 31, 13},  {129, 65, 37},
+                          {37, 257, 70},  {1031, 5, 3},  {3, 1031, 5},  {5, 3, 2053},
+                          {13, 512, 100}, {256, 1, 300}, {512, 40, 300}};
   for (const int count : test::kThreadCounts) {
     test::Threads threads(count);
     for (const Shape& shape : shapes)
