@@ -23,7 +23,7 @@ class Threads {
   Exec exec_;
 };
 
-constexpr std::array kThreadCounts = {1, 2, 3};
+inline constexpr std::array kThreadCounts = {1, 2, 3};
 
 // `size` uniform numbers in [-1, 1).
 inline std::vector<float> random_values(int64_t size, uint64_t seed) {
