@@ -194,11 +194,6 @@ CheckpointMeta parse_manifest(const std::string& text, const std::string& name) 
   if (version != kFormatVersion)
     raise<DataError>("{}: version: expected {}, found {} (written by program {}, this is {})", name,
                      kFormatVersion, version, meta.program, hlite::kVersion);
-  const std::string sum = json_string(json_member(m, "xxh3_64", name), "xxh3_64", name);
-  m.erase("xxh3_64");
-  if (const std::string found = sum_of(m); found != sum)
-    raise<DataError>("{}: it is damaged: expected checksum {}, found {}", name, sum, found);
-
   const auto count = [&](const char* key) {
     return json_count(json_member(m, key, name), key, name);
   };
@@ -223,6 +218,11 @@ CheckpointMeta parse_manifest(const std::string& text, const std::string& name) 
     f.sum.xxh3_64 = parse_number(files[i], "xxh3_64", 16, where);
     meta.files.push_back(std::move(f));
   }
+
+  const std::string sum = json_string(json_member(m, "xxh3_64", name), "xxh3_64", name);
+  m.erase("xxh3_64");
+  if (const std::string found = sum_of(m); found != sum)
+    raise<DataError>("{}: it is damaged: expected checksum {}, found {}", name, sum, found);
   return meta;
 }
 
