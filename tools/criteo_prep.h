@@ -18,7 +18,7 @@
 namespace hlite::tools {
 
 struct CriteoPrepOptions {
-  std::vector<std::string> train, val;  // "-": standard input; gzip is recognised
+  std::vector<std::string> train = {}, val = {};  // "-": standard input; gzip is recognised
   // The last training file is not trained on: its first half, rounded up, becomes val.bin and the
   // rest test.bin. (MLPerf's split of the 24th day.) Excludes `val`.
   bool split_last_half = false;

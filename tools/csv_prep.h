@@ -17,7 +17,8 @@ namespace hlite::tools {
 
 struct CsvPrepOptions {
   std::string schema;                   // path
-  std::vector<std::string> train, val;  // gzip is recognised; training files are read twice
+  std::vector<std::string> train = {};  // plain or gzip, read twice
+  std::vector<std::string> val = {};
   std::string out = ".";
 };
 

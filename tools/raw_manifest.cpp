@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "hugectr_lite/core/build_config.h"
@@ -9,6 +10,15 @@
 namespace hlite::tools {
 
 using nlohmann::ordered_json;
+
+// Indented JSON with the list of numbers `key` on one line: shells pass it on with --set.
+static std::string on_one_line(std::string text, const std::string& key) {
+  const size_t begin = text.find("\"" + key + "\": ");
+  const auto from = text.begin() + static_cast<int64_t>(text.find('[', begin));
+  const auto to = text.begin() + static_cast<int64_t>(text.find(']', begin));
+  text.erase(std::remove_if(from, to, [](char c) { return c == ' ' || c == '\n'; }), to);
+  return text;
+}
 
 std::string RawManifest::to_json() const {
   const int words = 1 + dense_dim + static_cast<int>(slot_sizes.size());
@@ -46,7 +56,9 @@ std::string RawManifest::to_json() const {
   }
   json["options"] = options;
   if (!features.is_null()) json["features"] = features;
-  return json.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return on_one_line(json.dump(1, ' ', false, ordered_json::error_handler_t::replace),
+                     "slot_size_array") +
+         "\n";
 }
 
 std::string RawManifest::summary() const {

@@ -1,0 +1,194 @@
+#include "tools/csv_prep.h"
+
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "hugectr_lite/core/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/errors.h"
+#include "tests/support/temporary_directory.h"
+
+namespace hlite::tools {
+namespace {
+
+using test::check_contains;
+using test::message_of;
+using test::TemporaryDirectory;
+using test::write_text;
+
+constexpr const char* kSchema = R"({
+  "separator": ";", "header": true, "trim": true, "missing": "NA",
+  "label": {"column": "buys", "positive": "yes", "negative": ["no"]},
+  "dense": [
+    {"column": "age", "transform": "standardize"},
+    {"column": 2, "name": "income", "transform": "log1p"},
+    {"column": "raw"}],
+  "categorical": [{"column": "city"}, {"column": "colour"}]
+})";
+constexpr const char* kTrain =
+    "city;age;income;raw;colour;buys\n"
+    "Rome; 20;  0; -1.5;red;yes\r\n"
+    "Oslo; 40; NA; 2e3;NA;no\n"
+    "\n"
+    "\"Rome\";NA; 99;;blue;no\n"
+    "Bern; 60; 9; 0;red;yes";
+
+struct Row {
+  float label, age, income, raw;
+  uint32_t city, colour;
+};
+
+std::vector<Row> rows_of(const std::string& path) {
+  const std::string bytes = test::read_text(path);
+  REQUIRE(bytes.size() % sizeof(Row) == 0);
+  std::vector<Row> rows(bytes.size() / sizeof(Row));
+  std::memcpy(rows.data(), bytes.data(), bytes.size());
+  return rows;
+}
+
+struct Files {
+  TemporaryDirectory folder;
+  CsvPrepOptions options;
+  Files() {
+    write_text(folder / "schema.json", kSchema);
+    write_text(folder / "train.csv", kTrain);
+    options = {.schema = folder / "schema.json",
+               .train = {folder / "train.csv"},
+               .val = {},
+               .out = folder.path()};
+  }
+  // The message of the E that these schema and training file give.
+  template <typename E>
+  std::string error(const std::string& schema, const std::string& train) {
+    write_text(folder / "schema.json", schema);
+    write_text(folder / "train.csv", train);
+    const std::string message = message_of<E>([&] { csv_prep(options); });
+    CHECK(folder.entries() == 2);  // no results, whole or in part
+    return message;
+  }
+};
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  REQUIRE(at != std::string::npos);
+  return text.replace(at, from.size(), to);
+}
+
+TEST_CASE("csv_prep encodes by the schema") {
+  Files files;
+  const RawManifest manifest = csv_prep(files.options);
+  const auto rows = rows_of(files.folder / "train.bin");
+  REQUIRE(rows.size() == 4);
+  // Ages 20, 40, 60: mean 40, deviation sqrt(800 / 3); a missing one becomes the mean.
+  const float step = static_cast<float>(20 / std::sqrt(800.0 / 3));
+  CHECK(rows[0].age == Approx(-step));
+  CHECK(rows[1].age == 0);
+  CHECK(rows[2].age == 0);
+  CHECK(rows[3].age == Approx(step));
+  CHECK(rows[0].income == 0);
+  CHECK(rows[1].income == 0);  // missing
+  CHECK(rows[2].income == Approx(std::log(100.0)));
+  CHECK(rows[0].raw == -1.5f);
+  CHECK(rows[1].raw == 2000.0f);
+  CHECK(rows[2].raw == 0.0f);  // empty
+  const float labels[] = {1, 0, 0, 1};
+  const uint32_t cities[] = {1, 2, 1, 3}, colours[] = {1, 0, 2, 1};
+  for (size_t i = 0; i < 4; ++i) {
+    CHECK(rows[i].label == labels[i]);
+    CHECK(rows[i].city == cities[i]);
+    CHECK(rows[i].colour == colours[i]);
+  }
+  CHECK(manifest.slot_sizes == std::vector<int64_t>{4, 3});
+
+  const auto json = nlohmann::json::parse(test::read_text(files.folder / "manifest.json"));
+  CHECK(json["float_label_dense"] == true);
+  CHECK(json["dense_dim"] == 3);
+  CHECK(json["record"]["bytes"] == 24);
+  CHECK(json["files"]["train"]["label_rate"] == 0.5);
+  CHECK(json["features"]["dense"][0]["mean"] == 40.0);
+  CHECK(json["features"]["categorical"][0]["values_from_id_1"] ==
+        std::vector<std::string>{"Rome", "Oslo", "Bern"});
+}
+
+TEST_CASE("what training never saw becomes row 0; nothing is fitted on validation rows") {
+  Files files;
+  write_text(files.folder / "val.csv",
+             "age;city;raw;income;buys;colour\n"  // in another order, found by name
+             "1000;Paris;1;3;no;red\n"
+             "40;Bern;2;3;yes;green\n");
+  const std::string by_name =
+      replaced(kSchema, "\"column\": 2, \"name\"", "\"column\": \"income\", \"name\"");
+  write_text(files.folder / "schema.json", by_name);
+  files.options.val = {files.folder / "val.csv"};
+  const RawManifest manifest = csv_prep(files.options);
+  const auto rows = rows_of(files.folder / "val.bin");
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].city == 0);
+  CHECK(rows[0].colour == 1);
+  CHECK(rows[0].age == Approx((1000 - 40) / std::sqrt(800.0 / 3)));
+  CHECK(rows[1].city == 3);
+  CHECK(rows[1].colour == 0);
+  CHECK(rows[1].age == 0);
+  CHECK(rows[1].raw == 2);
+  CHECK(manifest.slot_sizes == std::vector<int64_t>{4, 3});
+}
+
+TEST_CASE("bad rows are errors with file, line and column") {
+  Files files;
+  const auto error = [&](const std::string& from, const std::string& to) {
+    return files.error<DataError>(kSchema, replaced(kTrain, from, to));
+  };
+  check_contains(error(" 40;", "forty;"),
+                 {files.folder / "train.csv:3: column 1 (age): expected a finite number, found "
+                                 "\"forty\""});
+  check_contains(error(" 40;", "inf;"), {"train.csv:3", "finite", "\"inf\""});
+  check_contains(error(" 99;", "-1;"), {"train.csv:5: column 2 (income)", "above -1"});
+  check_contains(error("red;yes\r", "red;maybe"), {"train.csv:2: column 5 (label)", "\"maybe\""});
+  check_contains(error("red;yes\r", "red;"), {"train.csv:2: column 5 (label)", "\"\""});
+  check_contains(error("NA;no", "NA;no;more"), {"train.csv:3: expected 6 columns", "found 7"});
+  check_contains(error("\"Rome\"", "\"Rome"), {"train.csv:5: column 0", "closing quote"});
+  check_contains(error("income;", "incoming;colours;"), {"train.csv:2: expected 7 columns"});
+  check_contains(error("age;", "aged;"), {"train.csv:1: expected a column \"age\" in the header"});
+  check_contains(files.error<DataError>(kSchema, "city;age;income;raw;colour;buys\n"),
+                 {"train.csv: expected at least one row"});
+}
+
+TEST_CASE("bad schemas are errors with file, line and JSON path") {
+  Files files;
+  const auto error = [&](const std::string& from, const std::string& to) {
+    return files.error<ConfigError>(replaced(kSchema, from, to), kTrain);
+  };
+  check_contains(error("\"trim\"", "\"trimm\""), {"schema.json:2", "trimm"});
+  check_contains(error("log1p", "log2p"), {"schema.json:6", "dense[1].transform", "log2p"});
+  check_contains(error("\"header\": true", "\"header\": false"),
+                 {"label.column", "\"header\": true", "\"buys\""});
+  check_contains(error("\"column\": 2", "\"column\": -2"), {"dense[1].column", "-2"});
+  check_contains(error("\"separator\": \";\"", "\"separator\": \";;\""), {"separator", ";;"});
+  check_contains(error("[\"no\"]", "[\"yes\"]"), {"label", "both positive and negative"});
+  check_contains(
+      files.error<ConfigError>("{\"label\": {\"column\": 0, \"positive\": [\"1\"]}}", kTrain),
+      {"at least one dense or categorical column"});
+  check_contains(files.error<ConfigError>("{", kTrain), {"schema.json:1"});
+  files.options.train = {"-"};
+  check_contains(files.error<ConfigError>(kSchema, kTrain), {"standard input"});
+}
+
+TEST_CASE("UCI Adult is encoded as documented") {
+  TemporaryDirectory folder;
+  const std::string root = HLITE_SOURCE_DIR;
+  const RawManifest manifest = csv_prep({.schema = root + "/configs/adult_schema.json",
+                                         .train = {root + "/tests/data/adult/adult.data.gz"},
+                                         .val = {root + "/tests/data/adult/adult.test.gz"},
+                                         .out = folder.path()});
+  REQUIRE(manifest.files.size() == 2);
+  CHECK(manifest.files[0].rows == 32561);
+  CHECK(manifest.files[0].positives == 7841);
+  CHECK(manifest.files[1].rows == 16281);
+  CHECK(manifest.files[1].positives == 3846);
+  // Published cardinalities without "?", and row 0.
+  CHECK(manifest.slot_sizes == std::vector<int64_t>{9, 17, 8, 15, 7, 6, 3, 42});
+}
+
+}  // namespace
+}  // namespace hlite::tools
