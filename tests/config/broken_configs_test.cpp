@@ -42,7 +42,7 @@ const std::vector<BrokenConfig> kRows = {
   {"batchsize zero", "\"batchsize\": 256", "\"batchsize\": 0", "solver.batchsize", {"expected an integer in [1,", "found 0"}},
   {"batchsize too large", "\"batchsize\": 256", "\"batchsize\": 3000000000", "solver.batchsize", {"found 3000000000"}},
   {"batchsize not divisible", "\"gpu\": [0]", "\"gpu\": [0, 1, 2]", "solver.batchsize", {"expected a multiple of the 3 ranks in gpu, found 256"}, "\"batchsize\":"},
-  {"batchsize_eval not divisible", "\"batchsize_eval\": 512", "\"gpu_\": 0, \"batchsize_eval\": 512.25", "solver.batchsize_eval", {"expected an integer", "found 512.25"}},
+  {"batchsize_eval not integral", "\"batchsize_eval\": 512", "\"batchsize_eval\": 512.25", "solver.batchsize_eval", {"expected an integer", "found 512.25"}},
   {"batchsize_eval over ranks", "\"gpu\": [0],\n    \"batchsize\": 256,\n    \"batchsize_eval\": 512", "\"gpu\": [0, 1, 2],\n    \"batchsize\": 258,\n    \"batchsize_eval\": 512", "solver.batchsize_eval", {"expected a multiple of the 3 ranks in gpu, found 512"}, "\"batchsize_eval\""},
   {"eval_interval negative", "\"eval_interval\": 50", "\"eval_interval\": -50", "solver.eval_interval", {"expected an integer >= 0, found -50"}},
   {"eval without batches", "    \"eval_batches\": 4,\n", "", "solver.eval_interval", {"expected eval_batches >= 1 as eval_interval is 50, found none"}, "\"eval_interval\""},
