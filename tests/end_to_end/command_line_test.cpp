@@ -1,0 +1,264 @@
+// `train` as a user meets it: wrong flags, missing files, bad data, targets, reports.
+#include <cstring>
+#include <filesystem>
+
+#include "tests/end_to_end/small_run.h"
+#include "tests/support/catch.h"
+
+namespace hlite::test {
+namespace {
+
+struct Mistake {
+  const char* what;
+  std::vector<std::string> arguments;
+  int code;
+  std::vector<std::string> says;
+};
+
+void check_says(const ProgramResult& result, const Mistake& m) {
+  INFO(m.what);
+  INFO(result.err);
+  CHECK(result.code == m.code);
+  for (const std::string& part : m.says) {
+    INFO(part);
+    CHECK(result.err.find(part) != std::string::npos);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("mistakes on the command line and in the config exit with 2 and say what is wrong") {
+  const SmallRun run;
+  const std::vector<Mistake> list = {
+      {"unknown flag", {"--confg", "x"}, 2, {"--confg"}},
+      {"threads 0", {"--threads", "0"}, 2, {"--threads"}},
+      {"device", {"--device", "gpu"}, 2, {"--device", "cuda"}},
+      {"init and resume", {"--init", "a", "--resume", "b"}, 2, {"--init"}},
+      {"set without =", {"--set", "solver.batchsize"}, 2, {"solver.batchsize"}},
+      {"set of an unknown layer", {"--set", "layers.emx.bottom=k"}, 2, {"emx"}},
+      {"set of a wrong type",
+       {"--set", "solver.batchsize=many"},
+       2,
+       {"--set", "solver.batchsize", "integer", "many"}},
+      {"unknown key", {"--set", "solver.batch_size=3"}, 2, {"solver.batch_size", "did you mean"}},
+      {"several ranks", {"--set", "solver.gpu=[0,1]"}, 2, {"solver.gpu", "2", "solver.gpu=[0]"}},
+      {"slots and sizes",
+       {"--set", "layers.emb.sparse_embedding_hparam.slot_size_array=[40,5]"},
+       2,
+       {"slot_size_array", "3 sizes", "2"}},
+      {"vector size",
+       {"--set", "layers.emb.sparse_embedding_hparam.embedding_vec_size=2000"},
+       2,
+       {"embedding_vec_size", "2000"}},
+      {"embedding bottom",
+       {"--set", "layers.emb.bottom=key"},
+       2,
+       {"layers[1].bottom", "keys", "key"}},
+      {"combiner",
+       {"--set", "layers.emb.sparse_embedding_hparam.combiner=2"},
+       2,
+       {"combiner", "mean"}},
+      {"LazyGlobal",
+       {"--set", "optimizer.update_type=LazyGlobal", "--set",
+        "layers.emb.optimizer.update_type=LazyGlobal"},
+       2,
+       {"LazyGlobal", "not supported yet"}},
+      {"layer name of the embedding", {"--set", "layers.t1.name=emb"}, 2, {"name of its own"}},
+      {"save into nowhere", {"--save", "/nonexistent/dir/x"}, 2, {"--save", "/nonexistent/dir"}},
+      {"export into nowhere", {"--export", "/nonexistent/x.safetensors"}, 2, {"--export"}},
+      {"metrics into nowhere", {"--metrics", "/nonexistent/x.jsonl"}, 2, {"--metrics"}},
+      {"snapshots into nowhere",
+       {"--set", "solver.snapshot_prefix=nowhere/x"},
+       2,
+       {"snapshot_prefix"}},
+  };
+  for (const Mistake& m : list) check_says(run.train(m.arguments), m);
+  CHECK(run_program({HLITE_TRAIN}).code == 2);
+  const auto missing = run_program({HLITE_TRAIN, "--config", run / "nothing.json"});
+  CHECK(missing.code == 2);
+  CHECK(missing.err.find("nothing.json") != std::string::npos);
+}
+
+TEST_CASE("bad data exits with 3 and says where") {
+  const SmallRun run;
+  const std::string good = read_text(run / "train.bin");
+  const auto with = [&](size_t sample, size_t column, uint32_t value) {
+    std::string bytes = good;
+    std::memcpy(bytes.data() + sample * 24 + column * 4, &value, 4);
+    return bytes;
+  };
+  struct Damage {
+    const char* what;
+    std::string bytes;
+    std::vector<std::string> says;
+  };
+  const std::vector<Damage> list = {
+      {"cut", good.substr(0, good.size() - 7), {"train.bin", "24", "record"}},
+      {"empty", "", {"train.bin"}},
+      {"key beyond its table", with(123, 3, 40), {"train.bin", "sample 123", "slot 0", "40"}},
+      {"label", with(77, 0, 7), {"train.bin", "sample 77", "label", "7"}},
+      {"dense below zero",
+       with(400, 2, static_cast<uint32_t>(-3)),
+       {"train.bin", "sample 400", "-3"}},
+  };
+  for (const Damage& d : list) {
+    write_text(run / "train.bin", d.bytes);
+    check_says(run.train(), {d.what, {}, 3, d.says});
+  }
+  std::filesystem::remove(run / "train.bin");
+  check_says(run.train(), {"missing", {}, 3, {"train.bin", "No such file"}});
+  write_text(run / "train.bin", good);
+  std::filesystem::remove(run / "eval.bin");
+  check_says(run.train(), {"missing evaluation data", {}, 3, {"eval.bin", "No such file"}});
+}
+
+TEST_CASE("a loss that is no number stops the run and names iteration, layer and sample") {
+  const SmallRun run;
+  const auto result = run.train({"--set", "optimizer.momentum_sgd_hparam.learning_rate=1e30",
+                                 "--set", "optimizer.momentum_sgd_hparam.warmup_steps=1"});
+  INFO(result.err);
+  CHECK(result.code == 3);
+  for (const char* part :
+       {"iteration ", "expected a finite loss", "layer \"", "sample ", "train.bin"})
+    CHECK(result.err.find(part) != std::string::npos);
+}
+
+TEST_CASE("the run stops at its AUC target") {
+  const SmallRun run;
+  const auto result = run.train({"--set", R"(solver.eval_metrics=["AUC:0.55"])", "--set",
+                                 "solver.max_iter=5000", "--metrics", run / "m.jsonl"});
+  INFO(result.err);
+  CHECK(result.code == 0);
+  CHECK(read_text(run / "m.jsonl").find(R"("reason":"target")") != std::string::npos);
+}
+
+TEST_CASE("epochs count whole passes, partial batches included") {
+  const SmallRun run;
+  std::string config = small_config();
+  const std::string from = R"("max_iter": 200)";
+  config.replace(config.find(from), from.size(), R"("num_epochs": 3)");
+  write_text(run / "config.json", config);
+  REQUIRE(run.train({"--metrics", run / "m.jsonl"}).code == 0);
+  const std::string metrics = read_text(run / "m.jsonl");
+  CHECK(metrics.find(R"({"event":"end","iter":48,"samples":1500,)") !=
+        std::string::npos);  // 3 x (15 x 32 + 20)
+  CHECK(metrics.find(R"("event":"eval")") == std::string::npos);
+}
+
+TEST_CASE("every optimizer of the dialect learns") {
+  const SmallRun run;
+  const std::vector<std::string> blocks = {
+      R"({"type":"SGD","sgd_hparam":{"learning_rate":0.5}})",
+      R"({"type":"MomentumSGD","momentum_sgd_hparam":{"learning_rate":0.05,"momentum_factor":0.9}})",
+      R"({"type":"Nesterov","update_type":"Global","nesterov_hparam":{"learning_rate":0.05,"momentum_factor":0.9}})",
+      R"({"type":"Adam","adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-8}})",
+      R"({"type":"AdaGrad","adagrad_hparam":{"learning_rate":0.1,"epsilon":1e-8,"initial_accumulator":0.01}})"};
+  for (const std::string& block : blocks) {
+    INFO(block);
+    const auto result =
+        run.train({"--set", "optimizer=" + block, "--set", "layers.emb.optimizer=" + block, "--set",
+                   R"(solver.eval_metrics=["AUC:0.7"])", "--set", "solver.max_iter=3000",
+                   "--metrics", run / "m.jsonl"});
+    INFO(result.err);
+    CHECK(result.code == 0);
+    CHECK(read_text(run / "m.jsonl").find(R"("reason":"target")") != std::string::npos);
+  }
+}
+
+TEST_CASE("--check prints the model, its memory and whether the run can start") {
+  const SmallRun run;
+  const auto ok = run.train({"--check"});
+  INFO(ok.err);
+  CHECK(ok.code == 0);
+  for (const char* part : {"HybridSparseEmbedding", "[B,3,4]", "1380", "embedding tables",
+                           "500 samples", "333 samples", "the run can start here"})
+    CHECK(ok.out.find(part) != std::string::npos);
+  const auto missing = run.train({"--check", "--set", "layers.data.source=none.bin"});
+  CHECK(missing.code == 0);
+  CHECK(missing.out.find("none.bin is not there") != std::string::npos);
+  CHECK(missing.out.find("cannot start here") != std::string::npos);
+  const auto other = run.train({"--check", "--set", "layers.data.dense.dense_dim=3"});
+  CHECK(other.code == 3);
+}
+
+TEST_CASE("--plan prints steps, lanes and dependencies") {
+  const SmallRun run;
+  const auto result = run.train({"--plan"});
+  CHECK(result.code == 0);
+  for (const char* part :
+       {"copy_in", "emb.lookup", "embedding", "inter.bprop", "dense_update", "emb.update", "after"})
+    CHECK(result.out.find(part) != std::string::npos);
+}
+
+TEST_CASE(
+    "the MLPerf config passes --check as it stands, and trains on one rank with small tables") {
+  const std::string config = std::string(HLITE_CONFIGS) + "/mlperf_dgx_a100.json";
+  const auto check = run_program({HLITE_TRAIN, "--config", config, "--check"});
+  INFO(check.err);
+  CHECK(check.code == 0);
+  for (const char* part :
+       {"187767399", "[B,480]", "96.1 GB", "1 node x 8 ranks", "the config is valid"})
+    CHECK(check.out.find(part) != std::string::npos);
+
+  const TemporaryDirectory data;
+  std::string samples, sizes;
+  for (uint64_t i = 0; i < 4096; ++i)
+    for (uint64_t c = 0; c < 40; ++c) {
+      const uint32_t v = random::word(3, c, i) % (c == 0 ? 2 : 50);
+      samples.append(reinterpret_cast<const char*>(&v), 4);
+    }
+  for (int i = 0; i < 26; ++i) sizes += (i ? ",50" : "50");
+  write_text(data / "d.bin", samples);
+  const auto train =
+      run_program({HLITE_TRAIN,
+                   "--config",
+                   config,
+                   "--set",
+                   "solver.gpu=[0]",
+                   "--set",
+                   "solver.batchsize=2048",
+                   "--set",
+                   "solver.batchsize_eval=2048",
+                   "--set",
+                   "solver.eval_batches=2",
+                   "--set",
+                   "solver.max_iter=4",
+                   "--set",
+                   "solver.eval_interval=2",
+                   "--set",
+                   "solver.display=1",
+                   "--set",
+                   "layers.data.source=" + (data / "d.bin"),
+                   "--set",
+                   "layers.data.eval_source=" + (data / "d.bin"),
+                   "--set",
+                   "layers[1].sparse_embedding_hparam.slot_size_array=[" + sizes + "]",
+                   "--metrics",
+                   data / "m.jsonl"});
+  INFO(train.err);
+  CHECK(train.code == 0);
+  CHECK(read_text(data / "m.jsonl").find(R"({"event":"eval","iter":4,)") != std::string::npos);
+}
+
+TEST_CASE("--device cuda without a usable device exits with 4 and says why") {
+  const SmallRun run;
+  const auto result = run.train({"--device", "cuda"});
+  INFO(result.err);
+  CHECK(result.code == 4);
+  CHECK(result.err.find("CUDA") != std::string::npos);
+}
+
+TEST_CASE("weights leave and come back through --export and --init") {
+  const SmallRun run;
+  REQUIRE(run.train({"--export", run / "w.safetensors", "--set", "solver.max_iter=30"}).code == 0);
+  REQUIRE(run.train({"--init", run / "w.safetensors", "--export", run / "v.safetensors", "--set",
+                     "solver.max_iter=0"})
+              .code == 0);
+  CHECK(read_text(run / "w.safetensors") == read_text(run / "v.safetensors"));
+  write_text(run / "w.safetensors", "not a weights file");
+  const auto bad = run.train({"--init", run / "w.safetensors"});
+  CHECK(bad.code == 3);
+  CHECK(bad.err.find("w.safetensors") != std::string::npos);
+}
+
+}  // namespace hlite::test

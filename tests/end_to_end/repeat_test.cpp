@@ -1,0 +1,98 @@
+// The same bits: run twice, resumed, interrupted and resumed.
+#include <filesystem>
+
+#include "tests/end_to_end/small_run.h"
+#include "tests/support/catch.h"
+
+namespace hlite::test {
+namespace {
+
+// Weights and optimizer states of a checkpoint, byte by byte.
+std::string state_of(const std::string& checkpoint) {
+  return read_text(checkpoint + "/weights.safetensors") +
+         read_text(checkpoint + "/optimizer.safetensors");
+}
+
+}  // namespace
+
+TEST_CASE("two runs of one config give the same bits") {
+  const SmallRun run;
+  for (const char* name : {"a", "b"}) {
+    const auto result = run.train({"--save", run / name, "--threads", "2", "--metrics",
+                                   run / (std::string(name) + ".jsonl")});
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+  }
+  CHECK(state_of(run / "a") == state_of(run / "b"));
+  const auto another = run.train({"--save", run / "c", "--threads", "2", "--set", "solver.seed=8"});
+  REQUIRE(another.code == 0);
+  CHECK(state_of(run / "a") != state_of(run / "c"));
+}
+
+TEST_CASE("200 iterations equal 100, a checkpoint, and 100 more") {
+  const SmallRun run;
+  REQUIRE(run.train({"--save", run / "whole"}).code == 0);
+  REQUIRE(run.train({"--save", run / "half", "--set", "solver.max_iter=100"}).code == 0);
+  const auto rest = run.train({"--resume", run / "half", "--save", run / "rest"});
+  INFO(rest.err);
+  REQUIRE(rest.code == 0);
+  CHECK(state_of(run / "whole") == state_of(run / "rest"));
+  CHECK(state_of(run / "whole") != state_of(run / "half"));
+}
+
+TEST_CASE("an interrupted run saves, exits with 5, and goes on to the same bits") {
+  const SmallRun run;
+  REQUIRE(run.train({"--save", run / "whole", "--set", "solver.max_iter=20000", "--set",
+                     "solver.eval_interval=0"})
+              .code == 0);
+  for (const int signal : {SIGINT, SIGTERM}) {
+    RunningProgram first(run.command({"--save", run / "part", "--metrics", run / "m.jsonl", "--set",
+                                      "solver.max_iter=20000", "--set", "solver.eval_interval=0"}),
+                         "");
+    while (!std::filesystem::exists(run / "m.jsonl") ||
+           std::filesystem::file_size(run / "m.jsonl") == 0)
+      usleep(1000);
+    first.signal(signal);
+    const auto stopped = first.wait();
+    INFO(stopped.err);
+    REQUIRE(stopped.code == 5);
+    CHECK(stopped.err.find("saved") != std::string::npos);
+    CHECK(read_text(run / "m.jsonl").find(R"("reason":"interrupted")") != std::string::npos);
+    CHECK(state_of(run / "part") != state_of(run / "whole"));
+    const auto rest = run.train({"--resume", run / "part", "--save", run / "rest", "--set",
+                                 "solver.max_iter=20000", "--set", "solver.eval_interval=0"});
+    REQUIRE(rest.code == 0);
+    CHECK(state_of(run / "rest") == state_of(run / "whole"));
+    std::filesystem::remove(run / "m.jsonl");
+  }
+}
+
+TEST_CASE("snapshots are taken every `snapshot` iterations and can be resumed") {
+  const SmallRun run;
+  REQUIRE(run.train({"--set", "solver.snapshot=80", "--save", run / "end"}).code == 0);
+  CHECK(std::filesystem::exists(run / "snap_80/manifest.json"));
+  CHECK(std::filesystem::exists(run / "snap_160/manifest.json"));
+  CHECK(!std::filesystem::exists(run / "snap_200"));
+  REQUIRE(run.train({"--resume", run / "snap_160", "--save", run / "again"}).code == 0);
+  CHECK(state_of(run / "end") == state_of(run / "again"));
+}
+
+TEST_CASE("a checkpoint of another run is refused") {
+  const SmallRun run;
+  REQUIRE(run.train({"--save", run / "a", "--set", "solver.max_iter=10"}).code == 0);
+  const auto other_seed = run.train({"--resume", run / "a", "--set", "solver.seed=99"});
+  CHECK(other_seed.code == 2);
+  CHECK(other_seed.err.find("solver.seed: expected 7") != std::string::npos);
+  const auto other_batch = run.train({"--resume", run / "a", "--set", "solver.batchsize=64"});
+  CHECK(other_batch.code == 2);
+  CHECK(other_batch.err.find("solver.batchsize: expected 32") != std::string::npos);
+  const auto other_model =
+      run.train({"--resume", run / "a", "--set", "layers.t1.fc_param.num_output=8"});
+  CHECK(other_model.code == 3);
+  CHECK(other_model.err.find("t1.weight") != std::string::npos);
+  const auto nothing = run.train({"--resume", run / "nowhere"});
+  CHECK(nothing.code == 3);
+  CHECK(nothing.err.find("nowhere") != std::string::npos);
+}
+
+}  // namespace hlite::test

@@ -1,0 +1,180 @@
+// Every layer of the registry: gradients by finite differences, and values where they are exact.
+#include <algorithm>
+#include <set>
+
+#include "hugectr_lite/network/layer_registry.h"
+#include "tests/network/network_fixture.h"
+
+namespace hlite::test {
+namespace {
+
+constexpr int64_t kBatch = 7;
+
+std::string fc(const std::string& bottom, const std::string& top, int out) {
+  return R"({"type":"InnerProduct","bottom":")" + bottom + R"(","top":")" + top +
+         R"(","fc_param":{"num_output":)" + std::to_string(out) + "}}";
+}
+const std::string kLoss =
+    R"({"type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"loss"})";
+
+struct Case {
+  std::string type, layers;
+};
+
+// Inputs of every case: label [B,1], dense [B,5] (no gradient), emb [B,3,4] (gradient wanted).
+const std::vector<Case>& cases() {
+  static const std::vector<Case> list = {
+      {"InnerProduct",
+       fc("dense", "h", 6) +
+           R"(,{"type":"Reshape","bottom":"emb","top":"e"},{"type":"Concat","bottom":["h","e"],"top":"c"},)" +
+           fc("c", "z", 1)},
+      {"FusedInnerProduct",
+       R"({"name":"f1","type":"FusedInnerProduct","position":"Head","bottom":"dense","top":["a","am","ar","ab"],"fc_param":{"num_output":9}},
+          {"name":"f2","type":"FusedInnerProduct","position":"Body","bottom":["a","am","ar","ab"],"top":["b","bm","br","bb"],"fc_param":{"num_output":5}},
+          {"name":"f3","type":"FusedInnerProduct","position":"Tail","bottom":["b","bm","br","bb"],"top":"c","fc_param":{"num_output":4}},
+          {"name":"i","type":"Interaction","bottom":["c","emb"],"top":"d"},
+          {"name":"f4","type":"FusedInnerProduct","position":"Isolated","bottom":"d","top":"g","fc_param":{"num_output":3}},
+          {"name":"f5","type":"FusedInnerProduct","bottom":"g","top":"z","activation":"None","fc_param":{"num_output":1}})"},
+      {"ReLU",
+       fc("dense", "h", 6) +
+           R"(,{"type":"ReLU","bottom":"h","top":"r"},{"type":"ReLU","bottom":"emb","top":"er"},
+          {"type":"Reshape","bottom":"er","top":"e"},{"type":"Concat","bottom":["r","e"],"top":"c"},)" +
+           fc("c", "z", 1)},
+      {"Interaction", fc("dense", "h", 4) +
+                          R"(,{"type":"Interaction","bottom":["h","emb"],"top":"i"},)" +
+                          fc("i", "z", 1)},
+      {"Concat",
+       R"({"type":"Reshape","bottom":"emb","top":"e"},{"type":"Concat","bottom":["e","dense","e"],"top":"c"},)" +
+           fc("c", "z", 1)},
+      {"Reshape", R"({"type":"Reshape","bottom":"emb","top":"e","selected":[2,0]},)" +
+                      fc("dense", "h", 8) + R"(,{"type":"Add","bottom":["e","h"],"top":"s"},)" +
+                      fc("s", "z", 1)},
+      {"Slice", R"({"type":"Reshape","bottom":"emb","top":"e","leading_dim":12},
+          {"type":"Slice","bottom":"e","top":["p","q"],"ranges":[[0,7],[4,11]]},
+          {"type":"Add","bottom":["p","q"],"top":"s"},{"type":"Concat","bottom":["s","dense"],"top":"c"},)" +
+                    fc("c", "z", 1)},
+      {"Dropout",
+       fc("dense", "h", 6) +
+           R"(,{"type":"Dropout","bottom":"h","top":"r","rate":0.3},{"type":"Dropout","bottom":"emb","top":"er"},
+          {"type":"Reshape","bottom":"er","top":"e"},{"type":"Concat","bottom":["r","e"],"top":"c"},)" +
+           fc("c", "z", 1)},
+      {"Cast",
+       fc("dense", "h", 4) +
+           R"(,{"type":"Cast","bottom":"h","top":"k"},{"type":"Cast","bottom":"emb","top":"ek"},
+          {"type":"Interaction","bottom":["k","ek"],"top":"i"},)" +
+           fc("i", "z", 1)},
+      {"Add",
+       fc("dense", "h", 12) +
+           R"(,{"type":"Reshape","bottom":"emb","top":"e"},{"type":"Add","bottom":["h","e","h"],"top":"s"},)" +
+           fc("s", "z", 1)},
+      {"BinaryCrossEntropyLoss",
+       R"({"type":"Reshape","bottom":"emb","top":"e"},{"type":"Concat","bottom":["e","dense"],"top":"c"},)" +
+           fc("c", "z", 1)},
+  };
+  return list;
+}
+
+NetworkFixture make(const std::string& layers, const std::string& loss = kLoss, int threads = 2) {
+  NetworkFixture f(layers + "," + loss, {{"label", {1}}, {"dense", {5}}, {"emb", {3, 4}, true}},
+                   kBatch, threads);
+  for (size_t i = 0; i < f.input(0).size(); ++i) f.input(0)[i] = i % 3 == 0 ? 1.0f : 0.0f;
+  fill_random(f.input(1), 21);
+  fill_random(f.input(2), 22);
+  return f;
+}
+
+}  // namespace
+
+TEST_CASE("the cases cover every registered layer") {
+  std::set<std::string> covered;
+  for (const Case& c : cases()) covered.insert(c.type);
+  const auto types = network::layer_types();
+  CHECK(covered == std::set<std::string>(types.begin(), types.end()));
+}
+
+TEST_CASE("every layer's gradients agree with finite differences") {
+  for (const Case& c : cases()) {
+    INFO(c.type);
+    auto f = make(c.layers);
+    // Logits carry 6e-8 relative noise; over 2e-3 that is 3e-5 in a difference.
+    f.check_gradients([](NetworkFixture& g) { return bce_of(g, g.input(0)); }, 1e-3f,
+                      {.absolute = 1e-4, .relative = 2e-3});
+  }
+}
+
+TEST_CASE("a regularizer adds its penalty to the loss and to every dense gradient") {
+  for (const bool l1 : {true, false}) {
+    const std::string loss =
+        std::string(
+            R"({"type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"loss","regularizer":")") +
+        (l1 ? "L1" : "L2") + R"(","lambda":0.5})";
+    const std::string layers =
+        R"({"type":"Reshape","bottom":"emb","top":"e"},{"type":"Concat","bottom":["e","dense"],"top":"c"},)" +
+        fc("c", "z", 1);
+    auto f = make(layers, loss);
+    const auto penalty = [l1](NetworkFixture& g) {
+      double sum = 0;
+      for (const auto& p : g.net().parameters())
+        for (const float w : g.floats(p.buffers.value)) sum += l1 ? std::abs(w) : 0.5 * w * w;
+      return 0.5 / static_cast<double>(kBatch) * sum;
+    };
+    f.train();
+    CHECK(f.loss() == Approx(bce_of(f, f.input(0)) + penalty(f)).epsilon(1e-6));
+    f.check_gradients([&](NetworkFixture& g) { return bce_of(g, g.input(0)) + penalty(g); }, 1e-3f,
+                      {.absolute = 1e-4, .relative = 2e-3});
+  }
+}
+
+TEST_CASE("layers that move data move it exactly") {
+  auto f = make(R"({"type":"Reshape","bottom":"emb","top":"e","selected":[2,0]},
+      {"type":"Concat","bottom":["e","dense"],"top":"c"},
+      {"type":"Slice","bottom":"c","top":["p","q"],"ranges":[[1,4],[3,13]]},
+      {"type":"Concat","bottom":["p","q"],"top":"all"},)" +
+                fc("all", "z", 1));
+  f.evaluate();
+  const auto emb = f.input(2), dense = f.input(1), all = f.tensor("all");
+  for (size_t b = 0; b < kBatch; ++b) {
+    std::vector<float> c;
+    for (const size_t slot : {2u, 0u})
+      for (size_t v = 0; v < 4; ++v) c.push_back(emb[(b * 3 + slot) * 4 + v]);
+    for (size_t v = 0; v < 5; ++v) c.push_back(dense[b * 5 + v]);
+    std::vector<float> want(c.begin() + 1, c.begin() + 4);
+    want.insert(want.end(), c.begin() + 3, c.begin() + 13);
+    CHECK(std::equal(want.begin(), want.end(), all.begin() + static_cast<std::ptrdiff_t>(b * 13)));
+  }
+}
+
+TEST_CASE("dropout scales what it keeps, changes with the step, and copies in evaluation") {
+  auto f = make(
+      R"({"type":"Dropout","bottom":"emb","top":"d","rate":0.25},{"type":"Reshape","bottom":"d","top":"e"},
+      {"type":"Concat","bottom":["e","dense"],"top":"c"},)" +
+      fc("c", "z", 1));
+  f.train();
+  const auto emb = f.input(2), d = f.tensor("d");
+  const std::vector<float> first(d.begin(), d.end());
+  size_t kept = 0;
+  for (size_t i = 0; i < emb.size(); ++i) {
+    const bool drop = d[i] == 0;
+    kept += !drop;
+    if (!drop) CHECK(d[i] == Approx(emb[i] / 0.75f).epsilon(1e-6));
+  }
+  CHECK(kept > emb.size() / 2);
+  CHECK(kept < emb.size());
+  f.train();
+  CHECK(std::equal(first.begin(), first.end(), f.tensor("d").begin()));  // the same step
+  f.evaluate();
+  CHECK(std::equal(emb.begin(), emb.end(), f.tensor("d").begin()));
+}
+
+TEST_CASE("results do not depend on scheduling, and repeat") {
+  for (const Case& c : cases()) {
+    auto a = make(c.layers), b = make(c.layers);
+    a.train();
+    b.train();
+    b.train();
+    const auto ga = a.floats(a.net().gradient_buffer()), gb = b.floats(b.net().gradient_buffer());
+    CHECK(std::equal(ga.begin(), ga.end(), gb.begin(), gb.end()));
+  }
+}
+
+}  // namespace hlite::test

@@ -1,0 +1,143 @@
+// Builds a network from JSON text and runs it on given inputs.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/config/json_node.h"
+#include "hugectr_lite/core/thread_pool.h"
+#include "hugectr_lite/network/network.h"
+#include "tests/support/compare.h"
+
+namespace hlite::test {
+
+class NetworkFixture {
+ public:
+  struct Input {
+    std::string name;
+    network::Dims dims;
+    bool needs_grad = false;
+  };
+
+  // `layers`: the elements of a JSON list.
+  NetworkFixture(const std::string& layers, std::vector<Input> inputs, int64_t batch,
+                 int threads = 2)
+      : batch_(batch),
+        inputs_(std::move(inputs)),
+        root_(config::JsonNode::parse(R"({"layers":[)" + layers + "]}", "test.json")),
+        pool_(threads) {
+    std::vector<const config::JsonNode*> nodes;
+    for (const auto& node : root_.find("layers")->elements()) nodes.push_back(&node);
+    std::vector<network::NetworkInput> network_inputs;
+    for (const Input& i : inputs_)
+      network_inputs.push_back({i.name, i.dims, i.needs_grad, nullptr});
+    network_ = std::make_unique<network::Network>(nodes, true, network_inputs);
+    step_ = buffers_.add("step", plan::BufferKind::kState, sizeof(int64_t));
+    for (const Input& i : inputs_)
+      input_ids_.push_back(
+          buffers_.add(i.name, plan::BufferKind::kInput,
+                       batch * network::elements(i.dims) * int64_t{sizeof(float)}));
+    network_->declare(buffers_, batch, input_ids_, step_, /*seed=*/11);
+    train_ = std::make_unique<plan::Plan>(buffers_);
+    eval_ = std::make_unique<plan::Plan>(buffers_);
+    // The plans must not complain that nobody wrote the inputs' gradients, nor miss any step.
+    network_->emit_forward(*train_, network::Phase::kTrain);
+    network_->emit_backward(*train_);
+    train_->finalize();
+    network_->emit_forward(*eval_, network::Phase::kEval);
+    eval_->finalize();
+    buffers_.allocate();
+    for (const auto& p : network_->parameters())
+      fill_random(
+          {buffers_.data<float>(p.buffers.value), static_cast<size_t>(network::elements(p.dims))},
+          random::stream_of(p.name), -0.5f, 0.5f);
+    *buffers_.data<int64_t>(step_) = 3;
+  }
+
+  [[nodiscard]] network::Network& net() { return *network_; }
+  [[nodiscard]] const plan::Plan& train_plan() const { return *train_; }
+  [[nodiscard]] std::span<float> input(size_t i) {
+    return {buffers_.data<float>(input_ids_[i]),
+            static_cast<size_t>(batch_ * network::elements(inputs_[i].dims))};
+  }
+  [[nodiscard]] std::span<float> floats(plan::BufferId id) {
+    return {buffers_.data<float>(id), static_cast<size_t>(buffers_.bytes(id)) / sizeof(float)};
+  }
+  [[nodiscard]] std::span<float> tensor(const std::string& name) {
+    for (const auto& t : network_->tensors())
+      if (t.name == name) return floats(t.value);
+    FAIL("no tensor " << name);
+    return {};
+  }
+  void train() { run(*train_); }
+  void evaluate() { run(*eval_); }
+  [[nodiscard]] float loss() { return *buffers_.data<float>(network_->loss()); }
+
+  // Compares the gradient of every parameter and of every input that has one with central
+  // differences of the mean loss. `loss_of` recomputes the loss in double from the logits.
+  template <typename LossOf>
+  void check_gradients(LossOf&& loss_of, float epsilon, Tolerance tolerance) {
+    train();
+    std::map<std::string, std::vector<float>> gradients;
+    std::vector<std::pair<std::string, std::span<float>>> values;
+    for (const auto& p : network_->parameters()) {
+      const auto n = static_cast<size_t>(network::elements(p.dims));
+      values.emplace_back(p.name, std::span<float>(buffers_.data<float>(p.buffers.value), n));
+      const float* g = buffers_.data<float>(p.buffers.grad);
+      gradients[p.name].assign(g, g + n);
+    }
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (!inputs_[i].needs_grad) continue;
+      values.emplace_back(inputs_[i].name, input(i));
+      const auto g = floats(network_->input_grad(i));
+      gradients[inputs_[i].name].assign(g.begin(), g.end());
+    }
+    for (auto& [name, value] : values) {
+      std::vector<double> numeric;
+      for (float& x : value) {
+        const float kept = x;
+        x = kept + epsilon;
+        train();
+        const double up = loss_of(*this);
+        x = kept - epsilon;
+        train();
+        const double down = loss_of(*this);
+        numeric.push_back((up - down) / (2.0 * static_cast<double>(epsilon)));
+        x = kept;
+      }
+      check_close(std::span<const float>(gradients[name]), std::span<const double>(numeric),
+                  tolerance, name.c_str());
+    }
+  }
+
+ private:
+  void run(const plan::Plan& p) {
+    plan::run_in_order(
+        p, {.exec = {.device = Device::kCpu, .pool = &pool_}, .batch = batch_, .input = {}});
+  }
+
+  int64_t batch_;
+  std::vector<Input> inputs_;
+  config::JsonNode root_;
+  ThreadPool pool_;
+  std::unique_ptr<network::Network> network_;
+  plan::Buffers buffers_;
+  plan::BufferId step_;
+  std::vector<plan::BufferId> input_ids_;
+  std::unique_ptr<plan::Plan> train_, eval_;
+};
+
+// Mean binary cross-entropy in double, from the logits.
+inline double bce_of(NetworkFixture& f, std::span<const float> labels) {
+  const auto z = f.floats(f.net().logits());
+  double sum = 0;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const double x = z[i], y = labels[i];
+    sum += std::max(x, 0.0) - x * y + std::log1p(std::exp(-std::abs(x)));
+  }
+  return sum / static_cast<double>(labels.size());
+}
+
+}  // namespace hlite::test

@@ -1,0 +1,252 @@
+// Wiring, shapes, fusion, and what the network refuses.
+#include "hugectr_lite/network/network.h"
+
+#include "hugectr_lite/core/error.h"
+#include "tests/network/network_fixture.h"
+
+namespace hlite::test {
+namespace {
+
+const std::string kTail =
+    R"({"name":"fz","type":"InnerProduct","bottom":"h","top":"z","fc_param":{"num_output":1}},
+  {"name":"loss","type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"loss"})";
+const std::string kInteraction =
+    R"({"name":"i","type":"Interaction","bottom":["x","emb"],"top":"h"},)";
+const std::string kBottom =
+    R"({"name":"fx","type":"InnerProduct","bottom":"dense","top":"x","fc_param":{"num_output":4}},)";
+
+std::string refused(const std::string& layers) {
+  try {
+    NetworkFixture f(layers, {{"label", {1}}, {"dense", {5}}, {"emb", {3, 4}, true}}, 2);
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+struct Refusal {
+  const char* what;
+  std::string layers;
+  std::vector<std::string> says;
+  bool located = true;  // the message starts with file and line
+};
+
+}  // namespace
+
+TEST_CASE("a DLRM is wired, shaped and counted") {
+  NetworkFixture f(kBottom + kInteraction + kTail,
+                   {{"label", {1}}, {"dense", {5}}, {"emb", {3, 4}, true}}, 2);
+  CHECK(f.net().parameter_count() == 5 * 4 + 4 + (4 + 6 + 1) + 1);
+  CHECK(f.net().parameters()[2].name == "fz.weight");
+  CHECK(f.net().parameters()[2].dims == network::Dims{11, 1});
+  CHECK(f.net().input_grad(2) != plan::kNoBuffer);
+  CHECK(f.net().input_grad(1) == plan::kNoBuffer);
+}
+
+TEST_CASE("a chain of inner products hands ReLU mask and bias gradient down") {
+  NetworkFixture f(
+      R"({"name":"a","type":"FusedInnerProduct","bottom":"dense","top":"ya","fc_param":{"num_output":4}},
+         {"name":"b","type":"FusedInnerProduct","bottom":"ya","top":"x","fc_param":{"num_output":4}},)" +
+          kInteraction + kTail,
+      {{"label", {1}}, {"dense", {5}}, {"emb", {3, 4}, true}}, 2);
+  const auto& plan = f.train_plan();
+  CHECK_THROWS_AS(plan.index_of("a.dbias"), Error);  // done by b.bprop
+  CHECK(plan.index_of("b.dbias") > 0);               // the interaction does not do it
+  const auto& step = plan.steps()[static_cast<size_t>(plan.index_of("b.bprop"))];
+  CHECK(step.writes.size() == 2);
+}
+
+TEST_CASE("a tensor with two readers gets the sum of their gradients") {
+  NetworkFixture f(kBottom + R"({"name":"i","type":"Interaction","bottom":["x","emb"],"top":"i"},
+      {"name":"c","type":"Concat","bottom":["i","x"],"top":"h"},)" +
+                       kTail,
+                   {{"label", {1}}, {"dense", {5}}, {"emb", {3, 4}, true}}, 2);
+  CHECK(f.train_plan().index_of("x.gsum") > f.train_plan().index_of("i.bprop"));
+}
+
+TEST_CASE("what does not fit together is refused with path, expected and found") {
+  const std::vector<Refusal> list = {
+      {"no loss",
+       kBottom + kInteraction +
+           R"({"type":"InnerProduct","bottom":"h","top":"z","fc_param":{"num_output":1}})",
+       {"layers", "loss", "found none"},
+       false},
+      {"two losses",
+       kBottom + kInteraction + kTail +
+           R"(,{"name":"l2","type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"l2"})",
+       {"layers[4]", "one loss"}},
+      {"unknown tensor",
+       kBottom + R"({"type":"Interaction","bottom":["x","emd"],"top":"h"},)" + kTail,
+       {"layers[1].bottom[1]", "\"emd\"", "did you mean \"emb\""}},
+      {"tensor made later", kInteraction + kBottom + kTail, {"layers[0].bottom[0]", "\"x\""}},
+      {"tensor made twice", kBottom + kBottom + kInteraction + kTail, {"layers[1]", "fx"}},
+      {"top of an input's name",
+       R"({"type":"InnerProduct","bottom":"dense","top":"emb","fc_param":{"num_output":4}},)" +
+           kTail,
+       {"layers[0].top", "made twice", "input"}},
+      {"unused tensor",
+       kBottom + R"({"name":"u","type":"ReLU","bottom":"x","top":"unused"},)" + kInteraction +
+           kTail,
+       {"layers[1].top", "\"unused\"", "not used"}},
+      {"unused input",
+       R"({"type":"InnerProduct","bottom":"dense","top":"h","fc_param":{"num_output":4}},)" + kTail,
+       {"\"emb\"", "not used"},
+       false},
+      {"layer name twice",
+       kBottom + R"({"name":"fx","type":"Interaction","bottom":["x","emb"],"top":"h"},)" + kTail,
+       {"layers[1].name", "fx", "layers[0]"}},
+      {"misspelt type",
+       R"({"type":"InnerProdukt","bottom":"dense","top":"x","fc_param":{"num_output":4}},)" +
+           kInteraction + kTail,
+       {"layers[0].type", "InnerProdukt", "did you mean \"InnerProduct\""}},
+      {"known type",
+       R"({"type":"MultiCross","bottom":"dense","top":"x"},)" + kInteraction + kTail,
+       {"layers[0].type", "MultiCross", "not supported yet"}},
+      {"unknown type",
+       R"({"type":"Quux","bottom":"dense","top":"x"},)" + kInteraction + kTail,
+       {"layers[0].type", "expected one of"}},
+      {"interaction widths",
+       R"({"type":"InnerProduct","bottom":"dense","top":"x","fc_param":{"num_output":5}},)" +
+           kInteraction + kTail,
+       {"layers[1].bottom", "(4)", "found 5"}},
+      {"interaction of 2-D",
+       kBottom + R"({"type":"Interaction","bottom":["x","dense"],"top":"h"},)" + kTail,
+       {"layers[1].bottom", "2 dimensions", "[B,5]"}},
+      {"inner product of 3-D",
+       R"({"type":"InnerProduct","bottom":"emb","top":"h","fc_param":{"num_output":4}},)" + kTail,
+       {"layers[0].bottom", "1 dimensions", "[B,3,4]"}},
+      {"num_output 0",
+       R"({"type":"InnerProduct","bottom":"dense","top":"x","fc_param":{"num_output":0}},)" +
+           kInteraction + kTail,
+       {"layers[0].fc_param.num_output", ">= 1", "0"}},
+      {"num_output missing",
+       R"({"type":"InnerProduct","bottom":"dense","top":"x","fc_param":{}},)" + kInteraction +
+           kTail,
+       {"layers[0].fc_param", "num_output"}},
+      {"unknown key",
+       R"({"type":"InnerProduct","bottom":"dense","top":"x","fc_param":{"num_output":4,"num_outputs":4}},)" +
+           kInteraction + kTail,
+       {"layers[0].fc_param.num_outputs", "did you mean \"num_output\""}},
+      {"initialiser",
+       R"({"type":"InnerProduct","bottom":"dense","top":"x","fc_param":{"num_output":4,"weight_init":"Xavier"}},)" +
+           kInteraction + kTail,
+       {"layers[0].fc_param.weight_init", "Xavier"}},
+      {"position",
+       R"({"type":"FusedInnerProduct","position":"Neck","bottom":"dense","top":"x","fc_param":{"num_output":4}},)" +
+           kInteraction + kTail,
+       {"layers[0].position", "Neck"}},
+      {"head with one top",
+       R"({"type":"FusedInnerProduct","position":"Head","bottom":"dense","top":"x","fc_param":{"num_output":4}},)" +
+           kInteraction + kTail,
+       {"layers[0].top", "4 top tensors", "found 1"}},
+      {"body without head",
+       R"({"type":"FusedInnerProduct","position":"Tail","bottom":["dense","a","b","c"],"top":"x","fc_param":{"num_output":4}},)" +
+           kInteraction + kTail,
+       {"layers[0].bottom", "Head or Body"}},
+      {"head without tail",
+       R"({"type":"FusedInnerProduct","position":"Head","bottom":"dense","top":["x","a","b","c"],"fc_param":{"num_output":4}},)" +
+           kInteraction + kTail,
+       {"layers[0].top", "Body or Tail"}},
+      {"head without ReLU",
+       R"({"type":"FusedInnerProduct","position":"Head","activation":"None","bottom":"dense","top":["x","a","b","c"],"fc_param":{"num_output":4}},)" +
+           kInteraction + kTail,
+       {"layers[0].activation", "Relu"}},
+      {"slice beyond",
+       R"({"type":"Slice","bottom":"dense","top":"x","ranges":[[1,6]]},)" + kInteraction + kTail,
+       {"layers[0].ranges[0]", "5 columns"}},
+      {"slice backwards",
+       R"({"type":"Slice","bottom":"dense","top":"x","ranges":[[3,3]]},)" + kInteraction + kTail,
+       {"layers[0].ranges[0]", "begin < end"}},
+      {"slice tops",
+       R"({"type":"Slice","bottom":"dense","top":["x","y"],"ranges":[[0,4]]},)" + kInteraction +
+           kTail,
+       {"layers[0].top", "1 top"}},
+      {"slice ranges",
+       R"({"type":"Slice","bottom":"dense","top":"x","ranges":7},)" + kInteraction + kTail,
+       {"layers[0].ranges", "list"}},
+      {"slot beyond",
+       R"({"type":"Reshape","bottom":"emb","top":"h","selected":[0,3]},)" + kTail,
+       {"layers[0].selected[1]", "below 3"}},
+      {"slot twice",
+       R"({"type":"Reshape","bottom":"emb","top":"h","selected":[1,1]},)" + kTail,
+       {"selected", "twice"}},
+      {"leading_dim",
+       R"({"type":"Reshape","bottom":"emb","top":"h","leading_dim":4},)" + kTail,
+       {"layers[0].leading_dim", "12", "4"}},
+      {"add shapes",
+       kBottom + R"({"type":"Add","bottom":["x","dense"],"top":"h"},)" + kTail,
+       {"layers[1].bottom", "equal shapes", "[B,5]"}},
+      {"add one",
+       kBottom + R"({"type":"Add","bottom":["x"],"top":"h"},)" + kTail,
+       {"layers[1].bottom", "at least 2"}},
+      {"dropout rate",
+       R"({"type":"Dropout","bottom":"dense","top":"x","rate":1.5},)" + kInteraction + kTail,
+       {"layers[0].rate", "1.5"}},
+      {"logits",
+       kBottom + R"({"type":"BinaryCrossEntropyLoss","bottom":["x","label"],"top":"loss"})",
+       {"layers[1].bottom", "[B,1]", "[B,4]"}},
+      {"lambda alone",
+       kBottom + kInteraction +
+           R"({"name":"fz","type":"InnerProduct","bottom":"h","top":"z","fc_param":{"num_output":1}},
+        {"type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"loss","lambda":0.1})",
+       {"layers[3].lambda", "regularizer"}},
+      {"regularizer",
+       kBottom + kInteraction +
+           R"({"name":"fz","type":"InnerProduct","bottom":"h","top":"z","fc_param":{"num_output":1}},
+        {"type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"loss","regularizer":"L3","lambda":0.1})",
+       {"layers[3].regularizer", "L3"}},
+      {"bottom missing",
+       R"({"type":"ReLU","top":"x"},)" + kInteraction + kTail,
+       {"layers[0]", "bottom"}},
+      {"bottom a number",
+       R"({"type":"ReLU","bottom":3,"top":"x"},)" + kInteraction + kTail,
+       {"layers[0].bottom", "3"}},
+  };
+  for (const Refusal& r : list) {
+    INFO(r.what);
+    const std::string said = refused(r.layers);
+    INFO(said);
+    if (r.located) CHECK(said.rfind("test.json:", 0) == 0);
+    for (const std::string& part : r.says) {
+      INFO(part);
+      CHECK(said.find(part) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("initialisers follow their formulas") {
+  using network::Initializer;
+  using network::InitializerType;
+  constexpr size_t n = 200000;
+  std::vector<float> x(n);
+  const auto moments = [&](const Initializer& init) {
+    network::initialize(init, 5, "t", x);
+    double sum = 0, squares = 0, most = 0;
+    for (const float v : x) {
+      sum += v;
+      squares += static_cast<double>(v) * v;
+      most = std::max(most, std::abs(static_cast<double>(v)));
+    }
+    return std::array<double, 3>{sum / n, std::sqrt(squares / n), most};
+  };
+  const auto weight = moments({InitializerType::kDefaultWeight, 300, 100});
+  CHECK(weight[0] == Approx(0).margin(1e-3));
+  CHECK(weight[1] == Approx(std::sqrt(1.0 / 200)).epsilon(0.01));  // what is left after the cut
+  CHECK(weight[2] <= 2 * std::sqrt(1.0 / 200) / 0.87962 + 1e-6);
+  const auto bias = moments({InitializerType::kDefaultBias, 0, 100});
+  CHECK(bias[1] == Approx(0.1 * 0.87963).epsilon(0.01));
+  CHECK(bias[2] <= 0.2 + 1e-6);
+  const auto xavier = moments({InitializerType::kXavierUniform, 300, 100});
+  CHECK(xavier[2] == Approx(std::sqrt(3.0 / 200)).epsilon(1e-3));
+  CHECK(xavier[1] == Approx(std::sqrt(1.0 / 200)).epsilon(0.01));
+  CHECK(moments({InitializerType::kUniform, 300, 100})[2] == Approx(1.0 / 400).epsilon(1e-3));
+  CHECK(moments({InitializerType::kZero, 300, 100})[2] == 0);
+  std::vector<float> again(n);
+  network::initialize({InitializerType::kDefaultWeight, 300, 100}, 5, "t", again);
+  network::initialize({InitializerType::kDefaultWeight, 300, 100}, 5, "t", x);
+  CHECK(x == again);
+  network::initialize({InitializerType::kDefaultWeight, 300, 100}, 6, "t", again);
+  CHECK(x != again);
+}
+
+}  // namespace hlite::test

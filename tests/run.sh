@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Sets up, builds and tests.
+#
+#   tests/run.sh                what a change needs: the release build (with the CUDA plug-in where nvcc is
+#                               found) and every test
+#   tests/run.sh --full         the same, then every test again under AddressSanitizer + UBSan and under
+#                               ThreadSanitizer, and the formatting check where clang-format is found
+#   tests/run.sh --fuzz [S]     the fuzz targets, S seconds each (default 300; needs clang++)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+jobs=$(nproc)
+run_preset() {
+  echo "== $1: configure, build, test"
+  cmake --preset "$1" >"build/$1.configure.log" 2>&1 || { cat "build/$1.configure.log" >&2; exit 1; }
+  cmake --build --preset "$1" -j "$jobs"
+  ctest --preset "$1" -j "$jobs"
+}
+
+case "${1:-}" in
+  "" | --full | --fuzz) ;;
+  -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  *) echo "run.sh: unknown argument '$1'" >&2; sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
+
+mkdir -p build
+tools/setup.sh
+if [ "${1:-}" = --fuzz ]; then
+  seconds=${2:-300}
+  cmake --preset fuzz
+  cmake --build --preset fuzz -j "$jobs"
+  for target in config_fuzz checkpoint_fuzz; do
+    echo "== $target, $seconds seconds"
+    mkdir -p "build/fuzz/corpus/$target"
+    [ "$target" = config_fuzz ] && cp configs/*.json "build/fuzz/corpus/$target/"
+    "build/fuzz/bin/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+      -artifact_prefix="build/fuzz/$target-" "build/fuzz/corpus/$target"
+  done
+  exit 0
+fi
+run_preset release
+if [ "${1:-}" = --full ]; then
+  if command -v clang-format >/dev/null; then tools/format.sh --check; fi
+  run_preset asan
+  # The OpenMP runtime inside the matrix library is not instrumented; our threads are.
+  TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp ${TSAN_OPTIONS:-}" run_preset tsan
+fi

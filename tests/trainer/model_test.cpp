@@ -1,0 +1,62 @@
+// What the compiled plan of a model says: order, overlap, memory.
+#include "hugectr_lite/trainer/model.h"
+
+#include "tests/end_to_end/small_run.h"
+#include "tests/support/catch.h"
+
+namespace hlite::test {
+namespace {
+
+struct Compiled {
+  std::unique_ptr<config::TrainConfig> config =
+      config::parse_train_config(small_config(), "small.json", {});
+  trainer::Model model{*config, 1, 2};
+  Compiled() { model.compile(); }
+  [[nodiscard]] bool overlap(const char* a, const char* b) const {
+    const auto& plan = model.train_plan();
+    return plan.may_overlap(plan.index_of(a), plan.index_of(b));
+  }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "the plan leaves the embedding free to run beside the bottom network, and orders the rest") {
+  const Compiled c;
+  CHECK(c.overlap("emb.lookup", "b1.fprop"));
+  CHECK(c.overlap("emb.update", "b1.wgrad"));
+  CHECK(c.overlap("emb.update", "dense_update"));
+  CHECK(!c.overlap("emb.lookup", "inter.fprop"));
+  CHECK(!c.overlap("emb.lookup", "emb.update"));
+  CHECK(!c.overlap("copy_in", "emb.lookup"));
+  CHECK(!c.overlap("inter.bprop", "emb.update"));
+}
+
+TEST_CASE("memory is known before any is taken, table by table") {
+  const Compiled c;
+  const auto m = c.model.memory();
+  CHECK(m.tables == (40 + 5 + 300) * 4 * 4);
+  CHECK(m.optimizer_states >= 2 * m.tables + m.dense_parameters);  // Adam's two, momentum's one
+  CHECK(m.optimizer_states < 2 * m.tables + m.dense_parameters + 64);
+  CHECK(m.batch == 64 * (1 + 8 + 3) * 4);  // the evaluation batch is the larger one
+  const auto rows = c.model.describe();
+  CHECK(rows[1].parameters == 345 * 4);
+}
+
+TEST_CASE("weights and states carry the contract's names") {
+  Compiled c;
+  c.model.allocate();
+  std::vector<std::string> names;
+  for (const auto& t : c.model.weights()) names.push_back(t.name);
+  CHECK(names == std::vector<std::string>{"b1.weight", "b1.bias", "t1.weight", "t1.bias",
+                                          "t2.weight", "t2.bias", "emb.table_0", "emb.table_1",
+                                          "emb.table_2"});
+  names.clear();
+  for (const auto& t : c.model.states()) names.push_back(t.name);
+  CHECK(names.size() == 6 + 2 * 3);
+  CHECK(names[0] == "b1.weight.momentum");
+  CHECK(names[6] == "emb.table_0.m");
+  CHECK(names[9] == "emb.table_0.v");
+}
+
+}  // namespace hlite::test
