@@ -57,7 +57,7 @@ std::string TrainConfig::resolve(const std::string& path) const {
   const fs::path beside = fs::path(directory) / given;
   std::error_code ignored;
   if (!fs::exists(beside, ignored) && fs::exists(given, ignored)) return path;
-  return beside.string();
+  return beside.lexically_normal().string();
 }
 
 std::unique_ptr<TrainConfig> load_train_config(const std::string& path,

@@ -70,8 +70,9 @@ void check_same_run(const config::TrainConfig& config, const checkpoint::Checkpo
 
 uint64_t resolve_seed(const config::TrainConfig& config) {
   if (config.solver.seed != 0) return config.solver.seed;
+  // Below 2^63, so that a printed seed can be put into a config.
   std::random_device entropy;
-  return uint64_t{entropy()} << 32 | entropy();
+  return (uint64_t{entropy()} << 32 | entropy()) >> 1;
 }
 
 int resolve_threads(const config::TrainConfig& config, const Options& options) {
@@ -196,7 +197,7 @@ Trainer::Reason Trainer::loop() {
       measure();
       progress_.redraw(state);
     }
-    if (iteration_ % solver.display == 0) {
+    if (solver.display > 0 && iteration_ % solver.display == 0) {
       measure();
       progress_.display(state);
       metrics_.train({iteration_, state.loss, state.lr, state.samples_per_s, state.wait_share});
@@ -205,7 +206,7 @@ Trainer::Reason Trainer::loop() {
     }
     if (InterruptGuard::requested()) return pause(), Reason::kInterrupted;
     const bool evaluate = evaluator_ && iteration_ % solver.eval_interval == 0;
-    const bool snapshot = iteration_ % solver.snapshot == 0;
+    const bool snapshot = solver.snapshot > 0 && iteration_ % solver.snapshot == 0;
     if (!evaluate && !snapshot) continue;
     pause();
     const double so_far = source_->wait_seconds() - mark_wait;

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# From nothing to a trained model: sets up, builds, generates Criteo-format data with a known best AUC,
+# preprocesses it, trains a DLRM and a logistic regression on it, and prints the AUCs side by side. Then
+# the same on real data, UCI Adult. Everything it makes lies in build/ and demo/.
+#
+#   tools/demo.sh               1,000,000 training samples
+#   tools/demo.sh --rows N      fewer or more
+#   tools/demo.sh --no-setup    do not look for missing packages
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+rows=1000000
+setup=1
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --rows) rows=${2:?--rows needs a number}; shift 2 ;;
+    --no-setup) setup=0; shift ;;
+    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "demo.sh: unknown argument '$1'" >&2; sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  esac
+done
+case "$rows" in '' | *[!0-9]*) echo "demo.sh: --rows: expected a number, found '$rows'" >&2; exit 2 ;; esac
+
+say() { printf '\n== %s\n' "$*"; }
+bin=build/release/bin
+if [ "$setup" = 1 ]; then say "packages"; tools/setup.sh; fi
+
+say "building"
+mkdir -p build demo
+cmake --preset release -DHLITE_WITH_TESTS=OFF -DHLITE_WITH_BENCH=OFF >build/release.configure.log 2>&1 ||
+  { cat build/release.configure.log >&2; exit 1; }
+cmake --build --preset release --target train criteo_synth criteo_prep csv_prep -j "$(nproc)"
+
+say "generating $rows rows of click data with planted structure"
+$bin/criteo_synth --train "$rows" --test 100000 --out demo/synth
+say "preprocessing"
+$bin/criteo_prep --train demo/synth.train.tsv --val demo/synth.test.tsv --out demo
+
+# The value of a key in a small JSON file, and the AUC of the last evaluation in a metrics file.
+json_value() { sed -n "s/.*\"$2\": *\(\[[^]]*\]\|[0-9.eE+-]*\).*/\1/p" "$1" | head -n 1; }
+last_auc() { sed -n 's/.*"event":"eval".*"auc":\([0-9.]*\).*/\1/p' "$1" | tail -n 1; }
+
+sizes=$(json_value demo/manifest.json slot_size_array)
+train_on_demo() {  # config, name
+  local sizes_set=(--set "layers[1].sparse_embedding_hparam.slot_size_array=$sizes")
+  local batch
+  batch=$(json_value "$1" batchsize)
+  local iterations=$((rows / batch > 0 ? rows / batch : 1))
+  $bin/train --config "$1" --metrics "demo/$2.jsonl" "${sizes_set[@]}" --set "solver.max_iter=$iterations" \
+    --set "solver.eval_interval=$((iterations / 4 > 0 ? iterations / 4 : 1))"
+}
+say "training a DLRM, one pass"
+train_on_demo configs/demo.json dlrm
+say "training a logistic regression on the same data"
+train_on_demo configs/demo_logistic.json logistic
+
+say "real data: UCI Adult"
+$bin/csv_prep --schema configs/adult_schema.json --train tests/data/adult/adult.data.gz \
+  --val tests/data/adult/adult.test.gz --out demo/adult
+$bin/train --config configs/adult.json --metrics demo/adult.jsonl
+
+say "results"
+printf '%-44s %s\n' "best possible AUC (true probabilities)" "$(json_value demo/synth.meta.json bayes_auc)"
+printf '%-44s %s\n' "DLRM after one pass" "$(last_auc demo/dlrm.jsonl)"
+printf '%-44s %s\n' "logistic regression" "$(last_auc demo/logistic.jsonl)"
+printf '%-44s %s\n' "UCI Adult, test AUC (logistic: 0.902)" "$(last_auc demo/adult.jsonl)"
