@@ -20,6 +20,11 @@ T load(const std::byte* p) {
   std::memcpy(&value, p, sizeof(T));
   return value;
 }
+
+// memcpy() may not be given a null pointer, even for no bytes: there may be no dense features.
+void copy_bytes(const void* from, size_t bytes, void* to) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
 }  // namespace
 
 RawFormat RawFormat::from(const config::DataConfig& config) {
@@ -100,19 +105,19 @@ void RawDecoder::decode(std::span<const std::byte> records, int64_t first_sample
       }
       float* dense = batch.dense.row(row + block + i);
       if (format_.float_label_dense) {
-        std::memcpy(dense, p, dense_bytes);
+        copy_bytes(p, dense_bytes, dense);
         // Subtracting gives NaN exactly for what is not finite.
         for (int64_t d = 0; d < D; ++d) bad |= dense[d] - dense[d] != 0;
       } else {
         int32_t* integers = integers_.data() + i * D;
-        std::memcpy(integers, p, dense_bytes);
+        copy_bytes(p, dense_bytes, integers);
         int32_t sign = 0;
         for (int64_t d = 0; d < D; ++d) sign |= integers[d];
         bad |= sign < 0;
       }
       p += dense_bytes;
       uint32_t* keys = batch.keys.row(row + block + i);
-      std::memcpy(keys, p, static_cast<size_t>(4 * S));
+      copy_bytes(p, static_cast<size_t>(4 * S), keys);
       uint32_t outside = 0;
       for (int64_t s = 0; s < S; ++s) outside |= keys[s] > last_key_[static_cast<size_t>(s)];
       bad |= outside != 0;
@@ -122,7 +127,7 @@ void RawDecoder::decode(std::span<const std::byte> records, int64_t first_sample
     const auto values = static_cast<size_t>(n * D);
     log_plus_one({integers_.data(), values}, {logarithms_.data(), values});
     for (int64_t i = 0; i < n; ++i)
-      std::memcpy(batch.dense.row(row + block + i), logarithms_.data() + i * D, dense_bytes);
+      copy_bytes(logarithms_.data() + i * D, dense_bytes, batch.dense.row(row + block + i));
   }
 }
 
