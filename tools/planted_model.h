@@ -31,8 +31,8 @@ struct PlantedOptions {
   double zipf = 1.2;
   double missing = 0.08;  // mean share of missing values in the columns that have some
   int dim = 2;
-  int pairs = 6;
-  int fields = 6;  // slots that take part in pairs; pairs <= fields * (fields - 1) / 2
+  int pairs = 4;
+  int fields = 4;  // slots that take part in pairs; pairs <= fields * (fields - 1) / 2
   double share_linear = 0.3, share_pairwise = 0.55, share_dense = 0.15;
   double auc = 0.87;
   double click_rate = 0.25;
