@@ -5,6 +5,7 @@
 
 #include "embedding/key_sort.h"
 #include "embedding/row_access.h"
+#include "hugectr_lite/optimizer/update_loops.h"
 
 namespace hlite::embedding {
 namespace {
@@ -14,8 +15,8 @@ using optimizer::StepScalars;
 using optimizer::UpdateRule;
 using optimizer::UpdateType;
 
-// Floats of dout and table rows asked for before they are used, and the bounds in pairs.
-constexpr int64_t kFloatsAhead = 512, kMinAhead = 4, kMaxAhead = 16;
+// Pairs whose rows are asked for before they are used.
+constexpr int64_t kPairsAhead = 16;
 // Tasks a thread should get at least, so that uneven ones even out, and pairs a task is worth.
 constexpr int64_t kTasksPerThread = 4, kPairsPerTask = 256;
 // Floats of a task when whole tables are swept.
@@ -71,13 +72,10 @@ class RowUpdate {
 
  private:
   [[nodiscard]] int64_t width() const { return kWidth > 0 ? kWidth : slot_.width; }
-  [[nodiscard]] int64_t ahead() const {
-    return std::clamp(kFloatsAhead / width(), kMinAhead, kMaxAhead);
-  }
   [[nodiscard]] const float* gradient_row(uint64_t pair) const {
     return slot_.dout + sample_of(pair) * slot_.sample_stride;
   }
-  // What the pair `ahead` of this one needs.
+  // What a later pair needs.
   void fetch(const uint64_t* pair) const {
     prefetch_row<0>(gradient_row(*pair), width());
     if (pair != slot_.begin && key_of(*pair) == key_of(pair[-1])) return;
@@ -87,24 +85,20 @@ class RowUpdate {
     if constexpr (kStates > 1) prefetch_row<1>(slot_.state1 + at, width());
   }
   void start(const uint64_t* pair) const {
-    for (const uint64_t* p = pair; p < slot_.end && p < pair + ahead(); ++p) fetch(p);
+    for (const uint64_t* p = pair; p < slot_.end && p < pair + kPairsAhead; ++p) fetch(p);
   }
 
   // Updates the row of the segment that begins at `pair`; returns the segment's end.
   const uint64_t* segment(const uint64_t* pair) const {
     const int64_t key = key_of(*pair);
     const auto next_in_segment = [&] {
-      if (slot_.end - pair > ahead()) fetch(pair + ahead());
+      if (slot_.end - pair > kPairsAhead) fetch(pair + kPairsAhead);
       return ++pair != slot_.end && key_of(*pair) == key;
     };
     const float* g = gradient_row(*pair);
     if (next_in_segment()) {
-      const float* second = gradient_row(*pair);
-      for (int64_t j = 0; j < width(); ++j) sum_[j] = g[j] + second[j];
-      while (next_in_segment()) {
-        const float* more = gradient_row(*pair);
-        for (int64_t j = 0; j < width(); ++j) sum_[j] += more[j];
-      }
+      add(g, gradient_row(*pair), sum_);
+      while (next_in_segment()) add(sum_, gradient_row(*pair), sum_);
       g = sum_;
     }
     const int64_t at = key * width();
@@ -112,6 +106,11 @@ class RowUpdate {
                                       kStates > 0 ? slot_.state0 + at : nullptr,
                                       kStates > 1 ? slot_.state1 + at : nullptr);
     return pair;
+  }
+
+  void add(const float* a, const float* b, float* out) const {
+#pragma omp simd
+    for (int64_t j = 0; j < width(); ++j) out[j] = a[j] + b[j];
   }
 
   void untouched(int64_t begin, int64_t end) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/optimizer/update_loops.h"
 
 namespace hlite::optimizer {
 namespace {

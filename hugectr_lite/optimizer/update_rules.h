@@ -115,31 +115,6 @@ HLITE_HD inline void update_element(const StepScalars& s, float g, float& w, flo
   }
 }
 
-// n neighbouring elements on the host; the arrays must not overlap. States beyond
-// state_count(type) may be null. Callers are compiled with -fno-math-errno, without which the roots
-// would keep the loop from being vectorised.
-template <OptimizerType type>
-inline void update_elements(const StepScalars s, int64_t n, const float* __restrict g,
-                            float* __restrict w, float* __restrict state0,
-                            float* __restrict state1) {
-  constexpr int kStates = state_count(type);
-  float none = 0;
-  for (int64_t i = 0; i < n; ++i)
-    update_element<type>(s, g[i], w[i], kStates > 0 ? state0[i] : none,
-                         kStates > 1 ? state1[i] : none);
-}
-
-// The same with g = 0.
-template <OptimizerType type>
-inline void update_elements_without_gradient(const StepScalars s, int64_t n, float* __restrict w,
-                                             float* __restrict state0, float* __restrict state1) {
-  constexpr int kStates = state_count(type);
-  float none = 0;
-  for (int64_t i = 0; i < n; ++i)
-    update_element<type>(s, 0.f, w[i], kStates > 0 ? state0[i] : none,
-                         kStates > 1 ? state1[i] : none);
-}
-
 // Calls body.template operator()<type>() with the type as a compile-time constant.
 template <typename Body>
 decltype(auto) with_rule_type(OptimizerType type, Body&& body) {
