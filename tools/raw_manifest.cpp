@@ -101,6 +101,7 @@ void publish(const std::string& folder, RawManifest& manifest,
   json.write(manifest.to_json());
   json.finish();
   for (const auto& writer : writers) writer->file().finish();
+  remove_path(json.path());
   for (const auto& writer : writers) writer->file().commit();
   json.commit();
 }

@@ -67,7 +67,8 @@ class RawWriter {
   OutputFile file_;
 };
 
-// Gives every file its final name, the manifest last: whoever finds a manifest finds all of it.
+// Gives every file its final name. An older manifest goes first and the new one comes last: at any
+// moment, whoever finds a manifest finds the files that it describes.
 void publish(const std::string& folder, RawManifest& manifest,
              const std::vector<std::unique_ptr<RawWriter>>& writers);
 
