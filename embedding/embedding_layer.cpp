@@ -5,6 +5,7 @@
 #include "embedding/lookup.h"
 #include "embedding/table_init.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/log.h"
 
 namespace hlite::embedding {
 namespace {
@@ -77,10 +78,14 @@ EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, bool strict,
   if (static_cast<int64_t>(rows.size()) != input->slot_num)
     config::fail_expected(
         sizes, fmt::format("{} sizes, one for each slot of \"{}\"", input->slot_num, bottom));
-  if (!data.slot_size_array.empty() && data.slot_size_array != rows)
-    config::fail_at(
-        sizes, fmt::format("expected the same sizes as layers[0].slot_size_array [{}], found [{}]",
-                           fmt::join(data.slot_size_array, ", "), fmt::join(rows, ", ")));
+  // The dialect ignores the data layer's sizes for RawAsync and needs them for Raw.
+  if (!data.slot_size_array.empty() && data.slot_size_array != rows) {
+    const std::string message =
+        fmt::format("expected the same sizes as layers[0].slot_size_array [{}], found [{}]",
+                    fmt::join(data.slot_size_array, ", "), fmt::join(rows, ", "));
+    if (data.format == "Raw") config::fail_at(sizes, message);
+    log::warning("{}: {}; the embedding's sizes are used", sizes.path(), message);
+  }
   hparam.finish();
   layout_ = TableLayout(rows, width);
   const config::JsonNode* own = reader.find("optimizer");

@@ -37,7 +37,8 @@ std::byte* map_huge_aligned(size_t bytes) {
 
 HostMemory::HostMemory(size_t bytes, const char* what) : bytes_(bytes) {
   if (bytes == 0) return;
-  if (bytes >= kMapThreshold) {
+  // Decided by the rounded size, which is what the destructor knows.
+  if (round_up(bytes, kAlignment) >= kMapThreshold) {
     bytes_ = round_up(bytes, kHugePage);
     data_ = map_huge_aligned(bytes_);
   } else {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/plugin_table.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 #include "hugectr_lite/ops/lanes.h"
 
@@ -225,6 +226,7 @@ void for_each_sample(ThreadPool& threads, View<const float, 3> slots, Body body)
 void interaction_forward(const Exec& exec, Matrix<const float> bottom, View<const float, 3> slots,
                          Matrix<float> out) {
   check_shapes(bottom, slots, out.dim(0), out.dim(1), "interaction_forward");
+  if (exec.on_gpu()) return exec.cuda->interaction_forward(exec.stream, bottom, slots, out);
   const int64_t width = bottom.dim(1);
   for_each_sample(cpu_threads(exec, "interaction_forward"), slots, [&](int64_t b, Sample& sample) {
     sample.set_inputs(bottom.row(b), slots.row(b));
@@ -244,6 +246,8 @@ void interaction_backward(const Exec& exec, Matrix<const float> bottom, View<con
   HLITE_CHECK(dslots.dim(0) == slots.dim(0) && dslots.dim(1) == slots.dim(1) &&
                   dslots.dim(2) == slots.dim(2),
               "dslots {}, slots {}", dslots.shape(), slots.shape());
+  if (exec.on_gpu())
+    return exec.cuda->interaction_backward(exec.stream, bottom, slots, dout, dbottom, dslots);
   const int64_t width = bottom.dim(1);
   for_each_sample(cpu_threads(exec, "interaction_backward"), slots, [&](int64_t b, Sample& sample) {
     sample.set_inputs(bottom.row(b), slots.row(b));

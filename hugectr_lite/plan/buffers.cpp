@@ -28,12 +28,16 @@ const Buffers::Entry& Buffers::at(BufferId id) const {
   return entries_[static_cast<size_t>(id)];
 }
 
-BufferId Buffers::add(const std::string& name, BufferKind kind, int64_t bytes) {
-  HLITE_CHECK(bytes >= 0, "buffer {}: {} bytes", name, bytes);
-  HLITE_CHECK(!allocated_, "buffer {} is added after allocate()", name);
+void Buffers::check_new(const std::string& name) const {
   HLITE_CHECK(std::none_of(entries_.begin(), entries_.end(),
                            [&](const Entry& e) { return e.name == name; }),
               "two buffers are named {}", name);
+}
+
+BufferId Buffers::add(const std::string& name, BufferKind kind, int64_t bytes) {
+  HLITE_CHECK(bytes >= 0, "buffer {}: {} bytes", name, bytes);
+  HLITE_CHECK(!allocated_, "buffer {} is added after allocate()", name);
+  check_new(name);
   const auto id = static_cast<BufferId>(entries_.size());
   entries_.push_back({name, kind, id, 0, bytes, {}});
   return id;
@@ -41,6 +45,7 @@ BufferId Buffers::add(const std::string& name, BufferKind kind, int64_t bytes) {
 
 BufferId Buffers::slice(const std::string& name, BufferId parent, int64_t offset, int64_t bytes) {
   const Entry& p = at(parent);
+  check_new(name);
   HLITE_CHECK(offset >= 0 && bytes >= 0 && offset + bytes <= p.bytes,
               "slice {} [{}, {}) of {} with {} bytes", name, offset, offset + bytes, p.name,
               p.bytes);
@@ -61,7 +66,8 @@ void Buffers::allocate() {
 
 bool Buffers::overlap(BufferId a, BufferId b) const {
   const Entry &x = at(a), &y = at(b);
-  return x.root == y.root && x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
+  return x.root == y.root && x.bytes > 0 && y.bytes > 0 && x.offset < y.offset + y.bytes &&
+         y.offset < x.offset + x.bytes;
 }
 
 int64_t Buffers::total_bytes(BufferKind kind) const {

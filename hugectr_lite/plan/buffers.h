@@ -30,7 +30,7 @@ const char* kind_name(BufferKind kind);
 
 class Buffers {
  public:
-  // Throws Error on a duplicate name.
+  // Both throw Error on a duplicate name.
   BufferId add(const std::string& name, BufferKind kind, int64_t bytes);
   BufferId slice(const std::string& name, BufferId parent, int64_t offset, int64_t bytes);
 
@@ -62,6 +62,7 @@ class Buffers {
     HostMemory memory;  // of root buffers
   };
   [[nodiscard]] const Entry& at(BufferId id) const;
+  void check_new(const std::string& name) const;
   std::vector<Entry> entries_;
   bool allocated_ = false;
 };

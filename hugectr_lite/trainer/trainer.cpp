@@ -268,9 +268,8 @@ void Trainer::fail_non_finite(const data::HostBatch& batch, float loss) const {
 
 std::string Trainer::snapshot_path(int64_t iteration) const {
   const fs::path prefix(config_.solver.snapshot_prefix);
-  const std::string base =
-      prefix.is_absolute() ? prefix.string() : (fs::path(config_.directory) / prefix).string();
-  return base + std::to_string(iteration);
+  const fs::path place = prefix.is_absolute() ? prefix : fs::path(config_.directory) / prefix;
+  return place.lexically_normal().string() + std::to_string(iteration);
 }
 
 void Trainer::save(const std::string& directory) {

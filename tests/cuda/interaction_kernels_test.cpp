@@ -105,13 +105,18 @@ Gradients backward_oracle(const Problem& p) {
   return g;
 }
 
+// Through the op's own dispatch, as a layer calls it.
+Exec on(const cuda::OpTable& table, const TestStream& stream) {
+  return {.device = Device::kCuda, .cuda = &table, .stream = stream.get()};
+}
+
 std::vector<float> run_forward(const cuda::OpTable& table, const Problem& p) {
   const auto [B, n, V] = p.size;
   const TestStream stream(table);
   const DeviceArray<float> bottom(table, p.bottom), slots(table, p.slots);
   const DeviceArray<float> out(table, static_cast<size_t>(B * p.size.out_width()));
-  table.interaction_forward(stream.get(), {bottom.data(), B, V}, {slots.data(), B, n, V},
-                            {out.data(), B, p.size.out_width()});
+  ops::interaction_forward(on(table, stream), {bottom.data(), B, V}, {slots.data(), B, n, V},
+                           {out.data(), B, p.size.out_width()});
   return out.to_host(stream.get());
 }
 
@@ -127,9 +132,9 @@ FloatGradients run_backward(const cuda::OpTable& table, const Problem& p, bool i
   const DeviceArray<float> dbottom(table, p.bottom.size()), dslots(table, p.slots.size());
   const auto& to_bottom = in_place ? bottom : dbottom;
   const auto& to_slots = in_place ? slots : dslots;
-  table.interaction_backward(stream.get(), {bottom.data(), B, V}, {slots.data(), B, n, V},
-                             {dout.data(), B, p.size.out_width()}, {to_bottom.data(), B, V},
-                             {to_slots.data(), B, n, V});
+  ops::interaction_backward(on(table, stream), {bottom.data(), B, V}, {slots.data(), B, n, V},
+                            {dout.data(), B, p.size.out_width()}, {to_bottom.data(), B, V},
+                            {to_slots.data(), B, n, V});
   return {to_bottom.to_host(stream.get()), to_slots.to_host(stream.get())};
 }
 

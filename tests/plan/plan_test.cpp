@@ -186,7 +186,8 @@ TEST_CASE("derived dependencies are the transitive reduction of the conflicts") 
     for (int i = 0; i < 4; ++i) {
       const BufferId root = buffers.add(fmt::format("r{}", i), BufferKind::kParameter, 16);
       ids.push_back(root);
-      for (int k = 0; k < 2; ++k) ids.push_back(buffers.slice("s", root, draw(9), 1 + draw(7)));
+      for (int k = 0; k < 2; ++k)
+        ids.push_back(buffers.slice(fmt::format("r{}.{}", i, k), root, draw(9), 1 + draw(7)));
     }
     Plan plan(buffers);
     const int count = 2 + static_cast<int>(draw(14));
