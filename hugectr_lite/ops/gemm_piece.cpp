@@ -94,27 +94,55 @@ void transpose(Block<const float> from, int64_t rows, int64_t columns, Block<flo
       to.data[j * to.stride + i] = from.data[i * from.stride + j];
 }
 
-// Weight gradients, x^T dz: for small results oneDNN reads x where it lies, down its columns. With
-// rows a multiple of 2 KiB apart these reads fall into the same few sets of the cache, and the
-// product takes up to twice as long as one with x turned beforehand.
-bool worth_turning(int64_t m, int64_t n, int64_t a_stride) {
-  constexpr double kReadsInPlace = 0.0038;  // oneDNN's own bound (gemm_driver.cpp)
-  return a_stride % 512 == 0 && m >= 32 && n >= 32 &&
-         1 / static_cast<double>(m) + 1 / static_cast<double>(n) >= kReadsInPlace;
+// For small results oneDNN reads a and b where they lie instead of packing them first. Where rows
+// lie a multiple of 2 KiB apart, walking down them falls into the same few sets of the cache, and
+// the product takes up to twice as long. Copies with other strides avoid that; they cost one pass
+// over the operand.
+bool reads_in_place(int64_t m, int64_t n) {
+  constexpr double kBound = 0.0038;  // oneDNN's own (gemm_driver.cpp)
+  return 1 / static_cast<double>(m) + 1 / static_cast<double>(n) >= kBound;
+}
+bool aliases(int64_t stride) { return stride % 512 == 0; }
+
+// Which operands to copy: a (weight gradients: down the columns of x) and b, each used often
+// enough.
+struct Copies {
+  bool a = false, b = false;
+};
+Copies worth_copying(Transpose ta, Transpose tb, int64_t m, int64_t n, int64_t a_stride,
+                     int64_t b_stride) {
+  if (!HLITE_GEMM_ONEDNN || !reads_in_place(m, n)) return {};
+  return {.a = ta == Transpose::kYes && aliases(a_stride) && m >= 32 && n >= 32,
+          .b = tb == Transpose::kNo && aliases(b_stride) && m >= 96 && n >= 32};
 }
 
-// c = alpha a^T b + beta c with a turned into a scratch copy, some rows of a and b at a time.
-void multiply_turned(Transpose tb, int64_t m, int64_t n, int64_t k, float alpha,
-                     Block<const float> a, Block<const float> b, float beta, Block<float> c) {
-  constexpr int64_t kRows = 256, kStride = kRows + 16;
-  thread_local std::vector<float> scratch;  // grown once
-  const auto size = static_cast<size_t>(m * kStride);
-  if (scratch.size() < size) scratch.resize(size);
-  for (int64_t l = 0; l < k; l += kRows) {
-    const int64_t rows = std::min(kRows, k - l);
-    transpose({a.data + l * a.stride, a.stride}, rows, m, {scratch.data(), kStride});
-    const float* const b_rows = b.data + l * (tb == Transpose::kYes ? 1 : b.stride);
-    multiply(Transpose::kNo, tb, m, n, rows, alpha, {scratch.data(), kStride}, {b_rows, b.stride},
+float* grow(std::vector<float>& scratch, int64_t size) {
+  if (scratch.size() < static_cast<size_t>(size)) scratch.resize(static_cast<size_t>(size));
+  return scratch.data();
+}
+
+// c = alpha op(a) op(b) + beta c, a turned and b moved into scratch copies, some of k at a time.
+void multiply_copies(Copies copies, Transpose ta, Transpose tb, int64_t m, int64_t n, int64_t k,
+                     float alpha, Block<const float> a, Block<const float> b, float beta,
+                     Block<float> c) {
+  constexpr int64_t kDepth = 512, kPadding = 16;
+  thread_local std::vector<float> a_scratch, b_scratch;  // grown once
+  for (int64_t l = 0; l < k; l += kDepth) {
+    const int64_t depth = std::min(kDepth, k - l);
+    Block<const float> a_part{a.data + l * (ta == Transpose::kYes ? a.stride : 1), a.stride};
+    Block<const float> b_part{b.data + l * (tb == Transpose::kYes ? 1 : b.stride), b.stride};
+    if (copies.a) {
+      const Block<float> turned{grow(a_scratch, m * (kDepth + kPadding)), kDepth + kPadding};
+      transpose(a_part, depth, m, turned);
+      a_part = {turned.data, turned.stride};
+    }
+    if (copies.b) {
+      const Block<float> moved{grow(b_scratch, kDepth * (n + kPadding)), n + kPadding};
+      for (int64_t i = 0; i < depth; ++i)
+        std::copy_n(b_part.data + i * b_part.stride, n, moved.data + i * moved.stride);
+      b_part = {moved.data, moved.stride};
+    }
+    multiply(copies.a ? Transpose::kNo : ta, tb, m, n, depth, alpha, a_part, b_part,
              l == 0 ? beta : 1, c);
   }
 }
@@ -126,8 +154,9 @@ void gemm_piece(Transpose ta, Transpose tb, int64_t m, int64_t n, int64_t k, flo
   if (m == 0 || n == 0) return;
   if (k == 0) return scale(m, n, beta, c);
   keep_single_threaded();
-  if (ta == Transpose::kYes && worth_turning(m, n, a.stride))
-    multiply_turned(tb, m, n, k, alpha, a, b, beta, c);
+  const Copies copies = worth_copying(ta, tb, m, n, a.stride, b.stride);
+  if (copies.a || copies.b)
+    multiply_copies(copies, ta, tb, m, n, k, alpha, a, b, beta, c);
   else
     multiply(ta, tb, m, n, k, alpha, a, b, beta, c);
 }

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""A DLRM in plain PyTorch on the shapes of train_bench, for comparison on a CPU.
+
+Spellings: bags   26 EmbeddingBag(sparse=True) and torch.optim, what most people write
+           fused  one table updated by index_add_ outside autograd and a hand-written backward of the
+                  dot products: the fastest plain PyTorch we know (SGD only)
+Prints one JSON object: ms per iteration (median, min) and samples per second.
+"""
+import argparse
+import json
+import math
+import time
+
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as fn
+
+SHAPES = {
+    "kaggle": ([512, 256, 64, 16], [512, 256, 1], 16, 1_000_000,
+               [1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27, 14992, 5461306,
+                10, 5652, 2173, 4, 7046547, 18, 15, 286181, 105, 142572]),
+    "mlperf": ([512, 256, 128], [1024, 1024, 512, 256, 1], 128, 200_000,
+               [39884406, 39043, 17289, 7420, 20263, 3, 7120, 1543, 63, 38532951, 2953546, 403346, 10, 2208, 11938,
+                155, 4, 976, 14, 39979771, 25641295, 39664984, 585935, 12972, 108, 36]),
+}
+DENSE = 13
+
+
+def mlp(width, widths, last_relu):
+    layers = []
+    for i, out in enumerate(widths):
+        layers.append(nn.Linear(width, out))
+        if last_relu or i + 1 < len(widths):
+            layers.append(nn.ReLU())
+        width = out
+    return nn.Sequential(*layers)
+
+
+class PairwiseDots(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, vectors, pairs):
+        ctx.save_for_backward(vectors, pairs)
+        return torch.bmm(vectors, vectors.transpose(1, 2)).flatten(1).index_select(1, pairs)
+
+    @staticmethod
+    def backward(ctx, grad):
+        vectors, pairs = ctx.saved_tensors
+        batch, n, _ = vectors.shape
+        full = torch.zeros(batch, n * n)
+        full[:, pairs] = grad
+        full = full.view(batch, n, n)
+        return torch.bmm(full + full.transpose(1, 2), vectors), None
+
+
+class Dlrm(nn.Module):
+    def __init__(self, shape, fused):
+        super().__init__()
+        bottom, top, self.width, cap, rows = shape
+        self.rows = [min(r, cap) for r in rows]
+        self.fused = fused
+        n = len(self.rows) + 1
+        self.bottom = mlp(DENSE, bottom, True)
+        self.top = mlp(self.width + n * (n - 1) // 2, top, False)
+        row, column = torch.tril_indices(n, n, -1)
+        self.pairs = row * n + column
+        tables = [torch.empty(r, self.width).uniform_(-1 / math.sqrt(r), 1 / math.sqrt(r)) for r in self.rows]
+        if fused:
+            self.table = torch.cat(tables)
+        else:
+            self.bags = nn.ModuleList(nn.EmbeddingBag.from_pretrained(t, freeze=False, mode="sum", sparse=True)
+                                      for t in tables)
+
+    def forward(self, dense, keys, offsets):
+        x = self.bottom(dense)
+        if self.fused:
+            self.looked_up = self.table.index_select(0, keys).requires_grad_()
+            vectors = [self.looked_up.view(len(dense), -1)]
+        else:
+            vectors = [bag(k, offsets) for bag, k in zip(self.bags, keys)]
+        t = torch.cat([x] + vectors, 1).view(len(dense), -1, self.width)
+        if self.fused:
+            dots = PairwiseDots.apply(t, self.pairs)
+        else:
+            dots = torch.bmm(t, t.transpose(1, 2)).flatten(1).index_select(1, self.pairs)
+        return self.top(torch.cat([x, dots], 1)).squeeze(1)
+
+
+def zipf_keys(rng, rows, count, alpha):
+    cdf = np.cumsum(np.arange(1, rows + 1, dtype=np.float64) ** -alpha)
+    rank = np.minimum(np.searchsorted(cdf, rng.random(count) * cdf[-1], side="right"), rows - 1)
+    return rng.permutation(rows)[rank]
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("--shape", choices=sorted(SHAPES), default="kaggle")
+    ap.add_argument("--spelling", choices=["bags", "fused"], default="fused")
+    ap.add_argument("--threads", type=int, default=2)
+    ap.add_argument("--batch", type=int, default=2048)
+    ap.add_argument("--seconds", type=float, default=4)
+    a = ap.parse_args()
+    torch.set_num_threads(a.threads)
+    torch.manual_seed(1)
+    model = Dlrm(SHAPES[a.shape], a.spelling == "fused")
+    rng = np.random.default_rng(1)
+    batches = 32
+    keys = np.stack([zipf_keys(rng, r, batches * a.batch, 1.05) for r in model.rows], 1).astype(np.int64)
+    keys = keys.reshape(batches, a.batch, -1)
+    if a.spelling == "fused":
+        base = np.concatenate(([0], np.cumsum(model.rows)[:-1]))
+        keys = [torch.from_numpy((k + base).reshape(-1)) for k in keys]
+    else:
+        keys = [[torch.from_numpy(c.copy()) for c in k.T] for k in keys]
+    dense = [torch.rand(a.batch, DENSE) for _ in range(batches)]
+    labels = [(torch.rand(a.batch) < 0.25).float() for _ in range(batches)]
+    offsets = torch.arange(a.batch)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def step(i):
+        optimizer.zero_grad(set_to_none=True)
+        fn.binary_cross_entropy_with_logits(model(dense[i], keys[i], offsets), labels[i]).backward()
+        optimizer.step()
+        if model.fused:
+            with torch.no_grad():
+                model.table.index_add_(0, keys[i], model.looked_up.grad.view(-1, model.width), alpha=-0.01)
+
+    for i in range(8):
+        step(i)
+    times, i, start = [], 0, time.perf_counter()
+    while time.perf_counter() - start < a.seconds:
+        one = time.perf_counter()
+        step(i % batches)
+        times.append((time.perf_counter() - one) * 1e3)
+        i += 1
+    times.sort()
+    print(json.dumps({"shape": a.shape, "spelling": a.spelling, "threads": a.threads, "torch": torch.__version__,
+                      "ms_median": round(times[len(times) // 2], 3), "ms_min": round(times[0], 3),
+                      "samples_per_s": round(a.batch * 1e3 * len(times) / sum(times), 1)}))
+
+
+if __name__ == "__main__":
+    main()
