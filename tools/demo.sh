@@ -45,9 +45,10 @@ train_on_demo() {  # config, name
   local sizes_set=(--set "layers[1].sparse_embedding_hparam.slot_size_array=$sizes")
   local batch
   batch=$(json_value "$1" batchsize)
-  local iterations=$((rows / batch > 0 ? rows / batch : 1))
-  $bin/train --config "$1" --metrics "demo/$2.jsonl" "${sizes_set[@]}" --set "solver.max_iter=$iterations" \
-    --set "solver.eval_interval=$((iterations / 4 > 0 ? iterations / 4 : 1))"
+  # Four evaluations, the last one at the very end.
+  local quarter=$((rows / batch / 4 > 0 ? rows / batch / 4 : 1))
+  $bin/train --config "$1" --metrics "demo/$2.jsonl" "${sizes_set[@]}" --set "solver.max_iter=$((4 * quarter))" \
+    --set "solver.eval_interval=$quarter"
 }
 say "training a DLRM, one pass"
 train_on_demo configs/demo.json dlrm

@@ -154,7 +154,7 @@ TEST_CASE("the key range is an option, 0 keeps tokens whole") {
   }
 }
 
-TEST_CASE("--split-last-half halves the last file, the odd row in val") {
+TEST_CASE("with --split-last-half, prep halves the last file, the odd row in val") {
   TemporaryDirectory folder;
   const std::string a = awkward_rows(5, 40), b = awkward_rows(6, 21);
   write_text(folder / "a.tsv", a);
@@ -190,7 +190,7 @@ TEST_CASE("a malformed row is an error with file and line, and leaves no results
   }
 }
 
-TEST_CASE("--max-bad-rows skips that many rows and counts them") {
+TEST_CASE("with --max-bad-rows, prep skips that many rows and counts them") {
   TemporaryDirectory folder;
   const std::string good = awkward_rows(9, 30);
   const std::string bad = "x" + good.substr(1), cut = good.substr(0, good.size() / 2) + "\n";
