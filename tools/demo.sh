@@ -27,7 +27,7 @@ if [ "$setup" = 1 ]; then say "packages"; tools/setup.sh; fi
 
 say "building"
 mkdir -p build demo
-cmake --preset release -DHLITE_WITH_TESTS=OFF -DHLITE_WITH_BENCH=OFF >build/release.configure.log 2>&1 ||
+cmake --preset release >build/release.configure.log 2>&1 ||
   { cat build/release.configure.log >&2; exit 1; }
 cmake --build --preset release --target train criteo_synth criteo_prep csv_prep -j "$(nproc)"
 

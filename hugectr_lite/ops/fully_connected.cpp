@@ -19,7 +19,9 @@ constexpr int64_t kSumRows = 32;
 // better. Backward reads the weights as they lie.
 constexpr int64_t kLargeForwardTask = 1024;
 constexpr int64_t kForwardTask = 256;
-constexpr int64_t kBackwardTask = 512;
+constexpr int64_t kBackwardTask = 128;
+constexpr int64_t kBackwardTaskOfLargeWeights = 512;
+constexpr int64_t kLargeWeights = 400'000;  // elements
 constexpr int64_t kElementwiseTask = 128;
 
 int64_t blocks_of(int64_t rows, int64_t block) { return (rows + block - 1) / block; }
@@ -163,7 +165,8 @@ void fully_connected_backward_data(const Exec& exec, Matrix<const float> dz, Mat
               dx.shape());
   ThreadPool& threads = cpu_threads(exec, "fully_connected_backward_data");
   const ColumnSums sums(batch, in, dbias != nullptr);
-  const int64_t rows = task_rows(batch, threads.threads(), 2, kBackwardTask);
+  const int64_t most = w.size() >= kLargeWeights ? kBackwardTaskOfLargeWeights : kBackwardTask;
+  const int64_t rows = task_rows(batch, threads.threads(), 2, most);
   threads.run(blocks_of(batch, rows), [&](int64_t task, int) {
     const int64_t begin = task * rows, end = std::min(batch, begin + rows);
     gemm_piece(Transpose::kNo, Transpose::kYes, end - begin, in, out, 1, {dz.row(begin), out},

@@ -1,0 +1,71 @@
+// An iteration allocates nothing once it is warm. Counts every call of operator new in this
+// program.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "data_reader/memory_source.h"
+#include "hugectr_lite/trainer/model.h"
+#include "tests/end_to_end/small_run.h"
+#include "tests/support/catch.h"
+
+namespace {
+std::atomic<int64_t> allocations{0};
+
+void* counted(std::size_t bytes, std::size_t alignment) {
+  ++allocations;
+  void* p = alignment > alignof(std::max_align_t)
+                ? std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment)
+                : std::malloc(bytes ? bytes : 1);
+  if (!p) throw std::bad_alloc();
+  return p;
+}
+}  // namespace
+
+void* operator new(std::size_t n) { return counted(n, 0); }
+void* operator new[](std::size_t n) { return counted(n, 0); }
+void* operator new(std::size_t n, std::align_val_t a) {
+  return counted(n, static_cast<std::size_t>(a));
+}
+void* operator new[](std::size_t n, std::align_val_t a) {
+  return counted(n, static_cast<std::size_t>(a));
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete[](void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+
+namespace hlite::test {
+
+TEST_CASE("a warm training iteration allocates nothing") {
+  const auto config = config::parse_train_config(small_config(), "small.json", {});
+  ThreadPool pool(1);
+  const Exec exec{.device = Device::kCpu, .pool = &pool};
+  trainer::Model model(*config, 1, pool.threads());
+  model.compile();
+  model.allocate();
+  model.initialize(exec);
+  data::MemorySource source(data::random_batches(4, 32, 2, 8, {40, 5, 300}, 1));
+  const auto iterate = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      const data::HostBatch& b = source.next();
+      plan::run_in_order(model.train_plan(),
+                         {.exec = exec,
+                          .batch = b.size,
+                          .input = {b.labels.data(), b.dense.data(), b.keys.data()}});
+    }
+  };
+  const int64_t cold = allocations;
+  iterate(8);                 // both threads meet every step
+  CHECK(allocations > cold);  // the counter counts: scratch is grown once
+  const int64_t warm = allocations;
+  iterate(50);
+  const int64_t after = allocations;
+  CHECK(after == warm);
+}
+
+}  // namespace hlite::test
