@@ -42,6 +42,5 @@ run_preset release
 if [ "${1:-}" = --full ]; then
   if command -v clang-format >/dev/null; then tools/format.sh --check; fi
   run_preset asan
-  # The OpenMP runtime inside the matrix library is not instrumented; our threads are.
-  TSAN_OPTIONS="suppressions=$PWD/tests/support/tsan.supp ${TSAN_OPTIONS:-}" run_preset tsan
+  run_preset tsan
 fi

@@ -9,7 +9,7 @@
 namespace hlite::config {
 namespace {
 
-constexpr int64_t kMaxBatch = std::numeric_limits<int32_t>::max();
+constexpr int64_t kMaxCount = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxGpuId = 65535;
 constexpr size_t kMaxRanks = 65536;
 
@@ -137,7 +137,7 @@ void parse_length(ObjectReader& reader, SolverConfig& solver) {
   if (reader.has("max_iter")) solver.max_iter = reader.integer("max_iter", {.min = 1});
   if (const JsonNode* epochs = reader.find("num_epochs")) {
     if (solver.max_iter) fail_at(*epochs, "expected max_iter or num_epochs, found both");
-    solver.num_epochs = reader.integer("num_epochs", {.min = 1});
+    solver.num_epochs = reader.integer("num_epochs", {1, kMaxCount});
   }
   reader.accept("max_iter");
   if (!solver.max_iter && !solver.num_epochs) solver.num_epochs = 1;
@@ -150,13 +150,13 @@ void parse_batches(ObjectReader& reader, SolverConfig& solver) {
       fail_expected(reader.member(key), fmt::format("a multiple of the {} ranks in gpu", ranks));
     }
   };
-  solver.batchsize = reader.integer("batchsize", {1, kMaxBatch});
+  solver.batchsize = reader.integer("batchsize", {1, kMaxCount});
   check_divisible("batchsize", solver.batchsize);
-  solver.batchsize_eval = reader.integer_or("batchsize_eval", solver.batchsize, {1, kMaxBatch});
+  solver.batchsize_eval = reader.integer_or("batchsize_eval", solver.batchsize, {1, kMaxCount});
   if (reader.has("batchsize_eval")) check_divisible("batchsize_eval", solver.batchsize_eval);
 
   solver.eval_interval = reader.integer_or("eval_interval", 0, {.min = 0});
-  solver.eval_batches = reader.integer_or("eval_batches", 0, {.min = 0});
+  solver.eval_batches = reader.integer_or("eval_batches", 0, {0, kMaxCount});
 }
 
 // Number formats, which exclude each other: fp16 with a static loss scale, TF32, an own choice.

@@ -42,12 +42,12 @@ TEST_CASE("200 iterations equal 100, a checkpoint, and 100 more") {
 
 TEST_CASE("an interrupted run saves, exits with 5, and goes on to the same bits") {
   const SmallRun run;
-  REQUIRE(run.train({"--save", run / "whole", "--set", "solver.max_iter=20000", "--set",
+  REQUIRE(run.train({"--save", run / "whole", "--set", "solver.max_iter=6000", "--set",
                      "solver.eval_interval=0"})
               .code == 0);
   for (const int signal : {SIGINT, SIGTERM}) {
     RunningProgram first(run.command({"--save", run / "part", "--metrics", run / "m.jsonl", "--set",
-                                      "solver.max_iter=20000", "--set", "solver.eval_interval=0"}),
+                                      "solver.max_iter=6000", "--set", "solver.eval_interval=0"}),
                          "");
     while (!std::filesystem::exists(run / "m.jsonl") ||
            std::filesystem::file_size(run / "m.jsonl") == 0)
@@ -60,7 +60,7 @@ TEST_CASE("an interrupted run saves, exits with 5, and goes on to the same bits"
     CHECK(read_text(run / "m.jsonl").find(R"("reason":"interrupted")") != std::string::npos);
     CHECK(state_of(run / "part") != state_of(run / "whole"));
     const auto rest = run.train({"--resume", run / "part", "--save", run / "rest", "--set",
-                                 "solver.max_iter=20000", "--set", "solver.eval_interval=0"});
+                                 "solver.max_iter=6000", "--set", "solver.eval_interval=0"});
     REQUIRE(rest.code == 0);
     CHECK(state_of(run / "rest") == state_of(run / "whole"));
     std::filesystem::remove(run / "m.jsonl");

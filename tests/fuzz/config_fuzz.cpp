@@ -11,6 +11,7 @@
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
+#include "hugectr_lite/trainer/model.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace hlite;
@@ -23,9 +24,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   std::string accepted;
   try {
-    accepted = config::parse_train_config(text, "fuzz.json", overrides)->root.dump();
+    const auto config = config::parse_train_config(text, "fuzz.json", overrides);
+    accepted = config->root.dump();
+    // Layers, wiring, shapes and sizes; takes no memory for tables or activations.
+    static_cast<void>(trainer::Model(*config, 1, 1).memory());
   } catch (const Error&) {
-    return 0;
+    if (accepted.empty()) return 0;
   }
   // What was accepted must survive being written and read again, as a checkpoint does.
   if (config::parse_train_config(accepted, "dump.json", {})->root.dump() != accepted) {
