@@ -33,7 +33,7 @@ const std::vector<BrokenConfig> kRows = {
   {"display a string", "\"display\": 10", "\"display\": \"10\"", "solver.display", {"expected an integer >= 0, found \"10\""}},
   {"max_iter zero", "\"max_iter\": 200", "\"max_iter\": 0", "solver.max_iter", {"expected an integer >= 1, found 0"}},
   {"max_iter and num_epochs", "--set", "solver.num_epochs=2", "solver.num_epochs", {"expected max_iter or num_epochs, found both"}},
-  {"num_epochs", "\"max_iter\": 200", "\"num_epochs\": 0.5", "solver.num_epochs", {"expected an integer >= 1, found 0.5"}},
+  {"num_epochs", "\"max_iter\": 200", "\"num_epochs\": 0.5", "solver.num_epochs", {"expected an integer in [1, 2147483647], found 0.5"}},
   {"snapshot missing", "    \"snapshot\": 1000000,\n", "", "solver", {"missing key \"snapshot\""}, "\"solver\""},
   {"snapshot negative", "\"snapshot\": 1000000", "\"snapshot\": -1", "solver.snapshot", {"expected an integer >= 0, found -1"}},
   {"snapshot_prefix", "\"./t_\"", "5", "solver.snapshot_prefix", {"expected a string, found 5"}},
