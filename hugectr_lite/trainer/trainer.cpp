@@ -170,27 +170,18 @@ Trainer::Reason Trainer::loop() {
   ProgressState state;
   state.iter = iteration_;
   state.last_iter = last_iteration_;
-  auto mark = Clock::now();
-  double mark_wait = 0;
-  int64_t mark_samples = run_samples_;
-  // Rates are those since the last display; evaluations and saving do not count.
+  const auto start = Clock::now();
   const auto measure = [&] {
-    const double seconds = since(mark);
-    state.samples_per_s =
-        seconds > 0 ? static_cast<double>(run_samples_ - mark_samples) / seconds : 0;
-    state.wait_share = seconds > 0 ? (source_->wait_seconds() - mark_wait) / seconds : 0;
-    const double total = train_seconds_ + seconds;
+    const double now = since(start);
+    state.samples_per_s = rates_.samples_per_second(now, run_samples_);
+    state.wait_share = rates_.wait_share(now, source_->wait_seconds());
     const auto left = static_cast<double>((last_iteration_ - iteration_) * solver.batchsize);
-    state.eta_seconds =
-        run_samples_ > 0 ? left * total / static_cast<double>(run_samples_) : INFINITY;
+    state.eta_seconds = run_samples_ > 0
+                            ? left * rates_.total_seconds(now) / static_cast<double>(run_samples_)
+                            : INFINITY;
   };
-  const auto reset = [&] {
-    mark = Clock::now();
-    mark_wait = source_->wait_seconds();
-    mark_samples = run_samples_;
-  };
-  const auto pause = [&] { train_seconds_ += since(mark); };
-
+  rates_.resume(since(start));
+  Reason reason = Reason::kMaxIter;
   while (iteration_ < last_iteration_) {
     train_one(state);
     if (progress_.due()) {
@@ -201,38 +192,42 @@ Trainer::Reason Trainer::loop() {
       measure();
       progress_.display(state);
       metrics_.train({iteration_, state.loss, state.lr, state.samples_per_s, state.wait_share});
-      pause();
-      reset();
+      rates_.start_lap(since(start), run_samples_, source_->wait_seconds());
     }
-    if (InterruptGuard::requested()) return pause(), Reason::kInterrupted;
     const bool evaluate = evaluator_ && iteration_ % solver.eval_interval == 0;
     const bool snapshot = solver.snapshot > 0 && iteration_ % solver.snapshot == 0;
-    if (!evaluate && !snapshot) continue;
-    pause();
-    const double so_far = source_->wait_seconds() - mark_wait;
-    const int64_t counted = run_samples_ - mark_samples;
-    if (evaluate) {
-      const EvalResult result = evaluator_->run(InterruptGuard::requested);
-      if (InterruptGuard::requested()) return Reason::kInterrupted;
-      state.auc = result.auc;
-      metrics_.eval(iteration_, result);
-      progress_.line(fmt::format(
-          "iter {}  evaluation: AUC {}  loss {:.5f}  {} samples in {:.2f} s", iteration_,
-          result.auc ? fmt::format("{:.5f}", *result.auc) : "undefined (one class only)",
-          result.loss, result.samples, result.seconds));
-      if (solver.auc_target && result.auc && *result.auc >= *solver.auc_target) {
-        progress_.line(fmt::format("the target AUC of {} is reached", *solver.auc_target));
-        return Reason::kTarget;
+    if ((evaluate || snapshot) && !InterruptGuard::requested()) {
+      rates_.pause(since(start));
+      if (evaluate && this->evaluate(state)) {
+        reason = Reason::kTarget;
+        break;
       }
+      if (snapshot && !InterruptGuard::requested()) save(snapshot_path(iteration_));
+      rates_.resume(since(start));
     }
-    if (snapshot) save(snapshot_path(iteration_));
-    // Go on with the display interval where it was left.
-    mark = Clock::now();
-    mark_wait = source_->wait_seconds() - so_far;
-    mark_samples = run_samples_ - counted;
+    if (InterruptGuard::requested()) {
+      reason = Reason::kInterrupted;
+      break;
+    }
   }
-  pause();
-  return Reason::kMaxIter;
+  rates_.pause(since(start));
+  train_seconds_ = rates_.total_seconds(since(start));
+  return reason;
+}
+
+bool Trainer::evaluate(ProgressState& state) {
+  const EvalResult result = evaluator_->run(InterruptGuard::requested);
+  if (InterruptGuard::requested()) return false;  // not the whole set: no result
+  state.auc = result.auc;
+  metrics_.eval(iteration_, result);
+  progress_.line(
+      fmt::format("iter {}  evaluation: AUC {}  loss {:.5f}  {} samples in {:.2f} s", iteration_,
+                  result.auc ? fmt::format("{:.5f}", *result.auc) : "undefined (one class only)",
+                  result.loss, result.samples, result.seconds));
+  const auto& target = config_.solver.auc_target;
+  if (!target || !result.auc || *result.auc < *target) return false;
+  progress_.line(fmt::format("the target AUC of {} is reached", *target));
+  return true;
 }
 
 void Trainer::train_one(ProgressState& state) {

@@ -13,6 +13,7 @@
 #include "hugectr_lite/trainer/model.h"
 #include "hugectr_lite/trainer/options.h"
 #include "hugectr_lite/trainer/progress.h"
+#include "hugectr_lite/trainer/rate_meter.h"
 
 namespace hlite::trainer {
 
@@ -35,6 +36,8 @@ class Trainer {
   void open_data();
   Reason loop();
   void train_one(ProgressState& state);
+  // Whether the AUC target is reached. An interrupt ends it early and without a result.
+  bool evaluate(ProgressState& state);
   [[noreturn]] void fail_non_finite(const data::HostBatch& batch, float loss) const;
   void save(const std::string& directory);
   [[nodiscard]] std::string snapshot_path(int64_t iteration) const;
@@ -51,7 +54,8 @@ class Trainer {
   MetricsFile metrics_;
   Progress progress_;
   int64_t iteration_ = 0, last_iteration_ = 0, samples_ = 0;
-  int64_t run_samples_ = 0;   // of this process
+  int64_t run_samples_ = 0;  // of this process
+  RateMeter rates_;
   double train_seconds_ = 0;  // of this process, evaluations and saving left out
 };
 
