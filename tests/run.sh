@@ -28,7 +28,7 @@ tools/setup.sh
 if [ "${1:-}" = --fuzz ]; then
   seconds=${2:-300}
   cmake --preset fuzz
-  cmake --build --preset fuzz -j "$jobs"
+  cmake --build --preset fuzz --target config_fuzz checkpoint_fuzz -j "$jobs"
   for target in config_fuzz checkpoint_fuzz; do
     echo "== $target, $seconds seconds"
     mkdir -p "build/fuzz/corpus/$target"
