@@ -82,7 +82,8 @@ class Model {
     std::string tensor, layer;
     int64_t sample = 0;  // within the batch
   };
-  // Looks at weights, then at every activation in order; tensor empty when all are finite.
+  // Looks at the batch's inputs, then at every activation in order; tensor empty when all are
+  // finite.
   [[nodiscard]] NonFinite find_non_finite(const Exec& exec, int64_t batch) const;
 
  private:

@@ -94,6 +94,7 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options)
                     "(--set solver.gpu=[0] trains on one)",
                     config.solver.ranks()));
   check_can_write("--save", options.save);
+  if (!options.save.empty()) checkpoint::check_checkpoint_place(options.save);
   check_can_write("--export", options.export_path);
   check_can_write("--metrics", options.metrics);
   check_can_write("solver.snapshot_prefix", snapshot_path(0));

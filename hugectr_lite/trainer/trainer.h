@@ -27,8 +27,6 @@ class Trainer {
   // (kExitDone, kExitInterrupted). Throws DataError when the loss stops being finite.
   int run();
 
-  [[nodiscard]] Model& model() { return *model_; }
-
  private:
   enum class Reason { kMaxIter, kTarget, kInterrupted };
 

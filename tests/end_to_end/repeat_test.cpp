@@ -77,6 +77,18 @@ TEST_CASE("snapshots are taken every `snapshot` iterations and can be resumed") 
   CHECK(state_of(run / "end") == state_of(run / "again"));
 }
 
+TEST_CASE("a place that holds something else is refused before training, and kept") {
+  const SmallRun run;
+  std::filesystem::create_directory(run / "photos");
+  write_text(run / "photos/cat", "meow");
+  const auto result = run.train({"--save", run / "photos", "--metrics", run / "m.jsonl"});
+  INFO(result.err);
+  CHECK(result.code == 3);
+  CHECK(result.err.find("photos") != std::string::npos);
+  CHECK(result.err.find("training ") == std::string::npos);
+  CHECK(read_text(run / "photos/cat") == "meow");
+}
+
 TEST_CASE("a checkpoint of another run is refused") {
   const SmallRun run;
   REQUIRE(run.train({"--save", run / "a", "--set", "solver.max_iter=10"}).code == 0);
