@@ -1,0 +1,71 @@
+// The manifest that the preparation tools write beside their data: what the files are, how many
+// rows each table needs, how often each key occurs. Configs take their slot_size_array from it
+// ("slot_size_array": "manifest.json"), the hybrid embedding its statistics, data_inspect the rest.
+//
+// A manifest holds no times and no facts about the machine: same input, same options, same bytes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace hlite::data {
+
+// One file of a data set.
+struct ManifestFile {
+  std::string role;  // train, val, test
+  std::string name;  // inside the manifest's folder; of a NumPy or Norm set: of the folder or list
+  int64_t rows = 0;
+  int64_t positives = 0;  // rows with label 1
+  int64_t bytes = 0;
+  std::string xxh3;  // 16 hexadecimal digits, of all bytes
+  [[nodiscard]] double label_rate() const {
+    return rows > 0 ? static_cast<double>(positives) / static_cast<double>(rows) : 0.0;
+  }
+};
+
+// A file that rows came from.
+struct ManifestSource {
+  std::string name, role;
+  int64_t rows = 0, bad_rows = 0, bytes = 0;  // bytes: decompressed
+};
+
+// Statistics of one categorical column over the training rows.
+struct ManifestColumn {
+  std::string name;                    // C1...
+  int64_t rows = 0;                    // of its table
+  int64_t distinct = 0;                // ids that occur in training rows
+  int64_t missing = 0;                 // training rows whose field was empty
+  int64_t out_of_vocabulary = 0;       // training rows whose key was dropped for being rare
+  double top_share[4] = {0, 0, 0, 0};  // of the 1, 10, 100, 1000 most frequent ids
+  static constexpr int64_t kTop[4] = {1, 10, 100, 1000};
+};
+
+struct Manifest {
+  std::string tool;            // "criteo_prep"
+  std::string format = "raw";  // raw, multi_hot_raw, norm, numpy
+  bool float_label = false, float_dense = false;
+  int64_t dense_dim = 0;
+  std::vector<int64_t> hotness;     // keys of each slot; all 1 for one-hot data
+  std::vector<int64_t> slot_sizes;  // rows that each table needs
+  std::vector<ManifestFile> files;
+  std::vector<ManifestSource> sources;
+  std::vector<ManifestColumn> columns;
+  // How often each id occurs in the training rows: uint32 little-endian (saturating), table after
+  // table, slot_sizes[0] + slot_sizes[1] + ... of them. Empty name: not written.
+  std::string key_counts_name, key_counts_xxh3;
+  std::string options_json = "{}";  // a JSON object: the tool's options
+  std::string features_json;        // a JSON value: the tool's own account of its columns, or ""
+
+  // Multi-hot lists and offsets aside, bytes of a record of the raw formats.
+  [[nodiscard]] int64_t record_bytes() const;
+  [[nodiscard]] std::string to_json() const;
+  // What a person wants to know, one line a file and one for the tables.
+  [[nodiscard]] std::string summary() const;
+  // Reads manifest.json. Throws FileError, or ConfigError/DataError with line and JSON path for one
+  // that is damaged or of another version. Unknown keys are ignored: newer tools may add some.
+  static Manifest read(const std::string& path);
+};
+
+}  // namespace hlite::data
