@@ -1,0 +1,35 @@
+// What a preparation tool writes, and the command line options that choose it: the same for all.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "data_reader/manifest.h"
+#include "tools/prep/row_source.h"
+
+namespace CLI {
+class App;
+}
+
+namespace hlite::tools {
+
+enum class OutputFormat { kRaw, kNorm, kNumpy };
+
+struct OutputOptions {
+  std::string folder = ".";  // for the results; made if missing
+  OutputFormat format = OutputFormat::kRaw;
+  std::string multi_hot;  // "", "dcnv2" or a list of sizes (multi_hot.h)
+  bool norm_sum = true;   // blocks of Norm files carry their checksum
+  int64_t norm_rows_per_file = int64_t{1} << 20;
+  bool shuffle = false;  // the rows of the training split
+  uint64_t seed = 0;     // of the shuffle and of the multi-hot lists
+};
+
+// Adds --out, --format, --multi-hot, --norm-check, --norm-rows-per-file, --shuffle and --seed.
+void add_output_options(CLI::App& app, OutputOptions& options);
+
+// Sets what `options` decide about a data set of rows of this shape: format, float_label,
+// float_dense, dense_dim, hotness. Throws ConfigError for sizes that do not fit.
+void describe_output(const OutputOptions& options, const RowShape& shape, data::Manifest& manifest);
+
+}  // namespace hlite::tools

@@ -1,0 +1,65 @@
+// Prepared rows to the files of one split (train, val, test), by all threads, in bounded memory.
+//
+//   raw             <role>.bin, one record a row (data_reader/raw_format.h):
+//                     int32 label, int32 dense[], uint32 key[slots], or
+//                     float32 label, float32 dense[], uint32 key[slots] where the source has floats
+//   multi-hot raw   <role>.bin: int32 label, float32 dense[], uint32 key[sum of hotness], slot
+//   after
+//                   slot
+//   norm            <role>_list.txt, the file list, and <role>_norm/00000.norm... of at most
+//                   norm_rows_per_file rows each (data_reader/norm_format.h); keys local to the
+//                   slot
+//   numpy           <role>/label.npy [rows] int32, <role>/dense.npy [rows, dense] int32 or float32,
+//                   <role>/keys.npy [rows, keys of a row] int32 (uint32 when a table has more than
+//                   2^31 rows)
+//
+// Where a format wants float32 and the source has an integer x, it is log(x + 1); multi-hot raw and
+// Norm do, because readers take floats as they are. NumPy keeps the source's type.
+//
+// Rows are cut into chunks; threads encode the chunks of one window while the chunks of the window
+// before it are written in order. The bytes depend on rows and options only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data_reader/manifest.h"
+#include "hugectr_lite/core/thread_pool.h"
+#include "tools/output_file.h"
+#include "tools/prep/output_options.h"
+#include "tools/prep/row_source.h"
+
+namespace hlite::tools {
+
+// The files of a split: durable under temporary names, or gone with this object.
+struct WrittenSplit {
+  data::ManifestFile file;
+  std::vector<std::unique_ptr<OutputFile>> outputs;  // finished; the file list comes last
+  // Gives every file its name.
+  void commit();
+};
+
+struct SplitResources {
+  int64_t memory_bytes = int64_t{1} << 30;  // for everything write_split() allocates
+  std::string scratch;                      // existing folder for what a shuffle spills
+  // Called from the calling thread with rows done of rows to do (a row that is spilled first counts
+  // when it is written); what it throws ends the call.
+  std::function<void(int64_t done, int64_t rows)> progress = {};
+};
+
+// Writes all rows of `rows`, shuffled when the options say so and `role` is "train". `slot_sizes`:
+// rows of each table. No rows give empty files. Throws FileError, ConfigError as describe_output().
+WrittenSplit write_split(const RowSource& rows, const std::string& role,
+                         std::span<const int64_t> slot_sizes, const OutputOptions& options,
+                         const SplitResources& resources, ThreadPool& pool);
+
+// Gives the files of all splits their names and writes manifest.json, with the splits' entries
+// added, beside them. An older manifest goes first and the new one comes last: at any moment,
+// whoever finds a manifest finds the files that it describes.
+void publish(const std::string& folder, data::Manifest& manifest, std::span<WrittenSplit> splits);
+
+}  // namespace hlite::tools
