@@ -1,0 +1,41 @@
+// Ranks as threads of one process. A rank reads the others' memory in place; nothing is copied on
+// the way.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "hugectr_lite/comm/communicator.h"
+
+namespace hlite::comm {
+
+class ThreadGroup;  // what the ranks of one communicator share
+
+class ThreadCommunicator final : public Communicator {
+ public:
+  ThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank);
+  ~ThreadCommunicator() override;
+
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override;
+  void barrier() override;
+  void visit(std::span<const ConstBytes> send, std::span<const size_t> most,
+             Consume consume) override;
+  std::unique_ptr<Communicator> split(int colour) override;
+  void abort(const std::string& reason) noexcept override;
+
+ private:
+  std::shared_ptr<ThreadGroup> group_;
+  int rank_;
+};
+
+// One communicator for each of `ranks` threads to come.
+std::vector<std::unique_ptr<Communicator>> make_thread_ranks(int ranks);
+
+// Runs body(communicator) on `ranks` threads (rank 0 on the calling one) and waits for all. When a
+// body throws, the others are aborted with "rank r: <its message>", and the first exception thrown
+// is rethrown.
+void run_ranks(int ranks, const std::function<void(Communicator&)>& body);
+
+}  // namespace hlite::comm
