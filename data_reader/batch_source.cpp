@@ -19,14 +19,15 @@ void zero_rows(const Matrix<T>& m, int64_t begin, int64_t end) {
 }
 }  // namespace
 
-BatchBuffer::BatchBuffer(int64_t batch, int64_t label_dim, int64_t dense_width, int64_t slots) {
+BatchBuffer::BatchBuffer(int64_t batch, int64_t label_dim, int64_t dense_width,
+                         int64_t key_columns) {
   const size_t labels = padded_bytes(batch, label_dim), dense = padded_bytes(batch, dense_width),
-               keys = padded_bytes(batch, slots);
+               keys = padded_bytes(batch, key_columns);
   memory_ = HostMemory(labels + dense + keys, "batch buffer");
   std::byte* p = memory_.data();
   batch_.labels = {reinterpret_cast<float*>(p), batch, label_dim};
   batch_.dense = {reinterpret_cast<float*>(p + labels), batch, dense_width};
-  batch_.keys = {reinterpret_cast<uint32_t*>(p + labels + dense), batch, slots};
+  batch_.keys = {reinterpret_cast<uint32_t*>(p + labels + dense), batch, key_columns};
 }
 
 void BatchBuffer::set_size(int64_t size) {
@@ -38,6 +39,7 @@ void BatchBuffer::set_size(int64_t size) {
     zero_rows(batch_.keys, size, batch_.size);
   }
   batch_.size = size;
+  batch_.replaced_keys = 0;
 }
 
 }  // namespace hlite::data

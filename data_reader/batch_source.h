@@ -18,22 +18,24 @@ namespace hlite::data {
 
 // A batch in host memory. The views have room for a full batch; rows [size, full) are zero.
 struct HostBatch {
-  int64_t first_sample = 0;  // number of its first sample in the file
-  int64_t size = 0;          // samples; fewer than a full batch at the end of an epoch
-  Matrix<float> labels;      // [batch, label_dim]
-  Matrix<float> dense;       // [batch, dense_width], padding columns zero
-  Matrix<uint32_t> keys;     // [batch, slots], local to each slot's table
+  int64_t first_sample = 0;   // number of its first sample in the file
+  int64_t size = 0;           // samples; fewer than a full batch at the end of an epoch
+  Matrix<float> labels;       // [batch, label_dim]
+  Matrix<float> dense;        // [batch, dense_width], padding columns zero
+  Matrix<uint32_t> keys;      // [batch, key columns] of the KeyLayout, local to each slot's table
+  int64_t replaced_keys = 0;  // keys outside of their tables that the key policy replaced
 };
 
 // Owns the memory of one HostBatch as one block (which a GPU backend can pin); each array starts at
 // a multiple of 64 bytes.
 class BatchBuffer {
  public:
-  BatchBuffer(int64_t batch, int64_t label_dim, int64_t dense_width, int64_t slots);
+  BatchBuffer(int64_t batch, int64_t label_dim, int64_t dense_width, int64_t key_columns);
   [[nodiscard]] HostBatch& batch() { return batch_; }
   [[nodiscard]] const HostBatch& batch() const { return batch_; }
   [[nodiscard]] std::span<std::byte> memory() const { return {memory_.data(), memory_.size()}; }
-  // Sets the number of samples, and zeroes the rows behind them that the last batch used.
+  // Begins a batch of that many samples: zeroes the rows behind them that the last batch used, and
+  // replaced_keys.
   void set_size(int64_t size);
 
  private:
@@ -58,6 +60,8 @@ class BatchSource {
   }
   // Batches handed out so far, those before a resume counted.
   [[nodiscard]] virtual int64_t position() const = 0;
+  // Keys that the key policy replaced in the batches handed out by this source.
+  [[nodiscard]] virtual int64_t replaced_keys() const { return 0; }
   // Seconds that next() has spent waiting.
   [[nodiscard]] virtual double wait_seconds() const = 0;
   // The memory that batches lie in, the same throughout.

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "hugectr_lite/core/error.h"
 
@@ -31,15 +30,19 @@ RawFormat RawFormat::from(const config::DataConfig& config) {
   RawFormat f;
   f.label_dim = config.label_dim;
   f.dense_dim = config.dense_dim;
-  for (const auto& s : config.sparse) f.slots += s.slot_num;
-  f.float_label_dense = config.float_label_dense;
+  f.keys = config.key_layout();
+  f.float_label = config.float_label;
+  f.float_dense = config.float_dense;
   return f;
 }
 
 std::string RawFormat::describe_record() const {
   const auto plural = [](int64_t n) { return n == 1 ? "" : "s"; };
-  return fmt::format("{} ({} label{} + {} dense + {} key{}, 4 bytes each)", record_bytes(),
-                     label_dim, plural(label_dim), dense_dim, slots, plural(slots));
+  const std::string of =
+      keys.is_one_hot() ? "" : fmt::format(" of {} slot{}", keys.slots(), plural(keys.slots()));
+  return fmt::format("{} ({} label{} + {} dense + {} key{}{}, 4 bytes each)", record_bytes(),
+                     label_dim, plural(label_dim), dense_dim, keys.columns, plural(keys.columns),
+                     of);
 }
 
 // In double, so that the result is the exact logarithm rounded once in all but about one case in
@@ -67,30 +70,26 @@ void log_plus_one(std::span<const int32_t> x, std::span<float> out) {
 }
 
 RawDecoder::RawDecoder(std::string path, const RawFormat& format,
-                       std::span<const int64_t> slot_rows)
-    : path_(std::move(path)), format_(format) {
-  HLITE_CHECK(static_cast<int64_t>(slot_rows.size()) == format.slots, "{} tables for {} slots",
-              slot_rows.size(), format.slots);
-  for (const int64_t rows : slot_rows) {
-    HLITE_CHECK(rows >= 1, "a table of {} rows", rows);
-    const int64_t last = std::min<int64_t>(rows - 1, std::numeric_limits<uint32_t>::max());
-    last_key_.push_back(static_cast<uint32_t>(last));
-  }
+                       std::span<const int64_t> slot_rows,
+                       const config::KeyPolicyConfig& key_policy)
+    : path_(std::move(path)), format_(format), key_check_(format.keys, slot_rows, key_policy) {
   integers_.resize(static_cast<size_t>(kBlock * format.dense_dim));
   logarithms_.resize(integers_.size());
 }
 
-void RawDecoder::decode(std::span<const std::byte> records, int64_t first_sample, int64_t count,
-                        HostBatch& batch, int64_t row) {
-  const int64_t L = format_.label_dim, D = format_.dense_dim, S = format_.slots;
+int64_t RawDecoder::decode(std::span<const std::byte> records, int64_t first_sample, int64_t count,
+                           HostBatch& batch, int64_t row) {
+  const int64_t L = format_.label_dim, D = format_.dense_dim, K = format_.keys.columns;
   const int64_t record = format_.record_bytes();
   HLITE_CHECK(static_cast<int64_t>(records.size()) == count * record, "{} bytes, {} records",
               records.size(), count);
   HLITE_CHECK(row >= 0 && row + count <= batch.labels.dim(0) && batch.labels.dim(1) == L &&
-                  batch.dense.dim(1) >= D && batch.keys.dim(1) == S,
+                  batch.dense.dim(1) >= D && batch.keys.dim(1) == K,
               "rows [{}, {}) of {} {} {}", row, row + count, batch.labels.shape(),
               batch.dense.shape(), batch.keys.shape());
   const auto dense_bytes = static_cast<size_t>(4 * D);
+  const bool float_label = format_.float_label, float_dense = format_.float_dense;
+  int64_t replaced = 0;
   bool bad = false;
   for (int64_t block = 0; block < count; block += kBlock) {
     const int64_t n = std::min(kBlock, count - block);
@@ -99,12 +98,11 @@ void RawDecoder::decode(std::span<const std::byte> records, int64_t first_sample
       const std::byte* p = from;
       float* labels = batch.labels.row(row + block + i);
       for (int64_t l = 0; l < L; ++l, p += 4) {
-        labels[l] =
-            format_.float_label_dense ? load<float>(p) : static_cast<float>(load<int32_t>(p));
+        labels[l] = float_label ? load<float>(p) : static_cast<float>(load<int32_t>(p));
         bad |= !(labels[l] >= 0 && labels[l] <= 1);
       }
       float* dense = batch.dense.row(row + block + i);
-      if (format_.float_label_dense) {
+      if (float_dense) {
         copy_bytes(p, dense_bytes, dense);
         // Subtracting gives NaN exactly for what is not finite.
         for (int64_t d = 0; d < D; ++d) bad |= dense[d] - dense[d] != 0;
@@ -117,18 +115,22 @@ void RawDecoder::decode(std::span<const std::byte> records, int64_t first_sample
       }
       p += dense_bytes;
       uint32_t* keys = batch.keys.row(row + block + i);
-      copy_bytes(p, static_cast<size_t>(4 * S), keys);
-      uint32_t outside = 0;
-      for (int64_t s = 0; s < S; ++s) outside |= keys[s] > last_key_[static_cast<size_t>(s)];
-      bad |= outside != 0;
+      copy_bytes(p, static_cast<size_t>(4 * K), keys);
+      if (key_check_.any_outside(keys)) {
+        if (key_check_.replaces())
+          replaced += key_check_.replace(keys);
+        else
+          bad = true;
+      }
     }
     if (bad) fail(records.data() + block * record, first_sample + block, n);
-    if (format_.float_label_dense) continue;
+    if (float_dense) continue;
     const auto values = static_cast<size_t>(n * D);
     log_plus_one({integers_.data(), values}, {logarithms_.data(), values});
     for (int64_t i = 0; i < n; ++i)
       copy_bytes(logarithms_.data() + i * D, dense_bytes, batch.dense.row(row + block + i));
   }
+  return replaced;
 }
 
 void RawDecoder::fail(const std::byte* records, int64_t first_sample, int64_t count) const {
@@ -141,27 +143,25 @@ void RawDecoder::fail(const std::byte* records, int64_t first_sample, int64_t co
     for (int64_t l = 0; l < format_.label_dim; ++l, p += 4) {
       const int32_t integer = load<int32_t>(p);
       const float real = load<float>(p);
-      if (format_.float_label_dense ? !(real >= 0 && real <= 1) : integer < 0 || integer > 1)
+      if (format_.float_label ? !(real >= 0 && real <= 1) : integer < 0 || integer > 1)
         raise<DataError>(
             "{}, label {}: expected a value in [0, 1], found {}", where, l,
-            format_.float_label_dense ? fmt::format("{}", real) : fmt::format("{}", integer));
+            format_.float_label ? fmt::format("{}", real) : fmt::format("{}", integer));
     }
     for (int64_t d = 0; d < format_.dense_dim; ++d, p += 4) {
-      if (format_.float_label_dense && !std::isfinite(load<float>(p)))
+      if (format_.float_dense && !std::isfinite(load<float>(p)))
         raise<DataError>("{}, dense {}: expected a finite value, found {}", where, d,
                          load<float>(p));
-      if (!format_.float_label_dense && load<int32_t>(p) < 0)
+      if (!format_.float_dense && load<int32_t>(p) < 0)
         raise<DataError>(
             "{}, dense {}: expected an integer >= 0 (the feature is log(x + 1)), found {}", where,
             d, load<int32_t>(p));
     }
-    for (int64_t s = 0; s < format_.slots; ++s, p += 4) {
-      const uint32_t key = load<uint32_t>(p), last = last_key_[static_cast<size_t>(s)];
-      if (key > last)
-        raise<DataError>(
-            "{}, key of slot {}: expected less than {}, the rows of its table, found {}", where, s,
-            int64_t{last} + 1, key);
-    }
+    if (key_check_.replaces()) continue;
+    for (int64_t c = 0; c < format_.keys.columns; ++c, p += 4)
+      if (const uint32_t key = load<uint32_t>(p), last = key_check_.last_key(c); key > last)
+        raise<DataError>("{}, {}: expected less than {}, the rows of its table, found {}", where,
+                         format_.keys.describe(c), int64_t{last} + 1, key);
   }
   raise("{}: samples from {} on: rejected, yet nothing is wrong with them", path_, first_sample);
 }

@@ -1,13 +1,14 @@
 // The Raw format: samples without header, framing or padding, little-endian.
 //
 //   file   := sample*
-//   sample := label[label_dim], dense[dense_dim], key[slots]
-//   label  := int32, 0 or 1            (float32 in [0, 1] with float_label_dense)
-//   dense  := int32 x, x >= 0          (float32, finite, with float_label_dense)
+//   sample := label[label_dim], dense[dense_dim], key[hotness[0]], key[hotness[1]], ...
+//   label  := int32, 0 or 1            (float32 in [0, 1] with float_label)
+//   dense  := int32 x, x >= 0          (float32, finite, with float_dense)
 //   key    := uint32 k, k < rows of the slot's table
 //
-// Criteo: 1 + 13 + 26 values, 160 bytes. An integer x becomes the feature log(x + 1); a float is
-// taken as it is.
+// Criteo: 1 + 13 + 26 values, 160 bytes; with several keys a slot (hotness 1 to 100, 214 in all)
+// 1 + 13 + 214 values, 912 bytes. An integer x becomes the feature log(x + 1); a float is taken as
+// it is.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "data_reader/batch_source.h"
+#include "data_reader/key_check.h"
 #include "hugectr_lite/config/train_config.h"
 
 namespace hlite::data {
@@ -24,12 +26,13 @@ namespace hlite::data {
 struct RawFormat {
   int64_t label_dim = 1;
   int64_t dense_dim = 0;
-  int64_t slots = 0;
-  bool float_label_dense = false;
+  KeyLayout keys;
+  bool float_label = false, float_dense = false;
 
   static RawFormat from(const config::DataConfig& config);
-  [[nodiscard]] int64_t record_bytes() const { return 4 * (label_dim + dense_dim + slots); }
-  // "160 (1 label + 13 dense + 26 keys, 4 bytes each)"
+  [[nodiscard]] int64_t record_bytes() const { return 4 * (label_dim + dense_dim + keys.columns); }
+  // "160 (1 label + 13 dense + 26 keys, 4 bytes each)", "912 (1 label + 13 dense + 214 keys of 26
+  // slots, 4 bytes each)"
   [[nodiscard]] std::string describe_record() const;
 };
 
@@ -41,22 +44,24 @@ void log_plus_one(std::span<const int32_t> x, std::span<float> out);
 class RawDecoder {
  public:
   // `slot_rows`: rows of each slot's table. `path` is for messages.
-  RawDecoder(std::string path, const RawFormat& format, std::span<const int64_t> slot_rows);
+  RawDecoder(std::string path, const RawFormat& format, std::span<const int64_t> slot_rows,
+             const config::KeyPolicyConfig& key_policy = {});
 
   // Decodes `count` records, the samples from number `first_sample` of the file on, into rows
-  // [row, row + count) of the batch. Throws DataError on a value outside of its range:
-  // "<path>: sample 12 (byte 1920), key of slot 3: found 99, expected less than 50, the rows of its
-  // table".
-  void decode(std::span<const std::byte> records, int64_t first_sample, int64_t count,
-              HostBatch& batch, int64_t row);
+  // [row, row + count) of the batch. Returns how many keys the policy replaced. Throws DataError on
+  // another value outside of its range:
+  // "<path>: sample 12 (byte 1920), key of slot 3: expected less than 50, the rows of its table,
+  // found 99" ("key 7 of slot 3" where a slot has several).
+  int64_t decode(std::span<const std::byte> records, int64_t first_sample, int64_t count,
+                 HostBatch& batch, int64_t row);
 
  private:
   [[noreturn]] void fail(const std::byte* records, int64_t first_sample, int64_t count) const;
 
   std::string path_;
   RawFormat format_;
-  std::vector<uint32_t> last_key_;  // of each slot's table
-  std::vector<int32_t> integers_;   // dense features of a block of samples
+  KeyCheck key_check_;
+  std::vector<int32_t> integers_;  // dense features of a block of samples
   std::vector<float> logarithms_;
 };
 

@@ -52,15 +52,15 @@ RawReader::RawReader(const config::DataConfig& config, const std::string& path, 
       batch_size_(batch_size),
       file_(path),
       samples_(raw_sample_count(config, split, path, file_.size())),
-      decoder_(path, format_, slot_rows),
-      end_(0, format_.label_dim, config.dense_width(), format_.slots),
+      decoder_(path, format_, slot_rows, config.key_policy),
+      end_(0, format_.label_dim, config.dense_width(), format_.keys.columns),
       filled_(options.start_batch),
       taken_(options.start_batch) {
   HLITE_CHECK(batch_size >= 1 && options.start_batch >= 0 && options.ring_slots >= 3,
               "batch size {}, start {}, slots {}", batch_size, options.start_batch,
               options.ring_slots);
   for (int i = 0; i < options.ring_slots; ++i)
-    slots_.emplace_back(batch_size, format_.label_dim, config.dense_width(), format_.slots);
+    slots_.emplace_back(batch_size, format_.label_dim, config.dense_width(), format_.keys.columns);
   const int64_t record = format_.record_bytes();
   const int64_t piece = std::clamp<int64_t>(kPiece / record, 1, batch_size);
   records_.resize(static_cast<size_t>(piece * record));
@@ -102,7 +102,7 @@ void RawReader::fill(int64_t position, BatchBuffer& slot) {
     const int64_t n = std::min(piece, size - done);
     const std::span<std::byte> bytes(records_.data(), static_cast<size_t>(n * record));
     file_.read((first + done) * record, bytes);
-    decoder_.decode(bytes, first + done, n, slot.batch(), done);
+    slot.batch().replaced_keys += decoder_.decode(bytes, first + done, n, slot.batch(), done);
   }
   // The disk fetches the batch after this one while the consumer computes.
   if (!at_end(position + 1)) {

@@ -59,6 +59,7 @@ SparseInputConfig parse_sparse_input(const JsonNode& node, bool strict) {
     fail_expected(reader.member("max_feature_num_per_sample"),
                   fmt::format("slot_num ({}), or \"max_nnz\": 1", sparse.slot_num));
   }
+  sparse.hotness.assign(static_cast<size_t>(sparse.slot_num), 1);
   reader.finish();
   return sparse;
 }
@@ -131,6 +132,13 @@ void check_tops_distinct(const ObjectReader& reader, const DataConfig& data) {
 
 }  // namespace
 
+KeyLayout DataConfig::key_layout() const {
+  std::vector<int64_t> hotness;
+  for (const SparseInputConfig& s : sparse)
+    hotness.insert(hotness.end(), s.hotness.begin(), s.hotness.end());
+  return KeyLayout(std::move(hotness));
+}
+
 DataConfig parse_data(const JsonNode& node, bool strict) {
   ObjectReader reader(node, strict);
   reader.unsupported("num_workers", "use async_param.num_threads");
@@ -154,7 +162,7 @@ DataConfig parse_data(const JsonNode& node, bool strict) {
   data.num_samples = sample_count("num_samples");
   data.eval_num_samples = sample_count("eval_num_samples");
   data.cache_eval_data = reader.integer_or("cache_eval_data", 0, {.min = 0});
-  data.float_label_dense = reader.boolean_or("float_label_dense", false);
+  data.float_label = data.float_dense = reader.boolean_or("float_label_dense", false);
   // Statistics are taken with the embedding's own copy of this number.
   reader.integer_or("num_iterations_statistics", 20, {.min = 1});
 

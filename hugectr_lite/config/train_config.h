@@ -12,6 +12,7 @@
 
 #include "hugectr_lite/config/json_node.h"
 #include "hugectr_lite/config/object_reader.h"
+#include "hugectr_lite/core/key_layout.h"
 
 namespace hlite::config {
 
@@ -72,12 +73,24 @@ struct SparseInputConfig {
   int64_t slot_num = 0;
   int64_t max_feature_num_per_sample = 0;
   int64_t max_nnz = 0;
+  std::vector<int64_t> hotness;  // [slot_num] most keys a sample has in each slot
 };
 
 struct AsyncParamConfig {
   int64_t num_threads = 0, num_batches_per_thread = 0, io_block_size = 0, io_depth = 0,
           io_alignment = 0;
   bool shuffle = false;
+};
+
+// (ours) What becomes of a key outside of its table.
+enum class KeyPolicy {
+  kError,  // the data is refused
+  kClamp,  // it becomes the table's last row
+  kOov,    // it becomes oov_key
+};
+struct KeyPolicyConfig {
+  KeyPolicy kind = KeyPolicy::kError;
+  uint32_t oov_key = 0;
 };
 
 // The Data layer, layers[0].
@@ -87,8 +100,9 @@ struct DataConfig {
   std::string check;                // None or Sum
   std::optional<int64_t> num_samples, eval_num_samples;
   int64_t cache_eval_data = 0;
-  std::vector<int64_t> slot_size_array;  // may be empty
-  bool float_label_dense = false;
+  std::vector<int64_t> slot_size_array;           // may be empty
+  bool float_label = false, float_dense = false;  // of the raw formats: float32, else int32
+  KeyPolicyConfig key_policy;
   std::string label_top, dense_top;
   int64_t label_dim = 0, dense_dim = 0;
   bool dense_aligned = false;  // "Auto": zero-pad the dense width to 8
@@ -99,6 +113,8 @@ struct DataConfig {
   [[nodiscard]] int64_t dense_width() const {
     return dense_aligned ? (dense_dim + 7) / 8 * 8 : dense_dim;
   }
+  // The slots of all sparse inputs, one input after another.
+  [[nodiscard]] KeyLayout key_layout() const;
 };
 
 struct TrainConfig {

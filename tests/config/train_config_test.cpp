@@ -160,7 +160,8 @@ TEST_CASE("The Data layer arrives whole") {
   CHECK(data.eval_num_samples == 1024);
   CHECK(data.cache_eval_data == 4);
   CHECK(data.slot_size_array == std::vector<int64_t>{100, 50, 7});
-  CHECK(!data.float_label_dense);
+  CHECK(!data.float_label);
+  CHECK(!data.float_dense);
   CHECK(data.label_top == "y");
   CHECK(data.label_dim == 1);
   CHECK(data.dense_top == "x");
@@ -192,7 +193,8 @@ TEST_CASE("The Data layer's optional keys") {
                 "slot_num": 2}]})"})
                         ->data;
   CHECK(data.format == "Raw");
-  CHECK(data.float_label_dense);
+  CHECK(data.float_label);
+  CHECK(data.float_dense);
   CHECK(data.slot_size_array.empty());
   CHECK(!data.async_param);
   CHECK(!data.shuffle);

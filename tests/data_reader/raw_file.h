@@ -24,9 +24,10 @@ struct RawShape {
     c.label_dim = 1;
     c.dense_dim = dense;
     c.dense_aligned = aligned;
-    c.float_label_dense = float_label_dense;
+    c.float_label = c.float_dense = float_label_dense;
     config::SparseInputConfig sparse;
     sparse.slot_num = static_cast<int64_t>(slot_rows.size());
+    sparse.hotness.assign(slot_rows.size(), 1);
     c.sparse.push_back(sparse);
     return c;
   }

@@ -1,0 +1,29 @@
+#include "data_reader/key_check.h"
+
+#include <algorithm>
+
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::data {
+
+KeyCheck::KeyCheck(const KeyLayout& layout, std::span<const int64_t> slot_rows,
+                   const config::KeyPolicyConfig& policy)
+    : replaces_(policy.kind != config::KeyPolicy::kError) {
+  using config::KeyPolicy;
+  HLITE_CHECK(static_cast<int64_t>(slot_rows.size()) == layout.slots(), "{} tables for {} slots",
+              slot_rows.size(), layout.slots());
+  for (size_t s = 0; s < slot_rows.size(); ++s) {
+    HLITE_CHECK(slot_rows[s] >= 1, "a table of {} rows", slot_rows[s]);
+    // kNoKey is nobody's key.
+    const auto last = static_cast<uint32_t>(std::min<int64_t>(slot_rows[s], kNoKey) - 1);
+    if (policy.kind == KeyPolicy::kOov && policy.oov_key > last)
+      raise<ConfigError>("oov_key: expected a key of every table, found {}: slot {} has {} rows",
+                         policy.oov_key, s, slot_rows[s]);
+    const auto h = static_cast<size_t>(layout.hotness[s]);
+    last_key_.insert(last_key_.end(), h, last);
+    replacement_.insert(replacement_.end(), h,
+                        policy.kind == KeyPolicy::kOov ? policy.oov_key : last);
+  }
+}
+
+}  // namespace hlite::data

@@ -1,0 +1,57 @@
+// Keys outside of their tables: refused, or replaced and counted (the config's key_policy).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/core/key_layout.h"
+
+namespace hlite::data {
+
+class KeyCheck {
+ public:
+  // `slot_rows`: rows of each slot's table. Throws ConfigError when the policy's oov_key is outside
+  // of a table.
+  KeyCheck(const KeyLayout& layout, std::span<const int64_t> slot_rows,
+           const config::KeyPolicyConfig& policy = {});
+
+  [[nodiscard]] int64_t columns() const { return static_cast<int64_t>(last_key_.size()); }
+  [[nodiscard]] bool replaces() const { return replaces_; }
+  [[nodiscard]] uint32_t last_key(int64_t column) const {
+    return last_key_[static_cast<size_t>(column)];
+  }
+  // What the policy puts in the place of a key of this column that is outside.
+  [[nodiscard]] uint32_t replacement(int64_t column) const {
+    return replacement_[static_cast<size_t>(column)];
+  }
+
+  // Whether any of a sample's keys is outside of its table. All columns hold a key.
+  [[nodiscard]] bool any_outside(const uint32_t* keys) const {
+    const uint32_t* last = last_key_.data();
+    const auto n = static_cast<int64_t>(last_key_.size());
+    uint32_t outside = 0;
+    for (int64_t c = 0; c < n; ++c) outside |= keys[c] > last[c];
+    return outside != 0;
+  }
+  // Replaces a sample's keys that are outside; returns how many. REQUIRES replaces().
+  int64_t replace(uint32_t* keys) const {
+    const uint32_t *last = last_key_.data(), *instead = replacement_.data();
+    const auto n = static_cast<int64_t>(last_key_.size());
+    uint32_t replaced = 0;
+    for (int64_t c = 0; c < n; ++c) {
+      const bool outside = keys[c] > last[c];
+      replaced += outside;
+      keys[c] = outside ? instead[c] : keys[c];
+    }
+    return replaced;
+  }
+
+ private:
+  std::vector<uint32_t> last_key_;     // [columns] of the column's table
+  std::vector<uint32_t> replacement_;  // [columns]
+  bool replaces_;
+};
+
+}  // namespace hlite::data
