@@ -1,0 +1,88 @@
+// Text to columns: what a format brings to the preparation engine (prep_engine.h), which reads the
+// files, cuts them into lines, runs the threads and keeps the columns.
+//
+// A row becomes a label, `dense` numbers and `slots` keys. A key stands for a category and is what
+// the numbering stage turns into an id: the category itself where it is a 32-bit number, a 64-bit
+// hash of it elsewhere. Each lies in a column of its own: column 0 the label (int32, 0 or 1), then
+// the dense columns, then the key columns.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace hlite::tools {
+
+struct RowLayout {
+  int dense = 0;
+  int slots = 0;
+  int dense_bytes = 4;  // 4: the 32-bit word that the files will hold; 8: double
+  int key_bytes = 4;    // 4: uint32, 8: uint64
+  [[nodiscard]] int columns() const { return 1 + dense + slots; }
+  [[nodiscard]] int first_key() const { return 1 + dense; }
+  [[nodiscard]] int bytes(int column) const {
+    return column == 0 ? 4 : column < first_key() ? dense_bytes : key_bytes;
+  }
+};
+
+// Where the rows of a block of lines go: one array a column, side by side in one piece of memory.
+class ColumnArrays {
+ public:
+  // `stride`: bytes from one array to the next. `missing`: a counter for each slot.
+  ColumnArrays(const RowLayout& layout, std::byte* base, size_t stride, int64_t* missing)
+      : missing_(missing), base_(base), stride_(stride), first_key_(layout.first_key()) {}
+  [[nodiscard]] uint32_t* label() const { return column<uint32_t>(0); }
+  template <typename T>
+  [[nodiscard]] T* dense(int k) const {
+    return column<T>(1 + k);
+  }
+  template <typename T>
+  [[nodiscard]] T* key(int slot) const {
+    return column<T>(first_key_ + slot);
+  }
+  // One row has no category for this slot: for the manifest's statistics.
+  void count_missing(int slot) const { ++missing_[slot]; }
+
+ private:
+  template <typename T>
+  [[nodiscard]] T* column(int c) const {
+    return reinterpret_cast<T*>(base_ + static_cast<size_t>(c) * stride_);
+  }
+  int64_t* missing_;
+  std::byte* base_;
+  size_t stride_;
+  int first_key_;
+};
+
+enum class LineKind {
+  kRow,   // a row was written
+  kNone,  // nothing to see: a header, a blank line
+  kBad,   // not of the format; explain() says why
+};
+
+// The lines of one file. Several threads call it at once.
+class LineParser {
+ public:
+  virtual ~LineParser() = default;
+  // Parses line `number` (from 1), without its line feed, into element `row` of the arrays; they
+  // are unspecified there, and no missing value is counted, unless it returns kRow.
+  virtual LineKind parse(int64_t number, std::string_view line, const ColumnArrays& out,
+                         int64_t row) const = 0;
+  // Why the line is bad: "column 3 (integer 2): expected ..., found ...", without the place.
+  [[nodiscard]] virtual std::string explain(std::string_view line) const = 0;
+};
+
+class RowParser {
+ public:
+  virtual ~RowParser() = default;
+  [[nodiscard]] virtual const RowLayout& layout() const = 0;
+  // A file begins: called for the files in their order, in a resumed run for those that were begun
+  // before, too. `first_line` is without its line feed; line 1 is given to parse() all the same.
+  // Throws DataError "<file>:1: ..." for a header that does not fit.
+  [[nodiscard]] virtual std::unique_ptr<const LineParser> open(const std::string& file,
+                                                               std::string_view first_line) = 0;
+};
+
+}  // namespace hlite::tools
