@@ -7,6 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "hugectr_lite/core/live_line.h"
+
 namespace hlite::trainer {
 
 struct ProgressState {
@@ -21,9 +23,6 @@ class Progress {
  public:
   // `quiet`: nothing at all. The live line needs a terminal on standard error.
   explicit Progress(bool quiet);
-  ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
 
   // Whether the live line is due to be redrawn (at most ten times a second).
   [[nodiscard]] bool due() const;
@@ -34,15 +33,12 @@ class Progress {
   void line(const std::string& text);
 
  private:
-  void erase();
-  bool quiet_, live_;
-  bool drawn_ = false;
+  bool quiet_;
+  LiveLine line_;
   std::chrono::steady_clock::time_point last_;
 };
 
-// "1h02m", "3m05s", "12s".
-std::string duration_text(double seconds);
-// The one line of a state, `width` columns at most.
-std::string progress_text(const ProgressState& state, size_t width);
+// The one line of a state.
+std::string progress_text(const ProgressState& state);
 
 }  // namespace hlite::trainer

@@ -1,8 +1,8 @@
-#include "hugectr_lite/trainer/interrupt.h"
+#include "hugectr_lite/core/interrupt.h"
 
 #include <csignal>
 
-namespace hlite::trainer {
+namespace hlite {
 namespace {
 // The one global of the program: a signal handler can reach nothing else.
 volatile std::sig_atomic_t requested_flag = 0;
@@ -26,4 +26,4 @@ InterruptGuard::~InterruptGuard() {
 
 bool InterruptGuard::requested() { return requested_flag != 0; }
 
-}  // namespace hlite::trainer
+}  // namespace hlite

@@ -1,0 +1,52 @@
+#include "hugectr_lite/core/live_line.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+
+namespace hlite {
+
+namespace {
+size_t terminal_width() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+}  // namespace
+
+LiveLine::LiveLine(bool wanted) : live_(wanted && isatty(STDERR_FILENO) == 1) {}
+
+LiveLine::~LiveLine() { erase(); }
+
+void LiveLine::draw(std::string_view text) {
+  if (!live_) return;
+  fmt::print(stderr, "\r{}\x1b[K", text.substr(0, terminal_width() - 1));
+  std::fflush(stderr);
+  drawn_ = true;
+}
+
+void LiveLine::erase() {
+  if (!drawn_) return;
+  fmt::print(stderr, "\r\x1b[K");
+  std::fflush(stderr);
+  drawn_ = false;
+}
+
+std::string duration_text(double seconds) {
+  if (!std::isfinite(seconds)) return "?";
+  const auto s = static_cast<int64_t>(seconds + 0.5);
+  if (s >= 3600) return fmt::format("{}h{:02}m", s / 3600, s % 3600 / 60);
+  if (s >= 60) return fmt::format("{}m{:02}s", s / 60, s % 60);
+  return fmt::format("{}s", s);
+}
+
+std::string rate_text(double per_second) {
+  if (per_second >= 1e6) return fmt::format("{:.2f} M", per_second / 1e6);
+  if (per_second >= 1e4) return fmt::format("{:.1f} k", per_second / 1e3);
+  return fmt::format("{:.0f} ", per_second);
+}
+
+}  // namespace hlite

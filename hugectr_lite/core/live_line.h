@@ -1,0 +1,33 @@
+// A line on standard error that is redrawn in place, where standard error is a terminal.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace hlite {
+
+class LiveLine {
+ public:
+  // Without `wanted`, or without a terminal, nothing is ever drawn.
+  explicit LiveLine(bool wanted);
+  ~LiveLine();
+  LiveLine(const LiveLine&) = delete;
+  LiveLine& operator=(const LiveLine&) = delete;
+
+  [[nodiscard]] bool live() const { return live_; }
+  // What fits the terminal of `text`, in the place of what was drawn before.
+  void draw(std::string_view text);
+  // Clears the line, for others to print.
+  void erase();
+
+ private:
+  bool live_, drawn_ = false;
+};
+
+// "1h02m", "3m05s", "12s"; "?" for what is not finite.
+std::string duration_text(double seconds);
+// "1.23 M", "45.6 k", "789 ": a unit follows.
+std::string rate_text(double per_second);
+
+}  // namespace hlite
