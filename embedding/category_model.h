@@ -1,0 +1,76 @@
+// Which categories are frequent (a copy on every rank) and on which rank each other one lives.
+//
+// The numbering is HugeCTR 3.1's, so that its published vectors hold:
+//   frequent    the `frequent` first categories by count, their number rounded up to a multiple of
+//               the ranks (one multiple less when there are not so many categories). The category
+//               at place p by count belongs to instance p mod ranks; indices run by instance, then
+//               table, then count.
+//   infrequent  the k-th of the others, in ascending order, is row k / ranks of rank k mod ranks.
+//
+// There an array of 8 bytes a category says where it is: 1.5 GB for 188 M categories. Here the
+// frequent ones are marked in a bitmap with running counts, 1.5 bits a category: the k of an
+// infrequent category is the category less the number of frequent ones before it.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "embedding/frequency.h"
+#include "embedding/table_layout.h"
+
+namespace hlite::embedding {
+
+class CategoryModel {
+ public:
+  // A model without frequent categories.
+  CategoryModel(const TableLayout& layout, int ranks);
+  // `threshold`: frequent_threshold(). Throws ConfigError when more than `max_frequent` categories
+  // reach it.
+  CategoryModel(const TableLayout& layout, int ranks, const FrequencyStatistics& statistics,
+                double threshold, int64_t max_frequent);
+
+  // Where a category lives: `rank` < 0 for a frequent one, whose index among the frequent is `row`.
+  struct Place {
+    int rank;
+    uint32_t row;
+  };
+  [[nodiscard]] Place locate(int64_t category) const {
+    const auto at = static_cast<size_t>(category >> 6);
+    const uint64_t word = bits_[at], bit = uint64_t{1} << (category & 63);
+    const uint32_t before = before_[at] + static_cast<uint32_t>(std::popcount(word & (bit - 1)));
+    if (word & bit) return {-1, index_[before]};
+    const auto k = static_cast<uint64_t>(category) - before;
+    return {static_cast<int>(k % ranks_), static_cast<uint32_t>(k / ranks_)};
+  }
+
+  [[nodiscard]] int ranks() const { return static_cast<int>(ranks_); }
+  [[nodiscard]] int64_t categories() const { return categories_; }
+  // The frequent ones by index.
+  [[nodiscard]] const std::vector<int64_t>& frequent() const { return frequent_; }
+  // Share of all counted lookups that go to frequent categories.
+  [[nodiscard]] double frequent_share() const { return frequent_share_; }
+  // Rows that rank `rank` holds.
+  [[nodiscard]] int64_t infrequent_rows(int rank) const;
+  // The category in row `row` of rank `rank`.
+  [[nodiscard]] int64_t infrequent_category(int rank, int64_t row) const;
+  // [ranks * (tables + 1)] where the indices of each instance's tables begin and end.
+  [[nodiscard]] const std::vector<int64_t>& frequent_offsets() const { return frequent_offsets_; }
+  // [tables + 1] the same for the rows of one rank.
+  [[nodiscard]] std::vector<int64_t> infrequent_offsets(int rank) const;
+
+ private:
+  [[nodiscard]] int64_t frequent_below(int64_t category) const;
+  void mark(const std::vector<int64_t>& by_count);
+
+  const std::vector<int64_t> table_begin_;  // [tables + 1]
+  uint64_t ranks_;
+  int64_t categories_;
+  double frequent_share_ = 0;
+  std::vector<uint64_t> bits_;    // 1: frequent
+  std::vector<uint32_t> before_;  // frequent categories before each word
+  std::vector<uint32_t> index_;   // of the frequent categories in ascending order
+  std::vector<int64_t> frequent_, frequent_offsets_;
+};
+
+}  // namespace hlite::embedding
