@@ -1,58 +1,35 @@
 #include "tools/input_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-#include <zlib.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::tools {
 
-InputFile::InputFile(std::string path) : name_(path == "-" ? "standard input" : std::move(path)) {
-  const bool standard_input = name_ == "standard input";
-  const int fd = standard_input ? ::dup(STDIN_FILENO) : ::open(name_.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) raise<FileError>("{}: cannot open: {}", name_, std::strerror(errno));
-  struct stat status {};
-  if (::fstat(fd, &status) == 0 && S_ISDIR(status.st_mode)) {
-    ::close(fd);
-    raise<FileError>("{}: cannot open: expected a file, found a directory", name_);
+// Sums of bytes, 255 at most, so that the compiler compares and adds 32 at a time.
+static int64_t count_lines(const char* bytes, size_t size) {
+  int64_t lines = 0;
+  while (size > 0) {
+    const size_t part = std::min<size_t>(size, 255 * 32);
+    uint8_t sums[32] = {};
+    size_t i = 0;
+    for (; i + 32 <= part; i += 32)
+      for (size_t j = 0; j < 32; ++j)
+        sums[j] = static_cast<uint8_t>(sums[j] + (bytes[i + j] == '\n'));
+    for (const uint8_t sum : sums) lines += sum;
+    for (; i < part; ++i) lines += bytes[i] == '\n';
+    bytes += part;
+    size -= part;
   }
-  file_ = gzdopen(fd, "rb");
-  if (file_ == nullptr) {
-    ::close(fd);
-    raise<FileError>("{}: cannot open: out of memory", name_);
-  }
-  gzbuffer(file_, 1u << 18);
+  return lines;
 }
 
-InputFile::~InputFile() { gzclose_r(file_); }
-
-size_t InputFile::fill(char* out, size_t bytes) {
-  size_t got = 0;
-  while (got < bytes) {
-    const auto want = static_cast<unsigned>(std::min<size_t>(bytes - got, 1u << 30));
-    const int n = gzread(file_, out + got, want);
-    // A file that ends inside a gzip member is reported only once its data has been handed out.
-    int code = Z_OK;
-    const char* message = gzerror(file_, &code);
-    if (n < 0 || (code != Z_OK && code != Z_STREAM_END)) {
-      raise<FileError>("{}: cannot read at byte {}: {}", name_,
-                       bytes_read_ + static_cast<int64_t>(got),
-                       code == Z_ERRNO       ? std::strerror(errno)
-                       : code == Z_BUF_ERROR ? "the gzip stream is cut short"
-                                             : message);
-    }
-    if (n == 0) break;
-    got += static_cast<size_t>(n);
-  }
-  bytes_read_ += static_cast<int64_t>(got);
-  return got;
+void InputFile::skip_to(Position position) {
+  HLITE_CHECK(stream_->offset() == 0 && position.line >= 1, "{}: byte {}, line {}", name(),
+              stream_->offset(), position.line);
+  stream_->skip_to(position.offset);
+  next_line_ = position.line;
 }
 
 bool InputFile::next(LineBlock& block, size_t capacity) {
@@ -65,7 +42,7 @@ bool InputFile::next(LineBlock& block, size_t capacity) {
   size_t size = rest_.size();
   rest_.clear();
   if (!end_) {
-    size += fill(bytes + size, capacity - size);
+    size += stream_->read(bytes + size, capacity - size);
     end_ = size < capacity;
   }
   if (size == 0) return false;
@@ -79,13 +56,13 @@ bool InputFile::next(LineBlock& block, size_t capacity) {
   } else {
     while (whole > 0 && bytes[whole - 1] != '\n') --whole;
     if (whole == 0) {
-      raise<DataError>("{}:{}: expected a line of at most {} bytes, found a longer one", name_,
+      raise<DataError>("{}:{}: expected a line of at most {} bytes, found a longer one", name(),
                        next_line_, capacity);
     }
     rest_.assign(bytes + whole, bytes + size);
   }
   block.size = whole;
-  block.lines = std::count(bytes, bytes + whole, '\n');
+  block.lines = count_lines(bytes, whole);
   next_line_ += block.lines;
   return true;
 }

@@ -8,7 +8,7 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build pkg-config ca-certificates
-  libdnnl-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libxxhash-dev zlib1g-dev
+  libdnnl-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libxxhash-dev zlib1g-dev libzstd-dev
   catch2 openmpi-bin libopenmpi-dev)
 bench=(python3 python3-torch python3-numpy libopenblas0-openmp)
 

@@ -1,0 +1,80 @@
+// InputStream: the bytes of a file or of standard input, decompressed.
+//
+// gzip (also several members) and zstd (also several frames, skippable ones too) are told by their
+// first bytes; everything else is plain.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "hugectr_lite/core/file.h"
+
+namespace hlite::tools {
+
+// The bytes as they are stored.
+class StoredBytes {
+ public:
+  // "-" is standard input. Throws FileError "<path>: cannot open: <reason>".
+  explicit StoredBytes(const std::string& path);
+  StoredBytes(const StoredBytes&) = delete;
+  StoredBytes& operator=(const StoredBytes&) = delete;
+
+  // Up to `bytes` bytes; fewer only at the end of the file. Throws FileError.
+  size_t read(char* out, size_t bytes);
+  // The first bytes, up to 4, without taking them.
+  [[nodiscard]] std::string_view magic() const { return {magic_, magic_size_}; }
+  // Continues at `offset`. False for a pipe.
+  bool seek(int64_t offset);
+
+  // "standard input" or the path.
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] int64_t offset() const { return offset_; }  // bytes taken
+  [[nodiscard]] int64_t size() const { return size_; }      // 0 for a pipe
+
+ private:
+  size_t read_descriptor(char* out, size_t bytes);
+
+  std::string name_;
+  FileDescriptor fd_;
+  bool regular_ = false;
+  int64_t offset_ = 0, size_ = 0;
+  char magic_[4] = {};
+  size_t magic_size_ = 0;
+};
+
+class InputStream {
+ public:
+  virtual ~InputStream() = default;
+  // Fills `out` with the next bytes; fewer than `bytes` only at the end. Throws FileError "<path>:
+  // cannot read at byte N (byte M of the compressed file): <reason>", also for a stream that is
+  // damaged or cut short. N counts decompressed bytes; M is where the reader is, at most a block of
+  // 1 MiB after the damage.
+  size_t read(char* out, size_t bytes);
+  // Passes over what lies before `offset`, which must not lie before offset(): plain files seek,
+  // the rest is read and dropped. Throws FileError when the stream ends before.
+  void skip_to(int64_t offset);
+
+  [[nodiscard]] const std::string& name() const { return stored_->name(); }
+  [[nodiscard]] int64_t offset() const { return offset_; }  // decompressed bytes handed out
+  [[nodiscard]] const StoredBytes& stored() const { return *stored_; }
+
+ protected:
+  explicit InputStream(std::unique_ptr<StoredBytes> stored) : stored_(std::move(stored)) {}
+  // Between 1 and `bytes` bytes, 0 at the end.
+  virtual size_t decode(char* out, size_t bytes) = 0;
+  virtual bool seek(int64_t) { return false; }
+  [[noreturn]] void fail(const std::string& reason) const;
+  StoredBytes& source() { return *stored_; }
+
+ private:
+  std::unique_ptr<StoredBytes> stored_;
+  int64_t offset_ = 0;
+};
+
+std::unique_ptr<InputStream> open_input_stream(const std::string& path);
+
+}  // namespace hlite::tools
