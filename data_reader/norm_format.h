@@ -29,7 +29,14 @@ struct NormHeader {
   static constexpr int64_t kBytes = 64;
   // Bytes before the first sample: 64, or 69 when framed.
   [[nodiscard]] int64_t framed_bytes() const { return sum ? kBytes + 5 : kBytes; }
+  // Of a sample without keys, framing included.
+  [[nodiscard]] int64_t least_sample_bytes() const {
+    return 4 * (label_dim + dense_dim + slots) + (sum ? 5 : 0);
+  }
 };
+
+// The check byte of a block.
+std::byte byte_sum(std::span<const std::byte> bytes);
 
 // Appends what the format says to `out`: for writers.
 void append_norm_header(const NormHeader& header, std::vector<std::byte>& out);
@@ -39,7 +46,7 @@ void append_norm_sample(bool sum, std::span<const float> label, std::span<const 
                         std::vector<std::byte>& out);
 
 // Reads the header of a file. Throws DataError "<path>: ..." for one that is cut short, whose
-// checksum is wrong, or whose numbers make no sense.
+// checksum is wrong, or whose numbers make no sense (more records than the file has room for).
 NormHeader read_norm_header(const ByteSource& file);
 
 // The paths in a file list, resolved. Throws DataError "<list>:<line>: ...".

@@ -17,6 +17,8 @@ struct RawShape {
   std::vector<int64_t> slot_rows;
   bool float_label_dense = false;
   bool aligned = false;
+  std::vector<int64_t> hotness = {};  // empty: one key a slot
+  bool int_label = false;             // beside float_label_dense: only dense features are floats
 
   [[nodiscard]] config::DataConfig config(const std::string& format = "RawAsync") const {
     config::DataConfig c;
@@ -24,16 +26,19 @@ struct RawShape {
     c.label_dim = 1;
     c.dense_dim = dense;
     c.dense_aligned = aligned;
-    c.float_label = c.float_dense = float_label_dense;
+    c.float_dense = float_label_dense;
+    c.float_label = float_label_dense && !int_label;
     config::SparseInputConfig sparse;
     sparse.slot_num = static_cast<int64_t>(slot_rows.size());
-    sparse.hotness.assign(slot_rows.size(), 1);
+    sparse.hotness = layout().hotness;
     c.sparse.push_back(sparse);
     return c;
   }
-  [[nodiscard]] int64_t values() const {
-    return 1 + dense + static_cast<int64_t>(slot_rows.size());
+  [[nodiscard]] KeyLayout layout() const {
+    return hotness.empty() ? KeyLayout::one_hot(static_cast<int64_t>(slot_rows.size()))
+                           : KeyLayout(hotness);
   }
+  [[nodiscard]] int64_t values() const { return 1 + dense + layout().columns; }
 };
 
 // What sample i holds: drawn by i alone.
@@ -45,8 +50,9 @@ inline int32_t dense_of(int64_t i, int64_t d) {
   const uint32_t w = random::word(2, static_cast<uint64_t>(d), static_cast<uint64_t>(i));
   return static_cast<int32_t>((w & 0x7fffffff) >> (w >> 27));
 }
-inline uint32_t key_of(int64_t i, int64_t s, int64_t rows) {
-  const uint64_t w = random::word(3, static_cast<uint64_t>(s), static_cast<uint64_t>(i));
+// In key column c, of a table of that many rows.
+inline uint32_t key_of(int64_t i, int64_t c, int64_t rows) {
+  const uint64_t w = random::word(3, static_cast<uint64_t>(c), static_cast<uint64_t>(i));
   return static_cast<uint32_t>((w * static_cast<uint64_t>(rows)) >> 32);
 }
 // The feature that the model sees.
@@ -59,6 +65,7 @@ inline float feature_of(const RawShape& shape, int64_t i, int64_t d) {
 // The bytes of samples [0, n) as 32-bit words.
 inline std::vector<uint32_t> raw_words(const RawShape& shape, int64_t n) {
   std::vector<uint32_t> words;
+  const KeyLayout layout = shape.layout();
   const auto put = [&](auto value) {
     static_assert(sizeof(value) == 4);
     uint32_t w;
@@ -67,14 +74,17 @@ inline std::vector<uint32_t> raw_words(const RawShape& shape, int64_t n) {
   };
   for (int64_t i = 0; i < n; ++i) {
     if (shape.float_label_dense) {
-      put(static_cast<float>(label_of(i)));
+      if (shape.int_label)
+        put(label_of(i));
+      else
+        put(static_cast<float>(label_of(i)));
       for (int64_t d = 0; d < shape.dense; ++d) put(feature_of(shape, i, d));
     } else {
       put(label_of(i));
       for (int64_t d = 0; d < shape.dense; ++d) put(dense_of(i, d));
     }
-    for (size_t s = 0; s < shape.slot_rows.size(); ++s)
-      put(key_of(i, static_cast<int64_t>(s), shape.slot_rows[s]));
+    for (int64_t c = 0; c < layout.columns; ++c)
+      put(key_of(i, c, shape.slot_rows[static_cast<size_t>(layout.slot_of(c))]));
   }
   return words;
 }

@@ -48,6 +48,90 @@ TEST_CASE("the record of a config is described") {
   CHECK(f.describe_record() == "160 (1 label + 13 dense + 26 keys, 4 bytes each)");
 }
 
+TEST_CASE("the record of several keys a slot is described") {
+  RawShape shape{13, std::vector<int64_t>(26, 10), true};
+  // DLRM-DCNv2 on Criteo.
+  shape.hotness = {3, 2, 1, 2, 6, 1, 1,  1,   1,  7,  3, 8, 1,
+                   6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1};
+  shape.int_label = true;
+  const RawFormat f = RawFormat::from(shape.config());
+  CHECK(f.record_bytes() == 912);
+  CHECK(f.describe_record() == "912 (1 label + 13 dense + 214 keys of 26 slots, 4 bytes each)");
+  CHECK(!f.float_label);
+  CHECK(f.float_dense);
+}
+
+TEST_CASE("records of several keys a slot become rows of a batch") {
+  for (const bool floats : {false, true}) {
+    RawShape shape{3, {5, 7, 100'000}, floats};
+    shape.hotness = {4, 1, 11};
+    shape.int_label = true;
+    const KeyLayout layout = shape.layout();
+    const config::DataConfig config = shape.config();
+    RawDecoder decoder("f.bin", RawFormat::from(config), shape.slot_rows);
+    for (const int64_t count : {0, 1, 127, 128, 131}) {
+      const std::vector<uint32_t> words = test::raw_words(shape, count);
+      BatchBuffer buffer(count + 1, 1, 3, layout.columns);
+      CHECK(decoder.decode(std::as_bytes(std::span(words)), 0, count, buffer.batch(), 1) == 0);
+      const HostBatch& b = buffer.batch();
+      bool exact = true;
+      for (int64_t i = 0; i < count; ++i) {
+        exact &= b.labels(i + 1, 0) == static_cast<float>(test::label_of(i));
+        for (int64_t d = 0; d < 3; ++d) exact &= b.dense(i + 1, d) == test::feature_of(shape, i, d);
+        for (int64_t c = 0; c < layout.columns; ++c)
+          exact &= b.keys(i + 1, c) ==
+                   test::key_of(i, c, shape.slot_rows[static_cast<size_t>(layout.slot_of(c))]);
+      }
+      CHECK(exact);
+    }
+  }
+}
+
+TEST_CASE("keys outside of their table are replaced where the policy says so, and counted") {
+  using config::KeyPolicy;
+  RawShape shape{2, {10, 50}};
+  shape.hotness = {3, 1};
+  const int64_t count = 300;
+  std::vector<uint32_t> words = test::raw_words(shape, count);
+  const auto word = [&](int64_t sample, int64_t column) -> uint32_t& {
+    return words[static_cast<size_t>(sample * shape.values() + 3 + column)];
+  };
+  word(0, 0) = 10;
+  word(0, 2) = kNoKey;
+  word(128, 3) = 50;
+  word(299, 1) = 1'000'000;
+  struct Row {
+    config::KeyPolicyConfig policy;
+    uint32_t first, second;  // in place of keys of slots 0 and 1
+  };
+  for (const Row& row : {Row{{KeyPolicy::kClamp, 0}, 9, 49}, Row{{KeyPolicy::kOov, 7}, 7, 7}}) {
+    RawDecoder decoder("f.bin", RawFormat::from(shape.config()), shape.slot_rows, row.policy);
+    BatchBuffer buffer(count, 1, 2, 4);
+    const HostBatch& b = buffer.batch();
+    CHECK(decoder.decode(std::as_bytes(std::span(words)), 0, count, buffer.batch(), 0) == 4);
+    bool exact = true;
+    for (int64_t i = 0; i < count; ++i)
+      for (int64_t c = 0; c < 4; ++c) {
+        const bool slot1 = c == 3, outside = word(i, c) >= (slot1 ? 50 : 10);
+        exact &= b.keys(i, c) == (outside ? (slot1 ? row.second : row.first) : word(i, c));
+      }
+    CHECK(exact);
+    // Other values stay errors, and are the ones that the message names.
+    words[static_cast<size_t>(128 * shape.values())] = 2;
+    check_contains(message_of<DataError>([&] {
+                     decoder.decode(std::as_bytes(std::span(words)), 0, count, buffer.batch(), 0);
+                   }),
+                   {"sample 128 ", "label 0", "found 2"});
+    words[static_cast<size_t>(128 * shape.values())] = 1;
+  }
+  RawDecoder strict("f.bin", RawFormat::from(shape.config()), shape.slot_rows);
+  BatchBuffer buffer(count, 1, 2, 4);
+  CHECK(message_of<DataError>(
+            [&] { strict.decode(std::as_bytes(std::span(words)), 0, count, buffer.batch(), 0); }) ==
+        "f.bin: sample 0 (byte 0), key 0 of slot 0: expected less than 10, the rows of its table, "
+        "found 10");
+}
+
 TEST_CASE("records become rows of a batch") {
   for (const bool floats : {false, true}) {
     for (const bool aligned : {false, true}) {
