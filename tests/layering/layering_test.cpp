@@ -41,7 +41,7 @@ const std::map<std::string, Names, std::less<>> kArrows = {
 // not named here counts as the standard's or the system's.
 const std::map<std::string, Names, std::less<>> kBorrowed = {
     {"spdlog/", {"core"}},
-    {"nlohmann/", {"config", "checkpoint", "tools", "trainer"}},
+    {"nlohmann/", {"config", "checkpoint", "data_reader", "tools", "trainer"}},
     {"CLI/", {"trainer", "tools"}},
     {"oneapi/", {"ops"}},
     {"cblas", {"ops"}},
