@@ -53,6 +53,20 @@ class ThreadGroup {
     generation_.notify_all();
   }
 
+  // Reading what others posted. An abort lets ranks out of their call early, and what they posted
+  // goes with them: so nobody begins to read after an abort, and whoever leaves a call because of
+  // one waits until all who had begun are done.
+  void begin_reading() {
+    readers_.fetch_add(1);
+    if (!state_->aborted.load()) return;
+    end_reading();
+    check();
+  }
+  void end_reading() { readers_.fetch_sub(1); }
+  void wait_for_readers() const {
+    while (readers_.load() != 0) std::this_thread::yield();
+  }
+
   // The group of the ranks with this colour: made by the first of them that asks, given to
   // `members` of them.
   std::shared_ptr<ThreadGroup> child(int colour, int members) {
@@ -83,6 +97,7 @@ class ThreadGroup {
   std::vector<Post> posts_;
   alignas(64) std::atomic<int> arrived_{0};
   alignas(64) std::atomic<uint32_t> generation_{0};
+  std::atomic<int> readers_{0};
   std::mutex children_mutex_;
   std::map<int, std::pair<std::shared_ptr<ThreadGroup>, int>> children_;
 };
@@ -99,23 +114,33 @@ void ThreadCommunicator::visit(std::span<const ConstBytes> send, std::span<const
                                Consume consume) {
   account(send, most);
   group_->post(rank_).send = send;
-  group_->wait_for_all();
-  for (int q = 0; q < size(); ++q) {
-    const ConstBytes bytes = group_->post(q).send[static_cast<size_t>(rank_)];
-    if (bytes.size() > most[static_cast<size_t>(q)]) {
-      abort(fmt::format("rank {} sent {} bytes to rank {}, which expects at most {}", q,
-                        bytes.size(), rank_, most[static_cast<size_t>(q)]));
-      break;
-    }
-    try {
-      consume(q, bytes);
-    } catch (const std::exception& error) {
-      abort(error.what());
-      throw;
-    }
+  try {
+    group_->wait_for_all();
+    read_all(most, consume);
+    // Nobody may change what it sends before all have read it.
+    group_->wait_for_all();
+  } catch (...) {
+    group_->wait_for_readers();
+    throw;
   }
-  // Nobody may change what it sends before all have read it.
-  group_->wait_for_all();
+}
+
+void ThreadCommunicator::read_all(std::span<const size_t> most, Consume consume) {
+  group_->begin_reading();
+  try {
+    for (int q = 0; q < size(); ++q) {
+      const ConstBytes bytes = group_->post(q).send[static_cast<size_t>(rank_)];
+      if (bytes.size() > most[static_cast<size_t>(q)])
+        raise<CommError>("rank {} sent {} bytes to rank {}, which expects at most {}", q,
+                         bytes.size(), rank_, most[static_cast<size_t>(q)]);
+      consume(q, bytes);
+    }
+  } catch (const std::exception& error) {
+    group_->end_reading();
+    abort(error.what());
+    throw;
+  }
+  group_->end_reading();
 }
 
 std::unique_ptr<Communicator> ThreadCommunicator::split(int colour) {
@@ -137,7 +162,7 @@ void ThreadCommunicator::abort(const std::string& reason) noexcept {
   const std::lock_guard lock(state.mutex);
   if (state.aborted) return;
   state.reason = reason;
-  state.aborted.store(true, std::memory_order_release);
+  state.aborted.store(true);
   for (const auto& group : state.groups)
     if (const auto alive = group.lock()) alive->wake();
 }

@@ -26,6 +26,8 @@ class ThreadCommunicator final : public Communicator {
   void abort(const std::string& reason) noexcept override;
 
  private:
+  void read_all(std::span<const size_t> most, Consume consume);
+
   std::shared_ptr<ThreadGroup> group_;
   int rank_;
 };
