@@ -24,10 +24,18 @@ BatchBuffer::BatchBuffer(int64_t batch, int64_t label_dim, int64_t dense_width,
   const size_t labels = padded_bytes(batch, label_dim), dense = padded_bytes(batch, dense_width),
                keys = padded_bytes(batch, key_columns);
   memory_ = HostMemory(labels + dense + keys, "batch buffer");
+  batch_.memory = {memory_.data(), labels + dense + keys};
   std::byte* p = memory_.data();
   batch_.labels = {reinterpret_cast<float*>(p), batch, label_dim};
   batch_.dense = {reinterpret_cast<float*>(p + labels), batch, dense_width};
   batch_.keys = {reinterpret_cast<uint32_t*>(p + labels + dense), batch, key_columns};
+}
+
+std::span<const std::byte> HostBatch::chunk(int64_t index, int64_t count) const {
+  HLITE_CHECK(count >= 1 && index >= 0 && index < count, "piece {} of {}", index, count);
+  const auto units = static_cast<int64_t>(memory.size() / kAlignment);
+  const auto begin = [&](int64_t i) { return static_cast<size_t>(units * i / count) * kAlignment; };
+  return memory.subspan(begin(index), begin(index + 1) - begin(index));
 }
 
 void BatchBuffer::set_size(int64_t size) {

@@ -24,6 +24,11 @@ struct HostBatch {
   Matrix<float> dense;        // [batch, dense_width], padding columns zero
   Matrix<uint32_t> keys;      // [batch, key columns] of the KeyLayout, local to each slot's table
   int64_t replaced_keys = 0;  // keys outside of their tables that the key policy replaced
+  std::span<const std::byte> memory;  // the one block that all of the above lies in
+
+  // Piece `index` of `count` of that block, for copying it bit by bit: pieces begin at multiples of
+  // 64 bytes, follow one another and differ in size by at most 64 bytes.
+  [[nodiscard]] std::span<const std::byte> chunk(int64_t index, int64_t count) const;
 };
 
 // Owns the memory of one HostBatch as one block (which a GPU backend can pin); each array starts at
@@ -64,6 +69,10 @@ class BatchSource {
   [[nodiscard]] virtual int64_t replaced_keys() const { return 0; }
   // Seconds that next() has spent waiting.
   [[nodiscard]] virtual double wait_seconds() const = 0;
+  // Bytes read from files so far, by a source that reads any; seconds that its threads, all
+  // together, have spent decoding them.
+  [[nodiscard]] virtual int64_t bytes_read() const { return 0; }
+  [[nodiscard]] virtual double decode_seconds() const { return 0; }
   // The memory that batches lie in, the same throughout.
   [[nodiscard]] virtual std::vector<std::span<std::byte>> memory() const = 0;
 };

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "data_reader/raw_reader.h"
+#include "data_reader/source.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/memory.h"
 #include "hugectr_lite/trainer/model.h"
@@ -76,10 +76,13 @@ std::string file_line(const config::TrainConfig& config, const Model& model, dat
     return fmt::format("  {:24}{}: not there\n", what, path);
   }
   // Decodes the first batch too, so that a file of another shape is found here.
-  data::RawReader reader(config.data, path, split, std::min<int64_t>(config.solver.batchsize, 8192),
-                         model.slot_rows(), {.repeat = false});
-  reader.next();
-  return fmt::format("  {:24}{}: {} samples\n", what, path, reader.samples());
+  data::SourceOptions once;
+  once.repeat = false;
+  const auto source =
+      data::open_source(config.data, path, split, std::min<int64_t>(config.solver.batchsize, 8192),
+                        model.slot_rows(), once);
+  source->next();
+  return fmt::format("  {:24}{}: {} samples\n", what, path, source->samples());
 }
 
 }  // namespace

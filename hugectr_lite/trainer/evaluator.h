@@ -2,10 +2,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
+#include "data_reader/batch_source.h"
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/trainer/model.h"
 
@@ -21,19 +22,18 @@ struct EvalResult {
 class Evaluator {
  public:
   // Evaluates the first eval_batches * batchsize_eval samples of the file, or all if it has fewer.
-  // Opens the file, so that a missing or unfit one is found before training. Throws DataError.
+  // Opens the file, so that a missing or unfit one is found before training, and keeps it open, or
+  // its samples in memory (cache_eval_data). Throws DataError.
   Evaluator(const config::TrainConfig& config, Model& model, const Exec& exec);
 
-  [[nodiscard]] int64_t samples() const { return samples_; }
+  [[nodiscard]] int64_t samples() const { return source_->samples(); }
   // Gives up early (with what it has, samples < samples()) once stop() says so.
   EvalResult run(const std::function<bool()>& stop = {});
 
  private:
-  const config::TrainConfig& config_;
   Model& model_;
   Exec exec_;
-  std::string path_;
-  int64_t samples_ = 0;
+  std::unique_ptr<data::BatchSource> source_;  // repeats
   std::vector<float> scores_, labels_;
 };
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <random>
 
-#include "data_reader/raw_reader.h"
+#include "data_reader/source.h"
 #include "hugectr_lite/core/cuda_plugin.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
@@ -110,12 +110,13 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options)
 }
 
 void Trainer::open_data() {
-  source_ = std::make_unique<data::RawReader>(
-      config_.data, config_.resolve(config_.data.source), data::Split::kTrain,
-      config_.solver.batchsize, model_->slot_rows(),
-      data::RawReaderOptions{.start_batch = resumed_ ? resumed_->data_position : 0,
-                             .seed = seed_,
-                             .shuffle = config_.data.shuffle});
+  data::SourceOptions options;
+  options.start_batch = resumed_ ? resumed_->data_position : 0;
+  options.seed = seed_;
+  options.shuffle = config_.data.shuffle;
+  source_ =
+      data::open_source(config_.data, config_.resolve(config_.data.source), data::Split::kTrain,
+                        config_.solver.batchsize, model_->slot_rows(), options);
   last_iteration_ = config_.solver.max_iter
                         ? *config_.solver.max_iter
                         : *config_.solver.num_epochs * source_->batches_per_epoch();

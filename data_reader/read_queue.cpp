@@ -1,0 +1,272 @@
+#include "data_reader/read_queue.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <system_error>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/memory.h"
+
+namespace hlite::data {
+namespace {
+
+std::string reason(int error) { return std::generic_category().message(error); }
+
+// The descriptor, or -errno.
+int open_for_reading(const std::string& path, int flags) {
+  int fd;
+  do fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
+  while (fd < 0 && errno == EINTR);
+  return fd < 0 ? -errno : fd;
+}
+
+int64_t size_of(const std::string& path, int fd) {
+  struct stat status {};
+  if (fstat(fd, &status) != 0)
+    raise<FileError>("{}: cannot find its size: {}", path, reason(errno));
+  return status.st_size;
+}
+
+// Bytes read, or -errno.
+int64_t read_at(int fd, std::byte* to, int64_t bytes, int64_t offset) {
+  ssize_t got;
+  do got = pread(fd, to, static_cast<size_t>(bytes), offset);
+  while (got < 0 && errno == EINTR);
+  return got < 0 ? -errno : got;
+}
+
+// A number that the kernel shows; -1 where it does not.
+int64_t kernel_number(const char* path) {
+  int64_t value = -1;
+  std::ifstream(path) >> value;
+  return value;
+}
+
+void check_depth(const ReadQueueOptions& o) {
+  HLITE_CHECK(o.depth >= 1 && o.alignment >= 1 && (o.alignment & (o.alignment - 1)) == 0,
+              "depth {}, alignment {}", o.depth, o.alignment);
+}
+}  // namespace
+
+AioQueue::AioQueue(std::string path, const ReadQueueOptions& options)
+    : path_(std::move(path)),
+      options_(options),
+      blocks_(static_cast<size_t>(options.depth)),
+      finished_(static_cast<size_t>(options.depth)) {
+  check_depth(options);
+  for (iocb& b : blocks_) block_of_.push_back(&b);
+}
+
+std::unique_ptr<ReadQueue> AioQueue::open(const std::string& path, const ReadQueueOptions& options,
+                                          std::string& refusal) {
+  std::unique_ptr<AioQueue> queue(new AioQueue(path, options));
+  if (!queue->start(refusal)) return nullptr;
+  return queue;
+}
+
+bool AioQueue::start(std::string& refusal) {
+  const int fd = open_for_reading(path_, O_DIRECT);
+  if (fd == -EINVAL) {
+    refusal = "its file system does not read past the page cache (O_DIRECT)";
+    return false;
+  }
+  if (fd < 0) raise<FileError>("{}: cannot open: {}", path_, reason(-fd));
+  file_ = FileDescriptor(fd);
+  // A read that is aligned as all others will be, and no better.
+  const int64_t alignment = options_.alignment;
+  const HostMemory memory(static_cast<size_t>(3 * alignment), "trial read");
+  const auto address = reinterpret_cast<uintptr_t>(memory.data());
+  auto lead = static_cast<int64_t>(-address & static_cast<uintptr_t>(alignment - 1));
+  if ((address + static_cast<uintptr_t>(lead)) % static_cast<uintptr_t>(2 * alignment) == 0)
+    lead += alignment;
+  const int64_t got = read_at(fd, memory.data() + lead, alignment, 0);
+  if (got == -EINVAL) {
+    refusal = fmt::format("its file system refuses direct reads aligned to {} bytes", alignment);
+    return false;
+  }
+  if (got < 0)
+    raise<FileError>("{}: cannot read {} bytes at offset 0: {}", path_, alignment,
+                     reason(static_cast<int>(-got)));
+  event_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (event_.get() < 0) raise<FileError>("{}: cannot make an eventfd: {}", path_, reason(errno));
+  if (syscall(SYS_io_setup, static_cast<unsigned>(options_.depth), &context_) != 0) {
+    const int error = errno;
+    refusal = fmt::format(
+        "the system gives no AIO context of depth {} ({}; {} of fs.aio-max-nr = {} in use)",
+        options_.depth, reason(error), kernel_number("/proc/sys/fs/aio-nr"),
+        kernel_number("/proc/sys/fs/aio-max-nr"));
+    context_ = 0;
+    return false;
+  }
+  return true;
+}
+
+AioQueue::~AioQueue() {
+  if (context_ == 0) return;
+  // io_destroy() waits too, but older kernels did not.
+  while (in_flight_ > 0) {
+    const auto n = syscall(SYS_io_getevents, context_, 1L, static_cast<long>(finished_.size()),
+                           finished_.data(), nullptr);
+    if (n < 0 && errno != EINTR) break;
+    if (n > 0) in_flight_ -= n;
+  }
+  syscall(SYS_io_destroy, context_);
+}
+
+int64_t AioQueue::io_submit(std::span<iocb*> reads) {
+  const long n = syscall(SYS_io_submit, context_, static_cast<long>(reads.size()), reads.data());
+  return n < 0 ? -errno : n;
+}
+
+size_t AioQueue::submit(std::span<const ReadRequest> requests) {
+  const auto n = static_cast<size_t>(
+      std::min<int64_t>(options_.depth - in_flight_, static_cast<int64_t>(requests.size())));
+  for (size_t i = 0; i < n; ++i) {
+    const ReadRequest& r = requests[i];
+    iocb& b = blocks_[i];
+    b = {};
+    b.aio_data = r.tag;
+    b.aio_lio_opcode = IOCB_CMD_PREAD;
+    b.aio_fildes = static_cast<uint32_t>(file_.get());
+    b.aio_buf = reinterpret_cast<uintptr_t>(r.buffer);
+    b.aio_nbytes = static_cast<uint64_t>(r.bytes);
+    b.aio_offset = r.offset;
+    b.aio_flags = IOCB_FLAG_RESFD;
+    b.aio_resfd = static_cast<uint32_t>(event_.get());
+  }
+  size_t taken = 0;
+  while (taken < n) {
+    const int64_t now = io_submit(std::span(block_of_).subspan(taken, n - taken));
+    if (now == -EINTR) continue;
+    if (now == -EAGAIN || now == 0) break;
+    if (now < 0)
+      raise<FileError>("{}: cannot start reading {} bytes at offset {}: {}", path_,
+                       requests[taken].bytes, requests[taken].offset,
+                       reason(static_cast<int>(-now)));
+    taken += static_cast<size_t>(now);
+    in_flight_ += now;
+  }
+  return taken;
+}
+
+size_t AioQueue::take_finished(std::span<ReadCompletion> done) {
+  const size_t most = std::min(done.size(), finished_.size());
+  const auto n =
+      syscall(SYS_io_getevents, context_, 0L, static_cast<long>(most), finished_.data(), nullptr);
+  if (n < 0 && errno != EINTR)
+    raise<FileError>("{}: cannot wait for reads: {}", path_, reason(errno));
+  const size_t count = n < 0 ? 0 : static_cast<size_t>(n);
+  for (size_t i = 0; i < count; ++i) done[i] = {finished_[i].data, finished_[i].res};
+  in_flight_ -= static_cast<int64_t>(count);
+  return count;
+}
+
+size_t AioQueue::reap(std::span<ReadCompletion> done, std::chrono::milliseconds timeout) {
+  if (const size_t n = take_finished(done); n > 0 || timeout.count() == 0) return n;
+  pollfd waiting{.fd = event_.get(), .events = POLLIN, .revents = 0};
+  if (poll(&waiting, 1, static_cast<int>(timeout.count())) > 0) {
+    uint64_t count;
+    // Non-blocking, and only this thread reads it.
+    if (read(event_.get(), &count, sizeof count) < 0 && errno != EAGAIN && errno != EINTR)
+      raise<FileError>("{}: cannot wait for reads: {}", path_, reason(errno));
+  }
+  return take_finished(done);
+}
+
+void AioQueue::wake() {
+  const uint64_t one = 1;
+  // It fails only when the counter is full, and then reap() does not wait anyway.
+  [[maybe_unused]] const ssize_t put = write(event_.get(), &one, sizeof one);
+}
+
+int64_t AioQueue::file_size() const { return size_of(path_, file_.get()); }
+
+BufferedQueue::BufferedQueue(std::string path, const ReadQueueOptions& options, std::string because)
+    : path_(std::move(path)), because_(std::move(because)), options_(options) {
+  check_depth(options);
+  const int fd = open_for_reading(path_, 0);
+  if (fd < 0) raise<FileError>("{}: cannot open: {}", path_, reason(-fd));
+  file_ = FileDescriptor(fd);
+  thread_ = std::thread([this] { read_all(); });
+}
+
+BufferedQueue::~BufferedQueue() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  asked_.notify_one();
+  thread_.join();
+}
+
+void BufferedQueue::read_all() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    asked_.wait(lock, [&] { return stop_ || !requests_.empty(); });
+    if (stop_) return;
+    const ReadRequest r = requests_.front();
+    requests_.pop_front();
+    lock.unlock();
+    const int64_t result = read_at(file_.get(), r.buffer, r.bytes, r.offset);
+    lock.lock();
+    done_.push_back({r.tag, result});
+    answered_.notify_one();
+  }
+}
+
+size_t BufferedQueue::submit(std::span<const ReadRequest> requests) {
+  size_t n;
+  {
+    const std::lock_guard lock(mutex_);
+    n = std::min(requests.size(), static_cast<size_t>(options_.depth - in_flight_));
+    requests_.insert(requests_.end(), requests.begin(),
+                     requests.begin() + static_cast<std::ptrdiff_t>(n));
+    in_flight_ += static_cast<int64_t>(n);
+  }
+  asked_.notify_one();
+  for (const ReadRequest& r : requests.first(n))
+    posix_fadvise(file_.get(), r.offset, r.bytes, POSIX_FADV_WILLNEED);
+  return n;
+}
+
+size_t BufferedQueue::reap(std::span<ReadCompletion> done, std::chrono::milliseconds timeout) {
+  std::unique_lock lock(mutex_);
+  const auto something = [&] { return woken_ || !done_.empty(); };
+  if (timeout < std::chrono::milliseconds(0))
+    answered_.wait(lock, something);
+  else
+    answered_.wait_for(lock, timeout, something);
+  woken_ = false;
+  const size_t n = std::min(done.size(), done_.size());
+  std::copy_n(done_.begin(), n, done.begin());
+  done_.erase(done_.begin(), done_.begin() + static_cast<std::ptrdiff_t>(n));
+  in_flight_ -= static_cast<int64_t>(n);
+  return n;
+}
+
+void BufferedQueue::wake() {
+  {
+    const std::lock_guard lock(mutex_);
+    woken_ = true;
+  }
+  answered_.notify_one();
+}
+
+int64_t BufferedQueue::file_size() const { return size_of(path_, file_.get()); }
+
+std::unique_ptr<ReadQueue> open_read_queue(const std::string& path, const ReadQueueOptions& options,
+                                           OpenDirect direct) {
+  std::string refusal;
+  if (auto queue = direct(path, options, refusal)) return queue;
+  return std::make_unique<BufferedQueue>(path, options, std::move(refusal));
+}
+
+}  // namespace hlite::data
