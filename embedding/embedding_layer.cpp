@@ -66,6 +66,10 @@ EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, bool strict,
                     fmt::format("expected a sparse input of layers[0] ({}), found \"{}\"",
                                 fmt::join(known, ", "), bottom));
   }
+  if (inputs.size() != 1 || !data.key_layout().is_one_hot())
+    config::fail_at(
+        reader.member("bottom"),
+        "expected the only sparse input, of one key a slot: others are not trained yet");
   auto hparam = reader.object("sparse_embedding_hparam");
   const int64_t width = hparam.integer(
       "embedding_vec_size", {.min = 1, .max = hybrid ? kMaxHybridWidth : int64_t{1} << 16});

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "hugectr_lite/config/config_blocks.h"
+#include "hugectr_lite/config/slot_sizes.h"
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::config {
@@ -12,8 +13,9 @@ constexpr int64_t kMaxWidth = int64_t{1} << 24;
 constexpr int64_t kMaxReaders = 1024;
 constexpr int64_t kMaxBatchesPerReader = 65536;
 constexpr int64_t kMaxIoBlock = int64_t{1} << 30;
-constexpr int64_t kMinIoAlignment = 512;           // one sector
-constexpr int64_t kMaxKeys = int64_t{0xFFFFFFFF};  // keys are 32-bit
+constexpr int64_t kMinIoAlignment = 512;  // one sector
+
+}  // namespace
 
 std::string parse_name(ObjectReader& reader, std::string_view key) {
   const JsonNode& node = reader.member(key);
@@ -23,51 +25,20 @@ std::string parse_name(ObjectReader& reader, std::string_view key) {
   return node.string();
 }
 
+namespace {
+
 std::string parse_format(ObjectReader& reader) {
-  if (!reader.has("format")) {
-    fail_at(reader.node(),
-            "missing key \"format\": its default \"Norm\" is known but not supported; expected "
-            "\"Raw\" or \"RawAsync\"");
-  }
-  const std::string format = reader.choice("format", {"Raw", "RawAsync", "Norm", "Parquet"});
-  if (format == "Norm" || format == "Parquet") {
+  const std::string format =
+      reader.choice_or("format", "Norm", {"Raw", "RawAsync", "Norm", "Parquet"});
+  if (format == "Parquet") {
     fail_at(reader.member("format"),
-            fmt::format("\"{}\" is known but not supported; convert the data and use \"Raw\" or "
-                        "\"RawAsync\"",
-                        format));
+            "\"Parquet\" is known but not supported; write the columns as CSV, convert them with "
+            "csv_prep and use \"Raw\", \"RawAsync\" or \"Norm\"");
   }
   return format;
 }
 
-SparseInputConfig parse_sparse_input(const JsonNode& node, bool strict) {
-  ObjectReader reader(node, strict);
-  reader.unsupported("nnz_per_slot", "each slot has one key; use max_nnz 1");
-  reader.unsupported("is_fixed_length", "each slot has one key; remove it");
-
-  SparseInputConfig sparse;
-  sparse.top = parse_name(reader, "top");
-  sparse.type = reader.choice("type", {"DistributedSlot", "LocalizedSlot"});
-  sparse.slot_num = reader.integer("slot_num", {1, kMaxWidth});
-  sparse.max_feature_num_per_sample =
-      reader.integer("max_feature_num_per_sample", {sparse.slot_num, kMaxWidth});
-  sparse.max_nnz = reader.integer_or("max_nnz", 1, {1, kMaxWidth});
-  if (sparse.max_nnz != 1) {
-    fail_expected(reader.member("max_nnz"), "1, as each slot has one key (one-hot)");
-  }
-  // Absent, max_nnz means max_feature_num_per_sample: one key a slot only if that is slot_num.
-  if (!reader.has("max_nnz") && sparse.max_feature_num_per_sample != sparse.slot_num) {
-    fail_expected(reader.member("max_feature_num_per_sample"),
-                  fmt::format("slot_num ({}), or \"max_nnz\": 1", sparse.slot_num));
-  }
-  sparse.hotness.assign(static_cast<size_t>(sparse.slot_num), 1);
-  reader.finish();
-  return sparse;
-}
-
 AsyncParamConfig parse_async_param(ObjectReader reader) {
-  reader.unsupported("multi_hot_reader", "each slot has one key; remove it");
-  reader.unsupported("is_dense_float", "use float_label_dense of the Data layer");
-
   AsyncParamConfig param;
   param.num_threads = reader.integer("num_threads", {1, kMaxReaders});
   param.num_batches_per_thread =
@@ -87,6 +58,8 @@ AsyncParamConfig parse_async_param(ObjectReader reader) {
         fmt::format("a multiple of io_alignment ({}) up to {}", param.io_alignment, kMaxIoBlock));
   }
   param.shuffle = reader.boolean_or("shuffle", false);
+  if (reader.find("multi_hot_reader")) param.multi_hot_reader = reader.boolean("multi_hot_reader");
+  if (reader.find("is_dense_float")) param.is_dense_float = reader.boolean("is_dense_float");
   reader.finish();
   return param;
 }
@@ -104,29 +77,64 @@ void parse_label_and_dense(ObjectReader& layer, DataConfig& data) {
   dense.finish();
 }
 
-void parse_sparse(ObjectReader& reader, DataConfig& data) {
-  const JsonNode& inputs = reader.member("sparse");
-  if (inputs.kind() != JsonNode::Kind::kArray || inputs.elements().size() != 1) {
-    fail_expected(inputs, "a list of one sparse input");
-  }
-  data.sparse.push_back(parse_sparse_input(inputs.elements().front(), reader.strict()));
+// float_label_dense is of label and dense features alike. Multi-hot raw data has, unless told
+// otherwise, integer labels and float features.
+void parse_number_kinds(ObjectReader& reader, DataConfig& data) {
+  const bool both = reader.boolean_or("float_label_dense", false);
+  const bool multi_hot = !data.key_layout().is_one_hot();
+  const AsyncParamConfig param = data.async_param.value_or(AsyncParamConfig());
+  if (multi_hot && param.multi_hot_reader == false)
+    fail_at(*reader.node().find("async_param")->find("multi_hot_reader"),
+            "expected true, as nnz_per_slot has slots of several keys, found false");
+  if (both && param.is_dense_float == false)
+    fail_at(*reader.node().find("async_param")->find("is_dense_float"),
+            "expected true beside \"float_label_dense\": true, found false");
+  const bool floats_by_default = multi_hot || param.multi_hot_reader == true;
+  data.float_label = both;
+  data.float_dense = reader.has("float_label_dense") ? both : floats_by_default;
+  if (param.is_dense_float) data.float_dense = *param.is_dense_float;
+}
 
-  const auto slots = static_cast<size_t>(data.sparse.front().slot_num);
-  data.slot_size_array = reader.integers_or("slot_size_array", {}, {1, kMaxKeys});
-  if (!data.slot_size_array.empty() && data.slot_size_array.size() != slots) {
-    fail_expected(reader.member("slot_size_array"),
-                  fmt::format("a list of slot_num ({}) sizes", slots));
+void parse_keys(ObjectReader& reader, DataConfig& data) {
+  const std::string policy = reader.choice_or("key_policy", "error", {"error", "clamp", "oov"});
+  data.key_policy.kind = policy == "clamp" ? KeyPolicy::kClamp
+                         : policy == "oov" ? KeyPolicy::kOov
+                                           : KeyPolicy::kError;
+  data.key_policy.oov_key =
+      static_cast<uint32_t>(reader.integer_or("oov_key", 0, {0, int64_t{kNoKey} - 1}));
+  if (reader.has("oov_key") && data.key_policy.kind != KeyPolicy::kOov)
+    fail_at(reader.member("oov_key"), "expected \"key_policy\": \"oov\" beside it");
+  data.global_keys = reader.choice_or("keys", "local", {"local", "global"}) == "global";
+  if (data.global_keys && data.is_raw())
+    fail_expected(reader.member("keys"), "\"local\", as keys of raw data are local to their slot");
+}
+
+void parse_sparse(ObjectReader& reader, const std::string& directory, DataConfig& data) {
+  data.sparse = parse_sparse_inputs(reader.member("sparse"), data.is_raw(), reader.strict());
+  if (!reader.has("slot_size_array")) {
+    reader.accept("slot_size_array");
+    return;
   }
+  data.slot_size_array = read_slot_sizes(reader, directory);
+  const size_t slots = data.key_layout().hotness.size();
+  if (!data.slot_size_array.empty() && data.slot_size_array.size() != slots)
+    fail_at(reader.member("slot_size_array"),
+            fmt::format("expected a list of slot_num ({}) sizes, found {}", slots,
+                        data.slot_size_array.size()));
 }
 
 void check_tops_distinct(const ObjectReader& reader, const DataConfig& data) {
-  const std::string& sparse_top = data.sparse.front().top;
   if (data.dense_top == data.label_top) {
     fail_expected(*reader.node().find("dense")->find("top"), "a name that is not the label's");
   }
-  if (sparse_top == data.label_top || sparse_top == data.dense_top) {
-    fail_expected(*reader.node().find("sparse")->elements().front().find("top"),
-                  "a name that is neither the label's nor the dense input's");
+  for (size_t i = 0; i < data.sparse.size(); ++i) {
+    const std::string& top = data.sparse[i].top;
+    const JsonNode& node = *reader.node().find("sparse")->elements()[i].find("top");
+    if (top == data.label_top || top == data.dense_top)
+      fail_expected(node, "a name that is neither the label's nor the dense input's");
+    for (size_t before = 0; before < i; ++before)
+      if (top == data.sparse[before].top)
+        fail_expected(node, "a name that no other sparse input has");
   }
 }
 
@@ -139,7 +147,7 @@ KeyLayout DataConfig::key_layout() const {
   return KeyLayout(std::move(hotness));
 }
 
-DataConfig parse_data(const JsonNode& node, bool strict) {
+DataConfig parse_data(const JsonNode& node, bool strict, const std::string& directory) {
   ObjectReader reader(node, strict);
   reader.unsupported("num_workers", "use async_param.num_threads");
   reader.choice("type", {"Data"});
@@ -150,31 +158,36 @@ DataConfig parse_data(const JsonNode& node, bool strict) {
   data.source = parse_name(reader, "source");
   data.eval_source = parse_name(reader, "eval_source");
   data.check = reader.choice("check", {"None", "Sum"});
-  if (data.check == "Sum") {
+  if (data.check == "Sum" && data.is_raw()) {
     fail_expected(reader.member("check"),
                   fmt::format("\"None\", as the format {} has no checksums", data.format));
   }
   const auto sample_count = [&](const char* key) -> std::optional<int64_t> {
-    const bool required = data.format == "Raw";  // RawAsync can go by the size of the file
+    const bool required = data.format == "Raw";  // the others can go by their files
     if (!required && reader.find(key) == nullptr) return std::nullopt;
     return reader.integer(key, {.min = 1});
   };
   data.num_samples = sample_count("num_samples");
   data.eval_num_samples = sample_count("eval_num_samples");
   data.cache_eval_data = reader.integer_or("cache_eval_data", 0, {.min = 0});
-  data.float_label = data.float_dense = reader.boolean_or("float_label_dense", false);
   // Statistics are taken with the embedding's own copy of this number.
   reader.integer_or("num_iterations_statistics", 20, {.min = 1});
 
   parse_label_and_dense(reader, data);
-  parse_sparse(reader, data);
+  parse_sparse(reader, directory, data);
   check_tops_distinct(reader, data);
 
   if (data.format == "RawAsync" || reader.has("async_param")) {
     data.async_param = parse_async_param(reader.object("async_param"));
     data.shuffle = data.async_param->shuffle;
+    if (data.shuffle && !data.is_raw())
+      fail_at(
+          *reader.member("async_param").find("shuffle"),
+          fmt::format("expected false, as {} files are read in order, found true", data.format));
   }
   reader.accept("async_param");
+  parse_number_kinds(reader, data);
+  parse_keys(reader, data);
   reader.finish();
   return data;
 }

@@ -40,7 +40,7 @@ constexpr ForeignKey kForeignKeys[] = {
     {"use_mixed_precision", "use mixed_precision with the loss scale, or precision"},
     {"scaler", "use mixed_precision with the loss scale"},
     {"metrics_spec", "use eval_metrics"},
-    {"i64_input_key", "keys are 32-bit"},
+    {"i64_input_key", "use input_key_type"},
     {"use_algorithm_search", "use algorithm_search"},
     {"use_cuda_graph", "use cuda_graph"},
     {"use_holistic_cuda_graph", "use holistic_cuda_graph"},
@@ -224,10 +224,7 @@ SolverConfig parse_solver(const JsonNode& node, bool strict) {
   solver.enable_overlap = reader.boolean_or("enable_overlap", false);
   solver.holistic_cuda_graph = reader.boolean_or("holistic_cuda_graph", false);
   solver.algorithm_search = reader.boolean_or("algorithm_search", true);
-  if (reader.choice_or("input_key_type", "I32", {"I32", "I64"}) == "I64") {
-    fail_at(reader.member("input_key_type"),
-            "\"I64\" is known but not supported; expected \"I32\"");
-  }
+  solver.int64_keys = reader.choice_or("input_key_type", "I32", {"I32", "I64"}) == "I64";
   solver.device = reader.choice_or("device", "auto", {"auto", "cpu", "cuda"});
   solver.threads = static_cast<int>(reader.integer_or("threads", 0, {0, 4096}));
   reader.finish();

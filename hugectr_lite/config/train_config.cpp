@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "hugectr_lite/config/config_blocks.h"
+#include "hugectr_lite/config/slot_sizes.h"
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::config {
@@ -17,7 +18,7 @@ void parse_layers(const JsonNode& layers, TrainConfig& config) {
     ObjectReader reader(layer, config.strict);
     const std::string type = reader.string("type");
     if (&layer == &layers.elements().front()) {
-      config.data = parse_data(layer, config.strict);
+      config.data = parse_data(layer, config.strict, config.directory);
       continue;
     }
     if (type == "Data") {
@@ -44,6 +45,12 @@ std::unique_ptr<TrainConfig> read_blocks(JsonNode root, std::string directory,
     config->all_reduce = parse_all_reduce(*all_reduce, config->strict);
   }
   parse_layers(reader.member("layers"), *config);
+  if (config->solver.int64_keys && config->data.is_raw()) {
+    fail_at(*reader.member("solver").find("input_key_type"),
+            fmt::format("\"I64\" is known but not supported for the format {}; expected \"I32\"",
+                        config->data.format));
+  }
+  config->data.int64_keys = config->solver.int64_keys;
   reader.finish();
   return config;
 }
@@ -51,13 +58,7 @@ std::unique_ptr<TrainConfig> read_blocks(JsonNode root, std::string directory,
 }  // namespace
 
 std::string TrainConfig::resolve(const std::string& path) const {
-  namespace fs = std::filesystem;
-  const fs::path given(path);
-  if (given.is_absolute()) return path;
-  const fs::path beside = fs::path(directory) / given;
-  std::error_code ignored;
-  if (!fs::exists(beside, ignored) && fs::exists(given, ignored)) return path;
-  return beside.lexically_normal().string();
+  return resolve_path(directory, path);
 }
 
 std::unique_ptr<TrainConfig> load_train_config(const std::string& path,

@@ -39,6 +39,7 @@ struct SolverConfig {
   bool enable_overlap = false;
   bool holistic_cuda_graph = false;
   bool algorithm_search = true;
+  bool int64_keys = false;         // input_key_type I64, for Norm files
   std::string device = "auto";     // (ours) auto, cpu, cuda
   int threads = 0;                 // (ours) CPU threads; 0: all that this process may use
   std::string precision = "fp32";  // (ours) fp32, bf16, fp16
@@ -73,13 +74,15 @@ struct SparseInputConfig {
   int64_t slot_num = 0;
   int64_t max_feature_num_per_sample = 0;
   int64_t max_nnz = 0;
-  std::vector<int64_t> hotness;  // [slot_num] most keys a sample has in each slot
+  std::vector<int64_t> hotness;  // [slot_num] most keys a sample has in each slot; with
+  bool is_fixed_length = false;  // is_fixed_length exactly so many
 };
 
 struct AsyncParamConfig {
   int64_t num_threads = 0, num_batches_per_thread = 0, io_block_size = 0, io_depth = 0,
           io_alignment = 0;
   bool shuffle = false;
+  std::optional<bool> multi_hot_reader, is_dense_float;
 };
 
 // (ours) What becomes of a key outside of its table.
@@ -95,7 +98,7 @@ struct KeyPolicyConfig {
 
 // The Data layer, layers[0].
 struct DataConfig {
-  std::string name, format;         // format: Raw or RawAsync
+  std::string name, format;         // format: Raw, RawAsync or Norm
   std::string source, eval_source;  // as written
   std::string check;                // None or Sum
   std::optional<int64_t> num_samples, eval_num_samples;
@@ -103,6 +106,9 @@ struct DataConfig {
   std::vector<int64_t> slot_size_array;           // may be empty
   bool float_label = false, float_dense = false;  // of the raw formats: float32, else int32
   KeyPolicyConfig key_policy;
+  // Norm: (ours) "keys": "global" for keys that count on over all tables, as the original's are,
+  // else they are local to their slot's table; 64-bit keys (solver.input_key_type).
+  bool global_keys = false, int64_keys = false;
   std::string label_top, dense_top;
   int64_t label_dim = 0, dense_dim = 0;
   bool dense_aligned = false;  // "Auto": zero-pad the dense width to 8
@@ -113,6 +119,7 @@ struct DataConfig {
   [[nodiscard]] int64_t dense_width() const {
     return dense_aligned ? (dense_dim + 7) / 8 * 8 : dense_dim;
   }
+  [[nodiscard]] bool is_raw() const { return format == "Raw" || format == "RawAsync"; }
   // The slots of all sparse inputs, one input after another.
   [[nodiscard]] KeyLayout key_layout() const;
 };
@@ -127,8 +134,7 @@ struct TrainConfig {
   DataConfig data;
   std::vector<const JsonNode*> layers;  // layers[1..], each an object with a string `type`
 
-  // `path` itself when absolute; else beside the config file if it exists there (or nowhere), else
-  // relative to the working directory.
+  // A path inside the config: see resolve_path() in slot_sizes.h.
   [[nodiscard]] std::string resolve(const std::string& path) const;
 };
 

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "tests/config/broken_config.h"
+#include "tests/support/errors.h"
 
 namespace hlite::test {
 namespace {
@@ -123,9 +124,9 @@ const std::vector<BrokenConfig> kRows = {
 
   // Data layer.
   {"data key", "\"cache_eval_data\"", "\"cache_eval\"", "layers[0].cache_eval", {"unknown key"}},
-  {"format missing", "      \"format\": \"RawAsync\",\n", "", "layers[0]", {"missing key \"format\"", "\"Norm\"", "expected \"Raw\" or \"RawAsync\""}, "    {\n      \"name\": \"data\""},
-  {"format Norm", "\"RawAsync\"", "\"Norm\"", "layers[0].format", {"\"Norm\" is known but not supported"}},
-  {"format Parquet", "\"RawAsync\"", "\"Parquet\"", "layers[0].format", {"\"Parquet\" is known but not supported"}},
+  {"format missing", "      \"format\": \"RawAsync\",\n", "", "layers[0].async_param.shuffle", {"expected false, as Norm files are read in order, found true"}, "\"shuffle\": true"},
+  {"Norm shuffled", "\"RawAsync\"", "\"Norm\"", "layers[0].async_param.shuffle", {"expected false, as Norm files are read in order, found true"}, "\"shuffle\": true"},
+  {"format Parquet", "\"RawAsync\"", "\"Parquet\"", "layers[0].format", {"\"Parquet\" is known but not supported", "csv_prep", "\"Raw\""}},
   {"format", "\"RawAsync\"", "\"CSV\"", "layers[0].format", {"expected one of \"Raw\", \"RawAsync\"", "found \"CSV\""}},
   {"source missing", "      \"source\": \"train.bin\",\n", "", "layers[0]", {"missing key \"source\""}, "    {\n      \"name\": \"data\""},
   {"source empty", "\"train.bin\"", "\"\"", "layers[0].source", {"expected a non-empty string, found \"\""}},
@@ -135,10 +136,13 @@ const std::vector<BrokenConfig> kRows = {
   {"num_samples", "\"num_samples\": 51200", "\"num_samples\": 0", "layers[0].num_samples", {"expected an integer >= 1, found 0"}},
   {"Raw without num_samples", "\"RawAsync\",\n      \"source\": \"train.bin\",\n      \"eval_source\": \"val.bin\",\n      \"check\": \"None\",\n      \"num_samples\": 51200,", "\"Raw\",\n      \"source\": \"train.bin\",\n      \"eval_source\": \"val.bin\",\n      \"check\": \"None\",", "layers[0]", {"missing key \"num_samples\""}, "    {\n      \"name\": \"data\""},
   {"cache_eval_data", "\"cache_eval_data\": 4", "\"cache_eval_data\": true", "layers[0].cache_eval_data", {"expected an integer >= 0, found true"}},
-  {"slot sizes too few", "[100, 50, 7]", "[100, 50]", "layers[0].slot_size_array", {"expected a list of slot_num (3) sizes, found a list of 2"}},
+  {"slot sizes too few", "[100, 50, 7]", "[100, 50]", "layers[0].slot_size_array", {"expected a list of slot_num (3) sizes, found 2"}},
   {"slot size zero", "[100, 50, 7]", "[100, 0, 7]", "layers[0].slot_size_array[1]", {"expected an integer in [1, 4294967295], found 0"}},
   {"slot size beyond 32 bits", "[100, 50, 7]", "[100, 50, 4294967296]", "layers[0].slot_size_array[2]", {"found 4294967296"}},
-  {"slot sizes no list", "[100, 50, 7]", "157", "layers[0].slot_size_array", {"expected a list of integers, found 157"}},
+  {"slot sizes no list", "[100, 50, 7]", "157", "layers[0].slot_size_array", {"expected a list of integers, or the path of a manifest, found 157"}},
+  {"slot sizes from nowhere", "[100, 50, 7]", "\"no_such_manifest.json\"", "layers[0].slot_size_array", {"no_such_manifest.json: expected a manifest, found no such file"}},
+  {"slot sizes from no name", "[100, 50, 7]", "\"\"", "layers[0].slot_size_array", {"expected a list of integers, or the path of a manifest, found \"\""}},
+  {"slot sizes from a folder", "[100, 50, 7]", "\"/\"", "layers[0].slot_size_array", {"/: expected a manifest, found no such file"}},
   {"float_label_dense", "--set", "layers.data.float_label_dense=no", "layers[0].float_label_dense", {"expected true or false, found \"no\""}},
   {"label missing", "\"label\": {", "\"lable\": {", "layers[0].lable", {"unknown key; did you mean \"label\"?"}},
   {"label_dim", "\"label_dim\": 1", "\"label_dim\": 2", "layers[0].label.label_dim", {"expected an integer = 1, found 2"}},
@@ -146,14 +150,24 @@ const std::vector<BrokenConfig> kRows = {
   {"dense_dim", "\"dense_dim\": 5", "\"dense_dim\": 0", "layers[0].dense.dense_dim", {"expected an integer in [1, 16777216], found 0"}},
   {"aligned", "\"Auto\"", "\"auto\"", "layers[0].dense.aligned", {"expected one of \"Auto\", \"None\", found \"auto\""}},
   {"dense key", "\"aligned\": \"Auto\"", "\"alignd\": \"Auto\"", "layers[0].dense.alignd", {"unknown key; did you mean \"aligned\"?"}},
-  {"sparse empty", "--set", "layers.data.sparse=[]", "layers[0].sparse", {"expected a list of one sparse input, found an empty list"}},
-  {"sparse inputs", "--set", "layers.data.sparse=[{}, {}]", "layers[0].sparse", {"expected a list of one sparse input, found a list of 2"}},
+  {"sparse empty", "--set", "layers.data.sparse=[]", "layers[0].sparse", {"expected a list of sparse inputs, found an empty list"}},
+  {"sparse no list", "--set", "layers.data.sparse={}", "layers[0].sparse", {"expected a list of sparse inputs, found an object"}},
+  {"second sparse input", "--set", "layers.data.sparse=[{\"top\": \"k\", \"type\": \"LocalizedSlot\", \"max_feature_num_per_sample\": 3, \"slot_num\": 3}, {}]", "layers[0].sparse[1]", {"missing key \"top\""}},
+  {"two sparse inputs of one name", "--set", "layers.data.sparse=[{\"top\": \"k\", \"type\": \"LocalizedSlot\", \"max_feature_num_per_sample\": 2, \"slot_num\": 2}, {\"top\": \"k\", \"type\": \"LocalizedSlot\", \"max_feature_num_per_sample\": 1, \"slot_num\": 1}]", "layers[0].sparse[1].top", {"expected a name that no other sparse input has, found \"k\""}},
   {"sparse type", "\"DistributedSlot\"", "\"Distributed\"", "layers[0].sparse[0].type", {"expected one of \"DistributedSlot\", \"LocalizedSlot\", found \"Distributed\""}},
-  {"slot_num", "\"slot_num\": 3", "\"slot_num\": 0", "layers[0].sparse[0].slot_num", {"expected an integer in [1, 16777216], found 0"}},
+  {"slot_num", "\"slot_num\": 3", "\"slot_num\": 0", "layers[0].sparse[0].slot_num", {"expected an integer in [1, 1048576], found 0"}},
   {"too few features", "\"max_feature_num_per_sample\": 3", "\"max_feature_num_per_sample\": 2", "layers[0].sparse[0].max_feature_num_per_sample", {"expected an integer in [3, 16777216], found 2"}},
-  {"multi-hot", "\"max_nnz\": 1", "\"max_nnz\": 2", "layers[0].sparse[0].max_nnz", {"expected 1", "found 2"}},
+  {"multi-hot", "\"max_nnz\": 1", "\"max_nnz\": 2", "layers[0].sparse[0].max_nnz", {"expected 1, or nnz_per_slot", "fixed number of keys, found 2"}},
   {"multi-hot by default", "\"max_feature_num_per_sample\": 3,\n          \"max_nnz\": 1", "\"max_feature_num_per_sample\": 30", "layers[0].sparse[0].max_feature_num_per_sample", {"expected slot_num (3), or \"max_nnz\": 1, found 30"}},
-  {"later sparse key", "\"max_nnz\": 1", "\"nnz_per_slot\": 1", "layers[0].sparse[0].nnz_per_slot", {"known but not supported"}},
+  {"nnz_per_slot zero", "\"max_nnz\": 1", "\"nnz_per_slot\": 0", "layers[0].sparse[0].nnz_per_slot", {"expected an integer in [1, 1048576], found 0"}},
+  {"nnz_per_slot no number", "\"max_nnz\": 1", "\"nnz_per_slot\": \"3\"", "layers[0].sparse[0].nnz_per_slot", {"expected an integer in [1, 1048576], found \"3\""}},
+  {"nnz_per_slot of two slots", "\"max_nnz\": 1", "\"nnz_per_slot\": [1, 1]", "layers[0].sparse[0].nnz_per_slot", {"expected one number, or one for each of the 3 slots, found a list of 2"}},
+  {"nnz_per_slot of a slot", "\"max_nnz\": 1", "\"nnz_per_slot\": [1, -1, 1]", "layers[0].sparse[0].nnz_per_slot[1]", {"expected an integer in [1, 1048576], found -1"}},
+  {"nnz_per_slot too many", "\"max_nnz\": 1", "\"nnz_per_slot\": 1048576", "layers[0].sparse[0].nnz_per_slot", {"expected at most 1048576 keys in all slots together, found 3145728"}},
+  {"nnz_per_slot and max_nnz", "\"max_nnz\": 1", "\"max_nnz\": 2, \"nnz_per_slot\": [1, 3, 1]", "layers[0].sparse[0].max_nnz", {"expected 3, the most that nnz_per_slot has, found 2"}},
+  {"features fewer than keys", "\"max_nnz\": 1", "\"nnz_per_slot\": [1, 3, 1]", "layers[0].sparse[0].max_feature_num_per_sample", {"expected at least 5, the sum of nnz_per_slot, found 3"}, "\"max_feature_num"},
+  {"raw of varying length", "\"max_nnz\": 1", "\"is_fixed_length\": false", "layers[0].sparse[0].is_fixed_length", {"expected true, as records of raw data have a fixed number of keys, found false"}},
+  {"is_fixed_length", "\"max_nnz\": 1", "\"is_fixed_length\": 1", "layers[0].sparse[0].is_fixed_length", {"expected true or false, found 1"}},
   {"dense top taken", "\"top\": \"x\",\n        \"dense", "\"top\": \"y\",\n        \"dense", "layers[0].dense.top", {"expected a name that is not the label's, found \"y\""}},
   {"sparse top taken", "\"top\": \"k\"", "\"top\": \"x\"", "layers[0].sparse[0].top", {"expected a name that is neither the label's nor the dense input's, found \"x\""}},
   {"async_param missing", "\"async_param\": {", "\"asynchronous\": {", "layers[0]", {"missing key \"async_param\""}, "    {\n      \"name\": \"data\""},
@@ -166,6 +180,13 @@ const std::vector<BrokenConfig> kRows = {
   {"io_alignment small", "\"io_alignment\": 512", "\"io_alignment\": 256", "layers[0].async_param.io_alignment", {"expected a power of two >= 512, found 256"}},
   {"io_alignment odd", "\"io_alignment\": 512", "\"io_alignment\": 1000", "layers[0].async_param.io_alignment", {"expected a power of two >= 512, found 1000"}},
   {"shuffle", "\"shuffle\": true", "\"shuffle\": 1", "layers[0].async_param.shuffle", {"expected true or false, found 1"}},
+  {"multi_hot_reader", "\"shuffle\": true", "\"multi_hot_reader\": 1", "layers[0].async_param.multi_hot_reader", {"expected true or false, found 1"}},
+  {"is_dense_float", "\"shuffle\": true", "\"is_dense_float\": \"yes\"", "layers[0].async_param.is_dense_float", {"expected true or false, found \"yes\""}},
+  {"key_policy", "\"check\": \"None\"", "\"check\": \"None\", \"key_policy\": \"drop\"", "layers[0].key_policy", {"expected one of \"error\", \"clamp\", \"oov\", found \"drop\""}},
+  {"oov_key without its policy", "\"check\": \"None\"", "\"check\": \"None\", \"key_policy\": \"clamp\", \"oov_key\": 1", "layers[0].oov_key", {"expected \"key_policy\": \"oov\" beside it"}},
+  {"oov_key", "\"check\": \"None\"", "\"check\": \"None\", \"key_policy\": \"oov\", \"oov_key\": 4294967295", "layers[0].oov_key", {"expected an integer in [0, 4294967294], found 4294967295"}},
+  {"keys", "\"check\": \"None\"", "\"check\": \"None\", \"keys\": \"hashed\"", "layers[0].keys", {"expected one of \"local\", \"global\", found \"hashed\""}},
+  {"global keys of raw data", "\"check\": \"None\"", "\"check\": \"None\", \"keys\": \"global\"", "layers[0].keys", {"expected \"local\", as keys of raw data are local to their slot, found \"global\""}},
   {"later reader key", "--set", "layers.data.num_workers=4", "layers[0].num_workers", {"known but not supported", "async_param.num_threads"}},
 };
 // clang-format on
@@ -178,7 +199,7 @@ TEST_CASE("The config that the table breaks is valid") {
 }
 
 TEST_CASE("Every broken config is named with line, path, expected and found") {
-  CHECK(kRows.size() >= 75);
+  CHECK(kRows.size() >= 160);
   std::set<std::string> names;
   for (const BrokenConfig& row : kRows) {
     CHECK(names.insert(row.name).second);
@@ -187,6 +208,51 @@ TEST_CASE("Every broken config is named with line, path, expected and found") {
       parse_train_config(text, "minimal.json", overrides);
     });
   }
+}
+
+TEST_CASE("Every fault of a multi-hot config is named") {
+  std::string valid = kMinimalConfig;
+  const std::string one = "\"max_feature_num_per_sample\": 3,\n          \"max_nnz\": 1";
+  valid.replace(valid.find(one), one.size(), "\"nnz_per_slot\": [4, 1, 2]");
+  const auto load = [](const std::string& text, const std::vector<std::string>& overrides) {
+    return parse_train_config(text, "minimal.json", overrides);
+  };
+  load(valid, {});
+  // clang-format off
+  const BrokenConfig row = {"not the reader", "\"shuffle\": true", "\"multi_hot_reader\": false", "layers[0].async_param.multi_hot_reader", {"expected true, as nnz_per_slot has slots of several keys, found false"}};
+  // clang-format on
+  check_broken(row, valid, load);
+  CHECK(message_of<ConfigError>([&] {
+          load(valid, {"layers.data.float_label_dense=true",
+                       "layers.data.async_param.is_dense_float=false"});
+        }) ==
+        "--set layers.data.async_param.is_dense_float: layers[0].async_param.is_dense_float: "
+        "expected true beside \"float_label_dense\": true, found false");
+}
+
+TEST_CASE("Every fault of a Norm config is named") {
+  std::string valid = kMinimalConfig;
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    valid.replace(valid.find(from), from.size(), to);
+  };
+  replace("\"RawAsync\"", "\"Norm\"");
+  replace("\"check\": \"None\"", "\"check\": \"Sum\"");
+  replace("\"shuffle\": true", "\"shuffle\": false");
+  replace("\"max_nnz\": 1", "\"max_nnz\": 4");
+  const auto load = [](const std::string& text, const std::vector<std::string>& overrides) {
+    return parse_train_config(text, "minimal.json", overrides);
+  };
+  load(valid, {});
+  // clang-format off
+  const std::vector<BrokenConfig> rows = {
+    {"too many keys", "\"max_nnz\": 4", "\"max_nnz\": 500000", "layers[0].sparse[0].max_nnz", {"expected at most 1048576 keys in all slots together, found 3 slots of up to 500000 keys"}},
+    {"too many features", "\"max_feature_num_per_sample\": 3,\n          \"max_nnz\": 4", "\"max_feature_num_per_sample\": 500002", "layers[0].sparse[0].max_feature_num_per_sample", {"found 3 slots of up to 500000 keys; max_nnz or nnz_per_slot says how many each can have"}},
+    {"fixed at what length", "\"max_nnz\": 4", "\"max_nnz\": 4, \"is_fixed_length\": true", "layers[0].sparse[0].is_fixed_length", {"expected nnz_per_slot beside it, found none"}},
+    {"check", "\"Sum\"", "\"CRC\"", "layers[0].check", {"expected one of \"None\", \"Sum\", found \"CRC\""}},
+    {"keys of other inputs", "--set", "layers.data.sparse=[{\"top\": \"k\", \"type\": \"LocalizedSlot\", \"max_feature_num_per_sample\": 3, \"max_nnz\": 600000, \"slot_num\": 1}, {\"top\": \"k2\", \"type\": \"LocalizedSlot\", \"max_feature_num_per_sample\": 1, \"max_nnz\": 600000, \"slot_num\": 1}]", "layers[0].sparse", {"expected at most 1048576 keys in all inputs together, found 1200000"}},
+  };
+  // clang-format on
+  for (const BrokenConfig& row : rows) check_broken(row, valid, load);
 }
 
 TEST_CASE("Unknown keys of one block are reported together") {
