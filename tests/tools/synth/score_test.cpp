@@ -1,4 +1,4 @@
-#include "tools/score.h"
+#include "tools/synth/score.h"
 
 #include <cmath>
 
@@ -47,6 +47,38 @@ TEST_CASE("expected_area_under_curve is the ratio of expected pairs") {
 TEST_CASE("log_loss is the mean of the negative log-likelihood, finite at 0 and 1") {
   CHECK(log_loss({1, 0}, {0.8, 0.3}) == Approx(-(std::log(0.8) + std::log(0.7)) / 2));
   CHECK(std::isfinite(log_loss({1}, {0.0})));
+}
+
+TEST_CASE("the loss of a logit is that of its probability, without losing extreme ones") {
+  for (const double z : {-3.0, -0.1, 0.0, 0.7, 5.0}) {
+    const double p = 1 / (1 + std::exp(-z));
+    CHECK(logit_loss(z, true) == Approx(-std::log(p)));
+    CHECK(logit_loss(z, false) == Approx(-std::log(1 - p)));
+  }
+  CHECK(logit_loss(-800, true) == Approx(800.0));
+  CHECK(logit_loss(800, true) == 0.0);
+}
+
+TEST_CASE("the histogram's AUC is the exact one within its bound") {
+  for (const int rows : {0, 1, 2, 5000}) {
+    LogitHistogram histogram;
+    std::vector<uint8_t> y;
+    std::vector<double> z;
+    int64_t positives = 0;
+    for (uint64_t i = 0; i < static_cast<uint64_t>(rows); ++i) {
+      // Some far outside of the range, some equal.
+      z.push_back(i % 50 == 0 ? 100.0 * static_cast<double>(i % 3) - 100
+                              : 8 * random::uniform(random::word(4, 1, i)) - 5);
+      y.push_back(random::uniform(random::word(4, 2, i)) < 1 / (1 + std::exp(-z.back())));
+      positives += y.back();
+      histogram.add(z.back(), y.back() != 0);
+    }
+    CHECK(histogram.rows() == rows);
+    CHECK(histogram.positives() == positives);
+    CHECK(std::abs(histogram.area_under_curve() - area_under_curve(y, z)) <=
+          histogram.error_bound() + 1e-12);
+    CHECK(histogram.error_bound() < 1e-3);
+  }
 }
 
 }  // namespace

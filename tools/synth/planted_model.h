@@ -12,24 +12,22 @@
 // The vectors of a slot have mean 0 under its category distribution: what a pair contributes cannot
 // be seen from either slot alone, so a model without interactions cannot learn it.
 //
-// Categories follow a Zipf law, integers a rounded log-normal one. Everything is a function of
-// (seed, row): core/random.h's counter-based generator.
+// Everything is a function of (seed, row): core/random.h's counter-based generator. Hidden values
+// are computed, not stored ("normal" is a sum of four uniform numbers), so that memory does not
+// grow with the number of categories.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "tools/criteo_record.h"
+#include "tools/synth/criteo_columns.h"
 
 namespace hlite::tools {
 
 struct PlantedOptions {
-  uint64_t seed = 1;
-  std::vector<int64_t> cards;  // categories a slot, kSlots of them, missing not counted
-  double zipf = 1.2;
-  double missing = 0.08;  // mean share of missing values in the columns that have some
+  ColumnOptions columns;
   int dim = 2;
   int pairs = 4;
   int fields = 4;  // slots that take part in pairs; pairs <= fields * (fields - 1) / 2
@@ -39,16 +37,12 @@ struct PlantedOptions {
   int64_t calibration_rows = 50000;
 };
 
-// Cardinalities by name: "demo" (small, learnable from a million rows), "kaggle", "terabyte"
-// (those of the public Criteo data sets). Throws ConfigError for another name.
-std::vector<int64_t> named_cardinalities(const std::string& name);
-
-// A generated row. Category 0 is "missing", 1..card the categories.
+// A generated row. Category 0 is "missing", c in 1..card the c-th most frequent category.
 struct PlantedRow {
   uint8_t label;
   std::array<uint16_t, criteo::kDense> dense;  // index into the column's values
   std::array<uint32_t, criteo::kSlots> category;
-  double probability;
+  double logit;  // of the true probability
 };
 
 class PlantedModel {
@@ -66,6 +60,10 @@ class PlantedModel {
   // The token of a category > 0: distinct within the slot, also modulo 40,000,000.
   [[nodiscard]] uint32_t token(int slot, uint32_t category) const;
 
+  [[nodiscard]] const CriteoColumns& columns() const { return columns_; }
+  [[nodiscard]] int64_t categories(int slot) const {
+    return columns_.tokens[static_cast<size_t>(slot)].law.ranks();
+  }
   [[nodiscard]] double scale() const { return scale_; }
   [[nodiscard]] double bias() const { return bias_; }
   [[nodiscard]] const std::vector<std::array<int, 2>>& pairs() const { return pairs_; }
@@ -74,35 +72,49 @@ class PlantedModel {
   struct Parts {
     double linear, pairwise, dense;
   };
+  // "Missing" from a random word, and what is left of it as a number in [0, 1).
+  struct Presence {
+    explicit Presence(double missing);
+    uint32_t below;  // words below are missing
+    double unit;     // 1 / the number of others
+  };
   struct Slot {
-    // Walker's alias tables over ranks: rank r stays r with probability keep[r] / 2^32.
-    std::vector<uint32_t> keep, alias;
-    uint32_t missing = 0;        // probability * 2^32
-    std::vector<float> weight;   // [card + 1]
-    std::vector<float> vectors;  // [card + 1, dim] in interacting slots, else empty
+    RankSampler sampler;
+    Presence presence;
+    std::vector<float> head;  // weights of categories 0, 1, ..., those drawn most
+    // Of the vectors, in slots that interact: what is taken off and multiplied with.
+    std::vector<double> mean;
+    double factor = 1;
     uint64_t token_multiplier = 1, token_offset = 0;
   };
   struct DenseColumn {
-    std::vector<int32_t> values;   // [kQuantiles], equally likely, then kMissingValue
-    std::vector<float> transform;  // log(1 + max(x, 0)) of each
+    std::vector<int32_t> values;  // [kValues], equally likely, then kMissingValue
+    std::vector<float> effect;    // what each adds to Parts::dense
     uint32_t missing = 0;
-    double coefficient = 0;
   };
 
   void build_slot(int slot);
   void build_dense(int column);
   void choose_pairs();
   void calibrate();
-  void draw(uint64_t index, PlantedRow& row) const;
+  [[nodiscard]] double weight(int slot, uint32_t category) const;
+  // The vector before centring.
+  void raw_vector(int slot, uint32_t category, double* out) const;
+  // Returns the label's coin, uniform in [0, 1).
+  double draw(uint64_t index, PlantedRow& row) const;
   [[nodiscard]] Parts parts(const PlantedRow& row) const;
   [[nodiscard]] double combine(const Parts& parts) const;
 
   PlantedOptions options_;
-  std::array<Slot, criteo::kSlots> slots_;
+  uint64_t seed_;
+  CriteoColumns columns_;
+  std::vector<Slot> slots_;
   std::array<DenseColumn, criteo::kDense> dense_;
   std::vector<std::array<int, 2>> pairs_;
-  std::vector<float> signs_;
-  Parts mean_{0, 0, 0}, factor_{1, 1, 1};  // z(x) * sqrt(share) = (x - mean) * factor
+  std::vector<double> signs_;
+  std::vector<int> pair_slots_;              // slots of pairs_, each once
+  std::vector<std::array<size_t, 2>> ends_;  // of each pair: positions in pair_slots_
+  Parts mean_{0, 0, 0}, factor_{1, 1, 1};    // z(x) * sqrt(share) = (x - mean) * factor
   double scale_ = 1, bias_ = 0;
 };
 

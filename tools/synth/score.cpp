@@ -1,4 +1,4 @@
-#include "tools/score.h"
+#include "tools/synth/score.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,6 +7,11 @@
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::tools {
+
+namespace {
+constexpr int64_t kBins = 1 << 20;
+constexpr double kRange = 16;
+}  // namespace
 
 double area_under_curve(const std::vector<uint8_t>& y, const std::vector<double>& p) {
   HLITE_CHECK(y.size() == p.size(), "{} labels, {} scores", y.size(), p.size());
@@ -47,6 +52,56 @@ double log_loss(const std::vector<uint8_t>& y, const std::vector<double>& p) {
     sum -= std::log(y[i] != 0 ? q : 1 - q);
   }
   return p.empty() ? 0.0 : sum / static_cast<double>(p.size());
+}
+
+double logit_loss(double logit, bool label) {
+  const double z = label ? logit : -logit;
+  return std::log1p(std::exp(-std::abs(z))) + std::max(-z, 0.0);
+}
+
+LogitHistogram::LogitHistogram() : bins_(new Bin[kBins]()) {}
+
+void LogitHistogram::add(double logit, bool label) {
+  const double at = (logit + kRange) * (kBins / (2 * kRange));
+  const auto bin = static_cast<size_t>(std::clamp(at, 0.0, kBins - 1.0));
+  bins_[bin].count[label ? 1 : 0].fetch_add(1, std::memory_order_relaxed);
+}
+
+LogitHistogram::Pairs LogitHistogram::pairs() const {
+  Pairs pairs{0, 0, 0};
+  double below = 0, positives = 0;
+  for (int64_t i = 0; i < kBins; ++i) {
+    const auto negative = static_cast<double>(bins_[static_cast<size_t>(i)].count[0].load()),
+               positive = static_cast<double>(bins_[static_cast<size_t>(i)].count[1].load());
+    pairs.ordered += positive * below;
+    pairs.tied += positive * negative;
+    below += negative;
+    positives += positive;
+  }
+  pairs.all = positives * below;
+  return pairs;
+}
+
+int64_t LogitHistogram::rows() const {
+  int64_t sum = positives();
+  for (int64_t i = 0; i < kBins; ++i) sum += bins_[static_cast<size_t>(i)].count[0];
+  return sum;
+}
+
+int64_t LogitHistogram::positives() const {
+  int64_t sum = 0;
+  for (int64_t i = 0; i < kBins; ++i) sum += bins_[static_cast<size_t>(i)].count[1];
+  return sum;
+}
+
+double LogitHistogram::area_under_curve() const {
+  const Pairs p = pairs();
+  return p.all > 0 ? (p.ordered + p.tied / 2) / p.all : 0.5;
+}
+
+double LogitHistogram::error_bound() const {
+  const Pairs p = pairs();
+  return p.all > 0 ? p.tied / 2 / p.all : 0.0;
 }
 
 }  // namespace hlite::tools

@@ -1,0 +1,162 @@
+#include "tools/synth/criteo_synth.h"
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "hugectr_lite/core/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/errors.h"
+#include "tests/support/temporary_directory.h"
+#include "tools/synth/score.h"
+
+namespace hlite::tools {
+namespace {
+
+using test::TemporaryDirectory;
+
+PlantedOptions demo_options(uint64_t seed = 5) {
+  PlantedOptions options;
+  options.columns.seed = seed;
+  options.columns.cards = named_cardinalities("demo");
+  options.calibration_rows = 20000;
+  return options;
+}
+
+TEST_CASE("files do not depend on the number of threads, but on the seed") {
+  TemporaryDirectory folder;
+  const auto files = [&](int threads, uint64_t seed) {
+    criteo_synth({.model = demo_options(seed),
+                  .train_rows = 9001,
+                  .test_rows = 4097,
+                  .out = folder / "s",
+                  .threads = threads});
+    return test::read_text(folder / "s.train.tsv") + "|" + test::read_text(folder / "s.test.tsv") +
+           "|" + test::read_text(folder / "s.meta.json");
+  };
+  const std::string one = files(1, 5);
+  CHECK((files(4, 5) == one));
+  CHECK((files(3, 6) != one));
+  CHECK(folder.entries() == 3);
+}
+
+TEST_CASE("test rows continue the training rows") {
+  TemporaryDirectory folder;
+  const auto text = [&](int64_t train, int64_t test) {
+    criteo_synth(
+        {.model = demo_options(), .train_rows = train, .test_rows = test, .out = folder / "s"});
+    return test::read_text(folder / "s.train.tsv") + test::read_text(folder / "s.test.tsv");
+  };
+  CHECK((text(100, 50) == text(120, 30)));
+}
+
+TEST_CASE("every line is a row of Criteo's format, missing values included") {
+  TemporaryDirectory folder;
+  criteo_synth({.model = demo_options(), .train_rows = 2000, .test_rows = 0, .out = folder / "s"});
+  CHECK(folder.entries() == 2);  // no test file
+  const std::string text = test::read_text(folder / "s.train.tsv");
+  int empty = 0, negative = 0;
+  int64_t rows = 0;
+  for (size_t at = 0; at < text.size(); ++rows) {
+    const size_t end = text.find('\n', at);
+    REQUIRE(end != std::string::npos);
+    const std::string line = text.substr(at, end - at);
+    uint32_t record[criteo::kColumns];
+    INFO(line);
+    REQUIRE(criteo::parse(line, 0, record));
+    empty += line.find("\t\t") != std::string::npos;
+    negative += line.find("\t-") != std::string::npos;
+    // Tokens are 8 digits, as Criteo's.
+    const std::string last = line.substr(line.rfind('\t') + 1);
+    CHECK((last.empty() || last.size() == 8));
+    at = end + 1;
+  }
+  CHECK(rows == 2000);
+  CHECK(empty > 0);
+  CHECK(negative > 0);
+}
+
+TEST_CASE("the reported scores are those of the true probabilities") {
+  TemporaryDirectory folder;
+  const PlantedOptions options = demo_options();
+  const int64_t train = 1000, rows = 20000;
+  const SynthScores scores =
+      criteo_synth({.model = options, .train_rows = train, .test_rows = rows, .out = folder / "s"})
+          .test;
+  const PlantedModel model(options);
+  const std::string text = test::read_text(folder / "s.test.tsv");
+  std::vector<uint8_t> labels;
+  std::vector<double> probabilities;
+  double sum = 0;
+  size_t at = 0;
+  for (int64_t i = 0; i < rows; ++i) {
+    labels.push_back(text[at] == '1');  // from the file, not from the model
+    at = text.find('\n', at) + 1;
+    const double logit = model.row(static_cast<uint64_t>(train + i)).logit;
+    probabilities.push_back(1 / (1 + std::exp(-logit)));
+    sum += labels.back();
+  }
+  CHECK(at == text.size());
+  CHECK(scores.rows == rows);
+  CHECK(scores.label_rate == sum / static_cast<double>(rows));
+  CHECK(scores.auc_error < 1e-5);
+  CHECK(std::abs(scores.bayes_auc - area_under_curve(labels, probabilities)) <= scores.auc_error);
+  CHECK(scores.bayes_log_loss == Approx(log_loss(labels, probabilities)).epsilon(1e-12));
+  // As asked for, within the noise of this many rows (a standard error is about 0.003).
+  CHECK(std::abs(scores.bayes_auc - options.auc) < 0.012);
+  CHECK(std::abs(scores.label_rate - options.click_rate) < 0.012);
+  CHECK(scores.bayes_log_loss < scores.base_log_loss - 0.1);
+  const auto meta = nlohmann::json::parse(test::read_text(folder / "s.meta.json"));
+  CHECK(meta["test"]["bayes_auc"].get<double>() == scores.bayes_auc);
+  CHECK(meta["model"]["cards"] == options.columns.cards);
+}
+
+TEST_CASE("measured skew and missing values are what was asked, Zipf or like Criteo") {
+  TemporaryDirectory folder;
+  PlantedOptions zipf = demo_options(), like = demo_options();
+  zipf.columns.zipf = 0.9;
+  like.columns.cards = named_cardinalities("kaggle");
+  like.columns.profile = criteo_profile();
+  constexpr int64_t kRows = 200000;
+  for (const PlantedOptions& options : {zipf, like}) {
+    const SynthResult result =
+        criteo_synth({.model = options, .train_rows = kRows, .test_rows = 0, .out = folder / "s"});
+    REQUIRE(result.columns.size() == criteo::kSlots);
+    for (size_t s = 0; s < result.columns.size(); ++s) {
+      const ColumnSkew& c = result.columns[s];
+      CHECK(c.categories == options.columns.cards[s]);
+      CHECK(c.missing == Approx(c.asked_missing).margin(0.005));
+      for (int i = 0; i < 4; ++i) {
+        INFO("C" << s + 1 << ", top " << ColumnSkew::kTop[i] << ": " << c.share[i] << ", asked "
+                 << c.asked_share[i]);
+        // 2 %, or four standard errors where chance alone moves a share by more.
+        const double chance = 4 * std::sqrt(c.asked_share[i] / (kRows * (1 - c.missing)));
+        CHECK(std::abs(c.share[i] - c.asked_share[i]) < std::max(0.02 * c.asked_share[i], chance));
+      }
+    }
+    test::check_contains(result.skew_table(), {"C26", "asked measured"});
+    test::check_contains(result.skew_summary(), {"within", "%"});
+  }
+}
+
+TEST_CASE("the measured skew is that of the file") {
+  TemporaryDirectory folder;
+  const SynthResult result = criteo_synth(
+      {.model = demo_options(), .train_rows = 5003, .test_rows = 100, .out = folder / "s"});
+  const std::string text = test::read_text(folder / "s.train.tsv");
+  std::map<std::string, int> count;  // of the tokens of C1
+  for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) {
+    size_t field = at;
+    for (int i = 0; i < 14; ++i) field = text.find('\t', field) + 1;
+    ++count[text.substr(field, text.find('\t', field) - field)];
+  }
+  const int missing = count[""];
+  count.erase("");
+  int most = 0;
+  for (const auto& [token, n] : count) most = std::max(most, n);
+  CHECK(result.columns[0].missing == missing / 5003.0);
+  CHECK(result.columns[0].share[0] == most / (5003.0 - missing));
+}
+
+}  // namespace
+}  // namespace hlite::tools
