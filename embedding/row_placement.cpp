@@ -1,0 +1,63 @@
+#include "embedding/row_placement.h"
+
+#include <algorithm>
+
+namespace hlite::embedding {
+
+RowPlacement RowPlacement::by_category(const TableLayout& layout, CategoryModel model) {
+  HLITE_CHECK(model.categories() == layout.total_rows, "{} categories, {} rows", model.categories(),
+              layout.total_rows);
+  RowPlacement placement(layout);
+  for (int r = 0; r < model.ranks(); ++r) placement.rows_.push_back(model.infrequent_rows(r));
+  placement.copied_rows_ = static_cast<int64_t>(model.frequent().size());
+  placement.model_.emplace(std::move(model));
+  return placement;
+}
+
+RowPlacement RowPlacement::by_table(const TableLayout& layout, std::vector<std::vector<int>> shards,
+                                    int ranks) {
+  HLITE_CHECK(static_cast<int64_t>(shards.size()) == layout.slots() && ranks >= 1,
+              "{} tables, {} slots, {} ranks", shards.size(), layout.slots(), ranks);
+  RowPlacement placement(layout);
+  placement.rows_.assign(static_cast<size_t>(ranks), 0);
+  placement.ranges_.resize(static_cast<size_t>(ranks) + 1);
+  for (int64_t s = 0; s < layout.slots(); ++s) {
+    const auto& on = shards[static_cast<size_t>(s)];
+    const int64_t rows = layout.rows[static_cast<size_t>(s)];
+    auto& begin = placement.begin_.emplace_back();
+    if (on.empty()) {
+      begin.push_back(placement.copied_rows_);
+      placement.ranges_.back().push_back({placement.copied_rows_, s, 0, 1});
+      placement.copied_rows_ += rows;
+    }
+    const auto n = static_cast<int64_t>(on.size());
+    for (int64_t i = 0; i < n; ++i) {
+      const int rank = on[static_cast<size_t>(i)];
+      HLITE_CHECK(rank >= 0 && rank < ranks, "slot {} on rank {} of {}", s, rank, ranks);
+      int64_t& held = placement.rows_[static_cast<size_t>(rank)];
+      begin.push_back(held);
+      const int64_t mine = (rows - i + n - 1) / n;
+      if (mine > 0) placement.ranges_[static_cast<size_t>(rank)].push_back({held, s, i, n});
+      held += mine;
+    }
+  }
+  placement.shards_ = std::move(shards);
+  return placement;
+}
+
+TableRow RowPlacement::table_row(int rank, int64_t row) const {
+  if (model_) {
+    const int64_t category = rank < 0 ? model_->frequent()[static_cast<size_t>(row)]
+                                      : model_->infrequent_category(rank, row);
+    const auto after = std::upper_bound(layout_.offset.begin(), layout_.offset.end(), category);
+    return {after - layout_.offset.begin() - 1, static_cast<uint32_t>(category - after[-1])};
+  }
+  const auto& ranges = rank < 0 ? ranges_.back() : ranges_[static_cast<size_t>(rank)];
+  const auto after = std::upper_bound(ranges.begin(), ranges.end(), row,
+                                      [](int64_t at, const Range& r) { return at < r.begin; });
+  HLITE_CHECK(after != ranges.begin(), "row {} of rank {}", row, rank);
+  const Range& range = after[-1];
+  return {range.slot, static_cast<uint32_t>((row - range.begin) * range.shards + range.shard)};
+}
+
+}  // namespace hlite::embedding

@@ -1,0 +1,71 @@
+// Which rank holds which row of a layer's tables, for every way to spread them:
+//
+//   by category  hybrid and DistributedSlot: frequent categories are copied to every rank, the k-th
+//                of the others is row k / ranks of rank k mod ranks (category_model.h)
+//   by table     LocalizedSlot and sharding plans: a table lies on one rank, or its keys k on the
+//                rank shards[k mod n], or it is copied to every rank
+//
+// A rank's own rows form one array, and copied rows another, the same on all ranks.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "embedding/category_model.h"
+#include "embedding/table_layout.h"
+
+namespace hlite::embedding {
+
+// `rank` < 0: row `row` of the copied ones.
+using RowPlace = CategoryModel::Place;
+
+struct TableRow {
+  int64_t slot;
+  uint32_t key;
+  bool operator==(const TableRow&) const = default;
+};
+
+class RowPlacement {
+ public:
+  static RowPlacement by_category(const TableLayout& layout, CategoryModel model);
+  // `shards[s]`: the ranks that hold slot s, key k on the one at k mod n; empty: copied everywhere.
+  static RowPlacement by_table(const TableLayout& layout, std::vector<std::vector<int>> shards,
+                               int ranks);
+
+  // REQUIRES key < rows of the slot's table. Ascending keys of a slot that lie on one rank have
+  // ascending rows there.
+  [[nodiscard]] RowPlace locate(int64_t slot, uint32_t key) const {
+    const auto s = static_cast<size_t>(slot);
+    if (model_) return model_->locate(layout_.offset[s] + key);
+    const auto& shards = shards_[s];
+    if (shards.empty()) return {-1, static_cast<uint32_t>(begin_[s][0] + key)};
+    const auto n = static_cast<uint32_t>(shards.size()), i = key % n;
+    return {shards[i], static_cast<uint32_t>(begin_[s][i] + key / n)};
+  }
+  // The inverse of locate(): what lies in a row of a rank (rank < 0: of the copied ones).
+  [[nodiscard]] TableRow table_row(int rank, int64_t row) const;
+
+  [[nodiscard]] int ranks() const { return static_cast<int>(rows_.size()); }
+  [[nodiscard]] int64_t rows_of(int rank) const { return rows_[static_cast<size_t>(rank)]; }
+  [[nodiscard]] int64_t copied_rows() const { return copied_rows_; }
+  [[nodiscard]] const TableLayout& layout() const { return layout_; }
+
+ private:
+  explicit RowPlacement(const TableLayout& layout) : layout_(layout) {}
+
+  // Rows of one table on one rank, or among the copied ones: they follow each other.
+  struct Range {
+    int64_t begin, slot, shard, shards;
+  };
+
+  TableLayout layout_;
+  std::optional<CategoryModel> model_;
+  std::vector<std::vector<int>> shards_;     // [slots]
+  std::vector<std::vector<int64_t>> begin_;  // [slots][shards, or 1 when copied] first row
+  std::vector<std::vector<Range>> ranges_;   // [ranks + 1] ascending; the last: copied rows
+  std::vector<int64_t> rows_;
+  int64_t copied_rows_ = 0;
+};
+
+}  // namespace hlite::embedding

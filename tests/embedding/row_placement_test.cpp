@@ -1,0 +1,55 @@
+#include "embedding/row_placement.h"
+
+#include <map>
+
+#include "tests/support/catch.h"
+
+using namespace hlite;
+using namespace hlite::embedding;
+
+namespace {
+// Every row of every table lies in exactly one place, places have no gaps, and table_row() finds
+// the way back.
+void check_placement(const RowPlacement& placement) {
+  const TableLayout& layout = placement.layout();
+  std::map<std::pair<int, uint32_t>, TableRow> seen;
+  for (int64_t s = 0; s < layout.slots(); ++s) {
+    std::map<int, uint32_t> last;
+    for (uint32_t key = 0; key < layout.rows[static_cast<size_t>(s)]; ++key) {
+      const RowPlace place = placement.locate(s, key);
+      CHECK(seen.emplace(std::pair(place.rank, place.row), TableRow{s, key}).second);
+      if (place.rank >= 0) {  // what exchanges rely on: lists sorted by key are sorted by row
+        CHECK((!last.contains(place.rank) || last[place.rank] < place.row));
+        last[place.rank] = place.row;
+      }
+    }
+  }
+  std::map<int, int64_t> held;
+  for (const auto& [place, row] : seen) {
+    CHECK(place.second == held[place.first]++);
+    CHECK(placement.table_row(place.first, place.second) == row);
+  }
+  CHECK(held[-1] == placement.copied_rows());
+  for (int r = 0; r < placement.ranks(); ++r) CHECK(held[r] == placement.rows_of(r));
+}
+}  // namespace
+
+TEST_CASE("tables on ranks, split, and copied") {
+  const TableLayout layout({7, 1, 12, 3, 5}, 4);
+  check_placement(RowPlacement::by_table(layout, {{0}, {1}, {2}, {0}, {1}}, 3));
+  check_placement(RowPlacement::by_table(layout, {{2, 0}, {}, {0, 1, 2}, {1}, {}}, 3));
+  check_placement(RowPlacement::by_table(layout, {{}, {}, {}, {}, {}}, 2));
+  check_placement(RowPlacement::by_table(layout, {{0}, {0}, {0}, {0}, {0}}, 1));
+  check_placement(RowPlacement::by_table(layout, {{0}, {1, 0, 2, 3}, {0}, {0}, {0}}, 4));
+}
+
+TEST_CASE("categories spread over ranks, with and without frequent ones") {
+  const TableLayout layout({7, 1, 12, 3, 5}, 4);
+  for (const int ranks : {1, 2, 3, 7}) {
+    check_placement(RowPlacement::by_category(layout, CategoryModel(layout, ranks)));
+    const auto statistics =
+        FrequencyStatistics::of_lookups({0, 0, 3, 3, 7, 7, 9, 9, 9, 21, 21, 22, 26, 26, 27});
+    check_placement(RowPlacement::by_category(
+        layout, CategoryModel(layout, ranks, statistics, 2, layout.total_rows)));
+  }
+}
