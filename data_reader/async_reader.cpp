@@ -54,7 +54,8 @@ AsyncReader::AsyncReader(const config::DataConfig& config, const std::string& pa
   const int64_t rows = batch_size / options.shard.count;
   plan_ =
       plan_reader(config, rows, batches_per_epoch(), options.resident, available_memory_bytes());
-  if (options.repeat && !plan_.remark.empty()) log::info("{}: {}", path, plan_.remark);
+  if (split == Split::kTrain && options.repeat && !plan_.remark.empty())
+    log::info("{}: {}", path, plan_.remark);
   order_ = std::make_unique<BatchOrder>(batches_per_epoch(), options.shuffle, options.seed);
   end_position_ = options.repeat ? kNever : batches_per_epoch();
 
