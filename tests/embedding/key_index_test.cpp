@@ -1,0 +1,57 @@
+#include "embedding/key_index.h"
+
+#include <unordered_map>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/random.h"
+#include "tests/support/catch.h"
+#include "tests/support/errors.h"
+
+using namespace hlite;
+using embedding::KeyIndex;
+
+TEST_CASE("a key index agrees with a map, up to the last row") {
+  for (const int64_t capacity : {1, 2, 3, 7, 64, 1000}) {
+    for (const uint64_t spread : {uint64_t{1}, uint64_t{1} << 32, uint64_t{0x9E3779B97F4A7C15u}}) {
+      INFO("capacity " << capacity << ", keys " << spread << " apart");
+      KeyIndex index("e", capacity);
+      std::unordered_map<uint64_t, int64_t> oracle;
+      bool good = true;
+      for (uint64_t n = 0; n < 5000; ++n) {
+        const uint64_t key =
+            random::word(9, spread, n) % static_cast<uint64_t>(2 * capacity) * spread;
+        const auto found = oracle.find(key);
+        good &= index.find(key) == (found == oracle.end() ? KeyIndex::kAbsent : found->second);
+        if (found == oracle.end() && index.size() == capacity) continue;
+        const auto row = static_cast<int64_t>(oracle.size());
+        good &= index.insert(key) == oracle.try_emplace(key, row).first->second;
+      }
+      CHECK(good);
+      CHECK(index.size() == capacity);
+      for (int64_t row = 0; row < capacity; ++row)
+        good &= oracle[index.keys()[static_cast<size_t>(row)]] == row;
+      CHECK(good);
+    }
+  }
+}
+
+TEST_CASE("key 0 and the largest key are keys like others") {
+  KeyIndex index("e", 2);
+  CHECK(index.find(0) == KeyIndex::kAbsent);
+  CHECK(index.insert(~uint64_t{0}) == 0);
+  CHECK(index.insert(0) == 1);
+  CHECK(index.find(0) == 1);
+}
+
+TEST_CASE("a full table refuses new keys by name and keeps the old ones") {
+  KeyIndex index("sparse_embedding1", 3);
+  for (const uint64_t key : {10, 20, 30}) index.insert(key);
+  test::check_contains(
+      test::message_of<DataError>([&] { index.insert(40); }),
+      {"sparse_embedding1", "key 40", "all 3 rows", "max_vocabulary_size_per_gpu"});
+  CHECK(index.insert(20) == 1);
+  CHECK(index.size() == 3);
+  index.clear();
+  CHECK(index.find(20) == KeyIndex::kAbsent);
+  CHECK(index.insert(40) == 0);
+}
