@@ -63,9 +63,9 @@ std::string resolve_beside(const std::string& list, std::string_view name) {
 }  // namespace
 
 std::byte byte_sum(std::span<const std::byte> bytes) {
-  uint32_t sum = 0;
-  for (const std::byte b : bytes) sum += static_cast<uint32_t>(b);
-  return static_cast<std::byte>(sum & 0xff);
+  uint8_t sum = 0;
+  for (const std::byte b : bytes) sum = static_cast<uint8_t>(sum + static_cast<uint8_t>(b));
+  return static_cast<std::byte>(sum);
 }
 
 void append_norm_header(const NormHeader& header, std::vector<std::byte>& out) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "data_reader/async_reader.h"
+#include "data_reader/norm_reader.h"
 #include "data_reader/reader_plan.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/memory.h"
@@ -23,6 +24,8 @@ std::unique_ptr<BatchSource> open_source(const config::DataConfig& config, const
                                          Split split, int64_t batch_size,
                                          std::span<const int64_t> slot_rows,
                                          const SourceOptions& options) {
+  if (!config.is_raw())
+    return std::make_unique<NormReader>(config, path, split, batch_size, slot_rows, options);
   return std::make_unique<AsyncReader>(config, path, split, batch_size, slot_rows, options);
 }
 

@@ -29,7 +29,7 @@ struct SourceOptions {
   // while the source lives. REQUIRES !repeat.
   bool resident = false;
   int64_t max_samples = std::numeric_limits<int64_t>::max();  // use the first ones of the file
-  Shard shard;
+  Shard shard = {};
 };
 
 // The rows of one batch that a source delivers.
