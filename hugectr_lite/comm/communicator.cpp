@@ -23,6 +23,12 @@ void Communicator::account(std::span<const ConstBytes> send, std::span<const siz
   }
 }
 
+void Communicator::check_size(int from, size_t bytes, std::span<const size_t> most) const {
+  if (bytes > most[static_cast<size_t>(from)])
+    raise<CommError>("rank {} sent {} bytes to rank {}, which expects at most {}", from, bytes,
+                     rank(), most[static_cast<size_t>(from)]);
+}
+
 void Communicator::broadcast(Bytes bytes, int root) {
   const auto n = static_cast<size_t>(size());
   HLITE_CHECK(root >= 0 && root < size(), "root {} of {}", root, n);

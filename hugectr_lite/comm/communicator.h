@@ -87,8 +87,10 @@ class Communicator {
   [[nodiscard]] const Traffic& traffic() const { return traffic_; }
 
  protected:
-  // For visit() of implementations: checks sizes and counts what is sent.
+  // For visit() of implementations. Checks the numbers of messages and counts what is sent.
   void account(std::span<const ConstBytes> send, std::span<const size_t> most);
+  // Throws CommError for a message from `from` that is larger than most[from].
+  void check_size(int from, size_t bytes, std::span<const size_t> most) const;
 
  private:
   void add_up(std::span<const ConstBytes> send, std::span<float> sum);

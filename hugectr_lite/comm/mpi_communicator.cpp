@@ -1,5 +1,6 @@
 #include "hugectr_lite/comm/mpi_communicator.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
@@ -10,7 +11,7 @@
 namespace hlite::comm {
 namespace {
 
-constexpr int kTag = 1;
+constexpr int kMaxThreads = 64;  // ranks of a process: tags have room for so many
 
 void check(int code, const char* what) {
   if (code == MPI_SUCCESS) return;
@@ -29,79 +30,176 @@ int count_of(size_t bytes) {
 
 }  // namespace
 
-MpiCommunicator::MpiCommunicator(MPI_Comm communicator, bool world)
-    : communicator_(communicator), world_(world) {
-  check(MPI_Comm_set_errhandler(communicator_, MPI_ERRORS_RETURN), "error handler");
-  check(MPI_Comm_rank(communicator_, &rank_), "rank");
-  check(MPI_Comm_size(communicator_, &size_), "size");
-  requests_.resize(2 * static_cast<size_t>(size_), MPI_REQUEST_NULL);
-  statuses_.resize(requests_.size());
+MpiProcess::MpiProcess() {
+  // Ranks that wait give their core to others: there may be more ranks than cores.
+  setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+  int level = MPI_THREAD_SINGLE;
+  check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "start");
+  if (level < MPI_THREAD_MULTIPLE)
+    raise<CommError>("this MPI allows no calls from several threads");
+  check(MPI_Comm_dup(MPI_COMM_WORLD, &messages_), "world");
+  check(MPI_Comm_set_errhandler(messages_, MPI_ERRORS_RETURN), "error handler");
+  check(MPI_Comm_rank(messages_, &index_), "rank");
+  check(MPI_Comm_size(messages_, &processes_), "size");
 }
 
-MpiCommunicator::~MpiCommunicator() {
-  MPI_Comm_free(&communicator_);
-  if (world_) MPI_Finalize();
+MpiProcess::~MpiProcess() {
+  MPI_Comm_free(&messages_);
+  MPI_Finalize();
 }
 
-void MpiCommunicator::barrier() { check(MPI_Barrier(communicator_), "barrier"); }
+MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiProcess> process, std::vector<Member> members,
+                                 int rank, int id, std::shared_ptr<ThreadGroup> local)
+    : process_(std::move(process)),
+      members_(std::move(members)),
+      rank_(rank),
+      id_(id),
+      local_(std::move(local)),
+      requests_(2 * members_.size(), MPI_REQUEST_NULL),
+      statuses_(requests_.size()) {
+  int place = 0;
+  for (size_t q = 0; q < members_.size(); ++q) {
+    local_place_.push_back(here(q) ? place++ : -1);
+    const bool first = std::none_of(leaders_.begin(), leaders_.end(), [&](int leader) {
+      return members_[static_cast<size_t>(leader)].process == members_[q].process;
+    });
+    if (first) leaders_.push_back(static_cast<int>(q));
+  }
+  HLITE_CHECK(place == local_->size(), "{} ranks here, a group of {}", place, local_->size());
+}
 
-void MpiCommunicator::visit(std::span<const ConstBytes> send, std::span<const size_t> most,
-                            Consume consume) {
-  account(send, most);
-  const auto n = static_cast<size_t>(size_), own = static_cast<size_t>(rank_);
-  const size_t room = std::accumulate(most.begin(), most.end(), size_t{0}) - most[own];
+int MpiCommunicator::tag(const Member& from, const Member& to) const {
+  return (id_ * kMaxThreads + from.thread) * kMaxThreads + to.thread;
+}
+
+// Inside each process, then among one rank of each (in step k with those k, 2k, ... further on),
+// then inside each again.
+void MpiCommunicator::barrier() {
+  local_->wait_for_all();
+  const auto me = std::find(leaders_.begin(), leaders_.end(), rank_);
+  if (me != leaders_.end()) {
+    const size_t n = leaders_.size(), at = static_cast<size_t>(me - leaders_.begin());
+    for (size_t step = 1; step < n; step *= 2) {
+      const auto& self = members_[static_cast<size_t>(rank_)];
+      const auto& to = members_[static_cast<size_t>(leaders_[(at + step) % n])];
+      const auto& from = members_[static_cast<size_t>(leaders_[(at + n - step) % n])];
+      check(MPI_Sendrecv(nullptr, 0, MPI_BYTE, to.process, tag(self, to), nullptr, 0, MPI_BYTE,
+                         from.process, tag(from, self), process_->messages(), MPI_STATUS_IGNORE),
+            "barrier");
+    }
+  }
+  local_->wait_for_all();
+}
+
+void MpiCommunicator::start_messages(std::span<const ConstBytes> send,
+                                     std::span<const size_t> most) {
+  const size_t n = members_.size(), own = static_cast<size_t>(rank_);
+  size_t room = 0;
+  for (size_t q = 0; q < n; ++q) room += here(q) ? 0 : most[q];
   if (scratch_.size() < room) scratch_.resize(room);
   std::byte* to = scratch_.data();
   for (size_t q = 0; q < n; ++q) {
-    MPI_Request& request = requests_[q] = MPI_REQUEST_NULL;
-    if (q == own) continue;
-    check(MPI_Irecv(to, count_of(most[q]), MPI_BYTE, static_cast<int>(q), kTag, communicator_,
-                    &request),
+    if (here(q)) continue;
+    check(MPI_Irecv(to, count_of(most[q]), MPI_BYTE, members_[q].process,
+                    tag(members_[q], members_[own]), process_->messages(), &requests_[q]),
           "receive");
     to += most[q];
   }
   // Everyone starts with the rank behind itself, so that no rank is sent to by all at once.
   for (size_t step = 1; step < n; ++step) {
     const size_t q = (own + step) % n;
-    check(MPI_Isend(send[q].data(), count_of(send[q].size()), MPI_BYTE, static_cast<int>(q), kTag,
-                    communicator_, &requests_[n + q]),
+    if (here(q)) continue;
+    check(MPI_Isend(send[q].data(), count_of(send[q].size()), MPI_BYTE, members_[q].process,
+                    tag(members_[own], members_[q]), process_->messages(), &requests_[n + q]),
           "send");
   }
+}
+
+void MpiCommunicator::finish_messages(std::span<const size_t> most) {
   const int code =
       MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), statuses_.data());
   if (code == MPI_ERR_IN_STATUS)
-    for (size_t i = 0; i < requests_.size(); ++i)
-      if (statuses_[i].MPI_ERROR == MPI_ERR_TRUNCATE)
+    for (size_t i = 0; i < statuses_.size(); ++i) {
+      if (i < most.size() && statuses_[i].MPI_ERROR == MPI_ERR_TRUNCATE)
         raise<CommError>("rank {} sent more than the {} bytes that rank {} expects at most", i,
                          most[i], rank_);
-  if (code == MPI_ERR_IN_STATUS)
-    for (const MPI_Status& status : statuses_) check(status.MPI_ERROR, "exchange");
-  check(code, "exchange");
-
-  const std::byte* from = scratch_.data();
-  for (size_t q = 0; q < n; ++q) {
-    if (q == own) {
-      if (send[q].size() > most[q])
-        raise<CommError>("rank {} sent itself {} bytes and expects at most {}", rank_,
-                         send[q].size(), most[q]);
-      consume(rank_, send[q]);
-      continue;
+      check(statuses_[i].MPI_ERROR, "exchange");
     }
-    int bytes = 0;
-    check(MPI_Get_count(&statuses_[q], MPI_BYTE, &bytes), "size of a message");
-    consume(static_cast<int>(q), {from, static_cast<size_t>(bytes)});
-    from += most[q];
+  check(code, "exchange");
+}
+
+void MpiCommunicator::read_all(std::span<const ConstBytes> send, std::span<const size_t> most,
+                               Consume consume) {
+  local_->begin_reading();
+  try {
+    const std::byte* from = scratch_.data();
+    for (size_t q = 0; q < members_.size(); ++q) {
+      ConstBytes bytes;
+      if (static_cast<int>(q) == rank_) {
+        bytes = send[q];
+      } else if (here(q)) {
+        bytes = local_->post(local_place_[q]).send[static_cast<size_t>(rank_)];
+      } else {
+        int count = 0;
+        check(MPI_Get_count(&statuses_[q], MPI_BYTE, &count), "size of a message");
+        bytes = {from, static_cast<size_t>(count)};
+        from += most[q];
+      }
+      check_size(static_cast<int>(q), bytes.size(), most);
+      consume(static_cast<int>(q), bytes);
+    }
+  } catch (...) {
+    local_->end_reading();
+    throw;
   }
-  std::fill(requests_.begin(), requests_.end(), MPI_REQUEST_NULL);
+  local_->end_reading();
+}
+
+void MpiCommunicator::visit(std::span<const ConstBytes> send, std::span<const size_t> most,
+                            Consume consume) {
+  account(send, most);
+  local_->post(local_place_[static_cast<size_t>(rank_)]).send = send;
+  start_messages(send, most);
+  try {
+    local_->wait_for_all();
+    finish_messages(most);
+    read_all(send, most, consume);
+    local_->wait_for_all();
+  } catch (...) {
+    local_->wait_for_readers();
+    throw;
+  }
 }
 
 std::unique_ptr<Communicator> MpiCommunicator::split(int colour) {
-  MPI_Comm part = MPI_COMM_NULL;
-  check(MPI_Comm_split(communicator_, colour, rank_, &part), "split");
-  return std::make_unique<MpiCommunicator>(part, false);
+  struct Word {
+    int colour, id;
+  };
+  const Word mine{colour, process_->next_id.load()};
+  std::vector<Word> all(members_.size());
+  all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+  // Higher than that of any communicator that two of these ranks share.
+  int id = 0;
+  for (const Word& word : all) id = std::max(id, word.id);
+  for (int next = process_->next_id; next <= id;)
+    if (process_->next_id.compare_exchange_weak(next, id + 1)) break;
+
+  std::vector<Member> members;
+  int place = 0, here_too = 0;
+  for (size_t q = 0; q < members_.size(); ++q) {
+    if (all[q].colour != colour) continue;
+    if (static_cast<int>(q) == rank_) place = static_cast<int>(members.size());
+    here_too += here(q) ? 1 : 0;
+    members.push_back(members_[q]);
+  }
+  auto child = std::make_unique<MpiCommunicator>(process_, std::move(members), place, id,
+                                                 local_->child(colour, here_too));
+  local_->wait_for_all();
+  return child;
 }
 
 void MpiCommunicator::abort(const std::string& reason) noexcept {
+  if (!local_->state().abort(reason)) return;  // another thread of this process is ending it
   std::fprintf(stderr, "%s\n", reason.c_str());
   std::fflush(stderr);
   MPI_Abort(MPI_COMM_WORLD, kExitDevice);
@@ -110,23 +208,34 @@ void MpiCommunicator::abort(const std::string& reason) noexcept {
 
 }  // namespace hlite::comm
 
-// The plug-in's one entry: starts MPI.
-extern "C" __attribute__((visibility("default"))) hlite::comm::Communicator* hlite_mpi_world(
-    int version, char* failure, size_t capacity) {
+// The plug-in's one entry: starts MPI and makes this process's ranks.
+extern "C" __attribute__((visibility("default"))) bool hlite_mpi_ranks(
+    int version, const hlite::comm::Topology* topology,
+    std::vector<std::unique_ptr<hlite::comm::Communicator>>* ranks, char* failure,
+    size_t capacity) {
   using namespace hlite::comm;
   try {
     if (version != kMpiPluginVersion) hlite::raise<CommError>("it is of another version");
-    // Ranks that wait give their core to others: there may be more ranks than cores.
-    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-    int level = MPI_THREAD_SINGLE;
-    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "start");
-    if (level < MPI_THREAD_MULTIPLE)
-      hlite::raise<CommError>("this MPI allows no calls from several threads");
-    MPI_Comm world = MPI_COMM_NULL;
-    check(MPI_Comm_dup(MPI_COMM_WORLD, &world), "world");
-    return std::make_unique<MpiCommunicator>(world, true).release();
+    const auto process = std::make_shared<MpiProcess>();
+    if (process->processes() != topology->nodes())
+      hlite::raise<CommError>(
+          "found {} processes, expected one for each row of solver.gpu, which has {}: start it "
+          "with "
+          "mpirun -np {}",
+          process->processes(), topology->nodes(), topology->nodes());
+    std::vector<MpiCommunicator::Member> members;
+    for (int r = 0; r < topology->ranks(); ++r)
+      members.push_back({topology->node_of(r), topology->local_of(r)});
+    const int here = topology->ranks_on(process->index());
+    if (here > kMaxThreads)
+      hlite::raise<CommError>("expected at most {} ranks a process, found {}", kMaxThreads, here);
+    const auto group = ThreadGroup::make(here, std::make_shared<AbortState>());
+    for (int local = 0; local < here; ++local)
+      ranks->push_back(std::make_unique<MpiCommunicator>(
+          process, members, topology->rank_at(process->index(), local), 0, group));
+    return true;
   } catch (const std::exception& error) {
     std::snprintf(failure, capacity, "%s", error.what());
-    return nullptr;
+    return false;
   }
 }

@@ -9,13 +9,15 @@
 namespace hlite::comm {
 namespace {
 constexpr const char* kLibrary = "libhlite_mpi.so";
-constexpr const char* kEntry = "hlite_mpi_world";
-using Entry = Communicator* (*)(int version, char* failure, size_t capacity);
+constexpr const char* kEntry = "hlite_mpi_ranks";
+using Entry = bool (*)(int version, const Topology* topology,
+                       std::vector<std::unique_ptr<Communicator>>* ranks, char* failure,
+                       size_t capacity);
 }  // namespace
 
 bool under_mpirun() { return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr; }
 
-std::unique_ptr<Communicator> mpi_world() {
+std::vector<std::unique_ptr<Communicator>> mpi_ranks(const Topology& topology) {
   std::error_code error;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::string path = (program.parent_path() / kLibrary).string();
@@ -31,9 +33,10 @@ std::unique_ptr<Communicator> mpi_world() {
   const auto entry = reinterpret_cast<Entry>(dlsym(library, kEntry));
   if (!entry) raise<CommError>("{} is not an MPI plug-in of this program", path);
   char failure[512] = "";
-  Communicator* world = entry(kMpiPluginVersion, failure, sizeof failure);
-  if (!world) raise<CommError>("MPI plug-in {}: {}", path, failure);
-  return std::unique_ptr<Communicator>(world);
+  std::vector<std::unique_ptr<Communicator>> ranks;
+  if (!entry(kMpiPluginVersion, &topology, &ranks, failure, sizeof failure))
+    raise<CommError>("MPI: {}", failure);
+  return ranks;
 }
 
 }  // namespace hlite::comm

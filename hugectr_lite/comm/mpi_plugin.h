@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "hugectr_lite/comm/communicator.h"
+#include "hugectr_lite/comm/topology.h"
 
 namespace hlite::comm {
 
@@ -14,7 +16,9 @@ inline constexpr int kMpiPluginVersion = 1;
 // Whether this process was started by mpirun (or another launcher of Open MPI).
 bool under_mpirun();
 
-// The communicator of all processes; once a process. Throws CommError that says what is missing.
-std::unique_ptr<Communicator> mpi_world();
+// The ranks of this process, which is the node of its place under mpirun. Once a process. Throws
+// CommError that says what is missing, or how to start it when there are not as many processes as
+// nodes.
+std::vector<std::unique_ptr<Communicator>> mpi_ranks(const Topology& topology);
 
 }  // namespace hlite::comm

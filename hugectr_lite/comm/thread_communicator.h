@@ -10,7 +10,7 @@
 
 namespace hlite::comm {
 
-class ThreadGroup;  // what the ranks of one communicator share
+class ThreadGroup;
 
 class ThreadCommunicator final : public Communicator {
  public:
@@ -35,9 +35,12 @@ class ThreadCommunicator final : public Communicator {
 // One communicator for each of `ranks` threads to come.
 std::vector<std::unique_ptr<Communicator>> make_thread_ranks(int ranks);
 
-// Runs body(communicator) on `ranks` threads (rank 0 on the calling one) and waits for all. When a
-// body throws, the others are aborted with "rank r: <its message>", and the first exception thrown
-// is rethrown.
+// Runs body(communicator) for each of `ranks`, the ranks of this process, on a thread of its own
+// (the first on the calling one) and waits for all. When a body throws, all ranks are aborted with
+// "rank r: <its message>", and the first exception thrown is rethrown.
+void run_ranks(std::span<const std::unique_ptr<Communicator>> ranks,
+               const std::function<void(Communicator&)>& body);
+// The same on make_thread_ranks(ranks).
 void run_ranks(int ranks, const std::function<void(Communicator&)>& body);
 
 }  // namespace hlite::comm
