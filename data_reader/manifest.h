@@ -19,7 +19,7 @@ struct ManifestFile {
   int64_t rows = 0;
   int64_t positives = 0;  // rows with label 1
   int64_t bytes = 0;
-  std::string xxh3;  // 16 hexadecimal digits, of all bytes
+  std::string xxh3;  // 16 hexadecimal digits: of all bytes; of a set, of its files' digits in order
   [[nodiscard]] double label_rate() const {
     return rows > 0 ? static_cast<double>(positives) / static_cast<double>(rows) : 0.0;
   }

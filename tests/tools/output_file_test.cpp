@@ -1,37 +1,15 @@
 #include "tools/output_file.h"
 
-#include <sys/resource.h>
-#include <csignal>
-
 #include "hugectr_lite/core/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
+#include "tests/support/file_size_limit.h"
 #include "tests/support/temporary_directory.h"
 
 namespace hlite::tools {
 namespace {
 
 using test::TemporaryDirectory;
-
-// While it lives no file of this process can grow beyond `bytes`: what a full disk looks like.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    getrlimit(RLIMIT_FSIZE, &old_);
-    const rlimit limit{bytes, old_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~FileSizeLimit() {
-    setrlimit(RLIMIT_FSIZE, &old_);
-    std::signal(SIGXFSZ, handler_);
-  }
-  FileSizeLimit(const FileSizeLimit&) = delete;
-  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
-
- private:
-  void (*handler_)(int);
-  rlimit old_{};
-};
 
 TEST_CASE("a file gets its name on commit and never without it") {
   TemporaryDirectory folder;
@@ -70,7 +48,7 @@ TEST_CASE("the checksum is XXH3 over all bytes, however they were cut") {
 TEST_CASE("a disk that is full is an error that names the file; nothing stays behind") {
   TemporaryDirectory folder;
   const std::string message = test::message_of<FileError>([&] {
-    const FileSizeLimit limit(1 << 20);
+    const test::FileSizeLimit limit(1 << 20);
     OutputFile file(folder / "a");
     file.write(std::string(5 << 20, 'x'));
     file.commit();

@@ -33,6 +33,7 @@ class MultiHot {
   std::vector<int64_t> hotness_, slot_sizes_;
   uint64_t seed_;
   int64_t keys_ = 0;
+  std::vector<uint32_t> rejected_below_;  // of each table: see multi_hot.cpp
 };
 
 }  // namespace hlite::tools

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "data_reader/manifest.h"
 #include "tools/prep/row_source.h"
@@ -18,8 +19,8 @@ enum class OutputFormat { kRaw, kNorm, kNumpy };
 struct OutputOptions {
   std::string folder = ".";  // for the results; made if missing
   OutputFormat format = OutputFormat::kRaw;
-  std::string multi_hot;  // "", "dcnv2" or a list of sizes (multi_hot.h)
-  bool norm_sum = true;   // blocks of Norm files carry their checksum
+  std::string multi_hot = {};  // "", "dcnv2" or a list of sizes (multi_hot.h)
+  bool norm_sum = true;        // blocks of Norm files carry their checksum
   int64_t norm_rows_per_file = int64_t{1} << 20;
   bool shuffle = false;  // the rows of the training split
   uint64_t seed = 0;     // of the shuffle and of the multi-hot lists
@@ -31,5 +32,8 @@ void add_output_options(CLI::App& app, OutputOptions& options);
 // Sets what `options` decide about a data set of rows of this shape: format, float_label,
 // float_dense, dense_dim, hotness. Throws ConfigError for sizes that do not fit.
 void describe_output(const OutputOptions& options, const RowShape& shape, data::Manifest& manifest);
+
+// Keys of each slot: all 1 without --multi-hot. Throws ConfigError.
+std::vector<int64_t> output_hotness(const OutputOptions& options, const RowShape& shape);
 
 }  // namespace hlite::tools

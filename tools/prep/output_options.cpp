@@ -1,0 +1,60 @@
+#include "tools/prep/output_options.h"
+
+#include <CLI/CLI.hpp>
+#include <map>
+
+#include "tools/prep/multi_hot.h"
+
+namespace hlite::tools {
+
+void add_output_options(CLI::App& app, OutputOptions& options) {
+  const std::map<std::string, OutputFormat> formats = {
+      {"raw", OutputFormat::kRaw}, {"norm", OutputFormat::kNorm}, {"numpy", OutputFormat::kNumpy}};
+  const std::map<std::string, bool> checks = {{"Sum", true}, {"None", false}};
+  app.add_option("--out", options.folder, "Folder for the results (made if missing)")
+      ->capture_default_str();
+  app.add_option("--format", options.format, "raw, norm or numpy")
+      ->transform(CLI::CheckedTransformer(formats))
+      ->default_str("raw");
+  app.add_option("--multi-hot", options.multi_hot,
+                 "Turn every key into a fixed list of keys of its table: \"dcnv2\" (26 tables, 214 "
+                 "keys), or the length of each table's lists with commas between them");
+  app.add_option("--norm-check", options.norm_sum, "Norm: Sum or None")
+      ->transform(CLI::CheckedTransformer(checks))
+      ->default_str("Sum");
+  app.add_option("--norm-rows-per-file", options.norm_rows_per_file, "Norm: rows in a file")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_flag("--shuffle", options.shuffle, "Shuffle the training rows");
+  app.add_option("--seed", options.seed, "Seed of what is drawn at random")->capture_default_str();
+}
+
+std::vector<int64_t> output_hotness(const OutputOptions& options, const RowShape& shape) {
+  if (options.multi_hot.empty()) return std::vector<int64_t>(static_cast<size_t>(shape.slots), 1);
+  return parse_hotness(options.multi_hot, shape.slots);
+}
+
+void describe_output(const OutputOptions& options, const RowShape& shape,
+                     data::Manifest& manifest) {
+  const bool multi_hot = !options.multi_hot.empty();
+  manifest.dense_dim = shape.dense;
+  manifest.hotness = output_hotness(options, shape);
+  switch (options.format) {
+    case OutputFormat::kRaw:
+      manifest.format = multi_hot ? "multi_hot_raw" : "raw";
+      manifest.float_label = shape.dense_is_float && !multi_hot;
+      manifest.float_dense = shape.dense_is_float || multi_hot;
+      break;
+    case OutputFormat::kNorm:
+      manifest.format = "norm";
+      manifest.float_label = manifest.float_dense = true;
+      break;
+    case OutputFormat::kNumpy:
+      manifest.format = "numpy";
+      manifest.float_label = false;
+      manifest.float_dense = shape.dense_is_float;
+      break;
+  }
+}
+
+}  // namespace hlite::tools

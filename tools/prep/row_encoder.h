@@ -1,0 +1,55 @@
+// Rows as the words of a RowSource to the bytes of an output format (split_writer.h).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "tools/prep/multi_hot.h"
+#include "tools/prep/output_options.h"
+#include "tools/prep/row_source.h"
+
+namespace hlite::tools {
+
+// Some rows, encoded: one stream of bytes, or one for each array of a NumPy set.
+struct EncodedRows {
+  std::array<std::vector<std::byte>, 3> streams;  // capacity is kept from use to use
+  int64_t rows = 0;
+  int64_t positives = 0;
+};
+
+class RowEncoder {
+ public:
+  RowEncoder(const OutputOptions& options, const RowShape& shape,
+             std::span<const int64_t> slot_sizes);
+
+  [[nodiscard]] int64_t keys() const { return keys_; }                // of a row
+  [[nodiscard]] int64_t bytes_per_row() const { return row_bytes_; }  // of all streams
+  [[nodiscard]] bool float_dense() const { return float_dense_; }
+  // `count` rows. Several threads may call it at once.
+  void encode(const uint32_t* rows, int64_t count, EncodedRows& out) const;
+
+ private:
+  void encode_raw(const uint32_t* rows, int64_t count, std::vector<std::byte>& out) const;
+  void encode_norm(const uint32_t* rows, int64_t count, std::vector<std::byte>& out) const;
+  void encode_numpy(const uint32_t* rows, int64_t count, EncodedRows& out) const;
+  // The words of the dense values of rows, [count, dense], in the format's type.
+  const uint32_t* dense_words(const uint32_t* rows, int64_t count,
+                              std::vector<uint32_t>& words) const;
+  [[nodiscard]] const uint32_t* ids(const uint32_t* row) const { return row + 1 + shape_.dense; }
+  // The keys of a row.
+  void put_keys(const uint32_t* row, uint32_t* out) const;
+
+  OutputFormat format_;
+  bool norm_sum_;
+  RowShape shape_;
+  std::optional<MultiHot> multi_hot_;
+  std::vector<int32_t> nnz_;  // of each slot
+  int64_t keys_ = 0, row_bytes_ = 0;
+  bool float_label_, float_dense_;
+};
+
+}  // namespace hlite::tools

@@ -1,0 +1,166 @@
+#include "tools/prep/split_files.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "data_reader/norm_format.h"
+#include "hugectr_lite/core/error.h"
+#include "tools/prep/numpy_file.h"
+
+namespace hlite::tools {
+namespace {
+
+void put(OutputFile& file, const std::vector<std::byte>& bytes) {
+  file.write(bytes.data(), bytes.size());
+}
+
+// The entry for `outputs`, all of them files of data, finished.
+data::ManifestFile entry_of(std::string role, std::string name,
+                            std::span<const std::unique_ptr<OutputFile>> outputs) {
+  data::ManifestFile entry;
+  entry.role = std::move(role);
+  entry.name = std::move(name);
+  std::string digits;
+  for (const auto& output : outputs) {
+    entry.bytes += output->bytes();
+    digits += output->xxh3();
+  }
+  entry.xxh3 = outputs.size() == 1
+                   ? digits
+                   : fmt::format("{:016x}", XXH3_64bits(digits.data(), digits.size()));
+  return entry;
+}
+
+class RawFiles final : public SplitFiles {
+ public:
+  RawFiles(const std::string& role, int64_t rows, const OutputOptions& options)
+      : role_(role),
+        rows_(rows),
+        file_(std::make_unique<OutputFile>(options.folder + "/" + role + ".bin")) {}
+  [[nodiscard]] int64_t rows_in_file(int64_t row) const override { return rows_ - row; }
+  void write(const EncodedRows& rows) override { put(*file_, rows.streams[0]); }
+  WrittenSplit finish() override {
+    file_->finish();
+    WrittenSplit split;
+    split.outputs.push_back(std::move(file_));
+    split.file = entry_of(role_, role_ + ".bin", split.outputs);
+    return split;
+  }
+
+ private:
+  std::string role_;
+  int64_t rows_;
+  std::unique_ptr<OutputFile> file_;
+};
+
+class NormFiles final : public SplitFiles {
+ public:
+  NormFiles(const std::string& role, int64_t rows, const OutputOptions& options,
+            const RowShape& shape)
+      : role_(role),
+        folder_(options.folder),
+        rows_(rows),
+        rows_per_file_(options.norm_rows_per_file),
+        header_{.sum = options.norm_sum,
+                .label_dim = 1,
+                .dense_dim = shape.dense,
+                .slots = shape.slots} {
+    HLITE_CHECK(rows_per_file_ >= 1, "{} rows a file", rows_per_file_);
+    make_folder(folder_ + "/" + role_ + "_norm");
+    begin_file();  // one even without rows: a list of no files is of no use to a reader
+  }
+  [[nodiscard]] int64_t rows_in_file(int64_t row) const override {
+    return std::min(rows_per_file_ - row % rows_per_file_, rows_ - row);
+  }
+  void write(const EncodedRows& rows) override {
+    if (rows.rows == 0) return;
+    if (row_ > 0 && row_ % rows_per_file_ == 0) begin_file();
+    put(*split_.outputs.back(), rows.streams[0]);
+    row_ += rows.rows;
+  }
+  WrittenSplit finish() override {
+    split_.outputs.back()->finish();
+    const std::string name = role_ + "_list.txt";
+    split_.file = entry_of(role_, name, split_.outputs);
+    std::string list = fmt::format("{}\n", split_.outputs.size());
+    for (size_t i = 0; i < split_.outputs.size(); ++i) list += part_name(i) + "\n";
+    split_.outputs.push_back(std::make_unique<OutputFile>(folder_ + "/" + name));
+    split_.outputs.back()->write(list);
+    split_.outputs.back()->finish();
+    return std::move(split_);
+  }
+
+ private:
+  [[nodiscard]] std::string part_name(size_t part) const {
+    return fmt::format("{}_norm/{:05}.norm", role_, part);
+  }
+  void begin_file() {
+    if (!split_.outputs.empty()) split_.outputs.back()->finish();
+    split_.outputs.push_back(
+        std::make_unique<OutputFile>(folder_ + "/" + part_name(split_.outputs.size())));
+    header_.records = rows_in_file(row_);
+    std::vector<std::byte> bytes;
+    data::append_norm_header(header_, bytes);
+    put(*split_.outputs.back(), bytes);
+  }
+
+  std::string role_, folder_;
+  int64_t rows_, rows_per_file_;
+  int64_t row_ = 0;  // rows written
+  data::NormHeader header_;
+  WrittenSplit split_;
+};
+
+class NumpyFiles final : public SplitFiles {
+ public:
+  NumpyFiles(const std::string& role, int64_t rows, const OutputOptions& options,
+             const RowShape& shape, const RowEncoder& encoder, std::span<const int64_t> slot_sizes)
+      : role_(role), rows_(rows) {
+    const bool large = std::any_of(slot_sizes.begin(), slot_sizes.end(),
+                                   [](int64_t size) { return size > int64_t{1} << 31; });
+    const std::string folder = options.folder + "/" + role;
+    make_folder(folder);
+    const auto open = [&](const char* name, const char* type, std::vector<int64_t> shape_of_array) {
+      auto& file = split_.outputs.emplace_back(std::make_unique<OutputFile>(folder + "/" + name));
+      file->write(numpy_preamble({.type = type, .shape = std::move(shape_of_array)}));
+    };
+    open("label.npy", "<i4", {rows});
+    open("dense.npy", encoder.float_dense() ? "<f4" : "<i4", {rows, shape.dense});
+    open("keys.npy", large ? "<u4" : "<i4", {rows, encoder.keys()});
+  }
+  [[nodiscard]] int64_t rows_in_file(int64_t row) const override { return rows_ - row; }
+  void write(const EncodedRows& rows) override {
+    for (size_t i = 0; i < split_.outputs.size(); ++i) put(*split_.outputs[i], rows.streams[i]);
+  }
+  WrittenSplit finish() override {
+    for (const auto& output : split_.outputs) output->finish();
+    split_.file = entry_of(role_, role_, split_.outputs);
+    return std::move(split_);
+  }
+
+ private:
+  std::string role_;
+  int64_t rows_;
+  WrittenSplit split_;
+};
+
+}  // namespace
+
+std::unique_ptr<SplitFiles> make_split_files(const std::string& role, int64_t rows,
+                                             const OutputOptions& options, const RowShape& shape,
+                                             const RowEncoder& encoder,
+                                             std::span<const int64_t> slot_sizes) {
+  switch (options.format) {
+    case OutputFormat::kRaw:
+      break;
+    case OutputFormat::kNorm:
+      return std::make_unique<NormFiles>(role, rows, options, shape);
+    case OutputFormat::kNumpy:
+      return std::make_unique<NumpyFiles>(role, rows, options, shape, encoder, slot_sizes);
+  }
+  return std::make_unique<RawFiles>(role, rows, options);
+}
+
+}  // namespace hlite::tools

@@ -1,0 +1,35 @@
+// Where the encoded rows of a split go: the files of its format, one after the other.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tools/output_file.h"
+#include "tools/prep/output_options.h"
+#include "tools/prep/row_encoder.h"
+#include "tools/prep/split_writer.h"
+
+namespace hlite::tools {
+
+class SplitFiles {
+ public:
+  virtual ~SplitFiles() = default;
+  // Rows from `row` on that one call of write() may hold: those of one file.
+  [[nodiscard]] virtual int64_t rows_in_file(int64_t row) const = 0;
+  // The rows that follow those of the calls before.
+  virtual void write(const EncodedRows& rows) = 0;
+  // After the last row. Everything is durable afterwards. The entry's rows and positives are not
+  // set.
+  virtual WrittenSplit finish() = 0;
+};
+
+// For `rows` rows in all, under the folder of `options`.
+std::unique_ptr<SplitFiles> make_split_files(const std::string& role, int64_t rows,
+                                             const OutputOptions& options, const RowShape& shape,
+                                             const RowEncoder& encoder,
+                                             std::span<const int64_t> slot_sizes);
+
+}  // namespace hlite::tools
