@@ -79,6 +79,7 @@ AsyncReader::AsyncReader(const config::DataConfig& config, const std::string& pa
                                          plan_.buffers_per_thread, rows * format_.record_bytes());
     w.decoder = std::make_unique<RawDecoder>(path, format_, slot_rows, config.key_policy);
     for (int64_t r = plan_.buffers_per_thread; r-- > 0;) w.idle_ranges.push_back(r);
+    w.jobs.reserve(w.idle_ranges.size());
     // The first position of this thread.
     w.next_position = taken_ + ((t - taken_) % T + T) % T;
   }
@@ -195,7 +196,7 @@ void AsyncReader::decode(Worker& worker) {
     ready_position_[static_cast<size_t>(job.position) % slots_.size()] = job.position;
   }
   ready_.notify_one();
-  worker.jobs.pop_front();
+  worker.jobs.erase(worker.jobs.begin());
 }
 
 void AsyncReader::fail(int64_t position, std::exception_ptr error) {

@@ -14,7 +14,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -72,7 +71,7 @@ class AsyncReader final : public BatchSource {
     std::unique_ptr<RangeReader> io;
     std::unique_ptr<RawDecoder> decoder;
     int64_t next_position = 0;
-    std::deque<Job> jobs;  // by position
+    std::vector<Job> jobs;  // by position
     std::vector<int64_t> idle_ranges;
     int64_t counted_bytes = 0;  // of io->bytes_read()
     bool finished = false;      // under mutex_: io is gone

@@ -50,6 +50,7 @@ RangeReader::RangeReader(std::string path, std::unique_ptr<ReadQueue> queue, int
     r.buffer = r.memory.data() + (-address & static_cast<uintptr_t>(shape.alignment - 1));
   }
   ready_.reserve(blocks_.size());
+  order_.reserve(ranges_.size());
   for (size_t b = blocks_.size(); b-- > 0;) unused_.push_back(b);
 }
 
@@ -97,7 +98,7 @@ void RangeReader::fill() {
       ++r.blocks;
       r.next += bytes;
     }
-    if (r.next == r.end || r.failed_at >= 0) order_.pop_front();
+    if (r.next == r.end || r.failed_at >= 0) order_.erase(order_.begin());
   }
 }
 

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -87,7 +86,7 @@ class RangeReader {
   std::vector<Block> blocks_;       // [depth]: tags are indices into it
   std::vector<size_t> unused_;      // blocks without a read
   std::vector<ReadRequest> ready_;  // to be submitted, retries first
-  std::deque<int64_t> order_;       // ranges that have blocks without a read, the oldest first
+  std::vector<int64_t> order_;      // ranges that have blocks without a read, the oldest first
   std::vector<ReadCompletion> done_;
   int64_t in_flight_ = 0;
   int64_t bytes_read_ = 0;

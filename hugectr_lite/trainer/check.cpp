@@ -35,29 +35,37 @@ std::string layer_table(const Model& model) {
          fmt::format("{:{}}  {:{}}  {:{}}  {:>14}\n", "total", name, "", type, "", output, total);
 }
 
+// Scores and labels of the whole set, and its samples or the batches that are read ahead.
+int64_t evaluation_bytes(const config::TrainConfig& config, const Model& model) {
+  const auto& solver = config.solver;
+  if (solver.eval_interval == 0) return 0;
+  const int64_t samples = std::min(config.data.eval_num_samples.value_or(INT64_MAX),
+                                   solver.eval_batches * solver.batchsize_eval);
+  const int64_t values =
+      config.data.label_dim + config.data.dense_width() + config.data.key_layout().columns;
+  const bool cached =
+      (samples + solver.batchsize_eval - 1) / solver.batchsize_eval <= config.data.cache_eval_data;
+  return 8 * samples + (cached ? 4 * samples * values
+                               : data::source_memory_bytes(config.data, model.max_batch()));
+}
+
 std::string memory_table(const config::TrainConfig& config, const Model& model, int threads,
                          Lines& reasons) {
   const MemoryEstimate m = model.memory();
-  // The reader's ring and the evaluation's scores, besides what the model declares.
-  const int64_t reader = 4 * m.batch;
-  const int64_t scores =
-      config.solver.eval_interval > 0
-          ? 8 * std::min(config.data.eval_num_samples.value_or(INT64_MAX),
-                         config.solver.eval_batches * config.solver.batchsize_eval)
-          : 0;
+  const int64_t data = data::source_memory_bytes(config.data, config.solver.batchsize) +
+                       evaluation_bytes(config, model);
   std::string text =
       fmt::format("memory, batch {}, {} threads\n", config.solver.batchsize, threads);
-  const std::pair<const char*, int64_t> lines[] = {
-      {"embedding tables", m.tables},
-      {"optimizer states", m.optimizer_states},
-      {"dense parameters", m.dense_parameters},
-      {"activations", m.activations},
-      {"gradients", m.gradients},
-      {"sorting workspace", m.workspace},
-      {"batches and evaluation", m.batch + reader + scores}};
+  const std::pair<const char*, int64_t> lines[] = {{"embedding tables", m.tables},
+                                                   {"optimizer states", m.optimizer_states},
+                                                   {"dense parameters", m.dense_parameters},
+                                                   {"activations", m.activations},
+                                                   {"gradients", m.gradients},
+                                                   {"sorting workspace", m.workspace},
+                                                   {"batches and evaluation", m.batch + data}};
   for (const auto& [what, bytes] : lines)
     text += fmt::format("  {:24}{:>12}\n", what, bytes_text(bytes));
-  const int64_t total = m.total() + reader + scores, available = available_memory_bytes();
+  const int64_t total = m.total() + data, available = available_memory_bytes();
   text += fmt::format("  {:24}{:>12}   ({} available here)\n", "total", bytes_text(total),
                       bytes_text(available));
   if (total > available)

@@ -17,6 +17,17 @@ std::string progress_text(const ProgressState& s) {
   return text;
 }
 
+std::string waiting_verdict(double seconds, double waited, int64_t bytes_read,
+                            double decode_seconds) {
+  if (waited <= 1 || waited <= seconds / 10 || waited >= seconds) return {};
+  const auto bytes = static_cast<double>(bytes_read);
+  return fmt::format(
+      "waited for data {:.0f} % of the time: {:.0f} MB/s came, {:.0f} MB/s would have been used; "
+      "decoding took {:.0f} % of one core",
+      100 * waited / seconds, bytes / seconds / 1e6, bytes / (seconds - waited) / 1e6,
+      100 * decode_seconds / seconds);
+}
+
 Progress::Progress(bool quiet)
     : quiet_(quiet), line_(!quiet), last_(std::chrono::steady_clock::now()) {}
 

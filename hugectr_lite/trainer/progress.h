@@ -40,5 +40,10 @@ class Progress {
 
 // The one line of a state.
 std::string progress_text(const ProgressState& state);
+// At the end of a run of `seconds` that has waited for data more than a tenth of them (and more
+// than a second): how fast the data came and how fast it would have had to. `decode_seconds`: of
+// all the reader's threads. Else nothing.
+std::string waiting_verdict(double seconds, double waited, int64_t bytes_read,
+                            double decode_seconds);
 
 }  // namespace hlite::trainer

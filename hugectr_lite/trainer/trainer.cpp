@@ -164,6 +164,9 @@ int Trainer::run() {
   progress_.line(fmt::format("done after {} iterations ({}): {} samples in {}, {:.0f} samples/s",
                              iteration_, names[static_cast<int>(reason)], run_samples_,
                              duration_text(since(start)), rate));
+  const std::string verdict = waiting_verdict(train_seconds_, source_->wait_seconds(),
+                                              source_->bytes_read(), source_->decode_seconds());
+  if (!verdict.empty()) progress_.line(verdict);
   return reason == Reason::kInterrupted ? kExitInterrupted : kExitDone;
 }
 
