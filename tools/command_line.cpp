@@ -1,8 +1,12 @@
 #include "tools/command_line.h"
 
+#include <cctype>
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <string_view>
 
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
@@ -35,6 +39,38 @@ int run_tool(int argc, char** argv, const ToolDescription& description,
     std::fprintf(stderr, "%s: internal error: %s\n", name, error.what());
     return kExitInternal;
   }
+}
+
+namespace {
+// The number that `text` begins with; `rest` is what follows it.
+double leading_number(const std::string& text, std::string& rest) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  rest.assign(stop, end);
+  return error == std::errc() && std::isfinite(value) && value >= 0 ? value : -1;
+}
+}  // namespace
+
+int64_t parse_bytes(const std::string& text) {
+  std::string unit;
+  const double value = leading_number(text, unit);
+  if (unit.size() == 2 && (unit[1] == 'B' || unit[1] == 'b')) unit.pop_back();
+  static constexpr std::string_view kUnits = "KMGT";
+  const size_t power =
+      unit.size() == 1 ? kUnits.find(static_cast<char>(std::toupper(unit[0]))) + 1 : 0;
+  const double bytes = value * static_cast<double>(uint64_t{1} << 10 * power);
+  if (value < 0 || unit.size() > 1 || (unit.size() == 1 && power == 0) || bytes > 0x1p62)
+    raise<ConfigError>("expected a size such as 4G, 512M or 100000, found \"{}\"", text);
+  return static_cast<int64_t>(bytes);
+}
+
+double parse_share(const std::string& text) {
+  std::string unit;
+  const double value = leading_number(text, unit);
+  if (value < 0 || (!unit.empty() && unit != "%"))
+    raise<ConfigError>("expected a share such as 0.01 or 1%, found \"{}\"", text);
+  return unit.empty() ? value : value / 100;
 }
 
 }  // namespace hlite::tools

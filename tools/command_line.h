@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -21,5 +22,10 @@ struct ToolDescription {
 // otherwise (core/error.h). --help and --version print to standard output and return 0.
 int run_tool(int argc, char** argv, const ToolDescription& description,
              const std::function<void(CLI::App&)>& add_options, const std::function<void()>& body);
+
+// "4G", "512M", "100K" (powers of 1024) or plain bytes. Throws ConfigError.
+int64_t parse_bytes(const std::string& text);
+// "0.01" or "1%". Throws ConfigError.
+double parse_share(const std::string& text);
 
 }  // namespace hlite::tools

@@ -1,38 +1,38 @@
-// Criteo's click logs to raw files, after the MLPerf reference's recipe.
-//
-// Per column, tokens become contiguous ids in order of first appearance over all input, training
-// files first: so every key of the validation file lies inside its table. Stages over a window of
-// line blocks, each run by all threads:
-//
-//   read (in order) -> parse (a task a block) -> number (a task a column, in row order) -> write
-//
-// No stage's result depends on which thread did what, so the files are the same for any count.
+// Criteo's click logs to files for training: the preparation engine (prep/prep_engine.h) with
+// Criteo's format and the recipes that people use for it.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "tools/raw_manifest.h"
+#include "data_reader/manifest.h"
+#include "tools/prep/output_options.h"
+#include "tools/prep/prep_options.h"
 
 namespace hlite::tools {
 
 struct CriteoPrepOptions {
-  std::vector<std::string> train = {}, val = {};  // "-": standard input; gzip is recognised
-  // The last training file is not trained on: its first half, rounded up, becomes val.bin and the
-  // rest test.bin. (MLPerf's split of the 24th day.) Excludes `val`.
+  std::vector<std::string> train = {}, val = {};  // "-": standard input; compression is recognised
+  // The last training file is not trained on: its first half, rounded up, becomes the split val and
+  // the rest test. (MLPerf's split of the 24th day.) Excludes `val`.
   bool split_last_half = false;
-  std::string out = ".";
-  uint32_t max_ind_range = 40000000;  // keys are taken modulo this; 0: not at all
-  int64_t max_bad_rows = 0;           // malformed rows to skip, over all files, before giving up
-  int threads = 0;                    // 0: all that this process may use
-  int64_t block_bytes = 1 << 20;      // also the longest line
+  // Keys are taken modulo this; 0: not at all. Unset: 40,000,000 as MLPerf does, and 0 with `hash`.
+  std::optional<uint32_t> max_ind_range = {};
+  // The recipe, as in numbering.h; MLPerf's when nothing is set.
+  int64_t min_count = 0;
+  bool by_frequency = false;
+  uint64_t hash = 0;
+  OutputOptions output = {};
+  // Threads, memory, sample and the like. The members inputs, out and identity are filled in.
+  PrepOptions run = {};
 };
 
-// Writes train.bin, val.bin (with `val` or the split), test.bin (with the split) and manifest.json
-// into `out`. Throws ConfigError for contradictory options, DataError "<file>:<line>: column ..."
-// for a malformed row beyond max_bad_rows or files without a row, FileError. On any error no file
+// Writes the splits train, val (with `val` or the split) and test (with the split), key_counts.bin
+// and manifest.json into output.folder. Goes on with a run of the same options that was killed.
+// Throws ConfigError for contradictory options, and what PrepEngine throws. On any error no file
 // appears under its final name.
-RawManifest criteo_prep(const CriteoPrepOptions& options);
+data::Manifest criteo_prep(const CriteoPrepOptions& options);
 
 }  // namespace hlite::tools

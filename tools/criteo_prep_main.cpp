@@ -1,6 +1,7 @@
 #include <chrono>
 #include <cstdio>
 
+#include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
 #include "tools/command_line.h"
 #include "tools/criteo_prep.h"
@@ -8,15 +9,18 @@
 int main(int argc, char** argv) {
   using namespace hlite;
   tools::CriteoPrepOptions options;
+  std::string order = "first", sample = "1", memory;
   const tools::ToolDescription description{
       "criteo_prep",
-      "Turns Criteo's click logs (label, 13 integers, 26 hexadecimal tokens, tab-separated) into "
-      "raw "
-      "files for training, after the MLPerf reference's recipe: missing integers and tokens become "
-      "0, negative integers 0, tokens are taken modulo --max-ind-range and numbered per column in "
-      "order of first appearance. Writes train.bin, val.bin and manifest.json.",
+      "Turns Criteo's click logs (label, 13 integers, 26 hexadecimal tokens, tab-separated; plain, "
+      "gzip or zstd) into files for training, after the MLPerf reference's recipe: missing "
+      "integers and tokens become 0, negative integers 0, tokens are taken modulo --max-ind-range "
+      "and numbered per column in order of first appearance. Works in stages in <out>/.prep with "
+      "bounded memory; when it is killed or interrupted, the same command goes on.",
       "  criteo_prep --train day_0.gz day_1.gz --val day_2.gz --out data\n"
-      "  criteo_prep --train day_*.gz --split-last-half --out data\n"
+      "  criteo_prep --train day_*.gz --split-last-half --shuffle --memory 16G --out data\n"
+      "  criteo_prep --train a.tsv --val b.tsv --min-count 6 --order frequency --out data\n"
+      "  criteo_prep --train day_*.gz --sample 1% --hash 1000000 --out small\n"
       "  zstd -dc train.tsv.zst | criteo_prep --train - --val val.tsv --out data\n"};
   return tools::run_tool(
       argc, argv, description,
@@ -26,29 +30,50 @@ int main(int argc, char** argv) {
         app.add_option("--val", options.val, "Validation files");
         app.add_flag("--split-last-half", options.split_last_half,
                      "Keep the last --train file out of training: its first half (rounded up) "
-                     "becomes val.bin, the rest test.bin");
-        app.add_option("--out", options.out, "Folder for the results (made if missing)")
-            ->capture_default_str();
+                     "becomes the split val, the rest test");
         app.add_option("--max-ind-range", options.max_ind_range,
-                       "Tokens are taken modulo this; 0: not at all")
+                       "Tokens are taken modulo this; 0: not at all [40000000; with --hash 0]");
+        app.add_option("--min-count", options.min_count,
+                       "Id 0 stands for tokens with fewer occurrences in the training files; 0: "
+                       "every token has its own id")
+            ->check(CLI::NonNegativeNumber);
+        app.add_option("--order", order, "Ids by first appearance, or by frequency in training")
+            ->check(CLI::IsMember({"first", "frequency"}))
             ->capture_default_str();
-        app.add_option("--max-bad-rows", options.max_bad_rows,
+        app.add_option("--hash", options.hash,
+                       "No dictionary: a token's id is its hash modulo this; 0: off")
+            ->capture_default_str();
+        app.add_option("--sample", sample, "Share of the rows to keep, as 0.01 or 1%")
+            ->capture_default_str();
+        tools::add_output_options(app, options.output);
+        app.add_option("--max-bad-rows", options.run.max_bad_rows,
                        "Malformed rows to skip with a warning before giving up")
             ->check(CLI::NonNegativeNumber)
             ->capture_default_str();
-        app.add_option("--threads", options.threads, "CPU threads; 0: all")
+        app.add_option("--memory", memory,
+                       "Memory to stay below, as 4G or 500M [half of what is "
+                       "available]");
+        app.add_option("--threads", options.run.threads, "CPU threads; 0: all")
             ->check(CLI::NonNegativeNumber)
             ->capture_default_str();
+        app.add_flag("--restart", options.run.restart,
+                     "Forget an unfinished run in <out>/.prep and start anew");
+        app.add_flag("--quiet", options.run.quiet, "No progress");
       },
       [&] {
         const auto start = std::chrono::steady_clock::now();
-        const tools::RawManifest manifest = tools::criteo_prep(options);
+        options.by_frequency = order == "frequency";
+        options.run.sample = tools::parse_share(sample);
+        if (!memory.empty()) options.run.memory = tools::parse_bytes(memory);
+        const InterruptGuard interrupts;
+        const data::Manifest manifest = tools::criteo_prep(options);
         const double seconds =
             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         int64_t rows = 0;
         for (const auto& file : manifest.files) rows += file.rows;
         std::fputs(manifest.summary().c_str(), stdout);
-        log::info("{} rows in {:.2f} s, {:.0f} rows/s", rows, seconds,
-                  static_cast<double>(rows) / seconds);
+        if (!options.run.quiet)
+          log::info("{} rows in {:.2f} s, {:.0f} rows/s", rows, seconds,
+                    static_cast<double>(rows) / seconds);
       });
 }

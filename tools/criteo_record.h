@@ -1,17 +1,21 @@
-// One line of Criteo's click logs, and the record it becomes.
+// One line of Criteo's click logs, and the row it becomes.
 //
-//   line    label TAB integer x 13 TAB token x 26     label 0 or 1; token: 1 to 8 hexadecimal
-//   digits record  int32 label, int32 dense[13], uint32 key[26]                              160
-//   bytes
+//   line   label TAB integer x 13 TAB token x 26
+//   label  0 or 1; integer: nothing or a 32-bit integer; token: nothing or 1 to 8 hexadecimal
+//          digits
+//   row    int32 label, int32 dense[13], uint32 key[26]
 //
 // The recipe of the MLPerf reference: a missing (empty) integer becomes 0, a negative one 0
-// (readers take log(x + 1)); a missing token becomes key 0, a present one its number modulo
-// `key_range`.
+// (readers take log(x + 1)); a missing token becomes key 0, a present one its number modulo a
+// range.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+
+#include "tools/prep/row_parser.h"
 
 namespace hlite::tools::criteo {
 
@@ -20,12 +24,35 @@ inline constexpr int kSlots = 26;
 inline constexpr int kColumns = 1 + kDense + kSlots;
 inline constexpr int kFirstKey = 1 + kDense;  // word of the record that holds key 0
 
+// x modulo `range` without a division: Lemire, Kaser, Kurz, "Faster remainder by direct
+// computation" (2019), exact for all 32-bit numbers. Range 0 keeps x as it is.
+class KeyRange {
+ public:
+  explicit KeyRange(uint32_t range)
+      : range_(range), inverse_(range > 1 ? ~uint64_t{0} / range + 1 : 0) {}
+  [[nodiscard]] uint32_t operator()(uint32_t x) const {
+    if (range_ == 0) return x;
+    __extension__ using Wide = unsigned __int128;
+    return static_cast<uint32_t>((Wide{inverse_ * x} * range_) >> 64);
+  }
+
+ private:
+  uint32_t range_;
+  uint64_t inverse_;
+};
+
 // Parses one line, without its line feed; a carriage return at its end is dropped. Writes
 // kColumns words to `record`. key_range 0 keeps keys as they are. Returns false for a line that is
 // not of the format; `record` is unspecified then and explain() says why.
 bool parse(std::string_view line, uint32_t key_range, uint32_t* record) noexcept;
+// The same into element `row` of arrays of 32-bit columns; counts missing tokens.
+bool parse(std::string_view line, const KeyRange& range, const ColumnArrays& out,
+           int64_t row) noexcept;
 
 // Why parse() refused `line`: "column 3 (integer 2): expected ..., found ...".
 std::string explain(std::string_view line);
+
+// The format for the preparation engine; key_range as above.
+std::unique_ptr<RowParser> make_row_parser(uint32_t key_range);
 
 }  // namespace hlite::tools::criteo

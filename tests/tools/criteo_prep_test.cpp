@@ -1,17 +1,16 @@
 #include "tools/criteo_prep.h"
 
-#include <array>
-#include <cstring>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/random.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/tools/criteo_oracle.h"
 #include "tests/tools/gzip_file.h"
 
 namespace hlite::tools {
@@ -22,61 +21,6 @@ using test::message_of;
 using test::read_text;
 using test::TemporaryDirectory;
 using test::write_text;
-
-// Rows with everything the format allows: missing values, negative integers, upper case, short
-// tokens, tokens that fall together modulo the range, CRLF.
-std::string awkward_rows(uint64_t seed, int rows, bool final_newline = true) {
-  std::string text;
-  uint64_t counter = 0;
-  const auto draw = [&](uint32_t below) { return random::word(seed, 9, counter++) % below; };
-  for (int row = 0; row < rows; ++row) {
-    text += std::to_string(draw(2));
-    for (int k = 0; k < 13; ++k) {
-      text += '\t';
-      if (draw(5) > 0) text += std::to_string(static_cast<int>(draw(2000)) - 100);
-    }
-    for (int k = 0; k < 26; ++k) {
-      text += '\t';
-      const uint32_t token = draw(static_cast<uint32_t>(3 + 7 * k)) * 20000000u;
-      if (draw(8) > 0) text += fmt::format(fmt::runtime(draw(2) ? "{:x}" : "{:08X}"), token);
-    }
-    text += row % 3 == 0 ? "\r\n" : "\n";
-  }
-  if (!final_newline) text.pop_back();
-  return text;
-}
-
-// The recipe from its definition, with nothing clever: a string a field, a map a column.
-struct Reference {
-  std::array<std::map<uint64_t, uint32_t>, 26> ids;
-  std::string convert(const std::string& text, uint64_t range) {
-    std::string out;
-    const auto put = [&](uint32_t word) {
-      char bytes[4];
-      std::memcpy(bytes, &word, 4);
-      out.append(bytes, 4);
-    };
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) {
-      if (line.back() == '\r') line.pop_back();
-      std::vector<std::string> fields(1);
-      for (const char c : line)
-        c == '\t' ? void(fields.emplace_back()) : fields.back().push_back(c);
-      REQUIRE(fields.size() == 40);
-      put(fields[0] == "1");
-      for (size_t k = 1; k < 14; ++k) {
-        const int x = fields[k].empty() ? 0 : std::stoi(fields[k]);
-        put(x < 0 ? 0u : static_cast<uint32_t>(x));
-      }
-      for (size_t k = 0; k < 26; ++k) {
-        const std::string& token = fields[14 + k];
-        const uint64_t key = (token.empty() ? 0 : std::stoull(token, nullptr, 16)) % range;
-        put(ids[k].try_emplace(key, static_cast<uint32_t>(ids[k].size())).first->second);
-      }
-    }
-    return out;
-  }
-};
 
 // Whether the folder holds a result, or a piece of one.
 bool has_results(const TemporaryDirectory& folder) {
@@ -89,6 +33,16 @@ bool has_results(const TemporaryDirectory& folder) {
   return false;
 }
 
+CriteoPrepOptions options_for(const TemporaryDirectory& folder, std::vector<std::string> train,
+                              std::vector<std::string> val = {}) {
+  CriteoPrepOptions options;
+  for (const std::string& name : train) options.train.push_back(folder / name);
+  for (const std::string& name : val) options.val.push_back(folder / name);
+  options.output.folder = folder.path();
+  options.run.quiet = true;
+  return options;
+}
+
 TEST_CASE("criteo_prep gives the bytes of a plain implementation, for any threads and blocks") {
   TemporaryDirectory folder;
   const std::string a = awkward_rows(1, 701), b = awkward_rows(2, 333, false),
@@ -96,29 +50,32 @@ TEST_CASE("criteo_prep gives the bytes of a plain implementation, for any thread
   write_text(folder / "a.tsv", a);
   test::write_gzip(folder / "b.tsv.gz", b);
   write_text(folder / "v.tsv", v);
-  Reference reference;
-  std::string train = reference.convert(a, 40000000);
-  train += reference.convert(b, 40000000);
-  const std::string val = reference.convert(v, 40000000);
-
+  const std::vector<OracleRow> rows = oracle_rows(a + b + (b.back() == '\n' ? "" : "\n") + v);
+  REQUIRE(rows.size() == 701 + 333 + 150);
+  const OracleData expected = oracle_data(rows, 701 + 333);
   std::string manifest_text;
-  for (const int threads : {1, 2, 5}) {
+  for (const int threads : {1, 2, 3, 7}) {
     for (const int64_t block_bytes : {int64_t{700}, int64_t{9973}, int64_t{1} << 20}) {
       INFO("threads " << threads << ", blocks of " << block_bytes);
-      const RawManifest manifest = criteo_prep({.train = {folder / "a.tsv", folder / "b.tsv.gz"},
-                                                .val = {folder / "v.tsv"},
-                                                .out = folder.path(),
-                                                .threads = threads,
-                                                .block_bytes = block_bytes});
-      CHECK((read_text(folder / "train.bin") == train));
-      CHECK((read_text(folder / "val.bin") == val));
+      CriteoPrepOptions options = options_for(folder, {"a.tsv", "b.tsv.gz"}, {"v.tsv"});
+      options.run.threads = threads;
+      options.run.block_bytes = block_bytes;
+      options.run.checkpoint_seconds = threads == 3 ? 0 : 1;
+      const data::Manifest manifest = criteo_prep(options);
+      CHECK((read_text(folder / "train.bin") == expected.bytes(0, 701 + 333)));
+      CHECK((read_text(folder / "val.bin") == expected.bytes(701 + 333, 150)));
       REQUIRE(manifest.slot_sizes.size() == 26);
+      std::string counts;
       for (size_t k = 0; k < 26; ++k) {
-        CHECK(manifest.slot_sizes[k] == static_cast<int64_t>(reference.ids[k].size()));
+        const std::vector<uint32_t>& column = expected.columns[k].counts;
+        CHECK(manifest.slot_sizes[k] == static_cast<int64_t>(column.size()));
+        counts.append(reinterpret_cast<const char*>(column.data()), 4 * column.size());
       }
+      CHECK((read_text(folder / "key_counts.bin") == counts));
       const std::string text = read_text(folder / "manifest.json");
       if (manifest_text.empty()) manifest_text = text;
       CHECK(text == manifest_text);
+      CHECK(folder.entries() == 3 + 4);  // no work folder is left
     }
   }
 
@@ -131,7 +88,7 @@ TEST_CASE("criteo_prep gives the bytes of a plain implementation, for any thread
   CHECK(json["files"]["train"]["bytes"] == (701 + 333) * 160);
   CHECK(json["files"]["val"]["rows"] == 150);
   int64_t positives = 0;
-  for (size_t at = 0; at < val.size(); at += 160) positives += val[at];
+  for (size_t i = 701 + 333; i < rows.size(); ++i) positives += rows[i].label;
   CHECK(json["files"]["val"]["label_rate"].get<double>() == static_cast<double>(positives) / 150.0);
   CHECK(json["sources"].size() == 3);
   CHECK(json["sources"][1]["bytes"] == b.size());
@@ -139,18 +96,86 @@ TEST_CASE("criteo_prep gives the bytes of a plain implementation, for any thread
   CHECK(manifest_text.find(fmt::format(
             "\"slot_size_array\": [{}]",
             fmt::join(json["slot_size_array"].get<std::vector<int>>(), ","))) != std::string::npos);
+  for (size_t k = 0; k < 26; ++k) {
+    int64_t missing = 0;
+    for (size_t i = 0; i < 701 + 333; ++i) missing += rows[i].missing[k];
+    CHECK(json["columns"][k]["missing"] == missing);
+    CHECK(json["columns"][k]["name"] == fmt::format("C{}", k + 1));
+  }
 }
 
 TEST_CASE("the key range is an option, 0 keeps tokens whole") {
   TemporaryDirectory folder;
   const std::string text = awkward_rows(4, 50);
   write_text(folder / "a.tsv", text);
-  for (const uint32_t range : {0u, 7u, 20000000u}) {
-    Reference reference;
-    const std::string expected =
-        reference.convert(text, range == 0 ? uint64_t{1} << 32 : uint64_t{range});
-    criteo_prep({.train = {folder / "a.tsv"}, .out = folder.path(), .max_ind_range = range});
-    CHECK((read_text(folder / "train.bin") == expected));
+  for (const uint32_t range : {0u, 1u, 7u, 20000000u, 0xffffffffu}) {
+    const auto rows = oracle_rows(text, range == 0 ? uint64_t{1} << 32 : uint64_t{range});
+    CriteoPrepOptions options = options_for(folder, {"a.tsv"});
+    options.max_ind_range = range;
+    criteo_prep(options);
+    CHECK((read_text(folder / "train.bin") == oracle_data(rows, 50).bytes(0, 50)));
+  }
+}
+
+TEST_CASE("every recipe gives the ids of its definition") {
+  TemporaryDirectory folder;
+  const std::string a = awkward_rows(11, 400), v = awkward_rows(12, 300);
+  write_text(folder / "a.tsv", a);
+  write_text(folder / "v.tsv", v);
+  const OracleRecipe recipes[] = {{.min_count = 1},
+                                  {.min_count = 4},
+                                  {.min_count = 100000},
+                                  {.by_frequency = true},
+                                  {.min_count = 3, .by_frequency = true},
+                                  {.hash = 1},
+                                  {.hash = 97}};
+  for (const OracleRecipe& recipe : recipes) {
+    INFO("hash " << recipe.hash << ", min_count " << recipe.min_count << ", by frequency "
+                 << recipe.by_frequency);
+    CriteoPrepOptions options = options_for(folder, {"a.tsv"}, {"v.tsv"});
+    options.hash = recipe.hash;
+    options.min_count = recipe.min_count;
+    options.by_frequency = recipe.by_frequency;
+    const uint64_t range = recipe.hash > 0 ? uint64_t{1} << 32 : 40000000;
+    const OracleData expected = oracle_data(oracle_rows(a + v, range), 400, recipe);
+    const data::Manifest manifest = criteo_prep(options);
+    CHECK((read_text(folder / "train.bin") == expected.bytes(0, 400)));
+    CHECK((read_text(folder / "val.bin") == expected.bytes(400, 300)));
+    for (size_t k = 0; k < 26; ++k) {
+      const OracleColumn& column = expected.columns[k];
+      CHECK(manifest.columns[k].rows == static_cast<int64_t>(column.counts.size()));
+      CHECK(manifest.columns[k].out_of_vocabulary == column.dropped);
+      std::vector<uint32_t> sorted = column.counts;
+      std::sort(sorted.rbegin(), sorted.rend());
+      uint32_t sum = 0;
+      for (size_t i = 0; i < std::min<size_t>(10, sorted.size()); ++i) sum += sorted[i];
+      CHECK(manifest.columns[k].top_share[1] == sum / 400.0);
+      CHECK(manifest.columns[k].distinct ==
+            std::count_if(sorted.begin(), sorted.end(), [](uint32_t n) { return n > 0; }));
+    }
+  }
+}
+
+TEST_CASE("a sample keeps about its share of the rows, the same ones for any threads and blocks") {
+  TemporaryDirectory folder;
+  const std::string a = awkward_rows(13, 3000), v = awkward_rows(14, 500);
+  write_text(folder / "a.tsv", a);
+  write_text(folder / "v.tsv", v);
+  std::string train, val;
+  for (const int threads : {1, 3}) {
+    CriteoPrepOptions options = options_for(folder, {"a.tsv"}, {"v.tsv"});
+    options.run.sample = 0.2;
+    options.run.threads = threads;
+    options.run.block_bytes = 5000 * threads;
+    const data::Manifest manifest = criteo_prep(options);
+    CHECK(manifest.files[0].rows > 480);
+    CHECK(manifest.files[0].rows < 720);
+    if (threads == 1) train = read_text(folder / "train.bin"), val = read_text(folder / "val.bin");
+    CHECK((read_text(folder / "train.bin") == train));
+    CHECK((read_text(folder / "val.bin") == val));
+    options.output.seed = 5;
+    criteo_prep(options);
+    CHECK((read_text(folder / "train.bin") != train));
   }
 }
 
@@ -159,15 +184,14 @@ TEST_CASE("with --split-last-half, prep halves the last file, the odd row in val
   const std::string a = awkward_rows(5, 40), b = awkward_rows(6, 21);
   write_text(folder / "a.tsv", a);
   write_text(folder / "b.tsv", b);
-  Reference reference;
-  const std::string train = reference.convert(a, 40000000), last = reference.convert(b, 40000000);
-  criteo_prep({.train = {folder / "a.tsv", folder / "b.tsv"},
-               .split_last_half = true,
-               .out = folder.path()});
-  CHECK((read_text(folder / "train.bin") == train));
-  CHECK((read_text(folder / "val.bin") == last.substr(0, 11 * 160)));
-  CHECK((read_text(folder / "test.bin") == last.substr(11 * 160)));
-  CHECK(folder.entries() == 2 + 4);  // nothing is left of the last day's own file
+  const OracleData expected = oracle_data(oracle_rows(a + b), 40);
+  CriteoPrepOptions options = options_for(folder, {"a.tsv", "b.tsv"});
+  options.split_last_half = true;
+  criteo_prep(options);
+  CHECK((read_text(folder / "train.bin") == expected.bytes(0, 40)));
+  CHECK((read_text(folder / "val.bin") == expected.bytes(40, 11)));
+  CHECK((read_text(folder / "test.bin") == expected.bytes(51, 10)));
+  CHECK(folder.entries() == 2 + 5);
 }
 
 TEST_CASE("a malformed row is an error with file and line, and leaves no results") {
@@ -180,10 +204,11 @@ TEST_CASE("a malformed row is an error with file and line, and leaves no results
   write_text(folder / "b.tsv", text);
   for (const int64_t block_bytes : {int64_t{800}, int64_t{1} << 20}) {
     const std::string message = message_of<DataError>([&] {
-      criteo_prep({.train = {folder / "a.tsv", folder / "b.tsv"},
-                   .out = folder.path(),
-                   .threads = 3,
-                   .block_bytes = block_bytes});
+      CriteoPrepOptions options = options_for(folder, {"a.tsv", "b.tsv"});
+      options.run.threads = 3;
+      options.run.block_bytes = block_bytes;
+      options.run.restart = true;
+      criteo_prep(options);
     });
     check_contains(message, {folder / "b.tsv:58: column 1 (label): expected 0 or 1, found \"7\""});
     CHECK_FALSE(has_results(folder));
@@ -197,12 +222,11 @@ TEST_CASE("with --max-bad-rows, prep skips that many rows and counts them") {
   write_text(folder / "good.tsv", good);
   write_text(folder / "bad.tsv", bad);  // line 1
   write_text(folder / "cut.tsv", cut + good);
-  const CriteoPrepOptions options{.train = {folder / "bad.tsv", folder / "cut.tsv"},
-                                  .out = folder.path()};
+  const CriteoPrepOptions options = options_for(folder, {"bad.tsv", "cut.tsv"});
   CriteoPrepOptions two = options, one = options;
-  two.max_bad_rows = 2;
-  one.max_bad_rows = 1;
-  const RawManifest manifest = criteo_prep(two);
+  two.run.max_bad_rows = 2;
+  one.run.max_bad_rows = 1;
+  const data::Manifest manifest = criteo_prep(two);
   REQUIRE(manifest.sources.size() == 2);
   CHECK(manifest.sources[0].bad_rows == 1);
   CHECK(manifest.sources[0].rows == 29);
@@ -217,7 +241,12 @@ TEST_CASE("missing, empty and contradictory inputs are errors") {
   write_text(folder / "empty.tsv", "");
   const auto with = [&](std::vector<std::string> train, std::vector<std::string> val, bool split) {
     return [=, &folder] {
-      criteo_prep({.train = train, .val = val, .split_last_half = split, .out = folder.path()});
+      CriteoPrepOptions options = options_for(folder, {});
+      options.train = train;
+      options.val = val;
+      options.split_last_half = split;
+      options.run.restart = true;
+      criteo_prep(options);
     };
   };
   const std::string a = folder / "a.tsv";

@@ -27,6 +27,7 @@ class ColumnRows final : public RowSource {
   void read(int64_t first, int64_t count, uint32_t* out) const override;
 
  private:
+  [[nodiscard]] int64_t bytes(int column) const;  // of an element
   RowShape shape_;
   int64_t first_, rows_;
   std::vector<ReadFile> columns_;

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "data_reader/manifest.h"
+#include "hugectr_lite/core/error.h"
 #include "tools/prep/memory_budget.h"
 
 namespace hlite::tools {
@@ -40,8 +41,22 @@ struct ColumnTask {
   std::function<void(int64_t rows)> progress = {};  // so many more done; may throw
 };
 
-// Returns the statistics but for `name` and `missing`. Throws OutOfBudget (memory_budget.h),
-// DataError for more than 2^32 - 2 distinct keys, FileError.
+// A column wants more memory than is left.
+class ColumnOutOfBudget final : public Error {
+ public:
+  ColumnOutOfBudget(int64_t needed, int64_t distinct)
+      : Error(fmt::format("{} bytes of memory needed after {} distinct keys", needed, distinct)),
+        needed_(needed),
+        distinct_(distinct) {}
+  [[nodiscard]] int64_t needed() const { return needed_; }      // with what it had already
+  [[nodiscard]] int64_t distinct() const { return distinct_; }  // keys until then
+
+ private:
+  int64_t needed_, distinct_;
+};
+
+// Returns the statistics but for `name` and `missing`. Throws ColumnOutOfBudget, DataError for more
+// than 2^32 - 2 distinct keys, FileError.
 data::ManifestColumn number_column(const NumberingRecipe& recipe, const ColumnTask& task,
                                    MemoryBudget& budget);
 

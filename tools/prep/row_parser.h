@@ -18,8 +18,9 @@ namespace hlite::tools {
 struct RowLayout {
   int dense = 0;
   int slots = 0;
-  int dense_bytes = 4;  // 4: the 32-bit word that the files will hold; 8: double
-  int key_bytes = 4;    // 4: uint32, 8: uint64
+  int dense_bytes = 4;   // 4: the 32-bit word that the files will hold; 8: double
+  int key_bytes = 4;     // 4: uint32, 8: uint64
+  int shortest_row = 1;  // bytes of the shortest line that can be a row, line feed included
   [[nodiscard]] int columns() const { return 1 + dense + slots; }
   [[nodiscard]] int first_key() const { return 1 + dense; }
   [[nodiscard]] int bytes(int column) const {
@@ -78,6 +79,8 @@ class RowParser {
  public:
   virtual ~RowParser() = default;
   [[nodiscard]] virtual const RowLayout& layout() const = 0;
+  // What messages and manifests call the column of a slot.
+  [[nodiscard]] virtual std::string slot_name(int slot) const = 0;
   // A file begins: called for the files in their order, in a resumed run for those that were begun
   // before, too. `first_line` is without its line feed; line 1 is given to parse() all the same.
   // Throws DataError "<file>:1: ..." for a header that does not fit.

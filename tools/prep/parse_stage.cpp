@@ -1,0 +1,392 @@
+#include "tools/prep/parse_stage.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <optional>
+
+#include "hugectr_lite/core/interrupt.h"
+#include "hugectr_lite/core/log.h"
+#include "hugectr_lite/core/memory.h"
+#include "hugectr_lite/core/random.h"
+
+namespace hlite::tools {
+
+namespace {
+
+constexpr int64_t kBadRowsShown = 20;
+
+struct BadRow {
+  int64_t line;
+  std::string reason;
+};
+
+// A slot of the ring: lines and what became of them.
+struct Block {
+  enum class Step { kFree, kText, kParsing, kParsed, kPlaced, kWriting, kWritten };
+  Step step = Step::kFree;
+  // read
+  LineBlock lines;  // none in the block that ends a file
+  size_t file = 0;
+  std::shared_ptr<const LineParser> parser;
+  std::optional<std::string> first_line;  // in the block that begins a file
+  InputFile::Position end;                // where the next block begins
+  bool ends_file = false;
+  int64_t file_bytes = 0;      // with ends_file
+  int64_t input_done = 0;      // stored bytes of all inputs up to here
+  std::exception_ptr failure;  // instead of all that
+  // parsed
+  HostMemory arrays;
+  size_t stride = 0;
+  int64_t rows = 0;
+  std::vector<int64_t> missing;
+  std::vector<BadRow> bad;
+  // placed
+  int64_t first_row = 0;
+};
+
+// Whether line `line` of file `file` belongs to the sample.
+class Sampler {
+ public:
+  explicit Sampler(const PrepOptions& options)
+      : all_(options.sample >= 1),
+        seed_(options.seed),
+        below_(static_cast<uint64_t>(options.sample * 0x1p32)) {}
+  [[nodiscard]] bool keeps(size_t file, int64_t line) const {
+    static const uint64_t stream = random::stream_of("sample of lines");
+    return all_ || random::word(seed_, stream + file, static_cast<uint64_t>(line)) < below_;
+  }
+
+ private:
+  bool all_;
+  uint64_t seed_, below_;
+};
+
+class ParsePipeline {
+ public:
+  ParsePipeline(const PrepOptions& options, RowParser& parser,
+                const std::vector<ColumnFile>& columns, ParseState& state,
+                const std::function<void(const ParseState&)>& save, PrepProgress& progress,
+                int threads)
+      : options_(options),
+        parser_(parser),
+        layout_(parser.layout()),
+        columns_(columns),
+        state_(state),
+        save_(save),
+        progress_(progress),
+        sampler_(options),
+        read_ahead_(static_cast<size_t>(threads)),
+        ring_(static_cast<size_t>(threads) * 2 + 2),
+        first_input_(static_cast<size_t>(state.file)),
+        first_position_(state.position),
+        next_input_(first_input_),
+        placed_rows_(state.rows),
+        placed_bad_(state.bad_rows()) {
+    if (first_input_ < state.sources.size()) placed_file_rows_ = state.sources[first_input_].rows;
+    // Files that were begun before: the parser learns of them as it did then.
+    for (size_t i = 0; i < state.first_lines.size(); ++i) {
+      line_parser_ = parser.open(options.inputs[i].path, state.first_lines[i]);
+    }
+    begun_ = state.first_lines.size();
+  }
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      if (InterruptGuard::requested()) stop_ = true;
+      try {
+        if (Block* block = find(Block::Step::kPlaced)) {
+          write(*block, lock);
+        } else if (stop_ || failure_) {
+          break;
+        } else if (may_read()) {
+          read(ring_[read_ % ring_.size()], lock);
+        } else if (Block* text = find(Block::Step::kText)) {
+          parse(*text, lock);
+        } else if (ended_ && committed_ == read_) {
+          break;
+        } else {
+          changed_.wait(lock);
+        }
+      } catch (...) {
+        if (!lock.owns_lock()) lock.lock();
+        if (!failure_) failure_ = std::current_exception();
+      }
+      changed_.notify_all();
+    }
+  }
+
+  // After the last thread has left work().
+  void finish() {
+    state_.done = !stop_ && !failure_;
+    try {
+      save_(state_);
+    } catch (const FileError&) {
+      // As on a full disk, which is what failure_ then says: the state saved before holds.
+      if (!failure_) throw;
+    }
+    if (failure_) std::rethrow_exception(failure_);
+    if (stop_) throw Interrupted("interrupted; run the same command again to go on");
+  }
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  // The first block in order that waits for this step.
+  Block* find(Block::Step step) {
+    for (size_t at = committed_; at < read_; ++at) {
+      if (Block& block = ring_[at % ring_.size()]; block.step == step) return &block;
+    }
+    return nullptr;
+  }
+
+  bool may_read() {
+    if (ended_ || reading_ || read_ - committed_ == ring_.size()) return false;
+    size_t waiting = 0;
+    for (size_t at = committed_; at < read_; ++at)
+      waiting += ring_[at % ring_.size()].step == Block::Step::kText;
+    return waiting < read_ahead_;
+  }
+
+  void read(Block& block, Lock& lock) {
+    reading_ = true;
+    lock.unlock();
+    block.failure = nullptr;
+    bool found = true;
+    try {
+      found = read_next(block);
+    } catch (...) {
+      block.failure = std::current_exception();
+    }
+    lock.lock();
+    reading_ = false;
+    if (!found || block.failure) ended_ = true;
+    if (!found) return;
+    block.step = block.failure ? Block::Step::kParsed : Block::Step::kText;
+    ++read_;
+    if (block.failure) place();
+  }
+
+  // False when there is nothing left to read.
+  bool read_next(Block& block) {
+    if (next_input_ == options_.inputs.size()) return false;
+    if (!file_) {
+      file_ = std::make_unique<InputFile>(options_.inputs[next_input_].path);
+      if (next_input_ == first_input_) file_->skip_to(first_position_);
+    }
+    block.file = next_input_;
+    block.first_line.reset();
+    block.lines.size = 0;
+    block.lines.lines = 0;
+    block.ends_file = !file_->next(block.lines, static_cast<size_t>(options_.block_bytes));
+    block.input_done = earlier_inputs_ + file_->stored_bytes_read();
+    if (block.ends_file) {
+      block.end = {};
+      block.file_bytes = file_->bytes_read();
+      earlier_inputs_ += file_->stored_bytes();
+      file_.reset();
+      ++next_input_;
+      return true;
+    }
+    if (begun_ == next_input_) {
+      const std::string_view text = block.lines.text();
+      block.first_line = text.substr(0, text.find('\n'));
+      line_parser_ = parser_.open(file_->name(), *block.first_line);
+      ++begun_;
+    }
+    block.parser = line_parser_;
+    block.end = file_->position();
+    return true;
+  }
+
+  void parse(Block& block, Lock& lock) {
+    block.step = Block::Step::kParsing;
+    lock.unlock();
+    parse_lines(block);
+    lock.lock();
+    block.step = Block::Step::kParsed;
+    place();
+  }
+
+  void parse_lines(Block& block) {
+    make_room(block);
+    block.rows = 0;
+    block.bad.clear();
+    block.missing.assign(static_cast<size_t>(layout_.slots), 0);
+    const ColumnArrays out(layout_, block.arrays.data(), block.stride, block.missing.data());
+    const char* at = block.lines.bytes.data();
+    const char* end = at + block.lines.size;
+    for (int64_t number = block.lines.first_line; at < end; ++number) {
+      const auto* feed = static_cast<const char*>(std::memchr(at, '\n', size_t(end - at)));
+      const std::string_view line(at, static_cast<size_t>(feed - at));
+      at = feed + 1;
+      if (!sampler_.keeps(block.file, number)) continue;
+      const bool fits = static_cast<int64_t>(line.size()) + 1 >= layout_.shortest_row;
+      // What is too short for a row has no room in the arrays, but may still be a blank line.
+      const LineKind kind = block.parser->parse(number, line, out, block.rows);
+      HLITE_CHECK(fits || kind != LineKind::kRow, "a row of {} bytes", line.size());
+      if (kind == LineKind::kRow) {
+        ++block.rows;
+      } else if (kind == LineKind::kBad) {
+        block.bad.push_back({number, block.parser->explain(line)});
+        // Reported when it is this block's turn; nobody goes on after that.
+        if (static_cast<int64_t>(block.bad.size()) > options_.max_bad_rows) return;
+      }
+    }
+  }
+
+  // One row more than lines that are long enough: the parser writes before it knows.
+  void make_room(Block& block) const {
+    const auto most = std::min<int64_t>(
+        block.lines.lines, static_cast<int64_t>(block.lines.size) / layout_.shortest_row);
+    const auto widest = static_cast<size_t>(std::max({4, layout_.dense_bytes, layout_.key_bytes}));
+    const size_t bytes = static_cast<size_t>(most + 1) * widest;
+    // Arrays a multiple of 4 KiB apart would fall on the same lines of the cache.
+    block.stride = (bytes + 4095) / 4096 * 4096 + 13 * 64;
+    const size_t all = block.stride * static_cast<size_t>(layout_.columns());
+    if (block.arrays.size() < all) block.arrays = HostMemory(all + all / 8, "a block of rows");
+  }
+
+  // Gives blocks, in order, their place in the column files.
+  void place() {
+    for (; placed_ < read_ && !failure_; ++placed_) {
+      Block& block = ring_[placed_ % ring_.size()];
+      if (block.step != Block::Step::kParsed) return;
+      if (block.failure) std::rethrow_exception(block.failure);
+      report_bad_rows(block);
+      block.first_row = placed_rows_;
+      placed_rows_ += block.rows;
+      placed_file_rows_ += block.rows;
+      if (block.ends_file) {
+        if (placed_file_rows_ == 0) {
+          raise<DataError>("{}: expected at least one row, found none",
+                           options_.inputs[block.file].path);
+        }
+        placed_file_rows_ = 0;
+      }
+      block.step = Block::Step::kPlaced;
+    }
+  }
+
+  void report_bad_rows(const Block& block) {
+    const std::string& path = options_.inputs[block.file].path;
+    for (const BadRow& row : block.bad) {
+      const std::string where =
+          fmt::format("{}:{}: {}", path == "-" ? "standard input" : path, row.line, row.reason);
+      if (++placed_bad_ > options_.max_bad_rows) {
+        if (options_.max_bad_rows == 0) throw DataError(where);
+        raise<DataError>("{} (more than {} malformed rows)", where, options_.max_bad_rows);
+      }
+      if (placed_bad_ <= kBadRowsShown) log::warning("{}: row skipped", where);
+    }
+  }
+
+  void write(Block& block, Lock& lock) {
+    block.step = Block::Step::kWriting;
+    lock.unlock();
+    for (int c = 0; c < layout_.columns() && block.rows > 0; ++c) {
+      if (options_.at_point) options_.at_point("column");
+      const int64_t width = layout_.bytes(c);
+      columns_[static_cast<size_t>(c)].write(
+          block.first_row * width, {block.arrays.data() + static_cast<size_t>(c) * block.stride,
+                                    static_cast<size_t>(block.rows * width)});
+    }
+    lock.lock();
+    block.step = Block::Step::kWritten;
+    commit(lock);
+  }
+
+  void commit(Lock& lock) {
+    bool any = false;
+    for (; committed_ < placed_; ++committed_) {
+      Block& block = ring_[committed_ % ring_.size()];
+      if (block.step != Block::Step::kWritten) break;
+      add_to_state(block);
+      block.step = Block::Step::kFree;
+      progress_.update(block.input_done, state_.rows);
+      any = true;
+    }
+    const auto now = std::chrono::steady_clock::now();
+    const double since = std::chrono::duration<double>(now - saved_).count();
+    if (!any || saving_ || since < options_.checkpoint_seconds) return;
+    const ParseState state = state_;
+    saving_ = true;
+    lock.unlock();
+    save_(state);
+    lock.lock();
+    saving_ = false;
+    saved_ = now;
+  }
+
+  void add_to_state(const Block& block) {
+    if (state_.sources.size() == block.file) {
+      const PrepInput& input = options_.inputs[block.file];
+      state_.sources.push_back(
+          {.name = input.path == "-" ? "standard input" : input.path, .role = input.role});
+    }
+    if (block.first_line) state_.first_lines.push_back(*block.first_line);
+    data::ManifestSource& source = state_.sources[block.file];
+    source.rows += block.rows;
+    source.bad_rows += static_cast<int64_t>(block.bad.size());
+    state_.rows += block.rows;
+    if (source.role == "train") {
+      for (size_t k = 0; k < state_.missing.size() && block.rows > 0; ++k)
+        state_.missing[k] += block.missing[k];
+    }
+    if (block.ends_file) source.bytes = block.file_bytes;
+    state_.file = static_cast<int64_t>(block.file) + (block.ends_file ? 1 : 0);
+    state_.position = block.end;
+  }
+
+  const PrepOptions& options_;
+  RowParser& parser_;
+  const RowLayout layout_;
+  const std::vector<ColumnFile>& columns_;
+  ParseState& state_;
+  const std::function<void(const ParseState&)>& save_;
+  PrepProgress& progress_;
+  const Sampler sampler_;
+  const size_t read_ahead_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Block> ring_;  // block number i in ring_[i % size]
+  size_t read_ = 0, placed_ = 0, committed_ = 0;
+  bool reading_ = false, saving_ = false, ended_ = false, stop_ = false;
+  std::exception_ptr failure_;
+  // The reading thread's:
+  std::unique_ptr<InputFile> file_;
+  std::shared_ptr<const LineParser> line_parser_;
+  const size_t first_input_;
+  const InputFile::Position first_position_;
+  size_t next_input_, begun_ = 0;
+  int64_t earlier_inputs_ = 0;
+  // Of what is placed:
+  int64_t placed_rows_, placed_file_rows_ = 0, placed_bad_;
+  std::chrono::steady_clock::time_point saved_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+int64_t ParseState::bad_rows() const {
+  return std::accumulate(
+      sources.begin(), sources.end(), int64_t{0},
+      [](int64_t sum, const data::ManifestSource& source) { return sum + source.bad_rows; });
+}
+
+void parse_inputs(const PrepOptions& options, RowParser& parser,
+                  const std::vector<ColumnFile>& columns, ParseState& state,
+                  const std::function<void(const ParseState&)>& save, PrepProgress& progress,
+                  ThreadPool& pool) {
+  ParsePipeline pipeline(options, parser, columns, state, save, progress, pool.threads());
+  pool.run(pool.threads(), [&](int64_t, int) { pipeline.work(); });
+  pipeline.finish();
+}
+
+}  // namespace hlite::tools

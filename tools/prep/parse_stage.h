@@ -1,0 +1,43 @@
+// The first stage of a preparation: text files to column files, by all threads.
+//
+// Blocks of lines go through a ring of slots: read (one thread at a time, in order), parsed (any),
+// placed (in order: only then is known which row a block begins with), written (any), committed
+// (in order). What is committed is what a later run need not do again.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "data_reader/manifest.h"
+#include "hugectr_lite/core/thread_pool.h"
+#include "tools/input_file.h"
+#include "tools/prep/column_file.h"
+#include "tools/prep/prep_options.h"
+#include "tools/prep/prep_progress.h"
+#include "tools/prep/row_parser.h"
+
+namespace hlite::tools {
+
+// What is in the column files.
+struct ParseState {
+  bool done = false;
+  int64_t rows = 0;
+  int64_t file = 0;  // the next block is at `position` of this input
+  InputFile::Position position;
+  std::vector<data::ManifestSource> sources;  // one an input, so far
+  std::vector<std::string> first_lines;       // of the inputs that were begun
+  std::vector<int64_t> missing;               // a slot: training rows without a category
+  [[nodiscard]] int64_t bad_rows() const;
+};
+
+// Goes on from `state` until all inputs are read. `save(state)` is called now and then, by one
+// thread at a time, and at the end, even when that is an error. Throws what PrepEngine::parse()
+// throws.
+void parse_inputs(const PrepOptions& options, RowParser& parser,
+                  const std::vector<ColumnFile>& columns, ParseState& state,
+                  const std::function<void(const ParseState&)>& save, PrepProgress& progress,
+                  ThreadPool& pool);
+
+}  // namespace hlite::tools

@@ -1,0 +1,49 @@
+// What a preparation is asked to do, as far as the engine (prep_engine.h) is concerned.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::tools {
+
+// SIGINT or SIGTERM: what was done is kept.
+class Interrupted final : public Error {
+ public:
+  using Error::Error;
+  [[nodiscard]] int exit_code() const override { return kExitInterrupted; }
+};
+
+struct PrepInput {
+  std::string path;  // "-": standard input
+  std::string role;  // of the manifest's source; rows of "train" are training rows
+};
+
+struct PrepOptions {
+  std::vector<PrepInput> inputs;  // those with role "train" come first
+  std::string out = ".";
+  // What else decides the results, as a JSON object: a run goes on only under the same.
+  std::string identity = "{}";
+  int64_t max_bad_rows = 0;  // malformed rows to skip, over all files, before giving up
+  double sample = 1;         // share of the lines to keep, drawn by (seed, file, line)
+  uint64_t seed = 0;
+  int threads = 0;       // 0: all that this process may use
+  int64_t memory = 0;    // bytes; 0: half of what the machine has available
+  bool restart = false;  // forget an unfinished run
+  bool quiet = false;
+  int64_t block_bytes = 1 << 20;  // of text parsed as one piece; also the longest line
+
+  // For tests. Called at every point where a crash could matter, by the thread that is there, with
+  // a name for the point; may throw or end the process.
+  std::function<void(std::string_view point)> at_point;
+  double checkpoint_seconds = 1;  // 0: after every block
+};
+
+// Memory that these options allow, in bytes. Throws ConfigError for too little.
+int64_t allowed_memory(const PrepOptions& options);
+
+}  // namespace hlite::tools

@@ -1,0 +1,31 @@
+// What an unfinished preparation has done, as the work folder keeps it.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "data_reader/manifest.h"
+#include "tools/prep/parse_stage.h"
+#include "tools/prep/prep_options.h"
+
+namespace hlite::tools {
+
+struct PrepState {
+  nlohmann::ordered_json run;  // of which inputs and options: describe_run()
+  ParseState parse;
+  std::map<int, data::ManifestColumn> columns;  // numbered slots
+
+  [[nodiscard]] nlohmann::ordered_json to_json() const;
+  // Throws DataError "<where>: ..." for what to_json() never made.
+  static PrepState from_json(const nlohmann::ordered_json& json, const std::string& where);
+};
+
+// What must be the same for a run to go on: version, options, and the inputs' sizes and times.
+nlohmann::ordered_json describe_run(const PrepOptions& options);
+// What differs, for a person: "max_ind_range: 40000000 then, 1000 now; day_0.gz has changed".
+// Empty: nothing.
+std::string difference(const nlohmann::ordered_json& then, const nlohmann::ordered_json& now);
+
+}  // namespace hlite::tools
