@@ -10,25 +10,40 @@
 
 namespace hlite::tools {
 
+// The fields of a line: they point into it or into `unescaped`. Reused from line to line.
+struct CsvFields {
+  std::vector<std::string_view> fields;
+  std::deque<std::string> unescaped;
+};
+
+struct CsvDialect {
+  char separator = ',';
+  bool trim = false;  // blanks (space, tab) around fields, and before an opening quote, are dropped
+};
+
+// Splits a line without its line feed; a carriage return at its end is dropped. Returns what is
+// wrong with it, or nothing.
+std::optional<std::string> split_csv(const CsvDialect& dialect, std::string_view line,
+                                     CsvFields& out);
+
+// A dialect with room for the fields of a line.
 class CsvSplitter {
  public:
-  // trim: blanks (space, tab) around fields, and before an opening quote, are dropped.
-  CsvSplitter(char separator, bool trim) : separator_(separator), trim_(trim) {}
-
-  // Splits a line without its line feed; a carriage return at its end is dropped. Returns what is
-  // wrong with it, or nothing; then fields() holds the fields until the next call. They point into
-  // `line` or into the splitter.
-  std::optional<std::string> split(std::string_view line);
-  [[nodiscard]] const std::vector<std::string_view>& fields() const { return fields_; }
+  CsvSplitter(char separator, bool trim) : dialect_{.separator = separator, .trim = trim} {}
+  std::optional<std::string> split(std::string_view line) {
+    return split_csv(dialect_, line, fields_);
+  }
+  [[nodiscard]] const std::vector<std::string_view>& fields() const { return fields_.fields; }
 
  private:
-  char separator_;
-  bool trim_;
-  std::vector<std::string_view> fields_;
-  std::deque<std::string> unescaped_;
+  CsvDialect dialect_;
+  CsvFields fields_;
 };
 
 // `text` without blanks at its ends.
 std::string_view trimmed(std::string_view text);
+
+// Nothing but blanks, a carriage return aside.
+bool is_blank_line(std::string_view line);
 
 }  // namespace hlite::tools

@@ -7,11 +7,11 @@ namespace hlite::tools {
 namespace {
 
 std::vector<std::string> split(const std::string& line, char separator = ',', bool trim = false) {
-  CsvSplitter splitter(separator, trim);
-  const auto problem = splitter.split(line);
+  CsvFields fields;
+  const auto problem = split_csv({.separator = separator, .trim = trim}, line, fields);
   INFO(line);
   REQUIRE_FALSE(problem.has_value());
-  return {splitter.fields().begin(), splitter.fields().end()};
+  return {fields.fields.begin(), fields.fields.end()};
 }
 using Fields = std::vector<std::string>;
 
@@ -36,9 +36,10 @@ TEST_CASE("quoted fields may hold separators and doubled quotes") {
 }
 
 TEST_CASE("a quote that is not closed, or text after one, is named with its column") {
-  CsvSplitter splitter(',', false);
-  test::check_contains(splitter.split("a,\"b,c").value(), {"column 1", "closing quote"});
-  test::check_contains(splitter.split("\"a\"x,b").value(), {"column 0", "separator", "\"x\""});
+  CsvFields fields;
+  test::check_contains(split_csv({}, "a,\"b,c", fields).value(), {"column 1", "closing quote"});
+  test::check_contains(split_csv({}, "\"a\"x,b", fields).value(),
+                       {"column 0", "separator", "\"x\""});
 }
 
 }  // namespace

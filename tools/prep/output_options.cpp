@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "tools/prep/multi_hot.h"
 
@@ -27,6 +28,19 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
       ->capture_default_str();
   app.add_flag("--shuffle", options.shuffle, "Shuffle the training rows");
   app.add_option("--seed", options.seed, "Seed of what is drawn at random")->capture_default_str();
+}
+
+nlohmann::ordered_json output_json(const OutputOptions& options) {
+  static constexpr const char* kFormats[] = {"raw", "norm", "numpy"};
+  nlohmann::ordered_json json = {{"format", kFormats[static_cast<size_t>(options.format)]},
+                                 {"shuffle", options.shuffle},
+                                 {"multi_hot", options.multi_hot},
+                                 {"seed", options.seed}};
+  if (options.format == OutputFormat::kNorm) {
+    json["norm_sum"] = options.norm_sum;
+    json["norm_rows_per_file"] = options.norm_rows_per_file;
+  }
+  return json;
 }
 
 std::vector<int64_t> output_hotness(const OutputOptions& options, const RowShape& shape) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,9 @@ void add_output_options(CLI::App& app, OutputOptions& options);
 // Sets what `options` decide about a data set of rows of this shape: format, float_label,
 // float_dense, dense_dim, hotness. Throws ConfigError for sizes that do not fit.
 void describe_output(const OutputOptions& options, const RowShape& shape, data::Manifest& manifest);
+
+// What decides the bytes, for the manifest's options.
+nlohmann::ordered_json output_json(const OutputOptions& options);
 
 // Keys of each slot: all 1 without --multi-hot. Throws ConfigError.
 std::vector<int64_t> output_hotness(const OutputOptions& options, const RowShape& shape);

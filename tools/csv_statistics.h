@@ -1,0 +1,32 @@
+// Mean and deviation of a column of doubles on disk, the same for any number of threads.
+#pragma once
+
+#include <cstdint>
+
+#include "hugectr_lite/core/file.h"
+#include "hugectr_lite/core/thread_pool.h"
+
+namespace hlite::tools {
+
+struct DenseStatistics {
+  int64_t count = 0;             // values that are not missing
+  double mean = 0, squares = 0;  // the sum of squared deviations from the mean
+
+  // Welford's update.
+  void add(double x) {
+    ++count;
+    const double delta = x - mean;
+    mean += delta / static_cast<double>(count);
+    squares += delta * (x - mean);
+  }
+  // As if the values of `other` had been added (Chan, Golub, LeVeque 1979).
+  void add(const DenseStatistics& other);
+  // 1 for a constant column: it becomes 0 everywhere.
+  [[nodiscard]] double deviation() const;
+};
+
+// Of the first `rows` values of `column`; NaN is missing. Blocks of 2^16 rows are summed each for
+// itself, by all threads, and merged in their order.
+DenseStatistics dense_statistics(const ByteSource& column, int64_t rows, ThreadPool& pool);
+
+}  // namespace hlite::tools

@@ -1,0 +1,29 @@
+#include "tools/prep/run_options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "tools/command_line.h"
+
+namespace hlite::tools {
+
+void add_run_options(CLI::App& app, PrepOptions& options) {
+  app.add_option_function<std::string>(
+         "--sample", [&options](const std::string& text) { options.sample = parse_share(text); },
+         "Share of the rows to keep, as 0.01 or 1%")
+      ->default_str("1");
+  app.add_option("--max-bad-rows", options.max_bad_rows,
+                 "Malformed rows to skip with a warning before giving up")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option_function<std::string>(
+      "--memory", [&options](const std::string& text) { options.memory = parse_bytes(text); },
+      "Memory to stay below, as 4G or 500M [half of what is available]");
+  app.add_option("--threads", options.threads, "CPU threads; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_flag("--restart", options.restart,
+               "Forget an unfinished run in <out>/.prep and start anew");
+  app.add_flag("--quiet", options.quiet, "No progress");
+}
+
+}  // namespace hlite::tools
