@@ -106,8 +106,9 @@ void PrepEngine::State::load() {
           "{}: holds an unfinished run of other options or inputs ({}); --restart forgets it",
           folder.folder(), what);
     }
-    log::info("going on with the unfinished run in {}: {} rows read, {} columns numbered",
-              folder.folder(), done.parse.rows, done.columns.size());
+    if (!options.quiet)
+      log::info("going on with the unfinished run in {}: {} rows read, {} columns numbered",
+                folder.folder(), done.parse.rows, done.columns.size());
     return;
   }
   folder.clear();

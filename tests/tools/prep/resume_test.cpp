@@ -1,0 +1,249 @@
+// Preparations that are killed, interrupted, run out of disk, or find their inputs changed.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/interrupt.h"
+#include "tests/support/catch.h"
+#include "tests/support/errors.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/tools/criteo_oracle.h"
+#include "tests/tools/gzip_file.h"
+#include "tools/criteo_prep.h"
+#include "tools/prep/work_folder.h"
+
+namespace hlite::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using test::check_contains;
+using test::message_of;
+using test::read_text;
+using test::TemporaryDirectory;
+using test::write_text;
+
+constexpr int kKilled = 99;
+
+// Two training files, one of them compressed, and a validation file.
+struct Inputs {
+  TemporaryDirectory folder;
+  Inputs() {
+    write_text(folder / "a.tsv", awkward_rows(21, 150));
+    test::write_gzip(folder / "b.gz", awkward_rows(22, 90));
+    write_text(folder / "v.tsv", awkward_rows(23, 40));
+  }
+  [[nodiscard]] CriteoPrepOptions options(const std::string& out, int threads = 2) const {
+    CriteoPrepOptions options;
+    options.train = {folder / "a.tsv", folder / "b.gz"};
+    options.val = {folder / "v.tsv"};
+    options.min_count = 2;
+    options.output.folder = folder / out;
+    options.run.threads = threads;
+    options.run.quiet = true;
+    options.run.block_bytes = 6000;
+    options.run.checkpoint_seconds = 0;
+    return options;
+  }
+  [[nodiscard]] std::string result(const std::string& out) const {
+    std::string all;
+    for (const char* name : {"train.bin", "val.bin", "key_counts.bin", "manifest.json"})
+      all += read_text(folder / (out + "/" + name));
+    return all;
+  }
+  // Names in the folder of results, but for the work folder.
+  [[nodiscard]] std::set<std::string> names(const std::string& out) const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder / out))
+      names.insert(entry.path().filename());
+    names.erase(".prep");
+    return names;
+  }
+};
+
+// Runs in a process of its own, where `at_point(n)` is called for the n-th point, from 1 on, and
+// returns its exit code.
+template <typename AtPoint>
+int run_in_child(CriteoPrepOptions options, AtPoint&& at_point) {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    std::atomic<int64_t> points{0};
+    options.run.at_point = [&](std::string_view) { at_point(++points); };
+    try {
+      const InterruptGuard interrupts;
+      criteo_prep(options);
+      ::_exit(0);
+    } catch (const Error& error) {
+      ::_exit(error.exit_code());
+    }
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+int run_killed_at(const CriteoPrepOptions& options, int64_t last_point) {
+  return run_in_child(options, [=](int64_t point) {
+    if (point == last_point) ::_exit(kKilled);
+  });
+}
+
+TEST_CASE("a preparation that is killed anywhere goes on to the same bytes") {
+  const Inputs inputs;
+  criteo_prep(inputs.options("whole"));
+  const std::string expected = inputs.result("whole");
+  int killed = 0;
+  for (int64_t point = 1;; point += 1 + point / 7) {
+    INFO("killed at point " << point);
+    const std::string out = "out" + std::to_string(point);
+    const int code = run_killed_at(inputs.options(out, 1 + static_cast<int>(point % 3)), point);
+    if (code == 0) break;
+    REQUIRE(code == kKilled);
+    ++killed;
+    for (const std::string& name : inputs.names(out))
+      CHECK((name.ends_with(".tmp") || fs::exists(inputs.folder / (out + "/manifest.json"))));
+    criteo_prep(inputs.options(out, 1 + static_cast<int>((point + 1) % 3)));
+    CHECK((inputs.result(out) == expected));
+    CHECK(inputs.names(out) ==
+          std::set<std::string>{"train.bin", "val.bin", "key_counts.bin", "manifest.json"});
+    CHECK_FALSE(fs::exists(inputs.folder / (out + "/.prep")));
+    fs::remove_all(inputs.folder / out);
+  }
+  CHECK(killed > 15);
+}
+
+TEST_CASE("a preparation that is killed again and again arrives") {
+  const Inputs inputs;
+  criteo_prep(inputs.options("whole"));
+  int runs = 0;
+  while (run_killed_at(inputs.options("often"), 130) == kKilled) REQUIRE(++runs < 100);
+  CHECK(runs >= 5);
+  CHECK((inputs.result("often") == inputs.result("whole")));
+}
+
+TEST_CASE("Ctrl-C ends a preparation with code 5, and the same command goes on") {
+  const Inputs inputs;
+  criteo_prep(inputs.options("whole"));
+  for (const int64_t when : {1, 100, 300, 500, 600}) {
+    const std::string out = "out" + std::to_string(when);
+    const int code = run_in_child(inputs.options(out), [=](int64_t point) {
+      if (point == when) ::raise(SIGINT);
+    });
+    INFO("at point " << when);
+    CHECK((code == kExitInterrupted || code == 0));
+    if (code == 0) continue;
+    CHECK_FALSE(fs::exists(inputs.folder / (out + "/manifest.json")));
+    criteo_prep(inputs.options(out));
+    CHECK((inputs.result(out) == inputs.result("whole")));
+  }
+}
+
+TEST_CASE("a full disk is an error that names the file, and later the run goes on") {
+  const Inputs inputs;
+  criteo_prep(inputs.options("whole"));
+  for (const rlim_t most : {100, 500, 900, 20000}) {
+    const std::string out = "out" + std::to_string(most);
+    const int code = run_in_child(inputs.options(out), [=](int64_t point) {
+      if (point != 1) return;
+      // The nearest thing to a full disk that a process can have for itself.
+      std::signal(SIGXFSZ, SIG_IGN);
+      const rlimit limit{most, most};
+      ::setrlimit(RLIMIT_FSIZE, &limit);
+    });
+    INFO("files of " << most << " bytes");
+    CHECK(code == kExitData);
+    CHECK_FALSE(fs::exists(inputs.folder / (out + "/manifest.json")));
+    criteo_prep(inputs.options(out));
+    CHECK((inputs.result(out) == inputs.result("whole")));
+  }
+}
+
+TEST_CASE("other options or inputs do not go on with an unfinished run, unless it is forgotten") {
+  const Inputs inputs;
+  REQUIRE(run_killed_at(inputs.options("out"), 400) == kKilled);
+  CriteoPrepOptions other = inputs.options("out");
+  other.min_count = 3;
+  other.val.clear();
+  check_contains(message_of<ConfigError>([&] { criteo_prep(other); }),
+                 {"unfinished run", "min_count: 2 then, 3 now", "v.tsv", "--restart"});
+  write_text(inputs.folder / "v.tsv", awkward_rows(24, 41));
+  check_contains(message_of<ConfigError>([&] { criteo_prep(inputs.options("out")); }),
+                 {"v.tsv has changed", "--restart"});
+  CriteoPrepOptions restart = inputs.options("out");
+  restart.run.restart = true;
+  criteo_prep(restart);
+  criteo_prep(inputs.options("whole"));
+  CHECK((inputs.result("out") == inputs.result("whole")));
+}
+
+TEST_CASE("after too many bad rows, the run goes on under a higher limit") {
+  Inputs inputs;
+  std::string text = awkward_rows(25, 60);
+  text.insert(text.find('\n', text.size() / 2) + 1, "bad\n");
+  write_text(inputs.folder / "v.tsv", text);
+  check_contains(message_of<DataError>([&] { criteo_prep(inputs.options("out")); }),
+                 {"v.tsv:", "expected 40"});
+  CHECK(inputs.names("out").empty());
+  CriteoPrepOptions tolerant = inputs.options("out");
+  tolerant.run.max_bad_rows = 1;
+  const data::Manifest manifest = criteo_prep(tolerant);
+  CHECK(manifest.sources[2].bad_rows == 1);
+  CHECK(manifest.sources[2].rows == 60);
+}
+
+TEST_CASE("a gzip file that is cut short is an error with its place, and leaves no results") {
+  const Inputs inputs;
+  const std::string whole = read_text(inputs.folder / "b.gz");
+  write_text(inputs.folder / "b.gz", whole.substr(0, whole.size() * 2 / 3));
+  check_contains(message_of<FileError>([&] { criteo_prep(inputs.options("out")); }), {"b.gz"});
+  CHECK(inputs.names("out").empty());
+}
+
+TEST_CASE("two runs do not work in one folder") {
+  const Inputs inputs;
+  fs::create_directories(inputs.folder / "out");
+  WorkFolder held(inputs.folder / "out");
+  check_contains(message_of<FileError>([&] { criteo_prep(inputs.options("out")); }),
+                 {"another run"});
+  held.remove();
+  criteo_prep(inputs.options("out"));
+}
+
+TEST_CASE("after a new start of the machine only what was made durable counts") {
+  TemporaryDirectory folder;
+  const nlohmann::ordered_json early = {{"step", 1}}, late = {{"step", 2}};
+  const std::string state = folder / ".prep/state.json";
+  {
+    WorkFolder work(folder.path());
+    CHECK_FALSE(work.load());
+    work.save_durable(early);
+    work.save(late);
+    CHECK((*work.load())["step"] == 2);
+  }
+  std::string text = read_text(state);
+  const size_t at = text.find(boot_id());
+  REQUIRE(at != std::string::npos);
+  text[at] = text[at] == 'x' ? 'y' : 'x';
+  write_text(state, text);
+  {
+    const WorkFolder work(folder.path());
+    CHECK(work.has_durable());
+    CHECK((*work.load())["step"] == 1);
+  }
+  write_text(state, "");  // as a crash of the machine may leave it
+  WorkFolder work(folder.path());
+  CHECK((*work.load())["step"] == 1);
+  work.clear();
+  CHECK_FALSE(work.load());
+}
+
+}  // namespace
+}  // namespace hlite::tools
