@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "tools/output_file.h"
 #include "tools/synth/key_counts.h"
 #include "tools/synth/score.h"
+#include "tools/synth/synth_manifest.h"
 
 namespace hlite::tools {
 
@@ -81,8 +83,8 @@ class Progress {
 // of chunks, one writes the window before.
 class RowWriter {
  public:
-  RowWriter(const PlantedModel& model, ThreadPool& pool, Progress& progress)
-      : model_(model), pool_(pool), progress_(progress) {}
+  RowWriter(const PlantedModel& model, SynthFormat format, ThreadPool& pool, Progress& progress)
+      : model_(model), format_(format), pool_(pool), progress_(progress) {}
 
   // Rows [first, first + rows) of the model; their categories are added to `counts` if given.
   SynthScores write(uint64_t first, int64_t rows, KeyCounts* counts, OutputFile& file) {
@@ -96,7 +98,7 @@ class RowWriter {
       pool_.run(window.used + 1, [&](int64_t task, int worker) {
         if (task == 0) {
           for (int64_t i = 0; i < before.used; ++i)
-            file.write(before.chunks[static_cast<size_t>(i)].text);
+            file.write(before.chunks[static_cast<size_t>(i)].bytes);
           return;
         }
         Chunk& chunk = window.chunks[static_cast<size_t>(task - 1)];
@@ -116,7 +118,7 @@ class RowWriter {
 
  private:
   struct Chunk {
-    std::string text;
+    std::string bytes;
     double loss = 0;
   };
   struct Window {
@@ -127,11 +129,11 @@ class RowWriter {
 
   void draw(uint64_t first, int64_t rows, int worker, KeyCounts* counts, LogitHistogram& histogram,
             Chunk& chunk) const {
-    chunk.text.clear();
+    chunk.bytes.clear();
     chunk.loss = 0;
     for (int64_t i = 0; i < rows; ++i) {
       const PlantedRow row = model_.row(first + static_cast<uint64_t>(i));
-      append_line(model_, row, chunk.text);
+      (format_ == SynthFormat::kRaw ? append_record : append_line)(model_, row, chunk.bytes);
       histogram.add(row.logit, row.label != 0);
       chunk.loss += logit_loss(row.logit, row.label != 0);
       if (counts != nullptr) counts->add(worker, row.category);
@@ -154,6 +156,7 @@ class RowWriter {
   }
 
   const PlantedModel& model_;
+  SynthFormat format_;
   ThreadPool& pool_;
   Progress& progress_;
 };
@@ -245,6 +248,18 @@ void append_line(const PlantedModel& model, const PlantedRow& row, std::string& 
   out.append(line, static_cast<size_t>(p - line));
 }
 
+void append_record(const PlantedModel& model, const PlantedRow& row, std::string& out) {
+  uint32_t record[criteo::kColumns];
+  record[0] = row.label;
+  for (int k = 0; k < criteo::kDense; ++k) {
+    // kMissingValue is negative too.
+    const int32_t value = model.dense_value(k, row.dense[static_cast<size_t>(k)]);
+    record[1 + k] = static_cast<uint32_t>(std::max(value, 0));
+  }
+  std::copy(row.category.begin(), row.category.end(), record + criteo::kFirstKey);
+  out.append(reinterpret_cast<const char*>(record), sizeof(record));
+}
+
 std::string SynthResult::skew_table() const {
   std::string text = fmt::format("{:6}{:>11}  {:^15}  {:^15}  {:^15}  {:^15}  {:^15}\n", "column",
                                  "categories", "missing", "top 1", "top 10", "top 100", "top 1000");
@@ -292,13 +307,16 @@ SynthResult criteo_synth(const CriteoSynthOptions& options) {
   const auto parent = std::filesystem::path(options.out).parent_path();
   if (!parent.empty()) make_folder(parent.string());
 
+  const bool raw = options.format == SynthFormat::kRaw;
   std::vector<int64_t> sizes;
   for (int s = 0; s < criteo::kSlots; ++s) sizes.push_back(model.categories(s) + 1);
-  KeyCounts counts(sizes, pool.threads(), false);
-  OutputFile train(options.out + ".train.tsv"), test(options.out + ".test.tsv");
+  KeyCounts counts(sizes, pool.threads(), raw);
+  const char* ending = raw ? "bin" : "tsv";
+  OutputFile train(fmt::format("{}.train.{}", options.out, ending));
+  OutputFile test(fmt::format("{}.test.{}", options.out, ending));
   OutputFile meta(options.out + ".meta.json");
   Progress progress(options.progress, options.train_rows + options.test_rows);
-  RowWriter rows(model, pool, progress);
+  RowWriter rows(model, options.format, pool, progress);
   SynthResult result;
   result.train = rows.write(0, options.train_rows, &counts, train);
   result.test =
@@ -312,12 +330,21 @@ SynthResult criteo_synth(const CriteoSynthOptions& options) {
   if (options.test_rows > 0) json["test"] = file_json(test, result.test);
   json["columns"] = columns_json(result.columns);
   meta.write(json.dump(1) + "\n");
-  train.finish();
-  test.finish();
-  meta.finish();
-  train.commit();
-  if (options.test_rows > 0) test.commit();
-  meta.commit();
+
+  std::vector<OutputFile*> files = {&train};
+  if (options.test_rows > 0) files.push_back(&test);
+  std::unique_ptr<OutputFile> key_counts, manifest;
+  if (raw) {
+    key_counts = std::make_unique<OutputFile>(options.out + ".key_counts.bin");
+    manifest = std::make_unique<OutputFile>(options.out + ".manifest.json");
+    write_key_counts(counts, sizes, *key_counts);
+    manifest->write(synth_manifest(result, counts, sizes, train, test, *key_counts).to_json());
+    files.push_back(key_counts.get());
+    files.push_back(manifest.get());
+  }
+  files.push_back(&meta);
+  for (OutputFile* file : files) file->finish();
+  for (OutputFile* file : files) file->commit();
   return result;
 }
 

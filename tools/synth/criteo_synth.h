@@ -10,8 +10,11 @@
 
 namespace hlite::tools {
 
+enum class SynthFormat { kTsv, kRaw };
+
 struct CriteoSynthOptions {
   PlantedOptions model;
+  SynthFormat format = SynthFormat::kTsv;
   int64_t train_rows = 1000000;
   int64_t test_rows = 100000;  // drawn after the training rows; 0: no test file
   std::string out = "synth";   // prefix of the files
@@ -47,12 +50,18 @@ struct SynthResult {
   [[nodiscard]] std::string skew_summary() const;
 };
 
-// Writes <out>.train.tsv, <out>.test.tsv and <out>.meta.json. The files do not depend on the number
-// of threads; memory depends on neither rows nor categories. Throws ConfigError, FileError; on any
-// error no file appears under its final name.
+// Writes, with kTsv, <out>.train.tsv and <out>.test.tsv; memory depends on neither rows nor
+// categories. With kRaw, <out>.train.bin and <out>.test.bin as preparing those rows would make them
+// (data_reader/raw_format.h: 13 integers, missing and negative ones 0; 26 keys, key 0 a missing
+// token, key c the c-th most frequent category, so that tables need categories + 1 rows), with
+// <out>.manifest.json and <out>.key_counts.bin; memory for counting keys: 4 bytes a category. Both
+// write <out>.meta.json: model, scores, skew. The files do not depend on the number of threads.
+// Throws ConfigError, FileError; on any error no file appears under its final name.
 SynthResult criteo_synth(const CriteoSynthOptions& options);
 
 // Appends one line of Criteo's format, line feed included.
 void append_line(const PlantedModel& model, const PlantedRow& row, std::string& out);
+// Appends one raw record, 160 bytes.
+void append_record(const PlantedModel& model, const PlantedRow& row, std::string& out);
 
 }  // namespace hlite::tools

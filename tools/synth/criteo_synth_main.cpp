@@ -2,6 +2,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <map>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
@@ -45,16 +46,21 @@ int main(int argc, char** argv) {
       "loss of the true probabilities on the test rows: no model can do better.",
       "  criteo_synth --out demo/synth\n"
       "  criteo_synth --train 5000000 --test 500000 --cards kaggle --cap 100000 --out big\n"
-      "  criteo_synth --train 10000000 --like criteo --out like\n"};
+      "  criteo_synth --train 10000000 --like criteo --format raw --out like\n"};
   return tools::run_tool(
       argc, argv, description,
       [&](CLI::App& app) {
-        app.add_option("--train,--rows", options.train_rows, "Rows of PREFIX.train.tsv")
+        app.add_option("--train,--rows", options.train_rows, "Rows of the training file")
             ->check(CLI::NonNegativeNumber)
             ->capture_default_str();
-        app.add_option("--test", options.test_rows, "Rows of PREFIX.test.tsv; 0: no such file")
+        app.add_option("--test", options.test_rows, "Rows of the test file; 0: no such file")
             ->check(CLI::NonNegativeNumber)
             ->capture_default_str();
+        app.add_option("--format", options.format,
+                       "tsv: Criteo's text; raw: PREFIX.train.bin, PREFIX.test.bin and "
+                       "PREFIX.manifest.json, ready for train")
+            ->transform(CLI::CheckedTransformer(std::map<std::string, tools::SynthFormat>{
+                {"tsv", tools::SynthFormat::kTsv}, {"raw", tools::SynthFormat::kRaw}}));
         app.add_option("--out", options.out, "PREFIX of the files written")->capture_default_str();
         app.add_option("--seed", columns.seed, "Same seed and options: same files")
             ->capture_default_str();

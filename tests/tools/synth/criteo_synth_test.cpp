@@ -1,9 +1,12 @@
 #include "tools/synth/criteo_synth.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "data_reader/manifest.h"
 #include "hugectr_lite/core/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
@@ -156,6 +159,73 @@ TEST_CASE("the measured skew is that of the file") {
   for (const auto& [token, n] : count) most = std::max(most, n);
   CHECK(result.columns[0].missing == missing / 5003.0);
   CHECK(result.columns[0].share[0] == most / (5003.0 - missing));
+}
+
+TEST_CASE("raw files hold what preparing the text would give, keys by rank") {
+  TemporaryDirectory folder;
+  CriteoSynthOptions options{
+      .model = demo_options(), .train_rows = 5003, .test_rows = 499, .out = folder / "s"};
+  const SynthResult text_result = criteo_synth(options);
+  options.format = SynthFormat::kRaw;
+  options.threads = 3;
+  const SynthResult result = criteo_synth(options);
+  CHECK(result.test.bayes_auc == text_result.test.bayes_auc);
+  CHECK(folder.entries() == 7);
+
+  const PlantedModel model(options.model);
+  std::vector<std::vector<uint32_t>> count(26, std::vector<uint32_t>(2001, 0));
+  int64_t positives = 0;
+  for (const char* split : {"train", "test"}) {
+    const std::string text = test::read_text(folder / (std::string("s.") + split + ".tsv"));
+    const std::string raw = test::read_text(folder / (std::string("s.") + split + ".bin"));
+    const bool train = split == std::string("train");
+    REQUIRE(raw.size() == (train ? 5003u : 499u) * 160);
+    size_t at = 0;
+    for (size_t row = 0; row * 160 < raw.size(); ++row) {
+      const size_t end = text.find('\n', at);
+      uint32_t expected[criteo::kColumns], found[criteo::kColumns];
+      REQUIRE(criteo::parse(text.substr(at, end - at), 0, expected));
+      std::memcpy(found, raw.data() + row * 160, 160);
+      for (int c = 0; c < criteo::kFirstKey; ++c) REQUIRE(found[c] == expected[c]);
+      for (int s = 0; s < criteo::kSlots; ++s) {
+        const uint32_t key = found[criteo::kFirstKey + s];
+        REQUIRE((key == 0 ? 0 : model.token(s, key)) == expected[criteo::kFirstKey + s]);
+        if (train) ++count[static_cast<size_t>(s)][key];
+      }
+      positives += train && found[0] == 1;
+      at = end + 1;
+    }
+  }
+
+  const data::Manifest manifest = data::Manifest::read(folder / "s.manifest.json");
+  CHECK(manifest.dense_dim == 13);
+  CHECK(manifest.record_bytes() == 160);
+  REQUIRE(manifest.files.size() == 2);
+  CHECK(manifest.files[0].role == "train");
+  CHECK(manifest.files[0].rows == 5003);
+  CHECK(manifest.files[0].positives == positives);
+  CHECK(manifest.files[1].name == "s.test.bin");
+  const std::string counts = test::read_text(folder / manifest.key_counts_name);
+  size_t first = 0;
+  for (size_t s = 0; s < 26; ++s) {
+    const auto size = static_cast<size_t>(options.model.columns.cards[s] + 1);
+    CHECK(manifest.slot_sizes[s] == options.model.columns.cards[s] + 1);
+    std::vector<uint32_t> of_slot(size);
+    REQUIRE((first + size) * 4 <= counts.size());
+    std::memcpy(of_slot.data(), counts.data() + first * 4, size * 4);
+    count[s].resize(size);
+    CHECK((of_slot == count[s]));
+    first += size;
+    std::sort(of_slot.rbegin(), of_slot.rend());
+    CHECK(manifest.columns[s].distinct ==
+          std::count_if(of_slot.begin(), of_slot.end(), [](uint32_t n) { return n > 0; }));
+    CHECK(manifest.columns[s].missing == count[s][0]);
+    CHECK(manifest.columns[s].top_share[0] == Approx(of_slot[0] / 5003.0));
+    double ten = 0;
+    for (size_t k = 0; k < std::min<size_t>(10, size); ++k) ten += of_slot[k];
+    CHECK(manifest.columns[s].top_share[1] == Approx(ten / 5003.0));
+  }
+  CHECK(counts.size() == first * 4);
 }
 
 }  // namespace

@@ -1,0 +1,93 @@
+#include "tools/synth/synth_manifest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+
+namespace hlite::tools {
+namespace {
+
+std::string name_of(const OutputFile& file) {
+  return std::filesystem::path(file.path()).filename().string();
+}
+
+data::ManifestFile manifest_file(const char* role, const OutputFile& file,
+                                 const SynthScores& scores) {
+  const double positives = scores.label_rate * static_cast<double>(scores.rows);
+  return {.role = role,
+          .name = name_of(file),
+          .rows = scores.rows,
+          .positives = std::llround(positives),
+          .bytes = file.bytes(),
+          .xxh3 = file.xxh3()};
+}
+
+data::ManifestColumn manifest_column(const KeyCounts& counts, int slot, int64_t size) {
+  data::ManifestColumn column;
+  column.name = fmt::format("C{}", slot + 1);
+  column.rows = size;
+  column.missing = counts.missing(slot);
+  // The largest counts so far, with room for as many more before they are sorted out.
+  constexpr size_t kMost = data::ManifestColumn::kTop[3];
+  std::vector<int64_t> largest;
+  const auto keep_most = [&] {
+    std::sort(largest.begin(), largest.end(), std::greater<>());
+    largest.resize(std::min(largest.size(), kMost));
+  };
+  int64_t least = 0;  // what a count must exceed to matter
+  for (int64_t key = 0; key < size; ++key) {
+    const int64_t count = counts.count(slot, key);
+    column.distinct += count > 0;
+    if (count <= least) continue;
+    largest.push_back(count);
+    if (largest.size() < 2 * kMost) continue;
+    keep_most();
+    least = largest.back();
+  }
+  keep_most();
+  for (size_t i = 0; i < 4; ++i) {
+    double sum = 0;
+    for (size_t k = 0; k < std::min<size_t>(largest.size(), data::ManifestColumn::kTop[i]); ++k)
+      sum += static_cast<double>(largest[k]);
+    column.top_share[i] = counts.rows() > 0 ? sum / static_cast<double>(counts.rows()) : 0.0;
+  }
+  return column;
+}
+
+}  // namespace
+
+data::Manifest synth_manifest(const SynthResult& result, const KeyCounts& counts,
+                              const std::vector<int64_t>& sizes, const OutputFile& train,
+                              const OutputFile& test, const OutputFile& key_counts) {
+  data::Manifest manifest;
+  manifest.tool = "criteo_synth";
+  manifest.dense_dim = criteo::kDense;
+  manifest.hotness.assign(sizes.size(), 1);
+  manifest.slot_sizes = sizes;
+  manifest.files.push_back(manifest_file("train", train, result.train));
+  if (result.test.rows > 0) manifest.files.push_back(manifest_file("test", test, result.test));
+  for (size_t s = 0; s < sizes.size(); ++s)
+    manifest.columns.push_back(manifest_column(counts, static_cast<int>(s), sizes[s]));
+  manifest.key_counts_name = name_of(key_counts);
+  manifest.key_counts_xxh3 = key_counts.xxh3();
+  return manifest;
+}
+
+void write_key_counts(const KeyCounts& counts, const std::vector<int64_t>& sizes,
+                      OutputFile& file) {
+  std::vector<uint32_t> block;
+  for (size_t s = 0; s < sizes.size(); ++s) {
+    for (int64_t key = 0; key < sizes[s]; ++key) {
+      const int64_t count = counts.count(static_cast<int>(s), key);
+      block.push_back(static_cast<uint32_t>(std::min<int64_t>(count, UINT32_MAX)));
+      if (block.size() < 65536 && key + 1 < sizes[s]) continue;
+      file.write(block.data(), block.size() * sizeof(uint32_t));
+      block.clear();
+    }
+  }
+}
+
+}  // namespace hlite::tools

@@ -1,0 +1,23 @@
+// What criteo_synth says about the raw files it writes.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data_reader/manifest.h"
+#include "tools/output_file.h"
+#include "tools/synth/criteo_synth.h"
+#include "tools/synth/key_counts.h"
+
+namespace hlite::tools {
+
+// `counts` of all keys of the training rows; `sizes`: rows of each table. Files must be finished,
+// or written to the end. The test file is left out when it has no rows.
+data::Manifest synth_manifest(const SynthResult& result, const KeyCounts& counts,
+                              const std::vector<int64_t>& sizes, const OutputFile& train,
+                              const OutputFile& test, const OutputFile& key_counts);
+
+// The file that Manifest::key_counts_name stands for.
+void write_key_counts(const KeyCounts& counts, const std::vector<int64_t>& sizes, OutputFile& file);
+
+}  // namespace hlite::tools
