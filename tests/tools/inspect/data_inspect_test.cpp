@@ -1,0 +1,116 @@
+// The program: exit codes and what it prints.
+#include <nlohmann/json.hpp>
+
+#include "tests/support/catch.h"
+#include "tests/support/errors.h"
+#include "tests/support/program.h"
+#include "tests/tools/inspect/small_data.h"
+
+namespace hlite::tools {
+namespace {
+
+using test::run_program;
+using test::SmallData;
+using test::TemporaryDirectory;
+using test::write_text;
+
+test::ProgramResult inspect(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), HLITE_DATA_INSPECT);
+  return run_program(arguments);
+}
+
+void write_data(const TemporaryDirectory& folder) {
+  write_text(folder / "config.json", test::small_data_config());
+  write_text(folder / "train.bin", SmallData().raw());
+  write_text(folder / "eval.bin", SmallData{.samples = 200, .seed = 2}.raw());
+}
+
+TEST_CASE("data_inspect: help, wrong usage and files that are not there") {
+  const TemporaryDirectory folder;
+  const auto help = inspect({"--help"});
+  CHECK(help.code == 0);
+  test::check_contains(help.out, {"Examples:", "--config", "--svg"});
+  CHECK(inspect({}).code == 2);
+  CHECK(inspect({"--nonsense"}).code == 2);
+  CHECK(inspect({"--rows", "few", "x"}).code == 2);
+  CHECK(inspect({"--config", folder / "none.json"}).code == 2);
+  CHECK(inspect({folder / "none"}).code == 3);
+}
+
+TEST_CASE("both files of a fitting config: exit code 0, statistics and skew") {
+  const TemporaryDirectory folder;
+  write_data(folder);
+  const auto run = inspect({"--config", folder / "config.json"});
+  INFO(run.out << run.err);
+  CHECK(run.code == 0);
+  test::check_contains(run.out, {"raw records of 32 (1 label + 3 dense + 4 keys", "600 samples",
+                                 "200 samples", "label: 0.", "dense 2", "slot 3", "skew over all",
+                                 "a batch of 32 looks up", "fit as source: file and config fit",
+                                 "fit as eval_source: file and config fit", "100 % |"});
+}
+
+TEST_CASE("a misfit is exit code 3, with the fault and advice") {
+  const TemporaryDirectory folder;
+  write_data(folder);
+  write_text(folder / "eval.bin", SmallData{.sizes = {50, 7}}.raw());
+  const auto run = inspect({"--config", folder / "config.json"});
+  CHECK(run.code == 3);
+  test::check_contains(run.out, {"do NOT fit", "record_size", "records of 24 bytes", "slot_num 2"});
+  test::check_contains(run.err, {"data_inspect: 1 of 2 files do not fit"});
+  const auto set =
+      inspect({"--config", folder / "config.json", "--set", "layers.data.eval_source=train.bin",
+               folder / "train.bin", "--as", "train"});
+  CHECK(set.code == 0);
+}
+
+TEST_CASE("JSON and SVG") {
+  const TemporaryDirectory folder;
+  write_data(folder);
+  const auto run = inspect({folder / "train.bin", "--config", folder / "config.json", "--json",
+                            "--svg", folder / "skew.svg", "--batch", "100", "--rows", "300"});
+  INFO(run.err);
+  REQUIRE(run.code == 0);
+  const auto json = nlohmann::json::parse(run.out);
+  REQUIRE(json.size() == 1);
+  CHECK(json[0]["rows_in_file"] == 600);
+  CHECK(json[0]["rows"].get<int>() <= 300);
+  CHECK(json[0]["rows"].get<int>() > 200);
+  CHECK(json[0]["keys"].size() == 4);
+  CHECK(json[0]["keys"][2]["rows_of_table"] == 300);
+  CHECK(json[0]["skew"]["batch"] == 100);
+  CHECK(json[0]["fit"]["fits"] == true);
+  test::check_contains(test::read_text(folder / "skew.svg"), {"<svg", "<polyline"});
+}
+
+TEST_CASE("text, compressed text, Norm and other files are described") {
+  const TemporaryDirectory folder;
+  const auto text_of = [&](const std::string& name, const std::string& bytes) {
+    write_text(folder / name, bytes);
+    const auto run = inspect({folder / name});
+    INFO(run.err);
+    CHECK(run.code == 0);
+    return run.out;
+  };
+  test::check_contains(text_of("day_0", SmallData().criteo_text()),
+                       {"Criteo TSV", "all 600 rows", "I13", "C26", "likely"});
+  test::check_contains(text_of("day_1", SmallData().criteo_text() + "bad line\n"),
+                       {"1 lines are not of the format", "day_1:601"});
+  test::check_contains(text_of("a.csv", "click,age,city\n1,20.5,Rome\n0,31.5,Oslo\n"),
+                       {"CSV", "label \"click\"", "city"});
+  test::check_contains(text_of("part.norm", SmallData().norm()),
+                       {"Norm data", "600 samples", "with checksums", "slot 3"});
+  test::check_contains(text_of("list.txt", "1\npart.norm\n"), {"Norm data", "600 samples"});
+  test::check_contains(text_of("cut.norm", SmallData().norm().substr(0, 5000)), {"damaged"});
+  test::check_contains(text_of("x.json", "{\"a\": 1}"), {"JSON"});
+  test::check_contains(text_of("swapped.bin",
+                               [] {
+                                 auto words = SmallData().words();
+                                 for (uint32_t& w : words) w = __builtin_bswap32(w);
+                                 return SmallData::bytes_of(words);
+                               }()),
+                       {"big-endian", "cannot be seen"});
+  test::check_contains(text_of("empty", ""), {"empty file"});
+}
+
+}  // namespace
+}  // namespace hlite::tools

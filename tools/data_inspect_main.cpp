@@ -1,0 +1,180 @@
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "hugectr_lite/core/error.h"
+#include "tools/command_line.h"
+#include "tools/inspect/fit_check.h"
+#include "tools/inspect/inspection.h"
+#include "tools/inspect/picture.h"
+#include "tools/output_file.h"
+
+namespace hlite::tools {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> files;
+  std::string config, role, svg, rows;
+  std::vector<std::string> overrides;
+  std::optional<int64_t> batch;
+  bool json = false;
+  InspectOptions inspect;
+};
+
+int64_t parse_rows(const std::string& text) {
+  if (text == "all") return INT64_MAX;
+  int64_t rows = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rows);
+  if (error != std::errc() || end != text.data() + text.size() || rows < 1) {
+    raise<ConfigError>("--rows: expected a number or all, found \"{}\"", text);
+  }
+  return rows;
+}
+
+std::string fit_text(const FitCase& fit, const FitReport& report) {
+  std::string text =
+      fmt::format("fit as {}: {}\n", role_name(fit),
+                  report.fits() ? "file and config fit" : "file and config do NOT fit");
+  for (const Finding& f : report.faults) {
+    text += fmt::format("  {}: {}\n", f.fault, f.message);
+    if (!f.advice.empty()) text += fmt::format("    {}\n", f.advice);
+  }
+  for (const std::string& note : report.notes) text += fmt::format("  note: {}\n", note);
+  return text;
+}
+
+nlohmann::ordered_json fit_json(const FitCase& fit, const FitReport& report) {
+  nlohmann::ordered_json json = {{"role", role_name(fit)}, {"fits", report.fits()}};
+  json["faults"] = nlohmann::ordered_json::array();
+  for (const Finding& f : report.faults)
+    json["faults"].push_back({{"fault", f.fault}, {"message", f.message}, {"advice", f.advice}});
+  json["notes"] = report.notes;
+  return json;
+}
+
+class Session {
+ public:
+  explicit Session(Arguments arguments) : arguments_(std::move(arguments)) {}
+
+  void run() {
+    if (!arguments_.config.empty()) {
+      config_ = config::load_train_config(arguments_.config, arguments_.overrides);
+      slot_rows_ = slot_rows_of(*config_);
+      if (arguments_.files.empty()) {
+        arguments_.files = {config_->resolve(config_->data.source),
+                            config_->resolve(config_->data.eval_source)};
+      }
+      if (!arguments_.batch) arguments_.inspect.batch = config_->solver.batchsize;
+    }
+    if (arguments_.files.empty()) raise<ConfigError>("expected files or --config, found neither");
+    if (!arguments_.svg.empty() && arguments_.files.size() > 1) {
+      raise<ConfigError>("--svg: expected one file, found {}", arguments_.files.size());
+    }
+    if (arguments_.batch) arguments_.inspect.batch = *arguments_.batch;
+    for (const std::string& file : arguments_.files) look_at(file);
+    if (arguments_.json) std::printf("%s\n", json_.dump(1).c_str());
+    std::fflush(stdout);
+    if (misfits_ > 0) {
+      raise<DataError>("{} of {} files do not fit {}", misfits_, arguments_.files.size(),
+                       arguments_.config);
+    }
+  }
+
+ private:
+  [[nodiscard]] DataRole role_of(const std::string& file) const {
+    if (!arguments_.role.empty())
+      return arguments_.role == "eval" ? DataRole::kEval : DataRole::kTrain;
+    std::error_code error;
+    const std::string eval = config_->resolve(config_->data.eval_source);
+    const bool is_eval = file == eval || std::filesystem::equivalent(file, eval, error);
+    return is_eval && file != config_->resolve(config_->data.source) ? DataRole::kEval
+                                                                     : DataRole::kTrain;
+  }
+
+  void look_at(const std::string& file) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::object();
+    if (config_ == nullptr || std::filesystem::exists(file)) {
+      const Inspection inspection =
+          inspect_file(file, config_.get(), slot_rows_, arguments_.inspect);
+      if (arguments_.json) {
+        json = nlohmann::ordered_json::parse(report_json(inspection));
+      } else {
+        std::printf("%s", report_text(inspection).c_str());
+      }
+      if (!arguments_.svg.empty()) write_svg(inspection);
+    }
+    if (config_ != nullptr) {
+      const FitCase fit{*config_, role_of(file), file, slot_rows_, arguments_.inspect.rows};
+      const FitReport report = check_fit(fit);
+      misfits_ += !report.fits();
+      if (arguments_.json) {
+        json["fit"] = fit_json(fit, report);
+      } else {
+        std::printf("%s", fit_text(fit, report).c_str());
+      }
+    }
+    if (!arguments_.json) std::printf("\n");
+    json_.push_back(std::move(json));
+  }
+
+  void write_svg(const Inspection& inspection) const {
+    if (!inspection.statistics || inspection.statistics->skew.lookups == 0) {
+      raise<DataError>("--svg: {} has no keys to draw", inspection.file.path);
+    }
+    OutputFile out(arguments_.svg);
+    out.write(skew_svg(inspection.statistics->skew, inspection.file.path));
+    out.commit();
+  }
+
+  Arguments arguments_;
+  std::unique_ptr<config::TrainConfig> config_;
+  std::vector<int64_t> slot_rows_;
+  int64_t misfits_ = 0;
+  nlohmann::ordered_json json_ = nlohmann::ordered_json::array();
+};
+
+}  // namespace
+}  // namespace hlite::tools
+
+int main(int argc, char** argv) {
+  using namespace hlite;
+  tools::Arguments arguments;
+  const tools::ToolDescription description{
+      "data_inspect",
+      "Says what a file is (Criteo TSV, CSV, raw, multi-hot raw, Norm, NumPy, manifest, ...; gzip "
+      "and zstd too), how sure that is, and what is in it: schema, statistics of each column, "
+      "skew. With --config it says whether file and config fit and, if not, what would; the exit "
+      "code is 3 when they do not.",
+      "  data_inspect data/train.bin\n"
+      "  data_inspect --config configs/demo.json              # source and eval_source\n"
+      "  data_inspect day_0.gz --rows 100000 --svg skew.svg\n"};
+  return tools::run_tool(
+      argc, argv, description,
+      [&](CLI::App& app) {
+        app.add_option("files", arguments.files, "Files; none: those that the config names");
+        app.add_option("--config", arguments.config, "A training config to compare with");
+        app.add_option("--set", arguments.overrides, "Override a value of it: PATH=VALUE")
+            ->allow_extra_args(false);
+        app.add_option("--as", arguments.role,
+                       "Compare as train or eval data (default: as the config names the file)")
+            ->check(CLI::IsMember({"train", "eval"}));
+        app.add_option("--rows", arguments.rows,
+                       "Most rows to look at, or all (default: 1000000); of raw data in blocks "
+                       "spread over the file, of other data the first")
+            ->type_name("N|all");
+        app.add_option("--batch", arguments.batch,
+                       "Samples whose distinct rows are counted (default: the config's batchsize, "
+                       "else 65536)")
+            ->check(CLI::PositiveNumber);
+        app.add_option("--dense", arguments.inspect.dense_dim,
+                       "Dense columns of raw data, where nothing else says")
+            ->check(CLI::NonNegativeNumber);
+        app.add_option("--svg", arguments.svg, "Write a picture of the skew");
+        app.add_flag("--json", arguments.json, "Print JSON: a list with an object a file");
+      },
+      [&] {
+        if (!arguments.rows.empty()) arguments.inspect.rows = tools::parse_rows(arguments.rows);
+        tools::Session(std::move(arguments)).run();
+      });
+}

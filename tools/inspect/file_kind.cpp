@@ -1,0 +1,294 @@
+#include "tools/inspect/file_kind.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "data_reader/manifest.h"
+#include "data_reader/norm_format.h"
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/file.h"
+#include "tools/criteo_record.h"
+#include "tools/input_stream.h"
+#include "tools/inspect/manifests.h"
+
+namespace hlite::tools {
+namespace {
+
+constexpr size_t kHead = 1 << 16;
+
+bool is_text(std::string_view head) {
+  size_t odd = 0;
+  for (const char c : head) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte == 0) return false;
+    odd += byte < 0x20 && c != '\n' && c != '\t' && c != '\r';
+  }
+  return !head.empty() && odd * 100 <= head.size();
+}
+
+// The whole lines of the head; of a short file also a last line without a line feed.
+std::vector<std::string_view> lines_of(std::string_view head, bool whole) {
+  std::vector<std::string_view> lines;
+  while (!head.empty()) {
+    const size_t end = head.find('\n');
+    if (end == std::string_view::npos && !whole) break;
+    std::string_view line = head.substr(0, end);
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    lines.push_back(line);
+    head.remove_prefix(end == std::string_view::npos ? head.size() : end + 1);
+  }
+  return lines;
+}
+
+// Norm's header without its checks: for files whose header is damaged.
+bool resembles_norm(std::string_view head, int64_t bytes) {
+  int32_t frame = 0;
+  if (head.size() < 69) return false;
+  std::memcpy(&frame, head.data(), sizeof(frame));
+  int64_t words[8];
+  std::memcpy(words, head.data() + (frame == data::NormHeader::kBytes ? 4 : 0), sizeof(words));
+  const auto small = [](int64_t x, int64_t least, int64_t most) { return x >= least && x <= most; };
+  return small(words[0], 0, 1) && small(words[1], 1, bytes * 1000) && small(words[2], 1, 64) &&
+         small(words[3], 0, 1 << 20) && small(words[4], 1, 1 << 20) && words[5] == 0 &&
+         words[6] == 0 && words[7] == 0;
+}
+
+void detect_norm(std::string_view head, FileFacts& file) {
+  try {
+    const data::NormHeader header = data::read_norm_header(ReadFile(file.path));
+    // Raw data may begin like a header without a frame; that its numbers fit is too much of a
+    // chance.
+    file.kind = FileKind::kNorm;
+    file.sure = header.sum ? Sureness::kCertain : Sureness::kLikely;
+    file.why = header.sum ? "it begins with a framed Norm header whose checksum is right"
+                          : "its first 64 bytes are a Norm header that fits its size";
+  } catch (const FileError&) {
+    throw;
+  } catch (const DataError& error) {
+    if (!resembles_norm(head, file.bytes)) return;
+    file.kind = FileKind::kNorm;
+    file.sure = Sureness::kLikely;
+    file.why = "its first bytes are a Norm header";
+    file.problem = error.what();
+  }
+}
+
+bool is_norm_list(const std::vector<std::string_view>& lines) {
+  if (lines.empty() || lines[0].empty() || lines[0].size() > 9) return false;
+  if (lines[0].find_first_not_of("0123456789") != std::string_view::npos) return false;
+  // Paths: at least one of the next lines is none of a table's.
+  return lines.size() == 1 ||
+         (!lines[1].empty() && lines[1].find_first_of("\t,;") == std::string_view::npos &&
+          lines[1].find_first_not_of("0123456789.-") != std::string_view::npos);
+}
+
+// The delimiter that every line has equally often, most often; 0 for none.
+char common_delimiter(const std::vector<std::string_view>& lines, int64_t& columns) {
+  char best = 0;
+  columns = 1;
+  for (const char delimiter : {'\t', ',', ';', '|', ' '}) {
+    const auto count = [&](std::string_view line) {
+      bool quoted = false;
+      int64_t n = 0;
+      for (const char c : line) {
+        if (c == '"') quoted = !quoted;
+        n += c == delimiter && !quoted;
+      }
+      return n;
+    };
+    if (lines.empty()) return 0;
+    const int64_t n = count(lines[0]);
+    const auto same = std::count_if(lines.begin(), lines.end(),
+                                    [&](std::string_view l) { return l.empty() || count(l) == n; });
+    const bool common = same * 10 >= static_cast<int64_t>(lines.size()) * 9;
+    if (n > 0 && common && n + 1 > columns) {
+      best = delimiter;
+      columns = n + 1;
+    }
+  }
+  return best;
+}
+
+void detect_text(std::string_view head, bool whole, FileFacts& file) {
+  const std::vector<std::string_view> lines = lines_of(head, whole);
+  file.sure = Sureness::kLikely;
+  const size_t first = head.find_first_not_of(" \t\r\n");
+  if (first != std::string_view::npos && head[first] == '{' &&
+      file.compression == Compression::kNone) {
+    const bool wide = head.find("\"slot_size_array\"") != std::string_view::npos;
+    file.kind = wide && head.find("hugectr_lite") != std::string_view::npos ? FileKind::kManifest
+                : head.find("\"layers\"") != std::string_view::npos         ? FileKind::kConfig
+                                                                            : FileKind::kJson;
+    file.why = "it begins with a brace and has the keys of one";
+    if (file.kind != FileKind::kManifest) return;
+    try {
+      data::Manifest::read(file.path);
+      file.sure = Sureness::kCertain;
+    } catch (const Error& error) {
+      file.problem = error.what();
+    }
+    return;
+  }
+  const auto good = std::count_if(lines.begin(), lines.end(), [](std::string_view line) {
+    uint32_t record[criteo::kColumns];
+    return criteo::parse(line, 0, record);
+  });
+  if (good * 10 >= static_cast<int64_t>(lines.size()) * 9 && good > 0) {
+    file.kind = FileKind::kCriteoTsv;
+    file.delimiter = '\t';
+    file.why = fmt::format("{} of its first {} lines are a label, 13 integers and 26 tokens", good,
+                           lines.size());
+    return;
+  }
+  if (is_norm_list(lines)) {
+    file.kind = FileKind::kNormList;
+    file.why = "its first line is a number, the others are paths";
+    return;
+  }
+  int64_t columns = 1;
+  file.delimiter = common_delimiter(lines, columns);
+  file.kind = file.delimiter == 0 ? FileKind::kText : FileKind::kTable;
+  file.why = file.delimiter == 0
+                 ? "it is text without columns"
+                 : fmt::format("its lines have {} columns separated by {}", columns,
+                               file.delimiter == '\t'  ? "tabs"
+                               : file.delimiter == ' ' ? "blanks"
+                                                       : fmt::format("\"{}\"", file.delimiter));
+}
+
+void detect_folder(FileFacts& file) {
+  namespace fs = std::filesystem;
+  for (const auto& entry : fs::directory_iterator(file.path)) {
+    const std::string name = entry.path().extension().string();
+    if (name != ".safetensors") continue;
+    file.kind = FileKind::kCheckpoint;
+    file.sure = Sureness::kLikely;
+    file.why = "a folder with " + entry.path().filename().string();
+    return;
+  }
+  raise<FileError>("{}: expected a file, found a folder that is no checkpoint", file.path);
+}
+
+}  // namespace
+
+FileFacts detect_file(const std::string& path) {
+  FileFacts file;
+  file.path = path;
+  if (std::filesystem::is_directory(path)) {
+    detect_folder(file);
+    return file;
+  }
+  const ReadFile source(path);
+  file.bytes = source.size();
+  if (file.bytes == 0) {
+    file.kind = FileKind::kEmpty;
+    file.sure = Sureness::kCertain;
+    file.why = "it has no bytes";
+    return file;
+  }
+  std::string head(std::min<size_t>(kHead, static_cast<size_t>(file.bytes)), '\0');
+  source.read(0, std::as_writable_bytes(std::span(head)));
+  bool whole = head.size() == static_cast<size_t>(file.bytes);
+  const auto begins = [&](std::string_view magic) {
+    return head.compare(0, magic.size(), magic) == 0;
+  };
+  const auto certain = [&](FileKind kind, const char* why) {
+    file.kind = kind;
+    file.sure = Sureness::kCertain;
+    file.why = why;
+    return file;
+  };
+  if (begins("\x93NUMPY")) return certain(FileKind::kNumpy, "it begins as NumPy arrays do");
+  if (begins("PAR1")) return certain(FileKind::kParquet, "it begins with PAR1");
+  if (begins("PK\x03\x04")) return certain(FileKind::kZip, "it begins as zip archives do");
+  if (head.size() > 10 && head[8] == '{' && head[9] == '"') {
+    uint64_t length = 0;
+    std::memcpy(&length, head.data(), sizeof(length));
+    if (length < static_cast<uint64_t>(file.bytes)) {
+      return certain(FileKind::kSafetensors, "it begins with a length and JSON of that length");
+    }
+  }
+  if (is_key_counts(path)) {
+    return certain(FileKind::kKeyCounts, "the manifest beside it says so");
+  }
+  if (begins("\x1f\x8b") || begins("\x28\xb5\x2f\xfd")) {
+    file.compression = begins("\x1f\x8b") ? Compression::kGzip : Compression::kZstd;
+    std::string inside(kHead, '\0');
+    inside.resize(open_input_stream(path)->read(inside.data(), inside.size()));
+    head = std::move(inside);
+    whole = head.size() < kHead;
+  }
+  if (is_text(head)) {
+    detect_text(head, whole, file);
+    return file;
+  }
+  file.why = "nothing at its start says what it is";
+  if (file.compression == Compression::kNone) detect_norm(head, file);
+  return file;
+}
+
+const char* word(Sureness sure) {
+  return sure == Sureness::kCertain ? "certain" : sure == Sureness::kLikely ? "likely" : "a guess";
+}
+
+std::string describe(const FileFacts& file) {
+  const char* kind = "";
+  switch (file.kind) {
+    case FileKind::kEmpty:
+      return "empty file";
+    case FileKind::kCriteoTsv:
+      kind = "Criteo TSV";
+      break;
+    case FileKind::kTable:
+      kind = file.delimiter == '\t' ? "TSV" : "CSV";
+      break;
+    case FileKind::kText:
+      kind = "text";
+      break;
+    case FileKind::kNorm:
+      kind = "Norm file";
+      break;
+    case FileKind::kNormList:
+      kind = "Norm file list";
+      break;
+    case FileKind::kNumpy:
+      kind = "NumPy array";
+      break;
+    case FileKind::kManifest:
+      kind = "manifest";
+      break;
+    case FileKind::kConfig:
+      kind = "training config";
+      break;
+    case FileKind::kJson:
+      kind = "JSON";
+      break;
+    case FileKind::kSafetensors:
+      kind = "safetensors (weights)";
+      break;
+    case FileKind::kCheckpoint:
+      kind = "checkpoint folder";
+      break;
+    case FileKind::kParquet:
+      kind = "Parquet file";
+      break;
+    case FileKind::kZip:
+      kind = "zip archive (perhaps NumPy's .npz)";
+      break;
+    case FileKind::kKeyCounts:
+      kind = "key counts of a manifest";
+      break;
+    case FileKind::kBinary:
+      kind = "binary data without header";
+      break;
+  }
+  const char* packed = file.compression == Compression::kGzip   ? ", gzip"
+                       : file.compression == Compression::kZstd ? ", zstd"
+                                                                : "";
+  return std::string(kind) + packed;
+}
+
+}  // namespace hlite::tools

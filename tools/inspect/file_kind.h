@@ -1,0 +1,52 @@
+// What kind of file is this? By its first bytes, its name and its size; raw data, which has no
+// header, is what is left when nothing else fits.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace hlite::tools {
+
+enum class FileKind {
+  kEmpty,
+  kCriteoTsv,  // label, 13 integers, 26 tokens
+  kTable,      // other text in columns: CSV, TSV
+  kText,
+  kNorm,
+  kNormList,
+  kNumpy,
+  kManifest,
+  kConfig,
+  kJson,
+  kSafetensors,
+  kCheckpoint,  // a folder
+  kParquet,
+  kZip,
+  kKeyCounts,  // of a manifest beside it
+  kBinary,     // nothing of the above: raw data, if anything
+};
+
+enum class Compression { kNone, kGzip, kZstd };
+
+// How sure a statement is: certain (the file says so), likely (its contents look like it), a guess.
+enum class Sureness { kCertain, kLikely, kGuess };
+
+struct FileFacts {
+  std::string path;
+  int64_t bytes = 0;
+  FileKind kind = FileKind::kBinary;
+  Compression compression = Compression::kNone;  // of text: `kind` is what is inside
+  Sureness sure = Sureness::kGuess;
+  std::string why;      // "every line has 40 columns separated by tabs, ..."
+  char delimiter = 0;   // kTable: between columns
+  std::string problem;  // kNorm, kManifest: what is wrong with it, or ""
+};
+
+// Throws FileError when it cannot be read.
+FileFacts detect_file(const std::string& path);
+
+// "Criteo TSV, gzip", "Norm file", ...
+std::string describe(const FileFacts& file);
+const char* word(Sureness sure);
+
+}  // namespace hlite::tools

@@ -1,0 +1,226 @@
+#include "tools/inspect/fit_check.h"
+
+#include <filesystem>
+
+#include "hugectr_lite/config/object_reader.h"
+#include "hugectr_lite/config/slot_sizes.h"
+#include "hugectr_lite/core/error.h"
+#include "tools/inspect/manifests.h"
+
+namespace hlite::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What turns such a file into one that can be read.
+std::string conversion_advice(const FileFacts& file, const config::DataConfig& data) {
+  switch (file.kind) {
+    case FileKind::kCriteoTsv:
+      return fmt::format("prepare it: criteo_prep --train {} --out DIR", file.path);
+    case FileKind::kTable:
+      return fmt::format("prepare it: csv_prep --schema SCHEMA.json --train {} --out DIR",
+                         file.path);
+    case FileKind::kNorm:
+      return data.is_raw() ? "set \"format\": \"Norm\" and name a file list with this file in it"
+                           : "name a file list: a text file with the number of files and their "
+                             "paths, a line each";
+    case FileKind::kNormList:
+      return "set \"format\": \"Norm\"";
+    case FileKind::kManifest:
+      return "name one of the files that the manifest lists";
+    case FileKind::kSafetensors:
+    case FileKind::kCheckpoint:
+      return "weights go to --init or --resume";
+    case FileKind::kParquet:
+      return "write its columns as CSV and prepare that with csv_prep";
+    case FileKind::kBinary:
+      return data.is_raw() ? "" : "set \"format\": \"RawAsync\" if this is raw data";
+    default:
+      return "";
+  }
+}
+
+void check_kind(const FitCase& fit, const FileFacts& file, FitReport& report) {
+  const config::DataConfig& data = fit.config.data;
+  if (file.compression != Compression::kNone) {
+    report.faults.push_back(
+        {"compressed",
+         fmt::format("{} is {}; the config expects {} data, uncompressed", fit.path, describe(file),
+                     data.format),
+         file.kind == FileKind::kBinary ? "decompress it" : conversion_advice(file, data)});
+    return;
+  }
+  const bool good =
+      data.is_raw() ? file.kind == FileKind::kBinary : file.kind == FileKind::kNormList;
+  if (good) return;
+  const bool norm_file = !data.is_raw() && file.kind == FileKind::kNorm;
+  report.faults.push_back(
+      {norm_file ? "norm_file" : "wrong_format",
+       fmt::format("{} is a {} ({}: {}); the config expects {}", fit.path, describe(file),
+                   word(file.sure), file.why,
+                   data.is_raw() ? "raw data (\"format\": \"" + data.format + "\")"
+                                 : std::string("a list of Norm files (\"format\": \"Norm\")")),
+       conversion_advice(file, data)});
+}
+
+// What a manifest beside the file says against the config.
+void check_manifest(const FitCase& fit, const FileFacts& file, FitReport& report) {
+  const auto entry = find_manifest_of(fit.path);
+  if (!entry) return;
+  const data::Manifest& m = entry->manifest;
+  const config::DataConfig& data = fit.config.data;
+  const std::string says = fmt::format("{} says", entry->path);
+  if (entry->file.bytes > 0 && file.kind == FileKind::kBinary && entry->file.bytes != file.bytes) {
+    report.faults.push_back(
+        {"size_of_manifest",
+         fmt::format("{}: {} {} bytes, found {}", fit.path, says, entry->file.bytes, file.bytes),
+         file.bytes < entry->file.bytes ? "the file was cut short: copy or prepare it again"
+                                        : "the file is not the one that was prepared"});
+    return;
+  }
+  if (data.is_raw() && m.format.find("raw") != std::string::npos) {
+    const data::RawFormat expected = data::RawFormat::from(data);
+    const bool same = m.dense_dim == expected.dense_dim && m.hotness == expected.keys.hotness &&
+                      m.float_label == expected.float_label &&
+                      m.float_dense == expected.float_dense;
+    if (!same && m.dense_dim + static_cast<int64_t>(m.hotness.size()) > 0) {
+      int64_t keys = 0;
+      for (const int64_t h : m.hotness) keys += h;
+      const auto text = [](int64_t dense, bool real, int64_t slots, int64_t columns, bool label) {
+        return fmt::format("{} label, {} {} dense values, {} keys of {} slots",
+                           label ? "float" : "integer", dense, real ? "float" : "integer", columns,
+                           slots);
+      };
+      const std::string fault = m.record_bytes() != expected.record_bytes() ? "record_size"
+                                : m.dense_dim != expected.dense_dim         ? "dense_dim"
+                                : m.float_label != expected.float_label
+                                    ? (m.float_label ? "float_label" : "integer_label")
+                                : m.float_dense != expected.float_dense
+                                    ? (m.float_dense ? "float_dense" : "integer_dense")
+                                    : "layout_of_manifest";
+      report.faults.push_back(
+          {fault,
+           fmt::format("{}: {} records of {} bytes ({}); the config says {} ({})", fit.path, says,
+                       m.record_bytes(),
+                       text(m.dense_dim, m.float_dense, static_cast<int64_t>(m.hotness.size()),
+                            keys, m.float_label),
+                       expected.record_bytes(),
+                       text(expected.dense_dim, expected.float_dense, expected.keys.slots(),
+                            expected.keys.columns, expected.float_label)),
+           "let the config say what the manifest says"});
+      return;
+    }
+  }
+  if (!fit.slot_rows.empty() && !m.slot_sizes.empty() && fit.slot_rows != m.slot_sizes) {
+    size_t s = 0;
+    while (s < std::min(fit.slot_rows.size(), m.slot_sizes.size()) &&
+           fit.slot_rows[s] >= m.slot_sizes[s])
+      ++s;
+    if (s < std::min(fit.slot_rows.size(), m.slot_sizes.size())) {
+      report.faults.push_back(
+          {"tables_of_manifest",
+           fmt::format("{}: {} {} rows for the table of slot {}; the config's slot_size_array says "
+                       "{}",
+                       fit.path, says, m.slot_sizes[s], s, fit.slot_rows[s]),
+           fmt::format("\"slot_size_array\": \"{}\" takes the sizes from there", entry->path)});
+    } else {
+      report.notes.push_back(fmt::format("{} smaller tables than the config has", says));
+    }
+  }
+  const bool train = fit.role == DataRole::kTrain;
+  if (train != (entry->file.role == "train")) {
+    report.faults.push_back(
+        {"wrong_role",
+         fmt::format("{}: {} that this is {} data; the config uses it as {}", fit.path, says,
+                     entry->file.role, train ? "\"source\"" : "\"eval_source\""),
+         "exchange source and eval_source"});
+  }
+}
+
+// Both files of the config side by side.
+void check_other_file(const FitCase& fit, FitReport& report) {
+  const config::DataConfig& data = fit.config.data;
+  const std::string train = fit.config.resolve(data.source),
+                    eval = fit.config.resolve(data.eval_source);
+  std::error_code error;
+  if (!fs::exists(train, error) || !fs::exists(eval, error)) return;
+  if (fs::equivalent(train, eval, error)) {
+    if (fit.role == DataRole::kEval) {
+      report.faults.push_back({"same_file",
+                               fmt::format("{} is both source and eval_source: the model would be "
+                                           "tested on what it was trained on",
+                                           eval),
+                               ""});
+    }
+    return;
+  }
+  if (!data.is_raw() || !data.num_samples || !data.eval_num_samples) return;
+  const int64_t record = data::RawFormat::from(data).record_bytes();
+  const auto records = [&](const std::string& path) {
+    return static_cast<int64_t>(fs::file_size(path, error)) / record;
+  };
+  if (records(train) == *data.eval_num_samples && records(eval) == *data.num_samples &&
+      *data.num_samples != *data.eval_num_samples) {
+    report.faults.push_back(
+        {"swapped_files",
+         fmt::format("{} has the {} samples of eval_num_samples, {} the {} of num_samples", train,
+                     *data.eval_num_samples, eval, *data.num_samples),
+         "exchange source and eval_source"});
+  }
+}
+
+}  // namespace
+
+std::string role_name(const FitCase& fit) {
+  return fit.role == DataRole::kTrain ? "source" : "eval_source";
+}
+
+std::vector<int64_t> slot_rows_of(const config::TrainConfig& config) {
+  constexpr const char* kSizes = "slot_size_array";
+  std::vector<int64_t> rows;
+  for (const config::SparseInputConfig& input : config.data.sparse) {
+    for (const config::JsonNode* layer : config.layers) {
+      const config::JsonNode* bottom = layer->find("bottom");
+      const config::JsonNode* block = layer->find("sparse_embedding_hparam");
+      if (bottom == nullptr || bottom->kind() != config::JsonNode::Kind::kString ||
+          bottom->string() != input.top || block == nullptr || block->find(kSizes) == nullptr) {
+        continue;
+      }
+      config::ObjectReader reader(*block, false);
+      const std::vector<int64_t> sizes = config::read_slot_sizes(reader, config.directory);
+      rows.insert(rows.end(), sizes.begin(), sizes.end());
+      break;
+    }
+  }
+  const size_t slots = config.data.key_layout().hotness.size();
+  if (rows.size() == slots) return rows;
+  return config.data.slot_size_array.size() == slots ? config.data.slot_size_array
+                                                     : std::vector<int64_t>();
+}
+
+FitReport check_fit(const FitCase& fit) {
+  FitReport report;
+  if (!fs::exists(fit.path)) {
+    report.faults.push_back(
+        {"missing_file", fmt::format("{} (\"{}\") is not there", fit.path, role_name(fit)),
+         "paths in a config are relative to the config file, then to the working directory"});
+    return report;
+  }
+  const FileFacts file = detect_file(fit.path);
+  if (file.kind == FileKind::kEmpty) {
+    report.faults.push_back({"empty_file", fmt::format("{} has no bytes", fit.path), ""});
+    return report;
+  }
+  check_kind(fit, file, report);
+  if (report.fits()) check_manifest(fit, file, report);
+  if (report.fits()) check_other_file(fit, report);
+  if (!report.fits()) return report;
+  if (fit.config.data.is_raw()) {
+    check_raw(fit, file, report);
+  } else {
+    check_norm(fit, file, report);
+  }
+  return report;
+}
+
+}  // namespace hlite::tools

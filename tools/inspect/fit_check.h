@@ -1,0 +1,57 @@
+// Do a file and a config fit? If not: what is wrong, and what would fit.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/config/train_config.h"
+#include "tools/inspect/file_kind.h"
+#include "tools/inspect/raw_shape.h"
+
+namespace hlite::tools {
+
+struct Finding {
+  // One of: missing_file, empty_file, same_file, swapped_files, wrong_role, compressed,
+  // wrong_format, record_size, truncated, size_of_manifest, layout_of_manifest, tables_of_manifest,
+  // num_samples, byte_order, label_column, label_values, float_label, integer_label, float_dense,
+  // integer_dense, negative_dense, not_finite, dense_dim, float_keys, global_keys, local_keys,
+  // slot_order, key_range, file_list, norm_header, norm_file, check_flag, norm_dims, norm_keys,
+  // norm_records.
+  std::string fault;
+  std::string message;  // what was expected, what was found, where
+  std::string advice;   // what would fit; may be empty
+};
+
+struct FitReport {
+  // The cause first; what only follows from it is left out.
+  std::vector<Finding> faults;
+  std::vector<std::string> notes;  // odd, but it would run
+  [[nodiscard]] bool fits() const { return faults.empty(); }
+};
+
+enum class DataRole { kTrain, kEval };
+
+struct FitCase {
+  const config::TrainConfig& config;
+  DataRole role;
+  std::string path;
+  std::vector<int64_t> slot_rows;  // rows of each slot's table; empty: unknown
+  int64_t wanted;                  // most rows to look at
+};
+
+// Rows of each slot's table, from the embedding layers, else from the Data layer; empty where
+// neither says. Throws ConfigError.
+std::vector<int64_t> slot_rows_of(const config::TrainConfig& config);
+
+// Looks at one file. Throws FileError when it cannot be read.
+FitReport check_fit(const FitCase& fit);
+
+// The parts of check_fit() for a file that is of the config's format.
+void check_raw(const FitCase& fit, const FileFacts& file, FitReport& report);
+void check_norm(const FitCase& fit, const FileFacts& file, FitReport& report);
+
+// "layers[0].source = train.bin"
+std::string role_name(const FitCase& fit);
+
+}  // namespace hlite::tools

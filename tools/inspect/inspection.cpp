@@ -1,0 +1,212 @@
+#include "tools/inspect/inspection.h"
+
+#include <filesystem>
+#include <memory>
+
+#include "data_reader/norm_format.h"
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/file.h"
+#include "tools/inspect/manifests.h"
+#include "tools/inspect/raw_shape.h"
+#include "tools/prep/numpy_file.h"
+
+namespace hlite::tools {
+namespace {
+
+constexpr int64_t kHeadBytes = 4 << 20;
+
+// The layout of raw data by what is known best: a manifest, the config where the data looks like
+// it, the data itself.
+struct Layout {
+  std::optional<data::RawFormat> format;
+  bool swapped = false;
+};
+
+Layout raw_layout(const config::TrainConfig* config, const InspectOptions& options,
+                  Inspection& out) {
+  const std::string& path = out.file.path;
+  if (const auto entry = find_manifest_of(path)) {
+    const data::Manifest& m = entry->manifest;
+    data::RawFormat format;
+    format.dense_dim = m.dense_dim;
+    format.keys = KeyLayout(m.hotness);
+    format.float_label = m.float_label;
+    format.float_dense = m.float_dense;
+    out.sure = Sureness::kCertain;
+    out.why = fmt::format("{} describes it ({} data)", entry->path, entry->file.role);
+    if (entry->file.bytes > 0 && entry->file.bytes != out.file.bytes) {
+      out.remarks.push_back(fmt::format("the manifest says {} bytes, the file has {}",
+                                        entry->file.bytes, out.file.bytes));
+    }
+    return {format};
+  }
+  const std::vector<uint32_t> head = read_words(path, kHeadBytes);
+  std::vector<int64_t> hints = {40};
+  if (config != nullptr && config->data.is_raw()) {
+    hints.insert(hints.begin(), data::RawFormat::from(config->data).record_bytes() / 4);
+  }
+  const RawGuess guess = guess_raw_shape(head, out.file.bytes, hints);
+  if (guess.words == 0) {
+    out.remarks.push_back(
+        "no record size has 0 or 1 at the start of every record: not raw data, or labels are "
+        "missing");
+    return {};
+  }
+  out.sure = guess.sure;
+  out.why = guess.why;
+  if (config != nullptr && config->data.is_raw() && hints[0] == guess.words &&
+      guess.label_column == 0 && !guess.swapped) {
+    out.why += "; columns as the config says";
+    return {data::RawFormat::from(config->data)};
+  }
+  if (guess.label_column > 0) {
+    out.remarks.push_back(
+        fmt::format("the label must come first, here it is column {}", guess.label_column));
+    return {};
+  }
+  bool known = false;
+  data::RawFormat format = layout_of(guess, known);
+  if (options.dense_dim && *options.dense_dim < guess.words) {
+    format.dense_dim = *options.dense_dim;
+    format.keys = KeyLayout::one_hot(guess.words - 1 - format.dense_dim);
+  } else if (!known) {
+    out.remarks.push_back(
+        "where dense values end and keys begin cannot be seen: all columns are taken for keys "
+        "(--dense N says how many are dense)");
+  }
+  if (guess.swapped) out.remarks.push_back("its numbers are big-endian");
+  return {format, guess.swapped};
+}
+
+std::unique_ptr<RowStream> open_raw(const config::TrainConfig* config,
+                                    const InspectOptions& options, Inspection& out) {
+  const Layout layout = raw_layout(config, options, out);
+  if (!layout.format) {
+    out.schema = fmt::format("{} bytes of binary data", out.file.bytes);
+    return nullptr;
+  }
+  const data::RawFormat& format = *layout.format;
+  const int64_t record = format.record_bytes(), records = out.file.bytes / record;
+  out.schema = fmt::format("raw records of {}{}{}, {} samples", format.describe_record(),
+                           format.float_label ? ", float label" : "",
+                           format.float_dense ? ", float dense" : "", records);
+  if (const int64_t rest = out.file.bytes % record; rest != 0) {
+    out.remarks.push_back(fmt::format("{} bytes are left over behind the last whole record", rest));
+  }
+  return raw_rows(out.file.path, format, layout.swapped, options.rows, options.batch);
+}
+
+std::unique_ptr<RowStream> open_norm(const config::TrainConfig* config,
+                                     const InspectOptions& options, Inspection& out) {
+  const bool list = out.file.kind == FileKind::kNormList;
+  const std::vector<std::string> files =
+      list ? data::read_file_list(out.file.path) : std::vector<std::string>{out.file.path};
+  if (files.empty()) raise<DataError>("{}: expected paths of files, found none", out.file.path);
+  data::NormHeader first;
+  int64_t records = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const data::NormHeader h = data::read_norm_header(ReadFile(files[i]));
+    if (i == 0) first = h;
+    records += h.records;
+  }
+  out.schema = fmt::format(
+      "Norm data in {} file(s), {} samples: label_dim {}, dense_dim {}, slot_num {}, {} checksums",
+      files.size(), records, first.label_dim, first.dense_dim, first.slots,
+      first.sum ? "with" : "without");
+  return norm_rows(files, config != nullptr && config->data.int64_keys, options.rows);
+}
+
+std::unique_ptr<RowStream> open_numpy(const InspectOptions& options, Inspection& out) {
+  const NumpyHeader header = read_numpy_header(ReadFile(out.file.path));
+  std::string shape;
+  for (const int64_t n : header.shape) shape += fmt::format("{}{}", shape.empty() ? "" : ", ", n);
+  out.schema = fmt::format("NumPy array of {} items, shape ({})", header.type, shape);
+  try {
+    return numpy_rows(out.file.path, options.rows);
+  } catch (const DataError& error) {
+    out.remarks.push_back(error.what());
+    return nullptr;
+  }
+}
+
+void describe_manifest(Inspection& out) {
+  if (!out.file.problem.empty()) {
+    out.schema = "damaged manifest";
+    out.remarks.push_back(out.file.problem);
+    return;
+  }
+  const data::Manifest m = data::Manifest::read(out.file.path);
+  out.schema = fmt::format("manifest of {} data", m.format);
+  const std::string summary = m.summary();
+  for (size_t at = 0; at < summary.size();) {
+    const size_t end = std::min(summary.find('\n', at), summary.size());
+    out.remarks.push_back(summary.substr(at, end - at));
+    at = end + 1;
+  }
+}
+
+std::unique_ptr<RowStream> open_rows(const config::TrainConfig* config,
+                                     const InspectOptions& options, Inspection& out) {
+  switch (out.file.kind) {
+    case FileKind::kCriteoTsv:
+    case FileKind::kTable: {
+      auto rows = text_rows(out.file, options.rows);
+      const RowSchema& s = rows->schema();
+      out.schema = fmt::format("{}: {}{} columns of numbers, {} of tokens", describe(out.file),
+                               s.label.empty() ? "" : "label \"" + s.label + "\", ",
+                               s.numbers.size(), s.slots.size());
+      return rows;
+    }
+    case FileKind::kBinary:
+      if (out.file.compression == Compression::kNone) return open_raw(config, options, out);
+      out.schema = describe(out.file);
+      return nullptr;
+    case FileKind::kNorm:
+    case FileKind::kNormList:
+      if (!out.file.problem.empty()) {
+        out.schema = "damaged Norm file";
+        out.remarks.push_back(out.file.problem);
+        return nullptr;
+      }
+      return open_norm(config, options, out);
+    case FileKind::kNumpy:
+      return open_numpy(options, out);
+    case FileKind::kManifest:
+      describe_manifest(out);
+      return nullptr;
+    default:
+      out.schema = describe(out.file);
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+Inspection inspect_file(const std::string& path, const config::TrainConfig* config,
+                        const std::vector<int64_t>& slot_rows, const InspectOptions& options) {
+  Inspection out;
+  out.file = detect_file(path);
+  out.sure = out.file.sure;
+  out.why = out.file.why;
+  const std::unique_ptr<RowStream> rows = open_rows(config, options, out);
+  if (rows == nullptr) return out;
+  out.columns = rows->schema();
+  const bool tables = out.columns.local_keys && slot_rows.size() == out.columns.slots.size();
+  try {
+    out.statistics = collect(*rows, tables ? slot_rows : std::vector<int64_t>(), options.batch);
+  } catch (const FileError&) {
+    throw;
+  } catch (const DataError& error) {
+    out.remarks.push_back(fmt::format("cannot be read to the end: {}", error.what()));
+    return out;
+  }
+  out.part = rows->part();
+  out.rows_in_file = rows->rows_in_file();
+  if (rows->bad_rows() > 0) {
+    out.remarks.push_back(fmt::format("{} lines are not of the format; the first: {}",
+                                      rows->bad_rows(), rows->first_bad_row()));
+  }
+  return out;
+}
+
+}  // namespace hlite::tools

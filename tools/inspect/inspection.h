@@ -1,0 +1,44 @@
+// One file looked at: what it is, its columns, their statistics.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/config/train_config.h"
+#include "tools/inspect/column_stats.h"
+#include "tools/inspect/file_kind.h"
+#include "tools/inspect/rows.h"
+
+namespace hlite::tools {
+
+struct InspectOptions {
+  int64_t rows = 1000000;            // most rows to look at
+  int64_t batch = 65536;             // samples whose distinct rows are counted
+  std::optional<int64_t> dense_dim;  // of raw data, where nothing else says
+};
+
+struct Inspection {
+  FileFacts file;
+  std::string schema;  // "raw records of 160 bytes (1 label + 13 dense + 26 keys), 1000000 samples"
+  Sureness sure = Sureness::kGuess;
+  std::string why;
+  std::vector<std::string> remarks;
+  // Of files with rows.
+  std::optional<Statistics> statistics;
+  RowSchema columns;
+  std::string part;  // which rows the statistics are of
+  int64_t rows_in_file = -1;
+};
+
+// `config`: helps with raw data that nothing else is known of, may be null. `slot_rows`: rows of
+// each slot's table, or empty. Throws FileError, DataError.
+Inspection inspect_file(const std::string& path, const config::TrainConfig* config,
+                        const std::vector<int64_t>& slot_rows, const InspectOptions& options);
+
+// For people, and as a JSON object.
+std::string report_text(const Inspection& inspection);
+std::string report_json(const Inspection& inspection);
+
+}  // namespace hlite::tools

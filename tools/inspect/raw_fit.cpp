@@ -1,0 +1,395 @@
+// What of a raw file contradicts a config: the size of its records first, then what is in them.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/file.h"
+#include "tools/inspect/fit_check.h"
+#include "tools/inspect/rows.h"
+
+namespace hlite::tools {
+namespace {
+
+constexpr int64_t kHeadBytes = 4 << 20;
+constexpr uint32_t kFloatOne = 0x3f800000;
+
+// A run over the records of a file in the layout of the config.
+struct Scan {
+  int64_t records = 0;
+  struct Value {
+    int64_t bad = 0, first = 0;  // values out of range; record of the first
+    double found = 0;            // the first
+  };
+  int64_t label_zeros = 0, label_ones = 0;
+  Value label;
+  std::vector<Value> negative, not_finite;  // dense columns
+  struct Keys {
+    uint32_t least = UINT32_MAX, largest = 0;
+    int64_t outside = 0, first = 0;
+  };
+  std::vector<Keys> keys;  // columns
+};
+
+void note(Scan::Value& value, int64_t record, double found) {
+  if (value.bad++ == 0) {
+    value.first = record;
+    value.found = found;
+  }
+}
+
+Scan scan(const FitCase& fit, const data::RawFormat& format) {
+  Scan s;
+  s.negative.resize(static_cast<size_t>(format.dense_dim));
+  s.not_finite.resize(s.negative.size());
+  s.keys.resize(static_cast<size_t>(format.keys.columns));
+  const auto rows = raw_rows(fit.path, format, false, fit.wanted, 1);
+  RowChunk chunk;
+  while (rows->next(chunk)) {
+    s.records += chunk.rows;
+    for (int64_t r = 0; r < chunk.rows; ++r) {
+      const auto row = static_cast<size_t>(r);
+      const int64_t record = chunk.first + r;
+      const double label = chunk.labels[row];
+      s.label_zeros += label == 0;
+      s.label_ones += label == 1;
+      // Float labels may be anything from 0 to 1.
+      if (format.float_label ? !(label >= 0 && label <= 1) : label != 0 && label != 1)
+        note(s.label, record, label);
+      for (size_t d = 0; d < s.negative.size(); ++d) {
+        const double x = chunk.numbers[row * s.negative.size() + d];
+        if (!format.float_dense && x < 0) note(s.negative[d], record, x);
+        if (format.float_dense && !std::isfinite(x)) note(s.not_finite[d], record, x);
+      }
+      for (size_t c = 0; c < s.keys.size(); ++c) {
+        const auto key = static_cast<uint32_t>(chunk.keys[row * s.keys.size() + c]);
+        Scan::Keys& k = s.keys[c];
+        k.least = std::min(k.least, key);
+        k.largest = std::max(k.largest, key);
+        if (fit.slot_rows.empty()) continue;
+        const auto slot = static_cast<size_t>(format.keys.slot_of(static_cast<int64_t>(c)));
+        if (key >= fit.slot_rows[slot] && k.outside++ == 0) k.first = record;
+      }
+    }
+  }
+  return s;
+}
+
+class RawFit {
+ public:
+  RawFit(const FitCase& fit, const FileFacts& file, FitReport& report)
+      : fit_(fit),
+        file_(file),
+        report_(report),
+        format_(data::RawFormat::from(fit.config.data)),
+        words_(format_.record_bytes() / 4),
+        head_(read_words(fit.path, kHeadBytes)) {
+    const int64_t hints[] = {words_, 40};
+    guess_ = guess_raw_shape(head_, file.bytes, hints);
+  }
+
+  void check() {
+    if (check_size() || check_label() || check_dense() || check_keys()) return;
+    check_count();
+    if (report_.fits() && scan_.label_ones == 0 && scan_.label.bad == 0)
+      report_.notes.push_back(fmt::format("{}: no label is 1", fit_.path));
+    if (report_.fits() && scan_.label_zeros == 0 && scan_.label.bad == 0)
+      report_.notes.push_back(fmt::format("{}: no label is 0", fit_.path));
+  }
+
+ private:
+  bool fail(std::string fault, std::string message, std::string advice = "") {
+    report_.faults.push_back(
+        {std::move(fault), fmt::format("{}: {}", fit_.path, message), std::move(advice)});
+    return true;
+  }
+
+  // Column `column` in the config's record size.
+  [[nodiscard]] WordColumn column(int64_t c) const { return look_at_column(head_, words_, c); }
+
+  bool check_size() {
+    const int64_t record = format_.record_bytes();
+    if (guess_.words > 0 && guess_.words != words_ && guess_.label_column == 0) {
+      // The guess may be wrong: it must explain the file better than the config does.
+      const WordColumn label = column(0);
+      const bool ours = file_.bytes % record == 0 &&
+                        (format_.float_label ? label.labels_float : label.labels_integer) &&
+                        words_ % guess_.words != 0;
+      if (!ours) return fail("record_size", size_message(), size_advice());
+    }
+    if (file_.bytes < record) {
+      return fail("truncated",
+                  fmt::format("expected at least one record of {} bytes, found {} bytes",
+                              format_.describe_record(), file_.bytes));
+    }
+    if (const int64_t rest = file_.bytes % record; rest != 0) {
+      return fail(
+          "truncated",
+          fmt::format("expected a multiple of {} bytes, found {}: {} records and {} bytes "
+                      "of another",
+                      format_.describe_record(), file_.bytes, file_.bytes / record, rest),
+          "the file was cut short, or has something behind its end: copy or prepare it again");
+    }
+    return false;
+  }
+
+  [[nodiscard]] std::string size_message() const {
+    return fmt::format("records of {} bytes ({}); the config says {}", 4 * guess_.words, guess_.why,
+                       format_.describe_record());
+  }
+  [[nodiscard]] std::string size_advice() const {
+    const int64_t slots = guess_.words - 1 - format_.dense_dim;
+    std::string advice;
+    if (slots > 0 && format_.keys.is_one_hot()) {
+      advice = fmt::format("slot_num {} would fit with dense_dim {}", slots, format_.dense_dim);
+    }
+    const int64_t dense = guess_.words - 1 - format_.keys.columns;
+    if (dense > 0) {
+      advice += fmt::format("{}dense_dim {} would fit with {} keys", advice.empty() ? "" : "; ",
+                            dense, format_.keys.columns);
+    }
+    if (guess_.words == 40 && format_.dense_dim != 13) {
+      advice += fmt::format("{}160 bytes are Criteo's 1 label + 13 dense + 26 keys",
+                            advice.empty() ? "" : "; ");
+    }
+    return advice;
+  }
+
+  bool check_label() {
+    scan_ = scan(fit_, format_);
+    if (guess_.words == words_ && guess_.swapped) {
+      return fail("byte_order", "its numbers are big-endian: labels read as 16777216 for 1",
+                  "write them little-endian");
+    }
+    const WordColumn label = column(0);
+    if (!format_.float_label && label.labels_float) {
+      const bool dense = guess_.float_dense || format_.float_dense;
+      return fail("float_label",
+                  fmt::format("its labels are float32 (0.0 and 1.0); the config expects int32, to "
+                              "which 1.0 is {}",
+                              kFloatOne),
+                  dense ? "set \"float_label_dense\": true" : "");
+    }
+    if (format_.float_label && label.labels_integer) {
+      return fail(
+          "integer_label",
+          "its labels are int32 (0 and 1); the config expects float32, to which 1 is 1.4e-45",
+          "set \"float_label_dense\": false");
+    }
+    if (scan_.label.bad == 0) return false;
+    if (guess_.words == words_ && guess_.label_column > 0) {
+      return fail("label_column",
+                  fmt::format("its first column is no label (record {} has {}); column {} holds "
+                              "nothing but 0 and 1",
+                              scan_.label.first, scan_.label.found, guess_.label_column),
+                  "the label must come first");
+    }
+    return fail(
+        "label_values",
+        fmt::format("{} of {} labels are not {}; the first is {} in record {}", scan_.label.bad,
+                    scan_.records, format_.float_label ? "in [0, 1]" : "0 or 1", scan_.label.found,
+                    scan_.label.first));
+  }
+
+  bool check_dense() {
+    int64_t floats = 0, last_float = 0, integers = 0;
+    for (int64_t d = 0; d < format_.dense_dim; ++d) {
+      const WordColumn c = column(format_.label_dim + d);
+      if (c.floats) {
+        ++floats;
+        last_float = d + 1;
+      }
+      integers += !c.floats && !c.zeros;
+    }
+    if (!format_.float_dense && floats > 0) {
+      return fail("float_dense",
+                  fmt::format("{} of its {} dense columns are float32; the config expects int32",
+                              floats, format_.dense_dim),
+                  "set \"float_label_dense\": true if the labels are float32 too, else "
+                  "async_param.is_dense_float");
+    }
+    if (format_.float_dense && integers > 0) {
+      if (floats > 0 && integers == format_.dense_dim - last_float) {
+        return fail("dense_dim",
+                    fmt::format("only the first {} of {} dense columns are float32; what follows "
+                                "are integers",
+                                last_float, format_.dense_dim),
+                    fmt::format("dense_dim {} and {} more keys would fit", last_float, integers));
+      }
+      return fail("integer_dense",
+                  fmt::format("{} of its {} dense columns are int32; the config expects float32",
+                              integers, format_.dense_dim),
+                  "set \"float_label_dense\": false");
+    }
+    const auto worst = [](const std::vector<Scan::Value>& values) {
+      return std::max_element(values.begin(), values.end(),
+                              [](const auto& a, const auto& b) { return a.bad < b.bad; });
+    };
+    if (const auto n = worst(scan_.negative); n != scan_.negative.end() && n->bad > 0) {
+      return fail(
+          "negative_dense",
+          fmt::format("dense column {}: {} of {} values are negative, the first is {} in "
+                      "record {}; the feature is log(x + 1)",
+                      n - scan_.negative.begin(), n->bad, scan_.records, n->found, n->first),
+          "prepare the data with negative values as 0");
+    }
+    if (const auto n = worst(scan_.not_finite); n != scan_.not_finite.end() && n->bad > 0) {
+      return fail("not_finite",
+                  fmt::format("dense column {}: {} of {} values are no finite "
+                              "numbers, the first in record {}",
+                              n - scan_.not_finite.begin(), n->bad, scan_.records, n->first));
+    }
+    return false;
+  }
+
+  // Largest key of each slot over its columns.
+  [[nodiscard]] std::vector<int64_t> largest_of_slots() const {
+    std::vector<int64_t> largest(static_cast<size_t>(format_.keys.slots()), 0);
+    for (size_t c = 0; c < scan_.keys.size(); ++c) {
+      auto& l = largest[static_cast<size_t>(format_.keys.slot_of(static_cast<int64_t>(c)))];
+      l = std::max(l, int64_t{scan_.keys[c].largest});
+    }
+    return largest;
+  }
+
+  bool check_keys() {
+    int64_t outside = 0, worst = 0;
+    for (size_t c = 0; c < scan_.keys.size(); ++c) {
+      outside += scan_.keys[c].outside > 0;
+      if (scan_.keys[c].outside > scan_.keys[static_cast<size_t>(worst)].outside)
+        worst = static_cast<int64_t>(c);
+    }
+    if (outside == 0) return false;
+    const Scan::Keys& k = scan_.keys[static_cast<size_t>(worst)];
+    const std::vector<int64_t> largest = largest_of_slots();
+    const auto slot = static_cast<size_t>(format_.keys.slot_of(worst));
+    const std::string found = fmt::format(
+        "{} of {} key columns have keys outside of their tables; {}: the largest is {}, the table "
+        "has {} rows, {} of {} keys are outside, the first in record {}",
+        outside, scan_.keys.size(), format_.keys.describe(worst), k.largest, fit_.slot_rows[slot],
+        k.outside, scan_.records, k.first);
+    if (column(format_.label_dim + format_.dense_dim + worst).floats) {
+      return fail("dense_dim", found + "; that column holds floats",
+                  fmt::format("dense_dim {} and {} fewer keys would fit", float_prefix(),
+                              float_prefix() - format_.dense_dim));
+    }
+    if (are_global()) {
+      return fail("global_keys", found + "; they count on from slot to slot",
+                  "subtract from each key the rows of the tables before its own");
+    }
+    if (const int64_t shift = boundary_shift(); shift != 0) {
+      return fail("dense_dim", found,
+                  fmt::format("all keys fit with dense_dim {} in place of {}: the last {} dense "
+                              "column(s) {}",
+                              format_.dense_dim + shift, format_.dense_dim, std::abs(shift),
+                              shift < 0 ? "are keys" : "are among the keys"));
+    }
+    std::vector<int64_t> sizes = fit_.slot_rows, needed = largest;
+    for (int64_t& n : needed) ++n;
+    std::sort(sizes.begin(), sizes.end());
+    std::sort(needed.begin(), needed.end());
+    // Sizes that are much too small here and much too large there, and fit in another order.
+    const bool orders =
+        std::equal(needed.begin(), needed.end(), sizes.begin(),
+                   [](int64_t n, int64_t size) { return n <= size && 2 * n >= size; });
+    if (orders && outside > 1) {
+      return fail("slot_order", found + "; the same sizes in another order would fit",
+                  fmt::format("sizes needed: [{}]", join(largest)));
+    }
+    const bool by_one = std::equal(largest.begin(), largest.end(), fit_.slot_rows.begin(),
+                                   [](int64_t l, int64_t rows) { return l <= rows; });
+    return fail("key_range", found,
+                fmt::format("{}sizes needed: [{}]",
+                            by_one ? "each table lacks one row (of missing values, or keys count "
+                                     "from 1); "
+                                   : "",
+                            join(largest)));
+  }
+
+  // `largest` + 1, as a config writes it.
+  static std::string join(const std::vector<int64_t>& largest) {
+    std::string text;
+    for (const int64_t l : largest) text += fmt::format("{}{}", text.empty() ? "" : ", ", l + 1);
+    return text;
+  }
+
+  [[nodiscard]] int64_t float_prefix() const {
+    int64_t c = 1;
+    while (c < words_ && column(c).floats) ++c;
+    return c - 1;
+  }
+
+  [[nodiscard]] bool are_global() const {
+    int64_t first = 0;
+    for (int64_t s = 0; s < format_.keys.slots(); ++s) {
+      const auto i = static_cast<size_t>(s);
+      for (int64_t j = 0; j < format_.keys.hotness[i]; ++j) {
+        const Scan::Keys& k = scan_.keys[static_cast<size_t>(format_.keys.first_column[i] + j)];
+        if (k.least < first || k.largest >= first + fit_.slot_rows[i]) return false;
+      }
+      first += fit_.slot_rows[i];
+    }
+    return format_.keys.slots() > 1;
+  }
+
+  // How many more (or fewer) columns must be dense for all keys to lie in the tables, with as many
+  // keys as there are: only where the columns behind them would be the tables' of the config. 0:
+  // none does.
+  [[nodiscard]] int64_t boundary_shift() const {
+    if (!format_.keys.is_one_hot()) return 0;
+    const int64_t slots = format_.keys.slots();
+    std::vector<uint32_t> largest(static_cast<size_t>(words_), 0);
+    for (size_t i = 0; i < head_.size(); ++i)
+      largest[i % static_cast<size_t>(words_)] =
+          std::max(largest[i % static_cast<size_t>(words_)], head_[i]);
+    for (const int64_t shift : {-1, 1, -2, 2, -3, 3}) {
+      const int64_t first = format_.label_dim + format_.dense_dim + shift;
+      if (first < format_.label_dim) continue;
+      const int64_t compared = std::min(slots, words_ - first);
+      int64_t fitting = 0, tight = 0;
+      for (int64_t s = 0; s < compared; ++s) {
+        const int64_t rows = fit_.slot_rows[static_cast<size_t>(s)];
+        const int64_t found = largest[static_cast<size_t>(first + s)];
+        fitting += found < rows;
+        tight += found < rows && 2 * (found + 1) >= rows;
+      }
+      if (compared >= 2 && fitting == compared && 2 * tight >= compared) return shift;
+    }
+    return 0;
+  }
+
+  void check_count() {
+    const config::DataConfig& data = fit_.config.data;
+    const bool train = fit_.role == DataRole::kTrain;
+    const auto& wanted = train ? data.num_samples : data.eval_num_samples;
+    const int64_t records = file_.bytes / format_.record_bytes();
+    const char* key = train ? "num_samples" : "eval_num_samples";
+    if (wanted && *wanted > records) {
+      fail("num_samples",
+           fmt::format("has {} samples; the config's {} says {}", records, key, *wanted),
+           fmt::format("\"{}\": {}", key, records));
+    } else if (wanted && *wanted < records) {
+      report_.notes.push_back(
+          fmt::format("{}: {} of {} samples are used ({})", fit_.path, *wanted, records, key));
+    }
+  }
+
+  const FitCase& fit_;
+  const FileFacts& file_;
+  FitReport& report_;
+  data::RawFormat format_;
+  int64_t words_;  // of a record in the config
+  std::vector<uint32_t> head_;
+  RawGuess guess_;
+  Scan scan_;
+};
+
+}  // namespace
+
+void check_raw(const FitCase& fit, const FileFacts& file, FitReport& report) {
+  RawFit(fit, file, report).check();
+}
+
+}  // namespace hlite::tools

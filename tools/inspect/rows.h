@@ -1,0 +1,74 @@
+// Rows of any file as labels, numbers and keys, a chunk at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data_reader/norm_format.h"
+#include "data_reader/raw_format.h"
+#include "tools/inspect/file_kind.h"
+
+namespace hlite::tools {
+
+// A key that is not there: a missing token, or fewer keys in a slot than it has room for.
+inline constexpr uint64_t kMissingKey = UINT64_MAX;
+
+struct RowSchema {
+  std::string label;                 // "": no label known
+  std::vector<std::string> numbers;  // names of the columns
+  std::vector<std::string> slots;
+  std::vector<int> slot_of;  // [key columns]
+  bool local_keys = true;    // keys count from 0 (tokens of text are arbitrary numbers)
+};
+
+struct RowChunk {
+  int64_t first = 0;  // number of its first row in the file
+  int64_t rows = 0;
+  bool follows = false;         // right behind the chunk before
+  std::vector<double> labels;   // [rows]; empty: none. Missing values are NaN
+  std::vector<double> numbers;  // [rows, numbers]
+  std::vector<uint64_t> keys;   // [rows, key columns]
+  void resize(int64_t n, const RowSchema& schema);
+};
+
+class RowStream {
+ public:
+  virtual ~RowStream() = default;
+  [[nodiscard]] const RowSchema& schema() const { return schema_; }
+  // False at the end. Throws DataError, FileError.
+  virtual bool next(RowChunk& chunk) = 0;
+  // Rows of the file; -1 where only reading it all tells.
+  [[nodiscard]] virtual int64_t rows_in_file() const = 0;
+  // What next() gives of them: "all", "64 blocks spread over the file", "the first 1000".
+  [[nodiscard]] virtual std::string part() const = 0;
+  // Rows passed over because they are not of the format, and the first of them with its reason.
+  [[nodiscard]] int64_t bad_rows() const { return bad_rows_; }
+  [[nodiscard]] const std::string& first_bad_row() const { return first_bad_row_; }
+
+ protected:
+  RowSchema schema_;
+  int64_t bad_rows_ = 0;
+  std::string first_bad_row_;
+};
+
+// Blocks of rows [first, first + count) that make up `wanted` of `total` rows: all of them, or
+// blocks of at least `least` rows at even distances, the first and the last rows among them.
+std::vector<std::pair<int64_t, int64_t>> sample_blocks(int64_t total, int64_t wanted,
+                                                       int64_t least);
+
+// `wanted`: most rows to look at. `batch`: rows that should lie together (blocks are no shorter).
+std::unique_ptr<RowStream> raw_rows(const std::string& path, const data::RawFormat& format,
+                                    bool swapped, int64_t wanted, int64_t batch);
+std::unique_ptr<RowStream> norm_rows(const std::vector<std::string>& files, bool int64_keys,
+                                     int64_t wanted);
+// Text of the kinds kCriteoTsv and kTable, the first `wanted` rows. Of a table, columns of numbers
+// with more than a few values are numbers, a column of 0 and 1 that is called label, target, click
+// or the like, or else the first or last, is the label; the rest are tokens.
+std::unique_ptr<RowStream> text_rows(const FileFacts& file, int64_t wanted);
+// A NumPy array of one or two dimensions: columns of numbers; integers without sign are keys.
+std::unique_ptr<RowStream> numpy_rows(const std::string& path, int64_t wanted);
+
+}  // namespace hlite::tools

@@ -1,0 +1,228 @@
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "hugectr_lite/core/error.h"
+#include "tools/criteo_record.h"
+#include "tools/csv_record.h"
+#include "tools/input_file.h"
+#include "tools/inspect/rows.h"
+
+namespace hlite::tools {
+namespace {
+
+constexpr size_t kBlockBytes = 1 << 20;
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+bool is_number(std::string_view text, double& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// A token of up to eight hexadecimal digits is its number, any other text a hash of it (FNV-1a),
+// which has bits above 2^32.
+uint64_t key_of(std::string_view token, bool hexadecimal) {
+  if (token.empty()) return kMissingKey;
+  uint32_t value = 0;
+  const char* end = token.data() + token.size();
+  if (hexadecimal && token.size() <= 8 &&
+      std::from_chars(token.data(), end, value, 16).ptr == end) {
+    return value;
+  }
+  uint64_t h = 0xcbf29ce484222325u;
+  for (const char c : token) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return h >> 1 | uint64_t{1} << 62;
+}
+
+enum class Role { kLabel, kNumber, kToken };
+
+class TextRows final : public RowStream {
+ public:
+  TextRows(const FileFacts& file, int64_t wanted)
+      : path_(file.path),
+        splitter_(file.delimiter, file.kind != FileKind::kCriteoTsv),
+        criteo_(file.kind == FileKind::kCriteoTsv),
+        wanted_(wanted) {
+    schema_.local_keys = false;
+    if (criteo_) {
+      set_criteo_columns();
+    } else {
+      infer_columns();
+    }
+    input_ = std::make_unique<InputFile>(path_);
+  }
+
+  [[nodiscard]] int64_t rows_in_file() const override { return ended_ ? row_ : -1; }
+  [[nodiscard]] std::string part() const override {
+    return ended_ ? "all" : fmt::format("the first {}", row_);
+  }
+
+  bool next(RowChunk& chunk) override {
+    while (!ended_ && row_ < wanted_) {
+      if (!input_->next(block_, kBlockBytes)) {
+        ended_ = true;
+        break;
+      }
+      chunk.resize(std::min(block_.lines, wanted_ - row_), schema_);
+      chunk.first = row_;
+      chunk.follows = row_ > 0;
+      const int64_t rows = parse_block(chunk);
+      chunk.resize(rows, schema_);
+      row_ += rows;
+      if (rows > 0) return true;
+    }
+    return false;
+  }
+
+ private:
+  void set_criteo_columns() {
+    roles_.push_back(Role::kLabel);
+    schema_.label = "label";
+    for (int k = 0; k < criteo::kDense; ++k) {
+      roles_.push_back(Role::kNumber);
+      schema_.numbers.push_back(fmt::format("I{}", k + 1));
+    }
+    for (int s = 0; s < criteo::kSlots; ++s) {
+      roles_.push_back(Role::kToken);
+      schema_.slots.push_back(fmt::format("C{}", s + 1));
+      schema_.slot_of.push_back(s);
+    }
+  }
+
+  void infer_columns() {
+    constexpr int64_t kLines = 1000;
+    constexpr size_t kFewValues = 20;
+    InputFile input(path_);
+    std::vector<std::vector<std::string>> lines;
+    while (static_cast<int64_t>(lines.size()) < kLines && input.next(block_, kBlockBytes)) {
+      for_each_line([&](std::string_view line, int64_t) {
+        if (static_cast<int64_t>(lines.size()) >= kLines || splitter_.split(line)) return;
+        lines.emplace_back(splitter_.fields().begin(), splitter_.fields().end());
+      });
+    }
+    const size_t columns = lines.empty() ? 0 : lines[0].size();
+    std::vector<bool> numeric(columns, true), binary(columns, true), headed(columns, false);
+    std::vector<std::set<std::string>> values(columns);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      for (size_t c = 0; c < std::min(columns, lines[i].size()); ++c) {
+        const std::string& text = lines[i][c];
+        double value = 0;
+        const bool number = text.empty() || is_number(text, value);
+        if (i == 0) {
+          headed[c] = !number;
+          continue;
+        }
+        numeric[c] = numeric[c] && number;
+        binary[c] = binary[c] && (text == "0" || text == "1");
+        values[c].insert(text);
+      }
+    }
+    // A header names a column of numbers with something that is none.
+    for (size_t c = 0; c < columns; ++c)
+      header_ = header_ || (headed[c] && numeric[c] && lines.size() > 1);
+    const int label = find_label(binary, lines);
+    for (size_t c = 0; c < columns; ++c) {
+      const std::string name = header_ ? lines[0][c] : fmt::format("column {}", c);
+      const bool number = numeric[c] && values[c].size() > kFewValues;
+      if (static_cast<int>(c) == label) {
+        roles_.push_back(Role::kLabel);
+        schema_.label = name;
+      } else if (number) {
+        roles_.push_back(Role::kNumber);
+        schema_.numbers.push_back(name);
+      } else {
+        roles_.push_back(Role::kToken);
+        schema_.slot_of.push_back(static_cast<int>(schema_.slots.size()));
+        schema_.slots.push_back(name);
+      }
+    }
+  }
+
+  [[nodiscard]] int find_label(const std::vector<bool>& binary,
+                               const std::vector<std::vector<std::string>>& lines) const {
+    if (lines.size() < 2) return -1;
+    if (header_) {
+      for (size_t c = 0; c < binary.size(); ++c) {
+        std::string name = lines[0][c];
+        std::transform(name.begin(), name.end(), name.begin(),
+                       [](unsigned char ch) { return static_cast<char>(std::tolower(ch)); });
+        for (const char* known : {"label", "target", "click", "clicked", "y", "class"})
+          if (binary[c] && name == known) return static_cast<int>(c);
+      }
+    }
+    if (!binary.empty() && binary.front()) return 0;
+    return !binary.empty() && binary.back() ? static_cast<int>(binary.size()) - 1 : -1;
+  }
+
+  template <typename Visit>
+  void for_each_line(Visit&& visit) const {
+    std::string_view text = block_.text();
+    for (int64_t line = block_.first_line; !text.empty(); ++line) {
+      const size_t end = text.find('\n');
+      visit(text.substr(0, end), line);
+      text.remove_prefix(end + 1);
+    }
+  }
+
+  // Returns how many rows of the block were good.
+  int64_t parse_block(RowChunk& chunk) {
+    int64_t row = 0;
+    for_each_line([&](std::string_view line, int64_t number) {
+      if (row == chunk.rows || (header_ && number == 1) || line.empty()) return;
+      if (const std::string problem = parse_line(line, row, chunk); !problem.empty()) {
+        if (bad_rows_++ == 0) first_bad_row_ = fmt::format("{}:{}: {}", path_, number, problem);
+        return;
+      }
+      ++row;
+    });
+    return row;
+  }
+
+  std::string parse_line(std::string_view line, int64_t row, RowChunk& chunk) {
+    uint32_t record[criteo::kColumns];
+    if (criteo_ && !criteo::parse(line, 0, record)) return criteo::explain(line);
+    if (const auto problem = splitter_.split(line)) return *problem;
+    const auto& fields = splitter_.fields();
+    if (fields.size() != roles_.size()) {
+      return fmt::format("expected {} columns, found {}", roles_.size(), fields.size());
+    }
+    double* numbers = chunk.numbers.data() + static_cast<size_t>(row) * schema_.numbers.size();
+    uint64_t* keys = chunk.keys.data() + static_cast<size_t>(row) * schema_.slot_of.size();
+    for (size_t c = 0; c < roles_.size(); ++c) {
+      double value = kNone;
+      switch (roles_[c]) {
+        case Role::kLabel:
+          if (!is_number(fields[c], value)) value = kNone;
+          chunk.labels[static_cast<size_t>(row)] = value;
+          break;
+        case Role::kNumber:
+          if (!is_number(fields[c], value)) value = kNone;
+          *numbers++ = value;
+          break;
+        case Role::kToken:
+          *keys++ = key_of(fields[c], criteo_);
+          break;
+      }
+    }
+    return "";
+  }
+
+  std::string path_;
+  CsvSplitter splitter_;
+  bool criteo_, header_ = false;
+  int64_t wanted_, row_ = 0;
+  std::vector<Role> roles_;
+  std::unique_ptr<InputFile> input_;
+  LineBlock block_;
+  bool ended_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<RowStream> text_rows(const FileFacts& file, int64_t wanted) {
+  return std::make_unique<TextRows>(file, wanted);
+}
+
+}  // namespace hlite::tools
