@@ -46,21 +46,12 @@ NumberingRecipe recipe_of(const CriteoPrepOptions& options) {
 
 // The options that decide the results, for the manifest.
 nlohmann::ordered_json describe(const CriteoPrepOptions& options) {
-  const OutputOptions& output = options.output;
-  static constexpr const char* kFormats[] = {"raw", "norm", "numpy"};
   nlohmann::ordered_json json = {{"max_ind_range", key_range(options)},
                                  {"split_last_half", options.split_last_half},
                                  {"min_count", options.min_count},
                                  {"order", options.by_frequency ? "frequency" : "first"},
-                                 {"hash", options.hash},
-                                 {"format", kFormats[static_cast<size_t>(output.format)]},
-                                 {"shuffle", output.shuffle},
-                                 {"multi_hot", output.multi_hot},
-                                 {"seed", output.seed}};
-  if (output.format == OutputFormat::kNorm) {
-    json["norm_sum"] = output.norm_sum;
-    json["norm_rows_per_file"] = output.norm_rows_per_file;
-  }
+                                 {"hash", options.hash}};
+  json.update(output_json(options.output));
   return json;
 }
 

@@ -5,11 +5,12 @@
 #include "hugectr_lite/core/log.h"
 #include "tools/command_line.h"
 #include "tools/criteo_prep.h"
+#include "tools/prep/run_options.h"
 
 int main(int argc, char** argv) {
   using namespace hlite;
   tools::CriteoPrepOptions options;
-  std::string order = "first", sample = "1", memory;
+  std::string order = "first";
   const tools::ToolDescription description{
       "criteo_prep",
       "Turns Criteo's click logs (label, 13 integers, 26 hexadecimal tokens, tab-separated; plain, "
@@ -43,28 +44,12 @@ int main(int argc, char** argv) {
         app.add_option("--hash", options.hash,
                        "No dictionary: a token's id is its hash modulo this; 0: off")
             ->capture_default_str();
-        app.add_option("--sample", sample, "Share of the rows to keep, as 0.01 or 1%")
-            ->capture_default_str();
         tools::add_output_options(app, options.output);
-        app.add_option("--max-bad-rows", options.run.max_bad_rows,
-                       "Malformed rows to skip with a warning before giving up")
-            ->check(CLI::NonNegativeNumber)
-            ->capture_default_str();
-        app.add_option("--memory", memory,
-                       "Memory to stay below, as 4G or 500M [half of what is "
-                       "available]");
-        app.add_option("--threads", options.run.threads, "CPU threads; 0: all")
-            ->check(CLI::NonNegativeNumber)
-            ->capture_default_str();
-        app.add_flag("--restart", options.run.restart,
-                     "Forget an unfinished run in <out>/.prep and start anew");
-        app.add_flag("--quiet", options.run.quiet, "No progress");
+        tools::add_run_options(app, options.run);
       },
       [&] {
         const auto start = std::chrono::steady_clock::now();
         options.by_frequency = order == "frequency";
-        options.run.sample = tools::parse_share(sample);
-        if (!memory.empty()) options.run.memory = tools::parse_bytes(memory);
         const InterruptGuard interrupts;
         const data::Manifest manifest = tools::criteo_prep(options);
         const double seconds =

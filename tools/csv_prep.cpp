@@ -26,6 +26,8 @@ void check(const CsvPrepOptions& options) {
   if (std::count(options.val.begin(), options.val.end(), "-") > 1)
     raise<ConfigError>("standard input (-) can be given only once");
   if (options.min_count < 1) raise<ConfigError>("--min-count: expected 1 or more");
+  if (!(options.run.sample > 0 && options.run.sample <= 1))
+    raise<ConfigError>("--sample: expected a share above 0 and up to 1 (100%)");
 }
 
 bool is_standardized(DenseTransform transform) {

@@ -1,27 +1,36 @@
 #include "tools/prep/output_options.h"
 
 #include <CLI/CLI.hpp>
-#include <map>
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "tools/prep/multi_hot.h"
 
 namespace hlite::tools {
 
+static constexpr std::string_view kFormats[] = {"raw", "norm", "numpy"};  // as OutputFormat
+
 void add_output_options(CLI::App& app, OutputOptions& options) {
-  const std::map<std::string, OutputFormat> formats = {
-      {"raw", OutputFormat::kRaw}, {"norm", OutputFormat::kNorm}, {"numpy", OutputFormat::kNumpy}};
-  const std::map<std::string, bool> checks = {{"Sum", true}, {"None", false}};
   app.add_option("--out", options.folder, "Folder for the results (made if missing)")
       ->capture_default_str();
-  app.add_option("--format", options.format, "raw, norm or numpy")
-      ->transform(CLI::CheckedTransformer(formats))
+  app.add_option_function<std::string>(
+         "--format",
+         [&options](const std::string& name) {
+           options.format = static_cast<OutputFormat>(
+               std::find(std::begin(kFormats), std::end(kFormats), name) - std::begin(kFormats));
+         },
+         "What to write")
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kFormats), std::end(kFormats))))
       ->default_str("raw");
   app.add_option("--multi-hot", options.multi_hot,
                  "Turn every key into a fixed list of keys of its table: \"dcnv2\" (26 tables, 214 "
                  "keys), or the length of each table's lists with commas between them");
-  app.add_option("--norm-check", options.norm_sum, "Norm: Sum or None")
-      ->transform(CLI::CheckedTransformer(checks))
+  app.add_option_function<std::string>(
+         "--norm-check", [&options](const std::string& name) { options.norm_sum = name == "Sum"; },
+         "Norm: how blocks are checked")
+      ->check(CLI::IsMember({"Sum", "None"}))
       ->default_str("Sum");
   app.add_option("--norm-rows-per-file", options.norm_rows_per_file, "Norm: rows in a file")
       ->check(CLI::PositiveNumber)
@@ -31,7 +40,6 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
 }
 
 nlohmann::ordered_json output_json(const OutputOptions& options) {
-  static constexpr const char* kFormats[] = {"raw", "norm", "numpy"};
   nlohmann::ordered_json json = {{"format", kFormats[static_cast<size_t>(options.format)]},
                                  {"shuffle", options.shuffle},
                                  {"multi_hot", options.multi_hot},

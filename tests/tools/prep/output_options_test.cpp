@@ -1,0 +1,58 @@
+#include "tools/prep/output_options.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/catch.h"
+#include "tools/prep/run_options.h"
+
+namespace hlite::tools {
+namespace {
+
+struct Parsed {
+  OutputOptions output;
+  PrepOptions run;
+};
+
+Parsed parsed(const std::string& arguments) {
+  Parsed result;
+  CLI::App app;
+  add_output_options(app, result.output);
+  add_run_options(app, result.run);
+  app.parse(arguments);
+  return result;
+}
+
+TEST_CASE("options of the command line arrive") {
+  const Parsed none = parsed("");
+  CHECK(none.output.format == OutputFormat::kRaw);
+  CHECK(none.output.norm_sum);
+  CHECK_FALSE(none.output.shuffle);
+  CHECK(none.run.sample == 1);
+  CHECK(none.run.memory == 0);
+  const Parsed all = parsed(
+      "--out o --format norm --multi-hot 1,2 --norm-check None --norm-rows-per-file 7 --shuffle "
+      "--seed 3 --sample 1% --max-bad-rows 4 --memory 2M --threads 5 --restart --quiet");
+  CHECK(all.output.folder == "o");
+  CHECK(all.output.format == OutputFormat::kNorm);
+  CHECK(all.output.multi_hot == "1,2");
+  CHECK_FALSE(all.output.norm_sum);
+  CHECK(all.output.norm_rows_per_file == 7);
+  CHECK(all.output.shuffle);
+  CHECK(all.output.seed == 3);
+  CHECK(all.run.sample == Approx(0.01));
+  CHECK(all.run.max_bad_rows == 4);
+  CHECK(all.run.memory == 2 << 20);
+  CHECK(all.run.threads == 5);
+  CHECK(all.run.restart);
+  CHECK(all.run.quiet);
+  CHECK(parsed("--format numpy").output.format == OutputFormat::kNumpy);
+  CHECK_THROWS_AS(parsed("--format parquet"), CLI::ValidationError);
+  CHECK_THROWS_AS(parsed("--norm-check sum"), CLI::ValidationError);
+  CHECK(output_json(all.output)["format"] == "norm");
+  CHECK(output_json(all.output)["norm_rows_per_file"] == 7);
+  CHECK_FALSE(output_json(none.output).contains("norm_sum"));
+}
+
+}  // namespace
+}  // namespace hlite::tools
