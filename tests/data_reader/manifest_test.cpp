@@ -1,0 +1,87 @@
+#include "data_reader/manifest.h"
+
+#include "hugectr_lite/core/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/errors.h"
+#include "tests/support/temporary_directory.h"
+
+namespace hlite::data {
+namespace {
+
+using test::check_contains;
+using test::message_of;
+
+Manifest example() {
+  Manifest m;
+  m.tool = "criteo_prep";
+  m.dense_dim = 13;
+  m.hotness = {1, 3};
+  m.slot_sizes = {100, 4294967295};
+  m.files = {{"train", "train.bin", 10, 4, 720, "0123456789abcdef"},
+             {"val", "val.bin", 0, 0, 0, "0"}};
+  m.sources = {{"a \"quoted\" name", "train", 10, 2, 999}};
+  m.columns = {{"C1", 100, 60, 3, 2, {0.25, 0.5, 1, 1}}, {"C2", 7, 7, 0, 0, {1, 1, 1, 1}}};
+  m.key_counts_name = "key_counts.bin";
+  m.key_counts_xxh3 = "00ff";
+  m.options_json = R"({"max_ind_range":40000000,"nested":{"a":[1,2]}})";
+  m.features_json = R"(["x",{"y":1.5}])";
+  return m;
+}
+
+TEST_CASE("a manifest comes back as it was written") {
+  const test::TemporaryDirectory folder;
+  const std::string path = folder / "manifest.json";
+  const std::string text = example().to_json();
+  test::write_text(path, text);
+  const Manifest m = Manifest::read(path);
+  CHECK(m.to_json() == text);
+  CHECK(m.slot_sizes == example().slot_sizes);
+  CHECK(m.hotness == example().hotness);
+  CHECK(m.files[0].positives == 4);
+  CHECK(m.sources[0].name == "a \"quoted\" name");
+  CHECK(m.columns[0].top_share[1] == 0.5);
+  CHECK(m.columns[0].out_of_vocabulary == 2);
+  CHECK(m.record_bytes() == 4 * (1 + 13 + 4));
+  check_contains(text, {"\"slot_size_array\": [100,4294967295]", "\"bytes\": 72"});
+  check_contains(m.summary(), {"train.bin: 10 rows, label rate 0.40000", "2 tables"});
+}
+
+TEST_CASE("a manifest of an earlier build is read: one key a slot, no columns") {
+  const test::TemporaryDirectory folder;
+  test::write_text(folder / "m.json", R"({"format": "hugectr_lite raw", "version": 1,
+    "tool": "csv_prep 0.1.0", "float_label_dense": true, "dense_dim": 2, "slot_num": 3,
+    "slot_size_array": [4,5,6], "files": {"train": {"name": "train.bin", "rows": 7}},
+    "later": {"unknown": true}})");
+  const Manifest m = Manifest::read(folder / "m.json");
+  CHECK(m.tool == "csv_prep");
+  CHECK(m.float_label);
+  CHECK(m.float_dense);
+  CHECK(m.hotness == std::vector<int64_t>{1, 1, 1});
+  CHECK(m.columns.empty());
+  CHECK(m.key_counts_name.empty());
+}
+
+TEST_CASE("damaged manifests are errors with place and reason") {
+  const test::TemporaryDirectory folder;
+  const std::string path = folder / "m.json";
+  const std::string good = example().to_json();
+  const auto message_with = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    const size_t at = text.find(from);
+    REQUIRE(at != std::string::npos);
+    test::write_text(path, text.replace(at, from.size(), to));
+    return message_of<ConfigError>([&] { Manifest::read(path); });
+  };
+  check_contains(message_with("hugectr_lite raw", "other"), {"m.json:2", "format"});
+  check_contains(message_with("\"version\": 1", "\"version\": 2"), {"version 1", "2"});
+  check_contains(message_with("[1,3]", "[1]"), {"hotness", "2 numbers"});
+  check_contains(message_with("[100,", "[\"x\","), {"slot_size_array"});
+  check_contains(message_with("\"rows\": 10", "\"rows\": -1"), {"files.train.rows"});
+  check_contains(message_with("0.25,0.5,", ""), {"top_share"});
+  check_contains(message_with("{", ""), {"m.json:"});
+  check_contains(message_of<ConfigError>([&] { Manifest::read(folder / "none.json"); }),
+                 {"none.json"});
+}
+
+}  // namespace
+}  // namespace hlite::data
