@@ -156,6 +156,30 @@ TEST_CASE("every recipe gives the ids of its definition") {
   }
 }
 
+TEST_CASE("columns that do not fit the memory side by side are numbered one by one, or named") {
+  TemporaryDirectory folder;
+  const std::string text = awkward_rows(15, 3000);
+  write_text(folder / "a.tsv", text);
+  const OracleData expected = oracle_data(oracle_rows(text), 3000);
+  CriteoPrepOptions options = options_for(folder, {"a.tsv"});
+  options.run.threads = 3;
+  bool refused = false, fitted = false;
+  for (int64_t bytes = 10000; !fitted; bytes += 1000) {
+    options.run.numbering_bytes = bytes;
+    options.run.restart = bytes % 2000 == 0;
+    try {
+      criteo_prep(options);
+      fitted = true;
+    } catch (const DataError& error) {
+      refused = true;
+      check_contains(error.what(), {"column C", "MiB", "distinct keys", "--memory", "--hash"});
+      CHECK_FALSE(has_results(folder));
+    }
+  }
+  CHECK(refused);
+  CHECK((read_text(folder / "train.bin") == expected.bytes(0, 3000)));
+}
+
 TEST_CASE("a sample keeps about its share of the rows, the same ones for any threads and blocks") {
   TemporaryDirectory folder;
   const std::string a = awkward_rows(13, 3000), v = awkward_rows(14, 500);

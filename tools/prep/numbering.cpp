@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <queue>
 #include <span>
 #include <vector>
@@ -242,11 +243,13 @@ class Numbering {
 template <typename Key>
 data::ManifestColumn number_keys(const NumberingRecipe& recipe, const ColumnTask& task,
                                  MemoryBudget& budget) {
-  Numbering<Key> numbering(recipe, task, budget);
+  std::optional<Numbering<Key>> numbering;
   try {
-    return recipe.hash_range > 0 ? numbering.by_hash() : numbering.by_dictionary();
+    numbering.emplace(recipe, task, budget);
+    return recipe.hash_range > 0 ? numbering->by_hash() : numbering->by_dictionary();
   } catch (const OutOfBudget& error) {
-    throw ColumnOutOfBudget(numbering.bytes() + error.wanted(), numbering.distinct());
+    throw ColumnOutOfBudget(error.wanted() + (numbering ? numbering->bytes() : 0),
+                            numbering ? numbering->distinct() : 0);
   }
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -12,19 +11,13 @@
 
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
-#include "hugectr_lite/core/memory.h"
-#include "hugectr_lite/core/random.h"
+#include "tools/prep/block_parser.h"
 
 namespace hlite::tools {
 
 namespace {
 
 constexpr int64_t kBadRowsShown = 20;
-
-struct BadRow {
-  int64_t line;
-  std::string reason;
-};
 
 // A slot of the ring: lines and what became of them.
 struct Block {
@@ -40,31 +33,9 @@ struct Block {
   int64_t file_bytes = 0;      // with ends_file
   int64_t input_done = 0;      // stored bytes of all inputs up to here
   std::exception_ptr failure;  // instead of all that
-  // parsed
-  HostMemory arrays;
-  size_t stride = 0;
-  int64_t rows = 0;
-  std::vector<int64_t> missing;
-  std::vector<BadRow> bad;
+  ParsedRows parsed;
   // placed
   int64_t first_row = 0;
-};
-
-// Whether line `line` of file `file` belongs to the sample.
-class Sampler {
- public:
-  explicit Sampler(const PrepOptions& options)
-      : all_(options.sample >= 1),
-        seed_(options.seed),
-        below_(static_cast<uint64_t>(options.sample * 0x1p32)) {}
-  [[nodiscard]] bool keeps(size_t file, int64_t line) const {
-    static const uint64_t stream = random::stream_of("sample of lines");
-    return all_ || random::word(seed_, stream + file, static_cast<uint64_t>(line)) < below_;
-  }
-
- private:
-  bool all_;
-  uint64_t seed_, below_;
 };
 
 class ParsePipeline {
@@ -80,7 +51,7 @@ class ParsePipeline {
         state_(state),
         save_(save),
         progress_(progress),
-        sampler_(options),
+        block_parser_(layout_, options),
         read_ahead_(static_cast<size_t>(threads)),
         ring_(static_cast<size_t>(threads) * 2 + 2),
         first_input_(static_cast<size_t>(state.file)),
@@ -208,49 +179,12 @@ class ParsePipeline {
   void parse(Block& block, Lock& lock) {
     block.step = Block::Step::kParsing;
     lock.unlock();
-    parse_lines(block);
+    block.parsed.rows = 0;
+    block.parsed.bad.clear();
+    if (!block.ends_file) block_parser_.parse(block.lines, block.file, *block.parser, block.parsed);
     lock.lock();
     block.step = Block::Step::kParsed;
     place();
-  }
-
-  void parse_lines(Block& block) {
-    make_room(block);
-    block.rows = 0;
-    block.bad.clear();
-    block.missing.assign(static_cast<size_t>(layout_.slots), 0);
-    const ColumnArrays out(layout_, block.arrays.data(), block.stride, block.missing.data());
-    const char* at = block.lines.bytes.data();
-    const char* end = at + block.lines.size;
-    for (int64_t number = block.lines.first_line; at < end; ++number) {
-      const auto* feed = static_cast<const char*>(std::memchr(at, '\n', size_t(end - at)));
-      const std::string_view line(at, static_cast<size_t>(feed - at));
-      at = feed + 1;
-      if (!sampler_.keeps(block.file, number)) continue;
-      const bool fits = static_cast<int64_t>(line.size()) + 1 >= layout_.shortest_row;
-      // What is too short for a row has no room in the arrays, but may still be a blank line.
-      const LineKind kind = block.parser->parse(number, line, out, block.rows);
-      HLITE_CHECK(fits || kind != LineKind::kRow, "a row of {} bytes", line.size());
-      if (kind == LineKind::kRow) {
-        ++block.rows;
-      } else if (kind == LineKind::kBad) {
-        block.bad.push_back({number, block.parser->explain(line)});
-        // Reported when it is this block's turn; nobody goes on after that.
-        if (static_cast<int64_t>(block.bad.size()) > options_.max_bad_rows) return;
-      }
-    }
-  }
-
-  // One row more than lines that are long enough: the parser writes before it knows.
-  void make_room(Block& block) const {
-    const auto most = std::min<int64_t>(
-        block.lines.lines, static_cast<int64_t>(block.lines.size) / layout_.shortest_row);
-    const auto widest = static_cast<size_t>(std::max({4, layout_.dense_bytes, layout_.key_bytes}));
-    const size_t bytes = static_cast<size_t>(most + 1) * widest;
-    // Arrays a multiple of 4 KiB apart would fall on the same lines of the cache.
-    block.stride = (bytes + 4095) / 4096 * 4096 + 13 * 64;
-    const size_t all = block.stride * static_cast<size_t>(layout_.columns());
-    if (block.arrays.size() < all) block.arrays = HostMemory(all + all / 8, "a block of rows");
   }
 
   // Gives blocks, in order, their place in the column files.
@@ -261,8 +195,8 @@ class ParsePipeline {
       if (block.failure) std::rethrow_exception(block.failure);
       report_bad_rows(block);
       block.first_row = placed_rows_;
-      placed_rows_ += block.rows;
-      placed_file_rows_ += block.rows;
+      placed_rows_ += block.parsed.rows;
+      placed_file_rows_ += block.parsed.rows;
       if (block.ends_file) {
         if (placed_file_rows_ == 0) {
           raise<DataError>("{}: expected at least one row, found none",
@@ -276,7 +210,7 @@ class ParsePipeline {
 
   void report_bad_rows(const Block& block) {
     const std::string& path = options_.inputs[block.file].path;
-    for (const BadRow& row : block.bad) {
+    for (const BadRow& row : block.parsed.bad) {
       const std::string where =
           fmt::format("{}:{}: {}", path == "-" ? "standard input" : path, row.line, row.reason);
       if (++placed_bad_ > options_.max_bad_rows) {
@@ -290,12 +224,11 @@ class ParsePipeline {
   void write(Block& block, Lock& lock) {
     block.step = Block::Step::kWriting;
     lock.unlock();
-    for (int c = 0; c < layout_.columns() && block.rows > 0; ++c) {
+    for (int c = 0; c < layout_.columns() && block.parsed.rows > 0; ++c) {
       if (options_.at_point) options_.at_point("column");
-      const int64_t width = layout_.bytes(c);
-      columns_[static_cast<size_t>(c)].write(
-          block.first_row * width, {block.arrays.data() + static_cast<size_t>(c) * block.stride,
-                                    static_cast<size_t>(block.rows * width)});
+      const int width = layout_.bytes(c);
+      columns_[static_cast<size_t>(c)].write(block.first_row * width,
+                                             block.parsed.column(c, width));
     }
     lock.lock();
     block.step = Block::Step::kWritten;
@@ -332,12 +265,12 @@ class ParsePipeline {
     }
     if (block.first_line) state_.first_lines.push_back(*block.first_line);
     data::ManifestSource& source = state_.sources[block.file];
-    source.rows += block.rows;
-    source.bad_rows += static_cast<int64_t>(block.bad.size());
-    state_.rows += block.rows;
+    source.rows += block.parsed.rows;
+    source.bad_rows += static_cast<int64_t>(block.parsed.bad.size());
+    state_.rows += block.parsed.rows;
     if (source.role == "train") {
-      for (size_t k = 0; k < state_.missing.size() && block.rows > 0; ++k)
-        state_.missing[k] += block.missing[k];
+      for (size_t k = 0; k < state_.missing.size() && block.parsed.rows > 0; ++k)
+        state_.missing[k] += block.parsed.missing[k];
     }
     if (block.ends_file) source.bytes = block.file_bytes;
     state_.file = static_cast<int64_t>(block.file) + (block.ends_file ? 1 : 0);
@@ -351,7 +284,7 @@ class ParsePipeline {
   ParseState& state_;
   const std::function<void(const ParseState&)>& save_;
   PrepProgress& progress_;
-  const Sampler sampler_;
+  const BlockParser block_parser_;
   const size_t read_ahead_;
 
   std::mutex mutex_;

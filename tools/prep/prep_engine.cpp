@@ -219,7 +219,7 @@ void PrepEngine::number(const NumberingRecipe& recipe) {
   for (int slot = 0; slot < s.layout.slots; ++slot)
     if (!s.done.columns.contains(slot)) todo.push_back(slot);
   s.progress.begin("numbering", static_cast<int64_t>(todo.size()) * s.done.parse.rows);
-  MemoryBudget budget(s.budget());
+  MemoryBudget budget(s.options.numbering_bytes > 0 ? s.options.numbering_bytes : s.budget());
   s.pool.run(static_cast<int64_t>(todo.size()), [&](int64_t i, int) {
     const int slot = todo[static_cast<size_t>(i)];
     if (s.number_slot(recipe, slot, budget, false)) return;

@@ -41,6 +41,7 @@ struct PrepOptions {
   // a name for the point; may throw or end the process.
   std::function<void(std::string_view point)> at_point;
   double checkpoint_seconds = 1;  // 0: after every block
+  int64_t numbering_bytes = 0;    // memory for the dictionaries; 0: what `memory` leaves
 };
 
 // Memory that these options allow, in bytes. Throws ConfigError for too little.

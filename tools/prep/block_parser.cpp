@@ -1,0 +1,62 @@
+#include "tools/prep/block_parser.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/random.h"
+
+namespace hlite::tools {
+
+BlockParser::BlockParser(const RowLayout& layout, const PrepOptions& options)
+    : layout_(layout),
+      max_bad_rows_(options.max_bad_rows),
+      all_(options.sample >= 1),
+      seed_(options.seed),
+      below_(static_cast<uint64_t>(options.sample * 0x1p32)) {}
+
+bool BlockParser::keeps(size_t file, int64_t line) const {
+  static const uint64_t stream = random::stream_of("sample of lines");
+  return all_ || random::word(seed_, stream + file, static_cast<uint64_t>(line)) < below_;
+}
+
+// One row more than there are lines long enough: a parser writes before it knows.
+void BlockParser::make_room(const LineBlock& lines, ParsedRows& out) const {
+  const int64_t most =
+      std::min(lines.lines, static_cast<int64_t>(lines.size) / layout_.shortest_row);
+  const auto widest = static_cast<size_t>(std::max({4, layout_.dense_bytes, layout_.key_bytes}));
+  const size_t bytes = static_cast<size_t>(most + 1) * widest;
+  // Arrays a multiple of 4 KiB apart would fall on the same lines of the cache.
+  out.stride = (bytes + 4095) / 4096 * 4096 + 13 * 64;
+  const size_t all = out.stride * static_cast<size_t>(layout_.columns());
+  if (out.arrays.size() < all) out.arrays = HostMemory(all + all / 8, "a block of rows");
+}
+
+void BlockParser::parse(const LineBlock& lines, size_t file, const LineParser& parser,
+                        ParsedRows& out) const {
+  make_room(lines, out);
+  out.rows = 0;
+  out.bad.clear();
+  out.missing.assign(static_cast<size_t>(layout_.slots), 0);
+  const ColumnArrays arrays(layout_, out.arrays.data(), out.stride, out.missing.data());
+  const char* at = lines.bytes.data();
+  const char* end = at + lines.size;
+  for (int64_t number = lines.first_line; at < end; ++number) {
+    const auto left = static_cast<size_t>(end - at);
+    const auto* feed = static_cast<const char*>(std::memchr(at, '\n', left));
+    const std::string_view line(at, static_cast<size_t>(feed - at));
+    at = feed + 1;
+    if (!keeps(file, number)) continue;
+    const LineKind kind = parser.parse(number, line, arrays, out.rows);
+    if (kind == LineKind::kRow) {
+      HLITE_CHECK(static_cast<int64_t>(line.size()) + 1 >= layout_.shortest_row,
+                  "a row of {} bytes", line.size());
+      ++out.rows;
+    } else if (kind == LineKind::kBad) {
+      out.bad.push_back({number, parser.explain(line)});
+      if (static_cast<int64_t>(out.bad.size()) > max_bad_rows_) return;
+    }
+  }
+}
+
+}  // namespace hlite::tools

@@ -1,0 +1,53 @@
+// A block of lines to rows, column after column.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/core/memory.h"
+#include "tools/input_file.h"
+#include "tools/prep/prep_options.h"
+#include "tools/prep/row_parser.h"
+
+namespace hlite::tools {
+
+struct BadRow {
+  int64_t line;
+  std::string reason;
+};
+
+// The memory is kept from block to block.
+struct ParsedRows {
+  HostMemory arrays;
+  size_t stride = 0;  // bytes from one column's array to the next
+  int64_t rows = 0;
+  std::vector<int64_t> missing;  // a slot
+  std::vector<BadRow> bad;
+  // The values of a column of elements of `width` bytes.
+  [[nodiscard]] std::span<const std::byte> column(int c, int width) const {
+    return {arrays.data() + static_cast<size_t>(c) * stride, static_cast<size_t>(rows * width)};
+  }
+};
+
+// Not changed by parsing: any number of threads.
+class BlockParser {
+ public:
+  BlockParser(const RowLayout& layout, const PrepOptions& options);
+  // Parses the lines of input number `file` that belong to the sample. Stops at more than
+  // max_bad_rows bad ones: nobody goes on after that.
+  void parse(const LineBlock& lines, size_t file, const LineParser& parser, ParsedRows& out) const;
+
+ private:
+  [[nodiscard]] bool keeps(size_t file, int64_t line) const;
+  void make_room(const LineBlock& lines, ParsedRows& out) const;
+
+  RowLayout layout_;
+  int64_t max_bad_rows_;
+  bool all_;               // there is no sampling
+  uint64_t seed_, below_;  // a line is kept when its draw is below this
+};
+
+}  // namespace hlite::tools
