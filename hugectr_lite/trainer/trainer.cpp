@@ -10,9 +10,9 @@
 #include "data_reader/source.h"
 #include "hugectr_lite/core/cuda_plugin.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/memory.h"
-#include "hugectr_lite/trainer/interrupt.h"
 
 namespace hlite::trainer {
 namespace {

@@ -1,3 +1,0 @@
-#pragma once
-
-#include "hugectr_lite/core/interrupt.h"
