@@ -4,6 +4,7 @@
 
 #include "embedding/lookup.h"
 #include "embedding/table_init.h"
+#include "hugectr_lite/config/slot_sizes.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
 
@@ -27,16 +28,29 @@ void read_hybrid_keys(config::ObjectReader& hparam) {
   hparam.choice_or("hybrid_embedding_type", "Distributed", {"Distributed"});
 }
 
-// 0 or "sum", 1 or "mean": with one key a slot they are the same.
-void read_combiner(config::ObjectReader& hparam) {
+// 0 or "sum", 1 or "mean".
+Combiner read_combiner(config::ObjectReader& hparam) {
   const config::JsonNode* node = hparam.find("combiner");
-  if (!node) return;
+  if (!node) return Combiner::kSum;
   using Kind = config::JsonNode::Kind;
   const bool number =
       node->kind() == Kind::kInteger && (node->integer() == 0 || node->integer() == 1);
   const bool name =
       node->kind() == Kind::kString && (node->string() == "sum" || node->string() == "mean");
   if (!number && !name) config::fail_expected(*node, "0 (sum) or 1 (mean)");
+  const bool mean = number ? node->integer() == 1 : node->string() == "mean";
+  return mean ? Combiner::kMean : Combiner::kSum;
+}
+
+// The index of the sparse input called `name`.
+size_t find_input(const config::DataConfig& data, const config::JsonNode& name) {
+  std::vector<std::string> known;
+  for (size_t i = 0; i < data.sparse.size(); ++i) {
+    if (data.sparse[i].top == name.string()) return i;
+    known.push_back(data.sparse[i].top);
+  }
+  config::fail_at(name, fmt::format("expected a sparse input of layers[0] ({}), found \"{}\"",
+                                    fmt::join(known, ", "), name.string()));
 }
 
 }  // namespace
@@ -45,55 +59,38 @@ bool is_embedding_type(const std::string& type) {
   return type == "HybridSparseEmbedding" || type == "LocalizedSlotSparseEmbeddingOneHot";
 }
 
-EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, bool strict,
-                               const config::DataConfig& data,
-                               const config::OptimizerConfig& fallback)
+EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::TrainConfig& config)
     : node_(&node) {
-  config::ObjectReader reader(node, strict);
+  const config::DataConfig& data = config.data;
+  config::ObjectReader reader(node, config.strict);
   type_ = reader.string("type");
   HLITE_CHECK(is_embedding_type(type_), "{} is no embedding", type_);
   const bool hybrid = type_ == "HybridSparseEmbedding";
   top_ = reader.string("top");
   name_ = reader.string_or("name", top_);
-  const std::string bottom = reader.string("bottom");
-  const auto& inputs = data.sparse;
-  const auto input =
-      std::find_if(inputs.begin(), inputs.end(), [&](const auto& s) { return s.top == bottom; });
-  if (input == inputs.end()) {
-    std::vector<std::string> known;
-    for (const auto& s : inputs) known.push_back(s.top);
-    config::fail_at(reader.member("bottom"),
-                    fmt::format("expected a sparse input of layers[0] ({}), found \"{}\"",
-                                fmt::join(known, ", "), bottom));
-  }
-  if (inputs.size() != 1 || !data.key_layout().is_one_hot())
-    config::fail_at(
-        reader.member("bottom"),
-        "expected the only sparse input, of one key a slot: others are not trained yet");
+  reader.string("bottom");
+  input_ = find_input(data, reader.member("bottom"));
   auto hparam = reader.object("sparse_embedding_hparam");
   const int64_t width = hparam.integer(
       "embedding_vec_size", {.min = 1, .max = hybrid ? kMaxHybridWidth : int64_t{1} << 16});
-  read_combiner(hparam);
+
+  pooling_ = Pooling(data.key_layout(), read_combiner(hparam));
+  for (size_t i = 0; i < input_; ++i) pooling_.first_slot += data.sparse[i].slot_num;
+  pooling_.slots = data.sparse[input_].slot_num;
+  if (!hybrid && !pooling_.is_one_hot())
+    config::fail_at(
+        reader.member("bottom"),
+        fmt::format("expected a sparse input of one key a slot, as the type says, found "
+                    "\"{}\" of up to {}",
+                    data.sparse[input_].top, data.sparse[input_].max_nnz));
   if (hybrid) read_hybrid_keys(hparam);
   if (hparam.has("max_vocabulary_size_per_gpu")) hparam.accept("max_vocabulary_size_per_gpu");
-  const std::vector<int64_t> rows =
-      hparam.integers("slot_size_array", {.min = 1, .max = (int64_t{1} << 32) - 1});
-  const config::JsonNode& sizes = hparam.member("slot_size_array");
-  if (static_cast<int64_t>(rows.size()) != input->slot_num)
-    config::fail_expected(
-        sizes, fmt::format("{} sizes, one for each slot of \"{}\"", input->slot_num, bottom));
-  // The dialect ignores the data layer's sizes for RawAsync and needs them for Raw.
-  if (!data.slot_size_array.empty() && data.slot_size_array != rows) {
-    const std::string message =
-        fmt::format("expected the same sizes as layers[0].slot_size_array [{}], found [{}]",
-                    fmt::join(data.slot_size_array, ", "), fmt::join(rows, ", "));
-    if (data.format == "Raw") config::fail_at(sizes, message);
-    log::warning("{}: {}; the embedding's sizes are used", sizes.path(), message);
-  }
+  read_sizes(hparam, width, config);
   hparam.finish();
-  layout_ = TableLayout(rows, width);
+
   const config::JsonNode* own = reader.find("optimizer");
-  const config::OptimizerConfig optimizer = own ? config::parse_optimizer(*own, strict) : fallback;
+  const config::OptimizerConfig optimizer =
+      own ? config::parse_optimizer(*own, config.strict) : config.optimizer;
   if (optimizer.update_type == config::UpdateType::kLazyGlobal)
     config::fail_at(
         own ? *own : node,
@@ -102,6 +99,35 @@ EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, bool strict,
   update_type_ = optimizer.update_type;
   schedule_ = optimizer::lr_schedule_of(optimizer);
   reader.finish();
+}
+
+void EmbeddingLayer::read_sizes(config::ObjectReader& hparam, int64_t width,
+                                const config::TrainConfig& config) {
+  const config::DataConfig& data = config.data;
+  const std::vector<int64_t> rows = config::read_slot_sizes(hparam, config.directory);
+  const config::JsonNode& sizes = hparam.member("slot_size_array");
+  if (std::ssize(rows) != pooling_.slots)
+    config::fail_at(sizes, fmt::format("expected {} sizes, one for each slot of \"{}\", found {}",
+                                       pooling_.slots, data.sparse[input_].top, rows.size()));
+  // The dialect ignores the data layer's sizes for RawAsync and needs them for Raw.
+  if (!data.slot_size_array.empty()) {
+    const auto first = data.slot_size_array.begin() + pooling_.first_slot;
+    const std::vector<int64_t> same(first, first + pooling_.slots);
+    if (same != rows) {
+      const std::string message =
+          fmt::format("expected the same sizes as layers[0].slot_size_array [{}], found [{}]",
+                      fmt::join(same, ", "), fmt::join(rows, ", "));
+      if (data.format != "RawAsync") config::fail_at(sizes, message);
+      log::warning("{}: {}; the embedding's sizes are used", sizes.path(), message);
+    }
+  }
+  const auto least = std::min_element(rows.begin(), rows.end());
+  if (data.key_policy.kind == config::KeyPolicy::kOov && data.key_policy.oov_key >= *least)
+    config::fail_at(sizes, fmt::format("expected tables of more than {} rows, as layers[0].oov_key "
+                                       "is {}, found {} rows for slot {}",
+                                       data.key_policy.oov_key, data.key_policy.oov_key, *least,
+                                       least - rows.begin()));
+  layout_ = TableLayout(rows, width);
 }
 
 void EmbeddingLayer::declare(plan::Buffers& buffers, int64_t max_batch) {
@@ -113,11 +139,6 @@ void EmbeddingLayer::declare(plan::Buffers& buffers, int64_t max_batch) {
                                   plan::BufferKind::kState, layout_.total_rows * row_bytes));
   output_ =
       buffers.add(top_, plan::BufferKind::kActivation, max_batch * layout_.slots() * row_bytes);
-}
-
-int64_t EmbeddingLayer::workspace_bytes(const TableLayout& layout, int64_t train_batch,
-                                        int threads) {
-  return (layout.slots() + threads) * train_batch * static_cast<int64_t>(sizeof(uint64_t));
 }
 
 Matrix<float> EmbeddingLayer::all_rows(plan::BufferId id) const {
@@ -135,42 +156,39 @@ void EmbeddingLayer::emit_forward(plan::Plan& plan, plan::BufferId keys) const {
            [this, keys](const plan::StepContext& c) {
              const int64_t slots = layout_.slots();
              lookup_forward(
-                 c.exec, layout_, all_rows(table_),
-                 Matrix<const uint32_t>(buffers_->data<uint32_t>(keys), c.batch, slots),
+                 c.exec, layout_, pooling_, all_rows(table_), keys_of(keys, c.batch),
                  View<float, 3>(buffers_->data<float>(output_), c.batch, slots, layout_.width));
            },
-       .bytes_per_sample = static_cast<double>(layout_.slots()) * 2 * row_bytes});
+       .bytes_per_sample = static_cast<double>(pooling_.columns() + layout_.slots()) * row_bytes});
 }
 
 void EmbeddingLayer::emit_update(plan::Plan& plan, plan::BufferId keys, plan::BufferId grad,
                                  plan::BufferId rate, plan::BufferId step, int64_t train_batch,
                                  int threads) {
-  sparse_update_ = std::make_unique<SparseUpdate>(layout_, train_batch, threads);
+  sparse_update_ = std::make_unique<SparseUpdate>(layout_, pooling_, train_batch, threads);
   std::vector<plan::BufferId> reads = {keys, grad, rate, step, table_}, writes = {table_};
   reads.insert(reads.end(), states_.begin(), states_.end());
   writes.insert(writes.end(), states_.begin(), states_.end());
   const double row_bytes = static_cast<double>(layout_.width) * sizeof(float);
-  plan.add(
-      {.name = name_ + ".update",
-       .lane = plan::Lane::kEmbedding,
-       .reads = reads,
-       .writes = writes,
-       .run =
-           [this, keys, grad, rate, step](const plan::StepContext& c) {
-             const int64_t slots = layout_.slots();
-             const auto state = [&](size_t i) {
-               return i < states_.size() ? all_rows(states_[i]) : Matrix<float>();
-             };
-             sparse_update_->update(
-                 c.exec, rule_, update_type_, *buffers_->data<float>(rate),
-                 *buffers_->data<int64_t>(step),
-                 Matrix<const uint32_t>(buffers_->data<uint32_t>(keys), c.batch, slots),
-                 View<const float, 3>(buffers_->data<float>(grad), c.batch, slots, layout_.width),
-                 all_rows(table_), state(0), state(1));
-           },
-       // Gradient read, row (and state) read and written.
-       .bytes_per_sample = static_cast<double>(layout_.slots()) * row_bytes *
-                           (3.0 + 2.0 * static_cast<double>(states_.size()))});
+  plan.add({.name = name_ + ".update",
+            .lane = plan::Lane::kEmbedding,
+            .reads = reads,
+            .writes = writes,
+            .run =
+                [this, keys, grad, rate, step](const plan::StepContext& c) {
+                  const int64_t slots = layout_.slots();
+                  const auto state = [&](size_t i) {
+                    return i < states_.size() ? all_rows(states_[i]) : Matrix<float>();
+                  };
+                  sparse_update_->update(c.exec, rule_, update_type_, *buffers_->data<float>(rate),
+                                         *buffers_->data<int64_t>(step), keys_of(keys, c.batch),
+                                         View<const float, 3>(buffers_->data<float>(grad), c.batch,
+                                                              slots, layout_.width),
+                                         all_rows(table_), state(0), state(1));
+                },
+            // Gradient read, row (and state) read and written.
+            .bytes_per_sample = static_cast<double>(pooling_.columns()) * row_bytes *
+                                (3.0 + 2.0 * static_cast<double>(states_.size()))});
 }
 
 void EmbeddingLayer::initialize(const Exec& exec, uint64_t seed) const {

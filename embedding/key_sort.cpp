@@ -5,6 +5,8 @@
 #include <cassert>
 #include <utility>
 
+#include "hugectr_lite/core/key_layout.h"
+
 namespace hlite::embedding {
 namespace {
 // A digit's histogram stays in the first-level cache; three digits hold any 32-bit key.
@@ -13,9 +15,9 @@ constexpr int kMaxPasses = 3;
 static_assert(kMaxPasses * kMaxDigitBits >= 32 && kSortCounts == kMaxPasses << kMaxDigitBits);
 }  // namespace
 
-void sort_pairs(Matrix<const uint32_t> keys, int64_t slot, int64_t rows, uint64_t* pairs,
-                uint64_t* scratch, uint32_t* counts) {
-  const int64_t n = keys.dim(0), stride = keys.dim(1);
+int64_t sort_pairs(Matrix<const uint32_t> keys, int64_t column, int64_t hotness, int64_t rows,
+                   uint64_t* pairs, uint64_t* scratch, uint32_t* counts) {
+  const int64_t batch = keys.dim(0), stride = keys.dim(1);
   const int bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(rows - 1)));
   const int passes = (bits + kMaxDigitBits - 1) / kMaxDigitBits;
   const int digit_bits = passes > 0 ? (bits + passes - 1) / passes : 0;
@@ -25,12 +27,16 @@ void sort_pairs(Matrix<const uint32_t> keys, int64_t slot, int64_t rows, uint64_
   // Each pass moves to the other buffer; the last one ends in `pairs`.
   uint64_t* from = passes % 2 == 0 ? pairs : scratch;
   uint64_t* to = passes % 2 == 0 ? scratch : pairs;
-  const uint32_t* key = keys.data() + slot;
-  for (int64_t b = 0; b < n; ++b, key += stride) {
-    assert(*key < rows);
-    from[b] = pair_of(*key, b);
-    for (int pass = 0; pass < passes; ++pass)
-      ++counts[(pass << digit_bits) + ((*key >> (pass * digit_bits)) & mask)];
+  const uint32_t* first = keys.data() + column;
+  int64_t n = 0;
+  for (int64_t b = 0; b < batch; ++b, first += stride) {
+    for (const uint32_t* key = first; key < first + hotness; ++key) {
+      if (*key == kNoKey) continue;
+      assert(*key < rows);
+      from[n++] = pair_of(*key, b);
+      for (int pass = 0; pass < passes; ++pass)
+        ++counts[(pass << digit_bits) + ((*key >> (pass * digit_bits)) & mask)];
+    }
   }
   for (int pass = 0; pass < passes; ++pass) {
     uint32_t* next = counts + (pass << digit_bits);  // where a digit's next pair goes
@@ -40,6 +46,7 @@ void sort_pairs(Matrix<const uint32_t> keys, int64_t slot, int64_t rows, uint64_
     for (int64_t i = 0; i < n; ++i) to[next[(from[i] >> shift) & mask]++] = from[i];
     std::swap(from, to);
   }
+  return n;
 }
 
 }  // namespace hlite::embedding

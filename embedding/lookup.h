@@ -1,18 +1,21 @@
-// One-hot lookup: out[b, s, :] = table[offset[s] + keys[b, s], :].
+// Lookup: out[b, s, :] = the sum, or the mean, of table[offset[s] + k, :] over the keys k that
+// sample b has in slot s; zero where it has none.
 #pragma once
 
 #include <cstdint>
 
+#include "embedding/pooling.h"
 #include "embedding/table_layout.h"
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/view.h"
 
 namespace hlite::embedding {
 
-// keys [B,S] are local to their slot's table; the reader has checked keys[b,s] < rows[s].
-// Overwrites out [B,S,V], exactly (rows are copied). Runs on the CPU.
-void lookup_forward(const Exec& exec, const TableLayout& layout,
+// keys [B, columns] are local to their slot's table; the reader has checked that each is below its
+// table's rows or kNoKey. Overwrites out [B,S,V]. A slot with one key gets an exact copy of the
+// row; several are added in the order of their columns. Runs on the CPU.
+void lookup_forward(const Exec& exec, const TableLayout& layout, const Pooling& pooling,
                     Matrix<const float> table /*[total_rows,V]*/,
-                    Matrix<const uint32_t> keys /*[B,S]*/, View<float, 3> out /*[B,S,V]*/);
+                    Matrix<const uint32_t> keys /*[B,columns]*/, View<float, 3> out /*[B,S,V]*/);
 
 }  // namespace hlite::embedding

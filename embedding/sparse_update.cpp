@@ -26,6 +26,7 @@ constexpr int64_t kSweepFloats = int64_t{1} << 16;
 struct Slot {
   const float* dout;      // of sample 0
   int64_t sample_stride;  // floats from a sample's row of dout to the next one's
+  const float* scale;     // of each sample's row; null: all 1
   float *w, *state0, *state1;
   int64_t width;
   const uint64_t *begin, *end;
@@ -41,10 +42,17 @@ struct Slot {
 };
 
 // Tasks that a slot's pairs are cut into, so that few slots keep many threads busy too.
-int64_t parts_of_a_slot(int64_t slots, int64_t batch, int threads) {
+int64_t parts_of_a_slot(int64_t slots, int64_t pairs, int threads) {
   const int64_t wanted = (kTasksPerThread * threads + slots - 1) / std::max<int64_t>(slots, 1);
   return threads == 1 ? 1
-                      : std::clamp<int64_t>(batch / kPairsPerTask, 1, std::max<int64_t>(wanted, 1));
+                      : std::clamp<int64_t>(pairs / kPairsPerTask, 1, std::max<int64_t>(wanted, 1));
+}
+
+// Rows of the array of scales: slots, or none for sums.
+int64_t scaled_slots(const Pooling& pooling) {
+  for (int64_t s = 0; s < pooling.slots; ++s)
+    if (pooling.scales(s)) return pooling.slots;
+  return 0;
 }
 
 template <OptimizerType kType, int kWidth>
@@ -96,7 +104,10 @@ class RowUpdate {
       return ++pair != slot_.end && key_of(*pair) == key;
     };
     const float* g = gradient_row(*pair);
-    if (next_in_segment()) {
+    if (slot_.scale != nullptr) [[unlikely]] {
+      pair = add_up_scaled(pair);
+      g = sum_;
+    } else if (next_in_segment()) {
       add(g, gradient_row(*pair), sum_);
       while (next_in_segment()) add(sum_, gradient_row(*pair), sum_);
       g = sum_;
@@ -113,6 +124,21 @@ class RowUpdate {
     for (int64_t j = 0; j < width(); ++j) out[j] = a[j] + b[j];
   }
 
+  // The same sum of scaled gradients, into sum_. Kept out of the loop of segments, which is better
+  // off small.
+  [[gnu::noinline]] const uint64_t* add_up_scaled(const uint64_t* pair) const {
+    const int64_t key = key_of(*pair);
+    std::fill_n(sum_, width(), 0.f);
+    for (; pair != slot_.end && key_of(*pair) == key; ++pair) {
+      if (slot_.end - pair > kPairsAhead) fetch(pair + kPairsAhead);
+      const float by = slot_.scale[sample_of(*pair)];
+      const float* g = gradient_row(*pair);
+#pragma omp simd
+      for (int64_t j = 0; j < width(); ++j) sum_[j] += g[j] * by;
+    }
+    return pair;
+  }
+
   void untouched(int64_t begin, int64_t end) const {
     const int64_t at = begin * width();
     optimizer::update_elements_without_gradient<kType>(
@@ -127,18 +153,46 @@ class RowUpdate {
 };
 }  // namespace
 
-SparseUpdate::SparseUpdate(TableLayout layout, int64_t max_batch, int threads)
+SparseUpdate::SparseUpdate(TableLayout layout, Pooling pooling, int64_t max_batch, int threads)
     : layout_(std::move(layout)),
+      pooling_(std::move(pooling)),
       max_batch_(max_batch),
       threads_(threads),
-      pairs_(layout_.slots(), max_batch),
-      scratch_(threads, max_batch),
+      pairs_(pooling_.columns(), max_batch),
+      pair_count_(static_cast<size_t>(layout_.slots())),
+      scale_(scaled_slots(pooling_), max_batch),
+      scratch_(threads, max_batch * pooling_.most_hotness()),
       counts_(threads, kSortCounts),
       gradient_(threads, (layout_.width + 15) / 16 * 16),
+      touched_tasks_(static_cast<size_t>(layout_.slots()) + 1),
       sweep_rows_(std::max<int64_t>(1, kSweepFloats / layout_.width)) {
+  HLITE_CHECK(pooling_.slots == layout_.slots(), "{} slots with keys, {} tables", pooling_.slots,
+              layout_.slots());
+  HLITE_CHECK(max_batch * pooling_.most_hotness() < int64_t{1} << 32, "{} samples of {} keys",
+              max_batch, pooling_.most_hotness());
   for (const int64_t rows : layout_.rows) {
     const int64_t before = sweep_tasks_.back();
     sweep_tasks_.push_back(before + (rows + sweep_rows_ - 1) / sweep_rows_);
+  }
+}
+
+int64_t SparseUpdate::workspace_bytes(const Pooling& pooling, int64_t max_batch, int threads) {
+  const int64_t pairs = pooling.columns() + threads * pooling.most_hotness();
+  return max_batch * (pairs * static_cast<int64_t>(sizeof(uint64_t)) +
+                      scaled_slots(pooling) * static_cast<int64_t>(sizeof(float)));
+}
+
+void SparseUpdate::sort_slot(Matrix<const uint32_t> keys, int64_t s, int worker) {
+  const int64_t column = pooling_.column(s), hotness = pooling_.hotness(s);
+  pair_count_[static_cast<size_t>(s)] =
+      sort_pairs(keys, column, hotness, layout_.rows[static_cast<size_t>(s)], pairs_of(s),
+                 scratch_.view().row(worker), counts_.view().row(worker));
+  if (!pooling_.scales(s)) return;
+  float* scale = scale_.view().row(s);
+  for (int64_t b = 0; b < keys.dim(0); ++b) {
+    const uint32_t* key = keys.row(b) + column;
+    const int64_t absent = std::count(key, key + hotness, kNoKey);
+    scale[b] = 1 / static_cast<float>(std::max<int64_t>(hotness - absent, 1));
   }
 }
 
@@ -155,9 +209,9 @@ void SparseUpdate::update(const Exec& exec, const UpdateRule& rule, UpdateType u
               "sparse update: runs on the CPU, on at most {} threads", threads_);
   HLITE_CHECK(update_type != UpdateType::kLazyGlobal, "sparse update: LazyGlobal");
   HLITE_CHECK(step >= 1, "sparse update: step {}, they count from 1", step);
-  HLITE_CHECK(batch <= max_batch_ && keys.dim(1) == slots,
-              "sparse update: keys {}, expected at most {} samples of {} slots", keys.shape(),
-              max_batch_, slots);
+  HLITE_CHECK(batch <= max_batch_ && keys.dim(1) == pooling_.keys.columns,
+              "sparse update: keys {}, expected at most {} samples of {} columns", keys.shape(),
+              max_batch_, pooling_.keys.columns);
   HLITE_CHECK(dout.dim(0) == batch && dout.dim(1) == slots && dout.dim(2) == width,
               "sparse update: keys {}, dout {}, width {}", keys.shape(), dout.shape(), width);
   HLITE_CHECK(fits(table) && (states < 1 || fits(state0)) && (states < 2 || fits(state1)),
@@ -165,23 +219,20 @@ void SparseUpdate::update(const Exec& exec, const UpdateRule& rule, UpdateType u
               state0.shape(), state1.shape(), layout_.total_rows, width);
 
   ThreadPool& pool = exec.threads();
-  const Matrix<uint64_t> pairs = pairs_.view();
-  pool.run(slots, [&](int64_t s, int worker) {
-    sort_pairs(keys, s, layout_.rows[static_cast<size_t>(s)], pairs.row(s),
-               scratch_.view().row(worker), counts_.view().row(worker));
-  });
+  pool.run(slots, [&](int64_t s, int worker) { sort_slot(keys, s, worker); });
 
   const StepScalars scalars = step_scalars(rule, lr, step);
   const auto slot_at = [&](int64_t s) {
     const int64_t first_row = layout_.offset[static_cast<size_t>(s)];
     return Slot{.dout = dout.data() + s * width,
                 .sample_stride = slots * width,
+                .scale = pooling_.scales(s) ? scale_.view().row(s) : nullptr,
                 .w = table.row(first_row),
                 .state0 = states > 0 ? state0.row(first_row) : nullptr,
                 .state1 = states > 1 ? state1.row(first_row) : nullptr,
                 .width = width,
-                .begin = pairs.row(s),
-                .end = pairs.row(s) + batch};
+                .begin = pairs_of(s),
+                .end = pairs_of(s) + pair_count_[static_cast<size_t>(s)]};
   };
   const bool sweep =
       update_type == UpdateType::kGlobal && optimizer::moves_without_gradient(rule.type);
@@ -198,13 +249,19 @@ void SparseUpdate::update(const Exec& exec, const UpdateRule& rule, UpdateType u
           rows.all(begin, end);
         });
       } else {
-        const int64_t parts = parts_of_a_slot(slots, batch, pool.threads());
-        pool.run(slots * parts, [&](int64_t task, int worker) {
-          const int64_t part = task % parts;
-          const Slot slot = slot_at(task / parts);
+        for (int64_t s = 0; s < slots; ++s) {
+          const auto i = static_cast<size_t>(s);
+          touched_tasks_[i + 1] =
+              touched_tasks_[i] + parts_of_a_slot(slots, pair_count_[i], pool.threads());
+        }
+        pool.run(touched_tasks_.back(), [&](int64_t task, int worker) {
+          const auto after = std::upper_bound(touched_tasks_.begin(), touched_tasks_.end(), task);
+          const int64_t part = task - after[-1], parts = *after - after[-1];
+          const Slot slot = slot_at(after - touched_tasks_.begin() - 1);
+          const int64_t n = slot.end - slot.begin;
           const RowUpdate<kType, kWidth> rows{slot, scalars, gradient_.view().row(worker)};
-          rows.touched(slot.segment_from(batch * part / parts),
-                       slot.segment_from(batch * (part + 1) / parts));
+          rows.touched(slot.segment_from(n * part / parts),
+                       slot.segment_from(n * (part + 1) / parts));
         });
       }
     });

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/key_layout.h"
 #include "hugectr_lite/core/view.h"
 
 namespace hlite::embedding {
@@ -27,8 +28,9 @@ struct TableLayout {
     if (width < 1) raise<ConfigError>("embedding: expected a vector size >= 1, found {}", width);
     offset.reserve(rows.size());
     for (size_t s = 0; s < rows.size(); ++s) {
-      if (rows[s] < 1 || rows[s] > (int64_t{1} << 32))
-        raise<ConfigError>("embedding: table {}: expected 1 to 2^32 rows, found {}", s, rows[s]);
+      if (rows[s] < 1 || rows[s] > int64_t{kNoKey})
+        raise<ConfigError>("embedding: table {}: expected 1 to 2^32 - 1 rows, found {}", s,
+                           rows[s]);
       offset.push_back(total_rows);
       total_rows += rows[s];
     }

@@ -44,23 +44,18 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads)
       train_plan_(buffers_),
       eval_plan_(buffers_) {
   const size_t count = count_embeddings(config);
-  if (count != 1) {
-    if (count == 0)
-      throw ConfigError(
-          fmt::format("{}: layers[1]: expected an embedding layer (HybridSparseEmbedding or "
-                      "LocalizedSlotSparseEmbeddingOneHot), found none",
-                      config.root.where()));
-    config::fail_at(*config.layers[1],
-                    "a second embedding layer on one sparse input is known, but not supported yet");
-  }
+  if (count == 0)
+    throw ConfigError(
+        fmt::format("{}: layers[1]: expected an embedding layer (HybridSparseEmbedding or "
+                    "LocalizedSlotSparseEmbeddingOneHot), found none",
+                    config.root.where()));
   std::vector<network::NetworkInput> inputs;
   const config::JsonNode* data =
       config.root.find("layers") ? &config.root.find("layers")->elements()[0] : nullptr;
   inputs.push_back({config.data.label_top, {config.data.label_dim}, false, data});
   inputs.push_back({config.data.dense_top, {config.data.dense_width()}, false, data});
   for (size_t i = 0; i < count; ++i) {
-    auto layer = std::make_unique<embedding::EmbeddingLayer>(*config.layers[i], config.strict,
-                                                             config.data, config.optimizer);
+    auto layer = std::make_unique<embedding::EmbeddingLayer>(*config.layers[i], config);
     for (const auto& input : inputs)
       if (input.name == layer->top())
         config::fail_at(*layer->node().find("top"),
@@ -69,26 +64,58 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads)
         {layer->top(), {layer->layout().slots(), layer->layout().width}, true, &layer->node()});
     embeddings_.push_back(std::move(layer));
   }
+  wire_sparse_inputs();
   const std::vector<const config::JsonNode*> dense(
       config.layers.begin() + static_cast<std::ptrdiff_t>(count), config.layers.end());
   network_ = std::make_unique<network::Network>(dense, config.strict, std::move(inputs));
-  for (const auto& entry : network_->layers())
-    if (entry.layer->name() == embeddings_[0]->name())
-      config::fail_at(entry.layer->node(),
-                      fmt::format("expected a name of its own, found \"{}\", the name of {} too",
-                                  entry.layer->name(), embeddings_[0]->node().path()));
+  for (const auto& e : embeddings_)
+    for (const auto& entry : network_->layers())
+      if (entry.layer->name() == e->name())
+        config::fail_at(entry.layer->node(),
+                        fmt::format("expected a name of its own, found \"{}\", the name of {} too",
+                                    entry.layer->name(), e->node().path()));
   declare(seed);
+}
+
+// One embedding layer for each sparse input: then every key belongs to one table.
+void Model::wire_sparse_inputs() {
+  const auto& sparse = config_.data.sparse;
+  std::vector<const embedding::EmbeddingLayer*> of_input(sparse.size(), nullptr);
+  for (size_t i = 0; i < embeddings_.size(); ++i) {
+    const auto& e = *embeddings_[i];
+    for (size_t before = 0; before < i; ++before)
+      if (embeddings_[before]->name() == e.name())
+        config::fail_at(e.node(),
+                        fmt::format("expected a name of its own, found \"{}\", the name of {} too",
+                                    e.name(), embeddings_[before]->node().path()));
+    if (const auto* other = of_input[e.input()])
+      config::fail_at(*e.node().find("bottom"),
+                      fmt::format("a second embedding layer on one sparse input is known, but not "
+                                  "supported yet; \"{}\" is that of {} already",
+                                  sparse[e.input()].top, other->node().path()));
+    of_input[e.input()] = &e;
+  }
+  for (size_t i = 0; i < sparse.size(); ++i) {
+    if (of_input[i] == nullptr)
+      config::fail_at(
+          *config_.root.find("layers"),
+          fmt::format("expected an embedding layer on the sparse input \"{}\", found none",
+                      sparse[i].top));
+    const auto& rows = of_input[i]->layout().rows;
+    slot_rows_.insert(slot_rows_.end(), rows.begin(), rows.end());
+  }
 }
 
 void Model::declare(uint64_t seed) {
   const auto& data = config_.data;
-  const int64_t slots = data.sparse[0].slot_num;
+  std::string keys_name = "batch";
+  for (const auto& sparse : data.sparse) keys_name += "." + sparse.top;
   labels_ = buffers_.add("batch." + data.label_top, BufferKind::kInput,
                          max_batch_ * data.label_dim * kFloat);
   dense_ = buffers_.add("batch." + data.dense_top, BufferKind::kInput,
                         max_batch_ * data.dense_width() * kFloat);
-  keys_ = buffers_.add("batch." + data.sparse[0].top, BufferKind::kInput,
-                       max_batch_ * slots * static_cast<int64_t>(sizeof(uint32_t)));
+  const int64_t key_bytes = data.key_layout().columns * static_cast<int64_t>(sizeof(uint32_t));
+  keys_ = buffers_.add(keys_name, BufferKind::kInput, max_batch_ * key_bytes);
   step_ = buffers_.add("solver.step", BufferKind::kState, sizeof(int64_t));
   rates_ = buffers_.add("solver.learning_rate", BufferKind::kState, kFloat);
   std::vector<BufferId> inputs = {labels_, dense_};
@@ -105,14 +132,12 @@ void Model::declare(uint64_t seed) {
                      BufferKind::kState, network_->parameter_bytes()));
 }
 
-const std::vector<int64_t>& Model::slot_rows() const { return embeddings_[0]->layout().rows; }
-
 std::vector<ModelRow> Model::describe() const {
   std::vector<ModelRow> rows;
   const auto& data = config_.data;
   rows.push_back({data.name, "Data",
                   fmt::format("[B,{}] [B,{}] [B,{}]", data.label_dim, data.dense_width(),
-                              data.sparse[0].slot_num),
+                              data.key_layout().columns),
                   fmt::format("label, dense, keys; {}", data.format), 0});
   for (const auto& e : embeddings_) {
     const auto& layout = e->layout();
@@ -144,27 +169,26 @@ MemoryEstimate Model::memory() const {
   m.gradients = buffers_.total_bytes(BufferKind::kGradient);
   m.batch = buffers_.total_bytes(BufferKind::kInput);
   for (const auto& e : embeddings_)
-    m.workspace +=
-        embedding::EmbeddingLayer::workspace_bytes(e->layout(), config_.solver.batchsize, threads_);
+    m.workspace += e->workspace_bytes(config_.solver.batchsize, threads_);
   return m;
 }
 
 void Model::emit_copy_in(plan::Plan& plan) const {
   const auto& data = config_.data;
   const int64_t label_dim = data.label_dim, width = data.dense_width(),
-                slots = data.sparse[0].slot_num;
+                columns = data.key_layout().columns;
   plan.add({.name = "copy_in",
             .lane = Lane::kCopy,
             .reads = {},
             .writes = {labels_, dense_, keys_},
-            .run = [this, label_dim, width, slots](const plan::StepContext& c) {
+            .run = [this, label_dim, width, columns](const plan::StepContext& c) {
               const auto copy = [&](BufferId to, const void* from, int64_t values) {
                 std::memcpy(buffers_.data<std::byte>(to), from,
                             static_cast<size_t>(c.batch * values * kFloat));
               };
               copy(labels_, c.input.labels, label_dim);
               copy(dense_, c.input.dense, width);
-              copy(keys_, c.input.keys, slots);
+              copy(keys_, c.input.keys, columns);
             }});
 }
 

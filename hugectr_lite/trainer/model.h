@@ -48,7 +48,8 @@ class Model {
   // Largest batch that fits the buffers: evaluation takes what training needs, and at least 8192 of
   // a larger evaluation batch.
   [[nodiscard]] int64_t max_batch() const { return max_batch_; }
-  [[nodiscard]] const std::vector<int64_t>& slot_rows() const;
+  // Rows of each slot's table, of all sparse inputs one after another.
+  [[nodiscard]] const std::vector<int64_t>& slot_rows() const { return slot_rows_; }
 
   // Adds the steps to both plans. Takes the sparse update's workspace and no other memory.
   void compile();
@@ -87,6 +88,7 @@ class Model {
   [[nodiscard]] NonFinite find_non_finite(const Exec& exec, int64_t batch) const;
 
  private:
+  void wire_sparse_inputs();
   void declare(uint64_t seed);
   void emit_copy_in(plan::Plan& plan) const;
   void emit_learning_rate(plan::Plan& plan) const;
@@ -97,6 +99,7 @@ class Model {
   int threads_;
   int64_t max_batch_;
   std::vector<std::unique_ptr<embedding::EmbeddingLayer>> embeddings_;
+  std::vector<int64_t> slot_rows_;
   std::unique_ptr<network::Network> network_;
   optimizer::UpdateRule rule_;
   plan::Buffers buffers_;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "embedding/pooling.h"
 #include "embedding/table_layout.h"
 #include "hugectr_lite/core/random.h"
 #include "tests/support/compare.h"
@@ -12,15 +13,29 @@ namespace hlite::test {
 
 struct LookupCase {
   embedding::TableLayout layout;
+  embedding::Pooling pooling;
   int64_t batch;
   std::vector<float> table, dout;
   std::vector<uint32_t> keys;
 
   LookupCase(std::vector<int64_t> rows, int64_t width, int64_t samples)
+      : LookupCase(std::move(rows), width, samples, {}) {}
+  // Several keys a slot, some of them missing, between columns of other layers. Empty hotness: one
+  // key a slot, and no other columns.
+  LookupCase(std::vector<int64_t> rows, int64_t width, int64_t samples,
+             std::vector<int64_t> hotness, embedding::Combiner combiner = embedding::Combiner::kSum)
       : layout(std::move(rows), width),
+        pooling(embedding::Pooling::one_hot(layout.slots())),
         batch(samples),
         table(static_cast<size_t>(layout.total_rows * width)),
         dout(static_cast<size_t>(samples * layout.slots() * width)) {
+    if (!hotness.empty()) {
+      hotness.insert(hotness.begin(), 3);
+      hotness.push_back(2);
+      pooling = embedding::Pooling(KeyLayout(std::move(hotness)), combiner);
+      pooling.first_slot = 1;
+      pooling.slots = layout.slots();
+    }
     fill_random(table, 11);
     draw(0);
   }
@@ -28,18 +43,39 @@ struct LookupCase {
   // New keys, skewed so that all but the smallest tables have rows looked up never, once and often.
   void draw(uint64_t round) {
     fill_random(dout, 1000 + round);
+    const bool one_hot = pooling.keys.columns == layout.slots();
     keys.clear();
     for (int64_t b = 0; b < batch; ++b)
-      for (int64_t s = 0; s < layout.slots(); ++s) {
+      for (int64_t c = 0; c < pooling.keys.columns; ++c) {
+        const int64_t s = pooling.keys.slot_of(c) - pooling.first_slot;
         const double u = static_cast<double>(
             random::uniform(random::word(round, 7, static_cast<uint64_t>(keys.size()))));
+        if (s < 0 || s >= layout.slots()) {
+          keys.push_back(kNoKey - 1);  // out of every table
+          continue;
+        }
         const auto rows = static_cast<double>(layout.rows[static_cast<size_t>(s)]);
-        keys.push_back(static_cast<uint32_t>(rows * u * u * u));
+        const bool missing =
+            !one_hot && random::word(round, 8, static_cast<uint64_t>(keys.size())) % 3 == 0;
+        keys.push_back(missing ? kNoKey : static_cast<uint32_t>(rows * u * u * u));
       }
   }
 
+  // Rows (of all tables) that sample b looks up in slot s.
+  [[nodiscard]] std::vector<int64_t> rows_of(int64_t b, int64_t s) const {
+    std::vector<int64_t> rows;
+    for (int64_t k = 0; k < pooling.hotness(s); ++k)
+      if (const uint32_t key = keys_view()(b, pooling.column(s) + k); key != kNoKey)
+        rows.push_back(layout.offset[static_cast<size_t>(s)] + key);
+    return rows;
+  }
+  // What a row counts in a sample that looks up n rows of the slot.
+  [[nodiscard]] double weight(size_t n) const {
+    return pooling.combiner == embedding::Combiner::kMean ? 1.0 / static_cast<double>(n) : 1.0;
+  }
+
   [[nodiscard]] Matrix<const uint32_t> keys_view() const {
-    return {keys.data(), batch, layout.slots()};
+    return {keys.data(), batch, pooling.keys.columns};
   }
   [[nodiscard]] View<const float, 3> dout_view() const {
     return {dout.data(), batch, layout.slots(), layout.width};

@@ -30,7 +30,7 @@ Trained train(test::LookupCase x, const UpdateRule& rule, UpdateType update_type
     return std::vector<float>(kept ? x.table.size() : 0, optimizer::initial_state(rule));
   };
   Trained t{x.table, state(0), state(1)};
-  SparseUpdate sparse(x.layout, x.batch, threads);
+  SparseUpdate sparse(x.layout, x.pooling, x.batch, threads);
   for (int64_t step = 1; step <= kSteps; ++step) {
     x.draw(static_cast<uint64_t>(step));
     sparse.update({.pool = &pool}, rule, update_type, rate_at(step), step, x.keys_view(),
@@ -49,22 +49,23 @@ test::RuleOracle train_densely(test::LookupCase x, const UpdateRule& rule, Updat
     std::vector<double> gradient(x.table.size(), 0);
     std::vector<char> touched(x.table.size(), update_type == UpdateType::kGlobal);
     for (int64_t b = 0; b < x.batch; ++b)
-      for (int64_t s = 0; s < x.layout.slots(); ++s)
-        for (int64_t j = 0; j < width; ++j) {
-          const int64_t row = x.layout.offset[static_cast<size_t>(s)] + x.keys_view()(b, s);
-          const auto at = static_cast<size_t>(row * width + j);
-          gradient[at] += static_cast<double>(x.dout_view()(b, s, j));
-          touched[at] = 1;
-        }
+      for (int64_t s = 0; s < x.layout.slots(); ++s) {
+        const auto rows = x.rows_of(b, s);
+        for (const int64_t row : rows)
+          for (int64_t j = 0; j < width; ++j) {
+            const auto at = static_cast<size_t>(row * width + j);
+            gradient[at] += static_cast<double>(x.dout_view()(b, s, j)) * x.weight(rows.size());
+            touched[at] = 1;
+          }
+      }
     for (size_t i = 0; i < gradient.size(); ++i)
       if (touched[i]) want.step(static_cast<double>(rate_at(step)), step, i, gradient[i]);
   }
   return want;
 }
 
-void check_against_oracle(const std::vector<int64_t>& rows, int64_t width, int64_t batch,
-                          const UpdateRule& rule, UpdateType update_type) {
-  const test::LookupCase x(rows, width, batch);
+void check_against_oracle(const test::LookupCase& x, const UpdateRule& rule,
+                          UpdateType update_type) {
   const Trained got = train(x, rule, update_type, 2);
   const test::RuleOracle want = train_densely(x, rule, update_type);
   // A hot row's gradient is the float sum of up to `batch` numbers below 1, good to some 1e-6 (and
@@ -72,7 +73,7 @@ void check_against_oracle(const std::vector<int64_t>& rows, int64_t width, int64
   const test::Tolerance tolerance{.absolute = 5e-6, .relative = 1e-5};
   const std::string what =
       fmt::format("rule {}, update {}, slots {}, width {}, batch {}:", static_cast<int>(rule.type),
-                  static_cast<int>(update_type), rows.size(), width, batch);
+                  static_cast<int>(update_type), x.layout.slots(), x.layout.width, x.batch);
   test::check_close<const float, const double>(got.table, want.w, tolerance, what.c_str());
   if (!got.state0.empty())
     test::check_close<const float, const double>(got.state0, want.a, tolerance, what.c_str());
@@ -85,7 +86,7 @@ TEST_CASE("SparseUpdate equals a dense update, for every rule and update type") 
   for (const UpdateRule& rule : test::all_rules())
     for (const UpdateType type : {UpdateType::kLocal, UpdateType::kGlobal})
       for (const int64_t width : {3, 16, 33})
-        check_against_oracle({1000, 3, 1, 257, 40}, width, 300, rule, type);
+        check_against_oracle({{1000, 3, 1, 257, 40}, width, 300}, rule, type);
 }
 
 TEST_CASE("SparseUpdate equals a dense update, for odd tables, widths and batches") {
@@ -93,9 +94,62 @@ TEST_CASE("SparseUpdate equals a dense update, for odd tables, widths and batche
   for (const auto& rows : test::table_sizes())
     for (const int64_t width : {1, 3, 8, 16, 32, 33, 64, 128})
       for (const int64_t batch : {0, 1, 7, 211})
-        check_against_oracle(rows, width, batch, rule, UpdateType::kLocal);
+        check_against_oracle({rows, width, batch}, rule, UpdateType::kLocal);
   for (const auto& rows : test::table_sizes())
-    check_against_oracle(rows, 8, 2048, test::all_rules()[0], UpdateType::kLocal);
+    check_against_oracle({rows, 8, 2048}, test::all_rules()[0], UpdateType::kLocal);
+}
+
+TEST_CASE("SparseUpdate of several keys a slot equals a dense update") {
+  using embedding::Combiner;
+  for (const UpdateRule& rule : test::all_rules())
+    for (const UpdateType type : {UpdateType::kLocal, UpdateType::kGlobal})
+      for (const Combiner combiner : {Combiner::kSum, Combiner::kMean})
+        check_against_oracle({{1000, 3, 40}, 16, 200, {4, 1, 20}, combiner}, rule, type);
+  const UpdateRule rule = test::all_rules()[4];
+  for (const Combiner combiner : {Combiner::kSum, Combiner::kMean})
+    for (const int64_t width : {1, 3, 33, 64, 128})
+      for (const int64_t batch : {0, 1, 7, 101})
+        check_against_oracle({{500, 2}, width, batch, {1, 5}, combiner}, rule, UpdateType::kLocal);
+}
+
+TEST_CASE("SparseUpdate of several keys a slot gives the same bits on any number of threads") {
+  using embedding::Combiner;
+  for (const UpdateRule& rule : test::all_rules())
+    for (const UpdateType type : {UpdateType::kLocal, UpdateType::kGlobal})
+      for (const Combiner combiner : {Combiner::kSum, Combiner::kMean}) {
+        const test::LookupCase x({3000, 1, 5}, 16, 1000, {10, 1, 3}, combiner);
+        const Trained one = train(x, rule, type, 1);
+        CHECK(train(x, rule, type, 2) == one);
+        CHECK(train(x, rule, type, 3) == one);
+      }
+}
+
+TEST_CASE("the mean over one-hot slots has the bits of the sum") {
+  using embedding::Combiner;
+  const UpdateRule rule = test::all_rules()[0];
+  const test::LookupCase sum({3000, 1, 5}, 16, 500, {1, 1, 1}),
+      mean({3000, 1, 5}, 16, 500, {1, 1, 1}, Combiner::kMean);
+  CHECK(train(sum, rule, UpdateType::kLocal, 2) == train(mean, rule, UpdateType::kLocal, 2));
+}
+
+TEST_CASE("SparseUpdate: a key that a sample has twice counts twice") {
+  using embedding::Combiner;
+  ThreadPool pool(1);
+  const embedding::TableLayout layout({4}, 1);
+  const std::vector<uint32_t> keys{2, 2, 1, kNoKey, kNoKey, kNoKey};
+  const std::vector<float> dout{6, 8};
+  for (const Combiner combiner : {Combiner::kSum, Combiner::kMean}) {
+    SparseUpdate sparse(layout, embedding::Pooling(KeyLayout({3}), combiner), 2, 1);
+    std::vector<float> table{100, 100, 100, 100};
+    sparse.update({.pool = &pool}, {.type = OptimizerType::kSgd}, UpdateType::kLocal, 1, 1,
+                  Matrix<const uint32_t>(keys.data(), 2, 3),
+                  View<const float, 3>(dout.data(), 2, 1, 1), Matrix<float>(table.data(), 4, 1), {},
+                  {});
+    if (combiner == Combiner::kSum)
+      CHECK(table == std::vector<float>{100, 94, 88, 100});
+    else
+      CHECK(table == std::vector<float>{100, 98, 96, 100});
+  }
 }
 
 TEST_CASE("SparseUpdate gives the same bits on any number of threads") {
@@ -115,7 +169,7 @@ TEST_CASE("Local leaves rows without a lookup alone, Global moves them by their 
   const UpdateRule rule{.type = OptimizerType::kMomentum, .momentum = 0.5};
   ThreadPool pool(1);
   const embedding::TableLayout layout({4}, 1);
-  SparseUpdate sparse(layout, 1, 1);
+  SparseUpdate sparse(layout, embedding::Pooling::one_hot(1), 1, 1);
   const uint32_t key = 2;
   const float gradient = 4;
   for (const UpdateType type : {UpdateType::kLocal, UpdateType::kGlobal}) {
@@ -138,7 +192,7 @@ TEST_CASE("SparseUpdate: many duplicates of one row are one update") {
   const UpdateRule rule{.type = OptimizerType::kAdaGrad, .epsilon = 0};
   ThreadPool pool(2);
   const embedding::TableLayout layout({9}, 2);
-  SparseUpdate sparse(layout, 600, 2);
+  SparseUpdate sparse(layout, embedding::Pooling::one_hot(1), 600, 2);
   const std::vector<uint32_t> keys(600, 8);
   const std::vector<float> dout(1200, 0.5f);
   std::vector<float> table(18, 0), accumulator(18, 0);
@@ -156,7 +210,7 @@ TEST_CASE("SparseUpdate takes partial batches after full ones, and refuses large
   const test::LookupCase large({50, 3}, 8, 64), small({50, 3}, 8, 5);
   ThreadPool pool(2);
   const Exec exec{.pool = &pool};
-  SparseUpdate sparse(large.layout, 64, 2), fresh(large.layout, 5, 2);
+  SparseUpdate sparse(large.layout, large.pooling, 64, 2), fresh(large.layout, large.pooling, 5, 2);
   std::vector<float> a = large.table, b = large.table;
   const auto step = [&](SparseUpdate& with, const test::LookupCase& x, std::vector<float>& table) {
     with.update(exec, {}, UpdateType::kLocal, 0.1f, 1, x.keys_view(), x.dout_view(),
@@ -174,7 +228,7 @@ TEST_CASE("SparseUpdate takes partial batches after full ones, and refuses large
 TEST_CASE("SparseUpdate refuses LazyGlobal, more threads than planned and wrong shapes") {
   const test::LookupCase x({50, 3}, 8, 5);
   ThreadPool one(1), two(2);
-  SparseUpdate sparse(x.layout, 5, 1);
+  SparseUpdate sparse(x.layout, x.pooling, 5, 1);
   std::vector<float> table = x.table;
   const auto step = [&](ThreadPool& pool, OptimizerType rule, UpdateType type,
                         View<const float, 3> dout) {

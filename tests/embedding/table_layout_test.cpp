@@ -6,11 +6,11 @@ using namespace hlite;
 using embedding::TableLayout;
 
 TEST_CASE("TableLayout places tables one after another, with 64-bit rows") {
-  const TableLayout layout({3, int64_t{1} << 32, 1, 5}, 2);
+  const TableLayout layout({3, (int64_t{1} << 32) - 1, 1, 5}, 2);
   CHECK(layout.slots() == 4);
   CHECK(layout.offset ==
-        std::vector<int64_t>{0, 3, (int64_t{1} << 32) + 3, (int64_t{1} << 32) + 4});
-  CHECK(layout.total_rows == (int64_t{1} << 32) + 9);
+        std::vector<int64_t>{0, 3, (int64_t{1} << 32) + 2, (int64_t{1} << 32) + 3});
+  CHECK(layout.total_rows == (int64_t{1} << 32) + 8);
   CHECK(TableLayout({}, 4).total_rows == 0);
 }
 
@@ -25,6 +25,6 @@ TEST_CASE("TableLayout::table views one slot's rows") {
 
 TEST_CASE("TableLayout refuses empty tables, tables beyond 32-bit keys and no width") {
   CHECK_THROWS_AS(TableLayout({4, 0}, 8), ConfigError);
-  CHECK_THROWS_AS(TableLayout({(int64_t{1} << 32) + 1}, 8), ConfigError);
+  CHECK_THROWS_AS(TableLayout({int64_t{1} << 32}, 8), ConfigError);
   CHECK_THROWS_AS(TableLayout({4}, 0), ConfigError);
 }
