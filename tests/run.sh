@@ -28,8 +28,9 @@ tools/setup.sh
 if [ "${1:-}" = --fuzz ]; then
   seconds=${2:-300}
   cmake --preset fuzz
-  cmake --build --preset fuzz --target config_fuzz checkpoint_fuzz -j "$jobs"
-  for target in config_fuzz checkpoint_fuzz; do
+  targets=(checkpoint_fuzz config_fuzz norm_fuzz raw_fuzz)
+  cmake --build --preset fuzz --target "${targets[@]}" -j "$jobs"
+  for target in "${targets[@]}"; do
     echo "== $target, $seconds seconds"
     mkdir -p "build/fuzz/corpus/$target"
     [ "$target" = config_fuzz ] && cp configs/*.json "build/fuzz/corpus/$target/"
