@@ -29,12 +29,15 @@ say "building"
 mkdir -p build demo
 cmake --preset release >build/release.configure.log 2>&1 ||
   { cat build/release.configure.log >&2; exit 1; }
-cmake --build --preset release --target train criteo_synth criteo_prep csv_prep -j "$(nproc)"
+cmake --build --preset release --target train criteo_synth criteo_prep csv_prep data_inspect -j "$(nproc)"
 
 say "generating $rows rows of click data with planted structure"
 $bin/criteo_synth --train "$rows" --test 100000 --out demo/synth
 say "preprocessing"
 $bin/criteo_prep --train demo/synth.train.tsv --val demo/synth.test.tsv --out demo
+
+say "what was made: the skew of the keys"
+$bin/data_inspect demo/train.bin --rows 100000 --batch 1024 | sed -n '/^skew/,$p'
 
 # The value of a key in a small JSON file, and the AUC of the last evaluation in a metrics file.
 json_value() { sed -n "s/.*\"$2\": *\(\[[^]]*\]\|[0-9.eE+-]*\).*/\1/p" "$1" | head -n 1; }
@@ -61,7 +64,7 @@ $bin/csv_prep --schema configs/adult_schema.json --train tests/data/adult/adult.
 $bin/train --config configs/adult.json --metrics demo/adult.jsonl
 
 say "results"
-printf '%-44s %s\n' "best possible AUC (true probabilities)" "$(json_value demo/synth.meta.json bayes_auc)"
+printf '%-44s %s\n' "best possible AUC (true probabilities)" "$(sed -n '/^ "test"/,$p' demo/synth.meta.json | json_value /dev/stdin bayes_auc)"
 printf '%-44s %s\n' "DLRM after one pass" "$(last_auc demo/dlrm.jsonl)"
 printf '%-44s %s\n' "logistic regression" "$(last_auc demo/logistic.jsonl)"
 printf '%-44s %s\n' "UCI Adult, test AUC (logistic: 0.902)" "$(last_auc demo/adult.jsonl)"
