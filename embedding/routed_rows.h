@@ -1,0 +1,66 @@
+// The arithmetic around an exchange of embedding rows: what owners send out, what a rank makes of
+// the rows that came, and the same backwards. key_routing.h says which row goes where; whoever
+// calls these moves the bytes in between.
+//
+//   owner      gather_rows       its rows that a rank's list names                 -> vectors
+//   rank       pool_rows         vectors of all its lists, and copied rows         -> out [B,S,V]
+//   rank       reduce_gradients  dout [B,S,V]            -> a gradient a listed row, and a copied
+//   row owner      update_rows       gradients from all ranks, summed by row in the order of ranks
+//   every rank update_copied     the copied rows' gradients, summed over ranks before
+//
+// Every sum has a fixed order: by sample within a rank, then by rank.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "embedding/key_routing.h"
+#include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/view.h"
+#include "hugectr_lite/optimizer/update_rules.h"
+
+namespace hlite::embedding {
+
+// out[i] = table[rows[i]], exactly.
+void gather_rows(const Exec& exec, Matrix<const float> table, std::span<const uint32_t> rows,
+                 Matrix<float> out /*[rows.size(), V]*/);
+
+// Overwrites out: the sum or mean of the rows of a sample's keys in each slot, by key; 0 where it
+// has none. `vectors` [routing.listed(), V]: rows of all lists, in the order of ranks.
+void pool_rows(const Exec& exec, const KeyRouting& routing, Matrix<const float> vectors,
+               Matrix<const float> copied, View<float, 3> out /*[B,S,V]*/);
+
+// Overwrites `gradients` [routing.listed(), V] and `copied` [copied rows, V]: the sum over a key's
+// lookups of dout, over a mean's number of keys. `touched` [copied rows] (may be empty): 1 where a
+// copied row was looked up, else 0.
+void reduce_gradients(const Exec& exec, const KeyRouting& routing,
+                      View<const float, 3> dout /*[B,S,V]*/, Matrix<float> gradients,
+                      Matrix<float> copied, std::span<float> touched);
+
+// What a rank sent to an owner: gradients[i] of the owner's row rows[i]; rows ascending.
+struct RowGradients {
+  std::span<const uint32_t> rows;
+  Matrix<const float> gradients;
+};
+
+// How a step moves rows. `sweep`: rows without a gradient take the step too, with gradient 0.
+struct RowStep {
+  optimizer::UpdateRule rule;
+  bool sweep = false;
+  float lr = 0;
+  int64_t step = 1;
+};
+
+// One step of all rows that any of `from` names, each with the sum of its gradients in the order of
+// `from`. States that the rule does not keep may be empty.
+void update_rows(const Exec& exec, const RowStep& step, std::span<const RowGradients> from,
+                 Matrix<float> table, Matrix<float> state0, Matrix<float> state1);
+
+// One step of the copied rows; those with touched[i] == 0 stay as they are unless the step sweeps
+// (touched may be empty when the rule moves nothing without a gradient).
+void update_copied(const Exec& exec, const RowStep& step, Matrix<const float> gradients,
+                   std::span<const float> touched, Matrix<float> table, Matrix<float> state0,
+                   Matrix<float> state1);
+
+}  // namespace hlite::embedding
