@@ -1,6 +1,7 @@
 #include "tools/prep/numbering.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -134,6 +135,13 @@ FinalIds final_ids(const NumberingRecipe& recipe, const BudgetArray<uint32_t>& c
   return result;
 }
 
+// Bytes of an older file of ids: all of them will be written over.
+int64_t reusable_bytes(const ColumnTask& task) {
+  std::error_code none;
+  const auto size = std::filesystem::file_size(task.ids, none);
+  return none ? 0 : std::min(static_cast<int64_t>(size), task.rows * 4);
+}
+
 template <typename Key>
 class Numbering {
  public:
@@ -142,7 +150,7 @@ class Numbering {
         task_(task),
         budget_(budget),
         keys_(task.keys),
-        ids_(task.ids, 0),
+        ids_(task.ids, reusable_bytes(task)),
         dictionary_(budget, recipe.key_limit),
         counts_(budget),
         chunk_(static_cast<size_t>(kChunkRows)),

@@ -35,8 +35,8 @@ struct ColumnTask {
   std::string keys;  // path: key_bytes a row
   int key_bytes = 4;
   int64_t rows = 0, train_rows = 0;
-  // Written: uint32 a row; uint32 an id, its training rows (saturating); with keep_keys key_bytes
-  // an id (0 for the one that is out of vocabulary).
+  // Written (ids over a file that may be there already): uint32 a row; uint32 an id, its training
+  // rows (saturating); with keep_keys key_bytes an id (0 for the one that is out of vocabulary).
   std::string ids, counts, keys_of_ids;
   std::function<void(int64_t rows)> progress = {};  // so many more done; may throw
 };

@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <optional>
@@ -29,6 +32,11 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kProgramBytes = 32 * kMiB;
 // The most that a crash of the whole machine can cost.
 constexpr auto kDurableEvery = std::chrono::seconds(60);
+
+void replace_file(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0)
+    raise<FileError>("{}: cannot rename to {}: {}", from, to, std::strerror(errno));
+}
 
 int thread_count(const PrepOptions& options) {
   return options.threads > 0 ? options.threads : available_threads();
@@ -78,7 +86,7 @@ struct PrepEngine::State {
   void load();
   void save();
   void save_durable();
-  void remove_numbered_keys();
+  void reuse_numbered_keys();
   bool number_slot(const NumberingRecipe& recipe, int slot, MemoryBudget& budget, bool alone);
 
   const PrepOptions options;
@@ -92,6 +100,7 @@ struct PrepEngine::State {
   std::mutex mutex;              // of `done` and what follows, in the second stage
   std::vector<ColumnFile> open;  // in the first stage
   std::set<int> durable_slots;
+  std::vector<std::string> spare;  // files whose content is not needed any more
   Clock::time_point durable_at = Clock::now();
   std::vector<data::ManifestColumn> columns;
 };
@@ -138,11 +147,15 @@ void PrepEngine::State::save_durable() {
   durable_at = Clock::now();
 }
 
-// Frees the room of key columns that are not needed again: not while the durable state still does
-// without their ids.
-void PrepEngine::State::remove_numbered_keys() {
+// Frees key columns that are not needed again: not while the durable state still does without their
+// ids. Their pages serve the ids of the next columns, which is cheaper than new ones.
+void PrepEngine::State::reuse_numbered_keys() {
   for (const auto& [slot, column] : done.columns) {
-    if (!folder.has_durable() || durable_slots.contains(slot)) remove_path(key_column(slot));
+    const std::string path = key_column(slot);
+    if (folder.has_durable() && !durable_slots.contains(slot)) continue;
+    if (!std::filesystem::exists(path)) continue;
+    spare.push_back(slot_file("spare", slot));
+    replace_file(path, spare.back());
   }
 }
 
@@ -194,6 +207,13 @@ bool PrepEngine::State::number_slot(const NumberingRecipe& recipe, int slot, Mem
       throw Interrupted("interrupted; run the same command again to go on");
     progress.advance(rows);
   };
+  {
+    const std::lock_guard lock(mutex);
+    if (!spare.empty()) {
+      replace_file(spare.back(), task.ids);
+      spare.pop_back();
+    }
+  }
   try {
     data::ManifestColumn column = number_column(recipe, task, budget);
     const std::lock_guard lock(mutex);
@@ -201,7 +221,7 @@ bool PrepEngine::State::number_slot(const NumberingRecipe& recipe, int slot, Mem
     column.missing = done.parse.missing[static_cast<size_t>(slot)];
     done.columns[slot] = column;
     save();
-    remove_numbered_keys();
+    reuse_numbered_keys();
     return true;
   } catch (const ColumnOutOfBudget& error) {
     if (!alone) return false;
@@ -228,6 +248,8 @@ void PrepEngine::number(const NumberingRecipe& recipe) {
   });
   std::sort(alone.begin(), alone.end());
   for (const int slot : alone) s.number_slot(recipe, slot, budget, true);
+  for (const std::string& path : s.spare) remove_path(path);
+  s.spare.clear();
   s.progress.end();
   s.columns.clear();
   for (const auto& [slot, column] : s.done.columns) s.columns.push_back(column);
