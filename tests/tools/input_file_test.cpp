@@ -163,7 +163,7 @@ TEST_CASE("a compressed file cut at any byte is an error, not a shorter file") {
     // From 4 bytes on it is known what it is; after a member, what follows may not be cut either.
     for (const std::string& before : {std::string(), packed[kind]})
       for (size_t size = before.empty() ? 4 : 1; size < packed[kind].size();
-           size += 1 + packed[kind].size() / 100) {
+           size += 1 + packed[kind].size() / 40) {
         INFO(kinds[kind] << " cut after " << size << " bytes");
         test::write_text(folder / "cut", before + packed[kind].substr(0, size));
         const std::string message =
