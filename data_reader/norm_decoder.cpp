@@ -26,19 +26,21 @@ NormDecoder::NormDecoder(const config::DataConfig& config, std::span<const int64
       dense_dim_(config.dense_dim),
       sum_(config.check == "Sum"),
       int64_keys_(config.int64_keys),
-      fixed_length_(true),
       layout_(config.key_layout()),
       key_check_(layout_, slot_rows, config.key_policy),
       key_bytes_(int64_keys_ ? 8 : 4) {
-  for (const auto& sparse : config.sparse) fixed_length_ &= sparse.is_fixed_length;
+  for (const auto& sparse : config.sparse)
+    fixed_length_.insert(fixed_length_.end(), static_cast<size_t>(sparse.slot_num),
+                         sparse.is_fixed_length);
   uint64_t offset = 0;
   for (const int64_t rows : slot_rows) {
     key_offset_.push_back(config.global_keys ? offset : 0);
     offset += static_cast<uint64_t>(rows);
   }
   const int64_t frame = sum_ ? 5 : 0;
-  least_bytes_ = 4 * (label_dim_ + dense_dim_ + layout_.slots()) + frame +
-                 (fixed_length_ ? key_bytes_ * layout_.columns : 0);
+  least_bytes_ = 4 * (label_dim_ + dense_dim_ + layout_.slots()) + frame;
+  for (size_t s = 0; s < fixed_length_.size(); ++s)
+    if (fixed_length_[s]) least_bytes_ += key_bytes_ * layout_.hotness[s];
   most_bytes_ =
       4 * (label_dim_ + dense_dim_ + layout_.slots()) + frame + key_bytes_ * layout_.columns;
 }
@@ -74,7 +76,7 @@ int64_t NormDecoder::read_nnz(std::span<const std::byte> bytes, int64_t s, int64
     raise<DataError>(
         "{}, slot {}: expected 0 to {} keys (max_nnz or nnz_per_slot of the config), found {}",
         text_of(place), s, most, nnz);
-  if (fixed_length_ && nnz != most)
+  if (fixed_length_[static_cast<size_t>(s)] && nnz != most)
     raise<DataError>("{}, slot {}: expected {} keys (nnz_per_slot, is_fixed_length), found {}",
                      text_of(place), s, most, nnz);
   if (left - 4 < nnz * key_bytes_)

@@ -56,7 +56,8 @@ class NormDecoder {
   [[noreturn]] void fail_key(const NormPlace& place, int64_t column, int64_t found) const;
 
   int64_t label_dim_, dense_dim_;
-  bool sum_, int64_keys_, fixed_length_;
+  bool sum_, int64_keys_;
+  std::vector<bool> fixed_length_;  // [slots] every sample has as many keys as the hotness
   KeyLayout layout_;
   KeyCheck key_check_;
   std::vector<uint64_t> key_offset_;  // [slots] what is subtracted from a key

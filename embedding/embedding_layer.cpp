@@ -77,6 +77,7 @@ EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::Train
   pooling_ = Pooling(data.key_layout(), read_combiner(hparam));
   for (size_t i = 0; i < input_; ++i) pooling_.first_slot += data.sparse[i].slot_num;
   pooling_.slots = data.sparse[input_].slot_num;
+  pooling_.complete = data.sparse[input_].is_fixed_length;
   if (!hybrid && !pooling_.is_one_hot())
     config::fail_at(
         reader.member("bottom"),

@@ -36,38 +36,33 @@ void scale_row(float by, int64_t width, float* to) {
   for (int64_t j = 0; j < n; ++j) to[j] *= by;
 }
 
-// One key a slot, samples [begin, end). A row is fetched `ahead` samples early, for the same slot.
+// Always one key a slot, in adjacent columns from the first on; samples [begin, end). A row is
+// fetched `ahead` samples early, for the same slot.
 template <int kWidth>
-void copy_rows(const TableLayout& layout, int64_t first_column, const float* table,
-               Matrix<const uint32_t> keys, View<float, 3> out, int64_t begin, int64_t end) {
+void copy_rows(const TableLayout& layout, const float* table, Matrix<const uint32_t> keys,
+               View<float, 3> out, int64_t begin, int64_t end) {
   const int64_t slots = layout.slots();
   const int64_t width = kWidth > 0 ? kWidth : layout.width;
   const int64_t ahead = (kRowsAhead + slots - 1) / slots;
   const int64_t* offset = layout.offset.data();
   const auto fetch = [&](int64_t b, int64_t s) {
-    // In place of no row the table's first one: one that is there, without a branch.
-    const uint32_t key = keys.row(b)[first_column + s];
-    prefetch_row<0>(table + (offset[s] + (key == kNoKey ? 0 : key)) * width, width);
+    prefetch_row<0>(table + (offset[s] + keys.row(b)[s]) * width, width);
   };
   for (int64_t b = begin; b < std::min(begin + ahead, end); ++b)
     for (int64_t s = 0; s < slots; ++s) fetch(b, s);
   for (int64_t b = begin; b < end; ++b) {
-    const uint32_t* key = keys.row(b) + first_column;
+    const uint32_t* key = keys.row(b);
     float* to = out.row(b);
     const bool more = b + ahead < end;
     for (int64_t s = 0; s < slots; ++s, to += width) {
-      if (more) fetch(b + ahead, s);
-      if (key[s] == kNoKey) [[unlikely]] {
-        std::fill_n(to, width, 0.f);
-        continue;
-      }
       assert(key[s] < layout.rows[static_cast<size_t>(s)]);
+      if (more) fetch(b + ahead, s);
       copy_row<kWidth>(table + (offset[s] + key[s]) * width, width, to);
     }
   }
 }
 
-// Several keys a slot, samples [begin, end). A row is fetched kRowsAhead columns early.
+// Any number of keys a slot, samples [begin, end). A row is fetched kRowsAhead columns early.
 template <int kWidth>
 void pool_rows(const TableLayout& layout, const Pooling& pooling, const float* table,
                Matrix<const uint32_t> keys, View<float, 3> out, int64_t begin, int64_t end) {
@@ -123,12 +118,13 @@ void lookup_forward(const Exec& exec, const TableLayout& layout, const Pooling& 
               "lookup: keys {} of {} columns, out {}, {} slots of width {}", keys.shape(),
               pooling.keys.columns, out.shape(), slots, layout.width);
   if (slots == 0) return;
-  const bool one_hot = pooling.is_one_hot();
+  const bool copies = pooling.is_one_hot() && pooling.complete;
+  const Matrix<const uint32_t> own(keys.data() + pooling.column(0), batch, keys.dim(1));
   with_width(layout.width, [&]<int kWidth>() {
     const int64_t grain = kGrainRows / pooling.columns() + 1;
     exec.threads().parallel_for(batch, grain, [&](int64_t begin, int64_t end) {
-      if (one_hot)
-        copy_rows<kWidth>(layout, pooling.column(0), table.data(), keys, out, begin, end);
+      if (copies)
+        copy_rows<kWidth>(layout, table.data(), own, out, begin, end);
       else
         pool_rows<kWidth>(layout, pooling, table.data(), keys, out, begin, end);
     });

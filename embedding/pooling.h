@@ -20,12 +20,18 @@ struct Pooling {
   int64_t first_slot = 0;  // the layer's slot 0 among them
   int64_t slots = 0;       // of the layer
   Combiner combiner = Combiner::kSum;
+  bool complete = false;  // no column is ever without a key: the data's format says so
 
   Pooling() = default;
   // A layer that has all slots.
   explicit Pooling(KeyLayout layout, Combiner how = Combiner::kSum)
       : keys(std::move(layout)), slots(keys.slots()), combiner(how) {}
-  static Pooling one_hot(int64_t slots) { return Pooling(KeyLayout::one_hot(slots)); }
+  // One key a slot, always.
+  static Pooling one_hot(int64_t slots) {
+    Pooling pooling(KeyLayout::one_hot(slots));
+    pooling.complete = true;
+    return pooling;
+  }
 
   // Of the layer's slot s: how many columns it has at most, and the first of them.
   [[nodiscard]] int64_t hotness(int64_t s) const {

@@ -163,6 +163,27 @@ TEST_CASE("what is wrong with a Norm record is named") {
         ", key of slot 1: expected 10 to 59, the rows of its table among all, found 60");
 }
 
+TEST_CASE("of two sparse inputs only the one of fixed length has to have all its keys") {
+  const NormShape shape{.dense = 0, .slot_rows = {10, 50}, .hotness = {1, 2}};
+  config::DataConfig config = shape.config();
+  config.sparse = {config.sparse[0], config.sparse[0]};
+  for (size_t i = 0; i < 2; ++i) {
+    config.sparse[i].slot_num = 1;
+    config.sparse[i].hotness = {shape.hotness[i]};
+    config.sparse[i].is_fixed_length = i == 0;
+  }
+  const NormDecoder decoder(config, shape.slot_rows);
+  BatchBuffer buffer(1, 1, 0, 3);
+  decoder.decode(bytes_of(sample(1, {}, {{4}, {}})), {kPath, 0, 0}, buffer.batch(), 0);
+  CHECK(buffer.batch().keys(0, 0) == 4);
+  CHECK(buffer.batch().keys(0, 1) == kNoKey);
+  const std::string empty = sample(1, {}, {{}, {1, 2}});
+  const std::string message = test::message_of<DataError>([&] {
+    decoder.decode(bytes_of(empty), {kPath, 0, 0}, buffer.batch(), 0);
+  });
+  test::check_contains(message, {", slot 0: expected 1 keys (nnz_per_slot, is_fixed_length)"});
+}
+
 TEST_CASE("keys of Norm records outside of their table are replaced and counted") {
   using config::KeyPolicy;
   const NormShape shape{.dense = 0, .slot_rows = {10, 50}, .hotness = {2, 1}};

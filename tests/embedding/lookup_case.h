@@ -43,7 +43,6 @@ struct LookupCase {
   // New keys, skewed so that all but the smallest tables have rows looked up never, once and often.
   void draw(uint64_t round) {
     fill_random(dout, 1000 + round);
-    const bool one_hot = pooling.keys.columns == layout.slots();
     keys.clear();
     for (int64_t b = 0; b < batch; ++b)
       for (int64_t c = 0; c < pooling.keys.columns; ++c) {
@@ -55,8 +54,8 @@ struct LookupCase {
           continue;
         }
         const auto rows = static_cast<double>(layout.rows[static_cast<size_t>(s)]);
-        const bool missing =
-            !one_hot && random::word(round, 8, static_cast<uint64_t>(keys.size())) % 3 == 0;
+        const bool missing = !pooling.complete &&
+                             random::word(round, 8, static_cast<uint64_t>(keys.size())) % 3 == 0;
         keys.push_back(missing ? kNoKey : static_cast<uint32_t>(rows * u * u * u));
       }
   }

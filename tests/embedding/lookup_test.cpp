@@ -80,6 +80,27 @@ TEST_CASE("lookup_forward adds up, or averages, the rows of the keys that are th
   }
 }
 
+TEST_CASE("lookup_forward copies rows by the columns of its own slots") {
+  for (const bool complete : {false, true}) {
+    test::LookupCase x({1000, 3, 40}, 16, 301, {1, 1, 1});
+    x.pooling.complete = complete;
+    x.draw(1);
+    std::vector<float> want;
+    for (int64_t b = 0; b < x.batch; ++b)
+      for (int64_t s = 0; s < 3; ++s) {
+        const auto rows = x.rows_of(b, s);
+        for (int64_t j = 0; j < 16; ++j)
+          want.push_back(rows.empty() ? 0.f : x.table[static_cast<size_t>(rows[0] * 16 + j)]);
+      }
+    ThreadPool pool(2);
+    std::vector<float> got(want.size(), -5.f);
+    lookup_forward({.pool = &pool}, x.layout, x.pooling,
+                   Matrix<const float>(x.table.data(), x.layout.total_rows, 16), x.keys_view(),
+                   View<float, 3>(got.data(), x.batch, 3, 16));
+    CHECK(got == want);
+  }
+}
+
 TEST_CASE("lookup_forward refuses shapes that do not match") {
   ThreadPool pool(1);
   const Exec exec{.pool = &pool};

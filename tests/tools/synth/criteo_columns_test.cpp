@@ -56,7 +56,7 @@ TEST_CASE("columns of other cardinalities take their skew by the order of sizes"
   CHECK(terabyte.tokens[5].law.top_share(1) == Approx(kaggle.tokens[8].law.top_share(1)));
 }
 
-TEST_CASE("--cap, --zipf and --missing replace what the profile says") {
+TEST_CASE("cap, zipf and missing replace what the profile says") {
   ColumnOptions options = like_criteo();
   options.cap = 1000;
   CriteoColumns columns = make_columns(options);

@@ -1,0 +1,151 @@
+// The same samples in every format train the same weights, bit for bit.
+#include <cmath>
+
+#include "tests/data_reader/norm_file.h"
+#include "tests/end_to_end/small_run.h"
+#include "tests/support/catch.h"
+
+namespace hlite::test {
+namespace {
+
+// Samples of the small run's shape: tables of 40, 5 and 300 rows, always `hotness` keys a slot.
+NormShape shape_of(std::vector<int64_t> hotness, bool sum) {
+  return {.dense = 2,
+          .slot_rows = {40, 5, 300},
+          .hotness = std::move(hotness),
+          .sum = sum,
+          .fixed_length = true};
+}
+
+// The bytes of sample i without its label and without the numbers of keys, which Norm has besides.
+std::string dense_and_keys(const NormShape& shape, int64_t i) {
+  std::string bytes;
+  for (int64_t d = 0; d < shape.dense; ++d)
+    put(bytes, std::log1p(static_cast<float>(dense_of(i, d))));
+  int64_t column = 0;
+  for (size_t s = 0; s < shape.slot_rows.size(); ++s)
+    for (int64_t k = 0; k < shape.hotness[s]; ++k, ++column)
+      put(bytes, key_of(i, column, shape.slot_rows[s]));
+  return bytes;
+}
+
+std::string raw_samples(const NormShape& shape, int64_t begin, int64_t end, bool float_label) {
+  std::string bytes;
+  for (int64_t i = begin; i < end; ++i) {
+    if (float_label)
+      put(bytes, static_cast<float>(label_of(i)));
+    else
+      put(bytes, label_of(i));
+    bytes += dense_and_keys(shape, i);
+  }
+  return bytes;
+}
+
+std::string norm_samples(const NormShape& shape, int64_t begin, int64_t end) {
+  std::string bytes = norm_header(shape, end - begin);
+  for (int64_t i = begin; i < end; ++i) {
+    const std::string rest = dense_and_keys(shape, i);
+    const auto dense_bytes = static_cast<size_t>(4 * shape.dense);
+    std::string payload;
+    put(payload, static_cast<float>(label_of(i)));
+    payload += rest.substr(0, dense_bytes);
+    size_t at = dense_bytes;
+    for (const int64_t nnz : shape.hotness) {
+      put(payload, static_cast<int32_t>(nnz));
+      payload += rest.substr(at, static_cast<size_t>(4 * nnz));
+      at += static_cast<size_t>(4 * nnz);
+    }
+    bytes += norm_block(shape.sum, payload);
+  }
+  return bytes;
+}
+
+constexpr int64_t kTrain = 500, kEval = 333;
+
+// Trains 60 iterations on `train` and `eval` with these changes of the config; the weights,
+// optimizer states and metrics that come of it.
+std::string trained(const SmallRun& run, const std::string& train, const std::string& eval,
+                    std::vector<std::string> changes) {
+  changes.insert(changes.end(), {"solver.max_iter=60", "solver.eval_interval=30",
+                                 "layers.data.async_param.shuffle=false",
+                                 "layers.data.source=" + train, "layers.data.eval_source=" + eval});
+  std::vector<std::string> arguments = {"--save", run / "out", "--threads", "2"};
+  for (const std::string& change : changes) arguments.insert(arguments.end(), {"--set", change});
+  const auto result = run.train(arguments);
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  return read_text(run / "out/weights.safetensors") + read_text(run / "out/optimizer.safetensors");
+}
+
+// The samples as two Norm files and their lists train.txt and eval.txt.
+void write_norm(const SmallRun& run, const NormShape& shape) {
+  write_text(run / "a.norm", norm_samples(shape, 0, 123));
+  write_text(run / "b.norm", norm_samples(shape, 123, kTrain));
+  write_text(run / "e.norm", norm_samples(shape, kTrain, kTrain + kEval));
+  write_text(run / "train.txt", "2\na.norm\nb.norm\n");
+  write_text(run / "eval.txt", "1\ne.norm\n");
+}
+
+}  // namespace
+
+TEST_CASE("one-hot samples train the same weights from Raw, multi-hot raw and Norm") {
+  const SmallRun run;
+  const NormShape shape = shape_of({1, 1, 1}, true);
+  write_text(run / "float.bin", raw_samples(shape, 0, kTrain, true));
+  write_text(run / "float_eval.bin", raw_samples(shape, kTrain, kTrain + kEval, true));
+  const std::string want =
+      trained(run, "float.bin", "float_eval.bin", {"layers.data.float_label_dense=true"});
+
+  write_text(run / "multi.bin", raw_samples(shape, 0, kTrain, false));
+  write_text(run / "multi_eval.bin", raw_samples(shape, kTrain, kTrain + kEval, false));
+  CHECK(trained(run, "multi.bin", "multi_eval.bin",
+                {"layers.data.async_param.multi_hot_reader=true",
+                 "layers.data.sparse[0].nnz_per_slot=1"}) == want);
+
+  for (const bool sum : {false, true}) {
+    write_norm(run, shape_of({1, 1, 1}, sum));
+    CHECK(trained(run, "train.txt", "eval.txt",
+                  {"layers.data.format=Norm",
+                   std::string("layers.data.check=") + (sum ? "Sum" : "None")}) == want);
+  }
+}
+
+TEST_CASE("samples of several keys a slot train the same weights from raw data and Norm") {
+  const SmallRun run;
+  const NormShape shape = shape_of({2, 1, 3}, false);
+  const std::vector<std::string> sparse = {
+      R"(layers.data.sparse=[{"top": "keys", "type": "DistributedSlot", "slot_num": 3, "nnz_per_slot": [2, 1, 3]}])"};
+  write_text(run / "multi.bin", raw_samples(shape, 0, kTrain, false));
+  write_text(run / "multi_eval.bin", raw_samples(shape, kTrain, kTrain + kEval, false));
+  write_norm(run, shape);
+  std::vector<std::string> weights;
+  for (const char* combiner : {"0", "1"}) {
+    std::vector<std::string> changes = sparse;
+    changes.push_back(std::string("layers.emb.sparse_embedding_hparam.combiner=") + combiner);
+    weights.push_back(trained(run, "multi.bin", "multi_eval.bin", changes));
+    changes.emplace_back("layers.data.format=Norm");
+    CHECK(trained(run, "train.txt", "eval.txt", changes) == weights.back());
+  }
+  CHECK(weights[0] != weights[1]);
+}
+
+TEST_CASE("keys outside of their table train where the policy replaces them") {
+  const SmallRun run;
+  const NormShape shape = shape_of({1, 1, 1}, false);
+  NormShape larger = shape;
+  larger.slot_rows[1] = 9;  // the config's table has 5
+  write_norm(run, larger);
+  const auto refused = run.train(
+      {"--set", "layers.data.format=Norm", "--set", "layers.data.async_param.shuffle=false",
+       "--set", "layers.data.source=train.txt", "--set", "layers.data.eval_source=eval.txt"});
+  CHECK(refused.code == 3);
+  CHECK(refused.err.find("a.norm: record ") != std::string::npos);
+  CHECK(refused.err.find("key of slot 1: expected less than 5, the rows of its table, found ") !=
+        std::string::npos);
+  const std::string clamped = trained(run, "train.txt", "eval.txt",
+                                      {"layers.data.format=Norm", "layers.data.key_policy=clamp"});
+  CHECK(trained(run, "train.txt", "eval.txt",
+                {"layers.data.format=Norm", "layers.data.key_policy=oov"}) != clamped);
+}
+
+}  // namespace hlite::test
