@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <new>
 #include <span>
@@ -13,7 +14,7 @@
 
 namespace hlite::tools {
 
-static constexpr size_t kBufferBytes = size_t{1} << 20;
+static constexpr size_t kBufferBytes = size_t{4} << 20;
 
 void OutputFile::FreeHash::operator()(XXH3_state_s* state) const { XXH3_freeState(state); }
 
@@ -21,7 +22,6 @@ OutputFile::OutputFile(const std::string& path)
     : path_(path), file_(path + ".tmp"), hash_(XXH3_createState()) {
   if (hash_ == nullptr) throw std::bad_alloc();
   XXH3_64bits_reset(hash_.get());
-  pending_.reserve(kBufferBytes);
 }
 
 OutputFile::~OutputFile() {
@@ -33,22 +33,25 @@ void OutputFile::write(const void* data, size_t bytes) {
   XXH3_64bits_update(hash_.get(), from, bytes);
   bytes_ += static_cast<int64_t>(bytes);
   while (bytes > 0) {
-    const size_t part = std::min(bytes, kBufferBytes - pending_.size());
-    pending_.insert(pending_.end(), from, from + part);
+    if (pending_.size() == 0) pending_ = HostMemory(kBufferBytes, "a file's buffer");
+    const size_t part = std::min(bytes, kBufferBytes - pending_bytes_);
+    std::memcpy(pending_.data() + pending_bytes_, from, part);
+    pending_bytes_ += part;
     from += part;
     bytes -= part;
-    if (pending_.size() == kBufferBytes) flush();
+    if (pending_bytes_ == kBufferBytes) flush();
   }
 }
 
 void OutputFile::flush() {
-  file_.write(std::as_bytes(std::span(pending_)));
-  pending_.clear();
+  file_.write(std::span(pending_.data(), pending_bytes_));
+  pending_bytes_ = 0;
 }
 
 void OutputFile::finish() {
   if (finished_) return;
   flush();
+  pending_ = {};
   file_.close();
   finished_ = true;
 }

@@ -9,9 +9,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "hugectr_lite/core/file.h"
+#include "hugectr_lite/core/memory.h"
 
 struct XXH3_state_s;
 
@@ -47,7 +47,8 @@ class OutputFile {
   };
   std::string path_;
   WriteFile file_;
-  std::vector<char> pending_;
+  HostMemory pending_;  // from the first write to finish(); of page-aligned blocks
+  size_t pending_bytes_ = 0;
   int64_t bytes_ = 0;
   std::unique_ptr<XXH3_state_s, FreeHash> hash_;
   bool finished_ = false, committed_ = false;

@@ -88,11 +88,30 @@ WriteFile::WriteFile(std::string path)
   if (fd_.get() < 0) raise<FileError>("{}: cannot create: {}", path_, reason(errno));
 }
 
+bool WriteFile::set_direct(bool on) {
+  if (direct_ == on) return true;
+  const int flags = fcntl(fd_.get(), F_GETFL);
+  if (flags < 0 || fcntl(fd_.get(), F_SETFL, on ? flags | O_DIRECT : flags & ~O_DIRECT) != 0)
+    return false;
+  direct_ = on;
+  return true;
+}
+
 void WriteFile::write(std::span<const std::byte> bytes) {
   HLITE_CHECK(fd_.get() >= 0, "{} is closed", path_);
   while (!bytes.empty()) {
-    const ssize_t put = ::write(fd_.get(), bytes.data(), std::min(bytes.size(), kMostPerCall));
+    size_t size = std::min(bytes.size(), kMostPerCall);
+    const bool wanted = !refuses_direct_ && size >= kDirectBytes &&
+                        static_cast<size_t>(offset_) % kDirectAlign == 0 &&
+                        reinterpret_cast<uintptr_t>(bytes.data()) % kDirectAlign == 0;
+    refuses_direct_ |= !set_direct(wanted);
+    if (direct_) size -= size % kDirectAlign;
+    const ssize_t put = ::write(fd_.get(), bytes.data(), size);
     if (put < 0 && errno == EINTR) continue;
+    if (put < 0 && errno == EINVAL && direct_) {  // the file system has coarser blocks
+      refuses_direct_ = true;
+      continue;
+    }
     if (put < 0)
       raise<FileError>("{}: cannot write {} bytes at offset {}: {}", path_, bytes.size(), offset_,
                        reason(errno));

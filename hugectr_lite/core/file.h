@@ -81,8 +81,13 @@ class ReadFile final : public ByteSource {
 };
 
 // A new (or emptied) file that is written from front to back.
+//
+// Writes of kDirectBytes and more, from memory and at an offset that are multiples of kDirectAlign,
+// pass the page cache (O_DIRECT) where the file system can: nobody reads large results back at
+// once, and filling fresh pages for them costs more than the disk does.
 class WriteFile final : public ByteSink {
  public:
+  static constexpr size_t kDirectAlign = 4096, kDirectBytes = size_t{1} << 20;
   explicit WriteFile(std::string path);
   [[nodiscard]] const std::string& name() const override { return path_; }
   void write(std::span<const std::byte> bytes) override;
@@ -90,8 +95,11 @@ class WriteFile final : public ByteSink {
   void close() override;
 
  private:
+  // Switches O_DIRECT; false when the file system refuses it.
+  bool set_direct(bool on);
   std::string path_;
   FileDescriptor fd_;
+  bool direct_ = false, refuses_direct_ = false;
   int64_t offset_ = 0;
 };
 

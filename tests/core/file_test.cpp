@@ -8,10 +8,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <thread>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/memory.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
 #include "tests/support/temporary_directory.h"
@@ -86,6 +88,31 @@ TEST_CASE("what cannot be opened is an error with the reason") {
   check_contains(message_of<FileError>([&] { WriteFile(dir / "none/f"); }),
                  {"none/f: cannot create: No such file or directory"});
   check_contains(message_of<FileError>([&] { sync_directory(dir / "none"); }), {"none"});
+}
+
+TEST_CASE("large aligned writes and small ones in turn give the bytes in order") {
+  const TemporaryDirectory dir;
+  const HostMemory memory(6 << 20, "test");
+  const auto bytes = pattern(6 << 20);
+  std::memcpy(memory.data(), bytes.data(), bytes.size());
+  const std::span<const std::byte> all(memory.data(), bytes.size());
+  constexpr size_t kMost = WriteFile::kDirectBytes;
+  for (const size_t odd : {size_t{0}, size_t{1}, size_t{4095}, size_t{4096}}) {
+    // Aligned and large; large with a tail; then at an offset that is aligned, or not.
+    const std::vector<size_t> parts = {kMost, kMost + odd, 4096 - odd % 4096, kMost, 3};
+    WriteFile file(dir / "f");
+    size_t at = 0;
+    for (const size_t part : parts) {
+      file.write(all.subspan(at, part));
+      at += part;
+    }
+    file.close();
+    const ReadFile written(dir / "f");
+    REQUIRE(written.size() == static_cast<int64_t>(at));
+    std::vector<std::byte> got(at);
+    written.read(0, got);
+    CHECK(std::equal(got.begin(), got.end(), bytes.begin()));
+  }
 }
 
 TEST_CASE("a full disk is an error at the write") {
