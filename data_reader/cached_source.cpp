@@ -28,9 +28,11 @@ const HostBatch& CachedSource::next() {
 std::unique_ptr<BatchSource> open_evaluation_source(const config::DataConfig& config,
                                                     const std::string& path, int64_t batch_size,
                                                     std::span<const int64_t> slot_rows,
-                                                    int64_t most_samples, int64_t batchsize_eval) {
+                                                    int64_t most_samples, int64_t batchsize_eval,
+                                                    const Shard& shard) {
   SourceOptions options;
   options.max_samples = most_samples;
+  options.shard = shard;
   auto streaming = open_source(config, path, Split::kEval, batch_size, slot_rows, options);
   if (config.cache_eval_data == 0) return streaming;
   const int64_t samples = streaming->samples();

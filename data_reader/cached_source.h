@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data_reader/batch_source.h"
+#include "data_reader/source.h"
 #include "hugectr_lite/config/train_config.h"
 
 namespace hlite::data {
@@ -38,10 +39,11 @@ class CachedSource final : public BatchSource {
 // The first `most_samples` samples of an evaluation set, in the order of the file, again and again;
 // in batches of `batch_size`, the model's own. Kept in memory when cache_eval_data batches of
 // `batchsize_eval` hold them and half of the available memory does; else read anew each time, and
-// a log line says why.
+// a log line says why. With a shard: those rows of each batch.
 std::unique_ptr<BatchSource> open_evaluation_source(const config::DataConfig& config,
                                                     const std::string& path, int64_t batch_size,
                                                     std::span<const int64_t> slot_rows,
-                                                    int64_t most_samples, int64_t batchsize_eval);
+                                                    int64_t most_samples, int64_t batchsize_eval,
+                                                    const Shard& shard = {});
 
 }  // namespace hlite::data

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "embedding/lookup.h"
-#include "embedding/table_init.h"
+#include "embedding/one_rank_tables.h"
 #include "hugectr_lite/config/slot_sizes.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
@@ -12,21 +11,6 @@ namespace hlite::embedding {
 namespace {
 
 constexpr int64_t kMaxHybridWidth = 1024;
-
-// What decides how a hybrid embedding splits categories and sizes its exchange over many ranks. On
-// one rank nothing depends on it, but a value out of range is still a mistake.
-void read_hybrid_keys(config::ObjectReader& hparam) {
-  hparam.integer_or("num_iterations_statistics", 20, {.min = 1});
-  hparam.number_or("max_num_frequent_categories", 1, {.min = 0});
-  hparam.number_or("max_num_infrequent_samples", -1, {.min = -1});
-  hparam.number_or("p_dup_max", 0.01, {.min = 0, .max = 1});
-  hparam.number_or("max_all_reduce_bandwidth", 1.3e11, {.min = 1});
-  hparam.number_or("max_all_to_all_bandwidth", 1.9e11, {.min = 1});
-  hparam.number_or("efficiency_bandwidth_ratio", 1.0, {.min = 0});
-  hparam.choice_or("communication_type", "IB_NVLink",
-                   {"IB_NVLink", "IB_NVLink_Hierarchical", "NVLink_SingleNode"});
-  hparam.choice_or("hybrid_embedding_type", "Distributed", {"Distributed"});
-}
 
 // 0 or "sum", 1 or "mean".
 Combiner read_combiner(config::ObjectReader& hparam) {
@@ -68,23 +52,24 @@ EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::Train
   const bool hybrid = type_ == "HybridSparseEmbedding";
   top_ = reader.string("top");
   name_ = reader.string_or("name", top_);
+  spec_.name = name_;
   reader.string("bottom");
   input_ = find_input(data, reader.member("bottom"));
   auto hparam = reader.object("sparse_embedding_hparam");
   const int64_t width = hparam.integer(
       "embedding_vec_size", {.min = 1, .max = hybrid ? kMaxHybridWidth : int64_t{1} << 16});
 
-  pooling_ = Pooling(data.key_layout(), read_combiner(hparam));
-  for (size_t i = 0; i < input_; ++i) pooling_.first_slot += data.sparse[i].slot_num;
-  pooling_.slots = data.sparse[input_].slot_num;
-  pooling_.complete = data.sparse[input_].is_fixed_length;
-  if (!hybrid && !pooling_.is_one_hot())
+  spec_.pooling = Pooling(data.key_layout(), read_combiner(hparam));
+  for (size_t i = 0; i < input_; ++i) spec_.pooling.first_slot += data.sparse[i].slot_num;
+  spec_.pooling.slots = data.sparse[input_].slot_num;
+  spec_.pooling.complete = data.sparse[input_].is_fixed_length;
+  if (!hybrid && !spec_.pooling.is_one_hot())
     config::fail_at(
         reader.member("bottom"),
         fmt::format("expected a sparse input of one key a slot, as the type says, found "
                     "\"{}\" of up to {}",
                     data.sparse[input_].top, data.sparse[input_].max_nnz));
-  if (hybrid) read_hybrid_keys(hparam);
+  if (hybrid) hybrid_ = read_hybrid_options(hparam, config.solver);
   if (hparam.has("max_vocabulary_size_per_gpu")) hparam.accept("max_vocabulary_size_per_gpu");
   read_sizes(hparam, width, config);
   hparam.finish();
@@ -96,8 +81,8 @@ EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::Train
     config::fail_at(
         own ? *own : node,
         "update_type \"LazyGlobal\" is known, but not supported yet; expected Local or Global");
-  rule_ = optimizer::update_rule_of(optimizer);
-  update_type_ = optimizer.update_type;
+  spec_.rule = optimizer::update_rule_of(optimizer);
+  spec_.update_type = optimizer.update_type;
   schedule_ = optimizer::lr_schedule_of(optimizer);
   reader.finish();
 }
@@ -107,13 +92,13 @@ void EmbeddingLayer::read_sizes(config::ObjectReader& hparam, int64_t width,
   const config::DataConfig& data = config.data;
   const std::vector<int64_t> rows = config::read_slot_sizes(hparam, config.directory);
   const config::JsonNode& sizes = hparam.member("slot_size_array");
-  if (std::ssize(rows) != pooling_.slots)
+  if (std::ssize(rows) != spec_.pooling.slots)
     config::fail_at(sizes, fmt::format("expected {} sizes, one for each slot of \"{}\", found {}",
-                                       pooling_.slots, data.sparse[input_].top, rows.size()));
+                                       spec_.pooling.slots, data.sparse[input_].top, rows.size()));
   // The dialect ignores the data layer's sizes for RawAsync and needs them for Raw.
   if (!data.slot_size_array.empty()) {
-    const auto first = data.slot_size_array.begin() + pooling_.first_slot;
-    const std::vector<int64_t> same(first, first + pooling_.slots);
+    const auto first = data.slot_size_array.begin() + spec_.pooling.first_slot;
+    const std::vector<int64_t> same(first, first + spec_.pooling.slots);
     if (same != rows) {
       const std::string message =
           fmt::format("expected the same sizes as layers[0].slot_size_array [{}], found [{}]",
@@ -128,97 +113,33 @@ void EmbeddingLayer::read_sizes(config::ObjectReader& hparam, int64_t width,
                                        "is {}, found {} rows for slot {}",
                                        data.key_policy.oov_key, data.key_policy.oov_key, *least,
                                        least - rows.begin()));
-  layout_ = TableLayout(rows, width);
+  spec_.layout = TableLayout(rows, width);
+}
+
+void EmbeddingLayer::spread(const comm::RankContext& ranks,
+                            std::shared_ptr<const RowPlacement> placement, double exchanged_share,
+                            int64_t max_batch, int64_t train_batch, int threads) {
+  if (ranks.ranks() == 1) {
+    tables_ = std::make_unique<OneRankTables>(spec_, train_batch, threads);
+    return;
+  }
+  const bool hierarchical =
+      hybrid_ && hybrid_->communication == CommunicationType::kIbNvlinkHierarchical;
+  auto tables = std::make_unique<ExchangedTables>(
+      spec_, std::move(placement), ranks,
+      ExchangeOptions{.hierarchical = hierarchical,
+                      .exchanged_share = exchanged_share,
+                      .capacity = hybrid_ ? hybrid_->exchange_capacity : 0},
+      max_batch, threads);
+  exchanged_ = tables.get();
+  tables_ = std::move(tables);
 }
 
 void EmbeddingLayer::declare(plan::Buffers& buffers, int64_t max_batch) {
-  buffers_ = &buffers;
-  const int64_t row_bytes = layout_.width * static_cast<int64_t>(sizeof(float));
-  table_ = buffers.add(name_ + ".tables", plan::BufferKind::kTable, layout_.total_rows * row_bytes);
-  for (int i = 0; i < optimizer::state_count(rule_.type); ++i)
-    states_.push_back(buffers.add(name_ + "." + optimizer::state_name(rule_.type, i),
-                                  plan::BufferKind::kState, layout_.total_rows * row_bytes));
-  output_ =
-      buffers.add(top_, plan::BufferKind::kActivation, max_batch * layout_.slots() * row_bytes);
-}
-
-Matrix<float> EmbeddingLayer::all_rows(plan::BufferId id) const {
-  return {buffers_->data<float>(id), layout_.total_rows, layout_.width};
-}
-
-void EmbeddingLayer::emit_forward(plan::Plan& plan, plan::BufferId keys) const {
-  const double row_bytes = static_cast<double>(layout_.width) * sizeof(float);
-  plan.add(
-      {.name = name_ + ".lookup",
-       .lane = plan::Lane::kEmbedding,
-       .reads = {keys, table_},
-       .writes = {output_},
-       .run =
-           [this, keys](const plan::StepContext& c) {
-             const int64_t slots = layout_.slots();
-             lookup_forward(
-                 c.exec, layout_, pooling_, all_rows(table_), keys_of(keys, c.batch),
-                 View<float, 3>(buffers_->data<float>(output_), c.batch, slots, layout_.width));
-           },
-       .bytes_per_sample = static_cast<double>(pooling_.columns() + layout_.slots()) * row_bytes});
-}
-
-void EmbeddingLayer::emit_update(plan::Plan& plan, plan::BufferId keys, plan::BufferId grad,
-                                 plan::BufferId rate, plan::BufferId step, int64_t train_batch,
-                                 int threads) {
-  sparse_update_ = std::make_unique<SparseUpdate>(layout_, pooling_, train_batch, threads);
-  std::vector<plan::BufferId> reads = {keys, grad, rate, step, table_}, writes = {table_};
-  reads.insert(reads.end(), states_.begin(), states_.end());
-  writes.insert(writes.end(), states_.begin(), states_.end());
-  const double row_bytes = static_cast<double>(layout_.width) * sizeof(float);
-  plan.add({.name = name_ + ".update",
-            .lane = plan::Lane::kEmbedding,
-            .reads = reads,
-            .writes = writes,
-            .run =
-                [this, keys, grad, rate, step](const plan::StepContext& c) {
-                  const int64_t slots = layout_.slots();
-                  const auto state = [&](size_t i) {
-                    return i < states_.size() ? all_rows(states_[i]) : Matrix<float>();
-                  };
-                  sparse_update_->update(c.exec, rule_, update_type_, *buffers_->data<float>(rate),
-                                         *buffers_->data<int64_t>(step), keys_of(keys, c.batch),
-                                         View<const float, 3>(buffers_->data<float>(grad), c.batch,
-                                                              slots, layout_.width),
-                                         all_rows(table_), state(0), state(1));
-                },
-            // Gradient read, row (and state) read and written.
-            .bytes_per_sample = static_cast<double>(pooling_.columns()) * row_bytes *
-                                (3.0 + 2.0 * static_cast<double>(states_.size()))});
-}
-
-void EmbeddingLayer::initialize(const Exec& exec, uint64_t seed) const {
-  init_tables(exec, seed, name_, layout_, all_rows(table_));
-  const float initial = optimizer::initial_state(rule_);
-  if (initial == 0) return;  // buffers start out zeroed
-  for (const plan::BufferId id : states_) {
-    const auto rows = all_rows(id);
-    exec.threads().parallel_for(rows.size(), 1 << 16, [&](int64_t begin, int64_t end) {
-      std::fill(rows.data() + begin, rows.data() + end, initial);
-    });
-  }
-}
-
-std::vector<EmbeddingLayer::NamedRows> EmbeddingLayer::tables() const {
-  std::vector<NamedRows> list;
-  for (int64_t s = 0; s < layout_.slots(); ++s)
-    list.push_back({fmt::format("{}.table_{}", name_, s), layout_.table(all_rows(table_), s)});
-  return list;
-}
-
-std::vector<EmbeddingLayer::NamedRows> EmbeddingLayer::states() const {
-  std::vector<NamedRows> list;
-  for (size_t i = 0; i < states_.size(); ++i)
-    for (int64_t s = 0; s < layout_.slots(); ++s)
-      list.push_back({fmt::format("{}.table_{}.{}", name_, s,
-                                  optimizer::state_name(rule_.type, static_cast<int>(i))),
-                      layout_.table(all_rows(states_[i]), s)});
-  return list;
+  tables_->declare(buffers);
+  output_ = buffers.add(
+      top_, plan::BufferKind::kActivation,
+      max_batch * layout().slots() * layout().width * static_cast<int64_t>(sizeof(float)));
 }
 
 }  // namespace hlite::embedding

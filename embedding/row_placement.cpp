@@ -60,4 +60,14 @@ TableRow RowPlacement::table_row(int rank, int64_t row) const {
   return {range.slot, static_cast<uint32_t>((row - range.begin) * range.shards + range.shard)};
 }
 
+std::vector<double> RowPlacement::key_share(int64_t slot) const {
+  const auto n = static_cast<double>(ranks());
+  std::vector<double> share(rows_.size(), model_ ? 1.0 / n : 0.0);
+  if (model_) return share;
+  const auto& on = shards_[static_cast<size_t>(slot)];
+  for (const int rank : on)
+    share[static_cast<size_t>(rank)] += 1.0 / static_cast<double>(on.size());
+  return share;
+}
+
 }  // namespace hlite::embedding

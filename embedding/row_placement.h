@@ -47,6 +47,8 @@ class RowPlacement {
   [[nodiscard]] TableRow table_row(int rank, int64_t row) const;
 
   [[nodiscard]] int ranks() const { return static_cast<int>(rows_.size()); }
+  // [ranks] the share of a slot's keys that lies on each rank; all 0 where it is copied.
+  [[nodiscard]] std::vector<double> key_share(int64_t slot) const;
   [[nodiscard]] int64_t rows_of(int rank) const { return rows_[static_cast<size_t>(rank)]; }
   [[nodiscard]] int64_t copied_rows() const { return copied_rows_; }
   [[nodiscard]] const TableLayout& layout() const { return layout_; }

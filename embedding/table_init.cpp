@@ -11,6 +11,10 @@ namespace hlite::embedding {
 namespace {
 // Values a task: 2 MiB, a huge page.
 constexpr int64_t kValuesPerTask = int64_t{1} << 19;
+
+float bound_of(int64_t table_rows) {
+  return static_cast<float>(1 / std::sqrt(static_cast<double>(table_rows)));
+}
 }  // namespace
 
 void init_table_rows(const Exec& exec, uint64_t seed, std::string_view name, int64_t table_rows,
@@ -20,7 +24,7 @@ void init_table_rows(const Exec& exec, uint64_t seed, std::string_view name, int
               table_rows);
   const uint64_t stream = random::stream_of(name);
   const auto first = static_cast<uint64_t>(first_row * rows.dim(1));
-  const auto bound = static_cast<float>(1 / std::sqrt(static_cast<double>(table_rows)));
+  const float bound = bound_of(table_rows);
   const int64_t values = rows.size();
   exec.threads().run((values + kValuesPerTask - 1) / kValuesPerTask, [&](int64_t task, int) {
     const int64_t begin = task * kValuesPerTask;
@@ -39,6 +43,20 @@ void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const 
     const Matrix<float> rows = layout.table(tables, s);
     init_table_rows(exec, seed, fmt::format("{}.table_{}", layer, s), rows.dim(0), 0, rows);
   }
+}
+
+TableRowInit::TableRowInit(uint64_t seed, std::string_view layer, const TableLayout& layout)
+    : seed_(seed), width_(layout.width) {
+  for (int64_t s = 0; s < layout.slots(); ++s)
+    tables_.push_back({random::stream_of(fmt::format("{}.table_{}", layer, s)),
+                       bound_of(layout.rows[static_cast<size_t>(s)])});
+}
+
+void TableRowInit::fill(int64_t slot, uint32_t key, float* row) const {
+  const Table& table = tables_[static_cast<size_t>(slot)];
+  random::fill_uniform(row, width_, seed_, table.stream,
+                       static_cast<uint64_t>(key) * static_cast<uint64_t>(width_), -table.bound,
+                       table.bound);
 }
 
 }  // namespace hlite::embedding

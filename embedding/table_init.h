@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "embedding/table_layout.h"
 #include "hugectr_lite/core/exec.h"
@@ -21,5 +22,22 @@ void init_table_rows(const Exec& exec, uint64_t seed, std::string_view name, int
 // Fills all tables of a layer; table i of layer "x" is called "x.table_i".
 void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const TableLayout& layout,
                  Matrix<float> tables /*[total_rows, width]*/);
+
+// The same values row by row, for a rank that holds some rows of each table.
+class TableRowInit {
+ public:
+  TableRowInit(uint64_t seed, std::string_view layer, const TableLayout& layout);
+  // Row `key` of slot s: `row` [width].
+  void fill(int64_t slot, uint32_t key, float* row) const;
+
+ private:
+  struct Table {
+    uint64_t stream;
+    float bound;
+  };
+  uint64_t seed_;
+  int64_t width_;
+  std::vector<Table> tables_;
+};
 
 }  // namespace hlite::embedding

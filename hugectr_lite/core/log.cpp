@@ -5,6 +5,8 @@
 
 namespace hlite::log {
 namespace {
+thread_local bool muted = false;
+
 spdlog::logger& logger() {
   static const auto instance = [] {
     auto l = spdlog::stderr_logger_mt("hlite");
@@ -20,7 +22,10 @@ void set_level(Level level) {
   logger().set_level(level == Level::kInfo ? spdlog::level::info : spdlog::level::warn);
 }
 
+void mute_this_thread() { muted = true; }
+
 void write(Level level, std::string_view message) {
+  if (muted) return;
   if (level == Level::kInfo)
     logger().info(message);
   else

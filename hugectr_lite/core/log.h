@@ -11,6 +11,8 @@ enum class Level { kInfo, kWarning };
 
 // Below this level nothing is printed (--quiet sets kWarning).
 void set_level(Level level);
+// Nothing more from this thread: one of several ranks, of which another says the same.
+void mute_this_thread();
 void write(Level level, std::string_view message);
 
 template <typename... Args>

@@ -46,7 +46,8 @@ void BceLossLayer::emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase
             .run = [=](const plan::StepContext& c) {
               ops::bce_loss(c.exec, matrix(*buffers, z.value, c.batch, 1),
                             matrix(*buffers, y.value, c.batch, 1), buffers->data<float>(loss.value),
-                            gradient ? matrix(*buffers, z.grad, c.batch, 1) : Matrix<float>());
+                            gradient ? matrix(*buffers, z.grad, c.batch, 1) : Matrix<float>(),
+                            c.mean_over());
             }});
 }
 
@@ -65,7 +66,7 @@ void BceLossLayer::emit_after_backward(plan::Plan& plan, const LayerIo& io) cons
                     lambda = lambda_](const plan::StepContext& c) {
               const float* weight = buffers->data<float>(w);
               float* gradient = buffers->data<float>(g);
-              const auto scale = static_cast<float>(lambda / static_cast<double>(c.batch));
+              const auto scale = static_cast<float>(lambda / static_cast<double>(c.mean_over()));
               double penalty = 0;
               for (int64_t i = 0; i < n; ++i) {
                 const float v = weight[i];
@@ -73,7 +74,8 @@ void BceLossLayer::emit_after_backward(plan::Plan& plan, const LayerIo& io) cons
                 gradient[i] += scale * (l1 ? static_cast<float>((v > 0) - (v < 0)) : v);
               }
               float* total = buffers->data<float>(loss);
-              *total = static_cast<float>(*total + lambda / static_cast<double>(c.batch) * penalty);
+              *total = static_cast<float>(*total +
+                                          lambda / static_cast<double>(c.mean_over()) * penalty);
             }});
 }
 

@@ -18,10 +18,11 @@ std::vector<Dims> DropoutLayer::infer(const std::vector<Dims>& bottoms) { return
 std::string DropoutLayer::describe() const { return fmt::format("rate {}", rate_); }
 
 namespace {
-// Elements of iteration `step` (from 1) start here: no two iterations share a random number as long
-// as a tensor has fewer than 2^40 elements.
-uint64_t first_index(const Buffers& buffers, BufferId step) {
-  return static_cast<uint64_t>(*buffers.data<int64_t>(step)) << 40;
+// Elements of iteration `step` (from 1), and of this rank's samples, start here: no two iterations
+// share a random number as long as a tensor has fewer than 2^40 elements.
+uint64_t first_index(const Buffers& buffers, BufferId step, int64_t first_element) {
+  return (static_cast<uint64_t>(*buffers.data<int64_t>(step)) << 40) +
+         static_cast<uint64_t>(first_element);
 }
 }  // namespace
 
@@ -39,7 +40,7 @@ void DropoutLayer::emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase
                     stream = random::stream_of(name() + ".mask")](const plan::StepContext& c) {
               ops::dropout_forward(c.exec, vector(*buffers, x, c.batch * n),
                                    vector(*buffers, y, c.batch * n), rate, seed, stream,
-                                   first_index(*buffers, step));
+                                   first_index(*buffers, step, c.first_row * n));
             }});
 }
 
@@ -56,7 +57,7 @@ void DropoutLayer::emit_backward(plan::Plan& plan, const LayerIo& io) const {
                     stream = random::stream_of(name() + ".mask")](const plan::StepContext& c) {
               ops::dropout_backward(c.exec, vector(*buffers, dy, c.batch * n),
                                     vector(*buffers, dx, c.batch * n), rate, seed, stream,
-                                    first_index(*buffers, step));
+                                    first_index(*buffers, step, c.first_row * n));
             }});
 }
 

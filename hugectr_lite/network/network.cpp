@@ -173,13 +173,17 @@ int64_t Network::parameter_count() const {
 }
 
 void Network::declare(Buffers& buffers, int64_t max_batch,
-                      const std::vector<BufferId>& input_values, BufferId step, uint64_t seed) {
+                      const std::vector<BufferId>& input_values, BufferId step, uint64_t seed,
+                      BufferId gradients) {
   HLITE_CHECK(input_values.size() == inputs_.size(), "{} buffers for {} inputs",
               input_values.size(), inputs_.size());
   buffers_ = &buffers;
   parameter_buffer_ =
       buffers.add("dense.parameters", plan::BufferKind::kParameter, parameter_bytes_);
-  gradient_buffer_ = buffers.add("dense.gradients", plan::BufferKind::kGradient, parameter_bytes_);
+  gradient_buffer_ =
+      gradients != kNoBuffer
+          ? gradients
+          : buffers.add("dense.gradients", plan::BufferKind::kGradient, parameter_bytes_);
   for (DenseParameter& p : parameters_) {
     const int64_t bytes = elements(p.dims) * static_cast<int64_t>(sizeof(float));
     p.buffers.value = buffers.slice(p.name, parameter_buffer_, p.offset, bytes);
@@ -253,6 +257,9 @@ void Network::emit_backward(plan::Plan& plan) const {
     if (!tensors_[t].consumer_grads.empty())
       add_sum_step(plan, *buffers_, tensors_[t].name + ".gsum", tensors_[t].consumer_grads,
                    tensors_[t].grad, tensors_[t].dims);
+}
+
+void Network::emit_after_backward(plan::Plan& plan) const {
   for (const LayerEntry& e : layers_) e.layer->emit_after_backward(plan, e.io);
 }
 

@@ -62,9 +62,10 @@ class Network {
   [[nodiscard]] int64_t parameter_count() const;
   [[nodiscard]] int64_t parameter_bytes() const { return parameter_bytes_; }  // padding included
 
-  // `input_values`: a buffer for each input, in the order given to the constructor.
+  // `input_values`: a buffer for each input, in the order given to the constructor. `gradients`:
+  // where the parameters' gradients go; kNoBuffer: into a buffer of their own.
   void declare(Buffers& buffers, int64_t max_batch, const std::vector<BufferId>& input_values,
-               BufferId step, uint64_t seed);
+               BufferId step, uint64_t seed, BufferId gradients = kNoBuffer);
   // Valid after declare(): where the gradient of an input ends up.
   [[nodiscard]] BufferId input_grad(size_t input) const { return tensors_[input].grad; }
   [[nodiscard]] BufferId parameter_buffer() const { return parameter_buffer_; }
@@ -74,6 +75,8 @@ class Network {
 
   void emit_forward(plan::Plan& plan, Phase phase) const;
   void emit_backward(plan::Plan& plan) const;
+  // What comes after the gradients have been summed over ranks: regularizers.
+  void emit_after_backward(plan::Plan& plan) const;
 
  private:
   size_t find_tensor(const Layer& layer, const std::string& name) const;

@@ -9,7 +9,7 @@
 namespace hlite::ops {
 
 void bce_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> labels, float* loss,
-              Matrix<float> dlogits) {
+              Matrix<float> dlogits, int64_t mean_over) {
   const int64_t batch = logits.dim(0);
   HLITE_CHECK(logits.dim(1) == 1 && labels.dim(0) == batch && labels.dim(1) == 1,
               "logits {}, labels {}", logits.shape(), labels.shape());
@@ -25,7 +25,7 @@ void bce_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> 
   thread_local std::vector<double> workspace;  // grown once
   if (workspace.size() < static_cast<size_t>(blocks)) workspace.resize(static_cast<size_t>(blocks));
   double* const partial = workspace.data();
-  const double share = 1.0 / static_cast<double>(batch);
+  const double share = 1.0 / static_cast<double>(mean_over > 0 ? mean_over : batch);
   threads.run(blocks, [&](int64_t block, int) {
     double sum = 0;
     for (int64_t i = block * kBlock; i < std::min(batch, (block + 1) * kBlock); ++i) {

@@ -28,8 +28,9 @@ HLITE_HD inline BceTerm bce_term(double z, double y) {
 
 // logits [B,1], labels [B,1]; *loss overwritten (0 for B = 0). dlogits [B,1] overwritten, null
 // data: loss only; it may be the very view logits. A NaN logit makes the loss NaN. Summed in double
-// over fixed blocks: the same bits for any thread count.
+// over fixed blocks: the same bits for any thread count. `mean_over`: what stands for B in the
+// formulas where these are one rank's samples of a larger batch; 0: their number.
 void bce_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> labels, float* loss,
-              Matrix<float> dlogits);
+              Matrix<float> dlogits, int64_t mean_over = 0);
 
 }  // namespace hlite::ops

@@ -32,6 +32,11 @@ struct StepContext {
   Exec exec;
   int64_t batch = 0;  // samples in this batch, at most what the buffers were sized for
   HostInput input;
+  // Where the batch is one rank's part of a larger one: that one's samples, and the place in it of
+  // this rank's first.
+  int64_t global_batch = 0;
+  int64_t first_row = 0;
+  [[nodiscard]] int64_t mean_over() const { return global_batch > 0 ? global_batch : batch; }
 };
 
 struct Step {

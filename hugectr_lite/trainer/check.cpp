@@ -15,6 +15,23 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
+int64_t most_ranks_of_a_node(const config::SolverConfig& solver) {
+  size_t most = 0;
+  for (const auto& row : solver.gpu) most = std::max(most, row.size());
+  return static_cast<int64_t>(most);
+}
+
+// Rank 0 of the run, without anybody to talk to.
+ModelRanks ranks_for_report(const config::TrainConfig& config,
+                            const std::vector<LayerPlacement>& placements) {
+  return {.context = {.topology = std::make_shared<comm::Topology>(topology_of(config.solver))},
+          .placements = placements};
+}
+
+std::string launch_text(const Options& options, size_t nodes) {
+  return fmt::format("start: mpirun -np {} train --config {}", nodes, options.config);
+}
+
 std::string layer_table(const Model& model) {
   const auto rows = model.describe();
   size_t name = 5, type = 4, output = 6;
@@ -52,10 +69,12 @@ int64_t evaluation_bytes(const config::TrainConfig& config, const Model& model) 
 std::string memory_table(const config::TrainConfig& config, const Model& model, int threads,
                          Lines& reasons) {
   const MemoryEstimate m = model.memory();
-  const int64_t data = data::source_memory_bytes(config.data, config.solver.batchsize) +
-                       evaluation_bytes(config, model);
-  std::string text =
-      fmt::format("memory, batch {}, {} threads\n", config.solver.batchsize, threads);
+  const int64_t ranks = config.solver.ranks();
+  // Each rank reads and keeps its rows only.
+  const int64_t data = data::source_memory_bytes(config.data, config.solver.batchsize / ranks) +
+                       evaluation_bytes(config, model) / ranks;
+  std::string text = fmt::format("memory{}, batch {}, {} threads\n", ranks > 1 ? " of rank 0" : "",
+                                 config.solver.batchsize, threads);
   const std::pair<const char*, int64_t> lines[] = {{"embedding tables", m.tables},
                                                    {"optimizer states", m.optimizer_states},
                                                    {"dense parameters", m.dense_parameters},
@@ -65,11 +84,13 @@ std::string memory_table(const config::TrainConfig& config, const Model& model, 
                                                    {"batches and evaluation", m.batch + data}};
   for (const auto& [what, bytes] : lines)
     text += fmt::format("  {:24}{:>12}\n", what, bytes_text(bytes));
-  const int64_t total = m.total() + data, available = available_memory_bytes();
-  text += fmt::format("  {:24}{:>12}   ({} available here)\n", "total", bytes_text(total),
-                      bytes_text(available));
+  const int64_t here = most_ranks_of_a_node(config.solver);
+  const int64_t total = (m.total() + data) * here, available = available_memory_bytes();
+  text += fmt::format("  {:24}{:>12}   ({} available here)\n",
+                      here > 1 ? fmt::format("total of {} ranks", here) : "total",
+                      bytes_text(total), bytes_text(available));
   if (total > available)
-    reasons.push_back(fmt::format("memory: {} needed on one rank, {} available", bytes_text(total),
+    reasons.push_back(fmt::format("memory: {} needed on one node, {} available", bytes_text(total),
                                   bytes_text(available)));
   return text;
 }
@@ -103,8 +124,10 @@ std::string bytes_text(int64_t bytes) {
 }
 
 std::string check_report(const config::TrainConfig& config, const Options& options) {
-  const int threads = resolve_threads(config, options);
-  const Model model(config, resolve_seed(config), threads);
+  const int threads = std::max<int>(
+      1, resolve_threads(config, options) / static_cast<int>(most_ranks_of_a_node(config.solver)));
+  const auto placements = make_placements(config, topology_of(config.solver), false);
+  const Model model(config, resolve_seed(config), threads, ranks_for_report(config, placements));
   Lines reasons;
   std::string text =
       layer_table(model) + "\n" + memory_table(config, model, threads, reasons) + "\nfiles\n";
@@ -115,9 +138,10 @@ std::string check_report(const config::TrainConfig& config, const Options& optio
   text += fmt::format("\ntopology: {} node{} x {} rank{}\n", solver.gpu.size(),
                       solver.gpu.size() == 1 ? "" : "s", solver.gpu[0].size(),
                       solver.gpu[0].size() == 1 ? "" : "s");
-  if (solver.ranks() > 1)
-    reasons.push_back(fmt::format(
-        "topology: {} ranks; this version trains on one (--set solver.gpu=[0])", solver.ranks()));
+  for (const LayerPlacement& p : placements) text += p.explanation + "\n";
+  if (solver.gpu.size() > 1)
+    text += fmt::format("{}; or as threads of one process, without mpirun\n",
+                        launch_text(options, solver.gpu.size()));
   text += "\nthe config is valid";
   if (reasons.empty()) return text + ", and the run can start here\n";
   text += "; the run cannot start here yet:\n";
@@ -126,7 +150,9 @@ std::string check_report(const config::TrainConfig& config, const Options& optio
 }
 
 std::string plan_report(const config::TrainConfig& config, const Options& options) {
-  Model model(config, resolve_seed(config), resolve_threads(config, options));
+  const auto placements = make_placements(config, topology_of(config.solver), false);
+  Model model(config, resolve_seed(config), resolve_threads(config, options),
+              ranks_for_report(config, placements));
   model.compile();
   return "training iteration\n" + model.train_plan().describe() + "\nevaluation batch\n" +
          model.eval_plan().describe();

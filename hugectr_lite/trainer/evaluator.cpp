@@ -1,19 +1,23 @@
 #include "hugectr_lite/trainer/evaluator.h"
 
 #include <chrono>
+#include <cstring>
+#include <span>
 
 #include "data_reader/cached_source.h"
 #include "hugectr_lite/trainer/metrics.h"
 
 namespace hlite::trainer {
 
-Evaluator::Evaluator(const config::TrainConfig& config, Model& model, const Exec& exec)
+Evaluator::Evaluator(const config::TrainConfig& config, Model& model, const Exec& exec,
+                     const comm::RankContext& ranks)
     : model_(model),
       exec_(exec),
+      ranks_(ranks),
       source_(data::open_evaluation_source(
-          config.data, config.resolve(config.data.eval_source), model.max_batch(),
+          config.data, config.resolve(config.data.eval_source), model.max_batch() * ranks.ranks(),
           model.slot_rows(), config.solver.eval_batches * config.solver.batchsize_eval,
-          config.solver.batchsize_eval)) {
+          config.solver.batchsize_eval, {ranks.rank, ranks.ranks()})) {
   scores_.reserve(static_cast<size_t>(samples()));
   labels_.reserve(static_cast<size_t>(samples()));
 }
@@ -28,19 +32,54 @@ EvalResult Evaluator::run(const std::function<bool()>& stop) {
   for (int64_t b = 0; b < batches && !(stop && stop()); ++b) {
     const data::HostBatch& batch = source_->next();
     const int64_t n = batch.size;
-    plan::run_in_order(model_.eval_plan(),
-                       {.exec = exec_,
-                        .batch = n,
-                        .input = {batch.labels.data(), batch.dense.data(), batch.keys.data()}});
+    model_.evaluate({.exec = exec_,
+                     .batch = n,
+                     .input = {batch.labels.data(), batch.dense.data(), batch.keys.data()}});
     scores_.insert(scores_.end(), model_.logits(), model_.logits() + n);
     labels_.insert(labels_.end(), model_.labels(), model_.labels() + n);
   }
+  collect();
   EvalResult result;
-  result.samples = static_cast<int64_t>(scores_.size());
-  result.auc = auc(scores_, labels_);
-  result.loss = log_loss(exec_, scores_, labels_);
+  if (ranks_.rank == 0) {
+    result.samples = static_cast<int64_t>(scores_.size());
+    result.auc = auc(scores_, labels_);
+    result.loss = log_loss(exec_, scores_, labels_);
+  }
+  share(result);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
+}
+
+// Rank 0 gets the scores and labels of all, in the order of ranks.
+void Evaluator::collect() {
+  if (ranks_.ranks() == 1) return;
+  const auto n = static_cast<size_t>(ranks_.ranks());
+  const size_t most_bytes = ranks_.rank == 0 ? static_cast<size_t>(samples()) * sizeof(float) : 0;
+  const std::vector<size_t> most(n, most_bytes);
+  for (std::vector<float>* values : {&scores_, &labels_}) {
+    const std::vector<float> mine = std::move(*values);
+    values->clear();
+    std::vector<comm::ConstBytes> send(n);
+    send[0] = std::as_bytes(std::span(mine));
+    ranks_.world->visit(send, most, [&](int, comm::ConstBytes bytes) {
+      const size_t at = values->size();
+      values->resize(at + bytes.size() / sizeof(float));
+      if (!bytes.empty()) std::memcpy(values->data() + at, bytes.data(), bytes.size());
+    });
+  }
+}
+
+// What rank 0 found out becomes known to all.
+void Evaluator::share(EvalResult& result) const {
+  if (ranks_.ranks() == 1) return;
+  struct {
+    double auc, loss;
+    int64_t samples, has_auc;
+  } plain{result.auc.value_or(0), result.loss, result.samples, result.auc ? 1 : 0};
+  ranks_.world->broadcast(std::as_writable_bytes(std::span(&plain, 1)), 0);
+  result.auc = plain.has_auc ? std::optional(plain.auc) : std::nullopt;
+  result.loss = plain.loss;
+  result.samples = plain.samples;
 }
 
 }  // namespace hlite::trainer

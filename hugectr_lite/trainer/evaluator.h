@@ -24,15 +24,20 @@ class Evaluator {
   // Evaluates the first eval_batches * batchsize_eval samples of the file, or all if it has fewer.
   // Opens the file, so that a missing or unfit one is found before training, and keeps it open, or
   // its samples in memory (cache_eval_data). Throws DataError.
-  Evaluator(const config::TrainConfig& config, Model& model, const Exec& exec);
+  Evaluator(const config::TrainConfig& config, Model& model, const Exec& exec,
+            const comm::RankContext& ranks);
 
   [[nodiscard]] int64_t samples() const { return source_->samples(); }
-  // Gives up early (with what it has, samples < samples()) once stop() says so.
+  // Collective: every rank evaluates its rows of each batch and gets the result of all. Gives up
+  // early (with what it has, samples < samples()) once stop() says so, to all ranks alike.
   EvalResult run(const std::function<bool()>& stop = {});
 
  private:
+  void collect();
+  void share(EvalResult& result) const;
   Model& model_;
   Exec exec_;
+  const comm::RankContext ranks_;
   std::unique_ptr<data::BatchSource> source_;  // repeats
   std::vector<float> scores_, labels_;
 };

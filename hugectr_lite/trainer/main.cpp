@@ -10,7 +10,7 @@
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/trainer/check.h"
 #include "hugectr_lite/trainer/options.h"
-#include "hugectr_lite/trainer/trainer.h"
+#include "hugectr_lite/trainer/session.h"
 
 namespace {
 
@@ -62,7 +62,7 @@ int run(const hlite::trainer::Options& options) {
   if (options.check) fmt::print("{}", trainer::check_report(*config, options));
   if (options.plan) fmt::print("{}", trainer::plan_report(*config, options));
   if (options.check || options.plan) return kExitDone;
-  return trainer::Trainer(*config, options).run();
+  return trainer::run_training(*config, options);
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/log.h"
 #include "hugectr_lite/ops/scan.h"
 #include "hugectr_lite/optimizer/dense_update.h"
 #include "hugectr_lite/optimizer/lr_schedule.h"
@@ -18,28 +20,19 @@ constexpr int64_t kFloat = sizeof(float);
 // Evaluation needs no more than this at a time to use a machine well.
 constexpr int64_t kEvalChunk = 8192;
 
-// The embedding blocks follow the data layer; everything behind them is the dense network.
-size_t count_embeddings(const config::TrainConfig& config) {
-  size_t n = 0;
-  while (n < config.layers.size() &&
-         embedding::is_embedding_type(config.layers[n]->find("type")->string()))
-    ++n;
-  for (size_t i = n; i < config.layers.size(); ++i)
-    if (embedding::is_embedding_type(config.layers[i]->find("type")->string()))
-      config::fail_at(*config.layers[i],
-                      "expected embedding layers directly behind the data layer, found one after a "
-                      "dense layer");
-  return n;
-}
+int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 }  // namespace
 
-Model::Model(const config::TrainConfig& config, uint64_t seed, int threads)
+Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, ModelRanks ranks)
     : config_(config),
       seed_(seed),
       threads_(threads),
-      max_batch_(
-          std::max(config.solver.batchsize, std::min(config.solver.batchsize_eval, kEvalChunk))),
+      ranks_(std::move(ranks)),
+      train_batch_(config.solver.batchsize / ranks_.context.ranks()),
+      max_batch_(std::max(train_batch_, round_up(std::min(config.solver.batchsize_eval, kEvalChunk),
+                                                 ranks_.context.ranks()) /
+                                            ranks_.context.ranks())),
       rule_(optimizer::update_rule_of(config.optimizer)),
       train_plan_(buffers_),
       eval_plan_(buffers_) {
@@ -62,6 +55,10 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads)
                         fmt::format("tensor \"{}\" is made twice", layer->top()));
     inputs.push_back(
         {layer->top(), {layer->layout().slots(), layer->layout().width}, true, &layer->node()});
+    const LayerPlacement* placement =
+        ranks_.placements.empty() ? nullptr : &ranks_.placements.at(i);
+    layer->spread(ranks_.context, placement ? placement->placement : nullptr,
+                  placement ? placement->exchanged_share : 1.0, max_batch_, train_batch_, threads);
     embeddings_.push_back(std::move(layer));
   }
   wire_sparse_inputs();
@@ -125,11 +122,43 @@ void Model::declare(uint64_t seed) {
     embedding_rates_.push_back(
         buffers_.add(layer->name() + ".learning_rate", BufferKind::kState, kFloat));
   }
-  network_->declare(buffers_, max_batch_, inputs, step_, seed);
+  network_->declare(buffers_, max_batch_, inputs, step_, seed, declare_reduced());
   for (int i = 0; i < optimizer::state_count(rule_.type); ++i)
     dense_states_.push_back(
         buffers_.add(fmt::format("dense.{}", optimizer::state_name(rule_.type, i)),
                      BufferKind::kState, network_->parameter_bytes()));
+}
+
+// What is summed over ranks: the dense gradients and what belongs with them, the copied rows'
+// gradients. In one buffer where the config wants them grouped.
+plan::BufferId Model::declare_reduced() {
+  if (ranks_.context.ranks() == 1) return plan::kNoBuffer;
+  const auto aligned = [](int64_t bytes) { return round_up(bytes, 64); };
+  const int64_t dense = aligned(network_->parameter_bytes());
+  std::vector<int64_t> copied;
+  for (const auto& e : embeddings_)
+    copied.push_back(aligned(e->exchanged()->copied_gradient_bytes()));
+  int64_t bytes = dense + aligned(kReducedScalars * kFloat);
+  const bool grouped = config_.all_reduce.grouped;
+  if (grouped) bytes = std::accumulate(copied.begin(), copied.end(), bytes);
+  const BufferId all = buffers_.add("reduced", BufferKind::kGradient, bytes);
+  reduced_.push_back(all);
+  int64_t at = dense;
+  reduced_scalars_ = buffers_.slice("reduced.scalars", all, at, kReducedScalars * kFloat);
+  at += aligned(kReducedScalars * kFloat);
+  for (size_t i = 0; i < embeddings_.size(); ++i) {
+    const std::string name = embeddings_[i]->name() + ".copied_gradients";
+    BufferId id;
+    if (grouped) {
+      id = buffers_.slice(name, all, at, copied[i]);
+      at += copied[i];
+    } else {
+      id = buffers_.add(name, BufferKind::kGradient, copied[i]);
+      if (copied[i] > 0) reduced_.push_back(id);
+    }
+    embeddings_[i]->exchanged()->set_copied_gradients(id);
+  }
+  return buffers_.slice("dense.gradients", all, 0, network_->parameter_bytes());
 }
 
 std::vector<ModelRow> Model::describe() const {
@@ -168,8 +197,7 @@ MemoryEstimate Model::memory() const {
   m.activations = buffers_.total_bytes(BufferKind::kActivation);
   m.gradients = buffers_.total_bytes(BufferKind::kGradient);
   m.batch = buffers_.total_bytes(BufferKind::kInput);
-  for (const auto& e : embeddings_)
-    m.workspace += e->workspace_bytes(config_.solver.batchsize, threads_);
+  for (const auto& e : embeddings_) m.workspace += e->tables().workspace_bytes();
   return m;
 }
 
@@ -233,27 +261,93 @@ void Model::emit_dense_update(plan::Plan& plan) const {
             }});
 }
 
+// Sums what declare_reduced() named. The loss and a request to stop travel with the dense
+// gradients: every rank learns of both without a message of its own.
+void Model::emit_all_reduce(plan::Plan& plan) {
+  const auto algo =
+      config_.all_reduce.oneshot ? comm::AllReduce::kOneShot : comm::AllReduce::kTwoPhase;
+  for (size_t i = 0; i < reduced_.size(); ++i) {
+    const BufferId id = reduced_[i];
+    const bool with_scalars = i == 0;
+    std::vector<BufferId> both = {id};
+    if (with_scalars) both.push_back(network_->loss());
+    plan.add({.name = i == 0 ? "all_reduce" : buffers_.name(id) + ".all_reduce",
+              .lane = Lane::kComm,
+              .reads = both,
+              .writes = both,
+              .run = [this, id, with_scalars, algo](const plan::StepContext&) {
+                float* loss = buffers_.data<float>(network_->loss());
+                float* scalars = buffers_.data<float>(reduced_scalars_);
+                if (with_scalars) {
+                  scalars[0] = *loss;
+                  scalars[1] = ranks_.wants_to_stop && ranks_.wants_to_stop() ? 1.0f : 0.0f;
+                }
+                const comm::RankContext& ranks = ranks_.context;
+                const comm::TrafficTotals before = totals_of(*ranks.world, *ranks.topology);
+                ranks.world->all_reduce(
+                    {buffers_.data<float>(id), static_cast<size_t>(buffers_.bytes(id) / kFloat)},
+                    algo);
+                all_reduce_traffic_ += totals_of(*ranks.world, *ranks.topology) - before;
+                if (with_scalars) *loss = scalars[0];
+              }});
+  }
+}
+
+void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
+  const int64_t done = step();
+  for (;;) {
+    try {
+      return plan::run_in_order(plan, context);
+    } catch (const embedding::CapacityOverflow& overflow) {
+      embedding::ExchangedTables& tables = overflow.tables();
+      const int64_t before = tables.capacity();
+      tables.grow(overflow.needed());
+      log::warning("iteration {}: {}; run again with room for {} instead of {}", done + 1,
+                   overflow.what(), tables.capacity(), before);
+      set_step(done);
+    }
+  }
+}
+
+bool Model::stop_requested() const {
+  if (ranks_.context.ranks() == 1) return ranks_.wants_to_stop && ranks_.wants_to_stop();
+  return buffers_.data<float>(reduced_scalars_)[1] > 0;
+}
+
 void Model::compile() {
+  std::vector<embedding::TablesIo> io;
+  for (size_t i = 0; i < embeddings_.size(); ++i)
+    io.push_back({.keys = keys_,
+                  .output = embeddings_[i]->output(),
+                  .grad = network_->input_grad(2 + i),
+                  .rate = embedding_rates_[i],
+                  .step = step_});
+  const auto for_trained = [&](auto&& emit) {
+    for (size_t i = 0; i < embeddings_.size(); ++i)
+      if (io[i].grad != plan::kNoBuffer) emit(embeddings_[i]->tables(), io[i]);
+  };
   emit_copy_in(train_plan_);
   emit_learning_rate(train_plan_);
-  for (const auto& e : embeddings_) e->emit_forward(train_plan_, keys_);
+  for (size_t i = 0; i < embeddings_.size(); ++i)
+    embeddings_[i]->tables().emit_forward(train_plan_, io[i]);
   network_->emit_forward(train_plan_, network::Phase::kTrain);
   network_->emit_backward(train_plan_);
+  for_trained([&](auto& tables, const auto& its) { tables.emit_backward(train_plan_, its); });
+  emit_all_reduce(train_plan_);
+  network_->emit_after_backward(train_plan_);
   emit_dense_update(train_plan_);
-  for (size_t i = 0; i < embeddings_.size(); ++i)
-    if (const BufferId grad = network_->input_grad(2 + i); grad != plan::kNoBuffer)
-      embeddings_[i]->emit_update(train_plan_, keys_, grad, embedding_rates_[i], step_,
-                                  config_.solver.batchsize, threads_);
+  for_trained([&](auto& tables, const auto& its) { tables.emit_update(train_plan_, its); });
   train_plan_.finalize();
 
   emit_copy_in(eval_plan_);
-  for (const auto& e : embeddings_) e->emit_forward(eval_plan_, keys_);
+  for (size_t i = 0; i < embeddings_.size(); ++i)
+    embeddings_[i]->tables().emit_forward(eval_plan_, io[i]);
   network_->emit_forward(eval_plan_, network::Phase::kEval);
   eval_plan_.finalize();
 }
 
 void Model::initialize(const Exec& exec) {
-  for (const auto& e : embeddings_) e->initialize(exec, seed_);
+  for (const auto& e : embeddings_) e->tables().initialize(exec, seed_);
   for (const auto& p : network_->parameters())
     network::initialize(
         p.initializer, seed_, p.name,
@@ -263,15 +357,21 @@ void Model::initialize(const Exec& exec) {
                 optimizer::initial_state(rule_));
 }
 
+static checkpoint::TensorRef tensor_of(embedding::NamedRows rows) {
+  return {.name = std::move(rows.name),
+          .shape = {rows.rows, rows.width},
+          .data = rows.data,
+          .get = std::move(rows.get),
+          .put = std::move(rows.put)};
+}
+
 std::vector<checkpoint::TensorRef> Model::weights() const {
   std::vector<checkpoint::TensorRef> list;
   for (const auto& p : network_->parameters())
     list.push_back(
         {.name = p.name, .shape = p.dims, .data = buffers_.data<float>(p.buffers.value)});
   for (const auto& e : embeddings_)
-    for (const auto& t : e->tables())
-      list.push_back(
-          {.name = t.name, .shape = {t.rows.dim(0), t.rows.dim(1)}, .data = t.rows.data()});
+    for (embedding::NamedRows& t : e->tables().tables()) list.push_back(tensor_of(std::move(t)));
   return list;
 }
 
@@ -283,9 +383,7 @@ std::vector<checkpoint::TensorRef> Model::states() const {
                       .shape = p.dims,
                       .data = buffers_.data<float>(dense_states_[i]) + p.offset / kFloat});
   for (const auto& e : embeddings_)
-    for (const auto& t : e->states())
-      list.push_back(
-          {.name = t.name, .shape = {t.rows.dim(0), t.rows.dim(1)}, .data = t.rows.data()});
+    for (embedding::NamedRows& t : e->tables().states()) list.push_back(tensor_of(std::move(t)));
   return list;
 }
 

@@ -10,6 +10,7 @@
 //   dense_update, <embedding>.update
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/network/network.h"
 #include "hugectr_lite/plan/plan.h"
+#include "hugectr_lite/trainer/placements.h"
 
 namespace hlite::trainer {
 
@@ -38,15 +40,23 @@ struct MemoryEstimate {
   }
 };
 
+// A model's place among the ranks of a run.
+struct ModelRanks {
+  comm::RankContext context = {};
+  std::vector<LayerPlacement> placements = {};  // of the embedding layers; none on one rank
+  std::function<bool()> wants_to_stop = {};     // whether this rank was asked to
+};
+
 class Model {
  public:
   // `config` must outlive the model. Throws ConfigError when the layers do not fit together.
-  Model(const config::TrainConfig& config, uint64_t seed, int threads);
+  // Collective when ranks.context.world is given.
+  Model(const config::TrainConfig& config, uint64_t seed, int threads, ModelRanks ranks = {});
 
   [[nodiscard]] std::vector<ModelRow> describe() const;
   [[nodiscard]] MemoryEstimate memory() const;
-  // Largest batch that fits the buffers: evaluation takes what training needs, and at least 8192 of
-  // a larger evaluation batch.
+  // Largest batch of one rank that fits the buffers: evaluation takes what training needs, and at
+  // least 8192 samples of a larger evaluation batch over all ranks.
   [[nodiscard]] int64_t max_batch() const { return max_batch_; }
   // Rows of each slot's table, of all sparse inputs one after another.
   [[nodiscard]] const std::vector<int64_t>& slot_rows() const { return slot_rows_; }
@@ -55,11 +65,20 @@ class Model {
   void compile();
   // Takes the memory of every buffer. Throws DataError when it does not fit. REQUIRES compile().
   void allocate() { buffers_.allocate(); }
+  // Run a plan, again and with larger buffers where an exchange between ranks did not fit: what the
+  // first try had done by then has no effect. Collective.
+  void train(const plan::StepContext& context) { run(train_plan_, context); }
+  void evaluate(const plan::StepContext& context) { run(eval_plan_, context); }
   [[nodiscard]] const plan::Plan& train_plan() const { return train_plan_; }
   [[nodiscard]] const plan::Plan& eval_plan() const { return eval_plan_; }
   [[nodiscard]] const network::Network& network() const { return *network_; }
   [[nodiscard]] const std::vector<std::unique_ptr<embedding::EmbeddingLayer>>& embeddings() const {
     return embeddings_;
+  }
+
+  // What this rank has sent in all-reduces.
+  [[nodiscard]] const comm::TrafficTotals& all_reduce_traffic() const {
+    return all_reduce_traffic_;
   }
 
   // First values of every weight and optimizer state, from the seed. REQUIRES allocate().
@@ -70,6 +89,8 @@ class Model {
   void set_step(int64_t step) { *buffers_.data<int64_t>(step_) = step; }
   // After a training or evaluation run: mean loss of the batch, logits and labels of its samples.
   [[nodiscard]] float loss() const { return *buffers_.data<float>(network_->loss()); }
+  // Whether any rank wanted to stop in the training iteration that has just run; all know the same.
+  [[nodiscard]] bool stop_requested() const;
   [[nodiscard]] float learning_rate() const { return *buffers_.data<float>(rates_); }
   [[nodiscard]] const float* logits() const { return buffers_.data<float>(network_->logits()); }
   [[nodiscard]] const float* labels() const { return buffers_.data<float>(labels_); }
@@ -88,16 +109,20 @@ class Model {
   [[nodiscard]] NonFinite find_non_finite(const Exec& exec, int64_t batch) const;
 
  private:
+  void run(const plan::Plan& plan, const plan::StepContext& context);
   void wire_sparse_inputs();
   void declare(uint64_t seed);
   void emit_copy_in(plan::Plan& plan) const;
   void emit_learning_rate(plan::Plan& plan) const;
+  plan::BufferId declare_reduced();
+  void emit_all_reduce(plan::Plan& plan);
   void emit_dense_update(plan::Plan& plan) const;
 
   const config::TrainConfig& config_;
   uint64_t seed_;
   int threads_;
-  int64_t max_batch_;
+  const ModelRanks ranks_;
+  int64_t train_batch_, max_batch_;
   std::vector<std::unique_ptr<embedding::EmbeddingLayer>> embeddings_;
   std::vector<int64_t> slot_rows_;
   std::unique_ptr<network::Network> network_;
@@ -108,6 +133,10 @@ class Model {
   plan::BufferId rates_ = plan::kNoBuffer;  // floats: the dense rate, then each embedding's
   std::vector<plan::BufferId> embedding_rates_;
   std::vector<plan::BufferId> dense_states_;
+  static constexpr int64_t kReducedScalars = 2;  // loss, wants to stop
+  std::vector<plan::BufferId> reduced_;          // the first one holds the dense gradients
+  plan::BufferId reduced_scalars_ = plan::kNoBuffer;
+  comm::TrafficTotals all_reduce_traffic_;
   plan::Plan train_plan_, eval_plan_;
 };
 

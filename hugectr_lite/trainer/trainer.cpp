@@ -2,10 +2,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <random>
+#include <span>
 
 #include "data_reader/source.h"
 #include "hugectr_lite/core/cuda_plugin.h"
@@ -13,6 +15,7 @@
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/memory.h"
+#include "hugectr_lite/trainer/rank_tensors.h"
 
 namespace hlite::trainer {
 namespace {
@@ -22,16 +25,6 @@ using Clock = std::chrono::steady_clock;
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// The CPU trains everything; a CUDA device is refused with a reason until its backend can.
-void choose_device(const config::TrainConfig& config, const Options& options) {
-  const std::string device = options.device.empty() ? config.solver.device : options.device;
-  if (device != "cuda") return;
-  const auto plugin = cuda::CudaPlugin::load();
-  static_cast<void>(plugin.require_device());
-  raise<DeviceError>("device cuda: the CUDA plug-in {} does not train yet; run with --device cpu",
-                     plugin.path());
 }
 
 // Finds out before hours of training whether a result can be put where it was asked for.
@@ -68,6 +61,16 @@ void check_same_run(const config::TrainConfig& config, const checkpoint::Checkpo
 
 }  // namespace
 
+// The CPU trains everything; a CUDA device is refused with a reason until its backend can.
+void check_device(const config::TrainConfig& config, const Options& options) {
+  const std::string device = options.device.empty() ? config.solver.device : options.device;
+  if (device != "cuda") return;
+  const auto plugin = cuda::CudaPlugin::load();
+  static_cast<void>(plugin.require_device());
+  raise<DeviceError>("device cuda: the CUDA plug-in {} does not train yet; run with --device cpu",
+                     plugin.path());
+}
+
 uint64_t resolve_seed(const config::TrainConfig& config) {
   if (config.solver.seed != 0) return config.solver.seed;
   // Below 2^63, so that a printed seed can be put into a config.
@@ -80,33 +83,45 @@ int resolve_threads(const config::TrainConfig& config, const Options& options) {
   return config.solver.threads > 0 ? config.solver.threads : available_threads();
 }
 
-Trainer::Trainer(const config::TrainConfig& config, const Options& options)
+Trainer::Trainer(const config::TrainConfig& config, const Options& options, RankOptions rank)
     : config_(config),
       options_(options),
-      pool_(resolve_threads(config, options)),
+      ranks_(rank.ranks),
+      pool_(rank.threads),
       metrics_("", false),
-      progress_(options.quiet) {
-  choose_device(config, options);
-  if (config.solver.ranks() > 1)
-    config::fail_at(
-        *config.root.find("solver")->find("gpu"),
-        fmt::format("expected one rank, found {}: training on several ranks is not supported yet "
-                    "(--set solver.gpu=[0] trains on one)",
-                    config.solver.ranks()));
-  check_can_write("--save", options.save);
-  if (!options.save.empty()) checkpoint::check_checkpoint_place(options.save);
-  check_can_write("--export", options.export_path);
-  check_can_write("--metrics", options.metrics);
-  check_can_write("solver.snapshot_prefix", snapshot_path(0));
+      progress_(options.quiet || ranks_.rank != 0) {
+  if (ranks_.rank == 0) {
+    check_can_write("--save", options.save);
+    if (!options.save.empty()) checkpoint::check_checkpoint_place(options.save);
+    check_can_write("--export", options.export_path);
+    check_can_write("--metrics", options.metrics);
+    check_can_write("solver.snapshot_prefix", snapshot_path(0));
+  }
   if (!options.resume.empty()) {
     resumed_ =
         std::make_unique<checkpoint::CheckpointMeta>(checkpoint::read_manifest(options.resume));
     check_same_run(config, *resumed_, options.resume);
   }
-  seed_ = resumed_ ? resumed_->seed : resolve_seed(config);
-  model_ = std::make_unique<Model>(config, seed_, pool_.threads());
+  seed_ = agree_on_seed();
+  for (const LayerPlacement& p : rank.placements) progress_.line(p.explanation);
+  model_ = std::make_unique<Model>(config, seed_, pool_.threads(),
+                                   ModelRanks{.context = ranks_,
+                                              .placements = std::move(rank.placements),
+                                              .wants_to_stop = InterruptGuard::requested});
   open_data();
-  metrics_ = MetricsFile(options.metrics, /*append=*/resumed_ != nullptr);
+  if (ranks_.rank == 0) metrics_ = MetricsFile(options.metrics, /*append=*/resumed_ != nullptr);
+}
+
+uint64_t Trainer::agree_on_seed() const {
+  uint64_t seed = resumed_ ? resumed_->seed : resolve_seed(config_);
+  if (ranks_.ranks() > 1) ranks_.world->broadcast(std::as_writable_bytes(std::span(&seed, 1)), 0);
+  return seed;
+}
+
+bool Trainer::agree_to_stop() const {
+  float wanted = InterruptGuard::requested() ? 1 : 0;
+  if (ranks_.ranks() > 1) ranks_.world->all_reduce({&wanted, 1});
+  return wanted > 0;
 }
 
 void Trainer::open_data() {
@@ -114,6 +129,7 @@ void Trainer::open_data() {
   options.start_batch = resumed_ ? resumed_->data_position : 0;
   options.seed = seed_;
   options.shuffle = config_.data.shuffle;
+  options.shard = {ranks_.rank, ranks_.ranks()};
   source_ =
       data::open_source(config_.data, config_.resolve(config_.data.source), data::Split::kTrain,
                         config_.solver.batchsize, model_->slot_rows(), options);
@@ -121,7 +137,7 @@ void Trainer::open_data() {
                         ? *config_.solver.max_iter
                         : *config_.solver.num_epochs * source_->batches_per_epoch();
   if (config_.solver.eval_interval > 0)
-    evaluator_ = std::make_unique<Evaluator>(config_, *model_, exec());
+    evaluator_ = std::make_unique<Evaluator>(config_, *model_, exec(), ranks_);
 }
 
 void Trainer::restore() {
@@ -140,21 +156,24 @@ void Trainer::restore() {
 
 int Trainer::run() {
   const auto start = Clock::now();
-  const InterruptGuard interrupts;
   model_->compile();
   model_->allocate();
   restore();
-  progress_.line(
-      fmt::format("training {} of {} samples in batches of {}, {} iterations, {} threads, seed {}",
-                  config_.data.source, source_->samples(), config_.solver.batchsize,
-                  std::max<int64_t>(0, last_iteration_ - iteration_), pool_.threads(), seed_));
+  progress_.line(fmt::format(
+      "training {} of {} samples in batches of {}, {} iterations, {}{} threads, seed {}",
+      config_.data.source, source_->samples(), config_.solver.batchsize,
+      std::max<int64_t>(0, last_iteration_ - iteration_),
+      ranks_.ranks() > 1 ? fmt::format("{} ranks x ", ranks_.ranks()) : "", pool_.threads(),
+      seed_));
   const Reason reason = loop();
   if (reason == Reason::kInterrupted)
     save(options_.save.empty() ? snapshot_path(iteration_) : options_.save);
   else if (!options_.save.empty())
     save(options_.save);
   if (!options_.export_path.empty() && reason != Reason::kInterrupted) {
-    checkpoint::save_weights(options_.export_path, model_->weights());
+    write_collected(ranks_, {model_->weights()}, [&](const auto& lists) {
+      checkpoint::save_weights(options_.export_path, lists[0]);
+    });
     progress_.line(fmt::format("exported the weights to {}", options_.export_path));
   }
   const double rate = train_seconds_ > 0 ? static_cast<double>(run_samples_) / train_seconds_ : 0;
@@ -201,16 +220,18 @@ Trainer::Reason Trainer::loop() {
     }
     const bool evaluate = evaluator_ && iteration_ % solver.eval_interval == 0;
     const bool snapshot = solver.snapshot > 0 && iteration_ % solver.snapshot == 0;
-    if ((evaluate || snapshot) && !InterruptGuard::requested()) {
+    bool stop = model_->stop_requested();
+    if ((evaluate || snapshot) && !stop) {
       rates_.pause(since(start));
       if (evaluate && this->evaluate(state)) {
         reason = Reason::kTarget;
         break;
       }
-      if (snapshot && !InterruptGuard::requested()) save(snapshot_path(iteration_));
+      stop = agree_to_stop();
+      if (snapshot && !stop) save(snapshot_path(iteration_));
       rates_.resume(since(start));
     }
-    if (InterruptGuard::requested()) {
+    if (stop) {
       reason = Reason::kInterrupted;
       break;
     }
@@ -221,8 +242,8 @@ Trainer::Reason Trainer::loop() {
 }
 
 bool Trainer::evaluate(ProgressState& state) {
-  const EvalResult result = evaluator_->run(InterruptGuard::requested);
-  if (InterruptGuard::requested()) return false;  // not the whole set: no result
+  const EvalResult result = evaluator_->run([this] { return agree_to_stop(); });
+  if (result.samples < evaluator_->samples()) return false;  // interrupted: no result
   state.auc = result.auc;
   metrics_.eval(iteration_, result);
   progress_.line(
@@ -235,25 +256,43 @@ bool Trainer::evaluate(ProgressState& state) {
   return true;
 }
 
+// Samples of all ranks in the batch of which this is one rank's part.
+int64_t Trainer::global_size(const data::HostBatch& batch) const {
+  const int64_t full = config_.solver.batchsize;
+  return std::min(full, source_->samples() - batch.first_sample / full * full);
+}
+
 void Trainer::train_one(ProgressState& state) {
   const data::HostBatch& batch = source_->next();
-  plan::run_in_order(model_->train_plan(),
-                     {.exec = exec(),
-                      .batch = batch.size,
-                      .input = {batch.labels.data(), batch.dense.data(), batch.keys.data()}});
+  const int64_t size = global_size(batch);
+  model_->train({.exec = exec(),
+                 .batch = batch.size,
+                 .input = {batch.labels.data(), batch.dense.data(), batch.keys.data()},
+                 .global_batch = size,
+                 .first_row = batch.first_sample % config_.solver.batchsize});
   ++iteration_;
   const float loss = model_->loss();
   if (!std::isfinite(loss)) fail_non_finite(batch, loss);
-  samples_ += batch.size;
-  run_samples_ += batch.size;
+  samples_ += size;
+  run_samples_ += size;
   state.iter = iteration_;
   state.loss = loss;
   state.lr = model_->learning_rate();
 }
 
-void Trainer::fail_non_finite(const data::HostBatch& batch, float loss) const {
-  const Exec exec{.device = Device::kCpu, .pool = const_cast<ThreadPool*>(&pool_)};
-  const auto where = model_->find_non_finite(exec, batch.size);
+// The first rank that has the cause among its samples says so.
+void Trainer::fail_non_finite(const data::HostBatch& batch, float loss) {
+  const auto where = model_->find_non_finite(exec(), batch.size);
+  if (ranks_.ranks() > 1) {
+    const char found = where.tensor.empty() ? 0 : 1;
+    std::vector<char> all(static_cast<size_t>(ranks_.ranks()));
+    ranks_.world->all_gather(std::as_bytes(std::span(&found, 1)),
+                             std::as_writable_bytes(std::span(all)));
+    const auto first = std::find(all.begin(), all.end(), 1) - all.begin();
+    const int64_t speaker = first == std::ssize(all) ? 0 : first;
+    // It ends in the error that the speaker throws.
+    if (ranks_.rank != speaker) ranks_.world->barrier();
+  }
   const std::string at =
       where.tensor.empty()
           ? "every activation is finite"
@@ -280,7 +319,9 @@ void Trainer::save(const std::string& directory) {
   meta.data_position = source_->position();
   meta.seed = seed_;
   meta.config = config_.root.dump();
-  checkpoint::save_checkpoint(directory, meta, model_->weights(), model_->states());
+  write_collected(ranks_, {model_->weights(), model_->states()}, [&](const auto& lists) {
+    checkpoint::save_checkpoint(directory, meta, lists[0], lists[1]);
+  });
   progress_.line(
       fmt::format("saved {} after iteration {} in {:.2f} s", directory, iteration_, since(start)));
 }

@@ -17,11 +17,19 @@
 
 namespace hlite::trainer {
 
+// What a rank's trainer is given besides.
+struct RankOptions {
+  comm::RankContext ranks = {};
+  std::vector<LayerPlacement> placements = {};
+  int threads = 1;  // of this rank
+};
+
+// The trainer of one rank. Every member is collective; rank 0 prints and writes files.
 class Trainer {
  public:
-  // Checks what can be checked before memory is taken: files, topology, device, paths to write to.
-  // Throws ConfigError, DataError or DeviceError.
-  Trainer(const config::TrainConfig& config, const Options& options);
+  // Checks what can be checked before memory is taken: files, paths to write to. Throws ConfigError
+  // or DataError.
+  Trainer(const config::TrainConfig& config, const Options& options, RankOptions rank);
 
   // Trains to the end, to the AUC target or until interrupted. Returns the exit code
   // (kExitDone, kExitInterrupted). Throws DataError when the loss stops being finite.
@@ -34,15 +42,20 @@ class Trainer {
   void open_data();
   Reason loop();
   void train_one(ProgressState& state);
+  [[nodiscard]] int64_t global_size(const data::HostBatch& batch) const;
+  // Whether any rank was asked to stop; the same on all.
+  [[nodiscard]] bool agree_to_stop() const;
+  [[nodiscard]] uint64_t agree_on_seed() const;
   // Whether the AUC target is reached. An interrupt ends it early and without a result.
   bool evaluate(ProgressState& state);
-  [[noreturn]] void fail_non_finite(const data::HostBatch& batch, float loss) const;
+  [[noreturn]] void fail_non_finite(const data::HostBatch& batch, float loss);
   void save(const std::string& directory);
   [[nodiscard]] std::string snapshot_path(int64_t iteration) const;
   [[nodiscard]] Exec exec() { return {.device = Device::kCpu, .pool = &pool_}; }
 
   const config::TrainConfig& config_;
   const Options options_;
+  const comm::RankContext ranks_;
   ThreadPool pool_;
   uint64_t seed_ = 0;
   std::unique_ptr<checkpoint::CheckpointMeta> resumed_;  // of --resume
@@ -57,6 +70,8 @@ class Trainer {
   double train_seconds_ = 0;  // of this process, evaluations and saving left out
 };
 
+// Throws DeviceError when the device that was asked for cannot train.
+void check_device(const config::TrainConfig& config, const Options& options);
 // The seed of a run: the config's, or one drawn from the system where that is 0.
 uint64_t resolve_seed(const config::TrainConfig& config);
 // Threads of a run: --threads, else solver.threads, else all that this process may use.

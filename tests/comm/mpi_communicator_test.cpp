@@ -5,6 +5,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
+#include "tests/support/mpirun.h"
 #include "tests/support/program.h"
 
 using namespace hlite;
@@ -12,22 +13,8 @@ using namespace hlite;
 namespace {
 test::ProgramResult mpirun(int processes, const std::string& task, const std::string& layout,
                            const std::vector<int>& rows) {
-  // "isolated": this machine only, so mpirun needs no ssh. Open MPI leaks memory of its own.
-  std::vector<std::string> command = {HLITE_MPIRUN,
-                                      "--allow-run-as-root",
-                                      "--oversubscribe",
-                                      "--bind-to",
-                                      "none",
-                                      "--mca",
-                                      "plm",
-                                      "isolated",
-                                      "-x",
-                                      "ASAN_OPTIONS=detect_leaks=0",
-                                      "-np",
-                                      std::to_string(processes),
-                                      HLITE_MPI_RANKS,
-                                      task,
-                                      layout};
+  std::vector<std::string> command = test::mpirun_prefix(processes);
+  command.insert(command.end(), {HLITE_MPI_RANKS, task, layout});
   for (const int row : rows) command.push_back(std::to_string(row));
   return test::run_program(command);
 }

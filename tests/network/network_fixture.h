@@ -45,6 +45,7 @@ class NetworkFixture {
     // The plans must not complain that nobody wrote the inputs' gradients, nor miss any step.
     network_->emit_forward(*train_, network::Phase::kTrain);
     network_->emit_backward(*train_);
+    network_->emit_after_backward(*train_);
     train_->finalize();
     network_->emit_forward(*eval_, network::Phase::kEval);
     eval_->finalize();

@@ -1,0 +1,83 @@
+// EmbeddingTables: what an embedding layer computes, for the part of its rows that this rank holds.
+// There are two: OneRankTables (every row is here) and ExchangedTables (rows are spread over ranks
+// and travel).
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "embedding/pooling.h"
+#include "embedding/table_layout.h"
+#include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/view.h"
+#include "hugectr_lite/optimizer/update_rules.h"
+#include "hugectr_lite/plan/plan.h"
+
+namespace hlite::embedding {
+
+// What a layer's block of the config says about its tables.
+struct TablesSpec {
+  std::string name;  // of the layer
+  TableLayout layout;
+  Pooling pooling;
+  optimizer::UpdateRule rule;
+  optimizer::UpdateType update_type = optimizer::UpdateType::kLocal;
+};
+
+// One whole table, or one state of one table, as checkpoints name it: <layer>.table_<i>, or
+// <layer>.table_<i>.<state>. At `data` where this rank holds it all; else behind two functions, as
+// checkpoint::TensorRef has them.
+struct NamedRows {
+  std::string name;
+  int64_t rows = 0, width = 0;
+  float* data = nullptr;
+  std::function<void(int64_t first, std::span<float> out)> get = {};
+  std::function<void(int64_t first, std::span<const float> in)> put = {};
+};
+
+inline std::string table_name(const std::string& layer, int64_t slot) {
+  return fmt::format("{}.table_{}", layer, slot);
+}
+inline std::string state_name(const std::string& layer, int64_t slot, optimizer::OptimizerType rule,
+                              int state) {
+  return fmt::format("{}.{}", table_name(layer, slot), optimizer::state_name(rule, state));
+}
+
+// Buffers that the layer's steps share with others.
+struct TablesIo {
+  plan::BufferId keys = plan::kNoBuffer;    // uint32 [batch, columns of all sparse inputs]
+  plan::BufferId output = plan::kNoBuffer;  // [batch, slots, width]
+  plan::BufferId grad = plan::kNoBuffer;    // of output
+  plan::BufferId rate = plan::kNoBuffer;    // float
+  plan::BufferId step = plan::kNoBuffer;    // int64, from 1
+};
+
+class EmbeddingTables {
+ public:
+  virtual ~EmbeddingTables() = default;
+
+  // Names the buffers of tables and states.
+  virtual void declare(plan::Buffers& buffers) = 0;
+  // Bytes of what is not among the buffers.
+  [[nodiscard]] virtual int64_t workspace_bytes() const = 0;
+
+  // keys, tables -> output.
+  virtual void emit_forward(plan::Plan& plan, const TablesIo& io) = 0;
+  // Of training: what has to happen to the gradients of the output before any update, exchanges
+  // included.
+  virtual void emit_backward(plan::Plan& plan, const TablesIo& io) = 0;
+  virtual void emit_update(plan::Plan& plan, const TablesIo& io) = 0;
+
+  // First values of tables and states. REQUIRES allocated buffers.
+  virtual void initialize(const Exec& exec, uint64_t seed) const = 0;
+  [[nodiscard]] virtual std::vector<NamedRows> tables() const = 0;
+  [[nodiscard]] virtual std::vector<NamedRows> states() const = 0;
+};
+
+}  // namespace hlite::embedding

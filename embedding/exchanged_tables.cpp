@@ -1,0 +1,414 @@
+#include "embedding/exchanged_tables.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "embedding/table_init.h"
+
+namespace hlite::embedding {
+namespace {
+
+constexpr int64_t kHeader = 2;        // words before a list: the sender's longest list
+constexpr double kRoom = 1.25;        // beyond what is likely
+constexpr int64_t kLeastRoom = 1024;  // rows
+
+// The part of row `row` of a [rows, width] array that lies in elements [first, first + count):
+// columns [begin, end).
+struct RowPart {
+  int64_t begin, end;
+};
+RowPart part_of_row(int64_t row, int64_t width, int64_t first, int64_t count) {
+  return {std::max<int64_t>(0, first - row * width), std::min(width, first + count - row * width)};
+}
+
+}  // namespace
+
+ExchangedTables::ExchangedTables(TablesSpec spec, std::shared_ptr<const RowPlacement> placement,
+                                 const comm::RankContext& ranks, const ExchangeOptions& options,
+                                 int64_t max_batch, int threads)
+    : spec_(std::move(spec)),
+      placement_(std::move(placement)),
+      ranks_(ranks),
+      max_batch_(max_batch),
+      threads_(threads),
+      marks_(spec_.update_type != optimizer::UpdateType::kGlobal &&
+             optimizer::moves_without_gradient(spec_.rule.type)),
+      capacity_(options.capacity > 0 ? options.capacity : likely_capacity(options, max_batch)),
+      keys_exchange_(ranks, options.hierarchical, 0),
+      rows_exchange_(ranks, options.hierarchical, 0),
+      grads_exchange_(ranks, options.hierarchical, 0) {
+  HLITE_CHECK(placement_->ranks() == ranks.ranks(), "placement on {} ranks, {} ranks",
+              placement_->ranks(), ranks.ranks());
+}
+
+// Rows that a rank may want of another: its lookups, spread as the placement spreads them.
+int64_t ExchangedTables::likely_capacity(const ExchangeOptions& options, int64_t max_batch) const {
+  double dearest = 0, most = 0;
+  std::vector<double> lookups(static_cast<size_t>(ranks_.ranks()), 0.0);
+  for (int64_t s = 0; s < spec_.layout.slots(); ++s) {
+    const auto n = static_cast<double>(max_batch * spec_.pooling.hotness(s));
+    const auto share = placement_->key_share(s);
+    for (size_t q = 0; q < share.size(); ++q)
+      lookups[q] += std::min(n * share[q] * kRoom,
+                             static_cast<double>(spec_.layout.rows[static_cast<size_t>(s)]));
+    most += n;
+  }
+  for (const double n : lookups) dearest = std::max(dearest, n);
+  const double likely = dearest * options.exchanged_share + static_cast<double>(kLeastRoom);
+  return static_cast<int64_t>(std::ceil(std::min(likely, most)));
+}
+
+void ExchangedTables::declare(plan::Buffers& buffers) {
+  buffers_ = &buffers;
+  const int64_t row_bytes = spec_.layout.width * static_cast<int64_t>(sizeof(float));
+  const auto add = [&](const std::string& name, plan::BufferKind kind) {
+    return Part{buffers.add(name, kind, placement_->rows_of(ranks_.rank) * row_bytes),
+                buffers.add(name + ".copied", kind, placement_->copied_rows() * row_bytes)};
+  };
+  table_ = add(spec_.name + ".tables", plan::BufferKind::kTable);
+  for (int i = 0; i < optimizer::state_count(spec_.rule.type); ++i)
+    states_.push_back(add(spec_.name + "." + optimizer::state_name(spec_.rule.type, i),
+                          plan::BufferKind::kState));
+  const auto token = [&](const char* name) {
+    return buffers.add(spec_.name + name, plan::BufferKind::kActivation, 8);
+  };
+  lists_ = token(".lists");
+  wanted_ = token(".wanted");
+  outgoing_ = token(".outgoing");
+  incoming_ = token(".incoming");
+}
+
+int64_t ExchangedTables::workspace_bytes() const {
+  const int64_t n = ranks_.ranks(), lookups = max_batch_ * spec_.pooling.columns();
+  const int64_t row_bytes = spec_.layout.width * static_cast<int64_t>(sizeof(float));
+  const int64_t routing =
+      lookups * (8 + 4 + 4 + static_cast<int64_t>(sizeof(KeyRouting::Distinct))) +
+      threads_ * max_batch_ * spec_.pooling.most_hotness() * 8;
+  return routing + 2 * n * (kHeader + capacity_) * 4 + n * capacity_ * row_bytes +
+         std::min(n * capacity_, lookups) * row_bytes;
+}
+
+int64_t ExchangedTables::copied_gradient_bytes() const {
+  return placement_->copied_rows() * (spec_.layout.width + (marks_ ? 1 : 0)) *
+         static_cast<int64_t>(sizeof(float));
+}
+
+void ExchangedTables::allocate() {
+  if (!routing_)
+    routing_ = std::make_unique<KeyRouting>(*placement_, spec_.pooling, max_batch_, threads_);
+  const auto n = static_cast<size_t>(ranks_.ranks()), capacity = static_cast<size_t>(capacity_);
+  const size_t row_bytes = static_cast<size_t>(spec_.layout.width) * sizeof(float);
+  const auto lookups = static_cast<size_t>(max_batch_ * spec_.pooling.columns());
+  key_send_ = HostMemory(n * (kHeader + capacity) * 4, "lists of wanted rows");
+  key_receive_ = HostMemory(n * (kHeader + capacity) * 4, "lists of wanted rows");
+  owned_rows_ = HostMemory(n * capacity * row_bytes, "rows for other ranks");
+  listed_rows_ = HostMemory(std::min(n * capacity, lookups) * row_bytes, "rows of other ranks");
+  send_.resize(n);
+  receive_.resize(n);
+  received_.resize(n);
+  wanted_count_.resize(n);
+  row_gradients_.resize(n);
+  keys_exchange_.set_block_capacity((kHeader + capacity) * 4);
+  rows_exchange_.set_block_capacity(capacity * row_bytes);
+  grads_exchange_.set_block_capacity(capacity * row_bytes);
+}
+
+void ExchangedTables::grow(int64_t rows) {
+  const int64_t most = max_batch_ * spec_.pooling.columns();
+  if (rows <= capacity_) return;
+  capacity_ =
+      std::min(most, std::max(rows, static_cast<int64_t>(static_cast<double>(rows) * kRoom)));
+  allocate();
+}
+
+Matrix<float> ExchangedTables::own(const Part& part) const {
+  return {buffers_->data<float>(part.own), placement_->rows_of(ranks_.rank), spec_.layout.width};
+}
+Matrix<float> ExchangedTables::copied(const Part& part) const {
+  return {buffers_->data<float>(part.copied), placement_->copied_rows(), spec_.layout.width};
+}
+Matrix<float> ExchangedTables::copied_gradients() const {
+  return {buffers_->data<float>(copied_gradients_), placement_->copied_rows(), spec_.layout.width};
+}
+std::span<float> ExchangedTables::touched() const {
+  if (!marks_) return {};
+  const auto g = copied_gradients();
+  return {g.data() + g.size(), static_cast<size_t>(g.dim(0))};
+}
+Matrix<float> ExchangedTables::block(const HostMemory& memory, int64_t first, int64_t rows) const {
+  return {reinterpret_cast<float*>(memory.data()) + first * spec_.layout.width, rows,
+          spec_.layout.width};
+}
+
+// Rows of this rank that `rank` wants.
+std::span<const uint32_t> ExchangedTables::wanted(int rank) const {
+  const auto q = static_cast<size_t>(rank);
+  const auto* words = reinterpret_cast<const uint32_t*>(key_receive_.data());
+  return {words + q * static_cast<size_t>(kHeader + capacity_) + kHeader, wanted_count_[q]};
+}
+
+void ExchangedTables::exchange_keys() {
+  const int n = ranks_.ranks();
+  const auto stride = static_cast<size_t>(kHeader + capacity_) * 4;
+  int64_t longest = 0;
+  for (int q = 0; q < n; ++q) longest = std::max(longest, std::ssize(routing_->list(q)));
+  for (int q = 0; q < n; ++q) {
+    const auto list = routing_->list(q);
+    std::byte* to = key_send_.data() + static_cast<size_t>(q) * stride;
+    std::memcpy(to, &longest, sizeof(longest));
+    const size_t bytes = longest <= capacity_ ? list.size_bytes() : 0;
+    if (bytes > 0) std::memcpy(to + sizeof(longest), list.data(), bytes);
+    send_[static_cast<size_t>(q)] = {to, sizeof(longest) + bytes};
+    receive_[static_cast<size_t>(q)] = {key_receive_.data() + static_cast<size_t>(q) * stride,
+                                        stride};
+  }
+  keys_exchange_.run(send_, receive_, received_);
+  for (size_t q = 0; q < received_.size(); ++q) {
+    int64_t of_sender = 0;
+    std::memcpy(&of_sender, receive_[q].data(), sizeof(of_sender));
+    longest = std::max(longest, of_sender);
+    wanted_count_[q] = (received_[q] - sizeof(of_sender)) / 4;
+  }
+  if (longest > capacity_) throw CapacityOverflow(*this, spec_.name, longest, capacity_);
+}
+
+void ExchangedTables::gather(const Exec& exec) {
+  for (int q = 0; q < ranks_.ranks(); ++q) {
+    const auto rows = wanted(q);
+    gather_rows(exec, own(table_), rows, block(owned_rows_, q * capacity_, std::ssize(rows)));
+  }
+}
+
+void ExchangedTables::exchange_rows() {
+  for (int q = 0; q < ranks_.ranks(); ++q) {
+    const auto i = static_cast<size_t>(q);
+    const auto out = block(owned_rows_, q * capacity_, std::ssize(wanted(q)));
+    const auto in = block(listed_rows_, routing_->list_begin(q), std::ssize(routing_->list(q)));
+    send_[i] = std::as_bytes(std::span(out.data(), static_cast<size_t>(out.size())));
+    receive_[i] = std::as_writable_bytes(std::span(in.data(), static_cast<size_t>(in.size())));
+  }
+  rows_exchange_.run(send_, receive_, received_);
+  for (size_t q = 0; q < received_.size(); ++q)
+    HLITE_CHECK(received_[q] == receive_[q].size(),
+                "{}: {} bytes of rows from rank {}, expected {}", spec_.name, received_[q], q,
+                receive_[q].size());
+}
+
+void ExchangedTables::exchange_gradients() {
+  for (int q = 0; q < ranks_.ranks(); ++q) {
+    const auto i = static_cast<size_t>(q);
+    const auto out = block(listed_rows_, routing_->list_begin(q), std::ssize(routing_->list(q)));
+    const auto in = block(owned_rows_, q * capacity_, std::ssize(wanted(q)));
+    send_[i] = std::as_bytes(std::span(out.data(), static_cast<size_t>(out.size())));
+    receive_[i] = std::as_writable_bytes(std::span(in.data(), static_cast<size_t>(in.size())));
+  }
+  grads_exchange_.run(send_, receive_, received_);
+  for (size_t q = 0; q < received_.size(); ++q)
+    HLITE_CHECK(received_[q] == receive_[q].size(),
+                "{}: {} bytes of gradients from rank {}, expected {}", spec_.name, received_[q], q,
+                receive_[q].size());
+}
+
+void ExchangedTables::emit_forward(plan::Plan& plan, const TablesIo& io) {
+  if (!routing_) allocate();
+  using plan::Lane;
+  using plan::StepContext;
+  const auto add = [&](const char* name, Lane lane, std::vector<plan::BufferId> reads,
+                       std::vector<plan::BufferId> writes,
+                       std::function<void(const StepContext&)> run) {
+    plan.add({.name = spec_.name + name,
+              .lane = lane,
+              .reads = std::move(reads),
+              .writes = std::move(writes),
+              .run = std::move(run)});
+  };
+  add(".route", Lane::kEmbedding, {io.keys}, {lists_}, [this, io](const StepContext& c) {
+    routing_->route(c.exec,
+                    {buffers_->data<uint32_t>(io.keys), c.batch, spec_.pooling.keys.columns});
+  });
+  add(".keys_exchange", Lane::kComm, {lists_}, {wanted_},
+      [this](const StepContext&) { exchange_keys(); });
+  add(".gather", Lane::kEmbedding, {wanted_, table_.own}, {outgoing_},
+      [this](const StepContext& c) { gather(c.exec); });
+  add(".rows_exchange", Lane::kComm, {lists_, wanted_, outgoing_}, {incoming_},
+      [this](const StepContext&) { exchange_rows(); });
+  add(".pool", Lane::kEmbedding, {lists_, incoming_, table_.copied}, {io.output},
+      [this, io](const StepContext& c) {
+        pool_rows(c.exec, *routing_, block(listed_rows_, 0, routing_->listed()), copied(table_),
+                  View<float, 3>(buffers_->data<float>(io.output), c.batch, spec_.layout.slots(),
+                                 spec_.layout.width));
+      });
+}
+
+void ExchangedTables::emit_backward(plan::Plan& plan, const TablesIo& io) {
+  plan.add({.name = spec_.name + ".reduce",
+            .lane = plan::Lane::kEmbedding,
+            .reads = {io.grad, lists_},
+            .writes = {incoming_, copied_gradients_},
+            .run = [this, io](const plan::StepContext& c) {
+              reduce_gradients(c.exec, *routing_,
+                               View<const float, 3>(buffers_->data<float>(io.grad), c.batch,
+                                                    spec_.layout.slots(), spec_.layout.width),
+                               block(listed_rows_, 0, routing_->listed()), copied_gradients(),
+                               touched());
+            }});
+  plan.add({.name = spec_.name + ".grads_exchange",
+            .lane = plan::Lane::kComm,
+            .reads = {lists_, wanted_, incoming_},
+            .writes = {outgoing_},
+            .run = [this](const plan::StepContext&) { exchange_gradients(); }});
+}
+
+RowStep ExchangedTables::step_of(const TablesIo& io) const {
+  return {.rule = spec_.rule,
+          .sweep = spec_.update_type == optimizer::UpdateType::kGlobal,
+          .lr = *buffers_->data<float>(io.rate),
+          .step = *buffers_->data<int64_t>(io.step)};
+}
+
+void ExchangedTables::update(const Exec& exec, const TablesIo& io) {
+  for (int q = 0; q < ranks_.ranks(); ++q) {
+    const auto rows = wanted(q);
+    row_gradients_[static_cast<size_t>(q)] = {rows,
+                                              block(owned_rows_, q * capacity_, std::ssize(rows))};
+  }
+  const auto state = [&](size_t i) {
+    return i < states_.size() ? own(states_[i]) : Matrix<float>();
+  };
+  update_rows(exec, step_of(io), row_gradients_, own(table_), state(0), state(1));
+}
+
+void ExchangedTables::emit_update(plan::Plan& plan, const TablesIo& io) {
+  std::vector<plan::BufferId> reads = {wanted_, outgoing_, io.rate, io.step, table_.own},
+                              writes = {table_.own},
+                              copied_reads = {copied_gradients_, io.rate, io.step, table_.copied},
+                              copied_writes = {table_.copied};
+  for (const Part& state : states_) {
+    reads.push_back(state.own);
+    writes.push_back(state.own);
+    copied_reads.push_back(state.copied);
+    copied_writes.push_back(state.copied);
+  }
+  plan.add({.name = spec_.name + ".update",
+            .lane = plan::Lane::kEmbedding,
+            .reads = reads,
+            .writes = writes,
+            .run = [this, io](const plan::StepContext& c) { update(c.exec, io); }});
+  if (placement_->copied_rows() == 0) return;
+  plan.add({.name = spec_.name + ".update_copied",
+            .lane = plan::Lane::kEmbedding,
+            .reads = copied_reads,
+            .writes = copied_writes,
+            .run = [this, io](const plan::StepContext& c) {
+              const auto state = [&](size_t i) {
+                return i < states_.size() ? copied(states_[i]) : Matrix<float>();
+              };
+              update_copied(c.exec, step_of(io), copied_gradients(), touched(), copied(table_),
+                            state(0), state(1));
+            }});
+}
+
+void ExchangedTables::initialize(const Exec& exec, uint64_t seed) const {
+  const TableRowInit init(seed, spec_.name, spec_.layout);
+  const auto fill = [&](int rank, Matrix<float> rows) {
+    exec.threads().parallel_for(rows.dim(0), 1 << 10, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const TableRow row = placement_->table_row(rank, i);
+        init.fill(row.slot, row.key, rows.row(i));
+      }
+    });
+  };
+  fill(ranks_.rank, own(table_));
+  fill(-1, copied(table_));
+  const float initial = optimizer::initial_state(spec_.rule);
+  for (const Part& state : states_)
+    for (const Matrix<float>& rows : {own(state), copied(state)})
+      std::fill_n(rows.data(), rows.size(), initial);
+}
+
+std::vector<NamedRows> ExchangedTables::named(const Part& part, int state) const {
+  std::vector<NamedRows> list;
+  for (int64_t s = 0; s < spec_.layout.slots(); ++s)
+    list.push_back(
+        {.name = state < 0 ? table_name(spec_.name, s)
+                           : state_name(spec_.name, s, spec_.rule.type, state),
+         .rows = spec_.layout.rows[static_cast<size_t>(s)],
+         .width = spec_.layout.width,
+         .get = [this, part, s](int64_t first,
+                                std::span<float> out) { get_rows(part, s, first, out); },
+         .put = [this, part, s](int64_t first,
+                                std::span<const float> in) { put_rows(part, s, first, in); }});
+  return list;
+}
+
+std::vector<NamedRows> ExchangedTables::tables() const { return named(table_, -1); }
+
+std::vector<NamedRows> ExchangedTables::states() const {
+  std::vector<NamedRows> list;
+  for (size_t i = 0; i < states_.size(); ++i)
+    for (NamedRows& rows : named(states_[i], static_cast<int>(i))) list.push_back(std::move(rows));
+  return list;
+}
+
+// Every rank sends rank 0 what it holds of the range, in the order of keys; rank 0 deals it out by
+// asking the placement the same questions.
+void ExchangedTables::get_rows(const Part& part, int64_t slot, int64_t first,
+                               std::span<float> out) const {
+  const int64_t width = spec_.layout.width, count = std::ssize(out);
+  const int64_t begin = first / width, end = (first + count + width - 1) / width;
+  const auto for_each = [&](auto&& body) {  // (place, columns, where in the range)
+    for (int64_t row = begin; row < end; ++row) {
+      const RowPart columns = part_of_row(row, width, first, count);
+      body(placement_->locate(slot, static_cast<uint32_t>(row)), columns,
+           row * width + columns.begin - first);
+    }
+  };
+  std::vector<float> mine;
+  for_each([&](const RowPlace& place, const RowPart& columns, int64_t) {
+    if (place.rank != ranks_.rank) return;
+    const float* from = own(part).row(place.row);
+    mine.insert(mine.end(), from + columns.begin, from + columns.end);
+  });
+  const auto n = static_cast<size_t>(ranks_.ranks());
+  std::vector<comm::ConstBytes> send(n);
+  std::vector<size_t> most(n, ranks_.rank == 0 ? out.size_bytes() : 0);
+  send[0] = std::as_bytes(std::span(mine));
+  std::vector<std::vector<float>> of_rank(n);
+  ranks_.world->visit(send, most, [&](int from, comm::ConstBytes bytes) {
+    auto& values = of_rank[static_cast<size_t>(from)];
+    values.resize(bytes.size() / sizeof(float));
+    if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  });
+  if (ranks_.rank != 0) return;
+  std::vector<size_t> next(n, 0);
+  for_each([&](const RowPlace& place, const RowPart& columns, int64_t at) {
+    const auto size = static_cast<size_t>(columns.end - columns.begin);
+    const float* from = copied(part).data();
+    if (place.rank < 0) {
+      from = copied(part).row(place.row) + columns.begin;
+    } else {
+      const auto q = static_cast<size_t>(place.rank);
+      HLITE_CHECK(next[q] + size <= of_rank[q].size(), "rank {} sent {} values", q,
+                  of_rank[q].size());
+      from = of_rank[q].data() + next[q];
+      next[q] += size;
+    }
+    std::copy_n(from, size, out.data() + at);
+  });
+}
+
+void ExchangedTables::put_rows(const Part& part, int64_t slot, int64_t first,
+                               std::span<const float> in) const {
+  const int64_t width = spec_.layout.width, count = std::ssize(in);
+  for (int64_t row = first / width; row * width < first + count; ++row) {
+    const RowPlace place = placement_->locate(slot, static_cast<uint32_t>(row));
+    if (place.rank >= 0 && place.rank != ranks_.rank) continue;
+    const RowPart columns = part_of_row(row, width, first, count);
+    float* to = (place.rank < 0 ? copied(part) : own(part)).row(place.row);
+    std::copy(in.begin() + (row * width + columns.begin - first),
+              in.begin() + (row * width + columns.end - first), to + columns.begin);
+  }
+}
+
+}  // namespace hlite::embedding

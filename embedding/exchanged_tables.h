@@ -1,0 +1,137 @@
+// Tables whose rows are spread over ranks: each rank asks the owners for the distinct rows that its
+// share of the batch needs, and hands back one gradient a row. Categories with a copy on every rank
+// take no part in that; their gradients are summed over the ranks.
+//
+//   <layer>.route             keys -> which row is wanted of whom                embedding
+//   <layer>.keys_exchange     lists of wanted rows                               comm
+//   <layer>.gather            rows that others want                              embedding
+//   <layer>.rows_exchange     rows                                               comm
+//   <layer>.pool              rows and copies -> output                          embedding
+//   <layer>.reduce            gradient of output -> a gradient a row             embedding
+//   <layer>.grads_exchange    gradients                                          comm
+//   <layer>.update            own rows; <layer>.update_copied: copies            embedding
+//
+// Buffers have room for `capacity` rows from any one rank to any other. Every list travels with the
+// longest that its sender has, so when one does not fit, all ranks know in the same step, before
+// any weight has changed: each throws CapacityOverflow, and the caller grows and runs the iteration
+// again.
+#pragma once
+
+#include "embedding/embedding_tables.h"
+#include "embedding/key_routing.h"
+#include "embedding/routed_rows.h"
+#include "embedding/row_placement.h"
+#include "hugectr_lite/comm/row_exchange.h"
+
+namespace hlite::embedding {
+
+class ExchangedTables;
+
+// Thrown on all ranks in the same step.
+class CapacityOverflow final : public Error {
+ public:
+  CapacityOverflow(ExchangedTables& tables, const std::string& layer, int64_t needed,
+                   int64_t capacity)
+      : Error(fmt::format("{}: {} rows wanted of one rank, room for {}", layer, needed, capacity)),
+        tables_(&tables),
+        needed_(needed) {}
+  [[nodiscard]] ExchangedTables& tables() const { return *tables_; }
+  [[nodiscard]] int64_t needed() const { return needed_; }
+
+ private:
+  ExchangedTables* tables_;
+  int64_t needed_;
+};
+
+struct ExchangeOptions {
+  bool hierarchical = false;
+  // Share of the lookups that go to rows which are not copied, for the first capacity.
+  double exchanged_share = 1;
+  int64_t capacity = 0;  // rows; 0: as statistics and the placement make likely
+};
+
+class ExchangedTables final : public EmbeddingTables {
+ public:
+  // Collective when ranks.world is given. `max_batch`: samples of one rank, training or evaluation.
+  ExchangedTables(TablesSpec spec, std::shared_ptr<const RowPlacement> placement,
+                  const comm::RankContext& ranks, const ExchangeOptions& options, int64_t max_batch,
+                  int threads);
+
+  void declare(plan::Buffers& buffers) override;
+  [[nodiscard]] int64_t workspace_bytes() const override;
+  // Allocates the exchange's memory.
+  void emit_forward(plan::Plan& plan, const TablesIo& io) override;
+  void emit_backward(plan::Plan& plan, const TablesIo& io) override;
+  void emit_update(plan::Plan& plan, const TablesIo& io) override;
+  void initialize(const Exec& exec, uint64_t seed) const override;
+  // get() is collective: all ranks call it with the same range, and rank 0 gets the elements.
+  // put() is not: each rank takes what it holds of any range.
+  [[nodiscard]] std::vector<NamedRows> tables() const override;
+  [[nodiscard]] std::vector<NamedRows> states() const override;
+
+  // The gradients of the copied rows, then a mark for each that was looked up where the update
+  // needs it: what has to be summed over the ranks between emit_backward()'s steps and
+  // emit_update()'s. Whoever sums says where they lie, before emit_backward().
+  [[nodiscard]] int64_t copied_gradient_bytes() const;
+  void set_copied_gradients(plan::BufferId id) { copied_gradients_ = id; }
+
+  [[nodiscard]] int64_t capacity() const { return capacity_; }
+  // For at least `rows` rows from any one rank to any other; the same on all ranks. REQUIRES that
+  // nothing runs.
+  void grow(int64_t rows);
+  [[nodiscard]] const RowPlacement& placement() const { return *placement_; }
+  [[nodiscard]] const comm::RowExchange& keys_exchange() const { return keys_exchange_; }
+  [[nodiscard]] const comm::RowExchange& rows_exchange() const { return rows_exchange_; }
+  [[nodiscard]] const comm::RowExchange& grads_exchange() const { return grads_exchange_; }
+
+ private:
+  struct Part {  // the own rows and the copied ones, of weights or of a state
+    plan::BufferId own, copied;
+  };
+  [[nodiscard]] int64_t likely_capacity(const ExchangeOptions& options, int64_t max_batch) const;
+  void allocate();
+  [[nodiscard]] Matrix<float> own(const Part& part) const;
+  [[nodiscard]] Matrix<float> copied(const Part& part) const;
+  [[nodiscard]] Matrix<float> copied_gradients() const;
+  [[nodiscard]] std::span<float> touched() const;
+  [[nodiscard]] std::span<const uint32_t> wanted(int rank) const;
+  [[nodiscard]] Matrix<float> block(const HostMemory& memory, int64_t first, int64_t rows) const;
+  [[nodiscard]] RowStep step_of(const TablesIo& io) const;
+  void exchange_keys();
+  void gather(const Exec& exec);
+  void exchange_rows();
+  void exchange_gradients();
+  void update(const Exec& exec, const TablesIo& io);
+  [[nodiscard]] std::vector<NamedRows> named(const Part& part, int state) const;
+  void get_rows(const Part& part, int64_t slot, int64_t first, std::span<float> out) const;
+  void put_rows(const Part& part, int64_t slot, int64_t first, std::span<const float> in) const;
+
+  const TablesSpec spec_;
+  const std::shared_ptr<const RowPlacement> placement_;
+  const comm::RankContext ranks_;
+  const int64_t max_batch_;
+  const int threads_;
+  const bool marks_;  // whether touched() is kept
+  int64_t capacity_;
+  comm::RowExchange keys_exchange_, rows_exchange_, grads_exchange_;
+  std::unique_ptr<KeyRouting> routing_;
+
+  const plan::Buffers* buffers_ = nullptr;
+  Part table_{plan::kNoBuffer, plan::kNoBuffer};
+  std::vector<Part> states_;
+  plan::BufferId copied_gradients_ = plan::kNoBuffer;
+  // What a step leaves for later ones lies in the memory below, which grows; the plan orders the
+  // steps by these.
+  plan::BufferId lists_ = plan::kNoBuffer, wanted_ = plan::kNoBuffer, outgoing_ = plan::kNoBuffer,
+                 incoming_ = plan::kNoBuffer;
+
+  HostMemory key_send_, key_receive_;  // [ranks][2 + capacity] uint32: longest list, then a list
+  HostMemory owned_rows_;              // [ranks][capacity, V] rows for others; their gradients
+  HostMemory listed_rows_;             // [listed, V] rows from others; gradients for them
+  std::vector<comm::ConstBytes> send_;
+  std::vector<comm::Bytes> receive_;
+  std::vector<size_t> received_, wanted_count_;
+  std::vector<RowGradients> row_gradients_;
+};
+
+}  // namespace hlite::embedding

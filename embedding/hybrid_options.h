@@ -1,0 +1,32 @@
+// What decides how a hybrid embedding splits categories and exchanges rows.
+#pragma once
+
+#include <cstdint>
+
+#include "embedding/frequency.h"
+#include "hugectr_lite/config/object_reader.h"
+#include "hugectr_lite/config/train_config.h"
+
+namespace hlite::embedding {
+
+struct HybridOptions {
+  CommunicationType communication = CommunicationType::kIbNvlink;
+  int64_t statistics_batches = 20;  // num_iterations_statistics
+  double max_frequent = 1;          // max_num_frequent_categories, in multiples of most_batch
+  int64_t most_batch = 0;           // the larger of batchsize and batchsize_eval
+  // max_num_infrequent_samples: lookups of a batch that go to infrequent categories at most; -1:
+  // all.
+  double most_infrequent_lookups = -1;
+  double p_dup_max = 0.01;
+  double max_all_reduce_bandwidth = 1.3e11, max_all_to_all_bandwidth = 1.9e11;
+  double efficiency_bandwidth_ratio = 1.0;
+  int64_t exchange_capacity = 0;  // (ours) rows from one rank to another; 0: as statistics say
+
+  // The most categories that may be frequent.
+  [[nodiscard]] int64_t most_frequent(int64_t categories) const;
+};
+
+// Throws ConfigError, also for a communication type that the topology cannot have.
+HybridOptions read_hybrid_options(config::ObjectReader& hparam, const config::SolverConfig& solver);
+
+}  // namespace hlite::embedding

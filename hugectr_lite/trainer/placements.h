@@ -1,0 +1,36 @@
+// Decides, before a run starts, which rank holds which row of the embedding tables. Every rank
+// (every process under mpirun) decides by itself and must come to the same: from the config, the
+// manifest and the data alone.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "embedding/row_placement.h"
+#include "hugectr_lite/comm/topology.h"
+#include "hugectr_lite/config/train_config.h"
+
+namespace hlite::trainer {
+
+struct LayerPlacement {
+  std::shared_ptr<const embedding::RowPlacement> placement;
+  double exchanged_share = 1;  // of the lookups: those to rows that are not copied
+  std::string explanation;     // one line
+};
+
+// One for each embedding layer of the config; none on one rank.
+//
+//   LocalizedSlot...       table s on rank s mod ranks
+//   Hybrid...              category_model.h, from the counts in the manifest beside the training
+//                          data where it has them, else from the first num_iterations_statistics
+//                          batches. Without `read_data` no category is frequent.
+std::vector<LayerPlacement> make_placements(const config::TrainConfig& config,
+                                            const comm::Topology& topology, bool read_data);
+
+// The config's ranks, node by node.
+comm::Topology topology_of(const config::SolverConfig& solver);
+// How many embedding layers follow the data layer. Throws ConfigError for one further down.
+size_t count_embeddings(const config::TrainConfig& config);
+
+}  // namespace hlite::trainer

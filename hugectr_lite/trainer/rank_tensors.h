@@ -1,0 +1,20 @@
+// Writing tensors whose elements are spread over ranks: rank 0 writes, and says piece by piece what
+// it wants; the others hand over what they hold of it.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "hugectr_lite/checkpoint/safetensors.h"
+#include "hugectr_lite/comm/row_exchange.h"
+
+namespace hlite::trainer {
+
+// Collective. `lists`: the same tensors on every rank, get() of those without `data` collective.
+// Rank 0 calls write(lists) with tensors that it can read like its own. When rank 0 throws, the
+// others get a CommError.
+void write_collected(
+    const comm::RankContext& ranks, const std::vector<std::vector<checkpoint::TensorRef>>& lists,
+    const std::function<void(const std::vector<std::vector<checkpoint::TensorRef>>&)>& write);
+
+}  // namespace hlite::trainer

@@ -1,0 +1,105 @@
+// Runs `train` on a golden run and compares it, number by number.
+#pragma once
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "hugectr_lite/checkpoint/safetensors.h"
+#include "hugectr_lite/core/file.h"
+#include "tests/end_to_end/golden_data.h"
+#include "tests/support/compare.h"
+#include "tests/support/mpirun.h"
+#include "tests/support/program.h"
+
+namespace hlite::test {
+
+inline std::vector<std::vector<double>> read_csv(const std::string& path) {
+  std::istringstream in(read_text(path));
+  std::string line;
+  std::getline(in, line);  // header
+  std::vector<std::vector<double>> rows;
+  while (std::getline(in, line)) {
+    std::vector<double> row;
+    std::istringstream fields(line);
+    for (std::string field; std::getline(fields, field, ',');) row.push_back(std::stod(field));
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+inline std::map<std::string, std::vector<float>> read_weights(const std::string& path) {
+  const ReadFile file(path);
+  const checkpoint::SafetensorsReader reader(file);
+  std::map<std::string, std::vector<float>> tensors;
+  for (const auto& e : reader.tensors()) {
+    auto& values = tensors[e.name];
+    values.resize(static_cast<size_t>(e.end - e.begin) / sizeof(float));
+    reader.read(e.name, values);
+  }
+  return tensors;
+}
+
+// `changes` of the config; `processes` > 0: under mpirun.
+inline void check_run(const std::string& name, int threads,
+                      const std::vector<std::string>& changes = {}, int processes = 0) {
+  INFO(name << ", " << threads << " threads, " << fmt::format("{}", fmt::join(changes, " ")) << ", "
+            << processes << " processes");
+  const GoldenRun run(name);
+  std::vector<std::string> base = mpirun_prefix(processes);
+  base.insert(base.end(),
+              {HLITE_TRAIN, "--config", run / "config.json", "--init", run / "init.safetensors",
+               "--quiet", "--threads", std::to_string(threads)});
+  for (const std::string& change : changes) base.insert(base.end(), {"--set", change});
+  auto whole = base;
+  whole.insert(whole.end(), {"--set", "solver.display=1", "--metrics", run / "metrics.jsonl"});
+  const auto result = run_program(whole);
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+
+  std::map<int, nlohmann::json> losses, evals;
+  std::istringstream lines(read_text(run / "metrics.jsonl"));
+  nlohmann::json last;
+  for (std::string line; std::getline(lines, line);) {
+    last = nlohmann::json::parse(line);
+    if (last["event"] == "train") losses[last["iter"]] = last;
+    if (last["event"] == "eval") evals[last["iter"]] = last;
+  }
+  CHECK(last["event"] == "end");
+  CHECK(last["reason"] == "max_iter");
+
+  const auto expected = read_csv(run / "expected_losses.csv");
+  REQUIRE(losses.size() == expected.size());
+  double sum = 0;
+  for (const auto& row : expected) {
+    const int iter = static_cast<int>(row[0]);
+    const double off = std::abs(losses[iter]["loss"].get<double>() - row[2]) / row[2];
+    INFO("iteration " << iter);
+    CHECK(losses[iter]["lr"].get<double>() == Approx(row[1]).epsilon(1e-6));
+    CHECK(off <= (iter <= 50 ? 1e-5 : 5e-3));
+    sum += off;
+  }
+  CHECK(sum / static_cast<double>(expected.size()) <= 5e-4);
+  const auto expected_evals = read_csv(run / "expected_eval.csv");
+  REQUIRE(evals.size() == expected_evals.size());
+  for (const auto& row : expected_evals) {
+    const auto& got = evals[static_cast<int>(row[0])];
+    CHECK(std::abs(got["auc"].get<double>() - row[1]) <= 1e-3);
+    CHECK(got["loss"].get<double>() == Approx(row[2]).epsilon(5e-3));
+  }
+
+  auto twenty = base;
+  twenty.insert(twenty.end(), {"--set", "solver.max_iter=20", "--export", run / "got.safetensors"});
+  REQUIRE(run_program(twenty).code == 0);
+  const auto got = read_weights(run / "got.safetensors"),
+             want = read_weights(run / "weights_20.safetensors");
+  REQUIRE(got.size() == want.size());
+  for (const auto& [tensor, values] : want) {
+    REQUIRE(got.count(tensor) == 1);
+    check_close(std::span<const float>(got.at(tensor)), std::span<const float>(values),
+                {.absolute = 1e-5, .relative = 1e-5}, tensor.c_str());
+  }
+}
+
+}  // namespace hlite::test

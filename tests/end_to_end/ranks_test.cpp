@@ -1,0 +1,217 @@
+// `train` on several ranks computes what one rank computes: threads, and processes under mpirun.
+#include "tests/end_to_end/golden_run.h"
+#include "tests/end_to_end/small_run.h"
+
+namespace hlite::test {
+namespace {
+
+using Changes = std::vector<std::string>;
+
+std::string gpu(const std::string& rows) { return "solver.gpu=" + rows; }
+std::string communication(const std::string& type) {
+  return "layers.embedding.sparse_embedding_hparam.communication_type=" + type;
+}
+// dlrm_plain evaluates on batches of 128, which no five ranks share evenly.
+const Changes kEvalFor5 = {"solver.batchsize_eval=130", "solver.eval_batches=50"};
+
+std::vector<std::string> with_changes(std::vector<std::string> arguments, const Changes& changes) {
+  for (const std::string& change : changes) arguments.insert(arguments.end(), {"--set", change});
+  return arguments;
+}
+
+// All weights and states of a checkpoint.
+std::map<std::string, std::vector<float>> everything(const std::string& directory) {
+  auto all = read_weights(directory + "/weights.safetensors");
+  all.merge(read_weights(directory + "/optimizer.safetensors"));
+  return all;
+}
+
+void check_same(const std::string& got_directory, const std::string& want_directory,
+                double tolerance) {
+  const auto got = everything(got_directory), want = everything(want_directory);
+  REQUIRE(got.size() == want.size());
+  for (const auto& [name, values] : want) {
+    REQUIRE(got.count(name) == 1);
+    if (tolerance == 0)
+      CHECK((got.at(name) == values));
+    else
+      check_close(std::span<const float>(got.at(name)), std::span<const float>(values),
+                  {.absolute = tolerance, .relative = tolerance}, name.c_str());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("golden runs on the ranks of one node") {
+  check_run("dlrm_fused", 2, {gpu("[[0,1]]")});
+  check_run("dlrm_plain", 2, {gpu("[[0,1]]"), communication("IB_NVLink")});
+}
+
+TEST_CASE("golden runs on nodes of one rank") {
+  for (const char* type : {"IB_NVLink", "IB_NVLink_Hierarchical"}) {
+    check_run("dlrm_fused", 2, {gpu("[[0],[1]]"), communication(type)});
+    check_run("dlrm_plain", 2, {gpu("[[0],[1]]"), communication(type)});
+  }
+}
+
+TEST_CASE("golden runs on nodes of several ranks") {
+  for (const char* type : {"IB_NVLink", "IB_NVLink_Hierarchical"})
+    for (const char* layout : {"LocalFirst", "NodeFirst"})
+      check_run("dlrm_fused", 2,
+                {gpu("[[0,1],[0,1]]"), communication(type),
+                 std::string("solver.device_layout=") + layout});
+}
+
+TEST_CASE("golden runs with one all-reduce, grouped or by gradient, of either kind") {
+  for (const char* algo : {"Oneshot", "NCCL"})
+    for (const char* grouped : {"true", "false"})
+      check_run("dlrm_fused", 2,
+                {gpu("[[0,1]]"),
+                 fmt::format(R"(all_reduce={{"algo":"{}","grouped":{}}})", algo, grouped)});
+}
+
+TEST_CASE("golden runs with each table on one rank") {
+  const Changes type = {
+      "layers.embedding.type=LocalizedSlotSparseEmbeddingOneHot",
+      R"(layers.embedding.sparse_embedding_hparam={"embedding_vec_size":16,"combiner":0,)"
+      R"("slot_size_array":[1000,50,3,20000,7,500,11,4]})"};
+  for (const char* rows : {"[[0,1]]", "[[0],[1]]", "[[0,1],[0,1]]"}) {
+    Changes changes = type;
+    changes.push_back(gpu(rows));
+    check_run("dlrm_fused", 2, changes);
+  }
+}
+
+TEST_CASE("the golden run of batch 130 on five ranks") {
+  Changes changes = kEvalFor5;
+  changes.push_back(gpu("[[0,1,2,3,4]]"));
+  check_run("dlrm_plain", 2, changes);
+  changes.back() = gpu("[[0],[1],[2],[3],[4]]");
+  changes.push_back(communication("IB_NVLink_Hierarchical"));
+  check_run("dlrm_plain", 2, changes);
+}
+
+TEST_CASE("exchange buffers that are too small grow, and nothing is lost") {
+  Changes changes = {gpu("[[0,1],[0,1]]"), communication("IB_NVLink_Hierarchical"),
+                     "layers.embedding.sparse_embedding_hparam.exchange_capacity=3"};
+  check_run("dlrm_fused", 2, changes);
+  changes[1] = communication("IB_NVLink");
+  check_run("dlrm_fused", 2, changes);
+}
+
+#ifdef HLITE_MPIRUN
+TEST_CASE("golden runs under mpirun") {
+  check_run("dlrm_fused", 1, {gpu("[[0],[1]]"), communication("IB_NVLink")}, 2);
+  check_run("dlrm_fused", 1, {gpu("[[0],[1],[2],[3]]"), communication("IB_NVLink_Hierarchical")},
+            4);
+  check_run("dlrm_fused", 2, {gpu("[[0,1],[0,1]]"), communication("IB_NVLink_Hierarchical")}, 2);
+}
+
+TEST_CASE("processes that do not match the topology are told how to start") {
+  const SmallRun run;
+  std::vector<std::string> command = mpirun_prefix(2);
+  const auto train = run.command({"--set", "solver.gpu=[[0],[1],[2],[3]]"});
+  command.insert(command.end(), train.begin(), train.end());
+  const auto result = run_program(command);
+  CHECK(result.code == 4);
+  CHECK(result.err.find("found 2 processes") != std::string::npos);
+  CHECK(result.err.find("mpirun -np 4") != std::string::npos);
+}
+#endif
+
+TEST_CASE("ranks train the same weights and states as one rank, partial batches included") {
+  const SmallRun run;
+  const auto train = [&](const std::string& name, Changes changes) {
+    changes.insert(changes.end(), {"solver.max_iter=40"});
+    const auto result =
+        run.train(with_changes({"--quiet", "--threads", "2", "--save", run / name}, changes));
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+  };
+  for (
+      const char* optimizer :
+      {R"({"type":"SGD","update_type":"Local","sgd_hparam":{"learning_rate":0.5}})",
+       R"({"type":"AdaGrad","update_type":"Local","adagrad_hparam":{"learning_rate":0.05,"initial_accumulator":0.1}})",
+       R"({"type":"MomentumSGD","update_type":"Local","momentum_sgd_hparam":{"learning_rate":0.05,"momentum_factor":0.9}})",
+       R"({"type":"Adam","update_type":"Local","adam_hparam":{"learning_rate":0.01}})",
+       R"({"type":"Adam","update_type":"Global","adam_hparam":{"learning_rate":0.01}})"}) {
+    INFO(optimizer);
+    const std::string change = std::string("layers.emb.optimizer=") + optimizer;
+    train("one", {change});
+    for (const char* ranks : {"[[0,1]]", "[[0,1,2,3,4,5,6,7]]", "[[0,1],[2,3]]"}) {
+      INFO(ranks);
+      train("many", {change, gpu(ranks)});
+      check_same(run / "many", run / "one", 2e-4);
+    }
+    train("many",
+          {change, gpu("[[0,1,2,3]]"), "layers.emb.type=LocalizedSlotSparseEmbeddingOneHot"});
+    check_same(run / "many", run / "one", 2e-4);
+  }
+}
+
+TEST_CASE("runs of one topology repeat bit for bit") {
+  const SmallRun run;
+  for (const char* ranks : {"[[0,1,2,3]]", "[[0,1],[2,3]]"}) {
+    for (const char* name : {"a", "b"})
+      REQUIRE(
+          run.train(with_changes({"--quiet", "--threads", "4", "--save", run / name}, {gpu(ranks)}))
+              .code == 0);
+    check_same(run / "b", run / "a", 0);
+  }
+}
+
+TEST_CASE("a checkpoint of four ranks resumes on four to the same bits, and on one and eight") {
+  const SmallRun run;
+  const auto train = [&](const std::string& ranks, std::vector<std::string> arguments,
+                         const char* iterations) {
+    arguments.insert(arguments.end(), {"--quiet", "--threads", "2"});
+    const auto result = run.train(with_changes(
+        std::move(arguments), {gpu(ranks), std::string("solver.max_iter=") + iterations}));
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+  };
+  train("[[0,1,2,3]]", {"--save", run / "half"}, "60");
+  train("[[0,1,2,3]]", {"--save", run / "whole"}, "120");
+  train("[[0,1,2,3]]", {"--resume", run / "half", "--save", run / "four"}, "120");
+  check_same(run / "four", run / "whole", 0);
+  train("[[0]]", {"--resume", run / "half", "--save", run / "one"}, "120");
+  check_same(run / "one", run / "whole", 5e-4);
+  train("[[0,1,2,3],[4,5,6,7]]", {"--resume", run / "half", "--save", run / "eight"}, "120");
+  check_same(run / "eight", run / "whole", 5e-4);
+  // What is saved is what was loaded.
+  train("[[0,1],[2,3]]", {"--resume", run / "half", "--save", run / "same"}, "60");
+  check_same(run / "same", run / "half", 0);
+}
+
+TEST_CASE("a rank that finds bad data ends all, with its error") {
+  const SmallRun run;
+  std::string samples = small_samples(500, 1);
+  const uint32_t beyond = 40;  // of table 0, in the last of the first batch's samples
+  std::memcpy(samples.data() + 31 * 24 + 12, &beyond, sizeof(beyond));
+  write_text(run / "train.bin", samples);
+  const auto result =
+      run.train(with_changes({}, {gpu("[[0,1,2,3]]"), "layers.data.async_param.shuffle=false"}));
+  CHECK(result.code == 3);
+  CHECK(result.err.find("sample 31") != std::string::npos);
+}
+
+TEST_CASE("several ranks stop together when interrupted, save, and go on to the same bits") {
+  const SmallRun run;
+  const Changes changes = {gpu("[[0,1],[2,3]]"), "solver.max_iter=4000", "solver.eval_interval=0"};
+  RunningProgram program(
+      run.command(with_changes({"--save", run / "stopped", "--threads", "2"}, changes)), "");
+  usleep(300'000);
+  program.signal(SIGTERM);
+  const auto result = program.wait();
+  INFO(result.err);
+  REQUIRE((result.code == 5 || result.code == 0));
+  REQUIRE(run.train(with_changes({"--quiet", "--threads", "2", "--resume", run / "stopped",
+                                  "--save", run / "resumed"},
+                                 changes))
+              .code == 0);
+  REQUIRE(run.train(with_changes({"--quiet", "--threads", "2", "--save", run / "whole"}, changes))
+              .code == 0);
+  check_same(run / "resumed", run / "whole", 0);
+}
+
+}  // namespace hlite::test
