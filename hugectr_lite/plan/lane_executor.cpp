@@ -6,8 +6,7 @@ namespace hlite::plan {
 
 static_assert(static_cast<int>(Lane::kCompute) == 0 && static_cast<int>(Lane::kCopy) == kLanes - 1);
 
-LaneExecutor::LaneExecutor(const std::array<Exec, kLanes>& execs,
-                           std::function<void(const std::string&)> on_failure)
+LaneExecutor::LaneExecutor(const std::array<Exec, kLanes>& execs, std::function<void()> on_failure)
     : execs_(execs), on_failure_(std::move(on_failure)) {
   for (int lane = 1; lane < kLanes; ++lane) threads_.emplace_back([this, lane] { work(lane); });
 }
@@ -93,14 +92,7 @@ void LaneExecutor::fail(std::exception_ptr error) {
     error_ = error;
     failed_.store(true, std::memory_order_release);
   }
-  if (!on_failure_) return;
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& e) {
-    on_failure_(e.what());
-  } catch (...) {
-    on_failure_("an unknown error");
-  }
+  if (on_failure_) on_failure_();
 }
 
 }  // namespace hlite::plan

@@ -24,10 +24,11 @@ inline constexpr int kLanes = 4;
 class LaneExecutor {
  public:
   // `execs[lane]`: where that lane's steps run. A thread pool serves one caller at a time, so no
-  // two lanes may share one. `on_failure` is called as soon as a step throws, before run() can
-  // return: it must end what steps of other lanes may be waiting for (Communicator::abort()).
+  // two lanes may share one. `on_failure` is called in the handler of what a step threw, before
+  // run() can return: it must end what steps of other lanes may be waiting for
+  // (Communicator::abort()).
   explicit LaneExecutor(const std::array<Exec, kLanes>& execs,
-                        std::function<void(const std::string&)> on_failure = {});
+                        std::function<void()> on_failure = {});
   ~LaneExecutor();
   LaneExecutor(const LaneExecutor&) = delete;
   LaneExecutor& operator=(const LaneExecutor&) = delete;
@@ -45,7 +46,7 @@ class LaneExecutor {
   void fail(std::exception_ptr error);
 
   const std::array<Exec, kLanes> execs_;
-  const std::function<void(const std::string&)> on_failure_;
+  const std::function<void()> on_failure_;
 
   // The run at hand, set before generation_ is raised.
   const Plan* plan_ = nullptr;

@@ -9,6 +9,7 @@
 #include "hugectr_lite/ops/scan.h"
 #include "hugectr_lite/optimizer/dense_update.h"
 #include "hugectr_lite/optimizer/lr_schedule.h"
+#include "hugectr_lite/trainer/rank_lanes.h"
 
 namespace hlite::trainer {
 namespace {
@@ -73,6 +74,8 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
                                     entry.layer->name(), e->node().path()));
   declare(seed);
 }
+
+Model::~Model() = default;
 
 // One embedding layer for each sparse input: then every key belongs to one table.
 void Model::wire_sparse_inputs() {
@@ -293,11 +296,15 @@ void Model::emit_all_reduce(plan::Plan& plan) {
   }
 }
 
+bool Model::overlaps() const { return ranks_.context.ranks() > 1 && config_.solver.enable_overlap; }
+
 void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
   const int64_t done = step();
   for (;;) {
     try {
-      return plan::run_in_order(plan, context);
+      if (!overlaps()) return plan::run_in_order(plan, context);
+      if (!lanes_) lanes_ = std::make_unique<RankLanes>(context.exec, threads_, ranks_.context);
+      return lanes_->run(plan, context);
     } catch (const embedding::CapacityOverflow& overflow) {
       embedding::ExchangedTables& tables = overflow.tables();
       const int64_t before = tables.capacity();

@@ -47,11 +47,14 @@ struct ModelRanks {
   std::function<bool()> wants_to_stop = {};     // whether this rank was asked to
 };
 
+class RankLanes;
+
 class Model {
  public:
   // `config` must outlive the model. Throws ConfigError when the layers do not fit together.
   // Collective when ranks.context.world is given.
   Model(const config::TrainConfig& config, uint64_t seed, int threads, ModelRanks ranks = {});
+  ~Model();
 
   [[nodiscard]] std::vector<ModelRow> describe() const;
   [[nodiscard]] MemoryEstimate memory() const;
@@ -66,7 +69,8 @@ class Model {
   // Takes the memory of every buffer. Throws DataError when it does not fit. REQUIRES compile().
   void allocate() { buffers_.allocate(); }
   // Run a plan, again and with larger buffers where an exchange between ranks did not fit: what the
-  // first try had done by then has no effect. Collective.
+  // first try had done by then has no effect. On several ranks and with solver.enable_overlap every
+  // lane has a thread of its own. Collective.
   void train(const plan::StepContext& context) { run(train_plan_, context); }
   void evaluate(const plan::StepContext& context) { run(eval_plan_, context); }
   [[nodiscard]] const plan::Plan& train_plan() const { return train_plan_; }
@@ -109,6 +113,7 @@ class Model {
   [[nodiscard]] NonFinite find_non_finite(const Exec& exec, int64_t batch) const;
 
  private:
+  [[nodiscard]] bool overlaps() const;
   void run(const plan::Plan& plan, const plan::StepContext& context);
   void wire_sparse_inputs();
   void declare(uint64_t seed);
@@ -138,6 +143,7 @@ class Model {
   plan::BufferId reduced_scalars_ = plan::kNoBuffer;
   comm::TrafficTotals all_reduce_traffic_;
   plan::Plan train_plan_, eval_plan_;
+  std::unique_ptr<RankLanes> lanes_;  // with overlap, from the first run on
 };
 
 }  // namespace hlite::trainer

@@ -91,6 +91,13 @@ TEST_CASE("the golden run of batch 130 on five ranks") {
   check_run("dlrm_plain", 2, changes);
 }
 
+TEST_CASE("golden runs with lanes that overlap") {
+  check_run("dlrm_fused", 2, {gpu("[[0,1]]"), "solver.enable_overlap=true"});
+  check_run("dlrm_fused", 4,
+            {gpu("[[0],[1]]"), communication("IB_NVLink"), "solver.enable_overlap=true",
+             "layers.embedding.sparse_embedding_hparam.exchange_capacity=3"});
+}
+
 TEST_CASE("exchange buffers that are too small grow, and nothing is lost") {
   Changes changes = {gpu("[[0,1],[0,1]]"), communication("IB_NVLink_Hierarchical"),
                      "layers.embedding.sparse_embedding_hparam.exchange_capacity=3"};
@@ -133,8 +140,8 @@ TEST_CASE("ranks train the same weights and states as one rank, partial batches 
       {R"({"type":"SGD","update_type":"Local","sgd_hparam":{"learning_rate":0.5}})",
        R"({"type":"AdaGrad","update_type":"Local","adagrad_hparam":{"learning_rate":0.05,"initial_accumulator":0.1}})",
        R"({"type":"MomentumSGD","update_type":"Local","momentum_sgd_hparam":{"learning_rate":0.05,"momentum_factor":0.9}})",
-       R"({"type":"Adam","update_type":"Local","adam_hparam":{"learning_rate":0.01}})",
-       R"({"type":"Adam","update_type":"Global","adam_hparam":{"learning_rate":0.01}})"}) {
+       R"({"type":"Adam","update_type":"Local","adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-7}})",
+       R"({"type":"Adam","update_type":"Global","adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-7}})"}) {
     INFO(optimizer);
     const std::string change = std::string("layers.emb.optimizer=") + optimizer;
     train("one", {change});

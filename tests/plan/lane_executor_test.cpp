@@ -91,9 +91,13 @@ TEST_CASE("the first failure is rethrown, later steps are left out, and the next
   std::mutex mutex;
   std::condition_variable changed;
   std::string reason;
-  LaneExecutor executor(pools.execs(), [&](const std::string& what) {
+  LaneExecutor executor(pools.execs(), [&] {
     const std::lock_guard lock(mutex);
-    reason = what;
+    try {
+      throw;
+    } catch (const DataError& e) {
+      reason = e.what();
+    }
     changed.notify_all();
   });
   Buffers buffers;
