@@ -16,6 +16,7 @@ void Communicator::account(std::span<const ConstBytes> send, std::span<const siz
               most.size(), n);
   traffic_.bytes.resize(n);
   traffic_.messages.resize(n);
+  traffic_.received_bytes.resize(n);
   for (size_t q = 0; q < n; ++q) {
     if (static_cast<int>(q) == rank() || send[q].empty()) continue;
     traffic_.bytes[q] += static_cast<int64_t>(send[q].size());
@@ -23,7 +24,9 @@ void Communicator::account(std::span<const ConstBytes> send, std::span<const siz
   }
 }
 
-void Communicator::check_size(int from, size_t bytes, std::span<const size_t> most) const {
+void Communicator::account_received(int from, size_t bytes, std::span<const size_t> most) {
+  if (from != rank())
+    traffic_.received_bytes[static_cast<size_t>(from)] += static_cast<int64_t>(bytes);
   if (bytes > most[static_cast<size_t>(from)])
     raise<CommError>("rank {} sent {} bytes to rank {}, which expects at most {}", from, bytes,
                      rank(), most[static_cast<size_t>(from)]);

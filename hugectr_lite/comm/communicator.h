@@ -31,10 +31,11 @@ class CommError : public DeviceError {
 using Bytes = std::span<std::byte>;
 using ConstBytes = std::span<const std::byte>;
 
-// What this rank sent to each other rank, since it was made. What stays with the rank itself does
-// not count.
+// What this rank sent to each other rank and got from it, since it was made. What stays with the
+// rank itself does not count.
 struct Traffic {
-  std::vector<int64_t> bytes, messages;  // [size]
+  std::vector<int64_t> bytes, messages;  // [size] sent
+  std::vector<int64_t> received_bytes;   // [size]
 };
 
 enum class AllReduce {
@@ -89,8 +90,8 @@ class Communicator {
  protected:
   // For visit() of implementations. Checks the numbers of messages and counts what is sent.
   void account(std::span<const ConstBytes> send, std::span<const size_t> most);
-  // Throws CommError for a message from `from` that is larger than most[from].
-  void check_size(int from, size_t bytes, std::span<const size_t> most) const;
+  // Counts a message from `from`. Throws CommError when it is larger than most[from].
+  void account_received(int from, size_t bytes, std::span<const size_t> most);
 
  private:
   void add_up(std::span<const ConstBytes> send, std::span<float> sum);

@@ -145,7 +145,7 @@ void MpiCommunicator::read_all(std::span<const ConstBytes> send, std::span<const
         bytes = {from, static_cast<size_t>(count)};
         from += most[q];
       }
-      check_size(static_cast<int>(q), bytes.size(), most);
+      account_received(static_cast<int>(q), bytes.size(), most);
       consume(static_cast<int>(q), bytes);
     }
   } catch (...) {

@@ -9,6 +9,8 @@ TrafficTotals& TrafficTotals::operator+=(const TrafficTotals& other) {
   inter_bytes += other.inter_bytes;
   intra_messages += other.intra_messages;
   inter_messages += other.inter_messages;
+  intra_received += other.intra_received;
+  inter_received += other.inter_received;
   return *this;
 }
 
@@ -17,6 +19,8 @@ TrafficTotals operator-(TrafficTotals a, const TrafficTotals& b) {
   a.inter_bytes -= b.inter_bytes;
   a.intra_messages -= b.intra_messages;
   a.inter_messages -= b.inter_messages;
+  a.intra_received -= b.intra_received;
+  a.inter_received -= b.inter_received;
   return a;
 }
 
@@ -27,6 +31,7 @@ TrafficTotals totals_of(const Communicator& world, const Topology& topology) {
     const bool intra = topology.node_of(static_cast<int>(q)) == topology.node_of(world.rank());
     (intra ? sum.intra_bytes : sum.inter_bytes) += traffic.bytes[q];
     (intra ? sum.intra_messages : sum.inter_messages) += traffic.messages[q];
+    (intra ? sum.intra_received : sum.inter_received) += traffic.received_bytes[q];
   }
   return sum;
 }
@@ -44,7 +49,8 @@ TrafficTotals RowExchange::so_far() const {
     return std::accumulate(v.begin(), v.end(), int64_t{0});
   };
   const Traffic &intra = hierarchical_->intra().traffic(), &rail = hierarchical_->rail().traffic();
-  return {sum(intra.bytes), sum(rail.bytes), sum(intra.messages), sum(rail.messages)};
+  return {sum(intra.bytes),   sum(rail.bytes),           sum(intra.messages),
+          sum(rail.messages), sum(intra.received_bytes), sum(rail.received_bytes)};
 }
 
 void RowExchange::run(std::span<const ConstBytes> send, std::span<const Bytes> receive,

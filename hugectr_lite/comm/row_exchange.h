@@ -19,9 +19,10 @@ struct RankContext {
   [[nodiscard]] int ranks() const { return topology->ranks(); }
 };
 
-// Bytes and messages that one rank sent, by where they went.
+// Bytes and messages that one rank sent, and bytes that it got, within its node and between nodes.
 struct TrafficTotals {
   int64_t intra_bytes = 0, inter_bytes = 0, intra_messages = 0, inter_messages = 0;
+  int64_t intra_received = 0, inter_received = 0;  // bytes
   TrafficTotals& operator+=(const TrafficTotals& other);
   friend TrafficTotals operator-(TrafficTotals a, const TrafficTotals& b);
 };

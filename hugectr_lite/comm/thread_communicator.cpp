@@ -35,7 +35,7 @@ void ThreadCommunicator::read_all(std::span<const size_t> most, Consume consume)
   try {
     for (int q = 0; q < size(); ++q) {
       const ConstBytes bytes = group_->post(q).send[static_cast<size_t>(rank_)];
-      check_size(q, bytes.size(), most);
+      account_received(q, bytes.size(), most);
       consume(q, bytes);
     }
   } catch (const std::exception& error) {

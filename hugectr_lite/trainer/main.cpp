@@ -48,6 +48,8 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
                "Check config, files and memory, print the model, train nothing");
   app.add_flag("--plan", o.plan,
                "Print the steps of an iteration and their dependencies, train nothing");
+  app.add_flag("--traffic", o.traffic,
+               "Print at the end what the ranks sent to each other in an iteration");
   app.add_flag("--quiet", o.quiet, "Print nothing but warnings and errors");
   app.set_version_flag("--version", version_text);
   app.footer(

@@ -39,6 +39,10 @@ void MetricsFile::eval(int64_t iter, const EvalResult& e) {
                    number(e.seconds)));
 }
 
+void MetricsFile::traffic(const std::string& json) {
+  line(R"({"event":"traffic",)" + json.substr(1));
+}
+
 void MetricsFile::end(const EndEvent& e) {
   line(fmt::format(
       R"({{"event":"end","iter":{},"samples":{},"seconds":{},"samples_per_s":{},"peak_rss_bytes":{},"reason":"{}"}})",

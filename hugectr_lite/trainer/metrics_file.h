@@ -5,6 +5,8 @@
 //   {"event":"end","iter":300,"samples":76800,"seconds":9.1,"samples_per_s":..,"peak_rss_bytes":..,
 //    "reason":"max_iter"|"target"|"interrupted"}
 //
+//   {"event":"traffic","iterations":300,...} (trainer/traffic.h), on several ranks
+//
 // An AUC that does not exist (one class only) is null.
 #pragma once
 
@@ -33,6 +35,8 @@ class MetricsFile {
   MetricsFile(const std::string& path, bool append);
   void train(const TrainEvent& e);
   void eval(int64_t iter, const EvalResult& e);
+  // `json`: TrafficReport::json().
+  void traffic(const std::string& json);
   void end(const EndEvent& e);
 
  private:

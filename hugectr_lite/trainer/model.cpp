@@ -296,6 +296,19 @@ void Model::emit_all_reduce(plan::Plan& plan) {
   }
 }
 
+std::vector<StepTraffic> Model::traffic() const {
+  std::vector<StepTraffic> list;
+  if (ranks_.context.ranks() == 1) return list;
+  for (const auto& e : embeddings_) {
+    const embedding::ExchangedTables& tables = *e->exchanged();
+    list.push_back({e->name() + ".keys_exchange", tables.keys_exchange().traffic()});
+    list.push_back({e->name() + ".rows_exchange", tables.rows_exchange().traffic()});
+    list.push_back({e->name() + ".grads_exchange", tables.grads_exchange().traffic()});
+  }
+  list.push_back({"all_reduce", all_reduce_traffic_});
+  return list;
+}
+
 bool Model::overlaps() const { return ranks_.context.ranks() > 1 && config_.solver.enable_overlap; }
 
 void Model::run(const plan::Plan& plan, const plan::StepContext& context) {

@@ -47,6 +47,12 @@ struct ModelRanks {
   std::function<bool()> wants_to_stop = {};     // whether this rank was asked to
 };
 
+// What a rank has exchanged in one of the plan's steps.
+struct StepTraffic {
+  std::string step;
+  comm::TrafficTotals totals;
+};
+
 class RankLanes;
 
 class Model {
@@ -80,10 +86,8 @@ class Model {
     return embeddings_;
   }
 
-  // What this rank has sent in all-reduces.
-  [[nodiscard]] const comm::TrafficTotals& all_reduce_traffic() const {
-    return all_reduce_traffic_;
-  }
+  // What this rank has sent and got in training iterations and evaluations so far, by step.
+  [[nodiscard]] std::vector<StepTraffic> traffic() const;
 
   // First values of every weight and optimizer state, from the seed. REQUIRES allocate().
   void initialize(const Exec& exec);

@@ -12,7 +12,7 @@ struct Options {
   std::string device;                  // auto, cpu, cuda; empty: as the config says
   int threads = 0;                     // 0: as the config says
   std::string init, export_path, save, resume, metrics;
-  bool check = false, plan = false, quiet = false;
+  bool check = false, plan = false, quiet = false, traffic = false;
 };
 
 }  // namespace hlite::trainer

@@ -16,6 +16,7 @@
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/memory.h"
 #include "hugectr_lite/trainer/rank_tensors.h"
+#include "hugectr_lite/trainer/traffic.h"
 
 namespace hlite::trainer {
 namespace {
@@ -178,6 +179,7 @@ int Trainer::run() {
   }
   const double rate = train_seconds_ > 0 ? static_cast<double>(run_samples_) / train_seconds_ : 0;
   const char* names[] = {"max_iter", "target", "interrupted"};
+  report_traffic();
   metrics_.end({iteration_, samples_, since(start), rate, peak_resident_bytes(),
                 names[static_cast<int>(reason)]});
   progress_.line(fmt::format("done after {} iterations ({}): {} samples in {}, {:.0f} samples/s",
@@ -187,6 +189,14 @@ int Trainer::run() {
                                               source_->bytes_read(), source_->decode_seconds());
   if (!verdict.empty()) progress_.line(verdict);
   return reason == Reason::kInterrupted ? kExitInterrupted : kExitDone;
+}
+
+void Trainer::report_traffic() {
+  if (ranks_.ranks() == 1) return;
+  const TrafficReport report = collect_traffic(
+      *model_, ranks_, eval_traffic_, iteration_ - first_iteration_, config_.solver.batchsize);
+  metrics_.traffic(report.json());
+  if (options_.traffic && ranks_.rank == 0) fmt::print("{}", report.text());
 }
 
 Trainer::Reason Trainer::loop() {
@@ -204,6 +214,7 @@ Trainer::Reason Trainer::loop() {
                             ? left * rates_.total_seconds(now) / static_cast<double>(run_samples_)
                             : INFINITY;
   };
+  first_iteration_ = iteration_;
   rates_.resume(since(start));
   Reason reason = Reason::kMaxIter;
   while (iteration_ < last_iteration_) {
@@ -242,7 +253,13 @@ Trainer::Reason Trainer::loop() {
 }
 
 bool Trainer::evaluate(ProgressState& state) {
+  const auto before = model_->traffic();
   const EvalResult result = evaluator_->run([this] { return agree_to_stop(); });
+  const auto after = model_->traffic();
+  if (eval_traffic_.empty())
+    for (const StepTraffic& step : before) eval_traffic_.push_back({step.step, {}});
+  for (size_t i = 0; i < after.size(); ++i)
+    eval_traffic_[i].totals += after[i].totals - before[i].totals;
   if (result.samples < evaluator_->samples()) return false;  // interrupted: no result
   state.auc = result.auc;
   metrics_.eval(iteration_, result);

@@ -41,6 +41,7 @@ class Trainer {
   void restore();
   void open_data();
   Reason loop();
+  void report_traffic();
   void train_one(ProgressState& state);
   [[nodiscard]] int64_t global_size(const data::HostBatch& batch) const;
   // Whether any rank was asked to stop; the same on all.
@@ -64,10 +65,11 @@ class Trainer {
   std::unique_ptr<Evaluator> evaluator_;
   MetricsFile metrics_;
   Progress progress_;
-  int64_t iteration_ = 0, last_iteration_ = 0, samples_ = 0;
+  int64_t first_iteration_ = 0, iteration_ = 0, last_iteration_ = 0, samples_ = 0;
   int64_t run_samples_ = 0;  // of this process
   RateMeter rates_;
-  double train_seconds_ = 0;  // of this process, evaluations and saving left out
+  std::vector<StepTraffic> eval_traffic_;  // what evaluations exchanged
+  double train_seconds_ = 0;               // of this process, evaluations and saving left out
 };
 
 // Throws DeviceError when the device that was asked for cannot train.

@@ -1,6 +1,7 @@
 // What the compiled plan of a model says: order, overlap, memory.
 #include "hugectr_lite/trainer/model.h"
 
+#include "hugectr_lite/trainer/placements.h"
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/catch.h"
 
@@ -30,6 +31,65 @@ TEST_CASE(
   CHECK(!c.overlap("emb.lookup", "emb.update"));
   CHECK(!c.overlap("copy_in", "emb.lookup"));
   CHECK(!c.overlap("inter.bprop", "emb.update"));
+}
+
+// Rank 0 of four, with nobody to talk to: enough to look at its plan.
+struct CompiledRank {
+  std::unique_ptr<config::TrainConfig> config;
+  std::unique_ptr<trainer::Model> model;
+  explicit CompiledRank(const std::vector<std::string>& changes) {
+    std::vector<std::string> all = {"solver.gpu=[[0,1],[2,3]]"};
+    all.insert(all.end(), changes.begin(), changes.end());
+    config = config::parse_train_config(small_config(), "small.json", all);
+    const auto topology = trainer::topology_of(config->solver);
+    trainer::ModelRanks ranks;
+    ranks.context.topology = std::make_shared<const comm::Topology>(topology);
+    ranks.placements = trainer::make_placements(*config, topology, false);
+    model = std::make_unique<trainer::Model>(*config, 1, 2, std::move(ranks));
+    model->compile();
+  }
+};
+
+TEST_CASE("on several ranks exchanges overlap with the network, and no overlap shares a buffer") {
+  for (const char* grouped : {"true", "false"}) {
+    const CompiledRank c({std::string("all_reduce={\"grouped\":") + grouped + "}"});
+    const auto& plan = c.model->train_plan();
+    const auto overlap = [&](const char* a, const char* b) {
+      return plan.may_overlap(plan.index_of(a), plan.index_of(b));
+    };
+    for (const char* forward :
+         {"emb.keys_exchange", "emb.rows_exchange", "emb.route", "emb.gather", "emb.pool"})
+      CHECK(overlap(forward, "b1.fprop"));
+    CHECK(overlap("emb.grads_exchange", "b1.wgrad"));
+    CHECK(overlap("emb.grads_exchange", "t1.wgrad"));
+    CHECK(overlap("emb.update", "all_reduce"));
+    CHECK(overlap("emb.update", "dense_update"));
+    CHECK(!overlap("emb.rows_exchange", "inter.fprop"));
+    CHECK(!overlap("emb.grads_exchange", "emb.update"));
+    CHECK(!overlap("all_reduce", "dense_update"));
+    CHECK(!overlap("b1.wgrad", "all_reduce"));
+
+    const auto& buffers = plan.buffers();
+    const auto share = [&](const std::vector<plan::BufferId>& a,
+                           const std::vector<plan::BufferId>& b) {
+      for (const auto x : a)
+        for (const auto y : b)
+          if (buffers.overlap(x, y)) return true;
+      return false;
+    };
+    const auto steps = plan.steps();
+    int pairs = 0;
+    for (size_t i = 0; i < steps.size(); ++i)
+      for (size_t j = i + 1; j < steps.size(); ++j) {
+        if (!plan.may_overlap(static_cast<int>(i), static_cast<int>(j))) continue;
+        ++pairs;
+        INFO(steps[i].name << " and " << steps[j].name);
+        CHECK(!share(steps[i].writes, steps[j].writes));
+        CHECK(!share(steps[i].writes, steps[j].reads));
+        CHECK(!share(steps[i].reads, steps[j].writes));
+      }
+    CHECK(pairs > 20);
+  }
 }
 
 TEST_CASE("memory is known before any is taken, table by table") {
