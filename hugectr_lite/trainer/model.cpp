@@ -264,11 +264,26 @@ void Model::emit_dense_update(plan::Plan& plan) const {
             }});
 }
 
+// values <- sum over ranks; counts what it sends as that of the i-th all-reduce.
+void Model::all_reduce(size_t i, std::span<float> values) {
+  const auto algo =
+      config_.all_reduce.oneshot ? comm::AllReduce::kOneShot : comm::AllReduce::kTwoPhase;
+  const comm::RankContext& ranks = ranks_.context;
+  const auto so_far = [&] {
+    return hierarchical_all_reduce_ ? hierarchical_all_reduce_->traffic()
+                                    : totals_of(*ranks.world, *ranks.topology);
+  };
+  const comm::TrafficTotals before = so_far();
+  if (hierarchical_all_reduce_)
+    hierarchical_all_reduce_->run(values, algo);
+  else
+    ranks.world->all_reduce(values, algo);
+  all_reduce_traffic_[i] += so_far() - before;
+}
+
 // Sums what declare_reduced() named. The loss and a request to stop travel with the dense
 // gradients: every rank learns of both without a message of its own.
 void Model::emit_all_reduce(plan::Plan& plan) {
-  const auto algo =
-      config_.all_reduce.oneshot ? comm::AllReduce::kOneShot : comm::AllReduce::kTwoPhase;
   for (size_t i = 0; i < reduced_.size(); ++i) {
     const BufferId id = reduced_[i];
     const bool with_scalars = i == 0;
@@ -278,19 +293,15 @@ void Model::emit_all_reduce(plan::Plan& plan) {
               .lane = Lane::kComm,
               .reads = both,
               .writes = both,
-              .run = [this, id, with_scalars, algo](const plan::StepContext&) {
+              .run = [this, i, id, with_scalars](const plan::StepContext&) {
                 float* loss = buffers_.data<float>(network_->loss());
                 float* scalars = buffers_.data<float>(reduced_scalars_);
                 if (with_scalars) {
                   scalars[0] = *loss;
                   scalars[1] = ranks_.wants_to_stop && ranks_.wants_to_stop() ? 1.0f : 0.0f;
                 }
-                const comm::RankContext& ranks = ranks_.context;
-                const comm::TrafficTotals before = totals_of(*ranks.world, *ranks.topology);
-                ranks.world->all_reduce(
-                    {buffers_.data<float>(id), static_cast<size_t>(buffers_.bytes(id) / kFloat)},
-                    algo);
-                all_reduce_traffic_ += totals_of(*ranks.world, *ranks.topology) - before;
+                all_reduce(i, {buffers_.data<float>(id),
+                               static_cast<size_t>(buffers_.bytes(id) / kFloat)});
                 if (with_scalars) *loss = scalars[0];
               }});
   }
@@ -305,7 +316,25 @@ std::vector<StepTraffic> Model::traffic() const {
     list.push_back({e->name() + ".rows_exchange", tables.rows_exchange().traffic()});
     list.push_back({e->name() + ".grads_exchange", tables.grads_exchange().traffic()});
   }
-  list.push_back({"all_reduce", all_reduce_traffic_});
+  // A grouped all-reduce is counted by what its parts have of it.
+  const auto share = [&](size_t i, int64_t bytes) {
+    const int64_t all = buffers_.bytes(reduced_[i]);
+    comm::TrafficTotals t = all_reduce_traffic_[i];
+    for (int64_t* n : {&t.intra_bytes, &t.inter_bytes, &t.intra_received, &t.inter_received})
+      *n = static_cast<int64_t>(static_cast<double>(*n) * static_cast<double>(bytes) /
+                                static_cast<double>(all));
+    return t;
+  };
+  int64_t dense = buffers_.bytes(reduced_[0]);
+  size_t own = 1;
+  for (const auto& e : embeddings_) {
+    const int64_t bytes = round_up(e->exchanged()->copied_gradient_bytes(), 64);
+    if (bytes == 0) continue;
+    const bool grouped = config_.all_reduce.grouped;
+    list.push_back({e->name() + ".copies_all_reduce", share(grouped ? 0 : own++, bytes)});
+    if (grouped) dense -= bytes;
+  }
+  list.push_back({"dense_all_reduce", share(0, dense)});
   return list;
 }
 
@@ -354,6 +383,9 @@ void Model::compile() {
   network_->emit_backward(train_plan_);
   for_trained([&](auto& tables, const auto& its) { tables.emit_backward(train_plan_, its); });
   emit_all_reduce(train_plan_);
+  all_reduce_traffic_.assign(reduced_.size(), {});
+  if (ranks_.context.world && comm::HierarchicalAllReduce::suits(*ranks_.context.topology))
+    hierarchical_all_reduce_ = std::make_unique<comm::HierarchicalAllReduce>(ranks_.context);
   network_->emit_after_backward(train_plan_);
   emit_dense_update(train_plan_);
   for_trained([&](auto& tables, const auto& its) { tables.emit_update(train_plan_, its); });

@@ -12,12 +12,14 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "data_reader/batch_source.h"
 #include "embedding/embedding_layer.h"
 #include "hugectr_lite/checkpoint/safetensors.h"
+#include "hugectr_lite/comm/hierarchical_all_reduce.h"
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/network/network.h"
 #include "hugectr_lite/plan/plan.h"
@@ -125,6 +127,7 @@ class Model {
   void emit_learning_rate(plan::Plan& plan) const;
   plan::BufferId declare_reduced();
   void emit_all_reduce(plan::Plan& plan);
+  void all_reduce(size_t i, std::span<float> values);
   void emit_dense_update(plan::Plan& plan) const;
 
   const config::TrainConfig& config_;
@@ -145,7 +148,8 @@ class Model {
   static constexpr int64_t kReducedScalars = 2;  // loss, wants to stop
   std::vector<plan::BufferId> reduced_;          // the first one holds the dense gradients
   plan::BufferId reduced_scalars_ = plan::kNoBuffer;
-  comm::TrafficTotals all_reduce_traffic_;
+  std::vector<comm::TrafficTotals> all_reduce_traffic_;  // as reduced_
+  std::unique_ptr<comm::HierarchicalAllReduce> hierarchical_all_reduce_;
   plan::Plan train_plan_, eval_plan_;
   std::unique_ptr<RankLanes> lanes_;  // with overlap, from the first run on
 };

@@ -52,13 +52,13 @@ std::string TrafficReport::text() const {
   TrafficTotals embedding;
   for (const TrafficRow& row : steps) {
     text += line(row.step, row.sum(), iterations);
-    if (row.step != "all_reduce") embedding += row.sum();
+    if (row.step != "dense_all_reduce") embedding += row.sum();
   }
   const TrafficTotals plain_sum = plain.sum();
-  text += line("embedding exchanges together", embedding, iterations);
+  text += line("embedding together", embedding, iterations);
   text += line("plain model-parallel instead", plain_sum, 1);
   if (plain_sum.inter_bytes > 0 && iterations > 0)
-    text += fmt::format("  between nodes the embedding exchanges send {:.1f} % of plain\n",
+    text += fmt::format("  between nodes the embedding sends {:.1f} % of plain\n",
                         100.0 * per_iteration(embedding.inter_bytes, iterations) /
                             static_cast<double>(plain_sum.inter_bytes));
   for (size_t r = 0; r < plain.of_rank.size(); ++r)

@@ -51,7 +51,8 @@ void write_samples(const std::string& path, int64_t bytes) {
   for (uint64_t i = 0; i < kSamples; ++i) {
     words.push_back(random::word(1, 0, i) & 1);
     for (uint64_t d = 0; d < kDense; ++d) words.push_back(random::word(1, 1 + d, i) % 1000);
-    for (uint64_t s = 0; s < kSlots; ++s) words.push_back(random::word(1, 100 + s, i) % kRows);
+    for (uint64_t s = 0; s < kSlots; ++s)
+      words.push_back(static_cast<uint32_t>(random::word(1, 100 + s, i) % kRows));
   }
   WriteFile file(path);
   for (int64_t left = bytes / kRecord; left > 0; left -= kSamples)
