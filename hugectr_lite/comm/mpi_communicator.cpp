@@ -1,10 +1,12 @@
 #include "hugectr_lite/comm/mpi_communicator.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <numeric>
+#include <thread>
 
 #include "hugectr_lite/comm/mpi_plugin.h"
 
@@ -27,6 +29,9 @@ int count_of(size_t bytes) {
                      std::numeric_limits<int>::max());
   return static_cast<int>(bytes);
 }
+
+constexpr int kQuickQuestions = 200;
+constexpr std::chrono::microseconds kBetweenQuestions{30};
 
 }  // namespace
 
@@ -116,8 +121,14 @@ void MpiCommunicator::start_messages(std::span<const ConstBytes> send,
 }
 
 void MpiCommunicator::finish_messages(std::span<const size_t> most) {
-  const int code =
-      MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), statuses_.data());
+  // MPI_Waitall would keep the core that another lane could compute on: after a while of asking this
+  // sleeps between the questions, and MPI moves data when it is asked.
+  int code = MPI_SUCCESS, done = 0;
+  for (int asked = 0; !done && code == MPI_SUCCESS; ++asked) {
+    code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done,
+                       statuses_.data());
+    if (!done && asked >= kQuickQuestions) std::this_thread::sleep_for(kBetweenQuestions);
+  }
   if (code == MPI_ERR_IN_STATUS)
     for (size_t i = 0; i < statuses_.size(); ++i) {
       if (i < most.size() && statuses_[i].MPI_ERROR == MPI_ERR_TRUNCATE)
