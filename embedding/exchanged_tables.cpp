@@ -180,34 +180,20 @@ void ExchangedTables::gather(const Exec& exec) {
   }
 }
 
-void ExchangedTables::exchange_rows() {
+// Rows from their owners to those that listed them, or gradients back.
+void ExchangedTables::exchange_vectors(comm::RowExchange& exchange, bool to_owners) {
   for (int q = 0; q < ranks_.ranks(); ++q) {
     const auto i = static_cast<size_t>(q);
-    const auto out = block(owned_rows_, q * capacity_, std::ssize(wanted(q)));
-    const auto in = block(listed_rows_, routing_->list_begin(q), std::ssize(routing_->list(q)));
+    const auto owned = block(owned_rows_, q * capacity_, std::ssize(wanted(q)));
+    const auto listed = block(listed_rows_, routing_->list_begin(q), std::ssize(routing_->list(q)));
+    const auto &out = to_owners ? listed : owned, &in = to_owners ? owned : listed;
     send_[i] = std::as_bytes(std::span(out.data(), static_cast<size_t>(out.size())));
     receive_[i] = std::as_writable_bytes(std::span(in.data(), static_cast<size_t>(in.size())));
   }
-  rows_exchange_.run(send_, receive_, received_);
+  exchange.run(send_, receive_, received_);
   for (size_t q = 0; q < received_.size(); ++q)
-    HLITE_CHECK(received_[q] == receive_[q].size(),
-                "{}: {} bytes of rows from rank {}, expected {}", spec_.name, received_[q], q,
-                receive_[q].size());
-}
-
-void ExchangedTables::exchange_gradients() {
-  for (int q = 0; q < ranks_.ranks(); ++q) {
-    const auto i = static_cast<size_t>(q);
-    const auto out = block(listed_rows_, routing_->list_begin(q), std::ssize(routing_->list(q)));
-    const auto in = block(owned_rows_, q * capacity_, std::ssize(wanted(q)));
-    send_[i] = std::as_bytes(std::span(out.data(), static_cast<size_t>(out.size())));
-    receive_[i] = std::as_writable_bytes(std::span(in.data(), static_cast<size_t>(in.size())));
-  }
-  grads_exchange_.run(send_, receive_, received_);
-  for (size_t q = 0; q < received_.size(); ++q)
-    HLITE_CHECK(received_[q] == receive_[q].size(),
-                "{}: {} bytes of gradients from rank {}, expected {}", spec_.name, received_[q], q,
-                receive_[q].size());
+    HLITE_CHECK(received_[q] == receive_[q].size(), "{}: {} bytes from rank {}, expected {}",
+                spec_.name, received_[q], q, receive_[q].size());
 }
 
 void ExchangedTables::emit_forward(plan::Plan& plan, const TablesIo& io) {
@@ -232,7 +218,7 @@ void ExchangedTables::emit_forward(plan::Plan& plan, const TablesIo& io) {
   add(".gather", Lane::kEmbedding, {wanted_, table_.own}, {outgoing_},
       [this](const StepContext& c) { gather(c.exec); });
   add(".rows_exchange", Lane::kComm, {lists_, wanted_, outgoing_}, {incoming_},
-      [this](const StepContext&) { exchange_rows(); });
+      [this](const StepContext&) { exchange_vectors(rows_exchange_, false); });
   add(".pool", Lane::kEmbedding, {lists_, incoming_, table_.copied}, {io.output},
       [this, io](const StepContext& c) {
         pool_rows(c.exec, *routing_, block(listed_rows_, 0, routing_->listed()), copied(table_),
@@ -257,7 +243,7 @@ void ExchangedTables::emit_backward(plan::Plan& plan, const TablesIo& io) {
             .lane = plan::Lane::kComm,
             .reads = {lists_, wanted_, incoming_},
             .writes = {outgoing_},
-            .run = [this](const plan::StepContext&) { exchange_gradients(); }});
+            .run = [this](const plan::StepContext&) { exchange_vectors(grads_exchange_, true); }});
 }
 
 RowStep ExchangedTables::step_of(const TablesIo& io) const {

@@ -99,8 +99,7 @@ class ExchangedTables final : public EmbeddingTables {
   [[nodiscard]] RowStep step_of(const TablesIo& io) const;
   void exchange_keys();
   void gather(const Exec& exec);
-  void exchange_rows();
-  void exchange_gradients();
+  void exchange_vectors(comm::RowExchange& exchange, bool to_owners);
   void update(const Exec& exec, const TablesIo& io);
   [[nodiscard]] std::vector<NamedRows> named(const Part& part, int state) const;
   void get_rows(const Part& part, int64_t slot, int64_t first, std::span<float> out) const;

@@ -121,12 +121,12 @@ void MpiCommunicator::start_messages(std::span<const ConstBytes> send,
 }
 
 void MpiCommunicator::finish_messages(std::span<const size_t> most) {
-  // MPI_Waitall would keep the core that another lane could compute on: after a while of asking this
-  // sleeps between the questions, and MPI moves data when it is asked.
+  // MPI_Waitall would keep the core that another lane could compute on: after a while of asking
+  // this sleeps between the questions, and MPI moves data when it is asked.
   int code = MPI_SUCCESS, done = 0;
   for (int asked = 0; !done && code == MPI_SUCCESS; ++asked) {
-    code = MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done,
-                       statuses_.data());
+    code =
+        MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, statuses_.data());
     if (!done && asked >= kQuickQuestions) std::this_thread::sleep_for(kBetweenQuestions);
   }
   if (code == MPI_ERR_IN_STATUS)

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 
 #include "hugectr_lite/comm/communicator.h"
 #include "hugectr_lite/comm/hierarchical_exchange.h"
@@ -28,6 +29,12 @@ struct TrafficTotals {
 };
 // Of a communicator whose ranks are those of the topology.
 TrafficTotals totals_of(const Communicator& world, const Topology& topology);
+
+// What a rank has exchanged in one step of a plan.
+struct StepTraffic {
+  std::string step;
+  TrafficTotals totals;
+};
 
 class RowExchange {
  public:

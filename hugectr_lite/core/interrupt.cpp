@@ -1,11 +1,14 @@
 #include "hugectr_lite/core/interrupt.h"
 
+#include <atomic>
 #include <csignal>
 
 namespace hlite {
 namespace {
-// The one global of the program: a signal handler can reach nothing else.
-volatile std::sig_atomic_t requested_flag = 0;
+// The one global of the program: a signal handler can reach nothing else. Every rank's thread reads
+// it.
+std::atomic<int> requested_flag{0};
+static_assert(std::atomic<int>::is_always_lock_free);
 
 extern "C" void request_stop(int signal_number) {
   requested_flag = 1;

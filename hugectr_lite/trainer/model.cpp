@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
@@ -125,43 +124,18 @@ void Model::declare(uint64_t seed) {
     embedding_rates_.push_back(
         buffers_.add(layer->name() + ".learning_rate", BufferKind::kState, kFloat));
   }
-  network_->declare(buffers_, max_batch_, inputs, step_, seed, declare_reduced());
+  BufferId gradients = plan::kNoBuffer;
+  if (ranks_.context.ranks() > 1) {
+    std::vector<GradientSum::Copied> copied;
+    for (const auto& e : embeddings_) copied.push_back({e->name(), e->exchanged()});
+    gradient_sum_ = std::make_unique<GradientSum>(ranks_.context, config_.all_reduce);
+    gradients = gradient_sum_->declare(buffers_, network_->parameter_bytes(), std::move(copied));
+  }
+  network_->declare(buffers_, max_batch_, inputs, step_, seed, gradients);
   for (int i = 0; i < optimizer::state_count(rule_.type); ++i)
     dense_states_.push_back(
         buffers_.add(fmt::format("dense.{}", optimizer::state_name(rule_.type, i)),
                      BufferKind::kState, network_->parameter_bytes()));
-}
-
-// What is summed over ranks: the dense gradients and what belongs with them, the copied rows'
-// gradients. In one buffer where the config wants them grouped.
-plan::BufferId Model::declare_reduced() {
-  if (ranks_.context.ranks() == 1) return plan::kNoBuffer;
-  const auto aligned = [](int64_t bytes) { return round_up(bytes, 64); };
-  const int64_t dense = aligned(network_->parameter_bytes());
-  std::vector<int64_t> copied;
-  for (const auto& e : embeddings_)
-    copied.push_back(aligned(e->exchanged()->copied_gradient_bytes()));
-  int64_t bytes = dense + aligned(kReducedScalars * kFloat);
-  const bool grouped = config_.all_reduce.grouped;
-  if (grouped) bytes = std::accumulate(copied.begin(), copied.end(), bytes);
-  const BufferId all = buffers_.add("reduced", BufferKind::kGradient, bytes);
-  reduced_.push_back(all);
-  int64_t at = dense;
-  reduced_scalars_ = buffers_.slice("reduced.scalars", all, at, kReducedScalars * kFloat);
-  at += aligned(kReducedScalars * kFloat);
-  for (size_t i = 0; i < embeddings_.size(); ++i) {
-    const std::string name = embeddings_[i]->name() + ".copied_gradients";
-    BufferId id;
-    if (grouped) {
-      id = buffers_.slice(name, all, at, copied[i]);
-      at += copied[i];
-    } else {
-      id = buffers_.add(name, BufferKind::kGradient, copied[i]);
-      if (copied[i] > 0) reduced_.push_back(id);
-    }
-    embeddings_[i]->exchanged()->set_copied_gradients(id);
-  }
-  return buffers_.slice("dense.gradients", all, 0, network_->parameter_bytes());
 }
 
 std::vector<ModelRow> Model::describe() const {
@@ -264,78 +238,22 @@ void Model::emit_dense_update(plan::Plan& plan) const {
             }});
 }
 
-// values <- sum over ranks; counts what it sends as that of the i-th all-reduce.
-void Model::all_reduce(size_t i, std::span<float> values) {
-  const auto algo =
-      config_.all_reduce.oneshot ? comm::AllReduce::kOneShot : comm::AllReduce::kTwoPhase;
-  const comm::RankContext& ranks = ranks_.context;
-  const auto so_far = [&] {
-    return hierarchical_all_reduce_ ? hierarchical_all_reduce_->traffic()
-                                    : totals_of(*ranks.world, *ranks.topology);
-  };
-  const comm::TrafficTotals before = so_far();
-  if (hierarchical_all_reduce_)
-    hierarchical_all_reduce_->run(values, algo);
-  else
-    ranks.world->all_reduce(values, algo);
-  all_reduce_traffic_[i] += so_far() - before;
-}
-
-// Sums what declare_reduced() named. The loss and a request to stop travel with the dense
-// gradients: every rank learns of both without a message of its own.
-void Model::emit_all_reduce(plan::Plan& plan) {
-  for (size_t i = 0; i < reduced_.size(); ++i) {
-    const BufferId id = reduced_[i];
-    const bool with_scalars = i == 0;
-    std::vector<BufferId> both = {id};
-    if (with_scalars) both.push_back(network_->loss());
-    plan.add({.name = i == 0 ? "all_reduce" : buffers_.name(id) + ".all_reduce",
-              .lane = Lane::kComm,
-              .reads = both,
-              .writes = both,
-              .run = [this, i, id, with_scalars](const plan::StepContext&) {
-                float* loss = buffers_.data<float>(network_->loss());
-                float* scalars = buffers_.data<float>(reduced_scalars_);
-                if (with_scalars) {
-                  scalars[0] = *loss;
-                  scalars[1] = ranks_.wants_to_stop && ranks_.wants_to_stop() ? 1.0f : 0.0f;
-                }
-                all_reduce(i, {buffers_.data<float>(id),
-                               static_cast<size_t>(buffers_.bytes(id) / kFloat)});
-                if (with_scalars) *loss = scalars[0];
-              }});
-  }
-}
-
 std::vector<StepTraffic> Model::traffic() const {
   std::vector<StepTraffic> list;
-  if (ranks_.context.ranks() == 1) return list;
+  if (!gradient_sum_) return list;
   for (const auto& e : embeddings_) {
     const embedding::ExchangedTables& tables = *e->exchanged();
     list.push_back({e->name() + ".keys_exchange", tables.keys_exchange().traffic()});
     list.push_back({e->name() + ".rows_exchange", tables.rows_exchange().traffic()});
     list.push_back({e->name() + ".grads_exchange", tables.grads_exchange().traffic()});
   }
-  // A grouped all-reduce is counted by what its parts have of it.
-  const auto share = [&](size_t i, int64_t bytes) {
-    const int64_t all = buffers_.bytes(reduced_[i]);
-    comm::TrafficTotals t = all_reduce_traffic_[i];
-    for (int64_t* n : {&t.intra_bytes, &t.inter_bytes, &t.intra_received, &t.inter_received})
-      *n = static_cast<int64_t>(static_cast<double>(*n) * static_cast<double>(bytes) /
-                                static_cast<double>(all));
-    return t;
-  };
-  int64_t dense = buffers_.bytes(reduced_[0]);
-  size_t own = 1;
-  for (const auto& e : embeddings_) {
-    const int64_t bytes = round_up(e->exchanged()->copied_gradient_bytes(), 64);
-    if (bytes == 0) continue;
-    const bool grouped = config_.all_reduce.grouped;
-    list.push_back({e->name() + ".copies_all_reduce", share(grouped ? 0 : own++, bytes)});
-    if (grouped) dense -= bytes;
-  }
-  list.push_back({"dense_all_reduce", share(0, dense)});
+  for (StepTraffic& step : gradient_sum_->traffic()) list.push_back(std::move(step));
   return list;
+}
+
+bool Model::stop_requested() const {
+  if (gradient_sum_) return gradient_sum_->stop_requested();
+  return ranks_.wants_to_stop && ranks_.wants_to_stop();
 }
 
 bool Model::overlaps() const { return ranks_.context.ranks() > 1 && config_.solver.enable_overlap; }
@@ -358,11 +276,6 @@ void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
   }
 }
 
-bool Model::stop_requested() const {
-  if (ranks_.context.ranks() == 1) return ranks_.wants_to_stop && ranks_.wants_to_stop();
-  return buffers_.data<float>(reduced_scalars_)[1] > 0;
-}
-
 void Model::compile() {
   std::vector<embedding::TablesIo> io;
   for (size_t i = 0; i < embeddings_.size(); ++i)
@@ -382,10 +295,7 @@ void Model::compile() {
   network_->emit_forward(train_plan_, network::Phase::kTrain);
   network_->emit_backward(train_plan_);
   for_trained([&](auto& tables, const auto& its) { tables.emit_backward(train_plan_, its); });
-  emit_all_reduce(train_plan_);
-  all_reduce_traffic_.assign(reduced_.size(), {});
-  if (ranks_.context.world && comm::HierarchicalAllReduce::suits(*ranks_.context.topology))
-    hierarchical_all_reduce_ = std::make_unique<comm::HierarchicalAllReduce>(ranks_.context);
+  if (gradient_sum_) gradient_sum_->emit(train_plan_, network_->loss(), ranks_.wants_to_stop);
   network_->emit_after_backward(train_plan_);
   emit_dense_update(train_plan_);
   for_trained([&](auto& tables, const auto& its) { tables.emit_update(train_plan_, its); });

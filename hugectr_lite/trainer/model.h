@@ -12,17 +12,16 @@
 
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "data_reader/batch_source.h"
 #include "embedding/embedding_layer.h"
 #include "hugectr_lite/checkpoint/safetensors.h"
-#include "hugectr_lite/comm/hierarchical_all_reduce.h"
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/network/network.h"
 #include "hugectr_lite/plan/plan.h"
+#include "hugectr_lite/trainer/gradient_sum.h"
 #include "hugectr_lite/trainer/placements.h"
 
 namespace hlite::trainer {
@@ -49,12 +48,7 @@ struct ModelRanks {
   std::function<bool()> wants_to_stop = {};     // whether this rank was asked to
 };
 
-// What a rank has exchanged in one of the plan's steps.
-struct StepTraffic {
-  std::string step;
-  comm::TrafficTotals totals;
-};
-
+using comm::StepTraffic;
 class RankLanes;
 
 class Model {
@@ -125,9 +119,6 @@ class Model {
   void declare(uint64_t seed);
   void emit_copy_in(plan::Plan& plan) const;
   void emit_learning_rate(plan::Plan& plan) const;
-  plan::BufferId declare_reduced();
-  void emit_all_reduce(plan::Plan& plan);
-  void all_reduce(size_t i, std::span<float> values);
   void emit_dense_update(plan::Plan& plan) const;
 
   const config::TrainConfig& config_;
@@ -145,11 +136,7 @@ class Model {
   plan::BufferId rates_ = plan::kNoBuffer;  // floats: the dense rate, then each embedding's
   std::vector<plan::BufferId> embedding_rates_;
   std::vector<plan::BufferId> dense_states_;
-  static constexpr int64_t kReducedScalars = 2;  // loss, wants to stop
-  std::vector<plan::BufferId> reduced_;          // the first one holds the dense gradients
-  plan::BufferId reduced_scalars_ = plan::kNoBuffer;
-  std::vector<comm::TrafficTotals> all_reduce_traffic_;  // as reduced_
-  std::unique_ptr<comm::HierarchicalAllReduce> hierarchical_all_reduce_;
+  std::unique_ptr<GradientSum> gradient_sum_;  // on several ranks
   plan::Plan train_plan_, eval_plan_;
   std::unique_ptr<RankLanes> lanes_;  // with overlap, from the first run on
 };

@@ -1,0 +1,104 @@
+#include "hugectr_lite/trainer/gradient_sum.h"
+
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::trainer {
+namespace {
+
+using plan::BufferId;
+using plan::BufferKind;
+constexpr int64_t kFloat = sizeof(float);
+
+int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace
+
+BufferId GradientSum::declare(plan::Buffers& buffers, int64_t dense_bytes,
+                              std::vector<Copied> copied) {
+  buffers_ = &buffers;
+  copied_ = std::move(copied);
+  int64_t bytes = aligned(dense_bytes) + aligned(kScalars * kFloat);
+  int64_t at = bytes;
+  if (config_.grouped)
+    for (const Copied& c : copied_) bytes += aligned(c.tables->copied_gradient_bytes());
+  const BufferId all = buffers.add("reduced", BufferKind::kGradient, bytes);
+  reduced_.push_back({all});
+  scalars_ =
+      buffers.slice("reduced.scalars", all, aligned(dense_bytes), aligned(kScalars * kFloat));
+  for (const Copied& c : copied_) {
+    const std::string name = c.layer + ".copied_gradients";
+    const int64_t size = aligned(c.tables->copied_gradient_bytes());
+    BufferId id = plan::kNoBuffer;
+    if (config_.grouped) {
+      id = buffers.slice(name, all, at, size);
+      at += size;
+    } else {
+      id = buffers.add(name, BufferKind::kGradient, size);
+      if (size > 0) reduced_.push_back({id});
+    }
+    c.tables->set_copied_gradients(id);
+  }
+  return buffers.slice("dense.gradients", all, 0, dense_bytes);
+}
+
+void GradientSum::all_reduce(Reduced& reduced) {
+  const auto algo = config_.oneshot ? comm::AllReduce::kOneShot : comm::AllReduce::kTwoPhase;
+  const std::span<float> values(buffers_->data<float>(reduced.id),
+                                static_cast<size_t>(buffers_->bytes(reduced.id) / kFloat));
+  const auto so_far = [&] {
+    return hierarchical_ ? hierarchical_->traffic() : totals_of(*ranks_.world, *ranks_.topology);
+  };
+  const comm::TrafficTotals before = so_far();
+  if (hierarchical_)
+    hierarchical_->run(values, algo);
+  else
+    ranks_.world->all_reduce(values, algo);
+  reduced.traffic += so_far() - before;
+}
+
+void GradientSum::emit(plan::Plan& plan, BufferId loss, std::function<bool()> wants_to_stop) {
+  if (ranks_.world && comm::HierarchicalAllReduce::suits(*ranks_.topology))
+    hierarchical_ = std::make_unique<comm::HierarchicalAllReduce>(ranks_);
+  plan.add({.name = "all_reduce",
+            .lane = plan::Lane::kComm,
+            .reads = {reduced_[0].id, loss},
+            .writes = {reduced_[0].id, loss},
+            .run = [this, loss, stop = std::move(wants_to_stop)](const plan::StepContext&) {
+              float* scalars = buffers_->data<float>(scalars_);
+              scalars[0] = *buffers_->data<float>(loss);
+              scalars[1] = stop && stop() ? 1.0f : 0.0f;
+              all_reduce(reduced_[0]);
+              *buffers_->data<float>(loss) = scalars[0];
+            }});
+  for (size_t i = 1; i < reduced_.size(); ++i)
+    plan.add({.name = buffers_->name(reduced_[i].id) + ".all_reduce",
+              .lane = plan::Lane::kComm,
+              .reads = {reduced_[i].id},
+              .writes = {reduced_[i].id},
+              .run = [this, i](const plan::StepContext&) { all_reduce(reduced_[i]); }});
+}
+
+std::vector<comm::StepTraffic> GradientSum::traffic() const {
+  std::vector<comm::StepTraffic> list;
+  const auto share = [&](const Reduced& reduced, int64_t bytes) {
+    const double part =
+        static_cast<double>(bytes) / static_cast<double>(buffers_->bytes(reduced.id));
+    comm::TrafficTotals t = reduced.traffic;
+    for (int64_t* n : {&t.intra_bytes, &t.inter_bytes, &t.intra_received, &t.inter_received})
+      *n = static_cast<int64_t>(static_cast<double>(*n) * part);
+    return t;
+  };
+  int64_t dense = buffers_->bytes(reduced_[0].id);
+  size_t own = 1;
+  for (const Copied& c : copied_) {
+    const int64_t bytes = aligned(c.tables->copied_gradient_bytes());
+    if (bytes == 0) continue;
+    list.push_back(
+        {c.layer + ".copies_all_reduce", share(reduced_[config_.grouped ? 0 : own++], bytes)});
+    if (config_.grouped) dense -= bytes;
+  }
+  list.push_back({"dense_all_reduce", share(reduced_[0], dense)});
+  return list;
+}
+
+}  // namespace hlite::trainer

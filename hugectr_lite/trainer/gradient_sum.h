@@ -1,0 +1,58 @@
+// What the ranks of a run add up in an iteration: the gradients of the dense network and of the
+// copied embedding rows, in one all-reduce where the config wants them grouped. The loss and a wish
+// to stop travel with the dense gradients: every rank learns of both without a message of its own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "embedding/exchanged_tables.h"
+#include "hugectr_lite/comm/hierarchical_all_reduce.h"
+#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/plan/plan.h"
+
+namespace hlite::trainer {
+
+class GradientSum {
+ public:
+  GradientSum(comm::RankContext ranks, const config::AllReduceConfig& config)
+      : ranks_(std::move(ranks)), config_(config) {}
+
+  struct Copied {
+    std::string layer;
+    embedding::ExchangedTables* tables;
+  };
+  // Names the buffers, and says to the tables where their copied rows' gradients go. Returns the
+  // buffer of the dense gradients.
+  plan::BufferId declare(plan::Buffers& buffers, int64_t dense_bytes, std::vector<Copied> copied);
+  // The steps "all_reduce" and, without grouping, "<layer>.copied_gradients.all_reduce". `loss`:
+  // float, a sum over ranks afterwards. Collective.
+  void emit(plan::Plan& plan, plan::BufferId loss, std::function<bool()> wants_to_stop);
+
+  // Whether any rank wanted to stop when the steps ran last.
+  [[nodiscard]] bool stop_requested() const { return buffers_->data<float>(scalars_)[1] > 0; }
+  // "<layer>.copies_all_reduce" and "dense_all_reduce"; a grouped one is counted by what its parts
+  // have of it.
+  [[nodiscard]] std::vector<comm::StepTraffic> traffic() const;
+
+ private:
+  static constexpr int64_t kScalars = 2;  // loss, wants to stop
+  struct Reduced {
+    plan::BufferId id;
+    comm::TrafficTotals traffic = {};
+  };
+  void all_reduce(Reduced& reduced);
+
+  const comm::RankContext ranks_;
+  const config::AllReduceConfig config_;
+  const plan::Buffers* buffers_ = nullptr;
+  std::vector<Copied> copied_;
+  std::vector<Reduced> reduced_;  // the first one holds the dense gradients
+  plan::BufferId scalars_ = plan::kNoBuffer;
+  std::unique_ptr<comm::HierarchicalAllReduce> hierarchical_;
+};
+
+}  // namespace hlite::trainer
