@@ -69,7 +69,15 @@ EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::Train
         fmt::format("expected a sparse input of one key a slot, as the type says, found "
                     "\"{}\" of up to {}",
                     data.sparse[input_].top, data.sparse[input_].max_nnz));
-  if (hybrid) hybrid_ = read_hybrid_options(hparam, config.solver);
+  if (hybrid) {
+    hybrid_ = read_hybrid_options(hparam, config.solver);
+  } else {
+    const std::vector<std::string> names = {"slot", "row", "replicate", "auto"};  // as Sharding
+    const std::string chosen =
+        hparam.choice_or("sharding", "slot", {"slot", "row", "replicate", "auto"});
+    sharding_ =
+        static_cast<Sharding>(std::find(names.begin(), names.end(), chosen) - names.begin());
+  }
   if (hparam.has("max_vocabulary_size_per_gpu")) hparam.accept("max_vocabulary_size_per_gpu");
   read_sizes(hparam, width, config);
   hparam.finish();

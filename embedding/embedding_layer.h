@@ -27,6 +27,14 @@ namespace hlite::embedding {
 // Whether a layer type belongs here.
 bool is_embedding_type(const std::string& type);
 
+// (ours) How LocalizedSlotSparseEmbeddingOneHot spreads tables over ranks: `sharding`.
+enum class Sharding {
+  kSlot,       // table s on rank s mod ranks, as the original
+  kRow,        // key k of every table on rank k mod ranks
+  kReplicate,  // every table on every rank
+  kAuto,       // by a plan that balances lookups and memory (sharding_plan.h)
+};
+
 class EmbeddingLayer {
  public:
   // Parses the block, one of config.layers; one without an optimizer of its own takes the config's.
@@ -41,6 +49,13 @@ class EmbeddingLayer {
   [[nodiscard]] const Pooling& pooling() const { return spec_.pooling; }
   // Null for a type that is not hybrid.
   [[nodiscard]] const HybridOptions* hybrid() const { return hybrid_ ? &*hybrid_ : nullptr; }
+  // Of a type that is not hybrid.
+  [[nodiscard]] Sharding sharding() const { return sharding_; }
+  // Bytes of a row with its optimizer states.
+  [[nodiscard]] int64_t row_bytes() const {
+    return spec_.layout.width * static_cast<int64_t>(sizeof(float)) *
+           (1 + optimizer::state_count(spec_.rule.type));
+  }
   // Index of its sparse input in the Data layer.
   [[nodiscard]] size_t input() const { return input_; }
   [[nodiscard]] const optimizer::UpdateRule& rule() const { return spec_.rule; }
@@ -66,6 +81,7 @@ class EmbeddingLayer {
   size_t input_ = 0;
   TablesSpec spec_;
   std::optional<HybridOptions> hybrid_;
+  Sharding sharding_ = Sharding::kSlot;
   optimizer::LrSchedule schedule_;
   plan::BufferId output_ = plan::kNoBuffer;
   std::unique_ptr<EmbeddingTables> tables_;

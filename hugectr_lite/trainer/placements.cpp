@@ -1,13 +1,14 @@
 #include "hugectr_lite/trainer/placements.h"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
+#include <numeric>
 #include <optional>
 
 #include "data_reader/manifest.h"
 #include "data_reader/source.h"
 #include "embedding/embedding_layer.h"
+#include "embedding/sharding_plan.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
 
@@ -142,14 +143,58 @@ LayerPlacement hybrid_placement(const EmbeddingLayer& layer, const config::Train
   return result;
 }
 
-LayerPlacement localized_placement(const EmbeddingLayer& layer, const comm::Topology& topology) {
+// The tables' shards as the planner has them; `explanation` says why.
+std::vector<std::vector<int>> planned_shards(const EmbeddingLayer& layer,
+                                             const comm::Topology& topology,
+                                             std::string& explanation) {
+  std::vector<embedding::TableLoad> tables;
+  for (int64_t s = 0; s < layer.layout().slots(); ++s)
+    tables.push_back({.name = embedding::table_name(layer.name(), s),
+                      .rows = layer.layout().rows[static_cast<size_t>(s)],
+                      .lookups = static_cast<double>(layer.pooling().hotness(s))});
+  // Half more than an even share of all rows and a row a table: what this machine has left would be
+  // another limit on every node, and all have to come to one plan.
+  const int64_t bytes = layer.layout().total_rows * layer.row_bytes();
+  const embedding::ShardingPlan plan(std::move(tables),
+                                     {.buckets = topology.ranks(),
+                                      .capacity_bytes = bytes / topology.ranks() / 2 * 3 +
+                                                        layer.layout().slots() * layer.row_bytes(),
+                                      .row_bytes = layer.row_bytes()});
+  explanation = fmt::format("{}: tables spread by plan\n{}", layer.name(), plan.explain());
   std::vector<std::vector<int>> shards;
   for (int64_t s = 0; s < layer.layout().slots(); ++s)
-    shards.push_back({static_cast<int>(s % topology.ranks())});
-  return {.placement = std::make_shared<RowPlacement>(
-              RowPlacement::by_table(layer.layout(), std::move(shards), topology.ranks())),
-          .explanation = fmt::format("{}: table s of {} on rank s mod {}", layer.name(),
-                                     layer.layout().slots(), topology.ranks())};
+    shards.push_back(plan.shards(static_cast<size_t>(s)));
+  return shards;
+}
+
+LayerPlacement localized_placement(const EmbeddingLayer& layer, const comm::Topology& topology) {
+  using embedding::Sharding;
+  LayerPlacement result;
+  std::vector<int> all(static_cast<size_t>(topology.ranks()));
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<std::vector<int>> shards(static_cast<size_t>(layer.layout().slots()));
+  switch (layer.sharding()) {
+    case Sharding::kSlot:
+      for (size_t s = 0; s < shards.size(); ++s) shards[s] = {all[s % all.size()]};
+      result.explanation =
+          fmt::format("{}: table s on rank s mod {}", layer.name(), topology.ranks());
+      break;
+    case Sharding::kRow:
+      for (auto& ranks : shards) ranks = all;
+      result.explanation =
+          fmt::format("{}: key k of every table on rank k mod {}", layer.name(), topology.ranks());
+      break;
+    case Sharding::kReplicate:
+      result.explanation =
+          fmt::format("{}: every table on all {} ranks", layer.name(), topology.ranks());
+      break;
+    case Sharding::kAuto:
+      shards = planned_shards(layer, topology, result.explanation);
+      break;
+  }
+  result.placement = std::make_shared<RowPlacement>(
+      RowPlacement::by_table(layer.layout(), std::move(shards), topology.ranks()));
+  return result;
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ struct LayerPlacement {
 
 // One for each embedding layer of the config; none on one rank.
 //
-//   LocalizedSlot...       table s on rank s mod ranks
+//   LocalizedSlot...       as the layer's `sharding` says
 //   Hybrid...              category_model.h, from the counts in the manifest beside the training
 //                          data where it has them, else from the first num_iterations_statistics
 //                          batches. Without `read_data` no category is frequent.

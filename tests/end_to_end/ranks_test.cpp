@@ -82,6 +82,15 @@ TEST_CASE("golden runs with each table on one rank") {
   }
 }
 
+TEST_CASE("golden runs with rows, copies of tables and a plan of shards") {
+  for (const char* sharding : {"row", "replicate", "auto"})
+    check_run("dlrm_fused", 2,
+              {gpu("[[0,1],[0,1]]"), "layers.embedding.type=LocalizedSlotSparseEmbeddingOneHot",
+               std::string(R"(layers.embedding.sparse_embedding_hparam={"embedding_vec_size":16,)"
+                           R"("slot_size_array":[1000,50,3,20000,7,500,11,4],"sharding":")") +
+                   sharding + "\"}"});
+}
+
 TEST_CASE("the golden run of batch 130 on five ranks") {
   Changes changes = kEvalFor5;
   changes.push_back(gpu("[[0,1,2,3,4]]"));
