@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <numeric>
 #include <optional>
+#include <string_view>
 
 #include "data_reader/manifest.h"
 #include "data_reader/source.h"
@@ -30,9 +31,17 @@ struct Statistics {
 // The manifest of the tool that wrote the training data, where it has the counts of these tables.
 std::optional<Statistics> from_manifest(const config::TrainConfig& config, const Layers& layers) {
   const fs::path source(config.resolve(config.data.source));
-  const fs::path path = source.parent_path() / "manifest.json";
+  // criteo_prep and csv_prep name it manifest.json, criteo_synth after its prefix.
+  fs::path path = source.parent_path() / "manifest.json";
   std::error_code none;
-  if (!fs::is_regular_file(path, none)) return std::nullopt;
+  if (!fs::is_regular_file(path, none)) {
+    std::string prefix = source.string();
+    constexpr std::string_view kEnding = ".train.bin";
+    if (!prefix.ends_with(kEnding)) return std::nullopt;
+    prefix.resize(prefix.size() - kEnding.size());
+    path = prefix + ".manifest.json";
+    if (!fs::is_regular_file(path, none)) return std::nullopt;
+  }
   const data::Manifest manifest = data::Manifest::read(path.string());
   const auto file = std::find_if(manifest.files.begin(), manifest.files.end(), [&](const auto& f) {
     return f.role == "train" && f.name == source.filename().string();

@@ -1,4 +1,6 @@
 // `train` on several ranks computes what one rank computes: threads, and processes under mpirun.
+#include <filesystem>
+
 #include "tests/end_to_end/golden_run.h"
 #include "tests/end_to_end/small_run.h"
 
@@ -163,6 +165,34 @@ TEST_CASE("ranks train the same weights and states as one rank, partial batches 
           {change, gpu("[[0,1,2,3]]"), "layers.emb.type=LocalizedSlotSparseEmbeddingOneHot"});
     check_same(run / "many", run / "one", 2e-4);
   }
+}
+
+TEST_CASE("frequent categories are taken from the manifest beside the data, else from batches") {
+  const TemporaryDirectory data;
+  const std::string prefix = data / "s";
+  REQUIRE(run_program({HLITE_CRITEO_SYNTH, "--train", "5000", "--test", "500", "--cap", "1000",
+                       "--format", "raw", "--out", prefix})
+              .code == 0);
+  const auto train = [&](const std::string& source) {
+    const std::string sizes = "slot_size_array=" + prefix + ".manifest.json";
+    return run_program(with_changes(
+        {HLITE_TRAIN, "--config", std::string(HLITE_CONFIGS) + "/kaggle_dlrm.json", "--threads",
+         "2"},
+        {"layers.data.source=" + source, "layers.data.eval_source=" + prefix + ".test.bin",
+         "layers.data." + sizes, "layers.embedding.sparse_embedding_hparam." + sizes,
+         "layers.embedding.sparse_embedding_hparam.num_iterations_statistics=3",
+         "solver.batchsize=500", "solver.batchsize_eval=500", "solver.eval_batches=1",
+         gpu("[[0],[1]]"), communication("IB_NVLink"), "solver.snapshot_prefix=" + (data / "x")}));
+  };
+  const auto counted = train(prefix + ".train.bin");
+  INFO(counted.err);
+  CHECK(counted.code == 0);
+  CHECK(counted.err.find("times or more in " + prefix + ".key_counts.bin)") != std::string::npos);
+  std::filesystem::copy_file(prefix + ".train.bin", data / "alone.bin");
+  const auto batches = train(data / "alone.bin");
+  INFO(batches.err);
+  CHECK(batches.code == 0);
+  CHECK(batches.err.find("times or more in the first 3 batches)") != std::string::npos);
 }
 
 TEST_CASE("runs of one topology repeat bit for bit") {
