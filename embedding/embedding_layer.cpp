@@ -6,6 +6,7 @@
 #include "hugectr_lite/config/slot_sizes.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
+#include "hugectr_lite/optimizer/rule_of_config.h"
 
 namespace hlite::embedding {
 namespace {

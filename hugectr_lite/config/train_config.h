@@ -12,6 +12,7 @@
 
 #include "hugectr_lite/config/json_node.h"
 #include "hugectr_lite/config/object_reader.h"
+#include "hugectr_lite/config/optimizer_type.h"
 #include "hugectr_lite/core/key_layout.h"
 
 namespace hlite::config {
@@ -46,9 +47,6 @@ struct SolverConfig {
 
   [[nodiscard]] int64_t ranks() const;
 };
-
-enum class OptimizerType { kSgd, kMomentum, kNesterov, kAdam, kAdaGrad };
-enum class UpdateType { kLocal, kGlobal, kLazyGlobal };
 
 struct OptimizerConfig {
   OptimizerType type = OptimizerType::kSgd;

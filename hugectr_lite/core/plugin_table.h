@@ -9,11 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "hugectr_lite/core/half.h"
 #include "hugectr_lite/core/view.h"
 
 namespace hlite::cuda {
 
-inline constexpr int kAbiVersion = 1;
+inline constexpr int kAbiVersion = 2;
 inline constexpr const char* kLibraryName = "libhlite_cuda.so";
 inline constexpr const char* kEntryName = "hlite_cuda_op_table";
 
@@ -33,6 +34,18 @@ struct Function {
     Failure failure;
     if (!entry(&failure, args...)) throw_failure(failure);
   }
+};
+
+// The ops on tensors of T: float, bf16 or fp16.
+template <typename T>
+struct TypedOps {
+  // hugectr_lite/ops/interaction.h
+  Function<void* /*stream*/, Matrix<const T> /*bottom*/, View<const T, 3> /*slots*/,
+           Matrix<T> /*out*/>
+      interaction_forward;
+  Function<void* /*stream*/, Matrix<const T> /*bottom*/, View<const T, 3> /*slots*/,
+           Matrix<const T> /*dout*/, Matrix<T> /*dbottom*/, View<T, 3> /*dslots*/>
+      interaction_backward;
 };
 
 struct OpTable {
@@ -65,14 +78,26 @@ struct OpTable {
   Function<void* /*to*/, const void* /*from*/, size_t /*bytes*/, void* /*stream*/> copy;
   Function<void* /*data*/, size_t /*bytes*/, void* /*stream*/> zero;
 
-  // hugectr_lite/ops/interaction.h
-  Function<void* /*stream*/, Matrix<const float> /*bottom*/, View<const float, 3> /*slots*/,
-           Matrix<float> /*out*/>
-      interaction_forward;
-  Function<void* /*stream*/, Matrix<const float> /*bottom*/, View<const float, 3> /*slots*/,
-           Matrix<const float> /*dout*/, Matrix<float> /*dbottom*/, View<float, 3> /*dslots*/>
-      interaction_backward;
+  // Activations and their gradients in T.
+  TypedOps<float> f32;
+  TypedOps<bf16> b16;
+  TypedOps<fp16> f16;
+  template <typename T>
+  [[nodiscard]] const TypedOps<T>& typed() const;
 };
+
+template <>
+inline const TypedOps<float>& OpTable::typed<float>() const {
+  return f32;
+}
+template <>
+inline const TypedOps<bf16>& OpTable::typed<bf16>() const {
+  return b16;
+}
+template <>
+inline const TypedOps<fp16>& OpTable::typed<fp16>() const {
+  return f16;
+}
 
 using OpTableEntry = const OpTable* (*)(int abi_version);
 

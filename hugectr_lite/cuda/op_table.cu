@@ -96,14 +96,22 @@ void zero(void* data, size_t bytes, void* stream) {
   if (bytes > 0) HLITE_CUDA(cudaMemsetAsync(data, 0, bytes, stream_of(stream)));
 }
 
-void interaction_forward(void* stream, Matrix<const float> bottom, View<const float, 3> slots,
-                         Matrix<float> out) {
-  ops::gpu::interaction_forward(stream_of(stream), bottom, slots, out);
+template <typename T>
+void interaction_forward(void* stream, Matrix<const T> bottom, View<const T, 3> slots,
+                         Matrix<T> out) {
+  ops::gpu::interaction_forward<T>(stream_of(stream), bottom, slots, out);
 }
-void interaction_backward(void* stream, Matrix<const float> bottom, View<const float, 3> slots,
-                          Matrix<const float> dout, Matrix<float> dbottom, View<float, 3> dslots) {
-  ops::gpu::interaction_backward(stream_of(stream), bottom, slots, dout, dbottom, dslots);
+template <typename T>
+void interaction_backward(void* stream, Matrix<const T> bottom, View<const T, 3> slots,
+                          Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots) {
+  ops::gpu::interaction_backward<T>(stream_of(stream), bottom, slots, dout, dbottom, dslots);
 }
+
+template <typename T>
+constexpr TypedOps<T> kTypedOps = {
+    .interaction_forward = {Entry<interaction_forward<T>>::call},
+    .interaction_backward = {Entry<interaction_backward<T>>::call},
+};
 
 constexpr OpTable kTable = {
     .abi_version = kAbiVersion,
@@ -122,8 +130,9 @@ constexpr OpTable kTable = {
     .free_pinned = {Entry<free_pinned>::call},
     .copy = {Entry<copy>::call},
     .zero = {Entry<zero>::call},
-    .interaction_forward = {Entry<interaction_forward>::call},
-    .interaction_backward = {Entry<interaction_backward>::call},
+    .f32 = kTypedOps<float>,
+    .b16 = kTypedOps<bf16>,
+    .f16 = kTypedOps<fp16>,
 };
 
 }  // namespace

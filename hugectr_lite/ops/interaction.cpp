@@ -200,7 +200,8 @@ void gradient_columns(const float* const* inputs, const float* pairs, int64_t ro
                                    outputs);
 }
 
-void check_shapes(Matrix<const float> bottom, View<const float, 3> slots, int64_t out_rows,
+template <typename T>
+void check_shapes(Matrix<const T> bottom, View<const T, 3> slots, int64_t out_rows,
                   int64_t out_width, const char* op) {
   const int64_t batch = bottom.dim(0), width = bottom.dim(1), n = slots.dim(1);
   HLITE_CHECK(slots.dim(0) == batch && slots.dim(2) == width && width >= 1,
@@ -221,12 +222,8 @@ void for_each_sample(ThreadPool& threads, View<const float, 3> slots, Body body)
   });
 }
 
-}  // namespace
-
-void interaction_forward(const Exec& exec, Matrix<const float> bottom, View<const float, 3> slots,
-                         Matrix<float> out) {
-  check_shapes(bottom, slots, out.dim(0), out.dim(1), "interaction_forward");
-  if (exec.on_gpu()) return exec.cuda->interaction_forward(exec.stream, bottom, slots, out);
+void forward_on_cpu(const Exec& exec, Matrix<const float> bottom, View<const float, 3> slots,
+                    Matrix<float> out) {
   const int64_t width = bottom.dim(1);
   for_each_sample(cpu_threads(exec, "interaction_forward"), slots, [&](int64_t b, Sample& sample) {
     sample.set_inputs(bottom.row(b), slots.row(b));
@@ -238,16 +235,8 @@ void interaction_forward(const Exec& exec, Matrix<const float> bottom, View<cons
   });
 }
 
-void interaction_backward(const Exec& exec, Matrix<const float> bottom, View<const float, 3> slots,
-                          Matrix<const float> dout, Matrix<float> dbottom, View<float, 3> dslots) {
-  check_shapes(bottom, slots, dout.dim(0), dout.dim(1), "interaction_backward");
-  HLITE_CHECK(dbottom.dim(0) == bottom.dim(0) && dbottom.dim(1) == bottom.dim(1),
-              "dbottom {}, bottom {}", dbottom.shape(), bottom.shape());
-  HLITE_CHECK(dslots.dim(0) == slots.dim(0) && dslots.dim(1) == slots.dim(1) &&
-                  dslots.dim(2) == slots.dim(2),
-              "dslots {}, slots {}", dslots.shape(), slots.shape());
-  if (exec.on_gpu())
-    return exec.cuda->interaction_backward(exec.stream, bottom, slots, dout, dbottom, dslots);
+void backward_on_cpu(const Exec& exec, Matrix<const float> bottom, View<const float, 3> slots,
+                     Matrix<const float> dout, Matrix<float> dbottom, View<float, 3> dslots) {
   const int64_t width = bottom.dim(1);
   for_each_sample(cpu_threads(exec, "interaction_backward"), slots, [&](int64_t b, Sample& sample) {
     sample.set_inputs(bottom.row(b), slots.row(b));
@@ -265,5 +254,48 @@ void interaction_backward(const Exec& exec, Matrix<const float> bottom, View<con
     sample.copy_outputs(dbottom.row(b), dslots.row(b));
   });
 }
+
+}  // namespace
+
+template <typename T>
+void interaction_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> bottom,
+                         View<const std::type_identity_t<T>, 3> slots,
+                         Matrix<std::type_identity_t<T>> out) {
+  check_shapes(bottom, slots, out.dim(0), out.dim(1), "interaction_forward");
+  if (exec.on_gpu())
+    return exec.cuda->typed<T>().interaction_forward(exec.stream, bottom, slots, out);
+  if constexpr (std::is_same_v<T, float>)
+    forward_on_cpu(exec, bottom, slots, out);
+  else
+    needs_gpu("interaction_forward");
+}
+
+template <typename T>
+void interaction_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> bottom,
+                          View<const std::type_identity_t<T>, 3> slots,
+                          Matrix<const std::type_identity_t<T>> dout,
+                          Matrix<std::type_identity_t<T>> dbottom,
+                          View<std::type_identity_t<T>, 3> dslots) {
+  check_shapes(bottom, slots, dout.dim(0), dout.dim(1), "interaction_backward");
+  HLITE_CHECK(dbottom.dim(0) == bottom.dim(0) && dbottom.dim(1) == bottom.dim(1),
+              "dbottom {}, bottom {}", dbottom.shape(), bottom.shape());
+  HLITE_CHECK(dslots.dim(0) == slots.dim(0) && dslots.dim(1) == slots.dim(1) &&
+                  dslots.dim(2) == slots.dim(2),
+              "dslots {}, slots {}", dslots.shape(), slots.shape());
+  if (exec.on_gpu())
+    return exec.cuda->typed<T>().interaction_backward(exec.stream, bottom, slots, dout, dbottom,
+                                                      dslots);
+  if constexpr (std::is_same_v<T, float>)
+    backward_on_cpu(exec, bottom, slots, dout, dbottom, dslots);
+  else
+    needs_gpu("interaction_backward");
+}
+
+#define HLITE_INSTANTIATE(T)                                                                       \
+  template void interaction_forward<T>(const Exec&, Matrix<const T>, View<const T, 3>, Matrix<T>); \
+  template void interaction_backward<T>(const Exec&, Matrix<const T>, View<const T, 3>,            \
+                                        Matrix<const T>, Matrix<T>, View<T, 3>);
+HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
+#undef HLITE_INSTANTIATE
 
 }  // namespace hlite::ops

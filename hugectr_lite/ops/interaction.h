@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/host_device.h"
@@ -30,13 +31,20 @@ HLITE_HD inline int64_t interaction_width(int64_t slots, int64_t width) {
   return width + slots * (slots + 1) / 2 + 1;
 }
 
-// bottom [B,V], slots [B,n,V], out [B, interaction_width(n, V)] overwritten. n >= 0, V >= 1.
-void interaction_forward(const Exec& exec, Matrix<const float> bottom, View<const float, 3> slots,
-                         Matrix<float> out);
+// T: float, or on a GPU bf16 or fp16 too. bottom [B,V], slots [B,n,V], out [B, interaction_width(n,
+// V)] overwritten. n >= 0, V >= 1.
+template <typename T = float>
+void interaction_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> bottom,
+                         View<const std::type_identity_t<T>, 3> slots,
+                         Matrix<std::type_identity_t<T>> out);
 
 // dbottom [B,V] and dslots [B,n,V] are overwritten and overlap no input. dout's pad column is
 // ignored.
-void interaction_backward(const Exec& exec, Matrix<const float> bottom, View<const float, 3> slots,
-                          Matrix<const float> dout, Matrix<float> dbottom, View<float, 3> dslots);
+template <typename T = float>
+void interaction_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> bottom,
+                          View<const std::type_identity_t<T>, 3> slots,
+                          Matrix<const std::type_identity_t<T>> dout,
+                          Matrix<std::type_identity_t<T>> dbottom,
+                          View<std::type_identity_t<T>, 3> dslots);
 
 }  // namespace hlite::ops

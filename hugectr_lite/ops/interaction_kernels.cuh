@@ -19,12 +19,13 @@ struct InteractionLaunch {
 // when not even one does (more than 12288 inputs in 48 KiB: an output row of 300 MB).
 int64_t interaction_chunk(int64_t inputs, int64_t width, int64_t shared_bytes);
 
-void interaction_forward(cudaStream_t stream, Matrix<const float> bottom,
-                         View<const float, 3> slots, Matrix<float> out,
-                         const InteractionLaunch& how = {});
-void interaction_backward(cudaStream_t stream, Matrix<const float> bottom,
-                          View<const float, 3> slots, Matrix<const float> dout,
-                          Matrix<float> dbottom, View<float, 3> dslots,
+// T: float, bf16 or fp16; sums in float.
+template <typename T>
+void interaction_forward(cudaStream_t stream, Matrix<const T> bottom, View<const T, 3> slots,
+                         Matrix<T> out, const InteractionLaunch& how = {});
+template <typename T>
+void interaction_backward(cudaStream_t stream, Matrix<const T> bottom, View<const T, 3> slots,
+                          Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots,
                           const InteractionLaunch& how = {});
 
 }  // namespace hlite::ops::gpu

@@ -10,7 +10,6 @@
 #include <cmath>
 #include <cstdint>
 
-#include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/core/host_device.h"
 
 namespace hlite::optimizer {
@@ -23,15 +22,6 @@ struct LrSchedule {
   double decay_power = 2;
   double end = 0;
 };
-
-inline LrSchedule lr_schedule_of(const config::OptimizerConfig& c) {
-  return {.base = c.learning_rate,
-          .warmup_steps = c.warmup_steps,
-          .decay_start = c.decay_start,
-          .decay_steps = c.decay_steps,
-          .decay_power = c.decay_power,
-          .end = c.end_lr};
-}
 
 // `step` counts from 1: the first iteration of a run is step 1.
 HLITE_HD inline double learning_rate(const LrSchedule& schedule, int64_t step) {

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/config/optimizer_type.h"
 #include "hugectr_lite/core/host_device.h"
 
 namespace hlite::optimizer {
@@ -28,15 +28,6 @@ struct UpdateRule {
   double epsilon = 1e-8;              // Adam, AdaGrad
   double initial_accumulator = 0;     // AdaGrad
 };
-
-inline UpdateRule update_rule_of(const config::OptimizerConfig& c) {
-  return {.type = c.type,
-          .momentum = c.momentum_factor,
-          .beta1 = c.beta1,
-          .beta2 = c.beta2,
-          .epsilon = c.epsilon,
-          .initial_accumulator = c.initial_accumulator};
-}
 
 // Arrays of the weights' shape that the rule keeps between steps: state0, state1.
 HLITE_HD constexpr int state_count(OptimizerType type) {

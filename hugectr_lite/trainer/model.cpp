@@ -8,6 +8,7 @@
 #include "hugectr_lite/ops/scan.h"
 #include "hugectr_lite/optimizer/dense_update.h"
 #include "hugectr_lite/optimizer/lr_schedule.h"
+#include "hugectr_lite/optimizer/rule_of_config.h"
 #include "hugectr_lite/trainer/rank_lanes.h"
 
 namespace hlite::trainer {

@@ -222,9 +222,9 @@ TEST_CASE("chunks and the grid do not change the interaction's bits") {
     std::vector<float> dbottom(problem.bottom), dslots(problem.slots);
     const Matrix<const float> bottom(problem.bottom.data(), samples, width);
     const View<const float, 3> slot_view(problem.slots.data(), samples, slots, width);
-    ops::gpu::interaction_forward(nullptr, bottom, slot_view,
-                                  {out.data(), samples, size.out_width()}, how);
-    ops::gpu::interaction_backward(
+    ops::gpu::interaction_forward<float>(nullptr, bottom, slot_view,
+                                         {out.data(), samples, size.out_width()}, how);
+    ops::gpu::interaction_backward<float>(
         nullptr, Matrix<const float>(dbottom.data(), samples, width),
         View<const float, 3>(dslots.data(), samples, slots, width),
         Matrix<const float>(problem.dout.data(), samples, size.out_width()),
@@ -248,9 +248,9 @@ TEST_CASE("more slots than shared memory holds are an error that says so") {
   const Problem problem(size);
   std::vector<float> out(static_cast<size_t>(size.out_width()));
   const std::string text = message_of<CudaError>([&] {
-    ops::gpu::interaction_forward(nullptr, {problem.bottom.data(), 1, 3},
-                                  {problem.slots.data(), 1, 40, 3},
-                                  {out.data(), 1, size.out_width()}, {.shared_bytes = 160});
+    ops::gpu::interaction_forward<float>(nullptr, {problem.bottom.data(), 1, 3},
+                                         {problem.slots.data(), 1, 40, 3},
+                                         {out.data(), 1, size.out_width()}, {.shared_bytes = 160});
   });
   check_contains(text, {"interaction_forward", "160 bytes", "found 40 slots of width 3"});
 }

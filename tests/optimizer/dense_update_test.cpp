@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/optimizer/rule_of_config.h"
 #include "tests/optimizer/rule_oracle.h"
 #include "tests/support/catch.h"
 #include "tests/support/compare.h"

@@ -1,4 +1,5 @@
 #include "hugectr_lite/optimizer/lr_schedule.h"
+#include "hugectr_lite/optimizer/rule_of_config.h"
 
 #include "tests/support/catch.h"
 

@@ -1,0 +1,116 @@
+// The 16-bit floating-point types of mixed precision, by value and without CUDA's headers: bf16 (8
+// bits of exponent, 7 of fraction) and fp16 (IEEE 754 binary16: 5 and 10). They hold activations and
+// their gradients on a GPU; arithmetic is float, on what to_float() gives.
+//
+// from_float() rounds to nearest, ties to even; too large becomes infinity; NaN stays NaN. The bits
+// are those of __nv_bfloat16 and __half, so that pointers may be cast to these.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "hugectr_lite/core/host_device.h"
+
+#if defined(__CUDACC__)
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#endif
+
+namespace hlite {
+
+struct bf16 {
+  uint16_t bits;
+};
+struct fp16 {
+  uint16_t bits;
+};
+
+namespace detail {
+
+HLITE_HD inline uint32_t bits_of(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+HLITE_HD inline float float_of(uint32_t bits) {
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+// bits / 2^shift, rounded to nearest, ties to even; 1 <= shift <= 31.
+HLITE_HD inline uint32_t round_shift(uint32_t bits, int shift) {
+  const uint32_t half = 1u << (shift - 1);
+  return (bits + (half - 1) + ((bits >> shift) & 1u)) >> shift;
+}
+
+HLITE_HD inline uint16_t bf16_bits(float x) {
+  const uint32_t bits = bits_of(x);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40u);
+  return static_cast<uint16_t>(round_shift(bits, 16));
+}
+
+HLITE_HD inline uint16_t fp16_bits(float x) {
+  const uint32_t bits = bits_of(x), sign = (bits >> 16) & 0x8000u, size = bits & 0x7fffffffu;
+  if (size > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);  // NaN
+  if (size >= 0x47800000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 2^16 and more
+  // Normal results: the exponent's bias goes from 127 to 15. Rounding may carry into infinity.
+  if (size >= 0x38800000u)
+    return static_cast<uint16_t>(sign | round_shift(size - 0x38000000u, 13));
+  // Subnormal results: multiples of 2^-24. Below 2^-25 all is zero.
+  const int exponent = static_cast<int>(size >> 23);
+  if (exponent < 102) return static_cast<uint16_t>(sign);
+  const uint32_t fraction = (size & 0x7fffffu) | 0x800000u;
+  return static_cast<uint16_t>(sign | round_shift(fraction, 126 - exponent));
+}
+
+HLITE_HD inline float fp16_value(uint16_t half) {
+  const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16, size = half & 0x7fffu;
+  if (size >= 0x7c00u) return float_of(sign | 0x7f800000u | (size & 0x3ffu) << 13);
+  if (size >= 0x400u) return float_of(sign | ((size << 13) + 0x38000000u));
+  const float value = static_cast<float>(size) * 5.9604644775390625e-8f;  // 2^-24: exact
+  return sign != 0 ? -value : value;
+}
+
+}  // namespace detail
+
+HLITE_HD inline float to_float(float x) { return x; }
+HLITE_HD inline float to_float(bf16 x) {
+  return detail::float_of(static_cast<uint32_t>(x.bits) << 16);
+}
+HLITE_HD inline float to_float(fp16 x) {
+#if defined(__CUDA_ARCH__)
+  return __half2float(__ushort_as_half(x.bits));
+#else
+  return detail::fp16_value(x.bits);
+#endif
+}
+
+// X(T) for each type that tensors of activations may have.
+#define HLITE_FOR_EACH_FLOAT(X) X(float) X(bf16) X(fp16)
+
+// The value of T nearest to x.
+template <typename T>
+HLITE_HD T from_float(float x);
+template <>
+HLITE_HD inline float from_float<float>(float x) {
+  return x;
+}
+template <>
+HLITE_HD inline bf16 from_float<bf16>(float x) {
+#if defined(__CUDA_ARCH__)
+  return {__bfloat16_as_ushort(__float2bfloat16_rn(x))};
+#else
+  return {detail::bf16_bits(x)};
+#endif
+}
+template <>
+HLITE_HD inline fp16 from_float<fp16>(float x) {
+#if defined(__CUDA_ARCH__)
+  return {__half_as_ushort(__float2half_rn(x))};
+#else
+  return {detail::fp16_bits(x)};
+#endif
+}
+
+}  // namespace hlite
