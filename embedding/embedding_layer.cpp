@@ -41,7 +41,8 @@ size_t find_input(const config::DataConfig& data, const config::JsonNode& name) 
 }  // namespace
 
 bool is_embedding_type(const std::string& type) {
-  return type == "HybridSparseEmbedding" || type == "LocalizedSlotSparseEmbeddingOneHot";
+  return type == "HybridSparseEmbedding" || type == "LocalizedSlotSparseEmbeddingOneHot" ||
+         type == "LocalizedSlotSparseEmbeddingHash" || type == "DistributedSlotSparseEmbeddingHash";
 }
 
 EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::TrainConfig& config)
@@ -51,6 +52,8 @@ EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::Train
   type_ = reader.string("type");
   HLITE_CHECK(is_embedding_type(type_), "{} is no embedding", type_);
   const bool hybrid = type_ == "HybridSparseEmbedding";
+  by_slot_ = type_ == "LocalizedSlotSparseEmbeddingHash";
+  hashed_ = by_slot_ || type_ == "DistributedSlotSparseEmbeddingHash";
   top_ = reader.string("top");
   name_ = reader.string_or("name", top_);
   spec_.name = name_;
@@ -64,7 +67,7 @@ EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::Train
   for (size_t i = 0; i < input_; ++i) spec_.pooling.first_slot += data.sparse[i].slot_num;
   spec_.pooling.slots = data.sparse[input_].slot_num;
   spec_.pooling.complete = data.sparse[input_].is_fixed_length;
-  if (!hybrid && !spec_.pooling.is_one_hot())
+  if (!hybrid && !hashed_ && !spec_.pooling.is_one_hot())
     config::fail_at(
         reader.member("bottom"),
         fmt::format("expected a sparse input of one key a slot, as the type says, found "
@@ -72,15 +75,17 @@ EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::Train
                     data.sparse[input_].top, data.sparse[input_].max_nnz));
   if (hybrid) {
     hybrid_ = read_hybrid_options(hparam, config.solver);
-  } else {
+  } else if (!hashed_) {
     const std::vector<std::string> names = {"slot", "row", "replicate", "auto"};  // as Sharding
     const std::string chosen =
         hparam.choice_or("sharding", "slot", {"slot", "row", "replicate", "auto"});
     sharding_ =
         static_cast<Sharding>(std::find(names.begin(), names.end(), chosen) - names.begin());
   }
-  if (hparam.has("max_vocabulary_size_per_gpu")) hparam.accept("max_vocabulary_size_per_gpu");
+  if (!hashed_ && hparam.has("max_vocabulary_size_per_gpu"))
+    hparam.accept("max_vocabulary_size_per_gpu");
   read_sizes(hparam, width, config);
+  if (hashed_) read_capacity(hparam);
   hparam.finish();
 
   const config::JsonNode* own = reader.find("optimizer");
@@ -96,11 +101,41 @@ EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::Train
   reader.finish();
 }
 
+// Rows of each slot's table. Where rows come as keys come the sizes may be the data layer's, or
+// unknown: as many as there are keys.
+std::vector<int64_t> EmbeddingLayer::find_rows(config::ObjectReader& hparam,
+                                               const config::TrainConfig& config) const {
+  if (!hashed_ || hparam.has("slot_size_array"))
+    return config::read_slot_sizes(hparam, config.directory);
+  const auto& sizes = config.data.slot_size_array;
+  const auto slots = static_cast<size_t>(spec_.pooling.slots);
+  if (sizes.empty()) return std::vector<int64_t>(slots, int64_t{kNoKey});
+  const auto first = sizes.begin() + spec_.pooling.first_slot;
+  return {first, first + spec_.pooling.slots};
+}
+
+// Rows come from one pool a rank. With known sizes it need not be larger than the tables.
+void EmbeddingLayer::read_capacity(config::ObjectReader& hparam) {
+  const bool sized = spec_.layout.rows[0] < int64_t{kNoKey};
+  constexpr const char* kMost = "max_vocabulary_size_per_gpu";
+  if (hparam.has(kMost))
+    spec_.hash_capacity = hparam.integer(kMost, {.min = 1, .max = int64_t{kNoKey} - 1});
+  else if (by_slot_ && sized)
+    spec_.hash_capacity = std::min<int64_t>(spec_.layout.total_rows, int64_t{kNoKey} - 1);
+  else
+    config::fail_at(hparam.node(), fmt::format("expected {}{}, found none", kMost,
+                                               by_slot_ ? " or slot_size_array" : ""));
+  spec_.init_rows =
+      sized ? spec_.layout.rows
+            : std::vector<int64_t>(static_cast<size_t>(spec_.pooling.slots), spec_.hash_capacity);
+}
+
 void EmbeddingLayer::read_sizes(config::ObjectReader& hparam, int64_t width,
                                 const config::TrainConfig& config) {
   const config::DataConfig& data = config.data;
-  const std::vector<int64_t> rows = config::read_slot_sizes(hparam, config.directory);
-  const config::JsonNode& sizes = hparam.member("slot_size_array");
+  const std::vector<int64_t> rows = find_rows(hparam, config);
+  const config::JsonNode& sizes =
+      hparam.has("slot_size_array") ? hparam.member("slot_size_array") : hparam.node();
   if (std::ssize(rows) != spec_.pooling.slots)
     config::fail_at(sizes, fmt::format("expected {} sizes, one for each slot of \"{}\", found {}",
                                        spec_.pooling.slots, data.sparse[input_].top, rows.size()));
@@ -127,8 +162,12 @@ void EmbeddingLayer::read_sizes(config::ObjectReader& hparam, int64_t width,
 
 void EmbeddingLayer::spread(const comm::RankContext& ranks,
                             std::shared_ptr<const RowPlacement> placement, double exchanged_share,
-                            int64_t max_batch, int64_t train_batch, int threads) {
-  if (ranks.ranks() == 1) {
+                            int64_t max_batch, int64_t train_batch, int threads, uint64_t seed) {
+  spec_.seed = seed;
+  if (hashed_)
+    placement = std::make_shared<RowPlacement>(
+        RowPlacement::by_key(spec_.layout, ranks.ranks(), spec_.hash_capacity, by_slot_));
+  if (ranks.ranks() == 1 && !hashed_) {
     tables_ = std::make_unique<OneRankTables>(spec_, train_batch, threads);
     return;
   }
@@ -140,7 +179,7 @@ void EmbeddingLayer::spread(const comm::RankContext& ranks,
                       .exchanged_share = exchanged_share,
                       .capacity = hybrid_ ? hybrid_->exchange_capacity : 0},
       max_batch, threads);
-  exchanged_ = tables.get();
+  if (ranks.ranks() > 1) exchanged_ = tables.get();
   tables_ = std::move(tables);
 }
 

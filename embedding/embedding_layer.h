@@ -1,9 +1,13 @@
 // EmbeddingLayer: one embedding block of a config.
 //
-// HybridSparseEmbedding and LocalizedSlotSparseEmbeddingOneHot describe the same mathematics, a
-// table for each slot and one row of it for each key; they differ in how tables are spread over
-// ranks: copies of the frequent categories everywhere and the others spread row by row, or each
-// table on one rank. (Ours: HybridSparseEmbedding takes several keys a slot too.)
+// All types describe the same mathematics, a table for each slot and one row of it for each key;
+// they differ in which rows there are and how these are spread over ranks:
+//
+//   HybridSparseEmbedding               copies of the frequent categories everywhere, the others
+//                                       spread row by row (ours: several keys a slot too)
+//   LocalizedSlotSparseEmbeddingOneHot  each table on one rank
+//   LocalizedSlotSparseEmbeddingHash    the same; rows as keys come, up to a number a rank
+//   DistributedSlotSparseEmbeddingHash  key k on rank k mod ranks; rows as keys come
 #pragma once
 
 #include <memory>
@@ -49,6 +53,11 @@ class EmbeddingLayer {
   [[nodiscard]] const Pooling& pooling() const { return spec_.pooling; }
   // Null for a type that is not hybrid.
   [[nodiscard]] const HybridOptions* hybrid() const { return hybrid_ ? &*hybrid_ : nullptr; }
+  // Whether rows come as keys come, and whether all keys of a slot are on one rank then.
+  [[nodiscard]] bool hashed() const { return hashed_; }
+  [[nodiscard]] bool by_slot() const { return by_slot_; }
+  // The most rows of a rank then.
+  [[nodiscard]] int64_t hash_capacity() const { return spec_.hash_capacity; }
   // Of a type that is not hybrid.
   [[nodiscard]] Sharding sharding() const { return sharding_; }
   // Bytes of a row with its optimizer states.
@@ -63,9 +72,10 @@ class EmbeddingLayer {
 
   // Where the rows lie: on many ranks as `placement` says, which all ranks make alike
   // (make_placement()); on one rank null. Collective when ranks.world is given. `max_batch`:
-  // samples of one rank.
+  // samples of one rank. `seed`: of the first values of rows that come as keys come.
   void spread(const comm::RankContext& ranks, std::shared_ptr<const RowPlacement> placement,
-              double exchanged_share, int64_t max_batch, int64_t train_batch, int threads);
+              double exchanged_share, int64_t max_batch, int64_t train_batch, int threads,
+              uint64_t seed);
   // Names the buffers: the tables, the optimizer's states, the output [max_batch, slots, width].
   void declare(plan::Buffers& buffers, int64_t max_batch);
   [[nodiscard]] plan::BufferId output() const { return output_; }
@@ -74,7 +84,10 @@ class EmbeddingLayer {
   [[nodiscard]] ExchangedTables* exchanged() const { return exchanged_; }
 
  private:
+  [[nodiscard]] std::vector<int64_t> find_rows(config::ObjectReader& hparam,
+                                               const config::TrainConfig& config) const;
   void read_sizes(config::ObjectReader& hparam, int64_t width, const config::TrainConfig& config);
+  void read_capacity(config::ObjectReader& hparam);
 
   const config::JsonNode* node_;
   std::string name_, type_, top_;
@@ -82,6 +95,7 @@ class EmbeddingLayer {
   TablesSpec spec_;
   std::optional<HybridOptions> hybrid_;
   Sharding sharding_ = Sharding::kSlot;
+  bool hashed_ = false, by_slot_ = false;
   optimizer::LrSchedule schedule_;
   plan::BufferId output_ = plan::kNoBuffer;
   std::unique_ptr<EmbeddingTables> tables_;

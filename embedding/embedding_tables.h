@@ -28,6 +28,11 @@ struct TablesSpec {
   Pooling pooling;
   optimizer::UpdateRule rule;
   optimizer::UpdateType update_type = optimizer::UpdateType::kLocal;
+  // Of the ...Hash types: rows of a rank (0: another type), and the table sizes that first values
+  // go by.
+  int64_t hash_capacity = 0;
+  std::vector<int64_t> init_rows = {};
+  uint64_t seed = 0;
 };
 
 // One whole table, or one state of one table, as checkpoints name it: <layer>.table_<i>, or
@@ -35,7 +40,7 @@ struct TablesSpec {
 // checkpoint::TensorRef has them.
 struct NamedRows {
   std::string name;
-  int64_t rows = 0, width = 0;
+  int64_t rows = 0, width = 0;  // width 0: not rows, but the uint32 keys of a table's rows
   float* data = nullptr;
   std::function<void(int64_t first, std::span<float> out)> get = {};
   std::function<void(int64_t first, std::span<const float> in)> put = {};
@@ -43,6 +48,9 @@ struct NamedRows {
 
 inline std::string table_name(const std::string& layer, int64_t slot) {
   return fmt::format("{}.table_{}", layer, slot);
+}
+inline std::string keys_name(const std::string& layer, int64_t slot) {
+  return table_name(layer, slot) + ".keys";
 }
 inline std::string state_name(const std::string& layer, int64_t slot, optimizer::OptimizerType rule,
                               int state) {
@@ -56,6 +64,7 @@ struct TablesIo {
   plan::BufferId grad = plan::kNoBuffer;    // of output
   plan::BufferId rate = plan::kNoBuffer;    // float
   plan::BufferId step = plan::kNoBuffer;    // int64, from 1
+  bool training = true;                     // or evaluation, which leaves the tables alone
 };
 
 class EmbeddingTables {
@@ -74,8 +83,14 @@ class EmbeddingTables {
   virtual void emit_backward(plan::Plan& plan, const TablesIo& io) = 0;
   virtual void emit_update(plan::Plan& plan, const TablesIo& io) = 0;
 
+  // Where rows come as keys come: makes room for the rows of a file, before it is read.
+  // keys_of(table): the keys of its rows, ascending.
+  virtual void make_room(const std::function<std::vector<uint32_t>(const std::string&)>& keys_of) {
+    (void)keys_of;
+  }
   // First values of tables and states. REQUIRES allocated buffers.
   virtual void initialize(const Exec& exec, uint64_t seed) const = 0;
+  // What a file holds; collective, as rows may be anywhere.
   [[nodiscard]] virtual std::vector<NamedRows> tables() const = 0;
   [[nodiscard]] virtual std::vector<NamedRows> states() const = 0;
 };

@@ -9,18 +9,9 @@
 namespace hlite::embedding {
 namespace {
 
-constexpr int64_t kHeader = 2;        // words before a list: the sender's longest list
+constexpr int64_t kLongest = 2;       // words of a header: the sender's longest list
 constexpr double kRoom = 1.25;        // beyond what is likely
 constexpr int64_t kLeastRoom = 1024;  // rows
-
-// The part of row `row` of a [rows, width] array that lies in elements [first, first + count):
-// columns [begin, end).
-struct RowPart {
-  int64_t begin, end;
-};
-RowPart part_of_row(int64_t row, int64_t width, int64_t first, int64_t count) {
-  return {std::max<int64_t>(0, first - row * width), std::min(width, first + count - row * width)};
-}
 
 }  // namespace
 
@@ -34,12 +25,15 @@ ExchangedTables::ExchangedTables(TablesSpec spec, std::shared_ptr<const RowPlace
       threads_(threads),
       marks_(spec_.update_type != optimizer::UpdateType::kGlobal &&
              optimizer::moves_without_gradient(spec_.rule.type)),
+      header_(kLongest + (spec_.hash_capacity > 0 ? spec_.layout.slots() : 0)),
       capacity_(options.capacity > 0 ? options.capacity : likely_capacity(options, max_batch)),
       keys_exchange_(ranks, options.hierarchical, 0),
       rows_exchange_(ranks, options.hierarchical, 0),
       grads_exchange_(ranks, options.hierarchical, 0) {
   HLITE_CHECK(placement_->ranks() == ranks.ranks(), "placement on {} ranks, {} ranks",
               placement_->ranks(), ranks.ranks());
+  HLITE_CHECK(placement_->hashed() == (spec_.hash_capacity > 0), "{}: placement by key: {}",
+              spec_.name, placement_->hashed());
 }
 
 // Rows that a rank may want of another: its lookups, spread as the placement spreads them.
@@ -85,7 +79,11 @@ int64_t ExchangedTables::workspace_bytes() const {
   const int64_t routing =
       lookups * (8 + 4 + 4 + static_cast<int64_t>(sizeof(KeyRouting::Distinct))) +
       threads_ * max_batch_ * spec_.pooling.most_hotness() * 8;
-  return routing + 2 * n * (kHeader + capacity_) * 4 + n * capacity_ * row_bytes +
+  const int64_t hashed =
+      spec_.hash_capacity > 0
+          ? HashedRows::bytes(placement_->rows_of(ranks_.rank)) + n * capacity_ * (3 * 4 + 8)
+          : 0;
+  return routing + hashed + 2 * n * (header_ + capacity_) * 4 + n * capacity_ * row_bytes +
          std::min(n * capacity_, lookups) * row_bytes;
 }
 
@@ -97,11 +95,18 @@ int64_t ExchangedTables::copied_gradient_bytes() const {
 void ExchangedTables::allocate() {
   if (!routing_)
     routing_ = std::make_unique<KeyRouting>(*placement_, spec_.pooling, max_batch_, threads_);
+  if (spec_.hash_capacity > 0 && !hashed_) {
+    hashed_ = std::make_unique<HashedRows>(spec_.name, spec_.layout.slots(),
+                                           placement_->rows_of(ranks_.rank), ranks_.ranks());
+    init_ =
+        std::make_unique<TableRowInit>(spec_.seed, spec_.name, spec_.init_rows, spec_.layout.width);
+  }
   const auto n = static_cast<size_t>(ranks_.ranks()), capacity = static_cast<size_t>(capacity_);
   const size_t row_bytes = static_cast<size_t>(spec_.layout.width) * sizeof(float);
   const auto lookups = static_cast<size_t>(max_batch_ * spec_.pooling.columns());
-  key_send_ = HostMemory(n * (kHeader + capacity) * 4, "lists of wanted rows");
-  key_receive_ = HostMemory(n * (kHeader + capacity) * 4, "lists of wanted rows");
+  const size_t list_words = static_cast<size_t>(header_) + capacity;
+  key_send_ = HostMemory(n * list_words * 4, "lists of wanted rows");
+  key_receive_ = HostMemory(n * list_words * 4, "lists of wanted rows");
   owned_rows_ = HostMemory(n * capacity * row_bytes, "rows for other ranks");
   listed_rows_ = HostMemory(std::min(n * capacity, lookups) * row_bytes, "rows of other ranks");
   send_.resize(n);
@@ -109,7 +114,7 @@ void ExchangedTables::allocate() {
   received_.resize(n);
   wanted_count_.resize(n);
   row_gradients_.resize(n);
-  keys_exchange_.set_block_capacity((kHeader + capacity) * 4);
+  keys_exchange_.set_block_capacity(list_words * 4);
   rows_exchange_.set_block_capacity(capacity * row_bytes);
   grads_exchange_.set_block_capacity(capacity * row_bytes);
 }
@@ -129,6 +134,7 @@ Matrix<float> ExchangedTables::copied(const Part& part) const {
   return {buffers_->data<float>(part.copied), placement_->copied_rows(), spec_.layout.width};
 }
 Matrix<float> ExchangedTables::copied_gradients() const {
+  if (copied_gradients_ == plan::kNoBuffer) return {nullptr, 0, spec_.layout.width};
   return {buffers_->data<float>(copied_gradients_), placement_->copied_rows(), spec_.layout.width};
 }
 std::span<float> ExchangedTables::touched() const {
@@ -141,43 +147,95 @@ Matrix<float> ExchangedTables::block(const HostMemory& memory, int64_t first, in
           spec_.layout.width};
 }
 
-// Rows of this rank that `rank` wants.
+// What `rank` wants of this rank: rows, or keys of tables that are hashed.
 std::span<const uint32_t> ExchangedTables::wanted(int rank) const {
   const auto q = static_cast<size_t>(rank);
   const auto* words = reinterpret_cast<const uint32_t*>(key_receive_.data());
-  return {words + q * static_cast<size_t>(kHeader + capacity_) + kHeader, wanted_count_[q]};
+  return {words + q * static_cast<size_t>(header_ + capacity_) + header_, wanted_count_[q]};
+}
+
+KeyList ExchangedTables::wanted_keys(int rank) const {
+  const auto slots = static_cast<size_t>(spec_.layout.slots());
+  return {{wanted(rank).data() - slots, slots}, wanted(rank)};
 }
 
 void ExchangedTables::exchange_keys() {
   const int n = ranks_.ranks();
-  const auto stride = static_cast<size_t>(kHeader + capacity_) * 4;
+  const auto stride = static_cast<size_t>(header_ + capacity_) * 4;
+  const auto header = static_cast<size_t>(header_) * 4;
   int64_t longest = 0;
   for (int q = 0; q < n; ++q) longest = std::max(longest, std::ssize(routing_->list(q)));
   for (int q = 0; q < n; ++q) {
     const auto list = routing_->list(q);
     std::byte* to = key_send_.data() + static_cast<size_t>(q) * stride;
     std::memcpy(to, &longest, sizeof(longest));
+    auto* counts = reinterpret_cast<uint32_t*>(to + sizeof(longest));
+    for (int64_t s = 0, begin = routing_->list_begin(q); s < header_ - kLongest; ++s) {
+      counts[s] = static_cast<uint32_t>(routing_->list_end(s, q) - begin);
+      begin = routing_->list_end(s, q);
+    }
     const size_t bytes = longest <= capacity_ ? list.size_bytes() : 0;
-    if (bytes > 0) std::memcpy(to + sizeof(longest), list.data(), bytes);
-    send_[static_cast<size_t>(q)] = {to, sizeof(longest) + bytes};
+    if (bytes > 0) std::memcpy(to + header, list.data(), bytes);
+    send_[static_cast<size_t>(q)] = {to, header + bytes};
     receive_[static_cast<size_t>(q)] = {key_receive_.data() + static_cast<size_t>(q) * stride,
                                         stride};
   }
-  keys_exchange_.run(send_, receive_, received_);
+  exchange(keys_exchange_);
   for (size_t q = 0; q < received_.size(); ++q) {
     int64_t of_sender = 0;
     std::memcpy(&of_sender, receive_[q].data(), sizeof(of_sender));
     longest = std::max(longest, of_sender);
-    wanted_count_[q] = (received_[q] - sizeof(of_sender)) / 4;
+    wanted_count_[q] = (received_[q] - header) / 4;
   }
   if (longest > capacity_) throw CapacityOverflow(*this, spec_.name, longest, capacity_);
 }
 
-void ExchangedTables::gather(const Exec& exec) {
+// What one rank alone wants is there already.
+void ExchangedTables::exchange(comm::RowExchange& exchange) {
+  if (ranks_.ranks() > 1) return exchange.run(send_, receive_, received_);
+  HLITE_CHECK(send_[0].size() <= receive_[0].size(), "{} bytes, room for {}", send_[0].size(),
+              receive_[0].size());
+  if (!send_[0].empty()) std::memcpy(receive_[0].data(), send_[0].data(), send_[0].size());
+  received_[0] = send_[0].size();
+}
+
+// A new row: what a table of all keys would have had there from the start.
+void ExchangedTables::first_values(int64_t slot, uint32_t key, int64_t row) {
+  init_->fill(slot, key, own(table_).row(row));
+  for (const Part& state : states_)
+    std::fill_n(own(state).row(row), spec_.layout.width, optimizer::initial_state(spec_.rule));
+}
+
+void ExchangedTables::insert() {
+  for (int q = 0; q < ranks_.ranks(); ++q)
+    hashed_->want(q, wanted_keys(q), [this](auto... row) { first_values(row...); });
+}
+
+void ExchangedTables::gather(const Exec& exec, bool training) {
   for (int q = 0; q < ranks_.ranks(); ++q) {
-    const auto rows = wanted(q);
-    gather_rows(exec, own(table_), rows, block(owned_rows_, q * capacity_, std::ssize(rows)));
+    const auto out = block(owned_rows_, q * capacity_, std::ssize(wanted(q)));
+    if (hashed_ && !training)
+      look_up(exec, wanted_keys(q), out);
+    else
+      gather_rows(exec, own(table_), hashed_ ? hashed_->rows(q) : wanted(q), out);
   }
+}
+
+// Evaluation takes no rows: keys that training has not seen have their first values.
+void ExchangedTables::look_up(const Exec& exec, const KeyList& list, Matrix<float> out) const {
+  std::vector<int64_t> end;  // of each slot in the list
+  for (const uint32_t n : list.counts) end.push_back((end.empty() ? 0 : end.back()) + n);
+  exec.threads().parallel_for(out.dim(0), 1 << 10, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      const int64_t slot = std::upper_bound(end.begin(), end.end(), i) - end.begin();
+      const uint32_t key = list.keys[static_cast<size_t>(i)];
+      const int64_t row = hashed_->find(slot, key);
+      if (row == KeyIndex::kAbsent)
+        init_->fill(slot, key, out.row(i));
+      else
+        std::copy_n(own(table_).row(row), out.dim(1), out.row(i));
+    }
+  });
 }
 
 // Rows from their owners to those that listed them, or gradients back.
@@ -190,7 +248,7 @@ void ExchangedTables::exchange_vectors(comm::RowExchange& exchange, bool to_owne
     send_[i] = std::as_bytes(std::span(out.data(), static_cast<size_t>(out.size())));
     receive_[i] = std::as_writable_bytes(std::span(in.data(), static_cast<size_t>(in.size())));
   }
-  exchange.run(send_, receive_, received_);
+  this->exchange(exchange);
   for (size_t q = 0; q < received_.size(); ++q)
     HLITE_CHECK(received_[q] == receive_[q].size(), "{}: {} bytes from rank {}, expected {}",
                 spec_.name, received_[q], q, receive_[q].size());
@@ -215,8 +273,13 @@ void ExchangedTables::emit_forward(plan::Plan& plan, const TablesIo& io) {
   });
   add(".keys_exchange", Lane::kComm, {lists_}, {wanted_},
       [this](const StepContext&) { exchange_keys(); });
+  if (hashed_ && io.training) {
+    std::vector<plan::BufferId> changed = {wanted_, table_.own};
+    for (const Part& state : states_) changed.push_back(state.own);
+    add(".insert", Lane::kEmbedding, changed, changed, [this](const StepContext&) { insert(); });
+  }
   add(".gather", Lane::kEmbedding, {wanted_, table_.own}, {outgoing_},
-      [this](const StepContext& c) { gather(c.exec); });
+      [this, training = io.training](const StepContext& c) { gather(c.exec, training); });
   add(".rows_exchange", Lane::kComm, {lists_, wanted_, outgoing_}, {incoming_},
       [this](const StepContext&) { exchange_vectors(rows_exchange_, false); });
   add(".pool", Lane::kEmbedding, {lists_, incoming_, table_.copied}, {io.output},
@@ -231,7 +294,9 @@ void ExchangedTables::emit_backward(plan::Plan& plan, const TablesIo& io) {
   plan.add({.name = spec_.name + ".reduce",
             .lane = plan::Lane::kEmbedding,
             .reads = {io.grad, lists_},
-            .writes = {incoming_, copied_gradients_},
+            .writes = copied_gradients_ == plan::kNoBuffer
+                          ? std::vector{incoming_}
+                          : std::vector{incoming_, copied_gradients_},
             .run = [this, io](const plan::StepContext& c) {
               reduce_gradients(c.exec, *routing_,
                                View<const float, 3>(buffers_->data<float>(io.grad), c.batch,
@@ -255,9 +320,10 @@ RowStep ExchangedTables::step_of(const TablesIo& io) const {
 
 void ExchangedTables::update(const Exec& exec, const TablesIo& io) {
   for (int q = 0; q < ranks_.ranks(); ++q) {
-    const auto rows = wanted(q);
-    row_gradients_[static_cast<size_t>(q)] = {rows,
-                                              block(owned_rows_, q * capacity_, std::ssize(rows))};
+    const auto gradients = block(owned_rows_, q * capacity_, std::ssize(wanted(q)));
+    row_gradients_[static_cast<size_t>(q)] =
+        hashed_ ? RowGradients{hashed_->ascending(q), gradients, hashed_->order(q)}
+                : RowGradients{wanted(q), gradients};
   }
   const auto state = [&](size_t i) {
     return i < states_.size() ? own(states_[i]) : Matrix<float>();
@@ -296,6 +362,7 @@ void ExchangedTables::emit_update(plan::Plan& plan, const TablesIo& io) {
 }
 
 void ExchangedTables::initialize(const Exec& exec, uint64_t seed) const {
+  if (hashed_) return hashed_->clear();  // rows come as keys come
   const TableRowInit init(seed, spec_.name, spec_.layout);
   const auto fill = [&](int rank, Matrix<float> rows) {
     exec.threads().parallel_for(rows.dim(0), 1 << 10, [&](int64_t begin, int64_t end) {
@@ -311,90 +378,6 @@ void ExchangedTables::initialize(const Exec& exec, uint64_t seed) const {
   for (const Part& state : states_)
     for (const Matrix<float>& rows : {own(state), copied(state)})
       std::fill_n(rows.data(), rows.size(), initial);
-}
-
-std::vector<NamedRows> ExchangedTables::named(const Part& part, int state) const {
-  std::vector<NamedRows> list;
-  for (int64_t s = 0; s < spec_.layout.slots(); ++s)
-    list.push_back(
-        {.name = state < 0 ? table_name(spec_.name, s)
-                           : state_name(spec_.name, s, spec_.rule.type, state),
-         .rows = spec_.layout.rows[static_cast<size_t>(s)],
-         .width = spec_.layout.width,
-         .get = [this, part, s](int64_t first,
-                                std::span<float> out) { get_rows(part, s, first, out); },
-         .put = [this, part, s](int64_t first,
-                                std::span<const float> in) { put_rows(part, s, first, in); }});
-  return list;
-}
-
-std::vector<NamedRows> ExchangedTables::tables() const { return named(table_, -1); }
-
-std::vector<NamedRows> ExchangedTables::states() const {
-  std::vector<NamedRows> list;
-  for (size_t i = 0; i < states_.size(); ++i)
-    for (NamedRows& rows : named(states_[i], static_cast<int>(i))) list.push_back(std::move(rows));
-  return list;
-}
-
-// Every rank sends rank 0 what it holds of the range, in the order of keys; rank 0 deals it out by
-// asking the placement the same questions.
-void ExchangedTables::get_rows(const Part& part, int64_t slot, int64_t first,
-                               std::span<float> out) const {
-  const int64_t width = spec_.layout.width, count = std::ssize(out);
-  const int64_t begin = first / width, end = (first + count + width - 1) / width;
-  const auto for_each = [&](auto&& body) {  // (place, columns, where in the range)
-    for (int64_t row = begin; row < end; ++row) {
-      const RowPart columns = part_of_row(row, width, first, count);
-      body(placement_->locate(slot, static_cast<uint32_t>(row)), columns,
-           row * width + columns.begin - first);
-    }
-  };
-  std::vector<float> mine;
-  for_each([&](const RowPlace& place, const RowPart& columns, int64_t) {
-    if (place.rank != ranks_.rank) return;
-    const float* from = own(part).row(place.row);
-    mine.insert(mine.end(), from + columns.begin, from + columns.end);
-  });
-  const auto n = static_cast<size_t>(ranks_.ranks());
-  std::vector<comm::ConstBytes> send(n);
-  std::vector<size_t> most(n, ranks_.rank == 0 ? out.size_bytes() : 0);
-  send[0] = std::as_bytes(std::span(mine));
-  std::vector<std::vector<float>> of_rank(n);
-  ranks_.world->visit(send, most, [&](int from, comm::ConstBytes bytes) {
-    auto& values = of_rank[static_cast<size_t>(from)];
-    values.resize(bytes.size() / sizeof(float));
-    if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
-  });
-  if (ranks_.rank != 0) return;
-  std::vector<size_t> next(n, 0);
-  for_each([&](const RowPlace& place, const RowPart& columns, int64_t at) {
-    const auto size = static_cast<size_t>(columns.end - columns.begin);
-    const float* from = copied(part).data();
-    if (place.rank < 0) {
-      from = copied(part).row(place.row) + columns.begin;
-    } else {
-      const auto q = static_cast<size_t>(place.rank);
-      HLITE_CHECK(next[q] + size <= of_rank[q].size(), "rank {} sent {} values", q,
-                  of_rank[q].size());
-      from = of_rank[q].data() + next[q];
-      next[q] += size;
-    }
-    std::copy_n(from, size, out.data() + at);
-  });
-}
-
-void ExchangedTables::put_rows(const Part& part, int64_t slot, int64_t first,
-                               std::span<const float> in) const {
-  const int64_t width = spec_.layout.width, count = std::ssize(in);
-  for (int64_t row = first / width; row * width < first + count; ++row) {
-    const RowPlace place = placement_->locate(slot, static_cast<uint32_t>(row));
-    if (place.rank >= 0 && place.rank != ranks_.rank) continue;
-    const RowPart columns = part_of_row(row, width, first, count);
-    float* to = (place.rank < 0 ? copied(part) : own(part)).row(place.row);
-    std::copy(in.begin() + (row * width + columns.begin - first),
-              in.begin() + (row * width + columns.end - first), to + columns.begin);
-  }
 }
 
 }  // namespace hlite::embedding

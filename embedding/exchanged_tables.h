@@ -4,12 +4,16 @@
 //
 //   <layer>.route             keys -> which row is wanted of whom                embedding
 //   <layer>.keys_exchange     lists of wanted rows                               comm
+//   <layer>.insert            of hashed tables: rows for keys that are new       embedding
 //   <layer>.gather            rows that others want                              embedding
 //   <layer>.rows_exchange     rows                                               comm
 //   <layer>.pool              rows and copies -> output                          embedding
 //   <layer>.reduce            gradient of output -> a gradient a row             embedding
 //   <layer>.grads_exchange    gradients                                          comm
 //   <layer>.update            own rows; <layer>.update_copied: copies            embedding
+//
+// Tables whose keys are not known beforehand (spec.hash_capacity) come here on one rank too: lists
+// are of keys, and the owner knows their rows (hashed_rows.h).
 //
 // Buffers have room for `capacity` rows from any one rank to any other. Every list travels with the
 // longest that its sender has, so when one does not fit, all ranks know in the same step, before
@@ -18,9 +22,11 @@
 #pragma once
 
 #include "embedding/embedding_tables.h"
+#include "embedding/hashed_rows.h"
 #include "embedding/key_routing.h"
 #include "embedding/routed_rows.h"
 #include "embedding/row_placement.h"
+#include "embedding/table_init.h"
 #include "hugectr_lite/comm/row_exchange.h"
 
 namespace hlite::embedding {
@@ -63,6 +69,7 @@ class ExchangedTables final : public EmbeddingTables {
   void emit_forward(plan::Plan& plan, const TablesIo& io) override;
   void emit_backward(plan::Plan& plan, const TablesIo& io) override;
   void emit_update(plan::Plan& plan, const TablesIo& io) override;
+  void make_room(const std::function<std::vector<uint32_t>(const std::string&)>& keys_of) override;
   void initialize(const Exec& exec, uint64_t seed) const override;
   // get() is collective: all ranks call it with the same range, and rank 0 gets the elements.
   // put() is not: each rank takes what it holds of any range.
@@ -95,25 +102,40 @@ class ExchangedTables final : public EmbeddingTables {
   [[nodiscard]] Matrix<float> copied_gradients() const;
   [[nodiscard]] std::span<float> touched() const;
   [[nodiscard]] std::span<const uint32_t> wanted(int rank) const;
+  [[nodiscard]] KeyList wanted_keys(int rank) const;
   [[nodiscard]] Matrix<float> block(const HostMemory& memory, int64_t first, int64_t rows) const;
   [[nodiscard]] RowStep step_of(const TablesIo& io) const;
+  void exchange(comm::RowExchange& exchange);
   void exchange_keys();
-  void gather(const Exec& exec);
+  void first_values(int64_t slot, uint32_t key, int64_t row);
+  void insert();
+  void gather(const Exec& exec, bool training);
+  void look_up(const Exec& exec, const KeyList& list, Matrix<float> out) const;
   void exchange_vectors(comm::RowExchange& exchange, bool to_owners);
   void update(const Exec& exec, const TablesIo& io);
-  [[nodiscard]] std::vector<NamedRows> named(const Part& part, int state) const;
-  void get_rows(const Part& part, int64_t slot, int64_t first, std::span<float> out) const;
-  void put_rows(const Part& part, int64_t slot, int64_t first, std::span<const float> in) const;
+  // Of hashed tables: [slots] the keys of the rows in a file, ascending. Else null: all keys.
+  using Keys = std::shared_ptr<const std::vector<std::vector<uint32_t>>>;
+  [[nodiscard]] Keys all_keys() const;
+  [[nodiscard]] int64_t file_rows(const Keys& keys, int64_t slot) const;
+  [[nodiscard]] RowPlace place_of(const Keys& keys, int64_t slot, int64_t row) const;
+  [[nodiscard]] std::vector<NamedRows> named(const Part& part, int state, const Keys& keys) const;
+  void get_rows(const Part& part, const Keys& keys, int64_t slot, int64_t first,
+                std::span<float> out) const;
+  void put_rows(const Part& part, const Keys& keys, int64_t slot, int64_t first,
+                std::span<const float> in) const;
 
   const TablesSpec spec_;
   const std::shared_ptr<const RowPlacement> placement_;
   const comm::RankContext ranks_;
   const int64_t max_batch_;
   const int threads_;
-  const bool marks_;  // whether touched() is kept
+  const bool marks_;      // whether touched() is kept
+  const int64_t header_;  // words before a list
   int64_t capacity_;
   comm::RowExchange keys_exchange_, rows_exchange_, grads_exchange_;
   std::unique_ptr<KeyRouting> routing_;
+  std::unique_ptr<HashedRows> hashed_;  // null: another type
+  std::unique_ptr<TableRowInit> init_;  // of hashed rows
 
   const plan::Buffers* buffers_ = nullptr;
   Part table_{plan::kNoBuffer, plan::kNoBuffer};
@@ -124,9 +146,10 @@ class ExchangedTables final : public EmbeddingTables {
   plan::BufferId lists_ = plan::kNoBuffer, wanted_ = plan::kNoBuffer, outgoing_ = plan::kNoBuffer,
                  incoming_ = plan::kNoBuffer;
 
-  HostMemory key_send_, key_receive_;  // [ranks][2 + capacity] uint32: longest list, then a list
-  HostMemory owned_rows_;              // [ranks][capacity, V] rows for others; their gradients
-  HostMemory listed_rows_;             // [listed, V] rows from others; gradients for them
+  HostMemory key_send_,
+      key_receive_;         // [ranks][header + capacity] uint32: longest list, counts, list
+  HostMemory owned_rows_;   // [ranks][capacity, V] rows for others; their gradients
+  HostMemory listed_rows_;  // [listed, V] rows from others; gradients for them
   std::vector<comm::ConstBytes> send_;
   std::vector<comm::Bytes> receive_;
   std::vector<size_t> received_, wanted_count_;

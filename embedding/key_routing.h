@@ -56,6 +56,10 @@ class KeyRouting {
   [[nodiscard]] int64_t list_begin(int rank) const {
     return list_begin_[static_cast<size_t>(rank)];
   }
+  // Where the rows of a slot end in the list of `rank`; those of the next slot follow.
+  [[nodiscard]] int64_t list_end(int64_t slot, int rank) const {
+    return wanted_[static_cast<size_t>(slot * placement_.ranks() + rank)];
+  }
   // Of all lists together.
   [[nodiscard]] int64_t listed() const { return list_begin_.back(); }
   [[nodiscard]] const RowPlacement& placement() const { return placement_; }
@@ -69,7 +73,7 @@ class KeyRouting {
   int64_t max_batch_;
   std::vector<int64_t> first_;       // [slots] where a slot's pairs and distinct keys begin
   std::vector<int64_t> count_;       // [slots] distinct keys
-  std::vector<int64_t> wanted_;      // [slots, ranks] rows of each rank; then where they go
+  std::vector<int64_t> wanted_;      // [slots, ranks] rows of each rank; then where they end
   std::vector<int64_t> list_begin_;  // [ranks + 1]
   std::vector<Distinct> distinct_;
   std::vector<int> rank_;  // of distinct keys

@@ -156,8 +156,11 @@ void collect(std::span<const RowGradients> from, int64_t begin, int64_t end,
   for (size_t q = 0; q < from.size(); ++q) {
     const auto rows = from[q].rows;
     auto at = std::lower_bound(rows.begin(), rows.end(), begin);
-    for (; at != rows.end() && *at < end; ++at)
-      parts.push_back({*at, static_cast<uint32_t>(q), static_cast<uint32_t>(at - rows.begin())});
+    for (; at != rows.end() && *at < end; ++at) {
+      const auto i = static_cast<size_t>(at - rows.begin());
+      parts.push_back({*at, static_cast<uint32_t>(q),
+                       from[q].order.empty() ? static_cast<uint32_t>(i) : from[q].order[i]});
+    }
   }
   std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
     return a.row != b.row ? a.row < b.row : a.list < b.list;

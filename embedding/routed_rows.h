@@ -38,10 +38,12 @@ void reduce_gradients(const Exec& exec, const KeyRouting& routing,
                       View<const float, 3> dout /*[B,S,V]*/, Matrix<float> gradients,
                       Matrix<float> copied, std::span<float> touched);
 
-// What a rank sent to an owner: gradients[i] of the owner's row rows[i]; rows ascending.
+// What a rank sent to an owner: gradients[order[i]], or gradients[i] without an order, of the
+// owner's row rows[i]; rows ascending.
 struct RowGradients {
   std::span<const uint32_t> rows;
   Matrix<const float> gradients;
+  std::span<const uint32_t> order = {};
 };
 
 // How a step moves rows. `sweep`: rows without a gradient take the step too, with gradient 0.

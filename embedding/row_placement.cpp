@@ -45,7 +45,26 @@ RowPlacement RowPlacement::by_table(const TableLayout& layout, std::vector<std::
   return placement;
 }
 
+RowPlacement RowPlacement::by_key(const TableLayout& layout, int ranks, int64_t capacity,
+                                  bool by_slot) {
+  HLITE_CHECK(ranks >= 1 && capacity >= 1, "{} ranks, {} rows", ranks, capacity);
+  RowPlacement placement(layout);
+  placement.hashed_ = true;
+  placement.by_slot_ = by_slot;
+  placement.rows_.assign(static_cast<size_t>(ranks), 0);
+  for (int64_t s = 0; s < layout.slots(); ++s)
+    for (int q = 0; q < ranks; ++q) {
+      const int64_t keys = layout.rows[static_cast<size_t>(s)];
+      int64_t& rows = placement.rows_[static_cast<size_t>(q)];
+      if (!by_slot) rows += (keys + ranks - 1 - q) / ranks;
+      if (by_slot && s % ranks == q) rows += keys;
+    }
+  for (int64_t& rows : placement.rows_) rows = std::clamp<int64_t>(rows, 1, capacity);
+  return placement;
+}
+
 TableRow RowPlacement::table_row(int rank, int64_t row) const {
+  HLITE_CHECK(!hashed_, "row {} of rank {}: its owner alone knows its key", row, rank);
   if (model_) {
     const int64_t category = rank < 0 ? model_->frequent()[static_cast<size_t>(row)]
                                       : model_->infrequent_category(rank, row);
@@ -62,8 +81,13 @@ TableRow RowPlacement::table_row(int rank, int64_t row) const {
 
 std::vector<double> RowPlacement::key_share(int64_t slot) const {
   const auto n = static_cast<double>(ranks());
-  std::vector<double> share(rows_.size(), model_ ? 1.0 / n : 0.0);
-  if (model_) return share;
+  const bool even = model_ || (hashed_ && !by_slot_);
+  std::vector<double> share(rows_.size(), even ? 1.0 / n : 0.0);
+  if (even) return share;
+  if (hashed_) {
+    share[static_cast<size_t>(hashed_rank(slot, 0))] = 1;
+    return share;
+  }
   const auto& on = shards_[static_cast<size_t>(slot)];
   for (const int rank : on)
     share[static_cast<size_t>(rank)] += 1.0 / static_cast<double>(on.size());

@@ -2,6 +2,8 @@
 //
 //   by category  hybrid and DistributedSlot: frequent categories are copied to every rank, the k-th
 //                of the others is row k / ranks of rank k mod ranks (category_model.h)
+//   by key       the ...Hash types: key k, or all keys of slot s, on rank k, or s, mod ranks; which
+//                row it has there its owner alone knows (hashed_rows.h), here it is the key
 //   by table     LocalizedSlot and sharding plans: a table lies on one rank, or its keys k on the
 //                rank shards[k mod n], or it is copied to every rank
 //
@@ -33,19 +35,26 @@ class RowPlacement {
   static RowPlacement by_table(const TableLayout& layout, std::vector<std::vector<int>> shards,
                                int ranks);
 
+  // Room for `capacity` keys on a rank, or for all there can be. By key, or by slot.
+  static RowPlacement by_key(const TableLayout& layout, int ranks, int64_t capacity, bool by_slot);
+
   // REQUIRES key < rows of the slot's table. Ascending keys of a slot that lie on one rank have
   // ascending rows there.
   [[nodiscard]] RowPlace locate(int64_t slot, uint32_t key) const {
     const auto s = static_cast<size_t>(slot);
     if (model_) return model_->locate(layout_.offset[s] + key);
+    if (hashed_) return {hashed_rank(slot, key), key};
     const auto& shards = shards_[s];
     if (shards.empty()) return {-1, static_cast<uint32_t>(begin_[s][0] + key)};
     const auto n = static_cast<uint32_t>(shards.size()), i = key % n;
     return {shards[i], static_cast<uint32_t>(begin_[s][i] + key / n)};
   }
-  // The inverse of locate(): what lies in a row of a rank (rank < 0: of the copied ones).
+  // The inverse of locate(): what lies in a row of a rank (rank < 0: of the copied ones). Not where
+  // it is by key.
   [[nodiscard]] TableRow table_row(int rank, int64_t row) const;
 
+  // Whether it is by key.
+  [[nodiscard]] bool hashed() const { return hashed_; }
   [[nodiscard]] int ranks() const { return static_cast<int>(rows_.size()); }
   // [ranks] the share of a slot's keys that lies on each rank; all 0 where it is copied.
   [[nodiscard]] std::vector<double> key_share(int64_t slot) const;
@@ -54,6 +63,10 @@ class RowPlacement {
   [[nodiscard]] const TableLayout& layout() const { return layout_; }
 
  private:
+  [[nodiscard]] int hashed_rank(int64_t slot, uint32_t key) const {
+    return static_cast<int>((by_slot_ ? static_cast<uint32_t>(slot) : key) %
+                            static_cast<uint32_t>(rows_.size()));
+  }
   explicit RowPlacement(const TableLayout& layout) : layout_(layout) {}
 
   // Rows of one table on one rank, or among the copied ones: they follow each other.
@@ -63,6 +76,7 @@ class RowPlacement {
 
   TableLayout layout_;
   std::optional<CategoryModel> model_;
+  bool hashed_ = false, by_slot_ = false;
   std::vector<std::vector<int>> shards_;     // [slots]
   std::vector<std::vector<int64_t>> begin_;  // [slots][shards, or 1 when copied] first row
   std::vector<std::vector<Range>> ranges_;   // [ranks + 1] ascending; the last: copied rows

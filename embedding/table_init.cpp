@@ -46,10 +46,13 @@ void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const 
 }
 
 TableRowInit::TableRowInit(uint64_t seed, std::string_view layer, const TableLayout& layout)
-    : seed_(seed), width_(layout.width) {
-  for (int64_t s = 0; s < layout.slots(); ++s)
-    tables_.push_back({random::stream_of(fmt::format("{}.table_{}", layer, s)),
-                       bound_of(layout.rows[static_cast<size_t>(s)])});
+    : TableRowInit(seed, layer, layout.rows, layout.width) {}
+
+TableRowInit::TableRowInit(uint64_t seed, std::string_view layer, std::span<const int64_t> rows,
+                           int64_t width)
+    : seed_(seed), width_(width) {
+  for (size_t s = 0; s < rows.size(); ++s)
+    tables_.push_back({random::stream_of(fmt::format("{}.table_{}", layer, s)), bound_of(rows[s])});
 }
 
 void TableRowInit::fill(int64_t slot, uint32_t key, float* row) const {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -27,6 +28,8 @@ void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const 
 class TableRowInit {
  public:
   TableRowInit(uint64_t seed, std::string_view layer, const TableLayout& layout);
+  // Where the bounds are those of tables of rows[s] rows, whatever keys there are.
+  TableRowInit(uint64_t seed, std::string_view layer, std::span<const int64_t> rows, int64_t width);
   // Row `key` of slot s: `row` [width].
   void fill(int64_t slot, uint32_t key, float* row) const;
 

@@ -248,6 +248,10 @@ void load_checkpoint(const std::string& dir, const CheckpointMeta& meta,
   }
 }
 
+std::string weights_file(const std::string& dir) {
+  return find_replaced(place_of(dir)) + "/" + kFiles[0];
+}
+
 void save_weights(const std::string& path, std::span<const TensorRef> tensors) {
   const std::string place = place_of(path);
   std::error_code error;

@@ -64,6 +64,9 @@ CheckpointMeta parse_manifest(const std::string& text, const std::string& name);
 void load_checkpoint(const std::string& dir, const CheckpointMeta& meta,
                      std::span<const TensorRef> weights, std::span<const TensorRef> states);
 
+// Path of the weights in a checkpoint.
+std::string weights_file(const std::string& dir);
+
 // One safetensors file, written beside its final name and renamed into place.
 void save_weights(const std::string& path, std::span<const TensorRef> tensors);
 // Reads all tensors of a file; names and shapes must agree exactly.

@@ -23,6 +23,8 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ","));
 }
 
+const char* dtype_name(DType dtype) { return dtype == DType::kF32 ? "F32" : "U32"; }
+
 // Calls piece(first, count) over [0, elements).
 template <typename Piece>
 void for_each_piece(int64_t elements, Piece&& piece) {
@@ -38,7 +40,9 @@ std::string header_text(std::span<const TensorRef> tensors, const Metadata& meta
   for (const TensorRef& t : tensors) {
     HLITE_CHECK(names.insert(t.name).second, "the name {} is taken", t.name);
     const int64_t end = at + 4 * t.size();
-    header.push_back({t.name, {{"dtype", "F32"}, {"shape", t.shape}, {"data_offsets", {at, end}}}});
+    header.push_back(
+        {t.name,
+         {{"dtype", dtype_name(t.dtype)}, {"shape", t.shape}, {"data_offsets", {at, end}}}});
     at = end;
   }
   std::string text;
@@ -123,11 +127,12 @@ void SafetensorsReader::parse_header(const std::string& text) {
       continue;
     }
     const std::string dtype = json_string(json_member(value, "dtype", where), "dtype", where);
-    if (dtype != "F32") raise<DataError>("{}: expected dtype F32, found {}", where, dtype);
+    if (dtype != "F32" && dtype != "U32")
+      raise<DataError>("{}: expected dtype F32 (or U32), found {}", where, dtype);
     if (value.size() != 3)
       raise<DataError>("{}: expected dtype, shape and data_offsets, found {} members", where,
                        value.size());
-    Entry entry{name, {}, 0, 0};
+    Entry entry{name, dtype == "F32" ? DType::kF32 : DType::kU32, {}, 0, 0};
     const auto& shape = json_member(value, "shape", where);
     if (!shape.is_array()) raise<DataError>("{}: shape: expected a list", where);
     for (const auto& d : shape) entry.shape.push_back(json_count(d, "shape", where));
@@ -173,17 +178,37 @@ const SafetensorsReader::Entry* SafetensorsReader::find(const std::string& name)
   return it == entries_.end() ? nullptr : &*it;
 }
 
-void SafetensorsReader::read(const std::string& name, std::span<float> out) const {
+const SafetensorsReader::Entry& SafetensorsReader::entry_of(const std::string& name,
+                                                            DType dtype) const {
   const Entry* e = find(name);
   if (!e) raise<DataError>("{}: tensor {}: expected it, found none", file_.name(), name);
-  const auto found = static_cast<size_t>(e->end - e->begin) / 4;
+  if (e->dtype != dtype)
+    raise<DataError>("{}: tensor {}: expected dtype {}, found {}", file_.name(), name,
+                     dtype_name(dtype), dtype_name(e->dtype));
+  return *e;
+}
+
+void SafetensorsReader::read_bytes(const Entry& e, std::span<std::byte> out) const {
+  for_each_piece(std::ssize(out) / 4, [&](int64_t first, int64_t count) {
+    file_.read(e.begin + 4 * first,
+               out.subspan(static_cast<size_t>(4 * first), static_cast<size_t>(4 * count)));
+  });
+}
+
+void SafetensorsReader::read(const std::string& name, std::span<float> out) const {
+  const Entry& e = entry_of(name, DType::kF32);
+  const auto found = static_cast<size_t>(e.end - e.begin) / 4;
   if (found != out.size())
     raise<DataError>("{}: tensor {}: expected {} elements, found {}", file_.name(), name,
                      out.size(), found);
-  for_each_piece(static_cast<int64_t>(out.size()), [&](int64_t first, int64_t count) {
-    file_.read(e->begin + 4 * first, std::as_writable_bytes(out.subspan(
-                                         static_cast<size_t>(first), static_cast<size_t>(count))));
-  });
+  read_bytes(e, std::as_writable_bytes(out));
+}
+
+std::vector<uint32_t> SafetensorsReader::read_words(const std::string& name) const {
+  const Entry& e = entry_of(name, DType::kU32);
+  std::vector<uint32_t> words(static_cast<size_t>(e.end - e.begin) / 4);
+  read_bytes(e, std::as_writable_bytes(std::span(words)));
+  return words;
 }
 
 FileSum SafetensorsReader::read_all(std::span<const TensorRef> into) const {
@@ -203,6 +228,9 @@ FileSum SafetensorsReader::read_all(std::span<const TensorRef> into) const {
     else if (it->second->shape != e.shape)
       differences += fmt::format("\n  {}: expected {}, found {}", e.name,
                                  shape_text(it->second->shape), shape_text(e.shape));
+    else if (it->second->dtype != e.dtype)
+      differences += fmt::format("\n  {}: expected dtype {}, found {}", e.name,
+                                 dtype_name(it->second->dtype), dtype_name(e.dtype));
   }
   for (const auto& [name, t] : missing)
     differences += fmt::format("\n  {}: expected {}, found none", name, shape_text(t->shape));

@@ -1,9 +1,9 @@
-// The safetensors format, float32 only:
+// The safetensors format, float32 and (for keys) uint32 only:
 //
 //   file   := u64 n (little-endian), header (n bytes), data
 //   header := JSON object, padded with spaces so that data starts at a multiple of 8:
 //             {"__metadata__": {string: string, ...},                          (optional)
-//              name: {"dtype": "F32", "shape": [...], "data_offsets": [begin, end]}, ...}
+//              name: {"dtype": "F32" or "U32", "shape": [...], "data_offsets": [begin, end]}, ...}
 //   data   := the tensors, row-major, little-endian; begin and end count from the start of data
 //             and cover it without overlap or gap
 //
@@ -22,15 +22,19 @@
 
 namespace hlite::checkpoint {
 
-// A named float32 tensor that lives somewhere: at `data`, or, where `data` is null, behind two
-// functions that move elements [first, first + span.size()) in row-major order (a device, or rows
-// spread over ranks). `get` is needed to write a file, `put` to read one.
+enum class DType { kF32, kU32 };
+
+// A named tensor of 4-byte elements that lives somewhere: at `data`, or, where `data` is null,
+// behind two functions that move elements [first, first + span.size()) in row-major order (a
+// device, or rows spread over ranks). `get` is needed to write a file, `put` to read one. Elements
+// of uint32 travel as the bits of floats.
 struct TensorRef {
   std::string name;
   std::vector<int64_t> shape;
   float* data = nullptr;
   std::function<void(int64_t first, std::span<float> out)> get = {};
   std::function<void(int64_t first, std::span<const float> in)> put = {};
+  DType dtype = DType::kF32;
 
   [[nodiscard]] int64_t size() const;  // elements
 };
@@ -53,6 +57,7 @@ class SafetensorsReader {
  public:
   struct Entry {
     std::string name;
+    DType dtype = DType::kF32;
     std::vector<int64_t> shape;
     int64_t begin = 0, end = 0;  // bytes, from the start of the file
   };
@@ -65,15 +70,20 @@ class SafetensorsReader {
   // Null when there is none of that name.
   [[nodiscard]] const Entry* find(const std::string& name) const;
   [[nodiscard]] const Metadata& metadata() const { return metadata_; }
+  [[nodiscard]] const std::string& name() const { return file_.name(); }
 
   // Reads one tensor; `out` has as many elements as it. DataError when there is none of that name.
   void read(const std::string& name, std::span<float> out) const;
+  // A uint32 tensor. DataError when there is none of that name and type.
+  [[nodiscard]] std::vector<uint32_t> read_words(const std::string& name) const;
   // Reads every tensor of the file to its place in `into`, and sums the whole file on the way.
   // Names and shapes must agree exactly: DataError listing what is missing, surplus or of another
   // shape, before anything is read.
   FileSum read_all(std::span<const TensorRef> into) const;
 
  private:
+  [[nodiscard]] const Entry& entry_of(const std::string& name, DType dtype) const;
+  void read_bytes(const Entry& entry, std::span<std::byte> out) const;
   void parse_header(const std::string& text);
   void check_ranges();
 

@@ -1,6 +1,6 @@
 // The 16-bit floating-point types of mixed precision, by value and without CUDA's headers: bf16 (8
-// bits of exponent, 7 of fraction) and fp16 (IEEE 754 binary16: 5 and 10). They hold activations and
-// their gradients on a GPU; arithmetic is float, on what to_float() gives.
+// bits of exponent, 7 of fraction) and fp16 (IEEE 754 binary16: 5 and 10). They hold activations
+// and their gradients on a GPU; arithmetic is float, on what to_float() gives.
 //
 // from_float() rounds to nearest, ties to even; too large becomes infinity; NaN stays NaN. The bits
 // are those of __nv_bfloat16 and __half, so that pointers may be cast to these.
@@ -10,11 +10,6 @@
 #include <cstring>
 
 #include "hugectr_lite/core/host_device.h"
-
-#if defined(__CUDACC__)
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#endif
 
 namespace hlite {
 
@@ -52,11 +47,10 @@ HLITE_HD inline uint16_t bf16_bits(float x) {
 
 HLITE_HD inline uint16_t fp16_bits(float x) {
   const uint32_t bits = bits_of(x), sign = (bits >> 16) & 0x8000u, size = bits & 0x7fffffffu;
-  if (size > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);  // NaN
+  if (size > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);   // NaN
   if (size >= 0x47800000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 2^16 and more
   // Normal results: the exponent's bias goes from 127 to 15. Rounding may carry into infinity.
-  if (size >= 0x38800000u)
-    return static_cast<uint16_t>(sign | round_shift(size - 0x38000000u, 13));
+  if (size >= 0x38800000u) return static_cast<uint16_t>(sign | round_shift(size - 0x38000000u, 13));
   // Subnormal results: multiples of 2^-24. Below 2^-25 all is zero.
   const int exponent = static_cast<int>(size >> 23);
   if (exponent < 102) return static_cast<uint16_t>(sign);
@@ -80,7 +74,9 @@ HLITE_HD inline float to_float(bf16 x) {
 }
 HLITE_HD inline float to_float(fp16 x) {
 #if defined(__CUDA_ARCH__)
-  return __half2float(__ushort_as_half(x.bits));
+  float wide;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(x.bits));
+  return wide;
 #else
   return detail::fp16_value(x.bits);
 #endif
@@ -99,7 +95,9 @@ HLITE_HD inline float from_float<float>(float x) {
 template <>
 HLITE_HD inline bf16 from_float<bf16>(float x) {
 #if defined(__CUDA_ARCH__)
-  return {__bfloat16_as_ushort(__float2bfloat16_rn(x))};
+  bf16 half;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(half.bits) : "f"(x));
+  return half;
 #else
   return {detail::bf16_bits(x)};
 #endif
@@ -107,7 +105,9 @@ HLITE_HD inline bf16 from_float<bf16>(float x) {
 template <>
 HLITE_HD inline fp16 from_float<fp16>(float x) {
 #if defined(__CUDA_ARCH__)
-  return {__half_as_ushort(__float2half_rn(x))};
+  fp16 half;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half.bits) : "f"(x));
+  return half;
 #else
   return {detail::fp16_bits(x)};
 #endif

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
@@ -40,8 +41,8 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
   const size_t count = count_embeddings(config);
   if (count == 0)
     throw ConfigError(
-        fmt::format("{}: layers[1]: expected an embedding layer (HybridSparseEmbedding or "
-                    "LocalizedSlotSparseEmbeddingOneHot), found none",
+        fmt::format("{}: layers[1]: expected an embedding layer (HybridSparseEmbedding, "
+                    "LocalizedSlotSparseEmbeddingOneHot or ...Hash), found none",
                     config.root.where()));
   std::vector<network::NetworkInput> inputs;
   const config::JsonNode* data =
@@ -59,7 +60,8 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
     const LayerPlacement* placement =
         ranks_.placements.empty() ? nullptr : &ranks_.placements.at(i);
     layer->spread(ranks_.context, placement ? placement->placement : nullptr,
-                  placement ? placement->exchanged_share : 1.0, max_batch_, train_batch_, threads);
+                  placement ? placement->exchanged_share : 1.0, max_batch_, train_batch_, threads,
+                  seed);
     embeddings_.push_back(std::move(layer));
   }
   wire_sparse_inputs();
@@ -148,9 +150,12 @@ std::vector<ModelRow> Model::describe() const {
                   fmt::format("label, dense, keys; {}", data.format), 0});
   for (const auto& e : embeddings_) {
     const auto& layout = e->layout();
-    rows.push_back({e->name(), e->type(), network::to_string({layout.slots(), layout.width}),
-                    fmt::format("{} tables, {} rows", layout.slots(), layout.total_rows),
-                    layout.total_rows * layout.width});
+    const int64_t held =
+        e->hashed() ? e->hash_capacity() * ranks_.context.ranks() : layout.total_rows;
+    rows.push_back(
+        {e->name(), e->type(), network::to_string({layout.slots(), layout.width}),
+         fmt::format("{} tables, {}{} rows", layout.slots(), e->hashed() ? "up to " : "", held),
+         held * layout.width});
   }
   for (const auto& entry : network_->layers()) {
     int64_t parameters = 0;
@@ -303,6 +308,7 @@ void Model::compile() {
   train_plan_.finalize();
 
   emit_copy_in(eval_plan_);
+  for (auto& its : io) its.training = false;
   for (size_t i = 0; i < embeddings_.size(); ++i)
     embeddings_[i]->tables().emit_forward(eval_plan_, io[i]);
   network_->emit_forward(eval_plan_, network::Phase::kEval);
@@ -320,12 +326,32 @@ void Model::initialize(const Exec& exec) {
                 optimizer::initial_state(rule_));
 }
 
+void Model::make_room(const checkpoint::SafetensorsReader& file) {
+  const auto keys_of = [&](const std::string& table) {
+    std::vector<uint32_t> keys;
+    if (file.find(table + ".keys") != nullptr) {
+      keys = file.read_words(table + ".keys");
+    } else if (const auto* rows = file.find(table); rows != nullptr && !rows->shape.empty()) {
+      keys.resize(static_cast<size_t>(rows->shape[0]));
+      std::iota(keys.begin(), keys.end(), 0u);
+    }
+    for (size_t i = 1; i < keys.size(); ++i)
+      if (keys[i] <= keys[i - 1])
+        raise<DataError>("{}: tensor {}.keys: expected ascending keys, found {} behind {}",
+                         file.name(), table, keys[i], keys[i - 1]);
+    return keys;
+  };
+  for (const auto& e : embeddings_) e->tables().make_room(keys_of);
+}
+
 static checkpoint::TensorRef tensor_of(embedding::NamedRows rows) {
+  const bool keys = rows.width == 0;
   return {.name = std::move(rows.name),
-          .shape = {rows.rows, rows.width},
+          .shape = keys ? std::vector{rows.rows} : std::vector{rows.rows, rows.width},
           .data = rows.data,
           .get = std::move(rows.get),
-          .put = std::move(rows.put)};
+          .put = std::move(rows.put),
+          .dtype = keys ? checkpoint::DType::kU32 : checkpoint::DType::kF32};
 }
 
 std::vector<checkpoint::TensorRef> Model::weights() const {

@@ -99,7 +99,10 @@ class Model {
   [[nodiscard]] const float* logits() const { return buffers_.data<float>(network_->logits()); }
   [[nodiscard]] const float* labels() const { return buffers_.data<float>(labels_); }
 
-  // Every weight by its name in a weights file; the optimizer's states likewise.
+  // Where tables hold the keys that have come: makes room for a file's, before its weights are
+  // read.
+  void make_room(const checkpoint::SafetensorsReader& file);
+  // Every weight by its name in a weights file; the optimizer's states likewise. Collective.
   [[nodiscard]] std::vector<checkpoint::TensorRef> weights() const;
   [[nodiscard]] std::vector<checkpoint::TensorRef> states() const;
 

@@ -182,6 +182,13 @@ LayerPlacement localized_placement(const EmbeddingLayer& layer, const comm::Topo
   std::vector<int> all(static_cast<size_t>(topology.ranks()));
   std::iota(all.begin(), all.end(), 0);
   std::vector<std::vector<int>> shards(static_cast<size_t>(layer.layout().slots()));
+  if (layer.hashed()) {
+    result.explanation =
+        fmt::format("{}: {} on rank {} mod {}, up to {} rows a rank", layer.name(),
+                    layer.by_slot() ? "table s" : "key k of every table",
+                    layer.by_slot() ? "s" : "k", topology.ranks(), layer.hash_capacity());
+    return result;  // the layer's own business
+  }
   switch (layer.sharding()) {
     case Sharding::kSlot:
       for (size_t s = 0; s < shards.size(); ++s) shards[s] = {all[s % all.size()]};

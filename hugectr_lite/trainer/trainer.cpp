@@ -142,16 +142,27 @@ void Trainer::open_data() {
 }
 
 void Trainer::restore() {
-  const auto weights = model_->weights();
+  if (!resumed_) model_->initialize(exec());
+  std::vector<checkpoint::TensorRef> weights;
+  if (const std::string path = resumed_ ? checkpoint::weights_file(options_.resume) : options_.init;
+      !path.empty()) {
+    const ReadFile file(path);
+    const checkpoint::SafetensorsReader reader(file);
+    model_->make_room(reader);
+    weights = model_->weights();
+    // A table without keys has all of them.
+    std::erase_if(weights, [&](const checkpoint::TensorRef& t) {
+      return t.dtype == checkpoint::DType::kU32 && reader.find(t.name) == nullptr;
+    });
+  }
   if (resumed_) {
     checkpoint::load_checkpoint(options_.resume, *resumed_, weights, model_->states());
     iteration_ = resumed_->iteration;
     samples_ = resumed_->samples;
     model_->set_step(iteration_);
     progress_.line(fmt::format("resumed {} at iteration {}", options_.resume, iteration_));
-  } else {
-    model_->initialize(exec());
-    if (!options_.init.empty()) checkpoint::load_weights(options_.init, weights);
+  } else if (!options_.init.empty()) {
+    checkpoint::load_weights(options_.init, weights);
   }
 }
 

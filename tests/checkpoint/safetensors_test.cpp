@@ -121,6 +121,34 @@ TEST_CASE("tensors behind functions give and take the same bytes") {
   CHECK(store == t.values()[0]);
 }
 
+TEST_CASE("keys are uint32 tensors, and no float may take their place") {
+  std::vector<uint32_t> keys = {0, 1, 0x7f800001u, 0xfffffffeu};  // one is a signalling NaN's bits
+  TensorRef ref{.name = "keys", .shape = {4}};
+  ref.dtype = DType::kU32;
+  ref.get = [&](int64_t first, std::span<float> out) {
+    std::memcpy(out.data(), keys.data() + first, out.size_bytes());
+  };
+  const std::string text = written(std::span(&ref, 1));
+  CHECK(text.find(R"("dtype":"U32")") != std::string::npos);
+  const MemoryBytes file = bytes_of(text);
+  const SafetensorsReader reader(file);
+  CHECK(reader.read_words("keys") == keys);
+
+  std::vector<uint32_t> back(4);
+  ref.put = [&](int64_t first, std::span<const float> in) {
+    std::memcpy(back.data() + first, in.data(), in.size_bytes());
+  };
+  reader.read_all(std::span(&ref, 1));
+  CHECK(back == keys);
+
+  std::vector<float> out(4);
+  check_contains(message_of<DataError>([&] { reader.read("keys", out); }),
+                 {"tensor keys", "expected dtype F32", "found U32"});
+  ref.dtype = DType::kF32;
+  check_contains(message_of<DataError>([&] { reader.read_all(std::span(&ref, 1)); }),
+                 {"keys: expected dtype F32, found U32"});
+}
+
 TEST_CASE("a file without tensors is a file") {
   const std::string text = written({});
   CHECK(text == with_header("{}      ", 0));

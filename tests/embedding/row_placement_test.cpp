@@ -53,3 +53,33 @@ TEST_CASE("categories spread over ranks, with and without frequent ones") {
         layout, CategoryModel(layout, ranks, statistics, 2, layout.total_rows)));
   }
 }
+
+TEST_CASE("keys that are not known beforehand are spread by key or by slot") {
+  const TableLayout layout({7, 1, 12, 3, 5}, 4);
+  for (const int ranks : {1, 2, 3, 7})
+    for (const bool by_slot : {false, true}) {
+      const auto placement = RowPlacement::by_key(layout, ranks, 1000, by_slot);
+      CHECK(placement.hashed());
+      CHECK(placement.copied_rows() == 0);
+      std::vector<int64_t> held(static_cast<size_t>(ranks), 0);
+      for (int64_t s = 0; s < layout.slots(); ++s) {
+        std::vector<double> share(held.size(), 0.0);
+        const auto keys = static_cast<uint32_t>(layout.rows[static_cast<size_t>(s)]);
+        for (uint32_t key = 0; key < keys; ++key) {
+          const RowPlace place = placement.locate(s, key);
+          CHECK(place.rank == static_cast<int>((by_slot ? static_cast<uint32_t>(s) : key) %
+                                               static_cast<uint32_t>(ranks)));
+          CHECK(place.row == key);
+          ++held[static_cast<size_t>(place.rank)];
+        }
+        share[static_cast<size_t>(s % ranks)] = 1;
+        if (!by_slot) share.assign(held.size(), 1.0 / ranks);
+        CHECK(placement.key_share(s) == share);
+      }
+      for (int q = 0; q < ranks; ++q)  // an index has room for one key at least
+        CHECK(placement.rows_of(q) == std::max<int64_t>(held[static_cast<size_t>(q)], 1));
+    }
+  const TableLayout all({int64_t{kNoKey}, int64_t{kNoKey}}, 4);
+  CHECK(RowPlacement::by_key(all, 2, 500, false).rows_of(1) == 500);
+  CHECK(RowPlacement::by_key(all, 3, 500, true).rows_of(2) == 1);
+}

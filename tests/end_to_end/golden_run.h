@@ -35,6 +35,11 @@ inline std::map<std::string, std::vector<float>> read_weights(const std::string&
   std::map<std::string, std::vector<float>> tensors;
   for (const auto& e : reader.tensors()) {
     auto& values = tensors[e.name];
+    if (e.dtype == checkpoint::DType::kU32) {
+      const auto words = reader.read_words(e.name);
+      values.assign(words.begin(), words.end());
+      continue;
+    }
     values.resize(static_cast<size_t>(e.end - e.begin) / sizeof(float));
     reader.read(e.name, values);
   }
@@ -92,8 +97,9 @@ inline void check_run(const std::string& name, int threads,
   auto twenty = base;
   twenty.insert(twenty.end(), {"--set", "solver.max_iter=20", "--export", run / "got.safetensors"});
   REQUIRE(run_program(twenty).code == 0);
-  const auto got = read_weights(run / "got.safetensors"),
-             want = read_weights(run / "weights_20.safetensors");
+  auto got = read_weights(run / "got.safetensors");
+  std::erase_if(got, [](const auto& tensor) { return tensor.first.ends_with(".keys"); });
+  const auto want = read_weights(run / "weights_20.safetensors");
   REQUIRE(got.size() == want.size());
   for (const auto& [tensor, values] : want) {
     REQUIRE(got.count(tensor) == 1);

@@ -1,0 +1,157 @@
+// The ...Hash embedding types: rows come as keys come, and the numbers are those of full tables.
+#include "tests/end_to_end/golden_run.h"
+#include "tests/end_to_end/small_run.h"
+#include "tests/support/errors.h"
+
+namespace hlite::test {
+namespace {
+
+const char* const kTypes[] = {"DistributedSlotSparseEmbeddingHash",
+                              "LocalizedSlotSparseEmbeddingHash"};
+
+std::string gpu(const std::string& rows) { return "solver.gpu=" + rows; }
+std::string hparam(const std::string& more) {
+  return R"(layers.emb.sparse_embedding_hparam={"embedding_vec_size":4)" + more + "}";
+}
+
+void add_changes(std::vector<std::string>& arguments, const std::vector<std::string>& changes) {
+  for (const std::string& change : changes) arguments.insert(arguments.end(), {"--set", change});
+}
+
+void train(const SmallRun& run, std::vector<std::string> arguments,
+           const std::vector<std::string>& changes) {
+  arguments.insert(arguments.end(), {"--quiet", "--threads", "2"});
+  add_changes(arguments, changes);
+  const auto result = run.train(arguments);
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+}
+
+using Tensors = std::map<std::string, std::vector<float>>;
+
+Tensors everything(const std::string& directory) {
+  Tensors all = read_weights(directory + "/weights.safetensors");
+  all.merge(read_weights(directory + "/optimizer.safetensors"));
+  return all;
+}
+
+void check_close_tensors(const Tensors& got, const Tensors& want, double tolerance) {
+  REQUIRE(got.size() == want.size());
+  for (const auto& [name, values] : want) {
+    REQUIRE(got.count(name) == 1);
+    check_close(std::span<const float>(got.at(name)), std::span<const float>(values),
+                {.absolute = tolerance, .relative = tolerance}, name.c_str());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("golden runs with rows that come as keys come") {
+  for (const char* type : kTypes)
+    for (const char* ranks : {"[[0]]", "[[0,1]]", "[[0],[1,2,3]]"})
+      check_run("dlrm_fused", 2,
+                {std::string("layers.embedding.type=") + type, gpu(ranks),
+                 R"(layers.embedding.sparse_embedding_hparam={"embedding_vec_size":16,)"
+                 R"("combiner":0,"max_vocabulary_size_per_gpu":30000})"});
+}
+
+// A full table that starts from the same seed: every row that training touched, and no other, is in
+// the hashed one, with the same values; also where the optimizer keeps states.
+TEST_CASE("hashed tables hold the trained rows of a full table") {
+  const SmallRun run;
+  for (
+      const char* optimizer :
+      {R"({"type":"SGD","update_type":"Local","sgd_hparam":{"learning_rate":0.5}})",
+       R"({"type":"AdaGrad","update_type":"Local","adagrad_hparam":{"learning_rate":0.05,"initial_accumulator":0.1}})",
+       R"({"type":"Adam","update_type":"Local","adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-7}})"}) {
+    INFO(optimizer);
+    const std::string rule = std::string("layers.emb.optimizer=") + optimizer;
+    train(run, {"--save", run / "full"}, {rule, "solver.max_iter=3"});
+    const Tensors full = everything(run / "full");
+    for (const char* type : kTypes)
+      for (const char* ranks : {"[[0]]", "[[0,1,2,3]]"}) {
+        INFO(type << " " << ranks);
+        train(run, {"--save", run / "hash"},
+              {rule, "solver.max_iter=3", gpu(ranks), std::string("layers.emb.type=") + type,
+               hparam(R"(,"slot_size_array":[40,5,300],"max_vocabulary_size_per_gpu":1000)")});
+        const Tensors hash = everything(run / "hash");
+        size_t tables = 0, held = 0, all = 0;
+        for (const auto& [name, keys] : hash) {
+          if (!name.ends_with(".keys")) continue;
+          ++tables;
+          const std::string table = name.substr(0, name.size() - 5);
+          for (const auto& [other, values] : full) {
+            if (other != table && other.rfind(table + ".", 0) != 0) continue;
+            INFO(other);
+            const size_t width = hash.at(other).size() / keys.size();
+            all += values.size();
+            held += hash.at(other).size();
+            std::vector<float> want;
+            for (const float key : keys) {
+              const auto row = static_cast<std::ptrdiff_t>(static_cast<size_t>(key) * width);
+              want.insert(want.end(), values.begin() + row,
+                          values.begin() + row + static_cast<std::ptrdiff_t>(width));
+            }
+            check_close(std::span<const float>(hash.at(other)), std::span<const float>(want),
+                        {.absolute = 2e-5, .relative = 2e-5}, other.c_str());
+          }
+        }
+        CHECK(tables == 3);
+        CHECK(held > 0);
+        CHECK(held < all);  // three batches do not touch every row
+      }
+  }
+}
+
+TEST_CASE("a checkpoint of hashed tables resumes on any ranks") {
+  const SmallRun run;
+  const std::string rule =
+      R"(layers.emb.optimizer={"type":"AdaGrad","update_type":"Local","adagrad_hparam":{"learning_rate":0.05,"initial_accumulator":0.1}})";
+  for (const char* type : kTypes) {
+    const std::vector<std::string> base = {
+        rule, std::string("layers.emb.type=") + type,
+        hparam(R"(,"max_vocabulary_size_per_gpu":1000,"combiner":"mean")")};
+    const auto go = [&](const char* ranks, std::vector<std::string> arguments,
+                        const char* iterations) {
+      auto changes = base;
+      changes.push_back(gpu(ranks));
+      changes.push_back(std::string("solver.max_iter=") + iterations);
+      train(run, std::move(arguments), changes);
+    };
+    go("[[0,1,2,3]]", {"--save", run / "half"}, "3");
+    go("[[0,1,2,3]]", {"--save", run / "whole"}, "60");
+    go("[[0,1,2,3]]", {"--resume", run / "half", "--save", run / "four"}, "60");
+    CHECK((everything(run / "four") == everything(run / "whole")));
+    go("[[0]]", {"--resume", run / "half", "--save", run / "one"}, "60");
+    check_close_tensors(everything(run / "one"), everything(run / "whole"), 5e-4);
+    go("[[0,1,2,3],[4,5,6,7]]", {"--resume", run / "half", "--save", run / "eight"}, "60");
+    check_close_tensors(everything(run / "eight"), everything(run / "whole"), 5e-4);
+    go("[[0,1]]", {"--resume", run / "half", "--save", run / "same"}, "3");
+    CHECK((everything(run / "same") == everything(run / "half")));
+  }
+}
+
+TEST_CASE("a hashed table that is full ends the run with a word on what to raise") {
+  const SmallRun run;
+  for (const char* ranks : {"[[0]]", "[[0,1]]"}) {
+    std::vector<std::string> arguments = {"--quiet"};
+    add_changes(arguments, {gpu(ranks), "layers.emb.type=DistributedSlotSparseEmbeddingHash",
+                            hparam(R"(,"max_vocabulary_size_per_gpu":9)")});
+    const auto result = run.train(arguments);
+    CHECK(result.code == 3);
+    check_contains(result.err, {"emb", "is full", "of slot", "all 9 rows",
+                                "raise max_vocabulary_size_per_gpu"});
+  }
+}
+
+TEST_CASE("a hash type without a size is an error that names what it needs") {
+  const SmallRun run;
+  std::vector<std::string> arguments = {"--quiet"};
+  add_changes(arguments, {"layers.emb.type=DistributedSlotSparseEmbeddingHash", hparam("")});
+  const auto result = run.train(arguments);
+  CHECK(result.code == 2);
+  check_contains(result.err,
+                 {"sparse_embedding_hparam", "expected max_vocabulary_size_per_gpu", "found none"});
+}
+
+}  // namespace hlite::test
