@@ -5,7 +5,9 @@
 #include <new>
 
 #include "data_reader/memory_source.h"
+#include "hugectr_lite/comm/thread_communicator.h"
 #include "hugectr_lite/trainer/model.h"
+#include "hugectr_lite/trainer/placements.h"
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/catch.h"
 
@@ -77,6 +79,57 @@ TEST_CASE("a warm training iteration allocates nothing") {
   iterate(50);
   const int64_t after = allocations;
   CHECK(after == warm);
+}
+
+// Exchanges, all-reduce, and rows of hashed tables included.
+TEST_CASE("a warm training iteration of several ranks allocates nothing") {
+  for (const char* type : {"HybridSparseEmbedding", "DistributedSlotSparseEmbeddingHash"}) {
+    INFO(type);
+    const auto config = config::parse_train_config(
+        small_config(), "small.json",
+        {"solver.gpu=[[0,1],[2,3]]", std::string("layers.emb.type=") + type,
+         std::string(R"(layers.emb.sparse_embedding_hparam={"slot_size_array":[40,5,300],)"
+                     R"("embedding_vec_size":4,)") +
+             (*type == 'H' ? R"("communication_type":"IB_NVLink_Hierarchical"})"
+                           : R"("max_vocabulary_size_per_gpu":1000})")});
+    const auto topology =
+        std::make_shared<const comm::Topology>(trainer::topology_of(config->solver));
+    const auto placements = trainer::make_placements(*config, *topology, false);
+    int64_t cold = 0, warm = 0, after = 0;
+    comm::run_ranks(topology->ranks(), [&](comm::Communicator& world) {
+      ThreadPool pool(1);
+      const Exec exec{.device = Device::kCpu, .pool = &pool};
+      trainer::Model model(*config, 1, 1,
+                           {.context = {world.rank(), topology, &world}, .placements = placements});
+      model.compile();
+      model.allocate();
+      model.initialize(exec);
+      data::MemorySource source(
+          data::random_batches(4, 8, 2, 8, {40, 5, 300}, static_cast<uint64_t>(world.rank())));
+      const auto iterate = [&](int times) {
+        for (int i = 0; i < times; ++i) {
+          const data::HostBatch& b = source.next();
+          model.train({.exec = exec,
+                       .batch = b.size,
+                       .input = {b.labels.data(), b.dense.data(), b.keys.data()},
+                       .global_batch = 4 * b.size,
+                       .first_row = world.rank() * b.size});
+        }
+        world.barrier();
+      };
+      const auto count = [&](int64_t& to) {
+        if (world.rank() == 0) to = allocations;
+        world.barrier();
+      };
+      count(cold);
+      iterate(8);
+      count(warm);
+      iterate(50);
+      count(after);
+    });
+    CHECK(warm > cold);
+    CHECK(after == warm);
+  }
 }
 
 }  // namespace hlite::test
