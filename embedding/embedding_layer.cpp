@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "embedding/gpu_tables.h"
 #include "embedding/one_rank_tables.h"
 #include "hugectr_lite/config/slot_sizes.h"
 #include "hugectr_lite/core/error.h"
@@ -97,6 +98,7 @@ EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::Train
         "update_type \"LazyGlobal\" is known, but not supported yet; expected Local or Global");
   spec_.rule = optimizer::update_rule_of(optimizer);
   spec_.update_type = optimizer.update_type;
+  spec_.atomic_update = optimizer.atomic_update && optimizer.type == config::OptimizerType::kSgd;
   schedule_ = optimizer::lr_schedule_of(optimizer);
   reader.finish();
 }
@@ -162,8 +164,15 @@ void EmbeddingLayer::read_sizes(config::ObjectReader& hparam, int64_t width,
 
 void EmbeddingLayer::spread(const comm::RankContext& ranks,
                             std::shared_ptr<const RowPlacement> placement, double exchanged_share,
-                            int64_t max_batch, int64_t train_batch, int threads, uint64_t seed) {
+                            int64_t max_batch, int64_t train_batch, int threads, uint64_t seed,
+                            const cuda::OpTable* gpu) {
   spec_.seed = seed;
+  if (gpu) {
+    HLITE_CHECK(ranks.ranks() == 1 && !hashed_, "{}: tables on several GPUs, or hashed ones",
+                name_);
+    tables_ = std::make_unique<GpuTables>(spec_, *gpu, train_batch);
+    return;
+  }
   if (hashed_)
     placement = std::make_shared<RowPlacement>(
         RowPlacement::by_key(spec_.layout, ranks.ranks(), spec_.hash_capacity, by_slot_));

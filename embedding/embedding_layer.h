@@ -72,10 +72,11 @@ class EmbeddingLayer {
 
   // Where the rows lie: on many ranks as `placement` says, which all ranks make alike
   // (make_placement()); on one rank null. Collective when ranks.world is given. `max_batch`:
-  // samples of one rank. `seed`: of the first values of rows that come as keys come.
+  // samples of one rank. `seed`: of the first values of rows that come as keys come. `gpu`: the one
+  // that all rows lie on, or null.
   void spread(const comm::RankContext& ranks, std::shared_ptr<const RowPlacement> placement,
               double exchanged_share, int64_t max_batch, int64_t train_batch, int threads,
-              uint64_t seed);
+              uint64_t seed, const cuda::OpTable* gpu = nullptr);
   // Names the buffers: the tables, the optimizer's states, the output [max_batch, slots, width].
   void declare(plan::Buffers& buffers, int64_t max_batch);
   [[nodiscard]] plan::BufferId output() const { return output_; }

@@ -33,6 +33,7 @@ struct TablesSpec {
   int64_t hash_capacity = 0;
   std::vector<int64_t> init_rows = {};
   uint64_t seed = 0;
+  bool atomic_update = false;  // SGD on a GPU: no fixed order of sums
 };
 
 // One whole table, or one state of one table, as checkpoints name it: <layer>.table_<i>, or

@@ -131,4 +131,24 @@ void lookup_forward(const Exec& exec, const TableLayout& layout, const Pooling& 
   });
 }
 
+template <typename T>
+void lookup_forward(const Exec& exec, const DeviceSlots& slots, Matrix<const float> table,
+                    Matrix<const uint32_t> keys, View<T, 3> out, const KeyCheck& check) {
+  const SlotsRef& ref = slots.ref();
+  HLITE_CHECK(exec.on_gpu(), "lookup_forward: slots on a GPU, no GPU");
+  HLITE_CHECK(table.dim(0) == int64_t{ref.total_rows} && table.dim(1) == ref.width,
+              "lookup: table {}, expected [{},{}]", table.shape(), ref.total_rows, ref.width);
+  HLITE_CHECK(keys.dim(1) == ref.columns && out.dim(0) == keys.dim(0) && out.dim(1) == ref.count &&
+                  out.dim(2) == ref.width,
+              "lookup: keys {} of {} columns, out {}, {} slots of width {}", keys.shape(),
+              ref.columns, out.shape(), ref.count, ref.width);
+  exec.cuda->typed<T>().lookup_forward(exec.stream, ref, table, keys, out, check);
+}
+
+#define HLITE_INSTANTIATE(T)                                                         \
+  template void lookup_forward(const Exec&, const DeviceSlots&, Matrix<const float>, \
+                               Matrix<const uint32_t>, View<T, 3>, const KeyCheck&);
+HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
+#undef HLITE_INSTANTIATE
+
 }  // namespace hlite::embedding

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "embedding/device_slots.h"
 #include "embedding/pooling.h"
 #include "embedding/table_layout.h"
 #include "hugectr_lite/core/exec.h"
@@ -17,5 +18,13 @@ namespace hlite::embedding {
 void lookup_forward(const Exec& exec, const TableLayout& layout, const Pooling& pooling,
                     Matrix<const float> table /*[total_rows,V]*/,
                     Matrix<const uint32_t> keys /*[B,columns]*/, View<float, 3> out /*[B,S,V]*/);
+
+// The same on a GPU, where everything but `slots` lies in device memory. T: float, bf16 or fp16;
+// sums in float. Keys beyond their table are read as absent and recorded for KeyErrors.
+template <typename T>
+void lookup_forward(const Exec& exec, const DeviceSlots& slots,
+                    Matrix<const float> table /*[total_rows,V]*/,
+                    Matrix<const uint32_t> keys /*[B,columns]*/, View<T, 3> out /*[B,S,V]*/,
+                    const KeyCheck& check = {});
 
 }  // namespace hlite::embedding

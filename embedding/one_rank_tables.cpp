@@ -56,8 +56,8 @@ void OneRankTables::emit_update(plan::Plan& plan, const TablesIo& io) {
                     return i < states_.size() ? all_rows(states_[i]) : Matrix<float>();
                   };
                   sparse_update_->update(
-                      c.exec, spec_.rule, spec_.update_type, *buffers_->data<float>(io.rate),
-                      *buffers_->data<int64_t>(io.step), keys_of(io, c.batch),
+                      c.exec, spec_.rule, spec_.update_type, buffers_->data<float>(io.rate),
+                      buffers_->data<int64_t>(io.step), keys_of(io, c.batch),
                       View<const float, 3>(buffers_->data<float>(io.grad), c.batch,
                                            spec_.layout.slots(), spec_.layout.width),
                       all_rows(table_), state(0), state(1));

@@ -58,8 +58,8 @@ int64_t scaled_slots(const Pooling& pooling) {
 template <OptimizerType kType, int kWidth>
 class RowUpdate {
  public:
-  RowUpdate(const Slot& of, const StepScalars& with, float* sum_buffer)
-      : slot_(of), scalars_(with), sum_(sum_buffer) {}
+  RowUpdate(const Slot& of, const StepScalars& with, float gradient_scale, float* sum_buffer)
+      : slot_(of), scalars_(with), gradient_scale_(gradient_scale), sum_(sum_buffer) {}
 
   // Updates the rows of pairs [pair, end), both at the edge of a segment.
   void touched(const uint64_t* pair, const uint64_t* end) const {
@@ -112,6 +112,10 @@ class RowUpdate {
       while (next_in_segment()) add(sum_, gradient_row(*pair), sum_);
       g = sum_;
     }
+    if (gradient_scale_ != 1) [[unlikely]] {
+      scale(g);
+      g = sum_;
+    }
     const int64_t at = key * width();
     optimizer::update_elements<kType>(scalars_, width(), g, slot_.w + at,
                                       kStates > 0 ? slot_.state0 + at : nullptr,
@@ -139,6 +143,11 @@ class RowUpdate {
     return pair;
   }
 
+  // sum_ = g * gradient_scale_; g may be sum_.
+  [[gnu::noinline]] void scale(const float* g) const {
+    for (int64_t j = 0; j < width(); ++j) sum_[j] = g[j] * gradient_scale_;
+  }
+
   void untouched(int64_t begin, int64_t end) const {
     const int64_t at = begin * width();
     optimizer::update_elements_without_gradient<kType>(
@@ -149,6 +158,7 @@ class RowUpdate {
   static constexpr int kStates = state_count(kType);
   const Slot slot_;
   const StepScalars scalars_;
+  const float gradient_scale_;
   float* const sum_;  // [width], this thread's
 };
 }  // namespace
@@ -197,9 +207,9 @@ void SparseUpdate::sort_slot(Matrix<const uint32_t> keys, int64_t s, int worker)
 }
 
 void SparseUpdate::update(const Exec& exec, const UpdateRule& rule, UpdateType update_type,
-                          float lr, int64_t step, Matrix<const uint32_t> keys,
+                          const float* lr, const int64_t* step, Matrix<const uint32_t> keys,
                           View<const float, 3> dout, Matrix<float> table, Matrix<float> state0,
-                          Matrix<float> state1) {
+                          Matrix<float> state1, const optimizer::GradientScale& gradient_scale) {
   const int64_t batch = keys.dim(0), slots = layout_.slots(), width = layout_.width;
   const int states = state_count(rule.type);
   const auto fits = [&](Matrix<float> m) {
@@ -208,7 +218,7 @@ void SparseUpdate::update(const Exec& exec, const UpdateRule& rule, UpdateType u
   HLITE_CHECK(!exec.on_gpu() && exec.threads().threads() <= threads_,
               "sparse update: runs on the CPU, on at most {} threads", threads_);
   HLITE_CHECK(update_type != UpdateType::kLazyGlobal, "sparse update: LazyGlobal");
-  HLITE_CHECK(step >= 1, "sparse update: step {}, they count from 1", step);
+  HLITE_CHECK(*step >= 1, "sparse update: step {}, they count from 1", *step);
   HLITE_CHECK(batch <= max_batch_ && keys.dim(1) == pooling_.keys.columns,
               "sparse update: keys {}, expected at most {} samples of {} columns", keys.shape(),
               max_batch_, pooling_.keys.columns);
@@ -218,10 +228,13 @@ void SparseUpdate::update(const Exec& exec, const UpdateRule& rule, UpdateType u
               "sparse update: table {}, states {} and {}, expected [{},{}]", table.shape(),
               state0.shape(), state1.shape(), layout_.total_rows, width);
 
+  if (gradient_scale.skip && *gradient_scale.skip != 0) return;
+  const float by = gradient_scale.inverse ? *gradient_scale.inverse : 1.0f;
+
   ThreadPool& pool = exec.threads();
   pool.run(slots, [&](int64_t s, int worker) { sort_slot(keys, s, worker); });
 
-  const StepScalars scalars = step_scalars(rule, lr, step);
+  const StepScalars scalars = step_scalars(rule, *lr, *step);
   const auto slot_at = [&](int64_t s) {
     const int64_t first_row = layout_.offset[static_cast<size_t>(s)];
     return Slot{.dout = dout.data() + s * width,
@@ -245,7 +258,7 @@ void SparseUpdate::update(const Exec& exec, const UpdateRule& rule, UpdateType u
           const int64_t begin = (task - after[-1]) * sweep_rows_;
           const int64_t end = std::min(begin + sweep_rows_, layout_.rows[static_cast<size_t>(s)]);
           const Slot slot = slot_at(s);
-          const RowUpdate<kType, kWidth> rows{slot, scalars, gradient_.view().row(worker)};
+          const RowUpdate<kType, kWidth> rows{slot, scalars, by, gradient_.view().row(worker)};
           rows.all(begin, end);
         });
       } else {
@@ -259,7 +272,7 @@ void SparseUpdate::update(const Exec& exec, const UpdateRule& rule, UpdateType u
           const int64_t part = task - after[-1], parts = *after - after[-1];
           const Slot slot = slot_at(after - touched_tasks_.begin() - 1);
           const int64_t n = slot.end - slot.begin;
-          const RowUpdate<kType, kWidth> rows{slot, scalars, gradient_.view().row(worker)};
+          const RowUpdate<kType, kWidth> rows{slot, scalars, by, gradient_.view().row(worker)};
           rows.touched(slot.segment_from(n * part / parts),
                        slot.segment_from(n * (part + 1) / parts));
         });

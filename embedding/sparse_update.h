@@ -15,6 +15,7 @@
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/memory.h"
 #include "hugectr_lite/core/view.h"
+#include "hugectr_lite/optimizer/gradient_scale.h"
 #include "hugectr_lite/optimizer/update_rules.h"
 
 namespace hlite::embedding {
@@ -28,15 +29,16 @@ class SparseUpdate {
   [[nodiscard]] static int64_t workspace_bytes(const Pooling& pooling, int64_t max_batch,
                                                int threads);
 
-  // One step of `rule` at learning rate lr; `step` counts from 1.
+  // One step of `rule` at learning rate *lr; *step counts from 1.
   //   kLocal   rows that occur in keys change, others (and their states) stay as they are
   //   kGlobal  all rows take the step, untouched ones with gradient 0
   // kLazyGlobal is refused (Error). States that the rule does not keep may be empty, else they have
   // the shape of `table`. Batches may be partial (0 included). Runs on the CPU.
   void update(const Exec& exec, const optimizer::UpdateRule& rule,
-              optimizer::UpdateType update_type, float lr, int64_t step,
+              optimizer::UpdateType update_type, const float* lr, const int64_t* step,
               Matrix<const uint32_t> keys /*[B,columns]*/, View<const float, 3> dout /*[B,S,V]*/,
-              Matrix<float> table /*[total_rows,V]*/, Matrix<float> state0, Matrix<float> state1);
+              Matrix<float> table /*[total_rows,V]*/, Matrix<float> state0, Matrix<float> state1,
+              const optimizer::GradientScale& gradient_scale = {});
 
  private:
   // Sorts the slot's pairs; with the mean also fills its scales.

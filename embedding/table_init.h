@@ -16,7 +16,8 @@
 namespace hlite::embedding {
 
 // Fills rows [first_row, first_row + rows.dim(0)) of the table called `name` that has `table_rows`
-// rows in all. Threads touch the memory first here.
+// rows in all. On the CPU threads touch the memory first here; on a GPU the same bits are made in
+// device memory.
 void init_table_rows(const Exec& exec, uint64_t seed, std::string_view name, int64_t table_rows,
                      int64_t first_row, Matrix<float> rows /*[n, width]*/);
 

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
@@ -33,6 +34,7 @@ std::string file_of(void* symbol, const std::string& asked) {
 void throw_failure(const Failure& failure) { throw DeviceError(failure.text); }
 
 CudaPlugin CudaPlugin::load() {
+  if (const char* path = std::getenv("HLITE_CUDA_LIBRARY"); path && *path) return load_from(path);
   if constexpr (!kWithCuda) {
     CudaPlugin none;
     none.reason_ =

@@ -23,7 +23,8 @@ namespace hlite::cuda {
 // The plug-in, or the reason in plain words why there is none.
 class CudaPlugin {
  public:
-  // Looks beside the executable, then on the loader's path. Never throws for an absent, foreign or
+  // Takes the library that $HLITE_CUDA_LIBRARY names; without it, looks beside the executable, then
+  // on the loader's path. Never throws for an absent, foreign or
   // unusable library: see reason(). A loaded library stays loaded until the process ends, because
   // the CUDA runtime inside it does not survive being unloaded.
   static CudaPlugin load();

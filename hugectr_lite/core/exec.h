@@ -16,6 +16,7 @@ struct Exec {
   ThreadPool* pool = nullptr;           // CPU: never null
   const cuda::OpTable* cuda = nullptr;  // CUDA: never null
   void* stream = nullptr;               // CUDA: a cudaStream_t
+  void* matmul = nullptr;               // CUDA: this stream's MatmulContext, for what multiplies
 
   [[nodiscard]] bool on_gpu() const { return device == Device::kCuda; }
   [[nodiscard]] ThreadPool& threads() const { return *pool; }

@@ -11,11 +11,9 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/no_key.h"
 
 namespace hlite {
-
-// In place of a key. Tables have at most 2^32 - 1 rows, so it is nobody's key.
-inline constexpr uint32_t kNoKey = 0xffffffffu;
 
 struct KeyLayout {
   std::vector<int64_t> hotness;       // [slots] columns of each slot, >= 1

@@ -90,11 +90,11 @@ void launch(const LaunchShape& shape, void (*kernel)(Params...), Args&&... args)
 }
 
 #if defined(__CUDACC__)
-// The block's dynamic shared memory, aligned to 16 bytes, as an array of T. (The emulated runtime
+// The block's dynamic shared memory, aligned to 128 bytes, as an array of T. (The emulated runtime
 // brings its own.)
 template <typename T>
 __device__ inline T* dynamic_shared() {
-  extern __shared__ __align__(16) unsigned char dynamic_shared_bytes[];
+  extern __shared__ __align__(128) unsigned char dynamic_shared_bytes[];
   return reinterpret_cast<T*>(dynamic_shared_bytes);
 }
 #endif

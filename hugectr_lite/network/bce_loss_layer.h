@@ -2,7 +2,10 @@
 // dense parameter: L1: lambda/B sum |w|; L2: lambda/(2B) sum w^2.
 #pragma once
 
+#include <optional>
+
 #include "hugectr_lite/network/layer.h"
+#include "hugectr_lite/ops/regularizer.h"
 
 namespace hlite::network {
 
@@ -12,6 +15,7 @@ class BceLossLayer : public Layer {
   std::vector<Dims> infer(const std::vector<Dims>& bottoms) override;
   [[nodiscard]] std::string describe() const override;
   [[nodiscard]] bool is_loss() const override { return true; }
+  [[nodiscard]] int64_t workspace_bytes() const override;
   // Training: the loss and the gradient of the logits in one pass.
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const override;
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override;
@@ -19,8 +23,7 @@ class BceLossLayer : public Layer {
   void emit_after_backward(plan::Plan& plan, const LayerIo& io) const override;
 
  private:
-  enum class Regularizer { kNone, kL1, kL2 };
-  Regularizer regularizer_ = Regularizer::kNone;
+  std::optional<ops::Penalty> penalty_;
   double lambda_ = 0;
 };
 

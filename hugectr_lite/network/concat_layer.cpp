@@ -26,11 +26,14 @@ void ConcatLayer::emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const
             .lane = plan::Lane::kCompute,
             .reads = inputs,
             .writes = {out},
-            .run = [=, widths = widths_, total = io.tops[0].dims[0]](const plan::StepContext& c) {
+            // The list lives in the step: an iteration allocates nothing.
+            .run = [=, widths = widths_, total = io.tops[0].dims[0],
+                    blocks = std::vector<ops::ColumnBlock<float>>(inputs.size())](
+                       const plan::StepContext& c) mutable {
               int64_t at = 0;
               for (size_t i = 0; i < inputs.size(); at += widths[i++])
-                ops::copy_columns(c.exec, matrix(*buffers, inputs[i], c.batch, widths[i]), 0,
-                                  matrix(*buffers, out, c.batch, total), at, widths[i]);
+                blocks[i] = {matrix(*buffers, inputs[i], c.batch, widths[i]), 0, at, widths[i]};
+              ops::concat_columns(c.exec, blocks, matrix(*buffers, out, c.batch, total));
             }});
 }
 
@@ -47,8 +50,9 @@ void ConcatLayer::emit_backward(plan::Plan& plan, const LayerIo& io) const {
          .reads = {dout},
          .writes = {dx},
          .run = [=, width = widths_[i], total = io.tops[0].dims[0]](const plan::StepContext& c) {
-           ops::copy_columns(c.exec, matrix(*buffers, dout, c.batch, total), at,
-                             matrix(*buffers, dx, c.batch, width), 0, width);
+           const ops::ColumnBlock<float> block{matrix(*buffers, dout, c.batch, total), at, 0,
+                                               width};
+           ops::concat_columns(c.exec, {&block, 1}, matrix(*buffers, dx, c.batch, width));
          }});
   }
 }

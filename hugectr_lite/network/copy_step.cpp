@@ -1,6 +1,6 @@
 #include "hugectr_lite/network/copy_step.h"
 
-#include "hugectr_lite/ops/concat.h"
+#include "hugectr_lite/ops/copy.h"
 
 namespace hlite::network {
 
@@ -12,8 +12,8 @@ void add_copy_step(plan::Plan& plan, const LayerIo& io, const std::string& name,
             .reads = {from},
             .writes = {to},
             .run = [=, width = elements(dims)](const plan::StepContext& c) {
-              ops::copy_columns(c.exec, matrix(*buffers, from, c.batch, width), 0,
-                                matrix(*buffers, to, c.batch, width), 0, width);
+              ops::copy(c.exec, vector(*buffers, from, c.batch * width),
+                        vector(*buffers, to, c.batch * width));
             }});
 }
 

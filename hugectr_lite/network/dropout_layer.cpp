@@ -18,47 +18,45 @@ std::vector<Dims> DropoutLayer::infer(const std::vector<Dims>& bottoms) { return
 std::string DropoutLayer::describe() const { return fmt::format("rate {}", rate_); }
 
 namespace {
-// Elements of iteration `step` (from 1), and of this rank's samples, start here: no two iterations
-// share a random number as long as a tensor has fewer than 2^40 elements.
-uint64_t first_index(const Buffers& buffers, BufferId step, int64_t first_element) {
-  return (static_cast<uint64_t>(*buffers.data<int64_t>(step)) << 40) +
-         static_cast<uint64_t>(first_element);
+// What `run` does: calls op(exec, from, to, mask) on this rank's samples of n elements each.
+template <typename Op>
+auto masked(const LayerIo& io, ops::DropoutMask mask, BufferId from, BufferId to, int64_t n,
+            Op op) {
+  return [=, buffers = io.buffers, step = io.step](const plan::StepContext& c) mutable {
+    mask.step = buffers->data<int64_t>(step);
+    mask.first_element = c.first_row * n;
+    op(c.exec, vector(*buffers, from, c.batch * n), vector(*buffers, to, c.batch * n), mask);
+  };
 }
 }  // namespace
+
+ops::DropoutMask DropoutLayer::mask(const LayerIo& io) const {
+  return {.rate = static_cast<float>(rate_),
+          .seed = io.seed,
+          .stream = random::stream_of(name() + ".mask")};
+}
 
 void DropoutLayer::emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const {
   const BufferId x = io.bottoms[0].value, y = io.tops[0].value;
   if (phase == Phase::kEval)
     return add_copy_step(plan, io, name() + ".fprop", x, y, io.tops[0].dims);
-  const Buffers* buffers = io.buffers;
-  plan.add({.name = name() + ".fprop",
-            .lane = plan::Lane::kCompute,
-            .reads = {x, io.step},
-            .writes = {y},
-            .run = [=, rate = static_cast<float>(rate_), n = elements(io.tops[0].dims),
-                    step = io.step, seed = io.seed,
-                    stream = random::stream_of(name() + ".mask")](const plan::StepContext& c) {
-              ops::dropout_forward(c.exec, vector(*buffers, x, c.batch * n),
-                                   vector(*buffers, y, c.batch * n), rate, seed, stream,
-                                   first_index(*buffers, step, c.first_row * n));
-            }});
+  plan.add(
+      {.name = name() + ".fprop",
+       .lane = plan::Lane::kCompute,
+       .reads = {x, io.step},
+       .writes = {y},
+       .run = masked(io, mask(io), x, y, elements(io.tops[0].dims), ops::dropout_forward<float>)});
 }
 
 void DropoutLayer::emit_backward(plan::Plan& plan, const LayerIo& io) const {
   const BufferId dx = io.bottoms[0].grad, dy = io.tops[0].grad;
   if (dx == kNoBuffer) return;
-  const Buffers* buffers = io.buffers;
   plan.add({.name = name() + ".bprop",
             .lane = plan::Lane::kCompute,
             .reads = {dy, io.step},
             .writes = {dx},
-            .run = [=, rate = static_cast<float>(rate_), n = elements(io.tops[0].dims),
-                    step = io.step, seed = io.seed,
-                    stream = random::stream_of(name() + ".mask")](const plan::StepContext& c) {
-              ops::dropout_backward(c.exec, vector(*buffers, dy, c.batch * n),
-                                    vector(*buffers, dx, c.batch * n), rate, seed, stream,
-                                    first_index(*buffers, step, c.first_row * n));
-            }});
+            .run = masked(io, mask(io), dy, dx, elements(io.tops[0].dims),
+                          ops::dropout_backward<float>)});
 }
 
 }  // namespace hlite::network

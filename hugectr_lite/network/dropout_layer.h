@@ -3,6 +3,7 @@
 #pragma once
 
 #include "hugectr_lite/network/layer.h"
+#include "hugectr_lite/ops/dropout.h"
 
 namespace hlite::network {
 
@@ -15,6 +16,9 @@ class DropoutLayer : public Layer {
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override;
 
  private:
+  // All but step and first element.
+  [[nodiscard]] ops::DropoutMask mask(const LayerIo& io) const;
+
   double rate_ = 0.5;
 };
 

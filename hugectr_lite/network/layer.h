@@ -56,6 +56,7 @@ struct LayerIo {
   BufferId step = kNoBuffer;           // int64: the number of this iteration, from 1
   uint64_t seed = 0;
   BufferId dense_parameters = kNoBuffer, dense_gradients = kNoBuffer;  // all layers', contiguous
+  BufferId workspace = kNoBuffer;  // Layer::workspace_bytes(); nothing survives a step
   // Backward fusion. `below` is set when bottom 0 comes straight from an inner product that nobody
   // else reads: this layer's data gradient then also applies that layer's ReLU and sums its bias
   // gradient. That layer finds its own gradient finished: `dz_ready`.
@@ -92,6 +93,8 @@ class Layer {
   // Valid after infer().
   [[nodiscard]] virtual std::vector<ParameterSpec> parameters() const { return {}; }
   [[nodiscard]] virtual std::string describe() const { return {}; }
+  // Memory that steps of this layer need for themselves. Valid after infer().
+  [[nodiscard]] virtual int64_t workspace_bytes() const { return 0; }
   // Whether a layer above may apply this layer's ReLU and bias gradient (see LayerIo::Below).
   [[nodiscard]] virtual bool is_inner_product() const { return false; }
   [[nodiscard]] virtual bool has_relu() const { return false; }

@@ -208,6 +208,9 @@ void Network::declare(Buffers& buffers, int64_t max_batch,
     io.seed = seed;
     io.dense_parameters = parameter_buffer_;
     io.dense_gradients = gradient_buffer_;
+    if (const int64_t bytes = e.layer->workspace_bytes(); bytes > 0)
+      io.workspace =
+          buffers.add(e.layer->name() + ".workspace", plan::BufferKind::kActivation, bytes);
     for (const size_t p : e.params) io.params.push_back(parameters_[p].buffers);
     for (const size_t t : e.tops)
       io.tops.push_back({tensors_[t].name, tensors_[t].dims, tensors_[t].value, tensors_[t].grad});

@@ -57,14 +57,15 @@ void ReshapeLayer::emit_forward(plan::Plan& plan, const LayerIo& io, Phase) cons
             .lane = plan::Lane::kCompute,
             .reads = {x},
             .writes = {y},
-            .run = [=, slots = slots_, width = width_,
-                    selected = selected_](const plan::StepContext& c) {
+            // The list lives in the step: an iteration allocates nothing.
+            .run = [=, slots = slots_, width = width_, selected = selected_,
+                    blocks = std::vector<ops::ColumnBlock<float>>(selected_.size())](
+                       const plan::StepContext& c) mutable {
               const auto in = matrix(*buffers, x, c.batch, slots * width);
-              const auto out =
-                  matrix(*buffers, y, c.batch, static_cast<int64_t>(selected.size()) * width);
+              const auto count = static_cast<int64_t>(selected.size());
               for (size_t i = 0; i < selected.size(); ++i)
-                ops::copy_columns(c.exec, in, selected[i] * width, out,
-                                  static_cast<int64_t>(i) * width, width);
+                blocks[i] = {in, selected[i] * width, static_cast<int64_t>(i) * width, width};
+              ops::concat_columns(c.exec, blocks, matrix(*buffers, y, c.batch, count * width));
             }});
 }
 
@@ -77,15 +78,15 @@ void ReshapeLayer::emit_backward(plan::Plan& plan, const LayerIo& io) const {
             .lane = plan::Lane::kCompute,
             .reads = {dy},
             .writes = {dx},
-            .run = [=, slots = slots_, width = width_,
-                    selected = selected_](const plan::StepContext& c) {
-              const auto in =
-                  matrix(*buffers, dy, c.batch, static_cast<int64_t>(selected.size()) * width);
-              const auto out = matrix(*buffers, dx, c.batch, slots * width);
-              std::fill_n(out.data(), out.size(), 0.0f);  // the slots that were left out
+            // Slots that were left out become 0.
+            .run = [=, slots = slots_, width = width_, selected = selected_,
+                    blocks = std::vector<ops::ColumnBlock<float>>(selected_.size())](
+                       const plan::StepContext& c) mutable {
+              const auto count = static_cast<int64_t>(selected.size());
+              const auto in = matrix(*buffers, dy, c.batch, count * width);
               for (size_t i = 0; i < selected.size(); ++i)
-                ops::copy_columns(c.exec, in, static_cast<int64_t>(i) * width, out,
-                                  selected[i] * width, width);
+                blocks[i] = {in, static_cast<int64_t>(i) * width, selected[i] * width, width};
+              ops::concat_columns(c.exec, blocks, matrix(*buffers, dx, c.batch, slots * width));
             }});
 }
 

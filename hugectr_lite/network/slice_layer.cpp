@@ -56,8 +56,9 @@ void SliceLayer::emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const 
               .writes = {y},
               .run = [=, range = ranges_[i], total = width_](const plan::StepContext& c) {
                 const int64_t width = range.second - range.first;
-                ops::copy_columns(c.exec, matrix(*buffers, x, c.batch, total), range.first,
-                                  matrix(*buffers, y, c.batch, width), 0, width);
+                const ops::ColumnBlock<float> block{matrix(*buffers, x, c.batch, total),
+                                                    range.first, 0, width};
+                ops::concat_columns(c.exec, {&block, 1}, matrix(*buffers, y, c.batch, width));
               }});
   }
 }
@@ -72,14 +73,14 @@ void SliceLayer::emit_backward(plan::Plan& plan, const LayerIo& io) const {
             .lane = plan::Lane::kCompute,
             .reads = reads,
             .writes = {dx},
-            .run = [=, ranges = ranges_, total = width_](const plan::StepContext& c) {
-              const auto out = matrix(*buffers, dx, c.batch, total);
-              std::fill_n(out.data(), out.size(), 0.0f);
+            .run = [=, ranges = ranges_, total = width_,
+                    blocks = std::vector<ops::ColumnBlock<float>>(reads.size())](
+                       const plan::StepContext& c) mutable {
               for (size_t i = 0; i < ranges.size(); ++i) {
                 const int64_t width = ranges[i].second - ranges[i].first;
-                ops::add_columns(c.exec, matrix(*buffers, reads[i], c.batch, width), 0, out,
-                                 ranges[i].first, width);
+                blocks[i] = {matrix(*buffers, reads[i], c.batch, width), 0, ranges[i].first, width};
               }
+              ops::concat_columns(c.exec, blocks, matrix(*buffers, dx, c.batch, total));
             }});
 }
 

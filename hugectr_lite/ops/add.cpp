@@ -3,16 +3,13 @@
 #include <algorithm>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/plugin_table.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {
+namespace {
 
-void add_forward(const Exec& exec, std::span<const Vector<const float>> inputs, Vector<float> out) {
-  HLITE_CHECK(!inputs.empty(), "add_forward needs at least one input");
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    HLITE_CHECK(inputs[i].dim(0) == out.dim(0), "input {} {}, out {}", i, inputs[i].shape(),
-                out.shape());
-  }
+void add_on_cpu(const Exec& exec, std::span<const Vector<const float>> inputs, Vector<float> out) {
   constexpr int64_t kGrain = 1 << 14;  // elements worth waking a thread for
   constexpr int64_t kChunk = 2048;     // stays in L1 while the inputs pass by
   cpu_threads(exec, "add_forward")
@@ -28,5 +25,29 @@ void add_forward(const Exec& exec, std::span<const Vector<const float>> inputs, 
         }
       });
 }
+
+}  // namespace
+
+template <typename T>
+void add_forward(const Exec& exec, std::span<const Vector<const std::type_identity_t<T>>> inputs,
+                 Vector<std::type_identity_t<T>> out) {
+  HLITE_CHECK(!inputs.empty(), "add_forward needs at least one input");
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    HLITE_CHECK(inputs[i].dim(0) == out.dim(0), "input {} {}, out {}", i, inputs[i].shape(),
+                out.shape());
+  }
+  if (exec.on_gpu())
+    return exec.cuda->typed<T>().add_forward(exec.stream, inputs.data(),
+                                             static_cast<int64_t>(inputs.size()), out);
+  if constexpr (std::is_same_v<T, float>)
+    add_on_cpu(exec, inputs, out);
+  else
+    needs_gpu("add_forward");
+}
+
+#define HLITE_INSTANTIATE(T) \
+  template void add_forward<T>(const Exec&, std::span<const Vector<const T>>, Vector<T>);
+HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
+#undef HLITE_INSTANTIATE
 
 }  // namespace hlite::ops

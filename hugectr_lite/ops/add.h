@@ -2,14 +2,19 @@
 #pragma once
 
 #include <span>
+#include <type_traits>
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/view.h"
 
 namespace hlite::ops {
 
-// out[i] = inputs[0][i] + inputs[1][i] + ..., added in that order; at least one input, all of out's
-// size. out may be the very view of inputs[0], and overlaps no other input.
-void add_forward(const Exec& exec, std::span<const Vector<const float>> inputs, Vector<float> out);
+// out[i] = inputs[0][i] + inputs[1][i] + ..., added in that order in float; at least one input, all
+// of out's size. T: float, or on a GPU bf16 or fp16 too (rounded to T at the end, and after every
+// 63 further inputs where there are more than 64). out may be the very view of inputs[0], and
+// overlaps no other input.
+template <typename T = float>
+void add_forward(const Exec& exec, std::span<const Vector<const std::type_identity_t<T>>> inputs,
+                 Vector<std::type_identity_t<T>> out);
 
 }  // namespace hlite::ops

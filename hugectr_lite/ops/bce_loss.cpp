@@ -4,19 +4,17 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/plugin_table.h"
+#include "hugectr_lite/ops/block_sums.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {
+namespace {
 
-void bce_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> labels, float* loss,
-              Matrix<float> dlogits, int64_t mean_over) {
-  const int64_t batch = logits.dim(0);
-  HLITE_CHECK(logits.dim(1) == 1 && labels.dim(0) == batch && labels.dim(1) == 1,
-              "logits {}, labels {}", logits.shape(), labels.shape());
-  HLITE_CHECK(!dlogits.data() || (dlogits.dim(0) == batch && dlogits.dim(1) == 1),
-              "dlogits {}, logits {}", dlogits.shape(), logits.shape());
-  HLITE_CHECK(loss != nullptr, "bce_loss has nowhere to write the loss");
+void loss_on_cpu(const Exec& exec, Matrix<const float> logits, Matrix<const float> labels,
+                 float* loss, Matrix<float> dlogits, const BceOptions& options) {
   ThreadPool& threads = cpu_threads(exec, "bce_loss");
+  const int64_t batch = logits.dim(0);
   *loss = 0;
   if (batch == 0) return;
 
@@ -25,14 +23,15 @@ void bce_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> 
   thread_local std::vector<double> workspace;  // grown once
   if (workspace.size() < static_cast<size_t>(blocks)) workspace.resize(static_cast<size_t>(blocks));
   double* const partial = workspace.data();
-  const double share = 1.0 / static_cast<double>(mean_over > 0 ? mean_over : batch);
+  const double share = 1.0 / static_cast<double>(options.mean_over > 0 ? options.mean_over : batch);
+  const double factor = options.scale ? share * static_cast<double>(*options.scale) : share;
   threads.run(blocks, [&](int64_t block, int) {
     double sum = 0;
     for (int64_t i = block * kBlock; i < std::min(batch, (block + 1) * kBlock); ++i) {
       const BceTerm term =
           bce_term(static_cast<double>(logits.data()[i]), static_cast<double>(labels.data()[i]));
       sum += term.loss;
-      if (dlogits.data()) dlogits.data()[i] = static_cast<float>(term.gradient * share);
+      if (dlogits.data()) dlogits.data()[i] = static_cast<float>(term.gradient * factor);
     }
     partial[block] = sum;
   });
@@ -40,5 +39,35 @@ void bce_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> 
   for (int64_t block = 0; block < blocks; ++block) sum += partial[block];
   *loss = static_cast<float>(sum * share);
 }
+
+}  // namespace
+
+template <typename T>
+void bce_loss(const Exec& exec, Matrix<const std::type_identity_t<T>> logits,
+              Matrix<const float> labels, float* loss, Matrix<float> dlogits,
+              const BceOptions& options) {
+  const int64_t batch = logits.dim(0);
+  HLITE_CHECK(logits.dim(1) == 1 && labels.dim(0) == batch && labels.dim(1) == 1,
+              "logits {}, labels {}", logits.shape(), labels.shape());
+  HLITE_CHECK(!dlogits.data() || (dlogits.dim(0) == batch && dlogits.dim(1) == 1),
+              "dlogits {}, logits {}", dlogits.shape(), logits.shape());
+  HLITE_CHECK(loss != nullptr, "bce_loss has nowhere to write the loss");
+  if (exec.on_gpu()) {
+    HLITE_CHECK(options.workspace.size() >= kBlockSums,
+                "bce_loss: a workspace of {} numbers, expected {}", options.workspace.size(),
+                kBlockSums);
+    return exec.cuda->typed<T>().bce_loss(exec.stream, logits, labels, loss, dlogits, options);
+  }
+  if constexpr (std::is_same_v<T, float>)
+    loss_on_cpu(exec, logits, labels, loss, dlogits, options);
+  else
+    needs_gpu("bce_loss");
+}
+
+#define HLITE_INSTANTIATE(T)                                                           \
+  template void bce_loss<T>(const Exec&, Matrix<const T>, Matrix<const float>, float*, \
+                            Matrix<float>, const BceOptions&);
+HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
+#undef HLITE_INSTANTIATE
 
 }  // namespace hlite::ops

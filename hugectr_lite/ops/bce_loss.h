@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cmath>
+#include <type_traits>
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/host_device.h"
@@ -26,11 +27,23 @@ HLITE_HD inline BceTerm bce_term(double z, double y) {
   return {(z <= 0 ? 0.0 : z) - z * y + std::log1p(e), sigmoid - y};
 }
 
-// logits [B,1], labels [B,1]; *loss overwritten (0 for B = 0). dlogits [B,1] overwritten, null
-// data: loss only; it may be the very view logits. A NaN logit makes the loss NaN. Summed in double
-// over fixed blocks: the same bits for any thread count. `mean_over`: what stands for B in the
-// formulas where these are one rank's samples of a larger batch; 0: their number.
-void bce_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> labels, float* loss,
-              Matrix<float> dlogits, int64_t mean_over = 0);
+struct BceOptions {
+  // What stands for B in the formulas where these are one rank's samples of a larger batch; 0:
+  // their number.
+  int64_t mean_over = 0;
+  // Multiplies dlogits, not the loss (loss scaling); in memory of the op's device. Null: 1.
+  const float* scale = nullptr;
+  // On a GPU: at least kBlockSums numbers (ops/block_sums.h), whatever they hold.
+  Vector<double> workspace = {};
+};
+
+// T, the type of the logits: float, or on a GPU bf16 or fp16 too; all else is float or, within,
+// double. logits [B,1], labels [B,1]; *loss overwritten (0 for B = 0). dlogits [B,1] overwritten,
+// null data: loss only; it may be the very view logits. A NaN logit makes the loss NaN. Summed in
+// double over fixed blocks: the bits depend on B alone, and not on the number of threads.
+template <typename T = float>
+void bce_loss(const Exec& exec, Matrix<const std::type_identity_t<T>> logits,
+              Matrix<const float> labels, float* loss, Matrix<float> dlogits,
+              const BceOptions& options = {});
 
 }  // namespace hlite::ops

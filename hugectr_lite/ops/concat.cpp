@@ -3,45 +3,81 @@
 #include <algorithm>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/plugin_table.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {
 namespace {
 
-// Calls body(from row, to row) for every row, with the pointers at the first of the columns.
-template <typename Body>
-void for_each_row(const Exec& exec, const char* op, Matrix<const float> from, int64_t from_begin,
-                  Matrix<float> to, int64_t to_begin, int64_t columns, Body body) {
-  HLITE_CHECK(from.dim(0) == to.dim(0) && columns >= 0, "{}: from {}, to {}, {} columns", op,
-              from.shape(), to.shape(), columns);
-  HLITE_CHECK(from_begin >= 0 && from_begin + columns <= from.dim(1),
-              "{}: columns [{}, {}) of from {}", op, from_begin, from_begin + columns,
-              from.shape());
-  HLITE_CHECK(to_begin >= 0 && to_begin + columns <= to.dim(1), "{}: columns [{}, {}) of to {}", op,
-              to_begin, to_begin + columns, to.shape());
-  ThreadPool& threads = cpu_threads(exec, op);
-  if (columns == 0) return;
+using Block = ColumnBlock<float>;
+using Blocks = std::span<const Block>;
+
+bool meet(const Block& a, const Block& b) {
+  return a.to_begin < b.to_begin + b.columns && b.to_begin < a.to_begin + a.columns;
+}
+
+// Whether no block before `block` has written to its columns, so that it may overwrite.
+bool comes_first(Blocks blocks, const Block& block) {
+  return std::none_of(blocks.data(), &block,
+                      [&](const Block& before) { return meet(before, block); });
+}
+
+void concat_rows(Blocks blocks, Matrix<float> out, int64_t begin, int64_t end) {
+  int64_t covered = 0;  // by blocks that do not meet, so not more than there are columns
+  for (const Block& block : blocks) covered += comes_first(blocks, block) ? block.columns : 0;
+  if (covered < out.dim(1)) std::fill(out.row(begin), out.row(end), 0.0f);
+  for (const Block& block : blocks) {
+    const bool first = comes_first(blocks, block);
+    for (int64_t i = begin; i < end; ++i) {
+      const float* const from = block.from.row(i) + block.from_begin;
+      float* const to = out.row(i) + block.to_begin;
+      if (first)
+        std::copy_n(from, block.columns, to);
+      else
+        for (int64_t j = 0; j < block.columns; ++j) to[j] += from[j];
+    }
+  }
+}
+
+void concat_on_cpu(const Exec& exec, Blocks blocks, Matrix<float> out) {
   constexpr int64_t kGrain = 1 << 14;  // elements worth waking a thread for
-  threads.parallel_for(from.dim(0), kGrain / columns + 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) body(from.row(i) + from_begin, to.row(i) + to_begin);
+  constexpr int64_t kChunk = 1 << 14;  // elements that stay in L2 while the blocks pass by
+  ThreadPool& threads = cpu_threads(exec, "concat_columns");
+  if (out.dim(1) == 0) return;
+  const int64_t chunk = kChunk / out.dim(1) + 1;
+  threads.parallel_for(out.dim(0), kGrain / out.dim(1) + 1, [&](int64_t begin, int64_t end) {
+    for (; begin < end; begin += chunk)
+      concat_rows(blocks, out, begin, std::min(end, begin + chunk));
   });
 }
 
 }  // namespace
 
-void copy_columns(const Exec& exec, Matrix<const float> from, int64_t from_begin, Matrix<float> to,
-                  int64_t to_begin, int64_t columns) {
-  for_each_row(
-      exec, "copy_columns", from, from_begin, to, to_begin, columns,
-      [columns](const float* source, float* target) { std::copy_n(source, columns, target); });
+template <typename T>
+void concat_columns(const Exec& exec, std::span<const ColumnBlock<std::type_identity_t<T>>> blocks,
+                    Matrix<std::type_identity_t<T>> out) {
+  for (const ColumnBlock<T>& b : blocks) {
+    HLITE_CHECK(b.from.dim(0) == out.dim(0), "concat_columns: from {}, to {}", b.from.shape(),
+                out.shape());
+    HLITE_CHECK(b.columns >= 0 && b.from_begin >= 0 && b.from_begin + b.columns <= b.from.dim(1),
+                "concat_columns: columns [{}, {}) of from {}", b.from_begin,
+                b.from_begin + b.columns, b.from.shape());
+    HLITE_CHECK(b.to_begin >= 0 && b.to_begin + b.columns <= out.dim(1),
+                "concat_columns: columns [{}, {}) of to {}", b.to_begin, b.to_begin + b.columns,
+                out.shape());
+  }
+  if (exec.on_gpu())
+    return exec.cuda->typed<T>().concat_columns(exec.stream, blocks.data(),
+                                                static_cast<int64_t>(blocks.size()), out);
+  if constexpr (std::is_same_v<T, float>)
+    concat_on_cpu(exec, blocks, out);
+  else
+    needs_gpu("concat_columns");
 }
 
-void add_columns(const Exec& exec, Matrix<const float> from, int64_t from_begin, Matrix<float> to,
-                 int64_t to_begin, int64_t columns) {
-  for_each_row(exec, "add_columns", from, from_begin, to, to_begin, columns,
-               [columns](const float* source, float* target) {
-                 for (int64_t j = 0; j < columns; ++j) target[j] += source[j];
-               });
-}
+#define HLITE_INSTANTIATE(T) \
+  template void concat_columns<T>(const Exec&, std::span<const ColumnBlock<T>>, Matrix<T>);
+HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
+#undef HLITE_INSTANTIATE
 
 }  // namespace hlite::ops

@@ -1,22 +1,28 @@
-// Copying and adding blocks of columns: what Concat, Slice and a Reshape of selected slots consist
-// of. Concat forward and Slice backward write into the wide matrix, the other two read from it; add
-// serves gradients of a matrix that several consumers read.
+// Tensors put together from blocks of columns: Concat and its gradients, Slice and its gradient, a
+// Reshape of selected slots and its gradient.
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <type_traits>
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/view.h"
 
 namespace hlite::ops {
 
-// to[i][to_begin + j] = from[i][from_begin + j] for all rows i and j in [0, columns). The matrices
-// have the same number of rows and do not overlap; other columns of `to` stay.
-void copy_columns(const Exec& exec, Matrix<const float> from, int64_t from_begin, Matrix<float> to,
-                  int64_t to_begin, int64_t columns);
+// Columns [from_begin, from_begin + columns) of `from`, to go to column `to_begin` on.
+template <typename T>
+struct ColumnBlock {
+  Matrix<const T> from;
+  int64_t from_begin = 0, to_begin = 0, columns = 0;
+};
 
-// The same with +=.
-void add_columns(const Exec& exec, Matrix<const float> from, int64_t from_begin, Matrix<float> to,
-                 int64_t to_begin, int64_t columns);
+// Every column of out [B,w] is overwritten: with the sum of the blocks that cover it, added in
+// their order, or with 0 where none does. All matrices have B rows; `out` overlaps no input. T:
+// float, or on a GPU bf16 or fp16 too (summed in float; rounded to T after every 64 blocks).
+template <typename T = float>
+void concat_columns(const Exec& exec, std::span<const ColumnBlock<std::type_identity_t<T>>> blocks,
+                    Matrix<std::type_identity_t<T>> out);
 
 }  // namespace hlite::ops

@@ -3,41 +3,65 @@
 #include <algorithm>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/plugin_table.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {
 namespace {
 
-// Forward and backward are the same map: y = x * factor.
-void apply(const Exec& exec, const char* op, Vector<const float> x, Vector<float> y, float rate,
-           uint64_t seed, uint64_t stream, uint64_t first_index) {
-  HLITE_CHECK(x.dim(0) == y.dim(0), "{}: from {}, to {}", op, x.shape(), y.shape());
-  HLITE_CHECK(rate >= 0 && rate < 1, "{}: rate {}, expected 0 <= rate < 1", op, rate);
+void apply_on_cpu(const Exec& exec, const char* op, Vector<const float> x, Vector<float> y,
+                  const DropoutMask& mask) {
   constexpr int64_t kGrain = 1 << 12;  // elements worth waking a thread for
   constexpr int64_t kChunk = 512;
-  const float scale = 1 / (1 - rate);
+  const float scale = 1 / (1 - mask.rate);
+  const uint64_t first = dropout_first_index(mask);
   cpu_threads(exec, op).parallel_for(x.size(), kGrain, [&](int64_t begin, int64_t end) {
     float u[kChunk];
     for (; begin < end; begin += kChunk) {
       const int64_t n = std::min(kChunk, end - begin);
-      random::fill_uniform(u, n, seed, stream, first_index + static_cast<uint64_t>(begin), 0, 1);
+      random::fill_uniform(u, n, mask.seed, mask.stream, first + static_cast<uint64_t>(begin), 0,
+                           1);
       const float* const from = x.data() + begin;
       float* const to = y.data() + begin;
-      for (int64_t i = 0; i < n; ++i) to[i] = dropout_element(from[i], u[i], rate, scale);
+      for (int64_t i = 0; i < n; ++i) to[i] = dropout_element(from[i], u[i], mask.rate, scale);
     }
   });
 }
 
+// Forward and backward are the same map: y = x * factor.
+template <typename T>
+void apply(const Exec& exec, const char* op, Vector<const T> x, Vector<T> y,
+           const DropoutMask& mask) {
+  HLITE_CHECK(x.dim(0) == y.dim(0), "{}: from {}, to {}", op, x.shape(), y.shape());
+  HLITE_CHECK(mask.rate >= 0 && mask.rate < 1, "{}: rate {}, expected 0 <= rate < 1", op,
+              mask.rate);
+  HLITE_CHECK(mask.step != nullptr && mask.first_element >= 0, "{}: first element {}, step {}", op,
+              mask.first_element, mask.step ? "given" : "missing");
+  if (exec.on_gpu()) return exec.cuda->typed<T>().dropout(exec.stream, x, y, mask);
+  if constexpr (std::is_same_v<T, float>)
+    apply_on_cpu(exec, op, x, y, mask);
+  else
+    needs_gpu(op);
+}
+
 }  // namespace
 
-void dropout_forward(const Exec& exec, Vector<const float> x, Vector<float> y, float rate,
-                     uint64_t seed, uint64_t stream, uint64_t first_index) {
-  apply(exec, "dropout_forward", x, y, rate, seed, stream, first_index);
+template <typename T>
+void dropout_forward(const Exec& exec, Vector<const std::type_identity_t<T>> x,
+                     Vector<std::type_identity_t<T>> y, const DropoutMask& mask) {
+  apply<T>(exec, "dropout_forward", x, y, mask);
 }
 
-void dropout_backward(const Exec& exec, Vector<const float> dy, Vector<float> dx, float rate,
-                      uint64_t seed, uint64_t stream, uint64_t first_index) {
-  apply(exec, "dropout_backward", dy, dx, rate, seed, stream, first_index);
+template <typename T>
+void dropout_backward(const Exec& exec, Vector<const std::type_identity_t<T>> dy,
+                      Vector<std::type_identity_t<T>> dx, const DropoutMask& mask) {
+  apply<T>(exec, "dropout_backward", dy, dx, mask);
 }
+
+#define HLITE_INSTANTIATE(T)                                                                     \
+  template void dropout_forward<T>(const Exec&, Vector<const T>, Vector<T>, const DropoutMask&); \
+  template void dropout_backward<T>(const Exec&, Vector<const T>, Vector<T>, const DropoutMask&);
+HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
+#undef HLITE_INSTANTIATE
 
 }  // namespace hlite::ops

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/plugin_table.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 #include "hugectr_lite/ops/gemm.h"
 #include "hugectr_lite/ops/gemm_piece.h"
@@ -134,14 +135,9 @@ class ColumnSums {
   float* partial_;
 };
 
-}  // namespace
-
-void fully_connected_forward(const Exec& exec, Matrix<const float> x, Matrix<const float> w,
-                             Vector<const float> bias, bool relu, Matrix<float> y) {
+void forward_on_cpu(const Exec& exec, Matrix<const float> x, Matrix<const float> w,
+                    Vector<const float> bias, bool relu, Matrix<float> y) {
   const int64_t batch = x.dim(0), in = x.dim(1), out = w.dim(1);
-  HLITE_CHECK(w.dim(0) == in && y.dim(0) == batch && y.dim(1) == out, "x {}, w {}, y {}", x.shape(),
-              w.shape(), y.shape());
-  HLITE_CHECK(!bias.data() || bias.dim(0) == out, "bias {}, w {}", bias.shape(), w.shape());
   ThreadPool& threads = cpu_threads(exec, "fully_connected_forward");
   const int64_t rows = forward_task_rows(batch, threads.threads());
   threads.run(blocks_of(batch, rows), [&](int64_t task, int) {
@@ -152,17 +148,11 @@ void fully_connected_forward(const Exec& exec, Matrix<const float> x, Matrix<con
   });
 }
 
-void fully_connected_backward_data(const Exec& exec, Matrix<const float> dz, Matrix<const float> w,
-                                   Matrix<float> dx, const ReluBelow* below) {
+void backward_data_on_cpu(const Exec& exec, Matrix<const float> dz, Matrix<const float> w,
+                          Matrix<float> dx, const ReluBelow& below) {
   const int64_t batch = dz.dim(0), out = dz.dim(1), in = w.dim(0);
-  HLITE_CHECK(w.dim(1) == out && dx.dim(0) == batch && dx.dim(1) == in, "dz {}, w {}, dx {}",
-              dz.shape(), w.shape(), dx.shape());
-  const float* const y = below ? below->y.data() : nullptr;
-  float* const dbias = below ? below->dbias.data() : nullptr;
-  HLITE_CHECK(!y || (below->y.dim(0) == batch && below->y.dim(1) == in), "y below {}, dx {}",
-              below->y.shape(), dx.shape());
-  HLITE_CHECK(!dbias || below->dbias.dim(0) == in, "dbias below {}, dx {}", below->dbias.shape(),
-              dx.shape());
+  const float* const y = below.y.data();
+  float* const dbias = below.dbias.data();
   ThreadPool& threads = cpu_threads(exec, "fully_connected_backward_data");
   const ColumnSums sums(batch, in, dbias != nullptr);
   const int64_t most = w.size() >= kLargeWeights ? kBackwardTaskOfLargeWeights : kBackwardTask;
@@ -171,24 +161,14 @@ void fully_connected_backward_data(const Exec& exec, Matrix<const float> dz, Mat
     const int64_t begin = task * rows, end = std::min(batch, begin + rows);
     gemm_piece(Transpose::kNo, Transpose::kYes, end - begin, in, out, 1, {dz.row(begin), out},
                {w.data(), out}, 0, {dx.row(begin), in});
-    if (below) sums.mask_and_sum_rows(y, dx, begin, end);
+    if (y || dbias) sums.mask_and_sum_rows(y, dx, begin, end);
   });
   if (dbias) sums.combine(threads, dbias);
 }
 
-void fully_connected_backward_weights(const Exec& exec, Matrix<const float> x,
-                                      Matrix<const float> dz, Matrix<float> dw) {
-  HLITE_CHECK(x.dim(0) == dz.dim(0) && dw.dim(0) == x.dim(1) && dw.dim(1) == dz.dim(1),
-              "x {}, dz {}, dw {}", x.shape(), dz.shape(), dw.shape());
-  gemm(exec, Transpose::kYes, Transpose::kNo, 1, x, dz, 0, dw);
-}
-
-void bias_relu_backward(const Exec& exec, Matrix<const float> y, Matrix<float> dy,
-                        Vector<float> dbias) {
+void bias_relu_backward_on_cpu(const Exec& exec, Matrix<const float> y, Matrix<float> dy,
+                               Vector<float> dbias) {
   const int64_t batch = dy.dim(0), out = dy.dim(1);
-  HLITE_CHECK(!y.data() || (y.dim(0) == batch && y.dim(1) == out), "y {}, dy {}", y.shape(),
-              dy.shape());
-  HLITE_CHECK(!dbias.data() || dbias.dim(0) == out, "dbias {}, dy {}", dbias.shape(), dy.shape());
   ThreadPool& threads = cpu_threads(exec, "bias_relu_backward");
   const ColumnSums sums(batch, out, dbias.data() != nullptr);
   const int64_t rows = task_rows(batch, threads.threads(), 2, kElementwiseTask);
@@ -198,5 +178,118 @@ void bias_relu_backward(const Exec& exec, Matrix<const float> y, Matrix<float> d
   });
   if (dbias.data()) sums.combine(threads, dbias.data());
 }
+
+// Of the mask of outputs [batch, out].
+void check_mask(const Exec& exec, Matrix<const uint8_t> mask, int64_t batch, int64_t out) {
+  if (!mask.data()) return;
+  HLITE_CHECK(exec.on_gpu(), "a ReLU mask is for GPUs");
+  HLITE_CHECK(mask.dim(0) == batch && mask.dim(1) == relu_mask_bytes(out),
+              "mask {}, expected [{},{}]", mask.shape(), batch, relu_mask_bytes(out));
+}
+
+template <typename T>
+const cuda::TypedOps<T>& gpu_ops(const Exec& exec, const char* op) {
+  HLITE_CHECK(exec.matmul != nullptr, "{} on a GPU needs a MatmulContext", op);
+  return exec.cuda->typed<T>();
+}
+
+}  // namespace
+
+template <typename T, typename Y>
+void fully_connected_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
+                             Matrix<const std::type_identity_t<T>> w,
+                             Vector<const std::type_identity_t<Y>> bias, bool relu,
+                             Matrix<std::type_identity_t<Y>> y, Matrix<uint8_t> mask) {
+  const int64_t batch = x.dim(0), in = x.dim(1), out = w.dim(1);
+  HLITE_CHECK(w.dim(0) == in && y.dim(0) == batch && y.dim(1) == out, "x {}, w {}, y {}", x.shape(),
+              w.shape(), y.shape());
+  HLITE_CHECK(!bias.data() || bias.dim(0) == out, "bias {}, w {}", bias.shape(), w.shape());
+  check_mask(exec, mask, batch, out);
+  if (exec.on_gpu()) {
+    const auto& ops = gpu_ops<T>(exec, "fully_connected_forward");
+    if constexpr (std::is_same_v<Y, T>)
+      ops.fully_connected_forward(exec.matmul, exec.stream, x, w, bias, relu, y, mask);
+    else
+      ops.fully_connected_forward_to_float(exec.matmul, exec.stream, x, w, bias, relu, y, mask);
+  } else if constexpr (std::is_same_v<T, float>) {
+    forward_on_cpu(exec, x, w, bias, relu, y);
+  } else {
+    needs_gpu("fully_connected_forward");
+  }
+}
+
+template <typename T>
+void fully_connected_backward_data(const Exec& exec, Matrix<const std::type_identity_t<T>> dz,
+                                   Matrix<const std::type_identity_t<T>> w,
+                                   Matrix<std::type_identity_t<T>> dx,
+                                   const LayerBelow<std::type_identity_t<T>>* layer_below) {
+  const int64_t batch = dz.dim(0), out = dz.dim(1), in = w.dim(0);
+  HLITE_CHECK(w.dim(1) == out && dx.dim(0) == batch && dx.dim(1) == in, "dz {}, w {}, dx {}",
+              dz.shape(), w.shape(), dx.shape());
+  const LayerBelow<T> below = layer_below ? *layer_below : LayerBelow<T>{};
+  HLITE_CHECK(!below.y.data() || (below.y.dim(0) == batch && below.y.dim(1) == in),
+              "y below {}, dx {}", below.y.shape(), dx.shape());
+  HLITE_CHECK(!below.dbias.data() || below.dbias.dim(0) == in, "dbias below {}, dx {}",
+              below.dbias.shape(), dx.shape());
+  check_mask(exec, below.mask, batch, in);
+  if (exec.on_gpu())
+    return gpu_ops<T>(exec, "fully_connected_backward_data")
+        .fully_connected_backward_data(exec.matmul, exec.stream, dz, w, dx, below.y, below.mask,
+                                       below.dbias);
+  if constexpr (std::is_same_v<T, float>)
+    backward_data_on_cpu(exec, dz, w, dx, below);
+  else
+    needs_gpu("fully_connected_backward_data");
+}
+
+template <typename T>
+void fully_connected_backward_weights(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
+                                      Matrix<const std::type_identity_t<T>> dz, Matrix<float> dw) {
+  HLITE_CHECK(x.dim(0) == dz.dim(0) && dw.dim(0) == x.dim(1) && dw.dim(1) == dz.dim(1),
+              "x {}, dz {}, dw {}", x.shape(), dz.shape(), dw.shape());
+  if (exec.on_gpu())
+    return gpu_ops<T>(exec, "fully_connected_backward_weights")
+        .fully_connected_backward_weights(exec.matmul, exec.stream, x, dz, dw);
+  if constexpr (std::is_same_v<T, float>)
+    gemm(exec, Transpose::kYes, Transpose::kNo, 1, x, dz, 0, dw);
+  else
+    needs_gpu("fully_connected_backward_weights");
+}
+
+template <typename T>
+void bias_relu_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> y,
+                        Matrix<std::type_identity_t<T>> dy, Vector<float> dbias,
+                        Matrix<const uint8_t> mask) {
+  const int64_t batch = dy.dim(0), out = dy.dim(1);
+  HLITE_CHECK(!y.data() || (y.dim(0) == batch && y.dim(1) == out), "y {}, dy {}", y.shape(),
+              dy.shape());
+  HLITE_CHECK(!dbias.data() || dbias.dim(0) == out, "dbias {}, dy {}", dbias.shape(), dy.shape());
+  check_mask(exec, mask, batch, out);
+  if (exec.on_gpu())
+    return gpu_ops<T>(exec, "bias_relu_backward")
+        .bias_relu_backward(exec.matmul, exec.stream, y, dy, dbias, mask);
+  if constexpr (std::is_same_v<T, float>)
+    bias_relu_backward_on_cpu(exec, y, dy, dbias);
+  else
+    needs_gpu("bias_relu_backward");
+}
+
+#define HLITE_INSTANTIATE(T)                                                                       \
+  template void fully_connected_forward<T, T>(const Exec&, Matrix<const T>, Matrix<const T>,       \
+                                              Vector<const T>, bool, Matrix<T>, Matrix<uint8_t>);  \
+  template void fully_connected_backward_data<T>(const Exec&, Matrix<const T>, Matrix<const T>,    \
+                                                 Matrix<T>, const LayerBelow<T>*);                 \
+  template void fully_connected_backward_weights<T>(const Exec&, Matrix<const T>, Matrix<const T>, \
+                                                    Matrix<float>);                                \
+  template void bias_relu_backward<T>(const Exec&, Matrix<const T>, Matrix<T>, Vector<float>,      \
+                                      Matrix<const uint8_t>);
+HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
+#undef HLITE_INSTANTIATE
+template void fully_connected_forward<bf16, float>(const Exec&, Matrix<const bf16>,
+                                                   Matrix<const bf16>, Vector<const float>, bool,
+                                                   Matrix<float>, Matrix<uint8_t>);
+template void fully_connected_forward<fp16, float>(const Exec&, Matrix<const fp16>,
+                                                   Matrix<const fp16>, Vector<const float>, bool,
+                                                   Matrix<float>, Matrix<uint8_t>);
 
 }  // namespace hlite::ops

@@ -11,37 +11,67 @@
 // summing its bias gradient on the way (cuBLASLt calls that epilogue DRELU_BGRAD).
 //
 // Sums over the batch run over fixed blocks of rows combined in row order: their bits depend on
-// shapes and thread count only.
+// shapes and, on the CPU, thread count only.
+//
+// T: float, or on a GPU bf16 or fp16 for x, y, dz, dx, w and bias; sums are float, gradients of
+// weights and biases too. On a GPU all of it runs on the stream of exec.matmul, and
+// - a ReLU can write down which outputs it let pass, so that backward reads bits, not numbers;
+// - a NaN may become 0 in cuBLASLt's ReLU, and a gradient may pass where a result is exactly 0;
+// - bias gradients of 16-bit T summed by cuBLASLt are rounded to T once, at the end;
+// - in and out are best multiples of 8 (16-bit T) or 4 (float): rows are then aligned to 16 bytes,
+//   as the tensor cores' loads want them. Other widths work, at a fraction of the speed: pad a 13
+//   wide input to 16 with zeros. out = 1 has kernels of its own, at the speed of memory.
 #pragma once
+
+#include <cstdint>
+#include <type_traits>
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/view.h"
 
 namespace hlite::ops {
 
+// Bytes of one sample in a ReLU mask: a bit for each of `out` outputs, the first in the lowest bit
+// of the first byte, set where the output is positive; padded to multiples of 128 bits.
+constexpr int64_t relu_mask_bytes(int64_t out) { return (out + 127) / 128 * 16; }
+
 // x [B,in], w [in,out], bias [out] or null data for none, y [B,out] overwritten. relu: negative and
-// zero results become 0; NaN stays NaN. y overlaps no input.
-void fully_connected_forward(const Exec& exec, Matrix<const float> x, Matrix<const float> w,
-                             Vector<const float> bias, bool relu, Matrix<float> y);
+// zero results become 0; NaN stays NaN. y overlaps no input. Y: T, or float for logits. mask: [B,
+// relu_mask_bytes(out)], written when `relu` is set, aligned to 16 bytes; null data on the CPU or
+// where nobody reads it.
+template <typename T = float, typename Y = T>
+void fully_connected_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
+                             Matrix<const std::type_identity_t<T>> w,
+                             Vector<const std::type_identity_t<Y>> bias, bool relu,
+                             Matrix<std::type_identity_t<Y>> y, Matrix<uint8_t> mask = {});
 
 // The layer below, whose output is this layer's input x.
-struct ReluBelow {
-  Matrix<const float> y;  // [B,in], its output; null data: it has no ReLU, so nothing is masked
-  Vector<float> dbias;    // [in], overwritten; null data: it has no bias
+template <typename T>
+struct LayerBelow {
+  Matrix<const T> y;    // [B,in], its output; null data: it has no ReLU, so nothing is masked
+  Vector<float> dbias;  // [in], overwritten; null data: it has no bias
+  Matrix<const uint8_t> mask = {};  // with y: what its forward wrote, read instead of y; or null
 };
+using ReluBelow = LayerBelow<float>;
 
 // dx [B,in] = dz [B,out] w^T, overwritten. With `below`: dx is zeroed where below->y <= 0, and
 // below->dbias = column sums of the result. dx overlaps no input.
-void fully_connected_backward_data(const Exec& exec, Matrix<const float> dz, Matrix<const float> w,
-                                   Matrix<float> dx, const ReluBelow* below = nullptr);
+template <typename T = float>
+void fully_connected_backward_data(const Exec& exec, Matrix<const std::type_identity_t<T>> dz,
+                                   Matrix<const std::type_identity_t<T>> w,
+                                   Matrix<std::type_identity_t<T>> dx,
+                                   const LayerBelow<std::type_identity_t<T>>* below = nullptr);
 
 // dw [in,out] = x^T dz, overwritten; x [B,in], dz [B,out]. B = 0 gives zeros.
-void fully_connected_backward_weights(const Exec& exec, Matrix<const float> x,
-                                      Matrix<const float> dz, Matrix<float> dw);
+template <typename T = float>
+void fully_connected_backward_weights(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
+                                      Matrix<const std::type_identity_t<T>> dz, Matrix<float> dw);
 
 // In place dy [B,out] -> dz: zeroed where y <= 0 (y with null data: no ReLU, dy stays). dbias [out]
-// = column sums of dz, overwritten (null data: none).
-void bias_relu_backward(const Exec& exec, Matrix<const float> y, Matrix<float> dy,
-                        Vector<float> dbias);
+// = column sums of dz, overwritten (null data: none). mask as in LayerBelow.
+template <typename T = float>
+void bias_relu_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> y,
+                        Matrix<std::type_identity_t<T>> dy, Vector<float> dbias,
+                        Matrix<const uint8_t> mask = {});
 
 }  // namespace hlite::ops

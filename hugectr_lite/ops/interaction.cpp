@@ -29,6 +29,7 @@ class Sample {
     const int64_t rows = slots + 1;
     inputs_.resize(static_cast<size_t>(rows + kSpareRows));
     outputs_.resize(static_cast<size_t>(rows));
+    zeros_.resize(static_cast<size_t>(width));
     pairs_.resize(static_cast<size_t>(pairs_below(rows + 1) + rows + kLanes));
     if (is_padded()) {
       in_copy_.assign(static_cast<size_t>(rows * padded_), 0.0f);
@@ -45,9 +46,11 @@ class Sample {
   [[nodiscard]] float* const* outputs() const { return outputs_.data(); }
   [[nodiscard]] float* pairs() { return pairs_.data(); }
 
-  void set_inputs(const float* bottom, const float* slots) {
+  // slot(s) points to the vector of slot s.
+  template <typename Slot>
+  void set_inputs(const float* bottom, Slot slot) {
     for (int64_t r = 0; r < rows(); ++r) {
-      const float* row = r == 0 ? bottom : slots + (r - 1) * width_;
+      const float* row = r == 0 ? bottom : slot(r - 1);
       if (is_padded()) {
         std::copy_n(row, width_, &in_copy_[static_cast<size_t>(r * padded_)]);
         row = &in_copy_[static_cast<size_t>(r * padded_)];
@@ -63,6 +66,8 @@ class Sample {
                                                      : dslots + (r - 1) * width_;
     }
   }
+  // V zeros.
+  [[nodiscard]] const float* zeros() const { return zeros_.data(); }
   // The part of dout that goes to the bottom vector as it is.
   const float* verbatim(const float* dout) {
     if (!is_padded()) return dout;
@@ -82,7 +87,7 @@ class Sample {
   int64_t slots_, width_, padded_;
   std::vector<const float*> inputs_;
   std::vector<float*> outputs_;
-  std::vector<float> pairs_, in_copy_, out_copy_, verbatim_;
+  std::vector<float> pairs_, zeros_, in_copy_, out_copy_, verbatim_;
 };
 
 Sample& sample_workspace(int64_t slots, int64_t width) {
@@ -213,33 +218,53 @@ void check_shapes(Matrix<const T> bottom, View<const T, 3> slots, int64_t out_ro
 
 // Calls body(sample index, workspace) for every sample of the batch.
 template <typename Body>
-void for_each_sample(ThreadPool& threads, View<const float, 3> slots, Body body) {
-  const int64_t batch = slots.dim(0);
+void for_each_sample(ThreadPool& threads, int64_t batch, int64_t slots, int64_t width, Body body) {
   threads.run((batch + kTaskSamples - 1) / kTaskSamples, [&](int64_t task, int) {
-    Sample& sample = sample_workspace(slots.dim(1), slots.dim(2));
+    Sample& sample = sample_workspace(slots, width);
     const int64_t end = std::min(batch, (task + 1) * kTaskSamples);
     for (int64_t b = task * kTaskSamples; b < end; ++b) body(b, sample);
   });
 }
 
+void write_row(const float* bottom, Sample& sample, int64_t width, float* row) {
+  dot_pairs(sample.inputs(), sample.rows(), sample.padded_width(), sample.pairs());
+  const int64_t pairs = pairs_below(sample.rows());
+  std::copy_n(bottom, width, row);
+  std::copy_n(sample.pairs(), pairs, row + width);
+  row[width + pairs] = 0;
+}
+
 void forward_on_cpu(const Exec& exec, Matrix<const float> bottom, View<const float, 3> slots,
                     Matrix<float> out) {
   const int64_t width = bottom.dim(1);
-  for_each_sample(cpu_threads(exec, "interaction_forward"), slots, [&](int64_t b, Sample& sample) {
-    sample.set_inputs(bottom.row(b), slots.row(b));
-    dot_pairs(sample.inputs(), sample.rows(), sample.padded_width(), sample.pairs());
-    float* const row = out.row(b);
-    std::copy_n(bottom.row(b), width, row);
-    std::copy_n(sample.pairs(), pairs_below(sample.rows()), row + width);
-    row[out.dim(1) - 1] = 0;
-  });
+  for_each_sample(cpu_threads(exec, "interaction_forward"), bottom.dim(0), slots.dim(1), width,
+                  [&](int64_t b, Sample& sample) {
+                    sample.set_inputs(bottom.row(b),
+                                      [&](int64_t s) { return slots.row(b) + s * width; });
+                    write_row(bottom.row(b), sample, width, out.row(b));
+                  });
+}
+
+void gather_on_cpu(const Exec& exec, Matrix<const float> bottom, const OneHotRows& rows,
+                   Matrix<float> out, View<float, 3> kept) {
+  const int64_t width = bottom.dim(1);
+  for_each_sample(cpu_threads(exec, "interaction_forward_gather"), bottom.dim(0),
+                  rows.offset.dim(0), width, [&](int64_t b, Sample& sample) {
+                    sample.set_inputs(bottom.row(b), [&](int64_t s) {
+                      const float* const row = rows.row(b, s);
+                      const float* const vector = row ? row : sample.zeros();
+                      if (kept.data()) std::copy_n(vector, width, kept.row(b) + s * width);
+                      return vector;
+                    });
+                    write_row(bottom.row(b), sample, width, out.row(b));
+                  });
 }
 
 void backward_on_cpu(const Exec& exec, Matrix<const float> bottom, View<const float, 3> slots,
                      Matrix<const float> dout, Matrix<float> dbottom, View<float, 3> dslots) {
   const int64_t width = bottom.dim(1);
-  for_each_sample(cpu_threads(exec, "interaction_backward"), slots, [&](int64_t b, Sample& sample) {
-    sample.set_inputs(bottom.row(b), slots.row(b));
+  const auto one_sample = [&](int64_t b, Sample& sample) {
+    sample.set_inputs(bottom.row(b), [&](int64_t s) { return slots.row(b) + s * width; });
     sample.set_outputs(dbottom.row(b), dslots.row(b));
     const float* const verbatim = sample.verbatim(dout.row(b));
     const float* const pairs = dout.row(b) + width;
@@ -252,7 +277,9 @@ void backward_on_cpu(const Exec& exec, Matrix<const float> bottom, View<const fl
     for (; at < end; at += kLanes)
       gradient_columns<6, 1>(sample.inputs(), pairs, rows, at, verbatim, sample.outputs());
     sample.copy_outputs(dbottom.row(b), dslots.row(b));
-  });
+  };
+  for_each_sample(cpu_threads(exec, "interaction_backward"), bottom.dim(0), slots.dim(1), width,
+                  one_sample);
 }
 
 }  // namespace
@@ -268,6 +295,30 @@ void interaction_forward(const Exec& exec, Matrix<const std::type_identity_t<T>>
     forward_on_cpu(exec, bottom, slots, out);
   else
     needs_gpu("interaction_forward");
+}
+
+template <typename T>
+void interaction_forward_gather(const Exec& exec, Matrix<const std::type_identity_t<T>> bottom,
+                                const OneHotRows& rows, Matrix<std::type_identity_t<T>> out,
+                                View<std::type_identity_t<T>, 3> slots) {
+  const int64_t n = rows.offset.dim(0);
+  check_shapes<T>(bottom, {slots.data(), bottom.dim(0), n, bottom.dim(1)}, out.dim(0), out.dim(1),
+                  "interaction_forward_gather");
+  HLITE_CHECK(rows.table.dim(1) == bottom.dim(1) && rows.keys.dim(0) == bottom.dim(0) &&
+                  rows.keys.dim(1) == n,
+              "interaction_forward_gather: bottom {}, table {}, offsets {}, keys {}",
+              bottom.shape(), rows.table.shape(), rows.offset.shape(), rows.keys.shape());
+  HLITE_CHECK(!slots.data() || (slots.dim(0) == bottom.dim(0) && slots.dim(1) == n &&
+                                slots.dim(2) == bottom.dim(1)),
+              "interaction_forward_gather: bottom {}, {} offsets, slots {}", bottom.shape(), n,
+              slots.shape());
+  if (exec.on_gpu())
+    return exec.cuda->typed<T>().interaction_forward_gather(exec.stream, bottom, rows.table,
+                                                            rows.offset, rows.keys, out, slots);
+  if constexpr (std::is_same_v<T, float>)
+    gather_on_cpu(exec, bottom, rows, out, slots);
+  else
+    needs_gpu("interaction_forward_gather");
 }
 
 template <typename T>
@@ -293,6 +344,8 @@ void interaction_backward(const Exec& exec, Matrix<const std::type_identity_t<T>
 
 #define HLITE_INSTANTIATE(T)                                                                       \
   template void interaction_forward<T>(const Exec&, Matrix<const T>, View<const T, 3>, Matrix<T>); \
+  template void interaction_forward_gather<T>(const Exec&, Matrix<const T>, const OneHotRows&,     \
+                                              Matrix<T>, View<T, 3>);                              \
   template void interaction_backward<T>(const Exec&, Matrix<const T>, View<const T, 3>,            \
                                         Matrix<const T>, Matrix<T>, View<T, 3>);
 HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)

@@ -1,4 +1,6 @@
-// Kernels of the dot interaction.
+// The dot interaction's launchers, and its kernels for any shape. Shapes that a warp can take,
+// which are the usual ones, go to interaction_tensor_core.cu and interaction_fma.cu; speed is
+// there.
 //
 // One block of 32 x 4 threads works on one sample at a time. It copies a chunk of columns of the
 // sample's n' = n + 1 vectors into shared memory, then its threads take turns at the pairs
@@ -14,68 +16,115 @@
 
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/ops/interaction.h"
+#include "hugectr_lite/ops/interaction_inputs.cuh"
 #include "hugectr_lite/ops/interaction_kernels.cuh"
+#include "hugectr_lite/ops/interaction_warp.cuh"
 
 namespace hlite::ops::gpu {
 namespace {
 
 const dim3 kBlock(32, 4);
 
-template <typename T>
-struct Inputs {
-  Matrix<const T> bottom;  // [B,V]
-  View<const T, 3> slots;  // [B,n,V]
-  int64_t chunk;           // columns staged at a time
+// A sample's vectors, some columns at a time.
+template <typename Inputs>
+struct ChunkedInputs {
+  Inputs in;
+  int64_t chunk;  // columns staged at a time
 
-  HLITE_HD int64_t samples() const { return bottom.dim(0); }
-  HLITE_HD int64_t width() const { return bottom.dim(1); }
-  HLITE_HD int64_t count() const { return slots.dim(1) + 1; }
   HLITE_HD int64_t tile_stride() const { return chunk | 1; }
   // Columns of the chunk that starts at `begin`.
   HLITE_HD int64_t columns(int64_t begin) const {
-    return begin + chunk < width() ? chunk : width() - begin;
+    return begin + chunk < in.width() ? chunk : in.width() - begin;
   }
 };
 
-// tile[i * tile_stride() + column] = input i of sample b at begin + column. A warp reads
-// consecutive floats of one vector.
-template <typename T>
-__device__ inline void stage(const Inputs<T>& in, int64_t b, int64_t begin, float* tile) {
-  for (int64_t i = threadIdx.y; i < in.count(); i += blockDim.y) {
-    const T* vector = i == 0 ? in.bottom.row(b) : in.slots.row(b) + (i - 1) * in.slots.dim(2);
-    for (int64_t column = threadIdx.x; column < in.columns(begin); column += blockDim.x)
-      tile[i * in.tile_stride() + column] = to_float(vector[begin + column]);
-  }
+// Calls each(i, column) for every column of every input i, in turns. A warp takes consecutive
+// columns of one input.
+template <typename Inputs, typename Each>
+__device__ inline void for_each_element(const ChunkedInputs<Inputs>& of, int64_t begin, Each each) {
+  for (int64_t i = threadIdx.y; i < of.in.count(); i += blockDim.y)
+    for (int64_t column = threadIdx.x; column < of.columns(begin); column += blockDim.x)
+      each(i, column);
 }
 
-// Pairs in the order of their output columns: neighbouring threads write neighbouring floats, share
-// input c and read consecutive inputs r. A sum over several chunks rests in `out` between them.
+// tile[i * tile_stride() + column] = input i of sample b at begin + column.
 template <typename T>
-__global__ void __launch_bounds__(128) forward_kernel(Inputs<T> in, Matrix<T> out) {
+__device__ inline void stage(const ChunkedInputs<StoredInputs<T>>& of, int64_t b, int64_t begin,
+                             float* tile) {
+  for_each_element(of, begin, [&](int64_t i, int64_t column) {
+    tile[i * of.tile_stride() + column] = to_float(of.in.vector(b, i)[begin + column]);
+  });
+}
+template <typename T>
+__device__ inline void stage(const ChunkedInputs<GatheredInputs<T>>& of, int64_t b, int64_t begin,
+                             float* tile) {
+  const GatheredInputs<T>& in = of.in;
+  for_each_element(of, begin, [&](int64_t i, int64_t column) {
+    const float* row = i == 0 ? nullptr : in.rows.row(b, i - 1);
+    const T value =
+        i == 0 ? in.bottom.row(b)[begin + column] : from_float<T>(row ? row[begin + column] : 0.0f);
+    tile[i * of.tile_stride() + column] = to_float(value);
+    if (i > 0 && in.kept.data()) in.kept.row(b)[(i - 1) * in.width() + begin + column] = value;
+  });
+}
+
+// Pairs in the order of their output columns, by turns: neighbouring threads write neighbouring
+// elements, share input c and read consecutive inputs r.
+struct PairTurns {
+  int64_t r, c = 1;
+
+  __device__ explicit PairTurns(int64_t first) : r(first) { wrap(); }
+  __device__ void next(int64_t threads) {
+    r += threads;
+    wrap();
+  }
+  __device__ void wrap() {
+    for (; r >= c; ++c) r -= c;
+  }
+};
+
+// A thread keeps so many sums while the chunks pass, which they do again for more pairs.
+constexpr int kSums = 8;
+
+template <typename T, typename Inputs>
+__global__ void __launch_bounds__(128) forward_kernel(ChunkedInputs<Inputs> of, Matrix<T> out) {
   float* tile = dynamic_shared<float>();
+  const Inputs& in = of.in;
   const int64_t thread = threadIdx.y * blockDim.x + threadIdx.x;
   const int64_t threads = blockDim.x * blockDim.y;
-  const int64_t width = in.width(), stride = in.tile_stride();
+  const int64_t width = in.width(), stride = of.tile_stride();
+  const int64_t pairs = in.count() * (in.count() - 1) / 2;
   for (int64_t b = blockIdx.x; b < in.samples(); b += gridDim.x) {
     T* row = out.row(b);
-    for (int64_t begin = 0; begin < width; begin += in.chunk) {
-      const int64_t columns = in.columns(begin);
-      stage(in, b, begin, tile);
-      __syncthreads();
-      for (int64_t column = thread; column < columns; column += threads)
-        row[begin + column] = from_float<T>(tile[column]);
-      int64_t r = thread, c = 1;
-      for (;; r += threads) {
-        for (; r >= c; ++c) r -= c;
-        if (c >= in.count()) break;
-        const float *x = tile + r * stride, *y = tile + c * stride;
-        T* dot = row + interaction_column(width, r, c);
-        float sum = begin == 0 ? 0.0f : to_float(*dot);
-        for (int64_t column = 0; column < columns; ++column) sum += x[column] * y[column];
-        *dot = from_float<T>(sum);
+    PairTurns turns(thread);
+    int64_t done = 0;
+    do {
+      float sums[kSums] = {};
+      for (int64_t begin = 0; begin < width; begin += of.chunk) {
+        const int64_t columns = of.columns(begin);
+        stage(of, b, begin, tile);
+        __syncthreads();
+        if (done == 0)
+          for (int64_t column = thread; column < columns; column += threads)
+            row[begin + column] = from_float<T>(tile[column]);
+        PairTurns pair = turns;
+#pragma unroll
+        for (int k = 0; k < kSums; ++k) {
+          if (pair.c >= in.count()) continue;
+          const float *x = tile + pair.r * stride, *y = tile + pair.c * stride;
+          for (int64_t column = 0; column < columns; ++column) sums[k] += x[column] * y[column];
+          pair.next(threads);
+        }
+        __syncthreads();
       }
-      __syncthreads();
-    }
+#pragma unroll
+      for (int k = 0; k < kSums; ++k) {
+        if (turns.c >= in.count()) continue;
+        row[interaction_column(width, turns.r, turns.c)] = from_float<T>(sums[k]);
+        turns.next(threads);
+      }
+      done += threads * kSums;
+    } while (done < pairs);
     if (thread == 0) row[out.dim(1) - 1] = from_float<T>(0.0f);
   }
 }
@@ -84,51 +133,49 @@ __global__ void __launch_bounds__(128) forward_kernel(Inputs<T> in, Matrix<T> ou
 // tile, and one and the same element of dout.
 template <typename T>
 __global__ void __launch_bounds__(128)
-    backward_kernel(Inputs<T> in, Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots) {
+    backward_kernel(ChunkedInputs<StoredInputs<T>> of, Matrix<const T> dout, Matrix<T> dbottom,
+                    View<T, 3> dslots) {
   float* tile = dynamic_shared<float>();
-  const int64_t width = in.width(), stride = in.tile_stride();
+  const StoredInputs<T>& in = of.in;
+  const int64_t width = in.width(), stride = of.tile_stride();
   for (int64_t b = blockIdx.x; b < in.samples(); b += gridDim.x) {
     const T* grad = dout.row(b);
-    for (int64_t begin = 0; begin < width; begin += in.chunk) {
-      const int64_t columns = in.columns(begin);
-      stage(in, b, begin, tile);
+    for (int64_t begin = 0; begin < width; begin += of.chunk) {
+      stage(of, b, begin, tile);
       __syncthreads();
-      for (int64_t i = threadIdx.y; i < in.count(); i += blockDim.y) {
+      for_each_element(of, begin, [&](int64_t i, int64_t column) {
         T* to = i == 0 ? dbottom.row(b) : dslots.row(b) + (i - 1) * width;
-        for (int64_t column = threadIdx.x; column < columns; column += blockDim.x) {
-          float sum = i == 0 ? to_float(grad[begin + column]) : 0.0f;
-          // Pairs (k, i) with k < i lie side by side; from (i, k) to (i, k + 1) it is k floats.
-          const T* pair = grad + interaction_column(width, 0, i);
-          for (int64_t k = 0; k < i; ++k) sum += to_float(pair[k]) * tile[k * stride + column];
-          pair = grad + interaction_column(width, i, i + 1);
-          for (int64_t k = i + 1; k < in.count(); pair += k, ++k)
-            sum += to_float(*pair) * tile[k * stride + column];
-          to[begin + column] = from_float<T>(sum);
-        }
-      }
+        float sum = i == 0 ? to_float(grad[begin + column]) : 0.0f;
+        // Pairs (k, i) with k < i lie side by side; from (i, k) to (i, k + 1) it is k floats.
+        const T* pair = grad + interaction_column(width, 0, i);
+        for (int64_t k = 0; k < i; ++k) sum += to_float(pair[k]) * tile[k * stride + column];
+        pair = grad + interaction_column(width, i, i + 1);
+        for (int64_t k = i + 1; k < in.count(); pair += k, ++k)
+          sum += to_float(*pair) * tile[k * stride + column];
+        to[begin + column] = from_float<T>(sum);
+      });
       __syncthreads();
     }
   }
 }
 
 // Cuts the vectors into chunks and starts `kernel` with one block a sample.
-template <typename T, typename... Params, typename... Args>
-void start(const char* name, cudaStream_t stream, const InteractionLaunch& how,
-           Matrix<const T> bottom, View<const T, 3> slots, void (*kernel)(Params...),
-           const Args&... args) {
-  Inputs<T> in{bottom, slots, 0};
-  in.chunk = interaction_chunk(in.count(), in.width(), how.shared_bytes);
-  if (in.chunk == 0)
+template <typename Inputs, typename... Params, typename... Args>
+void start(const char* name, cudaStream_t stream, const InteractionLaunch& how, const Inputs& in,
+           void (*kernel)(Params...), const Args&... args) {
+  const ChunkedInputs<Inputs> of{in, interaction_chunk(in.count(), in.width(), how.shared_bytes)};
+  if (of.chunk == 0)
     throw CudaError(std::string(name) + ": expected slots whose columns fit into " +
                     std::to_string(how.shared_bytes) + " bytes of shared memory, found " +
-                    std::to_string(slots.dim(1)) + " slots of width " + std::to_string(in.width()));
-  const size_t bytes = static_cast<size_t>(in.count() * in.tile_stride()) * sizeof(float);
+                    std::to_string(in.count() - 1) + " slots of width " +
+                    std::to_string(in.width()));
+  const size_t bytes = static_cast<size_t>(in.count() * of.tile_stride()) * sizeof(float);
   launch({.name = name,
           .grid = grid_for(in.samples(), 1, how.max_blocks),
           .block = kBlock,
           .shared_bytes = bytes,
           .stream = stream},
-         kernel, in, args...);
+         kernel, of, args...);
 }
 
 }  // namespace
@@ -143,20 +190,35 @@ int64_t interaction_chunk(int64_t inputs, int64_t width, int64_t shared_bytes) {
 template <typename T>
 void interaction_forward(cudaStream_t stream, Matrix<const T> bottom, View<const T, 3> slots,
                          Matrix<T> out, const InteractionLaunch& how) {
-  start("interaction_forward", stream, how, bottom, slots, forward_kernel<T>, out);
+  using Inputs = StoredInputs<T>;
+  const Inputs in{bottom, slots};
+  if (forward_by_warps<T>(stream, in, out, how)) return;
+  start("interaction_forward", stream, how, in, forward_kernel<T, Inputs>, out);
+}
+
+template <typename T>
+void interaction_forward_gather(cudaStream_t stream, Matrix<const T> bottom, const OneHotRows& rows,
+                                Matrix<T> out, View<T, 3> slots, const InteractionLaunch& how) {
+  using Inputs = GatheredInputs<T>;
+  const Inputs in{bottom, rows, slots};
+  if (forward_by_warps<T>(stream, in, out, how)) return;
+  start("interaction_forward_gather", stream, how, in, forward_kernel<T, Inputs>, out);
 }
 
 template <typename T>
 void interaction_backward(cudaStream_t stream, Matrix<const T> bottom, View<const T, 3> slots,
                           Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots,
                           const InteractionLaunch& how) {
-  start("interaction_backward", stream, how, bottom, slots, backward_kernel<T>, dout, dbottom,
-        dslots);
+  const StoredInputs<T> in{bottom, slots};
+  if (backward_by_warps<T>(stream, in, dout, dbottom, dslots, how)) return;
+  start("interaction_backward", stream, how, in, backward_kernel<T>, dout, dbottom, dslots);
 }
 
 #define HLITE_INSTANTIATE(T)                                                                       \
   template void interaction_forward<T>(cudaStream_t, Matrix<const T>, View<const T, 3>, Matrix<T>, \
                                        const InteractionLaunch&);                                  \
+  template void interaction_forward_gather<T>(cudaStream_t, Matrix<const T>, const OneHotRows&,    \
+                                              Matrix<T>, View<T, 3>, const InteractionLaunch&);    \
   template void interaction_backward<T>(cudaStream_t, Matrix<const T>, View<const T, 3>,           \
                                         Matrix<const T>, Matrix<T>, View<T, 3>,                    \
                                         const InteractionLaunch&);

@@ -6,12 +6,15 @@
 
 #include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/core/view.h"
+#include "hugectr_lite/ops/interaction.h"
 
 namespace hlite::ops::gpu {
 
-// Changes the speed, never the bits.
+// For every max_blocks the bits are the same. shared_bytes decides which kernel takes a shape: one
+// in which a warp has a sample in its share of them, else one that takes any shape by chunks of
+// columns.
 struct InteractionLaunch {
-  int64_t shared_bytes = kPlainSharedBytes;  // for one block's tile of input columns
+  int64_t shared_bytes = kPlainSharedBytes;  // of a block, at most
   int64_t max_blocks = int64_t{1} << 20;
 };
 
@@ -23,6 +26,9 @@ int64_t interaction_chunk(int64_t inputs, int64_t width, int64_t shared_bytes);
 template <typename T>
 void interaction_forward(cudaStream_t stream, Matrix<const T> bottom, View<const T, 3> slots,
                          Matrix<T> out, const InteractionLaunch& how = {});
+template <typename T>
+void interaction_forward_gather(cudaStream_t stream, Matrix<const T> bottom, const OneHotRows& rows,
+                                Matrix<T> out, View<T, 3> slots, const InteractionLaunch& how = {});
 template <typename T>
 void interaction_backward(cudaStream_t stream, Matrix<const T> bottom, View<const T, 3> slots,
                           Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots,

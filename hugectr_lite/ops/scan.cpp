@@ -2,16 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 
+#include "hugectr_lite/core/plugin_table.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {
 namespace {
-
-constexpr uint32_t kExponent = 0x7f800000u;  // all ones in NaN and infinity alone
-
-bool non_finite(float x) { return (std::bit_cast<uint32_t>(x) & kExponent) == kExponent; }
 
 // First in [begin, end), or `end`: whole chunks by a loop without exits, which vectorises.
 int64_t find(const float* x, int64_t begin, int64_t end) {
@@ -25,9 +21,7 @@ int64_t find(const float* x, int64_t begin, int64_t end) {
   return end;
 }
 
-}  // namespace
-
-int64_t first_non_finite(const Exec& exec, Vector<const float> x) {
+int64_t find_on_cpu(const Exec& exec, Vector<const float> x) {
   constexpr int64_t kBlock = 1 << 15;
   const int64_t n = x.size();
   std::atomic<int64_t> first{n};
@@ -42,5 +36,33 @@ int64_t first_non_finite(const Exec& exec, Vector<const float> x) {
   });
   return first.load() == n ? -1 : first.load();
 }
+
+}  // namespace
+
+template <typename T>
+int64_t first_non_finite(const Exec& exec, Vector<const std::type_identity_t<T>> x) {
+  if (exec.on_gpu()) {
+    int64_t index = -1;
+    exec.cuda->typed<T>().first_non_finite(exec.stream, x, &index);
+    return index;
+  }
+  if constexpr (std::is_same_v<T, float>)
+    return find_on_cpu(exec, x);
+  else
+    needs_gpu("first_non_finite");
+}
+
+template <typename T>
+void flag_non_finite(const Exec& exec, Vector<const std::type_identity_t<T>> x, int32_t* found) {
+  HLITE_CHECK(found != nullptr, "flag_non_finite has no flag to set");
+  if (exec.on_gpu()) return exec.cuda->typed<T>().flag_non_finite(exec.stream, x, found);
+  if (first_non_finite<T>(exec, x) >= 0) *found = 1;
+}
+
+#define HLITE_INSTANTIATE(T)                                          \
+  template int64_t first_non_finite<T>(const Exec&, Vector<const T>); \
+  template void flag_non_finite<T>(const Exec&, Vector<const T>, int32_t*);
+HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
+#undef HLITE_INSTANTIATE
 
 }  // namespace hlite::ops

@@ -1,14 +1,29 @@
-// Looking for numbers that are none: names the layer where a loss turned NaN.
+// Looking for numbers that are none.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/half.h"
 #include "hugectr_lite/core/view.h"
 
 namespace hlite::ops {
 
-// Index of the first NaN or infinity in x, or -1.
-[[nodiscard]] int64_t first_non_finite(const Exec& exec, Vector<const float> x);
+// NaN and infinity alone have an exponent of all ones.
+HLITE_HD inline bool non_finite(float x) {
+  constexpr uint32_t kExponent = 0x7f800000u;
+  return (hlite::detail::bits_of(x) & kExponent) == kExponent;
+}
+
+// T: float, or on a GPU bf16 or fp16 too. Index of the first NaN or infinity in x, or -1: names the
+// layer where a loss turned NaN. On a GPU it waits for the stream.
+template <typename T = float>
+[[nodiscard]] int64_t first_non_finite(const Exec& exec, Vector<const std::type_identity_t<T>> x);
+
+// Sets *found, in memory of the op's device, to 1 if there is a NaN or infinity in x, and leaves it
+// otherwise: several tensors share a flag. Does not wait.
+template <typename T = float>
+void flag_non_finite(const Exec& exec, Vector<const std::type_identity_t<T>> x, int32_t* found);
 
 }  // namespace hlite::ops

@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/plugin_table.h"
 #include "hugectr_lite/optimizer/update_loops.h"
 
 namespace hlite::optimizer {
 namespace {
+
 // Ranges begin at multiples of a cache line.
 constexpr int64_t kLine = 16;
 // Elements below which a second thread costs more than it brings.
@@ -15,27 +17,79 @@ constexpr int64_t kGrain = 8192;
 bool has_state(Vector<float> state, int index, OptimizerType type, int64_t n) {
   return state_count(type) <= index || state.dim(0) == n;
 }
-}  // namespace
 
-void dense_update(const Exec& exec, const UpdateRule& rule, float lr, int64_t step, Vector<float> w,
-                  Vector<const float> g, Vector<float> state0, Vector<float> state1) {
-  const int64_t n = w.dim(0);
-  HLITE_CHECK(!exec.on_gpu(), "dense_update runs on the CPU");
-  HLITE_CHECK(g.dim(0) == n, "dense_update: {} weights, {} gradients", n, g.dim(0));
-  HLITE_CHECK(has_state(state0, 0, rule.type, n) && has_state(state1, 1, rule.type, n),
-              "dense_update: {} weights, states of {} and {}", n, state0.dim(0), state1.dim(0));
+struct Arrays {
+  const float* g;
+  float *w, *state0, *state1;  // states beyond the rule's may be null
+
+  [[nodiscard]] Arrays at(int64_t i) const {
+    return {g + i, w + i, state0 ? state0 + i : nullptr, state1 ? state1 + i : nullptr};
+  }
+};
+
+template <OptimizerType type>
+void update(const StepScalars& scalars, const Arrays& x, int64_t n) {
+  update_elements<type>(scalars, n, x.g, x.w, x.state0, x.state1);
+}
+
+// The same with gradients multiplied by `inverse`, a piece at a time, which stays in L1.
+template <OptimizerType type>
+void update_scaled(const StepScalars& scalars, const Arrays& x, int64_t n, float inverse) {
+  constexpr int64_t kPiece = 1024;
+  float scaled[kPiece];
+  for (int64_t begin = 0; begin < n; begin += kPiece) {
+    const int64_t count = std::min(kPiece, n - begin);
+    Arrays piece = x.at(begin);
+    for (int64_t i = 0; i < count; ++i) scaled[i] = piece.g[i] * inverse;
+    piece.g = scaled;
+    update<type>(scalars, piece, count);
+  }
+}
+
+void update_on_cpu(const Exec& exec, const UpdateRule& rule, float lr, int64_t step, int64_t n,
+                   const Arrays& x, const GradientScale& scale) {
   HLITE_CHECK(step >= 1, "dense_update: step {} counts from 1", step);
+  if (scale.skip && *scale.skip != 0) return;
   const StepScalars scalars = step_scalars(rule, lr, step);
   with_rule_type(rule.type, [&]<OptimizerType type>() {
-    constexpr int kStates = state_count(type);
     exec.threads().parallel_for(
         (n + kLine - 1) / kLine, kGrain / kLine, [&](int64_t begin, int64_t end) {
-          const int64_t first = begin * kLine, last = std::min(n, end * kLine);
-          update_elements<type>(scalars, last - first, g.data() + first, w.data() + first,
-                                kStates > 0 ? state0.data() + first : nullptr,
-                                kStates > 1 ? state1.data() + first : nullptr);
+          const int64_t first = begin * kLine, count = std::min(n, end * kLine) - first;
+          if (scale.inverse)
+            update_scaled<type>(scalars, x.at(first), count, *scale.inverse);
+          else
+            update<type>(scalars, x.at(first), count);
         });
   });
 }
+
+}  // namespace
+
+template <typename T>
+void dense_update(const Exec& exec, const UpdateRule& rule, const float* lr, const int64_t* step,
+                  Vector<float> w, Vector<const float> g, Vector<float> state0,
+                  Vector<float> state1, const GradientScale& scale,
+                  Vector<std::type_identity_t<T>> mirror) {
+  const int64_t n = w.dim(0);
+  HLITE_CHECK(lr && step, "dense_update needs a learning rate and a step");
+  HLITE_CHECK(g.dim(0) == n, "dense_update: {} weights, {} gradients", n, g.dim(0));
+  HLITE_CHECK(has_state(state0, 0, rule.type, n) && has_state(state1, 1, rule.type, n),
+              "dense_update: {} weights, states of {} and {}", n, state0.dim(0), state1.dim(0));
+  HLITE_CHECK(!mirror.data() || mirror.dim(0) == n, "dense_update: {} weights, a mirror of {}", n,
+              mirror.dim(0));
+  if (exec.on_gpu())
+    return exec.cuda->typed<T>().dense_update(exec.stream, rule, lr, step, w, g, state0, state1,
+                                              scale, mirror);
+  HLITE_CHECK(!mirror.data(), "dense_update: a mirror of the weights needs a GPU");
+  update_on_cpu(exec, rule, *lr, *step, n, {g.data(), w.data(), state0.data(), state1.data()},
+                scale);
+}
+
+#define HLITE_INSTANTIATE(T)                                                                      \
+  template void dense_update<T>(const Exec&, const UpdateRule&, const float*, const int64_t*,     \
+                                Vector<float>, Vector<const float>, Vector<float>, Vector<float>, \
+                                const GradientScale&, Vector<T>);
+HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
+#undef HLITE_INSTANTIATE
 
 }  // namespace hlite::optimizer

@@ -2,18 +2,27 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/view.h"
+#include "hugectr_lite/optimizer/gradient_scale.h"
 #include "hugectr_lite/optimizer/update_rules.h"
 
 namespace hlite::optimizer {
 
 // Applies `rule` to every element: w, g and the rule's state arrays have the same size n and do not
-// overlap; states that the rule does not keep may be empty. `step` counts from 1. The bits do not
-// depend on the number of threads. Runs on the CPU.
-void dense_update(const Exec& exec, const UpdateRule& rule, float lr, int64_t step,
+// overlap; states that the rule does not keep may be empty. lr and step, which counts from 1, are
+// in memory of the op's device and read when it runs. The bits do not depend on the number of
+// threads.
+//
+// `mirror` takes the new weights rounded to T, bf16 or fp16: the copy that matrix products of mixed
+// precision read. On a GPU only; empty: none. A skipped step leaves it alone, too.
+template <typename T = float>
+void dense_update(const Exec& exec, const UpdateRule& rule, const float* lr, const int64_t* step,
                   Vector<float> w /*[n]*/, Vector<const float> g /*[n]*/,
-                  Vector<float> state0 /*[n] or empty*/, Vector<float> state1 /*[n] or empty*/);
+                  Vector<float> state0 /*[n] or empty*/, Vector<float> state1 /*[n] or empty*/,
+                  const GradientScale& scale = {},
+                  Vector<std::type_identity_t<T>> mirror /*[n] or empty*/ = {});
 
 }  // namespace hlite::optimizer

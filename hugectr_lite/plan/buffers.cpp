@@ -4,6 +4,9 @@
 
 namespace hlite::plan {
 
+// Every buffer begins where the widest loads may.
+static int64_t aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
 const char* kind_name(BufferKind kind) {
   switch (kind) {
     case BufferKind::kInput:
@@ -60,6 +63,36 @@ void Buffers::allocate() {
     Entry& e = entries_[i];
     if (e.root == static_cast<BufferId>(i))
       e.memory = HostMemory(static_cast<size_t>(e.bytes), e.name.c_str());
+    e.data[0] = e.data[1] = e.memory.data();
+  }
+  allocated_ = true;
+}
+
+int64_t Buffers::device_bytes() const {
+  int64_t bytes = 0;
+  for (size_t i = 0; i < entries_.size(); ++i)
+    if (const Entry& e = entries_[i]; e.root == static_cast<BufferId>(i))
+      bytes += aligned(e.bytes) * (e.kind == BufferKind::kInput ? 2 : 1);
+  return bytes;
+}
+
+void Buffers::allocate(const cuda::OpTable& table) {
+  const auto bytes = static_cast<size_t>(device_bytes());
+  arena_ = DeviceMemory(table, bytes);
+  auto* at = static_cast<std::byte*>(arena_.data());
+  table.zero(at, bytes, nullptr);
+  table.stream_synchronize(nullptr);
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    Entry& e = entries_[i];
+    if (e.root != static_cast<BufferId>(i)) continue;
+    for (std::byte*& side : e.data) {
+      if (&side == &e.data[1] && e.kind != BufferKind::kInput) {
+        side = e.data[0];
+      } else {
+        side = at;
+        at += aligned(e.bytes);
+      }
+    }
   }
   allocated_ = true;
 }

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "hugectr_lite/core/device_memory.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/memory.h"
 
@@ -37,6 +38,13 @@ class Buffers {
   // Reserves memory for every root buffer: zeroed. Throws DataError naming the buffer that did not
   // fit. data() is valid afterwards.
   void allocate();
+  // The same on the current device of a GPU, as one block. Inputs are there twice, so that one
+  // batch can arrive while another is worked on. Throws DeviceError.
+  void allocate(const cuda::OpTable& table);
+  // Bytes that allocate() on a GPU takes.
+  [[nodiscard]] int64_t device_bytes() const;
+  // data() of inputs is from now on that of the other side; returns which, 0 or 1.
+  int flip() { return side_ = 1 - side_; }
   [[nodiscard]] bool allocated() const { return allocated_; }
 
   [[nodiscard]] const std::string& name(BufferId id) const { return at(id).name; }
@@ -50,7 +58,8 @@ class Buffers {
   [[nodiscard]] T* data(BufferId id) const {
     const Entry& e = at(id);
     HLITE_CHECK(allocated_, "buffer {} is used before allocate()", e.name);
-    return reinterpret_cast<T*>(entries_[static_cast<size_t>(e.root)].memory.data() + e.offset);
+    const Entry& root = entries_[static_cast<size_t>(e.root)];
+    return reinterpret_cast<T*>(root.data[root.kind == BufferKind::kInput ? side_ : 0] + e.offset);
   }
 
  private:
@@ -59,12 +68,15 @@ class Buffers {
     BufferKind kind;
     BufferId root;
     int64_t offset, bytes;
-    HostMemory memory;  // of root buffers
+    HostMemory memory;        // of root buffers in host memory
+    std::byte* data[2] = {};  // of root buffers: each side; the same but for inputs on a GPU
   };
   [[nodiscard]] const Entry& at(BufferId id) const;
   void check_new(const std::string& name) const;
   std::vector<Entry> entries_;
   bool allocated_ = false;
+  int side_ = 0;
+  DeviceMemory arena_;  // on a GPU
 };
 
 }  // namespace hlite::plan

@@ -22,9 +22,10 @@ const char* lane_name(Lane lane);
 
 // A batch in host memory, as the copy-in step finds it.
 struct HostInput {
-  const float* labels = nullptr;   // [batch, label width]
-  const float* dense = nullptr;    // [batch, dense width]
-  const uint32_t* keys = nullptr;  // [batch, slots], local to the slot
+  const float* labels = nullptr;           // [batch, label width]
+  const float* dense = nullptr;            // [batch, dense width]
+  const uint32_t* keys = nullptr;          // [batch, slots], local to the slot
+  std::span<const std::byte> memory = {};  // the block that they lie in, for page-locking it
 };
 
 // What a step is given when it runs.

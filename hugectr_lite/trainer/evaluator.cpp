@@ -32,11 +32,11 @@ EvalResult Evaluator::run(const std::function<bool()>& stop) {
   for (int64_t b = 0; b < batches && !(stop && stop()); ++b) {
     const data::HostBatch& batch = source_->next();
     const int64_t n = batch.size;
-    model_.evaluate({.exec = exec_,
-                     .batch = n,
-                     .input = {batch.labels.data(), batch.dense.data(), batch.keys.data()}});
-    scores_.insert(scores_.end(), model_.logits(), model_.logits() + n);
-    labels_.insert(labels_.end(), model_.labels(), model_.labels() + n);
+    model_.evaluate(
+        {.exec = exec_,
+         .batch = n,
+         .input = {batch.labels.data(), batch.dense.data(), batch.keys.data(), batch.memory}});
+    model_.append_outputs(n, scores_, labels_);
   }
   collect();
   EvalResult result;

@@ -7,9 +7,10 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/ops/scan.h"
+#include "hugectr_lite/optimizer/advance_schedules.h"
 #include "hugectr_lite/optimizer/dense_update.h"
-#include "hugectr_lite/optimizer/lr_schedule.h"
 #include "hugectr_lite/optimizer/rule_of_config.h"
+#include "hugectr_lite/trainer/gpu_run.h"
 #include "hugectr_lite/trainer/rank_lanes.h"
 
 namespace hlite::trainer {
@@ -26,11 +27,13 @@ int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 }  // namespace
 
-Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, ModelRanks ranks)
+Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, ModelRanks ranks,
+             const cuda::OpTable* gpu)
     : config_(config),
       seed_(seed),
       threads_(threads),
       ranks_(std::move(ranks)),
+      gpu_(gpu),
       train_batch_(config.solver.batchsize / ranks_.context.ranks()),
       max_batch_(std::max(train_batch_, round_up(std::min(config.solver.batchsize_eval, kEvalChunk),
                                                  ranks_.context.ranks()) /
@@ -61,7 +64,7 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
         ranks_.placements.empty() ? nullptr : &ranks_.placements.at(i);
     layer->spread(ranks_.context, placement ? placement->placement : nullptr,
                   placement ? placement->exchanged_share : 1.0, max_batch_, train_batch_, threads,
-                  seed);
+                  seed, gpu_);
     embeddings_.push_back(std::move(layer));
   }
   wire_sparse_inputs();
@@ -194,8 +197,11 @@ void Model::emit_copy_in(plan::Plan& plan) const {
             .writes = {labels_, dense_, keys_},
             .run = [this, label_dim, width, columns](const plan::StepContext& c) {
               const auto copy = [&](BufferId to, const void* from, int64_t values) {
-                std::memcpy(buffers_.data<std::byte>(to), from,
-                            static_cast<size_t>(c.batch * values * kFloat));
+                const auto bytes = static_cast<size_t>(c.batch * values * kFloat);
+                if (c.exec.on_gpu())
+                  c.exec.cuda->copy(buffers_.data<std::byte>(to), from, bytes, c.exec.stream);
+                else
+                  std::memcpy(buffers_.data<std::byte>(to), from, bytes);
               };
               copy(labels_, c.input.labels, label_dim);
               copy(dense_, c.input.dense, width);
@@ -206,18 +212,19 @@ void Model::emit_copy_in(plan::Plan& plan) const {
 void Model::emit_learning_rate(plan::Plan& plan) const {
   std::vector<BufferId> writes = {step_, rates_};
   writes.insert(writes.end(), embedding_rates_.begin(), embedding_rates_.end());
+  std::vector<optimizer::LrSchedule> schedules = {optimizer::lr_schedule_of(config_.optimizer)};
+  for (const auto& e : embeddings_) schedules.push_back(e->schedule());
   plan.add({.name = "learning_rate",
             .lane = Lane::kCompute,
             .reads = {step_},
             .writes = writes,
-            .run = [this, dense = optimizer::lr_schedule_of(config_.optimizer)](
-                       const plan::StepContext&) {
-              const int64_t step = ++*buffers_.data<int64_t>(step_);
-              *buffers_.data<float>(rates_) =
-                  static_cast<float>(optimizer::learning_rate(dense, step));
-              for (size_t i = 0; i < embeddings_.size(); ++i)
-                *buffers_.data<float>(embedding_rates_[i]) =
-                    static_cast<float>(optimizer::learning_rate(embeddings_[i]->schedule(), step));
+            // Both lists live in the step: an iteration allocates nothing.
+            .run = [this, schedules, rates = std::vector<float*>(schedules.size())](
+                       const plan::StepContext& c) mutable {
+              rates[0] = buffers_.data<float>(rates_);
+              for (size_t i = 0; i < embedding_rates_.size(); ++i)
+                rates[i + 1] = buffers_.data<float>(embedding_rates_[i]);
+              optimizer::advance_schedules(c.exec, schedules, buffers_.data<int64_t>(step_), rates);
             }});
 }
 
@@ -237,8 +244,8 @@ void Model::emit_dense_update(plan::Plan& plan) const {
                 return i < dense_states_.size() ? network::vector(buffers_, dense_states_[i], n)
                                                 : Vector<float>();
               };
-              optimizer::dense_update(c.exec, rule_, *buffers_.data<float>(rates_),
-                                      *buffers_.data<int64_t>(step_),
+              optimizer::dense_update(c.exec, rule_, buffers_.data<float>(rates_),
+                                      buffers_.data<int64_t>(step_),
                                       network::vector(buffers_, w, n),
                                       network::vector(buffers_, g, n), state(0), state(1));
             }});
@@ -265,6 +272,7 @@ bool Model::stop_requested() const {
 bool Model::overlaps() const { return ranks_.context.ranks() > 1 && config_.solver.enable_overlap; }
 
 void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
+  if (gpu_run_) return gpu_run_->run(plan, context);
   const int64_t done = step();
   for (;;) {
     try {
@@ -283,6 +291,7 @@ void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
 }
 
 void Model::compile() {
+  if (gpu_) gpu_run_ = std::make_unique<GpuRun>(*gpu_, buffers_, config_.solver);
   std::vector<embedding::TablesIo> io;
   for (size_t i = 0; i < embeddings_.size(); ++i)
     io.push_back({.keys = keys_,
@@ -315,15 +324,72 @@ void Model::compile() {
   eval_plan_.finalize();
 }
 
+void Model::allocate() {
+  if (gpu_)
+    buffers_.allocate(*gpu_);
+  else
+    buffers_.allocate();
+}
+
+void Model::wait_for_input() {
+  if (gpu_run_) gpu_run_->wait_for_input();
+}
+
+void Model::get(const void* from, void* to, size_t bytes) const {
+  if (gpu_)
+    read_device(*gpu_, to, from, bytes);
+  else if (bytes > 0)
+    std::memcpy(to, from, bytes);
+}
+void Model::put(const void* from, void* to, size_t bytes) const {
+  if (gpu_)
+    write_device(*gpu_, to, from, bytes);
+  else if (bytes > 0)
+    std::memcpy(to, from, bytes);
+}
+
+void Model::set_step(int64_t step) { put(&step, buffers_.data<int64_t>(step_), sizeof(step)); }
+
+void Model::append_outputs(int64_t n, std::vector<float>& logits,
+                           std::vector<float>& labels) const {
+  const auto append = [&](BufferId from, std::vector<float>& to) {
+    const size_t before = to.size();
+    to.resize(before + static_cast<size_t>(n));
+    get(buffers_.data<float>(from), to.data() + before, static_cast<size_t>(n * kFloat));
+  };
+  append(network_->logits(), logits);
+  append(labels_, labels);
+}
+
 void Model::initialize(const Exec& exec) {
   for (const auto& e : embeddings_) e->tables().initialize(exec, seed_);
-  for (const auto& p : network_->parameters())
-    network::initialize(
-        p.initializer, seed_, p.name,
-        {buffers_.data<float>(p.buffers.value), static_cast<size_t>(network::elements(p.dims))});
-  for (const BufferId id : dense_states_)
-    std::fill_n(buffers_.data<float>(id), network_->parameter_bytes() / kFloat,
+  std::vector<float> values;
+  for (const auto& p : network_->parameters()) {
+    values.resize(static_cast<size_t>(network::elements(p.dims)));
+    network::initialize(p.initializer, seed_, p.name, values);
+    put(values.data(), buffers_.data<float>(p.buffers.value), values.size() * sizeof(float));
+  }
+  values.assign(static_cast<size_t>(network_->parameter_bytes() / kFloat),
                 optimizer::initial_state(rule_));
+  for (const BufferId id : dense_states_)
+    put(values.data(), buffers_.data<float>(id), values.size() * sizeof(float));
+}
+
+// A tensor in host memory, or behind copies from and to a GPU.
+checkpoint::TensorRef Model::tensor_at(std::string name, std::vector<int64_t> shape,
+                                       float* data) const {
+  checkpoint::TensorRef ref{.name = std::move(name), .shape = std::move(shape)};
+  if (!gpu_) {
+    ref.data = data;
+    return ref;
+  }
+  ref.get = [this, data](int64_t first, std::span<float> out) {
+    get(data + first, out.data(), out.size_bytes());
+  };
+  ref.put = [this, data](int64_t first, std::span<const float> in) {
+    put(in.data(), data + first, in.size_bytes());
+  };
+  return ref;
 }
 
 void Model::make_room(const checkpoint::SafetensorsReader& file) {
@@ -357,8 +423,7 @@ static checkpoint::TensorRef tensor_of(embedding::NamedRows rows) {
 std::vector<checkpoint::TensorRef> Model::weights() const {
   std::vector<checkpoint::TensorRef> list;
   for (const auto& p : network_->parameters())
-    list.push_back(
-        {.name = p.name, .shape = p.dims, .data = buffers_.data<float>(p.buffers.value)});
+    list.push_back(tensor_at(p.name, p.dims, buffers_.data<float>(p.buffers.value)));
   for (const auto& e : embeddings_)
     for (embedding::NamedRows& t : e->tables().tables()) list.push_back(tensor_of(std::move(t)));
   return list;
@@ -368,17 +433,18 @@ std::vector<checkpoint::TensorRef> Model::states() const {
   std::vector<checkpoint::TensorRef> list;
   for (size_t i = 0; i < dense_states_.size(); ++i)
     for (const auto& p : network_->parameters())
-      list.push_back({.name = p.name + "." + optimizer::state_name(rule_.type, static_cast<int>(i)),
-                      .shape = p.dims,
-                      .data = buffers_.data<float>(dense_states_[i]) + p.offset / kFloat});
+      list.push_back(
+          tensor_at(p.name + "." + optimizer::state_name(rule_.type, static_cast<int>(i)), p.dims,
+                    buffers_.data<float>(dense_states_[i]) + p.offset / kFloat));
   for (const auto& e : embeddings_)
     for (embedding::NamedRows& t : e->tables().states()) list.push_back(tensor_of(std::move(t)));
   return list;
 }
 
 Model::NonFinite Model::find_non_finite(const Exec& exec, int64_t batch) const {
+  const Exec where = gpu_run_ ? gpu_run_->exec() : exec;
   const auto first = [&](BufferId id, int64_t n) {
-    return ops::first_non_finite(exec, network::vector(buffers_, id, n));
+    return ops::first_non_finite(where, network::vector(buffers_, id, n));
   };
   for (const auto& t : network_->tensors()) {
     const int64_t width = network::elements(t.dims);

@@ -50,12 +50,15 @@ struct ModelRanks {
 
 using comm::StepTraffic;
 class RankLanes;
+class GpuRun;
 
 class Model {
  public:
   // `config` must outlive the model. Throws ConfigError when the layers do not fit together.
-  // Collective when ranks.context.world is given.
-  Model(const config::TrainConfig& config, uint64_t seed, int threads, ModelRanks ranks = {});
+  // Collective when ranks.context.world is given. `gpu`: the one to run on, which is then the
+  // current device whenever the model is used; null: the CPU.
+  Model(const config::TrainConfig& config, uint64_t seed, int threads, ModelRanks ranks = {},
+        const cuda::OpTable* gpu = nullptr);
   ~Model();
 
   [[nodiscard]] std::vector<ModelRow> describe() const;
@@ -68,13 +71,17 @@ class Model {
 
   // Adds the steps to both plans. Takes the sparse update's workspace and no other memory.
   void compile();
-  // Takes the memory of every buffer. Throws DataError when it does not fit. REQUIRES compile().
-  void allocate() { buffers_.allocate(); }
+  // Takes the memory of every buffer. Throws DataError (DeviceError on a GPU) when it does not fit.
+  // REQUIRES compile().
+  void allocate();
   // Run a plan, again and with larger buffers where an exchange between ranks did not fit: what the
   // first try had done by then has no effect. On several ranks and with solver.enable_overlap every
-  // lane has a thread of its own. Collective.
+  // lane has a thread of its own. Collective. On a GPU both return at once, and the batch's memory
+  // may be used again after wait_for_input().
   void train(const plan::StepContext& context) { run(train_plan_, context); }
   void evaluate(const plan::StepContext& context) { run(eval_plan_, context); }
+  void wait_for_input();
+  [[nodiscard]] bool on_gpu() const { return gpu_ != nullptr; }
   [[nodiscard]] const plan::Plan& train_plan() const { return train_plan_; }
   [[nodiscard]] const plan::Plan& eval_plan() const { return eval_plan_; }
   [[nodiscard]] const network::Network& network() const { return *network_; }
@@ -89,15 +96,15 @@ class Model {
   void initialize(const Exec& exec);
 
   // Iterations done; set by a resume.
-  [[nodiscard]] int64_t step() const { return *buffers_.data<int64_t>(step_); }
-  void set_step(int64_t step) { *buffers_.data<int64_t>(step_) = step; }
-  // After a training or evaluation run: mean loss of the batch, logits and labels of its samples.
-  [[nodiscard]] float loss() const { return *buffers_.data<float>(network_->loss()); }
+  [[nodiscard]] int64_t step() const { return read<int64_t>(step_); }
+  void set_step(int64_t step);
+  // After a training or evaluation run, which they wait for: mean loss of the batch, logits and
+  // labels of its first n samples.
+  [[nodiscard]] float loss() const { return read<float>(network_->loss()); }
+  void append_outputs(int64_t n, std::vector<float>& logits, std::vector<float>& labels) const;
   // Whether any rank wanted to stop in the training iteration that has just run; all know the same.
   [[nodiscard]] bool stop_requested() const;
-  [[nodiscard]] float learning_rate() const { return *buffers_.data<float>(rates_); }
-  [[nodiscard]] const float* logits() const { return buffers_.data<float>(network_->logits()); }
-  [[nodiscard]] const float* labels() const { return buffers_.data<float>(labels_); }
+  [[nodiscard]] float learning_rate() const { return read<float>(rates_); }
 
   // Where tables hold the keys that have come: makes room for a file's, before its weights are
   // read.
@@ -116,6 +123,17 @@ class Model {
   [[nodiscard]] NonFinite find_non_finite(const Exec& exec, int64_t batch) const;
 
  private:
+  // Copies between host memory and buffers, wherever these are.
+  void get(const void* from, void* to, size_t bytes) const;
+  void put(const void* from, void* to, size_t bytes) const;
+  template <typename T>
+  [[nodiscard]] T read(plan::BufferId id) const {
+    T value;
+    get(buffers_.data<T>(id), &value, sizeof(T));
+    return value;
+  }
+  [[nodiscard]] checkpoint::TensorRef tensor_at(std::string name, std::vector<int64_t> shape,
+                                                float* data) const;
   [[nodiscard]] bool overlaps() const;
   void run(const plan::Plan& plan, const plan::StepContext& context);
   void wire_sparse_inputs();
@@ -128,6 +146,7 @@ class Model {
   uint64_t seed_;
   int threads_;
   const ModelRanks ranks_;
+  const cuda::OpTable* const gpu_;
   int64_t train_batch_, max_batch_;
   std::vector<std::unique_ptr<embedding::EmbeddingLayer>> embeddings_;
   std::vector<int64_t> slot_rows_;
@@ -136,12 +155,13 @@ class Model {
   plan::Buffers buffers_;
   plan::BufferId labels_ = plan::kNoBuffer, dense_ = plan::kNoBuffer, keys_ = plan::kNoBuffer;
   plan::BufferId step_ = plan::kNoBuffer;
-  plan::BufferId rates_ = plan::kNoBuffer;  // floats: the dense rate, then each embedding's
-  std::vector<plan::BufferId> embedding_rates_;
+  plan::BufferId rates_ = plan::kNoBuffer;       // a float: the dense rate
+  std::vector<plan::BufferId> embedding_rates_;  // and each embedding's
   std::vector<plan::BufferId> dense_states_;
   std::unique_ptr<GradientSum> gradient_sum_;  // on several ranks
   plan::Plan train_plan_, eval_plan_;
   std::unique_ptr<RankLanes> lanes_;  // with overlap, from the first run on
+  std::unique_ptr<GpuRun> gpu_run_;   // on a GPU, once compiled
 };
 
 }  // namespace hlite::trainer

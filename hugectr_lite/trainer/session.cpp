@@ -13,7 +13,7 @@
 namespace hlite::trainer {
 
 int run_training(const config::TrainConfig& config, const Options& options) {
-  check_device(config, options);
+  const cuda::OpTable* const gpu = choose_device(config, options);
   const auto topology = std::make_shared<const comm::Topology>(topology_of(config.solver));
   const auto ranks = comm::under_mpirun() ? comm::mpi_ranks(*topology)
                                           : comm::make_thread_ranks(topology->ranks());
@@ -35,7 +35,8 @@ int run_training(const config::TrainConfig& config, const Options& options) {
     Trainer trainer(config, options,
                     {.ranks = {.rank = world.rank(), .topology = topology, .world = &world},
                      .placements = placements,
-                     .threads = threads});
+                     .threads = threads,
+                     .gpu = gpu});
     const int code = trainer.run();
     if (world.rank() == 0 || code != kExitDone) exit_code = code;
   });

@@ -62,14 +62,34 @@ void check_same_run(const config::TrainConfig& config, const checkpoint::Checkpo
 
 }  // namespace
 
-// The CPU trains everything; a CUDA device is refused with a reason until its backend can.
-void check_device(const config::TrainConfig& config, const Options& options) {
+// Why a GPU cannot train the config yet; empty: it can.
+static std::string needs_cpu(const config::TrainConfig& config) {
+  if (config.solver.ranks() > 1)
+    return fmt::format("one rank trains on a GPU so far, and the config has {}",
+                       config.solver.ranks());
+  for (const config::JsonNode* layer : config.layers)
+    if (const std::string& type = layer->find("type")->string(); type.ends_with("EmbeddingHash"))
+      return type + " runs on the CPU so far";
+  return "";
+}
+
+const cuda::OpTable* choose_device(const config::TrainConfig& config, const Options& options) {
   const std::string device = options.device.empty() ? config.solver.device : options.device;
-  if (device != "cuda") return;
+  if (device == "cpu") return nullptr;
   const auto plugin = cuda::CudaPlugin::load();
-  static_cast<void>(plugin.require_device());
-  raise<DeviceError>("device cuda: the CUDA plug-in {} does not train yet; run with --device cpu",
-                     plugin.path());
+  const std::string reason = needs_cpu(config);
+  if (device == "cuda") {
+    const cuda::OpTable& gpu = plugin.require_device();
+    if (const int id = config.solver.gpu[0][0]; id >= plugin.devices())
+      raise<DeviceError>("device cuda: solver.gpu asks for device {}, and there are {} here", id,
+                         plugin.devices());
+    if (!reason.empty()) raise<DeviceError>("device cuda: {}; run with --device cpu", reason);
+    if (config.solver.mixed_precision || config.solver.precision != "fp32")
+      log::warning("device cuda: mixed precision is not there yet; training in fp32");
+    return &gpu;
+  }
+  const bool fits = reason.empty() && config.solver.gpu[0][0] < plugin.devices();
+  return fits ? &plugin.table() : nullptr;
 }
 
 uint64_t resolve_seed(const config::TrainConfig& config) {
@@ -104,11 +124,13 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
     check_same_run(config, *resumed_, options.resume);
   }
   seed_ = agree_on_seed();
+  if (rank.gpu) rank.gpu->use_device(config.solver.gpu[0][0]);
   for (const LayerPlacement& p : rank.placements) progress_.line(p.explanation);
   model_ = std::make_unique<Model>(config, seed_, pool_.threads(),
                                    ModelRanks{.context = ranks_,
                                               .placements = std::move(rank.placements),
-                                              .wants_to_stop = InterruptGuard::requested});
+                                              .wants_to_stop = InterruptGuard::requested},
+                                   rank.gpu);
   open_data();
   if (ranks_.rank == 0) metrics_ = MetricsFile(options.metrics, /*append=*/resumed_ != nullptr);
 }
@@ -229,19 +251,25 @@ Trainer::Reason Trainer::loop() {
   rates_.resume(since(start));
   Reason reason = Reason::kMaxIter;
   while (iteration_ < last_iteration_) {
-    train_one(state);
-    if (progress_.due()) {
+    train_one();
+    const bool due = progress_.due(),
+               display = solver.display > 0 && iteration_ % solver.display == 0;
+    const bool evaluate = evaluator_ && iteration_ % solver.eval_interval == 0;
+    const bool snapshot = solver.snapshot > 0 && iteration_ % solver.snapshot == 0;
+    // Looking at a GPU's numbers waits for them.
+    if (!model_->on_gpu() || due || display || evaluate || snapshot ||
+        iteration_ == last_iteration_)
+      look(state);
+    if (due) {
       measure();
       progress_.redraw(state);
     }
-    if (solver.display > 0 && iteration_ % solver.display == 0) {
+    if (display) {
       measure();
       progress_.display(state);
       metrics_.train({iteration_, state.loss, state.lr, state.samples_per_s, state.wait_share});
       rates_.start_lap(since(start), run_samples_, source_->wait_seconds());
     }
-    const bool evaluate = evaluator_ && iteration_ % solver.eval_interval == 0;
-    const bool snapshot = solver.snapshot > 0 && iteration_ % solver.snapshot == 0;
     bool stop = model_->stop_requested();
     if ((evaluate || snapshot) && !stop) {
       rates_.pause(since(start));
@@ -290,27 +318,33 @@ int64_t Trainer::global_size(const data::HostBatch& batch) const {
   return std::min(full, source_->samples() - batch.first_sample / full * full);
 }
 
-void Trainer::train_one(ProgressState& state) {
+void Trainer::train_one() {
+  model_->wait_for_input();
   const data::HostBatch& batch = source_->next();
   const int64_t size = global_size(batch);
-  model_->train({.exec = exec(),
-                 .batch = batch.size,
-                 .input = {batch.labels.data(), batch.dense.data(), batch.keys.data()},
-                 .global_batch = size,
-                 .first_row = batch.first_sample % config_.solver.batchsize});
+  model_->train(
+      {.exec = exec(),
+       .batch = batch.size,
+       .input = {batch.labels.data(), batch.dense.data(), batch.keys.data(), batch.memory},
+       .global_batch = size,
+       .first_row = batch.first_sample % config_.solver.batchsize});
   ++iteration_;
-  const float loss = model_->loss();
-  if (!std::isfinite(loss)) fail_non_finite(batch, loss);
   samples_ += size;
   run_samples_ += size;
+  last_batch_ = {batch.first_sample, batch.size};
+}
+
+// What the last iteration has come to.
+void Trainer::look(ProgressState& state) {
   state.iter = iteration_;
-  state.loss = loss;
+  state.loss = model_->loss();
   state.lr = model_->learning_rate();
+  if (!std::isfinite(state.loss)) fail_non_finite(state.loss);
 }
 
 // The first rank that has the cause among its samples says so.
-void Trainer::fail_non_finite(const data::HostBatch& batch, float loss) {
-  const auto where = model_->find_non_finite(exec(), batch.size);
+void Trainer::fail_non_finite(double loss) {
+  const auto where = model_->find_non_finite(exec(), last_batch_.size);
   if (ranks_.ranks() > 1) {
     const char found = where.tensor.empty() ? 0 : 1;
     std::vector<char> all(static_cast<size_t>(ranks_.ranks()));
@@ -325,7 +359,7 @@ void Trainer::fail_non_finite(const data::HostBatch& batch, float loss) {
       where.tensor.empty()
           ? "every activation is finite"
           : fmt::format("first in tensor \"{}\" of layer \"{}\", sample {} of {}", where.tensor,
-                        where.layer, batch.first_sample + where.sample,
+                        where.layer, last_batch_.first_sample + where.sample,
                         config_.resolve(config_.data.source));
   raise<DataError>(
       "iteration {}: expected a finite loss, found {}: {}; a smaller learning rate (now {:g}), a "

@@ -7,6 +7,7 @@
 #include "data_reader/batch_source.h"
 #include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/core/plugin_table.h"
 #include "hugectr_lite/core/thread_pool.h"
 #include "hugectr_lite/trainer/evaluator.h"
 #include "hugectr_lite/trainer/metrics_file.h"
@@ -21,7 +22,8 @@ namespace hlite::trainer {
 struct RankOptions {
   comm::RankContext ranks = {};
   std::vector<LayerPlacement> placements = {};
-  int threads = 1;  // of this rank
+  int threads = 1;                     // of this rank
+  const cuda::OpTable* gpu = nullptr;  // to train on; null: the CPU
 };
 
 // The trainer of one rank. Every member is collective; rank 0 prints and writes files.
@@ -42,14 +44,15 @@ class Trainer {
   void open_data();
   Reason loop();
   void report_traffic();
-  void train_one(ProgressState& state);
+  void train_one();
+  void look(ProgressState& state);
   [[nodiscard]] int64_t global_size(const data::HostBatch& batch) const;
   // Whether any rank was asked to stop; the same on all.
   [[nodiscard]] bool agree_to_stop() const;
   [[nodiscard]] uint64_t agree_on_seed() const;
   // Whether the AUC target is reached. An interrupt ends it early and without a result.
   bool evaluate(ProgressState& state);
-  [[noreturn]] void fail_non_finite(const data::HostBatch& batch, float loss);
+  [[noreturn]] void fail_non_finite(double loss);
   void save(const std::string& directory);
   [[nodiscard]] std::string snapshot_path(int64_t iteration) const;
   [[nodiscard]] Exec exec() { return {.device = Device::kCpu, .pool = &pool_}; }
@@ -67,13 +70,18 @@ class Trainer {
   Progress progress_;
   int64_t first_iteration_ = 0, iteration_ = 0, last_iteration_ = 0, samples_ = 0;
   int64_t run_samples_ = 0;  // of this process
+  struct {
+    int64_t first_sample = 0, size = 0;
+  } last_batch_;  // of the last iteration
   RateMeter rates_;
   std::vector<StepTraffic> eval_traffic_;  // what evaluations exchanged
   double train_seconds_ = 0;               // of this process, evaluations and saving left out
 };
 
-// Throws DeviceError when the device that was asked for cannot train.
-void check_device(const config::TrainConfig& config, const Options& options);
+// The GPU to train on, or null for the CPU: as --device or else solver.device says; "auto" takes a
+// GPU where there is one that can train the config. Throws DeviceError when the device that was
+// asked for is not there or cannot train it.
+const cuda::OpTable* choose_device(const config::TrainConfig& config, const Options& options);
 // The seed of a run: the config's, or one drawn from the system where that is 0.
 uint64_t resolve_seed(const config::TrainConfig& config);
 // Threads of a run: --threads, else solver.threads, else all that this process may use.

@@ -6,7 +6,8 @@
 //
 //   routing_bench [--batch B] [--slots S] [--rows R] [--zipf A] [--ranks N,...] [--seconds T]
 //
-// One thread; every row of every table on the rank key mod N. The bytes are of a rank and iteration.
+// One thread; every row of every table on the rank key mod N. The bytes are of a rank and
+// iteration.
 #include <CLI/CLI.hpp>
 
 #include <fmt/format.h>
@@ -33,8 +34,8 @@ std::vector<uint32_t> zipf_keys(int64_t n, int64_t slots, int64_t rows, double a
     const double u = random::word(5, 1, static_cast<uint64_t>(i)) * 0x1p-32;
     const auto rank = static_cast<uint64_t>(std::pow(1 - u * (1 - top), 1 / (1 - a)));
     const auto slot = static_cast<uint64_t>(i % slots);
-    keys.push_back(static_cast<uint32_t>((rank * 2654435761u + slot) %
-                                         static_cast<uint64_t>(rows)));
+    keys.push_back(
+        static_cast<uint32_t>((rank * 2654435761u + slot) % static_cast<uint64_t>(rows)));
   }
   return keys;
 }
@@ -81,24 +82,26 @@ void run(int argc, char** argv) {
         layout, std::vector<std::vector<int>>(static_cast<size_t>(slots), all), n);
     const int64_t mine = batch / n;
     embedding::KeyRouting routing(placement, pooling, mine, 1);
-    const double exchanged =
-        best_ms(seconds, [&] { routing.route(exec, {keys.data(), mine, slots}); });
+    const double exchanged = best_ms(seconds, [&] {
+      routing.route(exec, {keys.data(), mine, slots});
+    });
 
     std::vector<uint32_t> owned(static_cast<size_t>(batch), kNoKey);
     std::vector<uint64_t> pairs(owned.size()), scratch(owned.size());
     std::vector<uint32_t> counts(embedding::kSortCounts);
-    const double whole = exchanged + best_ms(seconds, [&] {
-      for (int64_t s = 0; s < slots; ++s) {
-        size_t found = 0;
-        for (int64_t b = 0; b < batch; ++b) {
-          const uint32_t key = keys[static_cast<size_t>(b * slots + s)];
-          owned[found] = key;
-          found += placement.locate(s, key).rank == 0;
-        }
-        embedding::sort_pairs({owned.data(), static_cast<int64_t>(found), 1}, 0, 1, rows,
-                              pairs.data(), scratch.data(), counts.data());
-      }
-    });
+    const double whole =
+        exchanged + best_ms(seconds, [&] {
+          for (int64_t s = 0; s < slots; ++s) {
+            size_t found = 0;
+            for (int64_t b = 0; b < batch; ++b) {
+              const uint32_t key = keys[static_cast<size_t>(b * slots + s)];
+              owned[found] = key;
+              found += placement.locate(s, key).rank == 0;
+            }
+            embedding::sort_pairs({owned.data(), static_cast<int64_t>(found), 1}, 0, 1, rows,
+                                  pairs.data(), scratch.data(), counts.data());
+          }
+        });
     const double sample_bytes = 4.0 * static_cast<double>(1 + 13 + slots);
     fmt::print("{:>6} | {:>12.2f} {:>12.0f} {:>12.0f} | {:>12.2f} {:>12.0f} | {:>6.2f}\n", n,
                exchanged, 4.0 * static_cast<double>(routing.listed()),

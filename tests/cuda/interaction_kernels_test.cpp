@@ -3,159 +3,50 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string>
 #include <vector>
 
-#include "hugectr_lite/ops/interaction.h"
 #include "hugectr_lite/ops/interaction_kernels.cuh"
-#include "tests/support/compare.h"
-#include "tests/support/cuda_backends.h"
+#include "tests/cuda/interaction_problem.h"
 #include "tests/support/errors.h"
 
 namespace hlite::test {
 namespace {
 
-struct Case {
-  int64_t samples, slots, width;
-
-  [[nodiscard]] int64_t inputs() const { return slots + 1; }
-  [[nodiscard]] int64_t out_width() const { return ops::interaction_width(slots, width); }
-  [[nodiscard]] std::string text() const {
-    return fmt::format("B {} n {} V {}", samples, slots, width);
-  }
-};
+using Case = InteractionCase;
+template <typename T>
+using Problem = InteractionProblem<T>;
 
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const int64_t samples : {0, 1, 3})
     for (const int64_t slots : {0, 1, 26})
       for (const int64_t width : {1, 3, 16, 33, 128}) all.push_back({samples, slots, width});
+  // Whole tiles of 16 inputs, one more, one less; 64 and 65 inputs; rows of odd width.
+  for (const Case& c : {Case{5, 15, 48},
+                        {2, 16, 64},
+                        {2, 31, 16},
+                        {2, 32, 32},
+                        {3, 46, 16},
+                        {1, 48, 16},
+                        {3, 63, 32},
+                        {2, 64, 16},
+                        {2, 26, 36},
+                        {9, 3, 20}})
+    all.push_back(c);
   return all;
 }
 
-std::vector<float> random_values(int64_t n, uint64_t seed) {
-  std::vector<float> values(static_cast<size_t>(n));
-  fill_random(values, seed);
-  return values;
-}
-
-struct Problem {
-  Case size;
-  std::vector<float> bottom, slots, dout;
-
-  explicit Problem(const Case& c)
-      : size(c),
-        bottom(random_values(c.samples * c.width, 1)),
-        slots(random_values(c.samples * c.slots * c.width, 2)),
-        dout(random_values(c.samples * c.out_width(), 3)) {
-    // The pad column's gradient must not count.
-    for (int64_t b = 0; b < c.samples; ++b)
-      dout[static_cast<size_t>((b + 1) * c.out_width() - 1)] =
-          std::numeric_limits<float>::quiet_NaN();
-  }
-  [[nodiscard]] double input(int64_t b, int64_t i, int64_t v) const {
-    return i == 0 ? bottom[static_cast<size_t>(b * size.width + v)]
-                  : slots[static_cast<size_t>((b * size.slots + i - 1) * size.width + v)];
-  }
-  [[nodiscard]] double grad(int64_t b, int64_t column) const {
-    return dout[static_cast<size_t>(b * size.out_width() + column)];
-  }
-};
-
-// The definition: bottom, then dot(r, c) in the order of c, then of r < c, then a zero.
-std::vector<double> forward_oracle(const Problem& p) {
-  std::vector<double> out;
-  for (int64_t b = 0; b < p.size.samples; ++b) {
-    for (int64_t v = 0; v < p.size.width; ++v) out.push_back(p.input(b, 0, v));
-    for (int64_t c = 1; c < p.size.inputs(); ++c)
-      for (int64_t r = 0; r < c; ++r) {
-        double dot = 0;
-        for (int64_t v = 0; v < p.size.width; ++v) dot += p.input(b, r, v) * p.input(b, c, v);
-        out.push_back(dot);
-      }
-    out.push_back(0);
-  }
-  return out;
-}
-
-struct Gradients {
-  std::vector<double> bottom, slots;
-};
-
-// Each pair passes its gradient to both of its vectors.
-Gradients backward_oracle(const Problem& p) {
-  const auto [B, n, V] = p.size;
-  std::vector<double> all(static_cast<size_t>(B * (n + 1) * V));
-  const auto at = [&, inputs = n + 1, width = V](int64_t b, int64_t i, int64_t v) -> double& {
-    return all[static_cast<size_t>((b * inputs + i) * width + v)];
-  };
-  Gradients g;
-  for (int64_t b = 0; b < B; ++b) {
-    int64_t column = 0;
-    for (; column < V; ++column) at(b, 0, column) = p.grad(b, column);
-    for (int64_t c = 1; c <= n; ++c)
-      for (int64_t r = 0; r < c; ++r, ++column)
-        for (int64_t v = 0; v < V; ++v) {
-          at(b, r, v) += p.grad(b, column) * p.input(b, c, v);
-          at(b, c, v) += p.grad(b, column) * p.input(b, r, v);
-        }
-    for (int64_t i = 0; i <= n; ++i)
-      for (int64_t v = 0; v < V; ++v) (i == 0 ? g.bottom : g.slots).push_back(at(b, i, v));
-  }
-  return g;
-}
-
-// Through the op's own dispatch, as a layer calls it.
-Exec on(const cuda::OpTable& table, const TestStream& stream) {
-  return {.device = Device::kCuda, .cuda = &table, .stream = stream.get()};
-}
-
-std::vector<float> run_forward(const cuda::OpTable& table, const Problem& p) {
-  const auto [B, n, V] = p.size;
-  const TestStream stream(table);
-  const DeviceArray<float> bottom(table, p.bottom), slots(table, p.slots);
-  const DeviceArray<float> out(table, static_cast<size_t>(B * p.size.out_width()));
-  ops::interaction_forward(on(table, stream), {bottom.data(), B, V}, {slots.data(), B, n, V},
-                           {out.data(), B, p.size.out_width()});
-  return out.to_host(stream.get());
-}
-
-struct FloatGradients {
-  std::vector<float> bottom, slots;
-};
-
-// In place: the gradients replace the inputs, as the contract allows.
-FloatGradients run_backward(const cuda::OpTable& table, const Problem& p, bool in_place) {
-  const auto [B, n, V] = p.size;
-  const TestStream stream(table);
-  const DeviceArray<float> bottom(table, p.bottom), slots(table, p.slots), dout(table, p.dout);
-  const DeviceArray<float> dbottom(table, p.bottom.size()), dslots(table, p.slots.size());
-  const auto& to_bottom = in_place ? bottom : dbottom;
-  const auto& to_slots = in_place ? slots : dslots;
-  ops::interaction_backward(on(table, stream), {bottom.data(), B, V}, {slots.data(), B, n, V},
-                            {dout.data(), B, p.size.out_width()}, {to_bottom.data(), B, V},
-                            {to_slots.data(), B, n, V});
-  return {to_bottom.to_host(stream.get()), to_slots.to_host(stream.get())};
-}
-
-// Terms are below 1 and at most 128 (forward) or 27 (backward) are summed in float.
-constexpr Tolerance kTolerance{.absolute = 2e-5, .relative = 1e-6};
-
-template <typename Got, typename Want>
-void compare(const std::vector<Got>& got, const std::vector<Want>& want, const Case& size) {
-  check_close(std::span<const Got>(got), std::span<const Want>(want), kTolerance,
-              size.text().c_str());
-}
-
-TEST_CASE("interaction kernels agree with the definition on every CUDA backend") {
+TEMPLATE_TEST_CASE("interaction kernels agree with the definition on every CUDA backend", "", float,
+                   bf16, fp16) {
+  using T = TestType;
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     for (const Case& size : cases()) {
-      const Problem problem(size);
+      const Problem<T> problem(size);
       compare(run_forward(*backend.table, problem), forward_oracle(problem), size);
-      const Gradients want = backward_oracle(problem);
+      const InteractionGradients<double> want = backward_oracle(problem);
       for (const bool in_place : {false, true}) {
-        const FloatGradients got = run_backward(*backend.table, problem, in_place);
+        const InteractionGradients<T> got = run_backward(*backend.table, problem, in_place);
         compare(got.bottom, want.bottom, size);
         compare(got.slots, want.slots, size);
       }
@@ -163,18 +54,100 @@ TEST_CASE("interaction kernels agree with the definition on every CUDA backend")
   }
 }
 
-TEST_CASE("interaction kernels give the same bits in any order of threads") {
-  const Problem problem({3, 26, 33});
-  const std::vector<float> out = run_forward(emulated_cuda(), problem);
-  const FloatGradients gradients = run_backward(emulated_cuda(), problem, true);
-  for (const auto order : {emulation::Order::kReverse, emulation::Order::kShuffled}) {
-    emulation::set_order(order, 5);
-    CHECK((run_forward(emulated_cuda(), problem) == out));
-    const FloatGradients again = run_backward(emulated_cuda(), problem, true);
-    CHECK((again.bottom == gradients.bottom));
-    CHECK((again.slots == gradients.slots));
+TEMPLATE_TEST_CASE("interaction kernels take any address", "", float, bf16, fp16) {
+  using T = TestType;
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    for (const Case& size : {Case{3, 5, 16}, Case{2, 26, 32}}) {
+      const Problem<T> problem(size);
+      const InteractionGradients<double> want = backward_oracle(problem);
+      for (const Shifts& shifts : {Shifts{0, 1}, Shifts{0, 7}, Shifts{1, 0}, Shifts{3, 2}}) {
+        INFO("vectors " << shifts.vectors << ", rows " << shifts.rows);
+        compare(run_forward(*backend.table, problem, shifts), forward_oracle(problem), size);
+        const InteractionGradients<T> got = run_backward(*backend.table, problem, true, shifts);
+        compare(got.bottom, want.bottom, size);
+        compare(got.slots, want.slots, size);
+      }
+    }
   }
-  emulation::set_order(emulation::Order::kForward);
+}
+
+TEMPLATE_TEST_CASE("interaction kernels give the same bits in any order of threads", "", float,
+                   bf16, fp16) {
+  using T = TestType;
+  for (const Case& size : {Case{3, 26, 33}, Case{3, 26, 32}, Case{2, 40, 16}}) {
+    const Problem<T> problem(size);
+    const std::vector<T> out = run_forward(emulated_cuda(), problem);
+    const InteractionGradients<T> gradients = run_backward(emulated_cuda(), problem, true);
+    for (const auto order : {emulation::Order::kReverse, emulation::Order::kShuffled}) {
+      emulation::set_order(order, 5);
+      CHECK(same_bits(run_forward(emulated_cuda(), problem), out));
+      const InteractionGradients<T> again = run_backward(emulated_cuda(), problem, true);
+      CHECK(same_bits(again.bottom, gradients.bottom));
+      CHECK(same_bits(again.slots, gradients.slots));
+    }
+    emulation::set_order(emulation::Order::kForward);
+  }
+}
+
+// What is not finite shows where the definition lets it, and nowhere else.
+TEMPLATE_TEST_CASE("interaction kernels keep NaN and infinity where they belong", "", float, bf16,
+                   fp16) {
+  using T = TestType;
+  constexpr int64_t kSample = 1, kInput = 2, kColumn = 5;
+  const auto finite = [](T x) { return std::isfinite(to_float(x)); };
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    for (const Case& size : {Case{3, 26, 16}, Case{3, 4, 9}}) {
+      INFO(size.text());
+      const auto [B, n, V] = size;
+      const Problem<T> clean(size);
+      const std::vector<T> out = run_forward(*backend.table, clean);
+      const InteractionGradients<T> gradients = run_backward(*backend.table, clean, false);
+      for (const float odd : {std::numeric_limits<float>::quiet_NaN(), INFINITY, -INFINITY}) {
+        Problem<T> problem = clean;
+        problem.input(kSample, kInput, kColumn) = from_float<T>(odd);
+        const std::vector<T> odd_out = run_forward(*backend.table, problem);
+        std::vector<char> touched(odd_out.size());
+        for (int64_t i = 0; i <= n; ++i)
+          if (i != kInput)
+            touched[static_cast<size_t>(
+                kSample * size.out_width() +
+                ops::interaction_column(V, std::min(i, kInput), std::max(i, kInput)))] = 1;
+        for (size_t i = 0; i < out.size(); ++i) {
+          INFO("out " << i);
+          if (touched[i])
+            REQUIRE(!finite(odd_out[i]));
+          else
+            REQUIRE(std::memcmp(&odd_out[i], &out[i], sizeof(T)) == 0);
+        }
+        const InteractionGradients<T> got = run_backward(*backend.table, problem, false);
+        for (int64_t b = 0; b < B; ++b)
+          for (int64_t i = 0; i <= n; ++i)
+            for (int64_t v = 0; v < V; ++v) {
+              const auto at = static_cast<size_t>(i == 0 ? b * V + v : (b * n + i - 1) * V + v);
+              const T x = i == 0 ? got.bottom[at] : got.slots[at];
+              const T before = i == 0 ? gradients.bottom[at] : gradients.slots[at];
+              INFO("gradient " << b << "," << i << "," << v);
+              if (b == kSample && v == kColumn) {
+                if (i != kInput) REQUIRE(!finite(x));
+              } else {
+                REQUIRE(std::memcmp(&x, &before, sizeof(T)) == 0);
+              }
+            }
+      }
+      Problem<T> problem = clean;
+      problem.grad(kSample, ops::interaction_column(V, 1, kInput)) = from_float<T>(NAN);
+      problem.grad(kSample, kColumn) = from_float<T>(INFINITY);
+      const InteractionGradients<T> got = run_backward(*backend.table, problem, true);
+      for (size_t i = 0; i < got.bottom.size(); ++i)
+        REQUIRE(finite(got.bottom[i]) == (i != static_cast<size_t>(kSample * V + kColumn)));
+      for (size_t i = 0; i < got.slots.size(); ++i) {
+        const auto slot = static_cast<int64_t>(i) / V;
+        REQUIRE(finite(got.slots[i]) == (slot != kSample * n && slot != kSample * n + kInput - 1));
+      }
+    }
+  }
 }
 
 // Directional derivative of L = sum(weights * out), by central differences along a random
@@ -183,14 +156,15 @@ TEST_CASE("interaction gradients are those of the forward kernel by finite diffe
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     for (const Case& size : {Case{1, 1, 3}, Case{3, 5, 16}, Case{2, 26, 33}}) {
-      Problem problem(size);
-      for (int64_t b = 0; b < size.samples; ++b)
-        problem.dout[static_cast<size_t>((b + 1) * size.out_width() - 1)] = 0;
-      const FloatGradients gradients = run_backward(*backend.table, problem, false);
-      const auto direction_bottom = random_values(static_cast<int64_t>(problem.bottom.size()), 8);
-      const auto direction_slots = random_values(static_cast<int64_t>(problem.slots.size()), 9);
+      Problem<float> problem(size);
+      for (int64_t b = 0; b < size.samples; ++b) problem.grad(b, size.out_width() - 1) = 0;
+      const InteractionGradients<float> gradients = run_backward(*backend.table, problem, false);
+      const auto direction_bottom =
+          random_values<float>(static_cast<int64_t>(problem.bottom.size()), 8);
+      const auto direction_slots =
+          random_values<float>(static_cast<int64_t>(problem.slots.size()), 9);
       const auto loss_at = [&](float step) {
-        Problem moved = problem;
+        Problem<float> moved = problem;
         for (size_t i = 0; i < moved.bottom.size(); ++i)
           moved.bottom[i] += step * direction_bottom[i];
         for (size_t i = 0; i < moved.slots.size(); ++i) moved.slots[i] += step * direction_slots[i];
@@ -211,41 +185,78 @@ TEST_CASE("interaction gradients are those of the forward kernel by finite diffe
   }
 }
 
-// The launchers directly: little shared memory cuts the vectors into chunks, few blocks make the
-// grid take several samples each; neither changes a bit.
-TEST_CASE("chunks and the grid do not change the interaction's bits") {
-  const Case size{7, 4, 33};
-  Problem problem(size);
-  const auto [B, n, V] = size;
-  const auto run = [&, samples = B, slots = n, width = V](const ops::gpu::InteractionLaunch& how) {
-    std::vector<float> out(static_cast<size_t>(samples * size.out_width()), NAN);
-    std::vector<float> dbottom(problem.bottom), dslots(problem.slots);
-    const Matrix<const float> bottom(problem.bottom.data(), samples, width);
-    const View<const float, 3> slot_view(problem.slots.data(), samples, slots, width);
-    ops::gpu::interaction_forward<float>(nullptr, bottom, slot_view,
-                                         {out.data(), samples, size.out_width()}, how);
-    ops::gpu::interaction_backward<float>(
-        nullptr, Matrix<const float>(dbottom.data(), samples, width),
-        View<const float, 3>(dslots.data(), samples, slots, width),
-        Matrix<const float>(problem.dout.data(), samples, size.out_width()),
-        {dbottom.data(), samples, width}, {dslots.data(), samples, slots, width}, how);
-    out.insert(out.end(), dbottom.begin(), dbottom.end());
-    out.insert(out.end(), dslots.begin(), dslots.end());
-    return out;
-  };
-  const std::vector<float> want = run({});
-  for (const int64_t columns : {1, 2, 3, 10, 32, 33, 34}) {
-    const ops::gpu::InteractionLaunch how{.shared_bytes = (n + 1) * columns * 4, .max_blocks = 2};
-    INFO(columns);
-    CHECK(ops::gpu::interaction_chunk(n + 1, V, how.shared_bytes) ==
-          std::min<int64_t>(V, columns % 2 == 1 ? columns : columns - 1));
-    CHECK((run(how) == want));  // in parentheses: not to print them all
+// out, dbottom and dslots by the launchers themselves.
+template <typename T>
+std::vector<T> run_launchers(const Problem<T>& problem, const ops::gpu::InteractionLaunch& how) {
+  const auto [B, n, V] = problem.size;
+  const int64_t width = problem.size.out_width();
+  std::vector<T> out(static_cast<size_t>(B * width), from_float<T>(NAN));
+  std::vector<T> dbottom(problem.bottom), dslots(problem.slots);
+  ops::gpu::interaction_forward<T>(nullptr, {problem.bottom.data(), B, V},
+                                   {problem.slots.data(), B, n, V}, {out.data(), B, width}, how);
+  ops::gpu::interaction_backward<T>(nullptr, {dbottom.data(), B, V}, {dslots.data(), B, n, V},
+                                    {problem.dout.data(), B, width}, {dbottom.data(), B, V},
+                                    {dslots.data(), B, n, V}, how);
+  out.insert(out.end(), dbottom.begin(), dbottom.end());
+  out.insert(out.end(), dslots.begin(), dslots.end());
+  return out;
+}
+
+// Little shared memory cuts the vectors into chunks, few blocks make the grid take several samples
+// each; neither changes a bit. With 50 inputs a thread's pairs are more than it sums at a time.
+TEMPLATE_TEST_CASE("chunks and the grid do not change the interaction's bits", "", float, bf16,
+                   fp16) {
+  using T = TestType;
+  for (const Case& size : {Case{7, 4, 33}, Case{2, 49, 33}}) {
+    const Problem<T> problem(size);
+    const std::vector<T> want = run_launchers(problem, {});
+    for (const int64_t columns : {1, 2, 3, 10, 32, 33, 34}) {
+      const ops::gpu::InteractionLaunch how{.shared_bytes = size.inputs() * columns * 4,
+                                            .max_blocks = 2};
+      INFO(size.text() << ", columns " << columns);
+      CHECK(ops::gpu::interaction_chunk(size.inputs(), size.width, how.shared_bytes) ==
+            std::min<int64_t>(size.width, columns % 2 == 1 ? columns : columns - 1));
+      CHECK(same_bits(run_launchers(problem, how), want));
+    }
   }
+}
+
+TEMPLATE_TEST_CASE("warps a block and blocks do not change the interaction's bits", "", float, bf16,
+                   fp16) {
+  using T = TestType;
+  for (const Case& size : {Case{11, 4, 16}, Case{7, 20, 32}}) {
+    INFO(size.text());
+    const Problem<T> problem(size);
+    const std::vector<T> want = run_launchers(problem, {});
+    for (const auto order :
+         {emulation::Order::kForward, emulation::Order::kReverse, emulation::Order::kShuffled}) {
+      emulation::set_order(order, 7);
+      for (const int64_t max_blocks : {1, 2, 3})
+        CHECK(same_bits(run_launchers(problem, {.max_blocks = max_blocks}), want));
+    }
+    emulation::set_order(emulation::Order::kForward);
+    // Room for one warp or two, whose samples need 1 to 13 KB.
+    for (const int64_t bytes : {14000, 28000})
+      CHECK(same_bits(run_launchers(problem, {.shared_bytes = bytes, .max_blocks = 2}), want));
+  }
+}
+
+// A shape that a warp would take, where shared memory is too small for it.
+TEMPLATE_TEST_CASE("interaction kernels for any shape take what a warp has no room for", "", float,
+                   bf16, fp16) {
+  using T = TestType;
+  const Case size{3, 26, 32};
+  const Problem<T> problem(size);
+  std::vector<double> want = forward_oracle(problem);
+  const InteractionGradients<double> gradients = backward_oracle(problem);
+  want.insert(want.end(), gradients.bottom.begin(), gradients.bottom.end());
+  want.insert(want.end(), gradients.slots.begin(), gradients.slots.end());
+  compare(run_launchers(problem, {.shared_bytes = 1200}), want, size);
 }
 
 TEST_CASE("more slots than shared memory holds are an error that says so") {
   const Case size{1, 40, 3};
-  const Problem problem(size);
+  const Problem<float> problem(size);
   std::vector<float> out(static_cast<size_t>(size.out_width()));
   const std::string text = message_of<CudaError>([&] {
     ops::gpu::interaction_forward<float>(nullptr, {problem.bottom.data(), 1, 3},

@@ -15,6 +15,8 @@ using optimizer::UpdateType;
 
 namespace {
 constexpr int64_t kSteps = 3;
+constexpr int64_t kOne = 1;
+constexpr float kTenth = 0.1f;
 
 struct Trained {
   std::vector<float> table, state0, state1;
@@ -33,9 +35,9 @@ Trained train(test::LookupCase x, const UpdateRule& rule, UpdateType update_type
   SparseUpdate sparse(x.layout, x.pooling, x.batch, threads);
   for (int64_t step = 1; step <= kSteps; ++step) {
     x.draw(static_cast<uint64_t>(step));
-    sparse.update({.pool = &pool}, rule, update_type, rate_at(step), step, x.keys_view(),
-                  x.dout_view(), x.like_table(t.table), x.like_table(t.state0),
-                  x.like_table(t.state1));
+    const float rate = rate_at(step);
+    sparse.update({.pool = &pool}, rule, update_type, &rate, &step, x.keys_view(), x.dout_view(),
+                  x.like_table(t.table), x.like_table(t.state0), x.like_table(t.state1));
   }
   return t;
 }
@@ -141,7 +143,8 @@ TEST_CASE("SparseUpdate: a key that a sample has twice counts twice") {
   for (const Combiner combiner : {Combiner::kSum, Combiner::kMean}) {
     SparseUpdate sparse(layout, embedding::Pooling(KeyLayout({3}), combiner), 2, 1);
     std::vector<float> table{100, 100, 100, 100};
-    sparse.update({.pool = &pool}, {.type = OptimizerType::kSgd}, UpdateType::kLocal, 1, 1,
+    const float rate = 1;
+    sparse.update({.pool = &pool}, {.type = OptimizerType::kSgd}, UpdateType::kLocal, &rate, &kOne,
                   Matrix<const uint32_t>(keys.data(), 2, 3),
                   View<const float, 3>(dout.data(), 2, 1, 1), Matrix<float>(table.data(), 4, 1), {},
                   {});
@@ -174,7 +177,8 @@ TEST_CASE("Local leaves rows without a lookup alone, Global moves them by their 
   const float gradient = 4;
   for (const UpdateType type : {UpdateType::kLocal, UpdateType::kGlobal}) {
     std::vector<float> table{1, 2, 3, 4}, momentum{8, 8, 8, 8};
-    sparse.update({.pool = &pool}, rule, type, 0.25f, 1, Matrix<const uint32_t>(&key, 1, 1),
+    const float rate = 0.25f;
+    sparse.update({.pool = &pool}, rule, type, &rate, &kOne, Matrix<const uint32_t>(&key, 1, 1),
                   View<const float, 3>(&gradient, 1, 1, 1), Matrix<float>(table.data(), 4, 1),
                   Matrix<float>(momentum.data(), 4, 1), {});
     if (type == UpdateType::kLocal) {
@@ -196,7 +200,7 @@ TEST_CASE("SparseUpdate: many duplicates of one row are one update") {
   const std::vector<uint32_t> keys(600, 8);
   const std::vector<float> dout(1200, 0.5f);
   std::vector<float> table(18, 0), accumulator(18, 0);
-  sparse.update({.pool = &pool}, rule, UpdateType::kLocal, 0.1f, 1,
+  sparse.update({.pool = &pool}, rule, UpdateType::kLocal, &kTenth, &kOne,
                 Matrix<const uint32_t>(keys.data(), 600, 1),
                 View<const float, 3>(dout.data(), 600, 1, 2), Matrix<float>(table.data(), 9, 2),
                 Matrix<float>(accumulator.data(), 9, 2), {});
@@ -206,6 +210,27 @@ TEST_CASE("SparseUpdate: many duplicates of one row are one update") {
   }
 }
 
+TEST_CASE("SparseUpdate scales gradients back, and skips a step that asks for it") {
+  const test::LookupCase x({50, 3}, 8, 64, {1, 3}, embedding::Combiner::kMean);
+  ThreadPool pool(2);
+  SparseUpdate sparse(x.layout, x.pooling, 64, 2);
+  const auto step = [&](View<const float, 3> dout, const optimizer::GradientScale& scale) {
+    std::vector<float> table = x.table;
+    sparse.update({.pool = &pool}, {}, UpdateType::kLocal, &kTenth, &kOne, x.keys_view(), dout,
+                  x.like_table(table), {}, {}, scale);
+    return table;
+  };
+  std::vector<float> scaled = x.dout;
+  for (float& g : scaled) g *= 1024;
+  const View<const float, 3> large(scaled.data(), 64, 2, 8);
+  const float inverse = 1.0f / 1024;
+  const int32_t yes = 1, no = 0;
+  const std::vector<float> want = step(x.dout_view(), {});
+  CHECK(step(large, {.inverse = &inverse}) == want);
+  CHECK(step(large, {.inverse = &inverse, .skip = &no}) == want);
+  CHECK(step(large, {.inverse = &inverse, .skip = &yes}) == x.table);
+}
+
 TEST_CASE("SparseUpdate takes partial batches after full ones, and refuses larger ones") {
   const test::LookupCase large({50, 3}, 8, 64), small({50, 3}, 8, 5);
   ThreadPool pool(2);
@@ -213,7 +238,7 @@ TEST_CASE("SparseUpdate takes partial batches after full ones, and refuses large
   SparseUpdate sparse(large.layout, large.pooling, 64, 2), fresh(large.layout, large.pooling, 5, 2);
   std::vector<float> a = large.table, b = large.table;
   const auto step = [&](SparseUpdate& with, const test::LookupCase& x, std::vector<float>& table) {
-    with.update(exec, {}, UpdateType::kLocal, 0.1f, 1, x.keys_view(), x.dout_view(),
+    with.update(exec, {}, UpdateType::kLocal, &kTenth, &kOne, x.keys_view(), x.dout_view(),
                 x.like_table(table), {}, {});
   };
   step(sparse, large, a);
@@ -232,7 +257,7 @@ TEST_CASE("SparseUpdate refuses LazyGlobal, more threads than planned and wrong 
   std::vector<float> table = x.table;
   const auto step = [&](ThreadPool& pool, OptimizerType rule, UpdateType type,
                         View<const float, 3> dout) {
-    sparse.update({.pool = &pool}, {.type = rule}, type, 0.1f, 1, x.keys_view(), dout,
+    sparse.update({.pool = &pool}, {.type = rule}, type, &kTenth, &kOne, x.keys_view(), dout,
                   x.like_table(table), {}, {});
   };
   const auto sgd = OptimizerType::kSgd;

@@ -26,7 +26,7 @@ const std::map<std::string, Names, std::less<>> kArrows = {
     {"ops", {"core"}},
     {"comm", {"core"}},
     {"checkpoint", {"core"}},
-    {"cuda", {"core", "ops"}},
+    {"cuda", {"core", "ops", "embedding", "optimizer", "trainer"}},
     {"optimizer", {"core", "config"}},
     {"network", {"core", "config", "plan", "ops", "optimizer"}},
     {"embedding", {"core", "config", "plan", "optimizer", "comm"}},

@@ -107,6 +107,20 @@ TEST_CASE("bce_loss takes an empty batch, shows NaN and may overwrite the logits
   CHECK(std::isnan(loss));
 }
 
+TEST_CASE("bce_loss divides by the whole batch, and scales the gradient but not the loss") {
+  test::Threads threads(2);
+  const Batch batch(300);
+  const float scale = 1024;
+  float loss = NAN, scaled_loss = NAN;
+  std::vector<float> gradient(300), scaled(300), want;
+  bce_loss(threads.exec(), batch.z(), batch.y(), &loss, {gradient.data(), 300, 1});
+  bce_loss(threads.exec(), batch.z(), batch.y(), &scaled_loss, {scaled.data(), 300, 1},
+           {.mean_over = 1200, .scale = &scale});
+  CHECK(scaled_loss == loss / 4);  // powers of two: exact
+  for (const float g : gradient) want.push_back(g * 256);
+  CHECK(scaled == want);
+}
+
 TEST_CASE("bce_loss refuses shapes that do not fit") {
   test::Threads threads(1);
   std::vector<float> m(10);

@@ -82,6 +82,63 @@ TEST_CASE("interaction_forward agrees with the definition") {
   }
 }
 
+// A table of `rows` rows for each slot, and keys into it; every fifth key is none.
+struct Tables {
+  std::vector<float> table;
+  std::vector<int64_t> offset;
+  std::vector<uint32_t> keys;
+
+  explicit Tables(const Shape& s) : table(random_values(s.slots * kRows * s.width, 5)) {
+    for (int64_t slot = 0; slot < s.slots; ++slot) offset.push_back(slot * kRows);
+    for (int64_t i = 0; i < s.batch * s.slots; ++i)
+      keys.push_back(i % 5 == 4 ? kNoKey : static_cast<uint32_t>(i * 3 % kRows));
+  }
+  OneHotRows rows(const Shape& s) const {
+    return {{table.data(), s.slots * kRows, s.width},
+            {offset.data(), s.slots},
+            {keys.data(), s.batch, s.slots}};
+  }
+  // What a lookup gives, [B,n,V].
+  std::vector<float> vectors(const Shape& s) const {
+    std::vector<float> all;
+    for (int64_t i = 0; i < s.batch * s.slots; ++i)
+      for (int64_t v = 0; v < s.width; ++v) {
+        const uint32_t key = keys[static_cast<size_t>(i)];
+        const int64_t row = offset[static_cast<size_t>(i % s.slots)] + key;
+        all.push_back(key == kNoKey ? 0.0f : table[static_cast<size_t>(row * s.width + v)]);
+      }
+    return all;
+  }
+  static constexpr int64_t kRows = 7;
+};
+
+TEST_CASE("interaction_forward_gather gives the bits of lookup and interaction") {
+  for (const int count : test::kThreadCounts) {
+    test::Threads threads(count);
+    for (const Shape& s : kShapes) {
+      CAPTURE(count, s.batch, s.slots, s.width);
+      const Inputs in(s);
+      const Tables tables(s);
+      const std::vector<float> vectors = tables.vectors(s);
+      const int64_t out_width = interaction_width(s.slots, s.width);
+      const auto size = static_cast<size_t>(s.batch * out_width);
+      std::vector<float> want(size), out(size, NAN), kept(vectors.size(), NAN);
+      const Matrix<const float> bottom(in.bottom.data(), s.batch, s.width);
+      interaction_forward(threads.exec(), bottom, {vectors.data(), s.batch, s.slots, s.width},
+                          {want.data(), s.batch, out_width});
+      interaction_forward_gather(threads.exec(), bottom, tables.rows(s),
+                                 {out.data(), s.batch, out_width},
+                                 {kept.data(), s.batch, s.slots, s.width});
+      CHECK((out == want));
+      CHECK((kept == vectors));
+      std::fill(out.begin(), out.end(), NAN);
+      interaction_forward_gather(threads.exec(), bottom, tables.rows(s),
+                                 {out.data(), s.batch, out_width}, {});
+      CHECK((out == want));
+    }
+  }
+}
+
 TEST_CASE("interaction_backward agrees with the definition") {
   for (const int count : test::kThreadCounts) {
     test::Threads threads(count);
@@ -184,6 +241,19 @@ TEST_CASE("interaction refuses shapes that do not fit") {
                   Error);
   CHECK_THROWS_AS(interaction_backward(threads.exec(), bottom, slots, out, out, slots), Error);
   CHECK_THROWS_AS(interaction_backward(threads.exec(), bottom, slots, out, bottom, narrow), Error);
+
+  const Tables tables({2, 3, 4});
+  const OneHotRows rows = tables.rows({2, 3, 4});
+  const auto gather = [&](const OneHotRows& from, Matrix<float> to, View<float, 3> kept) {
+    interaction_forward_gather(threads.exec(), bottom, from, to, kept);
+  };
+  gather(rows, out, slots);
+  gather(rows, out, {});
+  CHECK_THROWS_AS(gather(rows, bottom, slots), Error);
+  CHECK_THROWS_AS(gather(rows, out, narrow), Error);
+  CHECK_THROWS_AS(gather({{m.data(), 7, 3}, rows.offset, rows.keys}, out, slots), Error);
+  CHECK_THROWS_AS(gather({rows.table, {rows.offset.data(), 2}, rows.keys}, out, slots), Error);
+  CHECK_THROWS_AS(gather({rows.table, rows.offset, {rows.keys.data(), 1, 3}}, out, slots), Error);
 }
 
 }  // namespace

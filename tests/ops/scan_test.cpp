@@ -31,5 +31,20 @@ TEST_CASE("first_non_finite finds the first NaN or infinity") {
   }
 }
 
+TEST_CASE("flag_non_finite sets a flag and leaves one that is set") {
+  test::Threads threads(2);
+  auto x = test::random_values(100003, 1);
+  const Vector<const float> view(x.data(), 100003);
+  int32_t found = 0;
+  flag_non_finite(threads.exec(), view, &found);
+  CHECK(found == 0);
+  x[70001] = INFINITY;
+  flag_non_finite(threads.exec(), view, &found);
+  CHECK(found == 1);
+  x[70001] = 0;
+  flag_non_finite(threads.exec(), view, &found);
+  CHECK(found == 1);
+}
+
 }  // namespace
 }  // namespace hlite::ops

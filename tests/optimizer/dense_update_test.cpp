@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/half.h"
 #include "hugectr_lite/optimizer/rule_of_config.h"
 #include "tests/optimizer/rule_oracle.h"
 #include "tests/support/catch.h"
@@ -38,11 +39,14 @@ Arrays start(const UpdateRule& rule, size_t n) {
   return x;
 }
 
-void take_step(const Exec& exec, const UpdateRule& rule, int64_t step, Arrays& x) {
-  const std::vector<float> g = gradient_at(x.w.size(), step);
+void take_step(const Exec& exec, const UpdateRule& rule, int64_t step, Arrays& x,
+               const optimizer::GradientScale& scale = {}, float factor = 1) {
+  std::vector<float> g = gradient_at(x.w.size(), step);
+  for (float& value : g) value *= factor;
   const auto view = [](std::vector<float>& v) { return Vector<float>(v.data(), v.size()); };
-  dense_update(exec, rule, rate_at(step), step, view(x.w), Vector<const float>(g.data(), g.size()),
-               view(x.state0), view(x.state1));
+  const float rate = rate_at(step);
+  dense_update(exec, rule, &rate, &step, view(x.w), Vector<const float>(g.data(), g.size()),
+               view(x.state0), view(x.state1), scale);
 }
 }  // namespace
 
@@ -87,16 +91,48 @@ TEST_CASE("dense_update gives the same bits on any number of threads") {
   }
 }
 
+TEST_CASE("dense_update takes scaled gradients, and leaves everything alone when told to skip") {
+  for (const int threads : {1, 3}) {
+    ThreadPool pool(threads);
+    const Exec exec{.pool = &pool};
+    for (const UpdateRule& rule : test::all_rules()) {
+      Arrays plain = start(rule, 50021), scaled = plain;
+      const float inverse = 1.0f / 4096;  // powers of two: the same bits
+      int32_t skip = 0;
+      for (int64_t t = 1; t <= 3; ++t) {
+        take_step(exec, rule, t, plain);
+        take_step(exec, rule, t, scaled, {&inverse, &skip}, 4096);
+      }
+      CHECK(scaled.w == plain.w);
+      CHECK(scaled.state0 == plain.state0);
+      CHECK(scaled.state1 == plain.state1);
+      skip = 1;
+      take_step(exec, rule, 4, scaled, {&inverse, &skip}, NAN);
+      CHECK(scaled.w == plain.w);
+      CHECK(scaled.state0 == plain.state0);
+      CHECK(scaled.state1 == plain.state1);
+    }
+  }
+}
+
 TEST_CASE("dense_update refuses arrays that do not match and steps before the first") {
   ThreadPool pool(1);
   const Exec exec{.pool = &pool};
   std::vector<float> x(4);
   const Vector<float> four(x.data(), 4), three(x.data(), 3), none;
   const UpdateRule sgd, adam{.type = OptimizerType::kAdam};
-  CHECK_THROWS_AS(dense_update(exec, sgd, 1, 1, four, three, none, none), Error);
-  CHECK_THROWS_AS(dense_update(exec, adam, 1, 1, four, four, four, none), Error);
-  CHECK_THROWS_AS(dense_update(exec, adam, 1, 1, four, four, three, four), Error);
-  CHECK_THROWS_AS(dense_update(exec, sgd, 1, 0, four, four, none, none), Error);
+  const float lr = 1;
+  const int64_t one = 1, zero = 0;
+  CHECK_THROWS_AS(dense_update(exec, sgd, &lr, &one, four, three, none, none), Error);
+  CHECK_THROWS_AS(dense_update(exec, adam, &lr, &one, four, four, four, none), Error);
+  CHECK_THROWS_AS(dense_update(exec, adam, &lr, &one, four, four, three, four), Error);
+  CHECK_THROWS_AS(dense_update(exec, sgd, &lr, &zero, four, four, none, none), Error);
+  CHECK_THROWS_AS(dense_update(exec, sgd, &lr, nullptr, four, four, none, none), Error);
+  CHECK_THROWS_AS(dense_update(exec, sgd, nullptr, &one, four, four, none, none), Error);
+  std::vector<bf16> copy(4);
+  CHECK_THROWS_AS(dense_update<bf16>(exec, sgd, &lr, &one, four, four, none, none, {},
+                                     {copy.data(), copy.size()}),
+                  Error);
 }
 
 TEST_CASE("Adam's rate keeps its precision when beta2 is close to one") {

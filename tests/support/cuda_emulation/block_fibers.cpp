@@ -8,11 +8,11 @@
 #include <cstring>
 #include <deque>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <new>
 #include <numeric>
 #include <random>
+#include <utility>
 #include <vector>
 
 #if defined(__has_feature)
@@ -81,6 +81,12 @@ void switch_track(Track& from, Track& to, [[maybe_unused]] bool last = false) {
 #endif
 }
 
+struct AsyncCopy {
+  void* to;
+  const void* from;
+  size_t bytes;
+};
+
 enum class State { kReady, kAtBarrier, kAtExchange, kEnded };
 
 struct Fiber {
@@ -96,6 +102,9 @@ struct Fiber {
   bool predicate = false;
   uint64_t value = 0;
   Exchange result;
+  // Copies not yet waited for: those of the open group, and groups, oldest first.
+  std::vector<AsyncCopy> open_copies;
+  std::deque<std::vector<AsyncCopy>> copies;
 
   Fiber() {
     track.bottom = stack.bottom();
@@ -123,6 +132,25 @@ bool same_site(const std::source_location& a, const std::source_location& b) {
   return a.line() == b.line() && a.column() == b.column() &&
          std::strcmp(a.file_name(), b.file_name()) == 0;
 }
+
+// Dynamic shared memory, exactly as long as asked for, so that AddressSanitizer sees the first byte
+// too many.
+class SharedMemory {
+ public:
+  explicit SharedMemory(size_t bytes)
+      : bytes_(bytes), data_(static_cast<std::byte*>(::operator new(bytes, kAlignment))) {
+    std::memset(data_, 0xFF, bytes);
+  }
+  ~SharedMemory() { ::operator delete(data_, bytes_, kAlignment); }
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+  [[nodiscard]] std::byte* data() const { return data_; }
+
+ private:
+  static constexpr std::align_val_t kAlignment{128};
+  size_t bytes_;
+  std::byte* data_;
+};
 
 // The blocks of all grids run here, one after the other.
 class Scheduler {
@@ -173,6 +201,9 @@ void Scheduler::enter() {
 #endif
   try {
     (*scheduler.body_)();
+    const Fiber& self = *scheduler.current_;
+    if (!self.open_copies.empty() || !self.copies.empty())
+      fail(fmt::format("thread {} has ended without waiting for its copies", text_of(self.thread)));
   } catch (...) {
     scheduler.error_ = std::current_exception();
   }
@@ -186,6 +217,8 @@ void Scheduler::start(Fiber& fiber) {
   __asan_unpoison_memory_region(fiber.stack.bottom(), kStackBytes);
 #endif
   fiber.state = State::kReady;
+  fiber.open_copies.clear();
+  fiber.copies.clear();
   fiber.track.fake_stack = nullptr;
   getcontext(&fiber.track.context);
   fiber.track.context.uc_stack.ss_sp = fiber.stack.bottom();
@@ -331,10 +364,8 @@ void run_grid(Triple grid, Triple block, size_t shared_bytes, FunctionRef<void()
   for (unsigned z = 0; z < grid.z; ++z)
     for (unsigned y = 0; y < grid.y; ++y)
       for (unsigned x = 0; x < grid.x; ++x) {
-        // Exactly as long as asked for, so that AddressSanitizer sees the first byte too many.
-        const auto shared = std::make_unique<std::byte[]>(shared_bytes);
-        std::memset(shared.get(), 0xFF, shared_bytes);
-        here.shared = shared.get();
+        const SharedMemory shared(shared_bytes);
+        here.shared = shared.data();
         here.block = {x, y, z};
         scheduler.run_block(block, body);
       }
@@ -361,9 +392,31 @@ Exchange exchange(const char* what, unsigned mask, uint64_t value, unsigned sour
   return self.result;
 }
 
-unsigned lane() {
+unsigned linear_thread() {
   const Triple &t = here.thread, &d = here.block_dim;
-  return (t.x + d.x * (t.y + d.y * t.z)) % kWarpSize;
+  return t.x + d.x * (t.y + d.y * t.z);
+}
+
+unsigned lane() { return linear_thread() % kWarpSize; }
+
+void copy_async(void* to, const void* from, size_t bytes) {
+  const auto misses = [&](const void* p) { return reinterpret_cast<uintptr_t>(p) % bytes != 0; };
+  if ((bytes != 4 && bytes != 8 && bytes != 16) || misses(to) || misses(from))
+    throw EmulationError(
+        fmt::format("asynchronous copy: expected 4, 8 or 16 bytes, so aligned, found {} bytes from "
+                    "{} to {}",
+                    bytes, from, to));
+  scheduler.current().open_copies.push_back({to, from, bytes});
+}
+
+void commit_copies() {
+  Fiber& self = scheduler.current();
+  self.copies.push_back(std::exchange(self.open_copies, {}));
+}
+
+void wait_for_copies(size_t pending) {
+  for (auto& groups = scheduler.current().copies; groups.size() > pending; groups.pop_front())
+    for (const AsyncCopy& copy : groups.front()) std::memcpy(copy.to, copy.from, copy.bytes);
 }
 
 }  // namespace hlite::emulation

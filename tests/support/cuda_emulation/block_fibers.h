@@ -37,7 +37,8 @@ void set_order(Order order, uint64_t seed = 0);
 // What the running thread sees; set by the scheduler.
 struct Place {
   Triple thread, block, block_dim, grid_dim;
-  std::byte* shared = nullptr;  // dynamic shared memory, filled with 0xFF (NaN) before each block
+  // Dynamic shared memory, aligned to 128 bytes, filled with 0xFF (NaN) before each block.
+  std::byte* shared = nullptr;
 };
 extern Place here;
 
@@ -59,5 +60,15 @@ Exchange exchange(const char* what, unsigned mask, uint64_t value, unsigned sour
                   bool predicate, std::source_location site);
 
 unsigned lane();
+// Index within the block, as warps are cut.
+unsigned linear_thread();
+
+// Copies that a thread starts and later waits for. Nothing is there before it has waited: whoever
+// reads too early finds what was there. A thread that ends without waiting is an error.
+void copy_async(void* to, const void* from, size_t bytes);
+// Makes a group of the copies started since the last call.
+void commit_copies();
+// Waits for all groups but the last `pending` ones.
+void wait_for_copies(size_t pending);
 
 }  // namespace hlite::emulation

@@ -1,14 +1,34 @@
 #include "tests/support/cuda_emulation/cuda_runtime.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <new>
+#include <random>
 #include <set>
+#include <vector>
+
+// How far each stream of a capture had got: its last piece of work that counts.
+using Clock = std::map<const void*, int>;
 
 struct EmulatedStream {};
-struct EmulatedEvent {};
+struct EmulatedEvent {
+  double ms = 0;
+  int capture = 0;  // the number of the capture that it was recorded in; 0: none
+  Clock clock;
+};
+struct EmulatedGraph {
+  struct Node {
+    std::function<void()> work;
+    std::vector<size_t> after;
+  };
+  std::vector<Node> nodes;
+  unsigned launches = 0;
+};
 
 namespace hlite::emulation {
 namespace {
@@ -22,6 +42,17 @@ std::map<const void*, int> allowed_shared;  // by cudaFuncSetAttribute
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int current_device = 0;
 Machine the_machine;
+
+// The capture of the running thread.
+struct Capture {
+  const void* origin;
+  int number;
+  EmulatedGraph* graph;
+  std::map<const void*, Clock> clocks;               // of the streams that take part
+  std::map<const void*, std::vector<size_t>> nodes;  // of each: its work in order
+};
+thread_local std::unique_ptr<Capture> capture;
+std::atomic<int> captures{0};
 
 cudaError_t keep(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
@@ -38,6 +69,11 @@ cudaError_t outcome(bool ok, cudaError_t otherwise) {
 bool known(const std::set<const void*>& owners, const void* handle) {
   const std::lock_guard lock(mutex);
   return owners.contains(handle);
+}
+
+// What waits or takes memory; a capture does not allow it.
+cudaError_t check_not_capturing() {
+  return capture ? keep(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
 }
 
 // Null is the default stream.
@@ -67,6 +103,7 @@ cudaError_t destroy(T* handle, std::set<const void*>& owners, int& count) {
 }
 
 cudaError_t allocate(void** data, size_t bytes, std::set<const void*>& owners, int& count) {
+  if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
   if (const cudaError_t error = outcome(true, cudaSuccess); error != cudaSuccess) return error;
   *data = std::malloc(bytes);
   if (!*data) return keep(cudaErrorMemoryAllocation);
@@ -91,6 +128,18 @@ cudaError_t release(void* data, std::set<const void*>& owners, int& count) {
 }  // namespace
 
 Machine& machine() { return the_machine; }
+
+void submit(cudaStream_t stream, std::function<void()> work) {
+  if (!capture || !capture->clocks.contains(stream)) return work();
+  Clock& clock = capture->clocks[stream];
+  EmulatedGraph::Node node{std::move(work), {}};
+  for (const auto& [other, last] : clock)
+    if (last > 0) node.after.push_back(capture->nodes[other][static_cast<size_t>(last - 1)]);
+  auto& mine = capture->nodes[stream];
+  mine.push_back(capture->graph->nodes.size());
+  clock[stream] = static_cast<int>(mine.size());
+  capture->graph->nodes.push_back(std::move(node));
+}
 
 cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel) {
   size_t allowed = kPlainSharedBytes;
@@ -127,6 +176,10 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorInvalidResourceHandle";
     case cudaErrorLaunchFailure:
       return "cudaErrorLaunchFailure";
+    case cudaErrorStreamCaptureUnsupported:
+      return "cudaErrorStreamCaptureUnsupported";
+    case cudaErrorStreamCaptureUnjoined:
+      return "cudaErrorStreamCaptureUnjoined";
   }
   return "unknown error";
 }
@@ -139,10 +192,23 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return destroy(stream, streams, the_machine.streams);
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return check_stream(stream); }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
+  return check_stream(stream);
+}
+cudaError_t cudaDeviceSynchronize() { return cudaStreamSynchronize(nullptr); }
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  *status = capture && capture->clocks.contains(stream) ? cudaStreamCaptureStatusActive
+                                                        : cudaStreamCaptureStatusNone;
+  return check_stream(stream);
+}
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   ++the_machine.waits;
   if (!known(events, event)) return keep(cudaErrorInvalidResourceHandle);
+  if (capture && event->capture == capture->number) {
+    Clock& clock = capture->clocks[stream];  // the stream takes part from now on
+    for (const auto& [other, last] : event->clock) clock[other] = std::max(clock[other], last);
+  }
   return check_stream(stream);
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
@@ -153,8 +219,74 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (!known(events, event)) return keep(cudaErrorInvalidResourceHandle);
+  event->ms = the_machine.clock_ms;
+  const bool captured = capture && capture->clocks.contains(stream);
+  event->capture = captured ? capture->number : 0;
+  event->clock = captured ? capture->clocks[stream] : Clock();
   return check_stream(stream);
 }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
+  return outcome(known(events, event), cudaErrorInvalidResourceHandle);
+}
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) {
+  if (!known(events, start) || !known(events, end)) return keep(cudaErrorInvalidResourceHandle);
+  *ms = static_cast<float>(end->ms - start->ms);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
+  if (capture || !stream) return keep(cudaErrorInvalidValue);
+  capture = std::make_unique<Capture>(Capture{stream, ++captures, new EmulatedGraph, {}, {}});
+  capture->clocks[stream];
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  *graph = nullptr;
+  if (!capture || capture->origin != stream) return keep(cudaErrorInvalidValue);
+  const std::unique_ptr<Capture> ended = std::move(capture);
+  for (const auto& [other, work] : ended->nodes)
+    if (ended->clocks[stream][other] != static_cast<int>(work.size())) {
+      delete ended->graph;
+      return keep(cudaErrorStreamCaptureUnjoined);
+    }
+  *graph = ended->graph;
+  ++the_machine.graphs;
+  return outcome(true, cudaSuccess);
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  *exec = new EmulatedGraph(*graph);
+  ++the_machine.graphs;
+  return outcome(true, cudaSuccess);
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
+  std::vector<int> waits_for(exec->nodes.size());
+  std::vector<std::vector<size_t>> next(exec->nodes.size());
+  std::vector<size_t> ready;
+  for (size_t i = 0; i < exec->nodes.size(); ++i) {
+    waits_for[i] = static_cast<int>(exec->nodes[i].after.size());
+    for (const size_t before : exec->nodes[i].after) next[before].push_back(i);
+    if (waits_for[i] == 0) ready.push_back(i);
+  }
+  std::minstd_rand random(++exec->launches);
+  while (!ready.empty()) {
+    std::swap(ready[random() % ready.size()], ready.back());
+    const size_t node = ready.back();
+    ready.pop_back();
+    exec->nodes[node].work();
+    for (const size_t after : next[node])
+      if (--waits_for[after] == 0) ready.push_back(after);
+  }
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  --the_machine.graphs;
+  delete graph;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { return cudaGraphDestroy(exec); }
 
 cudaError_t cudaMalloc(void** data, size_t bytes) {
   return allocate(data, bytes, device_memory, the_machine.device_blocks);
@@ -174,15 +306,25 @@ cudaError_t cudaMallocHost(void** data, size_t bytes) {
 cudaError_t cudaFreeHost(void* data) {
   return release(data, pinned_memory, the_machine.pinned_blocks);
 }
+cudaError_t cudaHostRegister(void* data, size_t bytes, unsigned) {
+  return outcome(data && bytes > 0, cudaErrorInvalidValue);
+}
+cudaError_t cudaHostUnregister(void* data) {
+  return outcome(data != nullptr, cudaErrorInvalidValue);
+}
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  *free = *total = size_t{1} << 30;
+  return outcome(true, cudaSuccess);
+}
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
   if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
-  std::memcpy(to, from, bytes);
+  submit(stream, [=] { std::memcpy(to, from, bytes); });
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* data, int byte, size_t bytes, cudaStream_t stream) {
   if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
-  std::memset(data, byte, bytes);
+  submit(stream, [=] { std::memset(data, byte, bytes); });
   return cudaSuccess;
 }
 

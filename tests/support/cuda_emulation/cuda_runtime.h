@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <source_location>
 #include <type_traits>
 #include <utility>
@@ -19,6 +20,7 @@
 #define __shared__ static
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __grid_constant__
 
 struct uint3 {
   unsigned x, y, z;
@@ -130,6 +132,10 @@ T atomicMin(T* at, std::type_identity_t<T> value) {
   return std::exchange(*at, value < *at ? value : *at);
 }
 template <typename T>
+T atomicOr(T* at, std::type_identity_t<T> value) {
+  return std::exchange(*at, static_cast<T>(*at | value));
+}
+template <typename T>
 T atomicExch(T* at, std::type_identity_t<T> value) {
   return std::exchange(*at, value);
 }
@@ -150,6 +156,8 @@ enum cudaError_t {
   cudaErrorInvalidDevice = 101,
   cudaErrorInvalidResourceHandle = 400,
   cudaErrorLaunchFailure = 719,
+  cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureUnjoined = 904,
 };
 const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
@@ -158,14 +166,34 @@ cudaError_t cudaGetLastError();
 using cudaStream_t = struct EmulatedStream*;
 using cudaEvent_t = struct EmulatedEvent*;
 inline constexpr unsigned cudaStreamNonBlocking = 1;
+inline constexpr unsigned cudaEventDefault = 0;
 inline constexpr unsigned cudaEventDisableTiming = 2;
+enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone = 0, cudaStreamCaptureStatusActive = 1 };
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaDeviceSynchronize();
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+// By Machine::clock_ms.
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end);
+
+// Work of a stream that is being captured is kept, not run; a launch runs it in an order that only
+// its dependencies bind, another one each time.
+using cudaGraph_t = struct EmulatedGraph*;
+using cudaGraphExec_t = struct EmulatedGraph*;
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal = 1 };
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
+                                 unsigned long long flags);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
 
 enum cudaMemcpyKind { cudaMemcpyDefault = 4 };
 cudaError_t cudaMalloc(void** data, size_t bytes);
@@ -174,6 +202,10 @@ cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t stream);
 cudaError_t cudaFreeAsync(void* data, cudaStream_t stream);
 cudaError_t cudaMallocHost(void** data, size_t bytes);
 cudaError_t cudaFreeHost(void* data);
+inline constexpr unsigned cudaHostRegisterDefault = 0;
+cudaError_t cudaHostRegister(void* data, size_t bytes, unsigned flags);
+cudaError_t cudaHostUnregister(void* data);
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* data, int byte, size_t bytes, cudaStream_t stream);
@@ -212,10 +244,15 @@ struct Machine {
   cudaError_t next_error = cudaSuccess;  // the next call that can fail returns this, once
   int shared_bytes_optin = 227 * 1024;
   // Alive at the moment.
-  int streams = 0, events = 0, device_blocks = 0, pinned_blocks = 0;
-  int waits = 0;  // calls of cudaStreamWaitEvent so far
+  int streams = 0, events = 0, device_blocks = 0, pinned_blocks = 0, graphs = 0;
+  int waits = 0;        // calls of cudaStreamWaitEvent so far
+  double clock_ms = 0;  // what events record; stand-ins of libraries move it on
 };
 Machine& machine();
+
+// Runs `work`, or keeps it where its stream is being captured. Everything that a stream does comes
+// through here.
+void submit(cudaStream_t stream, std::function<void()> work);
 }  // namespace hlite::emulation
 
 template <typename... Params, typename... Args>
@@ -225,8 +262,11 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
           hlite::emulation::check_launch(*config, reinterpret_cast<const void*>(kernel));
       error != cudaSuccess)
     return error;
-  const dim3 &grid = config->gridDim, &block = config->blockDim;
-  hlite::emulation::run_grid({grid.x, grid.y, grid.z}, {block.x, block.y, block.z},
-                             config->dynamicSmemBytes, [&] { kernel(Params(args)...); });
+  hlite::emulation::submit(
+      config->stream, [launch = *config, kernel, ... values = std::decay_t<Params>(args)] {
+        const dim3 &grid = launch.gridDim, &block = launch.blockDim;
+        hlite::emulation::run_grid({grid.x, grid.y, grid.z}, {block.x, block.y, block.z},
+                                   launch.dynamicSmemBytes, [&] { kernel(Params(values)...); });
+      });
   return cudaSuccess;
 }

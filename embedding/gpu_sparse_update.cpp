@@ -1,0 +1,71 @@
+#include "embedding/gpu_sparse_update.h"
+
+namespace hlite::embedding {
+
+using optimizer::OptimizerType;
+using optimizer::UpdateType;
+
+GpuSparseUpdate::GpuSparseUpdate(const Exec& exec, const DeviceSlots& slots,
+                                 const optimizer::UpdateRule& rule, UpdateType update_type,
+                                 SparseUpdateMethod method, int64_t max_batch)
+    : slots_(slots.ref()), rule_(rule) {
+  HLITE_CHECK(update_type != UpdateType::kLazyGlobal, "sparse update: LazyGlobal");
+  HLITE_CHECK(method == SparseUpdateMethod::kSorted || rule.type == OptimizerType::kSgd,
+              "sparse update: atomic_update with another optimizer than SGD");
+  shape_ = {
+      .max_batch = max_batch,
+      .slots = slots_.count,
+      .lookups = slots_.lookups,
+      .width = slots_.width,
+      .total_rows = slots_.total_rows,
+      .scales = slots_.scales(),
+      .sweeps = update_type == UpdateType::kGlobal && optimizer::moves_without_gradient(rule.type),
+      .atomic = method == SparseUpdateMethod::kAtomic};
+  int64_t bytes = 0;
+  exec.cuda->sparse_update_workspace(shape_, &bytes);
+  workspace_ = DeviceMemory(*exec.cuda, static_cast<size_t>(bytes));
+}
+
+template <typename T>
+void GpuSparseUpdate::update(const Exec& exec, const float* lr, const int64_t* step,
+                             Matrix<const uint32_t> keys, View<const T, 3> dout,
+                             Matrix<float> table, Matrix<float> state0, Matrix<float> state1,
+                             const optimizer::GradientScale& gradient_scale) {
+  const int64_t batch = keys.dim(0);
+  const int states = optimizer::state_count(rule_.type);
+  const auto fits = [&](Matrix<float> m) {
+    return m.dim(0) == int64_t{slots_.total_rows} && m.dim(1) == slots_.width;
+  };
+  HLITE_CHECK(exec.on_gpu() && lr && step, "sparse update on a GPU: no GPU, rate or step");
+  HLITE_CHECK(batch <= shape_.max_batch && keys.dim(1) == slots_.columns,
+              "sparse update: keys {}, expected at most {} samples of {} columns", keys.shape(),
+              shape_.max_batch, slots_.columns);
+  HLITE_CHECK(dout.dim(0) == batch && dout.dim(1) == slots_.count && dout.dim(2) == slots_.width,
+              "sparse update: keys {}, dout {}, width {}", keys.shape(), dout.shape(),
+              slots_.width);
+  HLITE_CHECK(fits(table) && (states < 1 || fits(state0)) && (states < 2 || fits(state1)),
+              "sparse update: table {}, states {} and {}, expected [{},{}]", table.shape(),
+              state0.shape(), state1.shape(), slots_.total_rows, slots_.width);
+  exec.cuda->typed<T>().sparse_update(exec.stream, {.shape = shape_,
+                                                    .slots = slots_,
+                                                    .rule = rule_,
+                                                    .lr = lr,
+                                                    .step = step,
+                                                    .gradient_scale = gradient_scale,
+                                                    .keys = keys,
+                                                    .dout = dout,
+                                                    .table = table,
+                                                    .state0 = state0,
+                                                    .state1 = state1,
+                                                    .workspace = workspace_.data(),
+                                                    .workspace_bytes = workspace_.size()});
+}
+
+#define HLITE_INSTANTIATE(T)                                                               \
+  template void GpuSparseUpdate::update<T>(                                                \
+      const Exec&, const float*, const int64_t*, Matrix<const uint32_t>, View<const T, 3>, \
+      Matrix<float>, Matrix<float>, Matrix<float>, const optimizer::GradientScale&);
+HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
+#undef HLITE_INSTANTIATE
+
+}  // namespace hlite::embedding

@@ -1,0 +1,52 @@
+// Backward and optimizer step of embedding tables on a GPU. Formulas are those of sparse_update.h.
+//
+// kSorted, deterministic: (row, output row) pairs of all slots together are sorted by row with a
+// stable radix sort; equal rows form a segment. The sorted pairs are cut into tiles of a fixed
+// length, which lanes of a warp walk through: what lies within one tile is summed and applied there
+// and then; sums of what crosses the edge of a tile are a shorter list of the same kind, walked
+// through in the same way, until one tile is left. So a row that every sample looks up keeps as
+// many warps busy as any others, and every sum has a fixed order: by sample within a tile, then by
+// tile.
+//
+// kAtomic, SGD only: every lookup adds -rate * gradient to its row with float atomics; no sort, and
+// the last bits vary from run to run.
+#pragma once
+
+#include <cstdint>
+
+#include "embedding/device_slots.h"
+#include "embedding/sparse_update_args.h"
+
+namespace hlite::embedding {
+
+enum class SparseUpdateMethod { kSorted, kAtomic };
+
+class GpuSparseUpdate {
+ public:
+  // Takes everything that update() needs for batches up to max_batch from the device. `slots` must
+  // outlive this. Throws Error for LazyGlobal, for kAtomic with another rule than SGD, and for
+  // batches of 2^32 keys or output rows.
+  GpuSparseUpdate(const Exec& exec, const DeviceSlots& slots, const optimizer::UpdateRule& rule,
+                  optimizer::UpdateType update_type, SparseUpdateMethod method, int64_t max_batch);
+
+  // Of that, the bytes.
+  [[nodiscard]] int64_t workspace_bytes() const { return static_cast<int64_t>(workspace_.size()); }
+
+  // One step: asynchronous on exec.stream, can be captured. The learning rate, the step (from 1)
+  // and the scale of gradients lie in device memory. T: float, bf16 or fp16; sums in float. Keys
+  // beyond their table count as absent (lookup_forward records them). States that the rule does not
+  // keep may be empty. Batches may be partial (0 included).
+  template <typename T>
+  void update(const Exec& exec, const float* lr, const int64_t* step,
+              Matrix<const uint32_t> keys /*[B,columns]*/, View<const T, 3> dout /*[B,S,V]*/,
+              Matrix<float> table /*[total_rows,V]*/, Matrix<float> state0, Matrix<float> state1,
+              const optimizer::GradientScale& gradient_scale = {});
+
+ private:
+  SlotsRef slots_;
+  optimizer::UpdateRule rule_;
+  SparseUpdateShape shape_;
+  DeviceMemory workspace_;
+};
+
+}  // namespace hlite::embedding

@@ -1,0 +1,119 @@
+#include "embedding/gpu_tables.h"
+
+#include "embedding/lookup.h"
+#include "embedding/table_init.h"
+#include "hugectr_lite/core/device_memory.h"
+
+namespace hlite::embedding {
+
+void GpuTables::declare(plan::Buffers& buffers) {
+  buffers_ = &buffers;
+  const int64_t bytes =
+      spec_.layout.total_rows * spec_.layout.width * static_cast<int64_t>(sizeof(float));
+  table_ = buffers.add(spec_.name + ".tables", plan::BufferKind::kTable, bytes);
+  for (int i = 0; i < optimizer::state_count(spec_.rule.type); ++i)
+    states_.push_back(buffers.add(spec_.name + "." + optimizer::state_name(spec_.rule.type, i),
+                                  plan::BufferKind::kState, bytes));
+}
+
+Matrix<float> GpuTables::all_rows(plan::BufferId id) const {
+  return {buffers_->data<float>(id), spec_.layout.total_rows, spec_.layout.width};
+}
+Matrix<const uint32_t> GpuTables::keys_of(const TablesIo& io, int64_t batch) const {
+  return {buffers_->data<uint32_t>(io.keys), batch, spec_.pooling.keys.columns};
+}
+
+const DeviceSlots& GpuTables::slots() {
+  if (!slots_) slots_ = std::make_unique<DeviceSlots>(exec_, spec_.layout, spec_.pooling);
+  return *slots_;
+}
+
+void GpuTables::emit_forward(plan::Plan& plan, const TablesIo& io) {
+  const double row_bytes = static_cast<double>(spec_.layout.width) * sizeof(float);
+  plan.add({.name = spec_.name + ".lookup",
+            .lane = plan::Lane::kEmbedding,
+            .reads = {io.keys, table_},
+            .writes = {io.output},
+            .run =
+                [this, io, of = &slots()](const plan::StepContext& c) {
+                  lookup_forward<float>(c.exec, *of, all_rows(table_), keys_of(io, c.batch),
+                                        View<float, 3>(buffers_->data<float>(io.output), c.batch,
+                                                       spec_.layout.slots(), spec_.layout.width));
+                },
+            .bytes_per_sample =
+                static_cast<double>(spec_.pooling.columns() + spec_.layout.slots()) * row_bytes});
+}
+
+void GpuTables::emit_update(plan::Plan& plan, const TablesIo& io) {
+  update_ = std::make_unique<GpuSparseUpdate>(
+      exec_, slots(), spec_.rule, spec_.update_type,
+      spec_.atomic_update ? SparseUpdateMethod::kAtomic : SparseUpdateMethod::kSorted,
+      train_batch_);
+  std::vector<plan::BufferId> reads = {io.keys, io.grad, io.rate, io.step, table_},
+                              writes = {table_};
+  reads.insert(reads.end(), states_.begin(), states_.end());
+  writes.insert(writes.end(), states_.begin(), states_.end());
+  const double row_bytes = static_cast<double>(spec_.layout.width) * sizeof(float);
+  plan.add({.name = spec_.name + ".update",
+            .lane = plan::Lane::kEmbedding,
+            .reads = reads,
+            .writes = writes,
+            .run =
+                [this, io](const plan::StepContext& c) {
+                  const auto state = [&](size_t i) {
+                    return i < states_.size() ? all_rows(states_[i]) : Matrix<float>();
+                  };
+                  update_->update<float>(
+                      c.exec, buffers_->data<float>(io.rate), buffers_->data<int64_t>(io.step),
+                      keys_of(io, c.batch),
+                      View<const float, 3>(buffers_->data<float>(io.grad), c.batch,
+                                           spec_.layout.slots(), spec_.layout.width),
+                      all_rows(table_), state(0), state(1));
+                },
+            .bytes_per_sample = static_cast<double>(spec_.pooling.columns()) * row_bytes *
+                                (3.0 + 2.0 * static_cast<double>(states_.size()))});
+}
+
+void GpuTables::initialize(const Exec&, uint64_t seed) const {
+  init_tables(exec_, seed, spec_.name, spec_.layout, all_rows(table_));
+  for (const plan::BufferId id : states_) {
+    const auto rows = all_rows(id);
+    exec_.cuda->fill(exec_.stream, rows.data(), rows.size(), optimizer::initial_state(spec_.rule));
+  }
+  exec_.cuda->stream_synchronize(exec_.stream);
+}
+
+NamedRows GpuTables::named(std::string name, plan::BufferId id, int64_t slot) const {
+  return {.name = std::move(name),
+          .rows = spec_.layout.rows[static_cast<size_t>(slot)],
+          .width = spec_.layout.width,
+          .get =
+              [=, this](int64_t first, std::span<float> out) {
+                read_device(*exec_.cuda, out.data(),
+                            spec_.layout.table(all_rows(id), slot).data() + first,
+                            out.size_bytes());
+              },
+          .put =
+              [=, this](int64_t first, std::span<const float> in) {
+                write_device(*exec_.cuda, spec_.layout.table(all_rows(id), slot).data() + first,
+                             in.data(), in.size_bytes());
+              }};
+}
+
+std::vector<NamedRows> GpuTables::tables() const {
+  std::vector<NamedRows> list;
+  for (int64_t s = 0; s < spec_.layout.slots(); ++s)
+    list.push_back(named(table_name(spec_.name, s), table_, s));
+  return list;
+}
+
+std::vector<NamedRows> GpuTables::states() const {
+  std::vector<NamedRows> list;
+  for (size_t i = 0; i < states_.size(); ++i)
+    for (int64_t s = 0; s < spec_.layout.slots(); ++s)
+      list.push_back(
+          named(state_name(spec_.name, s, spec_.rule.type, static_cast<int>(i)), states_[i], s));
+  return list;
+}
+
+}  // namespace hlite::embedding

@@ -1,0 +1,48 @@
+// Tables all of whose rows are on this rank's GPU: OneRankTables with the kernels of lookup.h and
+// gpu_sparse_update.h.
+#pragma once
+
+#include "embedding/device_slots.h"
+#include "embedding/embedding_tables.h"
+#include "embedding/gpu_sparse_update.h"
+
+namespace hlite::embedding {
+
+class GpuTables final : public EmbeddingTables {
+ public:
+  // `gpu`: works on the device that is current when it is called.
+  GpuTables(TablesSpec spec, const cuda::OpTable& gpu, int64_t train_batch)
+      : spec_(std::move(spec)),
+        exec_{.device = Device::kCuda, .cuda = &gpu},
+        train_batch_(train_batch) {}
+
+  void declare(plan::Buffers& buffers) override;
+  // Known once the plan is compiled.
+  [[nodiscard]] int64_t workspace_bytes() const override {
+    return update_ ? update_->workspace_bytes() : 0;
+  }
+  void emit_forward(plan::Plan& plan, const TablesIo& io) override;
+  void emit_backward(plan::Plan&, const TablesIo&) override {}
+  void emit_update(plan::Plan& plan, const TablesIo& io) override;
+  // `exec` is not looked at: the GPU makes the same bits as a CPU.
+  void initialize(const Exec& exec, uint64_t seed) const override;
+  [[nodiscard]] std::vector<NamedRows> tables() const override;
+  [[nodiscard]] std::vector<NamedRows> states() const override;
+
+ private:
+  [[nodiscard]] Matrix<float> all_rows(plan::BufferId id) const;
+  [[nodiscard]] Matrix<const uint32_t> keys_of(const TablesIo& io, int64_t batch) const;
+  [[nodiscard]] NamedRows named(std::string name, plan::BufferId id, int64_t slot) const;
+  const DeviceSlots& slots();
+
+  const TablesSpec spec_;
+  const Exec exec_;
+  const int64_t train_batch_;
+  const plan::Buffers* buffers_ = nullptr;
+  plan::BufferId table_ = plan::kNoBuffer;
+  std::vector<plan::BufferId> states_;
+  std::unique_ptr<DeviceSlots> slots_;
+  std::unique_ptr<GpuSparseUpdate> update_;
+};
+
+}  // namespace hlite::embedding

@@ -1,0 +1,48 @@
+// KeyErrors: keys beyond their table, found by kernels and reported by the host when it waits for
+// the device anyway.
+//
+//   lookup_forward(exec, slots, table, keys, out, errors.check(step));
+//   errors.fetch(exec);                     // with the loss, every so many steps
+//   exec.cuda->stream_synchronize(exec.stream);
+//   if (const auto error = errors.found()) ...
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "embedding/slots_ref.h"
+#include "hugectr_lite/core/device_memory.h"
+#include "hugectr_lite/core/exec.h"
+
+namespace hlite::embedding {
+
+// Of the first step with such keys the one with the lowest sample, then column.
+struct KeyError {
+  int64_t step = 0;
+  int64_t sample = 0;  // in the batch
+  int64_t column = 0;  // in the batch's keys: KeyLayout::describe() says which slot's
+  uint32_t key = 0;
+  bool operator==(const KeyError&) const = default;
+};
+
+class KeyErrors {
+ public:
+  // For batches of keys [B, columns].
+  KeyErrors(const Exec& exec, int64_t columns);
+
+  // For a lookup; `step` lies in device memory or is null. Steps must not go back.
+  [[nodiscard]] KeyCheck check(const int64_t* step) const {
+    return {reinterpret_cast<KeyErrorRecord*>(record_.data()), step};
+  }
+  // Asks for the record: a copy on exec.stream.
+  void fetch(const Exec& exec);
+  // What the last fetch() brought, once its stream has been waited for.
+  [[nodiscard]] std::optional<KeyError> found() const;
+
+ private:
+  int64_t columns_;
+  DeviceMemory record_;
+  PinnedValue<KeyErrorRecord> fetched_;
+};
+
+}  // namespace hlite::embedding

@@ -1,0 +1,98 @@
+// How kernels read and write rows: in pieces of kPiece neighbouring elements, one for each of the
+// lanes that share the row. Four floats are one access of 16 bytes.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/launch.cuh"
+
+namespace hlite::embedding::gpu {
+
+inline constexpr int kWarp = 32;
+
+template <typename T, int kPiece>
+struct alignas(sizeof(T) * kPiece) Piece {
+  T at[kPiece];
+};
+
+#if defined(__CUDA_ARCH__)
+// What moves a piece in one instruction, for the loads and stores with a hint.
+template <int kBytes>
+using PieceBits = std::conditional_t<
+    kBytes == 16, uint4,
+    std::conditional_t<kBytes == 8, uint2,
+                       std::conditional_t<kBytes == 4, unsigned, unsigned short>>>;
+#endif
+
+template <int kPiece, typename T>
+__device__ inline Piece<T, kPiece> load_piece(const T* from) {
+  return *reinterpret_cast<const Piece<T, kPiece>*>(from);
+}
+template <int kPiece, typename T>
+__device__ inline void store_piece(T* to, const Piece<T, kPiece>& piece) {
+  *reinterpret_cast<Piece<T, kPiece>*>(to) = piece;
+}
+
+// For data that pass once: they leave the caches to rows that others look up too.
+template <int kPiece, typename T>
+__device__ inline Piece<T, kPiece> load_passing(const T* from) {
+#if defined(__CUDA_ARCH__)
+  using Bits = PieceBits<sizeof(T) * kPiece>;
+  union {
+    Bits bits;
+    Piece<T, kPiece> piece;
+  } both = {__ldcs(reinterpret_cast<const Bits*>(from))};
+  return both.piece;
+#else
+  return load_piece<kPiece>(from);
+#endif
+}
+template <int kPiece, typename T>
+__device__ inline void store_passing(T* to, const Piece<T, kPiece>& piece) {
+#if defined(__CUDA_ARCH__)
+  using Bits = PieceBits<sizeof(T) * kPiece>;
+  __stcs(reinterpret_cast<Bits*>(to), *reinterpret_cast<const Bits*>(&piece));
+#else
+  store_piece<kPiece>(to, piece);
+#endif
+}
+
+template <typename T, int kPiece>
+__device__ inline Piece<float, kPiece> floats_of(const Piece<T, kPiece>& from) {
+  Piece<float, kPiece> to;
+#pragma unroll
+  for (int j = 0; j < kPiece; ++j) to.at[j] = to_float(from.at[j]);
+  return to;
+}
+template <typename T, int kPiece>
+__device__ inline Piece<T, kPiece> rounded(const Piece<float, kPiece>& from) {
+  Piece<T, kPiece> to;
+#pragma unroll
+  for (int j = 0; j < kPiece; ++j) to.at[j] = from_float<T>(from.at[j]);
+  return to;
+}
+
+// Elements of a piece for rows of `width`, at all the given addresses.
+template <typename... T>
+inline int piece_for(int64_t width, const T*... rows) {
+  const bool aligned = ((reinterpret_cast<uintptr_t>(rows) % (4 * sizeof(T)) == 0) && ...);
+  return width % 4 == 0 && aligned ? 4 : 1;
+}
+// Lanes that share a row: a power of two, at most a warp. Wider rows take several turns.
+inline int lanes_for(int64_t width, int piece) {
+  int lanes = 1;
+  while (lanes < kWarp && lanes * piece < width) lanes *= 2;
+  return lanes;
+}
+// Calls body.template operator()<piece>() with the piece as a compile-time constant.
+template <typename Body>
+void with_piece(int piece, Body&& body) {
+  if (piece == 4)
+    body.template operator()<4>();
+  else
+    body.template operator()<1>();
+}
+
+}  // namespace hlite::embedding::gpu

@@ -1,0 +1,59 @@
+// Sums of gradients row by row, and the update of each row, from a list sorted by row.
+#pragma once
+
+#include <cstdint>
+
+#include "hugectr_lite/core/launch.cuh"
+#include "hugectr_lite/core/view.h"
+#include "hugectr_lite/optimizer/update_rules.h"
+
+namespace hlite::embedding::gpu {
+
+// Pairs that one group of lanes walks through.
+inline constexpr int64_t kTilePairs = 64;
+// Lists are read four pairs at a time, also past their end.
+inline constexpr int64_t kPairsPerLoad = 4;
+
+// In place of a source: a gradient of zero.
+inline constexpr uint32_t kNoSource = 0xffffffffu;
+
+// The scalars of one step, made by the device.
+struct DeviceStep {
+  optimizer::StepScalars scalars;
+  float gradient_scale;
+  int32_t skip;  // not 0: nothing changes
+};
+
+// count pairs (row, source), equal rows side by side; the source is a row of `gradients`. Both
+// arrays are aligned to 16 bytes and have room for whole loads.
+template <typename T>
+struct SortedList {
+  const uint32_t* rows;
+  const uint32_t* sources;
+  int64_t count;
+  const T* gradients;            // [*, width]
+  const float* scale = nullptr;  // of each row of gradients; null: all 1
+};
+
+// The list of what crosses tiles' edges: two entries a tile, whose source e is row e of sums.
+struct CarriedList {
+  uint32_t* rows;     // [2 * tiles]
+  uint32_t* sources;  // [2 * tiles]
+  float* sums;        // [2 * tiles, width]
+};
+
+struct TableRows {
+  float *w, *state0, *state1;  // [*, width]
+  int64_t width;
+  uint32_t no_row;  // pairs of this row are passed over
+};
+
+inline int64_t tiles_of(int64_t count) { return (count + kTilePairs - 1) / kTilePairs; }
+
+// Updates, through `rule`, the rows all of whose pairs lie in one tile, and writes the others' sums
+// to `carried`. A list of one tile carries nothing: `carried` may be empty then.
+template <typename T>
+void update_segments(cudaStream_t stream, optimizer::OptimizerType rule, const SortedList<T>& list,
+                     const TableRows& table, const DeviceStep* step, const CarriedList& carried);
+
+}  // namespace hlite::embedding::gpu

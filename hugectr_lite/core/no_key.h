@@ -1,0 +1,11 @@
+// kNoKey, apart from the key layout: kernels use it too.
+#pragma once
+
+#include <cstdint>
+
+namespace hlite {
+
+// In place of a key. Tables have at most 2^32 - 1 rows, so it is nobody's key.
+inline constexpr uint32_t kNoKey = 0xffffffffu;
+
+}  // namespace hlite

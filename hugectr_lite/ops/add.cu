@@ -1,0 +1,65 @@
+// The kernel of sums: reads every input once, whatever their number, and writes once. A pack a
+// thread; the inputs' pointers travel with the launch.
+#include <algorithm>
+
+#include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/pack.cuh"
+#include "hugectr_lite/ops/add_kernels.cuh"
+
+namespace hlite::ops::gpu {
+namespace {
+
+constexpr int64_t kMaxTerms = 64;
+
+template <typename T>
+struct Terms {
+  const T* data[kMaxTerms];
+  int count;
+};
+
+template <int kCount, typename T>
+__global__ void __launch_bounds__(kPackThreads)
+    add_kernel(const __grid_constant__ Terms<T> terms, Vector<T> out) {
+  for_each_pack<kCount>(out.size(), [&]<int k>(int64_t at) {
+    Pack<T, k> pack = load_pack<k>(terms.data[0] + at);
+    float sum[k];
+    for (int i = 0; i < k; ++i) sum[i] = to_float(pack.value[i]);
+    for (int term = 1; term < terms.count; ++term) {
+      pack = load_pack<k>(terms.data[term] + at);
+      for (int i = 0; i < k; ++i) sum[i] += to_float(pack.value[i]);
+    }
+    for (int i = 0; i < k; ++i) pack.value[i] = from_float<T>(sum[i]);
+    store_pack(out.data() + at, pack);
+  });
+}
+
+}  // namespace
+
+template <typename T>
+void add_forward(cudaStream_t stream, const Vector<const T>* inputs, int64_t count, Vector<T> out) {
+  int64_t done = 0;
+  do {
+    // What has been summed so far is the first term of the next pass.
+    Terms<T> terms{};
+    if (done > 0) terms.data[terms.count++] = out.data();
+    for (; done < count && terms.count < kMaxTerms; ++done)
+      terms.data[terms.count++] = inputs[done].data();
+    constexpr int kCount = kPackCount<T>;
+    const bool aligned = starts_pack<kCount>(out.data()) &&
+                         std::all_of(terms.data, terms.data + terms.count, starts_pack<kCount, T>);
+    with_pack_count<kCount>(aligned, [&](auto c) {
+      launch({.name = "add_forward",
+              .grid = pack_grid(out.size(), c),
+              .block = dim3(kPackThreads),
+              .stream = stream},
+             add_kernel<c(), T>, terms, out);
+    });
+  } while (done < count);
+}
+
+#define HLITE_INSTANTIATE(T) \
+  template void add_forward<T>(cudaStream_t, const Vector<const T>*, int64_t, Vector<T>);
+HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
+#undef HLITE_INSTANTIATE
+
+}  // namespace hlite::ops::gpu

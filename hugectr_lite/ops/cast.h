@@ -1,0 +1,21 @@
+// Between float and the type of the activations: the working copies of the weights before the first
+// step, dense features on their way into the network, gradients on their way out.
+#pragma once
+
+#include <type_traits>
+
+#include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/view.h"
+
+namespace hlite::ops {
+
+// out[i] = the T nearest to x[i]. T: float (a copy), or on a GPU bf16 or fp16 too; x and out [N] do
+// not overlap.
+template <typename T>
+void cast_from_float(const Exec& exec, Vector<const float> x, Vector<std::type_identity_t<T>> out);
+
+// out[i] = x[i], exactly. Otherwise the same.
+template <typename T>
+void cast_to_float(const Exec& exec, Vector<const std::type_identity_t<T>> x, Vector<float> out);
+
+}  // namespace hlite::ops

@@ -1,0 +1,14 @@
+// Conversions on device memory: launchers of the kernel in cast.cu, with the contract of cast.h.
+#pragma once
+
+#include "hugectr_lite/core/launch.cuh"
+#include "hugectr_lite/core/view.h"
+
+namespace hlite::ops::gpu {
+
+template <typename T>
+void cast_from_float(cudaStream_t stream, Vector<const float> x, Vector<T> out);
+template <typename T>
+void cast_to_float(cudaStream_t stream, Vector<const T> x, Vector<float> out);
+
+}  // namespace hlite::ops::gpu

@@ -1,0 +1,28 @@
+#include "hugectr_lite/ops/copy.h"
+
+#include <algorithm>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/plugin_table.h"
+#include "hugectr_lite/ops/cpu_threads.h"
+
+namespace hlite::ops {
+
+template <typename T>
+void copy(const Exec& exec, Vector<const std::type_identity_t<T>> from,
+          Vector<std::type_identity_t<T>> to) {
+  HLITE_CHECK(from.dim(0) == to.dim(0), "copy: from {}, to {}", from.shape(), to.shape());
+  if (exec.on_gpu())
+    return exec.cuda->copy(to.data(), from.data(), static_cast<size_t>(from.size()) * sizeof(T),
+                           exec.stream);
+  constexpr int64_t kGrain = 1 << 14;  // elements worth waking a thread for
+  cpu_threads(exec, "copy").parallel_for(from.size(), kGrain, [&](int64_t begin, int64_t end) {
+    std::copy_n(from.data() + begin, end - begin, to.data() + begin);
+  });
+}
+
+#define HLITE_INSTANTIATE(T) template void copy<T>(const Exec&, Vector<const T>, Vector<T>);
+HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
+#undef HLITE_INSTANTIATE
+
+}  // namespace hlite::ops

@@ -1,0 +1,37 @@
+// Where the interaction kernels find a sample's vectors: in memory, or rows of embedding tables.
+#pragma once
+
+#include <cstdint>
+
+#include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/view.h"
+#include "hugectr_lite/ops/interaction.h"
+
+namespace hlite::ops::gpu {
+
+template <typename T>
+struct StoredInputs {
+  Matrix<const T> bottom;  // [B,V]
+  View<const T, 3> slots;  // [B,n,V]
+
+  HLITE_HD int64_t samples() const { return bottom.dim(0); }
+  HLITE_HD int64_t width() const { return bottom.dim(1); }
+  HLITE_HD int64_t count() const { return slots.dim(1) + 1; }
+  // Slots lie one after another, but not behind bottom.
+  HLITE_HD const T* vector(int64_t b, int64_t i) const {
+    return i == 0 ? bottom.row(b) : slots.row(b) + (i - 1) * width();
+  }
+};
+
+template <typename T>
+struct GatheredInputs {
+  Matrix<const T> bottom;  // [B,V]
+  OneHotRows rows;
+  View<T, 3> kept;  // [B,n,V], where the slots' vectors go, or null
+
+  HLITE_HD int64_t samples() const { return bottom.dim(0); }
+  HLITE_HD int64_t width() const { return bottom.dim(1); }
+  HLITE_HD int64_t count() const { return rows.offset.dim(0) + 1; }
+};
+
+}  // namespace hlite::ops::gpu

@@ -1,0 +1,283 @@
+// Kernels of the interaction in which a warp works on one sample that fits into shared memory: what
+// they share, and the launchers by which interaction.cu starts them.
+//
+// The vectors of a sample lie in a tile, 16 bytes more than their width apart: eight rows at one
+// column then fall into eight different groups of four banks.
+#pragma once
+
+#include <cuda_pipeline_primitives.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "hugectr_lite/core/launch.cuh"
+#include "hugectr_lite/ops/interaction_inputs.cuh"
+#include "hugectr_lite/ops/interaction_kernels.cuh"
+
+namespace hlite::ops::gpu {
+
+// True once the kernel is started; false where no such kernel takes the shape, an address or the
+// shared memory. For T = float in interaction_fma.cu, for 16 bits in interaction_tensor_core.cu.
+template <typename T>
+bool forward_by_warps(cudaStream_t stream, const StoredInputs<T>& in, Matrix<T> out,
+                      const InteractionLaunch& how);
+template <typename T>
+bool forward_by_warps(cudaStream_t stream, const GatheredInputs<T>& in, Matrix<T> out,
+                      const InteractionLaunch& how);
+template <typename T>
+bool backward_by_warps(cudaStream_t stream, const StoredInputs<T>& in, Matrix<const T> dout,
+                       Matrix<T> dbottom, View<T, 3> dslots, const InteractionLaunch& how);
+
+constexpr int kWarp = 32;
+constexpr int kMaxWarps = 2;  // of a block: small blocks fill shared memory best
+constexpr int kMaxInputs = 64;
+
+// ---- Sizes ----
+
+// Of one sample, in elements.
+struct SampleSize {
+  int inputs;  // n' = n + 1
+  int width;   // V
+
+  template <typename Inputs>
+  HLITE_HD static SampleSize of(const Inputs& in) {
+    return {static_cast<int>(in.count()), static_cast<int>(in.width())};
+  }
+  HLITE_HD int pairs() const { return inputs * (inputs - 1) / 2; }
+  HLITE_HD int out_width() const { return width + pairs() + 1; }
+};
+
+template <typename T>
+constexpr int kChunk = 16 / int{sizeof(T)};  // elements of 16 bytes
+
+template <typename T>
+HLITE_HD int tile_stride(int width) {
+  return width + kChunk<T>;
+}
+// What tiles of matrix products need.
+HLITE_HD inline int multiple_of_32(int bytes) { return (bytes + 31) / 32 * 32; }
+// For a row of out or dout that keeps the row's own alignment modulo 16 bytes: n^2 + n + 32 bytes
+// or more, which n numbers of 8 bytes fit into as well.
+template <typename T>
+HLITE_HD int row_bytes(const SampleSize& size) {
+  return multiple_of_32((size.out_width() + kChunk<T> - 1) * int{sizeof(T)});
+}
+
+inline bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+template <typename T>
+bool is_aligned(const StoredInputs<T>& in) {
+  return is_aligned(in.bottom.data()) && is_aligned(in.slots.data());
+}
+template <typename T>
+bool is_aligned(const GatheredInputs<T>& in) {
+  return is_aligned(in.bottom.data()) && is_aligned(in.rows.table.data()) &&
+         is_aligned(in.kept.data());
+}
+
+// Sizes below which everything about a sample is an int.
+template <typename Inputs>
+bool is_small(const Inputs& in) {
+  return in.count() <= kMaxInputs && in.width() <= (1 << 16);
+}
+
+// Starts `kernel` with a warp a sample, as many to a block as shared memory holds.
+template <typename... Params, typename... Args>
+bool start_warps(const char* name, cudaStream_t stream, const InteractionLaunch& how,
+                 int64_t samples, int64_t warp_bytes, void (*kernel)(Params...),
+                 const Args&... args) {
+  const int64_t warps = std::min<int64_t>(kMaxWarps, how.shared_bytes / warp_bytes);
+  if (warps == 0) return false;
+  launch({.name = name,
+          .grid = grid_for(samples, warps, how.max_blocks),
+          .block = dim3(static_cast<unsigned>(warps * kWarp)),
+          .shared_bytes = static_cast<size_t>(warps * warp_bytes),
+          .stream = stream},
+         kernel, args...);
+  return true;
+}
+
+// ---- In kernels ----
+
+// Inputs r < c of the pair at c(c-1)/2 + r.
+struct PairTable {
+  uint16_t pair[kMaxInputs * (kMaxInputs - 1) / 2];  // c * 256 + r
+};
+constexpr PairTable make_pair_table() {
+  PairTable table{};
+  int p = 0;
+  for (int c = 1; c < kMaxInputs; ++c)
+    for (int r = 0; r < c; ++r) table.pair[p++] = static_cast<uint16_t>(c * 256 + r);
+  return table;
+}
+static __device__ const PairTable kPairs = make_pair_table();
+
+struct Pair {
+  int r, c;
+};
+__device__ inline Pair pair_at(int p) {
+  const int pair = kPairs.pair[p];
+  return {pair % 256, pair / 256};
+}
+
+__device__ inline int lane_index() { return static_cast<int>(threadIdx.x % kWarp); }
+__device__ inline int64_t first_sample() {
+  return int64_t{blockIdx.x} * (blockDim.x / kWarp) + threadIdx.x / kWarp;
+}
+__device__ inline int64_t sample_step() { return int64_t{gridDim.x} * (blockDim.x / kWarp); }
+// The running warp's part of the block's shared memory.
+__device__ inline unsigned char* warp_memory(int bytes) {
+  return dynamic_shared<unsigned char>() + static_cast<int>(threadIdx.x / kWarp) * bytes;
+}
+
+struct [[gnu::may_alias]] alignas(16) Chunk {
+  uint32_t words[4];
+};
+struct [[gnu::may_alias]] alignas(16) Floats {
+  float at[4];
+};
+template <typename T>
+struct [[gnu::may_alias]] alignas(4 * sizeof(T)) Four {
+  T at[4];
+};
+
+// The entries of a matrix in turns: lane l begins at the l-th and goes on by 32, without divisions.
+class Turns {
+ public:
+  __device__ Turns(int rows, int columns)
+      : index(lane_index()),
+        row(index / columns),
+        column(index % columns),
+        end_(rows * columns),
+        columns_(columns),
+        row_step_(kWarp / columns),
+        column_step_(kWarp % columns) {}
+  __device__ bool left() const { return index < end_; }
+  __device__ void next() {
+    index += kWarp;
+    row += row_step_;
+    column += column_step_;
+    if (column >= columns_) {
+      column -= columns_;
+      ++row;
+    }
+  }
+  int index, row, column;
+
+ private:
+  int end_, columns_, row_step_, column_step_;
+};
+
+__device__ inline void copy_chunk_async(void* to, const void* from) {
+  __pipeline_memcpy_async(to, from, sizeof(Chunk));
+}
+// What the lane has started to copy is there; the other lanes' copies are after a __syncwarp().
+__device__ inline void wait_for_chunks() {
+  __pipeline_commit();
+  __pipeline_wait_prior(0);
+}
+
+// Starts to copy [rows,V] into a tile, and writes it back. A tile's row is one chunk longer.
+template <typename T>
+__device__ inline void stage_rows(const T* from, int rows, int width, T* tile) {
+  for (Turns at(rows, width / kChunk<T>); at.left(); at.next())
+    copy_chunk_async(reinterpret_cast<Chunk*>(tile) + at.index + at.row,
+                     reinterpret_cast<const Chunk*>(from) + at.index);
+}
+template <typename T>
+__device__ inline void write_rows(const T* tile, int rows, int width, T* to) {
+  for (Turns at(rows, width / kChunk<T>); at.left(); at.next())
+    reinterpret_cast<Chunk*>(to)[at.index] =
+        reinterpret_cast<const Chunk*>(tile)[at.index + at.row];
+}
+
+// Starts to fill rows [0, n') of the tile with the sample's vectors. `scratch` is a row of out's
+// place, which is as good for n numbers of rows.
+template <typename T>
+__device__ inline void stage(const StoredInputs<T>& in, int64_t b, const SampleSize& size, T* tile,
+                             T* /*scratch*/) {
+  stage_rows(in.bottom.row(b), 1, size.width, tile);
+  stage_rows(in.slots.row(b), size.inputs - 1, size.width, tile + tile_stride<T>(size.width));
+}
+
+// Table rows become T on their way, so they go through registers, kInFlight loads at a time.
+template <typename T>
+__device__ inline void stage(const GatheredInputs<T>& in, int64_t b, const SampleSize& size,
+                             T* tile, T* scratch) {
+  constexpr int kInFlight = 8;
+  const int n = size.inputs - 1;
+  const auto* const table = reinterpret_cast<const Floats*>(in.rows.table.data());
+  auto* const starts = reinterpret_cast<int64_t*>(scratch);  // in the table, -1: no key
+#pragma unroll 1
+  for (int s = lane_index(); s < n; s += kWarp) {
+    const auto* row = reinterpret_cast<const Floats*>(in.rows.row(b, s));
+    starts[s] = row ? row - table : -1;
+  }
+  stage_rows(in.bottom.row(b), 1, size.width, tile);
+  __syncwarp();
+  auto* const slots = reinterpret_cast<Four<T>*>(tile + tile_stride<T>(size.width));
+  for (Turns at(n, size.width / 4); at.left();) {
+    Floats values[kInFlight];
+    int to[kInFlight];
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i, at.next()) {
+      values[i] = {};
+      to[i] = -1;
+      if (!at.left()) continue;
+      to[i] = at.index + at.row * (kChunk<T> / 4);  // a tile's row is one chunk longer
+      const int64_t start = starts[at.row];
+      if (start >= 0) values[i] = table[start + at.column];
+    }
+#pragma unroll
+    for (int i = 0; i < kInFlight; ++i) {
+      if (to[i] < 0) continue;
+      Four<T> narrow;
+#pragma unroll
+      for (int j = 0; j < 4; ++j) narrow.at[j] = from_float<T>(values[i].at[j]);
+      slots[to[i]] = narrow;
+    }
+  }
+}
+
+// The staged slots' vectors go where they are to be kept.
+template <typename T>
+__device__ inline void keep(const StoredInputs<T>&, int64_t, const SampleSize&, const T*) {}
+template <typename T>
+__device__ inline void keep(const GatheredInputs<T>& in, int64_t b, const SampleSize& size,
+                            const T* tile) {
+  if (in.kept.data())
+    write_rows(tile + tile_stride<T>(size.width), size.inputs - 1, size.width, in.kept.row(b));
+}
+
+// Elements of p's 16 bytes that lie before p.
+template <typename T>
+__device__ inline int elements_past_16(const T* p) {
+  return static_cast<int>(reinterpret_cast<uintptr_t>(p) % 16 / sizeof(T));
+}
+
+// n elements from or to a row at any address: those in whole 16 bytes by `chunk(to, from)`, the few
+// before and after one by one. Both addresses have the same remainder modulo 16.
+template <typename T, typename CopyChunk>
+__device__ inline void copy_row(T* to, const T* from, int n, CopyChunk chunk) {
+  const int missing = (kChunk<T> - elements_past_16(from)) % kChunk<T>;
+  const int before = missing < n ? missing : n;
+  const int chunks = (n - before) / kChunk<T>;
+  const int after = before + chunks * kChunk<T>;
+#pragma unroll 1
+  for (int i = lane_index(); i < before; i += kWarp) to[i] = from[i];
+  for (int i = lane_index(); i < chunks; i += kWarp)
+    chunk(to + before + i * kChunk<T>, from + before + i * kChunk<T>);
+#pragma unroll 1
+  for (int i = after + lane_index(); i < n; i += kWarp) to[i] = from[i];
+}
+template <typename T>
+__device__ inline void fetch_row(T* to, const T* from, int n) {
+  copy_row(to, from, n, [](T* t, const T* f) { copy_chunk_async(t, f); });
+}
+template <typename T>
+__device__ inline void write_row(T* to, const T* from, int n) {
+  copy_row(to, from, n, [](T* t, const T* f) {
+    *reinterpret_cast<Chunk*>(t) = *reinterpret_cast<const Chunk*>(f);
+  });
+}
+
+}  // namespace hlite::ops::gpu

@@ -1,0 +1,121 @@
+#include "hugectr_lite/ops/matmul_algorithms.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+namespace hlite::ops {
+namespace {
+
+constexpr const char* kTitle = "hugectr_lite matmul algorithms 1";
+
+std::string hexadecimal(uint64_t value) {
+  char text[17];
+  std::snprintf(text, sizeof(text), "%016" PRIx64, value);
+  return text;
+}
+
+// FNV-1a: finds a damaged line, no more.
+uint64_t checksum(const std::string& text) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+std::string line_of(const std::string& key, const MatmulAlgorithm& algorithm) {
+  std::string line = key + " ";
+  for (size_t i = 0; i < algorithm.size(); ++i)
+    line += (i > 0 ? "," : "") + hexadecimal(algorithm[i]);
+  return line + " " + hexadecimal(checksum(line));
+}
+
+// Takes a line apart; only what line_of() would write again is one.
+bool parse(const std::string& line, std::string* key, MatmulAlgorithm* algorithm) {
+  std::istringstream words(line);
+  std::string numbers;
+  if (!(words >> *key >> numbers)) return false;
+  std::istringstream hex(numbers);
+  char comma = ',';
+  for (uint64_t& number : *algorithm)
+    if (comma != ',' || !(hex >> std::hex >> number) || (!(hex >> comma) && !hex.eof()))
+      return false;
+  return line == line_of(*key, *algorithm);
+}
+
+// What comes of a file that cannot be written, as matmul.cuh promises.
+constexpr const char* kConsequence =
+    "; fast algorithms cannot be remembered, so cuBLASLt's first choice is taken";
+
+std::string reason() { return std::strerror(errno); }
+
+}  // namespace
+
+LockedAlgorithms::LockedAlgorithms(const std::string& path, const Warn& warn)
+    : path_(path), warn_(warn) {
+  std::error_code error;
+  const auto folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  const std::string lock = path + ".lock";
+  lock_ = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (lock_ < 0) {
+    warn_(lock + ": cannot open: " + (error ? error.message() : reason()) + kConsequence);
+  } else {
+    // A file system without locks leaves a race that costs entries, not correctness.
+    while (flock(lock_, LOCK_EX) != 0 && errno == EINTR) continue;
+  }
+  read();
+}
+
+LockedAlgorithms::~LockedAlgorithms() {
+  if (lock_ >= 0) close(lock_);  // lets go of the lock
+}
+
+void LockedAlgorithms::read() {
+  std::ifstream file(path_);
+  if (!file) return;
+  std::string line, key;
+  bool fits = std::getline(file, line) && line == kTitle;
+  int number = 1;
+  for (; fits && std::getline(file, line); ++number) {
+    MatmulAlgorithm algorithm{};
+    fits = parse(line, &key, &algorithm);
+    if (fits) entries_[key] = algorithm;
+  }
+  if (fits) return;
+  entries_.clear();
+  warn_(path_ + ":" + std::to_string(number) +
+        ": not a line that this program writes; the file is not used");
+}
+
+const MatmulAlgorithm* LockedAlgorithms::find(const std::string& key) const {
+  const auto entry = entries_.find(key);
+  return entry == entries_.end() ? nullptr : &entry->second;
+}
+
+bool LockedAlgorithms::put(const std::string& key, const MatmulAlgorithm& algorithm) {
+  entries_[key] = algorithm;
+  std::string text = std::string(kTitle) + "\n";
+  for (const auto& [name, value] : entries_) text += line_of(name, value) + "\n";
+
+  // The process's number: where locks do nothing, two writers still do not share a file.
+  const std::string temporary = path_ + ".tmp." + std::to_string(getpid());
+  std::ofstream file(temporary, std::ios::trunc);
+  file << text << std::flush;
+  const bool written = file.good();
+  file.close();
+  if (written && std::rename(temporary.c_str(), path_.c_str()) == 0) return true;
+  warn_(path_ + ": cannot write: " + reason() + kConsequence);
+  (void)std::remove(temporary.c_str());
+  return false;
+}
+
+}  // namespace hlite::ops

@@ -1,0 +1,41 @@
+// A penalty on the parameters, added to the loss and to their gradients:
+//
+//   L1   loss += lambda sum |w|           dw += lambda sign(w)      (sign(0) = 0)
+//   L2   loss += lambda/2 sum w^2         dw += lambda w
+#pragma once
+
+#include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/host_device.h"
+#include "hugectr_lite/core/view.h"
+
+namespace hlite::ops {
+
+enum class Penalty { kL1, kL2 };
+
+struct PenaltyTerm {
+  double loss;
+  float gradient;
+};
+
+// Of one parameter, before the factor lambda.
+HLITE_HD inline PenaltyTerm penalty_term(Penalty penalty, float w) {
+  if (penalty == Penalty::kL1)
+    return {static_cast<double>(w < 0 ? -w : w), static_cast<float>((w > 0) - (w < 0))};
+  return {0.5 * static_cast<double>(w) * static_cast<double>(w), w};
+}
+
+struct RegularizerOptions {
+  Penalty penalty = Penalty::kL2;
+  double lambda = 0;
+  // What the gradients are multiplied by already (loss scaling); in memory of the op's device.
+  // Null: 1.
+  const float* scale = nullptr;
+  // On a GPU: at least kBlockSums numbers (ops/block_sums.h), whatever they hold.
+  Vector<double> workspace = {};
+};
+
+// w and dw [N] do not overlap. Summed in double in a fixed order.
+void add_penalty(const Exec& exec, Vector<const float> w, Vector<float> dw, float* loss,
+                 const RegularizerOptions& options);
+
+}  // namespace hlite::ops

@@ -1,0 +1,45 @@
+// The kernel of the learning rates: one warp, a thread a schedule, in the doubles of the CPU. The
+// schedules travel with the launch.
+#include "hugectr_lite/optimizer/advance_schedules_kernels.cuh"
+
+namespace hlite::optimizer::gpu {
+namespace {
+
+constexpr int kMaxSchedules = 16;
+constexpr int kThreads = 32;
+
+struct Schedules {
+  LrSchedule list[kMaxSchedules];
+  float* rates[kMaxSchedules];
+  int count;
+};
+
+// by: 1, or 0 where an earlier launch has counted the step.
+__global__ void __launch_bounds__(kThreads)
+    advance_kernel(const __grid_constant__ Schedules schedules, int64_t* step, int64_t by) {
+  const int64_t now = *step + by;
+  __syncthreads();  // all have read the step
+  if (threadIdx.x == 0) *step = now;
+  const int i = static_cast<int>(threadIdx.x);
+  if (i < schedules.count)
+    *schedules.rates[i] = static_cast<float>(learning_rate(schedules.list[i], now));
+}
+
+}  // namespace
+
+void advance_schedules(cudaStream_t stream, const LrSchedule* schedules, float* const* rates,
+                       int64_t count, int64_t* step) {
+  int64_t done = 0;
+  do {
+    const int64_t by = done == 0 ? 1 : 0;
+    Schedules some{};
+    for (; done < count && some.count < kMaxSchedules; ++done, ++some.count) {
+      some.list[some.count] = schedules[done];
+      some.rates[some.count] = rates[done];
+    }
+    launch({.name = "advance_schedules", .block = dim3(kThreads), .stream = stream}, advance_kernel,
+           some, step, by);
+  } while (done < count);
+}
+
+}  // namespace hlite::optimizer::gpu

@@ -1,0 +1,50 @@
+// Dynamic loss scale: the loss is multiplied by a power of two, so that small gradients do not
+// vanish in 16 bits. As large as it goes: doubled after many iterations without overflow, halved
+// after one, whose update is left out. (Micikevicius et al., "Mixed precision training", ICLR
+// 2018.)
+//
+// An iteration: the loss's gradient is multiplied by `scale`; flag_non_finite() looks through the
+// gradients; update_loss_scale() decides; then the optimizers run, with `inverse` and `skip` as
+// their GradientScale.
+#pragma once
+
+#include <cstdint>
+
+#include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/host_device.h"
+
+namespace hlite::optimizer {
+
+// Lives in memory of the device. A fixed scale is one that update_loss_scale() never sees.
+struct LossScale {
+  float scale = 1;    // of the next backward pass
+  float inverse = 1;  // 1 / the scale of the gradients at hand
+  int32_t skip = 0;   // 1: the gradients at hand overflowed
+  int32_t good = 0;   // iterations without overflow since `scale` last changed
+  int32_t found = 0;  // flag for flag_non_finite()
+};
+
+inline constexpr float kMinLossScale = 1;
+inline constexpr float kMaxLossScale = 0x1p24f;
+
+inline LossScale loss_scale_from(float scale) { return {.scale = scale, .inverse = 1 / scale}; }
+
+// The scale after an iteration; `grow_after` >= 1: iterations without overflow before it doubles.
+HLITE_HD inline LossScale next_loss_scale(const LossScale& now, int32_t grow_after) {
+  LossScale next;
+  next.inverse = 1 / now.scale;
+  next.skip = now.found != 0 ? 1 : 0;
+  next.good = next.skip ? 0 : now.good + 1;
+  next.scale = next.skip ? now.scale / 2 : now.scale;
+  if (next.scale < kMinLossScale) next.scale = kMinLossScale;
+  if (next.good >= grow_after) {
+    next.good = 0;
+    if (next.scale * 2 <= kMaxLossScale) next.scale *= 2;
+  }
+  return next;
+}
+
+// *state = next_loss_scale(*state, grow_after), in memory of the op's device.
+void update_loss_scale(const Exec& exec, int32_t grow_after, LossScale* state);
+
+}  // namespace hlite::optimizer

@@ -1,0 +1,120 @@
+#include "hugectr_lite/plan/device_executor.h"
+
+#include <algorithm>
+
+namespace hlite::plan {
+namespace {
+size_t index_of(Lane lane) { return static_cast<size_t>(lane); }
+bool is_copy(const Step& step) { return step.lane == Lane::kCopy; }
+}  // namespace
+
+DeviceExecutor::DeviceExecutor(const cuda::OpTable& table, Buffers& buffers, void* matmul,
+                               bool graphs)
+    : table_(table), buffers_(buffers), matmul_(matmul), graphs_(graphs) {
+  for (void*& stream : streams_) table_.stream_create(&stream);
+  table_.event_create(&copied_);
+  table_.event_create(&forked_);
+  for (void*& event : done_) {
+    table_.event_create(&event);
+    table_.event_record(event, stream());
+  }
+}
+
+// A destructor has nobody to tell.
+DeviceExecutor::~DeviceExecutor() {
+  cuda::Failure ignored;
+  for (void* stream : streams_)
+    if (stream) (void)table_.stream_synchronize.entry(&ignored, stream);
+  for (const auto& [key, graph] : captured_) (void)table_.graph_destroy.entry(&ignored, graph);
+  for (void* event : events_) (void)table_.event_destroy.entry(&ignored, event);
+  for (void* event : {copied_, forked_, done_[0], done_[1]})
+    if (event) (void)table_.event_destroy.entry(&ignored, event);
+  for (void* stream : streams_)
+    if (stream) (void)table_.stream_destroy.entry(&ignored, stream);
+}
+
+void* DeviceExecutor::event(size_t step) {
+  while (events_.size() <= step) {
+    events_.push_back(nullptr);
+    table_.event_create(&events_.back());
+  }
+  return events_[step];
+}
+
+// Puts the plan's copies, or everything else, on the streams of their lanes.
+void DeviceExecutor::issue(const Plan& plan, StepContext context, bool copies) {
+  const auto steps = plan.steps();
+  if (!copies) {  // other lanes begin when this run does
+    table_.event_record(forked_, stream());
+    for (size_t lane = 1; lane < streams_.size(); ++lane)
+      if (lane != index_of(Lane::kCopy)) table_.event_hold_back(forked_, streams_[lane]);
+  }
+  // Only steps that somebody on another lane waits for need an event.
+  std::vector<bool> awaited(steps.size(), false);
+  for (const Step& step : steps)
+    for (const int before : step.after)
+      if (steps[static_cast<size_t>(before)].lane != step.lane)
+        awaited[static_cast<size_t>(before)] = true;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (is_copy(steps[i]) != copies) continue;
+    void* const lane = streams_[index_of(steps[i].lane)];
+    for (const int before : steps[i].after) {
+      const Step& other = steps[static_cast<size_t>(before)];
+      if (other.lane != steps[i].lane && !is_copy(other))
+        table_.event_hold_back(event(static_cast<size_t>(before)), lane);
+    }
+    context.exec = {.device = Device::kCuda, .cuda = &table_, .stream = lane, .matmul = matmul_};
+    steps[i].run(context);
+    if (awaited[i] && !copies) table_.event_record(event(i), lane);
+  }
+  if (copies) return;
+  // The run has ended when every lane has.
+  for (size_t lane = 1; lane < streams_.size(); ++lane) {
+    if (lane == index_of(Lane::kCopy)) continue;
+    void* const end = event(steps.size() + lane);
+    table_.event_record(end, streams_[lane]);
+    table_.event_hold_back(end, stream());
+  }
+}
+
+void DeviceExecutor::run(const Plan& plan, const StepContext& context, int64_t shape) {
+  const int side = buffers_.flip();
+  void* const copies = streams_[index_of(Lane::kCopy)];
+  // Neither this batch's work before it is there, nor the batch before that work with it is done.
+  table_.event_hold_back(done_[static_cast<size_t>(side)], copies);
+  issue(plan, context, /*copies=*/true);
+  table_.event_record(copied_, copies);
+  table_.event_hold_back(copied_, stream());
+
+  const Key key{&plan, context.batch, shape, side};
+  const auto captured = captured_.find(key);
+  if (captured != captured_.end()) {
+    table_.graph_launch(captured->second, stream());
+  } else if (!graphs_ || !std::exchange(seen_[key], true)) {
+    // The first run also searches algorithms and takes scratch memory, which no capture may.
+    issue(plan, context, /*copies=*/false);
+  } else {
+    void* graph = nullptr;
+    table_.capture_begin(stream());
+    try {
+      issue(plan, context, /*copies=*/false);
+    } catch (...) {
+      cuda::Failure ignored;
+      (void)table_.capture_end.entry(&ignored, stream(), &graph);
+      if (graph) (void)table_.graph_destroy.entry(&ignored, graph);
+      throw;
+    }
+    table_.capture_end(stream(), &graph);
+    captured_[key] = graph;
+    table_.graph_launch(graph, stream());
+  }
+  table_.event_record(done_[static_cast<size_t>(side)], stream());
+}
+
+void DeviceExecutor::wait_for_copies() { table_.event_synchronize(copied_); }
+
+void DeviceExecutor::synchronize() {
+  for (void* stream : streams_) table_.stream_synchronize(stream);
+}
+
+}  // namespace hlite::plan

@@ -1,0 +1,45 @@
+#include "hugectr_lite/trainer/gpu_run.h"
+
+#include "hugectr_lite/core/log.h"
+
+namespace hlite::trainer {
+namespace {
+// The reader's ring has a few dozen; batches that are all in memory are too many to lock.
+constexpr size_t kMostPinned = 1024;
+
+MatmulContext make_matmul(const cuda::OpTable& gpu, const config::SolverConfig& solver) {
+  const std::string file = solver.algorithm_search ? default_algorithm_file() : std::string();
+  return {gpu,
+          {.tf32 = solver.enable_tf32_compute,
+           .algorithm_file = file.c_str(),
+           .warn = [](const char* text) { log::warning("{}", text); }}};
+}
+}  // namespace
+
+GpuRun::GpuRun(const cuda::OpTable& gpu, plan::Buffers& buffers, const config::SolverConfig& solver)
+    : gpu_(gpu),
+      matmul_(make_matmul(gpu, solver)),
+      executor_(gpu, buffers, matmul_.get(), solver.cuda_graph) {}
+
+GpuRun::~GpuRun() {
+  cuda::Failure ignored;
+  (void)gpu_.device_synchronize.entry(&ignored);
+  for (const auto& [data, pinned] : pinned_)
+    if (pinned) (void)gpu_.unpin.entry(&ignored, const_cast<void*>(data));
+}
+
+void GpuRun::run(const plan::Plan& plan, const plan::StepContext& context) {
+  const auto memory = context.input.memory;
+  if (!memory.empty() && pinned_.size() < kMostPinned && !pinned_.contains(memory.data())) {
+    // Where the system refuses, copies are slower and nothing else changes.
+    cuda::Failure why;
+    void* const data = const_cast<std::byte*>(memory.data());
+    const bool pinned = gpu_.pin.entry(&why, data, memory.size());
+    if (!pinned && pinned_.empty())
+      log::warning("batches cannot be page-locked, copies to the GPU will be slower: {}", why.text);
+    pinned_[memory.data()] = pinned;
+  }
+  executor_.run(plan, context, context.mean_over());
+}
+
+}  // namespace hlite::trainer

@@ -1,0 +1,342 @@
+// The sparse update on the emulated device and, where there is one, on the GPU.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "embedding/gpu_sparse_update.h"
+#include "tests/cuda/embedding_device.h"
+#include "tests/optimizer/rule_oracle.h"
+#include "tests/support/errors.h"
+
+namespace hlite::test {
+namespace {
+
+using embedding::Combiner;
+using embedding::GpuSparseUpdate;
+using embedding::SparseUpdateMethod;
+using optimizer::OptimizerType;
+using optimizer::UpdateRule;
+using optimizer::UpdateType;
+
+constexpr int64_t kSteps = 2;
+
+float rate_at(int64_t step) { return 0.05f / static_cast<float>(step); }
+
+struct How {
+  UpdateRule rule;
+  UpdateType type = UpdateType::kLocal;
+  SparseUpdateMethod method = SparseUpdateMethod::kSorted;
+};
+
+struct Trained {
+  std::vector<float> table, state0, state1;
+  bool operator==(const Trained&) const = default;
+};
+
+// Tables and states of a case in device memory, and what updates them.
+template <typename T>
+class DeviceTables {
+ public:
+  DeviceTables(const OnDevice& device, const LookupCase& x, const How& how, int64_t max_batch)
+      : device_(device),
+        rows_(x.layout.total_rows),
+        width_(x.layout.width),
+        slots_(device.exec(), x.layout, x.pooling),
+        update_(device.exec(), slots_, how.rule, how.type, how.method, max_batch),
+        table_(device.ops(), x.table),
+        state0_(device.ops(), state(x, how.rule, 0)),
+        state1_(device.ops(), state(x, how.rule, 1)),
+        has_(optimizer::state_count(how.rule.type)),
+        rate_(device.ops(), 1),
+        step_(device.ops(), 1) {}
+
+  void step(const LookupCase& x, float rate, int64_t step,
+            const optimizer::GradientScale& scale = {}) {
+    const DeviceArray<uint32_t> keys(device_.ops(), x.keys);
+    const DeviceArray<T> dout(device_.ops(), from_floats<T>(x.dout));
+    device_.ops().copy(rate_.data(), &rate, sizeof rate, device_.stream());
+    device_.ops().copy(step_.data(), &step, sizeof step, device_.stream());
+    update_.update(device_.exec(), rate_.data(), step_.data(),
+                   {keys.data(), x.batch, x.pooling.keys.columns},
+                   View<const T, 3>(dout.data(), x.batch, x.layout.slots(), width_),
+                   {table_.data(), rows_, width_}, matrix(state0_, 1), matrix(state1_, 2), scale);
+    device_.ops().stream_synchronize(device_.stream());
+  }
+  [[nodiscard]] Trained result() const {
+    return {table_.to_host(device_.stream()), state0_.to_host(device_.stream()),
+            state1_.to_host(device_.stream())};
+  }
+
+ private:
+  static std::vector<float> state(const LookupCase& x, const UpdateRule& rule, int index) {
+    const bool kept = optimizer::state_count(rule.type) > index;
+    return std::vector<float>(kept ? x.table.size() : 0, optimizer::initial_state(rule));
+  }
+  [[nodiscard]] Matrix<float> matrix(const DeviceArray<float>& values, int least) const {
+    return has_ < least ? Matrix<float>() : Matrix<float>(values.data(), rows_, width_);
+  }
+
+  const OnDevice& device_;
+  const int64_t rows_, width_;
+  const embedding::DeviceSlots slots_;
+  GpuSparseUpdate update_;
+  const DeviceArray<float> table_, state0_, state1_;
+  const int has_;
+  const DeviceArray<float> rate_;
+  const DeviceArray<int64_t> step_;
+};
+
+template <typename T>
+Trained train(const OnDevice& device, LookupCase x, const How& how) {
+  DeviceTables<T> tables(device, x, how, x.batch);
+  for (int64_t step = 1; step <= kSteps; ++step) {
+    x.draw(static_cast<uint64_t>(step));
+    tables.step(x, rate_at(step), step);
+  }
+  return tables.result();
+}
+
+// The definition: a dense gradient in double of what T holds, then the rule on all rows, or on
+// those looked up.
+template <typename T>
+RuleOracle train_densely(LookupCase x, const How& how) {
+  RuleOracle want(how.rule, x.table);
+  const int64_t width = x.layout.width;
+  for (int64_t step = 1; step <= kSteps; ++step) {
+    x.draw(static_cast<uint64_t>(step));
+    std::vector<double> gradient(x.table.size(), 0);
+    std::vector<char> touched(x.table.size(), how.type == UpdateType::kGlobal);
+    for (int64_t b = 0; b < x.batch; ++b)
+      for (int64_t s = 0; s < x.layout.slots(); ++s) {
+        const auto rows = x.rows_of(b, s);
+        for (const int64_t row : rows)
+          for (int64_t j = 0; j < width; ++j) {
+            const auto at = static_cast<size_t>(row * width + j);
+            const float g = to_float(from_float<T>(x.dout_view()(b, s, j)));
+            gradient[at] += static_cast<double>(g) * x.weight(rows.size());
+            touched[at] = 1;
+          }
+      }
+    for (size_t i = 0; i < gradient.size(); ++i)
+      if (touched[i]) want.step(static_cast<double>(rate_at(step)), step, i, gradient[i]);
+  }
+  return want;
+}
+
+// A hot row's gradient is the float sum of up to `batch` numbers below 1, good to some 1e-6 (and
+// AdaGrad squares it); a lookup lost or counted twice is off by about 1.
+constexpr Tolerance kTolerance{.absolute = 5e-6, .relative = 1e-5};
+
+template <typename T>
+void check_against_oracle(const OnDevice& device, const LookupCase& x, const How& how) {
+  const Trained got = train<T>(device, x, how);
+  const RuleOracle want = train_densely<T>(x, how);
+  const std::string what = fmt::format("{} rule {}, update {}", describe(x),
+                                       static_cast<int>(how.rule.type), static_cast<int>(how.type));
+  check_close<const float, const double>(got.table, want.w, kTolerance, what.c_str());
+  if (!got.state0.empty())
+    check_close<const float, const double>(got.state0, want.a, kTolerance, what.c_str());
+  if (!got.state1.empty())
+    check_close<const float, const double>(got.state1, want.b, kTolerance, what.c_str());
+}
+
+TEST_CASE("the sparse update of a GPU equals a dense one, for every rule, update and type") {
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    const OnDevice device(*backend.table);
+    for (const UpdateRule& rule : all_rules())
+      for (const UpdateType type : {UpdateType::kLocal, UpdateType::kGlobal})
+        for (const int64_t width : {3, 16}) {
+          const LookupCase x({300, 3, 1, 257, 40}, width, 150);
+          check_against_oracle<float>(device, x, {rule, type});
+          check_against_oracle<bf16>(device, x, {rule, type});
+          check_against_oracle<fp16>(device, x, {rule, type});
+        }
+  }
+}
+
+TEST_CASE("the sparse update of a GPU takes odd tables, widths and batches") {
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    const OnDevice device(*backend.table);
+    const UpdateRule rule = all_rules()[4];
+    for (const auto& rows : table_sizes())
+      for (const int64_t width : {1, 4, 33, 128})
+        for (const int64_t batch : {0, 1, 13, 64, 67})
+          check_against_oracle<float>(device, {rows, width, batch}, {rule});
+    check_against_oracle<bf16>(device, {{40, 7}, 264, 50}, {rule});
+    check_against_oracle<fp16>(device, {std::vector<int64_t>(300, 2), 8, 3}, {rule});
+  }
+}
+
+TEST_CASE("the sparse update of a GPU takes several keys a slot") {
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    const OnDevice device(*backend.table);
+    for (const UpdateRule& rule : all_rules())
+      for (const Combiner combiner : {Combiner::kSum, Combiner::kMean}) {
+        const LookupCase x({400, 3, 40}, 8, 60, {4, 1, 20}, combiner);
+        check_against_oracle<float>(device, x, {rule});
+        check_against_oracle<bf16>(device, x, {rule, UpdateType::kGlobal});
+      }
+  }
+}
+
+// Sums of small whole numbers are exact in any order.
+void make_whole(LookupCase& x) {
+  for (size_t i = 0; i < x.dout.size(); ++i)
+    x.dout[i] = static_cast<float>(random::word(21, 0, i) % 9) - 4;
+  for (size_t i = 0; i < x.table.size(); ++i)
+    x.table[i] = static_cast<float>(random::word(22, 0, i) % 9);
+}
+
+std::vector<float> whole_oracle(const LookupCase& x) {
+  std::vector<float> table = x.table;
+  const int64_t width = x.layout.width;
+  for (int64_t b = 0; b < x.batch; ++b)
+    for (int64_t s = 0; s < x.layout.slots(); ++s)
+      for (const int64_t row : x.rows_of(b, s))
+        for (int64_t j = 0; j < width; ++j)
+          table[static_cast<size_t>(row * width + j)] -= x.dout_view()(b, s, j);
+  return table;
+}
+
+TEST_CASE("segments of any length and place are summed exactly") {
+  // Lengths around the 64 pairs of a tile, in several levels of tiles.
+  const std::vector<std::vector<int64_t>> runs = {{64, 64, 64},
+                                                  {63, 2, 63, 1, 64, 1},
+                                                  {1, 64, 128, 1, 192, 63},
+                                                  {130, 1, 1, 1, 500, 3, 61, 67, 5, 1, 1, 190},
+                                                  {1, 4095, 1, 4200, 2, 64, 64},
+                                                  {9000},
+                                                  std::vector<int64_t>(700, 1),
+                                                  std::vector<int64_t>(150, 3),
+                                                  std::vector<int64_t>(90, 65)};
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    const OnDevice device(*backend.table);
+    for (const auto& lengths : runs)
+      for (const int64_t first : {0, 1, 63}) {  // absent keys do not count among the pairs
+        LookupCase x({static_cast<int64_t>(lengths.size())}, 4, 0);
+        x.keys.assign(static_cast<size_t>(first), kNoKey);
+        for (size_t row = 0; row < lengths.size(); ++row)
+          x.keys.insert(x.keys.end(), static_cast<size_t>(lengths[row]),
+                        static_cast<uint32_t>(row));
+        x.batch = static_cast<int64_t>(x.keys.size());
+        x.dout.resize(static_cast<size_t>(x.batch * 4));
+        make_whole(x);
+        DeviceTables<float> tables(device, x, {{}}, x.batch);
+        tables.step(x, 1, 1);
+        INFO(lengths.size() << " segments, the first of " << lengths[0]);
+        CHECK((tables.result().table == whole_oracle(x)));
+      }
+  }
+}
+
+TEST_CASE("atomic_update adds every lookup's gradient") {
+  const How how{{}, UpdateType::kLocal, SparseUpdateMethod::kAtomic};
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    const OnDevice device(*backend.table);
+    for (const int64_t width : {1, 3, 16, 128, 264}) {
+      LookupCase one_hot({300, 3, 1}, width, 31);
+      make_whole(one_hot);
+      DeviceTables<bf16> tables(device, one_hot, how, 31);
+      tables.step(one_hot, 1, 1);
+      CHECK((tables.result().table == whole_oracle(one_hot)));
+      for (const Combiner combiner : {Combiner::kSum, Combiner::kMean})
+        check_against_oracle<float>(device, {{300, 3, 1}, width, 31, {3, 1, 8}, combiner}, how);
+    }
+  }
+}
+
+TEST_CASE("sparse update kernels give the same bits in any order of threads") {
+  const OnDevice device(emulated_cuda());
+  for (const Combiner combiner : {Combiner::kSum, Combiner::kMean}) {
+    const LookupCase x({300, 1, 5}, 12, 200, {2, 1, 3}, combiner);
+    for (const UpdateType type : {UpdateType::kLocal, UpdateType::kGlobal}) {
+      const How how{all_rules()[3], type};
+      const Trained want = train<bf16>(device, x, how);
+      for (const auto order : {emulation::Order::kReverse, emulation::Order::kShuffled}) {
+        emulation::set_order(order, 5);
+        CHECK((train<bf16>(device, x, how) == want));
+      }
+      emulation::set_order(emulation::Order::kForward);
+    }
+  }
+}
+
+TEST_CASE("the sparse update of a GPU takes partial batches after full ones, allocating nothing") {
+  const OnDevice device(emulated_cuda());
+  const LookupCase large({50, 3}, 8, 200), small({50, 3}, 8, 5);
+  DeviceTables<float> tables(device, large, {{}}, 200), fresh(device, large, {{}}, 5);
+  tables.step(small, 0.1f, 1);
+  fresh.step(small, 0.1f, 1);
+  CHECK((tables.result() == fresh.result()));
+  const int blocks = emulation::machine().device_blocks;
+  tables.step(large, 0.1f, 2);
+  tables.step(small, 0.1f, 3);
+  CHECK(emulation::machine().device_blocks == blocks);
+  CHECK_THROWS_AS(fresh.step(large, 0.1f, 1), Error);
+}
+
+TEST_CASE("keys beyond their table change nothing in the sparse update") {
+  for (const SparseUpdateMethod method :
+       {SparseUpdateMethod::kSorted, SparseUpdateMethod::kAtomic}) {
+    const OnDevice device(emulated_cuda());
+    LookupCase x({50, 3}, 8, 40);
+    DeviceTables<float> tables(device, x, {.rule = {}, .method = method}, 40);
+    for (uint32_t& key : x.keys) key = 1000;
+    tables.step(x, 0.1f, 1);
+    CHECK((tables.result().table == x.table));
+  }
+}
+
+TEST_CASE("the sparse update of a GPU scales gradients back, and skips a step that asks for it") {
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    const OnDevice device(*backend.table);
+    const DeviceArray<float> inverse(device.ops(), std::vector<float>{1.0f / 1024});
+    const DeviceArray<int32_t> skip(device.ops(), std::vector<int32_t>{0, 1});
+    const LookupCase x({50, 3}, 8, 40);
+    LookupCase scaled = x;
+    for (float& g : scaled.dout) g *= 1024;
+    for (const How& how : {How{all_rules()[0]}, How{all_rules()[3], UpdateType::kGlobal},
+                           How{{}, UpdateType::kLocal, SparseUpdateMethod::kAtomic}}) {
+      const auto after = [&](const LookupCase& y, const optimizer::GradientScale& scale) {
+        DeviceTables<fp16> tables(device, x, how, 40);
+        tables.step(y, 0.1f, 1, scale);
+        return tables.result();
+      };
+      const Trained plain = after(x, {});
+      const Trained back = after(scaled, {.inverse = inverse.data(), .skip = skip.data()});
+      check_close<const float, const float>(back.table, plain.table, kTolerance);
+      const Trained skipped = after(scaled, {.inverse = inverse.data(), .skip = skip.data() + 1});
+      CHECK((skipped.table == x.table));
+      CHECK(std::all_of(skipped.state0.begin(), skipped.state0.end(),
+                        [](float s) { return s == 0; }));
+    }
+  }
+}
+
+TEST_CASE("the sparse update of a GPU refuses what it cannot do") {
+  const OnDevice device(emulated_cuda());
+  const LookupCase x({50, 3}, 8, 5);
+  const embedding::DeviceSlots slots(device.exec(), x.layout, x.pooling);
+  const auto make = [&](OptimizerType rule, UpdateType type, SparseUpdateMethod method,
+                        int64_t batch) {
+    GpuSparseUpdate(device.exec(), slots, {.type = rule}, type, method, batch);
+  };
+  const auto sgd = OptimizerType::kSgd;
+  const auto local = UpdateType::kLocal;
+  const auto sorted = SparseUpdateMethod::kSorted;
+  CHECK_NOTHROW(make(sgd, local, SparseUpdateMethod::kAtomic, 5));
+  CHECK_THROWS_AS(make(sgd, UpdateType::kLazyGlobal, sorted, 5), Error);
+  CHECK_THROWS_AS(make(OptimizerType::kAdam, local, SparseUpdateMethod::kAtomic, 5), Error);
+  check_contains(message_of<DeviceError>([&] { make(sgd, local, sorted, int64_t{1} << 30); }),
+                 {"fewer than 2^31 lookups", "2147483648"});
+}
+
+}  // namespace
+}  // namespace hlite::test

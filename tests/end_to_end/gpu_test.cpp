@@ -1,0 +1,129 @@
+// `train --device cuda` on the emulated GPU: the whole way of a GPU run but for the hardware.
+#include "tests/end_to_end/golden_run.h"
+#include "tests/end_to_end/small_run.h"
+#include "tests/support/errors.h"
+
+namespace hlite::test {
+namespace {
+
+const std::vector<std::string> kEmulated = {
+    "/usr/bin/env", std::string("HLITE_CUDA_LIBRARY=") + HLITE_EMULATED_PLUGIN};
+
+ProgramResult train_on_gpu(const SmallRun& run, const std::vector<std::string>& arguments) {
+  std::vector<std::string> command = kEmulated;
+  const auto train = run.command(arguments);
+  command.insert(command.end(), train.begin(), train.end());
+  command.insert(command.end(), {"--quiet", "--device", "cuda"});
+  return run_program(command);
+}
+
+std::map<std::string, std::vector<float>> everything(const std::string& directory) {
+  auto all = read_weights(directory + "/weights.safetensors");
+  all.merge(read_weights(directory + "/optimizer.safetensors"));
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("golden runs on an emulated GPU, with graphs and without") {
+  for (const char* name : {"dlrm_plain", "dlrm_fused"})
+    for (const char* graph : {"true", "false"}) {
+      INFO(name << ", cuda_graph " << graph);
+      const GoldenRun run(name);
+      std::vector<std::string> command = kEmulated;
+      command.insert(command.end(), {HLITE_TRAIN,
+                                     "--config",
+                                     run / "config.json",
+                                     "--init",
+                                     run / "init.safetensors",
+                                     "--quiet",
+                                     "--device",
+                                     "cuda",
+                                     "--set",
+                                     "solver.display=1",
+                                     "--set",
+                                     "solver.max_iter=20",
+                                     "--set",
+                                     "solver.eval_interval=10",
+                                     "--metrics",
+                                     run / "metrics.jsonl",
+                                     "--export",
+                                     run / "got.safetensors",
+                                     "--set",
+                                     std::string("solver.cuda_graph=") + graph});
+      const auto result = run_program(command);
+      INFO(result.err);
+      REQUIRE(result.code == 0);
+      std::map<int, double> losses;
+      std::istringstream lines(read_text(run / "metrics.jsonl"));
+      for (std::string line; std::getline(lines, line);) {
+        const auto event = nlohmann::json::parse(line);
+        if (event["event"] == "train") losses[event["iter"]] = event["loss"];
+      }
+      const auto expected = read_csv(run / "expected_losses.csv");
+      REQUIRE(losses.size() == 20);
+      for (const auto& row : expected)
+        if (const int iter = static_cast<int>(row[0]); iter <= 20) {
+          INFO("iteration " << iter);
+          CHECK(std::abs(losses[iter] - row[2]) / row[2] <= 1e-5);
+        }
+      const auto got = read_weights(run / "got.safetensors"),
+                 want = read_weights(run / "weights_20.safetensors");
+      REQUIRE(got.size() == want.size());
+      for (const auto& [tensor, values] : want) {
+        REQUIRE(got.count(tensor) == 1);
+        check_close(std::span<const float>(got.at(tensor)), std::span<const float>(values),
+                    {.absolute = 1e-5, .relative = 1e-5}, tensor.c_str());
+      }
+    }
+}
+
+// Dropout, Adam, momentum, a shuffled order and a partial last batch, and everything that has a
+// state: the same as on the CPU, to the same bits with graphs and without, and across a resume.
+TEST_CASE("a run on an emulated GPU repeats, resumes, and is that of the CPU") {
+  const SmallRun run;
+  const auto train = [&](const std::string& name, std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--save", run / name});
+    const auto result = train_on_gpu(run, arguments);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+  };
+  train("graph", {"--set", "solver.max_iter=60"});
+  train("plain", {"--set", "solver.max_iter=60", "--set", "solver.cuda_graph=false"});
+  CHECK((everything(run / "graph") == everything(run / "plain")));
+  train("half", {"--set", "solver.max_iter=33"});
+  train("resumed", {"--set", "solver.max_iter=60", "--resume", run / "half"});
+  CHECK((everything(run / "resumed") == everything(run / "graph")));
+
+  REQUIRE(run.train({"--quiet", "--device", "cpu", "--set", "solver.max_iter=60", "--save",
+                     run / "cpu"})
+              .code == 0);
+  const auto got = everything(run / "graph"), want = everything(run / "cpu");
+  REQUIRE(got.size() == want.size());
+  for (const auto& [tensor, values] : want) {
+    REQUIRE(got.count(tensor) == 1);
+    check_close(std::span<const float>(got.at(tensor)), std::span<const float>(values),
+                {.absolute = 2e-4, .relative = 2e-4}, tensor.c_str());
+  }
+  // A GPU's checkpoint goes on, on the CPU.
+  REQUIRE(run.train({"--quiet", "--device", "cpu", "--set", "solver.max_iter=60", "--resume",
+                     run / "half", "--save", run / "moved"})
+              .code == 0);
+}
+
+TEST_CASE("what a GPU cannot train yet is said, and auto takes the CPU for it") {
+  const SmallRun run;
+  const auto two = train_on_gpu(run, {"--set", "solver.gpu=[[0,1]]"});
+  CHECK(two.code == 4);
+  check_contains(two.err, {"device cuda", "one rank trains on a GPU so far", "--device cpu"});
+  const auto ninth = train_on_gpu(run, {"--set", "solver.gpu=[[9]]"});
+  CHECK(ninth.code == 4);
+  check_contains(ninth.err, {"solver.gpu asks for device 9"});
+  std::vector<std::string> command = kEmulated;
+  const auto automatic =
+      run.command({"--quiet", "--set", "solver.gpu=[[0,1]]", "--set", "solver.max_iter=3"});
+  command.insert(command.end(), automatic.begin(), automatic.end());
+  CHECK(run_program(command).code == 0);
+}
+
+}  // namespace hlite::test

@@ -1,0 +1,43 @@
+#include "hugectr_lite/ops/copy.h"
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/half.h"
+#include "hugectr_lite/ops/cast.h"
+#include "tests/ops/random_tensor.h"
+
+namespace hlite::ops {
+namespace {
+
+TEST_CASE("copy, and a cast from float to float, give the same values") {
+  for (const int count : test::kThreadCounts) {
+    test::Threads threads(count);
+    for (const int64_t n : {0, 1, 7, 33, 50021}) {
+      const auto from = test::random_values(n, 1);
+      const Vector<const float> view(from.data(), n);
+      std::vector<float> to(from.size(), NAN);
+      CAPTURE(count, n);
+      copy(threads.exec(), view, {to.data(), n});
+      CHECK(to == from);
+      to.assign(from.size(), NAN);
+      cast_from_float<float>(threads.exec(), view, {to.data(), n});
+      CHECK(to == from);
+      to.assign(from.size(), NAN);
+      cast_to_float<float>(threads.exec(), view, {to.data(), n});
+      CHECK(to == from);
+    }
+  }
+}
+
+TEST_CASE("copy and casts refuse sizes that do not fit; 16-bit casts need a GPU") {
+  test::Threads threads(1);
+  std::vector<float> m(10);
+  std::vector<bf16> half(5);
+  const Vector<float> four(m.data(), 4), five(m.data() + 4, 5);
+  CHECK_THROWS_AS(copy(threads.exec(), four, five), Error);
+  CHECK_THROWS_AS(cast_from_float<float>(threads.exec(), four, five), Error);
+  CHECK_THROWS_AS(cast_to_float<float>(threads.exec(), four, five), Error);
+  CHECK_THROWS_AS(cast_from_float<bf16>(threads.exec(), five, {half.data(), 5}), Error);
+}
+
+}  // namespace
+}  // namespace hlite::ops
