@@ -1,0 +1,186 @@
+// Plans on an emulated GPU: streams, events, graphs, and two sets of inputs.
+#include "hugectr_lite/plan/device_executor.h"
+
+#include <numeric>
+
+#include "tests/support/cuda_backends.h"
+#include "tests/support/errors.h"
+
+namespace hlite::test {
+namespace {
+
+using plan::BufferId;
+using plan::BufferKind;
+using plan::Lane;
+using plan::StepContext;
+
+// A batch goes through three lanes and a state: a = batch, b = a (embedding lane), c = a (comm
+// lane), out = b, then c behind it; state = out of this run. Copies alone, so results are exact.
+struct Pipeline {
+  static constexpr int64_t kMost = 8;
+  plan::Buffers buffers;
+  BufferId in, a, b, c, out, state;
+  plan::Plan plan{buffers};
+  int issued = 0;  // steps other than copy_in, each time they run on the host
+
+  explicit Pipeline(const cuda::OpTable& table) {
+    const auto add = [&](const char* name, BufferKind kind, int64_t floats) {
+      return buffers.add(name, kind, floats * 4);
+    };
+    in = add("in", BufferKind::kInput, kMost);
+    a = add("a", BufferKind::kActivation, kMost);
+    b = add("b", BufferKind::kActivation, kMost);
+    c = add("c", BufferKind::kActivation, kMost);
+    out = add("out", BufferKind::kActivation, 2 * kMost);
+    state = add("state", BufferKind::kState, 2 * kMost);
+    plan.add({.name = "copy_in",
+              .lane = Lane::kCopy,
+              .reads = {},
+              .writes = {in},
+              .run = [this](const StepContext& x) {
+                x.exec.cuda->copy(buffers.data<float>(in), x.input.labels,
+                                  static_cast<size_t>(x.batch) * 4, x.exec.stream);
+              }});
+    step("a", Lane::kCompute, in, a, 0);
+    step("b", Lane::kEmbedding, a, b, 0);
+    step("c", Lane::kComm, a, c, 0);
+    step("first", Lane::kCompute, b, out, 0);
+    step("second", Lane::kEmbedding, c, out, kMost);
+    step("keep", Lane::kComm, out, state, -1);
+    plan.finalize();
+    buffers.allocate(table);
+  }
+  // Copies the batch, or with `at` < 0 the whole buffer.
+  void step(const char* name, Lane lane, BufferId from, BufferId to, int64_t at) {
+    plan.add({.name = name,
+              .lane = lane,
+              .reads = at > 0 ? std::vector{from, to} : std::vector{from},
+              .writes = {to},
+              .run = [=, this](const StepContext& x) {
+                ++issued;
+                const int64_t n = at < 0 ? 2 * kMost : x.batch;
+                x.exec.cuda->copy(buffers.data<float>(to) + std::max<int64_t>(at, 0),
+                                  buffers.data<float>(from), static_cast<size_t>(n) * 4,
+                                  x.exec.stream);
+              }});
+  }
+};
+
+// The first n of `values`; null: a batch that no step looks at.
+StepContext batch_of(int64_t n, const float* values = nullptr) {
+  StepContext context;
+  context.batch = n;
+  context.input.labels = values;
+  return context;
+}
+
+std::vector<float> numbers(float first) {
+  std::vector<float> v(Pipeline::kMost);
+  std::iota(v.begin(), v.end(), first);
+  return v;
+}
+
+std::vector<float> read(const cuda::OpTable& table, const Pipeline& p, BufferId id) {
+  std::vector<float> values(static_cast<size_t>(p.buffers.bytes(id)) / 4);
+  read_device(table, values.data(), p.buffers.data<float>(id), values.size() * 4);
+  return values;
+}
+
+TEST_CASE("a plan on streams or in a graph does what it says, batch after batch") {
+  for (const CudaBackend& backend : cuda_backends())
+    for (const bool graphs : {false, true}) {
+      INFO(backend.name << ", graphs " << graphs);
+      const cuda::OpTable& table = *backend.table;
+      Pipeline p(table);
+      {
+        plan::DeviceExecutor executor(table, p.buffers, nullptr, graphs);
+        std::vector<float> want(2 * Pipeline::kMost, 0.0f);
+        // Full batches with partial ones between, as at the end of an epoch; none is one too.
+        for (int i = 0; i < 40; ++i) {
+          const int64_t batch = i % 7 == 6 ? i % 4 : Pipeline::kMost;
+          const auto values = numbers(static_cast<float>(100 * i));
+          executor.run(p.plan, batch_of(batch, values.data()));
+          executor.wait_for_copies();
+          for (int64_t s = 0; s < batch; ++s)
+            want[static_cast<size_t>(s)] = want[static_cast<size_t>(s + Pipeline::kMost)] =
+                values[static_cast<size_t>(s)];
+          if (i % 3 == 0) CHECK((read(table, p, p.state) == want));
+        }
+        executor.synchronize();
+        CHECK((read(table, p, p.state) == want));
+        CHECK((executor.graphs() > 0) == graphs);
+      }
+    }
+}
+
+TEST_CASE("a captured plan costs the host its copies and one launch") {
+  const cuda::OpTable& table = emulated_cuda();
+  Pipeline p(table);
+  plan::DeviceExecutor executor(table, p.buffers, nullptr, true);
+  const auto values = numbers(1);
+  const auto run = [&](int64_t batch) { executor.run(p.plan, batch_of(batch, values.data())); };
+  const int steps = static_cast<int>(p.plan.steps().size()) - 1;
+  run(8);
+  run(8);
+  CHECK(p.issued == 2 * steps);  // each side once as it is
+  run(8);
+  run(8);
+  CHECK(p.issued == 4 * steps);  // each side once captured
+  for (int i = 0; i < 10; ++i) run(8);
+  CHECK(p.issued == 4 * steps);
+  CHECK(executor.graphs() == 2);
+  run(5);  // another shape begins anew
+  CHECK(p.issued == 5 * steps);
+}
+
+TEST_CASE("a step that fails in a capture leaves the executor usable") {
+  const cuda::OpTable& table = emulated_cuda();
+  Pipeline p(table);
+  plan::Plan failing(p.buffers);
+  int calls = 0;
+  failing.add({.name = "fails later",
+               .lane = Lane::kCompute,
+               .reads = {},
+               .writes = {p.a},
+               .run = [&](const StepContext&) {
+                 if (++calls > 2) raise<DeviceError>("step broke");
+               }});
+  failing.finalize();
+  plan::DeviceExecutor executor(table, p.buffers, nullptr, true);
+  executor.run(failing, batch_of(1));
+  executor.run(failing, batch_of(1));
+  CHECK(message_of<DeviceError>([&] { executor.run(failing, batch_of(1)); }) == "step broke");
+  const auto values = numbers(7);
+  executor.run(p.plan, batch_of(8, values.data()));
+  std::vector<float> want = values;
+  want.insert(want.end(), values.begin(), values.end());
+  CHECK((read(table, p, p.state) == want));
+}
+
+TEST_CASE("captured work waits for its launch, and every stream must come back") {
+  const cuda::OpTable& table = emulated_cuda();
+  const TestStream main(table), side(table);
+  const DeviceArray<float> x(table, std::vector<float>{1, 2}), y(table, std::vector<float>{0, 0});
+  void *event = nullptr, *graph = nullptr;
+  table.event_create(&event);
+  table.capture_begin(main.get());
+  table.copy(y.data(), x.data(), 8, main.get());
+  CHECK(message_of<DeviceError>([&] { table.stream_synchronize(main.get()); }).find("Capture") !=
+        std::string::npos);
+  table.capture_end(main.get(), &graph);
+  CHECK((y.to_host(nullptr) == std::vector<float>{0, 0}));
+  table.graph_launch(graph, main.get());
+  CHECK((y.to_host(nullptr) == std::vector<float>{1, 2}));
+  table.graph_destroy(graph);
+
+  table.capture_begin(main.get());
+  table.event_record(event, main.get());
+  table.event_hold_back(event, side.get());
+  table.copy(y.data(), x.data(), 8, side.get());
+  check_contains(message_of<DeviceError>([&] { table.capture_end(main.get(), &graph); }),
+                 {"Unjoined"});
+  table.event_destroy(event);
+}
+
+}  // namespace
+}  // namespace hlite::test
