@@ -21,11 +21,15 @@ GpuRun::GpuRun(const cuda::OpTable& gpu, plan::Buffers& buffers, const config::S
       matmul_(make_matmul(gpu, solver)),
       executor_(gpu, buffers, matmul_.get(), solver.cuda_graph) {}
 
-GpuRun::~GpuRun() {
+GpuRun::~GpuRun() { release_input(); }
+
+// Also on the way out of a failure: there is nobody to tell of another one.
+void GpuRun::release_input() {
   cuda::Failure ignored;
   (void)gpu_.device_synchronize.entry(&ignored);
   for (const auto& [data, pinned] : pinned_)
     if (pinned) (void)gpu_.unpin.entry(&ignored, const_cast<void*>(data));
+  pinned_.clear();
 }
 
 void GpuRun::run(const plan::Plan& plan, const plan::StepContext& context) {

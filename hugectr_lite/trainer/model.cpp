@@ -335,6 +335,10 @@ void Model::wait_for_input() {
   if (gpu_run_) gpu_run_->wait_for_input();
 }
 
+void Model::release_input() {
+  if (gpu_run_) gpu_run_->release_input();
+}
+
 void Model::get(const void* from, void* to, size_t bytes) const {
   if (gpu_)
     read_device(*gpu_, to, from, bytes);

@@ -81,6 +81,8 @@ class Model {
   void train(const plan::StepContext& context) { run(train_plan_, context); }
   void evaluate(const plan::StepContext& context) { run(eval_plan_, context); }
   void wait_for_input();
+  // To be called before the memory of batches is freed.
+  void release_input();
   [[nodiscard]] bool on_gpu() const { return gpu_ != nullptr; }
   [[nodiscard]] const plan::Plan& train_plan() const { return train_plan_; }
   [[nodiscard]] const plan::Plan& eval_plan() const { return eval_plan_; }

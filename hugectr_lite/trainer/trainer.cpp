@@ -135,6 +135,10 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
   if (ranks_.rank == 0) metrics_ = MetricsFile(options.metrics, /*append=*/resumed_ != nullptr);
 }
 
+Trainer::~Trainer() {
+  if (model_) model_->release_input();  // the sources' memory goes before the model
+}
+
 uint64_t Trainer::agree_on_seed() const {
   uint64_t seed = resumed_ ? resumed_->seed : resolve_seed(config_);
   if (ranks_.ranks() > 1) ranks_.world->broadcast(std::as_writable_bytes(std::span(&seed, 1)), 0);

@@ -33,6 +33,8 @@ class Trainer {
   // or DataError.
   Trainer(const config::TrainConfig& config, const Options& options, RankOptions rank);
 
+  ~Trainer();
+
   // Trains to the end, to the AUC target or until interrupted. Returns the exit code
   // (kExitDone, kExitInterrupted). Throws DataError when the loss stops being finite.
   int run();

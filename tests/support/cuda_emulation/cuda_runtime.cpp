@@ -37,7 +37,7 @@ constexpr size_t kPlainSharedBytes = 48 * 1024;
 
 // Owners of memory and handles, so that a foreign or stale one is an error as on a device.
 std::mutex mutex;
-std::set<const void*> streams, events, device_memory, pinned_memory;
+std::set<const void*> streams, events, device_memory, pinned_memory, registered;
 std::map<const void*, int> allowed_shared;  // by cudaFuncSetAttribute
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int current_device = 0;
@@ -307,10 +307,17 @@ cudaError_t cudaFreeHost(void* data) {
   return release(data, pinned_memory, the_machine.pinned_blocks);
 }
 cudaError_t cudaHostRegister(void* data, size_t bytes, unsigned) {
-  return outcome(data && bytes > 0, cudaErrorInvalidValue);
+  if (!data || bytes == 0) return keep(cudaErrorInvalidValue);
+  if (const cudaError_t error = outcome(true, cudaSuccess); error != cudaSuccess) return error;
+  const std::lock_guard lock(mutex);
+  return registered.insert(data).second ? cudaSuccess : keep(cudaErrorInvalidValue);
 }
+// Looks at the memory, as the real one does: sanitizers then see what was freed too early.
 cudaError_t cudaHostUnregister(void* data) {
-  return outcome(data != nullptr, cudaErrorInvalidValue);
+  const std::lock_guard lock(mutex);
+  if (registered.erase(data) == 0) return keep(cudaErrorInvalidValue);
+  static_cast<void>(*static_cast<volatile std::byte*>(data));
+  return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   *free = *total = size_t{1} << 30;
