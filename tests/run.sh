@@ -3,7 +3,7 @@
 #
 #   tests/run.sh                what a change needs: the release build (with the CUDA plug-in where nvcc is
 #                               found) and every test
-#   tests/run.sh --full         the same, then every test again under AddressSanitizer + UBSan and under
+#   tests/run.sh --full         the same, then every test again under AddressSanitizer + UBSan, those with threads under
 #                               ThreadSanitizer, and the formatting check where clang-format is found
 #   tests/run.sh --fuzz [S]     the fuzz targets, S seconds each (default 300; needs clang++)
 set -euo pipefail
