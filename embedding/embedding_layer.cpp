@@ -165,12 +165,13 @@ void EmbeddingLayer::read_sizes(config::ObjectReader& hparam, int64_t width,
 void EmbeddingLayer::spread(const comm::RankContext& ranks,
                             std::shared_ptr<const RowPlacement> placement, double exchanged_share,
                             int64_t max_batch, int64_t train_batch, int threads, uint64_t seed,
-                            const cuda::OpTable* gpu) {
+                            const cuda::OpTable* gpu, FloatType type) {
   spec_.seed = seed;
+  output_type_ = type;
   if (gpu) {
     HLITE_CHECK(ranks.ranks() == 1 && !hashed_, "{}: tables on several GPUs, or hashed ones",
                 name_);
-    tables_ = std::make_unique<GpuTables>(spec_, *gpu, train_batch);
+    tables_ = std::make_unique<GpuTables>(spec_, *gpu, train_batch, type);
     return;
   }
   if (hashed_)
@@ -194,9 +195,9 @@ void EmbeddingLayer::spread(const comm::RankContext& ranks,
 
 void EmbeddingLayer::declare(plan::Buffers& buffers, int64_t max_batch) {
   tables_->declare(buffers);
-  output_ = buffers.add(
-      top_, plan::BufferKind::kActivation,
-      max_batch * layout().slots() * layout().width * static_cast<int64_t>(sizeof(float)));
+  output_ =
+      buffers.add(top_, plan::BufferKind::kActivation,
+                  max_batch * layout().slots() * layout().width * float_type_bytes(output_type_));
 }
 
 }  // namespace hlite::embedding

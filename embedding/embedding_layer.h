@@ -22,6 +22,7 @@
 #include "hugectr_lite/comm/row_exchange.h"
 #include "hugectr_lite/config/object_reader.h"
 #include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/optimizer/lr_schedule.h"
 #include "hugectr_lite/optimizer/update_rules.h"
 #include "hugectr_lite/plan/plan.h"
@@ -73,10 +74,12 @@ class EmbeddingLayer {
   // Where the rows lie: on many ranks as `placement` says, which all ranks make alike
   // (make_placement()); on one rank null. Collective when ranks.world is given. `max_batch`:
   // samples of one rank. `seed`: of the first values of rows that come as keys come. `gpu`: the one
-  // that all rows lie on, or null.
+  // that all rows lie on, or null; only there may `type`, of the output and its gradient, not be
+  // float.
   void spread(const comm::RankContext& ranks, std::shared_ptr<const RowPlacement> placement,
               double exchanged_share, int64_t max_batch, int64_t train_batch, int threads,
-              uint64_t seed, const cuda::OpTable* gpu = nullptr);
+              uint64_t seed, const cuda::OpTable* gpu = nullptr,
+              FloatType type = FloatType::kFloat);
   // Names the buffers: the tables, the optimizer's states, the output [max_batch, slots, width].
   void declare(plan::Buffers& buffers, int64_t max_batch);
   [[nodiscard]] plan::BufferId output() const { return output_; }
@@ -98,6 +101,7 @@ class EmbeddingLayer {
   Sharding sharding_ = Sharding::kSlot;
   bool hashed_ = false, by_slot_ = false;
   optimizer::LrSchedule schedule_;
+  FloatType output_type_ = FloatType::kFloat;
   plan::BufferId output_ = plan::kNoBuffer;
   std::unique_ptr<EmbeddingTables> tables_;
   ExchangedTables* exchanged_ = nullptr;

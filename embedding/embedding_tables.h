@@ -65,7 +65,9 @@ struct TablesIo {
   plan::BufferId grad = plan::kNoBuffer;    // of output
   plan::BufferId rate = plan::kNoBuffer;    // float
   plan::BufferId step = plan::kNoBuffer;    // int64, from 1
-  bool training = true;                     // or evaluation, which leaves the tables alone
+  // optimizer::LossScale of the gradients; kNoBuffer: they are not scaled.
+  plan::BufferId loss_scale = plan::kNoBuffer;
+  bool training = true;  // or evaluation, which leaves the tables alone
 };
 
 class EmbeddingTables {

@@ -3,6 +3,7 @@
 #include "embedding/lookup.h"
 #include "embedding/table_init.h"
 #include "hugectr_lite/core/device_memory.h"
+#include "hugectr_lite/optimizer/loss_scale.h"
 
 namespace hlite::embedding {
 
@@ -23,25 +24,34 @@ Matrix<const uint32_t> GpuTables::keys_of(const TablesIo& io, int64_t batch) con
   return {buffers_->data<uint32_t>(io.keys), batch, spec_.pooling.keys.columns};
 }
 
+optimizer::GradientScale GpuTables::gradient_scale(const TablesIo& io) const {
+  if (io.loss_scale == plan::kNoBuffer) return {};
+  return optimizer::gradient_scale(*buffers_->data<optimizer::LossScale>(io.loss_scale));
+}
+
 const DeviceSlots& GpuTables::slots() {
   if (!slots_) slots_ = std::make_unique<DeviceSlots>(exec_, spec_.layout, spec_.pooling);
   return *slots_;
 }
 
 void GpuTables::emit_forward(plan::Plan& plan, const TablesIo& io) {
-  const double row_bytes = static_cast<double>(spec_.layout.width) * sizeof(float);
-  plan.add({.name = spec_.name + ".lookup",
-            .lane = plan::Lane::kEmbedding,
-            .reads = {io.keys, table_},
-            .writes = {io.output},
-            .run =
-                [this, io, of = &slots()](const plan::StepContext& c) {
-                  lookup_forward<float>(c.exec, *of, all_rows(table_), keys_of(io, c.batch),
-                                        View<float, 3>(buffers_->data<float>(io.output), c.batch,
-                                                       spec_.layout.slots(), spec_.layout.width));
-                },
-            .bytes_per_sample =
-                static_cast<double>(spec_.pooling.columns() + spec_.layout.slots()) * row_bytes});
+  const auto width = static_cast<double>(spec_.layout.width);
+  const double bytes = width * (static_cast<double>(spec_.pooling.columns()) * sizeof(float) +
+                                static_cast<double>(spec_.layout.slots()) *
+                                    static_cast<double>(float_type_bytes(type_)));
+  with_float_type(type_, [&]<typename T>() {
+    plan.add({.name = spec_.name + ".lookup",
+              .lane = plan::Lane::kEmbedding,
+              .reads = {io.keys, table_},
+              .writes = {io.output},
+              .run =
+                  [this, io, of = &slots()](const plan::StepContext& c) {
+                    lookup_forward<T>(c.exec, *of, all_rows(table_), keys_of(io, c.batch),
+                                      View<T, 3>(buffers_->data<T>(io.output), c.batch,
+                                                 spec_.layout.slots(), spec_.layout.width));
+                  },
+              .bytes_per_sample = bytes});
+  });
 }
 
 void GpuTables::emit_update(plan::Plan& plan, const TablesIo& io) {
@@ -53,25 +63,29 @@ void GpuTables::emit_update(plan::Plan& plan, const TablesIo& io) {
                               writes = {table_};
   reads.insert(reads.end(), states_.begin(), states_.end());
   writes.insert(writes.end(), states_.begin(), states_.end());
-  const double row_bytes = static_cast<double>(spec_.layout.width) * sizeof(float);
-  plan.add({.name = spec_.name + ".update",
-            .lane = plan::Lane::kEmbedding,
-            .reads = reads,
-            .writes = writes,
-            .run =
-                [this, io](const plan::StepContext& c) {
-                  const auto state = [&](size_t i) {
-                    return i < states_.size() ? all_rows(states_[i]) : Matrix<float>();
-                  };
-                  update_->update<float>(
-                      c.exec, buffers_->data<float>(io.rate), buffers_->data<int64_t>(io.step),
-                      keys_of(io, c.batch),
-                      View<const float, 3>(buffers_->data<float>(io.grad), c.batch,
-                                           spec_.layout.slots(), spec_.layout.width),
-                      all_rows(table_), state(0), state(1));
-                },
-            .bytes_per_sample = static_cast<double>(spec_.pooling.columns()) * row_bytes *
-                                (3.0 + 2.0 * static_cast<double>(states_.size()))});
+  if (io.loss_scale != plan::kNoBuffer) reads.push_back(io.loss_scale);
+  const double vector_bytes = static_cast<double>(spec_.layout.width * float_type_bytes(type_)),
+               row_bytes = static_cast<double>(spec_.layout.width) * sizeof(float);
+  with_float_type(type_, [&]<typename T>() {
+    plan.add({.name = spec_.name + ".update",
+              .lane = plan::Lane::kEmbedding,
+              .reads = reads,
+              .writes = writes,
+              .run =
+                  [this, io](const plan::StepContext& c) {
+                    const auto state = [&](size_t i) {
+                      return i < states_.size() ? all_rows(states_[i]) : Matrix<float>();
+                    };
+                    update_->update<T>(c.exec, buffers_->data<float>(io.rate),
+                                       buffers_->data<int64_t>(io.step), keys_of(io, c.batch),
+                                       View<const T, 3>(buffers_->data<T>(io.grad), c.batch,
+                                                        spec_.layout.slots(), spec_.layout.width),
+                                       all_rows(table_), state(0), state(1), gradient_scale(io));
+                  },
+              .bytes_per_sample =
+                  static_cast<double>(spec_.pooling.columns()) *
+                  (vector_bytes + row_bytes * (2.0 + 2.0 * static_cast<double>(states_.size())))});
+  });
 }
 
 void GpuTables::initialize(const Exec&, uint64_t seed) const {

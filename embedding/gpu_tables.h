@@ -5,14 +5,17 @@
 #include "embedding/device_slots.h"
 #include "embedding/embedding_tables.h"
 #include "embedding/gpu_sparse_update.h"
+#include "hugectr_lite/core/float_type.h"
 
 namespace hlite::embedding {
 
 class GpuTables final : public EmbeddingTables {
  public:
-  // `gpu`: works on the device that is current when it is called.
-  GpuTables(TablesSpec spec, const cuda::OpTable& gpu, int64_t train_batch)
+  // `gpu`: works on the device that is current when it is called. `type`: of the output and its
+  // gradient; rows are float.
+  GpuTables(TablesSpec spec, const cuda::OpTable& gpu, int64_t train_batch, FloatType type)
       : spec_(std::move(spec)),
+        type_(type),
         exec_{.device = Device::kCuda, .cuda = &gpu},
         train_batch_(train_batch) {}
 
@@ -32,10 +35,12 @@ class GpuTables final : public EmbeddingTables {
  private:
   [[nodiscard]] Matrix<float> all_rows(plan::BufferId id) const;
   [[nodiscard]] Matrix<const uint32_t> keys_of(const TablesIo& io, int64_t batch) const;
+  [[nodiscard]] optimizer::GradientScale gradient_scale(const TablesIo& io) const;
   [[nodiscard]] NamedRows named(std::string name, plan::BufferId id, int64_t slot) const;
   const DeviceSlots& slots();
 
   const TablesSpec spec_;
+  const FloatType type_;
   const Exec exec_;
   const int64_t train_batch_;
   const plan::Buffers* buffers_ = nullptr;

@@ -86,6 +86,8 @@ std::string manifest_text(const CheckpointMeta& meta, std::span<const Checkpoint
                    {"samples", meta.samples},
                    {"data_position", meta.data_position},
                    {"seed", std::to_string(meta.seed)}};
+  if (meta.loss_scale > 0)
+    m["loss_scale"] = {{"scale", meta.loss_scale}, {"good", meta.loss_scale_good}};
   m["config"] = parse_json<OrderedJson>(meta.config, "config");
   m["files"] = OrderedJson::array();
   for (const CheckpointFile& f : files)
@@ -201,6 +203,14 @@ CheckpointMeta parse_manifest(const std::string& text, const std::string& name) 
   meta.samples = count("samples");
   meta.data_position = count("data_position");
   meta.seed = parse_number(m, "seed", 10, name);
+  if (const auto scale = m.find("loss_scale"); scale != m.end()) {
+    const std::string where = name + ": loss_scale";
+    const auto& value = json_member(*scale, "scale", where);
+    if (!value.is_number() || !(value.get<double>() >= 1 && value.get<double>() <= 0x1p24))
+      raise<DataError>("{}: scale: expected a number in [1, 2^24], found {}", where, value.dump());
+    meta.loss_scale = value.get<double>();
+    meta.loss_scale_good = json_count(json_member(*scale, "good", where), "good", where);
+  }
   const auto& config = json_member(m, "config", name);
   if (!config.is_object()) raise<DataError>("{}: config: expected an object", name);
   meta.config = config.dump();

@@ -33,6 +33,9 @@ struct CheckpointMeta {
   int64_t samples = 0;        // samples trained on
   int64_t data_position = 0;  // batches taken from the training source
   uint64_t seed = 0;
+  // Dynamic loss scale, and iterations since it changed; 0: none.
+  double loss_scale = 0;
+  int64_t loss_scale_good = 0;
   std::string config = "{}";  // JSON text of the whole config
   // Filled by read_manifest():
   std::string program;  // version of the program that wrote it

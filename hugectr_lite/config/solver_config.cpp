@@ -173,7 +173,8 @@ void parse_precision(ObjectReader& reader, SolverConfig& solver) {
     fail_at(reader.member("enable_tf32_compute"),
             "expected mixed_precision or enable_tf32_compute, found both");
   }
-  solver.precision = reader.choice_or("precision", "fp32", {"fp32", "bf16", "fp16"});
+  solver.precision =
+      reader.choice_or("precision", mixed != nullptr ? "fp16" : "fp32", {"fp32", "bf16", "fp16"});
   if (!reader.has("precision")) return;
   const JsonNode& precision = reader.member("precision");
   if (mixed != nullptr && solver.precision == "fp32") {

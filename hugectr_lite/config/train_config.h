@@ -40,10 +40,11 @@ struct SolverConfig {
   bool enable_overlap = false;
   bool holistic_cuda_graph = false;
   bool algorithm_search = true;
-  bool int64_keys = false;         // input_key_type I64, for Norm files
-  std::string device = "auto";     // (ours) auto, cpu, cuda
-  int threads = 0;                 // (ours) CPU threads; 0: all that this process may use
-  std::string precision = "fp32";  // (ours) fp32, bf16, fp16
+  bool int64_keys = false;      // input_key_type I64, for Norm files
+  std::string device = "auto";  // (ours) auto, cpu, cuda
+  int threads = 0;              // (ours) CPU threads; 0: all that this process may use
+  std::string precision =
+      "fp32";  // (ours) fp32, bf16, fp16; fp16 too where mixed_precision is given
 
   [[nodiscard]] int64_t ranks() const;
 };

@@ -26,7 +26,8 @@ std::vector<Dims> AddLayer::infer(const std::vector<Dims>& bottoms) {
 void AddLayer::emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const {
   std::vector<BufferId> inputs;
   for (const LayerTensor& b : io.bottoms) inputs.push_back(b.value);
-  add_sum_step(plan, *io.buffers, name() + ".fprop", inputs, io.tops[0].value, io.tops[0].dims);
+  add_sum_step(plan, *io.buffers, io.type, name() + ".fprop", inputs, io.tops[0].value,
+               io.tops[0].dims);
 }
 
 void AddLayer::emit_backward(plan::Plan& plan, const LayerIo& io) const {

@@ -42,6 +42,13 @@ namespace {
 Vector<double> workspace(const LayerIo& io) {
   return {io.buffers->data<double>(io.workspace), ops::kBlockSums};
 }
+const float* scale(const LayerIo& io) {
+  return io.loss_scale == kNoBuffer ? nullptr : io.buffers->data<float>(io.loss_scale);
+}
+std::vector<BufferId> with_scale(const LayerIo& io, std::vector<BufferId> reads) {
+  if (io.loss_scale != kNoBuffer) reads.push_back(io.loss_scale);
+  return reads;
+}
 }  // namespace
 
 void BceLossLayer::emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const {
@@ -51,14 +58,15 @@ void BceLossLayer::emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase
   if (gradient) writes.push_back(z.grad);
   plan.add({.name = name() + (gradient ? ".fbprop" : ".fprop"),
             .lane = plan::Lane::kCompute,
-            .reads = {z.value, y.value},
+            .reads = with_scale(io, {z.value, y.value}),
             .writes = writes,
             .run = [=](const plan::StepContext& c) {
               const Buffers& buffers = *io.buffers;
-              ops::bce_loss(c.exec, matrix(buffers, z.value, c.batch, 1),
-                            matrix(buffers, y.value, c.batch, 1), buffers.data<float>(loss.value),
-                            gradient ? matrix(buffers, z.grad, c.batch, 1) : Matrix<float>(),
-                            {.mean_over = c.mean_over(), .workspace = workspace(io)});
+              ops::bce_loss(
+                  c.exec, matrix(buffers, z.value, c.batch, 1),
+                  matrix(buffers, y.value, c.batch, 1), buffers.data<float>(loss.value),
+                  gradient ? matrix(buffers, z.grad, c.batch, 1) : Matrix<float>(),
+                  {.mean_over = c.mean_over(), .scale = scale(io), .workspace = workspace(io)});
             }});
 }
 
@@ -69,7 +77,7 @@ void BceLossLayer::emit_after_backward(plan::Plan& plan, const LayerIo& io) cons
   const BufferId loss = io.tops[0].value, w = io.dense_parameters, g = io.dense_gradients;
   plan.add({.name = name() + ".regularizer",
             .lane = plan::Lane::kCompute,
-            .reads = {loss, w, g},
+            .reads = with_scale(io, {loss, w, g}),
             .writes = {loss, g, io.workspace},
             .run = [=, penalty = *penalty_, lambda = lambda_](const plan::StepContext& c) {
               const Buffers& buffers = *io.buffers;
@@ -78,6 +86,7 @@ void BceLossLayer::emit_after_backward(plan::Plan& plan, const LayerIo& io) cons
                                buffers.data<float>(loss),
                                {.penalty = penalty,
                                 .lambda = lambda / static_cast<double>(c.mean_over()),
+                                .scale = scale(io),
                                 .workspace = workspace(io)});
             }});
 }

@@ -18,6 +18,7 @@ class InnerProductBase : public Layer {
   [[nodiscard]] std::string describe() const override;
   [[nodiscard]] bool is_inner_product() const override { return true; }
   [[nodiscard]] bool has_relu() const override { return relu_; }
+  [[nodiscard]] int64_t relu_mask_bytes() const override;
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const override;
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override;
 
@@ -25,6 +26,9 @@ class InnerProductBase : public Layer {
   bool relu_ = false;
 
  private:
+  template <typename T>
+  void emit_backward_as(plan::Plan& plan, const LayerIo& io) const;
+
   int64_t in_ = 0, out_ = 0;
   InitializerType weight_init_ = InitializerType::kDefaultWeight;
   InitializerType bias_init_ = InitializerType::kDefaultBias;

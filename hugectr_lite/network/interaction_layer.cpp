@@ -30,18 +30,20 @@ std::string InteractionLayer::describe() const {
 void InteractionLayer::emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const {
   const LayerTensor &bottom = io.bottoms[0], &slots = io.bottoms[1], &out = io.tops[0];
   const Buffers* buffers = io.buffers;
-  plan.add({.name = name() + ".fprop",
-            .lane = plan::Lane::kCompute,
-            .reads = {bottom.value, slots.value},
-            .writes = {out.value},
-            .run =
-                [=](const plan::StepContext& c) {
-                  ops::interaction_forward(c.exec,
-                                           matrix(*buffers, bottom.value, c.batch, bottom.dims[0]),
-                                           cube(*buffers, slots.value, c.batch, slots.dims),
-                                           matrix(*buffers, out.value, c.batch, out.dims[0]));
-                },
-            .flops_per_sample = static_cast<double>(slots_ * (slots_ + 1) * width_)});
+  with_float_type(io.type, [&]<typename T>() {
+    plan.add({.name = name() + ".fprop",
+              .lane = plan::Lane::kCompute,
+              .reads = {bottom.value, slots.value},
+              .writes = {out.value},
+              .run =
+                  [=](const plan::StepContext& c) {
+                    ops::interaction_forward<T>(
+                        c.exec, matrix<T>(*buffers, bottom.value, c.batch, bottom.dims[0]),
+                        cube<T>(*buffers, slots.value, c.batch, slots.dims),
+                        matrix<T>(*buffers, out.value, c.batch, out.dims[0]));
+                  },
+              .flops_per_sample = static_cast<double>(slots_ * (slots_ + 1) * width_)});
+  });
 }
 
 void InteractionLayer::emit_backward(plan::Plan& plan, const LayerIo& io) const {
@@ -50,20 +52,22 @@ void InteractionLayer::emit_backward(plan::Plan& plan, const LayerIo& io) const 
   // Both gradients come from one pass; one that nobody reads still needs a place to go.
   HLITE_CHECK(bottom.grad != kNoBuffer && slots.grad != kNoBuffer,
               "interaction {} without gradients", name());
-  plan.add({.name = name() + ".bprop",
-            .lane = plan::Lane::kCompute,
-            .reads = {bottom.value, slots.value, out.grad},
-            .writes = {bottom.grad, slots.grad},
-            .run =
-                [=](const plan::StepContext& c) {
-                  ops::interaction_backward(c.exec,
-                                            matrix(*buffers, bottom.value, c.batch, bottom.dims[0]),
-                                            cube(*buffers, slots.value, c.batch, slots.dims),
-                                            matrix(*buffers, out.grad, c.batch, out.dims[0]),
-                                            matrix(*buffers, bottom.grad, c.batch, bottom.dims[0]),
-                                            cube(*buffers, slots.grad, c.batch, slots.dims));
-                },
-            .flops_per_sample = 2.0 * static_cast<double>(slots_ * (slots_ + 1) * width_)});
+  with_float_type(io.type, [&]<typename T>() {
+    plan.add({.name = name() + ".bprop",
+              .lane = plan::Lane::kCompute,
+              .reads = {bottom.value, slots.value, out.grad},
+              .writes = {bottom.grad, slots.grad},
+              .run =
+                  [=](const plan::StepContext& c) {
+                    ops::interaction_backward<T>(
+                        c.exec, matrix<T>(*buffers, bottom.value, c.batch, bottom.dims[0]),
+                        cube<T>(*buffers, slots.value, c.batch, slots.dims),
+                        matrix<T>(*buffers, out.grad, c.batch, out.dims[0]),
+                        matrix<T>(*buffers, bottom.grad, c.batch, bottom.dims[0]),
+                        cube<T>(*buffers, slots.grad, c.batch, slots.dims));
+                  },
+              .flops_per_sample = 2.0 * static_cast<double>(slots_ * (slots_ + 1) * width_)});
+  });
 }
 
 }  // namespace hlite::network

@@ -44,14 +44,4 @@ void Layer::expect_rank(const Dims& dims, size_t rank, size_t i) const {
                     rank, bottoms_[i], to_string(dims)));
 }
 
-Matrix<float> matrix(const Buffers& buffers, BufferId id, int64_t batch, int64_t width) {
-  return {buffers.data<float>(id), batch, width};
-}
-Vector<float> vector(const Buffers& buffers, BufferId id, int64_t n) {
-  return Vector<float>(buffers.data<float>(id), n);
-}
-View<float, 3> cube(const Buffers& buffers, BufferId id, int64_t batch, const Dims& dims) {
-  return {buffers.data<float>(id), batch, dims[0], dims[1]};
-}
-
 }  // namespace hlite::network

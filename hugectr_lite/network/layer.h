@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "hugectr_lite/config/object_reader.h"
+#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/network/initializer.h"
 #include "hugectr_lite/plan/buffers.h"
 #include "hugectr_lite/plan/plan.h"
@@ -28,13 +29,19 @@ using plan::kNoBuffer;
 using Dims = std::vector<int64_t>;
 int64_t elements(const Dims& dims);
 std::string to_string(const Dims& dims);  // "[B,27,128]"
+// Width that tensor cores like, and multiple of rows in which weights are stored, the last ones
+// zero: an input of 13 features can be 16 wide, and nothing else changes.
+constexpr int64_t padded(int64_t n) { return (n + 7) / 8 * 8; }
 
 // A tensor of the network as one of its layers sees it.
 struct LayerTensor {
   std::string name;
   Dims dims;
   BufferId value = kNoBuffer;
-  BufferId grad = kNoBuffer;  // kNoBuffer: nobody needs it
+  BufferId grad = kNoBuffer;           // of LayerIo::type; kNoBuffer: nobody needs it
+  FloatType type = FloatType::kFloat;  // of the value: LayerIo::type, or of logits float
+  int64_t columns = 0;                 // of a sample in memory: elements(dims), or more,
+                                       // where zeros pad what an inner product reads
 };
 
 struct ParameterSpec {
@@ -44,25 +51,34 @@ struct ParameterSpec {
 };
 
 struct LayerParameter {
-  BufferId value = kNoBuffer;
-  BufferId grad = kNoBuffer;
+  BufferId value = kNoBuffer;    // float
+  BufferId grad = kNoBuffer;     // float
+  BufferId working = kNoBuffer;  // the value as LayerIo::type, for matrix products; may be `value`
 };
 
 // Where a layer's tensors and parameters live.
 struct LayerIo {
   const Buffers* buffers = nullptr;
+  FloatType type = FloatType::kFloat;  // of activations and their gradients
   std::vector<LayerTensor> bottoms, tops;
   std::vector<LayerParameter> params;  // in the order of Layer::parameters()
   BufferId step = kNoBuffer;           // int64: the number of this iteration, from 1
   uint64_t seed = 0;
   BufferId dense_parameters = kNoBuffer, dense_gradients = kNoBuffer;  // all layers', contiguous
-  BufferId workspace = kNoBuffer;  // Layer::workspace_bytes(); nothing survives a step
+  BufferId workspace = kNoBuffer;   // Layer::workspace_bytes(); nothing survives a step
+  BufferId loss_scale = kNoBuffer;  // float: what the loss's gradient is multiplied by; or 1
+  // Where an inner product writes down which outputs its ReLU let pass, for backward to read
+  // instead of the outputs. kNoBuffer: it reads the outputs.
+  BufferId relu_mask = kNoBuffer;
+  // Gradients of weights are nobody's input until the update: they can have a lane of their own.
+  plan::Lane weight_gradient_lane = plan::Lane::kCompute;
   // Backward fusion. `below` is set when bottom 0 comes straight from an inner product that nobody
   // else reads: this layer's data gradient then also applies that layer's ReLU and sums its bias
   // gradient. That layer finds its own gradient finished: `dz_ready`.
   struct Below {
     BufferId bias_grad = kNoBuffer;
     bool relu = false;
+    BufferId relu_mask = kNoBuffer;
   };
   Below below;
   bool dz_ready = false;
@@ -98,6 +114,8 @@ class Layer {
   // Whether a layer above may apply this layer's ReLU and bias gradient (see LayerIo::Below).
   [[nodiscard]] virtual bool is_inner_product() const { return false; }
   [[nodiscard]] virtual bool has_relu() const { return false; }
+  // Bytes a sample of the mask that LayerIo::relu_mask has room for; 0: none. Valid after infer().
+  [[nodiscard]] virtual int64_t relu_mask_bytes() const { return 0; }
   [[nodiscard]] virtual bool is_loss() const { return false; }
 
   virtual void emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const = 0;
@@ -120,8 +138,17 @@ class Layer {
 };
 
 // Views of a buffer for the first `batch` samples.
-Matrix<float> matrix(const Buffers& buffers, BufferId id, int64_t batch, int64_t width);
-Vector<float> vector(const Buffers& buffers, BufferId id, int64_t n);
-View<float, 3> cube(const Buffers& buffers, BufferId id, int64_t batch, const Dims& dims);
+template <typename T = float>
+Matrix<T> matrix(const Buffers& buffers, BufferId id, int64_t batch, int64_t width) {
+  return {buffers.data<T>(id), batch, width};
+}
+template <typename T = float>
+Vector<T> vector(const Buffers& buffers, BufferId id, int64_t n) {
+  return Vector<T>(buffers.data<T>(id), n);
+}
+template <typename T = float>
+View<T, 3> cube(const Buffers& buffers, BufferId id, int64_t batch, const Dims& dims) {
+  return {buffers.data<T>(id), batch, dims[0], dims[1]};
+}
 
 }  // namespace hlite::network

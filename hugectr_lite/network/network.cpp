@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/network/cast_step.h"
 #include "hugectr_lite/network/layer_registry.h"
 #include "hugectr_lite/network/sum_step.h"
 
@@ -10,6 +11,9 @@ namespace hlite::network {
 namespace {
 constexpr int64_t kAlignment = 64;
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+int64_t stored_elements(const Dims& dims) {
+  return dims.size() == 2 ? padded(dims[0]) * dims[1] : elements(dims);
+}
 
 // The node that names tensor i of a layer's `bottom` or `top`, for the path in a message.
 const config::JsonNode& name_node(const Layer& layer, const char* key, size_t i) {
@@ -87,9 +91,13 @@ void Network::add_layer(const config::JsonNode& node, bool strict) {
   needs_grad |= !specs.empty();
   for (const ParameterSpec& spec : specs) {
     entry.params.push_back(parameters_.size());
-    parameters_.push_back(
-        {layer.name() + "." + spec.suffix, spec.dims, spec.initializer, parameter_bytes_, {}});
-    parameter_bytes_ += aligned(elements(spec.dims) * static_cast<int64_t>(sizeof(float)));
+    parameters_.push_back({layer.name() + "." + spec.suffix,
+                           spec.dims,
+                           spec.initializer,
+                           parameter_bytes_,
+                           stored_elements(spec.dims),
+                           {}});
+    parameter_bytes_ += aligned(parameters_.back().stored * static_cast<int64_t>(sizeof(float)));
   }
   for (size_t i = 0; i < layer.tops().size(); ++i) {
     const std::string& name = layer.tops()[i];
@@ -172,76 +180,29 @@ int64_t Network::parameter_count() const {
   return n;
 }
 
-void Network::declare(Buffers& buffers, int64_t max_batch,
-                      const std::vector<BufferId>& input_values, BufferId step, uint64_t seed,
-                      BufferId gradients) {
-  HLITE_CHECK(input_values.size() == inputs_.size(), "{} buffers for {} inputs",
-              input_values.size(), inputs_.size());
-  buffers_ = &buffers;
-  parameter_buffer_ =
-      buffers.add("dense.parameters", plan::BufferKind::kParameter, parameter_bytes_);
-  gradient_buffer_ =
-      gradients != kNoBuffer
-          ? gradients
-          : buffers.add("dense.gradients", plan::BufferKind::kGradient, parameter_bytes_);
-  for (DenseParameter& p : parameters_) {
-    const int64_t bytes = elements(p.dims) * static_cast<int64_t>(sizeof(float));
-    p.buffers.value = buffers.slice(p.name, parameter_buffer_, p.offset, bytes);
-    p.buffers.grad = buffers.slice(p.name + ".grad", gradient_buffer_, p.offset, bytes);
-  }
-  for (size_t i = 0; i < tensors_.size(); ++i) {
-    TensorEntry& t = tensors_[i];
-    const int64_t bytes = max_batch * elements(t.dims) * static_cast<int64_t>(sizeof(float));
-    t.value = i < inputs_.size() ? input_values[i]
-                                 : buffers.add(t.name, plan::BufferKind::kActivation, bytes);
-    if (!t.needs_grad) continue;
-    t.grad = buffers.add(t.name + ".grad", plan::BufferKind::kGradient, bytes);
-    if (t.consumers.size() > 1)
-      for (size_t c = 0; c < t.consumers.size(); ++c)
-        t.consumer_grads.push_back(
-            buffers.add(fmt::format("{}.grad{}", t.name, c), plan::BufferKind::kGradient, bytes));
-  }
-  for (LayerEntry& e : layers_) {
-    LayerIo& io = e.io;
-    io.buffers = &buffers;
-    io.step = step;
-    io.seed = seed;
-    io.dense_parameters = parameter_buffer_;
-    io.dense_gradients = gradient_buffer_;
-    if (const int64_t bytes = e.layer->workspace_bytes(); bytes > 0)
-      io.workspace =
-          buffers.add(e.layer->name() + ".workspace", plan::BufferKind::kActivation, bytes);
-    for (const size_t p : e.params) io.params.push_back(parameters_[p].buffers);
-    for (const size_t t : e.tops)
-      io.tops.push_back({tensors_[t].name, tensors_[t].dims, tensors_[t].value, tensors_[t].grad});
-  }
-  for (const TensorEntry& t : tensors_)
-    for (size_t c = 0; c < t.consumers.size(); ++c) {
-      auto& bottoms = layers_[t.consumers[c].first].io.bottoms;
-      bottoms.resize(layers_[t.consumers[c].first].bottoms.size());
-      bottoms[t.consumers[c].second] = {t.name, t.dims, t.value,
-                                        t.consumer_grads.empty() ? t.grad : t.consumer_grads[c]};
-    }
-  fuse_backward();
-}
-
-void Network::fuse_backward() {
-  for (LayerEntry& e : layers_) {
-    if (!e.layer->is_inner_product()) continue;
-    const TensorEntry& x = tensors_[e.bottoms[0]];
-    if (x.producer < 0 || x.consumers.size() != 1) continue;
-    LayerEntry& below = layers_[static_cast<size_t>(x.producer)];
-    if (!below.layer->is_inner_product()) continue;
-    e.io.below = {below.io.params[1].grad, below.layer->has_relu()};
-    below.io.dz_ready = true;
-  }
-}
-
 BufferId Network::loss() const { return layers_[loss_layer_].io.tops[0].value; }
 BufferId Network::logits() const { return layers_[loss_layer_].io.bottoms[0].value; }
 
 void Network::emit_forward(plan::Plan& plan, Phase phase) const {
-  for (const LayerEntry& e : layers_) e.layer->emit_forward(plan, e.io, phase);
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (const TensorEntry& t = tensors_[i]; t.cast != kNoBuffer)
+      add_cast_from_float(plan, *buffers_, setup_.type, t.name + ".cast",
+                          {.from = t.value,
+                           .packed = t.packed,
+                           .to = t.cast,
+                           .width = elements(t.dims),
+                           .columns = t.columns});
+  for (const LayerEntry& e : layers_) {
+    const bool loss = e.layer->is_loss();
+    if (loss && logits_to_cast_ != kNoBuffer)
+      add_cast_to_float(plan, *buffers_, setup_.type, e.io.bottoms[0].name + ".to_float",
+                        logits_to_cast_, e.io.bottoms[0].value, 1);
+    e.layer->emit_forward(plan, e.io, phase);
+    if (loss && logits_grad_ != kNoBuffer && phase == Phase::kTrain)
+      add_cast_from_float(
+          plan, *buffers_, setup_.type, e.io.bottoms[0].name + ".grad.cast",
+          {.from = e.io.bottoms[0].grad, .to = logits_grad_, .width = 1, .columns = 1});
+  }
 }
 
 void Network::emit_backward(plan::Plan& plan) const {
@@ -250,16 +211,16 @@ void Network::emit_backward(plan::Plan& plan) const {
     // Every reader of this layer's tops has run: add up what they wrote.
     for (const size_t t : e.tops)
       if (!tensors_[t].consumer_grads.empty())
-        add_sum_step(plan, *buffers_, tensors_[t].name + ".gsum", tensors_[t].consumer_grads,
-                     tensors_[t].grad, tensors_[t].dims);
+        add_sum_step(plan, *buffers_, setup_.type, tensors_[t].name + ".gsum",
+                     tensors_[t].consumer_grads, tensors_[t].grad, tensors_[t].dims);
     const bool useful =
         std::any_of(e.tops.begin(), e.tops.end(), [&](size_t t) { return tensors_[t].needs_grad; });
     if (useful || e.layer->is_loss()) e.layer->emit_backward(plan, e.io);
   }
   for (size_t t = 0; t < inputs_.size(); ++t)
     if (!tensors_[t].consumer_grads.empty())
-      add_sum_step(plan, *buffers_, tensors_[t].name + ".gsum", tensors_[t].consumer_grads,
-                   tensors_[t].grad, tensors_[t].dims);
+      add_sum_step(plan, *buffers_, setup_.type, tensors_[t].name + ".gsum",
+                   tensors_[t].consumer_grads, tensors_[t].grad, tensors_[t].dims);
 }
 
 void Network::emit_after_backward(plan::Plan& plan) const {

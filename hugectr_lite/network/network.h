@@ -25,6 +25,25 @@ struct NetworkInput {
   Dims dims;
   bool needs_grad = false;                   // an embedding wants the gradient of its output
   const config::JsonNode* source = nullptr;  // the block that makes it, for messages
+  FloatType type = FloatType::kFloat;        // float, or NetworkSetup::type
+};
+
+// What the network's steps work with.
+struct NetworkSetup {
+  int64_t max_batch = 0;
+  std::vector<BufferId> inputs;  // a buffer for each, in the order given to the constructor
+  BufferId step = kNoBuffer;     // int64: the number of this iteration, from 1
+  uint64_t seed = 0;
+  // Where the parameters' gradients go; kNoBuffer: into a buffer of their own.
+  BufferId gradients = kNoBuffer;
+
+  // Of activations and their gradients. With a 16-bit one (on a GPU) float inputs are cast on their
+  // way in, parameters have working copies of that type, which the optimizer keeps up to date, and
+  // logits, loss, and gradients of parameters stay float.
+  FloatType type = FloatType::kFloat;
+  BufferId loss_scale = kNoBuffer;  // float: what the loss's gradient is multiplied by; or 1
+  bool relu_masks = false;          // forward writes which outputs ReLUs let pass, for backward
+  plan::Lane weight_gradient_lane = plan::Lane::kCompute;
 };
 
 struct DenseParameter {
@@ -32,6 +51,7 @@ struct DenseParameter {
   Dims dims;
   Initializer initializer;
   int64_t offset = 0;      // bytes into the parameter buffer (and gradient and state buffers)
+  int64_t stored = 0;      // elements there: those of dims, and rows of zeros to a multiple of 8
   LayerParameter buffers;  // valid after declare()
 };
 
@@ -53,7 +73,11 @@ class Network {
     bool needs_grad = false;
     std::vector<std::pair<size_t, size_t>> consumers;  // (layer, bottom)
     BufferId value = kNoBuffer, grad = kNoBuffer;
+    FloatType type = FloatType::kFloat;    // of the value
+    int64_t columns = 0;                   // of a sample in memory (LayerTensor)
     std::vector<BufferId> consumer_grads;  // where there is more than one
+    // Of a float input in a 16-bit network: what layers read in its place.
+    BufferId packed = kNoBuffer, cast = kNoBuffer;
   };
 
   [[nodiscard]] const std::vector<LayerEntry>& layers() const { return layers_; }
@@ -62,16 +86,15 @@ class Network {
   [[nodiscard]] int64_t parameter_count() const;
   [[nodiscard]] int64_t parameter_bytes() const { return parameter_bytes_; }  // padding included
 
-  // `input_values`: a buffer for each input, in the order given to the constructor. `gradients`:
-  // where the parameters' gradients go; kNoBuffer: into a buffer of their own.
-  void declare(Buffers& buffers, int64_t max_batch, const std::vector<BufferId>& input_values,
-               BufferId step, uint64_t seed, BufferId gradients = kNoBuffer);
+  void declare(Buffers& buffers, const NetworkSetup& setup);
   // Valid after declare(): where the gradient of an input ends up.
   [[nodiscard]] BufferId input_grad(size_t input) const { return tensors_[input].grad; }
   [[nodiscard]] BufferId parameter_buffer() const { return parameter_buffer_; }
   [[nodiscard]] BufferId gradient_buffer() const { return gradient_buffer_; }
+  // All parameters rounded to NetworkSetup::type, in the same places; parameter_buffer() for float.
+  [[nodiscard]] BufferId working_buffer() const { return working_buffer_; }
   [[nodiscard]] BufferId loss() const;    // float: mean loss of the batch
-  [[nodiscard]] BufferId logits() const;  // [B,1]
+  [[nodiscard]] BufferId logits() const;  // float [B,1]
 
   void emit_forward(plan::Plan& plan, Phase phase) const;
   void emit_backward(plan::Plan& plan) const;
@@ -83,7 +106,13 @@ class Network {
   void add_layer(const config::JsonNode& node, bool strict);
   void check_chain(const Layer& layer) const;
   void check_everything_used() const;
+  void declare_parameters(Buffers& buffers);
+  void declare_tensors(Buffers& buffers);
+  void connect_layers(Buffers& buffers);
+  void keep_loss_float(Buffers& buffers);
   void fuse_backward();
+  [[nodiscard]] bool makes_float_logits(const TensorEntry& tensor) const;
+  [[nodiscard]] bool feeds_inner_products_only(const TensorEntry& tensor) const;
 
   std::vector<LayerEntry> layers_;
   std::vector<TensorEntry> tensors_;
@@ -93,8 +122,12 @@ class Network {
   std::vector<std::pair<std::string, size_t>> aliases_;
   int64_t parameter_bytes_ = 0;
   const Buffers* buffers_ = nullptr;
-  BufferId parameter_buffer_ = kNoBuffer, gradient_buffer_ = kNoBuffer;
+  NetworkSetup setup_;
+  BufferId parameter_buffer_ = kNoBuffer, gradient_buffer_ = kNoBuffer, working_buffer_ = kNoBuffer;
   size_t loss_layer_ = 0;
+  // Around the loss of a 16-bit network: logits that come in 16 bits, and where the gradient of the
+  // logits goes, once made in float.
+  BufferId logits_to_cast_ = kNoBuffer, logits_grad_ = kNoBuffer;
 };
 
 }  // namespace hlite::network

@@ -14,29 +14,33 @@ std::vector<Dims> ReluLayer::infer(const std::vector<Dims>& bottoms) { return {b
 void ReluLayer::emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const {
   const BufferId x = io.bottoms[0].value, y = io.tops[0].value;
   const Buffers* buffers = io.buffers;
-  plan.add({.name = name() + ".fprop",
-            .lane = plan::Lane::kCompute,
-            .reads = {x},
-            .writes = {y},
-            .run = [=, n = elements(io.tops[0].dims)](const plan::StepContext& c) {
-              ops::relu_forward(c.exec, vector(*buffers, x, c.batch * n),
-                                vector(*buffers, y, c.batch * n));
-            }});
+  with_float_type(io.type, [&]<typename T>() {
+    plan.add({.name = name() + ".fprop",
+              .lane = plan::Lane::kCompute,
+              .reads = {x},
+              .writes = {y},
+              .run = [=, n = elements(io.tops[0].dims)](const plan::StepContext& c) {
+                ops::relu_forward<T>(c.exec, vector<T>(*buffers, x, c.batch * n),
+                                     vector<T>(*buffers, y, c.batch * n));
+              }});
+  });
 }
 
 void ReluLayer::emit_backward(plan::Plan& plan, const LayerIo& io) const {
   const BufferId dx = io.bottoms[0].grad, y = io.tops[0].value, dy = io.tops[0].grad;
   if (dx == kNoBuffer) return;
   const Buffers* buffers = io.buffers;
-  plan.add({.name = name() + ".bprop",
-            .lane = plan::Lane::kCompute,
-            .reads = {y, dy},
-            .writes = {dx},
-            .run = [=, n = elements(io.tops[0].dims)](const plan::StepContext& c) {
-              ops::relu_backward(c.exec, vector(*buffers, y, c.batch * n),
-                                 vector(*buffers, dy, c.batch * n),
-                                 vector(*buffers, dx, c.batch * n));
-            }});
+  with_float_type(io.type, [&]<typename T>() {
+    plan.add({.name = name() + ".bprop",
+              .lane = plan::Lane::kCompute,
+              .reads = {y, dy},
+              .writes = {dx},
+              .run = [=, n = elements(io.tops[0].dims)](const plan::StepContext& c) {
+                ops::relu_backward<T>(c.exec, vector<T>(*buffers, y, c.batch * n),
+                                      vector<T>(*buffers, dy, c.batch * n),
+                                      vector<T>(*buffers, dx, c.batch * n));
+              }});
+  });
 }
 
 }  // namespace hlite::network

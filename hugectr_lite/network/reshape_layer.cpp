@@ -53,20 +53,23 @@ void ReshapeLayer::emit_forward(plan::Plan& plan, const LayerIo& io, Phase) cons
   const BufferId x = io.bottoms[0].value, y = io.tops[0].value;
   if (!has_selected_) return add_copy_step(plan, io, name() + ".fprop", x, y, io.tops[0].dims);
   const Buffers* buffers = io.buffers;
-  plan.add({.name = name() + ".fprop",
-            .lane = plan::Lane::kCompute,
-            .reads = {x},
-            .writes = {y},
-            // The list lives in the step: an iteration allocates nothing.
-            .run = [=, slots = slots_, width = width_, selected = selected_,
-                    blocks = std::vector<ops::ColumnBlock<float>>(selected_.size())](
-                       const plan::StepContext& c) mutable {
-              const auto in = matrix(*buffers, x, c.batch, slots * width);
-              const auto count = static_cast<int64_t>(selected.size());
-              for (size_t i = 0; i < selected.size(); ++i)
-                blocks[i] = {in, selected[i] * width, static_cast<int64_t>(i) * width, width};
-              ops::concat_columns(c.exec, blocks, matrix(*buffers, y, c.batch, count * width));
-            }});
+  with_float_type(io.type, [&]<typename T>() {
+    plan.add({.name = name() + ".fprop",
+              .lane = plan::Lane::kCompute,
+              .reads = {x},
+              .writes = {y},
+              // The list lives in the step: an iteration allocates nothing.
+              .run = [=, slots = slots_, width = width_, selected = selected_,
+                      blocks = std::vector<ops::ColumnBlock<T>>(selected_.size())](
+                         const plan::StepContext& c) mutable {
+                const auto in = matrix<T>(*buffers, x, c.batch, slots * width);
+                const auto count = static_cast<int64_t>(selected.size());
+                for (size_t i = 0; i < selected.size(); ++i)
+                  blocks[i] = {in, selected[i] * width, static_cast<int64_t>(i) * width, width};
+                ops::concat_columns<T>(c.exec, blocks,
+                                       matrix<T>(*buffers, y, c.batch, count * width));
+              }});
+  });
 }
 
 void ReshapeLayer::emit_backward(plan::Plan& plan, const LayerIo& io) const {
@@ -74,20 +77,23 @@ void ReshapeLayer::emit_backward(plan::Plan& plan, const LayerIo& io) const {
   if (dx == kNoBuffer) return;
   if (!has_selected_) return add_copy_step(plan, io, name() + ".bprop", dy, dx, io.tops[0].dims);
   const Buffers* buffers = io.buffers;
-  plan.add({.name = name() + ".bprop",
-            .lane = plan::Lane::kCompute,
-            .reads = {dy},
-            .writes = {dx},
-            // Slots that were left out become 0.
-            .run = [=, slots = slots_, width = width_, selected = selected_,
-                    blocks = std::vector<ops::ColumnBlock<float>>(selected_.size())](
-                       const plan::StepContext& c) mutable {
-              const auto count = static_cast<int64_t>(selected.size());
-              const auto in = matrix(*buffers, dy, c.batch, count * width);
-              for (size_t i = 0; i < selected.size(); ++i)
-                blocks[i] = {in, static_cast<int64_t>(i) * width, selected[i] * width, width};
-              ops::concat_columns(c.exec, blocks, matrix(*buffers, dx, c.batch, slots * width));
-            }});
+  with_float_type(io.type, [&]<typename T>() {
+    plan.add({.name = name() + ".bprop",
+              .lane = plan::Lane::kCompute,
+              .reads = {dy},
+              .writes = {dx},
+              // Slots that were left out become 0.
+              .run = [=, slots = slots_, width = width_, selected = selected_,
+                      blocks = std::vector<ops::ColumnBlock<T>>(selected_.size())](
+                         const plan::StepContext& c) mutable {
+                const auto count = static_cast<int64_t>(selected.size());
+                const auto in = matrix<T>(*buffers, dy, c.batch, count * width);
+                for (size_t i = 0; i < selected.size(); ++i)
+                  blocks[i] = {in, static_cast<int64_t>(i) * width, selected[i] * width, width};
+                ops::concat_columns<T>(c.exec, blocks,
+                                       matrix<T>(*buffers, dx, c.batch, slots * width));
+              }});
+  });
 }
 
 }  // namespace hlite::network

@@ -50,16 +50,19 @@ void SliceLayer::emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const 
   const Buffers* buffers = io.buffers;
   for (size_t i = 0; i < ranges_.size(); ++i) {
     const BufferId x = io.bottoms[0].value, y = io.tops[i].value;
-    plan.add({.name = fmt::format("{}.fprop{}", name(), i),
-              .lane = plan::Lane::kCompute,
-              .reads = {x},
-              .writes = {y},
-              .run = [=, range = ranges_[i], total = width_](const plan::StepContext& c) {
-                const int64_t width = range.second - range.first;
-                const ops::ColumnBlock<float> block{matrix(*buffers, x, c.batch, total),
-                                                    range.first, 0, width};
-                ops::concat_columns(c.exec, {&block, 1}, matrix(*buffers, y, c.batch, width));
-              }});
+    with_float_type(io.type, [&]<typename T>() {
+      plan.add(
+          {.name = fmt::format("{}.fprop{}", name(), i),
+           .lane = plan::Lane::kCompute,
+           .reads = {x},
+           .writes = {y},
+           .run = [=, range = ranges_[i], total = width_](const plan::StepContext& c) {
+             const int64_t width = range.second - range.first;
+             const ops::ColumnBlock<T> block{matrix<T>(*buffers, x, c.batch, total), range.first, 0,
+                                             width};
+             ops::concat_columns<T>(c.exec, {&block, 1}, matrix<T>(*buffers, y, c.batch, width));
+           }});
+    });
   }
 }
 
@@ -69,19 +72,22 @@ void SliceLayer::emit_backward(plan::Plan& plan, const LayerIo& io) const {
   const Buffers* buffers = io.buffers;
   std::vector<BufferId> reads;
   for (const LayerTensor& top : io.tops) reads.push_back(top.grad);
-  plan.add({.name = name() + ".bprop",
-            .lane = plan::Lane::kCompute,
-            .reads = reads,
-            .writes = {dx},
-            .run = [=, ranges = ranges_, total = width_,
-                    blocks = std::vector<ops::ColumnBlock<float>>(reads.size())](
-                       const plan::StepContext& c) mutable {
-              for (size_t i = 0; i < ranges.size(); ++i) {
-                const int64_t width = ranges[i].second - ranges[i].first;
-                blocks[i] = {matrix(*buffers, reads[i], c.batch, width), 0, ranges[i].first, width};
-              }
-              ops::concat_columns(c.exec, blocks, matrix(*buffers, dx, c.batch, total));
-            }});
+  with_float_type(io.type, [&]<typename T>() {
+    plan.add(
+        {.name = name() + ".bprop",
+         .lane = plan::Lane::kCompute,
+         .reads = reads,
+         .writes = {dx},
+         .run = [=, ranges = ranges_, total = width_,
+                 blocks = std::vector<ops::ColumnBlock<T>>(reads.size())](
+                    const plan::StepContext& c) mutable {
+           for (size_t i = 0; i < ranges.size(); ++i) {
+             const int64_t width = ranges[i].second - ranges[i].first;
+             blocks[i] = {matrix<T>(*buffers, reads[i], c.batch, width), 0, ranges[i].first, width};
+           }
+           ops::concat_columns<T>(c.exec, blocks, matrix<T>(*buffers, dx, c.batch, total));
+         }});
+  });
 }
 
 }  // namespace hlite::network

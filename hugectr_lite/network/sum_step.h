@@ -9,8 +9,8 @@
 
 namespace hlite::network {
 
-// out = inputs[0] + inputs[1] + ..., in that order.
-void add_sum_step(plan::Plan& plan, const Buffers& buffers, const std::string& name,
+// out = inputs[0] + inputs[1] + ..., in that order; all of `type`.
+void add_sum_step(plan::Plan& plan, const Buffers& buffers, FloatType type, const std::string& name,
                   const std::vector<BufferId>& inputs, BufferId out, const Dims& dims);
 
 }  // namespace hlite::network

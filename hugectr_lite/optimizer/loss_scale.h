@@ -12,6 +12,7 @@
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/host_device.h"
+#include "hugectr_lite/optimizer/gradient_scale.h"
 
 namespace hlite::optimizer {
 
@@ -28,6 +29,10 @@ inline constexpr float kMinLossScale = 1;
 inline constexpr float kMaxLossScale = 0x1p24f;
 
 inline LossScale loss_scale_from(float scale) { return {.scale = scale, .inverse = 1 / scale}; }
+// What undoes it, by address: the numbers themselves stay in the device's memory.
+inline GradientScale gradient_scale(const LossScale& state) {
+  return {.inverse = &state.inverse, .skip = &state.skip};
+}
 
 // The scale after an iteration; `grow_after` >= 1: iterations without overflow before it doubles.
 HLITE_HD inline LossScale next_loss_scale(const LossScale& now, int32_t grow_after) {

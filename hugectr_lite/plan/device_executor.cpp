@@ -8,9 +8,9 @@ size_t index_of(Lane lane) { return static_cast<size_t>(lane); }
 bool is_copy(const Step& step) { return step.lane == Lane::kCopy; }
 }  // namespace
 
-DeviceExecutor::DeviceExecutor(const cuda::OpTable& table, Buffers& buffers, void* matmul,
-                               bool graphs)
-    : table_(table), buffers_(buffers), matmul_(matmul), graphs_(graphs) {
+DeviceExecutor::DeviceExecutor(const cuda::OpTable& table, Buffers& buffers,
+                               const std::array<void*, kLanes>& matmuls, bool graphs)
+    : table_(table), buffers_(buffers), matmuls_(matmuls), graphs_(graphs) {
   for (void*& stream : streams_) table_.stream_create(&stream);
   table_.event_create(&copied_);
   table_.event_create(&forked_);
@@ -63,7 +63,10 @@ void DeviceExecutor::issue(const Plan& plan, StepContext context, bool copies) {
       if (other.lane != steps[i].lane && !is_copy(other))
         table_.event_hold_back(event(static_cast<size_t>(before)), lane);
     }
-    context.exec = {.device = Device::kCuda, .cuda = &table_, .stream = lane, .matmul = matmul_};
+    context.exec = {.device = Device::kCuda,
+                    .cuda = &table_,
+                    .stream = lane,
+                    .matmul = matmuls_[index_of(steps[i].lane)]};
     steps[i].run(context);
     if (awaited[i] && !copies) table_.event_record(event(i), lane);
   }

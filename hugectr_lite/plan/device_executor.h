@@ -20,9 +20,10 @@ namespace hlite::plan {
 
 class DeviceExecutor {
  public:
-  // `buffers`: those of the plans that run() is given. `matmul`: Exec::matmul of all steps. Without
-  // `graphs` every run issues every step.
-  DeviceExecutor(const cuda::OpTable& table, Buffers& buffers, void* matmul, bool graphs);
+  // `buffers`: those of the plans that run() is given. `matmuls[lane]`: Exec::matmul of its steps;
+  // null where a lane multiplies no matrices. Without `graphs` every run issues every step.
+  DeviceExecutor(const cuda::OpTable& table, Buffers& buffers,
+                 const std::array<void*, kLanes>& matmuls, bool graphs);
   ~DeviceExecutor();
   DeviceExecutor(const DeviceExecutor&) = delete;
   DeviceExecutor& operator=(const DeviceExecutor&) = delete;
@@ -45,7 +46,7 @@ class DeviceExecutor {
 
   const cuda::OpTable& table_;
   Buffers& buffers_;
-  void* matmul_;
+  const std::array<void*, kLanes> matmuls_;
   const bool graphs_;
   std::array<void*, kLanes> streams_{};
   std::vector<void*> events_;  // [steps of the longest plan]

@@ -19,7 +19,7 @@
 
 namespace hlite::plan {
 
-inline constexpr int kLanes = 4;
+inline constexpr int kLanes = 5;
 
 class LaneExecutor {
  public:

@@ -14,6 +14,8 @@ const char* lane_name(Lane lane) {
       return "embedding";
     case Lane::kComm:
       return "comm";
+    case Lane::kWeights:
+      return "weights";
     case Lane::kCopy:
       return "copy";
   }

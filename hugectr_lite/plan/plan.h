@@ -17,7 +17,8 @@
 
 namespace hlite::plan {
 
-enum class Lane { kCompute, kEmbedding, kComm, kCopy };
+// kWeights: gradients of weights beside those of activations, on a GPU.
+enum class Lane { kCompute, kEmbedding, kComm, kWeights, kCopy };
 const char* lane_name(Lane lane);
 
 // A batch in host memory, as the copy-in step finds it.

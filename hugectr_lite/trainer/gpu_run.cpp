@@ -14,12 +14,20 @@ MatmulContext make_matmul(const cuda::OpTable& gpu, const config::SolverConfig& 
            .algorithm_file = file.c_str(),
            .warn = [](const char* text) { log::warning("{}", text); }}};
 }
+
+std::array<void*, plan::kLanes> lanes(const MatmulContext& compute, const MatmulContext& weights) {
+  std::array<void*, plan::kLanes> matmuls{};
+  matmuls[static_cast<size_t>(plan::Lane::kCompute)] = compute.get();
+  matmuls[static_cast<size_t>(plan::Lane::kWeights)] = weights.get();
+  return matmuls;
+}
 }  // namespace
 
 GpuRun::GpuRun(const cuda::OpTable& gpu, plan::Buffers& buffers, const config::SolverConfig& solver)
     : gpu_(gpu),
       matmul_(make_matmul(gpu, solver)),
-      executor_(gpu, buffers, matmul_.get(), solver.cuda_graph) {}
+      weights_matmul_(make_matmul(gpu, solver)),
+      executor_(gpu, buffers, lanes(matmul_, weights_matmul_), solver.cuda_graph) {}
 
 GpuRun::~GpuRun() { release_input(); }
 

@@ -33,7 +33,7 @@ class GpuRun {
 
  private:
   const cuda::OpTable& gpu_;
-  MatmulContext matmul_;
+  MatmulContext matmul_, weights_matmul_;  // of the lanes kCompute and kWeights
   plan::DeviceExecutor executor_;
   std::map<const void*, bool> pinned_;  // blocks of batches; false: could not be
 };

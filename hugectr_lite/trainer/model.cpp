@@ -6,6 +6,7 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
+#include "hugectr_lite/ops/cast.h"
 #include "hugectr_lite/ops/scan.h"
 #include "hugectr_lite/optimizer/advance_schedules.h"
 #include "hugectr_lite/optimizer/dense_update.h"
@@ -34,6 +35,8 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
       threads_(threads),
       ranks_(std::move(ranks)),
       gpu_(gpu),
+      type_(gpu ? activation_type(config.solver) : FloatType::kFloat),
+      loss_scaling_(config.solver, type_),
       train_batch_(config.solver.batchsize / ranks_.context.ranks()),
       max_batch_(std::max(train_batch_, round_up(std::min(config.solver.batchsize_eval, kEvalChunk),
                                                  ranks_.context.ranks()) /
@@ -58,13 +61,16 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
       if (input.name == layer->top())
         config::fail_at(*layer->node().find("top"),
                         fmt::format("tensor \"{}\" is made twice", layer->top()));
-    inputs.push_back(
-        {layer->top(), {layer->layout().slots(), layer->layout().width}, true, &layer->node()});
+    inputs.push_back({layer->top(),
+                      {layer->layout().slots(), layer->layout().width},
+                      true,
+                      &layer->node(),
+                      type_});
     const LayerPlacement* placement =
         ranks_.placements.empty() ? nullptr : &ranks_.placements.at(i);
     layer->spread(ranks_.context, placement ? placement->placement : nullptr,
                   placement ? placement->exchanged_share : 1.0, max_batch_, train_batch_, threads,
-                  seed, gpu_);
+                  seed, gpu_, type_);
     embeddings_.push_back(std::move(layer));
   }
   wire_sparse_inputs();
@@ -137,7 +143,16 @@ void Model::declare(uint64_t seed) {
     gradient_sum_ = std::make_unique<GradientSum>(ranks_.context, config_.all_reduce);
     gradients = gradient_sum_->declare(buffers_, network_->parameter_bytes(), std::move(copied));
   }
-  network_->declare(buffers_, max_batch_, inputs, step_, seed, gradients);
+  loss_scaling_.declare(buffers_);
+  network_->declare(buffers_, {.max_batch = max_batch_,
+                               .inputs = inputs,
+                               .step = step_,
+                               .seed = seed,
+                               .gradients = gradients,
+                               .type = type_,
+                               .loss_scale = loss_scaling_.scale(),
+                               .relu_masks = on_gpu(),
+                               .weight_gradient_lane = on_gpu() ? Lane::kWeights : Lane::kCompute});
   for (int i = 0; i < optimizer::state_count(rule_.type); ++i)
     dense_states_.push_back(
         buffers_.add(fmt::format("dense.{}", optimizer::state_name(rule_.type, i)),
@@ -228,26 +243,49 @@ void Model::emit_learning_rate(plan::Plan& plan) const {
             }});
 }
 
+void Model::emit_loss_scale(plan::Plan& plan, const std::vector<embedding::TablesIo>& io) const {
+  std::vector<LossScaling::Gradients> gradients = {
+      {.id = network_->gradient_buffer(), .count = network_->parameter_bytes() / kFloat}};
+  for (size_t i = 0; i < io.size(); ++i)
+    if (io[i].grad != plan::kNoBuffer)
+      gradients.push_back(
+          {.id = io[i].grad,
+           .type = type_,
+           .per_sample = embeddings_[i]->layout().slots() * embeddings_[i]->layout().width});
+  loss_scaling_.emit_check(plan, gradients);
+}
+
 void Model::emit_dense_update(plan::Plan& plan) const {
-  const BufferId w = network_->parameter_buffer(), g = network_->gradient_buffer();
+  const BufferId w = network_->parameter_buffer(), g = network_->gradient_buffer(),
+                 working = network_->working_buffer(), scale = loss_scaling_.state();
   const int64_t n = network_->parameter_bytes() / kFloat;
   if (n == 0) return;
   std::vector<BufferId> reads = {w, g, rates_, step_}, writes = {w};
   reads.insert(reads.end(), dense_states_.begin(), dense_states_.end());
   writes.insert(writes.end(), dense_states_.begin(), dense_states_.end());
+  if (working != w) writes.push_back(working);
+  if (scale != plan::kNoBuffer) reads.push_back(scale);
   plan.add({.name = "dense_update",
             .lane = Lane::kCompute,
             .reads = reads,
             .writes = writes,
-            .run = [this, w, g, n](const plan::StepContext& c) {
+            .run = [this, w, g, n, working, scale](const plan::StepContext& c) {
               const auto state = [&](size_t i) {
                 return i < dense_states_.size() ? network::vector(buffers_, dense_states_[i], n)
                                                 : Vector<float>();
               };
-              optimizer::dense_update(c.exec, rule_, buffers_.data<float>(rates_),
-                                      buffers_.data<int64_t>(step_),
-                                      network::vector(buffers_, w, n),
-                                      network::vector(buffers_, g, n), state(0), state(1));
+              optimizer::GradientScale of_gradients;
+              if (scale != plan::kNoBuffer)
+                of_gradients =
+                    optimizer::gradient_scale(*buffers_.data<optimizer::LossScale>(scale));
+              with_float_type(type_, [&]<typename T>() {
+                const auto mirror =
+                    working == w ? Vector<T>() : network::vector<T>(buffers_, working, n);
+                optimizer::dense_update<T>(
+                    c.exec, rule_, buffers_.data<float>(rates_), buffers_.data<int64_t>(step_),
+                    network::vector(buffers_, w, n), network::vector(buffers_, g, n), state(0),
+                    state(1), of_gradients, mirror);
+              });
             }});
 }
 
@@ -298,7 +336,8 @@ void Model::compile() {
                   .output = embeddings_[i]->output(),
                   .grad = network_->input_grad(2 + i),
                   .rate = embedding_rates_[i],
-                  .step = step_});
+                  .step = step_,
+                  .loss_scale = loss_scaling_.state()});
   const auto for_trained = [&](auto&& emit) {
     for (size_t i = 0; i < embeddings_.size(); ++i)
       if (io[i].grad != plan::kNoBuffer) emit(embeddings_[i]->tables(), io[i]);
@@ -312,6 +351,7 @@ void Model::compile() {
   for_trained([&](auto& tables, const auto& its) { tables.emit_backward(train_plan_, its); });
   if (gradient_sum_) gradient_sum_->emit(train_plan_, network_->loss(), ranks_.wants_to_stop);
   network_->emit_after_backward(train_plan_);
+  emit_loss_scale(train_plan_, io);
   emit_dense_update(train_plan_);
   for_trained([&](auto& tables, const auto& its) { tables.emit_update(train_plan_, its); });
   train_plan_.finalize();
@@ -329,6 +369,10 @@ void Model::allocate() {
     buffers_.allocate(*gpu_);
   else
     buffers_.allocate();
+  if (loss_scaling_.used()) {
+    const optimizer::LossScale first = loss_scaling_.first_state();
+    put(&first, buffers_.data<optimizer::LossScale>(loss_scaling_.state()), sizeof(first));
+  }
 }
 
 void Model::wait_for_input() {
@@ -377,6 +421,26 @@ void Model::initialize(const Exec& exec) {
                 optimizer::initial_state(rule_));
   for (const BufferId id : dense_states_)
     put(values.data(), buffers_.data<float>(id), values.size() * sizeof(float));
+}
+
+void Model::weights_changed() {
+  const BufferId working = network_->working_buffer();
+  if (working == network_->parameter_buffer()) return;
+  const int64_t n = network_->parameter_bytes() / kFloat;
+  const Exec exec = gpu_run_->exec();
+  with_float_type(type_, [&]<typename T>() {
+    ops::cast_from_float<T>(exec, network::vector(buffers_, network_->parameter_buffer(), n),
+                            network::vector<T>(buffers_, working, n));
+  });
+}
+
+std::optional<optimizer::LossScale> Model::dynamic_loss_scale() const {
+  if (!loss_scaling_.dynamic()) return std::nullopt;
+  return read<optimizer::LossScale>(loss_scaling_.state());
+}
+void Model::set_dynamic_loss_scale(const optimizer::LossScale& state) {
+  if (loss_scaling_.dynamic())
+    put(&state, buffers_.data<optimizer::LossScale>(loss_scaling_.state()), sizeof(state));
 }
 
 // A tensor in host memory, or behind copies from and to a GPU.
@@ -447,13 +511,15 @@ std::vector<checkpoint::TensorRef> Model::states() const {
 
 Model::NonFinite Model::find_non_finite(const Exec& exec, int64_t batch) const {
   const Exec where = gpu_run_ ? gpu_run_->exec() : exec;
-  const auto first = [&](BufferId id, int64_t n) {
-    return ops::first_non_finite(where, network::vector(buffers_, id, n));
+  const auto first = [&](const network::Network::TensorEntry& t, int64_t n) {
+    return with_float_type(t.type, [&]<typename T>() {
+      return ops::first_non_finite<T>(where, network::vector<T>(buffers_, t.value, n));
+    });
   };
   for (const auto& t : network_->tensors()) {
     const int64_t width = network::elements(t.dims);
     const bool loss = t.value == network_->loss();
-    const int64_t at = loss ? -1 : first(t.value, batch * width);
+    const int64_t at = loss ? -1 : first(t, batch * width);
     if (at < 0) continue;
     std::string layer = config_.data.name;
     if (t.producer >= 0) layer = network_->layers()[static_cast<size_t>(t.producer)].layer->name();

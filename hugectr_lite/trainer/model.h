@@ -12,6 +12,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "hugectr_lite/network/network.h"
 #include "hugectr_lite/plan/plan.h"
 #include "hugectr_lite/trainer/gradient_sum.h"
+#include "hugectr_lite/trainer/loss_scaling.h"
 #include "hugectr_lite/trainer/placements.h"
 
 namespace hlite::trainer {
@@ -107,6 +109,11 @@ class Model {
   // Whether any rank wanted to stop in the training iteration that has just run; all know the same.
   [[nodiscard]] bool stop_requested() const;
   [[nodiscard]] float learning_rate() const { return read<float>(rates_); }
+  // To be called when weights have been set, before a plan runs: working copies follow.
+  void weights_changed();
+  // A dynamic loss scale, which a checkpoint keeps; nothing where there is none.
+  [[nodiscard]] std::optional<optimizer::LossScale> dynamic_loss_scale() const;
+  void set_dynamic_loss_scale(const optimizer::LossScale& state);
 
   // Where tables hold the keys that have come: makes room for a file's, before its weights are
   // read.
@@ -142,6 +149,7 @@ class Model {
   void declare(uint64_t seed);
   void emit_copy_in(plan::Plan& plan) const;
   void emit_learning_rate(plan::Plan& plan) const;
+  void emit_loss_scale(plan::Plan& plan, const std::vector<embedding::TablesIo>& io) const;
   void emit_dense_update(plan::Plan& plan) const;
 
   const config::TrainConfig& config_;
@@ -149,6 +157,8 @@ class Model {
   int threads_;
   const ModelRanks ranks_;
   const cuda::OpTable* const gpu_;
+  const FloatType type_;  // of activations
+  LossScaling loss_scaling_;
   int64_t train_batch_, max_batch_;
   std::vector<std::unique_ptr<embedding::EmbeddingLayer>> embeddings_;
   std::vector<int64_t> slot_rows_;

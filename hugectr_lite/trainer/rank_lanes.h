@@ -17,8 +17,9 @@ class RankLanes {
   RankLanes(const Exec& compute, int threads, const comm::RankContext& ranks)
       : embedding_(threads),
         comm_(1),
+        weights_(1),
         copy_(1),
-        executor_({compute, on(embedding_), on(comm_), on(copy_)},
+        executor_({compute, on(embedding_), on(comm_), on(weights_), on(copy_)},
                   [ranks] { end_exchanges(ranks); }) {}
 
   void run(const plan::Plan& plan, const plan::StepContext& context) {
@@ -37,7 +38,7 @@ class RankLanes {
     }
   }
 
-  ThreadPool embedding_, comm_, copy_;
+  ThreadPool embedding_, comm_, weights_, copy_;
   plan::LaneExecutor executor_;
 };
 

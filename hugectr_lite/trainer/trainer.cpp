@@ -84,8 +84,6 @@ const cuda::OpTable* choose_device(const config::TrainConfig& config, const Opti
       raise<DeviceError>("device cuda: solver.gpu asks for device {}, and there are {} here", id,
                          plugin.devices());
     if (!reason.empty()) raise<DeviceError>("device cuda: {}; run with --device cpu", reason);
-    if (config.solver.mixed_precision || config.solver.precision != "fp32")
-      log::warning("device cuda: mixed precision is not there yet; training in fp32");
     return &gpu;
   }
   const bool fits = reason.empty() && config.solver.gpu[0][0] < plugin.devices();
@@ -186,10 +184,16 @@ void Trainer::restore() {
     iteration_ = resumed_->iteration;
     samples_ = resumed_->samples;
     model_->set_step(iteration_);
+    if (resumed_->loss_scale > 0) {
+      auto scale = optimizer::loss_scale_from(static_cast<float>(resumed_->loss_scale));
+      scale.good = static_cast<int32_t>(resumed_->loss_scale_good);
+      model_->set_dynamic_loss_scale(scale);
+    }
     progress_.line(fmt::format("resumed {} at iteration {}", options_.resume, iteration_));
   } else if (!options_.init.empty()) {
     checkpoint::load_weights(options_.init, weights);
   }
+  model_->weights_changed();
 }
 
 int Trainer::run() {
@@ -385,6 +389,10 @@ void Trainer::save(const std::string& directory) {
   meta.data_position = source_->position();
   meta.seed = seed_;
   meta.config = config_.root.dump();
+  if (const auto scale = model_->dynamic_loss_scale()) {
+    meta.loss_scale = static_cast<double>(scale->scale);
+    meta.loss_scale_good = scale->good;
+  }
   write_collected(ranks_, {model_->weights(), model_->states()}, [&](const auto& lists) {
     checkpoint::save_checkpoint(directory, meta, lists[0], lists[1]);
   });

@@ -27,6 +27,10 @@ CheckpointMeta example_meta(int64_t iteration) {
   meta.samples = iteration * 256;
   meta.data_position = iteration + 1;
   meta.seed = std::numeric_limits<uint64_t>::max() - 2;
+  if (iteration % 2 == 1) {  // not all runs have one
+    meta.loss_scale = 4096;
+    meta.loss_scale_good = iteration + 3;
+  }
   meta.config = R"({"solver":{"lr":0.1,"batchsize":256},"layers":[{"name":"z"},{"name":"a"}]})";
   return meta;
 }
@@ -47,6 +51,8 @@ void check_loads(const std::string& dir, int64_t iteration) {
   CHECK(meta.samples == want.samples);
   CHECK(meta.data_position == want.data_position);
   CHECK(meta.seed == want.seed);
+  CHECK(meta.loss_scale == want.loss_scale);
+  CHECK(meta.loss_scale_good == want.loss_scale_good);
   CHECK(meta.config == want.config);
   CHECK_FALSE(meta.program.empty());
   const auto weights = model_weights(), states = model_states();

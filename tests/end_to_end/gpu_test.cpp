@@ -85,6 +85,32 @@ TEST_CASE("the golden run of fused layers on an emulated GPU") {
   check_golden("dlrm_fused", "true", false);
 }
 
+// 40 of the golden run's 120 iterations.
+TEST_CASE("a golden run in 16 bits on an emulated GPU reaches the AUC of float") {
+  for (const char* precision : {"bf16", "fp16"}) {
+    INFO(precision);
+    const GoldenRun run("dlrm_plain");
+    std::vector<std::string> command = kEmulated;
+    command.insert(
+        command.end(),
+        {HLITE_TRAIN, "--config", run / "config.json", "--init", run / "init.safetensors",
+         "--quiet", "--device", "cuda", "--set", "solver.max_iter=40", "--set",
+         std::string("solver.precision=") + precision, "--metrics", run / "metrics.jsonl"});
+    const auto result = run_program(command);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    std::optional<double> auc;
+    std::istringstream lines(read_text(run / "metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);)
+      if (const auto event = nlohmann::json::parse(line); event["event"] == "eval")
+        auc = event["auc"].get<double>();
+    const auto expected = read_csv(run / "expected_eval.csv");
+    REQUIRE(expected[0][0] == 40);
+    REQUIRE(auc.has_value());
+    CHECK(std::abs(*auc - expected[0][1]) <= 0.004);
+  }
+}
+
 // Dropout, Adam, momentum, a shuffled order and a partial last batch, and everything that has a
 // state: the same as on the CPU, to the same bits with graphs and without, and across a resume.
 TEST_CASE("a run on an emulated GPU repeats, resumes, and is that of the CPU") {
@@ -116,6 +142,31 @@ TEST_CASE("a run on an emulated GPU repeats, resumes, and is that of the CPU") {
   REQUIRE(run.train({"--quiet", "--device", "cpu", "--set", "solver.max_iter=60", "--resume",
                      run / "half", "--save", run / "moved"})
               .code == 0);
+}
+
+TEST_CASE("a run in 16 bits on an emulated GPU repeats and resumes, its loss scale included") {
+  const SmallRun run;
+  const auto train = [&](const std::string& name, std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--set", "solver.precision=fp16", "--save", run / name});
+    const auto result = train_on_gpu(run, arguments);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+  };
+  train("graph", {"--set", "solver.max_iter=40"});
+  train("plain", {"--set", "solver.max_iter=40", "--set", "solver.cuda_graph=false"});
+  CHECK((everything(run / "graph") == everything(run / "plain")));
+  train("half", {"--set", "solver.max_iter=17"});
+  train("resumed", {"--set", "solver.max_iter=40", "--resume", run / "half"});
+  CHECK((everything(run / "resumed") == everything(run / "graph")));
+  const auto scale = [&](const std::string& name) {
+    return nlohmann::json::parse(read_text(run / name + "/manifest.json"))["loss_scale"];
+  };
+  CHECK(scale("half")["good"].get<int>() > 0);
+  CHECK(scale("resumed") == scale("graph"));
+  // The CPU, in float, goes on from it.
+  CHECK(run.train({"--quiet", "--device", "cpu", "--set", "solver.max_iter=40", "--resume",
+                   run / "half"})
+            .code == 0);
 }
 
 TEST_CASE("what a GPU cannot train yet is said, and auto takes the CPU for it") {

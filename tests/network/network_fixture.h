@@ -32,14 +32,15 @@ class NetworkFixture {
     for (const auto& node : root_.find("layers")->elements()) nodes.push_back(&node);
     std::vector<network::NetworkInput> network_inputs;
     for (const Input& i : inputs_)
-      network_inputs.push_back({i.name, i.dims, i.needs_grad, nullptr});
+      network_inputs.push_back({.name = i.name, .dims = i.dims, .needs_grad = i.needs_grad});
     network_ = std::make_unique<network::Network>(nodes, true, network_inputs);
     step_ = buffers_.add("step", plan::BufferKind::kState, sizeof(int64_t));
     for (const Input& i : inputs_)
       input_ids_.push_back(
           buffers_.add(i.name, plan::BufferKind::kInput,
                        batch * network::elements(i.dims) * int64_t{sizeof(float)}));
-    network_->declare(buffers_, batch, input_ids_, step_, /*seed=*/11);
+    network_->declare(buffers_,
+                      {.max_batch = batch, .inputs = input_ids_, .step = step_, .seed = 11});
     train_ = std::make_unique<plan::Plan>(buffers_);
     eval_ = std::make_unique<plan::Plan>(buffers_);
     // The plans must not complain that nobody wrote the inputs' gradients, nor miss any step.

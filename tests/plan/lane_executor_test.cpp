@@ -14,7 +14,8 @@ using namespace hlite::plan;
 
 namespace {
 struct Pools {
-  ThreadPool pool[kLanes] = {ThreadPool(1), ThreadPool(1), ThreadPool(1), ThreadPool(1)};
+  ThreadPool pool[kLanes] = {ThreadPool(1), ThreadPool(1), ThreadPool(1), ThreadPool(1),
+                             ThreadPool(1)};
   std::array<Exec, kLanes> execs() {
     std::array<Exec, kLanes> all;
     for (size_t i = 0; i < all.size(); ++i) all[i].pool = &pool[i];
@@ -69,7 +70,7 @@ TEST_CASE("unordered steps run at the same time, each lane in its own pool") {
   LaneExecutor executor(execs);
   Buffers buffers;
   Plan plan(buffers);
-  std::barrier meet(kLanes);  // reached only when all four are running
+  std::barrier meet(kLanes);  // reached only when all are running
   std::atomic<int> right{0};
   for (int lane = 0; lane < kLanes; ++lane) {
     Step step;

@@ -1,0 +1,33 @@
+// FloatType: the type of a tensor as a value, and the way from it to code that is compiled for it.
+#pragma once
+
+#include <cstdint>
+
+#include "hugectr_lite/core/half.h"
+
+namespace hlite {
+
+enum class FloatType { kFloat, kBf16, kFp16 };
+
+constexpr const char* float_type_name(FloatType type) {
+  return type == FloatType::kFloat ? "fp32" : type == FloatType::kBf16 ? "bf16" : "fp16";
+}
+constexpr int64_t float_type_bytes(FloatType type) {
+  return type == FloatType::kFloat ? sizeof(float) : sizeof(bf16);
+}
+
+// f.operator()<T>() with the T of `type`: float, bf16 or fp16.
+template <typename F>
+decltype(auto) with_float_type(FloatType type, F&& f) {
+  switch (type) {
+    case FloatType::kBf16:
+      return f.template operator()<bf16>();
+    case FloatType::kFp16:
+      return f.template operator()<fp16>();
+    case FloatType::kFloat:
+      break;
+  }
+  return f.template operator()<float>();
+}
+
+}  // namespace hlite

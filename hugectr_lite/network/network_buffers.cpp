@@ -1,0 +1,154 @@
+// The buffers of a network: Network::declare().
+#include <algorithm>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/network/network.h"
+
+namespace hlite::network {
+
+constexpr int64_t kFloat = sizeof(float);
+
+void Network::declare(Buffers& buffers, const NetworkSetup& setup) {
+  HLITE_CHECK(setup.inputs.size() == inputs_.size(), "{} buffers for {} inputs",
+              setup.inputs.size(), inputs_.size());
+  buffers_ = &buffers;
+  setup_ = setup;
+  declare_parameters(buffers);
+  declare_tensors(buffers);
+  connect_layers(buffers);
+  if (setup_.type != FloatType::kFloat) keep_loss_float(buffers);
+  fuse_backward();
+}
+
+void Network::declare_parameters(Buffers& buffers) {
+  using plan::BufferKind;
+  parameter_buffer_ = buffers.add("dense.parameters", BufferKind::kParameter, parameter_bytes_);
+  gradient_buffer_ = setup_.gradients != kNoBuffer
+                         ? setup_.gradients
+                         : buffers.add("dense.gradients", BufferKind::kGradient, parameter_bytes_);
+  const bool mixed = setup_.type != FloatType::kFloat;
+  const int64_t size = float_type_bytes(setup_.type);
+  working_buffer_ =
+      mixed ? buffers.add("dense.working", BufferKind::kParameter, parameter_bytes_ / kFloat * size)
+            : parameter_buffer_;
+  for (DenseParameter& p : parameters_) {
+    p.buffers.value = buffers.slice(p.name, parameter_buffer_, p.offset, p.stored * kFloat);
+    p.buffers.grad = buffers.slice(p.name + ".grad", gradient_buffer_, p.offset, p.stored * kFloat);
+    p.buffers.working = mixed ? buffers.slice(p.name + ".working", working_buffer_,
+                                              p.offset / kFloat * size, p.stored * size)
+                              : p.buffers.value;
+  }
+}
+
+bool Network::makes_float_logits(const TensorEntry& t) const {
+  if (t.producer < 0 || t.consumers.size() != 1 ||
+      t.consumers[0] != std::pair(loss_layer_, size_t{0}))
+    return false;
+  const Layer& producer = *layers_[static_cast<size_t>(t.producer)].layer;
+  return producer.is_inner_product() && !producer.has_relu();
+}
+
+bool Network::feeds_inner_products_only(const TensorEntry& t) const {
+  return std::all_of(t.consumers.begin(), t.consumers.end(), [&](const auto& consumer) {
+    return layers_[consumer.first].layer->is_inner_product();
+  });
+}
+
+void Network::declare_tensors(Buffers& buffers) {
+  using plan::BufferKind;
+  const int64_t batch = setup_.max_batch, size = float_type_bytes(setup_.type);
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    TensorEntry& t = tensors_[i];
+    t.columns = elements(t.dims);
+    if (i < inputs_.size()) {
+      t.value = setup_.inputs[i];
+      t.type = inputs_[i].type;
+      const bool only_loss = t.consumers.size() == 1 && t.consumers[0].first == loss_layer_;
+      if (t.type != setup_.type && !only_loss) {
+        const int64_t width = t.columns;
+        if (feeds_inner_products_only(t)) t.columns = padded(width);
+        t.cast = buffers.add(t.name + ".cast", BufferKind::kActivation, batch * t.columns * size);
+        if (t.columns > width)
+          t.packed = buffers.add(t.name + ".packed", BufferKind::kActivation, batch * width * size);
+      }
+    } else {
+      const bool loss = layers_[static_cast<size_t>(t.producer)].layer->is_loss();
+      t.type = loss || makes_float_logits(t) ? FloatType::kFloat : setup_.type;
+      t.value = buffers.add(t.name, BufferKind::kActivation,
+                            batch * t.columns * float_type_bytes(t.type));
+    }
+    if (!t.needs_grad) continue;
+    t.grad = buffers.add(t.name + ".grad", BufferKind::kGradient, batch * t.columns * size);
+    if (t.consumers.size() > 1)
+      for (size_t c = 0; c < t.consumers.size(); ++c)
+        t.consumer_grads.push_back(buffers.add(fmt::format("{}.grad{}", t.name, c),
+                                               BufferKind::kGradient, batch * t.columns * size));
+  }
+}
+
+void Network::connect_layers(Buffers& buffers) {
+  using plan::BufferKind;
+  for (LayerEntry& e : layers_) {
+    LayerIo& io = e.io;
+    io.buffers = &buffers;
+    io.type = setup_.type;
+    io.step = setup_.step;
+    io.seed = setup_.seed;
+    io.dense_parameters = parameter_buffer_;
+    io.dense_gradients = gradient_buffer_;
+    io.loss_scale = setup_.loss_scale;
+    io.weight_gradient_lane = setup_.weight_gradient_lane;
+    if (const int64_t bytes = e.layer->workspace_bytes(); bytes > 0)
+      io.workspace = buffers.add(e.layer->name() + ".workspace", BufferKind::kActivation, bytes);
+    if (const int64_t bytes = e.layer->relu_mask_bytes(); bytes > 0 && setup_.relu_masks)
+      io.relu_mask = buffers.add(e.layer->name() + ".relu_mask", BufferKind::kActivation,
+                                 setup_.max_batch * bytes);
+    for (const size_t p : e.params) io.params.push_back(parameters_[p].buffers);
+    for (const size_t i : e.tops) {
+      const TensorEntry& t = tensors_[i];
+      io.tops.push_back({t.name, t.dims, t.value, t.grad, t.type, t.columns});
+    }
+  }
+  for (const TensorEntry& t : tensors_)
+    for (size_t c = 0; c < t.consumers.size(); ++c) {
+      LayerEntry& consumer = layers_[t.consumers[c].first];
+      const bool cast = t.cast != kNoBuffer && !consumer.layer->is_loss();
+      consumer.io.bottoms.resize(consumer.bottoms.size());
+      consumer.io.bottoms[t.consumers[c].second] = {
+          t.name,
+          t.dims,
+          cast ? t.cast : t.value,
+          t.consumer_grads.empty() ? t.grad : t.consumer_grads[c],
+          cast ? setup_.type : t.type,
+          t.columns};
+    }
+}
+
+// The loss works in float whatever the network does.
+void Network::keep_loss_float(Buffers& buffers) {
+  LayerTensor& z = layers_[loss_layer_].io.bottoms[0];
+  const int64_t bytes = setup_.max_batch * kFloat;
+  if (z.type != FloatType::kFloat) {
+    logits_to_cast_ = z.value;
+    z.value = buffers.add(z.name + ".float", plan::BufferKind::kActivation, bytes);
+    z.type = FloatType::kFloat;
+  }
+  if (z.grad != kNoBuffer) {
+    logits_grad_ = z.grad;
+    z.grad = buffers.add(z.name + ".grad.float", plan::BufferKind::kGradient, bytes);
+  }
+}
+
+void Network::fuse_backward() {
+  for (LayerEntry& e : layers_) {
+    if (!e.layer->is_inner_product()) continue;
+    const TensorEntry& x = tensors_[e.bottoms[0]];
+    if (x.producer < 0 || x.consumers.size() != 1) continue;
+    LayerEntry& below = layers_[static_cast<size_t>(x.producer)];
+    if (!below.layer->is_inner_product()) continue;
+    e.io.below = {below.io.params[1].grad, below.layer->has_relu(), below.io.relu_mask};
+    below.io.dz_ready = true;
+  }
+}
+
+}  // namespace hlite::network

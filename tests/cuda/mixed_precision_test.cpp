@@ -1,0 +1,198 @@
+// Models in bf16 and fp16 against the same ones in float on the CPU: one step, every layer type.
+#include <cmath>
+#include <map>
+
+#include "hugectr_lite/core/random.h"
+#include "hugectr_lite/core/thread_pool.h"
+#include "hugectr_lite/trainer/model.h"
+#include "tests/support/cuda_backends.h"
+
+namespace hlite::test {
+namespace {
+
+constexpr int64_t kBatch = 48, kDense = 5, kSlots = 3;
+const std::vector<int64_t> kRows = {40, 5, 300};
+
+// Dense features reach inner products alone, and logits come from one.
+const std::string kPlain = R"(
+  {"name":"b","type":"FusedInnerProduct","bottom":"dense","top":"b","fc_param":{"num_output":4}},
+  {"name":"i","type":"Interaction","bottom":["b","emb"],"top":"i"},
+  {"name":"f","type":"FusedInnerProduct","bottom":"i","top":"f","fc_param":{"num_output":24}},
+  {"name":"g","type":"FusedInnerProduct","bottom":"f","top":"g","fc_param":{"num_output":9}},
+  {"name":"z","type":"InnerProduct","bottom":"g","top":"z","fc_param":{"num_output":1}})";
+// Every layer type, tensors with several readers, logits that are a sum.
+const std::string kEverything = R"(
+  {"name":"b","type":"FusedInnerProduct","bottom":"dense","top":"b","fc_param":{"num_output":4}},
+  {"name":"i","type":"Interaction","bottom":["b","emb"],"top":"i"},
+  {"name":"e","type":"Reshape","bottom":"emb","top":"e"},
+  {"name":"es","type":"Reshape","bottom":"emb","top":"es","selected":[2,0]},
+  {"name":"p","type":"Slice","bottom":"e","top":["p","q"],"ranges":[[0,7],[4,11]]},
+  {"name":"s","type":"Add","bottom":["p","q"],"top":"s"},
+  {"name":"r","type":"ReLU","bottom":"s","top":"r"},
+  {"name":"c","type":"Concat","bottom":["i","r","es","dense"],"top":"c"},
+  {"name":"d","type":"Dropout","bottom":"c","top":"d","rate":0.2},
+  {"name":"k","type":"Cast","bottom":"d","top":"k"},
+  {"name":"f","type":"FusedInnerProduct","bottom":"k","top":"f","fc_param":{"num_output":24}},
+  {"name":"z1","type":"InnerProduct","bottom":"f","top":"z1","fc_param":{"num_output":1}},
+  {"name":"z2","type":"InnerProduct","bottom":"i","top":"z2","fc_param":{"num_output":1}},
+  {"name":"z","type":"Add","bottom":["z1","z2"],"top":"z"})";
+
+std::string config_text(const std::string& layers) {
+  return R"({"solver":{"seed":5,"lr_policy":"fixed","display":10,"max_iter":9,"gpu":[0],"batchsize":48,
+  "snapshot":1000,"snapshot_prefix":"./s_"},
+ "optimizer":{"type":"SGD","update_type":"Local","sgd_hparam":{"learning_rate":1.0}},
+ "layers":[{"name":"data","type":"Data","format":"Raw","source":"none","eval_source":"none","check":"None",
+   "num_samples":48,"eval_num_samples":48,"label":{"top":"label","label_dim":1},
+   "dense":{"top":"dense","dense_dim":5},
+   "sparse":[{"top":"keys","type":"DistributedSlot","max_feature_num_per_sample":3,"max_nnz":1,"slot_num":3}]},
+  {"name":"emb","type":"HybridSparseEmbedding","bottom":"keys","top":"emb",
+   "sparse_embedding_hparam":{"slot_size_array":[40,5,300],"embedding_vec_size":4,"combiner":0}},)" +
+         layers +
+         R"(,{"name":"loss","type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"loss",
+          "regularizer":"L2","lambda":0.02}]})";
+}
+
+struct Batch {
+  std::vector<float> labels, dense;
+  std::vector<uint32_t> keys;
+  Batch() {
+    for (uint64_t b = 0; b < kBatch; ++b) {
+      labels.push_back(static_cast<float>(random::word(1, 0, b) % 2));
+      for (uint64_t i = 0; i < kDense; ++i)
+        dense.push_back(static_cast<float>(random::word(2, i, b) % 100) / 25);
+      for (uint64_t s = 0; s < kSlots; ++s)
+        keys.push_back(random::word(3, s, b) % static_cast<uint32_t>(kRows[s]));
+    }
+  }
+};
+
+using Tensors = std::map<std::string, std::vector<float>>;
+
+class Trained {
+ public:
+  Trained(const std::string& layers, const std::vector<std::string>& changes,
+          const cuda::OpTable* gpu)
+      : config_(config::parse_train_config(config_text(layers), "test.json", changes)),
+        model_(*config_, 5, 1, {}, gpu) {
+    model_.compile();
+    model_.allocate();
+    model_.initialize(exec());
+    model_.weights_changed();
+  }
+  [[nodiscard]] trainer::Model& model() { return model_; }
+  void train() { model_.train(context()); }
+  [[nodiscard]] std::vector<float> logits() {
+    model_.evaluate(context());
+    std::vector<float> logits, labels;
+    model_.append_outputs(kBatch, logits, labels);
+    CHECK((labels == batch_.labels));
+    return logits;
+  }
+  [[nodiscard]] Tensors weights() const {
+    Tensors all;
+    for (const auto& t : model_.weights()) {
+      int64_t n = 1;
+      for (const int64_t d : t.shape) n *= d;
+      auto& values = all[t.name];
+      values.resize(static_cast<size_t>(n));
+      if (t.data)
+        values.assign(t.data, t.data + n);
+      else
+        t.get(0, values);
+    }
+    return all;
+  }
+
+ private:
+  Exec exec() { return {.device = Device::kCpu, .pool = &pool_}; }
+  plan::StepContext context() {
+    return {.exec = exec(),
+            .batch = kBatch,
+            .input = {batch_.labels.data(), batch_.dense.data(), batch_.keys.data(), {}}};
+  }
+  Batch batch_;
+  ThreadPool pool_{1};
+  std::unique_ptr<config::TrainConfig> config_;
+  trainer::Model model_;
+};
+
+// |got - want| / |want| over whole tensors.
+double distance(const std::vector<float>& got, const std::vector<float>& want) {
+  REQUIRE(got.size() == want.size());
+  double off = 0, size = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    off += std::pow(static_cast<double>(got[i]) - want[i], 2);
+    size += std::pow(static_cast<double>(want[i]), 2);
+  }
+  return std::sqrt(off / std::max(size, 1e-30));
+}
+
+Tensors difference(Tensors a, const Tensors& b) {
+  for (auto& [name, values] : a)
+    for (size_t i = 0; i < values.size(); ++i) values[i] -= b.at(name)[i];
+  return a;
+}
+
+struct Case {
+  const char* change;
+  double tolerance;  // a few roundings: 2^-8 for bf16, 2^-11 for fp16
+};
+
+}  // namespace
+
+TEST_CASE("gradients and logits of 16-bit models are those of float ones, rounded") {
+  for (const std::string& layers : {kPlain, kEverything}) {
+    Trained cpu(layers, {}, nullptr);
+    const auto want_logits = cpu.logits();
+    const Tensors first = cpu.weights();
+    cpu.train();
+    const Tensors want = difference(cpu.weights(), first);
+    for (const CudaBackend& backend : cuda_backends())
+      for (const Case& c :
+           {Case{"solver.precision=bf16", 0.03}, Case{"solver.precision=fp16", 4e-3},
+            Case{"solver.mixed_precision=1024", 4e-3}}) {
+        INFO(backend.name << ", " << c.change << layers);
+        backend.table->use_device(0);
+        Trained gpu(layers, {c.change}, backend.table);
+        REQUIRE((gpu.weights() == first));
+        CHECK(distance(gpu.logits(), want_logits) < c.tolerance);
+        gpu.train();
+        CHECK(gpu.model().loss() == Approx(cpu.model().loss()).epsilon(c.tolerance));
+        const Tensors got = difference(gpu.weights(), first);
+        for (const auto& [name, values] : want) {
+          INFO(name);
+          CHECK(distance(got.at(name), values) < c.tolerance);
+        }
+      }
+  }
+}
+
+TEST_CASE("a dynamic loss scale leaves out a step that overflows, and halves") {
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    backend.table->use_device(0);
+    Trained gpu(kPlain, {"solver.precision=fp16"}, backend.table);
+    // Gradients of the logits are about 1/100: 2^24 of them is more than fp16 holds.
+    gpu.model().set_dynamic_loss_scale(optimizer::loss_scale_from(0x1p24f));
+    const Tensors first = gpu.weights();
+    gpu.train();
+    CHECK((gpu.weights() == first));
+    CHECK(gpu.model().dynamic_loss_scale()->scale == 0x1p23f);
+    int skipped = 1;
+    for (; skipped < 20 && gpu.weights() == first; ++skipped) gpu.train();
+    CHECK(skipped > 2);
+    CHECK(skipped < 20);
+    CHECK(gpu.model().dynamic_loss_scale()->good == 1);
+    CHECK(std::isfinite(gpu.model().loss()));
+  }
+}
+
+TEST_CASE("bf16 needs no loss scale, and float has none") {
+  for (const char* change : {"solver.precision=bf16", "solver.precision=fp32"}) {
+    emulated_cuda().use_device(0);
+    Trained gpu(kPlain, {change}, &emulated_cuda());
+    CHECK(!gpu.model().dynamic_loss_scale());
+  }
+}
+
+}  // namespace hlite::test
