@@ -91,6 +91,9 @@ class EmbeddingTables {
   virtual void make_room(const std::function<std::vector<uint32_t>(const std::string&)>& keys_of) {
     (void)keys_of;
   }
+  // Of tables whose lookups check keys without waiting for the result: waits for it. Throws
+  // DeviceError when a key lay beyond its table, though the reader lets none pass.
+  virtual void check_keys() {}
   // First values of tables and states. REQUIRES allocated buffers.
   virtual void initialize(const Exec& exec, uint64_t seed) const = 0;
   // What a file holds; collective, as rows may be anywhere.

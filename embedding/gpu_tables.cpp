@@ -3,6 +3,7 @@
 #include "embedding/lookup.h"
 #include "embedding/table_init.h"
 #include "hugectr_lite/core/device_memory.h"
+#include "hugectr_lite/core/error.h"
 #include "hugectr_lite/optimizer/loss_scale.h"
 
 namespace hlite::embedding {
@@ -35,6 +36,8 @@ const DeviceSlots& GpuTables::slots() {
 }
 
 void GpuTables::emit_forward(plan::Plan& plan, const TablesIo& io) {
+  auto& errors = io.training ? train_errors_ : eval_errors_;
+  errors = std::make_unique<KeyErrors>(exec_, spec_.pooling.keys.columns);
   const auto width = static_cast<double>(spec_.layout.width);
   const double bytes = width * (static_cast<double>(spec_.pooling.columns()) * sizeof(float) +
                                 static_cast<double>(spec_.layout.slots()) *
@@ -42,13 +45,17 @@ void GpuTables::emit_forward(plan::Plan& plan, const TablesIo& io) {
   with_float_type(type_, [&]<typename T>() {
     plan.add({.name = spec_.name + ".lookup",
               .lane = plan::Lane::kEmbedding,
-              .reads = {io.keys, table_},
+              .reads = io.training ? std::vector{io.keys, table_, io.step}
+                                   : std::vector{io.keys, table_},
               .writes = {io.output},
               .run =
-                  [this, io, of = &slots()](const plan::StepContext& c) {
+                  [this, io, of = &slots(), errors = errors.get()](const plan::StepContext& c) {
+                    const int64_t* step =
+                        io.training ? buffers_->data<int64_t>(io.step) : nullptr;
                     lookup_forward<T>(c.exec, *of, all_rows(table_), keys_of(io, c.batch),
                                       View<T, 3>(buffers_->data<T>(io.output), c.batch,
-                                                 spec_.layout.slots(), spec_.layout.width));
+                                                 spec_.layout.slots(), spec_.layout.width),
+                                      errors->check(step));
                   },
               .bytes_per_sample = bytes});
   });
@@ -86,6 +93,22 @@ void GpuTables::emit_update(plan::Plan& plan, const TablesIo& io) {
                   static_cast<double>(spec_.pooling.columns()) *
                   (vector_bytes + row_bytes * (2.0 + 2.0 * static_cast<double>(states_.size())))});
   });
+}
+
+void GpuTables::check_keys() {
+  for (auto* const errors : {train_errors_.get(), eval_errors_.get()}) {
+    if (!errors) continue;
+    errors->fetch(exec_);
+    exec_.cuda->stream_synchronize(exec_.stream);
+    const auto error = errors->found();
+    if (!error) continue;
+    raise<DeviceError>(
+        "{}: a lookup on the GPU met a key beyond its table: {} in column {} of sample {} of the "
+        "batch in {}; the reader lets none pass, so the batch changed on its way: a fault of "
+        "memory, or of this program",
+        spec_.name, error->key, error->column, error->sample,
+        errors == train_errors_.get() ? fmt::format("iteration {}", error->step) : "an evaluation");
+  }
 }
 
 void GpuTables::initialize(const Exec&, uint64_t seed) const {

@@ -5,6 +5,7 @@
 #include "embedding/device_slots.h"
 #include "embedding/embedding_tables.h"
 #include "embedding/gpu_sparse_update.h"
+#include "embedding/key_errors.h"
 #include "hugectr_lite/core/float_type.h"
 
 namespace hlite::embedding {
@@ -27,6 +28,7 @@ class GpuTables final : public EmbeddingTables {
   void emit_forward(plan::Plan& plan, const TablesIo& io) override;
   void emit_backward(plan::Plan&, const TablesIo&) override {}
   void emit_update(plan::Plan& plan, const TablesIo& io) override;
+  void check_keys() override;
   // `exec` is not looked at: the GPU makes the same bits as a CPU.
   void initialize(const Exec& exec, uint64_t seed) const override;
   [[nodiscard]] std::vector<NamedRows> tables() const override;
@@ -47,6 +49,8 @@ class GpuTables final : public EmbeddingTables {
   plan::BufferId table_ = plan::kNoBuffer;
   std::vector<plan::BufferId> states_;
   std::unique_ptr<DeviceSlots> slots_;
+  // Of training and of evaluation, which has no steps.
+  std::unique_ptr<KeyErrors> train_errors_, eval_errors_;
   std::unique_ptr<GpuSparseUpdate> update_;
 };
 

@@ -423,6 +423,10 @@ void Model::initialize(const Exec& exec) {
     put(values.data(), buffers_.data<float>(id), values.size() * sizeof(float));
 }
 
+void Model::check_keys() const {
+  for (const auto& e : embeddings_) e->tables().check_keys();
+}
+
 void Model::weights_changed() {
   const BufferId working = network_->working_buffer();
   if (working == network_->parameter_buffer()) return;

@@ -93,6 +93,9 @@ class Model {
     return embeddings_;
   }
 
+  // After runs that are waited for: see EmbeddingTables::check_keys().
+  void check_keys() const;
+
   // What this rank has sent and got in training iterations and evaluations so far, by step.
   [[nodiscard]] std::vector<StepTraffic> traffic() const;
 

@@ -347,6 +347,7 @@ void Trainer::look(ProgressState& state) {
   state.iter = iteration_;
   state.loss = model_->loss();
   state.lr = model_->learning_rate();
+  model_->check_keys();
   if (!std::isfinite(state.loss)) fail_non_finite(state.loss);
 }
 

@@ -6,6 +6,7 @@
 #include "hugectr_lite/core/thread_pool.h"
 #include "hugectr_lite/trainer/model.h"
 #include "tests/support/cuda_backends.h"
+#include "tests/support/errors.h"
 
 namespace hlite::test {
 namespace {
@@ -80,6 +81,7 @@ class Trained {
     model_.weights_changed();
   }
   [[nodiscard]] trainer::Model& model() { return model_; }
+  [[nodiscard]] Batch& batch() { return batch_; }
   void train() { model_.train(context()); }
   [[nodiscard]] std::vector<float> logits() {
     model_.evaluate(context());
@@ -184,6 +186,22 @@ TEST_CASE("a dynamic loss scale leaves out a step that overflows, and halves") {
     CHECK(skipped < 20);
     CHECK(gpu.model().dynamic_loss_scale()->good == 1);
     CHECK(std::isfinite(gpu.model().loss()));
+  }
+}
+
+TEST_CASE("a key that changes between reader and GPU is found when the host looks") {
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    backend.table->use_device(0);
+    Trained gpu(kPlain, {"solver.precision=bf16"}, backend.table);
+    gpu.train();
+    CHECK(gpu.logits().size() == kBatch);
+    gpu.model().check_keys();
+    gpu.batch().keys[7 * kSlots + 1] = 5;  // tables of 40, 5 and 300 rows
+    gpu.train();
+    gpu.train();
+    check_contains(message_of<DeviceError>([&] { gpu.model().check_keys(); }),
+                   {"emb", "5 in column 1 of sample 7", "iteration 2"});
   }
 }
 
