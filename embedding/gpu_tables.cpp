@@ -50,8 +50,7 @@ void GpuTables::emit_forward(plan::Plan& plan, const TablesIo& io) {
               .writes = {io.output},
               .run =
                   [this, io, of = &slots(), errors = errors.get()](const plan::StepContext& c) {
-                    const int64_t* step =
-                        io.training ? buffers_->data<int64_t>(io.step) : nullptr;
+                    const int64_t* step = io.training ? buffers_->data<int64_t>(io.step) : nullptr;
                     lookup_forward<T>(c.exec, *of, all_rows(table_), keys_of(io, c.batch),
                                       View<T, 3>(buffers_->data<T>(io.output), c.batch,
                                                  spec_.layout.slots(), spec_.layout.width),

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <cstdint>
 #include <cstdio>
 
 namespace hlite {
@@ -47,6 +46,13 @@ std::string rate_text(double per_second) {
   if (per_second >= 1e6) return fmt::format("{:.2f} M", per_second / 1e6);
   if (per_second >= 1e4) return fmt::format("{:.1f} k", per_second / 1e3);
   return fmt::format("{:.0f} ", per_second);
+}
+
+std::string bytes_text(int64_t bytes) {
+  const auto b = static_cast<double>(bytes);
+  if (b >= 1e9) return fmt::format("{:.1f} GB", b / 1e9);
+  if (b >= 1e6) return fmt::format("{:.1f} MB", b / 1e6);
+  return fmt::format("{:.1f} kB", b / 1e3);
 }
 
 }  // namespace hlite

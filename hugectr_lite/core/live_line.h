@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -29,5 +30,7 @@ class LiveLine {
 std::string duration_text(double seconds);
 // "1.23 M", "45.6 k", "789 ": a unit follows.
 std::string rate_text(double per_second);
+// "96.1 GB", "12.0 MB", "0.6 kB".
+std::string bytes_text(int64_t bytes);
 
 }  // namespace hlite

@@ -81,15 +81,15 @@ void DeviceExecutor::issue(const Plan& plan, StepContext context, bool copies) {
 }
 
 void DeviceExecutor::run(const Plan& plan, const StepContext& context, int64_t shape) {
-  const int side = buffers_.flip();
+  side_ = buffers_.flip();
   void* const copies = streams_[index_of(Lane::kCopy)];
   // Neither this batch's work before it is there, nor the batch before that work with it is done.
-  table_.event_hold_back(done_[static_cast<size_t>(side)], copies);
+  table_.event_hold_back(done_[static_cast<size_t>(side_)], copies);
   issue(plan, context, /*copies=*/true);
   table_.event_record(copied_, copies);
   table_.event_hold_back(copied_, stream());
 
-  const Key key{&plan, context.batch, shape, side};
+  const Key key{&plan, context.batch, shape, side_};
   const auto captured = captured_.find(key);
   if (captured != captured_.end()) {
     table_.graph_launch(captured->second, stream());
@@ -111,7 +111,7 @@ void DeviceExecutor::run(const Plan& plan, const StepContext& context, int64_t s
     captured_[key] = graph;
     table_.graph_launch(graph, stream());
   }
-  table_.event_record(done_[static_cast<size_t>(side)], stream());
+  extend_run();
 }
 
 void DeviceExecutor::wait_for_copies() { table_.event_synchronize(copied_); }

@@ -31,6 +31,9 @@ class DeviceExecutor {
   // Issues one run of `plan` and returns; context.exec is replaced. Throws DeviceError.
   // `shape`: whatever else than plan and batch the steps' work depends on.
   void run(const Plan& plan, const StepContext& context, int64_t shape = 0);
+  // Makes what was put on stream() since the last run a part of it: that run's inputs stay as they
+  // are until it is done.
+  void extend_run() { table_.event_record(done_[static_cast<size_t>(side_)], stream()); }
   // Waits until the copies of the last run have left the host's memory.
   void wait_for_copies();
   // Waits for everything.
@@ -52,6 +55,7 @@ class DeviceExecutor {
   std::vector<void*> events_;  // [steps of the longest plan]
   void *copied_ = nullptr, *forked_ = nullptr;
   std::array<void*, 2> done_{};  // the last run that read each side
+  int side_ = 0;                 // of the last run
   std::map<Key, bool> seen_;
   std::map<Key, void*> captured_;
 };

@@ -6,6 +6,7 @@
 
 #include "data_reader/source.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/live_line.h"
 #include "hugectr_lite/core/memory.h"
 #include "hugectr_lite/trainer/model.h"
 #include "hugectr_lite/trainer/trainer.h"
@@ -115,13 +116,6 @@ std::string file_line(const config::TrainConfig& config, const Model& model, dat
 }
 
 }  // namespace
-
-std::string bytes_text(int64_t bytes) {
-  const auto b = static_cast<double>(bytes);
-  if (b >= 1e9) return fmt::format("{:.1f} GB", b / 1e9);
-  if (b >= 1e6) return fmt::format("{:.1f} MB", b / 1e6);
-  return fmt::format("{:.1f} kB", b / 1e3);
-}
 
 std::string check_report(const config::TrainConfig& config, const Options& options) {
   const int threads = std::max<int>(

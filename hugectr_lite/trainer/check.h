@@ -16,7 +16,4 @@ std::string check_report(const config::TrainConfig& config, const Options& optio
 // Steps, lanes and dependencies of the training plan and of the evaluation plan.
 std::string plan_report(const config::TrainConfig& config, const Options& options);
 
-// "96.1 GB", "12.0 MB".
-std::string bytes_text(int64_t bytes);
-
 }  // namespace hlite::trainer

@@ -8,6 +8,12 @@
 #include "hugectr_lite/trainer/metrics.h"
 
 namespace hlite::trainer {
+namespace {
+using Clock = std::chrono::steady_clock;
+double since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+}  // namespace
 
 Evaluator::Evaluator(const config::TrainConfig& config, Model& model, const Exec& exec,
                      const comm::RankContext& ranks)
@@ -17,37 +23,70 @@ Evaluator::Evaluator(const config::TrainConfig& config, Model& model, const Exec
       source_(data::open_evaluation_source(
           config.data, config.resolve(config.data.eval_source), model.max_batch() * ranks.ranks(),
           model.slot_rows(), config.solver.eval_batches * config.solver.batchsize_eval,
-          config.solver.batchsize_eval, {ranks.rank, ranks.ranks()})) {
+          config.solver.batchsize_eval, {ranks.rank, ranks.ranks()})) {}
+
+void Evaluator::allocate() {
+  if (model_.on_gpu()) gpu_ = GpuEvaluation::make(*model_.gpu(), samples());
+  if (gpu_) return;
   scores_.reserve(static_cast<size_t>(samples()));
   labels_.reserve(static_cast<size_t>(samples()));
 }
 
-EvalResult Evaluator::run(const std::function<bool()>& stop) {
-  const auto start = std::chrono::steady_clock::now();
+bool Evaluator::start(const std::function<bool()>& stop) {
+  const auto begin = Clock::now();
   const int64_t batches = source_->batches_per_epoch();
+  // A batch's memory may be used again once the next one is asked for.
+  const auto next = [this]() -> const data::HostBatch& {
+    model_.wait_for_input();
+    return source_->next();
+  };
   // The last run may have given up halfway.
-  while (source_->position() % batches != 0) source_->next();
+  while (source_->position() % batches != 0) next();
   scores_.clear();
   labels_.clear();
-  for (int64_t b = 0; b < batches && !(stop && stop()); ++b) {
-    const data::HostBatch& batch = source_->next();
+  if (gpu_) gpu_->begin();
+  int64_t done = 0;
+  for (; done < batches && !(stop && stop()); ++done) {
+    const data::HostBatch& batch = next();
     const int64_t n = batch.size;
     model_.evaluate(
         {.exec = exec_,
          .batch = n,
          .input = {batch.labels.data(), batch.dense.data(), batch.keys.data(), batch.memory}});
-    model_.append_outputs(n, scores_, labels_);
+    if (gpu_)
+      model_.copy_outputs(n, gpu_->next(n));
+    else
+      model_.append_outputs(n, scores_, labels_);
   }
-  collect();
+  if (done < batches) return false;
+  if (gpu_) gpu_->start(model_.stream());
+  seconds_ = since(begin);
+  return true;
+}
+
+EvalResult Evaluator::finish() {
+  const auto begin = Clock::now();
   EvalResult result;
+  if (gpu_) {
+    gpu_->wait();
+    result.samples = gpu_->samples();
+    result.auc = gpu_->metrics().auc();
+    result.loss = gpu_->metrics().log_loss();
+  } else {
+    compute(result);
+  }
+  result.seconds = seconds_ + since(begin);
+  return result;
+}
+
+void Evaluator::compute(EvalResult& result) {
+  collect();
   if (ranks_.rank == 0) {
     result.samples = static_cast<int64_t>(scores_.size());
     result.auc = auc(scores_, labels_);
     result.loss = log_loss(exec_, scores_, labels_);
   }
   share(result);
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return result;
 }
 
 // Rank 0 gets the scores and labels of all, in the order of ranks.

@@ -21,6 +21,8 @@ class GpuRun {
   // belongs to the run until wait_for_input().
   void run(const plan::Plan& plan, const plan::StepContext& context);
   void wait_for_input() { executor_.wait_for_copies(); }
+  // After more work on exec().stream that reads inputs of the last run.
+  void extend_run() { executor_.extend_run(); }
   // Gives all batches' memory back: before it is freed.
   void release_input();
   // Where single ops can be put, behind all that was issued.

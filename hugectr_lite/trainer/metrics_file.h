@@ -7,7 +7,9 @@
 //
 //   {"event":"traffic","iterations":300,...} (trainer/traffic.h), on several ranks
 //
-// An AUC that does not exist (one class only) is null.
+// An AUC that does not exist (one class only) is null. "seconds" of an evaluation are those that
+// training stood still for it. A GPU computes its metrics beside training: its line comes a little
+// later, but before the next of another iteration.
 #pragma once
 
 #include <cstdint>

@@ -409,6 +409,15 @@ void Model::append_outputs(int64_t n, std::vector<float>& logits,
   append(labels_, labels);
 }
 
+void Model::copy_outputs(int64_t n, const OutputsPlace& to) {
+  const auto bytes = static_cast<size_t>(n * kFloat);
+  gpu_->copy(to.logits, buffers_.data<float>(network_->logits()), bytes, stream());
+  gpu_->copy(to.labels, buffers_.data<float>(labels_), bytes, stream());
+  gpu_run_->extend_run();  // labels are an input
+}
+
+void* Model::stream() const { return gpu_run_->exec().stream; }
+
 void Model::initialize(const Exec& exec) {
   for (const auto& e : embeddings_) e->tables().initialize(exec, seed_);
   std::vector<float> values;

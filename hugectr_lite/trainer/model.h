@@ -50,6 +50,11 @@ struct ModelRanks {
   std::function<bool()> wants_to_stop = {};     // whether this rank was asked to
 };
 
+// Device memory for the outputs of some samples: a float each.
+struct OutputsPlace {
+  float *logits = nullptr, *labels = nullptr;
+};
+
 using comm::StepTraffic;
 class RankLanes;
 class GpuRun;
@@ -86,6 +91,7 @@ class Model {
   // To be called before the memory of batches is freed.
   void release_input();
   [[nodiscard]] bool on_gpu() const { return gpu_ != nullptr; }
+  [[nodiscard]] const cuda::OpTable* gpu() const { return gpu_; }
   [[nodiscard]] const plan::Plan& train_plan() const { return train_plan_; }
   [[nodiscard]] const plan::Plan& eval_plan() const { return eval_plan_; }
   [[nodiscard]] const network::Network& network() const { return *network_; }
@@ -109,6 +115,10 @@ class Model {
   // labels of its first n samples.
   [[nodiscard]] float loss() const { return read<float>(network_->loss()); }
   void append_outputs(int64_t n, std::vector<float>& logits, std::vector<float>& labels) const;
+  // The same on a GPU, without waiting: two copies behind the run.
+  void copy_outputs(int64_t n, const OutputsPlace& to);
+  // Of a GPU: the stream that runs are ordered on. REQUIRES compile().
+  [[nodiscard]] void* stream() const;
   // Whether any rank wanted to stop in the training iteration that has just run; all know the same.
   [[nodiscard]] bool stop_requested() const;
   [[nodiscard]] float learning_rate() const { return read<float>(rates_); }

@@ -1,13 +1,12 @@
 #include "hugectr_lite/trainer/trainer.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <random>
 #include <span>
+#include <utility>
 
 #include "data_reader/source.h"
 #include "hugectr_lite/core/cuda_plugin.h"
@@ -15,6 +14,7 @@
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/memory.h"
+#include "hugectr_lite/trainer/preconditions.h"
 #include "hugectr_lite/trainer/rank_tensors.h"
 #include "hugectr_lite/trainer/traffic.h"
 
@@ -26,38 +26,6 @@ using Clock = std::chrono::steady_clock;
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// Finds out before hours of training whether a result can be put where it was asked for.
-void check_can_write(const char* option, const std::string& path) {
-  if (path.empty()) return;
-  fs::path parent = fs::path(path).lexically_normal();
-  if (!parent.has_filename()) parent = parent.parent_path();
-  parent = parent.parent_path();
-  if (parent.empty()) parent = ".";
-  std::error_code error;
-  if (!fs::is_directory(parent, error))
-    raise<ConfigError>("{} {}: expected an existing directory {}, found none", option, path,
-                       parent.string());
-  if (access(parent.c_str(), W_OK | X_OK) != 0)
-    raise<ConfigError>("{} {}: expected a writable directory {}, found one that is not", option,
-                       path, parent.string());
-}
-
-// A resumed run goes on with the same batches only when these agree.
-void check_same_run(const config::TrainConfig& config, const checkpoint::CheckpointMeta& meta,
-                    const std::string& directory) {
-  if (config.solver.seed != 0 && config.solver.seed != meta.seed)
-    raise<ConfigError>("solver.seed: expected {}, the seed of the checkpoint {}, found {}",
-                       meta.seed, directory, config.solver.seed);
-  const auto saved = config::JsonNode::parse(meta.config, directory + "/manifest.json");
-  const config::JsonNode* solver = saved.find("solver");
-  const config::JsonNode* batchsize = solver ? solver->find("batchsize") : nullptr;
-  if (batchsize && batchsize->kind() == config::JsonNode::Kind::kInteger &&
-      batchsize->integer() != config.solver.batchsize)
-    raise<ConfigError>(
-        "solver.batchsize: expected {}, the batch size of the checkpoint {}, found {}",
-        batchsize->integer(), directory, config.solver.batchsize);
 }
 
 }  // namespace
@@ -200,6 +168,7 @@ int Trainer::run() {
   const auto start = Clock::now();
   model_->compile();
   model_->allocate();
+  if (evaluator_) evaluator_->allocate();
   restore();
   progress_.line(fmt::format(
       "training {} of {} samples in batches of {}, {} iterations, {}{} threads, seed {}",
@@ -264,10 +233,11 @@ Trainer::Reason Trainer::loop() {
                display = solver.display > 0 && iteration_ % solver.display == 0;
     const bool evaluate = evaluator_ && iteration_ % solver.eval_interval == 0;
     const bool snapshot = solver.snapshot > 0 && iteration_ % solver.snapshot == 0;
-    // Looking at a GPU's numbers waits for them.
-    if (!model_->on_gpu() || due || display || evaluate || snapshot ||
-        iteration_ == last_iteration_)
-      look(state);
+    // Looking at a GPU's numbers waits for them. An evaluation's are taken when an iteration's
+    // number says so, never for being ready or for a person watching: runs repeat.
+    const bool moment = display || evaluate || snapshot || iteration_ == last_iteration_;
+    if (moment) report_evaluation(state);
+    if (!model_->on_gpu() || due || moment) look(state);
     if (due) {
       measure();
       progress_.redraw(state);
@@ -286,6 +256,7 @@ Trainer::Reason Trainer::loop() {
         break;
       }
       stop = agree_to_stop();
+      if (snapshot) report_evaluation(state);
       if (snapshot && !stop) save(snapshot_path(iteration_));
       rates_.resume(since(start));
     }
@@ -295,23 +266,34 @@ Trainer::Reason Trainer::loop() {
     }
   }
   rates_.pause(since(start));
+  report_evaluation(state);
   train_seconds_ = rates_.total_seconds(since(start));
   return reason;
 }
 
 bool Trainer::evaluate(ProgressState& state) {
   const auto before = model_->traffic();
-  const EvalResult result = evaluator_->run([this] { return agree_to_stop(); });
+  const bool whole = evaluator_->start([this] { return agree_to_stop(); });
   const auto after = model_->traffic();
   if (eval_traffic_.empty())
     for (const StepTraffic& step : before) eval_traffic_.push_back({step.step, {}});
   for (size_t i = 0; i < after.size(); ++i)
     eval_traffic_[i].totals += after[i].totals - before[i].totals;
-  if (result.samples < evaluator_->samples()) return false;  // interrupted: no result
+  if (!whole) return false;  // interrupted: no result
+  evaluated_ = iteration_;
+  // Training goes on beside the metrics, unless they decide whether it does.
+  if (evaluator_->beside_training() && !config_.solver.auc_target) return false;
+  return report_evaluation(state);
+}
+
+bool Trainer::report_evaluation(ProgressState& state) {
+  if (!evaluated_) return false;
+  const int64_t iteration = *std::exchange(evaluated_, std::nullopt);
+  const EvalResult result = evaluator_->finish();
   state.auc = result.auc;
-  metrics_.eval(iteration_, result);
+  metrics_.eval(iteration, result);
   progress_.line(
-      fmt::format("iter {}  evaluation: AUC {}  loss {:.5f}  {} samples in {:.2f} s", iteration_,
+      fmt::format("iter {}  evaluation: AUC {}  loss {:.5f}  {} samples in {:.2f} s", iteration,
                   result.auc ? fmt::format("{:.5f}", *result.auc) : "undefined (one class only)",
                   result.loss, result.samples, result.seconds));
   const auto& target = config_.solver.auc_target;
@@ -348,7 +330,9 @@ void Trainer::look(ProgressState& state) {
   state.loss = model_->loss();
   state.lr = model_->learning_rate();
   model_->check_keys();
-  if (!std::isfinite(state.loss)) fail_non_finite(state.loss);
+  if (std::isfinite(state.loss)) return;
+  report_evaluation(state);  // of an iteration before
+  fail_non_finite(state.loss);
 }
 
 // The first rank that has the cause among its samples says so.

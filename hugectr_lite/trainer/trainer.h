@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "data_reader/batch_source.h"
@@ -52,8 +53,11 @@ class Trainer {
   // Whether any rank was asked to stop; the same on all.
   [[nodiscard]] bool agree_to_stop() const;
   [[nodiscard]] uint64_t agree_on_seed() const;
-  // Whether the AUC target is reached. An interrupt ends it early and without a result.
+  // Whether the AUC target is reached. An interrupt ends it early and without a result; where a
+  // GPU computes the metrics beside training, the result comes with report_evaluation().
   bool evaluate(ProgressState& state);
+  // The result of an evaluation that has not been reported, if any: whether it reaches the target.
+  bool report_evaluation(ProgressState& state);
   [[noreturn]] void fail_non_finite(double loss);
   void save(const std::string& directory);
   [[nodiscard]] std::string snapshot_path(int64_t iteration) const;
@@ -76,6 +80,7 @@ class Trainer {
     int64_t first_sample = 0, size = 0;
   } last_batch_;  // of the last iteration
   RateMeter rates_;
+  std::optional<int64_t> evaluated_;       // iteration whose evaluation is not reported yet
   std::vector<StepTraffic> eval_traffic_;  // what evaluations exchanged
   double train_seconds_ = 0;               // of this process, evaluations and saving left out
 };

@@ -169,6 +169,103 @@ TEST_CASE("a run in 16 bits on an emulated GPU repeats and resumes, its loss sca
             .code == 0);
 }
 
+namespace {
+
+struct EvalEvents {
+  std::vector<std::string> order;       // of all events: "eval 5"
+  std::map<int, nlohmann::json> evals;  // by iteration
+  [[nodiscard]] std::map<int, double> areas() const {
+    std::map<int, double> all;
+    for (const auto& [iter, event] : evals) all[iter] = event["auc"];
+    return all;
+  }
+};
+
+EvalEvents events_of(const std::string& file) {
+  EvalEvents events;
+  std::istringstream lines(read_text(file));
+  for (std::string line; std::getline(lines, line);) {
+    const auto event = nlohmann::json::parse(line);
+    const int iter = event["iter"];
+    events.order.push_back(event["event"].get<std::string>() + " " + std::to_string(iter));
+    if (event["event"] == "eval") events.evals[iter] = event;
+  }
+  return events;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a GPU's evaluations run beside training and are those of the CPU, each of its iteration") {
+  const SmallRun run;
+  const std::vector<std::string> often = {"--set", "solver.max_iter=23", "--set",
+                                          "solver.eval_interval=5"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), often.begin(), often.end());
+    return more;
+  };
+  REQUIRE(run.train(with({"--device", "cpu", "--metrics", run / "cpu"})).code == 0);
+  const EvalEvents want = events_of(run / "cpu");
+  REQUIRE(want.evals.size() == 4);
+  std::vector<EvalEvents> runs;
+  for (const char* graph : {"true", "false"}) {
+    const auto result = train_on_gpu(
+        run, with({"--metrics", run / graph, "--set", std::string("solver.cuda_graph=") + graph}));
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    runs.push_back(events_of(run / graph));
+    CHECK(runs.back().order == want.order);
+    for (const auto& [iter, event] : want.evals) {
+      INFO("iteration " << iter);
+      const auto& got = runs.back().evals[iter];
+      CHECK(got["samples"] == event["samples"]);
+      CHECK(std::abs(got["loss"].get<double>() - event["loss"].get<double>()) <= 1e-4);
+      CHECK(std::abs(got["auc"].get<double>() - event["auc"].get<double>()) <= 1e-3);
+    }
+  }
+  CHECK(runs[0].areas() == runs[1].areas());
+
+  // Where the result decides whether training goes on, training waits for it.
+  const auto target =
+      train_on_gpu(run, {"--set", "solver.max_iter=100", "--set", "solver.eval_interval=2", "--set",
+                         R"(solver.eval_metrics=["AUC:0.01"])", "--metrics", run / "target"});
+  INFO(target.err);
+  CHECK(target.code == 0);
+  CHECK(events_of(run / "target").order == std::vector<std::string>{"eval 2", "end 2"});
+}
+
+TEST_CASE(
+    "a GPU without memory for an evaluation leaves its metrics to the CPU, to the same bits") {
+  const SmallRun run;
+  write_text(run / "eval.bin", small_samples(3000, 2));
+  const auto train = [&](size_t memory, const std::string& metrics) {
+    std::vector<std::string> command = kEmulated;
+    command.push_back("HLITE_EMULATED_MEMORY=" + std::to_string(memory));
+    const auto rest = run.command({"--quiet", "--device", "cuda", "--metrics", run / metrics,
+                                   "--set", "solver.max_iter=5", "--set", "solver.eval_interval=2",
+                                   "--set", "solver.eval_batches=50"});
+    command.insert(command.end(), rest.begin(), rest.end());
+    return run_program(command);
+  };
+  const auto enough = train(size_t{1} << 30, "device");
+  INFO(enough.err);
+  REQUIRE(enough.code == 0);
+  CHECK(enough.err.empty());
+  // The first size that fits the model has no room for 3000 samples of 18 bytes.
+  size_t memory = (size_t{40} << 20) + (size_t{1} << 15);
+  auto full = train(memory, "host");
+  for (; full.code == 4 && memory < size_t{60} << 20; full = train(memory, "host"))
+    memory += size_t{1} << 15;
+  INFO(full.err);
+  REQUIRE(full.code == 0);
+  check_contains(full.err, {"the GPU cannot hold scores, labels and metrics of 3000 samples",
+                            "of device memory needed", "the CPU computes the metrics"});
+  const EvalEvents device = events_of(run / "device"), host = events_of(run / "host");
+  CHECK(host.evals.size() == 2);
+  CHECK(device.areas() == host.areas());
+  CHECK(device.order == host.order);
+}
+
 TEST_CASE("what a GPU cannot train yet is said, and auto takes the CPU for it") {
   const SmallRun run;
   const auto two = train_on_gpu(run, {"--set", "solver.gpu=[[0,1]]"});

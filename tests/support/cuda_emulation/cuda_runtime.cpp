@@ -41,7 +41,15 @@ std::set<const void*> streams, events, device_memory, pinned_memory, registered;
 std::map<const void*, int> allowed_shared;  // by cudaFuncSetAttribute
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int current_device = 0;
-Machine the_machine;
+std::map<const void*, size_t> device_bytes;  // of each block of device memory
+
+Machine first_machine() {
+  Machine m;
+  if (const char* bytes = std::getenv("HLITE_EMULATED_MEMORY"))
+    m.memory_bytes = std::strtoull(bytes, nullptr, 10);
+  return m;
+}
+Machine the_machine = first_machine();
 
 // The capture of the running thread.
 struct Capture {
@@ -289,9 +297,28 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { return cudaGraphDestroy(exec); }
 
 cudaError_t cudaMalloc(void** data, size_t bytes) {
-  return allocate(data, bytes, device_memory, the_machine.device_blocks);
+  {
+    const std::lock_guard lock(mutex);
+    if (the_machine.used_bytes + bytes > the_machine.memory_bytes)
+      return keep(cudaErrorMemoryAllocation);
+  }
+  const cudaError_t error = allocate(data, bytes, device_memory, the_machine.device_blocks);
+  if (error != cudaSuccess) return error;
+  const std::lock_guard lock(mutex);
+  device_bytes[*data] = bytes;
+  the_machine.used_bytes += bytes;
+  return cudaSuccess;
 }
-cudaError_t cudaFree(void* data) { return release(data, device_memory, the_machine.device_blocks); }
+cudaError_t cudaFree(void* data) {
+  if (data) {
+    const std::lock_guard lock(mutex);
+    if (const auto block = device_bytes.find(data); block != device_bytes.end()) {
+      the_machine.used_bytes -= block->second;
+      device_bytes.erase(block);
+    }
+  }
+  return release(data, device_memory, the_machine.device_blocks);
+}
 cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t stream) {
   if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
   return cudaMalloc(data, bytes);
@@ -323,7 +350,8 @@ cudaError_t cudaHostUnregister(void* data) {
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
-  *free = *total = size_t{1} << 30;
+  *total = the_machine.memory_bytes;
+  *free = *total - std::min(*total, the_machine.used_bytes);
   return outcome(true, cudaSuccess);
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
@@ -369,7 +397,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   std::snprintf(properties->name, sizeof(properties->name), "emulated device");
   properties->major = 9;
   properties->multiProcessorCount = 1;
-  properties->totalGlobalMem = size_t{1} << 30;
+  properties->totalGlobalMem = the_machine.memory_bytes;
   return outcome(true, cudaSuccess);
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int device) {

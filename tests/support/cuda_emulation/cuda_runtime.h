@@ -243,6 +243,9 @@ struct Machine {
   int runtime_version = 13000;
   cudaError_t next_error = cudaSuccess;  // the next call that can fail returns this, once
   int shared_bytes_optin = 227 * 1024;
+  // Device memory; $HLITE_EMULATED_MEMORY says another number of bytes for a whole program.
+  size_t memory_bytes = size_t{1} << 30;
+  size_t used_bytes = 0;
   // Alive at the moment.
   int streams = 0, events = 0, device_blocks = 0, pinned_blocks = 0, graphs = 0;
   int waits = 0;        // calls of cudaStreamWaitEvent so far

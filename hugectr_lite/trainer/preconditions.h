@@ -1,0 +1,19 @@
+// What can be found out about a run before it takes memory and time.
+#pragma once
+
+#include <string>
+
+#include "hugectr_lite/checkpoint/checkpoint.h"
+#include "hugectr_lite/config/train_config.h"
+
+namespace hlite::trainer {
+
+// Whether a result can be put where `option` asked for it, found out before hours of training. An
+// empty path: none was asked for. Throws ConfigError.
+void check_can_write(const char* option, const std::string& path);
+
+// Whether a config goes on with the batches of the checkpoint in `directory`. Throws ConfigError.
+void check_same_run(const config::TrainConfig& config, const checkpoint::CheckpointMeta& meta,
+                    const std::string& directory);
+
+}  // namespace hlite::trainer
