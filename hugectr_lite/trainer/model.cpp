@@ -6,6 +6,7 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
+#include "hugectr_lite/core/matmul_context.h"
 #include "hugectr_lite/ops/scan.h"
 #include "hugectr_lite/optimizer/advance_schedules.h"
 #include "hugectr_lite/optimizer/dense_update.h"
@@ -184,7 +185,27 @@ MemoryEstimate Model::memory() const {
   m.gradients = buffers_.total_bytes(BufferKind::kGradient);
   m.batch = buffers_.total_bytes(BufferKind::kInput);
   for (const auto& e : embeddings_) m.workspace += e->tables().workspace_bytes();
+  if (gpu_) {
+    m.batch *= 2;  // one arrives while the other is worked on
+    m.matmul = kMatmulBytes;
+  }
   return m;
+}
+
+std::vector<TableSize> Model::tables() const {
+  std::vector<TableSize> list;
+  for (const auto& e : embeddings_) {
+    const auto add = [&, row = e->layout().width * kFloat](std::string name, int64_t rows) {
+      list.push_back({std::move(name), rows, rows * row});
+    };
+    const auto& rows = e->layout().rows;
+    if (e->hashed())
+      add(e->name(), e->hash_capacity() * ranks_.context.ranks());
+    else
+      for (size_t s = 0; s < rows.size(); ++s)
+        add(embedding::table_name(e->name(), static_cast<int64_t>(s)), rows[s]);
+  }
+  return list;
 }
 
 void Model::emit_copy_in(plan::Plan& plan) const {
@@ -291,7 +312,11 @@ void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
 }
 
 void Model::compile() {
-  if (gpu_) gpu_run_ = std::make_unique<GpuRun>(*gpu_, buffers_, config_.solver);
+  if (gpu_) {
+    const MemoryEstimate m = memory();
+    require_device_memory(*gpu_, buffers_.device_bytes() + m.workspace + m.matmul, tables());
+    gpu_run_ = std::make_unique<GpuRun>(*gpu_, buffers_, config_.solver);
+  }
   std::vector<embedding::TablesIo> io;
   for (size_t i = 0; i < embeddings_.size(); ++i)
     io.push_back({.keys = keys_,
