@@ -5,8 +5,9 @@
 
 namespace hlite::embedding {
 
-DeviceSlots::DeviceSlots(const Exec& exec, const TableLayout& layout, const Pooling& pooling) {
-  HLITE_CHECK(exec.on_gpu(), "device slots need a GPU");
+static int32_t narrow(int64_t n) { return static_cast<int32_t>(n); }
+
+SlotsRef DeviceSlots::numbers(const TableLayout& layout, const Pooling& pooling) {
   HLITE_CHECK(pooling.slots == layout.slots(), "{} slots with keys, {} tables", pooling.slots,
               layout.slots());
   HLITE_CHECK(layout.total_rows < int64_t{kNoRow},
@@ -16,7 +17,18 @@ DeviceSlots::DeviceSlots(const Exec& exec, const TableLayout& layout, const Pool
                   layout.width <= std::numeric_limits<int32_t>::max(),
               "embedding on a GPU: {} columns of keys, width {}", pooling.keys.columns,
               layout.width);
-  const auto narrow = [](int64_t n) { return static_cast<int32_t>(n); };
+  return {.count = narrow(layout.slots()),
+          .lookups = narrow(pooling.columns()),
+          .first_column = layout.slots() == 0 ? 0 : narrow(pooling.column(0)),
+          .columns = narrow(pooling.keys.columns),
+          .total_rows = static_cast<uint32_t>(layout.total_rows),
+          .width = narrow(layout.width),
+          .mean = pooling.combiner == Combiner::kMean};
+}
+
+DeviceSlots::DeviceSlots(const Exec& exec, const TableLayout& layout, const Pooling& pooling)
+    : ref_(numbers(layout, pooling)) {
+  HLITE_CHECK(exec.on_gpu(), "device slots need a GPU");
   std::vector<SlotRef> slots;
   std::vector<int32_t> slot_of;
   for (int64_t s = 0; s < layout.slots(); ++s) {
@@ -34,15 +46,8 @@ DeviceSlots::DeviceSlots(const Exec& exec, const TableLayout& layout, const Pool
   exec.cuda->copy(memory_.data(), slots.data(), slots_bytes, exec.stream);
   exec.cuda->copy(memory_.data() + slots_bytes, slot_of.data(), slot_of_bytes, exec.stream);
   exec.cuda->stream_synchronize(exec.stream);
-  ref_ = {.slots = reinterpret_cast<const SlotRef*>(memory_.data()),
-          .slot_of = reinterpret_cast<const int32_t*>(memory_.data() + slots_bytes),
-          .count = narrow(layout.slots()),
-          .lookups = narrow(pooling.columns()),
-          .first_column = layout.slots() == 0 ? 0 : narrow(pooling.column(0)),
-          .columns = narrow(pooling.keys.columns),
-          .total_rows = static_cast<uint32_t>(layout.total_rows),
-          .width = narrow(layout.width),
-          .mean = pooling.combiner == Combiner::kMean};
+  ref_.slots = reinterpret_cast<const SlotRef*>(memory_.data());
+  ref_.slot_of = reinterpret_cast<const int32_t*>(memory_.data() + slots_bytes);
 }
 
 }  // namespace hlite::embedding

@@ -16,6 +16,8 @@ class DeviceSlots {
   DeviceSlots(const Exec& exec, const TableLayout& layout, const Pooling& pooling);
 
   [[nodiscard]] const SlotsRef& ref() const { return ref_; }
+  // ref() without its arrays: what can be known without a GPU. Throws likewise.
+  [[nodiscard]] static SlotsRef numbers(const TableLayout& layout, const Pooling& pooling);
 
  private:
   DeviceMemory memory_;

@@ -5,26 +5,47 @@ namespace hlite::embedding {
 using optimizer::OptimizerType;
 using optimizer::UpdateType;
 
-GpuSparseUpdate::GpuSparseUpdate(const Exec& exec, const DeviceSlots& slots,
-                                 const optimizer::UpdateRule& rule, UpdateType update_type,
-                                 SparseUpdateMethod method, int64_t max_batch)
-    : slots_(slots.ref()), rule_(rule) {
+// The larger arrays of sparse_update.cu.
+static int64_t estimated_workspace(const SparseUpdateShape& shape) {
+  const int64_t lookups = shape.max_batch * shape.lookups;
+  int64_t bytes = shape.scales ? 4 * shape.max_batch * shape.slots : 0;
+  if (shape.atomic) return bytes;
+  bytes += 16 * lookups;                                   // row and output row, sorted to and fro
+  bytes += lookups / 32 * (8 + 4 * int64_t{shape.width});  // what crosses tiles: 2 of 64 pairs
+  return bytes + (shape.sweeps ? shape.total_rows / 8 : 0);
+}
+
+SparseUpdateShape GpuSparseUpdate::shape(const SlotsRef& slots, const optimizer::UpdateRule& rule,
+                                         UpdateType update_type, SparseUpdateMethod method,
+                                         int64_t max_batch) {
   HLITE_CHECK(update_type != UpdateType::kLazyGlobal, "sparse update: LazyGlobal");
   HLITE_CHECK(method == SparseUpdateMethod::kSorted || rule.type == OptimizerType::kSgd,
               "sparse update: atomic_update with another optimizer than SGD");
-  shape_ = {
+  return {
       .max_batch = max_batch,
-      .slots = slots_.count,
-      .lookups = slots_.lookups,
-      .width = slots_.width,
-      .total_rows = slots_.total_rows,
-      .scales = slots_.scales(),
+      .slots = slots.count,
+      .lookups = slots.lookups,
+      .width = slots.width,
+      .total_rows = slots.total_rows,
+      .scales = slots.scales(),
       .sweeps = update_type == UpdateType::kGlobal && optimizer::moves_without_gradient(rule.type),
       .atomic = method == SparseUpdateMethod::kAtomic};
-  int64_t bytes = 0;
-  exec.cuda->sparse_update_workspace(shape_, &bytes);
-  workspace_ = DeviceMemory(*exec.cuda, static_cast<size_t>(bytes));
 }
+
+int64_t GpuSparseUpdate::workspace_bytes(const cuda::OpTable& gpu, const SparseUpdateShape& shape) {
+  if (!gpu.sparse_update_workspace.entry) return estimated_workspace(shape);
+  int64_t bytes = 0;
+  gpu.sparse_update_workspace(shape, &bytes);
+  return bytes;
+}
+
+GpuSparseUpdate::GpuSparseUpdate(const Exec& exec, const DeviceSlots& slots,
+                                 const optimizer::UpdateRule& rule, UpdateType update_type,
+                                 SparseUpdateMethod method, int64_t max_batch)
+    : slots_(slots.ref()),
+      rule_(rule),
+      shape_(shape(slots_, rule, update_type, method, max_batch)),
+      workspace_(*exec.cuda, static_cast<size_t>(workspace_bytes(*exec.cuda, shape_))) {}
 
 template <typename T>
 void GpuSparseUpdate::update(const Exec& exec, const float* lr, const int64_t* step,

@@ -29,6 +29,15 @@ class GpuSparseUpdate {
   GpuSparseUpdate(const Exec& exec, const DeviceSlots& slots, const optimizer::UpdateRule& rule,
                   optimizer::UpdateType update_type, SparseUpdateMethod method, int64_t max_batch);
 
+  // What the bytes depend on. Throws likewise.
+  [[nodiscard]] static SparseUpdateShape shape(const SlotsRef& slots,
+                                               const optimizer::UpdateRule& rule,
+                                               optimizer::UpdateType update_type,
+                                               SparseUpdateMethod method, int64_t max_batch);
+  // The bytes that the constructor takes; about as many where the table cannot say, for a GPU that
+  // is not there.
+  [[nodiscard]] static int64_t workspace_bytes(const cuda::OpTable& gpu,
+                                               const SparseUpdateShape& shape);
   // Of that, the bytes.
   [[nodiscard]] int64_t workspace_bytes() const { return static_cast<int64_t>(workspace_.size()); }
 

@@ -35,6 +35,12 @@ const DeviceSlots& GpuTables::slots() {
   return *slots_;
 }
 
+int64_t GpuTables::workspace_bytes() const {
+  return GpuSparseUpdate::workspace_bytes(
+      *exec_.cuda, GpuSparseUpdate::shape(DeviceSlots::numbers(spec_.layout, spec_.pooling),
+                                          spec_.rule, spec_.update_type, method(), train_batch_));
+}
+
 void GpuTables::emit_forward(plan::Plan& plan, const TablesIo& io) {
   auto& errors = io.training ? train_errors_ : eval_errors_;
   errors = std::make_unique<KeyErrors>(exec_, spec_.pooling.keys.columns);
@@ -61,10 +67,8 @@ void GpuTables::emit_forward(plan::Plan& plan, const TablesIo& io) {
 }
 
 void GpuTables::emit_update(plan::Plan& plan, const TablesIo& io) {
-  update_ = std::make_unique<GpuSparseUpdate>(
-      exec_, slots(), spec_.rule, spec_.update_type,
-      spec_.atomic_update ? SparseUpdateMethod::kAtomic : SparseUpdateMethod::kSorted,
-      train_batch_);
+  update_ = std::make_unique<GpuSparseUpdate>(exec_, slots(), spec_.rule, spec_.update_type,
+                                              method(), train_batch_);
   std::vector<plan::BufferId> reads = {io.keys, io.grad, io.rate, io.step, table_},
                               writes = {table_};
   reads.insert(reads.end(), states_.begin(), states_.end());

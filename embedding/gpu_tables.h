@@ -21,10 +21,7 @@ class GpuTables final : public EmbeddingTables {
         train_batch_(train_batch) {}
 
   void declare(plan::Buffers& buffers) override;
-  // Known once the plan is compiled.
-  [[nodiscard]] int64_t workspace_bytes() const override {
-    return update_ ? update_->workspace_bytes() : 0;
-  }
+  [[nodiscard]] int64_t workspace_bytes() const override;
   void emit_forward(plan::Plan& plan, const TablesIo& io) override;
   void emit_backward(plan::Plan&, const TablesIo&) override {}
   void emit_update(plan::Plan& plan, const TablesIo& io) override;
@@ -40,6 +37,9 @@ class GpuTables final : public EmbeddingTables {
   [[nodiscard]] optimizer::GradientScale gradient_scale(const TablesIo& io) const;
   [[nodiscard]] NamedRows named(std::string name, plan::BufferId id, int64_t slot) const;
   const DeviceSlots& slots();
+  [[nodiscard]] SparseUpdateMethod method() const {
+    return spec_.atomic_update ? SparseUpdateMethod::kAtomic : SparseUpdateMethod::kSorted;
+  }
 
   const TablesSpec spec_;
   const FloatType type_;

@@ -1,6 +1,7 @@
 // MatmulContext: what matrix products on one stream of a GPU need, owned on the program's side.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -8,8 +9,11 @@
 
 namespace hlite {
 
+// Bytes of device memory that a context takes.
+inline constexpr int64_t kMatmulBytes = int64_t{40} << 20;
+
 // Belongs to the device that is current when it is made, and to one stream; Exec::matmul borrows
-// it. Takes about 40 MiB of the device's memory. The first call of each shape on it searches an
+// it. The first call of each shape on it searches an
 // algorithm, which no CUDA graph may capture; later calls allocate nothing.
 class MatmulContext {
  public:

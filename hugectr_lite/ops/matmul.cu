@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <limits>
 
+#include "hugectr_lite/core/matmul_context.h"
+
 namespace hlite::ops::gpu {
 namespace {
 
@@ -84,7 +86,8 @@ Matmul::Matmul(const cuda::MatmulOptions& options)
   HLITE_CUBLASLT(cublaslt().create(&handle));
   handle_.reset(handle);
   void* memory = nullptr;
-  HLITE_CUDA(cudaMalloc(&memory, kWorkspaceBytes + kScratchBytes));
+  static_assert(kWorkspaceBytes + kScratchBytes == kMatmulBytes);
+  HLITE_CUDA(cudaMalloc(&memory, kMatmulBytes));
   memory_.reset(static_cast<char*>(memory));
 }
 

@@ -6,8 +6,7 @@
 
 #include "data_reader/source.h"
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/live_line.h"
-#include "hugectr_lite/core/memory.h"
+#include "hugectr_lite/trainer/memory_report.h"
 #include "hugectr_lite/trainer/model.h"
 #include "hugectr_lite/trainer/trainer.h"
 
@@ -53,57 +52,19 @@ std::string layer_table(const Model& model) {
          fmt::format("{:{}}  {:{}}  {:{}}  {:>14}\n", "total", name, "", type, "", output, total);
 }
 
-// Scores and labels of the whole set, and its samples or the batches that are read ahead.
-int64_t evaluation_bytes(const config::TrainConfig& config, const Model& model) {
-  const auto& solver = config.solver;
-  if (solver.eval_interval == 0) return 0;
-  const int64_t samples = std::min(config.data.eval_num_samples.value_or(INT64_MAX),
-                                   solver.eval_batches * solver.batchsize_eval);
-  const int64_t values =
-      config.data.label_dim + config.data.dense_width() + config.data.key_layout().columns;
-  const bool cached =
-      (samples + solver.batchsize_eval - 1) / solver.batchsize_eval <= config.data.cache_eval_data;
-  return 8 * samples + (cached ? 4 * samples * values
-                               : data::source_memory_bytes(config.data, model.max_batch()));
-}
+struct DataFile {
+  std::string line;
+  int64_t samples = -1;  // unknown
+};
 
-std::string memory_table(const config::TrainConfig& config, const Model& model, int threads,
-                         Lines& reasons) {
-  const MemoryEstimate m = model.memory();
-  const int64_t ranks = config.solver.ranks();
-  // Each rank reads and keeps its rows only.
-  const int64_t data = data::source_memory_bytes(config.data, config.solver.batchsize / ranks) +
-                       evaluation_bytes(config, model) / ranks;
-  std::string text = fmt::format("memory{}, batch {}, {} threads\n", ranks > 1 ? " of rank 0" : "",
-                                 config.solver.batchsize, threads);
-  const std::pair<const char*, int64_t> lines[] = {{"embedding tables", m.tables},
-                                                   {"optimizer states", m.optimizer_states},
-                                                   {"dense parameters", m.dense_parameters},
-                                                   {"activations", m.activations},
-                                                   {"gradients", m.gradients},
-                                                   {"sorting workspace", m.workspace},
-                                                   {"batches and evaluation", m.batch + data}};
-  for (const auto& [what, bytes] : lines)
-    text += fmt::format("  {:24}{:>12}\n", what, bytes_text(bytes));
-  const int64_t here = most_ranks_of_a_node(config.solver);
-  const int64_t total = (m.total() + data) * here, available = available_memory_bytes();
-  text += fmt::format("  {:24}{:>12}   ({} available here)\n",
-                      here > 1 ? fmt::format("total of {} ranks", here) : "total",
-                      bytes_text(total), bytes_text(available));
-  if (total > available)
-    reasons.push_back(fmt::format("memory: {} needed on one node, {} available", bytes_text(total),
-                                  bytes_text(available)));
-  return text;
-}
-
-std::string file_line(const config::TrainConfig& config, const Model& model, data::Split split,
+DataFile look_at_file(const config::TrainConfig& config, const Model& model, data::Split split,
                       Lines& reasons) {
   const bool train = split == data::Split::kTrain;
   const std::string path = config.resolve(train ? config.data.source : config.data.eval_source);
   const char* what = train ? "training data" : "evaluation data";
   if (!std::filesystem::exists(path)) {
     reasons.push_back(fmt::format("{}: {} is not there", what, path));
-    return fmt::format("  {:24}{}: not there\n", what, path);
+    return {.line = fmt::format("  {:24}{}: not there\n", what, path)};
   }
   // Decodes the first batch too, so that a file of another shape is found here.
   data::SourceOptions once;
@@ -112,7 +73,30 @@ std::string file_line(const config::TrainConfig& config, const Model& model, dat
       data::open_source(config.data, path, split, std::min<int64_t>(config.solver.batchsize, 8192),
                         model.slot_rows(), once);
   source->next();
-  return fmt::format("  {:24}{}: {} samples\n", what, path, source->samples());
+  return {.line = fmt::format("  {:24}{}: {} samples\n", what, path, source->samples()),
+          .samples = source->samples()};
+}
+
+// Of the whole evaluation, as far as config and file tell.
+int64_t evaluation_samples(const config::TrainConfig& config, const DataFile& file) {
+  int64_t samples = config.solver.eval_batches * config.solver.batchsize_eval;
+  samples = std::min(samples, config.data.eval_num_samples.value_or(samples));
+  return file.samples < 0 ? samples : std::min(samples, file.samples);
+}
+
+// The GPU to report about; absent_gpu() where one was asked for and is not here, null for the CPU.
+// What is missing is added to `reasons`.
+const cuda::OpTable* gpu_to_report(const config::TrainConfig& config, const Options& options,
+                                   Lines& reasons) {
+  try {
+    const cuda::OpTable* gpu = choose_device(config, options);
+    if (gpu) gpu->use_device(config.solver.gpu[0][0]);
+    return gpu;
+  } catch (const DeviceError& why) {
+    const std::string text = why.what();
+    reasons.push_back(text.starts_with("device ") ? text : "device cuda: " + text);
+    return needs_cpu(config).empty() ? &absent_gpu() : nullptr;
+  }
 }
 
 }  // namespace
@@ -121,13 +105,19 @@ std::string check_report(const config::TrainConfig& config, const Options& optio
   const int threads = std::max<int>(
       1, resolve_threads(config, options) / static_cast<int>(most_ranks_of_a_node(config.solver)));
   const auto placements = make_placements(config, topology_of(config.solver), false);
-  const Model model(config, resolve_seed(config), threads, ranks_for_report(config, placements));
   Lines reasons;
+  const cuda::OpTable* gpu = gpu_to_report(config, options, reasons);
+  const Model model(config, resolve_seed(config), threads, ranks_for_report(config, placements),
+                    gpu);
+  std::string files = look_at_file(config, model, data::Split::kTrain, reasons).line;
+  MemoryOfRun memory{.config = config, .model = model, .threads = threads};
+  if (config.solver.eval_interval > 0) {
+    const DataFile file = look_at_file(config, model, data::Split::kEval, reasons);
+    files += file.line;
+    memory.eval_samples = evaluation_samples(config, file);
+  }
   std::string text =
-      layer_table(model) + "\n" + memory_table(config, model, threads, reasons) + "\nfiles\n";
-  text += file_line(config, model, data::Split::kTrain, reasons);
-  if (config.solver.eval_interval > 0)
-    text += file_line(config, model, data::Split::kEval, reasons);
+      layer_table(model) + "\n" + memory_report(memory, reasons) + "\nfiles\n" + files;
   const auto& solver = config.solver;
   text += fmt::format("\ntopology: {} node{} x {} rank{}\n", solver.gpu.size(),
                       solver.gpu.size() == 1 ? "" : "s", solver.gpu[0].size(),

@@ -17,7 +17,8 @@ namespace hlite::trainer {
 
 class GpuMetrics {
  public:
-  // Takes everything that start() needs for up to max_samples (below 2^31) from the device: about
+  static constexpr int64_t kMostSamples = (int64_t{1} << 31) - 1;
+  // Takes everything that start() needs for up to max_samples from the device: about
   // 10 bytes a sample.
   GpuMetrics(const Exec& exec, int64_t max_samples);
   // Of that, the bytes.

@@ -22,6 +22,7 @@
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/network/network.h"
 #include "hugectr_lite/plan/plan.h"
+#include "hugectr_lite/trainer/device_fit.h"
 #include "hugectr_lite/trainer/gradient_sum.h"
 #include "hugectr_lite/trainer/loss_scaling.h"
 #include "hugectr_lite/trainer/placements.h"
@@ -36,10 +37,10 @@ struct ModelRow {
 
 struct MemoryEstimate {
   int64_t tables = 0, optimizer_states = 0, dense_parameters = 0, activations = 0, gradients = 0,
-          batch = 0, workspace = 0;
+          batch = 0, workspace = 0, matmul = 0;
   [[nodiscard]] int64_t total() const {
     return tables + optimizer_states + dense_parameters + activations + gradients + batch +
-           workspace;
+           workspace + matmul;
   }
 };
 
@@ -69,14 +70,19 @@ class Model {
   ~Model();
 
   [[nodiscard]] std::vector<ModelRow> describe() const;
+  // On a GPU: of its memory. Evaluation left out.
   [[nodiscard]] MemoryEstimate memory() const;
+  // The tables of all embedding layers; of hashed ones what all ranks have room for, as one.
+  [[nodiscard]] std::vector<TableSize> tables() const;
   // Largest batch of one rank that fits the buffers: evaluation takes what training needs, and at
   // least 8192 samples of a larger evaluation batch over all ranks.
   [[nodiscard]] int64_t max_batch() const { return max_batch_; }
   // Rows of each slot's table, of all sparse inputs one after another.
   [[nodiscard]] const std::vector<int64_t>& slot_rows() const { return slot_rows_; }
 
-  // Adds the steps to both plans. Takes the sparse update's workspace and no other memory.
+  // Adds the steps to both plans. Takes the sparse update's workspace, on a GPU that of matrix
+  // products too, and no other memory. Throws DeviceError when the GPU lacks memory for all that
+  // the model will need.
   void compile();
   // Takes the memory of every buffer. Throws DataError (DeviceError on a GPU) when it does not fit.
   // REQUIRES compile().

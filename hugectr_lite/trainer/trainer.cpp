@@ -30,8 +30,7 @@ double since(Clock::time_point start) {
 
 }  // namespace
 
-// Why a GPU cannot train the config yet; empty: it can.
-static std::string needs_cpu(const config::TrainConfig& config) {
+std::string needs_cpu(const config::TrainConfig& config) {
   if (config.solver.ranks() > 1)
     return fmt::format("one rank trains on a GPU so far, and the config has {}",
                        config.solver.ranks());

@@ -85,6 +85,8 @@ class Trainer {
   double train_seconds_ = 0;               // of this process, evaluations and saving left out
 };
 
+// Why a GPU cannot train the config yet; empty: it can.
+std::string needs_cpu(const config::TrainConfig& config);
 // The GPU to train on, or null for the CPU: as --device or else solver.device says; "auto" takes a
 // GPU where there is one that can train the config. Throws DeviceError when the device that was
 // asked for is not there or cannot train it.

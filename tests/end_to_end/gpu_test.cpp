@@ -17,6 +17,15 @@ ProgramResult train_on_gpu(const SmallRun& run, const std::vector<std::string>& 
   return run_program(command);
 }
 
+// `train` on the emulated GPU with that many bytes of memory.
+ProgramResult train_with(size_t memory, const SmallRun& run, std::vector<std::string> arguments) {
+  std::vector<std::string> command = kEmulated;
+  command.push_back("HLITE_EMULATED_MEMORY=" + std::to_string(memory));
+  const auto train = run.command(std::move(arguments));
+  command.insert(command.end(), train.begin(), train.end());
+  return run_program(command);
+}
+
 std::map<std::string, std::vector<float>> everything(const std::string& directory) {
   auto all = read_weights(directory + "/weights.safetensors");
   all.merge(read_weights(directory + "/optimizer.safetensors"));
@@ -239,13 +248,10 @@ TEST_CASE(
   const SmallRun run;
   write_text(run / "eval.bin", small_samples(3000, 2));
   const auto train = [&](size_t memory, const std::string& metrics) {
-    std::vector<std::string> command = kEmulated;
-    command.push_back("HLITE_EMULATED_MEMORY=" + std::to_string(memory));
-    const auto rest = run.command({"--quiet", "--device", "cuda", "--metrics", run / metrics,
-                                   "--set", "solver.max_iter=5", "--set", "solver.eval_interval=2",
-                                   "--set", "solver.eval_batches=50"});
-    command.insert(command.end(), rest.begin(), rest.end());
-    return run_program(command);
+    return train_with(
+        memory, run,
+        {"--quiet", "--device", "cuda", "--metrics", run / metrics, "--set", "solver.max_iter=5",
+         "--set", "solver.eval_interval=2", "--set", "solver.eval_batches=50"});
   };
   const auto enough = train(size_t{1} << 30, "device");
   INFO(enough.err);
@@ -264,6 +270,48 @@ TEST_CASE(
   CHECK(host.evals.size() == 2);
   CHECK(device.areas() == host.areas());
   CHECK(device.order == host.order);
+}
+
+TEST_CASE("--check says what a GPU's memory will hold, and what is missing") {
+  const SmallRun run;
+  for (const char* device : {"auto", "cuda"}) {
+    const auto fits = train_with(size_t{1} << 30, run, {"--check", "--device", device});
+    INFO(fits.err);
+    CHECK(fits.code == 0);
+    check_contains(fits.out, {"device memory, batch 32: emulated", "emb.table_2", "300 rows",
+                              "two sets", "evaluation scores and metrics", "1.1 GB of 1.1 GB free",
+                              "333 samples", "and the run can start here"});
+  }
+  const auto full = train_with(size_t{30} << 20, run, {"--check", "--device", "cuda"});
+  CHECK(full.code == 0);
+  check_contains(full.out, {"the run cannot start here yet", "device memory: 42.", "31.5 MB free",
+                            "MB missing", "the largest tables: emb.table_2 (300 rows, 4.8 kB)"});
+  // And without --check it does not, in the same words.
+  const auto refused = train_with(size_t{30} << 20, run, {"--quiet", "--device", "cuda"});
+  CHECK(refused.code == 4);
+  check_contains(refused.err, {"device memory: 42.", "31.5 MB of 31.5 MB free", "MB missing",
+                               "emb.table_2 (300 rows, 4.8 kB)", "--device cpu"});
+  const auto cpu = train_with(size_t{1} << 30, run, {"--check", "--device", "cpu"});
+  CHECK(cpu.out.find("device memory") == std::string::npos);
+  check_contains(cpu.out, {"emb.table_2", "300 rows", "sorting workspace"});
+}
+
+TEST_CASE("--check of a run on a GPU that is not here says what it would need") {
+  const SmallRun run;
+  std::vector<std::string> command = {"/usr/bin/env", "HLITE_CUDA_LIBRARY=/nowhere/plugin.so"};
+  const auto train = run.command({"--check", "--device", "cuda"});
+  command.insert(command.end(), train.begin(), train.end());
+  const auto result = run_program(command);
+  INFO(result.err);
+  CHECK(result.code == 0);
+  check_contains(result.out, {"device memory, batch 32: no GPU here", "emb.table_0", "two sets",
+                              "matmul workspace", "the run cannot start here yet",
+                              "- device cuda: ", "/nowhere/plugin.so"});
+  // What no GPU trains yet is sized for the CPU.
+  const auto two = train_with(size_t{1} << 30, run,
+                              {"--check", "--device", "cuda", "--set", "solver.gpu=[[0,1]]"});
+  CHECK(two.code == 0);
+  check_contains(two.out, {"memory of rank 0", "one rank trains on a GPU so far"});
 }
 
 TEST_CASE("what a GPU cannot train yet is said, and auto takes the CPU for it") {

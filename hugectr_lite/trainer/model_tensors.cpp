@@ -1,0 +1,101 @@
+// A model's weights and states by their names in files, and its activations by theirs in messages.
+#include <numeric>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/ops/scan.h"
+#include "hugectr_lite/trainer/gpu_run.h"
+#include "hugectr_lite/trainer/model.h"
+
+namespace hlite::trainer {
+
+using plan::BufferId;
+constexpr int64_t kFloat = sizeof(float);
+
+// A tensor in host memory, or behind copies from and to a GPU.
+checkpoint::TensorRef Model::tensor_at(std::string name, std::vector<int64_t> shape,
+                                       float* data) const {
+  checkpoint::TensorRef ref{.name = std::move(name), .shape = std::move(shape)};
+  if (!gpu_) {
+    ref.data = data;
+    return ref;
+  }
+  ref.get = [this, data](int64_t first, std::span<float> out) {
+    get(data + first, out.data(), out.size_bytes());
+  };
+  ref.put = [this, data](int64_t first, std::span<const float> in) {
+    put(in.data(), data + first, in.size_bytes());
+  };
+  return ref;
+}
+
+void Model::make_room(const checkpoint::SafetensorsReader& file) {
+  const auto keys_of = [&](const std::string& table) {
+    std::vector<uint32_t> keys;
+    if (file.find(table + ".keys") != nullptr) {
+      keys = file.read_words(table + ".keys");
+    } else if (const auto* rows = file.find(table); rows != nullptr && !rows->shape.empty()) {
+      keys.resize(static_cast<size_t>(rows->shape[0]));
+      std::iota(keys.begin(), keys.end(), 0u);
+    }
+    for (size_t i = 1; i < keys.size(); ++i)
+      if (keys[i] <= keys[i - 1])
+        raise<DataError>("{}: tensor {}.keys: expected ascending keys, found {} behind {}",
+                         file.name(), table, keys[i], keys[i - 1]);
+    return keys;
+  };
+  for (const auto& e : embeddings_) e->tables().make_room(keys_of);
+}
+
+static checkpoint::TensorRef tensor_of(embedding::NamedRows rows) {
+  const bool keys = rows.width == 0;
+  return {.name = std::move(rows.name),
+          .shape = keys ? std::vector{rows.rows} : std::vector{rows.rows, rows.width},
+          .data = rows.data,
+          .get = std::move(rows.get),
+          .put = std::move(rows.put),
+          .dtype = keys ? checkpoint::DType::kU32 : checkpoint::DType::kF32};
+}
+
+std::vector<checkpoint::TensorRef> Model::weights() const {
+  std::vector<checkpoint::TensorRef> list;
+  for (const auto& p : network_->parameters())
+    list.push_back(tensor_at(p.name, p.dims, buffers_.data<float>(p.buffers.value)));
+  for (const auto& e : embeddings_)
+    for (embedding::NamedRows& t : e->tables().tables()) list.push_back(tensor_of(std::move(t)));
+  return list;
+}
+
+std::vector<checkpoint::TensorRef> Model::states() const {
+  std::vector<checkpoint::TensorRef> list;
+  for (size_t i = 0; i < dense_states_.size(); ++i)
+    for (const auto& p : network_->parameters())
+      list.push_back(
+          tensor_at(p.name + "." + optimizer::state_name(rule_.type, static_cast<int>(i)), p.dims,
+                    buffers_.data<float>(dense_states_[i]) + p.offset / kFloat));
+  for (const auto& e : embeddings_)
+    for (embedding::NamedRows& t : e->tables().states()) list.push_back(tensor_of(std::move(t)));
+  return list;
+}
+
+Model::NonFinite Model::find_non_finite(const Exec& exec, int64_t batch) const {
+  const Exec where = gpu_run_ ? gpu_run_->exec() : exec;
+  const auto first = [&](const network::Network::TensorEntry& t, int64_t n) {
+    return with_float_type(t.type, [&]<typename T>() {
+      return ops::first_non_finite<T>(where, network::vector<T>(buffers_, t.value, n));
+    });
+  };
+  for (const auto& t : network_->tensors()) {
+    const int64_t width = network::elements(t.dims);
+    const bool loss = t.value == network_->loss();
+    const int64_t at = loss ? -1 : first(t, batch * width);
+    if (at < 0) continue;
+    std::string layer = config_.data.name;
+    if (t.producer >= 0) layer = network_->layers()[static_cast<size_t>(t.producer)].layer->name();
+    for (const auto& e : embeddings_)
+      if (e->output() == t.value) layer = e->name();
+    return {t.name, layer, at / width};
+  }
+  return {};
+}
+
+}  // namespace hlite::trainer
