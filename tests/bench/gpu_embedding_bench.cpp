@@ -7,10 +7,7 @@
 // milliseconds, the mean of `rounds` calls in a row, and lookups (samples, bytes) a second.
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <numeric>
 #include <unordered_set>
 #include <vector>
 
@@ -18,16 +15,12 @@
 #include "embedding/lookup.h"
 #include "embedding/table_init.h"
 #include "hugectr_lite/core/cuda_plugin.h"
-#include "hugectr_lite/core/random.h"
 #include "hugectr_lite/trainer/gpu_metrics.h"
+#include "tests/bench/dlrm_workload.h"
 
 namespace hlite {
 namespace {
 
-const std::vector<int64_t> kCardinalities = {
-    39884406, 39043,    17289,    7420,     20263,  3,     7120, 1543, 63,
-    38532951, 2953546,  403346,   10,       2208,   11938, 155,  4,    976,
-    14,       39979771, 25641295, 39664984, 585935, 12972, 108,  36};
 constexpr int kBatches = 4;
 
 struct Options {
@@ -35,26 +28,6 @@ struct Options {
   double alpha = 1.05;
   int rounds = 20;
 };
-
-// One key of a table of `rows` rows for each of n words: P(rank r) ~ (r + 1/2)^-alpha, by inverting
-// the continuous distribution function.
-std::vector<uint32_t> zipf_keys(int64_t rows, double alpha, uint64_t stream, int64_t n) {
-  auto step = std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(rows) * 0.6180339887));
-  while (std::gcd(step, rows) != 1) ++step;
-  const double low = 0.5, high = static_cast<double>(rows) + 0.5, power = 1 - alpha;
-  std::vector<uint32_t> keys;
-  for (int64_t i = 0; i < n; ++i) {
-    const double u = (random::word(7, stream, static_cast<uint64_t>(i)) + 0.5) * 0x1p-32;
-    const double x =
-        std::abs(power) < 1e-9
-            ? low * std::pow(high / low, u)
-            : std::pow(std::pow(low, power) + u * (std::pow(high, power) - std::pow(low, power)),
-                       1 / power);
-    const auto rank = std::clamp<int64_t>(static_cast<int64_t>(x - low), 0, rows - 1);
-    keys.push_back(static_cast<uint32_t>(rank * step % rows));
-  }
-  return keys;
-}
 
 // Device memory as an array.
 template <typename T>
@@ -140,16 +113,15 @@ void run(const Options& o) {
   const cuda::CudaPlugin plugin = cuda::CudaPlugin::load();
   Exec exec{.device = Device::kCuda, .cuda = &plugin.require_device()};
   exec.cuda->stream_create(&exec.stream);
-  std::vector<int64_t> rows = kCardinalities;
-  for (int64_t& r : rows) r = std::min(r, o.cap);
+  const std::vector<int64_t> rows = bench::shape_named("mlperf", o.cap).rows;
   const embedding::TableLayout layout(rows, o.width);
   const int64_t columns = layout.slots(), n = o.batch * columns;
   const embedding::DeviceSlots slots(exec, layout, embedding::Pooling::one_hot(columns));
 
   std::vector<std::vector<uint32_t>> host(kBatches, std::vector<uint32_t>(static_cast<size_t>(n)));
   for (int64_t s = 0; s < columns; ++s) {
-    const auto drawn = zipf_keys(rows[static_cast<size_t>(s)], o.alpha, static_cast<uint64_t>(s),
-                                 kBatches * o.batch);
+    const auto drawn = bench::zipf_keys(rows[static_cast<size_t>(s)], o.alpha,
+                                        static_cast<uint64_t>(s), kBatches * o.batch);
     for (int64_t i = 0; i < kBatches * o.batch; ++i)
       host[static_cast<size_t>(i / o.batch)][static_cast<size_t>(i % o.batch * columns + s)] =
           drawn[static_cast<size_t>(i)];

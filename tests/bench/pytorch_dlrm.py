@@ -86,10 +86,19 @@ class Dlrm(nn.Module):
         return self.top(torch.cat([x, dots], 1)).squeeze(1)
 
 
-def zipf_keys(rng, rows, count, alpha):
-    cdf = np.cumsum(np.arange(1, rows + 1, dtype=np.float64) ** -alpha)
-    rank = np.minimum(np.searchsorted(cdf, rng.random(count) * cdf[-1], side="right"), rows - 1)
-    return rng.permutation(rows)[rank]
+def zipf_keys(rows, alpha, shape, device="cpu"):
+    """P(rank r) ~ (r + 1/2)^-alpha, ranks scattered over the table: the distribution of train_bench."""
+    u = torch.rand(shape, dtype=torch.float64, device=device)
+    low, high, power = 0.5, rows + 0.5, 1 - alpha
+    if abs(power) < 1e-9:
+        x = low * (high / low) ** u
+    else:
+        x = (low ** power + u * (high ** power - low ** power)) ** (1 / power)
+    rank = (x - low).long().clamp_(0, rows - 1)
+    step = max(1, int(rows * 0.6180339887))
+    while math.gcd(step, rows) != 1:
+        step += 1
+    return rank * step % rows
 
 
 def main():
@@ -103,9 +112,8 @@ def main():
     torch.set_num_threads(a.threads)
     torch.manual_seed(1)
     model = Dlrm(SHAPES[a.shape], a.spelling == "fused")
-    rng = np.random.default_rng(1)
     batches = 32
-    keys = np.stack([zipf_keys(rng, r, batches * a.batch, 1.05) for r in model.rows], 1).astype(np.int64)
+    keys = np.stack([zipf_keys(r, 1.05, batches * a.batch).numpy() for r in model.rows], 1)
     keys = keys.reshape(batches, a.batch, -1)
     if a.spelling == "fused":
         base = np.concatenate(([0], np.cumsum(model.rows)[:-1]))

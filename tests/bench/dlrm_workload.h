@@ -1,0 +1,45 @@
+// What the benchmarks work on: the shapes of two DLRMs, their config, and batches in host memory.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data_reader/batch_source.h"
+#include "hugectr_lite/core/thread_pool.h"
+
+namespace hlite::bench {
+
+struct Shape {
+  std::vector<int64_t> bottom, top;  // widths of the layers
+  std::vector<int64_t> rows;         // of each table
+  int64_t width = 0;                 // of a table's rows
+};
+
+// kaggle: bottom 13-512-256-64-16, top 512-256-1, 26 tables x 16 of Criteo Kaggle. mlperf: bottom
+// 13-512-256-128, top 1024-1024-512-256-1, 26 tables x 128 of Criteo Terabyte. Tables have at most
+// `cap` rows.
+Shape shape_named(const std::string& name, int64_t cap);
+
+struct Solver {
+  int64_t batch = 2048;
+  std::string optimizer = "SGD";   // or AdaGrad
+  std::string precision = "fp32";  // tf32, bf16, fp16
+  bool graph = true;
+};
+
+// A training config of that shape as JSON text; its sources do not exist.
+std::string config_text(const Shape& shape, const Solver& solver);
+
+// One key of a table of `rows` rows for each of n samples: P(rank r) ~ (r + 1/2)^-alpha, by
+// inverting the continuous distribution function; ranks are scattered over the table by an affine
+// map. alpha 0 is uniform.
+std::vector<uint32_t> zipf_keys(int64_t rows, double alpha, uint64_t stream, int64_t n);
+
+// `count` batches with such keys for every table.
+std::vector<data::BatchBuffer> zipf_batches(ThreadPool& pool, const Shape& shape, int64_t count,
+                                            int64_t batch, double alpha);
+
+// Distinct (table, key) pairs of a batch.
+int64_t distinct_rows(const data::HostBatch& batch);
+
+}  // namespace hlite::bench

@@ -1,0 +1,316 @@
+// train_bench --device cuda: whole iterations with batches in page-locked host memory, with and
+// without a graph; the host's time for one; evaluation; then every step of both plans alone,
+// repeated on one stream.
+//
+// Bytes of a step are those of the buffers that it reads and writes, each once; of a table and its
+// states only the rows that the batch has, each once (repeated ones come from the L2 cache). The
+// sparse update adds its list of pairs, counted in embedding/sparse_update.cu. A step's floor is
+// the larger of these bytes at the rate of a large copy on the device and its FLOPs at that of a
+// large matrix product in the same precision, both measured here; copy_in's is that of a copy from
+// page-locked memory. A step whose buffers fit into the L2 cache can beat it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "data_reader/memory_source.h"
+#include "hugectr_lite/core/device_memory.h"
+#include "hugectr_lite/trainer/model.h"
+#include "tests/bench/bench_gpu.h"
+#include "tests/bench/train_bench.h"
+
+namespace hlite::bench {
+namespace {
+
+struct Ceilings {
+  double flops = 0;       // of a large matrix product, per second
+  double copy_bytes = 0;  // read + written on the device, per second
+  double host_bytes = 0;  // copied from page-locked memory, per second
+};
+
+template <typename T>
+double product_rate(const Gpu& gpu, const TrainBenchOptions& o) {
+  const int64_t n = o.gemm_edge, size = n * n;
+  const Exec exec = gpu.exec();
+  const auto bytes = static_cast<size_t>(size) * sizeof(T);
+  const DeviceMemory x(gpu.table(), bytes), w(gpu.table(), bytes), y(gpu.table(), bytes);
+  {
+    // Of random numbers: zeros take less power, and the clock goes up.
+    const DeviceMemory numbers(gpu.table(), static_cast<size_t>(size) * sizeof(float));
+    auto* const values = reinterpret_cast<float*>(numbers.data());
+    uint64_t stream = 0;
+    for (const DeviceMemory* m : {&x, &w}) {
+      gpu.table().fill_uniform(exec.stream, values, size, 1, ++stream, 0, -1, 1);
+      gpu.table().typed<T>().cast_from_float(exec.stream, {values, size},
+                                             {reinterpret_cast<T*>(m->data()), size});
+    }
+    gpu.synchronize();
+  }
+  const auto matrix = [n](const DeviceMemory& m) {
+    return Matrix<T>(reinterpret_cast<T*>(m.data()), n, n);
+  };
+  const double seconds = gpu.mean_seconds(10 * o.step_seconds, true, [&] {
+    gpu.table().typed<T>().fully_connected_forward(exec.matmul, exec.stream, matrix(x), matrix(w),
+                                                   {}, false, matrix(y), {});
+  });
+  return 2.0 * static_cast<double>(n) * static_cast<double>(size) / seconds;
+}
+
+Ceilings measure_ceilings(const Gpu& gpu, const TrainBenchOptions& o) {
+  Ceilings c;
+  const std::string& precision = o.solver.precision;
+  c.flops = precision == "bf16"   ? product_rate<bf16>(gpu, o)
+            : precision == "fp16" ? product_rate<fp16>(gpu, o)
+                                  : product_rate<float>(gpu, o);
+  const auto bytes = static_cast<size_t>(o.copy_bytes);
+  const DeviceMemory from(gpu.table(), bytes), to(gpu.table(), bytes);
+  gpu.table().zero(from.data(), bytes, gpu.exec().stream);
+  const auto rate = [&](const void* source) {
+    return static_cast<double>(bytes) / gpu.mean_seconds(3 * o.step_seconds, false, [&] {
+      gpu.table().copy(to.data(), source, bytes, gpu.exec().stream);
+    });
+  };
+  c.copy_bytes = 2 * rate(from.data());
+  void* pinned = nullptr;
+  gpu.table().allocate_pinned(&pinned, bytes);
+  c.host_bytes = rate(pinned);
+  gpu.table().free_pinned(pinned);
+  return c;
+}
+
+plan::StepContext context_of(const data::HostBatch& batch, const Exec& exec) {
+  return {.exec = exec,
+          .batch = batch.size,
+          .input = {batch.labels.data(), batch.dense.data(), batch.keys.data(), batch.memory},
+          .global_batch = batch.size};
+}
+
+// A model that is ready to train.
+class Workload {
+ public:
+  Workload(const Gpu& gpu, const TrainBenchOptions& o, ThreadPool& pool, data::MemorySource& source,
+           bool graph)
+      : gpu_(gpu), source_(source), exec_{.device = Device::kCpu, .pool = &pool} {
+    Solver solver = o.solver;
+    solver.graph = graph;
+    config_ = config::parse_train_config(config_text(o.shape, solver), "bench", {});
+    model_ = std::make_unique<trainer::Model>(*config_, 1, o.threads, trainer::ModelRanks{},
+                                              &gpu.table());
+    model_->compile();
+    model_->allocate();
+    model_->initialize(exec_);
+    follow_weights(*model_);
+  }
+  [[nodiscard]] trainer::Model& model() { return *model_; }
+
+  struct Times {
+    double iteration = 0;                   // seconds
+    double host_median = 0, host_mean = 0;  // of the call that issues it
+  };
+  // Runs of the training or evaluation plan as the trainer issues them.
+  Times measure(bool train, double seconds) {
+    std::vector<double> host;
+    const auto one = [&] {
+      model_->wait_for_input();
+      const plan::StepContext context = context_of(source_.next(), exec_);
+      const auto start = Clock::now();
+      if (train)
+        model_->train(context);
+      else
+        model_->evaluate(context);
+      host.push_back(since(start));
+    };
+    // Every batch is page-locked, and on both sides the plan has been run, then captured.
+    const int64_t warm_up = 2 + std::max<int64_t>(4, source_.batches_per_epoch());
+    for (int64_t i = 0; i < warm_up; ++i) one();
+    gpu_.table().device_synchronize();
+    host.clear();
+    const auto start = Clock::now();
+    do one();
+    while (since(start) < seconds);
+    gpu_.table().device_synchronize();
+    Times times;
+    times.iteration = since(start) / static_cast<double>(host.size());
+    for (const double s : host) times.host_mean += s / static_cast<double>(host.size());
+    std::nth_element(host.begin(), host.begin() + std::ssize(host) / 2, host.end());
+    times.host_median = host[host.size() / 2];
+    return times;
+  }
+
+ private:
+  // Working copies of the weights, where a model has any.
+  template <typename M>
+  static void follow_weights(M& model) {
+    if constexpr (requires { model.weights_changed(); }) model.weights_changed();
+  }
+
+  const Gpu& gpu_;
+  data::MemorySource& source_;
+  Exec exec_;
+  std::unique_ptr<config::TrainConfig> config_;
+  std::unique_ptr<trainer::Model> model_;
+};
+
+struct StepTime {
+  std::string name;
+  double seconds = 0, bytes = 0, flops = 0, floor = 0;
+  bool beside = false;  // a copy, which travels while the batch before is worked on
+};
+
+// What a step's bytes depend on besides its buffers.
+struct Traffic {
+  double lookups = 0, distinct = 0;  // of a batch
+  int64_t table_bytes = 0;
+  double row_bytes = 0;
+};
+
+double bytes_of(const plan::Step& step, const plan::Buffers& buffers, const Traffic& traffic) {
+  double bytes = 0;
+  for (const auto* list : {&step.reads, &step.writes})
+    for (const plan::BufferId id : std::set<plan::BufferId>(list->begin(), list->end()))
+      bytes += buffers.bytes(id) == traffic.table_bytes ? traffic.distinct * traffic.row_bytes
+                                                        : static_cast<double>(buffers.bytes(id));
+  // Pairs, four passes of sorting them, reading them, and two carried rows for 64 pairs.
+  if (step.name.ends_with(".update"))
+    bytes += traffic.lookups * (8 + 4 * 16 + 4 + 8 + 4 * traffic.row_bytes / 64);
+  return bytes;
+}
+
+std::vector<StepTime> measure_steps(const Gpu& gpu, const plan::Plan& plan,
+                                    const plan::StepContext& context, const Traffic& traffic,
+                                    const Ceilings& ceilings, double seconds) {
+  std::vector<StepTime> times;
+  for (const plan::Step& step : plan.steps()) {
+    StepTime t{.name = step.name, .beside = step.lane == plan::Lane::kCopy};
+    t.bytes = bytes_of(step, plan.buffers(), traffic);
+    t.flops = step.flops_per_sample * static_cast<double>(context.batch);
+    t.floor = std::max(t.bytes / (t.beside ? ceilings.host_bytes : ceilings.copy_bytes),
+                       t.flops / ceilings.flops);
+    t.seconds = gpu.mean_seconds(seconds, !t.beside, [&] { step.run(context); });
+    times.push_back(t);
+  }
+  return times;
+}
+
+// All but what runs beside the rest.
+StepTime sum_of(const std::vector<StepTime>& steps) {
+  StepTime sum{.name = "all in turn"};
+  for (const StepTime& t : steps) {
+    if (t.beside) continue;
+    sum.seconds += t.seconds;
+    sum.bytes += t.bytes;
+    sum.flops += t.flops;
+    sum.floor += t.floor;
+  }
+  return sum;
+}
+
+double seconds_of(const std::vector<StepTime>& steps, const std::string& name) {
+  for (const StepTime& t : steps)
+    if (t.name == name) return t.seconds;
+  return 0;
+}
+
+void print_row(const StepTime& t) {
+  const auto share = t.floor > 0 ? fmt::format("{:.0f}%", 100 * t.floor / t.seconds) : "";
+  fmt::print(stderr, "{:18}{:10.4f}{:10.2f}{:10.2f}{:9.0f}{:9.1f}{:10.4f}{:>9}\n", t.name,
+             t.seconds * 1e3, t.bytes * 1e-6, t.flops * 1e-9, t.bytes / t.seconds * 1e-9,
+             t.flops / t.seconds * 1e-12, t.floor * 1e3, share);
+}
+
+void print_steps(const std::string& what, const std::vector<StepTime>& steps) {
+  fmt::print(stderr, "{:18}{:>10}{:>10}{:>10}{:>9}{:>9}{:>10}{:>9}\n", what, "ms", "MB", "GFLOP",
+             "GB/s", "TFLOP/s", "floor ms", "% floor");
+  for (const StepTime& t : steps) print_row(t);
+  print_row(sum_of(steps));
+}
+
+std::string json_of(const std::vector<StepTime>& steps) {
+  std::string text;
+  for (const StepTime& t : steps)
+    text += fmt::format(
+        R"({}{{"name":"{}","ms":{:.5f},"bytes":{:.0f},"flops":{:.0f},"floor_ms":{:.5f}}})",
+        text.empty() ? "" : ",", t.name, t.seconds * 1e3, t.bytes, t.flops, t.floor * 1e3);
+  return text;
+}
+
+// Per second; 0 of what was not measured.
+double rate(double n, double seconds) { return seconds > 0 ? n / seconds : 0; }
+
+}  // namespace
+
+void run_on_gpu(const TrainBenchOptions& o) {
+  const Gpu gpu(o.solver.precision == "tf32");
+  ThreadPool pool(o.threads);
+  const Ceilings ceilings = measure_ceilings(gpu, o);
+  data::MemorySource source(zipf_batches(pool, o.shape, o.batches, o.solver.batch, o.alpha));
+  const auto batch = static_cast<double>(o.solver.batch);
+
+  // One model at a time: two sets of tables may not fit.
+  const double without_graph =
+      Workload(gpu, o, pool, source, /*graph=*/false).measure(true, o.seconds).iteration;
+  Workload work(gpu, o, pool, source, /*graph=*/true);
+  const Workload::Times train = work.measure(true, o.seconds);
+  const float loss = work.model().loss();
+  const Workload::Times evaluation = work.measure(false, o.seconds);
+
+  const data::HostBatch& first = source.next();
+  const auto& layout = work.model().embeddings().at(0)->layout();
+  const Traffic traffic{
+      .lookups = static_cast<double>(first.keys.size()),
+      .distinct = static_cast<double>(distinct_rows(first)),
+      .table_bytes = layout.total_rows * layout.width * static_cast<int64_t>(sizeof(float)),
+      .row_bytes = static_cast<double>(layout.width) * sizeof(float)};
+  work.model().train(context_of(first, {}));  // its keys are those whose rows were counted
+  gpu.table().device_synchronize();
+  const auto measured = [&](const plan::Plan& plan) {
+    return measure_steps(gpu, plan, context_of(first, gpu.exec()), traffic, ceilings,
+                         o.step_seconds);
+  };
+  const auto train_steps = measured(work.model().train_plan());
+  const auto eval_steps = measured(work.model().eval_plan());
+  const double lookup = seconds_of(train_steps, "emb.lookup"),
+               update = seconds_of(train_steps, "emb.update");
+  const StepTime train_sum = sum_of(train_steps), eval_sum = sum_of(eval_steps);
+
+  if (!o.quiet) {
+    print_steps("training step", train_steps);
+    print_steps("evaluation step", eval_steps);
+    fmt::print(
+        stderr,
+        "{} {} {}, batch {}, alpha {}, {:.3f} distinct rows a lookup, {:.1f} GB of tables\n"
+        "ceilings: {:.1f} TFLOP/s, copy {:.0f} GB/s, from host memory {:.1f} GB/s\n"
+        "training: {:.4f} ms, {:.0f} samples/s, {:.0f}% of the floor; without a graph "
+        "{:.0f} samples/s; host {:.1f} us an iteration (mean {:.1f})\n"
+        "evaluation: {:.4f} ms, {:.0f} samples/s; embedding: {:.3f} G lookups and updates/s\n",
+        gpu.name(), o.shape_name, o.solver.precision, o.solver.batch, o.alpha,
+        traffic.distinct / traffic.lookups, static_cast<double>(traffic.table_bytes) * 1e-9,
+        ceilings.flops * 1e-12, ceilings.copy_bytes * 1e-9, ceilings.host_bytes * 1e-9,
+        train.iteration * 1e3, batch / train.iteration, 100 * train_sum.floor / train.iteration,
+        batch / without_graph, train.host_median * 1e6, train.host_mean * 1e6,
+        evaluation.iteration * 1e3, batch / evaluation.iteration,
+        rate(traffic.lookups, lookup + update) * 1e-9);
+  }
+  fmt::print(
+      R"({{"device":"cuda","gpu":"{}","shape":"{}","cap":{},"precision":"{}","optimizer":"{}","batch":{},"alpha":{},"distinct_rows_per_lookup":{:.4f},)",
+      gpu.name(), o.shape_name, o.cap, o.solver.precision, o.solver.optimizer, o.solver.batch,
+      o.alpha, traffic.distinct / traffic.lookups);
+  fmt::print(
+      R"("tflops":{:.2f},"copy_gbs":{:.1f},"host_copy_gbs":{:.2f},"samples_per_s":{:.0f},"ms":{:.4f},"samples_per_s_without_graph":{:.0f},"host_us":{:.2f},"host_us_mean":{:.2f},)",
+      ceilings.flops * 1e-12, ceilings.copy_bytes * 1e-9, ceilings.host_bytes * 1e-9,
+      batch / train.iteration, train.iteration * 1e3, batch / without_graph,
+      train.host_median * 1e6, train.host_mean * 1e6);
+  fmt::print(
+      R"("floor_ms":{:.4f},"steps_ms":{:.4f},"eval_samples_per_s":{:.0f},"eval_ms":{:.4f},"eval_floor_ms":{:.4f},"eval_host_us":{:.2f},)",
+      train_sum.floor * 1e3, train_sum.seconds * 1e3, batch / evaluation.iteration,
+      evaluation.iteration * 1e3, eval_sum.floor * 1e3, evaluation.host_median * 1e6);
+  const std::string loss_text = std::isfinite(loss) ? fmt::format("{:.5f}", loss) : "null";
+  fmt::print(
+      R"("lookup_ms":{:.4f},"update_ms":{:.4f},"lookups_per_s":{:.0f},"loss":{},"train_steps":[{}],"eval_steps":[{}]}})"
+      "\n",
+      lookup * 1e3, update * 1e3, rate(traffic.lookups, lookup + update), loss_text,
+      json_of(train_steps), json_of(eval_steps));
+}
+
+}  // namespace hlite::bench
