@@ -6,7 +6,6 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/matmul_context.h"
-#include "hugectr_lite/ops/cast.h"
 #include "hugectr_lite/optimizer/advance_schedules.h"
 #include "hugectr_lite/optimizer/dense_update.h"
 #include "hugectr_lite/optimizer/rule_of_config.h"
@@ -199,7 +198,7 @@ MemoryEstimate Model::memory() const {
   m.batch = buffers_.total_bytes(BufferKind::kInput);
   for (const auto& e : embeddings_) m.workspace += e->tables().workspace_bytes();
   if (gpu_) {
-    m.batch *= 2;  // one arrives while the other is worked on
+    m.batch *= 2;                 // one arrives while the other is worked on
     m.matmul = 2 * kMatmulBytes;  // of the lanes kCompute and kWeights
   }
   return m;
@@ -404,79 +403,6 @@ void Model::wait_for_input() {
 
 void Model::release_input() {
   if (gpu_run_) gpu_run_->release_input();
-}
-
-void Model::get(const void* from, void* to, size_t bytes) const {
-  if (gpu_)
-    read_device(*gpu_, to, from, bytes);
-  else if (bytes > 0)
-    std::memcpy(to, from, bytes);
-}
-void Model::put(const void* from, void* to, size_t bytes) const {
-  if (gpu_)
-    write_device(*gpu_, to, from, bytes);
-  else if (bytes > 0)
-    std::memcpy(to, from, bytes);
-}
-
-void Model::set_step(int64_t step) { put(&step, buffers_.data<int64_t>(step_), sizeof(step)); }
-
-void Model::append_outputs(int64_t n, std::vector<float>& logits,
-                           std::vector<float>& labels) const {
-  const auto append = [&](BufferId from, std::vector<float>& to) {
-    const size_t before = to.size();
-    to.resize(before + static_cast<size_t>(n));
-    get(buffers_.data<float>(from), to.data() + before, static_cast<size_t>(n * kFloat));
-  };
-  append(network_->logits(), logits);
-  append(labels_, labels);
-}
-
-void Model::copy_outputs(int64_t n, const OutputsPlace& to) {
-  const auto bytes = static_cast<size_t>(n * kFloat);
-  gpu_->copy(to.logits, buffers_.data<float>(network_->logits()), bytes, stream());
-  gpu_->copy(to.labels, buffers_.data<float>(labels_), bytes, stream());
-  gpu_run_->extend_run();  // labels are an input
-}
-
-void* Model::stream() const { return gpu_run_->exec().stream; }
-
-void Model::initialize(const Exec& exec) {
-  for (const auto& e : embeddings_) e->tables().initialize(exec, seed_);
-  std::vector<float> values;
-  for (const auto& p : network_->parameters()) {
-    values.resize(static_cast<size_t>(network::elements(p.dims)));
-    network::initialize(p.initializer, seed_, p.name, values);
-    put(values.data(), buffers_.data<float>(p.buffers.value), values.size() * sizeof(float));
-  }
-  values.assign(static_cast<size_t>(network_->parameter_bytes() / kFloat),
-                optimizer::initial_state(rule_));
-  for (const BufferId id : dense_states_)
-    put(values.data(), buffers_.data<float>(id), values.size() * sizeof(float));
-}
-
-void Model::check_keys() const {
-  for (const auto& e : embeddings_) e->tables().check_keys();
-}
-
-void Model::weights_changed() {
-  const BufferId working = network_->working_buffer();
-  if (working == network_->parameter_buffer()) return;
-  const int64_t n = network_->parameter_bytes() / kFloat;
-  const Exec exec = gpu_run_->exec();
-  with_float_type(type_, [&]<typename T>() {
-    ops::cast_from_float<T>(exec, network::vector(buffers_, network_->parameter_buffer(), n),
-                            network::vector<T>(buffers_, working, n));
-  });
-}
-
-std::optional<optimizer::LossScale> Model::dynamic_loss_scale() const {
-  if (!loss_scaling_.dynamic()) return std::nullopt;
-  return read<optimizer::LossScale>(loss_scaling_.state());
-}
-void Model::set_dynamic_loss_scale(const optimizer::LossScale& state) {
-  if (loss_scaling_.dynamic())
-    put(&state, buffers_.data<optimizer::LossScale>(loss_scaling_.state()), sizeof(state));
 }
 
 }  // namespace hlite::trainer

@@ -100,7 +100,7 @@ class Workload {
     model_->compile();
     model_->allocate();
     model_->initialize(exec_);
-    follow_weights(*model_);
+    model_->weights_changed();
   }
   [[nodiscard]] trainer::Model& model() { return *model_; }
 
@@ -139,12 +139,6 @@ class Workload {
   }
 
  private:
-  // Working copies of the weights, where a model has any.
-  template <typename M>
-  static void follow_weights(M& model) {
-    if constexpr (requires { model.weights_changed(); }) model.weights_changed();
-  }
-
   const Gpu& gpu_;
   data::MemorySource& source_;
   Exec exec_;

@@ -258,9 +258,9 @@ TEST_CASE(
   REQUIRE(enough.code == 0);
   CHECK(enough.err.empty());
   // The first size that fits the model has no room for 3000 samples of 18 bytes.
-  size_t memory = (size_t{40} << 20) + (size_t{1} << 15);
+  size_t memory = (size_t{80} << 20) + (size_t{1} << 15);
   auto full = train(memory, "host");
-  for (; full.code == 4 && memory < size_t{60} << 20; full = train(memory, "host"))
+  for (; full.code == 4 && memory < size_t{100} << 20; full = train(memory, "host"))
     memory += size_t{1} << 15;
   INFO(full.err);
   REQUIRE(full.code == 0);
@@ -272,7 +272,7 @@ TEST_CASE(
   CHECK(device.order == host.order);
 }
 
-TEST_CASE("--check says what a GPU's memory will hold, and what is missing") {
+TEST_CASE("train --check says what a GPU's memory will hold, and what is missing") {
   const SmallRun run;
   for (const char* device : {"auto", "cuda"}) {
     const auto fits = train_with(size_t{1} << 30, run, {"--check", "--device", device});
@@ -284,19 +284,19 @@ TEST_CASE("--check says what a GPU's memory will hold, and what is missing") {
   }
   const auto full = train_with(size_t{30} << 20, run, {"--check", "--device", "cuda"});
   CHECK(full.code == 0);
-  check_contains(full.out, {"the run cannot start here yet", "device memory: 42.", "31.5 MB free",
+  check_contains(full.out, {"the run cannot start here yet", "device memory: 84.", "31.5 MB free",
                             "MB missing", "the largest tables: emb.table_2 (300 rows, 4.8 kB)"});
   // And without --check it does not, in the same words.
   const auto refused = train_with(size_t{30} << 20, run, {"--quiet", "--device", "cuda"});
   CHECK(refused.code == 4);
-  check_contains(refused.err, {"device memory: 42.", "31.5 MB of 31.5 MB free", "MB missing",
+  check_contains(refused.err, {"device memory: 84.", "31.5 MB of 31.5 MB free", "MB missing",
                                "emb.table_2 (300 rows, 4.8 kB)", "--device cpu"});
   const auto cpu = train_with(size_t{1} << 30, run, {"--check", "--device", "cpu"});
   CHECK(cpu.out.find("device memory") == std::string::npos);
   check_contains(cpu.out, {"emb.table_2", "300 rows", "sorting workspace"});
 }
 
-TEST_CASE("--check of a run on a GPU that is not here says what it would need") {
+TEST_CASE("train --check of a run on a GPU that is not here says what it would need") {
   const SmallRun run;
   std::vector<std::string> command = {"/usr/bin/env", "HLITE_CUDA_LIBRARY=/nowhere/plugin.so"};
   const auto train = run.command({"--check", "--device", "cuda"});

@@ -81,11 +81,11 @@ TEST_CASE("memory is listed table by table, on the CPU and on a GPU") {
   }
   check_contains(report(&emulated_cuda(), 333).text,
                  {"device memory, batch 32: emulated", "input buffers, two sets",
-                  "sparse-update workspace", "matmul workspace                   41.9 MB",
+                  "sparse-update workspace", "matmul workspace                   83.9 MB",
                   "evaluation scores and metrics", "(1.1 GB of 1.1 GB free)", "host: batches"});
   check_contains(report(nullptr, 333).text, {"memory, batch 32, 2 threads", "available here"});
   check_contains(report(&trainer::absent_gpu(), 333).text,
-                 {"no GPU here", "sparse-update workspace", "about", "41.9 MB"});
+                 {"no GPU here", "sparse-update workspace", "about", "83.9 MB"});
 }
 
 TEST_CASE("what does not fit a GPU is a reason; the room for an evaluation is none") {
