@@ -8,9 +8,10 @@ namespace hlite::data {
 namespace {
 constexpr size_t kAlignment = 64;
 
-size_t padded_bytes(int64_t rows, int64_t columns) {
+int64_t padded_bytes(int64_t rows, int64_t columns) {
   HLITE_CHECK(rows >= 0 && columns >= 0, "[{}, {}]", rows, columns);
-  return (static_cast<size_t>(rows * columns) * 4 + kAlignment - 1) / kAlignment * kAlignment;
+  constexpr auto kUnit = static_cast<int64_t>(kAlignment);
+  return (rows * columns * 4 + kUnit - 1) / kUnit * kUnit;
 }
 
 template <typename T>
@@ -19,16 +20,25 @@ void zero_rows(const Matrix<T>& m, int64_t begin, int64_t end) {
 }
 }  // namespace
 
+BatchLayout batch_layout(int64_t batch, int64_t label_dim, int64_t dense_width,
+                         int64_t key_columns) {
+  BatchLayout layout;
+  layout.dense = padded_bytes(batch, label_dim);
+  layout.keys = layout.dense + padded_bytes(batch, dense_width);
+  layout.bytes = layout.keys + padded_bytes(batch, key_columns);
+  return layout;
+}
+
 BatchBuffer::BatchBuffer(int64_t batch, int64_t label_dim, int64_t dense_width,
                          int64_t key_columns) {
-  const size_t labels = padded_bytes(batch, label_dim), dense = padded_bytes(batch, dense_width),
-               keys = padded_bytes(batch, key_columns);
-  memory_ = HostMemory(labels + dense + keys, "batch buffer");
-  batch_.memory = {memory_.data(), labels + dense + keys};
+  const BatchLayout layout = batch_layout(batch, label_dim, dense_width, key_columns);
+  const auto bytes = static_cast<size_t>(layout.bytes);
+  memory_ = HostMemory(bytes, "batch buffer");
+  batch_.memory = {memory_.data(), bytes};
   std::byte* p = memory_.data();
   batch_.labels = {reinterpret_cast<float*>(p), batch, label_dim};
-  batch_.dense = {reinterpret_cast<float*>(p + labels), batch, dense_width};
-  batch_.keys = {reinterpret_cast<uint32_t*>(p + labels + dense), batch, key_columns};
+  batch_.dense = {reinterpret_cast<float*>(p + layout.dense), batch, dense_width};
+  batch_.keys = {reinterpret_cast<uint32_t*>(p + layout.keys), batch, key_columns};
 }
 
 std::span<const std::byte> HostBatch::chunk(int64_t index, int64_t count) const {

@@ -31,8 +31,16 @@ struct HostBatch {
   [[nodiscard]] std::span<const std::byte> chunk(int64_t index, int64_t count) const;
 };
 
-// Owns the memory of one HostBatch as one block (which a GPU backend can pin); each array starts at
-// a multiple of 64 bytes.
+// Where the arrays of a batch lie in its block: labels, dense features, keys, in that order, each
+// at a multiple of 64 bytes. Blocks of one size have one layout, whatever batches they are for.
+struct BatchLayout {
+  int64_t dense = 0, keys = 0;  // where they begin; labels do at 0
+  int64_t bytes = 0;
+};
+BatchLayout batch_layout(int64_t batch, int64_t label_dim, int64_t dense_width,
+                         int64_t key_columns);
+
+// Owns the memory of one HostBatch as one block, which a GPU backend can pin and copy as one.
 class BatchBuffer {
  public:
   BatchBuffer(int64_t batch, int64_t label_dim, int64_t dense_width, int64_t key_columns);

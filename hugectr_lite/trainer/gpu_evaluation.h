@@ -21,8 +21,8 @@ namespace hlite::trainer {
 class GpuEvaluation {
  public:
   // Bytes of device memory for a set of that many samples: 8 a sample for scores and labels, and
-  // the workspace of GpuMetrics. About so many for a GPU
-  // that is not there (absent_gpu()). Throws DeviceError for more than GpuMetrics::kMostSamples.
+  // the workspace of GpuMetrics; an estimate for a GPU that is not there (absent_gpu()). Throws
+  // DeviceError for more than GpuMetrics::kMostSamples.
   [[nodiscard]] static int64_t device_bytes(const cuda::OpTable& gpu, int64_t samples);
   // Takes them from the current device. Where it lacks them: null, after one warning that says how
   // many are missing.

@@ -119,12 +119,17 @@ void Model::declare(uint64_t seed) {
   const auto& data = config_.data;
   std::string keys_name = "batch";
   for (const auto& sparse : data.sparse) keys_name += "." + sparse.top;
-  labels_ = buffers_.add("batch." + data.label_top, BufferKind::kInput,
-                         max_batch_ * data.label_dim * kFloat);
-  dense_ = buffers_.add("batch." + data.dense_top, BufferKind::kInput,
-                        max_batch_ * data.dense_width() * kFloat);
-  const int64_t key_bytes = data.key_layout().columns * static_cast<int64_t>(sizeof(uint32_t));
-  keys_ = buffers_.add(keys_name, BufferKind::kInput, max_batch_ * key_bytes);
+  // One block, laid out like a reader's: a batch can come in one copy.
+  const int64_t key_columns = data.key_layout().columns;
+  const data::BatchLayout layout =
+      data::batch_layout(max_batch_, data.label_dim, data.dense_width(), key_columns);
+  batch_ = buffers_.add("batch", BufferKind::kInput, layout.bytes);
+  labels_ =
+      buffers_.slice("batch." + data.label_top, batch_, 0, max_batch_ * data.label_dim * kFloat);
+  dense_ = buffers_.slice("batch." + data.dense_top, batch_, layout.dense,
+                          max_batch_ * data.dense_width() * kFloat);
+  keys_ = buffers_.slice(keys_name, batch_, layout.keys,
+                         max_batch_ * key_columns * static_cast<int64_t>(sizeof(uint32_t)));
   step_ = buffers_.add("solver.step", BufferKind::kState, sizeof(int64_t));
   rates_ = buffers_.add("solver.learning_rate", BufferKind::kState, kFloat);
   std::vector<BufferId> inputs = {labels_, dense_};
@@ -227,18 +232,21 @@ void Model::emit_copy_in(plan::Plan& plan) const {
   plan.add({.name = "copy_in",
             .lane = Lane::kCopy,
             .reads = {},
-            .writes = {labels_, dense_, keys_},
+            .writes = {batch_},
             .run = [this, label_dim, width, columns](const plan::StepContext& c) {
-              const auto copy = [&](BufferId to, const void* from, int64_t values) {
-                const auto bytes = static_cast<size_t>(c.batch * values * kFloat);
+              const auto copy = [&](BufferId to, const void* from, int64_t bytes) {
+                const auto n = static_cast<size_t>(bytes);
                 if (c.exec.on_gpu())
-                  c.exec.cuda->copy(buffers_.data<std::byte>(to), from, bytes, c.exec.stream);
+                  c.exec.cuda->copy(buffers_.data<std::byte>(to), from, n, c.exec.stream);
                 else
-                  std::memcpy(buffers_.data<std::byte>(to), from, bytes);
+                  std::memcpy(buffers_.data<std::byte>(to), from, n);
               };
-              copy(labels_, c.input.labels, label_dim);
-              copy(dense_, c.input.dense, width);
-              copy(keys_, c.input.keys, columns);
+              // Each call costs the host a few microseconds on a GPU.
+              if (c.exec.on_gpu() && std::ssize(c.input.memory) == buffers_.bytes(batch_))
+                return copy(batch_, c.input.memory.data(), buffers_.bytes(batch_));
+              copy(labels_, c.input.labels, c.batch * label_dim * kFloat);
+              copy(dense_, c.input.dense, c.batch * width * kFloat);
+              copy(keys_, c.input.keys, c.batch * columns * static_cast<int64_t>(sizeof(uint32_t)));
             }});
 }
 

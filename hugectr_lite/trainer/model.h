@@ -184,6 +184,7 @@ class Model {
   std::unique_ptr<network::Network> network_;
   optimizer::UpdateRule rule_;
   plan::Buffers buffers_;
+  plan::BufferId batch_ = plan::kNoBuffer;  // of which the next three are parts
   plan::BufferId labels_ = plan::kNoBuffer, dense_ = plan::kNoBuffer, keys_ = plan::kNoBuffer;
   plan::BufferId step_ = plan::kNoBuffer;
   plan::BufferId rates_ = plan::kNoBuffer;       // a float: the dense rate
