@@ -9,7 +9,9 @@
 
 namespace hlite::network {
 namespace {
-constexpr int64_t kAlignment = 64;
+// Of parameters, in bytes: their 16-bit copies then begin at multiples of 256, as matrix libraries
+// like best.
+constexpr int64_t kAlignment = 512;
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 int64_t stored_elements(const Dims& dims) {
   return dims.size() == 2 ? padded(dims[0]) * dims[1] : elements(dims);

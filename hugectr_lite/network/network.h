@@ -8,7 +8,7 @@
 //   emit_*()      adds the layers' steps to a plan
 //
 // All parameters lie in one buffer and all their gradients in another of the same layout, each
-// tensor at a multiple of 64 bytes, so an all-reduce or an optimizer takes them in one go.
+// tensor at a multiple of 512 bytes, so an all-reduce or an optimizer takes them in one go.
 #pragma once
 
 #include <memory>

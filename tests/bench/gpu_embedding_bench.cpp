@@ -3,7 +3,8 @@
 //   gpu_embedding_bench [--batch N] [--width V] [--cap ROWS] [--alpha A] [--rounds N] [--samples N]
 //
 // 26 tables of Criteo Terabyte's cardinalities, at most --cap rows each (40,000,000: all of them,
-// 96 GB at width 128). Keys: Zipf (alpha), ranks scattered over each table; 0 is uniform. Prints
+// 96 GB at width 128). Keys: Zipf (alpha), ranks scattered over each table; 0 is uniform. Beside
+// lookup and update: the interaction behind a lookup, and gathering the rows itself. Prints
 // milliseconds, the mean of `rounds` calls in a row, and lookups (samples, bytes) a second.
 #include <CLI/CLI.hpp>
 
@@ -15,6 +16,7 @@
 #include "embedding/lookup.h"
 #include "embedding/table_init.h"
 #include "hugectr_lite/core/cuda_plugin.h"
+#include "hugectr_lite/ops/interaction.h"
 #include "hugectr_lite/trainer/gpu_metrics.h"
 #include "tests/bench/dlrm_workload.h"
 
@@ -98,6 +100,41 @@ void measure(const Exec& exec, const Options& o, const std::string& type,
   }
 }
 
+// Whether the interaction should gather rows from the tables itself.
+template <typename T>
+void measure_interaction(const Exec& exec, const Options& o, const std::string& type,
+                         const embedding::DeviceSlots& slots, const embedding::TableLayout& layout,
+                         const std::vector<Array<uint32_t>>& keys, Matrix<const float> table) {
+  const int64_t n = layout.slots(), out_width = ops::interaction_width(n, o.width);
+  const Array<T> bottom(exec, o.batch * o.width), out(exec, o.batch * out_width),
+      vectors(exec, o.batch * n * o.width);
+  bottom.zero(exec);
+  const Array<int64_t> offset(exec, n);
+  offset.put(exec, {layout.offset.begin(), layout.offset.begin() + n});
+  const View<T, 3> view(vectors.data(), o.batch, n, o.width);
+  const auto keys_of = [&](int i) {
+    return Matrix<const uint32_t>(keys[static_cast<size_t>(i % kBatches)].data(), o.batch, n);
+  };
+  const auto samples = static_cast<double>(o.batch);
+  print(type + " lookup, then interaction",
+        mean_seconds(exec, o.rounds,
+                     [&](int i) {
+                       lookup_forward(exec, slots, table, keys_of(i), view);
+                       ops::interaction_forward<T>(exec, bottom.matrix(o.width), view,
+                                                   out.matrix(out_width));
+                     }),
+        samples, "samples");
+  for (const bool keep : {true, false})
+    print(type + " interaction that gathers" + (keep ? ", keeps" : ""),
+          mean_seconds(exec, o.rounds,
+                       [&](int i) {
+                         ops::interaction_forward_gather<T>(
+                             exec, bottom.matrix(o.width), {table, {offset.data(), n}, keys_of(i)},
+                             out.matrix(out_width), keep ? view : View<T, 3>());
+                       }),
+          samples, "samples");
+}
+
 void measure_auc(const Exec& exec, const Options& o) {
   const Array<float> logits(exec, o.samples), labels(exec, o.samples);
   exec.cuda->fill_uniform(exec.stream, logits.data(), o.samples, 1, 1, 0, -4, 4);
@@ -142,6 +179,8 @@ void run(const Options& o) {
   print("first values", seconds, static_cast<double>(layout.total_rows * o.width) * 4, "B");
   measure<float>(exec, o, "fp32", slots, keys, table.matrix(o.width));
   measure<bf16>(exec, o, "bf16", slots, keys, table.matrix(o.width));
+  measure_interaction<float>(exec, o, "fp32", slots, layout, keys, table.matrix(o.width));
+  measure_interaction<bf16>(exec, o, "bf16", slots, layout, keys, table.matrix(o.width));
   measure_auc(exec, o);
 }
 

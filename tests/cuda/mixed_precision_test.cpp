@@ -205,6 +205,25 @@ TEST_CASE("a key that changes between reader and GPU is found when the host look
   }
 }
 
+TEST_CASE("on a GPU gradients of weights run beside those of activations") {
+  emulated_cuda().use_device(0);
+  for (const char* change : {"solver.precision=bf16", "solver.precision=fp32"}) {
+    Trained gpu(kPlain, {change}, &emulated_cuda());
+    const plan::Plan& plan = gpu.model().train_plan();
+    const auto overlap = [&](const char* a, const char* b) {
+      return plan.may_overlap(plan.index_of(a), plan.index_of(b));
+    };
+    CHECK(overlap("g.wgrad", "f.bprop"));
+    CHECK(overlap("f.wgrad", "i.bprop"));
+    CHECK(overlap("f.wgrad", "emb.update"));
+    CHECK(!overlap("g.bprop", "f.wgrad"));
+    CHECK(!overlap("b.wgrad", "dense_update"));
+  }
+  Trained cpu(kPlain, {}, nullptr);
+  const plan::Plan& plan = cpu.model().train_plan();
+  CHECK(!plan.may_overlap(plan.index_of("g.wgrad"), plan.index_of("f.bprop")));
+}
+
 TEST_CASE("bf16 needs no loss scale, and float has none") {
   for (const char* change : {"solver.precision=bf16", "solver.precision=fp32"}) {
     emulated_cuda().use_device(0);
