@@ -14,7 +14,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr int64_t kPiece = int64_t{256} << 10;  // bytes decoded between two looks at the reads
+constexpr int64_t kPieceBytes = int64_t{256} << 10;  // bytes decoded between two looks at the reads
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 }  // namespace
 
@@ -182,7 +182,7 @@ void AsyncReader::decode(Worker& worker) {
   const auto bytes = worker.io->bytes(job.range);
   const auto start = Clock::now();
   const int64_t record = format_.record_bytes();
-  const int64_t n = std::min(std::max<int64_t>(1, kPiece / record), batch.size - job.decoded);
+  const int64_t n = std::min(std::max<int64_t>(1, kPieceBytes / record), batch.size - job.decoded);
   batch.replaced_keys += worker.decoder->decode(
       bytes.subspan(static_cast<size_t>(job.decoded * record), static_cast<size_t>(n * record)),
       batch.first_sample + job.decoded, n, batch, job.decoded);

@@ -6,16 +6,10 @@
 
 #include "data_reader/norm_format.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/memory.h"
 
 namespace hlite::data {
 namespace {
-template <typename T>
-T load(const std::byte* p) {
-  T value;
-  std::memcpy(&value, p, sizeof(T));
-  return value;
-}
-
 std::string text_of(const NormPlace& place) {
   return fmt::format("{}: record {} (byte {})", place.path, place.record, place.byte);
 }

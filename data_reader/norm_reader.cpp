@@ -11,7 +11,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kSlots = 4;
 // Samples between two looks at whether to stop.
-constexpr int64_t kPiece = 4096;
+constexpr int64_t kPieceRows = 4096;
 
 int64_t samples_in_use(const config::DataConfig& config, Split split, const std::string& list,
                        int64_t held, int64_t most) {
@@ -62,9 +62,9 @@ bool NormReader::fill(int64_t position, BatchBuffer& slot) {
   slot.batch().first_sample = rows.first_sample;
   if (!stream_.seek(rows.first_sample, &stop_)) return false;
   const auto start = Clock::now();
-  for (int64_t done = 0; done < rows.size; done += kPiece) {
+  for (int64_t done = 0; done < rows.size; done += kPieceRows) {
     if (stop_) return false;
-    stream_.decode(std::min(kPiece, rows.size - done), slot.batch(), done);
+    stream_.decode(std::min(kPieceRows, rows.size - done), slot.batch(), done);
   }
   bytes_read_ = stream_.bytes_read();
   decode_nanoseconds_ +=

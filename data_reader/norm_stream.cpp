@@ -7,7 +7,7 @@
 
 namespace hlite::data {
 namespace {
-constexpr int64_t kBlock = int64_t{4} << 20;  // bytes a read
+constexpr int64_t kReadBytes = int64_t{4} << 20;  // bytes a read
 }  // namespace
 
 NormStream::NormStream(const config::DataConfig& config, const std::string& list,
@@ -27,7 +27,7 @@ NormStream::NormStream(const config::DataConfig& config, const std::string& list
   if (samples_ == 0)
     raise<DataError>("{}: expected at least one sample, found none in {} files", list,
                      files_.size());
-  buffer_.resize(static_cast<size_t>(std::max(kBlock, 4 * decoder_.most_record_bytes())));
+  buffer_.resize(static_cast<size_t>(std::max(kReadBytes, 4 * decoder_.most_record_bytes())));
 }
 
 void NormStream::check_header(const config::DataConfig& config, const File& file) const {
@@ -86,7 +86,7 @@ std::span<const std::byte> NormStream::window() {
     end_ += n;
     read_until_ += static_cast<int64_t>(n);
     bytes_read_ += static_cast<int64_t>(n);
-    file_->will_need(read_until_, std::min(kBlock, file_->size() - read_until_));
+    file_->will_need(read_until_, std::min(kReadBytes, file_->size() - read_until_));
   }
   return {buffer_.data() + begin_, end_ - begin_};
 }

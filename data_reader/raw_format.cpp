@@ -6,19 +6,14 @@
 #include <cstring>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/memory.h"
 
 namespace hlite::data {
 namespace {
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
-constexpr int64_t kBlock = 128;  // samples decoded at a time: scratch stays in the first cache
-
-template <typename T>
-T load(const std::byte* p) {
-  T value;
-  std::memcpy(&value, p, sizeof(T));
-  return value;
-}
+constexpr int64_t kBlockSamples =
+    128;  // samples decoded at a time: scratch stays in the first cache
 
 // memcpy() may not be given a null pointer, even for no bytes: there may be no dense features.
 void copy_bytes(const void* from, size_t bytes, void* to) {
@@ -73,7 +68,7 @@ RawDecoder::RawDecoder(std::string path, const RawFormat& format,
                        std::span<const int64_t> slot_rows,
                        const config::KeyPolicyConfig& key_policy)
     : path_(std::move(path)), format_(format), key_check_(format.keys, slot_rows, key_policy) {
-  integers_.resize(static_cast<size_t>(kBlock * format.dense_dim));
+  integers_.resize(static_cast<size_t>(kBlockSamples * format.dense_dim));
   logarithms_.resize(integers_.size());
 }
 
@@ -91,8 +86,8 @@ int64_t RawDecoder::decode(std::span<const std::byte> records, int64_t first_sam
   const bool float_label = format_.float_label, float_dense = format_.float_dense;
   int64_t replaced = 0;
   bool bad = false;
-  for (int64_t block = 0; block < count; block += kBlock) {
-    const int64_t n = std::min(kBlock, count - block);
+  for (int64_t block = 0; block < count; block += kBlockSamples) {
+    const int64_t n = std::min(kBlockSamples, count - block);
     const std::byte* from = records.data() + block * record;
     for (int64_t i = 0; i < n; ++i, from += record) {
       const std::byte* p = from;

@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "hugectr_lite/core/error.h"
-#include "tools/quoted.h"
+#include "tools/in_quotes.h"
 
 namespace hlite::tools::criteo {
 
@@ -240,16 +240,16 @@ std::string explain(std::string_view line) {
     uint32_t ignored = 0;
     if (k == 0) {
       if (field != "0" && field != "1") {
-        return fmt::format("column 1 (label): expected 0 or 1, found {}", quoted(field));
+        return fmt::format("column 1 (label): expected 0 or 1, found {}", in_quotes(field));
       }
     } else if (k < kFirstKey) {
       if (!parse_integer(p, end, ignored) || p != end) {
         return fmt::format("column {} (integer {}): expected a 32-bit integer or nothing, found {}",
-                           k + 1, k, quoted(field));
+                           k + 1, k, in_quotes(field));
       }
     } else if (parse_token(p, end, ignored) != end - p) {
       return fmt::format("column {} (category {}): expected at most 8 hexadecimal digits, found {}",
-                         k + 1, k + 1 - kFirstKey, quoted(field));
+                         k + 1, k + 1 - kFirstKey, in_quotes(field));
     }
   }
   return "unreadable";

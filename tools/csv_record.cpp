@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tools/quoted.h"
+#include "tools/in_quotes.h"
 
 namespace hlite::tools {
 
@@ -35,7 +35,7 @@ std::optional<std::string> split_csv(const CsvDialect& dialect, std::string_view
         const size_t quote = line.find('"', at);
         if (quote == std::string_view::npos) {
           return fmt::format("column {}: expected a closing quote, found the end of the line in {}",
-                             fields.size(), quoted(line));
+                             fields.size(), in_quotes(line));
         }
         text += line.substr(at, quote - at);
         at = quote + 1;
@@ -45,7 +45,7 @@ std::optional<std::string> split_csv(const CsvDialect& dialect, std::string_view
       end = std::min(line.find(separator, at), line.size());
       if (!trimmed(line.substr(at, end - at)).empty()) {
         return fmt::format("column {}: expected a separator after the closing quote, found {}",
-                           fields.size(), quoted(line.substr(at, end - at)));
+                           fields.size(), in_quotes(line.substr(at, end - at)));
       }
       fields.push_back(text);
     } else {

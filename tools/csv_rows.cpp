@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
-#include "tools/quoted.h"
+#include "tools/in_quotes.h"
 
 namespace hlite::tools {
 
@@ -90,7 +90,7 @@ class CsvLineParser final : public LineParser {
     if (schema_.negative.empty() && !is_missing(schema_, value)) return std::nullopt;
     return fmt::format("column {} (label): expected {}, found {}", schema_.label.index,
                        schema_.negative.empty() ? "a value" : "a value the schema names",
-                       quoted(value));
+                       in_quotes(value));
   }
 
   [[nodiscard]] Problem read_number(const CsvSchema::Dense& dense, std::string_view value,
@@ -101,13 +101,13 @@ class CsvLineParser final : public LineParser {
     const auto [stop, error] = std::from_chars(value.data(), end, x);
     if (error != std::errc() || stop != end || !std::isfinite(x))
       return fmt::format("column {} ({}): expected a finite number, found {}", dense.column.index,
-                         dense.column.name, quoted(value));
+                         dense.column.name, in_quotes(value));
     if (dense.transform == DenseTransform::kLog1p ||
         dense.transform == DenseTransform::kLog1pStandardize) {
       if (!(x > -1))
         return fmt::format("column {} ({}): expected a number above -1 for {}, found {}",
                            dense.column.index, dense.column.name, transform_name(dense.transform),
-                           quoted(value));
+                           in_quotes(value));
       x = std::log1p(x);
     }
     return std::nullopt;

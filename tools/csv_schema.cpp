@@ -5,7 +5,7 @@
 
 #include "hugectr_lite/config/object_reader.h"
 #include "hugectr_lite/core/error.h"
-#include "tools/quoted.h"
+#include "tools/in_quotes.h"
 
 namespace hlite::tools {
 
@@ -64,7 +64,8 @@ CsvSchema CsvSchema::parse(const JsonNode& root) {
   if (label.has("negative")) schema.negative = label.strings("negative");
   for (const std::string& value : schema.negative) {
     if (std::find(schema.positive.begin(), schema.positive.end(), value) != schema.positive.end()) {
-      config::fail_at(label.node(), fmt::format("{} is both positive and negative", quoted(value)));
+      config::fail_at(label.node(),
+                      fmt::format("{} is both positive and negative", in_quotes(value)));
     }
   }
   label.finish();
@@ -99,7 +100,7 @@ void CsvSchema::resolve(const std::vector<std::string_view>& header_fields,
     const auto at = std::find(header_fields.begin(), header_fields.end(), column.header_name);
     if (at == header_fields.end()) {
       raise<DataError>("{}: expected a column {} in the header, found none", where,
-                       quoted(column.header_name));
+                       in_quotes(column.header_name));
     }
     column.index = at - header_fields.begin();
   };

@@ -29,10 +29,10 @@ std::string file_name(size_t slot, const std::string& column) {
 // A category met in a block, not yet known to be found.
 struct Candidate {
   uint64_t key;
-  size_t begin, size;  // of its text, in Block::text
+  size_t begin, size;  // of its text, in RowBlock::text
 };
 
-struct Block {
+struct RowBlock {
   LineBlock lines;
   std::vector<std::vector<Candidate>> candidates;  // of each column, in the order of the rows
   std::string text;
@@ -99,7 +99,7 @@ class ColumnVocabulary {
 };
 
 void find_candidates(const CsvSchema& schema, const std::vector<ColumnVocabulary>& columns,
-                     Block& block) {
+                     RowBlock& block) {
   block.text.clear();
   block.candidates.resize(columns.size());
   for (auto& candidates : block.candidates) candidates.clear();
@@ -141,7 +141,7 @@ std::vector<Vocabulary> write_vocabularies(const std::vector<std::string>& train
     return std::all_of(columns.begin(), columns.end(), [](const auto& c) { return c.complete(); });
   };
 
-  std::vector<Block> window(static_cast<size_t>(pool.threads()) * 2);
+  std::vector<RowBlock> window(static_cast<size_t>(pool.threads()) * 2);
   for (const std::string& path : train) {
     InputFile file(path);
     CsvSchema of_file = schema;
@@ -162,7 +162,7 @@ std::vector<Vocabulary> write_vocabularies(const std::vector<std::string>& train
       });
       pool.run(static_cast<int64_t>(columns.size()), [&](int64_t k, int) {
         for (int64_t i = 0; i < blocks; ++i) {
-          const Block& block = window[static_cast<size_t>(i)];
+          const RowBlock& block = window[static_cast<size_t>(i)];
           for (const Candidate& c : block.candidates[static_cast<size_t>(k)])
             columns[static_cast<size_t>(k)].take(
                 c.key, std::string_view(block.text).substr(c.begin, c.size));

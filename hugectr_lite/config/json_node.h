@@ -14,6 +14,9 @@
 
 namespace hlite::config {
 
+// Nested objects and lists, at most: bounds every recursion over a JsonNode.
+constexpr size_t kMaxJsonDepth = 64;
+
 class JsonNode {
  public:
   enum class Kind { kNull, kBool, kInteger, kReal, kString, kArray, kObject };

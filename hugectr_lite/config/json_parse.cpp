@@ -16,9 +16,9 @@
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::config {
-namespace {
+// Named, not anonymous: JsonNode's friend below has members of these types.
+namespace parsing {
 
-constexpr size_t kMaxDepth = 64;  // bounds every recursion over a JsonNode
 constexpr size_t kShownBytes = 40;
 
 // How far nlohmann's lexer has read. `hit_end`: it asked for a character behind the last one.
@@ -94,7 +94,9 @@ bool is_word(char c) {
          c == '.' || c == '+' || c == '-';
 }
 
-}  // namespace
+}  // namespace parsing
+
+using namespace parsing;
 
 class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
  public:
@@ -225,8 +227,8 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool open(JsonNode::Kind kind) {
-    if (open_.size() == kMaxDepth) {
-      fail_expected_at(token().start, fmt::format("at most {} nested levels", kMaxDepth),
+    if (open_.size() == kMaxJsonDepth) {
+      fail_expected_at(token().start, fmt::format("at most {} nested levels", kMaxJsonDepth),
                        "one more");
     }
     open_.push_back(&add(kind));

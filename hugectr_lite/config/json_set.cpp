@@ -8,7 +8,6 @@
 namespace hlite::config {
 namespace {
 
-constexpr size_t kMaxDepth = 64;  // the parser's limit: a changed config stays parseable
 constexpr size_t kListedNames = 20;
 
 // One step of a path: `.word`, or `[word]`, which must be an index.
@@ -41,8 +40,9 @@ std::vector<Segment> split(std::string_view path) {
       fail_path(path, "expected a name behind the last dot, found nothing");
     }
   }
-  if (segments.size() > kMaxDepth) {
-    fail_path(path, fmt::format("expected at most {} steps, found {}", kMaxDepth, segments.size()));
+  if (segments.size() > kMaxJsonDepth) {
+    fail_path(path,
+              fmt::format("expected at most {} steps, found {}", kMaxJsonDepth, segments.size()));
   }
   return segments;
 }
@@ -105,8 +105,8 @@ void JsonNode::set(std::string_view path_equals_value) {
     value.string_ = text;
   }
   const std::vector<Segment> segments = split(path);
-  if (segments.size() + depth(value) > kMaxDepth) {
-    fail_path(path, fmt::format("expected at most {} nested levels", kMaxDepth));
+  if (segments.size() + depth(value) > kMaxJsonDepth) {
+    fail_path(path, fmt::format("expected at most {} nested levels", kMaxJsonDepth));
   }
 
   JsonNode* node = this;

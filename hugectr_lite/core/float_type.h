@@ -7,6 +7,8 @@
 
 namespace hlite {
 
+constexpr int64_t kFloatBytes = sizeof(float);
+
 enum class FloatType { kFloat, kBf16, kFp16 };
 
 constexpr const char* float_type_name(FloatType type) {

@@ -6,11 +6,20 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "hugectr_lite/core/view.h"
 
 namespace hlite {
+
+// A value at any address.
+template <typename T>
+T load(const std::byte* p) {
+  T value;
+  std::memcpy(&value, p, sizeof(T));
+  return value;
+}
 
 class HostMemory {
  public:

@@ -9,24 +9,24 @@
 namespace hlite::ops {
 namespace {
 
-using Block = ColumnBlock<float>;
-using Blocks = std::span<const Block>;
+using Columns = ColumnBlock<float>;
+using Blocks = std::span<const Columns>;
 
-bool meet(const Block& a, const Block& b) {
+bool meet(const Columns& a, const Columns& b) {
   return a.to_begin < b.to_begin + b.columns && b.to_begin < a.to_begin + a.columns;
 }
 
 // Whether no block before `block` has written to its columns, so that it may overwrite.
-bool comes_first(Blocks blocks, const Block& block) {
+bool comes_first(Blocks blocks, const Columns& block) {
   return std::none_of(blocks.data(), &block,
-                      [&](const Block& before) { return meet(before, block); });
+                      [&](const Columns& before) { return meet(before, block); });
 }
 
 void concat_rows(Blocks blocks, Matrix<float> out, int64_t begin, int64_t end) {
   int64_t covered = 0;  // by blocks that do not meet, so not more than there are columns
-  for (const Block& block : blocks) covered += comes_first(blocks, block) ? block.columns : 0;
+  for (const Columns& block : blocks) covered += comes_first(blocks, block) ? block.columns : 0;
   if (covered < out.dim(1)) std::fill(out.row(begin), out.row(end), 0.0f);
-  for (const Block& block : blocks) {
+  for (const Columns& block : blocks) {
     const bool first = comes_first(blocks, block);
     for (int64_t i = begin; i < end; ++i) {
       const float* const from = block.from.row(i) + block.from_begin;

@@ -31,7 +31,7 @@ void keep_single_threaded() {
   static_cast<void>(done);
 }
 
-void scale(int64_t m, int64_t n, float beta, Block<float> c) {
+void scale(int64_t m, int64_t n, float beta, StridedMatrix<float> c) {
   for (int64_t i = 0; i < m; ++i) {
     float* const row = c.data + i * c.stride;
     if (beta == 0)
@@ -43,7 +43,8 @@ void scale(int64_t m, int64_t n, float beta, Block<float> c) {
 
 // The library's product; m, n, k > 0.
 void multiply(Transpose ta, Transpose tb, int64_t m, int64_t n, int64_t k, float alpha,
-              Block<const float> a, Block<const float> b, float beta, Block<float> c) {
+              StridedMatrix<const float> a, StridedMatrix<const float> b, float beta,
+              StridedMatrix<float> c) {
 #if HLITE_GEMM_ONEDNN
   const auto letter = [](Transpose t) { return t == Transpose::kYes ? 'T' : 'N'; };
   const dnnl_status_t status = dnnl_sgemm(letter(ta), letter(tb), m, n, k, alpha, a.data, a.stride,
@@ -62,7 +63,8 @@ void multiply(Transpose ta, Transpose tb, int64_t m, int64_t n, int64_t k, float
 }
 
 // to[j][i] = from[i][j] for i < rows, j < columns.
-void transpose(Block<const float> from, int64_t rows, int64_t columns, Block<float> to) {
+void transpose(StridedMatrix<const float> from, int64_t rows, int64_t columns,
+               StridedMatrix<float> to) {
   const int64_t whole_rows = rows / kLanes * kLanes, whole_columns = columns / kLanes * kLanes;
   for (int64_t i = 0; i < whole_rows; i += kLanes) {
     for (int64_t j = 0; j < whole_columns; j += kLanes) {
@@ -123,21 +125,24 @@ float* grow(std::vector<float>& scratch, int64_t size) {
 
 // c = alpha op(a) op(b) + beta c, a turned and b moved into scratch copies, some of k at a time.
 void multiply_copies(Copies copies, Transpose ta, Transpose tb, int64_t m, int64_t n, int64_t k,
-                     float alpha, Block<const float> a, Block<const float> b, float beta,
-                     Block<float> c) {
+                     float alpha, StridedMatrix<const float> a, StridedMatrix<const float> b,
+                     float beta, StridedMatrix<float> c) {
   constexpr int64_t kDepth = 512, kPadding = 16;
   thread_local std::vector<float> a_scratch, b_scratch;  // grown once
   for (int64_t l = 0; l < k; l += kDepth) {
     const int64_t depth = std::min(kDepth, k - l);
-    Block<const float> a_part{a.data + l * (ta == Transpose::kYes ? a.stride : 1), a.stride};
-    Block<const float> b_part{b.data + l * (tb == Transpose::kYes ? 1 : b.stride), b.stride};
+    StridedMatrix<const float> a_part{a.data + l * (ta == Transpose::kYes ? a.stride : 1),
+                                      a.stride};
+    StridedMatrix<const float> b_part{b.data + l * (tb == Transpose::kYes ? 1 : b.stride),
+                                      b.stride};
     if (copies.a) {
-      const Block<float> turned{grow(a_scratch, m * (kDepth + kPadding)), kDepth + kPadding};
+      const StridedMatrix<float> turned{grow(a_scratch, m * (kDepth + kPadding)),
+                                        kDepth + kPadding};
       transpose(a_part, depth, m, turned);
       a_part = {turned.data, turned.stride};
     }
     if (copies.b) {
-      const Block<float> moved{grow(b_scratch, kDepth * (n + kPadding)), n + kPadding};
+      const StridedMatrix<float> moved{grow(b_scratch, kDepth * (n + kPadding)), n + kPadding};
       for (int64_t i = 0; i < depth; ++i)
         std::copy_n(b_part.data + i * b_part.stride, n, moved.data + i * moved.stride);
       b_part = {moved.data, moved.stride};
@@ -150,7 +155,8 @@ void multiply_copies(Copies copies, Transpose ta, Transpose tb, int64_t m, int64
 }  // namespace
 
 void gemm_piece(Transpose ta, Transpose tb, int64_t m, int64_t n, int64_t k, float alpha,
-                Block<const float> a, Block<const float> b, float beta, Block<float> c) {
+                StridedMatrix<const float> a, StridedMatrix<const float> b, float beta,
+                StridedMatrix<float> c) {
   if (m == 0 || n == 0) return;
   if (k == 0) return scale(m, n, beta, c);
   keep_single_threaded();

@@ -8,15 +8,16 @@
 
 namespace hlite::ops {
 
-// A block of a row-major matrix: element (i, j) at data[i * stride + j].
+// Part of a row-major matrix: element (i, j) at data[i * stride + j].
 template <typename T>
-struct Block {
+struct StridedMatrix {
   T* data;
   int64_t stride;
 };
 
 // c [m,n] = alpha op(a) op(b) + beta c as in gemm.h; m, n, k >= 0.
 void gemm_piece(Transpose ta, Transpose tb, int64_t m, int64_t n, int64_t k, float alpha,
-                Block<const float> a, Block<const float> b, float beta, Block<float> c);
+                StridedMatrix<const float> a, StridedMatrix<const float> b, float beta,
+                StridedMatrix<float> c);
 
 }  // namespace hlite::ops

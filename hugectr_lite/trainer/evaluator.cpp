@@ -6,15 +6,9 @@
 
 #include "data_reader/cached_source.h"
 #include "hugectr_lite/trainer/metrics.h"
+#include "hugectr_lite/trainer/stopwatch.h"
 
 namespace hlite::trainer {
-namespace {
-using Clock = std::chrono::steady_clock;
-double since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-}  // namespace
-
 Evaluator::Evaluator(const config::TrainConfig& config, Model& model, const Exec& exec,
                      const comm::RankContext& ranks)
     : model_(model),
@@ -60,7 +54,7 @@ bool Evaluator::start(const std::function<bool()>& stop) {
   }
   if (done < batches) return false;
   if (gpu_) gpu_->start(model_.stream());
-  seconds_ = since(begin);
+  seconds_ = seconds_since(begin);
   return true;
 }
 
@@ -75,7 +69,7 @@ EvalResult Evaluator::finish() {
   } else {
     compute(result);
   }
-  result.seconds = seconds_ + since(begin);
+  result.seconds = seconds_ + seconds_since(begin);
   return result;
 }
 

@@ -7,7 +7,6 @@ namespace {
 
 using plan::BufferId;
 using plan::BufferKind;
-constexpr int64_t kFloat = sizeof(float);
 
 int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
@@ -17,14 +16,14 @@ BufferId GradientSum::declare(plan::Buffers& buffers, int64_t dense_bytes,
                               std::vector<Copied> copied) {
   buffers_ = &buffers;
   copied_ = std::move(copied);
-  int64_t bytes = aligned(dense_bytes) + aligned(kScalars * kFloat);
+  int64_t bytes = aligned(dense_bytes) + aligned(kScalars * kFloatBytes);
   int64_t at = bytes;
   if (config_.grouped)
     for (const Copied& c : copied_) bytes += aligned(c.tables->copied_gradient_bytes());
   const BufferId all = buffers.add("reduced", BufferKind::kGradient, bytes);
   reduced_.push_back({all});
   scalars_ =
-      buffers.slice("reduced.scalars", all, aligned(dense_bytes), aligned(kScalars * kFloat));
+      buffers.slice("reduced.scalars", all, aligned(dense_bytes), aligned(kScalars * kFloatBytes));
   for (const Copied& c : copied_) {
     const std::string name = c.layer + ".copied_gradients";
     const int64_t size = aligned(c.tables->copied_gradient_bytes());
@@ -44,7 +43,7 @@ BufferId GradientSum::declare(plan::Buffers& buffers, int64_t dense_bytes,
 void GradientSum::all_reduce(Reduced& reduced) {
   const auto algo = config_.oneshot ? comm::AllReduce::kOneShot : comm::AllReduce::kTwoPhase;
   const std::span<float> values(buffers_->data<float>(reduced.id),
-                                static_cast<size_t>(buffers_->bytes(reduced.id) / kFloat));
+                                static_cast<size_t>(buffers_->bytes(reduced.id) / kFloatBytes));
   const auto so_far = [&] {
     return hierarchical_ ? hierarchical_->traffic() : totals_of(*ranks_.world, *ranks_.topology);
   };

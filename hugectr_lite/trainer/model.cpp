@@ -18,7 +18,6 @@ namespace {
 using plan::BufferId;
 using plan::BufferKind;
 using plan::Lane;
-constexpr int64_t kFloat = sizeof(float);
 // Evaluation needs no more than this at a time to use a machine well.
 constexpr int64_t kEvalChunk = 8192;
 
@@ -124,20 +123,20 @@ void Model::declare(uint64_t seed) {
   const data::BatchLayout layout =
       data::batch_layout(max_batch_, data.label_dim, data.dense_width(), key_columns);
   batch_ = buffers_.add("batch", BufferKind::kInput, layout.bytes);
-  labels_ =
-      buffers_.slice("batch." + data.label_top, batch_, 0, max_batch_ * data.label_dim * kFloat);
+  labels_ = buffers_.slice("batch." + data.label_top, batch_, 0,
+                           max_batch_ * data.label_dim * kFloatBytes);
   dense_ = buffers_.slice("batch." + data.dense_top, batch_, layout.dense,
-                          max_batch_ * data.dense_width() * kFloat);
+                          max_batch_ * data.dense_width() * kFloatBytes);
   keys_ = buffers_.slice(keys_name, batch_, layout.keys,
                          max_batch_ * key_columns * static_cast<int64_t>(sizeof(uint32_t)));
   step_ = buffers_.add("solver.step", BufferKind::kState, sizeof(int64_t));
-  rates_ = buffers_.add("solver.learning_rate", BufferKind::kState, kFloat);
+  rates_ = buffers_.add("solver.learning_rate", BufferKind::kState, kFloatBytes);
   std::vector<BufferId> inputs = {labels_, dense_};
   for (auto& layer : embeddings_) {
     layer->declare(buffers_, max_batch_);
     inputs.push_back(layer->output());
     embedding_rates_.push_back(
-        buffers_.add(layer->name() + ".learning_rate", BufferKind::kState, kFloat));
+        buffers_.add(layer->name() + ".learning_rate", BufferKind::kState, kFloatBytes));
   }
   BufferId gradients = plan::kNoBuffer;
   if (ranks_.context.ranks() > 1) {
@@ -212,7 +211,7 @@ MemoryEstimate Model::memory() const {
 std::vector<TableSize> Model::tables() const {
   std::vector<TableSize> list;
   for (const auto& e : embeddings_) {
-    const auto add = [&, row = e->layout().width * kFloat](std::string name, int64_t rows) {
+    const auto add = [&, row = e->layout().width * kFloatBytes](std::string name, int64_t rows) {
       list.push_back({std::move(name), rows, rows * row});
     };
     const auto& rows = e->layout().rows;
@@ -244,8 +243,8 @@ void Model::emit_copy_in(plan::Plan& plan) const {
               // Each call costs the host a few microseconds on a GPU.
               if (c.exec.on_gpu() && std::ssize(c.input.memory) == buffers_.bytes(batch_))
                 return copy(batch_, c.input.memory.data(), buffers_.bytes(batch_));
-              copy(labels_, c.input.labels, c.batch * label_dim * kFloat);
-              copy(dense_, c.input.dense, c.batch * width * kFloat);
+              copy(labels_, c.input.labels, c.batch * label_dim * kFloatBytes);
+              copy(dense_, c.input.dense, c.batch * width * kFloatBytes);
               copy(keys_, c.input.keys, c.batch * columns * static_cast<int64_t>(sizeof(uint32_t)));
             }});
 }
@@ -271,7 +270,7 @@ void Model::emit_learning_rate(plan::Plan& plan) const {
 
 void Model::emit_loss_scale(plan::Plan& plan, const std::vector<embedding::TablesIo>& io) const {
   std::vector<LossScaling::Gradients> gradients = {
-      {.id = network_->gradient_buffer(), .count = network_->parameter_bytes() / kFloat}};
+      {.id = network_->gradient_buffer(), .count = network_->parameter_bytes() / kFloatBytes}};
   for (size_t i = 0; i < io.size(); ++i)
     if (io[i].grad != plan::kNoBuffer)
       gradients.push_back(
@@ -284,7 +283,7 @@ void Model::emit_loss_scale(plan::Plan& plan, const std::vector<embedding::Table
 void Model::emit_dense_update(plan::Plan& plan) const {
   const BufferId w = network_->parameter_buffer(), g = network_->gradient_buffer(),
                  working = network_->working_buffer(), scale = loss_scaling_.state();
-  const int64_t n = network_->parameter_bytes() / kFloat;
+  const int64_t n = network_->parameter_bytes() / kFloatBytes;
   if (n == 0) return;
   std::vector<BufferId> reads = {w, g, rates_, step_}, writes = {w};
   reads.insert(reads.end(), dense_states_.begin(), dense_states_.end());

@@ -12,7 +12,6 @@
 namespace hlite::trainer {
 
 using plan::BufferId;
-constexpr int64_t kFloat = sizeof(float);
 
 void Model::get(const void* from, void* to, size_t bytes) const {
   if (gpu_)
@@ -34,14 +33,14 @@ void Model::append_outputs(int64_t n, std::vector<float>& logits,
   const auto append = [&](BufferId from, std::vector<float>& to) {
     const size_t before = to.size();
     to.resize(before + static_cast<size_t>(n));
-    get(buffers_.data<float>(from), to.data() + before, static_cast<size_t>(n * kFloat));
+    get(buffers_.data<float>(from), to.data() + before, static_cast<size_t>(n * kFloatBytes));
   };
   append(network_->logits(), logits);
   append(labels_, labels);
 }
 
 void Model::copy_outputs(int64_t n, const OutputsPlace& to) {
-  const auto bytes = static_cast<size_t>(n * kFloat);
+  const auto bytes = static_cast<size_t>(n * kFloatBytes);
   gpu_->copy(to.logits, buffers_.data<float>(network_->logits()), bytes, stream());
   gpu_->copy(to.labels, buffers_.data<float>(labels_), bytes, stream());
   gpu_run_->extend_run();  // labels are an input
@@ -57,7 +56,7 @@ void Model::initialize(const Exec& exec) {
     network::initialize(p.initializer, seed_, p.name, values);
     put(values.data(), buffers_.data<float>(p.buffers.value), values.size() * sizeof(float));
   }
-  values.assign(static_cast<size_t>(network_->parameter_bytes() / kFloat),
+  values.assign(static_cast<size_t>(network_->parameter_bytes() / kFloatBytes),
                 optimizer::initial_state(rule_));
   for (const BufferId id : dense_states_)
     put(values.data(), buffers_.data<float>(id), values.size() * sizeof(float));
@@ -70,7 +69,7 @@ void Model::check_keys() const {
 void Model::weights_changed() {
   const BufferId working = network_->working_buffer();
   if (working == network_->parameter_buffer()) return;
-  const int64_t n = network_->parameter_bytes() / kFloat;
+  const int64_t n = network_->parameter_bytes() / kFloatBytes;
   const Exec exec = gpu_run_->exec();
   with_float_type(type_, [&]<typename T>() {
     ops::cast_from_float<T>(exec, network::vector(buffers_, network_->parameter_buffer(), n),
@@ -147,7 +146,7 @@ std::vector<checkpoint::TensorRef> Model::states() const {
     for (const auto& p : network_->parameters())
       list.push_back(
           tensor_at(p.name + "." + optimizer::state_name(rule_.type, static_cast<int>(i)), p.dims,
-                    buffers_.data<float>(dense_states_[i]) + p.offset / kFloat));
+                    buffers_.data<float>(dense_states_[i]) + p.offset / kFloatBytes));
   for (const auto& e : embeddings_)
     for (embedding::NamedRows& t : e->tables().states()) list.push_back(tensor_of(std::move(t)));
   return list;

@@ -16,18 +16,13 @@
 #include "hugectr_lite/core/memory.h"
 #include "hugectr_lite/trainer/preconditions.h"
 #include "hugectr_lite/trainer/rank_tensors.h"
+#include "hugectr_lite/trainer/stopwatch.h"
 #include "hugectr_lite/trainer/traffic.h"
 
 namespace hlite::trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
-
-double since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 }  // namespace
 
 std::string needs_cpu(const config::TrainConfig& config) {
@@ -192,11 +187,11 @@ int Trainer::run() {
   const double rate = train_seconds_ > 0 ? static_cast<double>(run_samples_) / train_seconds_ : 0;
   const char* names[] = {"max_iter", "target", "interrupted"};
   report_traffic();
-  metrics_.end({iteration_, samples_, since(start), rate, peak_resident_bytes(),
+  metrics_.end({iteration_, samples_, seconds_since(start), rate, peak_resident_bytes(),
                 names[static_cast<int>(reason)]});
   progress_.line(fmt::format("done after {} iterations ({}): {} samples in {}, {:.0f} samples/s",
                              iteration_, names[static_cast<int>(reason)], run_samples_,
-                             duration_text(since(start)), rate));
+                             duration_text(seconds_since(start)), rate));
   const std::string verdict = waiting_verdict(train_seconds_, source_->wait_seconds(),
                                               source_->bytes_read(), source_->decode_seconds());
   if (!verdict.empty()) progress_.line(verdict);
@@ -218,7 +213,7 @@ Trainer::Reason Trainer::loop() {
   state.last_iter = last_iteration_;
   const auto start = Clock::now();
   const auto measure = [&] {
-    const double now = since(start);
+    const double now = seconds_since(start);
     state.samples_per_s = rates_.samples_per_second(now, run_samples_);
     state.wait_share = rates_.wait_share(now, source_->wait_seconds());
     const auto left = static_cast<double>((last_iteration_ - iteration_) * solver.batchsize);
@@ -227,7 +222,7 @@ Trainer::Reason Trainer::loop() {
                             : INFINITY;
   };
   first_iteration_ = iteration_;
-  rates_.resume(since(start));
+  rates_.resume(seconds_since(start));
   Reason reason = Reason::kMaxIter;
   while (iteration_ < last_iteration_) {
     train_one();
@@ -248,11 +243,11 @@ Trainer::Reason Trainer::loop() {
       measure();
       progress_.display(state);
       metrics_.train({iteration_, state.loss, state.lr, state.samples_per_s, state.wait_share});
-      rates_.start_lap(since(start), run_samples_, source_->wait_seconds());
+      rates_.start_lap(seconds_since(start), run_samples_, source_->wait_seconds());
     }
     bool stop = model_->stop_requested();
     if ((evaluate || snapshot) && !stop) {
-      rates_.pause(since(start));
+      rates_.pause(seconds_since(start));
       if (evaluate && this->evaluate(state)) {
         reason = Reason::kTarget;
         break;
@@ -260,16 +255,16 @@ Trainer::Reason Trainer::loop() {
       stop = agree_to_stop();
       if (snapshot) report_evaluation(state);
       if (snapshot && !stop) save(snapshot_path(iteration_));
-      rates_.resume(since(start));
+      rates_.resume(seconds_since(start));
     }
     if (stop) {
       reason = Reason::kInterrupted;
       break;
     }
   }
-  rates_.pause(since(start));
+  rates_.pause(seconds_since(start));
   report_evaluation(state);
-  train_seconds_ = rates_.total_seconds(since(start));
+  train_seconds_ = rates_.total_seconds(seconds_since(start));
   return reason;
 }
 
@@ -383,8 +378,8 @@ void Trainer::save(const std::string& directory) {
   write_collected(ranks_, {model_->weights(), model_->states()}, [&](const auto& lists) {
     checkpoint::save_checkpoint(directory, meta, lists[0], lists[1]);
   });
-  progress_.line(
-      fmt::format("saved {} after iteration {} in {:.2f} s", directory, iteration_, since(start)));
+  progress_.line(fmt::format("saved {} after iteration {} in {:.2f} s", directory, iteration_,
+                             seconds_since(start)));
 }
 
 }  // namespace hlite::trainer

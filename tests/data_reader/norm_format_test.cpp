@@ -15,7 +15,7 @@ using test::check_contains;
 using test::message_of;
 
 namespace {
-std::vector<std::byte> bytes_of(const std::vector<int>& values) {
+std::vector<std::byte> bytes_with(const std::vector<int>& values) {
   std::vector<std::byte> bytes;
   for (const int v : values) bytes.push_back(static_cast<std::byte>(v));
   return bytes;
@@ -59,7 +59,7 @@ TEST_CASE("a Norm sample has the bytes of the format") {
   append_norm_sample(false, label, dense, nnz, keys, out);
   std::vector<int> expected = payload;
   expected.insert(expected.begin(), 9);
-  CHECK(out == bytes_of(expected));
+  CHECK(out == bytes_with(expected));
 
   out.clear();
   append_norm_sample(true, label, dense, nnz, keys, out);
@@ -68,11 +68,11 @@ TEST_CASE("a Norm sample has the bytes of the format") {
   for (const int b : payload) sum += b;
   expected.insert(expected.begin(), {static_cast<int>(payload.size()), 0, 0, 0});
   expected.push_back(sum % 256);
-  CHECK(out == bytes_of(expected));
+  CHECK(out == bytes_with(expected));
 
   out.clear();
   append_norm_sample(true, {}, {}, {}, {}, out);
-  CHECK(out == bytes_of({0, 0, 0, 0, 0}));
+  CHECK(out == bytes_with({0, 0, 0, 0, 0}));
 }
 
 TEST_CASE("a Norm header is written as it is read") {

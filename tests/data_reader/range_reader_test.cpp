@@ -19,8 +19,8 @@ using test::message_of;
 using test::TemporaryDirectory;
 
 namespace {
-struct Fixture {
-  explicit Fixture(size_t bytes) : text(bytes, '\0') {
+struct RangedFile {
+  explicit RangedFile(size_t bytes) : text(bytes, '\0') {
     for (size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>(random::word(4, 0, i));
     test::write_text(path, text);
   }
@@ -47,7 +47,7 @@ std::string read(RangeReader& reader, int64_t range) {
 }  // namespace
 
 TEST_CASE("every range of a file arrives as it is, in whatever blocks") {
-  const Fixture f(20'001);
+  const RangedFile f(20'001);
   for (const ReadShape& shape :
        {ReadShape{1, 1, 1}, ReadShape{512, 1, 512}, ReadShape{512, 3, 512}, ReadShape{1536, 2, 512},
         ReadShape{4096, 64, 4096}, ReadShape{1 << 20, 2, 4096}}) {
@@ -67,7 +67,7 @@ TEST_CASE("every range of a file arrives as it is, in whatever blocks") {
 }
 
 TEST_CASE("several ranges are in flight at once, never more reads than the depth") {
-  const Fixture f(100'000);
+  const RangedFile f(100'000);
   Faults faults;
   faults.out_of_order = true;
   RangeReader reader = f.reader({1024, 7, 512}, 4, 10'000, faults);
@@ -80,7 +80,7 @@ TEST_CASE("several ranges are in flight at once, never more reads than the depth
 }
 
 TEST_CASE("reads cut short, interrupted or refused are continued") {
-  const Fixture f(50'000);
+  const RangedFile f(50'000);
   for (const int64_t alignment : {1, 512, 4096}) {
     for (uint64_t seed = 0; seed < 6; ++seed) {
       Faults faults;
@@ -115,7 +115,7 @@ TEST_CASE("reads cut short, interrupted or refused are continued") {
 }
 
 TEST_CASE("of the blocks that fail in a range the lowest is named, and the others are waited for") {
-  const Fixture f(50'000);
+  const RangedFile f(50'000);
   Faults faults;
   faults.out_of_order = true;
   faults.result = [](int64_t offset, int64_t bytes, int64_t) -> int64_t {
@@ -133,7 +133,7 @@ TEST_CASE("of the blocks that fail in a range the lowest is named, and the other
 }
 
 TEST_CASE("a file that has become shorter is an error, whenever it shows") {
-  Fixture f(50'000);
+  RangedFile f(50'000);
   RangeReader reader = f.reader({4096, 4, 512}, 1, 50'000, {});
   CHECK_FALSE(reader.has_grown());
   std::filesystem::resize_file(f.path, 30'000);
@@ -150,7 +150,7 @@ TEST_CASE("a file that has become shorter is an error, whenever it shows") {
 }
 
 TEST_CASE("a read that never gets further is an error in the end") {
-  const Fixture f(50'000);
+  const RangedFile f(50'000);
   for (const int64_t stuck : {int64_t{0}, int64_t{100}, int64_t{-EINTR}}) {
     Faults faults;
     faults.result = [=](int64_t, int64_t, int64_t) { return stuck; };
@@ -162,7 +162,7 @@ TEST_CASE("a read that never gets further is an error in the end") {
 }
 
 TEST_CASE("reads may be in flight when the reader goes") {
-  const Fixture f(50'000);
+  const RangedFile f(50'000);
   Faults faults;
   faults.delay_rounds = 1000;
   RangeReader reader = f.reader({512, 16, 512}, 2, 10'000, faults);

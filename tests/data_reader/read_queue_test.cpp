@@ -24,8 +24,8 @@ using test::TemporaryDirectory;
 namespace {
 constexpr int64_t kAlignment = 4096;
 
-struct Fixture {
-  explicit Fixture(size_t bytes) : text(bytes, '\0') {
+struct RandomFile {
+  explicit RandomFile(size_t bytes) : text(bytes, '\0') {
     for (size_t i = 0; i < bytes; ++i) text[i] = static_cast<char>(random::word(4, 0, i));
     test::write_text(path, text);
   }
@@ -85,7 +85,7 @@ class MoodyQueue final : public AioQueue {
 }  // namespace
 
 TEST_CASE("both queues read what is asked, at most `depth` at a time") {
-  const Fixture f(10 * kAlignment + 100);
+  const RandomFile f(10 * kAlignment + 100);
   for (const auto& open : {ReadQueueFactory(open_buffered), ReadQueueFactory([](auto&p, auto&o) {
                              return open_read_queue(p, o);
                            })}) {
@@ -116,7 +116,7 @@ TEST_CASE("both queues read what is asked, at most `depth` at a time") {
 }
 
 TEST_CASE("a read that fails says why in its completion") {
-  const Fixture f(2 * kAlignment);
+  const RandomFile f(2 * kAlignment);
   for (const bool direct : {false, true}) {
     const ReadQueueOptions options{.depth = 2, .alignment = kAlignment};
     const auto queue = direct ? open_read_queue(f.path, options) : open_buffered(f.path, options);
@@ -128,7 +128,7 @@ TEST_CASE("a read that fails says why in its completion") {
 }
 
 TEST_CASE("what the kernel does not accept at once is left to the caller") {
-  const Fixture f(8 * kAlignment);
+  const RandomFile f(8 * kAlignment);
   MoodyQueue queue(f.path, {.depth = 8, .alignment = kAlignment});
   if (!queue.usable) return;  // no O_DIRECT here
   const Pieces pieces(8);
@@ -153,7 +153,7 @@ TEST_CASE("what the kernel does not accept at once is left to the caller") {
 }
 
 TEST_CASE("a waiting thread can be woken, before or while it waits") {
-  const Fixture f(kAlignment);
+  const RandomFile f(kAlignment);
   for (const bool direct : {false, true}) {
     const ReadQueueOptions options{.depth = 2, .alignment = kAlignment};
     const auto queue = direct ? open_read_queue(f.path, options) : open_buffered(f.path, options);
@@ -168,7 +168,7 @@ TEST_CASE("a waiting thread can be woken, before or while it waits") {
 }
 
 TEST_CASE("a queue may be destroyed while it reads") {
-  const Fixture f(64 * kAlignment);
+  const RandomFile f(64 * kAlignment);
   for (const bool direct : {false, true}) {
     for (int round = 0; round < 20; ++round) {
       const Pieces pieces(16);
@@ -198,7 +198,7 @@ TEST_CASE("where direct reads are refused a file is read through the page cache"
 
 TEST_CASE("reads aligned worse than the device allows fall back to the page cache") {
   // Some file systems accept any alignment: then it reads directly.
-  const Fixture f(1000);
+  const RandomFile f(1000);
   const auto queue = open_read_queue(f.path, {.depth = 1, .alignment = 4});
   if (const std::string why = queue->buffered_because(); !why.empty())
     check_contains(why, {"refuses direct reads aligned to 4 bytes"});
@@ -210,7 +210,7 @@ TEST_CASE("reads aligned worse than the device allows fall back to the page cach
 }
 
 TEST_CASE("a depth beyond what the system gives is refused with its limit") {
-  const Fixture f(kAlignment);
+  const RandomFile f(kAlignment);
   int64_t most = 0;
   std::ifstream("/proc/sys/fs/aio-max-nr") >> most;
   if (most < 1 || most > (int64_t{1} << 24)) return;

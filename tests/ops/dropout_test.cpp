@@ -8,13 +8,13 @@
 namespace hlite::ops {
 namespace {
 constexpr uint64_t kSeed = 42, kStream = 7;
-constexpr int64_t kStep = 3;
+constexpr int64_t kDroppedStep = 3;
 
 DropoutMask mask_of(float rate, int64_t first_element = 0) {
   return {.rate = rate,
           .seed = kSeed,
           .stream = kStream,
-          .step = &kStep,
+          .step = &kDroppedStep,
           .first_element = first_element};
 }
 
@@ -24,7 +24,7 @@ TEST_CASE("dropout follows the counter-based random numbers, forward and backwar
     for (const int64_t n : {0, 1, 7, 33, 1031, 20011}) {
       for (const int64_t first : {int64_t{0}, int64_t{3}, int64_t{1} << 39}) {
         constexpr float kRate = 0.3f;
-        const uint64_t start = (uint64_t{kStep} << 40) + static_cast<uint64_t>(first);
+        const uint64_t start = (uint64_t{kDroppedStep} << 40) + static_cast<uint64_t>(first);
         const auto x = test::random_values(n, 1), dy = test::random_values(n, 2);
         std::vector<float> want_y, want_dx;
         for (size_t i = 0; i < x.size(); ++i) {
@@ -80,7 +80,7 @@ TEST_CASE("dropout of rate 0 copies; other seeds, streams and steps give other m
   other = mask_of(0.5f);
   ++other.stream;
   CHECK(run(other) != y);
-  const int64_t later = kStep + 1;
+  const int64_t later = kDroppedStep + 1;
   other = mask_of(0.5f);
   other.step = &later;
   CHECK(run(other) != y);

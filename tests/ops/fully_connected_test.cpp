@@ -7,18 +7,18 @@ namespace hlite::ops {
 namespace {
 using test::random_values;
 using test::span_of;
+using test::widened;
 
-struct Shape {
+struct LayerShape {
   int64_t batch, in, out;
 };
-const Shape kShapes[] = {{1, 1, 1},    {0, 5, 3},    {1, 7, 33},   {7, 33, 1},    {33, 1, 7},
-                         {31, 13, 17}, {64, 16, 64}, {67, 29, 31}, {259, 13, 40}, {513, 37, 5},
-                         {1031, 3, 2}, {3, 1031, 5}, {5, 3, 1031}, {5, 0, 3}};
-
-std::vector<double> widened(const std::vector<float>& x) { return {x.begin(), x.end()}; }
+const LayerShape kLayerShapes[] = {{1, 1, 1},     {0, 5, 3},    {1, 7, 33},   {7, 33, 1},
+                                   {33, 1, 7},    {31, 13, 17}, {64, 16, 64}, {67, 29, 31},
+                                   {259, 13, 40}, {513, 37, 5}, {1031, 3, 2}, {3, 1031, 5},
+                                   {5, 3, 1031},  {5, 0, 3}};
 
 // z = x w + bias, then ReLU, in double.
-std::vector<double> forward(const Shape& s, const std::vector<double>& x,
+std::vector<double> forward(const LayerShape& s, const std::vector<double>& x,
                             const std::vector<double>& w, const std::vector<double>& bias,
                             bool relu) {
   std::vector<double> y(static_cast<size_t>(s.batch * s.out));
@@ -38,7 +38,7 @@ struct Gradients {
 };
 
 // dx = dz w^T masked by mask > 0 (empty: not masked), db = its column sums, dw = x^T dz.
-Gradients backward(const Shape& s, const std::vector<float>& x, const std::vector<float>& w,
+Gradients backward(const LayerShape& s, const std::vector<float>& x, const std::vector<float>& w,
                    const std::vector<float>& dz, const std::vector<float>& mask) {
   Gradients g{std::vector<double>(x.size()), std::vector<double>(w.size()),
               std::vector<double>(static_cast<size_t>(s.in))};
@@ -66,7 +66,7 @@ test::Tolerance sum_tolerance(int64_t n) {
 TEST_CASE("fully_connected_forward agrees with the definition") {
   for (const int count : test::kThreadCounts) {
     test::Threads threads(count);
-    for (const Shape& s : kShapes) {
+    for (const LayerShape& s : kLayerShapes) {
       const auto x = random_values(s.batch * s.in, 1), w = random_values(s.in * s.out, 2);
       const auto bias = random_values(s.out, 3);
       for (const bool with_bias : {false, true}) {
@@ -98,7 +98,7 @@ TEST_CASE("fully_connected_forward lets a NaN through its ReLU") {
 TEST_CASE("fully connected gradients agree with the definition") {
   for (const int count : test::kThreadCounts) {
     test::Threads threads(count);
-    for (const Shape& s : kShapes) {
+    for (const LayerShape& s : kLayerShapes) {
       CAPTURE(count, s.batch, s.in, s.out);
       auto x = random_values(s.batch * s.in, 1);
       for (size_t i = 0; i < x.size(); i += 5) x[i] = 0;  // 0 counts as below the ReLU's edge
@@ -139,7 +139,7 @@ TEST_CASE("fully connected gradients agree with the definition") {
 TEST_CASE("bias_relu_backward masks in place and sums the columns") {
   for (const int count : test::kThreadCounts) {
     test::Threads threads(count);
-    for (const Shape& s : kShapes) {
+    for (const LayerShape& s : kLayerShapes) {
       for (const bool masked : {false, true}) {
         CAPTURE(count, s.batch, s.out, masked);
         auto y = random_values(s.batch * s.out, 1);
@@ -169,7 +169,7 @@ TEST_CASE("bias_relu_backward masks in place and sums the columns") {
 // the double-precision definition.
 TEST_CASE("fully connected gradients agree with finite differences") {
   test::Threads threads(2);
-  const Shape s{9, 5, 7};
+  const LayerShape s{9, 5, 7};
   const auto x = random_values(s.batch * s.in, 1), w = random_values(s.in * s.out, 2);
   const auto bias = random_values(s.out, 3), weight = random_values(s.batch * s.out, 4);
   const Matrix<const float> x_view(x.data(), s.batch, s.in), w_view(w.data(), s.in, s.out);

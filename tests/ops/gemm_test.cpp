@@ -9,13 +9,13 @@ namespace hlite::ops {
 namespace {
 using test::random_values;
 
-struct Shape {
+struct ProductShape {
   int64_t m, n, k;
 };
 
 // C = alpha op(A) op(B) + beta C in double. For entries in [-1, 1) the sums deviate by sqrt(k) / 3;
 // float rounding stays below 5e-6 of that.
-std::vector<double> oracle(const Shape& s, Transpose ta, Transpose tb, float alpha,
+std::vector<double> oracle(const ProductShape& s, Transpose ta, Transpose tb, float alpha,
                            const std::vector<float>& a, const std::vector<float>& b, float beta,
                            const std::vector<float>& c) {
   std::vector<double> out(c.size());
@@ -34,7 +34,8 @@ std::vector<double> oracle(const Shape& s, Transpose ta, Transpose tb, float alp
   return out;
 }
 
-void check(const Exec& exec, const Shape& s, Transpose ta, Transpose tb, float alpha, float beta) {
+void check(const Exec& exec, const ProductShape& s, Transpose ta, Transpose tb, float alpha,
+           float beta) {
   const bool at = ta == Transpose::kYes, bt = tb == Transpose::kYes;
   const auto a = random_values(s.m * s.k, 1), b = random_values(s.k * s.n, 2);
   auto c = random_values(s.m * s.n, 3);
@@ -48,13 +49,13 @@ void check(const Exec& exec, const Shape& s, Transpose ta, Transpose tb, float a
 }
 
 TEST_CASE("gemm agrees with the definition for every transpose, size and thread count") {
-  const Shape shapes[] = {{1, 1, 1},      {1, 7, 33},    {7, 1, 33},    {33, 7, 1},
-                          {13, 16, 29},   {16, 13, 64},  {67, 31, 13},  {129, 65, 37},
-                          {37, 257, 70},  {1031, 5, 3},  {3, 1031, 5},  {5, 3, 2053},
-                          {13, 512, 100}, {256, 1, 300}, {512, 40, 300}};
+  const ProductShape shapes[] = {{1, 1, 1},      {1, 7, 33},    {7, 1, 33},    {33, 7, 1},
+                                 {13, 16, 29},   {16, 13, 64},  {67, 31, 13},  {129, 65, 37},
+                                 {37, 257, 70},  {1031, 5, 3},  {3, 1031, 5},  {5, 3, 2053},
+                                 {13, 512, 100}, {256, 1, 300}, {512, 40, 300}};
   for (const int count : test::kThreadCounts) {
     test::Threads threads(count);
-    for (const Shape& shape : shapes)
+    for (const ProductShape& shape : shapes)
       for (const Transpose ta : {Transpose::kNo, Transpose::kYes})
         for (const Transpose tb : {Transpose::kNo, Transpose::kYes})
           check(threads.exec(), shape, ta, tb, 1, 0);
@@ -64,7 +65,7 @@ TEST_CASE("gemm agrees with the definition for every transpose, size and thread 
 TEST_CASE("gemm scales by alpha and beta and ignores c where beta is 0") {
   for (const int count : test::kThreadCounts) {
     test::Threads threads(count);
-    for (const Shape& shape : {Shape{5, 9, 7}, Shape{130, 70, 50}})
+    for (const ProductShape& shape : {ProductShape{5, 9, 7}, ProductShape{130, 70, 50}})
       for (const auto& [alpha, beta] :
            {std::pair{1.0f, 1.0f}, {0.5f, -2.0f}, {-1.5f, 0.0f}, {0.0f, 3.0f}})
         check(threads.exec(), shape, Transpose::kNo, Transpose::kYes, alpha, beta);
@@ -73,7 +74,8 @@ TEST_CASE("gemm scales by alpha and beta and ignores c where beta is 0") {
 
 TEST_CASE("gemm takes empty sizes") {
   test::Threads threads(2);
-  for (const Shape& shape : {Shape{0, 5, 3}, Shape{5, 0, 3}, Shape{0, 0, 0}, Shape{33, 65, 0}})
+  for (const ProductShape& shape : {ProductShape{0, 5, 3}, ProductShape{5, 0, 3},
+                                    ProductShape{0, 0, 0}, ProductShape{33, 65, 0}})
     for (const float beta : {0.0f, 1.0f, 0.25f})
       check(threads.exec(), shape, Transpose::kNo, Transpose::kNo, 1, beta);
 }

@@ -7,29 +7,30 @@ namespace hlite::ops {
 namespace {
 using test::random_values;
 using test::span_of;
+using test::widened;
 
-struct Shape {
+struct DotShape {
   int64_t batch, slots, width;
 };
-const Shape kShapes[] = {{0, 3, 4},    {1, 0, 1},   {3, 0, 16},  {2, 1, 1},    {5, 1, 3},
-                         {4, 2, 7},    {3, 3, 8},   {2, 4, 33},  {3, 5, 24},   {65, 26, 16},
-                         {9, 26, 128}, {7, 27, 13}, {2, 31, 40}, {1, 101, 56}, {1037, 2, 3}};
+const DotShape kDotShapes[] = {{0, 3, 4},    {1, 0, 1},   {3, 0, 16},  {2, 1, 1},    {5, 1, 3},
+                               {4, 2, 7},    {3, 3, 8},   {2, 4, 33},  {3, 5, 24},   {65, 26, 16},
+                               {9, 26, 128}, {7, 27, 13}, {2, 31, 40}, {1, 101, 56}, {1037, 2, 3}};
 
 struct Inputs {
   std::vector<float> bottom, slots;
-  explicit Inputs(const Shape& s)
+  explicit Inputs(const DotShape& s)
       : bottom(random_values(s.batch * s.width, 1)),
         slots(random_values(s.batch * s.slots * s.width, 2)) {}
 };
 
 // Element v of input r of sample b.
-double input(const Shape& s, const std::vector<double>& bottom, const std::vector<double>& slots,
+double input(const DotShape& s, const std::vector<double>& bottom, const std::vector<double>& slots,
              int64_t b, int64_t r, int64_t v) {
   return r == 0 ? bottom[static_cast<size_t>(b * s.width + v)]
                 : slots[static_cast<size_t>((b * s.slots + r - 1) * s.width + v)];
 }
 
-std::vector<double> forward(const Shape& s, const std::vector<double>& bottom,
+std::vector<double> forward(const DotShape& s, const std::vector<double>& bottom,
                             const std::vector<double>& slots) {
   std::vector<double> out;
   for (int64_t b = 0; b < s.batch; ++b) {
@@ -47,8 +48,6 @@ std::vector<double> forward(const Shape& s, const std::vector<double>& bottom,
   return out;
 }
 
-std::vector<double> widened(const std::vector<float>& x) { return {x.begin(), x.end()}; }
-
 TEST_CASE("interaction_width counts bottom, pairs and the pad column") {
   CHECK(interaction_width(26, 128) == 480);
   CHECK(interaction_width(26, 16) == 368);
@@ -61,7 +60,7 @@ TEST_CASE("interaction_width counts bottom, pairs and the pad column") {
 TEST_CASE("interaction_forward agrees with the definition") {
   for (const int count : test::kThreadCounts) {
     test::Threads threads(count);
-    for (const Shape& s : kShapes) {
+    for (const DotShape& s : kDotShapes) {
       CAPTURE(count, s.batch, s.slots, s.width);
       const Inputs in(s);
       const int64_t out_width = interaction_width(s.slots, s.width);
@@ -88,18 +87,18 @@ struct Tables {
   std::vector<int64_t> offset;
   std::vector<uint32_t> keys;
 
-  explicit Tables(const Shape& s) : table(random_values(s.slots * kRows * s.width, 5)) {
+  explicit Tables(const DotShape& s) : table(random_values(s.slots * kRows * s.width, 5)) {
     for (int64_t slot = 0; slot < s.slots; ++slot) offset.push_back(slot * kRows);
     for (int64_t i = 0; i < s.batch * s.slots; ++i)
       keys.push_back(i % 5 == 4 ? kNoKey : static_cast<uint32_t>(i * 3 % kRows));
   }
-  OneHotRows rows(const Shape& s) const {
+  OneHotRows rows(const DotShape& s) const {
     return {{table.data(), s.slots * kRows, s.width},
             {offset.data(), s.slots},
             {keys.data(), s.batch, s.slots}};
   }
   // What a lookup gives, [B,n,V].
-  std::vector<float> vectors(const Shape& s) const {
+  std::vector<float> vectors(const DotShape& s) const {
     std::vector<float> all;
     for (int64_t i = 0; i < s.batch * s.slots; ++i)
       for (int64_t v = 0; v < s.width; ++v) {
@@ -115,7 +114,7 @@ struct Tables {
 TEST_CASE("interaction_forward_gather gives the bits of lookup and interaction") {
   for (const int count : test::kThreadCounts) {
     test::Threads threads(count);
-    for (const Shape& s : kShapes) {
+    for (const DotShape& s : kDotShapes) {
       CAPTURE(count, s.batch, s.slots, s.width);
       const Inputs in(s);
       const Tables tables(s);
@@ -142,7 +141,7 @@ TEST_CASE("interaction_forward_gather gives the bits of lookup and interaction")
 TEST_CASE("interaction_backward agrees with the definition") {
   for (const int count : test::kThreadCounts) {
     test::Threads threads(count);
-    for (const Shape& s : kShapes) {
+    for (const DotShape& s : kDotShapes) {
       CAPTURE(count, s.batch, s.slots, s.width);
       const Inputs in(s);
       const int64_t out_width = interaction_width(s.slots, s.width);
@@ -182,7 +181,7 @@ TEST_CASE("interaction_backward agrees with the definition") {
 
 TEST_CASE("interaction gradients agree with finite differences") {
   test::Threads threads(1);
-  const Shape s{2, 4, 5};
+  const DotShape s{2, 4, 5};
   const Inputs in(s);
   const int64_t out_width = interaction_width(s.slots, s.width);
   const auto dout = random_values(s.batch * out_width, 3);
@@ -218,7 +217,8 @@ TEST_CASE("interaction gradients agree with finite differences") {
 
 TEST_CASE("interaction takes shapes in turn on one thread") {
   test::Threads threads(1);  // its workspace must follow every change of shape
-  for (const Shape& s : {Shape{2, 26, 16}, Shape{2, 3, 5}, Shape{2, 26, 17}, Shape{2, 26, 16}}) {
+  for (const DotShape& s :
+       {DotShape{2, 26, 16}, DotShape{2, 3, 5}, DotShape{2, 26, 17}, DotShape{2, 26, 16}}) {
     const Inputs in(s);
     const int64_t out_width = interaction_width(s.slots, s.width);
     std::vector<float> out(static_cast<size_t>(s.batch * out_width));

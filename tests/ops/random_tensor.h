@@ -32,6 +32,7 @@ inline std::vector<float> random_values(int64_t size, uint64_t seed) {
   return values;
 }
 
+inline std::vector<double> widened(const std::vector<float>& x) { return {x.begin(), x.end()}; }
 inline std::span<const float> span_of(const std::vector<float>& values) { return values; }
 inline std::span<const double> span_of(const std::vector<double>& values) { return values; }
 

@@ -7,7 +7,8 @@
 namespace hlite::tools {
 namespace {
 
-constexpr int64_t kMostKeys = int64_t{1} << 24;  // of all tables together: 16 bytes each, twice
+constexpr int64_t kMostCountedKeys = int64_t{1}
+                                     << 24;  // of all tables together: 16 bytes each, twice
 constexpr int64_t kBatchesLookedAt = 4;
 constexpr size_t kFirstCapacity = 64;
 
@@ -61,7 +62,7 @@ class BatchCounter {
  public:
   BatchCounter(int64_t batch, const RowSchema& schema) : schema_(schema) {
     skew_.batch = batch;
-    for (size_t s = 0; s < schema.slots.size(); ++s) seen_.emplace_back(kMostKeys);
+    for (size_t s = 0; s < schema.slots.size(); ++s) seen_.emplace_back(kMostCountedKeys);
   }
   void add(const RowChunk& chunk) {
     if (!chunk.follows) begin();
@@ -184,7 +185,8 @@ Statistics collect(RowStream& rows, const std::vector<int64_t>& limits, int64_t 
   Statistics all;
   all.numbers.resize(schema.numbers.size());
   all.slots.resize(schema.slots.size());
-  const int64_t most = kMostKeys / std::max<int64_t>(1, static_cast<int64_t>(schema.slots.size()));
+  const int64_t most =
+      kMostCountedKeys / std::max<int64_t>(1, static_cast<int64_t>(schema.slots.size()));
   std::vector<KeyCounter> counters(schema.slots.size(), KeyCounter(most));
   BatchCounter in_batches(batch, schema);
   for (size_t s = 0; s < std::min(limits.size(), all.slots.size()); ++s)

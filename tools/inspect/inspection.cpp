@@ -13,8 +13,6 @@
 namespace hlite::tools {
 namespace {
 
-constexpr int64_t kHeadBytes = 4 << 20;
-
 // The layout of raw data by what is known best: a manifest, the config where the data looks like
 // it, the data itself.
 struct Layout {

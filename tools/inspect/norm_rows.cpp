@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kChunkRows = 4096;
 constexpr int64_t kWindow = 1 << 20;
-constexpr int64_t kMostKeys = 100000;  // of a slot, in a file that nothing else is known of
+constexpr int64_t kMostKeysOfASlot = 100000;  // of a slot, in a file that nothing else is known of
 
 template <typename T>
 T load(const std::byte* p) {
@@ -130,7 +130,7 @@ class NormRows final : public RowStream {
     record_.keys.resize(static_cast<size_t>(h.slots));
     for (auto& keys : record_.keys) {
       const auto nnz = load<int32_t>(take(4));
-      if (nnz < 0 || nnz > kMostKeys) {
+      if (nnz < 0 || nnz > kMostKeysOfASlot) {
         fail(fmt::format("expected the number of a slot's keys, found {}", nnz));
       }
       keys.clear();

@@ -13,9 +13,6 @@
 namespace hlite::tools {
 namespace {
 
-constexpr int64_t kHeadBytes = 4 << 20;
-constexpr uint32_t kFloatOne = 0x3f800000;
-
 // A run over the records of a file in the layout of the config.
 struct Scan {
   int64_t records = 0;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kMostWords = 4096;   // of a record, when it must be found by trying
 constexpr int64_t kFewestRecords = 8;  // that a record size is believed from
-constexpr uint32_t kFloatOne = 0x3f800000, kSwappedOne = 0x01000000;
+constexpr uint32_t kSwappedOne = 0x01000000;
 
 // Floats between 2^-37 and 2^33 in magnitude. Integers below 2^26 look like floats below 1e-31,
 // small negative ones like no number at all.

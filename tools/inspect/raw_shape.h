@@ -13,6 +13,9 @@
 
 namespace hlite::tools {
 
+constexpr int64_t kHeadBytes = 4 << 20;     // bytes of a file that a guess looks at
+constexpr uint32_t kFloatOne = 0x3f800000;  // 1.0f as a word
+
 // What the words of one column look like.
 struct WordColumn {
   bool labels_integer = false;  // all 0 or 1, both occur

@@ -9,7 +9,7 @@ namespace hlite::tools {
 namespace {
 constexpr int kFirstBits = 10;
 // Keys between asking for a slot and looking at it.
-constexpr size_t kAhead = 16;
+constexpr size_t kKeysAhead = 16;
 }  // namespace
 
 template <typename Key>
@@ -33,7 +33,7 @@ template <typename Key>
 size_t KeyDictionary<Key>::number_in_slots(const Key* keys, size_t first, size_t count,
                                            uint32_t* ids) {
   for (size_t i = first; i < count; ++i) {
-    if (i + kAhead < count) __builtin_prefetch(&slots_[home(keys[i + kAhead])]);
+    if (i + kKeysAhead < count) __builtin_prefetch(&slots_[home(keys[i + kKeysAhead])]);
     const Key key = keys[i];
     size_t at = home(key);
     while (slots_[at].id_plus_1 != 0 && slots_[at].key != key) at = (at + 1) & mask_;
@@ -56,7 +56,8 @@ template <typename Key>
 size_t KeyDictionary<Key>::number_directly(const Key* keys, size_t first, size_t count,
                                            uint32_t* ids) {
   for (size_t i = first; i < count; ++i) {
-    if (i + kAhead < count) __builtin_prefetch(&direct_[static_cast<size_t>(keys[i + kAhead])]);
+    if (i + kKeysAhead < count)
+      __builtin_prefetch(&direct_[static_cast<size_t>(keys[i + kKeysAhead])]);
     HLITE_CHECK(keys[i] < key_limit_, "key {}, limit {}", keys[i], key_limit_);
     uint32_t& id_plus_1 = direct_[static_cast<size_t>(keys[i])];
     if (id_plus_1 == 0) id_plus_1 = next_id() + 1;

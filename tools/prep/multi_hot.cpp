@@ -5,7 +5,7 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/random.h"
-#include "tools/quoted.h"
+#include "tools/in_quotes.h"
 
 namespace hlite::tools {
 namespace {
@@ -59,7 +59,7 @@ std::vector<int64_t> parse_hotness(std::string_view text, int64_t slots) {
       raise<ConfigError>(
           "--multi-hot {}: expected \"dcnv2\" or numbers from 1 to {} with commas between them, "
           "found {}",
-          quoted(text), kMostKeys, quoted(item));
+          in_quotes(text), kMostKeys, in_quotes(item));
     hotness.push_back(value);
     keys += value;
     if (item.size() == rest.size()) break;
@@ -67,9 +67,9 @@ std::vector<int64_t> parse_hotness(std::string_view text, int64_t slots) {
   }
   if (static_cast<int64_t>(hotness.size()) != slots)
     raise<ConfigError>("--multi-hot {}: expected {} sizes, one a categorical column, found {}",
-                       quoted(text), slots, hotness.size());
+                       in_quotes(text), slots, hotness.size());
   if (keys > kMostKeys)
-    raise<ConfigError>("--multi-hot {}: expected at most {} keys a row, found {}", quoted(text),
+    raise<ConfigError>("--multi-hot {}: expected at most {} keys a row, found {}", in_quotes(text),
                        kMostKeys, keys);
   return hotness;
 }

@@ -19,7 +19,7 @@ namespace hlite::tools {
 namespace {
 
 constexpr int64_t kChunkRows = 1 << 16;
-constexpr size_t kAhead = 16;  // ids between asking for a counter and using it
+constexpr size_t kIdsAhead = 16;  // ids between asking for a counter and using it
 constexpr uint32_t kMostCount = std::numeric_limits<uint32_t>::max();
 
 using Ids = std::vector<uint32_t>;
@@ -41,7 +41,7 @@ void for_each_chunk(const ColumnTask& task, Body&& body) {
 
 void count_ids(const Ids& ids, size_t count, const BudgetArray<uint32_t>& counts) {
   for (size_t i = 0; i < count; ++i) {
-    if (i + kAhead < count) __builtin_prefetch(&counts[ids[i + kAhead]], 1);
+    if (i + kIdsAhead < count) __builtin_prefetch(&counts[ids[i + kIdsAhead]], 1);
     uint32_t& n = counts[ids[i]];
     n += n != kMostCount;
   }
@@ -208,8 +208,8 @@ class Numbering {
       written.read(first * 4,
                    std::as_writable_bytes(std::span(id_chunk_).first(static_cast<size_t>(rows))));
       for (size_t i = 0; i < static_cast<size_t>(rows); ++i) {
-        if (i + kAhead < static_cast<size_t>(rows))
-          __builtin_prefetch(&final.of[id_chunk_[i + kAhead]]);
+        if (i + kIdsAhead < static_cast<size_t>(rows))
+          __builtin_prefetch(&final.of[id_chunk_[i + kIdsAhead]]);
         id_chunk_[i] = final.of[id_chunk_[i]];
       }
       ids_.write(first * 4, bytes_of(id_chunk_.data(), rows));

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "hugectr_lite/core/error.h"
-#include "tools/quoted.h"
+#include "tools/in_quotes.h"
 
 namespace hlite::tools {
 namespace {
@@ -41,7 +41,7 @@ class HeaderText {
         header.shape = tuple();
         shape = true;
       } else {
-        fail(fmt::format("expected descr, fortran_order or shape, found {}", quoted(key)));
+        fail(fmt::format("expected descr, fortran_order or shape, found {}", in_quotes(key)));
       }
       if (!take(",")) {
         expect("}");
@@ -49,7 +49,7 @@ class HeaderText {
       }
     }
     skip_blanks();
-    if (!text_.empty()) fail(fmt::format("expected its end, found {}", quoted(text_)));
+    if (!text_.empty()) fail(fmt::format("expected its end, found {}", in_quotes(text_)));
     if (!type || !order || !shape) fail("expected descr, fortran_order and shape, one is missing");
     return header;
   }
@@ -69,7 +69,7 @@ class HeaderText {
     return true;
   }
   void expect(std::string_view token) {
-    if (!take(token)) fail(fmt::format("expected {}, found {}", token, quoted(text_)));
+    if (!take(token)) fail(fmt::format("expected {}, found {}", token, in_quotes(text_)));
   }
   std::string_view string() {
     const bool single = take("'");
@@ -88,7 +88,7 @@ class HeaderText {
       int64_t value = 0;
       const auto [stop, error] = std::from_chars(text_.data(), text_.data() + text_.size(), value);
       if (error != std::errc() || value < 0)
-        fail(fmt::format("expected a size, found {}", quoted(text_)));
+        fail(fmt::format("expected a size, found {}", in_quotes(text_)));
       text_.remove_prefix(static_cast<size_t>(stop - text_.data()));
       values.push_back(value);
       if (!take(",")) {
@@ -159,7 +159,7 @@ NumpyHeader read_numpy_header(const ByteSource& file) {
   file.read(0, std::as_writable_bytes(std::span(start)));
   if (start.substr(0, kMagic.size()) != kMagic)
     raise<DataError>("{}: expected a .npy file, found one that begins with {}", file.name(),
-                     quoted(start));
+                     in_quotes(start));
   const auto byte = [&](size_t i) -> int64_t {
     if (i >= start.size())
       raise<DataError>("{}: expected a .npy header, found the file's end at byte {}", file.name(),
@@ -180,7 +180,7 @@ NumpyHeader read_numpy_header(const ByteSource& file) {
   NumpyHeader header = HeaderText(file.name(), text).parse();
   if (header.item_bytes() == 0)
     raise<DataError>("{}: expected numbers, found items of type {}", file.name(),
-                     quoted(header.type));
+                     in_quotes(header.type));
   header.data_offset = before + length;
   if (data_bytes(header) != size - header.data_offset)
     raise<DataError>(

@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kBadRowsShown = 20;
 
 // A slot of the ring: lines and what became of them.
-struct Block {
+struct TextBlock {
   enum class Step { kFree, kText, kParsing, kParsed, kPlaced, kWriting, kWritten };
   Step step = Step::kFree;
   // read
@@ -72,13 +72,13 @@ class ParsePipeline {
     for (;;) {
       if (InterruptGuard::requested()) stop_ = true;
       try {
-        if (Block* block = find(Block::Step::kPlaced)) {
+        if (TextBlock* block = find(TextBlock::Step::kPlaced)) {
           write(*block, lock);
         } else if (stop_ || failure_) {
           break;
         } else if (may_read()) {
           read(ring_[read_ % ring_.size()], lock);
-        } else if (Block* text = find(Block::Step::kText)) {
+        } else if (TextBlock* text = find(TextBlock::Step::kText)) {
           parse(*text, lock);
         } else if (ended_ && committed_ == read_) {
           break;
@@ -110,9 +110,9 @@ class ParsePipeline {
   using Lock = std::unique_lock<std::mutex>;
 
   // The first block in order that waits for this step.
-  Block* find(Block::Step step) {
+  TextBlock* find(TextBlock::Step step) {
     for (size_t at = committed_; at < read_; ++at) {
-      if (Block& block = ring_[at % ring_.size()]; block.step == step) return &block;
+      if (TextBlock& block = ring_[at % ring_.size()]; block.step == step) return &block;
     }
     return nullptr;
   }
@@ -121,11 +121,11 @@ class ParsePipeline {
     if (ended_ || reading_ || read_ - committed_ == ring_.size()) return false;
     size_t waiting = 0;
     for (size_t at = committed_; at < read_; ++at)
-      waiting += ring_[at % ring_.size()].step == Block::Step::kText;
+      waiting += ring_[at % ring_.size()].step == TextBlock::Step::kText;
     return waiting < read_ahead_;
   }
 
-  void read(Block& block, Lock& lock) {
+  void read(TextBlock& block, Lock& lock) {
     reading_ = true;
     lock.unlock();
     block.failure = nullptr;
@@ -139,13 +139,13 @@ class ParsePipeline {
     reading_ = false;
     if (!found || block.failure) ended_ = true;
     if (!found) return;
-    block.step = block.failure ? Block::Step::kParsed : Block::Step::kText;
+    block.step = block.failure ? TextBlock::Step::kParsed : TextBlock::Step::kText;
     ++read_;
     if (block.failure) place();
   }
 
   // False when there is nothing left to read.
-  bool read_next(Block& block) {
+  bool read_next(TextBlock& block) {
     if (next_input_ == options_.inputs.size()) return false;
     if (!file_) {
       file_ = std::make_unique<InputFile>(options_.inputs[next_input_].path);
@@ -176,22 +176,22 @@ class ParsePipeline {
     return true;
   }
 
-  void parse(Block& block, Lock& lock) {
-    block.step = Block::Step::kParsing;
+  void parse(TextBlock& block, Lock& lock) {
+    block.step = TextBlock::Step::kParsing;
     lock.unlock();
     block.parsed.rows = 0;
     block.parsed.bad.clear();
     if (!block.ends_file) block_parser_.parse(block.lines, block.file, *block.parser, block.parsed);
     lock.lock();
-    block.step = Block::Step::kParsed;
+    block.step = TextBlock::Step::kParsed;
     place();
   }
 
   // Gives blocks, in order, their place in the column files.
   void place() {
     for (; placed_ < read_ && !failure_; ++placed_) {
-      Block& block = ring_[placed_ % ring_.size()];
-      if (block.step != Block::Step::kParsed) return;
+      TextBlock& block = ring_[placed_ % ring_.size()];
+      if (block.step != TextBlock::Step::kParsed) return;
       if (block.failure) std::rethrow_exception(block.failure);
       report_bad_rows(block);
       block.first_row = placed_rows_;
@@ -204,11 +204,11 @@ class ParsePipeline {
         }
         placed_file_rows_ = 0;
       }
-      block.step = Block::Step::kPlaced;
+      block.step = TextBlock::Step::kPlaced;
     }
   }
 
-  void report_bad_rows(const Block& block) {
+  void report_bad_rows(const TextBlock& block) {
     const std::string& path = options_.inputs[block.file].path;
     for (const BadRow& row : block.parsed.bad) {
       const std::string where =
@@ -221,8 +221,8 @@ class ParsePipeline {
     }
   }
 
-  void write(Block& block, Lock& lock) {
-    block.step = Block::Step::kWriting;
+  void write(TextBlock& block, Lock& lock) {
+    block.step = TextBlock::Step::kWriting;
     lock.unlock();
     for (int c = 0; c < layout_.columns() && block.parsed.rows > 0; ++c) {
       if (options_.at_point) options_.at_point("column");
@@ -231,17 +231,17 @@ class ParsePipeline {
                                              block.parsed.column(c, width));
     }
     lock.lock();
-    block.step = Block::Step::kWritten;
+    block.step = TextBlock::Step::kWritten;
     commit(lock);
   }
 
   void commit(Lock& lock) {
     bool any = false;
     for (; committed_ < placed_; ++committed_) {
-      Block& block = ring_[committed_ % ring_.size()];
-      if (block.step != Block::Step::kWritten) break;
+      TextBlock& block = ring_[committed_ % ring_.size()];
+      if (block.step != TextBlock::Step::kWritten) break;
       add_to_state(block);
-      block.step = Block::Step::kFree;
+      block.step = TextBlock::Step::kFree;
       progress_.update(block.input_done, state_.rows);
       any = true;
     }
@@ -257,7 +257,7 @@ class ParsePipeline {
     saved_ = now;
   }
 
-  void add_to_state(const Block& block) {
+  void add_to_state(const TextBlock& block) {
     if (state_.sources.size() == block.file) {
       const PrepInput& input = options_.inputs[block.file];
       state_.sources.push_back(
@@ -289,7 +289,7 @@ class ParsePipeline {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Block> ring_;  // block number i in ring_[i % size]
+  std::vector<TextBlock> ring_;  // block number i in ring_[i % size]
   size_t read_ = 0, placed_ = 0, committed_ = 0;
   bool reading_ = false, saving_ = false, ended_ = false, stop_ = false;
   std::exception_ptr failure_;

@@ -82,11 +82,11 @@ class SortedRows final : public RowSource {
   [[nodiscard]] const RowShape& shape() const override { return shape_; }
   [[nodiscard]] int64_t rows() const override { return count_; }
   void read(int64_t first, int64_t count, uint32_t* out) const override {
-    constexpr int64_t kAhead = 16;
+    constexpr int64_t kRowsAhead = 16;
     const auto row = [&](int64_t i) { return rows_ + entries_[i].index * stride_; };
     const auto words = static_cast<size_t>(shape_.words());
     for (int64_t i = first; i < first + count; ++i, out += words) {
-      if (i + kAhead < count_) __builtin_prefetch(row(i + kAhead));
+      if (i + kRowsAhead < count_) __builtin_prefetch(row(i + kRowsAhead));
       std::memcpy(out, row(i), words * sizeof(uint32_t));
     }
   }

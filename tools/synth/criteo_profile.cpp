@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
+#include "tools/in_quotes.h"
 #include "tools/input_file.h"
-#include "tools/quoted.h"
 
 namespace hlite::tools {
 namespace {
@@ -99,7 +99,7 @@ class ProfileTable {
     const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
     if (error != std::errc() || end != cell.data() + cell.size() || !std::isfinite(value)) {
       raise<DataError>("{}:{}: {}: expected a number, found {}", path_, row + 2, column,
-                       quoted(cell));
+                       in_quotes(cell));
     }
     return value;
   }

@@ -15,7 +15,6 @@ using criteo::kSlots;
 
 namespace {
 
-constexpr double kTwo32 = 4294967296.0;
 // Tokens are drawn below 107 * 40,000,000 < 2^32.
 constexpr uint64_t kTokenRange = 40000000, kTokenRepeats = 107;
 constexpr int kMaxDim = 64;

@@ -10,7 +10,6 @@ namespace {
 
 constexpr int64_t kSingleRanks = 128, kBucketsPerFold = 32;
 constexpr double kSteepest = 4, kSteepestTail = 30;  // exponents
-constexpr double kTwo32 = 4294967296.0;
 
 // Sum of (x / base)^-e for whole x - a in [0, b - a), by the midpoint rule; a single term is exact.
 // At a >= 100 the rule is off by less than e (e + 1) / (24 a^2). `base` keeps powers in range.

@@ -11,20 +11,13 @@
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/tools/synth/demo_options.h"
 #include "tools/synth/score.h"
 
 namespace hlite::tools {
 namespace {
 
 using test::TemporaryDirectory;
-
-PlantedOptions demo_options(uint64_t seed = 5) {
-  PlantedOptions options;
-  options.columns.seed = seed;
-  options.columns.cards = named_cardinalities("demo");
-  options.calibration_rows = 20000;
-  return options;
-}
 
 TEST_CASE("files do not depend on the number of threads, but on the seed") {
   TemporaryDirectory folder;

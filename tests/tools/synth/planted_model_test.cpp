@@ -6,18 +6,11 @@
 #include "hugectr_lite/core/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
+#include "tests/tools/synth/demo_options.h"
 #include "tools/synth/score.h"
 
 namespace hlite::tools {
 namespace {
-
-PlantedOptions demo_options() {
-  PlantedOptions options;
-  options.columns.seed = 5;
-  options.columns.cards = named_cardinalities("demo");
-  options.calibration_rows = 20000;
-  return options;
-}
 
 double probability_of(const PlantedRow& row) { return 1 / (1 + std::exp(-row.logit)); }
 

@@ -9,7 +9,7 @@
 
 namespace hlite::tools {
 
-inline std::string quoted(std::string_view text) {
+inline std::string in_quotes(std::string_view text) {
   constexpr size_t kShown = 40;
   std::string out = "\"";
   for (const char c : text.substr(0, kShown)) {
