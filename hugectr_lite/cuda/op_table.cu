@@ -272,6 +272,7 @@ constexpr TypedOps<T> kTypedOps = {
     .dropout = {kOnStream<ops::gpu::dropout<T>>},
     .cast_from_float = {kOnStream<ops::gpu::cast_from_float<T>>},
     .cast_to_float = {kOnStream<ops::gpu::cast_to_float<T>>},
+    .cast_padded = {kOnStream<ops::gpu::cast_padded<T>>},
     .bce_loss = {kOnStream<ops::gpu::bce_loss<T>>},
     .first_non_finite = {Entry<first_non_finite<T>>::call},
     .flag_non_finite = {kOnStream<ops::gpu::flag_non_finite<T>>},
