@@ -17,6 +17,7 @@ namespace hlite::embedding {
 struct SlotsRef;           // embedding/slots_ref.h
 struct KeyCheck;           // embedding/slots_ref.h
 struct SparseUpdateShape;  // embedding/sparse_update_args.h
+struct SparseSortArgs;     // embedding/sparse_update_args.h
 template <typename T>
 struct SparseUpdateArgs;  // embedding/sparse_update_args.h
 }  // namespace hlite::embedding
@@ -207,8 +208,9 @@ struct OpTable {
            uint64_t /*random_stream*/, uint64_t /*first*/, float /*low*/, float /*high*/>
       fill_uniform;
 
-  // Bytes of device memory that sparse_update needs.
+  // Bytes of device memory that sparse_update needs; and the half of it that needs no gradients.
   Function<const embedding::SparseUpdateShape&, int64_t* /*bytes*/> sparse_update_workspace;
+  Function<void* /*stream*/, const embedding::SparseSortArgs&, int* /*buffer*/> sparse_sort;
 
   // hugectr_lite/trainer/gpu_metrics.h
   Function<int64_t /*max_samples*/, int64_t* /*bytes*/> evaluation_workspace;
