@@ -86,14 +86,17 @@ class EmbeddingTables {
   virtual void emit_backward(plan::Plan& plan, const TablesIo& io) = 0;
   virtual void emit_update(plan::Plan& plan, const TablesIo& io) = 0;
 
+  // Takes what the emitted steps need on a device besides buffers.
+  virtual void prepare() {}
   // Where rows come as keys come: makes room for the rows of a file, before it is read.
   // keys_of(table): the keys of its rows, ascending.
   virtual void make_room(const std::function<std::vector<uint32_t>(const std::string&)>& keys_of) {
     (void)keys_of;
   }
-  // Of tables whose lookups check keys without waiting for the result: waits for it. Throws
-  // DeviceError when a key lay beyond its table, though the reader lets none pass.
-  virtual void check_keys() {}
+  // Of tables whose lookups check keys without waiting for the result: waits for it, on the stream
+  // of `exec`, behind which all runs are ordered. Throws DeviceError when a key lay beyond its
+  // table, though the reader lets none pass.
+  virtual void check_keys(const Exec& exec) { (void)exec; }
   // First values of tables and states. REQUIRES allocated buffers.
   virtual void initialize(const Exec& exec, uint64_t seed) const = 0;
   // What a file holds; collective, as rows may be anywhere.

@@ -47,45 +47,54 @@ GpuSparseUpdate::GpuSparseUpdate(const Exec& exec, const DeviceSlots& slots,
       shape_(shape(slots_, rule, update_type, method, max_batch)),
       workspace_(*exec.cuda, static_cast<size_t>(workspace_bytes(*exec.cuda, shape_))) {}
 
+void GpuSparseUpdate::sort(const Exec& exec, const float* lr, const int64_t* step,
+                           Matrix<const uint32_t> keys, optimizer::StepScalars* scalars) {
+  HLITE_CHECK(exec.on_gpu() && lr && step && (scalars || shape_.atomic),
+              "sparse update on a GPU: no GPU, rate, step or scalars");
+  HLITE_CHECK(keys.dim(0) <= shape_.max_batch && keys.dim(1) == slots_.columns,
+              "sparse update: keys {}, expected at most {} samples of {} columns", keys.shape(),
+              shape_.max_batch, slots_.columns);
+  sorted_ = {.shape = shape_,
+             .slots = slots_,
+             .rule = rule_,
+             .lr = lr,
+             .step = step,
+             .keys = keys,
+             .scalars = scalars,
+             .workspace = workspace_.data(),
+             .workspace_bytes = workspace_.size()};
+  exec.cuda->sparse_sort(exec.stream, sorted_, &buffer_);
+}
+
 template <typename T>
-void GpuSparseUpdate::update(const Exec& exec, const float* lr, const int64_t* step,
-                             Matrix<const uint32_t> keys, View<const T, 3> dout,
-                             Matrix<float> table, Matrix<float> state0, Matrix<float> state1,
+void GpuSparseUpdate::update(const Exec& exec, View<const T, 3> dout, Matrix<float> table,
+                             Matrix<float> state0, Matrix<float> state1,
                              const optimizer::GradientScale& gradient_scale) {
-  const int64_t batch = keys.dim(0);
   const int states = optimizer::state_count(rule_.type);
   const auto fits = [&](Matrix<float> m) {
     return m.dim(0) == int64_t{slots_.total_rows} && m.dim(1) == slots_.width;
   };
-  HLITE_CHECK(exec.on_gpu() && lr && step, "sparse update on a GPU: no GPU, rate or step");
-  HLITE_CHECK(batch <= shape_.max_batch && keys.dim(1) == slots_.columns,
-              "sparse update: keys {}, expected at most {} samples of {} columns", keys.shape(),
-              shape_.max_batch, slots_.columns);
-  HLITE_CHECK(dout.dim(0) == batch && dout.dim(1) == slots_.count && dout.dim(2) == slots_.width,
-              "sparse update: keys {}, dout {}, width {}", keys.shape(), dout.shape(),
+  HLITE_CHECK(exec.on_gpu() && sorted_.lr, "sparse update on a GPU: no GPU, or no sort before");
+  HLITE_CHECK(dout.dim(0) == sorted_.keys.dim(0) && dout.dim(1) == slots_.count &&
+                  dout.dim(2) == slots_.width,
+              "sparse update: keys {}, dout {}, width {}", sorted_.keys.shape(), dout.shape(),
               slots_.width);
   HLITE_CHECK(fits(table) && (states < 1 || fits(state0)) && (states < 2 || fits(state1)),
               "sparse update: table {}, states {} and {}, expected [{},{}]", table.shape(),
               state0.shape(), state1.shape(), slots_.total_rows, slots_.width);
-  exec.cuda->typed<T>().sparse_update(exec.stream, {.shape = shape_,
-                                                    .slots = slots_,
-                                                    .rule = rule_,
-                                                    .lr = lr,
-                                                    .step = step,
+  exec.cuda->typed<T>().sparse_update(exec.stream, {.sorted = sorted_,
+                                                    .buffer = buffer_,
                                                     .gradient_scale = gradient_scale,
-                                                    .keys = keys,
                                                     .dout = dout,
                                                     .table = table,
                                                     .state0 = state0,
-                                                    .state1 = state1,
-                                                    .workspace = workspace_.data(),
-                                                    .workspace_bytes = workspace_.size()});
+                                                    .state1 = state1});
 }
 
-#define HLITE_INSTANTIATE(T)                                                               \
-  template void GpuSparseUpdate::update<T>(                                                \
-      const Exec&, const float*, const int64_t*, Matrix<const uint32_t>, View<const T, 3>, \
-      Matrix<float>, Matrix<float>, Matrix<float>, const optimizer::GradientScale&);
+#define HLITE_INSTANTIATE(T)                                                             \
+  template void GpuSparseUpdate::update<T>(const Exec&, View<const T, 3>, Matrix<float>, \
+                                           Matrix<float>, Matrix<float>,                 \
+                                           const optimizer::GradientScale&);
 HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
 #undef HLITE_INSTANTIATE
 

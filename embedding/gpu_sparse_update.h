@@ -4,9 +4,9 @@
 // stable radix sort; equal rows form a segment. The sorted pairs are cut into tiles of a fixed
 // length, which lanes of a warp walk through: what lies within one tile is summed and applied there
 // and then; sums of what crosses the edge of a tile are a shorter list of the same kind, walked
-// through in the same way, until one tile is left. So a row that every sample looks up keeps as
-// many warps busy as any others, and every sum has a fixed order: by sample within a tile, then by
-// tile.
+// through in the same way by whole blocks, until one tile is left. So a row that every sample looks
+// up keeps as many warps busy as any others, and every sum has a fixed order: by sample within a
+// tile, then by tile.
 //
 // kAtomic, SGD only: every lookup adds -rate * gradient to its row with float atomics; no sort, and
 // the last bits vary from run to run.
@@ -41,13 +41,17 @@ class GpuSparseUpdate {
   // Of that, the bytes.
   [[nodiscard]] int64_t workspace_bytes() const { return static_cast<int64_t>(workspace_.size()); }
 
-  // One step: asynchronous on exec.stream, can be captured. The learning rate, the step (from 1)
-  // and the scale of gradients lie in device memory. T: float, bf16 or fp16; sums in float. Keys
-  // beyond their table count as absent (lookup_forward records them). States that the rule does not
-  // keep may be empty. Batches may be partial (0 included).
+  // One step is two calls, asynchronous on exec.stream, which can be captured: sort(), which needs
+  // no gradients and can be done while others make them, then update(), behind it. The learning
+  // rate, the step (from 1), its scalars, which sort() writes, and the scale of gradients lie in
+  // device memory. Keys beyond their table count as absent (lookup_forward records them). Batches
+  // may be partial (0 included). What sort() is given stays as it is until update() has run.
+  // With kAtomic it sorts nothing, and scalars may be null.
+  void sort(const Exec& exec, const float* lr, const int64_t* step,
+            Matrix<const uint32_t> keys /*[B,columns]*/, optimizer::StepScalars* scalars);
+  // T: float, bf16 or fp16; sums in float. States that the rule does not keep may be empty.
   template <typename T>
-  void update(const Exec& exec, const float* lr, const int64_t* step,
-              Matrix<const uint32_t> keys /*[B,columns]*/, View<const T, 3> dout /*[B,S,V]*/,
+  void update(const Exec& exec, View<const T, 3> dout /*[B,S,V]*/,
               Matrix<float> table /*[total_rows,V]*/, Matrix<float> state0, Matrix<float> state1,
               const optimizer::GradientScale& gradient_scale = {});
 
@@ -56,6 +60,8 @@ class GpuSparseUpdate {
   optimizer::UpdateRule rule_;
   SparseUpdateShape shape_;
   DeviceMemory workspace_;
+  SparseSortArgs sorted_;  // of the last sort(), and the buffer that it returned
+  int buffer_ = 0;
 };
 
 }  // namespace hlite::embedding

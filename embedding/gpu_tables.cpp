@@ -10,6 +10,9 @@ namespace hlite::embedding {
 
 void GpuTables::declare(plan::Buffers& buffers) {
   buffers_ = &buffers;
+  if (method() == SparseUpdateMethod::kSorted)
+    sorted_ = buffers.add(spec_.name + ".sorted", plan::BufferKind::kActivation,
+                          sizeof(optimizer::StepScalars));
   const int64_t bytes =
       spec_.layout.total_rows * spec_.layout.width * static_cast<int64_t>(sizeof(float));
   table_ = buffers.add(spec_.name + ".tables", plan::BufferKind::kTable, bytes);
@@ -30,9 +33,13 @@ optimizer::GradientScale GpuTables::gradient_scale(const TablesIo& io) const {
   return optimizer::gradient_scale(*buffers_->data<optimizer::LossScale>(io.loss_scale));
 }
 
-const DeviceSlots& GpuTables::slots() {
-  if (!slots_) slots_ = std::make_unique<DeviceSlots>(exec_, spec_.layout, spec_.pooling);
-  return *slots_;
+void GpuTables::prepare() {
+  slots_ = std::make_unique<DeviceSlots>(exec_, spec_.layout, spec_.pooling);
+  for (auto* const errors : {&train_errors_, &eval_errors_})
+    *errors = std::make_unique<KeyErrors>(exec_, spec_.pooling.keys.columns);
+  if (updates_)
+    update_ = std::make_unique<GpuSparseUpdate>(exec_, *slots_, spec_.rule, spec_.update_type,
+                                                method(), train_batch_);
 }
 
 int64_t GpuTables::workspace_bytes() const {
@@ -42,8 +49,6 @@ int64_t GpuTables::workspace_bytes() const {
 }
 
 void GpuTables::emit_forward(plan::Plan& plan, const TablesIo& io) {
-  auto& errors = io.training ? train_errors_ : eval_errors_;
-  errors = std::make_unique<KeyErrors>(exec_, spec_.pooling.keys.columns);
   const auto width = static_cast<double>(spec_.layout.width);
   const double bytes = width * (static_cast<double>(spec_.pooling.columns()) * sizeof(float) +
                                 static_cast<double>(spec_.layout.slots()) *
@@ -55,9 +60,11 @@ void GpuTables::emit_forward(plan::Plan& plan, const TablesIo& io) {
                                    : std::vector{io.keys, table_},
               .writes = {io.output},
               .run =
-                  [this, io, of = &slots(), errors = errors.get()](const plan::StepContext& c) {
+                  [this, io](const plan::StepContext& c) {
+                    // Counted behind the lookups: here it is that of the iteration before.
                     const int64_t* step = io.training ? buffers_->data<int64_t>(io.step) : nullptr;
-                    lookup_forward<T>(c.exec, *of, all_rows(table_), keys_of(io, c.batch),
+                    const auto& errors = io.training ? train_errors_ : eval_errors_;
+                    lookup_forward<T>(c.exec, *slots_, all_rows(table_), keys_of(io, c.batch),
                                       View<T, 3>(buffers_->data<T>(io.output), c.batch,
                                                  spec_.layout.slots(), spec_.layout.width),
                                       errors->check(step));
@@ -66,11 +73,31 @@ void GpuTables::emit_forward(plan::Plan& plan, const TablesIo& io) {
   });
 }
 
+void GpuTables::sort(const plan::StepContext& c, const TablesIo& io) {
+  auto* const scalars =
+      sorted_ == plan::kNoBuffer ? nullptr : buffers_->data<optimizer::StepScalars>(sorted_);
+  update_->sort(c.exec, buffers_->data<float>(io.rate), buffers_->data<int64_t>(io.step),
+                keys_of(io, c.batch), scalars);
+}
+
+// Needs no gradients: it runs beside what makes them.
+void GpuTables::emit_backward(plan::Plan& plan, const TablesIo& io) {
+  if (method() == SparseUpdateMethod::kAtomic) return;
+  // To and fro, four times, with the list's two halves.
+  const double bytes = static_cast<double>(spec_.pooling.columns()) * 4 * 16;
+  plan.add({.name = spec_.name + ".sort",
+            .lane = plan::Lane::kEmbedding,
+            .reads = {io.keys, io.rate, io.step},
+            .writes = {sorted_},
+            .run = [this, io](const plan::StepContext& c) { sort(c, io); },
+            .bytes_per_sample = bytes});
+}
+
 void GpuTables::emit_update(plan::Plan& plan, const TablesIo& io) {
-  update_ = std::make_unique<GpuSparseUpdate>(exec_, slots(), spec_.rule, spec_.update_type,
-                                              method(), train_batch_);
+  updates_ = true;
   std::vector<plan::BufferId> reads = {io.keys, io.grad, io.rate, io.step, table_},
                               writes = {table_};
+  if (sorted_ != plan::kNoBuffer) reads.push_back(sorted_);
   reads.insert(reads.end(), states_.begin(), states_.end());
   writes.insert(writes.end(), states_.begin(), states_.end());
   if (io.loss_scale != plan::kNoBuffer) reads.push_back(io.loss_scale);
@@ -86,8 +113,8 @@ void GpuTables::emit_update(plan::Plan& plan, const TablesIo& io) {
                     const auto state = [&](size_t i) {
                       return i < states_.size() ? all_rows(states_[i]) : Matrix<float>();
                     };
-                    update_->update<T>(c.exec, buffers_->data<float>(io.rate),
-                                       buffers_->data<int64_t>(io.step), keys_of(io, c.batch),
+                    if (method() == SparseUpdateMethod::kAtomic) sort(c, io);
+                    update_->update<T>(c.exec,
                                        View<const T, 3>(buffers_->data<T>(io.grad), c.batch,
                                                         spec_.layout.slots(), spec_.layout.width),
                                        all_rows(table_), state(0), state(1), gradient_scale(io));
@@ -98,11 +125,11 @@ void GpuTables::emit_update(plan::Plan& plan, const TablesIo& io) {
   });
 }
 
-void GpuTables::check_keys() {
+void GpuTables::check_keys(const Exec& exec) {
   for (auto* const errors : {train_errors_.get(), eval_errors_.get()}) {
     if (!errors) continue;
-    errors->fetch(exec_);
-    exec_.cuda->stream_synchronize(exec_.stream);
+    errors->fetch(exec);
+    exec.cuda->stream_synchronize(exec.stream);
     const auto error = errors->found();
     if (!error) continue;
     raise<DeviceError>(
@@ -110,11 +137,13 @@ void GpuTables::check_keys() {
         "batch in {}; the reader lets none pass, so the batch changed on its way: a fault of "
         "memory, or of this program",
         spec_.name, error->key, error->column, error->sample,
-        errors == train_errors_.get() ? fmt::format("iteration {}", error->step) : "an evaluation");
+        errors == train_errors_.get() ? fmt::format("iteration {}", error->step + 1)
+                                      : "an evaluation");
   }
 }
 
 void GpuTables::initialize(const Exec&, uint64_t seed) const {
+  exec_.cuda->device_synchronize();  // runs are on other streams
   init_tables(exec_, seed, spec_.name, spec_.layout, all_rows(table_));
   for (const plan::BufferId id : states_) {
     const auto rows = all_rows(id);

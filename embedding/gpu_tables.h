@@ -23,9 +23,10 @@ class GpuTables final : public EmbeddingTables {
   void declare(plan::Buffers& buffers) override;
   [[nodiscard]] int64_t workspace_bytes() const override;
   void emit_forward(plan::Plan& plan, const TablesIo& io) override;
-  void emit_backward(plan::Plan&, const TablesIo&) override {}
+  void emit_backward(plan::Plan& plan, const TablesIo& io) override;
   void emit_update(plan::Plan& plan, const TablesIo& io) override;
-  void check_keys() override;
+  void prepare() override;
+  void check_keys(const Exec& exec) override;
   // `exec` is not looked at: the GPU makes the same bits as a CPU.
   void initialize(const Exec& exec, uint64_t seed) const override;
   [[nodiscard]] std::vector<NamedRows> tables() const override;
@@ -36,7 +37,7 @@ class GpuTables final : public EmbeddingTables {
   [[nodiscard]] Matrix<const uint32_t> keys_of(const TablesIo& io, int64_t batch) const;
   [[nodiscard]] optimizer::GradientScale gradient_scale(const TablesIo& io) const;
   [[nodiscard]] NamedRows named(std::string name, plan::BufferId id, int64_t slot) const;
-  const DeviceSlots& slots();
+  void sort(const plan::StepContext& context, const TablesIo& io);
   [[nodiscard]] SparseUpdateMethod method() const {
     return spec_.atomic_update ? SparseUpdateMethod::kAtomic : SparseUpdateMethod::kSorted;
   }
@@ -48,9 +49,11 @@ class GpuTables final : public EmbeddingTables {
   const plan::Buffers* buffers_ = nullptr;
   plan::BufferId table_ = plan::kNoBuffer;
   std::vector<plan::BufferId> states_;
+  plan::BufferId sorted_ = plan::kNoBuffer;  // the step's scalars; the list is in the workspace
   std::unique_ptr<DeviceSlots> slots_;
   // Of training and of evaluation, which has no steps.
   std::unique_ptr<KeyErrors> train_errors_, eval_errors_;
+  bool updates_ = false;
   std::unique_ptr<GpuSparseUpdate> update_;
 };
 

@@ -5,6 +5,7 @@ namespace hlite::embedding {
 KeyErrors::KeyErrors(const Exec& exec, int64_t columns)
     : columns_(columns), record_(*exec.cuda, sizeof(KeyErrorRecord)), fetched_(*exec.cuda) {
   exec.cuda->zero(record_.data(), record_.size(), exec.stream);
+  exec.cuda->stream_synchronize(exec.stream);  // lookups come on other streams
 }
 
 void KeyErrors::fetch(const Exec& exec) {

@@ -27,7 +27,7 @@ struct KeyError {
 
 class KeyErrors {
  public:
-  // For batches of keys [B, columns].
+  // For batches of keys [B, columns]. Waits for exec.stream.
   KeyErrors(const Exec& exec, int64_t columns);
 
   // For a lookup; `step` lies in device memory or is null. Steps must not go back.

@@ -1,4 +1,4 @@
-// The kernel that sums and applies sorted gradients.
+// The kernels that sum and apply sorted gradients.
 //
 // `lanes` lanes share a tile of the list and walk through it together, each with a piece of every
 // row: four pairs at a time, so that four gradients, and those rows of table and states that end
@@ -9,6 +9,16 @@
 // next one; what they have here goes to entries 2 * tile and 2 * tile + 1 of the carried list. A
 // segment that fills the tile has both of its entries: they must be side by side. So must the
 // entries of a segment in several tiles, and are: unused ones (no_row) lie only between segments.
+//
+// Carried lists are short, and their time is that of dependent steps: a launch, and four pairs
+// after four others, each at the latency of the L2 cache. A block takes a tile of them at once: its
+// groups of lanes walk through up to 32 entries each, then, in shared memory, through what these
+// carried, 16 entries a group, until one group is left, whose two entries are those of the block.
+// With 1.70 M lookups at V = 128 the 53,248 carried entries are 104 blocks, and their 208 one: two
+// launches with 8 and 4 steps of device memory, and 5 each of shared memory. Where tiles begin
+// depends on the number of entries and the width alone, so that every sum keeps one order.
+#include <algorithm>
+
 #include "embedding/row_pieces.cuh"
 #include "embedding/segment_update.cuh"
 
@@ -17,14 +27,39 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kStep = kPairsPerLoad;
+constexpr int kCarriedThreads = 512;
+constexpr int kCarriedPairs = 32;  // of a group, at most
+constexpr int kSharedPairs = 16;   // of a group, in shared memory
+static_assert(kCarriedThreads / kWarp * kCarriedPairs == kLeastCarriedTile);
 
 struct alignas(16) FourPairs {
   uint32_t row[kStep], source[kStep];
 };
 
+// A list as one lane sees it.
+template <typename T>
+struct LaneList {
+  const uint32_t* rows;
+  const uint32_t* sources;
+  int32_t count;
+  const T* gradients;  // [*, stride]
+  int64_t stride;
+  int64_t column;  // the lane's in them
+  const float* scale;
+  uint32_t before, behind;  // rows of the pairs around the list; no_row: none
+};
+struct LaneCarried {
+  uint32_t* rows;  // null: this lane writes none
+  uint32_t* sources;
+  float* sums;  // [*, stride]
+  int64_t stride;
+  int64_t column;
+  int32_t first = 0;  // entry of the first tile
+};
+
 // The pairs at `at`; those from `end` on are passed over.
 template <typename T>
-__device__ inline FourPairs load_pairs(const SortedList<T>& list, int64_t at, int64_t end,
+__device__ inline FourPairs load_pairs(const LaneList<T>& list, int32_t at, int32_t end,
                                        uint32_t no_row) {
   const auto rows = load_piece<kStep>(list.rows + at);
   const auto sources = load_piece<kStep>(list.sources + at);
@@ -61,27 +96,31 @@ struct RowPieces {
   }
 };
 
-template <optimizer::OptimizerType kRule, typename T, int kPiece>
-__global__ void __launch_bounds__(kThreads)
-    update_segments_kernel(SortedList<T> list, TableRows table, const DeviceStep* device_step,
-                           CarriedList carried, int lanes) {
-  const DeviceStep step = *device_step;
-  const int64_t tile = (int64_t{blockIdx.x} * kThreads + threadIdx.x) / lanes;
-  const int64_t begin = tile * kTilePairs;
-  const int64_t column =
-      (int64_t{blockIdx.y} * lanes + static_cast<int>(threadIdx.x) % lanes) * kPiece;
-  if (step.skip != 0 || begin >= list.count || column >= table.width) return;
-  const int64_t end = begin + kTilePairs < list.count ? begin + kTilePairs : list.count;
+// Gradients of lookups pass once; carried sums lie in the L2 cache, or in shared memory.
+template <int kPiece, bool kPassing, typename T>
+__device__ inline Piece<T, kPiece> load_gradient(const T* from) {
+  if constexpr (kPassing) return load_passing<kPiece>(from);
+  return load_piece<kPiece>(from);
+}
+
+// One lane's walk through `pairs` pairs of the list, the tile'th tile of it; `column` is the lane's
+// in the table.
+template <optimizer::OptimizerType kRule, int kPiece, bool kPassing, typename T>
+__device__ inline void walk(const LaneList<T>& list, int32_t tile, int32_t pairs_of_tile,
+                            const TableRows& table, int64_t column, const DeviceStep& step,
+                            const LaneCarried& carried) {
+  const int32_t begin = tile * pairs_of_tile;
+  const int32_t end = pairs_of_tile < list.count - begin ? begin + pairs_of_tile : list.count;
   const uint32_t no_row = table.no_row;
   // Rows of the segments that come from the tile before, and that go on in the next one.
-  const uint32_t from_left = begin > 0 ? list.rows[begin - 1] : no_row;
-  const uint32_t to_right = end < list.count ? list.rows[end] : no_row;
+  const uint32_t from_left = begin > 0 ? list.rows[begin - 1] : list.before;
+  const uint32_t to_right = end < list.count ? list.rows[end] : list.behind;
 
   Piece<float, kPiece> sum{};
   FourPairs next = load_pairs(list, begin, end, no_row);
-  for (int64_t at = begin; at < end; at += kStep) {
+  for (int32_t at = begin; at < end; at += kStep) {
     const FourPairs pairs = next;
-    if (at + kStep < end)
+    if (kStep < end - at)
       next = load_pairs(list, at + kStep, end, no_row);
     else
       next.row[0] = no_row;
@@ -94,8 +133,10 @@ __global__ void __launch_bounds__(kThreads)
     for (int u = 0; u < kStep; ++u) {
       const uint32_t r = pairs.row[u], source = pairs.source[u];
       const bool counts = r != no_row && source != kNoSource;
-      gradient[u] = counts ? load_passing<kPiece>(list.gradients + source * table.width + column)
-                           : Piece<T, kPiece>{};
+      gradient[u] = Piece<T, kPiece>{};
+      if (counts)
+        gradient[u] =
+            load_gradient<kPiece, kPassing>(list.gradients + source * list.stride + list.column);
       scale[u] = counts && list.scale ? list.scale[source] : 1.0f;
       ends[u] = r != no_row && r != (u + 1 < kStep ? pairs.row[(u + 1) % kStep] : next.row[0]);
       applies[u] = ends[u] && r != from_left && r != to_right;
@@ -111,28 +152,114 @@ __global__ void __launch_bounds__(kThreads)
         row[u].update(step, sum);
         row[u].store(table, pairs.row[u] * table.width + column);
       } else {
-        const int64_t entry = 2 * tile + (pairs.row[u] == from_left ? 0 : 1);
-        store_piece<kPiece>(carried.sums + entry * table.width + column, sum);
+        const int64_t entry = carried.first + 2 * tile + (pairs.row[u] == from_left ? 0 : 1);
+        store_piece<kPiece>(carried.sums + entry * carried.stride + carried.column, sum);
       }
       sum = Piece<float, kPiece>{};
     }
   }
 
-  if (column != 0 || list.count <= kTilePairs) return;
+  if (!carried.rows) return;
   const bool left = from_left != no_row && list.rows[begin] == from_left;
   const bool right = to_right != no_row && list.rows[end - 1] == to_right;
-  carried.rows[2 * tile] = left ? from_left : no_row;
-  carried.sources[2 * tile] = static_cast<uint32_t>(2 * tile);
-  carried.rows[2 * tile + 1] = right ? to_right : no_row;
-  carried.sources[2 * tile + 1] =
-      left && from_left == to_right ? kNoSource : static_cast<uint32_t>(2 * tile + 1);
+  const int32_t entry = carried.first + 2 * tile;
+  carried.rows[entry] = left ? from_left : no_row;
+  carried.sources[entry] = static_cast<uint32_t>(entry);
+  carried.rows[entry + 1] = right ? to_right : no_row;
+  carried.sources[entry + 1] =
+      left && from_left == to_right ? kNoSource : static_cast<uint32_t>(entry + 1);
+}
+
+// Blocks of a multiprocessor: loads on their way count more here than registers.
+template <optimizer::OptimizerType kRule, typename T, int kPiece>
+__global__ void __launch_bounds__(kThreads, optimizer::state_count(kRule) == 0 ? 3 : 2)
+    update_segments_kernel(SortedList<T> list, TableRows table, StepSource step_source,
+                           CarriedList carried, int lanes) {
+  const DeviceStep step = load_step(step_source);
+  const int64_t tile = (int64_t{blockIdx.x} * kThreads + threadIdx.x) / lanes;
+  const int64_t column =
+      (int64_t{blockIdx.y} * lanes + static_cast<int>(threadIdx.x) % lanes) * kPiece;
+  if (step.skip != 0 || tile * kTilePairs >= list.count || column >= table.width) return;
+  const LaneList<T> mine{.rows = list.rows,
+                         .sources = list.sources,
+                         .count = static_cast<int32_t>(list.count),
+                         .gradients = list.gradients,
+                         .stride = table.width,
+                         .column = column,
+                         .scale = list.scale,
+                         .before = table.no_row,
+                         .behind = table.no_row};
+  const bool writes = column == 0 && list.count > kTilePairs;
+  walk<kRule, kPiece, true>(
+      mine, static_cast<int32_t>(tile), kTilePairs, table, column, step,
+      {writes ? carried.rows : nullptr, carried.sources, carried.sums, table.width, column});
+}
+
+// What the groups of a block carry. Pieces of kPiece floats: an entry has one for each lane.
+template <int kPiece, int kPieces>
+struct SharedList {
+  alignas(16) uint32_t rows[kPieces];
+  alignas(16) uint32_t sources[kPieces];
+  alignas(16) float sums[kPieces * kPiece];
+};
+
+// `pairs`: entries that a group takes, so that the block's groups reach one tile of the list.
+template <optimizer::OptimizerType kRule, int kPiece>
+__global__ void __launch_bounds__(kCarriedThreads)
+    update_carried_kernel(CarriedList list, int32_t count, int32_t pairs, TableRows table,
+                          StepSource step_source, CarriedList carried, int lanes) {
+  // Two entries a group; then two for 16 of those, and so on, to and fro.
+  __shared__ SharedList<kPiece, 2 * kCarriedThreads> first;
+  __shared__ SharedList<kPiece, 4 * kCarriedThreads / kSharedPairs> second;
+  const DeviceStep step = load_step(step_source);
+  if (step.skip != 0) return;
+  const int group = static_cast<int>(threadIdx.x) / lanes;
+  const int piece = static_cast<int>(threadIdx.x) % lanes * kPiece;
+  const int64_t column = int64_t{blockIdx.y} * lanes * kPiece + piece;
+  const int32_t tile = kCarriedThreads / lanes * pairs, begin = blockIdx.x * tile;
+  const int32_t end = tile < count - begin ? begin + tile : count;
+  LaneList<float> mine{.rows = list.rows + begin,
+                       .sources = list.sources + begin,  // entries of the whole list
+                       .count = end - begin,
+                       .gradients = list.sums,
+                       .stride = table.width,
+                       .column = column,
+                       .scale = nullptr,
+                       .before = begin > 0 ? list.rows[begin - 1] : table.no_row,
+                       .behind = end < count ? list.rows[end] : table.no_row};
+  for (bool odd = false;; odd = !odd, pairs = kSharedPairs) {
+    const int32_t tiles = (mine.count + pairs - 1) / pairs;
+    uint32_t* const rows = odd ? second.rows : first.rows;
+    uint32_t* const sources = odd ? second.sources : first.sources;
+    float* const sums = odd ? second.sums : first.sums;
+    const int64_t stride = int64_t{lanes} * kPiece;
+    const bool last = tiles == 1;
+    LaneCarried to{piece == 0 ? rows : nullptr, sources, sums, stride, piece};
+    if (last)
+      to = {column == 0 && gridDim.x > 1 ? carried.rows : nullptr,
+            carried.sources,
+            carried.sums,
+            table.width,
+            column,
+            2 * static_cast<int32_t>(blockIdx.x)};
+    if (group < tiles && column < table.width)
+      walk<kRule, kPiece, false>(mine, group, pairs, table, column, step, to);
+    if (last) return;
+    __syncthreads();
+    mine.rows = rows;
+    mine.sources = sources;
+    mine.count = 2 * tiles;
+    mine.gradients = sums;
+    mine.stride = stride;
+    mine.column = piece;
+  }
 }
 
 }  // namespace
 
 template <typename T>
 void update_segments(cudaStream_t stream, optimizer::OptimizerType rule, const SortedList<T>& list,
-                     const TableRows& table, const DeviceStep* step, const CarriedList& carried) {
+                     const TableRows& table, const StepSource& step, const CarriedList& carried) {
   const int piece =
       piece_for(table.width, list.gradients, table.w, table.state0, table.state1, carried.sums);
   const int lanes = lanes_for(table.width, piece);
@@ -149,9 +276,33 @@ void update_segments(cudaStream_t stream, optimizer::OptimizerType rule, const S
   });
 }
 
+int64_t update_carried(cudaStream_t stream, optimizer::OptimizerType rule, const CarriedList& list,
+                       int64_t count, const TableRows& table, const StepSource& step,
+                       const CarriedList& carried) {
+  const int piece =
+      piece_for(table.width, list.sums, table.w, table.state0, table.state1, carried.sums);
+  const int lanes = lanes_for(table.width, piece);
+  const int64_t groups = kCarriedThreads / lanes;
+  const int64_t pairs =
+      std::min<int64_t>(kCarriedPairs, tiles_of(count, groups * kPairsPerLoad) * kPairsPerLoad);
+  const int64_t blocks = tiles_of(count, groups * pairs);
+  const dim3 columns = grid_for(table.width, int64_t{lanes} * piece, kMaxGridYZ);
+  optimizer::with_rule_type(rule, [&]<optimizer::OptimizerType kRule>() {
+    with_piece(piece, [&]<int kPiece>() {
+      launch({.name = "update_carried",
+              .grid = dim3(static_cast<unsigned>(blocks), columns.x),
+              .block = kCarriedThreads,
+              .stream = stream},
+             update_carried_kernel<kRule, kPiece>, list, static_cast<int32_t>(count),
+             static_cast<int32_t>(pairs), table, step, carried, lanes);
+    });
+  });
+  return blocks == 1 ? 0 : 2 * blocks;
+}
+
 #define HLITE_INSTANTIATE(T)                                                                     \
   template void update_segments<T>(cudaStream_t, optimizer::OptimizerType, const SortedList<T>&, \
-                                   const TableRows&, const DeviceStep*, const CarriedList&);
+                                   const TableRows&, const StepSource&, const CarriedList&);
 HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
 #undef HLITE_INSTANTIATE
 

@@ -5,11 +5,12 @@
 
 #include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/core/view.h"
+#include "hugectr_lite/optimizer/gradient_scale.h"
 #include "hugectr_lite/optimizer/update_rules.h"
 
 namespace hlite::embedding::gpu {
 
-// Pairs that one group of lanes walks through.
+// Pairs of the sorted lookups that one group of lanes walks through.
 inline constexpr int64_t kTilePairs = 64;
 // Lists are read four pairs at a time, also past their end.
 inline constexpr int64_t kPairsPerLoad = 4;
@@ -17,12 +18,22 @@ inline constexpr int64_t kPairsPerLoad = 4;
 // In place of a source: a gradient of zero.
 inline constexpr uint32_t kNoSource = 0xffffffffu;
 
-// The scalars of one step, made by the device.
+// The scalars of one step, all of them in device memory.
+struct StepSource {
+  const optimizer::StepScalars* scalars;
+  optimizer::GradientScale scale;
+};
+
+// As a kernel reads them.
 struct DeviceStep {
   optimizer::StepScalars scalars;
   float gradient_scale;
   int32_t skip;  // not 0: nothing changes
 };
+__device__ inline DeviceStep load_step(const StepSource& from) {
+  return {*from.scalars, from.scale.inverse ? *from.scale.inverse : 1.0f,
+          from.scale.skip ? *from.scale.skip : 0};
+}
 
 // count pairs (row, source), equal rows side by side; the source is a row of `gradients`. Both
 // arrays are aligned to 16 bytes and have room for whole loads.
@@ -48,12 +59,23 @@ struct TableRows {
   uint32_t no_row;  // pairs of this row are passed over
 };
 
-inline int64_t tiles_of(int64_t count) { return (count + kTilePairs - 1) / kTilePairs; }
+inline int64_t tiles_of(int64_t count, int64_t pairs = kTilePairs) {
+  return (count + pairs - 1) / pairs;
+}
+// Entries that a block of update_carried() takes at least: its tile, of a width that fills a warp.
+inline constexpr int64_t kLeastCarriedTile = 512;
 
 // Updates, through `rule`, the rows all of whose pairs lie in one tile, and writes the others' sums
 // to `carried`. A list of one tile carries nothing: `carried` may be empty then.
 template <typename T>
 void update_segments(cudaStream_t stream, optimizer::OptimizerType rule, const SortedList<T>& list,
-                     const TableRows& table, const DeviceStep* step, const CarriedList& carried);
+                     const TableRows& table, const StepSource& step, const CarriedList& carried);
+
+// The same for a list of `count` entries that tiles have carried, with a block a tile. Returns the
+// number of entries that its tiles carry in their turn: at most 2 * tiles_of(count,
+// kLeastCarriedTile), and 0 where one tile took all.
+int64_t update_carried(cudaStream_t stream, optimizer::OptimizerType rule, const CarriedList& list,
+                       int64_t count, const TableRows& table, const StepSource& step,
+                       const CarriedList& carried);
 
 }  // namespace hlite::embedding::gpu

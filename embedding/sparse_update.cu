@@ -8,9 +8,10 @@
 //   segments   list 8 n, gradients 256 n at random places, 1024 u n of rows       660 MB, 2.2 GB
 //   carried    two rows of 512 bytes for 64 lookups at most, written and read      55 MB
 // in all 0.85 GB (0.18 ms at 4.8 TB/s) and 2.4 GB (0.5 ms). The 14 MB of a list stay in the L2
-// cache, so the sort costs latency rather than bandwidth. Together with the lookup (1.3 GB, of
-// which the skew leaves 0.55 GB): 1.4 GB or 0.3 ms with skew, 3.7 GB or 0.77 ms without; 1.5 G
-// lookups a second are 1.14 ms.
+// cache, so the sort costs latency rather than bandwidth, and as it needs keys only, it can be done
+// while the network makes the gradients. Together with the lookup (1.3 GB, of which the skew leaves
+// 0.55 GB): 1.4 GB or 0.3 ms with skew, 3.7 GB or 0.77 ms without; 1.5 G lookups a second are 1.14
+// ms.
 //
 // With atomics: gradients 256 n read in order, 512 n added to rows where they lie.
 #include <algorithm>
@@ -36,7 +37,6 @@ __device__ inline int64_t global_thread() { return int64_t{blockIdx.x} * kThread
 
 // What the kernels of one step share. The sort's temporary memory follows it.
 struct Workspace {
-  DeviceStep* step = nullptr;
   uint32_t* rows[2] = {};
   uint32_t* sources[2] = {};
   float* scale = nullptr;       // [max_batch * slots], for a mean
@@ -73,7 +73,6 @@ Workspace cut_workspace(const SparseUpdateShape& shape, std::byte* memory) {
   Cutter cutter(memory);
   if (shape.scales) space.scale = cutter.cut<float>(shape.max_batch * shape.slots);
   if (!shape.atomic) {
-    space.step = cutter.cut<DeviceStep>(1);
     int64_t count = shape.max_batch * shape.lookups;
     for (int i = 0; i < 2; ++i) {
       space.rows[i] = cutter.cut<uint32_t>(count);
@@ -83,8 +82,9 @@ Workspace cut_workspace(const SparseUpdateShape& shape, std::byte* memory) {
       space.touched_bytes = (size_t{shape.total_rows} + 31) / 32 * sizeof(uint32_t);
       space.touched = cutter.cut<uint32_t>((int64_t{shape.total_rows} + 31) / 32);
     }
-    for (int level = 0; count > kTilePairs; ++level) {
-      count = 2 * tiles_of(count);
+    int64_t tile = kTilePairs;
+    for (int level = 0; count > tile; ++level, tile = kLeastCarriedTile) {
+      count = 2 * tiles_of(count, tile);
       space.carried[level] = {.rows = cutter.cut<uint32_t>(count),
                               .sources = cutter.cut<uint32_t>(count),
                               .sums = cutter.cut<float>(count * shape.width)};
@@ -94,23 +94,21 @@ Workspace cut_workspace(const SparseUpdateShape& shape, std::byte* memory) {
   return space;
 }
 
-// One step's numbers in device memory.
+// What makes a step's scalars, in device memory.
 struct StepInputs {
   optimizer::UpdateRule rule;
   const float* lr;
   const int64_t* step;
-  optimizer::GradientScale scale;
 };
 
 // A thread writes the pair of one lookup; neighbours write neighbouring pairs. Lookups without a
 // row get the row total_rows. The first thread also makes the step's scalars.
 __global__ void __launch_bounds__(kThreads)
     write_pairs_kernel(SlotsRef slots, const uint32_t* keys, uint32_t lookups, uint32_t* rows,
-                       uint32_t* sources, uint32_t* touched, StepInputs in, DeviceStep* step) {
+                       uint32_t* sources, uint32_t* touched, StepInputs in,
+                       optimizer::StepScalars* scalars) {
   const int64_t i = global_thread();
-  if (i == 0)
-    *step = {optimizer::step_scalars(in.rule, *in.lr, *in.step),
-             in.scale.inverse ? *in.scale.inverse : 1.0f, in.scale.skip ? *in.scale.skip : 0};
+  if (i == 0) *scalars = optimizer::step_scalars(in.rule, *in.lr, *in.step);
   if (i >= lookups) return;
   const Lookup lookup = find_lookup(slots, keys, static_cast<uint32_t>(i), KeyCheck{});
   rows[i] = lookup.row == kNoRow ? slots.total_rows : lookup.row;
@@ -136,10 +134,10 @@ __global__ void __launch_bounds__(kThreads)
 
 // Rows without a lookup, with gradient 0: `lanes` lanes a row, rows in turn.
 template <OptimizerType kRule, int kPiece>
-__global__ void __launch_bounds__(kThreads) sweep_kernel(TableRows table, const uint32_t* touched,
-                                                         const DeviceStep* device_step, int lanes) {
+__global__ void __launch_bounds__(kThreads)
+    sweep_kernel(TableRows table, const uint32_t* touched, StepSource step_source, int lanes) {
   constexpr int kStates = optimizer::state_count(kRule);
-  const DeviceStep step = *device_step;
+  const DeviceStep step = load_step(step_source);
   if (step.skip != 0) return;
   const int64_t groups = int64_t{gridDim.x} * kThreads / lanes;
   const int64_t first = static_cast<int64_t>(threadIdx.x) % lanes * kPiece;
@@ -230,22 +228,23 @@ LaunchShape shape_for(const char* name, int64_t threads, cudaStream_t stream,
 template <typename T>
 void add_gradients(cudaStream_t stream, const SparseUpdateArgs<T>& args, int64_t lookups,
                    const Workspace& space) {
-  const int piece = piece_for(args.shape.width, args.dout.data(), args.table.data());
+  const SparseSortArgs& of = args.sorted;
+  const int piece = piece_for(of.shape.width, args.dout.data(), args.table.data());
   with_piece(piece, [&]<int kPiece>() {
-    launch(shape_for("add_gradients", lookups, stream), add_gradients_kernel<T, kPiece>, args.slots,
-           args.keys.data(), static_cast<uint32_t>(lookups), args.dout.data(), space.scale,
-           args.table.data(), args.lr, args.gradient_scale, lanes_for(args.shape.width, piece));
+    launch(shape_for("add_gradients", lookups, stream), add_gradients_kernel<T, kPiece>, of.slots,
+           of.keys.data(), static_cast<uint32_t>(lookups), args.dout.data(), space.scale,
+           args.table.data(), of.lr, args.gradient_scale, lanes_for(of.shape.width, piece));
   });
 }
 
-void sweep(cudaStream_t stream, OptimizerType rule, const TableRows& table,
+void sweep(cudaStream_t stream, OptimizerType rule, const TableRows& table, const StepSource& step,
            const Workspace& space) {
   const int piece = piece_for(table.width, table.w, table.state0, table.state1);
   const int lanes = lanes_for(table.width, piece);
   optimizer::with_rule_type(rule, [&]<OptimizerType kRule>() {
     with_piece(piece, [&]<int kPiece>() {
       launch(shape_for("sweep", int64_t{table.no_row} * lanes, stream, int64_t{1} << 16),
-             sweep_kernel<kRule, kPiece>, table, space.touched, space.step, lanes);
+             sweep_kernel<kRule, kPiece>, table, space.touched, step, lanes);
     });
   });
 }
@@ -253,15 +252,12 @@ void sweep(cudaStream_t stream, OptimizerType rule, const TableRows& table,
 // The list of all lookups, then what its tiles carry, until one tile is left.
 template <typename T>
 void update_all_segments(cudaStream_t stream, OptimizerType rule, const SortedList<T>& lookups,
-                         const TableRows& table, const Workspace& space) {
-  update_segments(stream, rule, lookups, table, space.step, space.carried[0]);
-  int64_t count = lookups.count;
-  for (int level = 0; count > kTilePairs; ++level) {
-    const CarriedList& from = space.carried[level];
-    count = 2 * tiles_of(count);
-    const SortedList<float> list{from.rows, from.sources, count, from.sums};
-    update_segments(stream, rule, list, table, space.step, space.carried[level + 1]);
-  }
+                         const TableRows& table, const StepSource& step, const Workspace& space) {
+  update_segments(stream, rule, lookups, table, step, space.carried[0]);
+  int64_t count = lookups.count > kTilePairs ? 2 * tiles_of(lookups.count) : 0;
+  for (int level = 0; count > 0; ++level)
+    count = update_carried(stream, rule, space.carried[level], count, table, step,
+                           space.carried[level + 1]);
 }
 
 }  // namespace
@@ -277,37 +273,45 @@ size_t sparse_update_workspace(const SparseUpdateShape& shape) {
          hlite::gpu::sort_pairs_bytes<uint32_t>(static_cast<uint32_t>(lookups), sort_bits(shape));
 }
 
-template <typename T>
-void sparse_update(cudaStream_t stream, const SparseUpdateArgs<T>& args) {
+int sparse_sort(cudaStream_t stream, const SparseSortArgs& args) {
   const SparseUpdateShape& shape = args.shape;
   const int64_t batch = args.keys.dim(0), lookups = batch * shape.lookups;
-  const int64_t bags = batch * shape.slots;
   if (!indices_fit(args.slots, batch))
     throw CudaError("sparse update: expected fewer than 2^32 keys and rows, found a batch of " +
                     std::to_string(batch));
   const Workspace space = cut_workspace(shape, args.workspace);
+  const int64_t bags = batch * shape.slots;
   if (shape.scales)
     launch(shape_for("bag_scale", bags, stream), scale_kernel, args.slots, args.keys.data(),
            static_cast<uint32_t>(bags), space.scale);
-  if (shape.atomic) return add_gradients(stream, args, lookups, space);
-
+  if (shape.atomic) return 0;
   if (shape.sweeps) HLITE_CUDA(cudaMemsetAsync(space.touched, 0, space.touched_bytes, stream));
   launch(shape_for("write_pairs", std::max<int64_t>(lookups, 1), stream), write_pairs_kernel,
          args.slots, args.keys.data(), static_cast<uint32_t>(lookups), space.rows[0],
-         space.sources[0], space.touched,
-         StepInputs{args.rule, args.lr, args.step, args.gradient_scale}, space.step);
+         space.sources[0], space.touched, StepInputs{args.rule, args.lr, args.step}, args.scalars);
+  const hlite::gpu::Temporary temporary{args.workspace + space.bytes,
+                                        args.workspace_bytes - space.bytes};
   const hlite::gpu::SortPairs<uint32_t> pairs{{space.rows[0], space.rows[1]},
                                               {space.sources[0], space.sources[1]},
                                               static_cast<uint32_t>(lookups)};
-  const hlite::gpu::Temporary temporary{args.workspace + space.bytes,
-                                        args.workspace_bytes - space.bytes};
-  const int sorted = hlite::gpu::sort_pairs(stream, temporary, pairs, sort_bits(shape));
+  return hlite::gpu::sort_pairs(stream, temporary, pairs, sort_bits(shape));
+}
+
+template <typename T>
+void sparse_update(cudaStream_t stream, const SparseUpdateArgs<T>& args) {
+  const SparseSortArgs& of = args.sorted;
+  const SparseUpdateShape& shape = of.shape;
+  const int64_t lookups = of.keys.dim(0) * shape.lookups;
+  const Workspace space = cut_workspace(shape, of.workspace);
+  if (shape.atomic) return add_gradients(stream, args, lookups, space);
+
   const TableRows table{args.table.data(), args.state0.data(), args.state1.data(), shape.width,
                         shape.total_rows};
-  const SortedList<T> list{space.rows[sorted], space.sources[sorted], lookups, args.dout.data(),
-                           space.scale};
-  update_all_segments(stream, args.rule.type, list, table, space);
-  if (shape.sweeps) sweep(stream, args.rule.type, table, space);
+  const StepSource step{of.scalars, args.gradient_scale};
+  const SortedList<T> list{space.rows[args.buffer], space.sources[args.buffer], lookups,
+                           args.dout.data(), space.scale};
+  update_all_segments(stream, of.rule.type, list, table, step, space);
+  if (shape.sweeps) sweep(stream, of.rule.type, table, step, space);
 }
 
 #define HLITE_INSTANTIATE(T) \

@@ -23,20 +23,27 @@ struct SparseUpdateShape {
   bool atomic = false;  // gradients go straight into the table
 };
 
-// Shapes and meaning are those of GpuSparseUpdate::update; everything lies in device memory.
-template <typename T>
-struct SparseUpdateArgs {
+// Of GpuSparseUpdate::sort(); everything but numbers lies in device memory.
+struct SparseSortArgs {
   SparseUpdateShape shape;
   SlotsRef slots;
   optimizer::UpdateRule rule;
   const float* lr = nullptr;
   const int64_t* step = nullptr;
-  optimizer::GradientScale gradient_scale;
-  Matrix<const uint32_t> keys;  // [B,columns]
-  View<const T, 3> dout;        // [B,S,V]
-  Matrix<float> table, state0, state1;
+  Matrix<const uint32_t> keys;                // [B,columns]
+  optimizer::StepScalars* scalars = nullptr;  // written
   std::byte* workspace = nullptr;
   size_t workspace_bytes = 0;
+};
+
+// Of GpuSparseUpdate::update(), with the same shapes and meaning.
+template <typename T>
+struct SparseUpdateArgs {
+  SparseSortArgs sorted;  // what sort() was given
+  int buffer = 0;         // and returned
+  optimizer::GradientScale gradient_scale;
+  View<const T, 3> dout;  // [B,S,V]
+  Matrix<float> table, state0, state1;
 };
 
 }  // namespace hlite::embedding

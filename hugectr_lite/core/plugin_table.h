@@ -17,6 +17,7 @@ namespace hlite::embedding {
 struct SlotsRef;           // embedding/slots_ref.h
 struct KeyCheck;           // embedding/slots_ref.h
 struct SparseUpdateShape;  // embedding/sparse_update_args.h
+struct SparseSortArgs;     // embedding/sparse_update_args.h
 template <typename T>
 struct SparseUpdateArgs;  // embedding/sparse_update_args.h
 }  // namespace hlite::embedding
@@ -40,7 +41,7 @@ struct UpdateRule;
 
 namespace hlite::cuda {
 
-inline constexpr int kAbiVersion = 4;
+inline constexpr int kAbiVersion = 5;
 inline constexpr const char* kLibraryName = "libhlite_cuda.so";
 inline constexpr const char* kEntryName = "hlite_cuda_op_table";
 
@@ -131,10 +132,11 @@ struct TypedOps {
       dropout;
   Function<void* /*stream*/, Vector<const float> /*x*/, Vector<T> /*out*/> cast_from_float;
   Function<void* /*stream*/, Vector<const T> /*x*/, Vector<float> /*out*/> cast_to_float;
+  Function<void* /*stream*/, Matrix<const float> /*x*/, Matrix<T> /*out, wider*/> cast_padded;
 
   // hugectr_lite/ops/bce_loss.h, scan.h (the first waits for the stream and writes to the host)
-  Function<void* /*stream*/, Matrix<const T> /*logits*/, Matrix<const float> /*labels*/,
-           float* /*loss*/, Matrix<float> /*dlogits*/, const ops::BceOptions&>
+  Function<void* /*stream*/, Matrix<const float> /*logits*/, Matrix<const float> /*labels*/,
+           float* /*loss*/, Matrix<T> /*dlogits*/, const ops::BceOptions&>
       bce_loss;
   Function<void* /*stream*/, Vector<const T> /*x*/, int64_t* /*index*/> first_non_finite;
   Function<void* /*stream*/, Vector<const T> /*x*/, int32_t* /*found*/> flag_non_finite;
@@ -206,8 +208,9 @@ struct OpTable {
            uint64_t /*random_stream*/, uint64_t /*first*/, float /*low*/, float /*high*/>
       fill_uniform;
 
-  // Bytes of device memory that sparse_update needs.
+  // Bytes of device memory that sparse_update needs; and the half of it that needs no gradients.
   Function<const embedding::SparseUpdateShape&, int64_t* /*bytes*/> sparse_update_workspace;
+  Function<void* /*stream*/, const embedding::SparseSortArgs&, int* /*buffer*/> sparse_sort;
 
   // hugectr_lite/trainer/gpu_metrics.h
   Function<int64_t /*max_samples*/, int64_t* /*bytes*/> evaluation_workspace;

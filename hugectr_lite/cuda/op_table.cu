@@ -227,6 +227,9 @@ template <typename T>
 void sparse_update(void* stream, const embedding::SparseUpdateArgs<T>& args) {
   embedding::gpu::sparse_update<T>(stream_of(stream), args);
 }
+void sparse_sort(void* stream, const embedding::SparseSortArgs& args, int* buffer) {
+  *buffer = embedding::gpu::sparse_sort(stream_of(stream), args);
+}
 void sparse_update_workspace(const embedding::SparseUpdateShape& shape, int64_t* bytes) {
   *bytes = static_cast<int64_t>(embedding::gpu::sparse_update_workspace(shape));
 }
@@ -272,6 +275,7 @@ constexpr TypedOps<T> kTypedOps = {
     .dropout = {kOnStream<ops::gpu::dropout<T>>},
     .cast_from_float = {kOnStream<ops::gpu::cast_from_float<T>>},
     .cast_to_float = {kOnStream<ops::gpu::cast_to_float<T>>},
+    .cast_padded = {kOnStream<ops::gpu::cast_padded<T>>},
     .bce_loss = {kOnStream<ops::gpu::bce_loss<T>>},
     .first_non_finite = {Entry<first_non_finite<T>>::call},
     .flag_non_finite = {kOnStream<ops::gpu::flag_non_finite<T>>},
@@ -311,6 +315,7 @@ constexpr OpTable kTable = {
     .fill = {Entry<fill>::call},
     .fill_uniform = {Entry<fill_uniform>::call},
     .sparse_update_workspace = {Entry<sparse_update_workspace>::call},
+    .sparse_sort = {Entry<sparse_sort>::call},
     .evaluation_workspace = {Entry<evaluation_workspace>::call},
     .evaluate = {Entry<evaluate>::call},
     .matmul_create = {Entry<matmul_create>::call},

@@ -56,18 +56,20 @@ void BceLossLayer::emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase
   const bool gradient = phase == Phase::kTrain && z.grad != kNoBuffer;
   std::vector<BufferId> writes = {loss.value, io.workspace};
   if (gradient) writes.push_back(z.grad);
-  plan.add({.name = name() + (gradient ? ".fbprop" : ".fprop"),
-            .lane = plan::Lane::kCompute,
-            .reads = with_scale(io, {z.value, y.value}),
-            .writes = writes,
-            .run = [=](const plan::StepContext& c) {
-              const Buffers& buffers = *io.buffers;
-              ops::bce_loss(
-                  c.exec, matrix(buffers, z.value, c.batch, 1),
-                  matrix(buffers, y.value, c.batch, 1), buffers.data<float>(loss.value),
-                  gradient ? matrix(buffers, z.grad, c.batch, 1) : Matrix<float>(),
-                  {.mean_over = c.mean_over(), .scale = scale(io), .workspace = workspace(io)});
-            }});
+  with_float_type(io.type, [&]<typename T>() {
+    plan.add({.name = name() + (gradient ? ".fbprop" : ".fprop"),
+              .lane = plan::Lane::kCompute,
+              .reads = with_scale(io, {z.value, y.value}),
+              .writes = writes,
+              .run = [=](const plan::StepContext& c) {
+                const Buffers& buffers = *io.buffers;
+                ops::bce_loss<T>(
+                    c.exec, matrix(buffers, z.value, c.batch, 1),
+                    matrix(buffers, y.value, c.batch, 1), buffers.data<float>(loss.value),
+                    gradient ? matrix<T>(buffers, z.grad, c.batch, 1) : Matrix<T>(),
+                    {.mean_over = c.mean_over(), .scale = scale(io), .workspace = workspace(io)});
+              }});
+  });
 }
 
 void BceLossLayer::emit_backward(plan::Plan&, const LayerIo&) const {}  // done by the forward step

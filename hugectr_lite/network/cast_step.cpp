@@ -1,27 +1,19 @@
 #include "hugectr_lite/network/cast_step.h"
 
 #include "hugectr_lite/ops/cast.h"
-#include "hugectr_lite/ops/concat.h"
 
 namespace hlite::network {
 
 void add_cast_from_float(plan::Plan& plan, const Buffers& buffers, FloatType type,
                          const std::string& name, const CastFromFloat& cast) {
-  const bool pads = cast.columns > cast.width;
   with_float_type(type, [&]<typename T>() {
     plan.add({.name = name,
               .lane = plan::Lane::kCompute,
               .reads = {cast.from},
-              .writes = pads ? std::vector{cast.packed, cast.to} : std::vector{cast.to},
+              .writes = {cast.to},
               .run = [=, &buffers](const plan::StepContext& c) {
-                const BufferId packed = pads ? cast.packed : cast.to;
-                ops::cast_from_float<T>(c.exec, vector(buffers, cast.from, c.batch * cast.width),
-                                        vector<T>(buffers, packed, c.batch * cast.width));
-                if (!pads) return;
-                const ops::ColumnBlock<T> block{matrix<T>(buffers, packed, c.batch, cast.width), 0,
-                                                0, cast.width};
-                ops::concat_columns<T>(c.exec, {&block, 1},
-                                       matrix<T>(buffers, cast.to, c.batch, cast.columns));
+                ops::cast_padded<T>(c.exec, matrix(buffers, cast.from, c.batch, cast.width),
+                                    matrix<T>(buffers, cast.to, c.batch, cast.columns));
               }});
   });
 }

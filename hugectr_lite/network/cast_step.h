@@ -8,9 +8,8 @@
 namespace hlite::network {
 
 // `to` [B, columns] of `type` = `from` [B, width], float, and zeros in the columns beyond.
-// `packed`: a buffer for [B, width] of `type`, needed where columns > width.
 struct CastFromFloat {
-  BufferId from = kNoBuffer, packed = kNoBuffer, to = kNoBuffer;
+  BufferId from = kNoBuffer, to = kNoBuffer;
   int64_t width = 0, columns = 0;
 };
 void add_cast_from_float(plan::Plan& plan, const Buffers& buffers, FloatType type,

@@ -106,10 +106,11 @@ void InnerProductBase::emit_backward_as(plan::Plan& plan, const LayerIo& io) con
   if (!io.dz_ready) {
     std::vector<BufferId> reads = {y.grad};
     if (relu_) read_relu(reads, io.relu_mask, y.value);
+    // Without a ReLU the gradient stays as it is, and nobody waits for the sums.
     plan.add({.name = name() + ".dbias",
-              .lane = plan::Lane::kCompute,
+              .lane = relu_ ? plan::Lane::kCompute : io.weight_gradient_lane,
               .reads = reads,
-              .writes = {y.grad, b.grad},
+              .writes = relu_ ? std::vector{y.grad, b.grad} : std::vector{b.grad},
               .run = [=, relu = relu_, mask = io.relu_mask](const plan::StepContext& c) {
                 ops::bias_relu_backward<T>(
                     c.exec, relu ? matrix<T>(*buffers, y.value, c.batch, out) : Matrix<T>(),

@@ -188,22 +188,14 @@ BufferId Network::logits() const { return layers_[loss_layer_].io.bottoms[0].val
 void Network::emit_forward(plan::Plan& plan, Phase phase) const {
   for (size_t i = 0; i < inputs_.size(); ++i)
     if (const TensorEntry& t = tensors_[i]; t.cast != kNoBuffer)
-      add_cast_from_float(plan, *buffers_, setup_.type, t.name + ".cast",
-                          {.from = t.value,
-                           .packed = t.packed,
-                           .to = t.cast,
-                           .width = elements(t.dims),
-                           .columns = t.columns});
+      add_cast_from_float(
+          plan, *buffers_, setup_.type, t.name + ".cast",
+          {.from = t.value, .to = t.cast, .width = elements(t.dims), .columns = t.columns});
   for (const LayerEntry& e : layers_) {
-    const bool loss = e.layer->is_loss();
-    if (loss && logits_to_cast_ != kNoBuffer)
+    if (e.layer->is_loss() && logits_to_cast_ != kNoBuffer)
       add_cast_to_float(plan, *buffers_, setup_.type, e.io.bottoms[0].name + ".to_float",
                         logits_to_cast_, e.io.bottoms[0].value, 1);
     e.layer->emit_forward(plan, e.io, phase);
-    if (loss && logits_grad_ != kNoBuffer && phase == Phase::kTrain)
-      add_cast_from_float(
-          plan, *buffers_, setup_.type, e.io.bottoms[0].name + ".grad.cast",
-          {.from = e.io.bottoms[0].grad, .to = logits_grad_, .width = 1, .columns = 1});
   }
 }
 

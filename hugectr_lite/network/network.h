@@ -77,7 +77,7 @@ class Network {
     int64_t columns = 0;                   // of a sample in memory (LayerTensor)
     std::vector<BufferId> consumer_grads;  // where there is more than one
     // Of a float input in a 16-bit network: what layers read in its place.
-    BufferId packed = kNoBuffer, cast = kNoBuffer;
+    BufferId cast = kNoBuffer;
   };
 
   [[nodiscard]] const std::vector<LayerEntry>& layers() const { return layers_; }
@@ -109,7 +109,7 @@ class Network {
   void declare_parameters(Buffers& buffers);
   void declare_tensors(Buffers& buffers);
   void connect_layers(Buffers& buffers);
-  void keep_loss_float(Buffers& buffers);
+  void keep_logits_float(Buffers& buffers);
   void fuse_backward();
   [[nodiscard]] bool makes_float_logits(const TensorEntry& tensor) const;
   [[nodiscard]] bool feeds_inner_products_only(const TensorEntry& tensor) const;
@@ -125,9 +125,7 @@ class Network {
   NetworkSetup setup_;
   BufferId parameter_buffer_ = kNoBuffer, gradient_buffer_ = kNoBuffer, working_buffer_ = kNoBuffer;
   size_t loss_layer_ = 0;
-  // Around the loss of a 16-bit network: logits that come in 16 bits, and where the gradient of the
-  // logits goes, once made in float.
-  BufferId logits_to_cast_ = kNoBuffer, logits_grad_ = kNoBuffer;
+  BufferId logits_to_cast_ = kNoBuffer;  // those that come in 16 bits: the loss reads float
 };
 
 }  // namespace hlite::network

@@ -16,7 +16,7 @@ void Network::declare(Buffers& buffers, const NetworkSetup& setup) {
   declare_parameters(buffers);
   declare_tensors(buffers);
   connect_layers(buffers);
-  if (setup_.type != FloatType::kFloat) keep_loss_float(buffers);
+  keep_logits_float(buffers);
   fuse_backward();
 }
 
@@ -65,11 +65,8 @@ void Network::declare_tensors(Buffers& buffers) {
       t.type = inputs_[i].type;
       const bool only_loss = t.consumers.size() == 1 && t.consumers[0].first == loss_layer_;
       if (t.type != setup_.type && !only_loss) {
-        const int64_t width = t.columns;
-        if (feeds_inner_products_only(t)) t.columns = padded(width);
+        if (feeds_inner_products_only(t)) t.columns = padded(t.columns);
         t.cast = buffers.add(t.name + ".cast", BufferKind::kActivation, batch * t.columns * size);
-        if (t.columns > width)
-          t.packed = buffers.add(t.name + ".packed", BufferKind::kActivation, batch * width * size);
       }
     } else {
       const bool loss = layers_[static_cast<size_t>(t.producer)].layer->is_loss();
@@ -124,19 +121,14 @@ void Network::connect_layers(Buffers& buffers) {
     }
 }
 
-// The loss works in float whatever the network does.
-void Network::keep_loss_float(Buffers& buffers) {
+// The loss reads float logits whatever the network does.
+void Network::keep_logits_float(Buffers& buffers) {
   LayerTensor& z = layers_[loss_layer_].io.bottoms[0];
-  const int64_t bytes = setup_.max_batch * kFloat;
-  if (z.type != FloatType::kFloat) {
-    logits_to_cast_ = z.value;
-    z.value = buffers.add(z.name + ".float", plan::BufferKind::kActivation, bytes);
-    z.type = FloatType::kFloat;
-  }
-  if (z.grad != kNoBuffer) {
-    logits_grad_ = z.grad;
-    z.grad = buffers.add(z.name + ".grad.float", plan::BufferKind::kGradient, bytes);
-  }
+  if (z.type == FloatType::kFloat) return;
+  logits_to_cast_ = z.value;
+  z.value =
+      buffers.add(z.name + ".float", plan::BufferKind::kActivation, setup_.max_batch * kFloat);
+  z.type = FloatType::kFloat;
 }
 
 void Network::fuse_backward() {

@@ -43,9 +43,8 @@ void loss_on_cpu(const Exec& exec, Matrix<const float> logits, Matrix<const floa
 }  // namespace
 
 template <typename T>
-void bce_loss(const Exec& exec, Matrix<const std::type_identity_t<T>> logits,
-              Matrix<const float> labels, float* loss, Matrix<float> dlogits,
-              const BceOptions& options) {
+void bce_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> labels, float* loss,
+              Matrix<std::type_identity_t<T>> dlogits, const BceOptions& options) {
   const int64_t batch = logits.dim(0);
   HLITE_CHECK(logits.dim(1) == 1 && labels.dim(0) == batch && labels.dim(1) == 1,
               "logits {}, labels {}", logits.shape(), labels.shape());
@@ -64,9 +63,9 @@ void bce_loss(const Exec& exec, Matrix<const std::type_identity_t<T>> logits,
     needs_gpu("bce_loss");
 }
 
-#define HLITE_INSTANTIATE(T)                                                           \
-  template void bce_loss<T>(const Exec&, Matrix<const T>, Matrix<const float>, float*, \
-                            Matrix<float>, const BceOptions&);
+#define HLITE_INSTANTIATE(T)                                                               \
+  template void bce_loss<T>(const Exec&, Matrix<const float>, Matrix<const float>, float*, \
+                            Matrix<T>, const BceOptions&);
 HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
 #undef HLITE_INSTANTIATE
 

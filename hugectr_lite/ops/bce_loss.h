@@ -37,13 +37,13 @@ struct BceOptions {
   Vector<double> workspace = {};
 };
 
-// T, the type of the logits: float, or on a GPU bf16 or fp16 too; all else is float or, within,
-// double. logits [B,1], labels [B,1]; *loss overwritten (0 for B = 0). dlogits [B,1] overwritten,
-// null data: loss only; it may be the very view logits. A NaN logit makes the loss NaN. Summed in
-// double over fixed blocks: the bits depend on B alone, and not on the number of threads.
+// T, the type of dlogits: float, or on a GPU bf16 or fp16 too; all else is float or, within,
+// double. logits [B,1], labels [B,1]; *loss overwritten (0 for B = 0). dlogits [B,1] overwritten
+// (rounded to float, then to T), null data: loss only; it may be the very view logits. A NaN logit
+// makes the loss NaN. Summed in double over fixed blocks: the bits depend on B alone, and not on
+// the number of threads.
 template <typename T = float>
-void bce_loss(const Exec& exec, Matrix<const std::type_identity_t<T>> logits,
-              Matrix<const float> labels, float* loss, Matrix<float> dlogits,
-              const BceOptions& options = {});
+void bce_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> labels, float* loss,
+              Matrix<std::type_identity_t<T>> dlogits, const BceOptions& options = {});
 
 }  // namespace hlite::ops

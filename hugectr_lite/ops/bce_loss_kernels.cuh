@@ -8,7 +8,7 @@
 namespace hlite::ops::gpu {
 
 template <typename T>
-void bce_loss(cudaStream_t stream, Matrix<const T> logits, Matrix<const float> labels, float* loss,
-              Matrix<float> dlogits, const BceOptions& options);
+void bce_loss(cudaStream_t stream, Matrix<const float> logits, Matrix<const float> labels,
+              float* loss, Matrix<T> dlogits, const BceOptions& options);
 
 }  // namespace hlite::ops::gpu

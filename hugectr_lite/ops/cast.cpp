@@ -1,5 +1,7 @@
 #include "hugectr_lite/ops/cast.h"
 
+#include <algorithm>
+
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/plugin_table.h"
 #include "hugectr_lite/ops/copy.h"
@@ -27,9 +29,31 @@ void cast_to_float(const Exec& exec, Vector<const std::type_identity_t<T>> x, Ve
     needs_gpu("cast_to_float");
 }
 
+template <typename T>
+void cast_padded(const Exec& exec, Matrix<const float> x, Matrix<std::type_identity_t<T>> out) {
+  const int64_t rows = x.dim(0), width = x.dim(1), columns = out.dim(1);
+  HLITE_CHECK(rows == out.dim(0) && width <= columns, "cast_padded: {} to {}", x.shape(),
+              out.shape());
+  if (width == columns)
+    return cast_from_float<T>(exec, {x.data(), x.size()}, {out.data(), out.size()});
+  if (exec.on_gpu()) return exec.cuda->typed<T>().cast_padded(exec.stream, x, out);
+  if constexpr (std::is_same_v<T, float>) {
+    constexpr int64_t kGrain = 1 << 10;  // rows worth waking a thread for
+    cpu_threads(exec, "cast_padded").parallel_for(rows, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        float* const to = std::copy_n(x.data() + row * width, width, out.data() + row * columns);
+        std::fill_n(to, columns - width, 0.0f);
+      }
+    });
+  } else {
+    needs_gpu("cast_padded");
+  }
+}
+
 #define HLITE_INSTANTIATE(T)                                                     \
   template void cast_from_float<T>(const Exec&, Vector<const float>, Vector<T>); \
-  template void cast_to_float<T>(const Exec&, Vector<const T>, Vector<float>);
+  template void cast_to_float<T>(const Exec&, Vector<const T>, Vector<float>);   \
+  template void cast_padded<T>(const Exec&, Matrix<const float>, Matrix<T>);
 HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
 #undef HLITE_INSTANTIATE
 

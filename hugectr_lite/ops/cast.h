@@ -18,4 +18,9 @@ void cast_from_float(const Exec& exec, Vector<const float> x, Vector<std::type_i
 template <typename T>
 void cast_to_float(const Exec& exec, Vector<const std::type_identity_t<T>> x, Vector<float> out);
 
+// out[b, i] = the T nearest to x[b, i] in the columns of x, and 0 in those beyond: x [B, W], out
+// [B, V] with V >= W. Otherwise as cast_from_float().
+template <typename T>
+void cast_padded(const Exec& exec, Matrix<const float> x, Matrix<std::type_identity_t<T>> out);
+
 }  // namespace hlite::ops

@@ -10,5 +10,8 @@ template <typename T>
 void cast_from_float(cudaStream_t stream, Vector<const float> x, Vector<T> out);
 template <typename T>
 void cast_to_float(cudaStream_t stream, Vector<const T> x, Vector<float> out);
+// More columns in `out` than in `x`.
+template <typename T>
+void cast_padded(cudaStream_t stream, Matrix<const float> x, Matrix<T> out);
 
 }  // namespace hlite::ops::gpu

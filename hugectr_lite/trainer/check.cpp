@@ -1,11 +1,13 @@
 #include "hugectr_lite/trainer/check.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <vector>
 
 #include "data_reader/source.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/plan/lane_executor.h"
 #include "hugectr_lite/trainer/memory_report.h"
 #include "hugectr_lite/trainer/model.h"
 #include "hugectr_lite/trainer/trainer.h"
@@ -133,13 +135,28 @@ std::string check_report(const config::TrainConfig& config, const Options& optio
   return text;
 }
 
+static std::string plan_text(const char* what, const plan::Plan& plan) {
+  std::array<int, plan::kLanes> steps{};
+  for (const plan::Step& step : plan.steps()) ++steps[static_cast<size_t>(step.lane)];
+  std::string lanes;
+  for (size_t lane = 0; lane < steps.size(); ++lane)
+    if (steps[lane] > 0)
+      lanes += fmt::format("{}{} {}", lanes.empty() ? "" : ", ", steps[lane],
+                           plan::lane_name(static_cast<plan::Lane>(lane)));
+  return fmt::format("{}: {} steps ({})\n{}", what, plan.steps().size(), lanes, plan.describe());
+}
+
 std::string plan_report(const config::TrainConfig& config, const Options& options) {
   const auto placements = make_placements(config, topology_of(config.solver), false);
+  Lines reasons;
+  const cuda::OpTable* gpu = gpu_to_report(config, options, reasons);
   Model model(config, resolve_seed(config), resolve_threads(config, options),
-              ranks_for_report(config, placements));
-  model.compile();
-  return "training iteration\n" + model.train_plan().describe() + "\nevaluation batch\n" +
-         model.eval_plan().describe();
+              ranks_for_report(config, placements), gpu);
+  model.make_plans();
+  std::string text = gpu ? "on a GPU" : "on the CPU";
+  for (const std::string& r : reasons) text += fmt::format("; {}", r);
+  return text + "\n\n" + plan_text("training iteration", model.train_plan()) + "\n" +
+         plan_text("evaluation batch", model.eval_plan());
 }
 
 }  // namespace hlite::trainer

@@ -14,7 +14,8 @@ namespace hlite::trainer {
 // run would not start here.
 std::string check_report(const config::TrainConfig& config, const Options& options);
 
-// Steps, lanes and dependencies of the training plan and of the evaluation plan.
+// Steps, lanes and dependencies of the training plan and of the evaluation plan; on a GPU where the
+// run would be on one, here or not.
 std::string plan_report(const config::TrainConfig& config, const Options& options);
 
 }  // namespace hlite::trainer

@@ -254,8 +254,9 @@ void Model::emit_learning_rate(plan::Plan& plan) const {
   writes.insert(writes.end(), embedding_rates_.begin(), embedding_rates_.end());
   std::vector<optimizer::LrSchedule> schedules = {optimizer::lr_schedule_of(config_.optimizer)};
   for (const auto& e : embeddings_) schedules.push_back(e->schedule());
+  // Behind the lookups, on their lane: updates alone wait for it (and dropout, for the step).
   plan.add({.name = "learning_rate",
-            .lane = Lane::kCompute,
+            .lane = Lane::kEmbedding,
             .reads = {step_},
             .writes = writes,
             // Both lists live in the step: an iteration allocates nothing.
@@ -359,6 +360,11 @@ void Model::compile() {
     require_device_memory(*gpu_, buffers_.device_bytes() + m.workspace + m.matmul, tables());
     gpu_run_ = std::make_unique<GpuRun>(*gpu_, buffers_, config_.solver);
   }
+  make_plans();
+  for (const auto& e : embeddings_) e->tables().prepare();
+}
+
+void Model::make_plans() {
   std::vector<embedding::TablesIo> io;
   for (size_t i = 0; i < embeddings_.size(); ++i)
     io.push_back({.keys = keys_,
@@ -372,9 +378,9 @@ void Model::compile() {
       if (io[i].grad != plan::kNoBuffer) emit(embeddings_[i]->tables(), io[i]);
   };
   emit_copy_in(train_plan_);
-  emit_learning_rate(train_plan_);
   for (size_t i = 0; i < embeddings_.size(); ++i)
     embeddings_[i]->tables().emit_forward(train_plan_, io[i]);
+  emit_learning_rate(train_plan_);
   network_->emit_forward(train_plan_, network::Phase::kTrain);
   network_->emit_backward(train_plan_);
   for_trained([&](auto& tables, const auto& its) { tables.emit_backward(train_plan_, its); });

@@ -80,9 +80,11 @@ class Model {
   // Rows of each slot's table, of all sparse inputs one after another.
   [[nodiscard]] const std::vector<int64_t>& slot_rows() const { return slot_rows_; }
 
-  // Adds the steps to both plans. Takes the sparse update's workspace, on a GPU that of matrix
-  // products too, and no other memory. Throws DeviceError when the GPU lacks memory for all that
-  // the model will need.
+  // Adds the steps to both plans: enough to look at them, with a GPU that is not here too.
+  void make_plans();
+  // Makes the plans and what their steps need. Takes the sparse update's workspace, on a GPU that
+  // of matrix products too, and no other memory. Throws DeviceError when the GPU lacks memory for
+  // all that the model will need.
   void compile();
   // Takes the memory of every buffer. Throws DataError (DeviceError on a GPU) when it does not fit.
   // REQUIRES compile().
@@ -105,7 +107,7 @@ class Model {
     return embeddings_;
   }
 
-  // After runs that are waited for: see EmbeddingTables::check_keys().
+  // Waits for all runs of a GPU: see EmbeddingTables::check_keys().
   void check_keys() const;
 
   // What this rank has sent and got in training iterations and evaluations so far, by step.

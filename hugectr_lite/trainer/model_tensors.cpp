@@ -63,7 +63,8 @@ void Model::initialize(const Exec& exec) {
 }
 
 void Model::check_keys() const {
-  for (const auto& e : embeddings_) e->tables().check_keys();
+  if (!gpu_run_) return;
+  for (const auto& e : embeddings_) e->tables().check_keys(gpu_run_->exec());
 }
 
 void Model::weights_changed() {

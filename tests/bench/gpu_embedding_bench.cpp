@@ -77,6 +77,7 @@ void measure(const Exec& exec, const Options& o, const std::string& type,
   const View<T, 3> view(out.data(), o.batch, columns, o.width);
   const Array<float> rate(exec, 1);
   const Array<int64_t> step(exec, 1);
+  const Array<optimizer::StepScalars> scalars(exec, 1);
   rate.zero(exec);
   step.zero(exec);
   const auto keys_of = [&](int i) {
@@ -90,10 +91,17 @@ void measure(const Exec& exec, const Options& o, const std::string& type,
   for (const auto method : {SparseUpdateMethod::kSorted, SparseUpdateMethod::kAtomic}) {
     embedding::GpuSparseUpdate update(exec, slots, {}, optimizer::UpdateType::kLocal, method,
                                       o.batch);
+    const auto sort = [&](int i) {
+      update.sort(exec, rate.data(), step.data(), keys_of(i), scalars.data());
+    };
     const double seconds = mean_seconds(exec, o.rounds, [&](int i) {
-      update.update<T>(exec, rate.data(), step.data(), keys_of(i), view, table, {}, {});
+      sort(i);
+      update.update<T>(exec, view, table, {}, {});
     });
     const std::string name = method == SparseUpdateMethod::kSorted ? "sorted" : "atomic";
+    if (method == SparseUpdateMethod::kSorted)
+      print(type + " update, of which the sort", mean_seconds(exec, o.rounds, sort),
+            static_cast<double>(n), "lookups");
     print(type + " update, " + name, seconds, static_cast<double>(n), "lookups");
     print(type + " lookup and update, " + name, lookup + seconds, static_cast<double>(n),
           "lookups");

@@ -7,6 +7,7 @@
 #include "hugectr_lite/trainer/model.h"
 #include "tests/support/cuda_backends.h"
 #include "tests/support/errors.h"
+#include "tests/support/late_streams.h"
 
 namespace hlite::test {
 namespace {
@@ -205,6 +206,49 @@ TEST_CASE("a key that changes between reader and GPU is found when the host look
   }
 }
 
+TEST_CASE("the check of keys waits for the lookups that it is about") {
+  const LateStreams late;
+  emulated_cuda().use_device(0);
+  Trained gpu(kPlain, {"solver.precision=bf16"}, &emulated_cuda());
+  gpu.train();  // the first run waits here and there, to find algorithms
+  gpu.batch().keys[2 * kSlots] = 40;
+  gpu.train();
+  check_contains(message_of<DeviceError>([&] { gpu.model().check_keys(); }),
+                 {"40 in column 0 of sample 2", "iteration 2"});
+}
+
+TEST_CASE("a model on late streams computes the same bits") {
+  for (const std::string& layers : {kPlain, kEverything}) {
+    emulated_cuda().use_device(0);
+    const auto run = [&] {
+      Trained gpu(layers, {"solver.precision=bf16"}, &emulated_cuda());
+      for (int i = 0; i < 4; ++i) gpu.train();  // two of them as a graph
+      const auto logits = gpu.logits();
+      return std::pair(gpu.weights(), logits);
+    };
+    const auto want = run();
+    const LateStreams late;
+    CHECK((run() == want));
+  }
+}
+
+TEST_CASE("on a GPU nothing but updates waits for learning rates, and none of them for sorts") {
+  emulated_cuda().use_device(0);
+  Trained gpu(kPlain, {"solver.precision=bf16"}, &emulated_cuda());
+  const plan::Plan& plan = gpu.model().train_plan();
+  const auto overlap = [&](const char* a, const char* b) {
+    return plan.may_overlap(plan.index_of(a), plan.index_of(b));
+  };
+  for (const char* step : {"dense.cast", "b.fprop", "i.fprop", "loss.fbprop", "i.bprop"}) {
+    CHECK(overlap("learning_rate", step));
+    CHECK(overlap("emb.sort", step));
+  }
+  CHECK(!overlap("learning_rate", "dense_update"));
+  CHECK(!overlap("emb.sort", "emb.update"));
+  const auto& lookup = plan.steps()[static_cast<size_t>(plan.index_of("emb.lookup"))];
+  CHECK(lookup.after == std::vector{plan.index_of("copy_in")});
+}
+
 TEST_CASE("on a GPU gradients of weights run beside those of activations") {
   emulated_cuda().use_device(0);
   for (const char* change : {"solver.precision=bf16", "solver.precision=fp32"}) {
@@ -216,6 +260,7 @@ TEST_CASE("on a GPU gradients of weights run beside those of activations") {
     CHECK(overlap("g.wgrad", "f.bprop"));
     CHECK(overlap("f.wgrad", "i.bprop"));
     CHECK(overlap("f.wgrad", "emb.update"));
+    CHECK(overlap("z.dbias", "z.bprop"));  // no ReLU: the gradient is final as it is
     CHECK(!overlap("g.bprop", "f.wgrad"));
     CHECK(!overlap("b.wgrad", "dense_update"));
   }

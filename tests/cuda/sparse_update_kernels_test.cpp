@@ -49,7 +49,8 @@ class DeviceTables {
         state1_(device.ops(), state(x, how.rule, 1)),
         has_(optimizer::state_count(how.rule.type)),
         rate_(device.ops(), 1),
-        step_(device.ops(), 1) {}
+        step_(device.ops(), 1),
+        scalars_(device.ops(), 1) {}
 
   void step(const LookupCase& x, float rate, int64_t step,
             const optimizer::GradientScale& scale = {}) {
@@ -57,9 +58,9 @@ class DeviceTables {
     const DeviceArray<T> dout(device_.ops(), from_floats<T>(x.dout));
     device_.ops().copy(rate_.data(), &rate, sizeof rate, device_.stream());
     device_.ops().copy(step_.data(), &step, sizeof step, device_.stream());
-    update_.update(device_.exec(), rate_.data(), step_.data(),
-                   {keys.data(), x.batch, x.pooling.keys.columns},
-                   View<const T, 3>(dout.data(), x.batch, x.layout.slots(), width_),
+    update_.sort(device_.exec(), rate_.data(), step_.data(),
+                 {keys.data(), x.batch, x.pooling.keys.columns}, scalars_.data());
+    update_.update(device_.exec(), View<const T, 3>(dout.data(), x.batch, x.layout.slots(), width_),
                    {table_.data(), rows_, width_}, matrix(state0_, 1), matrix(state1_, 2), scale);
     device_.ops().stream_synchronize(device_.stream());
   }
@@ -85,6 +86,7 @@ class DeviceTables {
   const int has_;
   const DeviceArray<float> rate_;
   const DeviceArray<int64_t> step_;
+  const DeviceArray<optimizer::StepScalars> scalars_;
 };
 
 template <typename T>
@@ -202,6 +204,18 @@ std::vector<float> whole_oracle(const LookupCase& x) {
   return table;
 }
 
+// Keys of one slot: `absent` missing ones, then row r lengths[r] times, every sum exact.
+LookupCase runs_of(const std::vector<int64_t>& lengths, int64_t width, int64_t absent) {
+  LookupCase x({static_cast<int64_t>(lengths.size())}, width, 0);
+  x.keys.assign(static_cast<size_t>(absent), kNoKey);
+  for (size_t row = 0; row < lengths.size(); ++row)
+    x.keys.insert(x.keys.end(), static_cast<size_t>(lengths[row]), static_cast<uint32_t>(row));
+  x.batch = static_cast<int64_t>(x.keys.size());
+  x.dout.resize(static_cast<size_t>(x.batch * width));
+  make_whole(x);
+  return x;
+}
+
 TEST_CASE("segments of any length and place are summed exactly") {
   // Lengths around the 64 pairs of a tile, in several levels of tiles.
   const std::vector<std::vector<int64_t>> runs = {{64, 64, 64},
@@ -217,18 +231,33 @@ TEST_CASE("segments of any length and place are summed exactly") {
     INFO(backend.name);
     const OnDevice device(*backend.table);
     for (const auto& lengths : runs)
-      for (const int64_t first : {0, 1, 63}) {  // absent keys do not count among the pairs
-        LookupCase x({static_cast<int64_t>(lengths.size())}, 4, 0);
-        x.keys.assign(static_cast<size_t>(first), kNoKey);
-        for (size_t row = 0; row < lengths.size(); ++row)
-          x.keys.insert(x.keys.end(), static_cast<size_t>(lengths[row]),
-                        static_cast<uint32_t>(row));
-        x.batch = static_cast<int64_t>(x.keys.size());
-        x.dout.resize(static_cast<size_t>(x.batch * 4));
-        make_whole(x);
+      for (const int64_t absent : {0, 1, 63}) {  // they do not count among the pairs
+        const LookupCase x = runs_of(lengths, 4, absent);
         DeviceTables<float> tables(device, x, {{}}, x.batch);
         tables.step(x, 1, 1);
         INFO(lengths.size() << " segments, the first of " << lengths[0]);
+        CHECK((tables.result().table == whole_oracle(x)));
+      }
+  }
+}
+
+TEST_CASE("segments are summed exactly through several blocks of carried entries") {
+  // A warp takes 32 entries, of 16 tiles; a block 16 warps', of 16,384 lookups.
+  const std::vector<std::vector<int64_t>> runs = {
+      {16384, 1, 64},                                // one block, just
+      {1, 16384, 2},                                 // two
+      {16383, 1, 16385, 3, 1024, 1023, 1, 5, 2000},  // at blocks' edges
+      {100, 40000, 63},                              // through a whole block and parts of two
+      std::vector<int64_t>(400, 65)};                // every tile carries
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    const OnDevice device(*backend.table);
+    for (const auto& lengths : runs)
+      for (const int64_t width : {33, 128}) {  // the first in two slices of columns
+        const LookupCase x = runs_of(lengths, width, 7);
+        DeviceTables<float> tables(device, x, {{}}, x.batch);
+        tables.step(x, 1, 1);
+        INFO(lengths.size() << " segments, the first of " << lengths[0] << ", width " << width);
         CHECK((tables.result().table == whole_oracle(x)));
       }
   }

@@ -189,6 +189,17 @@ TEST_CASE("asked to --plan, it prints steps, lanes and dependencies") {
     CHECK(result.out.find(part) != std::string::npos);
 }
 
+TEST_CASE("asked to --plan for a GPU, it prints the GPU's steps, without one too") {
+  const SmallRun run;
+  CHECK(run.train({"--plan"}).out.find("weights ") == std::string::npos);
+  const auto absent = run.train({"--plan", "--device", "cuda", "--set", "solver.precision=bf16"});
+  CHECK(absent.code == 0);
+  for (const char* part : {"on a GPU", "dense.cast", "emb.sort", " weights,", "copy_in"}) {
+    INFO(absent.out << part);
+    CHECK(absent.out.find(part) != std::string::npos);
+  }
+}
+
 TEST_CASE(
     "the MLPerf config passes --check as it stands, and trains on one rank with small tables") {
   const std::string config = std::string(HLITE_CONFIGS) + "/mlperf_dgx_a100.json";

@@ -10,14 +10,20 @@
 #include <new>
 #include <random>
 #include <set>
+#include <string_view>
 #include <vector>
+
+#include "tests/support/cuda_emulation/stream_queues.h"
 
 // How far each stream of a capture had got: its last piece of work that counts.
 using Clock = std::map<const void*, int>;
 
-struct EmulatedStream {};
+struct EmulatedStream {
+  hlite::emulation::StreamHandle queue;
+};
 struct EmulatedEvent {
   double ms = 0;
+  hlite::emulation::StreamPoint point;
   int capture = 0;  // the number of the capture that it was recorded in; 0: none
   Clock clock;
 };
@@ -37,16 +43,19 @@ constexpr size_t kPlainSharedBytes = 48 * 1024;
 
 // Owners of memory and handles, so that a foreign or stale one is an error as on a device.
 std::mutex mutex;
-std::set<const void*> streams, events, device_memory, pinned_memory, registered;
+std::set<const void*> streams, events;
+using Blocks = std::map<const void*, size_t>;  // bytes of each
+Blocks device_memory, pinned_memory, registered;
 std::map<const void*, int> allowed_shared;  // by cudaFuncSetAttribute
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int current_device = 0;
-std::map<const void*, size_t> device_bytes;  // of each block of device memory
 
 Machine first_machine() {
   Machine m;
   if (const char* bytes = std::getenv("HLITE_EMULATED_MEMORY"))
     m.memory_bytes = std::strtoull(bytes, nullptr, 10);
+  const char* const order = std::getenv("HLITE_EMULATED_STREAMS");
+  m.late_streams = order && order == std::string_view("late");
   return m;
 }
 Machine the_machine = first_machine();
@@ -72,6 +81,10 @@ cudaError_t outcome(bool ok, cudaError_t otherwise) {
   if (the_machine.next_error != cudaSuccess)
     return keep(std::exchange(the_machine.next_error, cudaSuccess));
   return ok ? cudaSuccess : keep(otherwise);
+}
+
+const StreamHandle& queue_of(cudaStream_t stream) {
+  return stream ? stream->queue : StreamQueues::default_stream();
 }
 
 bool known(const std::set<const void*>& owners, const void* handle) {
@@ -110,27 +123,43 @@ cudaError_t destroy(T* handle, std::set<const void*>& owners, int& count) {
   return cudaSuccess;
 }
 
-cudaError_t allocate(void** data, size_t bytes, std::set<const void*>& owners, int& count) {
+cudaError_t allocate(void** data, size_t bytes, Blocks& owners, int& count) {
   if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
   if (const cudaError_t error = outcome(true, cudaSuccess); error != cudaSuccess) return error;
   *data = std::malloc(bytes);
   if (!*data) return keep(cudaErrorMemoryAllocation);
   std::memset(*data, 0xFF, bytes);
   const std::lock_guard lock(mutex);
-  owners.insert(*data);
+  owners[*data] = bytes;
   ++count;
   return cudaSuccess;
 }
 
-cudaError_t release(void* data, std::set<const void*>& owners, int& count) {
+cudaError_t release(void* data, Blocks& owners, int& count) {
   if (!data) return cudaSuccess;
   {
     const std::lock_guard lock(mutex);
-    if (owners.erase(data) == 0) return keep(cudaErrorInvalidValue);
+    const auto block = owners.find(data);
+    if (block == owners.end()) return keep(cudaErrorInvalidValue);
+    if (&owners == &device_memory) the_machine.used_bytes -= block->second;
+    owners.erase(block);
     --count;
   }
   std::free(data);
   return cudaSuccess;
+}
+
+bool inside(const Blocks& blocks, const void* data) {
+  auto behind = blocks.upper_bound(data);
+  if (behind == blocks.begin()) return false;
+  const auto& [start, bytes] = *--behind;
+  return data < static_cast<const std::byte*>(start) + bytes;
+}
+
+// Memory of the host that the device cannot reach by itself.
+bool pageable(const void* data) {
+  const std::lock_guard lock(mutex);
+  return !inside(device_memory, data) && !inside(pinned_memory, data) && !inside(registered, data);
 }
 
 }  // namespace
@@ -138,7 +167,8 @@ cudaError_t release(void* data, std::set<const void*>& owners, int& count) {
 Machine& machine() { return the_machine; }
 
 void submit(cudaStream_t stream, std::function<void()> work) {
-  if (!capture || !capture->clocks.contains(stream)) return work();
+  if (!capture || !capture->clocks.contains(stream))
+    return StreamQueues::put(queue_of(stream), std::move(work), the_machine.late_streams);
   Clock& clock = capture->clocks[stream];
   EmulatedGraph::Node node{std::move(work), {}};
   for (const auto& [other, last] : clock)
@@ -194,17 +224,27 @@ const char* cudaGetErrorName(cudaError_t error) {
 const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
 cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
-  return create(stream, streams, the_machine.streams);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
+  const cudaError_t error = create(stream, streams, the_machine.streams);
+  if (error == cudaSuccess) (*stream)->queue = StreamQueues::add(flags != cudaStreamNonBlocking);
+  return error;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  if (known(streams, stream)) StreamQueues::remove(stream->queue);
   return destroy(stream, streams, the_machine.streams);
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
-  return check_stream(stream);
+  if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
+  StreamQueues::finish(StreamQueues::end(queue_of(stream)));
+  return cudaSuccess;
 }
-cudaError_t cudaDeviceSynchronize() { return cudaStreamSynchronize(nullptr); }
+cudaError_t cudaDeviceSynchronize() {
+  if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
+  if (const cudaError_t error = check_stream(nullptr); error != cudaSuccess) return error;
+  StreamQueues::finish_all();
+  return cudaSuccess;
+}
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
   *status = capture && capture->clocks.contains(stream) ? cudaStreamCaptureStatusActive
                                                         : cudaStreamCaptureStatusNone;
@@ -217,7 +257,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     Clock& clock = capture->clocks[stream];  // the stream takes part from now on
     for (const auto& [other, last] : event->clock) clock[other] = std::max(clock[other], last);
   }
-  return check_stream(stream);
+  if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
+  StreamQueues::hold_back(queue_of(stream), event->point);
+  return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return create(event, events, the_machine.events);
@@ -231,11 +273,15 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   const bool captured = capture && capture->clocks.contains(stream);
   event->capture = captured ? capture->number : 0;
   event->clock = captured ? capture->clocks[stream] : Clock();
-  return check_stream(stream);
+  if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
+  event->point = captured ? StreamPoint() : StreamQueues::end(queue_of(stream));
+  return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
-  return outcome(known(events, event), cudaErrorInvalidResourceHandle);
+  const cudaError_t error = outcome(known(events, event), cudaErrorInvalidResourceHandle);
+  if (error == cudaSuccess) StreamQueues::finish(event->point);
+  return error;
 }
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) {
   if (!known(events, start) || !known(events, end)) return keep(cudaErrorInvalidResourceHandle);
@@ -268,25 +314,28 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
   ++the_machine.graphs;
   return outcome(true, cudaSuccess);
 }
-cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
-  if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
-  std::vector<int> waits_for(exec->nodes.size());
-  std::vector<std::vector<size_t>> next(exec->nodes.size());
+static void run_graph(EmulatedGraph& graph) {
+  std::vector<int> waits_for(graph.nodes.size());
+  std::vector<std::vector<size_t>> next(graph.nodes.size());
   std::vector<size_t> ready;
-  for (size_t i = 0; i < exec->nodes.size(); ++i) {
-    waits_for[i] = static_cast<int>(exec->nodes[i].after.size());
-    for (const size_t before : exec->nodes[i].after) next[before].push_back(i);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    waits_for[i] = static_cast<int>(graph.nodes[i].after.size());
+    for (const size_t before : graph.nodes[i].after) next[before].push_back(i);
     if (waits_for[i] == 0) ready.push_back(i);
   }
-  std::minstd_rand random(++exec->launches);
+  std::minstd_rand random(++graph.launches);
   while (!ready.empty()) {
     std::swap(ready[random() % ready.size()], ready.back());
     const size_t node = ready.back();
     ready.pop_back();
-    exec->nodes[node].work();
+    graph.nodes[node].work();
     for (const size_t after : next[node])
       if (--waits_for[after] == 0) ready.push_back(after);
   }
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
+  submit(stream, [exec] { run_graph(*exec); });
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
@@ -294,7 +343,11 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   delete graph;
   return cudaSuccess;
 }
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { return cudaGraphDestroy(exec); }
+// A device ends launches first.
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  StreamQueues::finish_all();
+  return cudaGraphDestroy(exec);
+}
 
 cudaError_t cudaMalloc(void** data, size_t bytes) {
   {
@@ -305,18 +358,11 @@ cudaError_t cudaMalloc(void** data, size_t bytes) {
   const cudaError_t error = allocate(data, bytes, device_memory, the_machine.device_blocks);
   if (error != cudaSuccess) return error;
   const std::lock_guard lock(mutex);
-  device_bytes[*data] = bytes;
   the_machine.used_bytes += bytes;
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* data) {
-  if (data) {
-    const std::lock_guard lock(mutex);
-    if (const auto block = device_bytes.find(data); block != device_bytes.end()) {
-      the_machine.used_bytes -= block->second;
-      device_bytes.erase(block);
-    }
-  }
+  StreamQueues::finish_all();  // as a device does
   return release(data, device_memory, the_machine.device_blocks);
 }
 cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t stream) {
@@ -325,19 +371,23 @@ cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t stream) {
 }
 cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
   if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
-  return cudaFree(data);
+  if (!the_machine.late_streams || capture)
+    return release(data, device_memory, the_machine.device_blocks);
+  submit(stream, [data] { (void)release(data, device_memory, the_machine.device_blocks); });
+  return cudaSuccess;
 }
 cudaError_t cudaMallocHost(void** data, size_t bytes) {
   return allocate(data, bytes, pinned_memory, the_machine.pinned_blocks);
 }
 cudaError_t cudaFreeHost(void* data) {
+  StreamQueues::finish_all();
   return release(data, pinned_memory, the_machine.pinned_blocks);
 }
 cudaError_t cudaHostRegister(void* data, size_t bytes, unsigned) {
   if (!data || bytes == 0) return keep(cudaErrorInvalidValue);
   if (const cudaError_t error = outcome(true, cudaSuccess); error != cudaSuccess) return error;
   const std::lock_guard lock(mutex);
-  return registered.insert(data).second ? cudaSuccess : keep(cudaErrorInvalidValue);
+  return registered.emplace(data, bytes).second ? cudaSuccess : keep(cudaErrorInvalidValue);
 }
 // Sanitizers see here what was freed too early; others may be writing to it meanwhile.
 __attribute__((no_sanitize_thread)) static void touch(void* data) {
@@ -357,7 +407,20 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
   if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
-  submit(stream, [=] { std::memcpy(to, from, bytes); });
+  if (!the_machine.late_streams || capture) {
+    submit(stream, [=] { std::memcpy(to, from, bytes); });
+    return cudaSuccess;
+  }
+  // Pageable memory has been read when the call returns, and has been written, too.
+  if (pageable(from)) {
+    const auto* const first = static_cast<const std::byte*>(from);
+    submit(stream, [to, kept = std::vector<std::byte>(first, first + bytes)] {
+      std::memcpy(to, kept.data(), kept.size());
+    });
+  } else {
+    submit(stream, [=] { std::memcpy(to, from, bytes); });
+  }
+  if (pageable(to)) StreamQueues::finish(StreamQueues::end(queue_of(stream)));
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* data, int byte, size_t bytes, cudaStream_t stream) {

@@ -1,7 +1,8 @@
 // Stands in for NVIDIA's header of this name: first on the include path, it lets g++ compile the
 // project's .cu files, whose kernels then run on the CPU (block_fibers.h). It holds what those
-// files use, not all of CUDA; calls are synchronous. Static shared memory keeps its content between
-// blocks, dynamic shared memory and fresh device memory are filled with NaN.
+// files use, not all of CUDA. Work runs at once, or as late as a device may (stream_queues.h).
+// Static shared memory keeps its content between blocks, dynamic shared memory and fresh device
+// memory are filled with NaN.
 #pragma once
 
 #include <cstddef>
@@ -246,6 +247,9 @@ struct Machine {
   // Device memory; $HLITE_EMULATED_MEMORY says another number of bytes for a whole program.
   size_t memory_bytes = size_t{1} << 30;
   size_t used_bytes = 0;
+  // Work on streams runs as late as it may, not at once; $HLITE_EMULATED_STREAMS=late for a whole
+  // program.
+  bool late_streams = false;
   // Alive at the moment.
   int streams = 0, events = 0, device_blocks = 0, pinned_blocks = 0, graphs = 0;
   int waits = 0;        // calls of cudaStreamWaitEvent so far
