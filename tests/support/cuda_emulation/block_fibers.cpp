@@ -102,6 +102,10 @@ struct Fiber {
   bool predicate = false;
   uint64_t value = 0;
   Exchange result;
+  // Of a gather: what it shows, and where it wants what all lanes show.
+  const void* mine = nullptr;
+  void* all = nullptr;
+  size_t bytes = 0;
   // Copies not yet waited for: those of the open group, and groups, oldest first.
   std::vector<AsyncCopy> open_copies;
   std::deque<std::vector<AsyncCopy>> copies;
@@ -217,6 +221,7 @@ void Scheduler::start(Fiber& fiber) {
   __asan_unpoison_memory_region(fiber.stack.bottom(), kStackBytes);
 #endif
   fiber.state = State::kReady;
+  fiber.bytes = 0;
   fiber.open_copies.clear();
   fiber.copies.clear();
   fiber.track.fake_stack = nullptr;
@@ -317,6 +322,12 @@ void Scheduler::finish_exchange(size_t first, size_t last, unsigned lanes) {
                        fiber.source_lane));
     fiber.result = {fibers_[first + fiber.source_lane].value, votes, lanes};
     fiber.state = State::kReady;
+    if (fiber.bytes == 0) continue;
+    if (lanes != 0xffffffffu)
+      fail(fmt::format("{}: expected all {} lanes of the warp", whereabouts(fiber), kWarpSize));
+    for (size_t l = 0; l < kWarpSize; ++l)
+      std::memcpy(static_cast<std::byte*>(fiber.all) + l * fiber.bytes, fibers_[first + l].mine,
+                  fiber.bytes);
   }
 }
 
@@ -366,6 +377,7 @@ void run_grid(Triple grid, Triple block, size_t shared_bytes, FunctionRef<void()
       for (unsigned x = 0; x < grid.x; ++x) {
         const SharedMemory shared(shared_bytes);
         here.shared = shared.data();
+        here.shared_bytes = shared_bytes;
         here.block = {x, y, z};
         scheduler.run_block(block, body);
       }
@@ -390,6 +402,16 @@ Exchange exchange(const char* what, unsigned mask, uint64_t value, unsigned sour
   self.predicate = predicate;
   scheduler.wait(State::kAtExchange);
   return self.result;
+}
+
+void gather(const char* what, const void* mine, void* all, size_t bytes,
+            std::source_location site) {
+  Fiber& self = scheduler.current();
+  self.mine = mine;
+  self.all = all;
+  self.bytes = bytes;
+  exchange(what, 0xffffffffu, 0, lane(), false, site);
+  self.bytes = 0;
 }
 
 unsigned linear_thread() {

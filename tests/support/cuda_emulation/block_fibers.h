@@ -39,6 +39,7 @@ struct Place {
   Triple thread, block, block_dim, grid_dim;
   // Dynamic shared memory, aligned to 128 bytes, filled with 0xFF (NaN) before each block.
   std::byte* shared = nullptr;
+  size_t shared_bytes = 0;
 };
 extern Place here;
 
@@ -58,6 +59,9 @@ struct Exchange {
 // Waits for all lanes of `mask` that have not ended. `what` names the operation.
 Exchange exchange(const char* what, unsigned mask, uint64_t value, unsigned source_lane,
                   bool predicate, std::source_location site);
+
+// Waits for all 32 lanes of the warp: all[l * bytes ...] is what lane l has at `mine`.
+void gather(const char* what, const void* mine, void* all, size_t bytes, std::source_location site);
 
 unsigned lane();
 // Index within the block, as warps are cut.
