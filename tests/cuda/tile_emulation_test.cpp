@@ -123,7 +123,7 @@ TEST_CASE("emulated tensor cores refuse what a device would not take") {
                  {"multiply_add", "expected all 32 lanes"});
 }
 
-TEST_CASE("emulated asynchronous copies take place when they are waited for") {
+TEST_CASE("emulated asynchronous copies take place when they are waited for, or at once") {
   std::vector<int> in(32), out(64);
   std::iota(in.begin(), in.end(), 1);
   for (const bool wait : {true, false}) {
@@ -133,6 +133,10 @@ TEST_CASE("emulated asynchronous copies take place when they are waited for") {
       REQUIRE(out[t + 32] == (wait ? in[t] : -1));
     }
   }
+  emulation::set_order(Order::kReverse);
+  copy_later(one_warp(64 * sizeof(int)), in.data(), out.data(), /*wait=*/false);
+  emulation::set_order(Order::kForward);
+  for (size_t t = 0; t < 64; ++t) REQUIRE(out[t] == in[t % 32]);
   check_contains(message_of<EmulationError>([&] { copy_unaligned(one_warp(16), in.data()); }),
                  {"asynchronous copy: expected 4, 8 or 16 bytes, so aligned"});
   check_contains(message_of<EmulationError>([&] { copy_forgotten(one_warp(16), in.data()); }),

@@ -169,6 +169,7 @@ class Scheduler {
     order_ = order;
     random_.seed(seed);
   }
+  [[nodiscard]] Order order() const { return order_; }
   std::mutex& mutex() { return mutex_; }
 
  private:
@@ -428,7 +429,9 @@ void copy_async(void* to, const void* from, size_t bytes) {
         fmt::format("asynchronous copy: expected 4, 8 or 16 bytes, so aligned, found {} bytes from "
                     "{} to {}",
                     bytes, from, to));
-  scheduler.current().open_copies.push_back({to, from, bytes});
+  const bool at_once = scheduler.order() == Order::kReverse;
+  if (at_once) std::memcpy(to, from, bytes);
+  scheduler.current().open_copies.push_back({to, from, at_once ? 0 : bytes});
 }
 
 void commit_copies() {
