@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "tests/support/cuda_emulation/block_fibers.h"
-#include "tests/support/cuda_emulation/tensor_core.h"
+#include "tests/support/cuda_emulation/emulated_tensor_core.h"
 
 #define __global__
 #define __device__
