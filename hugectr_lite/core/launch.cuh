@@ -8,6 +8,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -72,6 +73,23 @@ inline void allow_shared(const LaunchShape& shape, const void* kernel) {
 }
 
 }  // namespace detail
+
+// Blocks of `kernel`, of the shape's size and shared memory, that the current device runs at a
+// time: the grid of a kernel whose threads work on one piece after another. At least 1; asks the
+// host's driver only, and neither waits nor disturbs a capture.
+template <typename... Params>
+int64_t resident_blocks(const LaunchShape& shape, void (*kernel)(Params...)) {
+  detail::check_shape(shape);
+  const auto* const code = reinterpret_cast<const void*>(kernel);
+  detail::allow_shared(shape, code);
+  int device = 0, multiprocessors = 0, blocks = 0;
+  HLITE_CUDA(cudaGetDevice(&device));
+  HLITE_CUDA(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+  const dim3& block = shape.block;
+  HLITE_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      &blocks, code, static_cast<int>(block.x * block.y * block.z), shape.shared_bytes));
+  return std::max<int64_t>(1, int64_t{multiprocessors} * blocks);
+}
 
 // Starts kernel(args...) on shape.stream. A grid without blocks is no work and no error.
 template <typename... Params, typename... Args>

@@ -41,7 +41,7 @@ struct UpdateRule;
 
 namespace hlite::cuda {
 
-inline constexpr int kAbiVersion = 5;
+inline constexpr int kAbiVersion = 6;
 inline constexpr const char* kLibraryName = "libhlite_cuda.so";
 inline constexpr const char* kEntryName = "hlite_cuda_op_table";
 
@@ -107,7 +107,8 @@ struct TypedOps {
            View<T, 3> /*slots*/>
       interaction_forward_gather;
   Function<void* /*stream*/, Matrix<const T> /*bottom*/, View<const T, 3> /*slots*/,
-           Matrix<const T> /*dout*/, Matrix<T> /*dbottom*/, View<T, 3> /*dslots*/>
+           Matrix<const T> /*dout*/, Matrix<T> /*dbottom*/, View<T, 3> /*dslots*/,
+           int32_t* /*overflow*/>
       interaction_backward;
 
   // embedding/lookup.h

@@ -214,8 +214,10 @@ void interaction_forward_gather(void* stream, Matrix<const T> bottom, Matrix<con
 }
 template <typename T>
 void interaction_backward(void* stream, Matrix<const T> bottom, View<const T, 3> slots,
-                          Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots) {
-  ops::gpu::interaction_backward<T>(stream_of(stream), bottom, slots, dout, dbottom, dslots);
+                          Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots,
+                          int32_t* overflow) {
+  ops::gpu::interaction_backward<T>(stream_of(stream), bottom, slots, dout, dbottom, dslots,
+                                    overflow);
 }
 
 template <typename T>

@@ -52,11 +52,14 @@ void InteractionLayer::emit_backward(plan::Plan& plan, const LayerIo& io) const 
   // Both gradients come from one pass; one that nobody reads still needs a place to go.
   HLITE_CHECK(bottom.grad != kNoBuffer && slots.grad != kNoBuffer,
               "interaction {} without gradients", name());
+  const BufferId overflow = io.overflow;
+  std::vector<BufferId> writes = {bottom.grad, slots.grad};
+  if (overflow != kNoBuffer) writes.push_back(overflow);
   with_float_type(io.type, [&]<typename T>() {
     plan.add({.name = name() + ".bprop",
               .lane = plan::Lane::kCompute,
               .reads = {bottom.value, slots.value, out.grad},
-              .writes = {bottom.grad, slots.grad},
+              .writes = writes,
               .run =
                   [=](const plan::StepContext& c) {
                     ops::interaction_backward<T>(
@@ -64,7 +67,8 @@ void InteractionLayer::emit_backward(plan::Plan& plan, const LayerIo& io) const 
                         cube<T>(*buffers, slots.value, c.batch, slots.dims),
                         matrix<T>(*buffers, out.grad, c.batch, out.dims[0]),
                         matrix<T>(*buffers, bottom.grad, c.batch, bottom.dims[0]),
-                        cube<T>(*buffers, slots.grad, c.batch, slots.dims));
+                        cube<T>(*buffers, slots.grad, c.batch, slots.dims),
+                        overflow == kNoBuffer ? nullptr : buffers->data<int32_t>(overflow));
                   },
               .flops_per_sample = 2.0 * static_cast<double>(slots_ * (slots_ + 1) * width_)});
   });

@@ -11,6 +11,7 @@ class InteractionLayer : public Layer {
   explicit InteractionLayer(config::ObjectReader& reader);
   std::vector<Dims> infer(const std::vector<Dims>& bottoms) override;
   [[nodiscard]] std::string describe() const override;
+  [[nodiscard]] bool finds_overflow(size_t bottom) const override { return bottom == 1; }
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const override;
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override;
 

@@ -67,6 +67,9 @@ struct LayerIo {
   BufferId dense_parameters = kNoBuffer, dense_gradients = kNoBuffer;  // all layers', contiguous
   BufferId workspace = kNoBuffer;   // Layer::workspace_bytes(); nothing survives a step
   BufferId loss_scale = kNoBuffer;  // float: what the loss's gradient is multiplied by; or 1
+  // int32 for layers that look at gradients of bottoms: Layer::finds_overflow(). kNoBuffer: for
+  // none that is asked for.
+  BufferId overflow = kNoBuffer;
   // Where an inner product writes down which outputs its ReLU let pass, for backward to read
   // instead of the outputs. kNoBuffer: it reads the outputs.
   BufferId relu_mask = kNoBuffer;
@@ -117,6 +120,9 @@ class Layer {
   // Bytes a sample of the mask that LayerIo::relu_mask has room for; 0: none. Valid after infer().
   [[nodiscard]] virtual int64_t relu_mask_bytes() const { return 0; }
   [[nodiscard]] virtual bool is_loss() const { return false; }
+  // Whether emit_backward()'s steps set LayerIo::overflow to 1 where they write a NaN or infinity
+  // into the gradient of bottom i, so that nobody has to read it for that.
+  [[nodiscard]] virtual bool finds_overflow(size_t /*bottom*/) const { return false; }
 
   virtual void emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const = 0;
   virtual void emit_backward(plan::Plan& plan, const LayerIo& io) const = 0;

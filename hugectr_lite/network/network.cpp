@@ -182,6 +182,14 @@ int64_t Network::parameter_count() const {
   return n;
 }
 
+// A sum of several layers' gradients can overflow where none of them does.
+bool Network::finds_overflow(size_t input) const {
+  const TensorEntry& t = tensors_[input];
+  if (setup_.overflow == kNoBuffer || t.grad == kNoBuffer || t.consumers.size() != 1) return false;
+  const auto [layer, bottom] = t.consumers[0];
+  return layers_[layer].layer->finds_overflow(bottom);
+}
+
 BufferId Network::loss() const { return layers_[loss_layer_].io.tops[0].value; }
 BufferId Network::logits() const { return layers_[loss_layer_].io.bottoms[0].value; }
 

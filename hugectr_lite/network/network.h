@@ -42,7 +42,10 @@ struct NetworkSetup {
   // logits, loss, and gradients of parameters stay float.
   FloatType type = FloatType::kFloat;
   BufferId loss_scale = kNoBuffer;  // float: what the loss's gradient is multiplied by; or 1
-  bool relu_masks = false;          // forward writes which outputs ReLUs let pass, for backward
+  // int32: set to 1 by backward steps for NaN or infinity in the gradients of those inputs that
+  // finds_overflow() names. kNoBuffer: nobody asks.
+  BufferId overflow = kNoBuffer;
+  bool relu_masks = false;  // forward writes which outputs ReLUs let pass, for backward
   plan::Lane weight_gradient_lane = plan::Lane::kCompute;
 };
 
@@ -89,6 +92,8 @@ class Network {
   void declare(Buffers& buffers, const NetworkSetup& setup);
   // Valid after declare(): where the gradient of an input ends up.
   [[nodiscard]] BufferId input_grad(size_t input) const { return tensors_[input].grad; }
+  // Whether backward steps look for overflow in it: NetworkSetup::overflow.
+  [[nodiscard]] bool finds_overflow(size_t input) const;
   [[nodiscard]] BufferId parameter_buffer() const { return parameter_buffer_; }
   [[nodiscard]] BufferId gradient_buffer() const { return gradient_buffer_; }
   // All parameters rounded to NetworkSetup::type, in the same places; parameter_buffer() for float.

@@ -119,6 +119,8 @@ void Network::connect_layers(Buffers& buffers) {
           cast ? setup_.type : t.type,
           t.columns};
     }
+  for (size_t i = 0; i < inputs_.size(); ++i)
+    if (finds_overflow(i)) layers_[tensors_[i].consumers[0].first].io.overflow = setup_.overflow;
 }
 
 // The loss reads float logits whatever the network does.

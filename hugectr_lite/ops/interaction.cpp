@@ -8,6 +8,7 @@
 #include "hugectr_lite/core/plugin_table.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 #include "hugectr_lite/ops/lanes.h"
+#include "hugectr_lite/ops/scan.h"
 
 namespace hlite::ops {
 namespace {
@@ -326,7 +327,7 @@ void interaction_backward(const Exec& exec, Matrix<const std::type_identity_t<T>
                           View<const std::type_identity_t<T>, 3> slots,
                           Matrix<const std::type_identity_t<T>> dout,
                           Matrix<std::type_identity_t<T>> dbottom,
-                          View<std::type_identity_t<T>, 3> dslots) {
+                          View<std::type_identity_t<T>, 3> dslots, int32_t* overflow) {
   check_shapes(bottom, slots, dout.dim(0), dout.dim(1), "interaction_backward");
   HLITE_CHECK(dbottom.dim(0) == bottom.dim(0) && dbottom.dim(1) == bottom.dim(1),
               "dbottom {}, bottom {}", dbottom.shape(), bottom.shape());
@@ -335,11 +336,12 @@ void interaction_backward(const Exec& exec, Matrix<const std::type_identity_t<T>
               "dslots {}, slots {}", dslots.shape(), slots.shape());
   if (exec.on_gpu())
     return exec.cuda->typed<T>().interaction_backward(exec.stream, bottom, slots, dout, dbottom,
-                                                      dslots);
+                                                      dslots, overflow);
   if constexpr (std::is_same_v<T, float>)
     backward_on_cpu(exec, bottom, slots, dout, dbottom, dslots);
   else
     needs_gpu("interaction_backward");
+  if (overflow) flag_non_finite<T>(exec, Vector<T>(dslots.data(), dslots.size()), overflow);
 }
 
 #define HLITE_INSTANTIATE(T)                                                                       \
@@ -347,7 +349,7 @@ void interaction_backward(const Exec& exec, Matrix<const std::type_identity_t<T>
   template void interaction_forward_gather<T>(const Exec&, Matrix<const T>, const OneHotRows&,     \
                                               Matrix<T>, View<T, 3>);                              \
   template void interaction_backward<T>(const Exec&, Matrix<const T>, View<const T, 3>,            \
-                                        Matrix<const T>, Matrix<T>, View<T, 3>);
+                                        Matrix<const T>, Matrix<T>, View<T, 3>, int32_t*);
 HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
 #undef HLITE_INSTANTIATE
 

@@ -19,6 +19,7 @@
 #include "hugectr_lite/ops/interaction_inputs.cuh"
 #include "hugectr_lite/ops/interaction_kernels.cuh"
 #include "hugectr_lite/ops/interaction_warp.cuh"
+#include "hugectr_lite/ops/scan.h"
 
 namespace hlite::ops::gpu {
 namespace {
@@ -134,10 +135,11 @@ __global__ void __launch_bounds__(128) forward_kernel(ChunkedInputs<Inputs> of, 
 template <typename T>
 __global__ void __launch_bounds__(128)
     backward_kernel(ChunkedInputs<StoredInputs<T>> of, Matrix<const T> dout, Matrix<T> dbottom,
-                    View<T, 3> dslots) {
+                    View<T, 3> dslots, int* overflow) {
   float* tile = dynamic_shared<float>();
   const StoredInputs<T>& in = of.in;
   const int64_t width = in.width(), stride = of.tile_stride();
+  bool found = false;
   for (int64_t b = blockIdx.x; b < in.samples(); b += gridDim.x) {
     const T* grad = dout.row(b);
     for (int64_t begin = 0; begin < width; begin += of.chunk) {
@@ -152,11 +154,14 @@ __global__ void __launch_bounds__(128)
         pair = grad + interaction_column(width, i, i + 1);
         for (int64_t k = i + 1; k < in.count(); pair += k, ++k)
           sum += to_float(*pair) * tile[k * stride + column];
-        to[begin + column] = from_float<T>(sum);
+        const T rounded = from_float<T>(sum);
+        to[begin + column] = rounded;
+        found |= i > 0 && non_finite(to_float(rounded));
       });
       __syncthreads();
     }
   }
+  if (overflow != nullptr && found) atomicExch(overflow, 1);
 }
 
 // Cuts the vectors into chunks and starts `kernel` with one block a sample.
@@ -208,10 +213,11 @@ void interaction_forward_gather(cudaStream_t stream, Matrix<const T> bottom, con
 template <typename T>
 void interaction_backward(cudaStream_t stream, Matrix<const T> bottom, View<const T, 3> slots,
                           Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots,
-                          const InteractionLaunch& how) {
+                          int32_t* overflow, const InteractionLaunch& how) {
   const StoredInputs<T> in{bottom, slots};
-  if (backward_by_warps<T>(stream, in, dout, dbottom, dslots, how)) return;
-  start("interaction_backward", stream, how, in, backward_kernel<T>, dout, dbottom, dslots);
+  if (backward_by_warps<T>(stream, in, dout, dbottom, dslots, overflow, how)) return;
+  start("interaction_backward", stream, how, in, backward_kernel<T>, dout, dbottom, dslots,
+        overflow);
 }
 
 #define HLITE_INSTANTIATE(T)                                                                       \
@@ -220,7 +226,7 @@ void interaction_backward(cudaStream_t stream, Matrix<const T> bottom, View<cons
   template void interaction_forward_gather<T>(cudaStream_t, Matrix<const T>, const OneHotRows&,    \
                                               Matrix<T>, View<T, 3>, const InteractionLaunch&);    \
   template void interaction_backward<T>(cudaStream_t, Matrix<const T>, View<const T, 3>,           \
-                                        Matrix<const T>, Matrix<T>, View<T, 3>,                    \
+                                        Matrix<const T>, Matrix<T>, View<T, 3>, int32_t*,          \
                                         const InteractionLaunch&);
 HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
 #undef HLITE_INSTANTIATE

@@ -69,12 +69,14 @@ void interaction_forward_gather(const Exec& exec, Matrix<const std::type_identit
 
 // dbottom [B,V] and dslots [B,n,V] are overwritten and overlap no input, but on a GPU may be bottom
 // and slots themselves. dout's pad column is ignored. The term s[r][r] * input[r] = 0 is left out
-// or not, as suits the shape: it shows where an input is not finite.
+// or not, as suits the shape: it shows where an input is not finite. `overflow`, unless null, is in
+// memory of the op's device: set to 1 if there is a NaN or infinity in dslots, and left otherwise,
+// as flag_non_finite() would.
 template <typename T = float>
 void interaction_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> bottom,
                           View<const std::type_identity_t<T>, 3> slots,
                           Matrix<const std::type_identity_t<T>> dout,
                           Matrix<std::type_identity_t<T>> dbottom,
-                          View<std::type_identity_t<T>, 3> dslots);
+                          View<std::type_identity_t<T>, 3> dslots, int32_t* overflow = nullptr);
 
 }  // namespace hlite::ops

@@ -22,12 +22,34 @@
 // multiply-adds' 864 + staging in backward; memory takes 910 and 1,710. So forward is bound by
 // shared memory at about 325 us, backward by memory.
 #include "hugectr_lite/ops/interaction_warp.cuh"
+#include "hugectr_lite/ops/scan.h"
 
 namespace hlite::ops::gpu {
 namespace {
 
 constexpr int kForwardRows = 4;   // inputs of a lane, on either side
 constexpr int kBackwardRows = 8;  // gradients of a lane
+
+// Inputs r < c of the pair at c(c-1)/2 + r.
+struct PairTable {
+  uint16_t pair[kMaxInputs * (kMaxInputs - 1) / 2];  // c * 256 + r
+};
+constexpr PairTable make_pair_table() {
+  PairTable table{};
+  int p = 0;
+  for (int c = 1; c < kMaxInputs; ++c)
+    for (int r = 0; r < c; ++r) table.pair[p++] = static_cast<uint16_t>(c * 256 + r);
+  return table;
+}
+static __device__ const PairTable kPairs = make_pair_table();
+
+struct Pair {
+  int r, c;
+};
+__device__ inline Pair pair_at(int p) {
+  const int pair = kPairs.pair[p];
+  return {pair % 256, pair / 256};
+}
 
 HLITE_HD int groups_of(int inputs, int rows) { return (inputs + rows - 1) / rows; }
 
@@ -38,7 +60,7 @@ struct ForwardMemory {
     const int rows = groups_of(size.inputs, kForwardRows) * kForwardRows;
     return rows * tile_stride<float>(size.width) * int{sizeof(float)};
   }
-  HLITE_HD int bytes() const { return multiple_of_32(tile_bytes()) + row_bytes<float>(size); }
+  HLITE_HD int bytes() const { return multiple_of_16(tile_bytes()) + row_bytes<float>(size); }
 };
 
 template <typename Inputs>
@@ -48,7 +70,7 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp) forward_kernel(Inputs in, Ma
   const int stride = tile_stride<float>(size.width), lane = lane_index();
   const int groups = groups_of(size.inputs, kForwardRows);
   float* const tile = reinterpret_cast<float*>(warp_memory(memory.bytes()));
-  float* const row_space = tile + multiple_of_32(memory.tile_bytes()) / sizeof(float);
+  float* const row_space = tile + multiple_of_16(memory.tile_bytes()) / sizeof(float);
   for (int64_t b = first_sample(); b < in.samples(); b += sample_step()) {
     float* const to = out.row(b);
     float* const row = row_space + elements_past_16(to);
@@ -103,14 +125,14 @@ struct BackwardMemory {
   }
   HLITE_HD int weights_floats() const { return size.inputs * weights_stride(); }
   HLITE_HD int bytes() const {
-    return multiple_of_32((tile_floats() + weights_floats()) * int{sizeof(float)}) +
+    return multiple_of_16((tile_floats() + weights_floats()) * int{sizeof(float)}) +
            row_bytes<float>(size);
   }
 };
 
 __global__ void __launch_bounds__(kMaxWarps* kWarp)
     backward_kernel(StoredInputs<float> in, Matrix<const float> dout, Matrix<float> dbottom,
-                    View<float, 3> dslots) {
+                    View<float, 3> dslots, int* overflow) {
   const SampleSize size = SampleSize::of(in);
   const BackwardMemory memory{size};
   const int stride = tile_stride<float>(size.width), lane = lane_index();
@@ -119,6 +141,7 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp)
   float* const weights = tile + memory.tile_floats();  // [n',n'], symmetric
   float* const row_space = tile + (memory.bytes() - row_bytes<float>(size)) / int{sizeof(float)};
   for (int i = lane; i < size.inputs; i += kWarp) weights[i * weights_stride + i] = 0.0f;
+  bool found = false;
   for (int64_t b = first_sample(); b < in.samples(); b += sample_step()) {
     float* const grad = row_space + elements_past_16(dout.row(b));
     __syncwarp();  // the last sample's vectors are read
@@ -155,10 +178,14 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp)
       for (int i = 0; i < kBackwardRows; ++i) {
         const int row = first + i;
         float* const to = row == 0 ? dbottom.row(b) : dslots.row(b) + int64_t{row - 1} * size.width;
-        if (row < size.inputs) reinterpret_cast<Floats*>(to)[at.column] = sums[i];
+        if (row >= size.inputs) continue;
+        reinterpret_cast<Floats*>(to)[at.column] = sums[i];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) found |= row > 0 && non_finite(sums[i].at[j]);
       }
     }
   }
+  if (overflow != nullptr && found) atomicExch(overflow, 1);
 }
 
 template <typename Inputs>
@@ -190,11 +217,12 @@ bool forward_by_warps(cudaStream_t stream, const GatheredInputs<float>& in, Matr
 
 template <>
 bool backward_by_warps(cudaStream_t stream, const StoredInputs<float>& in, Matrix<const float> dout,
-                       Matrix<float> dbottom, View<float, 3> dslots, const InteractionLaunch& how) {
+                       Matrix<float> dbottom, View<float, 3> dslots, int32_t* overflow,
+                       const InteractionLaunch& how) {
   return is_for_fours(in) && is_aligned(dbottom.data()) && is_aligned(dslots.data()) &&
          start_warps("interaction_backward", stream, how, in.samples(),
                      BackwardMemory{SampleSize::of(in)}.bytes(), backward_kernel, in, dout, dbottom,
-                     dslots);
+                     dslots, overflow);
 }
 
 }  // namespace hlite::ops::gpu

@@ -32,6 +32,6 @@ void interaction_forward_gather(cudaStream_t stream, Matrix<const T> bottom, con
 template <typename T>
 void interaction_backward(cudaStream_t stream, Matrix<const T> bottom, View<const T, 3> slots,
                           Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots,
-                          const InteractionLaunch& how = {});
+                          int32_t* overflow = nullptr, const InteractionLaunch& how = {});
 
 }  // namespace hlite::ops::gpu

@@ -1,17 +1,18 @@
 // The dot interaction of bf16 and fp16 on tensor cores, for up to 64 vectors whose width is a
 // multiple of 16. (interaction.cu has what takes any shape.)
 //
-// A warp works on one sample: it stages the sample's n' vectors X [n',V], rounded up to tiles of 16
-// rows, in shared memory, and multiplies 16 x 16 tiles with float sums:
+// A warp works on one sample at a time: it stages the sample's n' vectors X [n',V] in shared memory
+// and multiplies tiles of 16 rows (the last row stands for those that are missing) with float sums:
 //
-//   forward   the tiles of X X^T on and below the diagonal; then its lower triangle, rounded to T,
-//             is put together with the bottom vector and the zero to the output row
-//   backward  S [n',n'] from dout, symmetric with a zero diagonal; then S X, 16 columns at a time,
-//             over the columns of X that it was made of
+//   forward   the tiles of X X^T on and below the diagonal. A tile of X is loaded once, into
+//             registers that are a factor A, and two factors B. The lower triangle, rounded to T,
+//             goes from the sums to the output row, between the bottom vector and the zero. The
+//             next sample's vectors are on their way meanwhile.
+//   backward  S [n',n'] from dout, symmetric with a zero diagonal, into registers; then S X, 16
+//             columns at a time, over the columns of X that it was made of
 //
-// Memory is read and written in 16 bytes a lane, each byte once. Rows that fill the last tile up
-// are garbage in forward, where they meet nothing that is written; zero in backward, where they are
-// summed.
+// What stands for missing rows meets nothing that is written in forward, and zeros in backward.
+// Memory is read and written in 16 bytes a lane, each byte once.
 //
 // One sample of 26 slots of 128 (n' = 27, 32 with the filling), 65,536 samples, an H200 (4.8 TB/s,
 // about 4.0 of them reachable; about 790 TFLOP/s):
@@ -24,22 +25,19 @@
 //
 // So memory bounds all of them. What must not get in its way: 4.0 TB/s are 30 bytes a nanosecond
 // and multiprocessor, 460 cycles for a sample's forward, 860 for its backward or gathering forward.
-// Of these shared memory takes about 200, 600 and 220, and instructions, four a cycle, 160, 400 and
-// 400. At a latency of 800 ns 24 KiB must be on their way at any time: there are 20 resident warps
-// of forward (by registers) and 14 of backward (by shared memory; on an A100 16 and 10), which have
-// 6.9 to 13 KB each to ask for and wait for them much of their time. Gathered rows that repeat in a
-// batch come from the L2 cache, and cost its bandwidth.
-#include <mma.h>
-
-#include "hugectr_lite/core/cuda_half.cuh"
+// Of these shared memory takes about 180, 360 and 200, and instructions, four a cycle, 180, 300 and
+// 400. At a latency of 800 ns 24 KiB must be on their way at any time. A block of two warps has
+// 16,640 bytes of shared memory; there are 24 resident warps of forward (by registers) and 26 of
+// backward (by shared memory; on an A100 18 of both), each with a tile of its own of 6.9 KB to ask
+// for and wait for most of its time: more in a second tile each would cost the warps that it
+// feeds. Gathered rows that repeat in a batch come from the L2 cache, and cost its bandwidth.
+#include "hugectr_lite/core/tensor_core.cuh"
 #include "hugectr_lite/ops/interaction_warp.cuh"
 
 namespace hlite::ops::gpu {
 namespace {
 
-namespace wmma = nvcuda::wmma;
-
-constexpr int kTile = 16;
+constexpr int kTile = 16, kHalf = 8;
 
 // Kernels for one width, where it is not 0: what depends on it is computed by the compiler, which
 // halves the instructions.
@@ -50,215 +48,220 @@ HLITE_HD SampleSize size_of(const Inputs& in) {
   return size;
 }
 
-template <typename T>
-using Value = typename CudaType<T>::type;
-template <typename T, typename Use, typename Layout>
-using Factor = wmma::fragment<Use, kTile, kTile, kTile, Value<T>, Layout>;
-using Sums = wmma::fragment<wmma::accumulator, kTile, kTile, kTile, float>;
-
 // Resident blocks that registers leave room for: about as many as shared memory does.
 template <int kTiles>
-constexpr int kMinBlocks = kTiles <= 2 ? 10 : 6;
+constexpr int kMinBlocks = kTiles <= 2 ? 12 : 6;
 
+// Shared memory of a warp: the vectors, and a row of out or dout.
 template <typename T>
-__device__ inline const Value<T>* value(const T* p) {
-  return reinterpret_cast<const Value<T>*>(p);
-}
-
-// Shared memory of a warp. kTiles: tiles of 16 rows that hold the vectors.
-template <typename T, int kTiles>
-struct ForwardMemory {
-  static constexpr int kRows = kTiles * kTile;
-  static constexpr int kDotsStride = kRows + 4;
-
+struct WarpMemory {
   SampleSize size;
 
-  // The dot products replace the vectors.
   HLITE_HD int tile_bytes() const {
-    const int vectors = kRows * tile_stride<T>(size.width) * int{sizeof(T)};
-    const int dots = kRows * kDotsStride * int{sizeof(float)};
-    return vectors > dots ? vectors : dots;
+    return size.inputs * tile_stride<T>(size.width) * int{sizeof(T)};
   }
   HLITE_HD int bytes() const { return tile_bytes() + row_bytes<T>(size); }
 };
+
+// The running lane's place in registers that tensor cores work on.
+struct LanePlace {
+  int row, column;  // of a matrix of 8 x 8: the first of the two elements that a register holds
+  __device__ static LanePlace here() { return {lane_index() / 4, lane_index() % 4 * 2}; }
+};
+
+// What the lane tells load_matrices() and load_transposed_matrices() for 16 rows from 16 i on at
+// column 0: the four matrices of a factor A. There are no rows to fill the last tile up; the last
+// one stands for them.
+template <typename T>
+__device__ inline const T* matrix_row(const T* tile, const SampleSize& size, int i) {
+  const int row = i * kTile + lane_index() % kTile, column = lane_index() / kTile * kHalf;
+  const int known = row < size.inputs ? row : size.inputs - 1;
+  return tile + known * tile_stride<T>(size.width) + column;
+}
+
+// Numbers c(c-1)/2 that pairs (0, c) have.
+__device__ inline int pairs_below(int c) { return c * (c - 1) / 2; }
+
+// Whether vectors are on their way while the warp does something else.
+template <typename Inputs>
+constexpr bool kAreCopiedAsync = false;
+template <typename T>
+constexpr bool kAreCopiedAsync<StoredInputs<T>> = true;
 
 template <typename T, int kTiles, int kWidth, typename Inputs>
 __global__ void __launch_bounds__(kMaxWarps* kWarp, kMinBlocks<kTiles>)
     forward_kernel(Inputs in, Matrix<T> out) {
   const SampleSize size = size_of<kWidth>(in);
-  const ForwardMemory<T, kTiles> memory{size};
-  constexpr int kDotsStride = ForwardMemory<T, kTiles>::kDotsStride;
-  const int stride = tile_stride<T>(size.width), lane = lane_index();
+  const WarpMemory<T> memory{size};
+  const LanePlace place = LanePlace::here();
   unsigned char* const mine = warp_memory(memory.bytes());
   T* const tile = reinterpret_cast<T*>(mine);
-  float* const dots = reinterpret_cast<float*>(mine);
   T* const row_space = reinterpret_cast<T*>(mine + memory.tile_bytes());
-  for (int64_t b = first_sample(); b < in.samples(); b += sample_step()) {
+  const T* rows[kTiles];
+#pragma unroll
+  for (int i = 0; i < kTiles; ++i) rows[i] = matrix_row(tile, size, i);
+
+  int64_t b = first_sample();
+  if (b < in.samples()) stage(in, b, size, tile, row_space);
+  for (; b < in.samples(); b += sample_step()) {
+    const int64_t next = b + sample_step();
     T* const to = out.row(b);
     T* const row = row_space + elements_past_16(to);
-    __syncwarp();  // the last sample's row is read
-    stage(in, b, size, tile, row_space);
     wait_for_chunks();
-    __syncwarp();
+    __syncwarp();  // the vectors are there, and the last sample's row is read
 
     keep(in, b, size, tile);
-    for (int v = lane; v < size.width; v += kWarp) row[v] = tile[v];
-    Sums sums[kTiles][kTiles];
-#pragma unroll
-    for (int i = 0; i < kTiles; ++i)
-#pragma unroll
-      for (int j = 0; j <= i; ++j) wmma::fill_fragment(sums[i][j], 0.0f);
+    for (int v = lane_index(); v < size.width; v += kWarp) row[v] = tile[v];
+    float sums[kTiles][2 * kTiles][4] = {};
 #pragma unroll kWidth == 0 ? 2 : kWidth / kTile
     for (int v = 0; v < size.width; v += kTile) {
-      Factor<T, wmma::matrix_b, wmma::col_major> right[kTiles];
+      uint32_t x[kTiles][4];
 #pragma unroll
-      for (int j = 0; j < kTiles; ++j)
-        wmma::load_matrix_sync(right[j], value(tile + j * kTile * stride + v), stride);
+      for (int i = 0; i < kTiles; ++i) load_matrices(x[i], rows[i] + v);
+        // What is a factor A for 16 rows of the result is two factors B for 8 columns each.
 #pragma unroll
-      for (int i = 0; i < kTiles; ++i) {
-        Factor<T, wmma::matrix_a, wmma::row_major> left;
-        wmma::load_matrix_sync(left, value(tile + i * kTile * stride + v), stride);
+      for (int i = 0; i < kTiles; ++i)
 #pragma unroll
-        for (int j = 0; j <= i; ++j) wmma::mma_sync(sums[i][j], left, right[j], sums[i][j]);
-      }
+        for (int j = 0; j < 2 * i + 2; ++j)
+          multiply_add<T>(sums[i][j], x[i], x[j / 2][j % 2], x[j / 2][j % 2 + 2]);
     }
     __syncwarp();  // the vectors are read
-#pragma unroll
-    for (int i = 0; i < kTiles; ++i)
-#pragma unroll
-      for (int j = 0; j <= i; ++j)
-        wmma::store_matrix_sync(dots + i * kTile * kDotsStride + j * kTile, sums[i][j], kDotsStride,
-                                wmma::mem_row_major);
-    __syncwarp();
+    if (kAreCopiedAsync<Inputs> && next < in.samples()) stage(in, next, size, tile, row_space);
 
-    for (int p = lane; p < size.pairs(); p += kWarp) {
-      const Pair pair = pair_at(p);
-      row[size.width + p] = from_float<T>(dots[pair.c * kDotsStride + pair.r]);
+      // Halves of tiles: the 8 x 8 products that lie below the diagonal, or on it.
+#pragma unroll
+    for (int p = 0; p < 2 * kTiles; ++p) {
+      const int c = p * kHalf + place.row;
+      T* const pairs = row + size.width + pairs_below(c);
+      if (c >= size.inputs) continue;
+#pragma unroll
+      for (int q = 0; q <= p; ++q)
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const int r = q * kHalf + place.column + e;
+          if (q < p || r < c) pairs[r] = from_float<T>(sums[p / 2][q][p % 2 * 2 + e]);
+        }
     }
-    if (lane == 0) row[size.out_width() - 1] = from_float<T>(0.0f);
+    if (lane_index() == 0) row[size.out_width() - 1] = from_float<T>(0.0f);
     __syncwarp();
     write_row(to, row, size.out_width());
+    if (!kAreCopiedAsync<Inputs> && next < in.samples()) {
+      __syncwarp();  // staging uses the row's space
+      stage(in, next, size, tile, row_space);
+    }
   }
 }
 
+// The symmetric S [n',n'] of one sample, from dout's pairs, as factors A: s[i][k] for rows from 16
+// i and columns from 16 k on. Its columns past n' are zero, its rows past n' anything finite.
 template <typename T, int kTiles>
-struct BackwardMemory {
-  static constexpr int kRows = kTiles * kTile;
-  static constexpr int kWeightsStride = kRows + kChunk<T>;
-  static constexpr int kWeightsBytes = kRows * kWeightsStride * int{sizeof(T)};
-  static constexpr int kSumsStride = kTile + 8;  // free of bank conflicts in put_columns
-  static constexpr int kSumsBytes = kRows * kSumsStride * int{sizeof(float)};
+__device__ inline void load_weights(const T* pairs, int inputs, const LanePlace& place,
+                                    uint32_t (&s)[kTiles][kTiles][4]) {
+#pragma unroll
+  for (int p = 0; p < 2 * kTiles; ++p)
+#pragma unroll
+    for (int q = 0; q < 2 * kTiles; ++q) {
+      uint32_t word = 0;
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int row = p * kHalf + place.row, column = q * kHalf + place.column + e;
+        const bool below = p > q || (p == q && row > column);
+        const int c = below ? row : column, r = below ? column : row;
+        if (c < inputs && (p != q || c != r))
+          word |= static_cast<uint32_t>(pairs[pairs_below(c) + r].bits) << (16 * e);
+      }
+      s[p / 2][q / 2][p % 2 + q % 2 * 2] = word;
+    }
+}
 
-  SampleSize size;
-
-  HLITE_HD int tile_bytes() const { return kRows * tile_stride<T>(size.width) * int{sizeof(T)}; }
-  HLITE_HD int bytes() const {
-    return tile_bytes() + kWeightsBytes + kSumsBytes + row_bytes<T>(size);
-  }
-};
-
-// Zero at `n` elements that begin and end at multiples of 16 bytes.
+// Whether a 16-bit number is not finite, for two at a time: gathers bits, whose highest ones say
+// so.
 template <typename T>
-__device__ inline void clear(T* to, int n) {
-  for (int i = lane_index(); i < n / kChunk<T>; i += kWarp) reinterpret_cast<Chunk*>(to)[i] = {};
-}
-
-// Rows [0, n') of 16 columns of sums, rounded to T, to the columns of the tile that start at `to`;
-// plus verbatim[0, 16) for row 0. Four lanes have a row; those of every second row come one after
-// another, so that 8 lanes read, and 16 write, different banks.
-template <typename T, int kRows>
-__device__ inline void put_columns(const float* sums, int sums_stride, const T* verbatim,
-                                   int inputs, T* to, int stride) {
-  const int lane = lane_index(), part = lane % 4, first = lane / 4 % 4 * 2 + lane / 16;
+constexpr uint32_t kExponentToSign = 0;  // carries an exponent of all ones into the sign
+template <>
+constexpr uint32_t kExponentToSign<bf16> = 0x00800080;
+template <>
+constexpr uint32_t kExponentToSign<fp16> = 0x04000400;
+template <typename T>
+class NonFinite {
+ public:
+  __device__ void see(const Chunk& chunk) {
 #pragma unroll
-  for (int i = 0; i < kRows; i += 8) {
-    const int row = first + i;
-    if (row == 0 || row >= inputs) continue;
-    const Floats four = reinterpret_cast<const Floats*>(sums + row * sums_stride)[part];
-    Four<T> narrow;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) narrow.at[j] = from_float<T>(four.at[j]);
-    reinterpret_cast<Four<T>*>(to + row * stride)[part] = narrow;
+    for (const uint32_t pair : chunk.words) seen_ |= (pair & 0x7fff7fffu) + kExponentToSign<T>;
   }
-  if (lane < kTile) to[lane] = from_float<T>(sums[lane] + to_float(verbatim[lane]));
-}
+  __device__ bool found() const { return (seen_ & 0x80008000u) != 0; }
+
+ private:
+  uint32_t seen_ = 0;
+};
 
 template <typename T, int kTiles, int kWidth>
 __global__ void __launch_bounds__(kMaxWarps* kWarp, kMinBlocks<kTiles>)
-    backward_kernel(StoredInputs<T> in, Matrix<const T> dout, Matrix<T> dbottom,
-                    View<T, 3> dslots) {
-  using Memory = BackwardMemory<T, kTiles>;
-  constexpr int kRows = Memory::kRows, kWeightsStride = Memory::kWeightsStride;
-  constexpr int kSumsStride = Memory::kSumsStride;
+    backward_kernel(StoredInputs<T> in, Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots,
+                    int* overflow) {
   const SampleSize size = size_of<kWidth>(in);
-  const Memory memory{size};
+  const WarpMemory<T> memory{size};
+  const LanePlace place = LanePlace::here();
   const int stride = tile_stride<T>(size.width);
   unsigned char* const mine = warp_memory(memory.bytes());
   T* const tile = reinterpret_cast<T*>(mine);
-  T* const weights = reinterpret_cast<T*>(mine + memory.tile_bytes());
-  float* const sums = reinterpret_cast<float*>(mine + memory.tile_bytes() + Memory::kWeightsBytes);
-  T* const row_space = reinterpret_cast<T*>(mine + memory.bytes() - row_bytes<T>(size));
+  T* const row_space = reinterpret_cast<T*>(mine + memory.tile_bytes());
+  const T* rows[kTiles];
+#pragma unroll
+  for (int k = 0; k < kTiles; ++k) rows[k] = matrix_row(tile, size, k);
+  T* const result = tile + place.row * stride + place.column;  // of the lane, in the first 8 rows
+  NonFinite<T> non_finite;
 
-  using Left = Factor<T, wmma::matrix_a, wmma::row_major>;
-  const auto load_weights = [&](Left& left, int i, int k) {
-    wmma::load_matrix_sync(left, value(weights + i * kTile * kWeightsStride + k * kTile),
-                           kWeightsStride);
-  };
-  // Up to two tiles of rows the weights stay in registers.
-  constexpr int kHeld = kTiles <= 2 ? kTiles : 0;
-
-  // What no sample writes: the diagonal, and the rows that fill the last tile up.
-  clear(weights, kRows * kWeightsStride);
-  clear(tile + size.inputs * stride, (kRows - size.inputs) * stride);
   for (int64_t b = first_sample(); b < in.samples(); b += sample_step()) {
     T* const grad = row_space + elements_past_16(dout.row(b));
-    __syncwarp();  // the last sample's rows are read, and what is zero is zero
+    __syncwarp();  // the last sample's rows are read
     stage(in, b, size, tile, row_space);
     fetch_row(grad, dout.row(b), size.out_width());
     wait_for_chunks();
     __syncwarp();
 
-    for (int p = lane_index(); p < size.pairs(); p += kWarp) {
-      const Pair pair = pair_at(p);
-      const T weight = grad[size.width + p];
-      weights[pair.r * kWeightsStride + pair.c] = weight;
-      weights[pair.c * kWeightsStride + pair.r] = weight;
+    uint32_t s[kTiles][kTiles][4];
+    load_weights(grad + size.width, size.inputs, place, s);
+#pragma unroll 1
+    for (int v = 0; v < size.width; v += kTile) {
+      uint32_t x[kTiles][4];
+#pragma unroll
+      for (int k = 0; k < kTiles; ++k) load_transposed_matrices(x[k], rows[k] + v);
+      // Bottom's own part of the gradient, which row 0 begins with.
+      float verbatim[4];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const T g = grad[v + place.column + e / 2 * kHalf + e % 2];
+        verbatim[e] = place.row == 0 ? to_float(g) : 0.0f;
+      }
+      float sums[kTiles][2][4] = {};
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sums[0][e / 2][e % 2] = verbatim[e];
+#pragma unroll
+      for (int i = 0; i < kTiles; ++i)
+#pragma unroll
+        for (int j = 0; j < 2; ++j)
+#pragma unroll
+          for (int k = 0; k < kTiles; ++k)
+            multiply_add<T>(sums[i][j], s[i][k], x[k][j * 2], x[k][j * 2 + 1]);
+      __syncwarp();  // these columns are read
+#pragma unroll
+      for (int p = 0; p < 2 * kTiles; ++p) {
+        if (p * kHalf + place.row >= size.inputs) continue;
+#pragma unroll
+        for (int j = 0; j < 2; ++j) {
+          const float* const two = &sums[p / 2][j][p % 2 * 2];
+          *reinterpret_cast<Two*>(result + p * kHalf * stride + v + j * kHalf) =
+              Two{pack_pair<T>(two[0], two[1])};
+        }
+      }
     }
     __syncwarp();
-    Left held[kHeld + 1][kHeld + 1];
-#pragma unroll
-    for (int i = 0; i < kHeld; ++i)
-#pragma unroll
-      for (int k = 0; k < kHeld; ++k) load_weights(held[i][k], i, k);
-    for (int v = 0; v < size.width; v += kTile) {
-      Factor<T, wmma::matrix_b, wmma::row_major> right[kTiles];
-#pragma unroll
-      for (int k = 0; k < kTiles; ++k)
-        wmma::load_matrix_sync(right[k], value(tile + k * kTile * stride + v), stride);
-#pragma unroll
-      for (int i = 0; i < kTiles; ++i) {
-        Sums products;
-        wmma::fill_fragment(products, 0.0f);
-#pragma unroll
-        for (int k = 0; k < kTiles; ++k) {
-          if constexpr (kHeld > 0) {
-            wmma::mma_sync(products, held[i][k], right[k], products);
-          } else {
-            Left left;
-            load_weights(left, i, k);
-            wmma::mma_sync(products, left, right[k], products);
-          }
-        }
-        wmma::store_matrix_sync(sums + i * kTile * kSumsStride, products, kSumsStride,
-                                wmma::mem_row_major);
-      }
-      __syncwarp();
-      put_columns<T, kRows>(sums, kSumsStride, grad + v, size.inputs, tile + v, stride);
-      __syncwarp();
-    }
     write_rows(tile, 1, size.width, dbottom.row(b));
-    write_rows(tile + stride, size.inputs - 1, size.width, dslots.row(b));
+    write_rows(tile + stride, size.inputs - 1, size.width, dslots.row(b),
+               [&](const Chunk& chunk) { non_finite.see(chunk); });
   }
+  if (overflow != nullptr && non_finite.found()) atomicExch(overflow, 1);
 }
 
 template <typename T, typename Inputs>
@@ -284,7 +287,7 @@ bool start_forward(cudaStream_t stream, const Inputs& in, Matrix<T> out,
   if (!is_for_tiles<T>(in)) return false;
   return with_tiles(in.count(), in.width(), [&]<int kTiles, int kWidth>() {
     return start_warps("interaction_forward", stream, how, in.samples(),
-                       ForwardMemory<T, kTiles>{SampleSize::of(in)}.bytes(),
+                       WarpMemory<T>{SampleSize::of(in)}.bytes(),
                        forward_kernel<T, kTiles, kWidth, Inputs>, in, out);
   });
 }
@@ -305,13 +308,14 @@ bool forward_by_warps(cudaStream_t stream, const GatheredInputs<T>& in, Matrix<T
 
 template <typename T>
 bool backward_by_warps(cudaStream_t stream, const StoredInputs<T>& in, Matrix<const T> dout,
-                       Matrix<T> dbottom, View<T, 3> dslots, const InteractionLaunch& how) {
+                       Matrix<T> dbottom, View<T, 3> dslots, int32_t* overflow,
+                       const InteractionLaunch& how) {
   if (!is_for_tiles<T>(in) || !is_aligned(dbottom.data()) || !is_aligned(dslots.data()))
     return false;
   return with_tiles(in.count(), in.width(), [&]<int kTiles, int kWidth>() {
     return start_warps("interaction_backward", stream, how, in.samples(),
-                       BackwardMemory<T, kTiles>{SampleSize::of(in)}.bytes(),
-                       backward_kernel<T, kTiles, kWidth>, in, dout, dbottom, dslots);
+                       WarpMemory<T>{SampleSize::of(in)}.bytes(),
+                       backward_kernel<T, kTiles, kWidth>, in, dout, dbottom, dslots, overflow);
   });
 }
 
@@ -321,7 +325,7 @@ bool backward_by_warps(cudaStream_t stream, const StoredInputs<T>& in, Matrix<co
   template bool forward_by_warps<T>(cudaStream_t, const GatheredInputs<T>&, Matrix<T>,      \
                                     const InteractionLaunch&);                              \
   template bool backward_by_warps<T>(cudaStream_t, const StoredInputs<T>&, Matrix<const T>, \
-                                     Matrix<T>, View<T, 3>, const InteractionLaunch&);
+                                     Matrix<T>, View<T, 3>, int32_t*, const InteractionLaunch&);
 HLITE_INSTANTIATE(bf16)
 HLITE_INSTANTIATE(fp16)
 #undef HLITE_INSTANTIATE

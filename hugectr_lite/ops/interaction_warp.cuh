@@ -26,7 +26,8 @@ bool forward_by_warps(cudaStream_t stream, const GatheredInputs<T>& in, Matrix<T
                       const InteractionLaunch& how);
 template <typename T>
 bool backward_by_warps(cudaStream_t stream, const StoredInputs<T>& in, Matrix<const T> dout,
-                       Matrix<T> dbottom, View<T, 3> dslots, const InteractionLaunch& how);
+                       Matrix<T> dbottom, View<T, 3> dslots, int32_t* overflow,
+                       const InteractionLaunch& how);
 
 constexpr int kWarp = 32;
 constexpr int kMaxWarps = 2;  // of a block: small blocks fill shared memory best
@@ -54,13 +55,12 @@ template <typename T>
 HLITE_HD int tile_stride(int width) {
   return width + kChunk<T>;
 }
-// What tiles of matrix products need.
-HLITE_HD inline int multiple_of_32(int bytes) { return (bytes + 31) / 32 * 32; }
+HLITE_HD inline int multiple_of_16(int bytes) { return (bytes + 15) / 16 * 16; }
 // For a row of out or dout that keeps the row's own alignment modulo 16 bytes: n^2 + n + 32 bytes
 // or more, which n numbers of 8 bytes fit into as well.
 template <typename T>
 HLITE_HD int row_bytes(const SampleSize& size) {
-  return multiple_of_32((size.out_width() + kChunk<T> - 1) * int{sizeof(T)});
+  return multiple_of_16((size.out_width() + kChunk<T> - 1) * int{sizeof(T)});
 }
 
 inline bool is_aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
@@ -80,44 +80,24 @@ bool is_small(const Inputs& in) {
   return in.count() <= kMaxInputs && in.width() <= (1 << 16);
 }
 
-// Starts `kernel` with a warp a sample, as many to a block as shared memory holds.
+// Starts `kernel` with as many warps to a block as shared memory holds, and as many blocks as the
+// device runs at a time, where there is work for so many: a warp goes from sample to sample.
 template <typename... Params, typename... Args>
 bool start_warps(const char* name, cudaStream_t stream, const InteractionLaunch& how,
                  int64_t samples, int64_t warp_bytes, void (*kernel)(Params...),
                  const Args&... args) {
   const int64_t warps = std::min<int64_t>(kMaxWarps, how.shared_bytes / warp_bytes);
   if (warps == 0) return false;
-  launch({.name = name,
-          .grid = grid_for(samples, warps, how.max_blocks),
-          .block = dim3(static_cast<unsigned>(warps * kWarp)),
-          .shared_bytes = static_cast<size_t>(warps * warp_bytes),
-          .stream = stream},
-         kernel, args...);
+  LaunchShape shape{.name = name,
+                    .block = dim3(static_cast<unsigned>(warps * kWarp)),
+                    .shared_bytes = static_cast<size_t>(warps * warp_bytes),
+                    .stream = stream};
+  shape.grid = grid_for(samples, warps, std::min(how.max_blocks, resident_blocks(shape, kernel)));
+  launch(shape, kernel, args...);
   return true;
 }
 
 // ---- In kernels ----
-
-// Inputs r < c of the pair at c(c-1)/2 + r.
-struct PairTable {
-  uint16_t pair[kMaxInputs * (kMaxInputs - 1) / 2];  // c * 256 + r
-};
-constexpr PairTable make_pair_table() {
-  PairTable table{};
-  int p = 0;
-  for (int c = 1; c < kMaxInputs; ++c)
-    for (int r = 0; r < c; ++r) table.pair[p++] = static_cast<uint16_t>(c * 256 + r);
-  return table;
-}
-static __device__ const PairTable kPairs = make_pair_table();
-
-struct Pair {
-  int r, c;
-};
-__device__ inline Pair pair_at(int p) {
-  const int pair = kPairs.pair[p];
-  return {pair % 256, pair / 256};
-}
 
 __device__ inline int lane_index() { return static_cast<int>(threadIdx.x % kWarp); }
 __device__ inline int64_t first_sample() {
@@ -131,6 +111,9 @@ __device__ inline unsigned char* warp_memory(int bytes) {
 
 struct [[gnu::may_alias]] alignas(16) Chunk {
   uint32_t words[4];
+};
+struct [[gnu::may_alias]] Two {
+  uint32_t word;
 };
 struct [[gnu::may_alias]] alignas(16) Floats {
   float at[4];
@@ -183,11 +166,18 @@ __device__ inline void stage_rows(const T* from, int rows, int width, T* tile) {
     copy_chunk_async(reinterpret_cast<Chunk*>(tile) + at.index + at.row,
                      reinterpret_cast<const Chunk*>(from) + at.index);
 }
+// see(chunk) gets each of the chunks that the lane has written.
+template <typename T, typename See>
+__device__ inline void write_rows(const T* tile, int rows, int width, T* to, See see) {
+  for (Turns at(rows, width / kChunk<T>); at.left(); at.next()) {
+    const Chunk chunk = reinterpret_cast<const Chunk*>(tile)[at.index + at.row];
+    reinterpret_cast<Chunk*>(to)[at.index] = chunk;
+    see(chunk);
+  }
+}
 template <typename T>
 __device__ inline void write_rows(const T* tile, int rows, int width, T* to) {
-  for (Turns at(rows, width / kChunk<T>); at.left(); at.next())
-    reinterpret_cast<Chunk*>(to)[at.index] =
-        reinterpret_cast<const Chunk*>(tile)[at.index + at.row];
+  write_rows(tile, rows, width, to, [](const Chunk&) {});
 }
 
 // Starts to fill rows [0, n') of the tile with the sample's vectors. `scratch` is a row of out's

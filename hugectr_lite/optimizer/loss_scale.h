@@ -3,9 +3,9 @@
 // after one, whose update is left out. (Micikevicius et al., "Mixed precision training", ICLR
 // 2018.)
 //
-// An iteration: the loss's gradient is multiplied by `scale`; flag_non_finite() looks through the
-// gradients; update_loss_scale() decides; then the optimizers run, with `inverse` and `skip` as
-// their GradientScale.
+// An iteration: the loss's gradient is multiplied by `scale`; whoever makes a gradient looks for
+// overflow in it, or flag_non_finite() does afterwards; update_loss_scale() decides; then the
+// optimizers run, with `inverse` and `skip` as their GradientScale.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct LossScale {
   float inverse = 1;  // 1 / the scale of the gradients at hand
   int32_t skip = 0;   // 1: the gradients at hand overflowed
   int32_t good = 0;   // iterations without overflow since `scale` last changed
-  int32_t found = 0;  // flag for flag_non_finite()
+  int32_t found = 0;  // 1: overflow found in a gradient so far, by flag_non_finite() or its maker
 };
 
 inline constexpr float kMinLossScale = 1;

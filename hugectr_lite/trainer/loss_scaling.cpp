@@ -28,6 +28,9 @@ void LossScaling::declare(plan::Buffers& buffers) {
   static_assert(offsetof(optimizer::LossScale, scale) == 0);
   state_ = buffers.add("solver.loss_scale", plan::BufferKind::kState, sizeof(optimizer::LossScale));
   scale_ = buffers.slice("solver.loss_scale.scale", state_, 0, sizeof(float));
+  if (dynamic_)
+    found_ = buffers.slice("solver.loss_scale.found", state_, offsetof(optimizer::LossScale, found),
+                           sizeof(int32_t));
 }
 
 void LossScaling::emit_check(plan::Plan& plan, const std::vector<Gradients>& gradients) const {

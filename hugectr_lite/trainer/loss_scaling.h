@@ -27,6 +27,9 @@ class LossScaling {
   // kNoBuffer.
   [[nodiscard]] plan::BufferId state() const { return state_; }
   [[nodiscard]] plan::BufferId scale() const { return scale_; }
+  // Of a dynamic scale: the int32 in it that is set to 1 by whoever finds overflow in a gradient;
+  // else kNoBuffer.
+  [[nodiscard]] plan::BufferId found() const { return found_; }
   [[nodiscard]] optimizer::LossScale first_state() const {
     return optimizer::loss_scale_from(first_scale_);
   }
@@ -37,14 +40,14 @@ class LossScaling {
     FloatType type = FloatType::kFloat;
     int64_t count = 0, per_sample = 0;
   };
-  // Of a dynamic scale: a step that looks for overflow in all of them and decides whether the
-  // updates, which must come behind it, take place.
+  // Of a dynamic scale: a step that looks for overflow in all of them, which are those that nobody
+  // sets found() for, and decides whether the updates, which must come behind it, take place.
   void emit_check(plan::Plan& plan, const std::vector<Gradients>& gradients) const;
 
  private:
   bool dynamic_ = false;
   float first_scale_ = 0;  // 0: none
-  plan::BufferId state_ = plan::kNoBuffer, scale_ = plan::kNoBuffer;
+  plan::BufferId state_ = plan::kNoBuffer, scale_ = plan::kNoBuffer, found_ = plan::kNoBuffer;
 };
 
 }  // namespace hlite::trainer

@@ -18,6 +18,8 @@ namespace {
 using plan::BufferId;
 using plan::BufferKind;
 using plan::Lane;
+// The network's inputs: labels, dense features, then the embedding layers' vectors.
+constexpr size_t kEmbeddingInput = 2;
 // Evaluation needs no more than this at a time to use a machine well.
 constexpr int64_t kEvalChunk = 8192;
 
@@ -153,6 +155,7 @@ void Model::declare(uint64_t seed) {
                                .gradients = gradients,
                                .type = type_,
                                .loss_scale = loss_scaling_.scale(),
+                               .overflow = loss_scaling_.found(),
                                .relu_masks = on_gpu(),
                                .weight_gradient_lane = on_gpu() ? Lane::kWeights : Lane::kCompute});
   for (int i = 0; i < optimizer::state_count(rule_.type); ++i)
@@ -273,7 +276,7 @@ void Model::emit_loss_scale(plan::Plan& plan, const std::vector<embedding::Table
   std::vector<LossScaling::Gradients> gradients = {
       {.id = network_->gradient_buffer(), .count = network_->parameter_bytes() / kFloatBytes}};
   for (size_t i = 0; i < io.size(); ++i)
-    if (io[i].grad != plan::kNoBuffer)
+    if (io[i].grad != plan::kNoBuffer && !network_->finds_overflow(kEmbeddingInput + i))
       gradients.push_back(
           {.id = io[i].grad,
            .type = type_,
@@ -369,7 +372,7 @@ void Model::make_plans() {
   for (size_t i = 0; i < embeddings_.size(); ++i)
     io.push_back({.keys = keys_,
                   .output = embeddings_[i]->output(),
-                  .grad = network_->input_grad(2 + i),
+                  .grad = network_->input_grad(kEmbeddingInput + i),
                   .rate = embedding_rates_[i],
                   .step = step_,
                   .loss_scale = loss_scaling_.state()});

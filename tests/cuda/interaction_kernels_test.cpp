@@ -196,7 +196,7 @@ std::vector<T> run_launchers(const Problem<T>& problem, const ops::gpu::Interact
                                    {problem.slots.data(), B, n, V}, {out.data(), B, width}, how);
   ops::gpu::interaction_backward<T>(nullptr, {dbottom.data(), B, V}, {dslots.data(), B, n, V},
                                     {problem.dout.data(), B, width}, {dbottom.data(), B, V},
-                                    {dslots.data(), B, n, V}, how);
+                                    {dslots.data(), B, n, V}, nullptr, how);
   out.insert(out.end(), dbottom.begin(), dbottom.end());
   out.insert(out.end(), dslots.begin(), dslots.end());
   return out;
@@ -238,6 +238,86 @@ TEMPLATE_TEST_CASE("warps a block and blocks do not change the interaction's bit
     // Room for one warp or two, whose samples need 1 to 13 KB.
     for (const int64_t bytes : {14000, 28000})
       CHECK(same_bits(run_launchers(problem, {.shared_bytes = bytes, .max_blocks = 2}), want));
+  }
+}
+
+// A wave is the blocks that run at a time: `multiprocessors` of 2 blocks of 2 warps.
+TEMPLATE_TEST_CASE("the interaction goes round over samples, several waves of them", "", float,
+                   bf16, fp16) {
+  using T = TestType;
+  emulation::Machine& machine = emulation::machine();
+  const emulation::Machine before = machine;
+  for (const Case& size : {Case{0, 4, 16}, Case{1, 4, 16}, Case{4, 4, 16}, Case{5, 26, 16},
+                           Case{17, 15, 16}, Case{37, 4, 16}, Case{13, 3, 20}}) {
+    INFO(size.text());
+    const Problem<T> problem(size);
+    machine.multiprocessors = 100;
+    const std::vector<T> want = run_launchers(problem, {});
+    std::vector<double> oracle = forward_oracle(problem);
+    const InteractionGradients<double> gradients = backward_oracle(problem);
+    oracle.insert(oracle.end(), gradients.bottom.begin(), gradients.bottom.end());
+    oracle.insert(oracle.end(), gradients.slots.begin(), gradients.slots.end());
+    compare(want, oracle, size);
+    for (const auto order :
+         {emulation::Order::kForward, emulation::Order::kReverse, emulation::Order::kShuffled}) {
+      emulation::set_order(order, 11);
+      for (const int multiprocessors : {1, 3}) {
+        machine.multiprocessors = multiprocessors;
+        CHECK(same_bits(run_launchers(problem, {}), want));
+      }
+    }
+    emulation::set_order(emulation::Order::kForward);
+  }
+  machine.multiprocessors = before.multiprocessors;
+}
+
+// 27 vectors of 128 are MLPerf's DLRM; the others have whole and partial tiles.
+TEMPLATE_TEST_CASE("the interaction's vectors come from shared memory without bank conflicts", "",
+                   bf16, fp16) {
+  using T = TestType;
+  for (const Case& size : {Case{3, 26, 128}, Case{2, 15, 48}, Case{2, 32, 64}, Case{1, 63, 16}}) {
+    INFO(size.text());
+    emulation::matrix_bank_conflicts = 0;
+    run_launchers(Problem<T>(size), {});
+    CHECK(emulation::matrix_bank_conflicts == 0);
+  }
+}
+
+// Shapes for tensor cores, for multiply-adds, and for neither.
+TEMPLATE_TEST_CASE("the interaction finds overflow in its slots' gradients, and nowhere else", "",
+                   float, bf16, fp16) {
+  using T = TestType;
+  const float largest = std::is_same_v<T, fp16> ? 65504.0f : 3.3e38f;
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    for (const Case& size : {Case{5, 26, 16}, Case{9, 3, 48}, Case{3, 4, 9}, Case{5, 4, 12}}) {
+      INFO(size.text());
+      const Problem<T> clean(size);
+      const auto found = [&](const Problem<T>& problem) {
+        int32_t flag = 0;
+        run_backward(*backend.table, problem, true, {}, &flag);
+        return flag;
+      };
+      CHECK(found(clean) == 0);
+      for (int64_t b = 0; b < size.samples; ++b) {
+        // The gradient of slot 2 becomes too large at one column: twice the largest number.
+        Problem<T> problem = clean;
+        problem.input(b, 1, size.width - 1) = from_float<T>(largest);
+        problem.grad(b, ops::interaction_column(size.width, 1, 2)) = from_float<T>(2.0f);
+        CHECK(found(problem) == 1);
+        // That of the bottom vector is not one of them.
+        problem = clean;
+        problem.grad(b, size.width - 1) = from_float<T>(INFINITY);
+        CHECK(found(problem) == 0);
+      }
+      // A NaN; and a flag that is set stays set.
+      Problem<T> problem = clean;
+      problem.grad(0, ops::interaction_column(size.width, 0, 1)) = from_float<T>(NAN);
+      CHECK(found(problem) == 1);
+      int32_t set = 1;
+      run_backward(*backend.table, clean, false, {}, &set);
+      CHECK(set == 1);
+    }
   }
 }
 

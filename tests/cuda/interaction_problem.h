@@ -188,10 +188,12 @@ std::vector<T> run_forward(const cuda::OpTable& table, const InteractionProblem<
   return out.to_host(stream.get());
 }
 
-// In place: the gradients replace the inputs, as the contract allows.
+// In place: the gradients replace the inputs, as the contract allows. `overflow`: the flag that the
+// op may set, null for none.
 template <typename T>
 InteractionGradients<T> run_backward(const cuda::OpTable& table, const InteractionProblem<T>& p,
-                                     bool in_place, Shifts shifts = {}) {
+                                     bool in_place, Shifts shifts = {},
+                                     int32_t* overflow = nullptr) {
   const auto [B, n, V] = p.size;
   const TestStream stream(table);
   const auto nans = [](size_t size) { return std::vector<T>(size, from_float<T>(NAN)); };
@@ -201,9 +203,12 @@ InteractionGradients<T> run_backward(const cuda::OpTable& table, const Interacti
       dslots(table, nans(p.slots.size()), shifts.vectors);
   const auto& to_bottom = in_place ? bottom : dbottom;
   const auto& to_slots = in_place ? slots : dslots;
+  const DeviceArray<int32_t> flag(table, std::vector<int32_t>{overflow ? *overflow : 0});
   ops::interaction_backward<T>(exec_on(table, stream), {bottom.data(), B, V},
                                {slots.data(), B, n, V}, {dout.data(), B, p.size.out_width()},
-                               {to_bottom.data(), B, V}, {to_slots.data(), B, n, V});
+                               {to_bottom.data(), B, V}, {to_slots.data(), B, n, V},
+                               overflow ? flag.data() : nullptr);
+  if (overflow) *overflow = flag.to_host(stream.get())[0];
   return {to_bottom.to_host(stream.get()), to_slots.to_host(stream.get())};
 }
 

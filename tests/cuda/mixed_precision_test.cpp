@@ -1,4 +1,5 @@
 // Models in bf16 and fp16 against the same ones in float on the CPU: one step, every layer type.
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -48,10 +49,17 @@ std::string config_text(const std::string& layers) {
    "dense":{"top":"dense","dense_dim":5},
    "sparse":[{"top":"keys","type":"DistributedSlot","max_feature_num_per_sample":3,"max_nnz":1,"slot_num":3}]},
   {"name":"emb","type":"HybridSparseEmbedding","bottom":"keys","top":"emb",
-   "sparse_embedding_hparam":{"slot_size_array":[40,5,300],"embedding_vec_size":4,"combiner":0}},)" +
+   "sparse_embedding_hparam":{"slot_size_array":[40,5,300],"combiner":0,"embedding_vec_size":)" +
+         std::string(layers.find("\"num_output\":16}") == std::string::npos ? "4" : "16") + "}}," +
          layers +
          R"(,{"name":"loss","type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"loss",
           "regularizer":"L2","lambda":0.02}]})";
+}
+
+// The same layers with vectors of 16, which tensor cores take.
+std::string with_width_16(std::string layers) {
+  const std::string four = "\"num_output\":4}";
+  return layers.replace(layers.find(four), four.size(), "\"num_output\":16}");
 }
 
 struct Batch {
@@ -187,6 +195,57 @@ TEST_CASE("a dynamic loss scale leaves out a step that overflows, and halves") {
     CHECK(skipped < 20);
     CHECK(gpu.model().dynamic_loss_scale()->good == 1);
     CHECK(std::isfinite(gpu.model().loss()));
+  }
+}
+
+// Large features make large bottom vectors: their products with the loss's gradient, which are the
+// embedding's gradient, pass what fp16 holds. All other gradients stay within it.
+TEST_CASE("an overflow in the embedding's gradient alone leaves out a step") {
+  const auto enlarge_features = [](Trained& run) {
+    for (float& x : run.batch().dense) x *= 12000;
+  };
+  struct Layers {
+    std::string text;
+    bool found_by_interaction;
+  };
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    backend.table->use_device(0);
+    for (const auto& [layers, found_by_interaction] :
+         {Layers{kPlain, true}, {with_width_16(kPlain), true}, {kEverything, false}}) {
+      INFO(layers);
+      Trained fixed(layers, {"solver.mixed_precision=1024"}, backend.table);
+      enlarge_features(fixed);
+      fixed.train();
+      for (const auto& [name, values] : fixed.weights()) {
+        INFO(name);
+        const bool finite =
+            std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
+        CHECK(finite == !name.starts_with("emb."));
+      }
+
+      Trained gpu(layers, {"solver.precision=fp16"}, backend.table);
+      enlarge_features(gpu);
+      const plan::Plan& plan = gpu.model().train_plan();
+      const plan::Step& check = plan.steps()[static_cast<size_t>(plan.index_of("loss_scale"))];
+      const network::Network& network = gpu.model().network();
+      CHECK(network.finds_overflow(2) == found_by_interaction);
+      CHECK(std::count(check.reads.begin(), check.reads.end(), network.input_grad(2)) ==
+            (found_by_interaction ? 0 : 1));
+      CHECK(!plan.may_overlap(plan.index_of("i.bprop"), plan.index_of("loss_scale")));
+      const Tensors first = gpu.weights();
+      // The second run is captured into a graph, the third launches it.
+      for (int run = 0; run < 3; ++run) {
+        gpu.model().set_dynamic_loss_scale(optimizer::loss_scale_from(1024));
+        gpu.train();
+        CHECK((gpu.weights() == first));
+        CHECK(gpu.model().dynamic_loss_scale()->scale == 512);
+      }
+      gpu.model().set_dynamic_loss_scale(optimizer::loss_scale_from(1));
+      gpu.train();
+      CHECK((gpu.weights() != first));
+      CHECK(gpu.model().dynamic_loss_scale()->good == 1);
+    }
   }
 }
 

@@ -1,5 +1,6 @@
-// The emulated tensor cores multiply, the emulated asynchronous copies come late, and both name
-// what a device would not take.
+// The emulated tensor cores load and multiply what PTX says, the emulated asynchronous copies come
+// late, and both name what a device would not take.
+#include <array>
 #include <numeric>
 #include <vector>
 
@@ -17,64 +18,112 @@ LaunchShape one_warp(size_t shared_bytes) {
   return {.name = "self test", .block = dim3(32), .shared_bytes = shared_bytes};
 }
 
-template <typename T>
-std::vector<T> random_tile(uint64_t seed) {
-  std::vector<float> values(256);
-  fill_random(values, seed);
-  std::vector<T> tile;
-  for (const float x : values) tile.push_back(from_float<T>(x));
-  return tile;
+constexpr size_t kLoadBytes = 32 * kRowElements * sizeof(uint16_t);
+
+// The figures of "ldmatrix" in the PTX manual: register i of thread t is of matrix i, whose rows
+// come from the addresses of threads 8i to 8i + 7.
+TEST_CASE("emulated loads give each lane the elements of the PTX manual") {
+  std::vector<uint16_t> from(256);
+  std::iota(from.begin(), from.end(), uint16_t{1000});
+  std::array<int, 32> in_order{}, mixed{};  // the second repeats row 6
+  for (int l = 0; l < 32; ++l) {
+    in_order[static_cast<size_t>(l)] = l;
+    mixed[static_cast<size_t>(l)] = l == 31 ? 6 : l * 13 % 32;
+  }
+  for (const auto& rows : {in_order, mixed})
+    for (const Order order : {Order::kForward, Order::kReverse, Order::kShuffled})
+      for (const bool transposed : {false, true}) {
+        emulation::set_order(order, 3);
+        std::vector<uint32_t> got(128);
+        load(one_warp(kLoadBytes), from.data(), transposed, rows.data(), got.data());
+        for (size_t t = 0; t < 32; ++t)
+          for (size_t i = 0; i < 4; ++i) {
+            const auto element = [&](size_t row, size_t column) -> uint32_t {
+              return from[static_cast<size_t>(rows[8 * i + row]) * 8 + column];
+            };
+            const size_t one = t / 4, two = t % 4 * 2;
+            const uint32_t low = transposed ? element(two, one) : element(one, two);
+            const uint32_t high = transposed ? element(two + 1, one) : element(one, two + 1);
+            REQUIRE(got[t * 4 + i] == (high << 16 | low));
+          }
+      }
+  emulation::set_order(Order::kForward);
+}
+
+TEST_CASE("emulated loads count rows that share banks") {
+  const std::vector<uint16_t> from(256);
+  std::array<int, 32> rows{};
+  std::iota(rows.begin(), rows.end(), 0);
+  std::vector<uint32_t> to(128);
+  const auto conflicts = [&] {
+    emulation::matrix_bank_conflicts = 0;
+    load(one_warp(kLoadBytes), from.data(), false, rows.data(), to.data());
+    return emulation::matrix_bank_conflicts;
+  };
+  CHECK(conflicts() == 0);  // 80 bytes apart: eight rows in eight sixteenths of 128 bytes
+  rows[7] = 6;              // the same row twice
+  CHECK(conflicts() == 0);
+  rows[7] = 14;  // 8 * 80 bytes after row 6
+  CHECK(conflicts() == 1);
 }
 
 // Products of two 16-bit numbers are exact in float, so the sums' order alone decides the bits.
 template <typename T>
-void check_tile_product() {
-  const std::vector<T> a = random_tile<T>(1), b = random_tile<T>(2);
-  for (int layouts = 0; layouts < 8; ++layouts) {
-    const bool d_by_columns = (layouts & 4) != 0;
-    CAPTURE(layouts);
-    for (const Order order : {Order::kForward, Order::kReverse, Order::kShuffled}) {
-      emulation::set_order(order, 3);
-      std::vector<float> d(256);
-      LaunchShape shape = one_warp(2 * 16 * kTileStride * sizeof(T) + 16 * 20 * sizeof(float));
-      shape.grid = dim3(2);
-      tile_product(shape, a.data(), b.data(), (layouts & 1) != 0, (layouts & 2) != 0, d_by_columns,
-                   d.data());
-      for (size_t i = 0; i < 16; ++i)
-        for (size_t j = 0; j < 16; ++j) {
-          float want = 0.5f;
-          for (size_t k = 0; k < 32; ++k)
-            want += to_float(a[i * 16 + k % 16]) * to_float(b[k % 16 * 16 + j]);
-          REQUIRE(d[d_by_columns ? j * 16 + i : i * 16 + j] == want);
-        }
+void check_product() {
+  std::vector<float> random(16 * 16 + 16 * 8);
+  fill_random(random, 1);
+  const auto bits = [&](size_t i) -> uint32_t { return from_float<T>(random[i]).bits; };
+  const auto value = [&](size_t i) { return to_float(from_float<T>(random[i])); };
+  // Figures of "mma.m16n8k16" in the PTX manual, for .bf16 and .f16: element i of thread t.
+  std::vector<Factors> factors(32);
+  for (size_t t = 0; t < 32; ++t) {
+    const size_t group = t / 4, in_group = t % 4;
+    for (size_t i = 0; i < 8; ++i) {
+      const size_t row = i < 2 || (i >= 4 && i < 6) ? group : group + 8;
+      const size_t column = in_group * 2 + (i & 1) + (i >= 4 ? 8 : 0);
+      factors[t].a[i / 2] |= bits(row * 16 + column) << (16 * (i & 1));
     }
-    emulation::set_order(Order::kForward);
+    for (size_t i = 0; i < 4; ++i) {
+      const size_t row = in_group * 2 + (i & 1) + (i >= 2 ? 8 : 0);
+      factors[t].b[i / 2] |= bits(256 + row * 8 + group) << (16 * (i & 1));
+    }
   }
+  for (const Order order : {Order::kForward, Order::kReverse, Order::kShuffled}) {
+    emulation::set_order(order, 3);
+    std::vector<float> sums(128, 0.5f);
+    multiply_twice<T>(one_warp(0), factors.data(), sums.data());
+    for (size_t t = 0; t < 32; ++t)
+      for (size_t i = 0; i < 4; ++i) {
+        const size_t row = i < 2 ? t / 4 : t / 4 + 8, column = t % 4 * 2 + (i & 1);
+        float want = 0.5f;
+        for (size_t k = 0; k < 32; ++k)
+          want += value(row * 16 + k % 16) * value(256 + k % 16 * 8 + column);
+        REQUIRE(sums[t * 4 + i] == want);
+      }
+  }
+  emulation::set_order(Order::kForward);
 }
 
-TEST_CASE("emulated tensor cores multiply tiles of either layout") {
-  check_tile_product<bf16>();
-  check_tile_product<fp16>();
+TEST_CASE("emulated tensor cores multiply what lanes hold as in the PTX manual") {
+  check_product<bf16>();
+  check_product<fp16>();
 }
 
 TEST_CASE("emulated tensor cores refuse what a device would not take") {
   const auto message = [](auto&& body) { return message_of<EmulationError>(body); };
-  const size_t bytes = 64 * kTileStride * sizeof(float);
-  tile_at(one_warp(bytes), 16, 24);
-  check_contains(message([&] { tile_at(one_warp(bytes), 8, 24); }),
-                 {"load_matrix_sync", "32 bytes", "address modulo 32 = 16, 48 bytes apart"});
-  check_contains(message([&] { tile_at(one_warp(bytes), 0, 20); }), {"40 bytes apart"});
-  tile_store_at(one_warp(bytes), 8, 20);
-  check_contains(message([&] { tile_store_at(one_warp(bytes), 4, 20); }),
-                 {"store_matrix_sync", "address modulo 32 = 16"});
-  check_contains(message([&] { tile_store_at(one_warp(bytes), 0, 18); }), {"72 bytes apart"});
-  check_contains(message([&] { tiles_of_two_places(one_warp(bytes)); }),
-                 {"mma_sync: lane", "parts of different tiles"});
-  check_contains(message([&] { tile_without_a_lane(one_warp(bytes)); }),
-                 {"mma_sync: expected all 32 lanes"});
+  load_at(one_warp(128), 112);
+  check_contains(message([&] { load_at(one_warp(128), 24); }),
+                 {"load_matrices: expected a row at a multiple of 16 bytes, found 8"});
+  for (const int outside : {-16, 128})
+    check_contains(message([&] { load_at(one_warp(128), outside); }),
+                   {"load_matrices: expected a row in shared memory"});
+  check_contains(message([&] { load_elsewhere(one_warp(128)); }),
+                 {"load_transposed_matrices: expected a row in shared memory"});
+  check_contains(message([&] { multiply_without_a_lane(one_warp(0)); }),
+                 {"multiply_add", "expected all 32 lanes"});
 }
 
-TEST_CASE("emulated asynchronous copies take place when they are waited for") {
+TEST_CASE("emulated asynchronous copies take place when they are waited for, or at once") {
   std::vector<int> in(32), out(64);
   std::iota(in.begin(), in.end(), 1);
   for (const bool wait : {true, false}) {
@@ -84,6 +133,10 @@ TEST_CASE("emulated asynchronous copies take place when they are waited for") {
       REQUIRE(out[t + 32] == (wait ? in[t] : -1));
     }
   }
+  emulation::set_order(Order::kReverse);
+  copy_later(one_warp(64 * sizeof(int)), in.data(), out.data(), /*wait=*/false);
+  emulation::set_order(Order::kForward);
+  for (size_t t = 0; t < 64; ++t) REQUIRE(out[t] == in[t % 32]);
   check_contains(message_of<EmulationError>([&] { copy_unaligned(one_warp(16), in.data()); }),
                  {"asynchronous copy: expected 4, 8 or 16 bytes, so aligned"});
   check_contains(message_of<EmulationError>([&] { copy_forgotten(one_warp(16), in.data()); }),

@@ -6,19 +6,27 @@
 
 namespace hlite::test {
 
-inline constexpr int kTileStride = 24;  // elements from row to row in tile_product's shared memory
+// All of one warp.
 
-// d [16,16] = 0.5 + 2 a b. a and b [16,16] are row-major; a_by_columns and b_by_columns: they pass
-// through shared memory transposed, and are loaded as what they are then. d_by_columns: d is
-// column-major. One warp a block, all with the same work.
+inline constexpr int kRowElements = 40;  // from row to row in load()'s shared memory: 80 bytes
+
+// from [32,8] goes to shared memory row by row; lane l names row rows[l] of it and gets
+// to[4 l ... 4 l + 3].
+void load(const LaunchShape& shape, const uint16_t* from, bool transposed, const int* rows,
+          uint32_t* to);
+
+// A lane's registers of the factors of a product.
+struct Factors {
+  uint32_t a[4], b[2];
+};
+// sums[4 l ... 4 l + 3] are lane l's; the product is added twice.
 template <typename T>
-void tile_product(const LaunchShape& shape, const T* a, const T* b, bool a_by_columns,
-                  bool b_by_columns, bool d_by_columns, float* d);
+void multiply_twice(const LaunchShape& shape, const Factors* factors, float* sums);
 
-void tile_at(const LaunchShape& shape, int element, int stride);
-void tile_store_at(const LaunchShape& shape, int element, int stride);
-void tiles_of_two_places(const LaunchShape& shape);
-void tile_without_a_lane(const LaunchShape& shape);
+// The first row at so many bytes of shared memory, by all lanes; a row that is not there.
+void load_at(const LaunchShape& shape, int byte);
+void load_elsewhere(const LaunchShape& shape);
+void multiply_without_a_lane(const LaunchShape& shape);
 
 // out[t] = in[t] by asynchronous copies, the last of two groups waited for or not.
 void copy_later(const LaunchShape& shape, const int* in, int* out, bool wait);

@@ -215,6 +215,29 @@ TEST_CASE("interaction gradients agree with finite differences") {
   check(slots, dslots);
 }
 
+TEST_CASE("interaction_backward finds overflow in the slots' gradients") {
+  test::Threads threads(2);
+  const Shape s{3, 4, 5};
+  const int64_t out_width = interaction_width(s.slots, s.width);
+  const auto found = [&](const Inputs& in, const std::vector<float>& dout) {
+    std::vector<float> dbottom(in.bottom.size()), dslots(in.slots.size());
+    int32_t flag = 0;
+    interaction_backward(threads.exec(), {in.bottom.data(), s.batch, s.width},
+                         {in.slots.data(), s.batch, s.slots, s.width},
+                         {dout.data(), s.batch, out_width}, {dbottom.data(), s.batch, s.width},
+                         {dslots.data(), s.batch, s.slots, s.width}, &flag);
+    return flag;
+  };
+  Inputs in(s);
+  auto dout = random_values(s.batch * out_width, 3);
+  CHECK(found(in, dout) == 0);
+  dout[static_cast<size_t>(2 * out_width)] = INFINITY;  // of the bottom vector alone
+  CHECK(found(in, dout) == 0);
+  in.slots.back() = 3e38f;
+  dout[static_cast<size_t>(2 * out_width + interaction_column(s.width, 3, 4))] = 2;
+  CHECK(found(in, dout) == 1);
+}
+
 TEST_CASE("interaction takes shapes in turn on one thread") {
   test::Threads threads(1);  // its workspace must follow every change of shape
   for (const DotShape& s :

@@ -102,6 +102,10 @@ struct Fiber {
   bool predicate = false;
   uint64_t value = 0;
   Exchange result;
+  // Of a gather: what it shows, and where it wants what all lanes show.
+  const void* mine = nullptr;
+  void* all = nullptr;
+  size_t bytes = 0;
   // Copies not yet waited for: those of the open group, and groups, oldest first.
   std::vector<AsyncCopy> open_copies;
   std::deque<std::vector<AsyncCopy>> copies;
@@ -165,6 +169,7 @@ class Scheduler {
     order_ = order;
     random_.seed(seed);
   }
+  [[nodiscard]] Order order() const { return order_; }
   std::mutex& mutex() { return mutex_; }
 
  private:
@@ -217,6 +222,7 @@ void Scheduler::start(Fiber& fiber) {
   __asan_unpoison_memory_region(fiber.stack.bottom(), kStackBytes);
 #endif
   fiber.state = State::kReady;
+  fiber.bytes = 0;
   fiber.open_copies.clear();
   fiber.copies.clear();
   fiber.track.fake_stack = nullptr;
@@ -317,6 +323,12 @@ void Scheduler::finish_exchange(size_t first, size_t last, unsigned lanes) {
                        fiber.source_lane));
     fiber.result = {fibers_[first + fiber.source_lane].value, votes, lanes};
     fiber.state = State::kReady;
+    if (fiber.bytes == 0) continue;
+    if (lanes != 0xffffffffu)
+      fail(fmt::format("{}: expected all {} lanes of the warp", whereabouts(fiber), kWarpSize));
+    for (size_t l = 0; l < kWarpSize; ++l)
+      std::memcpy(static_cast<std::byte*>(fiber.all) + l * fiber.bytes, fibers_[first + l].mine,
+                  fiber.bytes);
   }
 }
 
@@ -366,6 +378,7 @@ void run_grid(Triple grid, Triple block, size_t shared_bytes, FunctionRef<void()
       for (unsigned x = 0; x < grid.x; ++x) {
         const SharedMemory shared(shared_bytes);
         here.shared = shared.data();
+        here.shared_bytes = shared_bytes;
         here.block = {x, y, z};
         scheduler.run_block(block, body);
       }
@@ -392,6 +405,16 @@ Exchange exchange(const char* what, unsigned mask, uint64_t value, unsigned sour
   return self.result;
 }
 
+void gather(const char* what, const void* mine, void* all, size_t bytes,
+            std::source_location site) {
+  Fiber& self = scheduler.current();
+  self.mine = mine;
+  self.all = all;
+  self.bytes = bytes;
+  exchange(what, 0xffffffffu, 0, lane(), false, site);
+  self.bytes = 0;
+}
+
 unsigned linear_thread() {
   const Triple &t = here.thread, &d = here.block_dim;
   return t.x + d.x * (t.y + d.y * t.z);
@@ -406,7 +429,9 @@ void copy_async(void* to, const void* from, size_t bytes) {
         fmt::format("asynchronous copy: expected 4, 8 or 16 bytes, so aligned, found {} bytes from "
                     "{} to {}",
                     bytes, from, to));
-  scheduler.current().open_copies.push_back({to, from, bytes});
+  const bool at_once = scheduler.order() == Order::kReverse;
+  if (at_once) std::memcpy(to, from, bytes);
+  scheduler.current().open_copies.push_back({to, from, at_once ? 0 : bytes});
 }
 
 void commit_copies() {

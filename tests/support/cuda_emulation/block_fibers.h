@@ -39,6 +39,7 @@ struct Place {
   Triple thread, block, block_dim, grid_dim;
   // Dynamic shared memory, aligned to 128 bytes, filled with 0xFF (NaN) before each block.
   std::byte* shared = nullptr;
+  size_t shared_bytes = 0;
 };
 extern Place here;
 
@@ -59,12 +60,17 @@ struct Exchange {
 Exchange exchange(const char* what, unsigned mask, uint64_t value, unsigned source_lane,
                   bool predicate, std::source_location site);
 
+// Waits for all 32 lanes of the warp: all[l * bytes ...] is what lane l has at `mine`.
+void gather(const char* what, const void* mine, void* all, size_t bytes, std::source_location site);
+
 unsigned lane();
 // Index within the block, as warps are cut.
 unsigned linear_thread();
 
 // Copies that a thread starts and later waits for. Nothing is there before it has waited: whoever
-// reads too early finds what was there. A thread that ends without waiting is an error.
+// reads too early finds what was there. But with Order::kReverse all is there at once, so that who
+// copies too early overwrites what others still read. A thread that ends without waiting is an
+// error.
 void copy_async(void* to, const void* from, size_t bytes);
 // Makes a group of the copies started since the last call.
 void commit_copies();

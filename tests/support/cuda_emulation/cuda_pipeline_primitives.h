@@ -1,5 +1,5 @@
 // Stands in for NVIDIA's header of this name: copies from global into shared memory that a thread
-// starts, commits and waits for. They take place when it waits, no sooner.
+// starts, commits and waits for. They take place when it waits, or at once: block_fibers.h.
 #pragma once
 
 #include <cstddef>

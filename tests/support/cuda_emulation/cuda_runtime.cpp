@@ -162,6 +162,13 @@ bool pageable(const void* data) {
   return !inside(device_memory, data) && !inside(pinned_memory, data) && !inside(registered, data);
 }
 
+// Dynamic shared memory that a kernel may have.
+size_t allowed_bytes(const void* kernel) {
+  const std::lock_guard lock(mutex);
+  const auto it = allowed_shared.find(kernel);
+  return it == allowed_shared.end() ? kPlainSharedBytes : static_cast<size_t>(it->second);
+}
+
 }  // namespace
 
 Machine& machine() { return the_machine; }
@@ -180,13 +187,7 @@ void submit(cudaStream_t stream, std::function<void()> work) {
 }
 
 cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel) {
-  size_t allowed = kPlainSharedBytes;
-  {
-    const std::lock_guard lock(mutex);
-    if (const auto it = allowed_shared.find(kernel); it != allowed_shared.end())
-      allowed = static_cast<size_t>(it->second);
-  }
-  if (config.dynamicSmemBytes > allowed) return keep(cudaErrorInvalidValue);
+  if (config.dynamicSmemBytes > allowed_bytes(kernel)) return keep(cudaErrorInvalidValue);
   return check_stream(config.stream);
 }
 
@@ -459,13 +460,14 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   *properties = {};
   std::snprintf(properties->name, sizeof(properties->name), "emulated device");
   properties->major = 9;
-  properties->multiProcessorCount = 1;
+  properties->multiProcessorCount = the_machine.multiprocessors;
   properties->totalGlobalMem = the_machine.memory_bytes;
   return outcome(true, cudaSuccess);
 }
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int device) {
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   if (device < 0 || device >= the_machine.devices) return keep(cudaErrorInvalidDevice);
-  *value = the_machine.shared_bytes_optin;
+  *value = attribute == cudaDevAttrMultiProcessorCount ? the_machine.multiprocessors
+                                                       : the_machine.shared_bytes_optin;
   return outcome(true, cudaSuccess);
 }
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int value) {
@@ -473,4 +475,12 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute, int valu
   const std::lock_guard lock(mutex);
   allowed_shared[kernel] = value;
   return cudaSuccess;
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel,
+                                                          int /*threads*/, size_t shared_bytes) {
+  const size_t per_block = shared_bytes + 1024;  // what the device keeps for itself
+  const auto fit =
+      static_cast<int>((static_cast<size_t>(the_machine.shared_bytes_optin) + 1024) / per_block);
+  *blocks = shared_bytes > allowed_bytes(kernel) ? 0 : std::min(the_machine.resident_blocks, fit);
+  return outcome(true, cudaSuccess);
 }

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "tests/support/cuda_emulation/block_fibers.h"
+#include "tests/support/cuda_emulation/emulated_tensor_core.h"
 
 #define __global__
 #define __device__
@@ -216,7 +217,10 @@ struct cudaDeviceProp {
   int major, minor, multiProcessorCount;
   size_t totalGlobalMem;
 };
-enum cudaDeviceAttr { cudaDevAttrMaxSharedMemoryPerBlockOptin = 97 };
+enum cudaDeviceAttr {
+  cudaDevAttrMultiProcessorCount = 16,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
+};
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaDriverGetVersion(int* version);
@@ -226,6 +230,8 @@ cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel,
+                                                          int threads, size_t shared_bytes);
 
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
@@ -244,6 +250,9 @@ struct Machine {
   int runtime_version = 13000;
   cudaError_t next_error = cudaSuccess;  // the next call that can fail returns this, once
   int shared_bytes_optin = 227 * 1024;
+  // Few, so that kernels whose grid is what runs at a time have to go round.
+  int multiprocessors = 1;
+  int resident_blocks = 2;  // of any kernel on a multiprocessor
   // Device memory; $HLITE_EMULATED_MEMORY says another number of bytes for a whole program.
   size_t memory_bytes = size_t{1} << 30;
   size_t used_bytes = 0;
