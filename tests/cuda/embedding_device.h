@@ -35,13 +35,6 @@ std::vector<T> from_floats(const std::vector<float>& values) {
   for (const float v : values) out.push_back(from_float<T>(v));
   return out;
 }
-template <typename T>
-std::vector<float> to_floats(const std::vector<T>& values) {
-  std::vector<float> out;
-  for (const T v : values) out.push_back(to_float(v));
-  return out;
-}
-
 // What a result rounded to T may be off, beside the error of its computation in float.
 template <typename T>
 Tolerance resolution(double absolute) {

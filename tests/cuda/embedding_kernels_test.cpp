@@ -6,6 +6,7 @@
 #include "embedding/lookup.h"
 #include "embedding/table_init.h"
 #include "tests/cuda/embedding_device.h"
+#include "tests/cuda/typed_values.h"
 #include "tests/support/errors.h"
 
 namespace hlite::test {
@@ -45,8 +46,8 @@ std::vector<float> run_lookup(const OnDevice& device, const LookupCase& x, size_
                  View<T, 3>(out.data() + shift, x.batch, x.layout.slots(), x.layout.width));
   std::vector<T> values = out.to_host(device.stream());
   CHECK(to_float(values.back()) != to_float(values.back()));  // nothing written past the end: NaN
-  return to_floats(std::vector<T>(values.begin() + static_cast<int64_t>(shift),
-                                  values.end() - static_cast<int64_t>(shift) - 1));
+  return widened(std::vector<T>(values.begin() + static_cast<int64_t>(shift),
+                                values.end() - static_cast<int64_t>(shift) - 1));
 }
 
 // Rows alone in their slot are rounded once, with the bits of from_float; sums to what T resolves.

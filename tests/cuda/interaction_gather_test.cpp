@@ -68,7 +68,7 @@ Gathered<T> run_gather(const cuda::OpTable& table, const Gather<T>& g, bool keep
   return {out.to_host(stream.get()), slots.to_host(stream.get())};
 }
 
-std::vector<Case> cases() {
+std::vector<Case> gathered_cases() {
   return {{0, 3, 16},  {3, 0, 16},  {1, 1, 1},   {3, 1, 16},  {3, 26, 33}, {2, 26, 128},
           {5, 26, 16}, {2, 63, 32}, {2, 64, 16}, {3, 15, 48}, {9, 3, 20}};
 }
@@ -78,7 +78,7 @@ TEMPLATE_TEST_CASE("gathering interaction gives the bits of lookup and interacti
   using T = TestType;
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
-    for (const Case& size : cases()) {
+    for (const Case& size : gathered_cases()) {
       INFO(size.text());
       const Gather<T> g(size);
       const std::vector<T> want = run_forward(*backend.table, g.problem);

@@ -16,7 +16,7 @@ using Case = InteractionCase;
 template <typename T>
 using Problem = InteractionProblem<T>;
 
-std::vector<Case> cases() {
+std::vector<Case> dot_cases() {
   std::vector<Case> all;
   for (const int64_t samples : {0, 1, 3})
     for (const int64_t slots : {0, 1, 26})
@@ -41,7 +41,7 @@ TEMPLATE_TEST_CASE("interaction kernels agree with the definition on every CUDA 
   using T = TestType;
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
-    for (const Case& size : cases()) {
+    for (const Case& size : dot_cases()) {
       const Problem<T> problem(size);
       compare(run_forward(*backend.table, problem), forward_oracle(problem), size);
       const InteractionGradients<double> want = backward_oracle(problem);

@@ -11,6 +11,7 @@
 
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/ops/interaction.h"
+#include "tests/cuda/typed_values.h"
 #include "tests/support/compare.h"
 #include "tests/support/cuda_backends.h"
 
@@ -25,25 +26,6 @@ struct InteractionCase {
     return fmt::format("B {} n {} V {}", samples, slots, width);
   }
 };
-
-// n uniform numbers in [-1, 1), rounded to T.
-template <typename T>
-std::vector<T> random_values(int64_t n, uint64_t seed) {
-  std::vector<float> values(static_cast<size_t>(n));
-  fill_random(values, seed);
-  std::vector<T> rounded;
-  rounded.reserve(values.size());
-  for (const float x : values) rounded.push_back(from_float<T>(x));
-  return rounded;
-}
-
-template <typename T>
-std::vector<float> to_floats(const std::vector<T>& values) {
-  std::vector<float> floats;
-  floats.reserve(values.size());
-  for (const T x : values) floats.push_back(to_float(x));
-  return floats;
-}
 
 template <typename T>
 bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
@@ -137,7 +119,7 @@ inline constexpr Tolerance kInteractionTolerance<fp16> = {.absolute = 5e-5, .rel
 template <typename T>
 void compare(const std::vector<T>& got, const std::vector<double>& want,
              const InteractionCase& size) {
-  const std::vector<float> floats = to_floats(got);
+  const std::vector<float> floats = widened(got);
   check_close(std::span<const float>(floats), std::span<const double>(want),
               kInteractionTolerance<T>, size.text().c_str());
 }

@@ -65,7 +65,7 @@ class Parameters {
   DeviceValues<T> mirror_;
 };
 
-float rate_at(int64_t step) { return 0.02f * static_cast<float>(step); }
+float dense_rate(int64_t step) { return 0.02f * static_cast<float>(step); }
 
 TEMPLATE_TEST_CASE("the update kernels follow each rule's formula", "", float, bf16, fp16) {
   using T = TestType;
@@ -82,11 +82,11 @@ TEMPLATE_TEST_CASE("the update kernels follow each rule's formula", "", float, b
           for (int64_t t = 1; t <= 4; ++t) {
             auto g = values_of<float>(n, static_cast<uint64_t>(100 + t));
             for (size_t i = 0; i < g.size(); ++i)
-              want.step(static_cast<double>(rate_at(t)), t, i, static_cast<double>(g[i]));
+              want.step(static_cast<double>(dense_rate(t)), t, i, static_cast<double>(g[i]));
             // Scaled from the third step on; the powers of two cost no bits.
             const float scale = t > 2 ? 512.0f : 1.0f;
             for (float& x : g) x *= scale;
-            got.step(rate_at(t), t, g, 1 / scale);
+            got.step(dense_rate(t), t, g, 1 / scale);
           }
           const Tolerance tolerance{.absolute = 1e-6, .relative = 1e-6};
           const auto close = [&](const std::vector<float>& a, const std::vector<double>& b,

@@ -21,7 +21,7 @@ using optimizer::UpdateType;
 
 constexpr int64_t kSteps = 2;
 
-float rate_at(int64_t step) { return 0.05f / static_cast<float>(step); }
+float sparse_rate(int64_t step) { return 0.05f / static_cast<float>(step); }
 
 struct How {
   UpdateRule rule;
@@ -29,9 +29,9 @@ struct How {
   SparseUpdateMethod method = SparseUpdateMethod::kSorted;
 };
 
-struct Trained {
+struct TrainedTables {
   std::vector<float> table, state0, state1;
-  bool operator==(const Trained&) const = default;
+  bool operator==(const TrainedTables&) const = default;
 };
 
 // Tables and states of a case in device memory, and what updates them.
@@ -64,7 +64,7 @@ class DeviceTables {
                    {table_.data(), rows_, width_}, matrix(state0_, 1), matrix(state1_, 2), scale);
     device_.ops().stream_synchronize(device_.stream());
   }
-  [[nodiscard]] Trained result() const {
+  [[nodiscard]] TrainedTables result() const {
     return {table_.to_host(device_.stream()), state0_.to_host(device_.stream()),
             state1_.to_host(device_.stream())};
   }
@@ -90,11 +90,11 @@ class DeviceTables {
 };
 
 template <typename T>
-Trained train(const OnDevice& device, LookupCase x, const How& how) {
+TrainedTables train(const OnDevice& device, LookupCase x, const How& how) {
   DeviceTables<T> tables(device, x, how, x.batch);
   for (int64_t step = 1; step <= kSteps; ++step) {
     x.draw(static_cast<uint64_t>(step));
-    tables.step(x, rate_at(step), step);
+    tables.step(x, sparse_rate(step), step);
   }
   return tables.result();
 }
@@ -121,7 +121,7 @@ RuleOracle train_densely(LookupCase x, const How& how) {
           }
       }
     for (size_t i = 0; i < gradient.size(); ++i)
-      if (touched[i]) want.step(static_cast<double>(rate_at(step)), step, i, gradient[i]);
+      if (touched[i]) want.step(static_cast<double>(sparse_rate(step)), step, i, gradient[i]);
   }
   return want;
 }
@@ -132,7 +132,7 @@ constexpr Tolerance kTolerance{.absolute = 5e-6, .relative = 1e-5};
 
 template <typename T>
 void check_against_oracle(const OnDevice& device, const LookupCase& x, const How& how) {
-  const Trained got = train<T>(device, x, how);
+  const TrainedTables got = train<T>(device, x, how);
   const RuleOracle want = train_densely<T>(x, how);
   const std::string what = fmt::format("{} rule {}, update {}", describe(x),
                                        static_cast<int>(how.rule.type), static_cast<int>(how.type));
@@ -286,7 +286,7 @@ TEST_CASE("sparse update kernels give the same bits in any order of threads") {
     const LookupCase x({300, 1, 5}, 12, 200, {2, 1, 3}, combiner);
     for (const UpdateType type : {UpdateType::kLocal, UpdateType::kGlobal}) {
       const How how{all_rules()[3], type};
-      const Trained want = train<bf16>(device, x, how);
+      const TrainedTables want = train<bf16>(device, x, how);
       for (const auto order : {emulation::Order::kReverse, emulation::Order::kShuffled}) {
         emulation::set_order(order, 5);
         CHECK((train<bf16>(device, x, how) == want));
@@ -338,10 +338,11 @@ TEST_CASE("the sparse update of a GPU scales gradients back, and skips a step th
         tables.step(y, 0.1f, 1, scale);
         return tables.result();
       };
-      const Trained plain = after(x, {});
-      const Trained back = after(scaled, {.inverse = inverse.data(), .skip = skip.data()});
+      const TrainedTables plain = after(x, {});
+      const TrainedTables back = after(scaled, {.inverse = inverse.data(), .skip = skip.data()});
       check_close<const float, const float>(back.table, plain.table, kTolerance);
-      const Trained skipped = after(scaled, {.inverse = inverse.data(), .skip = skip.data() + 1});
+      const TrainedTables skipped =
+          after(scaled, {.inverse = inverse.data(), .skip = skip.data() + 1});
       CHECK((skipped.table == x.table));
       CHECK(std::all_of(skipped.state0.begin(), skipped.state0.end(),
                         [](float s) { return s == 0; }));

@@ -46,12 +46,17 @@ std::vector<float> widened(const std::vector<T>& values) {
   return out;
 }
 
-// n values of T in [-1, 1), as floats.
+// n uniform numbers in [-1, 1), rounded to T.
 template <typename T>
-std::vector<float> values_of(int64_t n, uint64_t seed) {
+std::vector<T> random_values(int64_t n, uint64_t seed) {
   std::vector<float> values(static_cast<size_t>(n));
   fill_random(values, seed);
-  return widened(rounded<T>(values));
+  return rounded<T>(values);
+}
+// The same, as floats.
+template <typename T>
+std::vector<float> values_of(int64_t n, uint64_t seed) {
+  return widened(random_values<T>(n, seed));
 }
 
 // Half a unit in the last place, relative: what rounding to T may cost.

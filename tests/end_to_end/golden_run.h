@@ -29,10 +29,12 @@ inline std::vector<std::vector<double>> read_csv(const std::string& path) {
   return rows;
 }
 
-inline std::map<std::string, std::vector<float>> read_weights(const std::string& path) {
+using Tensors = std::map<std::string, std::vector<float>>;
+
+inline Tensors read_weights(const std::string& path) {
   const ReadFile file(path);
   const checkpoint::SafetensorsReader reader(file);
-  std::map<std::string, std::vector<float>> tensors;
+  Tensors tensors;
   for (const auto& e : reader.tensors()) {
     auto& values = tensors[e.name];
     if (e.dtype == checkpoint::DType::kU32) {
@@ -44,6 +46,13 @@ inline std::map<std::string, std::vector<float>> read_weights(const std::string&
     reader.read(e.name, values);
   }
   return tensors;
+}
+
+// All weights and states of a checkpoint.
+inline Tensors everything(const std::string& directory) {
+  Tensors all = read_weights(directory + "/weights.safetensors");
+  all.merge(read_weights(directory + "/optimizer.safetensors"));
+  return all;
 }
 
 // `changes` of the config; `processes` > 0: under mpirun.

@@ -26,12 +26,6 @@ ProgramResult train_with(size_t memory, const SmallRun& run, std::vector<std::st
   return run_program(command);
 }
 
-std::map<std::string, std::vector<float>> everything(const std::string& directory) {
-  auto all = read_weights(directory + "/weights.safetensors");
-  all.merge(read_weights(directory + "/optimizer.safetensors"));
-  return all;
-}
-
 // The first 20 iterations of a golden run; `late`: with work on streams as late as it may be.
 void check_golden(const std::string& name, const char* graph, bool evaluate, bool late = false) {
   INFO(name << ", cuda_graph " << graph << ", late " << late);

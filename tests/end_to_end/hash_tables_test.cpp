@@ -9,7 +9,6 @@ namespace {
 const char* const kTypes[] = {"DistributedSlotSparseEmbeddingHash",
                               "LocalizedSlotSparseEmbeddingHash"};
 
-std::string gpu(const std::string& rows) { return "solver.gpu=" + rows; }
 std::string hparam(const std::string& more) {
   return R"(layers.emb.sparse_embedding_hparam={"embedding_vec_size":4)" + more + "}";
 }
@@ -25,14 +24,6 @@ void train(const SmallRun& run, std::vector<std::string> arguments,
   const auto result = run.train(arguments);
   INFO(result.err);
   REQUIRE(result.code == 0);
-}
-
-using Tensors = std::map<std::string, std::vector<float>>;
-
-Tensors everything(const std::string& directory) {
-  Tensors all = read_weights(directory + "/weights.safetensors");
-  all.merge(read_weights(directory + "/optimizer.safetensors"));
-  return all;
 }
 
 void check_close_tensors(const Tensors& got, const Tensors& want, double tolerance) {

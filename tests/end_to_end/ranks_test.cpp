@@ -9,7 +9,6 @@ namespace {
 
 using Changes = std::vector<std::string>;
 
-std::string gpu(const std::string& rows) { return "solver.gpu=" + rows; }
 std::string communication(const std::string& type) {
   return "layers.embedding.sparse_embedding_hparam.communication_type=" + type;
 }
@@ -19,13 +18,6 @@ const Changes kEvalFor5 = {"solver.batchsize_eval=130", "solver.eval_batches=50"
 std::vector<std::string> with_changes(std::vector<std::string> arguments, const Changes& changes) {
   for (const std::string& change : changes) arguments.insert(arguments.end(), {"--set", change});
   return arguments;
-}
-
-// All weights and states of a checkpoint.
-std::map<std::string, std::vector<float>> everything(const std::string& directory) {
-  auto all = read_weights(directory + "/weights.safetensors");
-  all.merge(read_weights(directory + "/optimizer.safetensors"));
-  return all;
 }
 
 void check_same(const std::string& got_directory, const std::string& want_directory,

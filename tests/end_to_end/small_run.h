@@ -57,6 +57,9 @@ inline std::string small_samples(int64_t n, uint64_t seed) {
   return bytes;
 }
 
+// The change that makes `rows` ("[[0,1],[2,3]]") the topology.
+inline std::string gpu(const std::string& rows) { return "solver.gpu=" + rows; }
+
 class SmallRun {
  public:
   SmallRun() {
