@@ -5,6 +5,7 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/network/cast_step.h"
 #include "hugectr_lite/network/layer_registry.h"
+#include "hugectr_lite/network/pad_step.h"
 #include "hugectr_lite/network/sum_step.h"
 
 namespace hlite::network {
@@ -187,7 +188,9 @@ BufferId Network::logits() const { return layers_[loss_layer_].io.bottoms[0].val
 
 void Network::emit_forward(plan::Plan& plan, Phase phase) const {
   for (size_t i = 0; i < inputs_.size(); ++i)
-    if (const TensorEntry& t = tensors_[i]; t.cast != kNoBuffer)
+    if (const TensorEntry& t = tensors_[i]; t.cast != kNoBuffer && t.type == setup_.type)
+      add_pad_step(plan, *buffers_, t.name + ".pad", t.value, elements(t.dims), t.cast, t.columns);
+    else if (t.cast != kNoBuffer)
       add_cast_from_float(plan, *buffers_, setup_.type, t.name + ".cast",
                           {.from = t.value,
                            .packed = t.packed,
