@@ -62,8 +62,9 @@ void run(Matmul& matmul, const MatmulProblem& problem, const char* op, cudaStrea
 
 // ---- Forward ----
 
-// y = act(y + bias) in place, and the mask: a thread for each byte of it, hence for 8 outputs.
-template <typename Y>
+// y = act(y + bias) in place, and the mask: a thread for each byte of it, hence for 8 outputs, W at
+// a time.
+template <int W, typename Y>
 __global__ void bias_relu_kernel(Matrix<Y> y, const Y* bias, bool relu, Matrix<uint8_t> mask) {
   const int64_t columns = y.dim(1), bytes = (columns + kMaskByte - 1) / kMaskByte;
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;
@@ -71,12 +72,17 @@ __global__ void bias_relu_kernel(Matrix<Y> y, const Y* bias, bool relu, Matrix<u
        i += stride) {
     const int64_t row = i / bytes, byte = i % bytes, begin = byte * kMaskByte;
     unsigned bits = 0;
-    for (int64_t column = begin; column < begin + kMaskByte && column < columns; ++column) {
-      Y& at = y.row(row)[column];
-      float z = to_float(at) + (bias ? to_float(bias[column]) : 0.0f);
-      if (relu) z = ops::relu(z);
-      bits |= (z > 0 ? 1u : 0u) << (column - begin);
-      at = from_float<Y>(z);
+    for (int64_t column = begin; column < begin + kMaskByte && column < columns; column += W) {
+      Y* const at = y.row(row) + column;
+      Pack<Y, W> pack = load_pack<W>(at), added{};
+      if (bias) added = load_pack<W>(bias + column);
+      for (int k = 0; k < W; ++k) {
+        float z = to_float(pack.values[k]) + (bias ? to_float(added.values[k]) : 0.0f);
+        if (relu) z = ops::relu(z);
+        bits |= (z > 0 ? 1u : 0u) << (column - begin + k);
+        pack.values[k] = from_float<Y>(z);
+      }
+      *reinterpret_cast<Pack<Y, W>*>(at) = pack;
     }
     if (mask.data()) mask.row(row)[byte] = static_cast<uint8_t>(bits);
   }
@@ -144,11 +150,15 @@ void fully_connected_forward(Matmul& matmul, cudaStream_t stream, Matrix<const T
 
   const auto finish = [&](const Y* its_bias) {
     if (!relu && !its_bias) return;
-    launch({.name = kName,
-            .grid = grid_for(batch * ((out + kMaskByte - 1) / kMaskByte), kThreads),
-            .block = dim3(kThreads),
-            .stream = stream},
-           bias_relu_kernel<Y>, y, its_bias, relu, mask);
+    const LaunchShape shape = {
+        .name = kName,
+        .grid = grid_for(batch * ((out + kMaskByte - 1) / kMaskByte), kThreads),
+        .block = dim3(kThreads),
+        .stream = stream};
+    if (is_packable<Y>(out, y.data(), its_bias))
+      launch(shape, bias_relu_kernel<kPackWidth<Y>, Y>, y, its_bias, relu, mask);
+    else
+      launch(shape, bias_relu_kernel<1, Y>, y, its_bias, relu, mask);
   };
   if (in == 0) {
     zero(y, stream);
