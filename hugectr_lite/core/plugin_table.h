@@ -40,7 +40,7 @@ struct UpdateRule;
 
 namespace hlite::cuda {
 
-inline constexpr int kAbiVersion = 4;
+inline constexpr int kAbiVersion = 5;
 inline constexpr const char* kLibraryName = "libhlite_cuda.so";
 inline constexpr const char* kEntryName = "hlite_cuda_op_table";
 
