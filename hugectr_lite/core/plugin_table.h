@@ -41,7 +41,7 @@ struct UpdateRule;
 
 namespace hlite::cuda {
 
-inline constexpr int kAbiVersion = 6;
+inline constexpr int kAbiVersion = 7;
 inline constexpr const char* kLibraryName = "libhlite_cuda.so";
 inline constexpr const char* kEntryName = "hlite_cuda_op_table";
 

@@ -12,12 +12,15 @@ set(hlite_cuda_sources
   hugectr_lite/ops/concat.cu
   hugectr_lite/ops/cublaslt.cu
   hugectr_lite/ops/dropout.cu
+  hugectr_lite/ops/epilogue_check.cpp
   hugectr_lite/ops/fully_connected.cu
   hugectr_lite/ops/interaction.cu
   hugectr_lite/ops/interaction_fma.cu
   hugectr_lite/ops/interaction_tensor_core.cu
   hugectr_lite/ops/matmul.cu
   hugectr_lite/ops/matmul_algorithms.cpp
+  hugectr_lite/ops/matmul_judge.cu
+  hugectr_lite/ops/matmul_search.cu
   hugectr_lite/ops/regularizer.cu
   hugectr_lite/ops/relu.cu
   hugectr_lite/ops/scan.cu

@@ -197,7 +197,7 @@ void Network::emit_forward(plan::Plan& plan, Phase phase) const {
   for (size_t i = 0; i < inputs_.size(); ++i)
     if (const TensorEntry& t = tensors_[i]; t.cast != kNoBuffer)
       add_cast_from_float(
-          plan, *buffers_, setup_.type, t.name + ".cast",
+          plan, *buffers_, setup_.type, t.name + (t.type == setup_.type ? ".pad" : ".cast"),
           {.from = t.value, .to = t.cast, .width = elements(t.dims), .columns = t.columns});
   for (const LayerEntry& e : layers_) {
     if (e.layer->is_loss() && logits_to_cast_ != kNoBuffer)

@@ -45,6 +45,9 @@ struct NetworkSetup {
   // int32: set to 1 by backward steps for NaN or infinity in the gradients of those inputs that
   // finds_overflow() names. kNoBuffer: nobody asks.
   BufferId overflow = kNoBuffer;
+  // Inputs that inner products alone read get columns of zeros, to a multiple of 8, that tensor
+  // cores can load them; weights have rows of zeros for them. With a 16-bit type they always do.
+  bool pad_inputs = false;
   bool relu_masks = false;  // forward writes which outputs ReLUs let pass, for backward
   plan::Lane weight_gradient_lane = plan::Lane::kCompute;
 };
@@ -79,7 +82,7 @@ class Network {
     FloatType type = FloatType::kFloat;    // of the value
     int64_t columns = 0;                   // of a sample in memory (LayerTensor)
     std::vector<BufferId> consumer_grads;  // where there is more than one
-    // Of a float input in a 16-bit network: what layers read in its place.
+    // Of a float input in a 16-bit network, or one that is padded: what layers read in its place.
     BufferId cast = kNoBuffer;
   };
 
@@ -118,6 +121,7 @@ class Network {
   void fuse_backward();
   [[nodiscard]] bool makes_float_logits(const TensorEntry& tensor) const;
   [[nodiscard]] bool feeds_inner_products_only(const TensorEntry& tensor) const;
+  [[nodiscard]] bool pads(const TensorEntry& tensor) const;
 
   std::vector<LayerEntry> layers_;
   std::vector<TensorEntry> tensors_;

@@ -54,6 +54,13 @@ bool Network::feeds_inner_products_only(const TensorEntry& t) const {
   });
 }
 
+// Whether a float input of a float network is one that padding makes wider.
+bool Network::pads(const TensorEntry& t) const {
+  const int64_t width = elements(t.dims);
+  return t.type == FloatType::kFloat && setup_.type == FloatType::kFloat && !t.needs_grad &&
+         padded(width) > width && feeds_inner_products_only(t);
+}
+
 void Network::declare_tensors(Buffers& buffers) {
   using plan::BufferKind;
   const int64_t batch = setup_.max_batch, size = float_type_bytes(setup_.type);
@@ -67,6 +74,9 @@ void Network::declare_tensors(Buffers& buffers) {
       if (t.type != setup_.type && !only_loss) {
         if (feeds_inner_products_only(t)) t.columns = padded(t.columns);
         t.cast = buffers.add(t.name + ".cast", BufferKind::kActivation, batch * t.columns * size);
+      } else if (setup_.pad_inputs && pads(t)) {
+        t.columns = padded(t.columns);
+        t.cast = buffers.add(t.name + ".padded", BufferKind::kActivation, batch * t.columns * size);
       }
     } else {
       const bool loss = layers_[static_cast<size_t>(t.producer)].layer->is_loss();

@@ -10,9 +10,9 @@
 // The rows of d are the layer's outputs (forward) or inputs (backward, data): that is what bias,
 // bias gradient and ReLU mask run along in the epilogues of cuBLASLt, and a column is a sample.
 //
-// Where cuBLASLt has no algorithm with the epilogue, it multiplies plainly and a kernel of this
-// file goes over the result once more. A layer with one output is no work for tensor cores: its
-// three products are kernels that read or write the large matrix once.
+// Where cuBLASLt's epilogue is not to be had (matmul.cuh), it multiplies plainly and a kernel of
+// this file goes over the result once more. A layer with one output is no work for tensor cores:
+// its three products are kernels that read or write the large matrix once.
 //
 // MLPerf's DLRM (batch 65,536; 16-bit T; bottom 13-512-256-128, top 480-1024-1024-512-256-1): what
 // must be computed and moved, and the least time of the layers in turn at 790 TFLOP/s and 4.8 TB/s:
@@ -51,11 +51,10 @@ void zero(Matrix<T> view, cudaStream_t stream) {
         cudaMemsetAsync(view.data(), 0, static_cast<size_t>(view.size()) * sizeof(T), stream));
 }
 
-// The product without epilogue, which cuBLASLt must know.
-void run_plain(Matmul& matmul, MatmulProblem problem, const char* op, cudaStream_t stream) {
-  problem.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  problem.vector = problem.mask = nullptr;
-  if (!matmul.run(problem, stream))
+// The product, which cuBLASLt must know, and its epilogue.
+void run(Matmul& matmul, const MatmulProblem& problem, const char* op, cudaStream_t stream,
+         const EpilogueKernels* kernels = nullptr) {
+  if (!matmul.run(problem, stream, kernels))
     throw CudaError(std::string(op) + ": cuBLASLt cannot multiply [" + std::to_string(problem.m) +
                     "," + std::to_string(problem.k) + "] by [" + std::to_string(problem.k) + "," +
                     std::to_string(problem.n) + "]");
@@ -63,8 +62,9 @@ void run_plain(Matmul& matmul, MatmulProblem problem, const char* op, cudaStream
 
 // ---- Forward ----
 
-// y = act(y + bias) in place, and the mask: a thread for each byte of it, hence for 8 outputs.
-template <typename Y>
+// y = act(y + bias) in place, and the mask: a thread for each byte of it, hence for 8 outputs, W at
+// a time.
+template <int W, typename Y>
 __global__ void bias_relu_kernel(Matrix<Y> y, const Y* bias, bool relu, Matrix<uint8_t> mask) {
   const int64_t columns = y.dim(1), bytes = (columns + kMaskByte - 1) / kMaskByte;
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;
@@ -72,12 +72,17 @@ __global__ void bias_relu_kernel(Matrix<Y> y, const Y* bias, bool relu, Matrix<u
        i += stride) {
     const int64_t row = i / bytes, byte = i % bytes, begin = byte * kMaskByte;
     unsigned bits = 0;
-    for (int64_t column = begin; column < begin + kMaskByte && column < columns; ++column) {
-      Y& at = y.row(row)[column];
-      float z = to_float(at) + (bias ? to_float(bias[column]) : 0.0f);
-      if (relu) z = ops::relu(z);
-      bits |= (z > 0 ? 1u : 0u) << (column - begin);
-      at = from_float<Y>(z);
+    for (int64_t column = begin; column < begin + kMaskByte && column < columns; column += W) {
+      Y* const at = y.row(row) + column;
+      Pack<Y, W> pack = load_pack<W>(at), added{};
+      if (bias) added = load_pack<W>(bias + column);
+      for (int k = 0; k < W; ++k) {
+        float z = to_float(pack.values[k]) + (bias ? to_float(added.values[k]) : 0.0f);
+        if (relu) z = ops::relu(z);
+        bits |= (z > 0 ? 1u : 0u) << (column - begin + k);
+        pack.values[k] = from_float<Y>(z);
+      }
+      *reinterpret_cast<Pack<Y, W>*>(at) = pack;
     }
     if (mask.data()) mask.row(row)[byte] = static_cast<uint8_t>(bits);
   }
@@ -130,33 +135,6 @@ void mask_and_sum(const char* op, Matmul& matmul, cudaStream_t stream, Matrix<T>
                  is_packable<T>(d.dim(1), d.data(), gate.y), sums, scratch_of(matmul));
 }
 
-template <typename T>
-__global__ void widen_kernel(const T* from, float* to, int64_t n) {
-  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i < n) to[i] = to_float(from[i]);
-}
-
-// DRELU or, with dbias, DRELU_BGRAD. cuBLASLt writes a bias gradient of d's type, which it wants
-// aligned: so into scratch memory, from where it is widened. False where it cannot.
-template <typename T>
-bool run_with_mask(Matmul& matmul, cudaStream_t stream, MatmulProblem problem, const uint8_t* mask,
-                   float* dbias) {
-  constexpr int64_t kThreads = 256;
-  if (problem.m * static_cast<int64_t>(sizeof(T)) > Matmul::kScratchBytes) return false;
-  problem.epilogue = dbias ? CUBLASLT_EPILOGUE_DRELU_BGRAD : CUBLASLT_EPILOGUE_DRELU;
-  problem.mask = const_cast<uint8_t*>(mask);  // read
-  const bool direct = std::is_same_v<T, float> && reinterpret_cast<uintptr_t>(dbias) % 16 == 0;
-  problem.vector = direct ? dbias : matmul.scratch();
-  if (!matmul.run(problem, stream)) return false;
-  if (dbias && !direct)
-    launch({.name = "widen",
-            .grid = grid_for(problem.m, kThreads),
-            .block = dim3(kThreads),
-            .stream = stream},
-           widen_kernel<T>, static_cast<const T*>(matmul.scratch()), dbias, problem.m);
-  return true;
-}
-
 }  // namespace
 
 template <typename T, typename Y>
@@ -170,33 +148,40 @@ void fully_connected_forward(Matmul& matmul, cudaStream_t stream, Matrix<const T
   if (!relu) mask = {};
   if (out == 1) return one_output_forward(stream, x, w.data(), bias.data(), relu, y.data(), mask);
 
+  const auto finish = [&](const Y* its_bias) {
+    if (!relu && !its_bias) return;
+    const LaunchShape shape = {
+        .name = kName,
+        .grid = grid_for(batch * ((out + kMaskByte - 1) / kMaskByte), kThreads),
+        .block = dim3(kThreads),
+        .stream = stream};
+    if (is_packable<Y>(out, y.data(), its_bias))
+      launch(shape, bias_relu_kernel<kPackWidth<Y>, Y>, y, its_bias, relu, mask);
+    else
+      launch(shape, bias_relu_kernel<1, Y>, y, its_bias, relu, mask);
+  };
   if (in == 0) {
     zero(y, stream);
-  } else {
-    const int parts = (relu ? CUBLASLT_EPILOGUE_RELU : 0) |
-                      (mask.data() ? CUBLASLT_EPILOGUE_RELU_AUX : 0) |
-                      (bias.data() ? CUBLASLT_EPILOGUE_BIAS : 0);
-    const MatmulProblem problem = {
-        .m = out,
-        .n = batch,
-        .k = in,
-        .factors = kDataType<T>,
-        .result = kDataType<Y>,
-        .epilogue = parts ? static_cast<cublasLtEpilogue_t>(parts) : CUBLASLT_EPILOGUE_DEFAULT,
-        .a = w.data(),
-        .b = x.data(),
-        .d = y.data(),
-        .vector = const_cast<Y*>(bias.data()),  // read
-        .mask = mask.data()};
-    if (matmul.run(problem, stream)) return;
-    run_plain(matmul, problem, kName, stream);
+    return finish(bias.data());
   }
-  if (!relu && !bias.data()) return;
-  launch({.name = kName,
-          .grid = grid_for(batch * ((out + kMaskByte - 1) / kMaskByte), kThreads),
-          .block = dim3(kThreads),
-          .stream = stream},
-         bias_relu_kernel<Y>, y, bias.data(), relu, mask);
+  const int parts = (relu ? CUBLASLT_EPILOGUE_RELU : 0) |
+                    (mask.data() ? CUBLASLT_EPILOGUE_RELU_AUX : 0) |
+                    (bias.data() ? CUBLASLT_EPILOGUE_BIAS : 0);
+  const MatmulProblem problem = {
+      .m = out,
+      .n = batch,
+      .k = in,
+      .factors = kDataType<T>,
+      .result = kDataType<Y>,
+      .epilogue = parts ? static_cast<cublasLtEpilogue_t>(parts) : CUBLASLT_EPILOGUE_DEFAULT,
+      .a = w.data(),
+      .b = x.data(),
+      .d = y.data(),
+      .bias = bias.data(),
+      .mask = mask.data()};
+  const auto apply = [&](const MatmulProblem& p) { finish(static_cast<const Y*>(p.bias)); };
+  const EpilogueKernels kernels(apply);
+  run(matmul, problem, kName, stream, parts ? &kernels : nullptr);
 }
 
 template <typename T>
@@ -211,22 +196,30 @@ void fully_connected_backward_data(Matmul& matmul, cudaStream_t stream, Matrix<c
     return one_output_backward_data(stream, dz.data(), w.data(), dx, gate, dbias,
                                     scratch_of(matmul));
 
-  if (out == 0) {
+  const auto apply = [&](const MatmulProblem&) {
+    mask_and_sum(kName, matmul, stream, dx, gate, dbias);
+  };
+  if (out == 0 || batch == 0 || in == 0) {
     zero(dx, stream);
-  } else if (batch > 0 && in > 0) {
-    const MatmulProblem problem = {.turn_a = true,
-                                   .m = in,
-                                   .n = batch,
-                                   .k = out,
-                                   .factors = kDataType<T>,
-                                   .result = kDataType<T>,
-                                   .a = w.data(),
-                                   .b = dz.data(),
-                                   .d = dx.data()};
-    if (gate.mask && run_with_mask<T>(matmul, stream, problem, gate.mask, dbias)) return;
-    run_plain(matmul, problem, kName, stream);
+    return apply({});
   }
-  mask_and_sum(kName, matmul, stream, dx, gate, dbias);
+  const bool sums = gate.mask && dbias;
+  const MatmulProblem problem = {.turn_a = true,
+                                 .m = in,
+                                 .n = batch,
+                                 .k = out,
+                                 .factors = kDataType<T>,
+                                 .result = kDataType<T>,
+                                 .epilogue = sums        ? CUBLASLT_EPILOGUE_DRELU_BGRAD
+                                             : gate.mask ? CUBLASLT_EPILOGUE_DRELU
+                                                         : CUBLASLT_EPILOGUE_DEFAULT,
+                                 .a = w.data(),
+                                 .b = dz.data(),
+                                 .d = dx.data(),
+                                 .sums = sums ? dbias : nullptr,
+                                 .mask = const_cast<uint8_t*>(gate.mask)};  // read
+  const EpilogueKernels kernels(apply);
+  run(matmul, problem, kName, stream, &kernels);
 }
 
 template <typename T>
@@ -238,17 +231,17 @@ void fully_connected_backward_weights(Matmul& matmul, cudaStream_t stream, Matri
   if (out == 1)
     return one_output_backward_weights(stream, x, dz.data(), dw.data(), scratch_of(matmul));
   if (batch == 0) return zero(dw, stream);
-  run_plain(matmul,
-            {.turn_b = true,
-             .m = out,
-             .n = in,
-             .k = batch,
-             .factors = kDataType<T>,
-             .result = CUDA_R_32F,
-             .a = dz.data(),
-             .b = x.data(),
-             .d = dw.data()},
-            kName, stream);
+  run(matmul,
+      {.turn_b = true,
+       .m = out,
+       .n = in,
+       .k = batch,
+       .factors = kDataType<T>,
+       .result = CUDA_R_32F,
+       .a = dz.data(),
+       .b = x.data(),
+       .d = dw.data()},
+      kName, stream);
 }
 
 template <typename T>

@@ -2,63 +2,45 @@
 
 #include <bit>
 #include <cstdio>
-#include <limits>
 
+#include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/core/matmul_context.h"
 
 namespace hlite::ops::gpu {
 namespace {
 
-constexpr int kCandidates = 16;
-// A candidate's time is the best of kTimings, each of kRepeats products: some 30 ms for the largest
-// shapes of DLRM at batch 65,536, once a machine.
-constexpr int kTimings = 3;
-constexpr int kRepeats = 3;
 // As aligned as cuBLASLt cares to know.
 constexpr uintptr_t kMostAligned = 256;
+// Of bias, bias gradient and mask, for cuBLASLt's epilogues.
+constexpr uintptr_t kEpilogueAlignment = 16;
 constexpr int64_t kMaskBits = 128;
 
 bool has(cublasLtEpilogue_t epilogue, int part) { return (epilogue & part) != 0; }
-bool has_vector(cublasLtEpilogue_t e) { return has(e, CUBLASLT_EPILOGUE_BIAS | 16 /* BGRAD */); }
+bool has_bias(cublasLtEpilogue_t e) { return has(e, CUBLASLT_EPILOGUE_BIAS); }
+bool has_sums(cublasLtEpilogue_t e) { return has(e, 16 /* BGRAD */); }
 bool has_mask(cublasLtEpilogue_t e) { return has(e, 128 /* AUX */); }
+
+bool is_aligned(const void* pointer) {
+  return reinterpret_cast<uintptr_t>(pointer) % kEpilogueAlignment == 0;
+}
 
 uint32_t alignment_of(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer) | kMostAligned;
   return static_cast<uint32_t>(address & (~address + 1));
 }
 
-// Measures the device's time between two points of a stream.
-class Timer {
- public:
-  Timer() {
-    for (cudaEvent_t& event : events_)
-      HLITE_CUDA(cudaEventCreateWithFlags(&event, cudaEventDefault));
-  }
-  ~Timer() {
-    for (const cudaEvent_t event : events_)
-      if (event) report_cuda(cudaEventDestroy(event), "cudaEventDestroy");
-  }
-  Timer(const Timer&) = delete;
-  Timer& operator=(const Timer&) = delete;
-
-  void start(cudaStream_t stream) { HLITE_CUDA(cudaEventRecord(events_[0], stream)); }
-  // Milliseconds since start(), after waiting for the stream.
-  float stop(cudaStream_t stream) {
-    float ms = 0;
-    HLITE_CUDA(cudaEventRecord(events_[1], stream));
-    HLITE_CUDA(cudaEventSynchronize(events_[1]));
-    HLITE_CUDA(cudaEventElapsedTime(&ms, events_[0], events_[1]));
-    return ms;
-  }
-
- private:
-  cudaEvent_t events_[2] = {};
-};
-
-bool is_captured(cudaStream_t stream) {
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  HLITE_CUDA(cudaStreamIsCapturing(stream, &status));
-  return status != cudaStreamCaptureStatusNone;
+template <typename T>
+__global__ void widen_kernel(const T* from, float* to, int64_t n) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < n) to[i] = to_float(from[i]);
+}
+template <typename T>
+void widen(const void* from, float* to, int64_t n, cudaStream_t stream) {
+  constexpr int64_t kThreads = 256;
+  launch(
+      {.name = "widen", .grid = grid_for(n, kThreads), .block = dim3(kThreads), .stream = stream},
+      widen_kernel<T>, static_cast<const T*>(from), to, n);
 }
 
 // "NVIDIA_H200/9.0/132/130100": what else than the problem decides which algorithm is the fastest.
@@ -99,7 +81,7 @@ Matmul::Key Matmul::key_of(const MatmulProblem& p) const {
   return {alignment_of(p.a),
           alignment_of(p.b),
           alignment_of(p.d),
-          alignment_of(p.vector),
+          alignment_of(vector_of(p)),
           alignment_of(p.mask),
           compute_type(p),
           p.factors,
@@ -124,6 +106,25 @@ void Matmul::warn_once(const std::string& text) {
     warn_(text.c_str());
   else
     std::fprintf(stderr, "warning: %s\n", text.c_str());
+}
+
+void* Matmul::vector_of(const MatmulProblem& p) const {
+  if (has_bias(p.epilogue))
+    return is_aligned(p.bias) ? const_cast<void*>(p.bias) /* read */ : scratch();
+  if (!has_sums(p.epilogue)) return nullptr;
+  return p.result == CUDA_R_32F && is_aligned(p.sums) ? p.sums : scratch();
+}
+
+bool Matmul::can_fuse(const MatmulProblem& p) const {
+  return is_aligned(p.mask) &&
+         (vector_of(p) != scratch() || p.m * static_cast<int64_t>(sizeof(float)) <= kScratchBytes);
+}
+
+MatmulProblem Matmul::without_epilogue(MatmulProblem problem) {
+  problem.epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  problem.bias = problem.mask = nullptr;
+  problem.sums = nullptr;
+  return problem;
 }
 
 Matmul::Plan Matmul::describe(const MatmulProblem& p) const {
@@ -158,47 +159,8 @@ void Matmul::set_pointers(const Plan& plan, const MatmulProblem& p) const {
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const void* value) {
     HLITE_CUBLASLT(cublaslt().desc_set(plan.desc.get(), attribute, &value, sizeof(value)));
   };
-  if (has_vector(p.epilogue)) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.vector);
+  if (const void* vector = vector_of(p)) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
   if (has_mask(p.epilogue)) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.mask);
-}
-
-std::vector<MatmulAlgorithm> Matmul::candidates(const Plan& plan, const Key& key) const {
-  const CublasLt& lt = cublaslt();
-  cublasLtMatmulPreference_t preference = nullptr;
-  HLITE_CUBLASLT(lt.preference_create(&preference));
-  const Preference owner(preference);
-  const auto set = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
-    HLITE_CUBLASLT(lt.preference_set(preference, attribute, &value, sizeof(value)));
-  };
-  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kWorkspaceBytes});
-  set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, static_cast<uint32_t>(key[0]));
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, static_cast<uint32_t>(key[1]));
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, static_cast<uint32_t>(key[2]));
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, static_cast<uint32_t>(key[2]));
-
-  cublasLtMatmulHeuristicResult_t results[kCandidates] = {};
-  int count = 0;
-  const cublasStatus_t status =
-      lt.heuristic(handle_.get(), plan.desc.get(), plan.a.get(), plan.b.get(), plan.d.get(),
-                   plan.d.get(), preference, kCandidates, results, &count);
-  std::vector<MatmulAlgorithm> all;
-  // It is not strict about which of the two it says of a combination that it does not know.
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return all;
-  check_cublaslt(status, "cublasLtMatmulAlgoGetHeuristic", __FILE__, __LINE__);
-  for (int i = 0; i < count; ++i)
-    if (results[i].state == CUBLAS_STATUS_SUCCESS)
-      all.push_back(std::bit_cast<MatmulAlgorithm>(results[i].algo));
-  return all;
-}
-
-// Whether a remembered algorithm can run here.
-bool Matmul::fits(const Plan& plan, const MatmulAlgorithm& algorithm) const {
-  cublasLtMatmulHeuristicResult_t result{};
-  const auto algo = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm);
-  return cublaslt().check(handle_.get(), plan.desc.get(), plan.a.get(), plan.b.get(), plan.d.get(),
-                          plan.d.get(), &algo, &result) == CUBLAS_STATUS_SUCCESS &&
-         result.workspaceSize <= size_t{kWorkspaceBytes};
 }
 
 cublasStatus_t Matmul::multiply(const Plan& plan, const MatmulAlgorithm& algorithm,
@@ -210,85 +172,52 @@ cublasStatus_t Matmul::multiply(const Plan& plan, const MatmulAlgorithm& algorit
                            memory_.get(), size_t{kWorkspaceBytes}, stream);
 }
 
-// Heuristics promise much, but whether an algorithm runs shows when it does.
-bool Matmul::runs(const Plan& plan, const MatmulAlgorithm& algorithm, const MatmulProblem& problem,
-                  cudaStream_t stream) const {
-  if (multiply(plan, algorithm, problem, stream) == CUBLAS_STATUS_SUCCESS) return true;
-  (void)cudaGetLastError();  // not to be found by the next check
-  return false;
-}
-
-void Matmul::choose_first(Plan& plan, const std::vector<MatmulAlgorithm>& all,
-                          const MatmulProblem& problem, cudaStream_t stream) const {
-  for (const MatmulAlgorithm& algorithm : all) {
-    if (!runs(plan, algorithm, problem, stream)) continue;
-    plan.algorithm = algorithm;
-    plan.supported = true;
-    return;
-  }
-}
-
-void Matmul::choose_fastest(Plan& plan, const std::vector<MatmulAlgorithm>& all,
+void Matmul::multiply_fused(const Plan& plan, const MatmulAlgorithm& algorithm,
                             const MatmulProblem& problem, cudaStream_t stream) const {
-  Timer timer;
-  float best = std::numeric_limits<float>::infinity();
-  for (const MatmulAlgorithm& algorithm : all) {
-    if (!runs(plan, algorithm, problem, stream)) continue;
-    for (int timing = 0; timing < kTimings; ++timing) {
-      timer.start(stream);
-      for (int i = 0; i < kRepeats; ++i) HLITE_CUBLASLT(multiply(plan, algorithm, problem, stream));
-      const float ms = timer.stop(stream);
-      if (ms >= best) continue;
-      best = ms;
-      plan.algorithm = algorithm;
-      plan.supported = true;
-    }
+  void* const vector = vector_of(problem);
+  if (problem.bias && vector != problem.bias) {
+    const size_t bytes = problem.result == CUDA_R_32F ? sizeof(float) : sizeof(bf16);
+    HLITE_CUDA(cudaMemcpyAsync(vector, problem.bias, static_cast<size_t>(problem.m) * bytes,
+                               cudaMemcpyDefault, stream));
   }
+  set_pointers(plan, problem);
+  HLITE_CUBLASLT(multiply(plan, algorithm, problem, stream));
+  if (!has_sums(problem.epilogue) || vector == problem.sums) return;
+  if (problem.result == CUDA_R_16BF)
+    widen<bf16>(vector, problem.sums, problem.m, stream);
+  else if (problem.result == CUDA_R_16F)
+    widen<fp16>(vector, problem.sums, problem.m, stream);
+  else
+    widen<float>(vector, problem.sums, problem.m, stream);
 }
 
-Matmul::Plan Matmul::make_plan(const MatmulProblem& problem, const Key& key, cudaStream_t stream) {
-  const std::string name = text_of(key);
-  if (is_captured(stream))
-    throw CudaError("matrix product " + name +
-                    " is new: each shape must run once before a CUDA graph captures it");
-  Plan plan = describe(problem);
-  const std::vector<MatmulAlgorithm> all = candidates(plan, key);
-  if (all.empty()) return plan;
-  if (algorithm_file_.empty()) {
-    choose_first(plan, all, problem, stream);
-    return plan;
-  }
-
-  // What the stream waits for may be another rank, which may wait for the file.
-  HLITE_CUDA(cudaStreamSynchronize(stream));
-  const LockedAlgorithms::Warn warn = [this](const std::string& text) { warn_once(text); };
-  LockedAlgorithms remembered(algorithm_file_, warn);
-  if (const MatmulAlgorithm* found = remembered.find(name)) {
-    plan.algorithm = *found;
-    plan.supported = fits(plan, plan.algorithm) && runs(plan, plan.algorithm, problem, stream);
-    if (plan.supported) return plan;
-  }
-  if (can_remember_ && remembered.writable()) {
-    choose_fastest(plan, all, problem, stream);
-    if (!plan.supported || remembered.put(name, plan.algorithm)) return plan;
-    can_remember_ = false;
-  }
-  choose_first(plan, all, problem, stream);
-  return plan;
+void Matmul::multiply_plainly(const Plan& plain, const MatmulProblem& problem,
+                              const EpilogueKernels* kernels, cudaStream_t stream) const {
+  HLITE_CUBLASLT(multiply(plain, plain.algorithm, problem, stream));
+  if (kernels) (*kernels)(problem);
 }
 
-bool Matmul::run(const MatmulProblem& problem, cudaStream_t stream) {
+const Matmul::Plan& Matmul::plan_of(const MatmulProblem& problem, const EpilogueKernels* kernels,
+                                    cudaStream_t stream) {
   const Key key = key_of(problem);
   auto plan = plans_.find(key);
-  if (plan == plans_.end()) {
-    plan = plans_.emplace(key, make_plan(problem, key, stream)).first;
-    if (!plan->second.supported && problem.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
-      warn_once("matrix product " + text_of(key) + ": cuBLASLt has no algorithm with epilogue " +
-                std::to_string(problem.epilogue) + ", which takes a pass of its own now");
+  if (plan == plans_.end())
+    plan = plans_.emplace(key, make_plan(problem, key, kernels, stream)).first;
+  return plan->second;
+}
+
+bool Matmul::run(const MatmulProblem& problem, cudaStream_t stream,
+                 const EpilogueKernels* kernels) {
+  if (problem.epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
+    const Plan& fused = plan_of(problem, kernels, stream);
+    if (fused.supported) {
+      multiply_fused(fused, fused.algorithm, problem, stream);
+      return true;
+    }
   }
-  if (!plan->second.supported) return false;
-  set_pointers(plan->second, problem);
-  HLITE_CUBLASLT(multiply(plan->second, plan->second.algorithm, problem, stream));
+  const Plan& plain = plan_of(without_epilogue(problem), nullptr, stream);
+  if (!plain.supported) return false;
+  multiply_plainly(plain, problem, kernels, stream);
   return true;
 }
 

@@ -6,6 +6,16 @@
 // that runs give the same bits either way. Later calls look the plan up, allocate nothing and can
 // be captured into a CUDA graph; making a plan cannot, and says so.
 //
+// An epilogue (bias, ReLU, ...) is cuBLASLt's or a kernel's that goes over the plain product once
+// more. cuBLASLt's is taken where it
+//   - is given pointers aligned to 16 bytes, which a bias below that is copied for: that is known
+//   to
+//     fault on some devices,
+//   - makes what the plain product and the kernel make, but for rounding (epilogue_check.h),
+//   - gives the same bits each time: that is not documented of its bias gradients,
+//   - and, where times can be remembered, is no slower than plain product and kernel.
+// All this is found out on the first call's own data and remembered in the algorithm file.
+//
 // Deterministic: products that are cut along k are summed in float in the workspace by a separate
 // pass (CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE), never by atomics and never in 16 bits.
 //
@@ -37,10 +47,27 @@ struct MatmulProblem {
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void *a = nullptr, *b = nullptr;
   void* d = nullptr;
-  // By the epilogue: bias, or the bias gradient that is written; [m], of d's type.
-  void* vector = nullptr;
+  const void* bias = nullptr;  // by the epilogue: [m], of d's type
+  float* sums = nullptr;       // by the epilogue: [m], written: the bias gradient
   // By the epilogue: ReLU's mask, written or read; a column has m bits, padded to multiples of 128.
   void* mask = nullptr;
+};
+
+// The kernels that do an epilogue's work: turn the plain product in problem.d into what
+// problem.epilogue asks for. They allocate nothing, and may use scratch(). What it is made of must
+// outlive it.
+class EpilogueKernels {
+ public:
+  template <typename Run>
+  explicit EpilogueKernels(const Run& run)
+      : object_(&run), call_([](const void* object, const MatmulProblem& problem) {
+          (*static_cast<const Run*>(object))(problem);
+        }) {}
+  void operator()(const MatmulProblem& problem) const { call_(object_, problem); }
+
+ private:
+  const void* object_;
+  void (*call_)(const void*, const MatmulProblem&);
 };
 
 class Matmul {
@@ -48,11 +75,12 @@ class Matmul {
   // On the current device.
   explicit Matmul(const cuda::MatmulOptions& options);
 
-  // Multiplies on `stream`. False, with nothing done, where cuBLASLt knows no algorithm for the
-  // problem, which happens to rare combinations of epilogue, shape and alignment.
-  [[nodiscard]] bool run(const MatmulProblem& problem, cudaStream_t stream);
+  // Multiplies on `stream`, by cuBLASLt's epilogue or `kernels`, which a problem without epilogue
+  // needs not. False, with nothing done, where cuBLASLt knows no algorithm for the plain product.
+  [[nodiscard]] bool run(const MatmulProblem& problem, cudaStream_t stream,
+                         const EpilogueKernels* kernels = nullptr);
 
-  // Memory for what callers pass between two kernels on the stream. run() leaves it alone.
+  // Memory for what kernels pass to each other on the stream; run() with `sums` uses it too.
   [[nodiscard]] void* scratch() const { return memory_.get() + kWorkspaceBytes; }
   static constexpr int64_t kScratchBytes = int64_t{8} << 20;
 
@@ -93,25 +121,57 @@ class Matmul {
   };
   // All that a plan depends on: how the pointers are aligned, then the problem's numbers.
   using Key = std::array<int64_t, 14>;
+  class Timer;
+  class Judge;
+  // What a new shape's search works with.
+  struct Search {
+    const MatmulProblem& problem;
+    const EpilogueKernels* kernels;  // null for a plain product
+    const Plan* plain;               // of the same product without epilogue; null for that itself
+    std::string name;                // the key's text
+    cudaStream_t stream;
+  };
 
+  // ---- matmul.cu: products ----
   [[nodiscard]] cublasComputeType_t compute_type(const MatmulProblem& problem) const;
   [[nodiscard]] Key key_of(const MatmulProblem& problem) const;
   [[nodiscard]] std::string text_of(const Key& key) const;
   void warn_once(const std::string& text);
-
+  // Where cuBLASLt finds the bias or writes the bias gradient: of d's type, and aligned.
+  [[nodiscard]] void* vector_of(const MatmulProblem& problem) const;
+  [[nodiscard]] bool can_fuse(const MatmulProblem& problem) const;
+  [[nodiscard]] static MatmulProblem without_epilogue(MatmulProblem problem);
   [[nodiscard]] Plan describe(const MatmulProblem& problem) const;
   void set_pointers(const Plan& plan, const MatmulProblem& problem) const;
-  [[nodiscard]] std::vector<MatmulAlgorithm> candidates(const Plan& plan, const Key& key) const;
-  [[nodiscard]] bool fits(const Plan& plan, const MatmulAlgorithm& algorithm) const;
   cublasStatus_t multiply(const Plan& plan, const MatmulAlgorithm& algorithm,
                           const MatmulProblem& problem, cudaStream_t stream) const;
+  // A product, and what goes before and after cuBLASLt's epilogue.
+  void multiply_fused(const Plan& plan, const MatmulAlgorithm& algorithm,
+                      const MatmulProblem& problem, cudaStream_t stream) const;
+  void multiply_plainly(const Plan& plain, const MatmulProblem& problem,
+                        const EpilogueKernels* kernels, cudaStream_t stream) const;
+  const Plan& plan_of(const MatmulProblem& problem, const EpilogueKernels* kernels,
+                      cudaStream_t stream);
+
+  // ---- matmul_search.cu: the choice of an algorithm ----
+  [[nodiscard]] Plan make_plan(const MatmulProblem& problem, const Key& key,
+                               const EpilogueKernels* kernels, cudaStream_t stream);
+  [[nodiscard]] std::vector<MatmulAlgorithm> candidates(const Plan& plan, const Key& key) const;
+  [[nodiscard]] bool fits(const Plan& plan, const MatmulAlgorithm& algorithm) const;
   [[nodiscard]] bool runs(const Plan& plan, const MatmulAlgorithm& algorithm,
                           const MatmulProblem& problem, cudaStream_t stream) const;
-  void choose_first(Plan& plan, const std::vector<MatmulAlgorithm>& all,
-                    const MatmulProblem& problem, cudaStream_t stream) const;
-  void choose_fastest(Plan& plan, const std::vector<MatmulAlgorithm>& all,
-                      const MatmulProblem& problem, cudaStream_t stream) const;
-  [[nodiscard]] Plan make_plan(const MatmulProblem& problem, const Key& key, cudaStream_t stream);
+  // Of the candidates the first, or where `timed` the fastest, that runs and, for an epilogue, is
+  // worth its while and right.
+  struct Chosen {
+    MatmulChoice choice;
+    bool any = false;   // whether one runs
+    bool sure = false;  // whether it may be remembered
+  };
+  [[nodiscard]] Chosen choose(const Plan& plan, const std::vector<MatmulAlgorithm>& all,
+                              const Search& search, bool timed);
+  // Whether the file has a choice that can be followed here; the plan then does.
+  [[nodiscard]] bool follow_remembered(const LockedAlgorithms& remembered, const Search& search,
+                                       Plan& plan);
 
   cublasComputeType_t float_compute_;
   std::string device_;  // as keys of the algorithm file name it

@@ -4,19 +4,23 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <system_error>
 
 namespace hlite::ops {
 namespace {
 
-constexpr const char* kTitle = "hugectr_lite matmul algorithms 1";
+constexpr const char* kTitle = "hugectr_lite matmul algorithms 2";
+constexpr const char* kEarlierTitles[] = {"hugectr_lite matmul algorithms 1"};
+constexpr const char* kVerdicts[] = {"take", "slower", "differs", "varies"};  // MatmulVerdict
 
 std::string hexadecimal(uint64_t value) {
   char text[17];
@@ -31,24 +35,27 @@ uint64_t checksum(const std::string& text) {
   return hash;
 }
 
-std::string line_of(const std::string& key, const MatmulAlgorithm& algorithm) {
-  std::string line = key + " ";
-  for (size_t i = 0; i < algorithm.size(); ++i)
-    line += (i > 0 ? "," : "") + hexadecimal(algorithm[i]);
+std::string line_of(const std::string& key, const MatmulChoice& choice) {
+  std::string line = key + " " + kVerdicts[static_cast<size_t>(choice.verdict)] + " ";
+  for (size_t i = 0; i < choice.algorithm.size(); ++i)
+    line += (i > 0 ? "," : "") + hexadecimal(choice.algorithm[i]);
   return line + " " + hexadecimal(checksum(line));
 }
 
 // Takes a line apart; only what line_of() would write again is one.
-bool parse(const std::string& line, std::string* key, MatmulAlgorithm* algorithm) {
+bool parse(const std::string& line, std::string* key, MatmulChoice* choice) {
   std::istringstream words(line);
-  std::string numbers;
-  if (!(words >> *key >> numbers)) return false;
+  std::string verdict, numbers;
+  if (!(words >> *key >> verdict >> numbers)) return false;
+  const auto known = std::find(std::begin(kVerdicts), std::end(kVerdicts), verdict);
+  if (known == std::end(kVerdicts)) return false;
+  choice->verdict = static_cast<MatmulVerdict>(known - std::begin(kVerdicts));
   std::istringstream hex(numbers);
   char comma = ',';
-  for (uint64_t& number : *algorithm)
+  for (uint64_t& number : choice->algorithm)
     if (comma != ',' || !(hex >> std::hex >> number) || (!(hex >> comma) && !hex.eof()))
       return false;
-  return line == line_of(*key, *algorithm);
+  return line == line_of(*key, *choice);
 }
 
 // What comes of a file that cannot be written, as matmul.cuh promises.
@@ -84,11 +91,17 @@ void LockedAlgorithms::read() {
   if (!file) return;
   std::string line, key;
   bool fits = std::getline(file, line) && line == kTitle;
+  if (std::find(std::begin(kEarlierTitles), std::end(kEarlierTitles), line) !=
+      std::end(kEarlierTitles)) {
+    warn_(path_ + ": written by an earlier version, which knew less of each algorithm; they are " +
+          "searched anew");
+    return;
+  }
   int number = 1;
   for (; fits && std::getline(file, line); ++number) {
-    MatmulAlgorithm algorithm{};
-    fits = parse(line, &key, &algorithm);
-    if (fits) entries_[key] = algorithm;
+    MatmulChoice choice;
+    fits = parse(line, &key, &choice);
+    if (fits) entries_[key] = choice;
   }
   if (fits) return;
   entries_.clear();
@@ -96,13 +109,13 @@ void LockedAlgorithms::read() {
         ": not a line that this program writes; the file is not used");
 }
 
-const MatmulAlgorithm* LockedAlgorithms::find(const std::string& key) const {
+const MatmulChoice* LockedAlgorithms::find(const std::string& key) const {
   const auto entry = entries_.find(key);
   return entry == entries_.end() ? nullptr : &entry->second;
 }
 
-bool LockedAlgorithms::put(const std::string& key, const MatmulAlgorithm& algorithm) {
-  entries_[key] = algorithm;
+bool LockedAlgorithms::put(const std::string& key, const MatmulChoice& choice) {
+  entries_[key] = choice;
   std::string text = std::string(kTitle) + "\n";
   for (const auto& [name, value] : entries_) text += line_of(name, value) + "\n";
 

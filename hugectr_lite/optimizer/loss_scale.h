@@ -23,6 +23,7 @@ struct LossScale {
   int32_t skip = 0;   // 1: the gradients at hand overflowed
   int32_t good = 0;   // iterations without overflow since `scale` last changed
   int32_t found = 0;  // 1: overflow found in a gradient so far, by flag_non_finite() or its maker
+  int32_t lost = 0;   // iterations that overflowed at the least scale, where halving cannot help
 };
 
 inline constexpr float kMinLossScale = 1;
@@ -40,6 +41,7 @@ HLITE_HD inline LossScale next_loss_scale(const LossScale& now, int32_t grow_aft
   next.inverse = 1 / now.scale;
   next.skip = now.found != 0 ? 1 : 0;
   next.good = next.skip ? 0 : now.good + 1;
+  next.lost = now.lost + (next.skip && now.scale <= kMinLossScale ? 1 : 0);
   next.scale = next.skip ? now.scale / 2 : now.scale;
   if (next.scale < kMinLossScale) next.scale = kMinLossScale;
   if (next.good >= grow_after) {

@@ -156,6 +156,7 @@ void Model::declare(uint64_t seed) {
                                .type = type_,
                                .loss_scale = loss_scaling_.scale(),
                                .overflow = loss_scaling_.found(),
+                               .pad_inputs = on_gpu(),
                                .relu_masks = on_gpu(),
                                .weight_gradient_lane = on_gpu() ? Lane::kWeights : Lane::kCompute});
   for (int i = 0; i < optimizer::state_count(rule_.type); ++i)

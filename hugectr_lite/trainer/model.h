@@ -151,6 +151,15 @@ class Model {
   // Looks at the batch's inputs, then at every activation in order; tensor empty when all are
   // finite.
   [[nodiscard]] NonFinite find_non_finite(const Exec& exec, int64_t batch) const;
+  // The first weight or bias, as products read it, that is not finite; name empty when all are.
+  // Whatever is not finite among a step's weights, features or embedding vectors makes weights so
+  // that stay so, be it that a fused ReLU turns NaN into 0 on the way to the loss. Waits.
+  struct NonFiniteWeight {
+    std::string tensor;
+    int64_t element = 0;
+    float value = 0;
+  };
+  [[nodiscard]] NonFiniteWeight find_non_finite_weight(const Exec& exec) const;
 
  private:
   // Copies between host memory and buffers, wherever these are.

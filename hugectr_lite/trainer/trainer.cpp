@@ -174,10 +174,12 @@ int Trainer::run() {
     progress_.line(
         fmt::format("in fp32: solver.precision {} is for a GPU", config_.solver.precision));
   const Reason reason = loop();
-  if (reason == Reason::kInterrupted)
+  if (reason == Reason::kInterrupted) {
+    check_weights();
     save(options_.save.empty() ? snapshot_path(iteration_) : options_.save);
-  else if (!options_.save.empty())
+  } else if (!options_.save.empty()) {
     save(options_.save);
+  }
   if (!options_.export_path.empty() && reason != Reason::kInterrupted) {
     write_collected(ranks_, {model_->weights()}, [&](const auto& lists) {
       checkpoint::save_weights(options_.export_path, lists[0]);
@@ -235,6 +237,7 @@ Trainer::Reason Trainer::loop() {
     const bool moment = display || evaluate || snapshot || iteration_ == last_iteration_;
     if (moment) report_evaluation(state);
     if (!model_->on_gpu() || due || moment) look(state);
+    if (moment) check_weights();
     if (due) {
       measure();
       progress_.redraw(state);
@@ -319,42 +322,6 @@ void Trainer::train_one() {
   samples_ += size;
   run_samples_ += size;
   last_batch_ = {batch.first_sample, batch.size};
-}
-
-// What the last iteration has come to.
-void Trainer::look(ProgressState& state) {
-  state.iter = iteration_;
-  state.loss = model_->loss();
-  state.lr = model_->learning_rate();
-  model_->check_keys();
-  if (std::isfinite(state.loss)) return;
-  report_evaluation(state);  // of an iteration before
-  fail_non_finite(state.loss);
-}
-
-// The first rank that has the cause among its samples says so.
-void Trainer::fail_non_finite(double loss) {
-  const auto where = model_->find_non_finite(exec(), last_batch_.size);
-  if (ranks_.ranks() > 1) {
-    const char found = where.tensor.empty() ? 0 : 1;
-    std::vector<char> all(static_cast<size_t>(ranks_.ranks()));
-    ranks_.world->all_gather(std::as_bytes(std::span(&found, 1)),
-                             std::as_writable_bytes(std::span(all)));
-    const auto first = std::find(all.begin(), all.end(), 1) - all.begin();
-    const int64_t speaker = first == std::ssize(all) ? 0 : first;
-    // It ends in the error that the speaker throws.
-    if (ranks_.rank != speaker) ranks_.world->barrier();
-  }
-  const std::string at =
-      where.tensor.empty()
-          ? "every activation is finite"
-          : fmt::format("first in tensor \"{}\" of layer \"{}\", sample {} of {}", where.tensor,
-                        where.layer, last_batch_.first_sample + where.sample,
-                        config_.resolve(config_.data.source));
-  raise<DataError>(
-      "iteration {}: expected a finite loss, found {}: {}; a smaller learning rate (now {:g}), a "
-      "longer warm-up, or better data may help",
-      iteration_, loss, at, static_cast<double>(model_->learning_rate()));
 }
 
 std::string Trainer::snapshot_path(int64_t iteration) const {

@@ -37,7 +37,8 @@ class Trainer {
   ~Trainer();
 
   // Trains to the end, to the AUC target or until interrupted. Returns the exit code
-  // (kExitDone, kExitInterrupted). Throws DataError when the loss stops being finite.
+  // (kExitDone, kExitInterrupted). Throws DataError when the loss or a weight stops
+  // being finite: looked at whenever one is shown, evaluated or saved.
   int run();
 
  private:
@@ -58,7 +59,9 @@ class Trainer {
   bool evaluate(ProgressState& state);
   // The result of an evaluation that has not been reported, if any: whether it reaches the target.
   bool report_evaluation(ProgressState& state);
-  [[noreturn]] void fail_non_finite(double loss);
+  // Throws DataError for weights that are no numbers, which a finite loss may hide.
+  void check_weights();
+  [[noreturn]] void fail_non_finite(const std::string& found);
   void save(const std::string& directory);
   [[nodiscard]] std::string snapshot_path(int64_t iteration) const;
   [[nodiscard]] Exec exec() { return {.device = Device::kCpu, .pool = &pool_}; }

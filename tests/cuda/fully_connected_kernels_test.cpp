@@ -8,6 +8,7 @@
 #include "hugectr_lite/ops/column_sums.cuh"
 #include "hugectr_lite/ops/fully_connected.h"
 #include "tests/cuda/matmul_test_context.h"
+#include "tests/cuda/typed_values.h"
 #include "tests/support/compare.h"
 #include "tests/support/cuda_emulation/cublasLt.h"
 #include "tests/support/errors.h"
@@ -38,18 +39,8 @@ Tolerance tolerance(int64_t n) {
           1e-6 + 2 * kUnit<T>};
 }
 
-// n random values of T.
 template <typename T>
-std::vector<T> random_values(int64_t n, uint64_t seed) {
-  std::vector<float> values(static_cast<size_t>(n));
-  fill_random(values, seed);
-  std::vector<T> rounded;
-  for (const float value : values) rounded.push_back(from_float<T>(value));
-  return rounded;
-}
-
-template <typename T>
-std::vector<double> widened(const std::vector<T>& values) {
+std::vector<double> doubles(const std::vector<T>& values) {
   std::vector<double> wide;
   for (const T value : values) wide.push_back(to_float(value));
   return wide;
@@ -58,7 +49,7 @@ std::vector<double> widened(const std::vector<T>& values) {
 template <typename T>
 void compare(const std::vector<T>& got, const std::vector<double>& want, Tolerance allowed,
              const std::string& what) {
-  const std::vector<double> wide = widened(got);
+  const std::vector<double> wide = doubles(got);
   check_close(std::span<const double>(wide), std::span<const double>(want), allowed, what.c_str());
 }
 
@@ -133,7 +124,7 @@ void check_forward(const MatmulStream& on, const Shape& s, double term_error = 0
   allowed.absolute += term_error * std::sqrt(static_cast<double>(s.in));
   for (const bool with_bias : {false, true}) {
     const auto z =
-        products(s, widened(x), widened(w), with_bias ? widened(bias) : std::vector<double>());
+        products(s, doubles(x), doubles(w), with_bias ? doubles(bias) : std::vector<double>());
     for (const bool relu : {false, true}) {
       std::vector<double> want = z;
       if (relu)
@@ -180,7 +171,7 @@ void check_backward(const MatmulStream& on, const Shape& s, double term_error = 
   auto x = random_values<T>(s.batch * s.in, 1);
   for (size_t i = 0; i < x.size(); i += 5) x[i] = from_float<T>(0);  // below the ReLU's edge
   const auto w = random_values<T>(s.in * s.out, 2), dz = random_values<T>(s.batch * s.out, 3);
-  const auto wide_x = widened(x), wide_w = widened(w), wide_dz = widened(dz);
+  const auto wide_x = doubles(x), wide_w = doubles(w), wide_dz = doubles(dz);
   const Shifted<T> x_data(on.table(), x, shift), w_data(on.table(), w, shift);
   const Shifted<T> dz_data(on.table(), dz, shift);
   const DeviceArray<uint8_t> mask(on.table(), mask_of(wide_x, s.batch, s.in));
@@ -237,9 +228,9 @@ void check_bias_relu(const MatmulStream& on, const Shape& s, size_t shift = 0) {
   for (size_t i = 0; i < y.size(); i += 3) y[i] = from_float<T>(0);
   const auto dy = random_values<T>(s.batch * s.out, 2);
   const Shifted<T> y_data(on.table(), y, shift);
-  const DeviceArray<uint8_t> mask(on.table(), mask_of(widened(y), s.batch, s.out));
+  const DeviceArray<uint8_t> mask(on.table(), mask_of(doubles(y), s.batch, s.out));
   for (const Below& has : kBelow) {
-    std::vector<double> want = widened(dy), sums(static_cast<size_t>(s.out));
+    std::vector<double> want = doubles(dy), sums(static_cast<size_t>(s.out));
     for (size_t i = 0; i < want.size(); ++i) {
       if (has.relu && !(to_float(y[i]) > 0)) want[i] = 0;
       sums[i % sums.size()] += want[i];

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -16,10 +17,11 @@ namespace hlite::test {
 namespace {
 
 using ops::LockedAlgorithms;
-using ops::MatmulAlgorithm;
+using ops::MatmulChoice;
+using ops::MatmulVerdict;
 
-constexpr MatmulAlgorithm kOne = {1, 2, 3, 4, 5, 6, 7, 0xffffffffffffffff};
-constexpr MatmulAlgorithm kTwo = {8};
+constexpr MatmulChoice kOne = {{1, 2, 3, 4, 5, 6, 7, 0xffffffffffffffff}};
+constexpr MatmulChoice kTwo = {{8}, MatmulVerdict::kVaries};
 
 std::string content(const std::string& path) {
   std::ifstream file(path);
@@ -37,9 +39,9 @@ struct File {
   LockedAlgorithms file;
 };
 
-void put(const std::string& path, const std::string& key, const MatmulAlgorithm& algorithm) {
+void put(const std::string& path, const std::string& key, const MatmulChoice& choice) {
   File file(path);
-  CHECK(file.file.put(key, algorithm));
+  CHECK(file.file.put(key, choice));
   CHECK(file.said.empty());
 }
 
@@ -62,6 +64,41 @@ TEST_CASE("algorithms are found again, and folders made") {
   CHECK_FALSE(std::filesystem::exists(path + ".tmp." + std::to_string(getpid())));
 }
 
+TEST_CASE("every verdict is found again") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "algorithms.txt";
+  constexpr MatmulVerdict kAll[] = {MatmulVerdict::kTake, MatmulVerdict::kSlower,
+                                    MatmulVerdict::kDiffers, MatmulVerdict::kVaries};
+  for (const MatmulVerdict verdict : kAll)
+    put(path, std::to_string(static_cast<int>(verdict)), {{7}, verdict});
+  const File file(path);
+  CHECK(file.said.empty());
+  for (const MatmulVerdict verdict : kAll) {
+    const MatmulChoice* found = file.file.find(std::to_string(static_cast<int>(verdict)));
+    REQUIRE(found);
+    CHECK(*found == MatmulChoice{{7}, verdict});
+  }
+  check_contains(content(path),
+                 {"0 take 0000000000000007,", "1 slower ", "2 differs ", "3 varies "});
+}
+
+TEST_CASE("a file of an earlier version is said once and written anew") {
+  const TemporaryDirectory directory;
+  const std::string path = directory / "algorithms.txt";
+  write(path, "hugectr_lite matmul algorithms 1\na 0,0,0,0,0,0,0,1 1234\n");
+  {
+    File file(path);
+    CHECK(std::count(file.said.begin(), file.said.end(), '\n') == 1);
+    check_contains(file.said, {path + ": written by an earlier version", "searched anew"});
+    CHECK(file.file.find("a") == nullptr);
+    CHECK(file.file.put("b", kOne));
+  }
+  const File again(path);
+  CHECK(again.said.empty());
+  CHECK(again.file.find("a") == nullptr);
+  CHECK(again.file.find("b") != nullptr);
+}
+
 TEST_CASE("a file with a bad line counts as absent and is written anew") {
   const TemporaryDirectory directory;
   const std::string path = directory / "algorithms.txt";
@@ -79,6 +116,7 @@ TEST_CASE("a file with a bad line counts as absent and is written anew") {
       {good.substr(0, good.size() - 4), ":2:"},
       {good + line.substr(0, line.find(' ')) + "\n", ":3:"},
       {good + line.substr(1), ":3:"},
+      {std::string(good).replace(good.find(" take "), 6, " keep "), ":2:"},
       {good + std::string(100, '\0'), ":3:"}};
   for (const auto& [text, where] : cases) {
     write(path, text);

@@ -8,8 +8,8 @@
 #include "hugectr_lite/ops/cublaslt.cuh"
 #include "hugectr_lite/ops/fully_connected.h"
 #include "hugectr_lite/ops/matmul_algorithms.h"
+#include "tests/cuda/matmul_library.h"
 #include "tests/cuda/matmul_test_context.h"
-#include "tests/support/cuda_emulation/cublasLt.h"
 #include "tests/support/errors.h"
 #include "tests/support/temporary_directory.h"
 
@@ -18,29 +18,7 @@ namespace {
 
 using emulation::machine;
 using emulation::matmul_library;
-
-// The emulated library with what a test changed put back at the end.
-class Library {
- public:
-  Library() : before_(matmul_library()) {
-    matmul_library().multiplied.clear();
-    matmul_library().searches = 0;
-  }
-  ~Library() {
-    before_.objects = matmul_library().objects;
-    matmul_library() = before_;
-  }
-  Library(const Library&) = delete;
-  Library& operator=(const Library&) = delete;
-  emulation::MatmulLibrary* operator->() const { return &matmul_library(); }
-
- private:
-  emulation::MatmulLibrary before_;
-};
-
-// Warnings go through a plain function, so they are kept here.
-std::vector<std::string> warnings;
-void keep_warning(const char* text) { warnings.emplace_back(text); }
+using Library = MatmulLibraryGuard;
 
 // A small layer that tests multiply.
 class Layer {
@@ -116,7 +94,7 @@ TEST_CASE("the fastest algorithm is searched once and remembered") {
   const Library library;
   const TemporaryDirectory directory;
   const std::string path = directory / "cache/algorithms.txt";
-  warnings.clear();
+  warnings().clear();
   const cuda::MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
   const Layer layer(emulated_cuda());
   std::vector<float> first;
@@ -148,7 +126,7 @@ TEST_CASE("the fastest algorithm is searched once and remembered") {
   const MatmulStream on(emulated_cuda(), rounding);
   layer.forward(on);
   CHECK(last_algorithm() == 1);
-  CHECK(warnings.empty());
+  CHECK(warnings().empty());
 }
 
 TEST_CASE("a remembered algorithm gives the bits of the run that chose it") {
@@ -168,18 +146,18 @@ TEST_CASE("a damaged algorithm file is searched anew and replaced") {
   const Library library;
   const TemporaryDirectory directory;
   const std::string path = directory / "algorithms.txt";
-  std::ofstream(path) << "hugectr_lite matmul algorithms 1\nhalf a line";
+  std::ofstream(path) << "hugectr_lite matmul algorithms 2\nhalf a line";
   const cuda::MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
   const Layer layer(emulated_cuda());
   for (const bool again : {false, true}) {
-    warnings.clear();
+    warnings().clear();
     library->multiplied.clear();
     const MatmulStream on(emulated_cuda(), options);
     layer.forward(on);
     CHECK(last_algorithm() == 2);
     CHECK((library->multiplied.size() == 2) == again);
-    CHECK(warnings.empty() == again);
-    if (!again) check_contains(warnings.at(0), {path + ":2:"});
+    CHECK(warnings().empty() == again);
+    if (!again) check_contains(warnings().at(0), {path + ":2:"});
   }
 }
 
@@ -196,7 +174,7 @@ TEST_CASE("a remembered algorithm that does not run here is searched anew") {
   std::getline(remembered, line);
   std::getline(remembered, key, ' ');
   const ops::LockedAlgorithms::Warn silent = [](const std::string&) {};
-  CHECK(ops::LockedAlgorithms(path, silent).put(key, {42}));
+  CHECK(ops::LockedAlgorithms(path, silent).put(key, {{42}}));
   library->multiplied.clear();
   layer.forward(MatmulStream(emulated_cuda(), options));
   CHECK(last_algorithm() == 2);
@@ -210,7 +188,7 @@ TEST_CASE("where nothing can be remembered the first choice is taken, with a war
   std::filesystem::create_directories(directory / "taken/full");
   for (const char* name : {"file/algorithms.txt", "taken"}) {
     const std::string path = directory / name;
-    warnings.clear();
+    warnings().clear();
     const cuda::MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
     const MatmulStream on(emulated_cuda(), options);
     for (const int64_t batch : {24, 23, 22}) {
@@ -220,10 +198,10 @@ TEST_CASE("where nothing can be remembered the first choice is taken, with a war
       CHECK(last_algorithm() == 0);
     }
     CHECK(library->multiplied.size() == 2);  // no search any more: once to try, once to multiply
-    REQUIRE_FALSE(warnings.empty());
-    check_contains(warnings.back(), {path, "first choice"});
-    const std::set<std::string> different(warnings.begin(), warnings.end());
-    CHECK(different.size() == warnings.size());
+    REQUIRE_FALSE(warnings().empty());
+    check_contains(warnings().back(), {path, "first choice"});
+    const std::set<std::string> different(warnings().begin(), warnings().end());
+    CHECK(different.size() == warnings().size());
   }
 }
 
@@ -284,13 +262,13 @@ TEST_CASE("a context gives back all that it took") {
 TEST_CASE("an epilogue that cuBLASLt lacks is said once a shape") {
   const Library library;
   library->epilogues = false;
-  warnings.clear();
+  warnings().clear();
   const Layer layer(emulated_cuda());
   const MatmulStream on(emulated_cuda(), {.warn = keep_warning});
   layer.all(on.exec());
   layer.all(on.exec());
-  REQUIRE(warnings.size() == 1);  // forward's; backward is given no mask
-  check_contains(warnings[0], {"/8/24/16: cuBLASLt has no algorithm with epilogue 6"});
+  REQUIRE(warnings().size() == 1);  // forward's; backward is given no mask
+  check_contains(warnings()[0], {"/8/24/16: cuBLASLt has no algorithm with epilogue 6"});
 }
 
 TEST_CASE("the emulated cuBLASLt refuses what the real one does") {
@@ -306,6 +284,8 @@ TEST_CASE("the emulated cuBLASLt refuses what the real one does") {
     uint32_t epilogue = CUBLASLT_EPILOGUE_RELU_AUX;
     cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
     size_t mask_shift = 0;
+    bool bias = false;
+    size_t bias_shift = 0;
   };
   const auto status = [&](const Call& call) {
     cublasLtMatmulDesc_t desc = nullptr;
@@ -319,6 +299,8 @@ TEST_CASE("the emulated cuBLASLt refuses what the real one does") {
     set(CUBLASLT_MATMUL_DESC_EPILOGUE, call.epilogue);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, mask);
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, call.mask_ld);
+    void* const bias = reinterpret_cast<char*>(data + 768) + call.bias_shift;
+    if (call.bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
     cublasLtMatrixLayoutCreate(&a, call.a, 8, static_cast<uint64_t>(call.k), 8);
     cublasLtMatrixLayoutCreate(&b, call.b, static_cast<uint64_t>(call.k), 4, call.k);
     cublasLtMatrixLayoutCreate(&d, call.d, 8, 4, 8);
@@ -336,6 +318,10 @@ TEST_CASE("the emulated cuBLASLt refuses what the real one does") {
   CHECK(status({.mask_ld = 136}) == CUBLAS_STATUS_INVALID_VALUE);
   CHECK(status({.mask_shift = 8}) == CUBLAS_STATUS_INVALID_VALUE);
   CHECK(status({.epilogue = CUBLASLT_EPILOGUE_BIAS}) == CUBLAS_STATUS_INVALID_VALUE);  // no bias
+  CHECK(status({.epilogue = CUBLASLT_EPILOGUE_BIAS, .bias = true}) == CUBLAS_STATUS_SUCCESS);
+  for (const size_t shift : {2, 4, 8})
+    CHECK(status({.epilogue = CUBLASLT_EPILOGUE_BIAS, .bias = true, .bias_shift = shift}) ==
+          CUBLAS_STATUS_EXECUTION_FAILED);
   CHECK(status({.a = CUDA_R_16F}) == CUBLAS_STATUS_NOT_SUPPORTED);
   CHECK(status({.a = CUDA_R_32F, .b = CUDA_R_32F}) == CUBLAS_STATUS_NOT_SUPPORTED);
   CHECK(status({.compute = CUBLAS_COMPUTE_32F_FAST_TF32}) == CUBLAS_STATUS_NOT_SUPPORTED);

@@ -1,4 +1,8 @@
 // `train --device cuda` on the emulated GPU: the whole way of a GPU run but for the hardware.
+#include <cstring>
+#include <filesystem>
+#include <limits>
+
 #include "tests/end_to_end/golden_run.h"
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/errors.h"
@@ -312,6 +316,43 @@ TEST_CASE("train --check of a run on a GPU that is not here says what it would n
                               {"--check", "--device", "cuda", "--set", "solver.gpu=[[0,1]]"});
   CHECK(two.code == 0);
   check_contains(two.out, {"memory of rank 0", "one rank trains on a GPU so far"});
+}
+
+// Puts a NaN into a tensor of a weights file.
+static void spoil(const std::string& path, const std::string& tensor, size_t element) {
+  std::string bytes = read_text(path);
+  uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  const auto entries = nlohmann::json::parse(bytes.substr(8, header));
+  const size_t at = 8 + header + entries.at(tensor).at("data_offsets")[0].get<size_t>();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(bytes.data() + at + element * sizeof(nan), &nan, sizeof(nan));
+  write_text(path, bytes);
+}
+
+// The emulated cuBLASLt makes 0 of NaN in a fused ReLU, so that the loss stays finite.
+TEST_CASE("a weight that is no number ends a run on a GPU that shows a finite loss") {
+  const SmallRun run;
+  for (const char* precision : {"fp32", "bf16", "fp16"}) {
+    INFO(precision);
+    const std::string set = std::string("solver.precision=") + precision;
+    REQUIRE(train_on_gpu(run, {"--set", set, "--set", "solver.max_iter=1", "--export",
+                               run / "weights.safetensors"})
+                .code == 0);
+    spoil(run / "weights.safetensors", "t1.bias", 3);
+    const auto result = train_on_gpu(run, {"--set", set, "--set", "solver.max_iter=40", "--init",
+                                           run / "weights.safetensors", "--save", run / precision});
+    INFO(result.err);
+    CHECK(result.code == 3);
+    check_contains(result.err, {"iteration 10: expected finite weights, found nan in \"t1.bias\", "
+                                "element 3",
+                                "learning rate"});
+    CHECK(!std::filesystem::exists(run / precision));
+  }
+  // On the CPU the loss shows it.
+  const auto cpu = run.train({"--device", "cpu", "--init", run / "weights.safetensors"});
+  CHECK(cpu.code == 3);
+  check_contains(cpu.err, {"iteration 1: expected a finite loss, found ", "nan: first in tensor"});
 }
 
 TEST_CASE("what a GPU cannot train yet is said, and auto takes the CPU for it") {

@@ -5,40 +5,10 @@
 
 #include "hugectr_lite/core/random.h"
 #include "tests/support/program.h"
+#include "tests/support/small_config.h"
 #include "tests/support/temporary_directory.h"
 
 namespace hlite::test {
-
-// 3 tables x 4, 2 dense features, batch 32 of 500 training samples (a partial last batch),
-// shuffled, dropout, a momentum optimizer for the network and Adam for the tables: everything that
-// has state.
-inline std::string small_config() {
-  return R"({"solver": {"seed": 7, "lr_policy": "fixed", "display": 10, "max_iter": 200, "gpu": [0],
-  "batchsize": 32, "batchsize_eval": 64, "eval_batches": 10, "eval_interval": 50,
-  "snapshot": 1000000, "snapshot_prefix": "./snap_"},
- "optimizer": {"type": "MomentumSGD", "update_type": "Local",
-  "momentum_sgd_hparam": {"learning_rate": 0.02, "momentum_factor": 0.9, "warmup_steps": 20,
-   "decay_start": 120, "decay_steps": 60, "end_lr": 0.001}},
- "layers": [
-  {"name": "data", "type": "Data", "format": "RawAsync", "source": "train.bin", "eval_source": "eval.bin",
-   "check": "None", "label": {"top": "label", "label_dim": 1},
-   "dense": {"top": "dense", "dense_dim": 2, "aligned": "Auto"},
-   "sparse": [{"top": "keys", "type": "DistributedSlot", "max_feature_num_per_sample": 3, "max_nnz": 1, "slot_num": 3}],
-   "async_param": {"num_threads": 1, "num_batches_per_thread": 2, "io_block_size": 4096, "io_depth": 2,
-    "io_alignment": 512, "shuffle": true}},
-  {"name": "emb", "type": "HybridSparseEmbedding", "bottom": "keys", "top": "emb",
-   "optimizer": {"type": "Adam", "update_type": "Global",
-    "adam_hparam": {"learning_rate": 0.01, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}},
-   "sparse_embedding_hparam": {"slot_size_array": [40, 5, 300], "embedding_vec_size": 4, "combiner": 0}},
-  {"name": "b1", "type": "FusedInnerProduct", "position": "Isolated", "bottom": "dense", "top": "b1",
-   "fc_param": {"num_output": 4}},
-  {"name": "inter", "type": "Interaction", "bottom": ["b1", "emb"], "top": "inter"},
-  {"name": "drop", "type": "Dropout", "bottom": "inter", "top": "drop", "rate": 0.1},
-  {"name": "t1", "type": "FusedInnerProduct", "position": "Isolated", "bottom": "drop", "top": "t1",
-   "fc_param": {"num_output": 16}},
-  {"name": "t2", "type": "InnerProduct", "bottom": "t1", "top": "z", "fc_param": {"num_output": 1}},
-  {"name": "loss", "type": "BinaryCrossEntropyLoss", "bottom": ["z", "label"], "top": "loss"}]})";
-}
 
 // Samples whose label depends on the first key and the first dense feature.
 inline std::string small_samples(int64_t n, uint64_t seed) {

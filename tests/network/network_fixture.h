@@ -22,8 +22,9 @@ class NetworkFixture {
   };
 
   // `layers`: the elements of a JSON list. Input 0 holds labels, 0 or 1; the others random numbers.
+  // `pad_inputs`: NetworkSetup's.
   NetworkFixture(const std::string& layers, std::vector<Input> inputs, int64_t batch,
-                 int threads = 2)
+                 int threads = 2, bool pad_inputs = false)
       : batch_(batch),
         inputs_(std::move(inputs)),
         root_(config::JsonNode::parse(R"({"layers":[)" + layers + "]}", "test.json")),
@@ -39,8 +40,11 @@ class NetworkFixture {
       input_ids_.push_back(
           buffers_.add(i.name, plan::BufferKind::kInput,
                        batch * network::elements(i.dims) * int64_t{sizeof(float)}));
-    network_->declare(buffers_,
-                      {.max_batch = batch, .inputs = input_ids_, .step = step_, .seed = 11});
+    network_->declare(buffers_, {.max_batch = batch,
+                                 .inputs = input_ids_,
+                                 .step = step_,
+                                 .seed = 11,
+                                 .pad_inputs = pad_inputs});
     train_ = std::make_unique<plan::Plan>(buffers_);
     eval_ = std::make_unique<plan::Plan>(buffers_);
     // The plans must not complain that nobody wrote the inputs' gradients, nor miss any step.

@@ -1,6 +1,8 @@
 // Wiring, shapes, fusion, and what the network refuses.
 #include "hugectr_lite/network/network.h"
 
+#include <algorithm>
+
 #include "hugectr_lite/core/error.h"
 #include "tests/network/network_fixture.h"
 
@@ -54,6 +56,39 @@ TEST_CASE("a chain of inner products hands ReLU mask and bias gradient down") {
   CHECK(plan.index_of("b.dbias") > 0);               // the interaction does not do it
   const auto& step = plan.steps()[static_cast<size_t>(plan.index_of("b.bprop"))];
   CHECK(step.writes.size() == 2);
+}
+
+TEST_CASE("inputs that inner products alone read are padded when asked, to the same numbers") {
+  const std::vector<NetworkFixture::Input> inputs = {
+      {"label", {1}}, {"dense", {5}}, {"emb", {3, 4}, true}};
+  const std::string both = kBottom + kInteraction + kTail;
+  NetworkFixture plain(both, inputs, 7), padded(both, inputs, 7, 2, true);
+  CHECK_THROWS_AS(plain.train_plan().index_of("dense.pad"), Error);
+  CHECK(padded.train_plan().index_of("dense.pad") < padded.train_plan().index_of("fx.fprop"));
+  plain.train();
+  padded.train();
+  CHECK(padded.loss() == Approx(plain.loss()).epsilon(1e-6));
+  const auto& parameters = plain.net().parameters();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto want = plain.floats(parameters[i].buffers.grad);
+    const auto got = padded.floats(padded.net().parameters()[i].buffers.grad);
+    check_close(std::span<const float>(got), std::span<const float>(want), {1e-6, 1e-6},
+                parameters[i].name.c_str());
+  }
+  // The rows of fx.weight beyond its five.
+  const auto gradient = padded.floats(padded.net().parameters()[0].buffers.grad);
+  REQUIRE(gradient.size() == 8 * 4);
+  CHECK(std::all_of(gradient.begin() + 5 * 4, gradient.end(), [](float g) { return g == 0; }));
+
+  // Another reader takes the tensor as it is, and eight columns need none.
+  NetworkFixture shared(kBottom +
+                            R"({"name":"i","type":"Interaction","bottom":["x","emb"],"top":"i"},
+      {"name":"c","type":"Concat","bottom":["i","dense"],"top":"h"},)" +
+                            kTail,
+                        inputs, 2, 2, true);
+  CHECK_THROWS_AS(shared.train_plan().index_of("dense.pad"), Error);
+  NetworkFixture wide(both, {{"label", {1}}, {"dense", {8}}, {"emb", {3, 4}, true}}, 2, 2, true);
+  CHECK_THROWS_AS(wide.train_plan().index_of("dense.pad"), Error);
 }
 
 TEST_CASE("a tensor with two readers gets the sum of their gradients") {

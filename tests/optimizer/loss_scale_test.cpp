@@ -49,8 +49,11 @@ TEST_CASE("the loss scale stays between its limits") {
   for (int i = 0; i < 5; ++i) CHECK(s.iterate(true));
   CHECK(s.state.scale == optimizer::kMinLossScale);
   CHECK(s.state.inverse == 1);
+  CHECK(s.state.lost == 4);  // all but the one that went from 2 to 1
   for (int i = 0; i < 40; ++i) CHECK_FALSE(s.iterate(false, 1));
   CHECK(s.state.scale == optimizer::kMaxLossScale);
+  CHECK(s.iterate(true));
+  CHECK(s.state.lost == 4);
 }
 
 TEST_CASE("update_loss_scale refuses no state and no interval") {

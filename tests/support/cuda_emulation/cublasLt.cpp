@@ -113,8 +113,8 @@ struct Product {
         return CUBLAS_STATUS_INVALID_VALUE;
     }
     if (!the_library.epilogues) return CUBLAS_STATUS_NOT_SUPPORTED;
-    if (has(kBias | kBgrad) && (!desc.vector || !aligned(desc.vector, size_of(d.type))))
-      return CUBLAS_STATUS_INVALID_VALUE;
+    if (has(kBias | kBgrad) && !desc.vector) return CUBLAS_STATUS_INVALID_VALUE;
+    if (has(kBias | kBgrad) && !aligned(desc.vector, 16)) return CUBLAS_STATUS_EXECUTION_FAILED;
     if (has(kAux) && (!desc.mask || !aligned(desc.mask, 16) || desc.mask_ld % kMaskUnit != 0 ||
                       desc.mask_ld < m()))
       return CUBLAS_STATUS_INVALID_VALUE;
@@ -128,7 +128,7 @@ struct Product {
   [[nodiscard]] bool rows_aligned() const {
     for (const EmulatedMatrixLayout* layout : {&a, &b, &d})
       if (layout->ld * size_of(layout->type) % 16 != 0) return false;
-    return !has(kBias | kBgrad) || aligned(desc.vector, 16);
+    return true;
   }
   [[nodiscard]] size_t workspace(int algorithm) const {
     return algorithm == 0 ? 0 : static_cast<size_t>(m() * n() * (algorithm + 1)) * sizeof(float);
@@ -158,28 +158,36 @@ struct Product {
     return sum;
   }
 
-  void multiply(const void* a_data, const void* b_data, void* d_data, int parts) const {
+  // Algorithm `number` sums in number + 1 parts.
+  void multiply(const void* a_data, const void* b_data, void* d_data, int number) const {
+    const bool faulty = the_library.faulty < 0 || the_library.faulty == number;
+    const EpilogueFault fault = faulty ? the_library.fault : EpilogueFault::kNone;
+    const auto is = [&](EpilogueFault one) { return fault == one; };
     auto* const mask = static_cast<unsigned char*>(desc.mask);
     std::vector<float> bias_gradient(static_cast<size_t>(m()));
-    for (int64_t column = 0; column < n(); ++column) {
+    const bool backwards = is(EpilogueFault::kVaries) && ++the_library.varied % 2 == 0;
+    for (int64_t i = 0; i < n(); ++i) {
+      const int64_t column = backwards ? n() - 1 - i : i;
       for (int64_t row = 0; row < m(); ++row) {
-        float z = dot(a_data, b_data, row, column, parts);
-        if (has(kBias)) z += load(desc.vector, d.type, row);
+        float z = dot(a_data, b_data, row, column, number + 1);
+        if (has(kBias) && !is(EpilogueFault::kNoBias)) z += load(desc.vector, d.type, row);
         const int64_t bit = column * desc.mask_ld + row;
         const auto flag = static_cast<unsigned char>(1u << (bit % 8));
-        if (has(kRelu) && has(kAux)) {
-          if (z > 0)
+        if (has(kRelu) && has(kAux) && !is(EpilogueFault::kNoMask)) {
+          if (z > 0 || is(EpilogueFault::kFullMask))
             mask[bit / 8] |= flag;
           else
             mask[bit / 8] &= static_cast<unsigned char>(~flag);
         }
-        if (has(kRelu)) z = z > 0 ? z : 0;  // as fmaxf: a NaN becomes 0
-        if (has(kDrelu) && (mask[bit / 8] & flag) == 0) z = 0;
-        bias_gradient[static_cast<size_t>(row)] += z;
+        const bool stays = z > 0 || (z != z && the_library.relu_keeps_nan);
+        if (has(kRelu) && !stays && !is(EpilogueFault::kNoRelu)) z = 0;
+        if (is(EpilogueFault::kUnmaskedSums)) bias_gradient[static_cast<size_t>(row)] += z;
+        if (has(kDrelu) && (mask[bit / 8] & flag) == 0 && !is(EpilogueFault::kIgnoresMask)) z = 0;
+        if (!is(EpilogueFault::kUnmaskedSums)) bias_gradient[static_cast<size_t>(row)] += z;
         store(d_data, d.type, column * d.ld + row, z);
       }
     }
-    if (has(kBgrad))
+    if (has(kBgrad) && !is(EpilogueFault::kNoSums))
       for (int64_t row = 0; row < m(); ++row)
         store(desc.vector, d.type, row, bias_gradient[static_cast<size_t>(row)]);
   }
@@ -392,9 +400,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                              // A real algorithm leaves its partial results there.
                              if (workspace)
                                std::memset(workspace, 0xFF, captured.workspace(number));
-                             captured.multiply(a, b, d, number + 1);
+                             captured.multiply(a, b, d, number);
                            });
   the_library.multiplied.push_back(number);
+  the_library.last_epilogue = desc->epilogue;
   machine().clock_ms += the_library.milliseconds[number];
+  if (desc->epilogue != CUBLASLT_EPILOGUE_DEFAULT)
+    machine().clock_ms += the_library.epilogue_milliseconds;
   return CUBLAS_STATUS_SUCCESS;
 }

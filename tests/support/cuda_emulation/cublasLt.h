@@ -1,6 +1,8 @@
 // Stands in for NVIDIA's header of this name, like cuda_runtime.h: what the project uses of
 // cuBLASLt. Products are computed on the CPU, with the strictness of the real library where it is
-// known: types that go together, alignment and size of ReLU masks, workspaces, aligned loads.
+// known: types that go together, alignment and size of ReLU masks, workspaces, aligned loads. A
+// bias or bias gradient that is not aligned to 16 bytes fails to launch, as on some devices it
+// does.
 //
 // Algorithm i of kAlgorithms cuts a product along k into i + 1 parts, so each rounds in its own
 // way; those after the first need workspace for m x n floats a part; the last one loads 16 bytes at
@@ -113,6 +115,19 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
 
 namespace hlite::emulation {
 
+// What an epilogue can do wrong.
+enum class EpilogueFault {
+  kNone,
+  kNoBias,        // leaves it out
+  kNoRelu,        // lets negative numbers pass
+  kFullMask,      // writes a mask of ones
+  kNoMask,        // leaves the mask as it was
+  kIgnoresMask,   // reads none
+  kUnmaskedSums,  // sums the gradient before it is masked
+  kNoSums,        // leaves the bias gradient as it was
+  kVaries,        // sums the bias gradient in another order each time
+};
+
 // The library as tests find and change it. Not synchronised: change it while nothing runs.
 struct MatmulLibrary {
   static constexpr int kAlgorithms = 4;
@@ -121,13 +136,19 @@ struct MatmulLibrary {
   bool epilogues = true;         // false: only CUBLASLT_EPILOGUE_DEFAULT has algorithms
   // What a product costs on Machine::clock_ms; by default the third algorithm is the fastest.
   double milliseconds[kAlgorithms] = {4, 3, 1, 2};
-  bool fails[kAlgorithms] = {};  // offered, but does not run
+  bool fails[kAlgorithms] = {};      // offered, but does not run
+  double epilogue_milliseconds = 0;  // that a product with epilogue costs besides
+  EpilogueFault fault = EpilogueFault::kNone;
+  int faulty = -1;              // the one algorithm with the fault; -1: all
+  bool relu_keeps_nan = false;  // else a NaN becomes 0, as in fmaxf
 
   std::string opened;           // names that dlopen was asked for, by blanks
   int objects = 0;              // handles, descriptors, layouts and preferences alive
   int created = 0;              // of these, so far
+  int varied = 0;               // sums that kVaries has made
   int searches = 0;             // calls of cublasLtMatmulAlgoGetHeuristic
   std::vector<int> multiplied;  // the algorithm of each product that ran
+  uint32_t last_epilogue = 0;   // of these
 };
 MatmulLibrary& matmul_library();
 

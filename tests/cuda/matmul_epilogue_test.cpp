@@ -1,0 +1,275 @@
+// Whether cuBLASLt's epilogue or a kernel does the work: faults of a library that are found out.
+#include <fstream>
+
+#include "hugectr_lite/ops/fully_connected.h"
+#include "hugectr_lite/ops/matmul_algorithms.h"
+#include "tests/cuda/matmul_library.h"
+#include "tests/cuda/matmul_test_context.h"
+#include "tests/support/compare.h"
+#include "tests/support/errors.h"
+#include "tests/support/temporary_directory.h"
+
+namespace hlite::test {
+namespace {
+
+using emulation::EpilogueFault;
+using emulation::matmul_library;
+
+constexpr int64_t kBatch = 40, kIn = 24, kOut = 16;
+
+// A layer whose forward and backward products have every epilogue.
+template <typename T>
+class Layer {
+ public:
+  explicit Layer(const cuda::OpTable& table)
+      : x_(table, values(kBatch * kIn, 1)),
+        w_(table, values(kIn * kOut, 2)),
+        dz_(table, values(kBatch * kOut, 3)),
+        bias_(table, values(kOut, 4)),
+        y_(table, kBatch * kOut),
+        dx_(table, kBatch * kIn),
+        mask_(table, masks(kOut)),
+        below_(table, masks(kIn)),
+        sums_(table, kIn) {}
+
+  void forward(const MatmulStream& on) const {
+    ops::fully_connected_forward<T>(on.exec(), {x_.data(), kBatch, kIn}, {w_.data(), kIn, kOut},
+                                    {bias_.data(), kOut}, true, {y_.data(), kBatch, kOut},
+                                    {mask_.data(), kBatch, ops::relu_mask_bytes(kOut)});
+  }
+  void backward(const MatmulStream& on) const {
+    const ops::LayerBelow<T> below = {{x_.data(), kBatch, kIn},
+                                      {sums_.data(), kIn},
+                                      {below_.data(), kBatch, ops::relu_mask_bytes(kIn)}};
+    ops::fully_connected_backward_data<T>(on.exec(), {dz_.data(), kBatch, kOut},
+                                          {w_.data(), kIn, kOut}, {dx_.data(), kBatch, kIn},
+                                          &below);
+  }
+  // What forward() or backward() wrote, as float.
+  [[nodiscard]] std::vector<float> results(bool forward, const MatmulStream& on) const {
+    std::vector<float> all;
+    if (!forward) all = sums_.to_host(on.get());
+    for (const T value : (forward ? y_ : dx_).to_host(on.get())) all.push_back(to_float(value));
+    if (!forward) return all;
+    const std::vector<uint8_t> mask = mask_.to_host(on.get());
+    for (int64_t sample = 0; sample < kBatch; ++sample)
+      for (int64_t byte = 0; byte < kOut / 8; ++byte)
+        all.push_back(mask[static_cast<size_t>(sample * ops::relu_mask_bytes(kOut) + byte)]);
+    return all;
+  }
+
+ private:
+  static std::vector<T> values(int64_t n, uint64_t seed) {
+    std::vector<float> random(static_cast<size_t>(n));
+    fill_random(random, seed);
+    std::vector<T> rounded;
+    for (const float value : random) rounded.push_back(from_float<T>(value));
+    return rounded;
+  }
+  // Three of four bits set, in a pattern.
+  static std::vector<uint8_t> masks(int64_t columns) {
+    return std::vector<uint8_t>(static_cast<size_t>(kBatch * ops::relu_mask_bytes(columns)), 0xB7);
+  }
+  DeviceArray<T> x_, w_, dz_, bias_, y_, dx_;
+  DeviceArray<uint8_t> mask_, below_;
+  DeviceArray<float> sums_;
+};
+
+struct Planted {
+  EpilogueFault fault;
+  bool forward;  // or in the backward product
+  const char* verdict;
+};
+constexpr Planted kPlanted[] = {{EpilogueFault::kNoBias, true, "differs"},
+                                {EpilogueFault::kNoRelu, true, "differs"},
+                                {EpilogueFault::kFullMask, true, "differs"},
+                                {EpilogueFault::kNoMask, true, "differs"},
+                                {EpilogueFault::kIgnoresMask, false, "differs"},
+                                {EpilogueFault::kUnmaskedSums, false, "differs"},
+                                {EpilogueFault::kNoSums, false, "differs"},
+                                {EpilogueFault::kVaries, false, "varies"}};
+
+std::string content(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Whether the last product of the library had an epilogue.
+bool last_is_fused() { return matmul_library().last_epilogue != CUBLASLT_EPILOGUE_DEFAULT; }
+
+template <typename T>
+void run(const Layer<T>& layer, bool forward, const MatmulStream& on) {
+  if (forward)
+    layer.forward(on);
+  else
+    layer.backward(on);
+}
+
+// That a planted fault is found, said, remembered, and makes no difference to results.
+template <typename T>
+void check_planted(const Planted& planted, bool remembered) {
+  INFO("fault " << static_cast<int>(planted.fault) << ", with file " << remembered);
+  const MatmulLibraryGuard library;
+  const TemporaryDirectory directory;
+  const std::string path = directory / "algorithms.txt";
+  const cuda::MatmulOptions options = {.algorithm_file = remembered ? path.c_str() : nullptr,
+                                       .warn = keep_warning};
+  const Layer<T> layer(emulated_cuda()), plain(emulated_cuda());
+  warnings().clear();
+  library->fault = planted.fault;
+  {
+    const MatmulStream on(emulated_cuda(), options);
+    for (int i = 0; i < 2; ++i) {
+      run(layer, planted.forward, on);
+      CHECK(!last_is_fused());
+    }
+    REQUIRE(!warnings().empty());
+    for (const std::string& text : warnings())
+      check_contains(text, {"matrix product emulated_device/9.0/1/130100/",
+                            planted.forward ? "/16/40/24: algorithm " : "/24/40/16: algorithm ",
+                            "656d756c61746564,000000000000000",
+                            planted.forward ? "epilogue 134" : "epilogue 152", "it is not used"});
+  }
+  // The kernel's results, to the bit, are those without any epilogue.
+  library->epilogues = false;
+  {
+    const MatmulStream on(emulated_cuda(), options);
+    run(plain, planted.forward, on);
+    CHECK(plain.results(planted.forward, on) == layer.results(planted.forward, on));
+  }
+  library->epilogues = true;
+  if (!remembered) return;
+  check_contains(content(path), {std::string(" ") + planted.verdict + " "});
+  // Another run follows the file, even if the fault does not show, and says so once.
+  library->fault = EpilogueFault::kNone;
+  warnings().clear();
+  const MatmulStream on(emulated_cuda(), options);
+  for (int i = 0; i < 2; ++i) run(layer, planted.forward, on);
+  CHECK(!last_is_fused());
+  REQUIRE(warnings().size() == 1);
+  check_contains(warnings()[0], {"when it was tried first; it is not used"});
+}
+
+}  // namespace
+
+TEST_CASE("an epilogue that does wrong is found out and a kernel does its work") {
+  for (const Planted& planted : kPlanted)
+    for (const bool remembered : {false, true}) {
+      check_planted<float>(planted, remembered);
+      // The bias gradient is rounded to 16 bits: another order of the sum seldom shows.
+      if (planted.fault != EpilogueFault::kVaries) {
+        check_planted<bf16>(planted, remembered);
+        check_planted<fp16>(planted, remembered);
+      }
+    }
+}
+
+TEST_CASE("of several algorithms those whose epilogue is wrong are passed over") {
+  for (const bool remembered : {false, true}) {
+    const MatmulLibraryGuard library;
+    const TemporaryDirectory directory;
+    const std::string path = directory / "algorithms.txt";
+    warnings().clear();
+    library->fault = EpilogueFault::kNoBias;
+    library->faulty = remembered ? 2 : 0;  // the fastest, or the first
+    const Layer<float> layer(emulated_cuda());
+    const MatmulStream on(emulated_cuda(), {.algorithm_file = remembered ? path.c_str() : nullptr,
+                                            .warn = keep_warning});
+    library->epilogue_milliseconds = -2;  // all others are fast enough
+    layer.forward(on);
+    CHECK(last_is_fused());
+    CHECK(library->multiplied.back() == (remembered ? 3 : 1));
+    CHECK(warnings().size() == 1);
+  }
+}
+
+TEST_CASE("an epilogue that costs more than a kernel is not used, and that is remembered") {
+  const MatmulLibraryGuard library;
+  const TemporaryDirectory directory;
+  const std::string path = directory / "algorithms.txt";
+  const cuda::MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
+  warnings().clear();
+  const Layer<bf16> layer(emulated_cuda());
+  library->epilogue_milliseconds = 0.5;  // a kernel costs nothing on the emulated clock
+  for (const bool again : {false, true}) {
+    const MatmulStream on(emulated_cuda(), options);
+    layer.forward(on);
+    CHECK(!last_is_fused());
+    layer.backward(on);
+    CHECK(!last_is_fused());
+    check_contains(content(path), {" slower ", " take "});
+    if (!again) library->epilogue_milliseconds = 0;
+  }
+  CHECK(warnings().empty());
+  // What cannot be remembered is not decided by time.
+  library->epilogue_milliseconds = 0.5;
+  const MatmulStream on(emulated_cuda());
+  layer.forward(on);
+  CHECK(last_is_fused());
+}
+
+TEST_CASE("an epilogue that is right and fast is used") {
+  const MatmulLibraryGuard library;
+  const TemporaryDirectory directory;
+  const std::string path = directory / "algorithms.txt";
+  warnings().clear();
+  for (const bool remembered : {false, true}) {
+    const MatmulStream on(emulated_cuda(), {.algorithm_file = remembered ? path.c_str() : nullptr,
+                                            .warn = keep_warning});
+    const Layer<fp16> layer(emulated_cuda());
+    for (const bool forward : {true, false}) {
+      run(layer, forward, on);
+      CHECK(last_is_fused());
+    }
+  }
+  CHECK(warnings().empty());
+  CHECK(content(path).find("slower") == std::string::npos);
+}
+
+TEST_CASE("an epilogue that numbers do not show is not used in that run, and not remembered") {
+  const MatmulLibraryGuard library;
+  const TemporaryDirectory directory;
+  const std::string path = directory / "algorithms.txt";
+  const cuda::MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
+  for (const float value : {0.0f, NAN}) {
+    warnings().clear();
+    const MatmulStream on(emulated_cuda(), options);
+    const DeviceArray<float> zeros(emulated_cuda(), std::vector<float>(kBatch * kIn, value));
+    const DeviceArray<float> y(emulated_cuda(), kBatch * kOut);
+    ops::fully_connected_forward(on.exec(), {zeros.data(), kBatch, kIn}, {zeros.data(), kIn, kOut},
+                                 {zeros.data(), kOut}, true, {y.data(), kBatch, kOut});
+    CHECK(!last_is_fused());
+    REQUIRE(warnings().size() == 1);
+    check_contains(warnings()[0], {"all 0 or not finite", "in this run"});
+    CHECK(std::isnan(y.to_host(on.get())[0]) == std::isnan(value));  // by the kernel
+  }
+  // Of the plain product, not of the one with bias and ReLU.
+  CHECK(content(path).find("/68/0/0/1/0/0/16/40/24 take ") != std::string::npos);
+  CHECK(content(path).find("/68/0/0/6/") == std::string::npos);
+}
+
+TEST_CASE("contexts that share a file take the same algorithm and the same epilogues") {
+  const MatmulLibraryGuard library;
+  const TemporaryDirectory directory;
+  const std::string path = directory / "algorithms.txt";
+  const cuda::MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
+  const Layer<float> layer(emulated_cuda());
+  const MatmulStream first(emulated_cuda(), options), second(emulated_cuda(), options);
+  const auto both = [&](bool forward, const MatmulStream& chooses, const MatmulStream& follows) {
+    library->epilogue_milliseconds = forward ? 0.5 : 0;
+    run(layer, forward, chooses);
+    CHECK(last_is_fused() != forward);
+    const std::vector<float> want = layer.results(forward, chooses);
+    // All would choose otherwise now.
+    library->epilogue_milliseconds = forward ? -0.5 : 0.5;
+    library->milliseconds[0] = 0.25;
+    run(layer, forward, follows);
+    CHECK(last_is_fused() != forward);
+    CHECK((layer.results(forward, follows) == want));
+    library->milliseconds[0] = 4;
+  };
+  both(true, first, second);
+  both(false, second, first);
+}
+
+}  // namespace hlite::test
