@@ -48,12 +48,12 @@ def pytorch(session):
         raise NotRun("python3 has no PyTorch")
     if "True" not in sees:
         raise NotRun(f"PyTorch {sees.split()[0]} sees no GPU")
-    numbers = session.kept("pytorch.jsonl")
+    numbers, env = session.kept("pytorch.jsonl"), dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
     batch, seconds, budget = (32, 0.05, 20) if session.small else (65536, 1, 150)
     command = [sys.executable, os.path.join(session.root, "tests/bench/pytorch_gpu.py"), "--shape", "mlperf",
                "--cap", rows_of_tables(session), "--batch", batch, "--seconds", seconds, "--budget", budget]
     try:
-        session.checks.program(command, budget + 40, out=numbers, env=dict(os.environ))
+        session.checks.program(command, budget + 40, out=numbers, env=env)
     except (NotRun, Failed):
         if not any("samples_per_s" in line for line in read_numbers(numbers)):
             raise  # what it has printed until its time was over counts

@@ -10,6 +10,8 @@ from processes import output_of, run_limited
 
 CUBLASLT = "libcublasLt.so.13"  # of the toolkit that builds the plug-in; half a gigabyte, so that no archive holds it
 
+MEMORY = "/dev/shm"
+
 
 def find_cublaslt():
     """The file, and the folder that the loader must be told of; None where it looks there anyway or has none."""
@@ -62,19 +64,19 @@ def nvcc_version():
 
 
 def free_megabytes(folder):
-    try:
-        room = os.statvfs(folder)
-    except OSError:
+    """0 where nothing is mounted there."""
+    if not os.path.ismount(folder):
         return 0
+    room = os.statvfs(folder)
     return room.f_bavail * room.f_frsize >> 20
 
 
 def memory_folder():
-    try:
-        room = os.statvfs("/dev/shm")
-    except OSError:
+    """Size of the folder in memory, in words."""
+    if not os.path.ismount(MEMORY):
         return "not here"
-    return f"{room.f_blocks * room.f_frsize >> 20:,} MB, {free_megabytes('/dev/shm'):,} free"
+    room = os.statvfs(MEMORY)
+    return f"{room.f_blocks * room.f_frsize >> 20:,} MB, {free_megabytes(MEMORY):,} free"
 
 
 def lines(card, device, cublaslt, commit):
@@ -84,6 +86,6 @@ def lines(card, device, cublaslt, commit):
             f"- driver: {card[1] if card else 'no nvidia-smi'}",
             f"- nvcc: {nvcc_version()}",
             f"- cuBLASLt: {cublaslt or CUBLASLT + ' not found'}",
-            f"- /dev/shm: {memory_folder()}",
+            f"- {MEMORY}: {memory_folder()}",
             f"- GPU: {device}",
             f"- commit: {commit}"]

@@ -55,8 +55,9 @@ def arguments(words):
     parser.add_argument("--rows", metavar="N", type=int, default=8_000_000, help="samples of it (default: 8,000,000)")
     parser.add_argument("--plugin", metavar="FILE", help="CUDA plug-in in place of the one beside the programs")
     parser.add_argument("--small", action="store_true", help="sizes for an emulated GPU, to try this script out")
-    parser.add_argument("--started", type=float, default=time.time(), help=argparse.SUPPRESS)
-    parser.add_argument("--temporary", help=argparse.SUPPRESS)
+    parser.add_argument("--started", metavar="T", type=float, default=time.time(),
+                        help="when the minutes began, in seconds since 1970; --packed hands it to the archive's script")
+    parser.add_argument("--temporary", metavar="DIR", help="a folder to remove in the end; likewise")
     a = parser.parse_args(words)
     a.parts = [part for part in a.only.split(",") if part]
     a.files = [name for name in a.files.split(",") if name]
@@ -196,8 +197,8 @@ def main(words):
             programs = build.build(root, a.started + 60 * a.minutes - time.time())
         if not os.access(os.path.join(programs, "train"), os.X_OK):
             raise RuntimeError(f"{programs}: expected the programs of a build, found no train")
-        in_memory = not a.data and machine.free_megabytes("/dev/shm") > 8000
-        with tempfile.TemporaryDirectory(prefix="gpu_check.", dir="/dev/shm" if in_memory else None) as temporary:
+        in_memory = not a.data and machine.free_megabytes(machine.MEMORY) > 8000
+        with tempfile.TemporaryDirectory(prefix="gpu_check.", dir=machine.MEMORY if in_memory else None) as temporary:
             return check_all(a, root, programs, commit, temporary)
     except RuntimeError as why:
         print(f"gpu_check.sh: {why}", file=sys.stderr)

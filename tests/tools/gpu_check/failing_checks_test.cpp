@@ -80,6 +80,30 @@ TEST_CASE("a check that is ended keeps what it has seen") {
   CHECK(ended(pid));
 }
 
+TEST_CASE("our programs are led to cuBLASLt, and python3 is not") {
+  const FakePrograms run("true");
+  run.script("bin", "train",
+             "echo \"$LD_LIBRARY_PATH\" >\"$SEEN.train\"; echo 'device memory, batch 1: a fake'");
+  run.tool("ldconfig", "true");
+  // A toolkit of this machine comes first; where there is none, it is this package of Python's.
+  std::filesystem::create_directories(run / "site/nvidia/cu13/lib");
+  write_text(run / "site/nvidia/cu13/lib/libcublasLt.so.13", "");
+  write_text(run / "site/torch.py",
+             "import os\n"
+             "with open(os.environ['SEEN'] + '.python', 'w') as file:\n"
+             "    file.write(os.environ.get('LD_LIBRARY_PATH', 'nothing'))\n"
+             "raise ImportError\n");
+  const auto result = run.run(run.arguments({"--only", "bench", "--small"}),
+                              {"PYTHONPATH=" + (run / "site"), "SEEN=" + (run / "seen")});
+  INFO(result.out << result.err);
+  const std::string folder = read_text(run / "seen.train");
+  CHECK(folder.size() > 1);
+  check_contains(run.report(),
+                 {"- cuBLASLt: " + folder.substr(0, folder.size() - 1) + "/libcublasLt.so.13",
+                  "- pytorch: not run: python3 has no PyTorch"});
+  CHECK(read_text(run / "seen.python") == "nothing");
+}
+
 TEST_CASE("golden runs with other losses, with NaN or without losses fail") {
   const auto outcome = [](const std::string& first_loss) {
     const FakePrograms run(

@@ -42,7 +42,11 @@ class GpuCheckRun {
                                                  "/tools/gpu_check.sh") const {
     const char* path = std::getenv("PATH");
     std::vector<std::string> words = {
-        "/usr/bin/env", "-u", "OUT",
+        "/usr/bin/env",
+        "-u",
+        "OUT",
+        "-u",
+        "LD_LIBRARY_PATH",
         "PATH=" + (folder_ / "path") + ":" + (path ? path : "/usr/bin:/bin")};
     words.insert(words.end(), variables.begin(), variables.end());
     words.insert(words.end(), {"bash", script});
