@@ -24,7 +24,7 @@ class FakePrograms : public GpuCheckRun {
            "  *second_test*) " +
                second_file +
                " ;;\n"
-               "esac");
+               "esac\necho 'All tests passed'");
   }
   [[nodiscard]] std::vector<std::string> arguments(std::vector<std::string> more = {}) const {
     more.insert(more.end(), {"--bin", *this / "bin", "--out", *this / "out"});
@@ -78,6 +78,31 @@ TEST_CASE("a check that is ended keeps what it has seen") {
   check_contains(run.report(), {"- ended by SIGTERM", "3 passed, 0 FAILED, 0 not run"});
   CHECK(std::filesystem::file_size(run / "out/logs.tar.gz") > 0);
   CHECK(ended(pid));
+}
+
+TEST_CASE("what compute-sanitizer finds is a failure, and running nothing is no pass") {
+  const std::string options =
+      "while [ \"$1\" != --error-exitcode ]; do tools=\"$tools $1\"; shift; done; shift 2\n";
+  const auto report = [&](const std::string& sanitizer, int code) {
+    const FakePrograms run("true");
+    run.tool("compute-sanitizer", options + sanitizer);
+    const auto result = run.run(run.arguments({"--only", "sanitizer"}));
+    INFO(result.out << result.err);
+    CHECK(result.code == code);
+    return run.report();
+  };
+  check_contains(
+      report(
+          "case \"$tools $*\" in *racecheck*second_test*) echo 'a hazard'; exit 9 ;; esac\n\"$@\"",
+          1),
+      {"- sanitizer-probe: passed", "- sanitizer-memcheck-second_test: passed",
+       "- sanitizer-racecheck-first_test: passed",
+       "- sanitizer-racecheck-second_test: FAILED: exit code 9", "a hazard",
+       "7 passed, 1 FAILED, 0 not run"});
+  check_contains(report("exit 0", 0),
+                 {"- sanitizer-probe: not run: compute-sanitizer does not work here: the sanitizer "
+                  "has not run the tests",
+                  "1 passed, 0 FAILED, 3 not run"});
 }
 
 TEST_CASE("our programs are led to cuBLASLt, and python3 is not") {
