@@ -16,8 +16,8 @@ struct Shape {
 };
 
 // kaggle: bottom 13-512-256-64-16, top 512-256-1, 26 tables x 16 of Criteo Kaggle. mlperf: bottom
-// 13-512-256-128, top 1024-1024-512-256-1, 26 tables x 128 of Criteo Terabyte. Tables have at most
-// `cap` rows.
+// 13-512-256-128, top 1024-1024-512-256-1, 26 tables x 128 of Criteo Terabyte. tiny: bottom
+// 13-16-8, top 16-1, the same tables x 8, for an emulated GPU. Tables have at most `cap` rows.
 Shape shape_named(const std::string& name, int64_t cap);
 
 struct Solver {

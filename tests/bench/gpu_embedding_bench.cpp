@@ -15,6 +15,7 @@
 #include "embedding/gpu_sparse_update.h"
 #include "embedding/lookup.h"
 #include "embedding/table_init.h"
+#include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/cuda_plugin.h"
 #include "hugectr_lite/ops/interaction.h"
 #include "hugectr_lite/trainer/gpu_metrics.h"
@@ -198,6 +199,7 @@ void run(const Options& o) {
 int main(int argc, char** argv) {
   hlite::Options o;
   CLI::App app("Times the embedding and the AUC on a GPU");
+  app.set_version_flag("--version", fmt::format("gpu_embedding_bench {}", hlite::kVersion));
   app.add_option("--batch", o.batch, "samples")->capture_default_str();
   app.add_option("--width", o.width, "floats a row")->capture_default_str();
   app.add_option("--cap", o.cap, "most rows of a table")->capture_default_str();

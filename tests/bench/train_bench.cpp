@@ -1,7 +1,7 @@
 // Times training iterations of a DLRM on data in memory, step by step, beside the ceilings of the
 // machine measured in the same run.
 //
-//   train_bench [--shape kaggle|mlperf] [--cap ROWS] [--optimizer SGD|AdaGrad] [--threads N]
+//   train_bench [--shape kaggle|mlperf|tiny] [--cap ROWS] [--optimizer SGD|AdaGrad] [--threads N]
 //               [--batch N] [--seconds S] [--alpha A] [--quiet]
 //   train_bench --device cuda [--precision fp32|tf32|bf16|fp16] [...]
 //
@@ -18,6 +18,7 @@
 
 #include "data_reader/memory_source.h"
 #include "embedding/lookup.h"
+#include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/random.h"
 #include "hugectr_lite/ops/gemm.h"
@@ -167,9 +168,10 @@ int run(int argc, char** argv) {
   o.shape_name = "kaggle";
   o.threads = available_threads();
   CLI::App app("Times training iterations of a DLRM on data in memory.", "train_bench");
+  app.set_version_flag("--version", fmt::format("train_bench {}", kVersion));
   app.add_option("--device", device)->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--shape", o.shape_name, "kaggle; on a GPU mlperf first")
-      ->check(CLI::IsMember({"kaggle", "mlperf"}));
+      ->check(CLI::IsMember({"kaggle", "mlperf", "tiny"}));
   app.add_option("--cap", o.cap, "Most rows of a table")->check(CLI::PositiveNumber);
   app.add_option("--optimizer", o.solver.optimizer)->check(CLI::IsMember({"SGD", "AdaGrad"}));
   app.add_option("--threads", o.threads)->check(CLI::Range(1, 1024));

@@ -3,7 +3,9 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "hugectr_lite/core/build_config.h"
@@ -22,7 +24,26 @@ std::string fake(const std::string& name) {
       .string();
 }
 
+// $HLITE_CUDA_LIBRARY is out of the way while one of these lives.
+class WithoutAnotherPlugin {
+ public:
+  WithoutAnotherPlugin() {
+    if (const char* path = std::getenv(kName)) path_ = path;
+    unsetenv(kName);
+  }
+  ~WithoutAnotherPlugin() {
+    if (path_) setenv(kName, path_->c_str(), 1);
+  }
+  WithoutAnotherPlugin(const WithoutAnotherPlugin&) = delete;
+  WithoutAnotherPlugin& operator=(const WithoutAnotherPlugin&) = delete;
+
+ private:
+  static constexpr const char* kName = "HLITE_CUDA_LIBRARY";
+  std::optional<std::string> path_;
+};
+
 TEST_CASE("the plug-in of this build loads, or says why not") {
+  const WithoutAnotherPlugin its_own;
   const CudaPlugin plugin = CudaPlugin::load();
   INFO(plugin.reason());
   if constexpr (kWithCuda) {

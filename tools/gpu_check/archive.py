@@ -1,0 +1,82 @@
+"""One archive with all that a check needs but the driver, cuBLASLt and python3; gzip, which Python always reads."""
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+
+from build import PROGRAMS, commit
+
+LIBRARIES = ["libhlite_cuda.so", "libfake_plugin_of_other_version.so", "libfake_plugin_of_other_size.so",
+             "libfake_plugin_without_entry.so", "libfake_plugin_without_device.so"]
+TREE = ["tools/gpu_check.sh", "tools/gpu_check", "tests/bench/pytorch_gpu.py", "tests/bench/pytorch_dlrm.py",
+        "tests/data/golden"]
+# Of the system's C library, which must be that of the system's loader.
+SYSTEM = re.compile(r"/(libc|libm|libdl|librt|libpthread|libresolv|ld-linux[^/]*)\.so")
+MARK = "packed_commit"  # a file in the top folder of an archive
+
+
+def libraries_of(file):
+    """{name: path} of all that the loader opens for the file, but the C library; None for what it does not find."""
+    listed = subprocess.run(["ldd", file], capture_output=True, text=True, check=True).stdout
+    found = re.findall(r"^\s*(\S+) => (not found|/\S+)", listed, re.MULTILINE)
+    return {name: None if path == "not found" else path for name, path in found
+            if not SYSTEM.search(path if path != "not found" else "/" + name)}
+
+
+def fill(root, programs, folder):
+    """Puts into the folder what an archive holds, at the places of the source tree; programs into bin."""
+    target = os.path.join(folder, "bin")
+    os.makedirs(target)
+    for name in PROGRAMS + LIBRARIES:
+        subprocess.run(["strip", "-o", os.path.join(target, name), os.path.join(programs, name)], check=True)
+    for name in PROGRAMS + LIBRARIES:
+        for path in libraries_of(os.path.join(programs, name)).values():
+            if path and not os.path.exists(os.path.join(target, os.path.basename(path))):
+                shutil.copy(path, target)
+    for name in PROGRAMS + LIBRARIES:
+        outside = {library: path for library, path in libraries_of(os.path.join(target, name)).items()
+                   if not path or os.path.dirname(os.path.realpath(path)) != os.path.realpath(target)}
+        if outside:
+            raise RuntimeError(f"{name} does not find its libraries beside itself: {outside}")
+    for name in TREE:
+        source, place = os.path.join(root, name), os.path.join(folder, name)
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        if os.path.isdir(source):
+            shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, place)
+    with open(os.path.join(folder, MARK), "w", encoding="utf-8") as file:
+        file.write(commit(root) + "\n")
+
+
+def pack(root, programs, file):
+    """Writes the archive; an older one of that name stays until the new one is complete. Its size in bytes."""
+    with tempfile.TemporaryDirectory() as folder:
+        fill(root, programs, folder)
+        with tarfile.open(file + ".tmp", "w:gz", compresslevel=9) as tar:
+            for name in sorted(os.listdir(folder)):
+                tar.add(os.path.join(folder, name), name)
+    os.replace(file + ".tmp", file)
+    return os.path.getsize(file)
+
+
+def unpack(file, folder):
+    """Raises RuntimeError, in words for the user."""
+    try:
+        with tarfile.open(file) as tar:
+            tar.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+    except (OSError, tarfile.TarError) as why:
+        raise RuntimeError(f"--packed: {file}: {why}") from why
+    if not packed_commit(folder):
+        raise RuntimeError(f"--packed: {file}: expected what --pack makes")
+
+
+def packed_commit(folder):
+    """Of the unpacked archive in this folder; None where there is none."""
+    try:
+        with open(os.path.join(folder, MARK), encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError:
+        return None

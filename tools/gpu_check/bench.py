@@ -1,0 +1,126 @@
+"""The benchmarks: whole iterations, the same in PyTorch, the embedding alone, training from a file."""
+import json
+import os
+import sys
+
+from checks import Failed, NotRun
+from processes import output_of
+from tables import read_numbers, results_table, step_table
+from workload import config
+
+# Precision, skew of the keys (0: uniform), batch. The first one's steps are listed.
+RUNS = [("bf16", 1.05, 65536), ("bf16", 0, 65536), ("bf16", 1.05, 4096), ("tf32", 1.05, 65536), ("tf32", 0, 65536),
+        ("fp16", 1.05, 65536), ("fp16", 0, 65536)]
+SMALL_RUNS = [("bf16", 1.05, 32), ("tf32", 0, 32)]
+ALL_ROWS = 40_000_000      # of a table: with all of Criteo Terabyte's, tables take 96 GB
+SOME_ROWS = 10_000_000
+CARD_FOR_ALL = 110_000     # MB
+
+
+def rows_of_tables(session):
+    if session.small:
+        return 100
+    return ALL_ROWS if session.card_megabytes >= CARD_FOR_ALL else SOME_ROWS
+
+
+def whole_iterations(session):
+    def measure(precision, alpha, batch):
+        command = [session.program("train_bench"), "--device", "cuda", "--precision", precision, "--alpha", alpha,
+                   "--batch", batch, "--cap", rows_of_tables(session)]
+        command += (["--shape", "tiny", "--seconds", "0.05", "--step-seconds", "0.001", "--batches", "2",
+                     "--gemm-edge", "32", "--copy-bytes", "65536"] if session.small else
+                    ["--shape", "mlperf", "--seconds", "2"])
+        numbers = session.kept("train_bench.jsonl")
+        session.checks.program(command, 60, out=numbers)
+        last = read_numbers(numbers)[-1]
+        return [f"{last['samples_per_s']:,} samples/s, {last['ms']:.4f} ms, "
+                f"{100 * last['floor_ms'] / last['ms']:.0f} % of floor"]
+
+    for precision, alpha, batch in SMALL_RUNS if session.small else RUNS:
+        session.checks.check(f"train_bench-{precision}-alpha-{alpha}-batch-{batch}",
+                             lambda run=(precision, alpha, batch): measure(*run))
+
+
+def pytorch(session):
+    """Runs as this machine's python3 does: with its own libraries, not with ours."""
+    sees = output_of([sys.executable, "-c", "import torch; print(torch.__version__, torch.cuda.is_available())"], 60)
+    if not sees:
+        raise NotRun("python3 has no PyTorch")
+    if "True" not in sees:
+        raise NotRun(f"PyTorch {sees.split()[0]} sees no GPU")
+    numbers, env = session.kept("pytorch.jsonl"), dict(os.environ, PYTHONDONTWRITEBYTECODE="1")
+    batch, seconds, budget = (32, 0.05, 20) if session.small else (65536, 1, 150)
+    command = [sys.executable, os.path.join(session.root, "tests/bench/pytorch_gpu.py"), "--shape", "mlperf",
+               "--cap", rows_of_tables(session), "--batch", batch, "--seconds", seconds, "--budget", budget]
+    try:
+        session.checks.program(command, budget + 40, out=numbers, env=env)
+    except (NotRun, Failed):
+        if not any("samples_per_s" in line for line in read_numbers(numbers)):
+            raise  # what it has printed until its time was over counts
+    return [f"{len(read_numbers(numbers))} variants"]
+
+
+def table(session):
+    lines = []
+
+    def put_together():
+        ours = read_numbers(session.kept("train_bench.jsonl"))
+        if not ours:
+            raise NotRun("train_bench has left no numbers")
+        theirs = read_numbers(session.kept("pytorch.jsonl"))
+        lines.extend(["", *results_table(ours, theirs), "", *step_table(ours[0]), ""])
+
+    session.checks.check("table", put_together)
+    for line in lines:
+        session.checks.line(line)
+
+
+def embedding(session):
+    command = [session.program("gpu_embedding_bench")]
+    if session.small:
+        command += ["--batch", "32", "--width", "16", "--cap", "100", "--rounds", "1", "--samples", "1000"]
+    session.checks.program(command, 60, out=session.scratch("embedding.txt"))
+    with open(session.scratch("embedding.txt"), encoding="utf-8") as text:
+        return text.read().splitlines()
+
+
+def training_file(session):
+    if not session.small and session.card_megabytes < CARD_FOR_ALL:
+        raise NotRun("its tables take 96 GB, which the GPU has not")
+    command = [session.program("criteo_synth"), "--test", "0", "--like", "criteo", "--cards", "terabyte",
+               "--format", "raw", "--out", session.scratch("c")]
+    command += ["--train", "2000", "--cap", "100"] if session.small else ["--train", session.rows]
+    session.checks.program(command, 90)
+    shape = ((32, 12, [16, 8], [16], 8) if session.small else
+             (65536, 600, [512, 256, 128], [1024, 1024, 512, 256], 128))
+    with open(session.scratch("mlperf.json"), "w", encoding="utf-8") as file:
+        json.dump(config(*shape), file)
+
+
+def from_file(session, precision, setting):
+    metrics = session.scratch(f"mlperf-{precision}.jsonl")
+    session.checks.program([session.program("train"), "--config", session.scratch("mlperf.json"), "--device", "cuda",
+                            "--metrics", metrics, "--set", setting], 90)
+    events = read_numbers(metrics)
+    rates = [e["samples_per_s"] for e in events if e["event"] == "train"]
+    last = [e for e in events if e["event"] == "eval"][-1]  # the first one reads the set
+    return [f"{max(rates):,.0f} samples/s at best, {rates[-1]:,.0f} at the end; evaluation of {last['samples']:,} "
+            f"samples with exact AUC: {last['samples'] / last['seconds']:,.0f} samples/s"]
+
+
+def run(session):
+    for name in ("train_bench.jsonl", "pytorch.jsonl"):
+        if os.path.exists(session.kept(name)):
+            os.remove(session.kept(name))
+    checks = session.checks
+    whole_iterations(session)
+    checks.check("pytorch", lambda: pytorch(session))
+    table(session)
+    checks.check("embedding", lambda: embedding(session))
+    written = checks.check("mlperf-file", lambda: training_file(session))
+    for precision, setting in (("bf16", "solver.precision=bf16"), ("tf32", "solver.enable_tf32_compute=true")):
+        name = f"mlperf-from-file-{precision}"
+        if written:
+            checks.check(name, lambda what=(precision, setting): from_file(session, *what))
+        else:
+            checks.skip(name, "see mlperf-file")

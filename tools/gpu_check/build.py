@@ -1,0 +1,64 @@
+"""Builds what a check needs in build/gpu; no GPU is needed for that."""
+import os
+import shutil
+import subprocess
+
+from processes import run_limited
+
+PROGRAMS = ["train", "criteo_synth", "cuda_tests", "gpu_embedding_bench", "train_bench"]
+# What the Debian packages of tools/setup.sh bring; one of each line is enough.
+HEADERS = [("oneapi/dnnl/dnnl.h", "openblas-pthread/cblas.h", "cblas.h"), ("nlohmann/json.hpp",), ("CLI/CLI.hpp",),
+           ("spdlog/spdlog.h",), ("fmt/format.h",), ("xxhash.h",), ("zlib.h",), ("zstd.h",), ("catch2/catch.hpp",)]
+
+
+def missing():
+    """Programs and headers that the build needs and this machine has not."""
+    compiler = os.environ.get("CXX", "c++")
+    needed = [("cmake",), ("ninja",), (compiler,), ("nvcc", "/usr/local/cuda/bin/nvcc")]
+    lacking = [names[0] for names in needed if not any(map(shutil.which, names))]
+
+    def compiles(header):
+        done = subprocess.run([compiler, "-E", "-x", "c++", "-"], input=f"#include <{header}>\n".encode(),
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        return done.returncode == 0
+
+    if compiler not in lacking:
+        lacking += [headers[0] for headers in HEADERS if not any(map(compiles, headers))]
+    return lacking
+
+
+def commit(root):
+    try:
+        done = subprocess.run(["git", "-C", root, "describe", "--always", "--dirty", "--exclude=*"],
+                              capture_output=True, text=True, check=False)
+    except OSError:
+        return "unknown"
+    return done.stdout.strip() or "unknown"
+
+
+def build(root, limit):
+    """Folder of the programs. Raises RuntimeError, in words for the user."""
+    lacking = missing()
+    if lacking:
+        raise RuntimeError(f"cannot build here: no {', '.join(lacking)}. Use --packed FILE, with what --pack FILE "
+                           "makes where there is all; tools/setup.sh installs Debian's packages")
+    folder = os.path.join(root, "build/gpu")
+    os.makedirs(folder, exist_ok=True)
+    # Programs and plug-in look beside themselves for libraries, and with the old tag for those that libraries need in
+    # turn: DT_RUNPATH would not apply to them.
+    flags = [f"-DCMAKE_{kind}_LINKER_FLAGS=-Wl,--disable-new-dtags" for kind in ("EXE", "SHARED", "MODULE")]
+    steps = [["cmake", "-S", root, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DHLITE_WITH_CUDA=ON",
+              "-UCMAKE_CUDA_ARCHITECTURES", "-DCMAKE_BUILD_RPATH=$ORIGIN", *flags],
+             ["cmake", "--build", folder, "--target", *PROGRAMS, "hlite_cuda"]]
+    if "CMAKE_BUILD_PARALLEL_LEVEL" not in os.environ:
+        steps[1] += ["-j", str(os.cpu_count())]
+    log = os.path.join(root, "build/gpu_check_build.log")
+    with open(log, "wb") as out:
+        for step in steps:
+            ended = run_limited(step, limit, out)
+            limit -= ended.seconds
+            if ended.overran or ended.code != 0:
+                how = "its time is over" if ended.overran else ended.how()
+                raise RuntimeError(f"the build did not end well ({how}), see {log}; or use --packed FILE, with what "
+                                   "--pack FILE makes on another machine")
+    return os.path.join(folder, "bin")

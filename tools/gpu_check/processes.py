@@ -1,0 +1,63 @@
+"""Runs a program for a limited time, in a process group of its own, so that nothing of it stays behind."""
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+
+
+@dataclass
+class Ended:
+    code: int       # exit code; below 0: the signal that ended it, negated
+    overran: bool   # it was ended because its time was over
+    seconds: float
+
+    def how(self):
+        return f"ended by {signal_name(-self.code)}" if self.code < 0 else f"exit code {self.code}"
+
+
+def signal_name(number):
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def end(process):
+    """Asks the process and its children to end, then makes them."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+        except ProcessLookupError:
+            break
+        try:
+            process.wait(5)  # a process inside a driver that hangs may outlive even SIGKILL
+        except subprocess.TimeoutExpired:
+            pass
+
+
+def run_limited(command, limit, out, err=None, env=None, cwd=None):
+    """Ended, after at most `limit` seconds and a few to die in. Standard output goes to the open file `out`,
+    standard error to `err`, without it to `out` too. Raises OSError where the program cannot be started."""
+    start = time.monotonic()
+    process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=out,
+                               stderr=err or subprocess.STDOUT, env=env, cwd=cwd, start_new_session=True)
+    overran = False
+    try:
+        process.wait(max(limit, 0))
+    except subprocess.TimeoutExpired:
+        overran = True
+    finally:
+        end(process)
+    code = process.returncode if process.returncode is not None else -signal.SIGKILL
+    return Ended(code, overran, time.monotonic() - start)
+
+
+def output_of(command, limit=20, env=None):
+    """What a program prints on standard output; "" where it is missing, fails or takes too long."""
+    try:
+        done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, errors="replace", timeout=limit, env=env, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""

@@ -1,0 +1,52 @@
+"""Benchmark numbers as the report's tables."""
+import json
+import os
+
+
+def read_numbers(path):
+    """The JSON objects of a file, one a line; a last line that was cut off is left out."""
+    numbers = []
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                try:
+                    numbers.append(json.loads(line))
+                except ValueError:
+                    break
+    return numbers
+
+
+def results_table(ours, theirs):
+    """A row for each run of train_bench, beside the fastest variant of PyTorch with the same keys and batch."""
+    lines = ["| precision | keys | batch | samples/s | without graph | host, us | % of floor | evaluation, samples/s "
+             "| lookups and updates/s | PyTorch, samples/s | ratio |", "|---|---|---|---|---|---|---|---|---|---|---|"]
+    for r in ours:
+        peers = [t for t in theirs if "samples_per_s" in t and (t["alpha"], t["batch"]) == (r["alpha"], r["batch"])
+                 and t["precision"] == r["precision"].replace("fp16", "bf16")]
+        best = max(peers, key=lambda t: t["samples_per_s"], default=None)
+        peer = ratio = "-"
+        if best:
+            how = best["spelling"] + (", compiled" if best["compiled"] else "") + (", graph" if best["graph"] else "")
+            peer, ratio = f"{best['samples_per_s']:,} ({how})", f"{r['samples_per_s'] / best['samples_per_s']:.2f}"
+        keys = "uniform" if r["alpha"] == 0 else f"Zipf {r['alpha']}"
+        lines.append(
+            f"| {r['precision']} | {keys}, {r['distinct_rows_per_lookup']:.2f} distinct | {r['batch']:,} "
+            f"| {r['samples_per_s']:,} | {r['samples_per_s_without_graph']:,} | {r['host_us']:.1f} "
+            f"| {100 * r['floor_ms'] / r['ms']:.0f} | {r['eval_samples_per_s']:,} | {r['lookups_per_s'] / 1e9:.2f} G "
+            f"| {peer} | {ratio} |")
+    first = ours[0]
+    products = {r["precision"]: r["tflops"] for r in ours}
+    return lines + ["", f"Tables of up to {first['cap']:,} rows; copy {first['copy_gbs']:,.0f} GB/s, from host memory "
+                    f"{first['host_copy_gbs']:.1f}; matrix products in TFLOP/s: "
+                    + ", ".join(f"{precision} {rate:.0f}" for precision, rate in products.items())]
+
+
+def step_table(r):
+    """The steps of one run, each alone."""
+    lines = [f"Steps, {r['precision']}, batch {r['batch']:,}, alpha {r['alpha']}:", "",
+             "| step | ms | MB | GFLOP | GB/s | TFLOP/s | % of floor |", "|---|---|---|---|---|---|---|"]
+    for s in r["train_steps"] + [dict(e, name="evaluation: " + e["name"]) for e in r["eval_steps"]]:
+        lines.append(f"| {s['name']} | {s['ms']:.4f} | {s['bytes'] / 1e6:.1f} | {s['flops'] / 1e9:.1f} "
+                     f"| {s['bytes'] / s['ms'] / 1e6:.0f} | {s['flops'] / s['ms'] / 1e9:.0f} "
+                     f"| {100 * s['floor_ms'] / s['ms']:.0f} |")
+    return lines
