@@ -6,8 +6,6 @@
 
 namespace hlite::network {
 
-constexpr int64_t kFloat = sizeof(float);
-
 void Network::declare(Buffers& buffers, const NetworkSetup& setup) {
   HLITE_CHECK(setup.inputs.size() == inputs_.size(), "{} buffers for {} inputs",
               setup.inputs.size(), inputs_.size());
@@ -28,14 +26,15 @@ void Network::declare_parameters(Buffers& buffers) {
                          : buffers.add("dense.gradients", BufferKind::kGradient, parameter_bytes_);
   const bool mixed = setup_.type != FloatType::kFloat;
   const int64_t size = float_type_bytes(setup_.type);
-  working_buffer_ =
-      mixed ? buffers.add("dense.working", BufferKind::kParameter, parameter_bytes_ / kFloat * size)
-            : parameter_buffer_;
+  working_buffer_ = mixed ? buffers.add("dense.working", BufferKind::kParameter,
+                                        parameter_bytes_ / kFloatBytes * size)
+                          : parameter_buffer_;
   for (DenseParameter& p : parameters_) {
-    p.buffers.value = buffers.slice(p.name, parameter_buffer_, p.offset, p.stored * kFloat);
-    p.buffers.grad = buffers.slice(p.name + ".grad", gradient_buffer_, p.offset, p.stored * kFloat);
+    p.buffers.value = buffers.slice(p.name, parameter_buffer_, p.offset, p.stored * kFloatBytes);
+    p.buffers.grad =
+        buffers.slice(p.name + ".grad", gradient_buffer_, p.offset, p.stored * kFloatBytes);
     p.buffers.working = mixed ? buffers.slice(p.name + ".working", working_buffer_,
-                                              p.offset / kFloat * size, p.stored * size)
+                                              p.offset / kFloatBytes * size, p.stored * size)
                               : p.buffers.value;
   }
 }
@@ -139,7 +138,7 @@ void Network::keep_logits_float(Buffers& buffers) {
   if (z.type == FloatType::kFloat) return;
   logits_to_cast_ = z.value;
   z.value =
-      buffers.add(z.name + ".float", plan::BufferKind::kActivation, setup_.max_batch * kFloat);
+      buffers.add(z.name + ".float", plan::BufferKind::kActivation, setup_.max_batch * kFloatBytes);
   z.type = FloatType::kFloat;
 }
 

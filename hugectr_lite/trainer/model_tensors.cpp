@@ -179,14 +179,14 @@ Model::NonFiniteWeight Model::find_non_finite_weight(const Exec& exec) const {
   const BufferId all = network_->working_buffer();
   return with_float_type(type_, [&]<typename T>() -> NonFiniteWeight {
     const int64_t at = ops::first_non_finite<T>(
-        where, network::vector<T>(buffers_, all, network_->parameter_bytes() / kFloat));
+        where, network::vector<T>(buffers_, all, network_->parameter_bytes() / kFloatBytes));
     if (at < 0) return {};
     T value;
     get(buffers_.data<T>(all) + at, &value, sizeof(value));
     const auto& parameters = network_->parameters();
     auto p = parameters.begin();
-    while (p + 1 != parameters.end() && (p + 1)->offset / kFloat <= at) ++p;
-    return {p->name, at - p->offset / kFloat, to_float(value)};
+    while (p + 1 != parameters.end() && (p + 1)->offset / kFloatBytes <= at) ++p;
+    return {p->name, at - p->offset / kFloatBytes, to_float(value)};
   });
 }
 

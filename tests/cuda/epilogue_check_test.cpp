@@ -12,29 +12,29 @@ using ops::EpilogueSample;
 using ops::FusedSample;
 using ops::ProductRounding;
 
-constexpr int64_t kRows = 3, kColumns = 5, kStride = 16;
+constexpr int64_t kSampledRows = 3, kSampledColumns = 5, kStride = 16;
 const ProductRounding kBf16 = {.unit = 0x1p-9, .smallest = 0x1p-126, .k = 16, .batch = 100};
 
 // Products of both signs, as large as 3.5, and what an epilogue makes of them.
-struct Case {
+struct CheckedProduct {
   EpilogueSample expected;
   FusedSample got;
 
-  explicit Case(bool relu, bool bias) {
-    expected.rows = kRows;
-    expected.columns = kColumns;
+  explicit CheckedProduct(bool relu, bool bias) {
+    expected.rows = kSampledRows;
+    expected.columns = kSampledColumns;
     expected.mask_stride = kStride;
     expected.relu = relu;
     if (bias) expected.bias = {0.5f, -1, 0.25f};
-    if (!relu) expected.gate.assign(kColumns * kStride, 0);
-    for (int64_t i = 0; i < kRows * kColumns; ++i) {
-      const int64_t row = i % kRows, column = i / kRows;
+    if (!relu) expected.gate.assign(kSampledColumns * kStride, 0);
+    for (int64_t i = 0; i < kSampledRows * kSampledColumns; ++i) {
+      const int64_t row = i % kSampledRows, column = i / kSampledRows;
       float z = static_cast<float>(i - 7) * 0.5f;
       expected.product.push_back(z);
       if (bias) z += expected.bias[static_cast<size_t>(row)];
       const bool passes = relu ? z > 0 : i % 2 == 0;
       std::vector<uint8_t>& mask = relu ? got.mask : expected.gate;
-      mask.resize(kColumns * kStride);
+      mask.resize(kSampledColumns * kStride);
       if (passes) mask[static_cast<size_t>(column * kStride)] |= static_cast<uint8_t>(1u << row);
       got.values.push_back(passes ? z : 0);
     }
@@ -48,7 +48,7 @@ struct Case {
 TEST_CASE("a product with epilogue may differ from the plain one by rounding") {
   for (const bool relu : {false, true})
     for (const bool bias : {false, true}) {
-      Case c(relu, bias);
+      CheckedProduct c(relu, bias);
       CHECK(is_telling(c.expected));
       CHECK(c.difference().empty());
       // (4 2^-9 + 16 2^-23) (3.5 + 1 with the bias)
@@ -61,19 +61,19 @@ TEST_CASE("a product with epilogue may differ from the plain one by rounding") {
 }
 
 TEST_CASE("a product with epilogue that is not finite differs, unless the plain one is not") {
-  Case c(true, false);
+  CheckedProduct c(true, false);
   c.got.values[13] = NAN;
   check_contains(c.difference(), {"row 1 of sample 4 is nan where 3"});
   c.expected.product[13] = NAN;
   CHECK(c.difference().empty());
-  c.expected.product.assign(kRows * kColumns, NAN);
+  c.expected.product.assign(kSampledRows * kSampledColumns, NAN);
   CHECK(!is_telling(c.expected));
-  c.expected.product.assign(kRows * kColumns, 0);
+  c.expected.product.assign(kSampledRows * kSampledColumns, 0);
   CHECK(!is_telling(c.expected));
 }
 
 TEST_CASE("a mask's bits must be right where the sign is sure") {
-  Case c(true, true);
+  CheckedProduct c(true, true);
   c.got.mask[0] ^= 1;  // the product is -3.5 + 0.5
   check_contains(c.difference(), {"mask's bit of row 0 of sample 0 is 1"});
   c.got.mask[0] ^= 1;
@@ -86,16 +86,16 @@ TEST_CASE("a mask's bits must be right where the sign is sure") {
 }
 
 TEST_CASE("sums may differ by the rounding of as many numbers as a batch has") {
-  Case c(false, false);
+  CheckedProduct c(false, false);
   // The last row has the largest values that pass: -2.5, 0.5 and 3.5 ... of five.
   double squares = 0;
-  for (int64_t row = 0; row < kRows; ++row) {
+  for (int64_t row = 0; row < kSampledRows; ++row) {
     double sum = 0;
-    for (int64_t column = 0; column < kColumns; ++column) {
-      const double value = c.got.values[static_cast<size_t>(column * kRows + row)];
+    for (int64_t column = 0; column < kSampledColumns; ++column) {
+      const double value = c.got.values[static_cast<size_t>(column * kSampledRows + row)];
       sum += value * value;
     }
-    squares = std::max(squares, sum / kColumns);
+    squares = std::max(squares, sum / kSampledColumns);
   }
   const double allowed = 8 * 0x1p-9 * std::sqrt(100 * squares) + (4 * 0x1p-9 + 100 * 0x1p-24) * 20;
   c.got.sums[0] = static_cast<float>(10 + 0.99 * allowed);

@@ -24,12 +24,12 @@ struct Result {
 
 // ---- Binary cross-entropy ----
 
-struct Batch {
+struct LossBatch {
   std::vector<float> logits, labels;
 };
 
-Batch loss_batch(int64_t size) {
-  Batch batch{values_of<float>(size, 1), {}};
+LossBatch loss_batch(int64_t size) {
+  LossBatch batch{values_of<float>(size, 1), {}};
   for (size_t i = 0; i < batch.logits.size(); ++i) {
     batch.labels.push_back(i % 3 == 0 ? 1.0f : 0.0f);
     batch.logits[i] *= i % 7 == 0 ? 30.0f : 3.0f;
@@ -44,7 +44,7 @@ struct Loss {
 };
 
 template <typename T>
-Result run(const cuda::OpTable& table, const Batch& batch, const Loss& how) {
+Result run(const cuda::OpTable& table, const LossBatch& batch, const Loss& how) {
   const OnBackend on(table);
   const auto size = static_cast<int64_t>(batch.logits.size());
   const DeviceValues<float> logits(on, batch.logits), labels(on, batch.labels), loss(on, 1);
@@ -63,7 +63,7 @@ TEST_CASE("the loss kernels agree with the definition") {
   for (const CudaBackend& backend : cuda_backends()) {
     for (const int64_t size : {0, 1, 7, 33, 256, 257, 1031}) {
       INFO(backend.name << ", " << size << " samples");
-      const Batch batch = loss_batch(size);
+      const LossBatch batch = loss_batch(size);
       const double mean_over = size == 7 ? 28 : static_cast<double>(size);
       long double sum = 0;
       std::vector<double> want;
@@ -91,7 +91,7 @@ TEMPLATE_TEST_CASE("the loss kernels write the gradient in 16 bits, rounded", ""
   for (const CudaBackend& backend : cuda_backends()) {
     for (const int64_t size : {1, 33, 257, 1031}) {
       INFO(backend.name << ", " << size << " samples");
-      const Batch batch = loss_batch(size);
+      const LossBatch batch = loss_batch(size);
       const Result want = run<float>(*backend.table, batch, {.scale = 1024}),
                    got = run<TestType>(*backend.table, batch, {.scale = 1024});
       CHECK(got.loss == want.loss);
@@ -103,7 +103,7 @@ TEMPLATE_TEST_CASE("the loss kernels write the gradient in 16 bits, rounded", ""
 TEST_CASE("the loss kernels take every sample of a batch with more of them than threads") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
-    const Batch batch = loss_batch(ops::kBlockSums * 256 + 1031);
+    const LossBatch batch = loss_batch(ops::kBlockSums * 256 + 1031);
     double sum = 0;
     for (size_t i = 0; i < batch.logits.size(); ++i)
       sum += ops::bce_term(batch.logits[i], batch.labels[i]).loss;
@@ -117,7 +117,7 @@ TEST_CASE("the loss kernels take every sample of a batch with more of them than 
 TEST_CASE("the loss kernels show a NaN, and may overwrite the logits") {
   for (const CudaBackend& backend : cuda_backends()) {
     const OnBackend on(*backend.table);
-    Batch batch = loss_batch(300);
+    LossBatch batch = loss_batch(300);
     const Result want = run<float>(*backend.table, batch, {});
     const DeviceValues<float> logits(on, batch.logits), labels(on, batch.labels), loss(on, 1);
     const DeviceArray<double> workspace(on.table(), ops::kBlockSums);
@@ -131,7 +131,7 @@ TEST_CASE("the loss kernels show a NaN, and may overwrite the logits") {
 }
 
 TEST_CASE("the loss kernels give the same bits in any order of threads") {
-  const Batch batch = loss_batch(2053);
+  const LossBatch batch = loss_batch(2053);
   check_any_order([&] { return run<float>(emulated_cuda(), batch, {}).all(); });
 }
 

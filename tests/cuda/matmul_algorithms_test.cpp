@@ -23,11 +23,6 @@ using ops::MatmulVerdict;
 constexpr MatmulChoice kOne = {{1, 2, 3, 4, 5, 6, 7, 0xffffffffffffffff}};
 constexpr MatmulChoice kTwo = {{8}, MatmulVerdict::kVaries};
 
-std::string content(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 void write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
 
 // The file, and what it warned of.
@@ -78,7 +73,7 @@ TEST_CASE("every verdict is found again") {
     REQUIRE(found);
     CHECK(*found == MatmulChoice{{7}, verdict});
   }
-  check_contains(content(path),
+  check_contains(read_text(path),
                  {"0 take 0000000000000007,", "1 slower ", "2 differs ", "3 varies "});
 }
 
@@ -103,7 +98,7 @@ TEST_CASE("a file with a bad line counts as absent and is written anew") {
   const TemporaryDirectory directory;
   const std::string path = directory / "algorithms.txt";
   put(path, "a", kOne);
-  const std::string good = content(path);
+  const std::string good = read_text(path);
   const std::string line = good.substr(good.find('\n') + 1);
   std::string damaged = good;
   damaged[good.find("ffff") + 1] = 'e';

@@ -15,35 +15,36 @@ namespace {
 using emulation::EpilogueFault;
 using emulation::matmul_library;
 
-constexpr int64_t kBatch = 40, kIn = 24, kOut = 16;
+constexpr int64_t kLayerBatch = 40, kLayerIn = 24, kLayerOut = 16;
 
 // A layer whose forward and backward products have every epilogue.
 template <typename T>
-class Layer {
+class FusedLayer {
  public:
-  explicit Layer(const cuda::OpTable& table)
-      : x_(table, values(kBatch * kIn, 1)),
-        w_(table, values(kIn * kOut, 2)),
-        dz_(table, values(kBatch * kOut, 3)),
-        bias_(table, values(kOut, 4)),
-        y_(table, kBatch * kOut),
-        dx_(table, kBatch * kIn),
-        mask_(table, masks(kOut)),
-        below_(table, masks(kIn)),
-        sums_(table, kIn) {}
+  explicit FusedLayer(const cuda::OpTable& table)
+      : x_(table, values(kLayerBatch * kLayerIn, 1)),
+        w_(table, values(kLayerIn * kLayerOut, 2)),
+        dz_(table, values(kLayerBatch * kLayerOut, 3)),
+        bias_(table, values(kLayerOut, 4)),
+        y_(table, kLayerBatch * kLayerOut),
+        dx_(table, kLayerBatch * kLayerIn),
+        mask_(table, masks(kLayerOut)),
+        below_(table, masks(kLayerIn)),
+        sums_(table, kLayerIn) {}
 
   void forward(const MatmulStream& on) const {
-    ops::fully_connected_forward<T>(on.exec(), {x_.data(), kBatch, kIn}, {w_.data(), kIn, kOut},
-                                    {bias_.data(), kOut}, true, {y_.data(), kBatch, kOut},
-                                    {mask_.data(), kBatch, ops::relu_mask_bytes(kOut)});
+    ops::fully_connected_forward<T>(on.exec(), {x_.data(), kLayerBatch, kLayerIn},
+                                    {w_.data(), kLayerIn, kLayerOut}, {bias_.data(), kLayerOut},
+                                    true, {y_.data(), kLayerBatch, kLayerOut},
+                                    {mask_.data(), kLayerBatch, ops::relu_mask_bytes(kLayerOut)});
   }
   void backward(const MatmulStream& on) const {
-    const ops::LayerBelow<T> below = {{x_.data(), kBatch, kIn},
-                                      {sums_.data(), kIn},
-                                      {below_.data(), kBatch, ops::relu_mask_bytes(kIn)}};
-    ops::fully_connected_backward_data<T>(on.exec(), {dz_.data(), kBatch, kOut},
-                                          {w_.data(), kIn, kOut}, {dx_.data(), kBatch, kIn},
-                                          &below);
+    const ops::LayerBelow<T> below = {{x_.data(), kLayerBatch, kLayerIn},
+                                      {sums_.data(), kLayerIn},
+                                      {below_.data(), kLayerBatch, ops::relu_mask_bytes(kLayerIn)}};
+    ops::fully_connected_backward_data<T>(on.exec(), {dz_.data(), kLayerBatch, kLayerOut},
+                                          {w_.data(), kLayerIn, kLayerOut},
+                                          {dx_.data(), kLayerBatch, kLayerIn}, &below);
   }
   // What forward() or backward() wrote, as float.
   [[nodiscard]] std::vector<float> results(bool forward, const MatmulStream& on) const {
@@ -52,9 +53,9 @@ class Layer {
     for (const T value : (forward ? y_ : dx_).to_host(on.get())) all.push_back(to_float(value));
     if (!forward) return all;
     const std::vector<uint8_t> mask = mask_.to_host(on.get());
-    for (int64_t sample = 0; sample < kBatch; ++sample)
-      for (int64_t byte = 0; byte < kOut / 8; ++byte)
-        all.push_back(mask[static_cast<size_t>(sample * ops::relu_mask_bytes(kOut) + byte)]);
+    for (int64_t sample = 0; sample < kLayerBatch; ++sample)
+      for (int64_t byte = 0; byte < kLayerOut / 8; ++byte)
+        all.push_back(mask[static_cast<size_t>(sample * ops::relu_mask_bytes(kLayerOut) + byte)]);
     return all;
   }
 
@@ -68,7 +69,8 @@ class Layer {
   }
   // Three of four bits set, in a pattern.
   static std::vector<uint8_t> masks(int64_t columns) {
-    return std::vector<uint8_t>(static_cast<size_t>(kBatch * ops::relu_mask_bytes(columns)), 0xB7);
+    return std::vector<uint8_t>(static_cast<size_t>(kLayerBatch * ops::relu_mask_bytes(columns)),
+                                0xB7);
   }
   DeviceArray<T> x_, w_, dz_, bias_, y_, dx_;
   DeviceArray<uint8_t> mask_, below_;
@@ -89,16 +91,11 @@ constexpr Planted kPlanted[] = {{EpilogueFault::kNoBias, true, "differs"},
                                 {EpilogueFault::kNoSums, false, "differs"},
                                 {EpilogueFault::kVaries, false, "varies"}};
 
-std::string content(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 // Whether the last product of the library had an epilogue.
 bool last_is_fused() { return matmul_library().last_epilogue != CUBLASLT_EPILOGUE_DEFAULT; }
 
 template <typename T>
-void run(const Layer<T>& layer, bool forward, const MatmulStream& on) {
+void run(const FusedLayer<T>& layer, bool forward, const MatmulStream& on) {
   if (forward)
     layer.forward(on);
   else
@@ -114,7 +111,7 @@ void check_planted(const Planted& planted, bool remembered) {
   const std::string path = directory / "algorithms.txt";
   const cuda::MatmulOptions options = {.algorithm_file = remembered ? path.c_str() : nullptr,
                                        .warn = keep_warning};
-  const Layer<T> layer(emulated_cuda()), plain(emulated_cuda());
+  const FusedLayer<T> layer(emulated_cuda()), plain(emulated_cuda());
   warnings().clear();
   library->fault = planted.fault;
   {
@@ -139,7 +136,7 @@ void check_planted(const Planted& planted, bool remembered) {
   }
   library->epilogues = true;
   if (!remembered) return;
-  check_contains(content(path), {std::string(" ") + planted.verdict + " "});
+  check_contains(read_text(path), {std::string(" ") + planted.verdict + " "});
   // Another run follows the file, even if the fault does not show, and says so once.
   library->fault = EpilogueFault::kNone;
   warnings().clear();
@@ -172,7 +169,7 @@ TEST_CASE("of several algorithms those whose epilogue is wrong are passed over")
     warnings().clear();
     library->fault = EpilogueFault::kNoBias;
     library->faulty = remembered ? 2 : 0;  // the fastest, or the first
-    const Layer<float> layer(emulated_cuda());
+    const FusedLayer<float> layer(emulated_cuda());
     const MatmulStream on(emulated_cuda(), {.algorithm_file = remembered ? path.c_str() : nullptr,
                                             .warn = keep_warning});
     library->epilogue_milliseconds = -2;  // all others are fast enough
@@ -189,7 +186,7 @@ TEST_CASE("an epilogue that costs more than a kernel is not used, and that is re
   const std::string path = directory / "algorithms.txt";
   const cuda::MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
   warnings().clear();
-  const Layer<bf16> layer(emulated_cuda());
+  const FusedLayer<bf16> layer(emulated_cuda());
   library->epilogue_milliseconds = 0.5;  // a kernel costs nothing on the emulated clock
   for (const bool again : {false, true}) {
     const MatmulStream on(emulated_cuda(), options);
@@ -197,7 +194,7 @@ TEST_CASE("an epilogue that costs more than a kernel is not used, and that is re
     CHECK(!last_is_fused());
     layer.backward(on);
     CHECK(!last_is_fused());
-    check_contains(content(path), {" slower ", " take "});
+    check_contains(read_text(path), {" slower ", " take "});
     if (!again) library->epilogue_milliseconds = 0;
   }
   CHECK(warnings().empty());
@@ -216,14 +213,14 @@ TEST_CASE("an epilogue that is right and fast is used") {
   for (const bool remembered : {false, true}) {
     const MatmulStream on(emulated_cuda(), {.algorithm_file = remembered ? path.c_str() : nullptr,
                                             .warn = keep_warning});
-    const Layer<fp16> layer(emulated_cuda());
+    const FusedLayer<fp16> layer(emulated_cuda());
     for (const bool forward : {true, false}) {
       run(layer, forward, on);
       CHECK(last_is_fused());
     }
   }
   CHECK(warnings().empty());
-  CHECK(content(path).find("slower") == std::string::npos);
+  CHECK(read_text(path).find("slower") == std::string::npos);
 }
 
 TEST_CASE("an epilogue that numbers do not show is not used in that run, and not remembered") {
@@ -234,18 +231,20 @@ TEST_CASE("an epilogue that numbers do not show is not used in that run, and not
   for (const float value : {0.0f, NAN}) {
     warnings().clear();
     const MatmulStream on(emulated_cuda(), options);
-    const DeviceArray<float> zeros(emulated_cuda(), std::vector<float>(kBatch * kIn, value));
-    const DeviceArray<float> y(emulated_cuda(), kBatch * kOut);
-    ops::fully_connected_forward(on.exec(), {zeros.data(), kBatch, kIn}, {zeros.data(), kIn, kOut},
-                                 {zeros.data(), kOut}, true, {y.data(), kBatch, kOut});
+    const DeviceArray<float> zeros(emulated_cuda(),
+                                   std::vector<float>(kLayerBatch * kLayerIn, value));
+    const DeviceArray<float> y(emulated_cuda(), kLayerBatch * kLayerOut);
+    ops::fully_connected_forward(on.exec(), {zeros.data(), kLayerBatch, kLayerIn},
+                                 {zeros.data(), kLayerIn, kLayerOut}, {zeros.data(), kLayerOut},
+                                 true, {y.data(), kLayerBatch, kLayerOut});
     CHECK(!last_is_fused());
     REQUIRE(warnings().size() == 1);
     check_contains(warnings()[0], {"all 0 or not finite", "in this run"});
     CHECK(std::isnan(y.to_host(on.get())[0]) == std::isnan(value));  // by the kernel
   }
   // Of the plain product, not of the one with bias and ReLU.
-  CHECK(content(path).find("/68/0/0/1/0/0/16/40/24 take ") != std::string::npos);
-  CHECK(content(path).find("/68/0/0/6/") == std::string::npos);
+  CHECK(read_text(path).find("/68/0/0/1/0/0/16/40/24 take ") != std::string::npos);
+  CHECK(read_text(path).find("/68/0/0/6/") == std::string::npos);
 }
 
 TEST_CASE("contexts that share a file take the same algorithm and the same epilogues") {
@@ -253,7 +252,7 @@ TEST_CASE("contexts that share a file take the same algorithm and the same epilo
   const TemporaryDirectory directory;
   const std::string path = directory / "algorithms.txt";
   const cuda::MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
-  const Layer<float> layer(emulated_cuda());
+  const FusedLayer<float> layer(emulated_cuda());
   const MatmulStream first(emulated_cuda(), options), second(emulated_cuda(), options);
   const auto both = [&](bool forward, const MatmulStream& chooses, const MatmulStream& follows) {
     library->epilogue_milliseconds = forward ? 0.5 : 0;

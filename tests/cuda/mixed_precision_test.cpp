@@ -13,7 +13,7 @@
 namespace hlite::test {
 namespace {
 
-constexpr int64_t kBatch = 48, kDense = 5, kSlots = 3;
+constexpr int64_t kTrainedBatch = 48, kDense = 5, kSlots = 3;
 const std::vector<int64_t> kRows = {40, 5, 300};
 
 // Dense features reach inner products alone, and logits come from one.
@@ -62,11 +62,11 @@ std::string with_width_16(std::string layers) {
   return layers.replace(layers.find(four), four.size(), "\"num_output\":16}");
 }
 
-struct Batch {
+struct TrainedBatch {
   std::vector<float> labels, dense;
   std::vector<uint32_t> keys;
-  Batch() {
-    for (uint64_t b = 0; b < kBatch; ++b) {
+  TrainedBatch() {
+    for (uint64_t b = 0; b < kTrainedBatch; ++b) {
       labels.push_back(static_cast<float>(random::word(1, 0, b) % 2));
       for (uint64_t i = 0; i < kDense; ++i)
         dense.push_back(static_cast<float>(random::word(2, i, b) % 100) / 25);
@@ -90,12 +90,12 @@ class Trained {
     model_.weights_changed();
   }
   [[nodiscard]] trainer::Model& model() { return model_; }
-  [[nodiscard]] Batch& batch() { return batch_; }
+  [[nodiscard]] TrainedBatch& batch() { return batch_; }
   void train() { model_.train(context()); }
   [[nodiscard]] std::vector<float> logits() {
     model_.evaluate(context());
     std::vector<float> logits, labels;
-    model_.append_outputs(kBatch, logits, labels);
+    model_.append_outputs(kTrainedBatch, logits, labels);
     CHECK((labels == batch_.labels));
     return logits;
   }
@@ -118,10 +118,10 @@ class Trained {
   Exec exec() { return {.device = Device::kCpu, .pool = &pool_}; }
   plan::StepContext context() {
     return {.exec = exec(),
-            .batch = kBatch,
+            .batch = kTrainedBatch,
             .input = {batch_.labels.data(), batch_.dense.data(), batch_.keys.data(), {}}};
   }
-  Batch batch_;
+  TrainedBatch batch_;
   ThreadPool pool_{1};
   std::unique_ptr<config::TrainConfig> config_;
   trainer::Model model_;
@@ -144,7 +144,7 @@ Tensors difference(Tensors a, const Tensors& b) {
   return a;
 }
 
-struct Case {
+struct PrecisionCase {
   const char* change;
   double tolerance;  // a few roundings: 2^-8 for bf16, 2^-11 for fp16
 };
@@ -159,9 +159,9 @@ TEST_CASE("gradients and logits of 16-bit models are those of float ones, rounde
     cpu.train();
     const Tensors want = difference(cpu.weights(), first);
     for (const CudaBackend& backend : cuda_backends())
-      for (const Case& c :
-           {Case{"solver.precision=bf16", 0.03}, Case{"solver.precision=fp16", 4e-3},
-            Case{"solver.mixed_precision=1024", 4e-3}}) {
+      for (const PrecisionCase& c : {PrecisionCase{"solver.precision=bf16", 0.03},
+                                     PrecisionCase{"solver.precision=fp16", 4e-3},
+                                     PrecisionCase{"solver.mixed_precision=1024", 4e-3}}) {
         INFO(backend.name << ", " << c.change << layers);
         backend.table->use_device(0);
         Trained gpu(layers, {c.change}, backend.table);
@@ -255,7 +255,7 @@ TEST_CASE("a key that changes between reader and GPU is found when the host look
     backend.table->use_device(0);
     Trained gpu(kPlain, {"solver.precision=bf16"}, backend.table);
     gpu.train();
-    CHECK(gpu.logits().size() == kBatch);
+    CHECK(gpu.logits().size() == kTrainedBatch);
     gpu.model().check_keys();
     gpu.batch().keys[7 * kSlots + 1] = 5;  // tables of 40, 5 and 300 rows
     gpu.train();

@@ -217,7 +217,7 @@ TEST_CASE("interaction gradients agree with finite differences") {
 
 TEST_CASE("interaction_backward finds overflow in the slots' gradients") {
   test::Threads threads(2);
-  const Shape s{3, 4, 5};
+  const DotShape s{3, 4, 5};
   const int64_t out_width = interaction_width(s.slots, s.width);
   const auto found = [&](const Inputs& in, const std::vector<float>& dout) {
     std::vector<float> dbottom(in.bottom.size()), dslots(in.slots.size());
