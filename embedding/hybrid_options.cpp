@@ -23,21 +23,21 @@ HybridOptions read_hybrid_options(config::ObjectReader& hparam,
   o.efficiency_bandwidth_ratio = hparam.number_or("efficiency_bandwidth_ratio", 1.0, {.min = 0});
   o.exchange_capacity =
       hparam.integer_or("exchange_capacity", 0, {.min = 0, .max = int64_t{1} << 32});
-  const std::string communication =
-      hparam.choice_or("communication_type", "IB_NVLink",
-                       {"IB_NVLink", "IB_NVLink_Hierarchical", "NVLink_SingleNode"});
+  o.communication = hparam.value_or<CommunicationType>(
+      "communication_type", CommunicationType::kIbNvlink,
+      {{"IB_NVLink", CommunicationType::kIbNvlink},
+       {"IB_NVLink_Hierarchical", CommunicationType::kIbNvlinkHierarchical},
+       {"NVLink_SingleNode", CommunicationType::kNvlinkSingleNode}});
   hparam.choice_or("hybrid_embedding_type", "Distributed", {"Distributed"});
   const auto& gpu = solver.gpu;
-  if (communication == "NVLink_SingleNode") {
-    o.communication = CommunicationType::kNvlinkSingleNode;
+  if (o.communication == CommunicationType::kNvlinkSingleNode) {
     if (gpu.size() > 1)
       config::fail_at(
           hparam.member("communication_type"),
           fmt::format("expected IB_NVLink or IB_NVLink_Hierarchical for the {} nodes of "
                       "solver.gpu, found \"NVLink_SingleNode\"",
                       gpu.size()));
-  } else if (communication == "IB_NVLink_Hierarchical") {
-    o.communication = CommunicationType::kIbNvlinkHierarchical;
+  } else if (o.communication == CommunicationType::kIbNvlinkHierarchical) {
     for (const auto& row : gpu)
       if (row.size() != gpu.front().size())
         config::fail_at(hparam.member("communication_type"),

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "hugectr_lite/config/json_node.h"
@@ -53,6 +54,17 @@ class ObjectReader {
   std::string string_or(std::string_view key, const std::string& otherwise);
   std::string choice_or(std::string_view key, const std::string& otherwise,
                         const std::vector<std::string>& choices);
+  // The value that goes with the name; names are listed in messages.
+  template <typename Value>
+  Value value_or(std::string_view key, Value otherwise,
+                 const std::vector<std::pair<std::string, Value>>& choices) {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : choices) names.push_back(name);
+    const std::string found = choice_or(key, "", names);
+    for (const auto& [name, value] : choices)
+      if (name == found) return value;
+    return otherwise;
+  }
   std::vector<int64_t> integers_or(std::string_view key, std::vector<int64_t> otherwise,
                                    IntegerRange range = {});
   const JsonNode* find(std::string_view key);

@@ -173,16 +173,17 @@ void parse_precision(ObjectReader& reader, SolverConfig& solver) {
     fail_at(reader.member("enable_tf32_compute"),
             "expected mixed_precision or enable_tf32_compute, found both");
   }
-  solver.precision =
-      reader.choice_or("precision", mixed != nullptr ? "fp16" : "fp32", {"fp32", "bf16", "fp16"});
+  solver.precision = reader.value_or<FloatType>(
+      "precision", mixed != nullptr ? FloatType::kFp16 : FloatType::kFloat,
+      {{"fp32", FloatType::kFloat}, {"bf16", FloatType::kBf16}, {"fp16", FloatType::kFp16}});
   if (!reader.has("precision")) return;
   const JsonNode& precision = reader.member("precision");
-  if (mixed != nullptr && solver.precision == "fp32") {
+  if (mixed != nullptr && solver.precision == FloatType::kFloat) {
     fail_at(precision, "expected \"bf16\" or \"fp16\" beside mixed_precision, found \"fp32\"");
   }
-  if (solver.enable_tf32_compute && solver.precision != "fp32") {
+  if (solver.enable_tf32_compute && solver.precision != FloatType::kFloat) {
     fail_at(precision, fmt::format("expected \"fp32\" beside enable_tf32_compute, found \"{}\"",
-                                   solver.precision));
+                                   float_type_name(solver.precision)));
   }
 }
 

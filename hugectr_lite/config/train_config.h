@@ -13,6 +13,7 @@
 #include "hugectr_lite/config/json_node.h"
 #include "hugectr_lite/config/object_reader.h"
 #include "hugectr_lite/config/optimizer_type.h"
+#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/core/key_layout.h"
 
 namespace hlite::config {
@@ -43,8 +44,8 @@ struct SolverConfig {
   bool int64_keys = false;      // input_key_type I64, for Norm files
   std::string device = "auto";  // (ours) auto, cpu, cuda
   int threads = 0;              // (ours) CPU threads; 0: all that this process may use
-  std::string precision =
-      "fp32";  // (ours) fp32, bf16, fp16; fp16 too where mixed_precision is given
+  // (ours) Of activations on a GPU; fp16 too where mixed_precision is given.
+  FloatType precision = FloatType::kFloat;
 
   [[nodiscard]] int64_t ranks() const;
 };

@@ -8,12 +8,6 @@ constexpr float kFirstDynamicScale = 0x1p16f;
 constexpr int32_t kGrowAfter = 2000;  // iterations, as in Apex and PyTorch
 }  // namespace
 
-FloatType activation_type(const config::SolverConfig& solver) {
-  return solver.precision == "bf16"   ? FloatType::kBf16
-         : solver.precision == "fp16" ? FloatType::kFp16
-                                      : FloatType::kFloat;
-}
-
 LossScaling::LossScaling(const config::SolverConfig& solver, FloatType type) {
   if (type == FloatType::kFloat) return;
   dynamic_ = type == FloatType::kFp16 && !solver.mixed_precision;

@@ -11,9 +11,6 @@
 
 namespace hlite::trainer {
 
-// Of activations and their gradients on a GPU: solver.precision.
-FloatType activation_type(const config::SolverConfig& solver);
-
 class LossScaling {
  public:
   // `type`: of the activations.

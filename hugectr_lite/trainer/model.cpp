@@ -34,7 +34,7 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
       threads_(threads),
       ranks_(std::move(ranks)),
       gpu_(gpu),
-      type_(gpu ? activation_type(config.solver) : FloatType::kFloat),
+      type_(gpu ? config.solver.precision : FloatType::kFloat),
       loss_scaling_(config.solver, type_),
       train_batch_(config.solver.batchsize / ranks_.context.ranks()),
       max_batch_(std::max(train_batch_, round_up(std::min(config.solver.batchsize_eval, kEvalChunk),

@@ -170,9 +170,9 @@ int Trainer::run() {
       std::max<int64_t>(0, last_iteration_ - iteration_),
       ranks_.ranks() > 1 ? fmt::format("{} ranks x ", ranks_.ranks()) : "", pool_.threads(),
       seed_));
-  if (!model_->on_gpu() && config_.solver.precision != "fp32")
-    progress_.line(
-        fmt::format("in fp32: solver.precision {} is for a GPU", config_.solver.precision));
+  if (!model_->on_gpu() && config_.solver.precision != FloatType::kFloat)
+    progress_.line(fmt::format("in fp32: solver.precision {} is for a GPU",
+                               float_type_name(config_.solver.precision)));
   const Reason reason = loop();
   if (reason == Reason::kInterrupted) {
     check_weights();

@@ -46,7 +46,7 @@ TEST_CASE("The solver block arrives whole") {
   CHECK(solver.algorithm_search);
   CHECK(solver.device == "auto");
   CHECK(solver.threads == 0);
-  CHECK(solver.precision == "fp32");
+  CHECK(solver.precision == FloatType::kFloat);
 }
 
 TEST_CASE("The solver's defaults and alternatives") {
