@@ -10,9 +10,9 @@
 #include "data_reader/norm_format.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
-#include "tools/criteo_record.h"
-#include "tools/input_stream.h"
+#include "tools/criteo/criteo_record.h"
 #include "tools/inspect/manifests.h"
+#include "tools/io/input_stream.h"
 
 namespace hlite::tools {
 namespace {

@@ -8,7 +8,7 @@
 #include "hugectr_lite/core/file.h"
 #include "tools/inspect/manifests.h"
 #include "tools/inspect/raw_shape.h"
-#include "tools/prep/numpy_file.h"
+#include "tools/io/numpy_file.h"
 
 namespace hlite::tools {
 namespace {

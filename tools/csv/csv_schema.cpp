@@ -1,11 +1,11 @@
-#include "tools/csv_schema.h"
+#include "tools/csv/csv_schema.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "hugectr_lite/config/object_reader.h"
 #include "hugectr_lite/core/error.h"
-#include "tools/in_quotes.h"
+#include "tools/io/in_quotes.h"
 
 namespace hlite::tools {
 

@@ -1,4 +1,4 @@
-#include "tools/command_line.h"
+#include "tools/io/command_line.h"
 
 #include <cctype>
 #include <charconv>

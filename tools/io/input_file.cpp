@@ -1,4 +1,4 @@
-#include "tools/input_file.h"
+#include "tools/io/input_file.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "tools/input_stream.h"
+#include "tools/io/input_stream.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

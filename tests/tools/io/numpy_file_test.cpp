@@ -1,4 +1,4 @@
-#include "tools/prep/numpy_file.h"
+#include "tools/io/numpy_file.h"
 
 #include "hugectr_lite/core/error.h"
 #include "tests/support/catch.h"

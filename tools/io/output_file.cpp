@@ -1,4 +1,4 @@
-#include "tools/output_file.h"
+#include "tools/io/output_file.h"
 
 #include <unistd.h>
 #include <xxhash.h>

@@ -1,4 +1,4 @@
-#include "tools/prep/numpy_file.h"
+#include "tools/io/numpy_file.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "hugectr_lite/core/error.h"
-#include "tools/in_quotes.h"
+#include "tools/io/in_quotes.h"
 
 namespace hlite::tools {
 namespace {

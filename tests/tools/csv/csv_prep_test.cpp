@@ -1,4 +1,4 @@
-#include "tools/csv_prep.h"
+#include "tools/csv/csv_prep.h"
 
 #include <array>
 #include <atomic>
@@ -14,9 +14,9 @@
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
 #include "tests/support/temporary_directory.h"
-#include "tests/tools/gzip_file.h"
-#include "tests/tools/zstd_file.h"
-#include "tools/csv_record.h"
+#include "tests/tools/io/gzip_file.h"
+#include "tests/tools/io/zstd_file.h"
+#include "tools/csv/csv_record.h"
 
 namespace hlite::tools {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
-#include "tools/command_line.h"
+#include "tools/io/command_line.h"
 #include "tools/synth/criteo_synth.h"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/csv_vocabulary.h"
+#include "tools/csv/csv_vocabulary.h"
 
 #include <algorithm>
 #include <span>
@@ -7,8 +7,8 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/interrupt.h"
-#include "tools/csv_rows.h"
-#include "tools/input_file.h"
+#include "tools/csv/csv_rows.h"
+#include "tools/io/input_file.h"
 #include "tools/prep/prep_options.h"
 
 namespace hlite::tools {

@@ -1,8 +1,8 @@
-#include "tools/csv_record.h"
+#include "tools/csv/csv_record.h"
 
 #include <algorithm>
 
-#include "tools/in_quotes.h"
+#include "tools/io/in_quotes.h"
 
 namespace hlite::tools {
 

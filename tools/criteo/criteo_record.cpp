@@ -1,4 +1,4 @@
-#include "tools/criteo_record.h"
+#include "tools/criteo/criteo_record.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "hugectr_lite/core/error.h"
-#include "tools/in_quotes.h"
+#include "tools/io/in_quotes.h"
 
 namespace hlite::tools::criteo {
 

@@ -1,4 +1,4 @@
-#include "tools/csv_rows.h"
+#include "tools/csv/csv_rows.h"
 
 #include <xxhash.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
-#include "tools/in_quotes.h"
+#include "tools/io/in_quotes.h"
 
 namespace hlite::tools {
 

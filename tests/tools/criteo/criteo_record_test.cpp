@@ -1,4 +1,4 @@
-#include "tools/criteo_record.h"
+#include "tools/criteo/criteo_record.h"
 
 #include <array>
 #include <vector>

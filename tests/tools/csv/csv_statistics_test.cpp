@@ -1,4 +1,4 @@
-#include "tools/csv_statistics.h"
+#include "tools/csv/csv_statistics.h"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "tools/csv_record.h"
+#include "tools/csv/csv_record.h"
 
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/input_stream.h"
+#include "tools/io/input_stream.h"
 
 namespace hlite::tools {
 

@@ -1,4 +1,4 @@
-#include "tools/input_file.h"
+#include "tools/io/input_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -9,8 +9,8 @@
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
 #include "tests/support/temporary_directory.h"
-#include "tests/tools/gzip_file.h"
-#include "tests/tools/zstd_file.h"
+#include "tests/tools/io/gzip_file.h"
+#include "tests/tools/io/zstd_file.h"
 
 namespace hlite::tools {
 namespace {

@@ -16,8 +16,8 @@
 
 #include "hugectr_lite/core/file.h"
 #include "hugectr_lite/core/thread_pool.h"
-#include "tools/csv_schema.h"
-#include "tools/output_file.h"
+#include "tools/csv/csv_schema.h"
+#include "tools/io/output_file.h"
 
 namespace hlite::tools {
 

@@ -1,4 +1,4 @@
-#include "tools/criteo_prep.h"
+#include "tools/criteo/criteo_prep.h"
 
 #include <fmt/ranges.h>
 
@@ -10,8 +10,8 @@
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
 #include "tests/support/temporary_directory.h"
-#include "tests/tools/criteo_oracle.h"
-#include "tests/tools/gzip_file.h"
+#include "tests/tools/criteo/criteo_oracle.h"
+#include "tests/tools/io/gzip_file.h"
 
 namespace hlite::tools {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/csv_prep.h"
+#include "tools/csv/csv_prep.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "hugectr_lite/core/error.h"
-#include "tools/csv_rows.h"
-#include "tools/csv_statistics.h"
-#include "tools/csv_vocabulary.h"
+#include "tools/csv/csv_rows.h"
+#include "tools/csv/csv_statistics.h"
+#include "tools/csv/csv_vocabulary.h"
 #include "tools/prep/prep_engine.h"
 #include "tools/prep/split_writer.h"
 

@@ -1,10 +1,10 @@
-#include "tools/criteo_prep.h"
+#include "tools/criteo/criteo_prep.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "hugectr_lite/core/error.h"
-#include "tools/criteo_record.h"
+#include "tools/criteo/criteo_record.h"
 #include "tools/prep/prep_engine.h"
 #include "tools/prep/split_writer.h"
 

@@ -13,8 +13,8 @@
 #include <string>
 #include <string_view>
 
-#include "tools/csv_record.h"
-#include "tools/csv_schema.h"
+#include "tools/csv/csv_record.h"
+#include "tools/csv/csv_schema.h"
 #include "tools/prep/row_parser.h"
 
 namespace hlite::tools {

@@ -1,4 +1,4 @@
-#include "tools/output_file.h"
+#include "tools/io/output_file.h"
 
 #include "hugectr_lite/core/error.h"
 #include "tests/support/catch.h"
