@@ -57,6 +57,7 @@ const std::map<std::string, Names, std::less<>> kBorrowed = {
     {"oneapi/", {"ops"}},
     {"cblas", {"ops"}},
     {"mpi", {"comm"}},
+    {"libaio", {"data_reader"}},
     {"catch2/", {}},
     {"gtest/", {}},
     {"benchmark/", {}},
