@@ -41,13 +41,6 @@ BatchBuffer::BatchBuffer(int64_t batch, int64_t label_dim, int64_t dense_width,
   batch_.keys = {reinterpret_cast<uint32_t*>(p + layout.keys), batch, key_columns};
 }
 
-std::span<const std::byte> HostBatch::chunk(int64_t index, int64_t count) const {
-  HLITE_CHECK(count >= 1 && index >= 0 && index < count, "piece {} of {}", index, count);
-  const auto units = static_cast<int64_t>(memory.size() / kAlignment);
-  const auto begin = [&](int64_t i) { return static_cast<size_t>(units * i / count) * kAlignment; };
-  return memory.subspan(begin(index), begin(index + 1) - begin(index));
-}
-
 void BatchBuffer::set_size(int64_t size) {
   HLITE_CHECK(size >= 0 && size <= batch_.labels.dim(0), "{} samples of {}", size,
               batch_.labels.dim(0));

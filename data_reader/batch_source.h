@@ -25,10 +25,6 @@ struct HostBatch {
   Matrix<uint32_t> keys;      // [batch, key columns] of the KeyLayout, local to each slot's table
   int64_t replaced_keys = 0;  // keys outside of their tables that the key policy replaced
   std::span<const std::byte> memory;  // the one block that all of the above lies in
-
-  // Piece `index` of `count` of that block, for copying it bit by bit: pieces begin at multiples of
-  // 64 bytes, follow one another and differ in size by at most 64 bytes.
-  [[nodiscard]] std::span<const std::byte> chunk(int64_t index, int64_t count) const;
 };
 
 // Where the arrays of a batch lie in its block: labels, dense features, keys, in that order, each

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "hugectr_lite/config/json_node.h"
 #include "hugectr_lite/config/object_reader.h"
 #include "hugectr_lite/core/build_config.h"
+#include "hugectr_lite/core/error.h"
 
 namespace hlite::data {
 
@@ -44,6 +47,14 @@ ordered_json column_json(const ManifestColumn& c) {
           {"top_share", c.top_share}};
 }
 
+ordered_json source_json(const ManifestSource& s) {
+  return {{"name", s.name},
+          {"role", s.role},
+          {"rows", s.rows},
+          {"bad_rows", s.bad_rows},
+          {"bytes", s.bytes}};
+}
+
 // A member a line; long lists of numbers on one line, which shells can pass on, and a line a
 // column.
 std::string laid_out(const ordered_json& json) {
@@ -74,7 +85,55 @@ ManifestFile read_file(ObjectReader reader, const std::string& role) {
   return file;
 }
 
-ManifestSource read_source(ObjectReader reader) {
+// Calls read(element) for the objects of a list, if it is there.
+template <typename Read>
+void for_each_in(ObjectReader& reader, const char* key, Read&& read) {
+  const JsonNode* list = reader.find(key);
+  if (list == nullptr) return;
+  if (list->kind() != JsonNode::Kind::kArray) config::fail_expected(*list, "a list");
+  for (const JsonNode& element : list->elements()) read(element);
+}
+
+// Manifests that tools may have written beside the file.
+std::vector<std::string> manifests_beside(const std::string& path) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(path).parent_path();
+  const std::string name = fs::path(path).filename().string();
+  std::vector<std::string> candidates = {"manifest.json"};
+  for (size_t dot = name.rfind('.'); dot != std::string::npos && dot > 0;
+       dot = name.rfind('.', dot - 1))
+    candidates.push_back(name.substr(0, dot) + ".manifest.json");
+  std::vector<std::string> found;
+  for (const std::string& candidate : candidates) {
+    std::error_code none;
+    if (fs::is_regular_file(folder / candidate, none))
+      found.push_back((folder / candidate).string());
+  }
+  return found;
+}
+
+// The first of them for which matches(entry, name of the file) holds; it may fill in entry.file.
+template <typename Matches>
+std::optional<ManifestEntry> find_beside(const std::string& path, DamagedManifest damaged,
+                                         Matches&& matches) {
+  const std::string name = std::filesystem::path(path).filename().string();
+  for (const std::string& candidate : manifests_beside(path)) {
+    try {
+      ManifestEntry entry{candidate, Manifest::read(candidate), {}};
+      if (matches(entry, name)) return entry;
+    } catch (const Error&) {  // other tools' files have such names too
+      if (damaged == DamagedManifest::kThrow) throw;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string ManifestSource::to_json() const { return text_of(source_json(*this)); }
+
+ManifestSource ManifestSource::from_json(const JsonNode& json) {
+  ObjectReader reader(json);
   ManifestSource source;
   source.name = reader.string("name");
   source.role = reader.string("role");
@@ -84,7 +143,10 @@ ManifestSource read_source(ObjectReader reader) {
   return source;
 }
 
-ManifestColumn read_column(ObjectReader reader) {
+std::string ManifestColumn::to_json() const { return text_of(column_json(*this)); }
+
+ManifestColumn ManifestColumn::from_json(const JsonNode& json) {
+  ObjectReader reader(json);
   ManifestColumn column;
   column.name = reader.string("name");
   column.rows = reader.integer("rows", {.min = 0});
@@ -104,17 +166,6 @@ ManifestColumn read_column(ObjectReader reader) {
   }
   return column;
 }
-
-// Calls read(element) for the objects of a list, if it is there.
-template <typename Read>
-void for_each_in(ObjectReader& reader, const char* key, Read&& read) {
-  const JsonNode* list = reader.find(key);
-  if (list == nullptr) return;
-  if (list->kind() != JsonNode::Kind::kArray) config::fail_expected(*list, "a list");
-  for (const JsonNode& element : list->elements()) read(ObjectReader(element));
-}
-
-}  // namespace
 
 int64_t Manifest::record_bytes() const {
   return 4 * (1 + dense_dim + std::accumulate(hotness.begin(), hotness.end(), int64_t{0}));
@@ -141,13 +192,7 @@ std::string Manifest::to_json() const {
                              {"xxh3", f.xxh3},   {"positives", f.positives}};
   }
   json["sources"] = ordered_json::array();
-  for (const ManifestSource& s : sources) {
-    json["sources"].push_back({{"name", s.name},
-                               {"role", s.role},
-                               {"rows", s.rows},
-                               {"bad_rows", s.bad_rows},
-                               {"bytes", s.bytes}});
-  }
+  for (const ManifestSource& s : sources) json["sources"].push_back(source_json(s));
   json["columns"] = ordered_json::array();
   for (const ManifestColumn& c : columns) json["columns"].push_back(column_json(c));
   if (!key_counts_name.empty()) {
@@ -199,8 +244,10 @@ Manifest Manifest::read(const std::string& path) {
   if (files.kind() != JsonNode::Kind::kObject) config::fail_expected(files, "an object");
   for (const auto& [role, file] : files.members())
     m.files.push_back(read_file(ObjectReader(file), role));
-  for_each_in(reader, "sources", [&](ObjectReader r) { m.sources.push_back(read_source(r)); });
-  for_each_in(reader, "columns", [&](ObjectReader r) { m.columns.push_back(read_column(r)); });
+  for_each_in(reader, "sources",
+              [&](const JsonNode& s) { m.sources.push_back(ManifestSource::from_json(s)); });
+  for_each_in(reader, "columns",
+              [&](const JsonNode& c) { m.columns.push_back(ManifestColumn::from_json(c)); });
   if (reader.has("key_counts")) {
     ObjectReader counts = reader.object("key_counts");
     m.key_counts_name = counts.string("name");
@@ -209,6 +256,25 @@ Manifest Manifest::read(const std::string& path) {
   if (const JsonNode* options = reader.find("options")) m.options_json = options->dump();
   if (const JsonNode* features = reader.find("features")) m.features_json = features->dump();
   return m;
+}
+
+std::optional<ManifestEntry> find_manifest_of(const std::string& path, DamagedManifest damaged) {
+  return find_beside(path, damaged, [](ManifestEntry& entry, const std::string& name) {
+    const auto& files = entry.manifest.files;
+    const auto file =
+        std::find_if(files.begin(), files.end(), [&](const auto& f) { return f.name == name; });
+    if (file == files.end()) return false;
+    entry.file = *file;
+    return true;
+  });
+}
+
+bool is_key_counts(const std::string& path) {
+  return find_beside(path, DamagedManifest::kPassOver,
+                     [](const ManifestEntry& entry, const std::string& name) {
+                       return entry.manifest.key_counts_name == name;
+                     })
+      .has_value();
 }
 
 }  // namespace hlite::data

@@ -6,9 +6,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
+
+namespace hlite::config {
+class JsonNode;
+}
 
 namespace hlite::data {
 
@@ -29,6 +33,9 @@ struct ManifestFile {
 struct ManifestSource {
   std::string name, role;
   int64_t rows = 0, bad_rows = 0, bytes = 0;  // bytes: decompressed
+  [[nodiscard]] std::string to_json() const;
+  // Throws ConfigError.
+  static ManifestSource from_json(const config::JsonNode& json);
 };
 
 // Statistics of one categorical column over the training rows.
@@ -40,6 +47,9 @@ struct ManifestColumn {
   int64_t out_of_vocabulary = 0;       // training rows whose key was dropped for being rare
   double top_share[4] = {0, 0, 0, 0};  // of the 1, 10, 100, 1000 most frequent ids
   static constexpr int64_t kTop[4] = {1, 10, 100, 1000};
+  [[nodiscard]] std::string to_json() const;
+  // Throws ConfigError.
+  static ManifestColumn from_json(const config::JsonNode& json);
 };
 
 struct Manifest {
@@ -67,5 +77,22 @@ struct Manifest {
   // that is damaged or of another version. Unknown keys are ignored: newer tools may add some.
   static Manifest read(const std::string& path);
 };
+
+struct ManifestEntry {
+  std::string path;  // of the manifest
+  Manifest manifest;
+  ManifestFile file;
+};
+
+// Of a manifest that cannot be read: throw what Manifest::read() throws, or look further.
+enum class DamagedManifest { kThrow, kPassOver };
+
+// What the tool that wrote a file says of it. Looked at are the manifests that tools write beside
+// their files, manifest.json and, beside p.train.bin, p.manifest.json; the first that names the
+// file is it.
+std::optional<ManifestEntry> find_manifest_of(const std::string& path,
+                                              DamagedManifest damaged = DamagedManifest::kThrow);
+// Whether such a manifest says that the file holds its key counts. Passes over damaged ones.
+bool is_key_counts(const std::string& path);
 
 }  // namespace hlite::data

@@ -66,8 +66,11 @@ void log_plus_one(std::span<const int32_t> x, std::span<float> out) {
 
 RawDecoder::RawDecoder(std::string path, const RawFormat& format,
                        std::span<const int64_t> slot_rows,
-                       const config::KeyPolicyConfig& key_policy)
-    : path_(std::move(path)), format_(format), key_check_(format.keys, slot_rows, key_policy) {
+                       const config::KeyPolicyConfig& key_policy, IssueSink& sink)
+    : path_(std::move(path)),
+      format_(format),
+      key_check_(format.keys, slot_rows, key_policy),
+      sink_(&sink) {
   integers_.resize(static_cast<size_t>(kBlockSamples * format.dense_dim));
   logarithms_.resize(integers_.size());
 }
@@ -118,7 +121,8 @@ int64_t RawDecoder::decode(std::span<const std::byte> records, int64_t first_sam
           bad = true;
       }
     }
-    if (bad) fail(records.data() + block * record, first_sample + block, n);
+    if (bad) report_issues(records.data() + block * record, first_sample + block, n);
+    bad = false;
     if (float_dense) continue;
     const auto values = static_cast<size_t>(n * D);
     log_plus_one({integers_.data(), values}, {logarithms_.data(), values});
@@ -128,37 +132,39 @@ int64_t RawDecoder::decode(std::span<const std::byte> records, int64_t first_sam
   return replaced;
 }
 
-void RawDecoder::fail(const std::byte* records, int64_t first_sample, int64_t count) const {
+void RawDecoder::report_issues(const std::byte* records, int64_t first_sample,
+                               int64_t count) const {
   const int64_t record = format_.record_bytes();
+  bool found = false;
   for (int64_t i = 0; i < count; ++i) {
     const std::byte* p = records + i * record;
-    const int64_t sample = first_sample + i;
-    const std::string where =
-        fmt::format("{}: sample {} (byte {})", path_, sample, sample * record);
+    const RecordPlace place{path_, first_sample + i, (first_sample + i) * record, "sample"};
+    const auto report = [&](const RecordIssue& issue) {
+      found = true;
+      sink_->report(issue);
+    };
     for (int64_t l = 0; l < format_.label_dim; ++l, p += 4) {
-      const int32_t integer = load<int32_t>(p);
+      const int64_t integer = load<int32_t>(p);
       const float real = load<float>(p);
-      if (format_.float_label ? !(real >= 0 && real <= 1) : integer < 0 || integer > 1)
-        raise<DataError>(
-            "{}, label {}: expected a value in [0, 1], found {}", where, l,
-            format_.float_label ? fmt::format("{}", real) : fmt::format("{}", integer));
+      if (!format_.float_label && (integer < 0 || integer > 1))
+        report({IssueKind::kLabel, place, l, integer});
+      if (format_.float_label && !(real >= 0 && real <= 1))
+        report({IssueKind::kLabel, place, l, real});
     }
     for (int64_t d = 0; d < format_.dense_dim; ++d, p += 4) {
-      if (format_.float_dense && !std::isfinite(load<float>(p)))
-        raise<DataError>("{}, dense {}: expected a finite value, found {}", where, d,
-                         load<float>(p));
-      if (!format_.float_dense && load<int32_t>(p) < 0)
-        raise<DataError>(
-            "{}, dense {}: expected an integer >= 0 (the feature is log(x + 1)), found {}", where,
-            d, load<int32_t>(p));
+      const int64_t integer = load<int32_t>(p);
+      const float real = load<float>(p);
+      if (format_.float_dense && !std::isfinite(real))
+        report({IssueKind::kNotFinite, place, d, real});
+      if (!format_.float_dense && integer < 0) report({IssueKind::kNegative, place, d, integer});
     }
     if (key_check_.replaces()) continue;
     for (int64_t c = 0; c < format_.keys.columns; ++c, p += 4)
-      if (const uint32_t key = load<uint32_t>(p), last = key_check_.last_key(c); key > last)
-        raise<DataError>("{}, {}: expected less than {}, the rows of its table, found {}", where,
-                         format_.keys.describe(c), int64_t{last} + 1, key);
+      if (const int64_t key = load<uint32_t>(p), last = key_check_.last_key(c); key > last)
+        report({IssueKind::kKey, place, c, key, &format_.keys, 0, last});
   }
-  raise("{}: samples from {} on: rejected, yet nothing is wrong with them", path_, first_sample);
+  HLITE_CHECK(found, "{}: samples from {} on: rejected, yet nothing is wrong with them", path_,
+              first_sample);
 }
 
 }  // namespace hlite::data

@@ -19,6 +19,7 @@
 
 #include "data_reader/batch_source.h"
 #include "data_reader/key_check.h"
+#include "data_reader/record_issue.h"
 #include "hugectr_lite/config/train_config.h"
 
 namespace hlite::data {
@@ -43,24 +44,24 @@ void log_plus_one(std::span<const int32_t> x, std::span<float> out);
 // Turns records into batches. Holds its scratch memory, so one per thread.
 class RawDecoder {
  public:
-  // `slot_rows`: rows of each slot's table. `path` is for messages.
+  // `slot_rows`: rows of each slot's table. `path` is for messages. `sink` is told of values
+  // outside of their ranges.
   RawDecoder(std::string path, const RawFormat& format, std::span<const int64_t> slot_rows,
-             const config::KeyPolicyConfig& key_policy = {});
+             const config::KeyPolicyConfig& key_policy = {}, IssueSink& sink = refusing_sink());
 
   // Decodes `count` records, the samples from number `first_sample` of the file on, into rows
-  // [row, row + count) of the batch. Returns how many keys the policy replaced. Throws DataError on
-  // another value outside of its range:
-  // "<path>: sample 12 (byte 1920), key of slot 3: expected less than 50, the rows of its table,
-  // found 99" ("key 7 of slot 3" where a slot has several).
+  // [row, row + count) of the batch. Returns how many keys the policy replaced. Keys that the sink
+  // was told of are in the batch as they are in the file.
   int64_t decode(std::span<const std::byte> records, int64_t first_sample, int64_t count,
                  HostBatch& batch, int64_t row);
 
  private:
-  [[noreturn]] void fail(const std::byte* records, int64_t first_sample, int64_t count) const;
+  void report_issues(const std::byte* records, int64_t first_sample, int64_t count) const;
 
   std::string path_;
   RawFormat format_;
   KeyCheck key_check_;
+  IssueSink* sink_;
   std::vector<int32_t> integers_;  // dense features of a block of samples
   std::vector<float> logarithms_;
 };

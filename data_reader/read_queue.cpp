@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -97,33 +96,31 @@ bool AioQueue::start(std::string& refusal) {
                      reason(static_cast<int>(-got)));
   event_ = FileDescriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (event_.get() < 0) raise<FileError>("{}: cannot make an eventfd: {}", path_, reason(errno));
-  if (syscall(SYS_io_setup, static_cast<unsigned>(options_.depth), &context_) != 0) {
-    const int error = errno;
+  if (const int error = -io_setup(static_cast<int>(options_.depth), &context_); error != 0) {
     refusal = fmt::format(
         "the system gives no AIO context of depth {} ({}; {} of fs.aio-max-nr = {} in use)",
         options_.depth, reason(error), kernel_number("/proc/sys/fs/aio-nr"),
         kernel_number("/proc/sys/fs/aio-max-nr"));
-    context_ = 0;
+    context_ = nullptr;
     return false;
   }
   return true;
 }
 
 AioQueue::~AioQueue() {
-  if (context_ == 0) return;
+  if (context_ == nullptr) return;
   // io_destroy() waits too, but older kernels did not.
   while (in_flight_ > 0) {
-    const auto n = syscall(SYS_io_getevents, context_, 1L, static_cast<long>(finished_.size()),
-                           finished_.data(), nullptr);
-    if (n < 0 && errno != EINTR) break;
+    const int n =
+        io_getevents(context_, 1, static_cast<long>(finished_.size()), finished_.data(), nullptr);
+    if (n < 0 && n != -EINTR) break;
     if (n > 0) in_flight_ -= n;
   }
-  syscall(SYS_io_destroy, context_);
+  io_destroy(context_);
 }
 
 int64_t AioQueue::io_submit(std::span<iocb*> reads) {
-  const long n = syscall(SYS_io_submit, context_, static_cast<long>(reads.size()), reads.data());
-  return n < 0 ? -errno : n;
+  return ::io_submit(context_, static_cast<long>(reads.size()), reads.data());
 }
 
 size_t AioQueue::submit(std::span<const ReadRequest> requests) {
@@ -132,15 +129,9 @@ size_t AioQueue::submit(std::span<const ReadRequest> requests) {
   for (size_t i = 0; i < n; ++i) {
     const ReadRequest& r = requests[i];
     iocb& b = blocks_[i];
-    b = {};
-    b.aio_data = r.tag;
-    b.aio_lio_opcode = IOCB_CMD_PREAD;
-    b.aio_fildes = static_cast<uint32_t>(file_.get());
-    b.aio_buf = reinterpret_cast<uintptr_t>(r.buffer);
-    b.aio_nbytes = static_cast<uint64_t>(r.bytes);
-    b.aio_offset = r.offset;
-    b.aio_flags = IOCB_FLAG_RESFD;
-    b.aio_resfd = static_cast<uint32_t>(event_.get());
+    io_prep_pread(&b, file_.get(), r.buffer, static_cast<size_t>(r.bytes), r.offset);
+    io_set_eventfd(&b, event_.get());
+    b.data = reinterpret_cast<void*>(r.tag);  // comes back with the event
   }
   size_t taken = 0;
   while (taken < n) {
@@ -159,12 +150,13 @@ size_t AioQueue::submit(std::span<const ReadRequest> requests) {
 
 size_t AioQueue::take_finished(std::span<ReadCompletion> done) {
   const size_t most = std::min(done.size(), finished_.size());
-  const auto n =
-      syscall(SYS_io_getevents, context_, 0L, static_cast<long>(most), finished_.data(), nullptr);
-  if (n < 0 && errno != EINTR)
-    raise<FileError>("{}: cannot wait for reads: {}", path_, reason(errno));
+  timespec at_once{};
+  const int n = io_getevents(context_, 0, static_cast<long>(most), finished_.data(), &at_once);
+  if (n < 0 && n != -EINTR) raise<FileError>("{}: cannot wait for reads: {}", path_, reason(-n));
   const size_t count = n < 0 ? 0 : static_cast<size_t>(n);
-  for (size_t i = 0; i < count; ++i) done[i] = {finished_[i].data, finished_[i].res};
+  for (size_t i = 0; i < count; ++i)
+    done[i] = {reinterpret_cast<uint64_t>(finished_[i].data),
+               static_cast<int64_t>(finished_[i].res)};
   in_flight_ -= static_cast<int64_t>(count);
   return count;
 }

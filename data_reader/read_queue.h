@@ -1,11 +1,11 @@
 // Reads of one file that are started now and finish later, a limited number at a time.
 //
-// AioQueue reads past the page cache (O_DIRECT) through Linux AIO; BufferedQueue reads through the
+// AioQueue reads past the page cache (O_DIRECT) through libaio; BufferedQueue reads through the
 // page cache with a thread of its own, on file systems that refuse the former. Both belong to one
 // thread, but for wake().
 #pragma once
 
-#include <linux/aio_abi.h>
+#include <libaio.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -83,7 +83,7 @@ class AioQueue : public ReadQueue {
   AioQueue(std::string path, const ReadQueueOptions& options);
   // False with a reason, as in open().
   bool start(std::string& refusal);
-  // The system call, which takes fewer than it is given as it likes: -errno, or how many.
+  // libaio's, which takes fewer than it is given as it likes: -errno, or how many.
   virtual int64_t io_submit(std::span<iocb*> reads);
 
  private:
@@ -92,7 +92,7 @@ class AioQueue : public ReadQueue {
   std::string path_;
   ReadQueueOptions options_;
   FileDescriptor file_, event_;  // event: counts completions and calls of wake()
-  aio_context_t context_ = 0;
+  io_context_t context_ = nullptr;
   int64_t in_flight_ = 0;
   std::vector<iocb> blocks_;        // of one call
   std::vector<iocb*> block_of_;     // pointers to them

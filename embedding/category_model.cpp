@@ -62,14 +62,7 @@ void CategoryModel::mark(const std::vector<int64_t>& by_count) {
   std::vector<std::vector<int64_t>> groups(ranks_ * tables);
   for (size_t p = 0; p < by_count.size(); ++p)
     groups[p % ranks_ * tables + table_of(by_count[p])].push_back(by_count[p]);
-  for (uint64_t instance = 0; instance < ranks_; ++instance) {
-    frequent_offsets_.push_back(static_cast<int64_t>(frequent_.size()));
-    for (size_t t = 0; t < tables; ++t) {
-      const auto& group = groups[instance * tables + t];
-      frequent_.insert(frequent_.end(), group.begin(), group.end());
-      frequent_offsets_.push_back(static_cast<int64_t>(frequent_.size()));
-    }
-  }
+  for (const auto& group : groups) frequent_.insert(frequent_.end(), group.begin(), group.end());
 
   bits_.assign(static_cast<size_t>(categories_ / 64 + 1), 0);
   for (const int64_t c : frequent_) {
@@ -110,13 +103,6 @@ int64_t CategoryModel::infrequent_category(int rank, int64_t row) const {
       low = middle + 1;
   }
   return low;
-}
-
-std::vector<int64_t> CategoryModel::infrequent_offsets(int rank) const {
-  std::vector<int64_t> offsets;
-  for (const int64_t begin : table_begin_)
-    offsets.push_back(share_of(begin - frequent_below(begin), rank, ranks_));
-  return offsets;
 }
 
 }  // namespace hlite::embedding

@@ -54,10 +54,6 @@ class CategoryModel {
   [[nodiscard]] int64_t infrequent_rows(int rank) const;
   // The category in row `row` of rank `rank`.
   [[nodiscard]] int64_t infrequent_category(int rank, int64_t row) const;
-  // [ranks * (tables + 1)] where the indices of each instance's tables begin and end.
-  [[nodiscard]] const std::vector<int64_t>& frequent_offsets() const { return frequent_offsets_; }
-  // [tables + 1] the same for the rows of one rank.
-  [[nodiscard]] std::vector<int64_t> infrequent_offsets(int rank) const;
 
  private:
   [[nodiscard]] int64_t frequent_below(int64_t category) const;
@@ -70,7 +66,7 @@ class CategoryModel {
   std::vector<uint64_t> bits_;    // 1: frequent
   std::vector<uint32_t> before_;  // frequent categories before each word
   std::vector<uint32_t> index_;   // of the frequent categories in ascending order
-  std::vector<int64_t> frequent_, frequent_offsets_;
+  std::vector<int64_t> frequent_;
 };
 
 }  // namespace hlite::embedding

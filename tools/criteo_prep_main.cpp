@@ -3,8 +3,8 @@
 
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
-#include "tools/command_line.h"
-#include "tools/criteo_prep.h"
+#include "tools/criteo/criteo_prep.h"
+#include "tools/io/command_line.h"
 #include "tools/prep/run_options.h"
 
 int main(int argc, char** argv) {

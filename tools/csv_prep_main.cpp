@@ -1,8 +1,8 @@
 #include <cstdio>
 
 #include "hugectr_lite/core/interrupt.h"
-#include "tools/command_line.h"
-#include "tools/csv_prep.h"
+#include "tools/csv/csv_prep.h"
+#include "tools/io/command_line.h"
 #include "tools/prep/run_options.h"
 
 int main(int argc, char** argv) {

@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "hugectr_lite/core/error.h"
-#include "tools/command_line.h"
 #include "tools/inspect/fit_check.h"
 #include "tools/inspect/inspection.h"
 #include "tools/inspect/picture.h"
-#include "tools/output_file.h"
+#include "tools/io/command_line.h"
+#include "tools/io/output_file.h"
 
 namespace hlite::tools {
 namespace {

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <numeric>
 #include <optional>
-#include <string_view>
 
 #include "data_reader/manifest.h"
 #include "data_reader/source.h"
@@ -16,7 +15,6 @@
 namespace hlite::trainer {
 namespace {
 
-namespace fs = std::filesystem;
 using embedding::EmbeddingLayer;
 using embedding::FrequencyStatistics;
 using embedding::RowPlacement;
@@ -30,23 +28,10 @@ struct Statistics {
 
 // The manifest of the tool that wrote the training data, where it has the counts of these tables.
 std::optional<Statistics> from_manifest(const config::TrainConfig& config, const Layers& layers) {
-  const fs::path source(config.resolve(config.data.source));
-  // criteo_prep and csv_prep name it manifest.json, criteo_synth after its prefix.
-  fs::path path = source.parent_path() / "manifest.json";
-  std::error_code none;
-  if (!fs::is_regular_file(path, none)) {
-    std::string prefix = source.string();
-    constexpr std::string_view kEnding = ".train.bin";
-    if (!prefix.ends_with(kEnding)) return std::nullopt;
-    prefix.resize(prefix.size() - kEnding.size());
-    path = prefix + ".manifest.json";
-    if (!fs::is_regular_file(path, none)) return std::nullopt;
-  }
-  const data::Manifest manifest = data::Manifest::read(path.string());
-  const auto file = std::find_if(manifest.files.begin(), manifest.files.end(), [&](const auto& f) {
-    return f.role == "train" && f.name == source.filename().string();
-  });
-  if (file == manifest.files.end() || manifest.key_counts_name.empty()) return std::nullopt;
+  const auto entry = data::find_manifest_of(config.resolve(config.data.source));
+  if (!entry || entry->file.role != "train" || entry->manifest.key_counts_name.empty())
+    return std::nullopt;
+  const data::Manifest& manifest = entry->manifest;
   std::vector<int64_t> sizes;
   for (const auto& layer : layers)
     sizes.insert(sizes.end(), layer->layout().rows.begin(), layer->layout().rows.end());
@@ -54,10 +39,11 @@ std::optional<Statistics> from_manifest(const config::TrainConfig& config, const
   const bool one_hot = std::all_of(manifest.hotness.begin(), manifest.hotness.end(),
                                    [](int64_t n) { return n == 1; });
   if (sizes != manifest.slot_sizes || !one_hot) return std::nullopt;
-  const ReadFile counts_file((path.parent_path() / manifest.key_counts_name).string());
+  const ReadFile counts_file(
+      (std::filesystem::path(entry->path).parent_path() / manifest.key_counts_name).string());
   Statistics statistics;
   statistics.batches =
-      static_cast<double>(file->rows) / static_cast<double>(config.solver.batchsize);
+      static_cast<double>(entry->file.rows) / static_cast<double>(config.solver.batchsize);
   statistics.source = counts_file.name();
   int64_t at = 0;
   for (const auto& layer : layers) {

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "data_reader/memory_source.h"
 #include "hugectr_lite/core/random.h"
+#include "tests/support/memory_source.h"
 
 namespace hlite::bench {
 
@@ -88,7 +88,7 @@ std::vector<uint32_t> zipf_keys(int64_t rows, double alpha, uint64_t stream, int
 
 std::vector<data::BatchBuffer> zipf_batches(ThreadPool& pool, const Shape& shape, int64_t count,
                                             int64_t batch, double alpha) {
-  auto batches = data::random_batches(count, batch, 13, 13, shape.rows, 3);
+  auto batches = test::random_batches(count, batch, 13, 13, shape.rows, 3);
   pool.run(static_cast<int64_t>(shape.rows.size()), [&](int64_t s, int) {
     const auto keys = zipf_keys(shape.rows[static_cast<size_t>(s)], alpha, static_cast<uint64_t>(s),
                                 count * batch);

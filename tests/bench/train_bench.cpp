@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "data_reader/memory_source.h"
 #include "embedding/lookup.h"
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
@@ -24,6 +23,7 @@
 #include "hugectr_lite/ops/gemm.h"
 #include "hugectr_lite/trainer/model.h"
 #include "tests/bench/train_bench.h"
+#include "tests/support/memory_source.h"
 
 namespace hlite::bench {
 namespace {
@@ -105,7 +105,7 @@ void run_on_cpu(const TrainBenchOptions& o) {
   model.compile();
   model.allocate();
   model.initialize(exec);
-  data::MemorySource source(zipf_batches(pool, o.shape, 64, batch, o.alpha));
+  test::MemorySource source(zipf_batches(pool, o.shape, 64, batch, o.alpha));
 
   const auto steps = model.train_plan().steps();
   std::vector<double> step_seconds(steps.size()), iterations;

@@ -14,11 +14,11 @@
 #include <cmath>
 #include <set>
 
-#include "data_reader/memory_source.h"
 #include "hugectr_lite/core/device_memory.h"
 #include "hugectr_lite/trainer/model.h"
 #include "tests/bench/bench_gpu.h"
 #include "tests/bench/train_bench.h"
+#include "tests/support/memory_source.h"
 
 namespace hlite::bench {
 namespace {
@@ -89,7 +89,7 @@ plan::StepContext context_of(const data::HostBatch& batch, const Exec& exec) {
 // A model that is ready to train.
 class Workload {
  public:
-  Workload(const Gpu& gpu, const TrainBenchOptions& o, ThreadPool& pool, data::MemorySource& source,
+  Workload(const Gpu& gpu, const TrainBenchOptions& o, ThreadPool& pool, test::MemorySource& source,
            bool graph)
       : gpu_(gpu), source_(source), exec_{.device = Device::kCpu, .pool = &pool} {
     Solver solver = o.solver;
@@ -140,7 +140,7 @@ class Workload {
 
  private:
   const Gpu& gpu_;
-  data::MemorySource& source_;
+  test::MemorySource& source_;
   Exec exec_;
   std::unique_ptr<config::TrainConfig> config_;
   std::unique_ptr<trainer::Model> model_;
@@ -238,7 +238,7 @@ void run_on_gpu(const TrainBenchOptions& o) {
   const Gpu gpu(o.solver.precision == "tf32");
   ThreadPool pool(o.threads);
   const Ceilings ceilings = measure_ceilings(gpu, o);
-  data::MemorySource source(zipf_batches(pool, o.shape, o.batches, o.solver.batch, o.alpha));
+  test::MemorySource source(zipf_batches(pool, o.shape, o.batches, o.solver.batch, o.alpha));
   const auto batch = static_cast<double>(o.solver.batch);
 
   // One model at a time: two sets of tables may not fit.

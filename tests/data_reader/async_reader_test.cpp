@@ -300,24 +300,3 @@ TEST_CASE("waiting is measured") {
   CHECK(reader->wait_seconds() >= 0);
   CHECK(reader->wait_seconds() < 60);
 }
-
-TEST_CASE("a batch's memory can be cut into pieces for copying") {
-  for (const int64_t rows : {0, 1, 100}) {
-    BatchBuffer buffer(rows, 1, 16, 26);
-    const HostBatch& b = buffer.batch();
-    CHECK(b.memory.data() == buffer.memory().data());
-    for (const int64_t count : {1, 2, 3, 7, 1000}) {
-      size_t least = b.memory.size(), most = 0, at = 0;
-      for (int64_t i = 0; i < count; ++i) {
-        const auto piece = b.chunk(i, count);
-        CHECK(piece.data() == b.memory.data() + at);
-        CHECK(at % 64 == 0);
-        at += piece.size();
-        least = std::min(least, piece.size());
-        most = std::max(most, piece.size());
-      }
-      CHECK(at == b.memory.size());
-      CHECK(most - least <= 64);
-    }
-  }
-}

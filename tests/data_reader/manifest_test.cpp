@@ -83,5 +83,34 @@ TEST_CASE("damaged manifests are errors with place and reason") {
                  {"none.json"});
 }
 
+TEST_CASE("a file finds the manifest beside it that names it") {
+  const test::TemporaryDirectory folder;
+  Manifest synth = example();
+  synth.files[0].name = "s.1.train.bin";
+  synth.key_counts_name = "s.1.key_counts.bin";
+  const auto found_for = [&](const std::string& name) {
+    const auto entry = find_manifest_of(folder / name);
+    return entry ? entry->path + " " + entry->file.role : "none";
+  };
+  CHECK(found_for("train.bin") == "none");
+  test::write_text(folder / "manifest.json", example().to_json());
+  test::write_text(folder / "s.1.manifest.json", synth.to_json());
+  CHECK(found_for("train.bin") == folder / "manifest.json train");
+  CHECK(found_for("val.bin") == folder / "manifest.json val");
+  CHECK(found_for("s.1.train.bin") == folder / "s.1.manifest.json train");
+  CHECK(found_for("s.2.train.bin") == "none");
+  CHECK(is_key_counts(folder / "key_counts.bin"));
+  CHECK(is_key_counts(folder / "s.1.key_counts.bin"));
+  CHECK_FALSE(is_key_counts(folder / "train.bin"));
+
+  test::write_text(folder / "manifest.json", "{\"name\": \"a web page\"}");
+  check_contains(message_of<ConfigError>([&] { find_manifest_of(folder / "s.1.train.bin"); }),
+                 {folder / "manifest.json"});
+  const auto further = find_manifest_of(folder / "s.1.train.bin", DamagedManifest::kPassOver);
+  REQUIRE(further);
+  CHECK(further->manifest.key_counts_name == "s.1.key_counts.bin");
+  CHECK(is_key_counts(folder / "s.1.key_counts.bin"));
+}
+
 }  // namespace
 }  // namespace hlite::data

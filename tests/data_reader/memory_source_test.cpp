@@ -1,4 +1,4 @@
-#include "data_reader/memory_source.h"
+#include "tests/support/memory_source.h"
 
 #include <algorithm>
 #include <set>
@@ -38,7 +38,7 @@ TEST_CASE("a batch buffer is one aligned block, zero behind its samples") {
 
 TEST_CASE("batches in memory come round in order") {
   const std::vector<int64_t> rows{1, 10, 1000};
-  MemorySource source(random_batches(3, 4, 5, 8, rows, 9));
+  test::MemorySource source(test::random_batches(3, 4, 5, 8, rows, 9));
   CHECK(source.batch_size() == 4);
   CHECK(source.samples() == 12);
   CHECK(source.batches_per_epoch() == 3);
@@ -47,7 +47,7 @@ TEST_CASE("batches in memory come round in order") {
     CHECK(source.position() == p);
     CHECK(source.next().first_sample == p % 3 * 4);
   }
-  MemorySource resumed(random_batches(3, 4, 5, 8, rows, 9), 8);
+  test::MemorySource resumed(test::random_batches(3, 4, 5, 8, rows, 9), 8);
   const HostBatch& a = source.next();
   const HostBatch& b = resumed.next();
   CHECK(resumed.position() == 9);
@@ -57,7 +57,7 @@ TEST_CASE("batches in memory come round in order") {
 
 TEST_CASE("random batches are in range and not all alike") {
   const std::vector<int64_t> rows{1, 10, 1000};
-  const auto batches = random_batches(4, 100, 5, 8, rows, 9);
+  const auto batches = test::random_batches(4, 100, 5, 8, rows, 9);
   REQUIRE(batches.size() == 4);
   std::set<uint32_t> keys;
   double labels = 0;

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "hugectr_lite/core/error.h"
+#include "tests/data_reader/issue_log.h"
 #include "tests/data_reader/norm_file.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
@@ -206,4 +207,34 @@ TEST_CASE("keys of Norm records outside of their table are replaced and counted"
       CHECK(b.keys(1, 1) == 9);
       CHECK(b.keys(1, 2) == (clamp ? 49 : 4));
     }
+}
+
+TEST_CASE("a sink that lets it pass is told of every wrong value of a Norm record") {
+  const NormShape shape{.dense = 2, .slot_rows = {10, 50}, .hotness = {2, 1}};
+  test::IssueLog log;
+  const NormDecoder decoder(shape.config(), shape.slot_rows, log);
+  BatchBuffer buffer(2, 1, 2, 3);
+  const HostBatch& b = buffer.batch();
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::string bad = sample(2, {infinity, 1}, {{10, 4}, {50}}),
+                    good = sample(1, {3, 4}, {{9}, {49}});
+  CHECK(decoder.decode(bytes_of(bad), {kPath, 0, 64}, buffer.batch(), 0) == std::ssize(bad));
+  CHECK(log.lines ==
+        std::vector<std::string>{
+            "f.norm: record 0 (byte 64), label 0: expected a value in [0, 1], found 2",
+            "f.norm: record 0 (byte 64), dense 0: expected a finite value, found inf",
+            "f.norm: record 0 (byte 64), key 0 of slot 0: expected less than 10, the rows of its "
+            "table, found 10",
+            "f.norm: record 0 (byte 64), key of slot 1: expected less than 50, the rows of its "
+            "table, found 50"});
+  CHECK(b.keys(0, 0) == kNoKey);
+  CHECK(b.keys(0, 1) == 4);
+  CHECK(b.keys(0, 2) == kNoKey);
+  CHECK(b.replaced_keys == 0);
+  decoder.decode(bytes_of(good), {kPath, 1, 100}, buffer.batch(), 1);
+  CHECK(log.lines.size() == 4);
+  CHECK(b.keys(1, 2) == 49);
+  // Behind a record that is not whole there is nothing to go on with.
+  const std::string cut = bad.substr(0, bad.size() - 1);
+  CHECK_THROWS_AS(decoder.decode(bytes_of(cut), {kPath, 0, 64}, buffer.batch(), 0), DataError);
 }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "hugectr_lite/core/error.h"
+#include "tests/data_reader/issue_log.h"
 #include "tests/data_reader/raw_file.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
@@ -220,4 +221,34 @@ TEST_CASE("the largest values that are allowed pass") {
   float_decoder.decode(std::as_bytes(std::span(real)), 0, 1, one.batch(), 0);
   CHECK(one.batch().labels(0, 0) == 0.5f);
   CHECK(one.batch().dense(0, 0) == -most);
+}
+
+TEST_CASE("a sink that lets it pass is told of every wrong value of raw records") {
+  const RawShape shape{2, {10, 50}, false};
+  std::vector<uint32_t> words = test::raw_words(shape, 300);
+  const auto word = [&](int64_t sample, int64_t column) -> uint32_t& {
+    return words[static_cast<size_t>(sample * shape.values() + column)];
+  };
+  word(0, 0) = 3;
+  word(0, 3) = 10;
+  word(130, 2) = 0xffffffff;
+  word(299, 4) = 0xffffffff;
+  test::IssueLog log;
+  RawDecoder decoder("f.bin", RawFormat::from(shape.config()), shape.slot_rows, {}, log);
+  BatchBuffer buffer(300, 1, 2, 2);
+  CHECK(decoder.decode(std::as_bytes(std::span(words)), 0, 300, buffer.batch(), 0) == 0);
+  CHECK(log.lines ==
+        std::vector<std::string>{
+            "f.bin: sample 0 (byte 0), label 0: expected a value in [0, 1], found 3",
+            "f.bin: sample 0 (byte 0), key of slot 0: expected less than 10, the rows of its "
+            "table, found 10",
+            "f.bin: sample 130 (byte 2600), dense 1: expected an integer >= 0 (the feature is "
+            "log(x + 1)), found -1",
+            "f.bin: sample 299 (byte 5980), key of slot 1: expected less than 50, the rows of its "
+            "table, found 4294967295"});
+  const HostBatch& b = buffer.batch();
+  CHECK(b.keys(0, 0) == 10);
+  CHECK(b.keys(299, 1) == 0xffffffff);
+  CHECK(b.dense(129, 0) == test::feature_of(shape, 129, 0));
+  CHECK(b.dense(131, 1) == test::feature_of(shape, 131, 1));
 }

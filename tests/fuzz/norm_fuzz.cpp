@@ -55,7 +55,7 @@ void read_records(const config::DataConfig& config, std::span<const int64_t> row
   int64_t at = 0;
   for (int64_t record = 0; at < std::ssize(bytes); ++record) {
     const auto rest = bytes.subspan(static_cast<size_t>(at));
-    const NormPlace place{path, record, at};
+    const RecordPlace place{path, record, at};
     int64_t skipped = 0, decoded = 0;
     try {
       skipped = decoder.skip(rest, place);

@@ -37,6 +37,17 @@ const std::map<std::string, Names, std::less<>> kArrows = {
     {"tools", {"core", "config", "data_reader"}},
 };
 
+// The same inside tools, where what several programs need comes first. Files beside the folders,
+// the programs' main(), may include all of them, and nothing includes those.
+const std::map<std::string, Names, std::less<>> kArrowsOfTools = {
+    {"io", {}},
+    {"prep", {"io"}},
+    {"criteo", {"io", "prep"}},
+    {"csv", {"io", "prep"}},
+    {"inspect", {"io", "criteo", "csv"}},
+    {"synth", {"io", "criteo"}},
+};
+
 // Other people's headers, by the start of their name -> folders that may include them. Everything
 // not named here counts as the standard's or the system's.
 const std::map<std::string, Names, std::less<>> kBorrowed = {
@@ -46,6 +57,7 @@ const std::map<std::string, Names, std::less<>> kBorrowed = {
     {"oneapi/", {"ops"}},
     {"cblas", {"ops"}},
     {"mpi", {"comm"}},
+    {"libaio", {"data_reader"}},
     {"catch2/", {}},
     {"gtest/", {}},
     {"benchmark/", {}},
@@ -70,6 +82,12 @@ std::string folder_of(const std::string& path) {
   return end == std::string_view::npos ? std::string() : std::string(rest.substr(0, end));
 }
 
+// "csv" for tools/csv/x.cpp; empty for a file beside the folders, and outside of tools.
+std::string folder_in_tools(const std::string& path) {
+  const std::string below = "tools/";
+  return path.starts_with(below) ? folder_of(path.substr(below.size())) : std::string();
+}
+
 std::string without_comment(const std::string& line) { return line.substr(0, line.find("//")); }
 
 // Everything that is wrong with the includes and launches of one file, as "file:line: what".
@@ -78,6 +96,11 @@ class FileCheck {
   FileCheck(const std::string& path, const std::string& text)
       : path_(path), folder_(folder_of(path)), extension_(fs::path(path).extension().string()) {
     if (!kArrows.contains(folder_)) report("its folder is not in the table of arrows");
+    const std::string in_tools = folder_in_tools(path);
+    if (!in_tools.empty() && !kArrowsOfTools.contains(in_tools))
+      report("its folder is not in the table of arrows");
+    if (folder_ == "tools" && in_tools.empty() && !path.ends_with("_main.cpp"))
+      report("only programs lie beside the folders of tools");
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
       ++line_;
@@ -122,9 +145,18 @@ class FileCheck {
     const auto arrows = kArrows.find(folder_);
     if (target != folder_ && (arrows == kArrows.end() || !arrows->second.contains(target)))
       report(fmt::format("includes {}: {} may not include {}", name, folder_, target));
+    check_inside_tools(name);
     if (name.ends_with(".cuh") && !is_cuda_source())
       report("includes " + name + ": only .cu and .cuh files include .cuh");
     if (name.ends_with(".cpp") || name.ends_with(".cu")) report("includes " + name);
+  }
+
+  void check_inside_tools(const std::string& name) {
+    const std::string from = folder_in_tools(path_), to = folder_in_tools(name);
+    if (from.empty() || to.empty() || from == to) return;
+    const auto arrows = kArrowsOfTools.find(from);
+    if (arrows == kArrowsOfTools.end() || !arrows->second.contains(to))
+      report(fmt::format("includes {}: tools/{} may not include tools/{}", name, from, to));
   }
 
   void check_foreign(const std::string& name) {
@@ -205,16 +237,18 @@ TEST_CASE("headers have stems of their own, and names say what is inside") {
   CHECK(bad.empty());
 }
 
-TEST_CASE("the table of arrows has no cycle") {
-  // Takes away folders that include nothing that is left, until nothing is left.
-  Names done;
-  for (bool grew = true; grew;) {
-    grew = false;
-    for (const auto& [folder, targets] : kArrows)
-      if (std::includes(done.begin(), done.end(), targets.begin(), targets.end()))
-        grew |= done.insert(folder).second;
+TEST_CASE("the tables of arrows have no cycle") {
+  for (const auto& arrows : {kArrows, kArrowsOfTools}) {
+    // Takes away folders that include nothing that is left, until nothing is left.
+    Names done;
+    for (bool grew = true; grew;) {
+      grew = false;
+      for (const auto& [folder, targets] : arrows)
+        if (std::includes(done.begin(), done.end(), targets.begin(), targets.end()))
+          grew |= done.insert(folder).second;
+    }
+    CHECK(done.size() == arrows.size());
   }
-  CHECK(done.size() == kArrows.size());
 }
 
 TEST_CASE("the check sees each kind of violation, with file and line") {
@@ -226,7 +260,12 @@ TEST_CASE("the check sees each kind of violation, with file and line") {
   };
   CHECK(only("hugectr_lite/ops/x.cpp", "\n#include \"hugectr_lite/config/y.h\"\n") ==
         "hugectr_lite/ops/x.cpp:2: includes hugectr_lite/config/y.h: ops may not include config");
-  CHECK(only("tools/x.cpp", "#include \"tests/support/compare.h\"").find("tools/x.cpp:1: ") == 0);
+  CHECK(only("tools/io/x.cpp", "#include \"tests/support/compare.h\"").find("tools/io/x.cpp:1: ") ==
+        0);
+  CHECK(only("tools/inspect/x.cpp", "#include \"tools/prep/y.h\"") ==
+        "tools/inspect/x.cpp:1: includes tools/prep/y.h: tools/inspect may not include tools/prep");
+  CHECK(only("tools/novel/x.cpp", "").find("not in the table") != std::string::npos);
+  CHECK(only("tools/x.cpp", "").find("beside the folders") != std::string::npos);
   CHECK(only("embedding/x.cpp", "  # include \"x.h\"").find("no path from the root") !=
         std::string::npos);
   CHECK(only("hugectr_lite/core/x.h", "#include <cuda_runtime.h>").find(":1: ") !=

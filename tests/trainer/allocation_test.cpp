@@ -4,12 +4,12 @@
 #include <cstdlib>
 #include <new>
 
-#include "data_reader/memory_source.h"
 #include "hugectr_lite/comm/thread_communicator.h"
 #include "hugectr_lite/trainer/model.h"
 #include "hugectr_lite/trainer/placements.h"
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/catch.h"
+#include "tests/support/memory_source.h"
 
 namespace {
 std::atomic<int64_t> allocations{0};
@@ -62,7 +62,7 @@ TEST_CASE("a warm training iteration allocates nothing") {
   model.compile();
   model.allocate();
   model.initialize(exec);
-  data::MemorySource source(data::random_batches(4, 32, 2, 8, {40, 5, 300}, 1));
+  test::MemorySource source(test::random_batches(4, 32, 2, 8, {40, 5, 300}, 1));
   const auto iterate = [&](int times) {
     for (int i = 0; i < times; ++i) {
       const data::HostBatch& b = source.next();
@@ -104,8 +104,8 @@ TEST_CASE("a warm training iteration of several ranks allocates nothing") {
       model.compile();
       model.allocate();
       model.initialize(exec);
-      data::MemorySource source(
-          data::random_batches(4, 8, 2, 8, {40, 5, 300}, static_cast<uint64_t>(world.rank())));
+      test::MemorySource source(
+          test::random_batches(4, 8, 2, 8, {40, 5, 300}, static_cast<uint64_t>(world.rank())));
       const auto iterate = [&](int times) {
         for (int i = 0; i < times; ++i) {
           const data::HostBatch& b = source.next();

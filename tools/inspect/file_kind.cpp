@@ -10,9 +10,8 @@
 #include "data_reader/norm_format.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
-#include "tools/criteo_record.h"
-#include "tools/input_stream.h"
-#include "tools/inspect/manifests.h"
+#include "tools/criteo/criteo_record.h"
+#include "tools/io/input_stream.h"
 
 namespace hlite::tools {
 namespace {
@@ -211,7 +210,7 @@ FileFacts detect_file(const std::string& path) {
       return certain(FileKind::kSafetensors, "it begins with a length and JSON of that length");
     }
   }
-  if (is_key_counts(path)) {
+  if (data::is_key_counts(path)) {
     return certain(FileKind::kKeyCounts, "the manifest beside it says so");
   }
   if (begins("\x1f\x8b") || begins("\x28\xb5\x2f\xfd")) {

@@ -2,10 +2,10 @@
 
 #include <filesystem>
 
+#include "data_reader/manifest.h"
 #include "hugectr_lite/config/object_reader.h"
 #include "hugectr_lite/config/slot_sizes.h"
 #include "hugectr_lite/core/error.h"
-#include "tools/inspect/manifests.h"
 
 namespace hlite::tools {
 namespace {
@@ -65,7 +65,7 @@ void check_kind(const FitCase& fit, const FileFacts& file, FitReport& report) {
 
 // What a manifest beside the file says against the config.
 void check_manifest(const FitCase& fit, const FileFacts& file, FitReport& report) {
-  const auto entry = find_manifest_of(fit.path);
+  const auto entry = data::find_manifest_of(fit.path, data::DamagedManifest::kPassOver);
   if (!entry) return;
   const data::Manifest& m = entry->manifest;
   const config::DataConfig& data = fit.config.data;

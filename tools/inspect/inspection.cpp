@@ -3,12 +3,12 @@
 #include <filesystem>
 #include <memory>
 
+#include "data_reader/manifest.h"
 #include "data_reader/norm_format.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
-#include "tools/inspect/manifests.h"
 #include "tools/inspect/raw_shape.h"
-#include "tools/prep/numpy_file.h"
+#include "tools/io/numpy_file.h"
 
 namespace hlite::tools {
 namespace {
@@ -23,7 +23,7 @@ struct Layout {
 Layout raw_layout(const config::TrainConfig* config, const InspectOptions& options,
                   Inspection& out) {
   const std::string& path = out.file.path;
-  if (const auto entry = find_manifest_of(path)) {
+  if (const auto entry = data::find_manifest_of(path, data::DamagedManifest::kPassOver)) {
     const data::Manifest& m = entry->manifest;
     data::RawFormat format;
     format.dense_dim = m.dense_dim;

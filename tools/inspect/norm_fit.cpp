@@ -1,20 +1,32 @@
 // What of a list of Norm files contradicts a config: headers first, then records.
 #include <algorithm>
-#include <cmath>
 
 #include "data_reader/norm_format.h"
+#include "data_reader/norm_stream.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
 #include "tools/inspect/fit_check.h"
+#include "tools/inspect/issue_counts.h"
 #include "tools/inspect/rows.h"
 
 namespace hlite::tools {
 namespace {
 
+using data::IssueKind;
+
 class NormFit {
  public:
   NormFit(const FitCase& fit, FitReport& report)
-      : fit_(fit), data_(fit.config.data), layout_(data_.key_layout()), report_(report) {}
+      : fit_(fit),
+        data_(fit.config.data),
+        layout_(data_.key_layout()),
+        tables_(fit.slot_rows),
+        report_(report) {
+    data_.key_policy = {};  // what a policy would replace is shown too
+    if (!tables_.empty()) return;
+    tables_.assign(static_cast<size_t>(layout_.slots()), kNoKey);
+    data_.global_keys = false;
+  }
 
   void check() {
     try {
@@ -50,16 +62,17 @@ class NormFit {
       }
       const bool sum = data_.check == "Sum";
       if (h.sum != sum) {
-        return fail(
-            "check_flag",
-            fmt::format("{}: its header says {} checksums; the config's \"check\" is \"{}\"", path,
-                        h.sum ? "with" : "without", data_.check),
-            fmt::format("\"check\": \"{}\"", h.sum ? "Sum" : "None"));
+        return fail("check_flag",
+                    fmt::format("{}: its header says {} checksums; the "
+                                "config's \"check\" is \"{}\"",
+                                path, h.sum ? "with" : "without", data_.check),
+                    fmt::format("\"check\": \"{}\"", h.sum ? "Sum" : "None"));
       }
       if (h.label_dim != data_.label_dim || h.dense_dim != data_.dense_dim ||
           h.slots != layout_.slots()) {
         return fail("norm_dims",
-                    fmt::format("{}: its header says label_dim {}, dense_dim {}, slot_num {}; the "
+                    fmt::format("{}: its header says label_dim {}, dense_dim "
+                                "{}, slot_num {}; the "
                                 "config says {}, {}, {}",
                                 path, h.label_dim, h.dense_dim, h.slots, data_.label_dim,
                                 data_.dense_dim, layout_.slots()),
@@ -70,23 +83,23 @@ class NormFit {
     return true;
   }
 
-  struct SlotKeys {
-    uint64_t least = UINT64_MAX, largest = 0;
-    int64_t outside = 0;
-    std::string first;
-  };
+  // The trainer's decoder over the records, all that is wrong with their values.
+  [[nodiscard]] IssueCounts read(const config::DataConfig& data) const {
+    constexpr int64_t kRows = 1024;
+    IssueCounts issues;
+    data::NormStream stream(data, fit_.path, tables_, issues);
+    data::BatchBuffer buffer(kRows, data.label_dim, data.dense_dim, layout_.columns);
+    const int64_t end = std::min(fit_.wanted, stream.samples());
+    while (stream.position() < end)
+      stream.decode(std::min(kRows, end - stream.position()), buffer.batch(), 0);
+    return issues;
+  }
 
   void check_records() {
     const auto rows = norm_rows(files_, data_.int64_keys, fit_.wanted);
-    RowChunk chunk;
-    std::vector<SlotKeys> slots(static_cast<size_t>(layout_.slots()));
-    std::vector<int64_t> first_row(slots.size(), 0);
-    for (size_t s = 1; s < slots.size() && !fit_.slot_rows.empty(); ++s)
-      first_row[s] = first_row[s - 1] + fit_.slot_rows[s - 1];
-    const std::vector<int>& slot_of = rows->schema().slot_of;
-    std::vector<int64_t> hotness(slots.size(), 0);
-    for (const int s : slot_of) ++hotness[static_cast<size_t>(s)];
-    for (size_t s = 0; s < slots.size(); ++s) {
+    std::vector<int64_t> hotness(static_cast<size_t>(layout_.slots()), 0);
+    for (const int s : rows->schema().slot_of) ++hotness[static_cast<size_t>(s)];
+    for (size_t s = 0; s < hotness.size(); ++s) {
       if (hotness[s] > layout_.hotness[s]) {
         fail("norm_keys",
              fmt::format("{}: slot {} has up to {} keys a sample; the config allows {}", fit_.path,
@@ -95,61 +108,40 @@ class NormFit {
         return;
       }
     }
-    int64_t odd_labels = 0, not_finite = 0;
-    while (rows->next(chunk)) {
-      for (const double label : chunk.labels) odd_labels += !(label >= 0 && label <= 1);
-      for (const double x : chunk.numbers) not_finite += !std::isfinite(x);
-      for (size_t i = 0; i < chunk.keys.size(); ++i) {
-        const uint64_t key = chunk.keys[i];
-        if (key == kMissingKey) continue;
-        const auto s = static_cast<size_t>(slot_of[i % slot_of.size()]);
-        SlotKeys& k = slots[s];
-        k.least = std::min(k.least, key);
-        k.largest = std::max(k.largest, key);
-        if (fit_.slot_rows.empty()) continue;
-        const auto first = static_cast<uint64_t>(data_.global_keys ? first_row[s] : 0);
-        const auto size = static_cast<uint64_t>(fit_.slot_rows[s]);
-        k.outside += key < first || key >= first + size;
-      }
-    }
-    if (odd_labels > 0) {
-      fail("label_values", fmt::format("{}: {} labels are not in [0, 1]", fit_.path, odd_labels),
+    const IssueCounts issues = read(data_);
+    if (const int64_t labels = issues.total(IssueKind::kLabel); labels > 0) {
+      fail("label_values", fmt::format("{}: {} labels are not in [0, 1]", fit_.path, labels),
            data_.int64_keys ? "" : "if its keys have 64 bits: solver.input_key_type I64");
       return;
     }
-    if (not_finite > 0) {
+    if (const int64_t values = issues.total(IssueKind::kNotFinite); values > 0) {
       fail("not_finite",
-           fmt::format("{}: {} dense values are no finite numbers", fit_.path, not_finite));
+           fmt::format("{}: {} dense values are no finite numbers", fit_.path, values));
       return;
     }
-    check_keys(slots, first_row);
+    check_keys(issues);
     check_count(rows->rows_in_file());
   }
 
-  void check_keys(const std::vector<SlotKeys>& slots, const std::vector<int64_t>& first_row) {
-    const auto worst =
-        std::max_element(slots.begin(), slots.end(),
-                         [](const auto& a, const auto& b) { return a.outside < b.outside; });
-    if (worst == slots.end() || worst->outside == 0) return;
-    const auto all = [&](bool global) {
-      for (size_t s = 0; s < slots.size(); ++s) {
-        const auto first = static_cast<uint64_t>(global ? first_row[s] : 0);
-        const auto size = static_cast<uint64_t>(fit_.slot_rows[s]);
-        if (slots[s].least == UINT64_MAX) continue;
-        if (slots[s].least < first || slots[s].largest >= first + size) return false;
-      }
-      return true;
-    };
-    const auto s = static_cast<size_t>(worst - slots.begin());
+  void check_keys(const IssueCounts& issues) {
+    const auto column = issues.worst(IssueKind::kKey);
+    if (!column || fit_.slot_rows.empty()) return;
+    const IssueCounts::Tally& k = issues.columns(IssueKind::kKey).at(*column);
     const std::string found = fmt::format(
-        "{}: {} keys of slot {} are outside of its table of {} rows; they go from {} to {}",
-        fit_.path, worst->outside, s, fit_.slot_rows[s], worst->least, worst->largest);
-    if (!data_.global_keys && all(true)) {
-      fail("global_keys", found + "; keys count on from table to table", "\"keys\": \"global\"");
-    } else if (data_.global_keys && all(false)) {
-      fail("local_keys", found + "; keys are local to their tables", "\"keys\": \"local\"");
-    } else {
+        "{}: {}: {} keys are outside of its table of {} rows, the first in "
+        "record {}; they go from "
+        "{} to {}",
+        fit_.path, layout_.describe(*column), k.count,
+        fit_.slot_rows[static_cast<size_t>(layout_.slot_of(*column))], k.record, k.least,
+        k.largest);
+    config::DataConfig other = data_;
+    other.global_keys = !data_.global_keys;
+    if (read(other).total(IssueKind::kKey) > 0) {
       fail("key_range", found);
+    } else if (other.global_keys) {
+      fail("global_keys", found + "; keys count on from table to table", "\"keys\": \"global\"");
+    } else {
+      fail("local_keys", found + "; keys are local to their tables", "\"keys\": \"local\"");
     }
   }
 
@@ -159,7 +151,8 @@ class NormFit {
     if (wanted && *wanted > records) {
       const char* key = train ? "num_samples" : "eval_num_samples";
       fail("num_samples",
-           fmt::format("{}: the headers of its files say {} samples; the config's {} says {}",
+           fmt::format("{}: the headers of its files say {} samples; the "
+                       "config's {} says {}",
                        fit_.path, records, key, *wanted),
            fmt::format("\"{}\": {}", key, records));
     }
@@ -167,16 +160,14 @@ class NormFit {
 
   // Records that cannot be read: perhaps with keys of the other size.
   void explain_records(const std::string& problem) {
-    bool other = true;
+    config::DataConfig other = data_;
+    other.int64_keys = !data_.int64_keys;
+    bool fits = false;
     try {
-      const auto rows = norm_rows(files_, !data_.int64_keys, fit_.wanted);
-      RowChunk chunk;
-      while (other && rows->next(chunk))
-        for (const double label : chunk.labels) other = other && label >= 0 && label <= 1;
+      fits = read(other).total(IssueKind::kLabel) == 0;
     } catch (const DataError&) {
-      other = false;
     }
-    if (other) {
+    if (fits) {
       fail("norm_keys",
            fmt::format("{}; its keys have {} bits, the config says {}", problem,
                        data_.int64_keys ? 32 : 64, data_.int64_keys ? 64 : 32),
@@ -187,8 +178,9 @@ class NormFit {
   }
 
   const FitCase& fit_;
-  const config::DataConfig& data_;
+  config::DataConfig data_;
   KeyLayout layout_;
+  std::vector<int64_t> tables_;  // rows of each slot's; as large as can be where that is unknown
   FitReport& report_;
   std::vector<std::string> files_;
 };

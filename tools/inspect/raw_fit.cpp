@@ -1,73 +1,57 @@
 // What of a raw file contradicts a config: the size of its records first, then what is in them.
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <limits>
 #include <span>
 
+#include "data_reader/raw_format.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
 #include "tools/inspect/fit_check.h"
+#include "tools/inspect/issue_counts.h"
 #include "tools/inspect/rows.h"
 
 namespace hlite::tools {
 namespace {
 
-// A run over the records of a file in the layout of the config.
+using data::IssueKind;
+
+// A run of the trainer's decoder over the records of a file in the layout of the config.
 struct Scan {
   int64_t records = 0;
-  struct Value {
-    int64_t bad = 0, first = 0;  // values out of range; record of the first
-    double found = 0;            // the first
-  };
   int64_t label_zeros = 0, label_ones = 0;
-  Value label;
-  std::vector<Value> negative, not_finite;  // dense columns
+  IssueCounts issues;
   struct Keys {
     uint32_t least = UINT32_MAX, largest = 0;
-    int64_t outside = 0, first = 0;
   };
   std::vector<Keys> keys;  // columns
 };
 
-void note(Scan::Value& value, int64_t record, double found) {
-  if (value.bad++ == 0) {
-    value.first = record;
-    value.found = found;
-  }
-}
-
 Scan scan(const FitCase& fit, const data::RawFormat& format) {
+  constexpr int64_t kChunkBytes = 1 << 20;
   Scan s;
-  s.negative.resize(static_cast<size_t>(format.dense_dim));
-  s.not_finite.resize(s.negative.size());
   s.keys.resize(static_cast<size_t>(format.keys.columns));
-  const auto rows = raw_rows(fit.path, format, false, fit.wanted, 1);
-  RowChunk chunk;
-  while (rows->next(chunk)) {
-    s.records += chunk.rows;
-    for (int64_t r = 0; r < chunk.rows; ++r) {
-      const auto row = static_cast<size_t>(r);
-      const int64_t record = chunk.first + r;
-      const double label = chunk.labels[row];
-      s.label_zeros += label == 0;
-      s.label_ones += label == 1;
-      // Float labels may be anything from 0 to 1.
-      if (format.float_label ? !(label >= 0 && label <= 1) : label != 0 && label != 1)
-        note(s.label, record, label);
-      for (size_t d = 0; d < s.negative.size(); ++d) {
-        const double x = chunk.numbers[row * s.negative.size() + d];
-        if (!format.float_dense && x < 0) note(s.negative[d], record, x);
-        if (format.float_dense && !std::isfinite(x)) note(s.not_finite[d], record, x);
-      }
-      for (size_t c = 0; c < s.keys.size(); ++c) {
-        const auto key = static_cast<uint32_t>(chunk.keys[row * s.keys.size() + c]);
-        Scan::Keys& k = s.keys[c];
-        k.least = std::min(k.least, key);
-        k.largest = std::max(k.largest, key);
-        if (fit.slot_rows.empty()) continue;
-        const auto slot = static_cast<size_t>(format.keys.slot_of(static_cast<int64_t>(c)));
-        if (key >= fit.slot_rows[slot] && k.outside++ == 0) k.first = record;
+  std::vector<int64_t> tables = fit.slot_rows;
+  if (tables.empty()) tables.assign(static_cast<size_t>(format.keys.slots()), kNoKey);
+  data::RawDecoder decoder(fit.path, format, tables, {}, s.issues);
+  const ReadFile file(fit.path);
+  const int64_t record = format.record_bytes(), most = std::max<int64_t>(1, kChunkBytes / record);
+  data::BatchBuffer buffer(most, format.label_dim, format.dense_dim, format.keys.columns);
+  std::vector<std::byte> bytes;
+  for (const auto& [first, count] : sample_blocks(file.size() / record, fit.wanted, 1)) {
+    for (int64_t at = 0; at < count; at += most) {
+      const int64_t rows = std::min(most, count - at);
+      bytes.resize(static_cast<size_t>(rows * record));
+      file.read((first + at) * record, bytes);
+      data::HostBatch& batch = buffer.batch();
+      decoder.decode(bytes, first + at, rows, batch, 0);
+      s.records += rows;
+      for (int64_t r = 0; r < rows; ++r) {
+        s.label_zeros += batch.labels(r, 0) == 0;
+        s.label_ones += batch.labels(r, 0) == 1;
+        for (int64_t c = 0; c < format.keys.columns; ++c) {
+          Scan::Keys& k = s.keys[static_cast<size_t>(c)];
+          k.least = std::min(k.least, batch.keys(r, c));
+          k.largest = std::max(k.largest, batch.keys(r, c));
+        }
       }
     }
   }
@@ -90,9 +74,10 @@ class RawFit {
   void check() {
     if (check_size() || check_label() || check_dense() || check_keys()) return;
     check_count();
-    if (report_.fits() && scan_.label_ones == 0 && scan_.label.bad == 0)
+    const bool labels = report_.fits() && scan_.issues.total(IssueKind::kLabel) == 0;
+    if (labels && scan_.label_ones == 0)
       report_.notes.push_back(fmt::format("{}: no label is 1", fit_.path));
-    if (report_.fits() && scan_.label_zeros == 0 && scan_.label.bad == 0)
+    if (labels && scan_.label_zeros == 0)
       report_.notes.push_back(fmt::format("{}: no label is 0", fit_.path));
   }
 
@@ -122,12 +107,13 @@ class RawFit {
                               format_.describe_record(), file_.bytes));
     }
     if (const int64_t rest = file_.bytes % record; rest != 0) {
-      return fail(
-          "truncated",
-          fmt::format("expected a multiple of {} bytes, found {}: {} records and {} bytes "
-                      "of another",
-                      format_.describe_record(), file_.bytes, file_.bytes / record, rest),
-          "the file was cut short, or has something behind its end: copy or prepare it again");
+      return fail("truncated",
+                  fmt::format("expected a multiple of {} bytes, found {}: {} "
+                              "records and {} bytes "
+                              "of another",
+                              format_.describe_record(), file_.bytes, file_.bytes / record, rest),
+                  "the file was cut short, or has something behind its end: "
+                  "copy or prepare it again");
     }
     return false;
   }
@@ -164,30 +150,33 @@ class RawFit {
     if (!format_.float_label && label.labels_float) {
       const bool dense = guess_.float_dense || format_.float_dense;
       return fail("float_label",
-                  fmt::format("its labels are float32 (0.0 and 1.0); the config expects int32, to "
+                  fmt::format("its labels are float32 (0.0 and 1.0); the "
+                              "config expects int32, to "
                               "which 1.0 is {}",
                               kFloatOne),
                   dense ? "set \"float_label_dense\": true" : "");
     }
     if (format_.float_label && label.labels_integer) {
-      return fail(
-          "integer_label",
-          "its labels are int32 (0 and 1); the config expects float32, to which 1 is 1.4e-45",
-          "set \"float_label_dense\": false");
+      return fail("integer_label",
+                  "its labels are int32 (0 and 1); the config expects float32, "
+                  "to which 1 is 1.4e-45",
+                  "set \"float_label_dense\": false");
     }
-    if (scan_.label.bad == 0) return false;
+    const auto bad = scan_.issues.worst(IssueKind::kLabel);
+    if (!bad) return false;
+    const IssueCounts::Tally& first = scan_.issues.columns(IssueKind::kLabel).at(*bad);
     if (guess_.words == words_ && guess_.label_column > 0) {
       return fail("label_column",
-                  fmt::format("its first column is no label (record {} has {}); column {} holds "
+                  fmt::format("its first column is no label (record {} has "
+                              "{}); column {} holds "
                               "nothing but 0 and 1",
-                              scan_.label.first, scan_.label.found, guess_.label_column),
+                              first.record, first.found, guess_.label_column),
                   "the label must come first");
     }
-    return fail(
-        "label_values",
-        fmt::format("{} of {} labels are not {}; the first is {} in record {}", scan_.label.bad,
-                    scan_.records, format_.float_label ? "in [0, 1]" : "0 or 1", scan_.label.found,
-                    scan_.label.first));
+    return fail("label_values",
+                fmt::format("{} of {} labels are not {}; the first is {} in record {}", first.count,
+                            scan_.records, format_.float_label ? "in [0, 1]" : "0 or 1",
+                            first.found, first.record));
   }
 
   bool check_dense() {
@@ -202,7 +191,8 @@ class RawFit {
     }
     if (!format_.float_dense && floats > 0) {
       return fail("float_dense",
-                  fmt::format("{} of its {} dense columns are float32; the config expects int32",
+                  fmt::format("{} of its {} dense columns are float32; the config "
+                              "expects int32",
                               floats, format_.dense_dim),
                   "set \"float_label_dense\": true if the labels are float32 too, else "
                   "async_param.is_dense_float");
@@ -210,33 +200,32 @@ class RawFit {
     if (format_.float_dense && integers > 0) {
       if (floats > 0 && integers == format_.dense_dim - last_float) {
         return fail("dense_dim",
-                    fmt::format("only the first {} of {} dense columns are float32; what follows "
+                    fmt::format("only the first {} of {} dense columns are "
+                                "float32; what follows "
                                 "are integers",
                                 last_float, format_.dense_dim),
                     fmt::format("dense_dim {} and {} more keys would fit", last_float, integers));
       }
       return fail("integer_dense",
-                  fmt::format("{} of its {} dense columns are int32; the config expects float32",
+                  fmt::format("{} of its {} dense columns are int32; the "
+                              "config expects float32",
                               integers, format_.dense_dim),
                   "set \"float_label_dense\": false");
     }
-    const auto worst = [](const std::vector<Scan::Value>& values) {
-      return std::max_element(values.begin(), values.end(),
-                              [](const auto& a, const auto& b) { return a.bad < b.bad; });
-    };
-    if (const auto n = worst(scan_.negative); n != scan_.negative.end() && n->bad > 0) {
-      return fail(
-          "negative_dense",
-          fmt::format("dense column {}: {} of {} values are negative, the first is {} in "
-                      "record {}; the feature is log(x + 1)",
-                      n - scan_.negative.begin(), n->bad, scan_.records, n->found, n->first),
-          "prepare the data with negative values as 0");
+    if (const auto worst = scan_.issues.worst(IssueKind::kNegative)) {
+      const IssueCounts::Tally& n = scan_.issues.columns(IssueKind::kNegative).at(*worst);
+      return fail("negative_dense",
+                  fmt::format("dense column {}: {} of {} values are negative, "
+                              "the first is {} in "
+                              "record {}; the feature is log(x + 1)",
+                              *worst, n.count, scan_.records, n.found, n.record),
+                  "prepare the data with negative values as 0");
     }
-    if (const auto n = worst(scan_.not_finite); n != scan_.not_finite.end() && n->bad > 0) {
-      return fail("not_finite",
-                  fmt::format("dense column {}: {} of {} values are no finite "
-                              "numbers, the first in record {}",
-                              n - scan_.not_finite.begin(), n->bad, scan_.records, n->first));
+    if (const auto worst = scan_.issues.worst(IssueKind::kNotFinite)) {
+      const IssueCounts::Tally& n = scan_.issues.columns(IssueKind::kNotFinite).at(*worst);
+      return fail("not_finite", fmt::format("dense column {}: {} of {} values are no finite "
+                                            "numbers, the first in record {}",
+                                            *worst, n.count, scan_.records, n.record));
     }
     return false;
   }
@@ -252,21 +241,20 @@ class RawFit {
   }
 
   bool check_keys() {
-    int64_t outside = 0, worst = 0;
-    for (size_t c = 0; c < scan_.keys.size(); ++c) {
-      outside += scan_.keys[c].outside > 0;
-      if (scan_.keys[c].outside > scan_.keys[static_cast<size_t>(worst)].outside)
-        worst = static_cast<int64_t>(c);
-    }
-    if (outside == 0) return false;
-    const Scan::Keys& k = scan_.keys[static_cast<size_t>(worst)];
+    const auto worst_column = scan_.issues.worst(IssueKind::kKey);
+    if (!worst_column || fit_.slot_rows.empty()) return false;
+    const int64_t worst = *worst_column;
+    const auto& columns = scan_.issues.columns(IssueKind::kKey);
+    const int64_t outside = std::ssize(columns);
+    const IssueCounts::Tally& k = columns.at(worst);
     const std::vector<int64_t> largest = largest_of_slots();
     const auto slot = static_cast<size_t>(format_.keys.slot_of(worst));
     const std::string found = fmt::format(
-        "{} of {} key columns have keys outside of their tables; {}: the largest is {}, the table "
+        "{} of {} key columns have keys outside of their tables; {}: the "
+        "largest is {}, the table "
         "has {} rows, {} of {} keys are outside, the first in record {}",
         outside, scan_.keys.size(), format_.keys.describe(worst), k.largest, fit_.slot_rows[slot],
-        k.outside, scan_.records, k.first);
+        k.count, scan_.records, k.record);
     if (column(format_.label_dim + format_.dense_dim + worst).floats) {
       return fail("dense_dim", found + "; that column holds floats",
                   fmt::format("dense_dim {} and {} fewer keys would fit", float_prefix(),
@@ -278,7 +266,8 @@ class RawFit {
     }
     if (const int64_t shift = boundary_shift(); shift != 0) {
       return fail("dense_dim", found,
-                  fmt::format("all keys fit with dense_dim {} in place of {}: the last {} dense "
+                  fmt::format("all keys fit with dense_dim {} in place of {}: "
+                              "the last {} dense "
                               "column(s) {}",
                               format_.dense_dim + shift, format_.dense_dim, std::abs(shift),
                               shift < 0 ? "are keys" : "are among the keys"));

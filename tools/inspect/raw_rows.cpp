@@ -4,9 +4,9 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
-#include "tools/criteo_record.h"
+#include "tools/criteo/criteo_record.h"
 #include "tools/inspect/rows.h"
-#include "tools/prep/numpy_file.h"
+#include "tools/io/numpy_file.h"
 
 namespace hlite::tools {
 namespace {

@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "hugectr_lite/core/file.h"
-#include "tools/criteo_record.h"
+#include "tools/criteo/criteo_record.h"
 
 namespace hlite::tools {
 namespace {

@@ -5,10 +5,10 @@
 #include <set>
 
 #include "hugectr_lite/core/error.h"
-#include "tools/criteo_record.h"
-#include "tools/csv_record.h"
-#include "tools/input_file.h"
+#include "tools/criteo/criteo_record.h"
+#include "tools/csv/csv_record.h"
 #include "tools/inspect/rows.h"
+#include "tools/io/input_file.h"
 
 namespace hlite::tools {
 namespace {

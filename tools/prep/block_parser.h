@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "hugectr_lite/core/memory.h"
-#include "tools/input_file.h"
+#include "tools/io/input_file.h"
 #include "tools/prep/prep_options.h"
 #include "tools/prep/row_parser.h"
 

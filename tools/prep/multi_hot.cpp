@@ -5,7 +5,7 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/random.h"
-#include "tools/in_quotes.h"
+#include "tools/io/in_quotes.h"
 
 namespace hlite::tools {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "data_reader/manifest.h"
 #include "hugectr_lite/core/thread_pool.h"
-#include "tools/input_file.h"
+#include "tools/io/input_file.h"
 #include "tools/prep/column_file.h"
 #include "tools/prep/prep_options.h"
 #include "tools/prep/prep_progress.h"

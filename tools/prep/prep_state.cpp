@@ -2,11 +2,13 @@
 
 #include <sys/stat.h>
 
+#include "hugectr_lite/config/json_node.h"
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::tools {
 
+using config::JsonNode;
 using nlohmann::ordered_json;
 
 namespace {
@@ -23,44 +25,6 @@ std::string from_hex(const std::string& text) {
   for (size_t i = 0; i + 1 < text.size(); i += 2)
     bytes += static_cast<char>(std::stoi(text.substr(i, 2), nullptr, 16));
   return bytes;
-}
-
-ordered_json to_json(const data::ManifestColumn& c) {
-  return {{"name", c.name},
-          {"rows", c.rows},
-          {"distinct", c.distinct},
-          {"missing", c.missing},
-          {"dropped", c.out_of_vocabulary},
-          {"top_share", c.top_share}};
-}
-
-data::ManifestColumn column_from(const ordered_json& json) {
-  data::ManifestColumn c;
-  json.at("name").get_to(c.name);
-  json.at("rows").get_to(c.rows);
-  json.at("distinct").get_to(c.distinct);
-  json.at("missing").get_to(c.missing);
-  json.at("dropped").get_to(c.out_of_vocabulary);
-  json.at("top_share").get_to(c.top_share);
-  return c;
-}
-
-ordered_json to_json(const data::ManifestSource& s) {
-  return {{"name", s.name},
-          {"role", s.role},
-          {"rows", s.rows},
-          {"bad", s.bad_rows},
-          {"bytes", s.bytes}};
-}
-
-data::ManifestSource source_from(const ordered_json& json) {
-  data::ManifestSource s;
-  json.at("name").get_to(s.name);
-  json.at("role").get_to(s.role);
-  json.at("rows").get_to(s.rows);
-  json.at("bad").get_to(s.bad_rows);
-  json.at("bytes").get_to(s.bytes);
-  return s;
 }
 
 std::string text_of(const ordered_json& value) {
@@ -81,11 +45,12 @@ ordered_json PrepState::to_json() const {
        {"missing", parse.missing},
        {"sources", ordered_json::array()},
        {"first_lines", ordered_json::array()}};
-  for (const auto& source : parse.sources) p["sources"].push_back(tools::to_json(source));
+  for (const auto& source : parse.sources)
+    p["sources"].push_back(ordered_json::parse(source.to_json()));
   for (const auto& line : parse.first_lines) p["first_lines"].push_back(to_hex(line));
   json["columns"] = ordered_json::object();
   for (const auto& [slot, column] : columns)
-    json["columns"][std::to_string(slot)] = tools::to_json(column);
+    json["columns"][std::to_string(slot)] = ordered_json::parse(column.to_json());
   return json;
 }
 
@@ -100,11 +65,15 @@ PrepState PrepState::from_json(const ordered_json& json, const std::string& wher
     p.at("offset").get_to(state.parse.position.offset);
     p.at("line").get_to(state.parse.position.line);
     p.at("missing").get_to(state.parse.missing);
-    for (const auto& source : p.at("sources")) state.parse.sources.push_back(source_from(source));
+    for (const auto& source : p.at("sources"))
+      state.parse.sources.push_back(
+          data::ManifestSource::from_json(JsonNode::parse(source.dump(), where)));
     for (const auto& line : p.at("first_lines"))
       state.parse.first_lines.push_back(from_hex(line.get<std::string>()));
     for (const auto& [slot, column] : json.at("columns").items())
-      state.columns[std::stoi(slot)] = column_from(column);
+
+      state.columns[std::stoi(slot)] =
+          data::ManifestColumn::from_json(JsonNode::parse(column.dump(), where));
     return state;
   } catch (const std::exception& error) {
     raise<DataError>("{}: expected the state of an unfinished run, found {}; --restart forgets it",

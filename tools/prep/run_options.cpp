@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "tools/command_line.h"
+#include "tools/io/command_line.h"
 
 namespace hlite::tools {
 

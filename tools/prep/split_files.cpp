@@ -7,7 +7,7 @@
 
 #include "data_reader/norm_format.h"
 #include "hugectr_lite/core/error.h"
-#include "tools/prep/numpy_file.h"
+#include "tools/io/numpy_file.h"
 
 namespace hlite::tools {
 namespace {

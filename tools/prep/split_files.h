@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/output_file.h"
+#include "tools/io/output_file.h"
 #include "tools/prep/output_options.h"
 #include "tools/prep/row_encoder.h"
 #include "tools/prep/split_writer.h"

@@ -29,7 +29,7 @@
 
 #include "data_reader/manifest.h"
 #include "hugectr_lite/core/thread_pool.h"
-#include "tools/output_file.h"
+#include "tools/io/output_file.h"
 #include "tools/prep/output_options.h"
 #include "tools/prep/row_source.h"
 

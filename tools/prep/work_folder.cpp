@@ -11,7 +11,7 @@
 #include <iterator>
 
 #include "hugectr_lite/core/error.h"
-#include "tools/output_file.h"
+#include "tools/io/output_file.h"
 
 namespace hlite::tools {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
-#include "tools/in_quotes.h"
-#include "tools/input_file.h"
+#include "tools/io/in_quotes.h"
+#include "tools/io/input_file.h"
 
 namespace hlite::tools {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tools/criteo_record.h"
+#include "tools/criteo/criteo_record.h"
 
 namespace hlite::tools {
 

@@ -14,7 +14,7 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/thread_pool.h"
-#include "tools/output_file.h"
+#include "tools/io/output_file.h"
 #include "tools/synth/key_counts.h"
 #include "tools/synth/score.h"
 #include "tools/synth/synth_manifest.h"

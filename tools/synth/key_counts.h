@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "tools/criteo_record.h"
+#include "tools/criteo/criteo_record.h"
 
 namespace hlite::tools {
 

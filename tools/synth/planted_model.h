@@ -21,7 +21,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tools/criteo_record.h"
+#include "tools/criteo/criteo_record.h"
 #include "tools/synth/criteo_columns.h"
 
 namespace hlite::tools {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "data_reader/manifest.h"
-#include "tools/output_file.h"
+#include "tools/io/output_file.h"
 #include "tools/synth/criteo_synth.h"
 #include "tools/synth/key_counts.h"
 

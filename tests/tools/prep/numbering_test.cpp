@@ -5,7 +5,7 @@
 #include "hugectr_lite/core/random.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_directory.h"
-#include "tests/tools/criteo_oracle.h"
+#include "tests/tools/criteo/criteo_oracle.h"
 
 namespace hlite::tools {
 namespace {

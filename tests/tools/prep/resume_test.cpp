@@ -14,9 +14,9 @@
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
 #include "tests/support/temporary_directory.h"
-#include "tests/tools/criteo_oracle.h"
-#include "tests/tools/gzip_file.h"
-#include "tools/criteo_prep.h"
+#include "tests/tools/criteo/criteo_oracle.h"
+#include "tests/tools/io/gzip_file.h"
+#include "tools/criteo/criteo_prep.h"
 #include "tools/prep/work_folder.h"
 
 namespace hlite::tools {

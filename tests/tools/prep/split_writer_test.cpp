@@ -15,8 +15,8 @@
 #include "tests/support/file_size_limit.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/tools/prep/row_fixtures.h"
+#include "tools/io/numpy_file.h"
 #include "tools/prep/multi_hot.h"
-#include "tools/prep/numpy_file.h"
 #include "tools/prep/row_shuffle.h"
 
 namespace hlite::tools {

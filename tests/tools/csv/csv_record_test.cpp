@@ -1,0 +1,46 @@
+#include "tools/csv/csv_record.h"
+
+#include "tests/support/catch.h"
+#include "tests/support/errors.h"
+
+namespace hlite::tools {
+namespace {
+
+std::vector<std::string> split(const std::string& line, char separator = ',', bool trim = false) {
+  CsvFields fields;
+  const auto problem = split_csv({.separator = separator, .trim = trim}, line, fields);
+  INFO(line);
+  REQUIRE_FALSE(problem.has_value());
+  return {fields.fields.begin(), fields.fields.end()};
+}
+using Fields = std::vector<std::string>;
+
+TEST_CASE("fields between separators") {
+  CHECK(split("a,b,c") == Fields{"a", "b", "c"});
+  CHECK(split("") == Fields{""});
+  CHECK(split(",") == Fields{"", ""});
+  CHECK(split("a,b\r") == Fields{"a", "b"});
+  CHECK(split("a\tb", '\t') == Fields{"a", "b"});
+  CHECK(split("a;,b", ';') == Fields{"a", ",b"});
+  CHECK(split(" a , b") == Fields{" a ", " b"});
+  CHECK(split(" a , b c ", ',', true) == Fields{"a", "b c"});
+  CHECK(split("\t a\t", '\t', true) == Fields{"", "a", ""});
+}
+
+TEST_CASE("quoted fields may hold separators and doubled quotes") {
+  CHECK(split("\"a,b\",c") == Fields{"a,b", "c"});
+  CHECK(split("\"say \"\"x\"\"\",") == Fields{"say \"x\"", ""});
+  CHECK(split("\"\"") == Fields{""});
+  CHECK(split(" \" a \" ,b", ',', true) == Fields{" a ", "b"});
+  CHECK(split("a\"b,c") == Fields{"a\"b", "c"});
+}
+
+TEST_CASE("a quote that is not closed, or text after one, is named with its column") {
+  CsvFields fields;
+  test::check_contains(split_csv({}, "a,\"b,c", fields).value(), {"column 1", "closing quote"});
+  test::check_contains(split_csv({}, "\"a\"x,b", fields).value(),
+                       {"column 0", "separator", "\"x\""});
+}
+
+}  // namespace
+}  // namespace hlite::tools

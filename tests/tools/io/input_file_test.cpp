@@ -1,0 +1,253 @@
+#include "tools/io/input_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "hugectr_lite/core/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/errors.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/tools/io/gzip_file.h"
+#include "tests/tools/io/zstd_file.h"
+
+namespace hlite::tools {
+namespace {
+
+using test::TemporaryDirectory;
+
+// All lines of a file, in blocks of `capacity` bytes.
+std::string text_of(InputFile& file, size_t capacity) {
+  LineBlock block;
+  std::string text;
+  while (file.next(block, capacity)) text += block.text();
+  return text;
+}
+
+std::string text_of(const std::string& path, size_t capacity = 1000) {
+  InputFile file(path);
+  return text_of(file, capacity);
+}
+
+std::string numbered_lines(int lines) {
+  std::string text;
+  for (int i = 0; i < lines; ++i) text += std::to_string(i * 7919) + "\n";
+  return text;
+}
+
+// Standard input comes from this file or, with as_pipe, from a pipe that holds its bytes.
+class StandardInput {
+ public:
+  explicit StandardInput(const std::string& path, bool as_pipe) : old_(dup(STDIN_FILENO)) {
+    const std::string bytes = test::read_text(path);
+    int ends[2];
+    if (as_pipe) {
+      REQUIRE(bytes.size() < 60000);  // fits into a pipe
+      REQUIRE(pipe(ends) == 0);
+      REQUIRE(write(ends[1], bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+      close(ends[1]);
+    } else {
+      ends[0] = open(path.c_str(), O_RDONLY);
+    }
+    dup2(ends[0], STDIN_FILENO);
+    close(ends[0]);
+  }
+  ~StandardInput() {
+    dup2(old_, STDIN_FILENO);
+    close(old_);
+  }
+  StandardInput(const StandardInput&) = delete;
+  StandardInput& operator=(const StandardInput&) = delete;
+
+ private:
+  int old_;
+};
+
+TEST_CASE("blocks put together are the file, every block ends with a line feed") {
+  TemporaryDirectory folder;
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += std::string(static_cast<size_t>(i * 37 % 61), 'x') + "\n";
+  for (const bool final_newline : {true, false}) {
+    const std::string written = final_newline ? text : text + "last";
+    const std::string expected = final_newline ? text : text + "last\n";
+    test::write_text(folder / "plain", written);
+    test::write_gzip(folder / "gzip", written);
+    test::write_zstd(folder / "zstd", written);
+    for (const char* name : {"plain", "gzip", "zstd"}) {
+      for (const size_t capacity : {size_t{61}, size_t{64}, size_t{1000}, size_t{100000}}) {
+        INFO(name << ", blocks of " << capacity);
+        InputFile file(folder / name);
+        LineBlock block;
+        std::string got;
+        int64_t line = 1;
+        while (file.next(block, capacity)) {
+          CHECK(block.first_line == line);
+          CHECK(block.text().back() == '\n');
+          CHECK(block.size <= capacity + 1);
+          line += block.lines;
+          got += block.text();
+        }
+        CHECK(got == expected);
+        CHECK(line - 1 == (final_newline ? 200 : 201));
+        CHECK(file.bytes_read() == static_cast<int64_t>(written.size()));
+      }
+    }
+  }
+}
+
+TEST_CASE("an empty file has no blocks") {
+  TemporaryDirectory folder;
+  test::write_text(folder / "plain", "");
+  test::write_gzip(folder / "gzip", "");
+  test::write_zstd(folder / "zstd", "");
+  for (const char* name : {"plain", "gzip", "zstd"}) {
+    InputFile file(folder / name);
+    LineBlock block;
+    CHECK_FALSE(file.next(block, 100));
+    CHECK_FALSE(file.next(block, 100));
+    CHECK(file.position().offset == 0);
+    CHECK(file.position().line == 1);
+  }
+  for (const char* text : {"x", "\x1f", "\x1f\n", "\x28\xb5\x2f", "\n\n"}) {
+    test::write_text(folder / "short", text);
+    const std::string read = text_of(folder / "short");
+    CHECK(read == (read == text ? text : std::string(text) + "\n"));
+  }
+}
+
+TEST_CASE("a line longer than a block is an error with its number") {
+  TemporaryDirectory folder;
+  test::write_text(folder / "long", "short\n" + std::string(100, 'x') + "\n");
+  const std::string message = test::message_of<DataError>([&] {
+    InputFile file(folder / "long");
+    LineBlock block;
+    while (file.next(block, 50)) {
+    }
+  });
+  test::check_contains(message, {"long:2: expected a line of at most 50 bytes"});
+}
+
+TEST_CASE("several gzip members and zstd frames are one text") {
+  TemporaryDirectory folder;
+  const std::string a = numbered_lines(3000), b = "in the middle of a l", c = "ine\n", d = "last";
+  std::string gzip;
+  for (const auto& part : {a, b, std::string(), c, d}) {
+    test::write_gzip(folder / "part", part);
+    gzip += test::read_text(folder / "part");
+  }
+  test::write_text(folder / "gzip", gzip);
+  test::write_text(folder / "padded", gzip + std::string(512, '\0'));
+  const std::string skippable("\x50\x2a\x4d\x18\x03\0\0\0abc", 11);
+  std::string zstd = skippable;
+  for (const auto& part : {a, b, std::string(), c, d}) zstd += test::zstd_frame(part) + skippable;
+  test::write_text(folder / "zstd", zstd);
+  for (const char* name : {"gzip", "padded", "zstd"})
+    for (const size_t capacity : {size_t{30}, size_t{1000}, size_t{100000}}) {
+      InputFile file(folder / name);
+      CHECK(text_of(file, capacity) == a + b + c + d + "\n");
+      CHECK(file.bytes_read() == static_cast<int64_t>((a + b + c + d).size()));
+      CHECK(file.stored_bytes_read() == file.stored_bytes());
+    }
+}
+
+TEST_CASE("a compressed file cut at any byte is an error, not a shorter file") {
+  TemporaryDirectory folder;
+  const std::string text = numbered_lines(300);
+  test::write_gzip(folder / "whole.gz", text);
+  test::write_zstd(folder / "whole.zst", text + text);
+  const std::string kinds[] = {"gzip", "zstd"};
+  const std::string packed[] = {test::read_text(folder / "whole.gz"),
+                                test::read_text(folder / "whole.zst")};
+  for (const size_t kind : {0, 1}) {
+    // From 4 bytes on it is known what it is; after a member, what follows may not be cut either.
+    for (const std::string& before : {std::string(), packed[kind]})
+      for (size_t size = before.empty() ? 4 : 1; size < packed[kind].size();
+           size += 1 + packed[kind].size() / 40) {
+        INFO(kinds[kind] << " cut after " << size << " bytes");
+        test::write_text(folder / "cut", before + packed[kind].substr(0, size));
+        const std::string message =
+            test::message_of<FileError>([&] { text_of(folder / "cut", 1000); });
+        test::check_contains(message, {"cut: cannot read at byte ", "compressed file",
+                                       "the " + kinds[kind] + " stream is cut short"});
+      }
+  }
+}
+
+TEST_CASE("damage in a compressed file is an error with its place") {
+  TemporaryDirectory folder;
+  const std::string text = numbered_lines(20000);
+  test::write_gzip(folder / "whole.gz", text);
+  test::write_zstd(folder / "whole.zst", text);
+  for (const char* name : {"whole.gz", "whole.zst"}) {
+    std::string packed = test::read_text(folder / name);
+    test::write_text(folder / "tail", packed + "tail");
+    test::check_contains(test::message_of<FileError>([&] { text_of(folder / "tail"); }),
+                         {fmt::format("tail: cannot read at byte {} ", text.size())});
+    for (size_t i = packed.size() / 2; i < packed.size() / 2 + 40; ++i)
+      packed[i] = static_cast<char>(~packed[i]);
+    test::write_text(folder / "bad", packed);
+    test::check_contains(test::message_of<FileError>([&] { text_of(folder / "bad"); }),
+                         {"bad: cannot read at byte ", "compressed file"});
+  }
+}
+
+TEST_CASE("reading goes on at any position that was passed") {
+  TemporaryDirectory folder;
+  const std::string text = numbered_lines(500) + "last";
+  test::write_text(folder / "plain", text);
+  test::write_gzip(folder / "gzip", text);
+  test::write_zstd(folder / "zstd", text);
+  for (const char* name : {"plain", "gzip", "zstd"}) {
+    std::vector<InputFile::Position> positions;
+    InputFile whole(folder / name);
+    LineBlock block;
+    do positions.push_back(whole.position());
+    while (whole.next(block, 97));
+    CHECK(positions.back().offset == static_cast<int64_t>(text.size()));
+    for (const auto& position : positions) {
+      InputFile file(folder / name);
+      file.skip_to(position);
+      CHECK(file.position().offset == position.offset);
+      const bool more = file.next(block, 1000);
+      CHECK(more == (position.offset < static_cast<int64_t>(text.size())));
+      if (more) CHECK(block.first_line == position.line);
+      const std::string expected = text.substr(static_cast<size_t>(position.offset)) + "\n";
+      if (more) CHECK(std::string(block.text()) + text_of(file, 1000) == expected);
+    }
+    const std::string message = test::message_of<FileError>([&] {
+      InputFile file(folder / name);
+      file.skip_to({.offset = static_cast<int64_t>(text.size()) + 1, .line = 3});
+    });
+    test::check_contains(message, {name, "cannot continue at byte"});
+  }
+}
+
+TEST_CASE("standard input may be a pipe or a file, compressed too, and be continued") {
+  TemporaryDirectory folder;
+  const std::string text = numbered_lines(700);
+  test::write_text(folder / "plain", text);
+  test::write_gzip(folder / "gzip", text);
+  test::write_zstd(folder / "zstd", text);
+  for (const char* name : {"plain", "gzip", "zstd"})
+    for (const bool as_pipe : {false, true})
+      for (const int64_t offset : {int64_t{0}, int64_t{2}, int64_t{1000}}) {
+        const StandardInput input(folder / name, as_pipe);
+        InputFile file("-");
+        CHECK(file.name() == "standard input");
+        if (offset > 0) file.skip_to({.offset = offset, .line = 2});
+        CHECK(text_of(file, 512) == text.substr(static_cast<size_t>(offset)));
+        CHECK(file.stored_bytes() == 0);
+      }
+}
+
+TEST_CASE("what cannot be opened is an error") {
+  TemporaryDirectory folder;
+  test::check_contains(test::message_of<FileError>([&] { InputFile file(folder / "none"); }),
+                       {"none: cannot open: No such file"});
+  test::check_contains(test::message_of<FileError>([&] { InputFile file(folder.path()); }),
+                       {"expected a file, found a directory"});
+}
+
+}  // namespace
+}  // namespace hlite::tools

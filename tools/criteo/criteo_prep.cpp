@@ -1,0 +1,107 @@
+#include "tools/criteo/criteo_prep.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "hugectr_lite/core/error.h"
+#include "tools/criteo/criteo_record.h"
+#include "tools/prep/prep_engine.h"
+#include "tools/prep/split_writer.h"
+
+namespace hlite::tools {
+
+namespace {
+
+constexpr uint32_t kMlperfRange = 40000000;
+
+void check(const CriteoPrepOptions& options) {
+  if (options.train.empty()) raise<ConfigError>("--train: expected at least one file");
+  if (options.split_last_half && !options.val.empty()) {
+    raise<ConfigError>("--split-last-half makes the validation file itself: leave out --val");
+  }
+  if (options.split_last_half && options.train.size() < 2) {
+    raise<ConfigError>("--split-last-half: expected at least two --train files, found one");
+  }
+  const auto standard_inputs = std::count(options.train.begin(), options.train.end(), "-") +
+                               std::count(options.val.begin(), options.val.end(), "-");
+  if (standard_inputs > 1) raise<ConfigError>("standard input (-) can be given only once");
+  if (options.hash > 0 && (options.min_count > 0 || options.by_frequency)) {
+    raise<ConfigError>("--hash needs no counts: leave out --min-count and --order frequency");
+  }
+  if (options.hash > uint64_t{1} << 32) raise<ConfigError>("--hash: expected at most 2^32");
+  if (!(options.run.sample > 0 && options.run.sample <= 1))
+    raise<ConfigError>("--sample: expected a share above 0 and up to 1 (100%)");
+}
+
+uint32_t key_range(const CriteoPrepOptions& options) {
+  return options.max_ind_range.value_or(options.hash > 0 ? 0 : kMlperfRange);
+}
+
+NumberingRecipe recipe_of(const CriteoPrepOptions& options) {
+  return {.hash_range = options.hash,
+          .min_count = options.min_count,
+          .by_frequency = options.by_frequency,
+          .key_limit = key_range(options)};
+}
+
+// The options that decide the results, for the manifest.
+nlohmann::ordered_json describe(const CriteoPrepOptions& options) {
+  nlohmann::ordered_json json = {{"max_ind_range", key_range(options)},
+                                 {"split_last_half", options.split_last_half},
+                                 {"min_count", options.min_count},
+                                 {"order", options.by_frequency ? "frequency" : "first"},
+                                 {"hash", options.hash}};
+  json.update(output_json(options.output));
+  return json;
+}
+
+PrepOptions run_options(const CriteoPrepOptions& options) {
+  PrepOptions run = options.run;
+  run.out = options.output.folder;
+  run.seed = options.output.seed;
+  run.identity = describe(options).dump();
+  const size_t trained = options.train.size() - (options.split_last_half ? 1 : 0);
+  for (size_t i = 0; i < options.train.size(); ++i)
+    run.inputs.push_back({options.train[i], i < trained ? "train" : "val+test"});
+  for (const std::string& path : options.val) run.inputs.push_back({path, "val"});
+  return run;
+}
+
+}  // namespace
+
+data::Manifest criteo_prep(const CriteoPrepOptions& options) {
+  check(options);
+  const std::unique_ptr<RowParser> parser = criteo::make_row_parser(key_range(options));
+  data::Manifest manifest;
+  describe_output(options.output, {.dense = criteo::kDense, .slots = criteo::kSlots}, manifest);
+  PrepEngine engine(run_options(options), *parser);
+  engine.parse();
+  engine.number(recipe_of(options));
+
+  manifest.tool = "criteo_prep";
+  nlohmann::ordered_json described = describe(options);
+  described["max_bad_rows"] = options.run.max_bad_rows;
+  described["sample"] = options.run.sample;
+  manifest.options_json = described.dump();
+  std::unique_ptr<OutputFile> key_counts = engine.write_key_counts(manifest);
+  std::vector<WrittenSplit> splits;
+  const auto write = [&](const std::string& role, int64_t first, int64_t rows) {
+    splits.push_back(write_split(engine.numbered_rows(first, rows), role, manifest.slot_sizes,
+                                 options.output, engine.split_resources(role), engine.pool()));
+  };
+  const int64_t train = engine.train_rows(), rest = engine.rows() - train;
+  write("train", 0, train);
+  if (options.split_last_half) {
+    const int64_t half = (rest + 1) / 2;
+    write("val", train, half);
+    write("test", train + half, rest - half);
+  } else if (!options.val.empty()) {
+    write("val", train, rest);
+  }
+  splits.front().outputs.push_back(std::move(key_counts));
+  publish(options.output.folder, manifest, splits);
+  engine.finish();
+  return manifest;
+}
+
+}  // namespace hlite::tools

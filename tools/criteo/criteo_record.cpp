@@ -1,0 +1,258 @@
+#include "tools/criteo/criteo_record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "hugectr_lite/core/error.h"
+#include "tools/io/in_quotes.h"
+
+namespace hlite::tools::criteo {
+
+namespace {
+
+// Value of a hexadecimal digit, 0xff for any other byte.
+constexpr std::array<uint8_t, 256> make_hex_values() {
+  std::array<uint8_t, 256> values{};
+  for (auto& v : values) v = 0xff;
+  for (int i = 0; i < 10; ++i) values[static_cast<size_t>('0' + i)] = static_cast<uint8_t>(i);
+  for (int i = 0; i < 6; ++i) {
+    values[static_cast<size_t>('a' + i)] = static_cast<uint8_t>(10 + i);
+    values[static_cast<size_t>('A' + i)] = static_cast<uint8_t>(10 + i);
+  }
+  return values;
+}
+constexpr std::array<uint8_t, 256> kHexValue = make_hex_values();
+
+constexpr int64_t kMaxInteger = std::numeric_limits<int32_t>::max();
+
+// The parsers below take the text from `p` on, up to the first byte they do not understand.
+// Whether the column ends there is the caller's check.
+
+// Empty, or an optional minus sign and digits, in the range of int32. Negative numbers become 0.
+bool parse_integer(const char*& p, const char* end, uint32_t& out) noexcept {
+  out = 0;
+  const bool negative = p < end && *p == '-';
+  if (negative) ++p;
+  const char* first = p;
+  int64_t value = 0;
+  while (p < end && *p >= '0' && *p <= '9') {
+    value = value * 10 + (*p++ - '0');
+    if (value > kMaxInteger + 1) return false;
+  }
+  if (p == first) return !negative;
+  if (value > kMaxInteger + (negative ? 1 : 0)) return false;
+  if (!negative) out = static_cast<uint32_t>(value);
+  return true;
+}
+
+// Empty, or 1 to 8 hexadecimal digits. Returns how many.
+int parse_token(const char* p, const char* end, uint32_t& out) noexcept {
+  uint32_t value = 0;
+  const int most = static_cast<int>(std::min<ptrdiff_t>(end - p, 8));
+  int digits = 0;
+  for (; digits < most; ++digits) {
+    const uint8_t digit = kHexValue[static_cast<unsigned char>(p[digits])];
+    if (digit == 0xff) break;
+    value = value << 4 | digit;
+  }
+  out = value;
+  return digits;
+}
+
+// Eight characters at once, in the bytes of a word, the first one lowest.
+constexpr uint64_t every_byte(uint64_t byte) { return byte * 0x0101010101010101u; }
+constexpr uint64_t kHighBits = every_byte(0x80);
+
+inline uint64_t load_8(const char* p) noexcept {
+  uint64_t word = 0;
+  if constexpr (std::endian::native == std::endian::little) {
+    std::memcpy(&word, p, 8);
+  } else {
+    for (int i = 0; i < 8; ++i) word |= uint64_t{static_cast<unsigned char>(p[i])} << 8 * i;
+  }
+  return word;
+}
+
+// The high bit of every byte that is above `limit` (< 0x80).
+constexpr uint64_t bytes_above(uint64_t word, uint64_t limit) {
+  return (((word & ~kHighBits) + every_byte(0x7f - limit)) | word) & kHighBits;
+}
+
+// Characters before the first marked one, of eight.
+inline int leading(uint64_t marks) noexcept { return marks == 0 ? 8 : std::countr_zero(marks) / 8; }
+
+// Moves the first n of 8 bytes to the end and zeroes the others: numbers gain leading zeros.
+constexpr uint64_t aligned_right(uint64_t word, int n) {
+  const int half = 4 * (8 - n);  // twice: n may be 0, and shifts stop at 63
+  return word << half << half;
+}
+
+// parse_token() where 8 characters can be read.
+inline int parse_token_of_8(const char* p, uint32_t& out) noexcept {
+  const uint64_t word = load_8(p);
+  const uint64_t letters = (word | every_byte(0x20)) ^ every_byte(0x60);  // 'a', 'A' -> 1 ...
+  const uint64_t no_digit = bytes_above(word ^ every_byte('0'), 9);
+  const uint64_t no_letter = bytes_above(letters, 6) | ~bytes_above(letters, 0);
+  const int digits = leading(no_digit & no_letter & kHighBits);
+  const uint64_t values = (word & every_byte(0x0f)) + 9 * (word >> 6 & every_byte(1));
+  uint64_t x = aligned_right(values, digits);
+  x = (x << 4 | x >> 8) & 0x00ff00ff00ff00ffu;
+  x = (x << 8 | x >> 16) & 0x0000ffff0000ffffu;
+  out = static_cast<uint32_t>(x << 16 | x >> 32);
+  return digits;
+}
+
+// parse_integer() of nothing or up to 7 digits, where 8 characters can be read; false for others.
+inline bool parse_short_integer(const char*& p, uint32_t& out) noexcept {
+  const uint64_t word = load_8(p) ^ every_byte('0');
+  const int digits = leading(bytes_above(word, 9));
+  if (digits == 8 || p[digits] != '\t') return false;
+  uint64_t x = aligned_right(word, digits);
+  x = x * 10 + (x >> 8);  // pairs in the even bytes, at most 99
+  x = ((x & 0x000000ff000000ffu) * (100 + (uint64_t{1000000} << 32)) +
+       (x >> 16 & 0x000000ff000000ffu) * (1 + (uint64_t{10000} << 32))) >>
+      32;
+  out = static_cast<uint32_t>(x);
+  p += digits;
+  return true;
+}
+
+std::string_view without_carriage_return(std::string_view line) {
+  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+  return line;
+}
+
+// A whole line; `put` takes label(x), dense(k, x), key(slot, x) and, at the end of a good line,
+// missing(bits), the slots without a token.
+template <typename Put>
+bool parse_line(std::string_view line, const Put& put) noexcept {
+  line = without_carriage_return(line);
+  const char* p = line.data();
+  const char* end = p + line.size();
+  if (p == end || (*p != '0' && *p != '1')) return false;
+  put.label(static_cast<uint32_t>(*p++ - '0'));
+  for (int k = 0; k < kDense; ++k) {
+    if (p == end || *p++ != '\t') return false;
+    uint32_t value = 0;
+    if (!(end - p >= 8 && parse_short_integer(p, value)) && !parse_integer(p, end, value))
+      return false;
+    put.dense(k, value);
+  }
+  uint32_t missing = 0;
+  for (int k = 0; k < kSlots; ++k) {
+    if (p == end || *p++ != '\t') return false;
+    uint32_t token = 0;
+    const int digits = end - p >= 8 ? parse_token_of_8(p, token) : parse_token(p, end, token);
+    p += digits;
+    missing |= static_cast<uint32_t>(digits == 0) << k;
+    put.key(k, token);
+  }
+  if (p != end) return false;
+  put.missing(missing);
+  return true;
+}
+
+struct PutRecord {
+  KeyRange range;
+  uint32_t* record;
+  void label(uint32_t x) const { record[0] = x; }
+  void dense(int k, uint32_t x) const { record[1 + k] = x; }
+  void key(int slot, uint32_t x) const { record[kFirstKey + slot] = range(x); }
+  void missing(uint32_t) const {}
+};
+
+struct PutColumns {
+  const KeyRange& range;
+  const ColumnArrays& out;
+  int64_t row;
+  void label(uint32_t x) const { out.label()[row] = x; }
+  void dense(int k, uint32_t x) const { out.dense<uint32_t>(k)[row] = x; }
+  void key(int slot, uint32_t x) const { out.key<uint32_t>(slot)[row] = range(x); }
+  void missing(uint32_t bits) const {
+    for (; bits != 0; bits &= bits - 1) out.count_missing(std::countr_zero(bits));
+  }
+};
+
+class CriteoLines final : public LineParser {
+ public:
+  explicit CriteoLines(KeyRange range) : range_(range) {}
+  LineKind parse(int64_t, std::string_view line, const ColumnArrays& out,
+                 int64_t row) const override {
+    return criteo::parse(line, range_, out, row) ? LineKind::kRow : LineKind::kBad;
+  }
+  [[nodiscard]] std::string explain(std::string_view line) const override {
+    return criteo::explain(line);
+  }
+
+ private:
+  KeyRange range_;
+};
+
+class CriteoRows final : public RowParser {
+ public:
+  explicit CriteoRows(uint32_t key_range) : range_(key_range) {}
+  [[nodiscard]] const RowLayout& layout() const override { return layout_; }
+  [[nodiscard]] std::string slot_name(int slot) const override {
+    return fmt::format("C{}", slot + 1);
+  }
+  [[nodiscard]] std::unique_ptr<const LineParser> open(const std::string&,
+                                                       std::string_view) override {
+    return std::make_unique<CriteoLines>(range_);
+  }
+
+ private:
+  RowLayout layout_{.dense = kDense, .slots = kSlots, .shortest_row = kColumns + 1};
+  KeyRange range_;
+};
+
+}  // namespace
+
+bool parse(std::string_view line, uint32_t key_range, uint32_t* record) noexcept {
+  return parse_line(line, PutRecord{KeyRange(key_range), record});
+}
+
+bool parse(std::string_view line, const KeyRange& range, const ColumnArrays& out,
+           int64_t row) noexcept {
+  return parse_line(line, PutColumns{range, out, row});
+}
+
+std::unique_ptr<RowParser> make_row_parser(uint32_t key_range) {
+  return std::make_unique<CriteoRows>(key_range);
+}
+
+std::string explain(std::string_view line) {
+  line = without_carriage_return(line);
+  int columns = 1;
+  for (const char c : line) columns += c == '\t';
+  if (columns != kColumns) {
+    return fmt::format("expected {} tab-separated columns, found {}", kColumns, columns);
+  }
+  for (int k = 0; k < kColumns; ++k) {
+    const std::string_view field = line.substr(0, line.find('\t'));
+    line.remove_prefix(k + 1 < kColumns ? field.size() + 1 : field.size());
+    const char* p = field.data();
+    const char* end = p + field.size();
+    uint32_t ignored = 0;
+    if (k == 0) {
+      if (field != "0" && field != "1") {
+        return fmt::format("column 1 (label): expected 0 or 1, found {}", in_quotes(field));
+      }
+    } else if (k < kFirstKey) {
+      if (!parse_integer(p, end, ignored) || p != end) {
+        return fmt::format("column {} (integer {}): expected a 32-bit integer or nothing, found {}",
+                           k + 1, k, in_quotes(field));
+      }
+    } else if (parse_token(p, end, ignored) != end - p) {
+      return fmt::format("column {} (category {}): expected at most 8 hexadecimal digits, found {}",
+                         k + 1, k + 1 - kFirstKey, in_quotes(field));
+    }
+  }
+  return "unreadable";
+}
+
+}  // namespace hlite::tools::criteo

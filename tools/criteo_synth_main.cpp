@@ -1,0 +1,137 @@
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <map>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/log.h"
+#include "tools/io/command_line.h"
+#include "tools/synth/criteo_synth.h"
+
+namespace {
+
+// A name, or comma-separated whole numbers.
+std::vector<int64_t> parse_cardinalities(const std::string& text) {
+  if (text.find_first_of("0123456789") == std::string::npos) {
+    return hlite::tools::named_cardinalities(text);
+  }
+  std::vector<int64_t> cards;
+  for (const char *p = text.data(), *end = p + text.size();; ++p) {
+    int64_t value = 0;
+    const auto [next, error] = std::from_chars(p, end, value);
+    if (error != std::errc() || (next != end && *next != ',')) {
+      hlite::raise<hlite::ConfigError>("--cards: expected a name or numbers, found \"{}\"", text);
+    }
+    cards.push_back(value);
+    p = next;
+    if (p == end) return cards;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace hlite;
+  tools::CriteoSynthOptions options;
+  tools::PlantedOptions& model = options.model;
+  tools::ColumnOptions& columns = model.columns;
+  std::string cards, like, profile;
+  std::optional<double> click_rate;
+  bool table = false;
+  const tools::ToolDescription description{
+      "criteo_synth",
+      "Writes files in the format of Criteo's click logs with planted structure: labels depend on "
+      "single categories, on pairs of categories and on the integers. Prints the AUC and the log "
+      "loss of the true probabilities on the test rows: no model can do better.",
+      "  criteo_synth --out demo/synth\n"
+      "  criteo_synth --train 5000000 --test 500000 --cards kaggle --cap 100000 --out big\n"
+      "  criteo_synth --train 10000000 --like criteo --format raw --out like\n"};
+  return tools::run_tool(
+      argc, argv, description,
+      [&](CLI::App& app) {
+        app.add_option("--train,--rows", options.train_rows, "Rows of the training file")
+            ->check(CLI::NonNegativeNumber)
+            ->capture_default_str();
+        app.add_option("--test", options.test_rows, "Rows of the test file; 0: no such file")
+            ->check(CLI::NonNegativeNumber)
+            ->capture_default_str();
+        app.add_option("--format", options.format,
+                       "tsv: Criteo's text; raw: PREFIX.train.bin, PREFIX.test.bin and "
+                       "PREFIX.manifest.json, ready for train")
+            ->transform(CLI::CheckedTransformer(std::map<std::string, tools::SynthFormat>{
+                {"tsv", tools::SynthFormat::kTsv}, {"raw", tools::SynthFormat::kRaw}}));
+        app.add_option("--out", options.out, "PREFIX of the files written")->capture_default_str();
+        app.add_option("--seed", columns.seed, "Same seed and options: same files")
+            ->capture_default_str();
+        app.add_option("--threads", options.threads, "CPU threads; 0: all")
+            ->check(CLI::NonNegativeNumber)
+            ->capture_default_str();
+        app.add_option(
+            "--like", like,
+            "criteo: missing shares, integers and the skew of each column as in Criteo's "
+            "data, click rate 0.2566, cardinalities kaggle");
+        app.add_option("--profile", profile,
+                       "The same from DIR/dense_columns.tsv and DIR/categorical_columns.tsv");
+        app.add_option("--cards", cards,
+                       "Categories of the 26 columns: demo (default), kaggle, terabyte or 26 "
+                       "numbers");
+        app.add_option("--cap", columns.cap, "Upper bound on each of them")
+            ->check(CLI::PositiveNumber);
+        app.add_option("--zipf", columns.zipf,
+                       "Exponent of the Zipf law of every column; default: 1.2, or as the profile "
+                       "says");
+        app.add_option("--missing", columns.missing,
+                       "Mean share of missing values; default: 0.08, or as the profile says");
+        app.add_flag("--table", table,
+                     "Print the skew of every column (--like, --profile: always)");
+        app.add_option("--fields", model.fields, "Columns that take part in interactions")
+            ->capture_default_str();
+        app.add_option("--pairs", model.pairs, "Interacting pairs among them")
+            ->capture_default_str();
+        app.add_option("--dim", model.dim, "Dimension of the hidden vectors")
+            ->capture_default_str();
+        app.add_option("--share-linear", model.share_linear,
+                       "Share of the logit's variance owed to single categories")
+            ->capture_default_str();
+        app.add_option("--share-pairwise", model.share_pairwise, "... to pairs of categories")
+            ->capture_default_str();
+        app.add_option("--share-dense", model.share_dense, "... to the integers")
+            ->capture_default_str();
+        app.add_option("--auc", model.auc, "AUC of the true probabilities to aim at")
+            ->capture_default_str();
+        app.add_option("--ctr", click_rate, "Share of label 1 to aim at; default: 0.25");
+      },
+      [&] {
+        const auto start = std::chrono::steady_clock::now();
+        if (!like.empty() && like != "criteo") {
+          raise<ConfigError>("--like: expected criteo, found \"{}\"", like);
+        }
+        if (!like.empty()) columns.profile = tools::criteo_profile();
+        if (!profile.empty()) columns.profile = tools::read_profile(profile);
+        if (columns.profile) table = true;
+        model.click_rate = click_rate.value_or(columns.profile ? tools::CriteoProfile::kClickRate
+                                                               : model.click_rate);
+        if (cards.empty()) cards = columns.profile ? "kaggle" : "demo";
+        columns.cards = parse_cardinalities(cards);
+        options.progress = true;
+        const tools::SynthResult result = tools::criteo_synth(options);
+        const double seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        if (options.train_rows > 0) {
+          if (table) std::printf("%s", result.skew_table().c_str());
+          std::printf("%s\n", result.skew_summary().c_str());
+        }
+        if (options.test_rows > 0) {
+          const tools::SynthScores& scores = result.test;
+          std::printf(
+              "test rows %lld, label rate %.5f\nBayes AUC %.5f, log loss %.5f (constant "
+              "prediction: %.5f)\n",
+              static_cast<long long>(scores.rows), scores.label_rate, scores.bayes_auc,
+              scores.bayes_log_loss, scores.base_log_loss);
+        }
+        const int64_t rows = options.train_rows + options.test_rows;
+        log::info("{} rows in {:.2f} s, {:.0f} rows/s", rows, seconds,
+                  static_cast<double>(rows) / seconds);
+      });
+}

@@ -1,0 +1,145 @@
+#include "tools/csv/csv_prep.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "hugectr_lite/core/error.h"
+#include "tools/csv/csv_rows.h"
+#include "tools/csv/csv_statistics.h"
+#include "tools/csv/csv_vocabulary.h"
+#include "tools/prep/prep_engine.h"
+#include "tools/prep/split_writer.h"
+
+namespace hlite::tools {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+void check(const CsvPrepOptions& options) {
+  if (options.train.empty()) raise<ConfigError>("--train: expected at least one file");
+  if (std::find(options.train.begin(), options.train.end(), "-") != options.train.end())
+    raise<ConfigError>("--train: expected files, found standard input, which cannot be read twice");
+  if (std::count(options.val.begin(), options.val.end(), "-") > 1)
+    raise<ConfigError>("standard input (-) can be given only once");
+  if (options.min_count < 1) raise<ConfigError>("--min-count: expected 1 or more");
+  if (!(options.run.sample > 0 && options.run.sample <= 1))
+    raise<ConfigError>("--sample: expected a share above 0 and up to 1 (100%)");
+}
+
+bool is_standardized(DenseTransform transform) {
+  return transform == DenseTransform::kStandardize ||
+         transform == DenseTransform::kLog1pStandardize;
+}
+
+// The options that decide the results, for the manifest.
+ordered_json describe(const CsvPrepOptions& options, const config::JsonNode& schema) {
+  ordered_json json = {{"schema", ordered_json::parse(schema.dump())},
+                       {"min_count", options.min_count}};
+  json.update(output_json(options.output));
+  return json;
+}
+
+PrepOptions run_options(const CsvPrepOptions& options, const ordered_json& identity) {
+  PrepOptions run = options.run;
+  run.out = options.output.folder;
+  run.seed = options.output.seed;
+  run.identity = identity.dump();
+  run.inputs.clear();
+  for (const std::string& path : options.train) run.inputs.push_back({path, "train"});
+  for (const std::string& path : options.val) run.inputs.push_back({path, "val"});
+  return run;
+}
+
+// The float of a number whose logarithm is taken already; NaN is missing.
+float finished(double x, const DenseStatistics& statistics, bool standardize) {
+  if (std::isnan(x)) return 0.0f;
+  return static_cast<float>(standardize ? (x - statistics.mean) / statistics.deviation() : x);
+}
+
+ordered_json features(const CsvSchema& schema, const std::vector<DenseStatistics>& statistics,
+                      const std::vector<Vocabulary>& vocabularies) {
+  ordered_json json;
+  json["dense"] = ordered_json::array();
+  for (size_t k = 0; k < schema.dense.size(); ++k) {
+    json["dense"].push_back({{"name", schema.dense[k].column.name},
+                             {"transform", transform_name(schema.dense[k].transform)},
+                             {"mean", statistics[k].mean},
+                             {"deviation", statistics[k].deviation()}});
+  }
+  json["categorical"] = ordered_json::array();
+  for (size_t k = 0; k < schema.categorical.size(); ++k) {
+    const Vocabulary& vocabulary = vocabularies[k];
+    ordered_json column = {{"name", schema.categorical[k].name},
+                           {"vocabulary", vocabulary.name},
+                           {"xxh3", vocabulary.file->xxh3()}};
+    if (vocabulary.categories <= Vocabulary::kSmall)
+      column["values_from_id_1"] = vocabulary.if_small;
+    json["categorical"].push_back(std::move(column));
+  }
+  return json;
+}
+
+}  // namespace
+
+data::Manifest csv_prep(const CsvPrepOptions& options) {
+  check(options);
+  const config::JsonNode root = config::JsonNode::parse_file(options.schema);
+  const CsvSchema schema = CsvSchema::parse(root);
+  CsvRowParser parser(schema);
+  data::Manifest manifest;
+  const RowShape shape{.dense = static_cast<int>(schema.dense.size()),
+                       .slots = static_cast<int>(schema.categorical.size()),
+                       .dense_is_float = true};
+  describe_output(options.output, shape, manifest);
+  ordered_json described = describe(options, root);
+  PrepEngine engine(run_options(options, described), parser);
+  engine.parse();
+  engine.number({.min_count = options.min_count, .zero_is_missing = true, .keep_keys = true});
+
+  const int64_t train = engine.train_rows();
+  std::vector<DenseStatistics> statistics;
+  for (int k = 0; k < shape.dense; ++k)
+    statistics.push_back(dense_statistics(engine.dense_column(k), train, engine.pool()));
+  std::vector<ReadFile> keys;
+  for (int slot = 0; slot < shape.slots; ++slot) keys.push_back(engine.keys_of_ids(slot));
+  std::vector<Vocabulary> vocabularies =
+      write_vocabularies(options.train, schema, std::move(keys), options.output.folder,
+                         static_cast<size_t>(options.run.block_bytes), engine.pool());
+
+  manifest.tool = "csv_prep";
+  described["max_bad_rows"] = options.run.max_bad_rows;
+  described["sample"] = options.run.sample;
+  manifest.options_json = described.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  manifest.features_json = features(schema, statistics, vocabularies)
+                               .dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  std::unique_ptr<OutputFile> key_counts = engine.write_key_counts(manifest);
+
+  const DenseFinish finish = [&](int k, const double* values, int64_t count, uint32_t* out,
+                                 int64_t stride) {
+    const auto column = static_cast<size_t>(k);
+    const bool standardize = is_standardized(schema.dense[column].transform);
+    for (int64_t i = 0; i < count; ++i)
+      out[i * stride] =
+          std::bit_cast<uint32_t>(finished(values[i], statistics[column], standardize));
+  };
+  std::vector<WrittenSplit> splits;
+  const auto write = [&](const std::string& role, int64_t first, int64_t rows) {
+    splits.push_back(write_split(engine.numbered_rows(first, rows, finish), role,
+                                 manifest.slot_sizes, options.output, engine.split_resources(role),
+                                 engine.pool()));
+  };
+  write("train", 0, train);
+  if (!options.val.empty()) write("val", train, engine.rows() - train);
+  for (Vocabulary& vocabulary : vocabularies)
+    splits.front().outputs.push_back(std::move(vocabulary.file));
+  splits.front().outputs.push_back(std::move(key_counts));
+  publish(options.output.folder, manifest, splits);
+  engine.finish();
+  return manifest;
+}
+
+}  // namespace hlite::tools

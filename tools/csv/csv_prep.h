@@ -1,0 +1,40 @@
+// CSV files to files for training with float labels and dense features, on the preparation engine.
+//
+//   record := float32 label (0 or 1), float32 dense[], uint32 key[]        (raw; see
+//   split_writer.h)
+//
+// What is fitted (means, deviations, the categories of a column) comes from the training files
+// alone. In every table row 0 stands for a missing value, a category that training never saw and
+// one that it saw fewer than min_count times; the others follow in order of first appearance.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data_reader/manifest.h"
+#include "tools/csv/csv_schema.h"
+#include "tools/prep/output_options.h"
+#include "tools/prep/prep_options.h"
+
+namespace hlite::tools {
+
+struct CsvPrepOptions {
+  std::string schema;                   // path
+  std::vector<std::string> train = {};  // plain, gzip or zstd; read twice
+  std::vector<std::string> val = {};    // "-": standard input
+  int64_t min_count = 1;
+  OutputOptions output = {};
+  // Threads, memory, sample and the like. The members inputs, out, seed and identity are filled in.
+  PrepOptions run = {};
+};
+
+// Writes the splits train and val (when there are `val` files), the text of all categories
+// (csv_vocabulary.h), key_counts.bin and manifest.json into output.folder; the manifest's
+// "features" holds everything that was fitted, texts of columns of many categories aside. Blank
+// lines are skipped. Goes on with a run of the same options that was killed. Throws ConfigError for
+// a bad schema, DataError "<file>:<line>: ..." for a bad row, and what PrepEngine throws. On any
+// error no file appears under its final name.
+data::Manifest csv_prep(const CsvPrepOptions& options);
+
+}  // namespace hlite::tools

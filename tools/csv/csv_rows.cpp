@@ -1,0 +1,159 @@
+#include "tools/csv/csv_rows.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "hugectr_lite/core/error.h"
+#include "tools/io/in_quotes.h"
+
+namespace hlite::tools {
+
+namespace {
+
+constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
+using Problem = std::optional<std::string>;
+
+// A line's values, before they go to the columns.
+struct CsvRow {
+  bool label = false;
+  std::vector<double> dense;
+  std::vector<uint64_t> keys;
+  CsvFields fields;
+};
+
+class CsvLineParser final : public LineParser {
+ public:
+  // `columns`: of every line; 0: as many as the schema needs, or more.
+  CsvLineParser(CsvSchema schema, int64_t columns)
+      : schema_(std::move(schema)), columns_(columns) {}
+
+  LineKind parse(int64_t number, std::string_view line, const ColumnArrays& out,
+                 int64_t row) const override {
+    if ((number == 1 && schema_.header) || is_blank_line(line)) return LineKind::kNone;
+    thread_local CsvRow values;
+    if (read(line, values)) return LineKind::kBad;
+    out.label()[row] = values.label;
+    for (size_t k = 0; k < values.dense.size(); ++k)
+      out.dense<double>(static_cast<int>(k))[row] = values.dense[k];
+    for (size_t k = 0; k < values.keys.size(); ++k) {
+      const int slot = static_cast<int>(k);
+      out.key<uint64_t>(slot)[row] = values.keys[k];
+      if (values.keys[k] == 0) out.count_missing(slot);
+    }
+    return LineKind::kRow;
+  }
+
+  [[nodiscard]] std::string explain(std::string_view line) const override {
+    CsvRow values;
+    return read(line, values).value_or("a good line");
+  }
+
+ private:
+  // What is wrong with the line, or nothing.
+  [[nodiscard]] Problem read(std::string_view line, CsvRow& row) const {
+    if (Problem problem = split_csv(dialect_of(schema_), line, row.fields)) return problem;
+    const auto& fields = row.fields.fields;
+    const auto found = static_cast<int64_t>(fields.size());
+    if (columns_ > 0 && found != columns_)
+      return fmt::format("expected {} columns as in the first line, found {}", columns_, found);
+    if (found < schema_.columns_needed())
+      return fmt::format("expected at least {} columns (as the schema says), found {}",
+                         schema_.columns_needed(), found);
+    const auto field = [&](const CsvColumn& column) {
+      return fields[static_cast<size_t>(column.index)];
+    };
+    if (Problem problem = read_label(field(schema_.label), row.label)) return problem;
+    row.dense.clear();
+    for (const CsvSchema::Dense& dense : schema_.dense)
+      if (Problem problem = read_number(dense, field(dense.column), row.dense.emplace_back()))
+        return problem;
+    row.keys.clear();
+    for (const CsvColumn& column : schema_.categorical) {
+      const std::string_view token = field(column);
+      row.keys.push_back(is_missing(schema_, token) ? 0 : token_key(token));
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] Problem read_label(std::string_view value, bool& label) const {
+    const auto in = [&](const std::vector<std::string>& values) {
+      return std::find(values.begin(), values.end(), value) != values.end();
+    };
+    label = in(schema_.positive);
+    if (label || in(schema_.negative)) return std::nullopt;
+    if (schema_.negative.empty() && !is_missing(schema_, value)) return std::nullopt;
+    return fmt::format("column {} (label): expected {}, found {}", schema_.label.index,
+                       schema_.negative.empty() ? "a value" : "a value the schema names",
+                       in_quotes(value));
+  }
+
+  [[nodiscard]] Problem read_number(const CsvSchema::Dense& dense, std::string_view value,
+                                    double& x) const {
+    x = kMissing;
+    if (is_missing(schema_, value)) return std::nullopt;
+    const char* end = value.data() + value.size();
+    const auto [stop, error] = std::from_chars(value.data(), end, x);
+    if (error != std::errc() || stop != end || !std::isfinite(x))
+      return fmt::format("column {} ({}): expected a finite number, found {}", dense.column.index,
+                         dense.column.name, in_quotes(value));
+    if (dense.transform == DenseTransform::kLog1p ||
+        dense.transform == DenseTransform::kLog1pStandardize) {
+      if (!(x > -1))
+        return fmt::format("column {} ({}): expected a number above -1 for {}, found {}",
+                           dense.column.index, dense.column.name, transform_name(dense.transform),
+                           in_quotes(value));
+      x = std::log1p(x);
+    }
+    return std::nullopt;
+  }
+
+  CsvSchema schema_;
+  int64_t columns_;
+};
+
+}  // namespace
+
+uint64_t token_key(std::string_view token) {
+  const uint64_t hash = XXH3_64bits(token.data(), token.size());
+  return hash == 0 ? 1 : hash;
+}
+
+CsvSchema resolved_schema(CsvSchema schema, const std::string& file, std::string_view first_line) {
+  if (!schema.header) return schema;
+  const std::string where = fmt::format("{}:1", file);
+  CsvFields header;
+  if (const Problem problem = split_csv(dialect_of(schema), first_line, header))
+    raise<DataError>("{}: {}", where, *problem);
+  schema.resolve(header.fields, where);
+  if (static_cast<int64_t>(header.fields.size()) < schema.columns_needed())
+    raise<DataError>("{}: expected at least {} columns (as the schema says), found {}", where,
+                     schema.columns_needed(), header.fields.size());
+  return schema;
+}
+
+CsvRowParser::CsvRowParser(CsvSchema schema)
+    : schema_(std::move(schema)),
+      layout_{.dense = static_cast<int>(schema_.dense.size()),
+              .slots = static_cast<int>(schema_.categorical.size()),
+              .dense_bytes = sizeof(double),
+              .key_bytes = sizeof(uint64_t)} {}
+
+std::unique_ptr<const LineParser> CsvRowParser::open(const std::string& file,
+                                                     std::string_view first_line) {
+  CsvSchema schema = resolved_schema(schema_, file, first_line);
+  CsvFields fields;
+  if (columns_ == 0 && !is_blank_line(first_line) &&
+      !split_csv(dialect_of(schema), first_line, fields) &&
+      static_cast<int64_t>(fields.fields.size()) >= schema.columns_needed()) {
+    columns_ = static_cast<int64_t>(fields.fields.size());
+  }
+  return std::make_unique<CsvLineParser>(std::move(schema), columns_);
+}
+
+}  // namespace hlite::tools

@@ -1,0 +1,56 @@
+// Lines of CSV files to rows of the preparation engine, as a schema says.
+//
+//   dense column    double: the number, after the logarithm if the schema wants it; NaN: missing
+//   key column      uint64: token_key() of the category; 0: missing
+//
+// A key stands for its category: two categories of a column fall together when their hashes do, for
+// n categories with probability n^2 / 2^65 (a million: 3e-8; 400 million: 0.4%).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tools/csv/csv_record.h"
+#include "tools/csv/csv_schema.h"
+#include "tools/prep/row_parser.h"
+
+namespace hlite::tools {
+
+// XXH3 (64 bits) of the category; 1 in place of 0.
+uint64_t token_key(std::string_view token);
+
+// A field that stands for no value.
+inline bool is_missing(const CsvSchema& schema, std::string_view field) {
+  return field.empty() || field == schema.missing;
+}
+
+inline CsvDialect dialect_of(const CsvSchema& schema) {
+  return {.separator = schema.separator, .trim = schema.trim};
+}
+
+// `schema` with the columns of the file that begins with this line. Throws DataError
+// "<file>:1: ..." for a header that does not fit.
+CsvSchema resolved_schema(CsvSchema schema, const std::string& file, std::string_view first_line);
+
+class CsvRowParser final : public RowParser {
+ public:
+  explicit CsvRowParser(CsvSchema schema);
+  [[nodiscard]] const RowLayout& layout() const override { return layout_; }
+  [[nodiscard]] std::string slot_name(int slot) const override {
+    return schema_.categorical[static_cast<size_t>(slot)].name;
+  }
+  // All lines of all files must have as many columns as the first line of the first file (unless it
+  // is blank).
+  [[nodiscard]] std::unique_ptr<const LineParser> open(const std::string& file,
+                                                       std::string_view first_line) override;
+
+ private:
+  CsvSchema schema_;
+  RowLayout layout_;
+  int64_t columns_ = 0;  // 0: not known
+};
+
+}  // namespace hlite::tools

@@ -1,0 +1,119 @@
+#include "tools/csv/csv_schema.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "hugectr_lite/config/object_reader.h"
+#include "hugectr_lite/core/error.h"
+#include "tools/io/in_quotes.h"
+
+namespace hlite::tools {
+
+namespace {
+
+using config::JsonNode;
+using config::ObjectReader;
+
+constexpr const char* kTransforms[] = {"none", "log1p", "standardize", "log1p_standardize"};
+
+CsvColumn parse_column(ObjectReader& reader, bool header) {
+  CsvColumn column;
+  const JsonNode& node = reader.member("column");
+  if (node.kind() == JsonNode::Kind::kInteger && node.integer() >= 0) {
+    column.index = node.integer();
+    column.name = fmt::format("column {}", column.index);
+  } else if (node.kind() == JsonNode::Kind::kString && header) {
+    column.header_name = column.name = node.string();
+  } else {
+    config::fail_expected(node, header ? "a column number >= 0 or a name of the header"
+                                       : "a column number >= 0 (names need \"header\": true)");
+  }
+  column.name = reader.string_or("name", column.name);
+  return column;
+}
+
+const std::vector<JsonNode>& list_of(ObjectReader& reader, std::string_view key) {
+  static const std::vector<JsonNode> kNone;
+  const JsonNode* node = reader.find(key);
+  if (node == nullptr) return kNone;
+  if (node->kind() != JsonNode::Kind::kArray) config::fail_expected(*node, "a list");
+  return node->elements();
+}
+
+}  // namespace
+
+const char* transform_name(DenseTransform transform) {
+  return kTransforms[static_cast<size_t>(transform)];
+}
+
+CsvSchema CsvSchema::parse(const JsonNode& root) {
+  CsvSchema schema;
+  ObjectReader reader(root);
+  const std::string separator = reader.string_or("separator", ",");
+  if (separator.size() != 1 || separator == "\"" || separator == "\n") {
+    config::fail_expected(reader.member("separator"), "one character, neither quote nor line feed");
+  }
+  schema.separator = separator[0];
+  schema.header = reader.boolean_or("header", false);
+  schema.trim = reader.boolean_or("trim", false);
+  schema.missing = reader.string_or("missing", "");
+
+  ObjectReader label = reader.object("label");
+  schema.label = parse_column(label, schema.header);
+  schema.positive = label.strings("positive");
+  if (label.has("negative")) schema.negative = label.strings("negative");
+  for (const std::string& value : schema.negative) {
+    if (std::find(schema.positive.begin(), schema.positive.end(), value) != schema.positive.end()) {
+      config::fail_at(label.node(),
+                      fmt::format("{} is both positive and negative", in_quotes(value)));
+    }
+  }
+  label.finish();
+
+  for (const JsonNode& node : list_of(reader, "dense")) {
+    ObjectReader element(node);
+    Dense dense;
+    dense.column = parse_column(element, schema.header);
+    const std::vector<std::string> names(std::begin(kTransforms), std::end(kTransforms));
+    const std::string transform = element.choice_or("transform", "none", names);
+    dense.transform = static_cast<DenseTransform>(std::find(names.begin(), names.end(), transform) -
+                                                  names.begin());
+    element.finish();
+    schema.dense.push_back(dense);
+  }
+  for (const JsonNode& node : list_of(reader, "categorical")) {
+    ObjectReader element(node);
+    schema.categorical.push_back(parse_column(element, schema.header));
+    element.finish();
+  }
+  if (schema.dense.empty() && schema.categorical.empty()) {
+    config::fail_at(root, "expected at least one dense or categorical column, found none");
+  }
+  reader.finish();
+  return schema;
+}
+
+void CsvSchema::resolve(const std::vector<std::string_view>& header_fields,
+                        const std::string& where) {
+  const auto find = [&](CsvColumn& column) {
+    if (column.header_name.empty()) return;
+    const auto at = std::find(header_fields.begin(), header_fields.end(), column.header_name);
+    if (at == header_fields.end()) {
+      raise<DataError>("{}: expected a column {} in the header, found none", where,
+                       in_quotes(column.header_name));
+    }
+    column.index = at - header_fields.begin();
+  };
+  find(label);
+  for (Dense& d : dense) find(d.column);
+  for (CsvColumn& c : categorical) find(c);
+}
+
+int64_t CsvSchema::columns_needed() const {
+  int64_t most = label.index;
+  for (const Dense& d : dense) most = std::max(most, d.column.index);
+  for (const CsvColumn& c : categorical) most = std::max(most, c.index);
+  return most + 1;
+}
+
+}  // namespace hlite::tools

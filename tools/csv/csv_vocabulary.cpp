@@ -1,0 +1,179 @@
+#include "tools/csv/csv_vocabulary.h"
+
+#include <algorithm>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/interrupt.h"
+#include "tools/csv/csv_rows.h"
+#include "tools/io/input_file.h"
+#include "tools/prep/prep_options.h"
+
+namespace hlite::tools {
+
+namespace {
+
+// What a file is called after a column: nothing that a file system or a shell could trip over.
+std::string file_name(size_t slot, const std::string& column) {
+  std::string name = fmt::format("vocabulary/{:02}_", slot);
+  for (const char c : column.substr(0, 64)) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '-' || c == '.';
+    name += plain ? c : '_';
+  }
+  return name + ".txt";
+}
+
+// A category met in a block, not yet known to be found.
+struct Candidate {
+  uint64_t key;
+  size_t begin, size;  // of its text, in RowBlock::text
+};
+
+struct RowBlock {
+  LineBlock lines;
+  std::vector<std::vector<Candidate>> candidates;  // of each column, in the order of the rows
+  std::string text;
+};
+
+class ColumnVocabulary {
+ public:
+  ColumnVocabulary(const std::string& folder, size_t slot, const std::string& name, ReadFile keys)
+      : keys_(std::move(keys)),
+        ids_(keys_.size() / static_cast<int64_t>(sizeof(uint64_t))),
+        found_(kFoundSlots) {
+    result_.name = file_name(slot, name);
+    result_.categories = std::max<int64_t>(ids_ - 1, 0);
+    result_.file = std::make_unique<OutputFile>(folder + "/" + result_.name);
+    load();
+  }
+
+  [[nodiscard]] bool complete() const { return next_ >= ids_; }
+  // Certainly found before: most tokens are frequent ones.
+  [[nodiscard]] bool found(uint64_t key) const { return found_[key % kFoundSlots] == key; }
+
+  // Not at the same time as found().
+  void take(uint64_t key, std::string_view text) {
+    if (complete() || key != expected()) return;
+    found_[key % kFoundSlots] = key;
+    std::string line;
+    for (const char c : text) line += c == '\\' ? "\\\\" : c == '\r' ? "\\r" : std::string(1, c);
+    result_.file->write(line + "\n");
+    if (result_.categories <= Vocabulary::kSmall) result_.if_small.emplace_back(text);
+    ++next_;
+    load();
+  }
+
+  Vocabulary finish(const std::string& column) {
+    if (!complete())
+      raise<DataError>(
+          "column {}: found the text of {} of {} categories: a training file has changed since it "
+          "was read",
+          column, next_ - 1, result_.categories);
+    result_.file->finish();
+    return std::move(result_);
+  }
+
+ private:
+  static constexpr size_t kFoundSlots = 1 << 16;
+  static constexpr int64_t kLoaded = 1 << 12;  // keys read at a time
+
+  [[nodiscard]] uint64_t expected() const { return loaded_[static_cast<size_t>(next_ % kLoaded)]; }
+  // Sees to it that the expected key is there.
+  void load() {
+    if (complete() || (next_ % kLoaded != 0 && !loaded_.empty())) return;
+    const int64_t first = next_ / kLoaded * kLoaded;
+    loaded_.resize(static_cast<size_t>(std::min(kLoaded, ids_ - first)));
+    keys_.read(first * static_cast<int64_t>(sizeof(uint64_t)),
+               std::as_writable_bytes(std::span(loaded_)));
+  }
+
+  ReadFile keys_;
+  int64_t ids_;
+  int64_t next_ = 1;  // id whose text is looked for
+  std::vector<uint64_t> loaded_;
+  std::vector<uint64_t> found_;
+  Vocabulary result_;
+};
+
+void find_candidates(const CsvSchema& schema, const std::vector<ColumnVocabulary>& columns,
+                     RowBlock& block) {
+  block.text.clear();
+  block.candidates.resize(columns.size());
+  for (auto& candidates : block.candidates) candidates.clear();
+  CsvFields fields;
+  std::string_view text = block.lines.text();
+  for (int64_t line = block.lines.first_line; !text.empty(); ++line) {
+    const std::string_view row = text.substr(0, text.find('\n'));
+    text.remove_prefix(row.size() + 1);
+    if ((line == 1 && schema.header) || is_blank_line(row)) continue;
+    // Bad rows were passed over, or there would be no ids.
+    if (split_csv(dialect_of(schema), row, fields)) continue;
+    for (size_t k = 0; k < columns.size(); ++k) {
+      const auto index = static_cast<size_t>(schema.categorical[k].index);
+      if (index >= fields.fields.size()) break;
+      const std::string_view token = fields.fields[index];
+      if (columns[k].complete() || is_missing(schema, token)) continue;
+      const uint64_t key = token_key(token);
+      if (columns[k].found(key)) continue;
+      block.candidates[k].push_back({key, block.text.size(), token.size()});
+      block.text += token;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Vocabulary> write_vocabularies(const std::vector<std::string>& train,
+                                           const CsvSchema& schema,
+                                           std::vector<ReadFile> keys_of_ids,
+                                           const std::string& folder, size_t block_bytes,
+                                           ThreadPool& pool) {
+  HLITE_CHECK(keys_of_ids.size() == schema.categorical.size(), "{} key files, {} columns",
+              keys_of_ids.size(), schema.categorical.size());
+  if (!keys_of_ids.empty()) make_folder(folder + "/vocabulary");
+  std::vector<ColumnVocabulary> columns;
+  for (size_t k = 0; k < keys_of_ids.size(); ++k)
+    columns.emplace_back(folder, k, schema.categorical[k].name, std::move(keys_of_ids[k]));
+  const auto complete = [&] {
+    return std::all_of(columns.begin(), columns.end(), [](const auto& c) { return c.complete(); });
+  };
+
+  std::vector<RowBlock> window(static_cast<size_t>(pool.threads()) * 2);
+  for (const std::string& path : train) {
+    InputFile file(path);
+    CsvSchema of_file = schema;
+    while (!complete()) {
+      if (InterruptGuard::requested())
+        throw Interrupted("interrupted; run the same command again to go on");
+      int64_t blocks = 0;
+      while (blocks < static_cast<int64_t>(window.size()) &&
+             file.next(window[static_cast<size_t>(blocks)].lines, block_bytes)) {
+        const LineBlock& lines = window[static_cast<size_t>(blocks++)].lines;
+        if (lines.first_line == 1)
+          of_file =
+              resolved_schema(schema, file.name(), lines.text().substr(0, lines.text().find('\n')));
+      }
+      if (blocks == 0) break;
+      pool.run(blocks, [&](int64_t i, int) {
+        find_candidates(of_file, columns, window[static_cast<size_t>(i)]);
+      });
+      pool.run(static_cast<int64_t>(columns.size()), [&](int64_t k, int) {
+        for (int64_t i = 0; i < blocks; ++i) {
+          const RowBlock& block = window[static_cast<size_t>(i)];
+          for (const Candidate& c : block.candidates[static_cast<size_t>(k)])
+            columns[static_cast<size_t>(k)].take(
+                c.key, std::string_view(block.text).substr(c.begin, c.size));
+        }
+      });
+    }
+  }
+  std::vector<Vocabulary> vocabularies;
+  for (size_t k = 0; k < columns.size(); ++k)
+    vocabularies.push_back(columns[k].finish(schema.categorical[k].name));
+  return vocabularies;
+}
+
+}  // namespace hlite::tools

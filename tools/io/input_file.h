@@ -1,0 +1,66 @@
+// InputFile: text in, plain, gzip or zstd, as blocks of whole lines.
+//
+// A block ends with the last line feed that fits; the rest of the bytes opens the next block. Each
+// block knows the number of its first line, so that blocks can be parsed in any order and errors
+// still name the line.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/io/input_stream.h"
+
+namespace hlite::tools {
+
+struct LineBlock {
+  std::vector<char> bytes;  // reused from call to call
+  size_t size = 0;          // valid bytes: whole lines, each ended by '\n'
+  int64_t first_line = 1;   // counted from 1
+  int64_t lines = 0;
+  [[nodiscard]] std::string_view text() const { return {bytes.data(), size}; }
+};
+
+class InputFile {
+ public:
+  // A place between two lines.
+  struct Position {
+    int64_t offset = 0;  // decompressed bytes before it
+    int64_t line = 1;    // number of the line that follows
+  };
+
+  // "-" is standard input. Throws FileError when the file cannot be opened.
+  explicit InputFile(const std::string& path) : stream_(open_input_stream(path)) {}
+
+  // Fills `block` with whole lines of at most `capacity` bytes together. A last line without a line
+  // feed gets one. Returns false at the end of the file. Throws FileError when reading or
+  // decompressing fails, DataError for a line longer than `capacity`.
+  bool next(LineBlock& block, size_t capacity);
+
+  // Where the next block begins.
+  [[nodiscard]] Position position() const {
+    return {stream_->offset() - static_cast<int64_t>(rest_.size()), next_line_};
+  }
+  // Continues at what position() said of the same bytes before; only before the first next().
+  // Plain files seek; compressed ones and standard input are read up to there. Throws FileError
+  // when the file ends before.
+  void skip_to(Position position);
+
+  // "standard input" or the path, as messages and manifests name it.
+  [[nodiscard]] const std::string& name() const { return stream_->name(); }
+  [[nodiscard]] int64_t bytes_read() const { return stream_->offset(); }  // decompressed
+  // Progress in the file as it is stored: bytes taken, and all bytes (0 for a pipe).
+  [[nodiscard]] int64_t stored_bytes_read() const { return stream_->stored().offset(); }
+  [[nodiscard]] int64_t stored_bytes() const { return stream_->stored().size(); }
+
+ private:
+  std::unique_ptr<InputStream> stream_;
+  std::vector<char> rest_;  // the bytes after the last line feed of the previous block
+  int64_t next_line_ = 1;
+  bool end_ = false;
+};
+
+}  // namespace hlite::tools

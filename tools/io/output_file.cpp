@@ -1,0 +1,75 @@
+#include "tools/io/output_file.h"
+
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <new>
+#include <span>
+#include <system_error>
+
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::tools {
+
+static constexpr size_t kBufferBytes = size_t{4} << 20;
+
+void OutputFile::FreeHash::operator()(XXH3_state_s* state) const { XXH3_freeState(state); }
+
+OutputFile::OutputFile(const std::string& path)
+    : path_(path), file_(path + ".tmp"), hash_(XXH3_createState()) {
+  if (hash_ == nullptr) throw std::bad_alloc();
+  XXH3_64bits_reset(hash_.get());
+}
+
+OutputFile::~OutputFile() {
+  if (!committed_) ::unlink(temporary_path().c_str());
+}
+
+void OutputFile::write(const void* data, size_t bytes) {
+  const char* from = static_cast<const char*>(data);
+  XXH3_64bits_update(hash_.get(), from, bytes);
+  bytes_ += static_cast<int64_t>(bytes);
+  while (bytes > 0) {
+    if (pending_.size() == 0) pending_ = HostMemory(kBufferBytes, "a file's buffer");
+    const size_t part = std::min(bytes, kBufferBytes - pending_bytes_);
+    std::memcpy(pending_.data() + pending_bytes_, from, part);
+    pending_bytes_ += part;
+    from += part;
+    bytes -= part;
+    if (pending_bytes_ == kBufferBytes) flush();
+  }
+}
+
+void OutputFile::flush() {
+  file_.write(std::span(pending_.data(), pending_bytes_));
+  pending_bytes_ = 0;
+}
+
+void OutputFile::finish() {
+  if (finished_) return;
+  flush();
+  pending_ = {};
+  file_.close();
+  finished_ = true;
+}
+
+void OutputFile::commit() {
+  finish();
+  replace_path(temporary_path(), path_);
+  committed_ = true;
+}
+
+std::string OutputFile::xxh3() const {
+  return fmt::format("{:016x}", XXH3_64bits_digest(hash_.get()));
+}
+
+void make_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) raise<FileError>("{}: cannot create the folder: {}", path, error.message());
+}
+
+}  // namespace hlite::tools
