@@ -165,7 +165,7 @@ void EmbeddingLayer::read_sizes(config::ObjectReader& hparam, int64_t width,
 void EmbeddingLayer::spread(const comm::RankContext& ranks,
                             std::shared_ptr<const RowPlacement> placement, double exchanged_share,
                             int64_t max_batch, int64_t train_batch, int threads, uint64_t seed,
-                            const cuda::OpTable* gpu, FloatType type) {
+                            const cuda::Backend* gpu, FloatType type) {
   spec_.seed = seed;
   output_type_ = type;
   if (gpu) {

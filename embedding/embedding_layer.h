@@ -78,7 +78,7 @@ class EmbeddingLayer {
   // float.
   void spread(const comm::RankContext& ranks, std::shared_ptr<const RowPlacement> placement,
               double exchanged_share, int64_t max_batch, int64_t train_batch, int threads,
-              uint64_t seed, const cuda::OpTable* gpu = nullptr,
+              uint64_t seed, const cuda::Backend* gpu = nullptr,
               FloatType type = FloatType::kFloat);
   // Names the buffers: the tables, the optimizer's states, the output [max_batch, slots, width].
   void declare(plan::Buffers& buffers, int64_t max_batch);

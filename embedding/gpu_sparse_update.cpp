@@ -1,5 +1,8 @@
 #include "embedding/gpu_sparse_update.h"
 
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/half.h"
+
 namespace hlite::embedding {
 
 using optimizer::OptimizerType;
@@ -32,11 +35,10 @@ SparseUpdateShape GpuSparseUpdate::shape(const SlotsRef& slots, const optimizer:
       .atomic = method == SparseUpdateMethod::kAtomic};
 }
 
-int64_t GpuSparseUpdate::workspace_bytes(const cuda::OpTable& gpu, const SparseUpdateShape& shape) {
-  if (!gpu.sparse_update_workspace.entry) return estimated_workspace(shape);
-  int64_t bytes = 0;
-  gpu.sparse_update_workspace(shape, &bytes);
-  return bytes;
+int64_t GpuSparseUpdate::workspace_bytes(const cuda::Backend& gpu, const SparseUpdateShape& shape) {
+  if (!kernels::sparse_update_workspace.is_in(gpu)) return estimated_workspace(shape);
+  const Exec exec{.device = Device::kCuda, .cuda = &gpu};
+  return static_cast<int64_t>(kernels::sparse_update_workspace(exec, shape));
 }
 
 GpuSparseUpdate::GpuSparseUpdate(const Exec& exec, const DeviceSlots& slots,
@@ -63,7 +65,7 @@ void GpuSparseUpdate::sort(const Exec& exec, const float* lr, const int64_t* ste
              .scalars = scalars,
              .workspace = workspace_.data(),
              .workspace_bytes = workspace_.size()};
-  exec.cuda->sparse_sort(exec.stream, sorted_, &buffer_);
+  buffer_ = kernels::sparse_sort(exec, sorted_);
 }
 
 template <typename T>
@@ -82,13 +84,13 @@ void GpuSparseUpdate::update(const Exec& exec, View<const T, 3> dout, Matrix<flo
   HLITE_CHECK(fits(table) && (states < 1 || fits(state0)) && (states < 2 || fits(state1)),
               "sparse update: table {}, states {} and {}, expected [{},{}]", table.shape(),
               state0.shape(), state1.shape(), slots_.total_rows, slots_.width);
-  exec.cuda->typed<T>().sparse_update(exec.stream, {.sorted = sorted_,
-                                                    .buffer = buffer_,
-                                                    .gradient_scale = gradient_scale,
-                                                    .dout = dout,
-                                                    .table = table,
-                                                    .state0 = state0,
-                                                    .state1 = state1});
+  kernels::sparse_update<T>(exec, {.sorted = sorted_,
+                                   .buffer = buffer_,
+                                   .gradient_scale = gradient_scale,
+                                   .dout = dout,
+                                   .table = table,
+                                   .state0 = state0,
+                                   .state1 = state1});
 }
 
 #define HLITE_INSTANTIATE(T)                                                             \

@@ -36,7 +36,7 @@ class GpuSparseUpdate {
                                                SparseUpdateMethod method, int64_t max_batch);
   // The bytes that the constructor takes; about as many where the table cannot say, for a GPU that
   // is not there.
-  [[nodiscard]] static int64_t workspace_bytes(const cuda::OpTable& gpu,
+  [[nodiscard]] static int64_t workspace_bytes(const cuda::Backend& gpu,
                                                const SparseUpdateShape& shape);
   // Of that, the bytes.
   [[nodiscard]] int64_t workspace_bytes() const { return static_cast<int64_t>(workspace_.size()); }

@@ -4,6 +4,7 @@
 #include "embedding/table_init.h"
 #include "hugectr_lite/core/device_memory.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/fill.h"
 #include "hugectr_lite/optimizer/loss_scale.h"
 
 namespace hlite::embedding {
@@ -147,7 +148,7 @@ void GpuTables::initialize(const Exec&, uint64_t seed) const {
   init_tables(exec_, seed, spec_.name, spec_.layout, all_rows(table_));
   for (const plan::BufferId id : states_) {
     const auto rows = all_rows(id);
-    exec_.cuda->fill(exec_.stream, rows.data(), rows.size(), optimizer::initial_state(spec_.rule));
+    hlite::kernels::fill(exec_, {rows.data(), rows.size()}, optimizer::initial_state(spec_.rule));
   }
   exec_.cuda->stream_synchronize(exec_.stream);
 }

@@ -14,7 +14,7 @@ class GpuTables final : public EmbeddingTables {
  public:
   // `gpu`: works on the device that is current when it is called. `type`: of the output and its
   // gradient; rows are float.
-  GpuTables(TablesSpec spec, const cuda::OpTable& gpu, int64_t train_batch, FloatType type)
+  GpuTables(TablesSpec spec, const cuda::Backend& gpu, int64_t train_batch, FloatType type)
       : spec_(std::move(spec)),
         type_(type),
         exec_{.device = Device::kCuda, .cuda = &gpu},

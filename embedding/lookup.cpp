@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "embedding/row_access.h"
+#include "hugectr_lite/core/half.h"
 
 namespace hlite::embedding {
 namespace {
@@ -142,7 +143,7 @@ void lookup_forward(const Exec& exec, const DeviceSlots& slots, Matrix<const flo
                   out.dim(2) == ref.width,
               "lookup: keys {} of {} columns, out {}, {} slots of width {}", keys.shape(),
               ref.columns, out.shape(), ref.count, ref.width);
-  exec.cuda->typed<T>().lookup_forward(exec.stream, ref, table, keys, out, check);
+  kernels::lookup_forward<T>(exec, ref, table, keys, out, check);
 }
 
 #define HLITE_INSTANTIATE(T)                                                         \

@@ -12,11 +12,14 @@
 // Several keys a slot: the lanes of a row add up the rows of one bag in the order of its columns,
 // kAdds on their way at a time, with the next keys read meanwhile. Sums run in one thread in a
 // fixed order.
+#include "embedding/slots_ref.h"
+
 #include <algorithm>
 
 #include "embedding/find_row.cuh"
-#include "embedding/lookup_kernels.cuh"
 #include "embedding/row_pieces.cuh"
+#include "hugectr_lite/core/kernel_list.cuh"
+#include "hugectr_lite/core/launch.cuh"
 
 namespace hlite::embedding::gpu {
 namespace {
@@ -147,10 +150,8 @@ void lookup_forward(cudaStream_t stream, const SlotsRef& slots, Matrix<const flo
   });
 }
 
-#define HLITE_INSTANTIATE(T)                                                          \
-  template void lookup_forward<T>(cudaStream_t, const SlotsRef&, Matrix<const float>, \
-                                  Matrix<const uint32_t>, View<T, 3>, const KeyCheck&);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_KERNELS(lookup) {
+  for_each_float([&]<typename T>() { list.add<lookup_forward<T>>(kernels::lookup_forward<T>); });
+}
 
 }  // namespace hlite::embedding::gpu

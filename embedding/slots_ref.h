@@ -1,10 +1,13 @@
-// SlotsRef: how kernels see the slots of an embedding layer. The arrays lie in device memory and
-// are made once (device_slots.h), so that calls upload nothing and any number of slots fits.
+// SlotsRef: how kernels see the slots of an embedding layer, and the kernel of the lookup. The
+// arrays lie in device memory and are made once (device_slots.h), so that calls upload nothing and
+// any number of slots fits.
 #pragma once
 
 #include <cstdint>
 
 #include "hugectr_lite/core/host_device.h"
+#include "hugectr_lite/core/kernel.h"
+#include "hugectr_lite/core/view.h"
 
 namespace hlite::embedding {
 
@@ -52,5 +55,13 @@ struct KeyCheck {
   KeyErrorRecord* record = nullptr;  // device memory
   const int64_t* step = nullptr;     // device memory; null: every call is step 0
 };
+
+namespace kernels {
+// lookup_forward() of lookup.h. An error for batches of 2^32 keys or output rows and more.
+template <typename T>
+inline const Kernel<void(const SlotsRef&, Matrix<const float> /*table*/,
+                         Matrix<const uint32_t> /*keys*/, View<T, 3> /*out*/, const KeyCheck&)>
+    lookup_forward{"lookup_forward"};
+}  // namespace kernels
 
 }  // namespace hlite::embedding

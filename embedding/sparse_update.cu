@@ -14,14 +14,17 @@
 // ms.
 //
 // With atomics: gradients 256 n read in order, 512 n added to rows where they lie.
+#include "embedding/sparse_update_args.h"
+
 #include <algorithm>
 #include <bit>
 
 #include "embedding/find_row.cuh"
 #include "embedding/row_pieces.cuh"
 #include "embedding/segment_update.cuh"
-#include "embedding/sparse_update_kernels.cuh"
 #include "hugectr_lite/core/device_sort.cuh"
+#include "hugectr_lite/core/kernel_list.cuh"
+#include "hugectr_lite/core/launch.cuh"
 
 namespace hlite::embedding::gpu {
 namespace {
@@ -314,9 +317,10 @@ void sparse_update(cudaStream_t stream, const SparseUpdateArgs<T>& args) {
   if (shape.sweeps) sweep(stream, of.rule.type, table, step, space);
 }
 
-#define HLITE_INSTANTIATE(T) \
-  template void sparse_update<T>(cudaStream_t, const SparseUpdateArgs<T>&);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_KERNELS(sparse_update) {
+  list.add<sparse_update_workspace>(kernels::sparse_update_workspace);
+  list.add<sparse_sort>(kernels::sparse_sort);
+  for_each_float([&]<typename T>() { list.add<sparse_update<T>>(kernels::sparse_update<T>); });
+}
 
 }  // namespace hlite::embedding::gpu

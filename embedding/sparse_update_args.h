@@ -1,10 +1,11 @@
-// What a sparse update on a GPU hands to the plug-in.
+// The kernels of the sparse update on a GPU, and what they are handed.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "embedding/slots_ref.h"
+#include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/view.h"
 #include "hugectr_lite/optimizer/gradient_scale.h"
 #include "hugectr_lite/optimizer/update_rules.h"
@@ -45,5 +46,17 @@ struct SparseUpdateArgs {
   View<const T, 3> dout;  // [B,S,V]
   Matrix<float> table, state0, state1;
 };
+
+namespace kernels {
+// Bytes of device memory for batches up to shape.max_batch. An error where 32-bit numbers do not
+// reach: batches of 2^31 lookups, 2^32 keys or 2^32 output rows.
+inline const Kernel<size_t(const SparseUpdateShape&)> sparse_update_workspace{
+    "sparse_update_workspace"};
+// Which of the workspace's buffers holds the sorted list; that depends on the shape and the batch
+// only. Does nothing where shape.atomic.
+inline const Kernel<int(const SparseSortArgs&)> sparse_sort{"sparse_sort"};
+template <typename T>
+inline const Kernel<void(const SparseUpdateArgs<T>&)> sparse_update{"sparse_update"};
+}  // namespace kernels
 
 }  // namespace hlite::embedding

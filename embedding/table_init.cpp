@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hugectr_lite/core/plugin_table.h"
+#include "hugectr_lite/core/fill.h"
 #include "hugectr_lite/core/random.h"
 
 namespace hlite::embedding {
@@ -28,8 +28,8 @@ void init_table_rows(const Exec& exec, uint64_t seed, std::string_view name, int
   const float bound = bound_of(table_rows);
   const int64_t values = rows.size();
   if (exec.on_gpu())
-    return exec.cuda->fill_uniform(exec.stream, rows.data(), values, seed, stream, first, -bound,
-                                   bound);
+    return hlite::kernels::fill_uniform(exec, {rows.data(), values}, seed, stream, first, -bound,
+                                        bound);
   exec.threads().run((values + kValuesPerTask - 1) / kValuesPerTask, [&](int64_t task, int) {
     const int64_t begin = task * kValuesPerTask;
     const int64_t n = std::min(kValuesPerTask, values - begin);

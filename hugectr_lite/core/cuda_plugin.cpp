@@ -5,6 +5,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <system_error>
 
 #include "hugectr_lite/core/build_config.h"
@@ -29,9 +31,17 @@ std::string file_of(void* symbol, const std::string& asked) {
   return dladdr(symbol, &info) && info.dli_fname ? info.dli_fname : asked;
 }
 
-}  // namespace
+// One for each library, which stays as long as it does.
+const Backend& loaded_backend(const Plugin& plugin) {
+  static std::mutex mutex;
+  static std::map<const Plugin*, Backend> backends;
+  const std::lock_guard lock(mutex);
+  auto found = backends.find(&plugin);
+  if (found == backends.end()) found = backends.emplace(&plugin, backend_of(plugin)).first;
+  return found->second;
+}
 
-void throw_failure(const Failure& failure) { throw DeviceError(failure.text); }
+}  // namespace
 
 CudaPlugin CudaPlugin::load() {
   if (const char* path = std::getenv("HLITE_CUDA_LIBRARY"); path && *path) return load_from(path);
@@ -68,33 +78,28 @@ CudaPlugin CudaPlugin::load_from(const std::string& path) {
     dlclose(library);
     return plugin;
   }
-  const OpTable* table = reinterpret_cast<OpTableEntry>(symbol)(kAbiVersion);
-  if (!table || table->abi_version != kAbiVersion || table->bytes != int{sizeof(OpTable)}) {
-    const std::string found =
-        table ? fmt::format("version {} with {} bytes", table->abi_version, table->bytes)
-              : std::string("another one");
-    plugin.reason_ = fmt::format(
-        "the CUDA plug-in {} does not fit this program: expected interface version {} with {} "
-        "bytes, found {}; build both from the same sources",
-        file_of(symbol, path), kAbiVersion, sizeof(OpTable), found);
+  try {
+    plugin.backend_ = &loaded_backend(*reinterpret_cast<PluginEntry>(symbol)());
+  } catch (const DeviceError& why) {
+    plugin.reason_ = fmt::format("the CUDA plug-in {} does not fit this program: {}",
+                                 file_of(symbol, path), why.what());
     return plugin;
   }
-  plugin.table_ = table;
   plugin.path_ = file_of(symbol, path);
   Failure why;
-  plugin.devices_ = table->device_count(why.text, sizeof(why.text));
+  plugin.devices_ = plugin.backend_->device_count(why.text, sizeof(why.text));
   if (plugin.devices_ == 0) plugin.reason_ = why.text;
   return plugin;
 }
 
-const OpTable& CudaPlugin::table() const {
-  if (!table_) throw DeviceError(reason_);
-  return *table_;
+const Backend& CudaPlugin::backend() const {
+  if (!backend_) throw DeviceError(reason_);
+  return *backend_;
 }
 
-const OpTable& CudaPlugin::require_device() const {
+const Backend& CudaPlugin::require_device() const {
   if (devices_ == 0) throw DeviceError(reason_);
-  return *table_;
+  return *backend_;
 }
 
 }  // namespace hlite::cuda

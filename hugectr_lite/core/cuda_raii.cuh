@@ -1,7 +1,7 @@
 // Owners of CUDA resources, and the check of every CUDA runtime call.
 //
-// CudaError never leaves the plug-in: cuda/op_table.cu turns it into words at the border. It stands
-// apart from core/error.h because nvcc cannot parse that header's fmt in C++20.
+// CudaError never leaves the plug-in: core/kernel_list.cuh turns it into words at the border. It
+// stands apart from core/error.h because nvcc cannot parse that header's fmt in C++20.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "hugectr_lite/core/plugin_table.h"
+#include "hugectr_lite/core/backend.h"
 
 namespace hlite {
 
@@ -14,7 +14,7 @@ class DeviceMemory {
  public:
   DeviceMemory() = default;
   // Uninitialised, on the device that the calling thread works on. Throws DeviceError.
-  DeviceMemory(const cuda::OpTable& ops, size_t bytes) : ops_(&ops), bytes_(bytes) {
+  DeviceMemory(const cuda::Backend& ops, size_t bytes) : ops_(&ops), bytes_(bytes) {
     ops.allocate(&data_, bytes);
   }
   DeviceMemory(DeviceMemory&& other) noexcept
@@ -37,18 +37,18 @@ class DeviceMemory {
   [[nodiscard]] size_t size() const { return bytes_; }
 
  private:
-  const cuda::OpTable* ops_ = nullptr;
+  const cuda::Backend* ops_ = nullptr;
   void* data_ = nullptr;
   size_t bytes_ = 0;
 };
 
 // Copies of device memory that wait: for all that was issued before, and until they are done.
-inline void read_device(const cuda::OpTable& ops, void* to, const void* from, size_t bytes) {
+inline void read_device(const cuda::Backend& ops, void* to, const void* from, size_t bytes) {
   ops.device_synchronize();
   ops.copy(to, from, bytes, nullptr);
   ops.stream_synchronize(nullptr);
 }
-inline void write_device(const cuda::OpTable& ops, void* to, const void* from, size_t bytes) {
+inline void write_device(const cuda::Backend& ops, void* to, const void* from, size_t bytes) {
   read_device(ops, to, from, bytes);  // a copy knows its direction
 }
 
@@ -57,7 +57,7 @@ inline void write_device(const cuda::OpTable& ops, void* to, const void* from, s
 template <typename T>
 class PinnedValue {
  public:
-  explicit PinnedValue(const cuda::OpTable& ops) : ops_(&ops) {
+  explicit PinnedValue(const cuda::Backend& ops) : ops_(&ops) {
     void* data = nullptr;
     ops.allocate_pinned(&data, sizeof(T));
     value_ = new (data) T();
@@ -75,7 +75,7 @@ class PinnedValue {
 
  private:
   static_assert(std::is_trivially_destructible_v<T>);
-  const cuda::OpTable* ops_;
+  const cuda::Backend* ops_;
   T* value_;
 };
 

@@ -6,7 +6,7 @@
 namespace hlite {
 
 namespace cuda {
-struct OpTable;  // the plug-in's functions: hugectr_lite/core/cuda_plugin.h
+struct Backend;  // core/backend.h
 }
 
 enum class Device { kCpu, kCuda };
@@ -14,7 +14,7 @@ enum class Device { kCpu, kCuda };
 struct Exec {
   Device device = Device::kCpu;
   ThreadPool* pool = nullptr;           // CPU: never null
-  const cuda::OpTable* cuda = nullptr;  // CUDA: never null
+  const cuda::Backend* cuda = nullptr;  // CUDA: never null
   void* stream = nullptr;               // CUDA: a cudaStream_t
   void* matmul = nullptr;               // CUDA: this stream's MatmulContext, for what multiplies
 

@@ -3,7 +3,10 @@
 // Uniform numbers: a thread makes the four words of one Philox block, about 110 integer
 // instructions for 16 bytes. An H200 can issue those at about the rate at which its memory takes
 // the bytes: 96 GB of tables take some 25 ms.
-#include "hugectr_lite/core/fill_kernels.cuh"
+#include "hugectr_lite/core/fill.h"
+
+#include "hugectr_lite/core/kernel_list.cuh"
+#include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/core/random.h"
 
 namespace hlite::gpu {
@@ -59,22 +62,29 @@ __global__ void __launch_bounds__(kThreads) uniform_kernel(Uniform uniform, floa
 
 }  // namespace
 
-void fill(cudaStream_t stream, float* out, int64_t n, float value) {
-  launch({.name = "fill", .grid = grid_for(n, kThreads), .block = kThreads, .stream = stream},
-         fill_kernel, out, n, value);
+void fill(cudaStream_t stream, Vector<float> out, float value) {
+  launch(
+      {.name = "fill", .grid = grid_for(out.size(), kThreads), .block = kThreads, .stream = stream},
+      fill_kernel, out.data(), out.size(), value);
 }
 
-void fill_uniform(cudaStream_t stream, float* out, int64_t n, uint64_t seed, uint64_t random_stream,
+void fill_uniform(cudaStream_t stream, Vector<float> out, uint64_t seed, uint64_t random_stream,
                   uint64_t first, float low, float high) {
+  const int64_t n = out.size();
   const Uniform uniform{seed, random_stream, first, low, high - low};
   // Where element 0 of the first block would lie.
-  const auto origin = reinterpret_cast<uintptr_t>(out) - first % kWords * sizeof(float);
+  const auto origin = reinterpret_cast<uintptr_t>(out.data()) - first % kWords * sizeof(float);
   const bool aligned = origin % alignof(FourFloats) == 0;
   launch({.name = "fill_uniform",
           .grid = grid_for(n == 0 ? 0 : uniform.blocks(n), kThreads),
           .block = kThreads,
           .stream = stream},
-         aligned ? uniform_kernel<true> : uniform_kernel<false>, uniform, out, n);
+         aligned ? uniform_kernel<true> : uniform_kernel<false>, uniform, out.data(), n);
+}
+
+HLITE_KERNELS(fill) {
+  list.add<fill>(kernels::fill);
+  list.add<fill_uniform>(kernels::fill_uniform);
 }
 
 }  // namespace hlite::gpu

@@ -29,4 +29,12 @@ decltype(auto) with_float_type(FloatType type, F&& f) {
   return f.template operator()<float>();
 }
 
+// f.operator()<T>() for each of them.
+template <typename F>
+void for_each_float(F&& f) {
+  f.template operator()<float>();
+  f.template operator()<bf16>();
+  f.template operator()<fp16>();
+}
+
 }  // namespace hlite

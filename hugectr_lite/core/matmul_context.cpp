@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 
+#include "hugectr_lite/core/error.h"
+
 namespace hlite {
 namespace {
 
@@ -11,16 +13,19 @@ std::string folder_in(const char* variable) {
   return value && value[0] == '/' ? value : "";
 }
 
+Exec gpu_only(const cuda::Backend& gpu) { return {.device = Device::kCuda, .cuda = &gpu}; }
+
 }  // namespace
 
-MatmulContext::MatmulContext(const cuda::OpTable& table, const cuda::MatmulOptions& options)
-    : table_(&table) {
-  table.matmul_create(&context_, options);
-}
+MatmulContext::MatmulContext(const cuda::Backend& gpu, const MatmulOptions& options)
+    : gpu_(&gpu), context_(kernels::matmul_create(gpu_only(gpu), options)) {}
 
 MatmulContext::~MatmulContext() {
-  cuda::Failure ignored;  // a destructor has nobody to tell
-  if (context_) (void)table_->matmul_destroy.entry(&ignored, context_);
+  if (!context_) return;
+  try {
+    kernels::matmul_destroy(gpu_only(*gpu_), context_);
+  } catch (const DeviceError&) {  // a destructor has nobody to tell
+  }
 }
 
 std::string default_algorithm_file() {

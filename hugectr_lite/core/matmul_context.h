@@ -5,9 +5,29 @@
 #include <string>
 #include <utility>
 
-#include "hugectr_lite/core/plugin_table.h"
+#include "hugectr_lite/core/kernel.h"
 
 namespace hlite {
+
+// How a context works; strings are copied.
+struct MatmulOptions {
+  // Factors of float tensors are rounded to TF32 (10 bits of fraction), which tensor cores
+  // multiply.
+  bool tf32 = false;
+  // Where the fastest algorithm for each shape is remembered; null or empty: nowhere, and
+  // cuBLASLt's first choice is taken instead of the fastest.
+  const char* algorithm_file = nullptr;
+  // Hears of what went wrong without stopping anything, on the thread that multiplies. Null:
+  // stderr.
+  void (*warn)(const char* text) = nullptr;
+};
+
+// Used by one thread at a time, for work that is ordered (one stream, or streams held back by
+// events), while the device that was current is; destroyed when that work is done.
+namespace kernels {
+inline const Kernel<void*(MatmulOptions)> matmul_create{"matmul_create"};
+inline const Kernel<void(void* /*matmul*/)> matmul_destroy{"matmul_destroy"};
+}  // namespace kernels
 
 // Bytes of device memory that a context takes.
 inline constexpr int64_t kMatmulBytes = int64_t{40} << 20;
@@ -19,12 +39,12 @@ class MatmulContext {
  public:
   MatmulContext() = default;
   // Throws DeviceError where cuBLASLt cannot be loaded, naming where it was looked for.
-  MatmulContext(const cuda::OpTable& table, const cuda::MatmulOptions& options);
+  MatmulContext(const cuda::Backend& gpu, const MatmulOptions& options);
   ~MatmulContext();
   MatmulContext(MatmulContext&& other) noexcept
-      : table_(other.table_), context_(std::exchange(other.context_, nullptr)) {}
+      : gpu_(other.gpu_), context_(std::exchange(other.context_, nullptr)) {}
   MatmulContext& operator=(MatmulContext&& other) noexcept {
-    std::swap(table_, other.table_);
+    std::swap(gpu_, other.gpu_);
     std::swap(context_, other.context_);
     return *this;
   }
@@ -32,7 +52,7 @@ class MatmulContext {
   [[nodiscard]] void* get() const { return context_; }
 
  private:
-  const cuda::OpTable* table_ = nullptr;
+  const cuda::Backend* gpu_ = nullptr;
   void* context_ = nullptr;
 };
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/plugin_table.h"
+#include "hugectr_lite/core/half.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {
@@ -36,9 +36,7 @@ void add_forward(const Exec& exec, std::span<const Vector<const std::type_identi
     HLITE_CHECK(inputs[i].dim(0) == out.dim(0), "input {} {}, out {}", i, inputs[i].shape(),
                 out.shape());
   }
-  if (exec.on_gpu())
-    return exec.cuda->typed<T>().add_forward(exec.stream, inputs.data(),
-                                             static_cast<int64_t>(inputs.size()), out);
+  if (exec.on_gpu()) return kernels::add_forward<T>(exec, inputs, out);
   if constexpr (std::is_same_v<T, float>)
     add_on_cpu(exec, inputs, out);
   else

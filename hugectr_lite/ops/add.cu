@@ -1,10 +1,13 @@
 // The kernel of sums: reads every input once, whatever their number, and writes once. A pack a
 // thread; the inputs' pointers travel with the launch.
+#include "hugectr_lite/ops/add.h"
+
 #include <algorithm>
 
 #include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/kernel_list.cuh"
+#include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/core/pack.cuh"
-#include "hugectr_lite/ops/add_kernels.cuh"
 
 namespace hlite::ops::gpu {
 namespace {
@@ -36,13 +39,13 @@ __global__ void __launch_bounds__(kPackThreads)
 }  // namespace
 
 template <typename T>
-void add_forward(cudaStream_t stream, const Vector<const T>* inputs, int64_t count, Vector<T> out) {
-  int64_t done = 0;
+void add_forward(cudaStream_t stream, std::span<const Vector<const T>> inputs, Vector<T> out) {
+  size_t done = 0;
   do {
     // What has been summed so far is the first term of the next pass.
     Terms<T> terms{};
     if (done > 0) terms.data[terms.count++] = out.data();
-    for (; done < count && terms.count < kMaxTerms; ++done)
+    for (; done < inputs.size() && terms.count < kMaxTerms; ++done)
       terms.data[terms.count++] = inputs[done].data();
     constexpr int kCount = kPackCount<T>;
     const bool aligned = starts_pack<kCount>(out.data()) &&
@@ -54,12 +57,11 @@ void add_forward(cudaStream_t stream, const Vector<const T>* inputs, int64_t cou
               .stream = stream},
              add_kernel<c(), T>, terms, out);
     });
-  } while (done < count);
+  } while (done < inputs.size());
 }
 
-#define HLITE_INSTANTIATE(T) \
-  template void add_forward<T>(cudaStream_t, const Vector<const T>*, int64_t, Vector<T>);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_KERNELS(add) {
+  for_each_float([&]<typename T>() { list.add<add_forward<T>>(kernels::add_forward<T>); });
+}
 
 }  // namespace hlite::ops::gpu

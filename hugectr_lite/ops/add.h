@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/view.h"
 
 namespace hlite::ops {
@@ -16,5 +17,11 @@ namespace hlite::ops {
 template <typename T = float>
 void add_forward(const Exec& exec, std::span<const Vector<const std::type_identity_t<T>>> inputs,
                  Vector<std::type_identity_t<T>> out);
+
+namespace kernels {
+template <typename T>
+inline const Kernel<void(std::span<const Vector<const T>> /*inputs*/, Vector<T> /*out*/)>
+    add_forward{"add_forward"};
+}  // namespace kernels
 
 }  // namespace hlite::ops

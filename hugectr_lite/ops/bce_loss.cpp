@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/plugin_table.h"
+#include "hugectr_lite/core/half.h"
 #include "hugectr_lite/ops/block_sums.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
@@ -55,7 +55,7 @@ void bce_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> 
     HLITE_CHECK(options.workspace.size() >= kBlockSums,
                 "bce_loss: a workspace of {} numbers, expected {}", options.workspace.size(),
                 kBlockSums);
-    return exec.cuda->typed<T>().bce_loss(exec.stream, logits, labels, loss, dlogits, options);
+    return kernels::bce_loss<T>(exec, logits, labels, loss, dlogits, options);
   }
   if constexpr (std::is_same_v<T, float>)
     loss_on_cpu(exec, logits, labels, loss, dlogits, options);

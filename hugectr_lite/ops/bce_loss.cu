@@ -7,8 +7,9 @@
 #include "hugectr_lite/ops/bce_loss.h"
 
 #include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/kernel_list.cuh"
+#include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/core/pack.cuh"
-#include "hugectr_lite/ops/bce_loss_kernels.cuh"
 #include "hugectr_lite/ops/block_sum.cuh"
 
 namespace hlite::ops::gpu {
@@ -47,10 +48,8 @@ void bce_loss(cudaStream_t stream, Matrix<const float> logits, Matrix<const floa
   finish_sum<false>("bce_loss_sum", stream, sums, grid.x, share, loss);
 }
 
-#define HLITE_INSTANTIATE(T)                                                                \
-  template void bce_loss<T>(cudaStream_t, Matrix<const float>, Matrix<const float>, float*, \
-                            Matrix<T>, const BceOptions&);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_KERNELS(bce_loss) {
+  for_each_float([&]<typename T>() { list.add<bce_loss<T>>(kernels::bce_loss<T>); });
+}
 
 }  // namespace hlite::ops::gpu

@@ -12,6 +12,7 @@
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/host_device.h"
+#include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/view.h"
 
 namespace hlite::ops {
@@ -45,5 +46,12 @@ struct BceOptions {
 template <typename T = float>
 void bce_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> labels, float* loss,
               Matrix<std::type_identity_t<T>> dlogits, const BceOptions& options = {});
+
+namespace kernels {
+template <typename T>
+inline const Kernel<void(Matrix<const float> /*logits*/, Matrix<const float> /*labels*/,
+                         float* /*loss*/, Matrix<T> /*dlogits*/, const BceOptions&)>
+    bce_loss{"bce_loss"};
+}  // namespace kernels
 
 }  // namespace hlite::ops

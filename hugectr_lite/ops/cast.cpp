@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/plugin_table.h"
+#include "hugectr_lite/core/half.h"
 #include "hugectr_lite/ops/copy.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
@@ -12,7 +12,7 @@ namespace hlite::ops {
 template <typename T>
 void cast_from_float(const Exec& exec, Vector<const float> x, Vector<std::type_identity_t<T>> out) {
   HLITE_CHECK(x.dim(0) == out.dim(0), "cast_from_float: {} to {}", x.shape(), out.shape());
-  if (exec.on_gpu()) return exec.cuda->typed<T>().cast_from_float(exec.stream, x, out);
+  if (exec.on_gpu()) return kernels::cast_from_float<T>(exec, x, out);
   if constexpr (std::is_same_v<T, float>)
     copy(exec, x, out);
   else
@@ -22,7 +22,7 @@ void cast_from_float(const Exec& exec, Vector<const float> x, Vector<std::type_i
 template <typename T>
 void cast_to_float(const Exec& exec, Vector<const std::type_identity_t<T>> x, Vector<float> out) {
   HLITE_CHECK(x.dim(0) == out.dim(0), "cast_to_float: {} to {}", x.shape(), out.shape());
-  if (exec.on_gpu()) return exec.cuda->typed<T>().cast_to_float(exec.stream, x, out);
+  if (exec.on_gpu()) return kernels::cast_to_float<T>(exec, x, out);
   if constexpr (std::is_same_v<T, float>)
     copy(exec, x, out);
   else
@@ -36,7 +36,7 @@ void cast_padded(const Exec& exec, Matrix<const float> x, Matrix<std::type_ident
               out.shape());
   if (width == columns)
     return cast_from_float<T>(exec, {x.data(), x.size()}, {out.data(), out.size()});
-  if (exec.on_gpu()) return exec.cuda->typed<T>().cast_padded(exec.stream, x, out);
+  if (exec.on_gpu()) return kernels::cast_padded<T>(exec, x, out);
   if constexpr (std::is_same_v<T, float>) {
     constexpr int64_t kGrain = 1 << 10;  // rows worth waking a thread for
     cpu_threads(exec, "cast_padded").parallel_for(rows, kGrain, [&](int64_t begin, int64_t end) {

@@ -1,7 +1,10 @@
 // The kernels of conversions: 6 bytes moved for each element of a 16-bit type. A batch's dense
 // features (65,536 x 13: 5 MB) take 1 us of an H200's bandwidth, all weights of MLPerf's DLRM (2.4
 // M: 14 MB) 3 us.
-#include "hugectr_lite/ops/cast_kernels.cuh"
+#include "hugectr_lite/ops/cast.h"
+
+#include "hugectr_lite/core/kernel_list.cuh"
+#include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/ops/map.cuh"
 
 namespace hlite::ops::gpu {
@@ -51,11 +54,12 @@ void cast_padded(cudaStream_t stream, Matrix<const float> x, Matrix<T> out) {
   });
 }
 
-#define HLITE_INSTANTIATE(T)                                                      \
-  template void cast_from_float<T>(cudaStream_t, Vector<const float>, Vector<T>); \
-  template void cast_to_float<T>(cudaStream_t, Vector<const T>, Vector<float>);   \
-  template void cast_padded<T>(cudaStream_t, Matrix<const float>, Matrix<T>);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_KERNELS(cast) {
+  for_each_float([&]<typename T>() {
+    list.add<cast_from_float<T>>(kernels::cast_from_float<T>);
+    list.add<cast_to_float<T>>(kernels::cast_to_float<T>);
+    list.add<cast_padded<T>>(kernels::cast_padded<T>);
+  });
+}
 
 }  // namespace hlite::ops::gpu

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/view.h"
 
 namespace hlite::ops {
@@ -22,5 +23,17 @@ void cast_to_float(const Exec& exec, Vector<const std::type_identity_t<T>> x, Ve
 // [B, V] with V >= W. Otherwise as cast_from_float().
 template <typename T>
 void cast_padded(const Exec& exec, Matrix<const float> x, Matrix<std::type_identity_t<T>> out);
+
+namespace kernels {
+template <typename T>
+inline const Kernel<void(Vector<const float> /*x*/, Vector<T> /*out*/)> cast_from_float{
+    "cast_from_float"};
+template <typename T>
+inline const Kernel<void(Vector<const T> /*x*/, Vector<float> /*out*/)> cast_to_float{
+    "cast_to_float"};
+// Of more columns in `out` than in `x`.
+template <typename T>
+inline const Kernel<void(Matrix<const float> /*x*/, Matrix<T> /*out*/)> cast_padded{"cast_padded"};
+}  // namespace kernels
 
 }  // namespace hlite::ops

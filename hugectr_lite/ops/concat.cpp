@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/plugin_table.h"
+#include "hugectr_lite/core/half.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {
@@ -66,9 +66,7 @@ void concat_columns(const Exec& exec, std::span<const ColumnBlock<std::type_iden
                 "concat_columns: columns [{}, {}) of to {}", b.to_begin, b.to_begin + b.columns,
                 out.shape());
   }
-  if (exec.on_gpu())
-    return exec.cuda->typed<T>().concat_columns(exec.stream, blocks.data(),
-                                                static_cast<int64_t>(blocks.size()), out);
+  if (exec.on_gpu()) return kernels::concat_columns<T>(exec, blocks, out);
   if constexpr (std::is_same_v<T, float>)
     concat_on_cpu(exec, blocks, out);
   else

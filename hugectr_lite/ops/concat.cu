@@ -5,11 +5,14 @@
 // warp's packs lie side by side in the output, and so do their sources within a block. Packs need
 // every width and first column to be a multiple of their size; 13 dense features beside vectors of
 // 128 are copied element by element, and it takes the rows to have enough loads in flight.
+#include "hugectr_lite/ops/concat.h"
+
 #include <algorithm>
 
 #include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/kernel_list.cuh"
+#include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/core/pack.cuh"
-#include "hugectr_lite/ops/concat_kernels.cuh"
 
 namespace hlite::ops::gpu {
 namespace {
@@ -89,13 +92,12 @@ unsigned threads_along(int64_t packs) {
 }  // namespace
 
 template <typename T>
-void concat_columns(cudaStream_t stream, const ColumnBlock<T>* blocks, int64_t count,
-                    Matrix<T> out) {
-  int64_t done = 0;
+void concat_columns(cudaStream_t stream, std::span<const ColumnBlock<T>> blocks, Matrix<T> out) {
+  size_t done = 0;
   do {
     const bool add = done > 0;
     Sources<T> sources{};
-    for (; done < count && sources.count < kMaxSources; ++done) {
+    for (; done < blocks.size() && sources.count < kMaxSources; ++done) {
       const ColumnBlock<T>& b = blocks[done];
       sources.list[sources.count++] = {b.from.data() + b.from_begin, b.from.dim(1), b.to_begin,
                                        b.to_begin + b.columns};
@@ -114,12 +116,11 @@ void concat_columns(cudaStream_t stream, const ColumnBlock<T>* blocks, int64_t c
               .stream = stream},
              concat_kernel<c(), T>, sources, out, add);
     });
-  } while (done < count);
+  } while (done < blocks.size());
 }
 
-#define HLITE_INSTANTIATE(T) \
-  template void concat_columns<T>(cudaStream_t, const ColumnBlock<T>*, int64_t, Matrix<T>);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_KERNELS(concat) {
+  for_each_float([&]<typename T>() { list.add<concat_columns<T>>(kernels::concat_columns<T>); });
+}
 
 }  // namespace hlite::ops::gpu

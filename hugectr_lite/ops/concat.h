@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/view.h"
 
 namespace hlite::ops {
@@ -24,5 +25,11 @@ struct ColumnBlock {
 template <typename T = float>
 void concat_columns(const Exec& exec, std::span<const ColumnBlock<std::type_identity_t<T>>> blocks,
                     Matrix<std::type_identity_t<T>> out);
+
+namespace kernels {
+template <typename T>
+inline const Kernel<void(std::span<const ColumnBlock<T>> /*blocks*/, Matrix<T> /*out*/)>
+    concat_columns{"concat_columns"};
+}  // namespace kernels
 
 }  // namespace hlite::ops

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
+#include "hugectr_lite/core/backend.h"
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/plugin_table.h"
+#include "hugectr_lite/core/half.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {

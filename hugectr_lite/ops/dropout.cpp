@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/plugin_table.h"
+#include "hugectr_lite/core/half.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {
@@ -37,7 +37,7 @@ void apply(const Exec& exec, const char* op, Vector<const T> x, Vector<T> y,
               mask.rate);
   HLITE_CHECK(mask.step != nullptr && mask.first_element >= 0, "{}: first element {}, step {}", op,
               mask.first_element, mask.step ? "given" : "missing");
-  if (exec.on_gpu()) return exec.cuda->typed<T>().dropout(exec.stream, x, y, mask);
+  if (exec.on_gpu()) return kernels::dropout<T>(exec, x, y, mask);
   if constexpr (std::is_same_v<T, float>)
     apply_on_cpu(exec, op, x, y, mask);
   else

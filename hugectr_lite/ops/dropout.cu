@@ -6,8 +6,9 @@
 #include "hugectr_lite/ops/dropout.h"
 
 #include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/kernel_list.cuh"
+#include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/core/pack.cuh"
-#include "hugectr_lite/ops/dropout_kernels.cuh"
 
 namespace hlite::ops::gpu {
 namespace {
@@ -58,9 +59,8 @@ void dropout(cudaStream_t stream, Vector<const T> x, Vector<T> y, const DropoutM
          starts_pack<kCount>(x.data()) && starts_pack<kCount>(y.data()));
 }
 
-#define HLITE_INSTANTIATE(T) \
-  template void dropout<T>(cudaStream_t, Vector<const T>, Vector<T>, const DropoutMask&);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_KERNELS(dropout) {
+  for_each_float([&]<typename T>() { list.add<dropout<T>>(kernels::dropout<T>); });
+}
 
 }  // namespace hlite::ops::gpu

@@ -14,6 +14,7 @@
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/host_device.h"
+#include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/random.h"
 #include "hugectr_lite/core/view.h"
 
@@ -46,5 +47,12 @@ void dropout_forward(const Exec& exec, Vector<const std::type_identity_t<T>> x,
 template <typename T = float>
 void dropout_backward(const Exec& exec, Vector<const std::type_identity_t<T>> dy,
                       Vector<std::type_identity_t<T>> dx, const DropoutMask& mask);
+
+namespace kernels {
+// Forward and backward are the same map.
+template <typename T>
+inline const Kernel<void(Vector<const T> /*x*/, Vector<T> /*y*/, const DropoutMask&)> dropout{
+    "dropout"};
+}  // namespace kernels
 
 }  // namespace hlite::ops

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/plugin_table.h"
+#include "hugectr_lite/core/half.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 #include "hugectr_lite/ops/gemm.h"
 #include "hugectr_lite/ops/gemm_piece.h"
@@ -187,10 +187,10 @@ void check_mask(const Exec& exec, Matrix<const uint8_t> mask, int64_t batch, int
               "mask {}, expected [{},{}]", mask.shape(), batch, relu_mask_bytes(out));
 }
 
-template <typename T>
-const cuda::TypedOps<T>& gpu_ops(const Exec& exec, const char* op) {
-  HLITE_CHECK(exec.matmul != nullptr, "{} on a GPU needs a MatmulContext", op);
-  return exec.cuda->typed<T>();
+// Whether it runs on a GPU, which takes a context.
+bool multiplies_on_gpu(const Exec& exec, const char* op) {
+  HLITE_CHECK(!exec.on_gpu() || exec.matmul != nullptr, "{} on a GPU needs a MatmulContext", op);
+  return exec.on_gpu();
 }
 
 }  // namespace
@@ -205,17 +205,12 @@ void fully_connected_forward(const Exec& exec, Matrix<const std::type_identity_t
               w.shape(), y.shape());
   HLITE_CHECK(!bias.data() || bias.dim(0) == out, "bias {}, w {}", bias.shape(), w.shape());
   check_mask(exec, mask, batch, out);
-  if (exec.on_gpu()) {
-    const auto& ops = gpu_ops<T>(exec, "fully_connected_forward");
-    if constexpr (std::is_same_v<Y, T>)
-      ops.fully_connected_forward(exec.matmul, exec.stream, x, w, bias, relu, y, mask);
-    else
-      ops.fully_connected_forward_to_float(exec.matmul, exec.stream, x, w, bias, relu, y, mask);
-  } else if constexpr (std::is_same_v<T, float>) {
+  if (multiplies_on_gpu(exec, "fully_connected_forward"))
+    return kernels::fully_connected_forward<T, Y>(exec, x, w, bias, relu, y, mask);
+  if constexpr (std::is_same_v<T, float>)
     forward_on_cpu(exec, x, w, bias, relu, y);
-  } else {
+  else
     needs_gpu("fully_connected_forward");
-  }
 }
 
 template <typename T>
@@ -232,10 +227,8 @@ void fully_connected_backward_data(const Exec& exec, Matrix<const std::type_iden
   HLITE_CHECK(!below.dbias.data() || below.dbias.dim(0) == in, "dbias below {}, dx {}",
               below.dbias.shape(), dx.shape());
   check_mask(exec, below.mask, batch, in);
-  if (exec.on_gpu())
-    return gpu_ops<T>(exec, "fully_connected_backward_data")
-        .fully_connected_backward_data(exec.matmul, exec.stream, dz, w, dx, below.y, below.mask,
-                                       below.dbias);
+  if (multiplies_on_gpu(exec, "fully_connected_backward_data"))
+    return kernels::fully_connected_backward_data<T>(exec, dz, w, dx, below);
   if constexpr (std::is_same_v<T, float>)
     backward_data_on_cpu(exec, dz, w, dx, below);
   else
@@ -247,9 +240,8 @@ void fully_connected_backward_weights(const Exec& exec, Matrix<const std::type_i
                                       Matrix<const std::type_identity_t<T>> dz, Matrix<float> dw) {
   HLITE_CHECK(x.dim(0) == dz.dim(0) && dw.dim(0) == x.dim(1) && dw.dim(1) == dz.dim(1),
               "x {}, dz {}, dw {}", x.shape(), dz.shape(), dw.shape());
-  if (exec.on_gpu())
-    return gpu_ops<T>(exec, "fully_connected_backward_weights")
-        .fully_connected_backward_weights(exec.matmul, exec.stream, x, dz, dw);
+  if (multiplies_on_gpu(exec, "fully_connected_backward_weights"))
+    return kernels::fully_connected_backward_weights<T>(exec, x, dz, dw);
   if constexpr (std::is_same_v<T, float>)
     gemm(exec, Transpose::kYes, Transpose::kNo, 1, x, dz, 0, dw);
   else
@@ -265,9 +257,8 @@ void bias_relu_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> 
               dy.shape());
   HLITE_CHECK(!dbias.data() || dbias.dim(0) == out, "dbias {}, dy {}", dbias.shape(), dy.shape());
   check_mask(exec, mask, batch, out);
-  if (exec.on_gpu())
-    return gpu_ops<T>(exec, "bias_relu_backward")
-        .bias_relu_backward(exec.matmul, exec.stream, y, dy, dbias, mask);
+  if (multiplies_on_gpu(exec, "bias_relu_backward"))
+    return kernels::bias_relu_backward<T>(exec, y, dy, dbias, mask);
   if constexpr (std::is_same_v<T, float>)
     bias_relu_backward_on_cpu(exec, y, dy, dbias);
   else

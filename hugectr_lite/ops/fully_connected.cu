@@ -26,9 +26,10 @@
 #include <span>
 #include <string>
 
+#include "hugectr_lite/core/kernel_list.cuh"
 #include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/ops/column_sums.cuh"
-#include "hugectr_lite/ops/fully_connected_kernels.cuh"
+#include "hugectr_lite/ops/matmul.cuh"
 #include "hugectr_lite/ops/one_output_layer.cuh"
 #include "hugectr_lite/ops/relu.h"
 
@@ -186,12 +187,11 @@ void fully_connected_forward(Matmul& matmul, cudaStream_t stream, Matrix<const T
 
 template <typename T>
 void fully_connected_backward_data(Matmul& matmul, cudaStream_t stream, Matrix<const T> dz,
-                                   Matrix<const T> w, Matrix<T> dx, Matrix<const T> y_below,
-                                   Matrix<const uint8_t> mask_below, Vector<float> dbias_below) {
+                                   Matrix<const T> w, Matrix<T> dx, const LayerBelow<T>& below) {
   constexpr const char* kName = "fully_connected_backward_data";
   const int64_t batch = dz.dim(0), out = dz.dim(1), in = w.dim(0);
-  const ReluGate<T> gate = gate_of(y_below, mask_below, in);
-  float* const dbias = dbias_below.data();
+  const ReluGate<T> gate = gate_of(below.y, below.mask, in);
+  float* const dbias = below.dbias.data();
   if (out == 1)
     return one_output_backward_data(stream, dz.data(), w.data(), dx, gate, dbias,
                                     scratch_of(matmul));
@@ -250,24 +250,16 @@ void bias_relu_backward(Matmul& matmul, cudaStream_t stream, Matrix<const T> y, 
   mask_and_sum("bias_relu_backward", matmul, stream, dy, gate_of(y, mask, dy.dim(1)), dbias.data());
 }
 
-#define HLITE_INSTANTIATE(T)                                                                     \
-  template void fully_connected_forward<T, T>(Matmul&, cudaStream_t, Matrix<const T>,            \
-                                              Matrix<const T>, Vector<const T>, bool, Matrix<T>, \
-                                              Matrix<uint8_t>);                                  \
-  template void fully_connected_backward_data<T>(Matmul&, cudaStream_t, Matrix<const T>,         \
-                                                 Matrix<const T>, Matrix<T>, Matrix<const T>,    \
-                                                 Matrix<const uint8_t>, Vector<float>);          \
-  template void fully_connected_backward_weights<T>(Matmul&, cudaStream_t, Matrix<const T>,      \
-                                                    Matrix<const T>, Matrix<float>);             \
-  template void bias_relu_backward<T>(Matmul&, cudaStream_t, Matrix<const T>, Matrix<T>,         \
-                                      Vector<float>, Matrix<const uint8_t>);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
-template void fully_connected_forward<bf16, float>(Matmul&, cudaStream_t, Matrix<const bf16>,
-                                                   Matrix<const bf16>, Vector<const float>, bool,
-                                                   Matrix<float>, Matrix<uint8_t>);
-template void fully_connected_forward<fp16, float>(Matmul&, cudaStream_t, Matrix<const fp16>,
-                                                   Matrix<const fp16>, Vector<const float>, bool,
-                                                   Matrix<float>, Matrix<uint8_t>);
+HLITE_KERNELS(fully_connected) {
+  for_each_float([&]<typename T>() {
+    list.add<fully_connected_forward<T, T>>(kernels::fully_connected_forward<T, T>);
+    list.add<fully_connected_backward_data<T>>(kernels::fully_connected_backward_data<T>);
+    list.add<fully_connected_backward_weights<T>>(kernels::fully_connected_backward_weights<T>);
+    list.add<bias_relu_backward<T>>(kernels::bias_relu_backward<T>);
+  });
+  // Logits.
+  list.add<fully_connected_forward<bf16, float>>(kernels::fully_connected_forward<bf16, float>);
+  list.add<fully_connected_forward<fp16, float>>(kernels::fully_connected_forward<fp16, float>);
+}
 
 }  // namespace hlite::ops::gpu

@@ -27,6 +27,7 @@
 #include <type_traits>
 
 #include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/view.h"
 
 namespace hlite::ops {
@@ -73,5 +74,24 @@ template <typename T = float>
 void bias_relu_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> y,
                         Matrix<std::type_identity_t<T>> dy, Vector<float> dbias,
                         Matrix<const uint8_t> mask = {});
+
+namespace kernels {
+// With the Exec's MatmulContext.
+template <typename T, typename Y = T>
+inline const Kernel<void(Matrix<const T> /*x*/, Matrix<const T> /*w*/, Vector<const Y> /*bias*/,
+                         bool /*relu*/, Matrix<Y> /*y*/, Matrix<uint8_t> /*mask*/)>
+    fully_connected_forward{"fully_connected_forward"};
+template <typename T>
+inline const Kernel<void(Matrix<const T> /*dz*/, Matrix<const T> /*w*/, Matrix<T> /*dx*/,
+                         const LayerBelow<T>&)>
+    fully_connected_backward_data{"fully_connected_backward_data"};
+template <typename T>
+inline const Kernel<void(Matrix<const T> /*x*/, Matrix<const T> /*dz*/, Matrix<float> /*dw*/)>
+    fully_connected_backward_weights{"fully_connected_backward_weights"};
+template <typename T>
+inline const Kernel<void(Matrix<const T> /*y*/, Matrix<T> /*dy*/, Vector<float> /*dbias*/,
+                         Matrix<const uint8_t> /*mask*/)>
+    bias_relu_backward{"bias_relu_backward"};
+}  // namespace kernels
 
 }  // namespace hlite::ops

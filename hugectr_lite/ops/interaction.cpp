@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/plugin_table.h"
+#include "hugectr_lite/core/half.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 #include "hugectr_lite/ops/lanes.h"
 #include "hugectr_lite/ops/scan.h"
@@ -290,8 +290,7 @@ void interaction_forward(const Exec& exec, Matrix<const std::type_identity_t<T>>
                          View<const std::type_identity_t<T>, 3> slots,
                          Matrix<std::type_identity_t<T>> out) {
   check_shapes(bottom, slots, out.dim(0), out.dim(1), "interaction_forward");
-  if (exec.on_gpu())
-    return exec.cuda->typed<T>().interaction_forward(exec.stream, bottom, slots, out);
+  if (exec.on_gpu()) return kernels::interaction_forward<T>(exec, bottom, slots, out, {});
   if constexpr (std::is_same_v<T, float>)
     forward_on_cpu(exec, bottom, slots, out);
   else
@@ -314,8 +313,7 @@ void interaction_forward_gather(const Exec& exec, Matrix<const std::type_identit
               "interaction_forward_gather: bottom {}, {} offsets, slots {}", bottom.shape(), n,
               slots.shape());
   if (exec.on_gpu())
-    return exec.cuda->typed<T>().interaction_forward_gather(exec.stream, bottom, rows.table,
-                                                            rows.offset, rows.keys, out, slots);
+    return kernels::interaction_forward_gather<T>(exec, bottom, rows, out, slots, {});
   if constexpr (std::is_same_v<T, float>)
     gather_on_cpu(exec, bottom, rows, out, slots);
   else
@@ -335,8 +333,8 @@ void interaction_backward(const Exec& exec, Matrix<const std::type_identity_t<T>
                   dslots.dim(2) == slots.dim(2),
               "dslots {}, slots {}", dslots.shape(), slots.shape());
   if (exec.on_gpu())
-    return exec.cuda->typed<T>().interaction_backward(exec.stream, bottom, slots, dout, dbottom,
-                                                      dslots, overflow);
+    return kernels::interaction_backward<T>(exec, bottom, slots, dout, dbottom, dslots, overflow,
+                                            {});
   if constexpr (std::is_same_v<T, float>)
     backward_on_cpu(exec, bottom, slots, dout, dbottom, dslots);
   else

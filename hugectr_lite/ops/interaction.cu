@@ -11,13 +11,15 @@
 // Every sum runs in one thread, over ascending columns (forward) or inputs (backward): the bits
 // depend on neither grid nor chunk. Backward needs only the columns that it overwrites, after they
 // are staged: so the gradients may replace the inputs.
+#include "hugectr_lite/ops/interaction.h"
+
 #include <algorithm>
 #include <string>
 
 #include "hugectr_lite/core/half.h"
-#include "hugectr_lite/ops/interaction.h"
+#include "hugectr_lite/core/kernel_list.cuh"
+#include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/ops/interaction_inputs.cuh"
-#include "hugectr_lite/ops/interaction_kernels.cuh"
 #include "hugectr_lite/ops/interaction_warp.cuh"
 #include "hugectr_lite/ops/scan.h"
 
@@ -220,15 +222,12 @@ void interaction_backward(cudaStream_t stream, Matrix<const T> bottom, View<cons
         overflow);
 }
 
-#define HLITE_INSTANTIATE(T)                                                                       \
-  template void interaction_forward<T>(cudaStream_t, Matrix<const T>, View<const T, 3>, Matrix<T>, \
-                                       const InteractionLaunch&);                                  \
-  template void interaction_forward_gather<T>(cudaStream_t, Matrix<const T>, const OneHotRows&,    \
-                                              Matrix<T>, View<T, 3>, const InteractionLaunch&);    \
-  template void interaction_backward<T>(cudaStream_t, Matrix<const T>, View<const T, 3>,           \
-                                        Matrix<const T>, Matrix<T>, View<T, 3>, int32_t*,          \
-                                        const InteractionLaunch&);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_KERNELS(interaction) {
+  for_each_float([&]<typename T>() {
+    list.add<interaction_forward<T>>(kernels::interaction_forward<T>);
+    list.add<interaction_forward_gather<T>>(kernels::interaction_forward_gather<T>);
+    list.add<interaction_backward<T>>(kernels::interaction_backward<T>);
+  });
+}
 
 }  // namespace hlite::ops::gpu

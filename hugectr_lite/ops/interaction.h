@@ -17,6 +17,7 @@
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/host_device.h"
+#include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/no_key.h"
 #include "hugectr_lite/core/view.h"
 
@@ -78,5 +79,29 @@ void interaction_backward(const Exec& exec, Matrix<const std::type_identity_t<T>
                           Matrix<const std::type_identity_t<T>> dout,
                           Matrix<std::type_identity_t<T>> dbottom,
                           View<std::type_identity_t<T>, 3> dslots, int32_t* overflow = nullptr);
+
+// How a kernel is started. For every max_blocks the bits are the same. shared_bytes decides which
+// kernel takes a shape: one in which a warp has a sample in its share of them, else one that takes
+// any shape by chunks of columns.
+struct InteractionLaunch {
+  int64_t shared_bytes = 48 * 1024;  // of a block, at most
+  int64_t max_blocks = int64_t{1} << 20;
+};
+
+namespace kernels {
+template <typename T>
+inline const Kernel<void(Matrix<const T> /*bottom*/, View<const T, 3> /*slots*/, Matrix<T> /*out*/,
+                         const InteractionLaunch&)>
+    interaction_forward{"interaction_forward"};
+template <typename T>
+inline const Kernel<void(Matrix<const T> /*bottom*/, const OneHotRows&, Matrix<T> /*out*/,
+                         View<T, 3> /*slots*/, const InteractionLaunch&)>
+    interaction_forward_gather{"interaction_forward_gather"};
+template <typename T>
+inline const Kernel<void(Matrix<const T> /*bottom*/, View<const T, 3> /*slots*/,
+                         Matrix<const T> /*dout*/, Matrix<T> /*dbottom*/, View<T, 3> /*dslots*/,
+                         int32_t* /*overflow*/, const InteractionLaunch&)>
+    interaction_backward{"interaction_backward"};
+}  // namespace kernels
 
 }  // namespace hlite::ops

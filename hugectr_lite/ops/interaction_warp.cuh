@@ -12,7 +12,6 @@
 
 #include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/ops/interaction_inputs.cuh"
-#include "hugectr_lite/ops/interaction_kernels.cuh"
 
 namespace hlite::ops::gpu {
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/kernel_list.cuh"
 #include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/core/matmul_context.h"
 
@@ -59,7 +60,7 @@ std::string current_device() {
 
 }  // namespace
 
-Matmul::Matmul(const cuda::MatmulOptions& options)
+Matmul::Matmul(const MatmulOptions& options)
     : float_compute_(options.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F),
       device_(current_device()),
       algorithm_file_(options.algorithm_file ? options.algorithm_file : ""),
@@ -219,6 +220,14 @@ bool Matmul::run(const MatmulProblem& problem, cudaStream_t stream,
   if (!plain.supported) return false;
   multiply_plainly(plain, problem, kernels, stream);
   return true;
+}
+
+static void* create(MatmulOptions options) { return new Matmul(options); }
+static void destroy(void* matmul) { delete static_cast<Matmul*>(matmul); }
+
+HLITE_KERNELS(matmul) {
+  list.add<create>(hlite::kernels::matmul_create);
+  list.add<destroy>(hlite::kernels::matmul_destroy);
 }
 
 }  // namespace hlite::ops::gpu

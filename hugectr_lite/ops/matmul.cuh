@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "hugectr_lite/core/cuda_raii.cuh"
-#include "hugectr_lite/core/plugin_table.h"
+#include "hugectr_lite/core/matmul_context.h"
 #include "hugectr_lite/ops/cublaslt.cuh"
 #include "hugectr_lite/ops/matmul_algorithms.h"
 
@@ -73,7 +73,7 @@ class EpilogueKernels {
 class Matmul {
  public:
   // On the current device.
-  explicit Matmul(const cuda::MatmulOptions& options);
+  explicit Matmul(const MatmulOptions& options);
 
   // Multiplies on `stream`, by cuBLASLt's epilogue or `kernels`, which a problem without epilogue
   // needs not. False, with nothing done, where cuBLASLt knows no algorithm for the plain product.

@@ -1,7 +1,6 @@
 #include "hugectr_lite/ops/regularizer.h"
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/plugin_table.h"
 #include "hugectr_lite/ops/block_sums.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
@@ -15,7 +14,7 @@ void add_penalty(const Exec& exec, Vector<const float> w, Vector<float> dw, floa
     HLITE_CHECK(options.workspace.size() >= kBlockSums,
                 "add_penalty: a workspace of {} numbers, expected {}", options.workspace.size(),
                 kBlockSums);
-    return exec.cuda->add_penalty(exec.stream, w, dw, loss, options);
+    return kernels::add_penalty(exec, w, dw, loss, options);
   }
   const float scale = options.scale ? *options.scale : 1.0f;
   const float factor = static_cast<float>(options.lambda) * scale;

@@ -2,9 +2,10 @@
 // thread, then one block for the sum of the blocks.
 #include "hugectr_lite/ops/regularizer.h"
 
+#include "hugectr_lite/core/kernel_list.cuh"
+#include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/core/pack.cuh"
 #include "hugectr_lite/ops/block_sum.cuh"
-#include "hugectr_lite/ops/regularizer_kernels.cuh"
 
 namespace hlite::ops::gpu {
 namespace {
@@ -46,5 +47,7 @@ void add_penalty(cudaStream_t stream, Vector<const float> w, Vector<float> dw, f
     finish_sum<true>("add_penalty_sum", stream, sums, grid.x, options.lambda, loss);
   });
 }
+
+HLITE_KERNELS(regularizer) { list.add<add_penalty>(kernels::add_penalty); }
 
 }  // namespace hlite::ops::gpu

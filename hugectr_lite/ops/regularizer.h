@@ -6,6 +6,7 @@
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/host_device.h"
+#include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/view.h"
 
 namespace hlite::ops {
@@ -37,5 +38,11 @@ struct RegularizerOptions {
 // w and dw [N] do not overlap. Summed in double in a fixed order.
 void add_penalty(const Exec& exec, Vector<const float> w, Vector<float> dw, float* loss,
                  const RegularizerOptions& options);
+
+namespace kernels {
+inline const Kernel<void(Vector<const float> /*w*/, Vector<float> /*dw*/, float* /*loss*/,
+                         const RegularizerOptions&)>
+    add_penalty{"add_penalty"};
+}  // namespace kernels
 
 }  // namespace hlite::ops

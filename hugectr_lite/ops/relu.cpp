@@ -1,7 +1,7 @@
 #include "hugectr_lite/ops/relu.h"
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/plugin_table.h"
+#include "hugectr_lite/core/half.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {
@@ -34,7 +34,7 @@ template <typename T>
 void relu_forward(const Exec& exec, Vector<const std::type_identity_t<T>> x,
                   Vector<std::type_identity_t<T>> y) {
   HLITE_CHECK(x.dim(0) == y.dim(0), "x {}, y {}", x.shape(), y.shape());
-  if (exec.on_gpu()) return exec.cuda->typed<T>().relu_forward(exec.stream, x, y);
+  if (exec.on_gpu()) return kernels::relu_forward<T>(exec, x, y);
   if constexpr (std::is_same_v<T, float>)
     forward_on_cpu(exec, x, y);
   else
@@ -46,7 +46,7 @@ void relu_backward(const Exec& exec, Vector<const std::type_identity_t<T>> y,
                    Vector<const std::type_identity_t<T>> dy, Vector<std::type_identity_t<T>> dx) {
   HLITE_CHECK(y.dim(0) == dy.dim(0) && dx.dim(0) == dy.dim(0), "y {}, dy {}, dx {}", y.shape(),
               dy.shape(), dx.shape());
-  if (exec.on_gpu()) return exec.cuda->typed<T>().relu_backward(exec.stream, y, dy, dx);
+  if (exec.on_gpu()) return kernels::relu_backward<T>(exec, y, dy, dx);
   if constexpr (std::is_same_v<T, float>)
     backward_on_cpu(exec, y, dy, dx);
   else

@@ -2,8 +2,9 @@
 // for each one computed.
 #include "hugectr_lite/ops/relu.h"
 
+#include "hugectr_lite/core/kernel_list.cuh"
+#include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/ops/map.cuh"
-#include "hugectr_lite/ops/relu_kernels.cuh"
 
 namespace hlite::ops::gpu {
 namespace {
@@ -27,10 +28,11 @@ void relu_backward(cudaStream_t stream, Vector<const T> y, Vector<const T> dy, V
   map("relu_backward", stream, y.size(), Backward(), dx.data(), y.data(), dy.data());
 }
 
-#define HLITE_INSTANTIATE(T)                                               \
-  template void relu_forward<T>(cudaStream_t, Vector<const T>, Vector<T>); \
-  template void relu_backward<T>(cudaStream_t, Vector<const T>, Vector<const T>, Vector<T>);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_KERNELS(relu) {
+  for_each_float([&]<typename T>() {
+    list.add<relu_forward<T>>(kernels::relu_forward<T>);
+    list.add<relu_backward<T>>(kernels::relu_backward<T>);
+  });
+}
 
 }  // namespace hlite::ops::gpu

@@ -5,6 +5,7 @@
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/host_device.h"
+#include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/view.h"
 
 namespace hlite::ops {
@@ -22,5 +23,13 @@ void relu_forward(const Exec& exec, Vector<const std::type_identity_t<T>> x,
 template <typename T = float>
 void relu_backward(const Exec& exec, Vector<const std::type_identity_t<T>> y,
                    Vector<const std::type_identity_t<T>> dy, Vector<std::type_identity_t<T>> dx);
+
+namespace kernels {
+template <typename T>
+inline const Kernel<void(Vector<const T> /*x*/, Vector<T> /*y*/)> relu_forward{"relu_forward"};
+template <typename T>
+inline const Kernel<void(Vector<const T> /*y*/, Vector<const T> /*dy*/, Vector<T> /*dx*/)>
+    relu_backward{"relu_backward"};
+}  // namespace kernels
 
 }  // namespace hlite::ops

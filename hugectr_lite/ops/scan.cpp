@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 
-#include "hugectr_lite/core/plugin_table.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {
@@ -41,11 +40,7 @@ int64_t find_on_cpu(const Exec& exec, Vector<const float> x) {
 
 template <typename T>
 int64_t first_non_finite(const Exec& exec, Vector<const std::type_identity_t<T>> x) {
-  if (exec.on_gpu()) {
-    int64_t index = -1;
-    exec.cuda->typed<T>().first_non_finite(exec.stream, x, &index);
-    return index;
-  }
+  if (exec.on_gpu()) return kernels::first_non_finite<T>(exec, x);
   if constexpr (std::is_same_v<T, float>)
     return find_on_cpu(exec, x);
   else
@@ -55,7 +50,7 @@ int64_t first_non_finite(const Exec& exec, Vector<const std::type_identity_t<T>>
 template <typename T>
 void flag_non_finite(const Exec& exec, Vector<const std::type_identity_t<T>> x, int32_t* found) {
   HLITE_CHECK(found != nullptr, "flag_non_finite has no flag to set");
-  if (exec.on_gpu()) return exec.cuda->typed<T>().flag_non_finite(exec.stream, x, found);
+  if (exec.on_gpu()) return kernels::flag_non_finite<T>(exec, x, found);
   if (first_non_finite<T>(exec, x) >= 0) *found = 1;
 }
 

@@ -3,8 +3,9 @@
 // The dense gradients of MLPerf's DLRM (2.4 M floats) take 2 us of an H200's bandwidth.
 #include "hugectr_lite/ops/scan.h"
 
+#include "hugectr_lite/core/kernel_list.cuh"
+#include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/core/pack.cuh"
-#include "hugectr_lite/ops/scan_kernels.cuh"
 
 namespace hlite::ops::gpu {
 namespace {
@@ -67,10 +68,11 @@ void flag_non_finite(cudaStream_t stream, Vector<const T> x, int32_t* found) {
   });
 }
 
-#define HLITE_INSTANTIATE(T)                                           \
-  template int64_t first_non_finite<T>(cudaStream_t, Vector<const T>); \
-  template void flag_non_finite<T>(cudaStream_t, Vector<const T>, int32_t*);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_KERNELS(scan) {
+  for_each_float([&]<typename T>() {
+    list.add<first_non_finite<T>>(kernels::first_non_finite<T>);
+    list.add<flag_non_finite<T>>(kernels::flag_non_finite<T>);
+  });
+}
 
 }  // namespace hlite::ops::gpu

@@ -6,6 +6,7 @@
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/view.h"
 
 namespace hlite::ops {
@@ -25,5 +26,14 @@ template <typename T = float>
 // otherwise: several tensors share a flag. Does not wait.
 template <typename T = float>
 void flag_non_finite(const Exec& exec, Vector<const std::type_identity_t<T>> x, int32_t* found);
+
+namespace kernels {
+// Takes and gives back eight bytes of device memory.
+template <typename T>
+inline const Kernel<int64_t(Vector<const T> /*x*/)> first_non_finite{"first_non_finite"};
+template <typename T>
+inline const Kernel<void(Vector<const T> /*x*/, int32_t* /*found*/)> flag_non_finite{
+    "flag_non_finite"};
+}  // namespace kernels
 
 }  // namespace hlite::ops

@@ -1,7 +1,6 @@
 #include "hugectr_lite/optimizer/advance_schedules.h"
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/plugin_table.h"
 
 namespace hlite::optimizer {
 
@@ -10,9 +9,7 @@ void advance_schedules(const Exec& exec, std::span<const LrSchedule> schedules, 
   HLITE_CHECK(schedules.size() == rates.size(), "{} schedules, {} rates", schedules.size(),
               rates.size());
   HLITE_CHECK(step != nullptr, "advance_schedules has no step to count");
-  if (exec.on_gpu())
-    return exec.cuda->advance_schedules(exec.stream, schedules.data(), rates.data(),
-                                        static_cast<int64_t>(rates.size()), step);
+  if (exec.on_gpu()) return kernels::advance_schedules(exec, schedules, step, rates);
   ++*step;
   for (size_t i = 0; i < rates.size(); ++i)
     *rates[i] = static_cast<float>(learning_rate(schedules[i], *step));

@@ -1,6 +1,9 @@
 // The kernel of the learning rates: one warp, a thread a schedule, in the doubles of the CPU. The
 // schedules travel with the launch.
-#include "hugectr_lite/optimizer/advance_schedules_kernels.cuh"
+#include "hugectr_lite/optimizer/advance_schedules.h"
+
+#include "hugectr_lite/core/kernel_list.cuh"
+#include "hugectr_lite/core/launch.cuh"
 
 namespace hlite::optimizer::gpu {
 namespace {
@@ -27,8 +30,9 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void advance_schedules(cudaStream_t stream, const LrSchedule* schedules, float* const* rates,
-                       int64_t count, int64_t* step) {
+void advance_schedules(cudaStream_t stream, std::span<const LrSchedule> schedules, int64_t* step,
+                       std::span<float* const> rates) {
+  const auto count = static_cast<int64_t>(rates.size());
   int64_t done = 0;
   do {
     const int64_t by = done == 0 ? 1 : 0;
@@ -41,5 +45,7 @@ void advance_schedules(cudaStream_t stream, const LrSchedule* schedules, float* 
            some, step, by);
   } while (done < count);
 }
+
+HLITE_KERNELS(advance_schedules) { list.add<advance_schedules>(kernels::advance_schedules); }
 
 }  // namespace hlite::optimizer::gpu

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/optimizer/lr_schedule.h"
 
 namespace hlite::optimizer {
@@ -13,5 +14,11 @@ namespace hlite::optimizer {
 // and the rates are in memory of the op's device, the two lists in the host's.
 void advance_schedules(const Exec& exec, std::span<const LrSchedule> schedules, int64_t* step,
                        std::span<float* const> rates);
+
+namespace kernels {
+inline const Kernel<void(std::span<const LrSchedule>, int64_t* /*step*/,
+                         std::span<float* const> /*rates*/)>
+    advance_schedules{"advance_schedules"};
+}  // namespace kernels
 
 }  // namespace hlite::optimizer

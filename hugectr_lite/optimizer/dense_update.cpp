@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/plugin_table.h"
+#include "hugectr_lite/core/half.h"
 #include "hugectr_lite/optimizer/update_loops.h"
 
 namespace hlite::optimizer {
@@ -78,8 +78,7 @@ void dense_update(const Exec& exec, const UpdateRule& rule, const float* lr, con
   HLITE_CHECK(!mirror.data() || mirror.dim(0) == n, "dense_update: {} weights, a mirror of {}", n,
               mirror.dim(0));
   if (exec.on_gpu())
-    return exec.cuda->typed<T>().dense_update(exec.stream, rule, lr, step, w, g, state0, state1,
-                                              scale, mirror);
+    return kernels::dense_update<T>(exec, rule, lr, step, w, g, state0, state1, scale, mirror);
   HLITE_CHECK(!mirror.data(), "dense_update: a mirror of the weights needs a GPU");
   update_on_cpu(exec, rule, *lr, *step, n, {g.data(), w.data(), state0.data(), state1.data()},
                 scale);

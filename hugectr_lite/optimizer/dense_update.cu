@@ -7,9 +7,12 @@
 //
 // The step's scalars (Adam's take two powers in double) are computed once a block. So blocks are
 // few: one wave over an H100's or H200's 132 multiprocessors, eight blocks each.
+#include "hugectr_lite/optimizer/dense_update.h"
+
 #include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/kernel_list.cuh"
+#include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/core/pack.cuh"
-#include "hugectr_lite/optimizer/dense_update_kernels.cuh"
 
 namespace hlite::optimizer::gpu {
 namespace {
@@ -77,11 +80,8 @@ void dense_update(cudaStream_t stream, const UpdateRule& rule, const float* lr, 
   });
 }
 
-#define HLITE_INSTANTIATE(T)                                                                      \
-  template void dense_update<T>(cudaStream_t, const UpdateRule&, const float*, const int64_t*,    \
-                                Vector<float>, Vector<const float>, Vector<float>, Vector<float>, \
-                                const GradientScale&, Vector<T>);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_KERNELS(dense_update) {
+  for_each_float([&]<typename T>() { list.add<dense_update<T>>(kernels::dense_update<T>); });
+}
 
 }  // namespace hlite::optimizer::gpu

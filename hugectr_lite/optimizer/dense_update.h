@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/view.h"
 #include "hugectr_lite/optimizer/gradient_scale.h"
 #include "hugectr_lite/optimizer/update_rules.h"
@@ -24,5 +25,13 @@ void dense_update(const Exec& exec, const UpdateRule& rule, const float* lr, con
                   Vector<float> state0 /*[n] or empty*/, Vector<float> state1 /*[n] or empty*/,
                   const GradientScale& scale = {},
                   Vector<std::type_identity_t<T>> mirror /*[n] or empty*/ = {});
+
+namespace kernels {
+template <typename T>
+inline const Kernel<void(const UpdateRule&, const float* /*lr*/, const int64_t* /*step*/,
+                         Vector<float> /*w*/, Vector<const float> /*g*/, Vector<float> /*state0*/,
+                         Vector<float> /*state1*/, const GradientScale&, Vector<T> /*mirror*/)>
+    dense_update{"dense_update"};
+}  // namespace kernels
 
 }  // namespace hlite::optimizer

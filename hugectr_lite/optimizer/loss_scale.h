@@ -12,6 +12,7 @@
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/host_device.h"
+#include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/optimizer/gradient_scale.h"
 
 namespace hlite::optimizer {
@@ -53,5 +54,10 @@ HLITE_HD inline LossScale next_loss_scale(const LossScale& now, int32_t grow_aft
 
 // *state = next_loss_scale(*state, grow_after), in memory of the op's device.
 void update_loss_scale(const Exec& exec, int32_t grow_after, LossScale* state);
+
+namespace kernels {
+inline const Kernel<void(int32_t /*grow_after*/, LossScale*)> update_loss_scale{
+    "update_loss_scale"};
+}  // namespace kernels
 
 }  // namespace hlite::optimizer

@@ -76,7 +76,7 @@ int64_t Buffers::device_bytes() const {
   return bytes;
 }
 
-void Buffers::allocate(const cuda::OpTable& table) {
+void Buffers::allocate(const cuda::Backend& table) {
   const auto bytes = static_cast<size_t>(device_bytes());
   arena_ = DeviceMemory(table, bytes);
   auto* at = static_cast<std::byte*>(arena_.data());

@@ -40,7 +40,7 @@ class Buffers {
   void allocate();
   // The same on the current device of a GPU, as one block. Inputs are there twice, so that one
   // batch can arrive while another is worked on. Throws DeviceError.
-  void allocate(const cuda::OpTable& table);
+  void allocate(const cuda::Backend& table);
   // Bytes that allocate() on a GPU takes.
   [[nodiscard]] int64_t device_bytes() const;
   // data() of inputs is from now on that of the other side; returns which, 0 or 1.

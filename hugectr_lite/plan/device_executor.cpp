@@ -8,7 +8,7 @@ size_t index_of(Lane lane) { return static_cast<size_t>(lane); }
 bool is_copy(const Step& step) { return step.lane == Lane::kCopy; }
 }  // namespace
 
-DeviceExecutor::DeviceExecutor(const cuda::OpTable& table, Buffers& buffers,
+DeviceExecutor::DeviceExecutor(const cuda::Backend& table, Buffers& buffers,
                                const std::array<void*, kLanes>& matmuls, bool graphs)
     : table_(table), buffers_(buffers), matmuls_(matmuls), graphs_(graphs) {
   for (void*& stream : streams_) table_.stream_create(&stream);

@@ -12,7 +12,7 @@
 #include <tuple>
 #include <vector>
 
-#include "hugectr_lite/core/plugin_table.h"
+#include "hugectr_lite/core/backend.h"
 #include "hugectr_lite/plan/lane_executor.h"
 #include "hugectr_lite/plan/plan.h"
 
@@ -22,7 +22,7 @@ class DeviceExecutor {
  public:
   // `buffers`: those of the plans that run() is given. `matmuls[lane]`: Exec::matmul of its steps;
   // null where a lane multiplies no matrices. Without `graphs` every run issues every step.
-  DeviceExecutor(const cuda::OpTable& table, Buffers& buffers,
+  DeviceExecutor(const cuda::Backend& table, Buffers& buffers,
                  const std::array<void*, kLanes>& matmuls, bool graphs);
   ~DeviceExecutor();
   DeviceExecutor(const DeviceExecutor&) = delete;
@@ -47,7 +47,7 @@ class DeviceExecutor {
   void issue(const Plan& plan, StepContext context, bool copies);
   [[nodiscard]] void* event(size_t step);
 
-  const cuda::OpTable& table_;
+  const cuda::Backend& table_;
   Buffers& buffers_;
   const std::array<void*, kLanes> matmuls_;
   const bool graphs_;

@@ -88,10 +88,10 @@ int64_t evaluation_samples(const config::TrainConfig& config, const DataFile& fi
 
 // The GPU to report about; absent_gpu() where one was asked for and is not here, null for the CPU.
 // What is missing is added to `reasons`.
-const cuda::OpTable* gpu_to_report(const config::TrainConfig& config, const Options& options,
+const cuda::Backend* gpu_to_report(const config::TrainConfig& config, const Options& options,
                                    Lines& reasons) {
   try {
-    const cuda::OpTable* gpu = choose_device(config, options);
+    const cuda::Backend* gpu = choose_device(config, options);
     if (gpu) gpu->use_device(config.solver.gpu[0][0]);
     return gpu;
   } catch (const DeviceError& why) {
@@ -108,7 +108,7 @@ std::string check_report(const config::TrainConfig& config, const Options& optio
       1, resolve_threads(config, options) / static_cast<int>(most_ranks_of_a_node(config.solver)));
   const auto placements = make_placements(config, topology_of(config.solver), false);
   Lines reasons;
-  const cuda::OpTable* gpu = gpu_to_report(config, options, reasons);
+  const cuda::Backend* gpu = gpu_to_report(config, options, reasons);
   const Model model(config, resolve_seed(config), threads, ranks_for_report(config, placements),
                     gpu);
   std::string files = look_at_file(config, model, data::Split::kTrain, reasons).line;
@@ -149,7 +149,7 @@ static std::string plan_text(const char* what, const plan::Plan& plan) {
 std::string plan_report(const config::TrainConfig& config, const Options& options) {
   const auto placements = make_placements(config, topology_of(config.solver), false);
   Lines reasons;
-  const cuda::OpTable* gpu = gpu_to_report(config, options, reasons);
+  const cuda::Backend* gpu = gpu_to_report(config, options, reasons);
   Model model(config, resolve_seed(config), resolve_threads(config, options),
               ranks_for_report(config, placements), gpu);
   model.make_plans();

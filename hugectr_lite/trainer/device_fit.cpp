@@ -18,7 +18,7 @@ std::string largest_tables(std::vector<TableSize> tables) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-void require_device_memory(const cuda::OpTable& gpu, int64_t needed,
+void require_device_memory(const cuda::Backend& gpu, int64_t needed,
                            const std::vector<TableSize>& tables) {
   int64_t free = 0, total = 0;
   gpu.memory_info(&free, &total);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "hugectr_lite/core/plugin_table.h"
+#include "hugectr_lite/core/backend.h"
 
 namespace hlite::trainer {
 
@@ -20,7 +20,7 @@ std::string largest_tables(std::vector<TableSize> tables);
 
 // Throws DeviceError when the current device has fewer than `needed` bytes free, with both numbers
 // and the largest tables.
-void require_device_memory(const cuda::OpTable& gpu, int64_t needed,
+void require_device_memory(const cuda::Backend& gpu, int64_t needed,
                            const std::vector<TableSize>& tables);
 
 }  // namespace hlite::trainer

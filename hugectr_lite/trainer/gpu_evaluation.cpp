@@ -9,13 +9,16 @@ namespace {
 constexpr int64_t kValueBytes = 2 * sizeof(float);  // of a sample: score, label
 }  // namespace
 
-int64_t GpuEvaluation::device_bytes(const cuda::OpTable& gpu, int64_t samples) {
+int64_t GpuEvaluation::device_bytes(const cuda::Backend& gpu, int64_t samples) {
   int64_t workspace = 10 * samples;
-  if (gpu.evaluation_workspace.entry) gpu.evaluation_workspace(samples, &workspace);
+  if (kernels::evaluation_workspace.is_in(gpu)) {
+    const Exec exec{.device = Device::kCuda, .cuda = &gpu};
+    workspace = static_cast<int64_t>(kernels::evaluation_workspace(exec, samples));
+  }
   return workspace + kValueBytes * samples;
 }
 
-std::unique_ptr<GpuEvaluation> GpuEvaluation::make(const cuda::OpTable& gpu, int64_t samples) {
+std::unique_ptr<GpuEvaluation> GpuEvaluation::make(const cuda::Backend& gpu, int64_t samples) {
   try {
     int64_t free = 0, total = 0;
     gpu.memory_info(&free, &total);
@@ -32,7 +35,7 @@ std::unique_ptr<GpuEvaluation> GpuEvaluation::make(const cuda::OpTable& gpu, int
   }
 }
 
-GpuEvaluation::GpuEvaluation(const cuda::OpTable& gpu, int64_t max_samples)
+GpuEvaluation::GpuEvaluation(const cuda::Backend& gpu, int64_t max_samples)
     : gpu_(gpu),
       max_samples_(max_samples),
       values_(gpu, static_cast<size_t>(kValueBytes * max_samples)),

@@ -23,13 +23,13 @@ class GpuEvaluation {
   // Bytes of device memory for a set of that many samples: 8 a sample for scores and labels, and
   // the workspace of GpuMetrics; an estimate for a GPU that is not there (absent_gpu()). Throws
   // DeviceError for more than GpuMetrics::kMostSamples.
-  [[nodiscard]] static int64_t device_bytes(const cuda::OpTable& gpu, int64_t samples);
+  [[nodiscard]] static int64_t device_bytes(const cuda::Backend& gpu, int64_t samples);
   // Takes them from the current device. Where it lacks them: null, after one warning that says how
   // many are missing.
-  [[nodiscard]] static std::unique_ptr<GpuEvaluation> make(const cuda::OpTable& gpu,
+  [[nodiscard]] static std::unique_ptr<GpuEvaluation> make(const cuda::Backend& gpu,
                                                            int64_t samples);
   // Throws DeviceError.
-  GpuEvaluation(const cuda::OpTable& gpu, int64_t max_samples);
+  GpuEvaluation(const cuda::Backend& gpu, int64_t max_samples);
   ~GpuEvaluation();
   GpuEvaluation(const GpuEvaluation&) = delete;
   GpuEvaluation& operator=(const GpuEvaluation&) = delete;
@@ -54,7 +54,7 @@ class GpuEvaluation {
   [[nodiscard]] float* scores() const { return reinterpret_cast<float*>(values_.data()); }
   [[nodiscard]] float* labels() const { return scores() + max_samples_; }
 
-  const cuda::OpTable& gpu_;
+  const cuda::Backend& gpu_;
   const int64_t max_samples_;
   DeviceMemory values_;  // all scores, then all labels
   GpuMetrics metrics_;

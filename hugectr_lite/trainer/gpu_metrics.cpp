@@ -5,11 +5,9 @@
 namespace hlite::trainer {
 
 GpuMetrics::GpuMetrics(const Exec& exec, int64_t max_samples)
-    : max_samples_(max_samples), sums_(*exec.cuda) {
-  int64_t bytes = 0;
-  exec.cuda->evaluation_workspace(max_samples, &bytes);
-  workspace_ = DeviceMemory(*exec.cuda, static_cast<size_t>(bytes));
-}
+    : max_samples_(max_samples),
+      workspace_(*exec.cuda, kernels::evaluation_workspace(exec, max_samples)),
+      sums_(*exec.cuda) {}
 
 void GpuMetrics::start(const Exec& exec, Vector<const float> logits, Vector<const float> labels) {
   HLITE_CHECK(exec.on_gpu(), "metrics of a GPU need one");
@@ -17,8 +15,7 @@ void GpuMetrics::start(const Exec& exec, Vector<const float> logits, Vector<cons
               "{} scores, {} labels, expected at most {}", logits.dim(0), labels.dim(0),
               max_samples_);
   samples_ = logits.dim(0);
-  exec.cuda->evaluate(exec.stream, logits, labels, workspace_.data(), workspace_.size(),
-                      sums_.get());
+  kernels::evaluate(exec, logits, labels, workspace_.data(), workspace_.size(), sums_.get());
 }
 
 std::optional<double> GpuMetrics::auc() const {

@@ -7,7 +7,7 @@ namespace {
 // The reader's ring has a few dozen; batches that are all in memory are too many to lock.
 constexpr size_t kMostPinned = 1024;
 
-MatmulContext make_matmul(const cuda::OpTable& gpu, const config::SolverConfig& solver) {
+MatmulContext make_matmul(const cuda::Backend& gpu, const config::SolverConfig& solver) {
   const std::string file = solver.algorithm_search ? default_algorithm_file() : std::string();
   return {gpu,
           {.tf32 = solver.enable_tf32_compute,
@@ -23,7 +23,7 @@ std::array<void*, plan::kLanes> lanes(const MatmulContext& compute, const Matmul
 }
 }  // namespace
 
-GpuRun::GpuRun(const cuda::OpTable& gpu, plan::Buffers& buffers, const config::SolverConfig& solver)
+GpuRun::GpuRun(const cuda::Backend& gpu, plan::Buffers& buffers, const config::SolverConfig& solver)
     : gpu_(gpu),
       matmul_(make_matmul(gpu, solver)),
       weights_matmul_(make_matmul(gpu, solver)),

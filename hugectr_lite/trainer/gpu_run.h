@@ -12,7 +12,7 @@ namespace hlite::trainer {
 class GpuRun {
  public:
   // On the device that is current. `buffers` must outlive it.
-  GpuRun(const cuda::OpTable& gpu, plan::Buffers& buffers, const config::SolverConfig& solver);
+  GpuRun(const cuda::Backend& gpu, plan::Buffers& buffers, const config::SolverConfig& solver);
   ~GpuRun();
   GpuRun(const GpuRun&) = delete;
   GpuRun& operator=(const GpuRun&) = delete;
@@ -34,7 +34,7 @@ class GpuRun {
   }
 
  private:
-  const cuda::OpTable& gpu_;
+  const cuda::Backend& gpu_;
   MatmulContext matmul_, weights_matmul_;  // of the lanes kCompute and kWeights
   plan::DeviceExecutor executor_;
   std::map<const void*, bool> pinned_;  // blocks of batches; false: could not be

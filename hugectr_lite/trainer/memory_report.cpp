@@ -73,14 +73,14 @@ std::string host_report(const MemoryOfRun& run, Lines& reasons) {
   return text;
 }
 
-std::string device_name(const cuda::OpTable& gpu, int device) {
+std::string device_name(const cuda::Backend& gpu, int device) {
   char text[256] = {};
   gpu.device_description(device, text, sizeof(text));
   return text;
 }
 
 std::string device_report(const MemoryOfRun& run, Lines& reasons) {
-  const cuda::OpTable& gpu = *run.model.gpu();
+  const cuda::Backend& gpu = *run.model.gpu();
   const bool here = &gpu != &absent_gpu();
   const auto& solver = run.config.solver;
   const MemoryEstimate m = run.model.memory();
@@ -118,8 +118,8 @@ std::string device_report(const MemoryOfRun& run, Lines& reasons) {
 
 }  // namespace
 
-const cuda::OpTable& absent_gpu() {
-  static const cuda::OpTable none{};
+const cuda::Backend& absent_gpu() {
+  static const cuda::Backend none{};
   return none;
 }
 

@@ -19,7 +19,7 @@ struct MemoryOfRun {
 
 // Of a GPU that is not here: a model made with it has a GPU's sizes, its workspaces estimated.
 // Nothing else in it can be called.
-const cuda::OpTable& absent_gpu();
+const cuda::Backend& absent_gpu();
 
 // Table by table and kind by kind, of a run on the CPU or, where the model is made for one, on the
 // current device. What is missing is added to `reasons`. Throws DeviceError when the device fails.

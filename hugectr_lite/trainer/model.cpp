@@ -28,7 +28,7 @@ int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 }  // namespace
 
 Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, ModelRanks ranks,
-             const cuda::OpTable* gpu)
+             const cuda::Backend* gpu)
     : config_(config),
       seed_(seed),
       threads_(threads),

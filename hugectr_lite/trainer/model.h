@@ -66,7 +66,7 @@ class Model {
   // Collective when ranks.context.world is given. `gpu`: the one to run on, which is then the
   // current device whenever the model is used; null: the CPU.
   Model(const config::TrainConfig& config, uint64_t seed, int threads, ModelRanks ranks = {},
-        const cuda::OpTable* gpu = nullptr);
+        const cuda::Backend* gpu = nullptr);
   ~Model();
 
   [[nodiscard]] std::vector<ModelRow> describe() const;
@@ -99,7 +99,7 @@ class Model {
   // To be called before the memory of batches is freed.
   void release_input();
   [[nodiscard]] bool on_gpu() const { return gpu_ != nullptr; }
-  [[nodiscard]] const cuda::OpTable* gpu() const { return gpu_; }
+  [[nodiscard]] const cuda::Backend* gpu() const { return gpu_; }
   [[nodiscard]] const plan::Plan& train_plan() const { return train_plan_; }
   [[nodiscard]] const plan::Plan& eval_plan() const { return eval_plan_; }
   [[nodiscard]] const network::Network& network() const { return *network_; }
@@ -186,7 +186,7 @@ class Model {
   uint64_t seed_;
   int threads_;
   const ModelRanks ranks_;
-  const cuda::OpTable* const gpu_;
+  const cuda::Backend* const gpu_;
   const FloatType type_;  // of activations
   LossScaling loss_scaling_;
   int64_t train_batch_, max_batch_;

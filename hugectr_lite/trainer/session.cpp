@@ -13,7 +13,7 @@
 namespace hlite::trainer {
 
 int run_training(const config::TrainConfig& config, const Options& options) {
-  const cuda::OpTable* const gpu = choose_device(config, options);
+  const cuda::Backend* const gpu = choose_device(config, options);
   const auto topology = std::make_shared<const comm::Topology>(topology_of(config.solver));
   const auto ranks = comm::under_mpirun() ? comm::mpi_ranks(*topology)
                                           : comm::make_thread_ranks(topology->ranks());

@@ -35,13 +35,13 @@ std::string needs_cpu(const config::TrainConfig& config) {
   return "";
 }
 
-const cuda::OpTable* choose_device(const config::TrainConfig& config, const Options& options) {
+const cuda::Backend* choose_device(const config::TrainConfig& config, const Options& options) {
   const std::string device = options.device.empty() ? config.solver.device : options.device;
   if (device == "cpu") return nullptr;
   const auto plugin = cuda::CudaPlugin::load();
   const std::string reason = needs_cpu(config);
   if (device == "cuda") {
-    const cuda::OpTable& gpu = plugin.require_device();
+    const cuda::Backend& gpu = plugin.require_device();
     if (const int id = config.solver.gpu[0][0]; id >= plugin.devices())
       raise<DeviceError>("device cuda: solver.gpu asks for device {}, and there are {} here", id,
                          plugin.devices());
@@ -49,7 +49,7 @@ const cuda::OpTable* choose_device(const config::TrainConfig& config, const Opti
     return &gpu;
   }
   const bool fits = reason.empty() && config.solver.gpu[0][0] < plugin.devices();
-  return fits ? &plugin.table() : nullptr;
+  return fits ? &plugin.backend() : nullptr;
 }
 
 uint64_t resolve_seed(const config::TrainConfig& config) {

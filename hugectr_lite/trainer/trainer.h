@@ -8,7 +8,7 @@
 #include "data_reader/batch_source.h"
 #include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/config/train_config.h"
-#include "hugectr_lite/core/plugin_table.h"
+#include "hugectr_lite/core/backend.h"
 #include "hugectr_lite/core/thread_pool.h"
 #include "hugectr_lite/trainer/evaluator.h"
 #include "hugectr_lite/trainer/metrics_file.h"
@@ -24,7 +24,7 @@ struct RankOptions {
   comm::RankContext ranks = {};
   std::vector<LayerPlacement> placements = {};
   int threads = 1;                     // of this rank
-  const cuda::OpTable* gpu = nullptr;  // to train on; null: the CPU
+  const cuda::Backend* gpu = nullptr;  // to train on; null: the CPU
 };
 
 // The trainer of one rank. Every member is collective; rank 0 prints and writes files.
@@ -93,7 +93,7 @@ std::string needs_cpu(const config::TrainConfig& config);
 // The GPU to train on, or null for the CPU: as --device or else solver.device says; "auto" takes a
 // GPU where there is one that can train the config. Throws DeviceError when the device that was
 // asked for is not there or cannot train it.
-const cuda::OpTable* choose_device(const config::TrainConfig& config, const Options& options);
+const cuda::Backend* choose_device(const config::TrainConfig& config, const Options& options);
 // The seed of a run: the config's, or one drawn from the system where that is 0.
 uint64_t resolve_seed(const config::TrainConfig& config);
 // Threads of a run: --threads, else solver.threads, else all that this process may use.

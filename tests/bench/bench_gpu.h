@@ -35,7 +35,7 @@ class Gpu {
     (void)table_.stream_destroy.entry(&ignored, stream_);
   }
 
-  [[nodiscard]] const cuda::OpTable& table() const { return table_; }
+  [[nodiscard]] const cuda::Backend& table() const { return table_; }
   [[nodiscard]] Exec exec() const {
     return {.device = Device::kCuda, .cuda = &table_, .stream = stream_, .matmul = matmul_.get()};
   }
@@ -96,7 +96,7 @@ class Gpu {
   }
 
   cuda::CudaPlugin plugin_;
-  const cuda::OpTable& table_;
+  const cuda::Backend& table_;
   void* stream_ = nullptr;
   MatmulContext matmul_;
 };

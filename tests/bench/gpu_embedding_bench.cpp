@@ -146,8 +146,8 @@ void measure_interaction(const Exec& exec, const Options& o, const std::string& 
 
 void measure_auc(const Exec& exec, const Options& o) {
   const Array<float> logits(exec, o.samples), labels(exec, o.samples);
-  exec.cuda->fill_uniform(exec.stream, logits.data(), o.samples, 1, 1, 0, -4, 4);
-  exec.cuda->fill_uniform(exec.stream, labels.data(), o.samples, 1, 2, 0, 0, 0.6f);
+  kernels::fill_uniform(exec, {logits.data(), o.samples}, 1, 1, 0, -4, 4);
+  kernels::fill_uniform(exec, {labels.data(), o.samples}, 1, 2, 0, 0, 0.6f);
   trainer::GpuMetrics metrics(exec, o.samples);
   const double seconds = mean_seconds(exec, o.rounds, [&](int) {
     metrics.start(exec, {logits.data(), o.samples}, {labels.data(), o.samples});

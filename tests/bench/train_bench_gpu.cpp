@@ -41,9 +41,8 @@ double product_rate(const Gpu& gpu, const TrainBenchOptions& o) {
     auto* const values = reinterpret_cast<float*>(numbers.data());
     uint64_t stream = 0;
     for (const DeviceMemory* m : {&x, &w}) {
-      gpu.table().fill_uniform(exec.stream, values, size, 1, ++stream, 0, -1, 1);
-      gpu.table().typed<T>().cast_from_float(exec.stream, {values, size},
-                                             {reinterpret_cast<T*>(m->data()), size});
+      kernels::fill_uniform(exec, {values, size}, 1, ++stream, 0, -1, 1);
+      ops::cast_from_float<T>(exec, {values, size}, {reinterpret_cast<T*>(m->data()), size});
     }
     gpu.synchronize();
   }
@@ -51,8 +50,7 @@ double product_rate(const Gpu& gpu, const TrainBenchOptions& o) {
     return Matrix<T>(reinterpret_cast<T*>(m.data()), n, n);
   };
   const double seconds = gpu.mean_seconds(10 * o.step_seconds, true, [&] {
-    gpu.table().typed<T>().fully_connected_forward(exec.matmul, exec.stream, matrix(x), matrix(w),
-                                                   {}, false, matrix(y), {});
+    ops::fully_connected_forward<T>(exec, matrix(x), matrix(w), {}, false, matrix(y));
   });
   return 2.0 * static_cast<double>(n) * static_cast<double>(size) / seconds;
 }

@@ -26,7 +26,7 @@ struct Terms {
 
 // Into a buffer of its own, or in place of the first term.
 template <typename T>
-std::vector<float> run(const cuda::OpTable& table, const Terms<T>& terms, int64_t offset,
+std::vector<float> run(const cuda::Backend& table, const Terms<T>& terms, int64_t offset,
                        bool in_place) {
   const OnBackend on(table);
   const auto n = static_cast<int64_t>(terms.sums.size());

@@ -8,7 +8,7 @@ namespace hlite::test {
 namespace {
 
 template <typename T>
-std::vector<float> run(const cuda::OpTable& table, const ColumnCase& c, const ColumnInputs& inputs,
+std::vector<float> run(const cuda::Backend& table, const ColumnCase& c, const ColumnInputs& inputs,
                        int64_t offset) {
   const OnBackend on(table);
   std::vector<std::unique_ptr<DeviceValues<T>>> on_device;

@@ -1,4 +1,4 @@
-// Finding and refusing the plug-in, and the table's border.
+// Finding and refusing the plug-in, and its border.
 #include "hugectr_lite/core/cuda_plugin.h"
 
 #include <unistd.h>
@@ -6,10 +6,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "hugectr_lite/core/build_config.h"
+#include "hugectr_lite/core/fill.h"
 #include "hugectr_lite/cuda/device_report.h"
+#include "hugectr_lite/trainer/evaluation_sums.h"
 #include "tests/support/cuda_backends.h"
 #include "tests/support/errors.h"
 
@@ -48,16 +52,16 @@ TEST_CASE("the plug-in of this build loads, or says why not") {
   INFO(plugin.reason());
   if constexpr (kWithCuda) {
     REQUIRE(plugin.loaded());
-    CHECK(plugin.table().abi_version == cuda::kAbiVersion);
-    CHECK(plugin.table().runtime_version() >= 12000);
+    CHECK(plugin.backend().runtime_version() >= 12000);
     CHECK(std::filesystem::path(plugin.path()).filename() == cuda::kLibraryName);
     CHECK(plugin.reason().empty() == (plugin.devices() > 0));
-    if (plugin.devices() == 0 && plugin.table().driver_version() == 0) {
+    if (plugin.devices() == 0 && plugin.backend().driver_version() == 0) {
       check_contains(plugin.reason(), {"no NVIDIA driver on this machine", "cudaGetDeviceCount"});
       // Errors of real CUDA calls come over the border as ours.
       void* data = nullptr;
-      const std::string text = message_of<DeviceError>([&] { plugin.table().allocate(&data, 16); });
-      check_contains(text, {"op_table.cu:", "cudaMalloc"});
+      const std::string text =
+          message_of<DeviceError>([&] { plugin.backend().allocate(&data, 16); });
+      check_contains(text, {"plugin.cu:", "cudaMalloc"});
       CHECK(data == nullptr);
     }
   } else {
@@ -67,7 +71,7 @@ TEST_CASE("the plug-in of this build loads, or says why not") {
 }
 
 TEST_CASE("the GPU of this machine computes") {
-  const cuda::OpTable* gpu = gpu_or_skip();
+  const cuda::Backend* gpu = gpu_or_skip();
   if (!gpu) {
     CHECK_FALSE(gpu_is_required());
     return;
@@ -101,21 +105,74 @@ TEST_CASE("an absent library is a reason, not an exception") {
   CHECK_FALSE(plugin.loaded());
   CHECK(plugin.devices() == 0);
   check_contains(plugin.reason(), {"cannot load", "/nowhere/libhlite_cuda.so"});
-  check_contains(message_of<DeviceError>([&] { (void)plugin.table(); }), {"cannot load"});
+  check_contains(message_of<DeviceError>([&] { (void)plugin.backend(); }), {"cannot load"});
   CHECK_THROWS_AS(plugin.require_device(), DeviceError);
 }
 
-TEST_CASE("a library of another interface version is refused") {
-  const CudaPlugin null = CudaPlugin::load_from(fake("fake_plugin_of_other_version"));
-  CHECK_FALSE(null.loaded());
-  check_contains(null.reason(), {"does not fit this program", "found another one"});
+TEST_CASE("a library of another build is refused, and both builds are named") {
+  const CudaPlugin plugin = CudaPlugin::load_from(fake("fake_plugin_of_other_build"));
+  CHECK_FALSE(plugin.loaded());
+  CHECK(plugin.devices() == 0);
+  check_contains(plugin.reason(), {"libfake_plugin_of_other_build.so does not fit this program",
+                                   "it is of build 0.0.9-of-another-day", cuda::build_identity()});
+  CHECK_THROWS_AS(plugin.backend(), DeviceError);
+}
 
-  const CudaPlugin bytes = CudaPlugin::load_from(fake("fake_plugin_of_other_size"));
-  CHECK_FALSE(bytes.loaded());
-  check_contains(bytes.reason(), {"does not fit this program", "with 8 bytes"});
+TEST_CASE("a build is named by its version and a hash") {
+  const std::string build = cuda::build_identity();
+  const std::string version = std::string(kVersion) + "-";
+  REQUIRE(build.starts_with(version));
+  CHECK(build.size() == version.size() + 16);
+  CHECK(build.find_first_not_of("0123456789abcdef", version.size()) == std::string::npos);
+  CHECK(cuda::this_plugin().build == build);
+}
 
-  CHECK(hlite_cuda_op_table(cuda::kAbiVersion + 1) == nullptr);
-  CHECK(hlite_cuda_op_table(cuda::kAbiVersion) != nullptr);
+TEST_CASE("a library without one of the program's kernels is refused") {
+  const CudaPlugin plugin = CudaPlugin::load_from(fake("fake_plugin_without_kernel"));
+  CHECK_FALSE(plugin.loaded());
+  check_contains(plugin.reason(),
+                 {"does not fit this program", "it has no kernel relu_forward, expected void (",
+                  "hlite::View<"});
+}
+
+TEST_CASE("a library whose kernel has another signature is refused") {
+  const CudaPlugin plugin = CudaPlugin::load_from(fake("fake_plugin_of_other_signature"));
+  CHECK_FALSE(plugin.loaded());
+  check_contains(plugin.reason(), {"its kernel update_loss_scale has another signature",
+                                   "expected void (int, hlite::optimizer::LossScale*)",
+                                   "found void (long, double)"});
+}
+
+TEST_CASE("every kernel of the plug-in has a handle in this program, and a name of its own") {
+  std::set<std::pair<std::string, std::string>> handles, entries;
+  size_t count = 0;
+  for (const KernelHandle* h = KernelHandle::last(); h; h = h->next(), ++count) {
+    CHECK(h->is_in(emulated_cuda()));
+    handles.emplace(h->name(), h->signature());
+  }
+  CHECK(handles.size() == count);
+  const cuda::Plugin& plugin = cuda::this_plugin();
+  for (int64_t i = 0; i < plugin.kernel_count; ++i)
+    entries.emplace(plugin.kernels[i].name, plugin.kernels[i].signature);
+  CHECK(entries.size() == static_cast<size_t>(plugin.kernel_count));
+  CHECK(entries == handles);
+}
+
+TEST_CASE("a kernel of a GPU that is not here is an error") {
+  const cuda::Backend none{};
+  CHECK_FALSE(kernels::fill.is_in(none));
+  const Exec exec{.device = Device::kCuda, .cuda = &none};
+  CHECK(message_of<DeviceError>([&] { kernels::fill(exec, {}, 0); }) ==
+        "fill: the GPU is not here");
+}
+
+TEST_CASE("what a kernel's host function throws arrives as the program's error") {
+  const Exec exec{.device = Device::kCuda, .cuda = &emulated_cuda()};
+  const int64_t too_many = int64_t{1} << 31;
+  check_contains(message_of<DeviceError>(
+                     [&] { (void)trainer::kernels::evaluation_workspace(exec, too_many); }),
+                 {"expected fewer than 2^31 samples"});
+  CHECK(trainer::kernels::evaluation_workspace(exec, 1000) >= 10 * 1000);
 }
 
 TEST_CASE("a library that is no plug-in is refused") {
@@ -132,7 +189,7 @@ TEST_CASE("a plug-in without device gives the reason of its own") {
   CHECK(message_of<DeviceError>([&] { (void)plugin.require_device(); }) ==
         "no device, says the fake");
   // A failure thrown beyond the border arrives as the program's own error type.
-  CHECK(message_of<Error>([&] { plugin.table().use_device(3); }) == "no device 3, says the fake");
+  CHECK(message_of<Error>([&] { plugin.backend().use_device(3); }) == "no device 3, says the fake");
 }
 
 TEST_CASE("the reason for no device tells drivers from devices") {
@@ -152,7 +209,7 @@ TEST_CASE("the reason for no device tells drivers from devices") {
 }
 
 TEST_CASE("the emulated table counts, describes and refuses like a machine") {
-  const cuda::OpTable& table = emulated_cuda();
+  const cuda::Backend& table = emulated_cuda();
   char text[256] = "unchanged";
   CHECK(table.device_count(text, sizeof(text)) == 1);
   CHECK(std::string(text).empty());

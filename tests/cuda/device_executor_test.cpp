@@ -23,7 +23,7 @@ struct Pipeline {
   plan::Plan plan{buffers};
   int issued = 0;  // steps other than copy_in, each time they run on the host
 
-  explicit Pipeline(const cuda::OpTable& table) {
+  explicit Pipeline(const cuda::Backend& table) {
     const auto add = [&](const char* name, BufferKind kind, int64_t floats) {
       return buffers.add(name, kind, floats * 4);
     };
@@ -80,7 +80,7 @@ std::vector<float> numbers(float first) {
   return v;
 }
 
-std::vector<float> read(const cuda::OpTable& table, const Pipeline& p, BufferId id) {
+std::vector<float> read(const cuda::Backend& table, const Pipeline& p, BufferId id) {
   std::vector<float> values(static_cast<size_t>(p.buffers.bytes(id)) / 4);
   read_device(table, values.data(), p.buffers.data<float>(id), values.size() * 4);
   return values;
@@ -90,7 +90,7 @@ TEST_CASE("a plan on streams or in a graph does what it says, batch after batch"
   for (const CudaBackend& backend : cuda_backends())
     for (const bool graphs : {false, true}) {
       INFO(backend.name << ", graphs " << graphs);
-      const cuda::OpTable& table = *backend.table;
+      const cuda::Backend& table = *backend.table;
       Pipeline p(table);
       {
         plan::DeviceExecutor executor(table, p.buffers, {}, graphs);
@@ -114,7 +114,7 @@ TEST_CASE("a plan on streams or in a graph does what it says, batch after batch"
 }
 
 TEST_CASE("a captured plan costs the host its copies and one launch") {
-  const cuda::OpTable& table = emulated_cuda();
+  const cuda::Backend& table = emulated_cuda();
   Pipeline p(table);
   plan::DeviceExecutor executor(table, p.buffers, {}, true);
   const auto values = numbers(1);
@@ -134,7 +134,7 @@ TEST_CASE("a captured plan costs the host its copies and one launch") {
 }
 
 TEST_CASE("a step that fails in a capture leaves the executor usable") {
-  const cuda::OpTable& table = emulated_cuda();
+  const cuda::Backend& table = emulated_cuda();
   Pipeline p(table);
   plan::Plan failing(p.buffers);
   int calls = 0;
@@ -158,7 +158,7 @@ TEST_CASE("a step that fails in a capture leaves the executor usable") {
 }
 
 TEST_CASE("captured work waits for its launch, and every stream must come back") {
-  const cuda::OpTable& table = emulated_cuda();
+  const cuda::Backend& table = emulated_cuda();
   const TestStream main(table), side(table);
   const DeviceArray<float> x(table, std::vector<float>{1, 2}), y(table, std::vector<float>{0, 0});
   void *event = nullptr, *graph = nullptr;

@@ -17,15 +17,15 @@ namespace hlite::test {
 // A backend with a stream.
 class OnDevice {
  public:
-  explicit OnDevice(const cuda::OpTable& table) : table_(&table), stream_(table) {}
+  explicit OnDevice(const cuda::Backend& table) : table_(&table), stream_(table) {}
   [[nodiscard]] Exec exec() const {
     return {.device = Device::kCuda, .cuda = table_, .stream = stream_.get()};
   }
-  [[nodiscard]] const cuda::OpTable& ops() const { return *table_; }
+  [[nodiscard]] const cuda::Backend& ops() const { return *table_; }
   [[nodiscard]] void* stream() const { return stream_.get(); }
 
  private:
-  const cuda::OpTable* table_;
+  const cuda::Backend* table_;
   TestStream stream_;
 };
 

@@ -5,6 +5,7 @@
 #include "embedding/key_errors.h"
 #include "embedding/lookup.h"
 #include "embedding/table_init.h"
+#include "hugectr_lite/core/fill.h"
 #include "tests/cuda/embedding_device.h"
 #include "tests/cuda/typed_values.h"
 #include "tests/support/errors.h"
@@ -264,8 +265,8 @@ TEST_CASE("fill_uniform and fill write what they are asked for, and nothing else
         for (const size_t shift : {0, 1, 3}) {
           const DeviceArray<float> out(device.ops(), static_cast<size_t>(n) + shift + 4);
           const auto size = static_cast<int64_t>(shift + 4) + n;
-          device.ops().fill(device.stream(), out.data(), size, -7.0f);
-          device.ops().fill_uniform(device.stream(), out.data() + shift, n, 3, 11, first, -2, 1);
+          kernels::fill(device.exec(), {out.data(), size}, -7.0f);
+          kernels::fill_uniform(device.exec(), {out.data() + shift, n}, 3, 11, first, -2, 1);
           std::vector<float> want(static_cast<size_t>(size), -7.0f);
           random::fill_uniform(want.data() + shift, n, 3, 11, first, -2, 1);
           INFO(n << " values from " << first << " at " << shift);

@@ -89,7 +89,7 @@ std::vector<uint8_t> mask_of(const std::vector<double>& values, int64_t rows, in
 template <typename T>
 class Shifted {
  public:
-  Shifted(const cuda::OpTable& table, std::vector<T> values, size_t shift)
+  Shifted(const cuda::Backend& table, std::vector<T> values, size_t shift)
       : shift_(shift), array_(table, padded(std::move(values), shift)) {}
   [[nodiscard]] T* data() const { return array_.data() + shift_; }
   [[nodiscard]] std::vector<T> to_host(void* stream) const {

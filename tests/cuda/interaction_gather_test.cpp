@@ -2,7 +2,6 @@
 // what it gives.
 #include <vector>
 
-#include "hugectr_lite/ops/interaction_kernels.cuh"
 #include "tests/cuda/interaction_problem.h"
 
 namespace hlite::test {
@@ -47,7 +46,7 @@ struct Gathered {
 };
 
 template <typename T>
-Gathered<T> run_gather(const cuda::OpTable& table, const Gather<T>& g, bool keep,
+Gathered<T> run_gather(const cuda::Backend& table, const Gather<T>& g, bool keep,
                        int64_t table_shift = 0) {
   const auto [B, n, V] = g.problem.size;
   const int64_t width = g.problem.size.out_width();
@@ -126,8 +125,8 @@ TEMPLATE_TEST_CASE("gathering interaction takes several samples a warp", "", flo
   const int64_t width = g.problem.size.out_width();
   const auto run = [&, samples = B, slots = n, columns = V](int64_t max_blocks) {
     std::vector<T> out(static_cast<size_t>(samples * width)), kept(g.problem.slots.size());
-    ops::gpu::interaction_forward_gather<T>(
-        nullptr, {g.problem.bottom.data(), samples, columns},
+    ops::kernels::interaction_forward_gather<T>(
+        emulated_exec(), {g.problem.bottom.data(), samples, columns},
         {{g.table.data(), static_cast<int64_t>(g.table.size()) / columns, columns},
          {g.offset.data(), slots},
          {g.keys.data(), samples, slots}},

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "hugectr_lite/ops/interaction_kernels.cuh"
+#include "hugectr_lite/ops/interaction_inputs.cuh"
 #include "tests/cuda/interaction_problem.h"
 #include "tests/support/errors.h"
 
@@ -185,18 +185,20 @@ TEST_CASE("interaction gradients are those of the forward kernel by finite diffe
   }
 }
 
-// out, dbottom and dslots by the launchers themselves.
+// out, dbottom and dslots by the kernels themselves, on host memory.
 template <typename T>
-std::vector<T> run_launchers(const Problem<T>& problem, const ops::gpu::InteractionLaunch& how) {
+std::vector<T> run_kernels(const Problem<T>& problem, const ops::InteractionLaunch& how) {
   const auto [B, n, V] = problem.size;
   const int64_t width = problem.size.out_width();
   std::vector<T> out(static_cast<size_t>(B * width), from_float<T>(NAN));
   std::vector<T> dbottom(problem.bottom), dslots(problem.slots);
-  ops::gpu::interaction_forward<T>(nullptr, {problem.bottom.data(), B, V},
-                                   {problem.slots.data(), B, n, V}, {out.data(), B, width}, how);
-  ops::gpu::interaction_backward<T>(nullptr, {dbottom.data(), B, V}, {dslots.data(), B, n, V},
-                                    {problem.dout.data(), B, width}, {dbottom.data(), B, V},
-                                    {dslots.data(), B, n, V}, nullptr, how);
+  const Exec exec = emulated_exec();
+  ops::kernels::interaction_forward<T>(exec, {problem.bottom.data(), B, V},
+                                       {problem.slots.data(), B, n, V}, {out.data(), B, width},
+                                       how);
+  ops::kernels::interaction_backward<T>(exec, {dbottom.data(), B, V}, {dslots.data(), B, n, V},
+                                        {problem.dout.data(), B, width}, {dbottom.data(), B, V},
+                                        {dslots.data(), B, n, V}, nullptr, how);
   out.insert(out.end(), dbottom.begin(), dbottom.end());
   out.insert(out.end(), dslots.begin(), dslots.end());
   return out;
@@ -209,14 +211,14 @@ TEMPLATE_TEST_CASE("chunks and the grid do not change the interaction's bits", "
   using T = TestType;
   for (const Case& size : {Case{7, 4, 33}, Case{2, 49, 33}}) {
     const Problem<T> problem(size);
-    const std::vector<T> want = run_launchers(problem, {});
+    const std::vector<T> want = run_kernels(problem, {});
     for (const int64_t columns : {1, 2, 3, 10, 32, 33, 34}) {
-      const ops::gpu::InteractionLaunch how{.shared_bytes = size.inputs() * columns * 4,
-                                            .max_blocks = 2};
+      const ops::InteractionLaunch how{.shared_bytes = size.inputs() * columns * 4,
+                                       .max_blocks = 2};
       INFO(size.text() << ", columns " << columns);
       CHECK(ops::gpu::interaction_chunk(size.inputs(), size.width, how.shared_bytes) ==
             std::min<int64_t>(size.width, columns % 2 == 1 ? columns : columns - 1));
-      CHECK(same_bits(run_launchers(problem, how), want));
+      CHECK(same_bits(run_kernels(problem, how), want));
     }
   }
 }
@@ -227,17 +229,17 @@ TEMPLATE_TEST_CASE("warps a block and blocks do not change the interaction's bit
   for (const Case& size : {Case{11, 4, 16}, Case{7, 20, 32}}) {
     INFO(size.text());
     const Problem<T> problem(size);
-    const std::vector<T> want = run_launchers(problem, {});
+    const std::vector<T> want = run_kernels(problem, {});
     for (const auto order :
          {emulation::Order::kForward, emulation::Order::kReverse, emulation::Order::kShuffled}) {
       emulation::set_order(order, 7);
       for (const int64_t max_blocks : {1, 2, 3})
-        CHECK(same_bits(run_launchers(problem, {.max_blocks = max_blocks}), want));
+        CHECK(same_bits(run_kernels(problem, {.max_blocks = max_blocks}), want));
     }
     emulation::set_order(emulation::Order::kForward);
     // Room for one warp or two, whose samples need 1 to 13 KB.
     for (const int64_t bytes : {14000, 28000})
-      CHECK(same_bits(run_launchers(problem, {.shared_bytes = bytes, .max_blocks = 2}), want));
+      CHECK(same_bits(run_kernels(problem, {.shared_bytes = bytes, .max_blocks = 2}), want));
   }
 }
 
@@ -252,7 +254,7 @@ TEMPLATE_TEST_CASE("the interaction goes round over samples, several waves of th
     INFO(size.text());
     const Problem<T> problem(size);
     machine.multiprocessors = 100;
-    const std::vector<T> want = run_launchers(problem, {});
+    const std::vector<T> want = run_kernels(problem, {});
     std::vector<double> oracle = forward_oracle(problem);
     const InteractionGradients<double> gradients = backward_oracle(problem);
     oracle.insert(oracle.end(), gradients.bottom.begin(), gradients.bottom.end());
@@ -263,7 +265,7 @@ TEMPLATE_TEST_CASE("the interaction goes round over samples, several waves of th
       emulation::set_order(order, 11);
       for (const int multiprocessors : {1, 3}) {
         machine.multiprocessors = multiprocessors;
-        CHECK(same_bits(run_launchers(problem, {}), want));
+        CHECK(same_bits(run_kernels(problem, {}), want));
       }
     }
     emulation::set_order(emulation::Order::kForward);
@@ -278,7 +280,7 @@ TEMPLATE_TEST_CASE("the interaction's vectors come from shared memory without ba
   for (const Case& size : {Case{3, 26, 128}, Case{2, 15, 48}, Case{2, 32, 64}, Case{1, 63, 16}}) {
     INFO(size.text());
     emulation::matrix_bank_conflicts = 0;
-    run_launchers(Problem<T>(size), {});
+    run_kernels(Problem<T>(size), {});
     CHECK(emulation::matrix_bank_conflicts == 0);
   }
 }
@@ -331,17 +333,17 @@ TEMPLATE_TEST_CASE("interaction kernels for any shape take what a warp has no ro
   const InteractionGradients<double> gradients = backward_oracle(problem);
   want.insert(want.end(), gradients.bottom.begin(), gradients.bottom.end());
   want.insert(want.end(), gradients.slots.begin(), gradients.slots.end());
-  compare(run_launchers(problem, {.shared_bytes = 1200}), want, size);
+  compare(run_kernels(problem, {.shared_bytes = 1200}), want, size);
 }
 
 TEST_CASE("more slots than shared memory holds are an error that says so") {
   const Case size{1, 40, 3};
   const Problem<float> problem(size);
   std::vector<float> out(static_cast<size_t>(size.out_width()));
-  const std::string text = message_of<CudaError>([&] {
-    ops::gpu::interaction_forward<float>(nullptr, {problem.bottom.data(), 1, 3},
-                                         {problem.slots.data(), 1, 40, 3},
-                                         {out.data(), 1, size.out_width()}, {.shared_bytes = 160});
+  const std::string text = message_of<DeviceError>([&] {
+    ops::kernels::interaction_forward<float>(
+        emulated_exec(), {problem.bottom.data(), 1, 3}, {problem.slots.data(), 1, 40, 3},
+        {out.data(), 1, size.out_width()}, {.shared_bytes = 160});
   });
   check_contains(text, {"interaction_forward", "160 bytes", "found 40 slots of width 3"});
 }

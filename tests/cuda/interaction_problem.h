@@ -128,7 +128,7 @@ void compare(const std::vector<T>& got, const std::vector<double>& want,
 template <typename T>
 class ShiftedArray {
  public:
-  ShiftedArray(const cuda::OpTable& table, std::vector<T> values, int64_t shift = 0)
+  ShiftedArray(const cuda::Backend& table, std::vector<T> values, int64_t shift = 0)
       : shift_(shift), array_(table, (values.insert(values.begin(), shift_of(), T{}), values)) {}
 
   [[nodiscard]] T* data() const { return array_.data() + shift_; }
@@ -151,13 +151,15 @@ struct Shifts {
   int64_t rows = 0;     // out and dout
 };
 
-inline Exec exec_on(const cuda::OpTable& table, const TestStream& stream) {
+// The emulated device takes host memory as its own.
+inline Exec emulated_exec() { return {.device = Device::kCuda, .cuda = &emulated_cuda()}; }
+inline Exec exec_on(const cuda::Backend& table, const TestStream& stream) {
   return {.device = Device::kCuda, .cuda = &table, .stream = stream.get()};
 }
 
 // Through the op's own dispatch, as a layer calls it. What is not written stays NaN.
 template <typename T>
-std::vector<T> run_forward(const cuda::OpTable& table, const InteractionProblem<T>& p,
+std::vector<T> run_forward(const cuda::Backend& table, const InteractionProblem<T>& p,
                            Shifts shifts = {}) {
   const auto [B, n, V] = p.size;
   const TestStream stream(table);
@@ -173,7 +175,7 @@ std::vector<T> run_forward(const cuda::OpTable& table, const InteractionProblem<
 // In place: the gradients replace the inputs, as the contract allows. `overflow`: the flag that the
 // op may set, null for none.
 template <typename T>
-InteractionGradients<T> run_backward(const cuda::OpTable& table, const InteractionProblem<T>& p,
+InteractionGradients<T> run_backward(const cuda::Backend& table, const InteractionProblem<T>& p,
                                      bool in_place, Shifts shifts = {},
                                      int32_t* overflow = nullptr) {
   const auto [B, n, V] = p.size;

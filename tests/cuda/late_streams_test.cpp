@@ -2,6 +2,7 @@
 // there before.
 #include "tests/support/late_streams.h"
 
+#include "hugectr_lite/core/fill.h"
 #include "tests/cuda/typed_values.h"
 #include "tests/support/cuda_backends.h"
 
@@ -10,10 +11,15 @@ namespace {
 
 // A value in device memory that is 1, and that a stream of its own is about to make 2.
 struct Change {
-  const cuda::OpTable& table = emulated_cuda();
+  const cuda::Backend& table = emulated_cuda();
   TestStream writer{table}, reader{table};
   DeviceArray<float> value{table, std::vector<float>{1}};
-  Change() { table.fill(writer.get(), value.data(), 1, 2); }
+  Change() { fill(2); }
+  // On the writer.
+  void fill(float to) const {
+    const Exec exec{.device = Device::kCuda, .cuda = &table, .stream = writer.get()};
+    kernels::fill(exec, {value.data(), 1}, to);
+  }
   [[nodiscard]] float read(void* stream) const {
     float got = 0;
     table.copy(&got, value.data(), sizeof(got), stream);
@@ -63,7 +69,7 @@ TEST_CASE("on late streams whatever waits sees the work") {
   CHECK(held.read(held.reader.get()) == 2);
 
   waited.table.event_record(point.get(), waited.writer.get());
-  waited.table.fill(waited.writer.get(), waited.value.data(), 1, 3);  // behind the event
+  waited.fill(3);  // behind the event
   waited.table.event_synchronize(point.get());
   CHECK(waited.read(waited.reader.get()) == 2);
 
@@ -86,7 +92,7 @@ TEST_CASE("on late streams a wait reaches through streams that waited themselves
 
 TEST_CASE("on late streams copies follow the rules for pageable and page-locked memory") {
   const LateStreams late;
-  const cuda::OpTable& table = emulated_cuda();
+  const cuda::Backend& table = emulated_cuda();
   const TestStream stream(table);
   const DeviceArray<float> value(table, std::vector<float>{1});
   float pageable = 5;
@@ -112,7 +118,7 @@ TEST_CASE("a graph on a late stream runs when somebody waits for it") {
   void* graph = nullptr;
   change.table.stream_synchronize(change.writer.get());
   change.table.capture_begin(change.writer.get());
-  change.table.fill(change.writer.get(), change.value.data(), 1, 4);
+  change.fill(4);
   change.table.capture_end(change.writer.get(), &graph);
   change.table.graph_launch(graph, change.writer.get());
   CHECK(change.read(change.reader.get()) == 2);

@@ -44,7 +44,7 @@ struct Loss {
 };
 
 template <typename T>
-Result run(const cuda::OpTable& table, const LossBatch& batch, const Loss& how) {
+Result run(const cuda::Backend& table, const LossBatch& batch, const Loss& how) {
   const OnBackend on(table);
   const auto size = static_cast<int64_t>(batch.logits.size());
   const DeviceValues<float> logits(on, batch.logits), labels(on, batch.labels), loss(on, 1);
@@ -137,7 +137,7 @@ TEST_CASE("the loss kernels give the same bits in any order of threads") {
 
 // ---- Penalty ----
 
-Result run_penalty(const cuda::OpTable& table, ops::Penalty penalty, const std::vector<float>& w,
+Result run_penalty(const cuda::Backend& table, ops::Penalty penalty, const std::vector<float>& w,
                    const std::vector<float>& dw, int64_t offset) {
   const OnBackend on(table);
   const auto n = static_cast<int64_t>(w.size());

@@ -21,7 +21,7 @@ constexpr int64_t kLayerBatch = 40, kLayerIn = 24, kLayerOut = 16;
 template <typename T>
 class FusedLayer {
  public:
-  explicit FusedLayer(const cuda::OpTable& table)
+  explicit FusedLayer(const cuda::Backend& table)
       : x_(table, values(kLayerBatch * kLayerIn, 1)),
         w_(table, values(kLayerIn * kLayerOut, 2)),
         dz_(table, values(kLayerBatch * kLayerOut, 3)),
@@ -109,8 +109,8 @@ void check_planted(const Planted& planted, bool remembered) {
   const MatmulLibraryGuard library;
   const TemporaryDirectory directory;
   const std::string path = directory / "algorithms.txt";
-  const cuda::MatmulOptions options = {.algorithm_file = remembered ? path.c_str() : nullptr,
-                                       .warn = keep_warning};
+  const MatmulOptions options = {.algorithm_file = remembered ? path.c_str() : nullptr,
+                                 .warn = keep_warning};
   const FusedLayer<T> layer(emulated_cuda()), plain(emulated_cuda());
   warnings().clear();
   library->fault = planted.fault;
@@ -184,7 +184,7 @@ TEST_CASE("an epilogue that costs more than a kernel is not used, and that is re
   const MatmulLibraryGuard library;
   const TemporaryDirectory directory;
   const std::string path = directory / "algorithms.txt";
-  const cuda::MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
+  const MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
   warnings().clear();
   const FusedLayer<bf16> layer(emulated_cuda());
   library->epilogue_milliseconds = 0.5;  // a kernel costs nothing on the emulated clock
@@ -227,7 +227,7 @@ TEST_CASE("an epilogue that numbers do not show is not used in that run, and not
   const MatmulLibraryGuard library;
   const TemporaryDirectory directory;
   const std::string path = directory / "algorithms.txt";
-  const cuda::MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
+  const MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
   for (const float value : {0.0f, NAN}) {
     warnings().clear();
     const MatmulStream on(emulated_cuda(), options);
@@ -251,7 +251,7 @@ TEST_CASE("contexts that share a file take the same algorithm and the same epilo
   const MatmulLibraryGuard library;
   const TemporaryDirectory directory;
   const std::string path = directory / "algorithms.txt";
-  const cuda::MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
+  const MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
   const FusedLayer<float> layer(emulated_cuda());
   const MatmulStream first(emulated_cuda(), options), second(emulated_cuda(), options);
   const auto both = [&](bool forward, const MatmulStream& chooses, const MatmulStream& follows) {

@@ -23,7 +23,7 @@ using Library = MatmulLibraryGuard;
 // A small layer that tests multiply.
 class Layer {
  public:
-  explicit Layer(const cuda::OpTable& table, int64_t batch = 24)
+  explicit Layer(const cuda::Backend& table, int64_t batch = 24)
       : batch_(batch),
         x_(table, std::vector<float>(24 * 16, 0.3f)),
         w_(table, std::vector<float>(16 * 8, 0.7f)),
@@ -95,7 +95,7 @@ TEST_CASE("the fastest algorithm is searched once and remembered") {
   const TemporaryDirectory directory;
   const std::string path = directory / "cache/algorithms.txt";
   warnings().clear();
-  const cuda::MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
+  const MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
   const Layer layer(emulated_cuda());
   std::vector<float> first;
   {
@@ -121,7 +121,7 @@ TEST_CASE("the fastest algorithm is searched once and remembered") {
     CHECK(last_algorithm() == 1);
   }
   // Other precision as well; 16-bit products would not care.
-  cuda::MatmulOptions rounding = options;
+  MatmulOptions rounding = options;
   rounding.tf32 = true;
   const MatmulStream on(emulated_cuda(), rounding);
   layer.forward(on);
@@ -134,7 +134,7 @@ TEST_CASE("a remembered algorithm gives the bits of the run that chose it") {
     INFO(backend.name);
     const TemporaryDirectory directory;
     const std::string path = directory / "algorithms.txt";
-    const cuda::MatmulOptions options = {.algorithm_file = path.c_str()};
+    const MatmulOptions options = {.algorithm_file = path.c_str()};
     const Layer layer(*backend.table);
     const std::vector<float> first = layer.forward(MatmulStream(*backend.table, options));
     CHECK(std::filesystem::file_size(path) > 100);
@@ -147,7 +147,7 @@ TEST_CASE("a damaged algorithm file is searched anew and replaced") {
   const TemporaryDirectory directory;
   const std::string path = directory / "algorithms.txt";
   std::ofstream(path) << "hugectr_lite matmul algorithms 2\nhalf a line";
-  const cuda::MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
+  const MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
   const Layer layer(emulated_cuda());
   for (const bool again : {false, true}) {
     warnings().clear();
@@ -165,7 +165,7 @@ TEST_CASE("a remembered algorithm that does not run here is searched anew") {
   const Library library;
   const TemporaryDirectory directory;
   const std::string path = directory / "algorithms.txt";
-  const cuda::MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
+  const MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
   const Layer layer(emulated_cuda());
   layer.forward(MatmulStream(emulated_cuda(), options));
   // The same key with another library's algorithm, put there by the file's own means.
@@ -189,7 +189,7 @@ TEST_CASE("where nothing can be remembered the first choice is taken, with a war
   for (const char* name : {"file/algorithms.txt", "taken"}) {
     const std::string path = directory / name;
     warnings().clear();
-    const cuda::MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
+    const MatmulOptions options = {.algorithm_file = path.c_str(), .warn = keep_warning};
     const MatmulStream on(emulated_cuda(), options);
     for (const int64_t batch : {24, 23, 22}) {
       library->multiplied.clear();

@@ -10,17 +10,17 @@ namespace hlite::test {
 // One stream of a backend that multiplies.
 class MatmulStream {
  public:
-  explicit MatmulStream(const cuda::OpTable& table, const cuda::MatmulOptions& options = {})
+  explicit MatmulStream(const cuda::Backend& table, const MatmulOptions& options = {})
       : table_(&table), stream_(table), context_(table, options) {}
   [[nodiscard]] Exec exec() const {
     return {
         .device = Device::kCuda, .cuda = table_, .stream = stream_.get(), .matmul = context_.get()};
   }
-  [[nodiscard]] const cuda::OpTable& table() const { return *table_; }
+  [[nodiscard]] const cuda::Backend& table() const { return *table_; }
   [[nodiscard]] void* get() const { return stream_.get(); }
 
  private:
-  const cuda::OpTable* table_;
+  const cuda::Backend* table_;
   TestStream stream_;
   MatmulContext context_;
 };

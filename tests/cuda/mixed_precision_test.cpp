@@ -81,7 +81,7 @@ using Tensors = std::map<std::string, std::vector<float>>;
 class Trained {
  public:
   Trained(const std::string& layers, const std::vector<std::string>& changes,
-          const cuda::OpTable* gpu)
+          const cuda::Backend* gpu)
       : config_(config::parse_train_config(config_text(layers), "test.json", changes)),
         model_(*config_, 5, 1, {}, gpu) {
     model_.compile();

@@ -101,7 +101,7 @@ std::string config_text() {
 // A small DLRM that is trained by hand.
 class SmallModel {
  public:
-  SmallModel(const cuda::OpTable* gpu, const std::string& precision)
+  SmallModel(const cuda::Backend* gpu, const std::string& precision)
       : config_(config::parse_train_config(
             config_text(), "small.json",
             {"solver.precision=" + precision, "solver.algorithm_search=false"})),
@@ -159,7 +159,7 @@ constexpr Fault kFaults[] = {{"b1.weight", 3}, {"b1.bias", 2},    {"t1.weight", 
                              {"t1.bias", 15},  {"t2.weight", 0},  {"t2.bias", 0},
                              {"dense", 20},    {"emb.table_1", 4}};
 
-void check_faults(const cuda::OpTable* gpu, const std::string& precision) {
+void check_faults(const cuda::Backend* gpu, const std::string& precision) {
   for (const float value : {kNan, kInfinity, -kInfinity})
     for (const Fault& fault : kFaults) {
       INFO(precision << ", " << value << " in " << fault.tensor);

@@ -1,4 +1,5 @@
 // The kernels of the optimizer against the rules in double precision, on every CUDA backend.
+#include "hugectr_lite/ops/scan.h"
 #include "hugectr_lite/optimizer/advance_schedules.h"
 #include "hugectr_lite/optimizer/dense_update.h"
 #include "hugectr_lite/optimizer/loss_scale.h"
@@ -167,8 +168,7 @@ TEST_CASE("the loss scale goes the same way on a GPU as on the CPU") {
       optimizer::update_loss_scale(cpu, 2, &want);
       // As in an iteration: the flag of the device's state is set by the scan of a gradient.
       const auto& gradient = overflow ? bad : good;
-      backend.table->typed<float>().flag_non_finite(on.stream(), {gradient.data(), 3},
-                                                    &state.data()->found);
+      ops::flag_non_finite(on.exec(), {gradient.data(), 3}, &state.data()->found);
       optimizer::update_loss_scale(on.exec(), 2, state.data());
       const optimizer::LossScale got = state.to_host(on.stream())[0];
       CHECK(got.scale == want.scale);

@@ -21,11 +21,11 @@ inline constexpr int64_t kKernelSizes[] = {0, 1, 3, 4, 7, 8, 9, 31, 257, 1031, 4
 // An Exec on one backend with a stream of its own; ops go through their own dispatch.
 class OnBackend {
  public:
-  explicit OnBackend(const cuda::OpTable& table) : stream_(table) {
+  explicit OnBackend(const cuda::Backend& table) : stream_(table) {
     exec_ = {.device = Device::kCuda, .cuda = &table, .stream = stream_.get()};
   }
   [[nodiscard]] const Exec& exec() const { return exec_; }
-  [[nodiscard]] const cuda::OpTable& table() const { return *exec_.cuda; }
+  [[nodiscard]] const cuda::Backend& table() const { return *exec_.cuda; }
   [[nodiscard]] void* stream() const { return stream_.get(); }
 
  private:

@@ -1,8 +1,10 @@
-// The arrows between folders, checked on every #include line of the sources.
+// The arrows between folders, checked on every #include line of the sources, and on every namespace
+// that they open: a declaration of what lies above is an arrow, too.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
@@ -26,7 +28,7 @@ const std::map<std::string, Names, std::less<>> kArrows = {
     {"ops", {"core"}},
     {"comm", {"core"}},
     {"checkpoint", {"core"}},
-    {"cuda", {"core", "ops", "embedding", "optimizer", "trainer"}},
+    {"cuda", {"core"}},
     {"optimizer", {"core", "config"}},
     {"network", {"core", "config", "plan", "ops", "optimizer"}},
     {"embedding", {"core", "config", "plan", "optimizer", "comm"}},
@@ -47,6 +49,11 @@ const std::map<std::string, Names, std::less<>> kArrowsOfTools = {
     {"inspect", {"io", "criteo", "csv"}},
     {"synth", {"io", "criteo"}},
 };
+
+// Namespaces below hlite that are a folder's under another name. hlite::cuda is what core has of
+// the plug-in.
+const std::map<std::string, std::string, std::less<>> kFolderOfNamespace = {
+    {"cuda", "core"}, {"data", "data_reader"}};
 
 // Other people's headers, by the start of their name -> folders that may include them. Everything
 // not named here counts as the standard's or the system's.
@@ -105,6 +112,7 @@ class FileCheck {
     for (std::string line; std::getline(lines, line);) {
       ++line_;
       check_launch(without_comment(line));
+      check_namespace(without_comment(line));
       check_include(line);
     }
   }
@@ -120,6 +128,26 @@ class FileCheck {
     if (path_ == "hugectr_lite/core/launch.cuh") return;
     if (code.find("<<<") != std::string::npos || code.find("cudaLaunch") != std::string::npos)
       report("starts a kernel itself instead of calling launch()");
+  }
+
+  // Whose names the file declares. Namespaces that are no folder's are anybody's.
+  void check_namespace(const std::string& code) {
+    static const std::regex opened(R"(\bnamespace\s+((?:\w+::)*\w+)\s*\{)");
+    for (std::sregex_iterator it(code.begin(), code.end(), opened), end; it != end; ++it) {
+      std::istringstream parts((*it)[1].str());
+      for (std::string part; std::getline(parts, part, ':');) {
+        const auto alias = kFolderOfNamespace.find(part);
+        const std::string target = alias == kFolderOfNamespace.end() ? part : alias->second;
+        if (kArrows.contains(target) && !may_use(target))
+          report(fmt::format("opens namespace {}: {} may not declare what is in {}", (*it)[1].str(),
+                             folder_, target));
+      }
+    }
+  }
+
+  [[nodiscard]] bool may_use(const std::string& target) const {
+    const auto arrows = kArrows.find(folder_);
+    return target == folder_ || (arrows != kArrows.end() && arrows->second.contains(target));
   }
 
   void check_include(const std::string& line) {
@@ -142,8 +170,7 @@ class FileCheck {
     if (name.starts_with("tests/")) return report("includes " + name + ": nothing includes tests");
     if (!kArrows.contains(target))
       return report("includes " + name + ", which is no path from the root of the repository");
-    const auto arrows = kArrows.find(folder_);
-    if (target != folder_ && (arrows == kArrows.end() || !arrows->second.contains(target)))
+    if (!may_use(target))
       report(fmt::format("includes {}: {} may not include {}", name, folder_, target));
     check_inside_tools(name);
     if (name.ends_with(".cuh") && !is_cuda_source())
@@ -280,6 +307,23 @@ TEST_CASE("the check sees each kind of violation, with file and line") {
   CHECK(only("hugectr_lite/novel/x.h", "").find("not in the table") != std::string::npos);
   CHECK(only("hugectr_lite/ops/x.cpp", "#include \"hugectr_lite/ops/y.cpp\"").find("y.cpp") !=
         std::string::npos);
+  CHECK(only("hugectr_lite/core/x.h",
+             "\nnamespace hlite::ops {\nstruct X;\n}  // namespace hlite::ops\n") ==
+        "hugectr_lite/core/x.h:2: opens namespace hlite::ops: core may not declare what is in ops");
+  CHECK(only("hugectr_lite/core/x.h", "namespace hlite {\nnamespace trainer { struct X; }\n}\n")
+            .find("x.h:2: opens namespace trainer") != std::string::npos);
+  CHECK(only("embedding/x.h", "namespace hlite::ops::gpu {").find("in ops") != std::string::npos);
+  CHECK(only("hugectr_lite/config/x.h", "namespace hlite::data { struct Batch; }")
+            .find("in data_reader") != std::string::npos);
+  CHECK(violations_of("hugectr_lite/trainer/x.h",
+                      "namespace hlite::ops {\nstruct X;\n}\nnamespace hlite::trainer {\n"
+                      "namespace fs = std::filesystem;\n}  // namespace hlite::trainer\n")
+            .empty());
+  CHECK(
+      violations_of("hugectr_lite/core/x.h",
+                    "namespace hlite {\nnamespace cuda {\nstruct Y;  // namespace hlite::ops {\n}\n"
+                    "namespace detail {\n}\n}\n")
+          .empty());
 
   CHECK(violations_of("hugectr_lite/ops/x.cu",
                       "#include <cuda_runtime.h>\n#include \"hugectr_lite/core/launch.cuh\"\n"

@@ -1,4 +1,4 @@
-// The CUDA op tables that tests can run on: the emulated one always, the GPU's where there is one.
+// The CUDA backends that tests can run on: the emulated one always, the GPU's where there is one.
 #pragma once
 
 #include <cstdlib>
@@ -7,19 +7,21 @@
 #include <vector>
 
 #include "hugectr_lite/core/cuda_plugin.h"
+#include "hugectr_lite/cuda/plugin.h"
 #include "tests/support/catch.h"
-
-// Linked from hlite_emulated_cuda.
-extern "C" const hlite::cuda::OpTable* hlite_cuda_op_table(int abi_version);
 
 namespace hlite::test {
 
 struct CudaBackend {
   std::string name;
-  const cuda::OpTable* table = nullptr;
+  const cuda::Backend* table = nullptr;
 };
 
-inline const cuda::OpTable& emulated_cuda() { return *hlite_cuda_op_table(cuda::kAbiVersion); }
+// That of hlite_emulated_cuda, which is linked into the test.
+inline const cuda::Backend& emulated_cuda() {
+  static const cuda::Backend backend = cuda::backend_of(cuda::this_plugin());
+  return backend;
+}
 
 // HLITE_REQUIRE_GPU=1: a machine without usable GPU fails the tests instead of skipping them.
 inline bool gpu_is_required() {
@@ -27,10 +29,10 @@ inline bool gpu_is_required() {
   return value && *value && std::strcmp(value, "0") != 0;
 }
 
-// The GPU's table, or null after saying that the test is skipped, and why.
-inline const cuda::OpTable* gpu_or_skip() {
+// The GPU, or null after saying that the test is skipped, and why.
+inline const cuda::Backend* gpu_or_skip() {
   static const cuda::CudaPlugin plugin = cuda::CudaPlugin::load();
-  if (plugin.devices() > 0) return &plugin.table();
+  if (plugin.devices() > 0) return &plugin.backend();
   if (gpu_is_required()) FAIL("HLITE_REQUIRE_GPU is set, but " << plugin.reason());
   WARN("skipped on the GPU: " << plugin.reason());
   return nullptr;
@@ -38,7 +40,7 @@ inline const cuda::OpTable* gpu_or_skip() {
 
 inline std::vector<CudaBackend> cuda_backends() {
   std::vector<CudaBackend> backends{{"emulated", &emulated_cuda()}};
-  if (const cuda::OpTable* gpu = gpu_or_skip()) backends.push_back({"GPU", gpu});
+  if (const cuda::Backend* gpu = gpu_or_skip()) backends.push_back({"GPU", gpu});
   return backends;
 }
 
@@ -46,12 +48,12 @@ inline std::vector<CudaBackend> cuda_backends() {
 template <typename T>
 class DeviceArray {
  public:
-  DeviceArray(const cuda::OpTable& table, size_t n) : table_(&table), size_(n) {
+  DeviceArray(const cuda::Backend& table, size_t n) : table_(&table), size_(n) {
     void* data = nullptr;
     table.allocate(&data, n * sizeof(T));
     data_ = static_cast<T*>(data);
   }
-  DeviceArray(const cuda::OpTable& table, const std::vector<T>& values)
+  DeviceArray(const cuda::Backend& table, const std::vector<T>& values)
       : DeviceArray(table, values.size()) {
     table.copy(data_, values.data(), size_ * sizeof(T), nullptr);
     table.stream_synchronize(nullptr);  // other streams do not wait for the default one
@@ -71,7 +73,7 @@ class DeviceArray {
   }
 
  private:
-  const cuda::OpTable* table_;
+  const cuda::Backend* table_;
   T* data_ = nullptr;
   size_t size_;
 };
@@ -79,7 +81,7 @@ class DeviceArray {
 // A stream of one backend.
 class TestStream {
  public:
-  explicit TestStream(const cuda::OpTable& table) : table_(&table) {
+  explicit TestStream(const cuda::Backend& table) : table_(&table) {
     table.stream_create(&handle_);
   }
   ~TestStream() { table_->stream_destroy(handle_); }
@@ -88,7 +90,7 @@ class TestStream {
   [[nodiscard]] void* get() const { return handle_; }
 
  private:
-  const cuda::OpTable* table_;
+  const cuda::Backend* table_;
   void* handle_ = nullptr;
 };
 

@@ -17,7 +17,7 @@ TEST_CASE("the largest tables are named with rows and bytes, the largest first")
 }
 
 TEST_CASE("what a device has no room for is refused with both numbers and the largest tables") {
-  const cuda::OpTable& gpu = test::emulated_cuda();
+  const cuda::Backend& gpu = test::emulated_cuda();
   require_device_memory(gpu, 1000, {});
   int64_t free = 0, total = 0;
   gpu.memory_info(&free, &total);

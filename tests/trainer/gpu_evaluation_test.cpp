@@ -34,7 +34,7 @@ Values some_values(size_t n, uint64_t seed) {
 }
 
 // Chunk by chunk, as from a model's runs on `stream`.
-void collect(GpuEvaluation& evaluation, const cuda::OpTable& gpu, void* stream, const Values& v) {
+void collect(GpuEvaluation& evaluation, const cuda::Backend& gpu, void* stream, const Values& v) {
   evaluation.begin();
   constexpr size_t kChunk = 64;
   for (size_t at = 0; at < v.scores.size(); at += kChunk) {
@@ -55,7 +55,7 @@ struct Evaluated {
   std::unique_ptr<trainer::Model> model;
   std::unique_ptr<trainer::Evaluator> evaluator;
 
-  explicit Evaluated(const cuda::OpTable* gpu, std::vector<std::string> changes = {}) {
+  explicit Evaluated(const cuda::Backend* gpu, std::vector<std::string> changes = {}) {
     changes.insert(changes.end(), {"layers.data.eval_source=" + (files / "eval.bin"),
                                    "solver.algorithm_search=false"});
     config = config::parse_train_config(small_config(), "small.json", changes);
@@ -97,7 +97,7 @@ TEST_CASE("metrics of scores that a GPU collected chunk by chunk are those of th
   ThreadPool pool(1);
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
-    const cuda::OpTable& gpu = *backend.table;
+    const cuda::Backend& gpu = *backend.table;
     const TestStream stream(gpu);
     GpuEvaluation evaluation(gpu, 1000);
     for (const size_t n : {1000, 1, 333, 0, 640}) {
@@ -113,7 +113,7 @@ TEST_CASE("metrics of scores that a GPU collected chunk by chunk are those of th
 }
 
 TEST_CASE("an evaluation on a GPU takes what it says and gives it back") {
-  const cuda::OpTable& gpu = emulated_cuda();
+  const cuda::Backend& gpu = emulated_cuda();
   const emulation::Machine before = emulation::machine();
   {
     const auto evaluation = GpuEvaluation::make(gpu, 5000);
@@ -137,7 +137,7 @@ TEST_CASE("an evaluation on a GPU takes what it says and gives it back") {
 }
 
 TEST_CASE("a set that a GPU has no memory for is left to the CPU, with one warning") {
-  const cuda::OpTable& gpu = emulated_cuda();
+  const cuda::Backend& gpu = emulated_cuda();
   const LogCapture log;
   {
     const FullDevice full(50'000);
@@ -186,7 +186,7 @@ TEST_CASE("an evaluator's AUC on a GPU is the same computed there and on the hos
 
 TEST_CASE("a score that is NaN is the same error on the CPU and on a GPU") {
   std::vector<std::string> errors;
-  for (const cuda::OpTable* gpu : {static_cast<const cuda::OpTable*>(nullptr), &emulated_cuda()}) {
+  for (const cuda::Backend* gpu : {static_cast<const cuda::Backend*>(nullptr), &emulated_cuda()}) {
     Evaluated run(gpu);
     run.evaluator->allocate();
     run.spoil();
@@ -208,8 +208,8 @@ std::vector<Call>* calls = nullptr;
 
 // The next batch but one arrives where this one's labels lie.
 TEST_CASE("labels stay on the device until they have been collected") {
-  const cuda::OpTable& emulated = emulated_cuda();
-  cuda::OpTable spy = emulated;
+  const cuda::Backend& emulated = emulated_cuda();
+  cuda::Backend spy = emulated;
   spy.copy.entry = [](cuda::Failure* why, void* to, const void* from, size_t n, void* s) noexcept {
     if (calls) calls->push_back({'c', nullptr});
     return emulated_cuda().copy.entry(why, to, from, n, s);

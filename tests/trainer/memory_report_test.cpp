@@ -23,7 +23,7 @@ struct Report {
   std::vector<std::string> reasons;
 };
 
-Report report(const cuda::OpTable* gpu, int64_t eval_samples,
+Report report(const cuda::Backend* gpu, int64_t eval_samples,
               const std::vector<std::string>& changes = {}) {
   const auto config = small(changes);
   const Model model(*config, 1, 2, {}, gpu);
@@ -71,7 +71,7 @@ TEST_CASE("the workspaces of a GPU that is not here are estimated well") {
 }
 
 TEST_CASE("memory is listed table by table, on the CPU and on a GPU") {
-  for (const cuda::OpTable* gpu : {static_cast<const cuda::OpTable*>(nullptr), &emulated_cuda()}) {
+  for (const cuda::Backend* gpu : {static_cast<const cuda::Backend*>(nullptr), &emulated_cuda()}) {
     const Report r = report(gpu, 333);
     CHECK(r.reasons.empty());
     check_contains(r.text,

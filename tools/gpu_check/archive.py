@@ -8,8 +8,9 @@ import tempfile
 
 from build import PROGRAMS, commit
 
-LIBRARIES = ["libhlite_cuda.so", "libfake_plugin_of_other_version.so", "libfake_plugin_of_other_size.so",
-             "libfake_plugin_without_entry.so", "libfake_plugin_without_device.so"]
+LIBRARIES = ["libhlite_cuda.so", "libfake_plugin_of_other_build.so", "libfake_plugin_without_kernel.so",
+             "libfake_plugin_of_other_signature.so", "libfake_plugin_without_entry.so",
+             "libfake_plugin_without_device.so"]
 TREE = ["tools/gpu_check.sh", "tools/gpu_check", "tests/bench/pytorch_gpu.py", "tests/bench/pytorch_dlrm.py",
         "tests/data/golden"]
 # Of the system's C library, which must be that of the system's loader.
