@@ -4,6 +4,7 @@
 
 #include "embedding/gpu_tables.h"
 #include "embedding/one_rank_tables.h"
+#include "hugectr_lite/config/embedding_types.h"
 #include "hugectr_lite/config/slot_sizes.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
@@ -42,8 +43,8 @@ size_t find_input(const config::DataConfig& data, const config::JsonNode& name) 
 }  // namespace
 
 bool is_embedding_type(const std::string& type) {
-  return type == "HybridSparseEmbedding" || type == "LocalizedSlotSparseEmbeddingOneHot" ||
-         type == "LocalizedSlotSparseEmbeddingHash" || type == "DistributedSlotSparseEmbeddingHash";
+  return std::find(std::begin(config::kEmbeddingTypes), std::end(config::kEmbeddingTypes), type) !=
+         std::end(config::kEmbeddingTypes);
 }
 
 EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::TrainConfig& config)

@@ -21,7 +21,11 @@ Layer::Layer(config::ObjectReader& reader)
   if (bottoms_.empty())
     config::fail_expected(reader.member("bottom"), "the name of at least one tensor");
   if (tops_.empty()) config::fail_expected(reader.member("top"), "the name of at least one tensor");
+  traits_.data_bottoms = bottoms_.size();
+  traits_.data_tops = tops_.size();
 }
+
+LayerShape Layer::infer(const std::vector<Dims>& bottoms) const { return {.tops = {bottoms[0]}}; }
 
 void Layer::expect_bottoms(size_t count) const {
   if (bottoms_.size() != count)

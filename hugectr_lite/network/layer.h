@@ -1,7 +1,8 @@
 // Layer: what every layer of the dense network implements.
 //
-// A layer reads its own block of the config, infers its shapes, lists its parameters, and adds its
-// steps to a plan. It owns no memory and keeps no state between iterations.
+// A layer reads its own block of the config, infers its shapes and parameters, and adds its steps
+// to a plan (typed_step.h, shared_steps.h). It owns no memory and keeps nothing but its config:
+// what it says about itself is LayerTraits and LayerShape, and the network asks no more.
 //
 // Gradient contract: emit_backward() overwrites (never adds to) the gradient of each bottom that
 // has one. Where several layers consume a tensor, each writes its own gradient buffer and the
@@ -50,6 +51,32 @@ struct ParameterSpec {
   Initializer initializer;
 };
 
+// What a layer says about itself, from its config.
+struct LayerTraits {
+  // How many bottoms and tops carry data, from the front; the rest are names of the dialect only.
+  size_t data_bottoms = 0, data_tops = 0;
+  bool is_loss = false;  // its top is the mean loss; bottom 0: logits, which it reads as float
+  // y = x w + b of bottom 0, with parameters weight and bias, then a ReLU where `has_relu`. Between
+  // two of them backward is fused (LayerIo::Below); padding of x (LayerTensor::columns) and a
+  // float y are welcome.
+  bool is_inner_product = false;
+  bool has_relu = false;
+  // One pass makes the gradients of all bottoms, wanted or not: all have a place, or none.
+  bool joint_gradients = false;
+  // Bottoms in whose gradient emit_backward()'s steps look for NaN and infinity while they write
+  // it, setting LayerIo::overflow to 1, so that nobody has to read it for that.
+  std::vector<size_t> finds_overflow_in = {};
+};
+
+// What follows for a layer from the shapes of its bottoms.
+struct LayerShape {
+  std::vector<Dims> tops;  // of those that carry data
+  std::vector<ParameterSpec> parameters = {};
+  int64_t workspace_bytes = 0;  // LayerIo::workspace
+  int64_t relu_mask_bytes = 0;  // LayerIo::relu_mask, a sample; 0: none
+  std::string summary = {};     // of the layer, for people: "13 -> 512, ReLU"
+};
+
 struct LayerParameter {
   BufferId value = kNoBuffer;    // float
   BufferId grad = kNoBuffer;     // float
@@ -58,17 +85,15 @@ struct LayerParameter {
 
 // Where a layer's tensors and parameters live.
 struct LayerIo {
-  const Buffers* buffers = nullptr;
   FloatType type = FloatType::kFloat;  // of activations and their gradients
   std::vector<LayerTensor> bottoms, tops;
-  std::vector<LayerParameter> params;  // in the order of Layer::parameters()
+  std::vector<LayerParameter> params;  // in the order of LayerShape::parameters
   BufferId step = kNoBuffer;           // int64: the number of this iteration, from 1
   uint64_t seed = 0;
   BufferId dense_parameters = kNoBuffer, dense_gradients = kNoBuffer;  // all layers', contiguous
-  BufferId workspace = kNoBuffer;   // Layer::workspace_bytes(); nothing survives a step
+  BufferId workspace = kNoBuffer;   // LayerShape::workspace_bytes; nothing survives a step
   BufferId loss_scale = kNoBuffer;  // float: what the loss's gradient is multiplied by; or 1
-  // int32 for layers that look at gradients of bottoms: Layer::finds_overflow(). kNoBuffer: for
-  // none that is asked for.
+  // int32: LayerTraits::finds_overflow_in. kNoBuffer: nobody asks.
   BufferId overflow = kNoBuffer;
   // Where an inner product writes down which outputs its ReLU let pass, for backward to read
   // instead of the outputs. kNoBuffer: it reads the outputs.
@@ -103,27 +128,11 @@ class Layer {
   // four names carries data.
   [[nodiscard]] const std::vector<std::string>& bottoms() const { return bottoms_; }
   [[nodiscard]] const std::vector<std::string>& tops() const { return tops_; }
-  // How many of tops() carry data, from the front; the rest are names of the dialect only.
-  [[nodiscard]] virtual size_t data_tops() const { return tops_.size(); }
-  [[nodiscard]] virtual size_t data_bottoms() const { return bottoms_.size(); }
+  [[nodiscard]] const LayerTraits& traits() const { return traits_; }
 
-  // Shapes of the data tops from those of the data bottoms. Throws ConfigError with the JSON path.
-  virtual std::vector<Dims> infer(const std::vector<Dims>& bottoms) = 0;
-  // Valid after infer().
-  [[nodiscard]] virtual std::vector<ParameterSpec> parameters() const { return {}; }
-  [[nodiscard]] virtual std::string describe() const { return {}; }
-  // Memory that steps of this layer need for themselves. Valid after infer().
-  [[nodiscard]] virtual int64_t workspace_bytes() const { return 0; }
-  // Whether a layer above may apply this layer's ReLU and bias gradient (see LayerIo::Below).
-  [[nodiscard]] virtual bool is_inner_product() const { return false; }
-  [[nodiscard]] virtual bool has_relu() const { return false; }
-  // Bytes a sample of the mask that LayerIo::relu_mask has room for; 0: none. Valid after infer().
-  [[nodiscard]] virtual int64_t relu_mask_bytes() const { return 0; }
-  [[nodiscard]] virtual bool is_loss() const { return false; }
-  // Whether emit_backward()'s steps set LayerIo::overflow to 1 where they write a NaN or infinity
-  // into the gradient of bottom i, so that nobody has to read it for that.
-  [[nodiscard]] virtual bool finds_overflow(size_t /*bottom*/) const { return false; }
-
+  // From the shapes of the data bottoms. Throws ConfigError with the JSON path. Unless overridden:
+  // one top of the shape of bottom 0.
+  [[nodiscard]] virtual LayerShape infer(const std::vector<Dims>& bottoms) const;
   virtual void emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const = 0;
   virtual void emit_backward(plan::Plan& plan, const LayerIo& io) const = 0;
   // Steps that need every dense gradient complete: a penalty on the parameters.
@@ -136,25 +145,27 @@ class Layer {
   // ConfigError unless bottom i has `rank` dimensions beside the batch.
   void expect_rank(const Dims& dims, size_t rank, size_t i) const;
 
-  std::string name_, type_;
-  std::vector<std::string> bottoms_, tops_;
+  LayerTraits traits_;  // data_bottoms and data_tops: all, unless the layer says less
 
  private:
+  std::string name_, type_;
+  std::vector<std::string> bottoms_, tops_;
   const config::JsonNode* node_;
 };
 
-// Views of a buffer for the first `batch` samples.
+// Views of a buffer. kNoBuffer: null, and a matrix without rows.
+template <typename T>
+T* pointer(const Buffers& buffers, BufferId id) {
+  return id == kNoBuffer ? nullptr : buffers.data<T>(id);
+}
 template <typename T = float>
-Matrix<T> matrix(const Buffers& buffers, BufferId id, int64_t batch, int64_t width) {
-  return {buffers.data<T>(id), batch, width};
+Matrix<T> matrix(const Buffers& buffers, BufferId id, int64_t rows, int64_t columns) {
+  if (id == kNoBuffer) return {};
+  return {buffers.data<T>(id), rows, columns};
 }
 template <typename T = float>
 Vector<T> vector(const Buffers& buffers, BufferId id, int64_t n) {
   return Vector<T>(buffers.data<T>(id), n);
-}
-template <typename T = float>
-View<T, 3> cube(const Buffers& buffers, BufferId id, int64_t batch, const Dims& dims) {
-  return {buffers.data<T>(id), batch, dims[0], dims[1]};
 }
 
 }  // namespace hlite::network

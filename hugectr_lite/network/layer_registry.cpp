@@ -1,78 +1,73 @@
 #include "hugectr_lite/network/layer_registry.h"
 
 #include <algorithm>
-#include <map>
 
-#include "hugectr_lite/network/add_layer.h"
-#include "hugectr_lite/network/bce_loss_layer.h"
-#include "hugectr_lite/network/cast_layer.h"
-#include "hugectr_lite/network/concat_layer.h"
-#include "hugectr_lite/network/dropout_layer.h"
-#include "hugectr_lite/network/inner_product_layer.h"
-#include "hugectr_lite/network/interaction_layer.h"
-#include "hugectr_lite/network/relu_layer.h"
-#include "hugectr_lite/network/reshape_layer.h"
-#include "hugectr_lite/network/slice_layer.h"
+#include "hugectr_lite/config/embedding_types.h"
+
+// clang-format off
+// Type in a config, and the function of layers/*.cpp that makes one.
+#define HLITE_LAYERS(LAYER)                                   \
+  LAYER("Add",                    make_add)                   \
+  LAYER("BinaryCrossEntropyLoss", make_bce_loss)              \
+  LAYER("Cast",                   make_cast)                  \
+  LAYER("Concat",                 make_concat)                \
+  LAYER("Dropout",                make_dropout)               \
+  LAYER("FusedInnerProduct",      make_fused_inner_product)   \
+  LAYER("InnerProduct",           make_inner_product)         \
+  LAYER("Interaction",            make_interaction)           \
+  LAYER("ReLU",                   make_relu)                  \
+  LAYER("Reshape",                make_reshape)               \
+  LAYER("Slice",                  make_slice)
+// clang-format on
 
 namespace hlite::network {
+
+#define HLITE_DECLARE(type, make) std::unique_ptr<Layer> make(config::ObjectReader& reader);
+HLITE_LAYERS(HLITE_DECLARE)
+#undef HLITE_DECLARE
+
 namespace {
-template <typename L>
-std::unique_ptr<Layer> make(config::ObjectReader& reader) {
-  return std::make_unique<L>(reader);
-}
+struct LayerLine {
+  const char* type;
+  std::unique_ptr<Layer> (*make)(config::ObjectReader&);
+};
 
-using Maker = std::unique_ptr<Layer> (*)(config::ObjectReader&);
-
-const std::map<std::string, Maker>& makers() {
-  static const std::map<std::string, Maker> list = {
-      {"Add", make<AddLayer>},
-      {"BinaryCrossEntropyLoss", make<BceLossLayer>},
-      {"Cast", make<CastLayer>},
-      {"Concat", make<ConcatLayer>},
-      {"Dropout", make<DropoutLayer>},
-      {"FusedInnerProduct", make<FusedInnerProductLayer>},
-      {"InnerProduct", make<InnerProductLayer>},
-      {"Interaction", make<InteractionLayer>},
-      {"ReLU", make<ReluLayer>},
-      {"Reshape", make<ReshapeLayer>},
-      {"Slice", make<SliceLayer>},
-  };
-  return list;
-}
+#define HLITE_LINE(type, make) {type, make},
+constexpr LayerLine kLayers[] = {HLITE_LAYERS(HLITE_LINE)};
+#undef HLITE_LINE
 
 // Layers of the dialect that are refused by name.
-const std::vector<std::string>& unsupported_types() {
-  static const std::vector<std::string> list = {
-      "BatchNorm", "CrossEntropyLoss", "DotProduct",           "ELU", "FmOrder2", "MultiCross",
-      "Multiply",  "ReduceSum",        "MultiCrossEntropyLoss"};
-  return list;
+constexpr const char* kUnsupportedTypes[] = {
+    "BatchNorm", "CrossEntropyLoss", "DotProduct",           "ELU", "FmOrder2", "MultiCross",
+    "Multiply",  "ReduceSum",        "MultiCrossEntropyLoss"};
+
+[[noreturn]] void refuse(const config::JsonNode& at, const std::string& type) {
+  if (std::find(std::begin(kUnsupportedTypes), std::end(kUnsupportedTypes), type) !=
+      std::end(kUnsupportedTypes))
+    config::fail_at(at, fmt::format("layer type \"{}\" is known, but not supported yet", type));
+  auto known = layer_types();
+  known.insert(known.end(), std::begin(config::kEmbeddingTypes), std::end(config::kEmbeddingTypes));
+  const std::string best = config::closest(type, known);
+  config::fail_at(
+      at, best.empty()
+              ? fmt::format("expected one of {}, found \"{}\"", fmt::join(known, ", "), type)
+              : fmt::format("unknown layer type \"{}\"; did you mean \"{}\"?", type, best));
 }
 }  // namespace
 
 std::vector<std::string> layer_types() {
   std::vector<std::string> names;
-  for (const auto& [name, maker] : makers()) names.push_back(name);
+  for (const LayerLine& line : kLayers) names.emplace_back(line.type);
   return names;
 }
 
 std::unique_ptr<Layer> make_layer(const config::JsonNode& node, bool strict) {
   config::ObjectReader reader(node, strict);
   const std::string type = reader.string("type");
-  const auto it = makers().find(type);
-  if (it == makers().end()) {
-    const config::JsonNode& at = reader.member("type");
-    const auto& refused = unsupported_types();
-    if (std::find(refused.begin(), refused.end(), type) != refused.end())
-      config::fail_at(at, fmt::format("layer type \"{}\" is known, but not supported yet", type));
-    auto known = layer_types();
-    known.insert(known.end(), {"HybridSparseEmbedding", "LocalizedSlotSparseEmbeddingOneHot"});
-    const std::string best = config::closest(type, known);
-    config::fail_at(
-        at, best.empty()
-                ? fmt::format("expected one of {}, found \"{}\"", fmt::join(known, ", "), type)
-                : fmt::format("unknown layer type \"{}\"; did you mean \"{}\"?", type, best));
-  }
-  auto layer = it->second(reader);
+  const auto line = std::find_if(std::begin(kLayers), std::end(kLayers),
+                                 [&](const LayerLine& l) { return l.type == type; });
+  if (line == std::end(kLayers)) refuse(reader.member("type"), type);
+  auto layer = line->make(reader);
   reader.finish();
   return layer;
 }

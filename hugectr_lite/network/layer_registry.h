@@ -1,4 +1,5 @@
-// The one list of dense layers. A new layer is a header, a source, a line here and a test.
+// The one list of dense layers. A new layer is layers/x.cpp, a line in layer_registry.cpp, and a
+// case in the tests.
 #pragma once
 
 #include <memory>

@@ -3,9 +3,8 @@
 #include <algorithm>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/network/cast_step.h"
 #include "hugectr_lite/network/layer_registry.h"
-#include "hugectr_lite/network/sum_step.h"
+#include "hugectr_lite/network/shared_steps.h"
 
 namespace hlite::network {
 namespace {
@@ -35,7 +34,7 @@ Network::Network(const std::vector<const config::JsonNode*>& layers, bool strict
     tensors_.push_back(std::move(t));
   }
   for (const config::JsonNode* node : layers) add_layer(*node, strict);
-  const auto is_loss = [](const LayerEntry& e) { return e.layer->is_loss(); };
+  const auto is_loss = [](const LayerEntry& e) { return e.layer->traits().is_loss; };
   const auto loss = std::find_if(layers_.begin(), layers_.end(), is_loss);
   if (loss == layers_.end())
     throw ConfigError(
@@ -80,7 +79,7 @@ void Network::add_layer(const config::JsonNode& node, bool strict) {
                                   layer.name(), other.layer->node().path()));
   std::vector<Dims> bottoms;
   bool needs_grad = false;
-  for (size_t i = 0; i < layer.data_bottoms(); ++i) {
+  for (size_t i = 0; i < layer.traits().data_bottoms; ++i) {
     const size_t t = find_tensor(layer, layer.bottoms()[i]);
     entry.bottoms.push_back(t);
     bottoms.push_back(tensors_[t].dims);
@@ -88,10 +87,9 @@ void Network::add_layer(const config::JsonNode& node, bool strict) {
     needs_grad |= tensors_[t].needs_grad;
   }
   check_chain(layer);
-  const std::vector<Dims> tops = layer.infer(bottoms);
-  const auto specs = layer.parameters();
-  needs_grad |= !specs.empty();
-  for (const ParameterSpec& spec : specs) {
+  entry.shape = layer.infer(bottoms);
+  needs_grad |= !entry.shape.parameters.empty();
+  for (const ParameterSpec& spec : entry.shape.parameters) {
     entry.params.push_back(parameters_.size());
     parameters_.push_back({layer.name() + "." + spec.suffix,
                            spec.dims,
@@ -115,33 +113,32 @@ void Network::add_layer(const config::JsonNode& node, bool strict) {
         refuse(t.producer < 0 ? "the input" : maker(static_cast<size_t>(t.producer)));
     for (const auto& [alias, owner] : aliases_)
       if (alias == name) refuse(maker(owner));
-    if (i >= layer.data_tops()) {
+    if (i >= layer.traits().data_tops) {
       aliases_.emplace_back(name, index);
       continue;
     }
     TensorEntry t;
     t.name = name;
-    t.dims = tops[i];
+    t.dims = entry.shape.tops[i];
     t.producer = static_cast<int>(index);
-    t.needs_grad = needs_grad && !layer.is_loss();
+    t.needs_grad = needs_grad && !layer.traits().is_loss;
     entry.tops.push_back(tensors_.size());
     tensors_.push_back(std::move(t));
   }
-  // One pass makes both gradients of an interaction, wanted or not.
-  if (layer.type() == "Interaction" && needs_grad)
+  if (layer.traits().joint_gradients && needs_grad)
     for (const size_t t : entry.bottoms) tensors_[t].needs_grad = true;
   layers_.push_back(std::move(entry));
 }
 
 // The four bottoms of a Body or Tail must be the four tops of one layer, in order.
 void Network::check_chain(const Layer& layer) const {
-  if (layer.bottoms().size() == layer.data_bottoms()) return;
+  if (layer.bottoms().size() == layer.traits().data_bottoms) return;
   for (const LayerEntry& e : layers_)
     if (e.layer->tops() == layer.bottoms()) return;
   config::fail_at(*layer.node().find("bottom"),
-                  "expected the four tops of one FusedInnerProduct in position Head or Body, in "
-                  "their order, found "
-                  "other names");
+                  fmt::format("expected the four tops of one {} in position Head or Body, in their "
+                              "order, found other names",
+                              layer.type()));
 }
 
 void Network::check_everything_used() const {
@@ -155,7 +152,7 @@ void Network::check_everything_used() const {
       throw ConfigError("layers[0]: " + message);
     }
     const Layer& layer = *layers_[static_cast<size_t>(t.producer)].layer;
-    if (layer.is_loss()) continue;
+    if (layer.traits().is_loss) continue;
     const auto at = static_cast<size_t>(
         std::find(layer.tops().begin(), layer.tops().end(), t.name) - layer.tops().begin());
     config::fail_at(
@@ -170,9 +167,9 @@ void Network::check_everything_used() const {
     });
     if (!used)
       config::fail_at(*layer.node().find("top"),
-                      "expected a FusedInnerProduct in position Body or Tail that takes these four "
-                      "tensors, found "
-                      "none");
+                      fmt::format("expected a {} in position Body or Tail that takes these four "
+                                  "tensors, found none",
+                                  layer.type()));
   }
 }
 
@@ -187,7 +184,8 @@ bool Network::finds_overflow(size_t input) const {
   const TensorEntry& t = tensors_[input];
   if (setup_.overflow == kNoBuffer || t.grad == kNoBuffer || t.consumers.size() != 1) return false;
   const auto [layer, bottom] = t.consumers[0];
-  return layers_[layer].layer->finds_overflow(bottom);
+  const auto& found = layers_[layer].layer->traits().finds_overflow_in;
+  return std::find(found.begin(), found.end(), bottom) != found.end();
 }
 
 BufferId Network::loss() const { return layers_[loss_layer_].io.tops[0].value; }
@@ -197,12 +195,12 @@ void Network::emit_forward(plan::Plan& plan, Phase phase) const {
   for (size_t i = 0; i < inputs_.size(); ++i)
     if (const TensorEntry& t = tensors_[i]; t.cast != kNoBuffer)
       add_cast_from_float(
-          plan, *buffers_, setup_.type, t.name + (t.type == setup_.type ? ".pad" : ".cast"),
+          plan, setup_.type, t.name + (t.type == setup_.type ? ".pad" : ".cast"),
           {.from = t.value, .to = t.cast, .width = elements(t.dims), .columns = t.columns});
   for (const LayerEntry& e : layers_) {
-    if (e.layer->is_loss() && logits_to_cast_ != kNoBuffer)
-      add_cast_to_float(plan, *buffers_, setup_.type, e.io.bottoms[0].name + ".to_float",
-                        logits_to_cast_, e.io.bottoms[0].value, 1);
+    if (e.layer->traits().is_loss && logits_to_cast_ != kNoBuffer)
+      add_cast_to_float(plan, setup_.type, e.io.bottoms[0].name + ".to_float", logits_to_cast_,
+                        e.io.bottoms[0].value, 1);
     e.layer->emit_forward(plan, e.io, phase);
   }
 }
@@ -213,16 +211,16 @@ void Network::emit_backward(plan::Plan& plan) const {
     // Every reader of this layer's tops has run: add up what they wrote.
     for (const size_t t : e.tops)
       if (!tensors_[t].consumer_grads.empty())
-        add_sum_step(plan, *buffers_, setup_.type, tensors_[t].name + ".gsum",
-                     tensors_[t].consumer_grads, tensors_[t].grad, tensors_[t].dims);
+        add_sum_step(plan, setup_.type, tensors_[t].name + ".gsum", tensors_[t].consumer_grads,
+                     tensors_[t].grad, tensors_[t].dims);
     const bool useful =
         std::any_of(e.tops.begin(), e.tops.end(), [&](size_t t) { return tensors_[t].needs_grad; });
-    if (useful || e.layer->is_loss()) e.layer->emit_backward(plan, e.io);
+    if (useful || e.layer->traits().is_loss) e.layer->emit_backward(plan, e.io);
   }
   for (size_t t = 0; t < inputs_.size(); ++t)
     if (!tensors_[t].consumer_grads.empty())
-      add_sum_step(plan, *buffers_, setup_.type, tensors_[t].name + ".gsum",
-                   tensors_[t].consumer_grads, tensors_[t].grad, tensors_[t].dims);
+      add_sum_step(plan, setup_.type, tensors_[t].name + ".gsum", tensors_[t].consumer_grads,
+                   tensors_[t].grad, tensors_[t].dims);
 }
 
 void Network::emit_after_backward(plan::Plan& plan) const {

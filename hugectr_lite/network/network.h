@@ -68,6 +68,7 @@ class Network {
 
   struct LayerEntry {
     std::unique_ptr<Layer> layer;
+    LayerShape shape;
     std::vector<size_t> bottoms, tops;  // tensors that carry data
     std::vector<size_t> params;
     LayerIo io;
@@ -130,7 +131,6 @@ class Network {
   // Names of the dialect that carry no data: (name, layer that lists it as a top).
   std::vector<std::pair<std::string, size_t>> aliases_;
   int64_t parameter_bytes_ = 0;
-  const Buffers* buffers_ = nullptr;
   NetworkSetup setup_;
   BufferId parameter_buffer_ = kNoBuffer, gradient_buffer_ = kNoBuffer, working_buffer_ = kNoBuffer;
   size_t loss_layer_ = 0;

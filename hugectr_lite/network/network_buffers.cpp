@@ -9,7 +9,6 @@ namespace hlite::network {
 void Network::declare(Buffers& buffers, const NetworkSetup& setup) {
   HLITE_CHECK(setup.inputs.size() == inputs_.size(), "{} buffers for {} inputs",
               setup.inputs.size(), inputs_.size());
-  buffers_ = &buffers;
   setup_ = setup;
   declare_parameters(buffers);
   declare_tensors(buffers);
@@ -43,13 +42,13 @@ bool Network::makes_float_logits(const TensorEntry& t) const {
   if (t.producer < 0 || t.consumers.size() != 1 ||
       t.consumers[0] != std::pair(loss_layer_, size_t{0}))
     return false;
-  const Layer& producer = *layers_[static_cast<size_t>(t.producer)].layer;
-  return producer.is_inner_product() && !producer.has_relu();
+  const LayerTraits& producer = layers_[static_cast<size_t>(t.producer)].layer->traits();
+  return producer.is_inner_product && !producer.has_relu;
 }
 
 bool Network::feeds_inner_products_only(const TensorEntry& t) const {
   return std::all_of(t.consumers.begin(), t.consumers.end(), [&](const auto& consumer) {
-    return layers_[consumer.first].layer->is_inner_product();
+    return layers_[consumer.first].layer->traits().is_inner_product;
   });
 }
 
@@ -78,7 +77,7 @@ void Network::declare_tensors(Buffers& buffers) {
         t.cast = buffers.add(t.name + ".padded", BufferKind::kActivation, batch * t.columns * size);
       }
     } else {
-      const bool loss = layers_[static_cast<size_t>(t.producer)].layer->is_loss();
+      const bool loss = layers_[static_cast<size_t>(t.producer)].layer->traits().is_loss;
       t.type = loss || makes_float_logits(t) ? FloatType::kFloat : setup_.type;
       t.value = buffers.add(t.name, BufferKind::kActivation,
                             batch * t.columns * float_type_bytes(t.type));
@@ -96,7 +95,6 @@ void Network::connect_layers(Buffers& buffers) {
   using plan::BufferKind;
   for (LayerEntry& e : layers_) {
     LayerIo& io = e.io;
-    io.buffers = &buffers;
     io.type = setup_.type;
     io.step = setup_.step;
     io.seed = setup_.seed;
@@ -104,9 +102,9 @@ void Network::connect_layers(Buffers& buffers) {
     io.dense_gradients = gradient_buffer_;
     io.loss_scale = setup_.loss_scale;
     io.weight_gradient_lane = setup_.weight_gradient_lane;
-    if (const int64_t bytes = e.layer->workspace_bytes(); bytes > 0)
+    if (const int64_t bytes = e.shape.workspace_bytes; bytes > 0)
       io.workspace = buffers.add(e.layer->name() + ".workspace", BufferKind::kActivation, bytes);
-    if (const int64_t bytes = e.layer->relu_mask_bytes(); bytes > 0 && setup_.relu_masks)
+    if (const int64_t bytes = e.shape.relu_mask_bytes; bytes > 0 && setup_.relu_masks)
       io.relu_mask = buffers.add(e.layer->name() + ".relu_mask", BufferKind::kActivation,
                                  setup_.max_batch * bytes);
     for (const size_t p : e.params) io.params.push_back(parameters_[p].buffers);
@@ -118,7 +116,7 @@ void Network::connect_layers(Buffers& buffers) {
   for (const TensorEntry& t : tensors_)
     for (size_t c = 0; c < t.consumers.size(); ++c) {
       LayerEntry& consumer = layers_[t.consumers[c].first];
-      const bool cast = t.cast != kNoBuffer && !consumer.layer->is_loss();
+      const bool cast = t.cast != kNoBuffer && !consumer.layer->traits().is_loss;
       consumer.io.bottoms.resize(consumer.bottoms.size());
       consumer.io.bottoms[t.consumers[c].second] = {
           t.name,
@@ -144,12 +142,12 @@ void Network::keep_logits_float(Buffers& buffers) {
 
 void Network::fuse_backward() {
   for (LayerEntry& e : layers_) {
-    if (!e.layer->is_inner_product()) continue;
+    if (!e.layer->traits().is_inner_product) continue;
     const TensorEntry& x = tensors_[e.bottoms[0]];
     if (x.producer < 0 || x.consumers.size() != 1) continue;
     LayerEntry& below = layers_[static_cast<size_t>(x.producer)];
-    if (!below.layer->is_inner_product()) continue;
-    e.io.below = {below.io.params[1].grad, below.layer->has_relu(), below.io.relu_mask};
+    if (!below.layer->traits().is_inner_product) continue;
+    e.io.below = {below.io.params[1].grad, below.layer->traits().has_relu, below.io.relu_mask};
     below.io.dz_ready = true;
   }
 }

@@ -45,7 +45,7 @@ struct Step {
   std::string name;
   Lane lane = Lane::kCompute;
   std::vector<BufferId> reads, writes;  // a buffer updated in place stands in both
-  std::function<void(const StepContext&)> run;
+  std::function<void(const StepContext&)> run = {};
   double flops_per_sample = 0;  // for the distance to the floor in benchmarks; 0: negligible
   double bytes_per_sample = 0;  // main-memory traffic
   std::vector<int> after = {};  // derived: indices of the steps that must have ended

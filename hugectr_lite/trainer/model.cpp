@@ -188,10 +188,10 @@ std::vector<ModelRow> Model::describe() const {
     std::string output;
     for (const size_t t : entry.tops)
       output += (output.empty() ? "" : " ") +
-                (entry.layer->is_loss() ? std::string("scalar")
-                                        : network::to_string(network_->tensors()[t].dims));
+                (entry.layer->traits().is_loss ? std::string("scalar")
+                                               : network::to_string(network_->tensors()[t].dims));
     rows.push_back(
-        {entry.layer->name(), entry.layer->type(), output, entry.layer->describe(), parameters});
+        {entry.layer->name(), entry.layer->type(), output, entry.shape.summary, parameters});
   }
   return rows;
 }

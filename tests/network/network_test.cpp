@@ -3,7 +3,9 @@
 
 #include <algorithm>
 
+#include "hugectr_lite/config/embedding_types.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/network/layer_registry.h"
 #include "tests/network/network_fixture.h"
 
 namespace hlite::test {
@@ -91,6 +93,18 @@ TEST_CASE("inputs that inner products alone read are padded when asked, to the s
   CHECK_THROWS_AS(wide.train_plan().index_of("dense.pad"), Error);
 }
 
+TEST_CASE("a gradient that nobody reads costs no step") {
+  NetworkFixture f(R"({"name":"r","type":"ReLU","bottom":"dense","top":"rd"},
+      {"name":"d","type":"Dropout","bottom":"rd","top":"dd"},
+      {"name":"c","type":"Concat","bottom":["emb2","dd"],"top":"h"},)" +
+                       kTail,
+                   {{"label", {1}}, {"dense", {5}}, {"emb2", {3}, true}}, 2);
+  CHECK_THROWS_AS(f.train_plan().index_of("r.bprop"), Error);
+  CHECK_THROWS_AS(f.train_plan().index_of("d.bprop"), Error);
+  CHECK_THROWS_AS(f.train_plan().index_of("c.bprop1"), Error);
+  CHECK(f.train_plan().index_of("c.bprop0") > f.train_plan().index_of("fz.bprop"));
+}
+
 TEST_CASE("a tensor with two readers gets the sum of their gradients") {
   NetworkFixture f(kBottom + R"({"name":"i","type":"Interaction","bottom":["x","emb"],"top":"i"},
       {"name":"c","type":"Concat","bottom":["i","x"],"top":"h"},)" +
@@ -134,6 +148,10 @@ TEST_CASE("what does not fit together is refused with path, expected and found")
        R"({"type":"InnerProdukt","bottom":"dense","top":"x","fc_param":{"num_output":4}},)" +
            kInteraction + kTail,
        {"layers[0].type", "InnerProdukt", "did you mean \"InnerProduct\""}},
+      {"misspelt hashed embedding",
+       R"({"type":"LocalizedSlotSparseEmbeddingHush","bottom":"dense","top":"x"},)" + kInteraction +
+           kTail,
+       {"layers[0].type", "did you mean \"LocalizedSlotSparseEmbeddingHash\""}},
       {"known type",
        R"({"type":"MultiCross","bottom":"dense","top":"x"},)" + kInteraction + kTail,
        {"layers[0].type", "MultiCross", "not supported yet"}},
@@ -246,6 +264,21 @@ TEST_CASE("what does not fit together is refused with path, expected and found")
       INFO(part);
       CHECK(said.find(part) != std::string::npos);
     }
+  }
+}
+
+TEST_CASE("an unknown type is told every type that there is, and a misspelt one which it may be") {
+  auto types = network::layer_types();
+  types.insert(types.end(), std::begin(config::kEmbeddingTypes), std::end(config::kEmbeddingTypes));
+  const auto said = [](const std::string& type) {
+    return refused(R"({"type":")" + type + R"(","bottom":"dense","top":"x"},)" + kInteraction +
+                   kTail);
+  };
+  const std::string unknown = said("Quux");
+  for (const std::string& type : types) {
+    INFO(type);
+    CHECK(unknown.find(type) != std::string::npos);
+    CHECK(said(type + "s").find("did you mean \"" + type + "\"") != std::string::npos);
   }
 }
 

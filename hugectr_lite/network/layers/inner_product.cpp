@@ -1,0 +1,185 @@
+// InnerProduct: y = x w + b, and its fused spelling FusedInnerProduct: y = relu(x w + b).
+//   x [B,in], w [in,out], b [out], y [B,out]
+//
+// FusedInnerProduct comes in chains: a Head and each Body name four tops (the output, then the
+// names the original gives to mask, dReLU scratch and bias gradient), which the next Body or Tail
+// takes as its four bottoms. Only the first carries data here; the others must match, so that a
+// broken chain is an error and not a disconnected net.
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/network/typed_step.h"
+#include "hugectr_lite/ops/fully_connected.h"
+
+namespace hlite::network {
+namespace {
+
+// The mask of `width` outputs; none for kNoBuffer.
+template <typename T>
+Matrix<uint8_t> relu_mask(const StepViews<T>& v, BufferId mask, int64_t width) {
+  return matrix<uint8_t>(v.buffers, mask, v.batch, ops::relu_mask_bytes(width));
+}
+
+// x w + b, activated, as X -> Y: they differ where the result is logits, in float whatever x is.
+template <typename X, typename Y>
+void inner_product(const StepViews<X>& v, const LayerTensor& x, BufferId weight, BufferId bias,
+                   bool relu, const LayerTensor& y, BufferId mask) {
+  const int64_t in = x.columns, out = y.columns;
+  ops::fully_connected_forward<X, Y>(
+      v.exec, v.rows(x.value, in), matrix<X>(v.buffers, weight, in, out),
+      vector<Y>(v.buffers, bias, out), relu, matrix<Y>(v.buffers, y.value, v.batch, out),
+      relu_mask(v, mask, out));
+}
+
+// What backward reads to know what a ReLU let pass: the mask, or without one the output.
+BufferId relu_record(bool relu, BufferId mask, BufferId output) {
+  return !relu ? kNoBuffer : mask != kNoBuffer ? mask : output;
+}
+
+class InnerProductLayer : public Layer {
+ public:
+  InnerProductLayer(config::ObjectReader& reader, bool fused) : Layer(reader) {
+    auto fc = reader.object("fc_param");
+    out_ = fc.integer("num_output", {.min = 1, .max = int64_t{1} << 24});
+    if (fc.has("weight_init"))
+      weight_init_ = initializer_from_name(fc.choice("weight_init", initializer_names()));
+    if (fc.has("bias_init"))
+      bias_init_ = initializer_from_name(fc.choice("bias_init", initializer_names()));
+    fc.finish();
+    traits_.is_inner_product = true;
+    if (fused) {
+      read_chain(reader);
+    } else {
+      expect_bottoms(1);
+      expect_tops(1);
+    }
+  }
+
+  [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
+    expect_rank(dims[0], 1, 0);
+    const int64_t in = dims[0][0];
+    return {.tops = {{out_}},
+            .parameters = {{"weight", {in, out_}, {weight_init_, in, out_}},
+                           {"bias", {out_}, {bias_init_, 0, out_}}},
+            .relu_mask_bytes = has_relu() ? ops::relu_mask_bytes(out_) : 0,
+            .summary = fmt::format("{} -> {}{}", in, out_, has_relu() ? ", ReLU" : "")};
+  }
+
+  void emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const override {
+    const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
+    const bool logits = y.type != io.type;
+    const BufferId weight = io.params[0].working;
+    const BufferId bias = logits ? io.params[1].value : io.params[1].working;
+    const BufferId mask = phase == Phase::kTrain ? io.relu_mask : kNoBuffer;
+    add_typed_step(plan, io.type,
+                   {.name = name() + ".fprop",
+                    .reads = {x.value, weight, bias},
+                    .writes = {y.value, mask},
+                    .flops_per_sample = flops(x)},
+                   [=, relu = has_relu()]<typename T>(const StepViews<T>& v) {
+                     if (logits)
+                       inner_product<T, float>(v, x, weight, bias, relu, y, mask);
+                     else
+                       inner_product<T, T>(v, x, weight, bias, relu, y, mask);
+                   });
+  }
+
+  void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
+    if (!io.dz_ready) emit_bias_gradient(plan, io);
+    emit_data_gradient(plan, io);
+    emit_weight_gradient(plan, io);
+  }
+
+ private:
+  void read_chain(config::ObjectReader& reader) {
+    const std::string position =
+        reader.choice_or("position", "None", {"Head", "Body", "Tail", "Isolated", "None"});
+    const bool chained_below = position == "Body" || position == "Tail";
+    const bool chained_above = position == "Head" || position == "Body";
+    traits_.has_relu = reader.choice_or("activation", "Relu", {"Relu", "None"}) == "Relu";
+    if (chained_above && !has_relu())
+      config::fail_at(reader.member("activation"),
+                      fmt::format("expected \"Relu\" in position {}, found \"None\"", position));
+    expect_bottoms(chained_below ? 4 : 1);
+    expect_tops(chained_above ? 4 : 1);
+    traits_.data_bottoms = traits_.data_tops = 1;
+  }
+
+  // dz = dy masked, in place, and db. Without a ReLU the gradient stays as it is, and nobody waits
+  // for the sums.
+  void emit_bias_gradient(plan::Plan& plan, const LayerIo& io) const {
+    const LayerTensor& y = io.tops[0];
+    const BufferId db = io.params[1].grad;
+    const bool relu = has_relu();
+    add_typed_step(plan, io.type,
+                   {.name = name() + ".dbias",
+                    .lane = relu ? plan::Lane::kCompute : io.weight_gradient_lane,
+                    .reads = {y.grad, relu_record(relu, io.relu_mask, y.value)},
+                    .writes = {relu ? y.grad : kNoBuffer, db}},
+                   [=, out = out_, mask = io.relu_mask]<typename T>(const StepViews<T>& v) {
+                     ops::bias_relu_backward<T>(v.exec, v.rows(relu ? y.value : kNoBuffer, out),
+                                                v.rows(y.grad, out), vector(v.buffers, db, out),
+                                                relu_mask(v, mask, out));
+                   });
+  }
+
+  // dx = dz w^T, and for an inner product below: its ReLU's mask and its bias gradient.
+  void emit_data_gradient(plan::Plan& plan, const LayerIo& io) const {
+    const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
+    const LayerIo::Below under = io.below;
+    add_typed_step(
+        plan, io.type,
+        {.name = name() + ".bprop",
+         .reads = {y.grad, io.params[0].working, relu_record(under.relu, under.relu_mask, x.value)},
+         .writes = {x.grad, under.bias_grad},
+         .flops_per_sample = flops(x)},
+        [=, out = out_, weight = io.params[0].working]<typename T>(const StepViews<T>& v) {
+          const int64_t in = x.columns;
+          ops::LayerBelow<T> below;
+          const bool fused = under.bias_grad != kNoBuffer;
+          if (fused) below.dbias = vector(v.buffers, under.bias_grad, in);
+          if (under.relu) {
+            below.y = v.rows(x.value, in);
+            below.mask = relu_mask(v, under.relu_mask, in);
+          }
+          ops::fully_connected_backward_data<T>(v.exec, v.rows(y.grad, out),
+                                                matrix<T>(v.buffers, weight, in, out),
+                                                v.rows(x.grad, in), fused ? &below : nullptr);
+        });
+  }
+
+  // dw = x^T dz
+  void emit_weight_gradient(plan::Plan& plan, const LayerIo& io) const {
+    const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
+    add_typed_step(plan, io.type,
+                   {.name = name() + ".wgrad",
+                    .lane = io.weight_gradient_lane,
+                    .reads = {x.value, y.grad},
+                    .writes = {io.params[0].grad},
+                    .flops_per_sample = flops(x)},
+                   [=, out = out_, dw = io.params[0].grad]<typename T>(const StepViews<T>& v) {
+                     ops::fully_connected_backward_weights<T>(
+                         v.exec, v.rows(x.value, x.columns), v.rows(y.grad, out),
+                         matrix(v.buffers, dw, x.columns, out));
+                   });
+  }
+
+  [[nodiscard]] bool has_relu() const { return traits_.has_relu; }
+  [[nodiscard]] double flops(const LayerTensor& x) const {
+    return 2.0 * static_cast<double>(x.dims[0] * out_);
+  }
+
+  int64_t out_ = 0;
+  InitializerType weight_init_ = InitializerType::kDefaultWeight;
+  InitializerType bias_init_ = InitializerType::kDefaultBias;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_inner_product(config::ObjectReader& reader) {
+  return std::make_unique<InnerProductLayer>(reader, false);
+}
+
+std::unique_ptr<Layer> make_fused_inner_product(config::ObjectReader& reader) {
+  return std::make_unique<InnerProductLayer>(reader, true);
+}
+
+}  // namespace hlite::network

@@ -1,0 +1,94 @@
+// Reshape: [B,S,V] -> [B, S*V], or, with `selected`, the vectors of the named slots side by side.
+// `leading_dim`, when given, must be the width that comes out: a batch cannot change its size here.
+#include <algorithm>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/network/shared_steps.h"
+
+namespace hlite::network {
+namespace {
+
+class ReshapeLayer : public Layer {
+ public:
+  explicit ReshapeLayer(config::ObjectReader& reader) : Layer(reader) {
+    if (reader.has("selected")) {
+      selected_ = reader.integers("selected", {.min = 0});
+      if (selected_.empty()) config::fail_expected(reader.member("selected"), "at least one slot");
+    }
+    leading_dim_ = reader.integer_or("leading_dim", 0, {.min = 1});
+    if (!selected_.empty() && leading_dim_ != 0)
+      config::fail_at(reader.member("leading_dim"),
+                      "expected either `selected` or `leading_dim`, found both");
+    expect_bottoms(1);
+    expect_tops(1);
+  }
+
+  [[nodiscard]] LayerShape infer(const std::vector<Dims>& bottoms) const override {
+    const Dims& dims = bottoms[0];
+    if (!selected_.empty()) {
+      expect_rank(dims, 2, 0);
+      check_selected(dims[0]);
+      return {.tops = {{static_cast<int64_t>(selected_.size()) * dims[1]}},
+              .summary = fmt::format("slots {}", fmt::join(selected_, ","))};
+    }
+    const int64_t out = elements(dims);
+    if (leading_dim_ != 0 && leading_dim_ != out)
+      config::fail_expected(*node().find("leading_dim"),
+                            fmt::format("{}, the width of one sample of \"{}\" {}", out,
+                                        this->bottoms()[0], to_string(dims)));
+    return {.tops = {{out}}};
+  }
+
+  void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
+    const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
+    const std::string step = name() + ".fprop";
+    if (selected_.empty()) return add_copy_step(plan, io.type, step, x.value, y.value, y.dims);
+    const int64_t width = x.dims[1];
+    std::vector<ColumnMove> moves;
+    for (size_t i = 0; i < selected_.size(); ++i)
+      moves.push_back({.from = x.value,
+                       .width = elements(x.dims),
+                       .begin = selected_[i] * width,
+                       .to_begin = static_cast<int64_t>(i) * width,
+                       .columns = width});
+    add_columns_step(plan, io.type, step, moves, y.value, y.dims[0]);
+  }
+
+  // Slots that were left out get 0.
+  void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
+    const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
+    const std::string step = name() + ".bprop";
+    if (selected_.empty()) return add_copy_step(plan, io.type, step, y.grad, x.grad, y.dims);
+    const int64_t width = x.dims[1];
+    std::vector<ColumnMove> moves;
+    for (size_t i = 0; i < selected_.size(); ++i)
+      moves.push_back({.from = y.grad,
+                       .width = y.dims[0],
+                       .begin = static_cast<int64_t>(i) * width,
+                       .to_begin = selected_[i] * width,
+                       .columns = width});
+    add_columns_step(plan, io.type, step, moves, x.grad, elements(x.dims));
+  }
+
+ private:
+  void check_selected(int64_t slots) const {
+    const auto& list = node().find("selected")->elements();
+    for (size_t i = 0; i < selected_.size(); ++i) {
+      if (selected_[i] >= slots)
+        config::fail_expected(list[i], fmt::format("a slot below {}", slots));
+      if (std::count(selected_.begin(), selected_.end(), selected_[i]) > 1)
+        config::fail_at(list[i], fmt::format("slot {} is selected twice", selected_[i]));
+    }
+  }
+
+  std::vector<int64_t> selected_;  // empty: all slots
+  int64_t leading_dim_ = 0;        // 0: not given
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_reshape(config::ObjectReader& reader) {
+  return std::make_unique<ReshapeLayer>(reader);
+}
+
+}  // namespace hlite::network

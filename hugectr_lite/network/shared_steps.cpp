@@ -1,0 +1,79 @@
+#include "hugectr_lite/network/shared_steps.h"
+
+#include <algorithm>
+
+#include "hugectr_lite/network/typed_step.h"
+#include "hugectr_lite/ops/add.h"
+#include "hugectr_lite/ops/cast.h"
+#include "hugectr_lite/ops/concat.h"
+#include "hugectr_lite/ops/copy.h"
+
+namespace hlite::network {
+
+void add_copy_step(plan::Plan& plan, FloatType type, const std::string& name, BufferId from,
+                   BufferId to, const Dims& dims) {
+  add_typed_step(plan, type, {.name = name, .reads = {from}, .writes = {to}},
+                 [=]<typename T>(const StepViews<T>& v) {
+                   ops::copy<T>(v.exec, v.flat(from, dims), v.flat(to, dims));
+                 });
+}
+
+// In the two that follow the list of views lives in the step: an iteration allocates nothing.
+
+void add_sum_step(plan::Plan& plan, FloatType type, const std::string& name,
+                  const std::vector<BufferId>& inputs, BufferId out, const Dims& dims) {
+  with_float_type(type, [&]<typename T>() {
+    add_step(plan, {.name = name,
+                    .reads = inputs,
+                    .writes = {out},
+                    .run = [=, &buffers = plan.buffers(),
+                            views = std::vector<Vector<const T>>(inputs.size())](
+                               const plan::StepContext& c) mutable {
+                      const StepViews<T> v(buffers, c);
+                      for (size_t i = 0; i < inputs.size(); ++i) views[i] = v.flat(inputs[i], dims);
+                      ops::add_forward<T>(v.exec, views, v.flat(out, dims));
+                    }});
+  });
+}
+
+void add_columns_step(plan::Plan& plan, FloatType type, const std::string& name,
+                      const std::vector<ColumnMove>& moves, BufferId to, int64_t width) {
+  std::vector<BufferId> reads;
+  for (const ColumnMove& m : moves)
+    if (std::find(reads.begin(), reads.end(), m.from) == reads.end()) reads.push_back(m.from);
+  with_float_type(type, [&]<typename T>() {
+    add_step(plan, {.name = name,
+                    .reads = reads,
+                    .writes = {to},
+                    .run = [=, &buffers = plan.buffers(),
+                            blocks = std::vector<ops::ColumnBlock<T>>(moves.size())](
+                               const plan::StepContext& c) mutable {
+                      const StepViews<T> v(buffers, c);
+                      for (size_t i = 0; i < moves.size(); ++i) {
+                        const ColumnMove& m = moves[i];
+                        blocks[i] = {v.rows(m.from, m.width), m.begin, m.to_begin, m.columns};
+                      }
+                      ops::concat_columns<T>(v.exec, blocks, v.rows(to, width));
+                    }});
+  });
+}
+
+void add_cast_from_float(plan::Plan& plan, FloatType type, const std::string& name,
+                         const CastFromFloat& cast) {
+  add_typed_step(plan, type, {.name = name, .reads = {cast.from}, .writes = {cast.to}},
+                 [=]<typename T>(const StepViews<T>& v) {
+                   ops::cast_padded<T>(v.exec, matrix(v.buffers, cast.from, v.batch, cast.width),
+                                       v.rows(cast.to, cast.columns));
+                 });
+}
+
+void add_cast_to_float(plan::Plan& plan, FloatType type, const std::string& name, BufferId from,
+                       BufferId to, int64_t width) {
+  add_typed_step(plan, type, {.name = name, .reads = {from}, .writes = {to}},
+                 [=]<typename T>(const StepViews<T>& v) {
+                   ops::cast_to_float<T>(v.exec, vector<T>(v.buffers, from, v.batch * width),
+                                         vector(v.buffers, to, v.batch * width));
+                 });
+}
+
+}  // namespace hlite::network

@@ -1,0 +1,41 @@
+// Steps that several layers, or the network itself, add. All tensors are of `type` where nothing
+// else is said.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/network/layer.h"
+
+namespace hlite::network {
+
+// to = from, both of shape `dims`.
+void add_copy_step(plan::Plan& plan, FloatType type, const std::string& name, BufferId from,
+                   BufferId to, const Dims& dims);
+
+// out = inputs[0] + inputs[1] + ..., in that order, all of shape `dims`.
+void add_sum_step(plan::Plan& plan, FloatType type, const std::string& name,
+                  const std::vector<BufferId>& inputs, BufferId out, const Dims& dims);
+
+// Columns [begin, begin + columns) of `from` [B, width], to go to column `to_begin` on.
+struct ColumnMove {
+  BufferId from = kNoBuffer;
+  int64_t width = 0, begin = 0, to_begin = 0, columns = 0;
+};
+// `to` [B, width] put together: each column the sum of what moves there, or 0.
+void add_columns_step(plan::Plan& plan, FloatType type, const std::string& name,
+                      const std::vector<ColumnMove>& moves, BufferId to, int64_t width);
+
+// `to` [B, columns] of `type` = `from` [B, width], float, and zeros in the columns beyond.
+struct CastFromFloat {
+  BufferId from = kNoBuffer, to = kNoBuffer;
+  int64_t width = 0, columns = 0;
+};
+void add_cast_from_float(plan::Plan& plan, FloatType type, const std::string& name,
+                         const CastFromFloat& cast);
+
+// `to` [B, width], float = `from` [B, width] of `type`.
+void add_cast_to_float(plan::Plan& plan, FloatType type, const std::string& name, BufferId from,
+                       BufferId to, int64_t width);
+
+}  // namespace hlite::network

@@ -1,0 +1,59 @@
+// A step of a layer, written once and compiled for each type that a network may compute in.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "hugectr_lite/network/layer.h"
+
+namespace hlite::network {
+
+// What a typed step works with while it runs: buffers as T, for the samples of this batch.
+template <typename T>
+struct StepViews {
+  StepViews(const Buffers& all, const plan::StepContext& c)
+      : buffers(all), context(c), exec(c.exec), batch(c.batch) {}
+
+  // A tensor's values, or its gradient, as one vector: [batch * elements of a sample].
+  [[nodiscard]] Vector<T> values(const LayerTensor& t) const { return flat(t.value, t.dims); }
+  [[nodiscard]] Vector<T> grads(const LayerTensor& t) const { return flat(t.grad, t.dims); }
+  [[nodiscard]] Vector<T> flat(BufferId id, const Dims& dims) const {
+    return vector<T>(buffers, id, batch * elements(dims));
+  }
+  // [batch, width], or for kNoBuffer none.
+  [[nodiscard]] Matrix<T> rows(BufferId id, int64_t width) const {
+    return matrix<T>(buffers, id, batch, width);
+  }
+  // [batch, dims[0], dims[1]]
+  [[nodiscard]] View<T, 3> cube(BufferId id, const Dims& dims) const {
+    return {buffers.data<T>(id), batch, dims[0], dims[1]};
+  }
+
+  const Buffers& buffers;
+  const plan::StepContext& context;
+  const Exec& exec;
+  const int64_t batch;
+};
+
+// Adds a step. A kNoBuffer among `reads` and `writes` is left out, and a step
+// that would write nothing is not added: nobody needs what it computes.
+inline void add_step(plan::Plan& plan, plan::Step step) {
+  std::erase(step.reads, kNoBuffer);
+  std::erase(step.writes, kNoBuffer);
+  if (!step.writes.empty()) plan.add(std::move(step));
+}
+
+// The same with `run`, a generic lambda, called with the StepViews<T> of `type`:
+//   add_typed_step(plan, io.type, {.name = name() + ".fprop", .reads = {x}, .writes = {y}},
+//                  [=]<typename T>(const StepViews<T>& v) { f<T>(v.exec, v.rows(x, n), ...); });
+template <typename Run>
+void add_typed_step(plan::Plan& plan, FloatType type, plan::Step step, const Run& run) {
+  with_float_type(type, [&]<typename T>() {
+    step.run = [run, &buffers = plan.buffers()](const plan::StepContext& c) {
+      run(StepViews<T>(buffers, c));
+    };
+  });
+  add_step(plan, std::move(step));
+}
+
+}  // namespace hlite::network
