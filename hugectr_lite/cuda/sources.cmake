@@ -9,6 +9,7 @@ set(hlite_kernel_sources
   hugectr_lite/ops/cast.cu
   hugectr_lite/ops/concat.cu
   hugectr_lite/ops/dropout.cu
+  hugectr_lite/ops/elu.cu
   hugectr_lite/ops/fully_connected.cu
   hugectr_lite/ops/interaction.cu
   hugectr_lite/ops/matmul.cu

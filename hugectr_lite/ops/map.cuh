@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kPackThreads)
   });
 }
 
-// Body: an empty class, HLITE_HD float operator()(float, ...) const. `out` may be one of the
+// Body: a small class with HLITE_HD float operator()(float, ...) const. `out` may be one of the
 // inputs; all are read before it is written.
 template <typename Body, typename Out, typename... In>
 void map(const char* name, cudaStream_t stream, int64_t n, Body body, Out* out, const In*... in) {
