@@ -12,6 +12,7 @@
   LAYER("Cast",                   make_cast)                  \
   LAYER("Concat",                 make_concat)                \
   LAYER("Dropout",                make_dropout)               \
+  LAYER("ELU",                    make_elu)                   \
   LAYER("FusedInnerProduct",      make_fused_inner_product)   \
   LAYER("InnerProduct",           make_inner_product)         \
   LAYER("Interaction",            make_interaction)           \
@@ -37,9 +38,9 @@ constexpr LayerLine kLayers[] = {HLITE_LAYERS(HLITE_LINE)};
 #undef HLITE_LINE
 
 // Layers of the dialect that are refused by name.
-constexpr const char* kUnsupportedTypes[] = {
-    "BatchNorm", "CrossEntropyLoss", "DotProduct",           "ELU", "FmOrder2", "MultiCross",
-    "Multiply",  "ReduceSum",        "MultiCrossEntropyLoss"};
+constexpr const char* kUnsupportedTypes[] = {"BatchNorm", "CrossEntropyLoss",     "DotProduct",
+                                             "FmOrder2",  "MultiCross",           "Multiply",
+                                             "ReduceSum", "MultiCrossEntropyLoss"};
 
 [[noreturn]] void refuse(const config::JsonNode& at, const std::string& type) {
   if (std::find(std::begin(kUnsupportedTypes), std::end(kUnsupportedTypes), type) !=

@@ -40,6 +40,11 @@ const std::vector<Case>& cases() {
            R"(,{"type":"ReLU","bottom":"h","top":"r"},{"type":"ReLU","bottom":"emb","top":"er"},
           {"type":"Reshape","bottom":"er","top":"e"},{"type":"Concat","bottom":["r","e"],"top":"c"},)" +
            fc("c", "z", 1)},
+      {"ELU", fc("dense", "h", 6) +
+                  R"(,{"type":"ELU","bottom":"h","top":"r","elu_param":{"alpha":1.0}},
+          {"type":"ELU","bottom":"emb","top":"er","elu_param":{"alpha":0.4}},
+          {"type":"Reshape","bottom":"er","top":"e"},{"type":"Concat","bottom":["r","e"],"top":"c"},)" +
+                  fc("c", "z", 1)},
       {"Interaction", fc("dense", "h", 4) +
                           R"(,{"type":"Interaction","bottom":["h","emb"],"top":"i"},)" +
                           fc("i", "z", 1)},
