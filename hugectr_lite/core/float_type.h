@@ -11,6 +11,9 @@ constexpr int64_t kFloatBytes = sizeof(float);
 
 enum class FloatType { kFloat, kBf16, kFp16 };
 
+constexpr const char* float_type_name(FloatType type) {
+  return type == FloatType::kFloat ? "fp32" : type == FloatType::kBf16 ? "bf16" : "fp16";
+}
 constexpr int64_t float_type_bytes(FloatType type) {
   return type == FloatType::kFloat ? sizeof(float) : sizeof(bf16);
 }
