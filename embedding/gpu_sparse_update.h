@@ -34,7 +34,7 @@ class GpuSparseUpdate {
                                                const optimizer::UpdateRule& rule,
                                                optimizer::UpdateType update_type,
                                                SparseUpdateMethod method, int64_t max_batch);
-  // The bytes that the constructor takes; about as many where the table cannot say, for a GPU that
+  // The bytes that the constructor takes; an estimate where no plug-in can say, for a GPU that
   // is not there.
   [[nodiscard]] static int64_t workspace_bytes(const cuda::Backend& gpu,
                                                const SparseUpdateShape& shape);

@@ -1,4 +1,4 @@
-// DeviceMemory: bytes on a GPU with one owner, taken and given back through the plug-in's table.
+// DeviceMemory: bytes on a GPU with one owner, taken and given back through the plug-in.
 #pragma once
 
 #include <cstddef>

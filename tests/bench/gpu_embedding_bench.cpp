@@ -17,6 +17,8 @@
 #include "embedding/table_init.h"
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/cuda_plugin.h"
+#include "hugectr_lite/core/fill.h"
+#include "hugectr_lite/core/half.h"
 #include "hugectr_lite/ops/interaction.h"
 #include "hugectr_lite/trainer/gpu_metrics.h"
 #include "tests/bench/dlrm_workload.h"

@@ -15,6 +15,9 @@
 #include <set>
 
 #include "hugectr_lite/core/device_memory.h"
+#include "hugectr_lite/core/fill.h"
+#include "hugectr_lite/ops/cast.h"
+#include "hugectr_lite/ops/fully_connected.h"
 #include "hugectr_lite/trainer/model.h"
 #include "tests/bench/bench_gpu.h"
 #include "tests/bench/train_bench.h"
