@@ -9,8 +9,11 @@ bool is_copy(const Step& step) { return step.lane == Lane::kCopy; }
 }  // namespace
 
 DeviceExecutor::DeviceExecutor(const cuda::Backend& table, Buffers& buffers,
-                               const std::array<void*, kLanes>& matmuls, bool graphs)
-    : table_(table), buffers_(buffers), matmuls_(matmuls), graphs_(graphs) {
+                               const DeviceOptions& options)
+    : table_(table), buffers_(buffers), graphs_(options.graphs) {
+  if (options.matmul)
+    for (const Lane lane : {Lane::kCompute, Lane::kWeights})
+      matmuls_[index_of(lane)] = MatmulContext(table, *options.matmul);
   for (void*& stream : streams_) table_.stream_create(&stream);
   table_.event_create(&copied_);
   table_.event_create(&forked_);
@@ -31,6 +34,13 @@ DeviceExecutor::~DeviceExecutor() {
     if (event) (void)table_.event_destroy.entry(&ignored, event);
   for (void* stream : streams_)
     if (stream) (void)table_.stream_destroy.entry(&ignored, stream);
+}
+
+Exec DeviceExecutor::exec_of(Lane lane) const {
+  return {.device = Device::kCuda,
+          .cuda = &table_,
+          .stream = streams_[index_of(lane)],
+          .matmul = matmuls_[index_of(lane)].get()};
 }
 
 void* DeviceExecutor::event(size_t step) {
@@ -63,10 +73,7 @@ void DeviceExecutor::issue(const Plan& plan, StepContext context, bool copies) {
       if (other.lane != steps[i].lane && !is_copy(other))
         table_.event_hold_back(event(static_cast<size_t>(before)), lane);
     }
-    context.exec = {.device = Device::kCuda,
-                    .cuda = &table_,
-                    .stream = lane,
-                    .matmul = matmuls_[index_of(steps[i].lane)]};
+    context.exec = exec_of(steps[i].lane);
     steps[i].run(context);
     if (awaited[i] && !copies) table_.event_record(event(i), lane);
   }
@@ -80,7 +87,7 @@ void DeviceExecutor::issue(const Plan& plan, StepContext context, bool copies) {
   }
 }
 
-void DeviceExecutor::run(const Plan& plan, const StepContext& context, int64_t shape) {
+void DeviceExecutor::run(const Plan& plan, const StepContext& context) {
   side_ = buffers_.flip();
   void* const copies = streams_[index_of(Lane::kCopy)];
   // Neither this batch's work before it is there, nor the batch before that work with it is done.
@@ -89,7 +96,7 @@ void DeviceExecutor::run(const Plan& plan, const StepContext& context, int64_t s
   table_.event_record(copied_, copies);
   table_.event_hold_back(copied_, stream());
 
-  const Key key{&plan, context.batch, shape, side_};
+  const Key key{&plan, context.batch, context.mean_over(), side_};
   const auto captured = captured_.find(key);
   if (captured != captured_.end()) {
     table_.graph_launch(captured->second, stream());
@@ -114,7 +121,7 @@ void DeviceExecutor::run(const Plan& plan, const StepContext& context, int64_t s
   extend_run();
 }
 
-void DeviceExecutor::wait_for_copies() { table_.event_synchronize(copied_); }
+void DeviceExecutor::wait_for_input() { table_.event_synchronize(copied_); }
 
 void DeviceExecutor::synchronize() {
   for (void* stream : streams_) table_.stream_synchronize(stream);

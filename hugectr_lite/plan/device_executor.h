@@ -9,47 +9,52 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <vector>
 
 #include "hugectr_lite/core/backend.h"
-#include "hugectr_lite/plan/lane_executor.h"
-#include "hugectr_lite/plan/plan.h"
+#include "hugectr_lite/core/matmul_context.h"
+#include "hugectr_lite/plan/executor.h"
 
 namespace hlite::plan {
 
-class DeviceExecutor {
+struct DeviceOptions {
+  bool graphs = true;  // without them every run issues every step
+  // Of the matrix products on the lanes kCompute and kWeights; nothing: no step multiplies any.
+  std::optional<MatmulOptions> matmul = {};
+};
+
+class DeviceExecutor final : public Executor {
  public:
-  // `buffers`: those of the plans that run() is given. `matmuls[lane]`: Exec::matmul of its steps;
-  // null where a lane multiplies no matrices. Without `graphs` every run issues every step.
-  DeviceExecutor(const cuda::Backend& table, Buffers& buffers,
-                 const std::array<void*, kLanes>& matmuls, bool graphs);
-  ~DeviceExecutor();
+  // On the device that is current. `buffers`: those of the plans that run() is given; must outlive
+  // it. Throws DeviceError.
+  DeviceExecutor(const cuda::Backend& table, Buffers& buffers, const DeviceOptions& options);
+  ~DeviceExecutor() override;
   DeviceExecutor(const DeviceExecutor&) = delete;
   DeviceExecutor& operator=(const DeviceExecutor&) = delete;
 
-  // Issues one run of `plan` and returns; context.exec is replaced. Throws DeviceError.
-  // `shape`: whatever else than plan and batch the steps' work depends on.
-  void run(const Plan& plan, const StepContext& context, int64_t shape = 0);
-  // Makes what was put on stream() since the last run a part of it: that run's inputs stay as they
-  // are until it is done.
-  void extend_run() { table_.event_record(done_[static_cast<size_t>(side_)], stream()); }
-  // Waits until the copies of the last run have left the host's memory.
-  void wait_for_copies();
-  // Waits for everything.
-  void synchronize();
-  // The stream that all work of a run is ordered on.
-  [[nodiscard]] void* stream() const { return streams_[0]; }
+  // Runs with one plan, batch and mean_over() are of one shape. Throws DeviceError.
+  void run(const Plan& plan, const StepContext& context) override;
+  // On the stream that all work of a run is ordered on.
+  [[nodiscard]] Exec exec() const override { return exec_of(Lane::kCompute); }
+  void wait_for_input() override;
+  void extend_run() override {
+    table_.event_record(done_[static_cast<size_t>(side_)], streams_[0]);
+  }
+  void synchronize() override;
   [[nodiscard]] size_t graphs() const { return captured_.size(); }
 
  private:
-  using Key = std::tuple<const Plan*, int64_t /*batch*/, int64_t /*shape*/, int /*side*/>;
+  using Key = std::tuple<const Plan*, int64_t /*batch*/, int64_t /*mean_over*/, int /*side*/>;
+  [[nodiscard]] Exec exec_of(Lane lane) const;
+  [[nodiscard]] void* stream() const { return streams_[0]; }
   void issue(const Plan& plan, StepContext context, bool copies);
   [[nodiscard]] void* event(size_t step);
 
   const cuda::Backend& table_;
   Buffers& buffers_;
-  const std::array<void*, kLanes> matmuls_;
+  std::array<MatmulContext, kLanes> matmuls_;
   const bool graphs_;
   std::array<void*, kLanes> streams_{};
   std::vector<void*> events_;  // [steps of the longest plan]

@@ -6,8 +6,14 @@ namespace hlite::plan {
 
 static_assert(static_cast<int>(Lane::kCompute) == 0 && static_cast<int>(Lane::kCopy) == kLanes - 1);
 
-LaneExecutor::LaneExecutor(const std::array<Exec, kLanes>& execs, std::function<void()> on_failure)
-    : execs_(execs), on_failure_(std::move(on_failure)) {
+LaneExecutor::LaneExecutor(const Exec& compute, std::function<void()> on_failure)
+    : on_failure_(std::move(on_failure)) {
+  execs_[0] = compute;
+  for (size_t lane = 1; lane < pools_.size(); ++lane) {
+    const bool embedding = lane == static_cast<size_t>(Lane::kEmbedding);
+    pools_[lane] = std::make_unique<ThreadPool>(embedding ? compute.threads().threads() : 1);
+    execs_[lane] = {.device = Device::kCpu, .pool = pools_[lane].get()};
+  }
   for (int lane = 1; lane < kLanes; ++lane) threads_.emplace_back([this, lane] { work(lane); });
 }
 

@@ -1,7 +1,7 @@
 // Runs a plan with a thread for each lane, so that what the dependencies leave unordered overlaps:
 // an exchange that waits for the network beside the matrix products. A lane runs its steps in plan
 // order; a step starts when the steps named in its `after` have ended. Results are those of
-// run_in_order(), bit for bit: a plan's steps share nothing that is not ordered.
+// SerialExecutor, bit for bit: a plan's steps share nothing that is not ordered.
 #pragma once
 
 #include <array>
@@ -11,33 +11,30 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <thread>
 #include <vector>
 
-#include "hugectr_lite/plan/plan.h"
+#include "hugectr_lite/core/thread_pool.h"
+#include "hugectr_lite/plan/executor.h"
 
 namespace hlite::plan {
 
-inline constexpr int kLanes = 5;
-
-class LaneExecutor {
+class LaneExecutor final : public Executor {
  public:
-  // `execs[lane]`: where that lane's steps run. A thread pool serves one caller at a time, so no
-  // two lanes may share one. `on_failure` is called in the handler of what a step threw, before
-  // run() can return: it must end what steps of other lanes may be waiting for
-  // (Communicator::abort()).
-  explicit LaneExecutor(const std::array<Exec, kLanes>& execs,
-                        std::function<void()> on_failure = {});
-  ~LaneExecutor();
+  // `compute`: where the compute lane runs. The embedding lane gets a thread pool of its own with
+  // as many threads, the others one of one thread: a pool serves one caller at a time.
+  // `on_failure` is called in the handler of what a step threw, before run() can return: it must
+  // end what steps of other lanes may be waiting for (Communicator::abort()).
+  explicit LaneExecutor(const Exec& compute, std::function<void()> on_failure = {});
+  ~LaneExecutor() override;
   LaneExecutor(const LaneExecutor&) = delete;
   LaneExecutor& operator=(const LaneExecutor&) = delete;
 
   // Returns when every step has ended; the first exception that a step threw is rethrown, and steps
-  // that had not started by then are left out. The compute lane is the calling thread.
-  // `context.exec` is replaced by each lane's own. Allocates only when `plan` is longer than any
-  // before.
-  void run(const Plan& plan, const StepContext& context);
+  // that had not started by then are left out. The compute lane is the calling thread. Allocates
+  // only when `plan` is longer than any before.
+  void run(const Plan& plan, const StepContext& context) override;
+  [[nodiscard]] Exec exec() const override { return execs_[0]; }
 
  private:
   void work(int lane);
@@ -45,7 +42,8 @@ class LaneExecutor {
   void wait_for(size_t step) const;
   void fail(std::exception_ptr error);
 
-  const std::array<Exec, kLanes> execs_;
+  std::array<std::unique_ptr<ThreadPool>, kLanes> pools_;  // of the lanes after the first
+  std::array<Exec, kLanes> execs_;
   const std::function<void()> on_failure_;
 
   // The run at hand, set before generation_ is raised.

@@ -2,8 +2,8 @@
 //
 // Steps are added in plain sequential order. finalize() derives every dependency from the reads and
 // writes, so two steps may overlap exactly when they are on different lanes and touch nothing in
-// common that one of them writes. Nobody places events by hand. Executors run the same plan in
-// order (CPU), on one stream per lane, or captured into one graph (CUDA).
+// common that one of them writes. Nobody places events by hand. Executors (executor.h) run the same
+// plan in order or with a thread a lane (CPU), or on a stream a lane, captured into a graph (CUDA).
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@ namespace hlite::plan {
 
 // kWeights: gradients of weights beside those of activations, on a GPU.
 enum class Lane { kCompute, kEmbedding, kComm, kWeights, kCopy };
+inline constexpr int kLanes = 5;
 const char* lane_name(Lane lane);
 
 // A batch in host memory, as the copy-in step finds it.
@@ -26,12 +27,12 @@ struct HostInput {
   const float* labels = nullptr;           // [batch, label width]
   const float* dense = nullptr;            // [batch, dense width]
   const uint32_t* keys = nullptr;          // [batch, slots], local to the slot
-  std::span<const std::byte> memory = {};  // the block that they lie in, for page-locking it
+  std::span<const std::byte> memory = {};  // the block that they lie in, to copy it as one
 };
 
 // What a step is given when it runs.
 struct StepContext {
-  Exec exec;
+  Exec exec = {};     // set by the executor
   int64_t batch = 0;  // samples in this batch, at most what the buffers were sized for
   HostInput input;
   // Where the batch is one rank's part of a larger one: that one's samples, and the place in it of

@@ -20,6 +20,7 @@ Evaluator::Evaluator(const config::TrainConfig& config, Model& model, const Exec
           config.solver.batchsize_eval, {ranks.rank, ranks.ranks()})) {}
 
 void Evaluator::allocate() {
+  pinned_ = PinnedBlocks(model_.gpu(), source_->memory());
   if (model_.on_gpu()) gpu_ = GpuEvaluation::make(*model_.gpu(), samples());
   if (gpu_) return;
   scores_.reserve(static_cast<size_t>(samples()));
@@ -31,7 +32,7 @@ bool Evaluator::start(const std::function<bool()>& stop) {
   const int64_t batches = source_->batches_per_epoch();
   // A batch's memory may be used again once the next one is asked for.
   const auto next = [this]() -> const data::HostBatch& {
-    model_.wait_for_input();
+    model_.executor().wait_for_input();
     return source_->next();
   };
   // The last run may have given up halfway.
@@ -44,8 +45,7 @@ bool Evaluator::start(const std::function<bool()>& stop) {
     const data::HostBatch& batch = next();
     const int64_t n = batch.size;
     model_.evaluate(
-        {.exec = exec_,
-         .batch = n,
+        {.batch = n,
          .input = {batch.labels.data(), batch.dense.data(), batch.keys.data(), batch.memory}});
     if (gpu_)
       model_.copy_outputs(n, gpu_->next(n));
@@ -53,7 +53,7 @@ bool Evaluator::start(const std::function<bool()>& stop) {
       model_.append_outputs(n, scores_, labels_);
   }
   if (done < batches) return false;
-  if (gpu_) gpu_->start(model_.stream());
+  if (gpu_) gpu_->start(model_.executor().exec().stream);
   seconds_ = seconds_since(begin);
   return true;
 }

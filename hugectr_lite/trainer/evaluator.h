@@ -8,6 +8,7 @@
 
 #include "data_reader/batch_source.h"
 #include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/core/pinned_blocks.h"
 #include "hugectr_lite/trainer/gpu_evaluation.h"
 #include "hugectr_lite/trainer/model.h"
 
@@ -50,6 +51,7 @@ class Evaluator {
   Exec exec_;
   const comm::RankContext ranks_;
   std::unique_ptr<data::BatchSource> source_;  // repeats
+  PinnedBlocks pinned_;                        // its memory
   std::vector<float> scores_, labels_;         // in host memory
   std::unique_ptr<GpuEvaluation> gpu_;         // or all of it there
   double seconds_ = 0;                         // of the last start()

@@ -3,7 +3,7 @@
 //
 //   evaluation.begin();
 //   for each chunk { model.evaluate(...);  model.copy_outputs(n, evaluation.next(n)); }
-//   evaluation.start(model.stream());
+//   evaluation.start(model.executor().exec().stream);
 //   ...                                  // training goes on
 //   evaluation.wait();
 //   const std::optional<double> area = evaluation.metrics().auc();

@@ -9,8 +9,7 @@
 #include "hugectr_lite/optimizer/advance_schedules.h"
 #include "hugectr_lite/optimizer/dense_update.h"
 #include "hugectr_lite/optimizer/rule_of_config.h"
-#include "hugectr_lite/trainer/gpu_run.h"
-#include "hugectr_lite/trainer/rank_lanes.h"
+#include "hugectr_lite/trainer/make_executor.h"
 
 namespace hlite::trainer {
 namespace {
@@ -337,16 +336,15 @@ bool Model::stop_requested() const {
   return ranks_.wants_to_stop && ranks_.wants_to_stop();
 }
 
-bool Model::overlaps() const { return ranks_.context.ranks() > 1 && config_.solver.enable_overlap; }
-
+// An exchange that does not fit is seen by all ranks in the same step, before a weight has changed.
 void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
-  if (gpu_run_) return gpu_run_->run(plan, context);
+  const bool exchanges = std::any_of(embeddings_.begin(), embeddings_.end(),
+                                     [](const auto& e) { return e->exchanged() != nullptr; });
+  if (!exchanges) return executor_->run(plan, context);
   const int64_t done = step();
   for (;;) {
     try {
-      if (!overlaps()) return plan::run_in_order(plan, context);
-      if (!lanes_) lanes_ = std::make_unique<RankLanes>(context.exec, threads_, ranks_.context);
-      return lanes_->run(plan, context);
+      return executor_->run(plan, context);
     } catch (const embedding::CapacityOverflow& overflow) {
       embedding::ExchangedTables& tables = overflow.tables();
       const int64_t before = tables.capacity();
@@ -358,12 +356,13 @@ void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
   }
 }
 
-void Model::compile() {
+void Model::compile(const Exec& host) {
+  host_ = host;
   if (gpu_) {
     const MemoryEstimate m = memory();
     require_device_memory(*gpu_, buffers_.device_bytes() + m.workspace + m.matmul, tables());
-    gpu_run_ = std::make_unique<GpuRun>(*gpu_, buffers_, config_.solver);
   }
+  executor_ = make_executor(config_.solver, ranks_.context, gpu_, buffers_, host);
   make_plans();
   for (const auto& e : embeddings_) e->tables().prepare();
 }
@@ -412,14 +411,6 @@ void Model::allocate() {
     const optimizer::LossScale first = loss_scaling_.first_state();
     put(&first, buffers_.data<optimizer::LossScale>(loss_scaling_.state()), sizeof(first));
   }
-}
-
-void Model::wait_for_input() {
-  if (gpu_run_) gpu_run_->wait_for_input();
-}
-
-void Model::release_input() {
-  if (gpu_run_) gpu_run_->release_input();
 }
 
 }  // namespace hlite::trainer

@@ -21,7 +21,7 @@
 #include "hugectr_lite/checkpoint/safetensors.h"
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/network/network.h"
-#include "hugectr_lite/plan/plan.h"
+#include "hugectr_lite/plan/executor.h"
 #include "hugectr_lite/trainer/device_fit.h"
 #include "hugectr_lite/trainer/gradient_sum.h"
 #include "hugectr_lite/trainer/loss_scaling.h"
@@ -57,8 +57,6 @@ struct OutputsPlace {
 };
 
 using comm::StepTraffic;
-class RankLanes;
-class GpuRun;
 
 class Model {
  public:
@@ -82,22 +80,20 @@ class Model {
 
   // Adds the steps to both plans: enough to look at them, with a GPU that is not here too.
   void make_plans();
-  // Makes the plans and what their steps need. Takes the sparse update's workspace, on a GPU that
-  // of matrix products too, and no other memory. Throws DeviceError when the GPU lacks memory for
-  // all that the model will need.
-  void compile();
+  // Makes the plans, what their steps need, and the executor; what runs on the CPU will do so on
+  // `host`. Takes the sparse update's workspace, on a GPU that of matrix products too, and no other
+  // memory. Throws DeviceError when the GPU lacks memory for all that the model will need.
+  void compile(const Exec& host);
   // Takes the memory of every buffer. Throws DataError (DeviceError on a GPU) when it does not fit.
   // REQUIRES compile().
   void allocate();
   // Run a plan, again and with larger buffers where an exchange between ranks did not fit: what the
-  // first try had done by then has no effect. On several ranks and with solver.enable_overlap every
-  // lane has a thread of its own. Collective. On a GPU both return at once, and the batch's memory
-  // may be used again after wait_for_input().
+  // first try had done by then has no effect. Collective. On a GPU both return at once, and the
+  // batch's memory may be used again after executor().wait_for_input().
   void train(const plan::StepContext& context) { run(train_plan_, context); }
   void evaluate(const plan::StepContext& context) { run(eval_plan_, context); }
-  void wait_for_input();
-  // To be called before the memory of batches is freed.
-  void release_input();
+  // REQUIRES compile().
+  [[nodiscard]] plan::Executor& executor() const { return *executor_; }
   [[nodiscard]] bool on_gpu() const { return gpu_ != nullptr; }
   [[nodiscard]] const cuda::Backend* gpu() const { return gpu_; }
   [[nodiscard]] const plan::Plan& train_plan() const { return train_plan_; }
@@ -114,7 +110,7 @@ class Model {
   [[nodiscard]] std::vector<StepTraffic> traffic() const;
 
   // First values of every weight and optimizer state, from the seed. REQUIRES allocate().
-  void initialize(const Exec& exec);
+  void initialize();
 
   // Iterations done; set by a resume.
   [[nodiscard]] int64_t step() const { return read<int64_t>(step_); }
@@ -125,8 +121,6 @@ class Model {
   void append_outputs(int64_t n, std::vector<float>& logits, std::vector<float>& labels) const;
   // The same on a GPU, without waiting: two copies behind the run.
   void copy_outputs(int64_t n, const OutputsPlace& to);
-  // Of a GPU: the stream that runs are ordered on. REQUIRES compile().
-  [[nodiscard]] void* stream() const;
   // Whether any rank wanted to stop in the training iteration that has just run; all know the same.
   [[nodiscard]] bool stop_requested() const;
   [[nodiscard]] float learning_rate() const { return read<float>(rates_); }
@@ -150,7 +144,7 @@ class Model {
   };
   // Looks at the batch's inputs, then at every activation in order; tensor empty when all are
   // finite.
-  [[nodiscard]] NonFinite find_non_finite(const Exec& exec, int64_t batch) const;
+  [[nodiscard]] NonFinite find_non_finite(int64_t batch) const;
   // The first weight or bias, as products read it, that is not finite; name empty when all are.
   // Whatever is not finite among a step's weights, features or embedding vectors makes weights so
   // that stay so, be it that a fused ReLU turns NaN into 0 on the way to the loss. Waits.
@@ -159,7 +153,7 @@ class Model {
     int64_t element = 0;
     float value = 0;
   };
-  [[nodiscard]] NonFiniteWeight find_non_finite_weight(const Exec& exec) const;
+  [[nodiscard]] NonFiniteWeight find_non_finite_weight() const;
 
  private:
   // Copies between host memory and buffers, wherever these are.
@@ -173,7 +167,6 @@ class Model {
   }
   [[nodiscard]] checkpoint::TensorRef tensor_at(std::string name, std::vector<int64_t> shape,
                                                 float* data) const;
-  [[nodiscard]] bool overlaps() const;
   void run(const plan::Plan& plan, const plan::StepContext& context);
   void wire_sparse_inputs();
   void declare(uint64_t seed);
@@ -203,8 +196,8 @@ class Model {
   std::vector<plan::BufferId> dense_states_;
   std::unique_ptr<GradientSum> gradient_sum_;  // on several ranks
   plan::Plan train_plan_, eval_plan_;
-  std::unique_ptr<RankLanes> lanes_;  // with overlap, from the first run on
-  std::unique_ptr<GpuRun> gpu_run_;   // on a GPU, once compiled
+  Exec host_;
+  std::unique_ptr<plan::Executor> executor_;
 };
 
 }  // namespace hlite::trainer

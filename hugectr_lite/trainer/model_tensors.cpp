@@ -6,7 +6,6 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/ops/cast.h"
 #include "hugectr_lite/ops/scan.h"
-#include "hugectr_lite/trainer/gpu_run.h"
 #include "hugectr_lite/trainer/model.h"
 
 namespace hlite::trainer {
@@ -41,15 +40,14 @@ void Model::append_outputs(int64_t n, std::vector<float>& logits,
 
 void Model::copy_outputs(int64_t n, const OutputsPlace& to) {
   const auto bytes = static_cast<size_t>(n * kFloatBytes);
-  gpu_->copy(to.logits, buffers_.data<float>(network_->logits()), bytes, stream());
-  gpu_->copy(to.labels, buffers_.data<float>(labels_), bytes, stream());
-  gpu_run_->extend_run();  // labels are an input
+  void* const stream = executor_->exec().stream;
+  gpu_->copy(to.logits, buffers_.data<float>(network_->logits()), bytes, stream);
+  gpu_->copy(to.labels, buffers_.data<float>(labels_), bytes, stream);
+  executor_->extend_run();  // labels are an input
 }
 
-void* Model::stream() const { return gpu_run_->exec().stream; }
-
-void Model::initialize(const Exec& exec) {
-  for (const auto& e : embeddings_) e->tables().initialize(exec, seed_);
+void Model::initialize() {
+  for (const auto& e : embeddings_) e->tables().initialize(host_, seed_);
   std::vector<float> values;
   for (const auto& p : network_->parameters()) {
     values.resize(static_cast<size_t>(network::elements(p.dims)));
@@ -63,15 +61,14 @@ void Model::initialize(const Exec& exec) {
 }
 
 void Model::check_keys() const {
-  if (!gpu_run_) return;
-  for (const auto& e : embeddings_) e->tables().check_keys(gpu_run_->exec());
+  for (const auto& e : embeddings_) e->tables().check_keys(executor_->exec());
 }
 
 void Model::weights_changed() {
   const BufferId working = network_->working_buffer();
   if (working == network_->parameter_buffer()) return;
   const int64_t n = network_->parameter_bytes() / kFloatBytes;
-  const Exec exec = gpu_run_->exec();
+  const Exec exec = executor_->exec();
   with_float_type(type_, [&]<typename T>() {
     ops::cast_from_float<T>(exec, network::vector(buffers_, network_->parameter_buffer(), n),
                             network::vector<T>(buffers_, working, n));
@@ -153,8 +150,8 @@ std::vector<checkpoint::TensorRef> Model::states() const {
   return list;
 }
 
-Model::NonFinite Model::find_non_finite(const Exec& exec, int64_t batch) const {
-  const Exec where = gpu_run_ ? gpu_run_->exec() : exec;
+Model::NonFinite Model::find_non_finite(int64_t batch) const {
+  const Exec where = executor_->exec();
   const auto first = [&](const network::Network::TensorEntry& t, int64_t n) {
     return with_float_type(t.type, [&]<typename T>() {
       return ops::first_non_finite<T>(where, network::vector<T>(buffers_, t.value, n));
@@ -174,8 +171,8 @@ Model::NonFinite Model::find_non_finite(const Exec& exec, int64_t batch) const {
   return {};
 }
 
-Model::NonFiniteWeight Model::find_non_finite_weight(const Exec& exec) const {
-  const Exec where = gpu_run_ ? gpu_run_->exec() : exec;
+Model::NonFiniteWeight Model::find_non_finite_weight() const {
+  const Exec where = executor_->exec();
   const BufferId all = network_->working_buffer();
   return with_float_type(type_, [&]<typename T>() -> NonFiniteWeight {
     const int64_t at = ops::first_non_finite<T>(

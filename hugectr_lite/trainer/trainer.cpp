@@ -95,10 +95,6 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
   if (ranks_.rank == 0) metrics_ = MetricsFile(options.metrics, /*append=*/resumed_ != nullptr);
 }
 
-Trainer::~Trainer() {
-  if (model_) model_->release_input();  // the sources' memory goes before the model
-}
-
 uint64_t Trainer::agree_on_seed() const {
   uint64_t seed = resumed_ ? resumed_->seed : resolve_seed(config_);
   if (ranks_.ranks() > 1) ranks_.world->broadcast(std::as_writable_bytes(std::span(&seed, 1)), 0);
@@ -128,7 +124,7 @@ void Trainer::open_data() {
 }
 
 void Trainer::restore() {
-  if (!resumed_) model_->initialize(exec());
+  if (!resumed_) model_->initialize();
   std::vector<checkpoint::TensorRef> weights;
   if (const std::string path = resumed_ ? checkpoint::weights_file(options_.resume) : options_.init;
       !path.empty()) {
@@ -160,8 +156,9 @@ void Trainer::restore() {
 
 int Trainer::run() {
   const auto start = Clock::now();
-  model_->compile();
+  model_->compile(exec());
   model_->allocate();
+  pinned_ = PinnedBlocks(model_->gpu(), source_->memory());
   if (evaluator_) evaluator_->allocate();
   restore();
   progress_.line(fmt::format(
@@ -309,12 +306,11 @@ int64_t Trainer::global_size(const data::HostBatch& batch) const {
 }
 
 void Trainer::train_one() {
-  model_->wait_for_input();
+  model_->executor().wait_for_input();
   const data::HostBatch& batch = source_->next();
   const int64_t size = global_size(batch);
   model_->train(
-      {.exec = exec(),
-       .batch = batch.size,
+      {.batch = batch.size,
        .input = {batch.labels.data(), batch.dense.data(), batch.keys.data(), batch.memory},
        .global_batch = size,
        .first_row = batch.first_sample % config_.solver.batchsize});

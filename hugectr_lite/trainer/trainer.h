@@ -8,7 +8,7 @@
 #include "data_reader/batch_source.h"
 #include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/config/train_config.h"
-#include "hugectr_lite/core/backend.h"
+#include "hugectr_lite/core/pinned_blocks.h"
 #include "hugectr_lite/core/thread_pool.h"
 #include "hugectr_lite/trainer/evaluator.h"
 #include "hugectr_lite/trainer/metrics_file.h"
@@ -33,8 +33,6 @@ class Trainer {
   // Checks what can be checked before memory is taken: files, paths to write to. Throws ConfigError
   // or DataError.
   Trainer(const config::TrainConfig& config, const Options& options, RankOptions rank);
-
-  ~Trainer();
 
   // Trains to the end, to the AUC target or until interrupted. Returns the exit code
   // (kExitDone, kExitInterrupted). Throws DataError when the loss or a weight stops
@@ -74,6 +72,7 @@ class Trainer {
   std::unique_ptr<checkpoint::CheckpointMeta> resumed_;  // of --resume
   std::unique_ptr<Model> model_;
   std::unique_ptr<data::BatchSource> source_;
+  PinnedBlocks pinned_;  // its memory
   std::unique_ptr<Evaluator> evaluator_;
   MetricsFile metrics_;
   Progress progress_;

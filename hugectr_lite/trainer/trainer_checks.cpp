@@ -20,7 +20,7 @@ void Trainer::look(ProgressState& state) {
 }
 
 void Trainer::check_weights() {
-  if (const auto bad = model_->find_non_finite_weight(exec()); !bad.tensor.empty())
+  if (const auto bad = model_->find_non_finite_weight(); !bad.tensor.empty())
     fail_non_finite(fmt::format("expected finite weights, found {} in \"{}\", element {}",
                                 bad.value, bad.tensor, bad.element));
   if (const auto scale = model_->dynamic_loss_scale(); scale && scale->lost > 0)
@@ -32,7 +32,7 @@ void Trainer::check_weights() {
 
 // The first rank that has the cause among its samples says so.
 void Trainer::fail_non_finite(const std::string& problem) {
-  const auto where = model_->find_non_finite(exec(), last_batch_.size);
+  const auto where = model_->find_non_finite(last_batch_.size);
   if (ranks_.ranks() > 1) {
     const char found = where.tensor.empty() ? 0 : 1;
     std::vector<char> all(static_cast<size_t>(ranks_.ranks()));

@@ -102,9 +102,9 @@ void run_on_cpu(const TrainBenchOptions& o) {
   const Ceilings ceilings = measure_ceilings(exec, o.shape.width);
   const auto config = config::parse_train_config(config_text(o.shape, o.solver), "bench", {});
   trainer::Model model(*config, 1, o.threads);
-  model.compile();
+  model.compile(exec);
   model.allocate();
-  model.initialize(exec);
+  model.initialize();
   test::MemorySource source(zipf_batches(pool, o.shape, 64, batch, o.alpha));
 
   const auto steps = model.train_plan().steps();

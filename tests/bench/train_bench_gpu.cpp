@@ -16,6 +16,7 @@
 
 #include "hugectr_lite/core/device_memory.h"
 #include "hugectr_lite/core/fill.h"
+#include "hugectr_lite/core/pinned_blocks.h"
 #include "hugectr_lite/ops/cast.h"
 #include "hugectr_lite/ops/fully_connected.h"
 #include "hugectr_lite/trainer/model.h"
@@ -80,9 +81,8 @@ Ceilings measure_ceilings(const Gpu& gpu, const TrainBenchOptions& o) {
   return c;
 }
 
-plan::StepContext context_of(const data::HostBatch& batch, const Exec& exec) {
-  return {.exec = exec,
-          .batch = batch.size,
+plan::StepContext context_of(const data::HostBatch& batch) {
+  return {.batch = batch.size,
           .input = {batch.labels.data(), batch.dense.data(), batch.keys.data(), batch.memory},
           .global_batch = batch.size};
 }
@@ -92,15 +92,15 @@ class Workload {
  public:
   Workload(const Gpu& gpu, const TrainBenchOptions& o, ThreadPool& pool, test::MemorySource& source,
            bool graph)
-      : gpu_(gpu), source_(source), exec_{.device = Device::kCpu, .pool = &pool} {
+      : gpu_(gpu), source_(source), pinned_(&gpu.table(), source.memory()) {
     Solver solver = o.solver;
     solver.graph = graph;
     config_ = config::parse_train_config(config_text(o.shape, solver), "bench", {});
     model_ = std::make_unique<trainer::Model>(*config_, 1, o.threads, trainer::ModelRanks{},
                                               &gpu.table());
-    model_->compile();
+    model_->compile({.device = Device::kCpu, .pool = &pool});
     model_->allocate();
-    model_->initialize(exec_);
+    model_->initialize();
     model_->weights_changed();
   }
   [[nodiscard]] trainer::Model& model() { return *model_; }
@@ -113,8 +113,8 @@ class Workload {
   Times measure(bool train, double seconds) {
     std::vector<double> host;
     const auto one = [&] {
-      model_->wait_for_input();
-      const plan::StepContext context = context_of(source_.next(), exec_);
+      model_->executor().wait_for_input();
+      const plan::StepContext context = context_of(source_.next());
       const auto start = Clock::now();
       if (train)
         model_->train(context);
@@ -122,9 +122,7 @@ class Workload {
         model_->evaluate(context);
       host.push_back(since(start));
     };
-    // Every batch is page-locked, and on both sides the plan has been run, then captured.
-    const int64_t warm_up = 2 + std::max<int64_t>(4, source_.batches_per_epoch());
-    for (int64_t i = 0; i < warm_up; ++i) one();
+    for (int i = 0; i < 6; ++i) one();  // on both sides the plan is run, then captured
     gpu_.table().device_synchronize();
     host.clear();
     const auto start = Clock::now();
@@ -142,7 +140,7 @@ class Workload {
  private:
   const Gpu& gpu_;
   test::MemorySource& source_;
-  Exec exec_;
+  PinnedBlocks pinned_;
   std::unique_ptr<config::TrainConfig> config_;
   std::unique_ptr<trainer::Model> model_;
 };
@@ -257,11 +255,12 @@ void run_on_gpu(const TrainBenchOptions& o) {
       .distinct = static_cast<double>(distinct_rows(first)),
       .table_bytes = layout.total_rows * layout.width * static_cast<int64_t>(sizeof(float)),
       .row_bytes = static_cast<double>(layout.width) * sizeof(float)};
-  work.model().train(context_of(first, {}));  // its keys are those whose rows were counted
+  work.model().train(context_of(first));  // its keys are those whose rows were counted
   gpu.table().device_synchronize();
   const auto measured = [&](const plan::Plan& plan) {
-    return measure_steps(gpu, plan, context_of(first, gpu.exec()), traffic, ceilings,
-                         o.step_seconds);
+    plan::StepContext context = context_of(first);
+    context.exec = gpu.exec();
+    return measure_steps(gpu, plan, context, traffic, ceilings, o.step_seconds);
   };
   const auto train_steps = measured(work.model().train_plan());
   const auto eval_steps = measured(work.model().eval_plan());

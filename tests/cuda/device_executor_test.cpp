@@ -93,14 +93,14 @@ TEST_CASE("a plan on streams or in a graph does what it says, batch after batch"
       const cuda::Backend& table = *backend.table;
       Pipeline p(table);
       {
-        plan::DeviceExecutor executor(table, p.buffers, {}, graphs);
+        plan::DeviceExecutor executor(table, p.buffers, {.graphs = graphs});
         std::vector<float> want(2 * Pipeline::kMost, 0.0f);
         // Full batches with partial ones between, as at the end of an epoch; none is one too.
         for (int i = 0; i < 40; ++i) {
           const int64_t batch = i % 7 == 6 ? i % 4 : Pipeline::kMost;
           const auto values = numbers(static_cast<float>(100 * i));
           executor.run(p.plan, batch_of(batch, values.data()));
-          executor.wait_for_copies();
+          executor.wait_for_input();
           for (int64_t s = 0; s < batch; ++s)
             want[static_cast<size_t>(s)] = want[static_cast<size_t>(s + Pipeline::kMost)] =
                 values[static_cast<size_t>(s)];
@@ -116,7 +116,7 @@ TEST_CASE("a plan on streams or in a graph does what it says, batch after batch"
 TEST_CASE("a captured plan costs the host its copies and one launch") {
   const cuda::Backend& table = emulated_cuda();
   Pipeline p(table);
-  plan::DeviceExecutor executor(table, p.buffers, {}, true);
+  plan::DeviceExecutor executor(table, p.buffers, {});
   const auto values = numbers(1);
   const auto run = [&](int64_t batch) { executor.run(p.plan, batch_of(batch, values.data())); };
   const int steps = static_cast<int>(p.plan.steps().size()) - 1;
@@ -146,7 +146,7 @@ TEST_CASE("a step that fails in a capture leaves the executor usable") {
                  if (++calls > 2) raise<DeviceError>("step broke");
                }});
   failing.finalize();
-  plan::DeviceExecutor executor(table, p.buffers, {}, true);
+  plan::DeviceExecutor executor(table, p.buffers, {});
   executor.run(failing, batch_of(1));
   executor.run(failing, batch_of(1));
   CHECK(message_of<DeviceError>([&] { executor.run(failing, batch_of(1)); }) == "step broke");

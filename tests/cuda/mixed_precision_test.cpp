@@ -85,9 +85,9 @@ class Trained {
           const cuda::Backend* gpu)
       : config_(config::parse_train_config(config_text(layers), "test.json", changes)),
         model_(*config_, 5, 1, {}, gpu) {
-    model_.compile();
+    model_.compile({.device = Device::kCpu, .pool = &pool_});
     model_.allocate();
-    model_.initialize(exec());
+    model_.initialize();
     model_.weights_changed();
   }
   [[nodiscard]] trainer::Model& model() { return model_; }
@@ -116,10 +116,8 @@ class Trained {
   }
 
  private:
-  Exec exec() { return {.device = Device::kCpu, .pool = &pool_}; }
   plan::StepContext context() {
-    return {.exec = exec(),
-            .batch = kTrainedBatch,
+    return {.batch = kTrainedBatch,
             .input = {batch_.labels.data(), batch_.dense.data(), batch_.keys.data(), {}}};
   }
   TrainedBatch batch_;

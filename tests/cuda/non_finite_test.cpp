@@ -105,24 +105,20 @@ class SmallModel {
       : config_(config::parse_train_config(
             config_text(), "small.json",
             {"solver.precision=" + precision, "solver.algorithm_search=false"})),
-        model_(*config_, 5, 1, {}, gpu),
-        dense_(kBatch * 2, 0.5f) {
+        dense_(kBatch * 2, 0.5f),
+        model_(*config_, 5, 1, {}, gpu) {
     if (gpu) gpu->use_device(0);
-    model_.compile();
+    model_.compile({.device = Device::kCpu, .pool = &pool_});
     model_.allocate();
-    model_.initialize(exec());
+    model_.initialize();
     model_.weights_changed();
     for (size_t i = 0; i < labels_.size(); ++i) labels_[i] = static_cast<float>(i % 2);
     for (size_t i = 0; i < keys_.size(); ++i) keys_[i] = static_cast<uint32_t>(i % 5);
   }
-  ~SmallModel() { model_.release_input(); }
-  SmallModel(const SmallModel&) = delete;
-  SmallModel& operator=(const SmallModel&) = delete;
 
   void train() {
-    model_.train({.exec = exec(),
-                  .batch = kBatch,
-                  .input = {labels_.data(), dense_.data(), keys_.data(), {}}});
+    model_.train(
+        {.batch = kBatch, .input = {labels_.data(), dense_.data(), keys_.data(), {}}});
   }
   void set(const std::string& tensor, int64_t element, float value) {
     for (const auto& t : model_.weights()) {
@@ -136,18 +132,17 @@ class SmallModel {
   }
   void set_dense(size_t element, float value) { dense_[element] = value; }
   [[nodiscard]] trainer::Model::NonFiniteWeight found() {
-    return model_.find_non_finite_weight(exec());
+    return model_.find_non_finite_weight();
   }
   [[nodiscard]] trainer::Model& model() { return model_; }
 
  private:
   static constexpr int64_t kBatch = 32;
-  Exec exec() { return {.device = Device::kCpu, .pool = &pool_}; }
   ThreadPool pool_{1};
   std::unique_ptr<config::TrainConfig> config_;
-  trainer::Model model_;
   std::vector<float> labels_ = std::vector<float>(kBatch), dense_;
   std::vector<uint32_t> keys_ = std::vector<uint32_t>(kBatch * 3);
+  trainer::Model model_;  // waits for copies from the above when it goes
 };
 
 // A fault in one number, and what is found right away (of weights) and after one more step.

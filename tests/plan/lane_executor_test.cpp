@@ -3,6 +3,7 @@
 #include <barrier>
 #include <condition_variable>
 #include <numeric>
+#include <set>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/random.h"
@@ -12,21 +13,10 @@
 using namespace hlite;
 using namespace hlite::plan;
 
-namespace {
-struct Pools {
-  ThreadPool pool[kLanes] = {ThreadPool(1), ThreadPool(1), ThreadPool(1), ThreadPool(1),
-                             ThreadPool(1)};
-  std::array<Exec, kLanes> execs() {
-    std::array<Exec, kLanes> all;
-    for (size_t i = 0; i < all.size(); ++i) all[i].pool = &pool[i];
-    return all;
-  }
-};
-}  // namespace
-
 TEST_CASE("random plans give what running them in order gives") {
-  Pools pools;
-  LaneExecutor executor(pools.execs());
+  ThreadPool pool(1);
+  LaneExecutor executor({.pool = &pool});
+  SerialExecutor serial({.pool = &pool});
   for (uint64_t round = 0; round < 40; ++round) {
     uint64_t drawn = 0;
     const auto draw = [&](uint32_t below) { return random::word(5, round, drawn++) % below; };
@@ -59,40 +49,43 @@ TEST_CASE("random plans give what running them in order gives") {
       for (int iteration = 0; iteration < 5; ++iteration) execute();
       return values;
     };
-    wanted = run([&] { run_in_order(plan, context); });
+    wanted = run([&] { serial.run(plan, context); });
     CHECK(run([&] { executor.run(plan, context); }) == wanted);
   }
 }
 
 TEST_CASE("unordered steps run at the same time, each lane in its own pool") {
-  Pools pools;
-  const auto execs = pools.execs();
-  LaneExecutor executor(execs);
+  ThreadPool pool(3);
+  LaneExecutor executor({.pool = &pool});
+  CHECK(executor.exec().pool == &pool);
   Buffers buffers;
   Plan plan(buffers);
   std::barrier meet(kLanes);  // reached only when all are running
-  std::atomic<int> right{0};
+  std::array<ThreadPool*, kLanes> pools{};
   for (int lane = 0; lane < kLanes; ++lane) {
     Step step;
     step.name = "s" + std::to_string(lane);
     step.lane = static_cast<Lane>(lane);
     step.run = [&, lane](const StepContext& c) {
-      right += c.exec.pool == execs[static_cast<size_t>(lane)].pool ? 1 : 0;
+      pools[static_cast<size_t>(lane)] = c.exec.pool;
       meet.arrive_and_wait();
     };
     plan.add(step);
   }
   plan.finalize();
   executor.run(plan, {});
-  CHECK(right == kLanes);
+  CHECK(pools[0] == &pool);
+  CHECK(std::set<ThreadPool*>(pools.begin(), pools.end()).size() == kLanes);
+  CHECK(pools[static_cast<size_t>(Lane::kEmbedding)]->threads() == 3);
+  CHECK(pools[static_cast<size_t>(Lane::kComm)]->threads() == 1);
 }
 
 TEST_CASE("the first failure is rethrown, later steps are left out, and the next run works") {
-  Pools pools;
+  ThreadPool pool(1);
   std::mutex mutex;
   std::condition_variable changed;
   std::string reason;
-  LaneExecutor executor(pools.execs(), [&] {
+  LaneExecutor executor({.pool = &pool}, [&] {
     const std::lock_guard lock(mutex);
     try {
       throw;

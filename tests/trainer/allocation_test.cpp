@@ -59,17 +59,15 @@ TEST_CASE("a warm training iteration allocates nothing") {
   ThreadPool pool(1);
   const Exec exec{.device = Device::kCpu, .pool = &pool};
   trainer::Model model(*config, 1, pool.threads());
-  model.compile();
+  model.compile(exec);
   model.allocate();
-  model.initialize(exec);
+  model.initialize();
   test::MemorySource source(test::random_batches(4, 32, 2, 8, {40, 5, 300}, 1));
   const auto iterate = [&](int times) {
     for (int i = 0; i < times; ++i) {
       const data::HostBatch& b = source.next();
-      plan::run_in_order(model.train_plan(),
-                         {.exec = exec,
-                          .batch = b.size,
-                          .input = {b.labels.data(), b.dense.data(), b.keys.data()}});
+      model.train(
+          {.batch = b.size, .input = {b.labels.data(), b.dense.data(), b.keys.data()}});
     }
   };
   const int64_t cold = allocations;
@@ -101,16 +99,15 @@ TEST_CASE("a warm training iteration of several ranks allocates nothing") {
       const Exec exec{.device = Device::kCpu, .pool = &pool};
       trainer::Model model(*config, 1, 1,
                            {.context = {world.rank(), topology, &world}, .placements = placements});
-      model.compile();
+      model.compile(exec);
       model.allocate();
-      model.initialize(exec);
+      model.initialize();
       test::MemorySource source(
           test::random_batches(4, 8, 2, 8, {40, 5, 300}, static_cast<uint64_t>(world.rank())));
       const auto iterate = [&](int times) {
         for (int i = 0; i < times; ++i) {
           const data::HostBatch& b = source.next();
-          model.train({.exec = exec,
-                       .batch = b.size,
+          model.train({.batch = b.size,
                        .input = {b.labels.data(), b.dense.data(), b.keys.data()},
                        .global_batch = 4 * b.size,
                        .first_row = world.rank() * b.size});

@@ -61,11 +61,10 @@ struct Evaluated {
     config = config::parse_train_config(small_config(), "small.json", changes);
     model = std::make_unique<trainer::Model>(*config, 1, 1, trainer::ModelRanks(), gpu);
     evaluator = std::make_unique<trainer::Evaluator>(*config, *model, exec, comm::RankContext());
-    model->compile();
+    model->compile(exec);
     model->allocate();
-    model->initialize(exec);
+    model->initialize();
   }
-  ~Evaluated() { model->release_input(); }
   EvalResult run() {
     REQUIRE(evaluator->start());
     return evaluator->finish();

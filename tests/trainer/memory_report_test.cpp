@@ -47,7 +47,8 @@ TEST_CASE("a model on a GPU takes the memory that it says, before plans are comp
     Model model(*config, 1, 2, {}, &emulated_cuda());
     const trainer::MemoryEstimate m = model.memory();
     CHECK(m.batch == 2 * 64 * (1 + 8 + 3) * 4);
-    model.compile();
+    ThreadPool pool(1);
+    model.compile({.device = Device::kCpu, .pool = &pool});
     model.allocate();
     CHECK(model.memory().total() == m.total());
     const auto taken = static_cast<int64_t>(emulation::machine().used_bytes - before);

@@ -12,7 +12,7 @@ struct Compiled {
   std::unique_ptr<config::TrainConfig> config =
       config::parse_train_config(small_config(), "small.json", {});
   trainer::Model model{*config, 1, 2};
-  Compiled() { model.compile(); }
+  Compiled() { model.make_plans(); }
   [[nodiscard]] bool overlap(const char* a, const char* b) const {
     const auto& plan = model.train_plan();
     return plan.may_overlap(plan.index_of(a), plan.index_of(b));
@@ -46,7 +46,7 @@ struct CompiledRank {
     ranks.context.topology = std::make_shared<const comm::Topology>(topology);
     ranks.placements = trainer::make_placements(*config, topology, false);
     model = std::make_unique<trainer::Model>(*config, 1, 2, std::move(ranks));
-    model->compile();
+    model->make_plans();
   }
 };
 

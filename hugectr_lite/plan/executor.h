@@ -1,0 +1,47 @@
+// Executor: runs plans. There is one for each way of doing it, and callers hold any of them:
+//
+//   SerialExecutor  one step after another, on the calling thread (CPU)
+//   LaneExecutor    a thread for each lane (CPU; lane_executor.h)
+//   DeviceExecutor  a stream for each lane, captured into graphs (GPU; device_executor.h)
+//
+// Results are the same bits on all that run on one kind of device.
+#pragma once
+
+#include "hugectr_lite/plan/plan.h"
+
+namespace hlite::plan {
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  // Runs every step of the plan with `context`, but for its `exec`, which is the executor's. On a
+  // CPU the run has ended when the call returns; on a GPU it has been issued. Throws what a step
+  // throws.
+  virtual void run(const Plan& plan, const StepContext& context) = 0;
+  // Where single ops can be put, behind all that was run.
+  [[nodiscard]] virtual Exec exec() const = 0;
+  // Waits until the batch of the last run may be overwritten in host memory.
+  virtual void wait_for_input() {}
+  // Makes what was put on exec() since the last run a part of it: the buffers of that run's inputs
+  // stay as they are until it is done.
+  virtual void extend_run() {}
+  // Waits for all that was run.
+  virtual void synchronize() {}
+};
+
+class SerialExecutor final : public Executor {
+ public:
+  explicit SerialExecutor(const Exec& exec) : exec_(exec) {}
+  void run(const Plan& plan, const StepContext& context) override {
+    StepContext here = context;
+    here.exec = exec_;
+    run_in_order(plan, here);
+  }
+  [[nodiscard]] Exec exec() const override { return exec_; }
+
+ private:
+  const Exec exec_;
+};
+
+}  // namespace hlite::plan
