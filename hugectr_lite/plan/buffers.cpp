@@ -1,6 +1,7 @@
 #include "hugectr_lite/plan/buffers.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace hlite::plan {
 
@@ -76,12 +77,13 @@ int64_t Buffers::device_bytes() const {
   return bytes;
 }
 
-void Buffers::allocate(const cuda::Backend& table) {
+void Buffers::allocate(const cuda::Backend& gpu) {
+  gpu_ = &gpu;
   const auto bytes = static_cast<size_t>(device_bytes());
-  arena_ = DeviceMemory(table, bytes);
+  arena_ = DeviceMemory(gpu, bytes);
   auto* at = static_cast<std::byte*>(arena_.data());
-  table.zero(at, bytes, nullptr);
-  table.stream_synchronize(nullptr);
+  gpu.zero(at, bytes, nullptr);
+  gpu.stream_synchronize(nullptr);
   for (size_t i = 0; i < entries_.size(); ++i) {
     Entry& e = entries_[i];
     if (e.root != static_cast<BufferId>(i)) continue;
@@ -95,6 +97,13 @@ void Buffers::allocate(const cuda::Backend& table) {
     }
   }
   allocated_ = true;
+}
+
+void Buffers::copy(void* to, const void* from, size_t bytes) const {
+  if (gpu_)
+    read_device(*gpu_, to, from, bytes);  // a copy knows its direction
+  else if (bytes > 0)
+    std::memcpy(to, from, bytes);
 }
 
 bool Buffers::overlap(BufferId a, BufferId b) const {

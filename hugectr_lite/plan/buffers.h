@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,7 @@ class Buffers {
   void allocate();
   // The same on the current device of a GPU, as one block. Inputs are there twice, so that one
   // batch can arrive while another is worked on. Throws DeviceError.
-  void allocate(const cuda::Backend& table);
+  void allocate(const cuda::Backend& gpu);
   // Bytes that allocate() on a GPU takes.
   [[nodiscard]] int64_t device_bytes() const;
   // data() of inputs is from now on that of the other side; returns which, 0 or 1.
@@ -62,6 +63,28 @@ class Buffers {
     return reinterpret_cast<T*>(root.data[root.kind == BufferKind::kInput ? side_ : 0] + e.offset);
   }
 
+  // Copies between host memory and the elements from `first` on, wherever the buffer lies. On a GPU
+  // they wait for all that was issued, and until they are done.
+  template <typename T>
+  void read(BufferId id, int64_t first, std::span<T> to) const {
+    copy(to.data(), data<T>(id) + first, to.size_bytes());
+  }
+  template <typename T>
+  void write(BufferId id, int64_t first, std::span<const T> from) const {
+    copy(data<T>(id) + first, from.data(), from.size_bytes());
+  }
+  // Of a buffer that is one T, or begins with one.
+  template <typename T>
+  [[nodiscard]] T value(BufferId id) const {
+    T value;
+    read(id, 0, std::span<T>(&value, 1));
+    return value;
+  }
+  template <typename T>
+  void set_value(BufferId id, const T& value) const {
+    write(id, 0, std::span<const T>(&value, 1));
+  }
+
  private:
   struct Entry {
     std::string name;
@@ -73,10 +96,12 @@ class Buffers {
   };
   [[nodiscard]] const Entry& at(BufferId id) const;
   void check_new(const std::string& name) const;
+  void copy(void* to, const void* from, size_t bytes) const;
   std::vector<Entry> entries_;
   bool allocated_ = false;
   int side_ = 0;
-  DeviceMemory arena_;  // on a GPU
+  const cuda::Backend* gpu_ = nullptr;  // that the memory is on; null: the host's
+  DeviceMemory arena_;                  // there
 };
 
 }  // namespace hlite::plan

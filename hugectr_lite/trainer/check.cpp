@@ -7,10 +7,10 @@
 
 #include "data_reader/source.h"
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/plan/lane_executor.h"
 #include "hugectr_lite/trainer/memory_report.h"
-#include "hugectr_lite/trainer/model.h"
-#include "hugectr_lite/trainer/trainer.h"
+#include "hugectr_lite/trainer/model_sizes.h"
+#include "hugectr_lite/trainer/placements.h"
+#include "hugectr_lite/trainer/resources.h"
 
 namespace hlite::trainer {
 namespace {
@@ -35,7 +35,7 @@ std::string launch_text(const Options& options, size_t nodes) {
 }
 
 std::string layer_table(const Model& model) {
-  const auto rows = model.describe();
+  const auto rows = layer_sizes(model);
   size_t name = 5, type = 4, output = 6;
   for (const auto& r : rows) {
     name = std::max(name, r.name.size());
@@ -73,7 +73,7 @@ DataFile look_at_file(const config::TrainConfig& config, const Model& model, dat
   once.repeat = false;
   const auto source =
       data::open_source(config.data, path, split, std::min<int64_t>(config.solver.batchsize, 8192),
-                        model.slot_rows(), once);
+                        model.layers().slot_rows, once);
   source->next();
   return {.line = fmt::format("  {:24}{}: {} samples\n", what, path, source->samples()),
           .samples = source->samples()};

@@ -16,12 +16,12 @@ Evaluator::Evaluator(const config::TrainConfig& config, Model& model, const Exec
       ranks_(ranks),
       source_(data::open_evaluation_source(
           config.data, config.resolve(config.data.eval_source), model.max_batch() * ranks.ranks(),
-          model.slot_rows(), config.solver.eval_batches * config.solver.batchsize_eval,
+          model.layers().slot_rows, config.solver.eval_batches * config.solver.batchsize_eval,
           config.solver.batchsize_eval, {ranks.rank, ranks.ranks()})) {}
 
 void Evaluator::allocate() {
   pinned_ = PinnedBlocks(model_.gpu(), source_->memory());
-  if (model_.on_gpu()) gpu_ = GpuEvaluation::make(*model_.gpu(), samples());
+  if (model_.gpu()) gpu_ = GpuEvaluation::make(*model_.gpu(), samples());
   if (gpu_) return;
   scores_.reserve(static_cast<size_t>(samples()));
   labels_.reserve(static_cast<size_t>(samples()));
@@ -44,13 +44,11 @@ bool Evaluator::start(const std::function<bool()>& stop) {
   for (; done < batches && !(stop && stop()); ++done) {
     const data::HostBatch& batch = next();
     const int64_t n = batch.size;
-    model_.evaluate(
-        {.batch = n,
-         .input = {batch.labels.data(), batch.dense.data(), batch.keys.data(), batch.memory}});
+    model_.evaluate({.batch = n, .input = input_of(batch)});
     if (gpu_)
-      model_.copy_outputs(n, gpu_->next(n));
+      copy_outputs(model_, n, gpu_->next(n));
     else
-      model_.append_outputs(n, scores_, labels_);
+      append_outputs(model_, n, scores_, labels_);
   }
   if (done < batches) return false;
   if (gpu_) gpu_->start(model_.executor().exec().stream);

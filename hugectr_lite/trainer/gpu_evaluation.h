@@ -2,7 +2,7 @@
 // their metrics, computed there beside whatever the device is given next.
 //
 //   evaluation.begin();
-//   for each chunk { model.evaluate(...);  model.copy_outputs(n, evaluation.next(n)); }
+//   for each chunk { model.evaluate(...);  copy_outputs(model, n, evaluation.next(n)); }
 //   evaluation.start(model.executor().exec().stream);
 //   ...                                  // training goes on
 //   evaluation.wait();
@@ -14,7 +14,7 @@
 
 #include "hugectr_lite/core/device_memory.h"
 #include "hugectr_lite/trainer/gpu_metrics.h"
-#include "hugectr_lite/trainer/model.h"
+#include "hugectr_lite/trainer/model_results.h"
 
 namespace hlite::trainer {
 

@@ -12,10 +12,18 @@ int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
 
-BufferId GradientSum::declare(plan::Buffers& buffers, int64_t dense_bytes,
-                              std::vector<Copied> copied) {
+GradientSum::GradientSum(comm::RankContext ranks, const config::AllReduceConfig& config,
+                         const ModelLayers& layers, std::function<bool()> wants_to_stop)
+    : ranks_(std::move(ranks)),
+      config_(config),
+      layers_(layers),
+      wants_to_stop_(std::move(wants_to_stop)) {
+  for (const auto& e : layers.embeddings) copied_.push_back({e->name(), e->exchanged()});
+}
+
+void GradientSum::declare(plan::Buffers& buffers) {
   buffers_ = &buffers;
-  copied_ = std::move(copied);
+  const int64_t dense_bytes = layers_.network->parameter_bytes();
   int64_t bytes = aligned(dense_bytes) + aligned(kScalars * kFloatBytes);
   int64_t at = bytes;
   if (config_.grouped)
@@ -37,7 +45,7 @@ BufferId GradientSum::declare(plan::Buffers& buffers, int64_t dense_bytes,
     }
     c.tables->set_copied_gradients(id);
   }
-  return buffers.slice("dense.gradients", all, 0, dense_bytes);
+  dense_gradients_ = buffers.slice("dense.gradients", all, 0, dense_bytes);
 }
 
 void GradientSum::all_reduce(Reduced& reduced) {
@@ -55,17 +63,19 @@ void GradientSum::all_reduce(Reduced& reduced) {
   reduced.traffic += so_far() - before;
 }
 
-void GradientSum::emit(plan::Plan& plan, BufferId loss, std::function<bool()> wants_to_stop) {
+void GradientSum::emit(plan::Plan& plan, Stage stage, network::Phase) {
+  if (stage != Stage::kSum) return;
+  const BufferId loss = layers_.network->loss();
   if (ranks_.world && comm::HierarchicalAllReduce::suits(*ranks_.topology))
     hierarchical_ = std::make_unique<comm::HierarchicalAllReduce>(ranks_);
   plan.add({.name = "all_reduce",
             .lane = plan::Lane::kComm,
             .reads = {reduced_[0].id, loss},
             .writes = {reduced_[0].id, loss},
-            .run = [this, loss, stop = std::move(wants_to_stop)](const plan::StepContext&) {
+            .run = [this, loss](const plan::StepContext&) {
               float* scalars = buffers_->data<float>(scalars_);
               scalars[0] = *buffers_->data<float>(loss);
-              scalars[1] = stop && stop() ? 1.0f : 0.0f;
+              scalars[1] = wants_to_stop_ && wants_to_stop_() ? 1.0f : 0.0f;
               all_reduce(reduced_[0]);
               *buffers_->data<float>(loss) = scalars[0];
             }});

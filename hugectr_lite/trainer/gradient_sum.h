@@ -12,25 +12,24 @@
 #include "embedding/exchanged_tables.h"
 #include "hugectr_lite/comm/hierarchical_all_reduce.h"
 #include "hugectr_lite/config/train_config.h"
-#include "hugectr_lite/plan/plan.h"
+#include "hugectr_lite/trainer/build_layers.h"
+#include "hugectr_lite/trainer/plan_part.h"
 
 namespace hlite::trainer {
 
-class GradientSum {
+class GradientSum final : public PlanPart {
  public:
-  GradientSum(comm::RankContext ranks, const config::AllReduceConfig& config)
-      : ranks_(std::move(ranks)), config_(config) {}
+  // Of those layers, which must outlive it. `wants_to_stop`: whether this rank was asked to.
+  GradientSum(comm::RankContext ranks, const config::AllReduceConfig& config,
+              const ModelLayers& layers, std::function<bool()> wants_to_stop);
 
-  struct Copied {
-    std::string layer;
-    embedding::ExchangedTables* tables;
-  };
-  // Names the buffers, and says to the tables where their copied rows' gradients go. Returns the
-  // buffer of the dense gradients.
-  plan::BufferId declare(plan::Buffers& buffers, int64_t dense_bytes, std::vector<Copied> copied);
-  // The steps "all_reduce" and, without grouping, "<layer>.copied_gradients.all_reduce". `loss`:
-  // float, a sum over ranks afterwards. Collective.
-  void emit(plan::Plan& plan, plan::BufferId loss, std::function<bool()> wants_to_stop);
+  // Says to the tables where their copied rows' gradients go, too.
+  void declare(plan::Buffers& buffers) override;
+  // The steps "all_reduce" and, without grouping, "<layer>.copied_gradients.all_reduce". The loss
+  // is a sum over ranks afterwards. Collective.
+  void emit(plan::Plan& plan, Stage stage, network::Phase phase) override;
+  // Where the network's gradients must go.
+  [[nodiscard]] plan::BufferId dense_gradients() const { return dense_gradients_; }
 
   // Whether any rank wanted to stop when the steps ran last.
   [[nodiscard]] bool stop_requested() const { return buffers_->data<float>(scalars_)[1] > 0; }
@@ -40,6 +39,10 @@ class GradientSum {
 
  private:
   static constexpr int64_t kScalars = 2;  // loss, wants to stop
+  struct Copied {
+    std::string layer;
+    embedding::ExchangedTables* tables;
+  };
   struct Reduced {
     plan::BufferId id;
     comm::TrafficTotals traffic = {};
@@ -48,10 +51,12 @@ class GradientSum {
 
   const comm::RankContext ranks_;
   const config::AllReduceConfig config_;
+  const ModelLayers& layers_;
+  const std::function<bool()> wants_to_stop_;
   const plan::Buffers* buffers_ = nullptr;
   std::vector<Copied> copied_;
   std::vector<Reduced> reduced_;  // the first one holds the dense gradients
-  plan::BufferId scalars_ = plan::kNoBuffer;
+  plan::BufferId scalars_ = plan::kNoBuffer, dense_gradients_ = plan::kNoBuffer;
   std::unique_ptr<comm::HierarchicalAllReduce> hierarchical_;
 };
 

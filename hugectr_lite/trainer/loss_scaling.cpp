@@ -8,7 +8,9 @@ constexpr float kFirstDynamicScale = 0x1p16f;
 constexpr int32_t kGrowAfter = 2000;  // iterations, as in Apex and PyTorch
 }  // namespace
 
-LossScaling::LossScaling(const config::SolverConfig& solver, FloatType type) {
+LossScaling::LossScaling(const config::SolverConfig& solver, FloatType type,
+                         const ModelLayers& layers)
+    : type_(type), layers_(layers) {
   if (type == FloatType::kFloat) return;
   dynamic_ = type == FloatType::kFp16 && !solver.mixed_precision;
   if (dynamic_)
@@ -18,6 +20,7 @@ LossScaling::LossScaling(const config::SolverConfig& solver, FloatType type) {
 }
 
 void LossScaling::declare(plan::Buffers& buffers) {
+  buffers_ = &buffers;
   if (!used()) return;
   static_assert(offsetof(optimizer::LossScale, scale) == 0);
   state_ = buffers.add("solver.loss_scale", plan::BufferKind::kState, sizeof(optimizer::LossScale));
@@ -27,21 +30,49 @@ void LossScaling::declare(plan::Buffers& buffers) {
                            sizeof(int32_t));
 }
 
-void LossScaling::emit_check(plan::Plan& plan, const std::vector<Gradients>& gradients) const {
-  if (!dynamic_) return;
+void LossScaling::initialize() {
+  if (used()) buffers_->set_value(state_, optimizer::loss_scale_from(first_scale_));
+}
+
+std::optional<optimizer::LossScale> LossScaling::dynamic_state() const {
+  if (!dynamic_) return std::nullopt;
+  return buffers_->value<optimizer::LossScale>(state_);
+}
+
+void LossScaling::set_dynamic_state(const optimizer::LossScale& state) {
+  if (dynamic_) buffers_->set_value(state_, state);
+}
+
+std::vector<LossScaling::Gradients> LossScaling::checked_gradients() const {
+  const network::Network& network = *layers_.network;
+  std::vector<Gradients> gradients = {
+      {.id = network.gradient_buffer(), .count = network.parameter_bytes() / kFloatBytes}};
+  for (size_t i = 0; i < layers_.embeddings.size(); ++i) {
+    const size_t input = ModelLayers::kFirstEmbedding + i;
+    const auto& layout = layers_.embeddings[i]->layout();
+    if (network.input_grad(input) != plan::kNoBuffer && !network.finds_overflow(input))
+      gradients.push_back({.id = network.input_grad(input),
+                           .type = type_,
+                           .per_sample = layout.slots() * layout.width});
+  }
+  return gradients;
+}
+
+void LossScaling::emit(plan::Plan& plan, Stage stage, network::Phase) {
+  if (stage != Stage::kLossScale || !dynamic_) return;
+  const auto gradients = checked_gradients();
   std::vector<plan::BufferId> reads = {state_};
   for (const Gradients& g : gradients) reads.push_back(g.id);
-  const plan::Buffers* const buffers = &plan.buffers();
   plan.add({.name = "loss_scale",
             .lane = plan::Lane::kCompute,
             .reads = reads,
             .writes = {state_},
-            .run = [=, state = state_](const plan::StepContext& c) {
-              auto* const scale = buffers->data<optimizer::LossScale>(state);
+            .run = [this, gradients](const plan::StepContext& c) {
+              auto* const scale = buffers_->data<optimizer::LossScale>(state_);
               for (const Gradients& g : gradients)
                 with_float_type(g.type, [&]<typename T>() {
                   ops::flag_non_finite<T>(
-                      c.exec, Vector<T>(buffers->data<T>(g.id), g.count + c.batch * g.per_sample),
+                      c.exec, Vector<T>(buffers_->data<T>(g.id), g.count + c.batch * g.per_sample),
                       &scale->found);
                 });
               optimizer::update_loss_scale(c.exec, kGrowAfter, scale);

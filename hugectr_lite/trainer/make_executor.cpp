@@ -31,11 +31,11 @@ std::unique_ptr<plan::Executor> make_executor(const config::SolverConfig& solver
     const std::string file = solver.algorithm_search ? default_algorithm_file() : std::string();
     return std::make_unique<plan::DeviceExecutor>(
         *gpu, buffers,
-        plan::DeviceOptions{.graphs = solver.cuda_graph,
-                            .matmul = MatmulOptions{
-                                .tf32 = solver.enable_tf32_compute,
-                                .algorithm_file = file.c_str(),
-                                .warn = [](const char* text) { log::warning("{}", text); }}});
+        plan::DeviceOptions{
+            .graphs = solver.cuda_graph,
+            .matmul = MatmulOptions{.tf32 = solver.enable_tf32_compute,
+                                    .algorithm_file = file.c_str(),
+                                    .warn = [](const char* text) { log::warning("{}", text); }}});
   }
   if (ranks.ranks() > 1 && solver.enable_overlap)
     return std::make_unique<plan::LaneExecutor>(host, [ranks] { end_exchanges(ranks); });

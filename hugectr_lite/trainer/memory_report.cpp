@@ -5,8 +5,9 @@
 #include "data_reader/source.h"
 #include "hugectr_lite/core/live_line.h"
 #include "hugectr_lite/core/memory.h"
-#include "hugectr_lite/trainer/device_fit.h"
 #include "hugectr_lite/trainer/gpu_evaluation.h"
+#include "hugectr_lite/trainer/model_sizes.h"
+#include "hugectr_lite/trainer/resources.h"
 
 namespace hlite::trainer {
 namespace {
@@ -20,9 +21,9 @@ std::string line(const std::string& what, int64_t bytes, const std::string& rema
 
 std::string table_lines(const MemoryOfRun& run) {
   const int64_t ranks = run.config.solver.ranks();
-  std::string text = line("embedding tables", run.model.memory().tables,
+  std::string text = line("embedding tables", memory_of(run.model).tables,
                           ranks > 1 ? "its share of these, whole:" : "");
-  for (const TableSize& t : run.model.tables())
+  for (const TableSize& t : table_sizes(run.model))
     text += line("  " + t.name, t.bytes, fmt::format("{} rows", t.rows));
   return text;
 }
@@ -52,7 +53,7 @@ std::string available_text(int64_t bytes) {
 
 std::string host_report(const MemoryOfRun& run, Lines& reasons) {
   const auto& solver = run.config.solver;
-  const MemoryEstimate m = run.model.memory();
+  const MemoryEstimate m = memory_of(run.model);
   const int64_t data = data_bytes(run) + scores_bytes(run);
   std::string text =
       fmt::format("memory{}, batch {}, {} threads\n", solver.ranks() > 1 ? " of rank 0" : "",
@@ -83,7 +84,7 @@ std::string device_report(const MemoryOfRun& run, Lines& reasons) {
   const cuda::Backend& gpu = *run.model.gpu();
   const bool here = &gpu != &absent_gpu();
   const auto& solver = run.config.solver;
-  const MemoryEstimate m = run.model.memory();
+  const MemoryEstimate m = memory_of(run.model);
   int64_t free = 0, total = 0;
   if (here) gpu.memory_info(&free, &total);
   const std::string about = here ? "" : "about";
@@ -109,7 +110,7 @@ std::string device_report(const MemoryOfRun& run, Lines& reasons) {
   if (here && needed > free)
     reasons.push_back(fmt::format(
         "device memory: {} needed, {} free, {} missing; the largest tables: {}", bytes_text(needed),
-        bytes_text(free), bytes_text(needed - free), largest_tables(run.model.tables())));
+        bytes_text(free), bytes_text(needed - free), largest_tables(table_sizes(run.model))));
   if (host > available)
     reasons.push_back(fmt::format("memory: {} needed for batches and evaluation, {} available",
                                   bytes_text(host), bytes_text(available)));
@@ -118,13 +119,8 @@ std::string device_report(const MemoryOfRun& run, Lines& reasons) {
 
 }  // namespace
 
-const cuda::Backend& absent_gpu() {
-  static const cuda::Backend none{};
-  return none;
-}
-
 std::string memory_report(const MemoryOfRun& run, Lines& reasons) {
-  return run.model.on_gpu() ? device_report(run, reasons) : host_report(run, reasons);
+  return run.model.gpu() ? device_report(run, reasons) : host_report(run, reasons);
 }
 
 }  // namespace hlite::trainer

@@ -17,10 +17,6 @@ struct MemoryOfRun {
   int64_t eval_samples = 0;  // 0: no evaluation
 };
 
-// Of a GPU that is not here: a model made with it has a GPU's sizes, its workspaces estimated.
-// Nothing else in it can be called.
-const cuda::Backend& absent_gpu();
-
 // Table by table and kind by kind, of a run on the CPU or, where the model is made for one, on the
 // current device. What is missing is added to `reasons`. Throws DeviceError when the device fails.
 std::string memory_report(const MemoryOfRun& run, std::vector<std::string>& reasons);

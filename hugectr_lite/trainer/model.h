@@ -1,59 +1,32 @@
 // Model: a config compiled into buffers and plans.
 //
-// Construction checks and sizes everything and takes no memory worth speaking of; compile() makes
-// the plans; allocate() takes the memory, and then they can be run. Order of a training iteration:
-//
-//   copy_in            batch -> labels, dense, keys
-//   learning_rate      step += 1, learning rates of this step
-//   <embedding>.lookup, <layer>.fprop ..., <loss>.fbprop
-//   <layer>.bprop, .wgrad ... downwards
-//   dense_update, <embedding>.update
+// It is a list of parts (plan_part.h), which name their buffers in turn and add their steps stage
+// by stage. Construction checks and sizes everything and takes no memory worth speaking of;
+// compile() makes the plans; allocate() takes the memory, and then they can be run. What else is
+// done with a model lies beside it: model_sizes.h, model_tensors.h, model_results.h,
+// non_finite_search.h.
 #pragma once
 
 #include <functional>
 #include <memory>
-#include <optional>
-#include <string>
 #include <vector>
 
-#include "data_reader/batch_source.h"
-#include "embedding/embedding_layer.h"
-#include "hugectr_lite/checkpoint/safetensors.h"
-#include "hugectr_lite/config/train_config.h"
-#include "hugectr_lite/network/network.h"
 #include "hugectr_lite/plan/executor.h"
-#include "hugectr_lite/trainer/device_fit.h"
+#include "hugectr_lite/trainer/build_layers.h"
+#include "hugectr_lite/trainer/copy_in.h"
+#include "hugectr_lite/trainer/dense_optimizer.h"
 #include "hugectr_lite/trainer/gradient_sum.h"
+#include "hugectr_lite/trainer/layer_parts.h"
+#include "hugectr_lite/trainer/learning_rates.h"
 #include "hugectr_lite/trainer/loss_scaling.h"
-#include "hugectr_lite/trainer/placements.h"
 
 namespace hlite::trainer {
-
-// One line of the table that --check prints.
-struct ModelRow {
-  std::string name, type, output, detail;
-  int64_t parameters = 0;
-};
-
-struct MemoryEstimate {
-  int64_t tables = 0, optimizer_states = 0, dense_parameters = 0, activations = 0, gradients = 0,
-          batch = 0, workspace = 0, matmul = 0;
-  [[nodiscard]] int64_t total() const {
-    return tables + optimizer_states + dense_parameters + activations + gradients + batch +
-           workspace + matmul;
-  }
-};
 
 // A model's place among the ranks of a run.
 struct ModelRanks {
   comm::RankContext context = {};
   std::vector<LayerPlacement> placements = {};  // of the embedding layers; none on one rank
   std::function<bool()> wants_to_stop = {};     // whether this rank was asked to
-};
-
-// Device memory for the outputs of some samples: a float each.
-struct OutputsPlace {
-  float *logits = nullptr, *labels = nullptr;
 };
 
 using comm::StepTraffic;
@@ -65,18 +38,6 @@ class Model {
   // current device whenever the model is used; null: the CPU.
   Model(const config::TrainConfig& config, uint64_t seed, int threads, ModelRanks ranks = {},
         const cuda::Backend* gpu = nullptr);
-  ~Model();
-
-  [[nodiscard]] std::vector<ModelRow> describe() const;
-  // On a GPU: of its memory. Evaluation left out.
-  [[nodiscard]] MemoryEstimate memory() const;
-  // The tables of all embedding layers; of hashed ones what all ranks have room for, as one.
-  [[nodiscard]] std::vector<TableSize> tables() const;
-  // Largest batch of one rank that fits the buffers: evaluation takes what training needs, and at
-  // least 8192 samples of a larger evaluation batch over all ranks.
-  [[nodiscard]] int64_t max_batch() const { return max_batch_; }
-  // Rows of each slot's table, of all sparse inputs one after another.
-  [[nodiscard]] const std::vector<int64_t>& slot_rows() const { return slot_rows_; }
 
   // Adds the steps to both plans: enough to look at them, with a GPU that is not here too.
   void make_plans();
@@ -94,110 +55,56 @@ class Model {
   void evaluate(const plan::StepContext& context) { run(eval_plan_, context); }
   // REQUIRES compile().
   [[nodiscard]] plan::Executor& executor() const { return *executor_; }
-  [[nodiscard]] bool on_gpu() const { return gpu_ != nullptr; }
-  [[nodiscard]] const cuda::Backend* gpu() const { return gpu_; }
-  [[nodiscard]] const plan::Plan& train_plan() const { return train_plan_; }
-  [[nodiscard]] const plan::Plan& eval_plan() const { return eval_plan_; }
-  [[nodiscard]] const network::Network& network() const { return *network_; }
-  [[nodiscard]] const std::vector<std::unique_ptr<embedding::EmbeddingLayer>>& embeddings() const {
-    return embeddings_;
-  }
-
-  // Waits for all runs of a GPU: see EmbeddingTables::check_keys().
-  void check_keys() const;
-
+  // Where what is the CPU's to do is done, with a GPU too. REQUIRES compile().
+  [[nodiscard]] const Exec& host() const { return host_; }
+  // Whether any rank wanted to stop in the training iteration that has just run; all know the same.
+  [[nodiscard]] bool stop_requested() const;
   // What this rank has sent and got in training iterations and evaluations so far, by step.
   [[nodiscard]] std::vector<StepTraffic> traffic() const;
 
-  // First values of every weight and optimizer state, from the seed. REQUIRES allocate().
-  void initialize();
-
-  // Iterations done; set by a resume.
-  [[nodiscard]] int64_t step() const { return read<int64_t>(step_); }
-  void set_step(int64_t step);
-  // After a training or evaluation run, which they wait for: mean loss of the batch, logits and
-  // labels of its first n samples.
-  [[nodiscard]] float loss() const { return read<float>(network_->loss()); }
-  void append_outputs(int64_t n, std::vector<float>& logits, std::vector<float>& labels) const;
-  // The same on a GPU, without waiting: two copies behind the run.
-  void copy_outputs(int64_t n, const OutputsPlace& to);
-  // Whether any rank wanted to stop in the training iteration that has just run; all know the same.
-  [[nodiscard]] bool stop_requested() const;
-  [[nodiscard]] float learning_rate() const { return read<float>(rates_); }
-  // To be called when weights have been set, before a plan runs: working copies follow.
-  void weights_changed();
-  // A dynamic loss scale, which a checkpoint keeps; nothing where there is none.
-  [[nodiscard]] std::optional<optimizer::LossScale> dynamic_loss_scale() const;
-  void set_dynamic_loss_scale(const optimizer::LossScale& state);
-
-  // Where tables hold the keys that have come: makes room for a file's, before its weights are
-  // read.
-  void make_room(const checkpoint::SafetensorsReader& file);
-  // Every weight by its name in a weights file; the optimizer's states likewise. Collective.
-  [[nodiscard]] std::vector<checkpoint::TensorRef> weights() const;
-  [[nodiscard]] std::vector<checkpoint::TensorRef> states() const;
-
-  // Where numbers first stopped being finite in the batch that has just run.
-  struct NonFinite {
-    std::string tensor, layer;
-    int64_t sample = 0;  // within the batch
-  };
-  // Looks at the batch's inputs, then at every activation in order; tensor empty when all are
-  // finite.
-  [[nodiscard]] NonFinite find_non_finite(int64_t batch) const;
-  // The first weight or bias, as products read it, that is not finite; name empty when all are.
-  // Whatever is not finite among a step's weights, features or embedding vectors makes weights so
-  // that stay so, be it that a fused ReLU turns NaN into 0 on the way to the loss. Waits.
-  struct NonFiniteWeight {
-    std::string tensor;
-    int64_t element = 0;
-    float value = 0;
-  };
-  [[nodiscard]] NonFiniteWeight find_non_finite_weight() const;
+  [[nodiscard]] const config::TrainConfig& config() const { return config_; }
+  [[nodiscard]] uint64_t seed() const { return seed_; }
+  [[nodiscard]] int ranks() const { return ranks_.context.ranks(); }
+  [[nodiscard]] const cuda::Backend* gpu() const { return gpu_; }
+  // Of activations.
+  [[nodiscard]] FloatType type() const { return type_; }
+  // Largest batch of one rank that fits the buffers: evaluation takes what training needs, and at
+  // least 8192 samples of a larger evaluation batch over all ranks.
+  [[nodiscard]] int64_t max_batch() const { return max_batch_; }
+  [[nodiscard]] const plan::Plan& train_plan() const { return train_plan_; }
+  [[nodiscard]] const plan::Plan& eval_plan() const { return eval_plan_; }
+  [[nodiscard]] const plan::Buffers& buffers() const { return buffers_; }
+  [[nodiscard]] const ModelLayers& layers() const { return layers_; }
+  [[nodiscard]] const CopyIn& batch() const { return batch_; }
+  [[nodiscard]] LearningRates& rates() { return rates_; }
+  [[nodiscard]] const LearningRates& rates() const { return rates_; }
+  [[nodiscard]] LossScaling& loss_scaling() { return loss_scaling_; }
+  [[nodiscard]] const LossScaling& loss_scaling() const { return loss_scaling_; }
+  [[nodiscard]] const DenseOptimizer& dense_optimizer() const { return dense_optimizer_; }
 
  private:
-  // Copies between host memory and buffers, wherever these are.
-  void get(const void* from, void* to, size_t bytes) const;
-  void put(const void* from, void* to, size_t bytes) const;
-  template <typename T>
-  [[nodiscard]] T read(plan::BufferId id) const {
-    T value;
-    get(buffers_.data<T>(id), &value, sizeof(T));
-    return value;
-  }
-  [[nodiscard]] checkpoint::TensorRef tensor_at(std::string name, std::vector<int64_t> shape,
-                                                float* data) const;
   void run(const plan::Plan& plan, const plan::StepContext& context);
-  void wire_sparse_inputs();
-  void declare(uint64_t seed);
-  void emit_copy_in(plan::Plan& plan) const;
-  void emit_learning_rate(plan::Plan& plan) const;
-  void emit_loss_scale(plan::Plan& plan, const std::vector<embedding::TablesIo>& io) const;
-  void emit_dense_update(plan::Plan& plan) const;
 
   const config::TrainConfig& config_;
-  uint64_t seed_;
-  int threads_;
+  const uint64_t seed_;
   const ModelRanks ranks_;
   const cuda::Backend* const gpu_;
-  const FloatType type_;  // of activations
+  const FloatType type_;
+  const int64_t train_batch_, max_batch_;
+  const ModelLayers layers_;
+  CopyIn batch_;
+  LearningRates rates_;
   LossScaling loss_scaling_;
-  int64_t train_batch_, max_batch_;
-  std::vector<std::unique_ptr<embedding::EmbeddingLayer>> embeddings_;
-  std::vector<int64_t> slot_rows_;
-  std::unique_ptr<network::Network> network_;
-  optimizer::UpdateRule rule_;
-  plan::Buffers buffers_;
-  plan::BufferId batch_ = plan::kNoBuffer;  // of which the next three are parts
-  plan::BufferId labels_ = plan::kNoBuffer, dense_ = plan::kNoBuffer, keys_ = plan::kNoBuffer;
-  plan::BufferId step_ = plan::kNoBuffer;
-  plan::BufferId rates_ = plan::kNoBuffer;       // a float: the dense rate
-  std::vector<plan::BufferId> embedding_rates_;  // and each embedding's
-  std::vector<plan::BufferId> dense_states_;
   std::unique_ptr<GradientSum> gradient_sum_;  // on several ranks
+  const LayerParts layer_parts_;
+  EmbeddingPart embedding_part_;
+  NetworkPart network_part_;
+  DenseOptimizer dense_optimizer_;
+  const std::vector<PlanPart*> parts_;  // all of the above, in the order in which they are declared
+  plan::Buffers buffers_;
   plan::Plan train_plan_, eval_plan_;
   Exec host_;
-  std::unique_ptr<plan::Executor> executor_;
+  std::unique_ptr<plan::Executor> executor_;  // once compiled
 };
 
 }  // namespace hlite::trainer

@@ -1,107 +1,81 @@
-// What goes in and out of a model's buffers: first values, weights and states by their names in
-// files, results of a run, activations by their names in messages.
-#include <cstring>
+#include "hugectr_lite/trainer/model_tensors.h"
+
 #include <numeric>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/ops/cast.h"
-#include "hugectr_lite/ops/scan.h"
-#include "hugectr_lite/trainer/model.h"
 
 namespace hlite::trainer {
+namespace {
 
+using checkpoint::TensorRef;
 using plan::BufferId;
 
-void Model::get(const void* from, void* to, size_t bytes) const {
-  if (gpu_)
-    read_device(*gpu_, to, from, bytes);
-  else if (bytes > 0)
-    std::memcpy(to, from, bytes);
-}
-void Model::put(const void* from, void* to, size_t bytes) const {
-  if (gpu_)
-    write_device(*gpu_, to, from, bytes);
-  else if (bytes > 0)
-    std::memcpy(to, from, bytes);
-}
-
-void Model::set_step(int64_t step) { put(&step, buffers_.data<int64_t>(step_), sizeof(step)); }
-
-void Model::append_outputs(int64_t n, std::vector<float>& logits,
-                           std::vector<float>& labels) const {
-  const auto append = [&](BufferId from, std::vector<float>& to) {
-    const size_t before = to.size();
-    to.resize(before + static_cast<size_t>(n));
-    get(buffers_.data<float>(from), to.data() + before, static_cast<size_t>(n * kFloatBytes));
-  };
-  append(network_->logits(), logits);
-  append(labels_, labels);
-}
-
-void Model::copy_outputs(int64_t n, const OutputsPlace& to) {
-  const auto bytes = static_cast<size_t>(n * kFloatBytes);
-  void* const stream = executor_->exec().stream;
-  gpu_->copy(to.logits, buffers_.data<float>(network_->logits()), bytes, stream);
-  gpu_->copy(to.labels, buffers_.data<float>(labels_), bytes, stream);
-  executor_->extend_run();  // labels are an input
-}
-
-void Model::initialize() {
-  for (const auto& e : embeddings_) e->tables().initialize(host_, seed_);
-  std::vector<float> values;
-  for (const auto& p : network_->parameters()) {
-    values.resize(static_cast<size_t>(network::elements(p.dims)));
-    network::initialize(p.initializer, seed_, p.name, values);
-    put(values.data(), buffers_.data<float>(p.buffers.value), values.size() * sizeof(float));
-  }
-  values.assign(static_cast<size_t>(network_->parameter_bytes() / kFloatBytes),
-                optimizer::initial_state(rule_));
-  for (const BufferId id : dense_states_)
-    put(values.data(), buffers_.data<float>(id), values.size() * sizeof(float));
-}
-
-void Model::check_keys() const {
-  for (const auto& e : embeddings_) e->tables().check_keys(executor_->exec());
-}
-
-void Model::weights_changed() {
-  const BufferId working = network_->working_buffer();
-  if (working == network_->parameter_buffer()) return;
-  const int64_t n = network_->parameter_bytes() / kFloatBytes;
-  const Exec exec = executor_->exec();
-  with_float_type(type_, [&]<typename T>() {
-    ops::cast_from_float<T>(exec, network::vector(buffers_, network_->parameter_buffer(), n),
-                            network::vector<T>(buffers_, working, n));
-  });
-}
-
-std::optional<optimizer::LossScale> Model::dynamic_loss_scale() const {
-  if (!loss_scaling_.dynamic()) return std::nullopt;
-  return read<optimizer::LossScale>(loss_scaling_.state());
-}
-void Model::set_dynamic_loss_scale(const optimizer::LossScale& state) {
-  if (loss_scaling_.dynamic())
-    put(&state, buffers_.data<optimizer::LossScale>(loss_scaling_.state()), sizeof(state));
-}
-
-// A tensor in host memory, or behind copies from and to a GPU.
-checkpoint::TensorRef Model::tensor_at(std::string name, std::vector<int64_t> shape,
-                                       float* data) const {
-  checkpoint::TensorRef ref{.name = std::move(name), .shape = std::move(shape)};
-  if (!gpu_) {
-    ref.data = data;
+// Floats of a buffer from element `first` on: in host memory, or behind copies from and to a GPU.
+TensorRef tensor_at(const Model& model, std::string name, std::vector<int64_t> shape, BufferId id,
+                    int64_t first = 0) {
+  TensorRef ref{.name = std::move(name), .shape = std::move(shape)};
+  const plan::Buffers* const buffers = &model.buffers();
+  if (!model.gpu()) {
+    ref.data = buffers->data<float>(id) + first;
     return ref;
   }
-  ref.get = [this, data](int64_t first, std::span<float> out) {
-    get(data + first, out.data(), out.size_bytes());
-  };
-  ref.put = [this, data](int64_t first, std::span<const float> in) {
-    put(in.data(), data + first, in.size_bytes());
-  };
+  ref.get = [=](int64_t at, std::span<float> out) { buffers->read(id, first + at, out); };
+  ref.put = [=](int64_t at, std::span<const float> in) { buffers->write(id, first + at, in); };
   return ref;
 }
 
-void Model::make_room(const checkpoint::SafetensorsReader& file) {
+TensorRef tensor_of(embedding::NamedRows rows) {
+  const bool keys = rows.width == 0;
+  return {.name = std::move(rows.name),
+          .shape = keys ? std::vector{rows.rows} : std::vector{rows.rows, rows.width},
+          .data = rows.data,
+          .get = std::move(rows.get),
+          .put = std::move(rows.put),
+          .dtype = keys ? checkpoint::DType::kU32 : checkpoint::DType::kF32};
+}
+
+}  // namespace
+
+void initialize(Model& model) {
+  const auto& [embeddings, slot_rows, network] = model.layers();
+  for (const auto& e : embeddings) e->tables().initialize(model.host(), model.seed());
+  std::vector<float> values;
+  for (const auto& p : network->parameters()) {
+    values.resize(static_cast<size_t>(network::elements(p.dims)));
+    network::initialize(p.initializer, model.seed(), p.name, values);
+    model.buffers().write<float>(p.buffers.value, 0, values);
+  }
+  const DenseOptimizer& dense = model.dense_optimizer();
+  values.assign(static_cast<size_t>(network->parameter_bytes() / kFloatBytes),
+                optimizer::initial_state(dense.rule()));
+  for (const BufferId id : dense.states()) model.buffers().write<float>(id, 0, values);
+}
+
+std::vector<TensorRef> weights_of(const Model& model) {
+  std::vector<TensorRef> list;
+  for (const auto& p : model.layers().network->parameters())
+    list.push_back(tensor_at(model, p.name, p.dims, p.buffers.value));
+  for (const auto& e : model.layers().embeddings)
+    for (embedding::NamedRows& t : e->tables().tables()) list.push_back(tensor_of(std::move(t)));
+  return list;
+}
+
+std::vector<TensorRef> states_of(const Model& model) {
+  std::vector<TensorRef> list;
+  const DenseOptimizer& dense = model.dense_optimizer();
+  for (size_t i = 0; i < dense.states().size(); ++i) {
+    const std::string state = optimizer::state_name(dense.rule().type, static_cast<int>(i));
+    for (const auto& p : model.layers().network->parameters())
+      list.push_back(tensor_at(model, p.name + "." + state, p.dims, dense.states()[i],
+                               p.offset / kFloatBytes));
+  }
+  for (const auto& e : model.layers().embeddings)
+    for (embedding::NamedRows& t : e->tables().states()) list.push_back(tensor_of(std::move(t)));
+  return list;
+}
+
+void make_room(Model& model, const checkpoint::SafetensorsReader& file) {
   const auto keys_of = [&](const std::string& table) {
     std::vector<uint32_t> keys;
     if (file.find(table + ".keys") != nullptr) {
@@ -116,74 +90,19 @@ void Model::make_room(const checkpoint::SafetensorsReader& file) {
                          file.name(), table, keys[i], keys[i - 1]);
     return keys;
   };
-  for (const auto& e : embeddings_) e->tables().make_room(keys_of);
+  for (const auto& e : model.layers().embeddings) e->tables().make_room(keys_of);
 }
 
-static checkpoint::TensorRef tensor_of(embedding::NamedRows rows) {
-  const bool keys = rows.width == 0;
-  return {.name = std::move(rows.name),
-          .shape = keys ? std::vector{rows.rows} : std::vector{rows.rows, rows.width},
-          .data = rows.data,
-          .get = std::move(rows.get),
-          .put = std::move(rows.put),
-          .dtype = keys ? checkpoint::DType::kU32 : checkpoint::DType::kF32};
-}
-
-std::vector<checkpoint::TensorRef> Model::weights() const {
-  std::vector<checkpoint::TensorRef> list;
-  for (const auto& p : network_->parameters())
-    list.push_back(tensor_at(p.name, p.dims, buffers_.data<float>(p.buffers.value)));
-  for (const auto& e : embeddings_)
-    for (embedding::NamedRows& t : e->tables().tables()) list.push_back(tensor_of(std::move(t)));
-  return list;
-}
-
-std::vector<checkpoint::TensorRef> Model::states() const {
-  std::vector<checkpoint::TensorRef> list;
-  for (size_t i = 0; i < dense_states_.size(); ++i)
-    for (const auto& p : network_->parameters())
-      list.push_back(
-          tensor_at(p.name + "." + optimizer::state_name(rule_.type, static_cast<int>(i)), p.dims,
-                    buffers_.data<float>(dense_states_[i]) + p.offset / kFloatBytes));
-  for (const auto& e : embeddings_)
-    for (embedding::NamedRows& t : e->tables().states()) list.push_back(tensor_of(std::move(t)));
-  return list;
-}
-
-Model::NonFinite Model::find_non_finite(int64_t batch) const {
-  const Exec where = executor_->exec();
-  const auto first = [&](const network::Network::TensorEntry& t, int64_t n) {
-    return with_float_type(t.type, [&]<typename T>() {
-      return ops::first_non_finite<T>(where, network::vector<T>(buffers_, t.value, n));
-    });
-  };
-  for (const auto& t : network_->tensors()) {
-    const int64_t width = network::elements(t.dims);
-    const bool loss = t.value == network_->loss();
-    const int64_t at = loss ? -1 : first(t, batch * width);
-    if (at < 0) continue;
-    std::string layer = config_.data.name;
-    if (t.producer >= 0) layer = network_->layers()[static_cast<size_t>(t.producer)].layer->name();
-    for (const auto& e : embeddings_)
-      if (e->output() == t.value) layer = e->name();
-    return {t.name, layer, at / width};
-  }
-  return {};
-}
-
-Model::NonFiniteWeight Model::find_non_finite_weight() const {
-  const Exec where = executor_->exec();
-  const BufferId all = network_->working_buffer();
-  return with_float_type(type_, [&]<typename T>() -> NonFiniteWeight {
-    const int64_t at = ops::first_non_finite<T>(
-        where, network::vector<T>(buffers_, all, network_->parameter_bytes() / kFloatBytes));
-    if (at < 0) return {};
-    T value;
-    get(buffers_.data<T>(all) + at, &value, sizeof(value));
-    const auto& parameters = network_->parameters();
-    auto p = parameters.begin();
-    while (p + 1 != parameters.end() && (p + 1)->offset / kFloatBytes <= at) ++p;
-    return {p->name, at - p->offset / kFloatBytes, to_float(value)};
+void weights_changed(const Model& model) {
+  const network::Network& network = *model.layers().network;
+  const BufferId working = network.working_buffer();
+  if (working == network.parameter_buffer()) return;
+  const int64_t n = network.parameter_bytes() / kFloatBytes;
+  const plan::Buffers& buffers = model.buffers();
+  with_float_type(model.type(), [&]<typename T>() {
+    ops::cast_from_float<T>(model.executor().exec(),
+                            network::vector(buffers, network.parameter_buffer(), n),
+                            network::vector<T>(buffers, working, n));
   });
 }
 

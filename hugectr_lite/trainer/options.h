@@ -7,11 +7,11 @@
 namespace hlite::trainer {
 
 struct Options {
-  std::string config;
-  std::vector<std::string> overrides;  // --set, in order
-  std::string device;                  // auto, cpu, cuda; empty: as the config says
-  int threads = 0;                     // 0: as the config says
-  std::string init, export_path, save, resume, metrics;
+  std::string config = {};
+  std::vector<std::string> overrides = {};  // --set, in order
+  std::string device = {};                  // auto, cpu, cuda; empty: as the config says
+  int threads = 0;                          // 0: as the config says
+  std::string init = {}, export_path = {}, save = {}, resume = {}, metrics = {};
   bool check = false, plan = false, quiet = false, traffic = false;
 };
 

@@ -27,6 +27,12 @@ void check_can_write(const char* option, const std::string& path) {
                        path, parent.string());
 }
 
+std::string snapshot_path(const config::TrainConfig& config, int64_t iteration) {
+  const fs::path prefix(config.solver.snapshot_prefix);
+  const fs::path place = prefix.is_absolute() ? prefix : fs::path(config.directory) / prefix;
+  return place.lexically_normal().string() + std::to_string(iteration);
+}
+
 // A resumed run goes on with the same batches only when these agree.
 void check_same_run(const config::TrainConfig& config, const checkpoint::CheckpointMeta& meta,
                     const std::string& directory) {

@@ -8,6 +8,7 @@
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/trainer/placements.h"
+#include "hugectr_lite/trainer/resources.h"
 #include "hugectr_lite/trainer/trainer.h"
 
 namespace hlite::trainer {

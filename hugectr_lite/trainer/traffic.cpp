@@ -94,7 +94,7 @@ TrafficRow plain_traffic(const Model& model, const comm::Topology& topology, int
     (intra ? sender.intra_messages : sender.inter_messages) += 1;
     (intra ? receiver.intra_received : receiver.inter_received) += bytes;
   };
-  for (const auto& e : model.embeddings())
+  for (const auto& e : model.layers().embeddings)
     for (int owner = 0; owner < n; ++owner) {
       const int64_t slots = (e->layout().slots() - owner + n - 1) / n;
       const int64_t bytes =

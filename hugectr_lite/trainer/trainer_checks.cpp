@@ -1,29 +1,24 @@
-// What a trainer looks at while it runs, and how it fails on numbers that are none.
+// How a trainer fails on numbers that are none.
 #include <algorithm>
 #include <cmath>
 #include <span>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/trainer/non_finite_search.h"
 #include "hugectr_lite/trainer/trainer.h"
 
 namespace hlite::trainer {
 
-// What the last iteration has come to.
-void Trainer::look(ProgressState& state) {
-  state.iter = iteration_;
-  state.loss = model_->loss();
-  state.lr = model_->learning_rate();
-  model_->check_keys();
-  if (std::isfinite(state.loss)) return;
-  report_evaluation(state);  // of an iteration before
-  fail_non_finite(fmt::format("expected a finite loss, found {}", state.loss));
+void Trainer::check_loss() {
+  if (const double found = loss(); !std::isfinite(found))
+    fail_non_finite(fmt::format("expected a finite loss, found {}", found));
 }
 
 void Trainer::check_weights() {
-  if (const auto bad = model_->find_non_finite_weight(); !bad.tensor.empty())
+  if (const auto bad = find_non_finite_weight(*model_); !bad.tensor.empty())
     fail_non_finite(fmt::format("expected finite weights, found {} in \"{}\", element {}",
                                 bad.value, bad.tensor, bad.element));
-  if (const auto scale = model_->dynamic_loss_scale(); scale && scale->lost > 0)
+  if (const auto scale = model_->loss_scaling().dynamic_state(); scale && scale->lost > 0)
     fail_non_finite(
         fmt::format("expected finite gradients at a loss scale of {:g}, found others in {} "
                     "iterations",
@@ -32,7 +27,7 @@ void Trainer::check_weights() {
 
 // The first rank that has the cause among its samples says so.
 void Trainer::fail_non_finite(const std::string& problem) {
-  const auto where = model_->find_non_finite(last_batch_.size);
+  const auto where = find_non_finite(*model_, last_batch_.size);
   if (ranks_.ranks() > 1) {
     const char found = where.tensor.empty() ? 0 : 1;
     std::vector<char> all(static_cast<size_t>(ranks_.ranks()));
@@ -52,7 +47,7 @@ void Trainer::fail_non_finite(const std::string& problem) {
   raise<DataError>(
       "iteration {}: {}: {}; a smaller learning rate (now {:g}), a longer warm-up, or better data "
       "may help",
-      iteration_, problem, at, static_cast<double>(model_->learning_rate()));
+      iteration_, problem, at, learning_rate());
 }
 
 }  // namespace hlite::trainer

@@ -21,7 +21,8 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/random.h"
 #include "hugectr_lite/ops/gemm.h"
-#include "hugectr_lite/trainer/model.h"
+#include "hugectr_lite/trainer/model_results.h"
+#include "hugectr_lite/trainer/model_tensors.h"
 #include "tests/bench/train_bench.h"
 #include "tests/support/memory_source.h"
 
@@ -104,17 +105,15 @@ void run_on_cpu(const TrainBenchOptions& o) {
   trainer::Model model(*config, 1, o.threads);
   model.compile(exec);
   model.allocate();
-  model.initialize();
+  trainer::initialize(model);
   test::MemorySource source(zipf_batches(pool, o.shape, 64, batch, o.alpha));
 
   const auto steps = model.train_plan().steps();
   std::vector<double> step_seconds(steps.size()), iterations;
   const auto iterate = [&](std::span<double> times) {
     const data::HostBatch& b = source.next();
-    plan::run_in_order(
-        model.train_plan(),
-        {.exec = exec, .batch = b.size, .input = {b.labels.data(), b.dense.data(), b.keys.data()}},
-        times);
+    plan::run_in_order(model.train_plan(),
+                       {.exec = exec, .batch = b.size, .input = trainer::input_of(b)}, times);
   };
   for (int i = 0; i < 8; ++i) iterate({});
   const auto start = Clock::now();
@@ -158,8 +157,8 @@ void run_on_cpu(const TrainBenchOptions& o) {
       o.shape_name, o.solver.optimizer, o.threads, batch, mean_ms,
       iterations[iterations.size() / 2] * 1e3, iterations[0] * 1e3,
       static_cast<double>(batch) / (total / n), floor_total, ceilings.flops / 1e9,
-      ceilings.copy_bytes / 1e9, ceilings.row_bytes / 1e9, static_cast<double>(model.loss()),
-      json_steps);
+      ceilings.copy_bytes / 1e9, ceilings.row_bytes / 1e9,
+      static_cast<double>(trainer::loss_of(model)), json_steps);
 }
 
 int run(int argc, char** argv) {

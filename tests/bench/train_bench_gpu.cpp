@@ -19,7 +19,8 @@
 #include "hugectr_lite/core/pinned_blocks.h"
 #include "hugectr_lite/ops/cast.h"
 #include "hugectr_lite/ops/fully_connected.h"
-#include "hugectr_lite/trainer/model.h"
+#include "hugectr_lite/trainer/model_results.h"
+#include "hugectr_lite/trainer/model_tensors.h"
 #include "tests/bench/bench_gpu.h"
 #include "tests/bench/train_bench.h"
 #include "tests/support/memory_source.h"
@@ -82,9 +83,7 @@ Ceilings measure_ceilings(const Gpu& gpu, const TrainBenchOptions& o) {
 }
 
 plan::StepContext context_of(const data::HostBatch& batch) {
-  return {.batch = batch.size,
-          .input = {batch.labels.data(), batch.dense.data(), batch.keys.data(), batch.memory},
-          .global_batch = batch.size};
+  return {.batch = batch.size, .input = trainer::input_of(batch), .global_batch = batch.size};
 }
 
 // A model that is ready to train.
@@ -100,8 +99,8 @@ class Workload {
                                               &gpu.table());
     model_->compile({.device = Device::kCpu, .pool = &pool});
     model_->allocate();
-    model_->initialize();
-    model_->weights_changed();
+    trainer::initialize(*model_);
+    trainer::weights_changed(*model_);
   }
   [[nodiscard]] trainer::Model& model() { return *model_; }
 
@@ -245,11 +244,11 @@ void run_on_gpu(const TrainBenchOptions& o) {
       Workload(gpu, o, pool, source, /*graph=*/false).measure(true, o.seconds).iteration;
   Workload work(gpu, o, pool, source, /*graph=*/true);
   const Workload::Times train = work.measure(true, o.seconds);
-  const float loss = work.model().loss();
+  const float loss = trainer::loss_of(work.model());
   const Workload::Times evaluation = work.measure(false, o.seconds);
 
   const data::HostBatch& first = source.next();
-  const auto& layout = work.model().embeddings().at(0)->layout();
+  const auto& layout = work.model().layers().embeddings.at(0)->layout();
   const Traffic traffic{
       .lookups = static_cast<double>(first.keys.size()),
       .distinct = static_cast<double>(distinct_rows(first)),

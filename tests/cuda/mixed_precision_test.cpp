@@ -5,7 +5,8 @@
 
 #include "hugectr_lite/core/random.h"
 #include "hugectr_lite/core/thread_pool.h"
-#include "hugectr_lite/trainer/model.h"
+#include "hugectr_lite/trainer/model_results.h"
+#include "hugectr_lite/trainer/model_tensors.h"
 #include "tests/support/cuda_backends.h"
 #include "tests/support/errors.h"
 #include "tests/support/late_streams.h"
@@ -87,8 +88,8 @@ class Trained {
         model_(*config_, 5, 1, {}, gpu) {
     model_.compile({.device = Device::kCpu, .pool = &pool_});
     model_.allocate();
-    model_.initialize();
-    model_.weights_changed();
+    trainer::initialize(model_);
+    trainer::weights_changed(model_);
   }
   [[nodiscard]] trainer::Model& model() { return model_; }
   [[nodiscard]] TrainedBatch& batch() { return batch_; }
@@ -96,13 +97,13 @@ class Trained {
   [[nodiscard]] std::vector<float> logits() {
     model_.evaluate(context());
     std::vector<float> logits, labels;
-    model_.append_outputs(kTrainedBatch, logits, labels);
+    trainer::append_outputs(model_, kTrainedBatch, logits, labels);
     CHECK((labels == batch_.labels));
     return logits;
   }
   [[nodiscard]] Tensors weights() const {
     Tensors all;
-    for (const auto& t : model_.weights()) {
+    for (const auto& t : trainer::weights_of(model_)) {
       int64_t n = 1;
       for (const int64_t d : t.shape) n *= d;
       auto& values = all[t.name];
@@ -167,7 +168,8 @@ TEST_CASE("gradients and logits of 16-bit models are those of float ones, rounde
         REQUIRE((gpu.weights() == first));
         CHECK(distance(gpu.logits(), want_logits) < c.tolerance);
         gpu.train();
-        CHECK(gpu.model().loss() == Approx(cpu.model().loss()).epsilon(c.tolerance));
+        CHECK(trainer::loss_of(gpu.model()) ==
+              Approx(trainer::loss_of(cpu.model())).epsilon(c.tolerance));
         const Tensors got = difference(gpu.weights(), first);
         for (const auto& [name, values] : want) {
           INFO(name);
@@ -183,17 +185,17 @@ TEST_CASE("a dynamic loss scale leaves out a step that overflows, and halves") {
     backend.table->use_device(0);
     Trained gpu(kPlain, {"solver.precision=fp16"}, backend.table);
     // Gradients of the logits are about 1/100: 2^24 of them is more than fp16 holds.
-    gpu.model().set_dynamic_loss_scale(optimizer::loss_scale_from(0x1p24f));
+    gpu.model().loss_scaling().set_dynamic_state(optimizer::loss_scale_from(0x1p24f));
     const Tensors first = gpu.weights();
     gpu.train();
     CHECK((gpu.weights() == first));
-    CHECK(gpu.model().dynamic_loss_scale()->scale == 0x1p23f);
+    CHECK(gpu.model().loss_scaling().dynamic_state()->scale == 0x1p23f);
     int skipped = 1;
     for (; skipped < 20 && gpu.weights() == first; ++skipped) gpu.train();
     CHECK(skipped > 2);
     CHECK(skipped < 20);
-    CHECK(gpu.model().dynamic_loss_scale()->good == 1);
-    CHECK(std::isfinite(gpu.model().loss()));
+    CHECK(gpu.model().loss_scaling().dynamic_state()->good == 1);
+    CHECK(std::isfinite(trainer::loss_of(gpu.model())));
   }
 }
 
@@ -227,7 +229,7 @@ TEST_CASE("an overflow in the embedding's gradient alone leaves out a step") {
       enlarge_features(gpu);
       const plan::Plan& plan = gpu.model().train_plan();
       const plan::Step& check = plan.steps()[static_cast<size_t>(plan.index_of("loss_scale"))];
-      const network::Network& network = gpu.model().network();
+      const network::Network& network = *gpu.model().layers().network;
       CHECK(network.finds_overflow(2) == found_by_interaction);
       CHECK(std::count(check.reads.begin(), check.reads.end(), network.input_grad(2)) ==
             (found_by_interaction ? 0 : 1));
@@ -235,15 +237,15 @@ TEST_CASE("an overflow in the embedding's gradient alone leaves out a step") {
       const Tensors first = gpu.weights();
       // The second run is captured into a graph, the third launches it.
       for (int run = 0; run < 3; ++run) {
-        gpu.model().set_dynamic_loss_scale(optimizer::loss_scale_from(1024));
+        gpu.model().loss_scaling().set_dynamic_state(optimizer::loss_scale_from(1024));
         gpu.train();
         CHECK((gpu.weights() == first));
-        CHECK(gpu.model().dynamic_loss_scale()->scale == 512);
+        CHECK(gpu.model().loss_scaling().dynamic_state()->scale == 512);
       }
-      gpu.model().set_dynamic_loss_scale(optimizer::loss_scale_from(1));
+      gpu.model().loss_scaling().set_dynamic_state(optimizer::loss_scale_from(1));
       gpu.train();
       CHECK((gpu.weights() != first));
-      CHECK(gpu.model().dynamic_loss_scale()->good == 1);
+      CHECK(gpu.model().loss_scaling().dynamic_state()->good == 1);
     }
   }
 }
@@ -255,11 +257,11 @@ TEST_CASE("a key that changes between reader and GPU is found when the host look
     Trained gpu(kPlain, {"solver.precision=bf16"}, backend.table);
     gpu.train();
     CHECK(gpu.logits().size() == kTrainedBatch);
-    gpu.model().check_keys();
+    trainer::check_keys(gpu.model());
     gpu.batch().keys[7 * kSlots + 1] = 5;  // tables of 40, 5 and 300 rows
     gpu.train();
     gpu.train();
-    check_contains(message_of<DeviceError>([&] { gpu.model().check_keys(); }),
+    check_contains(message_of<DeviceError>([&] { trainer::check_keys(gpu.model()); }),
                    {"emb", "5 in column 1 of sample 7", "iteration 2"});
   }
 }
@@ -271,7 +273,7 @@ TEST_CASE("the check of keys waits for the lookups that it is about") {
   gpu.train();  // the first run waits here and there, to find algorithms
   gpu.batch().keys[2 * kSlots] = 40;
   gpu.train();
-  check_contains(message_of<DeviceError>([&] { gpu.model().check_keys(); }),
+  check_contains(message_of<DeviceError>([&] { trainer::check_keys(gpu.model()); }),
                  {"40 in column 0 of sample 2", "iteration 2"});
 }
 
@@ -331,7 +333,7 @@ TEST_CASE("bf16 needs no loss scale, and float has none") {
   for (const char* change : {"solver.precision=bf16", "solver.precision=fp32"}) {
     emulated_cuda().use_device(0);
     Trained gpu(kPlain, {change}, &emulated_cuda());
-    CHECK(!gpu.model().dynamic_loss_scale());
+    CHECK(!gpu.model().loss_scaling().dynamic_state());
   }
 }
 

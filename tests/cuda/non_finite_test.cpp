@@ -5,7 +5,8 @@
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/core/thread_pool.h"
 #include "hugectr_lite/ops/fully_connected.h"
-#include "hugectr_lite/trainer/model.h"
+#include "hugectr_lite/trainer/model_tensors.h"
+#include "hugectr_lite/trainer/non_finite_search.h"
 #include "tests/cuda/matmul_library.h"
 #include "tests/cuda/matmul_test_context.h"
 #include "tests/support/compare.h"
@@ -110,30 +111,27 @@ class SmallModel {
     if (gpu) gpu->use_device(0);
     model_.compile({.device = Device::kCpu, .pool = &pool_});
     model_.allocate();
-    model_.initialize();
-    model_.weights_changed();
+    trainer::initialize(model_);
+    trainer::weights_changed(model_);
     for (size_t i = 0; i < labels_.size(); ++i) labels_[i] = static_cast<float>(i % 2);
     for (size_t i = 0; i < keys_.size(); ++i) keys_[i] = static_cast<uint32_t>(i % 5);
   }
 
   void train() {
-    model_.train(
-        {.batch = kBatch, .input = {labels_.data(), dense_.data(), keys_.data(), {}}});
+    model_.train({.batch = kBatch, .input = {labels_.data(), dense_.data(), keys_.data(), {}}});
   }
   void set(const std::string& tensor, int64_t element, float value) {
-    for (const auto& t : model_.weights()) {
+    for (const auto& t : trainer::weights_of(model_)) {
       if (t.name != tensor) continue;
       if (t.put)
         t.put(element, {&value, 1});
       else
         t.data[element] = value;
     }
-    model_.weights_changed();
+    trainer::weights_changed(model_);
   }
   void set_dense(size_t element, float value) { dense_[element] = value; }
-  [[nodiscard]] trainer::Model::NonFiniteWeight found() {
-    return model_.find_non_finite_weight();
-  }
+  [[nodiscard]] trainer::NonFiniteWeight found() { return trainer::find_non_finite_weight(model_); }
   [[nodiscard]] trainer::Model& model() { return model_; }
 
  private:
@@ -208,14 +206,14 @@ TEST_CASE("a dynamic loss scale that cannot help is counted") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     SmallModel small(backend.table, "fp16");
-    small.model().set_dynamic_loss_scale(optimizer::loss_scale_from(4));
+    small.model().loss_scaling().set_dynamic_state(optimizer::loss_scale_from(4));
     small.train();
-    CHECK(small.model().dynamic_loss_scale()->lost == 0);
+    CHECK(small.model().loss_scaling().dynamic_state()->lost == 0);
     small.set_dense(3, 1e5f);  // more than fp16 holds
     for (int i = 0; i < 2; ++i) small.train();
-    CHECK(small.model().dynamic_loss_scale()->lost == 0);
+    CHECK(small.model().loss_scaling().dynamic_state()->lost == 0);
     for (int i = 0; i < 3; ++i) small.train();
-    CHECK(small.model().dynamic_loss_scale()->lost == 3);
+    CHECK(small.model().loss_scaling().dynamic_state()->lost == 3);
     CHECK(small.found().tensor.empty());
     small.set("t1.weight", 4, 7e4f);  // what products read is no number
     CHECK(small.found().tensor == "t1.weight");
@@ -231,7 +229,7 @@ TEST_CASE("on a GPU float features are padded, and the zeros stay zeros") {
     const plan::Plan& plan = small.model().train_plan();
     CHECK(plan.index_of("dense.pad") < plan.index_of("b1.fprop"));
     for (int i = 0; i < 3; ++i) small.train();
-    const auto& weight = small.model().network().parameters()[0];
+    const auto& weight = small.model().layers().network->parameters()[0];
     REQUIRE(weight.dims == network::Dims{2, 4});
     std::vector<float> stored(8 * 4, kNan);
     backend.table->copy(stored.data(), plan.buffers().data<float>(weight.buffers.value),

@@ -11,7 +11,7 @@
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
-#include "hugectr_lite/trainer/model.h"
+#include "hugectr_lite/trainer/model_sizes.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace hlite;
@@ -27,7 +27,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto config = config::parse_train_config(text, "fuzz.json", overrides);
     accepted = config->root.dump();
     // Layers, wiring, shapes and sizes; takes no memory for tables or activations.
-    static_cast<void>(trainer::Model(*config, 1, 1).memory());
+    static_cast<void>(trainer::memory_of(trainer::Model(*config, 1, 1)));
   } catch (const Error&) {
     if (accepted.empty()) return 0;
   }

@@ -5,7 +5,7 @@
 #include <new>
 
 #include "hugectr_lite/comm/thread_communicator.h"
-#include "hugectr_lite/trainer/model.h"
+#include "hugectr_lite/trainer/model_tensors.h"
 #include "hugectr_lite/trainer/placements.h"
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/catch.h"
@@ -61,13 +61,12 @@ TEST_CASE("a warm training iteration allocates nothing") {
   trainer::Model model(*config, 1, pool.threads());
   model.compile(exec);
   model.allocate();
-  model.initialize();
+  trainer::initialize(model);
   test::MemorySource source(test::random_batches(4, 32, 2, 8, {40, 5, 300}, 1));
   const auto iterate = [&](int times) {
     for (int i = 0; i < times; ++i) {
       const data::HostBatch& b = source.next();
-      model.train(
-          {.batch = b.size, .input = {b.labels.data(), b.dense.data(), b.keys.data()}});
+      model.train({.batch = b.size, .input = trainer::input_of(b)});
     }
   };
   const int64_t cold = allocations;
@@ -101,14 +100,14 @@ TEST_CASE("a warm training iteration of several ranks allocates nothing") {
                            {.context = {world.rank(), topology, &world}, .placements = placements});
       model.compile(exec);
       model.allocate();
-      model.initialize();
+      trainer::initialize(model);
       test::MemorySource source(
           test::random_batches(4, 8, 2, 8, {40, 5, 300}, static_cast<uint64_t>(world.rank())));
       const auto iterate = [&](int times) {
         for (int i = 0; i < times; ++i) {
           const data::HostBatch& b = source.next();
           model.train({.batch = b.size,
-                       .input = {b.labels.data(), b.dense.data(), b.keys.data()},
+                       .input = trainer::input_of(b),
                        .global_batch = 4 * b.size,
                        .first_row = world.rank() * b.size});
         }

@@ -9,6 +9,7 @@
 
 #include "hugectr_lite/trainer/evaluator.h"
 #include "hugectr_lite/trainer/metrics.h"
+#include "hugectr_lite/trainer/model_tensors.h"
 #include "tests/data_reader/log_capture.h"
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/cuda_backends.h"
@@ -63,7 +64,7 @@ struct Evaluated {
     evaluator = std::make_unique<trainer::Evaluator>(*config, *model, exec, comm::RankContext());
     model->compile(exec);
     model->allocate();
-    model->initialize();
+    trainer::initialize(*model);
   }
   EvalResult run() {
     REQUIRE(evaluator->start());
@@ -72,7 +73,7 @@ struct Evaluated {
   // Makes every score NaN.
   void spoil() {
     const float nan = std::numeric_limits<float>::quiet_NaN();
-    for (const auto& t : model->weights()) {
+    for (const auto& t : trainer::weights_of(*model)) {
       if (t.name != "t2.bias") continue;
       if (t.put)
         t.put(0, {&nan, 1});
@@ -235,7 +236,7 @@ TEST_CASE("labels stay on the device until they have been collected") {
     calls = &list;
     run.model->evaluate(chunk);
     const size_t issued = list.size();
-    run.model->copy_outputs(64, evaluation.next(64));
+    trainer::copy_outputs(*run.model, 64, evaluation.next(64));
     calls = nullptr;
     REQUIRE(list.size() == issued + 3);
     CHECK(list[issued].kind == 'c');

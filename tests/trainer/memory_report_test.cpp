@@ -4,6 +4,8 @@
 #include <cuda_runtime.h>  // the emulated one
 
 #include "hugectr_lite/trainer/gpu_evaluation.h"
+#include "hugectr_lite/trainer/model_sizes.h"
+#include "hugectr_lite/trainer/resources.h"
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/cuda_backends.h"
 #include "tests/support/errors.h"
@@ -45,12 +47,12 @@ TEST_CASE("a model on a GPU takes the memory that it says, before plans are comp
     const auto config = small({std::string("layers.emb.optimizer=") + optimizer});
     const size_t before = emulation::machine().used_bytes;
     Model model(*config, 1, 2, {}, &emulated_cuda());
-    const trainer::MemoryEstimate m = model.memory();
+    const trainer::MemoryEstimate m = trainer::memory_of(model);
     CHECK(m.batch == 2 * 64 * (1 + 8 + 3) * 4);
     ThreadPool pool(1);
     model.compile({.device = Device::kCpu, .pool = &pool});
     model.allocate();
-    CHECK(model.memory().total() == m.total());
+    CHECK(trainer::memory_of(model).total() == m.total());
     const auto taken = static_cast<int64_t>(emulation::machine().used_bytes - before);
     CHECK(taken >= m.total());
     CHECK(taken <= m.total() + 64 * 256);  // buffers begin at multiples of 256 bytes
@@ -61,9 +63,9 @@ TEST_CASE("the workspaces of a GPU that is not here are estimated well") {
   const auto config = small({"solver.batchsize=4096"});
   const Model here(*config, 1, 2, {}, &emulated_cuda());
   const Model absent(*config, 1, 2, {}, &trainer::absent_gpu());
-  const auto want = static_cast<double>(here.memory().workspace);
-  CHECK(std::abs(static_cast<double>(absent.memory().workspace) - want) <= 0.15 * want);
-  CHECK(absent.memory().batch == here.memory().batch);
+  const auto want = static_cast<double>(trainer::memory_of(here).workspace);
+  CHECK(std::abs(static_cast<double>(trainer::memory_of(absent).workspace) - want) <= 0.15 * want);
+  CHECK(trainer::memory_of(absent).batch == trainer::memory_of(here).batch);
   const auto evaluation =
       static_cast<double>(trainer::GpuEvaluation::device_bytes(emulated_cuda(), 1'000'000));
   CHECK(std::abs(static_cast<double>(

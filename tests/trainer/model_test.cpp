@@ -1,6 +1,8 @@
 // What the compiled plan of a model says: order, overlap, memory.
 #include "hugectr_lite/trainer/model.h"
 
+#include "hugectr_lite/trainer/model_sizes.h"
+#include "hugectr_lite/trainer/model_tensors.h"
 #include "hugectr_lite/trainer/placements.h"
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/catch.h"
@@ -94,12 +96,12 @@ TEST_CASE("on several ranks exchanges overlap with the network, and no overlap s
 
 TEST_CASE("memory is known before any is taken, table by table") {
   const Compiled c;
-  const auto m = c.model.memory();
+  const auto m = trainer::memory_of(c.model);
   CHECK(m.tables == (40 + 5 + 300) * 4 * 4);
   CHECK(m.optimizer_states >= 2 * m.tables + m.dense_parameters);  // Adam's two, momentum's one
   CHECK(m.optimizer_states < 2 * m.tables + m.dense_parameters + 64);
   CHECK(m.batch == 64 * (1 + 8 + 3) * 4);  // the evaluation batch is the larger one
-  const auto rows = c.model.describe();
+  const auto rows = trainer::layer_sizes(c.model);
   CHECK(rows[1].parameters == 345 * 4);
 }
 
@@ -107,12 +109,12 @@ TEST_CASE("weights and states carry the contract's names") {
   Compiled c;
   c.model.allocate();
   std::vector<std::string> names;
-  for (const auto& t : c.model.weights()) names.push_back(t.name);
+  for (const auto& t : trainer::weights_of(c.model)) names.push_back(t.name);
   CHECK(names == std::vector<std::string>{"b1.weight", "b1.bias", "t1.weight", "t1.bias",
                                           "t2.weight", "t2.bias", "emb.table_0", "emb.table_1",
                                           "emb.table_2"});
   names.clear();
-  for (const auto& t : c.model.states()) names.push_back(t.name);
+  for (const auto& t : trainer::states_of(c.model)) names.push_back(t.name);
   CHECK(names.size() == 6 + 2 * 3);
   CHECK(names[0] == "b1.weight.momentum");
   CHECK(names[6] == "emb.table_0.m");

@@ -1,4 +1,4 @@
-#include "hugectr_lite/trainer/device_fit.h"
+#include "hugectr_lite/trainer/model_sizes.h"
 
 #include "tests/support/cuda_backends.h"
 #include "tests/support/errors.h"
