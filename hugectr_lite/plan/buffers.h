@@ -64,14 +64,14 @@ class Buffers {
   }
 
   // Copies between host memory and the elements from `first` on, wherever the buffer lies. On a GPU
-  // they wait for all that was issued, and until they are done.
+  // they wait for all that was issued, and until they are done. Throw Error beyond its end.
   template <typename T>
   void read(BufferId id, int64_t first, std::span<T> to) const {
-    copy(to.data(), data<T>(id) + first, to.size_bytes());
+    copy(to.data(), range<T>(id, first, std::ssize(to)), to.size_bytes());
   }
   template <typename T>
   void write(BufferId id, int64_t first, std::span<const T> from) const {
-    copy(data<T>(id) + first, from.data(), from.size_bytes());
+    copy(range<T>(id, first, std::ssize(from)), from.data(), from.size_bytes());
   }
   // Of a buffer that is one T, or begins with one.
   template <typename T>
@@ -97,6 +97,13 @@ class Buffers {
   [[nodiscard]] const Entry& at(BufferId id) const;
   void check_new(const std::string& name) const;
   void copy(void* to, const void* from, size_t bytes) const;
+  template <typename T>
+  [[nodiscard]] T* range(BufferId id, int64_t first, int64_t count) const {
+    HLITE_CHECK(first >= 0 && (first + count) * static_cast<int64_t>(sizeof(T)) <= bytes(id),
+                "elements [{}, {}) of buffer {} with {} bytes", first, first + count, name(id),
+                bytes(id));
+    return data<T>(id) + first;
+  }
   std::vector<Entry> entries_;
   bool allocated_ = false;
   int side_ = 0;

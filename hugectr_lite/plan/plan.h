@@ -34,7 +34,7 @@ struct HostInput {
 struct StepContext {
   Exec exec = {};     // set by the executor
   int64_t batch = 0;  // samples in this batch, at most what the buffers were sized for
-  HostInput input;
+  HostInput input = {};
   // Where the batch is one rank's part of a larger one: that one's samples, and the place in it of
   // this rank's first.
   int64_t global_batch = 0;

@@ -83,6 +83,27 @@ TEST_CASE("memory is zeroed, and a slice lies in its root") {
   CHECK(buffers.data<float>(a)[6] == 5);
 }
 
+TEST_CASE("parts of buffers are read and written, and nothing beyond them") {
+  Buffers buffers;
+  const BufferId a = buffers.add("a", BufferKind::kState, 5 * sizeof(float)),
+                 step = buffers.add("step", BufferKind::kState, sizeof(int64_t)),
+                 none = buffers.add("none", BufferKind::kState, 0);
+  buffers.allocate();
+  buffers.write<float>(a, 2, std::vector<float>{7, 8});
+  std::vector<float> got(5);
+  buffers.read(a, 0, std::span(got));
+  CHECK(got == std::vector<float>{0, 0, 7, 8, 0});
+  buffers.read(a, 3, std::span(got).first(2));
+  CHECK(got == std::vector<float>{8, 0, 7, 8, 0});
+  buffers.set_value(step, int64_t{41});
+  CHECK(buffers.value<int64_t>(step) == 41);
+  buffers.read(none, 0, std::span<float>());
+  check_contains(message_of<Error>([&] { buffers.read(a, 1, std::span(got)); }),
+                 {"elements [1, 6)", "a with 20 bytes"});
+  check_contains(message_of<Error>([&] { buffers.write<float>(a, -1, got); }), {"[-1, 4)"});
+  check_contains(message_of<Error>([&] { (void)buffers.value<float>(none); }), {"none"});
+}
+
 TEST_CASE("wrong buffers are errors that name them") {
   Buffers buffers;
   const BufferId a = buffers.add("a", BufferKind::kInput, 10);

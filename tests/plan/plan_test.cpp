@@ -1,4 +1,4 @@
-#include "hugectr_lite/plan/plan.h"
+#include "hugectr_lite/plan/executor.h"
 
 #include <thread>
 
@@ -173,6 +173,28 @@ TEST_CASE("steps run in the order in which they were added, with the context giv
   for (const double s : seconds) CHECK(s >= 1.0);
   std::vector<double> two(2);
   check_contains(message_of<Error>([&] { run_in_order(plan, context, two); }), {"2 times for 3"});
+}
+
+TEST_CASE("a serial executor runs steps in order, where it was made for") {
+  Buffers buffers;
+  Plan plan(buffers);
+  ThreadPool pool(1), other(1);
+  std::string order;
+  for (const char* name : {"a", "b"}) {
+    Step s = step(name, name[0] == 'a' ? Lane::kComm : Lane::kCompute, {}, {});
+    s.run = [&, name](const StepContext& c) {
+      order += name + std::to_string(c.batch) + (c.exec.pool == &pool ? "" : "?");
+    };
+    plan.add(std::move(s));
+  }
+  plan.finalize();
+  SerialExecutor executor({.pool = &pool});
+  CHECK(executor.exec().pool == &pool);
+  executor.run(plan, {.exec = {.pool = &other}, .batch = 3});
+  executor.wait_for_input();  // nothing to wait for
+  executor.extend_run();
+  executor.synchronize();
+  CHECK(order == "a3b3");
 }
 
 // Random plans against the definition: b must wait for an earlier a exactly when they conflict or
