@@ -186,7 +186,7 @@ void EmbeddingLayer::spread(const comm::RankContext& ranks,
       hybrid_ && hybrid_->communication == CommunicationType::kIbNvlinkHierarchical;
   auto tables = std::make_unique<ExchangedTables>(
       spec_, std::move(placement), ranks,
-      ExchangeOptions{.hierarchical = hierarchical,
+      ExchangeOptions{.route = hierarchical ? comm::Route::kHierarchical : comm::Route::kFlat,
                       .exchanged_share = exchanged_share,
                       .capacity = hybrid_ ? hybrid_->exchange_capacity : 0},
       max_batch, threads);

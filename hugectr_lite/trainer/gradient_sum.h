@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "embedding/exchanged_tables.h"
-#include "hugectr_lite/comm/hierarchical_all_reduce.h"
+#include "hugectr_lite/comm/rank_context.h"
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/plan/plan.h"
 
@@ -42,9 +42,9 @@ class GradientSum {
   static constexpr int64_t kScalars = 2;  // loss, wants to stop
   struct Reduced {
     plan::BufferId id;
-    comm::TrafficTotals traffic = {};
+    std::unique_ptr<comm::Communicator> communicator = nullptr;  // of the step that sums it
   };
-  void all_reduce(Reduced& reduced);
+  void all_reduce(const Exec& exec, const Reduced& reduced) const;
 
   const comm::RankContext ranks_;
   const config::AllReduceConfig config_;
@@ -52,7 +52,6 @@ class GradientSum {
   std::vector<Copied> copied_;
   std::vector<Reduced> reduced_;  // the first one holds the dense gradients
   plan::BufferId scalars_ = plan::kNoBuffer;
-  std::unique_ptr<comm::HierarchicalAllReduce> hierarchical_;
 };
 
 }  // namespace hlite::trainer

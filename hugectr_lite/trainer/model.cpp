@@ -322,12 +322,8 @@ void Model::emit_dense_update(plan::Plan& plan) const {
 std::vector<StepTraffic> Model::traffic() const {
   std::vector<StepTraffic> list;
   if (!gradient_sum_) return list;
-  for (const auto& e : embeddings_) {
-    const embedding::ExchangedTables& tables = *e->exchanged();
-    list.push_back({e->name() + ".keys_exchange", tables.keys_exchange().traffic()});
-    list.push_back({e->name() + ".rows_exchange", tables.rows_exchange().traffic()});
-    list.push_back({e->name() + ".grads_exchange", tables.grads_exchange().traffic()});
-  }
+  for (const auto& e : embeddings_)
+    for (StepTraffic& step : e->exchanged()->traffic()) list.push_back(std::move(step));
   for (StepTraffic& step : gradient_sum_->traffic()) list.push_back(std::move(step));
   return list;
 }
