@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "embedding/table_init.h"
+#include "hugectr_lite/comm/expected_traffic.h"
 #include "hugectr_lite/core/float_type.h"
 
 namespace hlite::embedding {
@@ -22,12 +23,13 @@ ExchangedTables::ExchangedTables(TablesSpec spec, std::shared_ptr<const RowPlace
     : spec_(std::move(spec)),
       placement_(std::move(placement)),
       ranks_(ranks),
+      options_(options),
       max_batch_(max_batch),
       threads_(threads),
       marks_(spec_.update_type != optimizer::UpdateType::kGlobal &&
              optimizer::moves_without_gradient(spec_.rule.type)),
       header_(kLongest + (spec_.hash_capacity > 0 ? spec_.layout.slots() : 0)),
-      capacity_(options.capacity > 0 ? options.capacity : likely_capacity(options, max_batch)),
+      capacity_(options.capacity > 0 ? options.capacity : likely_capacity()),
       keys_exchange_(ranks.make_communicator(options.route)),
       rows_exchange_(ranks.make_communicator(options.route)),
       grads_exchange_(ranks.make_communicator(options.route)) {
@@ -37,21 +39,42 @@ ExchangedTables::ExchangedTables(TablesSpec spec, std::shared_ptr<const RowPlace
               spec_.name, placement_->hashed());
 }
 
-// Rows that a rank may want of another: its lookups, spread as the placement spreads them.
-int64_t ExchangedTables::likely_capacity(const ExchangeOptions& options, int64_t max_batch) const {
-  double dearest = 0, most = 0;
-  std::vector<double> lookups(static_cast<size_t>(ranks_.ranks()), 0.0);
+// [ranks] rows that a rank may want of each with a full batch, times `room`: its lookups, spread as
+// the placement spreads them.
+std::vector<double> ExchangedTables::likely_rows(double room) const {
+  std::vector<double> rows(static_cast<size_t>(ranks_.ranks()), 0.0);
   for (int64_t s = 0; s < spec_.layout.slots(); ++s) {
-    const auto n = static_cast<double>(max_batch * spec_.pooling.hotness(s));
+    const auto n = static_cast<double>(max_batch_ * spec_.pooling.hotness(s));
     const auto share = placement_->key_share(s);
     for (size_t q = 0; q < share.size(); ++q)
-      lookups[q] += std::min(n * share[q] * kRoom,
-                             static_cast<double>(spec_.layout.rows[static_cast<size_t>(s)]));
-    most += n;
+      rows[q] += std::min(n * share[q] * room,
+                          static_cast<double>(spec_.layout.rows[static_cast<size_t>(s)]));
   }
-  for (const double n : lookups) dearest = std::max(dearest, n);
-  const double likely = dearest * options.exchanged_share + static_cast<double>(kLeastRoom);
+  for (double& n : rows) n *= options_.exchanged_share;
+  return rows;
+}
+
+int64_t ExchangedTables::likely_capacity() const {
+  const auto rows = likely_rows(kRoom);
+  const double likely =
+      *std::max_element(rows.begin(), rows.end()) + static_cast<double>(kLeastRoom);
+  const auto most = static_cast<double>(max_batch_ * spec_.pooling.columns());
   return static_cast<int64_t>(std::ceil(std::min(likely, most)));
+}
+
+// By an exchange of a list for each rank: `header` bytes, then `row` for each row that is wanted.
+plan::SentBytes ExchangedTables::sends(int64_t header, int64_t row, bool to_owners) const {
+  const auto rows = likely_rows(1);
+  const auto by_route = [&](auto&& bytes_of_pair) {
+    return comm::all_to_all_bytes(*ranks_.topology, ranks_.rank, options_.route, bytes_of_pair);
+  };
+  const auto always = by_route(
+      [&](int, int) { return static_cast<double>(header + comm::size_bytes(options_.route)); });
+  const auto sample = by_route([&](int from, int to) {
+    const double wanted = rows[static_cast<size_t>(to_owners ? to : from)];
+    return static_cast<double>(row) * wanted / static_cast<double>(max_batch_);
+  });
+  return {always.intra, always.inter, sample.intra, sample.inter};
 }
 
 void ExchangedTables::declare(plan::Buffers& buffers) {
@@ -253,20 +276,24 @@ void ExchangedTables::emit_forward(plan::Plan& plan, const TablesIo& io) {
   using plan::StepContext;
   const auto add = [&](const char* name, Lane lane, std::vector<plan::BufferId> reads,
                        std::vector<plan::BufferId> writes,
-                       std::function<void(const StepContext&)> run) {
+                       std::function<void(const StepContext&)> run,
+                       const plan::SentBytes& sends = {}) {
     plan.add({.name = spec_.name + name,
               .lane = lane,
               .reads = std::move(reads),
               .writes = std::move(writes),
-              .run = std::move(run)});
+              .run = std::move(run),
+              .sends = sends});
   };
+  const int64_t row_bytes = spec_.layout.width * kFloatBytes;
   add(".route", Lane::kEmbedding, {io.keys}, {lists_}, [this, io](const StepContext& c) {
     routing_->route(c.exec,
                     {buffers_->data<uint32_t>(io.keys), c.batch, spec_.pooling.keys.columns},
                     capacity_);
   });
-  add(".keys_exchange", Lane::kComm, {lists_}, {wanted_},
-      [this](const StepContext& c) { exchange_keys(c.exec); });
+  add(
+      ".keys_exchange", Lane::kComm, {lists_}, {wanted_},
+      [this](const StepContext& c) { exchange_keys(c.exec); }, sends(header_ * 4, 4, true));
   if (hashed_ && io.training) {
     std::vector<plan::BufferId> changed = {wanted_, table_.own};
     for (const Part& state : states_) changed.push_back(state.own);
@@ -274,8 +301,10 @@ void ExchangedTables::emit_forward(plan::Plan& plan, const TablesIo& io) {
   }
   add(".gather", Lane::kEmbedding, {wanted_, table_.own}, {outgoing_},
       [this, training = io.training](const StepContext& c) { gather(c.exec, training); });
-  add(".rows_exchange", Lane::kComm, {lists_, wanted_, outgoing_}, {incoming_},
-      [this](const StepContext& c) { exchange_vectors(c.exec, false); });
+  add(
+      ".rows_exchange", Lane::kComm, {lists_, wanted_, outgoing_}, {incoming_},
+      [this](const StepContext& c) { exchange_vectors(c.exec, false); },
+      sends(0, row_bytes, false));
   add(".pool", Lane::kEmbedding, {lists_, incoming_, table_.copied}, {io.output},
       [this, io](const StepContext& c) {
         pool_rows(c.exec, *routing_, block(listed_rows_, 0, ranks_.ranks() * capacity_),
@@ -303,7 +332,8 @@ void ExchangedTables::emit_backward(plan::Plan& plan, const TablesIo& io) {
             .lane = plan::Lane::kComm,
             .reads = {lists_, wanted_, incoming_},
             .writes = {outgoing_},
-            .run = [this](const plan::StepContext& c) { exchange_vectors(c.exec, true); }});
+            .run = [this](const plan::StepContext& c) { exchange_vectors(c.exec, true); },
+            .sends = sends(0, spec_.layout.width * kFloatBytes, true)});
 }
 
 RowStep ExchangedTables::step_of(const TablesIo& io) const {

@@ -94,7 +94,9 @@ class ExchangedTables final : public EmbeddingTables {
   struct Part {  // the own rows and the copied ones, of weights or of a state
     plan::BufferId own, copied;
   };
-  [[nodiscard]] int64_t likely_capacity(const ExchangeOptions& options, int64_t max_batch) const;
+  [[nodiscard]] std::vector<double> likely_rows(double room) const;
+  [[nodiscard]] int64_t likely_capacity() const;
+  [[nodiscard]] plan::SentBytes sends(int64_t header, int64_t row, bool to_owners) const;
   void allocate();
   [[nodiscard]] Matrix<float> own(const Part& part) const;
   [[nodiscard]] Matrix<float> copied(const Part& part) const;
@@ -126,6 +128,7 @@ class ExchangedTables final : public EmbeddingTables {
   const TablesSpec spec_;
   const std::shared_ptr<const RowPlacement> placement_;
   const comm::RankContext ranks_;
+  const ExchangeOptions options_;
   const int64_t max_batch_;
   const int threads_;
   const bool marks_;      // whether touched() is kept

@@ -53,25 +53,28 @@ std::unique_ptr<Communicator> HostCommunicator::copy(Route route) {
   return part(0);
 }
 
+void HostCommunicator::move(const Exec& exec, const char* what) {
+  check_host(exec);
+  visit(send_, room_, [&](int from, ConstBytes got) {
+    const Bytes to = room_[static_cast<size_t>(from)];
+    if (got.size() != to.size())
+      raise<CommError>("{}: rank {} expects {} bytes, rank {} sent {}", what, rank_, to.size(),
+                       from, got.size());
+    copy_bytes(exec, got, to.data());
+  });
+}
+
 void HostCommunicator::broadcast(const Exec& exec, Bytes bytes, int root) {
   const auto n = static_cast<size_t>(size());
-  check_host(exec);
   HLITE_CHECK(root >= 0 && root < size(), "root {} of {}", root, n);
   send_.assign(n, rank_ == root ? ConstBytes(bytes) : ConstBytes());
   room_.assign(n, Bytes());
   room_[static_cast<size_t>(root)] = bytes;
-  visit(send_, room_, [&](int from, ConstBytes got) {
-    if (from != root) return;
-    if (got.size() != bytes.size())
-      raise<CommError>("broadcast: rank {} expects {} bytes, rank {} sent {}", rank_, bytes.size(),
-                       root, got.size());
-    copy_bytes(exec, got, bytes.data());
-  });
+  move(exec, "broadcast");
 }
 
 void HostCommunicator::gather(const Exec& exec, ConstBytes mine, Bytes all, int root) {
   const auto n = static_cast<size_t>(size()), block = mine.size();
-  check_host(exec);
   HLITE_CHECK(root >= 0 && root < size() && all.size() == (rank_ == root ? n * block : 0),
               "rank {}, root {} of {}: {} bytes for blocks of {}", rank_, root, n, all.size(),
               block);
@@ -79,33 +82,20 @@ void HostCommunicator::gather(const Exec& exec, ConstBytes mine, Bytes all, int 
   send_[static_cast<size_t>(root)] = mine;
   room_.assign(n, Bytes());
   for (size_t q = 0; q < n && rank_ == root; ++q) room_[q] = all.subspan(q * block, block);
-  visit(send_, room_, [&](int from, ConstBytes got) {
-    const Bytes to = room_[static_cast<size_t>(from)];
-    if (got.size() != to.size())
-      raise<CommError>("gather: rank {} expects {} bytes, rank {} sent {}", rank_, to.size(), from,
-                       got.size());
-    copy_bytes(exec, got, to.data());
-  });
+  move(exec, "gather");
 }
 
 void HostCommunicator::all_gather(const Exec& exec, ConstBytes mine, Bytes all, size_t unit) {
-  check_host(exec);
-  const auto slice = [&](int q) {
-    const Slice s = slice_of(all.size() / unit, q, size());
-    return all.subspan(s.begin * unit, s.size() * unit);
-  };
-  HLITE_CHECK(all.size() % unit == 0 && mine.size() == slice(rank_).size(),
-              "{} bytes of {} in units of {}", mine.size(), all.size(), unit);
   send_.assign(static_cast<size_t>(size()), mine);
   room_.clear();
-  for (int q = 0; q < size(); ++q) room_.push_back(slice(q));
-  visit(send_, room_, [&](int from, ConstBytes got) {
-    const Bytes to = room_[static_cast<size_t>(from)];
-    if (got.size() != to.size())
-      raise<CommError>("all-gather: rank {} expects {} bytes, rank {} sent {}", rank_, to.size(),
-                       from, got.size());
-    copy_bytes(exec, got, to.data());
-  });
+  for (int q = 0; q < size(); ++q) {
+    const Slice s = slice_of(all.size() / unit, q, size());
+    room_.push_back(all.subspan(s.begin * unit, s.size() * unit));
+  }
+  const size_t own = room_[static_cast<size_t>(rank_)].size();
+  HLITE_CHECK(all.size() % unit == 0 && mine.size() == own, "{} bytes of {} in units of {}",
+              mine.size(), all.size(), unit);
+  move(exec, "all-gather");
 }
 
 void HostCommunicator::all_to_all_v(const Exec& exec, const Blocks& blocks) {

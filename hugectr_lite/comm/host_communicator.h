@@ -46,6 +46,8 @@ class HostCommunicator : public Communicator {
   void account_received(int from, size_t bytes, std::span<const Bytes> room);
 
  private:
+  // What send_ says to where room_ says: each message fills its room.
+  void move(const Exec& exec, const char* what);
   void add_up(const Exec& exec, std::span<float> sum);
 
   const Topology topology_;

@@ -1,5 +1,6 @@
 #include "hugectr_lite/trainer/gradient_sum.h"
 
+#include "hugectr_lite/comm/expected_traffic.h"
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::trainer {
@@ -11,6 +12,12 @@ using plan::BufferKind;
 int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
+
+GradientSum::GradientSum(comm::RankContext ranks, const config::AllReduceConfig& config)
+    : ranks_(std::move(ranks)),
+      config_(config),
+      algo_(config.oneshot ? comm::AllReduce::kOneShot : comm::AllReduce::kTwoPhase),
+      route_(ranks_.topology->rails_pay() ? comm::Route::kHierarchical : comm::Route::kFlat) {}
 
 BufferId GradientSum::declare(plan::Buffers& buffers, int64_t dense_bytes,
                               std::vector<Copied> copied) {
@@ -43,31 +50,37 @@ BufferId GradientSum::declare(plan::Buffers& buffers, int64_t dense_bytes,
 void GradientSum::all_reduce(const Exec& exec, const Reduced& reduced) const {
   const std::span<float> values(buffers_->data<float>(reduced.id),
                                 static_cast<size_t>(buffers_->bytes(reduced.id) / kFloatBytes));
-  reduced.communicator->all_reduce(
-      exec, values, config_.oneshot ? comm::AllReduce::kOneShot : comm::AllReduce::kTwoPhase);
+  reduced.communicator->all_reduce(exec, values, algo_);
+}
+
+plan::SentBytes GradientSum::sends(const Reduced& reduced) const {
+  const auto sent = all_reduce_bytes(*ranks_.topology, ranks_.rank, route_, algo_,
+                                     buffers_->bytes(reduced.id) / kFloatBytes);
+  return {.in_node = sent.intra, .between = sent.inter};
 }
 
 void GradientSum::emit(plan::Plan& plan, BufferId loss, std::function<bool()> wants_to_stop) {
-  for (Reduced& reduced : reduced_)
-    reduced.communicator = ranks_.make_communicator(
-        ranks_.topology->rails_pay() ? comm::Route::kHierarchical : comm::Route::kFlat);
+  for (Reduced& reduced : reduced_) reduced.communicator = ranks_.make_communicator(route_);
   plan.add({.name = "all_reduce",
             .lane = plan::Lane::kComm,
             .reads = {reduced_[0].id, loss},
             .writes = {reduced_[0].id, loss},
-            .run = [this, loss, stop = std::move(wants_to_stop)](const plan::StepContext& c) {
-              float* scalars = buffers_->data<float>(scalars_);
-              scalars[0] = *buffers_->data<float>(loss);
-              scalars[1] = stop && stop() ? 1.0f : 0.0f;
-              all_reduce(c.exec, reduced_[0]);
-              *buffers_->data<float>(loss) = scalars[0];
-            }});
+            .run =
+                [this, loss, stop = std::move(wants_to_stop)](const plan::StepContext& c) {
+                  float* scalars = buffers_->data<float>(scalars_);
+                  scalars[0] = *buffers_->data<float>(loss);
+                  scalars[1] = stop && stop() ? 1.0f : 0.0f;
+                  all_reduce(c.exec, reduced_[0]);
+                  *buffers_->data<float>(loss) = scalars[0];
+                },
+            .sends = sends(reduced_[0])});
   for (size_t i = 1; i < reduced_.size(); ++i)
     plan.add({.name = buffers_->name(reduced_[i].id) + ".all_reduce",
               .lane = plan::Lane::kComm,
               .reads = {reduced_[i].id},
               .writes = {reduced_[i].id},
-              .run = [this, i](const plan::StepContext& c) { all_reduce(c.exec, reduced_[i]); }});
+              .run = [this, i](const plan::StepContext& c) { all_reduce(c.exec, reduced_[i]); },
+              .sends = sends(reduced_[i])});
 }
 
 std::vector<comm::StepTraffic> GradientSum::traffic() const {

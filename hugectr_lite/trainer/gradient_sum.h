@@ -18,8 +18,7 @@ namespace hlite::trainer {
 
 class GradientSum {
  public:
-  GradientSum(comm::RankContext ranks, const config::AllReduceConfig& config)
-      : ranks_(std::move(ranks)), config_(config) {}
+  GradientSum(comm::RankContext ranks, const config::AllReduceConfig& config);
 
   struct Copied {
     std::string layer;
@@ -45,9 +44,12 @@ class GradientSum {
     std::unique_ptr<comm::Communicator> communicator = nullptr;  // of the step that sums it
   };
   void all_reduce(const Exec& exec, const Reduced& reduced) const;
+  [[nodiscard]] plan::SentBytes sends(const Reduced& reduced) const;
 
   const comm::RankContext ranks_;
   const config::AllReduceConfig config_;
+  const comm::AllReduce algo_;
+  const comm::Route route_;
   const plan::Buffers* buffers_ = nullptr;
   std::vector<Copied> copied_;
   std::vector<Reduced> reduced_;  // the first one holds the dense gradients
