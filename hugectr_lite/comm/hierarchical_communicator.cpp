@@ -41,7 +41,8 @@ void HierarchicalCommunicator::Message::append(size_t block, ConstBytes data) {
 }
 
 HierarchicalCommunicator::HierarchicalCommunicator(HostCommunicator& world)
-    : flat_(with_rails(world).part(0)),
+    : HostCommunicator(with_rails(world).topology(), world.rank()),
+      flat_(world.part(0)),
       intra_(world.part(world.topology().node_of(world.rank()))),
       rail_(world.part(world.topology().local_of(world.rank()))),
       to_local_(static_cast<size_t>(intra_->size())),

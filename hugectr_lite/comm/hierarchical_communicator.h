@@ -24,31 +24,19 @@
 
 namespace hlite::comm {
 
-class HierarchicalCommunicator final : public Communicator {
+class HierarchicalCommunicator final : public HostCommunicator {
  public:
   // Collective over `world`; it needs as many ranks on every node (CommError).
   explicit HierarchicalCommunicator(HostCommunicator& world);
 
-  [[nodiscard]] int rank() const override { return flat_->rank(); }
-  [[nodiscard]] const Topology& topology() const override { return flat_->topology(); }
   void barrier() override { flat_->barrier(); }
-  std::unique_ptr<Communicator> split(int colour) override { return flat_->split(colour); }
-  std::unique_ptr<Communicator> copy(Route route) override { return flat_->copy(route); }
+  void visit(std::span<const ConstBytes> send, std::span<const Bytes> room,
+             Consume consume) override {
+    flat_->visit(send, room, consume);
+  }
+  std::unique_ptr<HostCommunicator> part(int colour) override { return flat_->part(colour); }
   void abort(const std::string& reason) noexcept override { flat_->abort(reason); }
 
-  void broadcast(const Exec& exec, Bytes bytes, int root) override {
-    flat_->broadcast(exec, bytes, root);
-  }
-  void gather(const Exec& exec, ConstBytes mine, Bytes all, int root) override {
-    flat_->gather(exec, mine, all, root);
-  }
-  void all_gather(const Exec& exec, ConstBytes mine, Bytes all, size_t unit) override {
-    flat_->all_gather(exec, mine, all, unit);
-  }
-  void reduce_scatter(const Exec& exec, std::span<const float> all,
-                      std::span<float> mine) override {
-    flat_->reduce_scatter(exec, all, mine);
-  }
   void all_to_all_v(const Exec& exec, const Blocks& blocks) override;
   // `algo`: of the sum over nodes.
   void all_reduce(const Exec& exec, std::span<float> values, AllReduce algo) override;

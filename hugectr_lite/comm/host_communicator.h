@@ -29,15 +29,15 @@ class HostCommunicator : public Communicator {
   // As split().
   virtual std::unique_ptr<HostCommunicator> part(int colour) = 0;
 
-  std::unique_ptr<Communicator> split(int colour) final { return part(colour); }
-  std::unique_ptr<Communicator> copy(Route route) final;
-  void broadcast(const Exec& exec, Bytes bytes, int root) final;
-  void gather(const Exec& exec, ConstBytes mine, Bytes all, int root) final;
-  void all_gather(const Exec& exec, ConstBytes mine, Bytes all, size_t unit) final;
-  void all_to_all_v(const Exec& exec, const Blocks& blocks) final;
-  void reduce_scatter(const Exec& exec, std::span<const float> all, std::span<float> mine) final;
-  void all_reduce(const Exec& exec, std::span<float> values, AllReduce algo) final;
-  [[nodiscard]] TrafficTotals traffic() const final { return traffic_; }
+  std::unique_ptr<Communicator> split(int colour) override { return part(colour); }
+  std::unique_ptr<Communicator> copy(Route route) override;
+  void broadcast(const Exec& exec, Bytes bytes, int root) override;
+  void gather(const Exec& exec, ConstBytes mine, Bytes all, int root) override;
+  void all_gather(const Exec& exec, ConstBytes mine, Bytes all, size_t unit) override;
+  void all_to_all_v(const Exec& exec, const Blocks& blocks) override;
+  void reduce_scatter(const Exec& exec, std::span<const float> all, std::span<float> mine) override;
+  void all_reduce(const Exec& exec, std::span<float> values, AllReduce algo) override;
+  [[nodiscard]] TrafficTotals traffic() const override { return traffic_; }
 
  protected:
   // For visit() of implementations. Checks the numbers of messages and counts what is sent.
