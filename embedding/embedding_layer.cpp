@@ -8,7 +8,6 @@
 #include "hugectr_lite/config/slot_sizes.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
-#include "hugectr_lite/optimizer/rule_of_config.h"
 
 namespace hlite::embedding {
 namespace {
@@ -97,10 +96,11 @@ EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::Train
     config::fail_at(
         own ? *own : node,
         "update_type \"LazyGlobal\" is known, but not supported yet; expected Local or Global");
-  spec_.rule = optimizer::update_rule_of(optimizer);
+  spec_.rule = optimizer.rule;
   spec_.update_type = optimizer.update_type;
-  spec_.atomic_update = optimizer.atomic_update && optimizer.type == config::OptimizerType::kSgd;
-  schedule_ = optimizer::lr_schedule_of(optimizer);
+  spec_.atomic_update =
+      optimizer.atomic_update && optimizer.rule.type == config::OptimizerType::kSgd;
+  schedule_ = optimizer.schedule;
   reader.finish();
 }
 

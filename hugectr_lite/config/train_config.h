@@ -12,7 +12,7 @@
 
 #include "hugectr_lite/config/json_node.h"
 #include "hugectr_lite/config/object_reader.h"
-#include "hugectr_lite/config/optimizer_type.h"
+#include "hugectr_lite/config/optimizer_config.h"
 #include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/core/key_layout.h"
 
@@ -48,19 +48,6 @@ struct SolverConfig {
   FloatType precision = FloatType::kFloat;
 
   [[nodiscard]] int64_t ranks() const;
-};
-
-struct OptimizerConfig {
-  OptimizerType type = OptimizerType::kSgd;
-  UpdateType update_type = UpdateType::kLocal;
-  double learning_rate = 0;
-  double momentum_factor = 0;         // MomentumSGD, Nesterov
-  double beta1 = 0.9, beta2 = 0.999;  // Adam
-  double epsilon = 1e-8;              // Adam, AdaGrad
-  double initial_accumulator = 0;     // AdaGrad
-  bool atomic_update = false;         // SGD on a GPU; the CPU is always deterministic
-  int64_t warmup_steps = 1, decay_start = 0, decay_steps = 1;
-  double decay_power = 2, end_lr = 0;
 };
 
 struct AllReduceConfig {
@@ -146,8 +133,5 @@ std::unique_ptr<TrainConfig> load_train_config(const std::string& path,
 // The same from text in memory; `name` stands for the file in messages.
 std::unique_ptr<TrainConfig> parse_train_config(std::string_view text, const std::string& name,
                                                 const std::vector<std::string>& overrides);
-
-// The `optimizer` block: also allowed inside an embedding layer.
-OptimizerConfig parse_optimizer(const JsonNode& node, bool strict);
 
 }  // namespace hlite::config

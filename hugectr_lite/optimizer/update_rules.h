@@ -13,21 +13,14 @@
 #include <cstdint>
 #include <utility>
 
-#include "hugectr_lite/config/optimizer_type.h"
+#include "hugectr_lite/config/optimizer_config.h"
 #include "hugectr_lite/core/host_device.h"
 
 namespace hlite::optimizer {
 
 using config::OptimizerType;
+using config::UpdateRule;
 using config::UpdateType;
-
-struct UpdateRule {
-  OptimizerType type = OptimizerType::kSgd;
-  double momentum = 0;                // Momentum, Nesterov
-  double beta1 = 0.9, beta2 = 0.999;  // Adam
-  double epsilon = 1e-8;              // Adam, AdaGrad
-  double initial_accumulator = 0;     // AdaGrad
-};
 
 // Arrays of the weights' shape that the rule keeps between steps: state0, state1.
 HLITE_HD constexpr int state_count(OptimizerType type) {

@@ -88,49 +88,49 @@ TEST_CASE("An AUC target of 1 never stops training") {
 
 TEST_CASE("The optimizer block of each type") {
   OptimizerConfig o = minimal()->optimizer;
-  CHECK(o.type == OptimizerType::kSgd);
+  CHECK(o.rule.type == OptimizerType::kSgd);
   CHECK(o.update_type == UpdateType::kLocal);
-  CHECK(o.learning_rate == 0.5);
-  CHECK(o.warmup_steps == 10);
-  CHECK(o.decay_start == 100);
-  CHECK(o.decay_steps == 90);
-  CHECK(o.decay_power == 2);
-  CHECK(o.end_lr == 0.125);
+  CHECK(o.schedule.base == 0.5);
+  CHECK(o.schedule.warmup_steps == 10);
+  CHECK(o.schedule.decay_start == 100);
+  CHECK(o.schedule.decay_steps == 90);
+  CHECK(o.schedule.decay_power == 2);
+  CHECK(o.schedule.end == 0.125);
   CHECK(o.atomic_update);
 
   o = optimizer(R"({"type": "SGD", "global_update": true, "sgd_hparam": {"learning_rate": 26}})");
-  CHECK(o.learning_rate == 26);
+  CHECK(o.schedule.base == 26);
   CHECK(o.update_type == UpdateType::kGlobal);
   CHECK(!o.atomic_update);
-  CHECK(o.warmup_steps == 1);
-  CHECK(o.decay_start == 0);
-  CHECK(o.decay_steps == 1);
-  CHECK(o.decay_power == 2);
-  CHECK(o.end_lr == 0);
+  CHECK(o.schedule.warmup_steps == 1);
+  CHECK(o.schedule.decay_start == 0);
+  CHECK(o.schedule.decay_steps == 1);
+  CHECK(o.schedule.decay_power == 2);
+  CHECK(o.schedule.end == 0);
 
   o = optimizer(R"({"type": "Adam", "update_type": "LazyGlobal", "adam_hparam":
     {"learning_rate": 0.001, "beta1": 0, "beta2": 0.5, "epsilon": 1e-7, "warmup_steps": 4}})");
-  CHECK(o.type == OptimizerType::kAdam);
+  CHECK(o.rule.type == OptimizerType::kAdam);
   CHECK(o.update_type == UpdateType::kLazyGlobal);
-  CHECK(o.beta1 == 0);
-  CHECK(o.beta2 == 0.5);
-  CHECK(o.epsilon == 1e-7);
-  CHECK(o.warmup_steps == 4);
+  CHECK(o.rule.beta1 == 0);
+  CHECK(o.rule.beta2 == 0.5);
+  CHECK(o.rule.epsilon == 1e-7);
+  CHECK(o.schedule.warmup_steps == 4);
 
   o = optimizer(R"({"type": "MomentumSGD", "update_type": "Global",
     "momentum_sgd_hparam": {"learning_rate": 1, "momentum_factor": 0.9}})");
-  CHECK(o.type == OptimizerType::kMomentum);
+  CHECK(o.rule.type == OptimizerType::kMomentum);
   CHECK(o.update_type == UpdateType::kGlobal);
-  CHECK(o.momentum_factor == 0.9);
+  CHECK(o.rule.momentum == 0.9);
   o = optimizer(
       R"({"type": "Nesterov", "nesterov_hparam": {"learning_rate": 1, "momentum_factor": 0.8}})");
-  CHECK(o.type == OptimizerType::kNesterov);
-  CHECK(o.momentum_factor == 0.8);
+  CHECK(o.rule.type == OptimizerType::kNesterov);
+  CHECK(o.rule.momentum == 0.8);
   o = optimizer(R"({"type": "AdaGrad", "adagrad_hparam":
     {"learning_rate": 1, "epsilon": 0.5, "initial_accumulator": 0.25}})");
-  CHECK(o.type == OptimizerType::kAdaGrad);
-  CHECK(o.epsilon == 0.5);
-  CHECK(o.initial_accumulator == 0.25);
+  CHECK(o.rule.type == OptimizerType::kAdaGrad);
+  CHECK(o.rule.epsilon == 0.5);
+  CHECK(o.rule.initial_accumulator == 0.25);
 }
 
 TEST_CASE("all_reduce defaults to NCCL without the block and to Oneshot inside it") {
@@ -429,7 +429,7 @@ TEST_CASE("The MLPerf configs keep their published values") {
     CHECK(config->solver.mixed_precision == 1024);
     CHECK(config->solver.auc_target == 0.8025);
     CHECK(config->solver.holistic_cuda_graph);
-    CHECK(config->optimizer.learning_rate == row.learning_rate);
+    CHECK(config->optimizer.schedule.base == row.learning_rate);
     CHECK(config->optimizer.atomic_update);
     CHECK(config->all_reduce.oneshot);
     CHECK(config->all_reduce.grouped == row.grouped);
