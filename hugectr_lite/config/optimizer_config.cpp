@@ -18,6 +18,7 @@ constexpr TypeName kTypes[] = {
     {"Nesterov", "nesterov_hparam", OptimizerType::kNesterov},
     {"Adam", "adam_hparam", OptimizerType::kAdam},
     {"AdaGrad", "adagrad_hparam", OptimizerType::kAdaGrad},
+    {"Ftrl", "ftrl_hparam", OptimizerType::kFtrl},
 };
 
 const TypeName& parse_type(ObjectReader& reader) {
@@ -79,12 +80,20 @@ void parse_hparam(ObjectReader reader, OptimizerConfig& optimizer) {
       }
       rule.initial_accumulator = reader.number_or("initial_accumulator", 0, {.min = 0});
       break;
+    case OptimizerType::kFtrl:
+      parse_positive(reader.member("learning_rate"));  // Ftrl divides by the rate of a step
+      rule.beta = reader.number("beta", {.min = 0});
+      rule.lambda1 = reader.number("lambda1", {.min = 0});
+      rule.lambda2 = reader.number("lambda2", {.min = 0});
+      break;
   }
   schedule.warmup_steps = reader.integer_or("warmup_steps", 1, {.min = 1});
   schedule.decay_start = reader.integer_or("decay_start", 0, {.min = 0});
   schedule.decay_steps = reader.integer_or("decay_steps", 1, {.min = 1});
   schedule.decay_power = reader.number_or("decay_power", 2, {.min = 1});
   schedule.end = reader.number_or("end_lr", 0, {.min = 0});
+  if (rule.type == OptimizerType::kFtrl && schedule.decay_start > 0)
+    parse_positive(reader.member("end_lr"));
   reader.finish();
 }
 

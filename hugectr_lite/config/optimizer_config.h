@@ -8,16 +8,17 @@ namespace hlite::config {
 
 class JsonNode;
 
-enum class OptimizerType { kSgd, kMomentum, kNesterov, kAdam, kAdaGrad };
+enum class OptimizerType { kSgd, kMomentum, kNesterov, kAdam, kAdaGrad, kFtrl };
 enum class UpdateType { kLocal, kGlobal, kLazyGlobal };
 
 // An optimizer and its hyper-parameters; what they do: optimizer/update_rules.h.
 struct UpdateRule {
   OptimizerType type = OptimizerType::kSgd;
-  double momentum = 0;                // Momentum, Nesterov
-  double beta1 = 0.9, beta2 = 0.999;  // Adam
-  double epsilon = 1e-8;              // Adam, AdaGrad
-  double initial_accumulator = 0;     // AdaGrad
+  double momentum = 0;                        // Momentum, Nesterov
+  double beta1 = 0.9, beta2 = 0.999;          // Adam
+  double epsilon = 1e-8;                      // Adam, AdaGrad
+  double initial_accumulator = 0;             // AdaGrad
+  double beta = 0, lambda1 = 0, lambda2 = 0;  // Ftrl
 };
 
 // What they mean: optimizer/lr_schedule.h.

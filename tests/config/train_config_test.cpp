@@ -131,6 +131,13 @@ TEST_CASE("The optimizer block of each type") {
   CHECK(o.rule.type == OptimizerType::kAdaGrad);
   CHECK(o.rule.epsilon == 0.5);
   CHECK(o.rule.initial_accumulator == 0.25);
+  o = optimizer(R"({"type": "Ftrl", "ftrl_hparam":
+    {"learning_rate": 0.5, "beta": 0.9, "lambda1": 0.125, "lambda2": 2}})");
+  CHECK(o.rule.type == OptimizerType::kFtrl);
+  CHECK(o.schedule.base == 0.5);
+  CHECK(o.rule.beta == 0.9);
+  CHECK(o.rule.lambda1 == 0.125);
+  CHECK(o.rule.lambda2 == 2);
 }
 
 TEST_CASE("all_reduce defaults to NCCL without the block and to Oneshot inside it") {

@@ -152,9 +152,31 @@ TEST_CASE("Names and numbers of states are those of checkpoints") {
   CHECK(std::string(state_name(OptimizerType::kAdaGrad, 0)) == "accumulator");
   CHECK(std::string(state_name(OptimizerType::kAdam, 0)) == "m");
   CHECK(std::string(state_name(OptimizerType::kAdam, 1)) == "v");
+  CHECK(state_count(OptimizerType::kFtrl) == 2);
+  CHECK(std::string(state_name(OptimizerType::kFtrl, 0)) == "n");
+  CHECK(std::string(state_name(OptimizerType::kFtrl, 1)) == "z");
 }
 
 TEST_CASE("AdaGrad's state starts at its initial accumulator, the others' at zero") {
   for (const UpdateRule& rule : test::all_rules())
     CHECK(optimizer::initial_state(rule) == (rule.type == OptimizerType::kAdaGrad ? 0.05f : 0.f));
+}
+
+TEST_CASE("Ftrl keeps weights finite and zeros exact, and lets broken gradients show") {
+  const auto weight_after = [](const UpdateRule& rule, const std::vector<float>& gradients) {
+    const optimizer::StepScalars scalars = optimizer::step_scalars(rule, 0.25f, 1);
+    float w = 0.5f, n = 0, z = 0;
+    for (const float g : gradients)
+      optimizer::update_element<OptimizerType::kFtrl>(scalars, g, w, n, z);
+    return w;
+  };
+  const UpdateRule bare{.type = OptimizerType::kFtrl};  // its divisors can be 0
+  const UpdateRule sparse{.type = OptimizerType::kFtrl, .lambda1 = 3};
+  CHECK(weight_after(bare, {0}) == 0);
+  CHECK(weight_after(bare, {0, 0}) == 0);
+  CHECK(std::abs(weight_after(bare, {1e-30f})) < 1e-20f);  // the square is 0
+  CHECK(weight_after(bare, {2}) == 0.25f);                 // z = 2 - 2 / 0.25 * 0.5 = -2
+  CHECK(weight_after(sparse, {2}) == 0);
+  CHECK(weight_after(sparse, {8}) == 5.0f / 32);  // z = -8
+  for (const float broken : {NAN, INFINITY}) CHECK(!std::isfinite(weight_after(bare, {broken})));
 }
