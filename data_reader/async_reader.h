@@ -27,7 +27,7 @@
 #include "data_reader/read_queue.h"
 #include "data_reader/reader_plan.h"
 #include "data_reader/source.h"
-#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/config/data_config.h"
 
 namespace hlite::data {
 

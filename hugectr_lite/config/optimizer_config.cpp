@@ -22,13 +22,9 @@ constexpr TypeName kTypes[] = {
 };
 
 const TypeName& parse_type(ObjectReader& reader) {
-  std::vector<std::string> names;
-  for (const TypeName& type : kTypes) names.emplace_back(type.name);
-  const std::string name = reader.choice("type", names);
-  for (const TypeName& type : kTypes) {
-    if (name == type.name) return type;
-  }
-  raise("optimizer type {} is not in the table", name);
+  std::vector<std::pair<std::string, const TypeName*>> names;
+  for (const TypeName& type : kTypes) names.emplace_back(type.name, &type);
+  return *reader.value("type", names);
 }
 
 UpdateType parse_update_type(ObjectReader& reader) {

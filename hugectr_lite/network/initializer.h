@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hlite::network {
@@ -30,9 +31,8 @@ struct Initializer {
   int64_t fan_out = 0;
 };
 
-// Names a config may use: Uniform, XavierNorm, XavierUniform, Zero.
-const std::vector<std::string>& initializer_names();
-InitializerType initializer_from_name(const std::string& name);
+// Those that a config may name: Uniform, XavierNorm, XavierUniform, Zero.
+const std::vector<std::pair<std::string, InitializerType>>& named_initializers();
 
 // Element i of the tensor `name` depends on (seed, name, i) alone.
 void initialize(const Initializer& initializer, uint64_t seed, const std::string& name,

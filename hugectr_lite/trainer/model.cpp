@@ -170,7 +170,7 @@ std::vector<ModelRow> Model::describe() const {
   rows.push_back({data.name, "Data",
                   fmt::format("[B,{}] [B,{}] [B,{}]", data.label_dim, data.dense_width(),
                               data.key_layout().columns),
-                  fmt::format("label, dense, keys; {}", data.format), 0});
+                  fmt::format("label, dense, keys; {}", config::data_format_name(data.format)), 0});
   for (const auto& e : embeddings_) {
     const auto& layout = e->layout();
     const int64_t held =

@@ -16,6 +16,8 @@
 // and then one thread decodes a batch that is in memory, over and over.
 // Prints a table on standard error and one JSON object on standard output; rates are the medians
 // and the best of the rounds.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 
 #include <nlohmann/json.hpp>
@@ -68,7 +70,7 @@ struct Setup {
 
   [[nodiscard]] config::DataConfig data() const {
     config::DataConfig c;
-    c.format = "RawAsync";
+    c.format = config::DataFormat::kRawAsync;
     c.label_dim = 1;
     c.dense_dim = kDense;
     config::SparseInputConfig sparse;

@@ -44,7 +44,7 @@ TEST_CASE("The solver block arrives whole") {
   CHECK(solver.cuda_graph);
   CHECK(!solver.holistic_cuda_graph);
   CHECK(solver.algorithm_search);
-  CHECK(solver.device == "auto");
+  CHECK(solver.device == DeviceChoice::kAuto);
   CHECK(solver.threads == 0);
   CHECK(solver.precision == FloatType::kFloat);
 }
@@ -72,7 +72,7 @@ TEST_CASE("The solver's defaults and alternatives") {
   CHECK(config->solver.mixed_precision == 512);
   CHECK(!config->solver.metric_auc);
   CHECK(config->solver.metric_average_loss);
-  CHECK(config->solver.device == "cpu");
+  CHECK(config->solver.device == DeviceChoice::kCpu);
   CHECK(config->solver.threads == 3);
   CHECK(!config->solver.cuda_graph);
   CHECK(!config->solver.algorithm_search);
@@ -161,10 +161,10 @@ TEST_CASE("all_reduce defaults to NCCL without the block and to Oneshot inside i
 TEST_CASE("The Data layer arrives whole") {
   const DataConfig data = minimal()->data;
   CHECK(data.name == "data");
-  CHECK(data.format == "RawAsync");
+  CHECK(data.format == DataFormat::kRawAsync);
   CHECK(data.source == "train.bin");
   CHECK(data.eval_source == "val.bin");
-  CHECK(data.check == "None");
+  CHECK(!data.checksums);
   CHECK(data.num_samples == 51200);
   CHECK(data.eval_num_samples == 1024);
   CHECK(data.cache_eval_data == 4);
@@ -179,7 +179,7 @@ TEST_CASE("The Data layer arrives whole") {
   CHECK(data.dense_width() == 8);
   REQUIRE(data.sparse.size() == 1);
   CHECK(data.sparse[0].top == "k");
-  CHECK(data.sparse[0].type == "DistributedSlot");
+  CHECK(data.sparse[0].type == SlotSpread::kDistributed);
   CHECK(data.sparse[0].slot_num == 3);
   CHECK(data.sparse[0].max_feature_num_per_sample == 3);
   CHECK(data.sparse[0].max_nnz == 1);
@@ -201,7 +201,7 @@ TEST_CASE("The Data layer's optional keys") {
     "sparse": [{"top": "s", "type": "LocalizedSlot", "max_feature_num_per_sample": 2,
                 "slot_num": 2}]})"})
                         ->data;
-  CHECK(data.format == "Raw");
+  CHECK(data.format == DataFormat::kRaw);
   CHECK(data.float_label);
   CHECK(data.float_dense);
   CHECK(data.slot_size_array.empty());
@@ -210,7 +210,7 @@ TEST_CASE("The Data layer's optional keys") {
   CHECK(data.cache_eval_data == 0);
   CHECK(data.dense_width() == 13);
   CHECK(data.sparse[0].max_nnz == 1);
-  CHECK(data.sparse[0].type == "LocalizedSlot");
+  CHECK(data.sparse[0].type == SlotSpread::kLocalized);
 }
 
 namespace {
@@ -270,9 +270,9 @@ TEST_CASE("A Data layer without a format is Norm") {
     "max_feature_num_per_sample": 26, "slot_num": 26}]})",
                                    "solver.input_key_type=I64"})
                               ->data;
-  CHECK(data.format == "Norm");
+  CHECK(data.format == DataFormat::kNorm);
   CHECK(!data.is_raw());
-  CHECK(data.check == "Sum");
+  CHECK(data.checksums);
   CHECK(data.global_keys);
   CHECK(data.int64_keys);
   CHECK(!data.num_samples);

@@ -287,7 +287,7 @@ TEST_CASE("what does not fit together is refused with path, expected and found")
 
 TEST_CASE("an unknown type is told every type that there is, and a misspelt one which it may be") {
   auto types = network::layer_types();
-  types.insert(types.end(), std::begin(config::kEmbeddingTypes), std::end(config::kEmbeddingTypes));
+  for (const auto& embedding : config::kEmbeddingTypes) types.emplace_back(embedding.name);
   const auto said = [](const std::string& type) {
     return refused(R"({"type":")" + type + R"(","bottom":"dense","top":"x"},)" + kInteraction +
                    kTail);
