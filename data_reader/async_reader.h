@@ -7,8 +7,8 @@
 // its slots until they are ready, and the order does not depend on the number of threads or slots.
 // Locks guard positions, never a read or a record.
 //
-// The file is read as it was when it was opened: growth is reported and ignored, shrinking is an
-// error.
+// The file is read as it was when it was opened:
+// growth is reported and ignored, shrinking is an error.
 #pragma once
 
 #include <atomic>

@@ -60,8 +60,8 @@ class BatchRing : public BatchSource {
   // False when the position is not wanted.
   bool wait_until_free(int64_t position);
   [[nodiscard]] BatchBuffer& slot(int64_t position);
-  // The slot of that position, for batch number `batch` of the file: with its size and first
-  // sample.
+  // The slot of that position, for batch number `batch` of the file:
+  // with its size and first sample.
   HostBatch& begin_batch(int64_t position, int64_t batch);
   void set_ready(int64_t position);
   void fail(int64_t position, std::exception_ptr error);

@@ -55,8 +55,8 @@ ordered_json source_json(const ManifestSource& s) {
           {"bytes", s.bytes}};
 }
 
-// A member a line; long lists of numbers on one line, which shells can pass on, and a line a
-// column.
+// A member a line; long lists of numbers on one line, which shells can pass on,
+// and a line a column.
 std::string laid_out(const ordered_json& json) {
   std::string text = "{";
   for (const auto& [key, value] : json.items()) {

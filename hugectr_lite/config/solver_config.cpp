@@ -13,8 +13,8 @@ constexpr int64_t kMaxCount = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxGpuId = 65535;
 constexpr size_t kMaxRanks = 65536;
 
-// Names that HugeCTR's solver has in other versions, or in its Python interface, and what to do
-// here.
+// Names that HugeCTR's solver has in other versions, or in its Python interface,
+// and what to do here.
 struct ForeignKey {
   const char* key;
   const char* instead;

@@ -1,7 +1,6 @@
 // Initial values of dense parameters. Formulas of the dialect:
-//   default weight  normal, sigma = sqrt(1 / fan_avg) / 0.87963, truncated at two sigma (0.87963 is
-//   the
-//                   standard deviation a normal is left with after that cut)
+//   default weight  normal, sigma = sqrt(1 / fan_avg) / 0.87963, truncated at two sigma; 0.87963 is
+//                   the standard deviation a unit normal is left with after that cut
 //   default bias    normal, sigma = sqrt(1 / out), truncated at two sigma
 //   XavierNorm      as the default weight; XavierUniform: +-sqrt(3 / fan_avg)
 //   Uniform         +-1 / (in + out); Zero

@@ -8,8 +8,7 @@
 // afterwards when F is not there. Each round reads the whole file once in each way, in an order
 // that rotates:
 //   fio      fio's libaio engine (where fio is installed), the better of two: T jobs of depth D
-//   that
-//            read a T-th of the file each, and one job of depth T D
+//            that read a T-th of the file each, and one job of depth T D
 //   bytes    the reader's own reads, T threads, nothing decoded
 //   batches  AsyncReader: decoded batches of N samples, delivered in order to one thread, once the
 //            ring is full
