@@ -300,6 +300,15 @@ TEST_CASE("an unknown type is told every type that there is, and a misspelt one 
   }
 }
 
+TEST_CASE("an embedding behind a dense layer is told where it belongs") {
+  for (const auto& embedding : config::kEmbeddingTypes) {
+    const std::string type = embedding.name;
+    CHECK(refused(kBottom + R"({"type":")" + type + R"(","bottom":"x","top":"h"},)" + kTail)
+              .find("layers[1].type: expected embedding layers before all dense layers, found \"" +
+                    type + "\" behind one") != std::string::npos);
+  }
+}
+
 TEST_CASE("initialisers follow their formulas") {
   using network::Initializer;
   using network::InitializerType;
