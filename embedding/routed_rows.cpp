@@ -199,7 +199,7 @@ void update_range(const Updates& updates, std::span<const RowGradients> from, bo
 template <typename Body>
 void with_updates(const RowStep& step, Matrix<float> table, Matrix<float> state0,
                   Matrix<float> state1, Body&& body) {
-  const StepScalars scalars = step_scalars(step.rule, step.lr, step.step);
+  const StepScalars scalars = optimizer::step_scalars(step.rule, step.lr, step.step);
   optimizer::with_rule_type(step.rule.type, [&]<OptimizerType kType>() {
     with_width(table.dim(1), [&]<int kWidth>() {
       body.template operator()<kWidth>(RowUpdates<kType, kWidth>{

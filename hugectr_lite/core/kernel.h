@@ -68,8 +68,8 @@ class Kernel<Result(Params...)> : public KernelHandle {
 
   explicit Kernel(const char* name) : KernelHandle(name, typeid(Result(Params...)).name()) {}
 
-  // On the GPU, stream and MatmulContext of `exec`. Throws DeviceError when the plug-in reports a
-  // failure.
+  // On the GPU, stream and MatmulContext of `exec`.
+  // Throws DeviceError when the plug-in reports a failure.
   Result operator()(const Exec& exec, Params... args) const {
     auto* const entry = reinterpret_cast<Entry*>(entry_in(*exec.cuda));
     cuda::Failure failure;

@@ -1,5 +1,5 @@
-// y = x where x > 0, else alpha (e^x - 1), and its gradient dx = dy where y > 0, else dy (y +
-// alpha).
+// y = x where x > 0, else alpha (e^x - 1), and its gradient dx = dy where y > 0,
+// else dy (y + alpha).
 #pragma once
 
 #include <cmath>

@@ -6,8 +6,8 @@
 //
 //   routing_bench [--batch B] [--slots S] [--rows R] [--zipf A] [--ranks N,...] [--seconds T]
 //
-// One thread; every row of every table on the rank key mod N. The bytes are of a rank and
-// iteration.
+// One thread; every row of every table on the rank key mod N.
+// The bytes are of a rank and iteration.
 #include <CLI/CLI.hpp>
 
 #include <fmt/format.h>

@@ -34,8 +34,8 @@ class Rank {
         pool(1 + world.rank() % 2),
         room(most * of.pooling.columns()),
         routing(where, of.pooling, most, pool.threads()),
-        own(where.rows_of(world.rank()), of.layout.width, initial_state(how.rule)),
-        copied(where.copied_rows(), of.layout.width, initial_state(how.rule)) {
+        own(where.rows_of(world.rank()), of.layout.width, optimizer::initial_state(how.rule)),
+        copied(where.copied_rows(), of.layout.width, optimizer::initial_state(how.rule)) {
     for (const bool copies : {false, true}) {
       Rows& rows = copies ? copied : own;
       for (int64_t i = 0; i < rows.w.view().dim(0); ++i) {

@@ -1,5 +1,5 @@
-// An iteration allocates nothing once it is warm. Counts every call of operator new in this
-// program.
+// An iteration allocates nothing once it is warm.
+// Counts every call of operator new in this program.
 #include <atomic>
 #include <cstdlib>
 #include <new>
