@@ -1,5 +1,7 @@
 #include "embedding/embedding_layer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "embedding/gpu_tables.h"
@@ -8,7 +10,6 @@
 #include "hugectr_lite/config/slot_sizes.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
-#include "hugectr_lite/optimizer/rule_of_config.h"
 
 namespace hlite::embedding {
 namespace {
@@ -42,20 +43,18 @@ size_t find_input(const config::DataConfig& data, const config::JsonNode& name) 
 
 }  // namespace
 
-bool is_embedding_type(const std::string& type) {
-  return std::find(std::begin(config::kEmbeddingTypes), std::end(config::kEmbeddingTypes), type) !=
-         std::end(config::kEmbeddingTypes);
-}
+bool is_embedding_type(const std::string& type) { return config::embedding_type(type).has_value(); }
 
 EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::TrainConfig& config)
     : node_(&node) {
   const config::DataConfig& data = config.data;
   config::ObjectReader reader(node, config.strict);
   type_ = reader.string("type");
-  HLITE_CHECK(is_embedding_type(type_), "{} is no embedding", type_);
-  const bool hybrid = type_ == "HybridSparseEmbedding";
-  by_slot_ = type_ == "LocalizedSlotSparseEmbeddingHash";
-  hashed_ = by_slot_ || type_ == "DistributedSlotSparseEmbeddingHash";
+  const auto type = config::embedding_type(type_);
+  HLITE_CHECK(type.has_value(), "{} is no embedding", type_);
+  const bool hybrid = type == config::EmbeddingType::kHybrid;
+  by_slot_ = type == config::EmbeddingType::kLocalizedHash;
+  hashed_ = config::is_hashed(*type);
   top_ = reader.string("top");
   name_ = reader.string_or("name", top_);
   spec_.name = name_;
@@ -97,10 +96,11 @@ EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::Train
     config::fail_at(
         own ? *own : node,
         "update_type \"LazyGlobal\" is known, but not supported yet; expected Local or Global");
-  spec_.rule = optimizer::update_rule_of(optimizer);
+  spec_.rule = optimizer.rule;
   spec_.update_type = optimizer.update_type;
-  spec_.atomic_update = optimizer.atomic_update && optimizer.type == config::OptimizerType::kSgd;
-  schedule_ = optimizer::lr_schedule_of(optimizer);
+  spec_.atomic_update =
+      optimizer.atomic_update && optimizer.rule.type == config::OptimizerType::kSgd;
+  schedule_ = optimizer.schedule;
   reader.finish();
 }
 
@@ -150,7 +150,7 @@ void EmbeddingLayer::read_sizes(config::ObjectReader& hparam, int64_t width,
       const std::string message =
           fmt::format("expected the same sizes as layers[0].slot_size_array [{}], found [{}]",
                       fmt::join(same, ", "), fmt::join(rows, ", "));
-      if (data.format != "RawAsync") config::fail_at(sizes, message);
+      if (data.format != config::DataFormat::kRawAsync) config::fail_at(sizes, message);
       log::warning("{}: {}; the embedding's sizes are used", sizes.path(), message);
     }
   }
@@ -186,7 +186,7 @@ void EmbeddingLayer::spread(const comm::RankContext& ranks,
       hybrid_ && hybrid_->communication == CommunicationType::kIbNvlinkHierarchical;
   auto tables = std::make_unique<ExchangedTables>(
       spec_, std::move(placement), ranks,
-      ExchangeOptions{.hierarchical = hierarchical,
+      ExchangeOptions{.route = hierarchical ? comm::Route::kHierarchical : comm::Route::kFlat,
                       .exchanged_share = exchanged_share,
                       .capacity = hybrid_ ? hybrid_->exchange_capacity : 0},
       max_batch, threads);

@@ -5,6 +5,8 @@
 #include <cstring>
 
 #include "embedding/table_init.h"
+#include "hugectr_lite/comm/expected_traffic.h"
+#include "hugectr_lite/core/float_type.h"
 
 namespace hlite::embedding {
 namespace {
@@ -21,36 +23,58 @@ ExchangedTables::ExchangedTables(TablesSpec spec, std::shared_ptr<const RowPlace
     : spec_(std::move(spec)),
       placement_(std::move(placement)),
       ranks_(ranks),
+      options_(options),
       max_batch_(max_batch),
       threads_(threads),
       marks_(spec_.update_type != optimizer::UpdateType::kGlobal &&
              optimizer::moves_without_gradient(spec_.rule.type)),
       header_(kLongest + (spec_.hash_capacity > 0 ? spec_.layout.slots() : 0)),
-      capacity_(options.capacity > 0 ? options.capacity : likely_capacity(options, max_batch)),
-      keys_exchange_(ranks, options.hierarchical, 0),
-      rows_exchange_(ranks, options.hierarchical, 0),
-      grads_exchange_(ranks, options.hierarchical, 0) {
+      capacity_(options.capacity > 0 ? options.capacity : likely_capacity()),
+      keys_exchange_(ranks.make_communicator(options.route)),
+      rows_exchange_(ranks.make_communicator(options.route)),
+      grads_exchange_(ranks.make_communicator(options.route)) {
   HLITE_CHECK(placement_->ranks() == ranks.ranks(), "placement on {} ranks, {} ranks",
               placement_->ranks(), ranks.ranks());
   HLITE_CHECK(placement_->hashed() == (spec_.hash_capacity > 0), "{}: placement by key: {}",
               spec_.name, placement_->hashed());
 }
 
-// Rows that a rank may want of another: its lookups, spread as the placement spreads them.
-int64_t ExchangedTables::likely_capacity(const ExchangeOptions& options, int64_t max_batch) const {
-  double dearest = 0, most = 0;
-  std::vector<double> lookups(static_cast<size_t>(ranks_.ranks()), 0.0);
+// [ranks] rows that a rank may want of each with a full batch, times `room`: its lookups, spread as
+// the placement spreads them.
+std::vector<double> ExchangedTables::likely_rows(double room) const {
+  std::vector<double> rows(static_cast<size_t>(ranks_.ranks()), 0.0);
   for (int64_t s = 0; s < spec_.layout.slots(); ++s) {
-    const auto n = static_cast<double>(max_batch * spec_.pooling.hotness(s));
+    const auto n = static_cast<double>(max_batch_ * spec_.pooling.hotness(s));
     const auto share = placement_->key_share(s);
     for (size_t q = 0; q < share.size(); ++q)
-      lookups[q] += std::min(n * share[q] * kRoom,
-                             static_cast<double>(spec_.layout.rows[static_cast<size_t>(s)]));
-    most += n;
+      rows[q] += std::min(n * share[q] * room,
+                          static_cast<double>(spec_.layout.rows[static_cast<size_t>(s)]));
   }
-  for (const double n : lookups) dearest = std::max(dearest, n);
-  const double likely = dearest * options.exchanged_share + static_cast<double>(kLeastRoom);
+  for (double& n : rows) n *= options_.exchanged_share;
+  return rows;
+}
+
+int64_t ExchangedTables::likely_capacity() const {
+  const auto rows = likely_rows(kRoom);
+  const double likely =
+      *std::max_element(rows.begin(), rows.end()) + static_cast<double>(kLeastRoom);
+  const auto most = static_cast<double>(max_batch_ * spec_.pooling.columns());
   return static_cast<int64_t>(std::ceil(std::min(likely, most)));
+}
+
+// By an exchange of a list for each rank: `header` bytes, then `row` for each row that is wanted.
+plan::SentBytes ExchangedTables::sends(int64_t header, int64_t row, bool to_owners) const {
+  const auto rows = likely_rows(1);
+  const auto by_route = [&](auto&& bytes_of_pair) {
+    return comm::all_to_all_bytes(*ranks_.topology, ranks_.rank, options_.route, bytes_of_pair);
+  };
+  const auto always = by_route(
+      [&](int, int) { return static_cast<double>(header + comm::size_bytes(options_.route)); });
+  const auto sample = by_route([&](int from, int to) {
+    const double wanted = rows[static_cast<size_t>(to_owners ? to : from)];
+    return static_cast<double>(row) * wanted / static_cast<double>(max_batch_);
+  });
+  return {always.intra, always.inter, sample.intra, sample.inter};
 }
 
 void ExchangedTables::declare(plan::Buffers& buffers) {
@@ -83,8 +107,7 @@ int64_t ExchangedTables::workspace_bytes() const {
       spec_.hash_capacity > 0
           ? HashedRows::bytes(placement_->rows_of(ranks_.rank)) + n * capacity_ * (3 * 4 + 8)
           : 0;
-  return routing + hashed + 2 * n * (header_ + capacity_) * 4 + n * capacity_ * row_bytes +
-         std::min(n * capacity_, lookups) * row_bytes;
+  return routing + hashed + 2 * n * (header_ + capacity_) * 4 + 2 * n * capacity_ * row_bytes;
 }
 
 int64_t ExchangedTables::copied_gradient_bytes() const {
@@ -103,20 +126,15 @@ void ExchangedTables::allocate() {
   }
   const auto n = static_cast<size_t>(ranks_.ranks()), capacity = static_cast<size_t>(capacity_);
   const size_t row_bytes = static_cast<size_t>(spec_.layout.width) * sizeof(float);
-  const auto lookups = static_cast<size_t>(max_batch_ * spec_.pooling.columns());
   const size_t list_words = static_cast<size_t>(header_) + capacity;
   key_send_ = HostMemory(n * list_words * 4, "lists of wanted rows");
   key_receive_ = HostMemory(n * list_words * 4, "lists of wanted rows");
   owned_rows_ = HostMemory(n * capacity * row_bytes, "rows for other ranks");
-  listed_rows_ = HostMemory(std::min(n * capacity, lookups) * row_bytes, "rows of other ranks");
-  send_.resize(n);
-  receive_.resize(n);
-  received_.resize(n);
+  listed_rows_ = HostMemory(n * capacity * row_bytes, "rows of other ranks");
+  send_bytes_.resize(n);
+  received_bytes_.resize(n);
   wanted_count_.resize(n);
   row_gradients_.resize(n);
-  keys_exchange_.set_block_capacity(list_words * 4);
-  rows_exchange_.set_block_capacity(capacity * row_bytes);
-  grads_exchange_.set_block_capacity(capacity * row_bytes);
 }
 
 void ExchangedTables::grow(int64_t rows) {
@@ -159,15 +177,14 @@ KeyList ExchangedTables::wanted_keys(int rank) const {
   return {{wanted(rank).data() - slots, slots}, wanted(rank)};
 }
 
-void ExchangedTables::exchange_keys() {
+void ExchangedTables::exchange_keys(const Exec& exec) {
   const int n = ranks_.ranks();
-  const auto stride = static_cast<size_t>(header_ + capacity_) * 4;
-  const auto header = static_cast<size_t>(header_) * 4;
+  const int64_t stride = (header_ + capacity_) * 4, header = header_ * 4;
   int64_t longest = 0;
   for (int q = 0; q < n; ++q) longest = std::max(longest, std::ssize(routing_->list(q)));
   for (int q = 0; q < n; ++q) {
     const auto list = routing_->list(q);
-    std::byte* to = key_send_.data() + static_cast<size_t>(q) * stride;
+    std::byte* to = key_send_.data() + q * stride;
     std::memcpy(to, &longest, sizeof(longest));
     auto* counts = reinterpret_cast<uint32_t*>(to + sizeof(longest));
     for (int64_t s = 0, begin = routing_->list_begin(q); s < header_ - kLongest; ++s) {
@@ -176,27 +193,16 @@ void ExchangedTables::exchange_keys() {
     }
     const size_t bytes = longest <= capacity_ ? list.size_bytes() : 0;
     if (bytes > 0) std::memcpy(to + header, list.data(), bytes);
-    send_[static_cast<size_t>(q)] = {to, header + bytes};
-    receive_[static_cast<size_t>(q)] = {key_receive_.data() + static_cast<size_t>(q) * stride,
-                                        stride};
+    send_bytes_[static_cast<size_t>(q)] = header + static_cast<int64_t>(bytes);
   }
-  exchange(keys_exchange_);
-  for (size_t q = 0; q < received_.size(); ++q) {
-    int64_t of_sender = 0;
-    std::memcpy(&of_sender, receive_[q].data(), sizeof(of_sender));
-    longest = std::max(longest, of_sender);
-    wanted_count_[q] = (received_[q] - header) / 4;
+  keys_exchange_->all_to_all_v(exec, {key_send_.data(), send_bytes_.data(), key_receive_.data(),
+                                      received_bytes_.data(), stride});
+  for (int q = 0; q < n; ++q) {
+    longest = std::max(longest, load<int64_t>(key_receive_.data() + q * stride));
+    const int64_t bytes = received_bytes_[static_cast<size_t>(q)] - header;
+    wanted_count_[static_cast<size_t>(q)] = static_cast<size_t>(bytes) / 4;
   }
   if (longest > capacity_) throw CapacityOverflow(*this, spec_.name, longest, capacity_);
-}
-
-// What one rank alone wants is there already.
-void ExchangedTables::exchange(comm::RowExchange& exchange) {
-  if (ranks_.ranks() > 1) return exchange.run(send_, receive_, received_);
-  HLITE_CHECK(send_[0].size() <= receive_[0].size(), "{} bytes, room for {}", send_[0].size(),
-              receive_[0].size());
-  if (!send_[0].empty()) std::memcpy(receive_[0].data(), send_[0].data(), send_[0].size());
-  received_[0] = send_[0].size();
 }
 
 // A new row: what a table of all keys would have had there from the start.
@@ -239,19 +245,29 @@ void ExchangedTables::look_up(const Exec& exec, const KeyList& list, Matrix<floa
 }
 
 // Rows from their owners to those that listed them, or gradients back.
-void ExchangedTables::exchange_vectors(comm::RowExchange& exchange, bool to_owners) {
+void ExchangedTables::exchange_vectors(const Exec& exec, bool to_owners) {
+  const int64_t row_bytes = spec_.layout.width * kFloatBytes;
+  const auto bytes_of = [&](int q, bool owned) {
+    return row_bytes * (owned ? std::ssize(wanted(q)) : std::ssize(routing_->list(q)));
+  };
+  for (int q = 0; q < ranks_.ranks(); ++q)
+    send_bytes_[static_cast<size_t>(q)] = bytes_of(q, !to_owners);
+  const HostMemory &out = to_owners ? listed_rows_ : owned_rows_,
+                   &in = to_owners ? owned_rows_ : listed_rows_;
+  (to_owners ? grads_exchange_ : rows_exchange_)
+      ->all_to_all_v(exec, {out.data(), send_bytes_.data(), in.data(), received_bytes_.data(),
+                            capacity_ * row_bytes});
   for (int q = 0; q < ranks_.ranks(); ++q) {
-    const auto i = static_cast<size_t>(q);
-    const auto owned = block(owned_rows_, q * capacity_, std::ssize(wanted(q)));
-    const auto listed = block(listed_rows_, routing_->list_begin(q), std::ssize(routing_->list(q)));
-    const auto &out = to_owners ? listed : owned, &in = to_owners ? owned : listed;
-    send_[i] = std::as_bytes(std::span(out.data(), static_cast<size_t>(out.size())));
-    receive_[i] = std::as_writable_bytes(std::span(in.data(), static_cast<size_t>(in.size())));
+    const int64_t got = received_bytes_[static_cast<size_t>(q)], expected = bytes_of(q, to_owners);
+    HLITE_CHECK(got == expected, "{}: {} bytes from rank {}, expected {}", spec_.name, got, q,
+                expected);
   }
-  this->exchange(exchange);
-  for (size_t q = 0; q < received_.size(); ++q)
-    HLITE_CHECK(received_[q] == receive_[q].size(), "{}: {} bytes from rank {}, expected {}",
-                spec_.name, received_[q], q, receive_[q].size());
+}
+
+std::vector<comm::StepTraffic> ExchangedTables::traffic() const {
+  return {{spec_.name + ".keys_exchange", keys_exchange_->traffic()},
+          {spec_.name + ".rows_exchange", rows_exchange_->traffic()},
+          {spec_.name + ".grads_exchange", grads_exchange_->traffic()}};
 }
 
 void ExchangedTables::emit_forward(plan::Plan& plan, const TablesIo& io) {
@@ -260,19 +276,24 @@ void ExchangedTables::emit_forward(plan::Plan& plan, const TablesIo& io) {
   using plan::StepContext;
   const auto add = [&](const char* name, Lane lane, std::vector<plan::BufferId> reads,
                        std::vector<plan::BufferId> writes,
-                       std::function<void(const StepContext&)> run) {
+                       std::function<void(const StepContext&)> run,
+                       const plan::SentBytes& sends = {}) {
     plan.add({.name = spec_.name + name,
               .lane = lane,
               .reads = std::move(reads),
               .writes = std::move(writes),
-              .run = std::move(run)});
+              .run = std::move(run),
+              .sends = sends});
   };
+  const int64_t row_bytes = spec_.layout.width * kFloatBytes;
   add(".route", Lane::kEmbedding, {io.keys}, {lists_}, [this, io](const StepContext& c) {
     routing_->route(c.exec,
-                    {buffers_->data<uint32_t>(io.keys), c.batch, spec_.pooling.keys.columns});
+                    {buffers_->data<uint32_t>(io.keys), c.batch, spec_.pooling.keys.columns},
+                    capacity_);
   });
-  add(".keys_exchange", Lane::kComm, {lists_}, {wanted_},
-      [this](const StepContext&) { exchange_keys(); });
+  add(
+      ".keys_exchange", Lane::kComm, {lists_}, {wanted_},
+      [this](const StepContext& c) { exchange_keys(c.exec); }, sends(header_ * 4, 4, true));
   if (hashed_ && io.training) {
     std::vector<plan::BufferId> changed = {wanted_, table_.own};
     for (const Part& state : states_) changed.push_back(state.own);
@@ -280,11 +301,14 @@ void ExchangedTables::emit_forward(plan::Plan& plan, const TablesIo& io) {
   }
   add(".gather", Lane::kEmbedding, {wanted_, table_.own}, {outgoing_},
       [this, training = io.training](const StepContext& c) { gather(c.exec, training); });
-  add(".rows_exchange", Lane::kComm, {lists_, wanted_, outgoing_}, {incoming_},
-      [this](const StepContext&) { exchange_vectors(rows_exchange_, false); });
+  add(
+      ".rows_exchange", Lane::kComm, {lists_, wanted_, outgoing_}, {incoming_},
+      [this](const StepContext& c) { exchange_vectors(c.exec, false); },
+      sends(0, row_bytes, false));
   add(".pool", Lane::kEmbedding, {lists_, incoming_, table_.copied}, {io.output},
       [this, io](const StepContext& c) {
-        pool_rows(c.exec, *routing_, block(listed_rows_, 0, routing_->listed()), copied(table_),
+        pool_rows(c.exec, *routing_, block(listed_rows_, 0, ranks_.ranks() * capacity_),
+                  copied(table_),
                   View<float, 3>(buffers_->data<float>(io.output), c.batch, spec_.layout.slots(),
                                  spec_.layout.width));
       });
@@ -301,14 +325,15 @@ void ExchangedTables::emit_backward(plan::Plan& plan, const TablesIo& io) {
               reduce_gradients(c.exec, *routing_,
                                View<const float, 3>(buffers_->data<float>(io.grad), c.batch,
                                                     spec_.layout.slots(), spec_.layout.width),
-                               block(listed_rows_, 0, routing_->listed()), copied_gradients(),
-                               touched());
+                               block(listed_rows_, 0, ranks_.ranks() * capacity_),
+                               copied_gradients(), touched());
             }});
   plan.add({.name = spec_.name + ".grads_exchange",
             .lane = plan::Lane::kComm,
             .reads = {lists_, wanted_, incoming_},
             .writes = {outgoing_},
-            .run = [this](const plan::StepContext&) { exchange_vectors(grads_exchange_, true); }});
+            .run = [this](const plan::StepContext& c) { exchange_vectors(c.exec, true); },
+            .sends = sends(0, spec_.layout.width * kFloatBytes, true)});
 }
 
 RowStep ExchangedTables::step_of(const TablesIo& io) const {

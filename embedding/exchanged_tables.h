@@ -27,7 +27,7 @@
 #include "embedding/routed_rows.h"
 #include "embedding/row_placement.h"
 #include "embedding/table_init.h"
-#include "hugectr_lite/comm/row_exchange.h"
+#include "hugectr_lite/comm/rank_context.h"
 
 namespace hlite::embedding {
 
@@ -50,7 +50,7 @@ class CapacityOverflow final : public Error {
 };
 
 struct ExchangeOptions {
-  bool hierarchical = false;
+  comm::Route route = comm::Route::kFlat;
   // Share of the lookups that go to rows which are not copied, for the first capacity.
   double exchanged_share = 1;
   int64_t capacity = 0;  // rows; 0: as statistics and the placement make likely
@@ -87,15 +87,16 @@ class ExchangedTables final : public EmbeddingTables {
   // nothing runs.
   void grow(int64_t rows);
   [[nodiscard]] const RowPlacement& placement() const { return *placement_; }
-  [[nodiscard]] const comm::RowExchange& keys_exchange() const { return keys_exchange_; }
-  [[nodiscard]] const comm::RowExchange& rows_exchange() const { return rows_exchange_; }
-  [[nodiscard]] const comm::RowExchange& grads_exchange() const { return grads_exchange_; }
+  // What each exchange step has sent and got so far. REQUIRES a world.
+  [[nodiscard]] std::vector<comm::StepTraffic> traffic() const;
 
  private:
   struct Part {  // the own rows and the copied ones, of weights or of a state
     plan::BufferId own, copied;
   };
-  [[nodiscard]] int64_t likely_capacity(const ExchangeOptions& options, int64_t max_batch) const;
+  [[nodiscard]] std::vector<double> likely_rows(double room) const;
+  [[nodiscard]] int64_t likely_capacity() const;
+  [[nodiscard]] plan::SentBytes sends(int64_t header, int64_t row, bool to_owners) const;
   void allocate();
   [[nodiscard]] Matrix<float> own(const Part& part) const;
   [[nodiscard]] Matrix<float> copied(const Part& part) const;
@@ -103,15 +104,15 @@ class ExchangedTables final : public EmbeddingTables {
   [[nodiscard]] std::span<float> touched() const;
   [[nodiscard]] std::span<const uint32_t> wanted(int rank) const;
   [[nodiscard]] KeyList wanted_keys(int rank) const;
+  // `rows` rows from the `first` one on.
   [[nodiscard]] Matrix<float> block(const HostMemory& memory, int64_t first, int64_t rows) const;
   [[nodiscard]] RowStep step_of(const TablesIo& io) const;
-  void exchange(comm::RowExchange& exchange);
-  void exchange_keys();
+  void exchange_keys(const Exec& exec);
   void first_values(int64_t slot, uint32_t key, int64_t row);
   void insert();
   void gather(const Exec& exec, bool training);
   void look_up(const Exec& exec, const KeyList& list, Matrix<float> out) const;
-  void exchange_vectors(comm::RowExchange& exchange, bool to_owners);
+  void exchange_vectors(const Exec& exec, bool to_owners);
   void update(const Exec& exec, const TablesIo& io);
   // Of hashed tables: [slots] the keys of the rows in a file, ascending. Else null: all keys.
   using Keys = std::shared_ptr<const std::vector<std::vector<uint32_t>>>;
@@ -127,12 +128,13 @@ class ExchangedTables final : public EmbeddingTables {
   const TablesSpec spec_;
   const std::shared_ptr<const RowPlacement> placement_;
   const comm::RankContext ranks_;
+  const ExchangeOptions options_;
   const int64_t max_batch_;
   const int threads_;
   const bool marks_;      // whether touched() is kept
   const int64_t header_;  // words before a list
   int64_t capacity_;
-  comm::RowExchange keys_exchange_, rows_exchange_, grads_exchange_;
+  std::unique_ptr<comm::Communicator> keys_exchange_, rows_exchange_, grads_exchange_;
   std::unique_ptr<KeyRouting> routing_;
   std::unique_ptr<HashedRows> hashed_;  // null: another type
   std::unique_ptr<TableRowInit> init_;  // of hashed rows
@@ -149,10 +151,9 @@ class ExchangedTables final : public EmbeddingTables {
   HostMemory key_send_,
       key_receive_;         // [ranks][header + capacity] uint32: longest list, counts, list
   HostMemory owned_rows_;   // [ranks][capacity, V] rows for others; their gradients
-  HostMemory listed_rows_;  // [listed, V] rows from others; gradients for them
-  std::vector<comm::ConstBytes> send_;
-  std::vector<comm::Bytes> receive_;
-  std::vector<size_t> received_, wanted_count_;
+  HostMemory listed_rows_;  // [ranks][capacity, V] rows from others; gradients for them
+  std::vector<int64_t> send_bytes_, received_bytes_;
+  std::vector<size_t> wanted_count_;
   std::vector<RowGradients> row_gradients_;
 };
 

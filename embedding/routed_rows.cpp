@@ -52,12 +52,13 @@ const std::vector<uint32_t>& keys_per_sample(const KeyRouting& routing, int64_t 
 
 void check_shapes(const KeyRouting& routing, int64_t width, Matrix<const float> vectors,
                   Matrix<const float> copied, int64_t slots) {
-  HLITE_CHECK(slots == routing.pooling().slots && vectors.dim(0) >= routing.listed() &&
-                  (routing.listed() == 0 || vectors.dim(1) == width) &&
+  const int64_t entries = routing.placement().ranks() * routing.block();
+  HLITE_CHECK(slots == routing.pooling().slots && vectors.dim(0) == entries &&
+                  (entries == 0 || vectors.dim(1) == width) &&
                   copied.dim(0) == routing.placement().copied_rows() &&
                   (copied.dim(0) == 0 || copied.dim(1) == width),
-              "{} slots, vectors {} of {}, copied {}, width {}", slots, vectors.shape(),
-              routing.listed(), copied.shape(), width);
+              "{} slots, vectors {} of {}, copied {}, width {}", slots, vectors.shape(), entries,
+              copied.shape(), width);
 }
 
 template <int kWidth>
@@ -198,7 +199,7 @@ void update_range(const Updates& updates, std::span<const RowGradients> from, bo
 template <typename Body>
 void with_updates(const RowStep& step, Matrix<float> table, Matrix<float> state0,
                   Matrix<float> state1, Body&& body) {
-  const StepScalars scalars = step_scalars(step.rule, step.lr, step.step);
+  const StepScalars scalars = optimizer::step_scalars(step.rule, step.lr, step.step);
   optimizer::with_rule_type(step.rule.type, [&]<OptimizerType kType>() {
     with_width(table.dim(1), [&]<int kWidth>() {
       body.template operator()<kWidth>(RowUpdates<kType, kWidth>{

@@ -234,7 +234,7 @@ void SparseUpdate::update(const Exec& exec, const UpdateRule& rule, UpdateType u
   ThreadPool& pool = exec.threads();
   pool.run(slots, [&](int64_t s, int worker) { sort_slot(keys, s, worker); });
 
-  const StepScalars scalars = step_scalars(rule, *lr, *step);
+  const StepScalars scalars = optimizer::step_scalars(rule, *lr, *step);
   const auto slot_at = [&](int64_t s) {
     const int64_t first_row = layout_.offset[static_cast<size_t>(s)];
     return Slot{.dout = dout.data() + s * width,

@@ -2,7 +2,6 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/optimizer/dense_update.h"
-#include "hugectr_lite/optimizer/rule_of_config.h"
 
 namespace hlite::trainer {
 
@@ -11,7 +10,7 @@ using plan::BufferId;
 DenseOptimizer::DenseOptimizer(const config::OptimizerConfig& config, FloatType type,
                                const network::Network& network, const LearningRates& rates,
                                const LossScaling& loss_scaling)
-    : rule_(optimizer::update_rule_of(config)),
+    : rule_(config.rule),
       type_(type),
       network_(network),
       rates_(rates),

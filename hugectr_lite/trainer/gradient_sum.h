@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "embedding/exchanged_tables.h"
-#include "hugectr_lite/comm/hierarchical_all_reduce.h"
+#include "hugectr_lite/comm/rank_context.h"
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/trainer/build_layers.h"
 #include "hugectr_lite/trainer/plan_part.h"
@@ -45,19 +45,21 @@ class GradientSum final : public PlanPart {
   };
   struct Reduced {
     plan::BufferId id;
-    comm::TrafficTotals traffic = {};
+    std::unique_ptr<comm::Communicator> communicator = nullptr;  // of the step that sums it
   };
-  void all_reduce(Reduced& reduced);
+  void all_reduce(const Exec& exec, const Reduced& reduced) const;
+  [[nodiscard]] plan::SentBytes sends(const Reduced& reduced) const;
 
   const comm::RankContext ranks_;
   const config::AllReduceConfig config_;
+  const comm::AllReduce algo_;
+  const comm::Route route_;
   const ModelLayers& layers_;
   const std::function<bool()> wants_to_stop_;
   const plan::Buffers* buffers_ = nullptr;
   std::vector<Copied> copied_;
   std::vector<Reduced> reduced_;  // the first one holds the dense gradients
   plan::BufferId scalars_ = plan::kNoBuffer, dense_gradients_ = plan::kNoBuffer;
-  std::unique_ptr<comm::HierarchicalAllReduce> hierarchical_;
 };
 
 }  // namespace hlite::trainer

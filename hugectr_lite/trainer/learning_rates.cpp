@@ -1,14 +1,13 @@
 #include "hugectr_lite/trainer/learning_rates.h"
 
 #include "hugectr_lite/optimizer/advance_schedules.h"
-#include "hugectr_lite/optimizer/rule_of_config.h"
 
 namespace hlite::trainer {
 
 LearningRates::LearningRates(
     const config::OptimizerConfig& optimizer,
     const std::vector<std::unique_ptr<embedding::EmbeddingLayer>>& embeddings)
-    : schedules_{optimizer::lr_schedule_of(optimizer)}, names_{"solver.learning_rate"} {
+    : schedules_{optimizer.schedule}, names_{"solver.learning_rate"} {
   for (const auto& e : embeddings) {
     schedules_.push_back(e->schedule());
     names_.push_back(e->name() + ".learning_rate");

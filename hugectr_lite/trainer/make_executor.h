@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "hugectr_lite/comm/row_exchange.h"
+#include "hugectr_lite/comm/rank_context.h"
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/plan/executor.h"
 

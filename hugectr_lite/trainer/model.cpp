@@ -123,12 +123,8 @@ bool Model::stop_requested() const {
 std::vector<StepTraffic> Model::traffic() const {
   std::vector<StepTraffic> list;
   if (!gradient_sum_) return list;
-  for (const auto& e : layers_.embeddings) {
-    const embedding::ExchangedTables& tables = *e->exchanged();
-    list.push_back({e->name() + ".keys_exchange", tables.keys_exchange().traffic()});
-    list.push_back({e->name() + ".rows_exchange", tables.rows_exchange().traffic()});
-    list.push_back({e->name() + ".grads_exchange", tables.grads_exchange().traffic()});
-  }
+  for (const auto& e : layers_.embeddings)
+    for (StepTraffic& step : e->exchanged()->traffic()) list.push_back(std::move(step));
   for (StepTraffic& step : gradient_sum_->traffic()) list.push_back(std::move(step));
   return list;
 }

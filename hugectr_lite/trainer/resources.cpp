@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "hugectr_lite/config/embedding_types.h"
 #include "hugectr_lite/core/cuda_plugin.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/thread_pool.h"
@@ -13,17 +14,18 @@ std::string needs_cpu(const config::TrainConfig& config) {
     return fmt::format("one rank trains on a GPU so far, and the config has {}",
                        config.solver.ranks());
   for (const config::JsonNode* layer : config.layers)
-    if (const std::string& type = layer->find("type")->string(); type.ends_with("EmbeddingHash"))
-      return type + " runs on the CPU so far";
+    if (const auto& name = layer->find("type")->string();
+        config::is_hashed(config::embedding_type(name).value_or(config::EmbeddingType::kHybrid)))
+      return name + " runs on the CPU so far";
   return "";
 }
 
 const cuda::Backend* choose_device(const config::TrainConfig& config, const Options& options) {
-  const std::string device = options.device.empty() ? config.solver.device : options.device;
-  if (device == "cpu") return nullptr;
+  const config::DeviceChoice device = options.device.value_or(config.solver.device);
+  if (device == config::DeviceChoice::kCpu) return nullptr;
   const auto plugin = cuda::CudaPlugin::load();
   const std::string reason = needs_cpu(config);
-  if (device == "cuda") {
+  if (device == config::DeviceChoice::kCuda) {
     const cuda::Backend& gpu = plugin.require_device();
     if (const int id = config.solver.gpu[0][0]; id >= plugin.devices())
       raise<DeviceError>("device cuda: solver.gpu asks for device {}, and there are {} here", id,

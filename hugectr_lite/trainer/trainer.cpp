@@ -56,15 +56,16 @@ void Trainer::check_options() const {
   check_can_write("solver.snapshot_prefix", snapshot_path(config_, 0));
 }
 
-uint64_t Trainer::agree_on_seed() const {
+uint64_t Trainer::agree_on_seed() {
   uint64_t seed = resumed_ ? resumed_->seed : resolve_seed(config_);
-  if (ranks_.ranks() > 1) ranks_.world->broadcast(std::as_writable_bytes(std::span(&seed, 1)), 0);
+  if (ranks_.ranks() > 1)
+    ranks_.world->broadcast(exec(), std::as_writable_bytes(std::span(&seed, 1)), 0);
   return seed;
 }
 
 bool Trainer::agree_to_stop() {
   float wanted = InterruptGuard::requested() ? 1 : 0;
-  if (ranks_.ranks() > 1) ranks_.world->all_reduce({&wanted, 1});
+  if (ranks_.ranks() > 1) ranks_.world->all_reduce(exec(), {&wanted, 1});
   return wanted > 0;
 }
 
@@ -179,7 +180,7 @@ bool Trainer::start_evaluation() {
 EvalResult Trainer::finish_evaluation() { return evaluator_->finish(); }
 
 TrafficReport Trainer::traffic() {
-  return collect_traffic(*model_, ranks_, eval_traffic_, iteration_ - first_iteration_,
+  return collect_traffic(exec(), *model_, ranks_, eval_traffic_, iteration_ - first_iteration_,
                          config_.solver.batchsize);
 }
 
@@ -195,15 +196,15 @@ void Trainer::save(const std::string& directory) {
     meta.loss_scale = static_cast<double>(scale->scale);
     meta.loss_scale_good = scale->good;
   }
-  write_collected(ranks_, {weights_of(*model_), states_of(*model_)}, [&](const auto& lists) {
-    checkpoint::save_checkpoint(directory, meta, lists[0], lists[1]);
-  });
+  write_collected(
+      exec(), ranks_, {weights_of(*model_), states_of(*model_)},
+      [&](const auto& lists) { checkpoint::save_checkpoint(directory, meta, lists[0], lists[1]); });
   progress_.line(fmt::format("saved {} after iteration {} in {:.2f} s", directory, iteration_,
                              seconds_since(start)));
 }
 
 void Trainer::export_weights(const std::string& path) {
-  write_collected(ranks_, {weights_of(*model_)},
+  write_collected(exec(), ranks_, {weights_of(*model_)},
                   [&](const auto& lists) { checkpoint::save_weights(path, lists[0]); });
   progress_.line(fmt::format("exported the weights to {}", path));
 }

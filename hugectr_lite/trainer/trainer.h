@@ -115,7 +115,7 @@ class Trainer {
   void restore();
   void restore_state(const std::vector<checkpoint::TensorRef>& weights);
   [[nodiscard]] int64_t global_size(const data::HostBatch& batch) const;
-  [[nodiscard]] uint64_t agree_on_seed() const;
+  [[nodiscard]] uint64_t agree_on_seed();
   [[noreturn]] void fail_non_finite(const std::string& found);
   [[nodiscard]] Exec exec() { return {.device = Device::kCpu, .pool = &pool_}; }
 

@@ -44,7 +44,7 @@ void on_ranks(const config::TrainConfig& config, const Options& options, const C
               Body&& body) {
   const auto topology = std::make_shared<const comm::Topology>(trainer::topology_of(config.solver));
   const auto placements = trainer::make_placements(config, *topology, true);
-  comm::run_ranks(topology->ranks(), [&](comm::Communicator& world) {
+  comm::run_ranks(*topology, [&](comm::Communicator& world) {
     Trainer trainer(config, options,
                     {.ranks = {world.rank(), topology, &world},
                      .placements = placements,
