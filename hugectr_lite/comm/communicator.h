@@ -20,7 +20,7 @@
 #include <string>
 
 #include "hugectr_lite/comm/topology.h"
-#include "hugectr_lite/comm/traffic.h"
+#include "hugectr_lite/comm/traffic_totals.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/exec.h"
 

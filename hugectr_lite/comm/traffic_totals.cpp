@@ -1,4 +1,4 @@
-#include "hugectr_lite/comm/traffic.h"
+#include "hugectr_lite/comm/traffic_totals.h"
 
 namespace hlite::comm {
 
