@@ -13,13 +13,13 @@ set(hlite_kernel_sources
   hugectr_lite/ops/fully_connected.cu
   hugectr_lite/ops/interaction.cu
   hugectr_lite/ops/matmul.cu
+  hugectr_lite/ops/metrics.cu
   hugectr_lite/ops/regularizer.cu
   hugectr_lite/ops/relu.cu
   hugectr_lite/ops/scan.cu
   hugectr_lite/optimizer/advance_schedules.cu
   hugectr_lite/optimizer/dense_update.cu
-  hugectr_lite/optimizer/loss_scale.cu
-  hugectr_lite/trainer/evaluation.cu)
+  hugectr_lite/optimizer/loss_scale.cu)
 # What they call, and the plug-in itself.
 set(hlite_cuda_sources
   ${hlite_kernel_sources}

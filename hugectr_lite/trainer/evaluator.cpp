@@ -5,7 +5,7 @@
 #include <span>
 
 #include "data_reader/cached_source.h"
-#include "hugectr_lite/trainer/metrics.h"
+#include "hugectr_lite/ops/metrics.h"
 #include "hugectr_lite/trainer/stopwatch.h"
 
 namespace hlite::trainer {
@@ -75,8 +75,8 @@ void Evaluator::compute(EvalResult& result) {
   collect();
   if (ranks_.rank == 0) {
     result.samples = static_cast<int64_t>(scores_.size());
-    result.auc = auc(scores_, labels_);
-    result.loss = log_loss(exec_, scores_, labels_);
+    result.auc = ops::auc(scores_, labels_);
+    result.loss = ops::log_loss(exec_, scores_, labels_);
   }
   share(result);
 }

@@ -11,9 +11,9 @@ constexpr int64_t kValueBytes = 2 * sizeof(float);  // of a sample: score, label
 
 int64_t GpuEvaluation::device_bytes(const cuda::Backend& gpu, int64_t samples) {
   int64_t workspace = 10 * samples;
-  if (kernels::evaluation_workspace.is_in(gpu)) {
+  if (ops::kernels::evaluation_workspace.is_in(gpu)) {
     const Exec exec{.device = Device::kCuda, .cuda = &gpu};
-    workspace = static_cast<int64_t>(kernels::evaluation_workspace(exec, samples));
+    workspace = static_cast<int64_t>(ops::kernels::evaluation_workspace(exec, samples));
   }
   return workspace + kValueBytes * samples;
 }

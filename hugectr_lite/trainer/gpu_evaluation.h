@@ -13,7 +13,7 @@
 #include <memory>
 
 #include "hugectr_lite/core/device_memory.h"
-#include "hugectr_lite/trainer/gpu_metrics.h"
+#include "hugectr_lite/ops/metrics.h"
 #include "hugectr_lite/trainer/model_results.h"
 
 namespace hlite::trainer {
@@ -45,7 +45,7 @@ class GpuEvaluation {
   // Waits until they are done.
   void wait();
   // What the last start() found out, once waited for.
-  [[nodiscard]] const GpuMetrics& metrics() const { return metrics_; }
+  [[nodiscard]] const ops::GpuMetrics& metrics() const { return metrics_; }
 
  private:
   [[nodiscard]] Exec exec() const {
@@ -57,7 +57,7 @@ class GpuEvaluation {
   const cuda::Backend& gpu_;
   const int64_t max_samples_;
   DeviceMemory values_;  // all scores, then all labels
-  GpuMetrics metrics_;
+  ops::GpuMetrics metrics_;
   void *stream_ = nullptr, *collected_ = nullptr;
   int64_t samples_ = 0;
   bool started_ = false;  // and not waited for

@@ -94,7 +94,7 @@ std::string device_report(const MemoryOfRun& run, Lines& reasons) {
           line("dense parameters", m.dense_parameters) + line("activations", m.activations) +
           line("gradients", m.gradients) + line("input buffers, two sets", m.batch) +
           line("sparse-update workspace", m.workspace, about) + line("matmul workspace", m.matmul);
-  const bool many = run.eval_samples > GpuMetrics::kMostSamples;
+  const bool many = run.eval_samples > ops::GpuMetrics::kMostSamples;
   const int64_t evaluation =
       run.eval_samples == 0 || many ? 0 : GpuEvaluation::device_bytes(gpu, run.eval_samples);
   const int64_t needed = m.total();

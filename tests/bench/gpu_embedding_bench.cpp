@@ -20,7 +20,7 @@
 #include "hugectr_lite/core/fill.h"
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/ops/interaction.h"
-#include "hugectr_lite/trainer/gpu_metrics.h"
+#include "hugectr_lite/ops/metrics.h"
 #include "tests/bench/dlrm_workload.h"
 
 namespace hlite {
@@ -150,7 +150,7 @@ void measure_auc(const Exec& exec, const Options& o) {
   const Array<float> logits(exec, o.samples), labels(exec, o.samples);
   kernels::fill_uniform(exec, {logits.data(), o.samples}, 1, 1, 0, -4, 4);
   kernels::fill_uniform(exec, {labels.data(), o.samples}, 1, 2, 0, 0, 0.6f);
-  trainer::GpuMetrics metrics(exec, o.samples);
+  ops::GpuMetrics metrics(exec, o.samples);
   const double seconds = mean_seconds(exec, o.rounds, [&](int) {
     metrics.start(exec, {logits.data(), o.samples}, {labels.data(), o.samples});
   });

@@ -3,15 +3,14 @@
 #include <limits>
 #include <vector>
 
-#include "hugectr_lite/trainer/gpu_metrics.h"
-#include "hugectr_lite/trainer/metrics.h"
+#include "hugectr_lite/ops/metrics.h"
 #include "tests/cuda/embedding_device.h"
 #include "tests/support/errors.h"
 
 namespace hlite::test {
 namespace {
 
-using trainer::GpuMetrics;
+using ops::GpuMetrics;
 
 struct Evaluation {
   std::vector<float> logits, labels;
@@ -51,8 +50,8 @@ Metrics on_device(const OnDevice& device, const Evaluation& e) {
 void check_metrics(const Metrics& got, const Evaluation& e) {
   ThreadPool pool(1);
   INFO(e.logits.size() << " samples");
-  CHECK((got.auc == trainer::auc(e.logits, e.labels)));  // every bit
-  const double loss = trainer::log_loss({.pool = &pool}, e.logits, e.labels);
+  CHECK((got.auc == ops::auc(e.logits, e.labels)));  // every bit
+  const double loss = ops::log_loss({.pool = &pool}, e.logits, e.labels);
   CHECK(std::abs(got.loss - loss) <= 1e-13 * loss);  // the CPU adds up 16384 in a row
 }
 

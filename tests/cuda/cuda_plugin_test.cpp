@@ -13,7 +13,7 @@
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/fill.h"
 #include "hugectr_lite/cuda/device_report.h"
-#include "hugectr_lite/trainer/evaluation_sums.h"
+#include "hugectr_lite/ops/metrics.h"
 #include "tests/support/cuda_backends.h"
 #include "tests/support/errors.h"
 
@@ -169,10 +169,10 @@ TEST_CASE("a kernel of a GPU that is not here is an error") {
 TEST_CASE("what a kernel's host function throws arrives as the program's error") {
   const Exec exec{.device = Device::kCuda, .cuda = &emulated_cuda()};
   const int64_t too_many = int64_t{1} << 31;
-  check_contains(message_of<DeviceError>(
-                     [&] { (void)trainer::kernels::evaluation_workspace(exec, too_many); }),
-                 {"expected fewer than 2^31 samples"});
-  CHECK(trainer::kernels::evaluation_workspace(exec, 1000) >= 10 * 1000);
+  check_contains(
+      message_of<DeviceError>([&] { (void)ops::kernels::evaluation_workspace(exec, too_many); }),
+      {"expected fewer than 2^31 samples"});
+  CHECK(ops::kernels::evaluation_workspace(exec, 1000) >= 10 * 1000);
 }
 
 TEST_CASE("a library that is no plug-in is refused") {

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "hugectr_lite/ops/metrics.h"
 #include "hugectr_lite/trainer/evaluator.h"
-#include "hugectr_lite/trainer/metrics.h"
 #include "hugectr_lite/trainer/model_tensors.h"
 #include "tests/data_reader/log_capture.h"
 #include "tests/end_to_end/small_run.h"
@@ -105,8 +105,8 @@ TEST_CASE("metrics of scores that a GPU collected chunk by chunk are those of th
       collect(evaluation, gpu, stream.get(), v);
       evaluation.wait();
       CHECK(evaluation.samples() == static_cast<int64_t>(n));
-      CHECK((evaluation.metrics().auc() == trainer::auc(v.scores, v.labels)));  // every bit
-      const double loss = trainer::log_loss({.pool = &pool}, v.scores, v.labels);
+      CHECK((evaluation.metrics().auc() == ops::auc(v.scores, v.labels)));  // every bit
+      const double loss = ops::log_loss({.pool = &pool}, v.scores, v.labels);
       CHECK(std::abs(evaluation.metrics().log_loss() - loss) <= 1e-13 * loss);
     }
   }

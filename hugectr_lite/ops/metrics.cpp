@@ -1,20 +1,13 @@
-#include "hugectr_lite/trainer/metrics.h"
+#include "hugectr_lite/ops/metrics.h"
 
 #include <array>
-#include <bit>
 #include <cmath>
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
 
-namespace hlite::trainer {
+namespace hlite::ops {
 namespace {
-
-// Unsigned integers in the order of the floats; both zeros map to the same one.
-uint32_t ordered(float x) {
-  const auto bits = std::bit_cast<uint32_t>(x == 0 ? 0.0f : x);
-  return (bits & 0x80000000u) ? ~bits : bits | 0x80000000u;
-}
 
 // Sorts by the upper 33 bits in three stable counting passes of 11.
 void radix_sort(std::vector<uint64_t>& values, int low_bit) {
@@ -44,7 +37,7 @@ std::optional<double> auc(std::span<const float> scores, std::span<const float> 
   std::vector<uint64_t> rows(scores.size());  // score, then one bit: positive
   for (size_t i = 0; i < rows.size(); ++i) {
     if (std::isnan(scores[i])) raise<DataError>("AUC: the score of evaluation sample {} is NaN", i);
-    rows[i] = uint64_t{ordered(scores[i])} << 1 | (labels[i] > 0.5f);
+    rows[i] = uint64_t{ordered_bits(scores[i])} << 1 | (labels[i] > 0.5f);
   }
   radix_sort(rows, 1);
   // Twice the number of won pairs, so that half a pair is a whole number.
@@ -80,4 +73,31 @@ double log_loss(const Exec& exec, std::span<const float> logits, std::span<const
   return total / static_cast<double>(n);
 }
 
-}  // namespace hlite::trainer
+GpuMetrics::GpuMetrics(const Exec& exec, int64_t max_samples)
+    : max_samples_(max_samples),
+      workspace_(*exec.cuda, kernels::evaluation_workspace(exec, max_samples)),
+      sums_(*exec.cuda) {}
+
+void GpuMetrics::start(const Exec& exec, Vector<const float> logits, Vector<const float> labels) {
+  HLITE_CHECK(exec.on_gpu(), "metrics of a GPU need one");
+  HLITE_CHECK(logits.dim(0) == labels.dim(0) && logits.dim(0) <= max_samples_,
+              "{} scores, {} labels, expected at most {}", logits.dim(0), labels.dim(0),
+              max_samples_);
+  samples_ = logits.dim(0);
+  kernels::evaluate(exec, logits, labels, workspace_.data(), workspace_.size(), sums_.get());
+}
+
+std::optional<double> GpuMetrics::auc() const {
+  if (sums_->first_nan != 0)
+    raise<DataError>("AUC: the score of evaluation sample {} is NaN", ~sums_->first_nan);
+  const auto positives = static_cast<double>(sums_->positives);
+  const double negatives = static_cast<double>(samples_) - positives;
+  if (positives == 0 || negatives == 0) return std::nullopt;
+  return static_cast<double>(sums_->won_twice) / 2 / negatives / positives;
+}
+
+double GpuMetrics::log_loss() const {
+  return samples_ == 0 ? 0 : sums_->loss / static_cast<double>(samples_);
+}
+
+}  // namespace hlite::ops

@@ -1,4 +1,4 @@
-#include "hugectr_lite/trainer/metrics.h"
+#include "hugectr_lite/ops/metrics.h"
 
 #include <cmath>
 #include <vector>
@@ -35,7 +35,7 @@ TEST_CASE("AUC equals its definition, ties included") {
       labels[0] = 1;
       labels[1] = 0;
       INFO(n << " samples, " << levels << " levels");
-      CHECK(trainer::auc(scores, labels).value() ==
+      CHECK(ops::auc(scores, labels).value() ==
             Approx(pairwise_auc(scores, labels)).epsilon(1e-12));
     }
 }
@@ -43,16 +43,16 @@ TEST_CASE("AUC equals its definition, ties included") {
 TEST_CASE("AUC of special scores") {
   using V = std::vector<float>;
   const float inf = INFINITY;
-  CHECK(trainer::auc(V{1, 2}, V{0, 1}).value() == 1);
-  CHECK(trainer::auc(V{2, 1}, V{0, 1}).value() == 0);
-  CHECK(trainer::auc(V{0.0f, -0.0f}, V{0, 1}).value() == 0.5);  // both zeros are one score
-  CHECK(trainer::auc(V{-inf, -1, 1e-40f, inf}, V{0, 0, 1, 1}).value() == 1);
-  CHECK(trainer::auc(V{-1, -2, -3}, V{1, 0, 0}).value() == 1);
-  CHECK(!trainer::auc(V{1, 2}, V{1, 1}));
-  CHECK(!trainer::auc(V{1, 2}, V{0, 0}));
-  CHECK(!trainer::auc(V{}, V{}));
-  CHECK_THROWS_AS(trainer::auc(V{1, NAN}, V{0, 1}), DataError);
-  CHECK_THROWS_AS(trainer::auc(V{1}, V{0, 1}), Error);
+  CHECK(ops::auc(V{1, 2}, V{0, 1}).value() == 1);
+  CHECK(ops::auc(V{2, 1}, V{0, 1}).value() == 0);
+  CHECK(ops::auc(V{0.0f, -0.0f}, V{0, 1}).value() == 0.5);  // both zeros are one score
+  CHECK(ops::auc(V{-inf, -1, 1e-40f, inf}, V{0, 0, 1, 1}).value() == 1);
+  CHECK(ops::auc(V{-1, -2, -3}, V{1, 0, 0}).value() == 1);
+  CHECK(!ops::auc(V{1, 2}, V{1, 1}));
+  CHECK(!ops::auc(V{1, 2}, V{0, 0}));
+  CHECK(!ops::auc(V{}, V{}));
+  CHECK_THROWS_AS(ops::auc(V{1, NAN}, V{0, 1}), DataError);
+  CHECK_THROWS_AS(ops::auc(V{1}, V{0, 1}), Error);
 }
 
 TEST_CASE("AUC of many samples neither loses counts nor order") {
@@ -72,7 +72,7 @@ TEST_CASE("AUC of many samples neither loses counts nor order") {
     }
   }
   expected /= static_cast<double>(positives) * static_cast<double>(negatives);
-  CHECK(trainer::auc(scores, labels).value() == Approx(expected).epsilon(1e-12));
+  CHECK(ops::auc(scores, labels).value() == Approx(expected).epsilon(1e-12));
 }
 
 TEST_CASE("log loss equals its definition for any thread count") {
@@ -87,10 +87,10 @@ TEST_CASE("log loss equals its definition for any thread count") {
     }
     if (n > 0) want /= static_cast<double>(n);
     ThreadPool one(1), three(3);
-    const double got = trainer::log_loss({.device = Device::kCpu, .pool = &one}, z, y);
+    const double got = ops::log_loss({.device = Device::kCpu, .pool = &one}, z, y);
     CHECK(got ==
           Approx(want).epsilon(1e-3));  // log1p(-p) loses digits near p = 1, the code does not
-    CHECK(got == trainer::log_loss({.device = Device::kCpu, .pool = &three}, z, y));
+    CHECK(got == ops::log_loss({.device = Device::kCpu, .pool = &three}, z, y));
   }
 }
 
