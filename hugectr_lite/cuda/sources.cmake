@@ -16,7 +16,7 @@ set(hlite_kernel_sources
   hugectr_lite/ops/metrics.cu
   hugectr_lite/ops/regularizer.cu
   hugectr_lite/ops/relu.cu
-  hugectr_lite/ops/scan.cu
+  hugectr_lite/ops/non_finite.cu
   hugectr_lite/optimizer/advance_schedules.cu
   hugectr_lite/optimizer/dense_update.cu
   hugectr_lite/optimizer/loss_scale.cu)

@@ -8,7 +8,7 @@
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 #include "hugectr_lite/ops/lanes.h"
-#include "hugectr_lite/ops/scan.h"
+#include "hugectr_lite/ops/non_finite.h"
 
 namespace hlite::ops {
 namespace {

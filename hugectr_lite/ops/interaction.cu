@@ -21,7 +21,7 @@
 #include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/ops/interaction_inputs.cuh"
 #include "hugectr_lite/ops/interaction_warp.cuh"
-#include "hugectr_lite/ops/scan.h"
+#include "hugectr_lite/ops/non_finite.h"
 
 namespace hlite::ops::gpu {
 namespace {

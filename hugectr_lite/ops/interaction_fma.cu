@@ -20,7 +20,7 @@
 // forward, the multiply-adds' 864 + staging in backward; memory takes 910 and 1,710. So forward is
 // bound by shared memory at about 325 us, backward by memory.
 #include "hugectr_lite/ops/interaction_warp.cuh"
-#include "hugectr_lite/ops/scan.h"
+#include "hugectr_lite/ops/non_finite.h"
 
 namespace hlite::ops::gpu {
 namespace {

@@ -1,6 +1,6 @@
 #include "hugectr_lite/trainer/loss_scaling.h"
 
-#include "hugectr_lite/ops/scan.h"
+#include "hugectr_lite/ops/non_finite.h"
 
 namespace hlite::trainer {
 namespace {

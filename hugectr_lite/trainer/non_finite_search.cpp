@@ -1,6 +1,6 @@
 #include "hugectr_lite/trainer/non_finite_search.h"
 
-#include "hugectr_lite/ops/scan.h"
+#include "hugectr_lite/ops/non_finite.h"
 
 namespace hlite::trainer {
 namespace {

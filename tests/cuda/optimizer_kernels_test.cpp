@@ -1,5 +1,5 @@
 // The kernels of the optimizer against the rules in double precision, on every CUDA backend.
-#include "hugectr_lite/ops/scan.h"
+#include "hugectr_lite/ops/non_finite.h"
 #include "hugectr_lite/optimizer/advance_schedules.h"
 #include "hugectr_lite/optimizer/dense_update.h"
 #include "hugectr_lite/optimizer/loss_scale.h"

@@ -1,7 +1,7 @@
 // Kernels that look for NaN and infinity: they read every element once, a pack a thread, and write
 // where there is something to find only, by atomics whose result does not depend on their order.
 // The dense gradients of MLPerf's DLRM (2.4 M floats) take 2 us of an H200's bandwidth.
-#include "hugectr_lite/ops/scan.h"
+#include "hugectr_lite/ops/non_finite.h"
 
 #include "hugectr_lite/core/kernel_list.cuh"
 #include "hugectr_lite/core/launch.cuh"
@@ -68,7 +68,7 @@ void flag_non_finite(cudaStream_t stream, Vector<const T> x, int32_t* found) {
   });
 }
 
-HLITE_KERNELS(scan) {
+HLITE_KERNELS(non_finite) {
   for_each_float([&]<typename T>() {
     list.add<first_non_finite<T>>(kernels::first_non_finite<T>);
     list.add<flag_non_finite<T>>(kernels::flag_non_finite<T>);

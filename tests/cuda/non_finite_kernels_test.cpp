@@ -1,5 +1,5 @@
 // The kernels that look for NaN and infinity, on every CUDA backend.
-#include "hugectr_lite/ops/scan.h"
+#include "hugectr_lite/ops/non_finite.h"
 
 #include "tests/cuda/typed_values.h"
 

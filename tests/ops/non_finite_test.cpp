@@ -1,4 +1,4 @@
-#include "hugectr_lite/ops/scan.h"
+#include "hugectr_lite/ops/non_finite.h"
 
 #include <limits>
 
