@@ -22,11 +22,11 @@
 
 #include "data_reader/batch_order.h"
 #include "data_reader/batch_ring.h"
+#include "data_reader/open_source.h"
 #include "data_reader/range_reader.h"
 #include "data_reader/raw_format.h"
 #include "data_reader/read_queue.h"
 #include "data_reader/reader_plan.h"
-#include "data_reader/source.h"
 #include "hugectr_lite/config/data_config.h"
 
 namespace hlite::data {

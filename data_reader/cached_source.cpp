@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "data_reader/source.h"
+#include "data_reader/open_source.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/memory.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data_reader/batch_source.h"
-#include "data_reader/source.h"
+#include "data_reader/open_source.h"
 #include "hugectr_lite/config/data_config.h"
 
 namespace hlite::data {

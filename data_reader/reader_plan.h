@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "data_reader/open_source.h"
 #include "data_reader/range_reader.h"
-#include "data_reader/source.h"
 #include "hugectr_lite/config/data_config.h"
 
 namespace hlite::data {

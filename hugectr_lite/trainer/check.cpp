@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "data_reader/source.h"
+#include "data_reader/open_source.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/trainer/memory_report.h"
 #include "hugectr_lite/trainer/model_sizes.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "data_reader/source.h"
+#include "data_reader/open_source.h"
 #include "hugectr_lite/core/live_line.h"
 #include "hugectr_lite/core/memory.h"
 #include "hugectr_lite/trainer/gpu_evaluation.h"

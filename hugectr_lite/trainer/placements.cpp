@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "data_reader/manifest.h"
-#include "data_reader/source.h"
+#include "data_reader/open_source.h"
 #include "embedding/embedding_layer.h"
 #include "embedding/sharding_plan.h"
 #include "hugectr_lite/core/error.h"

@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "data_reader/source.h"
+#include "data_reader/open_source.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/trainer/model_results.h"

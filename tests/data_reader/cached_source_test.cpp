@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <limits>
 
-#include "data_reader/source.h"
+#include "data_reader/open_source.h"
 #include "hugectr_lite/core/error.h"
 #include "tests/data_reader/log_capture.h"
 #include "tests/data_reader/raw_batch.h"

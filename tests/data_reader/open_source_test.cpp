@@ -1,4 +1,4 @@
-#include "data_reader/source.h"
+#include "data_reader/open_source.h"
 
 #include "data_reader/reader_plan.h"
 #include "hugectr_lite/core/error.h"

@@ -1,4 +1,4 @@
-#include "data_reader/source.h"
+#include "data_reader/open_source.h"
 
 #include <algorithm>
 
