@@ -53,12 +53,12 @@ struct DeviceFunctions {
   Function<void* /*stream*/> stream_synchronize;
   // Waits for all work of the current device.
   Function<> device_synchronize;
-  // Orders streams: work put on `stream` after hold_back() starts after what was on the other one
+  // Orders streams: work put on `stream` after the wait starts after what was on the other one
   // when the event was recorded.
   Function<void** /*event*/> event_create;
   Function<void* /*event*/> event_destroy;
   Function<void* /*event*/, void* /*stream*/> event_record;
-  Function<void* /*event*/, void* /*stream*/> event_hold_back;
+  Function<void* /*stream*/, void* /*event*/> stream_wait_event;
   // Waits on the host for what was recorded.
   Function<void* /*event*/> event_synchronize;
   // What is put on `stream` between the two, and on streams that it holds back and that hold it

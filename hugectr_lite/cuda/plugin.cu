@@ -78,7 +78,7 @@ void event_destroy(void* event) { HLITE_CUDA(cudaEventDestroy(event_of(event)));
 void event_record(void* event, void* stream) {
   HLITE_CUDA(cudaEventRecord(event_of(event), stream_of(stream)));
 }
-void event_hold_back(void* event, void* stream) {
+void stream_wait_event(void* stream, void* event) {
   HLITE_CUDA(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0));
 }
 void event_synchronize(void* event) { HLITE_CUDA(cudaEventSynchronize(event_of(event))); }
@@ -148,7 +148,7 @@ constexpr DeviceFunctions kDeviceFunctions = {
     .event_create = {Entry<event_create>::call},
     .event_destroy = {Entry<event_destroy>::call},
     .event_record = {Entry<event_record>::call},
-    .event_hold_back = {Entry<event_hold_back>::call},
+    .stream_wait_event = {Entry<stream_wait_event>::call},
     .event_synchronize = {Entry<event_synchronize>::call},
     .capture_begin = {Entry<capture_begin>::call},
     .capture_end = {Entry<capture_end>::call},

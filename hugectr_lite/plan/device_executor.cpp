@@ -57,7 +57,7 @@ void DeviceExecutor::issue(const Plan& plan, StepContext context, bool copies) {
   if (!copies) {  // other lanes begin when this run does
     table_.event_record(forked_, stream());
     for (size_t lane = 1; lane < streams_.size(); ++lane)
-      if (lane != index_of(Lane::kCopy)) table_.event_hold_back(forked_, streams_[lane]);
+      if (lane != index_of(Lane::kCopy)) table_.stream_wait_event(streams_[lane], forked_);
   }
   // Only steps that somebody on another lane waits for need an event.
   std::vector<bool> awaited(steps.size(), false);
@@ -71,7 +71,7 @@ void DeviceExecutor::issue(const Plan& plan, StepContext context, bool copies) {
     for (const int before : steps[i].after) {
       const Step& other = steps[static_cast<size_t>(before)];
       if (other.lane != steps[i].lane && !is_copy(other))
-        table_.event_hold_back(event(static_cast<size_t>(before)), lane);
+        table_.stream_wait_event(lane, event(static_cast<size_t>(before)));
     }
     context.exec = exec_of(steps[i].lane);
     steps[i].run(context);
@@ -83,7 +83,7 @@ void DeviceExecutor::issue(const Plan& plan, StepContext context, bool copies) {
     if (lane == index_of(Lane::kCopy)) continue;
     void* const end = event(steps.size() + lane);
     table_.event_record(end, streams_[lane]);
-    table_.event_hold_back(end, stream());
+    table_.stream_wait_event(stream(), end);
   }
 }
 
@@ -91,10 +91,10 @@ void DeviceExecutor::run(const Plan& plan, const StepContext& context) {
   side_ = buffers_.flip();
   void* const copies = streams_[index_of(Lane::kCopy)];
   // Neither this batch's work before it is there, nor the batch before that work with it is done.
-  table_.event_hold_back(done_[static_cast<size_t>(side_)], copies);
+  table_.stream_wait_event(copies, done_[static_cast<size_t>(side_)]);
   issue(plan, context, /*copies=*/true);
   table_.event_record(copied_, copies);
-  table_.event_hold_back(copied_, stream());
+  table_.stream_wait_event(stream(), copied_);
 
   const Key key{&plan, context.batch, context.mean_over(), side_};
   const auto captured = captured_.find(key);

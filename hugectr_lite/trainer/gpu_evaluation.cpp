@@ -67,7 +67,7 @@ OutputsPlace GpuEvaluation::next(int64_t n) {
 
 void GpuEvaluation::start(void* behind) {
   gpu_.event_record(collected_, behind);
-  gpu_.event_hold_back(collected_, stream_);
+  gpu_.stream_wait_event(stream_, collected_);
   metrics_.start(exec(), {scores(), samples_}, {labels(), samples_});
   started_ = true;
 }

@@ -175,7 +175,7 @@ TEST_CASE("captured work waits for its launch, and every stream must come back")
 
   table.capture_begin(main.get());
   table.event_record(event, main.get());
-  table.event_hold_back(event, side.get());
+  table.stream_wait_event(side.get(), event);
   table.copy(y.data(), x.data(), 8, side.get());
   check_contains(message_of<DeviceError>([&] { table.capture_end(main.get(), &graph); }),
                  {"Unjoined"});

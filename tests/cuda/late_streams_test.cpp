@@ -65,7 +65,7 @@ TEST_CASE("on late streams whatever waits sees the work") {
 
   const TestEvent order, point;
   held.table.event_record(order.get(), held.writer.get());
-  held.table.event_hold_back(order.get(), held.reader.get());
+  held.table.stream_wait_event(held.reader.get(), order.get());
   CHECK(held.read(held.reader.get()) == 2);
 
   waited.table.event_record(point.get(), waited.writer.get());
@@ -83,10 +83,10 @@ TEST_CASE("on late streams a wait reaches through streams that waited themselves
   const TestStream between(first.table);
   const TestEvent a, b;
   first.table.event_record(a.get(), first.writer.get());
-  first.table.event_hold_back(a.get(), between.get());
+  first.table.stream_wait_event(between.get(), a.get());
   first.table.event_record(b.get(), between.get());
   CHECK(first.read(first.reader.get()) == 1);
-  first.table.event_hold_back(b.get(), first.reader.get());
+  first.table.stream_wait_event(first.reader.get(), b.get());
   CHECK(first.read(first.reader.get()) == 2);
 }
 

@@ -218,9 +218,9 @@ TEST_CASE("labels stay on the device until they have been collected") {
     if (calls) calls->push_back({'r', event});
     return emulated_cuda().event_record.entry(why, event, s);
   };
-  spy.event_hold_back.entry = [](cuda::Failure* why, void* event, void* s) noexcept {
+  spy.stream_wait_event.entry = [](cuda::Failure* why, void* s, void* event) noexcept {
     if (calls) calls->push_back({'h', event});
-    return emulated_cuda().event_hold_back.entry(why, event, s);
+    return emulated_cuda().stream_wait_event.entry(why, s, event);
   };
   Evaluated run(&spy);
   GpuEvaluation evaluation(emulated, 3 * 64);
