@@ -8,9 +8,9 @@
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
-#include "hugectr_lite/trainer/check.h"
-#include "hugectr_lite/trainer/options.h"
-#include "hugectr_lite/trainer/session.h"
+#include "hugectr_lite/trainer/run/check.h"
+#include "hugectr_lite/trainer/run/options.h"
+#include "hugectr_lite/trainer/run/session.h"
 
 namespace {
 

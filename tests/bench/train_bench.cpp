@@ -21,8 +21,8 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/random.h"
 #include "hugectr_lite/ops/gemm.h"
-#include "hugectr_lite/trainer/model_results.h"
-#include "hugectr_lite/trainer/model_tensors.h"
+#include "hugectr_lite/trainer/model/model_results.h"
+#include "hugectr_lite/trainer/model/model_tensors.h"
 #include "tests/bench/train_bench.h"
 #include "tests/support/memory_source.h"
 

@@ -5,8 +5,8 @@
 
 #include "hugectr_lite/core/random.h"
 #include "hugectr_lite/core/thread_pool.h"
-#include "hugectr_lite/trainer/model_results.h"
-#include "hugectr_lite/trainer/model_tensors.h"
+#include "hugectr_lite/trainer/model/model_results.h"
+#include "hugectr_lite/trainer/model/model_tensors.h"
 #include "tests/support/cuda_backends.h"
 #include "tests/support/errors.h"
 #include "tests/support/late_streams.h"

@@ -11,7 +11,7 @@
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
-#include "hugectr_lite/trainer/model_sizes.h"
+#include "hugectr_lite/trainer/model/model_sizes.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace hlite;

@@ -39,15 +39,18 @@ const std::map<std::string, Names, std::less<>> kArrows = {
     {"tools", {"core", "config", "data_reader"}},
 };
 
-// The same inside tools, where what several programs need comes first. Files beside the folders,
-// the programs' main(), may include all of them, and nothing includes those.
-const std::map<std::string, Names, std::less<>> kArrowsOfTools = {
-    {"io", {}},
-    {"prep", {"io"}},
-    {"criteo", {"io", "prep"}},
-    {"csv", {"io", "prep"}},
-    {"inspect", {"io", "criteo", "csv"}},
-    {"synth", {"io", "criteo"}},
+// The same inside folders that have folders. Files beside these, the programs' main(), may include
+// all of them, and nothing includes those.
+using Arrows = std::map<std::string, Names, std::less<>>;
+const std::map<std::string, Arrows, std::less<>> kInnerArrows = {
+    {"tools",
+     {{"io", {}},
+      {"prep", {"io"}},
+      {"criteo", {"io", "prep"}},
+      {"csv", {"io", "prep"}},
+      {"inspect", {"io", "criteo", "csv"}},
+      {"synth", {"io", "criteo"}}}},
+    {"trainer", {{"model", {}}, {"run", {"model"}}}},
 };
 
 // Namespaces below hlite that are a folder's under another name. hlite::cuda is what core has of
@@ -89,10 +92,11 @@ std::string folder_of(const std::string& path) {
   return end == std::string_view::npos ? std::string() : std::string(rest.substr(0, end));
 }
 
-// "csv" for tools/csv/x.cpp; empty for a file beside the folders, and outside of tools.
-std::string folder_in_tools(const std::string& path) {
-  const std::string below = "tools/";
-  return path.starts_with(below) ? folder_of(path.substr(below.size())) : std::string();
+// "csv" for tools/csv/x.cpp; empty for a file beside the folders, and where there are none.
+std::string inner_folder_of(const std::string& path) {
+  const std::string folder = folder_of(path);
+  if (!kInnerArrows.contains(folder)) return {};
+  return folder_of(path.substr(path.find(folder + "/") + folder.size() + 1));
 }
 
 std::string without_comment(const std::string& line) { return line.substr(0, line.find("//")); }
@@ -103,11 +107,13 @@ class FileCheck {
   FileCheck(const std::string& path, const std::string& text)
       : path_(path), folder_(folder_of(path)), extension_(fs::path(path).extension().string()) {
     if (!kArrows.contains(folder_)) report("its folder is not in the table of arrows");
-    const std::string in_tools = folder_in_tools(path);
-    if (!in_tools.empty() && !kArrowsOfTools.contains(in_tools))
-      report("its folder is not in the table of arrows");
-    if (folder_ == "tools" && in_tools.empty() && !path.ends_with("_main.cpp"))
-      report("only programs lie beside the folders of tools");
+    if (const auto inner = kInnerArrows.find(folder_); inner != kInnerArrows.end()) {
+      const std::string within = inner_folder_of(path);
+      if (!within.empty() && !inner->second.contains(within))
+        report("its folder is not in the table of arrows");
+      if (within.empty() && !path.ends_with("main.cpp"))
+        report("only programs lie beside the folders of " + folder_);
+    }
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
       ++line_;
@@ -172,18 +178,19 @@ class FileCheck {
       return report("includes " + name + ", which is no path from the root of the repository");
     if (!may_use(target))
       report(fmt::format("includes {}: {} may not include {}", name, folder_, target));
-    check_inside_tools(name);
+    check_inner(name);
     if (name.ends_with(".cuh") && !is_cuda_source())
       report("includes " + name + ": only .cu and .cuh files include .cuh");
     if (name.ends_with(".cpp") || name.ends_with(".cu")) report("includes " + name);
   }
 
-  void check_inside_tools(const std::string& name) {
-    const std::string from = folder_in_tools(path_), to = folder_in_tools(name);
-    if (from.empty() || to.empty() || from == to) return;
-    const auto arrows = kArrowsOfTools.find(from);
-    if (arrows == kArrowsOfTools.end() || !arrows->second.contains(to))
-      report(fmt::format("includes {}: tools/{} may not include tools/{}", name, from, to));
+  void check_inner(const std::string& name) {
+    const std::string from = inner_folder_of(path_), to = inner_folder_of(name);
+    if (from.empty() || to.empty() || from == to || folder_of(name) != folder_) return;
+    const Arrows& inner = kInnerArrows.find(folder_)->second;
+    const auto arrows = inner.find(from);
+    if (arrows == inner.end() || !arrows->second.contains(to))
+      report(fmt::format("includes {0}: {1}/{2} may not include {1}/{3}", name, folder_, from, to));
   }
 
   void check_foreign(const std::string& name) {
@@ -265,7 +272,9 @@ TEST_CASE("headers have stems of their own, and names say what is inside") {
 }
 
 TEST_CASE("the tables of arrows have no cycle") {
-  for (const auto& arrows : {kArrows, kArrowsOfTools}) {
+  std::vector<Arrows> tables = {kArrows};
+  for (const auto& [folder, inner] : kInnerArrows) tables.push_back(inner);
+  for (const Arrows& arrows : tables) {
     // Takes away folders that include nothing that is left, until nothing is left.
     Names done;
     for (bool grew = true; grew;) {
@@ -291,6 +300,11 @@ TEST_CASE("the check sees each kind of violation, with file and line") {
         0);
   CHECK(only("tools/inspect/x.cpp", "#include \"tools/prep/y.h\"") ==
         "tools/inspect/x.cpp:1: includes tools/prep/y.h: tools/inspect may not include tools/prep");
+  CHECK(only("hugectr_lite/trainer/model/x.cpp", "#include \"hugectr_lite/trainer/run/y.h\"") ==
+        "hugectr_lite/trainer/model/x.cpp:1: includes hugectr_lite/trainer/run/y.h: "
+        "trainer/model may not include trainer/run");
+  CHECK(only("hugectr_lite/trainer/x.cpp", "").find("beside the folders of trainer") !=
+        std::string::npos);
   CHECK(only("tools/novel/x.cpp", "").find("not in the table") != std::string::npos);
   CHECK(only("tools/x.cpp", "").find("beside the folders") != std::string::npos);
   CHECK(only("embedding/x.cpp", "  # include \"x.h\"").find("no path from the root") !=
@@ -315,7 +329,7 @@ TEST_CASE("the check sees each kind of violation, with file and line") {
   CHECK(only("embedding/x.h", "namespace hlite::ops::gpu {").find("in ops") != std::string::npos);
   CHECK(only("hugectr_lite/config/x.h", "namespace hlite::data { struct Batch; }")
             .find("in data_reader") != std::string::npos);
-  CHECK(violations_of("hugectr_lite/trainer/x.h",
+  CHECK(violations_of("hugectr_lite/trainer/run/x.h",
                       "namespace hlite::ops {\nstruct X;\n}\nnamespace hlite::trainer {\n"
                       "namespace fs = std::filesystem;\n}  // namespace hlite::trainer\n")
             .empty());

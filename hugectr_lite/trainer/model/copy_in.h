@@ -1,0 +1,34 @@
+// CopyIn: the batch, from host memory to where the steps read it.
+#pragma once
+
+#include "data_reader/batch_source.h"
+#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/trainer/model/plan_part.h"
+
+namespace hlite::trainer {
+
+// A batch as the model's steps find it.
+inline plan::HostInput input_of(const data::HostBatch& batch) {
+  return {batch.labels.data(), batch.dense.data(), batch.keys.data(), batch.memory};
+}
+
+class CopyIn final : public PlanPart {
+ public:
+  // `max_batch`: samples of the largest batch. `data` must outlive the part.
+  CopyIn(const config::DataConfig& data, int64_t max_batch) : data_(data), max_batch_(max_batch) {}
+
+  void declare(plan::Buffers& buffers) override;
+  void emit(plan::Plan& plan, Stage stage, network::Phase phase) override;
+
+  [[nodiscard]] plan::BufferId labels() const { return labels_; }  // float [B, label_dim]
+  [[nodiscard]] plan::BufferId dense() const { return dense_; }    // float [B, dense_width]
+  [[nodiscard]] plan::BufferId keys() const { return keys_; }      // uint32 [B, key columns]
+
+ private:
+  const config::DataConfig& data_;
+  const int64_t max_batch_;
+  plan::BufferId batch_ = plan::kNoBuffer;  // of which the next three are parts
+  plan::BufferId labels_ = plan::kNoBuffer, dense_ = plan::kNoBuffer, keys_ = plan::kNoBuffer;
+};
+
+}  // namespace hlite::trainer

@@ -1,0 +1,38 @@
+// DenseOptimizer: the states of the dense parameters, and the one pass that updates them all.
+#pragma once
+
+#include <vector>
+
+#include "hugectr_lite/network/network.h"
+#include "hugectr_lite/optimizer/update_rules.h"
+#include "hugectr_lite/trainer/model/learning_rates.h"
+#include "hugectr_lite/trainer/model/loss_scaling.h"
+
+namespace hlite::trainer {
+
+class DenseOptimizer final : public PlanPart {
+ public:
+  // `type`: of the parameters' working copies. All others must outlive it.
+  DenseOptimizer(const config::OptimizerConfig& config, FloatType type,
+                 const network::Network& network, const LearningRates& rates,
+                 const LossScaling& loss_scaling);
+
+  void declare(plan::Buffers& buffers) override;
+  void emit(plan::Plan& plan, Stage stage, network::Phase phase) override;
+
+  [[nodiscard]] const optimizer::UpdateRule& rule() const { return rule_; }
+  // Each as large as all parameters, laid out like them.
+  [[nodiscard]] const std::vector<plan::BufferId>& states() const { return states_; }
+
+ private:
+  void update(const plan::Buffers& buffers, const Exec& exec) const;
+
+  const optimizer::UpdateRule rule_;
+  const FloatType type_;
+  const network::Network& network_;
+  const LearningRates& rates_;
+  const LossScaling& loss_scaling_;
+  std::vector<plan::BufferId> states_;
+};
+
+}  // namespace hlite::trainer

@@ -1,0 +1,65 @@
+// What the ranks of a run add up in an iteration: the gradients of the dense network and of the
+// copied embedding rows, in one all-reduce where the config wants them grouped. The loss and a wish
+// to stop travel with the dense gradients: every rank learns of both without a message of its own.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "embedding/exchanged_tables.h"
+#include "hugectr_lite/comm/rank_context.h"
+#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/trainer/model/build_layers.h"
+#include "hugectr_lite/trainer/model/plan_part.h"
+
+namespace hlite::trainer {
+
+class GradientSum final : public PlanPart {
+ public:
+  // Of those layers, which must outlive it. `wants_to_stop`: whether this rank was asked to.
+  GradientSum(comm::RankContext ranks, const config::AllReduceConfig& config,
+              const ModelLayers& layers, std::function<bool()> wants_to_stop);
+
+  // Says to the tables where their copied rows' gradients go, too.
+  void declare(plan::Buffers& buffers) override;
+  // The steps "all_reduce" and, without grouping, "<layer>.copied_gradients.all_reduce". The loss
+  // is a sum over ranks afterwards. Collective.
+  void emit(plan::Plan& plan, Stage stage, network::Phase phase) override;
+  // Where the network's gradients must go.
+  [[nodiscard]] plan::BufferId dense_gradients() const { return dense_gradients_; }
+
+  // Whether any rank wanted to stop when the steps ran last.
+  [[nodiscard]] bool stop_requested() const { return buffers_->data<float>(scalars_)[1] > 0; }
+  // "<layer>.copies_all_reduce" and "dense_all_reduce"; a grouped one is counted by what its parts
+  // have of it.
+  [[nodiscard]] std::vector<comm::StepTraffic> traffic() const;
+
+ private:
+  static constexpr int64_t kScalars = 2;  // loss, wants to stop
+  struct Copied {
+    std::string layer;
+    embedding::ExchangedTables* tables;
+  };
+  struct Reduced {
+    plan::BufferId id;
+    std::unique_ptr<comm::Communicator> communicator = nullptr;  // of the step that sums it
+  };
+  void all_reduce(const Exec& exec, const Reduced& reduced) const;
+  [[nodiscard]] plan::SentBytes sends(const Reduced& reduced) const;
+
+  const comm::RankContext ranks_;
+  const config::AllReduceConfig config_;
+  const comm::AllReduce algo_;
+  const comm::Route route_;
+  const ModelLayers& layers_;
+  const std::function<bool()> wants_to_stop_;
+  const plan::Buffers* buffers_ = nullptr;
+  std::vector<Copied> copied_;
+  std::vector<Reduced> reduced_;  // the first one holds the dense gradients
+  plan::BufferId scalars_ = plan::kNoBuffer, dense_gradients_ = plan::kNoBuffer;
+};
+
+}  // namespace hlite::trainer

@@ -1,0 +1,42 @@
+#include "hugectr_lite/trainer/model/learning_rates.h"
+
+#include "hugectr_lite/optimizer/advance_schedules.h"
+
+namespace hlite::trainer {
+
+LearningRates::LearningRates(
+    const config::OptimizerConfig& optimizer,
+    const std::vector<std::unique_ptr<embedding::EmbeddingLayer>>& embeddings)
+    : schedules_{optimizer.schedule}, names_{"solver.learning_rate"} {
+  for (const auto& e : embeddings) {
+    schedules_.push_back(e->schedule());
+    names_.push_back(e->name() + ".learning_rate");
+  }
+}
+
+void LearningRates::declare(plan::Buffers& buffers) {
+  buffers_ = &buffers;
+  step_ = buffers.add("solver.step", plan::BufferKind::kState, sizeof(int64_t));
+  for (const std::string& name : names_)
+    rates_.push_back(buffers.add(name, plan::BufferKind::kState, kFloatBytes));
+}
+
+void LearningRates::emit(plan::Plan& plan, Stage stage, network::Phase) {
+  if (stage != Stage::kRates) return;
+  std::vector<plan::BufferId> writes = {step_};
+  writes.insert(writes.end(), rates_.begin(), rates_.end());
+  // Behind the lookups, on their lane: updates alone wait for it (and dropout, for the step).
+  plan.add({.name = "learning_rate",
+            .lane = plan::Lane::kEmbedding,
+            .reads = {step_},
+            .writes = writes,
+            // The list lives in the step: an iteration allocates nothing.
+            .run = [this, rates = std::vector<float*>(rates_.size())](
+                       const plan::StepContext& c) mutable {
+              for (size_t i = 0; i < rates.size(); ++i) rates[i] = buffers_->data<float>(rates_[i]);
+              optimizer::advance_schedules(c.exec, schedules_, buffers_->data<int64_t>(step_),
+                                           rates);
+            }});
+}
+
+}  // namespace hlite::trainer

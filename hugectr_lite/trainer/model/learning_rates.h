@@ -1,0 +1,39 @@
+// LearningRates: the number of the iteration, and the learning rates that go by it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "embedding/embedding_layer.h"
+#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/trainer/model/plan_part.h"
+
+namespace hlite::trainer {
+
+class LearningRates final : public PlanPart {
+ public:
+  // Of the dense network by `optimizer`, and of each embedding layer by its own.
+  LearningRates(const config::OptimizerConfig& optimizer,
+                const std::vector<std::unique_ptr<embedding::EmbeddingLayer>>& embeddings);
+
+  void declare(plan::Buffers& buffers) override;
+  void emit(plan::Plan& plan, Stage stage, network::Phase phase) override;
+
+  [[nodiscard]] plan::BufferId step() const { return step_; }            // int64, from 1
+  [[nodiscard]] plan::BufferId dense_rate() const { return rates_[0]; }  // float, as are all
+  [[nodiscard]] plan::BufferId embedding_rate(size_t layer) const { return rates_[layer + 1]; }
+
+  // Iterations done, set by a resume; the dense rate of the last one. They wait for a GPU.
+  [[nodiscard]] int64_t iterations() const { return buffers_->value<int64_t>(step_); }
+  void set_iterations(int64_t n) { buffers_->set_value(step_, n); }
+  [[nodiscard]] float last_dense_rate() const { return buffers_->value<float>(dense_rate()); }
+
+ private:
+  std::vector<optimizer::LrSchedule> schedules_;  // of the network, then of each embedding layer
+  std::vector<std::string> names_;                // of their buffers
+  plan::Buffers* buffers_ = nullptr;
+  plan::BufferId step_ = plan::kNoBuffer;
+  std::vector<plan::BufferId> rates_;
+};
+
+}  // namespace hlite::trainer

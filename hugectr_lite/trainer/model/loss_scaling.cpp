@@ -1,0 +1,82 @@
+#include "hugectr_lite/trainer/model/loss_scaling.h"
+
+#include "hugectr_lite/ops/non_finite.h"
+
+namespace hlite::trainer {
+namespace {
+constexpr float kFirstDynamicScale = 0x1p16f;
+constexpr int32_t kGrowAfter = 2000;  // iterations, as in Apex and PyTorch
+}  // namespace
+
+LossScaling::LossScaling(const config::SolverConfig& solver, FloatType type,
+                         const ModelLayers& layers)
+    : type_(type), layers_(layers) {
+  if (type == FloatType::kFloat) return;
+  dynamic_ = type == FloatType::kFp16 && !solver.mixed_precision;
+  if (dynamic_)
+    first_scale_ = kFirstDynamicScale;
+  else if (solver.mixed_precision)
+    first_scale_ = static_cast<float>(*solver.mixed_precision);
+}
+
+void LossScaling::declare(plan::Buffers& buffers) {
+  buffers_ = &buffers;
+  if (!used()) return;
+  static_assert(offsetof(optimizer::LossScale, scale) == 0);
+  state_ = buffers.add("solver.loss_scale", plan::BufferKind::kState, sizeof(optimizer::LossScale));
+  scale_ = buffers.slice("solver.loss_scale.scale", state_, 0, sizeof(float));
+  if (dynamic_)
+    found_ = buffers.slice("solver.loss_scale.found", state_, offsetof(optimizer::LossScale, found),
+                           sizeof(int32_t));
+}
+
+void LossScaling::initialize() {
+  if (used()) buffers_->set_value(state_, optimizer::loss_scale_from(first_scale_));
+}
+
+std::optional<optimizer::LossScale> LossScaling::dynamic_state() const {
+  if (!dynamic_) return std::nullopt;
+  return buffers_->value<optimizer::LossScale>(state_);
+}
+
+void LossScaling::set_dynamic_state(const optimizer::LossScale& state) {
+  if (dynamic_) buffers_->set_value(state_, state);
+}
+
+std::vector<LossScaling::Gradients> LossScaling::checked_gradients() const {
+  const network::Network& network = *layers_.network;
+  std::vector<Gradients> gradients = {
+      {.id = network.gradient_buffer(), .count = network.parameter_bytes() / kFloatBytes}};
+  for (size_t i = 0; i < layers_.embeddings.size(); ++i) {
+    const size_t input = ModelLayers::kFirstEmbedding + i;
+    const auto& layout = layers_.embeddings[i]->layout();
+    if (network.input_grad(input) != plan::kNoBuffer && !network.finds_overflow(input))
+      gradients.push_back({.id = network.input_grad(input),
+                           .type = type_,
+                           .per_sample = layout.slots() * layout.width});
+  }
+  return gradients;
+}
+
+void LossScaling::emit(plan::Plan& plan, Stage stage, network::Phase) {
+  if (stage != Stage::kLossScale || !dynamic_) return;
+  const auto gradients = checked_gradients();
+  std::vector<plan::BufferId> reads = {state_};
+  for (const Gradients& g : gradients) reads.push_back(g.id);
+  plan.add({.name = "loss_scale",
+            .lane = plan::Lane::kCompute,
+            .reads = reads,
+            .writes = {state_},
+            .run = [this, gradients](const plan::StepContext& c) {
+              auto* const scale = buffers_->data<optimizer::LossScale>(state_);
+              for (const Gradients& g : gradients)
+                with_float_type(g.type, [&]<typename T>() {
+                  ops::flag_non_finite<T>(
+                      c.exec, Vector<T>(buffers_->data<T>(g.id), g.count + c.batch * g.per_sample),
+                      &scale->found);
+                });
+              optimizer::update_loss_scale(c.exec, kGrowAfter, scale);
+            }});
+}
+
+}  // namespace hlite::trainer

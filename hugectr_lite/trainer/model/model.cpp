@@ -1,0 +1,132 @@
+#include "hugectr_lite/trainer/model/model.h"
+
+#include <algorithm>
+
+#include "hugectr_lite/core/log.h"
+#include "hugectr_lite/trainer/model/make_executor.h"
+#include "hugectr_lite/trainer/model/model_sizes.h"
+
+namespace hlite::trainer {
+namespace {
+
+// Evaluation needs no more than this at a time to use a machine well.
+constexpr int64_t kEvalChunk = 8192;
+
+// Samples of one rank.
+int64_t largest_batch(const config::SolverConfig& solver, int64_t ranks) {
+  const int64_t evaluated = std::min(solver.batchsize_eval, kEvalChunk);
+  return std::max(solver.batchsize / ranks, (evaluated + ranks - 1) / ranks);
+}
+
+std::vector<PlanPart*> without_null(std::vector<PlanPart*> parts) {
+  std::erase(parts, nullptr);
+  return parts;
+}
+
+// Where an exchange between ranks did not fit its buffers, which all see in the same step and
+// before a weight has changed: makes room and runs the plan again, with the same number of the
+// iteration.
+void run_with_room(plan::Executor& executor, const plan::Plan& plan,
+                   const plan::StepContext& context, LearningRates& rates) {
+  const int64_t done = rates.iterations();
+  for (;;) {
+    try {
+      return executor.run(plan, context);
+    } catch (const embedding::CapacityOverflow& overflow) {
+      embedding::ExchangedTables& tables = overflow.tables();
+      const int64_t before = tables.capacity();
+      tables.grow(overflow.needed());
+      log::warning("iteration {}: {}; run again with room for {} instead of {}", done + 1,
+                   overflow.what(), tables.capacity(), before);
+      rates.set_iterations(done);
+    }
+  }
+}
+
+}  // namespace
+
+Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, ModelRanks ranks,
+             const cuda::Backend* gpu)
+    : config_(config),
+      seed_(seed),
+      ranks_(std::move(ranks)),
+      gpu_(gpu),
+      type_(gpu ? config.solver.precision : FloatType::kFloat),
+      train_batch_(config.solver.batchsize / ranks_.context.ranks()),
+      max_batch_(largest_batch(config.solver, ranks_.context.ranks())),
+      layers_(build_layers(config, {.ranks = ranks_.context,
+                                    .placements = ranks_.placements,
+                                    .train_batch = train_batch_,
+                                    .max_batch = max_batch_,
+                                    .threads = threads,
+                                    .seed = seed,
+                                    .gpu = gpu,
+                                    .type = type_})),
+      batch_(config.data, max_batch_),
+      rates_(config.optimizer, layers_.embeddings),
+      loss_scaling_(config.solver, type_, layers_),
+      gradient_sum_(ranks_.context.ranks() > 1
+                        ? std::make_unique<GradientSum>(ranks_.context, config.all_reduce, layers_,
+                                                        ranks_.wants_to_stop)
+                        : nullptr),
+      layer_parts_{layers_, batch_, rates_, loss_scaling_, gradient_sum_.get()},
+      embedding_part_(layer_parts_, max_batch_),
+      network_part_(
+          layer_parts_,
+          {.max_batch = max_batch_, .seed = seed, .type = type_, .on_gpu = gpu != nullptr}),
+      dense_optimizer_(config.optimizer, type_, *layers_.network, rates_, loss_scaling_),
+      parts_(without_null({&batch_, &rates_, &embedding_part_, gradient_sum_.get(), &loss_scaling_,
+                           &network_part_, &dense_optimizer_})),
+      train_plan_(buffers_),
+      eval_plan_(buffers_) {
+  for (PlanPart* part : parts_) part->declare(buffers_);
+}
+
+void Model::make_plans() {
+  const auto emit = [&](plan::Plan& plan, std::span<const Stage> stages, network::Phase phase) {
+    for (const Stage stage : stages)
+      for (PlanPart* part : parts_) part->emit(plan, stage, phase);
+    plan.finalize();
+  };
+  emit(train_plan_, kTrainStages, network::Phase::kTrain);
+  emit(eval_plan_, kEvalStages, network::Phase::kEval);
+}
+
+void Model::compile(const Exec& host) {
+  host_ = host;
+  if (gpu_) require_device_memory(*this);
+  executor_ = make_executor(config_.solver, ranks_.context, gpu_, buffers_, host);
+  make_plans();
+  for (const auto& e : layers_.embeddings) e->tables().prepare();
+}
+
+void Model::allocate() {
+  if (gpu_)
+    buffers_.allocate(*gpu_);
+  else
+    buffers_.allocate();
+  loss_scaling_.initialize();
+}
+
+void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
+  const bool exchanges = std::any_of(layers_.embeddings.begin(), layers_.embeddings.end(),
+                                     [](const auto& e) { return e->exchanged() != nullptr; });
+  if (exchanges) return run_with_room(*executor_, plan, context, rates_);
+  executor_->run(plan, context);
+}
+
+bool Model::stop_requested() const {
+  if (gradient_sum_) return gradient_sum_->stop_requested();
+  return ranks_.wants_to_stop && ranks_.wants_to_stop();
+}
+
+std::vector<StepTraffic> Model::traffic() const {
+  std::vector<StepTraffic> list;
+  if (!gradient_sum_) return list;
+  for (const auto& e : layers_.embeddings)
+    for (StepTraffic& step : e->exchanged()->traffic()) list.push_back(std::move(step));
+  for (StepTraffic& step : gradient_sum_->traffic()) list.push_back(std::move(step));
+  return list;
+}
+
+}  // namespace hlite::trainer

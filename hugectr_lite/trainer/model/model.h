@@ -1,0 +1,110 @@
+// Model: a config compiled into buffers and plans.
+//
+// It is a list of parts (plan_part.h), which name their buffers in turn and add their steps stage
+// by stage. Construction checks and sizes everything and takes no memory worth speaking of;
+// compile() makes the plans; allocate() takes the memory, and then they can be run. What else is
+// done with a model lies beside it: model_sizes.h, model_tensors.h, model_results.h,
+// non_finite_search.h.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "hugectr_lite/plan/executor.h"
+#include "hugectr_lite/trainer/model/build_layers.h"
+#include "hugectr_lite/trainer/model/copy_in.h"
+#include "hugectr_lite/trainer/model/dense_optimizer.h"
+#include "hugectr_lite/trainer/model/gradient_sum.h"
+#include "hugectr_lite/trainer/model/layer_parts.h"
+#include "hugectr_lite/trainer/model/learning_rates.h"
+#include "hugectr_lite/trainer/model/loss_scaling.h"
+
+namespace hlite::trainer {
+
+// A model's place among the ranks of a run.
+struct ModelRanks {
+  comm::RankContext context = {};
+  std::vector<LayerPlacement> placements = {};  // of the embedding layers; none on one rank
+  std::function<bool()> wants_to_stop = {};     // whether this rank was asked to
+};
+
+using comm::StepTraffic;
+
+class Model {
+ public:
+  // `config` must outlive the model. Throws ConfigError when the layers do not fit together.
+  // Collective when ranks.context.world is given. `gpu`: the one to run on, which is then the
+  // current device whenever the model is used; null: the CPU.
+  Model(const config::TrainConfig& config, uint64_t seed, int threads, ModelRanks ranks = {},
+        const cuda::Backend* gpu = nullptr);
+
+  // Adds the steps to both plans: enough to look at them, with a GPU that is not here too.
+  void make_plans();
+  // Makes the plans, what their steps need, and the executor; what runs on the CPU will do so on
+  // `host`. Takes the sparse update's workspace, on a GPU that of matrix products too, and no other
+  // memory. Throws DeviceError when the GPU lacks memory for all that the model will need.
+  void compile(const Exec& host);
+  // Takes the memory of every buffer. Throws DataError (DeviceError on a GPU) when it does not fit.
+  // REQUIRES compile().
+  void allocate();
+  // Run a plan, again and with larger buffers where an exchange between ranks did not fit: what the
+  // first try had done by then has no effect. Collective. On a GPU both return at once, and the
+  // batch's memory may be used again after executor().wait_for_input().
+  void train(const plan::StepContext& context) { run(train_plan_, context); }
+  void evaluate(const plan::StepContext& context) { run(eval_plan_, context); }
+  // REQUIRES compile().
+  [[nodiscard]] plan::Executor& executor() const { return *executor_; }
+  // Where what is the CPU's to do is done, with a GPU too. REQUIRES compile().
+  [[nodiscard]] const Exec& host() const { return host_; }
+  // Whether any rank wanted to stop in the training iteration that has just run; all know the same.
+  [[nodiscard]] bool stop_requested() const;
+  // What this rank has sent and got in training iterations and evaluations so far, by step.
+  [[nodiscard]] std::vector<StepTraffic> traffic() const;
+
+  [[nodiscard]] const config::TrainConfig& config() const { return config_; }
+  [[nodiscard]] uint64_t seed() const { return seed_; }
+  [[nodiscard]] int ranks() const { return ranks_.context.ranks(); }
+  [[nodiscard]] const cuda::Backend* gpu() const { return gpu_; }
+  // Of activations.
+  [[nodiscard]] FloatType type() const { return type_; }
+  // Largest batch of one rank that fits the buffers: evaluation takes what training needs, and at
+  // least 8192 samples of a larger evaluation batch over all ranks.
+  [[nodiscard]] int64_t max_batch() const { return max_batch_; }
+  [[nodiscard]] const plan::Plan& train_plan() const { return train_plan_; }
+  [[nodiscard]] const plan::Plan& eval_plan() const { return eval_plan_; }
+  [[nodiscard]] const plan::Buffers& buffers() const { return buffers_; }
+  [[nodiscard]] const ModelLayers& layers() const { return layers_; }
+  [[nodiscard]] const CopyIn& batch() const { return batch_; }
+  [[nodiscard]] LearningRates& rates() { return rates_; }
+  [[nodiscard]] const LearningRates& rates() const { return rates_; }
+  [[nodiscard]] LossScaling& loss_scaling() { return loss_scaling_; }
+  [[nodiscard]] const LossScaling& loss_scaling() const { return loss_scaling_; }
+  [[nodiscard]] const DenseOptimizer& dense_optimizer() const { return dense_optimizer_; }
+
+ private:
+  void run(const plan::Plan& plan, const plan::StepContext& context);
+
+  const config::TrainConfig& config_;
+  const uint64_t seed_;
+  const ModelRanks ranks_;
+  const cuda::Backend* const gpu_;
+  const FloatType type_;
+  const int64_t train_batch_, max_batch_;
+  const ModelLayers layers_;
+  CopyIn batch_;
+  LearningRates rates_;
+  LossScaling loss_scaling_;
+  std::unique_ptr<GradientSum> gradient_sum_;  // on several ranks
+  const LayerParts layer_parts_;
+  EmbeddingPart embedding_part_;
+  NetworkPart network_part_;
+  DenseOptimizer dense_optimizer_;
+  const std::vector<PlanPart*> parts_;  // all of the above, in the order in which they are declared
+  plan::Buffers buffers_;
+  plan::Plan train_plan_, eval_plan_;
+  Exec host_;
+  std::unique_ptr<plan::Executor> executor_;  // once compiled
+};
+
+}  // namespace hlite::trainer

@@ -1,0 +1,114 @@
+#include "hugectr_lite/trainer/model/model_sizes.h"
+
+#include <algorithm>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/live_line.h"
+#include "hugectr_lite/core/matmul_context.h"
+
+namespace hlite::trainer {
+namespace {
+
+// The rows that all ranks have room for.
+int64_t rows_held(const Model& model, const embedding::EmbeddingLayer& layer) {
+  return layer.hashed() ? layer.hash_capacity() * model.ranks() : layer.layout().total_rows;
+}
+
+LayerSize size_of(const Model& model, const embedding::EmbeddingLayer& layer) {
+  const auto& layout = layer.layout();
+  const int64_t held = rows_held(model, layer);
+  return {layer.name(), layer.type(), network::to_string({layout.slots(), layout.width}),
+          fmt::format("{} tables, {}{} rows", layout.slots(), layer.hashed() ? "up to " : "", held),
+          held * layout.width};
+}
+
+LayerSize size_of(const network::Network& network, const network::Network::LayerEntry& entry) {
+  int64_t parameters = 0;
+  for (const size_t p : entry.params) parameters += network::elements(network.parameters()[p].dims);
+  std::string output;
+  for (const size_t t : entry.tops)
+    output += (output.empty() ? "" : " ") + (entry.layer->traits().is_loss
+                                                 ? std::string("scalar")
+                                                 : network::to_string(network.tensors()[t].dims));
+  return {entry.layer->name(), entry.layer->type(), output, entry.shape.summary, parameters};
+}
+
+}  // namespace
+
+std::vector<LayerSize> layer_sizes(const Model& model) {
+  const auto& data = model.config().data;
+  std::vector<LayerSize> sizes;
+  sizes.push_back({data.name, "Data",
+                   fmt::format("[B,{}] [B,{}] [B,{}]", data.label_dim, data.dense_width(),
+                               data.key_layout().columns),
+                   fmt::format("label, dense, keys; {}", config::data_format_name(data.format)),
+                   0});
+  for (const auto& e : model.layers().embeddings) sizes.push_back(size_of(model, *e));
+  const network::Network& network = *model.layers().network;
+  for (const auto& entry : network.layers()) sizes.push_back(size_of(network, entry));
+  return sizes;
+}
+
+std::vector<TableSize> table_sizes(const Model& model) {
+  std::vector<TableSize> list;
+  for (const auto& e : model.layers().embeddings) {
+    const auto add = [&, row = e->layout().width * kFloatBytes](std::string name, int64_t rows) {
+      list.push_back({std::move(name), rows, rows * row});
+    };
+    const auto& rows = e->layout().rows;
+    if (e->hashed())
+      add(e->name(), rows_held(model, *e));
+    else
+      for (size_t s = 0; s < rows.size(); ++s)
+        add(embedding::table_name(e->name(), static_cast<int64_t>(s)), rows[s]);
+  }
+  return list;
+}
+
+std::string largest_tables(std::vector<TableSize> tables) {
+  constexpr size_t kNamed = 3;
+  std::stable_sort(tables.begin(), tables.end(),
+                   [](const TableSize& a, const TableSize& b) { return a.bytes > b.bytes; });
+  tables.resize(std::min(tables.size(), kNamed));
+  std::vector<std::string> texts;
+  for (const TableSize& t : tables)
+    texts.push_back(fmt::format("{} ({} rows, {})", t.name, t.rows, bytes_text(t.bytes)));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+MemoryEstimate memory_of(const Model& model) {
+  const plan::Buffers& buffers = model.buffers();
+  MemoryEstimate m;
+  m.tables = buffers.total_bytes(plan::BufferKind::kTable);
+  m.optimizer_states = buffers.total_bytes(plan::BufferKind::kState);
+  m.dense_parameters = buffers.total_bytes(plan::BufferKind::kParameter);
+  m.activations = buffers.total_bytes(plan::BufferKind::kActivation);
+  m.gradients = buffers.total_bytes(plan::BufferKind::kGradient);
+  m.batch = buffers.total_bytes(plan::BufferKind::kInput);
+  for (const auto& e : model.layers().embeddings) m.workspace += e->tables().workspace_bytes();
+  if (model.gpu()) {
+    m.batch *= 2;                 // one arrives while the other is worked on
+    m.matmul = 2 * kMatmulBytes;  // of the lanes kCompute and kWeights
+  }
+  return m;
+}
+
+void require_device_memory(const Model& model) {
+  const MemoryEstimate m = memory_of(model);
+  require_device_memory(*model.gpu(), model.buffers().device_bytes() + m.workspace + m.matmul,
+                        table_sizes(model));
+}
+
+void require_device_memory(const cuda::Backend& gpu, int64_t needed,
+                           const std::vector<TableSize>& tables) {
+  int64_t free = 0, total = 0;
+  gpu.memory_info(&free, &total);
+  if (needed <= free) return;
+  raise<DeviceError>(
+      "device memory: {} needed, {} of {} free, {} missing; the largest tables: {}; smaller "
+      "tables, a smaller batch or --device cpu may help",
+      bytes_text(needed), bytes_text(free), bytes_text(total), bytes_text(needed - free),
+      largest_tables(tables));
+}
+
+}  // namespace hlite::trainer

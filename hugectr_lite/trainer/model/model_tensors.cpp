@@ -1,0 +1,109 @@
+#include "hugectr_lite/trainer/model/model_tensors.h"
+
+#include <numeric>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/ops/cast.h"
+
+namespace hlite::trainer {
+namespace {
+
+using checkpoint::TensorRef;
+using plan::BufferId;
+
+// Floats of a buffer from element `first` on: in host memory, or behind copies from and to a GPU.
+TensorRef tensor_at(const Model& model, std::string name, std::vector<int64_t> shape, BufferId id,
+                    int64_t first = 0) {
+  TensorRef ref{.name = std::move(name), .shape = std::move(shape)};
+  const plan::Buffers* const buffers = &model.buffers();
+  if (!model.gpu()) {
+    ref.data = buffers->data<float>(id) + first;
+    return ref;
+  }
+  ref.get = [=](int64_t at, std::span<float> out) { buffers->read(id, first + at, out); };
+  ref.put = [=](int64_t at, std::span<const float> in) { buffers->write(id, first + at, in); };
+  return ref;
+}
+
+TensorRef tensor_of(embedding::NamedRows rows) {
+  const bool keys = rows.width == 0;
+  return {.name = std::move(rows.name),
+          .shape = keys ? std::vector{rows.rows} : std::vector{rows.rows, rows.width},
+          .data = rows.data,
+          .get = std::move(rows.get),
+          .put = std::move(rows.put),
+          .dtype = keys ? checkpoint::DType::kU32 : checkpoint::DType::kF32};
+}
+
+}  // namespace
+
+void initialize(Model& model) {
+  const auto& [embeddings, slot_rows, network] = model.layers();
+  for (const auto& e : embeddings) e->tables().initialize(model.host(), model.seed());
+  std::vector<float> values;
+  for (const auto& p : network->parameters()) {
+    values.resize(static_cast<size_t>(network::elements(p.dims)));
+    network::initialize(p.initializer, model.seed(), p.name, values);
+    model.buffers().write<float>(p.buffers.value, 0, values);
+  }
+  const DenseOptimizer& dense = model.dense_optimizer();
+  values.assign(static_cast<size_t>(network->parameter_bytes() / kFloatBytes),
+                optimizer::initial_state(dense.rule()));
+  for (const BufferId id : dense.states()) model.buffers().write<float>(id, 0, values);
+}
+
+std::vector<TensorRef> weights_of(const Model& model) {
+  std::vector<TensorRef> list;
+  for (const auto& p : model.layers().network->parameters())
+    list.push_back(tensor_at(model, p.name, p.dims, p.buffers.value));
+  for (const auto& e : model.layers().embeddings)
+    for (embedding::NamedRows& t : e->tables().tables()) list.push_back(tensor_of(std::move(t)));
+  return list;
+}
+
+std::vector<TensorRef> states_of(const Model& model) {
+  std::vector<TensorRef> list;
+  const DenseOptimizer& dense = model.dense_optimizer();
+  for (size_t i = 0; i < dense.states().size(); ++i) {
+    const std::string state = optimizer::state_name(dense.rule().type, static_cast<int>(i));
+    for (const auto& p : model.layers().network->parameters())
+      list.push_back(tensor_at(model, p.name + "." + state, p.dims, dense.states()[i],
+                               p.offset / kFloatBytes));
+  }
+  for (const auto& e : model.layers().embeddings)
+    for (embedding::NamedRows& t : e->tables().states()) list.push_back(tensor_of(std::move(t)));
+  return list;
+}
+
+void make_room(Model& model, const checkpoint::SafetensorsReader& file) {
+  const auto keys_of = [&](const std::string& table) {
+    std::vector<uint32_t> keys;
+    if (file.find(table + ".keys") != nullptr) {
+      keys = file.read_words(table + ".keys");
+    } else if (const auto* rows = file.find(table); rows != nullptr && !rows->shape.empty()) {
+      keys.resize(static_cast<size_t>(rows->shape[0]));
+      std::iota(keys.begin(), keys.end(), 0u);
+    }
+    for (size_t i = 1; i < keys.size(); ++i)
+      if (keys[i] <= keys[i - 1])
+        raise<DataError>("{}: tensor {}.keys: expected ascending keys, found {} behind {}",
+                         file.name(), table, keys[i], keys[i - 1]);
+    return keys;
+  };
+  for (const auto& e : model.layers().embeddings) e->tables().make_room(keys_of);
+}
+
+void weights_changed(const Model& model) {
+  const network::Network& network = *model.layers().network;
+  const BufferId working = network.working_buffer();
+  if (working == network.parameter_buffer()) return;
+  const int64_t n = network.parameter_bytes() / kFloatBytes;
+  const plan::Buffers& buffers = model.buffers();
+  with_float_type(model.type(), [&]<typename T>() {
+    ops::cast_from_float<T>(model.executor().exec(),
+                            network::vector(buffers, network.parameter_buffer(), n),
+                            network::vector<T>(buffers, working, n));
+  });
+}
+
+}  // namespace hlite::trainer

@@ -1,0 +1,246 @@
+#include "hugectr_lite/trainer/model/placements.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+
+#include "data_reader/manifest.h"
+#include "data_reader/open_source.h"
+#include "embedding/embedding_layer.h"
+#include "embedding/sharding_plan.h"
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/file.h"
+
+namespace hlite::trainer {
+namespace {
+
+using embedding::EmbeddingLayer;
+using embedding::FrequencyStatistics;
+using embedding::RowPlacement;
+using Layers = std::vector<std::unique_ptr<EmbeddingLayer>>;
+
+struct Statistics {
+  std::vector<FrequencyStatistics> of_layer;
+  double batches = 0;  // that the counts were taken from
+  std::string source;
+};
+
+// The manifest of the tool that wrote the training data, where it has the counts of these tables.
+std::optional<Statistics> from_manifest(const config::TrainConfig& config, const Layers& layers) {
+  const auto entry = data::find_manifest_of(config.resolve(config.data.source));
+  if (!entry || entry->file.role != "train" || entry->manifest.key_counts_name.empty())
+    return std::nullopt;
+  const data::Manifest& manifest = entry->manifest;
+  std::vector<int64_t> sizes;
+  for (const auto& layer : layers)
+    sizes.insert(sizes.end(), layer->layout().rows.begin(), layer->layout().rows.end());
+  // Multi-hot lists are made from the ids that were counted: their counts are others.
+  const bool one_hot = std::all_of(manifest.hotness.begin(), manifest.hotness.end(),
+                                   [](int64_t n) { return n == 1; });
+  if (sizes != manifest.slot_sizes || !one_hot) return std::nullopt;
+  const ReadFile counts_file(
+      (std::filesystem::path(entry->path).parent_path() / manifest.key_counts_name).string());
+  Statistics statistics;
+  statistics.batches =
+      static_cast<double>(entry->file.rows) / static_cast<double>(config.solver.batchsize);
+  statistics.source = counts_file.name();
+  int64_t at = 0;
+  for (const auto& layer : layers) {
+    std::vector<uint32_t> counts(static_cast<size_t>(layer->layout().total_rows));
+    const auto bytes = std::as_writable_bytes(std::span(counts));
+    if (at + std::ssize(bytes) > counts_file.size())
+      raise<DataError>("{}: expected at least {} bytes, found {}", counts_file.name(),
+                       at + std::ssize(bytes), counts_file.size());
+    counts_file.read(at, bytes);
+    at += std::ssize(bytes);
+    statistics.of_layer.push_back(FrequencyStatistics::of_counts(counts));
+  }
+  return statistics;
+}
+
+// The first batches in the order of the file.
+Statistics from_batches(const config::TrainConfig& config, const Layers& layers) {
+  int64_t most = 1;
+  std::vector<int64_t> slot_rows;
+  for (const auto& layer : layers) {
+    if (layer->hybrid()) most = std::max(most, layer->hybrid()->statistics_batches);
+    slot_rows.insert(slot_rows.end(), layer->layout().rows.begin(), layer->layout().rows.end());
+  }
+  data::SourceOptions options;
+  options.repeat = false;
+  options.max_samples = most * config.solver.batchsize;
+  const auto source =
+      data::open_source(config.data, config.resolve(config.data.source), data::Split::kTrain,
+                        config.solver.batchsize, slot_rows, options);
+  std::vector<std::vector<int64_t>> lookups(layers.size());
+  Statistics statistics;
+  while (true) {
+    const data::HostBatch& batch = source->next();
+    if (batch.size == 0) break;
+    statistics.batches +=
+        static_cast<double>(batch.size) / static_cast<double>(config.solver.batchsize);
+    for (size_t i = 0; i < layers.size(); ++i) {
+      const auto& pooling = layers[i]->pooling();
+      for (int64_t b = 0; b < batch.size; ++b)
+        for (int64_t s = 0; s < pooling.slots; ++s)
+          for (int64_t c = pooling.column(s); c < pooling.column(s) + pooling.hotness(s); ++c)
+            if (const uint32_t key = batch.keys(b, c); key != kNoKey)
+              lookups[i].push_back(layers[i]->layout().offset[static_cast<size_t>(s)] + key);
+    }
+  }
+  for (auto& l : lookups)
+    statistics.of_layer.push_back(FrequencyStatistics::of_lookups(std::move(l)));
+  statistics.source = fmt::format("the first {:.0f} batches", statistics.batches);
+  return statistics;
+}
+
+LayerPlacement hybrid_placement(const EmbeddingLayer& layer, const config::TrainConfig& config,
+                                const comm::Topology& topology, const Statistics* statistics,
+                                size_t index) {
+  const embedding::HybridOptions& o = *layer.hybrid();
+  const auto& layout = layer.layout();
+  LayerPlacement result;
+  if (!statistics) {
+    result.placement = std::make_shared<RowPlacement>(
+        RowPlacement::by_category(layout, embedding::CategoryModel(layout, topology.ranks())));
+    result.explanation = fmt::format(
+        "{}: {} rows spread over {} ranks; how many categories are "
+        "frequent is found when a run starts",
+        layer.name(), layout.total_rows, topology.ranks());
+    return result;
+  }
+  const double threshold =
+      embedding::frequent_threshold({.communication = o.communication,
+                                     .batch = config.solver.batchsize,
+                                     .iterations = statistics->batches,
+                                     .nodes = topology.nodes(),
+                                     .ranks = topology.ranks(),
+                                     .p_dup_max = o.p_dup_max,
+                                     .max_all_reduce_bandwidth = o.max_all_reduce_bandwidth,
+                                     .max_all_to_all_bandwidth = o.max_all_to_all_bandwidth,
+                                     .efficiency_bandwidth_ratio = o.efficiency_bandwidth_ratio});
+  embedding::CategoryModel model(layout, topology.ranks(), statistics->of_layer[index], threshold,
+                                 o.most_frequent(layout.total_rows));
+  result.exchanged_share = 1 - model.frequent_share();
+  if (o.most_infrequent_lookups >= 0) {
+    const auto lookups = static_cast<double>(config.solver.batchsize * layer.pooling().columns());
+    result.exchanged_share = std::min(1.0, o.most_infrequent_lookups / lookups);
+  }
+  result.explanation = fmt::format(
+      "{}: {} of {} categories are copied to all {} ranks (counted {:.1f} times or more in {}); "
+      "they "
+      "take {:.1f} % of the lookups",
+      layer.name(), model.frequent().size(), layout.total_rows, topology.ranks(), threshold,
+      statistics->source, 100 * model.frequent_share());
+  result.placement =
+      std::make_shared<RowPlacement>(RowPlacement::by_category(layout, std::move(model)));
+  return result;
+}
+
+// The tables' shards as the planner has them; `explanation` says why.
+std::vector<std::vector<int>> planned_shards(const EmbeddingLayer& layer,
+                                             const comm::Topology& topology,
+                                             std::string& explanation) {
+  std::vector<embedding::TableLoad> tables;
+  for (int64_t s = 0; s < layer.layout().slots(); ++s)
+    tables.push_back({.name = embedding::table_name(layer.name(), s),
+                      .rows = layer.layout().rows[static_cast<size_t>(s)],
+                      .lookups = static_cast<double>(layer.pooling().hotness(s))});
+  // Half more than an even share of all rows and a row a table: what this machine has left would be
+  // another limit on every node, and all have to come to one plan.
+  const int64_t bytes = layer.layout().total_rows * layer.row_bytes();
+  const embedding::ShardingPlan plan(std::move(tables),
+                                     {.buckets = topology.ranks(),
+                                      .capacity_bytes = bytes / topology.ranks() / 2 * 3 +
+                                                        layer.layout().slots() * layer.row_bytes(),
+                                      .row_bytes = layer.row_bytes()});
+  explanation = fmt::format("{}: tables spread by plan\n{}", layer.name(), plan.explain());
+  std::vector<std::vector<int>> shards;
+  for (int64_t s = 0; s < layer.layout().slots(); ++s)
+    shards.push_back(plan.shards(static_cast<size_t>(s)));
+  return shards;
+}
+
+LayerPlacement localized_placement(const EmbeddingLayer& layer, const comm::Topology& topology) {
+  using embedding::Sharding;
+  LayerPlacement result;
+  std::vector<int> all(static_cast<size_t>(topology.ranks()));
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<std::vector<int>> shards(static_cast<size_t>(layer.layout().slots()));
+  if (layer.hashed()) {
+    result.explanation =
+        fmt::format("{}: {} on rank {} mod {}, up to {} rows a rank", layer.name(),
+                    layer.by_slot() ? "table s" : "key k of every table",
+                    layer.by_slot() ? "s" : "k", topology.ranks(), layer.hash_capacity());
+    return result;  // the layer's own business
+  }
+  switch (layer.sharding()) {
+    case Sharding::kSlot:
+      for (size_t s = 0; s < shards.size(); ++s) shards[s] = {all[s % all.size()]};
+      result.explanation =
+          fmt::format("{}: table s on rank s mod {}", layer.name(), topology.ranks());
+      break;
+    case Sharding::kRow:
+      for (auto& ranks : shards) ranks = all;
+      result.explanation =
+          fmt::format("{}: key k of every table on rank k mod {}", layer.name(), topology.ranks());
+      break;
+    case Sharding::kReplicate:
+      result.explanation =
+          fmt::format("{}: every table on all {} ranks", layer.name(), topology.ranks());
+      break;
+    case Sharding::kAuto:
+      shards = planned_shards(layer, topology, result.explanation);
+      break;
+  }
+  result.placement = std::make_shared<RowPlacement>(
+      RowPlacement::by_table(layer.layout(), std::move(shards), topology.ranks()));
+  return result;
+}
+
+}  // namespace
+
+size_t count_embeddings(const config::TrainConfig& config) {
+  size_t n = 0;
+  while (n < config.layers.size() &&
+         embedding::is_embedding_type(config.layers[n]->find("type")->string()))
+    ++n;
+  for (size_t i = n; i < config.layers.size(); ++i)
+    if (embedding::is_embedding_type(config.layers[i]->find("type")->string()))
+      config::fail_at(*config.layers[i],
+                      "expected embedding layers directly behind the data layer, found one after a "
+                      "dense layer");
+  return n;
+}
+
+comm::Topology topology_of(const config::SolverConfig& solver) {
+  std::vector<int> rows;
+  for (const auto& row : solver.gpu) rows.push_back(static_cast<int>(row.size()));
+  return comm::Topology(std::move(rows), solver.node_first);
+}
+
+std::vector<LayerPlacement> make_placements(const config::TrainConfig& config,
+                                            const comm::Topology& topology, bool read_data) {
+  std::vector<LayerPlacement> placements;
+  if (topology.ranks() == 1) return placements;
+  Layers layers;
+  bool hybrid = false;
+  for (size_t i = 0; i < count_embeddings(config); ++i) {
+    layers.push_back(std::make_unique<EmbeddingLayer>(*config.layers[i], config));
+    hybrid |= layers.back()->hybrid() != nullptr;
+  }
+  std::optional<Statistics> statistics;
+  if (hybrid && read_data) {
+    statistics = from_manifest(config, layers);
+    if (!statistics) statistics = from_batches(config, layers);
+  }
+  for (size_t i = 0; i < layers.size(); ++i)
+    placements.push_back(
+        layers[i]->hybrid()
+            ? hybrid_placement(*layers[i], config, topology, statistics ? &*statistics : nullptr, i)
+            : localized_placement(*layers[i], topology));
+  return placements;
+}
+
+}  // namespace hlite::trainer

@@ -1,0 +1,162 @@
+#include "hugectr_lite/trainer/run/check.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <vector>
+
+#include "data_reader/open_source.h"
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/trainer/model/model_sizes.h"
+#include "hugectr_lite/trainer/model/placements.h"
+#include "hugectr_lite/trainer/run/memory_report.h"
+#include "hugectr_lite/trainer/run/resources.h"
+
+namespace hlite::trainer {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+int64_t most_ranks_of_a_node(const config::SolverConfig& solver) {
+  size_t most = 0;
+  for (const auto& row : solver.gpu) most = std::max(most, row.size());
+  return static_cast<int64_t>(most);
+}
+
+// Rank 0 of the run, without anybody to talk to.
+ModelRanks ranks_for_report(const config::TrainConfig& config,
+                            const std::vector<LayerPlacement>& placements) {
+  return {.context = {.topology = std::make_shared<comm::Topology>(topology_of(config.solver))},
+          .placements = placements};
+}
+
+std::string launch_text(const Options& options, size_t nodes) {
+  return fmt::format("start: mpirun -np {} train --config {}", nodes, options.config);
+}
+
+std::string layer_table(const Model& model) {
+  const auto rows = layer_sizes(model);
+  size_t name = 5, type = 4, output = 6;
+  for (const auto& r : rows) {
+    name = std::max(name, r.name.size());
+    type = std::max(type, r.type.size());
+    output = std::max(output, r.output.size());
+  }
+  std::string text = fmt::format("{:{}}  {:{}}  {:{}}  {:>14}  {}\n", "layer", name, "type", type,
+                                 "output", output, "parameters", "detail");
+  int64_t total = 0;
+  for (const auto& r : rows) {
+    text += fmt::format("{:{}}  {:{}}  {:{}}  {:>14}  {}\n", r.name, name, r.type, type, r.output,
+                        output, r.parameters, r.detail);
+    total += r.parameters;
+  }
+  return text +
+         fmt::format("{:{}}  {:{}}  {:{}}  {:>14}\n", "total", name, "", type, "", output, total);
+}
+
+struct DataFile {
+  std::string line;
+  int64_t samples = -1;  // unknown
+};
+
+DataFile look_at_file(const config::TrainConfig& config, const Model& model, data::Split split,
+                      Lines& reasons) {
+  const bool train = split == data::Split::kTrain;
+  const std::string path = config.resolve(train ? config.data.source : config.data.eval_source);
+  const char* what = train ? "training data" : "evaluation data";
+  if (!std::filesystem::exists(path)) {
+    reasons.push_back(fmt::format("{}: {} is not there", what, path));
+    return {.line = fmt::format("  {:24}{}: not there\n", what, path)};
+  }
+  // Decodes the first batch too, so that a file of another shape is found here.
+  data::SourceOptions once;
+  once.repeat = false;
+  const auto source =
+      data::open_source(config.data, path, split, std::min<int64_t>(config.solver.batchsize, 8192),
+                        model.layers().slot_rows, once);
+  source->next();
+  return {.line = fmt::format("  {:24}{}: {} samples\n", what, path, source->samples()),
+          .samples = source->samples()};
+}
+
+// Of the whole evaluation, as far as config and file tell.
+int64_t evaluation_samples(const config::TrainConfig& config, const DataFile& file) {
+  int64_t samples = config.solver.eval_batches * config.solver.batchsize_eval;
+  samples = std::min(samples, config.data.eval_num_samples.value_or(samples));
+  return file.samples < 0 ? samples : std::min(samples, file.samples);
+}
+
+// The GPU to report about; absent_gpu() where one was asked for and is not here, null for the CPU.
+// What is missing is added to `reasons`.
+const cuda::Backend* gpu_to_report(const config::TrainConfig& config, const Options& options,
+                                   Lines& reasons) {
+  try {
+    const cuda::Backend* gpu = choose_device(config, options);
+    if (gpu) gpu->use_device(config.solver.gpu[0][0]);
+    return gpu;
+  } catch (const DeviceError& why) {
+    const std::string text = why.what();
+    reasons.push_back(text.starts_with("device ") ? text : "device cuda: " + text);
+    return needs_cpu(config).empty() ? &absent_gpu() : nullptr;
+  }
+}
+
+}  // namespace
+
+std::string check_report(const config::TrainConfig& config, const Options& options) {
+  const int threads = std::max<int>(
+      1, resolve_threads(config, options) / static_cast<int>(most_ranks_of_a_node(config.solver)));
+  const auto placements = make_placements(config, topology_of(config.solver), false);
+  Lines reasons;
+  const cuda::Backend* gpu = gpu_to_report(config, options, reasons);
+  const Model model(config, resolve_seed(config), threads, ranks_for_report(config, placements),
+                    gpu);
+  std::string files = look_at_file(config, model, data::Split::kTrain, reasons).line;
+  MemoryOfRun memory{.config = config, .model = model, .threads = threads};
+  if (config.solver.eval_interval > 0) {
+    const DataFile file = look_at_file(config, model, data::Split::kEval, reasons);
+    files += file.line;
+    memory.eval_samples = evaluation_samples(config, file);
+  }
+  std::string text =
+      layer_table(model) + "\n" + memory_report(memory, reasons) + "\nfiles\n" + files;
+  const auto& solver = config.solver;
+  text += fmt::format("\ntopology: {} node{} x {} rank{}\n", solver.gpu.size(),
+                      solver.gpu.size() == 1 ? "" : "s", solver.gpu[0].size(),
+                      solver.gpu[0].size() == 1 ? "" : "s");
+  for (const LayerPlacement& p : placements) text += p.explanation + "\n";
+  if (solver.gpu.size() > 1)
+    text += fmt::format("{}; or as threads of one process, without mpirun\n",
+                        launch_text(options, solver.gpu.size()));
+  text += "\nthe config is valid";
+  if (reasons.empty()) return text + ", and the run can start here\n";
+  text += "; the run cannot start here yet:\n";
+  for (const std::string& r : reasons) text += "  - " + r + "\n";
+  return text;
+}
+
+static std::string plan_text(const char* what, const plan::Plan& plan) {
+  std::array<int, plan::kLanes> steps{};
+  for (const plan::Step& step : plan.steps()) ++steps[static_cast<size_t>(step.lane)];
+  std::string lanes;
+  for (size_t lane = 0; lane < steps.size(); ++lane)
+    if (steps[lane] > 0)
+      lanes += fmt::format("{}{} {}", lanes.empty() ? "" : ", ", steps[lane],
+                           plan::lane_name(static_cast<plan::Lane>(lane)));
+  return fmt::format("{}: {} steps ({})\n{}", what, plan.steps().size(), lanes, plan.describe());
+}
+
+std::string plan_report(const config::TrainConfig& config, const Options& options) {
+  const auto placements = make_placements(config, topology_of(config.solver), false);
+  Lines reasons;
+  const cuda::Backend* gpu = gpu_to_report(config, options, reasons);
+  Model model(config, resolve_seed(config), resolve_threads(config, options),
+              ranks_for_report(config, placements), gpu);
+  model.make_plans();
+  std::string text = gpu ? "on a GPU" : "on the CPU";
+  for (const std::string& r : reasons) text += fmt::format("; {}", r);
+  return text + "\n\n" + plan_text("training iteration", model.train_plan()) + "\n" +
+         plan_text("evaluation batch", model.eval_plan());
+}
+
+}  // namespace hlite::trainer

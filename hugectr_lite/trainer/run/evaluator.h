@@ -1,0 +1,60 @@
+// Runs the evaluation plan over the evaluation set and computes its metrics.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "data_reader/batch_source.h"
+#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/core/pinned_blocks.h"
+#include "hugectr_lite/trainer/model/model.h"
+#include "hugectr_lite/trainer/run/gpu_evaluation.h"
+
+namespace hlite::trainer {
+
+struct EvalResult {
+  std::optional<double> auc;  // nothing when the set holds one class only
+  double loss = 0;            // mean over all samples
+  int64_t samples = 0;
+  double seconds = 0;  // that training stood still for it
+};
+
+class Evaluator {
+ public:
+  // Evaluates the first eval_batches * batchsize_eval samples of the file, or all if it has fewer.
+  // Opens the file, so that a missing or unfit one is found before training, and keeps it open, or
+  // its samples in memory (cache_eval_data). Throws DataError.
+  Evaluator(const config::TrainConfig& config, Model& model, const Exec& exec,
+            const comm::RankContext& ranks);
+
+  [[nodiscard]] int64_t samples() const { return source_->samples(); }
+  // Takes the memory for scores and labels: on a GPU device memory, or the host's after a warning
+  // where the device lacks it. After Model::allocate(), which needs the device's more.
+  void allocate();
+  // Whether metrics are computed beside what comes after start().
+  [[nodiscard]] bool beside_training() const { return gpu_ != nullptr; }
+  // Runs the evaluation plan over the set: every rank over its rows of each batch. On a GPU with
+  // memory for all scores it returns once everything is issued. False: given up early, because
+  // stop() said so, to all ranks alike. Collective. REQUIRES allocate().
+  bool start(const std::function<bool()>& stop = {});
+  // Waits for the metrics of a start() that was true. All ranks get the result of all. Collective.
+  // Throws DataError on a score that is NaN.
+  EvalResult finish();
+
+ private:
+  void compute(EvalResult& result);
+  void collect();
+  void share(EvalResult& result);
+  Model& model_;
+  Exec exec_;
+  const comm::RankContext ranks_;
+  std::unique_ptr<data::BatchSource> source_;  // repeats
+  PinnedBlocks pinned_;                        // its memory
+  std::vector<float> scores_, labels_;         // in host memory
+  std::unique_ptr<GpuEvaluation> gpu_;         // or all of it there
+  double seconds_ = 0;                         // of the last start()
+};
+
+}  // namespace hlite::trainer

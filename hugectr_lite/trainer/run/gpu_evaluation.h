@@ -1,0 +1,66 @@
+// GpuEvaluation: scores and labels of an evaluation set, collected on a GPU chunk by chunk, and
+// their metrics, computed there beside whatever the device is given next.
+//
+//   evaluation.begin();
+//   for each chunk { model.evaluate(...);  copy_outputs(model, n, evaluation.next(n)); }
+//   evaluation.start(model.executor().exec().stream);
+//   ...                                  // training goes on
+//   evaluation.wait();
+//   const std::optional<double> area = evaluation.metrics().auc();
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "hugectr_lite/core/device_memory.h"
+#include "hugectr_lite/ops/metrics.h"
+#include "hugectr_lite/trainer/model/model_results.h"
+
+namespace hlite::trainer {
+
+class GpuEvaluation {
+ public:
+  // Bytes of device memory for a set of that many samples: 8 a sample for scores and labels, and
+  // the workspace of GpuMetrics; an estimate for a GPU that is not there (absent_gpu()). Throws
+  // DeviceError for more than GpuMetrics::kMostSamples.
+  [[nodiscard]] static int64_t device_bytes(const cuda::Backend& gpu, int64_t samples);
+  // Takes them from the current device. Where it lacks them: null, after one warning that says how
+  // many are missing.
+  [[nodiscard]] static std::unique_ptr<GpuEvaluation> make(const cuda::Backend& gpu,
+                                                           int64_t samples);
+  // Throws DeviceError.
+  GpuEvaluation(const cuda::Backend& gpu, int64_t max_samples);
+  ~GpuEvaluation();
+  GpuEvaluation(const GpuEvaluation&) = delete;
+  GpuEvaluation& operator=(const GpuEvaluation&) = delete;
+
+  // An empty set. REQUIRES that metrics that were started have been waited for.
+  void begin();
+  // Where the next n samples go.
+  [[nodiscard]] OutputsPlace next(int64_t n);
+  [[nodiscard]] int64_t samples() const { return samples_; }
+  // Issues the metrics of the set, behind all that was put on the stream `behind`, on a stream of
+  // its own, and returns.
+  void start(void* behind);
+  // Waits until they are done.
+  void wait();
+  // What the last start() found out, once waited for.
+  [[nodiscard]] const ops::GpuMetrics& metrics() const { return metrics_; }
+
+ private:
+  [[nodiscard]] Exec exec() const {
+    return {.device = Device::kCuda, .cuda = &gpu_, .stream = stream_};
+  }
+  [[nodiscard]] float* scores() const { return reinterpret_cast<float*>(values_.data()); }
+  [[nodiscard]] float* labels() const { return scores() + max_samples_; }
+
+  const cuda::Backend& gpu_;
+  const int64_t max_samples_;
+  DeviceMemory values_;  // all scores, then all labels
+  ops::GpuMetrics metrics_;
+  void *stream_ = nullptr, *collected_ = nullptr;
+  int64_t samples_ = 0;
+  bool started_ = false;  // and not waited for
+};
+
+}  // namespace hlite::trainer

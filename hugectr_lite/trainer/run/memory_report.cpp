@@ -1,0 +1,126 @@
+#include "hugectr_lite/trainer/run/memory_report.h"
+
+#include <algorithm>
+
+#include "data_reader/open_source.h"
+#include "hugectr_lite/core/live_line.h"
+#include "hugectr_lite/core/memory.h"
+#include "hugectr_lite/trainer/model/model_sizes.h"
+#include "hugectr_lite/trainer/run/gpu_evaluation.h"
+#include "hugectr_lite/trainer/run/resources.h"
+
+namespace hlite::trainer {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+std::string line(const std::string& what, int64_t bytes, const std::string& remark = "") {
+  return fmt::format("  {:30}{:>12}{}{}\n", what, bytes_text(bytes), remark.empty() ? "" : "   ",
+                     remark);
+}
+
+std::string table_lines(const MemoryOfRun& run) {
+  const int64_t ranks = run.config.solver.ranks();
+  std::string text = line("embedding tables", memory_of(run.model).tables,
+                          ranks > 1 ? "its share of these, whole:" : "");
+  for (const TableSize& t : table_sizes(run.model))
+    text += line("  " + t.name, t.bytes, fmt::format("{} rows", t.rows));
+  return text;
+}
+
+// Of one rank in host memory: batches that are read ahead, samples that are kept.
+int64_t data_bytes(const MemoryOfRun& run) {
+  const auto& [config, model, threads, samples] = run;
+  const int64_t ranks = config.solver.ranks(), eval_batch = config.solver.batchsize_eval;
+  int64_t bytes = data::source_memory_bytes(config.data, config.solver.batchsize / ranks);
+  if (samples == 0) return bytes;
+  const int64_t values =
+      config.data.label_dim + config.data.dense_width() + config.data.key_layout().columns;
+  const bool cached = (samples + eval_batch - 1) / eval_batch <= config.data.cache_eval_data;
+  return bytes + (cached ? 4 * samples * values
+                         : data::source_memory_bytes(config.data, model.max_batch())) /
+                     ranks;
+}
+
+// Scores and labels on the host.
+int64_t scores_bytes(const MemoryOfRun& run) {
+  return 8 * run.eval_samples / run.config.solver.ranks();
+}
+
+std::string available_text(int64_t bytes) {
+  return fmt::format("({} available here)", bytes_text(bytes));
+}
+
+std::string host_report(const MemoryOfRun& run, Lines& reasons) {
+  const auto& solver = run.config.solver;
+  const MemoryEstimate m = memory_of(run.model);
+  const int64_t data = data_bytes(run) + scores_bytes(run);
+  std::string text =
+      fmt::format("memory{}, batch {}, {} threads\n", solver.ranks() > 1 ? " of rank 0" : "",
+                  solver.batchsize, run.threads);
+  text += table_lines(run) + line("optimizer states", m.optimizer_states) +
+          line("dense parameters", m.dense_parameters) + line("activations", m.activations) +
+          line("gradients", m.gradients) + line("sorting workspace", m.workspace) +
+          line("batches and evaluation", m.batch + data);
+  const auto most = std::max_element(solver.gpu.begin(), solver.gpu.end(),
+                                     [](auto& a, auto& b) { return a.size() < b.size(); });
+  const auto here = static_cast<int64_t>(most->size());
+  const int64_t total = (m.total() + data) * here, available = available_memory_bytes();
+  text += line(here > 1 ? fmt::format("total of {} ranks", here) : "total", total,
+               available_text(available));
+  if (total > available)
+    reasons.push_back(fmt::format("memory: {} needed on one node, {} available", bytes_text(total),
+                                  bytes_text(available)));
+  return text;
+}
+
+std::string device_name(const cuda::Backend& gpu, int device) {
+  char text[256] = {};
+  gpu.device_description(device, text, sizeof(text));
+  return text;
+}
+
+std::string device_report(const MemoryOfRun& run, Lines& reasons) {
+  const cuda::Backend& gpu = *run.model.gpu();
+  const bool here = &gpu != &absent_gpu();
+  const auto& solver = run.config.solver;
+  const MemoryEstimate m = memory_of(run.model);
+  int64_t free = 0, total = 0;
+  if (here) gpu.memory_info(&free, &total);
+  const std::string about = here ? "" : "about";
+  std::string text = fmt::format("device memory, batch {}: {}\n", solver.batchsize,
+                                 here ? device_name(gpu, solver.gpu[0][0]) : "no GPU here");
+  text += table_lines(run) + line("optimizer states", m.optimizer_states) +
+          line("dense parameters", m.dense_parameters) + line("activations", m.activations) +
+          line("gradients", m.gradients) + line("input buffers, two sets", m.batch) +
+          line("sparse-update workspace", m.workspace, about) + line("matmul workspace", m.matmul);
+  const bool many = run.eval_samples > ops::GpuMetrics::kMostSamples;
+  const int64_t evaluation =
+      run.eval_samples == 0 || many ? 0 : GpuEvaluation::device_bytes(gpu, run.eval_samples);
+  const int64_t needed = m.total();
+  // Without room for it the CPU computes the metrics.
+  const bool on_host = many || (here && needed + evaluation > free);
+  const std::string left = "no room: the CPU computes the metrics";
+  text += line("evaluation scores and metrics", evaluation, on_host ? left : about);
+  text += line("total", needed + (on_host ? 0 : evaluation),
+               here ? fmt::format("({} of {} free)", bytes_text(free), bytes_text(total)) : "");
+  const int64_t host = data_bytes(run) + (on_host ? scores_bytes(run) : 0),
+                available = available_memory_bytes();
+  text += line("host: batches and evaluation", host, available_text(available));
+  if (here && needed > free)
+    reasons.push_back(fmt::format(
+        "device memory: {} needed, {} free, {} missing; the largest tables: {}", bytes_text(needed),
+        bytes_text(free), bytes_text(needed - free), largest_tables(table_sizes(run.model))));
+  if (host > available)
+    reasons.push_back(fmt::format("memory: {} needed for batches and evaluation, {} available",
+                                  bytes_text(host), bytes_text(available)));
+  return text;
+}
+
+}  // namespace
+
+std::string memory_report(const MemoryOfRun& run, Lines& reasons) {
+  return run.model.gpu() ? device_report(run, reasons) : host_report(run, reasons);
+}
+
+}  // namespace hlite::trainer

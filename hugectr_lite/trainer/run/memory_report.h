@@ -1,0 +1,24 @@
+// The memory that a run will take, as --check prints it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/trainer/model/model.h"
+
+namespace hlite::trainer {
+
+// What a report is about.
+struct MemoryOfRun {
+  const config::TrainConfig& config;
+  const Model& model;
+  int threads = 1;           // of a rank
+  int64_t eval_samples = 0;  // 0: no evaluation
+};
+
+// Table by table and kind by kind, of a run on the CPU or, where the model is made for one, on the
+// current device. What is missing is added to `reasons`. Throws DeviceError when the device fails.
+std::string memory_report(const MemoryOfRun& run, std::vector<std::string>& reasons);
+
+}  // namespace hlite::trainer

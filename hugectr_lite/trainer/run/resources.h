@@ -1,0 +1,28 @@
+// What a run uses of the machine that it is started on: device, threads, randomness.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/core/backend.h"
+#include "hugectr_lite/trainer/run/options.h"
+
+namespace hlite::trainer {
+
+// Why a GPU cannot train the config yet; empty: it can.
+std::string needs_cpu(const config::TrainConfig& config);
+// The GPU to train on, or null for the CPU: as --device or else solver.device says; "auto" takes a
+// GPU where there is one that can train the config. Throws DeviceError when the device that was
+// asked for is not there or cannot train it.
+const cuda::Backend* choose_device(const config::TrainConfig& config, const Options& options);
+// Of a GPU that is not here: a model made with it has a GPU's sizes, its workspaces estimated.
+// Nothing else in it can be called.
+const cuda::Backend& absent_gpu();
+
+// The seed of a run: the config's, or one drawn from the system where that is 0.
+uint64_t resolve_seed(const config::TrainConfig& config);
+// Threads of a run: --threads, else solver.threads, else all that this process may use.
+int resolve_threads(const config::TrainConfig& config, const Options& options);
+
+}  // namespace hlite::trainer

@@ -1,0 +1,228 @@
+// The loop of `train` over a trainer's steps, with what the config wants at its intervals (lines,
+// metrics, evaluations, snapshots) and what the options want at the end.
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/live_line.h"
+#include "hugectr_lite/core/memory.h"
+#include "hugectr_lite/trainer/run/preconditions.h"
+#include "hugectr_lite/trainer/run/rate_meter.h"
+#include "hugectr_lite/trainer/run/stopwatch.h"
+#include "hugectr_lite/trainer/run/trainer.h"
+
+namespace hlite::trainer {
+namespace {
+
+class RunLoop {
+ public:
+  explicit RunLoop(Trainer& trainer) : trainer_(trainer) {}
+  int run();
+
+ private:
+  enum class Reason { kMaxIter, kTarget, kInterrupted };
+  // What is due after an iteration.
+  struct Due {
+    bool redraw, display, evaluate, snapshot;
+    bool moment;  // any of the latter three, or the end
+  };
+
+  void announce();
+  Reason loop();
+  [[nodiscard]] Due due() const;
+  void show(const Due& due);
+  // Evaluates and saves; a reason to end the loop, if that is one.
+  std::optional<Reason> pause(const Due& due);
+  void look();
+  void measure();
+  // Whether the AUC target is reached. An interrupt ends it early and without a result; where a
+  // GPU computes the metrics beside training, the result comes with report_evaluation().
+  bool evaluate();
+  // The result of an evaluation that has not been reported, if any: whether it reaches the target.
+  bool report_evaluation();
+  void finish(Reason reason);
+  void report_end(Reason reason);
+
+  Trainer& trainer_;
+  ProgressState state_;
+  RateMeter meter_;
+  Clock::time_point begin_, loop_begin_;  // of the run, of the loop
+  int64_t first_samples_ = 0;             // trained on before this process
+  std::optional<int64_t> evaluated_;      // iteration whose evaluation is not reported yet
+  double train_seconds_ = 0;              // evaluations and saving left out
+};
+
+int RunLoop::run() {
+  begin_ = Clock::now();
+  trainer_.start();
+  first_samples_ = trainer_.samples();
+  announce();
+  const Reason reason = loop();
+  finish(reason);
+  report_end(reason);
+  return reason == Reason::kInterrupted ? kExitInterrupted : kExitDone;
+}
+
+void RunLoop::announce() {
+  const auto& config = trainer_.config();
+  const int ranks = trainer_.ranks().ranks();
+  trainer_.progress().line(fmt::format(
+      "training {} of {} samples in batches of {}, {} iterations, {}{} threads, seed {}",
+      config.data.source, trainer_.source().samples(), config.solver.batchsize,
+      std::max<int64_t>(0, trainer_.last_iteration() - trainer_.iteration()),
+      ranks > 1 ? fmt::format("{} ranks x ", ranks) : "", trainer_.threads(), trainer_.seed()));
+  if (!trainer_.model().gpu() && config.solver.precision != FloatType::kFloat)
+    trainer_.progress().line(fmt::format("in fp32: solver.precision {} is for a GPU",
+                                         float_type_name(config.solver.precision)));
+}
+
+RunLoop::Reason RunLoop::loop() {
+  state_.iter = trainer_.iteration();
+  state_.last_iter = trainer_.last_iteration();
+  loop_begin_ = Clock::now();
+  meter_.resume(seconds_since(loop_begin_));
+  std::optional<Reason> ended;
+  while (!ended && !trainer_.finished()) {
+    trainer_.step();
+    const Due now = due();
+    show(now);
+    if (trainer_.stop_requested())
+      ended = Reason::kInterrupted;
+    else if (now.evaluate || now.snapshot)
+      ended = pause(now);
+  }
+  meter_.pause(seconds_since(loop_begin_));
+  report_evaluation();
+  train_seconds_ = meter_.total_seconds(seconds_since(loop_begin_));
+  return ended.value_or(Reason::kMaxIter);
+}
+
+RunLoop::Due RunLoop::due() const {
+  const auto& solver = trainer_.config().solver;
+  const auto every = [&](int64_t interval) {
+    return interval > 0 && trainer_.iteration() % interval == 0;
+  };
+  Due due{.redraw = trainer_.progress().due(),
+          .display = every(solver.display),
+          .evaluate = every(solver.eval_interval),
+          .snapshot = every(solver.snapshot),
+          .moment = false};
+  due.moment = due.display || due.evaluate || due.snapshot || trainer_.finished();
+  return due;
+}
+
+// Looking at a GPU's numbers waits for them. An evaluation's are taken when an iteration's number
+// says so, never for being ready or for a person watching: runs repeat.
+void RunLoop::show(const Due& due) {
+  if (due.moment) report_evaluation();
+  if (!trainer_.model().gpu() || due.redraw || due.moment) look();
+  if (due.moment) trainer_.check_weights();
+  if (due.redraw) {
+    measure();
+    trainer_.progress().redraw(state_);
+  }
+  if (due.display) {
+    measure();
+    trainer_.progress().display(state_);
+    trainer_.metrics().train(
+        {state_.iter, state_.loss, state_.lr, state_.samples_per_s, state_.wait_share});
+    meter_.start_lap(seconds_since(loop_begin_), trainer_.samples() - first_samples_,
+                     trainer_.source().wait_seconds());
+  }
+}
+
+std::optional<RunLoop::Reason> RunLoop::pause(const Due& due) {
+  meter_.pause(seconds_since(loop_begin_));
+  if (due.evaluate && evaluate()) return Reason::kTarget;
+  const bool stop = trainer_.agree_to_stop();
+  if (due.snapshot) report_evaluation();
+  if (due.snapshot && !stop) trainer_.save(snapshot_path(trainer_.config(), trainer_.iteration()));
+  meter_.resume(seconds_since(loop_begin_));
+  if (stop) return Reason::kInterrupted;
+  return std::nullopt;
+}
+
+// What the last iteration has come to.
+void RunLoop::look() {
+  state_.iter = trainer_.iteration();
+  state_.loss = trainer_.loss();
+  state_.lr = trainer_.learning_rate();
+  if (std::isfinite(state_.loss)) return;
+  report_evaluation();  // of an iteration before
+  trainer_.check_loss();
+}
+
+void RunLoop::measure() {
+  const double now = seconds_since(loop_begin_);
+  const int64_t trained = trainer_.samples() - first_samples_;
+  state_.samples_per_s = meter_.samples_per_second(now, trained);
+  state_.wait_share = meter_.wait_share(now, trainer_.source().wait_seconds());
+  const auto left = static_cast<double>((trainer_.last_iteration() - trainer_.iteration()) *
+                                        trainer_.config().solver.batchsize);
+  state_.eta_seconds =
+      trained > 0 ? left * meter_.total_seconds(now) / static_cast<double>(trained) : INFINITY;
+}
+
+bool RunLoop::evaluate() {
+  if (!trainer_.start_evaluation()) return false;  // interrupted: no result
+  evaluated_ = trainer_.iteration();
+  // Training goes on beside the metrics, unless they decide whether it does.
+  if (trainer_.evaluator()->beside_training() && !trainer_.config().solver.auc_target) return false;
+  return report_evaluation();
+}
+
+bool RunLoop::report_evaluation() {
+  if (!evaluated_) return false;
+  const int64_t iteration = *std::exchange(evaluated_, std::nullopt);
+  const EvalResult result = trainer_.finish_evaluation();
+  state_.auc = result.auc;
+  trainer_.metrics().eval(iteration, result);
+  trainer_.progress().line(
+      fmt::format("iter {}  evaluation: AUC {}  loss {:.5f}  {} samples in {:.2f} s", iteration,
+                  result.auc ? fmt::format("{:.5f}", *result.auc) : "undefined (one class only)",
+                  result.loss, result.samples, result.seconds));
+  const auto& target = trainer_.config().solver.auc_target;
+  if (!target || !result.auc || *result.auc < *target) return false;
+  trainer_.progress().line(fmt::format("the target AUC of {} is reached", *target));
+  return true;
+}
+
+void RunLoop::finish(Reason reason) {
+  const Options& options = trainer_.options();
+  if (reason == Reason::kInterrupted) {
+    trainer_.check_weights();
+    trainer_.save(options.save.empty() ? snapshot_path(trainer_.config(), trainer_.iteration())
+                                       : options.save);
+    return;
+  }
+  if (!options.save.empty()) trainer_.save(options.save);
+  if (!options.export_path.empty()) trainer_.export_weights(options.export_path);
+}
+
+void RunLoop::report_end(Reason reason) {
+  if (trainer_.ranks().ranks() > 1) {
+    const TrafficReport report = trainer_.traffic();
+    trainer_.metrics().traffic(report.json());
+    if (trainer_.options().traffic && trainer_.ranks().rank == 0) fmt::print("{}", report.text());
+  }
+  const int64_t trained = trainer_.samples() - first_samples_;
+  const double rate = train_seconds_ > 0 ? static_cast<double>(trained) / train_seconds_ : 0;
+  const char* const names[] = {"max_iter", "target", "interrupted"};
+  const char* const name = names[static_cast<int>(reason)];
+  trainer_.metrics().end({trainer_.iteration(), trainer_.samples(), seconds_since(begin_), rate,
+                          peak_resident_bytes(), name});
+  trainer_.progress().line(
+      fmt::format("done after {} iterations ({}): {} samples in {}, {:.0f} samples/s",
+                  trainer_.iteration(), name, trained, duration_text(seconds_since(begin_)), rate));
+  const data::BatchSource& source = trainer_.source();
+  const std::string verdict = waiting_verdict(train_seconds_, source.wait_seconds(),
+                                              source.bytes_read(), source.decode_seconds());
+  if (!verdict.empty()) trainer_.progress().line(verdict);
+}
+
+}  // namespace
+
+int Trainer::run() { return RunLoop(*this).run(); }
+
+}  // namespace hlite::trainer

@@ -1,0 +1,212 @@
+#include "hugectr_lite/trainer/run/trainer.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "data_reader/open_source.h"
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/interrupt.h"
+#include "hugectr_lite/trainer/model/model_results.h"
+#include "hugectr_lite/trainer/model/model_tensors.h"
+#include "hugectr_lite/trainer/run/preconditions.h"
+#include "hugectr_lite/trainer/run/rank_tensors.h"
+#include "hugectr_lite/trainer/run/resources.h"
+#include "hugectr_lite/trainer/run/stopwatch.h"
+
+namespace hlite::trainer {
+
+RankOptions one_rank(const config::TrainConfig& config, const Options& options) {
+  if (config.solver.ranks() > 1)
+    raise<ConfigError>("solver.gpu: expected one rank, found {}", config.solver.ranks());
+  return {.threads = resolve_threads(config, options), .gpu = choose_device(config, options)};
+}
+
+Trainer::Trainer(const config::TrainConfig& config, const Options& options, RankOptions rank)
+    : config_(config),
+      options_(options),
+      ranks_(rank.ranks),
+      pool_(rank.threads),
+      metrics_("", false),
+      progress_(options.quiet || ranks_.rank != 0) {
+  if (ranks_.rank == 0) check_options();
+  if (!options.resume.empty()) {
+    resumed_ =
+        std::make_unique<checkpoint::CheckpointMeta>(checkpoint::read_manifest(options.resume));
+    check_same_run(config, *resumed_, options.resume);
+  }
+  seed_ = agree_on_seed();
+  if (rank.gpu) rank.gpu->use_device(config.solver.gpu[0][0]);
+  for (const LayerPlacement& p : rank.placements) progress_.line(p.explanation);
+  model_ = std::make_unique<Model>(config, seed_, pool_.threads(),
+                                   ModelRanks{.context = ranks_,
+                                              .placements = std::move(rank.placements),
+                                              .wants_to_stop = InterruptGuard::requested},
+                                   rank.gpu);
+  open_data();
+  if (config_.solver.eval_interval > 0) open_evaluation();
+  if (ranks_.rank == 0) metrics_ = MetricsFile(options.metrics, /*append=*/resumed_ != nullptr);
+}
+
+void Trainer::check_options() const {
+  check_can_write("--save", options_.save);
+  if (!options_.save.empty()) checkpoint::check_checkpoint_place(options_.save);
+  check_can_write("--export", options_.export_path);
+  check_can_write("--metrics", options_.metrics);
+  check_can_write("solver.snapshot_prefix", snapshot_path(config_, 0));
+}
+
+uint64_t Trainer::agree_on_seed() {
+  uint64_t seed = resumed_ ? resumed_->seed : resolve_seed(config_);
+  if (ranks_.ranks() > 1)
+    ranks_.world->broadcast(exec(), std::as_writable_bytes(std::span(&seed, 1)), 0);
+  return seed;
+}
+
+bool Trainer::agree_to_stop() {
+  float wanted = InterruptGuard::requested() ? 1 : 0;
+  if (ranks_.ranks() > 1) ranks_.world->all_reduce(exec(), {&wanted, 1});
+  return wanted > 0;
+}
+
+void Trainer::open_data() {
+  data::SourceOptions options;
+  options.start_batch = resumed_ ? resumed_->data_position : 0;
+  options.seed = seed_;
+  options.shuffle = config_.data.shuffle;
+  options.shard = {ranks_.rank, ranks_.ranks()};
+  source_ =
+      data::open_source(config_.data, config_.resolve(config_.data.source), data::Split::kTrain,
+                        config_.solver.batchsize, model_->layers().slot_rows, options);
+  last_iteration_ = config_.solver.max_iter
+                        ? *config_.solver.max_iter
+                        : *config_.solver.num_epochs * source_->batches_per_epoch();
+}
+
+void Trainer::open_evaluation() {
+  evaluator_ = std::make_unique<Evaluator>(config_, *model_, exec(), ranks_);
+}
+
+void Trainer::start() {
+  model_->compile(exec());
+  model_->allocate();
+  pinned_ = PinnedBlocks(model_->gpu(), source_->memory());
+  if (evaluator_) evaluator_->allocate();
+  restore();
+  first_iteration_ = iteration_;
+}
+
+void Trainer::restore() {
+  if (!resumed_) initialize(*model_);
+  std::vector<checkpoint::TensorRef> weights;
+  if (const std::string path = resumed_ ? checkpoint::weights_file(options_.resume) : options_.init;
+      !path.empty()) {
+    const ReadFile file(path);
+    const checkpoint::SafetensorsReader reader(file);
+    make_room(*model_, reader);
+    weights = weights_of(*model_);
+    // A table without keys has all of them.
+    std::erase_if(weights, [&](const checkpoint::TensorRef& t) {
+      return t.dtype == checkpoint::DType::kU32 && reader.find(t.name) == nullptr;
+    });
+  }
+  if (resumed_)
+    restore_state(weights);
+  else if (!options_.init.empty())
+    checkpoint::load_weights(options_.init, weights);
+  weights_changed(*model_);
+}
+
+void Trainer::restore_state(const std::vector<checkpoint::TensorRef>& weights) {
+  checkpoint::load_checkpoint(options_.resume, *resumed_, weights, states_of(*model_));
+  iteration_ = resumed_->iteration;
+  samples_ = resumed_->samples;
+  model_->rates().set_iterations(iteration_);
+  if (resumed_->loss_scale > 0) {
+    auto scale = optimizer::loss_scale_from(static_cast<float>(resumed_->loss_scale));
+    scale.good = static_cast<int32_t>(resumed_->loss_scale_good);
+    model_->loss_scaling().set_dynamic_state(scale);
+  }
+  progress_.line(fmt::format("resumed {} at iteration {}", options_.resume, iteration_));
+}
+
+// Samples of all ranks in the batch of which this is one rank's part.
+int64_t Trainer::global_size(const data::HostBatch& batch) const {
+  const int64_t full = config_.solver.batchsize;
+  return std::min(full, source_->samples() - batch.first_sample / full * full);
+}
+
+void Trainer::step() {
+  model_->executor().wait_for_input();
+  const data::HostBatch& batch = source_->next();
+  const int64_t size = global_size(batch);
+  model_->train({.batch = batch.size,
+                 .input = input_of(batch),
+                 .global_batch = size,
+                 .first_row = batch.first_sample % config_.solver.batchsize});
+  ++iteration_;
+  samples_ += size;
+  last_batch_ = {batch.first_sample, batch.size};
+}
+
+double Trainer::loss() {
+  const float loss = loss_of(*model_);
+  check_keys(*model_);
+  return loss;
+}
+
+double Trainer::learning_rate() { return model_->rates().last_dense_rate(); }
+
+std::optional<EvalResult> Trainer::evaluate() {
+  if (!evaluator_) {
+    open_evaluation();
+    evaluator_->allocate();
+  }
+  if (!start_evaluation()) return std::nullopt;
+  return finish_evaluation();
+}
+
+bool Trainer::start_evaluation() {
+  const auto before = model_->traffic();
+  const bool whole = evaluator_->start([this] { return agree_to_stop(); });
+  const auto after = model_->traffic();
+  if (eval_traffic_.empty())
+    for (const StepTraffic& step : before) eval_traffic_.push_back({step.step, {}});
+  for (size_t i = 0; i < after.size(); ++i)
+    eval_traffic_[i].totals += after[i].totals - before[i].totals;
+  return whole;
+}
+
+EvalResult Trainer::finish_evaluation() { return evaluator_->finish(); }
+
+TrafficReport Trainer::traffic() {
+  return collect_traffic(exec(), *model_, ranks_, eval_traffic_, iteration_ - first_iteration_,
+                         config_.solver.batchsize);
+}
+
+void Trainer::save(const std::string& directory) {
+  const auto start = Clock::now();
+  checkpoint::CheckpointMeta meta;
+  meta.iteration = iteration_;
+  meta.samples = samples_;
+  meta.data_position = source_->position();
+  meta.seed = seed_;
+  meta.config = config_.root.dump();
+  if (const auto scale = model_->loss_scaling().dynamic_state()) {
+    meta.loss_scale = static_cast<double>(scale->scale);
+    meta.loss_scale_good = scale->good;
+  }
+  write_collected(
+      exec(), ranks_, {weights_of(*model_), states_of(*model_)},
+      [&](const auto& lists) { checkpoint::save_checkpoint(directory, meta, lists[0], lists[1]); });
+  progress_.line(fmt::format("saved {} after iteration {} in {:.2f} s", directory, iteration_,
+                             seconds_since(start)));
+}
+
+void Trainer::export_weights(const std::string& path) {
+  write_collected(exec(), ranks_, {weights_of(*model_)},
+                  [&](const auto& lists) { checkpoint::save_weights(path, lists[0]); });
+  progress_.line(fmt::format("exported the weights to {}", path));
+}
+
+}  // namespace hlite::trainer

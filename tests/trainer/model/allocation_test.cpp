@@ -1,0 +1,131 @@
+// An iteration allocates nothing once it is warm.
+// Counts every call of operator new in this program.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "hugectr_lite/comm/thread_communicator.h"
+#include "hugectr_lite/trainer/model/model_tensors.h"
+#include "hugectr_lite/trainer/model/placements.h"
+#include "tests/end_to_end/small_run.h"
+#include "tests/support/catch.h"
+#include "tests/support/memory_source.h"
+
+namespace {
+std::atomic<int64_t> allocations{0};
+
+void* counted(std::size_t bytes, std::size_t alignment) {
+  ++allocations;
+  void* p = alignment > alignof(std::max_align_t)
+                ? std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment)
+                : std::malloc(bytes ? bytes : 1);
+  if (!p) throw std::bad_alloc();
+  return p;
+}
+}  // namespace
+
+void* operator new(std::size_t n) { return counted(n, 0); }
+void* operator new[](std::size_t n) { return counted(n, 0); }
+void* operator new(std::size_t n, std::align_val_t a) {
+  return counted(n, static_cast<std::size_t>(a));
+}
+void* operator new[](std::size_t n, std::align_val_t a) {
+  return counted(n, static_cast<std::size_t>(a));
+}
+// The ones that do not throw too: a sanitizer's own would not go with our delete.
+void* operator new(std::size_t n, const std::nothrow_t&) noexcept {
+  ++allocations;
+  return std::malloc(n ? n : 1);
+}
+void* operator new[](std::size_t n, const std::nothrow_t&) noexcept {
+  ++allocations;
+  return std::malloc(n ? n : 1);
+}
+void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
+void operator delete[](void* p, const std::nothrow_t&) noexcept { std::free(p); }
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete[](void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+
+namespace hlite::test {
+
+TEST_CASE("a warm training iteration allocates nothing") {
+  const auto config = config::parse_train_config(small_config(), "small.json", {});
+  ThreadPool pool(1);
+  const Exec exec{.device = Device::kCpu, .pool = &pool};
+  trainer::Model model(*config, 1, pool.threads());
+  model.compile(exec);
+  model.allocate();
+  trainer::initialize(model);
+  test::MemorySource source(test::random_batches(4, 32, 2, 8, {40, 5, 300}, 1));
+  const auto iterate = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      const data::HostBatch& b = source.next();
+      model.train({.batch = b.size, .input = trainer::input_of(b)});
+    }
+  };
+  const int64_t cold = allocations;
+  iterate(8);                 // both threads meet every step
+  CHECK(allocations > cold);  // the counter counts: scratch is grown once
+  const int64_t warm = allocations;
+  iterate(50);
+  const int64_t after = allocations;
+  CHECK(after == warm);
+}
+
+// Exchanges, all-reduce, and rows of hashed tables included.
+TEST_CASE("a warm training iteration of several ranks allocates nothing") {
+  for (const char* type : {"HybridSparseEmbedding", "DistributedSlotSparseEmbeddingHash"}) {
+    INFO(type);
+    const auto config = config::parse_train_config(
+        small_config(), "small.json",
+        {"solver.gpu=[[0,1],[2,3]]", std::string("layers.emb.type=") + type,
+         std::string(R"(layers.emb.sparse_embedding_hparam={"slot_size_array":[40,5,300],)"
+                     R"("embedding_vec_size":4,)") +
+             (*type == 'H' ? R"("communication_type":"IB_NVLink_Hierarchical"})"
+                           : R"("max_vocabulary_size_per_gpu":1000})")});
+    const auto topology =
+        std::make_shared<const comm::Topology>(trainer::topology_of(config->solver));
+    const auto placements = trainer::make_placements(*config, *topology, false);
+    int64_t cold = 0, warm = 0, after = 0;
+    comm::run_ranks(*topology, [&](comm::Communicator& world) {
+      ThreadPool pool(1);
+      const Exec exec{.device = Device::kCpu, .pool = &pool};
+      trainer::Model model(*config, 1, 1,
+                           {.context = {world.rank(), topology, &world}, .placements = placements});
+      model.compile(exec);
+      model.allocate();
+      trainer::initialize(model);
+      test::MemorySource source(
+          test::random_batches(4, 8, 2, 8, {40, 5, 300}, static_cast<uint64_t>(world.rank())));
+      const auto iterate = [&](int times) {
+        for (int i = 0; i < times; ++i) {
+          const data::HostBatch& b = source.next();
+          model.train({.batch = b.size,
+                       .input = trainer::input_of(b),
+                       .global_batch = 4 * b.size,
+                       .first_row = world.rank() * b.size});
+        }
+        world.barrier();
+      };
+      const auto count = [&](int64_t& to) {
+        if (world.rank() == 0) to = allocations;
+        world.barrier();
+      };
+      count(cold);
+      iterate(8);
+      count(warm);
+      iterate(50);
+      count(after);
+    });
+    CHECK(warm > cold);
+    CHECK(after == warm);
+  }
+}
+
+}  // namespace hlite::test

@@ -1,0 +1,32 @@
+#include "hugectr_lite/trainer/model/model_sizes.h"
+
+#include "tests/support/cuda_backends.h"
+#include "tests/support/errors.h"
+
+namespace hlite::trainer {
+
+TEST_CASE("the largest tables are named with rows and bytes, the largest first") {
+  const std::vector<TableSize> tables = {{"a", 10, 4000},
+                                         {"b", 40'000'000, 20'480'000'000},
+                                         {"c", 3, 1000},
+                                         {"d", 10, 4000},
+                                         {"e", 700, 2'800'000}};
+  CHECK(largest_tables(tables) ==
+        "b (40000000 rows, 20.5 GB), e (700 rows, 2.8 MB), a (10 rows, 4.0 kB)");
+  CHECK(largest_tables({{"a", 1, 4}}) == "a (1 rows, 0.0 kB)");
+}
+
+TEST_CASE("what a device has no room for is refused with both numbers and the largest tables") {
+  const cuda::Backend& gpu = test::emulated_cuda();
+  require_device_memory(gpu, 1000, {});
+  int64_t free = 0, total = 0;
+  gpu.memory_info(&free, &total);
+  require_device_memory(gpu, free, {});
+  const std::string text = test::message_of<DeviceError>([&] {
+    require_device_memory(gpu, 96'000'000'000, {{"emb.table_7", 5, 95'000'000'000}});
+  });
+  test::check_contains(text, {"96.0 GB needed", "1.1 GB free", "94.9 GB missing",
+                              "emb.table_7 (5 rows, 95.0 GB)", "--device cpu"});
+}
+
+}  // namespace hlite::trainer

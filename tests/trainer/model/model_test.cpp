@@ -1,0 +1,153 @@
+// What the compiled plan of a model says: order, overlap, memory.
+#include "hugectr_lite/trainer/model/model.h"
+
+#include <algorithm>
+
+#include "hugectr_lite/trainer/model/model_sizes.h"
+#include "hugectr_lite/trainer/model/model_tensors.h"
+#include "hugectr_lite/trainer/model/placements.h"
+#include "tests/end_to_end/small_run.h"
+#include "tests/support/catch.h"
+
+namespace hlite::test {
+namespace {
+
+struct Compiled {
+  std::unique_ptr<config::TrainConfig> config =
+      config::parse_train_config(small_config(), "small.json", {});
+  trainer::Model model{*config, 1, 2};
+  Compiled() { model.make_plans(); }
+  [[nodiscard]] bool overlap(const char* a, const char* b) const {
+    const auto& plan = model.train_plan();
+    return plan.may_overlap(plan.index_of(a), plan.index_of(b));
+  }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "the plan leaves the embedding free to run beside the bottom network, and orders the rest") {
+  const Compiled c;
+  CHECK(c.overlap("emb.lookup", "b1.fprop"));
+  CHECK(c.overlap("emb.update", "b1.wgrad"));
+  CHECK(c.overlap("emb.update", "dense_update"));
+  CHECK(!c.overlap("emb.lookup", "inter.fprop"));
+  CHECK(!c.overlap("emb.lookup", "emb.update"));
+  CHECK(!c.overlap("copy_in", "emb.lookup"));
+  CHECK(!c.overlap("inter.bprop", "emb.update"));
+}
+
+// Rank 0 of four, with nobody to talk to: enough to look at its plan.
+struct CompiledRank {
+  std::unique_ptr<config::TrainConfig> config;
+  std::unique_ptr<trainer::Model> model;
+  explicit CompiledRank(const std::vector<std::string>& changes) {
+    std::vector<std::string> all = {"solver.gpu=[[0,1],[2,3]]"};
+    all.insert(all.end(), changes.begin(), changes.end());
+    config = config::parse_train_config(small_config(), "small.json", all);
+    const auto topology = trainer::topology_of(config->solver);
+    trainer::ModelRanks ranks;
+    ranks.context.topology = std::make_shared<const comm::Topology>(topology);
+    ranks.placements = trainer::make_placements(*config, topology, false);
+    model = std::make_unique<trainer::Model>(*config, 1, 2, std::move(ranks));
+    model->make_plans();
+  }
+};
+
+TEST_CASE("on several ranks exchanges overlap with the network, and no overlap shares a buffer") {
+  for (const char* grouped : {"true", "false"}) {
+    const CompiledRank c({std::string("all_reduce={\"grouped\":") + grouped + "}"});
+    const auto& plan = c.model->train_plan();
+    const auto overlap = [&](const char* a, const char* b) {
+      return plan.may_overlap(plan.index_of(a), plan.index_of(b));
+    };
+    for (const char* forward :
+         {"emb.keys_exchange", "emb.rows_exchange", "emb.route", "emb.gather", "emb.pool"})
+      CHECK(overlap(forward, "b1.fprop"));
+    CHECK(overlap("emb.grads_exchange", "b1.wgrad"));
+    CHECK(overlap("emb.grads_exchange", "t1.wgrad"));
+    CHECK(overlap("emb.update", "all_reduce"));
+    CHECK(overlap("emb.update", "dense_update"));
+    CHECK(!overlap("emb.rows_exchange", "inter.fprop"));
+    CHECK(!overlap("emb.grads_exchange", "emb.update"));
+    CHECK(!overlap("all_reduce", "dense_update"));
+    CHECK(!overlap("b1.wgrad", "all_reduce"));
+
+    const auto& buffers = plan.buffers();
+    const auto share = [&](const std::vector<plan::BufferId>& a,
+                           const std::vector<plan::BufferId>& b) {
+      for (const auto x : a)
+        for (const auto y : b)
+          if (buffers.overlap(x, y)) return true;
+      return false;
+    };
+    const auto steps = plan.steps();
+    int pairs = 0;
+    for (size_t i = 0; i < steps.size(); ++i)
+      for (size_t j = i + 1; j < steps.size(); ++j) {
+        if (!plan.may_overlap(static_cast<int>(i), static_cast<int>(j))) continue;
+        ++pairs;
+        INFO(steps[i].name << " and " << steps[j].name);
+        CHECK(!share(steps[i].writes, steps[j].writes));
+        CHECK(!share(steps[i].writes, steps[j].reads));
+        CHECK(!share(steps[i].reads, steps[j].writes));
+      }
+    CHECK(pairs > 20);
+  }
+}
+
+TEST_CASE("steps that exchange say what they send, on four ranks of two nodes") {
+  const CompiledRank c({"all_reduce={\"grouped\":true}"});
+  const auto& plan = c.model->train_plan();
+  const auto& buffers = plan.buffers();
+  for (const plan::Step& step : plan.steps()) {
+    INFO(step.name);
+    CHECK(step.sends.any() == (step.lane == plan::Lane::kComm));
+  }
+  const auto sends = [&](const char* step) {
+    return plan.steps()[static_cast<size_t>(plan.index_of(step))].sends;
+  };
+  // Half of the node's sum goes along the rail, there and back.
+  const auto reduced = static_cast<double>(
+      buffers.bytes(plan.steps()[static_cast<size_t>(plan.index_of("all_reduce"))].reads[0]));
+  CHECK(sends("all_reduce").in_node == reduced);
+  CHECK(sends("all_reduce").between == reduced / 2);
+  // One other rank in the node, two elsewhere; 3 lookups a sample spread evenly, 4 floats a row,
+  // and no more rows than there are: 40, 5 and 300.
+  const auto batch = static_cast<double>(c.model->max_batch());
+  const double rows = (std::min(batch / 4, 40.0) + std::min(batch / 4, 5.0) + batch / 4) / batch;
+  CHECK(sends("emb.keys_exchange").in_node == 8);
+  CHECK(sends("emb.keys_exchange").between == 16);
+  CHECK(sends("emb.keys_exchange").in_node_per_sample == Approx(4 * rows));
+  CHECK(sends("emb.rows_exchange").in_node_per_sample == Approx(16 * rows));
+  CHECK(sends("emb.grads_exchange").between_per_sample == Approx(2 * 16 * rows));
+}
+
+TEST_CASE("memory is known before any is taken, table by table") {
+  const Compiled c;
+  const auto m = trainer::memory_of(c.model);
+  CHECK(m.tables == (40 + 5 + 300) * 4 * 4);
+  CHECK(m.optimizer_states >= 2 * m.tables + m.dense_parameters);  // Adam's two, momentum's one
+  CHECK(m.optimizer_states < 2 * m.tables + m.dense_parameters + 64);
+  CHECK(m.batch == 64 * (1 + 8 + 3) * 4);  // the evaluation batch is the larger one
+  const auto rows = trainer::layer_sizes(c.model);
+  CHECK(rows[1].parameters == 345 * 4);
+}
+
+TEST_CASE("weights and states carry the contract's names") {
+  Compiled c;
+  c.model.allocate();
+  std::vector<std::string> names;
+  for (const auto& t : trainer::weights_of(c.model)) names.push_back(t.name);
+  CHECK(names == std::vector<std::string>{"b1.weight", "b1.bias", "t1.weight", "t1.bias",
+                                          "t2.weight", "t2.bias", "emb.table_0", "emb.table_1",
+                                          "emb.table_2"});
+  names.clear();
+  for (const auto& t : trainer::states_of(c.model)) names.push_back(t.name);
+  CHECK(names.size() == 6 + 2 * 3);
+  CHECK(names[0] == "b1.weight.momentum");
+  CHECK(names[6] == "emb.table_0.m");
+  CHECK(names[9] == "emb.table_0.v");
+}
+
+}  // namespace hlite::test
