@@ -1,5 +1,7 @@
 #include "hugectr_lite/checkpoint/safetensors.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>

@@ -1,5 +1,7 @@
 #include "hugectr_lite/config/object_reader.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 

@@ -2,7 +2,7 @@
 // once and exits with the error's code. Nobody catches to log and rethrow.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <stdexcept>
 #include <string>
@@ -57,13 +57,24 @@ template <typename E = Error, typename... Args>
   throw E(fmt::format(format, std::forward<Args>(args)...));
 }
 
+// Of HLITE_CHECK: throws Error("<place>: <condition> failed: <message>"). Out of line, as every op
+// has checks.
+[[noreturn]] void fail_check(const char* place, const char* condition, fmt::string_view format,
+                             fmt::format_args args);
+template <typename... Args>
+[[noreturn]] void fail_check_with(const char* place, const char* condition,
+                                  fmt::format_string<Args...> format, const Args&... args) {
+  fail_check(place, condition, format, fmt::make_format_args(args...));
+}
+
 }  // namespace hlite
 
+#define HLITE_TEXT_OF(x) #x
+#define HLITE_TEXT(x) HLITE_TEXT_OF(x)
 // For conditions that hold unless the program itself is wrong. Example:
 //   HLITE_CHECK(out.dim(0) == x.dim(0), "x {}, out {}", x.shape(), out.shape());
-#define HLITE_CHECK(condition, ...)                                                            \
-  do {                                                                                         \
-    if (!(condition))                                                                          \
-      throw ::hlite::Error(fmt::format("{}:{}: {} failed: {}", __FILE__, __LINE__, #condition, \
-                                       fmt::format(__VA_ARGS__)));                             \
+#define HLITE_CHECK(condition, ...)                                                         \
+  do {                                                                                      \
+    if (!(condition))                                                                       \
+      ::hlite::fail_check_with(__FILE__ ":" HLITE_TEXT(__LINE__), #condition, __VA_ARGS__); \
   } while (0)

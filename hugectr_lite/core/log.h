@@ -1,7 +1,7 @@
 // Lines for people, on standard error. What a program was asked to print goes to standard output.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string_view>
 

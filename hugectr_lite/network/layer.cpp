@@ -1,5 +1,7 @@
 #include "hugectr_lite/network/layer.h"
 
+#include <fmt/format.h>
+
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::network {

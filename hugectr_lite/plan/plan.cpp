@@ -1,5 +1,7 @@
 #include "hugectr_lite/plan/plan.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 
 #include "hugectr_lite/core/error.h"

@@ -1,7 +1,7 @@
 // A GPU on which single pieces of work are timed.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>

@@ -5,7 +5,7 @@
 // Prints milliseconds, the least of all rounds: forward, backward, interaction, and the floor: the
 // same products, each thread doing its share of the rows (of the columns for weight gradients)
 // without biases, masks or sums.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>

@@ -10,7 +10,7 @@
 // The bytes are of a rank and iteration.
 #include <CLI/CLI.hpp>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>

@@ -8,7 +8,7 @@
 // the larger of these bytes at the rate of a large copy on the device and its FLOPs at that of a
 // large matrix product in the same precision, both measured here; copy_in's is that of a copy from
 // page-locked memory. A step whose buffers fit into the L2 cache can beat it.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

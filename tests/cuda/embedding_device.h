@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cuda_runtime.h>  // the emulated one
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <vector>

@@ -8,37 +8,41 @@ using namespace hlite;
 using namespace hlite::data;
 
 namespace {
-const std::string kPath = "a/b.bin";
-const RecordPlace kRecord{.path = kPath, .record = 12, .byte = 1920};
-const KeyLayout kLayout({1, 3});
+const std::string kIssuePath = "a/b.bin";
+const RecordPlace kIssueRecord{.path = kIssuePath, .record = 12, .byte = 1920};
+const KeyLayout kIssueLayout({1, 3});
 
 RecordIssue key_issue(int64_t column, int64_t found, int64_t first, int64_t last) {
   return {.kind = IssueKind::kKey,
-          .place = kRecord,
+          .place = kIssueRecord,
           .column = column,
           .found = found,
-          .layout = &kLayout,
+          .layout = &kIssueLayout,
           .first_key = first,
           .last_key = last};
 }
 }  // namespace
 
 TEST_CASE("a place names file, record and byte") {
-  CHECK(text_of(kRecord) == "a/b.bin: record 12 (byte 1920)");
-  const RecordPlace sample{.path = kPath, .record = 0, .byte = 0, .called = "sample"};
+  CHECK(text_of(kIssueRecord) == "a/b.bin: record 12 (byte 1920)");
+  const RecordPlace sample{.path = kIssuePath, .record = 0, .byte = 0, .called = "sample"};
   CHECK(text_of(sample) == "a/b.bin: sample 0 (byte 0)");
 }
 
 TEST_CASE("an issue of each kind says what was expected and what was found") {
   const std::string where = "a/b.bin: record 12 (byte 1920), ";
-  CHECK(describe({.kind = IssueKind::kLabel, .place = kRecord, .column = 0, .found = int64_t{2}}) ==
-        where + "label 0: expected a value in [0, 1], found 2");
-  CHECK(describe({.kind = IssueKind::kLabel, .place = kRecord, .column = 1, .found = -0.5f}) ==
-        where + "label 1: expected a value in [0, 1], found -0.5");
-  CHECK(describe({.kind = IssueKind::kNotFinite, .place = kRecord, .column = 7, .found = NAN}) ==
-        where + "dense 7: expected a finite value, found nan");
   CHECK(describe(
-            {.kind = IssueKind::kNegative, .place = kRecord, .column = 3, .found = int64_t{-4}}) ==
+            {.kind = IssueKind::kLabel, .place = kIssueRecord, .column = 0, .found = int64_t{2}}) ==
+        where + "label 0: expected a value in [0, 1], found 2");
+  CHECK(describe({.kind = IssueKind::kLabel, .place = kIssueRecord, .column = 1, .found = -0.5f}) ==
+        where + "label 1: expected a value in [0, 1], found -0.5");
+  CHECK(
+      describe({.kind = IssueKind::kNotFinite, .place = kIssueRecord, .column = 7, .found = NAN}) ==
+      where + "dense 7: expected a finite value, found nan");
+  CHECK(describe({.kind = IssueKind::kNegative,
+                  .place = kIssueRecord,
+                  .column = 3,
+                  .found = int64_t{-4}}) ==
         where + "dense 3: expected an integer >= 0 (the feature is log(x + 1)), found -4");
 }
 

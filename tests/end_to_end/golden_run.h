@@ -1,6 +1,8 @@
 // Runs `train` on a golden run and compares it, number by number.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>

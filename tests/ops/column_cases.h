@@ -2,7 +2,7 @@
 // of one matrix, none at all.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <vector>

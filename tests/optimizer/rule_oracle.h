@@ -77,11 +77,11 @@ inline std::array<optimizer::UpdateRule, 6> all_rules() {
            {.type = OptimizerType::kFtrl, .beta = 2, .lambda1 = 0.25, .lambda2 = 60}}};
 }
 
-// The absolute tolerance of state1 where gradients are good to `absolute`. Ftrl's z takes gradients
-// times w / lr, which is up to 60 in the tests of sparse updates, so an error of theirs as well,
-// and what it did to w in later steps.
+// The absolute tolerance of state1 where one of w is `absolute`. Ftrl's z takes gradients times
+// w / lr, which is up to 60 in the tests of sparse updates, so an error of theirs as well, and then
+// what it did to w. A lookup lost is off by 1 and more here, too.
 inline double state1_tolerance(const optimizer::UpdateRule& rule, double absolute) {
-  return rule.type == config::OptimizerType::kFtrl ? 200 * absolute : absolute;
+  return rule.type == config::OptimizerType::kFtrl ? 1000 * absolute : absolute;
 }
 
 }  // namespace hlite::test

@@ -1,7 +1,7 @@
 // Comparison of float arrays with a double-precision oracle.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <cstdint>

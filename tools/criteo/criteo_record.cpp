@@ -1,6 +1,6 @@
 #include "tools/criteo/criteo_record.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

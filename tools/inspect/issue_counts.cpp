@@ -1,6 +1,6 @@
 #include "tools/inspect/issue_counts.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "tools/inspect/picture.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

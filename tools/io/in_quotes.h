@@ -2,7 +2,7 @@
 // cut to a readable length.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <string_view>

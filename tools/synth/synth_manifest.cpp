@@ -1,6 +1,6 @@
 #include "tools/synth/synth_manifest.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

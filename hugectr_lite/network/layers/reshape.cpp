@@ -1,5 +1,7 @@
 // Reshape: [B,S,V] -> [B, S*V], or, with `selected`, the vectors of the named slots side by side.
 // `leading_dim`, when given, must be the width that comes out: a batch cannot change its size here.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "hugectr_lite/core/error.h"

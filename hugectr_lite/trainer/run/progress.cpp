@@ -1,6 +1,6 @@
 #include "hugectr_lite/trainer/run/progress.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "hugectr_lite/core/log.h"
 

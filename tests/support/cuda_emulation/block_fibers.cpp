@@ -1,6 +1,6 @@
 #include "tests/support/cuda_emulation/block_fibers.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 
