@@ -28,8 +28,6 @@ void radix_sort(std::vector<uint64_t>& values, int low_bit) {
   }
 }
 
-constexpr int64_t kBlock = 1 << 14;
-
 }  // namespace
 
 std::optional<double> auc(std::span<const float> scores, std::span<const float> labels) {
@@ -57,6 +55,7 @@ std::optional<double> auc(std::span<const float> scores, std::span<const float> 
 
 double log_loss(const Exec& exec, std::span<const float> logits, std::span<const float> labels) {
   HLITE_CHECK(logits.size() == labels.size(), "{} logits, {} labels", logits.size(), labels.size());
+  constexpr int64_t kBlock = 1 << 14;
   const auto n = static_cast<int64_t>(logits.size());
   if (n == 0) return 0;
   std::vector<double> sums(static_cast<size_t>((n + kBlock - 1) / kBlock));
