@@ -97,8 +97,8 @@ class Communicator {
   virtual void all_reduce(const Exec& exec, std::span<float> values,
                           AllReduce algo = AllReduce::kTwoPhase) = 0;
 
-  // What this rank has sent and got by this communicator. What stays with the rank itself does not
-  // count.
+  // What this rank has sent and got by this communicator.
+  // What stays with the rank itself does not count.
   [[nodiscard]] virtual TrafficTotals traffic() const = 0;
 };
 

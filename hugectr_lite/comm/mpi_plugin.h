@@ -16,8 +16,8 @@ inline constexpr int kMpiPluginVersion = 2;
 bool under_mpirun();
 
 // The ranks of this process, which is the node of its place under mpirun. Once a process. Throws
-// CommError that says what is missing, or how to start it when there are not as many processes as
-// nodes.
+// CommError that says what is missing, or how to start it when there are not
+// as many processes as nodes.
 std::vector<std::unique_ptr<Communicator>> mpi_ranks(const Topology& topology);
 
 }  // namespace hlite::comm

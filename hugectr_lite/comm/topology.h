@@ -21,8 +21,8 @@ class Topology {
   }
   // Whether every node has as many ranks: what rails need.
   [[nodiscard]] bool uniform() const;
-  // Whether rails make an all-reduce send less between nodes: several uniform nodes of several
-  // ranks.
+  // Whether rails make an all-reduce send less between nodes:
+  // several uniform nodes of several ranks.
   [[nodiscard]] bool rails_pay() const { return nodes() > 1 && uniform() && ranks_on(0) > 1; }
   [[nodiscard]] int node_of(int rank) const { return node_[static_cast<size_t>(rank)]; }
   [[nodiscard]] int local_of(int rank) const { return local_[static_cast<size_t>(rank)]; }

@@ -3,8 +3,8 @@
 // Scores become integers of the same order and are sorted, with one byte a sample that says whether
 // it is positive. With p[i] positives before place i, a group of equal scores at places [i, j) has
 // P = p[j] - p[i] positives, N = j - i - P negatives, and i - p[i] negatives below: its positives
-// win P * (2 * (i - p[i]) + N) half pairs. All of this is whole numbers: exact in any order of
-// sums.
+// win P * (2 * (i - p[i]) + N) half pairs. All of this is whole numbers:
+// exact in any order of sums.
 //
 // Bytes for n samples: 8 n read and 5 n written, the sort 4 * 10 n + 4 n, positives 5 n, groups 8
 // n: 70 n, or 1.3 ms at 4.8 TB/s for the 89 million samples of Criteo's evaluation set.

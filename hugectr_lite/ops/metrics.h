@@ -31,8 +31,8 @@ HLITE_HD inline uint32_t ordered_bits(float x) {
 // What the metrics of a set on a GPU are made of.
 struct EvaluationSums {
   unsigned long long positives = 0;
-  // Twice the (positive, negative) pairs in which the positive has the higher score; ties count
-  // one.
+  // Twice the (positive, negative) pairs in which the positive has the higher score;
+  // ties count one.
   unsigned long long won_twice = 0;
   // Complement of the index of the first score that is NaN; 0: there is none.
   unsigned long long first_nan = 0;

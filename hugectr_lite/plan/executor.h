@@ -16,8 +16,8 @@ class Executor {
   virtual ~Executor() = default;
 
   // Runs every step of the plan with `context`, but for its `exec`, which is the executor's. On a
-  // CPU the run has ended when the call returns; on a GPU it has been issued. Throws what a step
-  // throws.
+  // CPU the run has ended when the call returns; on a GPU it has been issued.
+  // Throws what a step throws.
   virtual void run(const Plan& plan, const StepContext& context) = 0;
   // Where single ops can be put, behind all that was run.
   [[nodiscard]] virtual Exec exec() const = 0;

@@ -23,8 +23,8 @@ class LossScaling final : public PlanPart {
   // Of a dynamic scale: a step that looks for overflow in all gradients, but in those whose layer
   // sets found(), and decides whether the updates, which must come behind it, take place.
   void emit(plan::Plan& plan, Stage stage, network::Phase phase) override;
-  // An optimizer::LossScale, and the float in it that the loss's gradient is multiplied by; else
-  // kNoBuffer.
+  // An optimizer::LossScale, and the float in it that the loss's gradient is
+  // multiplied by; else kNoBuffer.
   [[nodiscard]] plan::BufferId state() const { return state_; }
   [[nodiscard]] plan::BufferId scale() const { return scale_; }
   // Of a dynamic scale: the int32 in it that is set to 1 by whoever finds overflow in a gradient;

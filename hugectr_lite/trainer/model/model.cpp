@@ -24,8 +24,8 @@ std::vector<PlanPart*> without_null(std::vector<PlanPart*> parts) {
 }
 
 // Where an exchange between ranks did not fit its buffers, which all see in the same step and
-// before a weight has changed: makes room and runs the plan again, with the same number of the
-// iteration.
+// before a weight has changed: makes room and runs the plan again,
+// with the same number of the iteration.
 void run_with_room(plan::Executor& executor, const plan::Plan& plan,
                    const plan::StepContext& context, LearningRates& rates) {
   const int64_t done = rates.iterations();

@@ -3,8 +3,8 @@
 // It is a list of parts (plan_part.h), which name their buffers in turn and add their steps stage
 // by stage. Construction checks and sizes everything and takes no memory worth speaking of;
 // compile() makes the plans; allocate() takes the memory, and then they can be run. What else is
-// done with a model lies beside it: model_sizes.h, model_tensors.h, model_results.h,
-// non_finite_search.h.
+// done with a model lies beside it: model_sizes.h,
+// model_tensors.h, model_results.h, non_finite_search.h.
 #pragma once
 
 #include <functional>

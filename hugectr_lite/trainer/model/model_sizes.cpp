@@ -1,5 +1,7 @@
 #include "hugectr_lite/trainer/model/model_sizes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "hugectr_lite/core/error.h"

@@ -62,8 +62,8 @@ class Trainer {
   // One iteration with the next batch of the training data, which begins again at its end. On a GPU
   // it has been issued when the call returns. Throws DataError when the data cannot be used.
   void step();
-  // Iterations done, those before a resume counted; after which the config ends; samples trained
-  // on.
+  // Iterations done, those before a resume counted; after which the config ends;
+  // samples trained on.
   [[nodiscard]] int64_t iteration() const { return iteration_; }
   [[nodiscard]] int64_t last_iteration() const { return last_iteration_; }
   [[nodiscard]] bool finished() const { return iteration_ >= last_iteration_; }
