@@ -2,12 +2,12 @@
 
 #include <array>
 #include <bit>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/parse_number.h"
 
 namespace hlite::data {
 namespace {
@@ -168,8 +168,8 @@ std::vector<std::string> read_file_list(const std::string& path) {
       files.push_back(resolve_beside(path, entry));
       continue;
     }
-    const auto [rest, error] = std::from_chars(entry.data(), entry.data() + entry.size(), count);
-    if (error != std::errc() || rest != entry.data() + entry.size() || count < 1)
+    count = parse_number<int64_t>(entry).value_or(0);
+    if (count < 1)
       raise<DataError>(
           "{}:{}: expected the number of files in the list (>= 1), found \"{}\"; a file list has "
           "the number in its first line, then one path a line",

@@ -1,9 +1,9 @@
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/parse_number.h"
 #include "tools/inspect/fit_check.h"
 #include "tools/inspect/inspection.h"
 #include "tools/inspect/picture.h"
@@ -24,12 +24,11 @@ struct Arguments {
 
 int64_t parse_rows(const std::string& text) {
   if (text == "all") return INT64_MAX;
-  int64_t rows = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rows);
-  if (error != std::errc() || end != text.data() + text.size() || rows < 1) {
+  const auto rows = parse_number<int64_t>(text);
+  if (!rows || *rows < 1) {
     raise<ConfigError>("--rows: expected a number or all, found \"{}\"", text);
   }
-  return rows;
+  return *rows;
 }
 
 std::string fit_text(const FitCase& fit, const FitReport& report) {

@@ -5,13 +5,13 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <filesystem>
 
 #include "hugectr_lite/checkpoint/json_text.h"
 #include "hugectr_lite/checkpoint/summing_sink.h"
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/parse_number.h"
 
 namespace hlite::checkpoint {
 namespace {
@@ -43,11 +43,9 @@ void remove_stale(const std::string& place) {
   for (const auto& entry : fs::directory_iterator(parent_directory(place), error)) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(prefix)) continue;
-    pid_t pid = 0;
-    const char* end = name.data() + name.size();
-    const auto parsed = std::from_chars(name.data() + prefix.size(), end, pid);
-    if (parsed.ec != std::errc() || parsed.ptr != end || pid <= 0) continue;
-    if (pid == getpid() || (kill(pid, 0) != 0 && errno == ESRCH)) remove_path(entry.path());
+    const auto pid = parse_number<pid_t>(std::string_view(name).substr(prefix.size()));
+    if (!pid || *pid <= 0) continue;
+    if (*pid == getpid() || (kill(*pid, 0) != 0 && errno == ESRCH)) remove_path(entry.path());
   }
 }
 
@@ -97,16 +95,13 @@ std::string manifest_text(const CheckpointMeta& meta, std::span<const Checkpoint
   return m.dump(2) + "\n";
 }
 
-uint64_t parse_number(const OrderedJson& object, const char* key, int base,
-                      const std::string& where) {
+uint64_t json_word(const OrderedJson& object, const char* key, int base, const std::string& where) {
   const std::string text = json_string(json_member(object, key, where), key, where);
-  uint64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto parsed = std::from_chars(text.data(), end, value, base);
-  if (text.empty() || parsed.ec != std::errc() || parsed.ptr != end)
+  const auto value = parse_number<uint64_t>(text, base);
+  if (!value)
     raise<DataError>("{}: {}: expected an unsigned 64-bit number in base {}, found \"{}\"", where,
                      key, base, text);
-  return value;
+  return *value;
 }
 
 // Writes the whole of one directory.
@@ -202,7 +197,7 @@ CheckpointMeta parse_manifest(const std::string& text, const std::string& name) 
   meta.iteration = count("iteration");
   meta.samples = count("samples");
   meta.data_position = count("data_position");
-  meta.seed = parse_number(m, "seed", 10, name);
+  meta.seed = json_word(m, "seed", 10, name);
   if (const auto scale = m.find("loss_scale"); scale != m.end()) {
     const std::string where = name + ": loss_scale";
     const auto& value = json_member(*scale, "scale", where);
@@ -225,7 +220,7 @@ CheckpointMeta parse_manifest(const std::string& text, const std::string& name) 
     if (f.name != kFiles[i])
       raise<DataError>("{}: name: expected {}, found {}", where, kFiles[i], f.name);
     f.sum.bytes = json_count(json_member(files[i], "bytes", where), "bytes", where);
-    f.sum.xxh3_64 = parse_number(files[i], "xxh3_64", 16, where);
+    f.sum.xxh3_64 = json_word(files[i], "xxh3_64", 16, where);
     meta.files.push_back(std::move(f));
   }
 

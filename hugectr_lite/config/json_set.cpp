@@ -1,9 +1,9 @@
 // --set PATH=VALUE: one change to a parsed config.
 #include <algorithm>
-#include <charconv>
 
 #include "hugectr_lite/config/json_node.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/parse_number.h"
 
 namespace hlite::config {
 namespace {
@@ -60,10 +60,8 @@ size_t find_element(const JsonNode& list, const Segment& segment, std::string_vi
       if (element_name(elements[i]) == segment.word) return i;
     }
   }
-  size_t index = 0;
-  const char* const end = segment.word.data() + segment.word.size();
-  const auto [rest, error] = std::from_chars(segment.word.data(), end, index);
-  if (error == std::errc() && rest == end && index < elements.size()) return index;
+  const auto index = parse_number<size_t>(segment.word);
+  if (index && *index < elements.size()) return *index;
 
   std::string names;
   for (size_t i = 0; i < std::min(elements.size(), kListedNames); ++i) {

@@ -1,10 +1,10 @@
 // The `solver` and `all_reduce` blocks.
 #include <algorithm>
-#include <charconv>
 #include <limits>
 
 #include "hugectr_lite/config/config_blocks.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/parse_number.h"
 
 namespace hlite::config {
 namespace {
@@ -117,15 +117,11 @@ void parse_metric(const JsonNode& node, SolverConfig& solver) {
     return;
   }
   if (name != "AUC") fail_expected(node, kExpected);
-  double target = -1;
-  const char* const end = metric.data() + metric.size();
-  const auto [rest, error] = std::from_chars(metric.data() + name.size() + 1, end, target);
-  if (error != std::errc() || rest != end || !(target >= 0 && target <= 1)) {
-    fail_expected(node, kExpected);
-  }
+  const auto target = parse_number<double>(std::string_view(metric).substr(name.size() + 1));
+  if (!target || !(*target >= 0 && *target <= 1)) fail_expected(node, kExpected);
   if (wanted) fail_expected(node, "each metric once");
   wanted = true;
-  if (target < 1) solver.auc_target = target;
+  if (*target < 1) solver.auc_target = *target;
 }
 
 void parse_metrics(ObjectReader& reader, SolverConfig& solver) {

@@ -3,13 +3,13 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <utility>
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/parse_number.h"
 #include "tools/io/in_quotes.h"
 
 namespace hlite::tools {
@@ -97,9 +97,8 @@ class CsvLineParser final : public LineParser {
                                     double& x) const {
     x = kMissing;
     if (is_missing(schema_, value)) return std::nullopt;
-    const char* end = value.data() + value.size();
-    const auto [stop, error] = std::from_chars(value.data(), end, x);
-    if (error != std::errc() || stop != end || !std::isfinite(x))
+    x = parse_number<double>(value).value_or(kMissing);
+    if (!std::isfinite(x))
       return fmt::format("column {} ({}): expected a finite number, found {}", dense.column.index,
                          dense.column.name, in_quotes(value));
     if (dense.transform == DenseTransform::kLog1p ||

@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <set>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/parse_number.h"
 #include "tools/criteo/criteo_record.h"
 #include "tools/csv/csv_record.h"
 #include "tools/inspect/rows.h"
@@ -16,25 +16,18 @@ namespace {
 constexpr size_t kBlockBytes = 1 << 20;
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-bool is_number(std::string_view text, double& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 // A token of up to eight hexadecimal digits is its number, any other text a hash of it (FNV-1a),
 // which has bits above 2^32.
 uint64_t key_of(std::string_view token, bool hexadecimal) {
   if (token.empty()) return kMissingKey;
-  uint32_t value = 0;
-  const char* end = token.data() + token.size();
-  if (hexadecimal && token.size() <= 8 &&
-      std::from_chars(token.data(), end, value, 16).ptr == end) {
-    return value;
-  }
+  if (hexadecimal && token.size() <= 8)
+    if (const auto value = parse_number<uint32_t>(token, 16)) return *value;
   uint64_t h = 0xcbf29ce484222325u;
   for (const char c : token) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return h >> 1 | uint64_t{1} << 62;
 }
+
+double number_of(std::string_view text) { return parse_number<double>(text).value_or(kNone); }
 
 enum class Role { kLabel, kNumber, kToken };
 
@@ -108,8 +101,7 @@ class TextRows final : public RowStream {
     for (size_t i = 0; i < lines.size(); ++i) {
       for (size_t c = 0; c < std::min(columns, lines[i].size()); ++c) {
         const std::string& text = lines[i][c];
-        double value = 0;
-        const bool number = text.empty() || is_number(text, value);
+        const bool number = text.empty() || parse_number<double>(text);
         if (i == 0) {
           headed[c] = !number;
           continue;
@@ -191,15 +183,12 @@ class TextRows final : public RowStream {
     double* numbers = chunk.numbers.data() + static_cast<size_t>(row) * schema_.numbers.size();
     uint64_t* keys = chunk.keys.data() + static_cast<size_t>(row) * schema_.slot_of.size();
     for (size_t c = 0; c < roles_.size(); ++c) {
-      double value = kNone;
       switch (roles_[c]) {
         case Role::kLabel:
-          if (!is_number(fields[c], value)) value = kNone;
-          chunk.labels[static_cast<size_t>(row)] = value;
+          chunk.labels[static_cast<size_t>(row)] = number_of(fields[c]);
           break;
         case Role::kNumber:
-          if (!is_number(fields[c], value)) value = kNone;
-          *numbers++ = value;
+          *numbers++ = number_of(fields[c]);
           break;
         case Role::kToken:
           *keys++ = key_of(fields[c], criteo_);

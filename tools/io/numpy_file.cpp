@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/parse_number.h"
 #include "tools/io/in_quotes.h"
 
 namespace hlite::tools {
@@ -108,10 +109,8 @@ int64_t bytes_of(std::string_view type) {
   if (type.size() < 3 || std::string_view("<>|=").find(type[0]) == std::string_view::npos ||
       std::string_view("biufc").find(type[1]) == std::string_view::npos)
     return 0;
-  int64_t bytes = 0;
-  const char* end = type.data() + type.size();
-  const auto [stop, error] = std::from_chars(type.data() + 2, end, bytes);
-  return error == std::errc() && stop == end && bytes >= 1 && bytes <= 32 ? bytes : 0;
+  const auto bytes = parse_number<int64_t>(type.substr(2)).value_or(0);
+  return bytes >= 1 && bytes <= 32 ? bytes : 0;
 }
 
 // The bytes of the data, or -1 when 64 bits cannot hold them.

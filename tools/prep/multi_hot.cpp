@@ -1,9 +1,9 @@
 #include "tools/prep/multi_hot.h"
 
-#include <charconv>
 #include <utility>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/parse_number.h"
 #include "hugectr_lite/core/random.h"
 #include "tools/io/in_quotes.h"
 
@@ -52,16 +52,14 @@ std::vector<int64_t> parse_hotness(std::string_view text, int64_t slots) {
   int64_t keys = 0;
   for (std::string_view rest = text == kDcnv2Name ? kDcnv2 : text;;) {
     const std::string_view item = rest.substr(0, rest.find(','));
-    int64_t value = 0;
-    const char* end = item.data() + item.size();
-    const auto [stop, error] = std::from_chars(item.data(), end, value);
-    if (error != std::errc() || stop != end || value < 1 || value > kMostKeys)
+    const auto value = parse_number<int64_t>(item);
+    if (!value || *value < 1 || *value > kMostKeys)
       raise<ConfigError>(
           "--multi-hot {}: expected \"dcnv2\" or numbers from 1 to {} with commas between them, "
           "found {}",
           in_quotes(text), kMostKeys, in_quotes(item));
-    hotness.push_back(value);
-    keys += value;
+    hotness.push_back(*value);
+    keys += *value;
     if (item.size() == rest.size()) break;
     rest.remove_prefix(item.size() + 1);
   }

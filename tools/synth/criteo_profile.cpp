@@ -1,11 +1,11 @@
 #include "tools/synth/criteo_profile.h"
 
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/parse_number.h"
 #include "tools/io/in_quotes.h"
 #include "tools/io/input_file.h"
 
@@ -95,13 +95,12 @@ class ProfileTable {
     if (found == column_.end()) raise<DataError>("{}:1: no column \"{}\"", path_, column);
     const auto& cells = lines_[static_cast<size_t>(row) + 1];
     const std::string cell = found->second < cells.size() ? cells[found->second] : "";
-    double value = 0;
-    const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-    if (error != std::errc() || end != cell.data() + cell.size() || !std::isfinite(value)) {
+    const auto value = parse_number<double>(cell);
+    if (!value || !std::isfinite(*value)) {
       raise<DataError>("{}:{}: {}: expected a number, found {}", path_, row + 2, column,
                        in_quotes(cell));
     }
-    return value;
+    return *value;
   }
   [[nodiscard]] double share(int row, const char* column) const {
     const double value = number(row, column);
