@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "data_reader/manifest.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/memory.h"
 
@@ -28,6 +29,15 @@ RawFormat RawFormat::from(const config::DataConfig& config) {
   f.keys = config.key_layout();
   f.float_label = config.float_label;
   f.float_dense = config.float_dense;
+  return f;
+}
+
+RawFormat RawFormat::from(const Manifest& manifest) {
+  RawFormat f;
+  f.dense_dim = manifest.dense_dim;
+  f.keys = KeyLayout(manifest.hotness);
+  f.float_label = manifest.float_label;
+  f.float_dense = manifest.float_dense;
   return f;
 }
 

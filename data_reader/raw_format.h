@@ -24,6 +24,8 @@
 
 namespace hlite::data {
 
+struct Manifest;
+
 struct RawFormat {
   int64_t label_dim = 1;
   int64_t dense_dim = 0;
@@ -31,6 +33,7 @@ struct RawFormat {
   bool float_label = false, float_dense = false;
 
   static RawFormat from(const config::DataConfig& config);
+  static RawFormat from(const Manifest& manifest);  // of a raw format
   [[nodiscard]] int64_t record_bytes() const { return 4 * (label_dim + dense_dim + keys.columns); }
   // "160 (1 label + 13 dense + 26 keys, 4 bytes each)", "912 (1 label + 13 dense + 214 keys of 26
   // slots, 4 bytes each)"

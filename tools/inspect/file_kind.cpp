@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "data_reader/manifest.h"
@@ -234,60 +235,29 @@ const char* word(Sureness sure) {
 }
 
 std::string describe(const FileFacts& file) {
-  const char* kind = "";
-  switch (file.kind) {
-    case FileKind::kEmpty:
-      return "empty file";
-    case FileKind::kCriteoTsv:
-      kind = "Criteo TSV";
-      break;
-    case FileKind::kTable:
-      kind = file.delimiter == '\t' ? "TSV" : "CSV";
-      break;
-    case FileKind::kText:
-      kind = "text";
-      break;
-    case FileKind::kNorm:
-      kind = "Norm file";
-      break;
-    case FileKind::kNormList:
-      kind = "Norm file list";
-      break;
-    case FileKind::kNumpy:
-      kind = "NumPy array";
-      break;
-    case FileKind::kManifest:
-      kind = "manifest";
-      break;
-    case FileKind::kConfig:
-      kind = "training config";
-      break;
-    case FileKind::kJson:
-      kind = "JSON";
-      break;
-    case FileKind::kSafetensors:
-      kind = "safetensors (weights)";
-      break;
-    case FileKind::kCheckpoint:
-      kind = "checkpoint folder";
-      break;
-    case FileKind::kParquet:
-      kind = "Parquet file";
-      break;
-    case FileKind::kZip:
-      kind = "zip archive (perhaps NumPy's .npz)";
-      break;
-    case FileKind::kKeyCounts:
-      kind = "key counts of a manifest";
-      break;
-    case FileKind::kBinary:
-      kind = "binary data without header";
-      break;
-  }
-  const char* packed = file.compression == Compression::kGzip   ? ", gzip"
-                       : file.compression == Compression::kZstd ? ", zstd"
-                                                                : "";
-  return std::string(kind) + packed;
+  static constexpr std::pair<FileKind, const char*> kNames[] = {
+      {FileKind::kEmpty, "empty file"},
+      {FileKind::kCriteoTsv, "Criteo TSV"},
+      {FileKind::kText, "text"},
+      {FileKind::kNorm, "Norm file"},
+      {FileKind::kNormList, "Norm file list"},
+      {FileKind::kNumpy, "NumPy array"},
+      {FileKind::kManifest, "manifest"},
+      {FileKind::kConfig, "training config"},
+      {FileKind::kJson, "JSON"},
+      {FileKind::kSafetensors, "safetensors (weights)"},
+      {FileKind::kCheckpoint, "checkpoint folder"},
+      {FileKind::kParquet, "Parquet file"},
+      {FileKind::kZip, "zip archive (perhaps NumPy's .npz)"},
+      {FileKind::kKeyCounts, "key counts of a manifest"},
+      {FileKind::kBinary, "binary data without header"},
+  };
+  std::string text = file.delimiter == '\t' ? "TSV" : "CSV";  // kTable
+  for (const auto& [kind, name] : kNames)
+    if (kind == file.kind) text = name;
+  return text + (file.compression == Compression::kGzip   ? ", gzip"
+                 : file.compression == Compression::kZstd ? ", zstd"
+                                                          : "");
 }
 
 }  // namespace hlite::tools

@@ -43,24 +43,65 @@ std::string conversion_advice(const FileFacts& file, const config::DataConfig& d
 void check_kind(const FitCase& fit, const FileFacts& file, FitReport& report) {
   const config::DataConfig& data = fit.config.data;
   if (file.compression != Compression::kNone) {
-    report.faults.push_back(
-        {"compressed",
-         fmt::format("{} is {}; the config expects {} data, uncompressed", fit.path, describe(file),
-                     config::data_format_name(data.format)),
-         file.kind == FileKind::kBinary ? "decompress it" : conversion_advice(file, data)});
+    return report.fail(
+        "compressed",
+        fmt::format("{} is {}; the config expects {} data, uncompressed", fit.path, describe(file),
+                    config::data_format_name(data.format)),
+        file.kind == FileKind::kBinary ? "decompress it" : conversion_advice(file, data));
+  }
+  if (file.kind == (data.is_raw() ? FileKind::kBinary : FileKind::kNormList)) return;
+  const bool norm_file = !data.is_raw() && file.kind == FileKind::kNorm;
+  report.fail(norm_file ? "norm_file" : "wrong_format",
+              fmt::format("{} is a {} ({}: {}); the config expects {} (\"format\": \"{}\")",
+                          fit.path, describe(file), word(file.sure), file.why,
+                          data.is_raw() ? "raw data" : "a list of Norm files",
+                          config::data_format_name(data.format)),
+              conversion_advice(file, data));
+}
+
+// The records that a manifest (which `says`) describes against the config's.
+void check_layout(const FitCase& fit, const data::Manifest& m, const std::string& says,
+                  FitReport& report) {
+  if (m.dense_dim + std::ssize(m.hotness) == 0) return;
+  const auto found = data::RawFormat::from(m), expected = data::RawFormat::from(fit.config.data);
+  const char* fault = found.record_bytes() != expected.record_bytes() ? "record_size"
+                      : found.dense_dim != expected.dense_dim         ? "dense_dim"
+                      : found.float_label != expected.float_label
+                          ? (found.float_label ? "float_label" : "integer_label")
+                      : found.float_dense != expected.float_dense
+                          ? (found.float_dense ? "float_dense" : "integer_dense")
+                      : found.keys.hotness != expected.keys.hotness ? "layout_of_manifest"
+                                                                    : nullptr;
+  if (fault == nullptr) return;
+  const auto text = [](const data::RawFormat& f) {
+    return fmt::format("{} label, {} {} dense values, {} keys of {} slots",
+                       f.float_label ? "float" : "integer", f.dense_dim,
+                       f.float_dense ? "float" : "integer", f.keys.columns, f.keys.slots());
+  };
+  report.fail(
+      fault,
+      fmt::format("{}: {} records of {} bytes ({}); the config says {} ({})", fit.path, says,
+                  found.record_bytes(), text(found), expected.record_bytes(), text(expected)),
+      "let the config say what the manifest says");
+}
+
+// The tables that a manifest wants against the config's.
+void check_tables(const FitCase& fit, const data::ManifestEntry& entry, const std::string& says,
+                  FitReport& report) {
+  const std::vector<int64_t>& sizes = entry.manifest.slot_sizes;
+  if (fit.slot_rows.empty() || sizes.empty() || fit.slot_rows == sizes) return;
+  const size_t slots = std::min(fit.slot_rows.size(), sizes.size());
+  size_t s = 0;
+  while (s < slots && fit.slot_rows[s] >= sizes[s]) ++s;
+  if (s == slots) {
+    report.notes.push_back(fmt::format("{} smaller tables than the config has", says));
     return;
   }
-  const bool good =
-      data.is_raw() ? file.kind == FileKind::kBinary : file.kind == FileKind::kNormList;
-  if (good) return;
-  const bool norm_file = !data.is_raw() && file.kind == FileKind::kNorm;
-  report.faults.push_back(
-      {norm_file ? "norm_file" : "wrong_format",
-       fmt::format("{} is a {} ({}: {}); the config expects {} (\"format\": \"{}\")", fit.path,
-                   describe(file), word(file.sure), file.why,
-                   data.is_raw() ? "raw data" : "a list of Norm files",
-                   config::data_format_name(data.format)),
-       conversion_advice(file, data)});
+  report.fail("tables_of_manifest",
+              fmt::format("{}: {} {} rows for the table of slot {}; the config's slot_size_array "
+                          "says {}",
+                          fit.path, says, sizes[s], s, fit.slot_rows[s]),
+              fmt::format("\"slot_size_array\": \"{}\" takes the sizes from there", entry.path));
 }
 
 // What a manifest beside the file says against the config.
@@ -68,72 +109,25 @@ void check_manifest(const FitCase& fit, const FileFacts& file, FitReport& report
   const auto entry = data::find_manifest_of(fit.path, data::DamagedManifest::kPassOver);
   if (!entry) return;
   const data::Manifest& m = entry->manifest;
-  const config::DataConfig& data = fit.config.data;
   const std::string says = fmt::format("{} says", entry->path);
   if (entry->file.bytes > 0 && file.kind == FileKind::kBinary && entry->file.bytes != file.bytes) {
-    report.faults.push_back(
-        {"size_of_manifest",
-         fmt::format("{}: {} {} bytes, found {}", fit.path, says, entry->file.bytes, file.bytes),
-         file.bytes < entry->file.bytes ? "the file was cut short: copy or prepare it again"
-                                        : "the file is not the one that was prepared"});
-    return;
+    return report.fail(
+        "size_of_manifest",
+        fmt::format("{}: {} {} bytes, found {}", fit.path, says, entry->file.bytes, file.bytes),
+        file.bytes < entry->file.bytes ? "the file was cut short: copy or prepare it again"
+                                       : "the file is not the one that was prepared");
   }
-  if (data.is_raw() && m.format.find("raw") != std::string::npos) {
-    const data::RawFormat expected = data::RawFormat::from(data);
-    const bool same = m.dense_dim == expected.dense_dim && m.hotness == expected.keys.hotness &&
-                      m.float_label == expected.float_label &&
-                      m.float_dense == expected.float_dense;
-    if (!same && m.dense_dim + static_cast<int64_t>(m.hotness.size()) > 0) {
-      int64_t keys = 0;
-      for (const int64_t h : m.hotness) keys += h;
-      const auto text = [](int64_t dense, bool real, int64_t slots, int64_t columns, bool label) {
-        return fmt::format("{} label, {} {} dense values, {} keys of {} slots",
-                           label ? "float" : "integer", dense, real ? "float" : "integer", columns,
-                           slots);
-      };
-      const std::string fault = m.record_bytes() != expected.record_bytes() ? "record_size"
-                                : m.dense_dim != expected.dense_dim         ? "dense_dim"
-                                : m.float_label != expected.float_label
-                                    ? (m.float_label ? "float_label" : "integer_label")
-                                : m.float_dense != expected.float_dense
-                                    ? (m.float_dense ? "float_dense" : "integer_dense")
-                                    : "layout_of_manifest";
-      report.faults.push_back(
-          {fault,
-           fmt::format("{}: {} records of {} bytes ({}); the config says {} ({})", fit.path, says,
-                       m.record_bytes(),
-                       text(m.dense_dim, m.float_dense, static_cast<int64_t>(m.hotness.size()),
-                            keys, m.float_label),
-                       expected.record_bytes(),
-                       text(expected.dense_dim, expected.float_dense, expected.keys.slots(),
-                            expected.keys.columns, expected.float_label)),
-           "let the config say what the manifest says"});
-      return;
-    }
+  if (fit.config.data.is_raw() && m.format.find("raw") != std::string::npos) {
+    check_layout(fit, m, says, report);
+    if (!report.fits()) return;
   }
-  if (!fit.slot_rows.empty() && !m.slot_sizes.empty() && fit.slot_rows != m.slot_sizes) {
-    size_t s = 0;
-    while (s < std::min(fit.slot_rows.size(), m.slot_sizes.size()) &&
-           fit.slot_rows[s] >= m.slot_sizes[s])
-      ++s;
-    if (s < std::min(fit.slot_rows.size(), m.slot_sizes.size())) {
-      report.faults.push_back(
-          {"tables_of_manifest",
-           fmt::format("{}: {} {} rows for the table of slot {}; the config's slot_size_array says "
-                       "{}",
-                       fit.path, says, m.slot_sizes[s], s, fit.slot_rows[s]),
-           fmt::format("\"slot_size_array\": \"{}\" takes the sizes from there", entry->path)});
-    } else {
-      report.notes.push_back(fmt::format("{} smaller tables than the config has", says));
-    }
-  }
+  check_tables(fit, *entry, says, report);
   const bool train = fit.role == DataRole::kTrain;
   if (train != (entry->file.role == "train")) {
-    report.faults.push_back(
-        {"wrong_role",
-         fmt::format("{}: {} that this is {} data; the config uses it as {}", fit.path, says,
-                     entry->file.role, train ? "\"source\"" : "\"eval_source\""),
-         "exchange source and eval_source"});
+    report.fail("wrong_role",
+                fmt::format("{}: {} that this is {} data; the config uses it as \"{}\"", fit.path,
+                            says, entry->file.role, role_name(fit)),
+                "exchange source and eval_source");
   }
 }
 
@@ -146,11 +140,9 @@ void check_other_file(const FitCase& fit, FitReport& report) {
   if (!fs::exists(train, error) || !fs::exists(eval, error)) return;
   if (fs::equivalent(train, eval, error)) {
     if (fit.role == DataRole::kEval) {
-      report.faults.push_back({"same_file",
-                               fmt::format("{} is both source and eval_source: the model would be "
+      report.fail("same_file", fmt::format("{} is both source and eval_source: the model would be "
                                            "tested on what it was trained on",
-                                           eval),
-                               ""});
+                                           eval));
     }
     return;
   }
@@ -161,11 +153,10 @@ void check_other_file(const FitCase& fit, FitReport& report) {
   };
   if (records(train) == *data.eval_num_samples && records(eval) == *data.num_samples &&
       *data.num_samples != *data.eval_num_samples) {
-    report.faults.push_back(
-        {"swapped_files",
-         fmt::format("{} has the {} samples of eval_num_samples, {} the {} of num_samples", train,
-                     *data.eval_num_samples, eval, *data.num_samples),
-         "exchange source and eval_source"});
+    report.fail("swapped_files",
+                fmt::format("{} has the {} samples of eval_num_samples, {} the {} of num_samples",
+                            train, *data.eval_num_samples, eval, *data.num_samples),
+                "exchange source and eval_source");
   }
 }
 
@@ -173,6 +164,14 @@ void check_other_file(const FitCase& fit, FitReport& report) {
 
 std::string role_name(const FitCase& fit) {
   return fit.role == DataRole::kTrain ? "source" : "eval_source";
+}
+
+void check_count(const FitCase& fit, const char* found, int64_t records, FitReport& report) {
+  if (!fit.samples() || *fit.samples() <= records) return;
+  report.fail("num_samples",
+              fmt::format("{}: {} {} samples; the config's {} says {}", fit.path, found, records,
+                          fit.samples_key(), *fit.samples()),
+              fmt::format("\"{}\": {}", fit.samples_key(), records));
 }
 
 std::vector<int64_t> slot_rows_of(const config::TrainConfig& config) {
@@ -201,14 +200,13 @@ std::vector<int64_t> slot_rows_of(const config::TrainConfig& config) {
 FitReport check_fit(const FitCase& fit) {
   FitReport report;
   if (!fs::exists(fit.path)) {
-    report.faults.push_back(
-        {"missing_file", fmt::format("{} (\"{}\") is not there", fit.path, role_name(fit)),
-         "paths in a config are relative to the config file, then to the working directory"});
+    report.fail("missing_file", fmt::format("{} (\"{}\") is not there", fit.path, role_name(fit)),
+                "paths in a config are relative to the config file, then to the working directory");
     return report;
   }
   const FileFacts file = detect_file(fit.path);
   if (file.kind == FileKind::kEmpty) {
-    report.faults.push_back({"empty_file", fmt::format("{} has no bytes", fit.path), ""});
+    report.fail("empty_file", fmt::format("{} has no bytes", fit.path));
     return report;
   }
   check_kind(fit, file, report);

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hugectr_lite/config/train_config.h"
@@ -28,6 +30,9 @@ struct FitReport {
   std::vector<Finding> faults;
   std::vector<std::string> notes;  // odd, but it would run
   [[nodiscard]] bool fits() const { return faults.empty(); }
+  void fail(std::string fault, std::string message, std::string advice = "") {
+    faults.push_back({std::move(fault), std::move(message), std::move(advice)});
+  }
 };
 
 enum class DataRole { kTrain, kEval };
@@ -38,6 +43,13 @@ struct FitCase {
   std::string path;
   std::vector<int64_t> slot_rows;  // rows of each slot's table; empty: unknown
   int64_t wanted;                  // most rows to look at
+  // The config's num_samples or eval_num_samples.
+  [[nodiscard]] const std::optional<int64_t>& samples() const {
+    return role == DataRole::kTrain ? config.data.num_samples : config.data.eval_num_samples;
+  }
+  [[nodiscard]] const char* samples_key() const {
+    return role == DataRole::kTrain ? "num_samples" : "eval_num_samples";
+  }
 };
 
 // Rows of each slot's table, from the embedding layers, else from the Data layer; empty where
@@ -51,7 +63,10 @@ FitReport check_fit(const FitCase& fit);
 void check_raw(const FitCase& fit, const FileFacts& file, FitReport& report);
 void check_norm(const FitCase& fit, const FileFacts& file, FitReport& report);
 
-// "layers[0].source = train.bin"
+// "source" or "eval_source"
 std::string role_name(const FitCase& fit);
+// Both: whether the samples that the config wants are there. `found` is the verb of the message,
+// as in "train.bin: has 7 samples".
+void check_count(const FitCase& fit, const char* found, int64_t records, FitReport& report);
 
 }  // namespace hlite::tools

@@ -24,19 +24,13 @@ Layout raw_layout(const config::TrainConfig* config, const InspectOptions& optio
                   Inspection& out) {
   const std::string& path = out.file.path;
   if (const auto entry = data::find_manifest_of(path, data::DamagedManifest::kPassOver)) {
-    const data::Manifest& m = entry->manifest;
-    data::RawFormat format;
-    format.dense_dim = m.dense_dim;
-    format.keys = KeyLayout(m.hotness);
-    format.float_label = m.float_label;
-    format.float_dense = m.float_dense;
     out.sure = Sureness::kCertain;
     out.why = fmt::format("{} describes it ({} data)", entry->path, entry->file.role);
     if (entry->file.bytes > 0 && entry->file.bytes != out.file.bytes) {
       out.remarks.push_back(fmt::format("the manifest says {} bytes, the file has {}",
                                         entry->file.bytes, out.file.bytes));
     }
-    return {format};
+    return {data::RawFormat::from(entry->manifest)};
   }
   const std::vector<uint32_t> head = read_words(path, kHeadBytes);
   std::vector<int64_t> hints = {40};
@@ -116,9 +110,8 @@ std::unique_ptr<RowStream> open_norm(const config::TrainConfig* config,
 
 std::unique_ptr<RowStream> open_numpy(const InspectOptions& options, Inspection& out) {
   const NumpyHeader header = read_numpy_header(ReadFile(out.file.path));
-  std::string shape;
-  for (const int64_t n : header.shape) shape += fmt::format("{}{}", shape.empty() ? "" : ", ", n);
-  out.schema = fmt::format("NumPy array of {} items, shape ({})", header.type, shape);
+  out.schema = fmt::format("NumPy array of {} items, shape ({})", header.type,
+                           fmt::join(header.shape, ", "));
   try {
     return numpy_rows(out.file.path, options.rows);
   } catch (const DataError& error) {

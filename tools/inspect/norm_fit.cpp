@@ -45,7 +45,7 @@ class NormFit {
 
  private:
   bool fail(std::string fault, std::string message, std::string advice = "") {
-    report_.faults.push_back({std::move(fault), std::move(message), std::move(advice)});
+    report_.fail(std::move(fault), std::move(message), std::move(advice));
     return false;
   }
 
@@ -119,7 +119,7 @@ class NormFit {
       return;
     }
     check_keys(issues);
-    check_count(rows->rows_in_file());
+    check_count(fit_, "the headers of its files say", rows->rows_in_file(), report_);
   }
 
   void check_keys(const IssueCounts& issues) {
@@ -141,19 +141,6 @@ class NormFit {
       fail("global_keys", found + "; keys count on from table to table", "\"keys\": \"global\"");
     } else {
       fail("local_keys", found + "; keys are local to their tables", "\"keys\": \"local\"");
-    }
-  }
-
-  void check_count(int64_t records) {
-    const bool train = fit_.role == DataRole::kTrain;
-    const auto& wanted = train ? data_.num_samples : data_.eval_num_samples;
-    if (wanted && *wanted > records) {
-      const char* key = train ? "num_samples" : "eval_num_samples";
-      fail("num_samples",
-           fmt::format("{}: the headers of its files say {} samples; the "
-                       "config's {} says {}",
-                       fit_.path, records, key, *wanted),
-           fmt::format("\"{}\": {}", key, records));
     }
   }
 

@@ -73,7 +73,7 @@ class RawFit {
 
   void check() {
     if (check_size() || check_label() || check_dense() || check_keys()) return;
-    check_count();
+    check_samples();
     const bool labels = report_.fits() && scan_.issues.total(IssueKind::kLabel) == 0;
     if (labels && scan_.label_ones == 0)
       report_.notes.push_back(fmt::format("{}: no label is 1", fit_.path));
@@ -83,8 +83,7 @@ class RawFit {
 
  private:
   bool fail(std::string fault, std::string message, std::string advice = "") {
-    report_.faults.push_back(
-        {std::move(fault), fmt::format("{}: {}", fit_.path, message), std::move(advice)});
+    report_.fail(std::move(fault), fmt::format("{}: {}", fit_.path, message), std::move(advice));
     return true;
   }
 
@@ -346,20 +345,13 @@ class RawFit {
     return 0;
   }
 
-  void check_count() {
-    const config::DataConfig& data = fit_.config.data;
-    const bool train = fit_.role == DataRole::kTrain;
-    const auto& wanted = train ? data.num_samples : data.eval_num_samples;
+  void check_samples() {
+    const auto& wanted = fit_.samples();
     const int64_t records = file_.bytes / format_.record_bytes();
-    const char* key = train ? "num_samples" : "eval_num_samples";
-    if (wanted && *wanted > records) {
-      fail("num_samples",
-           fmt::format("has {} samples; the config's {} says {}", records, key, *wanted),
-           fmt::format("\"{}\": {}", key, records));
-    } else if (wanted && *wanted < records) {
-      report_.notes.push_back(
-          fmt::format("{}: {} of {} samples are used ({})", fit_.path, *wanted, records, key));
-    }
+    check_count(fit_, "has", records, report_);
+    if (!wanted || *wanted >= records) return;
+    report_.notes.push_back(fmt::format("{}: {} of {} samples are used ({})", fit_.path, *wanted,
+                                        records, fit_.samples_key()));
   }
 
   const FitCase& fit_;
