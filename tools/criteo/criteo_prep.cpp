@@ -1,6 +1,5 @@
 #include "tools/criteo/criteo_prep.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "hugectr_lite/core/error.h"
@@ -15,22 +14,17 @@ namespace {
 constexpr uint32_t kMlperfRange = 40000000;
 
 void check(const CriteoPrepOptions& options) {
-  if (options.train.empty()) raise<ConfigError>("--train: expected at least one file");
+  check_inputs(options.train, options.val, options.run);
   if (options.split_last_half && !options.val.empty()) {
     raise<ConfigError>("--split-last-half makes the validation file itself: leave out --val");
   }
   if (options.split_last_half && options.train.size() < 2) {
     raise<ConfigError>("--split-last-half: expected at least two --train files, found one");
   }
-  const auto standard_inputs = std::count(options.train.begin(), options.train.end(), "-") +
-                               std::count(options.val.begin(), options.val.end(), "-");
-  if (standard_inputs > 1) raise<ConfigError>("standard input (-) can be given only once");
   if (options.hash > 0 && (options.min_count > 0 || options.by_frequency)) {
     raise<ConfigError>("--hash needs no counts: leave out --min-count and --order frequency");
   }
   if (options.hash > uint64_t{1} << 32) raise<ConfigError>("--hash: expected at most 2^32");
-  if (!(options.run.sample > 0 && options.run.sample <= 1))
-    raise<ConfigError>("--sample: expected a share above 0 and up to 1 (100%)");
 }
 
 uint32_t key_range(const CriteoPrepOptions& options) {

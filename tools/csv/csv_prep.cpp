@@ -20,14 +20,10 @@ namespace {
 using nlohmann::ordered_json;
 
 void check(const CsvPrepOptions& options) {
-  if (options.train.empty()) raise<ConfigError>("--train: expected at least one file");
   if (std::find(options.train.begin(), options.train.end(), "-") != options.train.end())
     raise<ConfigError>("--train: expected files, found standard input, which cannot be read twice");
-  if (std::count(options.val.begin(), options.val.end(), "-") > 1)
-    raise<ConfigError>("standard input (-) can be given only once");
+  check_inputs(options.train, options.val, options.run);
   if (options.min_count < 1) raise<ConfigError>("--min-count: expected 1 or more");
-  if (!(options.run.sample > 0 && options.run.sample <= 1))
-    raise<ConfigError>("--sample: expected a share above 0 and up to 1 (100%)");
 }
 
 bool is_standardized(DenseTransform transform) {

@@ -146,8 +146,7 @@ std::vector<Vocabulary> write_vocabularies(const std::vector<std::string>& train
     InputFile file(path);
     CsvSchema of_file = schema;
     while (!complete()) {
-      if (InterruptGuard::requested())
-        throw Interrupted("interrupted; run the same command again to go on");
+      if (InterruptGuard::requested()) throw Interrupted();
       int64_t blocks = 0;
       while (blocks < static_cast<int64_t>(window.size()) &&
              file.next(window[static_cast<size_t>(blocks)].lines, block_bytes)) {

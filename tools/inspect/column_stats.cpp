@@ -4,6 +4,8 @@
 #include <cmath>
 #include <functional>
 
+#include "tools/prep/numbering.h"
+
 namespace hlite::tools {
 namespace {
 
@@ -11,12 +13,6 @@ constexpr int64_t kMostCountedKeys = int64_t{1}
                                      << 24;  // of all tables together: 16 bytes each, twice
 constexpr int64_t kBatchesLookedAt = 4;
 constexpr size_t kFirstCapacity = 64;
-
-uint64_t mixed(uint64_t x) {  // the finaliser of MurmurHash3
-  x = (x ^ x >> 33) * 0xff51afd7ed558ccdu;
-  x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53u;
-  return x ^ x >> 33;
-}
 
 // Rows 1, 2, ... 10, then about 40 a decade, and the last.
 Skew skew_of(const std::vector<KeyCounter>& counters) {
@@ -136,7 +132,7 @@ void KeyCounter::clear() {
 
 void KeyCounter::insert(uint64_t key, int64_t count) {
   const size_t mask = table_.size() - 1;
-  size_t at = mixed(key) & mask;
+  size_t at = mix(key) & mask;
   while (table_[at].count != 0 && table_[at].key != key) at = (at + 1) & mask;
   used_ += table_[at].count == 0;
   table_[at].key = key;

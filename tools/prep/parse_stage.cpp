@@ -6,7 +6,6 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <numeric>
 #include <optional>
 
 #include "hugectr_lite/core/interrupt.h"
@@ -103,7 +102,7 @@ class ParsePipeline {
       if (!failure_) throw;
     }
     if (failure_) std::rethrow_exception(failure_);
-    if (stop_) throw Interrupted("interrupted; run the same command again to go on");
+    if (stop_) throw Interrupted();
   }
 
  private:
@@ -308,9 +307,15 @@ class ParsePipeline {
 }  // namespace
 
 int64_t ParseState::bad_rows() const {
-  return std::accumulate(
-      sources.begin(), sources.end(), int64_t{0},
-      [](int64_t sum, const data::ManifestSource& source) { return sum + source.bad_rows; });
+  int64_t sum = 0;
+  for (const auto& source : sources) sum += source.bad_rows;
+  return sum;
+}
+
+int64_t ParseState::train_rows() const {
+  int64_t sum = 0;
+  for (const auto& source : sources) sum += source.role == "train" ? source.rows : 0;
+  return sum;
 }
 
 void parse_inputs(const PrepOptions& options, RowParser& parser,

@@ -49,6 +49,15 @@ int64_t ring_bytes(const PrepOptions& options) {
 
 }  // namespace
 
+void check_inputs(const std::vector<std::string>& train, const std::vector<std::string>& val,
+                  const PrepOptions& options) {
+  if (train.empty()) raise<ConfigError>("--train: expected at least one file");
+  if (std::count(train.begin(), train.end(), "-") + std::count(val.begin(), val.end(), "-") > 1)
+    raise<ConfigError>("standard input (-) can be given only once");
+  if (!(options.sample > 0 && options.sample <= 1))
+    raise<ConfigError>("--sample: expected a share above 0 and up to 1 (100%)");
+}
+
 int64_t allowed_memory(const PrepOptions& options) {
   const int64_t memory = options.memory > 0 ? options.memory : available_memory_bytes() / 2;
   const int64_t least = kProgramBytes + 5 * ring_bytes(options);
@@ -196,15 +205,13 @@ bool PrepEngine::State::number_slot(const NumberingRecipe& recipe, int slot, Mem
   task.keys = key_column(slot);
   task.key_bytes = layout.key_bytes;
   task.rows = done.parse.rows;
-  for (const auto& source : done.parse.sources)
-    task.train_rows += source.role == "train" ? source.rows : 0;
+  task.train_rows = done.parse.train_rows();
   task.ids = slot_file("ids", slot);
   task.counts = slot_file("counts", slot);
   task.keys_of_ids = slot_file("keys", slot);
   task.progress = [&](int64_t rows) {
     point("number");
-    if (InterruptGuard::requested())
-      throw Interrupted("interrupted; run the same command again to go on");
+    if (InterruptGuard::requested()) throw Interrupted();
     progress.advance(rows);
   };
   {
@@ -261,11 +268,7 @@ const std::vector<data::ManifestSource>& PrepEngine::sources() const {
 
 int64_t PrepEngine::rows() const { return state_->done.parse.rows; }
 
-int64_t PrepEngine::train_rows() const {
-  int64_t rows = 0;
-  for (const auto& source : sources()) rows += source.role == "train" ? source.rows : 0;
-  return rows;
-}
+int64_t PrepEngine::train_rows() const { return state_->done.parse.train_rows(); }
 
 ReadFile PrepEngine::dense_column(int k) const { return ReadFile(state_->column(1 + k)); }
 
@@ -320,8 +323,7 @@ SplitResources PrepEngine::split_resources(const std::string& role) {
             if (!begun) s.progress.begin("writing " + role, rows, done);
             begun = true;
             s.point("write");
-            if (InterruptGuard::requested())
-              throw Interrupted("interrupted; run the same command again to go on");
+            if (InterruptGuard::requested()) throw Interrupted();
             s.progress.update(done, done);
             if (done == rows) s.progress.end();
           }};

@@ -14,7 +14,7 @@ namespace hlite::tools {
 // SIGINT or SIGTERM: what was done is kept.
 class Interrupted final : public Error {
  public:
-  using Error::Error;
+  Interrupted() : Error("interrupted; run the same command again to go on") {}
   [[nodiscard]] int exit_code() const override { return kExitInterrupted; }
 };
 
@@ -44,6 +44,10 @@ struct PrepOptions {
   int64_t numbering_bytes = 0;    // memory for the dictionaries; 0: what `memory` leaves
 };
 
+// Throws ConfigError for no training file, standard input given twice, a share to sample that is
+// none.
+void check_inputs(const std::vector<std::string>& train, const std::vector<std::string>& val,
+                  const PrepOptions& options);
 // Memory that these options allow, in bytes. Throws ConfigError for too little.
 int64_t allowed_memory(const PrepOptions& options);
 

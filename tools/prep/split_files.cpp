@@ -33,27 +33,57 @@ data::ManifestFile entry_of(std::string role, std::string name,
   return entry;
 }
 
-class RawFiles final : public SplitFiles {
+// Raw and NumPy: one file for each stream of the encoder, all rows in it.
+class StreamFiles final : public SplitFiles {
  public:
-  RawFiles(const std::string& role, int64_t rows, const OutputOptions& options)
-      : role_(role),
-        rows_(rows),
-        file_(std::make_unique<OutputFile>(options.folder + "/" + role + ".bin")) {}
+  // `name`: of the entry.
+  StreamFiles(std::string role, std::string name, int64_t rows)
+      : role_(std::move(role)), name_(std::move(name)), rows_(rows) {}
+  OutputFile& add(const std::string& path) {
+    return *split_.outputs.emplace_back(std::make_unique<OutputFile>(path));
+  }
   [[nodiscard]] int64_t rows_in_file(int64_t row) const override { return rows_ - row; }
-  void write(const EncodedRows& rows) override { put(*file_, rows.streams[0]); }
+  void write(const EncodedRows& rows) override {
+    for (size_t i = 0; i < split_.outputs.size(); ++i) put(*split_.outputs[i], rows.streams[i]);
+  }
   WrittenSplit finish() override {
-    file_->finish();
-    WrittenSplit split;
-    split.outputs.push_back(std::move(file_));
-    split.file = entry_of(role_, role_ + ".bin", split.outputs);
-    return split;
+    for (const auto& output : split_.outputs) output->finish();
+    split_.file = entry_of(role_, name_, split_.outputs);
+    return std::move(split_);
   }
 
  private:
-  std::string role_;
+  std::string role_, name_;
   int64_t rows_;
-  std::unique_ptr<OutputFile> file_;
+  WrittenSplit split_;
 };
+
+std::unique_ptr<SplitFiles> raw_files(const std::string& role, int64_t rows,
+                                      const OutputOptions& options) {
+  const std::string name = role + ".bin";
+  auto files = std::make_unique<StreamFiles>(role, name, rows);
+  files->add(options.folder + "/" + name);
+  return files;
+}
+
+std::unique_ptr<SplitFiles> numpy_files(const std::string& role, int64_t rows,
+                                        const OutputOptions& options, const RowShape& shape,
+                                        const RowEncoder& encoder,
+                                        std::span<const int64_t> slot_sizes) {
+  const bool large = std::any_of(slot_sizes.begin(), slot_sizes.end(),
+                                 [](int64_t size) { return size > int64_t{1} << 31; });
+  const std::string folder = options.folder + "/" + role;
+  make_folder(folder);
+  auto files = std::make_unique<StreamFiles>(role, role, rows);
+  const auto add = [&](const char* name, const char* type, std::vector<int64_t> shape_of_array) {
+    files->add(folder + "/" + name)
+        .write(numpy_preamble({.type = type, .shape = std::move(shape_of_array)}));
+  };
+  add("label.npy", "<i4", {rows});
+  add("dense.npy", encoder.float_dense() ? "<f4" : "<i4", {rows, shape.dense});
+  add("keys.npy", large ? "<u4" : "<i4", {rows, encoder.keys()});
+  return files;
+}
 
 class NormFiles final : public SplitFiles {
  public:
@@ -113,39 +143,6 @@ class NormFiles final : public SplitFiles {
   WrittenSplit split_;
 };
 
-class NumpyFiles final : public SplitFiles {
- public:
-  NumpyFiles(const std::string& role, int64_t rows, const OutputOptions& options,
-             const RowShape& shape, const RowEncoder& encoder, std::span<const int64_t> slot_sizes)
-      : role_(role), rows_(rows) {
-    const bool large = std::any_of(slot_sizes.begin(), slot_sizes.end(),
-                                   [](int64_t size) { return size > int64_t{1} << 31; });
-    const std::string folder = options.folder + "/" + role;
-    make_folder(folder);
-    const auto open = [&](const char* name, const char* type, std::vector<int64_t> shape_of_array) {
-      auto& file = split_.outputs.emplace_back(std::make_unique<OutputFile>(folder + "/" + name));
-      file->write(numpy_preamble({.type = type, .shape = std::move(shape_of_array)}));
-    };
-    open("label.npy", "<i4", {rows});
-    open("dense.npy", encoder.float_dense() ? "<f4" : "<i4", {rows, shape.dense});
-    open("keys.npy", large ? "<u4" : "<i4", {rows, encoder.keys()});
-  }
-  [[nodiscard]] int64_t rows_in_file(int64_t row) const override { return rows_ - row; }
-  void write(const EncodedRows& rows) override {
-    for (size_t i = 0; i < split_.outputs.size(); ++i) put(*split_.outputs[i], rows.streams[i]);
-  }
-  WrittenSplit finish() override {
-    for (const auto& output : split_.outputs) output->finish();
-    split_.file = entry_of(role_, role_, split_.outputs);
-    return std::move(split_);
-  }
-
- private:
-  std::string role_;
-  int64_t rows_;
-  WrittenSplit split_;
-};
-
 }  // namespace
 
 std::unique_ptr<SplitFiles> make_split_files(const std::string& role, int64_t rows,
@@ -158,9 +155,9 @@ std::unique_ptr<SplitFiles> make_split_files(const std::string& role, int64_t ro
     case OutputFormat::kNorm:
       return std::make_unique<NormFiles>(role, rows, options, shape);
     case OutputFormat::kNumpy:
-      return std::make_unique<NumpyFiles>(role, rows, options, shape, encoder, slot_sizes);
+      return numpy_files(role, rows, options, shape, encoder, slot_sizes);
   }
-  return std::make_unique<RawFiles>(role, rows, options);
+  return raw_files(role, rows, options);
 }
 
 }  // namespace hlite::tools
