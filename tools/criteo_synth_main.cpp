@@ -1,44 +1,136 @@
-#include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <map>
+#include <ranges>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
+#include "hugectr_lite/core/parse_number.h"
 #include "tools/io/command_line.h"
 #include "tools/synth/criteo_synth.h"
 
+namespace hlite::tools {
 namespace {
+
+struct Arguments {
+  CriteoSynthOptions options;
+  std::string cards, like, profile;
+  std::optional<double> click_rate;
+  bool table = false;
+  ColumnOptions& columns() { return options.model.columns; }
+};
 
 // A name, or comma-separated whole numbers.
 std::vector<int64_t> parse_cardinalities(const std::string& text) {
   if (text.find_first_of("0123456789") == std::string::npos) {
-    return hlite::tools::named_cardinalities(text);
+    return named_cardinalities(text);
   }
   std::vector<int64_t> cards;
-  for (const char *p = text.data(), *end = p + text.size();; ++p) {
-    int64_t value = 0;
-    const auto [next, error] = std::from_chars(p, end, value);
-    if (error != std::errc() || (next != end && *next != ',')) {
-      hlite::raise<hlite::ConfigError>("--cards: expected a name or numbers, found \"{}\"", text);
-    }
-    cards.push_back(value);
-    p = next;
-    if (p == end) return cards;
+  for (const auto part : std::views::split(std::string_view(text), ',')) {
+    const auto value = parse_number<int64_t>(std::string_view(part.begin(), part.end()));
+    if (!value) raise<ConfigError>("--cards: expected a name or numbers, found \"{}\"", text);
+    cards.push_back(*value);
   }
+  return cards;
+}
+
+void add_file_options(CLI::App& app, Arguments& args) {
+  app.add_option("--train,--rows", args.options.train_rows, "Rows of the training file")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--test", args.options.test_rows, "Rows of the test file; 0: no such file")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--format", args.options.format,
+                 "tsv: Criteo's text; raw: PREFIX.train.bin, PREFIX.test.bin and "
+                 "PREFIX.manifest.json, ready for train")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, SynthFormat>{
+          {"tsv", SynthFormat::kTsv}, {"raw", SynthFormat::kRaw}}));
+  app.add_option("--out", args.options.out, "PREFIX of the files written")->capture_default_str();
+  app.add_option("--seed", args.columns().seed, "Same seed and options: same files")
+      ->capture_default_str();
+  app.add_option("--threads", args.options.threads, "CPU threads; 0: all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+}
+
+void add_column_options(CLI::App& app, Arguments& args) {
+  app.add_option("--like", args.like,
+                 "criteo: missing shares, integers and the skew of each column as in Criteo's "
+                 "data, click rate 0.2566, cardinalities kaggle");
+  app.add_option("--profile", args.profile,
+                 "The same from DIR/dense_columns.tsv and DIR/categorical_columns.tsv");
+  app.add_option("--cards", args.cards,
+                 "Categories of the 26 columns: demo (default), kaggle, terabyte or 26 "
+                 "numbers");
+  app.add_option("--cap", args.columns().cap, "Upper bound on each of them")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--zipf", args.columns().zipf,
+                 "Exponent of the Zipf law of every column; default: 1.2, or as the profile "
+                 "says");
+  app.add_option("--missing", args.columns().missing,
+                 "Mean share of missing values; default: 0.08, or as the profile says");
+  app.add_flag("--table", args.table, "Print the skew of every column (--like, --profile: always)");
+}
+
+void add_model_options(CLI::App& app, Arguments& args) {
+  PlantedOptions& model = args.options.model;
+  app.add_option("--fields", model.fields, "Columns that take part in interactions")
+      ->capture_default_str();
+  app.add_option("--pairs", model.pairs, "Interacting pairs among them")->capture_default_str();
+  app.add_option("--dim", model.dim, "Dimension of the hidden vectors")->capture_default_str();
+  app.add_option("--share-linear", model.share_linear,
+                 "Share of the logit's variance owed to single categories")
+      ->capture_default_str();
+  app.add_option("--share-pairwise", model.share_pairwise, "... to pairs of categories")
+      ->capture_default_str();
+  app.add_option("--share-dense", model.share_dense, "... to the integers")->capture_default_str();
+  app.add_option("--auc", model.auc, "AUC of the true probabilities to aim at")
+      ->capture_default_str();
+  app.add_option("--ctr", args.click_rate, "Share of label 1 to aim at; default: 0.25");
+}
+
+void run(Arguments& args) {
+  const auto start = std::chrono::steady_clock::now();
+  CriteoSynthOptions& options = args.options;
+  ColumnOptions& columns = args.columns();
+  if (!args.like.empty() && args.like != "criteo") {
+    raise<ConfigError>("--like: expected criteo, found \"{}\"", args.like);
+  }
+  if (!args.like.empty()) columns.profile = criteo_profile();
+  if (!args.profile.empty()) columns.profile = read_profile(args.profile);
+  if (columns.profile) args.table = true;
+  options.model.click_rate = args.click_rate.value_or(columns.profile ? CriteoProfile::kClickRate
+                                                                      : options.model.click_rate);
+  if (args.cards.empty()) args.cards = columns.profile ? "kaggle" : "demo";
+  columns.cards = parse_cardinalities(args.cards);
+  options.progress = true;
+  const SynthResult result = criteo_synth(options);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (options.train_rows > 0) {
+    if (args.table) std::printf("%s", result.skew_table().c_str());
+    std::printf("%s\n", result.skew_summary().c_str());
+  }
+  if (options.test_rows > 0) {
+    const SynthScores& scores = result.test;
+    std::printf(
+        "test rows %lld, label rate %.5f\nBayes AUC %.5f, log loss %.5f (constant "
+        "prediction: %.5f)\n",
+        static_cast<long long>(scores.rows), scores.label_rate, scores.bayes_auc,
+        scores.bayes_log_loss, scores.base_log_loss);
+  }
+  const int64_t rows = options.train_rows + options.test_rows;
+  log::info("{} rows in {:.2f} s, {:.0f} rows/s", rows, seconds,
+            static_cast<double>(rows) / seconds);
 }
 
 }  // namespace
+}  // namespace hlite::tools
 
 int main(int argc, char** argv) {
   using namespace hlite;
-  tools::CriteoSynthOptions options;
-  tools::PlantedOptions& model = options.model;
-  tools::ColumnOptions& columns = model.columns;
-  std::string cards, like, profile;
-  std::optional<double> click_rate;
-  bool table = false;
+  tools::Arguments args;
   const tools::ToolDescription description{
       "criteo_synth",
       "Writes files in the format of Criteo's click logs with planted structure: labels depend on "
@@ -50,88 +142,9 @@ int main(int argc, char** argv) {
   return tools::run_tool(
       argc, argv, description,
       [&](CLI::App& app) {
-        app.add_option("--train,--rows", options.train_rows, "Rows of the training file")
-            ->check(CLI::NonNegativeNumber)
-            ->capture_default_str();
-        app.add_option("--test", options.test_rows, "Rows of the test file; 0: no such file")
-            ->check(CLI::NonNegativeNumber)
-            ->capture_default_str();
-        app.add_option("--format", options.format,
-                       "tsv: Criteo's text; raw: PREFIX.train.bin, PREFIX.test.bin and "
-                       "PREFIX.manifest.json, ready for train")
-            ->transform(CLI::CheckedTransformer(std::map<std::string, tools::SynthFormat>{
-                {"tsv", tools::SynthFormat::kTsv}, {"raw", tools::SynthFormat::kRaw}}));
-        app.add_option("--out", options.out, "PREFIX of the files written")->capture_default_str();
-        app.add_option("--seed", columns.seed, "Same seed and options: same files")
-            ->capture_default_str();
-        app.add_option("--threads", options.threads, "CPU threads; 0: all")
-            ->check(CLI::NonNegativeNumber)
-            ->capture_default_str();
-        app.add_option(
-            "--like", like,
-            "criteo: missing shares, integers and the skew of each column as in Criteo's "
-            "data, click rate 0.2566, cardinalities kaggle");
-        app.add_option("--profile", profile,
-                       "The same from DIR/dense_columns.tsv and DIR/categorical_columns.tsv");
-        app.add_option("--cards", cards,
-                       "Categories of the 26 columns: demo (default), kaggle, terabyte or 26 "
-                       "numbers");
-        app.add_option("--cap", columns.cap, "Upper bound on each of them")
-            ->check(CLI::PositiveNumber);
-        app.add_option("--zipf", columns.zipf,
-                       "Exponent of the Zipf law of every column; default: 1.2, or as the profile "
-                       "says");
-        app.add_option("--missing", columns.missing,
-                       "Mean share of missing values; default: 0.08, or as the profile says");
-        app.add_flag("--table", table,
-                     "Print the skew of every column (--like, --profile: always)");
-        app.add_option("--fields", model.fields, "Columns that take part in interactions")
-            ->capture_default_str();
-        app.add_option("--pairs", model.pairs, "Interacting pairs among them")
-            ->capture_default_str();
-        app.add_option("--dim", model.dim, "Dimension of the hidden vectors")
-            ->capture_default_str();
-        app.add_option("--share-linear", model.share_linear,
-                       "Share of the logit's variance owed to single categories")
-            ->capture_default_str();
-        app.add_option("--share-pairwise", model.share_pairwise, "... to pairs of categories")
-            ->capture_default_str();
-        app.add_option("--share-dense", model.share_dense, "... to the integers")
-            ->capture_default_str();
-        app.add_option("--auc", model.auc, "AUC of the true probabilities to aim at")
-            ->capture_default_str();
-        app.add_option("--ctr", click_rate, "Share of label 1 to aim at; default: 0.25");
+        tools::add_file_options(app, args);
+        tools::add_column_options(app, args);
+        tools::add_model_options(app, args);
       },
-      [&] {
-        const auto start = std::chrono::steady_clock::now();
-        if (!like.empty() && like != "criteo") {
-          raise<ConfigError>("--like: expected criteo, found \"{}\"", like);
-        }
-        if (!like.empty()) columns.profile = tools::criteo_profile();
-        if (!profile.empty()) columns.profile = tools::read_profile(profile);
-        if (columns.profile) table = true;
-        model.click_rate = click_rate.value_or(columns.profile ? tools::CriteoProfile::kClickRate
-                                                               : model.click_rate);
-        if (cards.empty()) cards = columns.profile ? "kaggle" : "demo";
-        columns.cards = parse_cardinalities(cards);
-        options.progress = true;
-        const tools::SynthResult result = tools::criteo_synth(options);
-        const double seconds =
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-        if (options.train_rows > 0) {
-          if (table) std::printf("%s", result.skew_table().c_str());
-          std::printf("%s\n", result.skew_summary().c_str());
-        }
-        if (options.test_rows > 0) {
-          const tools::SynthScores& scores = result.test;
-          std::printf(
-              "test rows %lld, label rate %.5f\nBayes AUC %.5f, log loss %.5f (constant "
-              "prediction: %.5f)\n",
-              static_cast<long long>(scores.rows), scores.label_rate, scores.bayes_auc,
-              scores.bayes_log_loss, scores.base_log_loss);
-        }
-        const int64_t rows = options.train_rows + options.test_rows;
-        log::info("{} rows in {:.2f} s, {:.0f} rows/s", rows, seconds,
-                  static_cast<double>(rows) / seconds);
-      });
+      [&] { tools::run(args); });
 }
