@@ -1,5 +1,7 @@
 #include "tools/inspect/inspection.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <memory>
 #include <ranges>
