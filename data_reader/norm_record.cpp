@@ -69,18 +69,13 @@ void NormRecord::fail_slot(const RecordPlace& place, int64_t s, int64_t n, int64
                      text_of(place), s, whole);
   if (n < 0 || n > most)
     raise<DataError>(
-        "{}, slot {}: expected 0 to {} keys (max_nnz or "
-        "nnz_per_slot of the config), found {}",
+        "{}, slot {}: expected 0 to {} keys (max_nnz or nnz_per_slot of the config), found {}",
         text_of(place), s, most, n);
   if (shape_.fixed_length[static_cast<size_t>(s)] && n != most)
-    raise<DataError>(
-        "{}, slot {}: expected {} keys (nnz_per_slot, "
-        "is_fixed_length), found {}",
-        text_of(place), s, most, n);
-  raise<DataError>(
-      "{}, slot {}: expected {} keys of {} bytes, found {} bytes "
-      "to the end of the {}",
-      text_of(place), s, n, key_bytes_, left, whole);
+    raise<DataError>("{}, slot {}: expected {} keys (nnz_per_slot, is_fixed_length), found {}",
+                     text_of(place), s, most, n);
+  raise<DataError>("{}, slot {}: expected {} keys of {} bytes, found {} bytes to the end of the {}",
+                   text_of(place), s, n, key_bytes_, left, whole);
 }
 
 void NormRecord::fail_size(const RecordPlace& place, int64_t expected, int64_t found) {

@@ -13,9 +13,8 @@ void check_header(const config::DataConfig& config, const std::string& path, con
   };
   if (h.sum != config.checksums)
     raise<DataError>(
-        "{}: header: expected {}, as layers[0].check is \"{}\", "
-        "found {} (error_check {})",
-        path, h.sum ? "no checksums" : "checksums", config.checksums ? "Sum" : "None",
+        "{}: header: expected {}, as layers[0].check is \"{}\", found {} (error_check {})", path,
+        h.sum ? "no checksums" : "checksums", config.checksums ? "Sum" : "None",
         h.sum ? "some" : "none", h.sum ? 1 : 0);
   check("label_dim", h.label_dim, config.label_dim, "label.label_dim");
   check("dense_dim", h.dense_dim, config.dense_dim, "dense.dense_dim");

@@ -61,13 +61,11 @@ void add_column_options(CLI::App& app, Arguments& args) {
   app.add_option("--profile", args.profile,
                  "The same from DIR/dense_columns.tsv and DIR/categorical_columns.tsv");
   app.add_option("--cards", args.cards,
-                 "Categories of the 26 columns: demo (default), kaggle, terabyte or 26 "
-                 "numbers");
+                 "Categories of the 26 columns: demo (default), kaggle, terabyte or 26 numbers");
   app.add_option("--cap", args.columns().cap, "Upper bound on each of them")
       ->check(CLI::PositiveNumber);
   app.add_option("--zipf", args.columns().zipf,
-                 "Exponent of the Zipf law of every column; default: 1.2, or as the profile "
-                 "says");
+                 "Exponent of the Zipf law of every column; default: 1.2, or as the profile says");
   app.add_option("--missing", args.columns().missing,
                  "Mean share of missing values; default: 0.08, or as the profile says");
   app.add_flag("--table", args.table, "Print the skew of every column (--like, --profile: always)");
@@ -115,8 +113,8 @@ void run(Arguments& args) {
   if (options.test_rows > 0) {
     const SynthScores& scores = result.test;
     std::printf(
-        "test rows %lld, label rate %.5f\nBayes AUC %.5f, log loss %.5f (constant "
-        "prediction: %.5f)\n",
+        "test rows %lld, label rate %.5f\nBayes AUC %.5f, log loss %.5f (constant prediction: "
+        "%.5f)\n",
         static_cast<long long>(scores.rows), scores.label_rate, scores.bayes_auc,
         scores.bayes_log_loss, scores.base_log_loss);
   }

@@ -26,20 +26,6 @@ struct CsvDialect {
 std::optional<std::string> split_csv(const CsvDialect& dialect, std::string_view line,
                                      CsvFields& out);
 
-// A dialect with room for the fields of a line.
-class CsvSplitter {
- public:
-  CsvSplitter(char separator, bool trim) : dialect_{.separator = separator, .trim = trim} {}
-  std::optional<std::string> split(std::string_view line) {
-    return split_csv(dialect_, line, fields_);
-  }
-  [[nodiscard]] const std::vector<std::string_view>& fields() const { return fields_.fields; }
-
- private:
-  CsvDialect dialect_;
-  CsvFields fields_;
-};
-
 // `text` without blanks at its ends.
 std::string_view trimmed(std::string_view text);
 

@@ -1,7 +1,10 @@
 #include "tools/inspect/inspection.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <memory>
+#include <ranges>
 
 #include "data_reader/manifest.h"
 #include "data_reader/norm_format.h"
@@ -129,11 +132,8 @@ void describe_manifest(Inspection& out) {
   const data::Manifest m = data::Manifest::read(out.file.path);
   out.schema = fmt::format("manifest of {} data", m.format);
   const std::string summary = m.summary();
-  for (size_t at = 0; at < summary.size();) {
-    const size_t end = std::min(summary.find('\n', at), summary.size());
-    out.remarks.push_back(summary.substr(at, end - at));
-    at = end + 1;
-  }
+  for (const auto line : std::views::split(std::string_view(summary), '\n'))
+    if (!line.empty()) out.remarks.emplace_back(line.begin(), line.end());
 }
 
 std::unique_ptr<RowStream> open_rows(const config::TrainConfig* config,

@@ -61,17 +61,16 @@ class NormFit {
         return fail("norm_header", error.what(), "the file is damaged, cut short, or no Norm file");
       }
       if (h.sum != data_.checksums) {
-        return fail("check_flag",
-                    fmt::format("{}: its header says {} checksums; the "
-                                "config's \"check\" is \"{}\"",
-                                path, h.sum ? "with" : "without", data_.checksums ? "Sum" : "None"),
-                    fmt::format("\"check\": \"{}\"", h.sum ? "Sum" : "None"));
+        return fail(
+            "check_flag",
+            fmt::format("{}: its header says {} checksums; the config's \"check\" is \"{}\"", path,
+                        h.sum ? "with" : "without", data_.checksums ? "Sum" : "None"),
+            fmt::format("\"check\": \"{}\"", h.sum ? "Sum" : "None"));
       }
       if (h.label_dim != data_.label_dim || h.dense_dim != data_.dense_dim ||
           h.slots != layout_.slots()) {
         return fail("norm_dims",
-                    fmt::format("{}: its header says label_dim {}, dense_dim "
-                                "{}, slot_num {}; the "
+                    fmt::format("{}: its header says label_dim {}, dense_dim {}, slot_num {}; the "
                                 "config says {}, {}, {}",
                                 path, h.label_dim, h.dense_dim, h.slots, data_.label_dim,
                                 data_.dense_dim, layout_.slots()),
@@ -127,8 +126,7 @@ class NormFit {
     if (!column || fit_.slot_rows.empty()) return;
     const IssueCounts::Tally& k = issues.columns(IssueKind::kKey).at(*column);
     const std::string found = fmt::format(
-        "{}: {}: {} keys are outside of its table of {} rows, the first in "
-        "record {}; they go from "
+        "{}: {}: {} keys are outside of its table of {} rows, the first in record {}; they go from "
         "{} to {}",
         fit_.path, layout_.describe(*column), k.count,
         fit_.slot_rows[static_cast<size_t>(layout_.slot_of(*column))], k.record, k.least,

@@ -30,10 +30,8 @@ data::NormFiles::CheckHeader same_as_first() {
     any = true;
     if (h.sum != first.sum || h.label_dim != first.label_dim || h.dense_dim != first.dense_dim ||
         h.slots != first.slots)
-      raise<DataError>(
-          "{}: expected a header like that of the list's first "
-          "file, found another",
-          path);
+      raise<DataError>("{}: expected a header like that of the list's first file, found another",
+                       path);
   };
 }
 

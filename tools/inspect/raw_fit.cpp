@@ -106,13 +106,12 @@ class RawFit {
                               format_.describe_record(), file_.bytes));
     }
     if (const int64_t rest = file_.bytes % record; rest != 0) {
-      return fail("truncated",
-                  fmt::format("expected a multiple of {} bytes, found {}: {} "
-                              "records and {} bytes "
-                              "of another",
-                              format_.describe_record(), file_.bytes, file_.bytes / record, rest),
-                  "the file was cut short, or has something behind its end: "
-                  "copy or prepare it again");
+      return fail(
+          "truncated",
+          fmt::format(
+              "expected a multiple of {} bytes, found {}: {} records and {} bytes of another",
+              format_.describe_record(), file_.bytes, file_.bytes / record, rest),
+          "the file was cut short, or has something behind its end: copy or prepare it again");
     }
     return false;
   }
@@ -148,26 +147,25 @@ class RawFit {
     const WordColumn label = column(0);
     if (!format_.float_label && label.labels_float) {
       const bool dense = guess_.float_dense || format_.float_dense;
-      return fail("float_label",
-                  fmt::format("its labels are float32 (0.0 and 1.0); the "
-                              "config expects int32, to "
-                              "which 1.0 is {}",
-                              kFloatOne),
-                  dense ? "set \"float_label_dense\": true" : "");
+      return fail(
+          "float_label",
+          fmt::format(
+              "its labels are float32 (0.0 and 1.0); the config expects int32, to which 1.0 is {}",
+              kFloatOne),
+          dense ? "set \"float_label_dense\": true" : "");
     }
     if (format_.float_label && label.labels_integer) {
-      return fail("integer_label",
-                  "its labels are int32 (0 and 1); the config expects float32, "
-                  "to which 1 is 1.4e-45",
-                  "set \"float_label_dense\": false");
+      return fail(
+          "integer_label",
+          "its labels are int32 (0 and 1); the config expects float32, to which 1 is 1.4e-45",
+          "set \"float_label_dense\": false");
     }
     const auto bad = scan_.issues.worst(IssueKind::kLabel);
     if (!bad) return false;
     const IssueCounts::Tally& first = scan_.issues.columns(IssueKind::kLabel).at(*bad);
     if (guess_.words == words_ && guess_.label_column > 0) {
       return fail("label_column",
-                  fmt::format("its first column is no label (record {} has "
-                              "{}); column {} holds "
+                  fmt::format("its first column is no label (record {} has {}); column {} holds "
                               "nothing but 0 and 1",
                               first.record, first.found, guess_.label_column),
                   "the label must come first");
@@ -190,41 +188,40 @@ class RawFit {
     }
     if (!format_.float_dense && floats > 0) {
       return fail("float_dense",
-                  fmt::format("{} of its {} dense columns are float32; the config "
-                              "expects int32",
+                  fmt::format("{} of its {} dense columns are float32; the config expects int32",
                               floats, format_.dense_dim),
                   "set \"float_label_dense\": true if the labels are float32 too, else "
                   "async_param.is_dense_float");
     }
     if (format_.float_dense && integers > 0) {
       if (floats > 0 && integers == format_.dense_dim - last_float) {
-        return fail("dense_dim",
-                    fmt::format("only the first {} of {} dense columns are "
-                                "float32; what follows "
-                                "are integers",
-                                last_float, format_.dense_dim),
-                    fmt::format("dense_dim {} and {} more keys would fit", last_float, integers));
+        return fail(
+            "dense_dim",
+            fmt::format(
+                "only the first {} of {} dense columns are float32; what follows are integers",
+                last_float, format_.dense_dim),
+            fmt::format("dense_dim {} and {} more keys would fit", last_float, integers));
       }
       return fail("integer_dense",
-                  fmt::format("{} of its {} dense columns are int32; the "
-                              "config expects float32",
+                  fmt::format("{} of its {} dense columns are int32; the config expects float32",
                               integers, format_.dense_dim),
                   "set \"float_label_dense\": false");
     }
     if (const auto worst = scan_.issues.worst(IssueKind::kNegative)) {
       const IssueCounts::Tally& n = scan_.issues.columns(IssueKind::kNegative).at(*worst);
       return fail("negative_dense",
-                  fmt::format("dense column {}: {} of {} values are negative, "
-                              "the first is {} in "
+                  fmt::format("dense column {}: {} of {} values are negative, the first is {} in "
                               "record {}; the feature is log(x + 1)",
                               *worst, n.count, scan_.records, n.found, n.record),
                   "prepare the data with negative values as 0");
     }
     if (const auto worst = scan_.issues.worst(IssueKind::kNotFinite)) {
       const IssueCounts::Tally& n = scan_.issues.columns(IssueKind::kNotFinite).at(*worst);
-      return fail("not_finite", fmt::format("dense column {}: {} of {} values are no finite "
-                                            "numbers, the first in record {}",
-                                            *worst, n.count, scan_.records, n.record));
+      return fail(
+          "not_finite",
+          fmt::format(
+              "dense column {}: {} of {} values are no finite numbers, the first in record {}",
+              *worst, n.count, scan_.records, n.record));
     }
     return false;
   }
@@ -249,8 +246,7 @@ class RawFit {
     const std::vector<int64_t> largest = largest_of_slots();
     const auto slot = static_cast<size_t>(format_.keys.slot_of(worst));
     const std::string found = fmt::format(
-        "{} of {} key columns have keys outside of their tables; {}: the "
-        "largest is {}, the table "
+        "{} of {} key columns have keys outside of their tables; {}: the largest is {}, the table "
         "has {} rows, {} of {} keys are outside, the first in record {}",
         outside, scan_.keys.size(), format_.keys.describe(worst), k.largest, fit_.slot_rows[slot],
         k.count, scan_.records, k.record);
@@ -264,12 +260,12 @@ class RawFit {
                   "subtract from each key the rows of the tables before its own");
     }
     if (const int64_t shift = boundary_shift(); shift != 0) {
-      return fail("dense_dim", found,
-                  fmt::format("all keys fit with dense_dim {} in place of {}: "
-                              "the last {} dense "
-                              "column(s) {}",
-                              format_.dense_dim + shift, format_.dense_dim, std::abs(shift),
-                              shift < 0 ? "are keys" : "are among the keys"));
+      return fail(
+          "dense_dim", found,
+          fmt::format(
+              "all keys fit with dense_dim {} in place of {}: the last {} dense column(s) {}",
+              format_.dense_dim + shift, format_.dense_dim, std::abs(shift),
+              shift < 0 ? "are keys" : "are among the keys"));
     }
     std::vector<int64_t> sizes = fit_.slot_rows, needed = largest;
     for (int64_t& n : needed) ++n;
@@ -285,12 +281,12 @@ class RawFit {
     }
     const bool by_one = std::equal(largest.begin(), largest.end(), fit_.slot_rows.begin(),
                                    [](int64_t l, int64_t rows) { return l <= rows; });
-    return fail("key_range", found,
-                fmt::format("{}sizes needed: [{}]",
-                            by_one ? "each table lacks one row (of missing values, or keys count "
-                                     "from 1); "
-                                   : "",
-                            join(largest)));
+    return fail(
+        "key_range", found,
+        fmt::format(
+            "{}sizes needed: [{}]",
+            by_one ? "each table lacks one row (of missing values, or keys count from 1); " : "",
+            join(largest)));
   }
 
   // `largest` + 1, as a config writes it.

@@ -35,7 +35,7 @@ class TextRows final : public RowStream {
  public:
   TextRows(const FileFacts& file, int64_t wanted)
       : path_(file.path),
-        splitter_(file.delimiter, file.kind != FileKind::kCriteoTsv),
+        dialect_{.separator = file.delimiter, .trim = file.kind != FileKind::kCriteoTsv},
         criteo_(file.kind == FileKind::kCriteoTsv),
         wanted_(wanted) {
     schema_.local_keys = false;
@@ -91,8 +91,9 @@ class TextRows final : public RowStream {
     std::vector<std::vector<std::string>> lines;
     while (static_cast<int64_t>(lines.size()) < kLines && input.next(block_, kBlockBytes)) {
       for_each_line([&](std::string_view line, int64_t) {
-        if (static_cast<int64_t>(lines.size()) >= kLines || splitter_.split(line)) return;
-        lines.emplace_back(splitter_.fields().begin(), splitter_.fields().end());
+        if (static_cast<int64_t>(lines.size()) >= kLines) return;
+        if (split_csv(dialect_, line, fields_)) return;
+        lines.emplace_back(fields_.fields.begin(), fields_.fields.end());
       });
     }
     const size_t columns = lines.empty() ? 0 : lines[0].size();
@@ -175,8 +176,8 @@ class TextRows final : public RowStream {
   std::string parse_line(std::string_view line, int64_t row, RowChunk& chunk) {
     uint32_t record[criteo::kColumns];
     if (criteo_ && !criteo::parse(line, 0, record)) return criteo::explain(line);
-    if (const auto problem = splitter_.split(line)) return *problem;
-    const auto& fields = splitter_.fields();
+    if (const auto problem = split_csv(dialect_, line, fields_)) return *problem;
+    const auto& fields = fields_.fields;
     if (fields.size() != roles_.size()) {
       return fmt::format("expected {} columns, found {}", roles_.size(), fields.size());
     }
@@ -199,7 +200,8 @@ class TextRows final : public RowStream {
   }
 
   std::string path_;
-  CsvSplitter splitter_;
+  CsvDialect dialect_;
+  CsvFields fields_;
   bool criteo_, header_ = false;
   int64_t wanted_, row_ = 0;
   std::vector<Role> roles_;

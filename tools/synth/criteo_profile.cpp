@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <map>
+#include <ranges>
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
@@ -75,11 +76,8 @@ class ProfileTable {
       std::string line = text.substr(at, end - at);
       if (!line.empty() && line.back() == '\r') line.pop_back();
       std::vector<std::string> cells;
-      for (size_t from = 0; from != std::string::npos;) {
-        const size_t tab = line.find('\t', from);
-        cells.push_back(line.substr(from, tab - from));
-        from = tab == std::string::npos ? tab : tab + 1;
-      }
+      for (const auto cell : std::views::split(std::string_view(line), '\t'))
+        cells.emplace_back(cell.begin(), cell.end());
       lines_.push_back(std::move(cells));
     }
     if (lines_.size() != static_cast<size_t>(rows) + 1) {
