@@ -7,8 +7,8 @@
 #include "embedding/table_init.h"
 #include "hugectr_lite/core/fill.h"
 #include "tests/cuda/embedding_device.h"
-#include "tests/cuda/typed_values.h"
 #include "tests/support/errors.h"
+#include "tests/support/typed_values.h"
 
 namespace hlite::test {
 namespace {

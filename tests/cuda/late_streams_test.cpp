@@ -3,7 +3,6 @@
 #include "tests/support/late_streams.h"
 
 #include "hugectr_lite/core/fill.h"
-#include "tests/cuda/typed_values.h"
 #include "tests/support/cuda_backends.h"
 
 namespace hlite::test {

@@ -5,9 +5,9 @@
 #include "hugectr_lite/ops/matmul_algorithms.h"
 #include "tests/cuda/matmul_library.h"
 #include "tests/cuda/matmul_test_context.h"
-#include "tests/support/compare.h"
 #include "tests/support/errors.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/support/typed_values.h"
 
 namespace hlite::test {
 namespace {
@@ -61,11 +61,7 @@ class FusedLayer {
 
  private:
   static std::vector<T> values(int64_t n, uint64_t seed) {
-    std::vector<float> random(static_cast<size_t>(n));
-    fill_random(random, seed);
-    std::vector<T> rounded;
-    for (const float value : random) rounded.push_back(from_float<T>(value));
-    return rounded;
+    return rounded<T>(random_values(n, seed));
   }
   // Three of four bits set, in a pattern.
   static std::vector<uint8_t> masks(int64_t columns) {

@@ -9,9 +9,9 @@
 #include "hugectr_lite/trainer/model/non_finite_search.h"
 #include "tests/cuda/matmul_library.h"
 #include "tests/cuda/matmul_test_context.h"
-#include "tests/support/compare.h"
 #include "tests/support/errors.h"
 #include "tests/support/small_config.h"
+#include "tests/support/typed_values.h"
 
 namespace hlite::test {
 namespace {
@@ -25,13 +25,7 @@ void check_fused_relu(const CudaBackend& backend) {
   constexpr int64_t kBatch = 48, kIn = 32, kOut = 64;
   constexpr size_t kSample = 5, kInput = 7, kOutput = 9;
   const MatmulStream on(*backend.table);
-  const auto values = [](int64_t n, uint64_t seed) {
-    std::vector<float> random(static_cast<size_t>(n));
-    fill_random(random, seed);
-    std::vector<T> rounded;
-    for (const float value : random) rounded.push_back(from_float<T>(value));
-    return rounded;
-  };
+  const auto values = [](int64_t n, uint64_t seed) { return rounded<T>(random_values(n, seed)); };
   const auto x = values(kBatch * kIn, 1), w = values(kIn * kOut, 2), bias = values(kOut, 3);
   const auto forward = [&](const std::vector<T>& a, const std::vector<T>& b,
                            const std::vector<T>& c) {

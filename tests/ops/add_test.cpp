@@ -1,42 +1,80 @@
 #include "hugectr_lite/ops/add.h"
 
 #include "hugectr_lite/core/error.h"
-#include "tests/ops/random_tensor.h"
+#include "tests/support/op_device.h"
 
-namespace hlite::ops {
+namespace hlite::test {
 namespace {
 
-TEST_CASE("add_forward sums its inputs in order, in place too") {
-  for (const int count : test::kThreadCounts) {
-    test::Threads threads(count);
-    for (const int64_t n : {0, 1, 7, 33, 2053, 70001}) {
-      for (const int64_t terms : {1, 2, 5}) {
-        std::vector<std::vector<float>> values;
-        std::vector<Vector<const float>> inputs;
-        std::vector<float> want(static_cast<size_t>(n)), out(want.size(), NAN);
-        for (int64_t t = 0; t < terms; ++t) {
-          values.push_back(test::random_values(n, static_cast<uint64_t>(t)));
-          for (size_t i = 0; i < want.size(); ++i)
-            want[i] = t == 0 ? values.back()[i] : want[i] + values.back()[i];
-        }
-        for (const auto& v : values) inputs.emplace_back(v.data(), n);
-        add_forward(threads.exec(), inputs, {out.data(), n});
-        CAPTURE(count, n, terms);
-        CHECK(out == want);
-        add_forward(threads.exec(), inputs, {values[0].data(), n});
-        CHECK(values[0] == want);
+struct Terms {
+  std::vector<std::vector<float>> values;
+  std::vector<float> sums;  // added in order in float, rounded to T as the contract says
+};
+
+template <typename T>
+Terms terms_of(int64_t count, int64_t n) {
+  Terms terms;
+  terms.sums = random_values<T>(n, 0);
+  for (int64_t t = 0; t < count; ++t) {
+    terms.values.push_back(random_values<T>(n, static_cast<uint64_t>(t)));
+    if (t > 0)
+      for (size_t i = 0; i < terms.sums.size(); ++i) terms.sums[i] += terms.values.back()[i];
+    // 64 inputs, then 63 at a time; at the end whatever there is.
+    if (t > 0 && t % 63 == 0) terms.sums = as<T>(terms.sums);
+  }
+  terms.sums = as<T>(terms.sums);
+  return terms;
+}
+
+// Into a tensor of its own, or in place of the first term.
+template <typename T>
+std::vector<float> sum_on(const OpDevice& on, const Terms& terms, int64_t offset, bool in_place) {
+  std::vector<DeviceTensor<T>> all;
+  all.reserve(terms.values.size());
+  std::vector<Vector<const T>> inputs;
+  for (const auto& v : terms.values) {
+    // The last term alone is out of line: one pointer decides for all.
+    const bool last = all.size() + 1 == terms.values.size();
+    inputs.push_back(all.emplace_back(on, v, last ? offset : 0));
+  }
+  const DeviceTensor<T> separate(on, nans(inputs[0].size()));
+  const DeviceTensor<T>& out = in_place ? all[0] : separate;
+  ops::add_forward<T>(on.exec(), inputs, out);
+  return out.host();
+}
+
+TEMPLATE_TEST_CASE("add_forward sums its inputs in order, in place too", "", float, bf16, fp16) {
+  using T = TestType;
+  const auto devices = op_devices<T>();
+  for (const int64_t count : {1, 2, 5, 64, 65, 130}) {
+    for (const int64_t n : {int64_t{0}, int64_t{1}, int64_t{7}, int64_t{33}, int64_t{1031},
+                            int64_t{2053}, kManyElements}) {
+      if (n == kManyElements && (count > 5 || !std::is_same_v<T, float>)) continue;
+      const auto terms = terms_of<T>(count, n);
+      for (const OpDevice& on : devices) {
+        if (on.on_gpu() && n > 2000) continue;
+        for (const int64_t offset : {0, 1})
+          for (const bool in_place : {false, true}) {
+            INFO(on.name() << ", " << count << " terms of " << n << ", offset " << offset);
+            CHECK(same_values(sum_on<T>(on, terms, offset, in_place), terms.sums));
+          }
       }
     }
   }
 }
 
+TEST_CASE("add_forward gives the same bits on any threads") {
+  check_same_bits(
+      []<typename T>(const OpDevice& on) { return sum_on<T>(on, terms_of<T>(65, 1031), 0, true); });
+}
+
 TEST_CASE("add_forward refuses no inputs and unequal sizes") {
-  test::Threads threads(1);
-  std::vector<float> m(10);
-  const Vector<const float> inputs[] = {{m.data(), 4}, {m.data(), 5}};
-  CHECK_THROWS_AS(add_forward(threads.exec(), {}, {m.data(), 4}), Error);
-  CHECK_THROWS_AS(add_forward(threads.exec(), inputs, {m.data(), 4}), Error);
+  const OpDevice on(1);
+  const DeviceTensor<float> four(on, nans(4)), five(on, nans(5));
+  const Vector<const float> inputs[] = {four, five};
+  CHECK_THROWS_AS(ops::add_forward(on.exec(), {}, four), Error);
+  CHECK_THROWS_AS(ops::add_forward(on.exec(), inputs, four), Error);
 }
 
 }  // namespace
-}  // namespace hlite::ops
+}  // namespace hlite::test

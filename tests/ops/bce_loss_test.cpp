@@ -1,53 +1,90 @@
 #include "hugectr_lite/ops/bce_loss.h"
 
-#include <bit>
+#include <algorithm>
 
 #include "hugectr_lite/core/error.h"
-#include "tests/ops/random_tensor.h"
+#include "hugectr_lite/ops/block_sums.h"
+#include "tests/support/op_device.h"
 
-namespace hlite::ops {
+namespace hlite::test {
 namespace {
-using test::span_of;
 
-struct Batch {
+struct LossBatch {
   std::vector<float> logits, labels;
-  explicit Batch(int64_t size) : logits(test::random_values(size, 1)) {
+
+  explicit LossBatch(int64_t size) : logits(random_values(size, 1)) {
     for (size_t i = 0; i < logits.size(); ++i) {
       labels.push_back(i % 3 == 0 ? 1.0f : 0.0f);
       logits[i] *= i % 7 == 0 ? 30.0f : 3.0f;
     }
   }
-  [[nodiscard]] int64_t size() const { return static_cast<int64_t>(logits.size()); }
-  [[nodiscard]] Matrix<const float> z() const { return {logits.data(), size(), 1}; }
-  [[nodiscard]] Matrix<const float> y() const { return {labels.data(), size(), 1}; }
 };
 
-// -[y log p + (1 - y) log(1 - p)] with p = sigmoid(z), in long double: for |z| <= 30.
-long double definition(long double z, long double y) {
-  const long double p = 1 / (1 + std::exp(-z)), q = 1 / (1 + std::exp(z));
-  return -(y * std::log(p) + (1 - y) * std::log(q));
+struct LossOptions {
+  int64_t mean_over = 0;
+  float scale = 1;
+  bool gradient = true, in_place = false;
+};
+
+struct LossResult {
+  float loss;
+  std::vector<float> gradient;
+};
+
+template <typename T = float>
+LossResult loss_on(const OpDevice& on, const LossBatch& batch, const LossOptions& how = {}) {
+  const auto size = static_cast<int64_t>(batch.logits.size());
+  const DeviceTensor<float> logits(on, batch.logits), labels(on, batch.labels), loss(on, nans(1));
+  const DeviceTensor<float> scale(on, {how.scale});
+  const DeviceTensor<T> separate(on, nans(size));
+  const DeviceTensor<double> workspace(on, std::vector<double>(ops::kBlockSums));
+  Matrix<T> dlogits(how.gradient ? separate.data() : nullptr, size, 1);
+  if constexpr (std::is_same_v<T, float>)
+    if (how.in_place) dlogits = logits.view(size, 1);
+  ops::bce_loss<T>(on.exec(), logits.view(size, 1), labels.view(size, 1), loss.data(), dlogits,
+                   {.mean_over = how.mean_over,
+                    .scale = how.scale == 1 ? nullptr : scale.data(),
+                    .workspace = workspace});
+  return {loss.host()[0], how.in_place ? logits.host() : separate.host()};
 }
 
+// -[y log p + (1 - y) log(1 - p)] with p = sigmoid(z), in long double: for |z| <= 30.
 TEST_CASE("bce_loss agrees with the definition") {
-  for (const int count : test::kThreadCounts) {
-    test::Threads threads(count);
-    for (const int64_t size : {1, 7, 33, 256, 257, 1031}) {
-      CAPTURE(count, size);
-      const Batch batch(size);
-      std::vector<double> want(static_cast<size_t>(size));
-      long double sum = 0;
-      for (size_t i = 0; i < want.size(); ++i) {
-        const long double z = static_cast<long double>(batch.logits[i]), y = batch.labels[i] > 0;
-        sum += definition(z, y);
-        want[i] = static_cast<double>((1 / (1 + std::exp(-z)) - y) / size);
+  for (const OpDevice& on : op_devices<float>()) {
+    for (const int64_t size : {0, 1, 7, 33, 256, 257, 1031}) {
+      for (const LossOptions& how : {LossOptions{}, {.mean_over = 4 * size, .scale = 1024}}) {
+        INFO(on.name() << ", " << size << " samples, mean over " << how.mean_over);
+        const LossBatch batch(size);
+        const auto mean_over = static_cast<double>(how.mean_over > 0 ? how.mean_over : size);
+        long double sum = 0;
+        std::vector<double> want;
+        for (size_t i = 0; i < batch.logits.size(); ++i) {
+          const long double z = batch.logits[i], y = batch.labels[i];
+          const long double p = 1 / (1 + std::exp(-z)), q = 1 / (1 + std::exp(z));
+          sum -= y * std::log(p) + (1 - y) * std::log(q);
+          want.push_back(static_cast<double>(p - y) / mean_over * static_cast<double>(how.scale));
+        }
+        const LossResult got = loss_on(on, batch, how);
+        const double mean = size == 0 ? 0.0 : static_cast<double>(sum) / mean_over;
+        CHECK(static_cast<double>(got.loss) == Approx(mean).epsilon(1e-7));
+        check_close(got.gradient, want, {1e-12, 2e-7}, "dlogits");
+        const LossResult only = loss_on(on, batch, {.mean_over = how.mean_over, .gradient = false});
+        CHECK(only.loss == got.loss);
+        CHECK(same_values(only.gradient, nans(size)));
       }
-      float loss = NAN, loss_only = NAN;
-      std::vector<float> gradient(want.size(), NAN);
-      bce_loss(threads.exec(), batch.z(), batch.y(), &loss, {gradient.data(), size, 1});
-      bce_loss(threads.exec(), batch.z(), batch.y(), &loss_only, {nullptr, size, 1});
-      CHECK(static_cast<double>(loss) == Approx(static_cast<double>(sum / size)).epsilon(1e-7));
-      CHECK(loss_only == loss);
-      test::check_close(span_of(gradient), span_of(want), {1e-12, 2e-7}, "dlogits");
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("bce_loss writes the gradient in 16 bits, rounded", "", bf16, fp16) {
+  for (const OpDevice& on : op_devices<TestType>()) {
+    for (const int64_t size : {1, 33, 257, 1031}) {
+      INFO(on.name() << ", " << size << " samples");
+      const LossBatch batch(size);
+      const LossResult want = loss_on(on, batch, {.scale = 1024});
+      const LossResult got = loss_on<TestType>(on, batch, {.scale = 1024});
+      CHECK(got.loss == want.loss);
+      CHECK(same_values(got.gradient, as<TestType>(want.gradient)));
     }
   }
 }
@@ -56,81 +93,90 @@ TEST_CASE("bce_loss has the gradient of its loss") {
   for (const double z : {-7.0, -0.5, 0.0, 0.25, 9.0}) {
     for (const double y : {0.0, 0.3, 1.0}) {
       constexpr double kStep = 1e-6;
-      const double slope = (bce_term(z + kStep, y).loss - bce_term(z - kStep, y).loss) / 2 / kStep;
+      const double slope =
+          (ops::bce_term(z + kStep, y).loss - ops::bce_term(z - kStep, y).loss) / 2 / kStep;
       CAPTURE(z, y);
-      CHECK(bce_term(z, y).gradient == Approx(slope).margin(1e-9));
+      CHECK(ops::bce_term(z, y).gradient == Approx(slope).margin(1e-9));
     }
   }
 }
 
 TEST_CASE("bce_loss is right for huge logits") {
-  test::Threads threads(1);
-  for (const float z : {1e2f, 1e4f, 3e38f}) {
-    for (const float sign : {-1.0f, 1.0f}) {
-      for (const float y : {0.0f, 1.0f}) {
-        const float logit = sign * z;
-        float loss = NAN, gradient = NAN;
-        bce_loss(threads.exec(), {&logit, 1, 1}, {&y, 1, 1}, &loss, {&gradient, 1, 1});
-        const bool right = (sign > 0) == (y > 0);
-        CAPTURE(logit, y);
-        CHECK(loss == Approx(right ? 0.0f : z).margin(1e-40));
-        CHECK(gradient == Approx(right ? 0.0f : sign).margin(1e-40));
+  for (const OpDevice& on : op_devices<float>()) {
+    for (const float z : {1e2f, 1e4f, 3e38f}) {
+      for (const float sign : {-1.0f, 1.0f}) {
+        for (const float y : {0.0f, 1.0f}) {
+          INFO(on.name() << ", logit " << sign * z << ", label " << y);
+          LossBatch one(1);
+          one.logits[0] = sign * z;
+          one.labels[0] = y;
+          const LossResult got = loss_on(on, one);
+          const bool right = (sign > 0) == (y > 0);
+          CHECK(got.loss == Approx(right ? 0.0f : z).margin(1e-40));
+          CHECK(got.gradient[0] == Approx(right ? 0.0f : sign).margin(1e-40));
+        }
       }
     }
   }
 }
 
-TEST_CASE("bce_loss has the same bits for any thread count") {
-  const Batch batch(2053);
-  float first = 0;
-  for (const int count : {1, 2, 3, 6}) {
-    test::Threads threads(count);
-    float loss = NAN;
-    bce_loss(threads.exec(), batch.z(), batch.y(), &loss, {nullptr, batch.size(), 1});
-    if (count == 1) first = loss;
-    CHECK(std::bit_cast<uint32_t>(loss) == std::bit_cast<uint32_t>(first));
+TEST_CASE("bce_loss gives the same bits on any threads") {
+  check_same_bits([]<typename T>(const OpDevice& on) {
+    LossResult got = loss_on<T>(on, LossBatch(2053));
+    got.gradient.push_back(got.loss);
+    return got.gradient;
+  });
+}
+
+TEST_CASE("bce_loss takes every sample of a batch with more of them than threads of a GPU") {
+  const LossBatch batch(ops::kBlockSums * 256 + 1031);
+  double sum = 0;
+  for (size_t i = 0; i < batch.logits.size(); ++i)
+    sum += ops::bce_term(batch.logits[i], batch.labels[i]).loss;
+  for (const OpDevice& on : op_devices<float>()) {
+    INFO(on.name());
+    const LossResult got = loss_on(on, batch, {.mean_over = 1});
+    CHECK(static_cast<double>(got.loss) == Approx(sum).epsilon(1e-7));
+    CHECK(std::none_of(got.gradient.begin(), got.gradient.end(),
+                       [](float g) { return std::isnan(g); }));
   }
 }
 
-TEST_CASE("bce_loss takes an empty batch, shows NaN and may overwrite the logits") {
-  test::Threads threads(2);
-  float loss = NAN;
-  bce_loss(threads.exec(), {nullptr, 0, 1}, {nullptr, 0, 1}, &loss, {nullptr, 0, 1});
-  CHECK(loss == 0);
-  Batch batch(300);
-  std::vector<float> gradient(300);
-  bce_loss(threads.exec(), batch.z(), batch.y(), &loss, {gradient.data(), 300, 1});
-  bce_loss(threads.exec(), batch.z(), batch.y(), &loss, {batch.logits.data(), 300, 1});
-  CHECK(batch.logits == gradient);
-  batch.logits[299] = NAN;
-  bce_loss(threads.exec(), batch.z(), batch.y(), &loss, {nullptr, 300, 1});
-  CHECK(std::isnan(loss));
+TEST_CASE("bce_loss shows NaN and may overwrite the logits") {
+  for (const OpDevice& on : op_devices<float>()) {
+    INFO(on.name());
+    LossBatch batch(300);
+    const LossResult want = loss_on(on, batch), got = loss_on(on, batch, {.in_place = true});
+    CHECK(got.loss == want.loss);
+    CHECK(same_values(got.gradient, want.gradient));
+    batch.logits[299] = NAN;
+    CHECK(std::isnan(loss_on(on, batch).loss));
+  }
 }
 
 TEST_CASE("bce_loss divides by the whole batch, and scales the gradient but not the loss") {
-  test::Threads threads(2);
-  const Batch batch(300);
-  const float scale = 1024;
-  float loss = NAN, scaled_loss = NAN;
-  std::vector<float> gradient(300), scaled(300), want;
-  bce_loss(threads.exec(), batch.z(), batch.y(), &loss, {gradient.data(), 300, 1});
-  bce_loss(threads.exec(), batch.z(), batch.y(), &scaled_loss, {scaled.data(), 300, 1},
-           {.mean_over = 1200, .scale = &scale});
-  CHECK(scaled_loss == loss / 4);  // powers of two: exact
-  for (const float g : gradient) want.push_back(g * 256);
-  CHECK(scaled == want);
+  const LossBatch batch(300);
+  for (const OpDevice& on : op_devices<float>()) {
+    INFO(on.name());
+    LossResult want = loss_on(on, batch);
+    const LossResult got = loss_on(on, batch, {.mean_over = 1200, .scale = 1024});
+    CHECK(got.loss == want.loss / 4);  // powers of two: exact
+    for (float& g : want.gradient) g *= 256;
+    CHECK(got.gradient == want.gradient);
+  }
 }
 
-TEST_CASE("bce_loss refuses shapes that do not fit") {
-  test::Threads threads(1);
+TEST_CASE("bce_loss refuses what does not fit, and on a GPU a workspace that is too small") {
+  const OpDevice on(1);
   std::vector<float> m(10);
   float loss = 0;
   const Matrix<float> four(m.data(), 4, 1), five(m.data(), 5, 1), wide(m.data(), 4, 2);
-  CHECK_THROWS_AS(bce_loss(threads.exec(), four, five, &loss, four), Error);
-  CHECK_THROWS_AS(bce_loss(threads.exec(), wide, wide, &loss, wide), Error);
-  CHECK_THROWS_AS(bce_loss(threads.exec(), four, four, &loss, five), Error);
-  CHECK_THROWS_AS(bce_loss(threads.exec(), four, four, nullptr, four), Error);
+  CHECK_THROWS_AS(ops::bce_loss(on.exec(), four, five, &loss, four), Error);
+  CHECK_THROWS_AS(ops::bce_loss(on.exec(), wide, wide, &loss, wide), Error);
+  CHECK_THROWS_AS(ops::bce_loss(on.exec(), four, four, &loss, five), Error);
+  CHECK_THROWS_AS(ops::bce_loss(on.exec(), four, four, nullptr, four), Error);
+  CHECK_THROWS_AS(ops::bce_loss(emulated_device().exec(), four, four, &loss, four), Error);
 }
 
 }  // namespace
-}  // namespace hlite::ops
+}  // namespace hlite::test

@@ -1,243 +1,143 @@
-#include "hugectr_lite/ops/fully_connected.h"
-
 #include "hugectr_lite/core/error.h"
-#include "tests/ops/random_tensor.h"
+#include "tests/ops/fully_connected_case.h"
+#include "tests/support/errors.h"
 
-namespace hlite::ops {
+namespace hlite::test {
 namespace {
-using test::random_values;
-using test::span_of;
-using test::widened;
 
-struct LayerShape {
-  int64_t batch, in, out;
-};
-const LayerShape kLayerShapes[] = {{1, 1, 1},     {0, 5, 3},    {1, 7, 33},   {7, 33, 1},
-                                   {33, 1, 7},    {31, 13, 17}, {64, 16, 64}, {67, 29, 31},
-                                   {259, 13, 40}, {513, 37, 5}, {1031, 3, 2}, {3, 1031, 5},
-                                   {5, 3, 1031},  {5, 0, 3}};
-
-// z = x w + bias, then ReLU, in double.
-std::vector<double> forward(const LayerShape& s, const std::vector<double>& x,
-                            const std::vector<double>& w, const std::vector<double>& bias,
-                            bool relu) {
-  std::vector<double> y(static_cast<size_t>(s.batch * s.out));
-  for (int64_t b = 0; b < s.batch; ++b) {
-    for (int64_t o = 0; o < s.out; ++o) {
-      double z = bias.empty() ? 0 : bias[static_cast<size_t>(o)];
-      for (int64_t i = 0; i < s.in; ++i)
-        z += x[static_cast<size_t>(b * s.in + i)] * w[static_cast<size_t>(i * s.out + o)];
-      y[static_cast<size_t>(b * s.out + o)] = relu && z < 0 ? 0 : z;
-    }
-  }
-  return y;
-}
-
-struct Gradients {
-  std::vector<double> dx, dw, db;
-};
-
-// dx = dz w^T masked by mask > 0 (empty: not masked), db = its column sums, dw = x^T dz.
-Gradients backward(const LayerShape& s, const std::vector<float>& x, const std::vector<float>& w,
-                   const std::vector<float>& dz, const std::vector<float>& mask) {
-  Gradients g{std::vector<double>(x.size()), std::vector<double>(w.size()),
-              std::vector<double>(static_cast<size_t>(s.in))};
-  for (int64_t b = 0; b < s.batch; ++b) {
-    for (int64_t i = 0; i < s.in; ++i) {
-      const auto at = static_cast<size_t>(b * s.in + i);
-      for (int64_t o = 0; o < s.out; ++o) {
-        const auto weight = static_cast<size_t>(i * s.out + o);
-        const double d = dz[static_cast<size_t>(b * s.out + o)];
-        g.dx[at] += d * w[weight];
-        g.dw[weight] += d * x[at];
-      }
-      if (!mask.empty() && !(mask[at] > 0)) g.dx[at] = 0;
-      g.db[static_cast<size_t>(i)] += g.dx[at];
-    }
-  }
-  return g;
-}
-
-// Tolerance of a sum of n products of numbers in [-1, 1): 5e-6 of its deviation, sqrt(n) / 3.
-test::Tolerance sum_tolerance(int64_t n) {
-  return {5e-6 * (std::sqrt(static_cast<double>(n) / 9) + 1), 1e-6};
-}
-
-TEST_CASE("fully_connected_forward agrees with the definition") {
-  for (const int count : test::kThreadCounts) {
-    test::Threads threads(count);
-    for (const LayerShape& s : kLayerShapes) {
-      const auto x = random_values(s.batch * s.in, 1), w = random_values(s.in * s.out, 2);
-      const auto bias = random_values(s.out, 3);
-      for (const bool with_bias : {false, true}) {
-        for (const bool relu : {false, true}) {
-          CAPTURE(count, s.batch, s.in, s.out, with_bias, relu);
-          std::vector<float> y(static_cast<size_t>(s.batch * s.out), NAN);
-          fully_connected_forward(
-              threads.exec(), {x.data(), s.batch, s.in}, {w.data(), s.in, s.out},
-              {with_bias ? bias.data() : nullptr, s.out}, relu, {y.data(), s.batch, s.out});
-          const auto want = forward(s, widened(x), widened(w),
-                                    with_bias ? widened(bias) : std::vector<double>(), relu);
-          test::check_close(span_of(y), span_of(want), sum_tolerance(s.in), "y");
-        }
-      }
+TEMPLATE_TEST_CASE("fully connected layers agree with the definition", "", float, bf16, fp16) {
+  using T = TestType;
+  const auto devices = op_devices<T>(&kPlainProducts);
+  for (const LayerShape& s : kLayerShapes) {
+    const LayerCase<T> layer(s);
+    for (const OpDevice& on : devices) {
+      if (s.large && on.on_gpu()) continue;
+      check_forward<T, T>(on, layer);
+      if (!std::is_same_v<T, float>) check_forward<T, float>(on, layer);
+      check_backward<T>(on, layer);
     }
   }
 }
 
-TEST_CASE("fully_connected_forward lets a NaN through its ReLU") {
-  test::Threads threads(1);
-  const std::vector<float> x = {1, NAN}, w = {-1}, bias = {0};
-  std::vector<float> y(2);
-  fully_connected_forward(threads.exec(), {x.data(), 2, 1}, {w.data(), 1, 1}, {bias.data(), 1},
-                          true, {y.data(), 2, 1});
-  CHECK(y[0] == 0);
-  CHECK(std::isnan(y[1]));
+TEMPLATE_TEST_CASE("fully connected layers take views that are aligned to nothing", "", float, bf16,
+                   fp16) {
+  using T = TestType;
+  for (const OpDevice& on : op_devices<T>(&kPlainProducts))
+    for (const LayerShape& s : {LayerShape{67, 24, 40}, LayerShape{35, 16, 1}}) {
+      const LayerCase<T> layer(s);
+      check_forward<T, T>(on, layer, {.shift = 1});
+      check_backward<T>(on, layer, {.shift = 1});
+      check_bias_relu<T>(on, s.batch, s.out, 1);
+    }
 }
 
-TEST_CASE("fully connected gradients agree with the definition") {
-  for (const int count : test::kThreadCounts) {
-    test::Threads threads(count);
-    for (const LayerShape& s : kLayerShapes) {
-      CAPTURE(count, s.batch, s.in, s.out);
-      auto x = random_values(s.batch * s.in, 1);
-      for (size_t i = 0; i < x.size(); i += 5) x[i] = 0;  // 0 counts as below the ReLU's edge
-      const auto w = random_values(s.in * s.out, 2), dz = random_values(s.batch * s.out, 3);
-      const Matrix<const float> x_view(x.data(), s.batch, s.in), w_view(w.data(), s.in, s.out);
-      const Matrix<const float> dz_view(dz.data(), s.batch, s.out);
-      const auto plain = backward(s, x, w, dz, {}), masked = backward(s, x, w, dz, x);
-
-      std::vector<float> dw(w.size(), NAN);
-      fully_connected_backward_weights(threads.exec(), x_view, dz_view, {dw.data(), s.in, s.out});
-      test::check_close(span_of(dw), span_of(plain.dw), sum_tolerance(s.batch), "dw");
-
-      std::vector<float> dx(x.size(), NAN), db(static_cast<size_t>(s.in), NAN);
-      const Matrix<float> dx_view(dx.data(), s.batch, s.in);
-      const Vector<float> db_view(db.data(), s.in);
-      fully_connected_backward_data(threads.exec(), dz_view, w_view, dx_view, nullptr);
-      test::check_close(span_of(dx), span_of(plain.dx), sum_tolerance(s.out), "dx");
-
-      const auto db_tolerance = sum_tolerance(s.batch * s.out);
-      const ReluBelow relu{x_view, db_view};
-      std::fill(dx.begin(), dx.end(), NAN);
-      fully_connected_backward_data(threads.exec(), dz_view, w_view, dx_view, &relu);
-      test::check_close(span_of(dx), span_of(masked.dx), sum_tolerance(s.out), "masked dx");
-      test::check_close(span_of(db), span_of(masked.db), db_tolerance, "masked db");
-
-      const ReluBelow no_mask{{nullptr, s.batch, s.in}, db_view};
-      fully_connected_backward_data(threads.exec(), dz_view, w_view, dx_view, &no_mask);
-      test::check_close(span_of(dx), span_of(plain.dx), sum_tolerance(s.out), "dx with db");
-      test::check_close(span_of(db), span_of(plain.db), db_tolerance, "db");
-
-      const ReluBelow no_bias{x_view, {nullptr, s.in}};
-      fully_connected_backward_data(threads.exec(), dz_view, w_view, dx_view, &no_bias);
-      test::check_close(span_of(dx), span_of(masked.dx), sum_tolerance(s.out), "dx without db");
-    }
-  }
-}
-
-TEST_CASE("bias_relu_backward masks in place and sums the columns") {
-  for (const int count : test::kThreadCounts) {
-    test::Threads threads(count);
-    for (const LayerShape& s : kLayerShapes) {
-      for (const bool masked : {false, true}) {
-        CAPTURE(count, s.batch, s.out, masked);
-        auto y = random_values(s.batch * s.out, 1);
-        for (size_t i = 0; i < y.size(); i += 3) y[i] = 0;
-        const auto dy = random_values(s.batch * s.out, 2);
-        auto dz = dy;
-        std::vector<float> db(static_cast<size_t>(s.out), NAN), want = dy;
-        std::vector<double> want_db(db.size());
-        for (size_t i = 0; i < dy.size(); ++i) {
-          if (masked && !(y[i] > 0)) want[i] = 0;
-          want_db[i % db.size()] += static_cast<double>(want[i]);
-        }
-        const Matrix<const float> y_view(masked ? y.data() : nullptr, s.batch, s.out);
-        bias_relu_backward(threads.exec(), y_view, {dz.data(), s.batch, s.out}, {db.data(), s.out});
-        CHECK(dz == want);
-        test::check_close(span_of(db), span_of(want_db), sum_tolerance(s.batch), "db");
-
-        dz = dy;
-        bias_relu_backward(threads.exec(), y_view, {dz.data(), s.batch, s.out}, {nullptr, s.out});
-        CHECK(dz == want);
-      }
-    }
+TEMPLATE_TEST_CASE("bias_relu_backward masks in place and sums the columns", "", float, bf16,
+                   fp16) {
+  const std::pair<int64_t, int64_t> shapes[] = {{1, 1},    {0, 3},    {1100, 1}, {600, 3}, {300, 8},
+                                                {301, 40}, {70, 300}, {5, 0},    {64, 129}};
+  for (const OpDevice& on : op_devices<TestType>(&kPlainProducts)) {
+    for (const auto& [batch, out] : shapes) check_bias_relu<TestType>(on, batch, out);
+    if (!on.on_gpu())
+      for (const LayerShape& s : kLayerShapes) check_bias_relu<TestType>(on, s.batch, s.out);
   }
 }
 
 // sum(weight * y) of a small layer has the gradients that the ops give, by central differences of
 // the double-precision definition.
 TEST_CASE("fully connected gradients agree with finite differences") {
-  test::Threads threads(2);
   const LayerShape s{9, 5, 7};
   const auto x = random_values(s.batch * s.in, 1), w = random_values(s.in * s.out, 2);
   const auto bias = random_values(s.out, 3), weight = random_values(s.batch * s.out, 4);
-  const Matrix<const float> x_view(x.data(), s.batch, s.in), w_view(w.data(), s.in, s.out);
-  std::vector<float> y(weight.size()), dz = weight;
-  std::vector<float> dx(x.size()), dw(w.size()), db(bias.size());
-  fully_connected_forward(threads.exec(), x_view, w_view, {bias.data(), s.out}, true,
-                          {y.data(), s.batch, s.out});
-  bias_relu_backward(threads.exec(), {y.data(), s.batch, s.out}, {dz.data(), s.batch, s.out},
-                     {db.data(), s.out});
-  const Matrix<const float> dz_view(dz.data(), s.batch, s.out);
-  fully_connected_backward_weights(threads.exec(), x_view, dz_view, {dw.data(), s.in, s.out});
-  fully_connected_backward_data(threads.exec(), dz_view, w_view, {dx.data(), s.batch, s.in});
-
-  std::vector<double> params[] = {widened(x), widened(w), widened(bias)};
+  std::vector<double> params[] = {
+      {x.begin(), x.end()}, {w.begin(), w.end()}, {bias.begin(), bias.end()}};
   const auto objective = [&] {
-    const auto out = forward(s, params[0], params[1], params[2], true);
+    const auto z = products(s, params[0], params[1]);
     double sum = 0;
-    for (size_t i = 0; i < out.size(); ++i) sum += static_cast<double>(weight[i]) * out[i];
+    for (size_t i = 0; i < z.size(); ++i)
+      sum += static_cast<double>(weight[i]) * std::max(z[i] + params[2][i % params[2].size()], 0.0);
     return sum;
   };
-  const std::vector<float>* gradients[] = {&dx, &dw, &db};
-  for (int p = 0; p < 3; ++p) {
-    for (size_t i = 0; i < params[p].size(); ++i) {
+  std::vector<double> slopes[3];
+  for (int p = 0; p < 3; ++p)
+    for (double& value : params[p]) {
       constexpr double kStep = 1e-6;
-      const double value = params[p][i];
-      params[p][i] = value + kStep;
-      const double above = objective();
-      params[p][i] = value - kStep;
-      const double below = objective();
-      params[p][i] = value;
-      CAPTURE(p, i);
-      CHECK(static_cast<double>((*gradients[p])[i]) ==
-            Approx((above - below) / (2 * kStep)).margin(2e-6).epsilon(1e-5));
+      const double before = std::exchange(value, value + kStep), above = objective();
+      value = before - kStep;
+      slopes[p].push_back((above - objective()) / (2 * kStep));
+      value = before;
     }
+  for (const OpDevice& on : op_devices<float>(&kPlainProducts)) {
+    INFO(on.name());
+    const DeviceTensor<float> xs(on, x), ws(on, w), biases(on, bias), dz(on, weight);
+    const DeviceTensor<float> y(on, nans(dz.size())), dx(on, nans(xs.size()));
+    const DeviceTensor<float> dw(on, nans(ws.size())), db(on, nans(s.out));
+    const auto x_view = xs.view(s.batch, s.in), w_view = ws.view(s.in, s.out);
+    const auto y_view = y.view(s.batch, s.out), dz_view = dz.view(s.batch, s.out);
+    ops::fully_connected_forward(on.exec(), x_view, w_view, biases, true, y_view);
+    ops::bias_relu_backward(on.exec(), y_view, dz_view, db);
+    ops::fully_connected_backward_weights(on.exec(), x_view, dz_view, dw.view(s.in, s.out));
+    ops::fully_connected_backward_data(on.exec(), dz_view, w_view, dx.view(s.batch, s.in));
+    check_close(dx.host(), slopes[0], {2e-6, 1e-5}, "dx");
+    check_close(dw.host(), slopes[1], {2e-6, 1e-5}, "dw");
+    check_close(db.host(), slopes[2], {2e-6, 1e-5}, "db");
   }
 }
 
-TEST_CASE("the bias gradient's bits do not depend on the thread count") {
-  const int64_t batch = 517, n = 67;
-  const auto y = random_values(batch * n, 1), dy = random_values(batch * n, 2);
-  std::vector<float> first;
-  for (const int count : {1, 2, 3, 5}) {
-    test::Threads threads(count);
-    auto dz = dy;
-    std::vector<float> db(static_cast<size_t>(n));
-    bias_relu_backward(threads.exec(), {y.data(), batch, n}, {dz.data(), batch, n}, {db.data(), n});
-    if (first.empty()) first = db;
-    CHECK(db == first);
-  }
+TEST_CASE("fully_connected_forward on the CPU lets a NaN through its ReLU") {
+  const OpDevice on(1);
+  const DeviceTensor<float> x(on, {1, NAN}), w(on, {-1}), bias(on, {0}), y(on, nans(2));
+  ops::fully_connected_forward(on.exec(), x.view(2, 1), w.view(1, 1), bias, true, y.view(2, 1));
+  CHECK(same_values(y.host(), {0, NAN}));
 }
 
-TEST_CASE("fully connected ops refuse shapes that do not fit") {
-  test::Threads threads(1);
-  const Exec& exec = threads.exec();
+TEST_CASE("the bias gradient has the same bits on any threads") {
+  const auto run = []<typename T>(const OpDevice& on) {
+    constexpr int64_t kBatch = 517, kOut = 67;
+    const DeviceTensor<T> y(on, random_values<T>(kBatch * kOut, 1));
+    const DeviceTensor<T> dz(on, random_values<T>(kBatch * kOut, 2));
+    const DeviceTensor<float> db(on, nans(kOut));
+    ops::bias_relu_backward<T>(on.exec(), y.view(kBatch, kOut), dz.view(kBatch, kOut), db);
+    return db.host();
+  };
+  check_same_bits(run, &kPlainProducts);
+}
+
+TEST_CASE("fully connected ops refuse what does not fit") {
+  const OpDevice cpu(1), gpu = emulated_device(&kPlainProducts),
+                         without_context = emulated_device();
+  const Exec& exec = cpu.exec();
   std::vector<float> m(200);
+  std::vector<uint8_t> bits(64);
   const Matrix<float> x(m.data(), 4, 3), w(m.data(), 3, 5), y(m.data(), 4, 5);
   const Vector<float> five(m.data(), 5), three(m.data(), 3);
-  CHECK_THROWS_AS(fully_connected_forward(exec, x, y, five, true, y), Error);
-  CHECK_THROWS_AS(fully_connected_forward(exec, x, w, three, true, y), Error);
-  CHECK_THROWS_AS(fully_connected_forward(exec, x, w, five, true, x), Error);
-  CHECK_THROWS_AS(fully_connected_backward_data(exec, x, w, x), Error);
-  const ReluBelow wrong_bias{x, five}, wrong_y{y, three};
-  CHECK_THROWS_AS(fully_connected_backward_data(exec, y, w, x, &wrong_bias), Error);
-  CHECK_THROWS_AS(fully_connected_backward_data(exec, y, w, x, &wrong_y), Error);
-  CHECK_THROWS_AS(fully_connected_backward_weights(exec, x, y, x), Error);
-  CHECK_THROWS_AS(bias_relu_backward(exec, x, y, five), Error);
-  CHECK_THROWS_AS(bias_relu_backward(exec, y, y, three), Error);
+  CHECK_THROWS_AS(ops::fully_connected_forward(exec, x, y, five, true, y), Error);
+  CHECK_THROWS_AS(ops::fully_connected_forward(exec, x, w, three, true, y), Error);
+  CHECK_THROWS_AS(ops::fully_connected_forward(exec, x, w, five, true, x), Error);
+  CHECK_THROWS_AS(ops::fully_connected_backward_data(exec, x, w, x), Error);
+  const ops::ReluBelow wrong_bias{x, five}, wrong_y{y, three};
+  CHECK_THROWS_AS(ops::fully_connected_backward_data(exec, y, w, x, &wrong_bias), Error);
+  CHECK_THROWS_AS(ops::fully_connected_backward_data(exec, y, w, x, &wrong_y), Error);
+  CHECK_THROWS_AS(ops::fully_connected_backward_weights(exec, x, y, x), Error);
+  CHECK_THROWS_AS(ops::bias_relu_backward(exec, x, y, five), Error);
+  CHECK_THROWS_AS(ops::bias_relu_backward(exec, y, y, three), Error);
+  // Masks and 16 bits are a GPU's.
+  const Matrix<uint8_t> mask(bits.data(), 4, ops::relu_mask_bytes(5));
+  CHECK_THROWS_AS(ops::fully_connected_forward(exec, x, w, {}, true, y, mask), Error);
+  CHECK_THROWS_AS((ops::fully_connected_backward_weights<bf16>(exec, {}, {}, {})), Error);
+
+  const Matrix<uint8_t> short_mask(bits.data(), 4, 1);
+  check_contains(message_of<Error>([&] {
+                   ops::fully_connected_forward(gpu.exec(), x, w, {}, true, y, short_mask);
+                 }),
+                 {"mask [4,1]", "expected [4,16]"});
+  const ops::ReluBelow below{x, {}, short_mask};
+  CHECK_THROWS_AS(ops::fully_connected_backward_data(gpu.exec(), y, w, x, &below), Error);
+  CHECK_THROWS_AS(ops::bias_relu_backward(gpu.exec(), y, y, {}, short_mask), Error);
+  check_contains(message_of<Error>([&] {
+                   ops::fully_connected_forward(without_context.exec(), x, w, {}, true, y);
+                 }),
+                 {"fully_connected_forward", "MatmulContext"});
 }
 
 }  // namespace
-}  // namespace hlite::ops
+}  // namespace hlite::test

@@ -1,6 +1,6 @@
 #include "hugectr_lite/ops/gemm_piece.h"
 
-#include "tests/ops/random_tensor.h"
+#include "tests/support/typed_values.h"
 
 namespace hlite::ops {
 namespace {
@@ -42,7 +42,7 @@ TEST_CASE("gemm_piece multiplies blocks of larger matrices") {
                    {b.data(), b_stride}, beta, {c.data(), c_stride});
         CAPTURE(s.m, s.n, s.k, s.a_stride, beta, tb == Transpose::kYes);
         const double magnitude = 2 * (std::sqrt(static_cast<double>(s.k) / 9) + 1);
-        test::check_close(test::span_of(c), test::span_of(want), {5e-6 * magnitude, 1e-6}, "c");
+        test::check_close(c, want, {5e-6 * magnitude, 1e-6}, "c");
         for (int64_t i = 0; i < s.m; ++i)  // the columns beside the block, to the bit
           for (int64_t j = s.n; j < c_stride; ++j)
             REQUIRE(static_cast<double>(c[static_cast<size_t>(i * c_stride + j)]) ==

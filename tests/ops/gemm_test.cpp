@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "hugectr_lite/core/error.h"
-#include "tests/ops/random_tensor.h"
+#include "tests/support/op_device.h"
 
 namespace hlite::ops {
 namespace {
@@ -45,7 +45,7 @@ void check(const Exec& exec, const ProductShape& s, Transpose ta, Transpose tb, 
        {b.data(), bt ? s.n : s.k, bt ? s.k : s.n}, beta, {c.data(), s.m, s.n});
   CAPTURE(s.m, s.n, s.k, at, bt, alpha, beta);
   const double magnitude = std::sqrt(static_cast<double>(s.k) / 9) + 1;  // deviation of the sums
-  test::check_close(test::span_of(c), test::span_of(want), {5e-6 * magnitude, 1e-6}, "c");
+  test::check_close(c, want, {5e-6 * magnitude, 1e-6}, "c");
 }
 
 TEST_CASE("gemm agrees with the definition for every transpose, size and thread count") {
@@ -53,49 +53,49 @@ TEST_CASE("gemm agrees with the definition for every transpose, size and thread 
                                  {13, 16, 29},   {16, 13, 64},  {67, 31, 13},  {129, 65, 37},
                                  {37, 257, 70},  {1031, 5, 3},  {3, 1031, 5},  {5, 3, 2053},
                                  {13, 512, 100}, {256, 1, 300}, {512, 40, 300}};
-  for (const int count : test::kThreadCounts) {
-    test::Threads threads(count);
+  for (const int threads : {1, 2, 3}) {
+    const test::OpDevice on(threads);
     for (const ProductShape& shape : shapes)
       for (const Transpose ta : {Transpose::kNo, Transpose::kYes})
         for (const Transpose tb : {Transpose::kNo, Transpose::kYes})
-          check(threads.exec(), shape, ta, tb, 1, 0);
+          check(on.exec(), shape, ta, tb, 1, 0);
   }
 }
 
 TEST_CASE("gemm scales by alpha and beta and ignores c where beta is 0") {
-  for (const int count : test::kThreadCounts) {
-    test::Threads threads(count);
+  for (const int threads : {1, 2, 3}) {
+    const test::OpDevice on(threads);
     for (const ProductShape& shape : {ProductShape{5, 9, 7}, ProductShape{130, 70, 50}})
       for (const auto& [alpha, beta] :
            {std::pair{1.0f, 1.0f}, {0.5f, -2.0f}, {-1.5f, 0.0f}, {0.0f, 3.0f}})
-        check(threads.exec(), shape, Transpose::kNo, Transpose::kYes, alpha, beta);
+        check(on.exec(), shape, Transpose::kNo, Transpose::kYes, alpha, beta);
   }
 }
 
 TEST_CASE("gemm takes empty sizes") {
-  test::Threads threads(2);
+  const test::OpDevice on(2);
   for (const ProductShape& shape : {ProductShape{0, 5, 3}, ProductShape{5, 0, 3},
                                     ProductShape{0, 0, 0}, ProductShape{33, 65, 0}})
     for (const float beta : {0.0f, 1.0f, 0.25f})
-      check(threads.exec(), shape, Transpose::kNo, Transpose::kNo, 1, beta);
+      check(on.exec(), shape, Transpose::kNo, Transpose::kNo, 1, beta);
 }
 
 TEST_CASE("gemm splits a large product among many threads") {
-  for (const int count : {4, 7}) {
-    test::Threads threads(count);
-    check(threads.exec(), {130, 190, 600}, Transpose::kYes, Transpose::kNo, 1, 1);
-    check(threads.exec(), {3, 190, 2600}, Transpose::kYes, Transpose::kNo, 1, 0);
-    check(threads.exec(), {190, 3, 2600}, Transpose::kNo, Transpose::kNo, 1, 0);
+  for (const int threads : {4, 7}) {
+    const test::OpDevice on(threads);
+    check(on.exec(), {130, 190, 600}, Transpose::kYes, Transpose::kNo, 1, 1);
+    check(on.exec(), {3, 190, 2600}, Transpose::kYes, Transpose::kNo, 1, 0);
+    check(on.exec(), {190, 3, 2600}, Transpose::kNo, Transpose::kNo, 1, 0);
   }
 }
 
 TEST_CASE("gemm gives the same bits from run to run") {
-  test::Threads threads(3);
+  const test::OpDevice on(3);
   const auto a = random_values(130 * 300, 1), b = random_values(300 * 170, 2);
   std::vector<float> first(130 * 170), again(130 * 170);
   const auto run = [&](std::vector<float>& c) {
-    gemm(threads.exec(), Transpose::kNo, Transpose::kNo, 1, {a.data(), 130, 300},
-         {b.data(), 300, 170}, 0, {c.data(), 130, 170});
+    gemm(on.exec(), Transpose::kNo, Transpose::kNo, 1, {a.data(), 130, 300}, {b.data(), 300, 170},
+         0, {c.data(), 130, 170});
   };
   run(first);
   for (int i = 0; i < 5; ++i) {
@@ -105,11 +105,11 @@ TEST_CASE("gemm gives the same bits from run to run") {
 }
 
 TEST_CASE("gemm refuses shapes that do not fit") {
-  test::Threads threads(1);
+  const test::OpDevice on(1);
   std::vector<float> x(100);
   const Matrix<const float> a(x.data(), 3, 4), b(x.data(), 4, 5);
   const auto run = [&](Transpose ta, Transpose tb, int64_t m, int64_t n) {
-    gemm(threads.exec(), ta, tb, 1, a, b, 0, {x.data() + 50, m, n});
+    gemm(on.exec(), ta, tb, 1, a, b, 0, {x.data() + 50, m, n});
   };
   CHECK_THROWS_AS(run(Transpose::kYes, Transpose::kNo, 3, 5), Error);
   CHECK_THROWS_AS(run(Transpose::kNo, Transpose::kYes, 3, 5), Error);

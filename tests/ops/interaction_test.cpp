@@ -1,283 +1,260 @@
-#include "hugectr_lite/ops/interaction.h"
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
 
-#include "hugectr_lite/core/error.h"
-#include "tests/ops/random_tensor.h"
+#include "tests/ops/interaction_problem.h"
 
-namespace hlite::ops {
+namespace hlite::test {
 namespace {
-using test::random_values;
-using test::span_of;
-using test::widened;
 
-struct DotShape {
-  int64_t batch, slots, width;
-};
-const DotShape kDotShapes[] = {{0, 3, 4},    {1, 0, 1},   {3, 0, 16},  {2, 1, 1},    {5, 1, 3},
-                               {4, 2, 7},    {3, 3, 8},   {2, 4, 33},  {3, 5, 24},   {65, 26, 16},
-                               {9, 26, 128}, {7, 27, 13}, {2, 31, 40}, {1, 101, 56}, {1037, 2, 3}};
-
-struct Inputs {
-  std::vector<float> bottom, slots;
-  explicit Inputs(const DotShape& s)
-      : bottom(random_values(s.batch * s.width, 1)),
-        slots(random_values(s.batch * s.slots * s.width, 2)) {}
-};
-
-// Element v of input r of sample b.
-double input(const DotShape& s, const std::vector<double>& bottom, const std::vector<double>& slots,
-             int64_t b, int64_t r, int64_t v) {
-  return r == 0 ? bottom[static_cast<size_t>(b * s.width + v)]
-                : slots[static_cast<size_t>((b * s.slots + r - 1) * s.width + v)];
-}
-
-std::vector<double> forward(const DotShape& s, const std::vector<double>& bottom,
-                            const std::vector<double>& slots) {
-  std::vector<double> out;
-  for (int64_t b = 0; b < s.batch; ++b) {
-    for (int64_t v = 0; v < s.width; ++v) out.push_back(input(s, bottom, slots, b, 0, v));
-    for (int64_t c = 1; c <= s.slots; ++c) {
-      for (int64_t r = 0; r < c; ++r) {
-        double dot = 0;
-        for (int64_t v = 0; v < s.width; ++v)
-          dot += input(s, bottom, slots, b, r, v) * input(s, bottom, slots, b, c, v);
-        out.push_back(dot);
-      }
-    }
-    out.push_back(0);
-  }
-  return out;
-}
+using Case = InteractionCase;
+template <typename T>
+using Problem = InteractionProblem<T>;
 
 TEST_CASE("interaction_width counts bottom, pairs and the pad column") {
-  CHECK(interaction_width(26, 128) == 480);
-  CHECK(interaction_width(26, 16) == 368);
-  CHECK(interaction_width(0, 5) == 6);
-  CHECK(interaction_width(1, 1) == 3);
-  CHECK(interaction_column(128, 0, 1) == 128);
-  CHECK(interaction_column(128, 25, 26) == 478);
+  CHECK(ops::interaction_width(26, 128) == 480);
+  CHECK(ops::interaction_width(26, 16) == 368);
+  CHECK(ops::interaction_width(0, 5) == 6);
+  CHECK(ops::interaction_width(1, 1) == 3);
+  CHECK(ops::interaction_column(128, 0, 1) == 128);
+  CHECK(ops::interaction_column(128, 25, 26) == 478);
 }
 
-TEST_CASE("interaction_forward agrees with the definition") {
-  for (const int count : test::kThreadCounts) {
-    test::Threads threads(count);
-    for (const DotShape& s : kDotShapes) {
-      CAPTURE(count, s.batch, s.slots, s.width);
-      const Inputs in(s);
-      const int64_t out_width = interaction_width(s.slots, s.width);
-      std::vector<float> out(static_cast<size_t>(s.batch * out_width), NAN);
-      interaction_forward(threads.exec(), {in.bottom.data(), s.batch, s.width},
-                          {in.slots.data(), s.batch, s.slots, s.width},
-                          {out.data(), s.batch, out_width});
-      const auto want = forward(s, widened(in.bottom), widened(in.slots));
-      const double magnitude = std::sqrt(static_cast<double>(s.width) / 9) + 1;
-      test::check_close(span_of(out), span_of(want), {1e-6 * magnitude, 1e-6}, "out");
-      for (int64_t b = 0; b < s.batch; ++b) {  // not only close: copied, and zero
-        for (int64_t v = 0; v < s.width; ++v)
-          REQUIRE(out[static_cast<size_t>(b * out_width + v)] ==
-                  in.bottom[static_cast<size_t>(b * s.width + v)]);
-        REQUIRE(out[static_cast<size_t>((b + 1) * out_width - 1)] == 0);
+// On one device; in place, too, where it may be.
+template <typename T>
+void check_definition(const OpDevice& on, const Problem<T>& problem, const Shifts& shifts = {}) {
+  const auto [B, n, V] = problem.size;
+  INFO(on.name() << ", " << problem.size.text() << ", vectors " << shifts.vectors << ", rows "
+                 << shifts.rows);
+  const std::vector<float> out = run_forward(on, problem, shifts);
+  check_close(out, forward_oracle(problem), interaction_tolerance<T>(on, V), "out");
+  for (int64_t b = 0; b < B; ++b) {  // not only close: copied, and zero
+    const auto row = out.begin() + b * problem.size.out_width();
+    REQUIRE(std::equal(row, row + V, problem.bottom.begin() + b * V));
+    REQUIRE(row[problem.size.out_width() - 1] == 0);
+  }
+  const InteractionGradients<double> want = backward_oracle(problem);
+  for (const bool in_place : {false, true}) {
+    if (in_place && !on.on_gpu()) continue;
+    const InteractionGradients<float> got = run_backward(on, problem, in_place, shifts);
+    check_close(got.bottom, want.bottom, interaction_tolerance<T>(on, n), "dbottom");
+    check_close(got.slots, want.slots, interaction_tolerance<T>(on, n), "dslots");
+  }
+}
+
+TEMPLATE_TEST_CASE("interaction_forward and interaction_backward agree with the definition", "",
+                   float, bf16, fp16) {
+  using T = TestType;
+  std::vector<Case> cases;
+  for (const int64_t samples : {0, 1, 3})
+    for (const int64_t slots : {0, 1, 26})
+      for (const int64_t width : {1, 3, 16, 33, 128}) cases.push_back({samples, slots, width});
+  // Whole tiles of 16 inputs, one more, one less; 64 and 65 inputs; rows of odd width.
+  for (const Case& c : {Case{5, 15, 48},
+                        {2, 16, 64},
+                        {2, 31, 16},
+                        {2, 32, 32},
+                        {3, 46, 16},
+                        {1, 48, 16},
+                        {3, 63, 32},
+                        {2, 64, 16},
+                        {2, 26, 36},
+                        {9, 3, 20}})
+    cases.push_back(c);
+  for (const OpDevice& on : op_devices<T>()) {
+    for (const Case& size : cases) check_definition(on, Problem<T>(size));
+    if (on.on_gpu()) continue;
+    // In turn on one thread, whose workspace must follow every change of shape.
+    for (const Case& size : interaction_cases_for_cpu()) check_definition(on, Problem<T>(size));
+    for (const Case& size : {Case{2, 26, 16}, Case{2, 3, 5}, Case{2, 26, 17}, Case{2, 26, 16}})
+      check_definition(on, Problem<T>(size));
+  }
+}
+
+TEMPLATE_TEST_CASE("interaction takes any address", "", float, bf16, fp16) {
+  using T = TestType;
+  for (const OpDevice& on : op_devices<T>())
+    for (const Case& size : {Case{3, 5, 16}, Case{2, 26, 32}})
+      for (const Shifts& shifts : {Shifts{0, 1}, Shifts{0, 7}, Shifts{1, 0}, Shifts{3, 2}})
+        check_definition(on, Problem<T>(size), shifts);
+}
+
+TEST_CASE("interaction gives the same bits on any threads") {
+  for (const Case& size : {Case{3, 26, 33}, Case{3, 26, 32}, Case{2, 40, 16}})
+    check_same_bits([&]<typename T>(const OpDevice& on) {
+      const Problem<T> problem(size);
+      std::vector<float> all = run_forward(on, problem);
+      const InteractionGradients<float> g = run_backward(on, problem, on.on_gpu());
+      all.insert(all.end(), g.bottom.begin(), g.bottom.end());
+      all.insert(all.end(), g.slots.begin(), g.slots.end());
+      return all;
+    });
+}
+
+// ---- Numbers that are none ----
+
+constexpr int64_t kSample = 1, kInput = 2, kColumn = 5;  // where they are put
+
+// That of one input shows in the dots with it, and in the gradients of its column.
+template <typename T>
+void check_odd_input(const OpDevice& on, const Problem<T>& clean, float odd) {
+  const auto [B, n, V] = clean.size;
+  Problem<T> problem = clean;
+  problem.input(kSample, kInput, kColumn) = odd;
+  const auto out = run_forward(on, clean), odd_out = run_forward(on, problem);
+  std::vector<char> touched(out.size());
+  for (int64_t i = 0; i <= n; ++i)
+    if (i != kInput)
+      touched[static_cast<size_t>(
+          kSample * clean.size.out_width() +
+          ops::interaction_column(V, std::min(i, kInput), std::max(i, kInput)))] = 1;
+  for (size_t i = 0; i < out.size(); ++i) {
+    INFO("out " << i);
+    REQUIRE((touched[i] ? !std::isfinite(odd_out[i]) : same_values({odd_out[i]}, {out[i]})));
+  }
+  const auto before = run_backward(on, clean), got = run_backward(on, problem);
+  for (int64_t b = 0; b < B; ++b)
+    for (int64_t i = 0; i <= n; ++i)
+      for (int64_t v = 0; v < V; ++v) {
+        INFO("gradient " << b << "," << i << "," << v);
+        const auto of = [&, input = i,
+                         at = i == 0 ? b * V + v : (b * clean.size.slots + i - 1) * V + v](
+                            const InteractionGradients<float>& g) {
+          return (input == 0 ? g.bottom : g.slots)[static_cast<size_t>(at)];
+        };
+        if (b != kSample || v != kColumn)
+          REQUIRE(same_values({of(got)}, {of(before)}));
+        else if (i != kInput)
+          REQUIRE(!std::isfinite(of(got)));
+      }
+}
+
+TEMPLATE_TEST_CASE("interaction keeps NaN and infinity where they belong", "", float, bf16, fp16) {
+  using T = TestType;
+  for (const OpDevice& on : op_devices<T>()) {
+    for (const Case& size : {Case{3, 26, 16}, Case{3, 4, 9}}) {
+      INFO(on.name() << ", " << size.text());
+      const auto [B, n, V] = size;
+      const Problem<T> clean(size);
+      for (const float odd : {NAN, INFINITY, -INFINITY}) check_odd_input(on, clean, odd);
+      Problem<T> problem = clean;
+      problem.grad(kSample, ops::interaction_column(V, 1, kInput)) = NAN;
+      problem.grad(kSample, kColumn) = INFINITY;
+      const auto got = run_backward(on, problem, on.on_gpu());
+      for (int64_t i = 0; i < B * V; ++i)
+        REQUIRE(std::isfinite(got.bottom[static_cast<size_t>(i)]) == (i != kSample * V + kColumn));
+      for (int64_t i = 0; i < B * n * V; ++i) {
+        const int64_t slot = i / V - kSample * n;
+        REQUIRE(std::isfinite(got.slots[static_cast<size_t>(i)]) ==
+                (slot != 0 && slot != kInput - 1));
       }
     }
   }
 }
 
-// A table of `rows` rows for each slot, and keys into it; every fifth key is none.
-struct Tables {
-  std::vector<float> table;
-  std::vector<int64_t> offset;
-  std::vector<uint32_t> keys;
-
-  explicit Tables(const DotShape& s) : table(random_values(s.slots * kRows * s.width, 5)) {
-    for (int64_t slot = 0; slot < s.slots; ++slot) offset.push_back(slot * kRows);
-    for (int64_t i = 0; i < s.batch * s.slots; ++i)
-      keys.push_back(i % 5 == 4 ? kNoKey : static_cast<uint32_t>(i * 3 % kRows));
-  }
-  OneHotRows rows(const DotShape& s) const {
-    return {{table.data(), s.slots * kRows, s.width},
-            {offset.data(), s.slots},
-            {keys.data(), s.batch, s.slots}};
-  }
-  // What a lookup gives, [B,n,V].
-  std::vector<float> vectors(const DotShape& s) const {
-    std::vector<float> all;
-    for (int64_t i = 0; i < s.batch * s.slots; ++i)
-      for (int64_t v = 0; v < s.width; ++v) {
-        const uint32_t key = keys[static_cast<size_t>(i)];
-        const int64_t row = offset[static_cast<size_t>(i % s.slots)] + key;
-        all.push_back(key == kNoKey ? 0.0f : table[static_cast<size_t>(row * s.width + v)]);
+// Shapes for tensor cores, for multiply-adds, and for neither.
+TEMPLATE_TEST_CASE("interaction_backward finds overflow in the slots' gradients, nowhere else", "",
+                   float, bf16, fp16) {
+  using T = TestType;
+  for (const OpDevice& on : op_devices<T>()) {
+    for (const Case& size :
+         {Case{5, 26, 16}, Case{9, 3, 48}, Case{3, 4, 9}, Case{5, 4, 12}, Case{3, 4, 5}}) {
+      INFO(on.name() << ", " << size.text());
+      const Problem<T> clean(size);
+      const auto found = [&](const Problem<T>& problem, int32_t flag = 0) {
+        run_backward(on, problem, on.on_gpu() && flag == 0, {}, &flag);
+        return flag;
+      };
+      CHECK(found(clean) == 0);
+      for (int64_t b = 0; b < size.samples; ++b) {
+        // The gradient of slot 2 becomes too large at one column: twice the largest number.
+        Problem<T> problem = clean;
+        problem.input(b, 1, size.width - 1) = kLargest<T>;
+        problem.grad(b, ops::interaction_column(size.width, 1, 2)) = 2;
+        CHECK(found(problem) == 1);
+        // That of the bottom vector is not one of them.
+        problem = clean;
+        problem.grad(b, size.width - 1) = INFINITY;
+        CHECK(found(problem) == 0);
       }
+      Problem<T> problem = clean;
+      problem.grad(0, ops::interaction_column(size.width, 0, 1)) = NAN;
+      CHECK(found(problem) == 1);
+      CHECK(found(clean, 1) == 1);  // a flag that is set stays set
+    }
+  }
+}
+
+// Directional derivative of L = sum(dout * out), by central differences along a random direction.
+// The definition is bilinear: only rounding separates the two.
+TEST_CASE("interaction gradients are those of interaction_forward by finite differences") {
+  for (const OpDevice& on : op_devices<float>()) {
+    for (const Case& size : {Case{1, 1, 3}, Case{3, 5, 16}, Case{2, 26, 33}}) {
+      INFO(on.name() << ", " << size.text());
+      Problem<float> problem(size);
+      for (int64_t b = 0; b < size.samples; ++b) problem.grad(b, size.out_width() - 1) = 0;
+      const auto gradients = run_backward(on, problem);
+      const auto to_bottom = random_values(std::ssize(problem.bottom), 8);
+      const auto to_slots = random_values(std::ssize(problem.slots), 9);
+      const auto loss_at = [&](float step) {
+        Problem<float> moved = problem;
+        for (size_t i = 0; i < to_bottom.size(); ++i) moved.bottom[i] += step * to_bottom[i];
+        for (size_t i = 0; i < to_slots.size(); ++i) moved.slots[i] += step * to_slots[i];
+        const auto out = run_forward(on, moved);
+        return std::inner_product(out.begin(), out.end(), problem.dout.begin(), 0.0);
+      };
+      const double want = std::inner_product(
+          to_slots.begin(), to_slots.end(), gradients.slots.begin(),
+          std::inner_product(to_bottom.begin(), to_bottom.end(), gradients.bottom.begin(), 0.0));
+      const double got = loss_at(0.5f) - loss_at(-0.5f);
+      CHECK(std::abs(got - want) <= 1e-4 * (1 + std::abs(want)));
+    }
+  }
+}
+
+// The same of the definition, element by element: it is linear in each of them.
+TEST_CASE("interaction gradients are those of the definition by finite differences") {
+  Problem<float> problem({2, 4, 5});
+  for (int64_t b = 0; b < 2; ++b) problem.grad(b, problem.size.out_width() - 1) = 0;
+  const auto loss = [&] {
+    const auto out = forward_oracle(problem);
+    return std::inner_product(out.begin(), out.end(), problem.dout.begin(), 0.0);
+  };
+  const auto slopes = [&](std::vector<float>& values) {
+    std::vector<double> all;
+    for (float& value : values) {
+      const float before = std::exchange(value, value + 0.5f);
+      const double high = value, above = loss();
+      value = before - 0.5f;
+      all.push_back((above - loss()) / (high - static_cast<double>(value)));
+      value = before;
+    }
     return all;
-  }
-  static constexpr int64_t kRows = 7;
-};
-
-TEST_CASE("interaction_forward_gather gives the bits of lookup and interaction") {
-  for (const int count : test::kThreadCounts) {
-    test::Threads threads(count);
-    for (const DotShape& s : kDotShapes) {
-      CAPTURE(count, s.batch, s.slots, s.width);
-      const Inputs in(s);
-      const Tables tables(s);
-      const std::vector<float> vectors = tables.vectors(s);
-      const int64_t out_width = interaction_width(s.slots, s.width);
-      const auto size = static_cast<size_t>(s.batch * out_width);
-      std::vector<float> want(size), out(size, NAN), kept(vectors.size(), NAN);
-      const Matrix<const float> bottom(in.bottom.data(), s.batch, s.width);
-      interaction_forward(threads.exec(), bottom, {vectors.data(), s.batch, s.slots, s.width},
-                          {want.data(), s.batch, out_width});
-      interaction_forward_gather(threads.exec(), bottom, tables.rows(s),
-                                 {out.data(), s.batch, out_width},
-                                 {kept.data(), s.batch, s.slots, s.width});
-      CHECK((out == want));
-      CHECK((kept == vectors));
-      std::fill(out.begin(), out.end(), NAN);
-      interaction_forward_gather(threads.exec(), bottom, tables.rows(s),
-                                 {out.data(), s.batch, out_width}, {});
-      CHECK((out == want));
-    }
-  }
-}
-
-TEST_CASE("interaction_backward agrees with the definition") {
-  for (const int count : test::kThreadCounts) {
-    test::Threads threads(count);
-    for (const DotShape& s : kDotShapes) {
-      CAPTURE(count, s.batch, s.slots, s.width);
-      const Inputs in(s);
-      const int64_t out_width = interaction_width(s.slots, s.width);
-      auto dout = random_values(s.batch * out_width, 3);
-      const auto bottom = widened(in.bottom), slots = widened(in.slots);
-      std::vector<double> want_bottom(bottom.size()), want_slots(slots.size());
-      for (int64_t b = 0; b < s.batch; ++b) {
-        const float* const d = &dout[static_cast<size_t>(b * out_width)];
-        for (int64_t r = 0; r <= s.slots; ++r) {
-          for (int64_t v = 0; v < s.width; ++v) {
-            double sum = r == 0 ? static_cast<double>(d[v]) : 0.0;
-            for (int64_t c = 0; c <= s.slots; ++c) {
-              if (c == r) continue;
-              const int64_t column = interaction_column(s.width, std::min(r, c), std::max(r, c));
-              sum += static_cast<double>(d[column]) * input(s, bottom, slots, b, c, v);
-            }
-            if (r == 0)
-              want_bottom[static_cast<size_t>(b * s.width + v)] = sum;
-            else
-              want_slots[static_cast<size_t>((b * s.slots + r - 1) * s.width + v)] = sum;
-          }
-        }
-        dout[static_cast<size_t>((b + 1) * out_width - 1)] = NAN;  // the pad's is ignored
-      }
-      std::vector<float> dbottom(bottom.size(), NAN), dslots(slots.size(), NAN);
-      interaction_backward(threads.exec(), {in.bottom.data(), s.batch, s.width},
-                           {in.slots.data(), s.batch, s.slots, s.width},
-                           {dout.data(), s.batch, out_width}, {dbottom.data(), s.batch, s.width},
-                           {dslots.data(), s.batch, s.slots, s.width});
-      const double magnitude = std::sqrt(static_cast<double>(s.slots) / 9) + 1;
-      test::check_close(span_of(dbottom), span_of(want_bottom), {1e-6 * magnitude, 1e-6},
-                        "dbottom");
-      test::check_close(span_of(dslots), span_of(want_slots), {1e-6 * magnitude, 1e-6}, "dslots");
-    }
-  }
-}
-
-TEST_CASE("interaction gradients agree with finite differences") {
-  test::Threads threads(1);
-  const DotShape s{2, 4, 5};
-  const Inputs in(s);
-  const int64_t out_width = interaction_width(s.slots, s.width);
-  const auto dout = random_values(s.batch * out_width, 3);
-  std::vector<float> dbottom(in.bottom.size()), dslots(in.slots.size());
-  interaction_backward(threads.exec(), {in.bottom.data(), s.batch, s.width},
-                       {in.slots.data(), s.batch, s.slots, s.width},
-                       {dout.data(), s.batch, out_width}, {dbottom.data(), s.batch, s.width},
-                       {dslots.data(), s.batch, s.slots, s.width});
-  std::vector<double> bottom = widened(in.bottom), slots = widened(in.slots);
-  const auto objective = [&] {
-    const auto out = forward(s, bottom, slots);
-    double sum = 0;
-    for (size_t i = 0; i < out.size(); ++i) sum += static_cast<double>(dout[i]) * out[i];
-    return sum;
   };
-  const auto check = [&](std::vector<double>& values, const std::vector<float>& gradient) {
-    for (size_t i = 0; i < values.size(); ++i) {
-      constexpr double kStep = 1e-5;
-      const double value = values[i];
-      values[i] = value + kStep;
-      const double above = objective();
-      values[i] = value - kStep;
-      const double below = objective();
-      values[i] = value;
-      CAPTURE(i);
-      CHECK(static_cast<double>(gradient[i]) ==
-            Approx((above - below) / (2 * kStep)).margin(1e-6).epsilon(1e-5));
-    }
-  };
-  check(bottom, dbottom);
-  check(slots, dslots);
-}
-
-TEST_CASE("interaction_backward finds overflow in the slots' gradients") {
-  test::Threads threads(2);
-  const DotShape s{3, 4, 5};
-  const int64_t out_width = interaction_width(s.slots, s.width);
-  const auto found = [&](const Inputs& in, const std::vector<float>& dout) {
-    std::vector<float> dbottom(in.bottom.size()), dslots(in.slots.size());
-    int32_t flag = 0;
-    interaction_backward(threads.exec(), {in.bottom.data(), s.batch, s.width},
-                         {in.slots.data(), s.batch, s.slots, s.width},
-                         {dout.data(), s.batch, out_width}, {dbottom.data(), s.batch, s.width},
-                         {dslots.data(), s.batch, s.slots, s.width}, &flag);
-    return flag;
-  };
-  Inputs in(s);
-  auto dout = random_values(s.batch * out_width, 3);
-  CHECK(found(in, dout) == 0);
-  dout[static_cast<size_t>(2 * out_width)] = INFINITY;  // of the bottom vector alone
-  CHECK(found(in, dout) == 0);
-  in.slots.back() = 3e38f;
-  dout[static_cast<size_t>(2 * out_width + interaction_column(s.width, 3, 4))] = 2;
-  CHECK(found(in, dout) == 1);
-}
-
-TEST_CASE("interaction takes shapes in turn on one thread") {
-  test::Threads threads(1);  // its workspace must follow every change of shape
-  for (const DotShape& s :
-       {DotShape{2, 26, 16}, DotShape{2, 3, 5}, DotShape{2, 26, 17}, DotShape{2, 26, 16}}) {
-    const Inputs in(s);
-    const int64_t out_width = interaction_width(s.slots, s.width);
-    std::vector<float> out(static_cast<size_t>(s.batch * out_width));
-    interaction_forward(threads.exec(), {in.bottom.data(), s.batch, s.width},
-                        {in.slots.data(), s.batch, s.slots, s.width},
-                        {out.data(), s.batch, out_width});
-    const auto want = forward(s, widened(in.bottom), widened(in.slots));
-    test::check_close(span_of(out), span_of(want), {1e-5, 0}, "out");
+  const auto of_bottom = slopes(problem.bottom), of_slots = slopes(problem.slots);
+  for (const OpDevice& on : op_devices<float>()) {
+    INFO(on.name());
+    const auto gradients = run_backward(on, problem);
+    check_close(gradients.bottom, of_bottom, {1e-6, 1e-5}, "dbottom");
+    check_close(gradients.slots, of_slots, {1e-6, 1e-5}, "dslots");
   }
 }
 
 TEST_CASE("interaction refuses shapes that do not fit") {
-  test::Threads threads(1);
+  const OpDevice on(1);
   std::vector<float> m(200);
-  const Matrix<float> bottom(m.data(), 2, 4), out(m.data(), 2, interaction_width(3, 4));
+  const Matrix<float> bottom(m.data(), 2, 4), out(m.data(), 2, ops::interaction_width(3, 4));
   const View<float, 3> slots(m.data(), 2, 3, 4), narrow(m.data(), 2, 3, 3);
-  CHECK_THROWS_AS(interaction_forward(threads.exec(), bottom, narrow, out), Error);
-  CHECK_THROWS_AS(interaction_forward(threads.exec(), bottom, slots, bottom), Error);
-  CHECK_THROWS_AS(interaction_backward(threads.exec(), bottom, slots, bottom, bottom, slots),
-                  Error);
-  CHECK_THROWS_AS(interaction_backward(threads.exec(), bottom, slots, out, out, slots), Error);
-  CHECK_THROWS_AS(interaction_backward(threads.exec(), bottom, slots, out, bottom, narrow), Error);
-
-  const Tables tables({2, 3, 4});
-  const OneHotRows rows = tables.rows({2, 3, 4});
-  const auto gather = [&](const OneHotRows& from, Matrix<float> to, View<float, 3> kept) {
-    interaction_forward_gather(threads.exec(), bottom, from, to, kept);
+  CHECK_THROWS_AS(ops::interaction_forward(on.exec(), bottom, narrow, out), Error);
+  CHECK_THROWS_AS(ops::interaction_forward(on.exec(), bottom, slots, bottom), Error);
+  const auto backward = [&](Matrix<float> dout, Matrix<float> dbottom, View<float, 3> dslots) {
+    ops::interaction_backward(on.exec(), bottom, slots, dout, dbottom, dslots);
   };
-  gather(rows, out, slots);
-  gather(rows, out, {});
-  CHECK_THROWS_AS(gather(rows, bottom, slots), Error);
-  CHECK_THROWS_AS(gather(rows, out, narrow), Error);
-  CHECK_THROWS_AS(gather({{m.data(), 7, 3}, rows.offset, rows.keys}, out, slots), Error);
-  CHECK_THROWS_AS(gather({rows.table, {rows.offset.data(), 2}, rows.keys}, out, slots), Error);
-  CHECK_THROWS_AS(gather({rows.table, rows.offset, {rows.keys.data(), 1, 3}}, out, slots), Error);
+  CHECK_THROWS_AS(backward(bottom, bottom, slots), Error);
+  CHECK_THROWS_AS(backward(out, out, slots), Error);
+  CHECK_THROWS_AS(backward(out, bottom, narrow), Error);
 }
 
 }  // namespace
-}  // namespace hlite::ops
+}  // namespace hlite::test

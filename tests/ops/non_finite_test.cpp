@@ -1,50 +1,50 @@
 #include "hugectr_lite/ops/non_finite.h"
 
-#include <limits>
+#include "tests/support/op_device.h"
 
-#include "tests/ops/random_tensor.h"
-
-namespace hlite::ops {
+namespace hlite::test {
 namespace {
 
-TEST_CASE("first_non_finite finds the first NaN or infinity") {
-  for (const int count : test::kThreadCounts) {
-    test::Threads threads(count);
-    for (const int64_t n : {0, 1, 7, 257, 1031, 100003}) {
-      auto x = test::random_values(n, 1);
-      const Vector<const float> view(x.data(), n);
-      CAPTURE(count, n);
-      REQUIRE(first_non_finite(threads.exec(), view) == -1);
-      if (n == 0) continue;
-      x[0] = std::numeric_limits<float>::max();
-      x[static_cast<size_t>(n / 2)] = std::numeric_limits<float>::denorm_min();
-      CHECK(first_non_finite(threads.exec(), view) == -1);
-      for (const float bad : {NAN, -NAN, INFINITY, -INFINITY}) {
-        const auto last = static_cast<size_t>(n - 1), middle = static_cast<size_t>(n / 3);
-        x[last] = bad;
-        CHECK(first_non_finite(threads.exec(), view) == n - 1);
-        x[middle] = bad;
-        CHECK(first_non_finite(threads.exec(), view) == n / 3);
-        x[last] = x[middle] = 1;
-      }
-    }
+// Checks that a flag says the same, and stays set.
+template <typename T>
+int64_t first_on(const OpDevice& on, const std::vector<float>& x, int64_t offset = 0) {
+  const DeviceTensor<T> values(on, x, offset);
+  const int64_t first = ops::first_non_finite<T>(on.exec(), values);
+  for (const int32_t before : {0, 1}) {
+    const DeviceTensor<int32_t> found(on, {before});
+    ops::flag_non_finite<T>(on.exec(), values, found.data());
+    CHECK(found.host()[0] == (first >= 0 ? 1 : before));
   }
+  return first;
 }
 
-TEST_CASE("flag_non_finite sets a flag and leaves one that is set") {
-  test::Threads threads(2);
-  auto x = test::random_values(100003, 1);
-  const Vector<const float> view(x.data(), 100003);
-  int32_t found = 0;
-  flag_non_finite(threads.exec(), view, &found);
-  CHECK(found == 0);
-  x[70001] = INFINITY;
-  flag_non_finite(threads.exec(), view, &found);
-  CHECK(found == 1);
-  x[70001] = 0;
-  flag_non_finite(threads.exec(), view, &found);
-  CHECK(found == 1);
+TEMPLATE_TEST_CASE("first_non_finite and flag_non_finite find NaN and infinity", "", float, bf16,
+                   fp16) {
+  using T = TestType;
+  for_each_size<T>([](const OpDevice& on, int64_t n, int64_t offset) {
+    auto x = random_values<T>(n, 1);
+    REQUIRE(first_on<T>(on, x, offset) == -1);
+    if (n == 0) return;
+    x[0] = kLargest<T>;
+    x[static_cast<size_t>(n / 2)] = kLeast<T>;
+    CHECK(first_on<T>(on, x, offset) == -1);
+    for (const float bad : {NAN, -NAN, INFINITY, -INFINITY}) {
+      auto broken = x;
+      broken[static_cast<size_t>(n - 1)] = bad;
+      CHECK(first_on<T>(on, broken, offset) == n - 1);
+      broken[static_cast<size_t>(n / 3)] = bad;
+      CHECK(first_on<T>(on, broken, offset) == n / 3);
+    }
+  });
+}
+
+TEST_CASE("first_non_finite finds the same on any threads") {
+  check_same_bits([]<typename T>(const OpDevice& on) {
+    auto x = random_values<T>(4099, 1);
+    for (const size_t i : {4098u, 1031u, 1032u, 2000u}) x[i] = NAN;
+    return std::vector<float>{static_cast<float>(first_on<T>(on, x))};
+  });
 }
 
 }  // namespace
-}  // namespace hlite::ops
+}  // namespace hlite::test

@@ -1,62 +1,62 @@
 #include "hugectr_lite/ops/relu.h"
 
 #include "hugectr_lite/core/error.h"
-#include "tests/ops/random_tensor.h"
+#include "tests/support/op_device.h"
 
-namespace hlite::ops {
-namespace {
-constexpr int64_t kSizes[] = {0, 1, 7, 33, 1031, 40009};
+namespace hlite::test {
 
-TEST_CASE("relu_forward and relu_backward agree with the definition, in place too") {
-  for (const int count : test::kThreadCounts) {
-    test::Threads threads(count);
-    for (const int64_t n : kSizes) {
-      auto x = test::random_values(n, 1);
-      for (size_t i = 0; i < x.size(); i += 4) x[i] = 0;
-      const auto dy = test::random_values(n, 2);
-      std::vector<float> y(x.size(), NAN), dx(x.size(), NAN), want_y, want_dx;
-      for (size_t i = 0; i < x.size(); ++i) {
-        want_y.push_back(x[i] > 0 ? x[i] : 0);
-        want_dx.push_back(x[i] > 0 ? dy[i] : 0);
-      }
-      const Vector<const float> x_view(x.data(), n), dy_view(dy.data(), n);
-      activation_forward(threads.exec(), Relu{}, x_view, {y.data(), n});
-      activation_backward(threads.exec(), Relu{}, {y.data(), n}, dy_view, {dx.data(), n});
-      CAPTURE(count, n);
-      CHECK(y == want_y);
-      CHECK(dx == want_dx);
-
-      auto in_place = dy;
-      activation_backward(threads.exec(), Relu{}, {y.data(), n}, {in_place.data(), n},
-                          {in_place.data(), n});
-      CHECK(in_place == want_dx);
-      activation_backward(threads.exec(), Relu{}, {y.data(), n}, dy_view, {y.data(), n});
-      CHECK(y == want_dx);
-      activation_forward(threads.exec(), Relu{}, x_view, {x.data(), n});
-      CHECK(x == want_y);
+TEMPLATE_TEST_CASE("ReLU agrees with the definition, forward and backward, in place too", "", float,
+                   bf16, fp16) {
+  using T = TestType;
+  for_each_size<T>([](const OpDevice& on, int64_t n, int64_t offset) {
+    auto x = random_values<T>(n, 1);
+    for (size_t i = 0; i < x.size(); i += 4) x[i] = i % 8 == 0 ? 0.0f : -0.0f;
+    const auto dy = random_values<T>(n, 2);
+    std::vector<float> want_y, want_dx;
+    for (size_t i = 0; i < x.size(); ++i) {
+      want_y.push_back(x[i] > 0 ? x[i] : 0.0f);
+      want_dx.push_back(x[i] > 0 ? dy[i] : 0.0f);
     }
+    const DeviceTensor<T> in(on, x, offset), gradient(on, dy, offset);
+    const DeviceTensor<T> y(on, nans(n), offset), dx(on, nans(n), offset);
+    ops::activation_forward<T>(on.exec(), ops::Relu{}, in, y);
+    CHECK(same_values(y.host(), want_y));
+    ops::activation_backward<T>(on.exec(), ops::Relu{}, y, gradient, dx);
+    CHECK(same_values(dx.host(), want_dx));
+
+    ops::activation_forward<T>(on.exec(), ops::Relu{}, in, in);
+    CHECK(same_values(in.host(), want_y));
+    ops::activation_backward<T>(on.exec(), ops::Relu{}, in, gradient, in);
+    CHECK(same_values(in.host(), want_dx));
+    ops::activation_backward<T>(on.exec(), ops::Relu{}, y, gradient, gradient);
+    CHECK(same_values(gradient.host(), want_dx));
+  });
+}
+
+TEMPLATE_TEST_CASE("ReLU lets NaN and infinity through and turns -0 into 0", "", float, bf16,
+                   fp16) {
+  for (const OpDevice& on : op_devices<TestType>()) {
+    INFO(on.name());
+    const DeviceTensor<TestType> x(on, {NAN, -0.0f, INFINITY, -INFINITY});
+    ops::activation_forward<TestType>(on.exec(), ops::Relu{}, x, x);
+    CHECK(same_values(x.host(), {NAN, 0.0f, INFINITY, 0.0f}));
   }
 }
 
-TEST_CASE("relu_forward lets NaN through and turns -0 into 0") {
-  test::Threads threads(1);
-  const std::vector<float> x = {NAN, -0.0f, INFINITY, -INFINITY};
-  std::vector<float> y(4);
-  activation_forward(threads.exec(), Relu{}, {x.data(), 4}, {y.data(), 4});
-  CHECK(std::isnan(y[0]));
-  CHECK(!std::signbit(y[1]));
-  CHECK(y[2] == INFINITY);
-  CHECK(y[3] == 0);
+TEST_CASE("ReLU gives the same bits on any threads") {
+  check_same_bits([]<typename T>(const OpDevice& on) {
+    const DeviceTensor<T> x(on, random_values<T>(4099, 1));
+    ops::activation_forward<T>(on.exec(), ops::Relu{}, x, x);
+    return x.host();
+  });
 }
 
-TEST_CASE("relu refuses sizes that do not fit") {
-  test::Threads threads(1);
-  std::vector<float> m(5);
-  const Vector<float> four(m.data(), 4), five(m.data(), 5);
-  CHECK_THROWS_AS(activation_forward(threads.exec(), Relu{}, four, five), Error);
-  CHECK_THROWS_AS(activation_backward(threads.exec(), Relu{}, four, five, five), Error);
-  CHECK_THROWS_AS(activation_backward(threads.exec(), Relu{}, five, five, four), Error);
+TEST_CASE("ReLU refuses sizes that do not fit") {
+  const OpDevice on(1);
+  const DeviceTensor<float> four(on, nans(4)), five(on, nans(5));
+  CHECK_THROWS_AS(ops::activation_forward(on.exec(), ops::Relu{}, four, five), Error);
+  CHECK_THROWS_AS(ops::activation_backward(on.exec(), ops::Relu{}, four, five, five), Error);
+  CHECK_THROWS_AS(ops::activation_backward(on.exec(), ops::Relu{}, five, five, four), Error);
 }
 
-}  // namespace
-}  // namespace hlite::ops
+}  // namespace hlite::test

@@ -4,115 +4,133 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/half.h"
 #include "tests/optimizer/rule_oracle.h"
-#include "tests/support/catch.h"
-#include "tests/support/compare.h"
+#include "tests/support/op_device.h"
 
-using namespace hlite;
+namespace hlite::test {
+namespace {
+
 using optimizer::OptimizerType;
 using optimizer::UpdateRule;
 
-namespace {
-constexpr int kSteps = 6;
+// Random parameters and their states on a device; on a GPU also a mirror of type T.
+template <typename T>
+class Parameters {
+ public:
+  Parameters(const OpDevice& on, const UpdateRule& rule, int64_t n, int64_t offset = 0)
+      : on_(on),
+        rule_(rule),
+        w_(on, random_values(n, 1), offset),
+        state0_(on, initial(n, 0), offset),
+        state1_(on, initial(n, 1), offset),
+        mirror_(on, nans(on.on_gpu() ? n : 0), offset) {}
 
-struct Arrays {
-  std::vector<float> w, state0, state1;
+  // Step t, at rate t / 64, with gradients that are multiplied by `scale` beforehand; skip: the
+  // step is to be left out, and its gradients are no numbers.
+  void step(int64_t t, float scale = 1, bool skip = false) {
+    std::vector<float> g = skip ? nans(w_.size()) : gradient(t);
+    for (float& x : g) x *= scale;
+    const DeviceTensor<float> gradients(on_, g), rate(on_, {rate_at(t)}), inverse(on_, {1 / scale});
+    const DeviceTensor<int64_t> step(on_, {t});
+    const DeviceTensor<int32_t> skips(on_, {skip ? 1 : 0});
+    optimizer::GradientScale how;
+    if (scale != 1) how = {inverse.data(), skips.data()};
+    optimizer::dense_update<T>(on_.exec(), rule_, rate.data(), step.data(), w_, gradients, state0_,
+                               state1_, how, on_.on_gpu() ? Vector<T>(mirror_) : Vector<T>());
+  }
+  static float rate_at(int64_t t) { return static_cast<float>(t) / 64; }
+  [[nodiscard]] std::vector<float> gradient(int64_t t) const {
+    return random_values(w_.size(), static_cast<uint64_t>(100 + t));
+  }
+  [[nodiscard]] std::vector<float> weights() const { return w_.host(); }
+  [[nodiscard]] std::vector<float> state(int i) const {
+    return (i == 0 ? state0_ : state1_).host();
+  }
+  [[nodiscard]] std::vector<float> mirror() const { return mirror_.host(); }
+  // All there is.
+  [[nodiscard]] std::vector<float> all() const {
+    std::vector<float> list;
+    for (const auto& part : {weights(), state(0), state(1), mirror()})
+      list.insert(list.end(), part.begin(), part.end());
+    return list;
+  }
+
+ private:
+  [[nodiscard]] std::vector<float> initial(int64_t n, int i) const {
+    const bool kept = optimizer::state_count(rule_.type) > i;
+    return std::vector<float>(static_cast<size_t>(kept ? n : 0), optimizer::initial_state(rule_));
+  }
+  const OpDevice& on_;
+  UpdateRule rule_;
+  DeviceTensor<float> w_, state0_, state1_;
+  DeviceTensor<T> mirror_;
 };
 
-float rate_at(int64_t step) { return 0.02f * static_cast<float>(step); }
-
-std::vector<float> gradient_at(size_t n, int64_t step) {
-  std::vector<float> g(n);
-  test::fill_random(g, static_cast<uint64_t>(100 + step));
-  return g;
+TEMPLATE_TEST_CASE("dense_update follows each rule's formula over several steps", "", float, bf16,
+                   fp16) {
+  using T = TestType;
+  constexpr int64_t kSizes[] = {0, 1, 3, 4, 5, 7, 33, 257, 1031};
+  for (const UpdateRule& rule : all_rules())
+    for_each_size<T>(
+        [&](const OpDevice& on, int64_t n, int64_t offset) {
+          INFO("rule " << static_cast<int>(rule.type));
+          Parameters<T> got(on, rule, n, offset);
+          RuleOracle want(rule, got.weights());
+          for (int64_t t = 1; t <= 6; ++t) {
+            const std::vector<float> g = got.gradient(t);
+            const auto rate = static_cast<double>(Parameters<T>::rate_at(t));
+            for (size_t i = 0; i < g.size(); ++i) want.step(rate, t, i, static_cast<double>(g[i]));
+            got.step(t);
+          }
+          const Tolerance tolerance{.absolute = 1e-6, .relative = 1e-6};
+          check_close(got.weights(), want.w, tolerance, "w");
+          if (optimizer::state_count(rule.type) > 0)
+            check_close(got.state(0), want.a, tolerance, "state0");
+          if (optimizer::state_count(rule.type) > 1)
+            check_close(got.state(1), want.b, tolerance, "state1");
+          if (on.on_gpu()) CHECK(same_values(got.mirror(), as<T>(got.weights())));
+        },
+        kSizes);
 }
 
-Arrays start(const UpdateRule& rule, size_t n) {
-  const auto has = [&](int index) {
-    return optimizer::state_count(rule.type) > index ? n : size_t{0};
-  };
-  Arrays x{std::vector<float>(n), std::vector<float>(has(0), optimizer::initial_state(rule)),
-           std::vector<float>(has(1), optimizer::initial_state(rule))};
-  test::fill_random(x.w, 1);
-  return x;
-}
-
-void take_step(const Exec& exec, const UpdateRule& rule, int64_t step, Arrays& x,
-               const optimizer::GradientScale& scale = {}, float factor = 1) {
-  std::vector<float> g = gradient_at(x.w.size(), step);
-  for (float& value : g) value *= factor;
-  const auto view = [](std::vector<float>& v) { return Vector<float>(v.data(), v.size()); };
-  const float rate = rate_at(step);
-  optimizer::dense_update(exec, rule, &rate, &step, view(x.w),
-                          Vector<const float>(g.data(), g.size()), view(x.state0), view(x.state1),
-                          scale);
-}
-}  // namespace
-
-TEST_CASE("dense_update follows each rule's formula over several steps") {
-  ThreadPool pool(2);
-  const Exec exec{.pool = &pool};
-  for (const UpdateRule& rule : test::all_rules()) {
-    for (const size_t n : {0u, 1u, 7u, 33u, 20011u}) {
-      Arrays x = start(rule, n);
-      test::RuleOracle want(rule, x.w);
-      for (int64_t t = 1; t <= kSteps; ++t) {
-        const std::vector<float> g = gradient_at(n, t);
-        for (size_t i = 0; i < n; ++i)
-          want.step(static_cast<double>(rate_at(t)), t, i, static_cast<double>(g[i]));
-        take_step(exec, rule, t, x);
-      }
-      const test::Tolerance tolerance{.absolute = 1e-6, .relative = 1e-6};
-      const std::string what = "rule " + std::to_string(static_cast<int>(rule.type));
-      test::check_close<float, double>(x.w, want.w, tolerance, what.c_str());
-      if (!x.state0.empty())
-        test::check_close<float, double>(x.state0, want.a, tolerance, "state0");
-      if (!x.state1.empty())
-        test::check_close<float, double>(x.state1, want.b, tolerance, "state1");
-    }
-  }
-}
-
-TEST_CASE("dense_update gives the same bits on any number of threads") {
-  for (const UpdateRule& rule : test::all_rules()) {
-    Arrays results[3];
-    for (int threads = 1; threads <= 3; ++threads) {
-      ThreadPool pool(threads);
-      Arrays& x = results[threads - 1];
-      x = start(rule, 50021);
-      for (int64_t t = 1; t <= 3; ++t) take_step({.pool = &pool}, rule, t, x);
-    }
-    for (int i : {1, 2}) {
-      CHECK(results[i].w == results[0].w);
-      CHECK(results[i].state0 == results[0].state0);
-      CHECK(results[i].state1 == results[0].state1);
-    }
-  }
-}
-
-TEST_CASE("dense_update takes scaled gradients, and leaves everything alone when told to skip") {
-  for (const int threads : {1, 3}) {
-    ThreadPool pool(threads);
-    const Exec exec{.pool = &pool};
-    for (const UpdateRule& rule : test::all_rules()) {
-      Arrays plain = start(rule, 50021), scaled = plain;
-      const float inverse = 1.0f / 4096;  // powers of two: the same bits
-      int32_t skip = 0;
+TEMPLATE_TEST_CASE("dense_update takes scaled gradients, and leaves all alone when told to skip",
+                   "", float, bf16, fp16) {
+  for (const OpDevice& on : op_devices<TestType>())
+    for (const UpdateRule& rule : all_rules()) {
+      INFO(on.name() << ", rule " << static_cast<int>(rule.type));
+      const int64_t n = on.on_gpu() ? 1031 : 50021;
+      Parameters<TestType> plain(on, rule, n), scaled(on, rule, n);
       for (int64_t t = 1; t <= 3; ++t) {
-        take_step(exec, rule, t, plain);
-        take_step(exec, rule, t, scaled, {&inverse, &skip}, 4096);
+        plain.step(t);
+        scaled.step(t, 4096);  // powers of two: the same bits
       }
-      CHECK(scaled.w == plain.w);
-      CHECK(scaled.state0 == plain.state0);
-      CHECK(scaled.state1 == plain.state1);
-      skip = 1;
-      take_step(exec, rule, 4, scaled, {&inverse, &skip}, NAN);
-      CHECK(scaled.w == plain.w);
-      CHECK(scaled.state0 == plain.state0);
-      CHECK(scaled.state1 == plain.state1);
+      CHECK(same_values(scaled.all(), plain.all()));
+      scaled.step(4, 4096, true);
+      CHECK(same_values(scaled.all(), plain.all()));
     }
+}
+
+// More elements than one wave of blocks takes at once.
+TEST_CASE("dense_update takes every element of a large array") {
+  for (const OpDevice& on : op_devices<bf16>()) {
+    INFO(on.name());
+    constexpr int64_t kSize = 132 * 4 * 256 * 4 + 4099;
+    Parameters<bf16> got(on, {}, kSize);
+    std::vector<float> want = got.weights();
+    const std::vector<float> g = got.gradient(1);
+    got.step(1);
+    for (size_t i = 0; i < want.size(); ++i) want[i] -= Parameters<bf16>::rate_at(1) * g[i];
+    CHECK(same_values(got.weights(), want));
   }
+}
+
+TEST_CASE("dense_update gives the same bits on any threads") {
+  for (const UpdateRule& rule : all_rules())
+    check_same_bits([&]<typename T>(const OpDevice& on) {
+      Parameters<T> x(on, rule, on.on_gpu() ? 4099 : 50021);
+      for (int64_t t = 1; t <= (on.on_gpu() ? 1 : 3); ++t) x.step(t);
+      return x.all();
+    });
 }
 
 TEST_CASE("dense_update refuses arrays that do not match and steps before the first") {
@@ -158,7 +176,7 @@ TEST_CASE("Names and numbers of states are those of checkpoints") {
 }
 
 TEST_CASE("AdaGrad's state starts at its initial accumulator, the others' at zero") {
-  for (const UpdateRule& rule : test::all_rules())
+  for (const UpdateRule& rule : all_rules())
     CHECK(optimizer::initial_state(rule) == (rule.type == OptimizerType::kAdaGrad ? 0.05f : 0.f));
 }
 
@@ -180,3 +198,6 @@ TEST_CASE("Ftrl keeps weights finite and zeros exact, and lets broken gradients 
   CHECK(weight_after(sparse, {8}) == 5.0f / 32);  // z = -8
   for (const float broken : {NAN, INFINITY}) CHECK(!std::isfinite(weight_after(bare, {broken})));
 }
+
+}  // namespace
+}  // namespace hlite::test

@@ -1,64 +1,96 @@
 #include "hugectr_lite/optimizer/loss_scale.h"
 
-#include "hugectr_lite/core/error.h"
-#include "tests/support/catch.h"
+#include <utility>
 
-using namespace hlite;
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/ops/non_finite.h"
+#include "tests/support/op_device.h"
+
+namespace hlite::test {
+namespace {
+
 using optimizer::LossScale;
 
-namespace {
-struct Scaler {
-  ThreadPool pool{1};
-  LossScale state;
-  explicit Scaler(float scale) : state(optimizer::loss_scale_from(scale)) {}
-  // One iteration; returns whether its update is left out.
+// A loss scale in a device's memory.
+class Scaler {
+ public:
+  Scaler(const OpDevice& on, float scale)
+      : on_(on), state_(on, {optimizer::loss_scale_from(scale)}) {}
+
+  [[nodiscard]] LossScale state() const { return state_.host()[0]; }
+  // One iteration; returns whether its update is left out. The scan of a gradient sets the flag.
   bool iterate(bool overflow, int32_t grow_after = 3) {
-    if (overflow) state.found = 1;
-    const float used = state.scale;
-    optimizer::update_loss_scale({.pool = &pool}, grow_after, &state);
-    CHECK(state.inverse == 1 / used);  // that of the gradients at hand, not of the next
-    CHECK(state.found == 0);
-    return state.skip != 0;
+    const LossScale before = state();
+    const DeviceTensor<float> gradient(on_, {1, overflow ? INFINITY : 2, 3});
+    ops::flag_non_finite(on_.exec(), gradient, &state_.data()->found);
+    optimizer::update_loss_scale(on_.exec(), grow_after, state_.data());
+    const LossScale after = state();
+    CHECK(after.inverse == 1 / before.scale);  // that of the gradients at hand, not of the next
+    CHECK(after.found == 0);
+    return after.skip != 0;
   }
+
+ private:
+  const OpDevice& on_;
+  DeviceTensor<LossScale> state_;
 };
-}  // namespace
 
 TEST_CASE("the loss scale doubles after good iterations and halves after an overflow") {
-  Scaler s(1024);
-  CHECK_FALSE(s.iterate(false));
-  CHECK_FALSE(s.iterate(false));
-  CHECK(s.state.scale == 1024);
-  CHECK_FALSE(s.iterate(false));
-  CHECK(s.state.scale == 2048);
-  CHECK_FALSE(s.iterate(false));
-  CHECK_FALSE(s.iterate(false));
-  CHECK(s.iterate(true));
-  CHECK(s.state.scale == 1024);
-  CHECK(s.iterate(true));
-  CHECK(s.state.scale == 512);
-  // The count starts over, and so does the skipping.
-  CHECK_FALSE(s.iterate(false));
-  CHECK_FALSE(s.iterate(false));
-  CHECK(s.state.scale == 512);
-  CHECK_FALSE(s.iterate(false));
-  CHECK(s.state.scale == 1024);
+  // Whether an iteration overflows, and the scale behind it. After an overflow the count starts
+  // over.
+  const std::pair<bool, float> iterations[] = {
+      {false, 1024}, {false, 1024}, {false, 2048}, {false, 2048}, {false, 2048},
+      {true, 1024},  {true, 512},   {false, 512},  {false, 512},  {false, 1024}};
+  for (const OpDevice& on : op_devices<float>()) {
+    INFO(on.name());
+    Scaler s(on, 1024);
+    for (const auto& [overflow, scale] : iterations) {
+      CHECK(s.iterate(overflow) == overflow);
+      CHECK(s.state().scale == scale);
+    }
+  }
 }
 
 TEST_CASE("the loss scale stays between its limits") {
-  Scaler s(2);
-  for (int i = 0; i < 5; ++i) CHECK(s.iterate(true));
-  CHECK(s.state.scale == optimizer::kMinLossScale);
-  CHECK(s.state.inverse == 1);
-  CHECK(s.state.lost == 4);  // all but the one that went from 2 to 1
-  for (int i = 0; i < 40; ++i) CHECK_FALSE(s.iterate(false, 1));
-  CHECK(s.state.scale == optimizer::kMaxLossScale);
-  CHECK(s.iterate(true));
-  CHECK(s.state.lost == 4);
+  for (const OpDevice& on : op_devices<float>()) {
+    INFO(on.name());
+    Scaler s(on, 2);
+    for (int i = 0; i < 5; ++i) CHECK(s.iterate(true));
+    CHECK(s.state().scale == optimizer::kMinLossScale);
+    CHECK(s.state().inverse == 1);
+    CHECK(s.state().lost == 4);  // all but the one that went from 2 to 1
+    for (int i = 0; i < 40; ++i) CHECK_FALSE(s.iterate(false, 1));
+    CHECK(s.state().scale == optimizer::kMaxLossScale);
+    CHECK(s.iterate(true));
+    CHECK(s.state().lost == 4);
+  }
+}
+
+TEST_CASE("the loss scale goes the same way on every device") {
+  for (const OpDevice& on : op_devices<float>()) {
+    INFO(on.name());
+    Scaler s(on, 16);
+    LossScale want = optimizer::loss_scale_from(16);
+    for (int i = 0; i < 60; ++i) {
+      const bool overflow = i % 11 == 7 || (i > 30 && i < 40);
+      want.found = overflow ? 1 : 0;
+      want = optimizer::next_loss_scale(want, 2);
+      s.iterate(overflow, 2);
+      const LossScale got = s.state();
+      CHECK(got.scale == want.scale);
+      CHECK(got.inverse == want.inverse);
+      CHECK(got.skip == want.skip);
+      CHECK(got.good == want.good);
+    }
+  }
 }
 
 TEST_CASE("update_loss_scale refuses no state and no interval") {
-  ThreadPool pool(1);
+  const OpDevice on(1);
   LossScale state;
-  CHECK_THROWS_AS(optimizer::update_loss_scale({.pool = &pool}, 0, &state), Error);
-  CHECK_THROWS_AS(optimizer::update_loss_scale({.pool = &pool}, 1, nullptr), Error);
+  CHECK_THROWS_AS(optimizer::update_loss_scale(on.exec(), 0, &state), Error);
+  CHECK_THROWS_AS(optimizer::update_loss_scale(on.exec(), 1, nullptr), Error);
 }
+
+}  // namespace
+}  // namespace hlite::test

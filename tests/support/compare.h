@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <ranges>
 #include <span>
 
 #include "hugectr_lite/core/random.h"
@@ -32,6 +33,12 @@ void check_close(std::span<Got> got, std::span<Want> want, Tolerance tolerance,
     }
   }
   SUCCEED();
+}
+
+void check_close(const std::ranges::contiguous_range auto& got,
+                 const std::ranges::contiguous_range auto& want, Tolerance tolerance,
+                 const char* what = "") {
+  check_close(std::span(got), std::span(want), tolerance, what);
 }
 
 // Fills with uniform numbers in [low, high), the same for the same seed.

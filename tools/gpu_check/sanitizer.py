@@ -52,18 +52,19 @@ def passes(log):
 
 
 def run(session):
-    checks, tool, names = session.checks, find(), []
+    checks, tool, files = session.checks, find(), []
 
     def probe():
         works(session, tool)
-        names.extend(test_files(session))
-        return [f"{os.path.realpath(tool)}, {len(names)} files"]
+        files.extend(test_files(session))
+        return [f"{os.path.realpath(tool)}, {len(files)} files"]
 
     if not checks.check("sanitizer-probe", probe):
         for kind in ("memcheck", "racecheck"):
             checks.skip(f"sanitizer-{kind}", "see sanitizer-probe")
         return
     for kind in ("memcheck", "racecheck"):
-        for name in names:
+        for name, program in files:
+            test = command(session, name, program)
             checks.check(f"sanitizer-{kind}-{name}",
-                         lambda kind=kind, name=name: sanitized(session, tool, kind, command(session, name), LIMIT))
+                         lambda kind=kind, test=test: sanitized(session, tool, kind, test, LIMIT))

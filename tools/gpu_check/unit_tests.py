@@ -1,6 +1,8 @@
-"""cuda_tests, a process for each test file: a fault on a GPU poisons its process, and the others still report."""
+"""The tests of kernels, a process for each test file: a fault on a GPU poisons its process, and the others still
+report."""
 import re
 
+from build import TEST_PROGRAMS
 from checks import Failed
 from processes import run_limited
 
@@ -8,32 +10,41 @@ FIRST = "cuda_plugin_test"  # whether there is a plug-in and a GPU that computes
 LIMIT = 150                 # seconds for a file
 
 
-def test_files(session):
-    """Names of the test files in the program; Catch2 makes tags of them."""
-    listing = session.scratch("test_files")
+def listed(session, program):
+    """Names of the test files in a program; Catch2 makes tags of them."""
+    listing = session.scratch(f"test_files_of_{program}")
     with open(listing, "wb") as out:
-        ended = run_limited([session.program("cuda_tests"), "-#", "--list-tags"], 60, out, env=session.checks.env)
+        ended = run_limited([session.program(program), "-#", "--list-tags"], 60, out, env=session.checks.env)
     with open(listing, encoding="utf-8", errors="replace") as text:
-        names = sorted(set(re.findall(r"\[#(\w+)\]", text.read())), key=lambda name: (name != FIRST, name))
+        names = sorted(set(re.findall(r"\[#(\w+)\]", text.read())))
     if not names:
-        raise Failed(f"cuda_tests lists no test files: {ended.how()}")
+        raise Failed(f"{program} lists no test files: {ended.how()}")
+    return names
+
+
+def test_files(session):
+    """[(test file, the program that has it)] of those that the session asks for."""
+    files = [(name, program) for program in TEST_PROGRAMS for name in listed(session, program)]
+    names = [name for name, _ in files]
     unknown = [name for name in session.files if name not in names]
     if unknown:
-        raise Failed(f"cuda_tests has no {', '.join(unknown)}; it has {', '.join(names)}")
-    return [name for name in names if not session.files or name in session.files]
+        raise Failed(f"no test program has {', '.join(unknown)}; they have {', '.join(names)}")
+    files = [file for file in files if not session.files or file[0] in session.files]
+    return sorted(files, key=lambda file: (file[0] != FIRST, file))
 
 
-def command(session, name):
-    return [session.program("cuda_tests"), "-#", "-w", "NoTests", "-d", "yes", f"[#{name}]"]
+def command(session, name, program):
+    return [session.program(program), "-#", "-w", "NoTests", "-d", "yes", f"[#{name}]"]
 
 
 def run(session):
-    names = []
+    files = []
 
     def list_files():
-        names.extend(test_files(session))
-        return [f"{len(names)} files"]
+        files.extend(test_files(session))
+        return [f"{len(files)} files"]
 
     session.checks.check("tests-list", list_files)
-    for name in names:
-        session.checks.check(f"tests-{name}", lambda name=name: session.checks.program(command(session, name), LIMIT))
+    for name, program in files:
+        session.checks.check(f"tests-{name}",
+                             lambda test=command(session, name, program): session.checks.program(test, LIMIT))

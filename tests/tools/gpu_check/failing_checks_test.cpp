@@ -11,26 +11,29 @@
 namespace hlite::test {
 namespace {
 
-// A folder of programs with a `train` that names a device, and a cuda_tests of three files.
+// A folder of programs with a `train` that names a device, and test programs of a file each.
 class FakePrograms : public GpuCheckRun {
  public:
   explicit FakePrograms(const std::string& second_file, const std::string& train = "exit 1") {
     script("bin", "train",
            "case \"$*\" in *--check*) echo 'device memory, batch 1: a fake'; exit 0 ;; esac\n" +
                train);
-    script("bin", "cuda_tests",
-           "case \"$*\" in\n"
-           "  *--list-tags*) printf '  1  [#%s_test]\\n' first second third; exit 3 ;;\n"
-           "  *second_test*) " +
-               second_file +
-               " ;;\n"
-               "esac\necho 'All tests passed'");
+    tests("cuda_tests", "first", "true");
+    tests("ops_tests", "second", second_file);
+    tests("optimizer_tests", "third", "true");
   }
   [[nodiscard]] std::vector<std::string> arguments(std::vector<std::string> more = {}) const {
     more.insert(more.end(), {"--bin", *this / "bin", "--out", *this / "out"});
     return more;
   }
   [[nodiscard]] std::string report() const { return read_text(*this / "out/report.md"); }
+
+ private:
+  void tests(const std::string& program, const std::string& file, const std::string& body) const {
+    script("bin", program,
+           "case \"$*\" in\n  *--list-tags*) echo '  1  [#" + file + "_test]'; exit 3 ;;\nesac\n" +
+               body + "\necho 'All tests passed'");
+  }
 };
 
 // Whether the process whose number a script has left in the file is no more.

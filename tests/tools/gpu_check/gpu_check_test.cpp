@@ -22,7 +22,7 @@ TEST_CASE("a GPU check goes through all its parts to a complete report") {
       "compute-sanitizer",
       "echo '========= COMPUTE-SANITIZER'; echo '========= Error: Device not supported'; exit 1");
   const auto result = run.run({"--bin", HLITE_PROGRAMS, "--plugin", HLITE_EMULATED_PLUGIN,
-                               "--small", "--files", "relu_kernels_test,cuda_plugin_test", "--out",
+                               "--small", "--files", "relu_test,cuda_plugin_test", "--out",
                                run / "out", "--results", run / "results.md"});
   INFO(result.out << result.err);
   CHECK(result.code == 0);
@@ -42,7 +42,7 @@ TEST_CASE("a GPU check goes through all its parts to a complete report") {
        "- tests-list: passed",
        "2 files",
        "- tests-cuda_plugin_test: passed",
-       "- tests-relu_kernels_test: passed",
+       "- tests-relu_test: passed",
        "### golden",
        "- golden-dlrm_plain: passed",
        "losses within ",
@@ -146,7 +146,8 @@ TEST_CASE("a GPU check works from an archive alone") {
        "set -e; mkdir -p a/bin a/tools a/tests/data\n"
        "cp -r \"$1\"/tools/gpu_check \"$1\"/tools/gpu_check.sh a/tools\n"
        "cp -r \"$1\"/tests/data/golden a/tests/data\n"
-       "for file in \"$2\"/{train,cuda_tests,libfake_plugin_*.so,libhlite_cuda.so}; do\n"
+       "for file in "
+       "\"$2\"/{train,{cuda,ops,optimizer}_tests,libfake_plugin_*.so,libhlite_cuda.so}; do\n"
        "  if [ -e \"$file\" ]; then cp \"$file\" a/bin; fi\n"
        "done\n"
        "echo abc123 >a/packed_commit\n"

@@ -1,0 +1,43 @@
+// Column sums by themselves: on the emulated device, which takes host memory as its own.
+#include "hugectr_lite/ops/column_sums.cuh"
+
+#include "tests/support/typed_values.h"
+
+namespace hlite::test {
+namespace {
+
+// The elements of a matrix as they are.
+struct PlainSource {
+  const float* values;
+  int64_t columns;
+  template <int W>
+  using Item = ops::gpu::Pack<float, W>;
+  template <int W>
+  Item<W> load(int64_t row, int64_t column) const {
+    return ops::gpu::load_pack<W>(values + row * columns + column);
+  }
+  template <int W>
+  void finish(const ops::gpu::Pack<float, W>& item, int64_t, int64_t, float* sums) const {
+    for (int i = 0; i < W; ++i) sums[i] += item.values[i];
+  }
+};
+
+TEST_CASE("column sums do with as much scratch memory as there is") {
+  constexpr int64_t kRows = 1100, kColumns = 12;
+  const auto values = random_values(kRows * kColumns, 1);
+  std::vector<double> want(kColumns);
+  for (size_t i = 0; i < values.size(); ++i) want[i % kColumns] += static_cast<double>(values[i]);
+  for (const int64_t scratch_rows : {0, 1, 2, 3, 1000}) {
+    for (const bool packable : {false, true}) {
+      INFO(scratch_rows << " rows");
+      std::vector<float> sums = nans(kColumns);
+      std::vector<float> scratch(static_cast<size_t>(scratch_rows * kColumns));
+      ops::gpu::sum_columns<float>("sums", nullptr, PlainSource{values.data(), kColumns}, kRows,
+                                   kColumns, packable, sums.data(), scratch);
+      check_close(sums, want, {1.7e-4, 1e-6}, "sum");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hlite::test

@@ -1,0 +1,194 @@
+// Inputs of the dot interaction as T holds them, its definition in double precision, and runs of
+// the ops on a device.
+#pragma once
+
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/ops/interaction.h"
+#include "tests/support/op_device.h"
+
+namespace hlite::test {
+
+struct InteractionCase {
+  int64_t samples, slots, width;
+
+  [[nodiscard]] int64_t inputs() const { return slots + 1; }
+  [[nodiscard]] int64_t out_width() const { return ops::interaction_width(slots, width); }
+  [[nodiscard]] int64_t out_size() const { return samples * out_width(); }
+  [[nodiscard]] std::string text() const {
+    return fmt::format("B {} n {} V {}", samples, slots, width);
+  }
+};
+
+// More than the emulated device does in short time.
+inline std::vector<InteractionCase> interaction_cases_for_cpu() {
+  return {{0, 3, 4},    {1, 0, 1},   {3, 0, 16},  {2, 1, 1},    {5, 1, 3},
+          {4, 2, 7},    {3, 3, 8},   {2, 4, 33},  {3, 5, 24},   {65, 26, 16},
+          {9, 26, 128}, {7, 27, 13}, {2, 31, 40}, {1, 101, 56}, {1037, 2, 3}};
+}
+
+template <typename T>
+struct InteractionProblem {
+  InteractionCase size;
+  std::vector<float> bottom, slots, dout;
+
+  explicit InteractionProblem(const InteractionCase& c)
+      : size(c),
+        bottom(random_values<T>(c.samples * c.width, 1)),
+        slots(random_values<T>(c.samples * c.slots * c.width, 2)),
+        dout(random_values<T>(c.out_size(), 3)) {
+    for (int64_t b = 0; b < c.samples; ++b)
+      grad(b, c.out_width() - 1) = NAN;  // the pad column's, which must not count
+  }
+  [[nodiscard]] float& input(int64_t b, int64_t i, int64_t v) {
+    return i == 0 ? bottom[static_cast<size_t>(b * size.width + v)]
+                  : slots[static_cast<size_t>((b * size.slots + i - 1) * size.width + v)];
+  }
+  [[nodiscard]] double input(int64_t b, int64_t i, int64_t v) const {
+    return static_cast<double>(const_cast<InteractionProblem*>(this)->input(b, i, v));
+  }
+  [[nodiscard]] float& grad(int64_t b, int64_t column) {
+    return dout[static_cast<size_t>(b * size.out_width() + column)];
+  }
+};
+
+// The definition: bottom, then dot(r, c) in the order of c, then of r < c, then a zero.
+template <typename T>
+std::vector<double> forward_oracle(const InteractionProblem<T>& p) {
+  std::vector<double> out;
+  for (int64_t b = 0; b < p.size.samples; ++b) {
+    for (int64_t v = 0; v < p.size.width; ++v) out.push_back(p.input(b, 0, v));
+    for (int64_t c = 1; c < p.size.inputs(); ++c)
+      for (int64_t r = 0; r < c; ++r) {
+        double dot = 0;
+        for (int64_t v = 0; v < p.size.width; ++v) dot += p.input(b, r, v) * p.input(b, c, v);
+        out.push_back(dot);
+      }
+    out.push_back(0);
+  }
+  return out;
+}
+
+template <typename T>
+struct InteractionGradients {
+  std::vector<T> bottom, slots;
+};
+
+// Each pair passes its gradient to both of its vectors.
+template <typename T>
+InteractionGradients<double> backward_oracle(const InteractionProblem<T>& p) {
+  const auto [B, n, V] = p.size;
+  InteractionGradients<double> g;
+  std::vector<double> all(static_cast<size_t>((n + 1) * V));  // of a sample
+  const float* weight = p.dout.data();
+  for (int64_t b = 0; b < B; ++b, ++weight) {  // behind each sample, the pad
+    std::fill(all.begin(), all.end(), 0.0);
+    for (int64_t v = 0; v < V; ++v, ++weight) all[static_cast<size_t>(v)] = *weight;
+    for (int64_t c = 1; c <= n; ++c)
+      for (int64_t r = 0; r < c; ++r, ++weight)
+        for (int64_t v = 0; v < V; ++v) {
+          all[static_cast<size_t>(r * V + v)] += static_cast<double>(*weight) * p.input(b, c, v);
+          all[static_cast<size_t>(c * V + v)] += static_cast<double>(*weight) * p.input(b, r, v);
+        }
+    g.bottom.insert(g.bottom.end(), all.begin(), all.begin() + V);
+    g.slots.insert(g.slots.end(), all.begin() + V, all.end());
+  }
+  return g;
+}
+
+// Sums of `terms` products below 1 in float, by tensor cores not with float's rounding; then comes
+// the rounding to T.
+template <typename T>
+Tolerance interaction_tolerance(const OpDevice& on, int64_t terms) {
+  if (!std::is_same_v<T, float>) return {.absolute = 5e-5, .relative = kRounding<T>};
+  const double deviation = std::sqrt(static_cast<double>(terms) / 9);
+  return {.absolute = on.on_gpu() ? 2e-5 : 1e-6 * (deviation + 1), .relative = 1e-6};
+}
+
+// How far tensors lie past an aligned address, in elements.
+struct Shifts {
+  int64_t vectors = 0;  // inputs and their gradients
+  int64_t rows = 0;     // out and dout
+};
+
+// Through the op's own dispatch, as a layer calls it. What is not written stays NaN.
+template <typename T>
+std::vector<float> run_forward(const OpDevice& on, const InteractionProblem<T>& p,
+                               const Shifts& shifts = {}) {
+  const auto [B, n, V] = p.size;
+  const DeviceTensor<T> bottom(on, p.bottom, shifts.vectors), slots(on, p.slots, shifts.vectors);
+  const DeviceTensor<T> out(on, nans(p.size.out_size()), shifts.rows);
+  ops::interaction_forward<T>(on.exec(), bottom.view(B, V), slots.view(B, n, V),
+                              out.view(B, p.size.out_width()));
+  return out.host();
+}
+
+// In place: the gradients replace the inputs, as the contract allows on a GPU. `overflow`: the flag
+// that the op may set, null for none.
+template <typename T>
+InteractionGradients<float> run_backward(const OpDevice& on, const InteractionProblem<T>& p,
+                                         bool in_place = false, const Shifts& shifts = {},
+                                         int32_t* overflow = nullptr) {
+  const auto [B, n, V] = p.size;
+  const DeviceTensor<T> bottom(on, p.bottom, shifts.vectors), slots(on, p.slots, shifts.vectors);
+  const DeviceTensor<T> dout(on, p.dout, shifts.rows);
+  const DeviceTensor<T> dbottom(on, nans(bottom.size()), shifts.vectors);
+  const DeviceTensor<T> dslots(on, nans(slots.size()), shifts.vectors);
+  const DeviceTensor<int32_t> flag(on, {overflow ? *overflow : 0});
+  const auto& to_bottom = in_place ? bottom : dbottom;
+  const auto& to_slots = in_place ? slots : dslots;
+  ops::interaction_backward<T>(on.exec(), bottom.view(B, V), slots.view(B, n, V),
+                               dout.view(B, p.size.out_width()), to_bottom.view(B, V),
+                               to_slots.view(B, n, V), overflow ? flag.data() : nullptr);
+  if (overflow) *overflow = flag.host()[0];
+  return {to_bottom.host(), to_slots.host()};
+}
+
+// A problem whose slots' vectors are rows of tables, rounded to T; some samples have no key.
+template <typename T>
+struct GatherProblem {
+  InteractionProblem<T> problem;
+  std::vector<float> table;
+  std::vector<int64_t> offset;
+  std::vector<uint32_t> keys;
+
+  explicit GatherProblem(const InteractionCase& size) : problem(size) {
+    int64_t rows = 0;
+    for (int64_t s = 0; s < size.slots; ++s) {
+      offset.push_back(rows);
+      rows += rows_of(s);
+    }
+    table = random_values(rows * size.width, 4);
+    for (int64_t b = 0; b < size.samples; ++b)
+      for (int64_t s = 0; s < size.slots; ++s) {
+        const bool none = (b + s) % 11 == 7;
+        const int64_t key = (b * 31 + s * 17 + b * s) % rows_of(s);
+        keys.push_back(none ? kNoKey : static_cast<uint32_t>(key));
+        const float* const row =
+            &table[static_cast<size_t>((offset[static_cast<size_t>(s)] + key) * size.width)];
+        for (int64_t v = 0; v < size.width; ++v)
+          problem.input(b, s + 1, v) = none ? 0.0f : to_float(from_float<T>(row[v]));
+      }
+  }
+  static int64_t rows_of(int64_t slot) { return 1 + slot * 5 % 7; }
+};
+
+// The rows of a problem's tables on a device.
+struct DeviceRows {
+  DeviceTensor<float> table;
+  DeviceTensor<int64_t> offset;
+  DeviceTensor<uint32_t> keys;
+  ops::OneHotRows rows;
+
+  template <typename T>
+  DeviceRows(const OpDevice& on, const GatherProblem<T>& g, int64_t shift = 0)
+      : table(on, g.table, shift), offset(on, g.offset), keys(on, g.keys) {
+    const auto [B, n, V] = g.problem.size;
+    rows = {table.view(table.size() / V, V), offset, keys.view(B, n)};
+  }
+};
+
+}  // namespace hlite::test
