@@ -1,97 +1,182 @@
 #include "hugectr_lite/ops/metrics.h"
 
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
-#include "tests/support/compare.h"
+#include "tests/support/cuda_emulation/cuda_runtime.h"
+#include "tests/support/errors.h"
+#include "tests/support/op_device.h"
 
 namespace hlite::test {
 namespace {
 
-// The definition: every pair of a positive and a negative.
-double pairwise_auc(const std::vector<float>& scores, const std::vector<float>& labels) {
-  double won = 0, pairs = 0;
-  for (size_t i = 0; i < scores.size(); ++i)
-    for (size_t j = 0; j < scores.size(); ++j)
-      if (labels[i] > 0.5f && labels[j] <= 0.5f) {
-        won += scores[i] > scores[j] ? 1 : scores[i] == scores[j] ? 0.5 : 0;
-        pairs += 1;
-      }
-  return won / pairs;
+using ops::GpuMetrics;
+
+struct Evaluation {
+  std::vector<float> logits, labels;
+  [[nodiscard]] int64_t size() const { return std::ssize(logits); }
+};
+
+// `levels` different scores, or as many as there are floats for 0.
+Evaluation random_evaluation(size_t n, uint32_t levels, uint64_t seed) {
+  Evaluation e;
+  for (size_t i = 0; i < n; ++i) {
+    const uint32_t word = random::word(seed, 0, i);
+    e.logits.push_back(levels > 0 ? static_cast<float>(word % levels) * 0.37f - 1.0f
+                                  : 60 * random::uniform(word) - 30);
+    e.labels.push_back(random::word(seed, 1, i) % 3 == 0 ? 1.0f : 0.0f);
+  }
+  return e;
 }
 
-}  // namespace
+struct Metrics {
+  std::optional<double> auc;
+  double loss;
+  bool operator==(const Metrics&) const = default;
+};
 
-TEST_CASE("AUC equals its definition, ties included") {
-  for (const int n : {2, 3, 7, 100, 997})
-    for (const int levels : {1, 2, 5, 1000000}) {
-      std::vector<float> scores(static_cast<size_t>(n)), labels(scores.size());
-      for (size_t i = 0; i < scores.size(); ++i) {
-        const auto level = static_cast<int>(random::word(1, 0, i) % static_cast<uint32_t>(levels));
-        scores[i] = static_cast<float>(level - levels / 2) * 0.37f;
-        labels[i] = random::word(2, 0, i) % 3 == 0 ? 1.0f : 0.0f;
+Metrics metrics_on(const OpDevice& on, GpuMetrics& metrics, const Evaluation& e) {
+  const DeviceTensor<float> logits(on, e.logits), labels(on, e.labels);
+  metrics.start(on.exec(), logits, labels);
+  on.exec().cuda->stream_synchronize(on.exec().stream);
+  return {metrics.auc(), metrics.log_loss()};
+}
+
+Metrics metrics_on(const OpDevice& on, const Evaluation& e) {
+  if (!on.on_gpu())
+    return {ops::auc(e.logits, e.labels), ops::log_loss(on.exec(), e.logits, e.labels)};
+  GpuMetrics metrics(on.exec(), e.size());
+  return metrics_on(on, metrics, e);
+}
+
+// The definitions: every pair of a positive and a negative, and the mean over all samples.
+Metrics definition(const Evaluation& e) {
+  double won = 0, pairs = 0;
+  long double loss = 0;
+  for (size_t i = 0; i < e.logits.size(); ++i) {
+    const long double z = e.logits[i], y = e.labels[i];
+    loss += y * std::log1p(std::exp(-z)) + (1 - y) * std::log1p(std::exp(z));
+    if (y == 0) continue;
+    for (size_t j = 0; j < e.logits.size(); ++j)
+      if (e.labels[j] == 0) {
+        won += e.logits[i] > e.logits[j] ? 1 : e.logits[i] == e.logits[j] ? 0.5 : 0;
+        pairs += 1;
       }
-      labels[0] = 1;
-      labels[1] = 0;
-      INFO(n << " samples, " << levels << " levels");
-      CHECK(ops::auc(scores, labels).value() ==
-            Approx(pairwise_auc(scores, labels)).epsilon(1e-12));
+  }
+  Metrics m{std::nullopt,
+            e.logits.empty() ? 0 : static_cast<double>(loss) / static_cast<double>(e.size())};
+  if (pairs > 0) m.auc = won / pairs;
+  return m;
+}
+
+TEST_CASE("AUC and log loss equal their definitions, ties included") {
+  const auto devices = op_devices<float>();
+  for (const size_t n : {0, 1, 2, 3, 7, 100, 255, 256, 997})
+    for (const uint32_t levels : {0u, 1u, 2u, 5u, 300u, 1000000u}) {
+      const Evaluation e = random_evaluation(n, levels, n + levels);
+      const Metrics want = definition(e);
+      for (const OpDevice& on : devices) {
+        INFO(on.name() << ", " << n << " samples, " << levels << " levels");
+        const Metrics got = metrics_on(on, e);
+        REQUIRE(got.auc.has_value() == want.auc.has_value());
+        if (want.auc) CHECK(*got.auc == Approx(*want.auc).epsilon(1e-12));
+        CHECK(got.loss == Approx(want.loss).epsilon(1e-12));
+      }
     }
 }
 
-TEST_CASE("AUC of special scores") {
-  using V = std::vector<float>;
-  const float inf = INFINITY;
-  CHECK(ops::auc(V{1, 2}, V{0, 1}).value() == 1);
-  CHECK(ops::auc(V{2, 1}, V{0, 1}).value() == 0);
-  CHECK(ops::auc(V{0.0f, -0.0f}, V{0, 1}).value() == 0.5);  // both zeros are one score
-  CHECK(ops::auc(V{-inf, -1, 1e-40f, inf}, V{0, 0, 1, 1}).value() == 1);
-  CHECK(ops::auc(V{-1, -2, -3}, V{1, 0, 0}).value() == 1);
-  CHECK(!ops::auc(V{1, 2}, V{1, 1}));
-  CHECK(!ops::auc(V{1, 2}, V{0, 0}));
-  CHECK(!ops::auc(V{}, V{}));
-  CHECK_THROWS_AS(ops::auc(V{1, NAN}, V{0, 1}), DataError);
-  CHECK_THROWS_AS(ops::auc(V{1}, V{0, 1}), Error);
+TEST_CASE("AUC has the same bits on every device, log loss on any number of threads") {
+  const auto devices = op_devices<float>();
+  for (const size_t n : {997, 4096, 4097, 9973, 50001})
+    for (const uint32_t levels : {0u, 1u, 2u, 5u, 300u, 100000u}) {
+      const Evaluation e = random_evaluation(n, levels, n + levels);
+      const Metrics want = metrics_on(devices[0], e);
+      for (const OpDevice& on : devices) {
+        if (on.on_gpu() && n > 10000) continue;
+        INFO(on.name() << ", " << n << " samples, " << levels << " levels");
+        const Metrics got = metrics_on(on, e);
+        CHECK((got.auc == want.auc));
+        // A GPU adds up in another order; the CPU adds up 16384 in a row.
+        CHECK(std::abs(got.loss - want.loss) <= (on.on_gpu() ? 1e-13 * want.loss : 0));
+      }
+    }
+}
+
+TEST_CASE("AUC of special scores and of one class") {
+  for (const OpDevice& on : op_devices<float>()) {
+    INFO(on.name());
+    const auto area = [&](std::vector<float> scores, std::vector<float> labels) {
+      return metrics_on(on, {std::move(scores), std::move(labels)}).auc;
+    };
+    CHECK(area({1, 2}, {0, 1}).value() == 1);
+    CHECK(area({2, 1}, {0, 1}).value() == 0);
+    CHECK(area({0.0f, -0.0f}, {0, 1}).value() == 0.5);  // both zeros are one score
+    CHECK(area({-INFINITY, -1, 1e-40f, INFINITY}, {0, 0, 1, 1}).value() == 1);
+    CHECK(area({-1, -2, -3}, {1, 0, 0}).value() == 1);
+    CHECK(area({3, 3, 3}, {0, 1, 1}).value() == 0.5);
+    CHECK(!area({1, 2}, {1, 1}));
+    CHECK(!area({1, 2}, {0, 0}));
+    CHECK(!area({}, {}));
+    CHECK_THROWS_AS(area({1, NAN}, {0, 1}), DataError);
+    CHECK_THROWS_AS(area({1}, {0, 1}), Error);
+    // Of several, the first is named.
+    Evaluation e = random_evaluation(9000, 0, 1);
+    e.logits[8999] = e.logits[4500] = NAN;
+    check_contains(message_of<DataError>([&] { metrics_on(on, e); }),
+                   {"evaluation sample 4500 is NaN"});
+  }
 }
 
 TEST_CASE("AUC of many samples neither loses counts nor order") {
-  const size_t n = 300000;
-  std::vector<float> scores(n), labels(n);
-  double expected = 0;  // the k-th negative from below loses to every positive above it
-  uint64_t negatives = 0, positives = 0;
-  for (size_t i = 0; i < n; ++i) {
-    const size_t rank = i * 7919 % n;
-    scores[rank] = static_cast<float>(i);
-    labels[rank] = random::word(3, 0, i) % 4 == 0 ? 1.0f : 0.0f;
-    if (labels[rank] > 0.5f) {
-      ++positives;
-      expected += static_cast<double>(negatives);
-    } else {
-      ++negatives;
-    }
-  }
-  expected /= static_cast<double>(positives) * static_cast<double>(negatives);
-  CHECK(ops::auc(scores, labels).value() == Approx(expected).epsilon(1e-12));
-}
-
-TEST_CASE("log loss equals its definition for any thread count") {
-  for (const size_t n : {size_t{0}, size_t{1}, size_t{1000}, size_t{50001}}) {
-    std::vector<float> z(n), y(n);
-    fill_random(z, 4, -30, 30);
-    for (size_t i = 0; i < n; ++i) y[i] = i % 3 == 0 ? 1.0f : 0.0f;
-    double want = 0;
+  for (const OpDevice& on : op_devices<float>()) {
+    INFO(on.name());
+    const size_t n = !on.on_gpu() ? 300000 : on.name() == "emulated" ? 50021 : 5000011;
+    Evaluation e{std::vector<float>(n), std::vector<float>(n)};
+    double expected = 0;  // the k-th negative from below loses to every positive above it
+    uint64_t negatives = 0, positives = 0;
     for (size_t i = 0; i < n; ++i) {
-      const double p = 1 / (1 + std::exp(-static_cast<double>(z[i])));
-      want -= y[i] > 0.5f ? std::log(p) : std::log1p(-p);
+      const size_t rank = i * 7919 % n;
+      e.logits[rank] = static_cast<float>(i);
+      e.labels[rank] = random::word(3, 0, i) % 4 == 0 ? 1.0f : 0.0f;
+      if (e.labels[rank] > 0.5f) {
+        ++positives;
+        expected += static_cast<double>(negatives);
+      } else {
+        ++negatives;
+      }
     }
-    if (n > 0) want /= static_cast<double>(n);
-    ThreadPool one(1), three(3);
-    const double got = ops::log_loss({.device = Device::kCpu, .pool = &one}, z, y);
-    CHECK(got ==
-          Approx(want).epsilon(1e-3));  // log1p(-p) loses digits near p = 1, the code does not
-    CHECK(got == ops::log_loss({.device = Device::kCpu, .pool = &three}, z, y));
+    expected /= static_cast<double>(positives) * static_cast<double>(negatives);
+    CHECK(metrics_on(on, e).auc.value() == Approx(expected).epsilon(1e-12));
   }
 }
 
+TEST_CASE("metrics of a GPU take smaller sets after larger ones, and refuse larger ones") {
+  const OpDevice on = emulated_device(), cpu(1);
+  GpuMetrics metrics(on.exec(), 5000);
+  const int blocks = emulation::machine().device_blocks;
+  for (const size_t n : {5000, 10, 0, 4999}) {
+    const Evaluation e = random_evaluation(n, 50, n);
+    CHECK((metrics_on(on, metrics, e).auc == metrics_on(cpu, e).auc));
+  }
+  CHECK(emulation::machine().device_blocks == blocks);
+  CHECK_THROWS_AS(metrics_on(on, metrics, random_evaluation(5001, 0, 1)), Error);
+  CHECK(metrics.workspace_bytes() < 5000 * 13);
+  check_contains(message_of<DeviceError>([&] { GpuMetrics(on.exec(), int64_t{1} << 31); }),
+                 {"fewer than 2^31 samples", "2147483648"});
+}
+
+TEST_CASE("metrics of a GPU have the same bits in any order of threads") {
+  const OpDevice on = emulated_device();
+  const Evaluation e = random_evaluation(9001, 1000, 2);
+  const Metrics want = metrics_on(on, e);
+  for (const auto order : {emulation::Order::kReverse, emulation::Order::kShuffled}) {
+    emulation::set_order(order, 5);
+    CHECK((metrics_on(on, e) == want));
+  }
+  emulation::set_order(emulation::Order::kForward);
+}
+
+}  // namespace
 }  // namespace hlite::test

@@ -2,7 +2,7 @@
 // device and, where there is one, on the GPU. Types of 16 bits are for the last two.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <memory>
