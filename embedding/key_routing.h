@@ -16,7 +16,6 @@
 #include <span>
 #include <vector>
 
-#include "embedding/pooling.h"
 #include "embedding/row_placement.h"
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/memory.h"
@@ -28,9 +27,9 @@ class KeyRouting {
  public:
   // Takes all memory that route() needs for up to max_batch samples on up to `threads` threads.
   // `placement` must outlive it.
-  KeyRouting(const RowPlacement& placement, Pooling pooling, int64_t max_batch, int threads);
+  KeyRouting(const RowPlacement& placement, int64_t max_batch, int threads);
 
-  // keys [batch, pooling.keys.columns] of this rank's samples, checked by the reader.
+  // keys [batch, layout.keys.columns] of this rank's samples, checked by the reader.
   void route(const Exec& exec, Matrix<const uint32_t> keys);
 
   // A distinct key: its lookups are pairs [begin, end) of its slot.
@@ -63,13 +62,12 @@ class KeyRouting {
   // Of all lists together.
   [[nodiscard]] int64_t listed() const { return list_begin_.back(); }
   [[nodiscard]] const RowPlacement& placement() const { return placement_; }
-  [[nodiscard]] const Pooling& pooling() const { return pooling_; }
+  [[nodiscard]] const SlotLayout& layout() const { return placement_.layout(); }
 
  private:
   void find_distinct(Matrix<const uint32_t> keys, int64_t slot, int worker);
 
   const RowPlacement& placement_;
-  Pooling pooling_;
   int64_t max_batch_;
   std::vector<int64_t> first_;       // [slots] where a slot's pairs and distinct keys begin
   std::vector<int64_t> count_;       // [slots] distinct keys

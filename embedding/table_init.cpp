@@ -38,7 +38,7 @@ void init_table_rows(const Exec& exec, uint64_t seed, std::string_view name, int
   });
 }
 
-void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const TableLayout& layout,
+void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const SlotLayout& layout,
                  Matrix<float> tables) {
   HLITE_CHECK(tables.dim(0) == layout.total_rows && tables.dim(1) == layout.width,
               "{}: tables {}, expected [{},{}]", layer, tables.shape(), layout.total_rows,
@@ -49,7 +49,7 @@ void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const 
   }
 }
 
-TableRowInit::TableRowInit(uint64_t seed, std::string_view layer, const TableLayout& layout)
+TableRowInit::TableRowInit(uint64_t seed, std::string_view layer, const SlotLayout& layout)
     : TableRowInit(seed, layer, layout.rows, layout.width) {}
 
 TableRowInit::TableRowInit(uint64_t seed, std::string_view layer, std::span<const int64_t> rows,

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "embedding/table_layout.h"
+#include "embedding/slot_layout.h"
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/view.h"
 
@@ -22,13 +22,13 @@ void init_table_rows(const Exec& exec, uint64_t seed, std::string_view name, int
                      int64_t first_row, Matrix<float> rows /*[n, width]*/);
 
 // Fills all tables of a layer; table i of layer "x" is called "x.table_i".
-void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const TableLayout& layout,
+void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const SlotLayout& layout,
                  Matrix<float> tables /*[total_rows, width]*/);
 
 // The same values row by row, for a rank that holds some rows of each table.
 class TableRowInit {
  public:
-  TableRowInit(uint64_t seed, std::string_view layer, const TableLayout& layout);
+  TableRowInit(uint64_t seed, std::string_view layer, const SlotLayout& layout);
   // Where the bounds are those of tables of rows[s] rows, whatever keys there are.
   TableRowInit(uint64_t seed, std::string_view layer, std::span<const int64_t> rows, int64_t width);
   // Row `key` of slot s: `row` [width].

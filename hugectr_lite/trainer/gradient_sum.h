@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "embedding/exchanged_tables.h"
+#include "embedding/sharded_steps.h"
 #include "hugectr_lite/comm/hierarchical_all_reduce.h"
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/plan/plan.h"
@@ -23,7 +23,7 @@ class GradientSum {
 
   struct Copied {
     std::string layer;
-    embedding::ExchangedTables* tables;
+    embedding::ShardedSteps* tables;
   };
   // Names the buffers, and says to the tables where their copied rows' gradients go. Returns the
   // buffer of the dense gradients.

@@ -67,9 +67,14 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
                       type_});
     const LayerPlacement* placement =
         ranks_.placements.empty() ? nullptr : &ranks_.placements.at(i);
-    layer->spread(ranks_.context, placement ? placement->placement : nullptr,
-                  placement ? placement->exchanged_share : 1.0, max_batch_, train_batch_, threads,
-                  seed, gpu_, type_);
+    layer->spread({.ranks = ranks_.context,
+                   .placement = placement ? placement->placement : nullptr,
+                   .max_batch = max_batch_,
+                   .train_batch = train_batch_,
+                   .threads = threads,
+                   .gpu = gpu_,
+                   .type = type_},
+                  placement ? placement->exchanged_share : 1.0, seed);
     embeddings_.push_back(std::move(layer));
   }
   wire_sparse_inputs();
@@ -143,8 +148,9 @@ void Model::declare(uint64_t seed) {
   BufferId gradients = plan::kNoBuffer;
   if (ranks_.context.ranks() > 1) {
     std::vector<GradientSum::Copied> copied;
-    for (const auto& e : embeddings_) copied.push_back({e->name(), e->exchanged()});
+    for (const auto& e : embeddings_) copied.push_back({e->name(), e->tables().sharded()});
     gradient_sum_ = std::make_unique<GradientSum>(ranks_.context, config_.all_reduce);
+    overflow_ = buffers_.add("solver.overflow", BufferKind::kState, sizeof(int32_t));
     gradients = gradient_sum_->declare(buffers_, network_->parameter_bytes(), std::move(copied));
   }
   loss_scaling_.declare(buffers_);
@@ -204,7 +210,7 @@ MemoryEstimate Model::memory() const {
   m.activations = buffers_.total_bytes(BufferKind::kActivation);
   m.gradients = buffers_.total_bytes(BufferKind::kGradient);
   m.batch = buffers_.total_bytes(BufferKind::kInput);
-  for (const auto& e : embeddings_) m.workspace += e->tables().workspace_bytes();
+  for (const auto& e : embeddings_) m.workspace += e->tables().steps().workspace_bytes();
   if (gpu_) {
     m.batch *= 2;                 // one arrives while the other is worked on
     m.matmul = 2 * kMatmulBytes;  // of the lanes kCompute and kWeights
@@ -294,7 +300,8 @@ void Model::emit_dense_update(plan::Plan& plan) const {
   reads.insert(reads.end(), dense_states_.begin(), dense_states_.end());
   writes.insert(writes.end(), dense_states_.begin(), dense_states_.end());
   if (working != w) writes.push_back(working);
-  if (scale != plan::kNoBuffer) reads.push_back(scale);
+  for (const BufferId verdict : {scale, overflow_})
+    if (verdict != plan::kNoBuffer) reads.push_back(verdict);
   plan.add({.name = "dense_update",
             .lane = Lane::kCompute,
             .reads = reads,
@@ -308,6 +315,8 @@ void Model::emit_dense_update(plan::Plan& plan) const {
               if (scale != plan::kNoBuffer)
                 of_gradients =
                     optimizer::gradient_scale(*buffers_.data<optimizer::LossScale>(scale));
+              if (overflow_ != plan::kNoBuffer)
+                of_gradients.overflow = buffers_.data<int32_t>(overflow_);
               with_float_type(type_, [&]<typename T>() {
                 const auto mirror =
                     working == w ? Vector<T>() : network::vector<T>(buffers_, working, n);
@@ -323,7 +332,7 @@ std::vector<StepTraffic> Model::traffic() const {
   std::vector<StepTraffic> list;
   if (!gradient_sum_) return list;
   for (const auto& e : embeddings_) {
-    const embedding::ExchangedTables& tables = *e->exchanged();
+    const embedding::ShardedSteps& tables = *e->tables().sharded();
     list.push_back({e->name() + ".keys_exchange", tables.keys_exchange().traffic()});
     list.push_back({e->name() + ".rows_exchange", tables.rows_exchange().traffic()});
     list.push_back({e->name() + ".grads_exchange", tables.grads_exchange().traffic()});
@@ -339,22 +348,23 @@ bool Model::stop_requested() const {
 
 bool Model::overlaps() const { return ranks_.context.ranks() > 1 && config_.solver.enable_overlap; }
 
-void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
+void Model::run_once(const plan::Plan& plan, const plan::StepContext& context) {
   if (gpu_run_) return gpu_run_->run(plan, context);
+  if (!overlaps()) return plan::run_in_order(plan, context);
+  if (!lanes_) lanes_ = std::make_unique<RankLanes>(context.exec, threads_, ranks_.context);
+  lanes_->run(plan, context);
+}
+
+void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
+  if (overflow_ == plan::kNoBuffer) return run_once(plan, context);
   const int64_t done = step();
-  for (;;) {
-    try {
-      if (!overlaps()) return plan::run_in_order(plan, context);
-      if (!lanes_) lanes_ = std::make_unique<RankLanes>(context.exec, threads_, ranks_.context);
-      return lanes_->run(plan, context);
-    } catch (const embedding::CapacityOverflow& overflow) {
-      embedding::ExchangedTables& tables = overflow.tables();
-      const int64_t before = tables.capacity();
-      tables.grow(overflow.needed());
-      log::warning("iteration {}: {}; run again with room for {} instead of {}", done + 1,
-                   overflow.what(), tables.capacity(), before);
-      set_step(done);
-    }
+  for (run_once(plan, context); read<int32_t>(overflow_) != 0; run_once(plan, context)) {
+    for (const auto& e : embeddings_)
+      if (const std::string grown = e->tables().sharded()->grow(); !grown.empty())
+        log::warning("iteration {}: {}", done + 1, grown);
+    set_step(done);
+    const int32_t none = 0;
+    put(&none, buffers_.data<int32_t>(overflow_), sizeof(none));
   }
 }
 
@@ -365,7 +375,7 @@ void Model::compile() {
     gpu_run_ = std::make_unique<GpuRun>(*gpu_, buffers_, config_.solver);
   }
   make_plans();
-  for (const auto& e : embeddings_) e->tables().prepare();
+  for (const auto& e : embeddings_) e->tables().steps().prepare();
 }
 
 void Model::make_plans() {
@@ -376,14 +386,15 @@ void Model::make_plans() {
                   .grad = network_->input_grad(kEmbeddingInput + i),
                   .rate = embedding_rates_[i],
                   .step = step_,
-                  .loss_scale = loss_scaling_.state()});
+                  .loss_scale = loss_scaling_.state(),
+                  .overflow = overflow_});
   const auto for_trained = [&](auto&& emit) {
     for (size_t i = 0; i < embeddings_.size(); ++i)
-      if (io[i].grad != plan::kNoBuffer) emit(embeddings_[i]->tables(), io[i]);
+      if (io[i].grad != plan::kNoBuffer) emit(embeddings_[i]->tables().steps(), io[i]);
   };
   emit_copy_in(train_plan_);
   for (size_t i = 0; i < embeddings_.size(); ++i)
-    embeddings_[i]->tables().emit_forward(train_plan_, io[i]);
+    embeddings_[i]->tables().steps().emit_forward(train_plan_, io[i]);
   emit_learning_rate(train_plan_);
   network_->emit_forward(train_plan_, network::Phase::kTrain);
   network_->emit_backward(train_plan_);
@@ -398,7 +409,7 @@ void Model::make_plans() {
   emit_copy_in(eval_plan_);
   for (auto& its : io) its.training = false;
   for (size_t i = 0; i < embeddings_.size(); ++i)
-    embeddings_[i]->tables().emit_forward(eval_plan_, io[i]);
+    embeddings_[i]->tables().steps().emit_forward(eval_plan_, io[i]);
   network_->emit_forward(eval_plan_, network::Phase::kEval);
   eval_plan_.finalize();
 }

@@ -107,7 +107,7 @@ class Model {
     return embeddings_;
   }
 
-  // Waits for all runs of a GPU: see EmbeddingTables::check_keys().
+  // Waits for all runs of a GPU: see embedding::TableSteps::check().
   void check_keys() const;
 
   // What this rank has sent and got in training iterations and evaluations so far, by step.
@@ -175,6 +175,7 @@ class Model {
                                                 float* data) const;
   [[nodiscard]] bool overlaps() const;
   void run(const plan::Plan& plan, const plan::StepContext& context);
+  void run_once(const plan::Plan& plan, const plan::StepContext& context);
   void wire_sparse_inputs();
   void declare(uint64_t seed);
   void emit_copy_in(plan::Plan& plan) const;
@@ -200,6 +201,8 @@ class Model {
   plan::BufferId step_ = plan::kNoBuffer;
   plan::BufferId rates_ = plan::kNoBuffer;       // a float: the dense rate
   std::vector<plan::BufferId> embedding_rates_;  // and each embedding's
+  // int32, on several ranks: embedding::TablesIo.
+  plan::BufferId overflow_ = plan::kNoBuffer;
   std::vector<plan::BufferId> dense_states_;
   std::unique_ptr<GradientSum> gradient_sum_;  // on several ranks
   plan::Plan train_plan_, eval_plan_;

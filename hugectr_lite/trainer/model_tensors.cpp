@@ -49,7 +49,7 @@ void Model::copy_outputs(int64_t n, const OutputsPlace& to) {
 void* Model::stream() const { return gpu_run_->exec().stream; }
 
 void Model::initialize(const Exec& exec) {
-  for (const auto& e : embeddings_) e->tables().initialize(exec, seed_);
+  for (const auto& e : embeddings_) e->tables().initialize(exec);
   std::vector<float> values;
   for (const auto& p : network_->parameters()) {
     values.resize(static_cast<size_t>(network::elements(p.dims)));
@@ -64,7 +64,7 @@ void Model::initialize(const Exec& exec) {
 
 void Model::check_keys() const {
   if (!gpu_run_) return;
-  for (const auto& e : embeddings_) e->tables().check_keys(gpu_run_->exec());
+  for (const auto& e : embeddings_) e->tables().steps().check(gpu_run_->exec());
 }
 
 void Model::weights_changed() {
@@ -122,22 +122,12 @@ void Model::make_room(const checkpoint::SafetensorsReader& file) {
   for (const auto& e : embeddings_) e->tables().make_room(keys_of);
 }
 
-static checkpoint::TensorRef tensor_of(embedding::NamedRows rows) {
-  const bool keys = rows.width == 0;
-  return {.name = std::move(rows.name),
-          .shape = keys ? std::vector{rows.rows} : std::vector{rows.rows, rows.width},
-          .data = rows.data,
-          .get = std::move(rows.get),
-          .put = std::move(rows.put),
-          .dtype = keys ? checkpoint::DType::kU32 : checkpoint::DType::kF32};
-}
-
 std::vector<checkpoint::TensorRef> Model::weights() const {
   std::vector<checkpoint::TensorRef> list;
   for (const auto& p : network_->parameters())
     list.push_back(tensor_at(p.name, p.dims, buffers_.data<float>(p.buffers.value)));
   for (const auto& e : embeddings_)
-    for (embedding::NamedRows& t : e->tables().tables()) list.push_back(tensor_of(std::move(t)));
+    for (auto& t : e->tables().tables()) list.push_back(std::move(t));
   return list;
 }
 
@@ -149,7 +139,7 @@ std::vector<checkpoint::TensorRef> Model::states() const {
           tensor_at(p.name + "." + optimizer::state_name(rule_.type, static_cast<int>(i)), p.dims,
                     buffers_.data<float>(dense_states_[i]) + p.offset / kFloatBytes));
   for (const auto& e : embeddings_)
-    for (embedding::NamedRows& t : e->tables().states()) list.push_back(tensor_of(std::move(t)));
+    for (auto& t : e->tables().states()) list.push_back(std::move(t));
   return list;
 }
 

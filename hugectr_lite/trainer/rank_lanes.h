@@ -5,7 +5,7 @@
 #include <exception>
 #include <string>
 
-#include "embedding/exchanged_tables.h"
+#include "hugectr_lite/comm/row_exchange.h"
 #include "hugectr_lite/core/thread_pool.h"
 #include "hugectr_lite/plan/lane_executor.h"
 
@@ -32,7 +32,6 @@ class RankLanes {
   static void end_exchanges(const comm::RankContext& ranks) {
     try {
       throw;
-    } catch (const embedding::CapacityOverflow&) {  // all ranks are in the same place
     } catch (const std::exception& e) {
       ranks.world->abort(fmt::format("rank {}: {}", ranks.rank, e.what()));
     }

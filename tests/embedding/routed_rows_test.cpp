@@ -31,7 +31,7 @@ class Rank {
         comm(world),
         step(how),
         pool(1 + world.rank() % 2),
-        routing(where, of.pooling, most, pool.threads()),
+        routing(where, most, pool.threads()),
         own(where.rows_of(world.rank()), of.layout.width, initial_state(how.rule)),
         copied(where.copied_rows(), of.layout.width, initial_state(how.rule)) {
     for (const bool copies : {false, true}) {
@@ -87,9 +87,9 @@ class Rank {
       from.push_back({wanted[q], {parts[q].data(), static_cast<int64_t>(wanted[q].size()), V}});
     step.lr = lr;
     step.step = t;
-    update_rows(exec(), step, from, own.w.view(), own.state0.view(), own.state1.view());
-    update_copied(exec(), step, copied_gradients, touched, copied.w.view(), copied.state0.view(),
-                  copied.state1.view());
+    update_rows(exec(), step, from, {own.w.view(), own.state0.view(), own.state1.view()});
+    update_copied(exec(), step, copied_gradients, touched,
+                  {copied.w.view(), copied.state0.view(), copied.state1.view()});
   }
 
   Exec exec() { return {.pool = &pool}; }

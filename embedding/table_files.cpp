@@ -1,0 +1,157 @@
+// What a TableStorage keeps in files: rows by table and key, wherever they lie.
+#include <algorithm>
+#include <cstring>
+
+#include "embedding/table_storage.h"
+#include "hugectr_lite/core/exec_memory.h"
+
+namespace hlite::embedding {
+namespace {
+
+// The part of row `row` of a [rows, width] array that lies in elements [first, first + count):
+// columns [begin, end).
+struct RowPart {
+  int64_t begin, end;
+};
+RowPart part_of_row(int64_t row, int64_t width, int64_t first, int64_t count) {
+  return {std::max<int64_t>(0, first - row * width), std::min(width, first + count - row * width)};
+}
+
+// The uint32 keys of a table's rows.
+TensorRef keys_tensor(std::string name, const TableStorage::Keys& keys, int64_t slot) {
+  const auto s = static_cast<size_t>(slot);
+  return {.name = std::move(name),
+          .shape = {std::ssize(keys->keys[s])},
+          .get =
+              [keys, s](int64_t first, std::span<float> out) {
+                std::memcpy(out.data(), keys->keys[s].data() + first, out.size_bytes());
+              },
+          // make_room() has seen them.
+          .put = [](int64_t, std::span<const float>) {},
+          .dtype = DType::kU32};
+}
+
+}  // namespace
+
+TensorRef TableStorage::tensor(std::string name, const Part& part, const Keys& keys,
+                               int64_t slot) const {
+  const auto s = static_cast<size_t>(slot);
+  TensorRef ref{
+      .name = std::move(name),
+      .shape = {keys ? std::ssize(keys->keys[s]) : spec_.layout.rows[s], spec_.layout.width}};
+  if (placement_) {
+    ref.get = [this, part, keys, slot](int64_t first, std::span<float> out) {
+      get_rows(part, keys.get(), slot, first, out);
+    };
+    ref.put = [this, part, keys, slot](int64_t first, std::span<const float> in) {
+      put_rows(part, keys.get(), slot, first, in);
+    };
+    return ref;
+  }
+  float* const rows = spec_.layout.table(matrix(part.own, own_rows()), slot).data();
+  if (!exec_.on_gpu()) {
+    ref.data = rows;
+    return ref;
+  }
+  ref.get = [this, rows](int64_t first, std::span<float> out) {
+    get_bytes(exec_, out.data(), rows + first, out.size_bytes());
+  };
+  ref.put = [this, rows](int64_t first, std::span<const float> in) {
+    put_bytes(exec_, rows + first, in.data(), in.size_bytes());
+  };
+  return ref;
+}
+
+std::vector<TensorRef> TableStorage::tables(const Keys& keys) const {
+  std::vector<TensorRef> list;
+  for (int64_t s = 0; s < spec_.layout.slots(); ++s)
+    list.push_back(tensor(table_name(spec_.name, s), parts_[0], keys, s));
+  for (int64_t s = 0; keys && s < spec_.layout.slots(); ++s)
+    list.push_back(keys_tensor(keys_name(spec_.name, s), keys, s));
+  return list;
+}
+
+std::vector<TensorRef> TableStorage::states(const Keys& keys) const {
+  std::vector<TensorRef> list;
+  for (size_t i = 1; i < parts_.size(); ++i)
+    for (int64_t s = 0; s < spec_.layout.slots(); ++s)
+      list.push_back(tensor(state_name(spec_.name, s, spec_.rule.type, static_cast<int>(i) - 1),
+                            parts_[i], keys, s));
+  return list;
+}
+
+// Where row `row` of a slot's table in a file lies. Of a rank that holds it alone does its own row
+// say anything.
+RowPlace TableStorage::place_of(const FileKeys* keys, int64_t slot, int64_t row) const {
+  const auto s = static_cast<size_t>(slot), i = static_cast<size_t>(row);
+  RowPlace place = placement_->locate(slot, keys ? keys->keys[s][i] : static_cast<uint32_t>(row));
+  if (keys && place.rank == ranks_.rank) place.row = keys->rows[s][i];
+  return place;
+}
+
+// Every rank sends rank 0 what it holds of the range, in the order of keys; rank 0 deals it out by
+// asking the placement the same questions.
+void TableStorage::get_rows(const Part& part, const FileKeys* keys, int64_t slot, int64_t first,
+                            std::span<float> out) const {
+  const int64_t width = spec_.layout.width, count = std::ssize(out);
+  const int64_t begin = first / width, end = (first + count + width - 1) / width;
+  const Matrix<float> own = matrix(part.own, own_rows()),
+                      copied = matrix(part.copied, copied_rows());
+  const auto for_each = [&](auto&& body) {  // (place, columns, where in the range)
+    for (int64_t row = begin; row < end; ++row) {
+      const RowPart columns = part_of_row(row, width, first, count);
+      body(place_of(keys, slot, row), columns, row * width + columns.begin - first);
+    }
+  };
+  std::vector<float> mine;
+  for_each([&](const RowPlace& place, const RowPart& columns, int64_t) {
+    if (place.rank != ranks_.rank) return;
+    const float* from = own.row(place.row);
+    mine.insert(mine.end(), from + columns.begin, from + columns.end);
+  });
+  const auto n = static_cast<size_t>(ranks_.ranks());
+  std::vector<comm::ConstBytes> send(n);
+  std::vector<size_t> most(n, ranks_.rank == 0 ? out.size_bytes() : 0);
+  send[0] = std::as_bytes(std::span(mine));
+  std::vector<std::vector<float>> of_rank(n);
+  if (n == 1)
+    of_rank[0] = std::move(mine);
+  else
+    ranks_.world->visit(send, most, [&](int from, comm::ConstBytes bytes) {
+      auto& values = of_rank[static_cast<size_t>(from)];
+      values.resize(bytes.size() / sizeof(float));
+      if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+    });
+  if (ranks_.rank != 0) return;
+  std::vector<size_t> next(n, 0);
+  for_each([&](const RowPlace& place, const RowPart& columns, int64_t at) {
+    const auto size = static_cast<size_t>(columns.end - columns.begin);
+    const float* from;
+    if (place.rank < 0) {
+      from = copied.row(place.row) + columns.begin;
+    } else {
+      const auto q = static_cast<size_t>(place.rank);
+      HLITE_CHECK(next[q] + size <= of_rank[q].size(), "rank {} sent {} values", q,
+                  of_rank[q].size());
+      from = of_rank[q].data() + next[q];
+      next[q] += size;
+    }
+    std::copy_n(from, size, out.data() + at);
+  });
+}
+
+void TableStorage::put_rows(const Part& part, const FileKeys* keys, int64_t slot, int64_t first,
+                            std::span<const float> in) const {
+  const int64_t width = spec_.layout.width, count = std::ssize(in);
+  for (int64_t row = first / width; row * width < first + count; ++row) {
+    const RowPlace place = place_of(keys, slot, row);
+    if (place.rank >= 0 && place.rank != ranks_.rank) continue;
+    const RowPart columns = part_of_row(row, width, first, count);
+    float* to = (place.rank < 0 ? matrix(part.copied, copied_rows()) : matrix(part.own, own_rows()))
+                    .row(place.row);
+    std::copy(in.begin() + (row * width + columns.begin - first),
+              in.begin() + (row * width + columns.end - first), to + columns.begin);
+  }
+}
+
+}  // namespace hlite::embedding
