@@ -7,10 +7,6 @@
 namespace hlite::embedding {
 namespace {
 
-Exec exec_on(const cuda::Backend* gpu) {
-  return gpu ? Exec{.device = Device::kCuda, .cuda = gpu} : Exec{};
-}
-
 // The keys that any rank holds, ascending in each slot.
 std::vector<std::vector<uint32_t>> gather_keys(const comm::RankContext& ranks,
                                                std::vector<std::vector<uint32_t>> own) {
@@ -44,19 +40,18 @@ std::vector<std::vector<uint32_t>> gather_keys(const comm::RankContext& ranks,
 EmbeddingTables::EmbeddingTables(TablesSpec spec, const TablesPlace& place)
     : spec_(std::move(spec)),
       ranks_(place.ranks),
-      storage_(spec_, place.placement, place.ranks, exec_on(place.gpu)) {
+      storage_(spec_, place.placement, place.ranks, place.exec()) {
+  const bool local = ranks_.ranks() == 1;
   if (spec_.hash_capacity > 0)
-    hashed_ = std::make_unique<HashedRows>(spec_.name, spec_.layout.slots(), storage_.own_rows(),
-                                           ranks_.ranks());
-  if (!place.placement) {
-    steps_ = std::make_unique<LocalSteps>(spec_, storage_, exec_on(place.gpu), place.type,
-                                          place.train_batch, place.threads);
+    index_ =
+        std::make_unique<HashedIndex>(spec_, storage_, place.exec(), local ? place.max_batch : 0);
+  if (local) {
+    steps_ = std::make_unique<LocalSteps>(spec_, storage_, index_.get(), place);
     return;
   }
-  HLITE_CHECK(!place.gpu, "{}: tables on several GPUs, or hashed ones", spec_.name);
-  auto steps = std::make_unique<ShardedSteps>(spec_, storage_, hashed_.get(), place.ranks,
-                                              place.exchange, place.max_batch, place.threads);
-  if (ranks_.ranks() > 1) sharded_ = steps.get();
+  HLITE_CHECK(!place.gpu, "{}: tables on several GPUs", spec_.name);
+  auto steps = std::make_unique<ShardedSteps>(spec_, storage_, index_.get(), place);
+  sharded_ = steps.get();
   steps_ = std::move(steps);
 }
 
@@ -65,31 +60,61 @@ void EmbeddingTables::declare(plan::Buffers& buffers) {
   steps_->declare(buffers);
 }
 
+int64_t EmbeddingTables::workspace_bytes() const {
+  return steps_->workspace_bytes() + (index_ ? index_->bytes() : 0);
+}
+
+void EmbeddingTables::prepare() {
+  if (index_) index_->allocate();
+  steps_->prepare();
+}
+
 void EmbeddingTables::make_room(
     const std::function<std::vector<uint32_t>(const std::string&)>& keys_of) {
-  if (!hashed_) return;
-  hashed_->clear();
+  if (!index_) return;
+  std::vector<uint64_t> own;
   for (int64_t s = 0; s < spec_.layout.slots(); ++s)
     for (const uint32_t key : keys_of(table_name(spec_.name, s)))
-      if (storage_.placement()->locate(s, key).rank == ranks_.rank)
-        hashed_->insert(s, key, [this](auto... row) { storage_.first_values(row...); });
+      if (storage_.placement()->locate(s, key).rank == ranks_.rank) own.push_back(slot_key(s, key));
+  index_->assign(own);
 }
 
 void EmbeddingTables::initialize(const Exec& exec) const {
-  if (hashed_)
-    hashed_->clear();  // rows come as keys come
+  if (index_)
+    index_->clear();  // rows come as keys come
   else
     storage_.initialize(exec);
 }
 
+void EmbeddingTables::check(const Exec& exec) {
+  steps_->check(exec);
+  if (index_) index_->check(exec);
+}
+
 TableStorage::Keys EmbeddingTables::file_keys() const {
-  if (!hashed_) return nullptr;
+  if (!index_) return nullptr;
+  struct KeyRow {
+    uint32_t key, row;
+    bool operator<(const KeyRow& other) const { return key < other.key; }
+  };
+  const auto slots = static_cast<size_t>(spec_.layout.slots());
+  const std::vector<uint64_t> key_of_row = index_->keys();
+  std::vector<std::vector<KeyRow>> own(slots);
+  for (size_t row = 0; row < key_of_row.size(); ++row)
+    own[static_cast<size_t>(key_of_row[row] >> 32)].push_back(
+        {static_cast<uint32_t>(key_of_row[row]), static_cast<uint32_t>(row)});
+  std::vector<std::vector<uint32_t>> keys(slots);
+  for (size_t s = 0; s < slots; ++s) {
+    std::sort(own[s].begin(), own[s].end());
+    for (const KeyRow& of : own[s]) keys[s].push_back(of.key);
+  }
   auto file = std::make_shared<FileKeys>();
-  file->keys = gather_keys(ranks_, hashed_->keys());
-  for (size_t s = 0; s < file->keys.size(); ++s) {
-    auto& rows = file->rows.emplace_back();
-    for (const uint32_t key : file->keys[s])
-      rows.push_back(static_cast<uint32_t>(hashed_->find(static_cast<int64_t>(s), key)));
+  file->keys = gather_keys(ranks_, std::move(keys));
+  for (size_t s = 0; s < slots; ++s) {
+    auto& rows = file->rows.emplace_back(file->keys[s].size(), kNoRow);
+    auto at = own[s].begin();
+    for (size_t i = 0; i < rows.size() && at != own[s].end(); ++i)
+      if (file->keys[s][i] == at->key) rows[i] = (at++)->row;
   }
   return file;
 }

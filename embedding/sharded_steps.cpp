@@ -13,25 +13,26 @@ constexpr int64_t kLeastRoom = 1024;  // rows
 
 }  // namespace
 
-ShardedSteps::ShardedSteps(const TablesSpec& spec, const TableStorage& storage, HashedRows* hashed,
-                           const comm::RankContext& ranks, const ExchangeOptions& options,
-                           int64_t max_batch, int threads)
+ShardedSteps::ShardedSteps(const TablesSpec& spec, const TableStorage& storage, HashedIndex* index,
+                           const TablesPlace& place)
     : spec_(spec),
       storage_(storage),
-      hashed_(hashed),
-      ranks_(ranks),
-      max_batch_(max_batch),
-      threads_(threads),
+      index_(index),
+      ranks_(place.ranks),
+      max_batch_(place.max_batch),
+      threads_(place.threads),
       marks_(spec_.update_type != optimizer::UpdateType::kGlobal &&
              optimizer::moves_without_gradient(spec_.rule.type)),
-      header_(kLongest + (hashed ? spec_.layout.slots() : 0)),
-      capacity_(options.capacity > 0 ? options.capacity : likely_capacity(options)),
-      keys_exchange_(ranks, options.hierarchical, 0),
-      rows_exchange_(ranks, options.hierarchical, 0),
-      grads_exchange_(ranks, options.hierarchical, 0) {}
+      header_(kLongest + (index ? spec_.layout.slots() : 0)),
+      capacity_(place.exchange.capacity > 0 ? place.exchange.capacity
+                                            : likely_capacity(place.exchange.exchanged_share)),
+      keys_exchange_(ranks_, place.exchange.hierarchical, 0),
+      rows_exchange_(ranks_, place.exchange.hierarchical, 0),
+      grads_exchange_(ranks_, place.exchange.hierarchical, 0),
+      wanted_rows_(ranks_.ranks()) {}
 
 // Rows that a rank may want of another: its lookups, spread as the placement spreads them.
-int64_t ShardedSteps::likely_capacity(const ExchangeOptions& options) const {
+int64_t ShardedSteps::likely_capacity(double exchanged_share) const {
   double dearest = 0, most = 0;
   std::vector<double> lookups(static_cast<size_t>(ranks_.ranks()), 0.0);
   for (int64_t s = 0; s < spec_.layout.slots(); ++s) {
@@ -43,7 +44,7 @@ int64_t ShardedSteps::likely_capacity(const ExchangeOptions& options) const {
     most += n;
   }
   for (const double n : lookups) dearest = std::max(dearest, n);
-  const double likely = dearest * options.exchanged_share + static_cast<double>(kLeastRoom);
+  const double likely = dearest * exchanged_share + static_cast<double>(kLeastRoom);
   return static_cast<int64_t>(std::ceil(std::min(likely, most)));
 }
 
@@ -64,8 +65,7 @@ int64_t ShardedSteps::workspace_bytes() const {
   const int64_t routing =
       lookups * (8 + 4 + 4 + static_cast<int64_t>(sizeof(KeyRouting::Distinct))) +
       threads_ * max_batch_ * spec_.layout.most_hotness() * 8;
-  const int64_t hashed =
-      hashed_ ? HashedRows::bytes(storage_.own_rows()) + n * capacity_ * (3 * 4 + 8) : 0;
+  const int64_t hashed = index_ ? n * capacity_ * (3 * 4 + 8) : 0;
   return routing + hashed + 2 * n * (header_ + capacity_) * 4 + n * capacity_ * row_bytes +
          std::min(n * capacity_, lookups) * row_bytes;
 }
@@ -177,18 +177,17 @@ void ShardedSteps::exchange(comm::RowExchange& exchange) {
 }
 
 void ShardedSteps::insert() {
-  for (int q = 0; q < ranks_.ranks(); ++q)
-    hashed_->want(q, wanted_keys(q), [this](auto... row) { storage_.first_values(row...); });
+  for (int q = 0; q < ranks_.ranks(); ++q) wanted_rows_.want(q, wanted_keys(q), *index_);
 }
 
 void ShardedSteps::gather(const Exec& exec, bool training) {
   const Matrix<const float> own = storage_.own().w;
   for (int q = 0; q < ranks_.ranks(); ++q) {
     const auto out = block(owned_rows_, q * capacity_, std::ssize(wanted(q)));
-    if (hashed_ && !training)
+    if (index_ && !training)
       look_up(exec, wanted_keys(q), out);
     else
-      gather_rows(exec, own, hashed_ ? hashed_->rows(q) : wanted(q), out);
+      gather_rows(exec, own, index_ ? wanted_rows_.rows(q) : wanted(q), out);
   }
 }
 
@@ -201,7 +200,7 @@ void ShardedSteps::look_up(const Exec& exec, const KeyList& list, Matrix<float> 
     for (int64_t i = first; i < last; ++i) {
       const int64_t slot = std::upper_bound(end.begin(), end.end(), i) - end.begin();
       const uint32_t key = list.keys[static_cast<size_t>(i)];
-      const int64_t row = hashed_->find(slot, key);
+      const int64_t row = index_->find(slot, key);
       if (row == KeyIndex::kAbsent)
         storage_.first_values(slot, key, out.row(i));
       else
@@ -260,7 +259,7 @@ void ShardedSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
             .reads = {lists_},
             .writes = exchanged,
             .run = [this, io](const StepContext&) { exchange_keys(io); }});
-  if (hashed_ && io.training) {
+  if (index_ && io.training) {
     std::vector<plan::BufferId> changed = storage_.own_buffers();
     changed.push_back(wanted_);
     add(plan, ".insert", Lane::kEmbedding, {changed, changed},
@@ -301,8 +300,8 @@ void ShardedSteps::update(const Exec& exec, const TablesIo& io) {
   for (int q = 0; q < ranks_.ranks(); ++q) {
     const auto gradients = block(owned_rows_, q * capacity_, std::ssize(wanted(q)));
     row_gradients_[static_cast<size_t>(q)] =
-        hashed_ ? RowGradients{hashed_->ascending(q), gradients, hashed_->order(q)}
-                : RowGradients{wanted(q), gradients};
+        index_ ? RowGradients{wanted_rows_.ascending(q), gradients, wanted_rows_.order(q)}
+               : RowGradients{wanted(q), gradients};
   }
   update_rows(exec, step_of(io), row_gradients_, storage_.own());
 }

@@ -12,8 +12,8 @@
 //   <layer>.grads_exchange    gradients                                          comm
 //   <layer>.update            own rows; <layer>.update_copied: copies            embedding
 //
-// Tables whose keys are not known beforehand (spec.hash_capacity) come here on one rank too: lists
-// are of keys, and the owner knows their rows (hashed_rows.h).
+// Of tables whose keys are not known beforehand the lists are of keys, and the owner knows their
+// rows (wanted_rows.h).
 //
 // Buffers have room for `capacity` rows from any one rank to any other. Every list travels with the
 // longest that its sender has, so when one does not fit, all ranks know in the same step. Then a
@@ -24,30 +24,23 @@
 
 #include <functional>
 
-#include "embedding/hashed_rows.h"
 #include "embedding/key_routing.h"
 #include "embedding/routed_rows.h"
 #include "embedding/table_steps.h"
 #include "embedding/table_storage.h"
+#include "embedding/tables_place.h"
+#include "embedding/wanted_rows.h"
 #include "hugectr_lite/comm/row_exchange.h"
 #include "hugectr_lite/core/memory.h"
 
 namespace hlite::embedding {
 
-struct ExchangeOptions {
-  bool hierarchical = false;
-  // Share of the lookups that go to rows which are not copied, for the first capacity.
-  double exchanged_share = 1;
-  int64_t capacity = 0;  // rows; 0: as statistics and the placement make likely
-};
-
 class ShardedSteps final : public TableSteps {
  public:
-  // Collective when ranks.world is given. `hashed`: null where rows do not come as keys come.
-  // `max_batch`: samples of one rank, training or evaluation. The others must outlive it.
-  ShardedSteps(const TablesSpec& spec, const TableStorage& storage, HashedRows* hashed,
-               const comm::RankContext& ranks, const ExchangeOptions& options, int64_t max_batch,
-               int threads);
+  // Collective when ranks.world is given. `index`: null where rows do not come as keys come. All
+  // but `place` must outlive it.
+  ShardedSteps(const TablesSpec& spec, const TableStorage& storage, HashedIndex* index,
+               const TablesPlace& place);
 
   void declare(plan::Buffers& buffers) override;
   [[nodiscard]] int64_t workspace_bytes() const override;
@@ -70,7 +63,7 @@ class ShardedSteps final : public TableSteps {
   [[nodiscard]] const comm::RowExchange& grads_exchange() const { return grads_exchange_; }
 
  private:
-  [[nodiscard]] int64_t likely_capacity(const ExchangeOptions& options) const;
+  [[nodiscard]] int64_t likely_capacity(double exchanged_share) const;
   void allocate();
   // Whether the lists of this run have the room that they need.
   [[nodiscard]] bool fits() const { return needed_ <= capacity_; }
@@ -97,7 +90,7 @@ class ShardedSteps final : public TableSteps {
 
   const TablesSpec& spec_;
   const TableStorage& storage_;
-  HashedRows* const hashed_;  // null: another type
+  HashedIndex* const index_;  // null: another type
   const comm::RankContext ranks_;
   const int64_t max_batch_;
   const int threads_;
@@ -123,6 +116,7 @@ class ShardedSteps final : public TableSteps {
   std::vector<comm::Bytes> receive_;
   std::vector<size_t> received_, wanted_count_;
   std::vector<RowGradients> row_gradients_;
+  WantedRows wanted_rows_;  // of hashed tables: the rows that lists name
 };
 
 }  // namespace hlite::embedding

@@ -160,15 +160,21 @@ __device__ inline void add_to_row(float* to, const Piece<float, 4>& term) {
 #endif
 }
 
+// What SGD multiplies gradients by.
+struct Descent {
+  const float* lr;
+  optimizer::GradientScale gradient_scale;
+};
+
 // A warp takes 32 neighbouring lookups: its lanes find a row each, then add the gradients, each
 // shared by `lanes` lanes, kAdds on their way at a time. Gradients are read in their own order.
 template <typename T, int kPiece>
 __global__ void __launch_bounds__(kThreads)
     add_gradients_kernel(SlotsRef slots, const uint32_t* keys, uint32_t lookups, const T* dout,
-                         const float* scale, float* table, const float* lr,
-                         optimizer::GradientScale gradient_scale, int lanes) {
-  if (gradient_scale.skips()) return;
-  const float rate = -*lr * (gradient_scale.inverse ? *gradient_scale.inverse : 1.0f);
+                         const float* scale, float* table, Descent descent, int lanes) {
+  const optimizer::GradientScale& loss_scale = descent.gradient_scale;
+  if (loss_scale.skips()) return;
+  const float rate = -*descent.lr * (loss_scale.inverse ? *loss_scale.inverse : 1.0f);
   const int lane = static_cast<int>(threadIdx.x % kWarp);
   const int64_t mine = global_thread();
   Lookup own{kNoRow, 0};
@@ -221,7 +227,8 @@ void add_gradients(cudaStream_t stream, const SparseUpdateArgs<T>& args, int64_t
   with_piece(piece, [&]<int kPiece>() {
     launch(shape_for("add_gradients", lookups, stream), add_gradients_kernel<T, kPiece>, of.slots,
            of.keys.data(), static_cast<uint32_t>(lookups), args.dout.data(), space.scale,
-           args.rows.w.data(), of.lr, args.gradient_scale, lanes_for(of.shape.width, piece));
+           args.rows.w.data(), Descent{of.lr, args.gradient_scale},
+           lanes_for(of.shape.width, piece));
   });
 }
 

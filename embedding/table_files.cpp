@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "embedding/row_copies.h"
 #include "embedding/table_storage.h"
 #include "hugectr_lite/core/exec_memory.h"
 
@@ -40,6 +41,7 @@ TensorRef TableStorage::tensor(std::string name, const Part& part, const Keys& k
       .name = std::move(name),
       .shape = {keys ? std::ssize(keys->keys[s]) : spec_.layout.rows[s], spec_.layout.width}};
   if (placement_) {
+    if (exec_.on_gpu()) return device_tensor(std::move(ref), part, keys, slot);
     ref.get = [this, part, keys, slot](int64_t first, std::span<float> out) {
       get_rows(part, keys.get(), slot, first, out);
     };
@@ -58,6 +60,29 @@ TensorRef TableStorage::tensor(std::string name, const Part& part, const Keys& k
   };
   ref.put = [this, rows](int64_t first, std::span<const float> in) {
     put_bytes(exec_, rows + first, in.data(), in.size_bytes());
+  };
+  return ref;
+}
+
+// Of a hashed table on a GPU: rows lie anywhere, and partly written ones keep their other elements.
+TensorRef TableStorage::device_tensor(TensorRef ref, const Part& part, const Keys& keys,
+                                      int64_t slot) const {
+  const auto rows_of = [keys, slot, width = spec_.layout.width](int64_t first, size_t count) {
+    const int64_t end = first + static_cast<int64_t>(count);
+    return std::span(keys->rows[static_cast<size_t>(slot)])
+        .subspan(static_cast<size_t>(first / width),
+                 static_cast<size_t>((end + width - 1) / width - first / width));
+  };
+  const int64_t width = spec_.layout.width;
+  ref.get = [=, this](int64_t first, std::span<float> out) {
+    with_device_rows(part, rows_of(first, out.size()), false, [&](std::vector<float>& values) {
+      std::copy_n(values.begin() + first % width, out.size(), out.begin());
+    });
+  };
+  ref.put = [=, this](int64_t first, std::span<const float> in) {
+    with_device_rows(part, rows_of(first, in.size()), true, [&](std::vector<float>& values) {
+      std::copy(in.begin(), in.end(), values.begin() + first % width);
+    });
   };
   return ref;
 }
@@ -87,6 +112,24 @@ RowPlace TableStorage::place_of(const FileKeys* keys, int64_t slot, int64_t row)
   RowPlace place = placement_->locate(slot, keys ? keys->keys[s][i] : static_cast<uint32_t>(row));
   if (keys && place.rank == ranks_.rank) place.row = keys->rows[s][i];
   return place;
+}
+
+void TableStorage::with_device_rows(const Part& part, std::span<const uint32_t> rows, bool write,
+                                    const std::function<void(std::vector<float>&)>& use) const {
+  const auto n = static_cast<int64_t>(rows.size());
+  std::vector<float> values(rows.size() * static_cast<size_t>(spec_.layout.width));
+  const size_t bytes = values.size() * sizeof(float);
+  const ExecMemory list(exec_, rows.size_bytes(), "rows"), copy(exec_, bytes, "rows");
+  const Vector<const uint32_t> on_device(reinterpret_cast<const uint32_t*>(list.data()), n);
+  const Matrix<float> staged(reinterpret_cast<float*>(copy.data()), n, spec_.layout.width);
+  put_bytes(exec_, list.data(), rows.data(), rows.size_bytes());
+  kernels::gather_rows(exec_, matrix(part.own, own_rows()), on_device, staged);
+  get_bytes(exec_, values.data(), copy.data(), bytes);
+  use(values);
+  if (!write) return;
+  put_bytes(exec_, copy.data(), values.data(), bytes);
+  kernels::scatter_rows(exec_, staged, on_device, matrix(part.own, own_rows()));
+  exec_.cuda->stream_synchronize(exec_.stream);
 }
 
 // Every rank sends rank 0 what it holds of the range, in the order of keys; rank 0 deals it out by

@@ -56,11 +56,12 @@ TableRowInit::TableRowInit(uint64_t seed, std::string_view layer, std::span<cons
                            int64_t width)
     : seed_(seed), width_(width) {
   for (size_t s = 0; s < rows.size(); ++s)
-    tables_.push_back({random::stream_of(fmt::format("{}.table_{}", layer, s)), bound_of(rows[s])});
+    streams_.push_back(
+        {random::stream_of(fmt::format("{}.table_{}", layer, s)), bound_of(rows[s])});
 }
 
 void TableRowInit::fill(int64_t slot, uint32_t key, float* row) const {
-  const Table& table = tables_[static_cast<size_t>(slot)];
+  const TableStream& table = streams_[static_cast<size_t>(slot)];
   random::fill_uniform(row, width_, seed_, table.stream,
                        static_cast<uint64_t>(key) * static_cast<uint64_t>(width_), -table.bound,
                        table.bound);

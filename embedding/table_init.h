@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "embedding/first_values.h"
 #include "embedding/slot_layout.h"
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/view.h"
@@ -33,15 +34,12 @@ class TableRowInit {
   TableRowInit(uint64_t seed, std::string_view layer, std::span<const int64_t> rows, int64_t width);
   // Row `key` of slot s: `row` [width].
   void fill(int64_t slot, uint32_t key, float* row) const;
+  [[nodiscard]] const std::vector<TableStream>& streams() const { return streams_; }  // [slots]
 
  private:
-  struct Table {
-    uint64_t stream;
-    float bound;
-  };
   uint64_t seed_;
   int64_t width_;
-  std::vector<Table> tables_;
+  std::vector<TableStream> streams_;
 };
 
 }  // namespace hlite::embedding

@@ -49,7 +49,7 @@ class TableSteps {
   virtual void emit_backward(plan::Plan& plan, const TablesIo& io) = 0;
   virtual void emit_update(plan::Plan& plan, const TablesIo& io) = 0;
 
-  // What steps have noted and the host reports: EmbeddingTables::check().
+  // What steps have noted and left to the host: EmbeddingTables::check().
   virtual void check(const Exec& exec) { (void)exec; }
 };
 

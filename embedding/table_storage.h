@@ -4,6 +4,7 @@
 // Rows are the rank's own or, on several ranks, copied: the same on every rank.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -75,10 +76,15 @@ class TableStorage {
   [[nodiscard]] RowPlace place_of(const FileKeys* keys, int64_t slot, int64_t row) const;
   [[nodiscard]] TensorRef tensor(std::string name, const Part& part, const Keys& keys,
                                  int64_t slot) const;
+  [[nodiscard]] TensorRef device_tensor(TensorRef ref, const Part& part, const Keys& keys,
+                                        int64_t slot) const;
   void get_rows(const Part& part, const FileKeys* keys, int64_t slot, int64_t first,
                 std::span<float> out) const;
   void put_rows(const Part& part, const FileKeys* keys, int64_t slot, int64_t first,
                 std::span<const float> in) const;
+  // On a GPU: calls use(the values of these own rows), and writes them back if asked to.
+  void with_device_rows(const Part& part, std::span<const uint32_t> rows, bool write,
+                        const std::function<void(std::vector<float>&)>& use) const;
 
   const TablesSpec& spec_;
   const std::shared_ptr<const RowPlacement> placement_;

@@ -210,7 +210,7 @@ MemoryEstimate Model::memory() const {
   m.activations = buffers_.total_bytes(BufferKind::kActivation);
   m.gradients = buffers_.total_bytes(BufferKind::kGradient);
   m.batch = buffers_.total_bytes(BufferKind::kInput);
-  for (const auto& e : embeddings_) m.workspace += e->tables().steps().workspace_bytes();
+  for (const auto& e : embeddings_) m.workspace += e->tables().workspace_bytes();
   if (gpu_) {
     m.batch *= 2;                 // one arrives while the other is worked on
     m.matmul = 2 * kMatmulBytes;  // of the lanes kCompute and kWeights
@@ -375,7 +375,7 @@ void Model::compile() {
     gpu_run_ = std::make_unique<GpuRun>(*gpu_, buffers_, config_.solver);
   }
   make_plans();
-  for (const auto& e : embeddings_) e->tables().steps().prepare();
+  for (const auto& e : embeddings_) e->tables().prepare();
 }
 
 void Model::make_plans() {

@@ -107,7 +107,7 @@ class Model {
     return embeddings_;
   }
 
-  // Waits for all runs of a GPU: see embedding::TableSteps::check().
+  // Waits for all runs of a GPU: see embedding::EmbeddingTables::check().
   void check_keys() const;
 
   // What this rank has sent and got in training iterations and evaluations so far, by step.

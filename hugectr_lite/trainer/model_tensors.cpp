@@ -64,7 +64,7 @@ void Model::initialize(const Exec& exec) {
 
 void Model::check_keys() const {
   if (!gpu_run_) return;
-  for (const auto& e : embeddings_) e->tables().steps().check(gpu_run_->exec());
+  for (const auto& e : embeddings_) e->tables().check(gpu_run_->exec());
 }
 
 void Model::weights_changed() {

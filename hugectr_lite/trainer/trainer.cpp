@@ -29,9 +29,6 @@ std::string needs_cpu(const config::TrainConfig& config) {
   if (config.solver.ranks() > 1)
     return fmt::format("one rank trains on a GPU so far, and the config has {}",
                        config.solver.ranks());
-  for (const config::JsonNode* layer : config.layers)
-    if (const std::string& type = layer->find("type")->string(); type.ends_with("EmbeddingHash"))
-      return type + " runs on the CPU so far";
   return "";
 }
 
