@@ -26,7 +26,7 @@ int64_t raw_sample_count(const config::DataConfig& config, Split split, const st
   if (held == 0) raise<DataError>("{}: expected at least one sample, found an empty file", path);
   const auto& wanted = split == Split::kTrain ? config.num_samples : config.eval_num_samples;
   if (!wanted) return held;
-  if (config.format == "Raw" && held < *wanted)
+  if (config.format == config::DataFormat::kRaw && held < *wanted)
     raise<DataError>("{}: expected {} samples ({}), found {} ({} bytes, record size {})", path,
                      *wanted, split == Split::kTrain ? "num_samples" : "eval_num_samples", held,
                      file_bytes, format.describe_record());

@@ -7,8 +7,8 @@
 // its slots until they are ready, and the order does not depend on the number of threads or slots.
 // Locks guard positions, never a read or a record.
 //
-// The file is read as it was when it was opened: growth is reported and ignored, shrinking is an
-// error.
+// The file is read as it was when it was opened:
+// growth is reported and ignored, shrinking is an error.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@
 #include "data_reader/read_queue.h"
 #include "data_reader/reader_plan.h"
 #include "data_reader/source.h"
-#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/config/data_config.h"
 
 namespace hlite::data {
 

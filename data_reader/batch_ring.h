@@ -19,7 +19,7 @@
 
 #include "data_reader/batch_source.h"
 #include "data_reader/source.h"
-#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/config/data_config.h"
 
 namespace hlite::data {
 
@@ -60,8 +60,8 @@ class BatchRing : public BatchSource {
   // False when the position is not wanted.
   bool wait_until_free(int64_t position);
   [[nodiscard]] BatchBuffer& slot(int64_t position);
-  // The slot of that position, for batch number `batch` of the file: with its size and first
-  // sample.
+  // The slot of that position, for batch number `batch` of the file:
+  // with its size and first sample.
   HostBatch& begin_batch(int64_t position, int64_t batch);
   void set_ready(int64_t position);
   void fail(int64_t position, std::exception_ptr error);

@@ -43,8 +43,8 @@ class BatchBuffer {
   [[nodiscard]] HostBatch& batch() { return batch_; }
   [[nodiscard]] const HostBatch& batch() const { return batch_; }
   [[nodiscard]] std::span<std::byte> memory() const { return {memory_.data(), memory_.size()}; }
-  // Begins a batch of that many samples: zeroes the rows behind them that the last batch used, and
-  // replaced_keys.
+  // Begins a batch of that many samples: zeroes the rows behind them that the last
+  // batch used, and replaced_keys.
   void set_size(int64_t size);
 
  private:

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/config/data_config.h"
 #include "hugectr_lite/core/key_layout.h"
 
 namespace hlite::data {

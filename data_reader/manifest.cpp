@@ -38,25 +38,8 @@ ordered_json record_json(const Manifest& m) {
           {"keys", {{"type", "uint32"}, {"offset", 4 * (1 + m.dense_dim)}, {"count", keys}}}};
 }
 
-ordered_json column_json(const ManifestColumn& c) {
-  return {{"name", c.name},
-          {"rows", c.rows},
-          {"distinct", c.distinct},
-          {"missing", c.missing},
-          {"out_of_vocabulary", c.out_of_vocabulary},
-          {"top_share", c.top_share}};
-}
-
-ordered_json source_json(const ManifestSource& s) {
-  return {{"name", s.name},
-          {"role", s.role},
-          {"rows", s.rows},
-          {"bad_rows", s.bad_rows},
-          {"bytes", s.bytes}};
-}
-
-// A member a line; long lists of numbers on one line, which shells can pass on, and a line a
-// column.
+// A member a line; long lists of numbers on one line, which shells can pass on,
+// and a line a column.
 std::string laid_out(const ordered_json& json) {
   std::string text = "{";
   for (const auto& [key, value] : json.items()) {
@@ -130,7 +113,9 @@ std::optional<ManifestEntry> find_beside(const std::string& path, DamagedManifes
 
 }  // namespace
 
-std::string ManifestSource::to_json() const { return text_of(source_json(*this)); }
+ordered_json ManifestSource::to_json() const {
+  return {{"name", name}, {"role", role}, {"rows", rows}, {"bad_rows", bad_rows}, {"bytes", bytes}};
+}
 
 ManifestSource ManifestSource::from_json(const JsonNode& json) {
   ObjectReader reader(json);
@@ -143,7 +128,14 @@ ManifestSource ManifestSource::from_json(const JsonNode& json) {
   return source;
 }
 
-std::string ManifestColumn::to_json() const { return text_of(column_json(*this)); }
+ordered_json ManifestColumn::to_json() const {
+  return {{"name", name},
+          {"rows", rows},
+          {"distinct", distinct},
+          {"missing", missing},
+          {"out_of_vocabulary", out_of_vocabulary},
+          {"top_share", top_share}};
+}
 
 ManifestColumn ManifestColumn::from_json(const JsonNode& json) {
   ObjectReader reader(json);
@@ -192,9 +184,9 @@ std::string Manifest::to_json() const {
                              {"xxh3", f.xxh3},   {"positives", f.positives}};
   }
   json["sources"] = ordered_json::array();
-  for (const ManifestSource& s : sources) json["sources"].push_back(source_json(s));
+  for (const ManifestSource& s : sources) json["sources"].push_back(s.to_json());
   json["columns"] = ordered_json::array();
-  for (const ManifestColumn& c : columns) json["columns"].push_back(column_json(c));
+  for (const ManifestColumn& c : columns) json["columns"].push_back(c.to_json());
   if (!key_counts_name.empty()) {
     json["key_counts"] = {{"name", key_counts_name}, {"type", "uint32"}, {"xxh3", key_counts_xxh3}};
   }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,7 +34,7 @@ struct ManifestFile {
 struct ManifestSource {
   std::string name, role;
   int64_t rows = 0, bad_rows = 0, bytes = 0;  // bytes: decompressed
-  [[nodiscard]] std::string to_json() const;
+  [[nodiscard]] nlohmann::ordered_json to_json() const;
   // Throws ConfigError.
   static ManifestSource from_json(const config::JsonNode& json);
 };
@@ -47,7 +48,7 @@ struct ManifestColumn {
   int64_t out_of_vocabulary = 0;       // training rows whose key was dropped for being rare
   double top_share[4] = {0, 0, 0, 0};  // of the 1, 10, 100, 1000 most frequent ids
   static constexpr int64_t kTop[4] = {1, 10, 100, 1000};
-  [[nodiscard]] std::string to_json() const;
+  [[nodiscard]] nlohmann::ordered_json to_json() const;
   // Throws ConfigError.
   static ManifestColumn from_json(const config::JsonNode& json);
 };

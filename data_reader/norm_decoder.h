@@ -10,15 +10,15 @@
 #include "data_reader/key_check.h"
 #include "data_reader/norm_record.h"
 #include "data_reader/record_issue.h"
-#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/config/data_config.h"
 
 namespace hlite::data {
 
 class NormDecoder {
  public:
   // `slot_rows`: rows of each slot's table. A key of slot s is local to the slot's table, or with
-  // "keys": "global" counts on from the tables before it. `sink` is told of values outside of their
-  // ranges.
+  // "keys": "global" counts on from the tables before it.
+  // `sink` is told of values outside of their ranges.
   NormDecoder(const config::DataConfig& config, std::span<const int64_t> slot_rows,
               IssueSink& sink = refusing_sink());
 

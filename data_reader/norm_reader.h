@@ -13,7 +13,7 @@
 #include "data_reader/batch_ring.h"
 #include "data_reader/norm_stream.h"
 #include "data_reader/source.h"
-#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/config/data_config.h"
 
 namespace hlite::data {
 

@@ -7,7 +7,7 @@ namespace hlite::data {
 
 NormRecordShape NormRecordShape::from(const config::DataConfig& config) {
   NormRecordShape shape;
-  shape.sum = config.check == "Sum";
+  shape.sum = config.checksums;
   shape.int64_keys = config.int64_keys;
   shape.label_dim = config.label_dim;
   shape.dense_dim = config.dense_dim;

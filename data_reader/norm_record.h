@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data_reader/record_issue.h"
-#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/config/data_config.h"
 #include "hugectr_lite/core/memory.h"
 
 namespace hlite::data {

@@ -11,12 +11,12 @@ void check_header(const config::DataConfig& config, const std::string& path, con
       raise<DataError>("{}: header: expected {} {} (layers[0].{}), found {}", path, name, expected,
                        key, found);
   };
-  if (h.sum != (config.check == "Sum"))
+  if (h.sum != config.checksums)
     raise<DataError>(
         "{}: header: expected {}, as layers[0].check is \"{}\", "
         "found {} (error_check {})",
-        path, h.sum ? "no checksums" : "checksums", config.check, h.sum ? "some" : "none",
-        h.sum ? 1 : 0);
+        path, h.sum ? "no checksums" : "checksums", config.checksums ? "Sum" : "None",
+        h.sum ? "some" : "none", h.sum ? 1 : 0);
   check("label_dim", h.label_dim, config.label_dim, "label.label_dim");
   check("dense_dim", h.dense_dim, config.dense_dim, "dense.dense_dim");
   check("slot_num", h.slots, config.key_layout().slots(), "sparse");

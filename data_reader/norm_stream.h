@@ -9,7 +9,7 @@
 #include "data_reader/batch_source.h"
 #include "data_reader/norm_decoder.h"
 #include "data_reader/norm_files.h"
-#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/config/data_config.h"
 
 namespace hlite::data {
 

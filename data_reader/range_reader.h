@@ -2,8 +2,7 @@
 // alignment, cut into blocks, and every block is read to its end whatever the system gives at a
 // time. One thread uses it.
 //
-//   range:   [idle] -> start() -> (blocks in flight) -> [finished] -> bytes() -> release() ->
-//   [idle]
+//   range:   idle, start(), blocks in flight, finished, bytes(), release(), idle
 #pragma once
 
 #include <chrono>

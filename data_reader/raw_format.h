@@ -20,7 +20,7 @@
 #include "data_reader/batch_source.h"
 #include "data_reader/key_check.h"
 #include "data_reader/record_issue.h"
-#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/config/data_config.h"
 
 namespace hlite::data {
 

@@ -99,8 +99,8 @@ class AioQueue : public ReadQueue {
   std::vector<io_event> finished_;  // of one call
 };
 
-// Reads in the order they were asked for; the kernel is told of all of them at once and reads
-// ahead.
+// Reads in the order they were asked for; the kernel is told of all of
+// them at once and reads ahead.
 class BufferedQueue final : public ReadQueue {
  public:
   // `because`: what buffered_because() says. Throws FileError.

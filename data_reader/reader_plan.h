@@ -6,7 +6,7 @@
 
 #include "data_reader/range_reader.h"
 #include "data_reader/source.h"
-#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/config/data_config.h"
 
 namespace hlite::data {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "data_reader/batch_source.h"
-#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/config/data_config.h"
 
 namespace hlite::data {
 

@@ -1,12 +1,13 @@
 #include "embedding/embedding_layer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "hugectr_lite/config/embedding_types.h"
 #include "hugectr_lite/config/slot_sizes.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
-#include "hugectr_lite/optimizer/rule_of_config.h"
 
 namespace hlite::embedding {
 namespace {
@@ -47,20 +48,18 @@ int64_t first_slot(const config::DataConfig& data, size_t input) {
 
 }  // namespace
 
-bool is_embedding_type(const std::string& type) {
-  return std::find(std::begin(config::kEmbeddingTypes), std::end(config::kEmbeddingTypes), type) !=
-         std::end(config::kEmbeddingTypes);
-}
+bool is_embedding_type(const std::string& type) { return config::embedding_type(type).has_value(); }
 
 EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::TrainConfig& config)
     : node_(&node) {
   const config::DataConfig& data = config.data;
   config::ObjectReader reader(node, config.strict);
   type_ = reader.string("type");
-  HLITE_CHECK(is_embedding_type(type_), "{} is no embedding", type_);
-  const bool hybrid = type_ == "HybridSparseEmbedding";
-  by_slot_ = type_ == "LocalizedSlotSparseEmbeddingHash";
-  hashed_ = by_slot_ || type_ == "DistributedSlotSparseEmbeddingHash";
+  const auto type = config::embedding_type(type_);
+  HLITE_CHECK(type.has_value(), "{} is no embedding", type_);
+  const bool hybrid = type == config::EmbeddingType::kHybrid;
+  by_slot_ = type == config::EmbeddingType::kLocalizedHash;
+  hashed_ = config::is_hashed(*type);
   top_ = reader.string("top");
   name_ = reader.string_or("name", top_);
   spec_.name = name_;
@@ -101,10 +100,11 @@ EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::Train
     config::fail_at(
         own ? *own : node,
         "update_type \"LazyGlobal\" is known, but not supported yet; expected Local or Global");
-  spec_.rule = optimizer::update_rule_of(optimizer);
+  spec_.rule = optimizer.rule;
   spec_.update_type = optimizer.update_type;
-  spec_.atomic_update = optimizer.atomic_update && optimizer.type == config::OptimizerType::kSgd;
-  schedule_ = optimizer::lr_schedule_of(optimizer);
+  spec_.atomic_update =
+      optimizer.atomic_update && optimizer.rule.type == config::OptimizerType::kSgd;
+  schedule_ = optimizer.schedule;
   reader.finish();
 }
 
@@ -154,7 +154,7 @@ std::vector<int64_t> EmbeddingLayer::read_sizes(config::ObjectReader& hparam,
       const std::string message =
           fmt::format("expected the same sizes as layers[0].slot_size_array [{}], found [{}]",
                       fmt::join(same, ", "), fmt::join(rows, ", "));
-      if (data.format != "RawAsync") config::fail_at(sizes, message);
+      if (data.format != config::DataFormat::kRawAsync) config::fail_at(sizes, message);
       log::warning("{}: {}; the embedding's sizes are used", sizes.path(), message);
     }
   }
@@ -173,10 +173,11 @@ void EmbeddingLayer::spread(TablesPlace place, double exchanged_share, uint64_t 
   if (hashed_)
     place.placement = std::make_shared<RowPlacement>(
         RowPlacement::by_key(spec_.layout, place.ranks.ranks(), spec_.hash_capacity, by_slot_));
-  place.exchange = {
-      .hierarchical = hybrid_ && hybrid_->communication == CommunicationType::kIbNvlinkHierarchical,
-      .exchanged_share = exchanged_share,
-      .capacity = hybrid_ ? hybrid_->exchange_capacity : 0};
+  const bool hierarchical =
+      hybrid_ && hybrid_->communication == CommunicationType::kIbNvlinkHierarchical;
+  place.exchange = {.route = hierarchical ? comm::Route::kHierarchical : comm::Route::kFlat,
+                    .exchanged_share = exchanged_share,
+                    .capacity = hybrid_ ? hybrid_->exchange_capacity : 0};
   tables_ = std::make_unique<EmbeddingTables>(spec_, place);
 }
 

@@ -17,20 +17,24 @@ std::vector<std::vector<uint32_t>> gather_keys(const comm::RankContext& ranks,
     mine[s] = static_cast<uint32_t>(own[s].size());
     mine.insert(mine.end(), own[s].begin(), own[s].end());
   }
-  int64_t most = std::ssize(mine);
-  std::vector<int64_t> sizes(n);
-  ranks.world->all_gather(std::as_bytes(std::span(&most, 1)),
+  ThreadPool pool(1);
+  const Exec exec{.pool = &pool};
+  const size_t words = mine.size();
+  std::vector<size_t> sizes(n);
+  ranks.world->all_gather(exec, std::as_bytes(std::span(&words, 1)),
                           std::as_writable_bytes(std::span(sizes)));
-  const std::vector<comm::ConstBytes> send(n, std::as_bytes(std::span(mine)));
-  std::vector<size_t> room;
-  for (const int64_t words : sizes) room.push_back(static_cast<size_t>(words) * sizeof(uint32_t));
+  const size_t most = *std::max_element(sizes.begin(), sizes.end());
+  mine.resize(most);
+  std::vector<uint32_t> of_ranks(n * most);
+  ranks.world->all_gather(exec, std::as_bytes(std::span(mine)),
+                          std::as_writable_bytes(std::span(of_ranks)));
   std::vector<std::vector<uint32_t>> all(slots);
-  ranks.world->visit(send, room, [&](int, comm::ConstBytes bytes) {
-    const auto* words = reinterpret_cast<const uint32_t*>(bytes.data());
-    const uint32_t* at = words + slots;
-    for (size_t s = 0; s < slots; at += words[s], ++s)
-      all[s].insert(all[s].end(), at, at + words[s]);
-  });
+  for (size_t q = 0; q < n; ++q) {
+    const uint32_t* counts = of_ranks.data() + q * most;
+    const uint32_t* at = counts + slots;
+    for (size_t s = 0; s < slots; at += counts[s], ++s)
+      all[s].insert(all[s].end(), at, at + counts[s]);
+  }
   for (auto& keys : all) std::sort(keys.begin(), keys.end());
   return all;
 }

@@ -54,10 +54,11 @@ void KeyRouting::find_distinct(Matrix<const uint32_t> keys, int64_t slot, int wo
   count_[s] = out - (distinct_.data() + first_[s]);
 }
 
-void KeyRouting::route(const Exec& exec, Matrix<const uint32_t> keys) {
+void KeyRouting::route(const Exec& exec, Matrix<const uint32_t> keys, int64_t block) {
   HLITE_CHECK(keys.dim(0) <= max_batch_ && keys.dim(1) == layout().keys.columns,
               "keys {}, expected at most {} samples of {} columns", keys.shape(), max_batch_,
               layout().keys.columns);
+  block_ = block;
   const int64_t slots = layout().slots();
   const auto ranks = static_cast<size_t>(placement_.ranks());
   exec.threads().run(slots, [&](int64_t s, int worker) { find_distinct(keys, s, worker); });
@@ -78,9 +79,10 @@ void KeyRouting::route(const Exec& exec, Matrix<const uint32_t> keys) {
     for (int64_t d = first_[s]; d < first_[s] + count_[s]; ++d) {
       Distinct& key = distinct_[static_cast<size_t>(d)];
       if (key.copied) continue;
-      const int64_t at = place[rank_[static_cast<size_t>(d)]]++;
+      const int rank = rank_[static_cast<size_t>(d)];
+      const int64_t at = place[rank]++;
       rows_[static_cast<size_t>(at)] = key.entry;
-      key.entry = static_cast<uint32_t>(at);
+      key.entry = static_cast<uint32_t>(rank * block_ + at - list_begin(rank));
     }
   });
 }

@@ -8,8 +8,8 @@
 //   the
 //                        distinct keys. Keys that are copied everywhere are on no list
 //
-// The list for rank q is what is sent to q; what comes back are the rows in the same order, one
-// list after the other: `entry` says where in that a distinct key's row lies.
+// The list for rank q is what is sent to q; what comes back are the rows in the same order, a block
+// of fixed size for each rank: `entry` says where in that a distinct key's row lies.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,9 @@ class KeyRouting {
   // `placement` must outlive it.
   KeyRouting(const RowPlacement& placement, int64_t max_batch, int threads);
 
-  // keys [batch, layout.keys.columns] of this rank's samples, checked by the reader.
-  void route(const Exec& exec, Matrix<const uint32_t> keys);
+  // keys [batch, layout.keys.columns] of this rank's samples, checked by the reader. The i-th entry
+  // of the list for rank q is q * block + i; of a list longer than `block` entries say nothing.
+  void route(const Exec& exec, Matrix<const uint32_t> keys, int64_t block);
 
   // A distinct key: its lookups are pairs [begin, end) of its slot.
   struct Distinct {
@@ -61,6 +62,8 @@ class KeyRouting {
   }
   // Of all lists together.
   [[nodiscard]] int64_t listed() const { return list_begin_.back(); }
+  // As route() was told.
+  [[nodiscard]] int64_t block() const { return block_; }
   [[nodiscard]] const RowPlacement& placement() const { return placement_; }
   [[nodiscard]] const SlotLayout& layout() const { return placement_.layout(); }
 
@@ -68,7 +71,7 @@ class KeyRouting {
   void find_distinct(Matrix<const uint32_t> keys, int64_t slot, int worker);
 
   const RowPlacement& placement_;
-  int64_t max_batch_;
+  int64_t max_batch_, block_ = 0;
   std::vector<int64_t> first_;       // [slots] where a slot's pairs and distinct keys begin
   std::vector<int64_t> count_;       // [slots] distinct keys
   std::vector<int64_t> wanted_;      // [slots, ranks] rows of each rank; then where they end

@@ -27,12 +27,13 @@ const std::vector<uint32_t>& keys_per_sample(const KeyRouting& routing, int64_t 
 
 void check_shapes(const KeyRouting& routing, int64_t width, Matrix<const float> vectors,
                   Matrix<const float> copied, int64_t slots) {
-  HLITE_CHECK(slots == routing.layout().slots() && vectors.dim(0) >= routing.listed() &&
-                  (routing.listed() == 0 || vectors.dim(1) == width) &&
+  const int64_t entries = routing.placement().ranks() * routing.block();
+  HLITE_CHECK(slots == routing.layout().slots() && vectors.dim(0) == entries &&
+                  (entries == 0 || vectors.dim(1) == width) &&
                   copied.dim(0) == routing.placement().copied_rows() &&
                   (copied.dim(0) == 0 || copied.dim(1) == width),
-              "{} slots, vectors {} of {}, copied {}, width {}", slots, vectors.shape(),
-              routing.listed(), copied.shape(), width);
+              "{} slots, vectors {} of {}, copied {}, width {}", slots, vectors.shape(), entries,
+              copied.shape(), width);
 }
 
 template <int kWidth>

@@ -28,13 +28,13 @@ void gather_rows(const Exec& exec, Matrix<const float> table, std::span<const ui
                  Matrix<float> out /*[rows.size(), V]*/);
 
 // Overwrites out: the sum or mean of the rows of a sample's keys in each slot, by key; 0 where it
-// has none. `vectors` [routing.listed(), V]: rows of all lists, in the order of ranks.
+// has none. `vectors` [ranks * routing.block(), V]: a block of rows for each list.
 void pool_rows(const Exec& exec, const KeyRouting& routing, Matrix<const float> vectors,
                Matrix<const float> copied, View<float, 3> out /*[B,S,V]*/);
 
-// Overwrites `gradients` [routing.listed(), V] and `copied` [copied rows, V]: the sum over a key's
-// lookups of dout, over a mean's number of keys. `touched` [copied rows] (may be empty): 1 where a
-// copied row was looked up, else 0.
+// Overwrites `gradients` [ranks * routing.block(), V], as far as lists go, and `copied` [copied
+// rows, V]: the sum over a key's lookups of dout, over a mean's number of keys. `touched` [copied
+// rows] (may be empty): 1 where a copied row was looked up, else 0.
 void reduce_gradients(const Exec& exec, const KeyRouting& routing,
                       View<const float, 3> dout /*[B,S,V]*/, Matrix<float> gradients,
                       Matrix<float> copied, std::span<float> touched);

@@ -4,6 +4,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "hugectr_lite/comm/expected_traffic.h"
+#include "hugectr_lite/core/float_type.h"
+
 namespace hlite::embedding {
 namespace {
 
@@ -19,33 +22,54 @@ ShardedSteps::ShardedSteps(const TablesSpec& spec, const TableStorage& storage, 
       storage_(storage),
       index_(index),
       ranks_(place.ranks),
+      options_(place.exchange),
       max_batch_(place.max_batch),
       threads_(place.threads),
       marks_(spec_.update_type != optimizer::UpdateType::kGlobal &&
              optimizer::moves_without_gradient(spec_.rule.type)),
       header_(kLongest + (index ? spec_.layout.slots() : 0)),
-      capacity_(place.exchange.capacity > 0 ? place.exchange.capacity
-                                            : likely_capacity(place.exchange.exchanged_share)),
-      keys_exchange_(ranks_, place.exchange.hierarchical, 0),
-      rows_exchange_(ranks_, place.exchange.hierarchical, 0),
-      grads_exchange_(ranks_, place.exchange.hierarchical, 0),
+      capacity_(options_.capacity > 0 ? options_.capacity : likely_capacity()),
+      keys_exchange_(ranks_.make_communicator(options_.route)),
+      rows_exchange_(ranks_.make_communicator(options_.route)),
+      grads_exchange_(ranks_.make_communicator(options_.route)),
       wanted_rows_(ranks_.ranks()) {}
 
-// Rows that a rank may want of another: its lookups, spread as the placement spreads them.
-int64_t ShardedSteps::likely_capacity(double exchanged_share) const {
-  double dearest = 0, most = 0;
-  std::vector<double> lookups(static_cast<size_t>(ranks_.ranks()), 0.0);
+// [ranks] rows that a rank may want of each with a full batch, times `room`: its lookups, spread as
+// the placement spreads them.
+std::vector<double> ShardedSteps::likely_rows(double room) const {
+  std::vector<double> rows(static_cast<size_t>(ranks_.ranks()), 0.0);
   for (int64_t s = 0; s < spec_.layout.slots(); ++s) {
     const auto n = static_cast<double>(max_batch_ * spec_.layout.hotness(s));
     const auto share = storage_.placement()->key_share(s);
     for (size_t q = 0; q < share.size(); ++q)
-      lookups[q] += std::min(n * share[q] * kRoom,
-                             static_cast<double>(spec_.layout.rows[static_cast<size_t>(s)]));
-    most += n;
+      rows[q] += std::min(n * share[q] * room,
+                          static_cast<double>(spec_.layout.rows[static_cast<size_t>(s)]));
   }
-  for (const double n : lookups) dearest = std::max(dearest, n);
-  const double likely = dearest * exchanged_share + static_cast<double>(kLeastRoom);
+  for (double& n : rows) n *= options_.exchanged_share;
+  return rows;
+}
+
+int64_t ShardedSteps::likely_capacity() const {
+  const auto rows = likely_rows(kRoom);
+  const double likely =
+      *std::max_element(rows.begin(), rows.end()) + static_cast<double>(kLeastRoom);
+  const auto most = static_cast<double>(max_batch_ * spec_.layout.columns());
   return static_cast<int64_t>(std::ceil(std::min(likely, most)));
+}
+
+// By an exchange of a list for each rank: `header` bytes, then `row` for each row that is wanted.
+plan::SentBytes ShardedSteps::sends(int64_t header, int64_t row, bool to_owners) const {
+  const auto rows = likely_rows(1);
+  const auto by_route = [&](auto&& bytes_of_pair) {
+    return comm::all_to_all_bytes(*ranks_.topology, ranks_.rank, options_.route, bytes_of_pair);
+  };
+  const auto always = by_route(
+      [&](int, int) { return static_cast<double>(header + comm::size_bytes(options_.route)); });
+  const auto sample = by_route([&](int from, int to) {
+    const double wanted = rows[static_cast<size_t>(to_owners ? to : from)];
+    return static_cast<double>(row) * wanted / static_cast<double>(max_batch_);
+  });
+  return {always.intra, always.inter, sample.intra, sample.inter};
 }
 
 void ShardedSteps::declare(plan::Buffers& buffers) {
@@ -66,8 +90,7 @@ int64_t ShardedSteps::workspace_bytes() const {
       lookups * (8 + 4 + 4 + static_cast<int64_t>(sizeof(KeyRouting::Distinct))) +
       threads_ * max_batch_ * spec_.layout.most_hotness() * 8;
   const int64_t hashed = index_ ? n * capacity_ * (3 * 4 + 8) : 0;
-  return routing + hashed + 2 * n * (header_ + capacity_) * 4 + n * capacity_ * row_bytes +
-         std::min(n * capacity_, lookups) * row_bytes;
+  return routing + hashed + 2 * n * (header_ + capacity_) * 4 + 2 * n * capacity_ * row_bytes;
 }
 
 int64_t ShardedSteps::copied_gradient_bytes() const {
@@ -83,20 +106,15 @@ void ShardedSteps::prepare() {
 void ShardedSteps::allocate() {
   const auto n = static_cast<size_t>(ranks_.ranks()), capacity = static_cast<size_t>(capacity_);
   const size_t row_bytes = static_cast<size_t>(spec_.layout.width) * sizeof(float);
-  const auto lookups = static_cast<size_t>(max_batch_ * spec_.layout.columns());
   const size_t list_words = static_cast<size_t>(header_) + capacity;
   key_send_ = HostMemory(n * list_words * 4, "lists of wanted rows");
   key_receive_ = HostMemory(n * list_words * 4, "lists of wanted rows");
   owned_rows_ = HostMemory(n * capacity * row_bytes, "rows for other ranks");
-  listed_rows_ = HostMemory(std::min(n * capacity, lookups) * row_bytes, "rows of other ranks");
-  send_.resize(n);
-  receive_.resize(n);
-  received_.resize(n);
+  listed_rows_ = HostMemory(n * capacity * row_bytes, "rows of other ranks");
+  send_bytes_.resize(n);
+  received_bytes_.resize(n);
   wanted_count_.resize(n);
   row_gradients_.resize(n);
-  keys_exchange_.set_block_capacity(list_words * 4);
-  rows_exchange_.set_block_capacity(capacity * row_bytes);
-  grads_exchange_.set_block_capacity(capacity * row_bytes);
 }
 
 std::string ShardedSteps::grow() {
@@ -135,15 +153,14 @@ KeyList ShardedSteps::wanted_keys(int rank) const {
   return {{wanted(rank).data() - slots, slots}, wanted(rank)};
 }
 
-void ShardedSteps::exchange_keys(const TablesIo& io) {
+void ShardedSteps::exchange_keys(const Exec& exec, const TablesIo& io) {
   const int n = ranks_.ranks();
-  const auto stride = static_cast<size_t>(header_ + capacity_) * 4;
-  const auto header = static_cast<size_t>(header_) * 4;
+  const int64_t stride = (header_ + capacity_) * 4, header = header_ * 4;
   int64_t longest = 0;
   for (int q = 0; q < n; ++q) longest = std::max(longest, std::ssize(routing_->list(q)));
   for (int q = 0; q < n; ++q) {
     const auto list = routing_->list(q);
-    std::byte* to = key_send_.data() + static_cast<size_t>(q) * stride;
+    std::byte* to = key_send_.data() + q * stride;
     std::memcpy(to, &longest, sizeof(longest));
     auto* counts = reinterpret_cast<uint32_t*>(to + sizeof(longest));
     for (int64_t s = 0, begin = routing_->list_begin(q); s < header_ - kLongest; ++s) {
@@ -152,28 +169,17 @@ void ShardedSteps::exchange_keys(const TablesIo& io) {
     }
     const size_t bytes = longest <= capacity_ ? list.size_bytes() : 0;
     if (bytes > 0) std::memcpy(to + header, list.data(), bytes);
-    send_[static_cast<size_t>(q)] = {to, header + bytes};
-    receive_[static_cast<size_t>(q)] = {key_receive_.data() + static_cast<size_t>(q) * stride,
-                                        stride};
+    send_bytes_[static_cast<size_t>(q)] = header + static_cast<int64_t>(bytes);
   }
-  exchange(keys_exchange_);
-  for (size_t q = 0; q < received_.size(); ++q) {
-    int64_t of_sender = 0;
-    std::memcpy(&of_sender, receive_[q].data(), sizeof(of_sender));
-    longest = std::max(longest, of_sender);
-    wanted_count_[q] = (received_[q] - header) / 4;
+  keys_exchange_->all_to_all_v(exec, {key_send_.data(), send_bytes_.data(), key_receive_.data(),
+                                      received_bytes_.data(), stride});
+  for (int q = 0; q < n; ++q) {
+    longest = std::max(longest, load<int64_t>(key_receive_.data() + q * stride));
+    const int64_t bytes = received_bytes_[static_cast<size_t>(q)] - header;
+    wanted_count_[static_cast<size_t>(q)] = static_cast<size_t>(bytes) / 4;
   }
   needed_ = longest;
   if (!fits()) *buffers_->data<int32_t>(io.overflow) = 1;
-}
-
-// What one rank alone wants is there already.
-void ShardedSteps::exchange(comm::RowExchange& exchange) {
-  if (ranks_.ranks() > 1) return exchange.run(send_, receive_, received_);
-  HLITE_CHECK(send_[0].size() <= receive_[0].size(), "{} bytes, room for {}", send_[0].size(),
-              receive_[0].size());
-  if (!send_[0].empty()) std::memcpy(receive_[0].data(), send_[0].data(), send_[0].size());
-  received_[0] = send_[0].size();
 }
 
 void ShardedSteps::insert() {
@@ -210,35 +216,41 @@ void ShardedSteps::look_up(const Exec& exec, const KeyList& list, Matrix<float> 
 }
 
 // Rows from their owners to those that listed them, or gradients back.
-void ShardedSteps::exchange_vectors(comm::RowExchange& exchange, bool to_owners) {
+void ShardedSteps::exchange_vectors(const Exec& exec, bool to_owners) {
+  const int64_t row_bytes = spec_.layout.width * kFloatBytes;
+  const auto bytes_of = [&](int q, bool owned) {
+    return row_bytes * (owned ? std::ssize(wanted(q)) : std::ssize(routing_->list(q)));
+  };
+  for (int q = 0; q < ranks_.ranks(); ++q)
+    send_bytes_[static_cast<size_t>(q)] = bytes_of(q, !to_owners);
+  const HostMemory &out = to_owners ? listed_rows_ : owned_rows_,
+                   &in = to_owners ? owned_rows_ : listed_rows_;
+  (to_owners ? grads_exchange_ : rows_exchange_)
+      ->all_to_all_v(exec, {out.data(), send_bytes_.data(), in.data(), received_bytes_.data(),
+                            capacity_ * row_bytes});
   for (int q = 0; q < ranks_.ranks(); ++q) {
-    const auto i = static_cast<size_t>(q);
-    const auto owned = block(owned_rows_, q * capacity_, std::ssize(wanted(q)));
-    const auto listed = block(listed_rows_, routing_->list_begin(q), std::ssize(routing_->list(q)));
-    const auto &out = to_owners ? listed : owned, &in = to_owners ? owned : listed;
-    send_[i] = std::as_bytes(std::span(out.data(), static_cast<size_t>(out.size())));
-    receive_[i] = std::as_writable_bytes(std::span(in.data(), static_cast<size_t>(in.size())));
+    const int64_t got = received_bytes_[static_cast<size_t>(q)], expected = bytes_of(q, to_owners);
+    HLITE_CHECK(got == expected, "{}: {} bytes from rank {}, expected {}", spec_.name, got, q,
+                expected);
   }
-  this->exchange(exchange);
-  for (size_t q = 0; q < received_.size(); ++q)
-    HLITE_CHECK(received_[q] == receive_[q].size(), "{}: {} bytes from rank {}, expected {}",
-                spec_.name, received_[q], q, receive_[q].size());
+}
+
+std::vector<comm::StepTraffic> ShardedSteps::traffic() const {
+  return {{spec_.name + ".keys_exchange", keys_exchange_->traffic()},
+          {spec_.name + ".rows_exchange", rows_exchange_->traffic()},
+          {spec_.name + ".grads_exchange", grads_exchange_->traffic()}};
 }
 
 View<float, 3> ShardedSteps::vectors(plan::BufferId id, int64_t batch) const {
   return {buffers_->data<float>(id), batch, spec_.layout.slots(), spec_.layout.width};
 }
 
-// Adds a step that is left out of a run whose lists do not fit.
-void ShardedSteps::add(plan::Plan& plan, const char* name, plan::Lane lane,
-                       const StepBuffers& buffers, Run run) {
-  plan.add({.name = spec_.name + name,
-            .lane = lane,
-            .reads = buffers.reads,
-            .writes = buffers.writes,
-            .run = [this, run = std::move(run)](const plan::StepContext& c) {
-              if (fits()) run(c);
-            }});
+void ShardedSteps::add(plan::Plan& plan, plan::Step step) {
+  step.name = spec_.name + step.name;
+  step.run = [this, run = std::move(step.run)](const plan::StepContext& c) {
+    if (fits()) run(c);
+  };
+  plan.add(std::move(step));
 }
 
 void ShardedSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
@@ -250,43 +262,64 @@ void ShardedSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
             .writes = {lists_},
             .run = [this, io](const StepContext& c) {
               routing_->route(
-                  c.exec, {buffers_->data<uint32_t>(io.keys), c.batch, spec_.layout.keys.columns});
+                  c.exec, {buffers_->data<uint32_t>(io.keys), c.batch, spec_.layout.keys.columns},
+                  capacity_);
             }});
-  std::vector<plan::BufferId> exchanged = {wanted_};
-  if (io.overflow != plan::kNoBuffer) exchanged.push_back(io.overflow);
   plan.add({.name = spec_.name + ".keys_exchange",
             .lane = Lane::kComm,
             .reads = {lists_},
-            .writes = exchanged,
-            .run = [this, io](const StepContext&) { exchange_keys(io); }});
+            .writes = {wanted_, io.overflow},
+            .run = [this, io](const StepContext& c) { exchange_keys(c.exec, io); },
+            .sends = sends(header_ * 4, 4, true)});
   if (index_ && io.training) {
     std::vector<plan::BufferId> changed = storage_.own_buffers();
     changed.push_back(wanted_);
-    add(plan, ".insert", Lane::kEmbedding, {changed, changed},
-        [this](const StepContext&) { insert(); });
+    add(plan, {.name = ".insert",
+               .lane = Lane::kEmbedding,
+               .reads = changed,
+               .writes = changed,
+               .run = [this](const StepContext&) { insert(); }});
   }
-  add(plan, ".gather", Lane::kEmbedding, {{wanted_, storage_.own_weights()}, {outgoing_}},
-      [this, training = io.training](const StepContext& c) { gather(c.exec, training); });
-  add(plan, ".rows_exchange", Lane::kComm, {{lists_, wanted_, outgoing_}, {incoming_}},
-      [this](const StepContext&) { exchange_vectors(rows_exchange_, false); });
-  std::vector<plan::BufferId> pooled = {lists_, incoming_};
-  if (storage_.copied_rows() > 0) pooled.push_back(storage_.copied_weights());
-  add(plan, ".pool", Lane::kEmbedding, {pooled, {io.output}}, [this, io](const StepContext& c) {
-    pool_rows(c.exec, *routing_, block(listed_rows_, 0, routing_->listed()), storage_.copied().w,
-              vectors(io.output, c.batch));
-  });
+  add(plan,
+      {.name = ".gather",
+       .lane = Lane::kEmbedding,
+       .reads = {wanted_, storage_.own_weights()},
+       .writes = {outgoing_},
+       .run = [this, training = io.training](const StepContext& c) { gather(c.exec, training); }});
+  add(plan, {.name = ".rows_exchange",
+             .lane = Lane::kComm,
+             .reads = {lists_, wanted_, outgoing_},
+             .writes = {incoming_},
+             .run = [this](const StepContext& c) { exchange_vectors(c.exec, false); },
+             .sends = sends(0, spec_.layout.width * kFloatBytes, false)});
+  add(plan, {.name = ".pool",
+             .lane = Lane::kEmbedding,
+             .reads = {lists_, incoming_, storage_.copied_weights()},
+             .writes = {io.output},
+             .run = [this, io](const StepContext& c) {
+               pool_rows(c.exec, *routing_, block(listed_rows_, 0, ranks_.ranks() * capacity_),
+                         storage_.copied().w, vectors(io.output, c.batch));
+             }});
 }
 
 void ShardedSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
   std::vector<plan::BufferId> reduced = {incoming_};
   if (copied_gradients_ != plan::kNoBuffer) reduced.push_back(copied_gradients_);
-  add(plan, ".reduce", plan::Lane::kEmbedding, {{io.grad, lists_}, reduced},
-      [this, io](const plan::StepContext& c) {
-        reduce_gradients(c.exec, *routing_, vectors(io.grad, c.batch),
-                         block(listed_rows_, 0, routing_->listed()), copied_gradients(), touched());
-      });
-  add(plan, ".grads_exchange", plan::Lane::kComm, {{lists_, wanted_, incoming_}, {outgoing_}},
-      [this](const plan::StepContext&) { exchange_vectors(grads_exchange_, true); });
+  add(plan, {.name = ".reduce",
+             .lane = plan::Lane::kEmbedding,
+             .reads = {io.grad, lists_},
+             .writes = reduced,
+             .run = [this, io](const plan::StepContext& c) {
+               reduce_gradients(c.exec, *routing_, vectors(io.grad, c.batch),
+                                block(listed_rows_, 0, ranks_.ranks() * capacity_),
+                                copied_gradients(), touched());
+             }});
+  add(plan, {.name = ".grads_exchange",
+             .lane = plan::Lane::kComm,
+             .reads = {lists_, wanted_, incoming_},
+             .writes = {outgoing_},
+             .run = [this](const plan::StepContext& c) { exchange_vectors(c.exec, true); },
+             .sends = sends(0, spec_.layout.width * kFloatBytes, true)});
 }
 
 RowStep ShardedSteps::step_of(const TablesIo& io) const {
@@ -307,16 +340,18 @@ void ShardedSteps::update(const Exec& exec, const TablesIo& io) {
 }
 
 void ShardedSteps::emit_update(plan::Plan& plan, const TablesIo& io) {
-  // Of any layer's exchange: then no update counts.
+  // Of any layer's exchange the overflow: then no update counts.
   const auto add_update = [&](const char* name, const std::vector<plan::BufferId>& rows,
-                              std::vector<plan::BufferId> reads, Run run) {
-    reads.insert(reads.end(), {io.rate, io.step});
-    if (io.overflow != plan::kNoBuffer) reads.push_back(io.overflow);
+                              std::vector<plan::BufferId> reads, auto&& run) {
+    reads.insert(reads.end(), {io.rate, io.step, io.overflow});
     reads.insert(reads.end(), rows.begin(), rows.end());
-    add(plan, name, plan::Lane::kEmbedding, {reads, rows},
-        [this, io, run = std::move(run)](const plan::StepContext& c) {
-          if (!gradient_scale(*buffers_, io).skips()) run(c);
-        });
+    add(plan, {.name = name,
+               .lane = plan::Lane::kEmbedding,
+               .reads = reads,
+               .writes = rows,
+               .run = [this, io, run](const plan::StepContext& c) {
+                 if (!gradient_scale(*buffers_, io).skips()) run(c);
+               }});
   };
   add_update(".update", storage_.own_buffers(), {wanted_, outgoing_},
              [this, io](const plan::StepContext& c) { update(c.exec, io); });

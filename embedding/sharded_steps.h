@@ -30,7 +30,6 @@
 #include "embedding/table_storage.h"
 #include "embedding/tables_place.h"
 #include "embedding/wanted_rows.h"
-#include "hugectr_lite/comm/row_exchange.h"
 #include "hugectr_lite/core/memory.h"
 
 namespace hlite::embedding {
@@ -58,12 +57,13 @@ class ShardedSteps final : public TableSteps {
   // Makes the room that the last run did not have; says how much, or nothing where it had enough.
   // The same on all ranks. REQUIRES that nothing runs.
   [[nodiscard]] std::string grow();
-  [[nodiscard]] const comm::RowExchange& keys_exchange() const { return keys_exchange_; }
-  [[nodiscard]] const comm::RowExchange& rows_exchange() const { return rows_exchange_; }
-  [[nodiscard]] const comm::RowExchange& grads_exchange() const { return grads_exchange_; }
+  // What each exchange step has sent and got so far. REQUIRES a world.
+  [[nodiscard]] std::vector<comm::StepTraffic> traffic() const;
 
  private:
-  [[nodiscard]] int64_t likely_capacity(double exchanged_share) const;
+  [[nodiscard]] std::vector<double> likely_rows(double room) const;
+  [[nodiscard]] int64_t likely_capacity() const;
+  [[nodiscard]] plan::SentBytes sends(int64_t header, int64_t row, bool to_owners) const;
   void allocate();
   // Whether the lists of this run have the room that they need.
   [[nodiscard]] bool fits() const { return needed_ <= capacity_; }
@@ -71,34 +71,31 @@ class ShardedSteps final : public TableSteps {
   [[nodiscard]] std::span<float> touched() const;
   [[nodiscard]] std::span<const uint32_t> wanted(int rank) const;
   [[nodiscard]] KeyList wanted_keys(int rank) const;
+  // `rows` rows from the `first` one on.
   [[nodiscard]] Matrix<float> block(const HostMemory& memory, int64_t first, int64_t rows) const;
   [[nodiscard]] View<float, 3> vectors(plan::BufferId id, int64_t batch) const;
   [[nodiscard]] RowStep step_of(const TablesIo& io) const;
-  void exchange(comm::RowExchange& exchange);
-  struct StepBuffers {
-    std::vector<plan::BufferId> reads, writes;
-  };
-  using Run = std::function<void(const plan::StepContext&)>;
-  void add(plan::Plan& plan, const char* name, plan::Lane lane, const StepBuffers& buffers,
-           Run run);
-  void exchange_keys(const TablesIo& io);
+  // Adds a step that is left out of a run whose lists do not fit.
+  void add(plan::Plan& plan, plan::Step step);
+  void exchange_keys(const Exec& exec, const TablesIo& io);
   void insert();
   void gather(const Exec& exec, bool training);
   void look_up(const Exec& exec, const KeyList& list, Matrix<float> out) const;
-  void exchange_vectors(comm::RowExchange& exchange, bool to_owners);
+  void exchange_vectors(const Exec& exec, bool to_owners);
   void update(const Exec& exec, const TablesIo& io);
 
   const TablesSpec& spec_;
   const TableStorage& storage_;
   HashedIndex* const index_;  // null: another type
   const comm::RankContext ranks_;
+  const ExchangeOptions options_;
   const int64_t max_batch_;
   const int threads_;
   const bool marks_;      // whether touched() is kept
   const int64_t header_;  // words before a list
   int64_t capacity_;
   int64_t needed_ = 0;  // rows of the longest list of any rank in the last run
-  comm::RowExchange keys_exchange_, rows_exchange_, grads_exchange_;
+  std::unique_ptr<comm::Communicator> keys_exchange_, rows_exchange_, grads_exchange_;
   std::unique_ptr<KeyRouting> routing_;
 
   const plan::Buffers* buffers_ = nullptr;
@@ -111,10 +108,9 @@ class ShardedSteps final : public TableSteps {
   HostMemory key_send_,
       key_receive_;         // [ranks][header + capacity] uint32: longest list, counts, list
   HostMemory owned_rows_;   // [ranks][capacity, V] rows for others; their gradients
-  HostMemory listed_rows_;  // [listed, V] rows from others; gradients for them
-  std::vector<comm::ConstBytes> send_;
-  std::vector<comm::Bytes> receive_;
-  std::vector<size_t> received_, wanted_count_;
+  HostMemory listed_rows_;  // [ranks][capacity, V] rows from others; gradients for them
+  std::vector<int64_t> send_bytes_, received_bytes_;
+  std::vector<size_t> wanted_count_;
   std::vector<RowGradients> row_gradients_;
   WantedRows wanted_rows_;  // of hashed tables: the rows that lists name
 };

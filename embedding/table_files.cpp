@@ -9,6 +9,12 @@
 namespace hlite::embedding {
 namespace {
 
+// Where exchanges beside a plan run.
+struct OneThread {
+  ThreadPool pool{1};
+  operator Exec() { return {.pool = &pool}; }  // NOLINT: implicit on purpose
+};
+
 // The part of row `row` of a [rows, width] array that lies in elements [first, first + count):
 // columns [begin, end).
 struct RowPart {
@@ -146,38 +152,36 @@ void TableStorage::get_rows(const Part& part, const FileKeys* keys, int64_t slot
       body(place_of(keys, slot, row), columns, row * width + columns.begin - first);
     }
   };
+  const auto n = static_cast<size_t>(ranks_.ranks());
   std::vector<float> mine;
+  std::vector<size_t> values(n, 0);  // of each rank, as all ranks know
   for_each([&](const RowPlace& place, const RowPart& columns, int64_t) {
+    if (place.rank < 0) return;
+    values[static_cast<size_t>(place.rank)] += static_cast<size_t>(columns.end - columns.begin);
     if (place.rank != ranks_.rank) return;
     const float* from = own.row(place.row);
     mine.insert(mine.end(), from + columns.begin, from + columns.end);
   });
-  const auto n = static_cast<size_t>(ranks_.ranks());
-  std::vector<comm::ConstBytes> send(n);
-  std::vector<size_t> most(n, ranks_.rank == 0 ? out.size_bytes() : 0);
-  send[0] = std::as_bytes(std::span(mine));
-  std::vector<std::vector<float>> of_rank(n);
+  const size_t most = *std::max_element(values.begin(), values.end());
+  mine.resize(most);
+  std::vector<float> of_ranks(ranks_.rank == 0 ? n * most : 0);
   if (n == 1)
-    of_rank[0] = std::move(mine);
+    of_ranks = std::move(mine);
   else
-    ranks_.world->visit(send, most, [&](int from, comm::ConstBytes bytes) {
-      auto& values = of_rank[static_cast<size_t>(from)];
-      values.resize(bytes.size() / sizeof(float));
-      if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
-    });
+    ranks_.world->gather(OneThread(), std::as_bytes(std::span(mine)),
+                         std::as_writable_bytes(std::span(of_ranks)), 0);
   if (ranks_.rank != 0) return;
-  std::vector<size_t> next(n, 0);
+  std::vector<size_t> next(n);
+  for (size_t q = 0; q < n; ++q) next[q] = q * most;
   for_each([&](const RowPlace& place, const RowPart& columns, int64_t at) {
-    const auto size = static_cast<size_t>(columns.end - columns.begin);
-    const float* from;
+    const int64_t size = columns.end - columns.begin;
+    const float* from = nullptr;
     if (place.rank < 0) {
       from = copied.row(place.row) + columns.begin;
     } else {
-      const auto q = static_cast<size_t>(place.rank);
-      HLITE_CHECK(next[q] + size <= of_rank[q].size(), "rank {} sent {} values", q,
-                  of_rank[q].size());
-      from = of_rank[q].data() + next[q];
-      next[q] += size;
+      size_t& of_rank = next[static_cast<size_t>(place.rank)];
+      from = of_ranks.data() + of_rank;
+      of_rank += static_cast<size_t>(size);
     }
     std::copy_n(from, size, out.data() + at);
   });

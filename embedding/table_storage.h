@@ -14,7 +14,7 @@
 #include "embedding/table_init.h"
 #include "embedding/tables_spec.h"
 #include "embedding/updated_rows.h"
-#include "hugectr_lite/comm/row_exchange.h"
+#include "hugectr_lite/comm/rank_context.h"
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/tensor_ref.h"
 #include "hugectr_lite/plan/plan.h"

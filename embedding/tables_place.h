@@ -5,14 +5,14 @@
 #include <memory>
 
 #include "embedding/row_placement.h"
-#include "hugectr_lite/comm/row_exchange.h"
+#include "hugectr_lite/comm/rank_context.h"
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/float_type.h"
 
 namespace hlite::embedding {
 
 struct ExchangeOptions {
-  bool hierarchical = false;
+  comm::Route route = comm::Route::kFlat;
   // Share of the lookups that go to rows which are not copied, for the first capacity.
   double exchanged_share = 1;
   int64_t capacity = 0;  // rows; 0: as statistics and the placement make likely

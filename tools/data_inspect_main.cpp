@@ -73,7 +73,9 @@ class Session {
     }
     if (arguments_.batch) arguments_.inspect.batch = *arguments_.batch;
     for (const std::string& file : arguments_.files) look_at(file);
-    if (arguments_.json) std::printf("%s\n", json_.dump(1).c_str());
+    using Json = nlohmann::ordered_json;
+    if (arguments_.json)
+      std::printf("%s\n", json_.dump(1, ' ', false, Json::error_handler_t::replace).c_str());
     std::fflush(stdout);
     if (misfits_ > 0) {
       raise<DataError>("{} of {} files do not fit {}", misfits_, arguments_.files.size(),
@@ -98,7 +100,7 @@ class Session {
       const Inspection inspection =
           inspect_file(file, config_.get(), slot_rows_, arguments_.inspect);
       if (arguments_.json) {
-        json = nlohmann::ordered_json::parse(report_json(inspection));
+        json = report_json(inspection);
       } else {
         std::printf("%s", report_text(inspection).c_str());
       }

@@ -1,11 +1,14 @@
-// Collectives among the ranks of a run. A rank is a thread of this process (ThreadCommunicator) or
-// a process under mpirun (MpiCommunicator); what is computed is the same, bit for bit: sums are
-// always taken in the order of ranks, whoever takes them.
+// Collectives among the ranks of a run, as operations on an Exec: they work on memory of its device
+// and in the order of its stream. On the CPU they are done when they return.
+//
+// What is computed is the same, bit for bit, whatever ranks are (threads, processes): sums are
+// taken in the order of ranks, whoever takes them; a hierarchical all-reduce takes them in the
+// order of the node's ranks, then of nodes.
 //
 // Every call is collective: all ranks of the communicator make the same calls in the same order,
-// one call at a time. Whoever wants two exchanges at once (lanes that overlap) takes two
-// communicators: split(0) copies one. A rank that fails calls abort(); every other rank then gets a
-// CommError with that reason out of the call it is in, or makes next, instead of waiting for ever.
+// one call at a time, with the same sizes. Whoever wants two exchanges at once (lanes that overlap)
+// takes two communicators. A rank that fails calls abort(); every other rank then gets a CommError
+// with that reason out of the call it is in, or makes next, instead of waiting for ever.
 //
 // Once warm, a call allocates nothing (scratch memory only grows).
 #pragma once
@@ -15,10 +18,11 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
+#include "hugectr_lite/comm/topology.h"
+#include "hugectr_lite/comm/traffic_totals.h"
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/thread_pool.h"
+#include "hugectr_lite/core/exec.h"
 
 namespace hlite::comm {
 
@@ -31,16 +35,26 @@ class CommError : public DeviceError {
 using Bytes = std::span<std::byte>;
 using ConstBytes = std::span<const std::byte>;
 
-// What this rank sent to each other rank and got from it, since it was made. What stays with the
-// rank itself does not count.
-struct Traffic {
-  std::vector<int64_t> bytes, messages;  // [size] sent
-  std::vector<int64_t> received_bytes;   // [size]
-};
-
 enum class AllReduce {
   kTwoPhase,  // each rank sums a slice, then all gather the slices: 2 (n-1)/n of the data sent
   kOneShot,   // each rank reads all others' data and sums it all: (n-1) times the data, one step
+};
+
+// The way between nodes.
+enum class Route {
+  kFlat,          // every rank to every rank
+  kHierarchical,  // inside the node, then along rails: as many ranks on every node
+};
+
+// What an all-to-all-v moves: a block of at most `capacity` bytes for each rank, the blocks one
+// after another. The sizes lie in memory of the same device as the blocks: kernels may write and
+// read them, and no host looks at them.
+struct Blocks {
+  const std::byte* send = nullptr;      // [ranks][capacity]
+  const int64_t* send_bytes = nullptr;  // [ranks] what of each block is sent
+  std::byte* receive = nullptr;         // [ranks][capacity]
+  int64_t* received_bytes = nullptr;    // [ranks] written
+  int64_t capacity = 0;                 // bytes; the same on all ranks
 };
 
 class Communicator {
@@ -51,55 +65,41 @@ class Communicator {
   Communicator& operator=(const Communicator&) = delete;
 
   [[nodiscard]] virtual int rank() const = 0;
-  [[nodiscard]] virtual int size() const = 0;
+  // Of the ranks of this communicator.
+  [[nodiscard]] virtual const Topology& topology() const = 0;
+  [[nodiscard]] int size() const { return topology().ranks(); }
 
   // Returns when every rank has called it.
   virtual void barrier() = 0;
-
-  // The step everything below is made of. Rank r sends send[q] to rank q, and calls
-  // consume(q, the bytes that q sent to r) for q = 0, 1, ..., itself included. `most[q]`: the
-  // largest message that may come from q; a larger one is a CommError on all ranks. The bytes given
-  // to consume() are valid during that call; what is sent must stay unchanged until visit()
-  // returns, and so consume() must not write to it.
-  using Consume = FunctionRef<void(int from, ConstBytes bytes)>;
-  virtual void visit(std::span<const ConstBytes> send /*[size]*/,
-                     std::span<const size_t> most /*[size]*/, Consume consume) = 0;
-
   // A communicator of the ranks that gave the same colour (>= 0), in the order of their ranks.
   virtual std::unique_ptr<Communicator> split(int colour) = 0;
-
+  // A communicator of the same ranks whose all_reduce() and all_to_all_v() go by `route`. Throws
+  // CommError for kHierarchical when nodes have different numbers of ranks.
+  virtual std::unique_ptr<Communicator> copy(Route route) = 0;
   // Ends the call that any rank is in, and every later one, on this communicator and on all that
-  // were split from the same world. The first reason counts. May be called from any thread.
+  // were made from the same world. The first reason counts. May be called from any thread.
   virtual void abort(const std::string& reason) noexcept = 0;
 
-  // bytes of rank `root` -> bytes of all. Equal sizes.
-  void broadcast(Bytes bytes, int root);
-  // all[q * mine.size() ...) <- mine of rank q. all.size() == size() * mine.size().
-  void all_gather(ConstBytes mine, Bytes all);
-  // receive[q][0, received[q]) <- send[rank()] of rank q. receive[q].size() is the capacity.
-  void all_to_all_v(std::span<const ConstBytes> send, std::span<const Bytes> receive,
-                    std::span<size_t> received);
-  // mine[i] <- sum over ranks q of all_q[rank() * mine.size() + i]. all.size() == size() *
-  // mine.size(). The two must not overlap.
-  void reduce_scatter(std::span<const float> all, std::span<float> mine);
-  // values[i] <- sum over ranks. Both ways give the same bits.
-  void all_reduce(std::span<float> values, AllReduce algo = AllReduce::kTwoPhase);
+  // Bytes of rank `root` -> bytes of all.
+  virtual void broadcast(const Exec& exec, Bytes bytes, int root) = 0;
+  // all[q * mine.size() ...) of rank `root` <- mine of rank q. `all` is empty on the others.
+  virtual void gather(const Exec& exec, ConstBytes mine, Bytes all, int root) = 0;
+  // Slice q of `all` <- mine of rank q, on all ranks. `all` is cut into whole units (slice_of());
+  // where it is a multiple of unit and ranks, all slices are equal.
+  virtual void all_gather(const Exec& exec, ConstBytes mine, Bytes all, size_t unit = 1) = 0;
+  // Block q of receive, received_bytes[q] <- what block rank() of rank q sends. Throws CommError
+  // on all ranks when that is larger than this rank's capacity.
+  virtual void all_to_all_v(const Exec& exec, const Blocks& blocks) = 0;
+  // mine <- the sum over ranks of slice rank() of `all` (slice_of()). The two must not overlap.
+  virtual void reduce_scatter(const Exec& exec, std::span<const float> all,
+                              std::span<float> mine) = 0;
+  // values[i] <- sum over ranks. On one route both ways give the same bits.
+  virtual void all_reduce(const Exec& exec, std::span<float> values,
+                          AllReduce algo = AllReduce::kTwoPhase) = 0;
 
-  [[nodiscard]] const Traffic& traffic() const { return traffic_; }
-
- protected:
-  // For visit() of implementations. Checks the numbers of messages and counts what is sent.
-  void account(std::span<const ConstBytes> send, std::span<const size_t> most);
-  // Counts a message from `from`. Throws CommError when it is larger than most[from].
-  void account_received(int from, size_t bytes, std::span<const size_t> most);
-
- private:
-  void add_up(std::span<const ConstBytes> send, std::span<float> sum);
-
-  Traffic traffic_;
-  std::vector<ConstBytes> send_;
-  std::vector<size_t> most_;
-  std::vector<float> sum_;
+  // What this rank has sent and got by this communicator. What stays with the rank itself does not
+  // count.
+  [[nodiscard]] virtual TrafficTotals traffic() const = 0;
 };
 
 // The [begin, end) of n items that belong to part `part` of `parts`: sizes differ by at most one.

@@ -53,24 +53,25 @@ MpiProcess::~MpiProcess() {
   MPI_Finalize();
 }
 
-MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiProcess> process, std::vector<Member> members,
-                                 int rank, int id, std::shared_ptr<ThreadGroup> local)
-    : process_(std::move(process)),
-      members_(std::move(members)),
-      rank_(rank),
+MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiProcess> process, Place place, int id,
+                                 std::shared_ptr<ThreadGroup> local)
+    : HostCommunicator(std::move(place.topology), place.rank),
+      process_(std::move(process)),
+      members_(std::move(place.members)),
       id_(id),
       local_(std::move(local)),
       requests_(2 * members_.size(), MPI_REQUEST_NULL),
       statuses_(requests_.size()) {
-  int place = 0;
+  int local_ranks = 0;
   for (size_t q = 0; q < members_.size(); ++q) {
-    local_place_.push_back(here(q) ? place++ : -1);
+    local_place_.push_back(here(q) ? local_ranks++ : -1);
     const bool first = std::none_of(leaders_.begin(), leaders_.end(), [&](int leader) {
       return members_[static_cast<size_t>(leader)].process == members_[q].process;
     });
     if (first) leaders_.push_back(static_cast<int>(q));
   }
-  HLITE_CHECK(place == local_->size(), "{} ranks here, a group of {}", place, local_->size());
+  HLITE_CHECK(local_ranks == local_->size(), "{} ranks here, a group of {}", local_ranks,
+              local_->size());
 }
 
 int MpiCommunicator::tag(const Member& from, const Member& to) const {
@@ -81,11 +82,11 @@ int MpiCommunicator::tag(const Member& from, const Member& to) const {
 // then inside each again.
 void MpiCommunicator::barrier() {
   local_->wait_for_all();
-  const auto me = std::find(leaders_.begin(), leaders_.end(), rank_);
+  const auto me = std::find(leaders_.begin(), leaders_.end(), rank());
   if (me != leaders_.end()) {
     const size_t n = leaders_.size(), at = static_cast<size_t>(me - leaders_.begin());
     for (size_t step = 1; step < n; step *= 2) {
-      const auto& self = members_[static_cast<size_t>(rank_)];
+      const auto& self = members_[static_cast<size_t>(rank())];
       const auto& to = members_[static_cast<size_t>(leaders_[(at + step) % n])];
       const auto& from = members_[static_cast<size_t>(leaders_[(at + n - step) % n])];
       check(MPI_Sendrecv(nullptr, 0, MPI_BYTE, to.process, tag(self, to), nullptr, 0, MPI_BYTE,
@@ -97,18 +98,20 @@ void MpiCommunicator::barrier() {
 }
 
 void MpiCommunicator::start_messages(std::span<const ConstBytes> send,
-                                     std::span<const size_t> most) {
-  const size_t n = members_.size(), own = static_cast<size_t>(rank_);
-  size_t room = 0;
-  for (size_t q = 0; q < n; ++q) room += here(q) ? 0 : most[q];
-  if (scratch_.size() < room) scratch_.resize(room);
-  std::byte* to = scratch_.data();
+                                     std::span<const Bytes> room) {
+  const size_t n = members_.size(), own = static_cast<size_t>(rank());
+  size_t scratch = 0;
+  for (size_t q = 0; q < n; ++q) scratch += in_scratch(q, room) ? room[q].size() : 0;
+  if (scratch_.size() < scratch) scratch_.resize(scratch);
+  std::byte* next = scratch_.data();
   for (size_t q = 0; q < n; ++q) {
     if (here(q)) continue;
-    check(MPI_Irecv(to, count_of(most[q]), MPI_BYTE, members_[q].process,
-                    tag(members_[q], members_[own]), process_->messages(), &requests_[q]),
+    const bool moves = in_scratch(q, room);
+    check(MPI_Irecv(moves ? next : room[q].data(), count_of(room[q].size()), MPI_BYTE,
+                    members_[q].process, tag(members_[q], members_[own]), process_->messages(),
+                    &requests_[q]),
           "receive");
-    to += most[q];
+    next += moves ? room[q].size() : 0;
   }
   // Everyone starts with the rank behind itself, so that no rank is sent to by all at once.
   for (size_t step = 1; step < n; ++step) {
@@ -120,7 +123,7 @@ void MpiCommunicator::start_messages(std::span<const ConstBytes> send,
   }
 }
 
-void MpiCommunicator::finish_messages(std::span<const size_t> most) {
+void MpiCommunicator::finish_messages(std::span<const Bytes> room) {
   // MPI_Waitall would keep the core that another lane could compute on: after a while of asking
   // this sleeps between the questions, and MPI moves data when it is asked.
   int code = MPI_SUCCESS, done = 0;
@@ -131,32 +134,33 @@ void MpiCommunicator::finish_messages(std::span<const size_t> most) {
   }
   if (code == MPI_ERR_IN_STATUS)
     for (size_t i = 0; i < statuses_.size(); ++i) {
-      if (i < most.size() && statuses_[i].MPI_ERROR == MPI_ERR_TRUNCATE)
+      if (i < room.size() && statuses_[i].MPI_ERROR == MPI_ERR_TRUNCATE)
         raise<CommError>("rank {} sent more than the {} bytes that rank {} expects at most", i,
-                         most[i], rank_);
+                         room[i].size(), rank());
       check(statuses_[i].MPI_ERROR, "exchange");
     }
   check(code, "exchange");
 }
 
-void MpiCommunicator::read_all(std::span<const ConstBytes> send, std::span<const size_t> most,
+void MpiCommunicator::read_all(std::span<const ConstBytes> send, std::span<const Bytes> room,
                                Consume consume) {
   local_->begin_reading();
   try {
-    const std::byte* from = scratch_.data();
+    const std::byte* next = scratch_.data();
     for (size_t q = 0; q < members_.size(); ++q) {
       ConstBytes bytes;
-      if (static_cast<int>(q) == rank_) {
+      if (static_cast<int>(q) == rank()) {
         bytes = send[q];
       } else if (here(q)) {
-        bytes = local_->post(local_place_[q]).send[static_cast<size_t>(rank_)];
+        bytes = local_->post(local_place_[q]).send[static_cast<size_t>(rank())];
       } else {
         int count = 0;
         check(MPI_Get_count(&statuses_[q], MPI_BYTE, &count), "size of a message");
-        bytes = {from, static_cast<size_t>(count)};
-        from += most[q];
+        const bool moves = in_scratch(q, room);
+        bytes = {moves ? next : room[q].data(), static_cast<size_t>(count)};
+        next += moves ? room[q].size() : 0;
       }
-      account_received(static_cast<int>(q), bytes.size(), most);
+      account_received(static_cast<int>(q), bytes.size(), room);
       consume(static_cast<int>(q), bytes);
     }
   } catch (...) {
@@ -166,15 +170,15 @@ void MpiCommunicator::read_all(std::span<const ConstBytes> send, std::span<const
   local_->end_reading();
 }
 
-void MpiCommunicator::visit(std::span<const ConstBytes> send, std::span<const size_t> most,
+void MpiCommunicator::visit(std::span<const ConstBytes> send, std::span<const Bytes> room,
                             Consume consume) {
-  account(send, most);
-  local_->post(local_place_[static_cast<size_t>(rank_)]).send = send;
-  start_messages(send, most);
+  account(send, room);
+  local_->post(local_place_[static_cast<size_t>(rank())]).send = send;
+  start_messages(send, room);
   try {
     local_->wait_for_all();
-    finish_messages(most);
-    read_all(send, most, consume);
+    finish_messages(room);
+    read_all(send, room, consume);
     local_->wait_for_all();
   } catch (...) {
     local_->wait_for_readers();
@@ -182,28 +186,33 @@ void MpiCommunicator::visit(std::span<const ConstBytes> send, std::span<const si
   }
 }
 
-std::unique_ptr<Communicator> MpiCommunicator::split(int colour) {
+std::unique_ptr<HostCommunicator> MpiCommunicator::part(int colour) {
   struct Word {
     int colour, id;
   };
   const Word mine{colour, process_->next_id.load()};
   std::vector<Word> all(members_.size());
-  all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(all)));
+  ThreadPool alone(1);
+  all_gather({.pool = &alone}, std::as_bytes(std::span(&mine, 1)),
+             std::as_writable_bytes(std::span(all)), 1);
   // Higher than that of any communicator that two of these ranks share.
   int id = 0;
   for (const Word& word : all) id = std::max(id, word.id);
   for (int next = process_->next_id; next <= id;)
     if (process_->next_id.compare_exchange_weak(next, id + 1)) break;
 
-  std::vector<Member> members;
-  int place = 0, here_too = 0;
+  std::vector<int> ranks;  // of this communicator
+  Place place{.topology = topology(), .members = {}, .rank = 0};
+  int here_too = 0;
   for (size_t q = 0; q < members_.size(); ++q) {
     if (all[q].colour != colour) continue;
-    if (static_cast<int>(q) == rank_) place = static_cast<int>(members.size());
+    if (static_cast<int>(q) == rank()) place.rank = static_cast<int>(ranks.size());
     here_too += here(q) ? 1 : 0;
-    members.push_back(members_[q]);
+    ranks.push_back(static_cast<int>(q));
+    place.members.push_back(members_[q]);
   }
-  auto child = std::make_unique<MpiCommunicator>(process_, std::move(members), place, id,
+  place.topology = topology().part(ranks);
+  auto child = std::make_unique<MpiCommunicator>(process_, std::move(place), id,
                                                  local_->child(colour, here_too));
   local_->wait_for_all();
   return child;
@@ -243,7 +252,9 @@ extern "C" __attribute__((visibility("default"))) bool hlite_mpi_ranks(
     const auto group = ThreadGroup::make(here, std::make_shared<AbortState>());
     for (int local = 0; local < here; ++local)
       ranks->push_back(std::make_unique<MpiCommunicator>(
-          process, members, topology->rank_at(process->index(), local), 0, group));
+          process,
+          MpiCommunicator::Place{*topology, members, topology->rank_at(process->index(), local)}, 0,
+          group));
     return true;
   } catch (const std::exception& error) {
     std::snprintf(failure, capacity, "%s", error.what());

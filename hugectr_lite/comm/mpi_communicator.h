@@ -10,9 +10,8 @@
 #include <memory>
 #include <vector>
 
-#include "hugectr_lite/comm/communicator.h"
+#include "hugectr_lite/comm/host_communicator.h"
 #include "hugectr_lite/comm/thread_group.h"
-#include "hugectr_lite/comm/topology.h"
 
 namespace hlite::comm {
 
@@ -36,34 +35,41 @@ class MpiProcess {
   int index_ = 0, processes_ = 1;
 };
 
-class MpiCommunicator final : public Communicator {
+class MpiCommunicator final : public HostCommunicator {
  public:
   struct Member {
     int process, thread;  // thread: number of the rank within its process
   };
-  // Rank `rank` of `members`; `local`: the group of those in this process, in the order of members.
-  MpiCommunicator(std::shared_ptr<MpiProcess> process, std::vector<Member> members, int rank,
-                  int id, std::shared_ptr<ThreadGroup> local);
+  // Where the topology's ranks are, and which of them this is.
+  struct Place {
+    Topology topology;
+    std::vector<Member> members;  // [ranks]
+    int rank = 0;
+  };
+  // `local`: the group of the members in this process, in their order.
+  MpiCommunicator(std::shared_ptr<MpiProcess> process, Place place, int id,
+                  std::shared_ptr<ThreadGroup> local);
 
-  [[nodiscard]] int rank() const override { return rank_; }
-  [[nodiscard]] int size() const override { return static_cast<int>(members_.size()); }
   void barrier() override;
-  void visit(std::span<const ConstBytes> send, std::span<const size_t> most,
+  void visit(std::span<const ConstBytes> send, std::span<const Bytes> room,
              Consume consume) override;
-  std::unique_ptr<Communicator> split(int colour) override;
+  std::unique_ptr<HostCommunicator> part(int colour) override;
   // Prints the reason and ends all processes with exit code 4 (kExitDevice). Does not return.
   void abort(const std::string& reason) noexcept override;
 
  private:
   [[nodiscard]] bool here(size_t q) const { return members_[q].process == process_->index(); }
   [[nodiscard]] int tag(const Member& from, const Member& to) const;
-  void start_messages(std::span<const ConstBytes> send, std::span<const size_t> most);
-  void finish_messages(std::span<const size_t> most);
-  void read_all(std::span<const ConstBytes> send, std::span<const size_t> most, Consume consume);
+  void start_messages(std::span<const ConstBytes> send, std::span<const Bytes> room);
+  void finish_messages(std::span<const Bytes> room);
+  void read_all(std::span<const ConstBytes> send, std::span<const Bytes> room, Consume consume);
+  [[nodiscard]] bool in_scratch(size_t q, std::span<const Bytes> room) const {
+    return !here(q) && room[q].data() == nullptr;
+  }
 
   const std::shared_ptr<MpiProcess> process_;
   const std::vector<Member> members_;
-  const int rank_, id_;
+  const int id_;
   const std::shared_ptr<ThreadGroup> local_;
   std::vector<int> local_place_;  // [size] in local_, -1: in another process
   std::vector<int> leaders_;      // the first member of each process, in order

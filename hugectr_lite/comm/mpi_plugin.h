@@ -7,11 +7,10 @@
 #include <vector>
 
 #include "hugectr_lite/comm/communicator.h"
-#include "hugectr_lite/comm/topology.h"
 
 namespace hlite::comm {
 
-inline constexpr int kMpiPluginVersion = 1;
+inline constexpr int kMpiPluginVersion = 2;
 
 // Whether this process was started by mpirun (or another launcher of Open MPI).
 bool under_mpirun();

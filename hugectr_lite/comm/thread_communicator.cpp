@@ -7,21 +7,20 @@
 
 namespace hlite::comm {
 
-ThreadCommunicator::ThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank)
-    : group_(std::move(group)), rank_(rank) {}
+ThreadCommunicator::ThreadCommunicator(std::shared_ptr<ThreadGroup> group, Topology topology,
+                                       int rank)
+    : HostCommunicator(std::move(topology), rank), group_(std::move(group)) {}
 ThreadCommunicator::~ThreadCommunicator() = default;
-
-int ThreadCommunicator::size() const { return group_->size(); }
 
 void ThreadCommunicator::barrier() { group_->wait_for_all(); }
 
-void ThreadCommunicator::visit(std::span<const ConstBytes> send, std::span<const size_t> most,
+void ThreadCommunicator::visit(std::span<const ConstBytes> send, std::span<const Bytes> room,
                                Consume consume) {
-  account(send, most);
-  group_->post(rank_).send = send;
+  account(send, room);
+  group_->post(rank()).send = send;
   try {
     group_->wait_for_all();
-    read_all(most, consume);
+    read_all(room, consume);
     // Nobody may change what it sends before all have read it.
     group_->wait_for_all();
   } catch (...) {
@@ -30,12 +29,12 @@ void ThreadCommunicator::visit(std::span<const ConstBytes> send, std::span<const
   }
 }
 
-void ThreadCommunicator::read_all(std::span<const size_t> most, Consume consume) {
+void ThreadCommunicator::read_all(std::span<const Bytes> room, Consume consume) {
   group_->begin_reading();
   try {
     for (int q = 0; q < size(); ++q) {
-      const ConstBytes bytes = group_->post(q).send[static_cast<size_t>(rank_)];
-      account_received(q, bytes.size(), most);
+      const ConstBytes bytes = group_->post(q).send[static_cast<size_t>(rank())];
+      account_received(q, bytes.size(), room);
       consume(q, bytes);
     }
   } catch (const std::exception& error) {
@@ -46,16 +45,18 @@ void ThreadCommunicator::read_all(std::span<const size_t> most, Consume consume)
   group_->end_reading();
 }
 
-std::unique_ptr<Communicator> ThreadCommunicator::split(int colour) {
-  group_->post(rank_).value = colour;
+std::unique_ptr<HostCommunicator> ThreadCommunicator::part(int colour) {
+  group_->post(rank()).value = colour;
   group_->wait_for_all();
-  int members = 0, place = 0;
+  std::vector<int> members;
+  int place = 0;
   for (int q = 0; q < size(); ++q) {
     if (group_->post(q).value != colour) continue;
-    place += q < rank_ ? 1 : 0;
-    ++members;
+    place += q < rank() ? 1 : 0;
+    members.push_back(q);
   }
-  auto child = std::make_unique<ThreadCommunicator>(group_->child(colour, members), place);
+  auto child = std::make_unique<ThreadCommunicator>(
+      group_->child(colour, static_cast<int>(members.size())), topology().part(members), place);
   group_->wait_for_all();
   return child;
 }
@@ -64,11 +65,11 @@ void ThreadCommunicator::abort(const std::string& reason) noexcept {
   group_->state().abort(reason);
 }
 
-std::vector<std::unique_ptr<Communicator>> make_thread_ranks(int ranks) {
-  HLITE_CHECK(ranks >= 1, "{} ranks", ranks);
-  const auto group = ThreadGroup::make(ranks, std::make_shared<AbortState>());
+std::vector<std::unique_ptr<Communicator>> make_thread_ranks(const Topology& topology) {
+  const auto group = ThreadGroup::make(topology.ranks(), std::make_shared<AbortState>());
   std::vector<std::unique_ptr<Communicator>> all;
-  for (int r = 0; r < ranks; ++r) all.push_back(std::make_unique<ThreadCommunicator>(group, r));
+  for (int r = 0; r < topology.ranks(); ++r)
+    all.push_back(std::make_unique<ThreadCommunicator>(group, topology, r));
   return all;
 }
 
@@ -95,8 +96,12 @@ void run_ranks(std::span<const std::unique_ptr<Communicator>> ranks,
   if (first) std::rethrow_exception(first);
 }
 
+void run_ranks(const Topology& topology, const std::function<void(Communicator&)>& body) {
+  run_ranks(make_thread_ranks(topology), body);
+}
+
 void run_ranks(int ranks, const std::function<void(Communicator&)>& body) {
-  run_ranks(make_thread_ranks(ranks), body);
+  run_ranks(Topology({ranks}), body);
 }
 
 }  // namespace hlite::comm

@@ -6,41 +6,40 @@
 #include <memory>
 #include <vector>
 
-#include "hugectr_lite/comm/communicator.h"
+#include "hugectr_lite/comm/host_communicator.h"
 
 namespace hlite::comm {
 
 class ThreadGroup;
 
-class ThreadCommunicator final : public Communicator {
+class ThreadCommunicator final : public HostCommunicator {
  public:
-  ThreadCommunicator(std::shared_ptr<ThreadGroup> group, int rank);
+  // `group`: of the topology's ranks.
+  ThreadCommunicator(std::shared_ptr<ThreadGroup> group, Topology topology, int rank);
   ~ThreadCommunicator() override;
 
-  [[nodiscard]] int rank() const override { return rank_; }
-  [[nodiscard]] int size() const override;
   void barrier() override;
-  void visit(std::span<const ConstBytes> send, std::span<const size_t> most,
+  void visit(std::span<const ConstBytes> send, std::span<const Bytes> room,
              Consume consume) override;
-  std::unique_ptr<Communicator> split(int colour) override;
+  std::unique_ptr<HostCommunicator> part(int colour) override;
   void abort(const std::string& reason) noexcept override;
 
  private:
-  void read_all(std::span<const size_t> most, Consume consume);
+  void read_all(std::span<const Bytes> room, Consume consume);
 
-  std::shared_ptr<ThreadGroup> group_;
-  int rank_;
+  const std::shared_ptr<ThreadGroup> group_;
 };
 
-// One communicator for each of `ranks` threads to come.
-std::vector<std::unique_ptr<Communicator>> make_thread_ranks(int ranks);
+// One communicator for each of the threads to come.
+std::vector<std::unique_ptr<Communicator>> make_thread_ranks(const Topology& topology);
 
 // Runs body(communicator) for each of `ranks`, the ranks of this process, on a thread of its own
 // (the first on the calling one) and waits for all. When a body throws, all ranks are aborted with
 // "rank r: <its message>", and the first exception thrown is rethrown.
 void run_ranks(std::span<const std::unique_ptr<Communicator>> ranks,
                const std::function<void(Communicator&)>& body);
-// The same on make_thread_ranks(ranks).
+// The same on make_thread_ranks(): of a topology, or of one node of so many ranks.
+void run_ranks(const Topology& topology, const std::function<void(Communicator&)>& body);
 void run_ranks(int ranks, const std::function<void(Communicator&)>& body);
 
 }  // namespace hlite::comm

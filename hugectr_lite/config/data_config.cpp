@@ -1,4 +1,6 @@
 // The Data layer, layers[0].
+#include "hugectr_lite/config/data_config.h"
+
 #include <limits>
 
 #include "hugectr_lite/config/config_blocks.h"
@@ -27,15 +29,16 @@ std::string parse_name(ObjectReader& reader, std::string_view key) {
 
 namespace {
 
-std::string parse_format(ObjectReader& reader) {
-  const std::string format =
-      reader.choice_or("format", "Norm", {"Raw", "RawAsync", "Norm", "Parquet"});
-  if (format == "Parquet") {
+DataFormat parse_format(ObjectReader& reader) {
+  using enum DataFormat;
+  const auto format = reader.value_or<std::optional<DataFormat>>(
+      "format", kNorm,
+      {{"Raw", kRaw}, {"RawAsync", kRawAsync}, {"Norm", kNorm}, {"Parquet", std::nullopt}});
+  if (!format)
     fail_at(reader.member("format"),
             "\"Parquet\" is known but not supported; write the columns as CSV, convert them with "
             "csv_prep and use \"Raw\", \"RawAsync\" or \"Norm\"");
-  }
-  return format;
+  return *format;
 }
 
 AsyncParamConfig parse_async_param(ObjectReader reader) {
@@ -96,10 +99,9 @@ void parse_number_kinds(ObjectReader& reader, DataConfig& data) {
 }
 
 void parse_keys(ObjectReader& reader, DataConfig& data) {
-  const std::string policy = reader.choice_or("key_policy", "error", {"error", "clamp", "oov"});
-  data.key_policy.kind = policy == "clamp" ? KeyPolicy::kClamp
-                         : policy == "oov" ? KeyPolicy::kOov
-                                           : KeyPolicy::kError;
+  data.key_policy.kind = reader.value_or<KeyPolicy>(
+      "key_policy", KeyPolicy::kError,
+      {{"error", KeyPolicy::kError}, {"clamp", KeyPolicy::kClamp}, {"oov", KeyPolicy::kOov}});
   data.key_policy.oov_key =
       static_cast<uint32_t>(reader.integer_or("oov_key", 0, {0, int64_t{kNoKey} - 1}));
   if (reader.has("oov_key") && data.key_policy.kind != KeyPolicy::kOov)
@@ -140,6 +142,11 @@ void check_tops_distinct(const ObjectReader& reader, const DataConfig& data) {
 
 }  // namespace
 
+const char* data_format_name(DataFormat format) {
+  constexpr const char* kNames[] = {"Raw", "RawAsync", "Norm"};
+  return kNames[static_cast<size_t>(format)];
+}
+
 KeyLayout DataConfig::key_layout() const {
   std::vector<int64_t> hotness;
   for (const SparseInputConfig& s : sparse)
@@ -157,13 +164,13 @@ DataConfig parse_data(const JsonNode& node, bool strict, const std::string& dire
   data.format = parse_format(reader);
   data.source = parse_name(reader, "source");
   data.eval_source = parse_name(reader, "eval_source");
-  data.check = reader.choice("check", {"None", "Sum"});
-  if (data.check == "Sum" && data.is_raw()) {
-    fail_expected(reader.member("check"),
-                  fmt::format("\"None\", as the format {} has no checksums", data.format));
+  data.checksums = reader.value<bool>("check", {{"None", false}, {"Sum", true}});
+  if (data.checksums && data.is_raw()) {
+    fail_expected(reader.member("check"), fmt::format("\"None\", as the format {} has no checksums",
+                                                      data_format_name(data.format)));
   }
   const auto sample_count = [&](const char* key) -> std::optional<int64_t> {
-    const bool required = data.format == "Raw";  // the others can go by their files
+    const bool required = data.format == DataFormat::kRaw;  // the others can go by their files
     if (!required && reader.find(key) == nullptr) return std::nullopt;
     return reader.integer(key, {.min = 1});
   };
@@ -177,13 +184,13 @@ DataConfig parse_data(const JsonNode& node, bool strict, const std::string& dire
   parse_sparse(reader, directory, data);
   check_tops_distinct(reader, data);
 
-  if (data.format == "RawAsync" || reader.has("async_param")) {
+  if (data.format == DataFormat::kRawAsync || reader.has("async_param")) {
     data.async_param = parse_async_param(reader.object("async_param"));
     data.shuffle = data.async_param->shuffle;
     if (data.shuffle && !data.is_raw())
-      fail_at(
-          *reader.member("async_param").find("shuffle"),
-          fmt::format("expected false, as {} files are read in order, found true", data.format));
+      fail_at(*reader.member("async_param").find("shuffle"),
+              fmt::format("expected false, as {} files are read in order, found true",
+                          data_format_name(data.format)));
   }
   reader.accept("async_param");
   parse_number_kinds(reader, data);

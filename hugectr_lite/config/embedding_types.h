@@ -1,10 +1,34 @@
-// Layer types that name an embedding: what a config may say where no dense layer stands.
+// Layer types that name an embedding: what a config may say between the Data layer and the first
+// dense layer.
 #pragma once
+
+#include <optional>
+#include <string_view>
 
 namespace hlite::config {
 
-inline constexpr const char* kEmbeddingTypes[] = {
-    "HybridSparseEmbedding", "LocalizedSlotSparseEmbeddingOneHot",
-    "LocalizedSlotSparseEmbeddingHash", "DistributedSlotSparseEmbeddingHash"};
+enum class EmbeddingType { kHybrid, kLocalizedOneHot, kLocalizedHash, kDistributedHash };
+
+struct EmbeddingTypeName {
+  const char* name;
+  EmbeddingType type;
+};
+inline constexpr EmbeddingTypeName kEmbeddingTypes[] = {
+    {"HybridSparseEmbedding", EmbeddingType::kHybrid},
+    {"LocalizedSlotSparseEmbeddingOneHot", EmbeddingType::kLocalizedOneHot},
+    {"LocalizedSlotSparseEmbeddingHash", EmbeddingType::kLocalizedHash},
+    {"DistributedSlotSparseEmbeddingHash", EmbeddingType::kDistributedHash}};
+
+// None: `layer_type` is no embedding.
+constexpr std::optional<EmbeddingType> embedding_type(std::string_view layer_type) {
+  for (const EmbeddingTypeName& known : kEmbeddingTypes)
+    if (known.name == layer_type) return known.type;
+  return std::nullopt;
+}
+
+// Whether keys get rows as they come.
+constexpr bool is_hashed(EmbeddingType type) {
+  return type == EmbeddingType::kLocalizedHash || type == EmbeddingType::kDistributedHash;
+}
 
 }  // namespace hlite::config

@@ -44,7 +44,13 @@ class ObjectReader {
   std::string choice(std::string_view key, const std::vector<std::string>& choices);
   std::vector<int64_t> integers(std::string_view key, IntegerRange range = {});
   std::vector<std::string> strings(std::string_view key);  // a string or a list of strings
-  const JsonNode& member(std::string_view key);            // any type
+  // The value that goes with the name; names are listed in messages.
+  template <typename Value>
+  Value value(std::string_view key, const std::vector<std::pair<std::string, Value>>& choices) {
+    require(key);
+    return value_or(key, choices.front().second, choices);
+  }
+  const JsonNode& member(std::string_view key);  // any type
   ObjectReader object(std::string_view key);
 
   // Optional members: the default, or nullptr, when absent.
@@ -54,7 +60,6 @@ class ObjectReader {
   std::string string_or(std::string_view key, const std::string& otherwise);
   std::string choice_or(std::string_view key, const std::string& otherwise,
                         const std::vector<std::string>& choices);
-  // The value that goes with the name; names are listed in messages.
   template <typename Value>
   Value value_or(std::string_view key, Value otherwise,
                  const std::vector<std::pair<std::string, Value>>& choices) {

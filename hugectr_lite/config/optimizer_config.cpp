@@ -1,7 +1,7 @@
 // The `optimizer` block: {type, update_type or global_update, <type>_hparam}.
-#include <limits>
+#include "hugectr_lite/config/optimizer_config.h"
 
-#include "hugectr_lite/config/config_blocks.h"
+#include "hugectr_lite/config/object_reader.h"
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::config {
@@ -18,16 +18,13 @@ constexpr TypeName kTypes[] = {
     {"Nesterov", "nesterov_hparam", OptimizerType::kNesterov},
     {"Adam", "adam_hparam", OptimizerType::kAdam},
     {"AdaGrad", "adagrad_hparam", OptimizerType::kAdaGrad},
+    {"Ftrl", "ftrl_hparam", OptimizerType::kFtrl},
 };
 
 const TypeName& parse_type(ObjectReader& reader) {
-  std::vector<std::string> names;
-  for (const TypeName& type : kTypes) names.emplace_back(type.name);
-  const std::string name = reader.choice("type", names);
-  for (const TypeName& type : kTypes) {
-    if (name == type.name) return type;
-  }
-  raise("optimizer type {} is not in the table", name);
+  std::vector<std::pair<std::string, const TypeName*>> names;
+  for (const TypeName& type : kTypes) names.emplace_back(type.name, &type);
+  return *reader.value("type", names);
 }
 
 UpdateType parse_update_type(ObjectReader& reader) {
@@ -36,10 +33,10 @@ UpdateType parse_update_type(ObjectReader& reader) {
     fail_at(*legacy, "expected update_type or global_update, found both");
   }
   if (reader.boolean_or("global_update", false)) return UpdateType::kGlobal;
-  const std::string type =
-      reader.choice_or("update_type", "Local", {"Local", "Global", "LazyGlobal"});
-  if (type == "Global") return UpdateType::kGlobal;
-  return type == "LazyGlobal" ? UpdateType::kLazyGlobal : UpdateType::kLocal;
+  return reader.value_or<UpdateType>("update_type", UpdateType::kLocal,
+                                     {{"Local", UpdateType::kLocal},
+                                      {"Global", UpdateType::kGlobal},
+                                      {"LazyGlobal", UpdateType::kLazyGlobal}});
 }
 
 double parse_positive(const JsonNode& node) {
@@ -56,33 +53,43 @@ double parse_beta(const JsonNode& node) {
 }
 
 void parse_hparam(ObjectReader reader, OptimizerConfig& optimizer) {
-  optimizer.learning_rate = reader.number("learning_rate", {.min = 0});
-  switch (optimizer.type) {
+  UpdateRule& rule = optimizer.rule;
+  LrSchedule& schedule = optimizer.schedule;
+  schedule.base = reader.number("learning_rate", {.min = 0});
+  switch (rule.type) {
     case OptimizerType::kSgd:
       optimizer.atomic_update = reader.boolean_or("atomic_update", false);
       break;
     case OptimizerType::kMomentum:
     case OptimizerType::kNesterov:
-      optimizer.momentum_factor = reader.number("momentum_factor", {0, 1});
+      rule.momentum = reader.number("momentum_factor", {0, 1});
       break;
     case OptimizerType::kAdam:
-      optimizer.beta1 = parse_beta(reader.member("beta1"));
-      optimizer.beta2 = parse_beta(reader.member("beta2"));
-      optimizer.epsilon = parse_positive(reader.member("epsilon"));
+      rule.beta1 = parse_beta(reader.member("beta1"));
+      rule.beta2 = parse_beta(reader.member("beta2"));
+      rule.epsilon = parse_positive(reader.member("epsilon"));
       break;
     case OptimizerType::kAdaGrad:
       reader.unsupported("initial_accu_value", "use initial_accumulator");
       if (const JsonNode* epsilon = reader.find("epsilon")) {
-        optimizer.epsilon = parse_positive(*epsilon);
+        rule.epsilon = parse_positive(*epsilon);
       }
-      optimizer.initial_accumulator = reader.number_or("initial_accumulator", 0, {.min = 0});
+      rule.initial_accumulator = reader.number_or("initial_accumulator", 0, {.min = 0});
+      break;
+    case OptimizerType::kFtrl:
+      parse_positive(reader.member("learning_rate"));  // Ftrl divides by the rate of a step
+      rule.beta = reader.number("beta", {.min = 0});
+      rule.lambda1 = reader.number("lambda1", {.min = 0});
+      rule.lambda2 = reader.number("lambda2", {.min = 0});
       break;
   }
-  optimizer.warmup_steps = reader.integer_or("warmup_steps", 1, {.min = 1});
-  optimizer.decay_start = reader.integer_or("decay_start", 0, {.min = 0});
-  optimizer.decay_steps = reader.integer_or("decay_steps", 1, {.min = 1});
-  optimizer.decay_power = reader.number_or("decay_power", 2, {.min = 1});
-  optimizer.end_lr = reader.number_or("end_lr", 0, {.min = 0});
+  schedule.warmup_steps = reader.integer_or("warmup_steps", 1, {.min = 1});
+  schedule.decay_start = reader.integer_or("decay_start", 0, {.min = 0});
+  schedule.decay_steps = reader.integer_or("decay_steps", 1, {.min = 1});
+  schedule.decay_power = reader.number_or("decay_power", 2, {.min = 1});
+  schedule.end = reader.number_or("end_lr", 0, {.min = 0});
+  if (rule.type == OptimizerType::kFtrl && schedule.decay_start > 0)
+    parse_positive(reader.member("end_lr"));
   reader.finish();
 }
 
@@ -92,7 +99,7 @@ OptimizerConfig parse_optimizer(const JsonNode& node, bool strict) {
   ObjectReader reader(node, strict);
   const TypeName& type = parse_type(reader);
   OptimizerConfig optimizer;
-  optimizer.type = type.type;
+  optimizer.rule.type = type.type;
   optimizer.update_type = parse_update_type(reader);
   for (const TypeName& other : kTypes) {
     const JsonNode* block = node.find(other.hparam);

@@ -13,8 +13,8 @@ constexpr int64_t kMaxCount = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxGpuId = 65535;
 constexpr size_t kMaxRanks = 65536;
 
-// Names that HugeCTR's solver has in other versions, or in its Python interface, and what to do
-// here.
+// Names that HugeCTR's solver has in other versions, or in its Python interface,
+// and what to do here.
 struct ForeignKey {
   const char* key;
   const char* instead;
@@ -64,6 +64,9 @@ constexpr ForeignKey kForeignKeys[] = {
     {"eval_intra_iteration_overlap", "use enable_overlap"},
     {"eval_inter_iteration_overlap", "use enable_overlap"},
 };
+
+const std::vector<std::pair<std::string, DeviceChoice>> kDevices{
+    {"auto", DeviceChoice::kAuto}, {"cpu", DeviceChoice::kCpu}, {"cuda", DeviceChoice::kCuda}};
 
 std::vector<int> parse_gpu_row(const JsonNode& row) {
   if (row.kind() != JsonNode::Kind::kArray || row.elements().empty()) {
@@ -189,6 +192,12 @@ void parse_precision(ObjectReader& reader, SolverConfig& solver) {
 
 }  // namespace
 
+DeviceChoice device_choice(std::string_view name) {
+  for (const auto& [known, device] : kDevices)
+    if (known == name) return device;
+  raise("no device is named {}", name);
+}
+
 int64_t SolverConfig::ranks() const {
   size_t count = 0;
   for (const auto& row : gpu) count += row.size();
@@ -227,7 +236,7 @@ SolverConfig parse_solver(const JsonNode& node, bool strict) {
   solver.holistic_cuda_graph = reader.boolean_or("holistic_cuda_graph", false);
   solver.algorithm_search = reader.boolean_or("algorithm_search", true);
   solver.int64_keys = reader.choice_or("input_key_type", "I32", {"I32", "I64"}) == "I64";
-  solver.device = reader.choice_or("device", "auto", {"auto", "cpu", "cuda"});
+  solver.device = reader.value_or("device", DeviceChoice::kAuto, kDevices);
   solver.threads = static_cast<int>(reader.integer_or("threads", 0, {0, 4096}));
   reader.finish();
   // Only now: without eval_batches there may be a misspelt one, which finish() has named.

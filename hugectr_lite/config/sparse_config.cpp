@@ -77,7 +77,8 @@ SparseInputConfig parse_sparse_input(const JsonNode& node, bool raw, bool strict
   ObjectReader reader(node, strict);
   SparseInputConfig sparse;
   sparse.top = parse_name(reader, "top");
-  sparse.type = reader.choice("type", {"DistributedSlot", "LocalizedSlot"});
+  sparse.type = reader.value<SlotSpread>("type", {{"DistributedSlot", SlotSpread::kDistributed},
+                                                  {"LocalizedSlot", SlotSpread::kLocalized}});
   sparse.slot_num = reader.integer("slot_num", {1, kMaxColumns});
   parse_hotness(reader, raw, sparse);
   sparse.is_fixed_length = reader.boolean_or("is_fixed_length", raw);

@@ -48,7 +48,7 @@ std::unique_ptr<TrainConfig> read_blocks(JsonNode root, std::string directory,
   if (config->solver.int64_keys && config->data.is_raw()) {
     fail_at(*reader.member("solver").find("input_key_type"),
             fmt::format("\"I64\" is known but not supported for the format {}; expected \"I32\"",
-                        config->data.format));
+                        data_format_name(config->data.format)));
   }
   config->data.int64_keys = config->solver.int64_keys;
   reader.finish();

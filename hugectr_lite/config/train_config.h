@@ -10,13 +10,18 @@
 #include <string_view>
 #include <vector>
 
+#include "hugectr_lite/config/data_config.h"
 #include "hugectr_lite/config/json_node.h"
 #include "hugectr_lite/config/object_reader.h"
-#include "hugectr_lite/config/optimizer_type.h"
+#include "hugectr_lite/config/optimizer_config.h"
 #include "hugectr_lite/core/float_type.h"
-#include "hugectr_lite/core/key_layout.h"
 
 namespace hlite::config {
+
+// kAuto: a GPU where there is one that can train the config, else the CPU.
+enum class DeviceChoice { kAuto, kCpu, kCuda };
+// Of one of the names "auto", "cpu", "cuda".
+DeviceChoice device_choice(std::string_view name);
 
 struct SolverConfig {
   uint64_t seed = 0;  // 0: drawn from the system when training starts, and printed
@@ -41,87 +46,18 @@ struct SolverConfig {
   bool enable_overlap = false;
   bool holistic_cuda_graph = false;
   bool algorithm_search = true;
-  bool int64_keys = false;      // input_key_type I64, for Norm files
-  std::string device = "auto";  // (ours) auto, cpu, cuda
-  int threads = 0;              // (ours) CPU threads; 0: all that this process may use
+  bool int64_keys = false;                    // input_key_type I64, for Norm files
+  DeviceChoice device = DeviceChoice::kAuto;  // (ours)
+  int threads = 0;  // (ours) CPU threads; 0: all that this process may use
   // (ours) Of activations on a GPU; fp16 too where mixed_precision is given.
   FloatType precision = FloatType::kFloat;
 
   [[nodiscard]] int64_t ranks() const;
 };
 
-struct OptimizerConfig {
-  OptimizerType type = OptimizerType::kSgd;
-  UpdateType update_type = UpdateType::kLocal;
-  double learning_rate = 0;
-  double momentum_factor = 0;         // MomentumSGD, Nesterov
-  double beta1 = 0.9, beta2 = 0.999;  // Adam
-  double epsilon = 1e-8;              // Adam, AdaGrad
-  double initial_accumulator = 0;     // AdaGrad
-  bool atomic_update = false;         // SGD on a GPU; the CPU is always deterministic
-  int64_t warmup_steps = 1, decay_start = 0, decay_steps = 1;
-  double decay_power = 2, end_lr = 0;
-};
-
 struct AllReduceConfig {
   bool oneshot = false;  // block missing: NCCL; present without algo: Oneshot
   bool grouped = false;
-};
-
-struct SparseInputConfig {
-  std::string top;
-  std::string type;  // DistributedSlot, LocalizedSlot
-  int64_t slot_num = 0;
-  int64_t max_feature_num_per_sample = 0;
-  int64_t max_nnz = 0;
-  std::vector<int64_t> hotness;  // [slot_num] most keys a sample has in each slot; with
-  bool is_fixed_length = false;  // is_fixed_length exactly so many
-};
-
-struct AsyncParamConfig {
-  int64_t num_threads = 0, num_batches_per_thread = 0, io_block_size = 0, io_depth = 0,
-          io_alignment = 0;
-  bool shuffle = false;
-  std::optional<bool> multi_hot_reader, is_dense_float;
-};
-
-// (ours) What becomes of a key outside of its table.
-enum class KeyPolicy {
-  kError,  // the data is refused
-  kClamp,  // it becomes the table's last row
-  kOov,    // it becomes oov_key
-};
-struct KeyPolicyConfig {
-  KeyPolicy kind = KeyPolicy::kError;
-  uint32_t oov_key = 0;
-};
-
-// The Data layer, layers[0].
-struct DataConfig {
-  std::string name, format;         // format: Raw, RawAsync or Norm
-  std::string source, eval_source;  // as written
-  std::string check;                // None or Sum
-  std::optional<int64_t> num_samples, eval_num_samples;
-  int64_t cache_eval_data = 0;
-  std::vector<int64_t> slot_size_array;           // may be empty
-  bool float_label = false, float_dense = false;  // of the raw formats: float32, else int32
-  KeyPolicyConfig key_policy;
-  // Norm: (ours) "keys": "global" for keys that count on over all tables, as the original's are,
-  // else they are local to their slot's table; 64-bit keys (solver.input_key_type).
-  bool global_keys = false, int64_keys = false;
-  std::string label_top, dense_top;
-  int64_t label_dim = 0, dense_dim = 0;
-  bool dense_aligned = false;  // "Auto": zero-pad the dense width to 8
-  std::vector<SparseInputConfig> sparse;
-  std::optional<AsyncParamConfig> async_param;
-  bool shuffle = false;  // async_param.shuffle
-
-  [[nodiscard]] int64_t dense_width() const {
-    return dense_aligned ? (dense_dim + 7) / 8 * 8 : dense_dim;
-  }
-  [[nodiscard]] bool is_raw() const { return format == "Raw" || format == "RawAsync"; }
-  // The slots of all sparse inputs, one input after another.
-  [[nodiscard]] KeyLayout key_layout() const;
 };
 
 struct TrainConfig {
@@ -146,8 +82,5 @@ std::unique_ptr<TrainConfig> load_train_config(const std::string& path,
 // The same from text in memory; `name` stands for the file in messages.
 std::unique_ptr<TrainConfig> parse_train_config(std::string_view text, const std::string& name,
                                                 const std::vector<std::string>& overrides);
-
-// The `optimizer` block: also allowed inside an embedding layer.
-OptimizerConfig parse_optimizer(const JsonNode& node, bool strict);
 
 }  // namespace hlite::config

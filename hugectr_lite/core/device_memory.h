@@ -52,8 +52,8 @@ inline void write_device(const cuda::Backend& ops, void* to, const void* from, s
   read_device(ops, to, from, bytes);  // a copy knows its direction
 }
 
-// One T in page-locked host memory, where the GPU's copies arrive while the host goes on. Starts as
-// T().
+// One T in page-locked host memory, where the GPU's copies arrive while the host goes on.
+// Starts as T().
 template <typename T>
 class PinnedValue {
  public:

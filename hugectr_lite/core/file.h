@@ -5,9 +5,8 @@
 //
 // Replacing a file or directory so that a crash at any moment leaves the old or the new one:
 //   1. write everything under a temporary name beside the final one, fsync files and directory;
-//   2. replace_path(): a file by rename(); a directory by renameat2(RENAME_EXCHANGE) where the
-//   kernel
-//      and the file system know it, else
+//   2. replace_path(): a file by rename(); a directory by renameat2(RENAME_EXCHANGE) where kernel
+//      and file system know it, else
 //        rename final -> final.tmp.old,  rename temporary -> final,  remove final.tmp.old;
 //   3. fsync the parent.
 // Between the two renames only final.tmp.old exists: find_replaced() is what a loader opens.

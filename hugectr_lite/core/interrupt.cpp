@@ -5,8 +5,8 @@
 
 namespace hlite {
 namespace {
-// The one global of the program: a signal handler can reach nothing else. Every rank's thread reads
-// it.
+// The one global of the program: a signal handler can reach nothing else.
+// Every rank's thread reads it.
 std::atomic<int> requested_flag{0};
 static_assert(std::atomic<int>::is_always_lock_free);
 

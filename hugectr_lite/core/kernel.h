@@ -3,9 +3,9 @@
 // An op declares its kernels in its header, once, by name and signature:
 //
 //   template <typename T>
-//   inline const Kernel<void(Vector<const T>, Vector<T>)> relu_forward{"relu_forward"};
+//   inline const Kernel<void(Vector<const T>, Vector<T>)> negate{"negate"};
 //
-// its .cpp calls relu_forward<T>(exec, x, y) where exec names a GPU, and its .cu binds a host
+// its .cpp calls negate<T>(exec, x, y) where exec names a GPU, and its .cu binds a host
 // function void(cudaStream_t, Vector<const T>, Vector<T>) to it (core/kernel_list.cuh). As with
 // functions, several may share a name when their signatures differ. Every handle that a program
 // holds is looked up when it opens a plug-in (core/backend.h), so a missing one shows there.
@@ -68,8 +68,8 @@ class Kernel<Result(Params...)> : public KernelHandle {
 
   explicit Kernel(const char* name) : KernelHandle(name, typeid(Result(Params...)).name()) {}
 
-  // On the GPU, stream and MatmulContext of `exec`. Throws DeviceError when the plug-in reports a
-  // failure.
+  // On the GPU, stream and MatmulContext of `exec`.
+  // Throws DeviceError when the plug-in reports a failure.
   Result operator()(const Exec& exec, Params... args) const {
     auto* const entry = reinterpret_cast<Entry*>(entry_in(*exec.cuda));
     cuda::Failure failure;

@@ -1,9 +1,9 @@
 // The plug-in's side of core/kernel.h: a .cu file ends in the list of its host functions, each
 // bound to the handle that programs call it by.
 //
-//   HLITE_KERNELS(relu) {  // the file's name: cuda/sources.cmake has the list of files
+//   HLITE_KERNELS(negate) {  // the file's name: cuda/sources.cmake has the list of files
 //     for_each_float([&]<typename T>() {
-//       list.add<relu_forward<T>>(kernels::relu_forward<T>);
+//       list.add<negate<T>>(kernels::negate<T>);
 //     });
 //   }
 //

@@ -11,14 +11,14 @@ namespace hlite {
 
 // How a context works; strings are copied.
 struct MatmulOptions {
-  // Factors of float tensors are rounded to TF32 (10 bits of fraction), which tensor cores
-  // multiply.
+  // Factors of float tensors are rounded to TF32 (10 bits of fraction),
+  // which tensor cores multiply.
   bool tf32 = false;
   // Where the fastest algorithm for each shape is remembered; null or empty: nowhere, and
   // cuBLASLt's first choice is taken instead of the fastest.
   const char* algorithm_file = nullptr;
-  // Hears of what went wrong without stopping anything, on the thread that multiplies. Null:
-  // stderr.
+  // Hears of what went wrong without stopping anything,
+  // on the thread that multiplies. Null: stderr.
   void (*warn)(const char* text) = nullptr;
 };
 

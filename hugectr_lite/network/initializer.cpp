@@ -12,17 +12,13 @@ namespace {
 constexpr double kTruncatedSigma = 0.87962566103423978;
 }  // namespace
 
-const std::vector<std::string>& initializer_names() {
-  static const std::vector<std::string> names = {"Uniform", "XavierNorm", "XavierUniform", "Zero"};
-  return names;
-}
-
-InitializerType initializer_from_name(const std::string& name) {
-  if (name == "Uniform") return InitializerType::kUniform;
-  if (name == "XavierNorm") return InitializerType::kXavierNorm;
-  if (name == "XavierUniform") return InitializerType::kXavierUniform;
-  HLITE_CHECK(name == "Zero", "no initializer is named {}", name);
-  return InitializerType::kZero;
+const std::vector<std::pair<std::string, InitializerType>>& named_initializers() {
+  static const std::vector<std::pair<std::string, InitializerType>> all = {
+      {"Uniform", InitializerType::kUniform},
+      {"XavierNorm", InitializerType::kXavierNorm},
+      {"XavierUniform", InitializerType::kXavierUniform},
+      {"Zero", InitializerType::kZero}};
+  return all;
 }
 
 void initialize(const Initializer& initializer, uint64_t seed, const std::string& name,

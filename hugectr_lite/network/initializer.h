@@ -1,7 +1,6 @@
 // Initial values of dense parameters. Formulas of the dialect:
-//   default weight  normal, sigma = sqrt(1 / fan_avg) / 0.87963, truncated at two sigma (0.87963 is
-//   the
-//                   standard deviation a normal is left with after that cut)
+//   default weight  normal, sigma = sqrt(1 / fan_avg) / 0.87963, truncated at two sigma; 0.87963 is
+//                   the standard deviation a unit normal is left with after that cut
 //   default bias    normal, sigma = sqrt(1 / out), truncated at two sigma
 //   XavierNorm      as the default weight; XavierUniform: +-sqrt(3 / fan_avg)
 //   Uniform         +-1 / (in + out); Zero
@@ -11,6 +10,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hlite::network {
@@ -30,9 +30,8 @@ struct Initializer {
   int64_t fan_out = 0;
 };
 
-// Names a config may use: Uniform, XavierNorm, XavierUniform, Zero.
-const std::vector<std::string>& initializer_names();
-InitializerType initializer_from_name(const std::string& name);
+// Those that a config may name: Uniform, XavierNorm, XavierUniform, Zero.
+const std::vector<std::pair<std::string, InitializerType>>& named_initializers();
 
 // Element i of the tensor `name` depends on (seed, name, i) alone.
 void initialize(const Initializer& initializer, uint64_t seed, const std::string& name,

@@ -1,5 +1,7 @@
 #include "hugectr_lite/network/layer_registry.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "hugectr_lite/config/embedding_types.h"
@@ -46,8 +48,12 @@ constexpr const char* kUnsupportedTypes[] = {"BatchNorm", "CrossEntropyLoss",   
   if (std::find(std::begin(kUnsupportedTypes), std::end(kUnsupportedTypes), type) !=
       std::end(kUnsupportedTypes))
     config::fail_at(at, fmt::format("layer type \"{}\" is known, but not supported yet", type));
+  if (config::embedding_type(type))
+    config::fail_at(at, fmt::format("expected embedding layers before all dense layers, found "
+                                    "\"{}\" behind one",
+                                    type));
   auto known = layer_types();
-  known.insert(known.end(), std::begin(config::kEmbeddingTypes), std::end(config::kEmbeddingTypes));
+  for (const auto& embedding : config::kEmbeddingTypes) known.emplace_back(embedding.name);
   const std::string best = config::closest(type, known);
   config::fail_at(
       at, best.empty()

@@ -2,8 +2,7 @@
 //
 // Built in three steps, so that everything can be checked and sized before memory is taken:
 //   Network(...)  parses the layers, wires them, infers every shape; ConfigError when something
-//   does
-//                 not fit (unknown, duplicate, unused or later tensor, broken chain, shape)
+//                 does not fit (unknown, duplicate, unused or later tensor, broken chain, shape)
 //   declare()     names the buffers: activations, gradients, parameters
 //   emit_*()      adds the layers' steps to a plan
 //

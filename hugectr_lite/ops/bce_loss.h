@@ -1,7 +1,7 @@
 // Binary cross-entropy of logits, mean over the batch:
 //
-//   loss = 1/B sum_i [ max(z,0) - z y + log(1 + exp(-|z|)) ],   dloss/dz_i = (sigmoid(z_i) - y_i) /
-//   B
+//   loss = 1/B sum_i [ max(z,0) - z y + log(1 + exp(-|z|)) ]
+//   dloss/dz_i = (sigmoid(z_i) - y_i) / B
 //
 // The form with |z| neither overflows nor loses digits for any finite z. Labels are usually 0 or 1;
 // any value in between is allowed.

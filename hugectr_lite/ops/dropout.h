@@ -3,8 +3,8 @@
 // The mask is never stored. Whether element i is kept follows from a counter-based random number,
 // so backward recomputes it, and every backend and rank agrees:
 //
-//   u_i = uniform number of (seed, stream, step * 2^40 + first_element + i),   kept when u_i >=
-//   rate
+//   u_i = uniform number of (seed, stream, step * 2^40 + first_element + i)
+//   kept when u_i >= rate
 //
 // No two steps share a number as long as a tensor has fewer than 2^40 elements.
 #pragma once

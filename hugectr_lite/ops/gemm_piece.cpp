@@ -106,8 +106,8 @@ bool reads_in_place(int64_t m, int64_t n) {
 }
 bool aliases(int64_t stride) { return stride % 512 == 0; }
 
-// Which operands to copy: a (weight gradients: down the columns of x) and b, each used often
-// enough.
+// Which operands to copy: a (weight gradients: down the columns of x) and b,
+// each used often enough.
 struct Copies {
   bool a = false, b = false;
 };

@@ -1,12 +1,12 @@
 // The dot interaction's launchers, and its kernels for any shape. Shapes that a warp can take,
-// which are the usual ones, go to interaction_tensor_core.cu and interaction_fma.cu; speed is
-// there.
+// which are the usual ones, go to interaction_tensor_core.cu and interaction_fma.cu;
+// speed is there.
 //
 // One block of 32 x 4 threads works on one sample at a time. It copies a chunk of columns of the
 // sample's n' = n + 1 vectors into shared memory, then its threads take turns at the pairs
 // (forward) or at the elements (backward). Rows of this tile lie an odd number of floats apart, so
-// that one column of consecutive rows, which is what a warp reads in forward, meets different
-// banks.
+// that one column of consecutive rows, which is what a warp reads in forward,
+// meets different banks.
 //
 // Every sum runs in one thread, over ascending columns (forward) or inputs (backward): the bits
 // depend on neither grid nor chunk. Backward needs only the columns that it overwrites, after they

@@ -8,8 +8,7 @@
 //   the last column, V + p  zero: it makes the width a multiple of 8 for the usual sizes
 //
 // Backward, with s[r][c] = s[c][r] = dout at pair (r, c) and s[r][r] = 0:
-//   dinput[r] = sum over c of s[r][c] * input[c],  and the bottom vector adds dout's columns [0,
-//   V).
+//   dinput[r] = sum over c of s[r][c] * input[c]; the bottom vector adds dout's columns [0, V).
 #pragma once
 
 #include <cstdint>

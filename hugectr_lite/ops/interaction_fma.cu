@@ -12,15 +12,13 @@
 //
 // One sample of 26 slots of 128, 65,536 samples, an H200 (4.0 of 4.8 TB/s reachable, 67 TFLOP/s):
 //
-//                       bytes                        us      FLOP (of use)         us   cycles of
-//                       an
-//                                                                                       SM: sum
+//                       bytes                        us      FLOP (of use)         us   cycles
 //   forward             27 * 512 + 1,920 = 15,744    258     114,688 (89,856)      112  1,150
 //   backward            1,920 + 54 * 512 = 29,568    484     221,184 (179,712)     217  1,100
 //
-// The last column is the busiest unit's, shared memory's 8 * 4 * 32 + staging in forward, the
-// multiply-adds' 864 + staging in backward; memory takes 910 and 1,710. So forward is bound by
-// shared memory at about 325 us, backward by memory.
+// The last column is of an SM and its busiest unit, shared memory's 8 * 4 * 32 + staging in
+// forward, the multiply-adds' 864 + staging in backward; memory takes 910 and 1,710. So forward is
+// bound by shared memory at about 325 us, backward by memory.
 #include "hugectr_lite/ops/interaction_warp.cuh"
 #include "hugectr_lite/ops/scan.h"
 

@@ -35,8 +35,8 @@ struct GatheredInputs {
 };
 
 // Columns of `inputs` vectors of `width` that fit into shared_bytes together, at most `width`; 0
-// when not even one does (more than 12288 inputs in 48 KiB: an output row of 300 MB). In
-// interaction.cu.
+// when not even one does (more than 12288 inputs in 48 KiB:
+// an output row of 300 MB). In interaction.cu.
 int64_t interaction_chunk(int64_t inputs, int64_t width, int64_t shared_bytes);
 
 }  // namespace hlite::ops::gpu

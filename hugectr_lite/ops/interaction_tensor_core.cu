@@ -174,8 +174,8 @@ __device__ inline void load_weights(const T* pairs, int inputs, const LanePlace&
     }
 }
 
-// Whether a 16-bit number is not finite, for two at a time: gathers bits, whose highest ones say
-// so.
+// Whether a 16-bit number is not finite, for two at a time:
+// gathers bits, whose highest ones say so.
 template <typename T>
 constexpr uint32_t kExponentToSign = 0;  // carries an exponent of all ones into the sign
 template <>

@@ -1,5 +1,5 @@
-// Eight floats at a time, by the compiler's vector extension: one AVX register, two SSE or NEON
-// ones.
+// Eight floats at a time, by the compiler's vector extension:
+// one AVX register, two SSE or NEON ones.
 #pragma once
 
 #include <cstdint>

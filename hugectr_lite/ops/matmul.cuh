@@ -8,9 +8,8 @@
 //
 // An epilogue (bias, ReLU, ...) is cuBLASLt's or a kernel's that goes over the plain product once
 // more. cuBLASLt's is taken where it
-//   - is given pointers aligned to 16 bytes, which a bias below that is copied for: that is known
-//   to
-//     fault on some devices,
+//   - is given pointers aligned to 16 bytes, which a bias below that is copied for: it is known
+//     to fault on some devices,
 //   - makes what the plain product and the kernel make, but for rounding (epilogue_check.h),
 //   - gives the same bits each time: that is not documented of its bias gradients,
 //   - and, where times can be remembered, is no slower than plain product and kernel.

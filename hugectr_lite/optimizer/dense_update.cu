@@ -1,5 +1,5 @@
-// Kernels of the dense update: one pass, four elements a thread, the working copy of the weights
-// included.
+// Kernels of the dense update: one pass, four elements a thread,
+// the working copy of the weights included.
 //
 // Bytes moved for a parameter: SGD 12, with a mirror of 16 bits 14; Momentum, Nesterov, AdaGrad 20
 // or 22; Adam 28 or 30. MLPerf's DLRM has 2.4 M parameters: 33 MB with SGD and a mirror, 7 us of an

@@ -14,8 +14,8 @@ namespace hlite::optimizer {
 
 // Applies `rule` to every element: w, g and the rule's state arrays have the same size n and do not
 // overlap; states that the rule does not keep may be empty. lr and step, which counts from 1, are
-// in memory of the op's device and read when it runs. The bits do not depend on the number of
-// threads.
+// in memory of the op's device and read when it runs.
+// The bits do not depend on the number of threads.
 //
 // `mirror` takes the new weights rounded to T, bf16 or fp16: the copy that matrix products of mixed
 // precision read. On a GPU only; empty: none. A skipped step leaves it alone, too.

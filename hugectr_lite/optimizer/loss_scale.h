@@ -1,7 +1,7 @@
 // Dynamic loss scale: the loss is multiplied by a power of two, so that small gradients do not
 // vanish in 16 bits. As large as it goes: doubled after many iterations without overflow, halved
-// after one, whose update is left out. (Micikevicius et al., "Mixed precision training", ICLR
-// 2018.)
+// after one, whose update is left out. (Micikevicius et al.,
+// "Mixed precision training", ICLR 2018.)
 //
 // An iteration: the loss's gradient is multiplied by `scale`; whoever makes a gradient looks for
 // overflow in it, or flag_non_finite() does afterwards; update_loss_scale() decides; then the

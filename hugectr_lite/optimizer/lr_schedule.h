@@ -3,25 +3,20 @@
 //   s <= warmup                      base * s / warmup
 //   decay_start == 0                 base
 //   s <= decay_start                 base
-//   s <= decay_start + decay_steps   max(end, base * ((decay_start + decay_steps - s) /
-//   decay_steps)^power) else                             end
+//   s <= decay_start + decay_steps   max(end, base * (left / decay_steps)^power),
+//                                    left = decay_start + decay_steps - s
+//   else                             end
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 
+#include "hugectr_lite/config/optimizer_config.h"
 #include "hugectr_lite/core/host_device.h"
 
 namespace hlite::optimizer {
 
-struct LrSchedule {
-  double base = 0;
-  int64_t warmup_steps = 1;
-  int64_t decay_start = 0;  // 0: never decays
-  int64_t decay_steps = 1;
-  double decay_power = 2;
-  double end = 0;
-};
+using config::LrSchedule;
 
 // `step` counts from 1: the first iteration of a run is step 1.
 HLITE_HD inline double learning_rate(const LrSchedule& schedule, int64_t step) {

@@ -7,27 +7,29 @@
 //   Adam       m = b1 m + (1-b1) g, v = b2 v + (1-b2) g^2,
 //              alpha = lr sqrt(1 - b2^t) / (1 - b1^t)    w -= alpha m / (sqrt(v) + eps)
 //   AdaGrad    v += g^2                                  w -= lr g / (sqrt(v) + eps)
+//   Ftrl       n' = n + g^2, z += g - (sqrt(n') - sqrt(n)) w / lr
+//              w = |z| <= lambda1 ? 0 : (sign(z) lambda1 - z) / ((beta + sqrt(n')) / lr + lambda2)
+//
+// Ftrl is FTRL-Proximal (McMahan et al. 2013, "Ad Click Prediction: a View from the Trenches",
+// Algorithm 1) as HugeCTR 25.03 has it: n and z start at 0, and w where the initializer puts it,
+// but its first update, also with g = 0, makes it a function of n and z alone. lr is that of the
+// step, so that a schedule rescales all weights it moves. With UpdateType::kGlobal rows of a full
+// table that no key has named are 0 from the first step on; a hashed table gives such a row its
+// initial values when its key comes.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <utility>
 
-#include "hugectr_lite/config/optimizer_type.h"
+#include "hugectr_lite/config/optimizer_config.h"
 #include "hugectr_lite/core/host_device.h"
 
 namespace hlite::optimizer {
 
 using config::OptimizerType;
+using config::UpdateRule;
 using config::UpdateType;
-
-struct UpdateRule {
-  OptimizerType type = OptimizerType::kSgd;
-  double momentum = 0;                // Momentum, Nesterov
-  double beta1 = 0.9, beta2 = 0.999;  // Adam
-  double epsilon = 1e-8;              // Adam, AdaGrad
-  double initial_accumulator = 0;     // AdaGrad
-};
 
 // Arrays of the weights' shape that the rule keeps between steps: state0, state1.
 HLITE_HD constexpr int state_count(OptimizerType type) {
@@ -39,6 +41,7 @@ HLITE_HD constexpr int state_count(OptimizerType type) {
     case OptimizerType::kAdaGrad:
       return 1;
     case OptimizerType::kAdam:
+    case OptimizerType::kFtrl:
       return 2;
   }
   return 0;
@@ -47,6 +50,7 @@ HLITE_HD constexpr int state_count(OptimizerType type) {
 // Name of state array `index` < state_count(type): `<tensor>.<name>` in checkpoints.
 constexpr const char* state_name(OptimizerType type, int index) {
   if (type == OptimizerType::kAdam) return index == 0 ? "m" : "v";
+  if (type == OptimizerType::kFtrl) return index == 0 ? "n" : "z";
   return type == OptimizerType::kAdaGrad ? "accumulator" : "momentum";
 }
 
@@ -58,28 +62,33 @@ constexpr float initial_state(const UpdateRule& rule) {
 // Whether a row with gradient 0 moves, so that UpdateType::kGlobal differs from kLocal.
 constexpr bool moves_without_gradient(OptimizerType type) {
   return type == OptimizerType::kMomentum || type == OptimizerType::kNesterov ||
-         type == OptimizerType::kAdam;
+         type == OptimizerType::kAdam || type == OptimizerType::kFtrl;
 }
 
 // The scalars of one step, computed once for all elements.
 struct StepScalars {
-  float rate;  // lr, or Adam's alpha
+  float rate;  // lr, Adam's alpha, or Ftrl's 1 / lr
   float momentum;
   float beta1, one_minus_beta1;
   float beta2, one_minus_beta2;
   float epsilon;
+  float lambda1, ridge;  // Ftrl; ridge = beta / lr + lambda2
 };
 
 HLITE_HD inline StepScalars step_scalars(const UpdateRule& rule, float lr, int64_t step) {
-  double rate = static_cast<double>(lr);
+  double rate = static_cast<double>(lr), ridge = 0;
   if (rule.type == OptimizerType::kAdam) {
     const auto t = static_cast<double>(step);
     rate *= sqrt(1 - pow(rule.beta2, t)) / (1 - pow(rule.beta1, t));
+  } else if (rule.type == OptimizerType::kFtrl) {
+    rate = 1 / rate;
+    ridge = rule.beta * rate + rule.lambda2;
   }
-  return {static_cast<float>(rate),        static_cast<float>(rule.momentum),
-          static_cast<float>(rule.beta1),  static_cast<float>(1 - rule.beta1),
-          static_cast<float>(rule.beta2),  static_cast<float>(1 - rule.beta2),
-          static_cast<float>(rule.epsilon)};
+  return {static_cast<float>(rate),         static_cast<float>(rule.momentum),
+          static_cast<float>(rule.beta1),   static_cast<float>(1 - rule.beta1),
+          static_cast<float>(rule.beta2),   static_cast<float>(1 - rule.beta2),
+          static_cast<float>(rule.epsilon), static_cast<float>(rule.lambda1),
+          static_cast<float>(ridge)};
 }
 
 // One element. State references beyond state_count(type) are not touched.
@@ -99,10 +108,19 @@ HLITE_HD inline void update_element(const StepScalars& s, float g, float& w, flo
     state0 = s.beta1 * state0 + s.one_minus_beta1 * g;
     state1 = s.beta2 * state1 + s.one_minus_beta2 * (g * g);
     w -= s.rate * state0 / (sqrtf(state1) + s.epsilon);
-  } else {
-    static_assert(type == OptimizerType::kAdaGrad);
+  } else if constexpr (type == OptimizerType::kAdaGrad) {
     state0 += g * g;
     w -= s.rate * g / (sqrtf(state0) + s.epsilon);
+  } else {
+    static_assert(type == OptimizerType::kFtrl);
+    const float root_before = sqrtf(state0);
+    state0 += g * g;
+    const float root = sqrtf(state0), roots = root + root_before;
+    // g^2 / roots is root - root_before without its loss of digits. Divisors are 0 with g^2 only.
+    state1 += g - g * g / (roots == 0 ? 1 : roots) * (w * s.rate);
+    const float top = fabsf(state1) <= s.lambda1 ? 0 : copysignf(s.lambda1, state1) - state1;
+    const float bottom = root * s.rate + s.ridge;
+    w = top / (bottom == 0 ? 1 : bottom);
   }
 }
 
@@ -119,9 +137,11 @@ decltype(auto) with_rule_type(OptimizerType type, Body&& body) {
     case OptimizerType::kAdam:
       return body.template operator()<OptimizerType::kAdam>();
     case OptimizerType::kAdaGrad:
+      return body.template operator()<OptimizerType::kAdaGrad>();
+    case OptimizerType::kFtrl:
       break;
   }
-  return body.template operator()<OptimizerType::kAdaGrad>();
+  return body.template operator()<OptimizerType::kFtrl>();
 }
 
 }  // namespace hlite::optimizer

@@ -72,6 +72,11 @@ bool Plan::may_overlap(int a, int b) const {
   return x != y && !before_[x][y] && !before_[y][x] && steps_[x].lane != steps_[y].lane;
 }
 
+static std::string bytes_text(double in_run, double per_sample) {
+  if (per_sample == 0) return fmt::format("{:.0f} bytes", in_run);
+  return fmt::format("{:.0f} bytes + {:.1f} a sample", in_run, per_sample);
+}
+
 std::string Plan::describe() const {
   const auto names = [&](const std::vector<BufferId>& ids) {
     std::string s;
@@ -83,6 +88,10 @@ std::string Plan::describe() const {
     const Step& s = steps_[i];
     out += fmt::format("{:3}  {:9}  {}\n       reads  {}\n       writes {}\n", i, lane_name(s.lane),
                        s.name, names(s.reads), names(s.writes));
+    if (s.sends.any())
+      out += fmt::format("       sends  {} in the node, {} between nodes\n",
+                         bytes_text(s.sends.in_node, s.sends.in_node_per_sample),
+                         bytes_text(s.sends.between, s.sends.between_per_sample));
     if (!s.after.empty()) out += fmt::format("       after  {}\n", fmt::join(s.after, ", "));
   }
   return out;

@@ -41,6 +41,16 @@ struct StepContext {
   [[nodiscard]] int64_t mean_over() const { return global_batch > 0 ? global_batch : batch; }
 };
 
+// Bytes that a step sends to other ranks, on the same node and on others: in every run, and with
+// each sample of its batch; what data decide is what is expected of them.
+struct SentBytes {
+  double in_node = 0, between = 0;
+  double in_node_per_sample = 0, between_per_sample = 0;
+  [[nodiscard]] bool any() const {
+    return in_node + between + in_node_per_sample + between_per_sample > 0;
+  }
+};
+
 struct Step {
   std::string name;
   Lane lane = Lane::kCompute;
@@ -48,6 +58,7 @@ struct Step {
   std::function<void(const StepContext&)> run = {};
   double flops_per_sample = 0;  // for the distance to the floor in benchmarks; 0: negligible
   double bytes_per_sample = 0;  // main-memory traffic
+  SentBytes sends = {};
   std::vector<int> after = {};  // derived: indices of the steps that must have ended
 };
 
@@ -66,7 +77,7 @@ class Plan {
   [[nodiscard]] int index_of(const std::string& name) const;
   // Whether the dependencies leave the two steps unordered and on different lanes.
   [[nodiscard]] bool may_overlap(int a, int b) const;
-  // One line a step: index, lane, name, reads, writes, after.
+  // Lines of each step: index, lane, name, reads, writes, what it sends, after.
   [[nodiscard]] std::string describe() const;
 
  private:

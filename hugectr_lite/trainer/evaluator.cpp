@@ -1,7 +1,7 @@
 #include "hugectr_lite/trainer/evaluator.h"
 
+#include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <span>
 
 #include "data_reader/cached_source.h"
@@ -86,30 +86,34 @@ void Evaluator::compute(EvalResult& result) {
 // Rank 0 gets the scores and labels of all, in the order of ranks.
 void Evaluator::collect() {
   if (ranks_.ranks() == 1) return;
-  const auto n = static_cast<size_t>(ranks_.ranks());
-  const size_t most_bytes = ranks_.rank == 0 ? static_cast<size_t>(samples()) * sizeof(float) : 0;
-  const std::vector<size_t> most(n, most_bytes);
+  const size_t own = scores_.size();
+  std::vector<size_t> sizes(static_cast<size_t>(ranks_.ranks()));
+  ranks_.world->all_gather(exec_, std::as_bytes(std::span(&own, 1)),
+                           std::as_writable_bytes(std::span(sizes)));
+  const size_t most = *std::max_element(sizes.begin(), sizes.end());
   for (std::vector<float>* values : {&scores_, &labels_}) {
-    const std::vector<float> mine = std::move(*values);
-    values->clear();
-    std::vector<comm::ConstBytes> send(n);
-    send[0] = std::as_bytes(std::span(mine));
-    ranks_.world->visit(send, most, [&](int, comm::ConstBytes bytes) {
-      const size_t at = values->size();
-      values->resize(at + bytes.size() / sizeof(float));
-      if (!bytes.empty()) std::memcpy(values->data() + at, bytes.data(), bytes.size());
-    });
+    std::vector<float> mine = std::move(*values);
+    mine.resize(most);
+    values->assign(ranks_.rank == 0 ? sizes.size() * most : 0, 0.0f);
+    ranks_.world->gather(exec_, std::as_bytes(std::span(mine)),
+                         std::as_writable_bytes(std::span(*values)), 0);
+    if (ranks_.rank != 0) continue;
+    // One behind the other, without what ranks with fewer left over.
+    auto end = values->begin();
+    for (size_t q = 0; q < sizes.size(); ++q)
+      end = std::copy_n(values->begin() + static_cast<int64_t>(q * most), sizes[q], end);
+    values->erase(end, values->end());
   }
 }
 
 // What rank 0 found out becomes known to all.
-void Evaluator::share(EvalResult& result) const {
+void Evaluator::share(EvalResult& result) {
   if (ranks_.ranks() == 1) return;
   struct {
     double auc, loss;
     int64_t samples, has_auc;
   } plain{result.auc.value_or(0), result.loss, result.samples, result.auc ? 1 : 0};
-  ranks_.world->broadcast(std::as_writable_bytes(std::span(&plain, 1)), 0);
+  ranks_.world->broadcast(exec_, std::as_writable_bytes(std::span(&plain, 1)), 0);
   result.auc = plain.has_auc ? std::optional(plain.auc) : std::nullopt;
   result.loss = plain.loss;
   result.samples = plain.samples;

@@ -45,7 +45,7 @@ class Evaluator {
  private:
   void compute(EvalResult& result);
   void collect();
-  void share(EvalResult& result) const;
+  void share(EvalResult& result);
   Model& model_;
   Exec exec_;
   const comm::RankContext ranks_;

@@ -1,5 +1,6 @@
 #include "hugectr_lite/trainer/gradient_sum.h"
 
+#include "hugectr_lite/comm/expected_traffic.h"
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::trainer {
@@ -12,6 +13,12 @@ int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
 
+GradientSum::GradientSum(comm::RankContext ranks, const config::AllReduceConfig& config)
+    : ranks_(std::move(ranks)),
+      config_(config),
+      algo_(config.oneshot ? comm::AllReduce::kOneShot : comm::AllReduce::kTwoPhase),
+      route_(ranks_.topology->rails_pay() ? comm::Route::kHierarchical : comm::Route::kFlat) {}
+
 BufferId GradientSum::declare(plan::Buffers& buffers, int64_t dense_bytes,
                               std::vector<Copied> copied) {
   buffers_ = &buffers;
@@ -21,7 +28,7 @@ BufferId GradientSum::declare(plan::Buffers& buffers, int64_t dense_bytes,
   if (config_.grouped)
     for (const Copied& c : copied_) bytes += aligned(c.tables->copied_gradient_bytes());
   const BufferId all = buffers.add("reduced", BufferKind::kGradient, bytes);
-  reduced_.push_back({all});
+  reduced_.push_back({.id = all});
   scalars_ =
       buffers.slice("reduced.scalars", all, aligned(dense_bytes), aligned(kScalars * kFloatBytes));
   for (const Copied& c : copied_) {
@@ -33,48 +40,47 @@ BufferId GradientSum::declare(plan::Buffers& buffers, int64_t dense_bytes,
       at += size;
     } else {
       id = buffers.add(name, BufferKind::kGradient, size);
-      if (size > 0) reduced_.push_back({id});
+      if (size > 0) reduced_.push_back({.id = id});
     }
     c.tables->set_copied_gradients(id);
   }
   return buffers.slice("dense.gradients", all, 0, dense_bytes);
 }
 
-void GradientSum::all_reduce(Reduced& reduced) {
-  const auto algo = config_.oneshot ? comm::AllReduce::kOneShot : comm::AllReduce::kTwoPhase;
+void GradientSum::all_reduce(const Exec& exec, const Reduced& reduced) const {
   const std::span<float> values(buffers_->data<float>(reduced.id),
                                 static_cast<size_t>(buffers_->bytes(reduced.id) / kFloatBytes));
-  const auto so_far = [&] {
-    return hierarchical_ ? hierarchical_->traffic() : totals_of(*ranks_.world, *ranks_.topology);
-  };
-  const comm::TrafficTotals before = so_far();
-  if (hierarchical_)
-    hierarchical_->run(values, algo);
-  else
-    ranks_.world->all_reduce(values, algo);
-  reduced.traffic += so_far() - before;
+  reduced.communicator->all_reduce(exec, values, algo_);
+}
+
+plan::SentBytes GradientSum::sends(const Reduced& reduced) const {
+  const auto sent = all_reduce_bytes(*ranks_.topology, ranks_.rank, route_, algo_,
+                                     buffers_->bytes(reduced.id) / kFloatBytes);
+  return {.in_node = sent.intra, .between = sent.inter};
 }
 
 void GradientSum::emit(plan::Plan& plan, BufferId loss, std::function<bool()> wants_to_stop) {
-  if (ranks_.world && comm::HierarchicalAllReduce::suits(*ranks_.topology))
-    hierarchical_ = std::make_unique<comm::HierarchicalAllReduce>(ranks_);
+  for (Reduced& reduced : reduced_) reduced.communicator = ranks_.make_communicator(route_);
   plan.add({.name = "all_reduce",
             .lane = plan::Lane::kComm,
             .reads = {reduced_[0].id, loss},
             .writes = {reduced_[0].id, loss},
-            .run = [this, loss, stop = std::move(wants_to_stop)](const plan::StepContext&) {
-              float* scalars = buffers_->data<float>(scalars_);
-              scalars[0] = *buffers_->data<float>(loss);
-              scalars[1] = stop && stop() ? 1.0f : 0.0f;
-              all_reduce(reduced_[0]);
-              *buffers_->data<float>(loss) = scalars[0];
-            }});
+            .run =
+                [this, loss, stop = std::move(wants_to_stop)](const plan::StepContext& c) {
+                  float* scalars = buffers_->data<float>(scalars_);
+                  scalars[0] = *buffers_->data<float>(loss);
+                  scalars[1] = stop && stop() ? 1.0f : 0.0f;
+                  all_reduce(c.exec, reduced_[0]);
+                  *buffers_->data<float>(loss) = scalars[0];
+                },
+            .sends = sends(reduced_[0])});
   for (size_t i = 1; i < reduced_.size(); ++i)
     plan.add({.name = buffers_->name(reduced_[i].id) + ".all_reduce",
               .lane = plan::Lane::kComm,
               .reads = {reduced_[i].id},
               .writes = {reduced_[i].id},
-              .run = [this, i](const plan::StepContext&) { all_reduce(reduced_[i]); }});
+              .run = [this, i](const plan::StepContext& c) { all_reduce(c.exec, reduced_[i]); },
+              .sends = sends(reduced_[i])});
 }
 
 std::vector<comm::StepTraffic> GradientSum::traffic() const {
@@ -82,7 +88,7 @@ std::vector<comm::StepTraffic> GradientSum::traffic() const {
   const auto share = [&](const Reduced& reduced, int64_t bytes) {
     const double part =
         static_cast<double>(bytes) / static_cast<double>(buffers_->bytes(reduced.id));
-    comm::TrafficTotals t = reduced.traffic;
+    comm::TrafficTotals t = reduced.communicator->traffic();
     for (int64_t* n : {&t.intra_bytes, &t.inter_bytes, &t.intra_received, &t.inter_received})
       *n = static_cast<int64_t>(static_cast<double>(*n) * part);
     return t;

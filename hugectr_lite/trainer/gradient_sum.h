@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "embedding/sharded_steps.h"
-#include "hugectr_lite/comm/hierarchical_all_reduce.h"
+#include "hugectr_lite/comm/rank_context.h"
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/plan/plan.h"
 
@@ -18,8 +18,7 @@ namespace hlite::trainer {
 
 class GradientSum {
  public:
-  GradientSum(comm::RankContext ranks, const config::AllReduceConfig& config)
-      : ranks_(std::move(ranks)), config_(config) {}
+  GradientSum(comm::RankContext ranks, const config::AllReduceConfig& config);
 
   struct Copied {
     std::string layer;
@@ -42,17 +41,19 @@ class GradientSum {
   static constexpr int64_t kScalars = 2;  // loss, wants to stop
   struct Reduced {
     plan::BufferId id;
-    comm::TrafficTotals traffic = {};
+    std::unique_ptr<comm::Communicator> communicator = nullptr;  // of the step that sums it
   };
-  void all_reduce(Reduced& reduced);
+  void all_reduce(const Exec& exec, const Reduced& reduced) const;
+  [[nodiscard]] plan::SentBytes sends(const Reduced& reduced) const;
 
   const comm::RankContext ranks_;
   const config::AllReduceConfig config_;
+  const comm::AllReduce algo_;
+  const comm::Route route_;
   const plan::Buffers* buffers_ = nullptr;
   std::vector<Copied> copied_;
   std::vector<Reduced> reduced_;  // the first one holds the dense gradients
   plan::BufferId scalars_ = plan::kNoBuffer;
-  std::unique_ptr<comm::HierarchicalAllReduce> hierarchical_;
 };
 
 }  // namespace hlite::trainer

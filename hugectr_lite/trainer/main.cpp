@@ -29,7 +29,10 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app.add_option("--device", o.device, "auto, cpu or cuda (default: solver.device, else auto)")
+  app.add_option_function<std::string>(
+         "--device",
+         [&o](const std::string& name) { o.device = hlite::config::device_choice(name); },
+         "auto, cpu or cuda (default: solver.device, else auto)")
       ->type_name("DEVICE")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_option("--threads", o.threads, "CPU threads (default: solver.threads, else all)")

@@ -8,7 +8,6 @@
 #include "hugectr_lite/core/matmul_context.h"
 #include "hugectr_lite/optimizer/advance_schedules.h"
 #include "hugectr_lite/optimizer/dense_update.h"
-#include "hugectr_lite/optimizer/rule_of_config.h"
 #include "hugectr_lite/trainer/gpu_run.h"
 #include "hugectr_lite/trainer/rank_lanes.h"
 
@@ -40,7 +39,7 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
       max_batch_(std::max(train_batch_, round_up(std::min(config.solver.batchsize_eval, kEvalChunk),
                                                  ranks_.context.ranks()) /
                                             ranks_.context.ranks())),
-      rule_(optimizer::update_rule_of(config.optimizer)),
+      rule_(config.optimizer.rule),
       train_plan_(buffers_),
       eval_plan_(buffers_) {
   const size_t count = count_embeddings(config);
@@ -177,7 +176,7 @@ std::vector<ModelRow> Model::describe() const {
   rows.push_back({data.name, "Data",
                   fmt::format("[B,{}] [B,{}] [B,{}]", data.label_dim, data.dense_width(),
                               data.key_layout().columns),
-                  fmt::format("label, dense, keys; {}", data.format), 0});
+                  fmt::format("label, dense, keys; {}", config::data_format_name(data.format)), 0});
   for (const auto& e : embeddings_) {
     const auto& layout = e->layout();
     const int64_t held =
@@ -262,7 +261,7 @@ void Model::emit_copy_in(plan::Plan& plan) const {
 void Model::emit_learning_rate(plan::Plan& plan) const {
   std::vector<BufferId> writes = {step_, rates_};
   writes.insert(writes.end(), embedding_rates_.begin(), embedding_rates_.end());
-  std::vector<optimizer::LrSchedule> schedules = {optimizer::lr_schedule_of(config_.optimizer)};
+  std::vector<optimizer::LrSchedule> schedules = {config_.optimizer.schedule};
   for (const auto& e : embeddings_) schedules.push_back(e->schedule());
   // Behind the lookups, on their lane: updates alone wait for it (and dropout, for the step).
   plan.add({.name = "learning_rate",
@@ -331,12 +330,8 @@ void Model::emit_dense_update(plan::Plan& plan) const {
 std::vector<StepTraffic> Model::traffic() const {
   std::vector<StepTraffic> list;
   if (!gradient_sum_) return list;
-  for (const auto& e : embeddings_) {
-    const embedding::ShardedSteps& tables = *e->tables().sharded();
-    list.push_back({e->name() + ".keys_exchange", tables.keys_exchange().traffic()});
-    list.push_back({e->name() + ".rows_exchange", tables.rows_exchange().traffic()});
-    list.push_back({e->name() + ".grads_exchange", tables.grads_exchange().traffic()});
-  }
+  for (const auto& e : embeddings_)
+    for (StepTraffic& step : e->tables().sharded()->traffic()) list.push_back(std::move(step));
   for (StepTraffic& step : gradient_sum_->traffic()) list.push_back(std::move(step));
   return list;
 }

@@ -1,16 +1,19 @@
 // What `train` was asked to do.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "hugectr_lite/config/train_config.h"
 
 namespace hlite::trainer {
 
 struct Options {
   std::string config;
-  std::vector<std::string> overrides;  // --set, in order
-  std::string device;                  // auto, cpu, cuda; empty: as the config says
-  int threads = 0;                     // 0: as the config says
+  std::vector<std::string> overrides;          // --set, in order
+  std::optional<config::DeviceChoice> device;  // none: as the config says
+  int threads = 0;                             // 0: as the config says
   std::string init, export_path, save, resume, metrics;
   bool check = false, plan = false, quiet = false, traffic = false;
 };

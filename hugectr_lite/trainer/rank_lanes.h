@@ -5,7 +5,7 @@
 #include <exception>
 #include <string>
 
-#include "hugectr_lite/comm/row_exchange.h"
+#include "hugectr_lite/comm/rank_context.h"
 #include "hugectr_lite/core/thread_pool.h"
 #include "hugectr_lite/plan/lane_executor.h"
 

@@ -10,14 +10,15 @@ struct Wanted {
   int64_t list = -1, tensor = 0, first = 0, count = 0;  // list -1: nothing more
 };
 
-void send_or_receive(const comm::RankContext& ranks, Wanted& wanted) {
-  ranks.world->broadcast(std::as_writable_bytes(std::span(&wanted, 1)), 0);
+void send_or_receive(const Exec& exec, const comm::RankContext& ranks, Wanted& wanted) {
+  ranks.world->broadcast(exec, std::as_writable_bytes(std::span(&wanted, 1)), 0);
 }
 
 }  // namespace
 
 void write_collected(
-    const comm::RankContext& ranks, const std::vector<std::vector<checkpoint::TensorRef>>& lists,
+    const Exec& exec, const comm::RankContext& ranks,
+    const std::vector<std::vector<checkpoint::TensorRef>>& lists,
     const std::function<void(const std::vector<std::vector<checkpoint::TensorRef>>&)>& write) {
   if (ranks.ranks() == 1) return write(lists);
   Wanted wanted;
@@ -28,15 +29,16 @@ void write_collected(
         if (lists[l][t].data) continue;
         announced[l][t].get = [&, l, t](int64_t first, std::span<float> out) {
           Wanted piece{static_cast<int64_t>(l), static_cast<int64_t>(t), first, std::ssize(out)};
-          send_or_receive(ranks, piece);
+          send_or_receive(exec, ranks, piece);
           lists[l][t].get(first, out);
         };
       }
     write(announced);
-    return send_or_receive(ranks, wanted);
+    return send_or_receive(exec, ranks, wanted);
   }
   std::vector<float> nothing;
-  for (send_or_receive(ranks, wanted); wanted.list >= 0; send_or_receive(ranks, wanted)) {
+  for (send_or_receive(exec, ranks, wanted); wanted.list >= 0;
+       send_or_receive(exec, ranks, wanted)) {
     nothing.resize(static_cast<size_t>(wanted.count));
     lists[static_cast<size_t>(wanted.list)][static_cast<size_t>(wanted.tensor)].get(wanted.first,
                                                                                     nothing);

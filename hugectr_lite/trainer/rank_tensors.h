@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "hugectr_lite/checkpoint/safetensors.h"
-#include "hugectr_lite/comm/row_exchange.h"
+#include "hugectr_lite/comm/rank_context.h"
 
 namespace hlite::trainer {
 
@@ -14,7 +14,8 @@ namespace hlite::trainer {
 // Rank 0 calls write(lists) with tensors that it can read like its own. When rank 0 throws, the
 // others get a CommError.
 void write_collected(
-    const comm::RankContext& ranks, const std::vector<std::vector<checkpoint::TensorRef>>& lists,
+    const Exec& exec, const comm::RankContext& ranks,
+    const std::vector<std::vector<checkpoint::TensorRef>>& lists,
     const std::function<void(const std::vector<std::vector<checkpoint::TensorRef>>&)>& write);
 
 }  // namespace hlite::trainer

@@ -15,8 +15,8 @@ namespace hlite::trainer {
 int run_training(const config::TrainConfig& config, const Options& options) {
   const cuda::Backend* const gpu = choose_device(config, options);
   const auto topology = std::make_shared<const comm::Topology>(topology_of(config.solver));
-  const auto ranks = comm::under_mpirun() ? comm::mpi_ranks(*topology)
-                                          : comm::make_thread_ranks(topology->ranks());
+  const auto ranks =
+      comm::under_mpirun() ? comm::mpi_ranks(*topology) : comm::make_thread_ranks(*topology);
   const InterruptGuard interrupts;
   const int threads =
       std::max(1, resolve_threads(config, options) / static_cast<int>(ranks.size()));

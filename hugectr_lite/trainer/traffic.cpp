@@ -108,7 +108,7 @@ TrafficRow plain_traffic(const Model& model, const comm::Topology& topology, int
   return row;
 }
 
-TrafficReport collect_traffic(const Model& model, const comm::RankContext& ranks,
+TrafficReport collect_traffic(const Exec& exec, const Model& model, const comm::RankContext& ranks,
                               const std::vector<StepTraffic>& without, int64_t iterations,
                               int64_t batch) {
   const auto now = model.traffic();
@@ -116,7 +116,8 @@ TrafficReport collect_traffic(const Model& model, const comm::RankContext& ranks
   for (size_t i = 0; i < now.size(); ++i)
     mine.push_back(without.empty() ? now[i].totals : now[i].totals - without[i].totals);
   std::vector<TrafficTotals> all(mine.size() * static_cast<size_t>(ranks.ranks()));
-  ranks.world->all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+  ranks.world->all_gather(exec, std::as_bytes(std::span(mine)),
+                          std::as_writable_bytes(std::span(all)));
   TrafficReport report{.iterations = iterations, .steps = {}, .plain = {}};
   for (size_t i = 0; i < now.size(); ++i) {
     TrafficRow row{now[i].step, {}};

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "hugectr_lite/comm/row_exchange.h"
+#include "hugectr_lite/comm/rank_context.h"
 #include "hugectr_lite/trainer/model.h"
 
 namespace hlite::trainer {
@@ -36,7 +36,7 @@ TrafficRow plain_traffic(const Model& model, const comm::Topology& topology, int
 
 // Collective. What was exchanged in `iterations` training iterations of `batch` samples: all that
 // the model has exchanged less `without`, which it did elsewhere. The result is the same on all.
-TrafficReport collect_traffic(const Model& model, const comm::RankContext& ranks,
+TrafficReport collect_traffic(const Exec& exec, const Model& model, const comm::RankContext& ranks,
                               const std::vector<StepTraffic>& without, int64_t iterations,
                               int64_t batch);
 

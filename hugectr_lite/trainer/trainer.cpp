@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "data_reader/source.h"
+#include "hugectr_lite/config/embedding_types.h"
 #include "hugectr_lite/core/cuda_plugin.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/interrupt.h"
@@ -33,11 +34,11 @@ std::string needs_cpu(const config::TrainConfig& config) {
 }
 
 const cuda::Backend* choose_device(const config::TrainConfig& config, const Options& options) {
-  const std::string device = options.device.empty() ? config.solver.device : options.device;
-  if (device == "cpu") return nullptr;
+  const config::DeviceChoice device = options.device.value_or(config.solver.device);
+  if (device == config::DeviceChoice::kCpu) return nullptr;
   const auto plugin = cuda::CudaPlugin::load();
   const std::string reason = needs_cpu(config);
-  if (device == "cuda") {
+  if (device == config::DeviceChoice::kCuda) {
     const cuda::Backend& gpu = plugin.require_device();
     if (const int id = config.solver.gpu[0][0]; id >= plugin.devices())
       raise<DeviceError>("device cuda: solver.gpu asks for device {}, and there are {} here", id,
@@ -96,15 +97,16 @@ Trainer::~Trainer() {
   if (model_) model_->release_input();  // the sources' memory goes before the model
 }
 
-uint64_t Trainer::agree_on_seed() const {
+uint64_t Trainer::agree_on_seed() {
   uint64_t seed = resumed_ ? resumed_->seed : resolve_seed(config_);
-  if (ranks_.ranks() > 1) ranks_.world->broadcast(std::as_writable_bytes(std::span(&seed, 1)), 0);
+  if (ranks_.ranks() > 1)
+    ranks_.world->broadcast(exec(), std::as_writable_bytes(std::span(&seed, 1)), 0);
   return seed;
 }
 
-bool Trainer::agree_to_stop() const {
+bool Trainer::agree_to_stop() {
   float wanted = InterruptGuard::requested() ? 1 : 0;
-  if (ranks_.ranks() > 1) ranks_.world->all_reduce({&wanted, 1});
+  if (ranks_.ranks() > 1) ranks_.world->all_reduce(exec(), {&wanted, 1});
   return wanted > 0;
 }
 
@@ -178,7 +180,7 @@ int Trainer::run() {
     save(options_.save);
   }
   if (!options_.export_path.empty() && reason != Reason::kInterrupted) {
-    write_collected(ranks_, {model_->weights()}, [&](const auto& lists) {
+    write_collected(exec(), ranks_, {model_->weights()}, [&](const auto& lists) {
       checkpoint::save_weights(options_.export_path, lists[0]);
     });
     progress_.line(fmt::format("exported the weights to {}", options_.export_path));
@@ -199,8 +201,9 @@ int Trainer::run() {
 
 void Trainer::report_traffic() {
   if (ranks_.ranks() == 1) return;
-  const TrafficReport report = collect_traffic(
-      *model_, ranks_, eval_traffic_, iteration_ - first_iteration_, config_.solver.batchsize);
+  const TrafficReport report =
+      collect_traffic(exec(), *model_, ranks_, eval_traffic_, iteration_ - first_iteration_,
+                      config_.solver.batchsize);
   metrics_.traffic(report.json());
   if (options_.traffic && ranks_.rank == 0) fmt::print("{}", report.text());
 }
@@ -339,7 +342,7 @@ void Trainer::save(const std::string& directory) {
     meta.loss_scale = static_cast<double>(scale->scale);
     meta.loss_scale_good = scale->good;
   }
-  write_collected(ranks_, {model_->weights(), model_->states()}, [&](const auto& lists) {
+  write_collected(exec(), ranks_, {model_->weights(), model_->states()}, [&](const auto& lists) {
     checkpoint::save_checkpoint(directory, meta, lists[0], lists[1]);
   });
   progress_.line(fmt::format("saved {} after iteration {} in {:.2f} s", directory, iteration_,

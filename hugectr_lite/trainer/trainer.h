@@ -52,8 +52,8 @@ class Trainer {
   void look(ProgressState& state);
   [[nodiscard]] int64_t global_size(const data::HostBatch& batch) const;
   // Whether any rank was asked to stop; the same on all.
-  [[nodiscard]] bool agree_to_stop() const;
-  [[nodiscard]] uint64_t agree_on_seed() const;
+  [[nodiscard]] bool agree_to_stop();
+  [[nodiscard]] uint64_t agree_on_seed();
   // Whether the AUC target is reached. An interrupt ends it early and without a result; where a
   // GPU computes the metrics beside training, the result comes with report_evaluation().
   bool evaluate(ProgressState& state);

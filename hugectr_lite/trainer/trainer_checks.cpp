@@ -36,7 +36,7 @@ void Trainer::fail_non_finite(const std::string& problem) {
   if (ranks_.ranks() > 1) {
     const char found = where.tensor.empty() ? 0 : 1;
     std::vector<char> all(static_cast<size_t>(ranks_.ranks()));
-    ranks_.world->all_gather(std::as_bytes(std::span(&found, 1)),
+    ranks_.world->all_gather(exec(), std::as_bytes(std::span(&found, 1)),
                              std::as_writable_bytes(std::span(all)));
     const auto first = std::find(all.begin(), all.end(), 1) - all.begin();
     const int64_t speaker = first == std::ssize(all) ? 0 : first;

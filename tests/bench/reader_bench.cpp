@@ -8,14 +8,15 @@
 // afterwards when F is not there. Each round reads the whole file once in each way, in an order
 // that rotates:
 //   fio      fio's libaio engine (where fio is installed), the better of two: T jobs of depth D
-//   that
-//            read a T-th of the file each, and one job of depth T D
+//            that read a T-th of the file each, and one job of depth T D
 //   bytes    the reader's own reads, T threads, nothing decoded
 //   batches  AsyncReader: decoded batches of N samples, delivered in order to one thread, once the
 //            ring is full
 // and then one thread decodes a batch that is in memory, over and over.
 // Prints a table on standard error and one JSON object on standard output; rates are the medians
 // and the best of the rounds.
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 
 #include <nlohmann/json.hpp>
@@ -68,7 +69,7 @@ struct Setup {
 
   [[nodiscard]] config::DataConfig data() const {
     config::DataConfig c;
-    c.format = "RawAsync";
+    c.format = config::DataFormat::kRawAsync;
     c.label_dim = 1;
     c.dense_dim = kDense;
     config::SparseInputConfig sparse;

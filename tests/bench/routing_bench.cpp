@@ -6,8 +6,8 @@
 //
 //   routing_bench [--batch B] [--slots S] [--rows R] [--zipf A] [--ranks N,...] [--seconds T]
 //
-// One thread; every row of every table on the rank key mod N. The bytes are of a rank and
-// iteration.
+// One thread; every row of every table on the rank key mod N.
+// The bytes are of a rank and iteration.
 #include <CLI/CLI.hpp>
 
 #include <fmt/format.h>
@@ -81,7 +81,7 @@ void run(int argc, char** argv) {
     const int64_t mine = batch / n;
     embedding::KeyRouting routing(placement, mine, 1);
     const double exchanged = best_ms(seconds, [&] {
-      routing.route(exec, {keys.data(), mine, slots});
+      routing.route(exec, {keys.data(), mine, slots}, mine * slots);
     });
 
     std::vector<uint32_t> owned(static_cast<size_t>(batch), kNoKey);

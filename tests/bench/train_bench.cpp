@@ -9,8 +9,8 @@
 // mlperf; GPU: 10,000,000; 40,000,000 is all of them, 96 GB). Keys: Zipf (alpha; 0: uniform), ranks
 // scattered over each table. Prints a table on standard error and one JSON object on standard
 // output. On the CPU the floor of a step is the larger of its FLOPs at the rate of large matrix
-// products and its bytes at the rate of a plain copy, both measured here. A GPU: see
-// train_bench_gpu.cpp.
+// products and its bytes at the rate of a plain copy, both measured here.
+// A GPU: see train_bench_gpu.cpp.
 #include <CLI/CLI.hpp>
 
 #include <algorithm>

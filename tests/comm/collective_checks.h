@@ -10,6 +10,7 @@
 
 #include "hugectr_lite/comm/communicator.h"
 #include "hugectr_lite/core/random.h"
+#include "tests/comm/rank_blocks.h"
 
 namespace hlite::test {
 
@@ -34,21 +35,33 @@ inline float sum_of(int ranks, size_t i, uint64_t stream) {
   return sum;
 }
 
+// Rank r's place for operations: one or two threads.
+class RankExec {
+ public:
+  explicit RankExec(const comm::Communicator& c) : pool_(1 + c.rank() % 2) {}
+  operator Exec() { return {.pool = &pool_}; }  // NOLINT: implicit on purpose
+
+ private:
+  ThreadPool pool_;
+};
+
 inline void check_broadcast(comm::Communicator& c) {
+  RankExec exec(c);
   for (int root = 0; root < c.size(); ++root)
     for (const size_t n : {0, 1, 13, 4099}) {
       const auto wanted = values_of(root, n, 1);
       auto mine = values_of(c.rank(), n, 1);
-      c.broadcast(std::as_writable_bytes(std::span(mine)), root);
+      c.broadcast(exec, std::as_writable_bytes(std::span(mine)), root);
       require(mine == wanted, "broadcast", c, static_cast<int64_t>(n));
     }
 }
 
 inline void check_all_gather(comm::Communicator& c) {
+  RankExec exec(c);
   for (const size_t n : {0, 1, 13, 4099}) {
     const auto mine = values_of(c.rank(), n, 2);
     std::vector<float> all(n * static_cast<size_t>(c.size()), -1);
-    c.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+    c.all_gather(exec, std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
     bool good = true;
     for (int q = 0; q < c.size(); ++q)
       for (size_t i = 0; i < n; ++i)
@@ -57,53 +70,77 @@ inline void check_all_gather(comm::Communicator& c) {
   }
 }
 
+// Slices of a length that the ranks need not divide: what reduce_scatter() leaves.
+inline void check_slices(comm::Communicator& c) {
+  RankExec exec(c);
+  for (const size_t n : {0, 1, 3, 7, 64, 5003}) {
+    const auto wanted = values_of(99, n, 6);
+    const comm::Slice own = comm::slice_of(n, c.rank(), c.size());
+    std::vector<float> all(n, -1);
+    c.all_gather(exec, std::as_bytes(std::span(wanted).subspan(own.begin, own.size())),
+                 std::as_writable_bytes(std::span(all)), sizeof(float));
+    require(all == wanted, "all-gather of slices", c, static_cast<int64_t>(n));
+    std::vector<float> mine(own.size(), -1);
+    c.reduce_scatter(exec, values_of(c.rank(), n, 7), mine);
+    bool good = true;
+    for (size_t i = 0; i < mine.size(); ++i) good &= mine[i] == sum_of(c.size(), own.begin + i, 7);
+    require(good, "reduce-scatter of slices", c, static_cast<int64_t>(n));
+  }
+}
+
+inline void check_gather(comm::Communicator& c) {
+  RankExec exec(c);
+  for (int root = 0; root < c.size(); ++root)
+    for (const size_t n : {0, 1, 13, 4099}) {
+      const auto mine = values_of(c.rank(), n, 8);
+      std::vector<float> all(c.rank() == root ? n * static_cast<size_t>(c.size()) : 0, -1);
+      c.gather(exec, std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)), root);
+      bool good = true;
+      for (size_t i = 0; i < all.size(); ++i)
+        good &= all[i] == value_of(static_cast<int>(i / n), i % n, 8);
+      require(good, "gather", c, static_cast<int64_t>(n));
+    }
+}
+
 // Numbers that rank `from` sends to rank `to`: some messages are empty.
 inline size_t length_of(int from, int to, size_t scale) {
   return (static_cast<size_t>(from * 7 + to * 3) % 5) * scale + static_cast<size_t>(from == to);
 }
 
 inline void check_all_to_all(comm::Communicator& c) {
-  const auto ranks = static_cast<size_t>(c.size());
-  for (const size_t scale : {0, 1, 1031}) {
-    std::vector<std::vector<float>> out(ranks), in(ranks);
-    std::vector<comm::ConstBytes> send(ranks);
-    std::vector<comm::Bytes> receive(ranks);
-    std::vector<size_t> received(ranks, 99);
-    for (int q = 0; q < c.size(); ++q) {
-      const auto at = static_cast<size_t>(q);
-      out[at] = values_of(c.rank() * 100 + q, length_of(c.rank(), q, scale), 3);
-      in[at].assign(4 * scale + 1, -1);
-      send[at] = std::as_bytes(std::span(out[at]));
-      receive[at] = std::as_writable_bytes(std::span(in[at]));
+  RankExec exec(c);
+  for (const size_t scale : {0, 1, 1031})
+    for (const uint64_t stream : {3, 9}) {
+      RankBlocks<float> blocks(c.size(), 4 * scale + 1, -1.0f);
+      for (int q = 0; q < c.size(); ++q)
+        blocks.set(q, values_of(c.rank() * 100 + q, length_of(c.rank(), q, scale), stream));
+      c.all_to_all_v(exec, blocks.blocks());
+      bool good = true;
+      for (int q = 0; q < c.size(); ++q) {
+        const auto wanted = values_of(q * 100 + c.rank(), length_of(q, c.rank(), scale), stream);
+        const auto got = blocks.got(q), behind = blocks.block(q).subspan(got.size());
+        good &= std::equal(got.begin(), got.end(), wanted.begin(), wanted.end());
+        // Nothing is written behind what was sent.
+        good &= std::all_of(behind.begin(), behind.end(), [](float v) { return v == -1; });
+      }
+      require(good, "all-to-all", c, static_cast<int64_t>(scale));
     }
-    c.all_to_all_v(send, receive, received);
-    bool good = true;
-    for (int q = 0; q < c.size(); ++q) {
-      const auto at = static_cast<size_t>(q);
-      const auto wanted = values_of(q * 100 + c.rank(), length_of(q, c.rank(), scale), 3);
-      good &= received[at] == wanted.size() * sizeof(float);
-      good &= std::equal(wanted.begin(), wanted.end(), in[at].begin());
-      // Nothing is written behind what was sent.
-      good &= std::all_of(in[at].begin() + static_cast<int64_t>(wanted.size()), in[at].end(),
-                          [](float v) { return v == -1; });
-    }
-    require(good, "all-to-all", c, static_cast<int64_t>(scale));
-  }
 }
 
 inline void check_reductions(comm::Communicator& c) {
+  RankExec exec(c);
   for (const size_t n : {0, 1, 3, 7, 64, 5003}) {
     std::vector<float> wanted(n);
     for (size_t i = 0; i < n; ++i) wanted[i] = sum_of(c.size(), i, 4);
     for (const auto algo : {comm::AllReduce::kTwoPhase, comm::AllReduce::kOneShot}) {
       auto mine = values_of(c.rank(), n, 4);
-      c.all_reduce(mine, algo);
+      c.all_reduce(exec, mine, algo);
       require(mine == wanted, "all-reduce", c, static_cast<int64_t>(n));
     }
     const auto ranks = static_cast<size_t>(c.size());
     const auto all = values_of(c.rank(), n * ranks, 5);
     std::vector<float> mine(n, -1);
-    c.reduce_scatter(all, mine);
+    c.reduce_scatter(exec, all, mine);
     bool good = true;
     for (size_t i = 0; i < n; ++i)
       good &= mine[i] == sum_of(c.size(), static_cast<size_t>(c.rank()) * n + i, 5);
@@ -117,21 +154,57 @@ inline void check_split(comm::Communicator& c) {
   require(half->rank() == c.rank() / 2, "place after split", c, half->rank());
   require(half->size() == (c.size() + 1 - c.rank() % 2) / 2, "size after split", c, half->size());
   std::vector<float> ones(static_cast<size_t>(3 + c.rank() % 2), 1.0f);
-  half->all_reduce(ones);
+  half->all_reduce(RankExec(c), ones);
   for (const float v : ones)
     require(v == static_cast<float>(half->size()), "sum after split", c, half->size());
-  const auto copy = c.split(0);
+  const auto copy = c.copy(comm::Route::kFlat);
   require(copy->rank() == c.rank() && copy->size() == c.size(), "copy", c, copy->size());
   check_all_to_all(*half);
   check_reductions(*copy);
 }
 
+// The sum of the local ranks on each node, added up over nodes.
+inline float sum_by_node(const comm::Topology& t, size_t i, uint64_t stream) {
+  float sum = 0;
+  for (int node = 0; node < t.nodes(); ++node) {
+    float part = value_of(t.rank_at(node, 0), i, stream);
+    for (int local = 1; local < t.ranks_on(node); ++local)
+      part += value_of(t.rank_at(node, local), i, stream);
+    sum = node == 0 ? part : sum + part;
+  }
+  return sum;
+}
+
+// Where all nodes have as many ranks.
+inline void check_hierarchical(comm::Communicator& world) {
+  if (!world.topology().uniform()) return;
+  RankExec exec(world);
+  const auto c = world.copy(comm::Route::kHierarchical);
+  require(c->rank() == world.rank() && c->size() == world.size(), "copy", world, c->size());
+  check_broadcast(*c);
+  check_all_gather(*c);
+  check_slices(*c);
+  check_gather(*c);
+  check_all_to_all(*c);
+  for (const auto algo : {comm::AllReduce::kTwoPhase, comm::AllReduce::kOneShot})
+    for (const size_t n : {0, 1, 2, 3, 7, 64, 1001}) {
+      auto values = values_of(c->rank(), n, 4);
+      c->all_reduce(exec, values, algo);
+      bool good = true;
+      for (size_t i = 0; i < n; ++i) good &= values[i] == sum_by_node(c->topology(), i, 4);
+      require(good, "hierarchical all-reduce", *c, static_cast<int64_t>(n));
+    }
+}
+
 inline void check_everything(comm::Communicator& c) {
   check_broadcast(c);
   check_all_gather(c);
+  check_slices(c);
+  check_gather(c);
   check_all_to_all(c);
   check_reductions(c);
   check_split(c);
+  check_hierarchical(c);
   c.barrier();
 }
 

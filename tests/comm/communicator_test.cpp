@@ -20,6 +20,11 @@ TEST_CASE("collectives move and add exactly, whatever the number of ranks") {
   }
 }
 
+TEST_CASE("collectives are the same when ranks are spread over nodes") {
+  for (const auto& rows : {std::vector<int>{1, 1, 1}, {2, 2}, {1, 3}, {4, 1, 2}})
+    CHECK_NOTHROW(run_ranks(comm::Topology(rows), test::check_everything));
+}
+
 TEST_CASE("no rank passes a barrier before all have come") {
   std::atomic<int> arrived{0};
   run_ranks(5, [&](Communicator& c) {
@@ -61,12 +66,10 @@ TEST_CASE("a rank that fails ends the others with its reason") {
 TEST_CASE("a message larger than its receiver allows is an error on all ranks") {
   const std::string reason = test::message_of<CommError>([] {
     run_ranks(3, [](Communicator& c) {
-      const std::vector<std::byte> data(10);
-      const std::vector<comm::ConstBytes> send(3, comm::ConstBytes(data));
-      std::vector<std::vector<std::byte>> in(3, std::vector<std::byte>(c.rank() == 1 ? 9 : 10));
-      const std::vector<comm::Bytes> receive(in.begin(), in.end());
-      std::vector<size_t> received(3);
-      c.all_to_all_v(send, receive, received);
+      const std::vector<char> data(c.rank() == 1 ? 9 : 10);
+      test::RankBlocks<char> blocks(3, data.size());
+      for (int q = 0; q < 3; ++q) blocks.set(q, data);
+      c.all_to_all_v(test::RankExec(c), blocks.blocks());
     });
   });
   test::check_contains(reason, {"sent 10 bytes to rank 1, which expects at most 9"});
@@ -76,24 +79,25 @@ TEST_CASE("ranks that disagree on a size are told so") {
   test::check_contains(test::message_of<CommError>([] {
                          run_ranks(2, [](Communicator& c) {
                            std::vector<float> v(c.rank() == 0 ? 8 : 6);
-                           c.all_reduce(v, comm::AllReduce::kOneShot);
+                           c.all_reduce(test::RankExec(c), v, comm::AllReduce::kOneShot);
                          });
                        }),
                        {"bytes"});
 }
 
 TEST_CASE("what is sent to others is counted, what stays is not") {
-  run_ranks(4, [](Communicator& c) {
+  run_ranks(comm::Topology({2, 2}), [](Communicator& c) {
+    test::RankExec exec(c);
     std::vector<float> v(8, 1);
-    c.all_reduce(v);  // a slice of 2 to each, twice
-    for (int q = 0; q < 4; ++q) {
-      const auto at = static_cast<size_t>(q);
-      if (c.traffic().bytes[at] != (q == c.rank() ? 0 : 16)) raise("bytes to rank {}", q);
-      if (c.traffic().messages[at] != (q == c.rank() ? 0 : 2)) raise("messages to rank {}", q);
-    }
-    c.all_reduce(v, comm::AllReduce::kOneShot);  // everything to each
-    for (int q = 0; q < 4; ++q)
-      if (c.traffic().bytes[static_cast<size_t>(q)] != (q == c.rank() ? 0 : 48))
-        raise("bytes to rank {}", q);
+    c.all_reduce(exec, v);  // a slice of 2 to each, twice
+    comm::TrafficTotals t = c.traffic();
+    if (t.intra_bytes != 16 || t.inter_bytes != 32) raise("bytes of rank {}", c.rank());
+    if (t.intra_messages != 2 || t.inter_messages != 4) raise("messages of rank {}", c.rank());
+    if (t.intra_received != 16 || t.inter_received != 32) raise("bytes got by {}", c.rank());
+    c.all_reduce(exec, v, comm::AllReduce::kOneShot);  // everything to each
+    t = c.traffic();
+    if (t.intra_bytes != 48 || t.inter_bytes != 96) raise("bytes of rank {}", c.rank());
+    const auto copy = c.copy(comm::Route::kFlat);
+    if (copy->traffic().intra_bytes != 0) raise("a copy counts for itself");
   });
 }

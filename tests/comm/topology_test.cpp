@@ -30,6 +30,27 @@ TEST_CASE("NodeFirst numbers ranks across nodes") {
   }
 }
 
+TEST_CASE("a part of a topology numbers the ranks and nodes that are left") {
+  const int ranks[] = {1, 4, 7};  // of nodes 0, 1, 2, or all of node 1
+  for (const bool node_first : {false, true}) {
+    const Topology t = Topology({3, 3, 3}, node_first).part(ranks);
+    CHECK(t.ranks() == 3);
+    CHECK(t.nodes() == (node_first ? 1 : 3));
+    for (int r = 0; r < 3; ++r) {
+      CHECK(t.node_of(r) == (node_first ? 0 : r));
+      CHECK(t.local_of(r) == (node_first ? r : 0));
+      CHECK(t.rank_at(t.node_of(r), t.local_of(r)) == r);
+    }
+  }
+}
+
+TEST_CASE("one node, one rank a node or uneven nodes gain nothing by rails") {
+  CHECK(Topology({2, 2}).rails_pay());
+  CHECK(Topology({3, 3, 3}, true).rails_pay());
+  for (const auto& rows : {std::vector<int>{4}, {1, 1, 1}, {2, 1}, {1}})
+    CHECK(!Topology(rows).rails_pay());
+}
+
 TEST_CASE("NodeFirst needs equal nodes") {
   test::check_contains(test::message_of<comm::CommError>([] {
                          Topology({2, 1}, true);

@@ -89,7 +89,7 @@ const std::vector<BrokenConfig> kRows = {
 
   // Optimizer.
   {"optimizer type missing", "    \"type\": \"SGD\",\n", "", "optimizer", {"missing key \"type\""}, "\"optimizer\""},
-  {"optimizer type", "\"SGD\"", "\"Ftrl\"", "optimizer.type", {"expected one of \"SGD\", \"MomentumSGD\", \"Nesterov\", \"Adam\", \"AdaGrad\", found \"Ftrl\""}},
+  {"optimizer type", "\"SGD\"", "\"RMSProp\"", "optimizer.type", {"expected one of \"SGD\", \"MomentumSGD\", \"Nesterov\", \"Adam\", \"AdaGrad\", \"Ftrl\", found \"RMSProp\""}},
   {"update_type", "\"Local\"", "\"Lazy\"", "optimizer.update_type", {"expected one of \"Local\", \"Global\", \"LazyGlobal\", found \"Lazy\""}},
   {"both update types", "--set", "optimizer.global_update=false", "optimizer.global_update", {"expected update_type or global_update, found both"}},
   {"hparam of another type", "--set", "optimizer.adam_hparam={}", "optimizer.adam_hparam", {"expected only sgd_hparam beside type \"SGD\", found adam_hparam"}},
@@ -111,6 +111,10 @@ const std::vector<BrokenConfig> kRows = {
   {"Adam epsilon of 0", "--set", "optimizer={\"type\": \"Adam\", \"adam_hparam\": {\"learning_rate\": 1, \"beta1\": 0.9, \"beta2\": 0.9, \"epsilon\": 0}}", "optimizer.adam_hparam.epsilon", {"expected a number > 0, found 0"}},
   {"momentum above 1", "--set", "optimizer={\"type\": \"Nesterov\", \"nesterov_hparam\": {\"learning_rate\": 1, \"momentum_factor\": 1.5}}", "optimizer.nesterov_hparam.momentum_factor", {"expected a number in [0, 1], found 1.5"}},
   {"AdaGrad name of later versions", "--set", "optimizer={\"type\": \"AdaGrad\", \"adagrad_hparam\": {\"learning_rate\": 1, \"initial_accu_value\": 0}}", "optimizer.adagrad_hparam.initial_accu_value", {"known but not supported", "use initial_accumulator"}},
+  {"Ftrl without lambda1", "--set", "optimizer={\"type\": \"Ftrl\", \"ftrl_hparam\": {\"learning_rate\": 1, \"beta\": 1, \"lambda2\": 0}}", "optimizer.ftrl_hparam", {"missing key \"lambda1\""}},
+  {"Ftrl beta negative", "--set", "optimizer={\"type\": \"Ftrl\", \"ftrl_hparam\": {\"learning_rate\": 1, \"beta\": -1, \"lambda1\": 0, \"lambda2\": 0}}", "optimizer.ftrl_hparam.beta", {"expected a number >= 0, found -1"}},
+  {"Ftrl rate of 0", "--set", "optimizer={\"type\": \"Ftrl\", \"ftrl_hparam\": {\"learning_rate\": 0, \"beta\": 1, \"lambda1\": 0, \"lambda2\": 0}}", "optimizer.ftrl_hparam.learning_rate", {"expected a number > 0, found 0"}},
+  {"Ftrl rate that decays to 0", "--set", "optimizer={\"type\": \"Ftrl\", \"ftrl_hparam\": {\"learning_rate\": 1, \"beta\": 1, \"lambda1\": 0, \"lambda2\": 0, \"decay_start\": 5, \"end_lr\": 0}}", "optimizer.ftrl_hparam.end_lr", {"expected a number > 0, found 0"}},
 
   // Layers.
   {"layers missing", "\"layers\": [", "\"net\": [", "", {"missing key \"layers\""}, "{"},

@@ -44,7 +44,7 @@ TEST_CASE("The solver block arrives whole") {
   CHECK(solver.cuda_graph);
   CHECK(!solver.holistic_cuda_graph);
   CHECK(solver.algorithm_search);
-  CHECK(solver.device == "auto");
+  CHECK(solver.device == DeviceChoice::kAuto);
   CHECK(solver.threads == 0);
   CHECK(solver.precision == FloatType::kFloat);
 }
@@ -72,7 +72,7 @@ TEST_CASE("The solver's defaults and alternatives") {
   CHECK(config->solver.mixed_precision == 512);
   CHECK(!config->solver.metric_auc);
   CHECK(config->solver.metric_average_loss);
-  CHECK(config->solver.device == "cpu");
+  CHECK(config->solver.device == DeviceChoice::kCpu);
   CHECK(config->solver.threads == 3);
   CHECK(!config->solver.cuda_graph);
   CHECK(!config->solver.algorithm_search);
@@ -88,49 +88,56 @@ TEST_CASE("An AUC target of 1 never stops training") {
 
 TEST_CASE("The optimizer block of each type") {
   OptimizerConfig o = minimal()->optimizer;
-  CHECK(o.type == OptimizerType::kSgd);
+  CHECK(o.rule.type == OptimizerType::kSgd);
   CHECK(o.update_type == UpdateType::kLocal);
-  CHECK(o.learning_rate == 0.5);
-  CHECK(o.warmup_steps == 10);
-  CHECK(o.decay_start == 100);
-  CHECK(o.decay_steps == 90);
-  CHECK(o.decay_power == 2);
-  CHECK(o.end_lr == 0.125);
+  CHECK(o.schedule.base == 0.5);
+  CHECK(o.schedule.warmup_steps == 10);
+  CHECK(o.schedule.decay_start == 100);
+  CHECK(o.schedule.decay_steps == 90);
+  CHECK(o.schedule.decay_power == 2);
+  CHECK(o.schedule.end == 0.125);
   CHECK(o.atomic_update);
 
   o = optimizer(R"({"type": "SGD", "global_update": true, "sgd_hparam": {"learning_rate": 26}})");
-  CHECK(o.learning_rate == 26);
+  CHECK(o.schedule.base == 26);
   CHECK(o.update_type == UpdateType::kGlobal);
   CHECK(!o.atomic_update);
-  CHECK(o.warmup_steps == 1);
-  CHECK(o.decay_start == 0);
-  CHECK(o.decay_steps == 1);
-  CHECK(o.decay_power == 2);
-  CHECK(o.end_lr == 0);
+  CHECK(o.schedule.warmup_steps == 1);
+  CHECK(o.schedule.decay_start == 0);
+  CHECK(o.schedule.decay_steps == 1);
+  CHECK(o.schedule.decay_power == 2);
+  CHECK(o.schedule.end == 0);
 
   o = optimizer(R"({"type": "Adam", "update_type": "LazyGlobal", "adam_hparam":
     {"learning_rate": 0.001, "beta1": 0, "beta2": 0.5, "epsilon": 1e-7, "warmup_steps": 4}})");
-  CHECK(o.type == OptimizerType::kAdam);
+  CHECK(o.rule.type == OptimizerType::kAdam);
   CHECK(o.update_type == UpdateType::kLazyGlobal);
-  CHECK(o.beta1 == 0);
-  CHECK(o.beta2 == 0.5);
-  CHECK(o.epsilon == 1e-7);
-  CHECK(o.warmup_steps == 4);
+  CHECK(o.rule.beta1 == 0);
+  CHECK(o.rule.beta2 == 0.5);
+  CHECK(o.rule.epsilon == 1e-7);
+  CHECK(o.schedule.warmup_steps == 4);
 
   o = optimizer(R"({"type": "MomentumSGD", "update_type": "Global",
     "momentum_sgd_hparam": {"learning_rate": 1, "momentum_factor": 0.9}})");
-  CHECK(o.type == OptimizerType::kMomentum);
+  CHECK(o.rule.type == OptimizerType::kMomentum);
   CHECK(o.update_type == UpdateType::kGlobal);
-  CHECK(o.momentum_factor == 0.9);
+  CHECK(o.rule.momentum == 0.9);
   o = optimizer(
       R"({"type": "Nesterov", "nesterov_hparam": {"learning_rate": 1, "momentum_factor": 0.8}})");
-  CHECK(o.type == OptimizerType::kNesterov);
-  CHECK(o.momentum_factor == 0.8);
+  CHECK(o.rule.type == OptimizerType::kNesterov);
+  CHECK(o.rule.momentum == 0.8);
   o = optimizer(R"({"type": "AdaGrad", "adagrad_hparam":
     {"learning_rate": 1, "epsilon": 0.5, "initial_accumulator": 0.25}})");
-  CHECK(o.type == OptimizerType::kAdaGrad);
-  CHECK(o.epsilon == 0.5);
-  CHECK(o.initial_accumulator == 0.25);
+  CHECK(o.rule.type == OptimizerType::kAdaGrad);
+  CHECK(o.rule.epsilon == 0.5);
+  CHECK(o.rule.initial_accumulator == 0.25);
+  o = optimizer(R"({"type": "Ftrl", "ftrl_hparam":
+    {"learning_rate": 0.5, "beta": 0.9, "lambda1": 0.125, "lambda2": 2}})");
+  CHECK(o.rule.type == OptimizerType::kFtrl);
+  CHECK(o.schedule.base == 0.5);
+  CHECK(o.rule.beta == 0.9);
+  CHECK(o.rule.lambda1 == 0.125);
+  CHECK(o.rule.lambda2 == 2);
 }
 
 TEST_CASE("all_reduce defaults to NCCL without the block and to Oneshot inside it") {
@@ -154,10 +161,10 @@ TEST_CASE("all_reduce defaults to NCCL without the block and to Oneshot inside i
 TEST_CASE("The Data layer arrives whole") {
   const DataConfig data = minimal()->data;
   CHECK(data.name == "data");
-  CHECK(data.format == "RawAsync");
+  CHECK(data.format == DataFormat::kRawAsync);
   CHECK(data.source == "train.bin");
   CHECK(data.eval_source == "val.bin");
-  CHECK(data.check == "None");
+  CHECK(!data.checksums);
   CHECK(data.num_samples == 51200);
   CHECK(data.eval_num_samples == 1024);
   CHECK(data.cache_eval_data == 4);
@@ -172,7 +179,7 @@ TEST_CASE("The Data layer arrives whole") {
   CHECK(data.dense_width() == 8);
   REQUIRE(data.sparse.size() == 1);
   CHECK(data.sparse[0].top == "k");
-  CHECK(data.sparse[0].type == "DistributedSlot");
+  CHECK(data.sparse[0].type == SlotSpread::kDistributed);
   CHECK(data.sparse[0].slot_num == 3);
   CHECK(data.sparse[0].max_feature_num_per_sample == 3);
   CHECK(data.sparse[0].max_nnz == 1);
@@ -194,7 +201,7 @@ TEST_CASE("The Data layer's optional keys") {
     "sparse": [{"top": "s", "type": "LocalizedSlot", "max_feature_num_per_sample": 2,
                 "slot_num": 2}]})"})
                         ->data;
-  CHECK(data.format == "Raw");
+  CHECK(data.format == DataFormat::kRaw);
   CHECK(data.float_label);
   CHECK(data.float_dense);
   CHECK(data.slot_size_array.empty());
@@ -203,7 +210,7 @@ TEST_CASE("The Data layer's optional keys") {
   CHECK(data.cache_eval_data == 0);
   CHECK(data.dense_width() == 13);
   CHECK(data.sparse[0].max_nnz == 1);
-  CHECK(data.sparse[0].type == "LocalizedSlot");
+  CHECK(data.sparse[0].type == SlotSpread::kLocalized);
 }
 
 namespace {
@@ -263,9 +270,9 @@ TEST_CASE("A Data layer without a format is Norm") {
     "max_feature_num_per_sample": 26, "slot_num": 26}]})",
                                    "solver.input_key_type=I64"})
                               ->data;
-  CHECK(data.format == "Norm");
+  CHECK(data.format == DataFormat::kNorm);
   CHECK(!data.is_raw());
-  CHECK(data.check == "Sum");
+  CHECK(data.checksums);
   CHECK(data.global_keys);
   CHECK(data.int64_keys);
   CHECK(!data.num_samples);
@@ -429,7 +436,7 @@ TEST_CASE("The MLPerf configs keep their published values") {
     CHECK(config->solver.mixed_precision == 1024);
     CHECK(config->solver.auc_target == 0.8025);
     CHECK(config->solver.holistic_cuda_graph);
-    CHECK(config->optimizer.learning_rate == row.learning_rate);
+    CHECK(config->optimizer.schedule.base == row.learning_rate);
     CHECK(config->optimizer.atomic_update);
     CHECK(config->all_reduce.oneshot);
     CHECK(config->all_reduce.grouped == row.grouped);

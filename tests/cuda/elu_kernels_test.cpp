@@ -20,7 +20,7 @@ TEMPLATE_TEST_CASE("ELU kernels agree with the definition, in place too", "", fl
         const auto x = values_of<T>(n, 1), dy = values_of<T>(n, 2);
         const DeviceValues<T> dx_in(on, x, offset), ddy(on, dy, offset);
         const DeviceValues<T> y(on, x.size(), offset), dx(on, x.size(), offset);
-        ops::elu_forward<T>(on.exec(), {dx_in.data(), n}, kAlpha, {y.data(), n});
+        ops::activation_forward<T>(on.exec(), ops::Elu{kAlpha}, {dx_in.data(), n}, {y.data(), n});
         const auto got_y = y.host();
         std::vector<double> want_y, want_dx;
         for (size_t i = 0; i < x.size(); ++i) {
@@ -29,13 +29,16 @@ TEMPLATE_TEST_CASE("ELU kernels agree with the definition, in place too", "", fl
           want_dx.push_back(v > 0 ? dy[i] : dy[i] * (out + kAlpha));
         }
         check_close(std::span<const float>(got_y), std::span<const double>(want_y), tolerance);
-        ops::elu_backward<T>(on.exec(), {y.data(), n}, {ddy.data(), n}, kAlpha, {dx.data(), n});
+        ops::activation_backward<T>(on.exec(), ops::Elu{kAlpha}, {y.data(), n}, {ddy.data(), n},
+                                    {dx.data(), n});
         const auto got_dx = dx.host();
         check_close(std::span<const float>(got_dx), std::span<const double>(want_dx), tolerance);
 
-        ops::elu_forward<T>(on.exec(), {dx_in.data(), n}, kAlpha, {dx_in.data(), n});
+        ops::activation_forward<T>(on.exec(), ops::Elu{kAlpha}, {dx_in.data(), n},
+                                   {dx_in.data(), n});
         CHECK(same_values(dx_in.host(), got_y));
-        ops::elu_backward<T>(on.exec(), {y.data(), n}, {ddy.data(), n}, kAlpha, {ddy.data(), n});
+        ops::activation_backward<T>(on.exec(), ops::Elu{kAlpha}, {y.data(), n}, {ddy.data(), n},
+                                    {ddy.data(), n});
         CHECK(same_values(ddy.host(), got_dx));
       }
     }
@@ -46,7 +49,7 @@ TEMPLATE_TEST_CASE("ELU kernels let NaN and infinity through", "", float, bf16, 
   for (const CudaBackend& backend : cuda_backends()) {
     const OnBackend on(*backend.table);
     const DeviceValues<TestType> x(on, {NAN, INFINITY, -INFINITY});
-    ops::elu_forward<TestType>(on.exec(), {x.data(), 3}, 0.5f, {x.data(), 3});
+    ops::activation_forward<TestType>(on.exec(), ops::Elu{0.5f}, {x.data(), 3}, {x.data(), 3});
     CHECK(same_values(x.host(), {NAN, INFINITY, -0.5f}));
   }
 }
@@ -56,7 +59,7 @@ TEST_CASE("ELU kernels give the same bits in any order of threads") {
   check_any_order([&] {
     const OnBackend on(emulated_cuda());
     const DeviceValues<bf16> y(on, x);
-    ops::elu_forward<bf16>(on.exec(), {y.data(), 4099}, 1.0f, {y.data(), 4099});
+    ops::activation_forward<bf16>(on.exec(), ops::Elu{1.0f}, {y.data(), 4099}, {y.data(), 4099});
     return y.host();
   });
 }

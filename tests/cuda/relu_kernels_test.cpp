@@ -22,14 +22,16 @@ TEMPLATE_TEST_CASE("ReLU kernels agree with the definition, in place too", "", f
         }
         const DeviceValues<T> dx_in(on, x, offset), ddy(on, dy, offset);
         const DeviceValues<T> y(on, x.size(), offset), dx(on, x.size(), offset);
-        ops::relu_forward<T>(on.exec(), {dx_in.data(), n}, {y.data(), n});
+        ops::activation_forward<T>(on.exec(), ops::Relu{}, {dx_in.data(), n}, {y.data(), n});
         CHECK(same_values(y.host(), want_y));
-        ops::relu_backward<T>(on.exec(), {y.data(), n}, {ddy.data(), n}, {dx.data(), n});
+        ops::activation_backward<T>(on.exec(), ops::Relu{}, {y.data(), n}, {ddy.data(), n},
+                                    {dx.data(), n});
         CHECK(same_values(dx.host(), want_dx));
 
-        ops::relu_forward<T>(on.exec(), {dx_in.data(), n}, {dx_in.data(), n});
+        ops::activation_forward<T>(on.exec(), ops::Relu{}, {dx_in.data(), n}, {dx_in.data(), n});
         CHECK(same_values(dx_in.host(), want_y));
-        ops::relu_backward<T>(on.exec(), {y.data(), n}, {ddy.data(), n}, {ddy.data(), n});
+        ops::activation_backward<T>(on.exec(), ops::Relu{}, {y.data(), n}, {ddy.data(), n},
+                                    {ddy.data(), n});
         CHECK(same_values(ddy.host(), want_dx));
       }
     }
@@ -40,7 +42,7 @@ TEMPLATE_TEST_CASE("ReLU kernels let NaN and infinity through", "", float, bf16,
   for (const CudaBackend& backend : cuda_backends()) {
     const OnBackend on(*backend.table);
     const DeviceValues<TestType> x(on, {NAN, INFINITY, -INFINITY});
-    ops::relu_forward<TestType>(on.exec(), {x.data(), 3}, {x.data(), 3});
+    ops::activation_forward<TestType>(on.exec(), ops::Relu{}, {x.data(), 3}, {x.data(), 3});
     CHECK(same_values(x.host(), {NAN, INFINITY, 0.0f}));
   }
 }
@@ -50,7 +52,7 @@ TEST_CASE("ReLU kernels give the same bits in any order of threads") {
   check_any_order([&] {
     const OnBackend on(emulated_cuda());
     const DeviceValues<bf16> y(on, x);
-    ops::relu_forward<bf16>(on.exec(), {y.data(), 4099}, {y.data(), 4099});
+    ops::activation_forward<bf16>(on.exec(), ops::Relu{}, {y.data(), 4099}, {y.data(), 4099});
     return y.host();
   });
 }

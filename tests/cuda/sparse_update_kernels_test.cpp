@@ -140,7 +140,9 @@ void check_against_oracle(const OnDevice& device, const LookupCase& x, const How
   if (!got.state0.empty())
     check_close<const float, const double>(got.state0, want.a, kTolerance, what.c_str());
   if (!got.state1.empty())
-    check_close<const float, const double>(got.state1, want.b, kTolerance, what.c_str());
+    check_close<const float, const double>(
+        got.state1, want.b, {state1_tolerance(how.rule, kTolerance.absolute), kTolerance.relative},
+        what.c_str());
 }
 
 TEST_CASE("the sparse update of a GPU equals a dense one, for every rule, update and type") {

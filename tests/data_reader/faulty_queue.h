@@ -1,8 +1,8 @@
 // A ReadQueue that misbehaves in every way that a system may.
 //
 // Reads happen when they are reaped. Every buffer is filled with rubbish when its read is
-// submitted, and so is the part of it that a short read leaves: data of an earlier read never looks
-// right.
+// submitted, and so is the part of it that a short read leaves:
+// data of an earlier read never looks right.
 #pragma once
 
 #include <algorithm>

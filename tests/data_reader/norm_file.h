@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data_reader/batch_source.h"
-#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/config/data_config.h"
 #include "tests/data_reader/raw_file.h"
 #include "tests/support/temporary_directory.h"
 
@@ -20,8 +20,8 @@ struct NormShape {
 
   [[nodiscard]] config::DataConfig config() const {
     config::DataConfig c;
-    c.format = "Norm";
-    c.check = sum ? "Sum" : "None";
+    c.format = config::DataFormat::kNorm;
+    c.checksums = sum;
     c.label_dim = 1;
     c.dense_dim = dense;
     c.int64_keys = int64_keys;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/config/data_config.h"
 #include "hugectr_lite/core/random.h"
 
 namespace hlite::test {
@@ -20,7 +20,8 @@ struct RawShape {
   std::vector<int64_t> hotness = {};  // empty: one key a slot
   bool int_label = false;             // beside float_label_dense: only dense features are floats
 
-  [[nodiscard]] config::DataConfig config(const std::string& format = "RawAsync") const {
+  [[nodiscard]] config::DataConfig config(
+      config::DataFormat format = config::DataFormat::kRawAsync) const {
     config::DataConfig c;
     c.format = format;
     c.label_dim = 1;

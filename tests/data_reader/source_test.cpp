@@ -92,7 +92,7 @@ TEST_CASE("a resident source has a slot for every batch") {
 
 TEST_CASE("a source without async_param reads with defaults") {
   RawFixture f(95);
-  f.data.format = "Raw";
+  f.data.format = config::DataFormat::kRaw;
   f.data.num_samples = 90;
   const auto source = open_source(f.data, f.path, Split::kTrain, 10, f.shape.slot_rows);
   CHECK(source->samples() == 90);

@@ -1,6 +1,7 @@
 #include "embedding/routed_rows.h"
 
 #include "hugectr_lite/comm/thread_communicator.h"
+#include "tests/comm/rank_blocks.h"
 #include "tests/embedding/lookup_case.h"
 #include "tests/optimizer/rule_oracle.h"
 #include "tests/support/catch.h"
@@ -31,9 +32,10 @@ class Rank {
         comm(world),
         step(how),
         pool(1 + world.rank() % 2),
+        room(most * of.layout.columns()),
         routing(where, most, pool.threads()),
-        own(where.rows_of(world.rank()), of.layout.width, initial_state(how.rule)),
-        copied(where.copied_rows(), of.layout.width, initial_state(how.rule)) {
+        own(where.rows_of(world.rank()), of.layout.width, optimizer::initial_state(how.rule)),
+        copied(where.copied_rows(), of.layout.width, optimizer::initial_state(how.rule)) {
     for (const bool copies : {false, true}) {
       Rows& rows = copies ? copied : own;
       for (int64_t i = 0; i < rows.w.view().dim(0); ++i) {
@@ -49,38 +51,39 @@ class Rank {
     const int64_t V = c.layout.width;
     first = begin;
     samples = end - begin;
-    routing.route(exec(), c.keys_view().rows(begin, end));
-    wanted = exchange<uint32_t>([&](int q) { return routing.list(q); });
+    routing.route(exec(), c.keys_view().rows(begin, end), room);
+    wanted = exchange<uint32_t>(1, [&](int q) { return routing.list(q); });
     std::vector<std::vector<float>> out;
     for (const auto& rows : wanted) {
       out.emplace_back(rows.size() * static_cast<size_t>(V));
       gather_rows(exec(), own.w.view(), rows,
                   {out.back().data(), static_cast<int64_t>(rows.size()), V});
     }
-    std::vector<float> vectors;
-    for (const auto& part : exchange<float>(
-             [&](int q) { return std::span<const float>(out[static_cast<size_t>(q)]); }))
-      vectors.insert(vectors.end(), part.begin(), part.end());
+    std::vector<float> vectors(static_cast<size_t>(comm.size() * room * V), -7);
+    const auto parts = exchange<float>(
+        V, [&](int q) { return std::span<const float>(out[static_cast<size_t>(q)]); });
+    for (size_t q = 0; q < parts.size(); ++q)
+      std::copy(parts[q].begin(), parts[q].end(),
+                vectors.begin() + static_cast<int64_t>(q) * room * V);
     std::vector<float> result(static_cast<size_t>(samples * c.layout.slots() * V), -7);
-    pool_rows(exec(), routing, {vectors.data(), routing.listed(), V}, copied.w.view(),
+    pool_rows(exec(), routing, {vectors.data(), comm.size() * room, V}, copied.w.view(),
               {result.data(), samples, c.layout.slots(), V});
     return result;
   }
 
   void backward(float lr, int64_t t) {
     const int64_t V = c.layout.width, S = c.layout.slots();
-    std::vector<float> gradients(static_cast<size_t>(routing.listed() * V), -7);
+    std::vector<float> gradients(static_cast<size_t>(comm.size() * room * V), -7);
     const auto copies = static_cast<size_t>(placement.copied_rows());
     std::vector<float> shared(copies * static_cast<size_t>(V) + copies, -7);
     const Matrix<float> copied_gradients(shared.data(), placement.copied_rows(), V);
     const std::span<float> touched(shared.data() + copied_gradients.size(), copies);
     reduce_gradients(exec(), routing, {c.dout.data() + first * S * V, samples, S, V},
-                     {gradients.data(), routing.listed(), V}, copied_gradients, touched);
-    comm.all_reduce(shared);
-    const auto parts = exchange<float>([&](int q) {
+                     {gradients.data(), comm.size() * room, V}, copied_gradients, touched);
+    comm.all_reduce(exec(), shared);
+    const auto parts = exchange<float>(V, [&](int q) {
       return std::span<const float>(gradients).subspan(
-          static_cast<size_t>(routing.list_begin(q) * V),
-          routing.list(q).size() * static_cast<size_t>(V));
+          static_cast<size_t>(q * room * V), routing.list(q).size() * static_cast<size_t>(V));
     });
     std::vector<RowGradients> from;
     for (size_t q = 0; q < parts.size(); ++q)
@@ -99,23 +102,22 @@ class Rank {
   Communicator& comm;
   RowStep step;
   ThreadPool pool;
+  const int64_t room;  // rows of a list: the most there can be
   KeyRouting routing;
   Rows own, copied;
   std::vector<std::vector<uint32_t>> wanted;  // of me, by each rank
   int64_t first = 0, samples = 0;
 
  private:
-  // What each rank gives this one, in the order of ranks.
+  // What each rank gives this one, in the order of ranks: up to room * width values.
   template <typename T, typename Give>
-  std::vector<std::vector<T>> exchange(Give&& give) {
-    std::vector<comm::ConstBytes> send;
-    for (int q = 0; q < comm.size(); ++q) send.push_back(std::as_bytes(give(q)));
-    const std::vector<size_t> most(send.size(), size_t{1} << 30);
+  std::vector<std::vector<T>> exchange(int64_t width, Give&& give) {
+    test::RankBlocks<T> blocks(comm.size(), static_cast<size_t>(room * width));
+    for (int q = 0; q < comm.size(); ++q) blocks.set(q, give(q));
+    comm.all_to_all_v(exec(), blocks.blocks());
     std::vector<std::vector<T>> got;
-    comm.visit(send, most, [&](int, comm::ConstBytes bytes) {
-      const auto* values = reinterpret_cast<const T*>(bytes.data());
-      got.emplace_back(values, values + bytes.size() / sizeof(T));
-    });
+    for (int q = 0; q < comm.size(); ++q)
+      got.emplace_back(blocks.got(q).begin(), blocks.got(q).end());
     return got;
   }
 };

@@ -97,7 +97,9 @@ void check_against_oracle(const test::LookupCase& x, const UpdateRule& rule,
   if (!got.state0.empty())
     test::check_close<const float, const double>(got.state0, want.a, tolerance, what.c_str());
   if (!got.state1.empty())
-    test::check_close<const float, const double>(got.state1, want.b, tolerance, what.c_str());
+    test::check_close<const float, const double>(
+        got.state1, want.b, {test::state1_tolerance(rule, tolerance.absolute), tolerance.relative},
+        what.c_str());
 }
 }  // namespace
 

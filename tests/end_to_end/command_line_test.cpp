@@ -151,7 +151,8 @@ TEST_CASE("every optimizer of the dialect learns") {
       R"({"type":"MomentumSGD","momentum_sgd_hparam":{"learning_rate":0.05,"momentum_factor":0.9}})",
       R"({"type":"Nesterov","update_type":"Global","nesterov_hparam":{"learning_rate":0.05,"momentum_factor":0.9}})",
       R"({"type":"Adam","adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-8}})",
-      R"({"type":"AdaGrad","adagrad_hparam":{"learning_rate":0.1,"epsilon":1e-8,"initial_accumulator":0.01}})"};
+      R"({"type":"AdaGrad","adagrad_hparam":{"learning_rate":0.1,"epsilon":1e-8,"initial_accumulator":0.01}})",
+      R"({"type":"Ftrl","update_type":"Local","ftrl_hparam":{"learning_rate":0.1,"beta":0.001,"lambda1":1e-5,"lambda2":1e-3}})"};
   for (const std::string& block : blocks) {
     INFO(block);
     const auto result =

@@ -54,7 +54,8 @@ TEST_CASE("hashed tables hold the trained rows of a full table") {
       const char* optimizer :
       {R"({"type":"SGD","update_type":"Local","sgd_hparam":{"learning_rate":0.5}})",
        R"({"type":"AdaGrad","update_type":"Local","adagrad_hparam":{"learning_rate":0.05,"initial_accumulator":0.1}})",
-       R"({"type":"Adam","update_type":"Local","adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-7}})"}) {
+       R"({"type":"Adam","update_type":"Local","adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-7}})",
+       R"({"type":"Ftrl","update_type":"Local","ftrl_hparam":{"learning_rate":0.1,"beta":0.001,"lambda1":1e-5,"lambda2":1e-3}})"}) {
     INFO(optimizer);
     const std::string rule = std::string("layers.emb.optimizer=") + optimizer;
     train(run, {"--save", run / "full"}, {rule, "solver.max_iter=3"});

@@ -87,9 +87,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   read_header(std::as_bytes(std::span(data, size)));
   if (size < 3) return 0;
   config::DataConfig config;
-  config.format = "Norm";
+  config.format = config::DataFormat::kNorm;
   config.label_dim = 1;
-  config.check = data[0] & 1 ? "Sum" : "None";
+  config.checksums = (data[0] & 1) != 0;
   config.int64_keys = data[0] & 2;
   config.global_keys = data[0] & 4;
   config.key_policy.kind = static_cast<config::KeyPolicy>((data[0] >> 3) % 3);

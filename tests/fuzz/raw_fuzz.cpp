@@ -1,6 +1,6 @@
 // libFuzzer target: arbitrary bytes as records of raw data. They are decoded to values in their
-// ranges, or refused by a DataError; the file's size is refused when it holds no whole number of
-// records.
+// ranges, or refused by a DataError; the file's size is refused when it holds
+// no whole number of records.
 //
 // Input: 4 bytes that choose the format (kinds of numbers, dimensions, hotness, key policy), then
 // the file.
@@ -26,7 +26,7 @@ void require(bool condition) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size < 4) return 0;
   config::DataConfig config;
-  config.format = "RawAsync";
+  config.format = config::DataFormat::kRawAsync;
   config.label_dim = 1;
   config.float_label = data[0] & 1;
   config.float_dense = data[0] & 2;

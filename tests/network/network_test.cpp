@@ -287,7 +287,7 @@ TEST_CASE("what does not fit together is refused with path, expected and found")
 
 TEST_CASE("an unknown type is told every type that there is, and a misspelt one which it may be") {
   auto types = network::layer_types();
-  types.insert(types.end(), std::begin(config::kEmbeddingTypes), std::end(config::kEmbeddingTypes));
+  for (const auto& embedding : config::kEmbeddingTypes) types.emplace_back(embedding.name);
   const auto said = [](const std::string& type) {
     return refused(R"({"type":")" + type + R"(","bottom":"dense","top":"x"},)" + kInteraction +
                    kTail);
@@ -297,6 +297,15 @@ TEST_CASE("an unknown type is told every type that there is, and a misspelt one 
     INFO(type);
     CHECK(unknown.find(type) != std::string::npos);
     CHECK(said(type + "s").find("did you mean \"" + type + "\"") != std::string::npos);
+  }
+}
+
+TEST_CASE("an embedding behind a dense layer is told where it belongs") {
+  for (const auto& embedding : config::kEmbeddingTypes) {
+    const std::string type = embedding.name;
+    CHECK(refused(kBottom + R"({"type":")" + type + R"(","bottom":"x","top":"h"},)" + kTail)
+              .find("layers[1].type: expected embedding layers before all dense layers, found \"" +
+                    type + "\" behind one") != std::string::npos);
   }
 }
 

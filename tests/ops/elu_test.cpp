@@ -25,20 +25,21 @@ TEST_CASE("elu_forward and elu_backward agree with the definition, in place too"
           want_dx.push_back(v > 0 ? dy[i] : dy[i] * a * std::exp(v));
         }
         const Vector<const float> x_view(x.data(), n), dy_view(dy.data(), n);
-        elu_forward(threads.exec(), x_view, alpha, {y.data(), n});
-        elu_backward(threads.exec(), {y.data(), n}, dy_view, alpha, {dx.data(), n});
+        activation_forward(threads.exec(), Elu{alpha}, x_view, {y.data(), n});
+        activation_backward(threads.exec(), Elu{alpha}, {y.data(), n}, dy_view, {dx.data(), n});
         // Two roundings; y's are relative to alpha in the gradient, which is y + alpha.
         test::check_close(span_of(y), span_of(want_y), {0, 2.5e-7});
         test::check_close(span_of(dx), span_of(want_dx), {2e-7 * alpha, 1.2e-7});
 
         auto in_place = dy;
-        elu_backward(threads.exec(), {y.data(), n}, {in_place.data(), n}, alpha,
-                     {in_place.data(), n});
+        activation_backward(threads.exec(), Elu{alpha}, {y.data(), n}, {in_place.data(), n},
+                            {in_place.data(), n});
         CHECK(in_place == dx);
         auto over_y = y;
-        elu_backward(threads.exec(), {over_y.data(), n}, dy_view, alpha, {over_y.data(), n});
+        activation_backward(threads.exec(), Elu{alpha}, {over_y.data(), n}, dy_view,
+                            {over_y.data(), n});
         CHECK(over_y == dx);
-        elu_forward(threads.exec(), x_view, alpha, {x.data(), n});
+        activation_forward(threads.exec(), Elu{alpha}, x_view, {x.data(), n});
         CHECK(x == y);
       }
     }
@@ -49,7 +50,7 @@ TEST_CASE("elu_forward lets NaN through and ends at -alpha") {
   test::Threads threads(1);
   const std::vector<float> x = {NAN, INFINITY, -INFINITY, 0.0f};
   std::vector<float> y(4);
-  elu_forward(threads.exec(), {x.data(), 4}, 0.5f, {y.data(), 4});
+  activation_forward(threads.exec(), Elu{0.5f}, {x.data(), 4}, {y.data(), 4});
   CHECK(std::isnan(y[0]));
   CHECK(y[1] == INFINITY);
   CHECK(y[2] == -0.5f);
@@ -60,11 +61,11 @@ TEST_CASE("elu refuses sizes that do not fit, and an alpha below 0") {
   test::Threads threads(1);
   std::vector<float> m(5);
   const Vector<float> four(m.data(), 4), five(m.data(), 5);
-  CHECK_THROWS_AS(elu_forward(threads.exec(), four, 1, five), Error);
-  CHECK_THROWS_AS(elu_backward(threads.exec(), four, five, 1, five), Error);
-  CHECK_THROWS_AS(elu_backward(threads.exec(), five, five, 1, four), Error);
-  CHECK_THROWS_AS(elu_forward(threads.exec(), five, -1, five), Error);
-  CHECK_THROWS_AS(elu_backward(threads.exec(), five, five, NAN, five), Error);
+  CHECK_THROWS_AS(activation_forward(threads.exec(), Elu{1}, four, five), Error);
+  CHECK_THROWS_AS(activation_backward(threads.exec(), Elu{1}, four, five, five), Error);
+  CHECK_THROWS_AS(activation_backward(threads.exec(), Elu{1}, five, five, four), Error);
+  CHECK_THROWS_AS(activation_forward(threads.exec(), Elu{-1}, five, five), Error);
+  CHECK_THROWS_AS(activation_backward(threads.exec(), Elu{NAN}, five, five, five), Error);
 }
 
 }  // namespace

@@ -20,18 +20,19 @@ TEST_CASE("relu_forward and relu_backward agree with the definition, in place to
         want_dx.push_back(x[i] > 0 ? dy[i] : 0);
       }
       const Vector<const float> x_view(x.data(), n), dy_view(dy.data(), n);
-      relu_forward(threads.exec(), x_view, {y.data(), n});
-      relu_backward(threads.exec(), {y.data(), n}, dy_view, {dx.data(), n});
+      activation_forward(threads.exec(), Relu{}, x_view, {y.data(), n});
+      activation_backward(threads.exec(), Relu{}, {y.data(), n}, dy_view, {dx.data(), n});
       CAPTURE(count, n);
       CHECK(y == want_y);
       CHECK(dx == want_dx);
 
       auto in_place = dy;
-      relu_backward(threads.exec(), {y.data(), n}, {in_place.data(), n}, {in_place.data(), n});
+      activation_backward(threads.exec(), Relu{}, {y.data(), n}, {in_place.data(), n},
+                          {in_place.data(), n});
       CHECK(in_place == want_dx);
-      relu_backward(threads.exec(), {y.data(), n}, dy_view, {y.data(), n});
+      activation_backward(threads.exec(), Relu{}, {y.data(), n}, dy_view, {y.data(), n});
       CHECK(y == want_dx);
-      relu_forward(threads.exec(), x_view, {x.data(), n});
+      activation_forward(threads.exec(), Relu{}, x_view, {x.data(), n});
       CHECK(x == want_y);
     }
   }
@@ -41,7 +42,7 @@ TEST_CASE("relu_forward lets NaN through and turns -0 into 0") {
   test::Threads threads(1);
   const std::vector<float> x = {NAN, -0.0f, INFINITY, -INFINITY};
   std::vector<float> y(4);
-  relu_forward(threads.exec(), {x.data(), 4}, {y.data(), 4});
+  activation_forward(threads.exec(), Relu{}, {x.data(), 4}, {y.data(), 4});
   CHECK(std::isnan(y[0]));
   CHECK(!std::signbit(y[1]));
   CHECK(y[2] == INFINITY);
@@ -52,9 +53,9 @@ TEST_CASE("relu refuses sizes that do not fit") {
   test::Threads threads(1);
   std::vector<float> m(5);
   const Vector<float> four(m.data(), 4), five(m.data(), 5);
-  CHECK_THROWS_AS(relu_forward(threads.exec(), four, five), Error);
-  CHECK_THROWS_AS(relu_backward(threads.exec(), four, five, five), Error);
-  CHECK_THROWS_AS(relu_backward(threads.exec(), five, five, four), Error);
+  CHECK_THROWS_AS(activation_forward(threads.exec(), Relu{}, four, five), Error);
+  CHECK_THROWS_AS(activation_backward(threads.exec(), Relu{}, four, five, five), Error);
+  CHECK_THROWS_AS(activation_backward(threads.exec(), Relu{}, five, five, four), Error);
 }
 
 }  // namespace

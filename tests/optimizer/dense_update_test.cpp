@@ -5,7 +5,6 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/half.h"
-#include "hugectr_lite/optimizer/rule_of_config.h"
 #include "tests/optimizer/rule_oracle.h"
 #include "tests/support/catch.h"
 #include "tests/support/compare.h"
@@ -45,8 +44,9 @@ void take_step(const Exec& exec, const UpdateRule& rule, int64_t step, Arrays& x
   for (float& value : g) value *= factor;
   const auto view = [](std::vector<float>& v) { return Vector<float>(v.data(), v.size()); };
   const float rate = rate_at(step);
-  dense_update(exec, rule, &rate, &step, view(x.w), Vector<const float>(g.data(), g.size()),
-               view(x.state0), view(x.state1), scale);
+  optimizer::dense_update(exec, rule, &rate, &step, view(x.w),
+                          Vector<const float>(g.data(), g.size()), view(x.state0), view(x.state1),
+                          scale);
 }
 }  // namespace
 
@@ -123,21 +123,21 @@ TEST_CASE("dense_update refuses arrays that do not match and steps before the fi
   const UpdateRule sgd, adam{.type = OptimizerType::kAdam};
   const float lr = 1;
   const int64_t one = 1, zero = 0;
-  CHECK_THROWS_AS(dense_update(exec, sgd, &lr, &one, four, three, none, none), Error);
-  CHECK_THROWS_AS(dense_update(exec, adam, &lr, &one, four, four, four, none), Error);
-  CHECK_THROWS_AS(dense_update(exec, adam, &lr, &one, four, four, three, four), Error);
-  CHECK_THROWS_AS(dense_update(exec, sgd, &lr, &zero, four, four, none, none), Error);
-  CHECK_THROWS_AS(dense_update(exec, sgd, &lr, nullptr, four, four, none, none), Error);
-  CHECK_THROWS_AS(dense_update(exec, sgd, nullptr, &one, four, four, none, none), Error);
+  CHECK_THROWS_AS(optimizer::dense_update(exec, sgd, &lr, &one, four, three, none, none), Error);
+  CHECK_THROWS_AS(optimizer::dense_update(exec, adam, &lr, &one, four, four, four, none), Error);
+  CHECK_THROWS_AS(optimizer::dense_update(exec, adam, &lr, &one, four, four, three, four), Error);
+  CHECK_THROWS_AS(optimizer::dense_update(exec, sgd, &lr, &zero, four, four, none, none), Error);
+  CHECK_THROWS_AS(optimizer::dense_update(exec, sgd, &lr, nullptr, four, four, none, none), Error);
+  CHECK_THROWS_AS(optimizer::dense_update(exec, sgd, nullptr, &one, four, four, none, none), Error);
   std::vector<bf16> copy(4);
-  CHECK_THROWS_AS(dense_update<bf16>(exec, sgd, &lr, &one, four, four, none, none, {},
-                                     {copy.data(), copy.size()}),
+  CHECK_THROWS_AS(optimizer::dense_update<bf16>(exec, sgd, &lr, &one, four, four, none, none, {},
+                                                {copy.data(), copy.size()}),
                   Error);
 }
 
 TEST_CASE("Adam's rate keeps its precision when beta2 is close to one") {
   const UpdateRule rule{.type = OptimizerType::kAdam, .beta1 = 0.9, .beta2 = 0.9999};
-  const optimizer::StepScalars s = step_scalars(rule, 1.f, 1);
+  const optimizer::StepScalars s = optimizer::step_scalars(rule, 1.f, 1);
   CHECK(std::abs(static_cast<double>(s.rate) - 0.1) < 1e-7);  // sqrt(1e-4) / 0.1
   CHECK(std::abs(static_cast<double>(s.one_minus_beta2) - 1e-4) < 1e-11);
 }
@@ -152,22 +152,31 @@ TEST_CASE("Names and numbers of states are those of checkpoints") {
   CHECK(std::string(state_name(OptimizerType::kAdaGrad, 0)) == "accumulator");
   CHECK(std::string(state_name(OptimizerType::kAdam, 0)) == "m");
   CHECK(std::string(state_name(OptimizerType::kAdam, 1)) == "v");
+  CHECK(state_count(OptimizerType::kFtrl) == 2);
+  CHECK(std::string(state_name(OptimizerType::kFtrl, 0)) == "n");
+  CHECK(std::string(state_name(OptimizerType::kFtrl, 1)) == "z");
 }
 
-TEST_CASE("update_rule_of takes every field of the config") {
-  config::OptimizerConfig c;
-  c.type = OptimizerType::kAdaGrad;
-  c.momentum_factor = 1;
-  c.beta1 = 2;
-  c.beta2 = 3;
-  c.epsilon = 4;
-  c.initial_accumulator = 5;
-  const UpdateRule r = optimizer::update_rule_of(c);
-  CHECK(r.type == OptimizerType::kAdaGrad);
-  CHECK(r.momentum == 1);
-  CHECK(r.beta1 == 2);
-  CHECK(r.beta2 == 3);
-  CHECK(r.epsilon == 4);
-  CHECK(r.initial_accumulator == 5);
-  CHECK(initial_state(r) == 5);
+TEST_CASE("AdaGrad's state starts at its initial accumulator, the others' at zero") {
+  for (const UpdateRule& rule : test::all_rules())
+    CHECK(optimizer::initial_state(rule) == (rule.type == OptimizerType::kAdaGrad ? 0.05f : 0.f));
+}
+
+TEST_CASE("Ftrl keeps weights finite and zeros exact, and lets broken gradients show") {
+  const auto weight_after = [](const UpdateRule& rule, const std::vector<float>& gradients) {
+    const optimizer::StepScalars scalars = optimizer::step_scalars(rule, 0.25f, 1);
+    float w = 0.5f, n = 0, z = 0;
+    for (const float g : gradients)
+      optimizer::update_element<OptimizerType::kFtrl>(scalars, g, w, n, z);
+    return w;
+  };
+  const UpdateRule bare{.type = OptimizerType::kFtrl};  // its divisors can be 0
+  const UpdateRule sparse{.type = OptimizerType::kFtrl, .lambda1 = 3};
+  CHECK(weight_after(bare, {0}) == 0);
+  CHECK(weight_after(bare, {0, 0}) == 0);
+  CHECK(std::abs(weight_after(bare, {1e-30f})) < 1e-20f);  // the square is 0
+  CHECK(weight_after(bare, {2}) == 0.25f);                 // z = 2 - 2 / 0.25 * 0.5 = -2
+  CHECK(weight_after(sparse, {2}) == 0);
+  CHECK(weight_after(sparse, {8}) == 5.0f / 32);  // z = -8
+  for (const float broken : {NAN, INFINITY}) CHECK(!std::isfinite(weight_after(bare, {broken})));
 }

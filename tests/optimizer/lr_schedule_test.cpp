@@ -1,5 +1,4 @@
 #include "hugectr_lite/optimizer/lr_schedule.h"
-#include "hugectr_lite/optimizer/rule_of_config.h"
 
 #include "tests/support/catch.h"
 
@@ -62,26 +61,7 @@ TEST_CASE("learning_rate: edges of the pieces") {
 
 TEST_CASE(
     "learning_rate: without decay it stays at the base; a config's defaults have no warm-up") {
-  config::OptimizerConfig c;
-  c.learning_rate = 0.3;
-  const LrSchedule s = optimizer::lr_schedule_of(c);
+  const LrSchedule s{.base = 0.3};
   CHECK(learning_rate(s, 1) == 0.3);
   CHECK(learning_rate(s, 1000000) == 0.3);
-}
-
-TEST_CASE("lr_schedule_of takes every field of the config") {
-  config::OptimizerConfig c;
-  c.learning_rate = 1;
-  c.warmup_steps = 2;
-  c.decay_start = 3;
-  c.decay_steps = 4;
-  c.decay_power = 5;
-  c.end_lr = 6;
-  const LrSchedule s = optimizer::lr_schedule_of(c);
-  CHECK(s.base == 1);
-  CHECK(s.warmup_steps == 2);
-  CHECK(s.decay_start == 3);
-  CHECK(s.decay_steps == 4);
-  CHECK(s.decay_power == 5);
-  CHECK(s.end == 6);
 }

@@ -41,7 +41,9 @@ struct Model {
     plan.add(step("bottom fwd", Lane::kCompute, {dense, weights}, {bottom}));
     plan.add(step("lookup", Lane::kEmbedding, {keys, table}, {rows}));
     plan.add(step("top", Lane::kCompute, {bottom, rows, weights}, {rows_grad, weights_grad}));
-    plan.add(step("all-reduce", Lane::kComm, {weights_grad}, {weights_grad}));
+    Step all_reduce = step("all-reduce", Lane::kComm, {weights_grad}, {weights_grad});
+    all_reduce.sends = {.in_node = 64, .between = 7, .between_per_sample = 2.5};
+    plan.add(std::move(all_reduce));
     plan.add(step("sparse update", Lane::kEmbedding, {keys, rows_grad, table}, {table}));
     plan.add(step("dense update", Lane::kCompute, {weights_grad, weights}, {weights}));
     plan.finalize();
@@ -150,7 +152,10 @@ TEST_CASE("the description has every step with its lane, buffers and dependencie
   const Model m;
   const std::string text = m.plan.describe();
   check_contains(text, {"  0  compute    bottom fwd", "reads  dense, weights", "writes bottom",
-                        "  4  embedding  sparse update", "after  0, 1", "comm"});
+                        "  4  embedding  sparse update", "after  0, 1", "comm",
+                        "sends  64 bytes in the node, 7 bytes + 2.5 a sample between nodes"});
+  // Of the one step that sends anything.
+  CHECK(text.find("sends") == text.rfind("sends"));
 }
 
 TEST_CASE("steps run in the order in which they were added, with the context given") {

@@ -4,12 +4,16 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/temporary_directory.h"
+
 namespace hlite::test {
 
 // Nothing for processes == 0. REQUIRES HLITE_MPIRUN otherwise (a compile definition).
 inline std::vector<std::string> mpirun_prefix(int processes) {
   if (processes == 0) return {};
 #ifdef HLITE_MPIRUN
+  // Two that start at once would both make Open MPI's folder in /tmp, and one of them would fail.
+  static const TemporaryDirectory session;
   // "isolated": this machine only, so mpirun needs no ssh. Open MPI leaks memory of its own.
   return {HLITE_MPIRUN,
           "--allow-run-as-root",
@@ -19,6 +23,9 @@ inline std::vector<std::string> mpirun_prefix(int processes) {
           "--mca",
           "plm",
           "isolated",
+          "--mca",
+          "orte_tmpdir_base",
+          session.path(),
           "-x",
           "ASAN_OPTIONS=detect_leaks=0",
           "-np",

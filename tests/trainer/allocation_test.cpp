@@ -1,5 +1,5 @@
-// An iteration allocates nothing once it is warm. Counts every call of operator new in this
-// program.
+// An iteration allocates nothing once it is warm.
+// Counts every call of operator new in this program.
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -96,7 +96,7 @@ TEST_CASE("a warm training iteration of several ranks allocates nothing") {
         std::make_shared<const comm::Topology>(trainer::topology_of(config->solver));
     const auto placements = trainer::make_placements(*config, *topology, false);
     int64_t cold = 0, warm = 0, after = 0;
-    comm::run_ranks(topology->ranks(), [&](comm::Communicator& world) {
+    comm::run_ranks(*topology, [&](comm::Communicator& world) {
       ThreadPool pool(1);
       const Exec exec{.device = Device::kCpu, .pool = &pool};
       trainer::Model model(*config, 1, 1,

@@ -1,6 +1,8 @@
 // What the compiled plan of a model says: order, overlap, memory.
 #include "hugectr_lite/trainer/model.h"
 
+#include <algorithm>
+
 #include "hugectr_lite/trainer/placements.h"
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/catch.h"
@@ -90,6 +92,33 @@ TEST_CASE("on several ranks exchanges overlap with the network, and no overlap s
       }
     CHECK(pairs > 20);
   }
+}
+
+TEST_CASE("steps that exchange say what they send, on four ranks of two nodes") {
+  const CompiledRank c({"all_reduce={\"grouped\":true}"});
+  const auto& plan = c.model->train_plan();
+  const auto& buffers = plan.buffers();
+  for (const plan::Step& step : plan.steps()) {
+    INFO(step.name);
+    CHECK(step.sends.any() == (step.lane == plan::Lane::kComm));
+  }
+  const auto sends = [&](const char* step) {
+    return plan.steps()[static_cast<size_t>(plan.index_of(step))].sends;
+  };
+  // Half of the node's sum goes along the rail, there and back.
+  const auto reduced = static_cast<double>(
+      buffers.bytes(plan.steps()[static_cast<size_t>(plan.index_of("all_reduce"))].reads[0]));
+  CHECK(sends("all_reduce").in_node == reduced);
+  CHECK(sends("all_reduce").between == reduced / 2);
+  // One other rank in the node, two elsewhere; 3 lookups a sample spread evenly, 4 floats a row,
+  // and no more rows than there are: 40, 5 and 300.
+  const auto batch = static_cast<double>(c.model->max_batch());
+  const double rows = (std::min(batch / 4, 40.0) + std::min(batch / 4, 5.0) + batch / 4) / batch;
+  CHECK(sends("emb.keys_exchange").in_node == 8);
+  CHECK(sends("emb.keys_exchange").between == 16);
+  CHECK(sends("emb.keys_exchange").in_node_per_sample == Approx(4 * rows));
+  CHECK(sends("emb.rows_exchange").in_node_per_sample == Approx(16 * rows));
+  CHECK(sends("emb.grads_exchange").between_per_sample == Approx(2 * 16 * rows));
 }
 
 TEST_CASE("memory is known before any is taken, table by table") {

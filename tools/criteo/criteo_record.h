@@ -6,8 +6,8 @@
 //   row    int32 label, int32 dense[13], uint32 key[26]
 //
 // The recipe of the MLPerf reference: a missing (empty) integer becomes 0, a negative one 0
-// (readers take log(x + 1)); a missing token becomes key 0, a present one its number modulo a
-// range.
+// (readers take log(x + 1)); a missing token becomes key 0,
+// a present one its number modulo a range.
 #pragma once
 
 #include <cstdint>

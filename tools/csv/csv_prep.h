@@ -1,7 +1,6 @@
 // CSV files to files for training with float labels and dense features, on the preparation engine.
 //
-//   record := float32 label (0 or 1), float32 dense[], uint32 key[]        (raw; see
-//   split_writer.h)
+//   record := float32 label (0 or 1), float32 dense[], uint32 key[]     (raw; see split_writer.h)
 //
 // What is fitted (means, deviations, the categories of a column) comes from the training files
 // alone. In every table row 0 stands for a missing value, a category that training never saw and

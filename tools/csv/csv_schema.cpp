@@ -14,7 +14,11 @@ namespace {
 using config::JsonNode;
 using config::ObjectReader;
 
-constexpr const char* kTransforms[] = {"none", "log1p", "standardize", "log1p_standardize"};
+const std::vector<std::pair<std::string, DenseTransform>> kTransforms{
+    {"none", DenseTransform::kNone},
+    {"log1p", DenseTransform::kLog1p},
+    {"standardize", DenseTransform::kStandardize},
+    {"log1p_standardize", DenseTransform::kLog1pStandardize}};
 
 CsvColumn parse_column(ObjectReader& reader, bool header) {
   CsvColumn column;
@@ -43,7 +47,7 @@ const std::vector<JsonNode>& list_of(ObjectReader& reader, std::string_view key)
 }  // namespace
 
 const char* transform_name(DenseTransform transform) {
-  return kTransforms[static_cast<size_t>(transform)];
+  return kTransforms[static_cast<size_t>(transform)].first.c_str();
 }
 
 CsvSchema CsvSchema::parse(const JsonNode& root) {
@@ -74,10 +78,7 @@ CsvSchema CsvSchema::parse(const JsonNode& root) {
     ObjectReader element(node);
     Dense dense;
     dense.column = parse_column(element, schema.header);
-    const std::vector<std::string> names(std::begin(kTransforms), std::end(kTransforms));
-    const std::string transform = element.choice_or("transform", "none", names);
-    dense.transform = static_cast<DenseTransform>(std::find(names.begin(), names.end(), transform) -
-                                                  names.begin());
+    dense.transform = element.value_or("transform", DenseTransform::kNone, kTransforms);
     element.finish();
     schema.dense.push_back(dense);
   }

@@ -45,8 +45,8 @@ struct CsvSchema {
 
   // Throws ConfigError with file, line, JSON path, expected and found.
   static CsvSchema parse(const config::JsonNode& node);
-  // Finds columns given by name. Throws DataError naming the column and `where`, the header's
-  // place.
+  // Finds columns given by name. Throws DataError naming the column and `where`,
+  // the header's place.
   void resolve(const std::vector<std::string_view>& header, const std::string& where);
   // The columns of a line that the schema needs at least.
   [[nodiscard]] int64_t columns_needed() const;

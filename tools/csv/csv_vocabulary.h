@@ -2,8 +2,8 @@
 //
 // The preparation engine keeps hashes of categories only. A second pass over the training files
 // finds the texts: ids are in order of first appearance, so the category that a column waits for is
-// met before the next one, and each text is written as it is found, whatever the number of
-// categories.
+// met before the next one, and each text is written as it is found,
+// whatever the number of categories.
 //
 // <out>/vocabulary/<slot>_<name>.txt: line n is the category with id n (id 0 has none), with \\ for
 // a backslash and \r for a carriage return.

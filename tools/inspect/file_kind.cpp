@@ -58,8 +58,8 @@ bool resembles_norm(std::string_view head, int64_t bytes) {
 void detect_norm(std::string_view head, FileFacts& file) {
   try {
     const data::NormHeader header = data::read_norm_header(ReadFile(file.path));
-    // Raw data may begin like a header without a frame; that its numbers fit is too much of a
-    // chance.
+    // Raw data may begin like a header without a frame;
+    // that its numbers fit is too much of a chance.
     file.kind = FileKind::kNorm;
     file.sure = header.sum ? Sureness::kCertain : Sureness::kLikely;
     file.why = header.sum ? "it begins with a framed Norm header whose checksum is right"

@@ -46,7 +46,7 @@ void check_kind(const FitCase& fit, const FileFacts& file, FitReport& report) {
     report.faults.push_back(
         {"compressed",
          fmt::format("{} is {}; the config expects {} data, uncompressed", fit.path, describe(file),
-                     data.format),
+                     config::data_format_name(data.format)),
          file.kind == FileKind::kBinary ? "decompress it" : conversion_advice(file, data)});
     return;
   }
@@ -56,10 +56,10 @@ void check_kind(const FitCase& fit, const FileFacts& file, FitReport& report) {
   const bool norm_file = !data.is_raw() && file.kind == FileKind::kNorm;
   report.faults.push_back(
       {norm_file ? "norm_file" : "wrong_format",
-       fmt::format("{} is a {} ({}: {}); the config expects {}", fit.path, describe(file),
-                   word(file.sure), file.why,
-                   data.is_raw() ? "raw data (\"format\": \"" + data.format + "\")"
-                                 : std::string("a list of Norm files (\"format\": \"Norm\")")),
+       fmt::format("{} is a {} ({}: {}); the config expects {} (\"format\": \"{}\")", fit.path,
+                   describe(file), word(file.sure), file.why,
+                   data.is_raw() ? "raw data" : "a list of Norm files",
+                   config::data_format_name(data.format)),
        conversion_advice(file, data)});
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,6 +40,6 @@ Inspection inspect_file(const std::string& path, const config::TrainConfig* conf
 
 // For people, and as a JSON object.
 std::string report_text(const Inspection& inspection);
-std::string report_json(const Inspection& inspection);
+nlohmann::ordered_json report_json(const Inspection& inspection);
 
 }  // namespace hlite::tools

@@ -60,12 +60,11 @@ class NormFit {
       } catch (const DataError& error) {
         return fail("norm_header", error.what(), "the file is damaged, cut short, or no Norm file");
       }
-      const bool sum = data_.check == "Sum";
-      if (h.sum != sum) {
+      if (h.sum != data_.checksums) {
         return fail("check_flag",
                     fmt::format("{}: its header says {} checksums; the "
                                 "config's \"check\" is \"{}\"",
-                                path, h.sum ? "with" : "without", data_.check),
+                                path, h.sum ? "with" : "without", data_.checksums ? "Sum" : "None"),
                     fmt::format("\"check\": \"{}\"", h.sum ? "Sum" : "None"));
       }
       if (h.label_dim != data_.label_dim || h.dense_dim != data_.dense_dim ||

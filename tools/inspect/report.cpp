@@ -87,7 +87,7 @@ std::string report_text(const Inspection& in) {
   return s.skew.lookups > 0 ? text + skew_text(s.skew) : text;
 }
 
-std::string report_json(const Inspection& in) {
+nlohmann::ordered_json report_json(const Inspection& in) {
   using nlohmann::ordered_json;
   ordered_json json = {{"file", in.file.path},   {"kind", describe(in.file)},
                        {"bytes", in.file.bytes}, {"schema", in.schema},
@@ -137,7 +137,7 @@ std::string report_json(const Inspection& in) {
                     {"distinct_in_batch", s.skew.distinct_in_batch},
                     {"lookups_in_batch", s.skew.lookups_in_batch}};
   }
-  return json.dump(1, ' ', false, ordered_json::error_handler_t::replace);
+  return json;
 }
 
 }  // namespace hlite::tools

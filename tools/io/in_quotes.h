@@ -1,5 +1,5 @@
-// How messages show text from a file: in quotes, unprintable bytes escaped, cut to a readable
-// length.
+// How messages show text from a file: in quotes, unprintable bytes escaped,
+// cut to a readable length.
 #pragma once
 
 #include <fmt/format.h>

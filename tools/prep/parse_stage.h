@@ -33,8 +33,8 @@ struct ParseState {
 };
 
 // Goes on from `state` until all inputs are read. `save(state)` is called now and then, by one
-// thread at a time, and at the end, even when that is an error. Throws what PrepEngine::parse()
-// throws.
+// thread at a time, and at the end, even when that is an error.
+// Throws what PrepEngine::parse() throws.
 void parse_inputs(const PrepOptions& options, RowParser& parser,
                   const std::vector<ColumnFile>& columns, ParseState& state,
                   const std::function<void(const ParseState&)>& save, PrepProgress& progress,

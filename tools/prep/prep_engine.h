@@ -49,8 +49,8 @@ class PrepEngine {
   // Rows [first, first + rows).
   [[nodiscard]] ColumnRows numbered_rows(int64_t first, int64_t rows,
                                          DenseFinish finish = {}) const;
-  // Distinct keys of a slot in the order of their ids, RowLayout::key_bytes each: with
-  // NumberingRecipe::keep_keys.
+  // Distinct keys of a slot in the order of their ids,
+  // RowLayout::key_bytes each: with NumberingRecipe::keep_keys.
   [[nodiscard]] ReadFile keys_of_ids(int slot) const;
 
   // Writes the frequencies of all ids to <out>/key_counts.bin, under a temporary name, and says so

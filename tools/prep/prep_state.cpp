@@ -45,12 +45,11 @@ ordered_json PrepState::to_json() const {
        {"missing", parse.missing},
        {"sources", ordered_json::array()},
        {"first_lines", ordered_json::array()}};
-  for (const auto& source : parse.sources)
-    p["sources"].push_back(ordered_json::parse(source.to_json()));
+  for (const auto& source : parse.sources) p["sources"].push_back(source.to_json());
   for (const auto& line : parse.first_lines) p["first_lines"].push_back(to_hex(line));
   json["columns"] = ordered_json::object();
   for (const auto& [slot, column] : columns)
-    json["columns"][std::to_string(slot)] = ordered_json::parse(column.to_json());
+    json["columns"][std::to_string(slot)] = column.to_json();
   return json;
 }
 
@@ -71,7 +70,6 @@ PrepState PrepState::from_json(const ordered_json& json, const std::string& wher
     for (const auto& line : p.at("first_lines"))
       state.parse.first_lines.push_back(from_hex(line.get<std::string>()));
     for (const auto& [slot, column] : json.at("columns").items())
-
       state.columns[std::stoi(slot)] =
           data::ManifestColumn::from_json(JsonNode::parse(column.dump(), where));
     return state;

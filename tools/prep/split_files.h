@@ -21,8 +21,8 @@ class SplitFiles {
   [[nodiscard]] virtual int64_t rows_in_file(int64_t row) const = 0;
   // The rows that follow those of the calls before.
   virtual void write(const EncodedRows& rows) = 0;
-  // After the last row. Everything is durable afterwards. The entry's rows and positives are not
-  // set.
+  // After the last row. Everything is durable afterwards.
+  // The entry's rows and positives are not set.
   virtual WrittenSplit finish() = 0;
 };
 

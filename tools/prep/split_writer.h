@@ -4,8 +4,7 @@
 //                     int32 label, int32 dense[], uint32 key[slots], or
 //                     float32 label, float32 dense[], uint32 key[slots] where the source has floats
 //   multi-hot raw   <role>.bin: int32 label, float32 dense[], uint32 key[sum of hotness], slot
-//   after
-//                   slot
+//                   after slot
 //   norm            <role>_list.txt, the file list, and <role>_norm/00000.norm... of at most
 //                   norm_rows_per_file rows each (data_reader/norm_format.h); keys local to the
 //                   slot

@@ -19,8 +19,8 @@ class BceLossLayer : public Layer {
     expect_bottoms(2);
     expect_tops(1);
     if (reader.has("regularizer")) {
-      penalty_ = reader.choice("regularizer", {"L1", "L2"}) == "L1" ? ops::Penalty::kL1
-                                                                    : ops::Penalty::kL2;
+      penalty_ = reader.value<ops::Penalty>("regularizer",
+                                            {{"L1", ops::Penalty::kL1}, {"L2", ops::Penalty::kL2}});
       lambda_ = reader.number("lambda", {.min = 0});
     } else if (reader.has("lambda")) {
       config::fail_at(reader.member("lambda"),

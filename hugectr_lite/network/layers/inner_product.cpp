@@ -39,10 +39,9 @@ class InnerProductLayer : public Layer {
   InnerProductLayer(config::ObjectReader& reader, bool fused) : Layer(reader) {
     auto fc = reader.object("fc_param");
     out_ = fc.integer("num_output", {.min = 1, .max = int64_t{1} << 24});
-    if (fc.has("weight_init"))
-      weight_init_ = initializer_from_name(fc.choice("weight_init", initializer_names()));
-    if (fc.has("bias_init"))
-      bias_init_ = initializer_from_name(fc.choice("bias_init", initializer_names()));
+    weight_init_ =
+        fc.value_or("weight_init", InitializerType::kDefaultWeight, named_initializers());
+    bias_init_ = fc.value_or("bias_init", InitializerType::kDefaultBias, named_initializers());
     fc.finish();
     traits_.is_inner_product = true;
     if (fused) {
@@ -90,16 +89,22 @@ class InnerProductLayer : public Layer {
 
  private:
   void read_chain(config::ObjectReader& reader) {
-    const std::string position =
-        reader.choice_or("position", "None", {"Head", "Body", "Tail", "Isolated", "None"});
-    const bool chained_below = position == "Body" || position == "Tail";
-    const bool chained_above = position == "Head" || position == "Body";
+    struct Chained {
+      bool below = false, above = false;
+    };
+    const auto chained = reader.value_or<Chained>("position", {},
+                                                  {{"Head", {false, true}},
+                                                   {"Body", {true, true}},
+                                                   {"Tail", {true, false}},
+                                                   {"Isolated", {}},
+                                                   {"None", {}}});
     traits_.has_relu = reader.choice_or("activation", "Relu", {"Relu", "None"}) == "Relu";
-    if (chained_above && !has_relu())
+    if (chained.above && !has_relu())
       config::fail_at(reader.member("activation"),
-                      fmt::format("expected \"Relu\" in position {}, found \"None\"", position));
-    expect_bottoms(chained_below ? 4 : 1);
-    expect_tops(chained_above ? 4 : 1);
+                      fmt::format("expected \"Relu\" in position {}, found \"None\"",
+                                  reader.member("position").string()));
+    expect_bottoms(chained.below ? 4 : 1);
+    expect_tops(chained.above ? 4 : 1);
     traits_.data_bottoms = traits_.data_tops = 1;
   }
 
@@ -168,8 +173,8 @@ class InnerProductLayer : public Layer {
   }
 
   int64_t out_ = 0;
-  InitializerType weight_init_ = InitializerType::kDefaultWeight;
-  InitializerType bias_init_ = InitializerType::kDefaultBias;
+  InitializerType weight_init_;
+  InitializerType bias_init_;
 };
 
 }  // namespace

@@ -69,8 +69,8 @@ unsigned linear_thread();
 
 // Copies that a thread starts and later waits for. Nothing is there before it has waited: whoever
 // reads too early finds what was there. But with Order::kReverse all is there at once, so that who
-// copies too early overwrites what others still read. A thread that ends without waiting is an
-// error.
+// copies too early overwrites what others still read.
+// A thread that ends without waiting is an error.
 void copy_async(void* to, const void* from, size_t bytes);
 // Makes a group of the copies started since the last call.
 void commit_copies();

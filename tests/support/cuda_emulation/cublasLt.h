@@ -1,8 +1,8 @@
 // Stands in for NVIDIA's header of this name, like cuda_runtime.h: what the project uses of
 // cuBLASLt. Products are computed on the CPU, with the strictness of the real library where it is
 // known: types that go together, alignment and size of ReLU masks, workspaces, aligned loads. A
-// bias or bias gradient that is not aligned to 16 bytes fails to launch, as on some devices it
-// does.
+// bias or bias gradient that is not aligned to 16 bytes fails to launch,
+// as on some devices it does.
 //
 // Algorithm i of kAlgorithms cuts a product along k into i + 1 parts, so each rounds in its own
 // way; those after the first need workspace for m x n floats a part; the last one loads 16 bytes at

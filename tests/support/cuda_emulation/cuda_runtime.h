@@ -256,8 +256,8 @@ struct Machine {
   // Device memory; $HLITE_EMULATED_MEMORY says another number of bytes for a whole program.
   size_t memory_bytes = size_t{1} << 30;
   size_t used_bytes = 0;
-  // Work on streams runs as late as it may, not at once; $HLITE_EMULATED_STREAMS=late for a whole
-  // program.
+  // Work on streams runs as late as it may, not at once;
+  // $HLITE_EMULATED_STREAMS=late for a whole program.
   bool late_streams = false;
   // Alive at the moment.
   int streams = 0, events = 0, device_blocks = 0, pinned_blocks = 0, graphs = 0;

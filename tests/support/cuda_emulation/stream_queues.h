@@ -55,8 +55,8 @@ class StreamQueues {
   [[nodiscard]] static StreamPoint end(const StreamHandle& stream);
   // Work put on `stream` from now on comes after `point`.
   static void hold_back(const StreamHandle& stream, const StreamPoint& point);
-  // Runs what has to run before the host goes on: up to `point`, or on all streams, the youngest
-  // first.
+  // Runs what has to run before the host goes on:
+  // up to `point`, or on all streams, the youngest first.
   static void finish(const StreamPoint& point);
   static void finish_all();
 

@@ -1,5 +1,5 @@
-// What tools/gpu_check.sh makes of programs that crash, hang or compute nonsense; these are
-// scripts.
+// What tools/gpu_check.sh makes of programs that crash, hang or compute nonsense;
+// these are scripts.
 #include <signal.h>
 
 #include <cerrno>

@@ -1,0 +1,165 @@
+#include "hugectr_lite/comm/host_communicator.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "hugectr_lite/comm/hierarchical_communicator.h"
+#include "hugectr_lite/core/float_type.h"
+
+namespace hlite::comm {
+namespace {
+
+constexpr int64_t kGrainBytes = 1 << 18;  // that are worth a task
+
+// `to` may be where the bytes are already.
+void copy_bytes(const Exec& exec, ConstBytes from, std::byte* to) {
+  if (from.data() == to) return;
+  exec.threads().parallel_for(std::ssize(from), kGrainBytes, [&](int64_t begin, int64_t end) {
+    std::memcpy(to + begin, from.data() + begin, static_cast<size_t>(end - begin));
+  });
+}
+
+void check_host(const Exec& exec) {
+  HLITE_CHECK(!exec.on_gpu(), "threads and processes exchange host memory");
+}
+
+}  // namespace
+
+void HostCommunicator::account(std::span<const ConstBytes> send, std::span<const Bytes> room) {
+  const auto n = static_cast<size_t>(size());
+  HLITE_CHECK(send.size() == n && room.size() == n, "{} messages, room for {}, {} ranks",
+              send.size(), room.size(), n);
+  for (int q = 0; q < size(); ++q) {
+    const auto bytes = std::ssize(send[static_cast<size_t>(q)]);
+    if (q == rank_ || bytes == 0) continue;
+    const bool intra = topology_.node_of(q) == topology_.node_of(rank_);
+    (intra ? traffic_.intra_bytes : traffic_.inter_bytes) += bytes;
+    ++(intra ? traffic_.intra_messages : traffic_.inter_messages);
+  }
+}
+
+void HostCommunicator::account_received(int from, size_t bytes, std::span<const Bytes> room) {
+  const bool intra = topology_.node_of(from) == topology_.node_of(rank_);
+  if (from != rank_)
+    (intra ? traffic_.intra_received : traffic_.inter_received) += static_cast<int64_t>(bytes);
+  const size_t most = room[static_cast<size_t>(from)].size();
+  if (bytes > most)
+    raise<CommError>("rank {} sent {} bytes to rank {}, which expects at most {}", from, bytes,
+                     rank_, most);
+}
+
+std::unique_ptr<Communicator> HostCommunicator::copy(Route route) {
+  if (route == Route::kHierarchical) return std::make_unique<HierarchicalCommunicator>(*this);
+  return part(0);
+}
+
+void HostCommunicator::move(const Exec& exec, const char* what) {
+  check_host(exec);
+  visit(send_, room_, [&](int from, ConstBytes got) {
+    const Bytes to = room_[static_cast<size_t>(from)];
+    if (got.size() != to.size())
+      raise<CommError>("{}: rank {} expects {} bytes, rank {} sent {}", what, rank_, to.size(),
+                       from, got.size());
+    copy_bytes(exec, got, to.data());
+  });
+}
+
+void HostCommunicator::broadcast(const Exec& exec, Bytes bytes, int root) {
+  const auto n = static_cast<size_t>(size());
+  HLITE_CHECK(root >= 0 && root < size(), "root {} of {}", root, n);
+  send_.assign(n, rank_ == root ? ConstBytes(bytes) : ConstBytes());
+  room_.assign(n, Bytes());
+  room_[static_cast<size_t>(root)] = bytes;
+  move(exec, "broadcast");
+}
+
+void HostCommunicator::gather(const Exec& exec, ConstBytes mine, Bytes all, int root) {
+  const auto n = static_cast<size_t>(size()), block = mine.size();
+  HLITE_CHECK(root >= 0 && root < size() && all.size() == (rank_ == root ? n * block : 0),
+              "rank {}, root {} of {}: {} bytes for blocks of {}", rank_, root, n, all.size(),
+              block);
+  send_.assign(n, ConstBytes());
+  send_[static_cast<size_t>(root)] = mine;
+  room_.assign(n, Bytes());
+  for (size_t q = 0; q < n && rank_ == root; ++q) room_[q] = all.subspan(q * block, block);
+  move(exec, "gather");
+}
+
+void HostCommunicator::all_gather(const Exec& exec, ConstBytes mine, Bytes all, size_t unit) {
+  send_.assign(static_cast<size_t>(size()), mine);
+  room_.clear();
+  for (int q = 0; q < size(); ++q) {
+    const Slice s = slice_of(all.size() / unit, q, size());
+    room_.push_back(all.subspan(s.begin * unit, s.size() * unit));
+  }
+  const size_t own = room_[static_cast<size_t>(rank_)].size();
+  HLITE_CHECK(all.size() % unit == 0 && mine.size() == own, "{} bytes of {} in units of {}",
+              mine.size(), all.size(), unit);
+  move(exec, "all-gather");
+}
+
+void HostCommunicator::all_to_all_v(const Exec& exec, const Blocks& blocks) {
+  const auto n = static_cast<size_t>(size()), capacity = static_cast<size_t>(blocks.capacity);
+  check_host(exec);
+  send_.clear();
+  room_.clear();
+  for (size_t q = 0; q < n; ++q) {
+    HLITE_CHECK(blocks.send_bytes[q] >= 0 && blocks.send_bytes[q] <= blocks.capacity,
+                "{} bytes in a block of {}", blocks.send_bytes[q], capacity);
+    send_.emplace_back(blocks.send + q * capacity, static_cast<size_t>(blocks.send_bytes[q]));
+    room_.emplace_back(blocks.receive + q * capacity, capacity);
+  }
+  visit(send_, room_, [&](int from, ConstBytes got) {
+    const auto q = static_cast<size_t>(from);
+    copy_bytes(exec, got, room_[q].data());
+    blocks.received_bytes[q] = std::ssize(got);
+  });
+}
+
+// sum[i] <- the floats that rank 0, 1, ... send by send_, added in that order.
+void HostCommunicator::add_up(const Exec& exec, std::span<float> sum) {
+  check_host(exec);
+  room_.assign(static_cast<size_t>(size()), anywhere(sum.size_bytes()));
+  visit(send_, room_, [&](int from, ConstBytes got) {
+    if (got.size() != sum.size_bytes())
+      raise<CommError>("sum over ranks: rank {} expects {} bytes, rank {} sent {}", rank_,
+                       sum.size_bytes(), from, got.size());
+    if (from == 0) return copy_bytes(exec, got, std::as_writable_bytes(sum).data());
+    const auto* values = reinterpret_cast<const float*>(got.data());
+    exec.threads().parallel_for(
+        std::ssize(sum), kGrainBytes / kFloatBytes, [&](int64_t begin, int64_t end) {
+          for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+            sum[i] += values[i];
+        });
+  });
+}
+
+void HostCommunicator::reduce_scatter(const Exec& exec, std::span<const float> all,
+                                      std::span<float> mine) {
+  HLITE_CHECK(mine.size() == slice_of(all.size(), rank_, size()).size(),
+              "{} values of {} on {} ranks", mine.size(), all.size(), size());
+  send_.clear();
+  for (int q = 0; q < size(); ++q) {
+    const Slice s = slice_of(all.size(), q, size());
+    send_.push_back(std::as_bytes(all.subspan(s.begin, s.size())));
+  }
+  add_up(exec, mine);
+}
+
+void HostCommunicator::all_reduce(const Exec& exec, std::span<float> values, AllReduce algo) {
+  if (size() == 1) return;
+  const bool slices = algo == AllReduce::kTwoPhase;
+  const size_t n = slices ? slice_of(values.size(), rank_, size()).size() : values.size();
+  sum_.resize(std::max(sum_.size(), n));
+  const auto sum = std::span(sum_).first(n);
+  if (slices) {
+    reduce_scatter(exec, values, sum);
+    all_gather(exec, std::as_bytes(sum), std::as_writable_bytes(values), sizeof(float));
+  } else {
+    send_.assign(static_cast<size_t>(size()), std::as_bytes(values));
+    add_up(exec, sum);
+    copy_bytes(exec, std::as_bytes(sum), std::as_writable_bytes(values).data());
+  }
+}
+
+}  // namespace hlite::comm

@@ -1,0 +1,75 @@
+// The Data layer of a config as plain structs, apart from the rest: readers need no more.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/core/key_layout.h"
+
+namespace hlite::config {
+
+enum class SlotSpread { kDistributed, kLocalized };
+
+struct SparseInputConfig {
+  std::string top;
+  SlotSpread type = SlotSpread::kDistributed;  // of the dialect; the embedding's own type counts
+  int64_t slot_num = 0;
+  int64_t max_feature_num_per_sample = 0;
+  int64_t max_nnz = 0;
+  std::vector<int64_t> hotness;  // [slot_num] most keys a sample has in each slot; with
+  bool is_fixed_length = false;  // is_fixed_length exactly so many
+};
+
+struct AsyncParamConfig {
+  int64_t num_threads = 0, num_batches_per_thread = 0, io_block_size = 0, io_depth = 0,
+          io_alignment = 0;
+  bool shuffle = false;
+  std::optional<bool> multi_hot_reader, is_dense_float;
+};
+
+// (ours) What becomes of a key outside of its table.
+enum class KeyPolicy {
+  kError,  // the data is refused
+  kClamp,  // it becomes the table's last row
+  kOov,    // it becomes oov_key
+};
+struct KeyPolicyConfig {
+  KeyPolicy kind = KeyPolicy::kError;
+  uint32_t oov_key = 0;
+};
+
+enum class DataFormat { kRaw, kRawAsync, kNorm };
+const char* data_format_name(DataFormat format);  // "RawAsync", as a config has it
+
+// The Data layer, layers[0].
+struct DataConfig {
+  std::string name;
+  DataFormat format = DataFormat::kNorm;
+  std::string source, eval_source;  // as written
+  bool checksums = false;           // "check": "Sum" of Norm files
+  std::optional<int64_t> num_samples, eval_num_samples;
+  int64_t cache_eval_data = 0;
+  std::vector<int64_t> slot_size_array;           // may be empty
+  bool float_label = false, float_dense = false;  // of the raw formats: float32, else int32
+  KeyPolicyConfig key_policy;
+  // Norm: (ours) "keys": "global" for keys that count on over all tables, as the original's are,
+  // else they are local to their slot's table; 64-bit keys (solver.input_key_type).
+  bool global_keys = false, int64_keys = false;
+  std::string label_top, dense_top;
+  int64_t label_dim = 0, dense_dim = 0;
+  bool dense_aligned = false;  // "Auto": zero-pad the dense width to 8
+  std::vector<SparseInputConfig> sparse;
+  std::optional<AsyncParamConfig> async_param;
+  bool shuffle = false;  // async_param.shuffle
+
+  [[nodiscard]] int64_t dense_width() const {
+    return dense_aligned ? (dense_dim + 7) / 8 * 8 : dense_dim;
+  }
+  [[nodiscard]] bool is_raw() const { return format != DataFormat::kNorm; }
+  // The slots of all sparse inputs, one input after another.
+  [[nodiscard]] KeyLayout key_layout() const;
+};
+
+}  // namespace hlite::config

@@ -1,0 +1,44 @@
+// The `optimizer` block: also allowed inside an embedding layer. Plain structs, without JSON,
+// because kernels take them as they are.
+#pragma once
+
+#include <cstdint>
+
+namespace hlite::config {
+
+class JsonNode;
+
+enum class OptimizerType { kSgd, kMomentum, kNesterov, kAdam, kAdaGrad, kFtrl };
+enum class UpdateType { kLocal, kGlobal, kLazyGlobal };
+
+// An optimizer and its hyper-parameters; what they do: optimizer/update_rules.h.
+struct UpdateRule {
+  OptimizerType type = OptimizerType::kSgd;
+  double momentum = 0;                        // Momentum, Nesterov
+  double beta1 = 0.9, beta2 = 0.999;          // Adam
+  double epsilon = 1e-8;                      // Adam, AdaGrad
+  double initial_accumulator = 0;             // AdaGrad
+  double beta = 0, lambda1 = 0, lambda2 = 0;  // Ftrl
+};
+
+// What they mean: optimizer/lr_schedule.h.
+struct LrSchedule {
+  double base = 0;
+  int64_t warmup_steps = 1;
+  int64_t decay_start = 0;  // 0: never decays
+  int64_t decay_steps = 1;
+  double decay_power = 2;
+  double end = 0;
+};
+
+struct OptimizerConfig {
+  UpdateRule rule;
+  LrSchedule schedule;
+  UpdateType update_type = UpdateType::kLocal;
+  bool atomic_update = false;  // SGD on a GPU; the CPU is always deterministic
+};
+
+// Throws ConfigError for a key or value it does not take.
+OptimizerConfig parse_optimizer(const JsonNode& node, bool strict);
+
+}  // namespace hlite::config

@@ -1,0 +1,50 @@
+// The layer of an activation (ops/activation.h): one bottom, one top, any shape.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hugectr_lite/network/typed_step.h"
+#include "hugectr_lite/ops/activation.h"
+
+namespace hlite::network {
+
+template <typename F>
+class ActivationLayer final : public Layer {
+ public:
+  // `summary`: its parameters, for people.
+  ActivationLayer(config::ObjectReader& reader, const F& f, std::string summary = {})
+      : Layer(reader), f_(f), summary_(std::move(summary)) {
+    expect_bottoms(1);
+    expect_tops(1);
+  }
+
+  [[nodiscard]] LayerShape infer(const std::vector<Dims>& bottoms) const override {
+    return {.tops = {bottoms[0]}, .summary = summary_};
+  }
+
+  void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
+    const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
+    add_typed_step(plan, io.type,
+                   {.name = name() + ".fprop", .reads = {x.value}, .writes = {y.value}},
+                   [=, f = f_]<typename T>(const StepViews<T>& v) {
+                     ops::activation_forward<T>(v.exec, f, v.values(x), v.values(y));
+                   });
+  }
+
+  void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
+    const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
+    add_typed_step(plan, io.type,
+                   {.name = name() + ".bprop", .reads = {y.value, y.grad}, .writes = {x.grad}},
+                   [=, f = f_]<typename T>(const StepViews<T>& v) {
+                     ops::activation_backward<T>(v.exec, f, v.values(y), v.grads(y), v.grads(x));
+                   });
+  }
+
+ private:
+  F f_;
+  std::string summary_;
+};
+
+}  // namespace hlite::network

@@ -1,0 +1,42 @@
+// Activations: y = f(x) element by element, and the gradient dx = dy f'(x), where f'(x) is found
+// from y.
+//
+// An activation is a small class F (relu.h, elu.h), trivially copyable:
+//   const char* kForward, *kBackward          names of its kernels, and of the op in messages
+//   int64_t kGrain                            elements worth waking a CPU thread for
+//   HLITE_HD float value(float x) const
+//   HLITE_HD float gradient(float y, float dy) const
+//   void check() const                        throws Error where its parameters are out of range
+// Its .cpp instantiates the op (activation_loops.h), its .cu the kernels (activation.cuh).
+#pragma once
+
+#include <type_traits>
+
+#include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/host_device.h"
+#include "hugectr_lite/core/kernel.h"
+#include "hugectr_lite/core/view.h"
+
+namespace hlite::ops {
+
+// T: float, or on a GPU bf16 or fp16 too, computed in float. x and y [N]; y may be the very view x.
+template <typename T = float, typename F>
+void activation_forward(const Exec& exec, const F& f, Vector<const std::type_identity_t<T>> x,
+                        Vector<std::type_identity_t<T>> y);
+
+// y (the forward output), dy and dx [N]; dx may be the very view y or dy.
+template <typename T = float, typename F>
+void activation_backward(const Exec& exec, const F& f, Vector<const std::type_identity_t<T>> y,
+                         Vector<const std::type_identity_t<T>> dy,
+                         Vector<std::type_identity_t<T>> dx);
+
+namespace kernels {
+template <typename T, typename F>
+inline const Kernel<void(const F&, Vector<const T> /*x*/, Vector<T> /*y*/)> activation_forward{
+    F::kForward};
+template <typename T, typename F>
+inline const Kernel<void(const F&, Vector<const T> /*y*/, Vector<const T> /*dy*/, Vector<T> /*dx*/)>
+    activation_backward{F::kBackward};
+}  // namespace kernels
+
+}  // namespace hlite::ops

@@ -1,0 +1,57 @@
+// The bodies of activation.h, for the .cpp file of each activation.
+#pragma once
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/half.h"
+#include "hugectr_lite/ops/activation.h"
+#include "hugectr_lite/ops/cpu_threads.h"
+
+namespace hlite::ops {
+
+template <typename T, typename F>
+void activation_forward(const Exec& exec, const F& f, Vector<const std::type_identity_t<T>> x,
+                        Vector<std::type_identity_t<T>> y) {
+  HLITE_CHECK(x.dim(0) == y.dim(0), "{}: x {}, y {}", F::kForward, x.shape(), y.shape());
+  f.check();
+  if (exec.on_gpu()) return kernels::activation_forward<T, F>(exec, f, x, y);
+  if constexpr (std::is_same_v<T, float>)
+    cpu_threads(exec, F::kForward)
+        .parallel_for(x.size(), F::kGrain, [=](int64_t begin, int64_t end) {
+          const float* const from = x.data();
+          float* const to = y.data();
+          for (int64_t i = begin; i < end; ++i) to[i] = f.value(from[i]);
+        });
+  else
+    needs_gpu(F::kForward);
+}
+
+template <typename T, typename F>
+void activation_backward(const Exec& exec, const F& f, Vector<const std::type_identity_t<T>> y,
+                         Vector<const std::type_identity_t<T>> dy,
+                         Vector<std::type_identity_t<T>> dx) {
+  HLITE_CHECK(y.dim(0) == dy.dim(0) && dx.dim(0) == dy.dim(0), "{}: y {}, dy {}, dx {}",
+              F::kBackward, y.shape(), dy.shape(), dx.shape());
+  f.check();
+  if (exec.on_gpu()) return kernels::activation_backward<T, F>(exec, f, y, dy, dx);
+  if constexpr (std::is_same_v<T, float>)
+    cpu_threads(exec, F::kBackward)
+        .parallel_for(y.size(), F::kGrain, [=](int64_t begin, int64_t end) {
+          const float* const out = y.data();
+          const float* const from = dy.data();
+          float* const to = dx.data();
+          for (int64_t i = begin; i < end; ++i) to[i] = f.gradient(out[i], from[i]);
+        });
+  else
+    needs_gpu(F::kBackward);
+}
+
+#define HLITE_ACTIVATION_OF(F, T)                                                                  \
+  template void activation_forward<T, F>(const Exec&, const F&, Vector<const T>, Vector<T>);       \
+  template void activation_backward<T, F>(const Exec&, const F&, Vector<const T>, Vector<const T>, \
+                                          Vector<T>);
+#define HLITE_ACTIVATION(F)     \
+  HLITE_ACTIVATION_OF(F, float) \
+  HLITE_ACTIVATION_OF(F, bf16)  \
+  HLITE_ACTIVATION_OF(F, fp16)
+
+}  // namespace hlite::ops

@@ -1,0 +1,22 @@
+// What the files of the emulated runtime share.
+#pragma once
+
+#include "tests/support/cuda_emulation/cuda_runtime.h"
+#include "tests/support/cuda_emulation/stream_queues.h"
+
+namespace hlite::emulation {
+
+// Remembers an error for cudaGetLastError(), and returns it.
+cudaError_t keep(cudaError_t error);
+// The error a test asked for, or that of `ok` being false.
+cudaError_t outcome(bool ok, cudaError_t otherwise = cudaSuccess);
+
+// Null is the default stream.
+cudaError_t check_stream(cudaStream_t stream);
+const StreamHandle& queue_of(cudaStream_t stream);
+// Whether the running thread captures.
+bool capturing();
+// What waits or takes memory; a capture does not allow it.
+cudaError_t check_not_capturing();
+
+}  // namespace hlite::emulation
