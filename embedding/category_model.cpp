@@ -6,7 +6,7 @@
 namespace hlite::embedding {
 namespace {
 
-std::vector<int64_t> bounds_of(const TableLayout& layout) {
+std::vector<int64_t> bounds_of(const SlotLayout& layout) {
   std::vector<int64_t> begin = layout.offset;
   begin.push_back(layout.total_rows);
   return begin;
@@ -20,10 +20,10 @@ int64_t share_of(int64_t n, int rank, uint64_t ranks) {
 
 }  // namespace
 
-CategoryModel::CategoryModel(const TableLayout& layout, int ranks)
+CategoryModel::CategoryModel(const SlotLayout& layout, int ranks)
     : CategoryModel(layout, ranks, {}, std::numeric_limits<double>::infinity(), 0) {}
 
-CategoryModel::CategoryModel(const TableLayout& layout, int ranks,
+CategoryModel::CategoryModel(const SlotLayout& layout, int ranks,
                              const FrequencyStatistics& statistics, double threshold,
                              int64_t max_frequent)
     : table_begin_(bounds_of(layout)),

@@ -17,17 +17,17 @@
 #include <vector>
 
 #include "embedding/frequency.h"
-#include "embedding/table_layout.h"
+#include "embedding/slot_layout.h"
 
 namespace hlite::embedding {
 
 class CategoryModel {
  public:
   // A model without frequent categories.
-  CategoryModel(const TableLayout& layout, int ranks);
+  CategoryModel(const SlotLayout& layout, int ranks);
   // `threshold`: frequent_threshold(). Throws ConfigError when more than `max_frequent` categories
   // reach it.
-  CategoryModel(const TableLayout& layout, int ranks, const FrequencyStatistics& statistics,
+  CategoryModel(const SlotLayout& layout, int ranks, const FrequencyStatistics& statistics,
                 double threshold, int64_t max_frequent);
 
   // Where a category lives: `rank` < 0 for a frequent one, whose index among the frequent is `row`.

@@ -1,26 +1,25 @@
-// DeviceSlots: a layer's layout and pooling in device memory, as kernels read them.
+// DeviceSlots: a layer's layout in the memory of the device that its ops run on.
 #pragma once
 
-#include "embedding/pooling.h"
+#include "embedding/slot_layout.h"
 #include "embedding/slots_ref.h"
-#include "embedding/table_layout.h"
-#include "hugectr_lite/core/device_memory.h"
 #include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/exec_memory.h"
 
 namespace hlite::embedding {
 
 class DeviceSlots {
  public:
-  // Waits for exec.stream. Throws Error when all tables together have 2^32 - 1 rows or more: rows
-  // are 32-bit numbers in sorts.
-  DeviceSlots(const Exec& exec, const TableLayout& layout, const Pooling& pooling);
+  // On a GPU waits for exec.stream, and throws Error when all tables together have 2^32 - 1 rows or
+  // more: rows are 32-bit numbers in sorts.
+  DeviceSlots(const Exec& exec, const SlotLayout& layout);
 
   [[nodiscard]] const SlotsRef& ref() const { return ref_; }
-  // ref() without its arrays: what can be known without a GPU. Throws likewise.
-  [[nodiscard]] static SlotsRef numbers(const TableLayout& layout, const Pooling& pooling);
+  // ref() without its arrays: what can be known without the device. Throws likewise.
+  [[nodiscard]] static SlotsRef numbers(const Exec& exec, const SlotLayout& layout);
 
  private:
-  DeviceMemory memory_;
+  ExecMemory memory_;
   SlotsRef ref_;
 };
 

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "embedding/gpu_tables.h"
-#include "embedding/one_rank_tables.h"
 #include "hugectr_lite/config/embedding_types.h"
 #include "hugectr_lite/config/slot_sizes.h"
 #include "hugectr_lite/core/error.h"
@@ -41,6 +39,13 @@ size_t find_input(const config::DataConfig& data, const config::JsonNode& name) 
                                     fmt::join(known, ", "), name.string()));
 }
 
+// The first slot of a sparse input among those of all inputs.
+int64_t first_slot(const config::DataConfig& data, size_t input) {
+  int64_t first = 0;
+  for (size_t i = 0; i < input; ++i) first += data.sparse[i].slot_num;
+  return first;
+}
+
 }  // namespace
 
 bool is_embedding_type(const std::string& type) { return config::embedding_type(type).has_value(); }
@@ -64,11 +69,11 @@ EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::Train
   const int64_t width = hparam.integer(
       "embedding_vec_size", {.min = 1, .max = hybrid ? kMaxHybridWidth : int64_t{1} << 16});
 
-  spec_.pooling = Pooling(data.key_layout(), read_combiner(hparam));
-  for (size_t i = 0; i < input_; ++i) spec_.pooling.first_slot += data.sparse[i].slot_num;
-  spec_.pooling.slots = data.sparse[input_].slot_num;
-  spec_.pooling.complete = data.sparse[input_].is_fixed_length;
-  if (!hybrid && !hashed_ && !spec_.pooling.is_one_hot())
+  const Combiner combiner = read_combiner(hparam);
+  spec_.layout = SlotLayout(read_sizes(hparam, config), width, data.key_layout(), combiner,
+                            first_slot(data, input_));
+  spec_.layout.complete = data.sparse[input_].is_fixed_length;
+  if (!hybrid && !hashed_ && !spec_.layout.is_one_hot())
     config::fail_at(
         reader.member("bottom"),
         fmt::format("expected a sparse input of one key a slot, as the type says, found "
@@ -85,7 +90,6 @@ EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::Train
   }
   if (!hashed_ && hparam.has("max_vocabulary_size_per_gpu"))
     hparam.accept("max_vocabulary_size_per_gpu");
-  read_sizes(hparam, width, config);
   if (hashed_) read_capacity(hparam);
   hparam.finish();
 
@@ -111,10 +115,10 @@ std::vector<int64_t> EmbeddingLayer::find_rows(config::ObjectReader& hparam,
   if (!hashed_ || hparam.has("slot_size_array"))
     return config::read_slot_sizes(hparam, config.directory);
   const auto& sizes = config.data.slot_size_array;
-  const auto slots = static_cast<size_t>(spec_.pooling.slots);
-  if (sizes.empty()) return std::vector<int64_t>(slots, int64_t{kNoKey});
-  const auto first = sizes.begin() + spec_.pooling.first_slot;
-  return {first, first + spec_.pooling.slots};
+  const int64_t slots = config.data.sparse[input_].slot_num;
+  if (sizes.empty()) return std::vector<int64_t>(static_cast<size_t>(slots), int64_t{kNoKey});
+  const auto first = sizes.begin() + first_slot(config.data, input_);
+  return {first, first + slots};
 }
 
 // Rows come from one pool a rank. With known sizes it need not be larger than the tables.
@@ -128,24 +132,24 @@ void EmbeddingLayer::read_capacity(config::ObjectReader& hparam) {
   else
     config::fail_at(hparam.node(), fmt::format("expected {}{}, found none", kMost,
                                                by_slot_ ? " or slot_size_array" : ""));
-  spec_.init_rows =
-      sized ? spec_.layout.rows
-            : std::vector<int64_t>(static_cast<size_t>(spec_.pooling.slots), spec_.hash_capacity);
+  spec_.init_rows = sized ? spec_.layout.rows
+                          : std::vector<int64_t>(spec_.layout.rows.size(), spec_.hash_capacity);
 }
 
-void EmbeddingLayer::read_sizes(config::ObjectReader& hparam, int64_t width,
-                                const config::TrainConfig& config) {
+std::vector<int64_t> EmbeddingLayer::read_sizes(config::ObjectReader& hparam,
+                                                const config::TrainConfig& config) const {
   const config::DataConfig& data = config.data;
+  const int64_t slots = data.sparse[input_].slot_num;
   const std::vector<int64_t> rows = find_rows(hparam, config);
   const config::JsonNode& sizes =
       hparam.has("slot_size_array") ? hparam.member("slot_size_array") : hparam.node();
-  if (std::ssize(rows) != spec_.pooling.slots)
+  if (std::ssize(rows) != slots)
     config::fail_at(sizes, fmt::format("expected {} sizes, one for each slot of \"{}\", found {}",
-                                       spec_.pooling.slots, data.sparse[input_].top, rows.size()));
+                                       slots, data.sparse[input_].top, rows.size()));
   // The dialect ignores the data layer's sizes for RawAsync and needs them for Raw.
   if (!data.slot_size_array.empty()) {
-    const auto first = data.slot_size_array.begin() + spec_.pooling.first_slot;
-    const std::vector<int64_t> same(first, first + spec_.pooling.slots);
+    const auto first = data.slot_size_array.begin() + first_slot(data, input_);
+    const std::vector<int64_t> same(first, first + slots);
     if (same != rows) {
       const std::string message =
           fmt::format("expected the same sizes as layers[0].slot_size_array [{}], found [{}]",
@@ -160,38 +164,21 @@ void EmbeddingLayer::read_sizes(config::ObjectReader& hparam, int64_t width,
                                        "is {}, found {} rows for slot {}",
                                        data.key_policy.oov_key, data.key_policy.oov_key, *least,
                                        least - rows.begin()));
-  spec_.layout = TableLayout(rows, width);
+  return rows;
 }
 
-void EmbeddingLayer::spread(const comm::RankContext& ranks,
-                            std::shared_ptr<const RowPlacement> placement, double exchanged_share,
-                            int64_t max_batch, int64_t train_batch, int threads, uint64_t seed,
-                            const cuda::Backend* gpu, FloatType type) {
+void EmbeddingLayer::spread(TablesPlace place, double exchanged_share, uint64_t seed) {
   spec_.seed = seed;
-  output_type_ = type;
-  if (gpu) {
-    HLITE_CHECK(ranks.ranks() == 1 && !hashed_, "{}: tables on several GPUs, or hashed ones",
-                name_);
-    tables_ = std::make_unique<GpuTables>(spec_, *gpu, train_batch, type);
-    return;
-  }
+  output_type_ = place.type;
   if (hashed_)
-    placement = std::make_shared<RowPlacement>(
-        RowPlacement::by_key(spec_.layout, ranks.ranks(), spec_.hash_capacity, by_slot_));
-  if (ranks.ranks() == 1 && !hashed_) {
-    tables_ = std::make_unique<OneRankTables>(spec_, train_batch, threads);
-    return;
-  }
+    place.placement = std::make_shared<RowPlacement>(
+        RowPlacement::by_key(spec_.layout, place.ranks.ranks(), spec_.hash_capacity, by_slot_));
   const bool hierarchical =
       hybrid_ && hybrid_->communication == CommunicationType::kIbNvlinkHierarchical;
-  auto tables = std::make_unique<ExchangedTables>(
-      spec_, std::move(placement), ranks,
-      ExchangeOptions{.route = hierarchical ? comm::Route::kHierarchical : comm::Route::kFlat,
-                      .exchanged_share = exchanged_share,
-                      .capacity = hybrid_ ? hybrid_->exchange_capacity : 0},
-      max_batch, threads);
-  if (ranks.ranks() > 1) exchanged_ = tables.get();
-  tables_ = std::move(tables);
+  place.exchange = {.route = hierarchical ? comm::Route::kHierarchical : comm::Route::kFlat,
+                    .exchanged_share = exchanged_share,
+                    .capacity = hybrid_ ? hybrid_->exchange_capacity : 0};
+  tables_ = std::make_unique<EmbeddingTables>(spec_, place);
 }
 
 void EmbeddingLayer::declare(plan::Buffers& buffers, int64_t max_batch) {

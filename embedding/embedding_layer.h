@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "embedding/embedding_tables.h"
-#include "embedding/exchanged_tables.h"
 #include "embedding/hybrid_options.h"
 #include "embedding/row_placement.h"
 #include "hugectr_lite/comm/rank_context.h"
@@ -50,8 +49,7 @@ class EmbeddingLayer {
   [[nodiscard]] const std::string& type() const { return type_; }
   [[nodiscard]] const std::string& top() const { return top_; }
   [[nodiscard]] const config::JsonNode& node() const { return *node_; }
-  [[nodiscard]] const TableLayout& layout() const { return spec_.layout; }
-  [[nodiscard]] const Pooling& pooling() const { return spec_.pooling; }
+  [[nodiscard]] const SlotLayout& layout() const { return spec_.layout; }
   // Null for a type that is not hybrid.
   [[nodiscard]] const HybridOptions* hybrid() const { return hybrid_ ? &*hybrid_ : nullptr; }
   // Whether rows come as keys come, and whether all keys of a slot are on one rank then.
@@ -71,26 +69,22 @@ class EmbeddingLayer {
   [[nodiscard]] const optimizer::UpdateRule& rule() const { return spec_.rule; }
   [[nodiscard]] const optimizer::LrSchedule& schedule() const { return schedule_; }
 
-  // Where the rows lie: on many ranks as `placement` says, which all ranks make alike
-  // (make_placement()); on one rank null. Collective when ranks.world is given. `max_batch`:
-  // samples of one rank. `seed`: of the first values of rows that come as keys come. `gpu`: the one
-  // that all rows lie on, or null; only there may `type`, of the output and its gradient, not be
-  // float.
-  void spread(const comm::RankContext& ranks, std::shared_ptr<const RowPlacement> placement,
-              double exchanged_share, int64_t max_batch, int64_t train_batch, int threads,
-              uint64_t seed, const cuda::Backend* gpu = nullptr,
-              FloatType type = FloatType::kFloat);
+  // Makes the tables at their place, whose room for exchanges the layer says. On many ranks
+  // `placement` is what make_placements() made, `exchanged_share` the share of the lookups that go
+  // to rows which are not copied. Collective when place.ranks.world is given. `seed`: of first
+  // values.
+  void spread(TablesPlace place, double exchanged_share, uint64_t seed);
   // Names the buffers: the tables, the optimizer's states, the output [max_batch, slots, width].
   void declare(plan::Buffers& buffers, int64_t max_batch);
   [[nodiscard]] plan::BufferId output() const { return output_; }
-  // After spread(). On many ranks exchanged() is the same object, else null.
+  // After spread().
   [[nodiscard]] EmbeddingTables& tables() const { return *tables_; }
-  [[nodiscard]] ExchangedTables* exchanged() const { return exchanged_; }
 
  private:
   [[nodiscard]] std::vector<int64_t> find_rows(config::ObjectReader& hparam,
                                                const config::TrainConfig& config) const;
-  void read_sizes(config::ObjectReader& hparam, int64_t width, const config::TrainConfig& config);
+  [[nodiscard]] std::vector<int64_t> read_sizes(config::ObjectReader& hparam,
+                                                const config::TrainConfig& config) const;
   void read_capacity(config::ObjectReader& hparam);
 
   const config::JsonNode* node_;
@@ -104,7 +98,6 @@ class EmbeddingLayer {
   FloatType output_type_ = FloatType::kFloat;
   plan::BufferId output_ = plan::kNoBuffer;
   std::unique_ptr<EmbeddingTables> tables_;
-  ExchangedTables* exchanged_ = nullptr;
 };
 
 }  // namespace hlite::embedding

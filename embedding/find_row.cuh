@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "embedding/key_check.h"
 #include "embedding/slots_ref.h"
 #include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/core/no_key.h"
@@ -35,16 +36,25 @@ struct Lookup {
   uint32_t bag;  // sample * slots + slot: row of the output, and of its gradient
 };
 
-// Lookup i: sample by sample, column by column.
-__device__ inline Lookup find_lookup(const SlotsRef& slots, const uint32_t* keys, uint32_t i,
-                                     const KeyCheck& check) {
+// Where the key of lookup i is: sample by sample, column by column.
+struct KeyPlace {
+  uint32_t sample, slot;
+  uint32_t index;  // in the key matrix
+};
+__device__ inline KeyPlace place_of_key(const SlotsRef& slots, uint32_t i) {
   const auto lookups = static_cast<uint32_t>(slots.lookups);
   const uint32_t sample = i / lookups, column = i - sample * lookups;
   const uint32_t slot = slots.one_hot() ? column : static_cast<uint32_t>(slots.slot_of[column]);
-  const uint32_t index = sample * static_cast<uint32_t>(slots.columns) +
-                         static_cast<uint32_t>(slots.first_column) + column;
-  return {find_row(slots.slots[slot], keys, index, check),
-          sample * static_cast<uint32_t>(slots.count) + slot};
+  return {sample, slot,
+          sample * static_cast<uint32_t>(slots.columns) +
+              static_cast<uint32_t>(slots.first_column) + column};
+}
+
+__device__ inline Lookup find_lookup(const SlotsRef& slots, const uint32_t* keys, uint32_t i,
+                                     const KeyCheck& check) {
+  const KeyPlace place = place_of_key(slots, i);
+  return {find_row(slots.slots[place.slot], keys, place.index, check),
+          place.sample * static_cast<uint32_t>(slots.count) + place.slot};
 }
 
 // Limits of the 32-bit arithmetic above.

@@ -1,7 +1,7 @@
 // KeyErrors: keys beyond their table, found by kernels and reported by the host when it waits for
 // the device anyway.
 //
-//   lookup_forward(exec, slots, table, keys, out, errors.check(step));
+//   lookup_forward(exec, slots.ref(), table, keys, out, errors.check(step));
 //   errors.fetch(exec);                     // with the loss, every so many steps
 //   exec.cuda->stream_synchronize(exec.stream);
 //   if (const auto error = errors.found()) ...
@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "embedding/slots_ref.h"
+#include "embedding/key_check.h"
 #include "hugectr_lite/core/device_memory.h"
 #include "hugectr_lite/core/exec.h"
 

@@ -43,6 +43,10 @@ class KeyIndex {
   void clear();
 
   [[nodiscard]] static int64_t bytes(int64_t capacity);
+  // Places of a hash table for so many keys: a power of two, at most half of them taken.
+  [[nodiscard]] static int64_t places(int64_t capacity) {
+    return int64_t{1} << slot_bits(capacity);
+  }
 
  private:
   struct Slot {

@@ -6,21 +6,18 @@
 
 namespace hlite::embedding {
 
-KeyRouting::KeyRouting(const RowPlacement& placement, Pooling pooling, int64_t max_batch,
-                       int threads)
-    : placement_(placement), pooling_(std::move(pooling)), max_batch_(max_batch) {
-  HLITE_CHECK(pooling_.slots == placement.layout().slots() && max_batch >= 0 && threads >= 1,
-              "{} slots of {}, batch {}, {} threads", pooling_.slots, placement.layout().slots(),
-              max_batch, threads);
-  const auto slots = static_cast<size_t>(pooling_.slots);
+KeyRouting::KeyRouting(const RowPlacement& placement, int64_t max_batch, int threads)
+    : placement_(placement), max_batch_(max_batch) {
+  HLITE_CHECK(max_batch >= 0 && threads >= 1, "batch {}, {} threads", max_batch, threads);
+  const auto slots = static_cast<size_t>(layout().slots());
   const auto ranks = static_cast<size_t>(placement.ranks());
   int64_t longest = 0;
   for (size_t s = 0; s < slots; ++s) {
     const auto slot = static_cast<int64_t>(s);
-    first_.push_back(max_batch * (pooling_.column(slot) - pooling_.column(0)));
-    longest = std::max(longest, max_batch * pooling_.hotness(slot));
+    first_.push_back(max_batch * (layout().column(slot) - layout().column(0)));
+    longest = std::max(longest, max_batch * layout().hotness(slot));
   }
-  const auto lookups = static_cast<size_t>(max_batch * pooling_.columns());
+  const auto lookups = static_cast<size_t>(max_batch * layout().columns());
   count_.assign(slots, 0);
   wanted_.assign(slots * ranks, 0);
   list_begin_.assign(ranks + 1, 0);
@@ -38,8 +35,8 @@ void KeyRouting::find_distinct(Matrix<const uint32_t> keys, int64_t slot, int wo
   const auto s = static_cast<size_t>(slot);
   uint64_t* pairs = pairs_.data() + first_[s];
   const int64_t n =
-      sort_pairs(keys, pooling_.column(slot), pooling_.hotness(slot), placement_.layout().rows[s],
-                 pairs, scratch_.view().row(worker), counts_.view().row(worker));
+      sort_pairs(keys, layout().column(slot), layout().hotness(slot), layout().rows[s], pairs,
+                 scratch_.view().row(worker), counts_.view().row(worker));
   const auto ranks = static_cast<size_t>(placement_.ranks());
   int64_t* wanted = wanted_.data() + s * ranks;
   std::fill_n(wanted, ranks, 0);
@@ -58,11 +55,11 @@ void KeyRouting::find_distinct(Matrix<const uint32_t> keys, int64_t slot, int wo
 }
 
 void KeyRouting::route(const Exec& exec, Matrix<const uint32_t> keys, int64_t block) {
-  HLITE_CHECK(keys.dim(0) <= max_batch_ && keys.dim(1) == pooling_.keys.columns,
+  HLITE_CHECK(keys.dim(0) <= max_batch_ && keys.dim(1) == layout().keys.columns,
               "keys {}, expected at most {} samples of {} columns", keys.shape(), max_batch_,
-              pooling_.keys.columns);
+              layout().keys.columns);
   block_ = block;
-  const int64_t slots = pooling_.slots;
+  const int64_t slots = layout().slots();
   const auto ranks = static_cast<size_t>(placement_.ranks());
   exec.threads().run(slots, [&](int64_t s, int worker) { find_distinct(keys, s, worker); });
 

@@ -16,7 +16,6 @@
 #include <span>
 #include <vector>
 
-#include "embedding/pooling.h"
 #include "embedding/row_placement.h"
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/memory.h"
@@ -28,11 +27,10 @@ class KeyRouting {
  public:
   // Takes all memory that route() needs for up to max_batch samples on up to `threads` threads.
   // `placement` must outlive it.
-  KeyRouting(const RowPlacement& placement, Pooling pooling, int64_t max_batch, int threads);
+  KeyRouting(const RowPlacement& placement, int64_t max_batch, int threads);
 
-  // keys [batch, pooling.keys.columns] of this rank's samples, checked by the reader. The i-th
-  // entry of the list for rank q is q * block + i; of a list longer than `block` entries say
-  // nothing.
+  // keys [batch, layout.keys.columns] of this rank's samples, checked by the reader. The i-th entry
+  // of the list for rank q is q * block + i; of a list longer than `block` entries say nothing.
   void route(const Exec& exec, Matrix<const uint32_t> keys, int64_t block);
 
   // A distinct key: its lookups are pairs [begin, end) of its slot.
@@ -67,13 +65,12 @@ class KeyRouting {
   // As route() was told.
   [[nodiscard]] int64_t block() const { return block_; }
   [[nodiscard]] const RowPlacement& placement() const { return placement_; }
-  [[nodiscard]] const Pooling& pooling() const { return pooling_; }
+  [[nodiscard]] const SlotLayout& layout() const { return placement_.layout(); }
 
  private:
   void find_distinct(Matrix<const uint32_t> keys, int64_t slot, int worker);
 
   const RowPlacement& placement_;
-  Pooling pooling_;
   int64_t max_batch_, block_ = 0;
   std::vector<int64_t> first_;       // [slots] where a slot's pairs and distinct keys begin
   std::vector<int64_t> count_;       // [slots] distinct keys

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cassert>
 #include <utility>
-
-#include "hugectr_lite/core/key_layout.h"
 
 namespace hlite::embedding {
 namespace {
@@ -31,8 +28,7 @@ int64_t sort_pairs(Matrix<const uint32_t> keys, int64_t column, int64_t hotness,
   int64_t n = 0;
   for (int64_t b = 0; b < batch; ++b, first += stride) {
     for (const uint32_t* key = first; key < first + hotness; ++key) {
-      if (*key == kNoKey) continue;
-      assert(*key < rows);
+      if (*key >= rows) continue;
       from[n++] = pair_of(*key, b);
       for (int pass = 0; pass < passes; ++pass)
         ++counts[(pass << digit_bits) + ((*key >> (pass * digit_bits)) & mask)];

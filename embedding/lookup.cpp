@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "embedding/row_access.h"
+#include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/half.h"
 
 namespace hlite::embedding {
@@ -13,41 +14,17 @@ constexpr int64_t kRowsAhead = 24;
 // Rows below which a second thread costs more than it brings.
 constexpr int64_t kGrainRows = 512;
 
-// A loop of known length rather than memcpy, which GCC makes a string instruction for long rows:
-// that starts too slowly. (Compiled with -fopenmp-simd and -fno-tree-loop-distribute-patterns,
-// which keeps the loop from becoming memcpy after all.)
-template <int kWidth>
-void copy_row(const float* __restrict from, int64_t width, float* __restrict to) {
-  const int64_t n = kWidth > 0 ? kWidth : width;
-#pragma omp simd
-  for (int64_t j = 0; j < n; ++j) to[j] = from[j];
-}
-
-template <int kWidth>
-void add_row(const float* __restrict from, int64_t width, float* __restrict to) {
-  const int64_t n = kWidth > 0 ? kWidth : width;
-#pragma omp simd
-  for (int64_t j = 0; j < n; ++j) to[j] += from[j];
-}
-
-template <int kWidth>
-void scale_row(float by, int64_t width, float* to) {
-  const int64_t n = kWidth > 0 ? kWidth : width;
-#pragma omp simd
-  for (int64_t j = 0; j < n; ++j) to[j] *= by;
-}
-
 // Always one key a slot, in adjacent columns from the first on; samples [begin, end). A row is
 // fetched `ahead` samples early, for the same slot.
 template <int kWidth>
-void copy_rows(const TableLayout& layout, const float* table, Matrix<const uint32_t> keys,
+void copy_rows(const SlotsRef& of, const float* table, Matrix<const uint32_t> keys,
                View<float, 3> out, int64_t begin, int64_t end) {
-  const int64_t slots = layout.slots();
-  const int64_t width = kWidth > 0 ? kWidth : layout.width;
+  const int64_t slots = of.count;
+  const int64_t width = kWidth > 0 ? kWidth : of.width;
   const int64_t ahead = (kRowsAhead + slots - 1) / slots;
-  const int64_t* offset = layout.offset.data();
+  const SlotRef* const slot = of.slots;
   const auto fetch = [&](int64_t b, int64_t s) {
-    prefetch_row<0>(table + (offset[s] + keys.row(b)[s]) * width, width);
+    prefetch_row<0>(table + (slot[s].first_row + keys.row(b)[s]) * width, width);
   };
   for (int64_t b = begin; b < std::min(begin + ahead, end); ++b)
     for (int64_t s = 0; s < slots; ++s) fetch(b, s);
@@ -56,98 +33,90 @@ void copy_rows(const TableLayout& layout, const float* table, Matrix<const uint3
     float* to = out.row(b);
     const bool more = b + ahead < end;
     for (int64_t s = 0; s < slots; ++s, to += width) {
-      assert(key[s] < layout.rows[static_cast<size_t>(s)]);
+      assert(key[s] < slot[s].rows);
       if (more) fetch(b + ahead, s);
-      copy_row<kWidth>(table + (offset[s] + key[s]) * width, width, to);
+      Row<kWidth>::copy(table + (slot[s].first_row + key[s]) * width, width, to);
     }
   }
 }
 
 // Any number of keys a slot, samples [begin, end). A row is fetched kRowsAhead columns early.
 template <int kWidth>
-void pool_rows(const TableLayout& layout, const Pooling& pooling, const float* table,
-               Matrix<const uint32_t> keys, View<float, 3> out, int64_t begin, int64_t end) {
-  const int64_t slots = layout.slots();
-  const int64_t width = kWidth > 0 ? kWidth : layout.width;
-  const bool mean = pooling.combiner == Combiner::kMean;
+void pool_rows(const SlotsRef& of, const float* table, Matrix<const uint32_t> keys,
+               View<float, 3> out, int64_t begin, int64_t end) {
+  const int64_t slots = of.count;
+  const int64_t width = kWidth > 0 ? kWidth : of.width;
   // Walks the columns of all samples ahead of what is being added.
   struct Cursor {
-    int64_t b, s = 0, k = 0;
-  } next{begin};
+    int64_t b, s = 0, column;
+  } next{.b = begin, .column = of.first_column};
   const auto fetch_next = [&] {
     if (next.b >= end) return;
-    const uint32_t key = keys.row(next.b)[pooling.column(next.s) + next.k];
-    if (key != kNoKey)
-      prefetch_row<0>(table + (layout.offset[static_cast<size_t>(next.s)] + key) * width, width);
-    if (++next.k < pooling.hotness(next.s)) return;
-    next.k = 0;
+    const SlotRef& slot = of.slots[next.s];
+    if (const uint32_t key = keys.row(next.b)[next.column]; key < slot.rows)
+      prefetch_row<0>(table + (slot.first_row + key) * width, width);
+    if (++next.column < of.slots[next.s + 1].column) return;
     if (++next.s < slots) return;
-    next.s = 0;
-    ++next.b;
+    next = {.b = next.b + 1, .column = of.first_column};
   };
   for (int64_t i = 0; i < kRowsAhead; ++i) fetch_next();
   for (int64_t b = begin; b < end; ++b) {
     float* to = out.row(b);
     for (int64_t s = 0; s < slots; ++s, to += width) {
-      const uint32_t* key = keys.row(b) + pooling.column(s);
-      const float* rows = table + layout.offset[static_cast<size_t>(s)] * width;
+      const SlotRef slot = of.slots[s];
+      const uint32_t* key = keys.row(b) + slot.column;
+      const float* rows = table + slot.first_row * width;
+      const int64_t hotness = of.hotness(s);
       int64_t n = 0;
-      for (int64_t k = 0; k < pooling.hotness(s); ++k) {
+      for (int64_t k = 0; k < hotness; ++k) {
         fetch_next();
-        if (key[k] == kNoKey) continue;
-        assert(key[k] < layout.rows[static_cast<size_t>(s)]);
+        if (key[k] >= slot.rows) continue;
         if (n++ == 0)
-          copy_row<kWidth>(rows + key[k] * width, width, to);
+          Row<kWidth>::copy(rows + key[k] * width, width, to);
         else
-          add_row<kWidth>(rows + key[k] * width, width, to);
+          Row<kWidth>::add(rows + key[k] * width, width, to);
       }
       if (n == 0) std::fill_n(to, width, 0.f);
-      if (mean && n > 1) scale_row<kWidth>(1 / static_cast<float>(n), width, to);
+      if (of.mean && n > 1) Row<kWidth>::scale(1 / static_cast<float>(n), width, to);
     }
   }
 }
-}  // namespace
 
-void lookup_forward(const Exec& exec, const TableLayout& layout, const Pooling& pooling,
-                    Matrix<const float> table, Matrix<const uint32_t> keys, View<float, 3> out) {
-  const int64_t batch = keys.dim(0), slots = layout.slots();
-  HLITE_CHECK(!exec.on_gpu(), "lookup_forward runs on the CPU");
-  HLITE_CHECK(table.dim(0) == layout.total_rows && table.dim(1) == layout.width,
-              "lookup: table {}, expected [{},{}]", table.shape(), layout.total_rows, layout.width);
-  HLITE_CHECK(pooling.slots == slots && keys.dim(1) == pooling.keys.columns &&
-                  out.dim(0) == batch && out.dim(1) == slots && out.dim(2) == layout.width,
-              "lookup: keys {} of {} columns, out {}, {} slots of width {}", keys.shape(),
-              pooling.keys.columns, out.shape(), slots, layout.width);
-  if (slots == 0) return;
-  const bool copies = pooling.is_one_hot() && pooling.complete;
-  const Matrix<const uint32_t> own(keys.data() + pooling.column(0), batch, keys.dim(1));
-  with_width(layout.width, [&]<int kWidth>() {
-    const int64_t grain = kGrainRows / pooling.columns() + 1;
-    exec.threads().parallel_for(batch, grain, [&](int64_t begin, int64_t end) {
+void lookup_on_cpu(const Exec& exec, const SlotsRef& slots, Matrix<const float> table,
+                   Matrix<const uint32_t> keys, View<float, 3> out) {
+  if (slots.count == 0) return;
+  const bool copies = slots.one_hot() && slots.complete;
+  const Matrix<const uint32_t> own(keys.data() + slots.first_column, keys.dim(0), keys.dim(1));
+  with_width(slots.width, [&]<int kWidth>() {
+    const int64_t grain = kGrainRows / slots.lookups + 1;
+    exec.threads().parallel_for(keys.dim(0), grain, [&](int64_t begin, int64_t end) {
       if (copies)
-        copy_rows<kWidth>(layout, table.data(), own, out, begin, end);
+        copy_rows<kWidth>(slots, table.data(), own, out, begin, end);
       else
-        pool_rows<kWidth>(layout, pooling, table.data(), keys, out, begin, end);
+        pool_rows<kWidth>(slots, table.data(), keys, out, begin, end);
     });
   });
 }
+}  // namespace
 
 template <typename T>
-void lookup_forward(const Exec& exec, const DeviceSlots& slots, Matrix<const float> table,
+void lookup_forward(const Exec& exec, const SlotsRef& slots, Matrix<const float> table,
                     Matrix<const uint32_t> keys, View<T, 3> out, const KeyCheck& check) {
-  const SlotsRef& ref = slots.ref();
-  HLITE_CHECK(exec.on_gpu(), "lookup_forward: slots on a GPU, no GPU");
-  HLITE_CHECK(table.dim(0) == int64_t{ref.total_rows} && table.dim(1) == ref.width,
-              "lookup: table {}, expected [{},{}]", table.shape(), ref.total_rows, ref.width);
-  HLITE_CHECK(keys.dim(1) == ref.columns && out.dim(0) == keys.dim(0) && out.dim(1) == ref.count &&
-                  out.dim(2) == ref.width,
+  HLITE_CHECK(table.dim(0) == slots.total_rows && table.dim(1) == slots.width,
+              "lookup: table {}, expected [{},{}]", table.shape(), slots.total_rows, slots.width);
+  HLITE_CHECK(keys.dim(1) == slots.columns && out.dim(0) == keys.dim(0) &&
+                  out.dim(1) == slots.count && out.dim(2) == slots.width,
               "lookup: keys {} of {} columns, out {}, {} slots of width {}", keys.shape(),
-              ref.columns, out.shape(), ref.count, ref.width);
-  kernels::lookup_forward<T>(exec, ref, table, keys, out, check);
+              slots.columns, out.shape(), slots.count, slots.width);
+  if (exec.on_gpu()) return kernels::lookup_forward<T>(exec, slots, table, keys, out, check);
+  if constexpr (std::is_same_v<T, float>)
+    lookup_on_cpu(exec, slots, table, keys, out);
+  else
+    raise("lookup: 16 bits need a GPU");
 }
 
-#define HLITE_INSTANTIATE(T)                                                         \
-  template void lookup_forward(const Exec&, const DeviceSlots&, Matrix<const float>, \
+#define HLITE_INSTANTIATE(T)                                                      \
+  template void lookup_forward(const Exec&, const SlotsRef&, Matrix<const float>, \
                                Matrix<const uint32_t>, View<T, 3>, const KeyCheck&);
 HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
 #undef HLITE_INSTANTIATE

@@ -12,7 +12,7 @@
 // Several keys a slot: the lanes of a row add up the rows of one bag in the order of its columns,
 // kAdds on their way at a time, with the next keys read meanwhile. Sums run in one thread in a
 // fixed order.
-#include "embedding/slots_ref.h"
+#include "embedding/lookup.h"
 
 #include <algorithm>
 
@@ -66,6 +66,7 @@ __global__ void __launch_bounds__(kThreads)
 // Keys of one bag, and the rows they name, kAdds at a time.
 struct BagRows {
   const SlotRef slot;
+  const int hotness;
   const uint32_t* keys;
   const uint32_t first;  // of the bag's keys in the key matrix
   const KeyCheck check;
@@ -73,9 +74,8 @@ struct BagRows {
   __device__ void find(int k, uint32_t (&rows)[kAdds]) const {
 #pragma unroll
     for (int u = 0; u < kAdds; ++u)
-      rows[u] = k + u < slot.hotness
-                    ? find_row(slot, keys, first + static_cast<uint32_t>(k + u), check)
-                    : kNoRow;
+      rows[u] = k + u < hotness ? find_row(slot, keys, first + static_cast<uint32_t>(k + u), check)
+                                : kNoRow;
   }
 };
 
@@ -87,20 +87,22 @@ __global__ void __launch_bounds__(kThreads)
   if (bag >= bags) return;
   const auto count = static_cast<uint32_t>(slots.count);
   const uint32_t sample = bag / count;
-  const SlotRef slot = slots.slots[bag - sample * count];
+  const uint32_t s = bag - sample * count;
+  const SlotRef slot = slots.slots[s];
+  const int hotness = slots.hotness(s);
   const int64_t width = slots.width;
   const int lane = static_cast<int>(threadIdx.x) % lanes;
   for (int64_t column = lane * kPiece; column < width; column += lanes * kPiece) {
     // One lane, in its first turn, records keys beyond the table.
     const BagRows bag_rows{
-        slot, keys,
+        slot, hotness, keys,
         sample * static_cast<uint32_t>(slots.columns) + static_cast<uint32_t>(slot.column),
         column == 0 ? check : KeyCheck{}};
     Piece<float, kPiece> sum{};
     int found = 0;
     uint32_t rows[kAdds], next[kAdds];
     bag_rows.find(0, rows);
-    for (int k = 0; k < slot.hotness; k += kAdds) {
+    for (int k = 0; k < hotness; k += kAdds) {
       Piece<float, kPiece> pieces[kAdds];
 #pragma unroll
       for (int u = 0; u < kAdds; ++u)

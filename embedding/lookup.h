@@ -1,30 +1,34 @@
-// Lookup: out[b, s, :] = the sum, or the mean, of table[offset[s] + k, :] over the keys k that
+// Lookup: out[b, s, :] = the sum, or the mean, of row k of slot s's table over the keys k that
 // sample b has in slot s; zero where it has none.
 #pragma once
 
 #include <cstdint>
 
-#include "embedding/device_slots.h"
-#include "embedding/pooling.h"
-#include "embedding/table_layout.h"
+#include "embedding/key_check.h"
+#include "embedding/slots_ref.h"
 #include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/view.h"
 
 namespace hlite::embedding {
 
-// keys [B, columns] are local to their slot's table; the reader has checked that each is below its
-// table's rows or kNoKey. Overwrites out [B,S,V]. A slot with one key gets an exact copy of the
-// row; several are added in the order of their columns. Runs on the CPU.
-void lookup_forward(const Exec& exec, const TableLayout& layout, const Pooling& pooling,
-                    Matrix<const float> table /*[total_rows,V]*/,
-                    Matrix<const uint32_t> keys /*[B,columns]*/, View<float, 3> out /*[B,S,V]*/);
-
-// The same on a GPU, where everything but `slots` lies in device memory. T: float, bf16 or fp16;
-// sums in float. Keys beyond their table are read as absent and recorded for KeyErrors.
+// keys [B, columns] are local to their slot's table; kNoKey and keys beyond their table are absent.
+// (Of slots.complete ones the CPU expects neither: the reader has checked them.) On a GPU a key
+// beyond its table is recorded for KeyErrors. Overwrites out [B,S,V]. A slot with one key gets an
+// exact copy of the row; several are added in the order of their columns, in float. T: float, and
+// on a GPU bf16 or fp16.
 template <typename T>
-void lookup_forward(const Exec& exec, const DeviceSlots& slots,
+void lookup_forward(const Exec& exec, const SlotsRef& slots,
                     Matrix<const float> table /*[total_rows,V]*/,
                     Matrix<const uint32_t> keys /*[B,columns]*/, View<T, 3> out /*[B,S,V]*/,
                     const KeyCheck& check = {});
+
+namespace kernels {
+// An error for batches of 2^32 keys or output rows and more.
+template <typename T>
+inline const Kernel<void(const SlotsRef&, Matrix<const float> /*table*/,
+                         Matrix<const uint32_t> /*keys*/, View<T, 3> /*out*/, const KeyCheck&)>
+    lookup_forward{"lookup_forward"};
+}  // namespace kernels
 
 }  // namespace hlite::embedding

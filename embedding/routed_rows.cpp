@@ -4,39 +4,14 @@
 
 #include "embedding/key_sort.h"
 #include "embedding/row_access.h"
-#include "hugectr_lite/optimizer/update_loops.h"
 
 namespace hlite::embedding {
 namespace {
 using optimizer::OptimizerType;
-using optimizer::state_count;
-using optimizer::StepScalars;
 
 constexpr int64_t kRowsAhead = 16;   // asked for before they are used
 constexpr int64_t kGrainRows = 256;  // rows that are worth a task
 constexpr int64_t kTasksPerThread = 4;
-
-template <int kWidth>
-struct Row {
-  static int64_t width(int64_t w) { return kWidth > 0 ? kWidth : w; }
-  static void copy(const float* __restrict from, int64_t w, float* __restrict to) {
-#pragma omp simd
-    for (int64_t j = 0; j < width(w); ++j) to[j] = from[j];
-  }
-  static void add(const float* __restrict from, int64_t w, float* __restrict to) {
-#pragma omp simd
-    for (int64_t j = 0; j < width(w); ++j) to[j] += from[j];
-  }
-  static void add_scaled(float scale, const float* __restrict from, int64_t w,
-                         float* __restrict to) {
-#pragma omp simd
-    for (int64_t j = 0; j < width(w); ++j) to[j] += scale * from[j];
-  }
-  static void scale(float factor, int64_t w, float* to) {
-#pragma omp simd
-    for (int64_t j = 0; j < width(w); ++j) to[j] *= factor;
-  }
-};
 
 // Keys that each sample has in a slot; valid until the thread's next call.
 const std::vector<uint32_t>& keys_per_sample(const KeyRouting& routing, int64_t slot,
@@ -53,7 +28,7 @@ const std::vector<uint32_t>& keys_per_sample(const KeyRouting& routing, int64_t 
 void check_shapes(const KeyRouting& routing, int64_t width, Matrix<const float> vectors,
                   Matrix<const float> copied, int64_t slots) {
   const int64_t entries = routing.placement().ranks() * routing.block();
-  HLITE_CHECK(slots == routing.pooling().slots && vectors.dim(0) == entries &&
+  HLITE_CHECK(slots == routing.layout().slots() && vectors.dim(0) == entries &&
                   (entries == 0 || vectors.dim(1) == width) &&
                   copied.dim(0) == routing.placement().copied_rows() &&
                   (copied.dim(0) == 0 || copied.dim(1) == width),
@@ -67,7 +42,7 @@ void pool_slot(const KeyRouting& routing, Matrix<const float> vectors, Matrix<co
   using R = Row<kWidth>;
   const int64_t w = out.dim(2), batch = out.dim(0), stride = out.dim(1) * w;
   float* to = out.data() + slot * w;
-  const bool one_key = routing.pooling().hotness(slot) == 1;
+  const bool one_key = routing.layout().hotness(slot) == 1;
   if (!one_key || routing.distinct(slot).empty())
     for (int64_t b = 0; b < batch; ++b) std::fill_n(to + b * stride, w, 0.0f);
   const uint64_t* pairs = routing.pairs(slot);
@@ -88,7 +63,7 @@ void pool_slot(const KeyRouting& routing, Matrix<const float> vectors, Matrix<co
     for (int64_t b = 0; b < batch; ++b)
       if (count[static_cast<size_t>(b)] == 0) std::fill_n(to + b * stride, w, 0.0f);
   }
-  if (!routing.pooling().scales(slot)) return;
+  if (!routing.layout().scales(slot)) return;
   const auto& count = keys_per_sample(routing, slot, batch);
   for (int64_t b = 0; b < batch; ++b)
     if (count[static_cast<size_t>(b)] > 1)
@@ -102,7 +77,7 @@ void reduce_slot(const KeyRouting& routing, View<const float, 3> dout, Matrix<fl
   const int64_t w = dout.dim(2), stride = dout.dim(1) * w;
   const float* from = dout.data() + slot * w;
   const uint64_t* pairs = routing.pairs(slot);
-  const bool scales = routing.pooling().scales(slot);
+  const bool scales = routing.layout().scales(slot);
   const uint32_t* count = scales ? keys_per_sample(routing, slot, dout.dim(0)).data() : nullptr;
   for (const auto& key : routing.distinct(slot)) {
     float* to = (key.copied ? copied : gradients).row(key.entry);
@@ -121,33 +96,6 @@ void reduce_slot(const KeyRouting& routing, View<const float, 3> dout, Matrix<fl
 // A gradient of a row: which list, and where in it.
 struct Part {
   uint32_t row, list, at;
-};
-
-template <OptimizerType kType, int kWidth>
-class RowUpdates {
- public:
-  static constexpr int kStates = state_count(kType);
-  StepScalars scalars;
-  float *w, *state0, *state1;
-  int64_t width;
-
-  void update(int64_t row, const float* gradient) const {
-    const int64_t at = row * width;
-    optimizer::update_elements<kType>(scalars, Row<kWidth>::width(width), gradient, w + at,
-                                      kStates > 0 ? state0 + at : nullptr,
-                                      kStates > 1 ? state1 + at : nullptr);
-  }
-  void without_gradient(int64_t begin, int64_t end) const {
-    const int64_t at = begin * width;
-    optimizer::update_elements_without_gradient<kType>(scalars, (end - begin) * width, w + at,
-                                                       kStates > 0 ? state0 + at : nullptr,
-                                                       kStates > 1 ? state1 + at : nullptr);
-  }
-  void prefetch(int64_t row) const {
-    prefetch_row<1>(w + row * width, width);
-    if constexpr (kStates > 0) prefetch_row<1>(state0 + row * width, width);
-    if constexpr (kStates > 1) prefetch_row<1>(state1 + row * width, width);
-  }
 };
 
 // Rows [begin, end): the parts of all lists, by row and then list.
@@ -174,16 +122,17 @@ void update_range(const Updates& updates, std::span<const RowGradients> from, bo
   thread_local std::vector<Part> parts;  // grow once
   thread_local std::vector<float> sum;
   collect(from, begin, end, parts);
-  sum.resize(static_cast<size_t>(updates.width));
+  sum.resize(static_cast<size_t>(updates.width()));
   int64_t next = begin;
   for (size_t i = 0; i < parts.size();) {
     if (i + kRowsAhead < parts.size()) updates.prefetch(parts[i + kRowsAhead].row);
     const uint32_t row = parts[i].row;
     const float* gradient = from[parts[i].list].gradients.row(parts[i].at);
     if (i + 1 < parts.size() && parts[i + 1].row == row) {
-      Row<kWidth>::copy(gradient, updates.width, sum.data());
+      Row<kWidth>::copy(gradient, updates.width(), sum.data());
       for (++i; i < parts.size() && parts[i].row == row; ++i)
-        Row<kWidth>::add(from[parts[i].list].gradients.row(parts[i].at), updates.width, sum.data());
+        Row<kWidth>::add(from[parts[i].list].gradients.row(parts[i].at), updates.width(),
+                         sum.data());
       gradient = sum.data();
     } else {
       ++i;
@@ -197,13 +146,11 @@ void update_range(const Updates& updates, std::span<const RowGradients> from, bo
 
 // Calls body.operator()<kWidth>(updates) with the rule and width known to the compiler.
 template <typename Body>
-void with_updates(const RowStep& step, Matrix<float> table, Matrix<float> state0,
-                  Matrix<float> state1, Body&& body) {
-  const StepScalars scalars = optimizer::step_scalars(step.rule, step.lr, step.step);
+void with_updates(const RowStep& step, const UpdatedRows& rows, Body&& body) {
+  const auto scalars = optimizer::step_scalars(step.rule, step.lr, step.step);
   optimizer::with_rule_type(step.rule.type, [&]<OptimizerType kType>() {
-    with_width(table.dim(1), [&]<int kWidth>() {
-      body.template operator()<kWidth>(RowUpdates<kType, kWidth>{
-          scalars, table.data(), state0.data(), state1.data(), table.dim(1)});
+    with_width(rows.w.dim(1), [&]<int kWidth>() {
+      body.template operator()<kWidth>(RowUpdates<kType, kWidth>(scalars, rows));
     });
   });
 }
@@ -249,7 +196,7 @@ void reduce_gradients(const Exec& exec, const KeyRouting& routing, View<const fl
 }
 
 void update_rows(const Exec& exec, const RowStep& step, std::span<const RowGradients> from,
-                 Matrix<float> table, Matrix<float> state0, Matrix<float> state1) {
+                 const UpdatedRows& rows) {
   const bool sweep = step.sweep && optimizer::moves_without_gradient(step.rule.type);
   // Cut where the longest list is cut evenly; when all rows move, by rows.
   const auto longest = std::max_element(from.begin(), from.end(), [](const auto& a, const auto& b) {
@@ -257,16 +204,16 @@ void update_rows(const Exec& exec, const RowStep& step, std::span<const RowGradi
   });
   const auto named = longest == from.end() ? 0 : static_cast<int64_t>(longest->rows.size());
   if (named == 0 && !sweep) return;
-  const int64_t work = sweep ? table.dim(0) : named;
+  const int64_t work = sweep ? rows.w.dim(0) : named;
   const int64_t tasks =
       std::clamp<int64_t>(work / kGrainRows, 1, kTasksPerThread * exec.threads().threads());
   const auto cut = [&](int64_t task) -> int64_t {
     if (task == 0) return 0;
-    if (task == tasks) return table.dim(0);
+    if (task == tasks) return rows.w.dim(0);
     if (sweep) return work * task / tasks;
     return longest->rows[static_cast<size_t>(work * task / tasks)];
   };
-  with_updates(step, table, state0, state1, [&]<int kWidth>(const auto& updates) {
+  with_updates(step, rows, [&]<int kWidth>(const auto& updates) {
     exec.threads().run(tasks, [&](int64_t task, int) {
       update_range<std::decay_t<decltype(updates)>, kWidth>(updates, from, sweep, cut(task),
                                                             cut(task + 1));
@@ -275,15 +222,15 @@ void update_rows(const Exec& exec, const RowStep& step, std::span<const RowGradi
 }
 
 void update_copied(const Exec& exec, const RowStep& step, Matrix<const float> gradients,
-                   std::span<const float> touched, Matrix<float> table, Matrix<float> state0,
-                   Matrix<float> state1) {
+                   std::span<const float> touched, const UpdatedRows& rows) {
   const bool all = step.sweep || !optimizer::moves_without_gradient(step.rule.type);
-  HLITE_CHECK(gradients.dim(0) == table.dim(0) &&
-                  (all || static_cast<int64_t>(touched.size()) == table.dim(0)),
-              "gradients {}, table {}, {} marks", gradients.shape(), table.shape(), touched.size());
-  if (table.dim(0) == 0) return;
-  with_updates(step, table, state0, state1, [&]<int kWidth>(const auto& updates) {
-    exec.threads().parallel_for(table.dim(0), kGrainRows, [&](int64_t begin, int64_t end) {
+  HLITE_CHECK(gradients.dim(0) == rows.w.dim(0) &&
+                  (all || static_cast<int64_t>(touched.size()) == rows.w.dim(0)),
+              "gradients {}, table {}, {} marks", gradients.shape(), rows.w.shape(),
+              touched.size());
+  if (rows.w.dim(0) == 0) return;
+  with_updates(step, rows, [&]<int kWidth>(const auto& updates) {
+    exec.threads().parallel_for(rows.w.dim(0), kGrainRows, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
         if (all || touched[static_cast<size_t>(i)] != 0) updates.update(i, gradients.row(i));
     });

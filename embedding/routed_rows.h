@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "embedding/key_routing.h"
+#include "embedding/updated_rows.h"
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/view.h"
 #include "hugectr_lite/optimizer/update_rules.h"
@@ -55,14 +56,13 @@ struct RowStep {
 };
 
 // One step of all rows that any of `from` names, each with the sum of its gradients in the order of
-// `from`. States that the rule does not keep may be empty.
+// `from`.
 void update_rows(const Exec& exec, const RowStep& step, std::span<const RowGradients> from,
-                 Matrix<float> table, Matrix<float> state0, Matrix<float> state1);
+                 const UpdatedRows& rows);
 
 // One step of the copied rows; those with touched[i] == 0 stay as they are unless the step sweeps
 // (touched may be empty when the rule moves nothing without a gradient).
 void update_copied(const Exec& exec, const RowStep& step, Matrix<const float> gradients,
-                   std::span<const float> touched, Matrix<float> table, Matrix<float> state0,
-                   Matrix<float> state1);
+                   std::span<const float> touched, const UpdatedRows& rows);
 
 }  // namespace hlite::embedding

@@ -4,7 +4,7 @@
 
 namespace hlite::embedding {
 
-RowPlacement RowPlacement::by_category(const TableLayout& layout, CategoryModel model) {
+RowPlacement RowPlacement::by_category(const SlotLayout& layout, CategoryModel model) {
   HLITE_CHECK(model.categories() == layout.total_rows, "{} categories, {} rows", model.categories(),
               layout.total_rows);
   RowPlacement placement(layout);
@@ -14,7 +14,7 @@ RowPlacement RowPlacement::by_category(const TableLayout& layout, CategoryModel 
   return placement;
 }
 
-RowPlacement RowPlacement::by_table(const TableLayout& layout, std::vector<std::vector<int>> shards,
+RowPlacement RowPlacement::by_table(const SlotLayout& layout, std::vector<std::vector<int>> shards,
                                     int ranks) {
   HLITE_CHECK(static_cast<int64_t>(shards.size()) == layout.slots() && ranks >= 1,
               "{} tables, {} slots, {} ranks", shards.size(), layout.slots(), ranks);
@@ -45,7 +45,7 @@ RowPlacement RowPlacement::by_table(const TableLayout& layout, std::vector<std::
   return placement;
 }
 
-RowPlacement RowPlacement::by_key(const TableLayout& layout, int ranks, int64_t capacity,
+RowPlacement RowPlacement::by_key(const SlotLayout& layout, int ranks, int64_t capacity,
                                   bool by_slot) {
   HLITE_CHECK(ranks >= 1 && capacity >= 1, "{} ranks, {} rows", ranks, capacity);
   RowPlacement placement(layout);

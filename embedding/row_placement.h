@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "embedding/category_model.h"
-#include "embedding/table_layout.h"
+#include "embedding/slot_layout.h"
 
 namespace hlite::embedding {
 
@@ -30,13 +30,13 @@ struct TableRow {
 
 class RowPlacement {
  public:
-  static RowPlacement by_category(const TableLayout& layout, CategoryModel model);
+  static RowPlacement by_category(const SlotLayout& layout, CategoryModel model);
   // `shards[s]`: the ranks that hold slot s, key k on the one at k mod n; empty: copied everywhere.
-  static RowPlacement by_table(const TableLayout& layout, std::vector<std::vector<int>> shards,
+  static RowPlacement by_table(const SlotLayout& layout, std::vector<std::vector<int>> shards,
                                int ranks);
 
   // Room for `capacity` keys on a rank, or for all there can be. By key, or by slot.
-  static RowPlacement by_key(const TableLayout& layout, int ranks, int64_t capacity, bool by_slot);
+  static RowPlacement by_key(const SlotLayout& layout, int ranks, int64_t capacity, bool by_slot);
 
   // REQUIRES key < rows of the slot's table. Ascending keys of a slot that lie on one rank have
   // ascending rows there.
@@ -60,21 +60,21 @@ class RowPlacement {
   [[nodiscard]] std::vector<double> key_share(int64_t slot) const;
   [[nodiscard]] int64_t rows_of(int rank) const { return rows_[static_cast<size_t>(rank)]; }
   [[nodiscard]] int64_t copied_rows() const { return copied_rows_; }
-  [[nodiscard]] const TableLayout& layout() const { return layout_; }
+  [[nodiscard]] const SlotLayout& layout() const { return layout_; }
 
  private:
   [[nodiscard]] int hashed_rank(int64_t slot, uint32_t key) const {
     return static_cast<int>((by_slot_ ? static_cast<uint32_t>(slot) : key) %
                             static_cast<uint32_t>(rows_.size()));
   }
-  explicit RowPlacement(const TableLayout& layout) : layout_(layout) {}
+  explicit RowPlacement(const SlotLayout& layout) : layout_(layout) {}
 
   // Rows of one table on one rank, or among the copied ones: they follow each other.
   struct Range {
     int64_t begin, slot, shard, shards;
   };
 
-  TableLayout layout_;
+  SlotLayout layout_;
   std::optional<CategoryModel> model_;
   bool hashed_ = false, by_slot_ = false;
   std::vector<std::vector<int>> shards_;     // [slots]

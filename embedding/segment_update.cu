@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(kThreads, optimizer::state_count(kRule) == 0 ?
   const int64_t tile = (int64_t{blockIdx.x} * kThreads + threadIdx.x) / lanes;
   const int64_t column =
       (int64_t{blockIdx.y} * lanes + static_cast<int>(threadIdx.x) % lanes) * kPiece;
-  if (step.skip != 0 || tile * kTilePairs >= list.count || column >= table.width) return;
+  if (step.skips || tile * kTilePairs >= list.count || column >= table.width) return;
   const LaneList<T> mine{.rows = list.rows,
                          .sources = list.sources,
                          .count = static_cast<int32_t>(list.count),
@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(kCarriedThreads)
   __shared__ SharedList<kPiece, 2 * kCarriedThreads> first;
   __shared__ SharedList<kPiece, 4 * kCarriedThreads / kSharedPairs> second;
   const DeviceStep step = load_step(step_source);
-  if (step.skip != 0) return;
+  if (step.skips) return;
   const int group = static_cast<int>(threadIdx.x) / lanes;
   const int piece = static_cast<int>(threadIdx.x) % lanes * kPiece;
   const int64_t column = int64_t{blockIdx.y} * lanes * kPiece + piece;

@@ -28,11 +28,10 @@ struct StepSource {
 struct DeviceStep {
   optimizer::StepScalars scalars;
   float gradient_scale;
-  int32_t skip;  // not 0: nothing changes
+  bool skips;  // nothing changes
 };
 __device__ inline DeviceStep load_step(const StepSource& from) {
-  return {*from.scalars, from.scale.inverse ? *from.scale.inverse : 1.0f,
-          from.scale.skip ? *from.scale.skip : 0};
+  return {*from.scalars, from.scale.inverse ? *from.scale.inverse : 1.0f, from.scale.skips()};
 }
 
 // count pairs (row, source), equal rows side by side; the source is a row of `gradients`. Both

@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "embedding/cutter.h"
 #include "embedding/find_row.cuh"
 #include "embedding/row_pieces.cuh"
 #include "embedding/segment_update.cuh"
@@ -34,7 +35,6 @@ using optimizer::OptimizerType;
 constexpr int kThreads = 256;
 constexpr int kAdds = 4;
 constexpr int kMaxLevels = 8;  // 32^8 tiles
-constexpr size_t kAlignment = 256;
 
 __device__ inline int64_t global_thread() { return int64_t{blockIdx.x} * kThreads + threadIdx.x; }
 
@@ -49,26 +49,9 @@ struct Workspace {
   size_t bytes = 0;
 };
 
-// Cuts one block of memory into arrays. Without memory only counts.
-class Cutter {
- public:
-  explicit Cutter(std::byte* memory) : memory_(memory) {}
-  template <typename T>
-  T* cut(int64_t n) {
-    const size_t at = bytes_;
-    bytes_ += (static_cast<size_t>(n) * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
-    return memory_ ? reinterpret_cast<T*>(memory_ + at) : nullptr;
-  }
-  [[nodiscard]] size_t bytes() const { return bytes_; }
-
- private:
-  std::byte* memory_;
-  size_t bytes_ = 0;
-};
-
 // Bits of a row's number and of total_rows, which stands for none and comes last.
 int sort_bits(const SparseUpdateShape& shape) {
-  return static_cast<int>(std::bit_width(shape.total_rows));
+  return static_cast<int>(std::bit_width(static_cast<uint64_t>(shape.total_rows)));
 }
 
 Workspace cut_workspace(const SparseUpdateShape& shape, std::byte* memory) {
@@ -82,8 +65,8 @@ Workspace cut_workspace(const SparseUpdateShape& shape, std::byte* memory) {
       space.sources[i] = cutter.cut<uint32_t>(count);
     }
     if (shape.sweeps) {
-      space.touched_bytes = (size_t{shape.total_rows} + 31) / 32 * sizeof(uint32_t);
-      space.touched = cutter.cut<uint32_t>((int64_t{shape.total_rows} + 31) / 32);
+      space.touched_bytes = static_cast<size_t>(shape.total_rows + 31) / 32 * sizeof(uint32_t);
+      space.touched = cutter.cut<uint32_t>((shape.total_rows + 31) / 32);
     }
     int64_t tile = kTilePairs;
     for (int level = 0; count > tile; ++level, tile = kLeastCarriedTile) {
@@ -114,7 +97,7 @@ __global__ void __launch_bounds__(kThreads)
   if (i == 0) *scalars = optimizer::step_scalars(in.rule, *in.lr, *in.step);
   if (i >= lookups) return;
   const Lookup lookup = find_lookup(slots, keys, static_cast<uint32_t>(i), KeyCheck{});
-  rows[i] = lookup.row == kNoRow ? slots.total_rows : lookup.row;
+  rows[i] = lookup.row == kNoRow ? static_cast<uint32_t>(slots.total_rows) : lookup.row;
   sources[i] = lookup.bag;
   if (!touched || lookup.row == kNoRow) return;
   const uint32_t bit = 1u << (lookup.row % 32);
@@ -128,10 +111,12 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t bag = global_thread();
   if (bag >= bags) return;
   const int64_t sample = bag / slots.count;
-  const SlotRef slot = slots.slots[bag - sample * slots.count];
+  const int64_t s = bag - sample * slots.count;
+  const SlotRef slot = slots.slots[s];
+  const int hotness = slots.hotness(s);
   const uint32_t* key = keys + sample * slots.columns + slot.column;
   int found = 0;
-  for (int k = 0; k < slot.hotness; ++k) found += slot.row_of(key[k]) != kNoRow;
+  for (int k = 0; k < hotness; ++k) found += slot.row_of(key[k]) != kNoRow;
   scale[bag] = 1 / static_cast<float>(found > 1 ? found : 1);
 }
 
@@ -141,7 +126,7 @@ __global__ void __launch_bounds__(kThreads)
     sweep_kernel(TableRows table, const uint32_t* touched, StepSource step_source, int lanes) {
   constexpr int kStates = optimizer::state_count(kRule);
   const DeviceStep step = load_step(step_source);
-  if (step.skip != 0) return;
+  if (step.skips) return;
   const int64_t groups = int64_t{gridDim.x} * kThreads / lanes;
   const int64_t first = static_cast<int64_t>(threadIdx.x) % lanes * kPiece;
   for (int64_t row = global_thread() / lanes; row < table.no_row; row += groups) {
@@ -175,15 +160,21 @@ __device__ inline void add_to_row(float* to, const Piece<float, 4>& term) {
 #endif
 }
 
+// What SGD multiplies gradients by.
+struct Descent {
+  const float* lr;
+  optimizer::GradientScale gradient_scale;
+};
+
 // A warp takes 32 neighbouring lookups: its lanes find a row each, then add the gradients, each
 // shared by `lanes` lanes, kAdds on their way at a time. Gradients are read in their own order.
 template <typename T, int kPiece>
 __global__ void __launch_bounds__(kThreads)
     add_gradients_kernel(SlotsRef slots, const uint32_t* keys, uint32_t lookups, const T* dout,
-                         const float* scale, float* table, const float* lr,
-                         optimizer::GradientScale gradient_scale, int lanes) {
-  if (gradient_scale.skip && *gradient_scale.skip != 0) return;
-  const float rate = -*lr * (gradient_scale.inverse ? *gradient_scale.inverse : 1.0f);
+                         const float* scale, float* table, Descent descent, int lanes) {
+  const optimizer::GradientScale& loss_scale = descent.gradient_scale;
+  if (loss_scale.skips()) return;
+  const float rate = -*descent.lr * (loss_scale.inverse ? *loss_scale.inverse : 1.0f);
   const int lane = static_cast<int>(threadIdx.x % kWarp);
   const int64_t mine = global_thread();
   Lookup own{kNoRow, 0};
@@ -232,11 +223,12 @@ template <typename T>
 void add_gradients(cudaStream_t stream, const SparseUpdateArgs<T>& args, int64_t lookups,
                    const Workspace& space) {
   const SparseSortArgs& of = args.sorted;
-  const int piece = piece_for(of.shape.width, args.dout.data(), args.table.data());
+  const int piece = piece_for(of.shape.width, args.dout.data(), args.rows.w.data());
   with_piece(piece, [&]<int kPiece>() {
     launch(shape_for("add_gradients", lookups, stream), add_gradients_kernel<T, kPiece>, of.slots,
            of.keys.data(), static_cast<uint32_t>(lookups), args.dout.data(), space.scale,
-           args.table.data(), of.lr, args.gradient_scale, lanes_for(of.shape.width, piece));
+           args.rows.w.data(), Descent{of.lr, args.gradient_scale},
+           lanes_for(of.shape.width, piece));
   });
 }
 
@@ -308,8 +300,8 @@ void sparse_update(cudaStream_t stream, const SparseUpdateArgs<T>& args) {
   const Workspace space = cut_workspace(shape, of.workspace);
   if (shape.atomic) return add_gradients(stream, args, lookups, space);
 
-  const TableRows table{args.table.data(), args.state0.data(), args.state1.data(), shape.width,
-                        shape.total_rows};
+  const TableRows table{args.rows.w.data(), args.rows.state0.data(), args.rows.state1.data(),
+                        shape.width, static_cast<uint32_t>(shape.total_rows)};
   const StepSource step{of.scalars, args.gradient_scale};
   const SortedList<T> list{space.rows[args.buffer], space.sources[args.buffer], lookups,
                            args.dout.data(), space.scale};

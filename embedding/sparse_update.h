@@ -1,65 +1,71 @@
-// Backward and optimizer step of embedding tables in one pass, deterministic.
+// Backward and optimizer step of embedding tables, on the CPU or a GPU.
 //
 // The gradient of a table row is the sum of dout[b, s, :] over the lookups of the row, sample after
-// sample; with the mean, each is divided by the number of keys that the sample has in the slot. Per
-// slot, (key, sample) pairs are sorted by key with a stable radix sort; equal keys form a segment,
-// whose rows of dout are summed and applied once through update_rules.h. A segment belongs to one
-// task whatever the number of threads, so the bits do not depend on it.
+// sample; with the mean, each is divided by the number of keys that the sample has in the slot.
+// Lookups are sorted by row with a stable radix sort; those of one row form a segment, whose rows
+// of dout are summed and applied once through update_rules.h. Every sum has one order, whatever the
+// number of threads.
+//
+//   CPU     a list of (key, sample) a slot; a segment belongs to one task
+//   GPU     one list of (row, output row) for all slots, in tiles of a fixed length, which lanes of
+//           a warp walk through: what lies within one tile is summed and applied there and then;
+//           sums of what crosses the edge of a tile are a shorter list of the same kind, walked
+//           through in the same way by whole blocks, until one tile is left. So a row that every
+//           sample looks up keeps as many warps busy as any others
+//   atomic  (GPU, SGD) every lookup adds -rate * gradient to its row with float atomics; no sort,
+//           and the last bits vary from run to run
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
-#include "embedding/pooling.h"
-#include "embedding/table_layout.h"
-#include "hugectr_lite/core/exec.h"
-#include "hugectr_lite/core/memory.h"
-#include "hugectr_lite/core/view.h"
-#include "hugectr_lite/optimizer/gradient_scale.h"
-#include "hugectr_lite/optimizer/update_rules.h"
+#include "embedding/sparse_update_args.h"
+#include "hugectr_lite/core/exec_memory.h"
 
 namespace hlite::embedding {
 
-class SparseUpdate {
- public:
-  // Allocates everything that update() needs for batches up to max_batch on up to `threads`
-  // threads.
-  SparseUpdate(TableLayout layout, Pooling pooling, int64_t max_batch, int threads);
-  // Of that, what depends on the batch.
-  [[nodiscard]] static int64_t workspace_bytes(const Pooling& pooling, int64_t max_batch,
-                                               int threads);
-
-  // One step of `rule` at learning rate *lr; *step counts from 1.
+struct SparseUpdateOptions {
+  optimizer::UpdateRule rule = {};
   //   kLocal   rows that occur in keys change, others (and their states) stay as they are
   //   kGlobal  all rows take the step, untouched ones with gradient 0
-  // kLazyGlobal is refused (Error). States that the rule does not keep may be empty, else they have
-  // the shape of `table`. Batches may be partial (0 included). Runs on the CPU.
-  void update(const Exec& exec, const optimizer::UpdateRule& rule,
-              optimizer::UpdateType update_type, const float* lr, const int64_t* step,
-              Matrix<const uint32_t> keys /*[B,columns]*/, View<const float, 3> dout /*[B,S,V]*/,
-              Matrix<float> table /*[total_rows,V]*/, Matrix<float> state0, Matrix<float> state1,
+  optimizer::UpdateType type = optimizer::UpdateType::kLocal;
+  bool atomic = false;  // on a GPU; the CPU sorts all the same
+  int64_t max_batch = 0;
+  int threads = 1;  // of the CPU, at most
+};
+
+class SparseUpdate {
+ public:
+  // Takes everything that steps need for batches up to max_batch. The arrays of `slots` must
+  // outlive this. Throws Error for LazyGlobal, for atomic with another rule than SGD, and for
+  // batches of 2^32 keys or output rows.
+  SparseUpdate(const Exec& exec, const SlotsRef& slots, const SparseUpdateOptions& how);
+
+  // The bytes that the constructor takes, which the arrays of `slots` have no part in; an estimate
+  // for a GPU that is not there. Throws likewise.
+  [[nodiscard]] static int64_t workspace_bytes(const Exec& exec, const SlotsRef& slots,
+                                               const SparseUpdateOptions& how);
+
+  // One step is two calls: sort(), which needs no gradients and can be done while others make them,
+  // then update(), behind it. On a GPU they are asynchronous on exec.stream and can be captured.
+  // The learning rate, the step (from 1), its scalars, which sort() writes, and the scale of
+  // gradients lie in memory of the device. Keys beyond their table count as absent. Batches may be
+  // partial (0 included). What sort() is given stays as it is until update() has run. With atomic
+  // it sorts nothing, and scalars may be null.
+  void sort(const Exec& exec, Matrix<const uint32_t> keys /*[B,columns]*/, const float* lr,
+            const int64_t* step, optimizer::StepScalars* scalars);
+  // T: float, and on a GPU bf16 or fp16; sums in float.
+  template <typename T>
+  void update(const Exec& exec, View<const T, 3> dout /*[B,S,V]*/,
+              const UpdatedRows& rows /*[total_rows,V]*/,
               const optimizer::GradientScale& gradient_scale = {});
 
  private:
-  // Sorts the slot's pairs; with the mean also fills its scales.
-  void sort_slot(Matrix<const uint32_t> keys, int64_t s, int worker);
-  [[nodiscard]] uint64_t* pairs_of(int64_t s) const {
-    return pairs_.view().row(pooling_.column(s) - pooling_.column(0));
-  }
-
-  TableLayout layout_;
-  Pooling pooling_;
-  int64_t max_batch_;
-  int threads_;
-  Tensor<uint64_t, 2> pairs_;            // [columns, max_batch] sorted, a slot's from its first on
-  std::vector<int64_t> pair_count_;      // [S]
-  Tensor<float, 2> scale_;               // [S, max_batch] 1 / keys of the sample; empty for sums
-  Tensor<uint64_t, 2> scratch_;          // [threads, max_batch * most hotness]
-  Tensor<uint32_t, 2> counts_;           // [threads, kSortCounts]
-  Tensor<float, 2> gradient_;            // [threads, V in whole cache lines] the sum of a segment
-  std::vector<int64_t> touched_tasks_;   // [S + 1] tasks of the slots before
-  int64_t sweep_rows_;                   // rows a task of kGlobal takes of a table
-  std::vector<int64_t> sweep_tasks_{0};  // [S + 1] tasks of the slots before
+  SlotsRef slots_;
+  optimizer::UpdateRule rule_;
+  SparseUpdateShape shape_;
+  ExecMemory workspace_;
+  SparseSortArgs sorted_;  // of the last sort(), and the buffer that it returned
+  int buffer_ = 0;
 };
 
 }  // namespace hlite::embedding

@@ -1,10 +1,12 @@
-// The kernels of the sparse update on a GPU, and what they are handed.
+// What the two halves of a sparse update are handed, on the CPU and as kernels.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "embedding/slots_ref.h"
+#include "embedding/updated_rows.h"
+#include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/view.h"
 #include "hugectr_lite/optimizer/gradient_scale.h"
@@ -16,15 +18,17 @@ namespace hlite::embedding {
 struct SparseUpdateShape {
   int64_t max_batch = 0;
   int32_t slots = 0;
-  int32_t lookups = 0;  // of a sample
+  int32_t lookups = 0;       // of a sample
+  int32_t most_hotness = 0;  // lookups of a sample in one slot
   int32_t width = 0;
-  uint32_t total_rows = 0;
+  int64_t total_rows = 0;
   bool scales = false;  // gradients of some rows are scaled: a mean
   bool sweeps = false;  // rows without a lookup move too
   bool atomic = false;  // gradients go straight into the table
+  int threads = 1;      // of the CPU, at most
 };
 
-// Of GpuSparseUpdate::sort(); everything but numbers lies in device memory.
+// Of SparseUpdate::sort(); everything but numbers lies in memory of the device.
 struct SparseSortArgs {
   SparseUpdateShape shape;
   SlotsRef slots;
@@ -37,14 +41,14 @@ struct SparseSortArgs {
   size_t workspace_bytes = 0;
 };
 
-// Of GpuSparseUpdate::update(), with the same shapes and meaning.
+// Of SparseUpdate::update(), with the same shapes and meaning.
 template <typename T>
 struct SparseUpdateArgs {
   SparseSortArgs sorted;  // what sort() was given
   int buffer = 0;         // and returned
   optimizer::GradientScale gradient_scale;
   View<const T, 3> dout;  // [B,S,V]
-  Matrix<float> table, state0, state1;
+  UpdatedRows rows;       // [total_rows,V]
 };
 
 namespace kernels {
@@ -58,5 +62,12 @@ inline const Kernel<int(const SparseSortArgs&)> sparse_sort{"sparse_sort"};
 template <typename T>
 inline const Kernel<void(const SparseUpdateArgs<T>&)> sparse_update{"sparse_update"};
 }  // namespace kernels
+
+// The same on the CPU.
+namespace cpu {
+size_t sparse_update_workspace(const SparseUpdateShape& shape);
+void sparse_sort(const Exec& exec, const SparseSortArgs& args);
+void sparse_update(const Exec& exec, const SparseUpdateArgs<float>& args);
+}  // namespace cpu
 
 }  // namespace hlite::embedding

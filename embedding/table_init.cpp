@@ -38,7 +38,7 @@ void init_table_rows(const Exec& exec, uint64_t seed, std::string_view name, int
   });
 }
 
-void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const TableLayout& layout,
+void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const SlotLayout& layout,
                  Matrix<float> tables) {
   HLITE_CHECK(tables.dim(0) == layout.total_rows && tables.dim(1) == layout.width,
               "{}: tables {}, expected [{},{}]", layer, tables.shape(), layout.total_rows,
@@ -49,18 +49,19 @@ void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const 
   }
 }
 
-TableRowInit::TableRowInit(uint64_t seed, std::string_view layer, const TableLayout& layout)
+TableRowInit::TableRowInit(uint64_t seed, std::string_view layer, const SlotLayout& layout)
     : TableRowInit(seed, layer, layout.rows, layout.width) {}
 
 TableRowInit::TableRowInit(uint64_t seed, std::string_view layer, std::span<const int64_t> rows,
                            int64_t width)
     : seed_(seed), width_(width) {
   for (size_t s = 0; s < rows.size(); ++s)
-    tables_.push_back({random::stream_of(fmt::format("{}.table_{}", layer, s)), bound_of(rows[s])});
+    streams_.push_back(
+        {random::stream_of(fmt::format("{}.table_{}", layer, s)), bound_of(rows[s])});
 }
 
 void TableRowInit::fill(int64_t slot, uint32_t key, float* row) const {
-  const Table& table = tables_[static_cast<size_t>(slot)];
+  const TableStream& table = streams_[static_cast<size_t>(slot)];
   random::fill_uniform(row, width_, seed_, table.stream,
                        static_cast<uint64_t>(key) * static_cast<uint64_t>(width_), -table.bound,
                        table.bound);

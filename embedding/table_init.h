@@ -9,7 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "embedding/table_layout.h"
+#include "embedding/first_values.h"
+#include "embedding/slot_layout.h"
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/view.h"
 
@@ -22,26 +23,23 @@ void init_table_rows(const Exec& exec, uint64_t seed, std::string_view name, int
                      int64_t first_row, Matrix<float> rows /*[n, width]*/);
 
 // Fills all tables of a layer; table i of layer "x" is called "x.table_i".
-void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const TableLayout& layout,
+void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const SlotLayout& layout,
                  Matrix<float> tables /*[total_rows, width]*/);
 
 // The same values row by row, for a rank that holds some rows of each table.
 class TableRowInit {
  public:
-  TableRowInit(uint64_t seed, std::string_view layer, const TableLayout& layout);
+  TableRowInit(uint64_t seed, std::string_view layer, const SlotLayout& layout);
   // Where the bounds are those of tables of rows[s] rows, whatever keys there are.
   TableRowInit(uint64_t seed, std::string_view layer, std::span<const int64_t> rows, int64_t width);
   // Row `key` of slot s: `row` [width].
   void fill(int64_t slot, uint32_t key, float* row) const;
+  [[nodiscard]] const std::vector<TableStream>& streams() const { return streams_; }  // [slots]
 
  private:
-  struct Table {
-    uint64_t stream;
-    float bound;
-  };
   uint64_t seed_;
   int64_t width_;
-  std::vector<Table> tables_;
+  std::vector<TableStream> streams_;
 };
 
 }  // namespace hlite::embedding

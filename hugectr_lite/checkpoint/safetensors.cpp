@@ -68,12 +68,6 @@ int64_t checked_size(const std::vector<int64_t>& shape, const std::string& where
 }
 }  // namespace
 
-int64_t TensorRef::size() const {
-  int64_t n = 1;
-  for (const int64_t d : shape) n *= d;
-  return n;
-}
-
 FileSum write_safetensors(ByteSink& out, std::span<const TensorRef> tensors,
                           const Metadata& metadata) {
   const std::string header = header_text(tensors, metadata);

@@ -12,32 +12,18 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "hugectr_lite/core/file.h"
+#include "hugectr_lite/core/tensor_ref.h"
 
 namespace hlite::checkpoint {
 
-enum class DType { kF32, kU32 };
-
-// A named tensor of 4-byte elements that lives somewhere: at `data`, or, where `data` is null,
-// behind two functions that move elements [first, first + span.size()) in row-major order (a
-// device, or rows spread over ranks). `get` is needed to write a file, `put` to read one. Elements
-// of uint32 travel as the bits of floats.
-struct TensorRef {
-  std::string name;
-  std::vector<int64_t> shape;
-  float* data = nullptr;
-  std::function<void(int64_t first, std::span<float> out)> get = {};
-  std::function<void(int64_t first, std::span<const float> in)> put = {};
-  DType dtype = DType::kF32;
-
-  [[nodiscard]] int64_t size() const;  // elements
-};
+using hlite::DType;
+using hlite::TensorRef;
 
 using Metadata = std::map<std::string, std::string>;
 

@@ -1,7 +1,9 @@
 # The plug-in's sources: for nvcc here, for the C++ compiler in tests/support/cuda_emulation.
 # Those that end in a list of kernels, HLITE_KERNELS(<file's name>).
 set(hlite_kernel_sources
+  embedding/hashed_index.cu
   embedding/lookup.cu
+  embedding/row_copies.cu
   embedding/sparse_update.cu
   hugectr_lite/core/fill.cu
   hugectr_lite/ops/add.cu

@@ -49,7 +49,7 @@ void update_scaled(const StepScalars& scalars, const Arrays& x, int64_t n, float
 void update_on_cpu(const Exec& exec, const UpdateRule& rule, float lr, int64_t step, int64_t n,
                    const Arrays& x, const GradientScale& scale) {
   HLITE_CHECK(step >= 1, "dense_update: step {} counts from 1", step);
-  if (scale.skip && *scale.skip != 0) return;
+  if (scale.skips()) return;
   const StepScalars scalars = step_scalars(rule, lr, step);
   with_rule_type(rule.type, [&]<OptimizerType type>() {
     exec.threads().parallel_for(

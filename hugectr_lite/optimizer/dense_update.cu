@@ -31,7 +31,7 @@ template <OptimizerType type, int kCount, typename T>
 __global__ void __launch_bounds__(kPackThreads, kBlocksPerSm)
     update_kernel(UpdateRule rule, const float* lr, const int64_t* step, Arrays x,
                   GradientScale scale, T* mirror) {
-  if (scale.skip && *scale.skip != 0) return;
+  if (scale.skips()) return;
   rule.type = type;  // known here, so that Adam's powers are in Adam's kernels alone
   __shared__ StepScalars shared;
   if (threadIdx.x == 0) shared = step_scalars(rule, *lr, *step);

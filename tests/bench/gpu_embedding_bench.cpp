@@ -12,8 +12,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "embedding/gpu_sparse_update.h"
+#include "embedding/device_slots.h"
 #include "embedding/lookup.h"
+#include "embedding/sparse_update.h"
 #include "embedding/table_init.h"
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/cuda_plugin.h"
@@ -87,22 +88,20 @@ void measure(const Exec& exec, const Options& o, const std::string& type,
     return Matrix<const uint32_t>(keys[static_cast<size_t>(i % kBatches)].data(), o.batch, columns);
   };
   const double lookup = mean_seconds(exec, o.rounds, [&](int i) {
-    lookup_forward(exec, slots, Matrix<const float>(table), keys_of(i), view);
+    lookup_forward<T>(exec, slots.ref(), table, keys_of(i), view);
   });
   print(type + " lookup", lookup, static_cast<double>(n), "lookups");
-  using embedding::SparseUpdateMethod;
-  for (const auto method : {SparseUpdateMethod::kSorted, SparseUpdateMethod::kAtomic}) {
-    embedding::GpuSparseUpdate update(exec, slots, {}, optimizer::UpdateType::kLocal, method,
-                                      o.batch);
+  for (const bool atomic : {false, true}) {
+    embedding::SparseUpdate update(exec, slots.ref(), {.atomic = atomic, .max_batch = o.batch});
     const auto sort = [&](int i) {
-      update.sort(exec, rate.data(), step.data(), keys_of(i), scalars.data());
+      update.sort(exec, keys_of(i), rate.data(), step.data(), scalars.data());
     };
     const double seconds = mean_seconds(exec, o.rounds, [&](int i) {
       sort(i);
-      update.update<T>(exec, view, table, {}, {});
+      update.update<T>(exec, view, {.w = table});
     });
-    const std::string name = method == SparseUpdateMethod::kSorted ? "sorted" : "atomic";
-    if (method == SparseUpdateMethod::kSorted)
+    const std::string name = atomic ? "atomic" : "sorted";
+    if (!atomic)
       print(type + " update, of which the sort", mean_seconds(exec, o.rounds, sort),
             static_cast<double>(n), "lookups");
     print(type + " update, " + name, seconds, static_cast<double>(n), "lookups");
@@ -114,7 +113,7 @@ void measure(const Exec& exec, const Options& o, const std::string& type,
 // Whether the interaction should gather rows from the tables itself.
 template <typename T>
 void measure_interaction(const Exec& exec, const Options& o, const std::string& type,
-                         const embedding::DeviceSlots& slots, const embedding::TableLayout& layout,
+                         const embedding::DeviceSlots& slots, const embedding::SlotLayout& layout,
                          const std::vector<Array<uint32_t>>& keys, Matrix<const float> table) {
   const int64_t n = layout.slots(), out_width = ops::interaction_width(n, o.width);
   const Array<T> bottom(exec, o.batch * o.width), out(exec, o.batch * out_width),
@@ -130,7 +129,7 @@ void measure_interaction(const Exec& exec, const Options& o, const std::string& 
   print(type + " lookup, then interaction",
         mean_seconds(exec, o.rounds,
                      [&](int i) {
-                       lookup_forward(exec, slots, table, keys_of(i), view);
+                       lookup_forward<T>(exec, slots.ref(), table, keys_of(i), view);
                        ops::interaction_forward<T>(exec, bottom.matrix(o.width), view,
                                                    out.matrix(out_width));
                      }),
@@ -162,9 +161,9 @@ void run(const Options& o) {
   Exec exec{.device = Device::kCuda, .cuda = &plugin.require_device()};
   exec.cuda->stream_create(&exec.stream);
   const std::vector<int64_t> rows = bench::shape_named("mlperf", o.cap).rows;
-  const embedding::TableLayout layout(rows, o.width);
+  const embedding::SlotLayout layout(rows, o.width);
   const int64_t columns = layout.slots(), n = o.batch * columns;
-  const embedding::DeviceSlots slots(exec, layout, embedding::Pooling::one_hot(columns));
+  const embedding::DeviceSlots slots(exec, layout);
 
   std::vector<std::vector<uint32_t>> host(kBatches, std::vector<uint32_t>(static_cast<size_t>(n)));
   for (int64_t s = 0; s < columns; ++s) {

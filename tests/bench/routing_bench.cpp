@@ -66,9 +66,7 @@ void run(int argc, char** argv) {
   app.parse(argc, argv);
 
   const auto keys = zipf_keys(batch, slots, rows, zipf);
-  const embedding::TableLayout layout(std::vector<int64_t>(static_cast<size_t>(slots), rows), 128);
-  const embedding::Pooling pooling(KeyLayout(std::vector<int64_t>(static_cast<size_t>(slots), 1)),
-                                   embedding::Combiner::kSum);
+  const embedding::SlotLayout layout(std::vector<int64_t>(static_cast<size_t>(slots), rows), 128);
   ThreadPool pool(1);
   const Exec exec{.pool = &pool};
   fmt::print("batch {}, {} slots of {} rows, Zipf {}; a rank and iteration\n", batch, slots, rows,
@@ -81,7 +79,7 @@ void run(int argc, char** argv) {
     const auto placement = embedding::RowPlacement::by_table(
         layout, std::vector<std::vector<int>>(static_cast<size_t>(slots), all), n);
     const int64_t mine = batch / n;
-    embedding::KeyRouting routing(placement, pooling, mine, 1);
+    embedding::KeyRouting routing(placement, mine, 1);
     const double exchanged = best_ms(seconds, [&] {
       routing.route(exec, {keys.data(), mine, slots}, mine * slots);
     });

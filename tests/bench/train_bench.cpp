@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "embedding/device_slots.h"
 #include "embedding/lookup.h"
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
@@ -77,8 +78,8 @@ Ceilings measure_ceilings(const Exec& exec, int64_t width) {
     const Tensor<float, 2> table(rows, width);
     std::fill_n(table.data(), table.size(), 1.0f);
     const Tensor<uint32_t, 2> keys(batch, slots);
-    const embedding::TableLayout layout(std::vector<int64_t>(slots, rows / slots), width);
-    const auto pooling = embedding::Pooling::one_hot(slots);
+    const embedding::SlotLayout layout(std::vector<int64_t>(slots, rows / slots), width);
+    const embedding::DeviceSlots on_cpu(exec, layout);
     const Tensor<float, 3> out(batch, slots, width);
     uint64_t round = 0;
     double total = 0;
@@ -87,8 +88,7 @@ Ceilings measure_ceilings(const Exec& exec, int64_t width) {
       for (int64_t i = 0; i < keys.size(); ++i)
         keys.data()[i] = random::word(5, 0, ++round) % static_cast<uint32_t>(rows / slots);
       const auto start = Clock::now();
-      embedding::lookup_forward(exec, layout, pooling, table.view(),
-                                Matrix<const uint32_t>(keys.view()), out.view());
+      embedding::lookup_forward<float>(exec, on_cpu.ref(), table.view(), keys.view(), out.view());
       total += since(start);
     }
     c.row_bytes = kRounds * static_cast<double>(batch * slots * width) * 4 / total;

@@ -45,7 +45,7 @@ Tolerance resolution(double absolute) {
 
 inline std::string describe(const LookupCase& x) {
   return fmt::format("{} slots, {} columns, width {}, batch {}:", x.layout.slots(),
-                     x.pooling.keys.columns, x.layout.width, x.batch);
+                     x.layout.keys.columns, x.layout.width, x.batch);
 }
 
 }  // namespace hlite::test

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "embedding/device_slots.h"
 #include "embedding/key_errors.h"
 #include "embedding/lookup.h"
 #include "embedding/table_init.h"
@@ -40,10 +41,10 @@ std::vector<float> run_lookup(const OnDevice& device, const LookupCase& x, size_
   const DeviceArray<float> table(device.ops(), shifted);
   const DeviceArray<uint32_t> keys(device.ops(), x.keys);
   const DeviceArray<T> out(device.ops(), x.dout.size() + 2 * shift + 1);
-  const embedding::DeviceSlots slots(device.exec(), x.layout, x.pooling);
-  lookup_forward(device.exec(), slots,
+  const embedding::DeviceSlots slots(device.exec(), x.layout);
+  lookup_forward(device.exec(), slots.ref(),
                  Matrix<const float>(table.data() + shift, x.layout.total_rows, x.layout.width),
-                 {keys.data(), x.batch, x.pooling.keys.columns},
+                 {keys.data(), x.batch, x.layout.keys.columns},
                  View<T, 3>(out.data() + shift, x.batch, x.layout.slots(), x.layout.width));
   std::vector<T> values = out.to_host(device.stream());
   CHECK(to_float(values.back()) != to_float(values.back()));  // nothing written past the end: NaN
@@ -132,31 +133,31 @@ TEST_CASE("the lookup kernel's sums have the bits of the CPU's") {
   for (const Combiner combiner : {Combiner::kSum, Combiner::kMean}) {
     const LookupCase x({1000, 3, 40}, 33, 50, {3, 1, 40}, combiner);
     std::vector<float> want(x.dout.size());
-    lookup_forward({.pool = &pool}, x.layout, x.pooling,
+    const embedding::DeviceSlots slots({.pool = &pool}, x.layout);
+    lookup_forward({.pool = &pool}, slots.ref(),
                    Matrix<const float>(x.table.data(), x.layout.total_rows, 33), x.keys_view(),
                    View<float, 3>(want.data(), x.batch, 3, 33));
     CHECK((run_lookup<float>(device, x) == want));
   }
 }
 
-// One lookup of two slots of the tables {10, 20} of width 4; the first sample of `keys` first.
+// One lookup of the two slots of tables {10, 20} of width 4; the first sample of `keys` first.
 class CheckedLookup {
  public:
-  CheckedLookup(const OnDevice& device, embedding::Pooling pooling)
+  CheckedLookup(const OnDevice& device, embedding::SlotLayout layout)
       : device_(device),
-        layout_({10, 20}, 4),
-        pooling_(std::move(pooling)),
-        slots_(device.exec(), layout_, pooling_),
-        errors_(device.exec(), pooling_.keys.columns),
+        layout_(std::move(layout)),
+        slots_(device.exec(), layout_),
+        errors_(device.exec(), layout_.keys.columns),
         table_(device.ops(), std::vector<float>(30 * 4, 1.0f)) {}
 
   std::vector<float> run(const std::vector<uint32_t>& keys, int64_t step) {
-    const int64_t batch = static_cast<int64_t>(keys.size()) / pooling_.keys.columns;
+    const int64_t batch = static_cast<int64_t>(keys.size()) / layout_.keys.columns;
     const DeviceArray<uint32_t> device_keys(device_.ops(), keys);
     const DeviceArray<int64_t> device_step(device_.ops(), std::vector<int64_t>{step});
     const DeviceArray<float> out(device_.ops(), static_cast<size_t>(batch * 2 * 4));
-    lookup_forward(device_.exec(), slots_, Matrix<const float>(table_.data(), 30, 4),
-                   {device_keys.data(), batch, pooling_.keys.columns},
+    lookup_forward(device_.exec(), slots_.ref(), Matrix<const float>(table_.data(), 30, 4),
+                   {device_keys.data(), batch, layout_.keys.columns},
                    View<float, 3>(out.data(), batch, 2, 4), errors_.check(device_step.data()));
     errors_.fetch(device_.exec());
     return out.to_host(device_.stream());  // waits
@@ -165,8 +166,7 @@ class CheckedLookup {
 
  private:
   const OnDevice& device_;
-  const embedding::TableLayout layout_;
-  const embedding::Pooling pooling_;
+  const embedding::SlotLayout layout_;
   const embedding::DeviceSlots slots_;
   KeyErrors errors_;
   const DeviceArray<float> table_;
@@ -176,7 +176,7 @@ TEST_CASE("keys beyond their table are recorded, the first one, and read as abse
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);
-    CheckedLookup lookup(device, embedding::Pooling::one_hot(2));
+    CheckedLookup lookup(device, {{10, 20}, 4});
     lookup.run({9, 19, 0, 0}, 5);
     CHECK(!lookup.found());
     lookup.run({kNoKey, 19, 0, kNoKey}, 6);
@@ -201,10 +201,8 @@ TEST_CASE("keys beyond their table are found among several of a slot") {
     INFO(backend.name);
     const OnDevice device(*backend.table);
     // A column of another layer before and after.
-    embedding::Pooling pooling(KeyLayout({1, 3, 2, 1}));
-    pooling.first_slot = 1;
-    pooling.slots = 2;
-    CheckedLookup lookup(device, pooling);
+    CheckedLookup lookup(device,
+                         {{10, 20}, 4, KeyLayout({1, 3, 2, 1}), embedding::Combiner::kSum, 1});
     const uint32_t other = 77, none = kNoKey;
     const std::vector<float> out = lookup.run({other, 0, 1, none, 19, 19, other,  //
                                                other, 9, 10, 9, 0, 20, other},
@@ -218,21 +216,19 @@ TEST_CASE("keys beyond their table are found among several of a slot") {
 TEST_CASE("lookup_forward on a GPU refuses shapes that do not match") {
   const OnDevice device(emulated_cuda());
   const LookupCase x({10, 20}, 4, 3);
-  const embedding::DeviceSlots slots(device.exec(), x.layout, x.pooling);
+  const embedding::DeviceSlots slots(device.exec(), x.layout);
   const DeviceArray<float> table(device.ops(), x.table), out(device.ops(), 3 * 2 * 4);
   const DeviceArray<uint32_t> keys(device.ops(), x.keys);
   const auto run = [&](int64_t rows, int64_t columns, int64_t width) {
-    lookup_forward(device.exec(), slots, Matrix<const float>(table.data(), rows, 4),
+    lookup_forward(device.exec(), slots.ref(), Matrix<const float>(table.data(), rows, 4),
                    {keys.data(), 3, columns}, View<float, 3>(out.data(), 3, 2, width));
   };
   CHECK_NOTHROW(run(30, 2, 4));
   CHECK_THROWS_AS(run(29, 2, 4), Error);
   CHECK_THROWS_AS(run(30, 1, 4), Error);
   CHECK_THROWS_AS(run(30, 2, 3), Error);
-  const embedding::TableLayout huge({0xffffffffll - 1, 1}, 4);
-  check_contains(message_of<Error>([&] {
-                   embedding::DeviceSlots(device.exec(), huge, embedding::Pooling::one_hot(2));
-                 }),
+  const embedding::SlotLayout huge({0xffffffffll - 1, 1}, 4);
+  check_contains(message_of<Error>([&] { embedding::DeviceSlots(device.exec(), huge); }),
                  {"fewer than 2^32 - 1 rows", "4294967295"});
 }
 
@@ -242,7 +238,7 @@ TEST_CASE("init_tables on a GPU makes the CPU's bits") {
     INFO(backend.name);
     const OnDevice device(*backend.table);
     for (const int64_t width : {1, 3, 4, 16, 33}) {
-      const embedding::TableLayout layout({5, 1, 100, 7}, width);
+      const embedding::SlotLayout layout({5, 1, 100, 7}, width);
       const auto n = static_cast<size_t>(layout.total_rows * width);
       std::vector<float> want(n);
       embedding::init_tables({.pool = &pool}, 9, "emb", layout,

@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "embedding/gpu_sparse_update.h"
+#include "embedding/device_slots.h"
+#include "embedding/sparse_update.h"
 #include "tests/cuda/embedding_device.h"
 #include "tests/optimizer/rule_oracle.h"
 #include "tests/support/errors.h"
@@ -13,8 +14,7 @@ namespace hlite::test {
 namespace {
 
 using embedding::Combiner;
-using embedding::GpuSparseUpdate;
-using embedding::SparseUpdateMethod;
+using embedding::SparseUpdate;
 using optimizer::OptimizerType;
 using optimizer::UpdateRule;
 using optimizer::UpdateType;
@@ -26,7 +26,7 @@ float sparse_rate(int64_t step) { return 0.05f / static_cast<float>(step); }
 struct How {
   UpdateRule rule;
   UpdateType type = UpdateType::kLocal;
-  SparseUpdateMethod method = SparseUpdateMethod::kSorted;
+  bool atomic = false;
 };
 
 struct TrainedTables {
@@ -42,8 +42,8 @@ class DeviceTables {
       : device_(device),
         rows_(x.layout.total_rows),
         width_(x.layout.width),
-        slots_(device.exec(), x.layout, x.pooling),
-        update_(device.exec(), slots_, how.rule, how.type, how.method, max_batch),
+        slots_(device.exec(), x.layout),
+        update_(device.exec(), slots_.ref(), {how.rule, how.type, how.atomic, max_batch}),
         table_(device.ops(), x.table),
         state0_(device.ops(), state(x, how.rule, 0)),
         state1_(device.ops(), state(x, how.rule, 1)),
@@ -58,10 +58,10 @@ class DeviceTables {
     const DeviceArray<T> dout(device_.ops(), from_floats<T>(x.dout));
     device_.ops().copy(rate_.data(), &rate, sizeof rate, device_.stream());
     device_.ops().copy(step_.data(), &step, sizeof step, device_.stream());
-    update_.sort(device_.exec(), rate_.data(), step_.data(),
-                 {keys.data(), x.batch, x.pooling.keys.columns}, scalars_.data());
+    update_.sort(device_.exec(), {keys.data(), x.batch, x.layout.keys.columns}, rate_.data(),
+                 step_.data(), scalars_.data());
     update_.update(device_.exec(), View<const T, 3>(dout.data(), x.batch, x.layout.slots(), width_),
-                   {table_.data(), rows_, width_}, matrix(state0_, 1), matrix(state1_, 2), scale);
+                   {{table_.data(), rows_, width_}, matrix(state0_, 1), matrix(state1_, 2)}, scale);
     device_.ops().stream_synchronize(device_.stream());
   }
   [[nodiscard]] TrainedTables result() const {
@@ -81,7 +81,7 @@ class DeviceTables {
   const OnDevice& device_;
   const int64_t rows_, width_;
   const embedding::DeviceSlots slots_;
-  GpuSparseUpdate update_;
+  SparseUpdate update_;
   const DeviceArray<float> table_, state0_, state1_;
   const int has_;
   const DeviceArray<float> rate_;
@@ -266,7 +266,7 @@ TEST_CASE("segments are summed exactly through several blocks of carried entries
 }
 
 TEST_CASE("atomic_update adds every lookup's gradient") {
-  const How how{{}, UpdateType::kLocal, SparseUpdateMethod::kAtomic};
+  const How how{{}, UpdateType::kLocal, true};
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);
@@ -313,11 +313,10 @@ TEST_CASE("the sparse update of a GPU takes partial batches after full ones, all
 }
 
 TEST_CASE("keys beyond their table change nothing in the sparse update") {
-  for (const SparseUpdateMethod method :
-       {SparseUpdateMethod::kSorted, SparseUpdateMethod::kAtomic}) {
+  for (const bool atomic : {false, true}) {
     const OnDevice device(emulated_cuda());
     LookupCase x({50, 3}, 8, 40);
-    DeviceTables<float> tables(device, x, {.rule = {}, .method = method}, 40);
+    DeviceTables<float> tables(device, x, {.rule = {}, .atomic = atomic}, 40);
     for (uint32_t& key : x.keys) key = 1000;
     tables.step(x, 0.1f, 1);
     CHECK((tables.result().table == x.table));
@@ -334,7 +333,7 @@ TEST_CASE("the sparse update of a GPU scales gradients back, and skips a step th
     LookupCase scaled = x;
     for (float& g : scaled.dout) g *= 1024;
     for (const How& how : {How{all_rules()[0]}, How{all_rules()[3], UpdateType::kGlobal},
-                           How{{}, UpdateType::kLocal, SparseUpdateMethod::kAtomic}}) {
+                           How{{}, UpdateType::kLocal, true}}) {
       const auto after = [&](const LookupCase& y, const optimizer::GradientScale& scale) {
         DeviceTables<fp16> tables(device, x, how, 40);
         tables.step(y, 0.1f, 1, scale);
@@ -343,11 +342,13 @@ TEST_CASE("the sparse update of a GPU scales gradients back, and skips a step th
       const TrainedTables plain = after(x, {});
       const TrainedTables back = after(scaled, {.inverse = inverse.data(), .skip = skip.data()});
       check_close<const float, const float>(back.table, plain.table, kTolerance);
-      const TrainedTables skipped =
-          after(scaled, {.inverse = inverse.data(), .skip = skip.data() + 1});
-      CHECK((skipped.table == x.table));
-      CHECK(std::all_of(skipped.state0.begin(), skipped.state0.end(),
-                        [](float s) { return s == 0; }));
+      for (const auto& none : {optimizer::GradientScale{inverse.data(), skip.data() + 1},
+                               {inverse.data(), skip.data(), skip.data() + 1}}) {
+        const TrainedTables skipped = after(scaled, none);
+        CHECK((skipped.table == x.table));
+        CHECK(std::all_of(skipped.state0.begin(), skipped.state0.end(),
+                          [](float s) { return s == 0; }));
+      }
     }
   }
 }
@@ -355,18 +356,16 @@ TEST_CASE("the sparse update of a GPU scales gradients back, and skips a step th
 TEST_CASE("the sparse update of a GPU refuses what it cannot do") {
   const OnDevice device(emulated_cuda());
   const LookupCase x({50, 3}, 8, 5);
-  const embedding::DeviceSlots slots(device.exec(), x.layout, x.pooling);
-  const auto make = [&](OptimizerType rule, UpdateType type, SparseUpdateMethod method,
-                        int64_t batch) {
-    GpuSparseUpdate(device.exec(), slots, {.type = rule}, type, method, batch);
+  const embedding::DeviceSlots slots(device.exec(), x.layout);
+  const auto make = [&](OptimizerType rule, UpdateType type, bool atomic, int64_t batch) {
+    SparseUpdate(device.exec(), slots.ref(), {{.type = rule}, type, atomic, batch});
   };
   const auto sgd = OptimizerType::kSgd;
   const auto local = UpdateType::kLocal;
-  const auto sorted = SparseUpdateMethod::kSorted;
-  CHECK_NOTHROW(make(sgd, local, SparseUpdateMethod::kAtomic, 5));
-  CHECK_THROWS_AS(make(sgd, UpdateType::kLazyGlobal, sorted, 5), Error);
-  CHECK_THROWS_AS(make(OptimizerType::kAdam, local, SparseUpdateMethod::kAtomic, 5), Error);
-  check_contains(message_of<DeviceError>([&] { make(sgd, local, sorted, int64_t{1} << 30); }),
+  CHECK_NOTHROW(make(sgd, local, true, 5));
+  CHECK_THROWS_AS(make(sgd, UpdateType::kLazyGlobal, false, 5), Error);
+  CHECK_THROWS_AS(make(OptimizerType::kAdam, local, true, 5), Error);
+  check_contains(message_of<DeviceError>([&] { make(sgd, local, false, int64_t{1} << 30); }),
                  {"fewer than 2^31 lookups", "2147483648"});
 }
 

@@ -38,7 +38,7 @@ TEST_CASE("the published vector: order, owners and places") {
   p.max_all_to_all_bandwidth = 1;
   const double threshold = frequent_threshold(p);
   CHECK(threshold == 2);
-  const CategoryModel model(TableLayout({100, 10, 10, 20}, 4), 4, statistics, threshold, 12);
+  const CategoryModel model(SlotLayout({100, 10, 10, 20}, 4), 4, statistics, threshold, 12);
   CHECK(model.frequent() ==
         std::vector<int64_t>{102, 103, 122, 1, 0, 111, 2, 3, 112, 50, 101, 121});
   CHECK(model.infrequent_rows(1) == 32);
@@ -62,7 +62,7 @@ TEST_CASE("random models agree with the definition") {
     };
     std::vector<int64_t> rows(1 + draw(5));
     for (auto& r : rows) r = 1 + draw(round % 2 ? 200 : 4);
-    const TableLayout layout(rows, 1);
+    const SlotLayout layout(rows, 1);
     const int ranks = 1 + static_cast<int>(draw(8));
     std::vector<int64_t> lookups(draw(500));
     for (auto& c : lookups) {
@@ -116,6 +116,6 @@ TEST_CASE("random models agree with the definition") {
 TEST_CASE("too many frequent categories are refused") {
   const auto statistics = FrequencyStatistics::of_lookups({0, 0, 1, 1, 2, 2});
   test::check_contains(test::message_of<ConfigError>(
-                           [&] { CategoryModel(TableLayout({4}, 1), 1, statistics, 2, 2); }),
+                           [&] { CategoryModel(SlotLayout({4}, 1), 1, statistics, 2, 2); }),
                        {"3 categories are frequent", "at most 2", "max_num_frequent_categories"});
 }

@@ -14,7 +14,7 @@ namespace {
 // Checks a route against the definition, with sets and maps.
 void check_route(const KeyRouting& routing, Matrix<const uint32_t> keys) {
   const RowPlacement& placement = routing.placement();
-  const KeyLayout& layout = routing.pooling().keys;
+  const KeyLayout& layout = routing.layout().keys;
   std::vector<std::vector<uint32_t>> lists(static_cast<size_t>(placement.ranks()));
   bool good = true;
   for (int64_t s = 0; s < layout.slots(); ++s) {
@@ -67,8 +67,8 @@ TEST_CASE("random batches are routed as the definition says") {
     std::vector<int64_t> rows(slots), hotness(slots);
     for (auto& r : rows) r = 1 + draw(draw(2) ? 5 : 3000);
     for (auto& h : hotness) h = round % 3 ? 1 : 1 + draw(4);
-    const TableLayout tables(rows, 2);
     const KeyLayout layout(hotness);
+    const SlotLayout tables(rows, 2, layout);
     const int ranks = 1 + static_cast<int>(draw(7));
     std::vector<int64_t> seen;
     for (int i = 0; i < 300; ++i) seen.push_back(draw(30) * draw(30) % tables.total_rows);
@@ -83,7 +83,7 @@ TEST_CASE("random batches are routed as the definition says") {
                                               3, tables.total_rows));
     ThreadPool pool(1 + static_cast<int>(round % 3));
     constexpr int64_t kMost = 97;
-    KeyRouting routing(placement, Pooling(layout), kMost, pool.threads());
+    KeyRouting routing(placement, kMost, pool.threads());
     INFO("round " << round);
     for (const int64_t batch : {kMost, int64_t{0}, int64_t{1}, int64_t{40}}) {
       Tensor<uint32_t, 2> keys(batch, layout.columns);

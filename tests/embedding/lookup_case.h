@@ -4,16 +4,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "embedding/pooling.h"
-#include "embedding/table_layout.h"
+#include "embedding/slot_layout.h"
 #include "hugectr_lite/core/random.h"
 #include "tests/support/compare.h"
 
 namespace hlite::test {
 
 struct LookupCase {
-  embedding::TableLayout layout;
-  embedding::Pooling pooling;
+  embedding::SlotLayout layout;
   int64_t batch;
   std::vector<float> table, dout;
   std::vector<uint32_t> keys;
@@ -24,17 +22,15 @@ struct LookupCase {
   // key a slot, and no other columns.
   LookupCase(std::vector<int64_t> rows, int64_t width, int64_t samples,
              std::vector<int64_t> hotness, embedding::Combiner combiner = embedding::Combiner::kSum)
-      : layout(std::move(rows), width),
-        pooling(embedding::Pooling::one_hot(layout.slots())),
+      : layout(rows, width),
         batch(samples),
         table(static_cast<size_t>(layout.total_rows * width)),
         dout(static_cast<size_t>(samples * layout.slots() * width)) {
     if (!hotness.empty()) {
       hotness.insert(hotness.begin(), 3);
       hotness.push_back(2);
-      pooling = embedding::Pooling(KeyLayout(std::move(hotness)), combiner);
-      pooling.first_slot = 1;
-      pooling.slots = layout.slots();
+      layout =
+          embedding::SlotLayout(std::move(rows), width, KeyLayout(std::move(hotness)), combiner, 1);
     }
     fill_random(table, 11);
     draw(0);
@@ -45,8 +41,8 @@ struct LookupCase {
     fill_random(dout, 1000 + round);
     keys.clear();
     for (int64_t b = 0; b < batch; ++b)
-      for (int64_t c = 0; c < pooling.keys.columns; ++c) {
-        const int64_t s = pooling.keys.slot_of(c) - pooling.first_slot;
+      for (int64_t c = 0; c < layout.keys.columns; ++c) {
+        const int64_t s = layout.keys.slot_of(c) - layout.first_slot;
         const double u = static_cast<double>(
             random::uniform(random::word(round, 7, static_cast<uint64_t>(keys.size()))));
         if (s < 0 || s >= layout.slots()) {
@@ -54,8 +50,8 @@ struct LookupCase {
           continue;
         }
         const auto rows = static_cast<double>(layout.rows[static_cast<size_t>(s)]);
-        const bool missing = !pooling.complete &&
-                             random::word(round, 8, static_cast<uint64_t>(keys.size())) % 3 == 0;
+        const bool missing =
+            !layout.complete && random::word(round, 8, static_cast<uint64_t>(keys.size())) % 3 == 0;
         keys.push_back(missing ? kNoKey : static_cast<uint32_t>(rows * u * u * u));
       }
   }
@@ -63,18 +59,18 @@ struct LookupCase {
   // Rows (of all tables) that sample b looks up in slot s.
   [[nodiscard]] std::vector<int64_t> rows_of(int64_t b, int64_t s) const {
     std::vector<int64_t> rows;
-    for (int64_t k = 0; k < pooling.hotness(s); ++k)
-      if (const uint32_t key = keys_view()(b, pooling.column(s) + k); key != kNoKey)
+    for (int64_t k = 0; k < layout.hotness(s); ++k)
+      if (const uint32_t key = keys_view()(b, layout.column(s) + k); key != kNoKey)
         rows.push_back(layout.offset[static_cast<size_t>(s)] + key);
     return rows;
   }
   // What a row counts in a sample that looks up n rows of the slot.
   [[nodiscard]] double weight(size_t n) const {
-    return pooling.combiner == embedding::Combiner::kMean ? 1.0 / static_cast<double>(n) : 1.0;
+    return layout.combiner == embedding::Combiner::kMean ? 1.0 / static_cast<double>(n) : 1.0;
   }
 
   [[nodiscard]] Matrix<const uint32_t> keys_view() const {
-    return {keys.data(), batch, pooling.keys.columns};
+    return {keys.data(), batch, layout.keys.columns};
   }
   [[nodiscard]] View<const float, 3> dout_view() const {
     return {dout.data(), batch, layout.slots(), layout.width};

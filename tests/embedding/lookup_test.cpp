@@ -2,11 +2,20 @@
 
 #include <vector>
 
+#include "embedding/device_slots.h"
 #include "tests/embedding/lookup_case.h"
 #include "tests/support/catch.h"
 
 using namespace hlite;
-using embedding::lookup_forward;
+
+namespace {
+void look_up(ThreadPool& pool, const embedding::SlotLayout& layout, Matrix<const float> table,
+             Matrix<const uint32_t> keys, View<float, 3> out) {
+  const Exec exec{.pool = &pool};
+  const embedding::DeviceSlots slots(exec, layout);
+  embedding::lookup_forward(exec, slots.ref(), table, keys, out);
+}
+}  // namespace
 
 TEST_CASE("lookup_forward copies the rows exactly") {
   for (const auto& rows : test::table_sizes()) {
@@ -25,9 +34,8 @@ TEST_CASE("lookup_forward copies the rows exactly") {
         for (const int threads : {1, 2, 3}) {
           ThreadPool pool(threads);
           std::vector<float> got(want.size() + 1, -5.f);
-          lookup_forward({.pool = &pool}, x.layout, x.pooling,
-                         Matrix<const float>(x.table.data(), x.layout.total_rows, width),
-                         x.keys_view(), View<float, 3>(got.data(), batch, slots, width));
+          look_up(pool, x.layout, Matrix<const float>(x.table.data(), x.layout.total_rows, width),
+                  x.keys_view(), View<float, 3>(got.data(), batch, slots, width));
           CHECK(got.back() == -5.f);
           got.pop_back();
           INFO("slots " << slots << ", width " << width << ", batch " << batch);
@@ -62,9 +70,8 @@ TEST_CASE("lookup_forward adds up, or averages, the rows of the keys that are th
           for (const int threads : {1, 2, 3}) {
             ThreadPool pool(threads);
             std::vector<float> got(want.size(), -5.f);
-            lookup_forward({.pool = &pool}, x.layout, x.pooling,
-                           Matrix<const float>(x.table.data(), x.layout.total_rows, width),
-                           x.keys_view(), View<float, 3>(got.data(), batch, 3, width));
+            look_up(pool, x.layout, Matrix<const float>(x.table.data(), x.layout.total_rows, width),
+                    x.keys_view(), View<float, 3>(got.data(), batch, 3, width));
             test::check_close<const float, const double>(
                 got, want, {.absolute = 5e-6, .relative = 1e-6}, "pooled rows");
             bool copied = true;
@@ -83,7 +90,7 @@ TEST_CASE("lookup_forward adds up, or averages, the rows of the keys that are th
 TEST_CASE("lookup_forward copies rows by the columns of its own slots") {
   for (const bool complete : {false, true}) {
     test::LookupCase x({1000, 3, 40}, 16, 301, {1, 1, 1});
-    x.pooling.complete = complete;
+    x.layout.complete = complete;
     x.draw(1);
     std::vector<float> want;
     for (int64_t b = 0; b < x.batch; ++b)
@@ -94,25 +101,21 @@ TEST_CASE("lookup_forward copies rows by the columns of its own slots") {
       }
     ThreadPool pool(2);
     std::vector<float> got(want.size(), -5.f);
-    lookup_forward({.pool = &pool}, x.layout, x.pooling,
-                   Matrix<const float>(x.table.data(), x.layout.total_rows, 16), x.keys_view(),
-                   View<float, 3>(got.data(), x.batch, 3, 16));
+    look_up(pool, x.layout, Matrix<const float>(x.table.data(), x.layout.total_rows, 16),
+            x.keys_view(), View<float, 3>(got.data(), x.batch, 3, 16));
     CHECK(got == want);
   }
 }
 
 TEST_CASE("lookup_forward refuses shapes that do not match") {
   ThreadPool pool(1);
-  const Exec exec{.pool = &pool};
   const test::LookupCase x({10, 20}, 4, 3);
   std::vector<float> out(3 * 2 * 4);
   const Matrix<const float> table(x.table.data(), 30, 4);
   const View<float, 3> good(out.data(), 3, 2, 4);
   const View<float, 3> bad(out.data(), 3, 2, 3);
-  CHECK_NOTHROW(lookup_forward(exec, x.layout, x.pooling, table, x.keys_view(), good));
-  CHECK_THROWS_AS(lookup_forward(exec, x.layout, x.pooling, table, x.keys_view(), bad), Error);
-  CHECK_THROWS_AS(lookup_forward(exec, x.layout, x.pooling, table.rows(0, 29), x.keys_view(), good),
-                  Error);
-  CHECK_THROWS_AS(lookup_forward(exec, x.layout, x.pooling, table, x.keys_view().rows(0, 2), good),
-                  Error);
+  CHECK_NOTHROW(look_up(pool, x.layout, table, x.keys_view(), good));
+  CHECK_THROWS_AS(look_up(pool, x.layout, table, x.keys_view(), bad), Error);
+  CHECK_THROWS_AS(look_up(pool, x.layout, table.rows(0, 29), x.keys_view(), good), Error);
+  CHECK_THROWS_AS(look_up(pool, x.layout, table, x.keys_view().rows(0, 2), good), Error);
 }

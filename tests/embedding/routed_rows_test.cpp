@@ -32,8 +32,8 @@ class Rank {
         comm(world),
         step(how),
         pool(1 + world.rank() % 2),
-        room(most * of.pooling.columns()),
-        routing(where, of.pooling, most, pool.threads()),
+        room(most * of.layout.columns()),
+        routing(where, most, pool.threads()),
         own(where.rows_of(world.rank()), of.layout.width, optimizer::initial_state(how.rule)),
         copied(where.copied_rows(), of.layout.width, optimizer::initial_state(how.rule)) {
     for (const bool copies : {false, true}) {
@@ -90,9 +90,9 @@ class Rank {
       from.push_back({wanted[q], {parts[q].data(), static_cast<int64_t>(wanted[q].size()), V}});
     step.lr = lr;
     step.step = t;
-    update_rows(exec(), step, from, own.w.view(), own.state0.view(), own.state1.view());
-    update_copied(exec(), step, copied_gradients, touched, copied.w.view(), copied.state0.view(),
-                  copied.state1.view());
+    update_rows(exec(), step, from, {own.w.view(), own.state0.view(), own.state1.view()});
+    update_copied(exec(), step, copied_gradients, touched,
+                  {copied.w.view(), copied.state0.view(), copied.state1.view()});
   }
 
   Exec exec() { return {.pool = &pool}; }

@@ -11,7 +11,7 @@ namespace {
 // Every row of every table lies in exactly one place, places have no gaps, and table_row() finds
 // the way back.
 void check_placement(const RowPlacement& placement) {
-  const TableLayout& layout = placement.layout();
+  const SlotLayout& layout = placement.layout();
   std::map<std::pair<int, uint32_t>, TableRow> seen;
   for (int64_t s = 0; s < layout.slots(); ++s) {
     std::map<int, uint32_t> last;
@@ -35,7 +35,7 @@ void check_placement(const RowPlacement& placement) {
 }  // namespace
 
 TEST_CASE("tables on ranks, split, and copied") {
-  const TableLayout layout({7, 1, 12, 3, 5}, 4);
+  const SlotLayout layout({7, 1, 12, 3, 5}, 4);
   check_placement(RowPlacement::by_table(layout, {{0}, {1}, {2}, {0}, {1}}, 3));
   check_placement(RowPlacement::by_table(layout, {{2, 0}, {}, {0, 1, 2}, {1}, {}}, 3));
   check_placement(RowPlacement::by_table(layout, {{}, {}, {}, {}, {}}, 2));
@@ -44,7 +44,7 @@ TEST_CASE("tables on ranks, split, and copied") {
 }
 
 TEST_CASE("categories spread over ranks, with and without frequent ones") {
-  const TableLayout layout({7, 1, 12, 3, 5}, 4);
+  const SlotLayout layout({7, 1, 12, 3, 5}, 4);
   for (const int ranks : {1, 2, 3, 7}) {
     check_placement(RowPlacement::by_category(layout, CategoryModel(layout, ranks)));
     const auto statistics =
@@ -55,7 +55,7 @@ TEST_CASE("categories spread over ranks, with and without frequent ones") {
 }
 
 TEST_CASE("keys that are not known beforehand are spread by key or by slot") {
-  const TableLayout layout({7, 1, 12, 3, 5}, 4);
+  const SlotLayout layout({7, 1, 12, 3, 5}, 4);
   for (const int ranks : {1, 2, 3, 7})
     for (const bool by_slot : {false, true}) {
       const auto placement = RowPlacement::by_key(layout, ranks, 1000, by_slot);
@@ -79,7 +79,7 @@ TEST_CASE("keys that are not known beforehand are spread by key or by slot") {
       for (int q = 0; q < ranks; ++q)  // an index has room for one key at least
         CHECK(placement.rows_of(q) == std::max<int64_t>(held[static_cast<size_t>(q)], 1));
     }
-  const TableLayout all({int64_t{kNoKey}, int64_t{kNoKey}}, 4);
+  const SlotLayout all({int64_t{kNoKey}, int64_t{kNoKey}}, 4);
   CHECK(RowPlacement::by_key(all, 2, 500, false).rows_of(1) == 500);
   CHECK(RowPlacement::by_key(all, 3, 500, true).rows_of(2) == 1);
 }

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "embedding/device_slots.h"
 #include "tests/embedding/lookup_case.h"
 #include "tests/optimizer/rule_oracle.h"
 #include "tests/support/catch.h"
@@ -15,8 +16,24 @@ using optimizer::UpdateType;
 
 namespace {
 constexpr int64_t kSteps = 3;
-constexpr int64_t kOne = 1;
-constexpr float kTenth = 0.1f;
+
+// Steps on the CPU, both halves at once.
+class Stepper {
+ public:
+  Stepper(const embedding::SlotLayout& layout, const embedding::SparseUpdateOptions& how)
+      : slots_({}, layout), update_({}, slots_.ref(), how) {}
+  void step(ThreadPool& pool, float rate, int64_t step, Matrix<const uint32_t> keys,
+            View<const float, 3> dout, const embedding::UpdatedRows& rows,
+            const optimizer::GradientScale& scale = {}) {
+    optimizer::StepScalars scalars;
+    update_.sort({.pool = &pool}, keys, &rate, &step, &scalars);
+    update_.update<float>({.pool = &pool}, dout, rows, scale);
+  }
+
+ private:
+  const embedding::DeviceSlots slots_;
+  SparseUpdate update_;
+};
 
 struct Trained {
   std::vector<float> table, state0, state1;
@@ -32,12 +49,12 @@ Trained train(test::LookupCase x, const UpdateRule& rule, UpdateType update_type
     return std::vector<float>(kept ? x.table.size() : 0, optimizer::initial_state(rule));
   };
   Trained t{x.table, state(0), state(1)};
-  SparseUpdate sparse(x.layout, x.pooling, x.batch, threads);
+  Stepper sparse(x.layout,
+                 {.rule = rule, .type = update_type, .max_batch = x.batch, .threads = threads});
   for (int64_t step = 1; step <= kSteps; ++step) {
     x.draw(static_cast<uint64_t>(step));
-    const float rate = rate_at(step);
-    sparse.update({.pool = &pool}, rule, update_type, &rate, &step, x.keys_view(), x.dout_view(),
-                  x.like_table(t.table), x.like_table(t.state0), x.like_table(t.state1));
+    sparse.step(pool, rate_at(step), step, x.keys_view(), x.dout_view(),
+                {x.like_table(t.table), x.like_table(t.state0), x.like_table(t.state1)});
   }
   return t;
 }
@@ -139,17 +156,13 @@ TEST_CASE("the mean over one-hot slots has the bits of the sum") {
 TEST_CASE("SparseUpdate: a key that a sample has twice counts twice") {
   using embedding::Combiner;
   ThreadPool pool(1);
-  const embedding::TableLayout layout({4}, 1);
   const std::vector<uint32_t> keys{2, 2, 1, kNoKey, kNoKey, kNoKey};
   const std::vector<float> dout{6, 8};
   for (const Combiner combiner : {Combiner::kSum, Combiner::kMean}) {
-    SparseUpdate sparse(layout, embedding::Pooling(KeyLayout({3}), combiner), 2, 1);
+    Stepper sparse({{4}, 1, KeyLayout({3}), combiner}, {.max_batch = 2});
     std::vector<float> table{100, 100, 100, 100};
-    const float rate = 1;
-    sparse.update({.pool = &pool}, {.type = OptimizerType::kSgd}, UpdateType::kLocal, &rate, &kOne,
-                  Matrix<const uint32_t>(keys.data(), 2, 3),
-                  View<const float, 3>(dout.data(), 2, 1, 1), Matrix<float>(table.data(), 4, 1), {},
-                  {});
+    sparse.step(pool, 1, 1, {keys.data(), 2, 3}, {dout.data(), 2, 1, 1},
+                {.w = {table.data(), 4, 1}});
     if (combiner == Combiner::kSum)
       CHECK(table == std::vector<float>{100, 94, 88, 100});
     else
@@ -173,16 +186,14 @@ TEST_CASE("SparseUpdate gives the same bits on any number of threads") {
 TEST_CASE("Local leaves rows without a lookup alone, Global moves them by their momentum") {
   const UpdateRule rule{.type = OptimizerType::kMomentum, .momentum = 0.5};
   ThreadPool pool(1);
-  const embedding::TableLayout layout({4}, 1);
-  SparseUpdate sparse(layout, embedding::Pooling::one_hot(1), 1, 1);
+  const embedding::SlotLayout layout({4}, 1);
   const uint32_t key = 2;
   const float gradient = 4;
   for (const UpdateType type : {UpdateType::kLocal, UpdateType::kGlobal}) {
     std::vector<float> table{1, 2, 3, 4}, momentum{8, 8, 8, 8};
-    const float rate = 0.25f;
-    sparse.update({.pool = &pool}, rule, type, &rate, &kOne, Matrix<const uint32_t>(&key, 1, 1),
-                  View<const float, 3>(&gradient, 1, 1, 1), Matrix<float>(table.data(), 4, 1),
-                  Matrix<float>(momentum.data(), 4, 1), {});
+    Stepper sparse(layout, {.rule = rule, .type = type, .max_batch = 1});
+    sparse.step(pool, 0.25f, 1, {&key, 1, 1}, {&gradient, 1, 1, 1},
+                {.w = {table.data(), 4, 1}, .state0 = {momentum.data(), 4, 1}});
     if (type == UpdateType::kLocal) {
       CHECK(table == std::vector<float>{1, 2, 6, 4});
       CHECK(momentum == std::vector<float>{8, 8, 3, 8});
@@ -197,15 +208,12 @@ TEST_CASE("SparseUpdate: many duplicates of one row are one update") {
   // AdaGrad tells one update with the sum from many updates.
   const UpdateRule rule{.type = OptimizerType::kAdaGrad, .epsilon = 0};
   ThreadPool pool(2);
-  const embedding::TableLayout layout({9}, 2);
-  SparseUpdate sparse(layout, embedding::Pooling::one_hot(1), 600, 2);
+  Stepper sparse({{9}, 2}, {.rule = rule, .max_batch = 600, .threads = 2});
   const std::vector<uint32_t> keys(600, 8);
   const std::vector<float> dout(1200, 0.5f);
   std::vector<float> table(18, 0), accumulator(18, 0);
-  sparse.update({.pool = &pool}, rule, UpdateType::kLocal, &kTenth, &kOne,
-                Matrix<const uint32_t>(keys.data(), 600, 1),
-                View<const float, 3>(dout.data(), 600, 1, 2), Matrix<float>(table.data(), 9, 2),
-                Matrix<float>(accumulator.data(), 9, 2), {});
+  sparse.step(pool, 0.1f, 1, {keys.data(), 600, 1}, {dout.data(), 600, 1, 2},
+              {.w = {table.data(), 9, 2}, .state0 = {accumulator.data(), 9, 2}});
   for (size_t i = 0; i < 18; ++i) {
     CHECK(accumulator[i] == (i < 16 ? 0.f : 90000.f));
     CHECK(table[i] == (i < 16 ? 0.f : -0.1f));
@@ -215,11 +223,10 @@ TEST_CASE("SparseUpdate: many duplicates of one row are one update") {
 TEST_CASE("SparseUpdate scales gradients back, and skips a step that asks for it") {
   const test::LookupCase x({50, 3}, 8, 64, {1, 3}, embedding::Combiner::kMean);
   ThreadPool pool(2);
-  SparseUpdate sparse(x.layout, x.pooling, 64, 2);
+  Stepper sparse(x.layout, {.max_batch = 64, .threads = 2});
   const auto step = [&](View<const float, 3> dout, const optimizer::GradientScale& scale) {
     std::vector<float> table = x.table;
-    sparse.update({.pool = &pool}, {}, UpdateType::kLocal, &kTenth, &kOne, x.keys_view(), dout,
-                  x.like_table(table), {}, {}, scale);
+    sparse.step(pool, 0.1f, 1, x.keys_view(), dout, {.w = x.like_table(table)}, scale);
     return table;
   };
   std::vector<float> scaled = x.dout;
@@ -231,17 +238,18 @@ TEST_CASE("SparseUpdate scales gradients back, and skips a step that asks for it
   CHECK(step(large, {.inverse = &inverse}) == want);
   CHECK(step(large, {.inverse = &inverse, .skip = &no}) == want);
   CHECK(step(large, {.inverse = &inverse, .skip = &yes}) == x.table);
+  CHECK(step(large, {.inverse = &inverse, .skip = &no, .overflow = &no}) == want);
+  CHECK(step(large, {.inverse = &inverse, .skip = &no, .overflow = &yes}) == x.table);
 }
 
 TEST_CASE("SparseUpdate takes partial batches after full ones, and refuses larger ones") {
   const test::LookupCase large({50, 3}, 8, 64), small({50, 3}, 8, 5);
   ThreadPool pool(2);
-  const Exec exec{.pool = &pool};
-  SparseUpdate sparse(large.layout, large.pooling, 64, 2), fresh(large.layout, large.pooling, 5, 2);
+  Stepper sparse(large.layout, {.max_batch = 64, .threads = 2}),
+      fresh(large.layout, {.max_batch = 5, .threads = 2});
   std::vector<float> a = large.table, b = large.table;
-  const auto step = [&](SparseUpdate& with, const test::LookupCase& x, std::vector<float>& table) {
-    with.update(exec, {}, UpdateType::kLocal, &kTenth, &kOne, x.keys_view(), x.dout_view(),
-                x.like_table(table), {}, {});
+  const auto step = [&](Stepper& with, const test::LookupCase& x, std::vector<float>& table) {
+    with.step(pool, 0.1f, 1, x.keys_view(), x.dout_view(), {.w = x.like_table(table)});
   };
   step(sparse, large, a);
   a = large.table;
@@ -255,12 +263,11 @@ TEST_CASE("SparseUpdate takes partial batches after full ones, and refuses large
 TEST_CASE("SparseUpdate refuses LazyGlobal, more threads than planned and wrong shapes") {
   const test::LookupCase x({50, 3}, 8, 5);
   ThreadPool one(1), two(2);
-  SparseUpdate sparse(x.layout, x.pooling, 5, 1);
   std::vector<float> table = x.table;
   const auto step = [&](ThreadPool& pool, OptimizerType rule, UpdateType type,
                         View<const float, 3> dout) {
-    sparse.update({.pool = &pool}, {.type = rule}, type, &kTenth, &kOne, x.keys_view(), dout,
-                  x.like_table(table), {}, {});
+    Stepper sparse(x.layout, {.rule = {.type = rule}, .type = type, .max_batch = 5});
+    sparse.step(pool, 0.1f, 1, x.keys_view(), dout, {.w = x.like_table(table)});
   };
   const auto sgd = OptimizerType::kSgd;
   const auto local = UpdateType::kLocal;

@@ -10,10 +10,10 @@
 using namespace hlite;
 using embedding::init_table_rows;
 using embedding::init_tables;
-using embedding::TableLayout;
+using embedding::SlotLayout;
 
 namespace {
-std::vector<float> filled(const TableLayout& layout, int threads, uint64_t seed = 9) {
+std::vector<float> filled(const SlotLayout& layout, int threads, uint64_t seed = 9) {
   ThreadPool pool(threads);
   std::vector<float> values(static_cast<size_t>(layout.total_rows * layout.width));
   init_tables({.pool = &pool}, seed, "emb", layout,
@@ -23,7 +23,7 @@ std::vector<float> filled(const TableLayout& layout, int threads, uint64_t seed 
 }  // namespace
 
 TEST_CASE("init_tables draws each table from its own stream within its own bound") {
-  const TableLayout layout({5, 1, 100, 7}, 3);
+  const SlotLayout layout({5, 1, 100, 7}, 3);
   const std::vector<float> got = filled(layout, 2);
   for (int64_t s = 0; s < layout.slots(); ++s) {
     const auto i = static_cast<size_t>(s);
@@ -41,7 +41,7 @@ TEST_CASE("init_tables draws each table from its own stream within its own bound
 }
 
 TEST_CASE("init_tables gives the same bits on any number of threads, others for another seed") {
-  const TableLayout layout({70001, 3, 40000}, 16);  // several tasks
+  const SlotLayout layout({70001, 3, 40000}, 16);  // several tasks
   const std::vector<float> one = filled(layout, 1);
   CHECK(filled(layout, 2) == one);
   CHECK(filled(layout, 3) == one);
@@ -49,7 +49,7 @@ TEST_CASE("init_tables gives the same bits on any number of threads, others for 
 }
 
 TEST_CASE("init_table_rows fills a part of a table as the whole would be") {
-  const TableLayout layout({50}, 5);
+  const SlotLayout layout({50}, 5);
   const std::vector<float> whole = filled(layout, 1);
   ThreadPool pool(1);
   std::vector<float> part(13 * 5);

@@ -18,9 +18,14 @@ std::unique_ptr<EmbeddingLayer> build_embedding(const config::TrainConfig& confi
   auto layer = std::make_unique<EmbeddingLayer>(*config.layers[index], config);
   const LayerPlacement* placement =
       setup.placements.empty() ? nullptr : &setup.placements.at(index);
-  layer->spread(setup.ranks, placement ? placement->placement : nullptr,
-                placement ? placement->exchanged_share : 1.0, setup.max_batch, setup.train_batch,
-                setup.threads, setup.seed, setup.gpu, setup.type);
+  layer->spread({.ranks = setup.ranks,
+                 .placement = placement ? placement->placement : nullptr,
+                 .max_batch = setup.max_batch,
+                 .train_batch = setup.train_batch,
+                 .threads = setup.threads,
+                 .gpu = setup.gpu,
+                 .type = setup.type},
+                placement ? placement->exchanged_share : 1.0, setup.seed);
   return layer;
 }
 

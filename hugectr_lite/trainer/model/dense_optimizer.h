@@ -5,6 +5,7 @@
 
 #include "hugectr_lite/network/network.h"
 #include "hugectr_lite/optimizer/update_rules.h"
+#include "hugectr_lite/trainer/model/gradient_sum.h"
 #include "hugectr_lite/trainer/model/learning_rates.h"
 #include "hugectr_lite/trainer/model/loss_scaling.h"
 
@@ -12,10 +13,11 @@ namespace hlite::trainer {
 
 class DenseOptimizer final : public PlanPart {
  public:
-  // `type`: of the parameters' working copies. All others must outlive it.
+  // `type`: of the parameters' working copies. `gradient_sum`: null on one rank. All others must
+  // outlive it.
   DenseOptimizer(const config::OptimizerConfig& config, FloatType type,
                  const network::Network& network, const LearningRates& rates,
-                 const LossScaling& loss_scaling);
+                 const LossScaling& loss_scaling, const GradientSum* gradient_sum);
 
   void declare(plan::Buffers& buffers) override;
   void emit(plan::Plan& plan, Stage stage, network::Phase phase) override;
@@ -32,6 +34,7 @@ class DenseOptimizer final : public PlanPart {
   const network::Network& network_;
   const LearningRates& rates_;
   const LossScaling& loss_scaling_;
+  const GradientSum* const gradient_sum_;
   std::vector<plan::BufferId> states_;
 };
 

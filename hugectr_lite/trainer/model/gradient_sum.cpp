@@ -21,11 +21,12 @@ GradientSum::GradientSum(comm::RankContext ranks, const config::AllReduceConfig&
       route_(ranks_.topology->rails_pay() ? comm::Route::kHierarchical : comm::Route::kFlat),
       layers_(layers),
       wants_to_stop_(std::move(wants_to_stop)) {
-  for (const auto& e : layers.embeddings) copied_.push_back({e->name(), e->exchanged()});
+  for (const auto& e : layers.embeddings) copied_.push_back({e->name(), e->tables().sharded()});
 }
 
 void GradientSum::declare(plan::Buffers& buffers) {
   buffers_ = &buffers;
+  overflow_ = buffers.add("solver.overflow", plan::BufferKind::kState, sizeof(int32_t));
   const int64_t dense_bytes = layers_.network->parameter_bytes();
   int64_t bytes = aligned(dense_bytes) + aligned(kScalars * kFloatBytes);
   int64_t at = bytes;

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "embedding/exchanged_tables.h"
+#include "embedding/sharded_steps.h"
 #include "hugectr_lite/comm/rank_context.h"
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/trainer/model/build_layers.h"
@@ -30,6 +30,8 @@ class GradientSum final : public PlanPart {
   void emit(plan::Plan& plan, Stage stage, network::Phase phase) override;
   // Where the network's gradients must go.
   [[nodiscard]] plan::BufferId dense_gradients() const { return dense_gradients_; }
+  // int32: embedding::TablesIo::overflow.
+  [[nodiscard]] plan::BufferId overflow() const { return overflow_; }
 
   // Whether any rank wanted to stop when the steps ran last.
   [[nodiscard]] bool stop_requested() const { return buffers_->data<float>(scalars_)[1] > 0; }
@@ -41,7 +43,7 @@ class GradientSum final : public PlanPart {
   static constexpr int64_t kScalars = 2;  // loss, wants to stop
   struct Copied {
     std::string layer;
-    embedding::ExchangedTables* tables;
+    embedding::ShardedSteps* tables;
   };
   struct Reduced {
     plan::BufferId id;
@@ -59,7 +61,8 @@ class GradientSum final : public PlanPart {
   const plan::Buffers* buffers_ = nullptr;
   std::vector<Copied> copied_;
   std::vector<Reduced> reduced_;  // the first one holds the dense gradients
-  plan::BufferId scalars_ = plan::kNoBuffer, dense_gradients_ = plan::kNoBuffer;
+  plan::BufferId scalars_ = plan::kNoBuffer, dense_gradients_ = plan::kNoBuffer,
+                 overflow_ = plan::kNoBuffer;
 };
 
 }  // namespace hlite::trainer

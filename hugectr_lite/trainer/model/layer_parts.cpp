@@ -9,7 +9,7 @@ void EmbeddingPart::declare(plan::Buffers& buffers) {
 void EmbeddingPart::emit(plan::Plan& plan, Stage stage, network::Phase phase) {
   const auto& layers = parts_.layers.embeddings;
   for (size_t i = 0; i < layers.size(); ++i) {
-    embedding::EmbeddingTables& tables = layers[i]->tables();
+    embedding::TableSteps& steps = layers[i]->tables().steps();
     const embedding::TablesIo io{
         .keys = parts_.batch.keys(),
         .output = layers[i]->output(),
@@ -17,11 +17,12 @@ void EmbeddingPart::emit(plan::Plan& plan, Stage stage, network::Phase phase) {
         .rate = parts_.rates.embedding_rate(i),
         .step = parts_.rates.step(),
         .loss_scale = parts_.loss_scaling.state(),
+        .overflow = parts_.gradient_sum ? parts_.gradient_sum->overflow() : plan::kNoBuffer,
         .training = phase == network::Phase::kTrain};
     const bool trained = io.grad != plan::kNoBuffer;
-    if (stage == Stage::kLookup) tables.emit_forward(plan, io);
-    if (stage == Stage::kRowGradients && trained) tables.emit_backward(plan, io);
-    if (stage == Stage::kRowUpdate && trained) tables.emit_update(plan, io);
+    if (stage == Stage::kLookup) steps.emit_forward(plan, io);
+    if (stage == Stage::kRowGradients && trained) steps.emit_backward(plan, io);
+    if (stage == Stage::kRowUpdate && trained) steps.emit_update(plan, io);
   }
 }
 

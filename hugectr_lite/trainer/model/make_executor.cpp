@@ -3,7 +3,6 @@
 #include <exception>
 #include <string>
 
-#include "embedding/exchanged_tables.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/plan/device_executor.h"
 #include "hugectr_lite/plan/lane_executor.h"
@@ -15,7 +14,6 @@ namespace {
 void end_exchanges(const comm::RankContext& ranks) {
   try {
     throw;
-  } catch (const embedding::CapacityOverflow&) {  // all ranks are in the same place
   } catch (const std::exception& e) {
     ranks.world->abort(fmt::format("rank {}: {}", ranks.rank, e.what()));
   }

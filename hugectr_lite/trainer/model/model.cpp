@@ -23,26 +23,6 @@ std::vector<PlanPart*> without_null(std::vector<PlanPart*> parts) {
   return parts;
 }
 
-// Where an exchange between ranks did not fit its buffers, which all see in the same step and
-// before a weight has changed: makes room and runs the plan again,
-// with the same number of the iteration.
-void run_with_room(plan::Executor& executor, const plan::Plan& plan,
-                   const plan::StepContext& context, LearningRates& rates) {
-  const int64_t done = rates.iterations();
-  for (;;) {
-    try {
-      return executor.run(plan, context);
-    } catch (const embedding::CapacityOverflow& overflow) {
-      embedding::ExchangedTables& tables = overflow.tables();
-      const int64_t before = tables.capacity();
-      tables.grow(overflow.needed());
-      log::warning("iteration {}: {}; run again with room for {} instead of {}", done + 1,
-                   overflow.what(), tables.capacity(), before);
-      rates.set_iterations(done);
-    }
-  }
-}
-
 }  // namespace
 
 Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, ModelRanks ranks,
@@ -74,7 +54,8 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
       network_part_(
           layer_parts_,
           {.max_batch = max_batch_, .seed = seed, .type = type_, .on_gpu = gpu != nullptr}),
-      dense_optimizer_(config.optimizer, type_, *layers_.network, rates_, loss_scaling_),
+      dense_optimizer_(config.optimizer, type_, *layers_.network, rates_, loss_scaling_,
+                       gradient_sum_.get()),
       parts_(without_null({&batch_, &rates_, &embedding_part_, gradient_sum_.get(), &loss_scaling_,
                            &network_part_, &dense_optimizer_})),
       train_plan_(buffers_),
@@ -109,10 +90,17 @@ void Model::allocate() {
 }
 
 void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
-  const bool exchanges = std::any_of(layers_.embeddings.begin(), layers_.embeddings.end(),
-                                     [](const auto& e) { return e->exchanged() != nullptr; });
-  if (exchanges) return run_with_room(*executor_, plan, context, rates_);
-  executor_->run(plan, context);
+  if (!gradient_sum_) return executor_->run(plan, context);
+  const plan::BufferId overflow = gradient_sum_->overflow();
+  const int64_t done = rates_.iterations();
+  const auto overflowed = [&] { return buffers_.value<int32_t>(overflow) != 0; };
+  for (executor_->run(plan, context); overflowed(); executor_->run(plan, context)) {
+    for (const auto& e : layers_.embeddings)
+      if (const std::string grown = e->tables().sharded()->grow(); !grown.empty())
+        log::warning("iteration {}: {}", done + 1, grown);
+    rates_.set_iterations(done);
+    buffers_.set_value<int32_t>(overflow, 0);
+  }
 }
 
 bool Model::stop_requested() const {
@@ -124,7 +112,7 @@ std::vector<StepTraffic> Model::traffic() const {
   std::vector<StepTraffic> list;
   if (!gradient_sum_) return list;
   for (const auto& e : layers_.embeddings)
-    for (StepTraffic& step : e->exchanged()->traffic()) list.push_back(std::move(step));
+    for (StepTraffic& step : e->tables().sharded()->traffic()) list.push_back(std::move(step));
   for (StepTraffic& step : gradient_sum_->traffic()) list.push_back(std::move(step));
   return list;
 }

@@ -30,7 +30,7 @@ void copy_outputs(const Model& model, int64_t n, const OutputsPlace& to) {
 }
 
 void check_keys(const Model& model) {
-  for (const auto& e : model.layers().embeddings) e->tables().check_keys(model.executor().exec());
+  for (const auto& e : model.layers().embeddings) e->tables().check(model.executor().exec());
 }
 
 }  // namespace hlite::trainer

@@ -22,7 +22,7 @@ struct OutputsPlace {
 // The same on a GPU, without waiting: two copies behind the run.
 void copy_outputs(const Model& model, int64_t n, const OutputsPlace& to);
 
-// Waits for all runs of a GPU: see EmbeddingTables::check_keys().
+// Waits for all runs of a GPU: see embedding::EmbeddingTables::check().
 void check_keys(const Model& model);
 
 }  // namespace hlite::trainer

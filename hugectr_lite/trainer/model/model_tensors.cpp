@@ -25,21 +25,11 @@ TensorRef tensor_at(const Model& model, std::string name, std::vector<int64_t> s
   return ref;
 }
 
-TensorRef tensor_of(embedding::NamedRows rows) {
-  const bool keys = rows.width == 0;
-  return {.name = std::move(rows.name),
-          .shape = keys ? std::vector{rows.rows} : std::vector{rows.rows, rows.width},
-          .data = rows.data,
-          .get = std::move(rows.get),
-          .put = std::move(rows.put),
-          .dtype = keys ? checkpoint::DType::kU32 : checkpoint::DType::kF32};
-}
-
 }  // namespace
 
 void initialize(Model& model) {
   const auto& [embeddings, slot_rows, network] = model.layers();
-  for (const auto& e : embeddings) e->tables().initialize(model.host(), model.seed());
+  for (const auto& e : embeddings) e->tables().initialize(model.host());
   std::vector<float> values;
   for (const auto& p : network->parameters()) {
     values.resize(static_cast<size_t>(network::elements(p.dims)));
@@ -57,7 +47,7 @@ std::vector<TensorRef> weights_of(const Model& model) {
   for (const auto& p : model.layers().network->parameters())
     list.push_back(tensor_at(model, p.name, p.dims, p.buffers.value));
   for (const auto& e : model.layers().embeddings)
-    for (embedding::NamedRows& t : e->tables().tables()) list.push_back(tensor_of(std::move(t)));
+    for (TensorRef& t : e->tables().tables()) list.push_back(std::move(t));
   return list;
 }
 
@@ -71,7 +61,7 @@ std::vector<TensorRef> states_of(const Model& model) {
                                p.offset / kFloatBytes));
   }
   for (const auto& e : model.layers().embeddings)
-    for (embedding::NamedRows& t : e->tables().states()) list.push_back(tensor_of(std::move(t)));
+    for (TensorRef& t : e->tables().states()) list.push_back(std::move(t));
   return list;
 }
 

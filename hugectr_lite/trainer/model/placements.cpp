@@ -81,12 +81,12 @@ Statistics from_batches(const config::TrainConfig& config, const Layers& layers)
     statistics.batches +=
         static_cast<double>(batch.size) / static_cast<double>(config.solver.batchsize);
     for (size_t i = 0; i < layers.size(); ++i) {
-      const auto& pooling = layers[i]->pooling();
+      const auto& layout = layers[i]->layout();
       for (int64_t b = 0; b < batch.size; ++b)
-        for (int64_t s = 0; s < pooling.slots; ++s)
-          for (int64_t c = pooling.column(s); c < pooling.column(s) + pooling.hotness(s); ++c)
+        for (int64_t s = 0; s < layout.slots(); ++s)
+          for (int64_t c = layout.column(s); c < layout.column(s) + layout.hotness(s); ++c)
             if (const uint32_t key = batch.keys(b, c); key != kNoKey)
-              lookups[i].push_back(layers[i]->layout().offset[static_cast<size_t>(s)] + key);
+              lookups[i].push_back(layout.offset[static_cast<size_t>(s)] + key);
     }
   }
   for (auto& l : lookups)
@@ -124,7 +124,7 @@ LayerPlacement hybrid_placement(const EmbeddingLayer& layer, const config::Train
                                  o.most_frequent(layout.total_rows));
   result.exchanged_share = 1 - model.frequent_share();
   if (o.most_infrequent_lookups >= 0) {
-    const auto lookups = static_cast<double>(config.solver.batchsize * layer.pooling().columns());
+    const auto lookups = static_cast<double>(config.solver.batchsize * layer.layout().columns());
     result.exchanged_share = std::min(1.0, o.most_infrequent_lookups / lookups);
   }
   result.explanation = fmt::format(
@@ -146,7 +146,7 @@ std::vector<std::vector<int>> planned_shards(const EmbeddingLayer& layer,
   for (int64_t s = 0; s < layer.layout().slots(); ++s)
     tables.push_back({.name = embedding::table_name(layer.name(), s),
                       .rows = layer.layout().rows[static_cast<size_t>(s)],
-                      .lookups = static_cast<double>(layer.pooling().hotness(s))});
+                      .lookups = static_cast<double>(layer.layout().hotness(s))});
   // Half more than an even share of all rows and a row a table: what this machine has left would be
   // another limit on every node, and all have to come to one plan.
   const int64_t bytes = layer.layout().total_rows * layer.row_bytes();

@@ -2,7 +2,6 @@
 
 #include <random>
 
-#include "hugectr_lite/config/embedding_types.h"
 #include "hugectr_lite/core/cuda_plugin.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/thread_pool.h"
@@ -13,10 +12,6 @@ std::string needs_cpu(const config::TrainConfig& config) {
   if (config.solver.ranks() > 1)
     return fmt::format("one rank trains on a GPU so far, and the config has {}",
                        config.solver.ranks());
-  for (const config::JsonNode* layer : config.layers)
-    if (const auto& name = layer->find("type")->string();
-        config::is_hashed(config::embedding_type(name).value_or(config::EmbeddingType::kHybrid)))
-      return name + " runs on the CPU so far";
   return "";
 }
 

@@ -1,0 +1,34 @@
+// FirstValues: what the rows of a layer's tables hold before they are trained, element by element,
+// on the CPU and in kernels. table_init.h fills whole tables with the same numbers.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "hugectr_lite/core/host_device.h"
+#include "hugectr_lite/core/random.h"
+
+namespace hlite::embedding {
+
+// Of one slot's table: uniform in [-bound, bound).
+struct TableStream {
+  uint64_t stream;  // of the random numbers
+  float bound;
+};
+
+struct FirstValues {
+  const TableStream* tables = nullptr;  // [slots], in memory of the op's device
+  uint64_t seed = 0;
+  float state = 0;  // of every state of the optimizer
+
+  // Column `column` of the row of a key, `width` floats wide.
+  [[nodiscard]] HLITE_HD float at(int64_t slot, uint32_t key, int64_t width, int64_t column) const {
+    const TableStream table = tables[slot];
+    const uint64_t index =
+        uint64_t{key} * static_cast<uint64_t>(width) + static_cast<uint64_t>(column);
+    const float u = random::uniform(random::word(seed, table.stream, index));
+    return fmaf(2 * table.bound, u, -table.bound);
+  }
+};
+
+}  // namespace hlite::embedding

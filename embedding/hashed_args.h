@@ -1,0 +1,85 @@
+// The kernels of tables whose rows come as keys come, and what they are handed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "embedding/first_values.h"
+#include "embedding/slots_ref.h"
+#include "embedding/updated_rows.h"
+#include "hugectr_lite/core/kernel.h"
+#include "hugectr_lite/core/view.h"
+
+namespace hlite::embedding {
+
+// In place of the row of a key that has none.
+inline constexpr uint32_t kUnseen = 0xfffffffeu;
+
+// A key by its slot and number, in one word.
+HLITE_HD inline uint64_t slot_key(int64_t slot, uint32_t key) {
+  return static_cast<uint64_t>(slot) << 32 | key;
+}
+// Where probing for a key begins in a table of 2^(64 - shift) places: the top bits of the product
+// depend on all bits of the key (Fibonacci hashing).
+HLITE_HD inline uint64_t home_of(uint64_t slot_key, int shift) {
+  return (slot_key * 0x9E3779B97F4A7C15u) >> shift;
+}
+
+struct HashedCounts {
+  uint32_t size = 0;     // rows taken
+  uint32_t before = 0;   // the last insertion
+  uint32_t claimed = 0;  // keys that the insertion at hand has found to be new
+  uint32_t full = 0;     // 1: there was no row for `refused`
+  unsigned long long refused = 0;
+};
+
+// A hash table with linear probing in device memory, and the order of its rows.
+struct HashedTable {
+  unsigned long long* keys = nullptr;        // [2^(64 - shift)] slot_key(), or all ones: empty
+  uint32_t* rows = nullptr;                  // [same] kUnseen: a key without a row, of a full table
+  unsigned long long* key_of_row = nullptr;  // [capacity]
+  HashedCounts* counts = nullptr;
+  int shift = 0;
+  uint32_t capacity = 0;
+
+  [[nodiscard]] HLITE_HD uint64_t mask() const { return ~uint64_t{0} >> shift; }
+};
+
+// Of a batch: its keys, and in the layer's columns the row of each, kNoKey where there is no key.
+struct HashedArgs {
+  HashedTable table = {};
+  SlotsRef slots = {};               // SlotLayout::pooled()
+  Matrix<const uint32_t> keys = {};  // [B,columns]
+  Matrix<uint32_t> rows = {};        // [B,columns]
+};
+
+// Insertion: new keys get rows in the order of slots, then keys, which hold first values.
+struct HashedInsertArgs {
+  HashedArgs batch = {};
+  UpdatedRows own = {};
+  FirstValues first = {};
+  std::byte* workspace = nullptr;
+  size_t workspace_bytes = 0;
+};
+
+namespace kernels {
+// Bytes for batches of up to `lookups` keys in `slots` slots.
+inline const Kernel<size_t(int64_t /*lookups*/, int32_t /*slots*/)> hashed_workspace{
+    "hashed_workspace"};
+inline const Kernel<void(const HashedInsertArgs&)> hashed_insert{"hashed_insert"};
+// Takes no rows: keys that have none get kUnseen.
+inline const Kernel<void(const HashedArgs&)> hashed_find{"hashed_find"};
+// Fills an empty table with the `count` keys in key_of_row, each in its row.
+inline const Kernel<void(const HashedTable&, uint32_t /*count*/)> hashed_assign{"hashed_assign"};
+// First values of rows [first, end).
+inline const Kernel<void(const HashedTable&, const UpdatedRows&, const FirstValues&,
+                         uint32_t /*first*/, uint32_t /*end*/)>
+    hashed_first_values{"hashed_first_values"};
+// pool_unseen() of hashed_lookup.h.
+template <typename T>
+inline const Kernel<void(const HashedArgs&, Matrix<const float> /*table*/, const FirstValues&,
+                         View<T, 3> /*out*/)>
+    pool_unseen{"pool_unseen"};
+}  // namespace kernels
+
+}  // namespace hlite::embedding

@@ -1,0 +1,75 @@
+// HashedIndex: which rows there are of tables whose keys are not known beforehand (the ...Hash
+// embedding types), on the CPU or a GPU.
+//
+// A key is known by its slot and its number, and gets the next free row when a batch first trains
+// it, new keys of a batch in the order of slots, then keys: so rows depend on the order of the
+// batches alone. The rows of all slots share one pool of max_vocabulary_size_per_gpu.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "embedding/device_slots.h"
+#include "embedding/hashed_args.h"
+#include "embedding/key_index.h"
+#include "embedding/table_storage.h"
+#include "hugectr_lite/core/exec_memory.h"
+
+namespace hlite::embedding {
+
+class HashedIndex {
+ public:
+  // `exec`: where the rows of `storage` lie; both must outlive it. `max_batch`: samples of
+  // find_rows(), 0: it is not called.
+  HashedIndex(const TablesSpec& spec, const TableStorage& storage, const Exec& exec,
+              int64_t max_batch);
+  [[nodiscard]] int64_t bytes() const;
+  // Takes them.
+  void allocate();
+  void clear();
+
+  // rows[b, c]: the row of key c of the layer's in sample b, kNoKey where there is none. Training
+  // gives new keys rows with first values. Where none is left the CPU throws DataError, and a GPU
+  // leaves a note for check(). Evaluation takes no rows: keys that have none get kUnseen.
+  void find_rows(const Exec& exec, const SlotsRef& slots, Matrix<const uint32_t> keys,
+                 Matrix<uint32_t> rows, bool training);
+  // Waits for exec.stream. Throws DataError when a key found no row left.
+  void check(const Exec& exec) const;
+  // First values by slot, in memory of the device.
+  [[nodiscard]] const FirstValues& first_values() const { return first_; }
+
+  // Of the CPU: the row of a key, or KeyIndex::kAbsent; the same with a new row where it has none
+  // (DataError when none is left).
+  [[nodiscard]] int64_t find(int64_t slot, uint32_t key) const {
+    return index_->find(slot_key(slot, key));
+  }
+  int64_t insert(int64_t slot, uint32_t key);
+  void prefetch(int64_t slot, uint32_t key) const { index_->prefetch(slot_key(slot, key)); }
+
+  // What is in the rows: of the key in row i, slot_key().
+  [[nodiscard]] std::vector<uint64_t> keys() const;
+  // Holds these keys alone, with first values, key i in row i.
+  void assign(const std::vector<uint64_t>& keys);
+
+ private:
+  void find_on_cpu(const Exec& exec, const SlotsRef& slots, Matrix<const uint32_t> keys,
+                   Matrix<uint32_t> rows);
+  void insert_unseen(const Exec& exec, const SlotsRef& slots, Matrix<const uint32_t> keys,
+                     Matrix<uint32_t> rows);
+  [[noreturn]] void fail_full(uint64_t refused) const;
+
+  const TablesSpec& spec_;
+  const TableStorage& storage_;
+  const Exec exec_;
+  const int64_t capacity_, max_lookups_;
+  FirstValues first_;
+  ExecMemory streams_;
+  std::unique_ptr<KeyIndex> index_;            // on the CPU
+  std::vector<std::vector<uint32_t>> unseen_;  // [slots] of a batch, on the CPU
+  ExecMemory memory_, workspace_;              // on a GPU
+  HashedTable table_;
+};
+
+}  // namespace hlite::embedding

@@ -1,0 +1,16 @@
+// Lookups of keys that have no row, in an evaluation: they have their first values.
+#pragma once
+
+#include "embedding/hashed_args.h"
+#include "hugectr_lite/core/exec.h"
+
+namespace hlite::embedding {
+
+// Behind lookup_forward() on batch.rows, which read kUnseen as absent: makes out[b, s, :] again
+// where sample b has a key without a row in slot s, in the order of its columns. T: float, and on a
+// GPU bf16 or fp16.
+template <typename T>
+void pool_unseen(const Exec& exec, const HashedArgs& batch, Matrix<const float> table,
+                 const FirstValues& first, View<T, 3> out);
+
+}  // namespace hlite::embedding

@@ -1,0 +1,204 @@
+// What a TableStorage keeps in files: rows by table and key, wherever they lie.
+#include <algorithm>
+#include <cstring>
+
+#include "embedding/row_copies.h"
+#include "embedding/table_storage.h"
+#include "hugectr_lite/core/exec_memory.h"
+
+namespace hlite::embedding {
+namespace {
+
+// Where exchanges beside a plan run.
+struct OneThread {
+  ThreadPool pool{1};
+  operator Exec() { return {.pool = &pool}; }  // NOLINT: implicit on purpose
+};
+
+// The part of row `row` of a [rows, width] array that lies in elements [first, first + count):
+// columns [begin, end).
+struct RowPart {
+  int64_t begin, end;
+};
+RowPart part_of_row(int64_t row, int64_t width, int64_t first, int64_t count) {
+  return {std::max<int64_t>(0, first - row * width), std::min(width, first + count - row * width)};
+}
+
+// The uint32 keys of a table's rows.
+TensorRef keys_tensor(std::string name, const TableStorage::Keys& keys, int64_t slot) {
+  const auto s = static_cast<size_t>(slot);
+  return {.name = std::move(name),
+          .shape = {std::ssize(keys->keys[s])},
+          .get =
+              [keys, s](int64_t first, std::span<float> out) {
+                std::memcpy(out.data(), keys->keys[s].data() + first, out.size_bytes());
+              },
+          // make_room() has seen them.
+          .put = [](int64_t, std::span<const float>) {},
+          .dtype = DType::kU32};
+}
+
+}  // namespace
+
+TensorRef TableStorage::tensor(std::string name, const Part& part, const Keys& keys,
+                               int64_t slot) const {
+  const auto s = static_cast<size_t>(slot);
+  TensorRef ref{
+      .name = std::move(name),
+      .shape = {keys ? std::ssize(keys->keys[s]) : spec_.layout.rows[s], spec_.layout.width}};
+  if (placement_) {
+    if (exec_.on_gpu()) return device_tensor(std::move(ref), part, keys, slot);
+    ref.get = [this, part, keys, slot](int64_t first, std::span<float> out) {
+      get_rows(part, keys.get(), slot, first, out);
+    };
+    ref.put = [this, part, keys, slot](int64_t first, std::span<const float> in) {
+      put_rows(part, keys.get(), slot, first, in);
+    };
+    return ref;
+  }
+  float* const rows = spec_.layout.table(matrix(part.own, own_rows()), slot).data();
+  if (!exec_.on_gpu()) {
+    ref.data = rows;
+    return ref;
+  }
+  ref.get = [this, rows](int64_t first, std::span<float> out) {
+    get_bytes(exec_, out.data(), rows + first, out.size_bytes());
+  };
+  ref.put = [this, rows](int64_t first, std::span<const float> in) {
+    put_bytes(exec_, rows + first, in.data(), in.size_bytes());
+  };
+  return ref;
+}
+
+// Of a hashed table on a GPU: rows lie anywhere, and partly written ones keep their other elements.
+TensorRef TableStorage::device_tensor(TensorRef ref, const Part& part, const Keys& keys,
+                                      int64_t slot) const {
+  const auto rows_of = [keys, slot, width = spec_.layout.width](int64_t first, size_t count) {
+    const int64_t end = first + static_cast<int64_t>(count);
+    return std::span(keys->rows[static_cast<size_t>(slot)])
+        .subspan(static_cast<size_t>(first / width),
+                 static_cast<size_t>((end + width - 1) / width - first / width));
+  };
+  const int64_t width = spec_.layout.width;
+  ref.get = [=, this](int64_t first, std::span<float> out) {
+    with_device_rows(part, rows_of(first, out.size()), false, [&](std::vector<float>& values) {
+      std::copy_n(values.begin() + first % width, out.size(), out.begin());
+    });
+  };
+  ref.put = [=, this](int64_t first, std::span<const float> in) {
+    with_device_rows(part, rows_of(first, in.size()), true, [&](std::vector<float>& values) {
+      std::copy(in.begin(), in.end(), values.begin() + first % width);
+    });
+  };
+  return ref;
+}
+
+std::vector<TensorRef> TableStorage::tables(const Keys& keys) const {
+  std::vector<TensorRef> list;
+  for (int64_t s = 0; s < spec_.layout.slots(); ++s)
+    list.push_back(tensor(table_name(spec_.name, s), parts_[0], keys, s));
+  for (int64_t s = 0; keys && s < spec_.layout.slots(); ++s)
+    list.push_back(keys_tensor(keys_name(spec_.name, s), keys, s));
+  return list;
+}
+
+std::vector<TensorRef> TableStorage::states(const Keys& keys) const {
+  std::vector<TensorRef> list;
+  for (size_t i = 1; i < parts_.size(); ++i)
+    for (int64_t s = 0; s < spec_.layout.slots(); ++s)
+      list.push_back(tensor(state_name(spec_.name, s, spec_.rule.type, static_cast<int>(i) - 1),
+                            parts_[i], keys, s));
+  return list;
+}
+
+// Where row `row` of a slot's table in a file lies. Of a rank that holds it alone does its own row
+// say anything.
+RowPlace TableStorage::place_of(const FileKeys* keys, int64_t slot, int64_t row) const {
+  const auto s = static_cast<size_t>(slot), i = static_cast<size_t>(row);
+  RowPlace place = placement_->locate(slot, keys ? keys->keys[s][i] : static_cast<uint32_t>(row));
+  if (keys && place.rank == ranks_.rank) place.row = keys->rows[s][i];
+  return place;
+}
+
+void TableStorage::with_device_rows(const Part& part, std::span<const uint32_t> rows, bool write,
+                                    const std::function<void(std::vector<float>&)>& use) const {
+  const auto n = static_cast<int64_t>(rows.size());
+  std::vector<float> values(rows.size() * static_cast<size_t>(spec_.layout.width));
+  const size_t bytes = values.size() * sizeof(float);
+  const ExecMemory list(exec_, rows.size_bytes(), "rows"), copy(exec_, bytes, "rows");
+  const Vector<const uint32_t> on_device(reinterpret_cast<const uint32_t*>(list.data()), n);
+  const Matrix<float> staged(reinterpret_cast<float*>(copy.data()), n, spec_.layout.width);
+  put_bytes(exec_, list.data(), rows.data(), rows.size_bytes());
+  kernels::gather_rows(exec_, matrix(part.own, own_rows()), on_device, staged);
+  get_bytes(exec_, values.data(), copy.data(), bytes);
+  use(values);
+  if (!write) return;
+  put_bytes(exec_, copy.data(), values.data(), bytes);
+  kernels::scatter_rows(exec_, staged, on_device, matrix(part.own, own_rows()));
+  exec_.cuda->stream_synchronize(exec_.stream);
+}
+
+// Every rank sends rank 0 what it holds of the range, in the order of keys; rank 0 deals it out by
+// asking the placement the same questions.
+void TableStorage::get_rows(const Part& part, const FileKeys* keys, int64_t slot, int64_t first,
+                            std::span<float> out) const {
+  const int64_t width = spec_.layout.width, count = std::ssize(out);
+  const int64_t begin = first / width, end = (first + count + width - 1) / width;
+  const Matrix<float> own = matrix(part.own, own_rows()),
+                      copied = matrix(part.copied, copied_rows());
+  const auto for_each = [&](auto&& body) {  // (place, columns, where in the range)
+    for (int64_t row = begin; row < end; ++row) {
+      const RowPart columns = part_of_row(row, width, first, count);
+      body(place_of(keys, slot, row), columns, row * width + columns.begin - first);
+    }
+  };
+  const auto n = static_cast<size_t>(ranks_.ranks());
+  std::vector<float> mine;
+  std::vector<size_t> values(n, 0);  // of each rank, as all ranks know
+  for_each([&](const RowPlace& place, const RowPart& columns, int64_t) {
+    if (place.rank < 0) return;
+    values[static_cast<size_t>(place.rank)] += static_cast<size_t>(columns.end - columns.begin);
+    if (place.rank != ranks_.rank) return;
+    const float* from = own.row(place.row);
+    mine.insert(mine.end(), from + columns.begin, from + columns.end);
+  });
+  const size_t most = *std::max_element(values.begin(), values.end());
+  mine.resize(most);
+  std::vector<float> of_ranks(ranks_.rank == 0 ? n * most : 0);
+  if (n == 1)
+    of_ranks = std::move(mine);
+  else
+    ranks_.world->gather(OneThread(), std::as_bytes(std::span(mine)),
+                         std::as_writable_bytes(std::span(of_ranks)), 0);
+  if (ranks_.rank != 0) return;
+  std::vector<size_t> next(n);
+  for (size_t q = 0; q < n; ++q) next[q] = q * most;
+  for_each([&](const RowPlace& place, const RowPart& columns, int64_t at) {
+    const int64_t size = columns.end - columns.begin;
+    const float* from = nullptr;
+    if (place.rank < 0) {
+      from = copied.row(place.row) + columns.begin;
+    } else {
+      size_t& of_rank = next[static_cast<size_t>(place.rank)];
+      from = of_ranks.data() + of_rank;
+      of_rank += static_cast<size_t>(size);
+    }
+    std::copy_n(from, size, out.data() + at);
+  });
+}
+
+void TableStorage::put_rows(const Part& part, const FileKeys* keys, int64_t slot, int64_t first,
+                            std::span<const float> in) const {
+  const int64_t width = spec_.layout.width, count = std::ssize(in);
+  for (int64_t row = first / width; row * width < first + count; ++row) {
+    const RowPlace place = place_of(keys, slot, row);
+    if (place.rank >= 0 && place.rank != ranks_.rank) continue;
+    const RowPart columns = part_of_row(row, width, first, count);
+    float* to = (place.rank < 0 ? matrix(part.copied, copied_rows()) : matrix(part.own, own_rows()))
+                    .row(place.row);
+    std::copy(in.begin() + (row * width + columns.begin - first),
+              in.begin() + (row * width + columns.end - first), to + columns.begin);
+  }
+}
+
+}  // namespace hlite::embedding

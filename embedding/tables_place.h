@@ -1,0 +1,36 @@
+// TablesPlace: where the tables of a layer lie, and what they have to do there.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "embedding/row_placement.h"
+#include "hugectr_lite/comm/rank_context.h"
+#include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/float_type.h"
+
+namespace hlite::embedding {
+
+struct ExchangeOptions {
+  comm::Route route = comm::Route::kFlat;
+  // Share of the lookups that go to rows which are not copied, for the first capacity.
+  double exchanged_share = 1;
+  int64_t capacity = 0;  // rows; 0: as statistics and the placement make likely
+};
+
+struct TablesPlace {
+  comm::RankContext ranks = {};
+  // On several ranks, where rows do not come as keys come; the same on all of them.
+  std::shared_ptr<const RowPlacement> placement = nullptr;
+  ExchangeOptions exchange = {};
+  int64_t max_batch = 0, train_batch = 0;  // samples of one rank
+  int threads = 1;                         // of the CPU, at most
+  const cuda::Backend* gpu = nullptr;      // where they lie; null: on the CPU
+  FloatType type = FloatType::kFloat;      // of the output and its gradient; on the CPU float
+
+  [[nodiscard]] Exec exec() const {
+    return gpu ? Exec{.device = Device::kCuda, .cuda = gpu} : Exec{};
+  }
+};
+
+}  // namespace hlite::embedding

@@ -1,0 +1,39 @@
+// What a layer's block of the config says about its tables, and what these are called in files.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "embedding/slot_layout.h"
+#include "hugectr_lite/optimizer/update_rules.h"
+
+namespace hlite::embedding {
+
+struct TablesSpec {
+  std::string name;  // of the layer
+  SlotLayout layout;
+  optimizer::UpdateRule rule;
+  optimizer::UpdateType update_type = optimizer::UpdateType::kLocal;
+  // Of the ...Hash types: rows of a rank (0: another type), and the table sizes that first values
+  // go by.
+  int64_t hash_capacity = 0;
+  std::vector<int64_t> init_rows = {};
+  uint64_t seed = 0;           // of first values
+  bool atomic_update = false;  // SGD on a GPU: no fixed order of sums
+};
+
+inline std::string table_name(const std::string& layer, int64_t slot) {
+  return fmt::format("{}.table_{}", layer, slot);
+}
+inline std::string keys_name(const std::string& layer, int64_t slot) {
+  return table_name(layer, slot) + ".keys";
+}
+inline std::string state_name(const std::string& layer, int64_t slot, optimizer::OptimizerType rule,
+                              int state) {
+  return fmt::format("{}.{}", table_name(layer, slot), optimizer::state_name(rule, state));
+}
+
+}  // namespace hlite::embedding

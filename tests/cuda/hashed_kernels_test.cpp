@@ -1,0 +1,163 @@
+// Tables whose rows come as keys come, on the emulated device and, where there is one, on the GPU:
+// everything as on the CPU.
+#include <numeric>
+
+#include "embedding/row_copies.h"
+#include "tests/cuda/embedding_device.h"
+#include "tests/cuda/typed_values.h"
+#include "tests/embedding/hashed_case.h"
+#include "tests/support/errors.h"
+
+namespace hlite::test {
+namespace {
+
+using embedding::Combiner;
+using embedding::slot_key;
+
+// The same batches on both devices.
+void check_batches(const Exec& gpu, const std::vector<int64_t>& hotness, int64_t width,
+                   uint64_t first_round = 0) {
+  ThreadPool pool(2);
+  HashedCase want({.pool = &pool}, hotness, width, 3000), got(gpu, hotness, width, 3000);
+  for (uint64_t round = first_round; round < first_round + 8; ++round) {
+    const int64_t batch = round % 4 == 3 ? 0 : 1 + static_cast<int64_t>(round * 7 % 64);
+    const auto keys = want.draw(batch, round % 2 ? 90 : 500, round);
+    const bool training = round % 3 != 2;
+    INFO("round " << round << ", batch " << batch << ", width " << width);
+    CHECK((got.find_rows(keys, training) == want.find_rows(keys, training)));
+    CHECK_NOTHROW(got.index.check(gpu));
+    CHECK((got.look_up(keys) == want.look_up(keys)));
+  }
+  const auto keys = want.index.keys();
+  CHECK(keys.size() > 50);
+  CHECK((got.index.keys() == keys));
+  CHECK((got.values(keys.size()) == want.values(keys.size())));
+}
+
+TEST_CASE("hashed rows, first values and lookups of a GPU are the CPU's") {
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    const OnDevice device(*backend.table);
+    for (const int64_t width : {1, 5, 33}) {
+      check_batches(device.exec(), {1, 1, 1}, width);
+      check_batches(device.exec(), {3, 1, 7}, width);
+    }
+    check_batches(device.exec(), {1}, 4);
+    check_batches(device.exec(), std::vector<int64_t>(40, 1), 2);
+  }
+}
+
+TEST_CASE("hashed rows do not depend on the order of threads") {
+  const OnDevice device(emulated_cuda());
+  for (const auto order : {emulation::Order::kReverse, emulation::Order::kShuffled}) {
+    emulation::set_order(order, 7);
+    check_batches(device.exec(), {2, 1, 3}, 4, 20);
+  }
+  emulation::set_order(emulation::Order::kForward);
+}
+
+TEST_CASE("a full table of a GPU is a note for the host, and changes no row that was there") {
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    const OnDevice device(*backend.table);
+    HashedCase c(device.exec(), {1, 1}, 2, 3);
+    const std::vector<uint32_t> few = {0, 0, 5, kNoKey, 0, 0, 0, 5, 8, 0},
+                                more = {0, 0, 8, 70, 0, 0, 0, 5, 60, 0};
+    (void)c.find_rows(few, true);
+    CHECK_NOTHROW(c.index.check(device.exec()));
+    const auto before = c.values(2);
+    for (int again = 0; again < 2; ++again) {  // the first one stays
+      (void)c.find_rows(more, true);
+      check_contains(message_of<DataError>([&] { c.index.check(device.exec()); }),
+                     {"emb", "is full", "key 60 of slot 1", "all 3 rows",
+                      "raise max_vocabulary_size_per_gpu"});
+    }
+    CHECK((c.values(2) == before));
+    CHECK(c.index.keys() == std::vector<uint64_t>{slot_key(0, 5), slot_key(1, 8), slot_key(0, 8)});
+    // Far more keys than places.
+    (void)c.find_rows(c.draw(64, 1000, 3), true);
+    CHECK(c.index.keys().size() == 3);
+    c.index.clear();
+    CHECK_NOTHROW(c.index.check(device.exec()));
+  }
+}
+
+TEST_CASE("keys are assigned to rows of a GPU in their order") {
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    const OnDevice device(*backend.table);
+    ThreadPool pool(1);
+    HashedCase want({.pool = &pool}, {1, 2}, 3, 700), got(device.exec(), {1, 2}, 3, 700);
+    std::vector<uint64_t> keys;
+    for (uint32_t i = 0; i < 600; ++i) keys.push_back(slot_key(i % 2, i * 7919u));
+    for (HashedCase* c : {&want, &got}) {
+      (void)c->find_rows(c->draw(40, 1000, 1), true);
+      c->index.assign(keys);
+    }
+    CHECK((got.index.keys() == keys));
+    CHECK((got.values(600) == want.values(600)));
+    const auto batch = want.draw(64, 4000, 9);
+    CHECK((got.find_rows(batch, false) == want.find_rows(batch, false)));
+    got.index.assign({});
+    CHECK(got.index.keys().empty());
+  }
+}
+
+TEST_CASE("an insertion on a GPU takes no memory") {
+  const OnDevice device(emulated_cuda());
+  HashedCase c(device.exec(), {1, 3}, 4, 3000);
+  (void)c.find_rows(c.draw(10, 500, 1), true);
+  const int blocks = emulation::machine().device_blocks;
+  (void)c.find_rows(c.draw(64, 500, 2), true);
+  CHECK(emulation::machine().device_blocks == blocks);
+  CHECK_THROWS_AS(c.find_rows(c.draw(65, 500, 2), true), Error);
+}
+
+TEST_CASE("16-bit lookups of keys without a row are rounded from float") {
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    const OnDevice device(*backend.table);
+    HashedCase c(device.exec(), {2, 1}, 3, 100, Combiner::kMean);
+    const auto keys = c.draw(20, 50, 4);
+    const std::vector<float> exact = c.look_up(keys);
+    CHECK((widened(c.look_up<bf16>(keys)) == widened(from_floats<bf16>(exact))));
+    CHECK((widened(c.look_up<fp16>(keys)) == widened(from_floats<fp16>(exact))));
+  }
+}
+
+TEST_CASE("rows are gathered from and scattered to any places") {
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    const OnDevice device(*backend.table);
+    for (const int64_t width : {1, 3, 64})
+      for (const int64_t n : {0, 1, 7, 300}) {
+        std::vector<float> table(static_cast<size_t>(1000 * width));
+        fill_random(table, 3);
+        std::vector<uint32_t> rows;
+        for (int64_t i = 0; i < n; ++i) rows.push_back(static_cast<uint32_t>(i * 337 % 1000));
+        const DeviceArray<float> on_device(device.ops(), table),
+            out(device.ops(), static_cast<size_t>(n * width));
+        const DeviceArray<uint32_t> list(device.ops(), rows);
+        const Matrix<float> all(on_device.data(), 1000, width), some(out.data(), n, width);
+        embedding::kernels::gather_rows(device.exec(), all, {list.data(), n}, some);
+        std::vector<float> want, doubled = table;
+        for (const uint32_t row : rows)
+          for (int64_t j = 0; j < width; ++j) {
+            const auto at = static_cast<size_t>(row * width + j);
+            want.push_back(table[at]);
+          }
+        CHECK((out.to_host(device.stream()) == want));
+        // Each to the row of the next one.
+        for (size_t i = 0; i < rows.size(); ++i)
+          std::copy_n(want.begin() + static_cast<std::ptrdiff_t>(i) * width, width,
+                      doubled.begin() + rows[(i + 1) % rows.size()] * width);
+        std::rotate(rows.begin(), rows.begin() + (n > 0), rows.end());
+        const DeviceArray<uint32_t> rotated(device.ops(), rows);
+        embedding::kernels::scatter_rows(device.exec(), some, {rotated.data(), n}, all);
+        CHECK((on_device.to_host(device.stream()) == doubled));
+      }
+  }
+}
+
+}  // namespace
+}  // namespace hlite::test

@@ -1,0 +1,134 @@
+// A hashed layer's index and rows for the tests, on the CPU or a GPU.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "embedding/hashed_index.h"
+#include "embedding/hashed_lookup.h"
+#include "embedding/lookup.h"
+#include "hugectr_lite/core/random.h"
+
+namespace hlite::test {
+
+class HashedCase {
+ public:
+  static constexpr int64_t kMaxBatch = 64;
+
+  // Slots of the given hotness, between columns of other layers.
+  HashedCase(const Exec& exec, std::vector<int64_t> hotness, int64_t width, int64_t capacity,
+             embedding::Combiner combiner = embedding::Combiner::kSum)
+      : exec_(exec),
+        spec_(spec_of(std::move(hotness), width, capacity, combiner)),
+        storage_(spec_,
+                 std::make_shared<embedding::RowPlacement>(
+                     embedding::RowPlacement::by_key(spec_.layout, 1, capacity, false)),
+                 {}, exec),
+        index(spec_, storage_, exec, kMaxBatch) {
+    storage_.declare(buffers_);
+    if (exec.on_gpu())
+      buffers_.allocate(*exec.cuda);
+    else
+      buffers_.allocate();
+    index.allocate();
+    slots_ = std::make_unique<embedding::DeviceSlots>(exec, layout().pooled(storage_.own_rows()));
+  }
+
+  [[nodiscard]] const embedding::SlotLayout& layout() const { return spec_.layout; }
+  [[nodiscard]] int64_t columns() const { return spec_.layout.keys.columns; }
+
+  // Keys of `batch` samples below `below`, or among the largest there are; some are missing.
+  [[nodiscard]] std::vector<uint32_t> draw(int64_t batch, uint32_t below, uint64_t round) const {
+    std::vector<uint32_t> keys;
+    for (int64_t i = 0; i < batch * columns(); ++i) {
+      const auto at = static_cast<uint64_t>(i);
+      const uint32_t key = random::word(round, 1, at) % below;
+      const bool missing = random::word(round, 2, at) % 5 == 0;
+      keys.push_back(missing ? kNoKey : key % 3 == 0 ? kNoKey - 1 - key : key);
+    }
+    return keys;
+  }
+
+  // The rows of a batch; of the layer's columns.
+  std::vector<uint32_t> find_rows(const std::vector<uint32_t>& keys, bool training) {
+    on_device(keys);
+    index.find_rows(exec_, slots_->ref(), keys_, rows_, training);
+    std::vector<uint32_t> rows(keys.size());
+    get_bytes(exec_, rows.data(), rows_.data(), rows.size() * sizeof(uint32_t));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const int64_t s = layout().keys.slot_of(static_cast<int64_t>(i) % columns()) - 1;
+      if (s < 0 || s >= layout().slots()) rows[i] = 0;
+    }
+    return rows;
+  }
+
+  // What an evaluation looks up.
+  template <typename T = float>
+  std::vector<T> look_up(const std::vector<uint32_t>& keys) {
+    (void)find_rows(keys, false);
+    const int64_t batch = static_cast<int64_t>(keys.size()) / columns();
+    std::vector<T> out(static_cast<size_t>(batch * layout().slots() * layout().width));
+    const ExecMemory memory(exec_, out.size() * sizeof(T), "out");
+    const View<T, 3> to(reinterpret_cast<T*>(memory.data()), batch, layout().slots(),
+                        layout().width);
+    const embedding::HashedArgs of{
+        .table = {}, .slots = slots_->ref(), .keys = keys_, .rows = rows_};
+    embedding::lookup_forward<T>(exec_, of.slots, storage_.own().w, rows_, to);
+    embedding::pool_unseen<T>(exec_, of, storage_.own().w, index.first_values(), to);
+    get_bytes(exec_, out.data(), memory.data(), out.size() * sizeof(T));
+    return out;
+  }
+
+  // Rows [0, n), then their states.
+  [[nodiscard]] std::vector<float> values(size_t n) const {
+    std::vector<float> all;
+    for (const Matrix<float>& part : {storage_.own().w, storage_.own().state0}) {
+      std::vector<float> rows(n * static_cast<size_t>(layout().width));
+      get_bytes(exec_, rows.data(), part.data(), rows.size() * sizeof(float));
+      all.insert(all.end(), rows.begin(), rows.end());
+    }
+    return all;
+  }
+  [[nodiscard]] const embedding::TableStorage& storage() const { return storage_; }
+
+ private:
+  static embedding::TablesSpec spec_of(std::vector<int64_t> hotness, int64_t width,
+                                       int64_t capacity, embedding::Combiner combiner) {
+    const size_t slots = hotness.size();
+    hotness.insert(hotness.begin(), 2);
+    hotness.push_back(1);
+    embedding::TablesSpec spec{
+        .name = "emb",
+        .layout = {std::vector<int64_t>(slots, int64_t{kNoKey}), width,
+                   KeyLayout(std::move(hotness)), combiner, 1},
+        .rule = {.type = optimizer::OptimizerType::kAdaGrad, .initial_accumulator = 0.25}};
+    spec.hash_capacity = capacity;
+    spec.init_rows.assign(slots, capacity);
+    spec.seed = 5;
+    return spec;
+  }
+
+  void on_device(const std::vector<uint32_t>& keys) {
+    const size_t bytes = keys.size() * sizeof(uint32_t);
+    const int64_t batch = static_cast<int64_t>(keys.size()) / columns();
+    keys_memory_ = ExecMemory(exec_, bytes, "keys");
+    rows_memory_ = ExecMemory(exec_, bytes, "rows");
+    put_bytes(exec_, keys_memory_.data(), keys.data(), bytes);
+    keys_ = {reinterpret_cast<const uint32_t*>(keys_memory_.data()), batch, columns()};
+    rows_ = {reinterpret_cast<uint32_t*>(rows_memory_.data()), batch, columns()};
+  }
+
+  const Exec exec_;
+  const embedding::TablesSpec spec_;
+  plan::Buffers buffers_;
+  embedding::TableStorage storage_;
+  std::unique_ptr<embedding::DeviceSlots> slots_;
+  ExecMemory keys_memory_, rows_memory_;
+  Matrix<const uint32_t> keys_;
+  Matrix<uint32_t> rows_;
+
+ public:
+  embedding::HashedIndex index;
+};
+
+}  // namespace hlite::test
