@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "embedding/key_check.h"
+#include "embedding/key_error_record.h"
 #include "embedding/slots_ref.h"
 #include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/core/no_key.h"

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "embedding/key_check.h"
+#include "embedding/key_error_record.h"
 #include "hugectr_lite/core/device_memory.h"
 #include "hugectr_lite/core/exec.h"
 

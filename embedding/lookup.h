@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "embedding/key_check.h"
+#include "embedding/key_error_record.h"
 #include "embedding/slots_ref.h"
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/kernel.h"

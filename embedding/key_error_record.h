@@ -1,4 +1,4 @@
-// KeyCheck: where kernels note keys that lie beyond their table. key_errors.h reads the notes.
+// KeyErrorRecord: where kernels note keys beyond their table; key_errors.h reads the notes.
 #pragma once
 
 #include <cstdint>
