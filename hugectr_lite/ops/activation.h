@@ -7,7 +7,7 @@
 //   HLITE_HD float value(float x) const
 //   HLITE_HD float gradient(float y, float dy) const
 //   void check() const                        throws Error where its parameters are out of range
-// Its .cpp instantiates the op (activation_loops.h), its .cu the kernels (activation.cuh).
+// Its .cpp instantiates the op (activation_loops.h), its .cu the kernels (activation_kernels.cuh).
 #pragma once
 
 #include <type_traits>

@@ -1,6 +1,6 @@
 #include "hugectr_lite/ops/elu.h"
 
-#include "hugectr_lite/ops/activation.cuh"
+#include "hugectr_lite/ops/activation_kernels.cuh"
 
 namespace hlite::ops::gpu {
 

@@ -1,7 +1,7 @@
 // Kernels of the ReLU that no matrix product took along.
 #include "hugectr_lite/ops/relu.h"
 
-#include "hugectr_lite/ops/activation.cuh"
+#include "hugectr_lite/ops/activation_kernels.cuh"
 
 namespace hlite::ops::gpu {
 
