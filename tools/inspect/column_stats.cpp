@@ -4,7 +4,7 @@
 #include <cmath>
 #include <functional>
 
-#include "tools/prep/numbering.h"
+#include "tools/io/mix.h"
 
 namespace hlite::tools {
 namespace {

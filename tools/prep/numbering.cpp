@@ -11,6 +11,7 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
+#include "tools/io/mix.h"
 #include "tools/prep/column_file.h"
 #include "tools/prep/key_dictionary.h"
 

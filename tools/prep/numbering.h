@@ -5,7 +5,8 @@
 //                    in the training rows (so also those that occur elsewhere only). The others
 //                    follow from 1 in order of first appearance
 //   by_frequency     most frequent in the training rows first, among equals the first to appear
-//   hash_range N     no dictionary: id = mix(key) mod N, and key 0 (Criteo's missing) is id 0
+//   hash_range N     no dictionary: id = mix(key) mod N, and key 0 (Criteo's missing) is
+//   id 0
 //
 // One pass over the column gives ids in order of first appearance and counts; recipes that need
 // counts first take a second one over the ids. All memory is taken from a budget.
@@ -59,14 +60,5 @@ class ColumnOutOfBudget final : public Error {
 // than 2^32 - 2 distinct keys, FileError.
 data::ManifestColumn number_column(const NumberingRecipe& recipe, const ColumnTask& task,
                                    MemoryBudget& budget);
-
-// The hash of hash_range: the finaliser of MurmurHash3 for 64 bits, a bijection.
-constexpr uint64_t mix(uint64_t x) {
-  x ^= x >> 33;
-  x *= 0xff51afd7ed558ccdu;
-  x ^= x >> 33;
-  x *= 0xc4ceb9fe1a85ec53u;
-  return x ^ (x >> 33);
-}
 
 }  // namespace hlite::tools

@@ -1,0 +1,17 @@
+// mix(): a hash of integers, for hash tables and for ids that are hashes (hash_range).
+#pragma once
+
+#include <cstdint>
+
+namespace hlite::tools {
+
+// The finaliser of MurmurHash3 for 64 bits, a bijection.
+constexpr uint64_t mix(uint64_t x) {
+  x ^= x >> 33;
+  x *= 0xff51afd7ed558ccdu;
+  x ^= x >> 33;
+  x *= 0xc4ceb9fe1a85ec53u;
+  return x ^ (x >> 33);
+}
+
+}  // namespace hlite::tools
