@@ -49,6 +49,7 @@ def build(root, limit):
     # turn: DT_RUNPATH would not apply to them.
     flags = [f"-DCMAKE_{kind}_LINKER_FLAGS=-Wl,--disable-new-dtags" for kind in ("EXE", "SHARED", "MODULE")]
     steps = [["cmake", "-S", root, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DHLITE_WITH_CUDA=ON",
+              "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=16",
               "-UCMAKE_CUDA_ARCHITECTURES", "-DCMAKE_BUILD_RPATH=$ORIGIN", *flags],
              ["cmake", "--build", folder, "--target", *PROGRAMS, "hlite_cuda"]]
     if "CMAKE_BUILD_PARALLEL_LEVEL" not in os.environ:
