@@ -74,7 +74,7 @@ Metrics definition(const Evaluation& e) {
 TEST_CASE("AUC and log loss equal their definitions, ties included") {
   const auto devices = op_devices<float>();
   for (const size_t n : {0, 1, 2, 3, 7, 100, 255, 256, 997})
-    for (const uint32_t levels : {0u, 1u, 2u, 5u, 300u, 1000000u}) {
+    for (const uint32_t levels : {0u, 1u, 2u, 5u, 300u, 5000u}) {
       const Evaluation e = random_evaluation(n, levels, n + levels);
       const Metrics want = definition(e);
       for (const OpDevice& on : devices) {
