@@ -4,9 +4,9 @@
 
 #include "embedding/row_copies.h"
 #include "tests/cuda/embedding_device.h"
-#include "tests/cuda/typed_values.h"
 #include "tests/embedding/hashed_case.h"
 #include "tests/support/errors.h"
+#include "tests/support/typed_values.h"
 
 namespace hlite::test {
 namespace {
