@@ -1,4 +1,6 @@
 // How the interaction's kernels are started, on the emulated device: shared memory, blocks, warps.
+#include <cuda_runtime.h>  // the emulated one
+
 #include <algorithm>
 
 #include "hugectr_lite/ops/interaction_inputs.cuh"
