@@ -1,6 +1,6 @@
 // EmbeddingTables: the tables of one embedding layer: the rows that this rank holds (TableStorage),
-// which rows there are (all, or as keys come: HashedIndex), and what an iteration does with them
-// (TableSteps).
+// which rows there are (all, or as keys come: HashedIndex),
+// and what an iteration does with them (TableSteps).
 #pragma once
 
 #include <functional>

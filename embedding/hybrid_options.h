@@ -14,8 +14,8 @@ struct HybridOptions {
   int64_t statistics_batches = 20;  // num_iterations_statistics
   double max_frequent = 1;          // max_num_frequent_categories, in multiples of most_batch
   int64_t most_batch = 0;           // the larger of batchsize and batchsize_eval
-  // max_num_infrequent_samples: lookups of a batch that go to infrequent categories at most; -1:
-  // all.
+  // max_num_infrequent_samples: lookups of a batch that go to infrequent
+  // categories at most; -1: all.
   double most_infrequent_lookups = -1;
   double p_dup_max = 0.01;
   double max_all_reduce_bandwidth = 1.3e11, max_all_to_all_bandwidth = 1.9e11;

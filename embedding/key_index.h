@@ -18,8 +18,8 @@ class KeyIndex {
  public:
   static constexpr int64_t kAbsent = -1;
 
-  // For up to `capacity` keys (max_vocabulary_size_per_gpu), at most 2^32 - 1. `name` is for
-  // messages.
+  // For up to `capacity` keys (max_vocabulary_size_per_gpu), at most 2^32 - 1.
+  // `name` is for messages.
   KeyIndex(std::string name, int64_t capacity);
 
   // The row of `key`, or kAbsent.

@@ -5,8 +5,7 @@
 //   lookups of slot s    (key, sample) pairs by key, then sample
 //   distinct keys        of slot 0 ascending, of slot 1, ...; each a segment of its slot's lookups
 //   lists                for each rank the rows that are wanted of it, each once, in the order of
-//   the
-//                        distinct keys. Keys that are copied everywhere are on no list
+//                        the distinct keys. Keys that are copied everywhere are on no list
 //
 // The list for rank q is what is sent to q; what comes back are the rows in the same order, a block
 // of fixed size for each rank: `entry` says where in that a distinct key's row lies.

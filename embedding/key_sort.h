@@ -21,8 +21,8 @@ constexpr int64_t kSortCounts = 3 * 2048;
 
 // Writes the pairs (keys[b, c], b) of all samples b and columns c in [column, column + hotness) to
 // `pairs`, by key and then sample, but for kNoKey and other keys from rows < 2^32 on; returns how
-// many there are. `pairs` and `scratch` have room for keys.dim(0) * hotness pairs, less than
-// 2^32.
+// many there are. `pairs` and `scratch` have room for keys.dim(0) * hotness pairs,
+// less than 2^32.
 int64_t sort_pairs(Matrix<const uint32_t> keys, int64_t column, int64_t hotness, int64_t rows,
                    uint64_t* pairs, uint64_t* scratch, uint32_t* counts /*[kSortCounts]*/);
 

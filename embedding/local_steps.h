@@ -39,8 +39,8 @@ class LocalSteps final : public TableSteps {
   void sort(const plan::StepContext& context, const TablesIo& io);
   template <typename T>
   void update(const plan::StepContext& context, const TablesIo& io);
-  // What the tables are looked up by: the batch's keys, or their rows where these come as keys
-  // come.
+  // What the tables are looked up by: the batch's keys,
+  // or their rows where these come as keys come.
   [[nodiscard]] plan::BufferId lookup_keys(const TablesIo& io) const {
     return index_ ? rows_ : io.keys;
   }

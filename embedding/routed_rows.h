@@ -55,8 +55,8 @@ struct RowStep {
   int64_t step = 1;
 };
 
-// One step of all rows that any of `from` names, each with the sum of its gradients in the order of
-// `from`.
+// One step of all rows that any of `from` names, each with the sum of its
+// gradients in the order of `from`.
 void update_rows(const Exec& exec, const RowStep& step, std::span<const RowGradients> from,
                  const UpdatedRows& rows);
 

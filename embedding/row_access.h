@@ -38,8 +38,8 @@ inline void prefetch_row(T* row, int64_t width) {
   for (int64_t j = 0; j < width; j += kLine) __builtin_prefetch(row + j, kWriteSoon);
 }
 
-// Arithmetic on rows of w = kWidth elements, or of any number w where kWidth is 0. No two rows
-// overlap.
+// Arithmetic on rows of w = kWidth elements, or of any number w where kWidth is 0.
+// No two rows overlap.
 template <int kWidth>
 struct Row {
   static int64_t width(int64_t w) { return kWidth > 0 ? kWidth : w; }

@@ -1,8 +1,8 @@
 // The sparse update: pairs, sort, sums and updates.
 //
 // Bytes at the MLPerf DLRM shape (batch 65,536; 26 one-hot slots; V = 128; SGD), n = 1.70 M
-// lookups, u n distinct rows (u = 0.12 with Criteo's skew, 1 with uniform keys), gradients of 16
-// bits:
+// lookups, u n distinct rows (u = 0.12 with Criteo's skew, 1 with uniform keys),
+// gradients of 16 bits:
 //   pairs      keys 4 n read, rows and sources 8 n written                         20 MB
 //   sort       28 bits are four passes of 16 n, and 4 n for the histogram         116 MB
 //   segments   list 8 n, gradients 256 n at random places, 1024 u n of rows       660 MB, 2.2 GB
@@ -10,8 +10,8 @@
 // in all 0.85 GB (0.18 ms at 4.8 TB/s) and 2.4 GB (0.5 ms). The 14 MB of a list stay in the L2
 // cache, so the sort costs latency rather than bandwidth, and as it needs keys only, it can be done
 // while the network makes the gradients. Together with the lookup (1.3 GB, of which the skew leaves
-// 0.55 GB): 1.4 GB or 0.3 ms with skew, 3.7 GB or 0.77 ms without; 1.5 G lookups a second are 1.14
-// ms.
+// 0.55 GB): 1.4 GB or 0.3 ms with skew, 3.7 GB or 0.77 ms without;
+// 1.5 G lookups a second are 1.14 ms.
 //
 // With atomics: gradients 256 n read in order, 512 n added to rows where they lie.
 #include "embedding/sparse_update_args.h"
