@@ -52,6 +52,19 @@ std::optional<Shards> place(const std::vector<TableLoad>& tables, const PlannerO
   return shards;
 }
 
+// The table with the most lookups a shard that can be split once more; tables.size(): none.
+size_t hottest_to_split(const std::vector<TableLoad>& tables, const std::vector<int>& splits,
+                        int buckets) {
+  size_t hottest = tables.size();
+  for (size_t t = 0; t < tables.size(); ++t) {
+    if (splits[t] == 0 || 2 * splits[t] > buckets || 2 * splits[t] > tables[t].rows) continue;
+    if (hottest == tables.size() ||
+        tables[t].lookups / splits[t] > tables[hottest].lookups / splits[hottest])
+      hottest = t;
+  }
+  return hottest;
+}
+
 }  // namespace
 
 ShardingPlan::ShardingPlan(std::vector<TableLoad> tables, const PlannerOptions& options)
@@ -84,15 +97,7 @@ ShardingPlan::ShardingPlan(std::vector<TableLoad> tables, const PlannerOptions& 
     size_t table = tables_.size();
     if (const auto shards = place(tables_, options, splits, capacity, table)) {
       consider(*shards);
-      // The hottest table that can be split once more.
-      table = tables_.size();
-      for (size_t t = 0; t < tables_.size(); ++t) {
-        if (splits[t] == 0 || 2 * splits[t] > options.buckets || 2 * splits[t] > tables_[t].rows)
-          continue;
-        if (table == tables_.size() ||
-            tables_[t].lookups / splits[t] > tables_[table].lookups / splits[table])
-          table = t;
-      }
+      table = hottest_to_split(tables_, splits, options.buckets);
       if (table == tables_.size()) break;
     } else if (2 * splits[table] > options.buckets || 2 * splits[table] > tables_[table].rows) {
       break;

@@ -69,6 +69,38 @@ size_t Network::find_tensor(const Layer& layer, const std::string& name) const {
                                   name, fmt::join(known, ", ")));
 }
 
+// Names the tensors that the layer to be added makes.
+void Network::add_tops(LayerEntry& entry, bool needs_grad) {
+  const Layer& layer = *entry.layer;
+  const size_t index = layers_.size();
+  for (size_t i = 0; i < layer.tops().size(); ++i) {
+    const std::string& name = layer.tops()[i];
+    const auto refuse = [&](const std::string& where) {
+      config::fail_at(name_node(layer, "top", i),
+                      fmt::format("tensor \"{}\" is made twice: {} makes it too", name, where));
+    };
+    const auto maker = [&](size_t owner) {
+      return owner < index ? layers_[owner].layer->node().path() : std::string("this layer");
+    };
+    for (const TensorEntry& t : tensors_)
+      if (t.name == name)
+        refuse(t.producer < 0 ? "the input" : maker(static_cast<size_t>(t.producer)));
+    for (const auto& [alias, owner] : aliases_)
+      if (alias == name) refuse(maker(owner));
+    if (i >= layer.traits().data_tops) {
+      aliases_.emplace_back(name, index);
+      continue;
+    }
+    TensorEntry t;
+    t.name = name;
+    t.dims = entry.shape.tops[i];
+    t.producer = static_cast<int>(index);
+    t.needs_grad = needs_grad && !layer.traits().is_loss;
+    entry.tops.push_back(tensors_.size());
+    tensors_.push_back(std::move(t));
+  }
+}
+
 void Network::add_layer(const config::JsonNode& node, bool strict) {
   LayerEntry entry;
   entry.layer = make_layer(node, strict);
@@ -101,32 +133,7 @@ void Network::add_layer(const config::JsonNode& node, bool strict) {
                            {}});
     parameter_bytes_ += aligned(parameters_.back().stored * static_cast<int64_t>(sizeof(float)));
   }
-  for (size_t i = 0; i < layer.tops().size(); ++i) {
-    const std::string& name = layer.tops()[i];
-    const auto refuse = [&](const std::string& where) {
-      config::fail_at(name_node(layer, "top", i),
-                      fmt::format("tensor \"{}\" is made twice: {} makes it too", name, where));
-    };
-    const auto maker = [&](size_t owner) {
-      return owner < index ? layers_[owner].layer->node().path() : std::string("this layer");
-    };
-    for (const TensorEntry& t : tensors_)
-      if (t.name == name)
-        refuse(t.producer < 0 ? "the input" : maker(static_cast<size_t>(t.producer)));
-    for (const auto& [alias, owner] : aliases_)
-      if (alias == name) refuse(maker(owner));
-    if (i >= layer.traits().data_tops) {
-      aliases_.emplace_back(name, index);
-      continue;
-    }
-    TensorEntry t;
-    t.name = name;
-    t.dims = entry.shape.tops[i];
-    t.producer = static_cast<int>(index);
-    t.needs_grad = needs_grad && !layer.traits().is_loss;
-    entry.tops.push_back(tensors_.size());
-    tensors_.push_back(std::move(t));
-  }
+  add_tops(entry, needs_grad);
   if (layer.traits().joint_gradients && needs_grad)
     for (const size_t t : entry.bottoms) tensors_[t].needs_grad = true;
   layers_.push_back(std::move(entry));

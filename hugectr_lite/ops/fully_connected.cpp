@@ -142,8 +142,8 @@ void forward_on_cpu(const Exec& exec, Matrix<const float> x, Matrix<const float>
   const int64_t rows = forward_task_rows(batch, threads.threads());
   threads.run(blocks_of(batch, rows), [&](int64_t task, int) {
     const int64_t begin = task * rows, end = std::min(batch, begin + rows);
-    gemm_piece(Transpose::kNo, Transpose::kNo, end - begin, out, in, 1, {x.row(begin), in},
-               {w.data(), out}, 0, {y.row(begin), out});
+    gemm_piece({.m = end - begin, .n = out, .k = in}, {x.row(begin), in}, {w.data(), out},
+               {y.row(begin), out});
     add_bias(y.rows(begin, end), bias.data(), relu);
   });
 }
@@ -159,8 +159,8 @@ void backward_data_on_cpu(const Exec& exec, Matrix<const float> dz, Matrix<const
   const int64_t rows = task_rows(batch, threads.threads(), 2, most);
   threads.run(blocks_of(batch, rows), [&](int64_t task, int) {
     const int64_t begin = task * rows, end = std::min(batch, begin + rows);
-    gemm_piece(Transpose::kNo, Transpose::kYes, end - begin, in, out, 1, {dz.row(begin), out},
-               {w.data(), out}, 0, {dx.row(begin), in});
+    gemm_piece({.tb = Transpose::kYes, .m = end - begin, .n = in, .k = out}, {dz.row(begin), out},
+               {w.data(), out}, {dx.row(begin), in});
     if (y || dbias) sums.mask_and_sum_rows(y, dx, begin, end);
   });
   if (dbias) sums.combine(threads, dbias);

@@ -70,9 +70,15 @@ void gemm(const Exec& exec, Transpose ta, Transpose tb, float alpha, Matrix<cons
     const int64_t bottom = edge(m, grid.rows, row + 1, kRowAlign);
     const int64_t left = edge(n, grid.columns, column, kColumnAlign);
     const int64_t right = edge(n, grid.columns, column + 1, kColumnAlign);
-    gemm_piece(ta, tb, bottom - top, right - left, k, alpha,
+    gemm_piece({.ta = ta,
+                .tb = tb,
+                .m = bottom - top,
+                .n = right - left,
+                .k = k,
+                .alpha = alpha,
+                .beta = beta},
                {a.data() + top * (a_turned ? 1 : a.stride()), a.stride()},
-               {b.data() + left * (b_turned ? b.stride() : 1), b.stride()}, beta,
+               {b.data() + left * (b_turned ? b.stride() : 1), b.stride()},
                {c.data() + top * c.stride() + left, c.stride()});
   });
 }

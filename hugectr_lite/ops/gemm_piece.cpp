@@ -42,14 +42,14 @@ void scale(int64_t m, int64_t n, float beta, StridedMatrix<float> c) {
 }
 
 // The library's product; m, n, k > 0.
-void multiply(Transpose ta, Transpose tb, int64_t m, int64_t n, int64_t k, float alpha,
-              StridedMatrix<const float> a, StridedMatrix<const float> b, float beta,
+void multiply(const Product& p, StridedMatrix<const float> a, StridedMatrix<const float> b,
               StridedMatrix<float> c) {
 #if HLITE_GEMM_ONEDNN
   const auto letter = [](Transpose t) { return t == Transpose::kYes ? 'T' : 'N'; };
-  const dnnl_status_t status = dnnl_sgemm(letter(ta), letter(tb), m, n, k, alpha, a.data, a.stride,
-                                          b.data, b.stride, beta, c.data, c.stride);
-  HLITE_CHECK(status == dnnl_success, "dnnl_sgemm of {} x {} x {}: status {}", m, n, k,
+  const dnnl_status_t status =
+      dnnl_sgemm(letter(p.ta), letter(p.tb), p.m, p.n, p.k, p.alpha, a.data, a.stride, b.data,
+                 b.stride, p.beta, c.data, c.stride);
+  HLITE_CHECK(status == dnnl_success, "dnnl_sgemm of {} x {} x {}: status {}", p.m, p.n, p.k,
               static_cast<int>(status));
 #else
   const auto code = [](Transpose t) { return t == Transpose::kYes ? CblasTrans : CblasNoTrans; };
@@ -57,8 +57,8 @@ void multiply(Transpose ta, Transpose tb, int64_t m, int64_t n, int64_t k, float
     HLITE_CHECK(v <= INT32_MAX, "OpenBLAS takes sizes up to 2^31 - 1, got {}", v);
     return static_cast<blasint>(v);
   };
-  cblas_sgemm(CblasRowMajor, code(ta), code(tb), size(m), size(n), size(k), alpha, a.data,
-              size(a.stride), b.data, size(b.stride), beta, c.data, size(c.stride));
+  cblas_sgemm(CblasRowMajor, code(p.ta), code(p.tb), size(p.m), size(p.n), size(p.k), p.alpha,
+              a.data, size(a.stride), b.data, size(b.stride), p.beta, c.data, size(c.stride));
 #endif
 }
 
@@ -111,11 +111,10 @@ bool aliases(int64_t stride) { return stride % 512 == 0; }
 struct Copies {
   bool a = false, b = false;
 };
-Copies worth_copying(Transpose ta, Transpose tb, int64_t m, int64_t n, int64_t a_stride,
-                     int64_t b_stride) {
-  if (!HLITE_GEMM_ONEDNN || !reads_in_place(m, n)) return {};
-  return {.a = ta == Transpose::kYes && aliases(a_stride) && m >= 32 && n >= 32,
-          .b = tb == Transpose::kNo && aliases(b_stride) && m >= 96 && n >= 32};
+Copies worth_copying(const Product& p, int64_t a_stride, int64_t b_stride) {
+  if (!HLITE_GEMM_ONEDNN || !reads_in_place(p.m, p.n)) return {};
+  return {.a = p.ta == Transpose::kYes && aliases(a_stride) && p.m >= 32 && p.n >= 32,
+          .b = p.tb == Transpose::kNo && aliases(b_stride) && p.m >= 96 && p.n >= 32};
 }
 
 float* grow(std::vector<float>& scratch, int64_t size) {
@@ -123,48 +122,48 @@ float* grow(std::vector<float>& scratch, int64_t size) {
   return scratch.data();
 }
 
-// c = alpha op(a) op(b) + beta c, a turned and b moved into scratch copies, some of k at a time.
-void multiply_copies(Copies copies, Transpose ta, Transpose tb, int64_t m, int64_t n, int64_t k,
-                     float alpha, StridedMatrix<const float> a, StridedMatrix<const float> b,
-                     float beta, StridedMatrix<float> c) {
+// The product with a turned and b moved into scratch copies, some of k at a time.
+void multiply_copies(Copies copies, const Product& p, StridedMatrix<const float> a,
+                     StridedMatrix<const float> b, StridedMatrix<float> c) {
   constexpr int64_t kDepth = 512, kPadding = 16;
   thread_local std::vector<float> a_scratch, b_scratch;  // grown once
-  for (int64_t l = 0; l < k; l += kDepth) {
-    const int64_t depth = std::min(kDepth, k - l);
-    StridedMatrix<const float> a_part{a.data + l * (ta == Transpose::kYes ? a.stride : 1),
+  for (int64_t l = 0; l < p.k; l += kDepth) {
+    Product part = p;
+    part.k = std::min(kDepth, p.k - l);
+    if (l > 0) part.beta = 1;
+    StridedMatrix<const float> a_part{a.data + l * (p.ta == Transpose::kYes ? a.stride : 1),
                                       a.stride};
-    StridedMatrix<const float> b_part{b.data + l * (tb == Transpose::kYes ? 1 : b.stride),
+    StridedMatrix<const float> b_part{b.data + l * (p.tb == Transpose::kYes ? 1 : b.stride),
                                       b.stride};
     if (copies.a) {
-      const StridedMatrix<float> turned{grow(a_scratch, m * (kDepth + kPadding)),
+      const StridedMatrix<float> turned{grow(a_scratch, p.m * (kDepth + kPadding)),
                                         kDepth + kPadding};
-      transpose(a_part, depth, m, turned);
+      transpose(a_part, part.k, p.m, turned);
       a_part = {turned.data, turned.stride};
+      part.ta = Transpose::kNo;
     }
     if (copies.b) {
-      const StridedMatrix<float> moved{grow(b_scratch, kDepth * (n + kPadding)), n + kPadding};
-      for (int64_t i = 0; i < depth; ++i)
-        std::copy_n(b_part.data + i * b_part.stride, n, moved.data + i * moved.stride);
+      const StridedMatrix<float> moved{grow(b_scratch, kDepth * (p.n + kPadding)), p.n + kPadding};
+      for (int64_t i = 0; i < part.k; ++i)
+        std::copy_n(b_part.data + i * b_part.stride, p.n, moved.data + i * moved.stride);
       b_part = {moved.data, moved.stride};
     }
-    multiply(copies.a ? Transpose::kNo : ta, tb, m, n, depth, alpha, a_part, b_part,
-             l == 0 ? beta : 1, c);
+    multiply(part, a_part, b_part, c);
   }
 }
 
 }  // namespace
 
-void gemm_piece(Transpose ta, Transpose tb, int64_t m, int64_t n, int64_t k, float alpha,
-                StridedMatrix<const float> a, StridedMatrix<const float> b, float beta,
+void gemm_piece(const Product& product, StridedMatrix<const float> a, StridedMatrix<const float> b,
                 StridedMatrix<float> c) {
-  if (m == 0 || n == 0) return;
-  if (k == 0) return scale(m, n, beta, c);
+  if (product.m == 0 || product.n == 0) return;
+  if (product.k == 0) return scale(product.m, product.n, product.beta, c);
   keep_single_threaded();
-  const Copies copies = worth_copying(ta, tb, m, n, a.stride, b.stride);
+  const Copies copies = worth_copying(product, a.stride, b.stride);
   if (copies.a || copies.b)
-    multiply_copies(copies, ta, tb, m, n, k, alpha, a, b, beta, c);
+    multiply_copies(copies, product, a, b, c);
   else
-    multiply(ta, tb, m, n, k, alpha, a, b, beta, c);
+    multiply(product, a, b, c);
 }
 
 }  // namespace hlite::ops

@@ -18,8 +18,12 @@ struct StridedMatrix {
 };
 
 // c [m,n] = alpha op(a) op(b) + beta c as in gemm.h; m, n, k >= 0.
-void gemm_piece(Transpose ta, Transpose tb, int64_t m, int64_t n, int64_t k, float alpha,
-                StridedMatrix<const float> a, StridedMatrix<const float> b, float beta,
+struct Product {
+  Transpose ta = Transpose::kNo, tb = Transpose::kNo;
+  int64_t m = 0, n = 0, k = 0;
+  float alpha = 1, beta = 0;
+};
+void gemm_piece(const Product& product, StridedMatrix<const float> a, StridedMatrix<const float> b,
                 StridedMatrix<float> c);
 
 }  // namespace hlite::ops

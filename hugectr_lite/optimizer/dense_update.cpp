@@ -67,27 +67,24 @@ void update_on_cpu(const Exec& exec, const UpdateRule& rule, float lr, int64_t s
 
 template <typename T>
 void dense_update(const Exec& exec, const UpdateRule& rule, const float* lr, const int64_t* step,
-                  Vector<float> w, Vector<const float> g, Vector<float> state0,
-                  Vector<float> state1, const GradientScale& scale,
+                  const DenseArrays& x, const GradientScale& scale,
                   Vector<std::type_identity_t<T>> mirror) {
-  const int64_t n = w.dim(0);
+  const int64_t n = x.w.dim(0);
   HLITE_CHECK(lr && step, "dense_update needs a learning rate and a step");
-  HLITE_CHECK(g.dim(0) == n, "dense_update: {} weights, {} gradients", n, g.dim(0));
-  HLITE_CHECK(has_state(state0, 0, rule.type, n) && has_state(state1, 1, rule.type, n),
-              "dense_update: {} weights, states of {} and {}", n, state0.dim(0), state1.dim(0));
+  HLITE_CHECK(x.g.dim(0) == n, "dense_update: {} weights, {} gradients", n, x.g.dim(0));
+  HLITE_CHECK(has_state(x.state0, 0, rule.type, n) && has_state(x.state1, 1, rule.type, n),
+              "dense_update: {} weights, states of {} and {}", n, x.state0.dim(0), x.state1.dim(0));
   HLITE_CHECK(!mirror.data() || mirror.dim(0) == n, "dense_update: {} weights, a mirror of {}", n,
               mirror.dim(0));
-  if (exec.on_gpu())
-    return kernels::dense_update<T>(exec, rule, lr, step, w, g, state0, state1, scale, mirror);
+  if (exec.on_gpu()) return kernels::dense_update<T>(exec, rule, lr, step, x, scale, mirror);
   HLITE_CHECK(!mirror.data(), "dense_update: a mirror of the weights needs a GPU");
-  update_on_cpu(exec, rule, *lr, *step, n, {g.data(), w.data(), state0.data(), state1.data()},
-                scale);
+  update_on_cpu(exec, rule, *lr, *step, n,
+                {x.g.data(), x.w.data(), x.state0.data(), x.state1.data()}, scale);
 }
 
-#define HLITE_INSTANTIATE(T)                                                                      \
-  template void dense_update<T>(const Exec&, const UpdateRule&, const float*, const int64_t*,     \
-                                Vector<float>, Vector<const float>, Vector<float>, Vector<float>, \
-                                const GradientScale&, Vector<T>);
+#define HLITE_INSTANTIATE(T)                                                                  \
+  template void dense_update<T>(const Exec&, const UpdateRule&, const float*, const int64_t*, \
+                                const DenseArrays&, const GradientScale&, Vector<T>);
 HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
 #undef HLITE_INSTANTIATE
 

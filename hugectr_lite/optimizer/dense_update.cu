@@ -62,9 +62,9 @@ __global__ void __launch_bounds__(kPackThreads, kBlocksPerSm)
 
 template <typename T>
 void dense_update(cudaStream_t stream, const UpdateRule& rule, const float* lr, const int64_t* step,
-                  Vector<float> w, Vector<const float> g, Vector<float> state0,
-                  Vector<float> state1, const GradientScale& scale, Vector<T> mirror) {
-  const Arrays x{g.data(), w.data(), state0.data(), state1.data(), w.size()};
+                  const DenseArrays& arrays, const GradientScale& scale, Vector<T> mirror) {
+  const Arrays x{arrays.g.data(), arrays.w.data(), arrays.state0.data(), arrays.state1.data(),
+                 arrays.w.size()};
   constexpr int kCount = kPackCount<float>;
   const bool aligned = starts_pack<kCount>(x.g) && starts_pack<kCount>(x.w) &&
                        starts_pack<kCount>(x.state0) && starts_pack<kCount>(x.state1) &&

@@ -12,25 +12,28 @@
 
 namespace hlite::optimizer {
 
-// Applies `rule` to every element: w, g and the rule's state arrays have the same size n and do not
-// overlap; states that the rule does not keep may be empty. lr and step, which counts from 1, are
-// in memory of the op's device and read when it runs.
+// Arrays of one size n that do not overlap; states that the rule does not keep may be empty.
+struct DenseArrays {
+  Vector<float> w;
+  Vector<const float> g;
+  Vector<float> state0 = {}, state1 = {};
+};
+
+// Applies `rule` to every element. lr and step, which counts from 1, are in memory of the op's
+// device and read when it runs.
 // The bits do not depend on the number of threads.
 //
 // `mirror` takes the new weights rounded to T, bf16 or fp16: the copy that matrix products of mixed
 // precision read. On a GPU only; empty: none. A skipped step leaves it alone, too.
 template <typename T = float>
 void dense_update(const Exec& exec, const UpdateRule& rule, const float* lr, const int64_t* step,
-                  Vector<float> w /*[n]*/, Vector<const float> g /*[n]*/,
-                  Vector<float> state0 /*[n] or empty*/, Vector<float> state1 /*[n] or empty*/,
-                  const GradientScale& scale = {},
+                  const DenseArrays& x, const GradientScale& scale = {},
                   Vector<std::type_identity_t<T>> mirror /*[n] or empty*/ = {});
 
 namespace kernels {
 template <typename T>
 inline const Kernel<void(const UpdateRule&, const float* /*lr*/, const int64_t* /*step*/,
-                         Vector<float> /*w*/, Vector<const float> /*g*/, Vector<float> /*state0*/,
-                         Vector<float> /*state1*/, const GradientScale&, Vector<T> /*mirror*/)>
+                         const DenseArrays&, const GradientScale&, Vector<T> /*mirror*/)>
     dense_update{"dense_update"};
 }  // namespace kernels
 

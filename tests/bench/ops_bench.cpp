@@ -92,18 +92,19 @@ class Mlp {
       exec.threads().run(parts, [&](int64_t p, int) {
         const int64_t r = batch * p / parts, m = batch * (p + 1) / parts - r;
         if (kind == 0)
-          ops::gemm_piece(kNo, kNo, m, out, in, 1, {xs + r * in, in}, {w, out}, 0,
+          ops::gemm_piece({.m = m, .n = out, .k = in}, {xs + r * in, in}, {w, out},
                           {y + r * out, out});
         if (kind == 1)
-          ops::gemm_piece(kNo, kYes, m, in, out, 1, {dy + r * out, out}, {w, out}, 0,
+          ops::gemm_piece({.tb = kYes, .m = m, .n = in, .k = out}, {dy + r * out, out}, {w, out},
                           {dxs + r * in, in});
         const bool by_rows = in >= out;
         const int64_t n = by_rows ? in : out, c = n * p / parts, cs = n * (p + 1) / parts - c;
         if (kind == 2 && by_rows)
-          ops::gemm_piece(kYes, kNo, cs, out, batch, 1, {xs + c, in}, {dy, out}, 0,
+          ops::gemm_piece({.ta = kYes, .m = cs, .n = out, .k = batch}, {xs + c, in}, {dy, out},
                           {dw + c * out, out});
         if (kind == 2 && !by_rows)
-          ops::gemm_piece(kYes, kNo, in, cs, batch, 1, {xs, in}, {dy + c, out}, 0, {dw + c, out});
+          ops::gemm_piece({.ta = kYes, .m = in, .n = cs, .k = batch}, {xs, in}, {dy + c, out},
+                          {dw + c, out});
       });
     }
   }

@@ -38,8 +38,14 @@ TEST_CASE("gemm_piece multiplies blocks of larger matrices") {
             out = 2 * sum + static_cast<double>(beta) * out;
           }
         }
-        gemm_piece(Transpose::kYes, tb, s.m, s.n, s.k, 2, {a.data(), s.a_stride},
-                   {b.data(), b_stride}, beta, {c.data(), c_stride});
+        gemm_piece({.ta = Transpose::kYes,
+                    .tb = tb,
+                    .m = s.m,
+                    .n = s.n,
+                    .k = s.k,
+                    .alpha = 2,
+                    .beta = beta},
+                   {a.data(), s.a_stride}, {b.data(), b_stride}, {c.data(), c_stride});
         CAPTURE(s.m, s.n, s.k, s.a_stride, beta, tb == Transpose::kYes);
         const double magnitude = 2 * (std::sqrt(static_cast<double>(s.k) / 9) + 1);
         test::check_close(c, want, {5e-6 * magnitude, 1e-6}, "c");

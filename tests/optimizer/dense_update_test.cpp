@@ -35,8 +35,9 @@ class Parameters {
     const DeviceTensor<int32_t> skips(on_, {skip ? 1 : 0});
     optimizer::GradientScale how;
     if (scale != 1) how = {inverse.data(), skips.data()};
-    optimizer::dense_update<T>(on_.exec(), rule_, rate.data(), step.data(), w_, gradients, state0_,
-                               state1_, how, on_.on_gpu() ? Vector<T>(mirror_) : Vector<T>());
+    optimizer::dense_update<T>(on_.exec(), rule_, rate.data(), step.data(),
+                               {w_, gradients, state0_, state1_}, how,
+                               on_.on_gpu() ? Vector<T>(mirror_) : Vector<T>());
   }
   static float rate_at(int64_t t) { return static_cast<float>(t) / 64; }
   [[nodiscard]] std::vector<float> gradient(int64_t t) const {
@@ -141,14 +142,16 @@ TEST_CASE("dense_update refuses arrays that do not match and steps before the fi
   const UpdateRule sgd, adam{.type = OptimizerType::kAdam};
   const float lr = 1;
   const int64_t one = 1, zero = 0;
-  CHECK_THROWS_AS(optimizer::dense_update(exec, sgd, &lr, &one, four, three, none, none), Error);
-  CHECK_THROWS_AS(optimizer::dense_update(exec, adam, &lr, &one, four, four, four, none), Error);
-  CHECK_THROWS_AS(optimizer::dense_update(exec, adam, &lr, &one, four, four, three, four), Error);
-  CHECK_THROWS_AS(optimizer::dense_update(exec, sgd, &lr, &zero, four, four, none, none), Error);
-  CHECK_THROWS_AS(optimizer::dense_update(exec, sgd, &lr, nullptr, four, four, none, none), Error);
-  CHECK_THROWS_AS(optimizer::dense_update(exec, sgd, nullptr, &one, four, four, none, none), Error);
+  CHECK_THROWS_AS(optimizer::dense_update(exec, sgd, &lr, &one, {four, three, none, none}), Error);
+  CHECK_THROWS_AS(optimizer::dense_update(exec, adam, &lr, &one, {four, four, four, none}), Error);
+  CHECK_THROWS_AS(optimizer::dense_update(exec, adam, &lr, &one, {four, four, three, four}), Error);
+  CHECK_THROWS_AS(optimizer::dense_update(exec, sgd, &lr, &zero, {four, four, none, none}), Error);
+  CHECK_THROWS_AS(optimizer::dense_update(exec, sgd, &lr, nullptr, {four, four, none, none}),
+                  Error);
+  CHECK_THROWS_AS(optimizer::dense_update(exec, sgd, nullptr, &one, {four, four, none, none}),
+                  Error);
   std::vector<bf16> copy(4);
-  CHECK_THROWS_AS(optimizer::dense_update<bf16>(exec, sgd, &lr, &one, four, four, none, none, {},
+  CHECK_THROWS_AS(optimizer::dense_update<bf16>(exec, sgd, &lr, &one, {four, four, none, none}, {},
                                                 {copy.data(), copy.size()}),
                   Error);
 }

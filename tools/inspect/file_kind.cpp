@@ -112,25 +112,29 @@ char common_delimiter(const std::vector<std::string_view>& lines, int64_t& colum
   return best;
 }
 
+// Text that begins with a brace.
+void detect_json(std::string_view head, FileFacts& file) {
+  const bool wide = head.find("\"slot_size_array\"") != std::string_view::npos;
+  file.kind = wide && head.find("hugectr_lite") != std::string_view::npos ? FileKind::kManifest
+              : head.find("\"layers\"") != std::string_view::npos         ? FileKind::kConfig
+                                                                          : FileKind::kJson;
+  file.why = "it begins with a brace and has the keys of one";
+  if (file.kind != FileKind::kManifest) return;
+  try {
+    data::Manifest::read(file.path);
+    file.sure = Sureness::kCertain;
+  } catch (const Error& error) {
+    file.problem = error.what();
+  }
+}
+
 void detect_text(std::string_view head, bool whole, FileFacts& file) {
   const std::vector<std::string_view> lines = lines_of(head, whole);
   file.sure = Sureness::kLikely;
   const size_t first = head.find_first_not_of(" \t\r\n");
   if (first != std::string_view::npos && head[first] == '{' &&
       file.compression == Compression::kNone) {
-    const bool wide = head.find("\"slot_size_array\"") != std::string_view::npos;
-    file.kind = wide && head.find("hugectr_lite") != std::string_view::npos ? FileKind::kManifest
-                : head.find("\"layers\"") != std::string_view::npos         ? FileKind::kConfig
-                                                                            : FileKind::kJson;
-    file.why = "it begins with a brace and has the keys of one";
-    if (file.kind != FileKind::kManifest) return;
-    try {
-      data::Manifest::read(file.path);
-      file.sure = Sureness::kCertain;
-    } catch (const Error& error) {
-      file.problem = error.what();
-    }
-    return;
+    return detect_json(head, file);
   }
   const auto good = std::count_if(lines.begin(), lines.end(), [](std::string_view line) {
     uint32_t record[criteo::kColumns];
@@ -157,6 +161,34 @@ void detect_text(std::string_view head, bool whole, FileFacts& file) {
                                file.delimiter == '\t'  ? "tabs"
                                : file.delimiter == ' ' ? "blanks"
                                                        : fmt::format("\"{}\"", file.delimiter));
+}
+
+bool begins(std::string_view head, std::string_view magic) {
+  return head.compare(0, magic.size(), magic) == 0;
+}
+
+// What the first bytes say for certain.
+bool detect_magic(std::string_view head, FileFacts& file) {
+  const auto certain = [&](FileKind kind, const char* why) {
+    file.kind = kind;
+    file.sure = Sureness::kCertain;
+    file.why = why;
+    return true;
+  };
+  if (begins(head, "\x93NUMPY")) return certain(FileKind::kNumpy, "it begins as NumPy arrays do");
+  if (begins(head, "PAR1")) return certain(FileKind::kParquet, "it begins with PAR1");
+  if (begins(head, "PK\x03\x04")) return certain(FileKind::kZip, "it begins as zip archives do");
+  if (head.size() > 10 && head[8] == '{' && head[9] == '"') {
+    uint64_t length = 0;
+    std::memcpy(&length, head.data(), sizeof(length));
+    if (length < static_cast<uint64_t>(file.bytes)) {
+      return certain(FileKind::kSafetensors, "it begins with a length and JSON of that length");
+    }
+  }
+  if (data::is_key_counts(file.path)) {
+    return certain(FileKind::kKeyCounts, "the manifest beside it says so");
+  }
+  return false;
 }
 
 void detect_folder(FileFacts& file) {
@@ -192,30 +224,9 @@ FileFacts detect_file(const std::string& path) {
   std::string head(std::min<size_t>(kHead, static_cast<size_t>(file.bytes)), '\0');
   source.read(0, std::as_writable_bytes(std::span(head)));
   bool whole = head.size() == static_cast<size_t>(file.bytes);
-  const auto begins = [&](std::string_view magic) {
-    return head.compare(0, magic.size(), magic) == 0;
-  };
-  const auto certain = [&](FileKind kind, const char* why) {
-    file.kind = kind;
-    file.sure = Sureness::kCertain;
-    file.why = why;
-    return file;
-  };
-  if (begins("\x93NUMPY")) return certain(FileKind::kNumpy, "it begins as NumPy arrays do");
-  if (begins("PAR1")) return certain(FileKind::kParquet, "it begins with PAR1");
-  if (begins("PK\x03\x04")) return certain(FileKind::kZip, "it begins as zip archives do");
-  if (head.size() > 10 && head[8] == '{' && head[9] == '"') {
-    uint64_t length = 0;
-    std::memcpy(&length, head.data(), sizeof(length));
-    if (length < static_cast<uint64_t>(file.bytes)) {
-      return certain(FileKind::kSafetensors, "it begins with a length and JSON of that length");
-    }
-  }
-  if (data::is_key_counts(path)) {
-    return certain(FileKind::kKeyCounts, "the manifest beside it says so");
-  }
-  if (begins("\x1f\x8b") || begins("\x28\xb5\x2f\xfd")) {
-    file.compression = begins("\x1f\x8b") ? Compression::kGzip : Compression::kZstd;
+  if (detect_magic(head, file)) return file;
+  if (begins(head, "\x1f\x8b") || begins(head, "\x28\xb5\x2f\xfd")) {
+    file.compression = begins(head, "\x1f\x8b") ? Compression::kGzip : Compression::kZstd;
     std::string inside(kHead, '\0');
     inside.resize(open_input_stream(path)->read(inside.data(), inside.size()));
     head = std::move(inside);

@@ -92,25 +92,8 @@ struct Segment {
   }
 };
 
-}  // namespace
-
-void RankLaw::append(int64_t first, int64_t end, double exponent, double shift, double total) {
-  const PowerLaw law{first, exponent, shift};
-  const double unit = total / law.sum(end);
-  for_each_bucket(first, end, [&](int64_t at, int64_t width) {
-    buckets_.push_back({at, width, unit * law.bucket_sum(at, at + width)});
-  });
-}
-
-RankLaw RankLaw::zipf(int64_t ranks, double exponent) {
-  HLITE_CHECK(ranks >= 1, "a law over {} ranks", ranks);
-  RankLaw law;
-  law.append(0, ranks, exponent, 0.0, 1.0);
-  return law;
-}
-
-RankLaw RankLaw::fit(int64_t ranks, const SkewProfile& profile) {
-  HLITE_CHECK(ranks >= 1, "a law over {} ranks", ranks);
+// Of falling means, with the shares that the profile has seen.
+std::vector<Segment> segments_of(int64_t ranks, const SkewProfile& profile) {
   // A share of 1 that was seen on a sample leaves room for half a value of it.
   const double unseen = profile.draws > 0 ? 0.5 / static_cast<double>(profile.draws) : 0.0;
   std::vector<Segment> segments;
@@ -134,7 +117,29 @@ RankLaw RankLaw::fit(int64_t ranks, const SkewProfile& profile) {
     segments.erase(segments.begin() + static_cast<std::ptrdiff_t>(i));
     i = segments.size();
   }
+  return segments;
+}
 
+}  // namespace
+
+void RankLaw::append(int64_t first, int64_t end, double exponent, double shift, double total) {
+  const PowerLaw law{first, exponent, shift};
+  const double unit = total / law.sum(end);
+  for_each_bucket(first, end, [&](int64_t at, int64_t width) {
+    buckets_.push_back({at, width, unit * law.bucket_sum(at, at + width)});
+  });
+}
+
+RankLaw RankLaw::zipf(int64_t ranks, double exponent) {
+  HLITE_CHECK(ranks >= 1, "a law over {} ranks", ranks);
+  RankLaw law;
+  law.append(0, ranks, exponent, 0.0, 1.0);
+  return law;
+}
+
+RankLaw RankLaw::fit(int64_t ranks, const SkewProfile& profile) {
+  HLITE_CHECK(ranks >= 1, "a law over {} ranks", ranks);
+  const std::vector<Segment> segments = segments_of(ranks, profile);
   RankLaw law;
   double last = 2;  // share of the last rank so far: what comes next may not exceed it
   for (size_t i = 0; i < segments.size(); ++i) {

@@ -55,9 +55,12 @@ void DenseOptimizer::update(const plan::Buffers& buffers, const Exec& exec) cons
   with_float_type(type_, [&]<typename T>() {
     const auto mirror = working == w ? Vector<T>() : network::vector<T>(buffers, working, n);
     optimizer::dense_update<T>(exec, rule_, buffers.data<float>(rates_.dense_rate()),
-                               buffers.data<int64_t>(rates_.step()), network::vector(buffers, w, n),
-                               network::vector(buffers, network_.gradient_buffer(), n), state(0),
-                               state(1), scale, mirror);
+                               buffers.data<int64_t>(rates_.step()),
+                               {.w = network::vector(buffers, w, n),
+                                .g = network::vector(buffers, network_.gradient_buffer(), n),
+                                .state0 = state(0),
+                                .state1 = state(1)},
+                               scale, mirror);
   });
 }
 
