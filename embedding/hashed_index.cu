@@ -14,19 +14,15 @@
 
 #include "embedding/cutter.h"
 #include "embedding/find_row.cuh"
+#include "embedding/item_threads.cuh"
 #include "hugectr_lite/core/device_sort.cuh"
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/core/kernel_list.cuh"
-#include "hugectr_lite/core/launch.cuh"
 
 namespace hlite::embedding::gpu {
 namespace {
 
-constexpr int kThreads = 256;
 constexpr unsigned long long kEmpty = ~0ull;
-
-__device__ inline int64_t global_thread() { return int64_t{blockIdx.x} * kThreads + threadIdx.x; }
-__device__ inline int64_t all_threads() { return int64_t{gridDim.x} * kThreads; }
 
 // New keys and their slots, twice: sorts go to and fro.
 struct Claims {
@@ -78,7 +74,7 @@ __device__ inline uint32_t find(const HashedTable& table, unsigned long long key
   return at <= table.mask() && table.keys[at] == key ? table.rows[at] : kUnseen;
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kItemThreads)
     claim_kernel(HashedArgs args, uint32_t lookups, uint32_t* new_keys, uint32_t* new_slots) {
   const int64_t i = global_thread();
   if (i >= lookups) return;
@@ -91,7 +87,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // Thread i gives the i-th new key its row.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kItemThreads)
     number_kernel(HashedTable table, const uint32_t* new_keys, const uint32_t* new_slots) {
   const int64_t i = global_thread();
   if (i >= table.counts->claimed) return;
@@ -115,7 +111,7 @@ __global__ void count_kernel(HashedTable table) {
   counts.claimed = 0;
 }
 
-__global__ void __launch_bounds__(kThreads) rows_kernel(HashedArgs args, uint32_t lookups) {
+__global__ void __launch_bounds__(kItemThreads) rows_kernel(HashedArgs args, uint32_t lookups) {
   const int64_t i = global_thread();
   if (i >= lookups) return;
   const KeyPlace place = place_of_key(args.slots, static_cast<uint32_t>(i));
@@ -125,7 +121,7 @@ __global__ void __launch_bounds__(kThreads) rows_kernel(HashedArgs args, uint32_
 }
 
 // Element by element of rows [first, end), or of those that came last.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kItemThreads)
     first_values_kernel(HashedTable table, UpdatedRows rows, FirstValues values, int64_t first,
                         int64_t end, bool came_last) {
   if (came_last) {
@@ -133,7 +129,7 @@ __global__ void __launch_bounds__(kThreads)
     end = table.counts->size;
   }
   const int64_t width = rows.w.dim(1);
-  for (int64_t i = first * width + global_thread(); i < end * width; i += all_threads()) {
+  for (int64_t i = first * width + global_thread(); i < end * width; i += grid_threads()) {
     const int64_t row = i / width;
     const unsigned long long key = table.key_of_row[row];
     rows.w.data()[i] = values.at(static_cast<int64_t>(key >> 32), static_cast<uint32_t>(key), width,
@@ -143,7 +139,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-__global__ void __launch_bounds__(kThreads) assign_kernel(HashedTable table, uint32_t count) {
+__global__ void __launch_bounds__(kItemThreads) assign_kernel(HashedTable table, uint32_t count) {
   const int64_t row = global_thread();
   if (row >= count) return;
   const unsigned long long key = table.key_of_row[row];
@@ -153,7 +149,7 @@ __global__ void __launch_bounds__(kThreads) assign_kernel(HashedTable table, uin
 
 // A thread an element of the output; bags without an unseen key stay as they are.
 template <typename T>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kItemThreads)
     pool_unseen_kernel(HashedArgs args, const float* table, FirstValues first, T* out,
                        int64_t elements) {
   const int64_t i = global_thread();
@@ -180,14 +176,6 @@ __global__ void __launch_bounds__(kThreads)
   out[i] = from_float<T>(sum);
 }
 
-LaunchShape shape_for(const char* name, int64_t threads, cudaStream_t stream,
-                      int64_t most_blocks = kMaxGridX) {
-  return {.name = name,
-          .grid = grid_for(threads, kThreads, most_blocks),
-          .block = kThreads,
-          .stream = stream};
-}
-
 uint32_t lookups_of(const HashedArgs& args) {
   const int64_t batch = args.keys.dim(0);
   if (!indices_fit(args.slots, batch))
@@ -200,7 +188,7 @@ void fill_first_values(cudaStream_t stream, const HashedTable& table, const Upda
                        const FirstValues& values, int64_t first, int64_t end, bool came_last) {
   constexpr int64_t kBlocks = 1024;  // usually few rows are new
   const int64_t most = came_last ? rows.w.size() : (end - first) * rows.w.dim(1);
-  launch(shape_for("hashed_first_values", most, stream, kBlocks), first_values_kernel, table, rows,
+  launch(item_shape("hashed_first_values", most, stream, kBlocks), first_values_kernel, table, rows,
          values, first, end, came_last);
 }
 
@@ -216,7 +204,7 @@ size_t hashed_workspace(int64_t lookups, int32_t slots) {
 
 void hashed_find(cudaStream_t stream, const HashedArgs& args) {
   const uint32_t n = lookups_of(args);
-  launch(shape_for("hashed_rows", n, stream), rows_kernel, args, n);
+  launch(item_shape("hashed_rows", n, stream), rows_kernel, args, n);
 }
 
 void hashed_insert(cudaStream_t stream, const HashedInsertArgs& args) {
@@ -227,7 +215,7 @@ void hashed_insert(cudaStream_t stream, const HashedInsertArgs& args) {
   // Entries that no key claims sort behind those of all slots.
   HLITE_CUDA(cudaMemsetAsync(claims.keys[0], 0xff, n * sizeof(uint32_t), stream));
   HLITE_CUDA(cudaMemsetAsync(claims.slots[0], 0xff, n * sizeof(uint32_t), stream));
-  launch(shape_for("hashed_claim", n, stream), claim_kernel, batch, n, claims.keys[0],
+  launch(item_shape("hashed_claim", n, stream), claim_kernel, batch, n, claims.keys[0],
          claims.slots[0]);
   const hlite::gpu::Temporary temporary{args.workspace + claims.bytes,
                                         args.workspace_bytes - claims.bytes};
@@ -239,15 +227,15 @@ void hashed_insert(cudaStream_t stream, const HashedInsertArgs& args) {
   const int last = hlite::gpu::sort_pairs<uint32_t>(stream, temporary,
                                                     {{slots[0], slots[1]}, {keys[0], keys[1]}, n},
                                                     slot_bits(batch.slots.count));
-  launch(shape_for("hashed_number", n, stream), number_kernel, batch.table, keys[last],
+  launch(item_shape("hashed_number", n, stream), number_kernel, batch.table, keys[last],
          slots[last]);
   launch({.name = "hashed_count", .stream = stream}, count_kernel, batch.table);
   fill_first_values(stream, batch.table, args.own, args.first, 0, 0, true);
-  launch(shape_for("hashed_rows", n, stream), rows_kernel, batch, n);
+  launch(item_shape("hashed_rows", n, stream), rows_kernel, batch, n);
 }
 
 void hashed_assign(cudaStream_t stream, const HashedTable& table, uint32_t count) {
-  launch(shape_for("hashed_assign", count, stream), assign_kernel, table, count);
+  launch(item_shape("hashed_assign", count, stream), assign_kernel, table, count);
 }
 
 void hashed_first_values(cudaStream_t stream, const HashedTable& table, const UpdatedRows& rows,
@@ -258,7 +246,7 @@ void hashed_first_values(cudaStream_t stream, const HashedTable& table, const Up
 template <typename T>
 void pool_unseen(cudaStream_t stream, const HashedArgs& args, Matrix<const float> table,
                  const FirstValues& first, View<T, 3> out) {
-  launch(shape_for("pool_unseen", out.size(), stream), pool_unseen_kernel<T>, args, table.data(),
+  launch(item_shape("pool_unseen", out.size(), stream), pool_unseen_kernel<T>, args, table.data(),
          first, out.data(), out.size());
 }
 

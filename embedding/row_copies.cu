@@ -1,18 +1,16 @@
 // Kernels that copy rows: a thread an element, so that neighbours are neighbours in a row.
 #include "embedding/row_copies.h"
 
+#include "embedding/item_threads.cuh"
 #include "hugectr_lite/core/kernel_list.cuh"
-#include "hugectr_lite/core/launch.cuh"
 
 namespace hlite::embedding::gpu {
 namespace {
 
-constexpr int kThreads = 256;
-
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kItemThreads)
     copy_rows_kernel(Matrix<const float> from, Vector<const uint32_t> rows, Matrix<float> to,
                      bool gather) {
-  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const int64_t i = global_thread();
   const int64_t width = from.dim(1), row = i / width, column = i - row * width;
   if (row >= rows.dim(0)) return;
   const int64_t other = int64_t{rows.data()[row]} * width + column;
@@ -21,10 +19,7 @@ __global__ void __launch_bounds__(kThreads)
 
 void copy_rows(cudaStream_t stream, Matrix<const float> from, Vector<const uint32_t> rows,
                Matrix<float> to, bool gather) {
-  launch({.name = gather ? "gather_rows" : "scatter_rows",
-          .grid = grid_for(rows.dim(0) * from.dim(1), kThreads, kMaxGridX),
-          .block = kThreads,
-          .stream = stream},
+  launch(item_shape(gather ? "gather_rows" : "scatter_rows", rows.dim(0) * from.dim(1), stream),
          copy_rows_kernel, from, rows, to, gather);
 }
 

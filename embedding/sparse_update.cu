@@ -21,22 +21,19 @@
 
 #include "embedding/cutter.h"
 #include "embedding/find_row.cuh"
+#include "embedding/item_threads.cuh"
 #include "embedding/row_pieces.cuh"
 #include "embedding/segment_update.cuh"
 #include "hugectr_lite/core/device_sort.cuh"
 #include "hugectr_lite/core/kernel_list.cuh"
-#include "hugectr_lite/core/launch.cuh"
 
 namespace hlite::embedding::gpu {
 namespace {
 
 using optimizer::OptimizerType;
 
-constexpr int kThreads = 256;
 constexpr int kAdds = 4;
 constexpr int kMaxLevels = 8;  // 32^8 tiles
-
-__device__ inline int64_t global_thread() { return int64_t{blockIdx.x} * kThreads + threadIdx.x; }
 
 // What the kernels of one step share. The sort's temporary memory follows it.
 struct Workspace {
@@ -89,7 +86,7 @@ struct StepInputs {
 
 // A thread writes the pair of one lookup; neighbours write neighbouring pairs. Lookups without a
 // row get the row total_rows. The first thread also makes the step's scalars.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kItemThreads)
     write_pairs_kernel(SlotsRef slots, const uint32_t* keys, uint32_t lookups, uint32_t* rows,
                        uint32_t* sources, uint32_t* touched, StepInputs in,
                        optimizer::StepScalars* scalars) {
@@ -106,7 +103,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // A thread a bag: 1 / the number of its keys.
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kItemThreads)
     scale_kernel(SlotsRef slots, const uint32_t* keys, uint32_t bags, float* scale) {
   const int64_t bag = global_thread();
   if (bag >= bags) return;
@@ -122,12 +119,12 @@ __global__ void __launch_bounds__(kThreads)
 
 // Rows without a lookup, with gradient 0: `lanes` lanes a row, rows in turn.
 template <OptimizerType kRule, int kPiece>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kItemThreads)
     sweep_kernel(TableRows table, const uint32_t* touched, StepSource step_source, int lanes) {
   constexpr int kStates = optimizer::state_count(kRule);
   const DeviceStep step = load_step(step_source);
   if (step.skips) return;
-  const int64_t groups = int64_t{gridDim.x} * kThreads / lanes;
+  const int64_t groups = int64_t{gridDim.x} * kItemThreads / lanes;
   const int64_t first = static_cast<int64_t>(threadIdx.x) % lanes * kPiece;
   for (int64_t row = global_thread() / lanes; row < table.no_row; row += groups) {
     if ((touched[row / 32] >> (row % 32) & 1u) != 0) continue;
@@ -169,7 +166,7 @@ struct Descent {
 // A warp takes 32 neighbouring lookups: its lanes find a row each, then add the gradients, each
 // shared by `lanes` lanes, kAdds on their way at a time. Gradients are read in their own order.
 template <typename T, int kPiece>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kItemThreads)
     add_gradients_kernel(SlotsRef slots, const uint32_t* keys, uint32_t lookups, const T* dout,
                          const float* scale, float* table, Descent descent, int lanes) {
   const optimizer::GradientScale& loss_scale = descent.gradient_scale;
@@ -211,21 +208,13 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-LaunchShape shape_for(const char* name, int64_t threads, cudaStream_t stream,
-                      int64_t most_blocks = kMaxGridX) {
-  return {.name = name,
-          .grid = grid_for(threads, kThreads, most_blocks),
-          .block = kThreads,
-          .stream = stream};
-}
-
 template <typename T>
 void add_gradients(cudaStream_t stream, const SparseUpdateArgs<T>& args, int64_t lookups,
                    const Workspace& space) {
   const SparseSortArgs& of = args.sorted;
   const int piece = piece_for(of.shape.width, args.dout.data(), args.rows.w.data());
   with_piece(piece, [&]<int kPiece>() {
-    launch(shape_for("add_gradients", lookups, stream), add_gradients_kernel<T, kPiece>, of.slots,
+    launch(item_shape("add_gradients", lookups, stream), add_gradients_kernel<T, kPiece>, of.slots,
            of.keys.data(), static_cast<uint32_t>(lookups), args.dout.data(), space.scale,
            args.rows.w.data(), Descent{of.lr, args.gradient_scale},
            lanes_for(of.shape.width, piece));
@@ -238,7 +227,7 @@ void sweep(cudaStream_t stream, OptimizerType rule, const TableRows& table, cons
   const int lanes = lanes_for(table.width, piece);
   optimizer::with_rule_type(rule, [&]<OptimizerType kRule>() {
     with_piece(piece, [&]<int kPiece>() {
-      launch(shape_for("sweep", int64_t{table.no_row} * lanes, stream, int64_t{1} << 16),
+      launch(item_shape("sweep", int64_t{table.no_row} * lanes, stream, int64_t{1} << 16),
              sweep_kernel<kRule, kPiece>, table, space.touched, step, lanes);
     });
   });
@@ -277,11 +266,11 @@ int sparse_sort(cudaStream_t stream, const SparseSortArgs& args) {
   const Workspace space = cut_workspace(shape, args.workspace);
   const int64_t bags = batch * shape.slots;
   if (shape.scales)
-    launch(shape_for("bag_scale", bags, stream), scale_kernel, args.slots, args.keys.data(),
+    launch(item_shape("bag_scale", bags, stream), scale_kernel, args.slots, args.keys.data(),
            static_cast<uint32_t>(bags), space.scale);
   if (shape.atomic) return 0;
   if (shape.sweeps) HLITE_CUDA(cudaMemsetAsync(space.touched, 0, space.touched_bytes, stream));
-  launch(shape_for("write_pairs", std::max<int64_t>(lookups, 1), stream), write_pairs_kernel,
+  launch(item_shape("write_pairs", std::max<int64_t>(lookups, 1), stream), write_pairs_kernel,
          args.slots, args.keys.data(), static_cast<uint32_t>(lookups), space.rows[0],
          space.sources[0], space.touched, StepInputs{args.rule, args.lr, args.step}, args.scalars);
   const hlite::gpu::Temporary temporary{args.workspace + space.bytes,

@@ -14,10 +14,6 @@ std::unique_ptr<TrainConfig> minimal(const std::vector<std::string>& overrides =
   return parse_train_config(test::kMinimalConfig, "minimal.json", overrides);
 }
 
-OptimizerConfig optimizer(const char* text) {
-  return parse_optimizer(JsonNode::parse(text, "o.json"), true);
-}
-
 }  // namespace
 
 TEST_CASE("The solver block arrives whole") {
@@ -84,60 +80,6 @@ TEST_CASE("An AUC target of 1 never stops training") {
   CHECK(minimal({R"(solver.eval_metrics=["AUC:0"])"})->solver.auc_target == 0.0);
   CHECK(minimal({R"(solver.eval_metrics=["AUC:.8025"])"})->solver.auc_target == 0.8025);
   CHECK(!minimal({"solver.eval_metrics=[]"})->solver.metric_auc);
-}
-
-TEST_CASE("The optimizer block of each type") {
-  OptimizerConfig o = minimal()->optimizer;
-  CHECK(o.rule.type == OptimizerType::kSgd);
-  CHECK(o.update_type == UpdateType::kLocal);
-  CHECK(o.schedule.base == 0.5);
-  CHECK(o.schedule.warmup_steps == 10);
-  CHECK(o.schedule.decay_start == 100);
-  CHECK(o.schedule.decay_steps == 90);
-  CHECK(o.schedule.decay_power == 2);
-  CHECK(o.schedule.end == 0.125);
-  CHECK(o.atomic_update);
-
-  o = optimizer(R"({"type": "SGD", "global_update": true, "sgd_hparam": {"learning_rate": 26}})");
-  CHECK(o.schedule.base == 26);
-  CHECK(o.update_type == UpdateType::kGlobal);
-  CHECK(!o.atomic_update);
-  CHECK(o.schedule.warmup_steps == 1);
-  CHECK(o.schedule.decay_start == 0);
-  CHECK(o.schedule.decay_steps == 1);
-  CHECK(o.schedule.decay_power == 2);
-  CHECK(o.schedule.end == 0);
-
-  o = optimizer(R"({"type": "Adam", "update_type": "LazyGlobal", "adam_hparam":
-    {"learning_rate": 0.001, "beta1": 0, "beta2": 0.5, "epsilon": 1e-7, "warmup_steps": 4}})");
-  CHECK(o.rule.type == OptimizerType::kAdam);
-  CHECK(o.update_type == UpdateType::kLazyGlobal);
-  CHECK(o.rule.beta1 == 0);
-  CHECK(o.rule.beta2 == 0.5);
-  CHECK(o.rule.epsilon == 1e-7);
-  CHECK(o.schedule.warmup_steps == 4);
-
-  o = optimizer(R"({"type": "MomentumSGD", "update_type": "Global",
-    "momentum_sgd_hparam": {"learning_rate": 1, "momentum_factor": 0.9}})");
-  CHECK(o.rule.type == OptimizerType::kMomentum);
-  CHECK(o.update_type == UpdateType::kGlobal);
-  CHECK(o.rule.momentum == 0.9);
-  o = optimizer(
-      R"({"type": "Nesterov", "nesterov_hparam": {"learning_rate": 1, "momentum_factor": 0.8}})");
-  CHECK(o.rule.type == OptimizerType::kNesterov);
-  CHECK(o.rule.momentum == 0.8);
-  o = optimizer(R"({"type": "AdaGrad", "adagrad_hparam":
-    {"learning_rate": 1, "epsilon": 0.5, "initial_accumulator": 0.25}})");
-  CHECK(o.rule.type == OptimizerType::kAdaGrad);
-  CHECK(o.rule.epsilon == 0.5);
-  CHECK(o.rule.initial_accumulator == 0.25);
-  o = optimizer(R"({"type": "Ftrl", "ftrl_hparam":
-    {"learning_rate": 0.5, "beta": 0.9, "lambda1": 0.125, "lambda2": 2}})");
-  CHECK(o.rule.type == OptimizerType::kFtrl);
-  CHECK(o.schedule.base == 0.5);
-  CHECK(o.rule.beta == 0.9);
-  CHECK(o.rule.lambda1 == 0.125);
-  CHECK(o.rule.lambda2 == 2);
 }
 
 TEST_CASE("all_reduce defaults to NCCL without the block and to Oneshot inside it") {
