@@ -1,85 +1,24 @@
 #include "tests/support/cuda_emulation/block_fibers.h"
 
 #include <fmt/core.h>
-#include <sys/mman.h>
-#include <ucontext.h>
 
 #include <algorithm>
 #include <cstring>
 #include <deque>
 #include <exception>
 #include <mutex>
-#include <new>
 #include <numeric>
 #include <random>
 #include <utility>
 #include <vector>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define __SANITIZE_ADDRESS__ 1
-#endif
-#if __has_feature(thread_sanitizer)
-#define __SANITIZE_THREAD__ 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
-#include <sanitizer/common_interface_defs.h>
-#endif
-#if defined(__SANITIZE_THREAD__)
-#include <sanitizer/tsan_interface.h>
-#endif
+#include "tests/support/cuda_emulation/fiber_stack.h"
 
 namespace hlite::emulation {
 
 Place here;
 
 namespace {
-
-constexpr size_t kStackBytes = size_t{256} << 10;
-constexpr size_t kGuardBytes = 4096;
-
-// A stack with an unmapped page below it, so that an overflow faults instead of corrupting.
-class Stack {
- public:
-  Stack() {
-    base_ = mmap(nullptr, kStackBytes + kGuardBytes, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base_ == MAP_FAILED) throw std::bad_alloc();
-    mprotect(base_, kGuardBytes, PROT_NONE);
-  }
-  ~Stack() { munmap(base_, kStackBytes + kGuardBytes); }
-  Stack(const Stack&) = delete;
-  Stack& operator=(const Stack&) = delete;
-  [[nodiscard]] void* bottom() const { return static_cast<std::byte*>(base_) + kGuardBytes; }
-
- private:
-  void* base_;
-};
-
-// Where a stack lies and what the sanitizers keep about it.
-struct Track {
-  ucontext_t context{};
-  const void* bottom = nullptr;
-  size_t bytes = 0;
-  void* fake_stack = nullptr;  // AddressSanitizer
-  void* tsan_fiber = nullptr;  // ThreadSanitizer
-};
-
-// Leaves `from` for `to`; comes back when somebody switches to `from`. `last`: never comes back.
-void switch_track(Track& from, Track& to, [[maybe_unused]] bool last = false) {
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_start_switch_fiber(last ? nullptr : &from.fake_stack, to.bottom, to.bytes);
-#endif
-#if defined(__SANITIZE_THREAD__)
-  __tsan_switch_to_fiber(to.tsan_fiber, 0);
-#endif
-  swapcontext(&from.context, &to.context);
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(from.fake_stack, nullptr, nullptr);
-#endif
-}
 
 struct AsyncCopy {
   void* to;
@@ -90,8 +29,8 @@ struct AsyncCopy {
 enum class State { kReady, kAtBarrier, kAtExchange, kEnded };
 
 struct Fiber {
-  Stack stack;
-  Track track;
+  FiberStack stack;
+  Track track{stack};
   State state = State::kReady;
   Triple thread;
   // What it waits for.
@@ -109,21 +48,6 @@ struct Fiber {
   // Copies not yet waited for: those of the open group, and groups, oldest first.
   std::vector<AsyncCopy> open_copies;
   std::deque<std::vector<AsyncCopy>> copies;
-
-  Fiber() {
-    track.bottom = stack.bottom();
-    track.bytes = kStackBytes;
-#if defined(__SANITIZE_THREAD__)
-    track.tsan_fiber = __tsan_create_fiber(0);
-#endif
-  }
-  ~Fiber() {
-#if defined(__SANITIZE_THREAD__)
-    __tsan_destroy_fiber(track.tsan_fiber);
-#endif
-  }
-  Fiber(const Fiber&) = delete;
-  Fiber& operator=(const Fiber&) = delete;
 };
 
 std::string text_of(Triple t) { return fmt::format("({},{},{})", t.x, t.y, t.z); }
@@ -162,7 +86,7 @@ class Scheduler {
   void run_block(Triple block_dim, FunctionRef<void()> body);
   void wait(State state) {
     current_->state = state;
-    switch_track(current_->track, main_);
+    current_->track.switch_to(main_);
   }
   [[nodiscard]] Fiber& current() const { return *current_; }
   void set_order(Order order, uint64_t seed) {
@@ -200,10 +124,7 @@ Scheduler scheduler;
 
 // First function on a fiber's stack.
 void Scheduler::enter() {
-#if defined(__SANITIZE_ADDRESS__)
-  // Learns where the stack of the caller lies, for the way back.
-  __sanitizer_finish_switch_fiber(nullptr, &scheduler.main_.bottom, &scheduler.main_.bytes);
-#endif
+  Track::entered(scheduler.main_);
   try {
     (*scheduler.body_)();
     const Fiber& self = *scheduler.current_;
@@ -213,33 +134,21 @@ void Scheduler::enter() {
     scheduler.error_ = std::current_exception();
   }
   scheduler.current_->state = State::kEnded;
-  switch_track(scheduler.current_->track, scheduler.main_, /*last=*/true);
+  scheduler.current_->track.switch_to(scheduler.main_, /*last=*/true);
 }
 
 void Scheduler::start(Fiber& fiber) {
-#if defined(__SANITIZE_ADDRESS__)
-  // A thread of an earlier, failed block may have left its frames marked.
-  __asan_unpoison_memory_region(fiber.stack.bottom(), kStackBytes);
-#endif
+  fiber.track.begin(&Scheduler::enter);
   fiber.state = State::kReady;
   fiber.bytes = 0;
   fiber.open_copies.clear();
   fiber.copies.clear();
-  fiber.track.fake_stack = nullptr;
-  getcontext(&fiber.track.context);
-  fiber.track.context.uc_stack.ss_sp = fiber.stack.bottom();
-  fiber.track.context.uc_stack.ss_size = kStackBytes;
-  fiber.track.context.uc_link = nullptr;
-  makecontext(&fiber.track.context, &Scheduler::enter, 0);
 }
 
 void Scheduler::resume(Fiber& fiber) {
   current_ = &fiber;
   here.thread = fiber.thread;
-#if defined(__SANITIZE_THREAD__)
-  main_.tsan_fiber = __tsan_get_current_fiber();
-#endif
-  switch_track(main_, fiber.track);
+  main_.switch_to(fiber.track);
   current_ = nullptr;
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }

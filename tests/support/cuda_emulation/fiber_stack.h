@@ -1,0 +1,57 @@
+// Stacks of fibers, and how a thread of the operating system goes from one to another.
+#pragma once
+
+#include <cstddef>
+
+#if !defined(__x86_64__)
+#include <ucontext.h>
+#endif
+
+namespace hlite::emulation {
+
+// A stack with an unmapped page below it, so that an overflow faults instead of corrupting.
+class FiberStack {
+ public:
+  static constexpr size_t kBytes = size_t{256} << 10;
+  FiberStack();
+  ~FiberStack();
+  FiberStack(const FiberStack&) = delete;
+  FiberStack& operator=(const FiberStack&) = delete;
+  [[nodiscard]] void* bottom() const;
+
+ private:
+  void* base_;
+};
+
+// What runs on one stack: the thread's own, or a FiberStack. Tells the sanitizers of every switch.
+class Track {
+ public:
+  Track() = default;                        // of the thread's own stack
+  explicit Track(const FiberStack& stack);  // of a fiber, which must outlive it
+  ~Track();
+  Track(const Track&) = delete;
+  Track& operator=(const Track&) = delete;
+
+  // The next switch to this fiber calls `entry` on an empty stack, whatever it was left in. `entry`
+  // calls entered() first, and leaves by switch_to(..., true); it does not return, nor throw.
+  void begin(void (*entry)());
+  // On a fiber that has just begun: learns where the stack of `caller`, who switched to it, lies.
+  static void entered(Track& caller);
+  // Leaves this track, which is the running one, for `to`. Comes back when somebody switches to it;
+  // `last`: never.
+  void switch_to(Track& to, bool last = false);
+
+ private:
+#if defined(__x86_64__)
+  void* stack_pointer_ = nullptr;
+#else
+  ucontext_t context_{};
+#endif
+  const void* bottom_ = nullptr;
+  size_t bytes_ = 0;
+  void* fake_stack_ = nullptr;  // AddressSanitizer
+  bool marked_ = true;          // it may have marked frames on the stack, or somebody before
+  void* tsan_fiber_ = nullptr;  // ThreadSanitizer
+};
+
+}  // namespace hlite::emulation
