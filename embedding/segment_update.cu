@@ -57,6 +57,20 @@ struct LaneCarried {
   int32_t first = 0;  // entry of the first tile
 };
 
+// A tile of a list, and the rows of the segments that come from the tile before and go on in the
+// next one; no_row: none does.
+struct Tile {
+  int32_t begin, end;
+  uint32_t from_left, to_right;
+};
+template <typename T>
+__device__ inline Tile tile_of(const LaneList<T>& list, int32_t index, int32_t pairs) {
+  const int32_t begin = index * pairs;
+  const int32_t end = pairs < list.count - begin ? begin + pairs : list.count;
+  return {begin, end, begin > 0 ? list.rows[begin - 1] : list.before,
+          end < list.count ? list.rows[end] : list.behind};
+}
+
 // The pairs at `at`; those from `end` on are passed over.
 template <typename T>
 __device__ inline FourPairs load_pairs(const LaneList<T>& list, int32_t at, int32_t end,
@@ -103,25 +117,33 @@ __device__ inline Piece<T, kPiece> load_gradient(const T* from) {
   return load_piece<kPiece>(from);
 }
 
-// One lane's walk through `pairs` pairs of the list, the tile'th tile of it; `column` is the lane's
-// in the table.
+// Writes whose sums a tile's two carried entries are, from `entry` on: those of the segment that
+// comes from the tile before, and of the one that goes on in the next.
+template <typename T>
+__device__ inline void name_carried(const LaneList<T>& list, const Tile& tile, uint32_t no_row,
+                                    int32_t entry, const LaneCarried& carried) {
+  const bool left = tile.from_left != no_row && list.rows[tile.begin] == tile.from_left;
+  const bool right = tile.to_right != no_row && list.rows[tile.end - 1] == tile.to_right;
+  carried.rows[entry] = left ? tile.from_left : no_row;
+  carried.sources[entry] = static_cast<uint32_t>(entry);
+  carried.rows[entry + 1] = right ? tile.to_right : no_row;
+  carried.sources[entry + 1] =
+      left && tile.from_left == tile.to_right ? kNoSource : static_cast<uint32_t>(entry + 1);
+}
+
+// One lane's walk through the index'th tile of the list; `column` is the lane's in the table.
 template <optimizer::OptimizerType kRule, int kPiece, bool kPassing, typename T>
-__device__ inline void walk(const LaneList<T>& list, int32_t tile, int32_t pairs_of_tile,
+__device__ inline void walk(const LaneList<T>& list, int32_t index, int32_t pairs_of_tile,
                             const TableRows& table, int64_t column, const DeviceStep& step,
                             const LaneCarried& carried) {
-  const int32_t begin = tile * pairs_of_tile;
-  const int32_t end = pairs_of_tile < list.count - begin ? begin + pairs_of_tile : list.count;
+  const Tile tile = tile_of(list, index, pairs_of_tile);
   const uint32_t no_row = table.no_row;
-  // Rows of the segments that come from the tile before, and that go on in the next one.
-  const uint32_t from_left = begin > 0 ? list.rows[begin - 1] : list.before;
-  const uint32_t to_right = end < list.count ? list.rows[end] : list.behind;
-
   Piece<float, kPiece> sum{};
-  FourPairs next = load_pairs(list, begin, end, no_row);
-  for (int32_t at = begin; at < end; at += kStep) {
+  FourPairs next = load_pairs(list, tile.begin, tile.end, no_row);
+  for (int32_t at = tile.begin; at < tile.end; at += kStep) {
     const FourPairs pairs = next;
-    if (kStep < end - at)
-      next = load_pairs(list, at + kStep, end, no_row);
+    if (kStep < tile.end - at)
+      next = load_pairs(list, at + kStep, tile.end, no_row);
     else
       next.row[0] = no_row;
 
@@ -139,7 +161,7 @@ __device__ inline void walk(const LaneList<T>& list, int32_t tile, int32_t pairs
             load_gradient<kPiece, kPassing>(list.gradients + source * list.stride + list.column);
       scale[u] = counts && list.scale ? list.scale[source] : 1.0f;
       ends[u] = r != no_row && r != (u + 1 < kStep ? pairs.row[(u + 1) % kStep] : next.row[0]);
-      applies[u] = ends[u] && r != from_left && r != to_right;
+      applies[u] = ends[u] && r != tile.from_left && r != tile.to_right;
       if (applies[u]) row[u].load(table, r * table.width + column);
     }
 #pragma unroll
@@ -152,22 +174,14 @@ __device__ inline void walk(const LaneList<T>& list, int32_t tile, int32_t pairs
         row[u].update(step, sum);
         row[u].store(table, pairs.row[u] * table.width + column);
       } else {
-        const int64_t entry = carried.first + 2 * tile + (pairs.row[u] == from_left ? 0 : 1);
+        const int64_t entry = carried.first + 2 * index + (pairs.row[u] == tile.from_left ? 0 : 1);
         store_piece<kPiece>(carried.sums + entry * carried.stride + carried.column, sum);
       }
       sum = Piece<float, kPiece>{};
     }
   }
 
-  if (!carried.rows) return;
-  const bool left = from_left != no_row && list.rows[begin] == from_left;
-  const bool right = to_right != no_row && list.rows[end - 1] == to_right;
-  const int32_t entry = carried.first + 2 * tile;
-  carried.rows[entry] = left ? from_left : no_row;
-  carried.sources[entry] = static_cast<uint32_t>(entry);
-  carried.rows[entry + 1] = right ? to_right : no_row;
-  carried.sources[entry + 1] =
-      left && from_left == to_right ? kNoSource : static_cast<uint32_t>(entry + 1);
+  if (carried.rows) name_carried(list, tile, no_row, carried.first + 2 * index, carried);
 }
 
 // Blocks of a multiprocessor: loads on their way count more here than registers.

@@ -88,6 +88,43 @@ constexpr bool kAreCopiedAsync = false;
 template <typename T>
 constexpr bool kAreCopiedAsync<StoredInputs<T>> = true;
 
+// Adds the tiles of X X^T on and below the diagonal to sums. rows: matrix_row() of each tile of X.
+template <typename T, int kTiles, int kWidth>
+__device__ inline void multiply_by_itself(const T* const (&rows)[kTiles], int width,
+                                          float (&sums)[kTiles][2 * kTiles][4]) {
+#pragma unroll kWidth == 0 ? 2 : kWidth / kTile
+  for (int v = 0; v < width; v += kTile) {
+    uint32_t x[kTiles][4];
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i) load_matrices(x[i], rows[i] + v);
+      // What is a factor A for 16 rows of the result is two factors B for 8 columns each.
+#pragma unroll
+    for (int i = 0; i < kTiles; ++i)
+#pragma unroll
+      for (int j = 0; j < 2 * i + 2; ++j)
+        multiply_add<T>(sums[i][j], x[i], x[j / 2][j % 2], x[j / 2][j % 2 + 2]);
+  }
+}
+
+// Writes the pairs (r, c), r < c, of one sample: the 8 x 8 products below the diagonal, or on it.
+template <typename T, int kTiles>
+__device__ inline void put_pairs(const float (&sums)[kTiles][2 * kTiles][4], int inputs,
+                                 const LanePlace& place, T* to) {
+#pragma unroll
+  for (int p = 0; p < 2 * kTiles; ++p) {
+    const int c = p * kHalf + place.row;
+    T* const pairs = to + pairs_below(c);
+    if (c >= inputs) continue;
+#pragma unroll
+    for (int q = 0; q <= p; ++q)
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int r = q * kHalf + place.column + e;
+        if (q < p || r < c) pairs[r] = from_float<T>(sums[p / 2][q][p % 2 * 2 + e]);
+      }
+  }
+}
+
 template <typename T, int kTiles, int kWidth, typename Inputs>
 __global__ void __launch_bounds__(kMaxWarps* kWarp, kMinBlocks<kTiles>)
     forward_kernel(Inputs in, Matrix<T> out) {
@@ -113,35 +150,11 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp, kMinBlocks<kTiles>)
     keep(in, b, size, tile);
     for (int v = lane_index(); v < size.width; v += kWarp) row[v] = tile[v];
     float sums[kTiles][2 * kTiles][4] = {};
-#pragma unroll kWidth == 0 ? 2 : kWidth / kTile
-    for (int v = 0; v < size.width; v += kTile) {
-      uint32_t x[kTiles][4];
-#pragma unroll
-      for (int i = 0; i < kTiles; ++i) load_matrices(x[i], rows[i] + v);
-        // What is a factor A for 16 rows of the result is two factors B for 8 columns each.
-#pragma unroll
-      for (int i = 0; i < kTiles; ++i)
-#pragma unroll
-        for (int j = 0; j < 2 * i + 2; ++j)
-          multiply_add<T>(sums[i][j], x[i], x[j / 2][j % 2], x[j / 2][j % 2 + 2]);
-    }
+    multiply_by_itself<T, kTiles, kWidth>(rows, size.width, sums);
     __syncwarp();  // the vectors are read
     if (kAreCopiedAsync<Inputs> && next < in.samples()) stage(in, next, size, tile, row_space);
 
-      // Halves of tiles: the 8 x 8 products that lie below the diagonal, or on it.
-#pragma unroll
-    for (int p = 0; p < 2 * kTiles; ++p) {
-      const int c = p * kHalf + place.row;
-      T* const pairs = row + size.width + pairs_below(c);
-      if (c >= size.inputs) continue;
-#pragma unroll
-      for (int q = 0; q <= p; ++q)
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          const int r = q * kHalf + place.column + e;
-          if (q < p || r < c) pairs[r] = from_float<T>(sums[p / 2][q][p % 2 * 2 + e]);
-        }
-    }
+    put_pairs<T, kTiles>(sums, size.inputs, place, row + size.width);
     if (lane_index() == 0) row[size.out_width() - 1] = from_float<T>(0.0f);
     __syncwarp();
     write_row(to, row, size.out_width());
@@ -195,6 +208,23 @@ class NonFinite {
   uint32_t seen_ = 0;
 };
 
+// Adds 16 columns of S X to sums, those from v on. rows: matrix_row() of each tile of X.
+template <typename T, int kTiles>
+__device__ inline void multiply_columns(const uint32_t (&s)[kTiles][kTiles][4],
+                                        const T* const (&rows)[kTiles], int v,
+                                        float (&sums)[kTiles][2][4]) {
+  uint32_t x[kTiles][4];
+#pragma unroll
+  for (int k = 0; k < kTiles; ++k) load_transposed_matrices(x[k], rows[k] + v);
+#pragma unroll
+  for (int i = 0; i < kTiles; ++i)
+#pragma unroll
+    for (int j = 0; j < 2; ++j)
+#pragma unroll
+      for (int k = 0; k < kTiles; ++k)
+        multiply_add<T>(sums[i][j], s[i][k], x[k][j * 2], x[k][j * 2 + 1]);
+}
+
 template <typename T, int kTiles, int kWidth>
 __global__ void __launch_bounds__(kMaxWarps* kWarp, kMinBlocks<kTiles>)
     backward_kernel(StoredInputs<T> in, Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots,
@@ -224,26 +254,14 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp, kMinBlocks<kTiles>)
     load_weights(grad + size.width, size.inputs, place, s);
 #pragma unroll 1
     for (int v = 0; v < size.width; v += kTile) {
-      uint32_t x[kTiles][4];
-#pragma unroll
-      for (int k = 0; k < kTiles; ++k) load_transposed_matrices(x[k], rows[k] + v);
+      float sums[kTiles][2][4] = {};
       // Bottom's own part of the gradient, which row 0 begins with.
-      float verbatim[4];
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const T g = grad[v + place.column + e / 2 * kHalf + e % 2];
-        verbatim[e] = place.row == 0 ? to_float(g) : 0.0f;
+        sums[0][e / 2][e % 2] = place.row == 0 ? to_float(g) : 0.0f;
       }
-      float sums[kTiles][2][4] = {};
-#pragma unroll
-      for (int e = 0; e < 4; ++e) sums[0][e / 2][e % 2] = verbatim[e];
-#pragma unroll
-      for (int i = 0; i < kTiles; ++i)
-#pragma unroll
-        for (int j = 0; j < 2; ++j)
-#pragma unroll
-          for (int k = 0; k < kTiles; ++k)
-            multiply_add<T>(sums[i][j], s[i][k], x[k][j * 2], x[k][j * 2 + 1]);
+      multiply_columns<T, kTiles>(s, rows, v, sums);
       __syncwarp();  // these columns are read
 #pragma unroll
       for (int p = 0; p < 2 * kTiles; ++p) {
