@@ -7,10 +7,10 @@
 #include "hugectr_lite/core/file.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/memory.h"
+#include "hugectr_lite/core/stopwatch.h"
 
 namespace hlite::data {
 namespace {
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr int64_t kPieceBytes = int64_t{256} << 10;  // bytes decoded between two looks at the reads
@@ -24,12 +24,12 @@ int64_t raw_sample_count(const config::DataConfig& config, Split split, const st
                      format.describe_record());
   const int64_t held = file_bytes / format.record_bytes();
   if (held == 0) raise<DataError>("{}: expected at least one sample, found an empty file", path);
-  const auto& wanted = split == Split::kTrain ? config.num_samples : config.eval_num_samples;
+  const auto& wanted = config.samples_of(split);
   if (!wanted) return held;
   if (config.format == config::DataFormat::kRaw && held < *wanted)
     raise<DataError>("{}: expected {} samples ({}), found {} ({} bytes, record size {})", path,
-                     *wanted, split == Split::kTrain ? "num_samples" : "eval_num_samples", held,
-                     file_bytes, format.describe_record());
+                     *wanted, config.samples_key(split), held, file_bytes,
+                     format.describe_record());
   return std::min(held, *wanted);
 }
 

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/stopwatch.h"
 
 namespace hlite::data {
 
@@ -92,7 +93,6 @@ void BatchRing::stop() {
 }
 
 const HostBatch& BatchRing::next() {
-  using Clock = std::chrono::steady_clock;
   std::unique_lock lock(mutex_);
   const int64_t p = taken_;
   const auto is_ready = [&] {
@@ -101,7 +101,7 @@ const HostBatch& BatchRing::next() {
   if (!is_ready() && p < end_position_) {
     const auto start = Clock::now();
     changed_.wait(lock, [&] { return is_ready() || p >= end_position_; });
-    wait_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+    wait_seconds_ += seconds_since(start);
   }
   if (!is_ready()) {
     if (error_) std::rethrow_exception(error_);

@@ -68,15 +68,6 @@ ManifestFile read_file(ObjectReader reader, const std::string& role) {
   return file;
 }
 
-// Calls read(element) for the objects of a list, if it is there.
-template <typename Read>
-void for_each_in(ObjectReader& reader, const char* key, Read&& read) {
-  const JsonNode* list = reader.find(key);
-  if (list == nullptr) return;
-  if (list->kind() != JsonNode::Kind::kArray) config::fail_expected(*list, "a list");
-  for (const JsonNode& element : list->elements()) read(element);
-}
-
 // Manifests that tools may have written beside the file.
 std::vector<std::string> manifests_beside(const std::string& path) {
   namespace fs = std::filesystem;
@@ -236,10 +227,10 @@ Manifest Manifest::read(const std::string& path) {
   if (files.kind() != JsonNode::Kind::kObject) config::fail_expected(files, "an object");
   for (const auto& [role, file] : files.members())
     m.files.push_back(read_file(ObjectReader(file), role));
-  for_each_in(reader, "sources",
-              [&](const JsonNode& s) { m.sources.push_back(ManifestSource::from_json(s)); });
-  for_each_in(reader, "columns",
-              [&](const JsonNode& c) { m.columns.push_back(ManifestColumn::from_json(c)); });
+  for (const JsonNode& source : reader.list_or_empty("sources"))
+    m.sources.push_back(ManifestSource::from_json(source));
+  for (const JsonNode& column : reader.list_or_empty("columns"))
+    m.columns.push_back(ManifestColumn::from_json(column));
   if (reader.has("key_counts")) {
     ObjectReader counts = reader.object("key_counts");
     m.key_counts_name = counts.string("name");

@@ -1,13 +1,12 @@
 #include "data_reader/norm_reader.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/stopwatch.h"
 
 namespace hlite::data {
 namespace {
-using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kSlots = 4;
 // Samples between two looks at whether to stop.
@@ -15,11 +14,10 @@ constexpr int64_t kPieceRows = 4096;
 
 int64_t samples_in_use(const config::DataConfig& config, Split split, const std::string& list,
                        int64_t held, int64_t most) {
-  const bool train = split == Split::kTrain;
-  const auto& wanted = train ? config.num_samples : config.eval_num_samples;
+  const auto& wanted = config.samples_of(split);
   if (wanted && held < *wanted)
     raise<DataError>("{}: expected {} samples ({}), found {} in its files", list, *wanted,
-                     train ? "num_samples" : "eval_num_samples", held);
+                     config.samples_key(split), held);
   return std::min(wanted.value_or(held), most);
 }
 }  // namespace

@@ -12,7 +12,7 @@
 
 namespace hlite::data {
 
-enum class Split { kTrain, kEval };
+using config::Split;
 
 // Which rows of each batch a rank needs: [index * B / count, (index + 1) * B / count) of a batch of
 // B samples; of a partial batch those of them that it has, maybe none. B is divisible by count.

@@ -1,37 +1,27 @@
 #include "embedding/embedding_tables.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "embedding/local_steps.h"
+#include "hugectr_lite/comm/gather_lists.h"
 
 namespace hlite::embedding {
 namespace {
 
 // The keys that any rank holds, ascending in each slot.
 std::vector<std::vector<uint32_t>> gather_keys(const comm::RankContext& ranks,
-                                               std::vector<std::vector<uint32_t>> own) {
-  if (ranks.ranks() == 1) return own;
-  const size_t slots = own.size(), n = static_cast<size_t>(ranks.ranks());
+                                               const std::vector<std::vector<uint32_t>>& own) {
+  const size_t slots = own.size();
   std::vector<uint32_t> mine(slots);  // counts, then keys
   for (size_t s = 0; s < slots; ++s) {
     mine[s] = static_cast<uint32_t>(own[s].size());
     mine.insert(mine.end(), own[s].begin(), own[s].end());
   }
-  ThreadPool pool(1);
-  const Exec exec{.pool = &pool};
-  const size_t words = mine.size();
-  std::vector<size_t> sizes(n);
-  ranks.world->all_gather(exec, std::as_bytes(std::span(&words, 1)),
-                          std::as_writable_bytes(std::span(sizes)));
-  const size_t most = *std::max_element(sizes.begin(), sizes.end());
-  mine.resize(most);
-  std::vector<uint32_t> of_ranks(n * most);
-  ranks.world->all_gather(exec, std::as_bytes(std::span(mine)),
-                          std::as_writable_bytes(std::span(of_ranks)));
+  const auto of_ranks = comm::gather_lists(ranks, std::move(mine), comm::kEveryRank);
   std::vector<std::vector<uint32_t>> all(slots);
-  for (size_t q = 0; q < n; ++q) {
-    const uint32_t* counts = of_ranks.data() + q * most;
-    const uint32_t* at = counts + slots;
+  for (const uint32_t* at = of_ranks.data(); at != of_ranks.data() + of_ranks.size();) {
+    const uint32_t* const counts = std::exchange(at, at + slots);
     for (size_t s = 0; s < slots; at += counts[s], ++s)
       all[s].insert(all[s].end(), at, at + counts[s]);
   }
@@ -113,7 +103,7 @@ TableStorage::Keys EmbeddingTables::file_keys() const {
     for (const KeyRow& of : own[s]) keys[s].push_back(of.key);
   }
   auto file = std::make_shared<FileKeys>();
-  file->keys = gather_keys(ranks_, std::move(keys));
+  file->keys = gather_keys(ranks_, keys);
   for (size_t s = 0; s < slots; ++s) {
     auto& rows = file->rows.emplace_back(file->keys[s].size(), kNoRow);
     auto at = own[s].begin();

@@ -4,16 +4,11 @@
 
 #include "embedding/row_copies.h"
 #include "embedding/table_storage.h"
+#include "hugectr_lite/comm/gather_lists.h"
 #include "hugectr_lite/core/exec_memory.h"
 
 namespace hlite::embedding {
 namespace {
-
-// Where exchanges beside a plan run.
-struct OneThread {
-  ThreadPool pool{1};
-  operator Exec() { return {.pool = &pool}; }  // NOLINT: implicit on purpose
-};
 
 // The part of row `row` of a [rows, width] array that lies in elements [first, first + count):
 // columns [begin, end).
@@ -154,7 +149,7 @@ void TableStorage::get_rows(const Part& part, const FileKeys* keys, int64_t slot
   };
   const auto n = static_cast<size_t>(ranks_.ranks());
   std::vector<float> mine;
-  std::vector<size_t> values(n, 0);  // of each rank, as all ranks know
+  std::vector<size_t> values(n, 0);  // of each rank
   for_each([&](const RowPlace& place, const RowPart& columns, int64_t) {
     if (place.rank < 0) return;
     values[static_cast<size_t>(place.rank)] += static_cast<size_t>(columns.end - columns.begin);
@@ -162,26 +157,18 @@ void TableStorage::get_rows(const Part& part, const FileKeys* keys, int64_t slot
     const float* from = own.row(place.row);
     mine.insert(mine.end(), from + columns.begin, from + columns.end);
   });
-  const size_t most = *std::max_element(values.begin(), values.end());
-  mine.resize(most);
-  std::vector<float> of_ranks(ranks_.rank == 0 ? n * most : 0);
-  if (n == 1)
-    of_ranks = std::move(mine);
-  else
-    ranks_.world->gather(OneThread(), std::as_bytes(std::span(mine)),
-                         std::as_writable_bytes(std::span(of_ranks)), 0);
+  const std::vector<float> of_ranks = comm::gather_lists(ranks_, std::move(mine), 0);
   if (ranks_.rank != 0) return;
-  std::vector<size_t> next(n);
-  for (size_t q = 0; q < n; ++q) next[q] = q * most;
+  std::vector<const float*> next(n, of_ranks.data());
+  for (size_t q = 1; q < n; ++q) next[q] = next[q - 1] + values[q - 1];
   for_each([&](const RowPlace& place, const RowPart& columns, int64_t at) {
     const int64_t size = columns.end - columns.begin;
     const float* from = nullptr;
     if (place.rank < 0) {
       from = copied.row(place.row) + columns.begin;
     } else {
-      size_t& of_rank = next[static_cast<size_t>(place.rank)];
-      from = of_ranks.data() + of_rank;
-      of_rank += static_cast<size_t>(size);
+      from = next[static_cast<size_t>(place.rank)];
+      next[static_cast<size_t>(place.rank)] += size;
     }
     std::copy_n(from, size, out.data() + at);
   });

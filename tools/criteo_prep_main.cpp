@@ -1,8 +1,8 @@
-#include <chrono>
 #include <cstdio>
 
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
+#include "hugectr_lite/core/stopwatch.h"
 #include "tools/criteo/criteo_prep.h"
 #include "tools/io/command_line.h"
 #include "tools/prep/run_options.h"
@@ -48,12 +48,11 @@ int main(int argc, char** argv) {
         tools::add_run_options(app, options.run);
       },
       [&] {
-        const auto start = std::chrono::steady_clock::now();
+        const auto start = Clock::now();
         options.by_frequency = order == "frequency";
         const InterruptGuard interrupts;
         const data::Manifest manifest = tools::criteo_prep(options);
-        const double seconds =
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        const double seconds = seconds_since(start);
         int64_t rows = 0;
         for (const auto& file : manifest.files) rows += file.rows;
         std::fputs(manifest.summary().c_str(), stdout);

@@ -1,4 +1,3 @@
-#include <chrono>
 #include <cstdio>
 #include <map>
 #include <ranges>
@@ -6,6 +5,7 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/parse_number.h"
+#include "hugectr_lite/core/stopwatch.h"
 #include "tools/io/command_line.h"
 #include "tools/synth/criteo_synth.h"
 
@@ -89,7 +89,7 @@ void add_model_options(CLI::App& app, Arguments& args) {
 }
 
 void run(Arguments& args) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   CriteoSynthOptions& options = args.options;
   ColumnOptions& columns = args.columns();
   if (!args.like.empty() && args.like != "criteo") {
@@ -104,8 +104,7 @@ void run(Arguments& args) {
   columns.cards = parse_cardinalities(args.cards);
   options.progress = true;
   const SynthResult result = criteo_synth(options);
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = seconds_since(start);
   if (options.train_rows > 0) {
     if (args.table) std::printf("%s", result.skew_table().c_str());
     std::printf("%s\n", result.skew_summary().c_str());

@@ -83,14 +83,14 @@ class Session {
   }
 
  private:
-  [[nodiscard]] DataRole role_of(const std::string& file) const {
+  [[nodiscard]] config::Split role_of(const std::string& file) const {
     if (!arguments_.role.empty())
-      return arguments_.role == "eval" ? DataRole::kEval : DataRole::kTrain;
+      return arguments_.role == "eval" ? config::Split::kEval : config::Split::kTrain;
     std::error_code error;
     const std::string eval = config_->resolve(config_->data.eval_source);
     const bool is_eval = file == eval || std::filesystem::equivalent(file, eval, error);
-    return is_eval && file != config_->resolve(config_->data.source) ? DataRole::kEval
-                                                                     : DataRole::kTrain;
+    return is_eval && file != config_->resolve(config_->data.source) ? config::Split::kEval
+                                                                     : config::Split::kTrain;
   }
 
   void look_at(const std::string& file) {

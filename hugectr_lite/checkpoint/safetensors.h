@@ -17,20 +17,13 @@
 #include <string>
 #include <vector>
 
+#include "hugectr_lite/core/checksum.h"
 #include "hugectr_lite/core/file.h"
 #include "hugectr_lite/core/tensor_ref.h"
 
 namespace hlite::checkpoint {
 
-using hlite::DType;
-using hlite::TensorRef;
-
 using Metadata = std::map<std::string, std::string>;
-
-struct FileSum {
-  int64_t bytes = 0;
-  uint64_t xxh3_64 = 0;  // XXH3 (64 bits, seed 0) of all bytes
-};
 
 // Writes a whole file, tensors in the given order. Does not close `out`. Throws Error when two
 // tensors share a name or one is called "__metadata__".

@@ -40,6 +40,9 @@ struct KeyPolicyConfig {
   uint32_t oov_key = 0;
 };
 
+// A config's two sets of data.
+enum class Split { kTrain, kEval };
+
 enum class DataFormat { kRaw, kRawAsync, kNorm };
 const char* data_format_name(DataFormat format);  // "RawAsync", as a config has it
 
@@ -68,6 +71,13 @@ struct DataConfig {
     return dense_aligned ? (dense_dim + 7) / 8 * 8 : dense_dim;
   }
   [[nodiscard]] bool is_raw() const { return format != DataFormat::kNorm; }
+  // How many samples of a set to use, the first ones; none: all. And the key that says so.
+  [[nodiscard]] const std::optional<int64_t>& samples_of(Split split) const {
+    return split == Split::kTrain ? num_samples : eval_num_samples;
+  }
+  static const char* samples_key(Split split) {
+    return split == Split::kTrain ? "num_samples" : "eval_num_samples";
+  }
   // The slots of all sparse inputs, one input after another.
   [[nodiscard]] KeyLayout key_layout() const;
 };

@@ -100,6 +100,14 @@ const JsonNode* ObjectReader::find(std::string_view key) {
   return node_.find(key);
 }
 
+const std::vector<JsonNode>& ObjectReader::list_or_empty(std::string_view key) {
+  static const std::vector<JsonNode> kNone;
+  const JsonNode* node = find(key);
+  if (node == nullptr) return kNone;
+  if (node->kind() != JsonNode::Kind::kArray) fail_expected(*node, "a list");
+  return node->elements();
+}
+
 const JsonNode& ObjectReader::require(std::string_view key) {
   if (const JsonNode* found = find(key)) return *found;
   // A slip in a required key shows here before finish() can name it.

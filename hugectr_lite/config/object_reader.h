@@ -73,6 +73,7 @@ class ObjectReader {
   std::vector<int64_t> integers_or(std::string_view key, std::vector<int64_t> otherwise,
                                    IntegerRange range = {});
   const JsonNode* find(std::string_view key);
+  const std::vector<JsonNode>& list_or_empty(std::string_view key);
 
   // A key of the dialect that needs nothing here (for example `name`, or a GPU tuning knob).
   void accept(std::string_view key);

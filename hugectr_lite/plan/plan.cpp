@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
-
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/stopwatch.h"
 
 namespace hlite::plan {
 
@@ -100,7 +99,6 @@ std::string Plan::describe() const {
 }
 
 void run_in_order(const Plan& plan, const StepContext& context, std::span<double> seconds) {
-  using Clock = std::chrono::steady_clock;
   const auto steps = plan.steps();
   if (seconds.empty()) {
     for (const Step& step : steps) step.run(context);
@@ -111,7 +109,7 @@ void run_in_order(const Plan& plan, const StepContext& context, std::span<double
   for (size_t i = 0; i < steps.size(); ++i) {
     const auto start = Clock::now();
     steps[i].run(context);
-    seconds[i] += std::chrono::duration<double>(Clock::now() - start).count();
+    seconds[i] += seconds_since(start);
   }
 }
 

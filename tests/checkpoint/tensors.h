@@ -14,7 +14,7 @@ namespace hlite::test {
 class Tensors {
  public:
   std::vector<float>& add(const std::string& name, std::vector<int64_t> shape) {
-    checkpoint::TensorRef ref{name, std::move(shape)};
+    TensorRef ref{name, std::move(shape)};
     auto& values = values_.emplace_back(static_cast<size_t>(ref.size()));
     ref.data = values.data();
     refs_.push_back(std::move(ref));
@@ -23,14 +23,14 @@ class Tensors {
   void fill(uint64_t seed) {
     for (auto& v : values_) fill_random(v, seed++);
   }
-  [[nodiscard]] const std::vector<checkpoint::TensorRef>& refs() const { return refs_; }
-  [[nodiscard]] std::vector<checkpoint::TensorRef>& refs() { return refs_; }
+  [[nodiscard]] const std::vector<TensorRef>& refs() const { return refs_; }
+  [[nodiscard]] std::vector<TensorRef>& refs() { return refs_; }
   [[nodiscard]] const std::deque<std::vector<float>>& values() const { return values_; }
   [[nodiscard]] std::deque<std::vector<float>>& values() { return values_; }
 
  private:
   std::deque<std::vector<float>> values_;
-  std::vector<checkpoint::TensorRef> refs_;
+  std::vector<TensorRef> refs_;
 };
 
 // The tensors of a small model, zero.

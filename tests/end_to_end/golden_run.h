@@ -40,7 +40,7 @@ inline Tensors read_weights(const std::string& path) {
   Tensors tensors;
   for (const auto& e : reader.tensors()) {
     auto& values = tensors[e.name];
-    if (e.dtype == checkpoint::DType::kU32) {
+    if (e.dtype == DType::kU32) {
       const auto words = reader.read_words(e.name);
       values.assign(words.begin(), words.end());
       continue;

@@ -36,14 +36,6 @@ CsvColumn parse_column(ObjectReader& reader, bool header) {
   return column;
 }
 
-const std::vector<JsonNode>& list_of(ObjectReader& reader, std::string_view key) {
-  static const std::vector<JsonNode> kNone;
-  const JsonNode* node = reader.find(key);
-  if (node == nullptr) return kNone;
-  if (node->kind() != JsonNode::Kind::kArray) config::fail_expected(*node, "a list");
-  return node->elements();
-}
-
 }  // namespace
 
 const char* transform_name(DenseTransform transform) {
@@ -74,7 +66,7 @@ CsvSchema CsvSchema::parse(const JsonNode& root) {
   }
   label.finish();
 
-  for (const JsonNode& node : list_of(reader, "dense")) {
+  for (const JsonNode& node : reader.list_or_empty("dense")) {
     ObjectReader element(node);
     Dense dense;
     dense.column = parse_column(element, schema.header);
@@ -82,7 +74,7 @@ CsvSchema CsvSchema::parse(const JsonNode& root) {
     element.finish();
     schema.dense.push_back(dense);
   }
-  for (const JsonNode& node : list_of(reader, "categorical")) {
+  for (const JsonNode& node : reader.list_or_empty("categorical")) {
     ObjectReader element(node);
     schema.categorical.push_back(parse_column(element, schema.header));
     element.finish();

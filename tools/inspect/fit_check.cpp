@@ -122,7 +122,7 @@ void check_manifest(const FitCase& fit, const FileFacts& file, FitReport& report
     if (!report.fits()) return;
   }
   check_tables(fit, *entry, says, report);
-  const bool train = fit.role == DataRole::kTrain;
+  const bool train = fit.role == config::Split::kTrain;
   if (train != (entry->file.role == "train")) {
     report.fail("wrong_role",
                 fmt::format("{}: {} that this is {} data; the config uses it as \"{}\"", fit.path,
@@ -139,7 +139,7 @@ void check_other_file(const FitCase& fit, FitReport& report) {
   std::error_code error;
   if (!fs::exists(train, error) || !fs::exists(eval, error)) return;
   if (fs::equivalent(train, eval, error)) {
-    if (fit.role == DataRole::kEval) {
+    if (fit.role == config::Split::kEval) {
       report.fail("same_file", fmt::format("{} is both source and eval_source: the model would be "
                                            "tested on what it was trained on",
                                            eval));
@@ -163,15 +163,17 @@ void check_other_file(const FitCase& fit, FitReport& report) {
 }  // namespace
 
 std::string role_name(const FitCase& fit) {
-  return fit.role == DataRole::kTrain ? "source" : "eval_source";
+  return fit.role == config::Split::kTrain ? "source" : "eval_source";
 }
 
 void check_count(const FitCase& fit, const char* found, int64_t records, FitReport& report) {
-  if (!fit.samples() || *fit.samples() <= records) return;
+  const auto& wanted = fit.config.data.samples_of(fit.role);
+  if (!wanted || *wanted <= records) return;
+  const char* key = config::DataConfig::samples_key(fit.role);
   report.fail("num_samples",
               fmt::format("{}: {} {} samples; the config's {} says {}", fit.path, found, records,
-                          fit.samples_key(), *fit.samples()),
-              fmt::format("\"{}\": {}", fit.samples_key(), records));
+                          key, *wanted),
+              fmt::format("\"{}\": {}", key, records));
 }
 
 std::vector<int64_t> slot_rows_of(const config::TrainConfig& config) {

@@ -35,21 +35,12 @@ struct FitReport {
   }
 };
 
-enum class DataRole { kTrain, kEval };
-
 struct FitCase {
   const config::TrainConfig& config;
-  DataRole role;
+  config::Split role;
   std::string path;
   std::vector<int64_t> slot_rows;  // rows of each slot's table; empty: unknown
   int64_t wanted;                  // most rows to look at
-  // The config's num_samples or eval_num_samples.
-  [[nodiscard]] const std::optional<int64_t>& samples() const {
-    return role == DataRole::kTrain ? config.data.num_samples : config.data.eval_num_samples;
-  }
-  [[nodiscard]] const char* samples_key() const {
-    return role == DataRole::kTrain ? "num_samples" : "eval_num_samples";
-  }
 };
 
 // Rows of each slot's table, from the embedding layers, else from the Data layer; empty where

@@ -342,12 +342,12 @@ class RawFit {
   }
 
   void check_samples() {
-    const auto& wanted = fit_.samples();
+    const auto& wanted = fit_.config.data.samples_of(fit_.role);
     const int64_t records = file_.bytes / format_.record_bytes();
     check_count(fit_, "has", records, report_);
     if (!wanted || *wanted >= records) return;
     report_.notes.push_back(fmt::format("{}: {} of {} samples are used ({})", fit_.path, *wanted,
-                                        records, fit_.samples_key()));
+                                        records, config::DataConfig::samples_key(fit_.role)));
   }
 
   const FitCase& fit_;

@@ -1,12 +1,10 @@
 #include "tools/io/output_file.h"
 
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <new>
 #include <span>
 #include <system_error>
 
@@ -16,22 +14,15 @@ namespace hlite::tools {
 
 static constexpr size_t kBufferBytes = size_t{4} << 20;
 
-void OutputFile::FreeHash::operator()(XXH3_state_s* state) const { XXH3_freeState(state); }
-
-OutputFile::OutputFile(const std::string& path)
-    : path_(path), file_(path + ".tmp"), hash_(XXH3_createState()) {
-  if (hash_ == nullptr) throw std::bad_alloc();
-  XXH3_64bits_reset(hash_.get());
-}
+OutputFile::OutputFile(const std::string& path) : path_(path), file_(path + ".tmp") {}
 
 OutputFile::~OutputFile() {
   if (!committed_) ::unlink(temporary_path().c_str());
 }
 
 void OutputFile::write(const void* data, size_t bytes) {
-  const char* from = static_cast<const char*>(data);
-  XXH3_64bits_update(hash_.get(), from, bytes);
-  bytes_ += static_cast<int64_t>(bytes);
+  const auto* from = static_cast<const std::byte*>(data);
+  checksum_.add({from, bytes});
   while (bytes > 0) {
     if (pending_.size() == 0) pending_ = HostMemory(kBufferBytes, "a file's buffer");
     const size_t part = std::min(bytes, kBufferBytes - pending_bytes_);
@@ -62,9 +53,7 @@ void OutputFile::commit() {
   committed_ = true;
 }
 
-std::string OutputFile::xxh3() const {
-  return fmt::format("{:016x}", XXH3_64bits_digest(hash_.get()));
-}
+std::string OutputFile::xxh3() const { return fmt::format("{:016x}", checksum_.sum().xxh3_64); }
 
 void make_folder(const std::string& path) {
   std::error_code error;

@@ -6,14 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 
+#include "hugectr_lite/core/checksum.h"
 #include "hugectr_lite/core/file.h"
 #include "hugectr_lite/core/memory.h"
-
-struct XXH3_state_s;
 
 namespace hlite::tools {
 
@@ -35,22 +33,18 @@ class OutputFile {
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const std::string& temporary_path() const { return file_.name(); }
-  [[nodiscard]] int64_t bytes() const { return bytes_; }
+  [[nodiscard]] int64_t bytes() const { return checksum_.sum().bytes; }
   // 16 hexadecimal digits, as `xxhsum -H3` prints them.
   [[nodiscard]] std::string xxh3() const;
 
  private:
   void flush();
 
-  struct FreeHash {
-    void operator()(XXH3_state_s* state) const;
-  };
   std::string path_;
   WriteFile file_;
   HostMemory pending_;  // from the first write to finish(); of page-aligned blocks
   size_t pending_bytes_ = 0;
-  int64_t bytes_ = 0;
-  std::unique_ptr<XXH3_state_s, FreeHash> hash_;
+  Checksum checksum_;
   bool finished_ = false, committed_ = false;
 };
 

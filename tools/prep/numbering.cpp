@@ -12,8 +12,8 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
 #include "tools/io/mix.h"
-#include "tools/prep/column_file.h"
 #include "tools/prep/key_dictionary.h"
+#include "tools/prep/placed_file.h"
 
 namespace hlite::tools {
 
@@ -56,7 +56,7 @@ void grow_to(BudgetArray<uint32_t>& counts, int64_t size) {
 }
 
 void write_counts(const ColumnTask& task, const uint32_t* counts, int64_t size) {
-  ColumnFile(task.counts, 0).write(0, bytes_of(counts, size));
+  PlacedFile(task.counts, 0).write(0, bytes_of(counts, size));
 }
 
 data::ManifestColumn statistics(const ColumnTask& task, const uint32_t* counts, int64_t size) {
@@ -230,7 +230,7 @@ class Numbering {
     const BudgetArray<Key> keys(budget_, static_cast<size_t>(size));
     dictionary_.for_each([&](Key key, uint32_t id) { keys[final ? final[id] : id] = key; });
     if (recipe_.min_count > 0) keys[0] = 0;
-    ColumnFile(task_.keys_of_ids, 0).write(0, bytes_of(keys.data(), size));
+    PlacedFile(task_.keys_of_ids, 0).write(0, bytes_of(keys.data(), size));
   }
 
   data::ManifestColumn done(const uint32_t* counts, int64_t size) {
@@ -242,7 +242,7 @@ class Numbering {
   const ColumnTask& task_;
   MemoryBudget& budget_;
   const ReadFile keys_;
-  const ColumnFile ids_;
+  const PlacedFile ids_;
   KeyDictionary<Key> dictionary_;
   BudgetArray<uint32_t> counts_;  // [id], in order of first appearance
   std::vector<Key> chunk_;

@@ -40,8 +40,8 @@ struct TextBlock {
 class ParsePipeline {
  public:
   ParsePipeline(const PrepOptions& options, RowParser& parser,
-                const std::vector<ColumnFile>& columns, ParseState& state,
-                const std::function<void(const ParseState&)>& save, PrepProgress& progress,
+                const std::vector<PlacedFile>& columns, ParseState& state,
+                const std::function<void(const ParseState&)>& save, StageProgress& progress,
                 int threads)
       : options_(options),
         parser_(parser),
@@ -279,10 +279,10 @@ class ParsePipeline {
   const PrepOptions& options_;
   RowParser& parser_;
   const RowLayout layout_;
-  const std::vector<ColumnFile>& columns_;
+  const std::vector<PlacedFile>& columns_;
   ParseState& state_;
   const std::function<void(const ParseState&)>& save_;
-  PrepProgress& progress_;
+  StageProgress& progress_;
   const BlockParser block_parser_;
   const size_t read_ahead_;
 
@@ -319,8 +319,8 @@ int64_t ParseState::train_rows() const {
 }
 
 void parse_inputs(const PrepOptions& options, RowParser& parser,
-                  const std::vector<ColumnFile>& columns, ParseState& state,
-                  const std::function<void(const ParseState&)>& save, PrepProgress& progress,
+                  const std::vector<PlacedFile>& columns, ParseState& state,
+                  const std::function<void(const ParseState&)>& save, StageProgress& progress,
                   ThreadPool& pool) {
   ParsePipeline pipeline(options, parser, columns, state, save, progress, pool.threads());
   pool.run(pool.threads(), [&](int64_t, int) { pipeline.work(); });

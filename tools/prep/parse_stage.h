@@ -13,9 +13,9 @@
 #include "data_reader/manifest.h"
 #include "hugectr_lite/core/thread_pool.h"
 #include "tools/io/input_file.h"
-#include "tools/prep/column_file.h"
+#include "tools/io/stage_progress.h"
+#include "tools/prep/placed_file.h"
 #include "tools/prep/prep_options.h"
-#include "tools/prep/prep_progress.h"
 #include "tools/prep/row_parser.h"
 
 namespace hlite::tools {
@@ -37,8 +37,8 @@ struct ParseState {
 // thread at a time, and at the end, even when that is an error.
 // Throws what PrepEngine::parse() throws.
 void parse_inputs(const PrepOptions& options, RowParser& parser,
-                  const std::vector<ColumnFile>& columns, ParseState& state,
-                  const std::function<void(const ParseState&)>& save, PrepProgress& progress,
+                  const std::vector<PlacedFile>& columns, ParseState& state,
+                  const std::function<void(const ParseState&)>& save, StageProgress& progress,
                   ThreadPool& pool);
 
 }  // namespace hlite::tools

@@ -15,17 +15,16 @@
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/memory.h"
-#include "tools/prep/column_file.h"
+#include "hugectr_lite/core/stopwatch.h"
+#include "tools/io/stage_progress.h"
 #include "tools/prep/parse_stage.h"
-#include "tools/prep/prep_progress.h"
+#include "tools/prep/placed_file.h"
 #include "tools/prep/prep_state.h"
 #include "tools/prep/work_folder.h"
 
 namespace hlite::tools {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 // The program itself, its libraries and small buffers.
@@ -104,10 +103,10 @@ struct PrepEngine::State {
   const int64_t memory;
   WorkFolder folder;
   PrepState done;
-  PrepProgress progress;
+  StageProgress progress;
   ThreadPool pool;
   std::mutex mutex;              // of `done` and what follows, in the second stage
-  std::vector<ColumnFile> open;  // in the first stage
+  std::vector<PlacedFile> open;  // in the first stage
   std::set<int> durable_slots;
   std::vector<std::string> spare;  // files whose content is not needed any more
   Clock::time_point durable_at = Clock::now();
@@ -142,13 +141,13 @@ void PrepEngine::State::save() {
 }
 
 void PrepEngine::State::save_durable() {
-  for (const ColumnFile& file : open) file.make_durable();
+  for (const PlacedFile& file : open) file.make_durable();
   for (const auto& [slot, column] : done.columns) {
     if (!durable_slots.insert(slot).second) continue;
     for (const char* kind : {"ids", "counts", "keys"}) {
       const std::string path = slot_file(kind, slot);
       if (!std::filesystem::exists(path)) continue;
-      ColumnFile(path, static_cast<int64_t>(std::filesystem::file_size(path))).make_durable();
+      PlacedFile(path, static_cast<int64_t>(std::filesystem::file_size(path))).make_durable();
     }
   }
   sync_directory(folder.folder());

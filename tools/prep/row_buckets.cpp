@@ -14,7 +14,7 @@ RowBuckets::RowBuckets(int64_t words, int64_t buckets, int64_t block_rows,
       buckets_(std::make_unique<Bucket[]>(count_)),
       blocks_(static_cast<size_t>(buckets * block_rows * stored_words_) * sizeof(uint32_t),
               "blocks of the row shuffle"),
-      file_(scratch) {}
+      file_(PlacedFile::scratch(scratch)) {}
 
 uint32_t* RowBuckets::block(const Bucket& bucket) const {
   const int64_t index = &bucket - buckets_.get();

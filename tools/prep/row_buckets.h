@@ -10,7 +10,7 @@
 
 #include "hugectr_lite/core/memory.h"
 #include "hugectr_lite/core/thread_pool.h"
-#include "tools/prep/scratch_file.h"
+#include "tools/prep/placed_file.h"
 
 namespace hlite::tools {
 
@@ -54,7 +54,7 @@ class RowBuckets {
   size_t count_;
   std::unique_ptr<Bucket[]> buckets_;
   HostMemory blocks_;
-  ScratchFile file_;
+  PlacedFile file_;
   std::atomic<int64_t> end_{0};  // of the scratch file
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -12,9 +11,9 @@
 
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/thread_pool.h"
 #include "tools/io/output_file.h"
+#include "tools/io/stage_progress.h"
 #include "tools/synth/key_counts.h"
 #include "tools/synth/score.h"
 #include "tools/synth/synth_manifest.h"
@@ -56,34 +55,12 @@ char* append_integer(uint32_t value, char* to) {
   return std::to_chars(to, to + 10, value).ptr;
 }
 
-// Reports how far the work is, every few seconds.
-class Progress {
- public:
-  Progress(bool wanted, int64_t rows) : wanted_(wanted), rows_(rows) {}
-  void add(int64_t rows) {
-    done_ += rows;
-    const auto now = Clock::now();
-    if (!wanted_ || done_ == rows_ || now - last_ < std::chrono::seconds(5)) return;
-    last_ = now;
-    const double seconds = std::chrono::duration<double>(now - start_).count();
-    const double rate = static_cast<double>(done_) / seconds;
-    log::info("{} of {} rows ({:.0f} %), {:.0f} rows/s, about {:.0f} s left", done_, rows_,
-              100.0 * static_cast<double>(done_) / static_cast<double>(rows_), rate,
-              static_cast<double>(rows_ - done_) / rate);
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  bool wanted_;
-  int64_t rows_, done_ = 0;
-  Clock::time_point start_ = Clock::now(), last_ = start_;
-};
-
 // Draws rows, kChunkRows a task, and writes the chunks in order: while some threads draw a window
 // of chunks, one writes the window before.
 class RowWriter {
  public:
-  RowWriter(const PlantedModel& model, SynthFormat format, ThreadPool& pool, Progress& progress)
+  RowWriter(const PlantedModel& model, SynthFormat format, ThreadPool& pool,
+            StageProgress& progress)
       : model_(model), format_(format), pool_(pool), progress_(progress) {}
 
   // Rows [first, first + rows) of the model; their categories are added to `counts` if given.
@@ -110,7 +87,7 @@ class RowWriter {
       for (int64_t i = 0; i < window.used; ++i) loss += window.chunks[static_cast<size_t>(i)].loss;
       const int64_t drawn = std::min(window.used * kChunkRows, rows - at);
       at += drawn;
-      progress_.add(drawn);
+      progress_.advance(drawn);
       std::swap(window, before);
     }
     return scores(histogram, rows, loss);
@@ -158,7 +135,7 @@ class RowWriter {
   const PlantedModel& model_;
   SynthFormat format_;
   ThreadPool& pool_;
-  Progress& progress_;
+  StageProgress& progress_;
 };
 
 std::vector<ColumnSkew> measured_skew(const PlantedModel& model, const KeyCounts& counts) {
@@ -315,12 +292,14 @@ SynthResult criteo_synth(const CriteoSynthOptions& options) {
   OutputFile train(fmt::format("{}.train.{}", options.out, ending));
   OutputFile test(fmt::format("{}.test.{}", options.out, ending));
   OutputFile meta(options.out + ".meta.json");
-  Progress progress(options.progress, options.train_rows + options.test_rows);
+  StageProgress progress(!options.progress);
+  progress.begin("drawing rows", options.train_rows + options.test_rows);
   RowWriter rows(model, options.format, pool, progress);
   SynthResult result;
   result.train = rows.write(0, options.train_rows, &counts, train);
   result.test =
       rows.write(static_cast<uint64_t>(options.train_rows), options.test_rows, nullptr, test);
+  progress.end();
   result.columns = measured_skew(model, counts);
 
   nlohmann::ordered_json json;

@@ -19,7 +19,7 @@ struct CriteoSynthOptions {
   int64_t test_rows = 100000;  // drawn after the training rows; 0: no test file
   std::string out = "synth";   // prefix of the files
   int threads = 0;             // 0: all that this process may use
-  bool progress = false;       // a line on standard error every few seconds
+  bool progress = false;       // a line on standard error now and then
 };
 
 struct SynthScores {

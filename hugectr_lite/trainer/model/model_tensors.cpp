@@ -8,7 +8,6 @@
 namespace hlite::trainer {
 namespace {
 
-using checkpoint::TensorRef;
 using plan::BufferId;
 
 // Floats of a buffer from element `first` on: in host memory, or behind copies from and to a GPU.

@@ -14,8 +14,8 @@ void initialize(Model& model);
 
 // Every weight by its name in a weights file; the optimizer's states likewise. Collective. They
 // borrow from the model.
-std::vector<checkpoint::TensorRef> weights_of(const Model& model);
-std::vector<checkpoint::TensorRef> states_of(const Model& model);
+std::vector<TensorRef> weights_of(const Model& model);
+std::vector<TensorRef> states_of(const Model& model);
 
 // Where tables hold the keys that have come: makes room for a file's, before its weights are read.
 // Throws DataError when its keys are not ascending.

@@ -1,12 +1,13 @@
 #include "hugectr_lite/trainer/run/evaluator.h"
 
-#include <algorithm>
 #include <chrono>
 #include <span>
+#include <utility>
 
 #include "data_reader/cached_source.h"
+#include "hugectr_lite/comm/gather_lists.h"
+#include "hugectr_lite/core/stopwatch.h"
 #include "hugectr_lite/ops/metrics.h"
-#include "hugectr_lite/trainer/run/stopwatch.h"
 
 namespace hlite::trainer {
 Evaluator::Evaluator(const config::TrainConfig& config, Model& model, const Exec& exec,
@@ -72,36 +73,14 @@ EvalResult Evaluator::finish() {
 }
 
 void Evaluator::compute(EvalResult& result) {
-  collect();
+  scores_ = comm::gather_lists(ranks_, std::move(scores_), 0);
+  labels_ = comm::gather_lists(ranks_, std::move(labels_), 0);
   if (ranks_.rank == 0) {
     result.samples = static_cast<int64_t>(scores_.size());
     result.auc = ops::auc(scores_, labels_);
     result.loss = ops::log_loss(exec_, scores_, labels_);
   }
   share(result);
-}
-
-// Rank 0 gets the scores and labels of all, in the order of ranks.
-void Evaluator::collect() {
-  if (ranks_.ranks() == 1) return;
-  const size_t own = scores_.size();
-  std::vector<size_t> sizes(static_cast<size_t>(ranks_.ranks()));
-  ranks_.world->all_gather(exec_, std::as_bytes(std::span(&own, 1)),
-                           std::as_writable_bytes(std::span(sizes)));
-  const size_t most = *std::max_element(sizes.begin(), sizes.end());
-  for (std::vector<float>* values : {&scores_, &labels_}) {
-    std::vector<float> mine = std::move(*values);
-    mine.resize(most);
-    values->assign(ranks_.rank == 0 ? sizes.size() * most : 0, 0.0f);
-    ranks_.world->gather(exec_, std::as_bytes(std::span(mine)),
-                         std::as_writable_bytes(std::span(*values)), 0);
-    if (ranks_.rank != 0) continue;
-    // One behind the other, without what ranks with fewer left over.
-    auto end = values->begin();
-    for (size_t q = 0; q < sizes.size(); ++q)
-      end = std::copy_n(values->begin() + static_cast<int64_t>(q * most), sizes[q], end);
-    values->erase(end, values->end());
-  }
 }
 
 // What rank 0 found out becomes known to all.

@@ -45,7 +45,6 @@ class Evaluator {
 
  private:
   void compute(EvalResult& result);
-  void collect();
   void share(EvalResult& result);
   Model& model_;
   Exec exec_;

@@ -16,10 +16,9 @@ void send_or_receive(const Exec& exec, const comm::RankContext& ranks, Wanted& w
 
 }  // namespace
 
-void write_collected(
-    const Exec& exec, const comm::RankContext& ranks,
-    const std::vector<std::vector<checkpoint::TensorRef>>& lists,
-    const std::function<void(const std::vector<std::vector<checkpoint::TensorRef>>&)>& write) {
+void write_collected(const Exec& exec, const comm::RankContext& ranks,
+                     const std::vector<std::vector<TensorRef>>& lists,
+                     const std::function<void(const std::vector<std::vector<TensorRef>>&)>& write) {
   if (ranks.ranks() == 1) return write(lists);
   Wanted wanted;
   if (ranks.rank == 0) {

@@ -13,9 +13,8 @@ namespace hlite::trainer {
 // Collective. `lists`: the same tensors on every rank, get() of those without `data` collective.
 // Rank 0 calls write(lists) with tensors that it can read like its own. When rank 0 throws, the
 // others get a CommError.
-void write_collected(
-    const Exec& exec, const comm::RankContext& ranks,
-    const std::vector<std::vector<checkpoint::TensorRef>>& lists,
-    const std::function<void(const std::vector<std::vector<checkpoint::TensorRef>>&)>& write);
+void write_collected(const Exec& exec, const comm::RankContext& ranks,
+                     const std::vector<std::vector<TensorRef>>& lists,
+                     const std::function<void(const std::vector<std::vector<TensorRef>>&)>& write);
 
 }  // namespace hlite::trainer

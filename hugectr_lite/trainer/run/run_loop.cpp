@@ -7,9 +7,9 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/live_line.h"
 #include "hugectr_lite/core/memory.h"
+#include "hugectr_lite/core/stopwatch.h"
 #include "hugectr_lite/trainer/run/preconditions.h"
 #include "hugectr_lite/trainer/run/rate_meter.h"
-#include "hugectr_lite/trainer/run/stopwatch.h"
 #include "hugectr_lite/trainer/run/trainer.h"
 
 namespace hlite::trainer {

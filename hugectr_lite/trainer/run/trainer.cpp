@@ -7,12 +7,12 @@
 #include "data_reader/open_source.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/interrupt.h"
+#include "hugectr_lite/core/stopwatch.h"
 #include "hugectr_lite/trainer/model/model_results.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
 #include "hugectr_lite/trainer/run/preconditions.h"
 #include "hugectr_lite/trainer/run/rank_tensors.h"
 #include "hugectr_lite/trainer/run/resources.h"
-#include "hugectr_lite/trainer/run/stopwatch.h"
 
 namespace hlite::trainer {
 
@@ -98,7 +98,7 @@ void Trainer::start() {
 
 void Trainer::restore() {
   if (!resumed_) initialize(*model_);
-  std::vector<checkpoint::TensorRef> weights;
+  std::vector<TensorRef> weights;
   if (const std::string path = resumed_ ? checkpoint::weights_file(options_.resume) : options_.init;
       !path.empty()) {
     const ReadFile file(path);
@@ -106,8 +106,8 @@ void Trainer::restore() {
     make_room(*model_, reader);
     weights = weights_of(*model_);
     // A table without keys has all of them.
-    std::erase_if(weights, [&](const checkpoint::TensorRef& t) {
-      return t.dtype == checkpoint::DType::kU32 && reader.find(t.name) == nullptr;
+    std::erase_if(weights, [&](const TensorRef& t) {
+      return t.dtype == DType::kU32 && reader.find(t.name) == nullptr;
     });
   }
   if (resumed_)
@@ -117,7 +117,7 @@ void Trainer::restore() {
   weights_changed(*model_);
 }
 
-void Trainer::restore_state(const std::vector<checkpoint::TensorRef>& weights) {
+void Trainer::restore_state(const std::vector<TensorRef>& weights) {
   checkpoint::load_checkpoint(options_.resume, *resumed_, weights, states_of(*model_));
   iteration_ = resumed_->iteration;
   samples_ = resumed_->samples;

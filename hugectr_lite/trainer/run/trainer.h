@@ -113,7 +113,7 @@ class Trainer {
   void open_data();
   void open_evaluation();
   void restore();
-  void restore_state(const std::vector<checkpoint::TensorRef>& weights);
+  void restore_state(const std::vector<TensorRef>& weights);
   [[nodiscard]] int64_t global_size(const data::HostBatch& batch) const;
   [[nodiscard]] uint64_t agree_on_seed();
   [[noreturn]] void fail_non_finite(const std::string& found);

@@ -57,13 +57,13 @@ struct Folder {
     write_text(directory / "manifest.json", m.to_json());
   }
   std::vector<std::string> set;  // overrides of the config
-  DataRole role = DataRole::kTrain;
+  config::Split role = config::Split::kTrain;
   TemporaryDirectory directory;
 };
 
 FitReport fit(const Folder& folder) {
   const auto config = config::load_train_config(folder.directory / "config.json", folder.set);
-  const bool train = folder.role == DataRole::kTrain;
+  const bool train = folder.role == config::Split::kTrain;
   const std::string path = config->resolve(train ? config->data.source : config->data.eval_source);
   return check_fit({*config, folder.role, path, slot_rows_of(*config), INT64_MAX});
 }
@@ -311,7 +311,7 @@ const std::vector<BrokenPair>& broken_pairs() {
        {"train.bin"},
        [](Folder& f) {
          f.set = {"layers.data.eval_source=train.bin"};
-         f.role = DataRole::kEval;
+         f.role = config::Split::kEval;
        }},
       {"raw data given as Norm",
        "Norm",
@@ -417,7 +417,7 @@ TEST_CASE("fitting pairs are called fitting") {
   };
   const Case cases[] = {
       {"as it is", "RawAsync", [](Folder&) {}},
-      {"evaluation data", "RawAsync", [](Folder& f) { f.role = DataRole::kEval; }},
+      {"evaluation data", "RawAsync", [](Folder& f) { f.role = config::Split::kEval; }},
       {"format Raw", "Raw", [](Folder&) {}},
       {"floats", "RawAsync",
        [](Folder& f) {
@@ -457,7 +457,7 @@ TEST_CASE("fitting pairs are called fitting") {
          f.write_words(changed({}, [](int64_t, uint32_t* w) { w[1] = w[2] = w[3] = 0; }));
        }},
       {"Norm with checksums", "Norm", [](Folder&) {}},
-      {"Norm evaluation data", "Norm", [](Folder& f) { f.role = DataRole::kEval; }},
+      {"Norm evaluation data", "Norm", [](Folder& f) { f.role = config::Split::kEval; }},
       {"Norm without checksums", "Norm",
        [](Folder& f) {
          f.write_norm({.sum = false});

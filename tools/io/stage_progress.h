@@ -1,4 +1,5 @@
-// How far a preparation is, for a person: one line redrawn on a terminal, else a line now and then.
+// How far a long piece of work is, for a person: one line redrawn on a terminal, else a line now
+// and then.
 #pragma once
 
 #include <chrono>
@@ -10,9 +11,9 @@
 
 namespace hlite::tools {
 
-class PrepProgress {
+class StageProgress {
  public:
-  explicit PrepProgress(bool quiet);
+  explicit StageProgress(bool quiet);
   // A stage begins: `total` units of work, of which `done` were done before; total 0: unknown.
   void begin(const std::string& stage, int64_t total, int64_t done = 0);
   // Units done so far, and what to say of them ("1.2 M rows, "). Any thread.

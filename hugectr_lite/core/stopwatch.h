@@ -1,9 +1,9 @@
-// Wall-clock seconds of a part of a run.
+// Wall-clock seconds of a piece of work.
 #pragma once
 
 #include <chrono>
 
-namespace hlite::trainer {
+namespace hlite {
 
 using Clock = std::chrono::steady_clock;
 
@@ -11,4 +11,4 @@ inline double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-}  // namespace hlite::trainer
+}  // namespace hlite

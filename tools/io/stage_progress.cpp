@@ -1,14 +1,13 @@
-#include "tools/prep/prep_progress.h"
+#include "tools/io/stage_progress.h"
 
 #include "hugectr_lite/core/log.h"
+#include "hugectr_lite/core/stopwatch.h"
 
 namespace hlite::tools {
 
-using Clock = std::chrono::steady_clock;
+StageProgress::StageProgress(bool quiet) : quiet_(quiet), line_(!quiet) {}
 
-PrepProgress::PrepProgress(bool quiet) : quiet_(quiet), line_(!quiet) {}
-
-void PrepProgress::begin(const std::string& stage, int64_t total, int64_t done) {
+void StageProgress::begin(const std::string& stage, int64_t total, int64_t done) {
   const std::lock_guard lock(mutex_);
   stage_ = stage;
   total_ = total;
@@ -17,21 +16,21 @@ void PrepProgress::begin(const std::string& stage, int64_t total, int64_t done) 
   start_ = shown_ = Clock::now();
 }
 
-void PrepProgress::update(int64_t done, int64_t rows) {
+void StageProgress::update(int64_t done, int64_t rows) {
   if (quiet_) return;
   const std::lock_guard lock(mutex_);
   done_ = done;
   show(rows);
 }
 
-void PrepProgress::advance(int64_t more_rows) {
+void StageProgress::advance(int64_t more_rows) {
   if (quiet_) return;
   const std::lock_guard lock(mutex_);
   done_ += more_rows;
   show(done_);
 }
 
-void PrepProgress::show(int64_t rows) {
+void StageProgress::show(int64_t rows) {
   const auto now = Clock::now();
   if (first_rows_ < 0) first_rows_ = rows;
   if (now - shown_ < (line_.live() ? std::chrono::milliseconds(100) : std::chrono::seconds(30)))
@@ -54,7 +53,7 @@ void PrepProgress::show(int64_t rows) {
   }
 }
 
-void PrepProgress::end() {
+void StageProgress::end() {
   const std::lock_guard lock(mutex_);
   line_.erase();
 }

@@ -1,10 +1,10 @@
-#include "hugectr_lite/checkpoint/summing_sink.h"
+#include "hugectr_lite/core/checksum.h"
 
 #include <xxhash.h>
 
 #include "hugectr_lite/core/error.h"
 
-namespace hlite::checkpoint {
+namespace hlite {
 
 Checksum::Checksum() : state_(XXH3_createState()) {
   HLITE_CHECK(state_ != nullptr, "no memory");
@@ -21,4 +21,4 @@ FileSum Checksum::sum() const { return {bytes_, XXH3_64bits_digest(state_.get())
 
 void Checksum::Free::operator()(XXH3_state_s* state) const { XXH3_freeState(state); }
 
-}  // namespace hlite::checkpoint
+}  // namespace hlite
