@@ -92,6 +92,14 @@ void BatchRing::stop() {
 }
 
 const HostBatch& BatchRing::next() {
+  if (!started_) {
+    started_ = true;
+    try {
+      start_threads();
+    } catch (...) {
+      fail(position(), std::current_exception());
+    }
+  }
   using Clock = std::chrono::steady_clock;
   std::unique_lock lock(mutex_);
   const int64_t p = taken_;
