@@ -58,7 +58,7 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
                     ->excludes(resume);
   app.add_option("--submission", o.submission,
                  "Of the MLPerf log: division (open or closed), org, platform, status (onprem, "
-                 "cloud, preview, research). Repeatable")
+                 "cloud, preview, research), cache_clear (true where it was). Repeatable")
       ->type_name("KEY=VALUE")
       ->needs(mllog)
       ->allow_extra_args(false)

@@ -98,9 +98,9 @@ class MllogRules {
       closed_dcnv2();
   }
   void closed_dlrm() {
-    for (const char* key : {"lr_decay_start_steps", "sgd_opt_base_learning_rate",
-                            "sgd_opt_learning_rate_decay_steps",
-                            "sgd_opt_learning_rate_decay_poly_power"})
+    for (const char* key :
+         {"lr_decay_start_steps", "sgd_opt_base_learning_rate", "sgd_opt_learning_rate_decay_steps",
+          "sgd_opt_learning_rate_decay_poly_power"})
       exactly_one(key);
     if (count("sgd_opt_learning_rate_decay_poly_power") == 1)
       expect(value("sgd_opt_learning_rate_decay_poly_power") == 2, "decay_poly_power: not 2");

@@ -39,8 +39,7 @@ DenseLayers dense_layers(const config::TrainConfig& config) {
   for (const config::JsonNode* layer : config.layers) {
     const std::string& type = layer->find("type")->string();
     above |= type == "Interaction";
-    if (type == "FusedInnerProduct" || type == "InnerProduct")
-      ++(above ? count.top : count.bottom);
+    if (type == "FusedInnerProduct" || type == "InnerProduct") ++(above ? count.top : count.bottom);
   }
   return count;
 }
@@ -81,12 +80,11 @@ void MllogFile::header(const Submission& submission) {
   point("submission_division", submission.closed ? "\"closed\"" : "\"open\"");
   point("submission_status", quoted(submission.status));
   const int64_t ranks = config_.solver.ranks();
-  point("submission_platform", quoted(submission.platform.empty()
-                                          ? fmt::format("{} x {} ranks", config_.solver.gpu.size(),
-                                                        ranks / std::ssize(config_.solver.gpu))
-                                          : submission.platform));
-  // Pages of the data that the system still holds are none of a process's business.
-  point("cache_clear", "false");
+  point("submission_platform",
+        quoted(submission.platform.empty() ? fmt::format("{} x {} ranks", config_.solver.gpu.size(),
+                                                         ranks / std::ssize(config_.solver.gpu))
+                                           : submission.platform));
+  point("cache_clear", submission.cache_clear ? "true" : "false");
   line("INTERVAL_START", "init_start", "null");
   const config::LrSchedule& rates = config_.optimizer.schedule;
   point("global_batch_size", fmt::format("{}", config_.solver.batchsize));

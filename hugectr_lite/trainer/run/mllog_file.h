@@ -1,5 +1,5 @@
-// A run as MLPerf's log: lines ":::MLLOG {json}", as mlperf-logging's compliance checker takes them.
-// Rules: mlcommons/training_policies, training rules 1.0 to 2.1 for "dlrm", 3.0 to 5.x for
+// A run as MLPerf's log: lines ":::MLLOG {json}", as mlperf-logging's compliance checker takes
+// them. Rules: mlcommons/training_policies, training rules 1.0 to 2.1 for "dlrm", 3.0 to 5.x for
 // "dlrm_dcnv2"; keys and what is asked of them: mlcommons/logging, compliance_checker.
 //
 // All that describes the run stands before init_stop (rules 2.0 want the division there), nothing

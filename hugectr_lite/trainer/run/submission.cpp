@@ -28,6 +28,9 @@ Submission parse_submission(const std::vector<std::string>& arguments) {
     if (key == "division") {
       check_one_of(argument, value, {"open", "closed"}, "open or closed");
       submission.closed = value == "closed";
+    } else if (key == "cache_clear") {
+      check_one_of(argument, value, {"true", "false"}, "true or false");
+      submission.cache_clear = value == "true";
     } else if (key == "status") {
       check_one_of(argument, value, {"onprem", "cloud", "preview", "research"},
                    "onprem, cloud, preview or research");
@@ -37,8 +40,9 @@ Submission parse_submission(const std::vector<std::string>& arguments) {
     } else if (key == "platform") {
       submission.platform = value;
     } else {
-      raise<ConfigError>("--submission {}: expected division, org, platform or status, found {}",
-                         argument, key);
+      raise<ConfigError>(
+          "--submission {}: expected division, org, platform, status or cache_clear, found {}",
+          argument, key);
     }
   }
   return submission;

@@ -72,8 +72,8 @@ TensorboardFile::TensorboardFile(const std::string& directory) {
 
 void TensorboardFile::record(std::string_view event) {
   const std::string length = bytes_of(static_cast<uint64_t>(event.size()));
-  const std::string bytes = length + bytes_of(masked_crc(length)) + std::string(event) +
-                            bytes_of(masked_crc(event));
+  const std::string bytes =
+      length + bytes_of(masked_crc(length)) + std::string(event) + bytes_of(masked_crc(event));
   if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size() ||
       std::fflush(file_.get()) != 0)
     raise<FileError>("{}: cannot write it: {}", path_, std::strerror(errno));

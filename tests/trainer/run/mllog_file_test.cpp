@@ -83,7 +83,8 @@ std::string changed(const std::string& log, const std::string& key,
   std::istringstream lines(log);
   std::string result;
   for (std::string line; std::getline(lines, line);)
-    result += line.find("\"key\": \"" + key + "\"") == std::string::npos ? line + "\n" : change(line);
+    result +=
+        line.find("\"key\": \"" + key + "\"") == std::string::npos ? line + "\n" : change(line);
   return result;
 }
 std::string without(const std::string& log, const std::string& key) {
@@ -119,14 +120,32 @@ TEST_CASE("logs of both benchmarks keep the rules of the open and of the closed 
 
 TEST_CASE("a log that breaks a rule is seen to") {
   const std::string sgd = log_of(closed_dlrm()), adagrad = log_of(closed_dcnv2());
-  for (const char* key :
-       {"submission_benchmark", "submission_org", "submission_platform", "submission_division",
-        "submission_status", "cache_clear", "init_start", "init_stop", "run_start", "run_stop",
-        "epoch_start", "epoch_stop", "eval_start", "eval_stop", "eval_accuracy", "eval_samples",
-        "train_samples", "global_batch_size", "gradient_accumulation_steps",
-        "opt_base_learning_rate", "opt_learning_rate_warmup_steps", "lr_decay_start_steps",
-        "sgd_opt_base_learning_rate", "sgd_opt_learning_rate_decay_steps",
-        "sgd_opt_learning_rate_decay_poly_power", "weights_initialization"}) {
+  for (const char* key : {"submission_benchmark",
+                          "submission_org",
+                          "submission_platform",
+                          "submission_division",
+                          "submission_status",
+                          "cache_clear",
+                          "init_start",
+                          "init_stop",
+                          "run_start",
+                          "run_stop",
+                          "epoch_start",
+                          "epoch_stop",
+                          "eval_start",
+                          "eval_stop",
+                          "eval_accuracy",
+                          "eval_samples",
+                          "train_samples",
+                          "global_batch_size",
+                          "gradient_accumulation_steps",
+                          "opt_base_learning_rate",
+                          "opt_learning_rate_warmup_steps",
+                          "lr_decay_start_steps",
+                          "sgd_opt_base_learning_rate",
+                          "sgd_opt_learning_rate_decay_steps",
+                          "sgd_opt_learning_rate_decay_poly_power",
+                          "weights_initialization"}) {
     INFO(key);
     CHECK_FALSE(rules_broken(without(sgd, key)).empty());
   }
@@ -173,8 +192,8 @@ TEST_CASE("a log says what the run did, in the words and epochs of its benchmark
     if (line.key == "weights_initialization") tensors.push_back(line.metadata["tensor"]);
   }
   CHECK((epochs == std::vector<double>{1 + 50 * 32 / 500.0, 1 + 100 * 32 / 500.0}));
-  CHECK((tensors ==
-         Strings{"embeddings", "bottom_mlp_dense1", "top_mlp_dense1", "top_mlp_dense2"}));
+  CHECK(
+      (tensors == Strings{"embeddings", "bottom_mlp_dense1", "top_mlp_dense1", "top_mlp_dense2"}));
 
   epochs.clear();
   for (const auto& line : parse_mllog(log_of({.changes = {"solver.benchmark=dlrm_dcnv2"}})))
@@ -214,14 +233,16 @@ TEST_CASE("a benchmark's log wants a benchmark, and the closed division the benc
 }
 
 TEST_CASE("a submission's arguments are read, and wrong ones refused by name") {
-  const Submission all =
-      parse_submission({"division=closed", "org=A = B", "platform=2x8 X", "status=cloud"});
+  const Submission all = parse_submission(
+      {"division=closed", "org=A = B", "platform=2x8 X", "status=cloud", "cache_clear=true"});
   CHECK(all.closed);
   CHECK(all.org == "A = B");
   CHECK(all.platform == "2x8 X");
   CHECK(all.status == "cloud");
+  CHECK(all.cache_clear);
   CHECK_FALSE(parse_submission({}).closed);
-  for (const char* wrong : {"division=shut", "status=", "org", "team=x", "status=offprem"}) {
+  for (const char* wrong :
+       {"division=shut", "status=", "org", "team=x", "status=offprem", "cache_clear=1"}) {
     INFO(wrong);
     test::check_contains(
         test::message_of<ConfigError>([&] { parse_submission({std::string(wrong)}); }),

@@ -67,16 +67,25 @@ Fields fields_of(const std::string& message) {
   while (at < message.size()) {
     const uint64_t key = varint(), field = key >> 3;
     switch (key & 7) {
-      case 0: fields.number[field] = varint(); break;
-      case 1: fields.number[field] = value_at<uint64_t>(message, at); at += 8; break;
-      case 5: fields.number[field] = value_at<uint32_t>(message, at); at += 4; break;
+      case 0:
+        fields.number[field] = varint();
+        break;
+      case 1:
+        fields.number[field] = value_at<uint64_t>(message, at);
+        at += 8;
+        break;
+      case 5:
+        fields.number[field] = value_at<uint32_t>(message, at);
+        at += 4;
+        break;
       case 2: {
         const uint64_t size = varint();
         fields.text[field] = message.substr(at, size);
         at += size;
         break;
       }
-      default: FAIL("wire type");
+      default:
+        FAIL("wire type");
     }
   }
   return fields;
@@ -114,12 +123,10 @@ TEST_CASE("an event file holds the scalars it was told, each at its iteration") 
     got[{point.text[1], event.number[2]}] =
         std::bit_cast<float>(static_cast<uint32_t>(point.number[2]));
   }
-  const decltype(got) want = {{{"train/loss", 300}, 0.5f},
-                              {{"train/learning_rate", 300}, 0.25f},
-                              {{"train/samples_per_s", 300}, 1e6f},
-                              {{"eval/auc", 1234567}, 0.75f},
-                              {{"eval/loss", 1234567}, 0.6f},
-                              {{"eval/loss", 1234568}, 0.7f}};
+  const decltype(got) want = {
+      {{"train/loss", 300}, 0.5f},          {{"train/learning_rate", 300}, 0.25f},
+      {{"train/samples_per_s", 300}, 1e6f}, {{"eval/auc", 1234567}, 0.75f},
+      {{"eval/loss", 1234567}, 0.6f},       {{"eval/loss", 1234568}, 0.7f}};
   CHECK((got == want));
 }
 
