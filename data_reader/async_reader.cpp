@@ -68,12 +68,10 @@ AsyncReader::AsyncReader(const config::DataConfig& config, const std::string& pa
     // The first position of this thread.
     w.next_position = first + ((t - first) % T + T) % T;
   }
-  try {
-    for (auto& w : workers_) w->thread = std::thread([this, &w = *w] { work(w); });
-  } catch (...) {
-    stop_threads();
-    throw;
-  }
+}
+
+void AsyncReader::start_threads() {
+  for (auto& w : workers_) w->thread = std::thread([this, &w = *w] { work(w); });
 }
 
 AsyncReader::~AsyncReader() { stop_threads(); }

@@ -65,6 +65,7 @@ class AsyncReader final : public BatchRing {
     bool finished = false;      // under workers_mutex_: io is gone
     std::thread thread;
   };
+  void start_threads() override;
   void work(Worker& worker);
   void start_jobs(Worker& worker, const Gate& gate);
   void start_job(Worker& worker, int64_t position, int64_t range);

@@ -93,6 +93,14 @@ void BatchRing::stop() {
 }
 
 const HostBatch& BatchRing::next() {
+  if (!started_) {
+    started_ = true;
+    try {
+      start_threads();
+    } catch (...) {
+      fail(position(), std::current_exception());
+    }
+  }
   std::unique_lock lock(mutex_);
   const int64_t p = taken_;
   const auto is_ready = [&] {

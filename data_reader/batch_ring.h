@@ -38,11 +38,13 @@ class BatchRing : public BatchSource {
   [[nodiscard]] std::vector<std::span<std::byte>> memory() const override;
 
  protected:
-  // See open_source(). Then the constructor of the source sets samples and slots, and starts its
-  // threads; its destructor joins them.
+  // See open_source(). Then the constructor of the source sets samples and slots; its destructor
+  // joins its threads.
   BatchRing(const config::DataConfig& config, int64_t batch_size, const SourceOptions& options);
   void set_samples(int64_t samples);
   void make_slots(int64_t count);
+  // Starts the threads: called by the first next(), before which nothing of the data is read.
+  virtual void start_threads() = 0;
 
   [[nodiscard]] const SourceOptions& options() const { return options_; }
   [[nodiscard]] int64_t rows() const { return batch_size_ / options_.shard.count; }  // of a slot
@@ -92,6 +94,7 @@ class BatchRing : public BatchSource {
   std::atomic<int64_t> bytes_read_ = 0, decode_nanoseconds_ = 0;
   double wait_seconds_ = 0;
   int64_t replaced_keys_ = 0;
+  bool started_ = false;
 };
 
 }  // namespace hlite::data

@@ -29,12 +29,15 @@ NormReader::NormReader(const config::DataConfig& config, const std::string& list
   HLITE_CHECK(!options.shuffle, "records of no fixed size, shuffled");
   set_samples(samples_in_use(config, split, list, stream_.samples(), options.max_samples));
   make_slots(options.resident ? batches_per_epoch() : kSlots);
-  thread_ = std::thread([this] { read_ahead(); });
 }
 
 NormReader::~NormReader() {
   stop();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
+}
+
+void NormReader::start_threads() {
+  thread_ = std::thread([this] { read_ahead(); });
 }
 
 bool NormReader::fill(int64_t position) {

@@ -27,6 +27,7 @@ class NormReader final : public BatchRing {
   ~NormReader() override;
 
  private:
+  void start_threads() override;
   void read_ahead();
   // False when the reader is to stop.
   bool fill(int64_t position);

@@ -234,6 +234,9 @@ SolverConfig parse_solver(const JsonNode& node, bool strict) {
   solver.int64_keys = reader.choice_or("input_key_type", "I32", {"I32", "I64"}) == "I64";
   solver.device = reader.value_or("device", DeviceChoice::kAuto, kDevices);
   solver.threads = static_cast<int>(reader.integer_or("threads", 0, {0, 4096}));
+  solver.benchmark = reader.value_or<Benchmark>(
+      "benchmark", Benchmark::kNone,
+      {{"dlrm", Benchmark::kDlrm}, {"dlrm_dcnv2", Benchmark::kDlrmDcnv2}});
   reader.finish();
   // Only now: without eval_batches there may be a misspelt one, which finish() has named.
   if (solver.eval_interval > 0 && solver.eval_batches == 0) {

@@ -23,6 +23,9 @@ enum class DeviceChoice { kAuto, kCpu, kCuda };
 // Of one of the names "auto", "cpu", "cuda".
 DeviceChoice device_choice(std::string_view name);
 
+// (ours) Whose rules a run's MLPerf log follows.
+enum class Benchmark { kNone, kDlrm, kDlrmDcnv2 };
+
 struct SolverConfig {
   uint64_t seed = 0;  // 0: drawn from the system when training starts, and printed
   int64_t display = 0;
@@ -48,6 +51,7 @@ struct SolverConfig {
   bool algorithm_search = true;
   bool int64_keys = false;                    // input_key_type I64, for Norm files
   DeviceChoice device = DeviceChoice::kAuto;  // (ours)
+  Benchmark benchmark = Benchmark::kNone;     // (ours)
   int threads = 0;  // (ours) CPU threads; 0: all that this process may use
   // (ours) Of activations on a GPU; fp16 too where mixed_precision is given.
   FloatType precision = FloatType::kFloat;

@@ -44,9 +44,25 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
       ->type_name("FILE.safetensors");
   app.add_option("--save", o.save, "Write a checkpoint at the end, or when interrupted")
       ->type_name("DIR");
-  app.add_option("--resume", o.resume, "Go on from a checkpoint")->type_name("DIR")->excludes(init);
+  auto* resume = app.add_option("--resume", o.resume, "Go on from a checkpoint")
+                     ->type_name("DIR")
+                     ->excludes(init);
   app.add_option("--metrics", o.metrics, "Write metrics, one JSON object a line")
       ->type_name("FILE.jsonl");
+  app.add_option("--tensorboard", o.tensorboard, "Write an event file of TensorBoard")
+      ->type_name("DIR");
+  auto* mllog = app.add_option("--mllog", o.mllog,
+                               "Write an MLPerf log of the config's solver.benchmark, for its "
+                               "compliance checker")
+                    ->type_name("FILE")
+                    ->excludes(resume);
+  app.add_option("--submission", o.submission,
+                 "Of the MLPerf log: division (open or closed), org, platform, status (onprem, "
+                 "cloud, preview, research), cache_clear (true where it was). Repeatable")
+      ->type_name("KEY=VALUE")
+      ->needs(mllog)
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_flag("--check", o.check,
                "Check config, files and memory, print the model, train nothing");
   app.add_flag("--plan", o.plan,

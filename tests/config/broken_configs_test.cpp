@@ -79,6 +79,7 @@ const std::vector<BrokenConfig> kRows = {
   {"64-bit keys", "--set", "solver.input_key_type=I64", "solver.input_key_type", {"\"I64\" is known but not supported", "expected \"I32\""}},
   {"key type", "--set", "solver.input_key_type=I16", "solver.input_key_type", {"found \"I16\""}},
   {"device", "--set", "solver.device=tpu", "solver.device", {"expected one of \"auto\", \"cpu\", \"cuda\", found \"tpu\""}},
+  {"benchmark", "--set", "solver.benchmark=dlrmv4", "solver.benchmark", {"expected one of \"dlrm\", \"dlrm_dcnv2\", found \"dlrmv4\""}},
   {"threads", "--set", "solver.threads=-2", "solver.threads", {"expected an integer in [0, 4096], found -2"}},
   {"initial weights", "--set", "solver.dense_model_file=a.model", "solver.dense_model_file", {"known but not supported", "--init"}},
   {"initial tables", "--set", "solver.sparse_model_file=[\"a\"]", "solver.sparse_model_file", {"known but not supported", "safetensors"}},

@@ -33,7 +33,6 @@ class CountingSource final : public BatchRing {
       : BatchRing(two_values(), shape.batch, options), shape_(shape) {
     set_samples(shape.samples);
     make_slots(shape.slots);
-    for (int t = 0; t < shape.threads; ++t) threads_.emplace_back([this, t] { fill(t); });
   }
   ~CountingSource() override {
     stop();
@@ -44,6 +43,9 @@ class CountingSource final : public BatchRing {
   [[nodiscard]] int64_t filled() const { return filled_; }
 
  private:
+  void start_threads() override {
+    for (int t = 0; t < shape_.threads; ++t) threads_.emplace_back([this, t] { fill(t); });
+  }
   void fill(int thread) {
     for (int64_t p = options().start_batch; wait_until_free(p); ++p) {
       if (p % shape_.threads != thread) continue;
@@ -77,6 +79,13 @@ std::vector<float> counted(int64_t first, int64_t size) {
   return values;
 }
 }  // namespace
+
+TEST_CASE("nothing of the data is read before it is asked for") {
+  CountingSource source({});
+  CHECK(source.filled() == 0);
+  source.next();
+  CHECK(source.filled() >= 1);
+}
 
 TEST_CASE("a ring hands out batches in order, whatever its slots and threads, and then ends") {
   for (const int64_t slots : {2, 3, 7})

@@ -12,42 +12,24 @@
 // later, but before the next of another iteration.
 #pragma once
 
-#include <cstdint>
-#include <memory>
 #include <string>
 
-#include "hugectr_lite/trainer/run/evaluator.h"
+#include "hugectr_lite/trainer/run/line_file.h"
+#include "hugectr_lite/trainer/run/run_record.h"
 
 namespace hlite::trainer {
 
-struct TrainEvent {
-  int64_t iter = 0;
-  double loss = 0, lr = 0, samples_per_s = 0, wait_share = 0;
-};
-struct EndEvent {
-  int64_t iter = 0, samples = 0;
-  double seconds = 0, samples_per_s = 0;
-  int64_t peak_rss_bytes = 0;
-  std::string reason;
-};
-
-class MetricsFile {
+class MetricsFile final : public RunRecord {
  public:
-  // An empty path: nothing is written. Throws FileError when the file cannot be opened or written.
-  MetricsFile(const std::string& path, bool append);
-  void train(const TrainEvent& e);
-  void eval(int64_t iter, const EvalResult& e);
-  // `json`: TrafficReport::json().
-  void traffic(const std::string& json);
-  void end(const EndEvent& e);
+  // Throws FileError when the file cannot be opened.
+  MetricsFile(const std::string& path, bool append) : file_(path, append, "the metrics file") {}
+  void train(const TrainEvent& e) override;
+  void eval(int64_t iter, const EvalResult& e) override;
+  void traffic(const std::string& json) override;
+  void ended(const EndEvent& e) override;
 
  private:
-  void line(const std::string& text);
-  struct Closer {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  std::string path_;
-  std::unique_ptr<std::FILE, Closer> file_;
+  LineFile file_;
 };
 
 }  // namespace hlite::trainer

@@ -55,13 +55,18 @@ class RunLoop {
 
 int RunLoop::run() {
   begin_ = Clock::now();
-  trainer_.start();
-  first_samples_ = trainer_.samples();
-  announce();
-  const Reason reason = loop();
-  finish(reason);
-  report_end(reason);
-  return reason == Reason::kInterrupted ? kExitInterrupted : kExitDone;
+  try {
+    trainer_.start();
+    first_samples_ = trainer_.samples();
+    announce();
+    const Reason reason = loop();
+    finish(reason);
+    report_end(reason);
+    return reason == Reason::kInterrupted ? kExitInterrupted : kExitDone;
+  } catch (const std::exception& e) {
+    trainer_.records().tell(&RunRecord::failed, std::string(e.what()));
+    throw;
+  }
 }
 
 void RunLoop::announce() {
@@ -78,6 +83,13 @@ void RunLoop::announce() {
 }
 
 RunLoop::Reason RunLoop::loop() {
+  const Evaluator* const evaluator = trainer_.evaluator();
+  trainer_.records().tell(
+      &RunRecord::ready, ReadyEvent{.iter = trainer_.iteration(),
+                                    .last_iter = trainer_.last_iteration(),
+                                    .train_samples = trainer_.source().samples(),
+                                    .eval_samples = evaluator != nullptr ? evaluator->samples() : 0,
+                                    .seed = trainer_.seed()});
   state_.iter = trainer_.iteration();
   state_.last_iter = trainer_.last_iteration();
   loop_begin_ = Clock::now();
@@ -125,8 +137,8 @@ void RunLoop::show(const Due& due) {
   if (due.display) {
     measure();
     trainer_.progress().display(state_);
-    trainer_.metrics().train(
-        {state_.iter, state_.loss, state_.lr, state_.samples_per_s, state_.wait_share});
+    trainer_.records().tell(&RunRecord::train, TrainEvent{state_.iter, state_.loss, state_.lr,
+                                                          state_.samples_per_s, state_.wait_share});
     meter_.start_lap(seconds_since(loop_begin_), trainer_.samples() - first_samples_,
                      trainer_.source().wait_seconds());
   }
@@ -165,6 +177,7 @@ void RunLoop::measure() {
 }
 
 bool RunLoop::evaluate() {
+  trainer_.records().tell(&RunRecord::eval_begins, trainer_.iteration());
   if (!trainer_.start_evaluation()) return false;  // interrupted: no result
   evaluated_ = trainer_.iteration();
   // Training goes on beside the metrics, unless they decide whether it does.
@@ -177,7 +190,7 @@ bool RunLoop::report_evaluation() {
   const int64_t iteration = *std::exchange(evaluated_, std::nullopt);
   const EvalResult result = trainer_.finish_evaluation();
   state_.auc = result.auc;
-  trainer_.metrics().eval(iteration, result);
+  trainer_.records().tell(&RunRecord::eval, iteration, result);
   trainer_.progress().line(
       fmt::format("iter {}  evaluation: AUC {}  loss {:.5f}  {} samples in {:.2f} s", iteration,
                   result.auc ? fmt::format("{:.5f}", *result.auc) : "undefined (one class only)",
@@ -203,15 +216,16 @@ void RunLoop::finish(Reason reason) {
 void RunLoop::report_end(Reason reason) {
   if (trainer_.ranks().ranks() > 1) {
     const TrafficReport report = trainer_.traffic();
-    trainer_.metrics().traffic(report.json());
+    trainer_.records().tell(&RunRecord::traffic, report.json());
     if (trainer_.options().traffic && trainer_.ranks().rank == 0) fmt::print("{}", report.text());
   }
   const int64_t trained = trainer_.samples() - first_samples_;
   const double rate = train_seconds_ > 0 ? static_cast<double>(trained) / train_seconds_ : 0;
   const char* const names[] = {"max_iter", "target", "interrupted"};
   const char* const name = names[static_cast<int>(reason)];
-  trainer_.metrics().end({trainer_.iteration(), trainer_.samples(), seconds_since(begin_), rate,
-                          peak_resident_bytes(), name});
+  trainer_.records().tell(&RunRecord::ended,
+                          EndEvent{trainer_.iteration(), trainer_.samples(), seconds_since(begin_),
+                                   rate, peak_resident_bytes(), name});
   trainer_.progress().line(
       fmt::format("done after {} iterations ({}): {} samples in {}, {:.0f} samples/s",
                   trainer_.iteration(), name, trained, duration_text(seconds_since(begin_)), rate));

@@ -10,9 +10,12 @@
 #include "hugectr_lite/core/stopwatch.h"
 #include "hugectr_lite/trainer/model/model_results.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
+#include "hugectr_lite/trainer/run/metrics_file.h"
+#include "hugectr_lite/trainer/run/mllog_file.h"
 #include "hugectr_lite/trainer/run/preconditions.h"
 #include "hugectr_lite/trainer/run/rank_tensors.h"
 #include "hugectr_lite/trainer/run/resources.h"
+#include "hugectr_lite/trainer/run/tensorboard_file.h"
 
 namespace hlite::trainer {
 
@@ -27,7 +30,6 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
       options_(options),
       ranks_(rank.ranks),
       pool_(rank.threads),
-      metrics_("", false),
       progress_(options.quiet || ranks_.rank != 0) {
   if (ranks_.rank == 0) check_options();
   if (!options.resume.empty()) {
@@ -35,6 +37,7 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
         std::make_unique<checkpoint::CheckpointMeta>(checkpoint::read_manifest(options.resume));
     check_same_run(config, *resumed_, options.resume);
   }
+  if (ranks_.rank == 0) open_records();
   seed_ = agree_on_seed();
   if (rank.gpu) rank.gpu->use_device(config.solver.gpu[0][0]);
   for (const LayerPlacement& p : rank.placements) progress_.line(p.explanation);
@@ -45,7 +48,6 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
                                    rank.gpu);
   open_data();
   if (config_.solver.eval_interval > 0) open_evaluation();
-  if (ranks_.rank == 0) metrics_ = MetricsFile(options.metrics, /*append=*/resumed_ != nullptr);
 }
 
 void Trainer::check_options() const {
@@ -53,7 +55,19 @@ void Trainer::check_options() const {
   if (!options_.save.empty()) checkpoint::check_checkpoint_place(options_.save);
   check_can_write("--export", options_.export_path);
   check_can_write("--metrics", options_.metrics);
+  check_can_write("--mllog", options_.mllog);
   check_can_write("solver.snapshot_prefix", snapshot_path(config_, 0));
+}
+
+// Early: a benchmark's log says when the run's preparation began.
+void Trainer::open_records() {
+  if (!options_.mllog.empty())
+    records_.add(std::make_unique<MllogFile>(options_.mllog, config_,
+                                             parse_submission(options_.submission)));
+  if (!options_.metrics.empty())
+    records_.add(std::make_unique<MetricsFile>(options_.metrics, /*append=*/resumed_ != nullptr));
+  if (!options_.tensorboard.empty())
+    records_.add(std::make_unique<TensorboardFile>(options_.tensorboard));
 }
 
 uint64_t Trainer::agree_on_seed() {

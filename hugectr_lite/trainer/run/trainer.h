@@ -24,9 +24,9 @@
 #include "hugectr_lite/core/thread_pool.h"
 #include "hugectr_lite/trainer/model/model.h"
 #include "hugectr_lite/trainer/run/evaluator.h"
-#include "hugectr_lite/trainer/run/metrics_file.h"
 #include "hugectr_lite/trainer/run/options.h"
 #include "hugectr_lite/trainer/run/progress.h"
+#include "hugectr_lite/trainer/run/run_record.h"
 #include "hugectr_lite/trainer/run/traffic.h"
 
 namespace hlite::trainer {
@@ -106,10 +106,11 @@ class Trainer {
   [[nodiscard]] const Evaluator* evaluator() const { return evaluator_.get(); }
   // Where this rank says what it does.
   [[nodiscard]] Progress& progress() { return progress_; }
-  [[nodiscard]] MetricsFile& metrics() { return metrics_; }
+  [[nodiscard]] RunRecords& records() { return records_; }
 
  private:
   void check_options() const;
+  void open_records();
   void open_data();
   void open_evaluation();
   void restore();
@@ -129,7 +130,7 @@ class Trainer {
   std::unique_ptr<data::BatchSource> source_;
   PinnedBlocks pinned_;  // its memory
   std::unique_ptr<Evaluator> evaluator_;
-  MetricsFile metrics_;
+  RunRecords records_;
   Progress progress_;
   int64_t first_iteration_ = 0, iteration_ = 0, last_iteration_ = 0, samples_ = 0;
   struct {

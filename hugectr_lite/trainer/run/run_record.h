@@ -1,0 +1,66 @@
+// Who keeps a record of a run, and what it is told:
+//
+//   ready, { train | eval_begins, eval }..., traffic on several ranks, then ended or failed
+//
+// Each kind of record is a class of its own (metrics_file.h, mllog_file.h, tensorboard_file.h) and
+// takes what it needs. Rank 0 alone has any.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/trainer/run/evaluator.h"
+
+namespace hlite::trainer {
+
+// What is known once a run has its memory, data and first values, and has not read a sample.
+struct ReadyEvent {
+  int64_t iter = 0, last_iter = 0;              // done before a resume; at which it ends
+  int64_t train_samples = 0, eval_samples = 0;  // of an epoch, of an evaluation
+  uint64_t seed = 0;
+};
+struct TrainEvent {
+  int64_t iter = 0;
+  double loss = 0, lr = 0, samples_per_s = 0, wait_share = 0;
+};
+struct EndEvent {
+  int64_t iter = 0, samples = 0;
+  double seconds = 0, samples_per_s = 0;
+  int64_t peak_rss_bytes = 0;
+  std::string reason;  // "max_iter", "target", "interrupted"
+};
+
+// Every event may throw FileError where it cannot be written.
+class RunRecord {
+ public:
+  RunRecord() = default;
+  RunRecord(const RunRecord&) = delete;
+  RunRecord& operator=(const RunRecord&) = delete;
+  virtual ~RunRecord() = default;
+
+  virtual void ready(const ReadyEvent&) {}
+  virtual void train(const TrainEvent&) {}
+  virtual void eval_begins(int64_t /*iter*/) {}
+  virtual void eval(int64_t /*iter*/, const EvalResult&) {}
+  virtual void traffic(const std::string& /*json*/) {}  // TrafficReport::json()
+  virtual void ended(const EndEvent&) {}
+  virtual void failed(const std::string& /*why*/) {}
+};
+
+// All records of a run.
+class RunRecords {
+ public:
+  void add(std::unique_ptr<RunRecord> record) { records_.push_back(std::move(record)); }
+  // tell(&RunRecord::train, event)
+  template <typename... Parameters, typename... Arguments>
+  void tell(void (RunRecord::*event)(Parameters...), const Arguments&... arguments) {
+    for (const auto& record : records_) (record.get()->*event)(arguments...);
+  }
+
+ private:
+  std::vector<std::unique_ptr<RunRecord>> records_;
+};
+
+}  // namespace hlite::trainer
