@@ -120,10 +120,10 @@ TEST_CASE("fully connected ops refuse what does not fit") {
   CHECK_THROWS_AS(ops::fully_connected_backward_weights(exec, x, y, x), Error);
   CHECK_THROWS_AS(ops::bias_relu_backward(exec, x, y, five), Error);
   CHECK_THROWS_AS(ops::bias_relu_backward(exec, y, y, three), Error);
-  // Masks and 16 bits are a GPU's.
+  // Masks and fp16 are a GPU's.
   const Matrix<uint8_t> mask(bits.data(), 4, ops::relu_mask_bytes(5));
   CHECK_THROWS_AS(ops::fully_connected_forward(exec, x, w, {}, true, y, mask), Error);
-  CHECK_THROWS_AS((ops::fully_connected_backward_weights<bf16>(exec, {}, {}, {})), Error);
+  CHECK_THROWS_AS((ops::fully_connected_backward_weights<fp16>(exec, {}, {}, {})), Error);
 
   const Matrix<uint8_t> short_mask(bits.data(), 4, 1);
   check_contains(message_of<Error>([&] {
