@@ -83,10 +83,12 @@ TEST_CASE("fully connected gradients agree with finite differences") {
   }
 }
 
-TEST_CASE("fully_connected_forward on the CPU lets a NaN through its ReLU") {
+TEMPLATE_TEST_CASE("fully_connected_forward on the CPU lets a NaN through its ReLU", "", float,
+                   bf16) {
+  using T = TestType;
   const OpDevice on(1);
-  const DeviceTensor<float> x(on, {1, NAN}), w(on, {-1}), bias(on, {0}), y(on, nans(2));
-  ops::fully_connected_forward(on.exec(), x.view(2, 1), w.view(1, 1), bias, true, y.view(2, 1));
+  const DeviceTensor<T> x(on, {1, NAN}), w(on, {-1}), bias(on, {0}), y(on, nans(2));
+  ops::fully_connected_forward<T>(on.exec(), x.view(2, 1), w.view(1, 1), bias, true, y.view(2, 1));
   CHECK(same_values(y.host(), {0, NAN}));
 }
 
