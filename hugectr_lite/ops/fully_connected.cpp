@@ -6,7 +6,7 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/ops/bf16_factor.h"
-#include "hugectr_lite/ops/column_sums.h"
+#include "hugectr_lite/ops/bias_gradient.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 #include "hugectr_lite/ops/gemm.h"
 #include "hugectr_lite/ops/gemm_piece.h"
