@@ -1,35 +1,35 @@
 #include "embedding/hashed_lookup.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/float_type.h"
 
 namespace hlite::embedding {
 namespace {
 
 // One bag: `hotness` keys of slot s and their rows.
+template <typename T>
 void pool_bag(const HashedArgs& of, Matrix<const float> table, const FirstValues& first, int64_t b,
-              int64_t s, float* out) {
+              int64_t s, T* out) {
   const int64_t width = of.slots.width, column = of.slots.slots[s].column;
   const uint32_t* key = of.keys.row(b) + column;
   const uint32_t* row = of.rows.row(b) + column;
-  int64_t n = 0;
-  for (int64_t k = 0; k < of.slots.hotness(s); ++k) {
-    if (row[k] == kNoKey) continue;
-    for (int64_t j = 0; j < width; ++j) {
+  for (int64_t j = 0; j < width; ++j) {
+    float sum = 0;
+    int64_t n = 0;
+    for (int64_t k = 0; k < of.slots.hotness(s); ++k) {
+      if (row[k] == kNoKey) continue;
       const float value = row[k] == kUnseen ? first.at(s, key[k], width, j) : table.row(row[k])[j];
-      out[j] = n == 0 ? value : out[j] + value;
+      sum = n++ == 0 ? value : sum + value;
     }
-    ++n;
+    out[j] = from_float<T>(of.slots.mean && n > 1 ? sum * (1 / static_cast<float>(n)) : sum);
   }
-  if (of.slots.mean && n > 1)
-    for (int64_t j = 0; j < width; ++j) out[j] *= 1 / static_cast<float>(n);
 }
 
+template <typename T>
 void pool_on_cpu(const Exec& exec, const HashedArgs& of, Matrix<const float> table,
-                 const FirstValues& first, View<float, 3> out) {
+                 const FirstValues& first, View<T, 3> out) {
   exec.threads().parallel_for(of.keys.dim(0), 64, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b)
       for (int64_t s = 0; s < of.slots.count; ++s) {
@@ -46,10 +46,10 @@ template <typename T>
 void pool_unseen(const Exec& exec, const HashedArgs& batch, Matrix<const float> table,
                  const FirstValues& first, View<T, 3> out) {
   if (exec.on_gpu()) return kernels::pool_unseen<T>(exec, batch, table, first, out);
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (kOnCpu<T>)
     pool_on_cpu(exec, batch, table, first, out);
   else
-    raise("lookup: 16 bits need a GPU");
+    raise("lookup: fp16 needs a GPU");
 }
 
 #define HLITE_INSTANTIATE(T)                                                     \

@@ -7,8 +7,8 @@
 namespace hlite::embedding {
 
 // Behind lookup_forward() on batch.rows, which read kUnseen as absent: makes out[b, s, :] again
-// where sample b has a key without a row in slot s, in the order of its columns. T: float, and on a
-// GPU bf16 or fp16.
+// where sample b has a key without a row in slot s, in the order of its columns. T: float, bf16,
+// and on a GPU fp16.
 template <typename T>
 void pool_unseen(const Exec& exec, const HashedArgs& batch, Matrix<const float> table,
                  const FirstValues& first, View<T, 3> out);

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cassert>
+#include <vector>
 
 #include "embedding/row_access.h"
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/float_type.h"
 
 namespace hlite::embedding {
 namespace {
@@ -16,9 +17,9 @@ constexpr int64_t kGrainRows = 512;
 
 // Always one key a slot, in adjacent columns from the first on; samples [begin, end). A row is
 // fetched `ahead` samples early, for the same slot.
-template <int kWidth>
-void copy_rows(const SlotsRef& of, const float* table, Matrix<const uint32_t> keys,
-               View<float, 3> out, int64_t begin, int64_t end) {
+template <int kWidth, typename T>
+void copy_rows(const SlotsRef& of, const float* table, Matrix<const uint32_t> keys, View<T, 3> out,
+               int64_t begin, int64_t end) {
   const int64_t slots = of.count;
   const int64_t width = kWidth > 0 ? kWidth : of.width;
   const int64_t ahead = (kRowsAhead + slots - 1) / slots;
@@ -30,7 +31,7 @@ void copy_rows(const SlotsRef& of, const float* table, Matrix<const uint32_t> ke
     for (int64_t s = 0; s < slots; ++s) fetch(b, s);
   for (int64_t b = begin; b < end; ++b) {
     const uint32_t* key = keys.row(b);
-    float* to = out.row(b);
+    T* to = out.row(b);
     const bool more = b + ahead < end;
     for (int64_t s = 0; s < slots; ++s, to += width) {
       assert(key[s] < slot[s].rows);
@@ -41,9 +42,9 @@ void copy_rows(const SlotsRef& of, const float* table, Matrix<const uint32_t> ke
 }
 
 // Any number of keys a slot, samples [begin, end). A row is fetched kRowsAhead columns early.
-template <int kWidth>
-void pool_rows(const SlotsRef& of, const float* table, Matrix<const uint32_t> keys,
-               View<float, 3> out, int64_t begin, int64_t end) {
+template <int kWidth, typename T>
+void pool_rows(const SlotsRef& of, const float* table, Matrix<const uint32_t> keys, View<T, 3> out,
+               int64_t begin, int64_t end) {
   const int64_t slots = of.count;
   const int64_t width = kWidth > 0 ? kWidth : of.width;
   // Walks the columns of all samples ahead of what is being added.
@@ -60,9 +61,13 @@ void pool_rows(const SlotsRef& of, const float* table, Matrix<const uint32_t> ke
     next = {.b = next.b + 1, .column = of.first_column};
   };
   for (int64_t i = 0; i < kRowsAhead; ++i) fetch_next();
+  thread_local std::vector<float> sum;  // grows once
+  if constexpr (!std::is_same_v<T, float>) sum.resize(static_cast<size_t>(width));
   for (int64_t b = begin; b < end; ++b) {
-    float* to = out.row(b);
-    for (int64_t s = 0; s < slots; ++s, to += width) {
+    T* row_out = out.row(b);
+    for (int64_t s = 0; s < slots; ++s, row_out += width) {
+      float* to = sum.data();
+      if constexpr (std::is_same_v<T, float>) to = row_out;
       const SlotRef slot = of.slots[s];
       const uint32_t* key = keys.row(b) + slot.column;
       const float* rows = table + slot.first_row * width;
@@ -78,12 +83,14 @@ void pool_rows(const SlotsRef& of, const float* table, Matrix<const uint32_t> ke
       }
       if (n == 0) std::fill_n(to, width, 0.f);
       if (of.mean && n > 1) Row<kWidth>::scale(1 / static_cast<float>(n), width, to);
+      if constexpr (!std::is_same_v<T, float>) narrow(to, width, row_out);
     }
   }
 }
 
+template <typename T>
 void lookup_on_cpu(const Exec& exec, const SlotsRef& slots, Matrix<const float> table,
-                   Matrix<const uint32_t> keys, View<float, 3> out) {
+                   Matrix<const uint32_t> keys, View<T, 3> out) {
   if (slots.count == 0) return;
   const bool copies = slots.one_hot() && slots.complete;
   const Matrix<const uint32_t> own(keys.data() + slots.first_column, keys.dim(0), keys.dim(1));
@@ -109,10 +116,10 @@ void lookup_forward(const Exec& exec, const SlotsRef& slots, Matrix<const float>
               "lookup: keys {} of {} columns, out {}, {} slots of width {}", keys.shape(),
               slots.columns, out.shape(), slots.count, slots.width);
   if (exec.on_gpu()) return kernels::lookup_forward<T>(exec, slots, table, keys, out, check);
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (kOnCpu<T>)
     lookup_on_cpu(exec, slots, table, keys, out);
   else
-    raise("lookup: 16 bits need a GPU");
+    raise("lookup: fp16 needs a GPU");
 }
 
 #define HLITE_INSTANTIATE(T)                                                      \

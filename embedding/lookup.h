@@ -15,8 +15,8 @@ namespace hlite::embedding {
 // keys [B, columns] are local to their slot's table; kNoKey and keys beyond their table are absent.
 // (Of slots.complete ones the CPU expects neither: the reader has checked them.) On a GPU a key
 // beyond its table is recorded for KeyErrors. Overwrites out [B,S,V]. A slot with one key gets an
-// exact copy of the row; several are added in the order of their columns, in float. T: float, and
-// on a GPU bf16 or fp16.
+// exact copy of the row; several are added in the order of their columns, in float. T: float,
+// bf16, and on a GPU fp16: results are rounded to it.
 template <typename T>
 void lookup_forward(const Exec& exec, const SlotsRef& slots,
                     Matrix<const float> table /*[total_rows,V]*/,

@@ -36,46 +36,71 @@ void check_shapes(const KeyRouting& routing, int64_t width, Matrix<const float> 
               copied.shape(), width);
 }
 
-template <int kWidth>
-void pool_slot(const KeyRouting& routing, Matrix<const float> vectors, Matrix<const float> copied,
-               View<float, 3> out, int64_t slot) {
+// The vectors of a slot's samples: w numbers each, `stride` from one to the next.
+template <typename S>
+struct SlotVectors {
+  S* data;
+  int64_t batch, w, stride;
+};
+
+// S: float, or another type for slots of one key.
+template <int kWidth, typename S>
+void pool_into(const KeyRouting& routing, Matrix<const float> vectors, Matrix<const float> copied,
+               const SlotVectors<S>& out, int64_t slot) {
   using R = Row<kWidth>;
-  const int64_t w = out.dim(2), batch = out.dim(0), stride = out.dim(1) * w;
-  float* to = out.data() + slot * w;
+  const auto [to, batch, w, stride] = out;
   const bool one_key = routing.layout().hotness(slot) == 1;
   if (!one_key || routing.distinct(slot).empty())
-    for (int64_t b = 0; b < batch; ++b) std::fill_n(to + b * stride, w, 0.0f);
+    for (int64_t b = 0; b < batch; ++b) std::fill_n(to + b * stride, w, S{});
   const uint64_t* pairs = routing.pairs(slot);
   int64_t filled = 0;
   for (const auto& key : routing.distinct(slot)) {
     const float* from = (key.copied ? copied : vectors).row(key.entry);
     for (uint32_t i = key.begin; i < key.end; ++i) {
-      float* row = to + sample_of(pairs[i]) * stride;
-      if (one_key)
-        R::copy(from, w, row);
-      else
-        R::add(from, w, row);
+      S* row = to + sample_of(pairs[i]) * stride;
+      if constexpr (std::is_same_v<S, float>) {
+        if (!one_key) {
+          R::add(from, w, row);
+          continue;
+        }
+      }
+      R::copy(from, w, row);
     }
     filled += key.end - key.begin;
   }
   if (one_key && filled < batch && filled > 0) {  // samples without a key
     const auto& count = keys_per_sample(routing, slot, batch);
     for (int64_t b = 0; b < batch; ++b)
-      if (count[static_cast<size_t>(b)] == 0) std::fill_n(to + b * stride, w, 0.0f);
+      if (count[static_cast<size_t>(b)] == 0) std::fill_n(to + b * stride, w, S{});
   }
-  if (!routing.layout().scales(slot)) return;
-  const auto& count = keys_per_sample(routing, slot, batch);
-  for (int64_t b = 0; b < batch; ++b)
-    if (count[static_cast<size_t>(b)] > 1)
-      R::scale(1.0f / static_cast<float>(count[static_cast<size_t>(b)]), w, to + b * stride);
+  if constexpr (std::is_same_v<S, float>) {
+    if (!routing.layout().scales(slot)) return;
+    const auto& count = keys_per_sample(routing, slot, batch);
+    for (int64_t b = 0; b < batch; ++b)
+      if (count[static_cast<size_t>(b)] > 1)
+        R::scale(1.0f / static_cast<float>(count[static_cast<size_t>(b)]), w, to + b * stride);
+  }
 }
 
-template <int kWidth>
-void reduce_slot(const KeyRouting& routing, View<const float, 3> dout, Matrix<float> gradients,
+template <int kWidth, typename T>
+void pool_slot(const KeyRouting& routing, Matrix<const float> vectors, Matrix<const float> copied,
+               View<T, 3> out, int64_t slot) {
+  const int64_t w = out.dim(2), batch = out.dim(0), stride = out.dim(1) * w;
+  T* const to = out.data() + slot * w;
+  if (std::is_same_v<T, float> || routing.layout().hotness(slot) == 1)
+    return pool_into<kWidth, T>(routing, vectors, copied, {to, batch, w, stride}, slot);
+  thread_local std::vector<float> sums;  // grows once
+  sums.resize(static_cast<size_t>(batch * w));
+  pool_into<kWidth, float>(routing, vectors, copied, {sums.data(), batch, w, w}, slot);
+  for (int64_t b = 0; b < batch; ++b) narrow(sums.data() + b * w, w, to + b * stride);
+}
+
+template <int kWidth, typename T>
+void reduce_slot(const KeyRouting& routing, View<const T, 3> dout, Matrix<float> gradients,
                  Matrix<float> copied, std::span<float> touched, int64_t slot) {
   using R = Row<kWidth>;
   const int64_t w = dout.dim(2), stride = dout.dim(1) * w;
-  const float* from = dout.data() + slot * w;
+  const T* from = dout.data() + slot * w;
   const uint64_t* pairs = routing.pairs(slot);
   const bool scales = routing.layout().scales(slot);
   const uint32_t* count = scales ? keys_per_sample(routing, slot, dout.dim(0)).data() : nullptr;
@@ -173,8 +198,9 @@ void gather_rows(const Exec& exec, Matrix<const float> table, std::span<const ui
   });
 }
 
+template <typename T>
 void pool_rows(const Exec& exec, const KeyRouting& routing, Matrix<const float> vectors,
-               Matrix<const float> copied, View<float, 3> out) {
+               Matrix<const float> copied, View<T, 3> out) {
   check_shapes(routing, out.dim(2), vectors, copied, out.dim(1));
   with_width(out.dim(2), [&]<int kWidth>() {
     exec.threads().run(out.dim(1), [&](int64_t slot, int) {
@@ -183,7 +209,8 @@ void pool_rows(const Exec& exec, const KeyRouting& routing, Matrix<const float> 
   });
 }
 
-void reduce_gradients(const Exec& exec, const KeyRouting& routing, View<const float, 3> dout,
+template <typename T>
+void reduce_gradients(const Exec& exec, const KeyRouting& routing, View<const T, 3> dout,
                       Matrix<float> gradients, Matrix<float> copied, std::span<float> touched) {
   check_shapes(routing, dout.dim(2), gradients, copied, dout.dim(1));
   std::fill(touched.begin(), touched.end(), 0.0f);
@@ -194,6 +221,15 @@ void reduce_gradients(const Exec& exec, const KeyRouting& routing, View<const fl
     });
   });
 }
+
+#define HLITE_INSTANTIATE(T)                                                                      \
+  template void pool_rows(const Exec&, const KeyRouting&, Matrix<const float>,                    \
+                          Matrix<const float>, View<T, 3>);                                       \
+  template void reduce_gradients(const Exec&, const KeyRouting&, View<const T, 3>, Matrix<float>, \
+                                 Matrix<float>, std::span<float>);
+HLITE_INSTANTIATE(float)
+HLITE_INSTANTIATE(bf16)
+#undef HLITE_INSTANTIATE
 
 void update_rows(const Exec& exec, const RowStep& step, std::span<const RowGradients> from,
                  const UpdatedRows& rows) {

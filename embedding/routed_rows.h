@@ -8,7 +8,8 @@
 //   row owner      update_rows       gradients from all ranks, summed by row in the order of ranks
 //   every rank update_copied     the copied rows' gradients, summed over ranks before
 //
-// Every sum has a fixed order: by sample within a rank, then by rank.
+// Every sum has a fixed order: by sample within a rank, then by rank; it is in float. T: float or
+// bf16.
 #pragma once
 
 #include <cstdint>
@@ -29,14 +30,16 @@ void gather_rows(const Exec& exec, Matrix<const float> table, std::span<const ui
 
 // Overwrites out: the sum or mean of the rows of a sample's keys in each slot, by key; 0 where it
 // has none. `vectors` [ranks * routing.block(), V]: a block of rows for each list.
+template <typename T>
 void pool_rows(const Exec& exec, const KeyRouting& routing, Matrix<const float> vectors,
-               Matrix<const float> copied, View<float, 3> out /*[B,S,V]*/);
+               Matrix<const float> copied, View<T, 3> out /*[B,S,V]*/);
 
 // Overwrites `gradients` [ranks * routing.block(), V], as far as lists go, and `copied` [copied
 // rows, V]: the sum over a key's lookups of dout, over a mean's number of keys. `touched` [copied
 // rows] (may be empty): 1 where a copied row was looked up, else 0.
+template <typename T>
 void reduce_gradients(const Exec& exec, const KeyRouting& routing,
-                      View<const float, 3> dout /*[B,S,V]*/, Matrix<float> gradients,
+                      View<const T, 3> dout /*[B,S,V]*/, Matrix<float> gradients,
                       Matrix<float> copied, std::span<float> touched);
 
 // What a rank sent to an owner: gradients[order[i]], or gradients[i] without an order, of the

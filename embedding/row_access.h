@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "embedding/updated_rows.h"
+#include "hugectr_lite/core/float_loops.h"
 #include "hugectr_lite/optimizer/update_loops.h"
 
 namespace hlite::embedding {
@@ -43,18 +44,21 @@ inline void prefetch_row(T* row, int64_t width) {
 template <int kWidth>
 struct Row {
   static int64_t width(int64_t w) { return kWidth > 0 ? kWidth : w; }
-  static void copy(const float* __restrict from, int64_t w, float* __restrict to) {
+  // Rounded to T.
+  template <typename T>
+  static void copy(const float* __restrict from, int64_t w, T* __restrict to) {
 #pragma omp simd
-    for (int64_t j = 0; j < width(w); ++j) to[j] = from[j];
+    for (int64_t j = 0; j < width(w); ++j) to[j] = from_float<T>(from[j]);
   }
-  static void add(const float* __restrict from, int64_t w, float* __restrict to) {
+  template <typename T>
+  static void add(const T* __restrict from, int64_t w, float* __restrict to) {
 #pragma omp simd
-    for (int64_t j = 0; j < width(w); ++j) to[j] += from[j];
+    for (int64_t j = 0; j < width(w); ++j) to[j] += to_float(from[j]);
   }
-  static void add_scaled(float factor, const float* __restrict from, int64_t w,
-                         float* __restrict to) {
+  template <typename T>
+  static void add_scaled(float factor, const T* __restrict from, int64_t w, float* __restrict to) {
 #pragma omp simd
-    for (int64_t j = 0; j < width(w); ++j) to[j] += factor * from[j];
+    for (int64_t j = 0; j < width(w); ++j) to[j] += factor * to_float(from[j]);
   }
   static void scale(float factor, int64_t w, float* to) {
 #pragma omp simd

@@ -25,6 +25,7 @@ ShardedSteps::ShardedSteps(const TablesSpec& spec, const TableStorage& storage, 
       options_(place.exchange),
       max_batch_(place.max_batch),
       threads_(place.threads),
+      type_(place.type),
       marks_(spec_.update_type != optimizer::UpdateType::kGlobal &&
              optimizer::moves_without_gradient(spec_.rule.type)),
       header_(kLongest + (index ? spec_.layout.slots() : 0)),
@@ -241,8 +242,34 @@ std::vector<comm::StepTraffic> ShardedSteps::traffic() const {
           {spec_.name + ".grads_exchange", grads_exchange_->traffic()}};
 }
 
-View<float, 3> ShardedSteps::vectors(plan::BufferId id, int64_t batch) const {
-  return {buffers_->data<float>(id), batch, spec_.layout.slots(), spec_.layout.width};
+template <typename T>
+View<T, 3> ShardedSteps::vectors(plan::BufferId id, int64_t batch) const {
+  return {buffers_->data<T>(id), batch, spec_.layout.slots(), spec_.layout.width};
+}
+
+// The CPU's types: HashedIndex and the rest of a sharded layer run nowhere else.
+template <typename F>
+static void with_cpu_type(FloatType type, F&& f) {
+  HLITE_CHECK(type != FloatType::kFp16, "tables of several ranks: fp16");
+  if (type == FloatType::kBf16)
+    f.template operator()<bf16>();
+  else
+    f.template operator()<float>();
+}
+
+void ShardedSteps::pool(const plan::StepContext& c, const TablesIo& io) {
+  with_cpu_type(type_, [&]<typename T>() {
+    pool_rows(c.exec, *routing_, block(listed_rows_, 0, ranks_.ranks() * capacity_),
+              storage_.copied().w, vectors<T>(io.output, c.batch));
+  });
+}
+
+void ShardedSteps::reduce(const plan::StepContext& c, const TablesIo& io) {
+  with_cpu_type(type_, [&]<typename T>() {
+    reduce_gradients<T>(c.exec, *routing_, vectors<T>(io.grad, c.batch),
+                        block(listed_rows_, 0, ranks_.ranks() * capacity_), copied_gradients(),
+                        touched());
+  });
 }
 
 void ShardedSteps::add(plan::Plan& plan, plan::Step step) {
@@ -296,10 +323,7 @@ void ShardedSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
              .lane = Lane::kEmbedding,
              .reads = {lists_, incoming_, storage_.copied_weights()},
              .writes = {io.output},
-             .run = [this, io](const StepContext& c) {
-               pool_rows(c.exec, *routing_, block(listed_rows_, 0, ranks_.ranks() * capacity_),
-                         storage_.copied().w, vectors(io.output, c.batch));
-             }});
+             .run = [this, io](const StepContext& c) { pool(c, io); }});
 }
 
 void ShardedSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
@@ -309,11 +333,7 @@ void ShardedSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
              .lane = plan::Lane::kEmbedding,
              .reads = {io.grad, lists_},
              .writes = reduced,
-             .run = [this, io](const plan::StepContext& c) {
-               reduce_gradients(c.exec, *routing_, vectors(io.grad, c.batch),
-                                block(listed_rows_, 0, ranks_.ranks() * capacity_),
-                                copied_gradients(), touched());
-             }});
+             .run = [this, io](const plan::StepContext& c) { reduce(c, io); }});
   add(plan, {.name = ".grads_exchange",
              .lane = plan::Lane::kComm,
              .reads = {lists_, wanted_, incoming_},

@@ -73,7 +73,8 @@ class ShardedSteps final : public TableSteps {
   [[nodiscard]] KeyList wanted_keys(int rank) const;
   // `rows` rows from the `first` one on.
   [[nodiscard]] Matrix<float> block(const HostMemory& memory, int64_t first, int64_t rows) const;
-  [[nodiscard]] View<float, 3> vectors(plan::BufferId id, int64_t batch) const;
+  template <typename T>
+  [[nodiscard]] View<T, 3> vectors(plan::BufferId id, int64_t batch) const;
   [[nodiscard]] RowStep step_of(const TablesIo& io) const;
   // Adds a step that is left out of a run whose lists do not fit.
   void add(plan::Plan& plan, plan::Step step);
@@ -82,6 +83,8 @@ class ShardedSteps final : public TableSteps {
   void gather(const Exec& exec, bool training);
   void look_up(const Exec& exec, const KeyList& list, Matrix<float> out) const;
   void exchange_vectors(const Exec& exec, bool to_owners);
+  void pool(const plan::StepContext& c, const TablesIo& io);
+  void reduce(const plan::StepContext& c, const TablesIo& io);
   void update(const Exec& exec, const TablesIo& io);
 
   const TablesSpec& spec_;
@@ -91,6 +94,7 @@ class ShardedSteps final : public TableSteps {
   const ExchangeOptions options_;
   const int64_t max_batch_;
   const int threads_;
+  const FloatType type_;  // of the output and its gradient; rows travel as float
   const bool marks_;      // whether touched() is kept
   const int64_t header_;  // words before a list
   int64_t capacity_;

@@ -1,7 +1,7 @@
 #include "embedding/sparse_update.h"
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/float_type.h"
 
 namespace hlite::embedding {
 namespace {
@@ -102,10 +102,10 @@ void SparseUpdate::update(const Exec& exec, View<const T, 3> dout, const Updated
                                  .dout = dout,
                                  .rows = rows};
   if (exec.on_gpu()) return kernels::sparse_update<T>(exec, args);
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (kOnCpu<T>)
     cpu::sparse_update(exec, args);
   else
-    raise("sparse update: 16 bits need a GPU");
+    raise("sparse update: fp16 needs a GPU");
 }
 
 #define HLITE_INSTANTIATE(T)                                                               \

@@ -53,7 +53,7 @@ class SparseUpdate {
   // it sorts nothing, and scalars may be null.
   void sort(const Exec& exec, Matrix<const uint32_t> keys /*[B,columns]*/, const float* lr,
             const int64_t* step, optimizer::StepScalars* scalars);
-  // T: float, and on a GPU bf16 or fp16; sums in float.
+  // T: float, bf16, and on a GPU fp16; sums in float.
   template <typename T>
   void update(const Exec& exec, View<const T, 3> dout /*[B,S,V]*/,
               const UpdatedRows& rows /*[total_rows,V]*/,

@@ -67,7 +67,8 @@ inline const Kernel<void(const SparseUpdateArgs<T>&)> sparse_update{"sparse_upda
 namespace cpu {
 size_t sparse_update_workspace(const SparseUpdateShape& shape);
 void sparse_sort(const Exec& exec, const SparseSortArgs& args);
-void sparse_update(const Exec& exec, const SparseUpdateArgs<float>& args);
+template <typename T>  // float or bf16
+void sparse_update(const Exec& exec, const SparseUpdateArgs<T>& args);
 }  // namespace cpu
 
 }  // namespace hlite::embedding

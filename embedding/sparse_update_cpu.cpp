@@ -71,9 +71,10 @@ void sort_slot(const SparseSortArgs& args, const Workspace& space, int64_t slot,
 }
 
 // One slot's share of the arrays, and its sorted pairs.
+template <typename T>
 struct Slot {
-  const float* dout;      // of sample 0
-  int64_t sample_stride;  // floats from a sample's row of dout to the next one's
+  const T* dout;          // of sample 0
+  int64_t sample_stride;  // elements from a sample's row of dout to the next one's
   const float* scale;     // of each sample's row; null: all 1
   int64_t first_row;      // of its table
   const uint64_t *begin, *end;
@@ -88,10 +89,11 @@ struct Slot {
 };
 
 // Sums segments and updates their rows.
-template <OptimizerType kType, int kWidth>
+template <OptimizerType kType, int kWidth, typename T>
 class Segments {
  public:
-  Segments(const Slot& of, const RowUpdates<kType, kWidth>& rows, float gradient_scale, float* sum)
+  Segments(const Slot<T>& of, const RowUpdates<kType, kWidth>& rows, float gradient_scale,
+           float* sum)
       : slot_(of), rows_(rows), gradient_scale_(gradient_scale), sum_(sum) {}
 
   // Updates the rows of pairs [pair, end), both at the edge of a segment.
@@ -102,7 +104,7 @@ class Segments {
 
  private:
   [[nodiscard]] int64_t width() const { return rows_.width(); }
-  [[nodiscard]] const float* gradient_row(uint64_t pair) const {
+  [[nodiscard]] const T* gradient_row(uint64_t pair) const {
     return slot_.dout + sample_of(pair) * slot_.sample_stride;
   }
   // What a later pair needs.
@@ -119,14 +121,19 @@ class Segments {
       if (slot_.end - pair > kPairsAhead) fetch(pair + kPairsAhead);
       return ++pair != slot_.end && key_of(*pair) == key;
     };
-    const float* g = gradient_row(*pair);
+    const float* g = sum_;
     if (slot_.scale != nullptr) [[unlikely]] {
       pair = add_up_scaled(pair);
-      g = sum_;
-    } else if (next_in_segment()) {
-      add(g, gradient_row(*pair), sum_);
-      while (next_in_segment()) add(sum_, gradient_row(*pair), sum_);
-      g = sum_;
+    } else {
+      const T* const first = gradient_row(*pair);
+      if (next_in_segment()) {
+        add(first, gradient_row(*pair), sum_);
+        while (next_in_segment()) Row<kWidth>::add(gradient_row(*pair), width(), sum_);
+      } else if constexpr (std::is_same_v<T, float>) {
+        g = first;
+      } else {
+        widen(first, width(), sum_);
+      }
     }
     if (gradient_scale_ != 1) [[unlikely]] {
       scale(g);
@@ -138,9 +145,9 @@ class Segments {
     return pair;
   }
 
-  void add(const float* a, const float* b, float* out) const {
+  void add(const T* a, const T* b, float* out) const {
 #pragma omp simd
-    for (int64_t j = 0; j < width(); ++j) out[j] = a[j] + b[j];
+    for (int64_t j = 0; j < width(); ++j) out[j] = to_float(a[j]) + to_float(b[j]);
   }
 
   // The same sum of scaled gradients, into sum_. Kept out of the loop of segments, which is better
@@ -160,7 +167,7 @@ class Segments {
     for (int64_t j = 0; j < width(); ++j) sum_[j] = g[j] * gradient_scale_;
   }
 
-  const Slot slot_;
+  const Slot<T> slot_;
   const RowUpdates<kType, kWidth> rows_;
   const float gradient_scale_;
   float* const sum_;  // [width], this thread's
@@ -187,7 +194,8 @@ void sweep(ThreadPool& pool, const Updates& rows, const uint8_t* touched, int64_
   });
 }
 
-Slot slot_of(const SparseUpdateArgs<float>& args, const Workspace& space, int64_t s) {
+template <typename T>
+Slot<T> slot_of(const SparseUpdateArgs<T>& args, const Workspace& space, int64_t s) {
   const SparseSortArgs& of = args.sorted;
   const uint64_t* pairs = pairs_of(of, space, s);
   const int64_t width = of.shape.width;
@@ -219,7 +227,8 @@ void cpu::sparse_sort(const Exec& exec, const SparseSortArgs& args) {
                      [&](int64_t slot, int worker) { sort_slot(args, space, slot, worker); });
 }
 
-void cpu::sparse_update(const Exec& exec, const SparseUpdateArgs<float>& args) {
+template <typename T>
+void cpu::sparse_update(const Exec& exec, const SparseUpdateArgs<T>& args) {
   const optimizer::GradientScale& scale = args.gradient_scale;
   if (scale.skips()) return;
   const float by = scale.inverse ? *scale.inverse : 1.0f;
@@ -237,10 +246,10 @@ void cpu::sparse_update(const Exec& exec, const SparseUpdateArgs<float>& args) {
       pool.run(space.tasks[slots], [&](int64_t task, int worker) {
         const int64_t* after = std::upper_bound(space.tasks, space.tasks + slots + 1, task);
         const int64_t part = task - after[-1], parts = *after - after[-1];
-        const Slot slot = slot_of(args, space, after - space.tasks - 1);
+        const Slot<T> slot = slot_of(args, space, after - space.tasks - 1);
         const int64_t n = slot.end - slot.begin;
-        const Segments<kType, kWidth> segments{slot, rows, by,
-                                               space.gradient + worker * in_lines(of.shape.width)};
+        const Segments<kType, kWidth, T> segments{
+            slot, rows, by, space.gradient + worker * in_lines(of.shape.width)};
         segments.update(slot.segment_from(n * part / parts),
                         slot.segment_from(n * (part + 1) / parts));
       });
@@ -248,5 +257,8 @@ void cpu::sparse_update(const Exec& exec, const SparseUpdateArgs<float>& args) {
     });
   });
 }
+
+template void cpu::sparse_update(const Exec&, const SparseUpdateArgs<float>&);
+template void cpu::sparse_update(const Exec&, const SparseUpdateArgs<bf16>&);
 
 }  // namespace hlite::embedding

@@ -26,7 +26,7 @@ struct TablesPlace {
   int64_t max_batch = 0, train_batch = 0;  // samples of one rank
   int threads = 1;                         // of the CPU, at most
   const cuda::Backend* gpu = nullptr;      // where they lie; null: on the CPU
-  FloatType type = FloatType::kFloat;      // of the output and its gradient; on the CPU float
+  FloatType type = FloatType::kFloat;      // of the output and its gradient
 
   [[nodiscard]] Exec exec() const {
     return gpu ? Exec{.device = Device::kCuda, .cuda = gpu} : Exec{};

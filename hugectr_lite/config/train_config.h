@@ -42,7 +42,7 @@ struct SolverConfig {
   bool metric_average_loss = false;
   std::vector<std::vector<int>> gpu;  // nodes x ranks of the node
   bool node_first = false;            // device_layout
-  // GPU knobs: read and checked here, used by the CUDA backend.
+  // GPU knobs: read and checked here, used by the CUDA backend. On the CPU mixed_precision is bf16.
   std::optional<int64_t> mixed_precision;
   bool enable_tf32_compute = false;
   bool cuda_graph = true;
@@ -53,7 +53,7 @@ struct SolverConfig {
   DeviceChoice device = DeviceChoice::kAuto;  // (ours)
   Benchmark benchmark = Benchmark::kNone;     // (ours)
   int threads = 0;  // (ours) CPU threads; 0: all that this process may use
-  // (ours) Of activations on a GPU; fp16 too where mixed_precision is given.
+  // (ours) Of activations; fp16 on a GPU only, and where mixed_precision is given.
   FloatType precision = FloatType::kFloat;
 
   [[nodiscard]] int64_t ranks() const;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "hugectr_lite/core/half.h"
 
@@ -10,6 +11,11 @@ namespace hlite {
 constexpr int64_t kFloatBytes = sizeof(float);
 
 enum class FloatType { kFloat, kBf16, kFp16 };
+
+// Whether the CPU computes on tensors of T. fp16 is for GPUs: few processors convert it, none that
+// we know multiplies it faster.
+template <typename T>
+inline constexpr bool kOnCpu = !std::is_same_v<T, fp16>;
 
 constexpr const char* float_type_name(FloatType type) {
   return type == FloatType::kFloat ? "fp32" : type == FloatType::kBf16 ? "bf16" : "fp16";

@@ -1,6 +1,6 @@
 // The 16-bit floating-point types of mixed precision, by value and without CUDA's headers: bf16 (8
 // bits of exponent, 7 of fraction) and fp16 (IEEE 754 binary16: 5 and 10). They hold activations
-// and their gradients on a GPU; arithmetic is float, on what to_float() gives.
+// and their gradients; arithmetic is float, on what to_float() gives.
 //
 // from_float() rounds to nearest, ties to even; too large becomes infinity; NaN stays NaN. The bits
 // are those of __nv_bfloat16 and __half, so that pointers may be cast to these.

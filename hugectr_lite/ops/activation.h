@@ -19,7 +19,7 @@
 
 namespace hlite::ops {
 
-// T: float, or on a GPU bf16 or fp16 too, computed in float. x and y [N]; y may be the very view x.
+// T: float, bf16, or on a GPU fp16, computed in float. x and y [N]; y may be the very view x.
 template <typename T = float, typename F>
 void activation_forward(const Exec& exec, const F& f, Vector<const std::type_identity_t<T>> x,
                         Vector<std::type_identity_t<T>> y);

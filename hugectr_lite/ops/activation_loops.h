@@ -2,7 +2,7 @@
 #pragma once
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/ops/activation.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
@@ -14,12 +14,12 @@ void activation_forward(const Exec& exec, const F& f, Vector<const std::type_ide
   HLITE_CHECK(x.dim(0) == y.dim(0), "{}: x {}, y {}", F::kForward, x.shape(), y.shape());
   f.check();
   if (exec.on_gpu()) return kernels::activation_forward<T, F>(exec, f, x, y);
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (kOnCpu<T>)
     cpu_threads(exec, F::kForward)
         .parallel_for(x.size(), F::kGrain, [=](int64_t begin, int64_t end) {
-          const float* const from = x.data();
-          float* const to = y.data();
-          for (int64_t i = begin; i < end; ++i) to[i] = f.value(from[i]);
+          const T* const from = x.data();
+          T* const to = y.data();
+          for (int64_t i = begin; i < end; ++i) to[i] = from_float<T>(f.value(to_float(from[i])));
         });
   else
     needs_gpu(F::kForward);
@@ -33,13 +33,14 @@ void activation_backward(const Exec& exec, const F& f, Vector<const std::type_id
               F::kBackward, y.shape(), dy.shape(), dx.shape());
   f.check();
   if (exec.on_gpu()) return kernels::activation_backward<T, F>(exec, f, y, dy, dx);
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (kOnCpu<T>)
     cpu_threads(exec, F::kBackward)
         .parallel_for(y.size(), F::kGrain, [=](int64_t begin, int64_t end) {
-          const float* const out = y.data();
-          const float* const from = dy.data();
-          float* const to = dx.data();
-          for (int64_t i = begin; i < end; ++i) to[i] = f.gradient(out[i], from[i]);
+          const T* const out = y.data();
+          const T* const from = dy.data();
+          T* const to = dx.data();
+          for (int64_t i = begin; i < end; ++i)
+            to[i] = from_float<T>(f.gradient(to_float(out[i]), to_float(from[i])));
         });
   else
     needs_gpu(F::kBackward);

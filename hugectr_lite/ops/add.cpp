@@ -3,26 +3,35 @@
 #include <algorithm>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/float_loops.h"
+#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {
 namespace {
 
-void add_on_cpu(const Exec& exec, std::span<const Vector<const float>> inputs, Vector<float> out) {
+// The sums of a chunk stay in L1 while the inputs pass by.
+constexpr int64_t kSumChunk = 2048;
+
+void add_chunk(std::span<const Vector<const float>> inputs, int64_t begin, int64_t n, float* to) {
+  if (inputs[0].data() + begin != to) std::copy_n(inputs[0].data() + begin, n, to);
+  for (const auto& input : inputs.subspan(1)) add_row(input.data() + begin, n, to);
+}
+
+void add_chunk(std::span<const Vector<const bf16>> inputs, int64_t begin, int64_t n, bf16* to) {
+  float sums[kSumChunk];
+  widen(inputs[0].data() + begin, n, sums);
+  for (const auto& input : inputs.subspan(1)) add_row(input.data() + begin, n, sums);
+  narrow(sums, n, to);
+}
+
+template <typename T>
+void add_on_cpu(const Exec& exec, std::span<const Vector<const T>> inputs, Vector<T> out) {
   constexpr int64_t kGrain = 1 << 14;  // elements worth waking a thread for
-  constexpr int64_t kChunk = 2048;     // stays in L1 while the inputs pass by
   cpu_threads(exec, "add_forward")
       .parallel_for(out.size(), kGrain, [&](int64_t begin, int64_t end) {
-        for (; begin < end; begin += kChunk) {
-          const int64_t n = std::min(kChunk, end - begin);
-          float* const to = out.data() + begin;
-          if (inputs[0].data() != out.data()) std::copy_n(inputs[0].data() + begin, n, to);
-          for (const Vector<const float>& input : inputs.subspan(1)) {
-            const float* const from = input.data() + begin;
-            for (int64_t i = 0; i < n; ++i) to[i] += from[i];
-          }
-        }
+        for (; begin < end; begin += kSumChunk)
+          add_chunk(inputs, begin, std::min(kSumChunk, end - begin), out.data() + begin);
       });
 }
 
@@ -37,8 +46,8 @@ void add_forward(const Exec& exec, std::span<const Vector<const std::type_identi
                 out.shape());
   }
   if (exec.on_gpu()) return kernels::add_forward<T>(exec, inputs, out);
-  if constexpr (std::is_same_v<T, float>)
-    add_on_cpu(exec, inputs, out);
+  if constexpr (kOnCpu<T>)
+    add_on_cpu<T>(exec, inputs, out);
   else
     needs_gpu("add_forward");
 }

@@ -11,8 +11,8 @@
 namespace hlite::ops {
 
 // out[i] = inputs[0][i] + inputs[1][i] + ..., added in that order in float; at least one input, all
-// of out's size. T: float, or on a GPU bf16 or fp16 too (rounded to T at the end, and after every
-// 63 further inputs where there are more than 64). out may be the very view of inputs[0], and
+// of out's size. T: float, bf16, or on a GPU fp16 (rounded to T at the end, and on a GPU after
+// every 63 further inputs where there are more than 64). out may be the very view of inputs[0], and
 // overlaps no other input.
 template <typename T = float>
 void add_forward(const Exec& exec, std::span<const Vector<const std::type_identity_t<T>>> inputs,

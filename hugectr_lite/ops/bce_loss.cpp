@@ -4,15 +4,16 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/ops/block_sums.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {
 namespace {
 
+template <typename T>
 void loss_on_cpu(const Exec& exec, Matrix<const float> logits, Matrix<const float> labels,
-                 float* loss, Matrix<float> dlogits, const BceOptions& options) {
+                 float* loss, Matrix<T> dlogits, const BceOptions& options) {
   ThreadPool& threads = cpu_threads(exec, "bce_loss");
   const int64_t batch = logits.dim(0);
   *loss = 0;
@@ -31,7 +32,8 @@ void loss_on_cpu(const Exec& exec, Matrix<const float> logits, Matrix<const floa
       const BceTerm term =
           bce_term(static_cast<double>(logits.data()[i]), static_cast<double>(labels.data()[i]));
       sum += term.loss;
-      if (dlogits.data()) dlogits.data()[i] = static_cast<float>(term.gradient * factor);
+      if (dlogits.data())
+        dlogits.data()[i] = from_float<T>(static_cast<float>(term.gradient * factor));
     }
     partial[block] = sum;
   });
@@ -57,7 +59,7 @@ void bce_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> 
                 kBlockSums);
     return kernels::bce_loss<T>(exec, logits, labels, loss, dlogits, options);
   }
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (kOnCpu<T>)
     loss_on_cpu(exec, logits, labels, loss, dlogits, options);
   else
     needs_gpu("bce_loss");

@@ -38,7 +38,7 @@ struct BceOptions {
   Vector<double> workspace = {};
 };
 
-// T, the type of dlogits: float, or on a GPU bf16 or fp16 too; all else is float or, within,
+// T, the type of dlogits: float, bf16, or on a GPU fp16; all else is float or, within,
 // double. logits [B,1], labels [B,1]; *loss overwritten (0 for B = 0). dlogits [B,1] overwritten
 // (rounded to float, then to T), null data: loss only; it may be the very view logits. A NaN logit
 // makes the loss NaN. Summed in double over fixed blocks: the bits depend on B alone, and not on

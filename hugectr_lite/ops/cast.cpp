@@ -3,11 +3,15 @@
 #include <algorithm>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/float_loops.h"
+#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/ops/copy.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {
+namespace {
+constexpr int64_t kCastGrain = 1 << 14;  // elements worth waking a thread for
+}
 
 template <typename T>
 void cast_from_float(const Exec& exec, Vector<const float> x, Vector<std::type_identity_t<T>> out) {
@@ -15,6 +19,11 @@ void cast_from_float(const Exec& exec, Vector<const float> x, Vector<std::type_i
   if (exec.on_gpu()) return kernels::cast_from_float<T>(exec, x, out);
   if constexpr (std::is_same_v<T, float>)
     copy(exec, x, out);
+  else if constexpr (kOnCpu<T>)
+    cpu_threads(exec, "cast_from_float")
+        .parallel_for(x.size(), kCastGrain, [&](int64_t begin, int64_t end) {
+          narrow(x.data() + begin, end - begin, out.data() + begin);
+        });
   else
     needs_gpu("cast_from_float");
 }
@@ -25,6 +34,11 @@ void cast_to_float(const Exec& exec, Vector<const std::type_identity_t<T>> x, Ve
   if (exec.on_gpu()) return kernels::cast_to_float<T>(exec, x, out);
   if constexpr (std::is_same_v<T, float>)
     copy(exec, x, out);
+  else if constexpr (kOnCpu<T>)
+    cpu_threads(exec, "cast_to_float")
+        .parallel_for(x.size(), kCastGrain, [&](int64_t begin, int64_t end) {
+          widen(x.data() + begin, end - begin, out.data() + begin);
+        });
   else
     needs_gpu("cast_to_float");
 }
@@ -37,12 +51,13 @@ void cast_padded(const Exec& exec, Matrix<const float> x, Matrix<std::type_ident
   if (width == columns)
     return cast_from_float<T>(exec, {x.data(), x.size()}, {out.data(), out.size()});
   if (exec.on_gpu()) return kernels::cast_padded<T>(exec, x, out);
-  if constexpr (std::is_same_v<T, float>) {
-    constexpr int64_t kGrain = 1 << 10;  // rows worth waking a thread for
-    cpu_threads(exec, "cast_padded").parallel_for(rows, kGrain, [&](int64_t begin, int64_t end) {
+  if constexpr (kOnCpu<T>) {
+    constexpr int64_t kRows = 1 << 10;  // worth waking a thread for
+    cpu_threads(exec, "cast_padded").parallel_for(rows, kRows, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        float* const to = std::copy_n(x.data() + row * width, width, out.data() + row * columns);
-        std::fill_n(to, columns - width, 0.0f);
+        T* const to = out.data() + row * columns;
+        narrow(x.data() + row * width, width, to);
+        std::fill_n(to + width, columns - width, T{});
       }
     });
   } else {

@@ -10,8 +10,8 @@
 
 namespace hlite::ops {
 
-// out[i] = the T nearest to x[i]. T: float (a copy), or on a GPU bf16 or fp16 too; x and out [N] do
-// not overlap.
+// out[i] = the T nearest to x[i]. T: float (a copy), bf16, or on a GPU fp16; x and out [N] do not
+// overlap.
 template <typename T>
 void cast_from_float(const Exec& exec, Vector<const float> x, Vector<std::type_identity_t<T>> out);
 

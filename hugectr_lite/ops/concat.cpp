@@ -1,53 +1,75 @@
 #include "hugectr_lite/ops/concat.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/float_loops.h"
+#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {
 namespace {
 
-using Columns = ColumnBlock<float>;
-using Blocks = std::span<const Columns>;
+template <typename T>
+using Blocks = std::span<const ColumnBlock<T>>;
 
-bool meet(const Columns& a, const Columns& b) {
+template <typename T>
+bool meet(const ColumnBlock<T>& a, const ColumnBlock<T>& b) {
   return a.to_begin < b.to_begin + b.columns && b.to_begin < a.to_begin + a.columns;
 }
 
 // Whether no block before `block` has written to its columns, so that it may overwrite.
-bool comes_first(Blocks blocks, const Columns& block) {
+template <typename T>
+bool comes_first(Blocks<T> blocks, const ColumnBlock<T>& block) {
   return std::none_of(blocks.data(), &block,
-                      [&](const Columns& before) { return meet(before, block); });
+                      [&](const ColumnBlock<T>& before) { return meet(before, block); });
 }
 
-void concat_rows(Blocks blocks, Matrix<float> out, int64_t begin, int64_t end) {
+// Rows [begin, begin + out.dim(0)) of the blocks; S: T, or float where sums are rounded later.
+template <typename T, typename S>
+void concat_rows(Blocks<T> blocks, int64_t begin, Matrix<S> out) {
   int64_t covered = 0;  // by blocks that do not meet, so not more than there are columns
-  for (const Columns& block : blocks) covered += comes_first(blocks, block) ? block.columns : 0;
-  if (covered < out.dim(1)) std::fill(out.row(begin), out.row(end), 0.0f);
-  for (const Columns& block : blocks) {
+  for (const auto& block : blocks) covered += comes_first(blocks, block) ? block.columns : 0;
+  if (covered < out.dim(1)) std::fill_n(out.data(), out.size(), S{});
+  for (const auto& block : blocks) {
     const bool first = comes_first(blocks, block);
-    for (int64_t i = begin; i < end; ++i) {
-      const float* const from = block.from.row(i) + block.from_begin;
-      float* const to = out.row(i) + block.to_begin;
-      if (first)
-        std::copy_n(from, block.columns, to);
-      else
-        for (int64_t j = 0; j < block.columns; ++j) to[j] += from[j];
+    for (int64_t i = 0; i < out.dim(0); ++i) {
+      const T* const from = block.from.row(begin + i) + block.from_begin;
+      S* const to = out.row(i) + block.to_begin;
+      if constexpr (std::is_same_v<S, float>) {
+        if (first)
+          widen(from, block.columns, to);
+        else
+          add_row(from, block.columns, to);
+      } else {
+        std::copy_n(from, block.columns, to);  // no two blocks meet
+      }
     }
   }
 }
 
-void concat_on_cpu(const Exec& exec, Blocks blocks, Matrix<float> out) {
+template <typename T>
+void concat_on_cpu(const Exec& exec, Blocks<T> blocks, Matrix<T> out) {
   constexpr int64_t kGrain = 1 << 14;  // elements worth waking a thread for
   constexpr int64_t kChunk = 1 << 14;  // elements that stay in L2 while the blocks pass by
   ThreadPool& threads = cpu_threads(exec, "concat_columns");
   if (out.dim(1) == 0) return;
   const int64_t chunk = kChunk / out.dim(1) + 1;
+  const bool adds = std::any_of(blocks.begin(), blocks.end(),
+                                [&](const auto& block) { return !comes_first(blocks, block); });
   threads.parallel_for(out.dim(0), kGrain / out.dim(1) + 1, [&](int64_t begin, int64_t end) {
-    for (; begin < end; begin += chunk)
-      concat_rows(blocks, out, begin, std::min(end, begin + chunk));
+    for (; begin < end; begin += chunk) {
+      const Matrix<T> rows = out.rows(begin, std::min(end, begin + chunk));
+      if (std::is_same_v<T, float> || !adds) {
+        concat_rows(blocks, begin, rows);
+        continue;
+      }
+      thread_local std::vector<float> sums;  // grown once
+      if (std::ssize(sums) < rows.size()) sums.resize(static_cast<size_t>(rows.size()));
+      concat_rows(blocks, begin, Matrix<float>(sums.data(), rows.dim(0), rows.dim(1)));
+      narrow(sums.data(), rows.size(), rows.data());
+    }
   });
 }
 
@@ -67,8 +89,8 @@ void concat_columns(const Exec& exec, std::span<const ColumnBlock<std::type_iden
                 out.shape());
   }
   if (exec.on_gpu()) return kernels::concat_columns<T>(exec, blocks, out);
-  if constexpr (std::is_same_v<T, float>)
-    concat_on_cpu(exec, blocks, out);
+  if constexpr (kOnCpu<T>)
+    concat_on_cpu<T>(exec, blocks, out);
   else
     needs_gpu("concat_columns");
 }

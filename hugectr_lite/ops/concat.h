@@ -21,7 +21,7 @@ struct ColumnBlock {
 
 // Every column of out [B,w] is overwritten: with the sum of the blocks that cover it, added in
 // their order, or with 0 where none does. All matrices have B rows; `out` overlaps no input. T:
-// float, or on a GPU bf16 or fp16 too (summed in float; rounded to T after every 64 blocks).
+// float, bf16, or on a GPU fp16 (summed in float; on a GPU rounded to T after every 64 blocks).
 template <typename T = float>
 void concat_columns(const Exec& exec, std::span<const ColumnBlock<std::type_identity_t<T>>> blocks,
                     Matrix<std::type_identity_t<T>> out);

@@ -11,9 +11,7 @@ inline ThreadPool& cpu_threads(const Exec& exec, const char* op) {
   return exec.threads();
 }
 
-// An op on 16-bit tensors was asked of the CPU, where everything is float.
-[[noreturn]] inline void needs_gpu(const char* op) {
-  raise<Error>("{}: bf16 and fp16 need a GPU", op);
-}
+// An op on tensors of a type was asked of the CPU that it does not compute on (kOnCpu).
+[[noreturn]] inline void needs_gpu(const char* op) { raise<Error>("{}: fp16 needs a GPU", op); }
 
 }  // namespace hlite::ops

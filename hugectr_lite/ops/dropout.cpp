@@ -3,13 +3,14 @@
 #include <algorithm>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {
 namespace {
 
-void apply_on_cpu(const Exec& exec, const char* op, Vector<const float> x, Vector<float> y,
+template <typename T>
+void apply_on_cpu(const Exec& exec, const char* op, Vector<const T> x, Vector<T> y,
                   const DropoutMask& mask) {
   constexpr int64_t kGrain = 1 << 12;  // elements worth waking a thread for
   constexpr int64_t kChunk = 512;
@@ -21,9 +22,10 @@ void apply_on_cpu(const Exec& exec, const char* op, Vector<const float> x, Vecto
       const int64_t n = std::min(kChunk, end - begin);
       random::fill_uniform(u, n, mask.seed, mask.stream, first + static_cast<uint64_t>(begin), 0,
                            1);
-      const float* const from = x.data() + begin;
-      float* const to = y.data() + begin;
-      for (int64_t i = 0; i < n; ++i) to[i] = dropout_element(from[i], u[i], mask.rate, scale);
+      const T* const from = x.data() + begin;
+      T* const to = y.data() + begin;
+      for (int64_t i = 0; i < n; ++i)
+        to[i] = from_float<T>(dropout_element(to_float(from[i]), u[i], mask.rate, scale));
     }
   });
 }
@@ -38,7 +40,7 @@ void apply(const Exec& exec, const char* op, Vector<const T> x, Vector<T> y,
   HLITE_CHECK(mask.step != nullptr && mask.first_element >= 0, "{}: first element {}, step {}", op,
               mask.first_element, mask.step ? "given" : "missing");
   if (exec.on_gpu()) return kernels::dropout<T>(exec, x, y, mask);
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (kOnCpu<T>)
     apply_on_cpu(exec, op, x, y, mask);
   else
     needs_gpu(op);

@@ -37,7 +37,7 @@ HLITE_HD inline float dropout_element(float x, float u, float rate, float scale)
   return u >= rate ? x * scale : 0.0f;
 }
 
-// T: float, or on a GPU bf16 or fp16 too. x and y [N]; y may be the very view x. A dropped NaN
+// T: float, bf16, or on a GPU fp16. x and y [N]; y may be the very view x. A dropped NaN
 // gives 0.
 template <typename T = float>
 void dropout_forward(const Exec& exec, Vector<const std::type_identity_t<T>> x,

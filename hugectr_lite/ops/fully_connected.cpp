@@ -4,7 +4,9 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/float_type.h"
+#include "hugectr_lite/ops/bf16_factor.h"
+#include "hugectr_lite/ops/bias_gradient.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 #include "hugectr_lite/ops/gemm.h"
 #include "hugectr_lite/ops/gemm_piece.h"
@@ -13,8 +15,6 @@
 namespace hlite::ops {
 namespace {
 
-// Column sums are taken over blocks of this many rows, whatever the thread count.
-constexpr int64_t kSumRows = 32;
 // Rows that one task multiplies, measured on Zen 3. Forward: the library packs the weights anew in
 // every task, so a thread does its share in one where that is large; below, small tasks balance
 // better. Backward reads the weights as they lie.
@@ -24,14 +24,14 @@ constexpr int64_t kBackwardTask = 128;
 constexpr int64_t kBackwardTaskOfLargeWeights = 512;
 constexpr int64_t kLargeWeights = 400'000;  // elements
 constexpr int64_t kElementwiseTask = 128;
+constexpr int64_t kBf16Task = 128;  // whose result in float stays in L2 until it is rounded
 
-int64_t blocks_of(int64_t rows, int64_t block) { return (rows + block - 1) / block; }
-
-// Rows of one task: a multiple of kSumRows, at most `most`, that leaves every thread `tasks` of
-// them, if possible.
+// Rows of one task: a multiple of ColumnSums::kRows, at most `most`, that leaves every thread
+// `tasks` of them, if possible.
 int64_t task_rows(int64_t batch, int threads, int64_t tasks, int64_t most) {
   const int64_t fair = blocks_of(batch, tasks * static_cast<int64_t>(threads));
-  return std::clamp(blocks_of(fair, kSumRows) * kSumRows, kSumRows, most);
+  return std::clamp(blocks_of(fair, ColumnSums::kRows) * ColumnSums::kRows, ColumnSums::kRows,
+                    most);
 }
 
 int64_t forward_task_rows(int64_t batch, int threads) {
@@ -39,101 +39,23 @@ int64_t forward_task_rows(int64_t batch, int threads) {
   return large ? kLargeForwardTask : task_rows(batch, threads, 2, kForwardTask);
 }
 
-// y = act(y + bias) on one task's rows.
-void add_bias(Matrix<float> y, const float* bias, bool apply_relu) {
+// y = act(z + bias) on one task's rows; z of float may be y.
+template <typename Y>
+void add_bias(const float* z, const Y* bias, bool apply_relu, Matrix<Y> y) {
   const int64_t n = y.dim(1);
   for (int64_t i = 0; i < y.dim(0); ++i) {
-    float* const row = y.row(i);
+    const float* const from = z + i * n;
+    Y* const to = y.row(i);
     if (bias && apply_relu)
-      for (int64_t j = 0; j < n; ++j) row[j] = relu(row[j] + bias[j]);
+      for (int64_t j = 0; j < n; ++j) to[j] = from_float<Y>(relu(from[j] + to_float(bias[j])));
     else if (bias)
-      for (int64_t j = 0; j < n; ++j) row[j] += bias[j];
+      for (int64_t j = 0; j < n; ++j) to[j] = from_float<Y>(from[j] + to_float(bias[j]));
     else if (apply_relu)
-      for (int64_t j = 0; j < n; ++j) row[j] = relu(row[j]);
+      for (int64_t j = 0; j < n; ++j) to[j] = from_float<Y>(relu(from[j]));
+    else if (static_cast<const void*>(from) != to)
+      for (int64_t j = 0; j < n; ++j) to[j] = from_float<Y>(from[j]);
   }
 }
-
-// Masks dy by y > 0 (y null: no mask) and adds its columns to sums (null: none). The sums are
-// taken four rows at a time: that halves the loads and stores of the pass.
-void mask_and_sum(const float* y, float* dy, int64_t rows, int64_t n, float* sums) {
-  if (!sums) {
-    if (y)
-      for (int64_t i = 0; i < rows * n; ++i) dy[i] = relu_gradient(y[i], dy[i]);
-    return;
-  }
-  int64_t i = 0;
-  for (; i + 4 <= rows; i += 4) {
-    float* const d = dy + i * n;
-    if (y) {
-      const float* const m = y + i * n;
-#pragma GCC ivdep
-      for (int64_t j = 0; j < n; ++j) {
-        const float d0 = relu_gradient(m[j], d[j]);
-        const float d1 = relu_gradient(m[n + j], d[n + j]);
-        const float d2 = relu_gradient(m[2 * n + j], d[2 * n + j]);
-        const float d3 = relu_gradient(m[3 * n + j], d[3 * n + j]);
-        d[j] = d0;
-        d[n + j] = d1;
-        d[2 * n + j] = d2;
-        d[3 * n + j] = d3;
-        sums[j] += (d0 + d1) + (d2 + d3);
-      }
-    } else {
-#pragma GCC ivdep
-      for (int64_t j = 0; j < n; ++j) sums[j] += (d[j] + d[n + j]) + (d[2 * n + j] + d[3 * n + j]);
-    }
-  }
-  for (; i < rows; ++i) {
-    for (int64_t j = 0; j < n; ++j) {
-      float& d = dy[i * n + j];
-      if (y) d = relu_gradient(y[i * n + j], d);
-      sums[j] += d;
-    }
-  }
-}
-
-// Column sums of a [rows, columns] matrix as one partial row for each block of kSumRows rows.
-class ColumnSums {
- public:
-  ColumnSums(int64_t rows, int64_t columns, bool wanted)
-      : columns_(columns), blocks_(wanted ? blocks_of(rows, kSumRows) : 0) {
-    thread_local std::vector<float> workspace;  // grown once
-    const auto size = static_cast<size_t>(blocks_ * columns_);
-    if (workspace.size() < size) workspace.resize(size);
-    partial_ = workspace.data();
-  }
-
-  // Masks rows [begin, end) and sums their blocks; begin is a multiple of kSumRows.
-  void mask_and_sum_rows(const float* y, Matrix<float> dy, int64_t begin, int64_t end) const {
-    for (int64_t first = begin; first < end; first += kSumRows) {
-      float* sums = nullptr;
-      if (blocks_ > 0) {
-        sums = partial_ + first / kSumRows * columns_;
-        std::fill_n(sums, columns_, 0.0f);
-      }
-      mask_and_sum(y ? y + first * columns_ : nullptr, dy.row(first),
-                   std::min(kSumRows, end - first), columns_, sums);
-    }
-  }
-
-  // out[j] = sum of the partial rows, in row order.
-  void combine(ThreadPool& threads, float* out) const {
-    constexpr int64_t kColumns = 128;  // of one task; their sums live in L1
-    threads.run(blocks_of(columns_, kColumns), [&](int64_t task, int) {
-      const int64_t begin = task * kColumns, n = std::min(kColumns, columns_ - begin);
-      double sums[kColumns] = {};
-      for (int64_t block = 0; block < blocks_; ++block) {
-        const float* const row = partial_ + block * columns_ + begin;
-        for (int64_t j = 0; j < n; ++j) sums[j] += static_cast<double>(row[j]);
-      }
-      for (int64_t j = 0; j < n; ++j) out[begin + j] = static_cast<float>(sums[j]);
-    });
-  }
-
- private:
-  int64_t columns_, blocks_;
-  float* partial_;
-};
 
 void forward_on_cpu(const Exec& exec, Matrix<const float> x, Matrix<const float> w,
                     Vector<const float> bias, bool relu, Matrix<float> y) {
@@ -144,7 +66,7 @@ void forward_on_cpu(const Exec& exec, Matrix<const float> x, Matrix<const float>
     const int64_t begin = task * rows, end = std::min(batch, begin + rows);
     gemm_piece({.m = end - begin, .n = out, .k = in}, {x.row(begin), in}, {w.data(), out},
                {y.row(begin), out});
-    add_bias(y.rows(begin, end), bias.data(), relu);
+    add_bias(y.row(begin), bias.data(), relu, y.rows(begin, end));
   });
 }
 
@@ -161,12 +83,87 @@ void backward_data_on_cpu(const Exec& exec, Matrix<const float> dz, Matrix<const
     const int64_t begin = task * rows, end = std::min(batch, begin + rows);
     gemm_piece({.tb = Transpose::kYes, .m = end - begin, .n = in, .k = out}, {dz.row(begin), out},
                {w.data(), out}, {dx.row(begin), in});
-    if (y || dbias) sums.mask_and_sum_rows(y, dx, begin, end);
+    if (y || dbias)
+      sums.add(y ? y + begin * in : nullptr, dx.row(begin), dx.row(begin), begin, end - begin);
   });
   if (dbias) sums.combine(threads, dbias);
 }
 
-void bias_relu_backward_on_cpu(const Exec& exec, Matrix<const float> y, Matrix<float> dy,
+void backward_weights_on_cpu(const Exec& exec, Matrix<const float> x, Matrix<const float> dz,
+                             Matrix<float> dw) {
+  gemm(exec, Transpose::kYes, Transpose::kNo, 1, x, dz, 0, dw);
+}
+
+// The same in bf16: products in float, rounded on their way out of the cache.
+
+float* result_of_task(int64_t size) {
+  thread_local std::vector<float> scratch;  // grown once
+  if (std::ssize(scratch) < size) scratch.resize(static_cast<size_t>(size));
+  return scratch.data();
+}
+
+template <typename Y>
+void forward_on_cpu(const Exec& exec, Matrix<const bf16> x, Matrix<const bf16> w,
+                    Vector<const Y> bias, bool relu, Matrix<Y> y) {
+  const int64_t batch = x.dim(0), out = w.dim(1);
+  ThreadPool& threads = cpu_threads(exec, "fully_connected_forward");
+  const Bf16Factor weights(threads, Transpose::kNo, w);
+  const int64_t rows = task_rows(batch, threads.threads(), 2, kBf16Task);
+  threads.run(blocks_of(batch, rows), [&](int64_t task, int) {
+    const int64_t begin = task * rows, end = std::min(batch, begin + rows);
+    float* const z = result_of_task((end - begin) * out);
+    weights.multiply(x.rows(begin, end), {z, end - begin, out});
+    add_bias(z, bias.data(), relu, y.rows(begin, end));
+  });
+}
+
+void backward_data_on_cpu(const Exec& exec, Matrix<const bf16> dz, Matrix<const bf16> w,
+                          Matrix<bf16> dx, const LayerBelow<bf16>& below) {
+  const int64_t batch = dz.dim(0), in = w.dim(0);
+  const bf16* const y = below.y.data();
+  ThreadPool& threads = cpu_threads(exec, "fully_connected_backward_data");
+  const Bf16Factor weights(threads, Transpose::kYes, w);
+  const ColumnSums sums(batch, in, below.dbias.data() != nullptr);
+  const int64_t rows = task_rows(batch, threads.threads(), 2, kBf16Task);
+  threads.run(blocks_of(batch, rows), [&](int64_t task, int) {
+    const int64_t begin = task * rows, end = std::min(batch, begin + rows);
+    float* const z = result_of_task((end - begin) * in);
+    weights.multiply(dz.rows(begin, end), {z, end - begin, in});
+    sums.add(y ? y + begin * in : nullptr, z, dx.row(begin), begin, end - begin);
+  });
+  if (below.dbias.data()) sums.combine(threads, below.dbias.data());
+}
+
+// Of a layer of one output: no product of matrices is worth its packing.
+void one_output_weights(ThreadPool& threads, Matrix<const bf16> x, const bf16* dz, float* dw) {
+  constexpr int64_t kColumns = 128;  // of one task; their sums live in L1
+  threads.run(blocks_of(x.dim(1), kColumns), [&](int64_t task, int) {
+    const int64_t begin = task * kColumns, n = std::min(kColumns, x.dim(1) - begin);
+    float sums[kColumns] = {};
+    for (int64_t b = 0; b < x.dim(0); ++b) {
+      const bf16* const row = x.row(b) + begin;
+      const float d = to_float(dz[b]);
+      for (int64_t j = 0; j < n; ++j) sums[j] += to_float(row[j]) * d;
+    }
+    std::copy_n(sums, n, dw + begin);
+  });
+}
+
+void backward_weights_on_cpu(const Exec& exec, Matrix<const bf16> x, Matrix<const bf16> dz,
+                             Matrix<float> dw) {
+  const int64_t in = dw.dim(0);
+  ThreadPool& threads = cpu_threads(exec, "fully_connected_backward_weights");
+  if (dw.dim(1) == 1) return one_output_weights(threads, x, dz.data(), dw.data());
+  const Bf16Factor gradients(threads, Transpose::kNo, dz);
+  const int64_t rows = task_rows(in, threads.threads(), 2, kBf16Task);
+  threads.run(blocks_of(in, rows), [&](int64_t task, int) {
+    const int64_t begin = task * rows;
+    gradients.multiply_columns(x, begin, dw.rows(begin, std::min(in, begin + rows)));
+  });
+}
+
+template <typename T>
+void bias_relu_backward_on_cpu(const Exec& exec, Matrix<const T> y, Matrix<T> dy,
                                Vector<float> dbias) {
   const int64_t batch = dy.dim(0), out = dy.dim(1);
   ThreadPool& threads = cpu_threads(exec, "bias_relu_backward");
@@ -174,7 +171,8 @@ void bias_relu_backward_on_cpu(const Exec& exec, Matrix<const float> y, Matrix<f
   const int64_t rows = task_rows(batch, threads.threads(), 2, kElementwiseTask);
   threads.run(blocks_of(batch, rows), [&](int64_t task, int) {
     const int64_t begin = task * rows;
-    sums.mask_and_sum_rows(y.data(), dy, begin, std::min(batch, begin + rows));
+    sums.add(y.data() ? y.row(begin) : nullptr, dy.row(begin), dy.row(begin), begin,
+             std::min(rows, batch - begin));
   });
   if (dbias.data()) sums.combine(threads, dbias.data());
 }
@@ -207,7 +205,7 @@ void fully_connected_forward(const Exec& exec, Matrix<const std::type_identity_t
   check_mask(exec, mask, batch, out);
   if (multiplies_on_gpu(exec, "fully_connected_forward"))
     return kernels::fully_connected_forward<T, Y>(exec, x, w, bias, relu, y, mask);
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (kOnCpu<T>)
     forward_on_cpu(exec, x, w, bias, relu, y);
   else
     needs_gpu("fully_connected_forward");
@@ -229,7 +227,7 @@ void fully_connected_backward_data(const Exec& exec, Matrix<const std::type_iden
   check_mask(exec, below.mask, batch, in);
   if (multiplies_on_gpu(exec, "fully_connected_backward_data"))
     return kernels::fully_connected_backward_data<T>(exec, dz, w, dx, below);
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (kOnCpu<T>)
     backward_data_on_cpu(exec, dz, w, dx, below);
   else
     needs_gpu("fully_connected_backward_data");
@@ -242,8 +240,8 @@ void fully_connected_backward_weights(const Exec& exec, Matrix<const std::type_i
               "x {}, dz {}, dw {}", x.shape(), dz.shape(), dw.shape());
   if (multiplies_on_gpu(exec, "fully_connected_backward_weights"))
     return kernels::fully_connected_backward_weights<T>(exec, x, dz, dw);
-  if constexpr (std::is_same_v<T, float>)
-    gemm(exec, Transpose::kYes, Transpose::kNo, 1, x, dz, 0, dw);
+  if constexpr (kOnCpu<T>)
+    backward_weights_on_cpu(exec, x, dz, dw);
   else
     needs_gpu("fully_connected_backward_weights");
 }
@@ -259,8 +257,8 @@ void bias_relu_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> 
   check_mask(exec, mask, batch, out);
   if (multiplies_on_gpu(exec, "bias_relu_backward"))
     return kernels::bias_relu_backward<T>(exec, y, dy, dbias, mask);
-  if constexpr (std::is_same_v<T, float>)
-    bias_relu_backward_on_cpu(exec, y, dy, dbias);
+  if constexpr (kOnCpu<T>)
+    bias_relu_backward_on_cpu<T>(exec, y, dy, dbias);
   else
     needs_gpu("bias_relu_backward");
 }

@@ -13,7 +13,7 @@
 // Sums over the batch run over fixed blocks of rows combined in row order: their bits depend on
 // shapes and, on the CPU, thread count only.
 //
-// T: float, or on a GPU bf16 or fp16 for x, y, dz, dx, w and bias; sums are float, gradients of
+// T: float, bf16, or on a GPU fp16 for x, y, dz, dx, w and bias; sums are float, gradients of
 // weights and biases too. On a GPU all of it runs on the stream of exec.matmul, and
 // - a ReLU can write down which outputs it let pass, so that backward reads bits, not numbers;
 // - a NaN may become 0 in cuBLASLt's ReLU, and a gradient may pass where a result is exactly 0;

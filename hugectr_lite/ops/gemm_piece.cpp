@@ -18,19 +18,6 @@ extern "C" void omp_set_num_threads(int);
 namespace hlite::ops {
 namespace {
 
-// Idle OpenMP threads spin and would take the cores from our own. The setting is each thread's own.
-void keep_single_threaded() {
-  thread_local const bool done = [] {
-#if HLITE_GEMM_ONEDNN
-    omp_set_num_threads(1);
-#else
-    openblas_set_num_threads(1);
-#endif
-    return true;
-  }();
-  static_cast<void>(done);
-}
-
 void scale(int64_t m, int64_t n, float beta, StridedMatrix<float> c) {
   for (int64_t i = 0; i < m; ++i) {
     float* const row = c.data + i * c.stride;
@@ -153,6 +140,19 @@ void multiply_copies(Copies copies, const Product& p, StridedMatrix<const float>
 }
 
 }  // namespace
+
+// Idle OpenMP threads spin and would take the cores from our own. The setting is each thread's own.
+void keep_single_threaded() {
+  thread_local const bool done = [] {
+#if HLITE_GEMM_ONEDNN
+    omp_set_num_threads(1);
+#else
+    openblas_set_num_threads(1);
+#endif
+    return true;
+  }();
+  static_cast<void>(done);
+}
 
 void gemm_piece(const Product& product, StridedMatrix<const float> a, StridedMatrix<const float> b,
                 StridedMatrix<float> c) {

@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/float_loops.h"
+#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 #include "hugectr_lite/ops/lanes.h"
 #include "hugectr_lite/ops/non_finite.h"
@@ -21,8 +22,9 @@ using Half = float __attribute__((vector_size(kLanes / 2 * sizeof(float))));
 
 int64_t pairs_below(int64_t c) { return c * (c - 1) / 2; }
 
-// What one thread needs for one sample: its rows, padded copies of them where V is no multiple of
-// kLanes, and its pairs. Grown once a thread.
+// What one thread needs for one sample of T: its rows, copies of them in float and padded where T
+// is another type or V no multiple of kLanes, and its pairs. Grown once a thread.
+template <typename T>
 class Sample {
  public:
   Sample(int64_t slots, int64_t width)
@@ -31,8 +33,9 @@ class Sample {
     inputs_.resize(static_cast<size_t>(rows + kSpareRows));
     outputs_.resize(static_cast<size_t>(rows));
     zeros_.resize(static_cast<size_t>(width));
+    rounded_.resize(static_cast<size_t>(width));
     pairs_.resize(static_cast<size_t>(pairs_below(rows + 1) + rows + kLanes));
-    if (is_padded()) {
+    if (is_copied()) {
       in_copy_.assign(static_cast<size_t>(rows * padded_), 0.0f);
       out_copy_.assign(static_cast<size_t>(rows * padded_), 0.0f);
       verbatim_.assign(static_cast<size_t>(padded_), 0.0f);
@@ -49,51 +52,63 @@ class Sample {
 
   // slot(s) points to the vector of slot s.
   template <typename Slot>
-  void set_inputs(const float* bottom, Slot slot) {
+  void set_inputs(const T* bottom, Slot slot) {
     for (int64_t r = 0; r < rows(); ++r) {
-      const float* row = r == 0 ? bottom : slot(r - 1);
-      if (is_padded()) {
-        std::copy_n(row, width_, &in_copy_[static_cast<size_t>(r * padded_)]);
-        row = &in_copy_[static_cast<size_t>(r * padded_)];
-      }
-      inputs_[static_cast<size_t>(r)] = row;
+      const T* const row = r == 0 ? bottom : slot(r - 1);
+      inputs_[static_cast<size_t>(r)] = in_float(row, &in_copy_[static_cast<size_t>(r * padded_)]);
     }
     std::fill(inputs_.end() - kSpareRows, inputs_.end(), inputs_[0]);
   }
-  void set_outputs(float* dbottom, float* dslots) {
+  void set_outputs(T* dbottom, T* dslots) {
     for (int64_t r = 0; r < rows(); ++r) {
-      outputs_[static_cast<size_t>(r)] = is_padded() ? &out_copy_[static_cast<size_t>(r * padded_)]
-                                         : r == 0    ? dbottom
-                                                     : dslots + (r - 1) * width_;
+      float*& output = outputs_[static_cast<size_t>(r)];
+      if constexpr (!kCopies) output = r == 0 ? dbottom : dslots + (r - 1) * width_;
+      if (is_copied()) output = &out_copy_[static_cast<size_t>(r * padded_)];
     }
   }
-  // V zeros.
-  [[nodiscard]] const float* zeros() const { return zeros_.data(); }
-  // The part of dout that goes to the bottom vector as it is.
-  const float* verbatim(const float* dout) {
-    if (!is_padded()) return dout;
-    std::copy_n(dout, width_, verbatim_.data());
-    return verbatim_.data();
+  // A row of a table, or zeros for none, rounded to T and, unless null, kept as well.
+  const T* rounded(const float* row, T* kept) {
+    const float* const from = row ? row : zeros_.data();
+    if (kept) narrow(from, width_, kept);
+    if constexpr (!kCopies) return from;
+    if (!kept) narrow(from, width_, kept = rounded_.data());
+    return kept;
   }
-  void copy_outputs(float* dbottom, float* dslots) const {
-    if (!is_padded()) return;
+  // The part of dout that goes to the bottom vector as it is, and the pairs behind it.
+  const float* verbatim(const T* dout) { return in_float(dout, verbatim_.data()); }
+  const float* pair_gradients(const T* dout) {
+    if constexpr (!kCopies) return dout + width_;
+    widen(dout + width_, pairs_below(rows()), pairs_.data());
+    return pairs_.data();
+  }
+  void copy_outputs(T* dbottom, T* dslots) const {
+    if (!is_copied()) return;
     for (int64_t r = 0; r < rows(); ++r)
-      std::copy_n(outputs_[static_cast<size_t>(r)], width_,
-                  r == 0 ? dbottom : dslots + (r - 1) * width_);
+      narrow(outputs_[static_cast<size_t>(r)], width_,
+             r == 0 ? dbottom : dslots + (r - 1) * width_);
   }
 
  private:
-  [[nodiscard]] bool is_padded() const { return padded_ != width_; }
+  static constexpr bool kCopies = !std::is_same_v<T, float>;
+  [[nodiscard]] bool is_copied() const { return kCopies || padded_ != width_; }
+  const float* in_float(const T* row, float* copy) const {
+    if constexpr (!kCopies)
+      if (!is_copied()) return row;
+    widen(row, width_, copy);
+    return copy;
+  }
 
   int64_t slots_, width_, padded_;
   std::vector<const float*> inputs_;
   std::vector<float*> outputs_;
   std::vector<float> pairs_, zeros_, in_copy_, out_copy_, verbatim_;
+  std::vector<T> rounded_;
 };
 
-Sample& sample_workspace(int64_t slots, int64_t width) {
-  thread_local Sample sample(slots, width);
-  if (!sample.fits(slots, width)) sample = Sample(slots, width);
+template <typename T>
+Sample<T>& sample_workspace(int64_t slots, int64_t width) {
+  thread_local Sample<T> sample(slots, width);
+  if (!sample.fits(slots, width)) sample = Sample<T>(slots, width);
   return sample;
 }
 
@@ -218,57 +233,59 @@ void check_shapes(Matrix<const T> bottom, View<const T, 3> slots, int64_t out_ro
 }
 
 // Calls body(sample index, workspace) for every sample of the batch.
-template <typename Body>
+template <typename T, typename Body>
 void for_each_sample(ThreadPool& threads, int64_t batch, int64_t slots, int64_t width, Body body) {
   threads.run((batch + kTaskSamples - 1) / kTaskSamples, [&](int64_t task, int) {
-    Sample& sample = sample_workspace(slots, width);
+    Sample<T>& sample = sample_workspace<T>(slots, width);
     const int64_t end = std::min(batch, (task + 1) * kTaskSamples);
     for (int64_t b = task * kTaskSamples; b < end; ++b) body(b, sample);
   });
 }
 
-void write_row(const float* bottom, Sample& sample, int64_t width, float* row) {
+template <typename T>
+void write_row(const T* bottom, Sample<T>& sample, int64_t width, T* row) {
   dot_pairs(sample.inputs(), sample.rows(), sample.padded_width(), sample.pairs());
   const int64_t pairs = pairs_below(sample.rows());
   std::copy_n(bottom, width, row);
-  std::copy_n(sample.pairs(), pairs, row + width);
-  row[width + pairs] = 0;
+  narrow(sample.pairs(), pairs, row + width);
+  row[width + pairs] = T{};
 }
 
-void forward_on_cpu(const Exec& exec, Matrix<const float> bottom, View<const float, 3> slots,
-                    Matrix<float> out) {
+template <typename T>
+void forward_on_cpu(const Exec& exec, Matrix<const T> bottom, View<const T, 3> slots,
+                    Matrix<T> out) {
   const int64_t width = bottom.dim(1);
-  for_each_sample(cpu_threads(exec, "interaction_forward"), bottom.dim(0), slots.dim(1), width,
-                  [&](int64_t b, Sample& sample) {
-                    sample.set_inputs(bottom.row(b),
-                                      [&](int64_t s) { return slots.row(b) + s * width; });
-                    write_row(bottom.row(b), sample, width, out.row(b));
-                  });
+  for_each_sample<T>(cpu_threads(exec, "interaction_forward"), bottom.dim(0), slots.dim(1), width,
+                     [&](int64_t b, Sample<T>& sample) {
+                       sample.set_inputs(bottom.row(b),
+                                         [&](int64_t s) { return slots.row(b) + s * width; });
+                       write_row(bottom.row(b), sample, width, out.row(b));
+                     });
 }
 
-void gather_on_cpu(const Exec& exec, Matrix<const float> bottom, const OneHotRows& rows,
-                   Matrix<float> out, View<float, 3> kept) {
+template <typename T>
+void gather_on_cpu(const Exec& exec, Matrix<const T> bottom, const OneHotRows& rows, Matrix<T> out,
+                   View<T, 3> kept) {
   const int64_t width = bottom.dim(1);
-  for_each_sample(cpu_threads(exec, "interaction_forward_gather"), bottom.dim(0),
-                  rows.offset.dim(0), width, [&](int64_t b, Sample& sample) {
-                    sample.set_inputs(bottom.row(b), [&](int64_t s) {
-                      const float* const row = rows.row(b, s);
-                      const float* const vector = row ? row : sample.zeros();
-                      if (kept.data()) std::copy_n(vector, width, kept.row(b) + s * width);
-                      return vector;
-                    });
-                    write_row(bottom.row(b), sample, width, out.row(b));
-                  });
+  for_each_sample<T>(cpu_threads(exec, "interaction_forward_gather"), bottom.dim(0),
+                     rows.offset.dim(0), width, [&](int64_t b, Sample<T>& sample) {
+                       sample.set_inputs(bottom.row(b), [&](int64_t s) {
+                         T* const to = kept.data() ? kept.row(b) + s * width : nullptr;
+                         return sample.rounded(rows.row(b, s), to);
+                       });
+                       write_row(bottom.row(b), sample, width, out.row(b));
+                     });
 }
 
-void backward_on_cpu(const Exec& exec, Matrix<const float> bottom, View<const float, 3> slots,
-                     Matrix<const float> dout, Matrix<float> dbottom, View<float, 3> dslots) {
+template <typename T>
+void backward_on_cpu(const Exec& exec, Matrix<const T> bottom, View<const T, 3> slots,
+                     Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots) {
   const int64_t width = bottom.dim(1);
-  const auto one_sample = [&](int64_t b, Sample& sample) {
+  const auto one_sample = [&](int64_t b, Sample<T>& sample) {
     sample.set_inputs(bottom.row(b), [&](int64_t s) { return slots.row(b) + s * width; });
     sample.set_outputs(dbottom.row(b), dslots.row(b));
     const float* const verbatim = sample.verbatim(dout.row(b));
-    const float* const pairs = dout.row(b) + width;
+    const float* const pairs = sample.pair_gradients(dout.row(b));
     const int64_t rows = sample.rows(), end = sample.padded_width();
     int64_t at = 0;  // twelve accumulators each: what the registers hold beside the operands
     for (; at + 4 * kLanes <= end; at += 4 * kLanes)
@@ -279,8 +296,8 @@ void backward_on_cpu(const Exec& exec, Matrix<const float> bottom, View<const fl
       gradient_columns<6, 1>(sample.inputs(), pairs, rows, at, verbatim, sample.outputs());
     sample.copy_outputs(dbottom.row(b), dslots.row(b));
   };
-  for_each_sample(cpu_threads(exec, "interaction_backward"), bottom.dim(0), slots.dim(1), width,
-                  one_sample);
+  for_each_sample<T>(cpu_threads(exec, "interaction_backward"), bottom.dim(0), slots.dim(1), width,
+                     one_sample);
 }
 
 }  // namespace
@@ -291,8 +308,8 @@ void interaction_forward(const Exec& exec, Matrix<const std::type_identity_t<T>>
                          Matrix<std::type_identity_t<T>> out) {
   check_shapes(bottom, slots, out.dim(0), out.dim(1), "interaction_forward");
   if (exec.on_gpu()) return kernels::interaction_forward<T>(exec, bottom, slots, out, {});
-  if constexpr (std::is_same_v<T, float>)
-    forward_on_cpu(exec, bottom, slots, out);
+  if constexpr (kOnCpu<T>)
+    forward_on_cpu<T>(exec, bottom, slots, out);
   else
     needs_gpu("interaction_forward");
 }
@@ -314,8 +331,8 @@ void interaction_forward_gather(const Exec& exec, Matrix<const std::type_identit
               slots.shape());
   if (exec.on_gpu())
     return kernels::interaction_forward_gather<T>(exec, bottom, rows, out, slots, {});
-  if constexpr (std::is_same_v<T, float>)
-    gather_on_cpu(exec, bottom, rows, out, slots);
+  if constexpr (kOnCpu<T>)
+    gather_on_cpu<T>(exec, bottom, rows, out, slots);
   else
     needs_gpu("interaction_forward_gather");
 }
@@ -335,8 +352,8 @@ void interaction_backward(const Exec& exec, Matrix<const std::type_identity_t<T>
   if (exec.on_gpu())
     return kernels::interaction_backward<T>(exec, bottom, slots, dout, dbottom, dslots, overflow,
                                             {});
-  if constexpr (std::is_same_v<T, float>)
-    backward_on_cpu(exec, bottom, slots, dout, dbottom, dslots);
+  if constexpr (kOnCpu<T>)
+    backward_on_cpu<T>(exec, bottom, slots, dout, dbottom, dslots);
   else
     needs_gpu("interaction_backward");
   if (overflow) flag_non_finite<T>(exec, Vector<T>(dslots.data(), dslots.size()), overflow);

@@ -32,8 +32,8 @@ HLITE_HD inline int64_t interaction_width(int64_t slots, int64_t width) {
   return width + slots * (slots + 1) / 2 + 1;
 }
 
-// T: float, or on a GPU bf16 or fp16 too. bottom [B,V], slots [B,n,V], out [B, interaction_width(n,
-// V)] overwritten. n >= 0, V >= 1.
+// T: float, bf16, or on a GPU fp16; sums in float. bottom [B,V], slots [B,n,V], out [B,
+// interaction_width(n, V)] overwritten. n >= 0, V >= 1.
 template <typename T = float>
 void interaction_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> bottom,
                          View<const std::type_identity_t<T>, 3> slots,

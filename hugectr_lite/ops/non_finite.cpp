@@ -3,24 +3,28 @@
 #include <algorithm>
 #include <atomic>
 
+#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {
 namespace {
 
 // First in [begin, end), or `end`: whole chunks by a loop without exits, which vectorises.
-int64_t find(const float* x, int64_t begin, int64_t end) {
+template <typename T>
+int64_t find(const T* x, int64_t begin, int64_t end) {
   constexpr int64_t kChunk = 256;
   for (; begin < end; begin += kChunk) {
     const int64_t stop = std::min(end, begin + kChunk);
     uint32_t found = 0;
-    for (int64_t i = begin; i < stop; ++i) found |= non_finite(x[i]) ? 1u : 0u;
-    if (found) return std::find_if(x + begin, x + stop, non_finite) - x;
+    for (int64_t i = begin; i < stop; ++i) found |= non_finite(to_float(x[i])) ? 1u : 0u;
+    if (found)
+      return std::find_if(x + begin, x + stop, [](T v) { return non_finite(to_float(v)); }) - x;
   }
   return end;
 }
 
-int64_t find_on_cpu(const Exec& exec, Vector<const float> x) {
+template <typename T>
+int64_t find_on_cpu(const Exec& exec, Vector<const T> x) {
   constexpr int64_t kBlock = 1 << 15;
   const int64_t n = x.size();
   std::atomic<int64_t> first{n};
@@ -41,8 +45,8 @@ int64_t find_on_cpu(const Exec& exec, Vector<const float> x) {
 template <typename T>
 int64_t first_non_finite(const Exec& exec, Vector<const std::type_identity_t<T>> x) {
   if (exec.on_gpu()) return kernels::first_non_finite<T>(exec, x);
-  if constexpr (std::is_same_v<T, float>)
-    return find_on_cpu(exec, x);
+  if constexpr (kOnCpu<T>)
+    return find_on_cpu<T>(exec, x);
   else
     needs_gpu("first_non_finite");
 }

@@ -17,7 +17,7 @@ HLITE_HD inline bool non_finite(float x) {
   return (hlite::detail::bits_of(x) & kExponent) == kExponent;
 }
 
-// T: float, or on a GPU bf16 or fp16 too. Index of the first NaN or infinity in x, or -1: names the
+// T: float, bf16, or on a GPU fp16. Index of the first NaN or infinity in x, or -1: names the
 // layer where a loss turned NaN. On a GPU it waits for the stream.
 template <typename T = float>
 [[nodiscard]] int64_t first_non_finite(const Exec& exec, Vector<const std::type_identity_t<T>> x);

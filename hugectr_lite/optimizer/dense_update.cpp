@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/float_loops.h"
+#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/optimizer/update_loops.h"
 
 namespace hlite::optimizer {
@@ -18,36 +19,39 @@ bool has_state(Vector<float> state, int index, OptimizerType type, int64_t n) {
   return state_count(type) <= index || state.dim(0) == n;
 }
 
+template <typename T>
 struct Arrays {
   const float* g;
   float *w, *state0, *state1;  // states beyond the rule's may be null
+  T* mirror;                   // may be null
 
   [[nodiscard]] Arrays at(int64_t i) const {
-    return {g + i, w + i, state0 ? state0 + i : nullptr, state1 ? state1 + i : nullptr};
+    return {g + i, w + i, state0 ? state0 + i : nullptr, state1 ? state1 + i : nullptr,
+            mirror ? mirror + i : nullptr};
   }
 };
 
-template <OptimizerType type>
-void update(const StepScalars& scalars, const Arrays& x, int64_t n) {
-  update_elements<type>(scalars, n, x.g, x.w, x.state0, x.state1);
-}
-
-// The same with gradients multiplied by `inverse`, a piece at a time, which stays in L1.
-template <OptimizerType type>
-void update_scaled(const StepScalars& scalars, const Arrays& x, int64_t n, float inverse) {
+// A piece at a time, which stays in L1; gradients multiplied by `inverse`, unless null.
+template <OptimizerType type, typename T>
+void update_pieces(const StepScalars& scalars, const Arrays<T>& x, int64_t n,
+                   const float* inverse) {
   constexpr int64_t kPiece = 1024;
   float scaled[kPiece];
   for (int64_t begin = 0; begin < n; begin += kPiece) {
     const int64_t count = std::min(kPiece, n - begin);
-    Arrays piece = x.at(begin);
-    for (int64_t i = 0; i < count; ++i) scaled[i] = piece.g[i] * inverse;
-    piece.g = scaled;
-    update<type>(scalars, piece, count);
+    Arrays<T> piece = x.at(begin);
+    if (inverse) {
+      for (int64_t i = 0; i < count; ++i) scaled[i] = piece.g[i] * *inverse;
+      piece.g = scaled;
+    }
+    update_elements<type>(scalars, count, piece.g, piece.w, piece.state0, piece.state1);
+    if (piece.mirror) narrow(piece.w, count, piece.mirror);
   }
 }
 
+template <typename T>
 void update_on_cpu(const Exec& exec, const UpdateRule& rule, float lr, int64_t step, int64_t n,
-                   const Arrays& x, const GradientScale& scale) {
+                   const Arrays<T>& x, const GradientScale& scale) {
   HLITE_CHECK(step >= 1, "dense_update: step {} counts from 1", step);
   if (scale.skips()) return;
   const StepScalars scalars = step_scalars(rule, lr, step);
@@ -55,10 +59,7 @@ void update_on_cpu(const Exec& exec, const UpdateRule& rule, float lr, int64_t s
     exec.threads().parallel_for(
         (n + kLine - 1) / kLine, kGrain / kLine, [&](int64_t begin, int64_t end) {
           const int64_t first = begin * kLine, count = std::min(n, end * kLine) - first;
-          if (scale.inverse)
-            update_scaled<type>(scalars, x.at(first), count, *scale.inverse);
-          else
-            update<type>(scalars, x.at(first), count);
+          update_pieces<type>(scalars, x.at(first), count, scale.inverse);
         });
   });
 }
@@ -77,9 +78,12 @@ void dense_update(const Exec& exec, const UpdateRule& rule, const float* lr, con
   HLITE_CHECK(!mirror.data() || mirror.dim(0) == n, "dense_update: {} weights, a mirror of {}", n,
               mirror.dim(0));
   if (exec.on_gpu()) return kernels::dense_update<T>(exec, rule, lr, step, x, scale, mirror);
-  HLITE_CHECK(!mirror.data(), "dense_update: a mirror of the weights needs a GPU");
-  update_on_cpu(exec, rule, *lr, *step, n,
-                {x.g.data(), x.w.data(), x.state0.data(), x.state1.data()}, scale);
+  if constexpr (kOnCpu<T>)
+    update_on_cpu<T>(exec, rule, *lr, *step, n,
+                     {x.g.data(), x.w.data(), x.state0.data(), x.state1.data(), mirror.data()},
+                     scale);
+  else
+    raise("dense_update: a mirror in fp16 needs a GPU");
 }
 
 #define HLITE_INSTANTIATE(T)                                                                  \

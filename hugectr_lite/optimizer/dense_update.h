@@ -24,7 +24,7 @@ struct DenseArrays {
 // The bits do not depend on the number of threads.
 //
 // `mirror` takes the new weights rounded to T, bf16 or fp16: the copy that matrix products of mixed
-// precision read. On a GPU only; empty: none. A skipped step leaves it alone, too.
+// precision read; fp16 on a GPU only. Empty: none. A skipped step leaves it alone, too.
 template <typename T = float>
 void dense_update(const Exec& exec, const UpdateRule& rule, const float* lr, const int64_t* step,
                   const DenseArrays& x, const GradientScale& scale = {},

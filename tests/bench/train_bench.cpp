@@ -2,19 +2,21 @@
 // machine measured in the same run.
 //
 //   train_bench [--shape kaggle|mlperf|tiny] [--cap ROWS] [--optimizer SGD|AdaGrad] [--threads N]
-//               [--batch N] [--seconds S] [--alpha A] [--quiet]
+//               [--batch N] [--seconds S] [--alpha A] [--precision fp32|bf16] [--quiet]
 //   train_bench --device cuda [--precision fp32|tf32|bf16|fp16] [...]
 //
 // Shapes: dlrm_workload.h; tables have at most --cap rows (CPU: 1,000,000 for kaggle, 200,000 for
 // mlperf; GPU: 10,000,000; 40,000,000 is all of them, 96 GB). Keys: Zipf (alpha; 0: uniform), ranks
 // scattered over each table. Prints a table on standard error and one JSON object on standard
 // output. On the CPU the floor of a step is the larger of its FLOPs at the rate of large matrix
-// products and its bytes at the rate of a plain copy, both measured here.
-// A GPU: see train_bench_gpu.cpp.
+// products in fp32 and its bytes at the rate of a plain copy, both measured here.
+// cpu_ms is the CPU time of an iteration, of all threads: on one thread a figure that others who
+// use the machine change little. A GPU: see train_bench_gpu.cpp.
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 
 #include "embedding/device_slots.h"
 #include "embedding/lookup.h"
@@ -117,12 +119,14 @@ void run_on_cpu(const TrainBenchOptions& o) {
   };
   for (int i = 0; i < 8; ++i) iterate({});
   const auto start = Clock::now();
+  const std::clock_t cpu = std::clock();
   while (since(start) < o.seconds) {
     const auto one = Clock::now();
     iterate(step_seconds);
     iterations.push_back(since(one));
   }
   const double total = since(start);
+  const double cpu_ms = 1e3 * static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC;
   const auto n = static_cast<double>(iterations.size());
   std::sort(iterations.begin(), iterations.end());
 
@@ -152,10 +156,10 @@ void run_on_cpu(const TrainBenchOptions& o) {
                "iteration", mean_ms, floor_total, 100 * floor_total / mean_ms, ceilings.flops / 1e9,
                ceilings.copy_bytes / 1e9, o.shape.width * 4, ceilings.row_bytes / 1e9);
   fmt::print(
-      R"({{"shape":"{}","optimizer":"{}","threads":{},"batch":{},"ms_mean":{:.3f},"ms_median":{:.3f},"ms_min":{:.3f},"samples_per_s":{:.0f},"floor_ms":{:.3f},"gflops":{:.1f},"copy_gbs":{:.2f},"rows_gbs":{:.2f},"loss":{:.5f},"steps_ms_floor":{{{}}}}})"
+      R"({{"shape":"{}","optimizer":"{}","precision":"{}","threads":{},"batch":{},"ms_mean":{:.3f},"ms_median":{:.3f},"ms_min":{:.3f},"cpu_ms":{:.3f},"samples_per_s":{:.0f},"floor_ms":{:.3f},"gflops":{:.1f},"copy_gbs":{:.2f},"rows_gbs":{:.2f},"loss":{:.5f},"steps_ms_floor":{{{}}}}})"
       "\n",
-      o.shape_name, o.solver.optimizer, o.threads, batch, mean_ms,
-      iterations[iterations.size() / 2] * 1e3, iterations[0] * 1e3,
+      o.shape_name, o.solver.optimizer, o.solver.precision, o.threads, batch, mean_ms,
+      iterations[iterations.size() / 2] * 1e3, iterations[0] * 1e3, cpu_ms / n,
       static_cast<double>(batch) / (total / n), floor_total, ceilings.flops / 1e9,
       ceilings.copy_bytes / 1e9, ceilings.row_bytes / 1e9,
       static_cast<double>(trainer::loss_of(model)), json_steps);
@@ -179,9 +183,9 @@ int run(int argc, char** argv) {
   app.add_option("--seconds", o.seconds, "How long iterations of one kind are repeated");
   app.add_option("--alpha", o.alpha, "Of the keys' Zipf distribution");
   app.add_flag("--quiet", o.quiet, "No table, only the JSON line");
-  auto* gpu = app.add_option_group("GPU");
-  gpu->add_option("--precision", o.solver.precision)
+  app.add_option("--precision", o.solver.precision, "fp32 or bf16; on a GPU tf32 or fp16 as well")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
+  auto* gpu = app.add_option_group("GPU");
   gpu->add_option("--batches", o.batches, "In host memory")->check(CLI::Range(1, 1024));
   gpu->add_option("--step-seconds", o.step_seconds, "How long one step is repeated");
   gpu->add_option("--gemm-edge", o.gemm_edge, "Of the ceiling's matrices")

@@ -152,29 +152,35 @@ struct PrecisionCase {
 }  // namespace
 
 TEST_CASE("gradients and logits of 16-bit models are those of float ones, rounded") {
+  constexpr PrecisionCase kBf16{"solver.precision=bf16", 0.03};
   for (const std::string& layers : {kPlain, kEverything}) {
     Trained cpu(layers, {}, nullptr);
     const auto want_logits = cpu.logits();
     const Tensors first = cpu.weights();
     cpu.train();
     const Tensors want = difference(cpu.weights(), first);
+    const auto check = [&](Trained got, const PrecisionCase& c) {
+      INFO(c.change << layers);
+      REQUIRE((got.weights() == first));
+      CHECK(distance(got.logits(), want_logits) < c.tolerance);
+      got.train();
+      CHECK(trainer::loss_of(got.model()) ==
+            Approx(trainer::loss_of(cpu.model())).epsilon(c.tolerance));
+      const Tensors moved = difference(got.weights(), first);
+      for (const auto& [name, values] : want) {
+        INFO(name);
+        CHECK(distance(moved.at(name), values) < c.tolerance);
+        CHECK(distance(moved.at(name), values) > 0);  // it was not float
+      }
+    };
+    check(Trained(layers, {kBf16.change}, nullptr), kBf16);
+    check(Trained(layers, {"solver.mixed_precision=1024"}, nullptr), kBf16);
     for (const CudaBackend& backend : cuda_backends())
-      for (const PrecisionCase& c : {PrecisionCase{"solver.precision=bf16", 0.03},
-                                     PrecisionCase{"solver.precision=fp16", 4e-3},
+      for (const PrecisionCase& c : {kBf16, PrecisionCase{"solver.precision=fp16", 4e-3},
                                      PrecisionCase{"solver.mixed_precision=1024", 4e-3}}) {
-        INFO(backend.name << ", " << c.change << layers);
+        INFO(backend.name);
         backend.table->use_device(0);
-        Trained gpu(layers, {c.change}, backend.table);
-        REQUIRE((gpu.weights() == first));
-        CHECK(distance(gpu.logits(), want_logits) < c.tolerance);
-        gpu.train();
-        CHECK(trainer::loss_of(gpu.model()) ==
-              Approx(trainer::loss_of(cpu.model())).epsilon(c.tolerance));
-        const Tensors got = difference(gpu.weights(), first);
-        for (const auto& [name, values] : want) {
-          INFO(name);
-          CHECK(distance(got.at(name), values) < c.tolerance);
-        }
+        check(Trained(layers, {c.change}, backend.table), c);
       }
   }
 }

@@ -5,6 +5,7 @@
 #include "tests/embedding/lookup_case.h"
 #include "tests/optimizer/rule_oracle.h"
 #include "tests/support/catch.h"
+#include "tests/support/typed_values.h"
 
 using namespace hlite;
 using namespace hlite::embedding;
@@ -66,8 +67,13 @@ class Rank {
       std::copy(parts[q].begin(), parts[q].end(),
                 vectors.begin() + static_cast<int64_t>(q) * room * V);
     std::vector<float> result(static_cast<size_t>(samples * c.layout.slots() * V), -7);
-    pool_rows(exec(), routing, {vectors.data(), comm.size() * room, V}, copied.w.view(),
-              {result.data(), samples, c.layout.slots(), V});
+    const Matrix<const float> listed(vectors.data(), comm.size() * room, V);
+    pool_rows<float>(exec(), routing, listed, copied.w.view(),
+                     {result.data(), samples, c.layout.slots(), V});
+    std::vector<bf16> half(result.size());
+    pool_rows<bf16>(exec(), routing, listed, copied.w.view(),
+                    {half.data(), samples, c.layout.slots(), V});
+    CHECK(test::same_values(test::widened(half), test::as<bf16>(result)));
     return result;
   }
 
@@ -78,8 +84,15 @@ class Rank {
     std::vector<float> shared(copies * static_cast<size_t>(V) + copies, -7);
     const Matrix<float> copied_gradients(shared.data(), placement.copied_rows(), V);
     const std::span<float> touched(shared.data() + copied_gradients.size(), copies);
-    reduce_gradients(exec(), routing, {c.dout.data() + first * S * V, samples, S, V},
-                     {gradients.data(), comm.size() * room, V}, copied_gradients, touched);
+    const Matrix<float> listed(gradients.data(), comm.size() * room, V);
+    const auto reduce = [&]<typename T>(const std::vector<T>& dout) {
+      reduce_gradients<T>(exec(), routing, {dout.data() + first * S * V, samples, S, V}, listed,
+                          copied_gradients, touched);
+      return std::pair(gradients, shared);
+    };
+    const auto half = test::rounded<bf16>(c.dout);
+    CHECK(reduce(half) == reduce(test::widened(half)));
+    reduce(c.dout);
     comm.all_reduce(exec(), shared);
     const auto parts = exchange<float>(V, [&](int q) {
       return std::span<const float>(gradients).subspan(

@@ -8,21 +8,22 @@ namespace {
 
 struct Terms {
   std::vector<std::vector<float>> values;
-  std::vector<float> sums;  // added in order in float, rounded to T as the contract says
+  std::vector<float> sums, on_gpu;  // added in order in float, rounded to T as the contract says
 };
 
 template <typename T>
 Terms terms_of(int64_t count, int64_t n) {
   Terms terms;
-  terms.sums = random_values<T>(n, 0);
+  terms.sums = terms.on_gpu = random_values<T>(n, 0);
   for (int64_t t = 0; t < count; ++t) {
     terms.values.push_back(random_values<T>(n, static_cast<uint64_t>(t)));
-    if (t > 0)
-      for (size_t i = 0; i < terms.sums.size(); ++i) terms.sums[i] += terms.values.back()[i];
-    // 64 inputs, then 63 at a time; at the end whatever there is.
-    if (t > 0 && t % 63 == 0) terms.sums = as<T>(terms.sums);
+    for (auto* const sums : {&terms.sums, &terms.on_gpu})
+      for (size_t i = 0; t > 0 && i < sums->size(); ++i) (*sums)[i] += terms.values.back()[i];
+    // On a GPU 64 inputs, then 63 at a time; at the end whatever there is.
+    if (t > 0 && t % 63 == 0) terms.on_gpu = as<T>(terms.on_gpu);
   }
   terms.sums = as<T>(terms.sums);
+  terms.on_gpu = as<T>(terms.on_gpu);
   return terms;
 }
 
@@ -56,7 +57,8 @@ TEMPLATE_TEST_CASE("add_forward sums its inputs in order, in place too", "", flo
         for (const int64_t offset : {0, 1})
           for (const bool in_place : {false, true}) {
             INFO(on.name() << ", " << count << " terms of " << n << ", offset " << offset);
-            CHECK(same_values(sum_on<T>(on, terms, offset, in_place), terms.sums));
+            CHECK(same_values(sum_on<T>(on, terms, offset, in_place),
+                              on.on_gpu() ? terms.on_gpu : terms.sums));
           }
       }
     }

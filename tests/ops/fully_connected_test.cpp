@@ -83,10 +83,12 @@ TEST_CASE("fully connected gradients agree with finite differences") {
   }
 }
 
-TEST_CASE("fully_connected_forward on the CPU lets a NaN through its ReLU") {
+TEMPLATE_TEST_CASE("fully_connected_forward on the CPU lets a NaN through its ReLU", "", float,
+                   bf16) {
+  using T = TestType;
   const OpDevice on(1);
-  const DeviceTensor<float> x(on, {1, NAN}), w(on, {-1}), bias(on, {0}), y(on, nans(2));
-  ops::fully_connected_forward(on.exec(), x.view(2, 1), w.view(1, 1), bias, true, y.view(2, 1));
+  const DeviceTensor<T> x(on, {1, NAN}), w(on, {-1}), bias(on, {0}), y(on, nans(2));
+  ops::fully_connected_forward<T>(on.exec(), x.view(2, 1), w.view(1, 1), bias, true, y.view(2, 1));
   CHECK(same_values(y.host(), {0, NAN}));
 }
 
@@ -120,10 +122,10 @@ TEST_CASE("fully connected ops refuse what does not fit") {
   CHECK_THROWS_AS(ops::fully_connected_backward_weights(exec, x, y, x), Error);
   CHECK_THROWS_AS(ops::bias_relu_backward(exec, x, y, five), Error);
   CHECK_THROWS_AS(ops::bias_relu_backward(exec, y, y, three), Error);
-  // Masks and 16 bits are a GPU's.
+  // Masks and fp16 are a GPU's.
   const Matrix<uint8_t> mask(bits.data(), 4, ops::relu_mask_bytes(5));
   CHECK_THROWS_AS(ops::fully_connected_forward(exec, x, w, {}, true, y, mask), Error);
-  CHECK_THROWS_AS((ops::fully_connected_backward_weights<bf16>(exec, {}, {}, {})), Error);
+  CHECK_THROWS_AS((ops::fully_connected_backward_weights<fp16>(exec, {}, {}, {})), Error);
 
   const Matrix<uint8_t> short_mask(bits.data(), 4, 1);
   check_contains(message_of<Error>([&] {

@@ -13,7 +13,7 @@ namespace {
 using optimizer::OptimizerType;
 using optimizer::UpdateRule;
 
-// Random parameters and their states on a device; on a GPU also a mirror of type T.
+// Random parameters and their states on a device, and a mirror of type T.
 template <typename T>
 class Parameters {
  public:
@@ -23,7 +23,7 @@ class Parameters {
         w_(on, random_values(n, 1), offset),
         state0_(on, initial(n, 0), offset),
         state1_(on, initial(n, 1), offset),
-        mirror_(on, nans(on.on_gpu() ? n : 0), offset) {}
+        mirror_(on, nans(n), offset) {}
 
   // Step t, at rate t / 64, with gradients that are multiplied by `scale` beforehand; skip: the
   // step is to be left out, and its gradients are no numbers.
@@ -36,8 +36,7 @@ class Parameters {
     optimizer::GradientScale how;
     if (scale != 1) how = {inverse.data(), skips.data()};
     optimizer::dense_update<T>(on_.exec(), rule_, rate.data(), step.data(),
-                               {w_, gradients, state0_, state1_}, how,
-                               on_.on_gpu() ? Vector<T>(mirror_) : Vector<T>());
+                               {w_, gradients, state0_, state1_}, how, mirror_);
   }
   static float rate_at(int64_t t) { return static_cast<float>(t) / 64; }
   [[nodiscard]] std::vector<float> gradient(int64_t t) const {
@@ -89,7 +88,7 @@ TEMPLATE_TEST_CASE("dense_update follows each rule's formula over several steps"
             check_close(got.state(0), want.a, tolerance, "state0");
           if (optimizer::state_count(rule.type) > 1)
             check_close(got.state(1), want.b, tolerance, "state1");
-          if (on.on_gpu()) CHECK(same_values(got.mirror(), as<T>(got.weights())));
+          CHECK(same_values(got.mirror(), as<T>(got.weights())));
         },
         kSizes);
 }
@@ -150,8 +149,8 @@ TEST_CASE("dense_update refuses arrays that do not match and steps before the fi
                   Error);
   CHECK_THROWS_AS(optimizer::dense_update(exec, sgd, nullptr, &one, {four, four, none, none}),
                   Error);
-  std::vector<bf16> copy(4);
-  CHECK_THROWS_AS(optimizer::dense_update<bf16>(exec, sgd, &lr, &one, {four, four, none, none}, {},
+  std::vector<fp16> copy(4);
+  CHECK_THROWS_AS(optimizer::dense_update<fp16>(exec, sgd, &lr, &one, {four, four, none, none}, {},
                                                 {copy.data(), copy.size()}),
                   Error);
 }

@@ -1,5 +1,5 @@
 // Where ops are tested: one case runs on the CPU with one, two and three threads, on the emulated
-// device and, where there is one, on the GPU. Types of 16 bits are for the last two.
+// device and, where there is one, on the GPU; but fp16 is for the last two.
 #pragma once
 
 #include <fmt/core.h>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/core/matmul_context.h"
 #include "hugectr_lite/core/view.h"
 #include "tests/support/cuda_backends.h"
@@ -57,7 +58,7 @@ inline OpDevice emulated_device(const MatmulOptions* matmul = nullptr) {
 template <typename T>
 std::vector<OpDevice> op_devices(const MatmulOptions* matmul = nullptr) {
   std::vector<OpDevice> all;
-  if constexpr (std::is_same_v<T, float>)
+  if constexpr (kOnCpu<T>)
     for (const int threads : {1, 2, 3}) all.emplace_back(threads);
   for (const CudaBackend& backend : cuda_backends()) all.emplace_back(backend, matmul);
   return all;
@@ -151,11 +152,15 @@ void check_any_order(Run&& run) {
 // The same of run.operator()<T>(device) for every T; and on any number of the CPU's threads.
 template <typename Run>
 void check_same_bits(Run&& run, const MatmulOptions* matmul = nullptr) {
-  const std::vector<float> want = run.template operator()<float>(OpDevice(1));
-  for (const int threads : {2, 3, 6}) {
-    INFO(threads << " threads");
-    CHECK(same_values(run.template operator()<float>(OpDevice(threads)), want));
-  }
+  const auto on_cpu = [&]<typename T>() {
+    const std::vector<float> want = run.template operator()<T>(OpDevice(1));
+    for (const int threads : {2, 3, 6}) {
+      INFO(threads << " threads");
+      CHECK(same_values(run.template operator()<T>(OpDevice(threads)), want));
+    }
+  };
+  on_cpu.template operator()<float>();
+  on_cpu.template operator()<bf16>();
   const OpDevice emulated = emulated_device(matmul);
   check_any_order([&] { return run.template operator()<float>(emulated); });
   check_any_order([&] { return run.template operator()<bf16>(emulated); });

@@ -8,15 +8,14 @@ constexpr float kFirstDynamicScale = 0x1p16f;
 constexpr int32_t kGrowAfter = 2000;  // iterations, as in Apex and PyTorch
 }  // namespace
 
-LossScaling::LossScaling(const config::SolverConfig& solver, FloatType type,
-                         const ModelLayers& layers)
+LossScaling::LossScaling(std::optional<int64_t> fixed, FloatType type, const ModelLayers& layers)
     : type_(type), layers_(layers) {
   if (type == FloatType::kFloat) return;
-  dynamic_ = type == FloatType::kFp16 && !solver.mixed_precision;
+  dynamic_ = type == FloatType::kFp16 && !fixed;
   if (dynamic_)
     first_scale_ = kFirstDynamicScale;
-  else if (solver.mixed_precision)
-    first_scale_ = static_cast<float>(*solver.mixed_precision);
+  else if (fixed)
+    first_scale_ = static_cast<float>(*fixed);
 }
 
 void LossScaling::declare(plan::Buffers& buffers) {

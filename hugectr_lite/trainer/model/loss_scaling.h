@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/optimizer/loss_scale.h"
 #include "hugectr_lite/trainer/model/build_layers.h"
@@ -15,8 +14,9 @@ namespace hlite::trainer {
 
 class LossScaling final : public PlanPart {
  public:
-  // `type`: of the activations of the layers, which must outlive it.
-  LossScaling(const config::SolverConfig& solver, FloatType type, const ModelLayers& layers);
+  // `type`: of the activations of the layers, which must outlive it. `fixed`: the scale, where the
+  // config names one that is for this device.
+  LossScaling(std::optional<int64_t> fixed, FloatType type, const ModelLayers& layers);
 
   [[nodiscard]] bool used() const { return first_scale_ > 0; }
   void declare(plan::Buffers& buffers) override;

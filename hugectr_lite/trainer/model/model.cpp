@@ -18,6 +18,15 @@ int64_t largest_batch(const config::SolverConfig& solver, int64_t ranks) {
   return std::max(solver.batchsize / ranks, (evaluated + ranks - 1) / ranks);
 }
 
+// Of activations. The CPU has no fp16, and in bf16 nothing to scale.
+FloatType activation_type(const config::TrainConfig& config, const cuda::Backend* gpu) {
+  const FloatType type = config.solver.precision;
+  if (gpu || type != FloatType::kFp16) return type;
+  if (config.solver.mixed_precision) return FloatType::kBf16;
+  config::fail_expected(*config.root.find("solver")->find("precision"),
+                        "\"bf16\" or \"fp32\" where training is on the CPU");
+}
+
 std::vector<PlanPart*> without_null(std::vector<PlanPart*> parts) {
   std::erase(parts, nullptr);
   return parts;
@@ -31,7 +40,7 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
       seed_(seed),
       ranks_(std::move(ranks)),
       gpu_(gpu),
-      type_(gpu ? config.solver.precision : FloatType::kFloat),
+      type_(activation_type(config, gpu)),
       train_batch_(config.solver.batchsize / ranks_.context.ranks()),
       max_batch_(largest_batch(config.solver, ranks_.context.ranks())),
       layers_(build_layers(config, {.ranks = ranks_.context,
@@ -44,7 +53,7 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
                                     .type = type_})),
       batch_(config.data, max_batch_),
       rates_(config.optimizer, layers_.embeddings),
-      loss_scaling_(config.solver, type_, layers_),
+      loss_scaling_(gpu ? config.solver.mixed_precision : std::nullopt, type_, layers_),
       gradient_sum_(ranks_.context.ranks() > 1
                         ? std::make_unique<GradientSum>(ranks_.context, config.all_reduce, layers_,
                                                         ranks_.wants_to_stop)

@@ -125,6 +125,8 @@ std::string check_report(const config::TrainConfig& config, const Options& optio
                       solver.gpu.size() == 1 ? "" : "s", solver.gpu[0].size(),
                       solver.gpu[0].size() == 1 ? "" : "s");
   for (const LayerPlacement& p : placements) text += p.explanation + "\n";
+  if (const std::string precision = precision_text(model); !precision.empty())
+    text += precision + "\n";
   if (solver.gpu.size() > 1)
     text += fmt::format("{}; or as threads of one process, without mpirun\n",
                         launch_text(options, solver.gpu.size()));

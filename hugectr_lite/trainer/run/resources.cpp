@@ -5,6 +5,7 @@
 #include "hugectr_lite/core/cuda_plugin.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/thread_pool.h"
+#include "hugectr_lite/ops/bf16_piece.h"
 
 namespace hlite::trainer {
 
@@ -47,6 +48,14 @@ uint64_t resolve_seed(const config::TrainConfig& config) {
 int resolve_threads(const config::TrainConfig& config, const Options& options) {
   if (options.threads > 0) return options.threads;
   return config.solver.threads > 0 ? config.solver.threads : available_threads();
+}
+
+std::string precision_text(const Model& model) {
+  if (model.gpu() || model.type() == FloatType::kFloat) return "";
+  const char* const how = ops::describe(ops::bf16_products());
+  const bool fp16 = model.config().solver.precision == FloatType::kFp16;
+  return fmt::format("{}; {}",
+                     fp16 ? "mixed_precision on the CPU: bf16, without a loss scale" : "bf16", how);
 }
 
 }  // namespace hlite::trainer

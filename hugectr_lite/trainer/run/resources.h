@@ -1,4 +1,4 @@
-// What a run uses of the machine that it is started on: device, threads, randomness.
+// What a run uses of the machine that it is started on: device, threads, randomness, instructions.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/core/backend.h"
+#include "hugectr_lite/trainer/model/model.h"
 #include "hugectr_lite/trainer/run/options.h"
 
 namespace hlite::trainer {
@@ -24,5 +25,9 @@ const cuda::Backend& absent_gpu();
 uint64_t resolve_seed(const config::TrainConfig& config);
 // Threads of a run: --threads, else solver.threads, else all that this process may use.
 int resolve_threads(const config::TrainConfig& config, const Options& options);
+
+// What a model in 16 bits on the CPU computes in, and what is gained by that here; empty for
+// others.
+std::string precision_text(const Model& model);
 
 }  // namespace hlite::trainer

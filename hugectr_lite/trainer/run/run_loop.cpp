@@ -10,6 +10,7 @@
 #include "hugectr_lite/core/stopwatch.h"
 #include "hugectr_lite/trainer/run/preconditions.h"
 #include "hugectr_lite/trainer/run/rate_meter.h"
+#include "hugectr_lite/trainer/run/resources.h"
 #include "hugectr_lite/trainer/run/trainer.h"
 
 namespace hlite::trainer {
@@ -77,9 +78,8 @@ void RunLoop::announce() {
       config.data.source, trainer_.source().samples(), config.solver.batchsize,
       std::max<int64_t>(0, trainer_.last_iteration() - trainer_.iteration()),
       ranks > 1 ? fmt::format("{} ranks x ", ranks) : "", trainer_.threads(), trainer_.seed()));
-  if (!trainer_.model().gpu() && config.solver.precision != FloatType::kFloat)
-    trainer_.progress().line(fmt::format("in fp32: solver.precision {} is for a GPU",
-                                         float_type_name(config.solver.precision)));
+  if (const std::string text = precision_text(trainer_.model()); !text.empty())
+    trainer_.progress().line(text);
 }
 
 RunLoop::Reason RunLoop::loop() {
