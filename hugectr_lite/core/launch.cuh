@@ -102,6 +102,9 @@ void launch(const LaunchShape& shape, void (*kernel)(Params...), Args&&... args)
   config.blockDim = shape.block;
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = shape.stream;
+#if !defined(__CUDACC__)
+  emulation::launch_name = shape.name;
+#endif
   check_cuda(cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...), shape.name, __FILE__,
              __LINE__);
   check_cuda(cudaGetLastError(), shape.name, __FILE__, __LINE__);

@@ -1,6 +1,8 @@
 // Kernels for the self test of the emulation: each uses one feature of a block.
 #include "tests/cuda/emulation_kernels.cuh"
 
+#include <cuda/atomic>
+
 namespace hlite::test {
 namespace {
 
@@ -83,6 +85,23 @@ __global__ void dimensions_kernel(int* out) {
   out[b * n + t] = tile[n - 1 - t];
 }
 
+// ---- Between devices ----
+
+__global__ void move_kernel(const float* from, float* to, int n) {
+  for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x))
+    to[i] = from[i];
+}
+
+__global__ void signal_kernel(unsigned* word, unsigned value) {
+  __threadfence_system();
+  ::cuda::atomic_ref<unsigned>(*word).store(value, ::cuda::std::memory_order_release);
+}
+
+__global__ void await_kernel(unsigned* word, unsigned value) {
+  while (::cuda::atomic_ref<unsigned>(*word).load(::cuda::std::memory_order_acquire) < value)
+    __nanosleep(100);
+}
+
 // ---- Wrong on purpose: for the emulation only, a device would hang or worse ----
 
 __global__ void half_barrier_kernel() {
@@ -127,6 +146,16 @@ void segments(const LaunchShape& shape, int* before, double* second) {
   launch(shape, segments_kernel, before, second);
 }
 void dimensions(const LaunchShape& shape, int* out) { launch(shape, dimensions_kernel, out); }
+
+void move_values(cudaStream_t stream, const float* from, float* to, int n) {
+  launch({.name = "move_values", .block = dim3(32), .stream = stream}, move_kernel, from, to, n);
+}
+void signal_word(cudaStream_t stream, unsigned* word, unsigned value) {
+  launch({.name = "signal_word", .stream = stream}, signal_kernel, word, value);
+}
+void await_word(cudaStream_t stream, unsigned* word, unsigned value) {
+  launch({.name = "await_word", .stream = stream}, await_kernel, word, value);
+}
 
 void half_barrier(const LaunchShape& shape) { launch(shape, half_barrier_kernel); }
 void two_barriers(const LaunchShape& shape) { launch(shape, two_barriers_kernel); }

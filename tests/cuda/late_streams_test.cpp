@@ -1,6 +1,6 @@
 // Work that runs as late as it may shows every missing wait: what reads too early reads what was
 // there before.
-#include "tests/support/late_streams.h"
+#include "tests/support/stream_order.h"
 
 #include "hugectr_lite/core/fill.h"
 #include "tests/support/cuda_backends.h"
@@ -42,9 +42,8 @@ class TestEvent {
 }  // namespace
 
 TEST_CASE("without late streams work runs at once, and hides that nothing waits for it") {
-  const bool late = std::exchange(emulation::machine().late_streams, false);
+  const StreamOrderScope at_once(emulation::StreamOrder::kAtOnce);
   CHECK(Change().read(nullptr) == 2);
-  emulation::machine().late_streams = late;
 }
 
 TEST_CASE("on late streams a copy that waits for nothing reads what was there before") {

@@ -9,7 +9,7 @@
 #include "hugectr_lite/trainer/model/model_tensors.h"
 #include "tests/support/cuda_backends.h"
 #include "tests/support/errors.h"
-#include "tests/support/late_streams.h"
+#include "tests/support/stream_order.h"
 
 namespace hlite::test {
 namespace {

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <exception>
@@ -89,6 +90,8 @@ class Scheduler {
     current_->track.switch_to(main_);
   }
   [[nodiscard]] Fiber& current() const { return *current_; }
+  [[nodiscard]] bool running() const { return current_ != nullptr; }
+  [[noreturn]] void end(std::exception_ptr&& error);
   void set_order(Order order, uint64_t seed) {
     order_ = order;
     random_.seed(seed);
@@ -125,16 +128,23 @@ Scheduler scheduler;
 // First function on a fiber's stack.
 void Scheduler::enter() {
   Track::entered(scheduler.main_);
+  std::exception_ptr error;
   try {
     (*scheduler.body_)();
     const Fiber& self = *scheduler.current_;
     if (!self.open_copies.empty() || !self.copies.empty())
       fail(fmt::format("thread {} has ended without waiting for its copies", text_of(self.thread)));
   } catch (...) {
-    scheduler.error_ = std::current_exception();
+    error = std::current_exception();
   }
-  scheduler.current_->state = State::kEnded;
-  scheduler.current_->track.switch_to(scheduler.main_, /*last=*/true);
+  scheduler.end(std::move(error));
+}
+
+void Scheduler::end(std::exception_ptr&& error) {
+  error_ = std::move(error);  // nothing stays on this stack
+  current_->state = State::kEnded;
+  current_->track.switch_to(main_, /*last=*/true);
+  std::abort();  // nobody comes back here
 }
 
 void Scheduler::start(Fiber& fiber) {
@@ -323,6 +333,9 @@ void gather(const char* what, const void* mine, void* all, size_t bytes,
   exchange(what, 0xffffffffu, 0, lane(), false, site);
   self.bytes = 0;
 }
+
+bool in_fiber() { return scheduler.running(); }
+void end_fiber(std::exception_ptr&& error) { scheduler.end(std::move(error)); }
 
 unsigned linear_thread() {
   const Triple &t = here.thread, &d = here.block_dim;

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <source_location>
 #include <stdexcept>
 
@@ -62,6 +63,11 @@ Exchange exchange(const char* what, unsigned mask, uint64_t value, unsigned sour
 
 // Waits for all 32 lanes of the warp: all[l * bytes ...] is what lane l has at `mine`.
 void gather(const char* what, const void* mine, void* all, size_t bytes, std::source_location site);
+
+// Whether a thread of a grid runs; end_fiber() then ends its grid with this error, from anywhere
+// below it, a signal handler included.
+bool in_fiber();
+[[noreturn]] void end_fiber(std::exception_ptr&& error);
 
 unsigned lane();
 // Index within the block, as warps are cut.

@@ -22,14 +22,19 @@ std::map<const void*, int> allowed_shared;  // by cudaFuncSetAttribute
 // block lies 16 bytes into a page (as it does for the allocator of an older libc), and crashes on
 // what it finds. A block aligned to more than 16 never lies there.
 alignas(64) thread_local cudaError_t last_error = cudaSuccess;
-thread_local int current_device = 0;
+thread_local int thread_device = 0;
 
 Machine first_machine() {
   Machine m;
   if (const char* bytes = std::getenv("HLITE_EMULATED_MEMORY"))
     m.memory_bytes = std::strtoull(bytes, nullptr, 10);
-  const char* const order = std::getenv("HLITE_EMULATED_STREAMS");
-  m.late_streams = order && order == std::string_view("late");
+  if (const char* devices = std::getenv("HLITE_EMULATED_DEVICES"))
+    m.devices = std::clamp(std::atoi(devices), 0, kMostDevices);
+  const char* const value = std::getenv("HLITE_EMULATED_STREAMS");
+  const std::string_view order = value ? value : "";
+  if (order == "late") m.order = StreamOrder::kLate;
+  if (order.starts_with("random")) m.order = StreamOrder::kRandom;
+  if (order.starts_with("random:")) m.seed = std::strtoull(value + 7, nullptr, 10);
   return m;
 }
 
@@ -60,8 +65,10 @@ cudaError_t outcome(bool ok, cudaError_t otherwise) {
 
 cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel) {
   if (config.dynamicSmemBytes > allowed_bytes(kernel)) return keep(cudaErrorInvalidValue);
-  return check_stream(config.stream);
+  return check_own_stream(config.stream);
 }
+
+int current_device() { return thread_device; }
 
 }  // namespace hlite::emulation
 
@@ -91,6 +98,18 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorStreamCaptureUnsupported";
     case cudaErrorStreamCaptureUnjoined:
       return "cudaErrorStreamCaptureUnjoined";
+    case cudaErrorPeerAccessUnsupported:
+      return "cudaErrorPeerAccessUnsupported";
+    case cudaErrorNotReady:
+      return "cudaErrorNotReady";
+    case cudaErrorPeerAccessAlreadyEnabled:
+      return "cudaErrorPeerAccessAlreadyEnabled";
+    case cudaErrorPeerAccessNotEnabled:
+      return "cudaErrorPeerAccessNotEnabled";
+    case cudaErrorStreamCaptureIsolation:
+      return "cudaErrorStreamCaptureIsolation";
+    case cudaErrorCapturedEvent:
+      return "cudaErrorCapturedEvent";
   }
   return "unknown error";
 }
@@ -114,14 +133,36 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {
-  *device = current_device;
+  *device = thread_device;
   return outcome(true);
 }
 cudaError_t cudaSetDevice(int device) {
   if (device < 0 || device >= machine().devices) return keep(cudaErrorInvalidDevice);
-  current_device = device;
+  thread_device = device;
   return outcome(true);
 }
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  for (const int d : {device, peer})
+    if (d < 0 || d >= machine().devices) return keep(cudaErrorInvalidDevice);
+  *can = machine().peers_connected && device != peer;
+  return outcome(true);
+}
+// Of the current device to `peer`, one way.
+static cudaError_t change_access(int peer, bool on) {
+  int can = 0;
+  const cudaError_t error = cudaDeviceCanAccessPeer(&can, current_device(), peer);
+  if (error != cudaSuccess) return error;
+  if (!can)
+    return keep(peer == current_device() ? cudaErrorInvalidDevice : cudaErrorPeerAccessUnsupported);
+  if (peer_access(current_device(), peer) == on)
+    return keep(on ? cudaErrorPeerAccessAlreadyEnabled : cudaErrorPeerAccessNotEnabled);
+  set_peer_access(current_device(), peer, on);
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
+  return flags != 0 ? keep(cudaErrorInvalidValue) : change_access(peer, true);
+}
+cudaError_t cudaDeviceDisablePeerAccess(int peer) { return change_access(peer, false); }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (device < 0 || device >= machine().devices) return keep(cudaErrorInvalidDevice);
   *properties = {};

@@ -1,10 +1,12 @@
 // Stands in for NVIDIA's header of this name: first on the include path, it lets g++ compile the
 // project's .cu files, whose kernels then run on the CPU (block_fibers.h). It holds what those
-// files use, not all of CUDA. Work runs at once, or as late as a device may (stream_queues.h).
+// files use, not all of CUDA. Work runs at once, as late as a device may, or in random orders
+// (stream_queues.h); of several devices each has memory of its own (device_ranges.h).
 // Static shared memory keeps its content between blocks, dynamic shared memory and fresh device
 // memory are filled with NaN.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -14,6 +16,7 @@
 #include <utility>
 
 #include "tests/support/cuda_emulation/block_fibers.h"
+#include "tests/support/cuda_emulation/device_ranges.h"
 #include "tests/support/cuda_emulation/emulated_tensor_core.h"
 
 #define __global__
@@ -56,6 +59,11 @@ inline void __syncwarp(unsigned mask = 0xffffffffu,
 }
 inline void __threadfence() {}
 inline void __threadfence_block() {}
+inline void __threadfence_system() {}
+// What a kernel that waits for a word of memory does between two looks at it. Here the whole grid
+// is then given up, and begun again when other work has run: before it waits, such a kernel must
+// do nothing that it cannot do twice.
+[[noreturn]] inline void __nanosleep(unsigned) { hlite::emulation::wait_for_word(); }
 
 namespace hlite::emulation {
 template <typename T>
@@ -156,10 +164,16 @@ enum cudaError_t {
   cudaErrorInsufficientDriver = 35,
   cudaErrorNoDevice = 100,
   cudaErrorInvalidDevice = 101,
+  cudaErrorPeerAccessUnsupported = 217,
   cudaErrorInvalidResourceHandle = 400,
+  cudaErrorNotReady = 600,
+  cudaErrorPeerAccessAlreadyEnabled = 704,
+  cudaErrorPeerAccessNotEnabled = 705,
   cudaErrorLaunchFailure = 719,
   cudaErrorStreamCaptureUnsupported = 900,
   cudaErrorStreamCaptureUnjoined = 904,
+  cudaErrorStreamCaptureIsolation = 905,
+  cudaErrorCapturedEvent = 907,
 };
 const char* cudaGetErrorName(cudaError_t error);
 const char* cudaGetErrorString(cudaError_t error);
@@ -174,6 +188,7 @@ enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone = 0, cudaStreamCaptur
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
@@ -181,6 +196,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventQuery(cudaEvent_t event);
 // By Machine::clock_ms.
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end);
 
@@ -210,6 +226,10 @@ cudaError_t cudaHostUnregister(void* data);
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream);
+// Needs no access to the peer's memory; cudaMemcpyAsync() does here, though CUDA then takes a slow
+// way over the host.
+cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int from_device,
+                                size_t bytes, cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void* data, int byte, size_t bytes, cudaStream_t stream);
 
 struct cudaDeviceProp {
@@ -227,6 +247,9 @@ cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaRuntimeGetVersion(int* version);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer);
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
+cudaError_t cudaDeviceDisablePeerAccess(int peer);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
@@ -240,12 +263,18 @@ struct cudaLaunchConfig_t {
 };
 
 namespace hlite::emulation {
+enum class StreamOrder { kAtOnce, kLate, kRandom };  // stream_queues.h
+
+// Of the next kernel that this thread launches; launch() sets it.
+inline thread_local const char* launch_name = "kernel";
+
 // What a device would refuse about a launch.
 cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel);
 
 // The emulated machine, to be changed by tests. Not synchronised: change it while nothing runs.
 struct Machine {
-  int devices = 1;
+  int devices = 1;  // at most kMostDevices; $HLITE_EMULATED_DEVICES
+  bool peers_connected = true;
   int driver_version = 13000;
   int runtime_version = 13000;
   cudaError_t next_error = cudaSuccess;  // the next call that can fail returns this, once
@@ -253,12 +282,14 @@ struct Machine {
   // Few, so that kernels whose grid is what runs at a time have to go round.
   int multiprocessors = 1;
   int resident_blocks = 2;  // of any kernel on a multiprocessor
-  // Device memory; $HLITE_EMULATED_MEMORY says another number of bytes for a whole program.
+  // Memory of each device; $HLITE_EMULATED_MEMORY says another number of bytes for a whole program.
   size_t memory_bytes = size_t{1} << 30;
-  size_t used_bytes = 0;
-  // Work on streams runs as late as it may, not at once;
-  // $HLITE_EMULATED_STREAMS=late for a whole program.
-  bool late_streams = false;
+  size_t used_bytes = 0;  // of all devices
+  std::array<size_t, kMostDevices> device_bytes{};
+  // When work on streams runs; $HLITE_EMULATED_STREAMS=late or random:SEED for a whole program.
+  StreamOrder order = StreamOrder::kAtOnce;
+  uint64_t seed = 1;     // of a whole program's random order
+  int stuck_ms = 20000;  // so long nothing happens while somebody waits: an error
   // Alive at the moment.
   int streams = 0, events = 0, device_blocks = 0, pinned_blocks = 0, graphs = 0;
   int waits = 0;        // calls of cudaStreamWaitEvent so far
@@ -267,8 +298,8 @@ struct Machine {
 Machine& machine();
 
 // Runs `work`, or keeps it where its stream is being captured. Everything that a stream does comes
-// through here.
-void submit(cudaStream_t stream, std::function<void()> work);
+// through here. `name` stays valid.
+void submit(cudaStream_t stream, std::function<void()> work, const char* name = "library call");
 }  // namespace hlite::emulation
 
 template <typename... Params, typename... Args>
@@ -279,10 +310,12 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
       error != cudaSuccess)
     return error;
   hlite::emulation::submit(
-      config->stream, [launch = *config, kernel, ... values = std::decay_t<Params>(args)] {
+      config->stream,
+      [launch = *config, kernel, ... values = std::decay_t<Params>(args)] {
         const dim3 &grid = launch.gridDim, &block = launch.blockDim;
         hlite::emulation::run_grid({grid.x, grid.y, grid.z}, {block.x, block.y, block.z},
                                    launch.dynamicSmemBytes, [&] { kernel(Params(values)...); });
-      });
+      },
+      hlite::emulation::launch_name);
   return cudaSuccess;
 }

@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <random>
 #include <set>
 #include <utility>
 #include <vector>
@@ -18,18 +17,15 @@ struct EmulatedStream {
   hlite::emulation::StreamHandle queue;
 };
 struct EmulatedEvent {
+  int device = 0;
   double ms = 0;
   hlite::emulation::StreamPoint point;
   int capture = 0;  // the number of the capture that it was recorded in; 0: none
   Clock clock;
 };
 struct EmulatedGraph {
-  struct Node {
-    std::function<void()> work;
-    std::vector<size_t> after;
-  };
-  std::vector<Node> nodes;
-  unsigned launches = 0;
+  std::shared_ptr<hlite::emulation::PieceGraph> work =
+      std::make_shared<hlite::emulation::PieceGraph>();
 };
 
 namespace hlite::emulation {
@@ -78,8 +74,12 @@ cudaError_t destroy(T* handle, std::set<const void*>& owners, int& count) {
 
 }  // namespace
 
-const StreamHandle& queue_of(cudaStream_t stream) {
-  return stream ? stream->queue : StreamQueues::default_stream();
+StreamHandle queue_of(cudaStream_t stream) {
+  return stream ? stream->queue : StreamQueues::default_stream(current_device());
+}
+
+int device_of(cudaStream_t stream) {
+  return stream ? StreamQueues::device_of(stream->queue) : current_device();
 }
 
 bool capturing() { return capture != nullptr; }
@@ -92,17 +92,30 @@ cudaError_t check_stream(cudaStream_t stream) {
   return outcome(!stream || known(streams, stream), cudaErrorInvalidResourceHandle);
 }
 
-void submit(cudaStream_t stream, std::function<void()> work) {
+cudaError_t check_own_stream(cudaStream_t stream) {
+  const cudaError_t error = check_stream(stream);
+  if (error != cudaSuccess || device_of(stream) == current_device()) return error;
+  return keep(cudaErrorInvalidResourceHandle);
+}
+
+void submit(cudaStream_t stream, std::function<void()> work, const char* name) {
+  Piece piece{std::move(work), name, device_of(stream)};
   if (!capture || !capture->clocks.contains(stream))
-    return StreamQueues::put(queue_of(stream), std::move(work), machine().late_streams);
+    return StreamQueues::put(queue_of(stream), std::move(piece));
   Clock& clock = capture->clocks[stream];
-  EmulatedGraph::Node node{std::move(work), {}};
+  PieceGraph& graph = *capture->graph->work;
+  const size_t number = graph.pieces.size();
+  graph.before.push_back(0);
+  graph.next.emplace_back();
   for (const auto& [other, last] : clock)
-    if (last > 0) node.after.push_back(capture->nodes[other][static_cast<size_t>(last - 1)]);
+    if (last > 0) {
+      graph.next[capture->nodes[other][static_cast<size_t>(last - 1)]].push_back(number);
+      ++graph.before.back();
+    }
   auto& mine = capture->nodes[stream];
-  mine.push_back(capture->graph->nodes.size());
+  mine.push_back(number);
   clock[stream] = static_cast<int>(mine.size());
-  capture->graph->nodes.push_back(std::move(node));
+  graph.pieces.push_back(std::move(piece));
 }
 
 }  // namespace hlite::emulation
@@ -111,7 +124,8 @@ using namespace hlite::emulation;  // NOLINT: the functions below are those of t
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   const cudaError_t error = create(stream, streams, machine().streams);
-  if (error == cudaSuccess) (*stream)->queue = StreamQueues::add(flags != cudaStreamNonBlocking);
+  if (error == cudaSuccess)
+    (*stream)->queue = StreamQueues::add(current_device(), flags != cudaStreamNonBlocking);
   return error;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
@@ -127,8 +141,16 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaDeviceSynchronize() {
   if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
   if (const cudaError_t error = check_stream(nullptr); error != cudaSuccess) return error;
-  StreamQueues::finish_all();
+  StreamQueues::finish_device(current_device());
   return cudaSuccess;
+}
+static cudaError_t query(const StreamPoint& point) {
+  return StreamQueues::query(point) ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
+  const cudaError_t error = check_stream(stream);
+  return error != cudaSuccess ? error : query(StreamQueues::end(queue_of(stream)));
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
   *status = capture && capture->clocks.contains(stream) ? cudaStreamCaptureStatusActive
@@ -136,38 +158,64 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   return check_stream(stream);
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  const auto held = StreamQueues::lock();
   ++machine().waits;
   if (!known(events, event)) return keep(cudaErrorInvalidResourceHandle);
+  const bool recorded = event->capture != 0 || event->point.queue;
   if (capture && event->capture == capture->number) {
     Clock& clock = capture->clocks[stream];  // the stream takes part from now on
     for (const auto& [other, last] : event->clock) clock[other] = std::max(clock[other], last);
+  } else if (recorded && capture && capture->clocks.contains(stream)) {
+    return keep(cudaErrorStreamCaptureIsolation);  // of outside of this capture
+  } else if (event->capture != 0) {
+    return keep(cudaErrorCapturedEvent);
   }
   if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
   StreamQueues::hold_back(queue_of(stream), event->point);
   return cudaSuccess;
 }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  return create(event, events, machine().events);
+  const cudaError_t error = create(event, events, machine().events);
+  if (error == cudaSuccess) (*event)->device = current_device();
+  return error;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return destroy(event, events, machine().events); }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  const auto held = StreamQueues::lock();
   if (!known(events, event)) return keep(cudaErrorInvalidResourceHandle);
   event->ms = machine().clock_ms;
   const bool captured = capture && capture->clocks.contains(stream);
   event->capture = captured ? capture->number : 0;
   event->clock = captured ? capture->clocks[stream] : Clock();
   if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
+  if (device_of(stream) != event->device) return keep(cudaErrorInvalidResourceHandle);
   event->point = captured ? StreamPoint() : StreamQueues::end(queue_of(stream));
   return cudaSuccess;
 }
-cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+// What the host may ask of an event that it can see.
+static cudaError_t point_of(cudaEvent_t event, StreamPoint& point) {
   if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
   const cudaError_t error = outcome(known(events, event), cudaErrorInvalidResourceHandle);
-  if (error == cudaSuccess) StreamQueues::finish(event->point);
+  if (error != cudaSuccess) return error;
+  const auto held = StreamQueues::lock();
+  if (event->capture != 0) return keep(cudaErrorCapturedEvent);
+  point = event->point;
+  return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  StreamPoint point;
+  const cudaError_t error = point_of(event, point);
+  if (error == cudaSuccess) StreamQueues::finish(point);
   return error;
 }
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  StreamPoint point;
+  const cudaError_t error = point_of(event, point);
+  return error != cudaSuccess ? error : query(point);
+}
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) {
-  if (!known(events, start) || !known(events, end)) return keep(cudaErrorInvalidResourceHandle);
+  if (!known(events, start) || !known(events, end) || start->device != end->device)
+    return keep(cudaErrorInvalidResourceHandle);
   *ms = static_cast<float>(end->ms - start->ms);
   return cudaSuccess;
 }
@@ -197,28 +245,9 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsig
   ++machine().graphs;
   return outcome(true);
 }
-static void run_graph(EmulatedGraph& graph) {
-  std::vector<int> waits_for(graph.nodes.size());
-  std::vector<std::vector<size_t>> next(graph.nodes.size());
-  std::vector<size_t> ready;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    waits_for[i] = static_cast<int>(graph.nodes[i].after.size());
-    for (const size_t before : graph.nodes[i].after) next[before].push_back(i);
-    if (waits_for[i] == 0) ready.push_back(i);
-  }
-  std::minstd_rand random(++graph.launches);
-  while (!ready.empty()) {
-    std::swap(ready[random() % ready.size()], ready.back());
-    const size_t node = ready.back();
-    ready.pop_back();
-    graph.nodes[node].work();
-    for (const size_t after : next[node])
-      if (--waits_for[after] == 0) ready.push_back(after);
-  }
-}
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
-  submit(stream, [exec] { run_graph(*exec); });
+  StreamQueues::put(queue_of(stream), exec->work);
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
@@ -226,8 +255,5 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   delete graph;
   return cudaSuccess;
 }
-// A device ends launches first.
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  StreamQueues::finish_all();
-  return cudaGraphDestroy(exec);
-}
+// What has been launched still runs.
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { return cudaGraphDestroy(exec); }

@@ -11,9 +11,13 @@ cudaError_t keep(cudaError_t error);
 // The error a test asked for, or that of `ok` being false.
 cudaError_t outcome(bool ok, cudaError_t otherwise = cudaSuccess);
 
-// Null is the default stream.
+int current_device();  // of the running thread
+// Null is the current device's default stream.
 cudaError_t check_stream(cudaStream_t stream);
-const StreamHandle& queue_of(cudaStream_t stream);
+// And that it is of the current device, which launches ask for.
+cudaError_t check_own_stream(cudaStream_t stream);
+StreamHandle queue_of(cudaStream_t stream);
+int device_of(cudaStream_t stream);
 // Whether the running thread captures.
 bool capturing();
 // What waits or takes memory; a capture does not allow it.

@@ -1,68 +1,148 @@
-// The work that is on the emulated device's streams and has not run yet.
+// The work that is on the emulated devices' streams and has not run yet, and the order it runs in.
 //
 // A device may run work any time between the call that put it on a stream and whatever waits for
-// it. Here it runs at once or, with Machine::late_streams, as late as that: when the host waits, or
-// when other work that is ordered behind it has to run. What waits for nothing then reads what was
-// there before, so that a missing wait shows.
+// it, and streams that nothing orders run in any order. Machine::order says what happens here:
+//   kAtOnce  work runs in the call that puts it there, if nothing that it waits for is missing;
+//   kLate    as late as it may: when the host waits, or when other work ordered behind it has to
+//            run. What waits for nothing then reads what was there before;
+//   kRandom  a seeded generator picks among all that may run, on any stream of any device: some
+//            when work is put there, more when the host waits. Streams have priorities that change
+//            now and then, so that one may stay far behind the others (Burckhardt et al., "A
+//            randomized scheduler with probabilistic guarantees of finding bugs", ASPLOS 2010).
+//            The nodes of graphs that run are in the same pool.
+//
+// Work that waits for other work by looking at memory, or for other ranks, says so by NotYet; it is
+// asked again when something has changed. Where nothing can go on any more, whoever waits gets an
+// EmulationError that lists who waits for what, and all that was left is dropped.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <random>
+#include <span>
+#include <string>
 #include <vector>
 
 namespace hlite::emulation {
 
+// Thrown by work that cannot go on before other work has run: nothing has happened, it will be
+// called again.
+struct NotYet {
+  std::string waits_for;
+};
+
+struct Piece {
+  std::function<void()> run;
+  const char* name = "work";
+  int device = 0;
+};
+// Pieces with their order: `before` counts those that piece i waits for, `next` names those that
+// wait for it.
+struct PieceGraph {
+  std::vector<Piece> pieces;
+  std::vector<size_t> before;
+  std::vector<std::vector<size_t>> next;
+};
+using Graph = std::shared_ptr<const PieceGraph>;
+
 class StreamQueue;
+using StreamHandle = std::shared_ptr<StreamQueue>;
 
 // Everything that had been put on a stream at some time; empty: nothing.
 struct StreamPoint {
-  std::shared_ptr<StreamQueue> queue;
+  StreamHandle queue;
   uint64_t count = 0;
+  [[nodiscard]] bool passed() const;
 };
 
 // The work of one stream, in order.
 class StreamQueue {
  public:
-  // `blocking`: ordered with the default stream, both ways.
-  explicit StreamQueue(bool blocking) : blocking_(blocking) {}
+  // `blocking`: ordered with the device's default stream, both ways.
+  StreamQueue(int device, int number, bool blocking)
+      : device_(device), number_(number), blocking_(blocking) {}
 
  private:
   friend class StreamQueues;
-  struct Work {
-    std::function<void()> run;
-    std::vector<StreamPoint> after;  // points of other streams
+  friend struct StreamPoint;
+  struct Ready {  // a piece that comes next
+    size_t piece;
+    uint64_t priority;
+    uint64_t asked = 0;  // at which state of the world it said NotYet
+    std::string waits_for;
   };
+  struct Work {
+    Piece single;
+    Graph graph;  // or null
+    std::vector<StreamPoint> after;
+    std::vector<Ready> ready;
+    std::vector<size_t> missing;  // [pieces] of a graph: how many before it have not run
+    size_t left = 1;
+    [[nodiscard]] const Piece& piece(size_t i) const { return graph ? graph->pieces[i] : single; }
+  };
+  const int device_, number_;
   const bool blocking_;
+  bool destroyed_ = false;
+  uint64_t priority_ = 0;
   std::deque<Work> waiting_;
   uint64_t done_ = 0;
   std::vector<StreamPoint> held_by_;  // what the next work has to wait for
 };
-using StreamHandle = std::shared_ptr<StreamQueue>;
 
 // All streams of the process. Functions may be called from any thread; work that waits runs in the
 // one that waits for it.
 class StreamQueues {
  public:
-  [[nodiscard]] static StreamHandle add(bool blocking);
-  // Runs what is left.
-  static void remove(const StreamHandle& stream);
-  [[nodiscard]] static const StreamHandle& default_stream();
+  // While it is held no work of several devices runs.
+  [[nodiscard]] static std::unique_lock<std::recursive_mutex> lock();
 
-  // `late`: keeps the work until something waits for it; else runs it, and what it waits for, now.
-  static void put(const StreamHandle& stream, std::function<void()> work, bool late);
+  [[nodiscard]] static StreamHandle add(int device, bool blocking);
+  // From now on the generator's picks are those of `seed`.
+  static void begin_order(uint64_t seed);
+  // What is left on it still runs.
+  static void remove(const StreamHandle& stream);
+  [[nodiscard]] static StreamHandle default_stream(int device);
+  [[nodiscard]] static int device_of(const StreamHandle& stream) { return stream->device_; }
+
+  static void put(const StreamHandle& stream, Piece piece);
+  static void put(const StreamHandle& stream, Graph graph);
   [[nodiscard]] static StreamPoint end(const StreamHandle& stream);
   // Work put on `stream` from now on comes after `point`.
   static void hold_back(const StreamHandle& stream, const StreamPoint& point);
-  // Runs what has to run before the host goes on:
-  // up to `point`, or on all streams, the youngest first.
+
+  // Runs what has to run before the host goes on: up to `point`, all of a device, or all.
   static void finish(const StreamPoint& point);
+  static void finish_device(int device);
   static void finish_all();
+  // Whether that is done; lets something run when it is not, so that polling ends.
+  [[nodiscard]] static bool query(const StreamPoint& point);
 
  private:
-  static void run_until(const StreamPoint& point);
-  static std::vector<StreamHandle> list_;  // the default stream first
+  using Work = StreamQueue::Work;
+  struct Choice {
+    StreamHandle stream;
+    size_t ready;
+  };
+  static void push(const StreamHandle& stream, Work work);
+  static void run_at_put();
+  static bool may_run(const StreamQueue& stream);
+  static std::vector<Choice> choices();
+  static bool choose(std::span<const StreamPoint> wanted, Choice& choice);
+  static bool choose_for(const StreamPoint& point, Choice& choice);
+  static bool choose_ready(const StreamHandle& stream, Choice& choice);
+  static bool run_one(std::span<const StreamPoint> wanted);
+  static void run(const Choice& choice);
+  static void finish_piece(const StreamHandle& stream, size_t ready);
+  static void wait(std::vector<StreamPoint> wanted);
+  static std::vector<StreamPoint> ends(int device);
+  static void pause(std::unique_lock<std::recursive_mutex>& held, bool for_good);
+  static void fail_stuck();
+  static std::string who_waits();
+
+  static std::vector<StreamHandle> list_;
 };
 
 }  // namespace hlite::emulation

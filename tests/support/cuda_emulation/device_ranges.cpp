@@ -1,0 +1,176 @@
+#include "tests/support/cuda_emulation/device_ranges.h"
+
+#include <fmt/core.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "tests/support/cuda_emulation/block_fibers.h"
+#include "tests/support/cuda_emulation/runtime_state.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define POISON(data, bytes) __asan_poison_memory_region(data, bytes)
+#define UNPOISON(data, bytes) __asan_unpoison_memory_region(data, bytes)
+#else
+#define POISON(data, bytes)
+#define UNPOISON(data, bytes)
+#endif
+
+namespace hlite::emulation {
+namespace {
+
+// Addresses are never used again, so that old pointers stay wrong.
+constexpr size_t kRangeBytes = size_t{1} << 36;
+constexpr size_t kAlignment = 256, kRedZone = 64;
+
+struct Range {
+  std::atomic<std::byte*> base{nullptr};
+  size_t used = 0;
+  bool open = true;
+};
+std::array<Range, 2 * kMostDevices> ranges;  // of each device: plain memory, pools
+std::array<std::array<std::atomic<bool>, kMostDevices>, kMostDevices> access_to;  // [device][owner]
+
+// Index in `ranges`, or -1.
+int range_of(const void* data) {
+  for (size_t r = 0; r < ranges.size(); ++r) {
+    const std::byte* const base = ranges[r].base;
+    if (base && data >= base && data < base + kRangeBytes) return static_cast<int>(r);
+  }
+  return -1;
+}
+
+bool reaches(int device, int range) {
+  const int owner = range / 2;
+  return owner == device || (range % 2 == 0 && peer_access(device, owner));
+}
+
+void protect(Range& range, bool open) {
+  if (!range.base || range.open == open) return;
+  mprotect(range.base, kRangeBytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+  range.open = open;
+}
+
+// The work that the thread runs, for the handler of its faults.
+struct Running {
+  int device;
+  const char* name;
+  sigjmp_buf back;
+  std::string fault;
+};
+thread_local Running* running = nullptr;
+thread_local const void* last_word = nullptr;
+thread_local long long last_value = 0;
+struct sigaction before;
+
+std::string forbidden(int device, const char* what, const void* data) {
+  const int owner = range_of(data) / 2;
+  return fmt::format(
+      "{} of device {} touches memory of device {} without access to it: {} (needs {})", what,
+      device, owner, describe(data),
+      range_of(data) % 2 == 0 ? "cudaDeviceEnablePeerAccess" : "memory that is not of a pool");
+}
+
+void on_fault(int, siginfo_t* info, void*) {
+  if (!running || range_of(info->si_addr) < 0) {
+    sigaction(SIGSEGV, &before, nullptr);  // no business of ours: faults again
+    return;
+  }
+  running->fault = forbidden(running->device, running->name, info->si_addr);
+  if (in_fiber()) end_fiber(std::make_exception_ptr(EmulationError(running->fault)));
+  siglongjmp(running->back, 1);
+}
+
+// For the time of a piece of work: test programs have handlers of their own.
+class WatchFaults {
+ public:
+  explicit WatchFaults(Running& self) : outer_(running) {
+    running = &self;
+    struct sigaction action {};
+    action.sa_sigaction = on_fault;
+    action.sa_flags = SA_SIGINFO | SA_NODEFER;
+    sigaction(SIGSEGV, &action, &before);
+  }
+  ~WatchFaults() {
+    sigaction(SIGSEGV, &before, nullptr);
+    running = outer_;
+  }
+  WatchFaults(const WatchFaults&) = delete;
+  WatchFaults& operator=(const WatchFaults&) = delete;
+
+ private:
+  Running* outer_;
+};
+
+}  // namespace
+
+bool peer_access(int device, int owner) {
+  return access_to[static_cast<size_t>(device)][static_cast<size_t>(owner)];
+}
+void set_peer_access(int device, int owner, bool on) {
+  access_to[static_cast<size_t>(device)][static_cast<size_t>(owner)] = on;
+}
+
+void* take_range(int device, bool of_pool, size_t bytes) {
+  Range& range = ranges[static_cast<size_t>(2 * device + (of_pool ? 1 : 0))];
+  if (!range.base) {
+    void* const base = mmap(nullptr, kRangeBytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (base == MAP_FAILED) return nullptr;
+    range.base = static_cast<std::byte*>(base);
+  }
+  const size_t room = (bytes + 2 * kRedZone + kAlignment - 1) / kAlignment * kAlignment;
+  if (room > kRangeBytes - range.used) return nullptr;
+  protect(range, true);
+  std::byte* const data = range.base + range.used + kAlignment;
+  POISON(range.base + range.used, room + kAlignment);
+  UNPOISON(data, bytes);
+  range.used += room + kAlignment;
+  return data;
+}
+
+bool give_range(void* data, size_t bytes) {
+  if (range_of(data) < 0) return false;
+  const auto begin = (reinterpret_cast<uintptr_t>(data) + 4095) / 4096 * 4096;
+  const auto end = (reinterpret_cast<uintptr_t>(data) + bytes) / 4096 * 4096;
+  if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  POISON(data, bytes);
+  return true;
+}
+
+void check_reach(int device, const char* what, const void* data, size_t n) {
+  const int range = range_of(data);
+  if (n > 0 && range >= 0 && !reaches(device, range))
+    throw EmulationError(forbidden(device, what, data));
+}
+
+void open_range(const void* data, size_t n) {
+  const int range = range_of(data);
+  if (n > 0 && range >= 0) protect(ranges[static_cast<size_t>(range)], true);
+}
+
+void note_look(const void* word, long long value) {
+  last_word = word;
+  last_value = value;
+}
+
+void wait_for_word() {
+  throw NotYet{fmt::format("a word that is {}: {}", last_value, describe(last_word))};
+}
+
+void run_on_device(int device, const char* name, FunctionRef<void()> work) {
+  if (machine().devices <= 1) return work();
+  for (size_t r = 0; r < ranges.size(); ++r)
+    protect(ranges[r], reaches(device, static_cast<int>(r)));
+  Running self{device, name, {}, {}};
+  const WatchFaults watch(self);
+  if (sigsetjmp(self.back, 1) != 0) throw EmulationError(self.fault);
+  work();
+}
+
+}  // namespace hlite::emulation

@@ -1,0 +1,46 @@
+// Whose memory is whose on the emulated machine, and who may touch it.
+//
+// With several devices every device's blocks lie in address ranges of its own. While work of a
+// device runs, the ranges that it has no access to are closed by the processor's page protection:
+// a kernel that touches a peer's memory without access to it ends in an EmulationError that names
+// both devices. Memory of cudaMallocAsync is never open to peers, because CUDA takes access to a
+// pool from cudaMemPoolSetAccess, which nothing here calls.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "hugectr_lite/core/thread_pool.h"
+
+namespace hlite::emulation {
+
+inline constexpr int kMostDevices = 16;
+
+// What cudaDeviceEnablePeerAccess decides: whether work of `device` reaches memory of `owner`.
+bool peer_access(int device, int owner);
+void set_peer_access(int device, int owner, bool on);
+
+// `bytes` of the current device for whoever holds StreamQueues::lock(); null: no room. Below the
+// block and behind it AddressSanitizer sees every access.
+void* take_range(int device, bool of_pool, size_t bytes);
+// Gives back what take_range() gave; false for any other memory.
+bool give_range(void* data, size_t bytes);
+
+// Throws EmulationError when work of `device`, called `what`, cannot reach bytes [data, data + n).
+void check_reach(int device, const char* what, const void* data, size_t n);
+// Opens the memory that [data, data + n) lies in to the running work.
+void open_range(const void* data, size_t n);
+
+// Runs work of `device` with that device's view of the memory. Throws what it throws, and
+// EmulationError when it touches what it may not.
+void run_on_device(int device, const char* name, FunctionRef<void()> work);
+
+// Of a kernel that waits for a word to change: what it has found there, and that it gives up for
+// now (stream_queues.h: NotYet).
+void note_look(const void* word, long long value);
+[[noreturn]] void wait_for_word();
+
+// "byte 8 of a block of 64 bytes of device 1"; defined beside the list of blocks.
+std::string describe(const void* data);
+
+}  // namespace hlite::emulation
