@@ -1,0 +1,97 @@
+// Stands in for NCCL's header of this name: ranks are threads of one process, each with the
+// emulated device that is current when it joins. It checks what the real library leaves to luck:
+//   - all ranks make the same calls in the same order, with the same sizes, types, operations and
+//     roots, captured or not; sends and receives have partners of their size;
+//   - no two communicators have work on a device at the same time, because their kernels may keep
+//     each other from running;
+//   - no communicator is destroyed while a graph holds its work.
+// What is wrong is an EmulationError of the work, or ncclInvalidArgument and ncclInvalidUsage with
+// ncclGetLastError() where a call shows it. Work waits on its stream until all ranks have come.
+//
+// $HLITE_EMULATED_NCCL_FAULT, or nccl_machine().fault, plants a fault: "error:RANK:N" breaks that
+// rank's Nth piece of work (the first is 1) of a communicator, which shows by
+// ncclCommGetAsyncError() on all ranks; "silent:RANK:N": the rank never comes to it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "tests/support/cuda_emulation/cuda_runtime.h"
+
+inline constexpr int NCCL_VERSION_CODE = 23007;
+inline constexpr size_t NCCL_UNIQUE_ID_BYTES = 128;
+struct ncclUniqueId {
+  char internal[NCCL_UNIQUE_ID_BYTES];
+};
+using ncclComm_t = struct EmulatedNcclComm*;
+
+enum ncclResult_t {
+  ncclSuccess = 0,
+  ncclUnhandledCudaError = 1,
+  ncclSystemError = 2,
+  ncclInternalError = 3,
+  ncclInvalidArgument = 4,
+  ncclInvalidUsage = 5,
+  ncclRemoteError = 6,
+  ncclInProgress = 7,
+};
+enum ncclDataType_t {
+  ncclInt8 = 0,
+  ncclUint8 = 1,
+  ncclInt32 = 2,
+  ncclUint32 = 3,
+  ncclInt64 = 4,
+  ncclUint64 = 5,
+  ncclFloat32 = 7,
+};
+enum ncclRedOp_t { ncclSum = 0, ncclMax = 2, ncclMin = 3 };
+struct ncclConfig_t {
+  int blocking;
+};
+#define NCCL_CONFIG_INITIALIZER \
+  { 1 }
+
+ncclResult_t ncclGetVersion(int* version);
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
+const char* ncclGetErrorString(ncclResult_t result);
+const char* ncclGetLastError(ncclComm_t comm);
+
+// Blocking: returns when all ranks have called it. Else ncclInProgress, until
+// ncclCommGetAsyncError() says something else.
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
+                                    const ncclConfig_t* config);
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
+// Lets all work of the rank end at once. Like ncclCommDestroy(): ncclInvalidUsage while a graph
+// holds work of the communicator, where the real one would wait for ever.
+ncclResult_t ncclCommAbort(ncclComm_t comm);
+ncclResult_t ncclCommDestroy(ncclComm_t comm);
+ncclResult_t ncclCommCount(ncclComm_t comm, int* ranks);
+ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank);
+
+ncclResult_t ncclGroupStart();
+ncclResult_t ncclGroupEnd();
+
+ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, ncclDataType_t type,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclReduceScatter(const void* send, void* receive, size_t receive_count,
+                               ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                               cudaStream_t stream);
+ncclResult_t ncclAllGather(const void* send, void* receive, size_t send_count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclBroadcast(const void* send, void* receive, size_t count, ncclDataType_t type,
+                           int root, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclAlltoAll(const void* send, void* receive, size_t count, ncclDataType_t type,
+                          ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclRecv(void* receive, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream);
+
+namespace hlite::emulation {
+struct NcclMachine {
+  std::string fault;                // the environment's variable, before any test changes it
+  int init_ms = 5000;               // so long a blocking initialisation waits for other ranks
+  bool several_ranks_a_gpu = true;  // NCCL_MULTI_RANK_GPU_ENABLE
+};
+NcclMachine& nccl_machine();
+}  // namespace hlite::emulation
