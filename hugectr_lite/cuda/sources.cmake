@@ -5,6 +5,7 @@ set(hlite_kernel_sources
   embedding/lookup.cu
   embedding/row_copies.cu
   embedding/sparse_update.cu
+  hugectr_lite/comm/peers.cu
   hugectr_lite/core/fill.cu
   hugectr_lite/ops/add.cu
   hugectr_lite/ops/bce_loss.cu

@@ -72,6 +72,11 @@ cudaError_t destroy(T* handle, std::set<const void*>& owners, int& count) {
   return cudaSuccess;
 }
 
+void count_graphs(int more) {
+  const std::lock_guard lock(mutex);
+  machine().graphs += more;
+}
+
 }  // namespace
 
 StreamHandle queue_of(cudaStream_t stream) {
@@ -237,12 +242,12 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
       return keep(cudaErrorStreamCaptureUnjoined);
     }
   *graph = ended->graph;
-  ++machine().graphs;
+  count_graphs(1);
   return outcome(true);
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
   *exec = new EmulatedGraph(*graph);
-  ++machine().graphs;
+  count_graphs(1);
   return outcome(true);
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
@@ -251,7 +256,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  --machine().graphs;
+  count_graphs(-1);
   delete graph;
   return cudaSuccess;
 }

@@ -8,6 +8,8 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <exception>
+#include <utility>
 
 #include "tests/support/cuda_emulation/block_fibers.h"
 #include "tests/support/cuda_emulation/runtime_state.h"
@@ -82,7 +84,9 @@ void on_fault(int, siginfo_t* info, void*) {
     return;
   }
   running->fault = forbidden(running->device, running->name, info->si_addr);
-  if (in_fiber()) end_fiber(std::make_exception_ptr(EmulationError(running->fault)));
+  std::exception_ptr error = std::make_exception_ptr(EmulationError(running->fault));
+  if (in_fiber()) end_fiber(std::move(error));  // nothing stays on this stack
+  error = nullptr;
   siglongjmp(running->back, 1);
 }
 

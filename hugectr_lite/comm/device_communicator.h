@@ -1,0 +1,74 @@
+// Collectives among GPUs whose ranks are threads of one process: a rank reads and writes its peers'
+// memory in place, over NVLink where there is one. Several ranks may share a GPU.
+//
+// A call agrees on sizes and addresses on the host, so all ranks have to be in it at the same time,
+// and then puts kernels on the stream of its Exec: signal and wait (everybody's data are there),
+// the work, signal and wait (everybody has done its part). Nothing waits on the host, and nothing
+// but the agreement differs from launch to launch: where all ranks capture, they call in the
+// captures, and each launches its graph as often as the others. Sums are taken in the order of
+// ranks, so the bits are those of ranks on the CPU; AllReduce::kOneShot is done in two phases, too,
+// which moves less.
+//
+// Memory that is given to a collective must be of cudaMalloc (DeviceMemory), not of a pool. An
+// abort lets all waits end, so that streams run empty; what they leave behind then means nothing.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "hugectr_lite/comm/communicator.h"
+#include "hugectr_lite/comm/peer_kernels.h"
+#include "hugectr_lite/core/device_memory.h"
+
+namespace hlite::comm {
+
+class DeviceCommunicator final : public Communicator {
+ public:
+  // Collective. `host`: of the same ranks, threads of this process; its calls are left to this
+  // class. `device`: the calling thread's. Throws CommError, and DeviceError when a GPU cannot
+  // reach another one's memory.
+  DeviceCommunicator(std::unique_ptr<Communicator> host, const cuda::Backend& table, int device);
+  // All work of this communicator must have ended, on all ranks.
+  ~DeviceCommunicator() override;
+
+  [[nodiscard]] int rank() const override { return host_->rank(); }
+  [[nodiscard]] const Topology& topology() const override { return host_->topology(); }
+  // Of the ranks' threads.
+  void barrier() override { host_->barrier(); }
+  std::unique_ptr<Communicator> split(int colour) override;
+  // Throws CommError for kHierarchical: inside a process every GPU is as near as any other.
+  std::unique_ptr<Communicator> copy(Route route) override;
+  void abort(const std::string& reason) noexcept override;
+
+  void broadcast(const Exec& exec, Bytes bytes, int root) override;
+  void gather(const Exec& exec, ConstBytes mine, Bytes all, int root) override;
+  void all_gather(const Exec& exec, ConstBytes mine, Bytes all, size_t unit) override;
+  // A size outside of [0, capacity] arrives as -1: the host does not see it.
+  void all_to_all_v(const Exec& exec, const Blocks& blocks) override;
+  void reduce_scatter(const Exec& exec, std::span<const float> all, std::span<float> mine) override;
+  void all_reduce(const Exec& exec, std::span<float> values, AllReduce algo) override;
+  // Of the calls; a graph's launches do not count, and an all-to-all-v counts at its capacity.
+  [[nodiscard]] TrafficTotals traffic() const override { return traffic_; }
+
+ private:
+  struct World;
+  struct Call;  // what ranks agree on
+  DeviceCommunicator(std::unique_ptr<Communicator> host, const cuda::Backend& table, int device,
+                     std::shared_ptr<World> world);
+  void meet();
+  // Every rank's addresses [2] of a call in which all agree on `kind`, `bytes` and `detail`.
+  std::array<kernels::Peers, 2> agree(const char* kind, const void* first, const void* second,
+                                      int64_t bytes, int64_t detail = 0);
+  void wait_for_all(const Exec& exec);
+  void count(int peer, size_t sent, size_t received);
+
+  const std::unique_ptr<Communicator> host_;
+  const cuda::Backend& table_;
+  const int device_;
+  const std::shared_ptr<World> world_;
+  DeviceMemory words_memory_;
+  kernels::Peers words_;
+  TrafficTotals traffic_;
+};
+
+}  // namespace hlite::comm

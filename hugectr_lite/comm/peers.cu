@@ -1,0 +1,165 @@
+// Direct loads and stores between GPUs of one process.
+//
+// Order between GPUs: a signal is a release store at system scope behind all that its stream did
+// before, a wait an acquire load at system scope (PTX memory model); everything else is plain. Each
+// pair of ranks has a word of its own, since neighbouring bytes of one word would be written at the
+// same time.
+#include <cuda/atomic>
+
+#include "hugectr_lite/comm/peer_kernels.h"
+#include "hugectr_lite/core/kernel_list.cuh"
+#include "hugectr_lite/core/launch.cuh"
+
+namespace hlite::gpu {
+namespace {
+
+using kernels::kMostPeers;
+using kernels::Peers;
+
+constexpr int kThreads = 256;
+constexpr int64_t kPackBytes = 16;
+
+struct alignas(kPackBytes) BytePack {
+  uint32_t word[4];
+};
+
+using Word = ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_system>;
+
+__device__ inline uint32_t* words_of(const Peers& peers, int rank) {
+  return reinterpret_cast<uint32_t*>(peers.at[rank]);
+}
+
+__device__ inline int64_t grid_thread() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+__device__ inline int64_t grid_threads() { return int64_t{gridDim.x} * blockDim.x; }
+
+__global__ void __launch_bounds__(kMostPeers) signal_kernel(Peers words) {
+  uint32_t* const told = words_of(words, words.rank) + kMostPeers;
+  const uint32_t now = *told + 1;
+  __syncthreads();
+  if (threadIdx.x == 0) *told = now;
+  __threadfence_system();
+  const int peer = static_cast<int>(threadIdx.x);
+  if (peer < words.count)
+    Word(words_of(words, peer)[words.rank]).store(now, ::cuda::std::memory_order_release);
+}
+
+// Counts may wrap around: only differences count.
+__global__ void __launch_bounds__(kMostPeers) wait_kernel(Peers words, const uint32_t* stop) {
+  uint32_t* const mine = words_of(words, words.rank);
+  const int peer = static_cast<int>(threadIdx.x);
+  if (peer >= words.count) return;
+  const uint32_t told = mine[kMostPeers];
+  for (;;) {
+    if (Word(*const_cast<uint32_t*>(stop)).load(::cuda::std::memory_order_relaxed) != 0) return;
+    const uint32_t seen = Word(mine[peer]).load(::cuda::std::memory_order_acquire);
+    if (static_cast<int32_t>(seen - told) >= 0) return;
+    __nanosleep(100);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    sum_kernel(Peers values, int64_t begin, int64_t n, float* out) {
+  for (int64_t i = grid_thread(); i < n; i += grid_threads()) {
+    float sum = reinterpret_cast<const float*>(values.at[0])[begin + i];
+    for (int q = 1; q < values.count; ++q)
+      sum += reinterpret_cast<const float*>(values.at[q])[begin + i];
+    if (out)
+      out[i] = sum;
+    else
+      for (int q = 0; q < values.count; ++q)
+        reinterpret_cast<float*>(values.at[q])[begin + i] = sum;
+  }
+}
+
+// By the threads of the whole grid; packs where both lie so.
+__device__ inline void copy_bytes(std::byte* to, const std::byte* from, int64_t bytes) {
+  const bool aligned =
+      (reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from)) % kPackBytes == 0;
+  const int64_t packs = aligned ? bytes / kPackBytes : 0;
+  for (int64_t i = grid_thread(); i < packs; i += grid_threads())
+    reinterpret_cast<BytePack*>(to)[i] = reinterpret_cast<const BytePack*>(from)[i];
+  for (int64_t i = packs * kPackBytes + grid_thread(); i < bytes; i += grid_threads())
+    to[i] = from[i];
+}
+
+__global__ void __launch_bounds__(kThreads)
+    copy_kernel(Peers to, const std::byte* from, int64_t bytes) {
+  for (int k = 0; k < to.count; ++k) {
+    const int q = (to.rank + k) % to.count;  // not all at the same peer
+    if (to.at[q] && to.at[q] != from) copy_bytes(to.at[q], from, bytes);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    blocks_kernel(Peers receive, Peers received, const std::byte* send, const int64_t* send_bytes,
+                  int64_t capacity) {
+  for (int k = 0; k < receive.count; ++k) {
+    const int q = (receive.rank + k) % receive.count;
+    const int64_t bytes = send_bytes[q];
+    const bool fits = bytes >= 0 && bytes <= capacity;
+    if (grid_thread() == 0)
+      reinterpret_cast<int64_t*>(received.at[q])[receive.rank] = fits ? bytes : -1;
+    if (fits) copy_bytes(receive.at[q] + receive.rank * capacity, send + q * capacity, bytes);
+  }
+}
+
+LaunchShape shape_for(const char* name, int64_t items, cudaStream_t stream) {
+  return {.name = name,
+          .grid = grid_for(items, kThreads, 512),
+          .block = dim3(kThreads),
+          .stream = stream};
+}
+
+}  // namespace
+
+void reach_peer(int device) {
+  int mine = 0, can = 0;
+  HLITE_CUDA(cudaGetDevice(&mine));
+  if (mine == device) return;
+  HLITE_CUDA(cudaDeviceCanAccessPeer(&can, mine, device));
+  if (!can)
+    throw CudaError("GPU " + std::to_string(mine) + " cannot reach the memory of GPU " +
+                    std::to_string(device));
+  const cudaError_t error = cudaDeviceEnablePeerAccess(device, 0);
+  if (error == cudaErrorPeerAccessAlreadyEnabled)
+    (void)cudaGetLastError();  // by another communicator
+  else
+    HLITE_CUDA(error);
+}
+
+void peer_signal(cudaStream_t stream, Peers words) {
+  launch({.name = "peer_signal", .block = dim3(kMostPeers), .stream = stream}, signal_kernel,
+         words);
+}
+
+void peer_wait(cudaStream_t stream, Peers words, const uint32_t* stop) {
+  launch({.name = "peer_wait", .block = dim3(kMostPeers), .stream = stream}, wait_kernel, words,
+         stop);
+}
+
+void peer_sum(cudaStream_t stream, Peers values, int64_t begin, int64_t n, float* out) {
+  launch(shape_for("peer_sum", n, stream), sum_kernel, values, begin, n, out);
+}
+
+void peer_copy(cudaStream_t stream, Peers to, const std::byte* from, int64_t bytes) {
+  const int64_t items = (bytes + kPackBytes - 1) / kPackBytes;
+  launch(shape_for("peer_copy", items, stream), copy_kernel, to, from, bytes);
+}
+
+void peer_blocks(cudaStream_t stream, Peers receive, Peers received, const std::byte* send,
+                 const int64_t* send_bytes, int64_t capacity) {
+  const int64_t items = capacity / kPackBytes + 1;
+  launch(shape_for("peer_blocks", items, stream), blocks_kernel, receive, received, send,
+         send_bytes, capacity);
+}
+
+HLITE_KERNELS(peers) {
+  list.add<reach_peer>(kernels::reach_peer);
+  list.add<peer_signal>(kernels::peer_signal);
+  list.add<peer_wait>(kernels::peer_wait);
+  list.add<peer_sum>(kernels::peer_sum);
+  list.add<peer_copy>(kernels::peer_copy);
+  list.add<peer_blocks>(kernels::peer_blocks);
+}
+
+}  // namespace hlite::gpu
