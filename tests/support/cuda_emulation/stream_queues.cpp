@@ -358,6 +358,9 @@ std::string StreamQueues::who_waits() {
 
 void StreamQueues::begin_order(uint64_t seed) {
   const std::lock_guard lock(mutex);
+  // Else the first work of a process would make them, and draw, where later work finds them.
+  for (int device = 0; device < machine().devices; ++device)
+    static_cast<void>(default_stream(device));
   generator.seed(seed);
   for (const StreamHandle& stream : list_) stream->priority_ = generator();
 }
