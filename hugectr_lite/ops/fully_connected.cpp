@@ -234,6 +234,20 @@ void fully_connected_backward_data(const Exec& exec, Matrix<const std::type_iden
 }
 
 template <typename T>
+void fully_connected_add_backward_data(const Exec& exec, Matrix<const std::type_identity_t<T>> dz,
+                                       Matrix<const std::type_identity_t<T>> w,
+                                       Matrix<std::type_identity_t<T>> dx) {
+  HLITE_CHECK(dz.dim(0) == dx.dim(0) && w.dim(0) == dx.dim(1) && w.dim(1) == dz.dim(1),
+              "dz {}, w {}, dx {}", dz.shape(), w.shape(), dx.shape());
+  if (multiplies_on_gpu(exec, "fully_connected_add_backward_data"))
+    return kernels::fully_connected_add_backward_data<T>(exec, dz, w, dx);
+  if constexpr (std::is_same_v<T, float>)
+    gemm(exec, Transpose::kNo, Transpose::kYes, 1, dz, w, 1, dx);
+  else
+    needs_gpu("fully_connected_add_backward_data");
+}
+
+template <typename T>
 void fully_connected_backward_weights(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
                                       Matrix<const std::type_identity_t<T>> dz, Matrix<float> dw) {
   HLITE_CHECK(x.dim(0) == dz.dim(0) && dw.dim(0) == x.dim(1) && dw.dim(1) == dz.dim(1),
@@ -268,6 +282,8 @@ void bias_relu_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> 
                                               Vector<const T>, bool, Matrix<T>, Matrix<uint8_t>);  \
   template void fully_connected_backward_data<T>(const Exec&, Matrix<const T>, Matrix<const T>,    \
                                                  Matrix<T>, const LayerBelow<T>*);                 \
+  template void fully_connected_add_backward_data<T>(const Exec&, Matrix<const T>,                 \
+                                                     Matrix<const T>, Matrix<T>);                  \
   template void fully_connected_backward_weights<T>(const Exec&, Matrix<const T>, Matrix<const T>, \
                                                     Matrix<float>);                                \
   template void bias_relu_backward<T>(const Exec&, Matrix<const T>, Matrix<T>, Vector<float>,      \

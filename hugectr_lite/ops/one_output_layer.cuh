@@ -40,8 +40,8 @@ __global__ void __launch_bounds__(kWarp* kWarps)
   }
 }
 
-// dx = dz w^T, masked.
-template <typename T>
+// dx = dz w^T, masked; or added to what dx holds.
+template <typename T, bool kAdd = false>
 struct Gradient {
   const T* dz;  // [rows]
   const T* w;   // [gate.columns]
@@ -60,14 +60,17 @@ struct Gradient {
   }
   template <int W>
   HLITE_HD void finish(const Item<W>& item, int64_t row, int64_t column, float* sums) const {
+    T* const at = dx + row * gate.columns + column;
     Pack<T, W> out;
+    if constexpr (kAdd) out = load_pack<W>(at);
     for (int i = 0; i < W; ++i) {
       const bool passes = (item.passes >> i & 1u) != 0;
-      const float value = passes ? item.dz * to_float(item.w.values[i]) : 0.0f;
+      float value = passes ? item.dz * to_float(item.w.values[i]) : 0.0f;
+      if constexpr (kAdd) value += to_float(out.values[i]);
       sums[i] += value;
       out.values[i] = from_float<T>(value);
     }
-    *reinterpret_cast<Pack<T, W>*>(dx + row * gate.columns + column) = out;
+    *reinterpret_cast<Pack<T, W>*>(at) = out;
   }
 };
 
@@ -115,6 +118,15 @@ void one_output_backward_data(cudaStream_t stream, const T* dz, const T* w, Matr
   sum_columns<T>("fully_connected_backward_data", stream,
                  one_output::Gradient<T>{dz, w, dx.data(), gate}, dx.dim(0), dx.dim(1),
                  is_packable<T>(dx.dim(1), w, dx.data(), gate.y), sums, scratch);
+}
+
+// dx [B,in] += dz [B] w^T [in].
+template <typename T>
+void one_output_add_backward_data(cudaStream_t stream, const T* dz, const T* w, Matrix<T> dx) {
+  const ReluGate<T> open = {.columns = dx.dim(1)};
+  sum_columns<T>("fully_connected_add_backward_data", stream,
+                 one_output::Gradient<T, true>{dz, w, dx.data(), open}, dx.dim(0), dx.dim(1),
+                 is_packable<T>(dx.dim(1), w, dx.data()), nullptr, {});
 }
 
 // dw [in] = x^T dz [B].
