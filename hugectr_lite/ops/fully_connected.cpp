@@ -8,6 +8,7 @@
 #include "hugectr_lite/ops/bf16_factor.h"
 #include "hugectr_lite/ops/bias_gradient.h"
 #include "hugectr_lite/ops/cpu_threads.h"
+#include "hugectr_lite/ops/elementwise.h"
 #include "hugectr_lite/ops/gemm.h"
 #include "hugectr_lite/ops/gemm_piece.h"
 #include "hugectr_lite/ops/relu.h"
@@ -233,6 +234,18 @@ void fully_connected_backward_data(const Exec& exec, Matrix<const std::type_iden
     needs_gpu("fully_connected_backward_data");
 }
 
+// Products of 16 bits come in a tensor of their own.
+template <typename T>
+static void add_on_cpu(const Exec& exec, Matrix<const T> dz, Matrix<const T> w, Matrix<T> dx) {
+  thread_local std::vector<T> workspace;  // grown once
+  if (workspace.size() < static_cast<size_t>(dx.size()))
+    workspace.resize(static_cast<size_t>(dx.size()));
+  const Matrix<T> product(workspace.data(), dx.dim(0), dx.dim(1));
+  fully_connected_backward_data<T>(exec, dz, w, product);
+  const Vector<const T> terms[] = {{dx.data(), dx.size()}, {product.data(), dx.size()}};
+  elementwise<T>(exec, Elementwise::kSum, terms, {dx.data(), dx.size()});
+}
+
 template <typename T>
 void fully_connected_add_backward_data(const Exec& exec, Matrix<const std::type_identity_t<T>> dz,
                                        Matrix<const std::type_identity_t<T>> w,
@@ -243,6 +256,8 @@ void fully_connected_add_backward_data(const Exec& exec, Matrix<const std::type_
     return kernels::fully_connected_add_backward_data<T>(exec, dz, w, dx);
   if constexpr (std::is_same_v<T, float>)
     gemm(exec, Transpose::kNo, Transpose::kYes, 1, dz, w, 1, dx);
+  else if constexpr (kOnCpu<T>)
+    add_on_cpu<T>(exec, dz, w, dx);
   else
     needs_gpu("fully_connected_add_backward_data");
 }

@@ -63,7 +63,8 @@ void fully_connected_backward_data(const Exec& exec, Matrix<const std::type_iden
                                    Matrix<std::type_identity_t<T>> dx,
                                    const LayerBelow<std::type_identity_t<T>>* below = nullptr);
 
-// dx [B,in] += dz [B,out] w^T, in float and rounded to T once. dx overlaps no input.
+// dx [B,in] += dz [B,out] w^T, rounded to T once, or on the CPU in bf16 twice. dx overlaps no
+// input.
 template <typename T = float>
 void fully_connected_add_backward_data(const Exec& exec, Matrix<const std::type_identity_t<T>> dz,
                                        Matrix<const std::type_identity_t<T>> w,
