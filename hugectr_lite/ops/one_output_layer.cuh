@@ -10,34 +10,30 @@
 #include "hugectr_lite/core/view.h"
 #include "hugectr_lite/ops/column_sums.cuh"
 #include "hugectr_lite/ops/relu.h"
+#include "hugectr_lite/ops/warp_sum.cuh"
 
 namespace hlite::ops::gpu {
 namespace one_output {
 
-constexpr int kWarp = 32;
-constexpr int kWarps = 8;  // of a block
-
 // y [B,1]: a warp for each sample; W weights a thread at a time.
 template <int W, typename T, typename Y>
-__global__ void __launch_bounds__(kWarp* kWarps)
+__global__ void __launch_bounds__(kWarp* kWarpsOfBlock)
     forward_kernel(Matrix<const T> x, const T* w, const Y* bias, bool relu, Y* y,
                    Matrix<uint8_t> mask) {
   const int64_t columns = x.dim(1);
-  for (int64_t row = int64_t{blockIdx.x} * kWarps + threadIdx.y; row < x.dim(0);
-       row += int64_t{gridDim.x} * kWarps) {
+  for_each_warp_row(x.dim(0), [&](int64_t row) {
     float sum = 0;
     for (int64_t column = threadIdx.x * W; column < columns; column += kWarp * W) {
       const Pack<T, W> a = load_pack<W>(x.row(row) + column), b = load_pack<W>(w + column);
       for (int i = 0; i < W; ++i) sum += to_float(a.values[i]) * to_float(b.values[i]);
     }
-    for (int distance = kWarp / 2; distance > 0; distance /= 2)
-      sum += __shfl_xor_sync(0xffffffffu, sum, distance);
-    if (threadIdx.x != 0) continue;
+    sum = warp_sum(sum);
+    if (threadIdx.x != 0) return;
     if (bias) sum += to_float(*bias);
     if (relu) sum = ops::relu(sum);
     y[row] = from_float<Y>(sum);
     if (mask.data()) *mask.row(row) = sum > 0 ? 1 : 0;
-  }
+  });
 }
 
 // dx = dz w^T, masked; or added to what dx holds.
@@ -101,10 +97,7 @@ struct Weights {
 template <typename T, typename Y>
 void one_output_forward(cudaStream_t stream, Matrix<const T> x, const T* w, const Y* bias,
                         bool relu, Y* y, Matrix<uint8_t> mask) {
-  const LaunchShape shape = {.name = "fully_connected_forward",
-                             .grid = grid_for(x.dim(0), one_output::kWarps),
-                             .block = dim3(one_output::kWarp, one_output::kWarps),
-                             .stream = stream};
+  const LaunchShape shape = warp_rows("fully_connected_forward", x.dim(0), stream);
   if (is_packable<T>(x.dim(1), x.data(), w))
     launch(shape, one_output::forward_kernel<kPackWidth<T>, T, Y>, x, w, bias, relu, y, mask);
   else
