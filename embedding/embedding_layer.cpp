@@ -13,6 +13,9 @@ namespace hlite::embedding {
 namespace {
 
 constexpr int64_t kMaxHybridWidth = 1024;
+// Room for the rows of a hashed table: in rows, or by later versions in MB of weights.
+constexpr const char *kMostRows = "max_vocabulary_size_per_gpu",
+                     *kMostMegabytes = "workspace_size_per_gpu_in_mb";
 
 // 0 or "sum", 1 or "mean".
 Combiner read_combiner(config::ObjectReader& hparam) {
@@ -88,8 +91,11 @@ EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::Train
     sharding_ =
         static_cast<Sharding>(std::find(names.begin(), names.end(), chosen) - names.begin());
   }
-  if (!hashed_ && hparam.has("max_vocabulary_size_per_gpu"))
-    hparam.accept("max_vocabulary_size_per_gpu");
+  reader.accept("plan_file");  // of another all-to-all
+  if (!hashed_) {              // its tables have their sizes
+    hparam.accept(kMostRows);
+    hparam.accept(kMostMegabytes);
+  }
   if (hashed_) read_capacity(hparam);
   hparam.finish();
 
@@ -124,13 +130,21 @@ std::vector<int64_t> EmbeddingLayer::find_rows(config::ObjectReader& hparam,
 // Rows come from one pool a rank. With known sizes it need not be larger than the tables.
 void EmbeddingLayer::read_capacity(config::ObjectReader& hparam) {
   const bool sized = spec_.layout.rows[0] < int64_t{kNoKey};
-  constexpr const char* kMost = "max_vocabulary_size_per_gpu";
-  if (hparam.has(kMost))
-    spec_.hash_capacity = hparam.integer(kMost, {.min = 1, .max = int64_t{kNoKey} - 1});
+  constexpr int64_t kMost = int64_t{kNoKey} - 1, kMegabyte = int64_t{1} << 20;
+  const int64_t row_bytes = spec_.layout.width * kFloatBytes;
+  if (hparam.has(kMostRows) && hparam.has(kMostMegabytes))
+    config::fail_at(hparam.member(kMostMegabytes),
+                    fmt::format("expected either {} or {}, found both", kMostRows, kMostMegabytes));
+  if (hparam.has(kMostRows))
+    spec_.hash_capacity = hparam.integer(kMostRows, {.min = 1, .max = kMost});
+  else if (hparam.has(kMostMegabytes))  // of weights; at least 1 MB holds the widest row
+    spec_.hash_capacity =
+        std::min(kMost, hparam.integer(kMostMegabytes, {.min = 1, .max = int64_t{1} << 32}) *
+                            kMegabyte / row_bytes);
   else if (by_slot_ && sized)
     spec_.hash_capacity = std::min<int64_t>(spec_.layout.total_rows, int64_t{kNoKey} - 1);
   else
-    config::fail_at(hparam.node(), fmt::format("expected {}{}, found none", kMost,
+    config::fail_at(hparam.node(), fmt::format("expected {}{}, found none", kMostRows,
                                                by_slot_ ? " or slot_size_array" : ""));
   spec_.init_rows = sized ? spec_.layout.rows
                           : std::vector<int64_t>(spec_.layout.rows.size(), spec_.hash_capacity);

@@ -75,7 +75,7 @@ void parse_label_and_dense(ObjectReader& layer, DataConfig& data) {
 
   ObjectReader dense = layer.object("dense");
   data.dense_top = parse_name(dense, "top");
-  data.dense_dim = dense.integer("dense_dim", {1, kMaxWidth});
+  data.dense_dim = dense.integer("dense_dim", {0, kMaxWidth});
   data.dense_aligned = dense.choice_or("aligned", "None", {"Auto", "None"}) == "Auto";
   dense.finish();
 }

@@ -70,11 +70,15 @@ void parse_hparam(ObjectReader reader, OptimizerConfig& optimizer) {
       rule.epsilon = parse_positive(reader.member("epsilon"));
       break;
     case OptimizerType::kAdaGrad:
-      reader.unsupported("initial_accu_value", "use initial_accumulator");
       if (const JsonNode* epsilon = reader.find("epsilon")) {
         rule.epsilon = parse_positive(*epsilon);
       }
       rule.initial_accumulator = reader.number_or("initial_accumulator", 0, {.min = 0});
+      if (const JsonNode* value = reader.find("initial_accu_value")) {  // in later versions
+        if (reader.has("initial_accumulator"))
+          fail_at(*value, "expected initial_accumulator or initial_accu_value, found both");
+        rule.initial_accumulator = reader.number("initial_accu_value", {.min = 0});
+      }
       break;
     case OptimizerType::kFtrl:
       parse_positive(reader.member("learning_rate"));  // Ftrl divides by the rate of a step

@@ -26,8 +26,6 @@ constexpr ForeignKey kForeignKeys[] = {
     {"dense_opt_states_file", "continue a run with --resume"},
     {"sparse_opt_states_file", "continue a run with --resume"},
     {"export_predictions_prefix", "predictions are not written"},
-    {"max_eval_batches", "use eval_batches"},
-    {"max_eval_samples", "use eval_batches"},
     // Python: other spellings.
     {"vvgpu", "use gpu"},
     {"lr", "use learning_rate in the optimizer's hparam block"},
@@ -142,6 +140,30 @@ void parse_length(ObjectReader& reader, SolverConfig& solver) {
   if (!solver.max_iter && !solver.num_epochs) solver.num_epochs = 1;
 }
 
+// What later versions call eval_batches, or say in samples.
+constexpr const char* kEvalLengths[] = {"eval_batches", "max_eval_batches", "max_eval_samples"};
+
+// Which of them the config has; null: none.
+const char* eval_length(ObjectReader& reader) {
+  const char* given = nullptr;
+  for (const char* key : kEvalLengths) {
+    reader.accept(key);
+    if (!reader.has(key)) continue;
+    if (given)
+      fail_at(reader.member(key), fmt::format("expected either {} or {}, found both", given, key));
+    given = key;
+  }
+  return given;
+}
+
+// In batches: of samples, as many as hold them.
+int64_t parse_eval_batches(ObjectReader& reader, int64_t batchsize_eval) {
+  const char* key = eval_length(reader);
+  const int64_t length = key ? reader.integer(key, {0, kMaxCount}) : 0;
+  if (key != kEvalLengths[2]) return length;
+  return (length + batchsize_eval - 1) / batchsize_eval;
+}
+
 void parse_batches(ObjectReader& reader, SolverConfig& solver) {
   const int64_t ranks = solver.ranks();
   const auto check_divisible = [&](const char* key, int64_t size) {
@@ -155,7 +177,7 @@ void parse_batches(ObjectReader& reader, SolverConfig& solver) {
   if (reader.has("batchsize_eval")) check_divisible("batchsize_eval", solver.batchsize_eval);
 
   solver.eval_interval = reader.integer_or("eval_interval", 0, {.min = 0});
-  solver.eval_batches = reader.integer_or("eval_batches", 0, {0, kMaxCount});
+  solver.eval_batches = parse_eval_batches(reader, solver.batchsize_eval);
 }
 
 // Number formats, which exclude each other: fp16 with a static loss scale, TF32, an own choice.
@@ -240,9 +262,10 @@ SolverConfig parse_solver(const JsonNode& node, bool strict) {
   reader.finish();
   // Only now: without eval_batches there may be a misspelt one, which finish() has named.
   if (solver.eval_interval > 0 && solver.eval_batches == 0) {
-    fail_at(reader.member(reader.has("eval_batches") ? "eval_batches" : "eval_interval"),
-            fmt::format("expected eval_batches >= 1 as eval_interval is {}, found {}",
-                        solver.eval_interval, reader.has("eval_batches") ? "0" : "none"));
+    const char* key = eval_length(reader);
+    fail_at(reader.member(key ? key : "eval_interval"),
+            fmt::format("expected {} >= 1 as eval_interval is {}, found {}",
+                        key ? key : kEvalLengths[0], solver.eval_interval, key ? "0" : "none"));
   }
   return solver;
 }

@@ -169,6 +169,14 @@ void fill_uniform(float* out, int64_t n, uint64_t seed, uint64_t stream, uint64_
   plain(n);
 }
 
+void fill_normal(float* out, int64_t n, uint64_t seed, uint64_t stream, uint64_t first,
+                 float sigma) {
+  for_each_word(n, seed, stream, first, [=](int64_t i, uint32_t word) {
+    out[i] =
+        sigma * static_cast<float>(normal_quantile((static_cast<double>(word) + 0.5) * 0x1p-32));
+  });
+}
+
 void fill_truncated_normal(float* out, int64_t n, uint64_t seed, uint64_t stream, uint64_t first,
                            float sigma) {
   constexpr double kBelow = 0.022750131948179195;  // P(Z < -2)

@@ -56,6 +56,10 @@ inline uint64_t stream_of(std::string_view name) {
 // out[i] = low + (high - low) * uniform(element first + i), i in [0, n).
 void fill_uniform(float* out, int64_t n, uint64_t seed, uint64_t stream, uint64_t first, float low,
                   float high);
+// out[i] = normal(0, sigma), by inverting the distribution function of element first + i: at most
+// 6.3 sigma, the least of 2^32 numbers.
+void fill_normal(float* out, int64_t n, uint64_t seed, uint64_t stream, uint64_t first,
+                 float sigma);
 // out[i] = normal(0, sigma) truncated at two sigma, by inverting the distribution function of
 // element first + i.
 void fill_truncated_normal(float* out, int64_t n, uint64_t seed, uint64_t stream, uint64_t first,

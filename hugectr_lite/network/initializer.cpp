@@ -41,6 +41,10 @@ void initialize(const Initializer& initializer, uint64_t seed, const std::string
       return normal(std::sqrt(1 / fan_avg) / kTruncatedSigma);
     case InitializerType::kDefaultBias:
       return normal(std::sqrt(1 / fan_out));
+    case InitializerType::kNormal:
+      random::fill_normal(out.data(), n, seed, stream, 0,
+                          static_cast<float>(std::sqrt(1 / fan_avg)));
+      return;
     case InitializerType::kXavierUniform:
       return uniform(std::sqrt(3 / fan_avg));
     case InitializerType::kUniform:

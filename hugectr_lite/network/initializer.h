@@ -2,6 +2,7 @@
 //   default weight  normal, sigma = sqrt(1 / fan_avg) / 0.87963, truncated at two sigma; 0.87963 is
 //                   the standard deviation a unit normal is left with after that cut
 //   default bias    normal, sigma = sqrt(1 / out), truncated at two sigma
+//   normal          sigma = sqrt(1 / fan_avg), whole
 //   XavierNorm      as the default weight; XavierUniform: +-sqrt(3 / fan_avg)
 //   Uniform         +-1 / (in + out); Zero
 // with fan_avg = (in + out) / 2; for a bias, in counts as 0.
@@ -18,6 +19,7 @@ namespace hlite::network {
 enum class InitializerType {
   kDefaultWeight,
   kDefaultBias,
+  kNormal,
   kXavierNorm,
   kXavierUniform,
   kUniform,

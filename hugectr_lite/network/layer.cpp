@@ -12,7 +12,16 @@ int64_t elements(const Dims& dims) {
   return n;
 }
 
-std::string to_string(const Dims& dims) { return fmt::format("[B,{}]", fmt::join(dims, ",")); }
+int64_t rows_of_sample(const Dims& dims) {
+  int64_t n = 1;
+  for (size_t i = 0; i + 1 < dims.size(); ++i) n *= dims[i];
+  return n;
+}
+
+std::string to_string(const Dims& dims) {
+  if (dims.folded) return fmt::format("[{} B,{}]", dims[0], dims[1]);
+  return fmt::format("[B,{}]", fmt::join(dims.begin(), dims.end(), ","));
+}
 
 Layer::Layer(config::ObjectReader& reader)
     : type_(reader.string("type")),
@@ -43,11 +52,20 @@ void Layer::expect_tops(size_t count) const {
 }
 
 void Layer::expect_rank(const Dims& dims, size_t rank, size_t i) const {
-  if (dims.size() != rank)
+  if (dims.size() != rank || dims.folded)
     config::fail_at(
         *node().find("bottom"),
         fmt::format("expected a tensor of {} dimensions beside the batch, found \"{}\" of shape {}",
                     rank, bottoms_[i], to_string(dims)));
+}
+
+void Layer::expect_equal_shapes(const std::vector<Dims>& dims) const {
+  for (size_t i = 1; i < dims.size(); ++i)
+    if (dims[i] != dims[0])
+      config::fail_at(
+          *node().find("bottom"),
+          fmt::format("expected equal shapes, found \"{}\" {} and \"{}\" {}", bottoms_[0],
+                      to_string(dims[0]), bottoms_[i], to_string(dims[i])));
 }
 
 }  // namespace hlite::network

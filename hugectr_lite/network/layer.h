@@ -27,9 +27,17 @@ using plan::Buffers;
 using plan::kNoBuffer;
 
 // Dimensions of one sample: {V} for a [B,V] tensor, {S,V} for [B,S,V].
-using Dims = std::vector<int64_t>;
+struct Dims : std::vector<int64_t> {
+  using vector::vector;
+  // {n,V} of a tensor [n B,V]: a Reshape gave it more rows than the batch has samples. The same
+  // numbers in the same places as [B,n,V], but its dimension 1 is V.
+  bool folded = false;
+  bool operator==(const Dims&) const = default;
+};
 int64_t elements(const Dims& dims);
-std::string to_string(const Dims& dims);  // "[B,27,128]"
+// Of one sample seen as a matrix of rows along the last dimension: [1,V] for {V}, [S,V] for {S,V}.
+int64_t rows_of_sample(const Dims& dims);
+std::string to_string(const Dims& dims);  // "[B,27,128]", "[26 B,11]"
 // Width that tensor cores like, and multiple of rows in which weights are stored, the last ones
 // zero: an input of 13 features can be 16 wide, and nothing else changes.
 constexpr int64_t padded(int64_t n) { return (n + 7) / 8 * 8; }
@@ -74,7 +82,9 @@ struct LayerShape {
   std::vector<ParameterSpec> parameters = {};
   int64_t workspace_bytes = 0;  // LayerIo::workspace
   int64_t relu_mask_bytes = 0;  // LayerIo::relu_mask, a sample; 0: none
-  std::string summary = {};     // of the layer, for people: "13 -> 512, ReLU"
+  // LayerIo::kept: numbers of a sample in each, of LayerIo::type; 0: none.
+  std::vector<int64_t> kept = {};
+  std::string summary = {};  // of the layer, for people: "13 -> 512, ReLU"
 };
 
 struct LayerParameter {
@@ -92,6 +102,7 @@ struct LayerIo {
   uint64_t seed = 0;
   BufferId dense_parameters = kNoBuffer, dense_gradients = kNoBuffer;  // all layers', contiguous
   BufferId workspace = kNoBuffer;   // LayerShape::workspace_bytes; nothing survives a step
+  std::vector<BufferId> kept;       // LayerShape::kept: from forward to backward
   BufferId loss_scale = kNoBuffer;  // float: what the loss's gradient is multiplied by; or 1
   // int32: LayerTraits::finds_overflow_in. kNoBuffer: nobody asks.
   BufferId overflow = kNoBuffer;
@@ -144,6 +155,8 @@ class Layer {
   void expect_tops(size_t count) const;
   // ConfigError unless bottom i has `rank` dimensions beside the batch.
   void expect_rank(const Dims& dims, size_t rank, size_t i) const;
+  // ConfigError unless all bottoms have the same shape.
+  void expect_equal_shapes(const std::vector<Dims>& dims) const;
 
   LayerTraits traits_;  // data_bottoms and data_tops: all, unless the layer says less
 

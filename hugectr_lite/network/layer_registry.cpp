@@ -8,19 +8,30 @@
 
 // clang-format off
 // Type in a config, and the function of layers/*.cpp that makes one.
-#define HLITE_LAYERS(LAYER)                                   \
-  LAYER("Add",                    make_add)                   \
-  LAYER("BinaryCrossEntropyLoss", make_bce_loss)              \
-  LAYER("Cast",                   make_cast)                  \
-  LAYER("Concat",                 make_concat)                \
-  LAYER("Dropout",                make_dropout)               \
-  LAYER("ELU",                    make_elu)                   \
-  LAYER("FusedInnerProduct",      make_fused_inner_product)   \
-  LAYER("InnerProduct",           make_inner_product)         \
-  LAYER("Interaction",            make_interaction)           \
-  LAYER("ReLU",                   make_relu)                  \
-  LAYER("Reshape",                make_reshape)               \
-  LAYER("Slice",                  make_slice)
+#define HLITE_LAYERS(LAYER)                                  \
+  LAYER("Add",                    make_add)                  \
+  LAYER("BinaryCrossEntropyLoss", make_bce_loss)             \
+  LAYER("Cast",                   make_cast)                 \
+  LAYER("Concat",                 make_concat)               \
+  LAYER("DotProduct",             make_elementwise_multiply) \
+  LAYER("Dropout",                make_dropout)              \
+  LAYER("ELU",                    make_elu)                  \
+  LAYER("ElementwiseMultiply",    make_elementwise_multiply) \
+  LAYER("FmOrder2",               make_fm_order2)            \
+  LAYER("FusedInnerProduct",      make_fused_inner_product)  \
+  LAYER("InnerProduct",           make_inner_product)        \
+  LAYER("Interaction",            make_interaction)          \
+  LAYER("MultiCross",             make_multi_cross)          \
+  LAYER("Multiply",               make_weight_multiply)      \
+  LAYER("ReLU",                   make_relu)                 \
+  LAYER("ReduceMean",             make_reduce_mean)          \
+  LAYER("ReduceSum",              make_reduce_sum)           \
+  LAYER("Reshape",                make_reshape)              \
+  LAYER("Sigmoid",                make_sigmoid)              \
+  LAYER("Slice",                  make_slice)                \
+  LAYER("Sub",                    make_sub)                  \
+  LAYER("Tanh",                   make_tanh)                 \
+  LAYER("WeightMultiply",         make_weight_multiply)
 // clang-format on
 
 namespace hlite::network {
@@ -40,9 +51,8 @@ constexpr LayerLine kLayers[] = {HLITE_LAYERS(HLITE_LINE)};
 #undef HLITE_LINE
 
 // Layers of the dialect that are refused by name.
-constexpr const char* kUnsupportedTypes[] = {"BatchNorm", "CrossEntropyLoss",     "DotProduct",
-                                             "FmOrder2",  "MultiCross",           "Multiply",
-                                             "ReduceSum", "MultiCrossEntropyLoss"};
+constexpr const char* kUnsupportedTypes[] = {"BatchNorm", "CrossEntropyLoss",
+                                             "MultiCrossEntropyLoss"};
 
 [[noreturn]] void refuse(const config::JsonNode& at, const std::string& type) {
   if (std::find(std::begin(kUnsupportedTypes), std::end(kUnsupportedTypes), type) !=

@@ -155,6 +155,7 @@ void Network::check_everything_used() const {
     const TensorEntry& t = tensors_[i];
     if (!t.consumers.empty()) continue;
     if (t.producer < 0) {
+      if (elements(t.dims) == 0) continue;  // "dense_dim": 0
       const std::string message = fmt::format(
           "tensor \"{}\" is not used by any layer; expected it as some layer's bottom", t.name);
       if (inputs_[i].source) config::fail_at(*inputs_[i].source, message);
@@ -214,22 +215,23 @@ void Network::emit_forward(plan::Plan& plan, Phase phase) const {
   }
 }
 
+// What several readers of a tensor wrote.
+void Network::emit_gradient_sum(plan::Plan& plan, const TensorEntry& t) const {
+  if (!t.consumer_grads.empty())
+    add_elementwise_step(plan, setup_.type, t.name + ".gsum", ops::Elementwise::kSum,
+                         t.consumer_grads, t.grad, t.dims);
+}
+
 void Network::emit_backward(plan::Plan& plan) const {
   for (size_t i = layers_.size(); i-- > 0;) {
     const LayerEntry& e = layers_[i];
     // Every reader of this layer's tops has run: add up what they wrote.
-    for (const size_t t : e.tops)
-      if (!tensors_[t].consumer_grads.empty())
-        add_sum_step(plan, setup_.type, tensors_[t].name + ".gsum", tensors_[t].consumer_grads,
-                     tensors_[t].grad, tensors_[t].dims);
+    for (const size_t t : e.tops) emit_gradient_sum(plan, tensors_[t]);
     const bool useful =
         std::any_of(e.tops.begin(), e.tops.end(), [&](size_t t) { return tensors_[t].needs_grad; });
     if (useful || e.layer->traits().is_loss) e.layer->emit_backward(plan, e.io);
   }
-  for (size_t t = 0; t < inputs_.size(); ++t)
-    if (!tensors_[t].consumer_grads.empty())
-      add_sum_step(plan, setup_.type, tensors_[t].name + ".gsum", tensors_[t].consumer_grads,
-                   tensors_[t].grad, tensors_[t].dims);
+  for (size_t t = 0; t < inputs_.size(); ++t) emit_gradient_sum(plan, tensors_[t]);
 }
 
 void Network::emit_after_backward(plan::Plan& plan) const {

@@ -115,6 +115,7 @@ class Network {
   void add_tops(LayerEntry& entry, bool needs_grad);
   void check_chain(const Layer& layer) const;
   void check_everything_used() const;
+  void emit_gradient_sum(plan::Plan& plan, const TensorEntry& t) const;
   void declare_parameters(Buffers& buffers);
   void declare_tensors(Buffers& buffers);
   void connect_layers(Buffers& buffers);

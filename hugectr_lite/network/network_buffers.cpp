@@ -56,7 +56,7 @@ bool Network::feeds_inner_products_only(const TensorEntry& t) const {
 bool Network::pads(const TensorEntry& t) const {
   const int64_t width = elements(t.dims);
   return t.type == FloatType::kFloat && setup_.type == FloatType::kFloat && !t.needs_grad &&
-         padded(width) > width && feeds_inner_products_only(t);
+         !t.consumers.empty() && padded(width) > width && feeds_inner_products_only(t);
 }
 
 void Network::declare_tensors(Buffers& buffers) {
@@ -68,8 +68,9 @@ void Network::declare_tensors(Buffers& buffers) {
     if (i < inputs_.size()) {
       t.value = setup_.inputs[i];
       t.type = inputs_[i].type;
-      const bool only_loss = t.consumers.size() == 1 && t.consumers[0].first == loss_layer_;
-      if (t.type != setup_.type && !only_loss) {
+      const bool by_layers = std::any_of(t.consumers.begin(), t.consumers.end(),
+                                         [&](const auto& c) { return c.first != loss_layer_; });
+      if (t.type != setup_.type && by_layers) {
         if (feeds_inner_products_only(t)) t.columns = padded(t.columns);
         t.cast = buffers.add(t.name + ".cast", BufferKind::kActivation, batch * t.columns * size);
       } else if (setup_.pad_inputs && pads(t)) {
@@ -107,6 +108,12 @@ void Network::connect_layers(Buffers& buffers) {
     if (const int64_t bytes = e.shape.relu_mask_bytes; bytes > 0 && setup_.relu_masks)
       io.relu_mask = buffers.add(e.layer->name() + ".relu_mask", BufferKind::kActivation,
                                  setup_.max_batch * bytes);
+    for (size_t i = 0; i < e.shape.kept.size(); ++i)
+      io.kept.push_back(
+          e.shape.kept[i] == 0
+              ? kNoBuffer
+              : buffers.add(fmt::format("{}.kept{}", e.layer->name(), i), BufferKind::kActivation,
+                            setup_.max_batch * e.shape.kept[i] * float_type_bytes(setup_.type)));
     for (const size_t p : e.params) io.params.push_back(parameters_[p].buffers);
     for (const size_t i : e.tops) {
       const TensorEntry& t = tensors_[i];

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "hugectr_lite/network/typed_step.h"
-#include "hugectr_lite/ops/add.h"
 #include "hugectr_lite/ops/cast.h"
 #include "hugectr_lite/ops/concat.h"
 #include "hugectr_lite/ops/copy.h"
@@ -20,8 +19,9 @@ void add_copy_step(plan::Plan& plan, FloatType type, const std::string& name, Bu
 
 // In the two that follow the list of views lives in the step: an iteration allocates nothing.
 
-void add_sum_step(plan::Plan& plan, FloatType type, const std::string& name,
-                  const std::vector<BufferId>& inputs, BufferId out, const Dims& dims) {
+void add_elementwise_step(plan::Plan& plan, FloatType type, const std::string& name,
+                          ops::Elementwise how, const std::vector<BufferId>& inputs, BufferId out,
+                          const Dims& dims) {
   with_float_type(type, [&]<typename T>() {
     add_step(plan, {.name = name,
                     .reads = inputs,
@@ -31,13 +31,14 @@ void add_sum_step(plan::Plan& plan, FloatType type, const std::string& name,
                                const plan::StepContext& c) mutable {
                       const StepViews<T> v(buffers, c);
                       for (size_t i = 0; i < inputs.size(); ++i) views[i] = v.flat(inputs[i], dims);
-                      ops::add_forward<T>(v.exec, views, v.flat(out, dims));
+                      ops::elementwise<T>(v.exec, how, views, v.flat(out, dims));
                     }});
   });
 }
 
 void add_columns_step(plan::Plan& plan, FloatType type, const std::string& name,
-                      const std::vector<ColumnMove>& moves, BufferId to, int64_t width) {
+                      const std::vector<ColumnMove>& moves, BufferId to, int64_t width,
+                      int64_t sample_rows) {
   std::vector<BufferId> reads;
   for (const ColumnMove& m : moves)
     if (std::find(reads.begin(), reads.end(), m.from) == reads.end()) reads.push_back(m.from);
@@ -48,12 +49,13 @@ void add_columns_step(plan::Plan& plan, FloatType type, const std::string& name,
                     .run = [=, &buffers = plan.buffers(),
                             blocks = std::vector<ops::ColumnBlock<T>>(moves.size())](
                                const plan::StepContext& c) mutable {
-                      const StepViews<T> v(buffers, c);
+                      const int64_t rows = c.batch * sample_rows;
                       for (size_t i = 0; i < moves.size(); ++i) {
                         const ColumnMove& m = moves[i];
-                        blocks[i] = {v.rows(m.from, m.width), m.begin, m.to_begin, m.columns};
+                        blocks[i] = {matrix<T>(buffers, m.from, rows, m.width), m.begin, m.to_begin,
+                                     m.columns};
                       }
-                      ops::concat_columns<T>(v.exec, blocks, v.rows(to, width));
+                      ops::concat_columns<T>(c.exec, blocks, matrix<T>(buffers, to, rows, width));
                     }});
   });
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hugectr_lite/network/layer.h"
+#include "hugectr_lite/ops/elementwise.h"
 
 namespace hlite::network {
 
@@ -13,18 +14,21 @@ namespace hlite::network {
 void add_copy_step(plan::Plan& plan, FloatType type, const std::string& name, BufferId from,
                    BufferId to, const Dims& dims);
 
-// out = inputs[0] + inputs[1] + ..., in that order, all of shape `dims`.
-void add_sum_step(plan::Plan& plan, FloatType type, const std::string& name,
-                  const std::vector<BufferId>& inputs, BufferId out, const Dims& dims);
+// out = inputs[0] + inputs[1] + ..., or - or *, in that order, all of shape `dims`.
+void add_elementwise_step(plan::Plan& plan, FloatType type, const std::string& name,
+                          ops::Elementwise how, const std::vector<BufferId>& inputs, BufferId out,
+                          const Dims& dims);
 
-// Columns [begin, begin + columns) of `from` [B, width], to go to column `to_begin` on.
+// Columns [begin, begin + columns) of `from` [rows, width], to go to column `to_begin` on.
 struct ColumnMove {
   BufferId from = kNoBuffer;
   int64_t width = 0, begin = 0, to_begin = 0, columns = 0;
 };
-// `to` [B, width] put together: each column the sum of what moves there, or 0.
+// `to` [rows, width] put together: each column the sum of what moves there, or 0. There are
+// `sample_rows` rows for each sample.
 void add_columns_step(plan::Plan& plan, FloatType type, const std::string& name,
-                      const std::vector<ColumnMove>& moves, BufferId to, int64_t width);
+                      const std::vector<ColumnMove>& moves, BufferId to, int64_t width,
+                      int64_t sample_rows = 1);
 
 // `to` [B, columns] of `type` = `from` [B, width], float, and zeros in the columns beyond.
 struct CastFromFloat {

@@ -6,6 +6,9 @@
 
 namespace hlite::ops {
 
+// Elements worth waking a thread for, where each takes an operation or two.
+constexpr int64_t kElementGrain = 1 << 14;
+
 inline ThreadPool& cpu_threads(const Exec& exec, const char* op) {
   HLITE_CHECK(!exec.on_gpu() && exec.pool != nullptr, "{} runs on CPU threads", op);
   return exec.threads();

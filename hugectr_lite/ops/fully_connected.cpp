@@ -8,6 +8,7 @@
 #include "hugectr_lite/ops/bf16_factor.h"
 #include "hugectr_lite/ops/bias_gradient.h"
 #include "hugectr_lite/ops/cpu_threads.h"
+#include "hugectr_lite/ops/elementwise.h"
 #include "hugectr_lite/ops/gemm.h"
 #include "hugectr_lite/ops/gemm_piece.h"
 #include "hugectr_lite/ops/relu.h"
@@ -233,6 +234,34 @@ void fully_connected_backward_data(const Exec& exec, Matrix<const std::type_iden
     needs_gpu("fully_connected_backward_data");
 }
 
+// Products of 16 bits come in a tensor of their own.
+template <typename T>
+static void add_on_cpu(const Exec& exec, Matrix<const T> dz, Matrix<const T> w, Matrix<T> dx) {
+  thread_local std::vector<T> workspace;  // grown once
+  if (workspace.size() < static_cast<size_t>(dx.size()))
+    workspace.resize(static_cast<size_t>(dx.size()));
+  const Matrix<T> product(workspace.data(), dx.dim(0), dx.dim(1));
+  fully_connected_backward_data<T>(exec, dz, w, product);
+  const Vector<const T> terms[] = {{dx.data(), dx.size()}, {product.data(), dx.size()}};
+  elementwise<T>(exec, Elementwise::kSum, terms, {dx.data(), dx.size()});
+}
+
+template <typename T>
+void fully_connected_add_backward_data(const Exec& exec, Matrix<const std::type_identity_t<T>> dz,
+                                       Matrix<const std::type_identity_t<T>> w,
+                                       Matrix<std::type_identity_t<T>> dx) {
+  HLITE_CHECK(dz.dim(0) == dx.dim(0) && w.dim(0) == dx.dim(1) && w.dim(1) == dz.dim(1),
+              "dz {}, w {}, dx {}", dz.shape(), w.shape(), dx.shape());
+  if (multiplies_on_gpu(exec, "fully_connected_add_backward_data"))
+    return kernels::fully_connected_add_backward_data<T>(exec, dz, w, dx);
+  if constexpr (std::is_same_v<T, float>)
+    gemm(exec, Transpose::kNo, Transpose::kYes, 1, dz, w, 1, dx);
+  else if constexpr (kOnCpu<T>)
+    add_on_cpu<T>(exec, dz, w, dx);
+  else
+    needs_gpu("fully_connected_add_backward_data");
+}
+
 template <typename T>
 void fully_connected_backward_weights(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
                                       Matrix<const std::type_identity_t<T>> dz, Matrix<float> dw) {
@@ -268,6 +297,8 @@ void bias_relu_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> 
                                               Vector<const T>, bool, Matrix<T>, Matrix<uint8_t>);  \
   template void fully_connected_backward_data<T>(const Exec&, Matrix<const T>, Matrix<const T>,    \
                                                  Matrix<T>, const LayerBelow<T>*);                 \
+  template void fully_connected_add_backward_data<T>(const Exec&, Matrix<const T>,                 \
+                                                     Matrix<const T>, Matrix<T>);                  \
   template void fully_connected_backward_weights<T>(const Exec&, Matrix<const T>, Matrix<const T>, \
                                                     Matrix<float>);                                \
   template void bias_relu_backward<T>(const Exec&, Matrix<const T>, Matrix<T>, Vector<float>,      \

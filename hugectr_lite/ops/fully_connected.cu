@@ -118,10 +118,6 @@ struct MaskedGradient {
   }
 };
 
-std::span<float> scratch_of(const Matmul& matmul) {
-  return {static_cast<float*>(matmul.scratch()), Matmul::kScratchBytes / sizeof(float)};
-}
-
 template <typename T>
 ReluGate<T> gate_of(Matrix<const T> y, Matrix<const uint8_t> mask, int64_t columns) {
   return {mask.data() ? nullptr : y.data(), mask.data(), columns, mask.dim(1)};
@@ -223,6 +219,26 @@ void fully_connected_backward_data(Matmul& matmul, cudaStream_t stream, Matrix<c
 }
 
 template <typename T>
+void fully_connected_add_backward_data(Matmul& matmul, cudaStream_t stream, Matrix<const T> dz,
+                                       Matrix<const T> w, Matrix<T> dx) {
+  const int64_t batch = dz.dim(0), out = dz.dim(1), in = w.dim(0);
+  if (out == 1) return one_output_add_backward_data(stream, dz.data(), w.data(), dx);
+  if (out == 0 || batch == 0 || in == 0) return;
+  run(matmul,
+      {.turn_a = true,
+       .m = in,
+       .n = batch,
+       .k = out,
+       .factors = kDataType<T>,
+       .result = kDataType<T>,
+       .accumulate = true,
+       .a = w.data(),
+       .b = dz.data(),
+       .d = dx.data()},
+      "fully_connected_add_backward_data", stream);
+}
+
+template <typename T>
 void fully_connected_backward_weights(Matmul& matmul, cudaStream_t stream, Matrix<const T> x,
                                       Matrix<const T> dz, Matrix<float> dw) {
   constexpr const char* kName = "fully_connected_backward_weights";
@@ -254,6 +270,7 @@ HLITE_KERNELS(fully_connected) {
   for_each_float([&]<typename T>() {
     list.add<fully_connected_forward<T, T>>(kernels::fully_connected_forward<T, T>);
     list.add<fully_connected_backward_data<T>>(kernels::fully_connected_backward_data<T>);
+    list.add<fully_connected_add_backward_data<T>>(kernels::fully_connected_add_backward_data<T>);
     list.add<fully_connected_backward_weights<T>>(kernels::fully_connected_backward_weights<T>);
     list.add<bias_relu_backward<T>>(kernels::bias_relu_backward<T>);
   });

@@ -63,6 +63,13 @@ void fully_connected_backward_data(const Exec& exec, Matrix<const std::type_iden
                                    Matrix<std::type_identity_t<T>> dx,
                                    const LayerBelow<std::type_identity_t<T>>* below = nullptr);
 
+// dx [B,in] += dz [B,out] w^T, rounded to T once, or on the CPU in bf16 twice. dx overlaps no
+// input.
+template <typename T = float>
+void fully_connected_add_backward_data(const Exec& exec, Matrix<const std::type_identity_t<T>> dz,
+                                       Matrix<const std::type_identity_t<T>> w,
+                                       Matrix<std::type_identity_t<T>> dx);
+
 // dw [in,out] = x^T dz, overwritten; x [B,in], dz [B,out]. B = 0 gives zeros.
 template <typename T = float>
 void fully_connected_backward_weights(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
@@ -85,6 +92,9 @@ template <typename T>
 inline const Kernel<void(Matrix<const T> /*dz*/, Matrix<const T> /*w*/, Matrix<T> /*dx*/,
                          const LayerBelow<T>&)>
     fully_connected_backward_data{"fully_connected_backward_data"};
+template <typename T>
+inline const Kernel<void(Matrix<const T> /*dz*/, Matrix<const T> /*w*/, Matrix<T> /*dx*/)>
+    fully_connected_add_backward_data{"fully_connected_add_backward_data"};
 template <typename T>
 inline const Kernel<void(Matrix<const T> /*x*/, Matrix<const T> /*dz*/, Matrix<float> /*dw*/)>
     fully_connected_backward_weights{"fully_connected_backward_weights"};

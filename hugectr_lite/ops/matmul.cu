@@ -90,6 +90,7 @@ Matmul::Key Matmul::key_of(const MatmulProblem& p) const {
           p.epilogue,
           p.turn_a,
           p.turn_b,
+          p.accumulate,
           p.m,
           p.n,
           p.k};
@@ -166,10 +167,10 @@ void Matmul::set_pointers(const Plan& plan, const MatmulProblem& p) const {
 
 cublasStatus_t Matmul::multiply(const Plan& plan, const MatmulAlgorithm& algorithm,
                                 const MatmulProblem& p, cudaStream_t stream) const {
-  const float one = 1, zero = 0;
+  const float one = 1, before = p.accumulate ? 1 : 0;
   const auto algo = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm);
   return cublaslt().matmul(handle_.get(), plan.desc.get(), &one, p.a, plan.a.get(), p.b,
-                           plan.b.get(), &zero, p.d, plan.d.get(), p.d, plan.d.get(), &algo,
+                           plan.b.get(), &before, p.d, plan.d.get(), p.d, plan.d.get(), &algo,
                            memory_.get(), size_t{kWorkspaceBytes}, stream);
 }
 

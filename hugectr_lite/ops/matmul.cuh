@@ -26,6 +26,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -38,11 +39,13 @@
 namespace hlite::ops::gpu {
 
 // d [m,n] = epilogue(op(a) [m,k] op(b) [k,n]), all column-major and packed, m, n, k >= 1; turn says
-// that the matrix lies transposed. d overlaps nothing else.
+// that the matrix lies transposed. d overlaps nothing else. accumulate: d += the product, which has
+// no epilogue.
 struct MatmulProblem {
   bool turn_a = false, turn_b = false;
   int64_t m = 0, n = 0, k = 0;
   cudaDataType_t factors = CUDA_R_32F, result = CUDA_R_32F;
+  bool accumulate = false;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void *a = nullptr, *b = nullptr;
   void* d = nullptr;
@@ -119,7 +122,7 @@ class Matmul {
     MatmulAlgorithm algorithm{};
   };
   // All that a plan depends on: how the pointers are aligned, then the problem's numbers.
-  using Key = std::array<int64_t, 14>;
+  using Key = std::array<int64_t, 15>;
   class Timer;
   class Judge;
   // What a new shape's search works with.
@@ -153,7 +156,7 @@ class Matmul {
                       cudaStream_t stream);
 
   // ---- matmul_search.cu: the choice of an algorithm ----
-  [[nodiscard]] Plan make_plan(const MatmulProblem& problem, const Key& key,
+  [[nodiscard]] Plan make_plan(MatmulProblem problem, const Key& key,
                                const EpilogueKernels* kernels, cudaStream_t stream);
   [[nodiscard]] std::vector<MatmulAlgorithm> candidates(const Plan& plan, const Key& key) const;
   [[nodiscard]] bool fits(const Plan& plan, const MatmulAlgorithm& algorithm) const;
@@ -182,5 +185,10 @@ class Matmul {
   std::unique_ptr<char, FreeDevice> memory_;  // workspace, then scratch
   std::map<Key, Plan> plans_;
 };
+
+// Matmul::scratch() as floats, for column_sums.cuh.
+inline std::span<float> scratch_of(const Matmul& matmul) {
+  return {static_cast<float*>(matmul.scratch()), Matmul::kScratchBytes / sizeof(float)};
+}
 
 }  // namespace hlite::ops::gpu

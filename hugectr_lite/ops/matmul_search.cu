@@ -197,7 +197,7 @@ bool Matmul::follow_remembered(const LockedAlgorithms& remembered, const Search&
   return true;
 }
 
-Matmul::Plan Matmul::make_plan(const MatmulProblem& problem, const Key& key,
+Matmul::Plan Matmul::make_plan(MatmulProblem problem, const Key& key,
                                const EpilogueKernels* kernels, cudaStream_t stream) {
   const bool fused = problem.epilogue != CUBLASLT_EPILOGUE_DEFAULT;
   Search search = {problem, kernels, nullptr, text_of(key), stream};
@@ -209,6 +209,12 @@ Matmul::Plan Matmul::make_plan(const MatmulProblem& problem, const Key& key,
     warn_once("matrix product " + search.name + ": not aligned for " +
               epilogue_text(problem.epilogue) + ", which takes a pass of its own now");
     return {};
+  }
+  DeviceBuffer<char> trial;  // for the search to add to as often as it likes
+  if (problem.accumulate) {
+    const int64_t bytes = problem.m * problem.n * (problem.result == CUDA_R_32F ? 4 : 2);
+    trial = DeviceBuffer<char>(static_cast<size_t>(bytes), stream);
+    problem.d = trial.data();
   }
   Plan plan = describe(problem);
   const std::vector<MatmulAlgorithm> all = candidates(plan, key);

@@ -10,38 +10,34 @@
 #include "hugectr_lite/core/view.h"
 #include "hugectr_lite/ops/column_sums.cuh"
 #include "hugectr_lite/ops/relu.h"
+#include "hugectr_lite/ops/warp_sum.cuh"
 
 namespace hlite::ops::gpu {
 namespace one_output {
 
-constexpr int kWarp = 32;
-constexpr int kWarps = 8;  // of a block
-
 // y [B,1]: a warp for each sample; W weights a thread at a time.
 template <int W, typename T, typename Y>
-__global__ void __launch_bounds__(kWarp* kWarps)
+__global__ void __launch_bounds__(kWarp* kWarpsOfBlock)
     forward_kernel(Matrix<const T> x, const T* w, const Y* bias, bool relu, Y* y,
                    Matrix<uint8_t> mask) {
   const int64_t columns = x.dim(1);
-  for (int64_t row = int64_t{blockIdx.x} * kWarps + threadIdx.y; row < x.dim(0);
-       row += int64_t{gridDim.x} * kWarps) {
+  for_each_warp_row(x.dim(0), [&](int64_t row) {
     float sum = 0;
     for (int64_t column = threadIdx.x * W; column < columns; column += kWarp * W) {
       const Pack<T, W> a = load_pack<W>(x.row(row) + column), b = load_pack<W>(w + column);
       for (int i = 0; i < W; ++i) sum += to_float(a.values[i]) * to_float(b.values[i]);
     }
-    for (int distance = kWarp / 2; distance > 0; distance /= 2)
-      sum += __shfl_xor_sync(0xffffffffu, sum, distance);
-    if (threadIdx.x != 0) continue;
+    sum = warp_sum(sum);
+    if (threadIdx.x != 0) return;
     if (bias) sum += to_float(*bias);
     if (relu) sum = ops::relu(sum);
     y[row] = from_float<Y>(sum);
     if (mask.data()) *mask.row(row) = sum > 0 ? 1 : 0;
-  }
+  });
 }
 
-// dx = dz w^T, masked.
-template <typename T>
+// dx = dz w^T, masked; or added to what dx holds.
+template <typename T, bool kAdd = false>
 struct Gradient {
   const T* dz;  // [rows]
   const T* w;   // [gate.columns]
@@ -60,14 +56,17 @@ struct Gradient {
   }
   template <int W>
   HLITE_HD void finish(const Item<W>& item, int64_t row, int64_t column, float* sums) const {
+    T* const at = dx + row * gate.columns + column;
     Pack<T, W> out;
+    if constexpr (kAdd) out = load_pack<W>(at);
     for (int i = 0; i < W; ++i) {
       const bool passes = (item.passes >> i & 1u) != 0;
-      const float value = passes ? item.dz * to_float(item.w.values[i]) : 0.0f;
+      float value = passes ? item.dz * to_float(item.w.values[i]) : 0.0f;
+      if constexpr (kAdd) value += to_float(out.values[i]);
       sums[i] += value;
       out.values[i] = from_float<T>(value);
     }
-    *reinterpret_cast<Pack<T, W>*>(dx + row * gate.columns + column) = out;
+    *reinterpret_cast<Pack<T, W>*>(at) = out;
   }
 };
 
@@ -98,10 +97,7 @@ struct Weights {
 template <typename T, typename Y>
 void one_output_forward(cudaStream_t stream, Matrix<const T> x, const T* w, const Y* bias,
                         bool relu, Y* y, Matrix<uint8_t> mask) {
-  const LaunchShape shape = {.name = "fully_connected_forward",
-                             .grid = grid_for(x.dim(0), one_output::kWarps),
-                             .block = dim3(one_output::kWarp, one_output::kWarps),
-                             .stream = stream};
+  const LaunchShape shape = warp_rows("fully_connected_forward", x.dim(0), stream);
   if (is_packable<T>(x.dim(1), x.data(), w))
     launch(shape, one_output::forward_kernel<kPackWidth<T>, T, Y>, x, w, bias, relu, y, mask);
   else
@@ -115,6 +111,15 @@ void one_output_backward_data(cudaStream_t stream, const T* dz, const T* w, Matr
   sum_columns<T>("fully_connected_backward_data", stream,
                  one_output::Gradient<T>{dz, w, dx.data(), gate}, dx.dim(0), dx.dim(1),
                  is_packable<T>(dx.dim(1), w, dx.data(), gate.y), sums, scratch);
+}
+
+// dx [B,in] += dz [B] w^T [in].
+template <typename T>
+void one_output_add_backward_data(cudaStream_t stream, const T* dz, const T* w, Matrix<T> dx) {
+  const ReluGate<T> open = {.columns = dx.dim(1)};
+  sum_columns<T>("fully_connected_add_backward_data", stream,
+                 one_output::Gradient<T, true>{dz, w, dx.data(), open}, dx.dim(0), dx.dim(1),
+                 is_packable<T>(dx.dim(1), w, dx.data()), nullptr, {});
 }
 
 // dw [in] = x^T dz [B].

@@ -58,6 +58,9 @@ TEST_CASE("The optimizer block of each type") {
   CHECK(o.rule.type == OptimizerType::kAdaGrad);
   CHECK(o.rule.epsilon == 0.5);
   CHECK(o.rule.initial_accumulator == 0.25);
+  o = optimizer(R"({"type": "AdaGrad", "adagrad_hparam":
+    {"learning_rate": 1, "epsilon": 0.5, "initial_accu_value": 0.75}})");
+  CHECK(o.rule.initial_accumulator == 0.75);
   o = optimizer(R"({"type": "Ftrl", "ftrl_hparam":
     {"learning_rate": 0.5, "beta": 0.9, "lambda1": 0.125, "lambda2": 2}})");
   CHECK(o.rule.type == OptimizerType::kFtrl);

@@ -72,6 +72,13 @@ TEST_CASE("The solver's defaults and alternatives") {
   CHECK(config->solver.threads == 3);
   CHECK(!config->solver.cuda_graph);
   CHECK(!config->solver.algorithm_search);
+
+  for (const auto& [length, batches] : {std::pair{R"("max_eval_batches": 5)", 5},
+                                        {R"("max_eval_samples": 17)", 3},
+                                        {R"("max_eval_samples": 16)", 2}}) {
+    config = minimal({few + R"("gpu": [0], "batchsize": 8, "eval_interval": 1, )" + length + "}"});
+    CHECK(config->solver.eval_batches == batches);
+  }
 }
 
 TEST_CASE("An AUC target of 1 never stops training") {

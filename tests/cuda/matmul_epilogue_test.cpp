@@ -239,7 +239,7 @@ TEST_CASE("an epilogue that numbers do not show is not used in that run, and not
     CHECK(std::isnan(y.to_host(on.get())[0]) == std::isnan(value));  // by the kernel
   }
   // Of the plain product, not of the one with bias and ReLU.
-  CHECK(read_text(path).find("/68/0/0/1/0/0/16/40/24 take ") != std::string::npos);
+  CHECK(read_text(path).find("/68/0/0/1/0/0/0/16/40/24 take ") != std::string::npos);
   CHECK(read_text(path).find("/68/0/0/6/") == std::string::npos);
 }
 

@@ -42,6 +42,29 @@ const std::string kEverything = R"(
   {"name":"z2","type":"InnerProduct","bottom":"i","top":"z2","fc_param":{"num_output":1}},
   {"name":"z","type":"Add","bottom":["z1","z2"],"top":"z"})";
 
+// The layers of Wide & Deep, DeepFM and DCN.
+const std::string kFamily = R"(
+  {"name":"rows","type":"Reshape","bottom":"emb","top":"rows","leading_dim":4},
+  {"name":"cut","type":"Slice","bottom":"rows","top":["v","w"],"ranges":[[0,3],[3,4]]},
+  {"name":"vs","type":"Reshape","bottom":"v","top":"vs","leading_dim":9},
+  {"name":"ws","type":"Reshape","bottom":"w","top":"ws","leading_dim":3},
+  {"name":"m1","type":"Multiply","bottom":"dense","top":"m1","weight_dims":[5,3]},
+  {"name":"m2","type":"WeightMultiply","bottom":"dense","top":"m2","weight_dims":[5,1]},
+  {"name":"c","type":"Concat","bottom":["vs","m1"],"top":"c"},
+  {"name":"low","type":"MultiCross","bottom":"c","top":"low","mc_param":{"num_layers":2,"projection_dim":5}},
+  {"name":"one","type":"MultiCross","bottom":"low","top":"one","mc_param":{"num_layers":2}},
+  {"name":"f","type":"InnerProduct","bottom":"one","top":"f","fc_param":{"num_output":12}},
+  {"name":"t","type":"Tanh","bottom":"f","top":"t"},
+  {"name":"s","type":"Sigmoid","bottom":"f","top":"s"},
+  {"name":"p","type":"ElementwiseMultiply","bottom":["t","s","f"],"top":"p"},
+  {"name":"sub","type":"Sub","bottom":["p","t"],"top":"sub"},
+  {"name":"mean","type":"ReduceMean","bottom":"sub","top":"mean","axis":1},
+  {"name":"fm","type":"FmOrder2","bottom":"c","top":"fm","out_dim":3},
+  {"name":"fms","type":"ReduceSum","bottom":"fm","top":"fms","axis":1},
+  {"name":"wide","type":"Concat","bottom":["ws","m2"],"top":"wide"},
+  {"name":"ones","type":"ReduceSum","bottom":"wide","top":"ones","axis":1},
+  {"name":"z","type":"Add","bottom":["mean","fms","ones"],"top":"z"})";
+
 std::string config_text(const std::string& layers) {
   return R"({"solver":{"seed":5,"lr_policy":"fixed","display":10,"max_iter":9,"gpu":[0],"batchsize":48,
   "snapshot":1000,"snapshot_prefix":"./s_"},
@@ -153,7 +176,7 @@ struct PrecisionCase {
 
 TEST_CASE("gradients and logits of 16-bit models are those of float ones, rounded") {
   constexpr PrecisionCase kBf16{"solver.precision=bf16", 0.03};
-  for (const std::string& layers : {kPlain, kEverything}) {
+  for (const std::string& layers : {kPlain, kEverything, kFamily}) {
     Trained cpu(layers, {}, nullptr);
     const auto want_logits = cpu.logits();
     const Tensors first = cpu.weights();
@@ -284,11 +307,13 @@ TEST_CASE("the check of keys waits for the lookups that it is about") {
 }
 
 TEST_CASE("a model on late streams computes the same bits") {
-  for (const std::string& layers : {kPlain, kEverything}) {
+  for (const std::string& layers : {kPlain, kEverything, kFamily}) {
     emulated_cuda().use_device(0);
     const auto run = [&] {
-      Trained gpu(layers, {"solver.precision=bf16"}, &emulated_cuda());
-      for (int i = 0; i < 4; ++i) gpu.train();  // two of them as a graph
+      Trained gpu(layers, {"solver.precision=bf16", "optimizer.sgd_hparam.learning_rate=0.01"},
+                  &emulated_cuda());
+      for (int i = 0; i < 4; ++i) gpu.train();                // two of them as a graph
+      REQUIRE(std::isfinite(trainer::loss_of(gpu.model())));  // no bits are those of NaN
       const auto logits = gpu.logits();
       return std::pair(gpu.weights(), logits);
     };

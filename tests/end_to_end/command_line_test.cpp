@@ -201,6 +201,27 @@ TEST_CASE("asked to --plan for a GPU, it prints the GPU's steps, without one too
   }
 }
 
+TEST_CASE("the configs of the wider family pass --check as they stand") {
+  struct Family {
+    const char* file;
+    std::vector<std::string> says;
+  };
+  for (const Family& f :
+       {Family{"mlperf_dcnv2.json",  // 26,135,627,264 in tables, 16,044,545 beside them
+               {"26151671809", "3 layers of rank 512", "40000000 rows"}},
+        {"wdl.json", {"sparse_embedding1", "sparse_embedding2", "429 -> 1024"}},
+        {"deepfm.json", {"[26 B,10]", "13 -> 13 x 10", "39 vectors of 10"}},
+        {"dcn.json", {"6 layers", "1453 -> 1"}}}) {
+    INFO(f.file);
+    const auto check = run_program(
+        {HLITE_TRAIN, "--config", std::string(HLITE_CONFIGS) + "/" + f.file, "--check"});
+    INFO(check.out << check.err);
+    CHECK(check.code == 0);
+    CHECK(check.out.find("the config is valid") != std::string::npos);
+    for (const std::string& part : f.says) CHECK(check.out.find(part) != std::string::npos);
+  }
+}
+
 TEST_CASE(
     "the MLPerf config passes --check as it stands, and trains on one rank with small tables") {
   const std::string config = std::string(HLITE_CONFIGS) + "/mlperf_dgx_a100.json";

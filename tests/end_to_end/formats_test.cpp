@@ -129,6 +129,41 @@ TEST_CASE("samples of several keys a slot train the same weights from raw data a
   CHECK(weights[0] != weights[1]);
 }
 
+TEST_CASE("samples without dense features train the same weights from Raw and Norm, and on a GPU") {
+  const SmallRun run;
+  std::string config = small_config();
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    config.replace(config.find(from), from.size(), to);
+  };
+  replace("\"dense_dim\": 2", "\"dense_dim\": 0");
+  replace(
+      R"({"name": "b1", "type": "FusedInnerProduct", "position": "Isolated", "bottom": "dense", "top": "b1",
+   "fc_param": {"num_output": 4}},)",
+      R"({"name": "b1", "type": "ReduceSum", "axis": 1, "bottom": "emb", "top": "sum"},
+   {"name": "b2", "type": "Reshape", "bottom": "sum", "top": "b1"},)");
+  write_text(run / "config.json", config);
+  NormShape shape = shape_of({1, 1, 1}, false);
+  shape.dense = 0;
+  write_text(run / "float.bin", raw_samples(shape, 0, kTrain, true));
+  write_text(run / "float_eval.bin", raw_samples(shape, kTrain, kTrain + kEval, true));
+  write_norm(run, shape);
+  CHECK(trained(run, "float.bin", "float_eval.bin", {"layers.data.float_label_dense=true"}) ==
+        trained(run, "train.txt", "eval.txt", {"layers.data.format=Norm"}));
+  for (const char* precision : {"fp32", "bf16"}) {
+    INFO(precision);
+    auto command =
+        run.command({"--quiet", "--device", "cuda", "--set", "solver.max_iter=20", "--set",
+                     std::string("solver.precision=") + precision, "--set",
+                     "layers.data.float_label_dense=true", "--set", "layers.data.source=float.bin",
+                     "--set", "layers.data.eval_source=float_eval.bin"});
+    command.insert(command.begin(),
+                   {"/usr/bin/env", std::string("HLITE_CUDA_LIBRARY=") + HLITE_EMULATED_PLUGIN});
+    const auto result = run_program(command);
+    INFO(result.err);
+    CHECK(result.code == 0);
+  }
+}
+
 TEST_CASE("keys outside of their table train where the policy replaces them") {
   const SmallRun run;
   const NormShape shape = shape_of({1, 1, 1}, false);

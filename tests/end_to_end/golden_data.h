@@ -3,6 +3,7 @@
 
 #include <zlib.h>
 
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -29,10 +30,13 @@ class GoldenRun {
  public:
   explicit GoldenRun(const std::string& name)
       : source_(std::string(HLITE_TEST_DATA) + "/golden/" + name) {
-    for (const char* file : {"train.bin", "eval.bin", "init.safetensors", "weights_20.safetensors"})
-      unpack_gzip(source_ + "/" + file + ".gz", directory_ / file);
-    for (const char* file : {"config.json", "expected_losses.csv", "expected_eval.csv"})
-      write_text(directory_ / file, read_text(source_ + "/" + file));
+    for (const auto& file : std::filesystem::directory_iterator(source_)) {
+      const std::filesystem::path path = file.path();
+      if (path.extension() == ".gz")
+        unpack_gzip(path, directory_ / path.stem().string());
+      else
+        write_text(directory_ / path.filename().string(), read_text(path));
+    }
   }
   [[nodiscard]] std::string operator/(const std::string& file) const { return directory_ / file; }
   [[nodiscard]] const std::string& path() const { return directory_.path(); }

@@ -32,6 +32,8 @@ inline std::vector<std::vector<double>> read_csv(const std::string& path) {
   return rows;
 }
 
+inline constexpr const char* kFamilyRuns[] = {"wdl", "deepfm", "dcn", "dcnv2_multihot"};
+
 using Tensors = std::map<std::string, std::vector<float>>;
 
 inline Tensors read_weights(const std::string& path) {

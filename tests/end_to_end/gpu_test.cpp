@@ -103,6 +103,11 @@ TEST_CASE("the golden run of fused layers on an emulated GPU") {
   check_golden("dlrm_fused", "true", false);
 }
 
+TEST_CASE("the golden runs of the wider family on an emulated GPU") {
+  bool late = false;
+  for (const char* name : kFamilyRuns) check_golden(name, "true", false, late = !late);
+}
+
 TEST_CASE("the golden run with rows that come as keys come on an emulated GPU") {
   for (const char* type :
        {"DistributedSlotSparseEmbeddingHash", "LocalizedSlotSparseEmbeddingHash"})

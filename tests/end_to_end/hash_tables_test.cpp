@@ -180,6 +180,23 @@ TEST_CASE("a hashed table that is full ends the run with a word on what to raise
   }
 }
 
+TEST_CASE("a hash type's room in MB is that of so many rows, and plan_file changes nothing") {
+  const SmallRun run;
+  std::vector<std::string> exports;
+  // 1 MB of rows of 16 bytes.
+  for (const char* room :
+       {R"(,"max_vocabulary_size_per_gpu":65536)", R"(,"workspace_size_per_gpu_in_mb":1)"}) {
+    std::vector<std::string> arguments = {"--quiet", "--save", run / "out"};
+    add_changes(arguments, {"layers.emb.type=LocalizedSlotSparseEmbeddingHash", "solver.max_iter=9",
+                            "layers.emb.plan_file=all2all_plan.json", hparam(room)});
+    const auto result = run.train(arguments);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    exports.push_back(read_text(run / "out/weights.safetensors"));
+  }
+  CHECK(exports[0] == exports[1]);
+}
+
 TEST_CASE("a hash type without a size is an error that names what it needs") {
   const SmallRun run;
   std::vector<std::string> arguments = {"--quiet"};
@@ -188,6 +205,12 @@ TEST_CASE("a hash type without a size is an error that names what it needs") {
   CHECK(result.code == 2);
   check_contains(result.err,
                  {"sparse_embedding_hparam", "expected max_vocabulary_size_per_gpu", "found none"});
+  arguments.pop_back();
+  arguments.push_back(
+      hparam(R"(,"max_vocabulary_size_per_gpu":9,"workspace_size_per_gpu_in_mb":1)"));
+  const auto both = run.train(arguments);
+  CHECK(both.code == 2);
+  check_contains(both.err, {"workspace_size_per_gpu_in_mb", "expected either", "found both"});
 }
 
 }  // namespace hlite::test

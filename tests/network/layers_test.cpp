@@ -72,6 +72,62 @@ const std::vector<Case>& cases() {
        fc("dense", "h", 12) +
            R"(,{"type":"Reshape","bottom":"emb","top":"e"},{"type":"Add","bottom":["h","e","h"],"top":"s"},)" +
            fc("s", "z", 1)},
+      {"Sub",
+       fc("dense", "h", 12) +
+           R"(,{"type":"Reshape","bottom":"emb","top":"e"},{"type":"Sub","bottom":["h","e"],"top":"s"},)" +
+           fc("s", "z", 1)},
+      {"ElementwiseMultiply",
+       fc("dense", "h", 12) +
+           R"(,{"type":"Reshape","bottom":"emb","top":"e"},{"type":"ElementwiseMultiply","bottom":["h","e","h"],"top":"s"},)" +
+           fc("s", "z", 1)},
+      {"DotProduct", R"({"type":"Slice","bottom":"emb","top":["p","q"],"ranges":[[0,3],[1,4]]},
+          {"type":"DotProduct","bottom":["p","q"],"top":"m"},{"type":"Reshape","bottom":"m","top":"e"},
+          {"type":"Concat","bottom":["e","dense"],"top":"c"},)" +
+                         fc("c", "z", 1)},
+      {"ReduceSum",
+       R"({"type":"ReduceSum","bottom":"emb","axis":1,"top":"v"},{"type":"ReduceSum","bottom":"emb","axis":2,"top":"s"},
+          {"type":"Reshape","bottom":"v","top":"ve"},{"type":"Reshape","bottom":"s","top":"se"},
+          {"type":"Concat","bottom":["ve","se","dense"],"top":"c"},)" +
+           fc("c", "h", 9) + R"(,{"type":"ReduceSum","bottom":"h","axis":1,"top":"z"})"},
+      {"ReduceMean",
+       R"({"type":"Reshape","bottom":"emb","top":"f","leading_dim":2},{"type":"ReduceMean","bottom":"f","axis":1,"top":"m"},
+          {"type":"Reshape","bottom":"m","top":"e"},{"type":"ReduceMean","bottom":"emb","axis":1,"top":"v"},
+          {"type":"Reshape","bottom":"v","top":"ve"},{"type":"Concat","bottom":["e","ve","dense"],"top":"c"},)" +
+           fc("c", "z", 1)},
+      {"WeightMultiply",
+       R"({"type":"WeightMultiply","bottom":"dense","top":"w","weight_dims":[5,3]},)" +
+           fc("w", "h", 4) +
+           R"(,{"name":"m2","type":"WeightMultiply","bottom":"h","top":"w2","weight_dims":[4,2]},
+          {"type":"Reshape","bottom":"emb","top":"e"},{"type":"Concat","bottom":["w2","e"],"top":"c"},)" +
+           fc("c", "z", 1)},
+      {"Multiply",
+       R"({"type":"Reshape","bottom":"emb","top":"e"},{"type":"Concat","bottom":["e","dense"],"top":"c"},
+          {"type":"Multiply","bottom":"c","top":"w","weight_dims":[17,1]},)" +
+           fc("w", "z", 1)},
+      {"FmOrder2",
+       R"({"type":"Reshape","bottom":"emb","top":"e"},{"type":"FmOrder2","bottom":"e","top":"m","out_dim":4},
+          {"type":"FmOrder2","bottom":"e","top":"n","out_dim":2},{"type":"Concat","bottom":["m","n","dense"],"top":"c"},)" +
+           fc("c", "z", 1)},
+      {"Sigmoid",
+       fc("dense", "h", 6) +
+           R"(,{"type":"Sigmoid","bottom":"h","top":"r"},{"type":"Sigmoid","bottom":"emb","top":"er"},
+          {"type":"Reshape","bottom":"er","top":"e"},{"type":"Concat","bottom":["r","e"],"top":"c"},)" +
+           fc("c", "z", 1)},
+      {"Tanh",
+       fc("dense", "h", 6) +
+           R"(,{"type":"Tanh","bottom":"h","top":"r"},{"type":"Tanh","bottom":"emb","top":"er"},
+          {"type":"Reshape","bottom":"er","top":"e"},{"type":"Concat","bottom":["r","e"],"top":"c"},)" +
+           fc("c", "z", 1)},
+      {"MultiCross",
+       R"({"type":"Reshape","bottom":"emb","top":"e"},{"type":"Concat","bottom":["e","dense"],"top":"c"},
+          {"name":"v1","type":"MultiCross","bottom":"c","top":"x1","mc_param":{"num_layers":1}},
+          {"name":"v3","type":"MultiCross","bottom":"c","top":"x2","mc_param":{"num_layers":3}},
+          {"name":"r1","type":"MultiCross","bottom":"c","top":"x3","mc_param":{"num_layers":1,"projection_dim":3}},
+          {"name":"r3","type":"MultiCross","bottom":"c","top":"x4","mc_param":{"num_layers":3,"projection_dim":2}},
+          {"name":"n1","type":"MultiCross","bottom":"dense","top":"x5","mc_param":{"num_layers":2,"projection_dim":2}},
+          {"name":"n2","type":"MultiCross","bottom":"dense","top":"x6","mc_param":{"num_layers":2}},
+          {"type":"Concat","bottom":["x1","x2","x3","x4","x5","x6"],"top":"all"},)" +
+           fc("all", "z", 1)},
       {"BinaryCrossEntropyLoss",
        R"({"type":"Reshape","bottom":"emb","top":"e"},{"type":"Concat","bottom":["e","dense"],"top":"c"},)" +
            fc("c", "z", 1)},
@@ -143,6 +199,49 @@ TEST_CASE("layers that move data move it exactly") {
     want.insert(want.end(), c.begin() + 3, c.begin() + 13);
     CHECK(std::equal(want.begin(), want.end(), all.begin() + static_cast<std::ptrdiff_t>(b * 13)));
   }
+}
+
+// DeepFM's way: a vector and a weight of each slot, apart.
+TEST_CASE("rows that are more than the batch, and dimensions beyond two, move exactly") {
+  auto f = make(R"({"type":"Reshape","bottom":"emb","top":"rows","leading_dim":4},
+      {"type":"Slice","bottom":"rows","top":["v","w"],"ranges":[[0,3],[3,4]]},
+      {"type":"Reshape","bottom":"v","top":"vectors","leading_dim":9},
+      {"type":"Reshape","bottom":"w","top":"weights","leading_dim":3},
+      {"type":"Concat","bottom":["w","v"],"top":"turned"},
+      {"type":"Reshape","bottom":"turned","top":"cube","leading_dim":4,"time_step":3},
+      {"type":"Concat","bottom":["cube","emb"],"axis":2,"top":"wide"},
+      {"type":"Concat","bottom":["cube","emb"],"top":"long"},
+      {"type":"Reshape","bottom":"wide","top":"flat_wide"},{"type":"Reshape","bottom":"long","top":"flat_long"},
+      {"type":"Concat","bottom":["vectors","weights","flat_wide","flat_long","dense"],"top":"c"},)" +
+                fc("c", "z", 1));
+  f.evaluate();
+  const auto emb = f.input(2), vectors = f.tensor("vectors"), weights = f.tensor("weights");
+  const auto wide = f.tensor("wide"), tall = f.tensor("long");
+  for (size_t row = 0; row < size_t{kBatch} * 3; ++row) {
+    const float* const e = &emb[row * 4];
+    const std::vector<float> turned = {e[3], e[0], e[1], e[2]};
+    CHECK(weights[row] == e[3]);
+    CHECK(std::equal(e, e + 3, &vectors[row * 3]));
+    CHECK(std::equal(turned.begin(), turned.end(), &wide[row * 8]));
+    CHECK(std::equal(e, e + 4, &wide[row * 8 + 4]));
+    const size_t sample = row / 3, slot = row % 3;
+    CHECK(std::equal(turned.begin(), turned.end(), &tall[(sample * 6 + slot) * 4]));
+    CHECK(std::equal(e, e + 4, &tall[(sample * 6 + 3 + slot) * 4]));
+  }
+  f.check_gradients([](NetworkFixture& g) { return bce_of(g, g.input(0)); }, 1e-3f,
+                    {.absolute = 1e-4, .relative = 2e-3});
+}
+
+TEST_CASE("a product has the right gradient where it is 0") {
+  auto f = make(fc("dense", "h", 12) + R"(,{"type":"Reshape","bottom":"emb","top":"e"},
+      {"type":"ElementwiseMultiply","bottom":["h","e"],"top":"s"},)" +
+                fc("s", "z", 1));
+  for (size_t i = 0; i < f.input(2).size(); i += 2) f.input(2)[i] = 0;
+  f.train();
+  const auto gradient = f.floats(f.net().input_grad(2));
+  for (size_t i = 0; i < gradient.size(); i += 2) CHECK(gradient[i] != 0);
+  f.check_gradients([](NetworkFixture& g) { return bce_of(g, g.input(0)); }, 1e-3f,
+                    {.absolute = 1e-4, .relative = 2e-3});
 }
 
 TEST_CASE("dropout scales what it keeps, changes with the step, and copies in evaluation") {

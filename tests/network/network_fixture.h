@@ -61,7 +61,7 @@ class NetworkFixture {
           random::stream_of(p.name), -0.5f, 0.5f);
     // Biases of +-3 keep most ReLUs well on one side of zero, where differences can be trusted.
     for (const auto& p : network_->parameters())
-      if (p.dims.size() == 1 && p.dims[0] > 1)
+      if (p.name.ends_with(".bias") && p.dims[0] > 1)
         for (int64_t j = 0; j < p.dims[0]; ++j)
           buffers_.data<float>(p.buffers.value)[j] = j % 2 == 0 ? 3.0f : -3.0f;
     for (size_t i = 0; i < inputs_.size(); ++i) fill_random(input(i), 20 + i);

@@ -179,6 +179,14 @@ void check_backward(const OpDevice& on, const LayerCase<T>& layer, const Layout&
                                            dz.view(s.batch, s.out), dw.view(s.in, s.out));
   check_close(dw.host(), layer.dw, sum_tolerance<float>(s.batch, how.term_error), "dw");
 
+  const auto before = random_values<T>(s.batch * s.in, 5);
+  std::vector<double> added = layer.dx;
+  for (size_t i = 0; i < added.size(); ++i) added[i] += static_cast<double>(before[i]);
+  const DeviceTensor<T> sum(on, before, how.shift);
+  ops::fully_connected_add_backward_data<T>(on.exec(), dz.view(s.batch, s.out), w.view(s.in, s.out),
+                                            sum.view(s.batch, s.in));
+  check_close(sum.host(), added, sum_tolerance<T>(s.out + 1, how.term_error), "dx, added to");
+
   for (const Below& has : layers_below(on.on_gpu())) {
     INFO("relu " << has.relu << ", bias " << has.bias << ", mask " << has.mask);
     const Masked want(layer.dx, has, layer.x, s.in);

@@ -1,5 +1,6 @@
-// Reshape: [B,S,V] -> [B, S*V], or, with `selected`, the vectors of the named slots side by side.
-// `leading_dim`, when given, must be the width that comes out: a batch cannot change its size here.
+// Reshape: a sample's numbers, in their order, in another shape: [B, all of them], [n B,w] with
+// `leading_dim` w below that, [B,t,w] with `time_step` t too; or, with `selected`, the vectors of
+// the named slots of [B,S,V] side by side.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,6 +22,9 @@ class ReshapeLayer : public Layer {
     if (!selected_.empty() && leading_dim_ != 0)
       config::fail_at(reader.member("leading_dim"),
                       "expected either `selected` or `leading_dim`, found both");
+    time_step_ = reader.integer_or("time_step", 0, {.min = 0});
+    if (time_step_ != 0 && leading_dim_ == 0)
+      config::fail_at(reader.member("time_step"), "expected a `leading_dim` with it, found none");
     expect_bottoms(1);
     expect_tops(1);
   }
@@ -33,12 +37,20 @@ class ReshapeLayer : public Layer {
       return {.tops = {{static_cast<int64_t>(selected_.size()) * dims[1]}},
               .summary = fmt::format("slots {}", fmt::join(selected_, ","))};
     }
-    const int64_t out = elements(dims);
-    if (leading_dim_ != 0 && leading_dim_ != out)
-      config::fail_expected(*node().find("leading_dim"),
-                            fmt::format("{}, the width of one sample of \"{}\" {}", out,
-                                        this->bottoms()[0], to_string(dims)));
-    return {.tops = {{out}}};
+    const int64_t width = elements(dims);
+    if (leading_dim_ == 0 || (leading_dim_ == width && time_step_ == 0))
+      return {.tops = {Dims{width}}};
+    if (time_step_ != 0 ? time_step_ * leading_dim_ != width : width % leading_dim_ != 0)
+      config::fail_expected(
+          *node().find("leading_dim"),
+          fmt::format("{} {}, the width of one sample of \"{}\" {}",
+                      time_step_ != 0
+                          ? fmt::format("one that makes, times `time_step` {},", time_step_)
+                          : "a divisor of",
+                      width, this->bottoms()[0], to_string(dims)));
+    Dims top = {width / leading_dim_, leading_dim_};
+    top.folded = time_step_ == 0;
+    return {.tops = {top}};
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
@@ -83,8 +95,8 @@ class ReshapeLayer : public Layer {
     }
   }
 
-  std::vector<int64_t> selected_;  // empty: all slots
-  int64_t leading_dim_ = 0;        // 0: not given
+  std::vector<int64_t> selected_;            // empty: all slots
+  int64_t leading_dim_ = 0, time_step_ = 0;  // 0: not given
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Slice: cuts columns [begin, end) of a [B,w] tensor into one top per range. Ranges may overlap:
+// Slice: cuts [begin, end) of the last dimension into one top per range. Ranges may overlap:
 // gradients add up.
 #include <algorithm>
 
@@ -29,15 +29,15 @@ class SliceLayer : public Layer {
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
-    expect_rank(dims[0], 1, 0);
     LayerShape shape;
     for (size_t i = 0; i < ranges_.size(); ++i) {
       const auto& [begin, end] = ranges_[i];
-      if (end > dims[0][0])
-        config::fail_expected(
-            node().find("ranges")->elements()[i],
-            fmt::format("a range within the {} columns of \"{}\"", dims[0][0], bottoms()[0]));
-      shape.tops.push_back({end - begin});
+      if (end > dims[0].back())
+        config::fail_expected(node().find("ranges")->elements()[i],
+                              fmt::format("a range within the {} columns of \"{}\" {}",
+                                          dims[0].back(), bottoms()[0], to_string(dims[0])));
+      shape.tops.push_back(dims[0]);
+      shape.tops.back().back() = end - begin;
       shape.summary += fmt::format("{}[{},{})", i == 0 ? "" : " ", begin, end);
     }
     return shape;
@@ -48,10 +48,10 @@ class SliceLayer : public Layer {
     for (size_t i = 0; i < ranges_.size(); ++i)
       add_columns_step(plan, io.type, fmt::format("{}.fprop{}", name(), i),
                        {{.from = x.value,
-                         .width = x.dims[0],
+                         .width = x.dims.back(),
                          .begin = ranges_[i].begin,
                          .columns = ranges_[i].width()}},
-                       io.tops[i].value, ranges_[i].width());
+                       io.tops[i].value, ranges_[i].width(), rows_of_sample(x.dims));
   }
 
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
@@ -62,7 +62,8 @@ class SliceLayer : public Layer {
                        .width = ranges_[i].width(),
                        .to_begin = ranges_[i].begin,
                        .columns = ranges_[i].width()});
-    add_columns_step(plan, io.type, name() + ".bprop", moves, x.grad, x.dims[0]);
+    add_columns_step(plan, io.type, name() + ".bprop", moves, x.grad, x.dims.back(),
+                     rows_of_sample(x.dims));
   }
 
  private:

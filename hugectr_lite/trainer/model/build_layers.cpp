@@ -44,8 +44,11 @@ std::vector<int64_t> wire_sparse_inputs(
     if (const auto* other = of_input[e.input()])
       config::fail_at(*e.node().find("bottom"),
                       fmt::format("a second embedding layer on one sparse input is known, but not "
-                                  "supported yet; \"{}\" is that of {} already",
-                                  sparse[e.input()].top, other->node().path()));
+                                  "supported yet; \"{}\" is that of {} already: expected one of "
+                                  "their vector sizes together ({}), whose vectors a Reshape with "
+                                  "that leading_dim and a Slice cut apart",
+                                  sparse[e.input()].top, other->node().path(),
+                                  other->layout().width + e.layout().width));
     of_input[e.input()] = &e;
   }
   std::vector<int64_t> slot_rows;

@@ -158,8 +158,10 @@ struct Product {
     return sum;
   }
 
-  // Algorithm `number` sums in number + 1 parts.
-  void multiply(const void* a_data, const void* b_data, void* d_data, int number) const {
+  // Algorithm `number` sums in number + 1 parts. before: 1 adds to what d holds, 0 does not read
+  // it.
+  void multiply(const void* a_data, const void* b_data, void* d_data, int number,
+                float before) const {
     const bool faulty = the_library.faulty < 0 || the_library.faulty == number;
     const EpilogueFault fault = faulty ? the_library.fault : EpilogueFault::kNone;
     const auto is = [&](EpilogueFault one) { return fault == one; };
@@ -170,6 +172,7 @@ struct Product {
       const int64_t column = backwards ? n() - 1 - i : i;
       for (int64_t row = 0; row < m(); ++row) {
         float z = dot(a_data, b_data, row, column, number + 1);
+        if (before != 0) z += load(d_data, d.type, column * d.ld + row);
         if (has(kBias) && !is(EpilogueFault::kNoBias)) z += load(desc.vector, d.type, row);
         const int64_t bit = column * desc.mask_ld + row;
         const auto flag = static_cast<unsigned char>(1u << (bit % 8));
@@ -377,9 +380,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                               const cublasLtMatmulAlgo_t* algorithm, void* workspace,
                               size_t workspace_bytes, cudaStream_t stream) {
   if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
-  // Plain products only: nobody here scales or adds.
-  if (*static_cast<const float*>(alpha) != 1 || *static_cast<const float*>(beta) != 0 || c != d ||
-      c_layout != d_layout || !a || !b || !d || !algorithm)
+  // Nobody here scales, and who adds does so to d itself and without an epilogue.
+  const float before = *static_cast<const float*>(beta);
+  if (*static_cast<const float*>(alpha) != 1 || (before != 0 && before != 1) || c != d ||
+      c_layout != d_layout || !a || !b || !d || !algorithm ||
+      (before != 0 && desc->epilogue != CUBLASLT_EPILOGUE_DEFAULT))
     return CUBLAS_STATUS_INVALID_VALUE;
   const Product product{*desc, *a_layout, *b_layout, *d_layout};
   if (const cublasStatus_t status = product.check(); status != CUBLAS_STATUS_SUCCESS) return status;
@@ -400,7 +405,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                              // A real algorithm leaves its partial results there.
                              if (workspace)
                                std::memset(workspace, 0xFF, captured.workspace(number));
-                             captured.multiply(a, b, d, number);
+                             captured.multiply(a, b, d, number, before);
                            });
   the_library.multiplied.push_back(number);
   the_library.last_epilogue = desc->epilogue;

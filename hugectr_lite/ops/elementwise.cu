@@ -1,6 +1,6 @@
-// The kernel of sums: reads every input once, whatever their number, and writes once. A pack a
-// thread; the inputs' pointers travel with the launch.
-#include "hugectr_lite/ops/add.h"
+// The kernel of elementwise.h: reads every input once, whatever their number, and writes once. A
+// pack a thread; the inputs' pointers travel with the launch.
+#include "hugectr_lite/ops/elementwise.h"
 
 #include <algorithm>
 
@@ -22,14 +22,14 @@ struct Terms {
 
 template <int kCount, typename T>
 __global__ void __launch_bounds__(kPackThreads)
-    add_kernel(const __grid_constant__ Terms<T> terms, Vector<T> out) {
+    elementwise_kernel(Elementwise how, const __grid_constant__ Terms<T> terms, Vector<T> out) {
   for_each_pack<kCount>(out.size(), [&]<int k>(int64_t at) {
     Pack<T, k> pack = load_pack<k>(terms.data[0] + at);
-    float sum[k];
+    float sum[k];  // or difference, or product
     for (int i = 0; i < k; ++i) sum[i] = to_float(pack.value[i]);
     for (int term = 1; term < terms.count; ++term) {
       pack = load_pack<k>(terms.data[term] + at);
-      for (int i = 0; i < k; ++i) sum[i] += to_float(pack.value[i]);
+      for (int i = 0; i < k; ++i) sum[i] = combine(how, sum[i], to_float(pack.value[i]));
     }
     for (int i = 0; i < k; ++i) pack.value[i] = from_float<T>(sum[i]);
     store_pack(out.data() + at, pack);
@@ -39,10 +39,11 @@ __global__ void __launch_bounds__(kPackThreads)
 }  // namespace
 
 template <typename T>
-void add_forward(cudaStream_t stream, std::span<const Vector<const T>> inputs, Vector<T> out) {
+void elementwise(cudaStream_t stream, Elementwise how, std::span<const Vector<const T>> inputs,
+                 Vector<T> out) {
   size_t done = 0;
   do {
-    // What has been summed so far is the first term of the next pass.
+    // What has been combined so far is the first term of the next pass.
     Terms<T> terms{};
     if (done > 0) terms.data[terms.count++] = out.data();
     for (; done < inputs.size() && terms.count < kMaxTerms; ++done)
@@ -51,17 +52,17 @@ void add_forward(cudaStream_t stream, std::span<const Vector<const T>> inputs, V
     const bool aligned = starts_pack<kCount>(out.data()) &&
                          std::all_of(terms.data, terms.data + terms.count, starts_pack<kCount, T>);
     with_pack_count<kCount>(aligned, [&](auto c) {
-      launch({.name = "add_forward",
+      launch({.name = "elementwise",
               .grid = pack_grid(out.size(), c),
               .block = dim3(kPackThreads),
               .stream = stream},
-             add_kernel<c(), T>, terms, out);
+             elementwise_kernel<c(), T>, how, terms, out);
     });
   } while (done < inputs.size());
 }
 
-HLITE_KERNELS(add) {
-  for_each_float([&]<typename T>() { list.add<add_forward<T>>(kernels::add_forward<T>); });
+HLITE_KERNELS(elementwise) {
+  for_each_float([&]<typename T>() { list.add<elementwise<T>>(kernels::elementwise<T>); });
 }
 
 }  // namespace hlite::ops::gpu

@@ -1,0 +1,175 @@
+// MultiCross: `num_layers` cross layers on [B,n] (ops/cross.h). With `projection_dim` k > 0 those
+// of DCN V2, x' = x0 * (x u v + b) + x with u [n,k] and v [k,n]; else those of DCN, x' = (x w) x0 +
+// b + x with w [n]. Parameters of layer l: u_<l>, v_<l> or weight_<l>, and bias_<l>.
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/network/typed_step.h"
+#include "hugectr_lite/ops/cross.h"
+#include "hugectr_lite/ops/fully_connected.h"
+
+namespace hlite::network {
+namespace {
+
+class MultiCrossLayer : public Layer {
+ public:
+  explicit MultiCrossLayer(config::ObjectReader& reader) : Layer(reader) {
+    auto param = reader.object("mc_param");
+    layers_ = param.integer("num_layers", {.min = 1, .max = 1000});
+    rank_ = param.integer_or("projection_dim", 0, {.min = 0, .max = int64_t{1} << 24});
+    weight_init_ = param.value_or("weight_init", InitializerType::kNormal, named_initializers());
+    bias_init_ = param.value_or("bias_init", InitializerType::kZero, named_initializers());
+    param.finish();
+    expect_bottoms(1);
+    expect_tops(1);
+  }
+
+  [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
+    expect_rank(dims[0], 1, 0);
+    const int64_t n = dims[0][0];
+    LayerShape shape = {.tops = {Dims{n}},
+                        .summary = low_rank() ? fmt::format("{} layers of rank {}", layers_, rank_)
+                                              : fmt::format("{} layers", layers_)};
+    for (int64_t l = 0; l < layers_; ++l) {
+      const auto add = [&](const char* what, const Dims& of, const Initializer& initializer) {
+        shape.parameters.push_back({fmt::format("{}_{}", what, l), of, initializer});
+      };
+      if (low_rank()) {
+        add("u", {n, rank_}, {weight_init_, n, rank_});
+        add("v", {rank_, n}, {weight_init_, rank_, n});
+      } else {
+        add("weight", {n}, {weight_init_, n, n});
+      }
+      add("bias", {n}, {bias_init_, 0, n});
+      shape.kept.push_back(low_rank() ? rank_ : 1);   // c: x u, or x w
+      shape.kept.push_back(low_rank() ? rank_ : 1);   // t: the gradient of c
+      shape.kept.push_back(low_rank() ? n : 0);       // h, then its gradient s
+      shape.kept.push_back(l + 1 < layers_ ? n : 0);  // the output of all but the last
+    }
+    return shape;
+  }
+
+  void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
+    for (int64_t l = 0; l < layers_; ++l) {
+      const CrossStep s = step_of(io, l);
+      plan::Step step = {.name = fmt::format("{}.fprop{}", name(), l),
+                         .reads = {s.x0, s.x, s.u.working, s.v.working, s.bias.working},
+                         .writes = {s.c, s.h, s.y},
+                         .flops_per_sample = (low_rank() ? 2 : 1) * flops(s)};
+      add_typed_step(plan, io.type, std::move(step), [=]<typename T>(const StepViews<T>& v) {
+        const CrossViews<T> of{v, s};
+        ops::fully_connected_forward<T>(v.exec, of.wide(s.x), of.u(), {}, false, of.narrow(s.c));
+        if (s.h == kNoBuffer)
+          return ops::vector_cross_forward<T>(v.exec, of.wide(s.x0), of.narrow(s.c), of.bias(),
+                                              of.wide(s.x), of.wide(s.y));
+        ops::fully_connected_forward<T>(v.exec, of.narrow(s.c), of.v(), of.bias(), false,
+                                        of.wide(s.h));
+        ops::cross_forward<T>(v.exec, of.wide(s.x0), of.wide(s.h), of.wide(s.x), of.wide(s.y));
+      });
+    }
+  }
+
+  // The gradient g of a layer's output lies in that of the top, and becomes that of its input
+  // there; of the first layer's, in that of the bottom.
+  void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
+    for (int64_t l = layers_; l-- > 0;) {
+      const CrossStep s = step_of(io, l);
+      emit_data_gradient(plan, io, s, l);
+      plan::Step weights = {.name = fmt::format("{}.wgrad{}", name(), l),
+                            .lane = io.weight_gradient_lane,
+                            .reads = {s.x, s.c, s.t, s.h},
+                            .writes = {s.u.grad, s.v.grad},
+                            .flops_per_sample = (low_rank() ? 2 : 1) * flops(s)};
+      add_typed_step(plan, io.type, std::move(weights), [=]<typename T>(const StepViews<T>& v) {
+        const CrossViews<T> of{v, s};
+        ops::fully_connected_backward_weights<T>(v.exec, of.wide(s.x), of.narrow(s.t),
+                                                 matrix(v.buffers, s.u.grad, s.n, s.k));
+        if (s.h != kNoBuffer)
+          ops::fully_connected_backward_weights<T>(v.exec, of.narrow(s.c), of.wide(s.h),
+                                                   matrix(v.buffers, s.v.grad, s.k, s.n));
+      });
+    }
+  }
+
+ private:
+  // What one cross layer works on. Vector: k is 1, u is w, and v and h are not there.
+  struct CrossStep {
+    int64_t n = 0, k = 0;
+    bool first_backward = false, last_backward = false;
+    LayerParameter u, v, bias;
+    BufferId x0 = kNoBuffer, x = kNoBuffer, y = kNoBuffer;
+    BufferId c = kNoBuffer, t = kNoBuffer, h = kNoBuffer;
+    BufferId g = kNoBuffer, dx0 = kNoBuffer;
+  };
+  template <typename T>
+  struct CrossViews {
+    const StepViews<T>& views;
+    const CrossStep& s;
+    [[nodiscard]] Matrix<T> wide(BufferId id) const { return views.rows(id, s.n); }
+    [[nodiscard]] Matrix<T> narrow(BufferId id) const { return views.rows(id, s.k); }
+    [[nodiscard]] Matrix<T> u() const { return matrix<T>(views.buffers, s.u.working, s.n, s.k); }
+    [[nodiscard]] Matrix<T> v() const { return matrix<T>(views.buffers, s.v.working, s.k, s.n); }
+    [[nodiscard]] Vector<T> bias() const { return vector<T>(views.buffers, s.bias.working, s.n); }
+  };
+
+  [[nodiscard]] CrossStep step_of(const LayerIo& io, int64_t l) const {
+    const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
+    const auto params = static_cast<size_t>(l) * (low_rank() ? 3 : 2);
+    const auto kept = [&](int64_t layer, size_t i) {
+      return io.kept[static_cast<size_t>(layer) * 4 + i];
+    };
+    return {.n = x.dims[0],
+            .k = low_rank() ? rank_ : 1,
+            .first_backward = l + 1 == layers_,
+            .last_backward = l == 0,
+            .u = io.params[params],
+            .v = low_rank() ? io.params[params + 1] : LayerParameter{},
+            .bias = io.params[params + (low_rank() ? 2 : 1)],
+            .x0 = x.value,
+            .x = l == 0 ? x.value : kept(l - 1, 3),
+            .y = l + 1 == layers_ ? y.value : kept(l, 3),
+            .c = kept(l, 0),
+            .t = kept(l, 1),
+            .h = kept(l, 2),
+            .g = y.grad,
+            .dx0 = x.grad};
+  }
+
+  void emit_data_gradient(plan::Plan& plan, const LayerIo& io, const CrossStep& s,
+                          int64_t l) const {
+    const BufferId dx = s.last_backward ? s.dx0 : s.g;  // gets the product with u
+    plan::Step step = {.name = fmt::format("{}.bprop{}", name(), l),
+                       .reads = {s.g, s.x0, s.c, s.h, s.u.working, s.v.working},
+                       .writes = {s.h, s.t, dx, s.bias.grad},
+                       .flops_per_sample = (low_rank() ? 2 : 1) * flops(s)};
+    if (!s.first_backward) step.reads.push_back(s.dx0);
+    if (dx != s.dx0) step.writes.push_back(s.dx0);
+    add_typed_step(plan, io.type, std::move(step), [=]<typename T>(const StepViews<T>& v) {
+      const CrossViews<T> of{v, s};
+      const ops::CrossInput<T> input = {of.wide(s.dx0), s.first_backward, s.last_backward};
+      const Vector<float> db = vector(v.buffers, s.bias.grad, s.n);
+      if (s.h == kNoBuffer) {
+        ops::bias_relu_backward<T>(v.exec, {}, of.wide(s.g), db);
+        ops::vector_cross_backward<T>(v.exec, of.wide(s.g), of.wide(s.x0), of.narrow(s.c), input,
+                                      of.narrow(s.t));
+      } else {
+        ops::cross_backward<T>(v.exec, of.wide(s.g), of.wide(s.x0), of.wide(s.h), input, db);
+        ops::fully_connected_backward_data<T>(v.exec, of.wide(s.h), of.v(), of.narrow(s.t));
+      }
+      if (dx != kNoBuffer)
+        ops::fully_connected_add_backward_data<T>(v.exec, of.narrow(s.t), of.u(), of.wide(dx));
+    });
+  }
+
+  [[nodiscard]] bool low_rank() const { return rank_ > 0; }
+  static double flops(const CrossStep& s) { return 2.0 * static_cast<double>(s.n * s.k); }
+
+  int64_t layers_ = 0, rank_ = 0;
+  InitializerType weight_init_, bias_init_;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_multi_cross(config::ObjectReader& reader) {
+  return std::make_unique<MultiCrossLayer>(reader);
+}
+
+}  // namespace hlite::network

@@ -1,0 +1,81 @@
+// Cross layers' passes over [B,n]: what is left of them beside products, which are those of
+// fully_connected.h.
+//
+//   low rank (Wang et al., DCN V2, 2021)   x' = x0 * h + x,      h = (x u) v + 1 b^T
+//   vector (Wang et al., DCN, 2017)        x' = a x0 + 1 b^T + x, a = x w, a number a sample
+//
+// with * element by element. Backward, g is the gradient of x', and dx0 gathers that of x0 over all
+// layers, from the last to the first; s and p go on into products:
+//
+//   low rank   dx0 += g * h,  s = g * x0,          db = column sums of s
+//   vector     dx0 += a g,    p = sum_j g_j x0_j
+//
+// x0, x, x', h, g, dx0, s [B,n], a, p [B,1], b, db [n]. T: float, or on a GPU bf16 or fp16 too;
+// computed in float. Results overlap nothing but what is said.
+#pragma once
+
+#include <type_traits>
+
+#include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/kernel.h"
+#include "hugectr_lite/core/view.h"
+
+namespace hlite::ops {
+
+// y = x0 * h + x, overwritten.
+template <typename T = float>
+void cross_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x0,
+                   Matrix<const std::type_identity_t<T>> h, Matrix<const std::type_identity_t<T>> x,
+                   Matrix<std::type_identity_t<T>> y);
+
+// y = a x0 + 1 b^T + x, overwritten.
+template <typename T = float>
+void vector_cross_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x0,
+                          Matrix<const std::type_identity_t<T>> a,
+                          Vector<const std::type_identity_t<T>> b,
+                          Matrix<const std::type_identity_t<T>> x,
+                          Matrix<std::type_identity_t<T>> y);
+
+// The gradient of x0, or null data where nobody wants it.
+template <typename T>
+struct CrossInput {
+  Matrix<T> dx0;
+  bool first = false;  // the first layer to write it: overwritten
+  bool last = false;   // where x is x0: g is added too
+};
+
+// h -> s in place. db is overwritten. On a GPU with exec.matmul.
+template <typename T = float>
+void cross_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> g,
+                    Matrix<const std::type_identity_t<T>> x0, Matrix<std::type_identity_t<T>> h,
+                    const CrossInput<std::type_identity_t<T>>& input, Vector<float> db);
+
+// p is overwritten.
+template <typename T = float>
+void vector_cross_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> g,
+                           Matrix<const std::type_identity_t<T>> x0,
+                           Matrix<const std::type_identity_t<T>> a,
+                           const CrossInput<std::type_identity_t<T>>& input,
+                           Matrix<std::type_identity_t<T>> p);
+
+namespace kernels {
+template <typename T>
+inline const Kernel<void(Matrix<const T> /*x0*/, Matrix<const T> /*h*/, Matrix<const T> /*x*/,
+                         Matrix<T> /*y*/)>
+    cross_forward{"cross_forward"};
+template <typename T>
+inline const Kernel<void(Matrix<const T> /*x0*/, Matrix<const T> /*a*/, Vector<const T> /*b*/,
+                         Matrix<const T> /*x*/, Matrix<T> /*y*/)>
+    vector_cross_forward{"vector_cross_forward"};
+// With the Exec's MatmulContext.
+template <typename T>
+inline const Kernel<void(Matrix<const T> /*g*/, Matrix<const T> /*x0*/, Matrix<T> /*h*/,
+                         const CrossInput<T>&, Vector<float> /*db*/)>
+    cross_backward{"cross_backward"};
+template <typename T>
+inline const Kernel<void(Matrix<const T> /*g*/, Matrix<const T> /*x0*/, Matrix<const T> /*a*/,
+                         const CrossInput<T>&, Matrix<T> /*p*/)>
+    vector_cross_backward{"vector_cross_backward"};
+}  // namespace kernels
+
+}  // namespace hlite::ops
