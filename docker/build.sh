@@ -76,7 +76,7 @@ case "$builder" in
   podman) podman build --timestamp "$stamp" "${arguments[@]}" . ;;
   buildah)
     [ "$bootstrap" = 0 ] || arguments+=(--pull-never)
-    buildah bud --timestamp "$stamp" --isolation "${BUILDAH_ISOLATION:-chroot}" "${arguments[@]}" . ;;
+    buildah bud --layers --timestamp "$stamp" --isolation "${BUILDAH_ISOLATION:-chroot}" "${arguments[@]}" . ;;
 esac
 if [ -n "$output" ]; then
   [ "$builder" = buildah ] || fail "--output needs buildah"

@@ -8,7 +8,6 @@
 #include "hugectr_lite/ops/bf16_factor.h"
 #include "hugectr_lite/ops/bias_gradient.h"
 #include "hugectr_lite/ops/cpu_threads.h"
-#include "hugectr_lite/ops/elementwise.h"
 #include "hugectr_lite/ops/gemm.h"
 #include "hugectr_lite/ops/gemm_piece.h"
 #include "hugectr_lite/ops/relu.h"
@@ -135,6 +134,27 @@ void backward_data_on_cpu(const Exec& exec, Matrix<const bf16> dz, Matrix<const 
   if (below.dbias.data()) sums.combine(threads, below.dbias.data());
 }
 
+void add_backward_data_on_cpu(const Exec& exec, Matrix<const float> dz, Matrix<const float> w,
+                              Matrix<float> dx) {
+  gemm(exec, Transpose::kNo, Transpose::kYes, 1, dz, w, 1, dx);
+}
+
+void add_backward_data_on_cpu(const Exec& exec, Matrix<const bf16> dz, Matrix<const bf16> w,
+                              Matrix<bf16> dx) {
+  const int64_t batch = dz.dim(0), in = w.dim(0);
+  ThreadPool& threads = cpu_threads(exec, "fully_connected_add_backward_data");
+  const Bf16Factor weights(threads, Transpose::kYes, w);
+  const int64_t rows = task_rows(batch, threads.threads(), 2, kBf16Task);
+  threads.run(blocks_of(batch, rows), [&](int64_t task, int) {
+    const int64_t begin = task * rows, end = std::min(batch, begin + rows);
+    float* const z = result_of_task((end - begin) * in);
+    weights.multiply(dz.rows(begin, end), {z, end - begin, in});
+    bf16* const to = dx.row(begin);
+    for (int64_t i = 0; i < (end - begin) * in; ++i)
+      to[i] = from_float<bf16>(to_float(to[i]) + z[i]);
+  });
+}
+
 // Of a layer of one output: no product of matrices is worth its packing.
 void one_output_weights(ThreadPool& threads, Matrix<const bf16> x, const bf16* dz, float* dw) {
   constexpr int64_t kColumns = 128;  // of one task; their sums live in L1
@@ -234,18 +254,6 @@ void fully_connected_backward_data(const Exec& exec, Matrix<const std::type_iden
     needs_gpu("fully_connected_backward_data");
 }
 
-// Products of 16 bits come in a tensor of their own.
-template <typename T>
-static void add_on_cpu(const Exec& exec, Matrix<const T> dz, Matrix<const T> w, Matrix<T> dx) {
-  thread_local std::vector<T> workspace;  // grown once
-  if (workspace.size() < static_cast<size_t>(dx.size()))
-    workspace.resize(static_cast<size_t>(dx.size()));
-  const Matrix<T> product(workspace.data(), dx.dim(0), dx.dim(1));
-  fully_connected_backward_data<T>(exec, dz, w, product);
-  const Vector<const T> terms[] = {{dx.data(), dx.size()}, {product.data(), dx.size()}};
-  elementwise<T>(exec, Elementwise::kSum, terms, {dx.data(), dx.size()});
-}
-
 template <typename T>
 void fully_connected_add_backward_data(const Exec& exec, Matrix<const std::type_identity_t<T>> dz,
                                        Matrix<const std::type_identity_t<T>> w,
@@ -254,10 +262,8 @@ void fully_connected_add_backward_data(const Exec& exec, Matrix<const std::type_
               "dz {}, w {}, dx {}", dz.shape(), w.shape(), dx.shape());
   if (multiplies_on_gpu(exec, "fully_connected_add_backward_data"))
     return kernels::fully_connected_add_backward_data<T>(exec, dz, w, dx);
-  if constexpr (std::is_same_v<T, float>)
-    gemm(exec, Transpose::kNo, Transpose::kYes, 1, dz, w, 1, dx);
-  else if constexpr (kOnCpu<T>)
-    add_on_cpu<T>(exec, dz, w, dx);
+  if constexpr (kOnCpu<T>)
+    add_backward_data_on_cpu(exec, dz, w, dx);
   else
     needs_gpu("fully_connected_add_backward_data");
 }
