@@ -38,6 +38,7 @@ fi
 
 arguments=(--config "$CONFIG" --mllog "$LOGDIR/result_$TRIAL.txt" --metrics "$LOGDIR/metrics_$TRIAL.jsonl"
   --submission "division=$DIVISION" --submission "cache_clear=${CACHE_CLEARED:-false}" --set "solver.benchmark=$BENCHMARK" --set "solver.seed=$SEED"
+  --set "solver.snapshot_prefix=$LOGDIR/snapshot_${TRIAL}_"  # beside the config an image can write nothing
   --set "layers[0].source=$DATADIR/$TRAIN_FILE" --set "layers[0].eval_source=$DATADIR/$EVAL_FILE")
 [ -z "${SUBMITTER:-}" ] || arguments+=(--submission "org=$SUBMITTER")
 [ -z "${PLATFORM:-${DGXSYSTEM:-}}" ] || arguments+=(--submission "platform=${PLATFORM:-$DGXSYSTEM}")

@@ -1,7 +1,9 @@
 #include "hugectr_lite/comm/device_communicator.h"
 
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 namespace hlite::comm {
@@ -19,6 +21,7 @@ void check_gpu(const Exec& exec) {
 struct DeviceCommunicator::World {
   explicit World(const cuda::Backend& table) : stop(table) {}
   PinnedValue<uint32_t> stop;
+  std::atomic<int> left = 0;  // ranks in leave()
 };
 
 struct DeviceCommunicator::Call {
@@ -83,6 +86,19 @@ std::unique_ptr<Communicator> DeviceCommunicator::copy(Route route) {
 void DeviceCommunicator::abort(const std::string& reason) noexcept {
   host_->abort(reason);
   std::atomic_ref(*world_->stop.get()).store(1);
+}
+
+void DeviceCommunicator::leave(void* stream) noexcept {
+  using namespace std::chrono_literals;
+  try {
+    table_.stream_synchronize(stream);
+  } catch (const std::exception&) {
+    // Its error has been told, or is that of the peer that failed.
+  }
+  ++world_->left;
+  const auto give_up = std::chrono::steady_clock::now() + 1min;
+  while (world_->left < size() && std::chrono::steady_clock::now() < give_up)
+    std::this_thread::sleep_for(1ms);
 }
 
 std::array<kernels::Peers, 2> DeviceCommunicator::agree(const char* kind, const void* first,

@@ -28,7 +28,7 @@ class DeviceCommunicator final : public Communicator {
   // class. `device`: the calling thread's. Throws CommError, and DeviceError when a GPU cannot
   // reach another one's memory.
   DeviceCommunicator(std::unique_ptr<Communicator> host, const cuda::Backend& table, int device);
-  // All work of this communicator must have ended, on all ranks.
+  // After leave(): all work of this communicator must have ended, on all ranks.
   ~DeviceCommunicator() override;
 
   [[nodiscard]] int rank() const override { return host_->rank(); }
@@ -39,6 +39,10 @@ class DeviceCommunicator final : public Communicator {
   // Throws CommError for kHierarchical: inside a process every GPU is as near as any other.
   std::unique_ptr<Communicator> copy(Route route) override;
   void abort(const std::string& reason) noexcept override;
+  // Before a rank frees what its peers read and signal: collective, after abort() too. Waits for
+  // `stream` to run empty, and until all ranks have come here; for at most a minute, because a rank
+  // may have died.
+  void leave(void* stream) noexcept;
 
   void broadcast(const Exec& exec, Bytes bytes, int root) override;
   void gather(const Exec& exec, ConstBytes mine, Bytes all, int root) override;

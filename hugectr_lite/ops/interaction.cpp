@@ -55,7 +55,7 @@ class Sample {
   void set_inputs(const T* bottom, Slot slot) {
     for (int64_t r = 0; r < rows(); ++r) {
       const T* const row = r == 0 ? bottom : slot(r - 1);
-      inputs_[static_cast<size_t>(r)] = in_float(row, &in_copy_[static_cast<size_t>(r * padded_)]);
+      inputs_[static_cast<size_t>(r)] = in_float(row, in_copy_.data() + r * padded_);
     }
     std::fill(inputs_.end() - kSpareRows, inputs_.end(), inputs_[0]);
   }

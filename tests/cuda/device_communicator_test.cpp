@@ -72,6 +72,7 @@ class GpuRank {
     table_.stream_synchronize(stream_->get());
     table_.graph_destroy(graph);
   }
+  void leave() const { comm_->leave(stream_->get()); }
   void require(bool right, const char* what, size_t n) const {
     if (!right) raise("{} is wrong on rank {} of {}, size {}", what, rank(), comm_->size(), n);
   }
@@ -91,9 +92,10 @@ void on_gpus(int ranks, int devices, const std::function<void(GpuRank&)>& body) 
       body(rank);
     } catch (const std::exception& error) {
       rank.comm().abort(error.what());
+      rank.leave();
       throw;
     }
-    host.barrier();  // nobody frees what a peer still reads
+    rank.leave();
   });
 }
 
