@@ -50,7 +50,12 @@ DeviceCommunicator::DeviceCommunicator(std::unique_ptr<Communicator> host,
         host_->barrier();
         return shared;
       }()) {
-  meet();
+  try {
+    meet();
+  } catch (...) {
+    ++world_->left;  // nobody waits for this rank in leave()
+    throw;
+  }
 }
 
 DeviceCommunicator::~DeviceCommunicator() = default;
