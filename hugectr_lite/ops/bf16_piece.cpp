@@ -8,6 +8,7 @@
 #endif
 #if HLITE_GEMM_ONEDNN && DNNL_VERSION_MAJOR == 2
 #include <map>
+#include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string_view>
 #include <vector>
@@ -120,7 +121,12 @@ void bf16_piece(const Bf16Sizes& sizes, const bf16* a, const bf16* b, float* c) 
   thread_local const dnnl::stream stream(cpu_engine());
   thread_local std::map<Bf16Sizes, Piece> pieces;
   auto piece = pieces.find(sizes);
-  if (piece == pieces.end()) piece = pieces.emplace(sizes, make_piece(sizes)).first;
+  if (piece == pieces.end()) {
+    // The library looks for one that another thread has made: its cache is everybody's.
+    static std::mutex making;
+    const std::lock_guard lock(making);
+    piece = pieces.emplace(sizes, make_piece(sizes)).first;
+  }
   piece->second.run(stream, a, b, c);
 }
 
