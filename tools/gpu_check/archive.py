@@ -12,7 +12,7 @@ LIBRARIES = ["libhlite_cuda.so", "libfake_plugin_of_other_build.so", "libfake_pl
              "libfake_plugin_of_other_signature.so", "libfake_plugin_without_entry.so",
              "libfake_plugin_without_device.so"]
 TREE = ["tools/gpu_check.sh", "tools/gpu_check", "tests/bench/pytorch_gpu.py", "tests/bench/pytorch_dlrm.py",
-        "tests/data/golden"]
+        "tests/data/golden/dlrm_fused", "tests/data/golden/dlrm_plain"]
 # Of the system's C library, which must be that of the system's loader.
 SYSTEM = re.compile(r"/(libc|libm|libdl|librt|libpthread|libresolv|ld-linux[^/]*)\.so")
 MARK = "packed_commit"  # a file in the top folder of an archive
