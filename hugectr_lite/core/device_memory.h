@@ -42,14 +42,11 @@ class DeviceMemory {
   size_t bytes_ = 0;
 };
 
-// Copies of device memory that wait: for all that was issued before, and until they are done.
+// A copy of device memory that waits: for all that was issued before, and until it is done.
 inline void read_device(const cuda::Backend& ops, void* to, const void* from, size_t bytes) {
   ops.device_synchronize();
   ops.copy(to, from, bytes, nullptr);
   ops.stream_synchronize(nullptr);
-}
-inline void write_device(const cuda::Backend& ops, void* to, const void* from, size_t bytes) {
-  read_device(ops, to, from, bytes);  // a copy knows its direction
 }
 
 // One T in page-locked host memory, where the GPU's copies arrive while the host goes on.
