@@ -27,7 +27,7 @@ const std::map<std::string, Names, std::less<>> kArrows = {
     {"plan", {"core"}},
     {"ops", {"core"}},
     {"comm", {"core"}},
-    {"checkpoint", {"core"}},
+    {"checkpoint", {"core", "config"}},
     {"cuda", {"core"}},
     {"optimizer", {"core", "config"}},
     {"network", {"core", "config", "plan", "ops", "optimizer"}},
