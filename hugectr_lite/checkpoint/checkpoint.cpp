@@ -254,21 +254,30 @@ CheckpointMeta read_manifest(const std::string& dir) {
   return parse_manifest(read_text(file, kMostManifest), file.name());
 }
 
+// Into `tensors`, file number `index` of kFiles.
+static void load_file(const std::string& dir, const CheckpointMeta& meta, size_t index,
+                      std::span<const TensorRef> tensors) {
+  HLITE_CHECK(meta.files.size() == kFiles.size(), "the manifest of {} was not read", dir);
+  const FileSum& expected = meta.files[index].sum;
+  const ReadFile file(find_replaced(place_of(dir)) + "/" + kFiles[index]);
+  if (file.size() != expected.bytes)
+    raise<DataError>("{}: expected {} bytes (manifest.json), found {}", file.name(), expected.bytes,
+                     file.size());
+  const FileSum found = SafetensorsReader(file).read_all(tensors);
+  if (found.xxh3_64 != expected.xxh3_64)
+    raise<DataError>("{}: it is damaged: expected checksum {} (manifest.json), found {}",
+                     file.name(), hex(expected.xxh3_64), hex(found.xxh3_64));
+}
+
 void load_checkpoint(const std::string& dir, const CheckpointMeta& meta,
                      std::span<const TensorRef> weights, std::span<const TensorRef> states) {
-  HLITE_CHECK(meta.files.size() == kFiles.size(), "the manifest of {} was not read", dir);
-  const std::string place = find_replaced(place_of(dir));
-  for (size_t i = 0; i < kFiles.size(); ++i) {
-    const FileSum& expected = meta.files[i].sum;
-    const ReadFile file(place + "/" + kFiles[i]);
-    if (file.size() != expected.bytes)
-      raise<DataError>("{}: expected {} bytes (manifest.json), found {}", file.name(),
-                       expected.bytes, file.size());
-    const FileSum found = SafetensorsReader(file).read_all(i == 0 ? weights : states);
-    if (found.xxh3_64 != expected.xxh3_64)
-      raise<DataError>("{}: it is damaged: expected checksum {} (manifest.json), found {}",
-                       file.name(), hex(expected.xxh3_64), hex(found.xxh3_64));
-  }
+  load_file(dir, meta, 0, weights);
+  load_file(dir, meta, 1, states);
+}
+
+void load_checkpoint_weights(const std::string& dir, const CheckpointMeta& meta,
+                             std::span<const TensorRef> weights) {
+  load_file(dir, meta, 0, weights);
 }
 
 std::string weights_file(const std::string& dir) {

@@ -114,16 +114,8 @@ void Trainer::restore() {
   if (!resumed_) initialize(*model_);
   std::vector<TensorRef> weights;
   if (const std::string path = resumed_ ? checkpoint::weights_file(options_.resume) : options_.init;
-      !path.empty()) {
-    const ReadFile file(path);
-    const checkpoint::SafetensorsReader reader(file);
-    make_room(*model_, reader);
-    weights = weights_of(*model_);
-    // A table without keys has all of them.
-    std::erase_if(weights, [&](const TensorRef& t) {
-      return t.dtype == DType::kU32 && reader.find(t.name) == nullptr;
-    });
-  }
+      !path.empty())
+    weights = weights_to_read(*model_, path);
   if (resumed_)
     restore_state(weights);
   else if (!options_.init.empty())
