@@ -81,7 +81,8 @@ PredictionResult predict(const PredictionOptions& options) {
   }
   if (labelled && result.samples > 0) {
     result.auc = ops::auc(logits, labels);
-    result.loss = ops::log_loss({.device = Device::kCpu, .pool = &predictor.pool()}, logits, labels);
+    result.loss =
+        ops::log_loss({.device = Device::kCpu, .pool = &predictor.pool()}, logits, labels);
   }
   out->close();
   result.seconds = seconds_since(start);

@@ -46,8 +46,8 @@ std::unique_ptr<config::TrainConfig> prediction_config(const trainer::Options& o
 Predictor::Predictor(const config::TrainConfig& config, const std::string& model,
                      const trainer::Options& options)
     : pool_(trainer::resolve_threads(config, options)),
-      model_(config, is_checkpoint(model) ? checkpoint::read_manifest(model).seed
-                                          : config.solver.seed,
+      model_(config,
+             is_checkpoint(model) ? checkpoint::read_manifest(model).seed : config.solver.seed,
              pool_.threads(), {}, trainer::choose_device(config, options)) {
   model_.compile({.device = Device::kCpu, .pool = &pool_});
   model_.allocate();

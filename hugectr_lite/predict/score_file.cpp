@@ -57,8 +57,8 @@ class NumpyScores final : public ScoreFile {
     scores_.insert(scores_.end(), scores.begin(), scores.end());
   }
   void close() override {
-    file_.write(tools::numpy_preamble(
-        {.type = "<f4", .shape = {static_cast<int64_t>(scores_.size())}}));
+    file_.write(
+        tools::numpy_preamble({.type = "<f4", .shape = {static_cast<int64_t>(scores_.size())}}));
     file_.write(scores_.data(), scores_.size() * sizeof(float));
     file_.commit();
   }

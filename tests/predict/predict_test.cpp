@@ -5,6 +5,7 @@
 #include <sstream>
 #include <vector>
 
+#include "tests/end_to_end/golden_data.h"
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
@@ -56,10 +57,11 @@ double log_loss(const std::vector<double>& scores, const std::string& records) {
 
 TEST_CASE("scores are those of the last evaluation, from a checkpoint or exported weights") {
   const SmallRun run;
-  const ProgramResult trained = run.train({"--save", run / "ck", "--export", run / "w.safetensors",
-                                           "--set", "solver.gpu=[[0,1]]"});
+  const ProgramResult trained = run.train(
+      {"--save", run / "ck", "--export", run / "w.safetensors", "--set", "solver.gpu=[[0,1]]"});
   REQUIRE(trained.code == 0);
-  const ProgramResult printed = predict(run, {"--model", "ck", "--input", "eval.bin", "--out", "-"});
+  const ProgramResult printed =
+      predict(run, {"--model", "ck", "--input", "eval.bin", "--out", "-"});
   INFO(printed.err);
   REQUIRE(printed.code == 0);
   const std::vector<double> scores = scores_in(printed.out);
@@ -77,8 +79,8 @@ TEST_CASE("scores are those of the last evaluation, from a checkpoint or exporte
   check_close(scores_in(test::read_text(run / "s.csv")), scores);
 
   setenv("HLITE_CUDA_LIBRARY", HLITE_EMULATED_PLUGIN, 1);
-  const ProgramResult on_gpu = predict(
-      run, {"--model", "ck", "--input", "eval.bin", "--out", "-", "--device", "cuda"});
+  const ProgramResult on_gpu =
+      predict(run, {"--model", "ck", "--input", "eval.bin", "--out", "-", "--device", "cuda"});
   unsetenv("HLITE_CUDA_LIBRARY");
   CHECK(on_gpu.code == 0);
   check_close(scores_in(on_gpu.out), scores);
@@ -148,8 +150,8 @@ TEST_CASE("lines of text are scored as the records that were prepared of them") 
     check_close(scores_in(lines.out), scores);
     CHECK(number_behind(lines.err, "AUC ") == number_behind(binary.err, "AUC "));
   }
-  const auto bare = predict(
-      run, {"--model", "ck", "--prepared", "data", "--no-label", "--input", "bare.csv", "--out", "-"});
+  const auto bare = predict(run, {"--model", "ck", "--prepared", "data", "--no-label", "--input",
+                                  "bare.csv", "--out", "-"});
   REQUIRE(bare.code == 0);
   check_close(scores_in(bare.out), scores);
   CHECK(bare.err.find("AUC") == std::string::npos);
@@ -161,6 +163,64 @@ TEST_CASE("lines of text are scored as the records that were prepared of them") 
   check_contains(bad.err, {"bad.csv:3", "expected a finite number", "three"});
   CHECK(predict(run, {"--model", "ck", "--input", "s.csv", "--out", "t.csv"}).code == 3);
 }
+
+#ifdef HLITE_PYTHON_ONNX
+TEST_CASE("a model written as ONNX gives the same scores") {
+  // Golden run and the words of a record.
+  const auto [name, words] = GENERATE(table<std::string, size_t>({{"dlrm_fused", 1 + 13 + 8},
+                                                                  {"dcnv2_multihot", 1 + 13 + 29},
+                                                                  {"deepfm", 1 + 6 + 8},
+                                                                  {"dcn", 1 + 6 + 8}}));
+  CAPTURE(name);
+  const test::GoldenRun golden(name);
+  const SmallRun run;
+  test::write_text(run / "eval.bin",
+                   test::read_text(golden / "eval.bin").substr(0, 4 * words * 211));
+  const auto with = [&](std::vector<std::string> first, const std::vector<std::string>& last) {
+    first.insert(first.end(),
+                 {"--model", golden / "init.safetensors", "--config", golden / "config.json"});
+    first.insert(first.end(), last.begin(), last.end());
+    const ProgramResult result = test::run_program(first, run.path());
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return result.out;
+  };
+  const std::vector<double> ours =
+      scores_in(with({HLITE_PREDICT}, {"--input", "eval.bin", "--out", "-"}));
+  REQUIRE(ours.size() == 211);
+  with({HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tools/export_onnx.py"}, {"--out", "model.onnx"});
+  const ProgramResult theirs =
+      test::run_program({HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tests/predict/run_onnx.py",
+                         run / "model.onnx", golden / "config.json", run / "eval.bin"});
+  INFO(theirs.err);
+  REQUIRE(theirs.code == 0);
+  check_close(scores_in(theirs.out), ours);
+}
+
+TEST_CASE("what cannot be written as ONNX is an error that says why") {
+  const SmallRun run;
+  REQUIRE(run.train({"--save", run / "ck", "--set", "solver.max_iter=2"}).code == 0);
+  const auto rejection = [&](std::vector<std::string> arguments) {
+    arguments.insert(
+        arguments.begin(),
+        {HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tools/export_onnx.py", "--out", "m.onnx"});
+    const ProgramResult result = test::run_program(arguments, run.path());
+    CHECK(result.code == 2);
+    CHECK(!std::filesystem::exists(run / "m.onnx"));
+    CHECK(result.err.find("Traceback") == std::string::npos);
+    return result.err;
+  };
+  check_contains(rejection({"--model", "none"}), {"--config", "none"});
+  check_contains(rejection({"--model", "eval.bin", "--config", "config.json"}),
+                 {"eval.bin", "safetensors"});
+  check_contains(rejection({"--model", run.path()}), {"manifest.json"});
+  test::write_text(run / "other.json",
+                   std::regex_replace(test::read_text(run / "config.json"),
+                                      std::regex("\"num_output\": 16"), "\"num_output\": 17"));
+  check_contains(rejection({"--model", "ck", "--config", "other.json"}),
+                 {"t1.weight", "expected [11, 17]", "found [11, 16]"});
+}
+#endif
 
 TEST_CASE("what cannot be predicted is an error that says why, and leaves no file") {
   const SmallRun run;
@@ -175,7 +235,8 @@ TEST_CASE("what cannot be predicted is an error that says why, and leaves no fil
       {{"--model", "ck", "--input", "eval.bin"}, 2, "--out"},
       {{"--model", "ck", "--input", "eval.bin", "--out", "s.txt"}, 2, ".csv or .npy"},
       {{"--model", "none", "--input", "eval.bin", "--out", "s.csv"}, 2, "--config"},
-      {{"--model", "none", "--config", "config.json", "--input", "eval.bin", "--out", "s.csv"}, 3,
+      {{"--model", "none", "--config", "config.json", "--input", "eval.bin", "--out", "s.csv"},
+       3,
        "No such file"},
       {{"--model", "eval.bin", "--config", "config.json", "--input", "eval.bin", "--out", "s.csv"},
        3,

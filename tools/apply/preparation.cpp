@@ -25,8 +25,9 @@ Preparation::Preparation(const std::string& folder, Labels labels) {
   } else if (manifest.tool == "criteo_prep") {
     open_criteo(folder, manifest, labels);
   } else {
-    raise<DataError>("{}: tool: expected csv_prep or criteo_prep, which turn text into rows, found {}",
-                     path, manifest.tool);
+    raise<DataError>(
+        "{}: tool: expected csv_prep or criteo_prep, which turn text into rows, found {}", path,
+        manifest.tool);
   }
   const JsonNode written = JsonNode::parse(manifest.options_json, path);
   ObjectReader options(written);
@@ -76,8 +77,8 @@ void Preparation::open_ids(const std::string& folder, const data::Manifest& mani
                            bool has_other) {
   const std::string path = folder + "/manifest.json";
   if (manifest.features_json.empty())
-    raise<DataError>("{}: expected the vocabulary of a preparation with --save-vocabulary, found none",
-                     path);
+    raise<DataError>(
+        "{}: expected the vocabulary of a preparation with --save-vocabulary, found none", path);
   const JsonNode features = JsonNode::parse(manifest.features_json, path);
   const std::vector<JsonNode>& columns = ObjectReader(features).member("categorical").elements();
   if (columns.size() != manifest.slot_sizes.size())

@@ -45,8 +45,9 @@ SavedIds::SavedIds(const std::string& folder, const config::JsonNode& feature, i
   const std::string sum = reader.string("xxh3");
   path.ends_with(".npy") ? read_keys(path, sum) : read_texts(path, sum);
   if (const int64_t found = known_->ids.size() + first_; found != rows)
-    raise<DataError>("{}: expected the categories of {} ids as manifest.json says, found those of {}",
-                     path, rows, found);
+    raise<DataError>(
+        "{}: expected the categories of {} ids as manifest.json says, found those of {}", path,
+        rows, found);
 }
 
 uint32_t SavedIds::id_of(uint64_t key) const {

@@ -16,9 +16,9 @@ namespace hlite::tools {
 
 class TextBatches {
  public:
-  // `path`: plain, gzip or zstd; "-": standard input. `batch`: samples of a full batch; `slot_rows`:
-  // rows of each slot's table. Throws DataError when the preparation's rows are not those that
-  // `config` describes, FileError.
+  // `path`: plain, gzip or zstd; "-": standard input. `batch`: samples of a full batch;
+  // `slot_rows`: rows of each slot's table. Throws DataError when the preparation's rows are not
+  // those that `config` describes, FileError.
   TextBatches(const Preparation& preparation, const std::string& path,
               const config::DataConfig& config, std::span<const int64_t> slot_rows, int64_t batch,
               ThreadPool& pool);

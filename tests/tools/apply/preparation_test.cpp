@@ -94,8 +94,9 @@ TEST_CASE("lines of Criteo's format get the records that criteo_prep gave them, 
     check([](auto& o) { o.hash = 101; }, 40);
   }
   SECTION("lists of keys") {
-    check([](auto& o) { o.save_vocabulary = true, o.output.multi_hot = "dcnv2", o.output.seed = 5; },
-          1 + 13 + 214);
+    check(
+        [](auto& o) { o.save_vocabulary = true, o.output.multi_hot = "dcnv2", o.output.seed = 5; },
+        1 + 13 + 214);
   }
 }
 
