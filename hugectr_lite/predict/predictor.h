@@ -18,6 +18,10 @@ namespace hlite::predict {
 // one device and without what training alone needs. Throws ConfigError, DataError.
 std::unique_ptr<config::TrainConfig> prediction_config(const trainer::Options& options,
                                                        const std::string& model, int64_t batch);
+// The same of a config's text.
+std::unique_ptr<config::TrainConfig> prediction_config_of(const std::string& text,
+                                                          const std::vector<std::string>& changes,
+                                                          int64_t batch);
 
 class Predictor {
  public:

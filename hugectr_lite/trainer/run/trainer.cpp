@@ -46,6 +46,8 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
                                               .placements = std::move(rank.placements),
                                               .wants_to_stop = InterruptGuard::requested},
                                    rank.gpu);
+  last_iteration_ = config_.solver.max_iter.value_or(0);
+  if (options_.without_data) return;
   open_data();
   if (config_.solver.eval_interval > 0) open_evaluation();
 }
@@ -104,7 +106,7 @@ void Trainer::open_evaluation() {
 void Trainer::start() {
   model_->compile(exec());
   model_->allocate();
-  pinned_ = PinnedBlocks(model_->gpu(), source_->memory());
+  if (source_) pinned_ = PinnedBlocks(model_->gpu(), source_->memory());
   if (evaluator_) evaluator_->allocate();
   restore();
   first_iteration_ = iteration_;
@@ -142,10 +144,29 @@ int64_t Trainer::global_size(const data::HostBatch& batch) const {
   return std::min(full, source_->samples() - batch.first_sample / full * full);
 }
 
+void Trainer::expect_data() const {
+  if (options_.without_data)
+    raise<ConfigError>(
+        "{}: expected data, found a trainer that was made without (its samples come "
+        "by step(batch))",
+        config_.data.name);
+}
+
 void Trainer::step() {
+  expect_data();
   model_->executor().wait_for_input();
   const data::HostBatch& batch = source_->next();
-  const int64_t size = global_size(batch);
+  train_on(batch, global_size(batch));
+}
+
+void Trainer::step(const data::HostBatch& batch) {
+  HLITE_CHECK(ranks_.ranks() == 1, "{} ranks", ranks_.ranks());
+  train_on(batch, batch.size);
+  model_->executor().wait_for_input();
+}
+
+// `size`: samples of all ranks.
+void Trainer::train_on(const data::HostBatch& batch, int64_t size) {
   model_->train({.batch = batch.size,
                  .input = input_of(batch),
                  .global_batch = size,
@@ -164,6 +185,7 @@ double Trainer::loss() {
 double Trainer::learning_rate() { return model_->rates().last_dense_rate(); }
 
 std::optional<EvalResult> Trainer::evaluate() {
+  expect_data();
   if (!evaluator_) {
     open_evaluation();
     evaluator_->allocate();
@@ -195,7 +217,7 @@ void Trainer::save(const std::string& directory) {
   checkpoint::CheckpointMeta meta;
   meta.iteration = iteration_;
   meta.samples = samples_;
-  meta.data_position = source_->position();
+  meta.data_position = source_ ? source_->position() : 0;
   meta.seed = seed_;
   meta.config = config_.root.dump();
   if (const auto scale = model_->loss_scaling().dynamic_state()) {
