@@ -18,8 +18,8 @@ void ArrayBatches::check_shapes(const SampleArrays& samples) const {
   const int64_t n = samples.keys.dim(0);
   const auto check = [&](const char* array, int64_t rows, int64_t columns, int64_t expected) {
     if (rows != n || columns != expected)
-      raise<DataError>("{}: expected an array of shape [{}, {}], found [{}, {}]", array, n, expected,
-                       rows, columns);
+      raise<DataError>("{}: expected an array of shape [{}, {}], found [{}, {}]", array, n,
+                       expected, rows, columns);
   };
   check("keys", n, samples.keys.dim(1), layout_.columns);
   check("dense", samples.dense.dim(0), samples.dense.dim(1), config_.dense_dim);
@@ -34,8 +34,9 @@ void ArrayBatches::put_keys(const int64_t* from, int64_t sample, uint32_t* to) {
     const uint32_t last = key_check_.last_key(c);
     if (from[c] >= 0 && from[c] <= int64_t{last}) continue;
     if (!key_check_.replaces())
-      raise<DataError>("keys: sample {}, {}: expected a key below {}, the rows of its table, found {}",
-                       sample, layout_.describe(c), int64_t{last} + 1, from[c]);
+      raise<DataError>(
+          "keys: sample {}, {}: expected a key below {}, the rows of its table, found {}", sample,
+          layout_.describe(c), int64_t{last} + 1, from[c]);
     to[c] = key_check_.replacement(c);
     ++buffer_.batch().replaced_keys;
   }

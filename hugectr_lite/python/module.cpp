@@ -222,15 +222,15 @@ void define_trainer(py::module_& module) {
       .def("step_on", &PyTrainer::step_on)
       .def("evaluate", &PyTrainer::evaluate)
       .def("predict", &PyTrainer::predict)
-      .def("weights",
-           [](const py::object& self) { return self.cast<PyTrainer&>().weights(self); })
-      .def("weights_changed",
-           [](PyTrainer& t) { trainer::weights_changed(t.trainer().model()); })
-      .def("save", [](PyTrainer& t, const std::string& dir) { t.trainer().save(dir); },
-           py::call_guard<py::gil_scoped_release>())
-      .def("export_weights",
-           [](PyTrainer& t, const std::string& path) { t.trainer().export_weights(path); },
-           py::call_guard<py::gil_scoped_release>())
+      .def("weights", [](const py::object& self) { return self.cast<PyTrainer&>().weights(self); })
+      .def("weights_changed", [](PyTrainer& t) { trainer::weights_changed(t.trainer().model()); })
+      .def(
+          "save", [](PyTrainer& t, const std::string& dir) { t.trainer().save(dir); },
+          py::call_guard<py::gil_scoped_release>())
+      .def(
+          "export_weights",
+          [](PyTrainer& t, const std::string& path) { t.trainer().export_weights(path); },
+          py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("loss", [](PyTrainer& t) { return t.trainer().loss(); })
       .def_property_readonly("learning_rate",
                              [](PyTrainer& t) { return t.trainer().learning_rate(); })

@@ -70,9 +70,8 @@ TEST_CASE("keys outside of their tables are refused or replaced, as the config s
   arrays.keys[3 * 2 + 1] = 9;
   arrays.keys[3 * 3] = -2;
   ArrayBatches strict(two_slots(), rows, 4);
-  test::check_contains(
-      test::message_of<DataError>([&] { strict.fill(arrays.views(), 0); }),
-      {"keys: sample 2, key 0 of slot 1: expected a key below 9", "found 9"});
+  test::check_contains(test::message_of<DataError>([&] { strict.fill(arrays.views(), 0); }),
+                       {"keys: sample 2, key 0 of slot 1: expected a key below 9", "found 9"});
   config::DataConfig config = two_slots();
   config.key_policy.kind = config::KeyPolicy::kClamp;
   ArrayBatches clamping(config, rows, 4);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The Python package against the programs: same bits, same words. Run by ctest; HLITE_TRAIN and HLITE_PREDICT name the
 programs, PYTHONPATH the package."""
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,8 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.error
+import urllib.request
 
 import numpy as np
 
@@ -164,6 +167,46 @@ class ModuleTest(unittest.TestCase):
                 self.assertIn(words, str(raised.exception))
         trainer.step(label, dense, keys)  # it still works
         self.assertEqual(trainer.iteration, 1)
+
+    def test_serves_scores(self):
+        trainer = hl.Trainer(config())
+        trainer.save("checkpoint")
+        _, dense, keys = samples(5, 2)
+        server = subprocess.Popen([sys.executable, "-m", "hugectr_lite.serve", "--model", "checkpoint", "--port", "0"],
+                                  stdout=subprocess.PIPE, text=True)
+        try:
+            url = server.stdout.readline().split()[-1]
+
+            def ask(path, content=None):
+                body = content if content is None or isinstance(content, bytes) else json.dumps(content).encode()
+                try:
+                    with urllib.request.urlopen(urllib.request.Request(url + path, body)) as answer:
+                        return answer.status, json.load(answer)
+                except urllib.error.HTTPError as error:
+                    return error.code, json.load(error)
+
+            sample = {"dense": features(dense).tolist(), "keys": keys.tolist()}
+            code, answer = ask("/score", sample)
+            self.assertEqual(code, 200)
+            np.testing.assert_allclose(answer["scores"], trainer.predict(features(dense), keys), atol=1e-6)
+            for content, words in ((b"{", "Expecting"), (b"[]", "expected"), ({"dense": [[1, 2]]}, "keys"),
+                                   ({"dense": [[1, 2]], "keys": [[1, 2]]}, "found [1, 2]"),
+                                   ({"dense": [[1, 2]], "keys": [[1, 99, 2]]}, "key of slot 1"),
+                                   ({"dense": [[1, 2]], "keys": [["a", 9, 2]]}, "integers"),
+                                   ({"dense": [[1], [1, 2]], "keys": [[1, 2, 2], [1, 2, 2]]}, "")):
+                code, answer = ask("/score", content)
+                self.assertEqual(code, 400, content)
+                self.assertIn(words, answer["error"])
+            self.assertEqual(ask("/other", sample)[0], 404)
+            self.assertEqual(ask("/health"), (200, {"status": "ok", "model": "checkpoint", "scored": 5}))
+        finally:
+            server.send_signal(signal.SIGINT)
+            self.assertEqual(server.wait(30), 0)
+            server.stdout.close()
+        failed = subprocess.run([sys.executable, "-m", "hugectr_lite.serve", "--model", "none"], capture_output=True,
+                                text=True, check=False)
+        self.assertEqual(failed.returncode, 2)
+        self.assertIn("--config", failed.stderr)
 
     def test_ctrl_c_ends_a_long_call(self):
         trainer = hl.Trainer(config(max_iter=10**9, display=0, eval_interval=0))
