@@ -34,20 +34,22 @@ RUNNING = {".running_mean": "mean", ".running_variance": "var"}
 class Embedding:
     """One embedding block: where its tables' keys begin, and what a file of it holds."""
 
-    def __init__(self, layer, data, solver):
+    def __init__(self, layer, data, solver, weights):
         self.name, hparam = layer["name"], layer["sparse_embedding_hparam"]
         self.localized = not layer["type"].startswith("Distributed")
         self.key_type = np.int64 if solver.get("input_key_type") == "I64" else np.uint32
         slots = next(s["slot_num"] for s in data["sparse"] if s["top"] == layer["bottom"])
         self.width = hparam["embedding_vec_size"]
+        self.tables = [f"{self.name}.table_{s}" for s in range(slots)]
         sizes = hparam.get("slot_size_array", data.get("slot_size_array"))
+        if isinstance(sizes, str):  # a manifest: the tables have those sizes
+            sizes = [len(weights[t]) for t in self.tables if t in weights and t + ".keys" not in weights]
         if not isinstance(sizes, list) or len(sizes) != slots:
             if slots > 1 or isinstance(sizes, list):
                 raise ModelError(f"embedding {self.name}: expected a slot_size_array of {slots} numbers, found {sizes}")
             sizes = [1 << 62]
         self.sizes = sizes
         self.first = np.cumsum([0] + sizes[:-1], dtype=np.int64)
-        self.tables = [f"{self.name}.table_{s}" for s in range(slots)]
 
     def rows(self, weights):
         """(keys, slots, vectors) of all tables."""
@@ -113,9 +115,10 @@ class Embedding:
         return found
 
 
-def embeddings(config):
+def embeddings(config, weights):
     data = config["layers"][0]
-    return [Embedding(layer, data, config["solver"]) for layer in config["layers"][1:] if "Embedding" in layer["type"]]
+    return [Embedding(layer, data, config["solver"], weights)
+            for layer in config["layers"][1:] if "Embedding" in layer["type"]]
 
 
 def dense_names(weights, tables):
@@ -132,7 +135,7 @@ def paths(options, index=""):
 
 def write(options):
     config, weights = load(options.model, options.config)
-    tables = embeddings(config)
+    tables = embeddings(config, weights)
     trained, running = dense_names(weights, tables)
     os.makedirs(os.path.dirname(os.path.abspath(options.prefix)), exist_ok=True)
     with open(paths(options), "wb") as file:
@@ -173,7 +176,7 @@ def read_dense(options, like, trained, running):
 
 def read(options):
     config, like = load(options.like, options.config)
-    tables = embeddings(config)
+    tables = embeddings(config, like)
     found = read_dense(options, like, *dense_names(like, tables))
     for index, table in enumerate(tables):
         found.update(table.read(paths(options, index), like))

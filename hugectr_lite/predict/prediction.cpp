@@ -10,6 +10,7 @@
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/stopwatch.h"
 #include "hugectr_lite/ops/metrics.h"
+#include "hugectr_lite/predict/prediction_config.h"
 #include "hugectr_lite/predict/predictor.h"
 #include "hugectr_lite/predict/score_file.h"
 #include "tools/apply/text_batches.h"
@@ -54,7 +55,8 @@ class Samples {
 }  // namespace
 
 PredictionResult predict(const PredictionOptions& options) {
-  const auto config = prediction_config(options.run, options.model, options.batch);
+  const auto config =
+      prediction_config({options.run.config}, options.model, options.run.overrides, options.batch);
   const std::unique_ptr<ScoreFile> out = open_score_file(options.out);
   Predictor predictor(*config, options.model, options.run);
   const bool labelled = options.labels == tools::Labels::kThere;

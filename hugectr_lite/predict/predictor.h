@@ -14,15 +14,6 @@
 
 namespace hlite::predict {
 
-// The config of `options.config`, or of the checkpoint `model` where that is empty, for one rank on
-// one device and without what training alone needs. Throws ConfigError, DataError.
-std::unique_ptr<config::TrainConfig> prediction_config(const trainer::Options& options,
-                                                       const std::string& model, int64_t batch);
-// The same of a config's text.
-std::unique_ptr<config::TrainConfig> prediction_config_of(const std::string& text,
-                                                          const std::vector<std::string>& changes,
-                                                          int64_t batch);
-
 class Predictor {
  public:
   // `model`: a checkpoint's directory or a file of weights, of any number of ranks on any device.

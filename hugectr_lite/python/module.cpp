@@ -18,7 +18,7 @@
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/ops/metrics.h"
 #include "hugectr_lite/predict/array_batches.h"
-#include "hugectr_lite/predict/prediction.h"
+#include "hugectr_lite/predict/prediction_config.h"
 #include "hugectr_lite/predict/predictor.h"
 #include "hugectr_lite/trainer/model/model_results.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
@@ -35,13 +35,11 @@ using Keys = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
 using Changes = std::vector<std::string>;
 
 // A config as Python has it: a path, or JSON of a dict.
-struct ConfigText {
-  std::string path, text;
-  [[nodiscard]] std::unique_ptr<config::TrainConfig> load(const Changes& changes) const {
-    return path.empty() ? config::parse_train_config(text, "config", changes)
-                        : config::load_train_config(path, changes);
-  }
-};
+using predict::ConfigText;
+std::unique_ptr<config::TrainConfig> load(const ConfigText& config, const Changes& changes) {
+  return config.path.empty() ? config::parse_train_config(config.text, "config", changes)
+                             : config::load_train_config(config.path, changes);
+}
 
 // Views of two-dimensional arrays; a list of labels stands for a column.
 template <typename Array>
@@ -75,7 +73,7 @@ Floats scores_of(std::vector<float> logits) {
 class PyTrainer {
  public:
   PyTrainer(const ConfigText& config, const Changes& changes, trainer::Options options)
-      : config_(config.load(changes)), options_(std::move(options)) {
+      : config_(load(config, changes)), options_(std::move(options)) {
     options_.quiet = true;
     trainer_ = std::make_unique<trainer::Trainer>(*config_, options_,
                                                   trainer::one_rank(*config_, options_));
@@ -162,9 +160,7 @@ class PyPredictor {
  public:
   PyPredictor(const std::string& model, const ConfigText& config, trainer::Options options,
               int64_t batch)
-      : config_(config.text.empty()
-                    ? predict::prediction_config(options, model, batch)
-                    : predict::prediction_config_of(config.text, options.overrides, batch)),
+      : config_(predict::prediction_config(config, model, options.overrides, batch)),
         predictor_(*config_, model, options),
         batches_(config_->data, predictor_.slot_rows(), predictor_.batch_size()) {}
 
@@ -258,7 +254,7 @@ void define_prediction(py::module_& module) {
                     {label.data(), static_cast<size_t>(label.size())});
   });
   module.def("check", [](const std::string& path, const std::string& text, const Changes& changes) {
-    return trainer::check_report(*ConfigText{path, text}.load(changes),
+    return trainer::check_report(*load({path, text}, changes),
                                  options_of(path, changes, "auto", 0));
   });
 }

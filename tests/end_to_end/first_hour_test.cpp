@@ -42,9 +42,9 @@ TEST_CASE("the first hour's page does what it says") {
   const std::string page = read_text(root + "/docs/first_hour.md");
   const std::string script = script_of(page, "sh (build|pip)");
   CHECK(script.find("pip install") == std::string::npos);
-  write_text(folder / "script.sh", "set -euo pipefail\nexport PATH=" + (folder / "bin") + ":" +
-                                       HLITE_PROGRAMS + ":$PATH PYTHONPATH=" HLITE_PYTHON_PACKAGE
-                                       "\nmkdir hour\n" + script);
+  write_text(folder / "script.sh",
+             "set -euo pipefail\nexport PATH=" + (folder / "bin") + ":" + HLITE_PROGRAMS +
+                 ":$PATH PYTHONPATH=" HLITE_PYTHON_PACKAGE "\nmkdir hour\n" + script);
   const ProgramResult result = run_program({"/bin/bash", "script.sh"}, folder.path());
   INFO(result.out);
   INFO(result.err);
@@ -63,9 +63,9 @@ TEST_CASE("the first hour's page does what it says") {
 #endif
 
 TEST_CASE("blocks that are left out of the page's script are gone, the rest stands") {
-  const std::string page = "a\n```sh pip\nx\n```\nb\n```sh\ny\n```\n```python\nz\n```\n```sh\nw\n```\n";
-  CHECK(script_of(page, "sh (build|pip)") ==
-        "y\npython3 - <<'PYTHON_BLOCK'\nz\nPYTHON_BLOCK\nw\n");
+  const std::string page =
+      "a\n```sh pip\nx\n```\nb\n```sh\ny\n```\n```python\nz\n```\n```sh\nw\n```\n";
+  CHECK(script_of(page, "sh (build|pip)") == "y\npython3 - <<'PYTHON_BLOCK'\nz\nPYTHON_BLOCK\nw\n");
 }
 
 }  // namespace

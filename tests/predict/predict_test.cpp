@@ -150,6 +150,13 @@ TEST_CASE("lines of text are scored as the records that were prepared of them") 
     check_close(scores_in(lines.out), scores);
     CHECK(number_behind(lines.err, "AUC ") == number_behind(binary.err, "AUC "));
   }
+  // A checkpoint is enough: sizes that the config took from a manifest are those of its tables.
+  std::filesystem::rename(run / "data/manifest.json", run / "data/gone.json");
+  const auto alone = predict(run, {"--model", "ck", "--input", "data/val.bin", "--out", "-"});
+  INFO(alone.err);
+  REQUIRE(alone.code == 0);
+  check_close(scores_in(alone.out), scores);
+  std::filesystem::rename(run / "data/gone.json", run / "data/manifest.json");
   const auto bare = predict(run, {"--model", "ck", "--prepared", "data", "--no-label", "--input",
                                   "bare.csv", "--out", "-"});
   REQUIRE(bare.code == 0);
