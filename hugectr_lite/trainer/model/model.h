@@ -84,6 +84,7 @@ class Model {
 
  private:
   void run(const plan::Plan& plan, const plan::StepContext& context);
+  void make_room(const plan::Plan& plan);
 
   const config::TrainConfig& config_;
   const uint64_t seed_;
