@@ -32,8 +32,7 @@ Arrays arrays_of(const RowPlacement& placement) {
   for (int64_t s = 0; !placement.model() && s < placement.layout().slots(); ++s) {
     const auto& ranks = placement.shards(s);
     const auto& rows = placement.first_rows(s);
-    a.shards.push_back(
-        {static_cast<int32_t>(a.row.size()), static_cast<int32_t>(ranks.size())});
+    a.shards.push_back({static_cast<int32_t>(a.row.size()), static_cast<int32_t>(ranks.size())});
     a.rank.insert(a.rank.end(), ranks.begin(), ranks.end());
     if (ranks.empty()) a.rank.push_back(-1);
     a.row.insert(a.row.end(), rows.begin(), rows.end());

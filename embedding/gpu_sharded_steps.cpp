@@ -15,8 +15,7 @@ GpuShardedSteps::GpuShardedSteps(const TablesSpec& spec, const TableStorage& sto
     : ShardedSteps(spec, storage, place, kListHeader),
       exec_(place.exec()),
       train_batch_(place.train_batch),
-      copied_capacity_(
-          std::min(storage.copied_rows(), place.max_batch * spec.layout.columns())) {}
+      copied_capacity_(std::min(storage.copied_rows(), place.max_batch * spec.layout.columns())) {}
 
 PoolShape GpuShardedSteps::shape() const {
   return {.ranks = ranks().ranks(),
@@ -199,12 +198,11 @@ void GpuShardedSteps::exchange_vectors(const StepContext& c, bool to_owners) {
   auto* const listed = reinterpret_cast<std::byte*>(growing_.pool);
   (to_owners ? exchanges().grads : exchanges().rows)
       ->all_to_all_v(
-          c.exec,
-          {.send = to_owners ? listed : owned,
-           .send_bytes = to_owners ? fixed_.lists.vector_bytes : fixed_.asked.vector_bytes,
-           .receive = to_owners ? owned : listed,
-           .received_bytes = fixed_.ignored_bytes,
-           .capacity = capacity() * spec().layout.width * kFloatBytes});
+          c.exec, {.send = to_owners ? listed : owned,
+                   .send_bytes = to_owners ? fixed_.lists.vector_bytes : fixed_.asked.vector_bytes,
+                   .receive = to_owners ? owned : listed,
+                   .received_bytes = fixed_.ignored_bytes,
+                   .capacity = capacity() * spec().layout.width * kFloatBytes});
 }
 
 void GpuShardedSteps::pool(const StepContext& c, const TablesIo& io) {

@@ -32,8 +32,7 @@ void HostShardedSteps::prepare() {
 }
 
 void HostShardedSteps::route(const plan::StepContext& c, const TablesIo& io) {
-  routing_->route(c.exec,
-                  {buffers().data<uint32_t>(io.keys), c.batch, spec().layout.keys.columns},
+  routing_->route(c.exec, {buffers().data<uint32_t>(io.keys), c.batch, spec().layout.keys.columns},
                   capacity());
 }
 
@@ -87,7 +86,7 @@ void HostShardedSteps::exchange_keys(const plan::StepContext& c, const TablesIo&
     send_bytes_[static_cast<size_t>(q)] = header_bytes + static_cast<int64_t>(bytes);
   }
   exchanges().keys->all_to_all_v(c.exec, {key_send_.data(), send_bytes_.data(), key_receive_.data(),
-                                      received_bytes_.data(), stride});
+                                          received_bytes_.data(), stride});
   for (int q = 0; q < n; ++q) {
     longest = std::max(longest, load<int64_t>(key_receive_.data() + q * stride));
     const int64_t bytes = received_bytes_[static_cast<size_t>(q)] - header_bytes;
@@ -141,7 +140,7 @@ void HostShardedSteps::exchange_vectors(const plan::StepContext& c, bool to_owne
                    &in = to_owners ? owned_rows_ : listed_rows_;
   (to_owners ? exchanges().grads : exchanges().rows)
       ->all_to_all_v(c.exec, {out.data(), send_bytes_.data(), in.data(), received_bytes_.data(),
-                            capacity() * row_bytes});
+                              capacity() * row_bytes});
   for (int q = 0; q < ranks().ranks(); ++q) {
     const int64_t got = received_bytes_[static_cast<size_t>(q)], expected = bytes_of(q, to_owners);
     HLITE_CHECK(got == expected, "{}: {} bytes from rank {}, expected {}", spec().name, got, q,

@@ -6,6 +6,7 @@
 // 12 MB in all, which stay in the L2 cache; it costs latency.
 #include "embedding/routing_args.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "embedding/cutter.h"
@@ -133,8 +134,7 @@ __global__ void __launch_bounds__(kItemThreads)
   }
   entries[source] = static_cast<uint32_t>(q * pool.capacity + at);
   if (first[i] == 0) return;
-  uint32_t* const to =
-      copied ? lists.copied : lists.blocks + q * pool.block_words() + kListHeader;
+  uint32_t* const to = copied ? lists.copied : lists.blocks + q * pool.block_words() + kListHeader;
   to[at] = number - placement.first_number[q];
 }
 
@@ -154,8 +154,7 @@ __global__ void __launch_bounds__(kItemThreads) take_lists_kernel(TakeArgs args)
   };
   if (i < pool.listed_rows()) {
     const int64_t q = i / pool.capacity, at = i - q * pool.capacity;
-    args.asked.rows[i] =
-        at < count_of(q) ? args.blocks[q * words + kListHeader + at] : kNoKey;
+    args.asked.rows[i] = at < count_of(q) ? args.blocks[q * words + kListHeader + at] : kNoKey;
   }
   if (i == 0) {
     *args.asked.needed = needed;
@@ -187,8 +186,7 @@ size_t routing_workspace(int64_t lookups, uint32_t numbers) {
     throw CudaError("routing: expected fewer than 2^31 lookups a batch, found " +
                     std::to_string(lookups));
   const auto n = static_cast<uint32_t>(lookups);
-  const size_t sort =
-      n == 0 ? 0 : hlite::gpu::sort_pairs_bytes<uint32_t>(n, sort_bits(numbers));
+  const size_t sort = n == 0 ? 0 : hlite::gpu::sort_pairs_bytes<uint32_t>(n, sort_bits(numbers));
   const size_t sums = n == 0 ? 0 : hlite::gpu::exclusive_sums_bytes(n);
   return cut_workspace(lookups, nullptr).bytes + std::max(sort, sums);
 }
@@ -210,20 +208,20 @@ void route_keys(cudaStream_t stream, const RouteArgs& args) {
           {space.numbers[0], space.numbers[1]}, {space.sources[0], space.sources[1]}, n},
       sort_bits(args.placement.numbers));
   const Sorted list{space.numbers[sorted], space.sources[sorted], n};
-  launch(item_shape("mark_first", lookups, stream), mark_first_kernel, list,
-         args.placement.numbers, space.first);
+  launch(item_shape("mark_first", lookups, stream), mark_first_kernel, list, args.placement.numbers,
+         space.first);
   hlite::gpu::exclusive_sums(stream, temporary, space.first, space.before, n);
   launch({.name = "find_lists", .block = dim3(kMostListed + 2), .stream = stream},
-         find_lists_kernel, list, args.placement, space.first, space.before, space.begin,
-         args.pool, args.lists);
+         find_lists_kernel, list, args.placement, space.first, space.before, space.begin, args.pool,
+         args.lists);
   launch(item_shape("write_lists", lookups, stream), write_lists_kernel, list, args.placement,
          space.first, space.before, space.begin, args.pool, args.lists, args.entries.data());
 }
 
 void take_lists(cudaStream_t stream, const TakeArgs& args) {
-  launch(item_shape("take_lists", std::max<int64_t>(args.pool.listed_rows(), args.pool.ranks),
-                    stream),
-         take_lists_kernel, args);
+  launch(
+      item_shape("take_lists", std::max<int64_t>(args.pool.listed_rows(), args.pool.ranks), stream),
+      take_lists_kernel, args);
 }
 
 HLITE_KERNELS(routing) {

@@ -1,5 +1,5 @@
-// Routing on a GPU: what one rank's share of a batch needs from where, as key_routing.h says it. The
-// lists are the same, number by number; an entry of a lookup is a row of the pool:
+// Routing on a GPU: what one rank's share of a batch needs from where, as key_routing.h says it.
+// The lists are the same, number by number; an entry of a lookup is a row of the pool:
 //
 //   rows [q * capacity, ...)        the list of rank q, in its order
 //   rows [ranks * capacity, ...)    the copied rows that the batch looks up
@@ -11,8 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "embedding/device_placement.h"
 #include "embedding/key_error_record.h"
+#include "embedding/placement_ref.h"
 #include "embedding/slots_ref.h"
 #include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/view.h"
@@ -38,10 +38,10 @@ struct PoolShape {
 
 // What a rank wants.
 struct WantedLists {
-  uint32_t* blocks = nullptr;      // [ranks][kListHeader + capacity]
-  int64_t* list_bytes = nullptr;   // [ranks] of a block, to be sent; of a list too long the header's
-  uint32_t* copied = nullptr;      // [copied_capacity] rows of the copied ones
-  uint32_t* counts = nullptr;      // [ranks + 1] rows in the pool: of each list, of the copied ones
+  uint32_t* blocks = nullptr;     // [ranks][kListHeader + capacity]
+  int64_t* list_bytes = nullptr;  // [ranks] of a block, to be sent; of a list too long the header's
+  uint32_t* copied = nullptr;     // [copied_capacity] rows of the copied ones
+  uint32_t* counts = nullptr;     // [ranks + 1] rows in the pool: of each list, of the copied ones
   int64_t* vector_bytes = nullptr;  // [ranks] of the lists' vectors
 };
 
@@ -59,10 +59,10 @@ struct RouteArgs {
 
 // What others want of a rank, from the blocks that came.
 struct AskedRows {
-  uint32_t* rows = nullptr;          // [ranks * capacity] kNoKey behind each list's end
-  uint32_t* counts = nullptr;        // [ranks]
-  int64_t* vector_bytes = nullptr;   // [ranks]
-  int64_t* needed = nullptr;         // rows of the longest list of any rank
+  uint32_t* rows = nullptr;         // [ranks * capacity] kNoKey behind each list's end
+  uint32_t* counts = nullptr;       // [ranks]
+  int64_t* vector_bytes = nullptr;  // [ranks]
+  int64_t* needed = nullptr;        // rows of the longest list of any rank
 };
 
 // Bytes and messages between this rank and each other one, by exchange.

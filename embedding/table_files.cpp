@@ -33,7 +33,8 @@ TensorRef TableStorage::tensor(std::string name, const Part& part, const Keys& k
       .name = std::move(name),
       .shape = {keys ? std::ssize(keys->keys[s]) : spec_.layout.rows[s], spec_.layout.width}};
   if (placement_) {
-    if (exec_.on_gpu() && ranks_.ranks() == 1) return device_tensor(std::move(ref), part, keys, slot);
+    if (exec_.on_gpu() && ranks_.ranks() == 1)
+      return device_tensor(std::move(ref), part, keys, slot);
     ref.get = [this, part, keys, slot](int64_t first, std::span<float> out) {
       get_rows(part, keys.get(), slot, first, out);
     };
@@ -56,7 +57,8 @@ TensorRef TableStorage::tensor(std::string name, const Part& part, const Keys& k
   return ref;
 }
 
-// Of a hashed table on one GPU: rows lie anywhere, and partly written ones keep their other elements.
+// Of a hashed table on one GPU: rows lie anywhere, and partly written ones keep their other
+// elements.
 TensorRef TableStorage::device_tensor(TensorRef ref, const Part& part, const Keys& keys,
                                       int64_t slot) const {
   const auto rows_of = [keys, slot, width = spec_.layout.width](int64_t first, size_t count) {
@@ -171,8 +173,8 @@ void TableStorage::get_rows(const Part& part, const FileKeys* keys, int64_t slot
     size_t i = 0;
     for_each([&](const RowPlace& place, const RowPart& columns, int64_t at) {
       const int64_t size = columns.end - columns.begin;
-      const float* const from = place.rank < 0 ? row(i++) + columns.begin
-                                               : next[static_cast<size_t>(place.rank)];
+      const float* const from =
+          place.rank < 0 ? row(i++) + columns.begin : next[static_cast<size_t>(place.rank)];
       if (place.rank >= 0) next[static_cast<size_t>(place.rank)] += size;
       std::copy_n(from, size, out.data() + at);
     });

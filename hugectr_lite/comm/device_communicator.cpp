@@ -135,10 +135,10 @@ std::string DeviceCommunicator::describe() const {
         link = "some over the bus only, which is slow";
   const std::string how =
       used.size() == 1 ? "which they share" : fmt::format("each reaches all others, {}", link);
-  return fmt::format("{} ranks on GPU{} {}: {}{}", size(), used.size() == 1 ? "" : "s",
-                     fmt::join(used.size() == 1 ? std::vector(used.begin(), used.end()) : devices_,
-                               " "),
-                     how, used.size() > 1 && shares_devices() ? "; some share one" : "");
+  return fmt::format(
+      "{} ranks on GPU{} {}: {}{}", size(), used.size() == 1 ? "" : "s",
+      fmt::join(used.size() == 1 ? std::vector(used.begin(), used.end()) : devices_, " "), how,
+      used.size() > 1 && shares_devices() ? "; some share one" : "");
 }
 
 std::array<kernels::Peers, 2> DeviceCommunicator::agree(const char* kind, const void* first,

@@ -44,7 +44,8 @@ std::unique_ptr<plan::Executor> make_executor(const config::SolverConfig& solver
         *gpu, buffers,
         plan::DeviceOptions{
             .graphs = solver.cuda_graph && !(several && ranks.devices->shares_devices()),
-            .meet = several ? std::function<void()>([ranks] { ranks.devices->barrier(); }) : nullptr,
+            .meet =
+                several ? std::function<void()>([ranks] { ranks.devices->barrier(); }) : nullptr,
             .on_failure = name_step,
             .matmul = MatmulOptions{.tf32 = solver.enable_tf32_compute,
                                     .algorithm_file = file.c_str(),

@@ -1,6 +1,7 @@
 #include "hugectr_lite/trainer/run/resources.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <random>
 
 #include "hugectr_lite/comm/mpi_plugin.h"
@@ -21,6 +22,8 @@ std::string needs_cpu(const config::TrainConfig& config) {
   if (ranks > kernels::kMostPeers)
     return fmt::format("at most {} GPUs train together, and the config has {} ranks",
                        kernels::kMostPeers, ranks);
+  if (const char* blocking = std::getenv("CUDA_LAUNCH_BLOCKING"); blocking && *blocking == '1')
+    return "with CUDA_LAUNCH_BLOCKING=1 GPUs would wait for each other for ever";
   if (config.solver.precision == FloatType::kFp16 && !config.solver.mixed_precision)
     return "several GPUs do not look for a loss scale together yet: expected bf16, or "
            "mixed_precision with a fixed one";
@@ -48,6 +51,12 @@ static int highest_gpu(const config::SolverConfig& solver) {
 const cuda::Backend* choose_device(const config::TrainConfig& config, const Options& options) {
   const config::DeviceChoice device = options.device.value_or(config.solver.device);
   if (device == config::DeviceChoice::kCpu) return nullptr;
+  if (config.solver.ranks() > 1) {
+    // A kernel that is loaded at its first launch, or queued behind one that waits for another GPU,
+    // could hold all of them up.
+    setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+  }
   const auto plugin = cuda::CudaPlugin::load();
   const std::string reason = needs_cpu(config);
   if (device == config::DeviceChoice::kCuda) {
