@@ -33,8 +33,9 @@ class RoutedRank {
             .width = kWidth},
         placement_(exec_, placement),
         slots_(exec_, layout_),
-        workspace_(*exec_.cuda, kernels::routing_workspace(exec_, kMostSamples * layout_.columns(),
-                                                           placement_.ref().numbers)) {
+        workspace_(*exec_.cuda,
+                   embedding::kernels::routing_workspace(exec_, kMostSamples * layout_.columns(),
+                                                         placement_.ref().numbers)) {
     Cutter counting(nullptr);
     cut(counting);
     memory_ = DeviceMemory(*exec_.cuda, counting.bytes());
@@ -44,14 +45,14 @@ class RoutedRank {
   void route(Matrix<const uint32_t> keys) {
     put_bytes(exec_, keys_, keys.data(), static_cast<size_t>(keys.size()) * 4);
     batch_ = keys.dim(0);
-    kernels::route_keys(exec_, {.slots = slots_.ref(),
-                                .placement = placement_.ref(),
-                                .pool = pool_,
-                                .keys = {keys_, batch_, layout_.keys.columns},
-                                .entries = {entries_, batch_, layout_.keys.columns},
-                                .lists = lists_,
-                                .workspace = workspace_.data(),
-                                .workspace_bytes = workspace_.size()});
+    embedding::kernels::route_keys(exec_, {.slots = slots_.ref(),
+                                           .placement = placement_.ref(),
+                                           .pool = pool_,
+                                           .keys = {keys_, batch_, layout_.keys.columns},
+                                           .entries = {entries_, batch_, layout_.keys.columns},
+                                           .lists = lists_,
+                                           .workspace = workspace_.data(),
+                                           .workspace_bytes = workspace_.size()});
   }
   template <typename T>
   [[nodiscard]] std::vector<T> get(const T* from, int64_t n) const {
@@ -148,6 +149,7 @@ void check_against(const KeyRouting& host, const RoutedRank& rank, int64_t batch
 }  // namespace
 
 TEST_CASE("random batches are routed on a GPU as on the CPU, number by number") {
+  const auto backends = cuda_backends();
   for (uint64_t round = 0; round < 24; ++round) {
     uint64_t n = 0;
     const auto draw = [&](uint32_t below) {
@@ -176,7 +178,7 @@ TEST_CASE("random batches are routed on a GPU as on the CPU, number by number") 
     const int64_t capacity = round % 4 == 3 ? 1 + draw(20) : kMostSamples * tables.columns();
     ThreadPool pool(1);
     KeyRouting host(placement, kMostSamples, 1);
-    for (const CudaBackend& backend : cuda_backends()) {
+    for (const CudaBackend& backend : backends) {
       const OpDevice on(backend);
       RoutedRank rank(on, placement, capacity);
       for (const int64_t batch : {kMostSamples, int64_t{0}, int64_t{1}, int64_t{40}}) {
@@ -219,17 +221,17 @@ TEST_CASE("what ranks ask for is taken from their lists, and a list too long is 
       const DeviceMemory totals(*exec.cuda, kRanks * sizeof(PeerCounts));
       exec.cuda->zero(totals.data(), totals.size(), exec.stream);
       for (const bool training : {true, false})
-        kernels::take_lists(exec,
-                            {.pool = pool,
-                             .blocks = blocks.data(),
-                             .received_bytes = received.data(),
-                             .lists = {.list_bytes = sent.data(),
-                                       .counts = wanted.data(),
-                                       .vector_bytes = wanted_bytes.data()},
-                             .asked = {rows.data(), counts.data(), bytes.data(), needed.data()},
-                             .overflow = overflow.data(),
-                             .counts = reinterpret_cast<PeerCounts*>(totals.data()),
-                             .training = training});
+        embedding::kernels::take_lists(
+            exec, {.pool = pool,
+                   .blocks = blocks.data(),
+                   .received_bytes = received.data(),
+                   .lists = {.list_bytes = sent.data(),
+                             .counts = wanted.data(),
+                             .vector_bytes = wanted_bytes.data()},
+                   .asked = {rows.data(), counts.data(), bytes.data(), needed.data()},
+                   .overflow = overflow.data(),
+                   .counts = reinterpret_cast<PeerCounts*>(totals.data()),
+                   .training = training});
       std::array<PeerCounts, kRanks> total;
       exec.cuda->stream_synchronize(exec.stream);
       get_bytes(exec, total.data(), totals.data(), totals.size());
