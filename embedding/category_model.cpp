@@ -1,6 +1,7 @@
 #include "embedding/category_model.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 namespace hlite::embedding {

@@ -12,11 +12,11 @@
 // infrequent category is the category less the number of frequent ones before it.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <vector>
 
 #include "embedding/frequency.h"
+#include "embedding/row_place.h"
 #include "embedding/slot_layout.h"
 
 namespace hlite::embedding {
@@ -31,18 +31,13 @@ class CategoryModel {
                 double threshold, int64_t max_frequent);
 
   // Where a category lives: `rank` < 0 for a frequent one, whose index among the frequent is `row`.
-  struct Place {
-    int rank;
-    uint32_t row;
-  };
-  [[nodiscard]] Place locate(int64_t category) const {
-    const auto at = static_cast<size_t>(category >> 6);
-    const uint64_t word = bits_[at], bit = uint64_t{1} << (category & 63);
-    const uint32_t before = before_[at] + static_cast<uint32_t>(std::popcount(word & (bit - 1)));
-    if (word & bit) return {-1, index_[before]};
-    const auto k = static_cast<uint64_t>(category) - before;
-    return {static_cast<int>(k % ranks_), static_cast<uint32_t>(k / ranks_)};
+  [[nodiscard]] RowPlace locate(int64_t category) const { return ref().locate(category); }
+  // The arrays that say so, in this model's memory.
+  [[nodiscard]] CategoriesRef ref() const {
+    return {bits_.data(), before_.data(), index_.data(), ranks_};
   }
+  // Elements of ref()'s bits, as of its counts.
+  [[nodiscard]] size_t words() const { return bits_.size(); }
 
   [[nodiscard]] int ranks() const { return static_cast<int>(ranks_); }
   [[nodiscard]] int64_t categories() const { return categories_; }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "embedding/gpu_sharded_steps.h"
+#include "embedding/host_sharded_steps.h"
 #include "embedding/local_steps.h"
 #include "hugectr_lite/comm/gather_lists.h"
 
@@ -43,8 +45,11 @@ EmbeddingTables::EmbeddingTables(TablesSpec spec, const TablesPlace& place)
     steps_ = std::make_unique<LocalSteps>(spec_, storage_, index_.get(), place);
     return;
   }
-  HLITE_CHECK(!place.gpu, "{}: tables on several GPUs", spec_.name);
-  auto steps = std::make_unique<ShardedSteps>(spec_, storage_, index_.get(), place);
+  std::unique_ptr<ShardedSteps> steps;
+  if (place.gpu)
+    steps = std::make_unique<GpuShardedSteps>(spec_, storage_, place);
+  else
+    steps = std::make_unique<HostShardedSteps>(spec_, storage_, index_.get(), place);
   sharded_ = steps.get();
   steps_ = std::move(steps);
 }

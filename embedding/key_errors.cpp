@@ -1,5 +1,7 @@
 #include "embedding/key_errors.h"
 
+#include "hugectr_lite/core/error.h"
+
 namespace hlite::embedding {
 
 KeyErrors::KeyErrors(const Exec& exec, int64_t columns)
@@ -20,6 +22,23 @@ std::optional<KeyError> KeyErrors::found() const {
                   .sample = index / columns_,
                   .column = index % columns_,
                   .key = static_cast<uint32_t>(index_and_key)};
+}
+
+void check_keys_of(const std::string& layer, const Exec& exec, KeyErrors* training,
+                   KeyErrors* evaluation) {
+  for (KeyErrors* const errors : {training, evaluation}) {
+    if (!errors) continue;
+    errors->fetch(exec);
+    exec.cuda->stream_synchronize(exec.stream);
+    const auto error = errors->found();
+    if (!error) continue;
+    raise<DeviceError>(
+        "{}: a lookup on the GPU met a key beyond its table: {} in column {} of sample {} of the "
+        "batch in {}; the reader lets none pass, so the batch changed on its way: a fault of "
+        "memory, or of this program",
+        layer, error->key, error->column, error->sample,
+        errors == training ? fmt::format("iteration {}", error->step + 1) : "an evaluation");
+  }
 }
 
 }  // namespace hlite::embedding

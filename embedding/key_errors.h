@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "embedding/key_error_record.h"
 #include "hugectr_lite/core/device_memory.h"
@@ -44,5 +45,10 @@ class KeyErrors {
   DeviceMemory record_;
   PinnedValue<KeyErrorRecord> fetched_;
 };
+
+// Throws DeviceError, naming the layer, for the first key that either has found; null: none. Waits
+// for exec.stream.
+void check_keys_of(const std::string& layer, const Exec& exec, KeyErrors* training,
+                   KeyErrors* evaluation);
 
 }  // namespace hlite::embedding

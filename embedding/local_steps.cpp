@@ -157,20 +157,7 @@ void LocalSteps::emit_update(plan::Plan& plan, const TablesIo& io) {
 }
 
 void LocalSteps::check(const Exec& exec) {
-  for (auto* const errors : {train_errors_.get(), eval_errors_.get()}) {
-    if (!errors) continue;
-    errors->fetch(exec);
-    exec.cuda->stream_synchronize(exec.stream);
-    const auto error = errors->found();
-    if (!error) continue;
-    raise<DeviceError>(
-        "{}: a lookup on the GPU met a key beyond its table: {} in column {} of sample {} of the "
-        "batch in {}; the reader lets none pass, so the batch changed on its way: a fault of "
-        "memory, or of this program",
-        spec_.name, error->key, error->column, error->sample,
-        errors == train_errors_.get() ? fmt::format("iteration {}", error->step + 1)
-                                      : "an evaluation");
-  }
+  check_keys_of(spec_.name, exec, train_errors_.get(), eval_errors_.get());
 }
 
 }  // namespace hlite::embedding

@@ -19,9 +19,6 @@
 
 namespace hlite::embedding {
 
-// `rank` < 0: row `row` of the copied ones.
-using RowPlace = CategoryModel::Place;
-
 struct TableRow {
   int64_t slot;
   uint32_t key;
@@ -46,8 +43,7 @@ class RowPlacement {
     if (hashed_) return {hashed_rank(slot, key), key};
     const auto& shards = shards_[s];
     if (shards.empty()) return {-1, static_cast<uint32_t>(begin_[s][0] + key)};
-    const auto n = static_cast<uint32_t>(shards.size()), i = key % n;
-    return {shards[i], static_cast<uint32_t>(begin_[s][i] + key / n)};
+    return shard_place(shards.data(), begin_[s].data(), static_cast<uint32_t>(shards.size()), key);
   }
   // The inverse of locate(): what lies in a row of a rank (rank < 0: of the copied ones). Not where
   // it is by key.
@@ -61,6 +57,16 @@ class RowPlacement {
   [[nodiscard]] int64_t rows_of(int rank) const { return rows_[static_cast<size_t>(rank)]; }
   [[nodiscard]] int64_t copied_rows() const { return copied_rows_; }
   [[nodiscard]] const SlotLayout& layout() const { return layout_; }
+  // Where it is by category, else null.
+  [[nodiscard]] const CategoryModel* model() const { return model_ ? &*model_ : nullptr; }
+  // Where it is by table: the ranks of the slot's shards, none where it is copied, and the first
+  // row of each, or among the copied ones.
+  [[nodiscard]] const std::vector<int>& shards(int64_t slot) const {
+    return shards_[static_cast<size_t>(slot)];
+  }
+  [[nodiscard]] const std::vector<int64_t>& first_rows(int64_t slot) const {
+    return begin_[static_cast<size_t>(slot)];
+  }
 
  private:
   [[nodiscard]] int hashed_rank(int64_t slot, uint32_t key) const {

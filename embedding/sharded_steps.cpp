@@ -2,38 +2,35 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "hugectr_lite/comm/expected_traffic.h"
-#include "hugectr_lite/core/float_type.h"
 
 namespace hlite::embedding {
 namespace {
 
-constexpr int64_t kLongest = 2;       // words of a header: the sender's longest list
 constexpr double kRoom = 1.25;        // beyond what is likely
 constexpr int64_t kLeastRoom = 1024;  // rows
 
 }  // namespace
 
-ShardedSteps::ShardedSteps(const TablesSpec& spec, const TableStorage& storage, HashedIndex* index,
-                           const TablesPlace& place)
+using plan::StepContext;
+
+ShardedSteps::ShardedSteps(const TablesSpec& spec, const TableStorage& storage,
+                           const TablesPlace& place, int64_t header)
     : spec_(spec),
       storage_(storage),
-      index_(index),
       ranks_(place.ranks),
       options_(place.exchange),
       max_batch_(place.max_batch),
-      threads_(place.threads),
       type_(place.type),
+      on_gpu_(place.gpu != nullptr),
       marks_(spec_.update_type != optimizer::UpdateType::kGlobal &&
              optimizer::moves_without_gradient(spec_.rule.type)),
-      header_(kLongest + (index ? spec_.layout.slots() : 0)),
+      header_(header),
       capacity_(options_.capacity > 0 ? options_.capacity : likely_capacity()),
-      keys_exchange_(ranks_.make_communicator(options_.route)),
-      rows_exchange_(ranks_.make_communicator(options_.route)),
-      grads_exchange_(ranks_.make_communicator(options_.route)),
-      wanted_rows_(ranks_.ranks()) {}
+      exchanges_{.keys = ranks_.make_communicator(options_.route),
+                 .rows = ranks_.make_communicator(options_.route),
+                 .grads = ranks_.make_communicator(options_.route)} {}
 
 // [ranks] rows that a rank may want of each with a full batch, times `room`: its lookups, spread as
 // the placement spreads them.
@@ -82,16 +79,7 @@ void ShardedSteps::declare(plan::Buffers& buffers) {
   wanted_ = token(".wanted");
   outgoing_ = token(".outgoing");
   incoming_ = token(".incoming");
-}
-
-int64_t ShardedSteps::workspace_bytes() const {
-  const int64_t n = ranks_.ranks(), lookups = max_batch_ * spec_.layout.columns();
-  const int64_t row_bytes = spec_.layout.width * static_cast<int64_t>(sizeof(float));
-  const int64_t routing =
-      lookups * (8 + 4 + 4 + static_cast<int64_t>(sizeof(KeyRouting::Distinct))) +
-      threads_ * max_batch_ * spec_.layout.most_hotness() * 8;
-  const int64_t hashed = index_ ? n * capacity_ * (3 * 4 + 8) : 0;
-  return routing + hashed + 2 * n * (header_ + capacity_) * 4 + 2 * n * capacity_ * row_bytes;
+  if (on_gpu_) sorted_ = token(".sorted");
 }
 
 int64_t ShardedSteps::copied_gradient_bytes() const {
@@ -99,33 +87,15 @@ int64_t ShardedSteps::copied_gradient_bytes() const {
          static_cast<int64_t>(sizeof(float));
 }
 
-void ShardedSteps::prepare() {
-  routing_ = std::make_unique<KeyRouting>(*storage_.placement(), max_batch_, threads_);
-  allocate();
-}
-
-void ShardedSteps::allocate() {
-  const auto n = static_cast<size_t>(ranks_.ranks()), capacity = static_cast<size_t>(capacity_);
-  const size_t row_bytes = static_cast<size_t>(spec_.layout.width) * sizeof(float);
-  const size_t list_words = static_cast<size_t>(header_) + capacity;
-  key_send_ = HostMemory(n * list_words * 4, "lists of wanted rows");
-  key_receive_ = HostMemory(n * list_words * 4, "lists of wanted rows");
-  owned_rows_ = HostMemory(n * capacity * row_bytes, "rows for other ranks");
-  listed_rows_ = HostMemory(n * capacity * row_bytes, "rows of other ranks");
-  send_bytes_.resize(n);
-  received_bytes_.resize(n);
-  wanted_count_.resize(n);
-  row_gradients_.resize(n);
-}
-
 std::string ShardedSteps::grow() {
-  if (fits()) return {};
+  const int64_t wanted = needed();
+  if (wanted <= capacity_) return {};
   const int64_t before = capacity_, most = max_batch_ * spec_.layout.columns();
   capacity_ =
-      std::min(most, std::max(needed_, static_cast<int64_t>(static_cast<double>(needed_) * kRoom)));
+      std::min(most, std::max(wanted, static_cast<int64_t>(static_cast<double>(wanted) * kRoom)));
   allocate();
   return fmt::format("{}: {} rows wanted of one rank, room for {}; run again with room for {}",
-                     spec_.name, needed_, before, capacity_);
+                     spec_.name, wanted, before, capacity_);
 }
 
 Matrix<float> ShardedSteps::copied_gradients() const {
@@ -137,249 +107,107 @@ std::span<float> ShardedSteps::touched() const {
   const auto g = copied_gradients();
   return {g.data() + g.size(), static_cast<size_t>(g.dim(0))};
 }
-Matrix<float> ShardedSteps::block(const HostMemory& memory, int64_t first, int64_t rows) const {
-  return {reinterpret_cast<float*>(memory.data()) + first * spec_.layout.width, rows,
-          spec_.layout.width};
-}
 
-// What `rank` wants of this rank: rows, or keys of tables that are hashed.
-std::span<const uint32_t> ShardedSteps::wanted(int rank) const {
-  const auto q = static_cast<size_t>(rank);
-  const auto* words = reinterpret_cast<const uint32_t*>(key_receive_.data());
-  return {words + q * static_cast<size_t>(header_ + capacity_) + header_, wanted_count_[q]};
-}
-
-KeyList ShardedSteps::wanted_keys(int rank) const {
-  const auto slots = static_cast<size_t>(spec_.layout.slots());
-  return {{wanted(rank).data() - slots, slots}, wanted(rank)};
-}
-
-void ShardedSteps::exchange_keys(const Exec& exec, const TablesIo& io) {
-  const int n = ranks_.ranks();
-  const int64_t stride = (header_ + capacity_) * 4, header = header_ * 4;
-  int64_t longest = 0;
-  for (int q = 0; q < n; ++q) longest = std::max(longest, std::ssize(routing_->list(q)));
-  for (int q = 0; q < n; ++q) {
-    const auto list = routing_->list(q);
-    std::byte* to = key_send_.data() + q * stride;
-    std::memcpy(to, &longest, sizeof(longest));
-    auto* counts = reinterpret_cast<uint32_t*>(to + sizeof(longest));
-    for (int64_t s = 0, begin = routing_->list_begin(q); s < header_ - kLongest; ++s) {
-      counts[s] = static_cast<uint32_t>(routing_->list_end(s, q) - begin);
-      begin = routing_->list_end(s, q);
-    }
-    const size_t bytes = longest <= capacity_ ? list.size_bytes() : 0;
-    if (bytes > 0) std::memcpy(to + header, list.data(), bytes);
-    send_bytes_[static_cast<size_t>(q)] = header + static_cast<int64_t>(bytes);
-  }
-  keys_exchange_->all_to_all_v(exec, {key_send_.data(), send_bytes_.data(), key_receive_.data(),
-                                      received_bytes_.data(), stride});
-  for (int q = 0; q < n; ++q) {
-    longest = std::max(longest, load<int64_t>(key_receive_.data() + q * stride));
-    const int64_t bytes = received_bytes_[static_cast<size_t>(q)] - header;
-    wanted_count_[static_cast<size_t>(q)] = static_cast<size_t>(bytes) / 4;
-  }
-  needed_ = longest;
-  if (!fits()) *buffers_->data<int32_t>(io.overflow) = 1;
-}
-
-void ShardedSteps::insert() {
-  for (int q = 0; q < ranks_.ranks(); ++q) wanted_rows_.want(q, wanted_keys(q), *index_);
-}
-
-void ShardedSteps::gather(const Exec& exec, bool training) {
-  const Matrix<const float> own = storage_.own().w;
-  for (int q = 0; q < ranks_.ranks(); ++q) {
-    const auto out = block(owned_rows_, q * capacity_, std::ssize(wanted(q)));
-    if (index_ && !training)
-      look_up(exec, wanted_keys(q), out);
-    else
-      gather_rows(exec, own, index_ ? wanted_rows_.rows(q) : wanted(q), out);
-  }
-}
-
-// Evaluation takes no rows: keys that training has not seen have their first values.
-void ShardedSteps::look_up(const Exec& exec, const KeyList& list, Matrix<float> out) const {
-  const Matrix<const float> own = storage_.own().w;
-  std::vector<int64_t> end;  // of each slot in the list
-  for (const uint32_t n : list.counts) end.push_back((end.empty() ? 0 : end.back()) + n);
-  exec.threads().parallel_for(out.dim(0), 1 << 10, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      const int64_t slot = std::upper_bound(end.begin(), end.end(), i) - end.begin();
-      const uint32_t key = list.keys[static_cast<size_t>(i)];
-      const int64_t row = index_->find(slot, key);
-      if (row == KeyIndex::kAbsent)
-        storage_.first_values(slot, key, out.row(i));
-      else
-        std::copy_n(own.row(row), out.dim(1), out.row(i));
-    }
-  });
-}
-
-// Rows from their owners to those that listed them, or gradients back.
-void ShardedSteps::exchange_vectors(const Exec& exec, bool to_owners) {
-  const int64_t row_bytes = spec_.layout.width * kFloatBytes;
-  const auto bytes_of = [&](int q, bool owned) {
-    return row_bytes * (owned ? std::ssize(wanted(q)) : std::ssize(routing_->list(q)));
-  };
-  for (int q = 0; q < ranks_.ranks(); ++q)
-    send_bytes_[static_cast<size_t>(q)] = bytes_of(q, !to_owners);
-  const HostMemory &out = to_owners ? listed_rows_ : owned_rows_,
-                   &in = to_owners ? owned_rows_ : listed_rows_;
-  (to_owners ? grads_exchange_ : rows_exchange_)
-      ->all_to_all_v(exec, {out.data(), send_bytes_.data(), in.data(), received_bytes_.data(),
-                            capacity_ * row_bytes});
-  for (int q = 0; q < ranks_.ranks(); ++q) {
-    const int64_t got = received_bytes_[static_cast<size_t>(q)], expected = bytes_of(q, to_owners);
-    HLITE_CHECK(got == expected, "{}: {} bytes from rank {}, expected {}", spec_.name, got, q,
-                expected);
-  }
-}
-
-std::vector<comm::StepTraffic> ShardedSteps::traffic() const {
-  return {{spec_.name + ".keys_exchange", keys_exchange_->traffic()},
-          {spec_.name + ".rows_exchange", rows_exchange_->traffic()},
-          {spec_.name + ".grads_exchange", grads_exchange_->traffic()}};
-}
-
-template <typename T>
-View<T, 3> ShardedSteps::vectors(plan::BufferId id, int64_t batch) const {
-  return {buffers_->data<T>(id), batch, spec_.layout.slots(), spec_.layout.width};
-}
-
-// The CPU's types: HashedIndex and the rest of a sharded layer run nowhere else.
-template <typename F>
-static void with_cpu_type(FloatType type, F&& f) {
-  HLITE_CHECK(type != FloatType::kFp16, "tables of several ranks: fp16");
-  if (type == FloatType::kBf16)
-    f.template operator()<bf16>();
-  else
-    f.template operator()<float>();
-}
-
-void ShardedSteps::pool(const plan::StepContext& c, const TablesIo& io) {
-  with_cpu_type(type_, [&]<typename T>() {
-    pool_rows(c.exec, *routing_, block(listed_rows_, 0, ranks_.ranks() * capacity_),
-              storage_.copied().w, vectors<T>(io.output, c.batch));
-  });
-}
-
-void ShardedSteps::reduce(const plan::StepContext& c, const TablesIo& io) {
-  with_cpu_type(type_, [&]<typename T>() {
-    reduce_gradients<T>(c.exec, *routing_, vectors<T>(io.grad, c.batch),
-                        block(listed_rows_, 0, ranks_.ranks() * capacity_), copied_gradients(),
-                        touched());
-  });
+std::vector<comm::StepTraffic> ShardedSteps::traffic_of(const comm::TrafficTotals& keys,
+                                                        const comm::TrafficTotals& rows,
+                                                        const comm::TrafficTotals& grads) const {
+  return {{spec_.name + ".keys_exchange", keys},
+          {spec_.name + ".rows_exchange", rows},
+          {spec_.name + ".grads_exchange", grads}};
 }
 
 void ShardedSteps::add(plan::Plan& plan, plan::Step step) {
   step.name = spec_.name + step.name;
-  step.run = [this, run = std::move(step.run)](const plan::StepContext& c) {
-    if (fits()) run(c);
+  step.run = [this, run = std::move(step.run)](const StepContext& c) {
+    if (!gives_up()) run(c);
   };
   plan.add(std::move(step));
 }
 
 void ShardedSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
-  using plan::Lane;
-  using plan::StepContext;
   plan.add({.name = spec_.name + ".route",
-            .lane = Lane::kEmbedding,
+            .lane = plan::Lane::kEmbedding,
             .reads = {io.keys},
             .writes = {lists_},
-            .run = [this, io](const StepContext& c) {
-              routing_->route(
-                  c.exec, {buffers_->data<uint32_t>(io.keys), c.batch, spec_.layout.keys.columns},
-                  capacity_);
-            }});
+            .run = [this, io](const StepContext& c) { route(c, io); }});
   plan.add({.name = spec_.name + ".keys_exchange",
-            .lane = Lane::kComm,
+            .lane = plan::Lane::kComm,
             .reads = {lists_},
             .writes = {wanted_, io.overflow},
-            .run = [this, io](const StepContext& c) { exchange_keys(c.exec, io); },
+            .run = [this, io](const StepContext& c) { exchange_keys(c, io); },
             .sends = sends(header_ * 4, 4, true)});
-  if (index_ && io.training) {
+  if (spec_.hash_capacity > 0 && io.training) {
     std::vector<plan::BufferId> changed = storage_.own_buffers();
     changed.push_back(wanted_);
     add(plan, {.name = ".insert",
-               .lane = Lane::kEmbedding,
+               .lane = plan::Lane::kEmbedding,
                .reads = changed,
                .writes = changed,
                .run = [this](const StepContext&) { insert(); }});
   }
-  add(plan,
-      {.name = ".gather",
-       .lane = Lane::kEmbedding,
-       .reads = {wanted_, storage_.own_weights()},
-       .writes = {outgoing_},
-       .run = [this, training = io.training](const StepContext& c) { gather(c.exec, training); }});
+  add(plan, {.name = ".gather",
+             .lane = plan::Lane::kEmbedding,
+             .reads = {wanted_, storage_.own_weights()},
+             .writes = {outgoing_},
+             .run = [this, io](const StepContext& c) { gather(c, io); }});
   add(plan, {.name = ".rows_exchange",
-             .lane = Lane::kComm,
+             .lane = plan::Lane::kComm,
              .reads = {lists_, wanted_, outgoing_},
              .writes = {incoming_},
-             .run = [this](const StepContext& c) { exchange_vectors(c.exec, false); },
+             .run = [this](const StepContext& c) { exchange_vectors(c, false); },
              .sends = sends(0, spec_.layout.width * kFloatBytes, false)});
   add(plan, {.name = ".pool",
-             .lane = Lane::kEmbedding,
+             .lane = plan::Lane::kEmbedding,
              .reads = {lists_, incoming_, storage_.copied_weights()},
              .writes = {io.output},
              .run = [this, io](const StepContext& c) { pool(c, io); }});
 }
 
 void ShardedSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
-  std::vector<plan::BufferId> reduced = {incoming_};
+  std::vector<plan::BufferId> reads = {io.grad, lists_}, reduced = {incoming_};
   if (copied_gradients_ != plan::kNoBuffer) reduced.push_back(copied_gradients_);
+  if (on_gpu_) {  // needs no gradients: beside what makes them
+    add(plan, {.name = ".sort",
+               .lane = plan::Lane::kEmbedding,
+               .reads = {lists_, wanted_, io.rate, io.step},
+               .writes = {sorted_},
+               .run = [this, io](const StepContext& c) { sort(c, io); }});
+    reads.push_back(sorted_);
+  }
   add(plan, {.name = ".reduce",
              .lane = plan::Lane::kEmbedding,
-             .reads = {io.grad, lists_},
+             .reads = reads,
              .writes = reduced,
-             .run = [this, io](const plan::StepContext& c) { reduce(c, io); }});
+             .run = [this, io](const StepContext& c) { reduce(c, io); }});
   add(plan, {.name = ".grads_exchange",
              .lane = plan::Lane::kComm,
              .reads = {lists_, wanted_, incoming_},
              .writes = {outgoing_},
-             .run = [this](const plan::StepContext& c) { exchange_vectors(c.exec, true); },
+             .run = [this](const StepContext& c) { exchange_vectors(c, true); },
              .sends = sends(0, spec_.layout.width * kFloatBytes, true)});
 }
 
-RowStep ShardedSteps::step_of(const TablesIo& io) const {
-  return {.rule = spec_.rule,
-          .sweep = spec_.update_type == optimizer::UpdateType::kGlobal,
-          .lr = *buffers_->data<float>(io.rate),
-          .step = *buffers_->data<int64_t>(io.step)};
-}
-
-void ShardedSteps::update(const Exec& exec, const TablesIo& io) {
-  for (int q = 0; q < ranks_.ranks(); ++q) {
-    const auto gradients = block(owned_rows_, q * capacity_, std::ssize(wanted(q)));
-    row_gradients_[static_cast<size_t>(q)] =
-        index_ ? RowGradients{wanted_rows_.ascending(q), gradients, wanted_rows_.order(q)}
-               : RowGradients{wanted(q), gradients};
-  }
-  update_rows(exec, step_of(io), row_gradients_, storage_.own());
+void ShardedSteps::add_update(plan::Plan& plan, const char* name, const TablesIo& io,
+                              std::vector<plan::BufferId> reads,
+                              const std::vector<plan::BufferId>& rows,
+                              std::function<void(const StepContext&)> run) {
+  reads.insert(reads.end(), {io.rate, io.step, io.overflow});
+  if (io.loss_scale != plan::kNoBuffer) reads.push_back(io.loss_scale);
+  if (on_gpu_) reads.push_back(sorted_);
+  reads.insert(reads.end(), rows.begin(), rows.end());
+  add(plan, {.name = name,
+             .lane = plan::Lane::kEmbedding,
+             .reads = reads,
+             .writes = rows,
+             .run = std::move(run)});
 }
 
 void ShardedSteps::emit_update(plan::Plan& plan, const TablesIo& io) {
-  // Of any layer's exchange the overflow: then no update counts.
-  const auto add_update = [&](const char* name, const std::vector<plan::BufferId>& rows,
-                              std::vector<plan::BufferId> reads, auto&& run) {
-    reads.insert(reads.end(), {io.rate, io.step, io.overflow});
-    reads.insert(reads.end(), rows.begin(), rows.end());
-    add(plan, {.name = name,
-               .lane = plan::Lane::kEmbedding,
-               .reads = reads,
-               .writes = rows,
-               .run = [this, io, run](const plan::StepContext& c) {
-                 if (!gradient_scale(*buffers_, io).skips()) run(c);
-               }});
-  };
-  add_update(".update", storage_.own_buffers(), {wanted_, outgoing_},
-             [this, io](const plan::StepContext& c) { update(c.exec, io); });
+  add_update(plan, ".update", io, {wanted_, outgoing_}, storage_.own_buffers(),
+             [this, io](const StepContext& c) { update(c, io); });
   if (storage_.copied_rows() == 0) return;
-  add_update(".update_copied", storage_.copied_buffers(), {copied_gradients_},
-             [this, io](const plan::StepContext& c) {
-               update_copied(c.exec, step_of(io), copied_gradients(), touched(), storage_.copied());
-             });
+  add_update(plan, ".update_copied", io, {copied_gradients_}, storage_.copied_buffers(),
+             [this, io](const StepContext& c) { update_copied(c, io); });
 }
 
 }  // namespace hlite::embedding

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hugectr_lite/core/exec_memory.h"
 #include "hugectr_lite/core/fill.h"
 
 namespace hlite::embedding {
@@ -11,6 +12,21 @@ static void fill_all(const Exec& exec, Vector<float> values, float value) {
   exec.threads().parallel_for(values.size(), 1 << 16, [&](int64_t begin, int64_t end) {
     std::fill(values.data() + begin, values.data() + end, value);
   });
+}
+
+// Calls fill(first row, rows) for pieces of `rows` in host memory: all of them, or those that are
+// then copied to a GPU.
+template <typename Fill>
+static void in_host_pieces(const Exec& exec, const Matrix<float>& rows, Fill&& fill) {
+  if (!exec.on_gpu()) return fill(0, rows);
+  constexpr int64_t kPiece = 1 << 16;
+  std::vector<float> values(static_cast<size_t>(std::min(kPiece, rows.dim(0)) * rows.dim(1)));
+  for (int64_t first = 0; first < rows.dim(0); first += kPiece) {
+    const Matrix<float> piece(values.data(), std::min(kPiece, rows.dim(0) - first), rows.dim(1));
+    fill(first, piece);
+    put_bytes(exec, rows.row(first), piece.data(),
+              static_cast<size_t>(piece.size()) * sizeof(float));
+  }
 }
 
 TableStorage::TableStorage(const TablesSpec& spec, std::shared_ptr<const RowPlacement> placement,
@@ -74,11 +90,13 @@ void TableStorage::initialize(const Exec& exec) const {
   } else {
     const TableRowInit init(spec_.seed, spec_.name, spec_.layout);
     const auto fill = [&](int rank, const Matrix<float>& rows) {
-      where.threads().parallel_for(rows.dim(0), 1 << 10, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          const TableRow row = placement_->table_row(rank, i);
-          init.fill(row.slot, row.key, rows.row(i));
-        }
+      in_host_pieces(where, rows, [&](int64_t first, const Matrix<float>& piece) {
+        exec.threads().parallel_for(piece.dim(0), 1 << 10, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            const TableRow row = placement_->table_row(rank, first + i);
+            init.fill(row.slot, row.key, piece.row(i));
+          }
+        });
       });
     };
     fill(ranks_.rank, own.w);

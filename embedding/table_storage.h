@@ -73,6 +73,15 @@ class TableStorage {
   };
   [[nodiscard]] UpdatedRows arrays(plan::BufferId Part::*which, int64_t rows) const;
   [[nodiscard]] Matrix<float> matrix(plan::BufferId id, int64_t rows) const;
+  // The columns [begin, end) of a row.
+  struct RowPart {
+    int64_t begin, end;
+  };
+  // Calls body(place, columns, where in the range) for the rows that elements [first, first +
+  // count) of a slot's table in a file are in.
+  void for_each_part(
+      const FileKeys* keys, int64_t slot, int64_t first, int64_t count,
+      const std::function<void(const RowPlace&, const RowPart&, int64_t)>& body) const;
   [[nodiscard]] RowPlace place_of(const FileKeys* keys, int64_t slot, int64_t row) const;
   [[nodiscard]] TensorRef tensor(std::string name, const Part& part, const Keys& keys,
                                  int64_t slot) const;
@@ -82,9 +91,11 @@ class TableStorage {
                 std::span<float> out) const;
   void put_rows(const Part& part, const FileKeys* keys, int64_t slot, int64_t first,
                 std::span<const float> in) const;
-  // On a GPU: calls use(the values of these own rows), and writes them back if asked to.
-  void with_device_rows(const Part& part, std::span<const uint32_t> rows, bool write,
-                        const std::function<void(std::vector<float>&)>& use) const;
+  // Calls use(row), where row(i) are the values of table row rows[i], in place or, on a GPU, as a
+  // copy, which is written back if asked to.
+  using RowValues = std::function<float*(size_t)>;
+  void with_rows(Matrix<float> table, std::span<const uint32_t> rows, bool write,
+                 const std::function<void(const RowValues&)>& use) const;
 
   const TablesSpec& spec_;
   const std::shared_ptr<const RowPlacement> placement_;

@@ -1,8 +1,11 @@
 #include "hugectr_lite/comm/device_communicator.h"
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -58,21 +61,30 @@ DeviceCommunicator::DeviceCommunicator(std::unique_ptr<Communicator> host,
   }
 }
 
-DeviceCommunicator::~DeviceCommunicator() = default;
+// A destructor has nobody to tell.
+DeviceCommunicator::~DeviceCommunicator() {
+  cuda::Failure ignored;
+  for (void* const event : own_events_)
+    if (event) (void)table_.event_destroy.entry(&ignored, event);
+}
 
-// Everybody's device and words.
+// Everybody's device, words and events.
 void DeviceCommunicator::meet() {
   if (size() > kernels::kMostPeers)
     raise<CommError>("{} ranks in one process, at most {}", size(), kernels::kMostPeers);
   words_memory_ = DeviceMemory(table_, kernels::kPeerWords * sizeof(uint32_t));
   table_.zero(words_memory_.data(), words_memory_.size(), nullptr);
   table_.stream_synchronize(nullptr);
-  std::vector<int> devices(index_of(size()));
+  for (void*& event : own_events_) table_.event_create(&event);
+  devices_.resize(index_of(size()));
+  events_.resize(index_of(size()));
   ThreadPool pool(1);
   host_->all_gather({.pool = &pool}, std::as_bytes(std::span(&device_, 1)),
-                    std::as_writable_bytes(std::span(devices)), 1);
+                    std::as_writable_bytes(std::span(devices_)), 1);
+  host_->all_gather({.pool = &pool}, std::as_bytes(std::span(&own_events_, 1)),
+                    std::as_writable_bytes(std::span(events_)), 1);
   const Exec exec{.device = Device::kCuda, .cuda = &table_};
-  for (const int device : devices) kernels::reach_peer(exec, device);
+  for (const int device : devices_) kernels::reach_peer(exec, device);
   words_ = agree("communicator", words_memory_.data(), nullptr, 0)[0];
 }
 
@@ -96,7 +108,10 @@ void DeviceCommunicator::abort(const std::string& reason) noexcept {
 void DeviceCommunicator::leave(void* stream) noexcept {
   using namespace std::chrono_literals;
   try {
-    table_.stream_synchronize(stream);
+    if (stream)
+      table_.stream_synchronize(stream);
+    else
+      table_.device_synchronize();
   } catch (const std::exception&) {
     // Its error has been told, or is that of the peer that failed.
   }
@@ -104,6 +119,26 @@ void DeviceCommunicator::leave(void* stream) noexcept {
   const auto give_up = std::chrono::steady_clock::now() + 1min;
   while (world_->left < size() && std::chrono::steady_clock::now() < give_up)
     std::this_thread::sleep_for(1ms);
+}
+
+bool DeviceCommunicator::shares_devices() const {
+  return std::set<int>(devices_.begin(), devices_.end()).size() < devices_.size();
+}
+
+std::string DeviceCommunicator::describe() const {
+  const Exec exec{.device = Device::kCuda, .cuda = &table_};
+  const std::set<int> used(devices_.begin(), devices_.end());
+  const char* link = "over NVLink";
+  for (const int from : used)
+    for (const int to : used)
+      if (kernels::peer_link(exec, from, to) != kernels::PeerLink::kDirect)
+        link = "some over the bus only, which is slow";
+  const std::string how =
+      used.size() == 1 ? "which they share" : fmt::format("each reaches all others, {}", link);
+  return fmt::format(
+      "{} ranks on GPU{} {}: {}{}", size(), used.size() == 1 ? "" : "s",
+      fmt::join(used.size() == 1 ? std::vector(used.begin(), used.end()) : devices_, " "), how,
+      used.size() > 1 && shares_devices() ? "; some share one" : "");
 }
 
 std::array<kernels::Peers, 2> DeviceCommunicator::agree(const char* kind, const void* first,
@@ -133,8 +168,17 @@ std::array<kernels::Peers, 2> DeviceCommunicator::agree(const char* kind, const 
 // Behind all that was put on the ranks' streams before.
 void DeviceCommunicator::wait_for_all(const Exec& exec) {
   if (size() == 1) return;
+  if (!kernels::stream_captures(exec)) return wait_by_events(exec);
   kernels::peer_signal(exec, words_);
   kernels::peer_wait(exec, words_, world_->stop.get());
+}
+
+void DeviceCommunicator::wait_by_events(const Exec& exec) {
+  turn_ = 1 - turn_;
+  table_.event_record(own_events_[turn_], exec.stream);
+  host_->barrier();  // everybody has recorded
+  for (int q = 0; q < size(); ++q)
+    if (q != rank()) table_.stream_wait_event(exec.stream, events_[index_of(q)][turn_]);
 }
 
 void DeviceCommunicator::count(int peer, size_t sent, size_t received) {

@@ -2,12 +2,13 @@
 // memory in place, over NVLink where there is one. Several ranks may share a GPU.
 //
 // A call agrees on sizes and addresses on the host, so all ranks have to be in it at the same time,
-// and then puts kernels on the stream of its Exec: signal and wait (everybody's data are there),
-// the work, signal and wait (everybody has done its part). Nothing waits on the host, and nothing
-// but the agreement differs from launch to launch: where all ranks capture, they call in the
-// captures, and each launches its graph as often as the others. Sums are taken in the order of
-// ranks, so the bits are those of ranks on the CPU; AllReduce::kOneShot is done in two phases, too,
-// which moves less.
+// and then puts on the stream of its Exec: a meeting (everybody's data are there), the work, and a
+// meeting (everybody has done its part). A meeting is made of events, which the device's own
+// scheduler knows of, so that any number of ranks may share a GPU; in a capture, where no event of
+// another one may be waited for, of a signal and a kernel that waits. Nothing but the agreement
+// differs from launch to launch: where all ranks capture, they call in the captures, and each
+// launches its graph as often as the others. Sums are taken in the order of ranks, so the bits are
+// those of ranks on the CPU; AllReduce::kOneShot is done in two phases, too, which moves less.
 //
 // Memory that is given to a collective must be of cudaMalloc (DeviceMemory), not of a pool. An
 // abort lets all waits end, so that streams run empty; what they leave behind then means nothing.
@@ -15,6 +16,8 @@
 
 #include <array>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "hugectr_lite/comm/communicator.h"
 #include "hugectr_lite/comm/peer_kernels.h"
@@ -42,7 +45,13 @@ class DeviceCommunicator final : public Communicator {
   // Before a rank frees what its peers read and signal: collective, after abort() too. Waits for
   // `stream` to run empty, and until all ranks have come here; for at most a minute, because a rank
   // may have died.
+  // Without `stream`: for all of the device.
   void leave(void* stream) noexcept;
+  // Whether any two ranks share a GPU: kernels that wait for each other might then be queued one
+  // behind the other, so such ranks must not capture.
+  [[nodiscard]] bool shares_devices() const;
+  // In a line: the ranks' GPUs, and how they reach each other's memory.
+  [[nodiscard]] std::string describe() const;
 
   void broadcast(const Exec& exec, Bytes bytes, int root) override;
   void gather(const Exec& exec, ConstBytes mine, Bytes all, int root) override;
@@ -64,6 +73,7 @@ class DeviceCommunicator final : public Communicator {
   std::array<kernels::Peers, 2> agree(const char* kind, const void* first, const void* second,
                                       int64_t bytes, int64_t detail = 0);
   void wait_for_all(const Exec& exec);
+  void wait_by_events(const Exec& exec);
   void count(int peer, size_t sent, size_t received);
 
   const std::unique_ptr<Communicator> host_;
@@ -72,6 +82,11 @@ class DeviceCommunicator final : public Communicator {
   const std::shared_ptr<World> world_;
   DeviceMemory words_memory_;
   kernels::Peers words_;
+  std::vector<int> devices_;  // of the ranks
+  // Two of each rank, used in turn: a rank records one again when all have met since its last use.
+  std::array<void*, 2> own_events_{};
+  std::vector<std::array<void*, 2>> events_;
+  size_t turn_ = 0;
   TrafficTotals traffic_;
 };
 

@@ -25,11 +25,31 @@ inline constexpr size_t kPeerWords = kMostPeers + 1;
 // Lets the current device reach memory of `device`. Throws where the hardware cannot.
 inline const Kernel<void(int /*device*/)> reach_peer{"reach_peer"};
 
+// How GPU `from` reaches the memory of GPU `to`.
+enum class PeerLink : int { kNone, kBus, kDirect };  // kDirect: with atomics, as over NVLink
+inline const Kernel<PeerLink(int /*from*/, int /*to*/)> peer_link{"peer_link"};
+
+// Whether what is put on the stream becomes part of a graph.
+inline const Kernel<bool()> stream_captures{"stream_captures"};
+// Whether all that was put on the stream is done; throws what has gone wrong on the device.
+inline const Kernel<bool()> stream_is_idle{"stream_is_idle"};
+
 // Tells all ranks that what was put on this stream before is done.
 inline const Kernel<void(Peers /*words*/)> peer_signal{"peer_signal"};
 // Holds the stream back until all ranks have told as often as this one, or *stop is not 0. The only
 // kernel that waits; it occupies one block.
 inline const Kernel<void(Peers /*words*/, const uint32_t* /*stop*/)> peer_wait{"peer_wait"};
+
+// What a run on a GPU tells its host while it goes on.
+struct Notice {
+  uint64_t run = 0;      // how many have told, this one included; written last
+  int32_t overflow = 0;  // as it is then
+  float wish = 0;
+};
+// *notice, in page-locked memory, <- the next one; `runs` counts them in device memory, from 0.
+inline const Kernel<void(uint64_t* /*runs*/, const int32_t* /*overflow*/, const float* /*wish*/,
+                         Notice* /*notice*/)>
+    notify_host{"notify_host"};
 
 // out[i] <- the sum over ranks, in their order, of element begin + i of each rank's floats, i < n.
 // Without `out` the sums go back to where they are from, on all ranks.

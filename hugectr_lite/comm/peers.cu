@@ -57,6 +57,15 @@ __global__ void __launch_bounds__(kMostPeers) wait_kernel(Peers words, const uin
   }
 }
 
+__global__ void notify_kernel(uint64_t* runs, const int32_t* overflow, const float* wish,
+                              kernels::Notice* notice) {
+  notice->overflow = *overflow;
+  notice->wish = *wish;
+  *runs += 1;
+  ::cuda::atomic_ref<uint64_t, ::cuda::thread_scope_system>(notice->run)
+      .store(*runs, ::cuda::std::memory_order_release);
+}
+
 __global__ void __launch_bounds__(kThreads)
     sum_kernel(Peers values, int64_t begin, int64_t n, float* out) {
   for (int64_t i = grid_thread(); i < n; i += grid_threads()) {
@@ -127,6 +136,29 @@ void reach_peer(int device) {
     HLITE_CUDA(error);
 }
 
+kernels::PeerLink peer_link(int from, int to) {
+  int can = 1, atomics = 1;
+  if (from != to) {
+    HLITE_CUDA(cudaDeviceCanAccessPeer(&can, from, to));
+    HLITE_CUDA(cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported, from, to));
+  }
+  if (!can) return kernels::PeerLink::kNone;
+  return atomics ? kernels::PeerLink::kDirect : kernels::PeerLink::kBus;
+}
+
+bool stream_captures(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  HLITE_CUDA(cudaStreamIsCapturing(stream, &status));
+  return status == cudaStreamCaptureStatusActive;
+}
+
+bool stream_is_idle(cudaStream_t stream) {
+  const cudaError_t error = cudaStreamQuery(stream);
+  if (error == cudaErrorNotReady) return false;
+  HLITE_CUDA(error);
+  return true;
+}
+
 void peer_signal(cudaStream_t stream, Peers words) {
   launch({.name = "peer_signal", .block = dim3(kMostPeers), .stream = stream}, signal_kernel,
          words);
@@ -135,6 +167,11 @@ void peer_signal(cudaStream_t stream, Peers words) {
 void peer_wait(cudaStream_t stream, Peers words, const uint32_t* stop) {
   launch({.name = "peer_wait", .block = dim3(kMostPeers), .stream = stream}, wait_kernel, words,
          stop);
+}
+
+void notify_host(cudaStream_t stream, uint64_t* runs, const int32_t* overflow, const float* wish,
+                 kernels::Notice* notice) {
+  launch({.name = "notify_host", .stream = stream}, notify_kernel, runs, overflow, wish, notice);
 }
 
 void peer_sum(cudaStream_t stream, Peers values, int64_t begin, int64_t n, float* out) {
@@ -155,8 +192,12 @@ void peer_blocks(cudaStream_t stream, Peers receive, Peers received, const std::
 
 HLITE_KERNELS(peers) {
   list.add<reach_peer>(kernels::reach_peer);
+  list.add<peer_link>(kernels::peer_link);
+  list.add<stream_captures>(kernels::stream_captures);
+  list.add<stream_is_idle>(kernels::stream_is_idle);
   list.add<peer_signal>(kernels::peer_signal);
   list.add<peer_wait>(kernels::peer_wait);
+  list.add<notify_host>(kernels::notify_host);
   list.add<peer_sum>(kernels::peer_sum);
   list.add<peer_copy>(kernels::peer_copy);
   list.add<peer_blocks>(kernels::peer_blocks);

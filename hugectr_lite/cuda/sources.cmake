@@ -3,6 +3,8 @@
 set(hlite_kernel_sources
   embedding/hashed_index.cu
   embedding/lookup.cu
+  embedding/pool_rows.cu
+  embedding/routing.cu
   embedding/row_copies.cu
   embedding/sparse_update.cu
   hugectr_lite/comm/peers.cu

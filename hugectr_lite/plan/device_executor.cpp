@@ -10,7 +10,7 @@ bool is_copy(const Step& step) { return step.lane == Lane::kCopy; }
 
 DeviceExecutor::DeviceExecutor(const cuda::Backend& table, Buffers& buffers,
                                const DeviceOptions& options)
-    : table_(table), buffers_(buffers), graphs_(options.graphs) {
+    : table_(table), buffers_(buffers), options_(options) {
   if (options.matmul)
     for (const Lane lane : {Lane::kCompute, Lane::kWeights})
       matmuls_[index_of(lane)] = MatmulContext(table, *options.matmul);
@@ -74,7 +74,7 @@ void DeviceExecutor::issue(const Plan& plan, StepContext context, bool copies) {
         table_.stream_wait_event(lane, event(static_cast<size_t>(before)));
     }
     context.exec = exec_of(steps[i].lane);
-    steps[i].run(context);
+    run_step(steps[i], context);
     if (awaited[i] && !copies) table_.event_record(event(i), lane);
   }
   if (copies) return;
@@ -98,27 +98,55 @@ void DeviceExecutor::run(const Plan& plan, const StepContext& context) {
 
   const Key key{&plan, context.batch, context.mean_over(), side_};
   const auto captured = captured_.find(key);
-  if (captured != captured_.end()) {
+  if (captured != captured_.end())
     table_.graph_launch(captured->second, stream());
-  } else if (!graphs_ || !std::exchange(seen_[key], true)) {
-    // The first run also searches algorithms and takes scratch memory, which no capture may.
-    issue(plan, context, /*copies=*/false);
-  } else {
-    void* graph = nullptr;
-    table_.capture_begin(stream());
-    try {
-      issue(plan, context, /*copies=*/false);
-    } catch (...) {
-      cuda::Failure ignored;
-      (void)table_.capture_end.entry(&ignored, stream(), &graph);
-      if (graph) (void)table_.graph_destroy.entry(&ignored, graph);
-      throw;
-    }
-    table_.capture_end(stream(), &graph);
-    captured_[key] = graph;
-    table_.graph_launch(graph, stream());
-  }
+  else
+    issue_or_capture(key, plan, context);
   extend_run();
+}
+
+void DeviceExecutor::issue_or_capture(const Key& key, const Plan& plan,
+                                      const StepContext& context) {
+  const bool first = !std::exchange(seen_[key], true);
+  if (!first && !options_.graphs) return issue(plan, context, /*copies=*/false);
+  const auto meet = [&] {
+    if (options_.meet) options_.meet();
+  };
+  meet();
+  if (first) {
+    // It also searches algorithms and takes scratch memory, which no capture may.
+    issue(plan, context, /*copies=*/false);
+    return meet();
+  }
+  void* graph = nullptr;
+  table_.capture_begin(stream());
+  try {
+    issue(plan, context, /*copies=*/false);
+  } catch (...) {
+    cuda::Failure ignored;
+    (void)table_.capture_end.entry(&ignored, stream(), &graph);
+    if (graph) (void)table_.graph_destroy.entry(&ignored, graph);
+    throw;
+  }
+  table_.capture_end(stream(), &graph);
+  captured_[key] = graph;
+  meet();
+  table_.graph_launch(graph, stream());
+}
+
+void DeviceExecutor::run_step(const Step& step, const StepContext& context) const {
+  try {
+    step.run(context);
+  } catch (...) {
+    if (options_.on_failure) options_.on_failure(step.name);
+    throw;
+  }
+}
+
+void DeviceExecutor::forget() {
+  for (const auto& [key, graph] : captured_) table_.graph_destroy(graph);
+  captured_.clear();
+  seen_.clear();
 }
 
 void DeviceExecutor::wait_for_input() { table_.event_synchronize(copied_); }

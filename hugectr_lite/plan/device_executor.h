@@ -8,8 +8,10 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -21,6 +23,11 @@ namespace hlite::plan {
 
 struct DeviceOptions {
   bool graphs = true;  // without them every run issues every step
+  // On several GPUs: called around a shape's first run and its capture, which take memory and load
+  // code; returns when all ranks have called it.
+  std::function<void()> meet = {};
+  // Called in the handler of what a step has thrown, with its name; may throw something better.
+  std::function<void(const std::string& step)> on_failure = {};
   // Of the matrix products on the lanes kCompute and kWeights; nothing: no step multiplies any.
   std::optional<MatmulOptions> matmul = {};
 };
@@ -42,6 +49,7 @@ class DeviceExecutor final : public Executor {
   void extend_run() override {
     table_.event_record(done_[static_cast<size_t>(side_)], streams_[0]);
   }
+  void forget() override;
   void synchronize() override;
   [[nodiscard]] size_t graphs() const { return captured_.size(); }
 
@@ -50,12 +58,15 @@ class DeviceExecutor final : public Executor {
   [[nodiscard]] Exec exec_of(Lane lane) const;
   [[nodiscard]] void* stream() const { return streams_[0]; }
   void issue(const Plan& plan, StepContext context, bool copies);
+  void run_step(const Step& step, const StepContext& context) const;
+  // Puts the plan on the streams, or makes and launches its graph.
+  void issue_or_capture(const Key& key, const Plan& plan, const StepContext& context);
   [[nodiscard]] void* event(size_t step);
 
   const cuda::Backend& table_;
   Buffers& buffers_;
   std::array<MatmulContext, kLanes> matmuls_;
-  const bool graphs_;
+  const DeviceOptions options_;
   std::array<void*, kLanes> streams_{};
   std::vector<void*> events_;  // [steps of the longest plan]
   void *copied_ = nullptr, *forked_ = nullptr;

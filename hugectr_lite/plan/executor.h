@@ -26,6 +26,9 @@ class Executor {
   // Makes what was put on exec() since the last run a part of it: the buffers of that run's inputs
   // stay as they are until it is done.
   virtual void extend_run() {}
+  // Keeps nothing of runs so far that says where memory lies: some is about to move. REQUIRES that
+  // they have ended.
+  virtual void forget() {}
   // Waits for all that was run.
   virtual void synchronize() {}
 };

@@ -332,9 +332,10 @@ TEST_CASE("train --check of a run on a GPU that is not here says what it would n
                               "- device cuda: ", "/nowhere/plugin.so"});
   // What no GPU trains yet is sized for the CPU.
   const auto two = train_with(size_t{1} << 30, run,
-                              {"--check", "--device", "cuda", "--set", "solver.gpu=[[0,1]]"});
+                              {"--check", "--device", "cuda", "--set", "solver.gpu=[[0,1]]",
+                               "--set", "solver.precision=fp16"});
   CHECK(two.code == 0);
-  check_contains(two.out, {"memory of rank 0", "one rank trains on a GPU so far"});
+  check_contains(two.out, {"memory of rank 0", "do not look for a loss scale together yet"});
 }
 
 // Puts a NaN into a tensor of a weights file.
@@ -376,9 +377,10 @@ TEST_CASE("a weight that is no number ends a run on a GPU that shows a finite lo
 
 TEST_CASE("what a GPU cannot train yet is said, and auto takes the CPU for it") {
   const SmallRun run;
-  const auto two = train_on_gpu(run, {"--set", "solver.gpu=[[0,1]]"});
+  const auto two =
+      train_on_gpu(run, {"--set", "solver.gpu=[[0],[0]]", "--set", "solver.precision=fp16"});
   CHECK(two.code == 4);
-  check_contains(two.err, {"device cuda", "one rank trains on a GPU so far", "--device cpu"});
+  check_contains(two.err, {"device cuda", "do not look for a loss scale together", "--device cpu"});
   const auto ninth = train_on_gpu(run, {"--set", "solver.gpu=[[9]]"});
   CHECK(ninth.code == 4);
   check_contains(ninth.err, {"solver.gpu asks for device 9"});

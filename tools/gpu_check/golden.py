@@ -1,4 +1,5 @@
-"""The golden runs on the GPU: losses and AUC against those of the original, with graphs and without, in 16 bits."""
+"""The golden runs on the GPU: losses and AUC against those of the original, with graphs and without, in 16 bits,
+and by several ranks that share the GPU."""
 import csv
 import filecmp
 import gzip
@@ -14,6 +15,9 @@ SMALL_ITERATIONS = 3
 # The largest relative error of the first losses and of all, and the largest error of the AUC.
 FLOAT = (1e-5, 5e-3, 1e-3)
 HALF = (0.05, 0.05, 0.004)
+# Ranks that may share the first GPU: what divides the run's batch.
+RANKS = {"dlrm_plain": (2,), "dlrm_fused": (2, 4)}
+BETWEEN = "layers.embedding.sparse_embedding_hparam.communication_type=IB_NVLink"
 
 
 def unpack(session):
@@ -91,6 +95,10 @@ def run(session):
                                                     for how in ("graph", "plain"))))
         else:
             checks.skip(label, "there are not two runs to compare")
+        for ranks in RANKS[name]:
+            rows = f"solver.gpu={[[0]] * ranks}"
+            checks.check(f"golden-{name}-{ranks}-ranks-on-one-gpu",
+                         lambda ranks=ranks, rows=rows: train(f"{ranks}-ranks", FLOAT, rows, BETWEEN))
         for precision in ("bf16", "fp16"):
             checks.check(f"golden-{name}-{precision}",
                          lambda precision=precision: train(precision, HALF, f"solver.precision={precision}"))

@@ -14,19 +14,24 @@ int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 }  // namespace
 
 GradientSum::GradientSum(comm::RankContext ranks, const config::AllReduceConfig& config,
-                         const ModelLayers& layers, std::function<bool()> wants_to_stop)
+                         const ModelLayers& layers, std::function<bool()> wants_to_stop,
+                         const cuda::Backend* gpu)
     : ranks_(std::move(ranks)),
       config_(config),
-      algo_(config.oneshot ? comm::AllReduce::kOneShot : comm::AllReduce::kTwoPhase),
-      route_(ranks_.topology->rails_pay() ? comm::Route::kHierarchical : comm::Route::kFlat),
+      algo_(config.oneshot && !gpu ? comm::AllReduce::kOneShot : comm::AllReduce::kTwoPhase),
+      route_(ranks_.topology->rails_pay() && !gpu ? comm::Route::kHierarchical
+                                                  : comm::Route::kFlat),
       layers_(layers),
-      wants_to_stop_(std::move(wants_to_stop)) {
+      wants_to_stop_(std::move(wants_to_stop)),
+      gpu_(gpu) {
+  if (ranks_.devices) notices_ = std::make_unique<RunNotices>(ranks_, *gpu);
   for (const auto& e : layers.embeddings) copied_.push_back({e->name(), e->tables().sharded()});
 }
 
 void GradientSum::declare(plan::Buffers& buffers) {
   buffers_ = &buffers;
   overflow_ = buffers.add("solver.overflow", plan::BufferKind::kState, sizeof(int32_t));
+  if (gpu_) wish_ = buffers.add("solver.wish_to_stop", BufferKind::kState, kFloatBytes);
   const int64_t dense_bytes = layers_.network->parameter_bytes();
   int64_t bytes = aligned(dense_bytes) + aligned(kScalars * kFloatBytes);
   int64_t at = bytes;
@@ -56,6 +61,56 @@ void GradientSum::all_reduce(const Exec& exec, const Reduced& reduced) const {
   const std::span<float> values(buffers_->data<float>(reduced.id),
                                 static_cast<size_t>(buffers_->bytes(reduced.id) / kFloatBytes));
   reduced.communicator->all_reduce(exec, values, algo_);
+  ++reduced.calls;
+}
+
+// The host's numbers travel with the gradients. On a GPU the host does not see them, and its wish
+// is taken when the copy runs.
+void GradientSum::sum_dense(const Exec& exec) const {
+  float* const scalars = buffers_->data<float>(scalars_);
+  float* const loss = buffers_->data<float>(layers_.network->loss());
+  if (!gpu_) {
+    scalars[0] = *loss;
+    scalars[1] = wants_to_stop_ && wants_to_stop_() ? 1.0f : 0.0f;
+    all_reduce(exec, reduced_[0]);
+    *loss = scalars[0];
+    return;
+  }
+  const auto copy = [&](float* to, const float* from) {
+    exec.cuda->copy(to, from, sizeof(float), exec.stream);
+  };
+  copy(&scalars[0], loss);
+  copy(&scalars[1], notices_->wish());
+  all_reduce(exec, reduced_[0]);
+  copy(loss, &scalars[0]);
+  copy(buffers_->data<float>(wish_), &scalars[1]);
+}
+
+void GradientSum::begin_run() {
+  if (notices_) notices_->begin_run(wants_to_stop_ && wants_to_stop_());
+}
+
+bool GradientSum::overflowed(const Exec& exec) {
+  if (!notices_) return buffers_->value<int32_t>(overflow_) != 0;
+  const kernels::Notice& notice = notices_->wait(exec);
+  stop_ = notice.wish > 0;
+  return notice.overflow != 0;
+}
+
+bool GradientSum::stop_requested() const {
+  return gpu_ ? stop_ : buffers_->data<float>(scalars_)[1] > 0;
+}
+
+// Behind the lookups' exchanges, which share its lane.
+void GradientSum::emit_notice(plan::Plan& plan) {
+  plan.add({.name = "notice",
+            .lane = plan::Lane::kComm,
+            .reads = {overflow_, wish_},
+            .writes = {},
+            .run = [this](const plan::StepContext& c) {
+              notices_->notify(c.exec, buffers_->data<int32_t>(overflow_),
+                               buffers_->data<float>(wish_));
+            }});
 }
 
 plan::SentBytes GradientSum::sends(const Reduced& reduced) const {
@@ -65,21 +120,17 @@ plan::SentBytes GradientSum::sends(const Reduced& reduced) const {
 }
 
 void GradientSum::emit(plan::Plan& plan, Stage stage, network::Phase) {
+  if (stage == Stage::kLookup && gpu_) emit_notice(plan);
   if (stage != Stage::kSum) return;
   const BufferId loss = layers_.network->loss();
+  std::vector<BufferId> written = {reduced_[0].id, loss};
+  if (gpu_) written.push_back(wish_);
   for (Reduced& reduced : reduced_) reduced.communicator = ranks_.make_communicator(route_);
   plan.add({.name = "all_reduce",
             .lane = plan::Lane::kComm,
             .reads = {reduced_[0].id, loss},
-            .writes = {reduced_[0].id, loss},
-            .run =
-                [this, loss](const plan::StepContext& c) {
-                  float* scalars = buffers_->data<float>(scalars_);
-                  scalars[0] = *buffers_->data<float>(loss);
-                  scalars[1] = wants_to_stop_ && wants_to_stop_() ? 1.0f : 0.0f;
-                  all_reduce(c.exec, reduced_[0]);
-                  *buffers_->data<float>(loss) = scalars[0];
-                },
+            .writes = written,
+            .run = [this](const plan::StepContext& c) { sum_dense(c.exec); },
             .sends = sends(reduced_[0])});
   for (size_t i = 1; i < reduced_.size(); ++i)
     plan.add({.name = buffers_->name(reduced_[i].id) + ".all_reduce",
@@ -90,12 +141,22 @@ void GradientSum::emit(plan::Plan& plan, Stage stage, network::Phase) {
               .sends = sends(reduced_[i])});
 }
 
+// A graph's launches are not counted by the communicator, and are all alike.
+comm::TrafficTotals GradientSum::traffic_of(const Reduced& reduced) const {
+  comm::TrafficTotals t = reduced.communicator->traffic();
+  if (gpu_ && reduced.calls > 0)
+    for (int64_t* n : {&t.intra_bytes, &t.inter_bytes, &t.intra_messages, &t.inter_messages,
+                       &t.intra_received, &t.inter_received})
+      *n = *n / reduced.calls * runs_;
+  return t;
+}
+
 std::vector<comm::StepTraffic> GradientSum::traffic() const {
   std::vector<comm::StepTraffic> list;
   const auto share = [&](const Reduced& reduced, int64_t bytes) {
     const double part =
         static_cast<double>(bytes) / static_cast<double>(buffers_->bytes(reduced.id));
-    comm::TrafficTotals t = reduced.communicator->traffic();
+    comm::TrafficTotals t = traffic_of(reduced);
     for (int64_t* n : {&t.intra_bytes, &t.inter_bytes, &t.intra_received, &t.inter_received})
       *n = static_cast<int64_t>(static_cast<double>(*n) * part);
     return t;

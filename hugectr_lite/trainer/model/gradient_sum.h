@@ -14,27 +14,39 @@
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/trainer/model/build_layers.h"
 #include "hugectr_lite/trainer/model/plan_part.h"
+#include "hugectr_lite/trainer/model/run_notices.h"
 
 namespace hlite::trainer {
 
 class GradientSum final : public PlanPart {
  public:
   // Of those layers, which must outlive it. `wants_to_stop`: whether this rank was asked to.
+  // `gpu`: where the model runs; null: the CPU. Among GPUs sums are flat and in two phases.
   GradientSum(comm::RankContext ranks, const config::AllReduceConfig& config,
-              const ModelLayers& layers, std::function<bool()> wants_to_stop);
+              const ModelLayers& layers, std::function<bool()> wants_to_stop,
+              const cuda::Backend* gpu);
 
   // Says to the tables where their copied rows' gradients go, too.
   void declare(plan::Buffers& buffers) override;
   // The steps "all_reduce" and, without grouping, "<layer>.copied_gradients.all_reduce". The loss
-  // is a sum over ranks afterwards. Collective.
+  // is a sum over ranks afterwards. On GPUs also "notice", behind the lookups. Collective.
   void emit(plan::Plan& plan, Stage stage, network::Phase phase) override;
   // Where the network's gradients must go.
   [[nodiscard]] plan::BufferId dense_gradients() const { return dense_gradients_; }
   // int32: embedding::TablesIo::overflow.
   [[nodiscard]] plan::BufferId overflow() const { return overflow_; }
 
-  // Whether any rank wanted to stop when the steps ran last.
-  [[nodiscard]] bool stop_requested() const { return buffers_->data<float>(scalars_)[1] > 0; }
+  // Before each run of a plan.
+  void begin_run();
+  // Whether an exchange of the run that was issued last had too little room. On a GPU, whose
+  // executor's `exec` is given, waits for the run's first steps; collective.
+  [[nodiscard]] bool overflowed(const Exec& exec);
+  void clear_overflow() const { buffers_->set_value<int32_t>(overflow_, 0); }
+  // A training run that counts has been issued.
+  void count_run() { ++runs_; }
+
+  // Whether any rank wanted to stop when the steps ran last; on GPUs, in the iteration before.
+  [[nodiscard]] bool stop_requested() const;
   // "<layer>.copies_all_reduce" and "dense_all_reduce"; a grouped one is counted by what its parts
   // have of it.
   [[nodiscard]] std::vector<comm::StepTraffic> traffic() const;
@@ -48,8 +60,12 @@ class GradientSum final : public PlanPart {
   struct Reduced {
     plan::BufferId id;
     std::unique_ptr<comm::Communicator> communicator = nullptr;  // of the step that sums it
+    mutable int64_t calls = 0;  // of it: on a GPU one may be launched many times
   };
   void all_reduce(const Exec& exec, const Reduced& reduced) const;
+  void sum_dense(const Exec& exec) const;
+  void emit_notice(plan::Plan& plan);
+  [[nodiscard]] comm::TrafficTotals traffic_of(const Reduced& reduced) const;
   [[nodiscard]] plan::SentBytes sends(const Reduced& reduced) const;
 
   const comm::RankContext ranks_;
@@ -63,6 +79,11 @@ class GradientSum final : public PlanPart {
   std::vector<Reduced> reduced_;  // the first one holds the dense gradients
   plan::BufferId scalars_ = plan::kNoBuffer, dense_gradients_ = plan::kNoBuffer,
                  overflow_ = plan::kNoBuffer;
+  const cuda::Backend* const gpu_;
+  plan::BufferId wish_ = plan::kNoBuffer;  // on GPUs: the sum of the last iteration's
+  std::unique_ptr<RunNotices> notices_;
+  bool stop_ = false;
+  int64_t runs_ = 0;
 };
 
 }  // namespace hlite::trainer

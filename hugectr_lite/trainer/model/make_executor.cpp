@@ -3,6 +3,8 @@
 #include <exception>
 #include <string>
 
+#include "hugectr_lite/comm/device_communicator.h"
+#include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/plan/device_executor.h"
 #include "hugectr_lite/plan/lane_executor.h"
@@ -19,6 +21,16 @@ void end_exchanges(const comm::RankContext& ranks) {
   }
 }
 
+void name_step(const std::string& step) {
+  try {
+    throw;
+  } catch (const comm::CommError&) {
+    throw;  // of another rank, and says so
+  } catch (const DeviceError& e) {
+    raise<DeviceError>("step {}: {}", step, e.what());
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<plan::Executor> make_executor(const config::SolverConfig& solver,
@@ -26,11 +38,15 @@ std::unique_ptr<plan::Executor> make_executor(const config::SolverConfig& solver
                                               const cuda::Backend* gpu, plan::Buffers& buffers,
                                               const Exec& host) {
   if (gpu) {
+    const bool several = ranks.devices != nullptr;
     const std::string file = solver.algorithm_search ? default_algorithm_file() : std::string();
     return std::make_unique<plan::DeviceExecutor>(
         *gpu, buffers,
         plan::DeviceOptions{
-            .graphs = solver.cuda_graph,
+            .graphs = solver.cuda_graph && !(several && ranks.devices->shares_devices()),
+            .meet =
+                several ? std::function<void()>([ranks] { ranks.devices->barrier(); }) : nullptr,
+            .on_failure = name_step,
             .matmul = MatmulOptions{.tf32 = solver.enable_tf32_compute,
                                     .algorithm_file = file.c_str(),
                                     .warn = [](const char* text) { log::warning("{}", text); }}});

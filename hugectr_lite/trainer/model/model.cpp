@@ -56,7 +56,7 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
       loss_scaling_(gpu ? config.solver.mixed_precision : std::nullopt, type_, layers_),
       gradient_sum_(ranks_.context.ranks() > 1
                         ? std::make_unique<GradientSum>(ranks_.context, config.all_reduce, layers_,
-                                                        ranks_.wants_to_stop)
+                                                        ranks_.wants_to_stop, gpu)
                         : nullptr),
       layer_parts_{layers_, batch_, rates_, loss_scaling_, gradient_sum_.get()},
       embedding_part_(layer_parts_, max_batch_),
@@ -100,16 +100,29 @@ void Model::allocate() {
 
 void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
   if (!gradient_sum_) return executor_->run(plan, context);
-  const plan::BufferId overflow = gradient_sum_->overflow();
-  const int64_t done = rates_.iterations();
-  const auto overflowed = [&] { return buffers_.value<int32_t>(overflow) != 0; };
-  for (executor_->run(plan, context); overflowed(); executor_->run(plan, context)) {
-    for (const auto& e : layers_.embeddings)
-      if (const std::string grown = e->tables().sharded()->grow(); !grown.empty())
-        log::warning("iteration {}: {}", done + 1, grown);
-    rates_.set_iterations(done);
-    buffers_.set_value<int32_t>(overflow, 0);
-  }
+  const auto run = [&] {
+    gradient_sum_->begin_run();
+    executor_->run(plan, context);
+    if (&plan == &train_plan_) gradient_sum_->count_run();
+  };
+  for (run(); gradient_sum_->overflowed(executor_->exec()); run()) make_room(plan);
+}
+
+// For lists that did not fit in a run of the plan, which has not counted.
+void Model::make_room(const plan::Plan& plan) {
+  const auto meet = [&] {  // GPUs reach into each other's memory
+    executor_->synchronize();
+    if (gpu_) ranks_.context.world->barrier();
+  };
+  meet();
+  const int64_t done = rates_.iterations() - (&plan == &train_plan_ ? 1 : 0);
+  for (const auto& e : layers_.embeddings)
+    if (const std::string grown = e->tables().sharded()->grow(); !grown.empty())
+      log::warning("iteration {}: {}", done + 1, grown);
+  executor_->forget();
+  rates_.set_iterations(done);
+  gradient_sum_->clear_overflow();
+  meet();
 }
 
 bool Model::stop_requested() const {

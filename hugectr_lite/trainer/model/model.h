@@ -49,15 +49,17 @@ class Model {
   // REQUIRES compile().
   void allocate();
   // Run a plan, again and with larger buffers where an exchange between ranks did not fit: what the
-  // first try had done by then has no effect. Collective. On a GPU both return at once, and the
-  // batch's memory may be used again after executor().wait_for_input().
+  // first try had done by then has no effect. Collective. On a GPU both return at once (on several
+  // when all know that the lists fit), and the batch's memory may be used again after
+  // executor().wait_for_input().
   void train(const plan::StepContext& context) { run(train_plan_, context); }
   void evaluate(const plan::StepContext& context) { run(eval_plan_, context); }
   // REQUIRES compile().
   [[nodiscard]] plan::Executor& executor() const { return *executor_; }
   // Where what is the CPU's to do is done, with a GPU too. REQUIRES compile().
   [[nodiscard]] const Exec& host() const { return host_; }
-  // Whether any rank wanted to stop in the training iteration that has just run; all know the same.
+  // Whether any rank wanted to stop in the training iteration that has just run (on several GPUs in
+  // the one before); all know the same.
   [[nodiscard]] bool stop_requested() const;
   // What this rank has sent and got in training iterations and evaluations so far, by step.
   [[nodiscard]] std::vector<StepTraffic> traffic() const;
@@ -84,6 +86,7 @@ class Model {
 
  private:
   void run(const plan::Plan& plan, const plan::StepContext& context);
+  void make_room(const plan::Plan& plan);
 
   const config::TrainConfig& config_;
   const uint64_t seed_;

@@ -1,5 +1,6 @@
 #include "hugectr_lite/trainer/run/evaluator.h"
 
+#include <algorithm>
 #include <chrono>
 #include <span>
 #include <utility>
@@ -22,7 +23,7 @@ Evaluator::Evaluator(const config::TrainConfig& config, Model& model, const Exec
 
 void Evaluator::allocate() {
   pinned_ = PinnedBlocks(model_.gpu(), source_->memory());
-  if (model_.gpu()) gpu_ = GpuEvaluation::make(*model_.gpu(), samples());
+  if (model_.gpu() && ranks_.ranks() == 1) gpu_ = GpuEvaluation::make(*model_.gpu(), samples());
   if (gpu_) return;
   scores_.reserve(static_cast<size_t>(samples()));
   labels_.reserve(static_cast<size_t>(samples()));
@@ -45,7 +46,10 @@ bool Evaluator::start(const std::function<bool()>& stop) {
   for (; done < batches && !(stop && stop()); ++done) {
     const data::HostBatch& batch = next();
     const int64_t n = batch.size;
-    model_.evaluate({.batch = n, .input = input_of(batch)});
+    const int64_t chunk = model_.max_batch() * ranks_.ranks();
+    model_.evaluate({.batch = n,
+                     .input = input_of(batch),
+                     .global_batch = std::min(chunk, samples() - done * chunk)});
     if (gpu_)
       copy_outputs(model_, n, gpu_->next(n));
     else

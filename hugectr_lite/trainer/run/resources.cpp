@@ -1,35 +1,73 @@
 #include "hugectr_lite/trainer/run/resources.h"
 
+#include <algorithm>
+#include <cstdlib>
 #include <random>
 
+#include "hugectr_lite/comm/mpi_plugin.h"
+#include "hugectr_lite/comm/peer_kernels.h"
+#include "hugectr_lite/config/embedding_types.h"
 #include "hugectr_lite/core/cuda_plugin.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/thread_pool.h"
 #include "hugectr_lite/ops/bf16_piece.h"
+#include "hugectr_lite/trainer/model/placements.h"
 
 namespace hlite::trainer {
 
 std::string needs_cpu(const config::TrainConfig& config) {
-  if (config.solver.ranks() > 1)
-    return fmt::format("one rank trains on a GPU so far, and the config has {}",
-                       config.solver.ranks());
+  const int64_t ranks = config.solver.ranks();
+  if (ranks == 1) return "";
+  if (comm::under_mpirun()) return "GPUs of several processes do not train together yet";
+  if (ranks > kernels::kMostPeers)
+    return fmt::format("at most {} GPUs train together, and the config has {} ranks",
+                       kernels::kMostPeers, ranks);
+  if (const char* blocking = std::getenv("CUDA_LAUNCH_BLOCKING"); blocking && *blocking == '1')
+    return "with CUDA_LAUNCH_BLOCKING=1 GPUs would wait for each other for ever";
+  if (config.solver.precision == FloatType::kFp16 && !config.solver.mixed_precision)
+    return "several GPUs do not look for a loss scale together yet: expected bf16, or "
+           "mixed_precision with a fixed one";
+  for (size_t i = 0; i < count_embeddings(config); ++i)
+    if (const auto type = config::embedding_type(config.layers[i]->find("type")->string());
+        type && config::is_hashed(*type))
+      return "rows that come as keys come (...Hash embeddings) train on one GPU so far";
   return "";
+}
+
+int gpu_of(const config::SolverConfig& solver, const comm::RankContext& rank) {
+  const comm::Topology& topology = *rank.topology;
+  return solver.gpu[static_cast<size_t>(topology.node_of(rank.rank))]
+                   [static_cast<size_t>(topology.local_of(rank.rank))];
+}
+
+// The highest number of a GPU that the config asks for.
+static int highest_gpu(const config::SolverConfig& solver) {
+  int highest = 0;
+  for (const auto& row : solver.gpu)
+    for (const int id : row) highest = std::max(highest, id);
+  return highest;
 }
 
 const cuda::Backend* choose_device(const config::TrainConfig& config, const Options& options) {
   const config::DeviceChoice device = options.device.value_or(config.solver.device);
   if (device == config::DeviceChoice::kCpu) return nullptr;
+  if (config.solver.ranks() > 1) {
+    // A kernel that is loaded at its first launch, or queued behind one that waits for another GPU,
+    // could hold all of them up.
+    setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+  }
   const auto plugin = cuda::CudaPlugin::load();
   const std::string reason = needs_cpu(config);
   if (device == config::DeviceChoice::kCuda) {
     const cuda::Backend& gpu = plugin.require_device();
-    if (const int id = config.solver.gpu[0][0]; id >= plugin.devices())
+    if (const int id = highest_gpu(config.solver); id >= plugin.devices())
       raise<DeviceError>("device cuda: solver.gpu asks for device {}, and there are {} here", id,
                          plugin.devices());
     if (!reason.empty()) raise<DeviceError>("device cuda: {}; run with --device cpu", reason);
     return &gpu;
   }
-  const bool fits = reason.empty() && config.solver.gpu[0][0] < plugin.devices();
+  const bool fits = reason.empty() && highest_gpu(config.solver) < plugin.devices();
   return fits ? &plugin.backend() : nullptr;
 }
 

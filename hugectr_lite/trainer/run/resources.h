@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "hugectr_lite/comm/rank_context.h"
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/core/backend.h"
 #include "hugectr_lite/trainer/model/model.h"
@@ -13,6 +14,8 @@ namespace hlite::trainer {
 
 // Why a GPU cannot train the config yet; empty: it can.
 std::string needs_cpu(const config::TrainConfig& config);
+// The number of the GPU that a rank trains on.
+int gpu_of(const config::SolverConfig& solver, const comm::RankContext& rank);
 // The GPU to train on, or null for the CPU: as --device or else solver.device says; "auto" takes a
 // GPU where there is one that can train the config. Throws DeviceError when the device that was
 // asked for is not there or cannot train it.

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
+#include <utility>
 
+#include "hugectr_lite/comm/device_communicator.h"
 #include "hugectr_lite/comm/mpi_plugin.h"
 #include "hugectr_lite/comm/thread_communicator.h"
+#include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/trainer/model/placements.h"
@@ -12,6 +16,62 @@
 #include "hugectr_lite/trainer/run/trainer.h"
 
 namespace hlite::trainer {
+
+namespace {
+
+// A rank that is one of several GPUs: it does not free what its peers use before all have ended.
+class AmongDevices {
+ public:
+  AmongDevices(comm::Communicator& world, const cuda::Backend& gpu, int device) : device_(device) {
+    gpu.use_device(device);
+    devices_.emplace(world.copy(comm::Route::kFlat), gpu, device);
+  }
+  [[nodiscard]] comm::DeviceCommunicator* get() { return &*devices_; }
+  // Of the error at hand, after so many iterations: ends all ranks, and is thrown with its place.
+  [[noreturn]] void fail(int64_t iterations) {
+    try {
+      throw;
+    } catch (const comm::CommError&) {
+      throw;  // another rank's
+    } catch (const DeviceError& e) {
+      const std::string text = fmt::format("rank {} on GPU {}, after {} iterations: {}",
+                                           devices_->rank(), device_, iterations, e.what());
+      devices_->abort(text);
+      throw DeviceError(text);
+    } catch (const std::exception& e) {
+      devices_->abort(e.what());
+      throw;
+    }
+  }
+
+ private:
+  const int device_;
+  std::optional<comm::DeviceCommunicator> devices_;
+};
+
+// What trains, and then leaves its peers, if it has any.
+struct Member {
+  std::optional<Trainer> trainer = {};
+  comm::DeviceCommunicator* devices = nullptr;
+  ~Member() {
+    if (devices) devices->leave(nullptr);
+  }
+};
+
+int train_rank(const config::TrainConfig& config, const Options& options, RankOptions rank) {
+  if (!rank.gpu || rank.ranks.ranks() == 1) return Trainer(config, options, std::move(rank)).run();
+  AmongDevices among(*rank.ranks.world, *rank.gpu, gpu_of(config.solver, rank.ranks));
+  rank.ranks.devices = among.get();
+  Member member{.devices = among.get()};
+  try {
+    member.trainer.emplace(config, options, std::move(rank));
+    return member.trainer->run();
+  } catch (...) {
+    among.fail(member.trainer ? member.trainer->iteration() : 0);
+  }
+}
+
+}  // namespace
 
 int run_training(const config::TrainConfig& config, const Options& options) {
   const cuda::Backend* const gpu = choose_device(config, options);
@@ -33,12 +93,12 @@ int run_training(const config::TrainConfig& config, const Options& options) {
   std::atomic<int> exit_code{kExitDone};
   comm::run_ranks(ranks, [&](comm::Communicator& world) {
     if (world.rank() != 0) log::mute_this_thread();
-    Trainer trainer(config, options,
-                    {.ranks = {.rank = world.rank(), .topology = topology, .world = &world},
-                     .placements = placements,
-                     .threads = threads,
-                     .gpu = gpu});
-    const int code = trainer.run();
+    RankOptions rank;
+    rank.ranks = {.rank = world.rank(), .topology = topology, .world = &world};
+    rank.placements = placements;
+    rank.threads = threads;
+    rank.gpu = gpu;
+    const int code = train_rank(config, options, std::move(rank));
     if (world.rank() == 0 || code != kExitDone) exit_code = code;
   });
   return exit_code;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "data_reader/open_source.h"
+#include "hugectr_lite/comm/device_communicator.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/stopwatch.h"
@@ -39,7 +40,8 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
   }
   if (ranks_.rank == 0) open_records();
   seed_ = agree_on_seed();
-  if (rank.gpu) rank.gpu->use_device(config.solver.gpu[0][0]);
+  if (rank.gpu) rank.gpu->use_device(gpu_of(config.solver, ranks_));
+  if (ranks_.devices) progress_.line(ranks_.devices->describe());
   for (const LayerPlacement& p : rank.placements) progress_.line(p.explanation);
   model_ = std::make_unique<Model>(config, seed_, pool_.threads(),
                                    ModelRanks{.context = ranks_,

@@ -2,10 +2,12 @@
 #include "tests/support/cuda_emulation/cuda_runtime.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -63,7 +65,25 @@ cudaError_t outcome(bool ok, cudaError_t otherwise) {
   return ok ? cudaSuccess : keep(otherwise);
 }
 
+// HLITE_EMULATED_FAULT=DEVICE:KERNEL:N: the N-th launch of that kernel there fails.
+struct Fault {
+  Fault() {
+    const char* const text = std::getenv("HLITE_EMULATED_FAULT");
+    if (!text) return;
+    char name[64] = {};
+    int nth = 0;
+    if (std::sscanf(text, "%d:%63[^:]:%d", &device, name, &nth) == 3) kernel = name;
+    left = nth;
+  }
+  int device = -1;
+  std::string kernel;
+  std::atomic<int> left = 0;
+  bool strikes() { return current_device() == device && launch_name == kernel && --left == 0; }
+};
+
 cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel) {
+  static Fault fault;
+  if (fault.strikes()) return keep(cudaErrorLaunchFailure);
   if (config.dynamicSmemBytes > allowed_bytes(kernel)) return keep(cudaErrorInvalidValue);
   return check_own_stream(config.stream);
 }
@@ -146,6 +166,9 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
     if (d < 0 || d >= machine().devices) return keep(cudaErrorInvalidDevice);
   *can = machine().peers_connected && device != peer;
   return outcome(true);
+}
+cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr, int device, int peer) {
+  return cudaDeviceCanAccessPeer(value, device, peer);
 }
 // Of the current device to `peer`, one way.
 static cudaError_t change_access(int peer, bool on) {

@@ -248,6 +248,9 @@ cudaError_t cudaRuntimeGetVersion(int* version);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer);
+enum cudaDeviceP2PAttr { cudaDevP2PAttrNativeAtomicSupported = 3 };
+cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attribute, int device,
+                                      int peer);
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
 cudaError_t cudaDeviceDisablePeerAccess(int peer);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);

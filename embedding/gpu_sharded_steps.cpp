@@ -1,0 +1,282 @@
+#include "embedding/gpu_sharded_steps.h"
+
+#include <algorithm>
+
+#include "embedding/cutter.h"
+#include "embedding/lookup.h"
+#include "hugectr_lite/core/float_type.h"
+
+namespace hlite::embedding {
+
+using plan::StepContext;
+
+GpuShardedSteps::GpuShardedSteps(const TablesSpec& spec, const TableStorage& storage,
+                                 const TablesPlace& place)
+    : ShardedSteps(spec, storage, place, kListHeader),
+      exec_(place.exec()),
+      train_batch_(place.train_batch),
+      copied_capacity_(std::min(storage.copied_rows(), place.max_batch * spec.layout.columns())) {}
+
+PoolShape GpuShardedSteps::shape() const {
+  return {.ranks = ranks().ranks(),
+          .capacity = capacity(),
+          .copied_capacity = copied_capacity_,
+          .width = spec().layout.width};
+}
+WantedLists GpuShardedSteps::lists() const {
+  WantedLists lists = fixed_.lists;
+  lists.blocks = growing_.sent_lists;
+  return lists;
+}
+AskedRows GpuShardedSteps::asked() const {
+  AskedRows asked = fixed_.asked;
+  asked.rows = growing_.asked;
+  return asked;
+}
+Matrix<uint32_t> GpuShardedSteps::entries(int64_t batch) const {
+  return {fixed_.entries, batch, spec().layout.keys.columns};
+}
+Matrix<float> GpuShardedSteps::pool_rows() const {
+  return {growing_.pool, shape().rows(), spec().layout.width};
+}
+Matrix<float> GpuShardedSteps::owned_rows() const {
+  return {growing_.owned, shape().listed_rows(), spec().layout.width};
+}
+// As a batch of one slot, a sample a row that any rank may ask for.
+Matrix<const uint32_t> GpuShardedSteps::asked_keys() const {
+  return {growing_.asked, shape().listed_rows(), 1};
+}
+SlotLayout GpuShardedSteps::pool_layout() const { return spec().layout.pooled(shape().rows()); }
+SlotLayout GpuShardedSteps::asked_layout() const {
+  SlotLayout layout({std::max<int64_t>(1, storage().own_rows())}, spec().layout.width);
+  layout.complete = false;
+  return layout;
+}
+
+// The pool's rows are 0, and move by their gradients.
+SparseUpdateOptions GpuShardedSteps::reduction() const {
+  return {.rule = {.type = optimizer::OptimizerType::kSgd}, .max_batch = train_batch_};
+}
+SparseUpdateOptions GpuShardedSteps::merge() const {
+  return {.rule = spec().rule, .type = spec().update_type, .max_batch = shape().listed_rows()};
+}
+
+template <typename Cutter>
+GpuShardedSteps::Fixed GpuShardedSteps::cut_fixed(Cutter& cutter) const {
+  const int64_t n = ranks().ranks(), columns = spec().layout.keys.columns;
+  Fixed f{};
+  f.counts = cutter.template cut<PeerCounts>(n);  // at the front: they begin as 0
+  f.asked.needed = cutter.template cut<int64_t>(1);
+  f.entries = cutter.template cut<uint32_t>(max_batch() * columns);
+  f.lists.list_bytes = cutter.template cut<int64_t>(n);
+  f.lists.vector_bytes = cutter.template cut<int64_t>(n);
+  f.lists.copied = cutter.template cut<uint32_t>(copied_capacity_);
+  f.lists.counts = cutter.template cut<uint32_t>(n + 1);
+  f.asked.counts = cutter.template cut<uint32_t>(n);
+  f.asked.vector_bytes = cutter.template cut<int64_t>(n);
+  f.received_bytes = cutter.template cut<int64_t>(n);
+  f.ignored_bytes = cutter.template cut<int64_t>(n);
+  f.minus_one = cutter.template cut<float>(1);
+  f.scalars = cutter.template cut<optimizer::StepScalars>(2);
+  f.routing = cutter.template cut<std::byte>(static_cast<int64_t>(routing_bytes_));
+  return f;
+}
+
+template <typename Cutter>
+GpuShardedSteps::Growing GpuShardedSteps::cut_growing(Cutter& cutter) const {
+  const PoolShape pool = shape();
+  Growing g{};
+  g.sent_lists = cutter.template cut<uint32_t>(pool.ranks * pool.block_words());
+  g.got_lists = cutter.template cut<uint32_t>(pool.ranks * pool.block_words());
+  g.asked = cutter.template cut<uint32_t>(pool.listed_rows());
+  g.owned = cutter.template cut<float>(pool.listed_rows() * pool.width);
+  g.pool = cutter.template cut<float>(pool.rows() * pool.width);
+  return g;
+}
+
+int64_t GpuShardedSteps::workspace_bytes() const {
+  Cutter cutter(nullptr);
+  (void)cut_fixed(cutter);
+  (void)cut_growing(cutter);
+  const int64_t lookups = max_batch() * spec().layout.columns();
+  int64_t routing = 30 * lookups;
+  if (kernels::routing_workspace.is_in(*exec_.cuda))
+    routing = static_cast<int64_t>(kernels::routing_workspace(exec_, lookups, kNoRow));
+  const auto update = [&](const SlotLayout& layout, const SparseUpdateOptions& how) {
+    return SparseUpdate::workspace_bytes(exec_, DeviceSlots::numbers(exec_, layout), how);
+  };
+  return static_cast<int64_t>(cutter.bytes()) + routing + update(pool_layout(), reduction()) +
+         (owns() ? update(asked_layout(), merge()) : 0);
+}
+
+void GpuShardedSteps::prepare() {
+  HLITE_CHECK(ranks().ranks() <= kMostListed, "{} GPUs, lists for {}", ranks().ranks(),
+              kMostListed);
+  placement_ = std::make_unique<DevicePlacement>(exec_, *storage().placement());
+  slots_ = std::make_unique<DeviceSlots>(exec_, spec().layout);
+  for (auto* const errors : {&train_errors_, &eval_errors_})
+    *errors = std::make_unique<KeyErrors>(exec_, spec().layout.keys.columns);
+  routing_bytes_ = kernels::routing_workspace(exec_, max_batch() * spec().layout.columns(),
+                                              placement_->ref().numbers);
+  Cutter counting(nullptr);
+  (void)cut_fixed(counting);
+  fixed_memory_ = DeviceMemory(*exec_.cuda, counting.bytes());
+  Cutter cutter(fixed_memory_.data());
+  fixed_ = cut_fixed(cutter);
+  exec_.cuda->zero(fixed_memory_.data(), fixed_memory_.size(), exec_.stream);
+  const float minus_one = -1;
+  put_bytes(exec_, fixed_.minus_one, &minus_one, sizeof(minus_one));
+  allocate();
+}
+
+void GpuShardedSteps::allocate() {
+  merge_ = nullptr;  // before more is taken
+  reduce_ = nullptr;
+  growing_memory_ = DeviceMemory();
+  Cutter counting(nullptr);
+  (void)cut_growing(counting);
+  growing_memory_ = DeviceMemory(*exec_.cuda, counting.bytes());
+  // What nobody has filled yet is read by runs that count for nothing.
+  exec_.cuda->zero(growing_memory_.data(), growing_memory_.size(), exec_.stream);
+  exec_.cuda->stream_synchronize(exec_.stream);
+  Cutter cutter(growing_memory_.data());
+  growing_ = cut_growing(cutter);
+  pool_slots_ = std::make_unique<DeviceSlots>(exec_, pool_layout());
+  reduce_ = std::make_unique<SparseUpdate>(exec_, pool_slots_->ref(), reduction());
+  if (!owns()) return;
+  asked_slots_ = std::make_unique<DeviceSlots>(exec_, asked_layout());
+  merge_ = std::make_unique<SparseUpdate>(exec_, asked_slots_->ref(), merge());
+}
+
+int64_t GpuShardedSteps::needed() const {
+  int64_t needed = 0;
+  get_bytes(exec_, &needed, fixed_.asked.needed, sizeof(needed));
+  return needed;
+}
+
+void GpuShardedSteps::route(const StepContext& c, const TablesIo& io) {
+  // The step is counted behind the lookups: here it is that of the iteration before.
+  const KeyCheck check = io.training ? train_errors_->check(buffers().data<int64_t>(io.step))
+                                     : eval_errors_->check(nullptr);
+  kernels::route_keys(
+      c.exec, {.slots = slots_->ref(),
+               .placement = placement_->ref(),
+               .pool = shape(),
+               .keys = {buffers().data<uint32_t>(io.keys), c.batch, spec().layout.keys.columns},
+               .entries = entries(c.batch),
+               .lists = lists(),
+               .check = check,
+               .workspace = fixed_.routing,
+               .workspace_bytes = routing_bytes_});
+}
+
+void GpuShardedSteps::exchange_keys(const StepContext& c, const TablesIo& io) {
+  const auto bytes = [](uint32_t* words) { return reinterpret_cast<std::byte*>(words); };
+  exchanges().keys->all_to_all_v(
+      c.exec, {.send = bytes(growing_.sent_lists),
+               .send_bytes = fixed_.lists.list_bytes,
+               .receive = bytes(growing_.got_lists),
+               .received_bytes = fixed_.received_bytes,
+               .capacity = shape().block_words() * static_cast<int64_t>(sizeof(uint32_t))});
+  kernels::take_lists(c.exec, {.pool = shape(),
+                               .blocks = growing_.got_lists,
+                               .received_bytes = fixed_.received_bytes,
+                               .lists = lists(),
+                               .asked = asked(),
+                               .overflow = buffers().data<int32_t>(io.overflow),
+                               .counts = fixed_.counts,
+                               .training = io.training});
+}
+
+void GpuShardedSteps::gather(const StepContext& c, const TablesIo&) {
+  kernels::gather_listed(c.exec, storage().own().w, {growing_.asked, shape().listed_rows()},
+                         nullptr, owned_rows());
+}
+
+void GpuShardedSteps::exchange_vectors(const StepContext& c, bool to_owners) {
+  auto* const owned = reinterpret_cast<std::byte*>(growing_.owned);
+  auto* const listed = reinterpret_cast<std::byte*>(growing_.pool);
+  (to_owners ? exchanges().grads : exchanges().rows)
+      ->all_to_all_v(
+          c.exec, {.send = to_owners ? listed : owned,
+                   .send_bytes = to_owners ? fixed_.lists.vector_bytes : fixed_.asked.vector_bytes,
+                   .receive = to_owners ? owned : listed,
+                   .received_bytes = fixed_.ignored_bytes,
+                   .capacity = capacity() * spec().layout.width * kFloatBytes});
+}
+
+void GpuShardedSteps::pool(const StepContext& c, const TablesIo& io) {
+  const int64_t listed = shape().listed_rows();
+  kernels::gather_listed(c.exec, storage().copied().w, {fixed_.lists.copied, copied_capacity_},
+                         fixed_.lists.counts + shape().ranks,
+                         pool_rows().rows(listed, shape().rows()));
+  with_float_type(type(), [&]<typename T>() {
+    lookup_forward<T>(c.exec, pool_slots_->ref(), pool_rows(), entries(c.batch),
+                      vectors<T>(io.output, c.batch));
+  });
+}
+
+void GpuShardedSteps::sort(const StepContext& c, const TablesIo& io) {
+  const auto* const step = buffers().data<int64_t>(io.step);
+  reduce_->sort(c.exec, entries(c.batch), fixed_.minus_one, step, &fixed_.scalars[0]);
+  if (merge_)
+    merge_->sort(c.exec, asked_keys(), buffers().data<float>(io.rate), step, &fixed_.scalars[1]);
+}
+
+void GpuShardedSteps::reduce(const StepContext& c, const TablesIo& io) {
+  const uint32_t* const counts = fixed_.lists.counts;
+  kernels::clear_pool(c.exec, shape(), counts, pool_rows());
+  with_float_type(type(), [&]<typename T>() {
+    reduce_->update<T>(c.exec, vectors<T>(io.grad, c.batch), {.w = pool_rows()});
+  });
+  if (storage().copied_rows() == 0) return;
+  const Matrix<float> copied = copied_gradients();
+  c.exec.cuda->zero(copied.data(), static_cast<size_t>(copied_gradient_bytes()), c.exec.stream);
+  kernels::scatter_listed(c.exec, pool_rows().rows(shape().listed_rows(), shape().rows()),
+                          {fixed_.lists.copied, copied_capacity_}, counts + shape().ranks, copied,
+                          touched().data());
+}
+
+void GpuShardedSteps::update(const StepContext& c, const TablesIo& io) {
+  if (!merge_) return;
+  merge_->update<float>(
+      c.exec, View<const float, 3>(growing_.owned, shape().listed_rows(), 1, spec().layout.width),
+      storage().own(), gradient_scale(buffers(), io));
+}
+
+void GpuShardedSteps::update_copied(const StepContext& c, const TablesIo& io) {
+  kernels::update_copied(c.exec, {.rule = spec().rule,
+                                  .lr = buffers().data<float>(io.rate),
+                                  .step = buffers().data<int64_t>(io.step),
+                                  .gradients = copied_gradients().data(),
+                                  .touched = touched().data(),
+                                  .rows = storage().copied(),
+                                  .scale = gradient_scale(buffers(), io)});
+}
+
+void GpuShardedSteps::check(const Exec& exec) {
+  check_keys_of(spec().name, exec, train_errors_.get(), eval_errors_.get());
+}
+
+std::vector<comm::StepTraffic> GpuShardedSteps::traffic() const {
+  std::vector<PeerCounts> counts(static_cast<size_t>(ranks().ranks()));
+  get_bytes(exec_, counts.data(), fixed_.counts, counts.size() * sizeof(PeerCounts));
+  comm::TrafficTotals keys, rows, grads;
+  const comm::Topology& topology = *ranks().topology;
+  for (int q = 0; q < ranks().ranks(); ++q) {
+    if (q == ranks().rank) continue;
+    const bool intra = topology.node_of(q) == topology.node_of(ranks().rank);
+    const auto add = [&](comm::TrafficTotals& to, const ExchangeCounts& of) {
+      (intra ? to.intra_bytes : to.inter_bytes) += of.sent;
+      (intra ? to.intra_messages : to.inter_messages) += of.messages;
+      (intra ? to.intra_received : to.inter_received) += of.received;
+    };
+    const PeerCounts& c = counts[static_cast<size_t>(q)];
+    add(keys, c.keys);
+    add(rows, c.rows);
+    add(grads, c.grads);
+  }
+  return traffic_of(keys, rows, grads);
+}
+
+}  // namespace hlite::embedding

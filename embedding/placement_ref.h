@@ -1,0 +1,35 @@
+// A RowPlacement as kernels read it. All rows have numbers: those of rank 0 first, of rank 1, ...,
+// then the copied ones.
+#pragma once
+
+#include "embedding/row_place.h"
+#include "embedding/slots_ref.h"
+
+namespace hlite::embedding {
+
+struct PlacementRef {
+  struct Shards {
+    int32_t first = 0, count = 0;  // in the arrays below; 0: copied
+  };
+  CategoriesRef categories = {};   // without bits: by table
+  const Shards* shards = nullptr;  // [slots]
+  const int* shard_rank = nullptr;
+  const int64_t* shard_row = nullptr;      // first row; of a copied table too
+  const uint32_t* first_number = nullptr;  // [ranks + 2]: of each rank, of the copied rows, of none
+  int32_t ranks = 1;
+  uint32_t numbers = 0;  // of all rows; stands for none
+
+  [[nodiscard]] HLITE_HD uint32_t number_of(const SlotRef& slot, int32_t s, uint32_t key) const {
+    const RowPlace place = locate(slot, s, key);
+    return first_number[place.rank < 0 ? ranks : place.rank] + place.row;
+  }
+  [[nodiscard]] HLITE_HD RowPlace locate(const SlotRef& slot, int32_t s, uint32_t key) const {
+    if (categories.bits) return categories.locate(slot.first_row + key);
+    const Shards of = shards[s];
+    if (of.count == 0) return {-1, static_cast<uint32_t>(shard_row[of.first] + key)};
+    return shard_place(shard_rank + of.first, shard_row + of.first, static_cast<uint32_t>(of.count),
+                       key);
+  }
+};
+
+}  // namespace hlite::embedding

@@ -1,0 +1,112 @@
+// A thread an element, so that neighbours are neighbours in a row.
+#include "embedding/pool_rows.h"
+
+#include "embedding/item_threads.cuh"
+#include "hugectr_lite/core/kernel_list.cuh"
+#include "hugectr_lite/core/no_key.h"
+
+namespace hlite::embedding::gpu {
+namespace {
+
+// The element of a row that a thread works on.
+struct Element {
+  int64_t row, column;
+};
+__device__ inline Element element_of(int64_t width) {
+  const int64_t i = global_thread(), row = i / width;
+  return {row, i - row * width};
+}
+
+__global__ void __launch_bounds__(kItemThreads)
+    gather_listed_kernel(Matrix<const float> table, Vector<const uint32_t> rows,
+                         const uint32_t* count, Matrix<float> out) {
+  const int64_t width = out.dim(1);
+  const auto [row, column] = element_of(width);
+  if (row >= rows.dim(0) || (count && row >= *count)) return;
+  const uint32_t from = rows.data()[row];
+  if (from != kNoKey)
+    out.data()[row * width + column] = table.data()[int64_t{from} * width + column];
+}
+
+__global__ void __launch_bounds__(kItemThreads)
+    clear_pool_kernel(PoolShape shape, const uint32_t* counts, float* pool) {
+  const auto [row, column] = element_of(shape.width);
+  if (row >= shape.rows()) return;
+  int64_t list = shape.ranks, at = row - shape.listed_rows();
+  if (at < 0) {
+    list = row / shape.capacity;
+    at = row - list * shape.capacity;
+  }
+  if (at < counts[list]) pool[row * shape.width + column] = 0;
+}
+
+__global__ void __launch_bounds__(kItemThreads)
+    scatter_listed_kernel(Matrix<const float> in, Vector<const uint32_t> rows,
+                          const uint32_t* count, float* out, float* touched) {
+  const int64_t width = in.dim(1);
+  const auto [row, column] = element_of(width);
+  if (row >= rows.dim(0) || row >= *count) return;
+  const int64_t to = rows.data()[row];
+  out[to * width + column] = in.data()[row * width + column];
+  if (touched && column == 0) touched[to] = 1;
+}
+
+template <optimizer::OptimizerType kRule>
+__global__ void __launch_bounds__(kItemThreads) update_copied_kernel(CopiedUpdateArgs args) {
+  constexpr int kStates = optimizer::state_count(kRule);
+  if (args.scale.skips()) return;
+  args.rule.type = kRule;
+  __shared__ optimizer::StepScalars shared;
+  if (threadIdx.x == 0) shared = optimizer::step_scalars(args.rule, *args.lr, *args.step);
+  __syncthreads();
+  const optimizer::StepScalars scalars = shared;
+  const float inverse = args.scale.inverse ? *args.scale.inverse : 1.0f;
+  const int64_t n = args.rows.w.size(), width = args.rows.w.dim(1);
+  for (int64_t i = global_thread(); i < n; i += grid_threads()) {
+    if (args.touched && args.touched[i / width] == 0) continue;
+    float state0 = 0, state1 = 0;
+    if constexpr (kStates > 0) state0 = args.rows.state0.data()[i];
+    if constexpr (kStates > 1) state1 = args.rows.state1.data()[i];
+    optimizer::update_element<kRule>(scalars, args.gradients[i] * inverse, args.rows.w.data()[i],
+                                     state0, state1);
+    if constexpr (kStates > 0) args.rows.state0.data()[i] = state0;
+    if constexpr (kStates > 1) args.rows.state1.data()[i] = state1;
+  }
+}
+
+}  // namespace
+
+void gather_listed(cudaStream_t stream, Matrix<const float> table, Vector<const uint32_t> rows,
+                   const uint32_t* count, Matrix<float> out) {
+  launch(item_shape("gather_listed", rows.dim(0) * out.dim(1), stream), gather_listed_kernel, table,
+         rows, count, out);
+}
+
+void clear_pool(cudaStream_t stream, const PoolShape& shape, const uint32_t* counts,
+                Matrix<float> pool) {
+  launch(item_shape("clear_pool", shape.rows() * shape.width, stream), clear_pool_kernel, shape,
+         counts, pool.data());
+}
+
+void scatter_listed(cudaStream_t stream, Matrix<const float> in, Vector<const uint32_t> rows,
+                    const uint32_t* count, Matrix<float> out, float* touched) {
+  launch(item_shape("scatter_listed", rows.dim(0) * in.dim(1), stream), scatter_listed_kernel, in,
+         rows, count, out.data(), touched);
+}
+
+void update_copied(cudaStream_t stream, const CopiedUpdateArgs& args) {
+  constexpr int64_t kMostBlocks = 132 * 8;  // powers of a step are taken once a block
+  optimizer::with_rule_type(args.rule.type, [&]<optimizer::OptimizerType kRule>() {
+    launch(item_shape("update_copied", args.rows.w.size(), stream, kMostBlocks),
+           update_copied_kernel<kRule>, args);
+  });
+}
+
+HLITE_KERNELS(pool_rows) {
+  list.add<gather_listed>(kernels::gather_listed);
+  list.add<clear_pool>(kernels::clear_pool);
+  list.add<scatter_listed>(kernels::scatter_listed);
+  list.add<update_copied>(kernels::update_copied);
+}
+
+}  // namespace hlite::embedding::gpu

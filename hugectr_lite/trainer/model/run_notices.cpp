@@ -1,0 +1,45 @@
+#include "hugectr_lite/trainer/model/run_notices.h"
+
+#include <atomic>
+#include <thread>
+
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::trainer {
+
+// Asking the driver takes a lock that other ranks' threads want too.
+static constexpr int kLooks = 64;
+
+RunNotices::RunNotices(const comm::RankContext& ranks, const cuda::Backend& gpu)
+    : ranks_(ranks), runs_(gpu, sizeof(uint64_t)), notice_(gpu), wish_(gpu) {
+  gpu.zero(runs_.data(), runs_.size(), nullptr);
+  gpu.stream_synchronize(nullptr);
+}
+
+void RunNotices::notify(const Exec& exec, const int32_t* overflow, const float* wish) {
+  kernels::notify_host(exec, reinterpret_cast<uint64_t*>(runs_.data()), overflow, wish,
+                       notice_.get());
+}
+
+void RunNotices::begin_run(bool wish) {
+  std::atomic_ref(*wish_.get()).store(wish ? 1.0f : 0.0f);
+  ++issued_;
+}
+
+const kernels::Notice& RunNotices::wait(const Exec& exec) {
+  const auto told = [&] {
+    return std::atomic_ref(notice_.get()->run).load(std::memory_order_acquire) >= issued_;
+  };
+  for (int look = 1; !told(); ++look) {
+    if (look % kLooks != 0) {
+      std::this_thread::yield();
+    } else if (kernels::stream_is_idle(exec) && !told()) {
+      raise<DeviceError>("a run ended without its notice");
+    }
+  }
+  // A rank that has failed lets the others' runs end, whatever they then told.
+  ranks_.world->barrier();
+  return *notice_;
+}
+
+}  // namespace hlite::trainer

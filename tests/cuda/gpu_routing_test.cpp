@@ -1,0 +1,259 @@
+// Routing on a GPU: lists, counts and entries are those of KeyRouting, number by number.
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "embedding/cutter.h"
+#include "embedding/device_placement.h"
+#include "embedding/device_slots.h"
+#include "embedding/key_routing.h"
+#include "embedding/key_sort.h"
+#include "embedding/routing_args.h"
+#include "hugectr_lite/core/device_memory.h"
+#include "hugectr_lite/core/random.h"
+#include "tests/support/op_device.h"
+
+namespace hlite::test {
+namespace {
+
+using namespace embedding;
+
+constexpr int64_t kMostSamples = 61, kWidth = 2;
+
+// Memory of a device for one rank's routing.
+class RoutedRank {
+ public:
+  RoutedRank(const OpDevice& on, const RowPlacement& placement, int64_t capacity)
+      : exec_(on.exec()),
+        layout_(placement.layout()),
+        pool_{
+            .ranks = placement.ranks(),
+            .capacity = capacity,
+            .copied_capacity = std::min(placement.copied_rows(), kMostSamples * layout_.columns()),
+            .width = kWidth},
+        placement_(exec_, placement),
+        slots_(exec_, layout_),
+        workspace_(*exec_.cuda,
+                   embedding::kernels::routing_workspace(exec_, kMostSamples * layout_.columns(),
+                                                         placement_.ref().numbers)) {
+    Cutter counting(nullptr);
+    cut(counting);
+    memory_ = DeviceMemory(*exec_.cuda, counting.bytes());
+    Cutter cutter(memory_.data());
+    cut(cutter);
+  }
+  void route(Matrix<const uint32_t> keys) {
+    put_bytes(exec_, keys_, keys.data(), static_cast<size_t>(keys.size()) * 4);
+    batch_ = keys.dim(0);
+    embedding::kernels::route_keys(exec_, {.slots = slots_.ref(),
+                                           .placement = placement_.ref(),
+                                           .pool = pool_,
+                                           .keys = {keys_, batch_, layout_.keys.columns},
+                                           .entries = {entries_, batch_, layout_.keys.columns},
+                                           .lists = lists_,
+                                           .workspace = workspace_.data(),
+                                           .workspace_bytes = workspace_.size()});
+  }
+  template <typename T>
+  [[nodiscard]] std::vector<T> get(const T* from, int64_t n) const {
+    std::vector<T> values(static_cast<size_t>(n));
+    get_bytes(exec_, values.data(), from, values.size() * sizeof(T));
+    return values;
+  }
+  [[nodiscard]] std::vector<uint32_t> block(int rank) const {
+    return get(lists_.blocks + rank * pool_.block_words(), pool_.block_words());
+  }
+  [[nodiscard]] std::vector<uint32_t> entries() const {
+    return get(entries_, batch_ * layout_.keys.columns);
+  }
+  [[nodiscard]] const WantedLists& lists() const { return lists_; }
+  [[nodiscard]] const PoolShape& pool() const { return pool_; }
+
+ private:
+  void cut(Cutter& cutter) {
+    keys_ = cutter.cut<uint32_t>(kMostSamples * layout_.keys.columns);
+    entries_ = cutter.cut<uint32_t>(kMostSamples * layout_.keys.columns);
+    lists_ = {.blocks = cutter.cut<uint32_t>(pool_.ranks * pool_.block_words()),
+              .list_bytes = cutter.cut<int64_t>(pool_.ranks),
+              .copied = cutter.cut<uint32_t>(pool_.copied_capacity),
+              .counts = cutter.cut<uint32_t>(pool_.ranks + 1),
+              .vector_bytes = cutter.cut<int64_t>(pool_.ranks)};
+  }
+  const Exec exec_;
+  const SlotLayout layout_;
+  const PoolShape pool_;
+  DevicePlacement placement_;
+  DeviceSlots slots_;
+  DeviceMemory workspace_, memory_;
+  uint32_t *keys_ = nullptr, *entries_ = nullptr;
+  WantedLists lists_;
+  int64_t batch_ = 0;
+};
+
+void check_against(const KeyRouting& host, const RoutedRank& rank, int64_t batch) {
+  const PoolShape& pool = rank.pool();
+  const SlotLayout& layout = host.layout();
+  const auto counts = rank.get(rank.lists().counts, pool.ranks + 1);
+  const auto list_bytes = rank.get(rank.lists().list_bytes, pool.ranks);
+  const auto vector_bytes = rank.get(rank.lists().vector_bytes, pool.ranks);
+  int64_t longest = 0;
+  for (int q = 0; q < pool.ranks; ++q) longest = std::max(longest, std::ssize(host.list(q)));
+  const bool fits = longest <= pool.capacity;
+  for (int q = 0; q < pool.ranks; ++q) {
+    const auto i = static_cast<size_t>(q);
+    const auto want = host.list(q);
+    const auto block = rank.block(q);
+    CHECK((block[0] | uint64_t{block[1]} << 32) == static_cast<uint64_t>(longest));
+    const int64_t listed = std::min(std::ssize(want), pool.capacity);
+    CHECK(counts[i] == listed);
+    CHECK(vector_bytes[i] == listed * kWidth * 4);
+    CHECK(list_bytes[i] == 4 * (kListHeader + (fits ? std::ssize(want) : 0)));
+    CHECK(std::equal(want.begin(), want.begin() + listed, block.begin() + kListHeader));
+  }
+  if (!fits) return;
+  const auto copied = rank.get(rank.lists().copied, counts.back());
+  CHECK(std::is_sorted(copied.begin(), copied.end()));
+  const auto got = rank.entries();
+  size_t copies = 0;
+  bool good = true;
+  for (int64_t s = 0; s < layout.slots(); ++s)
+    for (const auto& key : host.distinct(s)) {
+      copies += key.copied ? 1 : 0;
+      for (uint32_t p = key.begin; p < key.end; ++p) {
+        const int64_t sample = sample_of(host.pairs(s)[p]);
+        int64_t found = 0;  // lookups of the sample with this entry
+        for (int64_t c = layout.column(s); c < layout.column(s) + layout.hotness(s); ++c) {
+          const uint32_t e = got[static_cast<size_t>(sample * layout.keys.columns + c)];
+          if (e == kNoKey) continue;
+          const bool in_copies = e >= pool.listed_rows();
+          found +=
+              in_copies == key.copied &&
+              (in_copies ? copied[e - static_cast<size_t>(pool.listed_rows())] : e) == key.entry;
+        }
+        good &= found > 0;
+      }
+    }
+  CHECK(good);
+  CHECK(copies == copied.size());
+  // And nothing else: as many entries as lookups.
+  int64_t lookups = 0, entries = 0;
+  for (int64_t s = 0; s < layout.slots(); ++s) {
+    if (!host.distinct(s).empty()) lookups += host.distinct(s).back().end;
+    for (int64_t b = 0; b < batch; ++b)
+      for (int64_t c = layout.column(s); c < layout.column(s) + layout.hotness(s); ++c)
+        entries += got[static_cast<size_t>(b * layout.keys.columns + c)] != kNoKey;
+  }
+  CHECK(entries == lookups);
+}
+
+}  // namespace
+
+TEST_CASE("random batches are routed on a GPU as on the CPU, number by number") {
+  const auto backends = cuda_backends();
+  for (uint64_t round = 0; round < 24; ++round) {
+    uint64_t n = 0;
+    const auto draw = [&](uint32_t below) {
+      return static_cast<int64_t>(random::word(23, round, n++) % below);
+    };
+    // Slots before and behind the layer's, which are none of its business.
+    const auto before = static_cast<size_t>(draw(2)), slots = static_cast<size_t>(1 + draw(5));
+    std::vector<int64_t> rows(slots), hotness(before + slots + 1, 2);
+    for (auto& r : rows) r = 1 + draw(draw(2) ? 5 : 3000);
+    for (size_t s = 0; s < slots; ++s)
+      hotness[before + s] = round % 3 ? 1 : 1 + draw(round == 3 ? 100 : 4);
+    const KeyLayout layout(hotness);
+    const SlotLayout tables(rows, kWidth, layout, Combiner::kSum, static_cast<int64_t>(before));
+    const int ranks = 1 + static_cast<int>(draw(round == 5 ? 32 : 7));
+    std::vector<int64_t> seen;
+    for (int i = 0; i < 300; ++i) seen.push_back(draw(30) * draw(30) % tables.total_rows);
+    std::vector<std::vector<int>> shards(slots);
+    for (auto& on : shards)
+      for (int q = 0; q < ranks; ++q)
+        if (draw(2)) on.push_back(q);
+    const RowPlacement placement =
+        round % 2 ? RowPlacement::by_table(tables, shards, ranks)
+                  : RowPlacement::by_category(
+                        tables, CategoryModel(tables, ranks, FrequencyStatistics::of_lookups(seen),
+                                              3, tables.total_rows));
+    const int64_t capacity = round % 4 == 3 ? 1 + draw(20) : kMostSamples * tables.columns();
+    ThreadPool pool(1);
+    KeyRouting host(placement, kMostSamples, 1);
+    for (const CudaBackend& backend : backends) {
+      const OpDevice on(backend);
+      RoutedRank rank(on, placement, capacity);
+      for (const int64_t batch : {kMostSamples, int64_t{0}, int64_t{1}, int64_t{40}}) {
+        INFO(backend.name << ", round " << round << ", batch " << batch);
+        Tensor<uint32_t, 2> keys(batch, layout.columns);
+        for (int64_t b = 0; b < batch; ++b)
+          for (int64_t c = 0; c < layout.columns; ++c) {
+            const auto s = static_cast<size_t>(layout.slot_of(c)) - before;
+            const auto below = s < slots ? static_cast<uint32_t>(rows[s]) : 7;
+            keys.view()(b, c) = s < slots && hotness[before + s] > 1 && draw(4) == 0
+                                    ? kNoKey
+                                    : static_cast<uint32_t>(draw(below) * (draw(2) ? 1 : 0));
+          }
+        host.route({.pool = &pool}, keys.view(), capacity);
+        rank.route(keys.view());
+        check_against(host, rank, batch);
+      }
+    }
+  }
+}
+
+TEST_CASE("what ranks ask for is taken from their lists, and a list too long is told to all") {
+  constexpr int32_t kRanks = 3;
+  const PoolShape pool{.ranks = kRanks, .capacity = 4, .copied_capacity = 0, .width = kWidth};
+  for (const CudaBackend& backend : cuda_backends())
+    for (const uint32_t longest : {4u, 5u}) {
+      INFO(backend.name << ", longest " << longest);
+      const OpDevice on(backend);
+      const Exec& exec = on.exec();
+      const uint32_t x = 77;  // behind a list's end
+      const DeviceTensor<uint32_t> blocks(
+          on, {2, 0, 8, 9, x, x, longest, 0, 1, 2, 3, 4, 0, 0, x, x, x, x});
+      const DeviceTensor<int64_t> received(on,
+                                           {(2 + 2) * 4, longest > 4 ? 2 * 4 : (2 + 4) * 4, 2 * 4});
+      DeviceTensor<int64_t> sent(on, {8, 12, 16}), wanted_bytes(on, {0, 8, 16}),
+          bytes(on, {-1, -1, -1}), needed(on, {-1});
+      DeviceTensor<uint32_t> wanted(on, {0, 1, 2, 0}), rows(on, std::vector<uint32_t>(12, x)),
+          counts(on, {x, x, x});
+      DeviceTensor<int32_t> overflow(on, {0});
+      const DeviceMemory totals(*exec.cuda, kRanks * sizeof(PeerCounts));
+      exec.cuda->zero(totals.data(), totals.size(), exec.stream);
+      for (const bool training : {true, false})
+        embedding::kernels::take_lists(
+            exec, {.pool = pool,
+                   .blocks = blocks.data(),
+                   .received_bytes = received.data(),
+                   .lists = {.list_bytes = sent.data(),
+                             .counts = wanted.data(),
+                             .vector_bytes = wanted_bytes.data()},
+                   .asked = {rows.data(), counts.data(), bytes.data(), needed.data()},
+                   .overflow = overflow.data(),
+                   .counts = reinterpret_cast<PeerCounts*>(totals.data()),
+                   .training = training});
+      std::array<PeerCounts, kRanks> total;
+      exec.cuda->stream_synchronize(exec.stream);
+      get_bytes(exec, total.data(), totals.data(), totals.size());
+      const bool fits = longest <= 4;
+      CHECK(overflow.host()[0] == (fits ? 0 : 1));
+      CHECK(needed.host()[0] == longest);
+      const uint32_t none = kNoKey;
+      CHECK(rows.host() ==
+            (fits ? std::vector<uint32_t>{8, 9, none, none, 1, 2, 3, 4, none, none, none, none}
+                  : std::vector<uint32_t>(12, none)));
+      CHECK(counts.host() == (fits ? std::vector<uint32_t>{2, 4, 0} : std::vector<uint32_t>(3, 0)));
+      CHECK(bytes.host() == (fits ? std::vector<int64_t>{16, 32, 0} : std::vector<int64_t>(3, 0)));
+      CHECK(total[1].keys.sent == 2 * 12);
+      CHECK(total[0].keys.received == 2 * 16);
+      CHECK(total[2].keys.messages == 2);
+      CHECK(total[1].rows.sent == (fits ? 2 * 32 : 0));
+      CHECK(total[2].rows.messages == 0);
+      CHECK(total[1].rows.received == (fits ? 2 * 8 : 0));
+      CHECK(total[1].grads.sent == (fits ? 8 : 0));
+      CHECK(total[0].grads.messages == 0);
+      CHECK(total[1].grads.received == (fits ? 32 : 0));
+    }
+}
+
+}  // namespace hlite::test

@@ -1,0 +1,281 @@
+// `train --device cuda` on several emulated GPUs of one process.
+#include <algorithm>
+
+#include "tests/end_to_end/golden_run.h"
+#include "tests/end_to_end/small_run.h"
+#include "tests/support/errors.h"
+
+namespace hlite::test {
+namespace {
+
+using Words = std::vector<std::string>;
+
+const Words kFourGpus = {"/usr/bin/env", std::string("HLITE_CUDA_LIBRARY=") + HLITE_EMULATED_PLUGIN,
+                         "HLITE_EMULATED_DEVICES=4"};
+
+Words operator+(Words a, const Words& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+Words changes_of(const Words& changes) {
+  Words words;
+  for (const std::string& change : changes) words = words + Words{"--set", change};
+  return words;
+}
+
+// Of nodes that a golden run's exchange may go between.
+const char* const kBetween =
+    "layers.embedding.sparse_embedding_hparam.communication_type=IB_NVLink";
+Words on_ranks(const std::string& rows, Words more = {}) {
+  more.push_back(gpu(rows));
+  if (rows.find("],[") != std::string::npos) more.emplace_back(kBetween);
+  return changes_of(more);
+}
+
+// A golden run's first iterations, on GPUs or ranks of the CPU; what it exported.
+class Golden {
+ public:
+  explicit Golden(const std::string& name) : run_(name) {}
+
+  ProgramResult train(const Words& environment, const std::string& device, const Words& more) {
+    return run_program(environment +
+                       Words{HLITE_TRAIN, "--config", run_ / "config.json", "--init",
+                             run_ / "init.safetensors", "--threads", "1", "--device", device} +
+                       more);
+  }
+  Tensors weights(const Words& environment, const std::string& device, const Words& more,
+                  int iterations = 20) {
+    const auto result = train(
+        environment, device,
+        Words{"--quiet", "--export", run_ / "got.safetensors", "--set",
+              "solver.max_iter=" + std::to_string(iterations), "--set", "solver.eval_interval=0"} +
+            more);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return read_weights(run_ / "got.safetensors");
+  }
+  [[nodiscard]] Tensors expected() const { return read_weights(run_ / "weights_20.safetensors"); }
+  [[nodiscard]] std::string operator/(const std::string& file) const { return run_ / file; }
+
+ private:
+  GoldenRun run_;
+};
+
+void check_weights(const Tensors& got, const Tensors& want, double tolerance = 1e-5) {
+  REQUIRE(got.size() == want.size());
+  for (const auto& [name, values] : want) {
+    REQUIRE(got.count(name) == 1);
+    check_close(std::span<const float>(got.at(name)), std::span<const float>(values),
+                {.absolute = tolerance, .relative = tolerance}, name.c_str());
+  }
+}
+
+// Numbers 1, 2, ... as HLITE_EMULATED_STREAMS: the orders of work that the test tries.
+std::string order_of(int seed) { return "HLITE_EMULATED_STREAMS=random:" + std::to_string(seed); }
+
+nlohmann::json event_of(const std::string& metrics, const std::string& name) {
+  nlohmann::json found;
+  std::istringstream lines(read_text(metrics));
+  for (std::string line; std::getline(lines, line);)
+    if (auto event = nlohmann::json::parse(line); event["event"] == name) found = event;
+  return found;
+}
+
+std::string of_embedding(const nlohmann::json& traffic) {
+  std::string text;
+  for (const auto& step : traffic["steps"])
+    if (step["step"].get<std::string>().ends_with("_exchange")) text += step.dump() + "\n";
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("golden runs on several GPUs, with graphs and without, and where ranks share a GPU") {
+  Golden plain("dlrm_plain"), fused("dlrm_fused");
+  const auto two = plain.weights(kFourGpus, "cuda", on_ranks("[[0,1]]"));
+  check_weights(two, plain.expected());
+  CHECK(
+      (plain.weights(kFourGpus, "cuda", on_ranks("[[0,1]]", {"solver.cuda_graph=false"})) == two));
+  CHECK((plain.weights(kFourGpus, "cuda", on_ranks("[[0],[0]]")) == two));
+  for (const char* rows : {"[[0,1,2,3]]", "[[0,1],[2,3]]", "[[0,1],[0,1]]"})
+    check_weights(fused.weights(kFourGpus, "cuda", on_ranks(rows)), fused.expected());
+}
+
+TEST_CASE("several GPUs train the same bits in every order of their work") {
+  Golden run("dlrm_fused");
+  constexpr int kIterations = 6;  // eager, captured and launched again, on both sides
+  const auto weights = [&](const Words& order, const char* rows) {
+    return run.weights(kFourGpus + order, "cuda", on_ranks(rows), kIterations);
+  };
+  for (const char* rows : {"[[0,1,2,3]]", "[[0],[0],[0],[0]]"}) {
+    const auto want = weights({}, rows);
+    CHECK((weights({"HLITE_EMULATED_STREAMS=late"}, rows) == want));
+    for (const int seed : {1, 2, 3}) CHECK((weights({order_of(seed)}, rows) == want));
+  }
+}
+
+TEST_CASE("several GPUs with tables, rows, copies or a plan of shards, and several keys a slot") {
+  const std::string one_hot = "layers.embedding.type=LocalizedSlotSparseEmbeddingOneHot";
+  const auto hparam = [](const std::string& sharding) {
+    return R"(layers.embedding.sparse_embedding_hparam={"embedding_vec_size":16,"combiner":0,)"
+           R"("slot_size_array":[1000,50,3,20000,7,500,11,4],"sharding":")" +
+           sharding + "\"}";
+  };
+  Golden run("dlrm_fused");
+  for (const char* sharding : {"slot", "row", "replicate", "auto"})
+    check_weights(
+        run.weights(kFourGpus, "cuda", changes_of({gpu("[[0,1,2,3]]"), one_hot, hparam(sharding)})),
+        run.expected());
+  Golden several("dcnv2_multihot");
+  check_weights(several.weights(kFourGpus, "cuda", on_ranks("[[0,1]]")), several.expected());
+}
+
+TEST_CASE("every optimizer on several GPUs does what it does on ranks of the CPU") {
+  Golden run("dlrm_fused");
+  for (const char* optimizer :
+       {R"({"type":"Adam","update_type":"Local","adam_hparam":{"learning_rate":0.001,)"
+        R"("beta1":0.9,"beta2":0.999,"epsilon":1e-7}})",
+        R"({"type":"Adam","update_type":"Global","adam_hparam":{"learning_rate":0.001,)"
+        R"("beta1":0.9,"beta2":0.999,"epsilon":1e-7}})",
+        R"({"type":"MomentumSGD","update_type":"Local","momentum_sgd_hparam":)"
+        R"({"learning_rate":0.01,"momentum_factor":0.9}})",
+        R"({"type":"AdaGrad","update_type":"Local","adagrad_hparam":{"learning_rate":0.01,)"
+        R"("initial_accumulator_value":0.1,"epsilon":1e-6}})"}) {
+    INFO(optimizer);
+    const Words ranks = on_ranks("[[0,1,2,3]]", {std::string("optimizer=") + optimizer});
+    check_weights(run.weights(kFourGpus, "cuda", ranks, 8), run.weights({}, "cpu", ranks, 8), 1e-5);
+  }
+}
+
+TEST_CASE("lists that do not fit between GPUs are made room for, and nothing is lost") {
+  Golden run("dlrm_fused");
+  const std::string capacity = "layers.embedding.sparse_embedding_hparam.exchange_capacity=";
+  for (const Words& order : {Words{}, Words{order_of(4)}}) {
+    const auto ample = run.weights(kFourGpus + order, "cuda", on_ranks("[[0,1],[2,3]]"), 8);
+    CHECK((run.weights(kFourGpus + order, "cuda", on_ranks("[[0,1],[2,3]]", {capacity + "1"}), 8) ==
+           ample));
+  }
+  // Room that lasts for some iterations: graphs are made anew.
+  const auto grown = run.train(
+      kFourGpus, "cuda",
+      Words{"--set", "solver.max_iter=12"} + on_ranks("[[0,1],[2,3]]", {capacity + "36"}));
+  CHECK(grown.code == 0);
+  check_contains(grown.err, {"rows wanted of one rank, room for 36; run again with room for"});
+}
+
+TEST_CASE("bf16 on several GPUs repeats, and is that of the CPU's ranks but for rounding") {
+  Golden run("dlrm_fused");
+  const Words ranks = on_ranks("[[0,1,2,3]]", {"solver.precision=bf16"});
+  const auto got = run.weights(kFourGpus, "cuda", ranks, 8);
+  CHECK((run.weights(kFourGpus + Words{order_of(9)}, "cuda", ranks, 8) == got));
+  check_weights(got, run.weights({}, "cpu", ranks, 8), 2e-3);
+}
+
+TEST_CASE("several GPUs evaluate as one, and send what ranks of the CPU send") {
+  Golden run("dlrm_fused");
+  const auto train = [&](const Words& environment, const char* device, const char* rows) {
+    const auto result =
+        run.train(environment, device,
+                  Words{"--metrics", run / "m.jsonl"} +
+                      on_ranks(rows, {"solver.max_iter=8", "solver.eval_interval=4"}));
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    if (std::string(device) == "cuda" && std::string(rows) != "[[0]]")
+      check_contains(result.out + result.err, {"4 ranks on GPUs 0 1 2 3", "over NVLink"});
+    return std::pair(event_of(run / "m.jsonl", "eval"), event_of(run / "m.jsonl", "traffic"));
+  };
+  const auto [eval, traffic] = train(kFourGpus, "cuda", "[[0,1,2,3]]");
+  const auto [eval_of_one, none] = train(kFourGpus, "cuda", "[[0]]");
+  const auto [eval_of_cpu, traffic_of_cpu] = train({}, "cpu", "[[0,1,2,3]]");
+  for (const auto& other : {eval_of_one, eval_of_cpu}) {
+    CHECK(eval["samples"] == other["samples"]);
+    CHECK(eval["auc"].get<double>() == Approx(other["auc"].get<double>()).margin(1e-5));
+    CHECK(eval["loss"].get<double>() == Approx(other["loss"].get<double>()).margin(1e-6));
+  }
+  REQUIRE(!traffic.is_null());
+  CHECK(traffic.dump() == traffic_of_cpu.dump());
+  // Between nodes GPUs of one process add flat; what the embedding sends is the same.
+  const auto nodes = train(kFourGpus, "cuda", "[[0,1],[2,3]]").second;
+  CHECK(of_embedding(nodes) == of_embedding(train({}, "cpu", "[[0,1],[2,3]]").second));
+  CHECK(of_embedding(nodes).size() > 100);
+}
+
+// Dropout, Adam, momentum, a shuffled order and partial batches, which some ranks have no part of.
+TEST_CASE(
+    "a checkpoint of GPUs goes on, on ranks of the CPU and on other GPUs, to the same tables") {
+  const SmallRun run;
+  const auto train = [&](const Words& environment, const char* device, const char* rows,
+                         const Words& more) {
+    const auto result = run_program(environment + run.command(more) +
+                                    Words{"--quiet", "--device", device, "--threads", "1"} +
+                                    changes_of({gpu(rows), "solver.eval_interval=10"}));
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+  };
+  const auto until = [](int n) { return "solver.max_iter=" + std::to_string(n); };
+  train(kFourGpus, "cuda", "[[0,1,2,3]]", {"--set", until(20), "--save", run / "four"});
+  train({}, "cpu", "[[0,1]]",
+        {"--set", until(20), "--resume", run / "four", "--save", run / "cpu"});
+  train(kFourGpus, "cuda", "[[0,1],[2,3]]",
+        {"--set", until(20), "--resume", run / "cpu", "--save", run / "nodes"});
+  CHECK((everything(run / "nodes") == everything(run / "four")));
+  // A resumed run is an uninterrupted one, and that of ranks of the CPU but for rounding.
+  train(kFourGpus, "cuda", "[[0,1,2,3]]", {"--set", until(36), "--save", run / "whole"});
+  train(kFourGpus, "cuda", "[[0,1,2,3]]",
+        {"--set", until(36), "--resume", run / "four", "--save", run / "resumed"});
+  CHECK((everything(run / "resumed") == everything(run / "whole")));
+  train({}, "cpu", "[[0,1,2,3]]", {"--set", until(36), "--save", run / "ranks"});
+  check_weights(everything(run / "whole"), everything(run / "ranks"), 2e-4);
+}
+
+TEST_CASE("a GPU that fails in any step ends all, with one message") {
+  Golden run("dlrm_fused");
+  const std::vector<std::pair<const char*, const char*>> faults = {
+      {"write_lists", "embedding.route"},
+      {"take_lists", "embedding.keys_exchange"},
+      {"gather_listed", "embedding.gather"},
+      {"lookup_forward", "embedding.pool"},
+      {"write_pairs", "embedding.sort"},
+      {"clear_pool", "embedding.reduce"},
+      {"notify_host", "notice"},
+      {"peer_sum", "all_reduce"},
+      {"dense_update", "dense_update"},
+      {"update_copied", "embedding.update_copied"}};
+  for (size_t i = 0; i < faults.size(); ++i) {
+    const bool graph = i % 4 < 2;  // the third launch is then that of the first capture
+    const auto& [kernel, step] = faults[i];
+    INFO(kernel << ", graph " << graph);
+    Words environment = kFourGpus;
+    environment.push_back(std::string("HLITE_EMULATED_FAULT=2:") + kernel + ":3");
+    if (i % 2 == 1) environment.push_back(order_of(static_cast<int>(i)));
+    const auto result = run.train(
+        environment, "cuda",
+        Words{"--quiet"} +
+            on_ranks("[[0,1,2,3]]", {graph ? "solver.cuda_graph=true" : "solver.cuda_graph=false",
+                                     "solver.max_iter=6"}));
+    CHECK(result.code == 4);
+    check_contains(result.err, {"rank 2 on GPU 2, after ", std::string("step ") + step + ": ",
+                                "cudaErrorLaunchFailure"});
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+  }
+}
+
+TEST_CASE("several GPUs stop together when interrupted, and go on to the same bits") {
+  const SmallRun run;
+  const Words ranks = changes_of(
+      {gpu("[[0,1,2,3]]"), "solver.max_iter=50", "solver.eval_interval=0", "solver.display=1"});
+  const auto command = [&](const Words& more) {
+    return kFourGpus + run.command(more) + Words{"--device", "cuda", "--threads", "1"} + ranks;
+  };
+  RunningProgram program(command({"--save", run / "stopped"}), "");
+  usleep(1'500'000);
+  program.signal(SIGTERM);
+  const auto result = program.wait();
+  INFO(result.err);
+  REQUIRE((result.code == 5 || result.code == 0));
+  REQUIRE(run_program(command({"--resume", run / "stopped", "--save", run / "resumed"})).code == 0);
+  REQUIRE(run_program(command({"--save", run / "whole"})).code == 0);
+  CHECK((everything(run / "resumed") == everything(run / "whole")));
+}
+
+}  // namespace hlite::test
