@@ -16,7 +16,11 @@ import json
 import os
 import time
 
-from . import _native
+_PLUGIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libhlite_cuda.so")
+if os.path.exists(_PLUGIN):
+    os.environ.setdefault("HLITE_CUDA_LIBRARY", _PLUGIN)
+
+from . import _native  # noqa: E402
 from ._native import ConfigError, DataError, DeviceError, Error, __version__
 
 __all__ = ["ConfigError", "DataError", "DeviceError", "Error", "Predictor", "Trainer", "__version__", "auc", "check"]
