@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "hugectr_lite/comm/expected_traffic.h"
 #include "hugectr_lite/core/float_type.h"
@@ -24,6 +25,7 @@ ShardedSteps::ShardedSteps(const TablesSpec& spec, const TableStorage& storage, 
       ranks_(place.ranks),
       options_(place.exchange),
       max_batch_(place.max_batch),
+      rows_per_lookup_(place.rows_per_lookup),
       threads_(place.threads),
       type_(place.type),
       marks_(spec_.update_type != optimizer::UpdateType::kGlobal &&
@@ -58,9 +60,43 @@ int64_t ShardedSteps::likely_capacity() const {
   return static_cast<int64_t>(std::ceil(std::min(likely, most)));
 }
 
+// The same without room: as many as are distinct, where that is known.
+std::vector<double> ShardedSteps::expected_rows() const {
+  if (rows_per_lookup_ == 0) return likely_rows(1);
+  std::vector<double> rows(static_cast<size_t>(ranks_.ranks()), 0.0);
+  for (int64_t s = 0; s < spec_.layout.slots(); ++s) {
+    const auto n = static_cast<double>(max_batch_ * spec_.layout.hotness(s));
+    const auto share = storage_.placement()->key_share(s);
+    for (size_t q = 0; q < share.size(); ++q)
+      rows[q] += n * share[q] * options_.exchanged_share * rows_per_lookup_;
+  }
+  return rows;
+}
+
+ShardedSteps::MovedBytes ShardedSteps::moved_bytes() const {
+  const auto rows = expected_rows();
+  const auto batch = static_cast<double>(max_batch_),
+             columns = static_cast<double>(spec_.layout.columns()),
+             row = static_cast<double>(spec_.layout.width * kFloatBytes),
+             vectors = static_cast<double>(spec_.layout.slots() * spec_.layout.width *
+                                           float_type_bytes(type_)),
+             copied_rows = static_cast<double>(storage_.copied_rows());
+  // A sample's: rows that this rank wants, that all ranks want of it, and copies that it reads.
+  const double wanted = std::accumulate(rows.begin(), rows.end(), 0.0) / batch,
+               owned = rows[static_cast<size_t>(ranks_.rank)] * ranks_.ranks() / batch,
+               copies = std::min(copied_rows / batch, columns * (1 - options_.exchanged_share)),
+               updated = 2.0 * static_cast<double>(storage_.own_buffers().size());
+  return {.route = columns * (4 + 4 * 16 + 8),  // keys, their sort to and fro, where they go
+          .gather = owned * (2 * row + 4),
+          .pool = (wanted + copies) * row + columns * 4 + vectors,
+          .reduce = vectors + wanted * row + 2 * copied_rows * row / batch,
+          .update = owned * row * (1 + updated),
+          .update_copied = copied_rows * row * (1 + updated) / batch};
+}
+
 // By an exchange of a list for each rank: `header` bytes, then `row` for each row that is wanted.
 plan::SentBytes ShardedSteps::sends(int64_t header, int64_t row, bool to_owners) const {
-  const auto rows = likely_rows(1);
+  const auto rows = expected_rows();
   const auto by_route = [&](auto&& bytes_of_pair) {
     return comm::all_to_all_bytes(*ranks_.topology, ranks_.rank, options_.route, bytes_of_pair);
   };
@@ -283,15 +319,19 @@ void ShardedSteps::add(plan::Plan& plan, plan::Step step) {
 void ShardedSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
   using plan::Lane;
   using plan::StepContext;
+  const MovedBytes moved = moved_bytes();
   plan.add({.name = spec_.name + ".route",
             .lane = Lane::kEmbedding,
             .reads = {io.keys},
             .writes = {lists_},
-            .run = [this, io](const StepContext& c) {
-              routing_->route(
-                  c.exec, {buffers_->data<uint32_t>(io.keys), c.batch, spec_.layout.keys.columns},
-                  capacity_);
-            }});
+            .run =
+                [this, io](const StepContext& c) {
+                  routing_->route(
+                      c.exec,
+                      {buffers_->data<uint32_t>(io.keys), c.batch, spec_.layout.keys.columns},
+                      capacity_);
+                },
+            .bytes_per_sample = moved.route});
   plan.add({.name = spec_.name + ".keys_exchange",
             .lane = Lane::kComm,
             .reads = {lists_},
@@ -312,7 +352,8 @@ void ShardedSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
        .lane = Lane::kEmbedding,
        .reads = {wanted_, storage_.own_weights()},
        .writes = {outgoing_},
-       .run = [this, training = io.training](const StepContext& c) { gather(c.exec, training); }});
+       .run = [this, training = io.training](const StepContext& c) { gather(c.exec, training); },
+       .bytes_per_sample = moved.gather});
   add(plan, {.name = ".rows_exchange",
              .lane = Lane::kComm,
              .reads = {lists_, wanted_, outgoing_},
@@ -323,7 +364,8 @@ void ShardedSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
              .lane = Lane::kEmbedding,
              .reads = {lists_, incoming_, storage_.copied_weights()},
              .writes = {io.output},
-             .run = [this, io](const StepContext& c) { pool(c, io); }});
+             .run = [this, io](const StepContext& c) { pool(c, io); },
+             .bytes_per_sample = moved.pool});
 }
 
 void ShardedSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
@@ -333,7 +375,8 @@ void ShardedSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
              .lane = plan::Lane::kEmbedding,
              .reads = {io.grad, lists_},
              .writes = reduced,
-             .run = [this, io](const plan::StepContext& c) { reduce(c, io); }});
+             .run = [this, io](const plan::StepContext& c) { reduce(c, io); },
+             .bytes_per_sample = moved_bytes().reduce});
   add(plan, {.name = ".grads_exchange",
              .lane = plan::Lane::kComm,
              .reads = {lists_, wanted_, incoming_},
@@ -362,21 +405,24 @@ void ShardedSteps::update(const Exec& exec, const TablesIo& io) {
 void ShardedSteps::emit_update(plan::Plan& plan, const TablesIo& io) {
   // Of any layer's exchange the overflow: then no update counts.
   const auto add_update = [&](const char* name, const std::vector<plan::BufferId>& rows,
-                              std::vector<plan::BufferId> reads, auto&& run) {
+                              std::vector<plan::BufferId> reads, double bytes, auto&& run) {
     reads.insert(reads.end(), {io.rate, io.step, io.overflow});
     reads.insert(reads.end(), rows.begin(), rows.end());
     add(plan, {.name = name,
                .lane = plan::Lane::kEmbedding,
                .reads = reads,
                .writes = rows,
-               .run = [this, io, run](const plan::StepContext& c) {
-                 if (!gradient_scale(*buffers_, io).skips()) run(c);
-               }});
+               .run =
+                   [this, io, run](const plan::StepContext& c) {
+                     if (!gradient_scale(*buffers_, io).skips()) run(c);
+                   },
+               .bytes_per_sample = bytes});
   };
-  add_update(".update", storage_.own_buffers(), {wanted_, outgoing_},
+  const MovedBytes moved = moved_bytes();
+  add_update(".update", storage_.own_buffers(), {wanted_, outgoing_}, moved.update,
              [this, io](const plan::StepContext& c) { update(c.exec, io); });
   if (storage_.copied_rows() == 0) return;
-  add_update(".update_copied", storage_.copied_buffers(), {copied_gradients_},
+  add_update(".update_copied", storage_.copied_buffers(), {copied_gradients_}, moved.update_copied,
              [this, io](const plan::StepContext& c) {
                update_copied(c.exec, step_of(io), copied_gradients(), touched(), storage_.copied());
              });

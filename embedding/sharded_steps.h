@@ -62,7 +62,13 @@ class ShardedSteps final : public TableSteps {
 
  private:
   [[nodiscard]] std::vector<double> likely_rows(double room) const;
+  [[nodiscard]] std::vector<double> expected_rows() const;
   [[nodiscard]] int64_t likely_capacity() const;
+  // What a full batch is expected to move, for each sample of it.
+  struct MovedBytes {
+    double route = 0, gather = 0, pool = 0, reduce = 0, update = 0, update_copied = 0;
+  };
+  [[nodiscard]] MovedBytes moved_bytes() const;
   [[nodiscard]] plan::SentBytes sends(int64_t header, int64_t row, bool to_owners) const;
   void allocate();
   // Whether the lists of this run have the room that they need.
@@ -93,6 +99,7 @@ class ShardedSteps final : public TableSteps {
   const comm::RankContext ranks_;
   const ExchangeOptions options_;
   const int64_t max_batch_;
+  const double rows_per_lookup_;
   const int threads_;
   const FloatType type_;  // of the output and its gradient; rows travel as float
   const bool marks_;      // whether touched() is kept
