@@ -52,6 +52,7 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
       ->type_name("FILE.jsonl");
   app.add_option("--tensorboard", o.tensorboard, "Write an event file of TensorBoard")
       ->type_name("DIR");
+  app.add_option("--report", o.report, "Write the run as one HTML page")->type_name("FILE.html");
   auto* mllog = app.add_option("--mllog", o.mllog,
                                "Write an MLPerf log of the config's solver.benchmark, for its "
                                "compliance checker")
