@@ -7,15 +7,16 @@
 #   --bootstrap       make the base with debootstrap and import it, where no registry can be reached (buildah, as root)
 #   --toolkit WHAT    cuda: an image with the CUDA toolkit, or a folder, mounted at /usr/local/cuda
 #                     (default: /usr/local/cuda of this machine)
+#   --build-arg A=B   CUBLAS= where the base has it, NCCL=2.28.9 to have that too (docker/Dockerfile); repeatable
 #   --output FILE     also write the image as an OCI archive (buildah)
 # The image is of the commit that is checked out, whatever else lies in the folder (without git: of the folder as it is);
 # times in it are the commit's, so that a second build is the same.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '2,12s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,13s/^# \{0,1\}//p' "$0"; }
 fail() { echo "build.sh: $*" >&2; exit 2; }
-target='' tag='' builder='' base=debian:bookworm bootstrap=0 toolkit=/usr/local/cuda output=''
+target='' tag='' builder='' base=debian:bookworm bootstrap=0 toolkit=/usr/local/cuda output='' more=()
 while [ $# -gt 0 ]; do
   case "$1" in
     cpu | cuda) target=$1; shift ;;
@@ -24,6 +25,7 @@ while [ $# -gt 0 ]; do
     --base) base=${2:?}; shift 2 ;;
     --bootstrap) bootstrap=1; shift ;;
     --toolkit) toolkit=${2:?}; shift 2 ;;
+    --build-arg) more+=(--build-arg "${2:?}"); shift 2 ;;
     --output) output=${2:?}; shift 2 ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; fail "unknown argument '$1'" ;;
@@ -71,7 +73,7 @@ make_base() {
 [ "$bootstrap" = 0 ] || make_base
 
 arguments=(--build-arg "BASE=$base" --build-arg "VERSION=$version" --build-arg "REVISION=$revision"
-  --build-arg "CREATED=$(date -u -d "@$stamp" +%Y-%m-%dT%H:%M:%SZ)" --target "$target" --tag "$tag" --file "$context/docker/Dockerfile")
+  --build-arg "CREATED=$(date -u -d "@$stamp" +%Y-%m-%dT%H:%M:%SZ)" --target "$target" --tag "$tag" --file "$context/docker/Dockerfile" ${more[@]+"${more[@]}"})
 if [ "$target" = cuda ]; then
   if [ -d "$toolkit" ]; then
     [ "$builder" != docker ] || fail "docker mounts no folder into a build: expected --toolkit IMAGE"

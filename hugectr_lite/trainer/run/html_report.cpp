@@ -18,6 +18,7 @@ namespace hlite::trainer {
 namespace {
 
 constexpr double kSecondsBetweenPages = 10;
+constexpr double kSmallShare = 0.01;  // steps of less stand together
 
 std::string cell(const std::string& text) { return "<td>" + text + "</td>"; }
 std::string words(const std::string& text) {
@@ -37,6 +38,19 @@ std::string section(const std::string& title, const std::string& body) {
 }
 std::string item(const std::string& name, const std::string& value) {
   return fmt::format("<dt>{}</dt><dd>{}</dd>\n", html_escaped(name), html_escaped(value));
+}
+// The bar's full length is the longest step.
+std::string step_row(const StepTime& s, const StepVerdict& v, double all, double longest) {
+  const double floor = std::min(v.floor_seconds, s.seconds),
+               scale = longest > 0 ? 100 / longest : 0;
+  return "<tr>" + cell(html_escaped(s.name)) + "<td class=\"left\">" + s.lane + "</td>" +
+         cell(fmt::format("{:.3f}", s.seconds * 1e3)) +
+         cell(v.floor_seconds > 0 ? fmt::format("{:.3f}", v.floor_seconds * 1e3) : "") +
+         cell(fmt::format("{:.1f} %", all > 0 ? 100 * s.seconds / all : 0)) +
+         cell(fmt::format("<span class=\"bar\"><i class=\"f\" style=\"width:{:.1f}%\"></i><i "
+                          "class=\"r\" style=\"width:{:.1f}%\"></i></span>",
+                          floor * scale, (s.seconds - floor) * scale)) +
+         words(v.words) + "</tr>\n";
 }
 std::string megabytes(double bytes) { return fmt::format("{:.3f}", bytes * 1e-6); }
 
@@ -90,8 +104,9 @@ double HtmlReport::wait_share() const {
 
 std::string HtmlReport::head() const {
   const std::string name = config_.root.where().substr(0, config_.root.where().find(':'));
-  std::string state = "<span class=\"state live\">running</span>, or killed: as of the last line "
-                      "that was shown";
+  std::string state =
+      "<span class=\"state live\">running</span>, or killed: as of the last line "
+      "that was shown";
   if (!failure_.empty())
     state = "<span class=\"state bad\">failed</span>: " + html_escaped(failure_);
   else if (ended_ && end_.reason == "interrupted")
@@ -152,35 +167,41 @@ std::string HtmlReport::charts() const {
 
 std::string HtmlReport::step_section() const {
   if (steps_.steps.empty())
-    return ended_ ? "<p>Steps were not timed here: on a GPU they are one graph. train_bench --device "
-                    "cuda times them one by one.</p>\n"
-                  : "";
+    return ended_
+               ? "<p>Steps were not timed here: on a GPU they are one graph. train_bench --device "
+                 "cuda times them one by one.</p>\n"
+               : "";
   const RunVerdict verdict = verdict_of(steps_.steps, steps_.rates, wait_share());
   double all = 0, longest = 0;
   for (const StepTime& s : steps_.steps) {
     all += s.seconds;
     longest = std::max(longest, s.seconds);
   }
-  std::string rows = header({"step", "lane", "ms", "floor, ms", "share", "floor and time", "verdict"});
+  const std::string head =
+      "<tr><th>step</th><th class=\"left\">lane</th><th>ms</th><th>floor, ms</th><th>share</th><th "
+      "class=\"left\">floor and time</th><th class=\"left\">verdict</th></tr>\n";
+  std::string large = head, small = head;
+  int small_steps = 0;
+  double small_seconds = 0;
   for (const StepTime& s : steps_.steps) {
-    const StepVerdict v = verdict_of(s, steps_.rates, all);
-    const double floor = std::min(v.floor_seconds, s.seconds),
-                 scale = longest > 0 ? 100 / longest : 0;
-    rows += "<tr>" + cell(html_escaped(s.name)) + cell(s.lane) +
-            cell(fmt::format("{:.3f}", s.seconds * 1e3)) +
-            cell(v.floor_seconds > 0 ? fmt::format("{:.3f}", v.floor_seconds * 1e3) : "") +
-            cell(fmt::format("{:.1f} %", all > 0 ? 100 * s.seconds / all : 0)) +
-            cell(fmt::format("<span class=\"bar\"><i class=\"f\" style=\"width:{:.1f}%\"></i><i "
-                             "class=\"r\" style=\"width:{:.1f}%\"></i></span>",
-                             floor * scale, (s.seconds - floor) * scale)) +
-            words(v.words) + "</tr>\n";
+    const bool is_small = s.seconds < kSmallShare * all;
+    small_steps += is_small ? 1 : 0;
+    small_seconds += is_small ? s.seconds : 0;
+    (is_small ? small : large) += step_row(s, verdict_of(s, steps_.rates, all), all, longest);
   }
-  return fmt::format(
-      "<p><b>Bound by {}.</b> What would help: {}.</p>\n<p class=\"soft\">Mean of {} iterations, rank "
+  std::string text = fmt::format(
+      "<p><b>Bound by {}.</b> What would help: {}.</p>\n<p class=\"soft\">Mean of {} iterations, "
+      "rank "
       "0; {:.3f} ms of steps. Floors: {:.0f} GFLOP/s of fp32 products and {:.1f} GB/s of a copy, "
       "measured behind the run.</p>\n<div class=\"wide\"><table>\n{}</table></div>\n",
       html_escaped(verdict.bound), html_escaped(verdict.change), steps_.iterations, all * 1e3,
-      steps_.rates.flops * 1e-9, steps_.rates.bytes * 1e-9, rows);
+      steps_.rates.flops * 1e-9, steps_.rates.bytes * 1e-9, large);
+  if (small_steps > 0)
+    text += fmt::format(
+        "<details><summary>{} steps of less than 1 % each, {:.1f} % together</summary><div "
+        "class=\"wide\"><table>\n{}</table></div></details>\n",
+        small_steps, all > 0 ? 100 * small_seconds / all : 0, small);
+  return text;
 }
 
 std::string HtmlReport::traffic_section() const {
@@ -221,14 +242,14 @@ std::string HtmlReport::machine_section() const {
   text += item("power", watts ? fmt::format("{:.1f} W, mean of all processor packages", *watts)
                               : "no counter that may be read");
   if (watts && ended_ && end_.samples > 0)
-    text += item("energy", fmt::format("{:.3g} J a million samples",
-                                       *watts * end_.seconds / static_cast<double>(end_.samples) *
-                                           1e6));
-  text += item("training data", fmt::format("{}, {} samples", config_.data.source,
-                                            ready_.train_samples));
+    text += item("energy",
+                 fmt::format("{:.3g} J a million samples",
+                             *watts * end_.seconds / static_cast<double>(end_.samples) * 1e6));
+  text += item("training data",
+               fmt::format("{}, {} samples", config_.data.source, ready_.train_samples));
   if (ready_.eval_samples > 0)
-    text += item("evaluation data", fmt::format("{}, {} samples", config_.data.eval_source,
-                                                ready_.eval_samples));
+    text += item("evaluation data",
+                 fmt::format("{}, {} samples", config_.data.eval_source, ready_.eval_samples));
   return "<dl>\n" + text + "</dl>\n";
 }
 
@@ -236,13 +257,13 @@ std::string HtmlReport::machine_section() const {
 std::string HtmlReport::numbers() const {
   std::string train, eval;
   for (const TrainEvent& e : train_)
-    train += fmt::format("{}[{},{},{},{},{}]", train.empty() ? "" : ",\n", e.iter,
-                         json_number(e.loss), json_number(e.lr), json_number(e.samples_per_s),
-                         json_number(e.wait_share));
+    train +=
+        fmt::format("{}[{},{},{},{},{}]", train.empty() ? "" : ",\n", e.iter, json_number(e.loss),
+                    json_number(e.lr), json_number(e.samples_per_s), json_number(e.wait_share));
   for (const Evaluation& e : evals_)
-    eval += fmt::format("{}[{},{},{}]", eval.empty() ? "" : ",\n", e.iter,
-                        e.result.auc ? json_number(*e.result.auc) : "null",
-                        json_number(e.result.loss));
+    eval +=
+        fmt::format("{}[{},{},{}]", eval.empty() ? "" : ",\n", e.iter,
+                    e.result.auc ? json_number(*e.result.auc) : "null", json_number(e.result.loss));
   return "<script type=\"application/json\" id=\"numbers\">\n{\"train\":[" + train +
          "],\n\"eval\":[" + eval + "]}\n</script>\n";
 }
@@ -250,7 +271,8 @@ std::string HtmlReport::numbers() const {
 std::string HtmlReport::page() const {
   std::string text =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
-      "content=\"width=device-width,initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n<title>"
+      "content=\"width=device-width,initial-scale=1\">\n<link rel=\"icon\" "
+      "href=\"data:,\">\n<title>"
       "hugectr_lite run</title>\n<style>";
   text += kReportStyle;
   text += "</style></head><body><main>\n" + head() + tiles() + charts();

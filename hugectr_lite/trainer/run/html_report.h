@@ -1,6 +1,6 @@
-// A run as one HTML page that needs nothing but itself: no network, no scripts, light or dark as the
-// reader's system is, fit for a phone and for paper. It is written anew while the run goes on, each
-// time whole or not at all, so one of a run that was killed says how far that came.
+// A run as one HTML page that needs nothing but itself: no network, no scripts, light or dark as
+// the reader's system is, fit for a phone and for paper. It is written anew while the run goes on,
+// each time whole or not at all, so one of a run that was killed says how far that came.
 #pragma once
 
 #include <string>
@@ -52,7 +52,7 @@ class HtmlReport final : public RunRecord {
   std::vector<Evaluation> evals_;
   std::string traffic_;
   StepsEvent steps_;
-  EndEvent end_;         // once ended_
+  EndEvent end_;  // once ended_
   bool ended_ = false;
   std::string failure_;  // why, if it failed
 };

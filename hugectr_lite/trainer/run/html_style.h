@@ -22,7 +22,7 @@ section{background:var(--card);border:1px solid var(--line);border-radius:10px;p
 .tile{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:10px 14px}
 .tile b{display:block;font-size:1.3rem;font-variant-numeric:tabular-nums}
 .tile span{color:var(--soft);font-size:.85rem}
-.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,420px),1fr));gap:16px;margin-top:16px}
+.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,340px),1fr));gap:16px;margin-top:16px}
 figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 14px}
 figcaption{font-weight:600;margin-bottom:4px;display:flex;flex-wrap:wrap;gap:4px 14px}
 .key{font-weight:400;color:var(--soft)}
@@ -35,13 +35,14 @@ path.s0{stroke:var(--s0)}path.s1{stroke:var(--s1)}circle.s0{fill:var(--s0)}circl
 .wide{overflow-x:auto}
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums;font-size:.9rem}
 th,td{text-align:right;padding:5px 10px;border-bottom:1px solid var(--line);white-space:nowrap}
-th:first-child,td:first-child,.words{text-align:left}
+th:first-child,td:first-child,.words,.left{text-align:left}
 .words{white-space:normal;min-width:200px}
 th{color:var(--soft);font-weight:600}
 .bar{display:block;min-width:120px;height:12px;border-radius:3px;overflow:hidden}
 .bar i{float:left;height:100%}.bar .f{background:var(--floor)}.bar .r{background:var(--rest)}
 pre{overflow:auto;max-height:480px;font-size:.82rem;margin:8px 0 0;white-space:pre-wrap;overflow-wrap:anywhere}
 summary{cursor:pointer;font-weight:600}
+.wide+details{margin-top:10px}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:4px 18px;margin:0}
 dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
 @media (max-width:520px){main{padding:14px 10px 32px}section{padding:12px}dl{grid-template-columns:1fr;gap:0}dd{margin-bottom:8px}

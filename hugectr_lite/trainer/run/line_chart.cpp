@@ -61,9 +61,8 @@ class Axes {
           kLeft, kWidth - kRight, y(v), y(v), kLeft - 7, y(v) + 4,
           short_number(std::abs(v) < dy * 1e-6 ? 0 : v));
     for (double v = std::ceil(x_.low / dx) * dx; v <= x_.high; v += dx)
-      svg += fmt::format(
-          R"(<text class="tick" text-anchor="middle" x="{:.1f}" y="{}">{}</text>)", x(v),
-          kHeight - kBottom + 18, short_number(v));
+      svg += fmt::format(R"(<text class="tick" text-anchor="middle" x="{:.1f}" y="{}">{}</text>)",
+                         x(v), kHeight - kBottom + 18, short_number(v));
     return svg;
   }
 
@@ -74,12 +73,13 @@ class Axes {
 
 std::string line_svg(const ChartLine& line, size_t index, const Axes& axes) {
   // Of many points the lowest and highest of each piece: spikes stay.
-  const size_t piece = std::max<size_t>(1, (2 * line.points.size() + kMostPoints - 1) / kMostPoints);
+  const size_t piece =
+      std::max<size_t>(1, (2 * line.points.size() + kMostPoints - 1) / kMostPoints);
   std::vector<std::pair<double, double>> shown;
   for (size_t begin = 0; begin < line.points.size(); begin += piece) {
     const auto first = line.points.begin() + static_cast<std::ptrdiff_t>(begin);
-    const auto last =
-        line.points.begin() + static_cast<std::ptrdiff_t>(std::min(begin + piece, line.points.size()));
+    const auto last = line.points.begin() +
+                      static_cast<std::ptrdiff_t>(std::min(begin + piece, line.points.size()));
     auto [low, high] = std::minmax_element(
         first, last, [](const auto& a, const auto& b) { return a.second < b.second; });
     if (high < low) std::swap(low, high);
@@ -90,7 +90,8 @@ std::string line_svg(const ChartLine& line, size_t index, const Axes& axes) {
   bool pen_down = false;
   for (const auto& [px, py] : shown) {
     const bool finite = std::isfinite(px) && std::isfinite(py);
-    if (finite) path += fmt::format("{}{:.1f},{:.1f}", pen_down ? 'L' : 'M', axes.x(px), axes.y(py));
+    if (finite)
+      path += fmt::format("{}{:.1f},{:.1f}", pen_down ? 'L' : 'M', axes.x(px), axes.y(py));
     pen_down = finite;
     if (finite && line.marks)
       marks += fmt::format(
@@ -138,15 +139,17 @@ std::string svg_of(const LineChart& chart) {
   const Axes axes(chart);
   std::string legend;
   for (size_t i = 0; i < chart.lines.size() && chart.lines.size() > 1; ++i)
-    legend += fmt::format(R"(<span class="key s{}">{}</span>)", i, html_escaped(chart.lines[i].name));
+    legend +=
+        fmt::format(R"(<span class="key s{}">{}</span>)", i, html_escaped(chart.lines[i].name));
   std::string body;
   if (axes.empty()) {
-    body = fmt::format(R"(<text class="tick" text-anchor="middle" x="{}" y="{}">nothing yet</text>)",
-                       kWidth / 2, kHeight / 2);
+    body =
+        fmt::format(R"(<text class="tick" text-anchor="middle" x="{}" y="{}">nothing yet</text>)",
+                    kWidth / 2, kHeight / 2);
   } else {
-    body = axes.grid() +
-           fmt::format(R"(<text class="tick" text-anchor="end" x="{}" y="{}">{}</text>)",
-                       kWidth - kRight, kHeight - 6, html_escaped(chart.x_name));
+    body =
+        axes.grid() + fmt::format(R"(<text class="tick" text-anchor="end" x="{}" y="{}">{}</text>)",
+                                  kWidth - kRight, kHeight - 6, html_escaped(chart.x_name));
     for (size_t i = 0; i < chart.lines.size(); ++i) body += line_svg(chart.lines[i], i, axes);
   }
   return fmt::format(

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "hugectr_lite/core/stopwatch.h"
 #include "hugectr_lite/core/memory.h"
+#include "hugectr_lite/core/stopwatch.h"
 #include "hugectr_lite/core/thread_pool.h"
 #include "hugectr_lite/ops/gemm.h"
 

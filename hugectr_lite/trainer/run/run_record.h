@@ -36,7 +36,7 @@ struct EndEvent {
 
 // A step of the training plan on rank 0: mean of an iteration.
 struct StepTime {
-  std::string name, lane;
+  std::string name = {}, lane = {};
   double seconds = 0;
   double flops = 0, bytes = 0;  // of its work (plan/step_work.h)
   bool exchange = false;
@@ -44,9 +44,9 @@ struct StepTime {
 };
 struct StepsEvent {
   int64_t iterations = 0;
-  std::vector<StepTime> steps;
-  MachineRates rates;
-  std::string device;
+  std::vector<StepTime> steps = {};
+  MachineRates rates = {};
+  std::string device = {};
 };
 
 // Every event may throw FileError where it cannot be written.

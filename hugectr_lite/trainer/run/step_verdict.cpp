@@ -8,8 +8,8 @@
 namespace hlite::trainer {
 namespace {
 
-constexpr double kMuchWaiting = 0.1;  // of the time: the reader is what bounds the run
-constexpr double kSmall = 0.01;       // of an iteration: not worth a word
+constexpr double kMuchWaiting = 0.1;           // of the time: the reader is what bounds the run
+constexpr double kSmall = 0.01;                // of an iteration: not worth a word
 constexpr double kNear = 0.6, kHalfWay = 0.3;  // floor / time
 
 const char* name_of(StepBound bound) {
@@ -59,12 +59,14 @@ StepVerdict verdict_of(const StepTime& step, const MachineRates& rates, double i
   const double products = rates.flops > 0 ? step.flops / rates.flops : 0,
                memory = rates.bytes > 0 ? step.bytes / rates.bytes : 0;
   v.floor_seconds = std::max(products, memory);
-  v.bound = v.floor_seconds == 0      ? StepBound::kNothing
-            : products > memory       ? StepBound::kProducts
-                                      : StepBound::kMemory;
+  v.bound = v.floor_seconds == 0 ? StepBound::kNothing
+            : products > memory  ? StepBound::kProducts
+                                 : StepBound::kMemory;
   const double reached = step.seconds > 0 ? v.floor_seconds / step.seconds : 0;
   if (share < kSmall)
     v.words = "small";
+  else if (reached > 1)
+    v.words = "its data stay in caches";
   else if (reached >= kNear)
     v.words = fmt::format("close to what {} give{}", name_of(v.bound),
                           v.bound == StepBound::kMemory ? "s" : "");
@@ -78,9 +80,9 @@ StepVerdict verdict_of(const StepTime& step, const MachineRates& rates, double i
 RunVerdict verdict_of(const std::vector<StepTime>& steps, const MachineRates& rates,
                       double wait_share) {
   if (wait_share > kMuchWaiting)
-    return {fmt::format("the data: {:.0f} % of the time went by waiting for batches",
-                        100 * wait_share),
-            "more reader threads (async_param.num_threads), a faster disk, or data in memory"};
+    return {
+        fmt::format("the data: {:.0f} % of the time went by waiting for batches", 100 * wait_share),
+        "more reader threads (async_param.num_threads), a faster disk, or data in memory"};
   std::array<double, 4> seconds = {};
   double all = 0;
   for (const StepTime& step : steps) all += step.seconds;
