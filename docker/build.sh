@@ -7,14 +7,16 @@
 #   --bootstrap       make the base with debootstrap and import it, where no registry can be reached (buildah, as root)
 #   --toolkit WHAT    cuda: an image with the CUDA toolkit, or a folder, mounted at /usr/local/cuda
 #                     (default: /usr/local/cuda of this machine)
+#   --build-arg A=B   CUBLAS= where the base has it, NCCL=2.28.9 to have that too (docker/Dockerfile); repeatable
 #   --output FILE     also write the image as an OCI archive (buildah)
-# The image is of the commit that is checked out; times in it are the commit's, so that a second build is the same.
+# The image is of the commit that is checked out, whatever else lies in the folder (without git: of the folder as it is);
+# times in it are the commit's, so that a second build is the same.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,13s/^# \{0,1\}//p' "$0"; }
 fail() { echo "build.sh: $*" >&2; exit 2; }
-target='' tag='' builder='' base=debian:bookworm bootstrap=0 toolkit=/usr/local/cuda output=''
+target='' tag='' builder='' base=debian:bookworm bootstrap=0 toolkit=/usr/local/cuda output='' more=()
 while [ $# -gt 0 ]; do
   case "$1" in
     cpu | cuda) target=$1; shift ;;
@@ -23,6 +25,7 @@ while [ $# -gt 0 ]; do
     --base) base=${2:?}; shift 2 ;;
     --bootstrap) bootstrap=1; shift ;;
     --toolkit) toolkit=${2:?}; shift 2 ;;
+    --build-arg) more+=(--build-arg "${2:?}"); shift 2 ;;
     --output) output=${2:?}; shift 2 ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; fail "unknown argument '$1'" ;;
@@ -41,6 +44,14 @@ works "$builder" || fail "--builder $builder is not there, or not running"
 stamp=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)
 version=$(sed -n 's/^project(hugectr_lite VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
+
+# What the builder is given.
+context=.
+if git rev-parse --verify -q HEAD >/dev/null 2>&1; then
+  context=$(mktemp -d)
+  trap 'rm -rf "$context"' EXIT
+  git archive HEAD | tar -x -C "$context"
+fi
 
 # A Debian 12 without documentation, under the name that FROM asks for.
 make_base() {
@@ -62,7 +73,7 @@ make_base() {
 [ "$bootstrap" = 0 ] || make_base
 
 arguments=(--build-arg "BASE=$base" --build-arg "VERSION=$version" --build-arg "REVISION=$revision"
-  --build-arg "CREATED=$(date -u -d "@$stamp" +%Y-%m-%dT%H:%M:%SZ)" --target "$target" --tag "$tag" --file docker/Dockerfile)
+  --build-arg "CREATED=$(date -u -d "@$stamp" +%Y-%m-%dT%H:%M:%SZ)" --target "$target" --tag "$tag" --file "$context/docker/Dockerfile" ${more[@]+"${more[@]}"})
 if [ "$target" = cuda ]; then
   if [ -d "$toolkit" ]; then
     [ "$builder" != docker ] || fail "docker mounts no folder into a build: expected --toolkit IMAGE"
@@ -72,11 +83,11 @@ if [ "$target" = cuda ]; then
   fi
 fi
 case "$builder" in
-  docker) SOURCE_DATE_EPOCH=$stamp docker build "${arguments[@]}" . ;;
-  podman) podman build --timestamp "$stamp" "${arguments[@]}" . ;;
+  docker) SOURCE_DATE_EPOCH=$stamp docker build "${arguments[@]}" "$context" ;;
+  podman) podman build --timestamp "$stamp" "${arguments[@]}" "$context" ;;
   buildah)
     [ "$bootstrap" = 0 ] || arguments+=(--pull-never)
-    buildah bud --layers --timestamp "$stamp" --isolation "${BUILDAH_ISOLATION:-chroot}" "${arguments[@]}" . ;;
+    buildah bud --layers --timestamp "$stamp" --isolation "${BUILDAH_ISOLATION:-chroot}" "${arguments[@]}" "$context" ;;
 esac
 if [ -n "$output" ]; then
   [ "$builder" = buildah ] || fail "--output needs buildah"

@@ -7,7 +7,7 @@
 # Also taken:  LOGDIR (./results), TRIAL (0), SEED (drawn), TRAIN (the program; on PATH), MPIRUN (a launcher's words),
 #   DLRM_BIND (words before the program, such as numactl's), CACHE_CLEARED (false), DIVISION (open), SUBMITTER,
 #   PLATFORM, STATUS, BATCH_SIZE, MAX_ITER, EVAL_INTERVAL, DISPLAY_INTERVAL, AUC_THRESHOLD, TRAIN_ARGS (more words for the trainer)
-# Written to LOGDIR: result_TRIAL.txt (MLPerf log), metrics_TRIAL.jsonl, output_TRIAL.txt.
+# Written to LOGDIR: result_TRIAL.txt (MLPerf log), metrics_TRIAL.jsonl, output_TRIAL.txt, report_TRIAL.html.
 set -euo pipefail
 
 fail() { echo "run_and_time.sh: $*" >&2; exit 2; }
@@ -37,6 +37,7 @@ if [ -n "${MPIRUN:-}" ] && [ "$(df --output=size -k /dev/shm 2>/dev/null | tail 
 fi
 
 arguments=(--config "$CONFIG" --mllog "$LOGDIR/result_$TRIAL.txt" --metrics "$LOGDIR/metrics_$TRIAL.jsonl"
+  --report "$LOGDIR/report_$TRIAL.html"
   --submission "division=$DIVISION" --submission "cache_clear=${CACHE_CLEARED:-false}" --set "solver.benchmark=$BENCHMARK" --set "solver.seed=$SEED"
   --set "solver.snapshot_prefix=$LOGDIR/snapshot_${TRIAL}_"  # beside the config an image can write nothing
   --set "layers[0].source=$DATADIR/$TRAIN_FILE" --set "layers[0].eval_source=$DATADIR/$EVAL_FILE")
@@ -55,7 +56,7 @@ if [ -n "${DRY_RUN:-}" ]; then printf '%q ' "${command[@]}"; echo; exit 0; fi
 
 start=$(date +%s.%N)
 code=0
-"${command[@]}" > >(tee "$LOGDIR/output_$TRIAL.txt") 2>&1 || code=$?
+"${command[@]}" > >(tee "$LOGDIR/output_$TRIAL${SLURM_PROCID:+.$SLURM_PROCID}.txt") 2>&1 || code=$?
 seconds=$(awk -v from="$start" -v to="$(date +%s.%N)" 'BEGIN { printf "%.1f", to - from }')
 echo "RESULT,${BENCHMARK^^},$seconds,$(id -un 2>/dev/null || id -u),seed $SEED,exit $code"
 exit "$code"

@@ -43,7 +43,7 @@ CategoryModel::CategoryModel(const SlotLayout& layout, int ranks,
         "hybrid embedding: {} categories are frequent (looked up at least {:.2f} times in what was "
         "counted), expected at most {}: raise max_num_frequent_categories",
         frequent, threshold, max_frequent);
-  int64_t all = 0, covered = 0;
+  int64_t all = statistics.rare_lookups, covered = 0;
   for (size_t i = 0; i < counts.size(); ++i) {
     all += counts[i];
     if (static_cast<int64_t>(i) < frequent) covered += counts[i];

@@ -14,6 +14,7 @@ namespace hlite::embedding {
 struct FrequencyStatistics {
   std::vector<int64_t> categories;
   std::vector<int64_t> counts;
+  int64_t rare_lookups = 0;  // to categories that are not listed, rarer than those that are
 
   // Of lookups as they come.
   static FrequencyStatistics of_lookups(std::vector<int64_t> lookups);

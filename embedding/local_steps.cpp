@@ -17,6 +17,8 @@ LocalSteps::LocalSteps(const TablesSpec& spec, const TableStorage& storage, Hash
       exec_(place.exec()),
       type_(place.type),
       max_batch_(place.max_batch),
+      sample_rows_(static_cast<double>(spec.layout.columns()) *
+                   (place.rows_per_lookup > 0 ? place.rows_per_lookup : 1)),
       how_{.rule = spec.rule,
            .type = spec.update_type,
            .atomic = spec.atomic_update && exec_.on_gpu(),
@@ -104,9 +106,9 @@ void LocalSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
               .bytes_per_sample = static_cast<double>(layout_.columns()) * (8 + 64)});
   }
   const auto width = static_cast<double>(spec_.layout.width);
-  const double bytes = width * (static_cast<double>(spec_.layout.columns()) * sizeof(float) +
-                                static_cast<double>(spec_.layout.slots()) *
-                                    static_cast<double>(float_type_bytes(type_)));
+  const double bytes =
+      width * (sample_rows_ * sizeof(float) + static_cast<double>(spec_.layout.slots()) *
+                                                  static_cast<double>(float_type_bytes(type_)));
   std::vector<plan::BufferId> reads = {lookup_keys(io), storage_.own_weights()};
   if (index_) reads.push_back(io.keys);
   if (io.training && exec_.on_gpu()) reads.push_back(io.step);
@@ -151,8 +153,8 @@ void LocalSteps::emit_update(plan::Plan& plan, const TablesIo& io) {
          .reads = reads,
          .writes = own,
          .run = [this, io](const StepContext& c) { update<T>(c, io); },
-         .bytes_per_sample = static_cast<double>(spec_.layout.columns()) *
-                             (vector_bytes + row_bytes * 2.0 * static_cast<double>(own.size()))});
+         .bytes_per_sample = static_cast<double>(spec_.layout.columns()) * vector_bytes +
+                             sample_rows_ * row_bytes * 2.0 * static_cast<double>(own.size())});
   });
 }
 

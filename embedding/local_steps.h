@@ -53,6 +53,7 @@ class LocalSteps final : public TableSteps {
   const Exec exec_;
   const FloatType type_;
   const int64_t max_batch_;
+  const double sample_rows_;  // of the tables, read for each sample of a batch
   const SparseUpdateOptions how_;
   const plan::Buffers* buffers_ = nullptr;
   plan::BufferId rows_ = plan::kNoBuffer;    // uint32, like the keys

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "hugectr_lite/comm/expected_traffic.h"
 
@@ -22,6 +23,7 @@ ShardedSteps::ShardedSteps(const TablesSpec& spec, const TableStorage& storage,
       ranks_(place.ranks),
       options_(place.exchange),
       max_batch_(place.max_batch),
+      rows_per_lookup_(place.rows_per_lookup),
       type_(place.type),
       on_gpu_(place.gpu != nullptr),
       marks_(spec_.update_type != optimizer::UpdateType::kGlobal &&
@@ -55,9 +57,43 @@ int64_t ShardedSteps::likely_capacity() const {
   return static_cast<int64_t>(std::ceil(std::min(likely, most)));
 }
 
+// The same without room: as many as are distinct, where that is known.
+std::vector<double> ShardedSteps::expected_rows() const {
+  if (rows_per_lookup_ == 0) return likely_rows(1);
+  std::vector<double> rows(static_cast<size_t>(ranks_.ranks()), 0.0);
+  for (int64_t s = 0; s < spec_.layout.slots(); ++s) {
+    const auto n = static_cast<double>(max_batch_ * spec_.layout.hotness(s));
+    const auto share = storage_.placement()->key_share(s);
+    for (size_t q = 0; q < share.size(); ++q)
+      rows[q] += n * share[q] * options_.exchanged_share * rows_per_lookup_;
+  }
+  return rows;
+}
+
+ShardedSteps::MovedBytes ShardedSteps::moved_bytes() const {
+  const auto rows = expected_rows();
+  const auto batch = static_cast<double>(max_batch_),
+             columns = static_cast<double>(spec_.layout.columns()),
+             row = static_cast<double>(spec_.layout.width * kFloatBytes),
+             vectors = static_cast<double>(spec_.layout.slots() * spec_.layout.width *
+                                           float_type_bytes(type_)),
+             copied_rows = static_cast<double>(storage_.copied_rows());
+  // A sample's: rows that this rank wants, that all ranks want of it, and copies that it reads.
+  const double wanted = std::accumulate(rows.begin(), rows.end(), 0.0) / batch,
+               owned = rows[static_cast<size_t>(ranks_.rank)] * ranks_.ranks() / batch,
+               copies = std::min(copied_rows / batch, columns * (1 - options_.exchanged_share)),
+               updated = 2.0 * static_cast<double>(storage_.own_buffers().size());
+  return {.route = columns * (4 + 4 * 16 + 8),  // keys, their sort to and fro, where they go
+          .gather = owned * (2 * row + 4),
+          .pool = (wanted + copies) * row + columns * 4 + vectors,
+          .reduce = vectors + wanted * row + 2 * copied_rows * row / batch,
+          .update = owned * row * (1 + updated),
+          .update_copied = copied_rows * row * (1 + updated) / batch};
+}
+
 // By an exchange of a list for each rank: `header` bytes, then `row` for each row that is wanted.
 plan::SentBytes ShardedSteps::sends(int64_t header, int64_t row, bool to_owners) const {
-  const auto rows = likely_rows(1);
+  const auto rows = expected_rows();
   const auto by_route = [&](auto&& bytes_of_pair) {
     return comm::all_to_all_bytes(*ranks_.topology, ranks_.rank, options_.route, bytes_of_pair);
   };
@@ -125,11 +161,13 @@ void ShardedSteps::add(plan::Plan& plan, plan::Step step) {
 }
 
 void ShardedSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
+  const MovedBytes moved = moved_bytes();
   plan.add({.name = spec_.name + ".route",
             .lane = plan::Lane::kEmbedding,
             .reads = {io.keys},
             .writes = {lists_},
-            .run = [this, io](const StepContext& c) { route(c, io); }});
+            .run = [this, io](const StepContext& c) { route(c, io); },
+            .bytes_per_sample = moved.route});
   plan.add({.name = spec_.name + ".keys_exchange",
             .lane = plan::Lane::kComm,
             .reads = {lists_},
@@ -149,7 +187,8 @@ void ShardedSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
              .lane = plan::Lane::kEmbedding,
              .reads = {wanted_, storage_.own_weights()},
              .writes = {outgoing_},
-             .run = [this, io](const StepContext& c) { gather(c, io); }});
+             .run = [this, io](const StepContext& c) { gather(c, io); },
+             .bytes_per_sample = moved.gather});
   add(plan, {.name = ".rows_exchange",
              .lane = plan::Lane::kComm,
              .reads = {lists_, wanted_, outgoing_},
@@ -160,7 +199,8 @@ void ShardedSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
              .lane = plan::Lane::kEmbedding,
              .reads = {lists_, incoming_, storage_.copied_weights()},
              .writes = {io.output},
-             .run = [this, io](const StepContext& c) { pool(c, io); }});
+             .run = [this, io](const StepContext& c) { pool(c, io); },
+             .bytes_per_sample = moved.pool});
 }
 
 void ShardedSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
@@ -178,7 +218,8 @@ void ShardedSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
              .lane = plan::Lane::kEmbedding,
              .reads = reads,
              .writes = reduced,
-             .run = [this, io](const StepContext& c) { reduce(c, io); }});
+             .run = [this, io](const StepContext& c) { reduce(c, io); },
+             .bytes_per_sample = moved_bytes().reduce});
   add(plan, {.name = ".grads_exchange",
              .lane = plan::Lane::kComm,
              .reads = {lists_, wanted_, incoming_},
@@ -187,27 +228,30 @@ void ShardedSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
              .sends = sends(0, spec_.layout.width * kFloatBytes, true)});
 }
 
-void ShardedSteps::add_update(plan::Plan& plan, const char* name, const TablesIo& io,
-                              std::vector<plan::BufferId> reads,
-                              const std::vector<plan::BufferId>& rows,
-                              std::function<void(const StepContext&)> run) {
-  reads.insert(reads.end(), {io.rate, io.step, io.overflow});
-  if (io.loss_scale != plan::kNoBuffer) reads.push_back(io.loss_scale);
-  if (on_gpu_) reads.push_back(sorted_);
-  reads.insert(reads.end(), rows.begin(), rows.end());
-  add(plan, {.name = name,
-             .lane = plan::Lane::kEmbedding,
-             .reads = reads,
-             .writes = rows,
-             .run = std::move(run)});
+void ShardedSteps::add_update(plan::Plan& plan, plan::Step step, const TablesIo& io) {
+  step.lane = plan::Lane::kEmbedding;
+  step.reads.insert(step.reads.end(), {io.rate, io.step, io.overflow});
+  if (io.loss_scale != plan::kNoBuffer) step.reads.push_back(io.loss_scale);
+  if (on_gpu_) step.reads.push_back(sorted_);
+  step.reads.insert(step.reads.end(), step.writes.begin(), step.writes.end());
+  add(plan, std::move(step));
 }
 
 void ShardedSteps::emit_update(plan::Plan& plan, const TablesIo& io) {
-  add_update(plan, ".update", io, {wanted_, outgoing_}, storage_.own_buffers(),
-             [this, io](const StepContext& c) { update(c, io); });
+  const MovedBytes moved = moved_bytes();
+  add_update(plan, {.name = ".update",
+                    .reads = {wanted_, outgoing_},
+                    .writes = storage_.own_buffers(),
+                    .run = [this, io](const StepContext& c) { update(c, io); },
+                    .bytes_per_sample = moved.update},
+             io);
   if (storage_.copied_rows() == 0) return;
-  add_update(plan, ".update_copied", io, {copied_gradients_}, storage_.copied_buffers(),
-             [this, io](const StepContext& c) { update_copied(c, io); });
+  add_update(plan, {.name = ".update_copied",
+                    .reads = {copied_gradients_},
+                    .writes = storage_.copied_buffers(),
+                    .run = [this, io](const StepContext& c) { update_copied(c, io); },
+                    .bytes_per_sample = moved.update_copied},
+             io);
 }
 
 }  // namespace hlite::embedding

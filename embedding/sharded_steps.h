@@ -107,21 +107,26 @@ class ShardedSteps : public TableSteps {
 
  private:
   [[nodiscard]] std::vector<double> likely_rows(double room) const;
+  [[nodiscard]] std::vector<double> expected_rows() const;
   [[nodiscard]] int64_t likely_capacity() const;
+  // What a full batch is expected to move, for each sample of it.
+  struct MovedBytes {
+    double route = 0, gather = 0, pool = 0, reduce = 0, update = 0, update_copied = 0;
+  };
+  [[nodiscard]] MovedBytes moved_bytes() const;
   [[nodiscard]] plan::SentBytes sends(int64_t header, int64_t row, bool to_owners) const;
   // Adds a step of that name, behind the layer's, which is left out when the run gives up.
   void add(plan::Plan& plan, plan::Step step);
-  // Adds one that changes `rows`, unless any layer's exchange was too small or gradients
+  // Adds one that changes what it writes, unless any layer's exchange was too small or gradients
   // overflowed.
-  void add_update(plan::Plan& plan, const char* name, const TablesIo& io,
-                  std::vector<plan::BufferId> reads, const std::vector<plan::BufferId>& rows,
-                  std::function<void(const plan::StepContext&)> run);
+  void add_update(plan::Plan& plan, plan::Step step, const TablesIo& io);
 
   const TablesSpec& spec_;
   const TableStorage& storage_;
   const comm::RankContext ranks_;
   const ExchangeOptions options_;
   const int64_t max_batch_;
+  const double rows_per_lookup_;
   const FloatType type_;  // of the output and its gradient; rows travel as float
   const bool on_gpu_;
   const bool marks_;      // whether touched() is kept

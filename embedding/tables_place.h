@@ -23,6 +23,10 @@ struct TablesPlace {
   // On several ranks, where rows do not come as keys come; the same on all of them.
   std::shared_ptr<const RowPlacement> placement = nullptr;
   ExchangeOptions exchange = {};
+  // Distinct rows expected among a rank's lookups of a batch, for each of them: of rows that are
+  // not copied, where some are. 0: not known; then the bytes that steps say they move are those of
+  // all.
+  double rows_per_lookup = 0;
   int64_t max_batch = 0, train_batch = 0;  // samples of one rank
   int threads = 1;                         // of the CPU, at most
   const cuda::Backend* gpu = nullptr;      // where they lie; null: on the CPU

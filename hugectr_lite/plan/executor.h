@@ -19,6 +19,9 @@ class Executor {
   // CPU the run has ended when the call returns; on a GPU it has been issued.
   // Throws what a step throws.
   virtual void run(const Plan& plan, const StepContext& context) = 0;
+  // From now on adds to seconds[i] what step i of `plan` takes, whenever that is run. False where
+  // steps cannot be timed: a GPU runs them as one.
+  virtual bool measure(const Plan& /*plan*/, std::span<double> /*seconds*/) { return false; }
   // Where single ops can be put, behind all that was run.
   [[nodiscard]] virtual Exec exec() const = 0;
   // Waits until the batch of the last run may be overwritten in host memory.
@@ -39,12 +42,19 @@ class SerialExecutor final : public Executor {
   void run(const Plan& plan, const StepContext& context) override {
     StepContext here = context;
     here.exec = exec_;
-    run_in_order(plan, here);
+    run_in_order(plan, here, &plan == measured_ ? seconds_ : std::span<double>());
+  }
+  bool measure(const Plan& plan, std::span<double> seconds) override {
+    measured_ = &plan;
+    seconds_ = seconds;
+    return true;
   }
   [[nodiscard]] Exec exec() const override { return exec_; }
 
  private:
   const Exec exec_;
+  const Plan* measured_ = nullptr;
+  std::span<double> seconds_;
 };
 
 }  // namespace hlite::plan

@@ -1,6 +1,7 @@
 #include "hugectr_lite/plan/lane_executor.h"
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/stopwatch.h"
 
 namespace hlite::plan {
 
@@ -73,7 +74,9 @@ void LaneExecutor::run_lane(int lane) {
     // After a failure steps count as ended without having run: nobody waits for ever.
     if (!failed_.load(std::memory_order_acquire)) {
       try {
+        const auto start = Clock::now();
         steps[i].run(context);
+        if (plan_ == measured_) seconds_[i] += seconds_since(start);
       } catch (...) {
         fail(std::current_exception());
       }

@@ -8,6 +8,7 @@
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
+#include "hugectr_lite/trainer/estimate/estimate_report.h"
 #include "hugectr_lite/trainer/run/check.h"
 #include "hugectr_lite/trainer/run/options.h"
 #include "hugectr_lite/trainer/run/session.h"
@@ -51,6 +52,7 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
       ->type_name("FILE.jsonl");
   app.add_option("--tensorboard", o.tensorboard, "Write an event file of TensorBoard")
       ->type_name("DIR");
+  app.add_option("--report", o.report, "Write the run as one HTML page")->type_name("FILE.html");
   auto* mllog = app.add_option("--mllog", o.mllog,
                                "Write an MLPerf log of the config's solver.benchmark, for its "
                                "compliance checker")
@@ -67,6 +69,10 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
                "Check config, files and memory, print the model, train nothing");
   app.add_flag("--plan", o.plan,
                "Print the steps of an iteration and their dependencies, train nothing");
+  app.add_option("--estimate", o.estimate,
+                 "Print how long an iteration would take on a system, such as \"2x8 dgx_a100\" or "
+                 "\"1x4 machine.json\", train nothing")
+      ->type_name("SYSTEM");
   app.add_flag("--traffic", o.traffic,
                "Print at the end what the ranks sent to each other in an iteration");
   app.add_flag("--quiet", o.quiet, "Print nothing but warnings and errors");
@@ -79,6 +85,10 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
 int run(const hlite::trainer::Options& options) {
   using namespace hlite;  // NOLINT: the whole program is about it
   if (options.quiet) log::set_level(log::Level::kWarning);
+  if (!options.estimate.empty()) {
+    fmt::print("{}", trainer::estimate_report(options));
+    return kExitDone;
+  }
   const auto config = config::load_train_config(options.config, options.overrides);
   if (options.check) fmt::print("{}", trainer::check_report(*config, options));
   if (options.plan) fmt::print("{}", trainer::plan_report(*config, options));

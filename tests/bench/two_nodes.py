@@ -4,10 +4,14 @@
     sudo tests/bench/two_nodes.py golden  --bin build/release/bin
     sudo tests/bench/two_nodes.py kill    --bin build/release/bin
     sudo tests/bench/two_nodes.py overlap --bin build/release/bin --rate 400mbit --rounds 5
+    sudo tests/bench/two_nodes.py estimate --bin build/release/bin --rate 100mbit --rounds 3
 
 golden   a golden run on 2 nodes x 2 ranks, against its expected losses
 kill     a process of the same run is killed (SIGKILL) in the middle: all others have to end within 30 s
 overlap  samples/s of a DLRM with solver.enable_overlap off and on, in turn, at equal weights, over a link of --rate
+estimate iterations of a DLRM that the network bounds, beside what train --estimate says of them. The machine's rates
+         are those that train_bench measures, the link's is --rate less the headers of TCP (1448 of 1538 bytes). Fails
+         when they are further than 25 % apart. The best of all intervals counts: others may use the machine.
 
 Namespaces, links and files are removed at the end.
 """
@@ -141,14 +145,13 @@ CONFIG = {
 }
 
 
-def overlap(args, nodes, folder):
-    binary = os.path.abspath(args.bin)
+def write_config(binary, folder, width, bottom, top, **solver):
+    """A DLRM on synthetic data in `folder`: layers of these widths below and above the interaction."""
     sh(os.path.join(binary, "criteo_synth"), "--train", "300000", "--test", "0", "--like", "criteo", "--cap", "100000",
        "--format", "raw", "--out", f"{folder}/s")
     config = dict(CONFIG)
-    fc = lambda name, bottom, n: {"name": name, "type": "FusedInnerProduct", "position": "Isolated", "bottom": bottom,
-                                  "top": name, "fc_param": {"num_output": n}}
-    config["layers"] = [
+    config["solver"] = dict(CONFIG["solver"], **solver)
+    layers = [
         {"name": "data", "type": "Data", "format": "RawAsync", "source": "s.train.bin", "eval_source": "s.train.bin",
          "check": "None", "slot_size_array": "s.manifest.json", "label": {"top": "label", "label_dim": 1},
          "dense": {"top": "dense", "dense_dim": 13, "aligned": "Auto"},
@@ -157,14 +160,28 @@ def overlap(args, nodes, folder):
          "async_param": {"num_threads": 1, "num_batches_per_thread": 4, "io_block_size": 524288, "io_depth": 4,
                          "io_alignment": 512, "shuffle": False}},
         {"name": "emb", "type": "HybridSparseEmbedding", "bottom": "keys", "top": "emb",
-         "sparse_embedding_hparam": {"slot_size_array": "s.manifest.json", "embedding_vec_size": 64, "combiner": 0,
-                                     "communication_type": "IB_NVLink"}},
-        fc("b1", "dense", 1024), fc("b2", "b1", 1024), fc("b3", "b2", 64),
-        {"name": "inter", "type": "Interaction", "bottom": ["b3", "emb"], "top": "inter"},
-        fc("t1", "inter", 256), fc("t2", "t1", 64),
-        {"name": "z", "type": "InnerProduct", "bottom": "t2", "top": "z", "fc_param": {"num_output": 1}},
-        {"name": "loss", "type": "BinaryCrossEntropyLoss", "bottom": ["z", "label"], "top": "loss"}]
+         "sparse_embedding_hparam": {"slot_size_array": "s.manifest.json", "embedding_vec_size": width, "combiner": 0,
+                                     "communication_type": "IB_NVLink"}}]
+
+    def stack(below, names, widths):
+        for name, n in zip(names, widths):
+            layers.append({"name": name, "type": "FusedInnerProduct", "position": "Isolated", "bottom": below,
+                           "top": name, "fc_param": {"num_output": n}})
+            below = name
+        return below
+
+    b = stack("dense", [f"b{i + 1}" for i in range(len(bottom))], bottom)
+    layers.append({"name": "inter", "type": "Interaction", "bottom": [b, "emb"], "top": "inter"})
+    t = stack("inter", [f"t{i + 1}" for i in range(len(top))], top)
+    layers += [{"name": "z", "type": "InnerProduct", "bottom": t, "top": "z", "fc_param": {"num_output": 1}},
+               {"name": "loss", "type": "BinaryCrossEntropyLoss", "bottom": ["z", "label"], "top": "loss"}]
+    config["layers"] = layers
     json.dump(config, open(f"{folder}/config.json", "w"))
+
+
+def overlap(args, nodes, folder):
+    binary = os.path.abspath(args.bin)
+    write_config(binary, folder, 64, [1024, 1024, 64], [256, 64])
 
     def once(on):
         metrics, weights = f"{folder}/m.jsonl", f"{folder}/w.safetensors"
@@ -192,9 +209,48 @@ def overlap(args, nodes, folder):
         sys.exit("overlap changes the results")
 
 
+def bits_per_second(rate):
+    for unit, factor in (("gbit", 1e9), ("mbit", 1e6), ("kbit", 1e3)):
+        if rate.endswith(unit):
+            return float(rate[:-len(unit)]) * factor
+    sys.exit(f"--rate: expected such as 100mbit or 1gbit, found '{rate}'")
+
+
+def estimate(args, nodes, folder):
+    binary = os.path.abspath(args.bin)
+    write_config(binary, folder, 128, [128], [128], display=5, max_iter=30)
+    bench = subprocess.run([os.path.join(binary, "train_bench"), "--threads", "1", "--seconds", "2", "--quiet"], check=True,
+                           stdout=subprocess.PIPE, text=True)
+    measured = json.loads(bench.stdout)
+    machine = {"name": "two namespaces", "device": "cpu", "flops": {"fp32": measured["gflops"] * 1e9},
+               "memory_bytes_per_s": measured["copy_gbs"] * 1e9, "step_seconds": 2e-5,
+               "between": {"kind": "tcp", "bytes_per_s": bits_per_second(args.rate) / 8 * 1448 / 1538, "seconds": 2e-4}}
+    json.dump(machine, open(f"{folder}/machine.json", "w"))
+    config = f"{folder}/config.json"
+    out = sh(os.path.join(binary, "train"), "--config", config, "--estimate", f"2x1 {folder}/machine.json").stdout
+    expected = float(out.strip().splitlines()[-1].split()[1])
+    best = None
+    for r in range(args.rounds):
+        run = nodes.start([os.path.join(binary, "train"), "--config", config, "--threads", "1", "--quiet", "--metrics",
+                           f"{folder}/m.jsonl"])
+        text, _ = run.communicate(timeout=600)
+        if run.returncode != 0:
+            sys.exit(text)
+        events = [json.loads(line) for line in open(f"{folder}/m.jsonl")]
+        batch = json.load(open(config))["solver"]["batchsize"]
+        # The first interval fills the limiter's bucket and grows buffers.
+        times = [1e3 * batch / e["samples_per_s"] for e in events if e["event"] == "train"][1:]
+        best = min(times + ([best] if best else []))
+        print(f"round {r + 1}: {min(times):.1f} to {max(times):.1f} ms per iteration", flush=True)
+    print(f"2 nodes x 1 rank over TCP at {args.rate}: estimated {expected:.1f} ms, measured {best:.1f} ms at best, "
+          f"{expected / best:.2f} of it")
+    if not 0.75 < expected / best < 1.25:
+        sys.exit("further than 25 % apart\n" + out)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["golden", "kill", "overlap"])
+    parser.add_argument("what", choices=["golden", "kill", "overlap", "estimate"])
     parser.add_argument("--bin", default="build/release/bin", help="folder of the programs")
     parser.add_argument("--rate", default="", help="limit of the link between the nodes, as tc writes it")
     parser.add_argument("--rounds", type=int, default=5)

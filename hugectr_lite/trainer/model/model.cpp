@@ -60,9 +60,10 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
                         : nullptr),
       layer_parts_{layers_, batch_, rates_, loss_scaling_, gradient_sum_.get()},
       embedding_part_(layer_parts_, max_batch_),
-      network_part_(
-          layer_parts_,
-          {.max_batch = max_batch_, .seed = seed, .type = type_, .on_gpu = gpu != nullptr}),
+      network_part_(layer_parts_, {.max_batch = max_batch_,
+                                   .seed = seed,
+                                   .type = type_,
+                                   .on_gpu = gpu != nullptr || ranks_.steps_of_gpu}),
       dense_optimizer_(config.optimizer, type_, *layers_.network, rates_, loss_scaling_,
                        gradient_sum_.get()),
       parts_(without_null({&batch_, &rates_, &embedding_part_, gradient_sum_.get(), &loss_scaling_,

@@ -27,6 +27,7 @@ struct ModelRanks {
   comm::RankContext context = {};
   std::vector<LayerPlacement> placements = {};  // of the embedding layers; none on one rank
   std::function<bool()> wants_to_stop = {};     // whether this rank was asked to
+  bool steps_of_gpu = false;  // of the network, as GPUs have them: to look at, not to run
 };
 
 using comm::StepTraffic;

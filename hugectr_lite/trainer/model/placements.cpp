@@ -8,6 +8,7 @@
 #include "data_reader/manifest.h"
 #include "data_reader/open_source.h"
 #include "embedding/embedding_layer.h"
+#include "embedding/key_frequencies.h"
 #include "embedding/sharding_plan.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
@@ -95,6 +96,22 @@ Statistics from_batches(const config::TrainConfig& config, const Layers& layers)
   return statistics;
 }
 
+// Lookups, in so many batches, from which on a category of the layer is worth copies.
+double threshold_of(const EmbeddingLayer& layer, const config::TrainConfig& config,
+                    const comm::Topology& topology, double batches) {
+  const embedding::HybridOptions& o = *layer.hybrid();
+  return embedding::frequent_threshold(
+      {.communication = o.communication,
+       .batch = config.solver.batchsize,
+       .iterations = batches,
+       .nodes = topology.nodes(),
+       .ranks = topology.ranks(),
+       .p_dup_max = o.p_dup_max,
+       .max_all_reduce_bandwidth = o.max_all_reduce_bandwidth,
+       .max_all_to_all_bandwidth = o.max_all_to_all_bandwidth,
+       .efficiency_bandwidth_ratio = o.efficiency_bandwidth_ratio});
+}
+
 LayerPlacement hybrid_placement(const EmbeddingLayer& layer, const config::TrainConfig& config,
                                 const comm::Topology& topology, const Statistics* statistics,
                                 size_t index) {
@@ -110,16 +127,7 @@ LayerPlacement hybrid_placement(const EmbeddingLayer& layer, const config::Train
         layer.name(), layout.total_rows, topology.ranks());
     return result;
   }
-  const double threshold =
-      embedding::frequent_threshold({.communication = o.communication,
-                                     .batch = config.solver.batchsize,
-                                     .iterations = statistics->batches,
-                                     .nodes = topology.nodes(),
-                                     .ranks = topology.ranks(),
-                                     .p_dup_max = o.p_dup_max,
-                                     .max_all_reduce_bandwidth = o.max_all_reduce_bandwidth,
-                                     .max_all_to_all_bandwidth = o.max_all_to_all_bandwidth,
-                                     .efficiency_bandwidth_ratio = o.efficiency_bandwidth_ratio});
+  const double threshold = threshold_of(layer, config, topology, statistics->batches);
   embedding::CategoryModel model(layout, topology.ranks(), statistics->of_layer[index], threshold,
                                  o.most_frequent(layout.total_rows));
   result.exchanged_share = 1 - model.frequent_share();
@@ -220,27 +228,87 @@ comm::Topology topology_of(const config::SolverConfig& solver) {
   return comm::Topology(std::move(rows), solver.node_first);
 }
 
+namespace {
+
+Layers embedding_layers(const config::TrainConfig& config) {
+  Layers layers;
+  for (size_t i = 0; i < count_embeddings(config); ++i)
+    layers.push_back(std::make_unique<EmbeddingLayer>(*config.layers[i], config));
+  return layers;
+}
+
+std::vector<LayerPlacement> place(const Layers& layers, const config::TrainConfig& config,
+                                  const comm::Topology& topology, const Statistics* statistics) {
+  std::vector<LayerPlacement> placements;
+  for (size_t i = 0; i < layers.size(); ++i)
+    placements.push_back(layers[i]->hybrid()
+                             ? hybrid_placement(*layers[i], config, topology, statistics, i)
+                             : localized_placement(*layers[i], topology));
+  return placements;
+}
+
+}  // namespace
+
 std::vector<LayerPlacement> make_placements(const config::TrainConfig& config,
                                             const comm::Topology& topology, bool read_data) {
-  std::vector<LayerPlacement> placements;
-  if (topology.ranks() == 1) return placements;
-  Layers layers;
-  bool hybrid = false;
-  for (size_t i = 0; i < count_embeddings(config); ++i) {
-    layers.push_back(std::make_unique<EmbeddingLayer>(*config.layers[i], config));
-    hybrid |= layers.back()->hybrid() != nullptr;
-  }
+  if (topology.ranks() == 1) return {};
+  const Layers layers = embedding_layers(config);
+  const bool hybrid = std::any_of(layers.begin(), layers.end(),
+                                  [](const auto& layer) { return layer->hybrid() != nullptr; });
   std::optional<Statistics> statistics;
   if (hybrid && read_data) {
     statistics = from_manifest(config, layers);
     if (!statistics) statistics = from_batches(config, layers);
   }
-  for (size_t i = 0; i < layers.size(); ++i)
-    placements.push_back(
-        layers[i]->hybrid()
-            ? hybrid_placement(*layers[i], config, topology, statistics ? &*statistics : nullptr, i)
-            : localized_placement(*layers[i], topology));
-  return placements;
+  return place(layers, config, topology, statistics ? &*statistics : nullptr);
+}
+
+ExpectedPlacements expect_placements(const config::TrainConfig& config,
+                                     const comm::Topology& topology, AssumedKeys keys,
+                                     bool copies) {
+  using embedding::KeyFrequencies;
+  // As if so many batches had been counted: enough to tell rates apart.
+  constexpr double kBatches = 1e6;
+  const Layers layers = embedding_layers(config);
+  const auto batch = static_cast<double>(config.solver.batchsize);
+  std::optional<Statistics> statistics;
+  if (keys == AssumedKeys::kCountedElseCriteo) statistics = from_manifest(config, layers);
+  const bool counted = statistics.has_value();
+  if (!counted)
+    statistics = Statistics{.of_layer = {},
+                            .batches = kBatches,
+                            .source = keys == AssumedKeys::kUniform
+                                          ? "assumed: every key of a table as often as any other"
+                                          : "assumed: skewed as Criteo's"};
+  std::vector<KeyFrequencies> frequencies;
+  std::vector<double> thresholds;  // lookups of a category in a sample
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const auto& layout = layers[i]->layout();
+    frequencies.push_back(
+        counted ? KeyFrequencies::counted(statistics->of_layer[i], statistics->batches * batch)
+        : keys == AssumedKeys::kUniform ? KeyFrequencies::uniform(layout)
+                                        : KeyFrequencies::like_criteo(layout));
+    thresholds.push_back(layers[i]->hybrid() && copies
+                             ? threshold_of(*layers[i], config, topology, 1) / batch
+                             : KeyFrequencies::kAny);
+    if (!counted)
+      statistics->of_layer.push_back(
+          frequencies[i].as_statistics(layout, thresholds[i], kBatches * batch));
+  }
+  ExpectedPlacements expected;
+  expected.source = statistics->source;
+  if (topology.ranks() > 1)
+    expected.placements = place(layers, config, topology, copies ? &*statistics : nullptr);
+  else
+    expected.placements.resize(layers.size());
+  for (size_t i = 0; i < layers.size(); ++i) {
+    LayerPlacement& p = expected.placements[i];
+    const double samples = batch / topology.ranks(), rare = frequencies[i].lookups(thresholds[i]);
+    if (layers[i]->hybrid()) p.exchanged_share = rare / frequencies[i].lookups();
+    if (rare > 0)
+      p.rows_per_lookup = frequencies[i].distinct(samples, thresholds[i]) / (samples * rare);
+  }
+  return expected;
 }
 
 }  // namespace hlite::trainer

@@ -16,6 +16,7 @@ namespace hlite::trainer {
 struct LayerPlacement {
   std::shared_ptr<const embedding::RowPlacement> placement;
   double exchanged_share = 1;  // of the lookups: those to rows that are not copied
+  double rows_per_lookup = 0;  // embedding::TablesPlace; 0: not known
   std::string explanation;     // one line
 };
 
@@ -27,6 +28,18 @@ struct LayerPlacement {
 //                          batches. Without `read_data` no category is frequent.
 std::vector<LayerPlacement> make_placements(const config::TrainConfig& config,
                                             const comm::Topology& topology, bool read_data);
+
+// The same for one rank too, without data: from the counts in the manifest beside the training data
+// where that is there and has them, else as if keys came as they do in Criteo's data, or all alike.
+enum class AssumedKeys { kCountedElseCriteo, kCriteo, kUniform };
+struct ExpectedPlacements {
+  std::vector<LayerPlacement> placements;
+  std::string source;  // of what is known about keys
+};
+// `copies`: of frequent rows, where the layer wants them.
+ExpectedPlacements expect_placements(const config::TrainConfig& config,
+                                     const comm::Topology& topology, AssumedKeys keys,
+                                     bool copies = true);
 
 // The config's ranks, node by node.
 comm::Topology topology_of(const config::SolverConfig& solver);

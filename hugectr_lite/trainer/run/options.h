@@ -15,7 +15,8 @@ struct Options {
   std::optional<config::DeviceChoice> device = {};  // none: as the config says
   int threads = 0;                                  // 0: as the config says
   std::string init = {}, export_path = {}, save = {}, resume = {}, metrics = {};
-  std::string mllog = {}, tensorboard = {};
+  std::string mllog = {}, tensorboard = {}, report = {};
+  std::string estimate = {};                 // the system
   std::vector<std::string> submission = {};  // KEY=VALUE, of the MLPerf log
   bool without_data = false;  // the config's files are not opened: batches come by step(batch)
   bool check = false, plan = false, quiet = false, traffic = false;

@@ -219,6 +219,9 @@ void RunLoop::report_end(Reason reason) {
     trainer_.records().tell(&RunRecord::traffic, report.json());
     if (trainer_.options().traffic && trainer_.ranks().rank == 0) fmt::print("{}", report.text());
   }
+  if (trainer_.ranks().rank == 0)
+    if (const auto steps = trainer_.step_times())
+      trainer_.records().tell(&RunRecord::steps, *steps);
   const int64_t trained = trainer_.samples() - first_samples_;
   const double rate = train_seconds_ > 0 ? static_cast<double>(trained) / train_seconds_ : 0;
   const char* const names[] = {"max_iter", "target", "interrupted"};

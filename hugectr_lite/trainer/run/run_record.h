@@ -1,6 +1,7 @@
 // Who keeps a record of a run, and what it is told:
 //
-//   ready, { train | eval_begins, eval }..., traffic on several ranks, then ended or failed
+//   ready, { train | eval_begins, eval }..., traffic on several ranks, steps where they were timed,
+//   then ended or failed
 //
 // Each kind of record is a class of its own (metrics_file.h, mllog_file.h, tensorboard_file.h) and
 // takes what it needs. Rank 0 alone has any.
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "hugectr_lite/trainer/run/evaluator.h"
+#include "hugectr_lite/trainer/run/machine_rates.h"
 
 namespace hlite::trainer {
 
@@ -32,6 +34,21 @@ struct EndEvent {
   std::string reason;  // "max_iter", "target", "interrupted"
 };
 
+// A step of the training plan on rank 0: mean of an iteration.
+struct StepTime {
+  std::string name = {}, lane = {};
+  double seconds = 0;
+  double flops = 0, bytes = 0;  // of its work (plan/step_work.h)
+  bool exchange = false;
+  double sent = 0;  // bytes to other ranks, expected
+};
+struct StepsEvent {
+  int64_t iterations = 0;
+  std::vector<StepTime> steps = {};
+  MachineRates rates = {};
+  std::string device = {};
+};
+
 // Every event may throw FileError where it cannot be written.
 class RunRecord {
  public:
@@ -45,6 +62,7 @@ class RunRecord {
   virtual void eval_begins(int64_t /*iter*/) {}
   virtual void eval(int64_t /*iter*/, const EvalResult&) {}
   virtual void traffic(const std::string& /*json*/) {}  // TrafficReport::json()
+  virtual void steps(const StepsEvent&) {}
   virtual void ended(const EndEvent&) {}
   virtual void failed(const std::string& /*why*/) {}
 };

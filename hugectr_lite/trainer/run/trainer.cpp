@@ -9,8 +9,10 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/stopwatch.h"
+#include "hugectr_lite/plan/step_work.h"
 #include "hugectr_lite/trainer/model/model_results.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
+#include "hugectr_lite/trainer/run/html_report.h"
 #include "hugectr_lite/trainer/run/metrics_file.h"
 #include "hugectr_lite/trainer/run/mllog_file.h"
 #include "hugectr_lite/trainer/run/preconditions.h"
@@ -60,6 +62,7 @@ void Trainer::check_options() const {
   check_can_write("--export", options_.export_path);
   check_can_write("--metrics", options_.metrics);
   check_can_write("--mllog", options_.mllog);
+  check_can_write("--report", options_.report);
   check_can_write("solver.snapshot_prefix", snapshot_path(config_, 0));
 }
 
@@ -72,6 +75,8 @@ void Trainer::open_records() {
     records_.add(std::make_unique<MetricsFile>(options_.metrics, /*append=*/resumed_ != nullptr));
   if (!options_.tensorboard.empty())
     records_.add(std::make_unique<TensorboardFile>(options_.tensorboard));
+  if (!options_.report.empty())
+    records_.add(std::make_unique<HtmlReport>(options_.report, config_));
 }
 
 uint64_t Trainer::agree_on_seed() {
@@ -112,6 +117,39 @@ void Trainer::start() {
   if (evaluator_) evaluator_->allocate();
   restore();
   first_iteration_ = iteration_;
+  if (options_.report.empty()) return;
+  step_seconds_.resize(model_->train_plan().steps().size());
+  if (!model_->executor().measure(model_->train_plan(), step_seconds_)) step_seconds_.clear();
+}
+
+std::optional<StepsEvent> Trainer::step_times() {
+  const int64_t iterations = iteration_ - first_iteration_;
+  if (step_seconds_.empty() || iterations == 0) return std::nullopt;
+  constexpr int kTimes = 3;
+  constexpr int64_t kCopied = int64_t{16} << 20;
+  StepsEvent event{.iterations = iterations,
+                   .steps = {},
+                   .rates = measure_rates(exec(), kTimes, kCopied),
+                   .device = fmt::format("CPU, {} threads a rank", pool_.threads())};
+  const plan::Plan& plan = model_->train_plan();
+  const plan::WorkSize size{.batch = config_.solver.batchsize / ranks_.ranks(),
+                            .max_batch = model_->max_batch(),
+                            .dense_gradients = model_->layers().network->gradient_buffer()};
+  for (size_t i = 0; i < step_seconds_.size(); ++i) {
+    const plan::Step& step = plan.steps()[i];
+    const plan::StepWork work = work_of(plan, step, size);
+    event.steps.push_back({.name = step.name,
+                           .lane = plan::lane_name(step.lane),
+                           .seconds = step_seconds_[i] / static_cast<double>(iterations),
+                           .flops = work.flops,
+                           .bytes = work.bytes,
+                           .exchange = step.lane == plan::Lane::kComm,
+                           .sent = work.in_node + work.between});
+    // What others who use the machine took from the measurement, a step may have had.
+    if (const StepTime& t = event.steps.back(); t.seconds > 0)
+      event.rates.flops = std::max(event.rates.flops, t.flops / t.seconds);
+  }
+  return event;
 }
 
 void Trainer::restore() {

@@ -95,6 +95,9 @@ class Trainer {
   // Whether any rank was asked to stop, when its last step ran or now; the same on all.
   [[nodiscard]] bool stop_requested() const { return model_->stop_requested(); }
   bool agree_to_stop();
+  // How long the steps of this rank's iterations took since start(), where --report asked for it
+  // and they can be timed; measures what the machine reaches, which takes a moment.
+  std::optional<StepsEvent> step_times();
   // What all ranks have sent each other in training since start(). REQUIRES several ranks.
   TrafficReport traffic();
 
@@ -140,6 +143,7 @@ class Trainer {
   struct {
     int64_t first_sample = 0, size = 0;
   } last_batch_;                           // of the last iteration
+  std::vector<double> step_seconds_;       // of all iterations, where they are timed
   std::vector<StepTraffic> eval_traffic_;  // what evaluations exchanged
 };
 

@@ -1,0 +1,43 @@
+// How often the categories of a layer are looked up, in classes of equal frequency: what can be
+// expected of a batch before there is one. Counted, or assumed where nothing was counted.
+#pragma once
+
+#include <limits>
+#include <vector>
+
+#include "embedding/frequency.h"
+#include "embedding/slot_layout.h"
+
+namespace hlite::embedding {
+
+class KeyFrequencies {
+ public:
+  static constexpr double kAny = std::numeric_limits<double>::infinity();
+
+  // Of counts that were taken from `samples` samples.
+  static KeyFrequencies counted(const FrequencyStatistics& statistics, double samples);
+  // Every key of a table as often as any other.
+  static KeyFrequencies uniform(const SlotLayout& layout);
+  // Skewed as the data of the MLPerf DLRM runs: of all lookups 89.2 % go to the 31,152 most
+  // frequent rows, 90.1 % to 37,928, 91.1 % to 49,136, 91.9 % to 60,328 (start-up lines of
+  // published logs), so the n-th row has a share of 0.0408 / n.
+  static KeyFrequencies like_criteo(const SlotLayout& layout);
+
+  // Lookups of a sample to categories that are looked up less than `below` times in one.
+  [[nodiscard]] double lookups(double below = kAny) const;
+  // How many of these are expected among the lookups of `samples` samples: each counted once.
+  [[nodiscard]] double distinct(double samples, double below = kAny) const;
+  // The categories that are looked up `least` times in a sample or more, as a list with counts in
+  // `samples` samples. Which they are is not known: the first rows of each table.
+  [[nodiscard]] FrequencyStatistics as_statistics(const SlotLayout& layout, double least,
+                                                  double samples) const;
+
+ private:
+  struct Class {
+    double per_sample = 0;  // lookups of one category
+    double categories = 0;
+  };
+  std::vector<Class> classes_;  // by frequency descending
+};
+
+}  // namespace hlite::embedding

@@ -1,0 +1,155 @@
+#include "hugectr_lite/trainer/estimate/iteration_estimate.h"
+
+#include <algorithm>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/trainer/model/model.h"
+#include "hugectr_lite/trainer/run/resources.h"
+
+namespace hlite::trainer {
+namespace {
+
+// What a step costs, by what it goes to.
+struct Parts {
+  std::array<double, kBounds> seconds = {};
+  [[nodiscard]] double& of(Bound b) { return seconds[static_cast<size_t>(b)]; }
+};
+
+class CostModel {
+ public:
+  CostModel(const config::TrainConfig& config, const Machine& machine, FloatType type,
+            int wire_bytes)
+      : machine_(machine), nodes_(static_cast<int>(config.solver.gpu.size())) {
+    for (const auto& row : config.solver.gpu)
+      ranks_of_node_ = std::max(ranks_of_node_, static_cast<int>(row.size()));
+    flops_ = type != FloatType::kFloat           ? machine.flops_16
+             : config.solver.enable_tf32_compute ? machine.flops_tf32
+                                                 : machine.flops_fp32;
+    const auto own = machine.gpu ? static_cast<int>(float_type_bytes(type)) : 4;
+    wire_share_ = static_cast<double>(wire_bytes > 0 ? wire_bytes : own) / 4.0;
+    require(ranks_of_node_ > 1, machine.in_node, "in_node", "several ranks a node");
+    require(nodes_ > 1, machine.between, "between", "several nodes");
+  }
+
+  [[nodiscard]] Parts parts(const EstimatedStep& step) const {
+    Parts p;
+    p.of(Bound::kSteps) = machine_.step_seconds;
+    if (step.lane == plan::Lane::kComm) return exchange(step, p);
+    if (step.lane == plan::Lane::kCopy && machine_.gpu) {
+      p.of(Bound::kSteps) = 0;
+      p.of(Bound::kHostCopy) = step.work.bytes / machine_.host_bytes_per_s;
+      return p;
+    }
+    const double products = step.work.flops / flops_,
+                 memory = step.work.bytes / machine_.memory_bytes_per_s;
+    p.of(products > memory ? Bound::kProducts : Bound::kMemory) = std::max(products, memory);
+    return p;
+  }
+
+ private:
+  void require(bool needed, const MachineLink& link, const char* key, const char* why) const {
+    if (needed && link.bytes_per_s <= 0)
+      raise<ConfigError>("--estimate: machine {}: {}: expected the link of {}, found none",
+                         machine_.name, key, why);
+  }
+
+  // Keys are always 4 bytes; all else that is sent may be narrower.
+  [[nodiscard]] Parts exchange(const EstimatedStep& step, Parts p) const {
+    const double narrowed = step.name.ends_with(".keys_exchange") ? 1.0 : wire_share_;
+    const int turns = step.name.ends_with("all_reduce") ? 2 : 1;
+    if (ranks_of_node_ > 1)
+      p.of(Bound::kInNode) = turns * machine_.in_node.seconds +
+                             narrowed * step.work.in_node / machine_.in_node.bytes_per_s;
+    if (nodes_ > 1) {
+      const double share = std::min(1.0, static_cast<double>(machine_.nics) / ranks_of_node_);
+      p.of(Bound::kBetween) = turns * machine_.between.seconds +
+                              narrowed * step.work.between / (share * machine_.between.bytes_per_s);
+    }
+    return p;
+  }
+
+  const Machine& machine_;
+  const int nodes_;
+  int ranks_of_node_ = 1;
+  double flops_ = 0, wire_share_ = 1;
+};
+
+// Seconds that the steps of the critical path add to it, by what they go to: a step that began
+// beside the one that held it up adds its end alone.
+std::array<double, kBounds> path_of(const plan::Schedule& schedule,
+                                    const std::vector<Parts>& parts) {
+  std::array<double, kBounds> sum = {};
+  double before = 0;
+  for (const int i : schedule.critical_path()) {
+    const auto& step = parts[static_cast<size_t>(i)].seconds;
+    const double end = schedule.steps[static_cast<size_t>(i)].end, added = end - before;
+    double whole = 0;
+    for (const double s : step) whole += s;
+    if (whole > 0)
+      for (size_t b = 0; b < step.size(); ++b) sum[b] += added * step[b] / whole;
+    before = end;
+  }
+  return sum;
+}
+
+}  // namespace
+
+Bound IterationEstimate::bound() const {
+  return static_cast<Bound>(std::max_element(on_path.begin(), on_path.end()) - on_path.begin());
+}
+
+IterationEstimate estimate_iteration(const config::TrainConfig& config, const Machine& machine,
+                                     const EstimateSetup& setup) {
+  const comm::Topology topology = topology_of(config.solver);
+  ExpectedPlacements expected = expect_placements(config, topology, setup.keys, setup.copies);
+  IterationEstimate result{.batch = config.solver.batchsize,
+                           .ranks = topology.ranks(),
+                           .steps = {},
+                           .keys = expected.source,
+                           .placement = {}};
+  for (const LayerPlacement& p : expected.placements)
+    if (!p.explanation.empty()) result.placement.push_back(p.explanation);
+  // On several GPUs the tables' steps are those of several ranks.
+  const cuda::Backend* const gpu = machine.gpu && topology.ranks() == 1 ? &absent_gpu() : nullptr;
+  Model model(config, 1, 1,
+              {.context = {.topology = std::make_shared<comm::Topology>(topology)},
+               .placements = std::move(expected.placements),
+               .steps_of_gpu = machine.gpu},
+              gpu);
+  model.make_plans();
+  const plan::Plan& plan = model.train_plan();
+  const plan::WorkSize size{.batch = config.solver.batchsize / topology.ranks(),
+                            .max_batch = model.max_batch(),
+                            .dense_gradients = model.layers().network->gradient_buffer()};
+  const CostModel costs(config, machine, model.type(), setup.wire_bytes);
+  std::vector<Parts> parts;
+  std::vector<plan::StepCost> step_costs;
+  for (const plan::Step& step : plan.steps()) {
+    EstimatedStep e{.name = step.name, .lane = step.lane, .work = work_of(plan, step, size)};
+    Parts p = costs.parts(e);
+    for (const double s : p.seconds) e.seconds += s;
+    plan::StepCost cost{.wait = p.of(Bound::kSteps) + p.of(Bound::kInNode) + p.of(Bound::kBetween),
+                        .device = p.of(Bound::kProducts) + p.of(Bound::kMemory)};
+    if (step.lane == plan::Lane::kCopy) {
+      result.sample_bytes = e.work.bytes / static_cast<double>(size.batch);
+      result.host_copy_seconds = p.of(Bound::kHostCopy);
+    }
+    parts.push_back(p);
+    step_costs.push_back(cost);
+    result.steps.push_back(std::move(e));
+  }
+  const plan::Schedule schedule =
+      plan::schedule(plan, step_costs, machine.gpu || config.solver.enable_overlap);
+  for (size_t i = 0; i < result.steps.size(); ++i) result.steps[i].end = schedule.steps[i].end;
+  for (const int i : schedule.critical_path()) result.steps[static_cast<size_t>(i)].critical = true;
+  result.on_path = path_of(schedule, parts);
+  result.seconds = schedule.seconds;
+  if (result.host_copy_seconds > result.seconds) {
+    result.on_path = {};
+    result.on_path[static_cast<size_t>(Bound::kHostCopy)] = result.host_copy_seconds;
+    result.seconds = result.host_copy_seconds;
+  }
+  return result;
+}
+
+}  // namespace hlite::trainer

@@ -1,0 +1,63 @@
+// How long an iteration of a config takes on a machine that may not be here.
+//
+// The plan of rank 0 is made for that topology. Each step costs what machine.h says of its work:
+//
+//   on the device   step_seconds + max(FLOPs / rate of products, bytes / rate of memory)
+//   an exchange     step_seconds + bytes / link + latency, in the node and then between nodes; an
+//                   all-reduce has two of each
+//
+// and plan/schedule.h lets lanes hide of each other what they can. A GPU's copy of the next batch
+// goes by beside the iteration. Bytes of rows and their gradients are those of the distinct rows
+// that are expected of the keys.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/plan/schedule.h"
+#include "hugectr_lite/plan/step_work.h"
+#include "hugectr_lite/trainer/estimate/machine.h"
+#include "hugectr_lite/trainer/model/placements.h"
+
+namespace hlite::trainer {
+
+// What may bound an iteration.
+enum class Bound { kProducts, kMemory, kSteps, kInNode, kBetween, kHostCopy };
+inline constexpr int kBounds = 6;
+
+struct EstimatedStep {
+  std::string name;
+  plan::Lane lane = plan::Lane::kCompute;
+  plan::StepWork work;
+  double seconds = 0, end = 0;
+  bool critical = false;
+};
+
+struct IterationEstimate {
+  double seconds = 0;
+  int64_t batch = 0;
+  int ranks = 1;
+  std::vector<EstimatedStep> steps;
+  std::array<double, kBounds> on_path = {};  // seconds of the critical path, by what they go to
+  double host_copy_seconds = 0;
+  double sample_bytes = 0;  // of the data
+  std::string keys;         // what was taken for the keys' frequencies
+  std::vector<std::string> placement;
+  [[nodiscard]] Bound bound() const;
+  [[nodiscard]] double samples_per_s() const { return static_cast<double>(batch) / seconds; }
+};
+
+struct EstimateSetup {
+  AssumedKeys keys = AssumedKeys::kCountedElseCriteo;
+  bool copies = true;  // of frequent rows, where the config wants them
+  // Of rows, gradients and sums on links; 0: a GPU's as wide as its activations, a CPU's 4 bytes.
+  int wire_bytes = 0;
+};
+
+// `config` has the topology; a machine without a link that it needs is a ConfigError.
+IterationEstimate estimate_iteration(const config::TrainConfig& config, const Machine& machine,
+                                     const EstimateSetup& setup);
+
+}  // namespace hlite::trainer

@@ -1,0 +1,289 @@
+#include "hugectr_lite/trainer/run/html_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "hugectr_lite/core/build_config.h"
+#include "hugectr_lite/core/live_line.h"
+#include "hugectr_lite/trainer/run/html_style.h"
+#include "hugectr_lite/trainer/run/line_chart.h"
+#include "hugectr_lite/trainer/run/line_file.h"
+#include "hugectr_lite/trainer/run/step_verdict.h"
+
+namespace hlite::trainer {
+namespace {
+
+constexpr double kSecondsBetweenPages = 10;
+constexpr double kSmallShare = 0.01;  // steps of less stand together
+
+std::string cell(const std::string& text) { return "<td>" + text + "</td>"; }
+std::string words(const std::string& text) {
+  return "<td class=\"words\">" + html_escaped(text) + "</td>";
+}
+std::string header(std::initializer_list<const char*> names) {
+  std::string row = "<tr>";
+  for (const char* name : names) row += fmt::format("<th>{}</th>", name);
+  return row + "</tr>\n";
+}
+std::string tile(const std::string& value, const std::string& name) {
+  return fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", html_escaped(value),
+                     html_escaped(name));
+}
+std::string section(const std::string& title, const std::string& body) {
+  return body.empty() ? "" : fmt::format("<section><h2>{}</h2>\n{}</section>\n", title, body);
+}
+std::string item(const std::string& name, const std::string& value) {
+  return fmt::format("<dt>{}</dt><dd>{}</dd>\n", html_escaped(name), html_escaped(value));
+}
+// The bar's full length is the longest step.
+std::string step_row(const StepTime& s, const StepVerdict& v, double all, double longest) {
+  const double floor = std::min(v.floor_seconds, s.seconds),
+               scale = longest > 0 ? 100 / longest : 0;
+  return "<tr>" + cell(html_escaped(s.name)) + "<td class=\"left\">" + s.lane + "</td>" +
+         cell(fmt::format("{:.3f}", s.seconds * 1e3)) +
+         cell(v.floor_seconds > 0 ? fmt::format("{:.3f}", v.floor_seconds * 1e3) : "") +
+         cell(fmt::format("{:.1f} %", all > 0 ? 100 * s.seconds / all : 0)) +
+         cell(fmt::format("<span class=\"bar\"><i class=\"f\" style=\"width:{:.1f}%\"></i><i "
+                          "class=\"r\" style=\"width:{:.1f}%\"></i></span>",
+                          floor * scale, (s.seconds - floor) * scale)) +
+         words(v.words) + "</tr>\n";
+}
+std::string megabytes(double bytes) { return fmt::format("{:.3f}", bytes * 1e-6); }
+
+}  // namespace
+
+HtmlReport::HtmlReport(std::string path, const config::TrainConfig& config)
+    : path_(std::move(path)), config_(config) {
+  write();
+}
+
+void HtmlReport::ready(const ReadyEvent& e) {
+  ready_ = e;
+  write();
+}
+void HtmlReport::train(const TrainEvent& e) {
+  train_.push_back(e);
+  if (seconds_since(written_) > kSecondsBetweenPages) write();
+}
+void HtmlReport::eval(int64_t iter, const EvalResult& e) {
+  evals_.push_back({iter, e});
+  if (seconds_since(written_) > kSecondsBetweenPages) write();
+}
+void HtmlReport::traffic(const std::string& json) { traffic_ = json; }
+void HtmlReport::steps(const StepsEvent& e) { steps_ = e; }
+void HtmlReport::ended(const EndEvent& e) {
+  end_ = e;
+  ended_ = true;
+  write();
+}
+void HtmlReport::failed(const std::string& why) {
+  failure_ = why;
+  write();
+}
+
+// Beside its place, then there.
+void HtmlReport::write() {
+  const std::string half = path_ + ".part";
+  std::filesystem::remove(half);
+  LineFile(half, /*append=*/false, "the report").write(page());
+  std::error_code error;
+  std::filesystem::rename(half, path_, error);
+  if (error) raise<FileError>("{}: cannot write the report: {}", path_, error.message());
+  written_ = Clock::now();
+}
+
+double HtmlReport::wait_share() const {
+  double sum = 0;
+  for (const TrainEvent& e : train_) sum += e.wait_share;
+  return train_.empty() ? 0 : sum / static_cast<double>(train_.size());
+}
+
+std::string HtmlReport::head() const {
+  const std::string name = config_.root.where().substr(0, config_.root.where().find(':'));
+  std::string state =
+      "<span class=\"state live\">running</span>, or killed: as of the last line "
+      "that was shown";
+  if (!failure_.empty())
+    state = "<span class=\"state bad\">failed</span>: " + html_escaped(failure_);
+  else if (ended_ && end_.reason == "interrupted")
+    state = "<span class=\"state live\">interrupted</span> and saved";
+  else if (ended_)
+    state = fmt::format("<span class=\"state good\">{}</span>",
+                        end_.reason == "target" ? "target reached" : "done");
+  return fmt::format(
+      "<h1>{}</h1>\n<p>{}</p>\n<p class=\"soft\">hugectr_lite {}, seed {}, batches of {}, {} rank{}"
+      "</p>\n",
+      html_escaped(std::filesystem::path(name).filename().string()), state, kVersion, ready_.seed,
+      config_.solver.batchsize, config_.solver.ranks(), config_.solver.ranks() == 1 ? "" : "s");
+}
+
+std::string HtmlReport::tiles() const {
+  std::string text;
+  const Evaluation* best = nullptr;
+  for (const Evaluation& e : evals_)
+    if (e.result.auc && (!best || *e.result.auc > *best->result.auc)) best = &e;
+  if (best)
+    text += tile(fmt::format("{:.5f}", *best->result.auc),
+                 fmt::format("best AUC, iteration {}", best->iter));
+  if (!train_.empty()) text += tile(fmt::format("{:.5f}", train_.back().loss), "last loss");
+  const int64_t iterations = ended_ ? end_.iter : train_.empty() ? ready_.iter : train_.back().iter;
+  text += tile(fmt::format("{}", iterations), fmt::format("iterations of {}", ready_.last_iter));
+  if (ended_) {
+    text += tile(short_number(end_.samples_per_s), "samples/s");
+    text += tile(duration_text(end_.seconds), "in all");
+    text += tile(bytes_text(end_.peak_rss_bytes), "memory at most");
+  }
+  if (!train_.empty())
+    text += tile(fmt::format("{:.1f} %", 100 * wait_share()), "waiting for data");
+  return "<div class=\"tiles\">\n" + text + "</div>\n";
+}
+
+std::string HtmlReport::charts() const {
+  ChartLine loss{.name = "training batch"}, eval_loss{.name = "evaluation", .marks = true},
+      auc{.name = "AUC", .marks = true}, rate{.name = "samples/s"}, wait{.name = "waiting, %"},
+      lr{.name = "learning rate"};
+  for (const TrainEvent& e : train_) {
+    const auto iter = static_cast<double>(e.iter);
+    loss.points.emplace_back(iter, e.loss);
+    rate.points.emplace_back(iter, e.samples_per_s);
+    wait.points.emplace_back(iter, 100 * e.wait_share);
+    lr.points.emplace_back(iter, e.lr);
+  }
+  for (const Evaluation& e : evals_) {
+    eval_loss.points.emplace_back(static_cast<double>(e.iter), e.result.loss);
+    if (e.result.auc) auc.points.emplace_back(static_cast<double>(e.iter), *e.result.auc);
+  }
+  std::string text = svg_of({"Loss", "iteration", {loss, eval_loss}});
+  text += svg_of({"AUC", "iteration", {auc}});
+  text += svg_of({"Throughput, samples/s", "iteration", {rate}, true});
+  text += svg_of({"Waiting for data, % of the time", "iteration", {wait}, true});
+  text += svg_of({"Learning rate", "iteration", {lr}, true});
+  return "<div class=\"charts\">\n" + text + "</div>\n";
+}
+
+std::string HtmlReport::step_section() const {
+  if (steps_.steps.empty())
+    return ended_
+               ? "<p>Steps were not timed here: on a GPU they are one graph. train_bench --device "
+                 "cuda times them one by one.</p>\n"
+               : "";
+  const RunVerdict verdict = verdict_of(steps_.steps, steps_.rates, wait_share());
+  double all = 0, longest = 0;
+  for (const StepTime& s : steps_.steps) {
+    all += s.seconds;
+    longest = std::max(longest, s.seconds);
+  }
+  const std::string head =
+      "<tr><th>step</th><th class=\"left\">lane</th><th>ms</th><th>floor, ms</th><th>share</th><th "
+      "class=\"left\">floor and time</th><th class=\"left\">verdict</th></tr>\n";
+  std::string large = head, small = head;
+  int small_steps = 0;
+  double small_seconds = 0;
+  for (const StepTime& s : steps_.steps) {
+    const bool is_small = s.seconds < kSmallShare * all;
+    small_steps += is_small ? 1 : 0;
+    small_seconds += is_small ? s.seconds : 0;
+    (is_small ? small : large) += step_row(s, verdict_of(s, steps_.rates, all), all, longest);
+  }
+  std::string text = fmt::format(
+      "<p><b>Bound by {}.</b> What would help: {}.</p>\n<p class=\"soft\">Mean of {} iterations, "
+      "rank "
+      "0; {:.3f} ms of steps. Floors: {:.0f} GFLOP/s of fp32 products and {:.1f} GB/s of a copy, "
+      "measured behind the run.</p>\n<div class=\"wide\"><table>\n{}</table></div>\n",
+      html_escaped(verdict.bound), html_escaped(verdict.change), steps_.iterations, all * 1e3,
+      steps_.rates.flops * 1e-9, steps_.rates.bytes * 1e-9, large);
+  if (small_steps > 0)
+    text += fmt::format(
+        "<details><summary>{} steps of less than 1 % each, {:.1f} % together</summary><div "
+        "class=\"wide\"><table>\n{}</table></div></details>\n",
+        small_steps, all > 0 ? 100 * small_seconds / all : 0, small);
+  return text;
+}
+
+std::string HtmlReport::traffic_section() const {
+  if (traffic_.empty()) return "";
+  const auto report = nlohmann::json::parse(traffic_);
+  std::string rows = header({"step", "in node, MB", "between nodes, MB", "messages"});
+  const auto row = [&](const std::string& name, const nlohmann::json& t) {
+    rows += "<tr>" + cell(html_escaped(name)) + cell(megabytes(t.at("intra_bytes"))) +
+            cell(megabytes(t.at("inter_bytes"))) +
+            cell(fmt::format("{:.1f}", t.at("intra_messages").get<double>() +
+                                           t.at("inter_messages").get<double>())) +
+            "</tr>\n";
+  };
+  for (const auto& step : report.at("steps")) row(step.at("step"), step);
+  row("plain model-parallel embedding instead", report.at("plain"));
+  return "<p class=\"soft\">Sent by all ranks together in an iteration, mean.</p>\n<div "
+         "class=\"wide\"><table>\n" +
+         rows + "</table></div>\n";
+}
+
+std::string HtmlReport::evaluation_section() const {
+  if (evals_.empty()) return "";
+  std::string rows = header({"iteration", "AUC", "loss", "samples", "seconds"});
+  for (const Evaluation& e : evals_)
+    rows += "<tr>" + cell(fmt::format("{}", e.iter)) +
+            cell(e.result.auc ? fmt::format("{:.6f}", *e.result.auc) : "one class only") +
+            cell(fmt::format("{:.6f}", e.result.loss)) + cell(fmt::format("{}", e.result.samples)) +
+            cell(fmt::format("{:.2f}", e.result.seconds)) + "</tr>\n";
+  return "<div class=\"wide\"><table>\n" + rows + "</table></div>\n";
+}
+
+std::string HtmlReport::machine_section() const {
+  const std::string processor = power_.processor();
+  const auto watts = power_.watts(), clock = power_.megahertz();
+  std::string text = item("device", steps_.device.empty() ? "not known yet" : steps_.device);
+  text += item("processor", processor.empty() ? "not said by the system" : processor);
+  text += item("clock", clock ? fmt::format("{:.0f} MHz", *clock) : "not said by the system");
+  text += item("power", watts ? fmt::format("{:.1f} W, mean of all processor packages", *watts)
+                              : "no counter that may be read");
+  if (watts && ended_ && end_.samples > 0)
+    text += item("energy",
+                 fmt::format("{:.3g} J a million samples",
+                             *watts * end_.seconds / static_cast<double>(end_.samples) * 1e6));
+  text += item("training data",
+               fmt::format("{}, {} samples", config_.data.source, ready_.train_samples));
+  if (ready_.eval_samples > 0)
+    text += item("evaluation data",
+                 fmt::format("{}, {} samples", config_.data.eval_source, ready_.eval_samples));
+  return "<dl>\n" + text + "</dl>\n";
+}
+
+// As the metrics file has them. "</" would end the element.
+std::string HtmlReport::numbers() const {
+  std::string train, eval;
+  for (const TrainEvent& e : train_)
+    train +=
+        fmt::format("{}[{},{},{},{},{}]", train.empty() ? "" : ",\n", e.iter, json_number(e.loss),
+                    json_number(e.lr), json_number(e.samples_per_s), json_number(e.wait_share));
+  for (const Evaluation& e : evals_)
+    eval +=
+        fmt::format("{}[{},{},{}]", eval.empty() ? "" : ",\n", e.iter,
+                    e.result.auc ? json_number(*e.result.auc) : "null", json_number(e.result.loss));
+  return "<script type=\"application/json\" id=\"numbers\">\n{\"train\":[" + train +
+         "],\n\"eval\":[" + eval + "]}\n</script>\n";
+}
+
+std::string HtmlReport::page() const {
+  std::string text =
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+      "content=\"width=device-width,initial-scale=1\">\n<link rel=\"icon\" "
+      "href=\"data:,\">\n<title>"
+      "hugectr_lite run</title>\n<style>";
+  text += kReportStyle;
+  text += "</style></head><body><main>\n" + head() + tiles() + charts();
+  text += section("What took the time", step_section());
+  text += section("Traffic", traffic_section());
+  text += section("Evaluations", evaluation_section());
+  text += section("Machine and data", machine_section());
+  const auto config = nlohmann::ordered_json::parse(config_.root.dump());
+  text += "<section><details><summary>Config</summary><pre>" + html_escaped(config.dump(2)) +
+          "</pre></details></section>\n";
+  return text + numbers() + "</main></body></html>\n";
+}
+
+}  // namespace hlite::trainer
