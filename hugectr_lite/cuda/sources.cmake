@@ -7,6 +7,7 @@ set(hlite_kernel_sources
   embedding/sparse_update.cu
   hugectr_lite/comm/peers.cu
   hugectr_lite/core/fill.cu
+  hugectr_lite/ops/batch_norm.cu
   hugectr_lite/ops/bce_loss.cu
   hugectr_lite/ops/cast.cu
   hugectr_lite/ops/concat.cu

@@ -52,6 +52,9 @@ void initialize(const Initializer& initializer, uint64_t seed, const std::string
     case InitializerType::kZero:
       std::fill(out.begin(), out.end(), 0.0f);
       return;
+    case InitializerType::kOne:
+      std::fill(out.begin(), out.end(), 1.0f);
+      return;
   }
 }
 

@@ -4,7 +4,7 @@
 //   default bias    normal, sigma = sqrt(1 / out), truncated at two sigma
 //   normal          sigma = sqrt(1 / fan_avg), whole
 //   XavierNorm      as the default weight; XavierUniform: +-sqrt(3 / fan_avg)
-//   Uniform         +-1 / (in + out); Zero
+//   Uniform         +-1 / (in + out); Zero; ones where a layer scales
 // with fan_avg = (in + out) / 2; for a bias, in counts as 0.
 #pragma once
 
@@ -23,7 +23,8 @@ enum class InitializerType {
   kXavierNorm,
   kXavierUniform,
   kUniform,
-  kZero
+  kZero,
+  kOne
 };
 
 struct Initializer {

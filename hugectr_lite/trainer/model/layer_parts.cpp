@@ -41,7 +41,9 @@ void NetworkPart::declare(plan::Buffers& buffers) {
        .overflow = parts_.loss_scaling.found(),
        .pad_inputs = options_.on_gpu,
        .relu_masks = options_.on_gpu,
-       .weight_gradient_lane = options_.on_gpu ? plan::Lane::kWeights : plan::Lane::kCompute});
+       .weight_gradient_lane = options_.on_gpu ? plan::Lane::kWeights : plan::Lane::kCompute,
+       .gather = parts_.gradient_sum,
+       .void_run = parts_.gradient_sum ? parts_.gradient_sum->overflow() : plan::kNoBuffer});
 }
 
 void NetworkPart::emit(plan::Plan& plan, Stage stage, network::Phase phase) {

@@ -16,7 +16,7 @@ struct LayerParts {
   const CopyIn& batch;
   const LearningRates& rates;
   const LossScaling& loss_scaling;
-  const GradientSum* gradient_sum;  // null on one rank
+  GradientSum* gradient_sum;  // null on one rank
 };
 
 class EmbeddingPart final : public PlanPart {
