@@ -33,6 +33,7 @@ ShardedSteps::ShardedSteps(const TablesSpec& spec, const TableStorage& storage, 
       keys_exchange_(ranks_.make_communicator(options_.route)),
       rows_exchange_(ranks_.make_communicator(options_.route)),
       grads_exchange_(ranks_.make_communicator(options_.route)),
+      whole_(spec, storage),
       wanted_rows_(ranks_.ranks()) {}
 
 // [ranks] rows that a rank may want of each with a full batch, times `room`: its lookups, spread as
@@ -75,6 +76,7 @@ plan::SentBytes ShardedSteps::sends(int64_t header, int64_t row, bool to_owners)
 
 void ShardedSteps::declare(plan::Buffers& buffers) {
   buffers_ = &buffers;
+  if (spec_.whole_gradients) whole_.declare(buffers);
   const auto token = [&](const char* name) {
     return buffers.add(spec_.name + name, plan::BufferKind::kActivation, 8);
   };
@@ -340,6 +342,28 @@ void ShardedSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
              .writes = {outgoing_},
              .run = [this](const plan::StepContext& c) { exchange_vectors(c.exec, true); },
              .sends = sends(0, spec_.layout.width * kFloatBytes, true)});
+  if (!spec_.whole_gradients) return;
+  whole_.emit_clear(plan);
+  add(plan, {.name = ".gradients",
+             .lane = plan::Lane::kEmbedding,
+             .reads = {wanted_, outgoing_, whole_.gradients()},
+             .writes = {whole_.gradients()},
+             .run = [this](const plan::StepContext& c) {
+               update(c.exec,
+                      {.rule = WholeTableUpdate::sum_rule(), .lr = WholeTableUpdate::kSumRate},
+                      whole_.summed());
+             }});
+}
+
+std::vector<WholeGradients> ShardedSteps::whole_gradients() const {
+  if (!spec_.whole_gradients) return {};
+  std::vector<WholeGradients> list = {whole_.of_own_rows()};
+  if (storage_.copied_rows() > 0)
+    list.push_back({.weights = storage_.copied_weights(),
+                    .gradients = copied_gradients_,
+                    .count = storage_.copied_rows() * spec_.layout.width,
+                    .copied = true});
+  return list;
 }
 
 RowStep ShardedSteps::step_of(const TablesIo& io) const {
@@ -349,17 +373,24 @@ RowStep ShardedSteps::step_of(const TablesIo& io) const {
           .step = *buffers_->data<int64_t>(io.step)};
 }
 
-void ShardedSteps::update(const Exec& exec, const TablesIo& io) {
+void ShardedSteps::update(const Exec& exec, const RowStep& step, const UpdatedRows& rows) {
   for (int q = 0; q < ranks_.ranks(); ++q) {
     const auto gradients = block(owned_rows_, q * capacity_, std::ssize(wanted(q)));
     row_gradients_[static_cast<size_t>(q)] =
         index_ ? RowGradients{wanted_rows_.ascending(q), gradients, wanted_rows_.order(q)}
                : RowGradients{wanted(q), gradients};
   }
-  update_rows(exec, step_of(io), row_gradients_, storage_.own());
+  update_rows(exec, step, row_gradients_, rows);
 }
 
 void ShardedSteps::emit_update(plan::Plan& plan, const TablesIo& io) {
+  if (spec_.whole_gradients) {
+    for (const WholeGradients& of : whole_gradients())
+      whole_.emit_update(
+          plan, io, of.copied ? ".update_copied" : ".update", of,
+          [this, copied = of.copied] { return copied ? storage_.copied() : storage_.own(); });
+    return;
+  }
   // Of any layer's exchange the overflow: then no update counts.
   const auto add_update = [&](const char* name, const std::vector<plan::BufferId>& rows,
                               std::vector<plan::BufferId> reads, auto&& run) {
@@ -373,8 +404,9 @@ void ShardedSteps::emit_update(plan::Plan& plan, const TablesIo& io) {
                  if (!gradient_scale(*buffers_, io).skips()) run(c);
                }});
   };
-  add_update(".update", storage_.own_buffers(), {wanted_, outgoing_},
-             [this, io](const plan::StepContext& c) { update(c.exec, io); });
+  add_update(
+      ".update", storage_.own_buffers(), {wanted_, outgoing_},
+      [this, io](const plan::StepContext& c) { update(c.exec, step_of(io), storage_.own()); });
   if (storage_.copied_rows() == 0) return;
   add_update(".update_copied", storage_.copied_buffers(), {copied_gradients_},
              [this, io](const plan::StepContext& c) {

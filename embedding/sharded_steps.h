@@ -12,6 +12,9 @@
 //   <layer>.grads_exchange    gradients                                          comm
 //   <layer>.update            own rows; <layer>.update_copied: copies            embedding
 //
+// Where gradients are kept as a whole, <layer>.clear and .gradients (whole_table_update.h) come
+// before the update.
+//
 // Of tables whose keys are not known beforehand the lists are of keys, and the owner knows their
 // rows (wanted_rows.h).
 //
@@ -30,6 +33,7 @@
 #include "embedding/table_storage.h"
 #include "embedding/tables_place.h"
 #include "embedding/wanted_rows.h"
+#include "embedding/whole_table_update.h"
 #include "hugectr_lite/core/memory.h"
 
 namespace hlite::embedding {
@@ -47,6 +51,7 @@ class ShardedSteps final : public TableSteps {
   void emit_forward(plan::Plan& plan, const TablesIo& io) override;
   void emit_backward(plan::Plan& plan, const TablesIo& io) override;
   void emit_update(plan::Plan& plan, const TablesIo& io) override;
+  [[nodiscard]] std::vector<WholeGradients> whole_gradients() const override;
 
   // The gradients of the copied rows, then a mark for each that was looked up where the update
   // needs it: what has to be summed over the ranks between emit_backward()'s steps and
@@ -85,7 +90,7 @@ class ShardedSteps final : public TableSteps {
   void exchange_vectors(const Exec& exec, bool to_owners);
   void pool(const plan::StepContext& c, const TablesIo& io);
   void reduce(const plan::StepContext& c, const TablesIo& io);
-  void update(const Exec& exec, const TablesIo& io);
+  void update(const Exec& exec, const RowStep& step, const UpdatedRows& rows);
 
   const TablesSpec& spec_;
   const TableStorage& storage_;
@@ -102,6 +107,7 @@ class ShardedSteps final : public TableSteps {
   std::unique_ptr<comm::Communicator> keys_exchange_, rows_exchange_, grads_exchange_;
   std::unique_ptr<KeyRouting> routing_;
 
+  WholeTableUpdate whole_;  // where spec_.whole_gradients
   const plan::Buffers* buffers_ = nullptr;
   plan::BufferId copied_gradients_ = plan::kNoBuffer;
   // What a step leaves for later ones lies in the memory below, which grows; the plan orders the

@@ -21,7 +21,11 @@ constexpr const char* kFormat = "hugectr_lite checkpoint";
 constexpr int64_t kFormatVersion = 1;
 constexpr const char* kManifest = "manifest.json";
 constexpr int64_t kMostManifest = 64 << 20;
-constexpr std::array<const char*, 2> kFiles{"weights.safetensors", "optimizer.safetensors"};
+// The last one only where there are best weights.
+constexpr std::array<const char*, 3> kFiles{"weights.safetensors", "optimizer.safetensors",
+                                            "best.safetensors"};
+constexpr size_t kTensorFiles = 2;
+constexpr size_t kCopyBytes = size_t{1} << 20;
 
 // Without trailing slashes, and past a symbolic link: the link stays, what it names is replaced.
 std::string place_of(const std::string& path) {
@@ -76,6 +80,11 @@ std::string sum_of(const OrderedJson& manifest) {
   return hex(checksum.sum().xxh3_64);
 }
 
+OrderedJson json_of(const BestMetric& metric) {
+  return {{"best", metric.any ? OrderedJson(metric.value) : OrderedJson(nullptr)},
+          {"waited", metric.waited}};
+}
+
 std::string manifest_text(const CheckpointMeta& meta, std::span<const CheckpointFile> files) {
   OrderedJson m = {{"format", kFormat},
                    {"version", kFormatVersion},
@@ -86,6 +95,11 @@ std::string manifest_text(const CheckpointMeta& meta, std::span<const Checkpoint
                    {"seed", std::to_string(meta.seed)}};
   if (meta.loss_scale > 0)
     m["loss_scale"] = {{"scale", meta.loss_scale}, {"good", meta.loss_scale_good}};
+  if (meta.rate_scale != 1 || meta.plateau.any || meta.plateau.waited > 0 || meta.early_stop.any ||
+      meta.early_stop.waited > 0)
+    m["watch"] = {{"rate_scale", meta.rate_scale},
+                  {"plateau", json_of(meta.plateau)},
+                  {"early_stop", json_of(meta.early_stop)}};
   m["config"] = parse_json<OrderedJson>(meta.config, "config");
   m["files"] = OrderedJson::array();
   for (const CheckpointFile& f : files)
@@ -104,14 +118,54 @@ uint64_t json_word(const OrderedJson& object, const char* key, int base, const s
   return *value;
 }
 
+// Hands over the bytes of a file, piece by piece.
+template <typename Use>
+void read_pieces(const ReadFile& file, Use&& use) {
+  std::vector<std::byte> piece;
+  for (int64_t at = 0; at < file.size(); at += std::ssize(piece)) {
+    piece.resize(std::min(kCopyBytes, static_cast<size_t>(file.size() - at)));
+    file.read(at, piece);
+    use(piece);
+  }
+}
+
+FileSum copy_file(const std::string& from, ByteSink& sink) {
+  SummingSink to(sink);
+  read_pieces(ReadFile(from), [&](const auto& piece) { to.write(piece); });
+  return to.sum();
+}
+
+BestMetric parse_best_metric(const OrderedJson& watch, const char* key, const std::string& name) {
+  const std::string where = name + ": watch." + key;
+  const auto& object = json_member(watch, key, name + ": watch");
+  const auto& best = json_member(object, "best", where);
+  if (!best.is_number() && !best.is_null())
+    raise<DataError>("{}.best: expected a number or null, found {}", where, best.dump());
+  return {.any = best.is_number(),
+          .value = best.is_number() ? best.get<double>() : 0,
+          .waited = json_count(json_member(object, "waited", where), "waited", where)};
+}
+
+void parse_watch(const OrderedJson& watch, const std::string& name, CheckpointMeta& meta) {
+  const auto& scale = json_member(watch, "rate_scale", name + ": watch");
+  if (!scale.is_number() || !(scale.get<double>() >= 0 && scale.get<double>() <= 1))
+    raise<DataError>("{}: watch.rate_scale: expected a number in [0, 1], found {}", name,
+                     scale.dump());
+  meta.rate_scale = scale.get<float>();
+  meta.plateau = parse_best_metric(watch, "plateau", name);
+  meta.early_stop = parse_best_metric(watch, "early_stop", name);
+}
+
 // Writes the whole of one directory.
 void write_directory(const std::string& dir, const CheckpointMeta& meta,
                      std::span<const TensorRef> weights, std::span<const TensorRef> states,
                      const OpenSink& open) {
   std::vector<CheckpointFile> files;
   for (size_t i = 0; i < kFiles.size(); ++i) {
+    if (i == kTensorFiles && meta.best_weights.empty()) break;
     const auto sink = open(dir + "/" + kFiles[i]);
-    const FileSum sum = write_safetensors(*sink, i == 0 ? weights : states);
+    const FileSum sum = i == kTensorFiles ? copy_file(meta.best_weights, *sink)
+                                          : write_safetensors(*sink, i == 0 ? weights : states);
     sink->close();
     files.push_back({kFiles[i], sum});
   }
@@ -206,14 +260,15 @@ CheckpointMeta parse_manifest(const std::string& text, const std::string& name) 
     meta.loss_scale = value.get<double>();
     meta.loss_scale_good = json_count(json_member(*scale, "good", where), "good", where);
   }
+  if (const auto watch = m.find("watch"); watch != m.end()) parse_watch(*watch, name, meta);
   const auto& config = json_member(m, "config", name);
   if (!config.is_object()) raise<DataError>("{}: config: expected an object", name);
   meta.config = config.dump();
 
   const auto& files = json_member(m, "files", name);
-  if (!files.is_array() || files.size() != kFiles.size())
-    raise<DataError>("{}: files: expected a list of {}", name, kFiles.size());
-  for (size_t i = 0; i < kFiles.size(); ++i) {
+  if (!files.is_array() || files.size() < kTensorFiles || files.size() > kFiles.size())
+    raise<DataError>("{}: files: expected a list of {} or {}", name, kTensorFiles, kFiles.size());
+  for (size_t i = 0; i < files.size(); ++i) {
     const std::string where = fmt::format("{}: files[{}]", name, i);
     CheckpointFile f;
     f.name = json_string(json_member(files[i], "name", where), "name", where);
@@ -238,9 +293,9 @@ CheckpointMeta read_manifest(const std::string& dir) {
 
 void load_checkpoint(const std::string& dir, const CheckpointMeta& meta,
                      std::span<const TensorRef> weights, std::span<const TensorRef> states) {
-  HLITE_CHECK(meta.files.size() == kFiles.size(), "the manifest of {} was not read", dir);
+  HLITE_CHECK(meta.files.size() >= kTensorFiles, "the manifest of {} was not read", dir);
   const std::string place = find_replaced(place_of(dir));
-  for (size_t i = 0; i < kFiles.size(); ++i) {
+  for (size_t i = 0; i < kTensorFiles; ++i) {
     const FileSum& expected = meta.files[i].sum;
     const ReadFile file(place + "/" + kFiles[i]);
     if (file.size() != expected.bytes)
@@ -251,6 +306,20 @@ void load_checkpoint(const std::string& dir, const CheckpointMeta& meta,
       raise<DataError>("{}: it is damaged: expected checksum {} (manifest.json), found {}",
                        file.name(), hex(expected.xxh3_64), hex(found.xxh3_64));
   }
+}
+
+std::string best_weights_file(const std::string& dir, const CheckpointMeta& meta) {
+  if (meta.files.size() <= kTensorFiles) return {};
+  const ReadFile file(find_replaced(place_of(dir)) + "/" + kFiles[kTensorFiles]);
+  Checksum checksum;
+  read_pieces(file, [&](const auto& piece) { checksum.add(piece); });
+  const FileSum expected = meta.files[kTensorFiles].sum, found = checksum.sum();
+  if (found.bytes != expected.bytes || found.xxh3_64 != expected.xxh3_64)
+    raise<DataError>(
+        "{}: it is damaged: expected {} bytes with checksum {} (manifest.json), found "
+        "{} with {}",
+        file.name(), expected.bytes, hex(expected.xxh3_64), found.bytes, hex(found.xxh3_64));
+  return file.name();
 }
 
 std::string weights_file(const std::string& dir) {

@@ -14,6 +14,7 @@ constexpr double kTruncatedSigma = 0.87962566103423978;
 
 const std::vector<std::pair<std::string, InitializerType>>& named_initializers() {
   static const std::vector<std::pair<std::string, InitializerType>> all = {
+      {"Normal", InitializerType::kNormal},
       {"Uniform", InitializerType::kUniform},
       {"XavierNorm", InitializerType::kXavierNorm},
       {"XavierUniform", InitializerType::kXavierUniform},

@@ -182,7 +182,7 @@ TEST_CASE("a regularizer adds its penalty to the loss and to every dense gradien
       double sum = 0;
       for (const auto& p : g.net().parameters())
         for (const float w : g.floats(p.buffers.value)) sum += l1 ? std::abs(w) : 0.5 * w * w;
-      return 0.5 / static_cast<double>(kBatch) * sum;
+      return 0.5 * sum;
     };
     f.train();
     CHECK(f.loss() == Approx(bce_of(f, f.input(0)) + penalty(f)).epsilon(1e-6));

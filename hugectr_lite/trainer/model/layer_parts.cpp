@@ -18,6 +18,7 @@ void EmbeddingPart::emit(plan::Plan& plan, Stage stage, network::Phase phase) {
         .step = parts_.rates.step(),
         .loss_scale = parts_.loss_scaling.state(),
         .overflow = parts_.gradient_sum ? parts_.gradient_sum->overflow() : plan::kNoBuffer,
+        .clip = parts_.clip ? parts_.clip->table_factor() : plan::kNoBuffer,
         .training = phase == network::Phase::kTrain};
     const bool trained = io.grad != plan::kNoBuffer;
     if (stage == Stage::kLookup) steps.emit_forward(plan, io);

@@ -30,6 +30,7 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
       options_(options),
       ranks_(rank.ranks),
       pool_(rank.threads),
+      watch_(config.solver.evaluation),
       progress_(options.quiet || ranks_.rank != 0) {
   if (ranks_.rank == 0) check_options();
   if (!options.resume.empty()) {
@@ -47,7 +48,9 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
                                               .wants_to_stop = InterruptGuard::requested},
                                    rank.gpu);
   open_data();
-  if (config_.solver.eval_interval > 0) open_evaluation();
+  if (config_.solver.evaluates()) open_evaluation();
+  if (!config_.data.test_source.empty())
+    tester_ = std::make_unique<Evaluator>(config_, test_set(config_), *model_, exec(), ranks_);
 }
 
 void Trainer::check_options() const {
@@ -56,7 +59,7 @@ void Trainer::check_options() const {
   check_can_write("--export", options_.export_path);
   check_can_write("--metrics", options_.metrics);
   check_can_write("--mllog", options_.mllog);
-  check_can_write("solver.snapshot_prefix", snapshot_path(config_, 0));
+  check_can_write("solver.snapshot_prefix", snapshot_path(config_, "0"));
 }
 
 // Early: a benchmark's log says when the run's preparation began.
@@ -88,6 +91,7 @@ void Trainer::open_data() {
   options.start_batch = resumed_ ? resumed_->data_position : 0;
   options.seed = seed_;
   options.shuffle = config_.data.shuffle;
+  options.shuffle_samples = config_.data.shuffle_samples;
   options.shard = {ranks_.rank, ranks_.ranks()};
   source_ =
       data::open_source(config_.data, config_.resolve(config_.data.source), data::Split::kTrain,
@@ -98,7 +102,8 @@ void Trainer::open_data() {
 }
 
 void Trainer::open_evaluation() {
-  evaluator_ = std::make_unique<Evaluator>(config_, *model_, exec(), ranks_);
+  evaluator_ =
+      std::make_unique<Evaluator>(config_, evaluation_set(config_), *model_, exec(), ranks_);
 }
 
 void Trainer::start() {
@@ -114,16 +119,8 @@ void Trainer::restore() {
   if (!resumed_) initialize(*model_);
   std::vector<TensorRef> weights;
   if (const std::string path = resumed_ ? checkpoint::weights_file(options_.resume) : options_.init;
-      !path.empty()) {
-    const ReadFile file(path);
-    const checkpoint::SafetensorsReader reader(file);
-    make_room(*model_, reader);
-    weights = weights_of(*model_);
-    // A table without keys has all of them.
-    std::erase_if(weights, [&](const TensorRef& t) {
-      return t.dtype == DType::kU32 && reader.find(t.name) == nullptr;
-    });
-  }
+      !path.empty())
+    weights = weights_for(path);
   if (resumed_)
     restore_state(weights);
   else if (!options_.init.empty())
@@ -131,11 +128,27 @@ void Trainer::restore() {
   weights_changed(*model_);
 }
 
+// Where the weights of a file go, for which there is room then.
+std::vector<TensorRef> Trainer::weights_for(const std::string& path) {
+  const ReadFile file(path);
+  const checkpoint::SafetensorsReader reader(file);
+  make_room(*model_, reader);
+  std::vector<TensorRef> weights = weights_of(*model_);
+  // A table without keys has all of them.
+  std::erase_if(weights, [&](const TensorRef& t) {
+    return t.dtype == DType::kU32 && reader.find(t.name) == nullptr;
+  });
+  return weights;
+}
+
 void Trainer::restore_state(const std::vector<TensorRef>& weights) {
   checkpoint::load_checkpoint(options_.resume, *resumed_, weights, states_of(*model_));
   iteration_ = resumed_->iteration;
   samples_ = resumed_->samples;
   model_->rates().set_iterations(iteration_);
+  model_->rates().set_scale(resumed_->rate_scale);
+  watch_.restore(resumed_->plateau, resumed_->early_stop);
+  best_weights_ = checkpoint::best_weights_file(options_.resume, *resumed_);
   if (resumed_->loss_scale > 0) {
     auto scale = optimizer::loss_scale_from(static_cast<float>(resumed_->loss_scale));
     scale.good = static_cast<int32_t>(resumed_->loss_scale_good);
@@ -198,8 +211,56 @@ TrafficReport Trainer::traffic() {
                          config_.solver.batchsize);
 }
 
+bool Trainer::heed(const EvalResult& result) {
+  const WatchVerdict verdict = watch_.see(result);
+  const config::EvaluationConfig& evaluation = config_.solver.evaluation;
+  if (verdict.keep) {
+    const std::string path = snapshot_path(config_, "best.safetensors");
+    write_collected(exec(), ranks_, {weights_of(*model_)},
+                    [&](const auto& lists) { checkpoint::save_weights(path, lists[0]); });
+    best_weights_ = path;
+  }
+  if (verdict.cut && !verdict.stop) {
+    LearningRates& rates = model_->rates();
+    const double base = config_.optimizer.schedule.base;
+    rates.set_scale(watch_.next_scale(rates.scale(), base));
+    progress_.line(
+        fmt::format("{} is not better than {:.6f}: learning rates times {:g} from now on",
+                    evaluation.lr_plateau->watch.monitor, watch_.plateau().value, rates.scale()));
+  }
+  if (verdict.stop)
+    progress_.line(fmt::format("{} has not been better than {:.6f} for {} evaluations: the end",
+                               evaluation.early_stop->monitor, watch_.early_stop().value,
+                               watch_.early_stop().waited));
+  return verdict.stop;
+}
+
+void Trainer::restore_best() {
+  if (best_weights_.empty()) return;
+  checkpoint::load_weights(best_weights_, weights_for(best_weights_));
+  weights_changed(*model_);
+  progress_.line(fmt::format("the best weights are back, of an evaluation with {} {:.6f}: {}",
+                             config_.solver.evaluation.early_stop->monitor,
+                             watch_.early_stop().value, best_weights_));
+}
+
+EvalResult Trainer::test() {
+  tester_->allocate();
+  tester_->start();
+  return tester_->finish();
+}
+
 void Trainer::save(const std::string& directory) {
   const auto start = Clock::now();
+  const checkpoint::CheckpointMeta meta = this->meta();
+  write_collected(
+      exec(), ranks_, {weights_of(*model_), states_of(*model_)},
+      [&](const auto& lists) { checkpoint::save_checkpoint(directory, meta, lists[0], lists[1]); });
+  progress_.line(fmt::format("saved {} after iteration {} in {:.2f} s", directory, iteration_,
+                             seconds_since(start)));
+}
+
+checkpoint::CheckpointMeta Trainer::meta() {
   checkpoint::CheckpointMeta meta;
   meta.iteration = iteration_;
   meta.samples = samples_;
@@ -210,11 +271,11 @@ void Trainer::save(const std::string& directory) {
     meta.loss_scale = static_cast<double>(scale->scale);
     meta.loss_scale_good = scale->good;
   }
-  write_collected(
-      exec(), ranks_, {weights_of(*model_), states_of(*model_)},
-      [&](const auto& lists) { checkpoint::save_checkpoint(directory, meta, lists[0], lists[1]); });
-  progress_.line(fmt::format("saved {} after iteration {} in {:.2f} s", directory, iteration_,
-                             seconds_since(start)));
+  meta.rate_scale = model_->rates().scale();
+  meta.plateau = watch_.plateau();
+  meta.early_stop = watch_.early_stop();
+  meta.best_weights = best_weights_;
+  return meta;
 }
 
 void Trainer::export_weights(const std::string& path) {
