@@ -115,6 +115,7 @@ def compare(name, work):
             mine.append(ours(config, seed, work))
             if A.python:
                 theirs.append(pytorch(config, seed, work))
+            print(f"{name} {model} seed {seed}:", mine[-1], theirs[-1] if theirs else "", file=sys.stderr, flush=True)
         line = f"| {model} | {text(mine)} |"
         if A.python:
             difference = statistics.mean(r["auc"] for r in mine) - statistics.mean(r["auc"] for r in theirs)

@@ -172,7 +172,7 @@ def train(config, folder, seed):
                                  eps=rule["epsilon"])
     penalty, plateau, stop = hparam.get("lambda", 0), solver["lr_plateau"], solver["early_stop"]
     labels, dense, keys = splits["source"]
-    best, best_state, waited, epochs = -math.inf, None, 0, 0
+    best, best_state, waited, since_cut, epochs = -math.inf, None, 0, 0, 0
     for epochs in range(1, solver["num_epochs"] + 1):
         model.train()
         for chosen in torch.randperm(len(labels)).split(batch):
@@ -184,10 +184,13 @@ def train(config, folder, seed):
         value, _ = evaluate(model, splits["eval_source"], 8192)
         if value >= best + stop["min_delta"]:
             best, best_state, waited = value, copy.deepcopy(model.state_dict()), 0
+            since_cut = 0
             continue
-        waited += 1
-        for group in optimizer.param_groups:
-            group["lr"] = max(group["lr"] * plateau["factor"], plateau["min_lr"])
+        waited, since_cut = waited + 1, since_cut + 1
+        if since_cut >= plateau["patience"]:
+            since_cut = 0
+            for group in optimizer.param_groups:
+                group["lr"] = max(group["lr"] * plateau["factor"], plateau["min_lr"])
         if waited >= stop["patience"]:
             break
     model.load_state_dict(best_state)

@@ -17,9 +17,8 @@ constexpr int64_t kPass = 16;
 
 class Epochs : public SmallRun {
  public:
-  // The command's events, with these changes besides.
-  std::vector<Json> events(std::vector<std::string> sets,
-                           std::vector<std::string> more = {}) const {
+  // Ends in that code, with these changes to the config.
+  ProgramResult run(std::vector<std::string> sets, std::vector<std::string> more, int code) const {
     std::filesystem::remove(*this / "m.jsonl");
     std::vector<std::string> command = {"--metrics", *this / "m.jsonl"};
     command.insert(command.end(), more.begin(), more.end());
@@ -31,17 +30,20 @@ class Epochs : public SmallRun {
          R"(solver.early_stop={"patience":2})", "solver.display=16",
          R"(optimizer={"type":"Adam","update_type":"Global","adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-8,"corrected_epsilon":true}})"})
       sets.insert(sets.begin(), set);
-    const Json config = [&] {
-      Json json = Json::parse(small_config());
-      json["solver"].erase("max_iter");
-      json["solver"]["num_epochs"] = 40;
-      return json;
-    }();
+    Json config = Json::parse(small_config());
+    config["solver"].erase("max_iter");
+    config["solver"]["num_epochs"] = 40;
     write_text(*this / "config.json", config.dump());
     for (const std::string& set : sets) command.insert(command.end(), {"--set", set});
-    const auto result = train(command);
+    auto result = train(command);
     INFO(result.err);
-    REQUIRE(result.code == 0);
+    REQUIRE(result.code == code);
+    return result;
+  }
+  // Of a run that ends well.
+  std::vector<Json> events(std::vector<std::string> sets,
+                           std::vector<std::string> more = {}) const {
+    run(std::move(sets), std::move(more), 0);
     std::vector<Json> all;
     std::istringstream lines(read_text(*this / "m.jsonl"));
     for (std::string line; std::getline(lines, line);) all.push_back(Json::parse(line));
@@ -122,8 +124,7 @@ TEST_CASE("a checkpoint whose best weights are damaged is refused") {
   std::string bytes = read_text(file);
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
   write_text(file, bytes);
-  const auto result = run.train({"--resume", run / "snap_40"});
-  CHECK(result.code == 3);
+  const auto result = run.run({}, {"--resume", run / "snap_40"}, 3);
   CHECK(result.err.find("best.safetensors: it is damaged") != std::string::npos);
 }
 
