@@ -26,7 +26,7 @@ NormReader::NormReader(const config::DataConfig& config, const std::string& list
                        int64_t batch_size, std::span<const int64_t> slot_rows,
                        const SourceOptions& options)
     : BatchRing(config, batch_size, options), stream_(config, list, slot_rows) {
-  HLITE_CHECK(!options.shuffle, "records of no fixed size, shuffled");
+  HLITE_CHECK(!options.shuffle && !options.shuffle_samples, "records of no fixed size, shuffled");
   set_samples(samples_in_use(config, split, list, stream_.samples(), options.max_samples));
   make_slots(options.resident ? batches_per_epoch() : kSlots);
 }

@@ -21,10 +21,11 @@ struct Shard {
 };
 
 struct SourceOptions {
-  int64_t start_batch = 0;  // batches handed out before, by the run that this one resumes
-  uint64_t seed = 0;        // of the shuffle
-  bool shuffle = false;     // the order of batches
-  bool repeat = true;       // start over at the end; else next() then gives batches of size 0
+  int64_t start_batch = 0;       // batches handed out before, by the run that this one resumes
+  uint64_t seed = 0;             // of the shuffle
+  bool shuffle = false;          // the order of batches
+  bool shuffle_samples = false;  // the order of samples: the set is then kept in memory
+  bool repeat = true;            // start over at the end; else next() then gives batches of size 0
   // One pass, in which every batch gets memory of its own: all that were handed out stay valid
   // while the source lives. REQUIRES !repeat.
   bool resident = false;

@@ -97,6 +97,8 @@ EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::Train
     hparam.accept(kMostMegabytes);
   }
   if (hashed_) read_capacity(hparam);
+  read_first_values(hparam);
+  spec_.penalty = config::parse_regularizer(hparam);
   hparam.finish();
 
   const config::JsonNode* own = reader.find("optimizer");
@@ -112,6 +114,39 @@ EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::Train
       optimizer.atomic_update && optimizer.rule.type == config::OptimizerType::kSgd;
   schedule_ = optimizer.schedule;
   reader.finish();
+  check_whole_gradients(config, own ? *own : *config.root.find("optimizer"), hparam);
+}
+
+// Penalties and clipping work on the gradients of all rows.
+void EmbeddingLayer::check_whole_gradients(const config::TrainConfig& config,
+                                           const config::JsonNode& optimizer,
+                                           config::ObjectReader& hparam) {
+  const bool global = spec_.update_type == config::UpdateType::kGlobal;
+  if (spec_.penalty.any() && hashed_)
+    config::fail_at(hparam.member("regularizer"),
+                    fmt::format("expected a type whose tables have all their rows from the start, "
+                                "as every row is pulled in every step, found {}",
+                                type_));
+  if (spec_.penalty.any() && !global)
+    config::fail_at(optimizer, fmt::format("expected update_type \"Global\" beside the "
+                                           "regularizer of \"{}\", which moves every row in "
+                                           "every step, found \"Local\"",
+                                           name_));
+  const bool clips = config.solver.gradient_clip_norm > 0;
+  if (clips && !global && optimizer::moves_without_gradient(spec_.rule.type))
+    config::fail_at(optimizer, fmt::format("expected update_type \"Global\" beside "
+                                           "solver.gradient_clip_norm, found \"Local\" for \"{}\"",
+                                           name_));
+  spec_.whole_gradients = spec_.penalty.any() || clips;
+}
+
+void EmbeddingLayer::read_first_values(config::ObjectReader& hparam) {
+  spec_.init_stddev = static_cast<float>(hparam.number_or("init_stddev", 0, {.min = 0}));
+  if (spec_.init_stddev > 0 && hashed_)
+    config::fail_at(hparam.member("init_stddev"),
+                    fmt::format("expected a type whose tables have all their rows from the start, "
+                                "found {}, whose rows begin with uniform values",
+                                type_));
 }
 
 // Rows of each slot's table. Where rows come as keys come the sizes may be the data layer's, or

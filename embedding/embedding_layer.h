@@ -67,6 +67,7 @@ class EmbeddingLayer {
   // Index of its sparse input in the Data layer.
   [[nodiscard]] size_t input() const { return input_; }
   [[nodiscard]] const optimizer::UpdateRule& rule() const { return spec_.rule; }
+  [[nodiscard]] const config::RegularizerConfig& penalty() const { return spec_.penalty; }
   [[nodiscard]] const optimizer::LrSchedule& schedule() const { return schedule_; }
 
   // Makes the tables at their place, whose room for exchanges the layer says. On many ranks
@@ -86,6 +87,9 @@ class EmbeddingLayer {
   [[nodiscard]] std::vector<int64_t> read_sizes(config::ObjectReader& hparam,
                                                 const config::TrainConfig& config) const;
   void read_capacity(config::ObjectReader& hparam);
+  void read_first_values(config::ObjectReader& hparam);
+  void check_whole_gradients(const config::TrainConfig& config, const config::JsonNode& optimizer,
+                             config::ObjectReader& hparam);
 
   const config::JsonNode* node_;
   std::string name_, type_, top_;

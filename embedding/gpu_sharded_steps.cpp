@@ -244,6 +244,10 @@ void GpuShardedSteps::update(const StepContext& c, const TablesIo& io) {
       storage().own(), gradient_scale(buffers(), io));
 }
 
+void GpuShardedSteps::sum_gradients(const StepContext&) {
+  raise("{}: gradients as a whole on several GPUs", spec().name);  // refused before
+}
+
 void GpuShardedSteps::update_copied(const StepContext& c, const TablesIo& io) {
   kernels::update_copied(c.exec, {.rule = spec().rule,
                                   .lr = buffers().data<float>(io.rate),

@@ -38,6 +38,7 @@ class GpuShardedSteps final : public ShardedSteps {
   void sort(const plan::StepContext& c, const TablesIo& io) override;
   void reduce(const plan::StepContext& c, const TablesIo& io) override;
   void update(const plan::StepContext& c, const TablesIo& io) override;
+  void sum_gradients(const plan::StepContext& c) override;
   void update_copied(const plan::StepContext& c, const TablesIo& io) override;
   [[nodiscard]] bool gives_up() const override { return false; }  // kernels find out
   [[nodiscard]] int64_t needed() const override;

@@ -185,15 +185,23 @@ RowStep HostShardedSteps::step_of(const TablesIo& io) const {
           .step = *buffers().data<int64_t>(io.step)};
 }
 
-void HostShardedSteps::update(const plan::StepContext& c, const TablesIo& io) {
-  if (gradient_scale(buffers(), io).skips()) return;
+void HostShardedSteps::update(const Exec& exec, const RowStep& step, const UpdatedRows& rows) {
   for (int q = 0; q < ranks().ranks(); ++q) {
     const auto gradients = block(owned_rows_, q * capacity(), std::ssize(wanted(q)));
     row_gradients_[static_cast<size_t>(q)] =
         index_ ? RowGradients{wanted_rows_.ascending(q), gradients, wanted_rows_.order(q)}
                : RowGradients{wanted(q), gradients};
   }
-  update_rows(c.exec, step_of(io), row_gradients_, storage().own());
+  update_rows(exec, step, row_gradients_, rows);
+}
+
+void HostShardedSteps::update(const plan::StepContext& c, const TablesIo& io) {
+  if (!gradient_scale(buffers(), io).skips()) update(c.exec, step_of(io), storage().own());
+}
+
+void HostShardedSteps::sum_gradients(const plan::StepContext& c) {
+  update(c.exec, {.rule = WholeTableUpdate::sum_rule(), .lr = WholeTableUpdate::kSumRate},
+         whole().summed());
 }
 
 void HostShardedSteps::update_copied(const plan::StepContext& c, const TablesIo& io) {

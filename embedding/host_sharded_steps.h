@@ -30,6 +30,7 @@ class HostShardedSteps final : public ShardedSteps {
   void sort(const plan::StepContext&, const TablesIo&) override {}
   void reduce(const plan::StepContext& c, const TablesIo& io) override;
   void update(const plan::StepContext& c, const TablesIo& io) override;
+  void sum_gradients(const plan::StepContext& c) override;
   void update_copied(const plan::StepContext& c, const TablesIo& io) override;
   [[nodiscard]] bool gives_up() const override { return needed_ > capacity(); }
   [[nodiscard]] int64_t needed() const override { return needed_; }
@@ -40,6 +41,7 @@ class HostShardedSteps final : public ShardedSteps {
   // `rows` rows from the `first` one on.
   [[nodiscard]] Matrix<float> block(const HostMemory& memory, int64_t first, int64_t rows) const;
   [[nodiscard]] RowStep step_of(const TablesIo& io) const;
+  void update(const Exec& exec, const RowStep& step, const UpdatedRows& rows);
   void look_up(const Exec& exec, const KeyList& list, Matrix<float> out) const;
 
   HashedIndex* const index_;  // null: another type

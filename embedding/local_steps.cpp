@@ -19,17 +19,19 @@ LocalSteps::LocalSteps(const TablesSpec& spec, const TableStorage& storage, Hash
       max_batch_(place.max_batch),
       sample_rows_(static_cast<double>(spec.layout.columns()) *
                    (place.rows_per_lookup > 0 ? place.rows_per_lookup : 1)),
-      how_{.rule = spec.rule,
-           .type = spec.update_type,
-           .atomic = spec.atomic_update && exec_.on_gpu(),
+      how_{.rule = spec.whole_gradients ? WholeTableUpdate::sum_rule() : spec.rule,
+           .type = spec.whole_gradients ? optimizer::UpdateType::kLocal : spec.update_type,
+           .atomic = spec.atomic_update && !spec.whole_gradients && exec_.on_gpu(),
            .max_batch = place.train_batch,
-           .threads = place.threads} {}
+           .threads = place.threads},
+      whole_(spec, storage) {}
 
 void LocalSteps::declare(plan::Buffers& buffers) {
   buffers_ = &buffers;
   if (index_)
     rows_ = buffers.add(spec_.name + ".rows", plan::BufferKind::kActivation,
                         max_batch_ * layout_.keys.columns * static_cast<int64_t>(sizeof(uint32_t)));
+  if (spec_.whole_gradients) whole_.declare(buffers);
   if (!how_.atomic)
     sorted_ = buffers.add(spec_.name + ".sorted", plan::BufferKind::kActivation,
                           sizeof(optimizer::StepScalars));
@@ -79,7 +81,8 @@ void LocalSteps::look_up(const StepContext& c, const TablesIo& io) {
 
 void LocalSteps::sort(const StepContext& c, const TablesIo& io) {
   auto* const scalars = how_.atomic ? nullptr : buffers_->data<optimizer::StepScalars>(sorted_);
-  update_->sort(c.exec, key_matrix(lookup_keys(io), c.batch), buffers_->data<float>(io.rate),
+  const plan::BufferId rate = spec_.whole_gradients ? whole_.sum_rate() : io.rate;
+  update_->sort(c.exec, key_matrix(lookup_keys(io), c.batch), buffers_->data<float>(rate),
                 buffers_->data<int64_t>(io.step), scalars);
 }
 
@@ -88,7 +91,8 @@ void LocalSteps::update(const StepContext& c, const TablesIo& io) {
   if (how_.atomic) sort(c, io);
   const View<const T, 3> gradient(buffers_->data<T>(io.grad), c.batch, spec_.layout.slots(),
                                   spec_.layout.width);
-  update_->update<T>(c.exec, gradient, storage_.own(), gradient_scale(*buffers_, io));
+  update_->update<T>(c.exec, gradient, spec_.whole_gradients ? whole_.summed() : storage_.own(),
+                     gradient_scale(*buffers_, io));
 }
 
 void LocalSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
@@ -125,21 +129,35 @@ void LocalSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
 // Needs no gradients: it runs beside what makes them.
 void LocalSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
   if (how_.atomic) return;
+  if (spec_.whole_gradients) whole_.emit_clear(plan);
   // To and fro, four times, with the list's two halves.
   const double bytes = static_cast<double>(spec_.layout.columns()) * 4 * 16;
-  plan.add({.name = spec_.name + ".sort",
-            .lane = plan::Lane::kEmbedding,
-            .reads = {lookup_keys(io), io.rate, io.step},
-            .writes = {sorted_},
-            .run = [this, io](const StepContext& c) { sort(c, io); },
-            .bytes_per_sample = bytes});
+  plan.add(
+      {.name = spec_.name + ".sort",
+       .lane = plan::Lane::kEmbedding,
+       .reads = {lookup_keys(io), spec_.whole_gradients ? whole_.sum_rate() : io.rate, io.step},
+       .writes = {sorted_},
+       .run = [this, io](const StepContext& c) { sort(c, io); },
+       .bytes_per_sample = bytes});
+  if (spec_.whole_gradients) emit_sparse_update(plan, io, ".gradients", {whole_.gradients()});
 }
 
 void LocalSteps::emit_update(plan::Plan& plan, const TablesIo& io) {
+  if (spec_.whole_gradients) return whole_.emit_update(plan, io);
+  emit_sparse_update(plan, io, ".update", storage_.own_buffers());
+}
+
+std::vector<WholeGradients> LocalSteps::whole_gradients() const {
+  if (!spec_.whole_gradients) return {};
+  return {whole_.of_own_rows()};
+}
+
+// `changed`: the rows and what is kept of them, or the gradients in place of these.
+void LocalSteps::emit_sparse_update(plan::Plan& plan, const TablesIo& io, const char* name,
+                                    const std::vector<plan::BufferId>& changed) {
   updates_ = true;
-  const std::vector<plan::BufferId> own = storage_.own_buffers();
   std::vector<plan::BufferId> reads = {lookup_keys(io), io.grad, io.rate, io.step};
-  reads.insert(reads.end(), own.begin(), own.end());
+  reads.insert(reads.end(), changed.begin(), changed.end());
   if (sorted_ != plan::kNoBuffer) reads.push_back(sorted_);
   for (const plan::BufferId verdict : {io.loss_scale, io.overflow})
     if (verdict != plan::kNoBuffer) reads.push_back(verdict);
@@ -147,14 +165,14 @@ void LocalSteps::emit_update(plan::Plan& plan, const TablesIo& io) {
   const double vector_bytes = static_cast<double>(spec_.layout.width * float_type_bytes(type_)),
                row_bytes = static_cast<double>(spec_.layout.width) * sizeof(float);
   with_float_type(type_, [&]<typename T>() {
-    plan.add(
-        {.name = spec_.name + ".update",
-         .lane = plan::Lane::kEmbedding,
-         .reads = reads,
-         .writes = own,
-         .run = [this, io](const StepContext& c) { update<T>(c, io); },
-         .bytes_per_sample = static_cast<double>(spec_.layout.columns()) * vector_bytes +
-                             sample_rows_ * row_bytes * 2.0 * static_cast<double>(own.size())});
+    plan.add({.name = spec_.name + name,
+              .lane = plan::Lane::kEmbedding,
+              .reads = reads,
+              .writes = changed,
+              .run = [this, io](const StepContext& c) { update<T>(c, io); },
+              .bytes_per_sample =
+                  static_cast<double>(spec_.layout.columns()) * vector_bytes +
+                  sample_rows_ * row_bytes * 2.0 * static_cast<double>(changed.size())});
   });
 }
 

@@ -4,6 +4,8 @@
 //   <layer>.lookup    rows of the tables -> output               embedding
 //   <layer>.sort      of the lookups by row, beside the network  embedding
 //   <layer>.update    of the rows                                embedding
+//
+// or, where gradients are kept as a whole, those of whole_table_update.h behind the sort.
 #pragma once
 
 #include <memory>
@@ -15,6 +17,7 @@
 #include "embedding/table_steps.h"
 #include "embedding/table_storage.h"
 #include "embedding/tables_place.h"
+#include "embedding/whole_table_update.h"
 
 namespace hlite::embedding {
 
@@ -30,6 +33,7 @@ class LocalSteps final : public TableSteps {
   void emit_forward(plan::Plan& plan, const TablesIo& io) override;
   void emit_backward(plan::Plan& plan, const TablesIo& io) override;
   void emit_update(plan::Plan& plan, const TablesIo& io) override;
+  [[nodiscard]] std::vector<WholeGradients> whole_gradients() const override;
   void check(const Exec& exec) override;
 
  private:
@@ -39,6 +43,8 @@ class LocalSteps final : public TableSteps {
   void sort(const plan::StepContext& context, const TablesIo& io);
   template <typename T>
   void update(const plan::StepContext& context, const TablesIo& io);
+  void emit_sparse_update(plan::Plan& plan, const TablesIo& io, const char* name,
+                          const std::vector<plan::BufferId>& changed);
   // What the tables are looked up by: the batch's keys,
   // or their rows where these come as keys come.
   [[nodiscard]] plan::BufferId lookup_keys(const TablesIo& io) const {
@@ -55,6 +61,7 @@ class LocalSteps final : public TableSteps {
   const int64_t max_batch_;
   const double sample_rows_;  // of the tables, read for each sample of a batch
   const SparseUpdateOptions how_;
+  WholeTableUpdate whole_;  // where spec_.whole_gradients
   const plan::Buffers* buffers_ = nullptr;
   plan::BufferId rows_ = plan::kNoBuffer;    // uint32, like the keys
   plan::BufferId sorted_ = plan::kNoBuffer;  // the step's scalars; the list is in the workspace

@@ -32,7 +32,8 @@ ShardedSteps::ShardedSteps(const TablesSpec& spec, const TableStorage& storage,
       capacity_(options_.capacity > 0 ? options_.capacity : likely_capacity()),
       exchanges_{.keys = ranks_.make_communicator(options_.route),
                  .rows = ranks_.make_communicator(options_.route),
-                 .grads = ranks_.make_communicator(options_.route)} {}
+                 .grads = ranks_.make_communicator(options_.route)},
+      whole_(spec, storage) {}
 
 // [ranks] rows that a rank may want of each with a full batch, times `room`: its lookups, spread as
 // the placement spreads them.
@@ -108,6 +109,7 @@ plan::SentBytes ShardedSteps::sends(int64_t header, int64_t row, bool to_owners)
 
 void ShardedSteps::declare(plan::Buffers& buffers) {
   buffers_ = &buffers;
+  if (spec_.whole_gradients) whole_.declare(buffers);
   const auto token = [&](const char* name) {
     return buffers.add(spec_.name + name, plan::BufferKind::kActivation, 8);
   };
@@ -226,6 +228,24 @@ void ShardedSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
              .writes = {outgoing_},
              .run = [this](const StepContext& c) { exchange_vectors(c, true); },
              .sends = sends(0, spec_.layout.width * kFloatBytes, true)});
+  if (!spec_.whole_gradients) return;
+  whole_.emit_clear(plan);
+  add(plan, {.name = ".gradients",
+             .lane = plan::Lane::kEmbedding,
+             .reads = {wanted_, outgoing_, whole_.gradients()},
+             .writes = {whole_.gradients()},
+             .run = [this](const StepContext& c) { sum_gradients(c); }});
+}
+
+std::vector<WholeGradients> ShardedSteps::whole_gradients() const {
+  if (!spec_.whole_gradients) return {};
+  std::vector<WholeGradients> list = {whole_.of_own_rows()};
+  if (storage_.copied_rows() > 0)
+    list.push_back({.weights = storage_.copied_weights(),
+                    .gradients = copied_gradients_,
+                    .count = storage_.copied_rows() * spec_.layout.width,
+                    .copied = true});
+  return list;
 }
 
 void ShardedSteps::add_update(plan::Plan& plan, plan::Step step, const TablesIo& io) {
@@ -238,6 +258,13 @@ void ShardedSteps::add_update(plan::Plan& plan, plan::Step step, const TablesIo&
 }
 
 void ShardedSteps::emit_update(plan::Plan& plan, const TablesIo& io) {
+  if (spec_.whole_gradients) {
+    for (const WholeGradients& of : whole_gradients())
+      whole_.emit_update(
+          plan, io, of.copied ? ".update_copied" : ".update", of,
+          [this, copied = of.copied] { return copied ? storage_.copied() : storage_.own(); });
+    return;
+  }
   const MovedBytes moved = moved_bytes();
   add_update(plan, {.name = ".update",
                     .reads = {wanted_, outgoing_},

@@ -16,6 +16,9 @@
 // This class knows the steps, and how much room exchanges have; what a step does is
 // HostShardedSteps on the CPU and GpuShardedSteps on GPUs.
 //
+// Where gradients are kept as a whole, <layer>.clear and .gradients (whole_table_update.h) come
+// before the update.
+//
 // Buffers have room for `capacity` rows from any one rank to any other. Every list travels with the
 // longest that its sender has, so when one does not fit, all ranks know in the same step. Then a
 // flag in TablesIo::overflow says that the run counts for nothing: the updates of all layers, which
@@ -31,6 +34,7 @@
 #include "embedding/table_steps.h"
 #include "embedding/table_storage.h"
 #include "embedding/tables_place.h"
+#include "embedding/whole_table_update.h"
 
 namespace hlite::embedding {
 
@@ -40,6 +44,7 @@ class ShardedSteps : public TableSteps {
   void emit_forward(plan::Plan& plan, const TablesIo& io) final;
   void emit_backward(plan::Plan& plan, const TablesIo& io) final;
   void emit_update(plan::Plan& plan, const TablesIo& io) final;
+  [[nodiscard]] std::vector<WholeGradients> whole_gradients() const final;
 
   // The gradients of the copied rows, then a mark for each that was looked up where the update
   // needs it: what has to be summed over the ranks between emit_backward()'s steps and
@@ -70,6 +75,8 @@ class ShardedSteps : public TableSteps {
   virtual void sort(const plan::StepContext& c, const TablesIo& io) = 0;
   virtual void reduce(const plan::StepContext& c, const TablesIo& io) = 0;
   virtual void update(const plan::StepContext& c, const TablesIo& io) = 0;
+  // Adds the batch's gradients to whole().summed(), where they are kept as a whole.
+  virtual void sum_gradients(const plan::StepContext& c) = 0;
   virtual void update_copied(const plan::StepContext& c, const TablesIo& io) = 0;
   // Whether the host knows that the run at hand counts for nothing: then its steps are left out.
   [[nodiscard]] virtual bool gives_up() const = 0;
@@ -89,6 +96,7 @@ class ShardedSteps : public TableSteps {
   [[nodiscard]] bool global_update() const {
     return spec_.update_type == optimizer::UpdateType::kGlobal;
   }
+  [[nodiscard]] const WholeTableUpdate& whole() const { return whole_; }
   [[nodiscard]] Matrix<float> copied_gradients() const;
   // [copied rows], or empty where no mark is kept.
   [[nodiscard]] std::span<float> touched() const;
@@ -134,6 +142,7 @@ class ShardedSteps : public TableSteps {
   int64_t capacity_;
   const Exchanges exchanges_;
 
+  WholeTableUpdate whole_;  // where spec_.whole_gradients
   const plan::Buffers* buffers_ = nullptr;
   plan::BufferId copied_gradients_ = plan::kNoBuffer;
   // What a step leaves for later ones lies in memory that grows; the plan orders the steps by

@@ -38,6 +38,16 @@ void init_table_rows(const Exec& exec, uint64_t seed, std::string_view name, int
   });
 }
 
+void init_normal_rows(const Exec& exec, uint64_t seed, std::string_view name, float stddev,
+                      int64_t first_row, Matrix<float> rows) {
+  const uint64_t stream = random::stream_of(name);
+  const auto first = static_cast<uint64_t>(first_row * rows.dim(1));
+  exec.threads().parallel_for(rows.size(), kValuesPerTask, [&](int64_t begin, int64_t end) {
+    random::fill_normal(rows.data() + begin, end - begin, seed, stream,
+                        first + static_cast<uint64_t>(begin), stddev);
+  });
+}
+
 void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const SlotLayout& layout,
                  Matrix<float> tables) {
   HLITE_CHECK(tables.dim(0) == layout.total_rows && tables.dim(1) == layout.width,
@@ -49,8 +59,11 @@ void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const 
   }
 }
 
-TableRowInit::TableRowInit(uint64_t seed, std::string_view layer, const SlotLayout& layout)
-    : TableRowInit(seed, layer, layout.rows, layout.width) {}
+TableRowInit::TableRowInit(uint64_t seed, std::string_view layer, const SlotLayout& layout,
+                           float stddev)
+    : TableRowInit(seed, layer, layout.rows, layout.width) {
+  stddev_ = stddev;
+}
 
 TableRowInit::TableRowInit(uint64_t seed, std::string_view layer, std::span<const int64_t> rows,
                            int64_t width)
@@ -62,9 +75,11 @@ TableRowInit::TableRowInit(uint64_t seed, std::string_view layer, std::span<cons
 
 void TableRowInit::fill(int64_t slot, uint32_t key, float* row) const {
   const TableStream& table = streams_[static_cast<size_t>(slot)];
-  random::fill_uniform(row, width_, seed_, table.stream,
-                       static_cast<uint64_t>(key) * static_cast<uint64_t>(width_), -table.bound,
-                       table.bound);
+  const uint64_t first = static_cast<uint64_t>(key) * static_cast<uint64_t>(width_);
+  if (stddev_ > 0)
+    random::fill_normal(row, width_, seed_, table.stream, first, stddev_);
+  else
+    random::fill_uniform(row, width_, seed_, table.stream, first, -table.bound, table.bound);
 }
 
 }  // namespace hlite::embedding

@@ -1,4 +1,5 @@
-// First values of embedding tables: uniform in [-1/sqrt(rows), 1/sqrt(rows)).
+// First values of embedding tables: uniform in [-1/sqrt(rows), 1/sqrt(rows)), or normal with a
+// standard deviation of the config's.
 //
 // Element (row, column) of a table is number row * width + column of the random stream named after
 // the table, so every rank can fill just the rows it holds and all get the same table.
@@ -22,6 +23,10 @@ namespace hlite::embedding {
 void init_table_rows(const Exec& exec, uint64_t seed, std::string_view name, int64_t table_rows,
                      int64_t first_row, Matrix<float> rows /*[n, width]*/);
 
+// The same with normal values of that deviation, on the CPU.
+void init_normal_rows(const Exec& exec, uint64_t seed, std::string_view name, float stddev,
+                      int64_t first_row, Matrix<float> rows /*[n, width]*/);
+
 // Fills all tables of a layer; table i of layer "x" is called "x.table_i".
 void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const SlotLayout& layout,
                  Matrix<float> tables /*[total_rows, width]*/);
@@ -29,7 +34,8 @@ void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const 
 // The same values row by row, for a rank that holds some rows of each table.
 class TableRowInit {
  public:
-  TableRowInit(uint64_t seed, std::string_view layer, const SlotLayout& layout);
+  // `stddev`: of normal values; 0: uniform ones.
+  TableRowInit(uint64_t seed, std::string_view layer, const SlotLayout& layout, float stddev = 0);
   // Where the bounds are those of tables of rows[s] rows, whatever keys there are.
   TableRowInit(uint64_t seed, std::string_view layer, std::span<const int64_t> rows, int64_t width);
   // Row `key` of slot s: `row` [width].
@@ -39,6 +45,7 @@ class TableRowInit {
  private:
   uint64_t seed_;
   int64_t width_;
+  float stddev_ = 0;
   std::vector<TableStream> streams_;
 };
 

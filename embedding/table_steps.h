@@ -2,6 +2,8 @@
 // are two: LocalSteps (every row is here) and ShardedSteps (rows are spread over ranks and travel).
 #pragma once
 
+#include <vector>
+
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/optimizer/loss_scale.h"
 #include "hugectr_lite/plan/plan.h"
@@ -20,6 +22,8 @@ struct TablesIo {
   // int32, on several ranks: not 0 when an exchange of this run had too little room, so that the
   // run counts for nothing. Set by steps, cleared by the host.
   plan::BufferId overflow = plan::kNoBuffer;
+  // float, written by whoever clips whole gradients: what they are multiplied by; or 1.
+  plan::BufferId clip = plan::kNoBuffer;
   bool training = true;  // or evaluation, which leaves the tables alone
 };
 
@@ -31,6 +35,15 @@ inline optimizer::GradientScale gradient_scale(const plan::Buffers& buffers, con
   if (io.overflow != plan::kNoBuffer) scale.overflow = buffers.data<int32_t>(io.overflow);
   return scale;
 }
+
+// The gradients of a layer's rows as a whole, where it keeps them (TablesSpec::whole_gradients),
+// and the rows that they are of: `count` floats each. Of a rank's own rows they are complete behind
+// the steps of emit_backward(), of copied ones, the same on every rank, behind the sum over ranks.
+struct WholeGradients {
+  plan::BufferId weights = plan::kNoBuffer, gradients = plan::kNoBuffer;
+  int64_t count = 0;
+  bool copied = false;
+};
 
 class TableSteps {
  public:
@@ -48,6 +61,8 @@ class TableSteps {
   // Of training: what has to happen before any update, exchanges of gradients included.
   virtual void emit_backward(plan::Plan& plan, const TablesIo& io) = 0;
   virtual void emit_update(plan::Plan& plan, const TablesIo& io) = 0;
+  // Those that steps keep. After declare().
+  [[nodiscard]] virtual std::vector<WholeGradients> whole_gradients() const = 0;
 
   // What steps have noted and left to the host: EmbeddingTables::check().
   virtual void check(const Exec& exec) { (void)exec; }

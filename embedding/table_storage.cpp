@@ -85,10 +85,12 @@ void TableStorage::initialize(const Exec& exec) const {
   if (exec_.on_gpu()) exec_.cuda->device_synchronize();  // runs are on other streams
   const Exec& where = exec_.on_gpu() ? exec_ : exec;
   const UpdatedRows own = this->own(), copied = this->copied();
-  if (!placement_) {
+  if (!placement_ && spec_.init_stddev > 0) {
+    initialize_normal(exec);
+  } else if (!placement_) {
     init_tables(where, spec_.seed, spec_.name, spec_.layout, own.w);
   } else {
-    const TableRowInit init(spec_.seed, spec_.name, spec_.layout);
+    const TableRowInit init(spec_.seed, spec_.name, spec_.layout, spec_.init_stddev);
     const auto fill = [&](int rank, const Matrix<float>& rows) {
       in_host_pieces(where, rows, [&](int64_t first, const Matrix<float>& piece) {
         exec.threads().parallel_for(piece.dim(0), 1 << 10, [&](int64_t begin, int64_t end) {
@@ -107,6 +109,25 @@ void TableStorage::initialize(const Exec& exec) const {
     for (const auto& states : {own.state0, own.state1, copied.state0, copied.state1})
       fill_all(where, {states.data(), states.size()}, initial);
   if (exec_.on_gpu()) exec_.cuda->stream_synchronize(exec_.stream);
+}
+
+// All rows in order. Those of a GPU come from the host, by the piece.
+void TableStorage::initialize_normal(const Exec& host) const {
+  const SlotLayout& layout = spec_.layout;
+  constexpr int64_t kPieceFloats = int64_t{1} << 22;
+  const int64_t most = std::max<int64_t>(1, kPieceFloats / layout.width);
+  std::vector<float> piece;
+  for (int64_t s = 0, before = 0; s < layout.slots(); ++s) {
+    const int64_t rows = layout.rows[static_cast<size_t>(s)];
+    for (int64_t row = 0; row < rows; row += most) {
+      const int64_t n = std::min(most, rows - row);
+      piece.resize(static_cast<size_t>(n * layout.width));
+      init_normal_rows(host, spec_.seed, table_name(spec_.name, s), spec_.init_stddev, row,
+                       Matrix<float>(piece.data(), n, layout.width));
+      buffers_->write<float>(parts_[0].own, (before + row) * layout.width, piece);
+    }
+    before += rows;
+  }
 }
 
 void TableStorage::first_values(int64_t slot, uint32_t key, int64_t row) const {

@@ -71,6 +71,7 @@ class TableStorage {
   struct Part {  // the own rows and the copied ones, of weights or of a state
     plan::BufferId own, copied;
   };
+  void initialize_normal(const Exec& host) const;
   [[nodiscard]] UpdatedRows arrays(plan::BufferId Part::*which, int64_t rows) const;
   [[nodiscard]] Matrix<float> matrix(plan::BufferId id, int64_t rows) const;
   // The columns [begin, end) of a row.

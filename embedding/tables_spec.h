@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "embedding/slot_layout.h"
+#include "hugectr_lite/config/regularizer_config.h"
 #include "hugectr_lite/optimizer/update_rules.h"
 
 namespace hlite::embedding {
@@ -22,7 +23,12 @@ struct TablesSpec {
   int64_t hash_capacity = 0;
   std::vector<int64_t> init_rows = {};
   uint64_t seed = 0;           // of first values
+  float init_stddev = 0;       // of first values, normal ones; 0: uniform, by the table's rows
   bool atomic_update = false;  // SGD on a GPU: no fixed order of sums
+  // Each step's gradients of all rows are kept as a whole: the steps are then those of a dense
+  // array, which penalties and clipping have their way with (whole_table_update.h).
+  bool whole_gradients = false;
+  config::RegularizerConfig penalty = {};  // of every row, in every step
 };
 
 inline std::string table_name(const std::string& layer, int64_t slot) {

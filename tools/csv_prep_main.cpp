@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
         app.add_option("--schema", options.schema, "The schema, a JSON file")->required();
         app.add_option("--train", options.train, "Training files")->required();
         app.add_option("--val", options.val, "Validation files; - is standard input");
+        app.add_option("--test", options.test, "Test files, for test_source");
         app.add_option("--min-count", options.min_count,
                        "Categories with fewer occurrences in the training files become row 0")
             ->check(CLI::PositiveNumber)

@@ -25,7 +25,11 @@ constexpr const char* kFormat = "hugectr_lite checkpoint";
 constexpr int64_t kFormatVersion = 1;
 constexpr const char* kManifest = "manifest.json";
 constexpr int64_t kMostManifest = 64 << 20;
-constexpr std::array<const char*, 2> kFiles{"weights.safetensors", "optimizer.safetensors"};
+// The last one only where there are best weights.
+constexpr std::array<const char*, 3> kFiles{"weights.safetensors", "optimizer.safetensors",
+                                            "best.safetensors"};
+constexpr size_t kTensorFiles = 2;
+constexpr size_t kCopyBytes = size_t{1} << 20;
 
 // Without trailing slashes, and past a symbolic link: the link stays, what it names is replaced.
 std::string place_of(const std::string& path) {
@@ -104,6 +108,11 @@ void check_sum(const std::string& text, const std::string& expected, const std::
     raise<DataError>("{}: it is damaged: expected checksum {}, found {}", name, expected, found);
 }
 
+ordered_json json_of(const BestMetric& metric) {
+  return {{"best", metric.any ? ordered_json(metric.value) : ordered_json(nullptr)},
+          {"waited", metric.waited}};
+}
+
 std::string manifest_text(const CheckpointMeta& meta, std::span<const CheckpointFile> files) {
   ordered_json m = {{"format", kFormat},
                     {"version", kFormatVersion},
@@ -114,6 +123,11 @@ std::string manifest_text(const CheckpointMeta& meta, std::span<const Checkpoint
                     {"seed", std::to_string(meta.seed)}};
   if (meta.loss_scale > 0)
     m["loss_scale"] = {{"scale", meta.loss_scale}, {"good", meta.loss_scale_good}};
+  if (meta.rate_scale != 1 || meta.plateau.any || meta.plateau.waited > 0 || meta.early_stop.any ||
+      meta.early_stop.waited > 0)
+    m["watch"] = {{"rate_scale", meta.rate_scale},
+                  {"plateau", json_of(meta.plateau)},
+                  {"early_stop", json_of(meta.early_stop)}};
   m["config"] = ordered_json::parse(meta.config);
   m["files"] = ordered_json::array();
   for (const CheckpointFile& f : files)
@@ -131,14 +145,51 @@ uint64_t read_word(ObjectReader& reader, const char* key, int base) {
   return *value;
 }
 
+// Hands over the bytes of a file, piece by piece.
+template <typename Use>
+void read_pieces(const ReadFile& file, Use&& use) {
+  std::vector<std::byte> piece;
+  for (int64_t at = 0; at < file.size(); at += std::ssize(piece)) {
+    piece.resize(std::min(kCopyBytes, static_cast<size_t>(file.size() - at)));
+    file.read(at, piece);
+    use(piece);
+  }
+}
+
+FileSum copy_file(const std::string& from, ByteSink& sink) {
+  SummingSink to(sink);
+  read_pieces(ReadFile(from), [&](const auto& piece) { to.write(piece); });
+  return to.sum();
+}
+
+BestMetric read_best_metric(ObjectReader reader) {
+  BestMetric metric;
+  const JsonNode& best = reader.member("best");
+  metric.any = best.kind() != JsonNode::Kind::kNull;
+  if (metric.any) metric.value = reader.number("best");
+  metric.waited = reader.integer("waited", {.min = 0});
+  reader.finish();
+  return metric;
+}
+
+void parse_watch(const JsonNode& watch, CheckpointMeta& meta) {
+  ObjectReader reader(watch);
+  meta.rate_scale = static_cast<float>(reader.number("rate_scale", {.min = 0, .max = 1}));
+  meta.plateau = read_best_metric(reader.object("plateau"));
+  meta.early_stop = read_best_metric(reader.object("early_stop"));
+  reader.finish();
+}
+
 // Writes the whole of one directory.
 void write_directory(const std::string& dir, const CheckpointMeta& meta,
                      std::span<const TensorRef> weights, std::span<const TensorRef> states,
                      const OpenSink& open) {
   std::vector<CheckpointFile> files;
   for (size_t i = 0; i < kFiles.size(); ++i) {
+    if (i == kTensorFiles && meta.best_weights.empty()) break;
     const auto sink = open(dir + "/" + kFiles[i]);
-    const FileSum sum = write_safetensors(*sink, i == 0 ? weights : states);
+    const FileSum sum = i == kTensorFiles ? copy_file(meta.best_weights, *sink)
+                                          : write_safetensors(*sink, i == 0 ? weights : states);
     sink->close();
     files.push_back({kFiles[i], sum});
   }
@@ -227,13 +278,14 @@ CheckpointMeta parse_manifest(const std::string& text, const std::string& name) 
       meta.loss_scale_good = scale_reader.integer("good", {.min = 0});
       scale_reader.finish();
     }
+    if (const JsonNode* watch = reader.find("watch")) parse_watch(*watch, meta);
     meta.config = reader.object("config").node().dump();
 
     const std::vector<JsonNode>& files = reader.list_or_empty("files");
-    if (files.size() != kFiles.size())
-      raise<DataError>("{}: files: expected a list of {}, found {}", name, kFiles.size(),
-                       files.size());
-    for (size_t i = 0; i < kFiles.size(); ++i) {
+    if (files.size() < kTensorFiles || files.size() > kFiles.size())
+      raise<DataError>("{}: files: expected a list of {} or {}, found {}", name, kTensorFiles,
+                       kFiles.size(), files.size());
+    for (size_t i = 0; i < files.size(); ++i) {
       ObjectReader file(files[i]);
       CheckpointFile f;
       f.name = file.choice("name", {kFiles[i]});
@@ -257,7 +309,7 @@ CheckpointMeta read_manifest(const std::string& dir) {
 // Into `tensors`, file number `index` of kFiles.
 static void load_file(const std::string& dir, const CheckpointMeta& meta, size_t index,
                       std::span<const TensorRef> tensors) {
-  HLITE_CHECK(meta.files.size() == kFiles.size(), "the manifest of {} was not read", dir);
+  HLITE_CHECK(meta.files.size() >= kTensorFiles, "the manifest of {} was not read", dir);
   const FileSum& expected = meta.files[index].sum;
   const ReadFile file(find_replaced(place_of(dir)) + "/" + kFiles[index]);
   if (file.size() != expected.bytes)
@@ -278,6 +330,20 @@ void load_checkpoint(const std::string& dir, const CheckpointMeta& meta,
 void load_checkpoint_weights(const std::string& dir, const CheckpointMeta& meta,
                              std::span<const TensorRef> weights) {
   load_file(dir, meta, 0, weights);
+}
+
+std::string best_weights_file(const std::string& dir, const CheckpointMeta& meta) {
+  if (meta.files.size() <= kTensorFiles) return {};
+  const ReadFile file(find_replaced(place_of(dir)) + "/" + kFiles[kTensorFiles]);
+  Checksum checksum;
+  read_pieces(file, [&](const auto& piece) { checksum.add(piece); });
+  const FileSum expected = meta.files[kTensorFiles].sum, found = checksum.sum();
+  if (found.bytes != expected.bytes || found.xxh3_64 != expected.xxh3_64)
+    raise<DataError>(
+        "{}: it is damaged: expected {} bytes with checksum {} (manifest.json), found "
+        "{} with {}",
+        file.name(), expected.bytes, hex(expected.xxh3_64), found.bytes, hex(found.xxh3_64));
+  return file.name();
 }
 
 std::string weights_file(const std::string& dir) {

@@ -4,12 +4,14 @@
 //
 //   manifest.json: {"format": "hugectr_lite checkpoint", "version": 1, "program": "0.1.0",
 //     "iteration": 300, "samples": 76800, "data_position": 300, "seed": "<u64>", "config": {...},
+//     "watch": {"rate_scale": 0.1, "plateau": {"best": 0.81, "waited": 0}, "early_stop": {...}},
 //     "files": [{"name": "weights.safetensors", "bytes": 123, "xxh3_64": "<16 hex digits>"}, ...],
 //     "xxh3_64": "<of the text of the members above>"}
 //
 // It is written as <dir>.tmp.<pid>, made durable, and put in its place by replace_path()
-// (core/file.h): whoever is killed or runs out of disk leaves the older checkpoint as it was. What
-// dead processes left behind is removed by the next save.
+// (core/file.h); with it best.safetensors where there are best weights so far. Whoever is killed or
+// runs out of disk leaves the older checkpoint as it was. What dead processes left behind is
+// removed by the next save.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +30,13 @@ struct CheckpointFile {
   FileSum sum;
 };
 
+// How a metric that is watched has gone so far.
+struct BestMetric {
+  bool any = false;
+  double value = 0;    // the best
+  int64_t waited = 0;  // evaluations since then, or since the rate was last cut
+};
+
 struct CheckpointMeta {
   int64_t iteration = 0;      // iterations done
   int64_t samples = 0;        // samples trained on
@@ -36,6 +45,11 @@ struct CheckpointMeta {
   // Dynamic loss scale, and iterations since it changed; 0: none.
   double loss_scale = 0;
   int64_t loss_scale_good = 0;
+  // What evaluations have led to.
+  float rate_scale = 1;
+  BestMetric plateau, early_stop;
+  // Weights of the best evaluation: a file to put in when saving; empty: none.
+  std::string best_weights;
   std::string config = "{}";  // JSON text of the whole config
   // Filled by read_manifest():
   std::string program;  // version of the program that wrote it
@@ -68,6 +82,10 @@ void load_checkpoint(const std::string& dir, const CheckpointMeta& meta,
                      std::span<const TensorRef> weights, std::span<const TensorRef> states);
 void load_checkpoint_weights(const std::string& dir, const CheckpointMeta& meta,
                              std::span<const TensorRef> weights);
+
+// Path of the best weights in a checkpoint, whose manifest is `meta`, or empty where it has none.
+// Throws DataError when they are not as they were saved.
+std::string best_weights_file(const std::string& dir, const CheckpointMeta& meta);
 
 // Path of the weights in a checkpoint.
 std::string weights_file(const std::string& dir);

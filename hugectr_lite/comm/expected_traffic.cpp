@@ -37,6 +37,15 @@ ExpectedBytes all_reduce_bytes(const Topology& topology, int rank, Route route, 
          flat_all_reduce(topology.part(on_rail), node, algo, static_cast<int64_t>(own.size()));
 }
 
+ExpectedBytes all_gather_bytes(const Topology& topology, int rank, int64_t bytes) {
+  ExpectedBytes sum;
+  for (int q = 0; q < topology.ranks(); ++q)
+    if (q != rank)
+      (topology.node_of(q) == topology.node_of(rank) ? sum.intra : sum.inter) +=
+          static_cast<double>(bytes);
+  return sum;
+}
+
 ExpectedBytes all_to_all_bytes(const Topology& topology, int rank, Route route, BytesOfPair bytes) {
   ExpectedBytes sum;
   const int node = topology.node_of(rank), local = topology.local_of(rank);

@@ -20,6 +20,9 @@ struct ExpectedBytes {
 ExpectedBytes all_reduce_bytes(const Topology& topology, int rank, Route route, AllReduce algo,
                                int64_t count);
 
+// By `rank` in a flat all-gather to which it gives `bytes`.
+ExpectedBytes all_gather_bytes(const Topology& topology, int rank, int64_t bytes);
+
 // By `rank` in an all-to-all-v in which rank p sends rank q bytes(p, q). Sizes that travel with
 // them are left out: size_bytes() a block.
 using BytesOfPair = FunctionRef<double(int from, int to)>;

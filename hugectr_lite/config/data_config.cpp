@@ -164,6 +164,8 @@ DataConfig parse_data(const JsonNode& node, bool strict, const std::string& dire
   data.format = parse_format(reader);
   data.source = parse_name(reader, "source");
   data.eval_source = parse_name(reader, "eval_source");
+  if (reader.has("test_source")) data.test_source = parse_name(reader, "test_source");
+  reader.accept("test_source");
   data.checksums = reader.value<bool>("check", {{"None", false}, {"Sum", true}});
   if (data.checksums && data.is_raw()) {
     fail_expected(reader.member("check"), fmt::format("\"None\", as the format {} has no checksums",
@@ -193,6 +195,10 @@ DataConfig parse_data(const JsonNode& node, bool strict, const std::string& dire
                           data_format_name(data.format)));
   }
   reader.accept("async_param");
+  data.shuffle_samples = reader.boolean_or("shuffle_samples", false);
+  if (data.shuffle_samples && data.shuffle)
+    fail_at(reader.member("shuffle_samples"),
+            "expected shuffle_samples or async_param.shuffle, found both");
   parse_number_kinds(reader, data);
   parse_keys(reader, data);
   reader.finish();

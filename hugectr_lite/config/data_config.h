@@ -51,6 +51,7 @@ struct DataConfig {
   std::string name;
   DataFormat format = DataFormat::kNorm;
   std::string source, eval_source;  // as written
+  std::string test_source;          // (ours) evaluated once, at the end; empty: none
   bool checksums = false;           // "check": "Sum" of Norm files
   std::optional<int64_t> num_samples, eval_num_samples;
   int64_t cache_eval_data = 0;
@@ -65,7 +66,8 @@ struct DataConfig {
   bool dense_aligned = false;  // "Auto": zero-pad the dense width to 8
   std::vector<SparseInputConfig> sparse;
   std::optional<AsyncParamConfig> async_param;
-  bool shuffle = false;  // async_param.shuffle
+  bool shuffle = false;          // async_param.shuffle: the order of batches
+  bool shuffle_samples = false;  // (ours) the order of samples, anew in each epoch
 
   [[nodiscard]] int64_t dense_width() const {
     return dense_aligned ? (dense_dim + 7) / 8 * 8 : dense_dim;

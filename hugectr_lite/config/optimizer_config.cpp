@@ -68,6 +68,7 @@ void parse_hparam(ObjectReader reader, OptimizerConfig& optimizer) {
       rule.beta1 = parse_beta(reader.member("beta1"));
       rule.beta2 = parse_beta(reader.member("beta2"));
       rule.epsilon = parse_positive(reader.member("epsilon"));
+      rule.corrected_epsilon = reader.boolean_or("corrected_epsilon", false);
       break;
     case OptimizerType::kAdaGrad:
       if (const JsonNode* epsilon = reader.find("epsilon")) {

@@ -17,6 +17,7 @@ struct UpdateRule {
   double momentum = 0;                        // Momentum, Nesterov
   double beta1 = 0.9, beta2 = 0.999;          // Adam
   double epsilon = 1e-8;                      // Adam, AdaGrad
+  bool corrected_epsilon = false;             // (ours) Adam: beside the bias-corrected sqrt(v)
   double initial_accumulator = 0;             // AdaGrad
   double beta = 0, lambda1 = 0, lambda2 = 0;  // Ftrl
 };

@@ -101,12 +101,21 @@ std::vector<std::vector<int>> parse_gpu(const JsonNode& gpu) {
 }
 
 void parse_metric(const JsonNode& node, SolverConfig& solver) {
-  constexpr const char* kExpected = "\"AUC\", \"AUC:x\" with x in [0, 1], or \"AverageLoss\"";
+  static const std::string expected =
+      fmt::format("\"AUC\", \"AUC:x\" with x in [0, 1], \"AverageLoss\", {}", kMoreMetrics);
+  const char* const kExpected = expected.c_str();
   if (node.kind() != JsonNode::Kind::kString) fail_expected(node, kExpected);
   const std::string& metric = node.string();
   const std::string name = metric.substr(0, metric.find(':'));
   if (name == "HitRate" || name == "NDCG" || name == "SMAPE") {
     fail_at(node, fmt::format("\"{}\" is known but not supported; expected {}", name, kExpected));
+  }
+  if (auto more = eval_metric(metric)) {
+    auto& metrics = solver.evaluation.metrics;
+    for (const EvalMetric& other : metrics)
+      if (other.name == metric) fail_expected(node, "each metric once");
+    metrics.push_back(std::move(*more));
+    return;
   }
   bool& wanted = name == "AUC" ? solver.metric_auc : solver.metric_average_loss;
   if (metric == "AverageLoss" || metric == "AUC") {
@@ -177,6 +186,10 @@ void parse_batches(ObjectReader& reader, SolverConfig& solver) {
   if (reader.has("batchsize_eval")) check_divisible("batchsize_eval", solver.batchsize_eval);
 
   solver.eval_interval = reader.integer_or("eval_interval", 0, {.min = 0});
+  solver.evaluation.every_epochs = reader.integer_or("eval_every_epochs", 0, {0, kMaxCount});
+  if (solver.eval_interval > 0 && solver.evaluation.every_epochs > 0)
+    fail_at(reader.member("eval_every_epochs"),
+            "expected eval_interval or eval_every_epochs, found both");
   solver.eval_batches = parse_eval_batches(reader, solver.batchsize_eval);
 }
 
@@ -247,6 +260,8 @@ SolverConfig parse_solver(const JsonNode& node, bool strict) {
   }
   parse_batches(reader, solver);
   parse_metrics(reader, solver);
+  parse_watches(reader, solver.evaluates(), solver.evaluation);
+  solver.gradient_clip_norm = reader.number_or("gradient_clip_norm", 0, {.min = 0});
 
   parse_precision(reader, solver);
   solver.cuda_graph = reader.boolean_or("cuda_graph", true);

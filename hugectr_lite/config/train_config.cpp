@@ -51,6 +51,10 @@ std::unique_ptr<TrainConfig> read_blocks(JsonNode root, std::string directory,
                         data_format_name(config->data.format)));
   }
   config->data.int64_keys = config->solver.int64_keys;
+  const int64_t slots = config->data.key_layout().slots();
+  if (const auto& slot = config->solver.evaluation.group_slot; slot && *slot >= slots)
+    fail_expected(*reader.member("solver").find("eval_group_slot"),
+                  fmt::format("one of the {} slots, counted from 0", slots));
   reader.finish();
   return config;
 }

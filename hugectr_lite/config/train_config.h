@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "hugectr_lite/config/data_config.h"
+#include "hugectr_lite/config/evaluation_config.h"
 #include "hugectr_lite/config/json_node.h"
 #include "hugectr_lite/config/object_reader.h"
 #include "hugectr_lite/config/optimizer_config.h"
@@ -33,10 +35,10 @@ struct SolverConfig {
   std::optional<int64_t> num_epochs;  // passes over the data; 1 when the config names neither
   int64_t snapshot = 0;
   std::string snapshot_prefix;
-  int64_t batchsize = 0;       // global
-  int64_t batchsize_eval = 0;  // global; = batchsize when absent
-  int64_t eval_interval = 0;   // 0: never evaluate
-  int64_t eval_batches = 0;
+  int64_t batchsize = 0;             // global
+  int64_t batchsize_eval = 0;        // global; = batchsize when absent
+  int64_t eval_interval = 0;         // in iterations; 0: never, or by evaluation.every_epochs
+  int64_t eval_batches = 0;          // 0: all, with every_epochs
   std::optional<double> auc_target;  // "AUC:x" with x < 1 stops training when reached
   bool metric_auc = true;
   bool metric_average_loss = false;
@@ -56,6 +58,15 @@ struct SolverConfig {
   // (ours) Of activations; fp16 on a GPU only, and where mixed_precision is given.
   FloatType precision = FloatType::kFloat;
 
+  EvaluationConfig evaluation;
+  // (ours) Most of the Euclidean norm of all gradients together, network and tables; 0: any.
+  double gradient_clip_norm = 0;
+
+  [[nodiscard]] bool evaluates() const { return eval_interval > 0 || evaluation.every_epochs > 0; }
+  // Samples of an evaluation, at most.
+  [[nodiscard]] int64_t eval_samples() const {
+    return eval_batches > 0 ? eval_batches * batchsize_eval : std::numeric_limits<int64_t>::max();
+  }
   [[nodiscard]] int64_t ranks() const;
 };
 

@@ -9,6 +9,7 @@ set(hlite_kernel_sources
   embedding/sparse_update.cu
   hugectr_lite/comm/peers.cu
   hugectr_lite/core/fill.cu
+  hugectr_lite/ops/batch_norm.cu
   hugectr_lite/ops/bce_loss.cu
   hugectr_lite/ops/cast.cu
   hugectr_lite/ops/concat.cu
@@ -18,6 +19,7 @@ set(hlite_kernel_sources
   hugectr_lite/ops/elu.cu
   hugectr_lite/ops/fm_order2.cu
   hugectr_lite/ops/fully_connected.cu
+  hugectr_lite/ops/gradient_norm.cu
   hugectr_lite/ops/interaction.cu
   hugectr_lite/ops/matmul.cu
   hugectr_lite/ops/metrics.cu

@@ -14,6 +14,7 @@ constexpr double kTruncatedSigma = 0.87962566103423978;
 
 const std::vector<std::pair<std::string, InitializerType>>& named_initializers() {
   static const std::vector<std::pair<std::string, InitializerType>> all = {
+      {"Normal", InitializerType::kNormal},
       {"Uniform", InitializerType::kUniform},
       {"XavierNorm", InitializerType::kXavierNorm},
       {"XavierUniform", InitializerType::kXavierUniform},
@@ -51,6 +52,9 @@ void initialize(const Initializer& initializer, uint64_t seed, const std::string
       return uniform(1 / (in + fan_out));
     case InitializerType::kZero:
       std::fill(out.begin(), out.end(), 0.0f);
+      return;
+    case InitializerType::kOne:
+      std::fill(out.begin(), out.end(), 1.0f);
       return;
   }
 }

@@ -2,9 +2,9 @@
 //   default weight  normal, sigma = sqrt(1 / fan_avg) / 0.87963, truncated at two sigma; 0.87963 is
 //                   the standard deviation a unit normal is left with after that cut
 //   default bias    normal, sigma = sqrt(1 / out), truncated at two sigma
-//   normal          sigma = sqrt(1 / fan_avg), whole
+//   Normal (ours)   sigma = sqrt(1 / fan_avg), whole: PyTorch's xavier_normal_
 //   XavierNorm      as the default weight; XavierUniform: +-sqrt(3 / fan_avg)
-//   Uniform         +-1 / (in + out); Zero
+//   Uniform         +-1 / (in + out); Zero; ones where a layer scales
 // with fan_avg = (in + out) / 2; for a bias, in counts as 0.
 #pragma once
 
@@ -23,7 +23,8 @@ enum class InitializerType {
   kXavierNorm,
   kXavierUniform,
   kUniform,
-  kZero
+  kZero,
+  kOne
 };
 
 struct Initializer {
@@ -32,7 +33,7 @@ struct Initializer {
   int64_t fan_out = 0;
 };
 
-// Those that a config may name: Uniform, XavierNorm, XavierUniform, Zero.
+// Those that a config may name: Normal, Uniform, XavierNorm, XavierUniform, Zero.
 const std::vector<std::pair<std::string, InitializerType>>& named_initializers();
 
 // Element i of the tensor `name` depends on (seed, name, i) alone.

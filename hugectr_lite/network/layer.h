@@ -76,6 +76,17 @@ struct LayerTraits {
   std::vector<size_t> finds_overflow_in = {};
 };
 
+// How layers whose numbers are those of the whole batch learn what other ranks have of it. The
+// trainer has the one implementation: the network knows no communicators.
+class RankGather {
+ public:
+  virtual ~RankGather() = default;
+  [[nodiscard]] virtual int ranks() const = 0;
+  // Adds a step on lane comm: `all` <- `mine` of every rank, in the order of ranks. Collective.
+  virtual void add_gather_step(plan::Plan& plan, const std::string& name, BufferId mine,
+                               BufferId all) = 0;
+};
+
 // What follows for a layer from the shapes of its bottoms.
 struct LayerShape {
   std::vector<Dims> tops;  // of those that carry data
@@ -84,13 +95,24 @@ struct LayerShape {
   int64_t relu_mask_bytes = 0;  // LayerIo::relu_mask, a sample; 0: none
   // LayerIo::kept: numbers of a sample in each, of LayerIo::type; 0: none.
   std::vector<int64_t> kept = {};
-  std::string summary = {};  // of the layer, for people: "13 -> 512, ReLU"
+  // What training learns beside the parameters, saved with them, and no optimizer changes:
+  // LayerIo::running.
+  std::vector<ParameterSpec> running = {};
+  int64_t fixed_bytes = 0;              // LayerIo::fixed
+  std::vector<int64_t> rank_sums = {};  // LayerIo::rank_sums: numbers in each
+  std::string summary = {};             // of the layer, for people: "13 -> 512, ReLU"
 };
 
 struct LayerParameter {
   BufferId value = kNoBuffer;    // float
   BufferId grad = kNoBuffer;     // float
   BufferId working = kNoBuffer;  // the value as LayerIo::type, for matrix products; may be `value`
+};
+
+// Doubles that each rank sums over its samples: `mine` [n], and `all` [ranks,n], which is `mine` on
+// one rank.
+struct RankSums {
+  BufferId mine = kNoBuffer, all = kNoBuffer;
 };
 
 // Where a layer's tensors and parameters live.
@@ -103,6 +125,13 @@ struct LayerIo {
   BufferId dense_parameters = kNoBuffer, dense_gradients = kNoBuffer;  // all layers', contiguous
   BufferId workspace = kNoBuffer;   // LayerShape::workspace_bytes; nothing survives a step
   std::vector<BufferId> kept;       // LayerShape::kept: from forward to backward
+  BufferId fixed = kNoBuffer;       // the same, LayerShape::fixed_bytes whatever the batch
+  std::vector<BufferId> running;    // float: LayerShape::running
+  std::vector<RankSums> rank_sums;  // LayerShape::rank_sums
+  RankGather* gather = nullptr;     // null on one rank
+  [[nodiscard]] int64_t ranks() const { return gather ? gather->ranks() : 1; }
+  // int32: not 0 in a run that will be repeated and must change nothing. kNoBuffer: there is none.
+  BufferId void_run = kNoBuffer;
   BufferId loss_scale = kNoBuffer;  // float: what the loss's gradient is multiplied by; or 1
   // int32: LayerTraits::finds_overflow_in. kNoBuffer: nobody asks.
   BufferId overflow = kNoBuffer;

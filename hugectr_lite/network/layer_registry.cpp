@@ -10,6 +10,7 @@
 // Type in a config, and the function of layers/*.cpp that makes one.
 #define HLITE_LAYERS(LAYER)                                  \
   LAYER("Add",                    make_add)                  \
+  LAYER("BatchNorm",              make_batch_norm)           \
   LAYER("BinaryCrossEntropyLoss", make_bce_loss)             \
   LAYER("Cast",                   make_cast)                 \
   LAYER("Concat",                 make_concat)               \
@@ -51,8 +52,7 @@ constexpr LayerLine kLayers[] = {HLITE_LAYERS(HLITE_LINE)};
 #undef HLITE_LINE
 
 // Layers of the dialect that are refused by name.
-constexpr const char* kUnsupportedTypes[] = {"BatchNorm", "CrossEntropyLoss",
-                                             "MultiCrossEntropyLoss"};
+constexpr const char* kUnsupportedTypes[] = {"CrossEntropyLoss", "MultiCrossEntropyLoss"};
 
 [[noreturn]] void refuse(const config::JsonNode& at, const std::string& type) {
   if (std::find(std::begin(kUnsupportedTypes), std::end(kUnsupportedTypes), type) !=

@@ -133,6 +133,8 @@ void Network::add_layer(const config::JsonNode& node, bool strict) {
                            {}});
     parameter_bytes_ += aligned(parameters_.back().stored * static_cast<int64_t>(sizeof(float)));
   }
+  for (const ParameterSpec& spec : entry.shape.running)
+    running_.push_back({layer.name() + "." + spec.suffix, spec.dims, spec.initializer});
   add_tops(entry, needs_grad);
   if (layer.traits().joint_gradients && needs_grad)
     for (const size_t t : entry.bottoms) tensors_[t].needs_grad = true;

@@ -49,6 +49,16 @@ struct NetworkSetup {
   bool pad_inputs = false;
   bool relu_masks = false;  // forward writes which outputs ReLUs let pass, for backward
   plan::Lane weight_gradient_lane = plan::Lane::kCompute;
+  RankGather* gather = nullptr;   // LayerIo's; must outlive the plans
+  BufferId void_run = kNoBuffer;  // LayerIo's
+};
+
+// A tensor that training learns beside the parameters: <layer>.running_mean.
+struct RunningTensor {
+  std::string name;
+  Dims dims;
+  Initializer initializer;
+  BufferId value = kNoBuffer;  // float; valid after declare()
 };
 
 struct DenseParameter {
@@ -89,6 +99,7 @@ class Network {
   [[nodiscard]] const std::vector<LayerEntry>& layers() const { return layers_; }
   [[nodiscard]] const std::vector<TensorEntry>& tensors() const { return tensors_; }
   [[nodiscard]] const std::vector<DenseParameter>& parameters() const { return parameters_; }
+  [[nodiscard]] const std::vector<RunningTensor>& running() const { return running_; }
   [[nodiscard]] int64_t parameter_count() const;
   [[nodiscard]] int64_t parameter_bytes() const { return parameter_bytes_; }  // padding included
 
@@ -119,6 +130,7 @@ class Network {
   void declare_parameters(Buffers& buffers);
   void declare_tensors(Buffers& buffers);
   void connect_layers(Buffers& buffers);
+  void add_layer_buffers(Buffers& buffers, LayerEntry& entry);
   void keep_logits_float(Buffers& buffers);
   void fuse_backward();
   [[nodiscard]] bool makes_float_logits(const TensorEntry& tensor) const;
@@ -129,6 +141,7 @@ class Network {
   std::vector<TensorEntry> tensors_;
   std::vector<NetworkInput> inputs_;
   std::vector<DenseParameter> parameters_;
+  std::vector<RunningTensor> running_;
   // Names of the dialect that carry no data: (name, layer that lists it as a top).
   std::vector<std::pair<std::string, size_t>> aliases_;
   int64_t parameter_bytes_ = 0;

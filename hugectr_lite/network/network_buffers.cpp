@@ -92,8 +92,31 @@ void Network::declare_tensors(Buffers& buffers) {
   }
 }
 
-void Network::connect_layers(Buffers& buffers) {
+// What a layer asks for itself.
+void Network::add_layer_buffers(Buffers& buffers, LayerEntry& e) {
   using plan::BufferKind;
+  LayerIo& io = e.io;
+  const std::string& layer = e.layer->name();
+  const auto activation = [&](const std::string& what, int64_t bytes) {
+    return bytes == 0 ? kNoBuffer : buffers.add(layer + "." + what, BufferKind::kActivation, bytes);
+  };
+  io.workspace = activation("workspace", e.shape.workspace_bytes);
+  if (setup_.relu_masks)
+    io.relu_mask = activation("relu_mask", setup_.max_batch * e.shape.relu_mask_bytes);
+  for (size_t i = 0; i < e.shape.kept.size(); ++i)
+    io.kept.push_back(activation(fmt::format("kept{}", i), setup_.max_batch * e.shape.kept[i] *
+                                                               float_type_bytes(setup_.type)));
+  io.fixed = activation("fixed", e.shape.fixed_bytes);
+  for (size_t i = 0; i < e.shape.rank_sums.size(); ++i) {
+    const int64_t bytes = e.shape.rank_sums[i] * int64_t{sizeof(double)};
+    const BufferId mine = activation(fmt::format("sums{}", i), bytes);
+    io.rank_sums.push_back(
+        {mine, io.gather ? activation(fmt::format("all_sums{}", i), bytes * io.ranks()) : mine});
+  }
+}
+
+void Network::connect_layers(Buffers& buffers) {
+  size_t running = 0;
   for (LayerEntry& e : layers_) {
     LayerIo& io = e.io;
     io.type = setup_.type;
@@ -103,17 +126,14 @@ void Network::connect_layers(Buffers& buffers) {
     io.dense_gradients = gradient_buffer_;
     io.loss_scale = setup_.loss_scale;
     io.weight_gradient_lane = setup_.weight_gradient_lane;
-    if (const int64_t bytes = e.shape.workspace_bytes; bytes > 0)
-      io.workspace = buffers.add(e.layer->name() + ".workspace", BufferKind::kActivation, bytes);
-    if (const int64_t bytes = e.shape.relu_mask_bytes; bytes > 0 && setup_.relu_masks)
-      io.relu_mask = buffers.add(e.layer->name() + ".relu_mask", BufferKind::kActivation,
-                                 setup_.max_batch * bytes);
-    for (size_t i = 0; i < e.shape.kept.size(); ++i)
-      io.kept.push_back(
-          e.shape.kept[i] == 0
-              ? kNoBuffer
-              : buffers.add(fmt::format("{}.kept{}", e.layer->name(), i), BufferKind::kActivation,
-                            setup_.max_batch * e.shape.kept[i] * float_type_bytes(setup_.type)));
+    io.gather = setup_.gather;
+    io.void_run = setup_.void_run;
+    add_layer_buffers(buffers, e);
+    for (size_t i = 0; i < e.shape.running.size(); ++i) {
+      RunningTensor& t = running_[running++];
+      t.value = buffers.add(t.name, plan::BufferKind::kState, elements(t.dims) * kFloatBytes);
+      io.running.push_back(t.value);
+    }
     for (const size_t p : e.params) io.params.push_back(parameters_[p].buffers);
     for (const size_t i : e.tops) {
       const TensorEntry& t = tensors_[i];

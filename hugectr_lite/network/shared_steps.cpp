@@ -60,6 +60,11 @@ void add_columns_step(plan::Plan& plan, FloatType type, const std::string& name,
   });
 }
 
+void add_gather_step(plan::Plan& plan, const LayerIo& io, const std::string& name,
+                     const RankSums& sums) {
+  if (io.gather) io.gather->add_gather_step(plan, name, sums.mine, sums.all);
+}
+
 void add_cast_from_float(plan::Plan& plan, FloatType type, const std::string& name,
                          const CastFromFloat& cast) {
   add_typed_step(plan, type, {.name = name, .reads = {cast.from}, .writes = {cast.to}},

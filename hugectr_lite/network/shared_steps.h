@@ -30,6 +30,10 @@ void add_columns_step(plan::Plan& plan, FloatType type, const std::string& name,
                       const std::vector<ColumnMove>& moves, BufferId to, int64_t width,
                       int64_t sample_rows = 1);
 
+// The sums of all ranks, where there are several.
+void add_gather_step(plan::Plan& plan, const LayerIo& io, const std::string& name,
+                     const RankSums& sums);
+
 // `to` [B, columns] of `type` = `from` [B, width], float, and zeros in the columns beyond.
 struct CastFromFloat {
   BufferId from = kNoBuffer, to = kNoBuffer;

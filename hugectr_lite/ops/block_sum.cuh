@@ -28,21 +28,21 @@ __device__ inline double block_sum(double value) {
 }
 
 // *total = factor * (sums[0] + ... + sums[count - 1]), or += where kAdd. One block.
-template <bool kAdd>
+template <bool kAdd, typename Total>
 __global__ void __launch_bounds__(kSumThreads)
-    finish_sum_kernel(const double* sums, int64_t count, double factor, float* total) {
+    finish_sum_kernel(const double* sums, int64_t count, double factor, Total* total) {
   double sum = 0;
   for (int64_t i = threadIdx.x; i < count; i += kSumThreads) sum += sums[i];
   sum = block_sum(sum);
   if (threadIdx.x == 0)
-    *total = static_cast<float>((kAdd ? static_cast<double>(*total) : 0.0) + factor * sum);
+    *total = static_cast<Total>((kAdd ? static_cast<double>(*total) : 0.0) + factor * sum);
 }
 
-template <bool kAdd>
+template <bool kAdd, typename Total>
 void finish_sum(const char* name, cudaStream_t stream, const double* sums, int64_t count,
-                double factor, float* total) {
-  launch({.name = name, .block = dim3(kSumThreads), .stream = stream}, finish_sum_kernel<kAdd>,
-         sums, count, factor, total);
+                double factor, Total* total) {
+  launch({.name = name, .block = dim3(kSumThreads), .stream = stream},
+         finish_sum_kernel<kAdd, Total>, sums, count, factor, total);
 }
 
 }  // namespace hlite::ops::gpu

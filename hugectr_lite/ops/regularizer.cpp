@@ -2,7 +2,7 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/ops/block_sums.h"
-#include "hugectr_lite/ops/cpu_threads.h"
+#include "hugectr_lite/ops/piece_sums.h"
 
 namespace hlite::ops {
 
@@ -18,12 +18,17 @@ void add_penalty(const Exec& exec, Vector<const float> w, Vector<float> dw, floa
   }
   const float scale = options.scale ? *options.scale : 1.0f;
   const float factor = static_cast<float>(options.lambda) * scale;
-  double sum = 0;
-  for (int64_t i = 0; i < w.size(); ++i) {
-    const PenaltyTerm term = penalty_term(options.penalty, w.data()[i]);
-    sum += term.loss;
-    dw.data()[i] += factor * term.gradient;
-  }
+  const auto add = [&]<Penalty kPenalty>() {
+    return piece_sum(exec, w.size(), options.workspace, [&](int64_t begin, int64_t end) {
+      return sum_in_lanes(begin, end, [&](int64_t i) {
+        const PenaltyTerm term = penalty_term(kPenalty, w.data()[i]);
+        dw.data()[i] += factor * term.gradient;
+        return term.loss;
+      });
+    });
+  };
+  const double sum = options.penalty == Penalty::kL1 ? add.operator()<Penalty::kL1>()
+                                                     : add.operator()<Penalty::kL2>();
   *loss = static_cast<float>(static_cast<double>(*loss) + options.lambda * sum);
 }
 

@@ -31,7 +31,8 @@ struct RegularizerOptions {
   // What the gradients are multiplied by already (loss scaling); in memory of the op's device.
   // Null: 1.
   const float* scale = nullptr;
-  // On a GPU: at least kBlockSums numbers (ops/block_sums.h), whatever they hold.
+  // At least kBlockSums numbers (ops/block_sums.h), whatever they hold; the CPU takes fewer too, on
+  // one thread.
   Vector<double> workspace = {};
 };
 

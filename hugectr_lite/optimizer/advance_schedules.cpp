@@ -5,14 +5,15 @@
 namespace hlite::optimizer {
 
 void advance_schedules(const Exec& exec, std::span<const LrSchedule> schedules, int64_t* step,
-                       std::span<float* const> rates) {
+                       const float* scale, std::span<float* const> rates) {
   HLITE_CHECK(schedules.size() == rates.size(), "{} schedules, {} rates", schedules.size(),
               rates.size());
-  HLITE_CHECK(step != nullptr, "advance_schedules has no step to count");
-  if (exec.on_gpu()) return kernels::advance_schedules(exec, schedules, step, rates);
+  HLITE_CHECK(step && scale, "advance_schedules has no step to count, or no scale");
+  if (exec.on_gpu()) return kernels::advance_schedules(exec, schedules, step, scale, rates);
   ++*step;
   for (size_t i = 0; i < rates.size(); ++i)
-    *rates[i] = static_cast<float>(learning_rate(schedules[i], *step));
+    *rates[i] =
+        static_cast<float>(static_cast<double>(*scale) * learning_rate(schedules[i], *step));
 }
 
 }  // namespace hlite::optimizer

@@ -19,19 +19,21 @@ struct Schedules {
 
 // by: 1, or 0 where an earlier launch has counted the step.
 __global__ void __launch_bounds__(kThreads)
-    advance_kernel(const __grid_constant__ Schedules schedules, int64_t* step, int64_t by) {
+    advance_kernel(const __grid_constant__ Schedules schedules, int64_t* step, int64_t by,
+                   const float* scale) {
   const int64_t now = *step + by;
   __syncthreads();  // all have read the step
   if (threadIdx.x == 0) *step = now;
   const int i = static_cast<int>(threadIdx.x);
   if (i < schedules.count)
-    *schedules.rates[i] = static_cast<float>(learning_rate(schedules.list[i], now));
+    *schedules.rates[i] =
+        static_cast<float>(static_cast<double>(*scale) * learning_rate(schedules.list[i], now));
 }
 
 }  // namespace
 
 void advance_schedules(cudaStream_t stream, std::span<const LrSchedule> schedules, int64_t* step,
-                       std::span<float* const> rates) {
+                       const float* scale, std::span<float* const> rates) {
   const auto count = static_cast<int64_t>(rates.size());
   int64_t done = 0;
   do {
@@ -42,7 +44,7 @@ void advance_schedules(cudaStream_t stream, std::span<const LrSchedule> schedule
       some.rates[some.count] = rates[done];
     }
     launch({.name = "advance_schedules", .block = dim3(kThreads), .stream = stream}, advance_kernel,
-           some, step, by);
+           some, step, by, scale);
   } while (done < count);
 }
 

@@ -10,13 +10,13 @@
 
 namespace hlite::optimizer {
 
-// *step += 1; *rates[i] = learning_rate(schedules[i], *step). As many rates as schedules; `step`
-// and the rates are in memory of the op's device, the two lists in the host's.
+// *step += 1; *rates[i] = *scale * learning_rate(schedules[i], *step). As many rates as schedules;
+// `step`, `scale` and the rates are in memory of the op's device, the two lists in the host's.
 void advance_schedules(const Exec& exec, std::span<const LrSchedule> schedules, int64_t* step,
-                       std::span<float* const> rates);
+                       const float* scale, std::span<float* const> rates);
 
 namespace kernels {
-inline const Kernel<void(std::span<const LrSchedule>, int64_t* /*step*/,
+inline const Kernel<void(std::span<const LrSchedule>, int64_t* /*step*/, const float* /*scale*/,
                          std::span<float* const> /*rates*/)>
     advance_schedules{"advance_schedules"};
 }  // namespace kernels

@@ -6,6 +6,7 @@
 //   Nesterov   a' = mu a - lr g                          w += -mu a + (1 + mu) a'
 //   Adam       m = b1 m + (1-b1) g, v = b2 v + (1-b2) g^2,
 //              alpha = lr sqrt(1 - b2^t) / (1 - b1^t)    w -= alpha m / (sqrt(v) + eps)
+//              with corrected_epsilon (PyTorch's form) eps sqrt(1 - b2^t) in place of eps
 //   AdaGrad    v += g^2                                  w -= lr g / (sqrt(v) + eps)
 //   Ftrl       n' = n + g^2, z += g - (sqrt(n') - sqrt(n)) w / lr
 //              w = |z| <= lambda1 ? 0 : (sign(z) lambda1 - z) / ((beta + sqrt(n')) / lr + lambda2)
@@ -76,18 +77,20 @@ struct StepScalars {
 };
 
 HLITE_HD inline StepScalars step_scalars(const UpdateRule& rule, float lr, int64_t step) {
-  double rate = static_cast<double>(lr), ridge = 0;
+  double rate = static_cast<double>(lr), ridge = 0, epsilon = rule.epsilon;
   if (rule.type == OptimizerType::kAdam) {
     const auto t = static_cast<double>(step);
-    rate *= sqrt(1 - pow(rule.beta2, t)) / (1 - pow(rule.beta1, t));
+    const double correction = sqrt(1 - pow(rule.beta2, t));
+    rate *= correction / (1 - pow(rule.beta1, t));
+    if (rule.corrected_epsilon) epsilon *= correction;
   } else if (rule.type == OptimizerType::kFtrl) {
     rate = 1 / rate;
     ridge = rule.beta * rate + rule.lambda2;
   }
-  return {static_cast<float>(rate),         static_cast<float>(rule.momentum),
-          static_cast<float>(rule.beta1),   static_cast<float>(1 - rule.beta1),
-          static_cast<float>(rule.beta2),   static_cast<float>(1 - rule.beta2),
-          static_cast<float>(rule.epsilon), static_cast<float>(rule.lambda1),
+  return {static_cast<float>(rate),       static_cast<float>(rule.momentum),
+          static_cast<float>(rule.beta1), static_cast<float>(1 - rule.beta1),
+          static_cast<float>(rule.beta2), static_cast<float>(1 - rule.beta2),
+          static_cast<float>(epsilon),    static_cast<float>(rule.lambda1),
           static_cast<float>(ridge)};
 }
 

@@ -30,6 +30,8 @@ CheckpointMeta example_meta(int64_t iteration) {
   if (iteration % 2 == 1) {  // not all runs have one
     meta.loss_scale = 4096;
     meta.loss_scale_good = iteration + 3;
+    meta.rate_scale = 0.1f * 0.1f;
+    meta.plateau = {.any = true, .value = 0.1 + 0.2, .waited = 2};
   }
   meta.config = R"({"solver":{"lr":0.1,"batchsize":256},"layers":[{"name":"z"},{"name":"a"}]})";
   return meta;
@@ -53,6 +55,12 @@ void check_loads(const std::string& dir, int64_t iteration) {
   CHECK(meta.seed == want.seed);
   CHECK(meta.loss_scale == want.loss_scale);
   CHECK(meta.loss_scale_good == want.loss_scale_good);
+  CHECK(meta.rate_scale == want.rate_scale);
+  CHECK(meta.plateau.any == want.plateau.any);
+  CHECK(meta.plateau.value == want.plateau.value);
+  CHECK(meta.plateau.waited == want.plateau.waited);
+  CHECK_FALSE(meta.early_stop.any);
+  CHECK(best_weights_file(dir, meta).empty());
   CHECK(meta.config == want.config);
   CHECK_FALSE(meta.program.empty());
   const auto weights = model_weights(), states = model_states();

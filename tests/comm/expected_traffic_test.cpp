@@ -49,6 +49,14 @@ TEST_CASE("collectives send what is expected, on any route and topology") {
                          comm::all_reduce_bytes(topology, c->rank(), route, algo,
                                                 static_cast<int64_t>(count)));
             }
+          for (const size_t count : {0, 1, 7}) {
+            if (route != Route::kFlat) continue;
+            const std::vector<std::byte> mine(count);
+            std::vector<std::byte> all(count * static_cast<size_t>(c->size()));
+            c->all_gather(exec, mine, all);
+            check_sent(*c, since(),
+                       comm::all_gather_bytes(topology, c->rank(), static_cast<int64_t>(count)));
+          }
           for (const size_t scale : {0, 1, 101}) {
             test::RankBlocks<char> blocks(c->size(), 4 * scale + 1);
             for (int q = 0; q < c->size(); ++q)

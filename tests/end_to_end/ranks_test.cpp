@@ -189,6 +189,27 @@ TEST_CASE("frequent categories are taken from the manifest beside the data, else
   CHECK(batches.err.find("times or more in the first 3 batches)") != std::string::npos);
 }
 
+// Shuffled, with a partial last batch, some of whose ranks have no sample.
+TEST_CASE("batch normalisation is over the batch of all ranks") {
+  const SmallRun run;
+  write_text(run / "config.json", small_config_with_batch_norm());
+  const auto train = [&](const std::string& ranks, const char* name) {
+    const auto result =
+        run.train(with_changes({"--quiet", "--threads", "2", "--save", run / name}, {gpu(ranks)}));
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+  };
+  train("[[0]]", "one");
+  CHECK(everything(run / "one").at("bn.running_variance")[0] != 1);
+  for (const char* ranks : {"[[0,1]]", "[[0,1],[2,3]]", "[[0,1,2,3,4,5,6,7]]"}) {
+    INFO(ranks);
+    train(ranks, "many");
+    check_same(run / "many", run / "one", 5e-4);
+    train(ranks, "again");
+    check_same(run / "again", run / "many", 0);
+  }
+}
+
 TEST_CASE("runs of one topology repeat bit for bit") {
   const SmallRun run;
   for (const char* ranks : {"[[0,1,2,3]]", "[[0,1],[2,3]]"}) {

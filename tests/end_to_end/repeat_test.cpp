@@ -41,6 +41,36 @@ TEST_CASE("200 iterations equal 100, a checkpoint, and 100 more") {
   CHECK(state_of(run / "whole") != state_of(run / "half"));
 }
 
+TEST_CASE("running statistics are part of a checkpoint, and of exported weights") {
+  const SmallRun run;
+  write_text(run / "config.json", small_config_with_batch_norm());
+  REQUIRE(run.train({"--save", run / "whole", "--export", run / "w"}).code == 0);
+  REQUIRE(run.train({"--save", run / "half", "--set", "solver.max_iter=100"}).code == 0);
+  REQUIRE(run.train({"--resume", run / "half", "--save", run / "rest"}).code == 0);
+  CHECK(state_of(run / "whole") == state_of(run / "rest"));
+  CHECK(read_text(run / "w") == read_text(run / "whole/weights.safetensors"));
+  CHECK(read_text(run / "w").find("\"bn.running_mean\"") != std::string::npos);
+  // An evaluation alone, of what --init has.
+  const auto auc_of = [&](const std::string& file) {
+    const std::string text = read_text(file);
+    const size_t at = text.rfind("\"auc\":");
+    REQUIRE(at != std::string::npos);
+    return text.substr(at, text.find(',', at) - at);
+  };
+  const auto evaluate = [&](const std::string& name, std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--metrics", run / name});
+    REQUIRE(run.train(arguments).code == 0);
+    return auc_of(run / name);
+  };
+  const std::string before = evaluate("a", {});
+  CHECK(evaluate("b", {"--init", run / "w", "--set", "solver.max_iter=1", "--set",
+                       "solver.eval_interval=1", "--set",
+                       "optimizer.momentum_sgd_hparam.learning_rate=0", "--set",
+                       "layers.emb.optimizer.adam_hparam.learning_rate=0", "--set",
+                       "layers.bn.bn_param.factor=0", "--set", "layers.nd.bn_param.factor=0"}) ==
+        before);
+}
+
 TEST_CASE("an interrupted run saves, exits with 5, and goes on to the same bits") {
   const SmallRun run;
   const auto arguments = [](std::vector<std::string> first) {

@@ -128,6 +128,15 @@ const std::vector<Case>& cases() {
           {"name":"n2","type":"MultiCross","bottom":"dense","top":"x6","mc_param":{"num_layers":2}},
           {"type":"Concat","bottom":["x1","x2","x3","x4","x5","x6"],"top":"all"},)" +
            fc("all", "z", 1)},
+      {"BatchNorm",
+       fc("dense", "h", 6) +
+           R"(,{"type":"BatchNorm","bottom":"h","top":"n","bn_param":{"factor":0.1,"eps":0.05}},
+          {"type":"Reshape","bottom":"emb","top":"f","leading_dim":4},
+          {"name":"bn2","type":"BatchNorm","bottom":"f","top":"fn","bn_param":{"factor":1,"eps":0.05,"gamma_init":"XavierNorm","beta_init":"Uniform"}},
+          {"type":"Reshape","bottom":"fn","top":"e","leading_dim":12},
+          {"name":"bn3","type":"BatchNorm","bottom":"dense","top":"d","bn_param":{"factor":1,"eps":0.1}},
+          {"type":"Concat","bottom":["n","e","d"],"top":"c"},)" +
+           fc("c", "z", 1)},
       {"BinaryCrossEntropyLoss",
        R"({"type":"Reshape","bottom":"emb","top":"e"},{"type":"Concat","bottom":["e","dense"],"top":"c"},)" +
            fc("c", "z", 1)},
@@ -173,7 +182,7 @@ TEST_CASE("a regularizer adds its penalty to the loss and to every dense gradien
       double sum = 0;
       for (const auto& p : g.net().parameters())
         for (const float w : g.floats(p.buffers.value)) sum += l1 ? std::abs(w) : 0.5 * w * w;
-      return 0.5 / static_cast<double>(kBatch) * sum;
+      return 0.5 * sum;
     };
     f.train();
     CHECK(f.loss() == Approx(bce_of(f, f.input(0)) + penalty(f)).epsilon(1e-6));
@@ -264,6 +273,43 @@ TEST_CASE("dropout scales what it keeps, changes with the step, and copies in ev
   CHECK(std::equal(first.begin(), first.end(), f.tensor("d").begin()));  // the same step
   f.evaluate();
   CHECK(std::equal(emb.begin(), emb.end(), f.tensor("d").begin()));
+}
+
+TEST_CASE("BatchNorm learns the statistics that evaluation goes by, which begin with 0 and 1") {
+  auto f = make(R"({"type":"Reshape","bottom":"emb","top":"e"},
+      {"name":"bn","type":"BatchNorm","bottom":"e","top":"n","bn_param":{"factor":0.25,"eps":0.5}},
+      {"type":"Concat","bottom":["n","dense"],"top":"c"},)" +
+                fc("c", "z", 1));
+  const auto& running = f.net().running();
+  REQUIRE(running.size() == 2);
+  CHECK(running[0].name == "bn.running_mean");
+  CHECK(running[1].name == "bn.running_variance");
+  CHECK(running[1].initializer.type == network::InitializerType::kOne);
+  const auto mean = f.floats(running[0].value), variance = f.floats(running[1].value);
+  std::fill(variance.begin(), variance.end(), 1.0f);
+  const auto& gamma = f.floats(f.net().parameters()[0].buffers.value);
+  const auto& beta = f.floats(f.net().parameters()[1].buffers.value);
+  const auto check_evaluation = [&] {
+    f.evaluate();
+    const auto x = f.tensor("e"), y = f.tensor("n");
+    for (size_t i = 0; i < y.size(); ++i)
+      CHECK(y[i] ==
+            Approx(gamma[i % 12] * (x[i] - mean[i % 12]) / std::sqrt(variance[i % 12] + 0.5) +
+                   beta[i % 12])
+                .epsilon(1e-5)
+                .margin(1e-6));
+  };
+  check_evaluation();
+  f.train();
+  const auto x = f.tensor("e");
+  for (size_t j = 0; j < 12; ++j) {
+    double m = 0, v = 0;
+    for (size_t b = 0; b < kBatch; ++b) m += x[b * 12 + j] / double{kBatch};
+    for (size_t b = 0; b < kBatch; ++b) v += std::pow(x[b * 12 + j] - m, 2) / (kBatch - 1);
+    CHECK(mean[j] == Approx(0.25 * m).margin(1e-7));
+    CHECK(variance[j] == Approx(0.75 + 0.25 * v).epsilon(1e-6));
+  }
+  check_evaluation();
 }
 
 TEST_CASE("results do not depend on scheduling, and repeat") {

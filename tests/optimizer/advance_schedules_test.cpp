@@ -31,16 +31,17 @@ TEST_CASE("advance_schedules counts the step and gives every schedule its rate")
       INFO(on.name() << ", " << count << " schedules");
       const auto schedules = some_schedules(count);
       const DeviceTensor<int64_t> step(on, {0});
+      const DeviceTensor<float> scale(on, {0.1f});  // as after a plateau
       const DeviceTensor<float> rates(on, nans(static_cast<int64_t>(count)));
       std::vector<float*> to;
       for (size_t i = 0; i < count; ++i) to.push_back(rates.data() + i);
       for (int64_t t = 1; t <= 30; ++t) {
-        optimizer::advance_schedules(on.exec(), schedules, step.data(), to);
+        optimizer::advance_schedules(on.exec(), schedules, step.data(), scale.data(), to);
         REQUIRE(step.host()[0] == t);
         std::vector<double> want;
         std::vector<float> rounded;
         for (const auto& s : schedules) {
-          want.push_back(optimizer::learning_rate(s, t));
+          want.push_back(static_cast<double>(0.1f) * optimizer::learning_rate(s, t));
           rounded.push_back(static_cast<float>(want.back()));
         }
         // A GPU's pow() may differ in the last bits of a double.
@@ -57,8 +58,9 @@ TEST_CASE("advance_schedules refuses lists that do not match") {
   float rate = 0;
   float* const one[] = {&rate};
   int64_t step = 0;
-  CHECK_THROWS_AS(optimizer::advance_schedules(on.exec(), schedules, &step, one), Error);
-  CHECK_THROWS_AS(optimizer::advance_schedules(on.exec(), {}, nullptr, {}), Error);
+  CHECK_THROWS_AS(optimizer::advance_schedules(on.exec(), schedules, &step, &rate, one), Error);
+  CHECK_THROWS_AS(optimizer::advance_schedules(on.exec(), {}, nullptr, &rate, {}), Error);
+  CHECK_THROWS_AS(optimizer::advance_schedules(on.exec(), {}, &step, nullptr, {}), Error);
 }
 
 }  // namespace

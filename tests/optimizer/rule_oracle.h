@@ -42,6 +42,12 @@ struct RuleOracle {
         const auto power = static_cast<double>(t);
         a[i] = rule.beta1 * a[i] + (1 - rule.beta1) * g;
         b[i] = rule.beta2 * b[i] + (1 - rule.beta2) * g * g;
+        if (rule.corrected_epsilon) {  // m^ / (sqrt(v^) + eps), as Kingma and Ba write it
+          const double m = a[i] / (1 - std::pow(rule.beta1, power)),
+                       v = b[i] / (1 - std::pow(rule.beta2, power));
+          w[i] -= lr * m / (std::sqrt(v) + rule.epsilon);
+          break;
+        }
         const double alpha =
             lr * std::sqrt(1 - std::pow(rule.beta2, power)) / (1 - std::pow(rule.beta1, power));
         w[i] -= alpha * a[i] / (std::sqrt(b[i]) + rule.epsilon);
@@ -67,12 +73,17 @@ struct RuleOracle {
 };
 
 // One of each, with hyper-parameters that all matter.
-inline std::array<optimizer::UpdateRule, 6> all_rules() {
+inline std::array<optimizer::UpdateRule, 7> all_rules() {
   using config::OptimizerType;
   return {{{.type = OptimizerType::kSgd},
            {.type = OptimizerType::kMomentum, .momentum = 0.9},
            {.type = OptimizerType::kNesterov, .momentum = 0.8},
            {.type = OptimizerType::kAdam, .beta1 = 0.85, .beta2 = 0.99, .epsilon = 1e-4},
+           {.type = OptimizerType::kAdam,
+            .beta1 = 0.8,
+            .beta2 = 0.98,
+            .epsilon = 1e-3,
+            .corrected_epsilon = true},
            {.type = OptimizerType::kAdaGrad, .epsilon = 1e-3, .initial_accumulator = 0.05},
            {.type = OptimizerType::kFtrl, .beta = 2, .lambda1 = 0.25, .lambda2 = 60}}};
 }

@@ -36,4 +36,22 @@ inline std::string small_config() {
   {"name": "loss", "type": "BinaryCrossEntropyLoss", "bottom": ["z", "label"], "top": "loss"}]})";
 }
 
+// The same with layers whose numbers are those of the whole batch.
+inline std::string small_config_with_batch_norm() {
+  std::string text = small_config();
+  const auto replace = [&](const std::string& what, const std::string& by) {
+    text.replace(text.find(what), what.size(), by);
+  };
+  replace(R"({"name": "t2", "type": "InnerProduct", "bottom": "t1")",
+          R"({"name": "bn", "type": "BatchNorm", "bottom": "t1", "top": "bn",
+   "bn_param": {"factor": 0.1, "eps": 1e-3}},
+  {"name": "t2", "type": "InnerProduct", "bottom": "bn")");
+  replace(R"("bottom": "dense", "top": "b1")", R"("bottom": "nd", "top": "b1")");
+  replace(R"({"name": "b1",)",
+          R"({"name": "nd", "type": "BatchNorm", "bottom": "dense", "top": "nd",
+   "bn_param": {"factor": 0.5, "eps": 1e-2}},
+  {"name": "b1",)");
+  return text;
+}
+
 }  // namespace hlite::test

@@ -21,7 +21,9 @@ using nlohmann::ordered_json;
 void check(const CsvPrepOptions& options) {
   if (std::find(options.train.begin(), options.train.end(), "-") != options.train.end())
     raise<ConfigError>("--train: expected files, found standard input, which cannot be read twice");
-  check_inputs(options.train, options.val, options.run);
+  std::vector<std::string> others = options.val;
+  others.insert(others.end(), options.test.begin(), options.test.end());
+  check_inputs(options.train, others, options.run);
   if (options.min_count < 1) raise<ConfigError>("--min-count: expected 1 or more");
 }
 
@@ -41,6 +43,7 @@ PrepOptions run_options(const CsvPrepOptions& options, const ordered_json& ident
   run.inputs.clear();
   for (const std::string& path : options.train) run.inputs.push_back({path, "train"});
   for (const std::string& path : options.val) run.inputs.push_back({path, "val"});
+  for (const std::string& path : options.test) run.inputs.push_back({path, "test"});
   return run;
 }
 
@@ -117,8 +120,12 @@ data::Manifest csv_prep(const CsvPrepOptions& options) {
                                  manifest.slot_sizes, options.output, engine.split_resources(role),
                                  engine.pool()));
   };
+  int64_t test = 0;
+  for (const data::ManifestSource& source : engine.sources())
+    if (source.role == "test") test += source.rows;
   write("train", 0, train);
-  if (!options.val.empty()) write("val", train, engine.rows() - train);
+  if (!options.val.empty()) write("val", train, engine.rows() - train - test);
+  if (!options.test.empty()) write("test", engine.rows() - test, test);
   for (Vocabulary& vocabulary : vocabularies)
     splits.front().outputs.push_back(std::move(vocabulary.file));
   splits.front().outputs.push_back(std::move(key_counts));

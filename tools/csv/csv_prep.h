@@ -22,13 +22,14 @@ struct CsvPrepOptions {
   std::string schema;                   // path
   std::vector<std::string> train = {};  // plain, gzip or zstd; read twice
   std::vector<std::string> val = {};    // "-": standard input
+  std::vector<std::string> test = {};   // the same
   int64_t min_count = 1;
   OutputOptions output = {};
   // Threads, memory, sample and the like. The members inputs, out, seed and identity are filled in.
   PrepOptions run = {};
 };
 
-// Writes the splits train and val (when there are `val` files), the text of all categories
+// Writes the splits train, val and test (when there are such files), the text of all categories
 // (csv_vocabulary.h), key_counts.bin and manifest.json into output.folder; the manifest's
 // "features" holds everything that was fitted, texts of columns of many categories aside. Blank
 // lines are skipped. Goes on with a run of the same options that was killed. Throws ConfigError for

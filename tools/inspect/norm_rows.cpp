@@ -45,6 +45,7 @@ class NormRows final : public RowStream {
         wanted_(std::min(wanted, files_.records())) {
     const data::NormHeader& h = files_.first_header();
     schema_.label = "label";
+    schema_.numbers_may_miss = false;
     for (int64_t d = 0; d < h.dense_dim; ++d) schema_.numbers.push_back(fmt::format("dense {}", d));
     for (int64_t s = 0; s < h.slots; ++s) schema_.slots.push_back(fmt::format("slot {}", s));
     find_hotness();

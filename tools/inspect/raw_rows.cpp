@@ -75,6 +75,7 @@ class RawRows final : public RecordStream {
       : RecordStream(path, 0, format.record_bytes()), format_(format), swapped_(swapped) {
     const bool criteo = format.dense_dim == criteo::kDense && format.keys.slots() == criteo::kSlots;
     schema_.label = "label";
+    schema_.numbers_may_miss = schema_.keys_may_miss = false;
     for (int64_t d = 0; d < format.dense_dim; ++d)
       schema_.numbers.push_back(criteo ? fmt::format("I{}", d + 1) : fmt::format("dense {}", d));
     for (int64_t s = 0; s < format.keys.slots(); ++s)
@@ -107,6 +108,8 @@ class NumpyRows final : public RecordStream {
         header_(header),
         columns_(columns_of(header)) {
     keys_ = header.type.size() > 1 && header.type[1] == 'u';
+    schema_.numbers_may_miss = header.type.size() > 1 && header.type[1] == 'f';
+    schema_.keys_may_miss = false;
     for (int64_t c = 0; c < columns_; ++c) {
       (keys_ ? schema_.slots : schema_.numbers).push_back(fmt::format("column {}", c));
       if (keys_) schema_.slot_of.push_back(static_cast<int>(c));

@@ -16,14 +16,24 @@ double share(int64_t part, int64_t whole) {
 
 std::string number_text(double x) { return fmt::format("{:.6g}", x); }
 
+// The share that is missing, where the format can tell.
+std::string missing_text(bool known, double part) {
+  return known ? fmt::format("{:.4f}", part) : "unknown";
+}
+
+nlohmann::ordered_json missing_json(bool known, double part) {
+  return known ? nlohmann::ordered_json(part) : nlohmann::ordered_json(nullptr);
+}
+
 std::string numbers_table(const Inspection& in) {
   std::string text = fmt::format("{:12}{:>12}{:>12}{:>12}{:>9}{:>9}{:>10}\n", "numbers", "min",
                                  "mean", "max", "missing", "zero", "negative");
   for (size_t i = 0; i < in.columns.numbers.size(); ++i) {
     const NumberStats& n = in.statistics->numbers[i];
-    text += fmt::format("{:12}{:>12}{:>12}{:>12}{:>9.4f}{:>9.4f}{:>10.4f}", in.columns.numbers[i],
+    text += fmt::format("{:12}{:>12}{:>12}{:>12}{:>9}{:>9.4f}{:>10.4f}", in.columns.numbers[i],
                         number_text(n.min), number_text(n.mean()), number_text(n.max),
-                        share(n.missing, n.rows), share(n.zero, n.rows), share(n.negative, n.rows));
+                        missing_text(in.columns.numbers_may_miss, share(n.missing, n.rows)),
+                        share(n.zero, n.rows), share(n.negative, n.rows));
     if (n.not_finite > 0) text += fmt::format("  {} infinite", n.not_finite);
     text += '\n';
   }
@@ -35,10 +45,11 @@ std::string keys_table(const Inspection& in) {
                                  "largest", "missing", "top 1", "top 10", "top 100", "top 1000");
   for (size_t i = 0; i < in.columns.slots.size(); ++i) {
     const KeyStats& k = in.statistics->slots[i];
-    text += fmt::format("{:12}{:>11}{:>12}{:>9.4f}", in.columns.slots[i],
-                        fmt::format("{}{}", k.distinct_is_exact ? "" : ">", k.distinct),
-                        in.columns.local_keys ? fmt::format("{}", k.largest) : "-",
-                        share(k.missing, k.values + k.missing));
+    text +=
+        fmt::format("{:12}{:>11}{:>12}{:>9}", in.columns.slots[i],
+                    fmt::format("{}{}", k.distinct_is_exact ? "" : ">", k.distinct),
+                    in.columns.local_keys ? fmt::format("{}", k.largest) : "-",
+                    missing_text(in.columns.keys_may_miss, share(k.missing, k.values + k.missing)));
     for (const double s : k.top_share) text += fmt::format("{:>9.4f}", s);
     if (k.outside > 0)
       text += fmt::format("  {} outside of the table's {} rows", k.outside, k.limit);
@@ -105,14 +116,15 @@ nlohmann::ordered_json report_json(const Inspection& in) {
     json["numbers"] = ordered_json::array();
     for (size_t i = 0; i < s.numbers.size(); ++i) {
       const NumberStats& n = s.numbers[i];
-      json["numbers"].push_back({{"name", in.columns.numbers[i]},
-                                 {"min", n.min},
-                                 {"mean", n.mean()},
-                                 {"max", n.max},
-                                 {"missing", share(n.missing, n.rows)},
-                                 {"zero", share(n.zero, n.rows)},
-                                 {"negative", share(n.negative, n.rows)},
-                                 {"not_finite", n.not_finite}});
+      json["numbers"].push_back(
+          {{"name", in.columns.numbers[i]},
+           {"min", n.min},
+           {"mean", n.mean()},
+           {"max", n.max},
+           {"missing", missing_json(in.columns.numbers_may_miss, share(n.missing, n.rows))},
+           {"zero", share(n.zero, n.rows)},
+           {"negative", share(n.negative, n.rows)},
+           {"not_finite", n.not_finite}});
     }
     json["keys"] = ordered_json::array();
     for (size_t i = 0; i < s.slots.size(); ++i) {
@@ -121,7 +133,8 @@ nlohmann::ordered_json report_json(const Inspection& in) {
                               {"distinct", k.distinct},
                               {"distinct_is_exact", k.distinct_is_exact},
                               {"largest", k.largest},
-                              {"missing", share(k.missing, k.values + k.missing)},
+                              {"missing", missing_json(in.columns.keys_may_miss,
+                                                       share(k.missing, k.values + k.missing))},
                               {"top_share", k.top_share},
                               {"rows_of_table", k.limit},
                               {"outside", k.outside}});

@@ -22,6 +22,8 @@ struct RowSchema {
   std::vector<std::string> slots;
   std::vector<int> slot_of;  // [key columns]
   bool local_keys = true;    // keys count from 0 (tokens of text are arbitrary numbers)
+  // Whether the format tells a missing number, or key, from one that is there.
+  bool numbers_may_miss = true, keys_may_miss = true;
 };
 
 struct RowChunk {

@@ -1,9 +1,10 @@
 // BinaryCrossEntropyLoss: the mean of logits [B,1] against labels [B,1], plus an optional penalty
-// on every dense parameter: L1: lambda/B sum |w|; L2: lambda/(2B) sum w^2.
+// on every dense parameter: L1: lambda sum |w|; L2: lambda/2 sum w^2, whatever the batch.
 #include "hugectr_lite/ops/bce_loss.h"
 
 #include <optional>
 
+#include "hugectr_lite/config/regularizer_config.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/network/typed_step.h"
 #include "hugectr_lite/ops/block_sums.h"
@@ -18,14 +19,10 @@ class BceLossLayer : public Layer {
     traits_.is_loss = true;
     expect_bottoms(2);
     expect_tops(1);
-    if (reader.has("regularizer")) {
-      penalty_ = reader.value<ops::Penalty>("regularizer",
-                                            {{"L1", ops::Penalty::kL1}, {"L2", ops::Penalty::kL2}});
-      lambda_ = reader.number("lambda", {.min = 0});
-    } else if (reader.has("lambda")) {
-      config::fail_at(reader.member("lambda"),
-                      "expected a `regularizer` (L1 or L2) with it, found none");
-    }
+    const config::RegularizerConfig penalty = config::parse_regularizer(reader);
+    lambda_ = penalty.lambda;
+    if (penalty.any())
+      penalty_ = penalty.type == config::Regularizer::kL1 ? ops::Penalty::kL1 : ops::Penalty::kL2;
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
@@ -79,7 +76,7 @@ class BceLossLayer : public Layer {
                     c.exec, vector(buffers, w, n), vector(buffers, g, n),
                     pointer<float>(buffers, loss),
                     {.penalty = penalty,
-                     .lambda = lambda / static_cast<double>(c.mean_over()),
+                     .lambda = lambda,
                      .scale = pointer<float>(buffers, scale),
                      .workspace = vector<double>(buffers, workspace, ops::kBlockSums)});
               }});

@@ -16,6 +16,7 @@ class MultiCrossLayer : public Layer {
     layers_ = param.integer("num_layers", {.min = 1, .max = 1000});
     rank_ = param.integer_or("projection_dim", 0, {.min = 0, .max = int64_t{1} << 24});
     weight_init_ = param.value_or("weight_init", InitializerType::kNormal, named_initializers());
+    named_ = param.has("weight_init");
     bias_init_ = param.value_or("bias_init", InitializerType::kZero, named_initializers());
     param.finish();
     expect_bottoms(1);
@@ -36,7 +37,7 @@ class MultiCrossLayer : public Layer {
         add("u", {n, rank_}, {weight_init_, n, rank_});
         add("v", {rank_, n}, {weight_init_, rank_, n});
       } else {
-        add("weight", {n}, {weight_init_, n, n});
+        add("weight", {n}, {weight_init_, n, named_ ? 1 : n});
       }
       add("bias", {n}, {bias_init_, 0, n});
       shape.kept.push_back(low_rank() ? rank_ : 1);   // c: x u, or x w
@@ -163,6 +164,7 @@ class MultiCrossLayer : public Layer {
   static double flops(const CrossStep& s) { return 2.0 * static_cast<double>(s.n * s.k); }
 
   int64_t layers_ = 0, rank_ = 0;
+  bool named_ = false;  // weight_init: then by the fans of w as a matrix [n,1], else n and n
   InitializerType weight_init_, bias_init_;
 };
 

@@ -8,14 +8,14 @@ namespace hlite::trainer {
 using plan::BufferId;
 
 DenseOptimizer::DenseOptimizer(const config::OptimizerConfig& config, FloatType type,
-                               const network::Network& network, const LearningRates& rates,
-                               const LossScaling& loss_scaling, const GradientSum* gradient_sum)
+                               const LayerParts& parts)
     : rule_(config.rule),
       type_(type),
-      network_(network),
-      rates_(rates),
-      loss_scaling_(loss_scaling),
-      gradient_sum_(gradient_sum) {}
+      network_(*parts.layers.network),
+      rates_(parts.rates),
+      loss_scaling_(parts.loss_scaling),
+      gradient_sum_(parts.gradient_sum),
+      clip_(parts.clip) {}
 
 void DenseOptimizer::declare(plan::Buffers& buffers) {
   for (int i = 0; i < optimizer::state_count(rule_.type); ++i)
@@ -33,6 +33,7 @@ void DenseOptimizer::emit(plan::Plan& plan, Stage stage, network::Phase) {
   if (network_.working_buffer() != w) writes.push_back(network_.working_buffer());
   if (loss_scaling_.used()) reads.push_back(loss_scaling_.state());
   if (gradient_sum_) reads.push_back(gradient_sum_->overflow());
+  if (clip_) reads.push_back(clip_->dense_factor());
   plan.add({.name = "dense_update",
             .lane = plan::Lane::kCompute,
             .reads = reads,
@@ -52,6 +53,7 @@ void DenseOptimizer::update(const plan::Buffers& buffers, const Exec& exec) cons
   if (loss_scaling_.used())
     scale = optimizer::gradient_scale(*buffers.data<optimizer::LossScale>(loss_scaling_.state()));
   if (gradient_sum_) scale.overflow = buffers.data<int32_t>(gradient_sum_->overflow());
+  if (clip_) scale.inverse = buffers.data<float>(clip_->dense_factor());
   with_float_type(type_, [&]<typename T>() {
     const auto mirror = working == w ? Vector<T>() : network::vector<T>(buffers, working, n);
     optimizer::dense_update<T>(exec, rule_, buffers.data<float>(rates_.dense_rate()),

@@ -5,19 +5,14 @@
 
 #include "hugectr_lite/network/network.h"
 #include "hugectr_lite/optimizer/update_rules.h"
-#include "hugectr_lite/trainer/model/gradient_sum.h"
-#include "hugectr_lite/trainer/model/learning_rates.h"
-#include "hugectr_lite/trainer/model/loss_scaling.h"
+#include "hugectr_lite/trainer/model/layer_parts.h"
 
 namespace hlite::trainer {
 
 class DenseOptimizer final : public PlanPart {
  public:
-  // `type`: of the parameters' working copies. `gradient_sum`: null on one rank. All others must
-  // outlive it.
-  DenseOptimizer(const config::OptimizerConfig& config, FloatType type,
-                 const network::Network& network, const LearningRates& rates,
-                 const LossScaling& loss_scaling, const GradientSum* gradient_sum);
+  // `type`: of the parameters' working copies. What `parts` names must outlive it.
+  DenseOptimizer(const config::OptimizerConfig& config, FloatType type, const LayerParts& parts);
 
   void declare(plan::Buffers& buffers) override;
   void emit(plan::Plan& plan, Stage stage, network::Phase phase) override;
@@ -35,6 +30,7 @@ class DenseOptimizer final : public PlanPart {
   const LearningRates& rates_;
   const LossScaling& loss_scaling_;
   const GradientSum* const gradient_sum_;
+  const GradientClip* const clip_;
   std::vector<plan::BufferId> states_;
 };
 

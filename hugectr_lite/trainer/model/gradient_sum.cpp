@@ -151,6 +151,24 @@ comm::TrafficTotals GradientSum::traffic_of(const Reduced& reduced) const {
   return t;
 }
 
+void GradientSum::add_gather_step(plan::Plan& plan, const std::string& name, BufferId mine,
+                                  BufferId all) {
+  gathers_.push_back(ranks_.make_communicator(comm::Route::kFlat));
+  const auto bytes = [this](BufferId id) {
+    return std::span(buffers_->data<std::byte>(id), static_cast<size_t>(buffers_->bytes(id)));
+  };
+  const auto sent = all_gather_bytes(*ranks_.topology, ranks_.rank, buffers_->bytes(mine));
+  plan.add({.name = name,
+            .lane = plan::Lane::kComm,
+            .reads = {mine},
+            .writes = {all},
+            .run =
+                [=, communicator = gathers_.back().get()](const plan::StepContext& c) {
+                  communicator->all_gather(c.exec, bytes(mine), bytes(all));
+                },
+            .sends = {.in_node = sent.intra, .between = sent.inter}});
+}
+
 std::vector<comm::StepTraffic> GradientSum::traffic() const {
   std::vector<comm::StepTraffic> list;
   const auto share = [&](const Reduced& reduced, int64_t bytes) {
@@ -171,6 +189,9 @@ std::vector<comm::StepTraffic> GradientSum::traffic() const {
     if (config_.grouped) dense -= bytes;
   }
   list.push_back({"dense_all_reduce", share(reduced_[0], dense)});
+  comm::TrafficTotals gathered;
+  for (const auto& g : gathers_) gathered += g->traffic();
+  if (!gathers_.empty()) list.push_back({"dense_layer_sums", gathered});
   return list;
 }
 

@@ -1,6 +1,7 @@
 // What the ranks of a run add up in an iteration: the gradients of the dense network and of the
 // copied embedding rows, in one all-reduce where the config wants them grouped. The loss and a wish
 // to stop travel with the dense gradients: every rank learns of both without a message of its own.
+// Layers whose numbers are those of the whole batch exchange their sums by it, too.
 #pragma once
 
 #include <functional>
@@ -18,7 +19,7 @@
 
 namespace hlite::trainer {
 
-class GradientSum final : public PlanPart {
+class GradientSum final : public PlanPart, public network::RankGather {
  public:
   // Of those layers, which must outlive it. `wants_to_stop`: whether this rank was asked to.
   // `gpu`: where the model runs; null: the CPU. Among GPUs sums are flat and in two phases.
@@ -31,6 +32,9 @@ class GradientSum final : public PlanPart {
   // The steps "all_reduce" and, without grouping, "<layer>.copied_gradients.all_reduce". The loss
   // is a sum over ranks afterwards. On GPUs also "notice", behind the lookups. Collective.
   void emit(plan::Plan& plan, Stage stage, network::Phase phase) override;
+  [[nodiscard]] int ranks() const override { return ranks_.ranks(); }
+  void add_gather_step(plan::Plan& plan, const std::string& name, plan::BufferId mine,
+                       plan::BufferId all) override;
   // Where the network's gradients must go.
   [[nodiscard]] plan::BufferId dense_gradients() const { return dense_gradients_; }
   // int32: embedding::TablesIo::overflow.
@@ -48,7 +52,7 @@ class GradientSum final : public PlanPart {
   // Whether any rank wanted to stop when the steps ran last; on GPUs, in the iteration before.
   [[nodiscard]] bool stop_requested() const;
   // "<layer>.copies_all_reduce" and "dense_all_reduce"; a grouped one is counted by what its parts
-  // have of it.
+  // have of it. "dense_layer_sums": what layers gather, where any does.
   [[nodiscard]] std::vector<comm::StepTraffic> traffic() const;
 
  private:
@@ -77,6 +81,7 @@ class GradientSum final : public PlanPart {
   const plan::Buffers* buffers_ = nullptr;
   std::vector<Copied> copied_;
   std::vector<Reduced> reduced_;  // the first one holds the dense gradients
+  std::vector<std::unique_ptr<comm::Communicator>> gathers_;  // of a step each
   plan::BufferId scalars_ = plan::kNoBuffer, dense_gradients_ = plan::kNoBuffer,
                  overflow_ = plan::kNoBuffer;
   const cuda::Backend* const gpu_;

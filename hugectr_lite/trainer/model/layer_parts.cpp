@@ -18,6 +18,7 @@ void EmbeddingPart::emit(plan::Plan& plan, Stage stage, network::Phase phase) {
         .step = parts_.rates.step(),
         .loss_scale = parts_.loss_scaling.state(),
         .overflow = parts_.gradient_sum ? parts_.gradient_sum->overflow() : plan::kNoBuffer,
+        .clip = parts_.clip ? parts_.clip->table_factor() : plan::kNoBuffer,
         .training = phase == network::Phase::kTrain};
     const bool trained = io.grad != plan::kNoBuffer;
     if (stage == Stage::kLookup) steps.emit_forward(plan, io);
@@ -41,7 +42,9 @@ void NetworkPart::declare(plan::Buffers& buffers) {
        .overflow = parts_.loss_scaling.found(),
        .pad_inputs = options_.on_gpu,
        .relu_masks = options_.on_gpu,
-       .weight_gradient_lane = options_.on_gpu ? plan::Lane::kWeights : plan::Lane::kCompute});
+       .weight_gradient_lane = options_.on_gpu ? plan::Lane::kWeights : plan::Lane::kCompute,
+       .gather = parts_.gradient_sum,
+       .void_run = parts_.gradient_sum ? parts_.gradient_sum->overflow() : plan::kNoBuffer});
 }
 
 void NetworkPart::emit(plan::Plan& plan, Stage stage, network::Phase phase) {

@@ -3,6 +3,7 @@
 
 #include "hugectr_lite/trainer/model/build_layers.h"
 #include "hugectr_lite/trainer/model/copy_in.h"
+#include "hugectr_lite/trainer/model/gradient_clip.h"
 #include "hugectr_lite/trainer/model/gradient_sum.h"
 #include "hugectr_lite/trainer/model/learning_rates.h"
 #include "hugectr_lite/trainer/model/loss_scaling.h"
@@ -16,7 +17,8 @@ struct LayerParts {
   const CopyIn& batch;
   const LearningRates& rates;
   const LossScaling& loss_scaling;
-  const GradientSum* gradient_sum;  // null on one rank
+  GradientSum* gradient_sum;  // null on one rank
+  const GradientClip* clip;   // null where the config has no norm
 };
 
 class EmbeddingPart final : public PlanPart {

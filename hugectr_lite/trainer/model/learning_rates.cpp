@@ -17,6 +17,7 @@ LearningRates::LearningRates(
 void LearningRates::declare(plan::Buffers& buffers) {
   buffers_ = &buffers;
   step_ = buffers.add("solver.step", plan::BufferKind::kState, sizeof(int64_t));
+  scale_ = buffers.add("solver.rate_scale", plan::BufferKind::kState, kFloatBytes);
   for (const std::string& name : names_)
     rates_.push_back(buffers.add(name, plan::BufferKind::kState, kFloatBytes));
 }
@@ -28,14 +29,14 @@ void LearningRates::emit(plan::Plan& plan, Stage stage, network::Phase) {
   // Behind the lookups, on their lane: updates alone wait for it (and dropout, for the step).
   plan.add({.name = "learning_rate",
             .lane = plan::Lane::kEmbedding,
-            .reads = {step_},
+            .reads = {step_, scale_},
             .writes = writes,
             // The list lives in the step: an iteration allocates nothing.
             .run = [this, rates = std::vector<float*>(rates_.size())](
                        const plan::StepContext& c) mutable {
               for (size_t i = 0; i < rates.size(); ++i) rates[i] = buffers_->data<float>(rates_[i]);
               optimizer::advance_schedules(c.exec, schedules_, buffers_->data<int64_t>(step_),
-                                           rates);
+                                           buffers_->data<float>(scale_), rates);
             }});
 }
 

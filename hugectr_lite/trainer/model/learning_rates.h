@@ -26,13 +26,16 @@ class LearningRates final : public PlanPart {
   // Iterations done, set by a resume; the dense rate of the last one. They wait for a GPU.
   [[nodiscard]] int64_t iterations() const { return buffers_->value<int64_t>(step_); }
   void set_iterations(int64_t n) { buffers_->set_value(step_, n); }
+  // What all schedules' rates are multiplied by, 1 at first: the cuts of lr_plateau so far.
+  [[nodiscard]] float scale() const { return buffers_->value<float>(scale_); }
+  void set_scale(float scale) { buffers_->set_value(scale_, scale); }
   [[nodiscard]] float last_dense_rate() const { return buffers_->value<float>(dense_rate()); }
 
  private:
   std::vector<optimizer::LrSchedule> schedules_;  // of the network, then of each embedding layer
   std::vector<std::string> names_;                // of their buffers
   plan::Buffers* buffers_ = nullptr;
-  plan::BufferId step_ = plan::kNoBuffer;
+  plan::BufferId step_ = plan::kNoBuffer, scale_ = plan::kNoBuffer;
   std::vector<plan::BufferId> rates_;
 };
 

@@ -58,16 +58,20 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
                         ? std::make_unique<GradientSum>(ranks_.context, config.all_reduce, layers_,
                                                         ranks_.wants_to_stop, gpu)
                         : nullptr),
-      layer_parts_{layers_, batch_, rates_, loss_scaling_, gradient_sum_.get()},
+      clip_(config.solver.gradient_clip_norm > 0
+                ? std::make_unique<GradientClip>(config.solver.gradient_clip_norm, ranks_.context,
+                                                 layers_, loss_scaling_)
+                : nullptr),
+      layer_parts_{layers_, batch_, rates_, loss_scaling_, gradient_sum_.get(), clip_.get()},
       embedding_part_(layer_parts_, max_batch_),
       network_part_(layer_parts_, {.max_batch = max_batch_,
                                    .seed = seed,
                                    .type = type_,
                                    .on_gpu = gpu != nullptr || ranks_.steps_of_gpu}),
-      dense_optimizer_(config.optimizer, type_, *layers_.network, rates_, loss_scaling_,
-                       gradient_sum_.get()),
+      table_penalties_(layers_),
+      dense_optimizer_(config.optimizer, type_, layer_parts_),
       parts_(without_null({&batch_, &rates_, &embedding_part_, gradient_sum_.get(), &loss_scaling_,
-                           &network_part_, &dense_optimizer_})),
+                           clip_.get(), &network_part_, &table_penalties_, &dense_optimizer_})),
       train_plan_(buffers_),
       eval_plan_(buffers_) {
   for (PlanPart* part : parts_) part->declare(buffers_);
@@ -97,6 +101,7 @@ void Model::allocate() {
   else
     buffers_.allocate();
   loss_scaling_.initialize();
+  rates_.set_scale(1);
 }
 
 void Model::run(const plan::Plan& plan, const plan::StepContext& context) {

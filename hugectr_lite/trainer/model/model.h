@@ -15,10 +15,12 @@
 #include "hugectr_lite/trainer/model/build_layers.h"
 #include "hugectr_lite/trainer/model/copy_in.h"
 #include "hugectr_lite/trainer/model/dense_optimizer.h"
+#include "hugectr_lite/trainer/model/gradient_clip.h"
 #include "hugectr_lite/trainer/model/gradient_sum.h"
 #include "hugectr_lite/trainer/model/layer_parts.h"
 #include "hugectr_lite/trainer/model/learning_rates.h"
 #include "hugectr_lite/trainer/model/loss_scaling.h"
+#include "hugectr_lite/trainer/model/table_penalties.h"
 
 namespace hlite::trainer {
 
@@ -100,9 +102,11 @@ class Model {
   LearningRates rates_;
   LossScaling loss_scaling_;
   std::unique_ptr<GradientSum> gradient_sum_;  // on several ranks
+  std::unique_ptr<GradientClip> clip_;         // where the config has a norm
   const LayerParts layer_parts_;
   EmbeddingPart embedding_part_;
   NetworkPart network_part_;
+  TablePenalties table_penalties_;
   DenseOptimizer dense_optimizer_;
   const std::vector<PlanPart*> parts_;  // all of the above, in the order in which they are declared
   plan::Buffers buffers_;

@@ -35,6 +35,11 @@ void initialize(Model& model) {
     network::initialize(p.initializer, model.seed(), p.name, values);
     model.buffers().write<float>(p.buffers.value, 0, values);
   }
+  for (const auto& t : network->running()) {
+    values.resize(static_cast<size_t>(network::elements(t.dims)));
+    network::initialize(t.initializer, model.seed(), t.name, values);
+    model.buffers().write<float>(t.value, 0, values);
+  }
   const DenseOptimizer& dense = model.dense_optimizer();
   values.assign(static_cast<size_t>(network->parameter_bytes() / kFloatBytes),
                 optimizer::initial_state(dense.rule()));
@@ -45,6 +50,8 @@ std::vector<TensorRef> weights_of(const Model& model) {
   std::vector<TensorRef> list;
   for (const auto& p : model.layers().network->parameters())
     list.push_back(tensor_at(model, p.name, p.dims, p.buffers.value));
+  for (const auto& t : model.layers().network->running())
+    list.push_back(tensor_at(model, t.name, t.dims, t.value));
   for (const auto& e : model.layers().embeddings)
     for (TensorRef& t : e->tables().tables()) list.push_back(std::move(t));
   return list;

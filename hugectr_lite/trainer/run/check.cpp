@@ -81,7 +81,7 @@ DataFile look_at_file(const config::TrainConfig& config, const Model& model, dat
 
 // Of the whole evaluation, as far as config and file tell.
 int64_t evaluation_samples(const config::TrainConfig& config, const DataFile& file) {
-  int64_t samples = config.solver.eval_batches * config.solver.batchsize_eval;
+  int64_t samples = config.solver.eval_samples();
   samples = std::min(samples, config.data.eval_num_samples.value_or(samples));
   return file.samples < 0 ? samples : std::min(samples, file.samples);
 }
@@ -113,7 +113,7 @@ std::string check_report(const config::TrainConfig& config, const Options& optio
                     gpu);
   std::string files = look_at_file(config, model, data::Split::kTrain, reasons).line;
   MemoryOfRun memory{.config = config, .model = model, .threads = threads};
-  if (config.solver.eval_interval > 0) {
+  if (config.solver.evaluates()) {
     const DataFile file = look_at_file(config, model, data::Split::kEval, reasons);
     files += file.line;
     memory.eval_samples = evaluation_samples(config, file);

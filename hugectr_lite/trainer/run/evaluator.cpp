@@ -2,28 +2,58 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <limits>
 #include <span>
 #include <utility>
 
 #include "data_reader/cached_source.h"
 #include "hugectr_lite/comm/gather_lists.h"
 #include "hugectr_lite/core/stopwatch.h"
+#include "hugectr_lite/ops/group_metrics.h"
 #include "hugectr_lite/ops/metrics.h"
 
 namespace hlite::trainer {
-Evaluator::Evaluator(const config::TrainConfig& config, Model& model, const Exec& exec,
-                     const comm::RankContext& ranks)
-    : model_(model),
+namespace {
+
+// A test set has no length of its own in the config, and is read once.
+config::DataConfig data_of(const config::TrainConfig& config, const EvalSet& set) {
+  config::DataConfig data = config.data;
+  if (!set.test) return data;
+  data.eval_num_samples.reset();
+  data.cache_eval_data = 0;
+  return data;
+}
+
+}  // namespace
+
+EvalSet evaluation_set(const config::TrainConfig& config) {
+  return {.path = config.resolve(config.data.eval_source),
+          .most_samples = config.solver.eval_samples()};
+}
+
+EvalSet test_set(const config::TrainConfig& config) {
+  return {.path = config.resolve(config.data.test_source),
+          .most_samples = std::numeric_limits<int64_t>::max(),
+          .test = true};
+}
+
+Evaluator::Evaluator(const config::TrainConfig& config, const EvalSet& set, Model& model,
+                     const Exec& exec, const comm::RankContext& ranks)
+    : config_(config),
+      model_(model),
       exec_(exec),
       ranks_(ranks),
       source_(data::open_evaluation_source(
-          config.data, config.resolve(config.data.eval_source), model.max_batch() * ranks.ranks(),
-          model.layers().slot_rows, config.solver.eval_batches * config.solver.batchsize_eval,
-          config.solver.batchsize_eval, {ranks.rank, ranks.ranks()})) {}
+          data_of(config, set), set.path, model.max_batch() * ranks.ranks(),
+          model.layers().slot_rows, set.most_samples, config.solver.batchsize_eval,
+          {ranks.rank, ranks.ranks()})) {}
 
 void Evaluator::allocate() {
   pinned_ = PinnedBlocks(model_.gpu(), source_->memory());
-  if (model_.gpu() && ranks_.ranks() == 1) gpu_ = GpuEvaluation::make(*model_.gpu(), samples());
+  // A GPU computes AUC and log loss alone.
+  if (model_.gpu() && ranks_.ranks() == 1 && config_.solver.evaluation.metrics.empty())
+    gpu_ = GpuEvaluation::make(*model_.gpu(), samples());
   if (gpu_) return;
   scores_.reserve(static_cast<size_t>(samples()));
   labels_.reserve(static_cast<size_t>(samples()));
@@ -41,6 +71,7 @@ bool Evaluator::start(const std::function<bool()>& stop) {
   while (source_->position() % batches != 0) next();
   scores_.clear();
   labels_.clear();
+  groups_.clear();
   if (gpu_) gpu_->begin();
   int64_t done = 0;
   for (; done < batches && !(stop && stop()); ++done) {
@@ -54,6 +85,7 @@ bool Evaluator::start(const std::function<bool()>& stop) {
       copy_outputs(model_, n, gpu_->next(n));
     else
       append_outputs(model_, n, scores_, labels_);
+    append_groups(batch);
   }
   if (done < batches) return false;
   if (gpu_) gpu_->start(model_.executor().exec().stream);
@@ -84,7 +116,36 @@ void Evaluator::compute(EvalResult& result) {
     result.auc = ops::auc(scores_, labels_);
     result.loss = ops::log_loss(exec_, scores_, labels_);
   }
+  compute_more(result);
   share(result);
+}
+
+void Evaluator::append_groups(const data::HostBatch& batch) {
+  const auto& slot = config_.solver.evaluation.group_slot;
+  if (!slot) return;
+  const int64_t column = config_.data.key_layout().first_column[static_cast<size_t>(*slot)];
+  for (int64_t b = 0; b < batch.size; ++b) groups_.push_back(batch.keys(b, column));
+}
+
+void Evaluator::compute_more(EvalResult& result) {
+  const auto& metrics = config_.solver.evaluation.metrics;
+  if (metrics.empty()) return;
+  std::optional<ops::GroupRanking> ranking;
+  if (config_.solver.evaluation.group_slot) {
+    groups_ = comm::gather_lists(ranks_, std::move(groups_), 0);
+    if (ranks_.rank == 0) ranking.emplace(scores_, labels_, groups_);
+  }
+  for (const config::EvalMetric& metric : metrics) {
+    std::optional<double> value;
+    if (ranks_.rank == 0) {
+      using enum config::MetricKind;
+      if (metric.kind == kCalibration) value = ops::calibration(scores_, labels_);
+      if (metric.kind == kGroupAuc) value = ranking->group_auc();
+      if (metric.kind == kNdcg) value = ranking->ndcg(metric.k);
+      if (metric.kind == kHitRate) value = ranking->hit_rate(metric.k);
+    }
+    result.more.emplace_back(metric.name, value);
+  }
 }
 
 // What rank 0 found out becomes known to all.
@@ -98,6 +159,12 @@ void Evaluator::share(EvalResult& result) {
   result.auc = plain.has_auc ? std::optional(plain.auc) : std::nullopt;
   result.loss = plain.loss;
   result.samples = plain.samples;
+  for (auto& [name, value] : result.more) {
+    constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+    double number = value.value_or(kNone);
+    ranks_.world->broadcast(exec_, std::as_writable_bytes(std::span(&number, 1)), 0);
+    value = std::isnan(number) ? std::nullopt : std::optional(number);
+  }
 }
 
 }  // namespace hlite::trainer

@@ -4,6 +4,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "data_reader/batch_source.h"
@@ -19,14 +21,25 @@ struct EvalResult {
   double loss = 0;            // mean over all samples
   int64_t samples = 0;
   double seconds = 0;  // that training stood still for it
+  // Further metrics of solver.eval_metrics by their names; nothing where one does not exist.
+  std::vector<std::pair<std::string, std::optional<double>>> more = {};
 };
+
+// Which set, and how much of it.
+struct EvalSet {
+  std::string path;
+  int64_t most_samples = 0;
+  bool test = false;  // or that of eval_source
+};
+EvalSet evaluation_set(const config::TrainConfig& config);
+EvalSet test_set(const config::TrainConfig& config);
 
 class Evaluator {
  public:
-  // Evaluates the first eval_batches * batchsize_eval samples of the file, or all if it has fewer.
-  // Opens the file, so that a missing or unfit one is found before training, and keeps it open, or
-  // its samples in memory (cache_eval_data). Throws DataError.
-  Evaluator(const config::TrainConfig& config, Model& model, const Exec& exec,
+  // Evaluates the first `most_samples` samples of the file, or all if it has fewer. Opens it, so
+  // that a missing or unfit one is found before training, and keeps it open, or its samples in
+  // memory (cache_eval_data). Throws DataError.
+  Evaluator(const config::TrainConfig& config, const EvalSet& set, Model& model, const Exec& exec,
             const comm::RankContext& ranks);
 
   [[nodiscard]] int64_t samples() const { return source_->samples(); }
@@ -45,13 +58,17 @@ class Evaluator {
 
  private:
   void compute(EvalResult& result);
+  void compute_more(EvalResult& result);
+  void append_groups(const data::HostBatch& batch);
   void share(EvalResult& result);
+  const config::TrainConfig& config_;
   Model& model_;
   Exec exec_;
   const comm::RankContext ranks_;
   std::unique_ptr<data::BatchSource> source_;  // repeats
   PinnedBlocks pinned_;                        // its memory
   std::vector<float> scores_, labels_;         // in host memory
+  std::vector<uint32_t> groups_;               // where a metric goes by them
   std::unique_ptr<GpuEvaluation> gpu_;         // or all of it there
   double seconds_ = 0;                         // of the last start()
 };

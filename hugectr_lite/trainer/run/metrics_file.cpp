@@ -1,5 +1,7 @@
 #include "hugectr_lite/trainer/run/metrics_file.h"
 
+#include <cctype>
+
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::trainer {
@@ -10,11 +12,38 @@ void MetricsFile::train(const TrainEvent& e) {
       json_number(e.wait_share)));
 }
 
+namespace {
+
+std::string number_or_null(const std::optional<double>& x) { return x ? json_number(*x) : "null"; }
+
+// "NDCG@10" -> "ndcg@10", "HitRate@5" -> "hit_rate@5"
+std::string member_name(const std::string& metric) {
+  std::string name;
+  for (size_t i = 0; i < metric.size(); ++i) {
+    const auto c = static_cast<unsigned char>(metric[i]);
+    if (i > 0 && std::isupper(c) != 0 && std::islower(metric[i - 1]) != 0) name += '_';
+    name += static_cast<char>(std::tolower(c));
+  }
+  return name;
+}
+
+std::string evaluation_line(const char* event, int64_t iter, const EvalResult& e) {
+  std::string more;
+  for (const auto& [name, value] : e.more)
+    more += fmt::format(R"("{}":{},)", member_name(name), number_or_null(value));
+  return fmt::format(R"({{"event":"{}","iter":{},"auc":{},"loss":{},{}"samples":{},"seconds":{}}})",
+                     event, iter, number_or_null(e.auc), json_number(e.loss), more, e.samples,
+                     json_number(e.seconds));
+}
+
+}  // namespace
+
 void MetricsFile::eval(int64_t iter, const EvalResult& e) {
-  file_.write(
-      fmt::format(R"({{"event":"eval","iter":{},"auc":{},"loss":{},"samples":{},"seconds":{}}})",
-                  iter, e.auc ? json_number(*e.auc) : "null", json_number(e.loss), e.samples,
-                  json_number(e.seconds)));
+  file_.write(evaluation_line("eval", iter, e));
+}
+
+void MetricsFile::test(int64_t iter, const EvalResult& e) {
+  file_.write(evaluation_line("test", iter, e));
 }
 
 void MetricsFile::traffic(const std::string& json) {

@@ -27,10 +27,10 @@ void check_can_write(const char* option, const std::string& path) {
                        path, parent.string());
 }
 
-std::string snapshot_path(const config::TrainConfig& config, int64_t iteration) {
+std::string snapshot_path(const config::TrainConfig& config, const std::string& name) {
   const fs::path prefix(config.solver.snapshot_prefix);
   const fs::path place = prefix.is_absolute() ? prefix : fs::path(config.directory) / prefix;
-  return place.lexically_normal().string() + std::to_string(iteration);
+  return place.lexically_normal().string() + name;
 }
 
 // A resumed run goes on with the same batches only when these agree.

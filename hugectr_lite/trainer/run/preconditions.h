@@ -12,8 +12,8 @@ namespace hlite::trainer {
 // empty path: none was asked for. Throws ConfigError.
 void check_can_write(const char* option, const std::string& path);
 
-// Where the config wants the snapshot after an iteration: a path from its own directory.
-std::string snapshot_path(const config::TrainConfig& config, int64_t iteration);
+// Where the config wants the snapshot called that (its iteration): a path from its own directory.
+std::string snapshot_path(const config::TrainConfig& config, const std::string& name);
 
 // Whether a config goes on with the batches of the checkpoint in `directory`. Throws ConfigError.
 void check_same_run(const config::TrainConfig& config, const checkpoint::CheckpointMeta& meta,

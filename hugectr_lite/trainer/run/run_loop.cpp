@@ -22,7 +22,7 @@ class RunLoop {
   int run();
 
  private:
-  enum class Reason { kMaxIter, kTarget, kInterrupted };
+  enum class Reason { kMaxIter, kTarget, kInterrupted, kEarlyStop };
   // What is due after an iteration.
   struct Due {
     bool redraw, display, evaluate, snapshot;
@@ -37,11 +37,13 @@ class RunLoop {
   std::optional<Reason> pause(const Due& due);
   void look();
   void measure();
-  // Whether the AUC target is reached. An interrupt ends it early and without a result; where a
-  // GPU computes the metrics beside training, the result comes with report_evaluation().
-  bool evaluate();
-  // The result of an evaluation that has not been reported, if any: whether it reaches the target.
-  bool report_evaluation();
+  // A reason to end the loop, if the result is one. An interrupt ends it early and without a
+  // result; where a GPU computes the metrics beside training, the result comes with
+  // report_evaluation().
+  std::optional<Reason> evaluate();
+  // The result of an evaluation that has not been reported, if any, and what follows from it.
+  std::optional<Reason> report_evaluation();
+  void test();
   void finish(Reason reason);
   void report_end(Reason reason);
 
@@ -117,7 +119,8 @@ RunLoop::Due RunLoop::due() const {
   };
   Due due{.redraw = trainer_.progress().due(),
           .display = every(solver.display),
-          .evaluate = every(solver.eval_interval),
+          .evaluate = every(solver.eval_interval) ||
+                      every(solver.evaluation.every_epochs * trainer_.epoch_iterations()),
           .snapshot = every(solver.snapshot),
           .moment = false};
   due.moment = due.display || due.evaluate || due.snapshot || trainer_.finished();
@@ -146,10 +149,12 @@ void RunLoop::show(const Due& due) {
 
 std::optional<RunLoop::Reason> RunLoop::pause(const Due& due) {
   meter_.pause(seconds_since(loop_begin_));
-  if (due.evaluate && evaluate()) return Reason::kTarget;
+  if (due.evaluate)
+    if (const auto reason = evaluate()) return reason;
   const bool stop = trainer_.agree_to_stop();
   if (due.snapshot) report_evaluation();
-  if (due.snapshot && !stop) trainer_.save(snapshot_path(trainer_.config(), trainer_.iteration()));
+  if (due.snapshot && !stop)
+    trainer_.save(snapshot_path(trainer_.config(), std::to_string(trainer_.iteration())));
   meter_.resume(seconds_since(loop_begin_));
   if (stop) return Reason::kInterrupted;
   return std::nullopt;
@@ -176,39 +181,61 @@ void RunLoop::measure() {
       trained > 0 ? left * meter_.total_seconds(now) / static_cast<double>(trained) : INFINITY;
 }
 
-bool RunLoop::evaluate() {
+std::optional<RunLoop::Reason> RunLoop::evaluate() {
   trainer_.records().tell(&RunRecord::eval_begins, trainer_.iteration());
-  if (!trainer_.start_evaluation()) return false;  // interrupted: no result
+  if (!trainer_.start_evaluation()) return std::nullopt;  // interrupted: no result
   evaluated_ = trainer_.iteration();
-  // Training goes on beside the metrics, unless they decide whether it does.
-  if (trainer_.evaluator()->beside_training() && !trainer_.config().solver.auc_target) return false;
+  // Training goes on beside the metrics, unless they decide whether and how it does.
+  const config::SolverConfig& solver = trainer_.config().solver;
+  if (trainer_.evaluator()->beside_training() && !solver.auc_target && !solver.evaluation.watches())
+    return std::nullopt;
   return report_evaluation();
 }
 
-bool RunLoop::report_evaluation() {
-  if (!evaluated_) return false;
+// "AUC 0.80123  loss 0.44000  GAUC 0.7  9000 samples in 0.01 s"
+static std::string evaluation_text(const EvalResult& result) {
+  std::string more;
+  for (const auto& [name, value] : result.more)
+    more += fmt::format("  {} {}", name, value ? fmt::format("{:.5f}", *value) : "undefined");
+  return fmt::format("AUC {}  loss {:.5f}{}  {} samples in {:.2f} s",
+                     result.auc ? fmt::format("{:.5f}", *result.auc) : "undefined (one class only)",
+                     result.loss, more, result.samples, result.seconds);
+}
+
+std::optional<RunLoop::Reason> RunLoop::report_evaluation() {
+  if (!evaluated_) return std::nullopt;
   const int64_t iteration = *std::exchange(evaluated_, std::nullopt);
   const EvalResult result = trainer_.finish_evaluation();
   state_.auc = result.auc;
   trainer_.records().tell(&RunRecord::eval, iteration, result);
   trainer_.progress().line(
-      fmt::format("iter {}  evaluation: AUC {}  loss {:.5f}  {} samples in {:.2f} s", iteration,
-                  result.auc ? fmt::format("{:.5f}", *result.auc) : "undefined (one class only)",
-                  result.loss, result.samples, result.seconds));
+      fmt::format("iter {}  evaluation: {}", iteration, evaluation_text(result)));
+  const bool stop = trainer_.heed(result);
   const auto& target = trainer_.config().solver.auc_target;
-  if (!target || !result.auc || *result.auc < *target) return false;
-  trainer_.progress().line(fmt::format("the target AUC of {} is reached", *target));
-  return true;
+  if (target && result.auc && *result.auc >= *target) {
+    trainer_.progress().line(fmt::format("the target AUC of {} is reached", *target));
+    return Reason::kTarget;
+  }
+  return stop ? std::optional(Reason::kEarlyStop) : std::nullopt;
+}
+
+void RunLoop::test() {
+  const EvalResult result = trainer_.test();
+  trainer_.records().tell(&RunRecord::test, trainer_.iteration(), result);
+  trainer_.progress().line("test: " + evaluation_text(result));
 }
 
 void RunLoop::finish(Reason reason) {
   const Options& options = trainer_.options();
   if (reason == Reason::kInterrupted) {
     trainer_.check_weights();
-    trainer_.save(options.save.empty() ? snapshot_path(trainer_.config(), trainer_.iteration())
-                                       : options.save);
+    trainer_.save(options.save.empty()
+                      ? snapshot_path(trainer_.config(), std::to_string(trainer_.iteration()))
+                      : options.save);
     return;
   }
+  if (trainer_.config().solver.evaluation.early_stop) trainer_.restore_best();
+  if (!trainer_.config().data.test_source.empty()) test();
   if (!options.save.empty()) trainer_.save(options.save);
   if (!options.export_path.empty()) trainer_.export_weights(options.export_path);
 }
@@ -224,7 +251,7 @@ void RunLoop::report_end(Reason reason) {
       trainer_.records().tell(&RunRecord::steps, *steps);
   const int64_t trained = trainer_.samples() - first_samples_;
   const double rate = train_seconds_ > 0 ? static_cast<double>(trained) / train_seconds_ : 0;
-  const char* const names[] = {"max_iter", "target", "interrupted"};
+  const char* const names[] = {"max_iter", "target", "interrupted", "early_stop"};
   const char* const name = names[static_cast<int>(reason)];
   trainer_.records().tell(&RunRecord::ended,
                           EndEvent{trainer_.iteration(), trainer_.samples(), seconds_since(begin_),

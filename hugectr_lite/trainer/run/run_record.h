@@ -31,7 +31,7 @@ struct EndEvent {
   int64_t iter = 0, samples = 0;
   double seconds = 0, samples_per_s = 0;
   int64_t peak_rss_bytes = 0;
-  std::string reason;  // "max_iter", "target", "interrupted"
+  std::string reason;  // "max_iter", "target", "interrupted", "early_stop"
 };
 
 // A step of the training plan on rank 0: mean of an iteration.
@@ -61,7 +61,8 @@ class RunRecord {
   virtual void train(const TrainEvent&) {}
   virtual void eval_begins(int64_t /*iter*/) {}
   virtual void eval(int64_t /*iter*/, const EvalResult&) {}
-  virtual void traffic(const std::string& /*json*/) {}  // TrafficReport::json()
+  virtual void test(int64_t /*iter*/, const EvalResult&) {}  // of test_source, at the end
+  virtual void traffic(const std::string& /*json*/) {}       // TrafficReport::json()
   virtual void steps(const StepsEvent&) {}
   virtual void ended(const EndEvent&) {}
   virtual void failed(const std::string& /*why*/) {}

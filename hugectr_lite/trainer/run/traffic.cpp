@@ -52,7 +52,7 @@ std::string TrafficReport::text() const {
   TrafficTotals embedding;
   for (const TrafficRow& row : steps) {
     text += line(row.step, row.sum(), iterations);
-    if (row.step != "dense_all_reduce") embedding += row.sum();
+    if (!row.step.starts_with("dense_")) embedding += row.sum();
   }
   const TrafficTotals plain_sum = plain.sum();
   text += line("embedding together", embedding, iterations);

@@ -33,6 +33,7 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
       options_(options),
       ranks_(rank.ranks),
       pool_(rank.threads),
+      watch_(config.solver.evaluation),
       progress_(options.quiet || ranks_.rank != 0) {
   if (ranks_.rank == 0) check_options();
   if (!options.resume.empty()) {
@@ -53,7 +54,9 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
   last_iteration_ = config_.solver.max_iter.value_or(0);
   if (options_.without_data) return;
   open_data();
-  if (config_.solver.eval_interval > 0) open_evaluation();
+  if (config_.solver.evaluates()) open_evaluation();
+  if (!config_.data.test_source.empty())
+    tester_ = std::make_unique<Evaluator>(config_, test_set(config_), *model_, exec(), ranks_);
 }
 
 void Trainer::check_options() const {
@@ -63,7 +66,7 @@ void Trainer::check_options() const {
   check_can_write("--metrics", options_.metrics);
   check_can_write("--mllog", options_.mllog);
   check_can_write("--report", options_.report);
-  check_can_write("solver.snapshot_prefix", snapshot_path(config_, 0));
+  check_can_write("solver.snapshot_prefix", snapshot_path(config_, "0"));
 }
 
 // Early: a benchmark's log says when the run's preparation began.
@@ -97,6 +100,7 @@ void Trainer::open_data() {
   options.start_batch = resumed_ ? resumed_->data_position : 0;
   options.seed = seed_;
   options.shuffle = config_.data.shuffle;
+  options.shuffle_samples = config_.data.shuffle_samples;
   options.shard = {ranks_.rank, ranks_.ranks()};
   source_ =
       data::open_source(config_.data, config_.resolve(config_.data.source), data::Split::kTrain,
@@ -107,7 +111,8 @@ void Trainer::open_data() {
 }
 
 void Trainer::open_evaluation() {
-  evaluator_ = std::make_unique<Evaluator>(config_, *model_, exec(), ranks_);
+  evaluator_ =
+      std::make_unique<Evaluator>(config_, evaluation_set(config_), *model_, exec(), ranks_);
 }
 
 void Trainer::start() {
@@ -170,6 +175,9 @@ void Trainer::restore_state(const std::vector<TensorRef>& weights) {
   iteration_ = resumed_->iteration;
   samples_ = resumed_->samples;
   model_->rates().set_iterations(iteration_);
+  model_->rates().set_scale(resumed_->rate_scale);
+  watch_.restore(resumed_->plateau, resumed_->early_stop);
+  best_weights_ = checkpoint::best_weights_file(options_.resume, *resumed_);
   if (resumed_->loss_scale > 0) {
     auto scale = optimizer::loss_scale_from(static_cast<float>(resumed_->loss_scale));
     scale.good = static_cast<int32_t>(resumed_->loss_scale_good);
@@ -252,8 +260,56 @@ TrafficReport Trainer::traffic() {
                          config_.solver.batchsize);
 }
 
+bool Trainer::heed(const EvalResult& result) {
+  const WatchVerdict verdict = watch_.see(result);
+  const config::EvaluationConfig& evaluation = config_.solver.evaluation;
+  if (verdict.keep) {
+    const std::string path = snapshot_path(config_, "best.safetensors");
+    write_collected(exec(), ranks_, {weights_of(*model_)},
+                    [&](const auto& lists) { checkpoint::save_weights(path, lists[0]); });
+    best_weights_ = path;
+  }
+  if (verdict.cut && !verdict.stop) {
+    LearningRates& rates = model_->rates();
+    const double base = config_.optimizer.schedule.base;
+    rates.set_scale(watch_.next_scale(rates.scale(), base));
+    progress_.line(
+        fmt::format("{} is not better than {:.6f}: learning rates times {:g} from now on",
+                    evaluation.lr_plateau->watch.monitor, watch_.plateau().value, rates.scale()));
+  }
+  if (verdict.stop)
+    progress_.line(fmt::format("{} has not been better than {:.6f} for {} evaluations: the end",
+                               evaluation.early_stop->monitor, watch_.early_stop().value,
+                               watch_.early_stop().waited));
+  return verdict.stop;
+}
+
+void Trainer::restore_best() {
+  if (best_weights_.empty()) return;
+  checkpoint::load_weights(best_weights_, weights_to_read(*model_, best_weights_));
+  weights_changed(*model_);
+  progress_.line(fmt::format("the best weights are back, of an evaluation with {} {:.6f}: {}",
+                             config_.solver.evaluation.early_stop->monitor,
+                             watch_.early_stop().value, best_weights_));
+}
+
+EvalResult Trainer::test() {
+  tester_->allocate();
+  tester_->start();
+  return tester_->finish();
+}
+
 void Trainer::save(const std::string& directory) {
   const auto start = Clock::now();
+  const checkpoint::CheckpointMeta meta = this->meta();
+  write_collected(
+      exec(), ranks_, {weights_of(*model_), states_of(*model_)},
+      [&](const auto& lists) { checkpoint::save_checkpoint(directory, meta, lists[0], lists[1]); });
+  progress_.line(fmt::format("saved {} after iteration {} in {:.2f} s", directory, iteration_,
+                             seconds_since(start)));
+}
+
+checkpoint::CheckpointMeta Trainer::meta() {
   checkpoint::CheckpointMeta meta;
   meta.iteration = iteration_;
   meta.samples = samples_;
@@ -264,11 +320,11 @@ void Trainer::save(const std::string& directory) {
     meta.loss_scale = static_cast<double>(scale->scale);
     meta.loss_scale_good = scale->good;
   }
-  write_collected(
-      exec(), ranks_, {weights_of(*model_), states_of(*model_)},
-      [&](const auto& lists) { checkpoint::save_checkpoint(directory, meta, lists[0], lists[1]); });
-  progress_.line(fmt::format("saved {} after iteration {} in {:.2f} s", directory, iteration_,
-                             seconds_since(start)));
+  meta.rate_scale = model_->rates().scale();
+  meta.plateau = watch_.plateau();
+  meta.early_stop = watch_.early_stop();
+  meta.best_weights = best_weights_;
+  return meta;
 }
 
 void Trainer::export_weights(const std::string& path) {

@@ -24,6 +24,7 @@
 #include "hugectr_lite/core/thread_pool.h"
 #include "hugectr_lite/trainer/model/model.h"
 #include "hugectr_lite/trainer/run/evaluator.h"
+#include "hugectr_lite/trainer/run/metric_watch.h"
 #include "hugectr_lite/trainer/run/options.h"
 #include "hugectr_lite/trainer/run/progress.h"
 #include "hugectr_lite/trainer/run/run_record.h"
@@ -68,6 +69,7 @@ class Trainer {
   // samples trained on.
   [[nodiscard]] int64_t iteration() const { return iteration_; }
   [[nodiscard]] int64_t last_iteration() const { return last_iteration_; }
+  [[nodiscard]] int64_t epoch_iterations() const { return source_->batches_per_epoch(); }
   [[nodiscard]] bool finished() const { return iteration_ >= last_iteration_; }
   [[nodiscard]] int64_t samples() const { return samples_; }
 
@@ -86,6 +88,15 @@ class Trainer {
   // The same in two halves, between which a GPU goes on training: false when given up.
   bool start_evaluation();
   EvalResult finish_evaluation();
+
+  // What an evaluation leads to by solver.lr_plateau and early_stop: keeps the weights of the best
+  // one in a file, <snapshot_prefix>best.safetensors, and cuts learning rates. Whether training is
+  // to end.
+  bool heed(const EvalResult& result);
+  // Puts the best weights in the model, where there are any.
+  void restore_best();
+  // Metrics over test_source. REQUIRES that the config has one.
+  EvalResult test();
 
   // Writes a checkpoint, complete or not at all: what --resume takes. Throws FileError.
   void save(const std::string& directory);
@@ -119,6 +130,7 @@ class Trainer {
   void expect_data() const;
   void open_data();
   void open_evaluation();
+  [[nodiscard]] checkpoint::CheckpointMeta meta();
   void restore();
   void restore_state(const std::vector<TensorRef>& weights);
   [[nodiscard]] int64_t global_size(const data::HostBatch& batch) const;
@@ -136,7 +148,9 @@ class Trainer {
   std::unique_ptr<Model> model_;
   std::unique_ptr<data::BatchSource> source_;
   PinnedBlocks pinned_;  // its memory
-  std::unique_ptr<Evaluator> evaluator_;
+  std::unique_ptr<Evaluator> evaluator_, tester_;
+  MetricWatch watch_;
+  std::string best_weights_;  // file of the best evaluation; empty: none yet
   RunRecords records_;
   Progress progress_;
   int64_t first_iteration_ = 0, iteration_ = 0, last_iteration_ = 0, samples_ = 0;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <span>
 
+#include "data_reader/shuffled_source.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/trainer/model/non_finite_search.h"
 #include "hugectr_lite/trainer/run/trainer.h"
@@ -38,12 +39,15 @@ void Trainer::fail_non_finite(const std::string& problem) {
     // It ends in the error that the speaker throws.
     if (ranks_.rank != speaker) ranks_.world->barrier();
   }
+  int64_t sample = last_batch_.first_sample + where.sample;
+  if (config_.data.shuffle_samples)
+    sample = data::shuffled_sample(seed_, (source_->position() - 1) / epoch_iterations(),
+                                   source_->samples(), sample);
   const std::string at =
       where.tensor.empty()
           ? "every activation is finite"
           : fmt::format("first in tensor \"{}\" of layer \"{}\", sample {} of {}", where.tensor,
-                        where.layer, last_batch_.first_sample + where.sample,
-                        config_.resolve(config_.data.source));
+                        where.layer, sample, config_.resolve(config_.data.source));
   raise<DataError>(
       "iteration {}: {}: {}; a smaller learning rate (now {:g}), a longer warm-up, or better data "
       "may help",

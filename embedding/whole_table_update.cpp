@@ -1,0 +1,81 @@
+#include "embedding/whole_table_update.h"
+
+#include <algorithm>
+
+#include "hugectr_lite/core/fill.h"
+#include "hugectr_lite/optimizer/dense_update.h"
+
+namespace hlite::embedding {
+namespace {
+
+void fill(const Exec& exec, Vector<float> values, float value) {
+  if (exec.on_gpu()) return hlite::kernels::fill(exec, values, value);
+  exec.threads().parallel_for(values.size(), 1 << 16, [&](int64_t begin, int64_t end) {
+    std::fill(values.data() + begin, values.data() + end, value);
+  });
+}
+
+Vector<float> flat(const Matrix<float>& rows) { return {rows.data(), rows.size()}; }
+
+}  // namespace
+
+void WholeTableUpdate::declare(plan::Buffers& buffers) {
+  buffers_ = &buffers;
+  gradients_ = buffers.add(spec_.name + ".gradients", plan::BufferKind::kGradient,
+                           storage_.own_rows() * spec_.layout.width * kFloatBytes);
+  sum_rate_ = buffers.add(spec_.name + ".sum_rate", plan::BufferKind::kGradient, kFloatBytes);
+}
+
+UpdatedRows WholeTableUpdate::summed() const {
+  return {.w = {buffers_->data<float>(gradients_), storage_.own_rows(), spec_.layout.width}};
+}
+
+WholeGradients WholeTableUpdate::of_own_rows() const {
+  return {.weights = storage_.own_weights(),
+          .gradients = gradients_,
+          .count = storage_.own_rows() * spec_.layout.width};
+}
+
+void WholeTableUpdate::emit_clear(plan::Plan& plan) const {
+  plan.add({.name = spec_.name + ".clear",
+            .lane = plan::Lane::kEmbedding,
+            .reads = {},
+            .writes = {gradients_, sum_rate_},
+            .run = [this](const plan::StepContext& c) {
+              fill(c.exec, flat(summed().w), 0);
+              fill(c.exec, {buffers_->data<float>(sum_rate_), 1}, kSumRate);
+            }});
+}
+
+void WholeTableUpdate::emit_update(plan::Plan& plan, const TablesIo& io) const {
+  emit_update(plan, io, ".update", of_own_rows(), [this] { return storage_.own(); });
+}
+
+void WholeTableUpdate::emit_update(plan::Plan& plan, const TablesIo& io, const std::string& name,
+                                   const WholeGradients& of,
+                                   const std::function<UpdatedRows()>& rows) const {
+  const auto changed = of.copied ? storage_.copied_buffers() : storage_.own_buffers();
+  std::vector<plan::BufferId> reads = {of.gradients, io.rate, io.step};
+  reads.insert(reads.end(), changed.begin(), changed.end());
+  for (const plan::BufferId verdict : {io.loss_scale, io.overflow, io.clip})
+    if (verdict != plan::kNoBuffer) reads.push_back(verdict);
+  plan.add({.name = spec_.name + name,
+            .lane = plan::Lane::kEmbedding,
+            .reads = reads,
+            .writes = changed,
+            .run = [this, io, of, rows](const plan::StepContext& c) {
+              optimizer::GradientScale scale = gradient_scale(*buffers_, io);
+              // The sums are of unscaled gradients.
+              scale.inverse = io.clip == plan::kNoBuffer ? nullptr : buffers_->data<float>(io.clip);
+              const UpdatedRows to = rows();
+              optimizer::dense_update(c.exec, spec_.rule, buffers_->data<float>(io.rate),
+                                      buffers_->data<int64_t>(io.step),
+                                      {.w = flat(to.w),
+                                       .g = {buffers_->data<float>(of.gradients), of.count},
+                                       .state0 = flat(to.state0),
+                                       .state1 = flat(to.state1)},
+                                      scale);
+            }});
+}
+
+}  // namespace hlite::embedding

@@ -1,0 +1,55 @@
+// GradientClip: the norm of all gradients together, of the network and of the embedding tables, and
+// what they are multiplied by where it is above solver.gradient_clip_norm.
+//
+//   gradient_norm              a sum of squares for the network and for each table layer's rows
+//   gradient_norm.all_gather   of own rows, on several ranks
+//   gradient_clip              the factors, which the updates read
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "hugectr_lite/comm/rank_context.h"
+#include "hugectr_lite/trainer/model/build_layers.h"
+#include "hugectr_lite/trainer/model/loss_scaling.h"
+#include "hugectr_lite/trainer/model/plan_part.h"
+
+namespace hlite::trainer {
+
+class GradientClip final : public PlanPart {
+ public:
+  // `most`: of the norm. Layers and loss scaling must outlive it.
+  GradientClip(double most, comm::RankContext ranks, const ModelLayers& layers,
+               const LossScaling& loss_scaling);
+  void declare(plan::Buffers& buffers) override;
+  void emit(plan::Plan& plan, Stage stage, network::Phase phase) override;
+
+  // Floats: what the network's gradients are multiplied by, which undoes the loss scale too; and
+  // what those of the tables are.
+  [[nodiscard]] plan::BufferId dense_factor() const { return dense_factor_; }
+  [[nodiscard]] plan::BufferId table_factor() const { return table_factor_; }
+
+ private:
+  struct Gradients {
+    plan::BufferId id = plan::kNoBuffer;
+    int64_t count = 0;
+  };
+  // Those that every rank has, the network's first, and those of this rank's rows.
+  struct All {
+    std::vector<Gradients> shared, own;
+  };
+  [[nodiscard]] All gradients() const;
+  void emit_gather(plan::Plan& plan, int64_t first);
+
+  const double most_;
+  const comm::RankContext ranks_;
+  const ModelLayers& layers_;
+  const LossScaling& loss_scaling_;
+  std::unique_ptr<comm::Communicator> communicator_;  // on several ranks
+  plan::BufferId factors_ = plan::kNoBuffer, dense_factor_ = plan::kNoBuffer,
+                 table_factor_ = plan::kNoBuffer;
+  // double: of what is shared, then of own rows, the layers of rank 0 first.
+  plan::BufferId squares_ = plan::kNoBuffer, workspace_ = plan::kNoBuffer;
+};
+
+}  // namespace hlite::trainer

@@ -1,0 +1,50 @@
+#include "hugectr_lite/trainer/model/table_penalties.h"
+
+#include "hugectr_lite/ops/block_sums.h"
+#include "hugectr_lite/ops/regularizer.h"
+
+namespace hlite::trainer {
+namespace {
+
+constexpr int64_t kWorkspaceBytes = ops::kBlockSums * int64_t{sizeof(double)};
+
+}  // namespace
+
+void TablePenalties::declare(plan::Buffers& buffers) {
+  for (const auto& layer : layers_.embeddings)
+    if (layer->penalty().any() && workspace_ == plan::kNoBuffer)
+      workspace_ = buffers.add("solver.penalty_sums", plan::BufferKind::kGradient, kWorkspaceBytes);
+}
+
+void TablePenalties::emit(plan::Plan& plan, Stage stage, network::Phase) {
+  if (stage != Stage::kRowGradients && stage != Stage::kRegularize) return;
+  const plan::BufferId loss = layers_.network->loss();
+  for (size_t i = 0; i < layers_.embeddings.size(); ++i) {
+    const embedding::EmbeddingLayer& layer = *layers_.embeddings[i];
+    const config::RegularizerConfig& penalty = layer.penalty();
+    const bool trained =
+        layers_.network->input_grad(ModelLayers::kFirstEmbedding + i) != plan::kNoBuffer;
+    if (!penalty.any() || !trained) continue;
+    for (const embedding::WholeGradients& of : layer.tables().steps().whole_gradients()) {
+      if (of.copied != (stage == Stage::kRegularize)) continue;
+      const ops::RegularizerOptions options = {.penalty = penalty.type == config::Regularizer::kL1
+                                                              ? ops::Penalty::kL1
+                                                              : ops::Penalty::kL2,
+                                               .lambda = penalty.lambda};
+      plan.add(
+          {.name = layer.name() + (of.copied ? ".penalty_copied" : ".penalty"),
+           .lane = plan::Lane::kEmbedding,
+           .reads = {of.weights, of.gradients, loss},
+           .writes = {of.gradients, loss, workspace_},
+           .run = [this, of, loss, options, buffers = &plan.buffers()](const plan::StepContext& c) {
+             ops::RegularizerOptions with = options;
+             with.workspace = {buffers->data<double>(workspace_), ops::kBlockSums};
+             ops::add_penalty(c.exec, {buffers->data<float>(of.weights), of.count},
+                              {buffers->data<float>(of.gradients), of.count},
+                              buffers->data<float>(loss), with);
+           }});
+    }
+  }
+}
+
+}  // namespace hlite::trainer

@@ -1,0 +1,64 @@
+#include "hugectr_lite/trainer/run/metric_watch.h"
+
+#include <algorithm>
+
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::trainer {
+namespace {
+
+// Whether it is better than the best so far, which it then becomes.
+bool improves(const config::WatchConfig& watch, const EvalResult& result,
+              checkpoint::BestMetric& best) {
+  const auto value = metric_value(result, watch.monitor);
+  const bool better =
+      value && (!best.any || (watch.rises() ? *value >= best.value + watch.min_delta
+                                            : *value <= best.value - watch.min_delta));
+  if (better)
+    best = {.any = true, .value = *value, .waited = 0};
+  else
+    ++best.waited;
+  return better;
+}
+
+}  // namespace
+
+std::optional<double> metric_value(const EvalResult& result, const std::string& name) {
+  if (name == config::kAuc) return result.auc;
+  if (name == config::kAverageLoss) return result.loss;
+  if (name == config::kAucMinusLoss)
+    return result.auc ? std::optional(*result.auc - result.loss) : std::nullopt;
+  for (const auto& [of, value] : result.more)
+    if (of == name) return value;
+  raise("no metric {} was taken", name);
+}
+
+WatchVerdict MetricWatch::see(const EvalResult& result) {
+  WatchVerdict verdict;
+  if (config_.lr_plateau) {
+    const config::WatchConfig& watch = config_.lr_plateau->watch;
+    improves(watch, result, plateau_);
+    verdict.cut = plateau_.waited >= watch.patience;
+    if (verdict.cut) plateau_.waited = 0;
+  }
+  if (config_.early_stop) {
+    verdict.keep = improves(*config_.early_stop, result, early_stop_);
+    verdict.stop = early_stop_.waited >= config_.early_stop->patience;
+  }
+  return verdict;
+}
+
+float MetricWatch::next_scale(float scale, double base) const {
+  HLITE_CHECK(config_.lr_plateau.has_value(), "no plateau is looked for");
+  const double cut = static_cast<double>(scale) * config_.lr_plateau->factor;
+  const double least = base > 0 ? config_.lr_plateau->min_lr / base : 0;
+  return std::min(scale, static_cast<float>(std::max(cut, least)));
+}
+
+void MetricWatch::restore(const checkpoint::BestMetric& plateau,
+                          const checkpoint::BestMetric& early_stop) {
+  plateau_ = plateau;
+  early_stop_ = early_stop;
+}
+
+}  // namespace hlite::trainer

@@ -1,0 +1,152 @@
+// Training by epochs: samples shuffled, evaluations of whole sets, rates cut, the best weights
+// back.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/end_to_end/small_run.h"
+#include "tests/support/catch.h"
+
+namespace hlite::test {
+namespace {
+
+using Json = nlohmann::json;
+
+// 500 samples in batches of 32: 16 a pass, the last one of 20; 333 to evaluate.
+constexpr int64_t kPass = 16;
+
+class Epochs : public SmallRun {
+ public:
+  // Ends in that code, with these changes to the config.
+  ProgramResult run(std::vector<std::string> sets, std::vector<std::string> more, int code) const {
+    std::filesystem::remove(*this / "m.jsonl");
+    std::vector<std::string> command = {"--metrics", *this / "m.jsonl"};
+    command.insert(command.end(), more.begin(), more.end());
+    for (
+        const char* set :
+        {R"(layers[0].async_param.shuffle=false)", "layers[0].shuffle_samples=true",
+         "layers[0].test_source=eval.bin", "solver.eval_interval=0", "solver.eval_batches=0",
+         "solver.eval_every_epochs=1", "solver.lr_plateau={}",
+         R"(solver.early_stop={"patience":2})", "solver.display=16",
+         R"(optimizer={"type":"Adam","update_type":"Global","adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-8,"corrected_epsilon":true}})"})
+      sets.insert(sets.begin(), set);
+    Json config = Json::parse(small_config());
+    config["solver"].erase("max_iter");
+    config["solver"]["num_epochs"] = 40;
+    write_text(*this / "config.json", config.dump());
+    for (const std::string& set : sets) command.insert(command.end(), {"--set", set});
+    auto result = train(command);
+    INFO(result.err);
+    REQUIRE(result.code == code);
+    return result;
+  }
+  // Of a run that ends well.
+  std::vector<Json> events(std::vector<std::string> sets,
+                           std::vector<std::string> more = {}) const {
+    run(std::move(sets), std::move(more), 0);
+    std::vector<Json> all;
+    std::istringstream lines(read_text(*this / "m.jsonl"));
+    for (std::string line; std::getline(lines, line);) all.push_back(Json::parse(line));
+    return all;
+  }
+};
+
+std::vector<Json> of_kind(const std::vector<Json>& events, const std::string& kind) {
+  std::vector<Json> some;
+  for (const Json& e : events)
+    if (e["event"] == kind) some.push_back(e);
+  return some;
+}
+
+}  // namespace
+
+TEST_CASE("epochs end in an evaluation, cuts and the end follow, and the best weights come back") {
+  const Epochs run;
+  const auto events = run.events({}, {"--export", run / "end.safetensors"});
+  const auto evals = of_kind(events, "eval"), train = of_kind(events, "train");
+  REQUIRE(evals.size() >= 3);
+  REQUIRE(evals.size() < 40);
+  double best = 0;
+  int64_t waited = 0, cuts = 0;
+  Json of_best;
+  for (size_t i = 0; i < evals.size(); ++i) {
+    CHECK(evals[i]["iter"] == static_cast<int64_t>(i + 1) * kPass);
+    CHECK(evals[i]["samples"] == 333);
+    CHECK(train[i]["iter"] == evals[i]["iter"]);
+    CHECK(train[i]["lr"].get<double>() ==
+          Approx(std::max(0.01 * std::pow(0.1, static_cast<double>(cuts)), 1e-6)).epsilon(1e-6));
+    const double auc = evals[i]["auc"];
+    waited = auc >= best + 1e-6 ? 0 : waited + 1;
+    if (waited > 0) ++cuts;
+    if (waited > 0) continue;
+    best = auc;
+    of_best = evals[i];
+  }
+  CHECK(cuts >= 2);
+  CHECK(waited == 2);
+  const Json end = events.back();
+  CHECK(end["event"] == "end");
+  CHECK(end["reason"] == "early_stop");
+  // The samples of whole passes, with their last batches.
+  CHECK(end["samples"] == 500 * static_cast<int64_t>(evals.size()));
+  const auto tests = of_kind(events, "test");
+  REQUIRE(tests.size() == 1);
+  for (const char* key : {"auc", "loss", "samples"}) CHECK(tests[0][key] == of_best[key]);
+  CHECK(read_text(run / "end.safetensors") == read_text(run / "snap_best.safetensors"));
+}
+
+TEST_CASE("a run that is resumed amid its epochs comes to the same bits") {
+  const Epochs run;
+  run.events({"solver.snapshot=40"}, {"--export", run / "whole.safetensors"});
+  const std::string evals = read_text(run / "m.jsonl");
+  size_t resumed = 0;
+  for (const int at : {40, 80}) {
+    const std::string snapshot = run / ("snap_" + std::to_string(at));
+    if (!std::filesystem::exists(snapshot)) continue;
+    ++resumed;
+    CHECK(std::filesystem::exists(snapshot + "/best.safetensors"));
+    // The best so far is in the checkpoint.
+    std::filesystem::remove(run / "snap_best.safetensors");
+    const auto rest = of_kind(
+        run.events({}, {"--resume", snapshot, "--export", run / "rest.safetensors"}), "eval");
+    CHECK(read_text(run / "rest.safetensors") == read_text(run / "whole.safetensors"));
+    for (const Json& e : rest)
+      CHECK(evals.find("\"iter\":" + e["iter"].dump() + ",\"auc\":" + e["auc"].dump()) !=
+            std::string::npos);
+  }
+  CHECK(resumed >= 1);
+}
+
+TEST_CASE("a checkpoint whose best weights are damaged is refused") {
+  const Epochs run;
+  run.events({"solver.snapshot=40"});
+  const std::string file = run / "snap_40/best.safetensors";
+  std::string bytes = read_text(file);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  write_text(file, bytes);
+  const auto result = run.run({}, {"--resume", run / "snap_40"}, 3);
+  CHECK(result.err.find("best.safetensors: it is damaged") != std::string::npos);
+}
+
+TEST_CASE("epochs come to the same on several ranks, as do further metrics") {
+  const Epochs run;
+  const std::vector<std::string> more = {
+      R"(solver.eval_metrics=["AUC","Calibration","GAUC","NDCG@3","HitRate@2"])",
+      "solver.eval_group_slot=1", "solver.num_epochs=2", "layers.drop.rate=0"};
+  const auto one = run.events(more);
+  auto on_two = more;
+  on_two.push_back(gpu("[0,1]"));
+  const auto two = run.events(on_two);
+  const auto a = of_kind(one, "eval"), b = of_kind(two, "eval");
+  REQUIRE(a.size() == 2);
+  REQUIRE(b.size() == 2);
+  for (size_t i = 0; i < 2; ++i)
+    for (const char* key : {"auc", "loss", "calibration", "gauc", "ndcg@3", "hit_rate@2"}) {
+      INFO(key);
+      CHECK(a[i][key].get<double>() == Approx(b[i][key].get<double>()).epsilon(2e-3));
+      CHECK(a[i][key].get<double>() > 0.1);
+    }
+  CHECK(of_kind(one, "test")[0].contains("ndcg@3"));
+}
+
+}  // namespace hlite::test

@@ -1,0 +1,177 @@
+// Penalties and clipping against their definitions: from the weights before a step and behind one
+// without them, both of which the program gives out.
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/end_to_end/golden_run.h"
+#include "tests/end_to_end/small_run.h"
+#include "tests/support/catch.h"
+#include "tests/support/errors.h"
+
+namespace hlite::test {
+namespace {
+
+constexpr double kRate = 0.5;
+
+struct Step {
+  Tensors weights;
+  double loss = 0;
+};
+
+// One iteration of SGD with that rate.
+Step one_step(const SmallRun& run, double rate, const std::vector<std::string>& changes,
+              const std::string& ranks) {
+  const std::string sgd = R"({"type":"SGD","update_type":"Global","sgd_hparam":{"learning_rate":)" +
+                          std::to_string(rate) + "}}";
+  std::vector<std::string> command = {"--export", run / "w.safetensors", "--metrics",
+                                      run / "m.jsonl"};
+  std::vector<std::string> sets = {"optimizer=" + sgd,  "layers.emb.optimizer=" + sgd,
+                                   "solver.max_iter=1", "solver.eval_interval=0",
+                                   "solver.display=1",  gpu(ranks)};
+  sets.insert(sets.end(), changes.begin(), changes.end());
+  for (const std::string& set : sets) command.insert(command.end(), {"--set", set});
+  const auto result = run.train(command);
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  std::istringstream lines(read_text(run / "m.jsonl"));
+  std::string line;
+  std::getline(lines, line);
+  return {read_weights(run / "w.safetensors"), nlohmann::json::parse(line)["loss"]};
+}
+
+bool is_table(const std::string& name) { return name.starts_with("emb.table_"); }
+
+void check_tensors(const Tensors& found, const std::map<std::string, std::vector<double>>& want) {
+  REQUIRE(found.size() == want.size());
+  for (const auto& [name, values] : want) {
+    INFO(name);
+    check_close(found.at(name), values, {1e-6, 1e-5}, name.c_str());
+  }
+}
+
+std::vector<std::string> emb_penalty(const char* type, const char* lambda) {
+  const std::string at = "layers.emb.sparse_embedding_hparam.";
+  return {at + "regularizer=" + type, at + "lambda=" + lambda};
+}
+
+// On one rank, two, and two nodes of two, where some rows are copied.
+const char* const kRanks[] = {"[0]", "[0,1]", "[[0,1],[2,3]]"};
+
+TEST_CASE("a penalty on tables pulls every row, and is in the loss") {
+  const SmallRun run;
+  for (const char* ranks : kRanks)
+    for (const bool l1 : {true, false}) {
+      INFO(ranks << (l1 ? " L1" : " L2"));
+      const Step before = one_step(run, 0, {}, ranks), plain = one_step(run, kRate, {}, ranks),
+                 found = one_step(run, kRate, emb_penalty(l1 ? "L1" : "L2", "0.25"), ranks);
+      std::map<std::string, std::vector<double>> want;
+      double penalty = 0;
+      for (const auto& [name, values] : plain.weights) {
+        for (size_t i = 0; i < values.size(); ++i) {
+          const double w = before.weights.at(name)[i], sign = w > 0 ? 1 : w < 0 ? -1 : 0;
+          want[name].push_back(values[i] - (is_table(name) ? kRate * 0.25 * (l1 ? sign : w) : 0));
+          if (is_table(name)) penalty += 0.25 * (l1 ? std::abs(w) : w * w / 2);
+        }
+      }
+      check_tensors(found.weights, want);
+      CHECK(found.loss == Approx(plain.loss + penalty).epsilon(1e-6));
+      CHECK(penalty > 0.4);
+    }
+}
+
+TEST_CASE("the norm of all gradients together is cut, penalties counted in") {
+  const SmallRun run;
+  for (const char* ranks : kRanks)
+    for (const bool penalized : {false, true}) {
+      INFO(ranks << (penalized ? ", with a penalty" : ""));
+      auto changes = penalized ? emb_penalty("L2", "0.125") : std::vector<std::string>();
+      const Step before = one_step(run, 0, {}, ranks), free = one_step(run, kRate, changes, ranks);
+      double squares = 0;
+      std::map<std::string, std::vector<double>> gradients;
+      for (const auto& [name, values] : free.weights)
+        for (size_t i = 0; i < values.size(); ++i) {
+          const double w = before.weights.at(name)[i], g = (w - values[i]) / kRate;
+          gradients[name].push_back(g);
+          squares += g * g;
+        }
+      const double norm = std::sqrt(squares), most = norm / 3;
+      changes.push_back("solver.gradient_clip_norm=" + std::to_string(most));
+      const Step cut = one_step(run, kRate, changes, ranks);
+      std::map<std::string, std::vector<double>> want;
+      for (const auto& [name, values] : before.weights)
+        for (size_t i = 0; i < values.size(); ++i)
+          want[name].push_back(values[i] - kRate * most / (norm + 1e-6) * gradients[name][i]);
+      check_tensors(cut.weights, want);
+      changes.back() = "solver.gradient_clip_norm=" + std::to_string(norm * 1.5);
+      const Step whole = one_step(run, kRate, changes, ranks);
+      std::map<std::string, std::vector<double>> same;
+      for (const auto& [name, values] : free.weights)
+        same[name].assign(values.begin(), values.end());
+      check_tensors(whole.weights, same);
+    }
+}
+
+TEST_CASE("Adam with penalty and clipping comes to the same on any ranks") {
+  const SmallRun run;
+  const auto trained = [&](const std::string& ranks) {
+    std::vector<std::string> command = {"--export", run / "w.safetensors",
+                                        "--set",    "solver.max_iter=40",
+                                        "--set",    gpu(ranks),
+                                        "--set",    "solver.gradient_clip_norm=0.05"};
+    for (const std::string& set : emb_penalty("L2", "0.01"))
+      command.insert(command.end(), {"--set", set});
+    const auto result = run.train(command);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return read_weights(run / "w.safetensors");
+  };
+  const Tensors one = trained("[0]");
+  for (const char* ranks : {"[0,1]", "[[0,1],[2,3]]"})
+    for (const auto& [name, values] : trained(ranks)) {
+      INFO(ranks << " " << name);
+      check_close(values, std::vector<double>(one.at(name).begin(), one.at(name).end()),
+                  {2e-4, 2e-3}, name.c_str());
+    }
+}
+
+TEST_CASE("what cannot be penalized or clipped is refused") {
+  const SmallRun run;
+  const std::string local =
+      R"(layers.emb.optimizer={"type":"Adam","update_type":"Local","adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.99,"epsilon":1e-8}})";
+  const auto refused = [&](std::vector<std::string> sets, const std::vector<std::string>& says) {
+    std::vector<std::string> command;
+    for (const std::string& set : sets) command.insert(command.end(), {"--set", set});
+    const auto result = run.train(command);
+    INFO(result.err);
+    CHECK(result.code == 2);
+    for (const std::string& text : says) CHECK(result.err.find(text) != std::string::npos);
+  };
+  auto changes = emb_penalty("L2", "0.1");
+  changes.push_back(local);
+  refused(changes, {"layers[1].optimizer",
+                    "expected update_type \"Global\" beside the regularizer "
+                    "of \"emb\"",
+                    "found \"Local\""});
+  refused({local, "solver.gradient_clip_norm=1"},
+          {"layers[1].optimizer",
+           "expected update_type \"Global\" beside "
+           "solver.gradient_clip_norm, found \"Local\" for \"emb\""});
+  changes = emb_penalty("L2", "0.1");
+  changes.insert(changes.end(), {"layers.emb.type=LocalizedSlotSparseEmbeddingHash"});
+  refused(changes, {"layers[1].sparse_embedding_hparam.regularizer",
+                    "expected a type whose tables have all their rows from the start",
+                    "found LocalizedSlotSparseEmbeddingHash"});
+  refused({"layers.emb.type=LocalizedSlotSparseEmbeddingHash",
+           "layers.emb.sparse_embedding_hparam.init_stddev=0.1"},
+          {"layers[1].sparse_embedding_hparam.init_stddev", "uniform values"});
+  refused({"layers.emb.sparse_embedding_hparam.lambda=0.1"},
+          {"layers[1].sparse_embedding_hparam.lambda", "expected a `regularizer`"});
+  refused({"layers.emb.sparse_embedding_hparam.regularizer=L3",
+           "layers.emb.sparse_embedding_hparam.lambda=0.1"},
+          {"expected one of \"L1\", \"L2\", found \"L3\""});
+  refused({"layers.emb.sparse_embedding_hparam.init_stddev=-1"}, {"init_stddev", "found -1"});
+}
+
+}  // namespace
+}  // namespace hlite::test
