@@ -22,10 +22,11 @@ Evaluator::Evaluator(const config::TrainConfig& config, Model& model, const Exec
 
 void Evaluator::allocate() {
   pinned_ = PinnedBlocks(model_.gpu(), source_->memory());
-  if (model_.gpu()) gpu_ = GpuEvaluation::make(*model_.gpu(), samples());
+  const int64_t tasks = model_.layers().network->tasks();
+  if (model_.gpu() && tasks == 1) gpu_ = GpuEvaluation::make(*model_.gpu(), samples());
   if (gpu_) return;
-  scores_.reserve(static_cast<size_t>(samples()));
-  labels_.reserve(static_cast<size_t>(samples()));
+  scores_.reserve(static_cast<size_t>(samples() * tasks));
+  labels_.reserve(static_cast<size_t>(samples() * tasks));
 }
 
 bool Evaluator::start(const std::function<bool()>& stop) {
@@ -75,11 +76,26 @@ EvalResult Evaluator::finish() {
 void Evaluator::compute(EvalResult& result) {
   scores_ = comm::gather_lists(ranks_, std::move(scores_), 0);
   labels_ = comm::gather_lists(ranks_, std::move(labels_), 0);
+  if (model_.layers().network->tasks() > 1) return compute_tasks(result);
   if (ranks_.rank == 0) {
     result.samples = static_cast<int64_t>(scores_.size());
     result.auc = ops::auc(scores_, labels_);
     result.loss = ops::log_loss(exec_, scores_, labels_);
   }
+  share(result);
+}
+
+void Evaluator::compute_tasks(EvalResult& result) {
+  const network::Network& network = *model_.layers().network;
+  result.tasks.resize(static_cast<size_t>(network.tasks()));
+  if (ranks_.rank == 0) {
+    result.samples = std::ssize(labels_) / network.tasks();
+    result.tasks = task_metrics(exec_, scores_, labels_, network.tasks());
+    result.auc = mean_auc(result.tasks);
+    result.loss = weighted_loss(result.tasks, network.task_weights(), result.samples);
+  }
+  if (ranks_.ranks() > 1)
+    ranks_.world->broadcast(exec_, std::as_writable_bytes(std::span(result.tasks)), 0);
   share(result);
 }
 

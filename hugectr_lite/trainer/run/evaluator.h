@@ -11,6 +11,7 @@
 #include "hugectr_lite/core/pinned_blocks.h"
 #include "hugectr_lite/trainer/model/model.h"
 #include "hugectr_lite/trainer/run/gpu_evaluation.h"
+#include "hugectr_lite/trainer/run/task_metrics.h"
 
 namespace hlite::trainer {
 
@@ -18,6 +19,8 @@ struct EvalResult {
   std::optional<double> auc;  // nothing when the set holds one class only
   double loss = 0;            // mean over all samples
   int64_t samples = 0;
+  // Of a model of several: `auc` is their mean, `loss` the training loss. Else empty.
+  std::vector<TaskResult> tasks = {};
   double seconds = 0;  // that training stood still for it
 };
 
@@ -46,6 +49,7 @@ class Evaluator {
  private:
   void compute(EvalResult& result);
   void share(EvalResult& result);
+  void compute_tasks(EvalResult& result);
   Model& model_;
   Exec exec_;
   const comm::RankContext ranks_;

@@ -10,11 +10,20 @@ void MetricsFile::train(const TrainEvent& e) {
       json_number(e.wait_share)));
 }
 
+// Of several: ,"tasks":[{"auc":..,"loss":..,"samples":..},..]
+static std::string tasks_text(const EvalResult& e) {
+  std::string text;
+  for (const TaskResult& t : e.tasks)
+    text += fmt::format(R"({}{{"auc":{},"loss":{},"samples":{}}})", text.empty() ? "" : ",",
+                        t.auc ? json_number(*t.auc) : "null", json_number(t.loss), t.samples);
+  return text.empty() ? text : R"(,"tasks":[)" + text + "]";
+}
+
 void MetricsFile::eval(int64_t iter, const EvalResult& e) {
   file_.write(
-      fmt::format(R"({{"event":"eval","iter":{},"auc":{},"loss":{},"samples":{},"seconds":{}}})",
+      fmt::format(R"({{"event":"eval","iter":{},"auc":{},"loss":{},"samples":{},"seconds":{}{}}})",
                   iter, e.auc ? json_number(*e.auc) : "null", json_number(e.loss), e.samples,
-                  json_number(e.seconds)));
+                  json_number(e.seconds), tasks_text(e)));
 }
 
 void MetricsFile::traffic(const std::string& json) {

@@ -191,10 +191,15 @@ bool RunLoop::report_evaluation() {
   const EvalResult result = trainer_.finish_evaluation();
   state_.auc = result.auc;
   trainer_.records().tell(&RunRecord::eval, iteration, result);
+  const auto text = [](const std::optional<double>& auc) {
+    return auc ? fmt::format("{:.5f}", *auc) : "undefined (one class only)";
+  };
+  std::string tasks;
+  for (const TaskResult& t : result.tasks) tasks += (tasks.empty() ? "" : ", ") + text(t.auc);
   trainer_.progress().line(
-      fmt::format("iter {}  evaluation: AUC {}  loss {:.5f}  {} samples in {:.2f} s", iteration,
-                  result.auc ? fmt::format("{:.5f}", *result.auc) : "undefined (one class only)",
-                  result.loss, result.samples, result.seconds));
+      fmt::format("iter {}  evaluation: AUC {}{}  loss {:.5f}  {} samples in {:.2f} s", iteration,
+                  text(result.auc), tasks.empty() ? "" : " (by task: " + tasks + ")", result.loss,
+                  result.samples, result.seconds));
   const auto& target = trainer_.config().solver.auc_target;
   if (!target || !result.auc || *result.auc < *target) return false;
   trainer_.progress().line(fmt::format("the target AUC of {} is reached", *target));
