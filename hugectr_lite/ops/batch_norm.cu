@@ -1,8 +1,8 @@
-// Kernels of batch normalisation (column_terms.cuh).
+// Kernels of batch normalisation (column_term_kernels.cuh).
 #include "hugectr_lite/ops/batch_norm.h"
 
 #include "hugectr_lite/ops/batch_norm_columns.h"
-#include "hugectr_lite/ops/column_terms.cuh"
+#include "hugectr_lite/ops/column_term_kernels.cuh"
 
 namespace hlite::ops::gpu {
 

@@ -6,7 +6,7 @@
 //   HLITE_HD void operator()(int64_t element, int64_t column) const    for elements
 //   HLITE_HD void operator()(int64_t column) const                     for columns
 //
-// CPU bodies: column_terms_loops.h; kernels: column_terms.cuh.
+// CPU bodies: column_terms_loops.h; kernels: column_term_kernels.cuh.
 #pragma once
 
 #include <cstdint>

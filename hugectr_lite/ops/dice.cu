@@ -1,7 +1,7 @@
-// Kernels of Dice (column_terms.cuh).
+// Kernels of Dice (column_term_kernels.cuh).
 #include "hugectr_lite/ops/dice.h"
 
-#include "hugectr_lite/ops/column_terms.cuh"
+#include "hugectr_lite/ops/column_term_kernels.cuh"
 
 namespace hlite::ops::gpu {
 

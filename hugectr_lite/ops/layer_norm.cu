@@ -1,9 +1,10 @@
-// Kernels of layer normalisation: a warp for each row; sums down the columns by column_terms.cuh.
+// Kernels of layer normalisation: a warp for each row; sums down the columns by
+// column_term_kernels.cuh.
 #include "hugectr_lite/ops/layer_norm.h"
 
 #include <cmath>
 
-#include "hugectr_lite/ops/column_terms.cuh"
+#include "hugectr_lite/ops/column_term_kernels.cuh"
 #include "hugectr_lite/ops/warp_sum.cuh"
 
 namespace hlite::ops::gpu {
