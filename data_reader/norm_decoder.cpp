@@ -72,8 +72,7 @@ void NormDecoder::copy_floats(const std::byte* from, const RecordPlace& place, H
   if (label_bytes > 0) std::memcpy(labels, from, label_bytes);
   if (dense_bytes > 0) std::memcpy(dense, from + label_bytes, dense_bytes);
   for (int64_t l = 0; l < label_dim; ++l)
-    if (!(labels[l] >= 0 && labels[l] <= 1))
-      sink_->report({IssueKind::kLabel, place, l, labels[l]});
+    if (!is_label(labels[l], label_dim)) sink_->report({IssueKind::kLabel, place, l, labels[l]});
   // Subtracting gives NaN exactly for what is not finite.
   bool bad = false;
   for (int64_t d = 0; d < dense_dim; ++d) bad |= dense[d] - dense[d] != 0;

@@ -107,7 +107,7 @@ int64_t RawDecoder::decode(std::span<const std::byte> records, int64_t first_sam
       float* labels = batch.labels.row(row + block + i);
       for (int64_t l = 0; l < L; ++l, p += 4) {
         labels[l] = float_label ? load<float>(p) : static_cast<float>(load<int32_t>(p));
-        bad |= !(labels[l] >= 0 && labels[l] <= 1);
+        bad |= !is_label(labels[l], L);
       }
       float* dense = batch.dense.row(row + block + i);
       if (float_dense) {
@@ -156,9 +156,9 @@ void RawDecoder::report_issues(const std::byte* records, int64_t first_sample,
     for (int64_t l = 0; l < format_.label_dim; ++l, p += 4) {
       const int64_t integer = load<int32_t>(p);
       const float real = load<float>(p);
-      if (!format_.float_label && (integer < 0 || integer > 1))
+      if (!format_.float_label && !is_label(static_cast<float>(integer), format_.label_dim))
         report({IssueKind::kLabel, place, l, integer});
-      if (format_.float_label && !(real >= 0 && real <= 1))
+      if (format_.float_label && !is_label(real, format_.label_dim))
         report({IssueKind::kLabel, place, l, real});
     }
     for (int64_t d = 0; d < format_.dense_dim; ++d, p += 4) {

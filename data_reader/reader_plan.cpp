@@ -16,7 +16,7 @@ ReaderPlan plan_reader(const config::DataConfig& config, int64_t rows, int64_t b
       4 * rows * (format.label_dim + config.dense_width() + format.keys.columns);
 
   ReaderPlan plan;
-  int64_t threads = 2, each = 4;
+  int64_t threads = config.num_workers.value_or(2), each = 4;
   if (const auto& p = config.async_param) {
     threads = p->num_threads;
     each = p->num_batches_per_thread;

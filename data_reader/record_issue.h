@@ -32,6 +32,11 @@ struct RecordIssue {
   int64_t first_key = 0, last_key = 0;
 };
 
+// A probability, or of several labels -1: this one is absent.
+inline bool is_label(float value, int64_t label_dim) {
+  return (value >= 0 && value <= 1) || (label_dim > 1 && value == -1);
+}
+
 // "<path>: sample 12 (byte 1920), key of slot 3: expected less than 50, the rows of its table,
 // found 99"
 std::string describe(const RecordIssue& issue);

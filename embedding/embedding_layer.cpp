@@ -84,13 +84,8 @@ EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::Train
                     data.sparse[input_].top, data.sparse[input_].max_nnz));
   if (hybrid) {
     hybrid_ = read_hybrid_options(hparam, config.solver);
-  } else if (!hashed_) {
-    const std::vector<std::string> names = {"slot", "row", "replicate", "auto"};  // as Sharding
-    const std::string chosen =
-        hparam.choice_or("sharding", "slot", {"slot", "row", "replicate", "auto"});
-    sharding_ =
-        static_cast<Sharding>(std::find(names.begin(), names.end(), chosen) - names.begin());
   }
+  if (!hashed_) read_sharding(hparam);
   reader.accept("plan_file");  // of another all-to-all
   if (!hashed_) {              // its tables have their sizes
     hparam.accept(kMostRows);
@@ -160,6 +155,38 @@ std::vector<int64_t> EmbeddingLayer::find_rows(config::ObjectReader& hparam,
   if (sizes.empty()) return std::vector<int64_t>(static_cast<size_t>(slots), int64_t{kNoKey});
   const auto first = sizes.begin() + first_slot(config.data, input_);
   return {first, first + slots};
+}
+
+int64_t ShardingLimits::copy_below_bytes(int nodes) const {
+  if (copied_bytes >= 0) return copied_bytes;
+  return nodes > 1 ? 12'500'000 : 8'000'000;
+}
+
+// A lookup's share of memory traffic over its share of the link's (sharding_plan.h).
+double ShardingLimits::shard_cost(int nodes) const {
+  const double ratio = bandwidth_ratio > 0 ? bandwidth_ratio : nodes > 1 ? 67 : 3.35e12 / 450e9;
+  return ratio / 4;
+}
+
+void EmbeddingLayer::read_sharding(config::ObjectReader& hparam) {
+  std::vector<std::pair<std::string, Sharding>> names = {{"slot", Sharding::kSlot},
+                                                         {"row", Sharding::kRow},
+                                                         {"replicate", Sharding::kReplicate},
+                                                         {"auto", Sharding::kAuto}};
+  if (hybrid_) names.insert(names.begin(), {"frequency", Sharding::kFrequency});
+  sharding_ = hparam.value_or("sharding", names.front().second, names);
+  if (!hparam.has("sharding_param")) return;
+  if (sharding_ != Sharding::kAuto)
+    config::fail_at(hparam.member("sharding_param"), "expected \"sharding\": \"auto\" beside it");
+  auto param = hparam.object("sharding_param");
+  constexpr double kGigabyte = 1e9, kMegabyte = 1e6;
+  sharding_limits_.memory_bytes =
+      static_cast<int64_t>(kGigabyte * param.number_or("memory_gb", 0, {.min = 0, .max = 1e6}));
+  if (const double copied = param.number_or("replicate_below_mb", -1, {.min = 0, .max = 1e9});
+      copied >= 0)
+    sharding_limits_.copied_bytes = static_cast<int64_t>(kMegabyte * copied);
+  sharding_limits_.bandwidth_ratio = param.number_or("bandwidth_ratio", 0, {.min = 0, .max = 1e6});
+  param.finish();
 }
 
 // Rows come from one pool a rank. With known sizes it need not be larger than the tables.

@@ -31,12 +31,24 @@ namespace hlite::embedding {
 // Whether a layer type belongs here.
 bool is_embedding_type(const std::string& type);
 
-// (ours) How LocalizedSlotSparseEmbeddingOneHot spreads tables over ranks: `sharding`.
+// (ours) How tables of known sizes are spread over ranks: `sharding`.
 enum class Sharding {
+  kFrequency,  // frequent categories on every rank, the others spread: of a hybrid layer alone
   kSlot,       // table s on rank s mod ranks, as the original
   kRow,        // key k of every table on rank k mod ranks
   kReplicate,  // every table on every rank
   kAuto,       // by a plan that balances lookups and memory (sharding_plan.h)
+};
+
+// `sharding_param` beside "auto". 0: what the planner's source does (sharding_plan.h).
+struct ShardingLimits {
+  int64_t memory_bytes = 0;    // of a rank for the layer's tables
+  int64_t copied_bytes = -1;   // tables smaller than this are copied to every rank; -1: 8 MB, on
+                               // several nodes 12.5 MB
+  double bandwidth_ratio = 0;  // of a rank's memory over its link; 0: an H100's over NVLink, on
+                               // several nodes over 400 Gbit/s
+  [[nodiscard]] int64_t copy_below_bytes(int nodes) const;
+  [[nodiscard]] double shard_cost(int nodes) const;
 };
 
 class EmbeddingLayer {
@@ -57,8 +69,9 @@ class EmbeddingLayer {
   [[nodiscard]] bool by_slot() const { return by_slot_; }
   // The most rows of a rank then.
   [[nodiscard]] int64_t hash_capacity() const { return spec_.hash_capacity; }
-  // Of a type that is not hybrid.
+  // Where rows are not hashed.
   [[nodiscard]] Sharding sharding() const { return sharding_; }
+  [[nodiscard]] const ShardingLimits& sharding_limits() const { return sharding_limits_; }
   // Bytes of a row with its optimizer states.
   [[nodiscard]] int64_t row_bytes() const {
     return spec_.layout.width * static_cast<int64_t>(sizeof(float)) *
@@ -90,6 +103,7 @@ class EmbeddingLayer {
   void read_first_values(config::ObjectReader& hparam);
   void check_whole_gradients(const config::TrainConfig& config, const config::JsonNode& optimizer,
                              config::ObjectReader& hparam);
+  void read_sharding(config::ObjectReader& hparam);
 
   const config::JsonNode* node_;
   std::string name_, type_, top_;
@@ -97,6 +111,7 @@ class EmbeddingLayer {
   TablesSpec spec_;
   std::optional<HybridOptions> hybrid_;
   Sharding sharding_ = Sharding::kSlot;
+  ShardingLimits sharding_limits_;
   bool hashed_ = false, by_slot_ = false;
   optimizer::LrSchedule schedule_;
   FloatType output_type_ = FloatType::kFloat;

@@ -12,6 +12,7 @@ namespace {
 
 // Bounds far above any use that keep sample and batch sizes in bytes within 64 bits.
 constexpr int64_t kMaxWidth = int64_t{1} << 24;
+constexpr int64_t kMaxLabels = 64;
 constexpr int64_t kMaxReaders = 1024;
 constexpr int64_t kMaxBatchesPerReader = 65536;
 constexpr int64_t kMaxIoBlock = int64_t{1} << 30;
@@ -70,7 +71,7 @@ AsyncParamConfig parse_async_param(ObjectReader reader) {
 void parse_label_and_dense(ObjectReader& layer, DataConfig& data) {
   ObjectReader label = layer.object("label");
   data.label_top = parse_name(label, "top");
-  data.label_dim = label.integer("label_dim", {1, 1});
+  data.label_dim = label.integer("label_dim", {1, kMaxLabels});
   label.finish();
 
   ObjectReader dense = layer.object("dense");
@@ -156,7 +157,6 @@ KeyLayout DataConfig::key_layout() const {
 
 DataConfig parse_data(const JsonNode& node, bool strict, const std::string& directory) {
   ObjectReader reader(node, strict);
-  reader.unsupported("num_workers", "use async_param.num_threads");
   reader.choice("type", {"Data"});
 
   DataConfig data;
@@ -199,6 +199,8 @@ DataConfig parse_data(const JsonNode& node, bool strict, const std::string& dire
   if (data.shuffle_samples && data.shuffle)
     fail_at(reader.member("shuffle_samples"),
             "expected shuffle_samples or async_param.shuffle, found both");
+  if (reader.has("num_workers")) data.num_workers = reader.integer("num_workers", {1, kMaxReaders});
+  reader.accept("num_workers");
   parse_number_kinds(reader, data);
   parse_keys(reader, data);
   reader.finish();

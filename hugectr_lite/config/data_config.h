@@ -55,7 +55,8 @@ struct DataConfig {
   bool checksums = false;           // "check": "Sum" of Norm files
   std::optional<int64_t> num_samples, eval_num_samples;
   int64_t cache_eval_data = 0;
-  std::vector<int64_t> slot_size_array;           // may be empty
+  std::optional<int64_t> num_workers;    // threads that read, where async_param does not say it
+  std::vector<int64_t> slot_size_array;  // may be empty
   bool float_label = false, float_dense = false;  // of the raw formats: float32, else int32
   KeyPolicyConfig key_policy;
   // Norm: (ours) "keys": "global" for keys that count on over all tables, as the original's are,

@@ -14,6 +14,7 @@ set(hlite_kernel_sources
   hugectr_lite/ops/cast.cu
   hugectr_lite/ops/concat.cu
   hugectr_lite/ops/cross.cu
+  hugectr_lite/ops/dice.cu
   hugectr_lite/ops/dropout.cu
   hugectr_lite/ops/elementwise.cu
   hugectr_lite/ops/elu.cu
@@ -21,6 +22,7 @@ set(hlite_kernel_sources
   hugectr_lite/ops/fully_connected.cu
   hugectr_lite/ops/gradient_norm.cu
   hugectr_lite/ops/interaction.cu
+  hugectr_lite/ops/layer_norm.cu
   hugectr_lite/ops/matmul.cu
   hugectr_lite/ops/metrics.cu
   hugectr_lite/ops/reduce.cu
@@ -28,6 +30,7 @@ set(hlite_kernel_sources
   hugectr_lite/ops/relu.cu
   hugectr_lite/ops/non_finite.cu
   hugectr_lite/ops/sigmoid.cu
+  hugectr_lite/ops/softmax.cu
   hugectr_lite/ops/tanh.cu
   hugectr_lite/ops/weight_multiply.cu
   hugectr_lite/optimizer/advance_schedules.cu

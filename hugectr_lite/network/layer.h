@@ -64,6 +64,8 @@ struct LayerTraits {
   // How many bottoms and tops carry data, from the front; the rest are names of the dialect only.
   size_t data_bottoms = 0, data_tops = 0;
   bool is_loss = false;  // its top is the mean loss; bottom 0: logits, which it reads as float
+  // Of a loss of several tasks, whose logits and labels are [B,T]; empty: one, [B,1].
+  std::vector<float> task_weights = {};
   // y = x w + b of bottom 0, with parameters weight and bias, then a ReLU where `has_relu`. Between
   // two of them backward is fused (LayerIo::Below); padding of x (LayerTensor::columns) and a
   // float y are welcome.

@@ -20,16 +20,22 @@
   LAYER("ElementwiseMultiply",    make_elementwise_multiply) \
   LAYER("FmOrder2",               make_fm_order2)            \
   LAYER("FusedInnerProduct",      make_fused_inner_product)  \
+  LAYER("FusedReshapeConcat",     make_fused_reshape_concat) \
   LAYER("InnerProduct",           make_inner_product)        \
   LAYER("Interaction",            make_interaction)          \
+  LAYER("LayerNorm",              make_layer_norm)           \
   LAYER("MultiCross",             make_multi_cross)          \
+  LAYER("MultiCrossEntropyLoss",  make_multi_cross_entropy_loss) \
   LAYER("Multiply",               make_weight_multiply)      \
+  LAYER("PReLU_Dice",             make_prelu_dice)           \
   LAYER("ReLU",                   make_relu)                 \
   LAYER("ReduceMean",             make_reduce_mean)          \
   LAYER("ReduceSum",              make_reduce_sum)           \
   LAYER("Reshape",                make_reshape)              \
+  LAYER("Scale",                  make_scale)                \
   LAYER("Sigmoid",                make_sigmoid)              \
   LAYER("Slice",                  make_slice)                \
+  LAYER("Softmax",                make_softmax)              \
   LAYER("Sub",                    make_sub)                  \
   LAYER("Tanh",                   make_tanh)                 \
   LAYER("WeightMultiply",         make_weight_multiply)
@@ -52,7 +58,7 @@ constexpr LayerLine kLayers[] = {HLITE_LAYERS(HLITE_LINE)};
 #undef HLITE_LINE
 
 // Layers of the dialect that are refused by name.
-constexpr const char* kUnsupportedTypes[] = {"CrossEntropyLoss", "MultiCrossEntropyLoss"};
+constexpr const char* kUnsupportedTypes[] = {"CrossEntropyLoss"};
 
 [[noreturn]] void refuse(const config::JsonNode& at, const std::string& type) {
   if (std::find(std::begin(kUnsupportedTypes), std::end(kUnsupportedTypes), type) !=

@@ -203,6 +203,11 @@ bool Network::finds_overflow(size_t input) const {
 BufferId Network::loss() const { return layers_[loss_layer_].io.tops[0].value; }
 BufferId Network::logits() const { return layers_[loss_layer_].io.bottoms[0].value; }
 
+const std::vector<float>& Network::task_weights() const {
+  return layers_[loss_layer_].layer->traits().task_weights;
+}
+int64_t Network::tasks() const { return std::max<int64_t>(1, std::ssize(task_weights())); }
+
 void Network::emit_forward(plan::Plan& plan, Phase phase) const {
   for (size_t i = 0; i < inputs_.size(); ++i)
     if (const TensorEntry& t = tensors_[i]; t.cast != kNoBuffer)
@@ -212,7 +217,7 @@ void Network::emit_forward(plan::Plan& plan, Phase phase) const {
   for (const LayerEntry& e : layers_) {
     if (e.layer->traits().is_loss && logits_to_cast_ != kNoBuffer)
       add_cast_to_float(plan, setup_.type, e.io.bottoms[0].name + ".to_float", logits_to_cast_,
-                        e.io.bottoms[0].value, 1);
+                        e.io.bottoms[0].value, tasks());
     e.layer->emit_forward(plan, e.io, phase);
   }
 }

@@ -113,7 +113,10 @@ class Network {
   // All parameters rounded to NetworkSetup::type, in the same places; parameter_buffer() for float.
   [[nodiscard]] BufferId working_buffer() const { return working_buffer_; }
   [[nodiscard]] BufferId loss() const;    // float: mean loss of the batch
-  [[nodiscard]] BufferId logits() const;  // float [B,1]
+  [[nodiscard]] BufferId logits() const;  // float [B,1], of several tasks [B,T]
+  // LayerTraits::task_weights, and how many tasks there are.
+  [[nodiscard]] const std::vector<float>& task_weights() const;
+  [[nodiscard]] int64_t tasks() const;
 
   void emit_forward(plan::Plan& plan, Phase phase) const;
   void emit_backward(plan::Plan& plan) const;

@@ -162,8 +162,8 @@ void Network::keep_logits_float(Buffers& buffers) {
   LayerTensor& z = layers_[loss_layer_].io.bottoms[0];
   if (z.type == FloatType::kFloat) return;
   logits_to_cast_ = z.value;
-  z.value =
-      buffers.add(z.name + ".float", plan::BufferKind::kActivation, setup_.max_batch * kFloatBytes);
+  z.value = buffers.add(z.name + ".float", plan::BufferKind::kActivation,
+                        setup_.max_batch * tasks() * kFloatBytes);
   z.type = FloatType::kFloat;
 }
 

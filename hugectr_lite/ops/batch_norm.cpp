@@ -1,61 +1,12 @@
 #include "hugectr_lite/ops/batch_norm.h"
 
-#include <algorithm>
-
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/ops/batch_norm_columns.h"
-#include "hugectr_lite/ops/cpu_threads.h"
+#include "hugectr_lite/ops/column_terms_loops.h"
 
 namespace hlite::ops {
 namespace {
-
-// sums [2,n] of F's terms: in each part row after row, then part after part.
-template <typename F>
-void sum_terms(const Exec& exec, const F& f, int64_t rows, int64_t n, Vector<double> workspace,
-               Matrix<double> sums) {
-  HLITE_CHECK(workspace.size() >= batch_norm_workspace(n) && sums.dim(0) == 2 && sums.dim(1) == n,
-              "{}: {} columns, workspace {}, sums {}", F::kName, n, workspace.shape(),
-              sums.shape());
-  if (exec.on_gpu())
-    return kernels::batch_norm_sums<F>(exec, f, rows, n, workspace.data(), sums.data());
-  cpu_threads(exec, F::kName)
-      .parallel_for(kBatchNormParts, kElementGrain * kBatchNormParts / (rows * n + 1) + 1,
-                    [&](int64_t first, int64_t last) {
-                      for (int64_t p = first; p < last; ++p) {
-                        double* const a = workspace.data() + p * 2 * n;
-                        double* const b = a + n;
-                        std::fill_n(a, 2 * n, 0.0);
-                        const int64_t end = rows * (p + 1) / kBatchNormParts;
-                        for (int64_t row = rows * p / kBatchNormParts; row < end; ++row)
-                          for (int64_t j = 0; j < n; ++j) {
-                            const batch_norm::Terms t = f(row, j);
-                            a[j] += t.first;
-                            b[j] += t.second;
-                          }
-                      }
-                    });
-  std::fill_n(sums.data(), 2 * n, 0.0);
-  for (int64_t p = 0; p < kBatchNormParts; ++p)
-    for (int64_t i = 0; i < 2 * n; ++i) sums.data()[i] += workspace.data()[p * 2 * n + i];
-}
-
-template <typename F>
-void for_each_element(const Exec& exec, const F& f, int64_t rows, int64_t n) {
-  if (exec.on_gpu()) return kernels::batch_norm_elements<F>(exec, f, rows, n);
-  cpu_threads(exec, F::kName)
-      .parallel_for(rows, kElementGrain / (n + 1) + 1, [&](int64_t begin, int64_t end) {
-        for (int64_t row = begin; row < end; ++row)
-          for (int64_t j = 0; j < n; ++j) f(row * n + j, j);
-      });
-}
-
-// A few operations for each of a few hundred columns: not worth waking a thread.
-template <typename F>
-void for_each_column(const Exec& exec, const F& f, int64_t n) {
-  if (exec.on_gpu()) return kernels::batch_norm_columns<F>(exec, f, n);
-  for (int64_t j = 0; j < n; ++j) f(j);
-}
 
 void check_sums(const char* op, View<const double, 3> sums, const ColumnStatistics& s) {
   HLITE_CHECK(sums.dim(1) == 2 && sums.dim(2) == s.mean.dim(0), "{}: sums {}, statistics {}", op,

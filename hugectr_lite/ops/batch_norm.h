@@ -17,14 +17,10 @@
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/half.h"
-#include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/view.h"
+#include "hugectr_lite/ops/column_terms.h"
 
 namespace hlite::ops {
-
-// What the rows are cut into to sum them: how large the workspace is.
-inline constexpr int64_t kBatchNormParts = 32;
-constexpr int64_t batch_norm_workspace(int64_t columns) { return kBatchNormParts * 2 * columns; }
 
 // Of each column, in [kRows, n] floats.
 struct ColumnStatistics {
@@ -47,7 +43,7 @@ struct RunningStatistics {
   Vector<float> mean, variance;
 };
 
-// sums [2,n] <- of x and x^2, on the way back of dy and dy x_hat. workspace: batch_norm_workspace()
+// sums [2,n] <- of x and x^2, on the way back of dy and dy x_hat. workspace: terms_workspace(n)
 // doubles. All overwritten. T: float, or bf16, or on a GPU fp16.
 template <typename T = float>
 void batch_norm_sums(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
@@ -101,9 +97,6 @@ HLITE_HD inline float normalized(const ColumnStatistics& s, int64_t j, float x) 
   return (x - s.mean.data()[j]) * s.rate.data()[j];
 }
 
-struct Terms {
-  double first = 0, second = 0;
-};
 template <typename T>
 struct ValueTerms {
   using Type = T;
@@ -191,17 +184,5 @@ struct Running {
 };
 
 }  // namespace batch_norm
-
-namespace kernels {
-template <typename F>
-inline const Kernel<void(const F&, int64_t /*rows*/, int64_t /*columns*/, double* /*workspace*/,
-                         double* /*sums*/)>
-    batch_norm_sums{F::kName};
-template <typename F>
-inline const Kernel<void(const F&, int64_t /*rows*/, int64_t /*columns*/)> batch_norm_elements{
-    F::kName};
-template <typename F>
-inline const Kernel<void(const F&, int64_t /*columns*/)> batch_norm_columns{F::kName};
-}  // namespace kernels
 
 }  // namespace hlite::ops

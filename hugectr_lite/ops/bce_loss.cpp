@@ -15,22 +15,23 @@ template <typename T>
 void loss_on_cpu(const Exec& exec, Matrix<const float> logits, Matrix<const float> labels,
                  float* loss, Matrix<T> dlogits, const BceOptions& options) {
   ThreadPool& threads = cpu_threads(exec, "bce_loss");
-  const int64_t batch = logits.dim(0);
+  const int64_t n = logits.size(), tasks = logits.dim(1);
   *loss = 0;
-  if (batch == 0) return;
+  if (n == 0) return;
 
   constexpr int64_t kBlock = 256;
-  const int64_t blocks = (batch + kBlock - 1) / kBlock;
+  const int64_t blocks = (n + kBlock - 1) / kBlock;
   thread_local std::vector<double> workspace;  // grown once
   if (workspace.size() < static_cast<size_t>(blocks)) workspace.resize(static_cast<size_t>(blocks));
   double* const partial = workspace.data();
-  const double share = 1.0 / static_cast<double>(options.mean_over > 0 ? options.mean_over : batch);
+  const int64_t samples = options.mean_over > 0 ? options.mean_over : logits.dim(0);
+  const double share = 1.0 / static_cast<double>(samples * tasks);
   const double factor = options.scale ? share * static_cast<double>(*options.scale) : share;
   threads.run(blocks, [&](int64_t block, int) {
     double sum = 0;
-    for (int64_t i = block * kBlock; i < std::min(batch, (block + 1) * kBlock); ++i) {
-      const BceTerm term =
-          bce_term(static_cast<double>(logits.data()[i]), static_cast<double>(labels.data()[i]));
+    for (int64_t i = block * kBlock; i < std::min(n, (block + 1) * kBlock); ++i) {
+      const BceTerm term = task_term(options.tasks, i, static_cast<double>(logits.data()[i]),
+                                     static_cast<double>(labels.data()[i]));
       sum += term.loss;
       if (dlogits.data())
         dlogits.data()[i] = from_float<T>(static_cast<float>(term.gradient * factor));
@@ -47,10 +48,11 @@ void loss_on_cpu(const Exec& exec, Matrix<const float> logits, Matrix<const floa
 template <typename T>
 void bce_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> labels, float* loss,
               Matrix<std::type_identity_t<T>> dlogits, const BceOptions& options) {
-  const int64_t batch = logits.dim(0);
-  HLITE_CHECK(logits.dim(1) == 1 && labels.dim(0) == batch && labels.dim(1) == 1,
-              "logits {}, labels {}", logits.shape(), labels.shape());
-  HLITE_CHECK(!dlogits.data() || (dlogits.dim(0) == batch && dlogits.dim(1) == 1),
+  const int64_t batch = logits.dim(0), tasks = std::max(options.tasks.count, 1);
+  HLITE_CHECK(tasks <= TaskWeights::kMost && logits.dim(1) == tasks && labels.dim(0) == batch &&
+                  labels.dim(1) == tasks,
+              "logits {}, labels {}, {} tasks", logits.shape(), labels.shape(), tasks);
+  HLITE_CHECK(!dlogits.data() || (dlogits.dim(0) == batch && dlogits.dim(1) == tasks),
               "dlogits {}, logits {}", dlogits.shape(), logits.shape());
   HLITE_CHECK(loss != nullptr, "bce_loss has nowhere to write the loss");
   if (exec.on_gpu()) {

@@ -19,12 +19,12 @@ namespace {
 template <typename T>
 __global__ void __launch_bounds__(kSumThreads)
     bce_kernel(Vector<const float> logits, const float* labels, T* dlogits, double share,
-               const float* scale, double* sums) {
+               const float* scale, TaskWeights tasks, double* sums) {
   const double factor = scale ? share * static_cast<double>(*scale) : share;
   double sum = 0;
   for (int64_t i = global_thread(); i < logits.size(); i += grid_threads()) {
     const BceTerm term =
-        bce_term(static_cast<double>(logits.data()[i]), static_cast<double>(labels[i]));
+        task_term(tasks, i, static_cast<double>(logits.data()[i]), static_cast<double>(labels[i]));
     sum += term.loss;
     if (dlogits) dlogits[i] = from_float<T>(static_cast<float>(term.gradient * factor));
   }
@@ -38,13 +38,13 @@ template <typename T>
 void bce_loss(cudaStream_t stream, Matrix<const float> logits, Matrix<const float> labels,
               float* loss, Matrix<T> dlogits, const BceOptions& options) {
   const int64_t batch = logits.dim(0);
-  const int64_t mean_over = options.mean_over > 0 ? options.mean_over : batch;
+  const int64_t mean_over = (options.mean_over > 0 ? options.mean_over : batch) * logits.dim(1);
   const double share = batch > 0 ? 1.0 / static_cast<double>(mean_over) : 0.0;
-  const dim3 grid = grid_for(batch, kSumThreads, kBlockSums);
+  const dim3 grid = grid_for(logits.size(), kSumThreads, kBlockSums);
   double* const sums = options.workspace.data();
   launch({.name = "bce_loss", .grid = grid, .block = dim3(kSumThreads), .stream = stream},
-         bce_kernel<T>, Vector<const float>(logits.data(), batch), labels.data(), dlogits.data(),
-         share, options.scale, sums);
+         bce_kernel<T>, Vector<const float>(logits.data(), logits.size()), labels.data(),
+         dlogits.data(), share, options.scale, options.tasks, sums);
   finish_sum<false>("bce_loss_sum", stream, sums, grid.x, share, loss);
 }
 

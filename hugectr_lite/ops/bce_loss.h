@@ -17,6 +17,17 @@
 
 namespace hlite::ops {
 
+// Of several tasks: T logits and T labels a sample, and a weight w for each task. The loss is
+//
+//   1 / (B T) sum_i sum_t w_t [ that of logit and label (i,t) ],
+//
+// where a label below -0.5 is none: its logit adds nothing, and has no gradient. None: one task.
+struct TaskWeights {
+  static constexpr int kMost = 64;
+  int count = 0;
+  float values[kMost] = {};
+};
+
 struct BceTerm {
   double loss;
   double gradient;  // of the loss by the logit, before the division by B
@@ -28,6 +39,15 @@ HLITE_HD inline BceTerm bce_term(double z, double y) {
   return {(z <= 0 ? 0.0 : z) - z * y + std::log1p(e), sigmoid - y};
 }
 
+// Element i of [B,T].
+HLITE_HD inline BceTerm task_term(const TaskWeights& weights, int64_t i, double z, double y) {
+  if (weights.count == 0) return bce_term(z, y);
+  if (y < -0.5) return {0, 0};
+  const BceTerm term = bce_term(z, y);
+  const auto weight = static_cast<double>(weights.values[i % weights.count]);
+  return {weight * term.loss, weight * term.gradient};
+}
+
 struct BceOptions {
   // What stands for B in the formulas where these are one rank's samples of a larger batch; 0:
   // their number.
@@ -36,13 +56,14 @@ struct BceOptions {
   const float* scale = nullptr;
   // On a GPU: at least kBlockSums numbers (ops/block_sums.h), whatever they hold.
   Vector<double> workspace = {};
+  TaskWeights tasks = {};
 };
 
 // T, the type of dlogits: float, bf16, or on a GPU fp16; all else is float or, within,
-// double. logits [B,1], labels [B,1]; *loss overwritten (0 for B = 0). dlogits [B,1] overwritten
-// (rounded to float, then to T), null data: loss only; it may be the very view logits. A NaN logit
-// makes the loss NaN. Summed in double over fixed blocks: the bits depend on B alone, and not on
-// the number of threads.
+// double. logits, labels [B,1], or [B,T]; *loss overwritten (0 for B = 0). dlogits alike
+// overwritten (rounded to float, then to T), null data: loss only; it may be the very view logits.
+// A NaN logit makes the loss NaN. Summed in double over fixed blocks: the bits depend on B alone,
+// and not on the number of threads.
 template <typename T = float>
 void bce_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> labels, float* loss,
               Matrix<std::type_identity_t<T>> dlogits, const BceOptions& options = {});

@@ -171,7 +171,7 @@ const std::vector<BrokenConfig> kRows = {
   {"slot sizes from a folder", "[100, 50, 7]", "\"/\"", "layers[0].slot_size_array", {"/: expected a manifest, found no such file"}},
   {"float_label_dense", "--set", "layers.data.float_label_dense=no", "layers[0].float_label_dense", {"expected true or false, found \"no\""}},
   {"label missing", "\"label\": {", "\"lable\": {", "layers[0].lable", {"unknown key; did you mean \"label\"?"}},
-  {"label_dim", "\"label_dim\": 1", "\"label_dim\": 2", "layers[0].label.label_dim", {"expected an integer = 1, found 2"}},
+  {"label_dim", "\"label_dim\": 1", "\"label_dim\": 65", "layers[0].label.label_dim", {"expected an integer in [1, 64], found 65"}},
   {"label top", "\"top\": \"y\"", "\"top\": [\"y\"]", "layers[0].label.top", {"expected a non-empty string, found a list of 1"}},
   {"dense_dim", "\"dense_dim\": 5", "\"dense_dim\": -1", "layers[0].dense.dense_dim", {"expected an integer in [0, 16777216], found -1"}},
   {"aligned", "\"Auto\"", "\"auto\"", "layers[0].dense.aligned", {"expected one of \"Auto\", \"None\", found \"auto\""}},
@@ -213,7 +213,7 @@ const std::vector<BrokenConfig> kRows = {
   {"oov_key", "\"check\": \"None\"", "\"check\": \"None\", \"key_policy\": \"oov\", \"oov_key\": 4294967295", "layers[0].oov_key", {"expected an integer in [0, 4294967294], found 4294967295"}},
   {"keys", "\"check\": \"None\"", "\"check\": \"None\", \"keys\": \"hashed\"", "layers[0].keys", {"expected one of \"local\", \"global\", found \"hashed\""}},
   {"global keys of raw data", "\"check\": \"None\"", "\"check\": \"None\", \"keys\": \"global\"", "layers[0].keys", {"expected \"local\", as keys of raw data are local to their slot, found \"global\""}},
-  {"later reader key", "--set", "layers.data.num_workers=4", "layers[0].num_workers", {"known but not supported", "async_param.num_threads"}},
+  {"num_workers", "--set", "layers.data.num_workers=0", "layers[0].num_workers", {"expected an integer in [1, 1024], found 0"}},
 };
 // clang-format on
 

@@ -66,6 +66,22 @@ const std::string kFamily = R"(
   {"name":"ones","type":"ReduceSum","bottom":"wide","top":"ones","axis":1},
   {"name":"z","type":"Add","bottom":["mean","fms","ones"],"top":"z"})";
 
+// Those of Deep Interest Network and of attention.
+const std::string kAttention = R"(
+  {"name":"cut","type":"FusedReshapeConcat","bottom":["emb","emb"],"top":["items","target"]},
+  {"name":"rep","type":"Scale","bottom":"target","top":"rep","scale_param":{"axis":1,"factor":2}},
+  {"name":"pairs","type":"Concat","bottom":["items","rep"],"top":"pairs"},
+  {"name":"a","type":"InnerProduct","bottom":"pairs","top":"a","fc_param":{"num_output":6}},
+  {"name":"dice","type":"PReLU_Dice","bottom":"a","top":"da","prelu_dice_param":{"alpha":0.25,"epsilon":0.01}},
+  {"name":"flat","type":"Reshape","bottom":"da","top":"flat","leading_dim":12},
+  {"name":"s","type":"Softmax","bottom":"flat","top":"s"},
+  {"name":"wide","type":"Scale","bottom":"s","top":"wide","scale_param":{"axis":0,"factor":2}},
+  {"name":"b","type":"InnerProduct","bottom":"dense","top":"b","fc_param":{"num_output":24}},
+  {"name":"n","type":"LayerNorm","bottom":"b","top":"n","ln_param":{"eps":0.01}},
+  {"name":"p","type":"ElementwiseMultiply","bottom":["n","wide"],"top":"p"},
+  {"name":"c","type":"Concat","bottom":["p","target"],"top":"c"},
+  {"name":"z","type":"InnerProduct","bottom":"c","top":"z","fc_param":{"num_output":1}})";
+
 std::string config_text(const std::string& layers) {
   return R"({"solver":{"seed":5,"lr_policy":"fixed","display":10,"max_iter":9,"gpu":[0],"batchsize":48,
   "snapshot":1000,"snapshot_prefix":"./s_"},
@@ -177,7 +193,7 @@ struct PrecisionCase {
 
 TEST_CASE("gradients and logits of 16-bit models are those of float ones, rounded") {
   constexpr PrecisionCase kBf16{"solver.precision=bf16", 0.03};
-  for (const std::string& layers : {kPlain, kEverything, kFamily}) {
+  for (const std::string& layers : {kPlain, kEverything, kFamily, kAttention}) {
     Trained cpu(layers, {}, nullptr);
     const auto want_logits = cpu.logits();
     const Tensors first = cpu.weights();
@@ -308,7 +324,7 @@ TEST_CASE("the check of keys waits for the lookups that it is about") {
 }
 
 TEST_CASE("a model on late streams computes the same bits") {
-  for (const std::string& layers : {kPlain, kEverything, kFamily}) {
+  for (const std::string& layers : {kPlain, kEverything, kFamily, kAttention}) {
     emulated_cuda().use_device(0);
     const auto run = [&] {
       Trained gpu(layers, {"solver.precision=bf16", "optimizer.sgd_hparam.learning_rate=0.01"},

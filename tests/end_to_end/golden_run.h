@@ -60,6 +60,15 @@ inline Tensors everything(const std::string& directory) {
   return all;
 }
 
+inline void check_close_tensors(const Tensors& got, const Tensors& want, double tolerance) {
+  REQUIRE(got.size() == want.size());
+  for (const auto& [name, values] : want) {
+    REQUIRE(got.count(name) == 1);
+    check_close(std::span<const float>(got.at(name)), std::span<const float>(values),
+                {.absolute = tolerance, .relative = tolerance}, name.c_str());
+  }
+}
+
 // `changes` of the config; `processes` > 0: under mpirun. Under sanitizers a changed run ends after
 // 40 iterations.
 inline void check_run(const std::string& name, int threads,

@@ -26,15 +26,6 @@ void train(const SmallRun& run, std::vector<std::string> arguments,
   REQUIRE(result.code == 0);
 }
 
-void check_close_tensors(const Tensors& got, const Tensors& want, double tolerance) {
-  REQUIRE(got.size() == want.size());
-  for (const auto& [name, values] : want) {
-    REQUIRE(got.count(name) == 1);
-    check_close(std::span<const float>(got.at(name)), std::span<const float>(values),
-                {.absolute = tolerance, .relative = tolerance}, name.c_str());
-  }
-}
-
 }  // namespace
 
 TEST_CASE("golden runs with rows that come as keys come") {

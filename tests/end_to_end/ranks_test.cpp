@@ -83,6 +83,13 @@ TEST_CASE("golden runs with rows, copies of tables and a plan of shards") {
                std::string(R"(layers.embedding.sparse_embedding_hparam={"embedding_vec_size":16,)"
                            R"("slot_size_array":[1000,50,3,20000,7,500,11,4],"sharding":")") +
                    sharding + "\"}"});
+  // Some tables copied, some whole, some cut: of several keys a slot, and by nodes.
+  for (const char* ranks : {"[[0,1,2,3]]", "[[0,1],[0,1]]"}) {
+    const std::string hparam = "layers.embedding.sparse_embedding_hparam.";
+    check_run("dcnv2_multihot", 2,
+              {gpu(ranks), communication("IB_NVLink"), hparam + "sharding=auto",
+               hparam + R"(sharding_param={"replicate_below_mb":0.01,"bandwidth_ratio":2})"});
+  }
 }
 
 TEST_CASE("the golden run of batch 130 on five ranks") {

@@ -18,15 +18,17 @@ const std::string kLoss =
     R"({"type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"loss"})";
 
 struct Case {
-  std::string type, layers;
+  std::string type, layers, loss = kLoss;
 };
 
 // Inputs of every case: label [B,1], dense [B,5] (no gradient), emb [B,3,4] (gradient wanted).
 const std::vector<Case>& cases() {
   static const std::vector<Case> list = {
       {"InnerProduct",
-       fc("dense", "h", 6) +
-           R"(,{"type":"Reshape","bottom":"emb","top":"e"},{"type":"Concat","bottom":["h","e"],"top":"c"},)" +
+       fc("dense", "h", 6) + R"(,{"type":"Reshape","bottom":"emb","top":"f","leading_dim":2},)" +
+           fc("f", "g", 3) + "," + fc("emb", "k", 2) + "," + fc("k", "l", 5) +
+           R"(,{"type":"Reshape","bottom":"g","top":"e","leading_dim":18},{"type":"Reshape","bottom":"l","top":"le"},
+          {"type":"Concat","bottom":["h","e","le"],"top":"c"},)" +
            fc("c", "z", 1)},
       {"FusedInnerProduct",
        R"({"name":"f1","type":"FusedInnerProduct","position":"Head","bottom":"dense","top":["a","am","ar","ab"],"fc_param":{"num_output":9}},
@@ -137,6 +139,48 @@ const std::vector<Case>& cases() {
           {"name":"bn3","type":"BatchNorm","bottom":"dense","top":"d","bn_param":{"factor":1,"eps":0.1}},
           {"type":"Concat","bottom":["n","e","d"],"top":"c"},)" +
            fc("c", "z", 1)},
+      {"LayerNorm", fc("dense", "h", 6) +
+                        R"(,{"type":"LayerNorm","bottom":"h","top":"n","ln_param":{"eps":0.05}},
+          {"name":"ln2","type":"LayerNorm","bottom":"emb","top":"ne","ln_param":{"eps":0.05,"gamma_init":"XavierNorm"}},
+          {"type":"Reshape","bottom":"ne","top":"e"},
+          {"name":"ln3","type":"LayerNorm","bottom":"dense","top":"d","ln_param":{"eps":0.1}},
+          {"type":"Concat","bottom":["n","e","d"],"top":"c"},)" +
+                        fc("c", "z", 1)},
+      {"Softmax", fc("dense", "h", 12) +
+                      R"(,{"type":"Reshape","bottom":"h","top":"m","leading_dim":4,"time_step":3},
+          {"name":"s1","type":"Softmax","bottom":"h","top":"a","factor":2.0},
+          {"name":"s2","type":"Softmax","bottom":["emb","m"],"top":"b"},
+          {"type":"Reshape","bottom":"b","top":"e"},{"type":"Concat","bottom":["a","e"],"top":"c"},)" +
+                      fc("c", "z", 1)},
+      {"Scale",
+       fc("dense", "h", 4) +
+           R"(,{"name":"s1","type":"Scale","bottom":"h","top":"a","scale_param":{"axis":0,"factor":3}},
+          {"name":"s2","type":"Scale","bottom":"h","top":"b","scale_param":{"axis":1,"factor":3}},
+          {"type":"Reshape","bottom":"emb","top":"f","leading_dim":4},
+          {"type":"ElementwiseMultiply","bottom":["f","b"],"top":"p"},
+          {"name":"s3","type":"Scale","bottom":"f","top":"g","scale_param":{"axis":1,"factor":2}},
+          {"name":"s4","type":"Scale","bottom":"f","top":"k","scale_param":{"axis":0,"factor":2}},
+          {"type":"Reshape","bottom":"p","top":"pe","leading_dim":12},{"type":"Reshape","bottom":"g","top":"ge","leading_dim":24},
+          {"type":"Reshape","bottom":"k","top":"ke","leading_dim":24},
+          {"type":"Concat","bottom":["a","pe","ge","ke"],"top":"c"},)" +
+           fc("c", "z", 1)},
+      {"PReLU_Dice",
+       fc("dense", "h", 6) +
+           R"(,{"type":"PReLU_Dice","bottom":"h","top":"n","prelu_dice_param":{"alpha":0.2,"epsilon":0.05}},
+          {"type":"Reshape","bottom":"emb","top":"f","leading_dim":4},
+          {"name":"d2","type":"PReLU_Dice","bottom":"f","top":"fn","prelu_dice_param":{"elu_alpha":-0.5,"eps":0.1}},
+          {"type":"Reshape","bottom":"fn","top":"e","leading_dim":12},{"type":"Concat","bottom":["n","e"],"top":"c"},)" +
+           fc("c", "z", 1)},
+      {"FusedReshapeConcat",
+       R"({"type":"Slice","bottom":"emb","top":["p","q"],"ranges":[[0,3],[1,4]]},
+          {"type":"FusedReshapeConcat","bottom":["emb","p","q"],"top":["items","target"]},
+          {"type":"Reshape","bottom":"items","top":"e","leading_dim":20},
+          {"type":"Concat","bottom":["e","target","dense"],"top":"c"},)" +
+           fc("c", "z", 1)},
+      {"MultiCrossEntropyLoss",
+       R"({"type":"Reshape","bottom":"emb","top":"e"},{"type":"Concat","bottom":["e","dense"],"top":"c"},)" +
+           fc("c", "z", 1),
+       R"({"type":"MultiCrossEntropyLoss","bottom":["z","label"],"top":"loss","target_weight":[1]})"},
       {"BinaryCrossEntropyLoss",
        R"({"type":"Reshape","bottom":"emb","top":"e"},{"type":"Concat","bottom":["e","dense"],"top":"c"},)" +
            fc("c", "z", 1)},
@@ -161,7 +205,7 @@ TEST_CASE("the cases cover every registered layer") {
 TEST_CASE("every layer's gradients agree with finite differences") {
   for (const Case& c : cases()) {
     INFO(c.type);
-    auto f = make(c.layers);
+    auto f = make(c.layers, c.loss);
     // Logits carry 6e-8 relative noise; over 2e-3 that is 3e-5 in a difference.
     f.check_gradients([](NetworkFixture& g) { return bce_of(g, g.input(0)); }, 1e-3f,
                       {.absolute = 1e-4, .relative = 2e-3});
@@ -189,6 +233,28 @@ TEST_CASE("a regularizer adds its penalty to the loss and to every dense gradien
     f.check_gradients([&](NetworkFixture& g) { return bce_of(g, g.input(0)) + penalty(g); }, 1e-3f,
                       {.absolute = 1e-4, .relative = 2e-3});
   }
+}
+
+TEST_CASE("a loss of several tasks is that of each, weighted, without absent labels") {
+  NetworkFixture f(
+      R"({"type":"Reshape","bottom":"emb","top":"e"},{"type":"Concat","bottom":["e","dense"],"top":"c"},)" +
+          fc("c", "h", 3) + R"(,{"type":"Tanh","bottom":"h","top":"z"},
+      {"type":"MultiCrossEntropyLoss","bottom":["z","label"],"top":"loss","target_weight":[0.5,2,1]})",
+      {{"label", {3}}, {"dense", {5}}, {"emb", {3, 4}, true}}, kBatch);
+  CHECK(f.net().tasks() == 3);
+  for (size_t i = 0; i < f.input(0).size(); i += 4) f.input(0)[i] = -1;
+  const auto loss = [](NetworkFixture& g) {
+    const auto z = g.floats(g.net().logits()), y = g.input(0);
+    double sum = 0;
+    for (size_t i = 0; i < y.size(); ++i) {
+      const double x = z[i], w = i % 3 == 0 ? 0.5 : i % 3 == 1 ? 2 : 1;
+      if (y[i] >= 0) sum += w * (std::max(x, 0.0) - x * y[i] + std::log1p(std::exp(-std::abs(x))));
+    }
+    return sum / static_cast<double>(y.size());
+  };
+  f.train();
+  CHECK(f.loss() == Approx(loss(f)).epsilon(1e-6));
+  f.check_gradients(loss, 1e-3f, {.absolute = 1e-4, .relative = 2e-3});
 }
 
 TEST_CASE("layers that move data move it exactly") {
@@ -239,6 +305,31 @@ TEST_CASE("rows that are more than the batch, and dimensions beyond two, move ex
   }
   f.check_gradients([](NetworkFixture& g) { return bce_of(g, g.input(0)); }, 1e-3f,
                     {.absolute = 1e-4, .relative = 2e-3});
+}
+
+TEST_CASE("the last slot is cut off from those before it, and rows and numbers repeat") {
+  auto f = make(R"({"type":"Slice","bottom":"emb","top":["p","q"],"ranges":[[0,1],[1,4]]},
+      {"type":"FusedReshapeConcat","bottom":["q","p"],"top":["items","target"]},
+      {"name":"s0","type":"Scale","bottom":"target","top":"t0","scale_param":{"axis":0,"factor":2}},
+      {"name":"s1","type":"Scale","bottom":"target","top":"t1","scale_param":{"axis":1,"factor":2}},
+      {"type":"Reshape","bottom":"items","top":"e","leading_dim":8},{"type":"Reshape","bottom":"t1","top":"e1","leading_dim":8},
+      {"type":"Concat","bottom":["e","t0","e1","dense"],"top":"c"},)" +
+                fc("c", "z", 1));
+  f.evaluate();
+  const auto emb = f.input(2), items = f.tensor("items"), target = f.tensor("target");
+  const auto numbers = f.tensor("t0"), rows = f.tensor("t1");
+  for (size_t b = 0; b < kBatch; ++b)
+    for (size_t slot = 0; slot < 3; ++slot) {
+      const float* const e = &emb[(b * 3 + slot) * 4];
+      const std::vector<float> turned = {e[1], e[2], e[3], e[0]};
+      const float* const got = slot < 2 ? &items[(b * 2 + slot) * 4] : &target[b * 4];
+      CHECK(std::equal(turned.begin(), turned.end(), got));
+      if (slot < 2) continue;
+      for (size_t i = 0; i < 8; ++i) {
+        CHECK(numbers[b * 8 + i] == turned[i / 2]);
+        CHECK(rows[b * 8 + i] == turned[i % 4]);
+      }
+    }
 }
 
 TEST_CASE("a product has the right gradient where it is 0") {
@@ -314,7 +405,7 @@ TEST_CASE("BatchNorm learns the statistics that evaluation goes by, which begin 
 
 TEST_CASE("results do not depend on scheduling, and repeat") {
   for (const Case& c : cases()) {
-    auto a = make(c.layers), b = make(c.layers);
+    auto a = make(c.layers, c.loss), b = make(c.layers, c.loss);
     a.train();
     b.train();
     b.train();

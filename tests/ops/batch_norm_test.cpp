@@ -45,7 +45,7 @@ NormResults norm_on(const OpDevice& on, const NormShape& s, const NormInputs& in
   const DeviceTensor<float> gamma(on, in.gamma, offset), beta(on, in.beta, offset);
   const DeviceTensor<float> statistics(on, nans(ops::ColumnStatistics::kRows * s.n));
   const DeviceTensor<float> dgamma(on, nans(2 * s.n)), dbeta(on, nans(2 * s.n));
-  const DeviceTensor<double> workspace = doubles(ops::batch_norm_workspace(s.n));
+  const DeviceTensor<double> workspace = doubles(ops::terms_workspace(s.n));
   const DeviceTensor<double> sums = doubles(4 * s.n), gradients = doubles(4 * s.n);
   const ops::ColumnStatistics of(statistics.data(), s.n);
   const auto all = [&](const DeviceTensor<double>& t) { return t.view(2, 2, s.n); };
@@ -189,7 +189,7 @@ TEST_CASE("batch normalisation refuses what does not fit") {
   std::vector<double> d(1024);
   const Matrix<float> x(m.data(), 4, 3), other(m.data(), 4, 2);
   const ops::ColumnStatistics s(m.data(), 3), narrow(m.data(), 2);
-  const Vector<double> workspace(d.data(), ops::batch_norm_workspace(3));
+  const Vector<double> workspace(d.data(), ops::terms_workspace(3));
   const Vector<float> three(m.data(), 3), two(m.data(), 2);
   const Matrix<double> sums(d.data(), 2, 3), bad_sums(d.data(), 2, 2);
   CHECK_THROWS_AS(ops::batch_norm_sums(on.exec(), x, {d.data(), 3}, sums), Error);

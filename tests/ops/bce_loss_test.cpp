@@ -76,6 +76,44 @@ TEST_CASE("bce_loss agrees with the definition") {
   }
 }
 
+TEMPLATE_TEST_CASE("the loss of several tasks is weighted, and absent labels add nothing", "",
+                   float, bf16, fp16) {
+  using T = TestType;
+  for (const OpDevice& on : op_devices<T>())
+    for (const auto& [rows, count] : {std::pair(0, 3), {7, 1}, {129, 2}, {257, 5}, {11, 64}}) {
+      INFO(on.name() << ", [" << rows << "," << count << "]");
+      LossBatch batch(int64_t{rows} * count);
+      for (size_t i = 0; i < batch.labels.size(); i += 5) batch.labels[i] = -1;
+      ops::TaskWeights tasks;
+      tasks.count = count;
+      for (int t = 0; t < count; ++t) tasks.values[t] = 0.25f * static_cast<float>(t);
+      double sum = 0;
+      std::vector<double> want;
+      const double share = 1.0 / (3.0 * std::max(rows, 1) * count);
+      for (size_t i = 0; i < batch.labels.size(); ++i) {
+        const double z = batch.logits[i], y = batch.labels[i];
+        const double w = y < 0 ? 0 : 0.25 * static_cast<double>(i % static_cast<size_t>(count));
+        const double p = 1 / (1 + std::exp(-z)), q = 1 / (1 + std::exp(z));
+        if (w > 0) sum -= w * (y * std::log(p) + (1 - y) * std::log(q));
+        want.push_back(w * (p - y) * share);
+      }
+      const DeviceTensor<float> logits(on, batch.logits), labels(on, batch.labels),
+          loss(on, nans(1));
+      const DeviceTensor<T> gradient(on, nans(logits.size()));
+      const DeviceTensor<double> workspace(on, std::vector<double>(ops::kBlockSums));
+      ops::bce_loss<T>(on.exec(), logits.view(rows, count), labels.view(rows, count), loss.data(),
+                       gradient.view(rows, count),
+                       {.mean_over = 3 * rows, .workspace = workspace, .tasks = tasks});
+      CHECK(static_cast<double>(loss.host()[0]) == Approx(sum * share).epsilon(1e-6).margin(1e-9));
+      check_close(gradient.host(), want, {1e-7, 2e-7 + kRounding<T>}, "dlogits");
+      CHECK_THROWS_AS(
+          ops::bce_loss<T>(on.exec(), logits.view(rows, count), labels.view(rows, count),
+                           loss.data(), gradient.view(rows, count),
+                           {.workspace = workspace, .tasks = {.count = count + 1}}),
+          Error);
+    }
+}
+
 TEMPLATE_TEST_CASE("bce_loss writes the gradient in 16 bits, rounded", "", bf16, fp16) {
   for (const OpDevice& on : op_devices<TestType>()) {
     for (const int64_t size : {1, 33, 257, 1031}) {

@@ -1,11 +1,10 @@
-// BatchNorm: every column of [B,n], or of [n B,V] its V columns, normalised over the batch, that of
-// all ranks; in evaluation by running mean and variance (ops/batch_norm.h), which are saved with
-// the weights. Parameters gamma and beta.
+// BatchNorm: every column of [B,n], or of [m B,n], normalised over the batch, that of all ranks; in
+// evaluation by running mean and variance (ops/batch_norm.h), which are saved with the weights.
+// Parameters gamma and beta.
 #include "hugectr_lite/ops/batch_norm.h"
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/network/shared_steps.h"
-#include "hugectr_lite/network/typed_step.h"
+#include "hugectr_lite/network/batch_statistics.h"
 
 namespace hlite::network {
 namespace {
@@ -26,153 +25,62 @@ class BatchNormLayer : public Layer {
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
     if (!dims[0].folded) expect_rank(dims[0], 1, 0);
     const int64_t n = dims[0].back();
-    const auto doubles = static_cast<int64_t>(sizeof(double));
-    return {.tops = {dims[0]},
-            .parameters = {{"gamma", {n}, {gamma_init_, 0, n}}, {"beta", {n}, {beta_init_, 0, n}}},
-            .workspace_bytes = ops::batch_norm_workspace(n) * doubles,
-            .running = {{"running_mean", {n}, {InitializerType::kZero, 0, n}},
-                        {"running_variance", {n}, {InitializerType::kOne, 0, n}}},
-            .fixed_bytes = ops::ColumnStatistics::kRows * n * kFloatBytes,
-            .rank_sums = {2 * n, 2 * n},
-            .summary = fmt::format("factor {}, eps {}", factor_, epsilon_)};
+    LayerShape shape = {
+        .tops = {dims[0]},
+        .parameters = {{"gamma", {n}, {gamma_init_, 0, n}}, {"beta", {n}, {beta_init_, 0, n}}},
+        .summary = fmt::format("factor {}, eps {}", factor_, epsilon_)};
+    BatchStatistics::ask_for(shape, n);
+    return shape;
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const override {
-    const Place p = place_of(io);
-    std::vector<BufferId> by = io.running;  // what the statistics come from
-    if (phase == Phase::kTrain) {
-      add_typed_step(
-          plan, io.type,
-          {.name = name() + ".sums", .reads = {p.x.value}, .writes = {p.sums.mine, io.workspace}},
-          [=, workspace = io.workspace]<typename T>(const StepViews<T>& v) {
-            ops::batch_norm_sums<T>(v.exec, p.rows(v, p.x.value), p.parts(v, workspace),
-                                    p.own(v, p.sums));
-          });
-      add_gather_step(plan, io, name() + ".sums_gather", p.sums);
-      by = {p.sums.all};
-    }
-    by.insert(by.end(), {p.x.value, p.gamma.value, p.beta.value});
-    add_typed_step(plan, io.type,
-                   {.name = name() + ".fprop", .reads = by, .writes = {p.y.value, p.fixed}},
-                   [=, epsilon = epsilon_]<typename T>(const StepViews<T>& v) {
-                     const auto statistics = p.statistics(v);
-                     if (phase == Phase::kTrain)
-                       ops::batch_norm_statistics(v.exec, p.all(v, p.sums), p.batch_rows(v),
-                                                  epsilon, statistics);
-                     else
-                       ops::running_statistics(v.exec, p.running(v), epsilon, statistics);
-                     ops::batch_norm_forward<T>(v.exec, p.rows(v, p.x.value), statistics,
-                                                p.column(v, p.gamma.value),
-                                                p.column(v, p.beta.value), p.rows(v, p.y.value));
-                   });
-  }
-
-  void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
-    const Place p = place_of(io);
-    add_typed_step(plan, io.type,
-                   {.name = name() + ".wgrad",
-                    .reads = {p.x.value, p.y.grad, p.fixed},
-                    .writes = {p.gradient_sums.mine, io.workspace, p.gamma.grad, p.beta.grad}},
-                   [=, workspace = io.workspace]<typename T>(const StepViews<T>& v) {
-                     const Matrix<double> sums = p.own(v, p.gradient_sums);
-                     ops::batch_norm_gradient_sums<T>(v.exec, p.rows(v, p.x.value),
-                                                      p.rows(v, p.y.grad), p.statistics(v),
-                                                      p.parts(v, workspace), sums);
-                     ops::batch_norm_parameter_gradients(v.exec, sums, p.column(v, p.gamma.grad),
-                                                         p.column(v, p.beta.grad));
-                   });
-    if (p.x.grad == kNoBuffer) return;
-    add_gather_step(plan, io, name() + ".gradients_gather", p.gradient_sums);
-    add_typed_step(plan, io.type,
-                   {.name = name() + ".bprop",
-                    .reads = {p.x.value, p.y.grad, p.gamma.value, p.gradient_sums.all, p.fixed},
-                    .writes = {p.x.grad, p.fixed}},
-                   [=]<typename T>(const StepViews<T>& v) {
-                     const auto statistics = p.statistics(v);
-                     ops::batch_norm_gradient_means(v.exec, p.all(v, p.gradient_sums),
-                                                    p.batch_rows(v), statistics);
-                     ops::batch_norm_backward<T>(v.exec, p.rows(v, p.x.value), p.rows(v, p.y.grad),
-                                                 statistics, p.column(v, p.gamma.value),
-                                                 p.rows(v, p.x.grad));
-                   });
-  }
-
-  // Not in the forward pass: an exchange that does not fit is known by now at the latest.
-  void emit_after_backward(plan::Plan& plan, const LayerIo& io) const override {
-    const Place p = place_of(io);
+    const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
+    const BufferId gamma = io.params[0].value, beta = io.params[1].value;
+    const BatchStatistics s(io, epsilon_);
+    s.emit_sums(plan, io, name(), phase);
+    std::vector<BufferId> reads = s.sources(phase);
+    reads.insert(reads.end(), {x.value, gamma, beta});
     add_typed_step(
-        plan, FloatType::kFloat,
-        {.name = name() + ".running",
-         .reads = {p.fixed, io.void_run, io.running[0], io.running[1]},
-         .writes = io.running},
-        [=, factor = factor_, void_run = io.void_run]<typename T>(const StepViews<T>& v) {
-          ops::update_running(v.exec, p.statistics(v),
-                              {.rows = p.batch_rows(v),
-                               .factor = static_cast<float>(factor),
-                               .skip = pointer<int32_t>(v.buffers, void_run)},
-                              p.running(v));
+        plan, io.type, {.name = name() + ".fprop", .reads = reads, .writes = {y.value, s.fixed()}},
+        [=]<typename T>(const StepViews<T>& v) {
+          ops::batch_norm_forward<T>(v.exec, s.rows(v, x.value), s.make(v, phase),
+                                     s.column(v, gamma), s.column(v, beta), s.rows(v, y.value));
         });
   }
 
- private:
-  // What the steps work on.
-  struct Place {
-    LayerTensor x, y;
-    LayerParameter gamma, beta;
-    RankSums sums, gradient_sums;
-    BufferId fixed = kNoBuffer, mean = kNoBuffer, variance = kNoBuffer;  // the latter two running
-    int64_t sample_rows = 1, n = 0, ranks = 1;
-
-    // Of this rank, and of all.
-    template <typename T>
-    [[nodiscard]] Matrix<T> rows(const StepViews<T>& v, BufferId id) const {
-      return matrix<T>(v.buffers, id, v.batch * sample_rows, n);
-    }
-    template <typename T>
-    [[nodiscard]] int64_t batch_rows(const StepViews<T>& v) const {
-      return v.context.mean_over() * sample_rows;
-    }
-    template <typename T>
-    [[nodiscard]] Vector<float> column(const StepViews<T>& v, BufferId id) const {
-      return vector(v.buffers, id, n);
-    }
-    template <typename T>
-    [[nodiscard]] Vector<double> parts(const StepViews<T>& v, BufferId id) const {
-      return vector<double>(v.buffers, id, ops::batch_norm_workspace(n));
-    }
-    template <typename T>
-    [[nodiscard]] Matrix<double> own(const StepViews<T>& v, const RankSums& of) const {
-      return matrix<double>(v.buffers, of.mine, 2, n);
-    }
-    template <typename T>
-    [[nodiscard]] View<double, 3> all(const StepViews<T>& v, const RankSums& of) const {
-      return {v.buffers.template data<double>(of.all), ranks, 2, n};
-    }
-    template <typename T>
-    [[nodiscard]] ops::RunningStatistics running(const StepViews<T>& v) const {
-      return {column(v, mean), column(v, variance)};
-    }
-    template <typename T>
-    [[nodiscard]] ops::ColumnStatistics statistics(const StepViews<T>& v) const {
-      return {v.buffers.template data<float>(fixed), n};
-    }
-  };
-  [[nodiscard]] static Place place_of(const LayerIo& io) {
-    const Dims& dims = io.bottoms[0].dims;
-    return {.x = io.bottoms[0],
-            .y = io.tops[0],
-            .gamma = io.params[0],
-            .beta = io.params[1],
-            .sums = io.rank_sums[0],
-            .gradient_sums = io.rank_sums[1],
-            .fixed = io.fixed,
-            .mean = io.running[0],
-            .variance = io.running[1],
-            .sample_rows = rows_of_sample(dims),
-            .n = dims.back(),
-            .ranks = io.ranks()};
+  void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
+    const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
+    const LayerParameter gamma = io.params[0], beta = io.params[1];
+    const BatchStatistics s(io, epsilon_);
+    add_typed_step(plan, io.type,
+                   {.name = name() + ".wgrad",
+                    .reads = {x.value, y.grad, s.fixed()},
+                    .writes = {s.gradient_sums(), s.workspace(), gamma.grad, beta.grad}},
+                   [=]<typename T>(const StepViews<T>& v) {
+                     const Matrix<double> sums = s.gradient_sums(v);
+                     ops::batch_norm_gradient_sums<T>(v.exec, s.rows(v, x.value), s.rows(v, y.grad),
+                                                      s.get(v), s.parts(v), sums);
+                     ops::batch_norm_parameter_gradients(v.exec, sums, s.column(v, gamma.grad),
+                                                         s.column(v, beta.grad));
+                   });
+    if (x.grad == kNoBuffer) return;
+    s.emit_gradient_gather(plan, io, name());
+    add_typed_step(plan, io.type,
+                   {.name = name() + ".bprop",
+                    .reads = {x.value, y.grad, gamma.value, s.all_gradient_sums(), s.fixed()},
+                    .writes = {x.grad, s.fixed()}},
+                   [=]<typename T>(const StepViews<T>& v) {
+                     ops::batch_norm_backward<T>(v.exec, s.rows(v, x.value), s.rows(v, y.grad),
+                                                 s.with_gradient_means(v), s.column(v, gamma.value),
+                                                 s.rows(v, x.grad));
+                   });
   }
 
+  void emit_after_backward(plan::Plan& plan, const LayerIo& io) const override {
+    BatchStatistics(io, epsilon_).emit_running(plan, io, name(), factor_);
+  }
+
+ private:
   double factor_ = 1, epsilon_ = 1e-5;
   InitializerType gamma_init_, beta_init_;
 };

@@ -1,5 +1,5 @@
 // InnerProduct: y = x w + b, and its fused spelling FusedInnerProduct: y = relu(x w + b).
-//   x [B,in], w [in,out], b [out], y [B,out]
+//   x [B,in], w [in,out], b [out], y [B,out]; x may have more dimensions, whose last is `in`
 //
 // FusedInnerProduct comes in chains: a Head and each Body name four tops (the output, then the
 // names the original gives to mask, dReLU scratch and bias gradient), which the next Body or Tail
@@ -12,21 +12,28 @@
 namespace hlite::network {
 namespace {
 
+// Rows of the products: `x` is seen as a matrix along its last dimension.
+template <typename T>
+int64_t rows_of(const StepViews<T>& v, const LayerTensor& x) {
+  return v.batch * rows_of_sample(x.dims);
+}
+int64_t width_of(const LayerTensor& x) { return x.columns / rows_of_sample(x.dims); }
+
 // The mask of `width` outputs; none for kNoBuffer.
 template <typename T>
-Matrix<uint8_t> relu_mask(const StepViews<T>& v, BufferId mask, int64_t width) {
-  return matrix<uint8_t>(v.buffers, mask, v.batch, ops::relu_mask_bytes(width));
+Matrix<uint8_t> relu_mask(const StepViews<T>& v, BufferId mask, int64_t rows, int64_t width) {
+  return matrix<uint8_t>(v.buffers, mask, rows, ops::relu_mask_bytes(width));
 }
 
 // x w + b, activated, as X -> Y: they differ where the result is logits, in float whatever x is.
 template <typename X, typename Y>
 void inner_product(const StepViews<X>& v, const LayerTensor& x, BufferId weight, BufferId bias,
                    bool relu, const LayerTensor& y, BufferId mask) {
-  const int64_t in = x.columns, out = y.columns;
+  const int64_t rows = rows_of(v, x), in = width_of(x), out = y.dims.back();
   ops::fully_connected_forward<X, Y>(
-      v.exec, v.rows(x.value, in), matrix<X>(v.buffers, weight, in, out),
-      vector<Y>(v.buffers, bias, out), relu, matrix<Y>(v.buffers, y.value, v.batch, out),
-      relu_mask(v, mask, out));
+      v.exec, matrix<X>(v.buffers, x.value, rows, in), matrix<X>(v.buffers, weight, in, out),
+      vector<Y>(v.buffers, bias, out), relu, matrix<Y>(v.buffers, y.value, rows, out),
+      relu_mask(v, mask, rows, out));
 }
 
 // What backward reads to know what a ReLU let pass: the mask, or without one the output.
@@ -53,12 +60,13 @@ class InnerProductLayer : public Layer {
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
-    expect_rank(dims[0], 1, 0);
-    const int64_t in = dims[0][0];
-    return {.tops = {{out_}},
+    const int64_t in = dims[0].back();
+    Dims top = dims[0];
+    top.back() = out_;
+    return {.tops = {top},
             .parameters = {{"weight", {in, out_}, {weight_init_, in, out_}},
                            {"bias", {out_}, {bias_init_, 0, out_}}},
-            .relu_mask_bytes = has_relu() ? ops::relu_mask_bytes(out_) : 0,
+            .relu_mask_bytes = has_relu() ? rows_of_sample(top) * ops::relu_mask_bytes(out_) : 0,
             .summary = fmt::format("{} -> {}{}", in, out_, has_relu() ? ", ReLU" : "")};
   }
 
@@ -120,9 +128,11 @@ class InnerProductLayer : public Layer {
                     .reads = {y.grad, relu_record(relu, io.relu_mask, y.value)},
                     .writes = {relu ? y.grad : kNoBuffer, db}},
                    [=, out = out_, mask = io.relu_mask]<typename T>(const StepViews<T>& v) {
-                     ops::bias_relu_backward<T>(v.exec, v.rows(relu ? y.value : kNoBuffer, out),
-                                                v.rows(y.grad, out), vector(v.buffers, db, out),
-                                                relu_mask(v, mask, out));
+                     const int64_t rows = rows_of(v, y);
+                     ops::bias_relu_backward<T>(
+                         v.exec, matrix<T>(v.buffers, relu ? y.value : kNoBuffer, rows, out),
+                         matrix<T>(v.buffers, y.grad, rows, out), vector(v.buffers, db, out),
+                         relu_mask(v, mask, rows, out));
                    });
   }
 
@@ -137,17 +147,18 @@ class InnerProductLayer : public Layer {
          .writes = {x.grad, under.bias_grad},
          .flops_per_sample = flops(x)},
         [=, out = out_, weight = io.params[0].working]<typename T>(const StepViews<T>& v) {
-          const int64_t in = x.columns;
+          const int64_t rows = rows_of(v, x), in = width_of(x);
           ops::LayerBelow<T> below;
           const bool fused = under.bias_grad != kNoBuffer;
           if (fused) below.dbias = vector(v.buffers, under.bias_grad, in);
           if (under.relu) {
-            below.y = v.rows(x.value, in);
-            below.mask = relu_mask(v, under.relu_mask, in);
+            below.y = matrix<T>(v.buffers, x.value, rows, in);
+            below.mask = relu_mask(v, under.relu_mask, rows, in);
           }
-          ops::fully_connected_backward_data<T>(v.exec, v.rows(y.grad, out),
+          ops::fully_connected_backward_data<T>(v.exec, matrix<T>(v.buffers, y.grad, rows, out),
                                                 matrix<T>(v.buffers, weight, in, out),
-                                                v.rows(x.grad, in), fused ? &below : nullptr);
+                                                matrix<T>(v.buffers, x.grad, rows, in),
+                                                fused ? &below : nullptr);
         });
   }
 
@@ -161,15 +172,16 @@ class InnerProductLayer : public Layer {
                     .writes = {io.params[0].grad},
                     .flops_per_sample = flops(x)},
                    [=, out = out_, dw = io.params[0].grad]<typename T>(const StepViews<T>& v) {
+                     const int64_t rows = rows_of(v, x), in = width_of(x);
                      ops::fully_connected_backward_weights<T>(
-                         v.exec, v.rows(x.value, x.columns), v.rows(y.grad, out),
-                         matrix(v.buffers, dw, x.columns, out));
+                         v.exec, matrix<T>(v.buffers, x.value, rows, in),
+                         matrix<T>(v.buffers, y.grad, rows, out), matrix(v.buffers, dw, in, out));
                    });
   }
 
   [[nodiscard]] bool has_relu() const { return traits_.has_relu; }
   [[nodiscard]] double flops(const LayerTensor& x) const {
-    return 2.0 * static_cast<double>(x.dims[0] * out_);
+    return 2.0 * static_cast<double>(elements(x.dims) * out_);
   }
 
   int64_t out_ = 0;

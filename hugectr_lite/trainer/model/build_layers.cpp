@@ -30,39 +30,11 @@ std::unique_ptr<EmbeddingLayer> build_embedding(const config::TrainConfig& confi
   return layer;
 }
 
-// One embedding layer for each sparse input: then every key belongs to one table. Returns the rows
-// of all slots.
-std::vector<int64_t> wire_sparse_inputs(
-    const config::TrainConfig& config,
-    const std::vector<std::unique_ptr<EmbeddingLayer>>& embeddings) {
-  const auto& sparse = config.data.sparse;
-  std::vector<const EmbeddingLayer*> of_input(sparse.size(), nullptr);
-  for (size_t i = 0; i < embeddings.size(); ++i) {
-    const auto& e = *embeddings[i];
+void check_names(const std::vector<std::unique_ptr<EmbeddingLayer>>& embeddings) {
+  for (size_t i = 0; i < embeddings.size(); ++i)
     for (size_t before = 0; before < i; ++before)
-      if (embeddings[before]->name() == e.name())
-        fail_name(e.node(), e.name(), embeddings[before]->node());
-    if (const auto* other = of_input[e.input()])
-      config::fail_at(*e.node().find("bottom"),
-                      fmt::format("a second embedding layer on one sparse input is known, but not "
-                                  "supported yet; \"{}\" is that of {} already: expected one of "
-                                  "their vector sizes together ({}), whose vectors a Reshape with "
-                                  "that leading_dim and a Slice cut apart",
-                                  sparse[e.input()].top, other->node().path(),
-                                  other->layout().width + e.layout().width));
-    of_input[e.input()] = &e;
-  }
-  std::vector<int64_t> slot_rows;
-  for (size_t i = 0; i < sparse.size(); ++i) {
-    if (of_input[i] == nullptr)
-      config::fail_at(
-          *config.root.find("layers"),
-          fmt::format("expected an embedding layer on the sparse input \"{}\", found none",
-                      sparse[i].top));
-    const auto& rows = of_input[i]->layout().rows;
-    slot_rows.insert(slot_rows.end(), rows.begin(), rows.end());
-  }
-  return slot_rows;
+      if (embeddings[before]->name() == embeddings[i]->name())
+        fail_name(embeddings[i]->node(), embeddings[i]->name(), embeddings[before]->node());
 }
 
 }  // namespace
@@ -93,7 +65,8 @@ ModelLayers build_layers(const config::TrainConfig& config, const LayerSetup& se
                       setup.type});
     built.embeddings.push_back(std::move(layer));
   }
-  built.slot_rows = wire_sparse_inputs(config, built.embeddings);
+  check_names(built.embeddings);
+  built.slot_rows = slot_rows_of(config, built.embeddings);
   const std::vector<const config::JsonNode*> dense(
       config.layers.begin() + static_cast<std::ptrdiff_t>(count), config.layers.end());
   built.network = std::make_unique<network::Network>(dense, config.strict, std::move(inputs));

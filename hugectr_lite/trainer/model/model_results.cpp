@@ -12,7 +12,7 @@ void append_outputs(const Model& model, int64_t n, std::vector<float>& logits,
                     std::vector<float>& labels) {
   const auto append = [&](plan::BufferId from, std::vector<float>& to) {
     const size_t before = to.size();
-    to.resize(before + static_cast<size_t>(n));
+    to.resize(before + static_cast<size_t>(n * model.layers().network->tasks()));
     model.buffers().read(from, 0, std::span(to).subspan(before));
   };
   append(model.layers().network->logits(), logits);

@@ -11,7 +11,7 @@ namespace hlite::trainer {
 // Mean loss of the last batch; on several ranks, in training, of all of them.
 float loss_of(const Model& model);
 
-// Appends logits and labels of the last batch's first n samples.
+// Appends logits and labels of the last batch's first n samples: as many each as there are tasks.
 void append_outputs(const Model& model, int64_t n, std::vector<float>& logits,
                     std::vector<float>& labels);
 
@@ -19,7 +19,7 @@ void append_outputs(const Model& model, int64_t n, std::vector<float>& logits,
 struct OutputsPlace {
   float *logits = nullptr, *labels = nullptr;
 };
-// The same on a GPU, without waiting: two copies behind the run.
+// The same of a single task on a GPU, without waiting: two copies behind the run.
 void copy_outputs(const Model& model, int64_t n, const OutputsPlace& to);
 
 // Waits for all runs of a GPU: see embedding::EmbeddingTables::check().

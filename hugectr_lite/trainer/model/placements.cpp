@@ -33,28 +33,34 @@ std::optional<Statistics> from_manifest(const config::TrainConfig& config, const
   if (!entry || entry->file.role != "train" || entry->manifest.key_counts_name.empty())
     return std::nullopt;
   const data::Manifest& manifest = entry->manifest;
-  std::vector<int64_t> sizes;
-  for (const auto& layer : layers)
-    sizes.insert(sizes.end(), layer->layout().rows.begin(), layer->layout().rows.end());
   // Multi-hot lists are made from the ids that were counted: their counts are others.
   const bool one_hot = std::all_of(manifest.hotness.begin(), manifest.hotness.end(),
                                    [](int64_t n) { return n == 1; });
-  if (sizes != manifest.slot_sizes || !one_hot) return std::nullopt;
+  const auto same_sizes = [&](const auto& layer) {
+    const auto& rows = layer->layout().rows;
+    return std::equal(rows.begin(), rows.end(),
+                      manifest.slot_sizes.begin() + layer->layout().first_slot);
+  };
+  if (!one_hot || manifest.slot_sizes.size() != config.data.key_layout().hotness.size() ||
+      !std::all_of(layers.begin(), layers.end(), same_sizes))
+    return std::nullopt;
   const ReadFile counts_file(
       (std::filesystem::path(entry->path).parent_path() / manifest.key_counts_name).string());
   Statistics statistics;
   statistics.batches =
       static_cast<double>(entry->file.rows) / static_cast<double>(config.solver.batchsize);
   statistics.source = counts_file.name();
-  int64_t at = 0;
   for (const auto& layer : layers) {
+    const int64_t at =
+        std::accumulate(manifest.slot_sizes.begin(),
+                        manifest.slot_sizes.begin() + layer->layout().first_slot, int64_t{0}) *
+        static_cast<int64_t>(sizeof(uint32_t));
     std::vector<uint32_t> counts(static_cast<size_t>(layer->layout().total_rows));
     const auto bytes = std::as_writable_bytes(std::span(counts));
     if (at + std::ssize(bytes) > counts_file.size())
       raise<DataError>("{}: expected at least {} bytes, found {}", counts_file.name(),
                        at + std::ssize(bytes), counts_file.size());
     counts_file.read(at, bytes);
-    at += std::ssize(bytes);
     statistics.of_layer.push_back(FrequencyStatistics::of_counts(counts));
   }
   return statistics;
@@ -63,17 +69,14 @@ std::optional<Statistics> from_manifest(const config::TrainConfig& config, const
 // The first batches in the order of the file.
 Statistics from_batches(const config::TrainConfig& config, const Layers& layers) {
   int64_t most = 1;
-  std::vector<int64_t> slot_rows;
-  for (const auto& layer : layers) {
+  for (const auto& layer : layers)
     if (layer->hybrid()) most = std::max(most, layer->hybrid()->statistics_batches);
-    slot_rows.insert(slot_rows.end(), layer->layout().rows.begin(), layer->layout().rows.end());
-  }
   data::SourceOptions options;
   options.repeat = false;
   options.max_samples = most * config.solver.batchsize;
   const auto source =
       data::open_source(config.data, config.resolve(config.data.source), data::Split::kTrain,
-                        config.solver.batchsize, slot_rows, options);
+                        config.solver.batchsize, slot_rows_of(config, layers), options);
   std::vector<std::vector<int64_t>> lookups(layers.size());
   Statistics statistics;
   while (true) {
@@ -146,27 +149,70 @@ LayerPlacement hybrid_placement(const EmbeddingLayer& layer, const config::Train
   return result;
 }
 
-// The tables' shards as the planner has them; `explanation` says why.
+// What one rank's memory gets: copied tables and its shards.
+int64_t bytes_of_rank(const EmbeddingLayer& layer, const std::vector<std::vector<int>>& shards,
+                      int rank) {
+  int64_t rows = 0;
+  for (size_t s = 0; s < shards.size(); ++s) {
+    const int64_t all = layer.layout().rows[s], n = std::ssize(shards[s]);
+    if (n == 0) rows += all;
+    for (int64_t i = 0; i < n; ++i)
+      if (shards[s][static_cast<size_t>(i)] == rank) rows += (all - i + n - 1) / n;
+  }
+  return rows * layer.row_bytes();
+}
+
+// The tables' shards as the planner has them; `result` says why. On several nodes of equal size
+// the planner deals with nodes, whose ranks share what is theirs: a row crosses the wire between
+// nodes no more often than needed.
 std::vector<std::vector<int>> planned_shards(const EmbeddingLayer& layer,
                                              const comm::Topology& topology,
-                                             std::string& explanation) {
+                                             LayerPlacement& result) {
+  const embedding::ShardingLimits& limits = layer.sharding_limits();
+  const bool by_node = topology.nodes() > 1 && topology.uniform();
+  const int buckets = by_node ? topology.nodes() : topology.ranks();
+  const int64_t ranks_of_bucket = topology.ranks() / buckets;
   std::vector<embedding::TableLoad> tables;
-  for (int64_t s = 0; s < layer.layout().slots(); ++s)
-    tables.push_back({.name = embedding::table_name(layer.name(), s),
-                      .rows = layer.layout().rows[static_cast<size_t>(s)],
-                      .lookups = static_cast<double>(layer.layout().hotness(s))});
-  // Half more than an even share of all rows and a row a table: what this machine has left would be
-  // another limit on every node, and all have to come to one plan.
-  const int64_t bytes = layer.layout().total_rows * layer.row_bytes();
+  int64_t all = 0, small = 0;
+  double lookups = 0, copied = 0;
+  const int64_t copy_below = limits.copy_below_bytes(topology.nodes());
+  for (int64_t s = 0; s < layer.layout().slots(); ++s) {
+    const int64_t rows = layer.layout().rows[static_cast<size_t>(s)];
+    const auto keys = static_cast<double>(layer.layout().hotness(s));
+    tables.push_back(
+        {.name = embedding::table_name(layer.name(), s), .rows = rows, .lookups = keys});
+    const int64_t bytes = rows * layer.row_bytes();
+    all += bytes;
+    lookups += keys;
+    if (bytes >= copy_below) continue;
+    small += bytes;
+    copied += keys;
+  }
+  // Unless the config says how much: half more than an even share of all rows and a row a table.
+  // What this machine has left would be another limit on every node, and all come to one plan.
+  const int64_t share =
+      (all - small) / buckets / 2 * 3 + layer.layout().slots() * layer.row_bytes() + small;
+  const int64_t capacity = limits.memory_bytes > 0 ? limits.memory_bytes * ranks_of_bucket : share;
   const embedding::ShardingPlan plan(std::move(tables),
-                                     {.buckets = topology.ranks(),
-                                      .capacity_bytes = bytes / topology.ranks() / 2 * 3 +
-                                                        layer.layout().slots() * layer.row_bytes(),
-                                      .row_bytes = layer.row_bytes()});
-  explanation = fmt::format("{}: tables spread by plan\n{}", layer.name(), plan.explain());
+                                     {.buckets = buckets,
+                                      .capacity_bytes = capacity,
+                                      .row_bytes = layer.row_bytes(),
+                                      .replicate_below_bytes = copy_below,
+                                      .shard_cost = limits.shard_cost(topology.nodes())});
   std::vector<std::vector<int>> shards;
-  for (int64_t s = 0; s < layer.layout().slots(); ++s)
-    shards.push_back(plan.shards(static_cast<size_t>(s)));
+  for (int64_t s = 0; s < layer.layout().slots(); ++s) {
+    auto& ranks = shards.emplace_back();
+    for (const int bucket : plan.shards(static_cast<size_t>(s)))
+      for (int local = 0; local < ranks_of_bucket; ++local)
+        ranks.push_back(by_node ? topology.rank_at(bucket, local) : bucket);
+  }
+  result.exchanged_share = lookups > 0 ? 1 - copied / lookups : 1;
+  result.explanation = fmt::format("{}: tables spread by plan over {} {}s\n{}", layer.name(),
+                                   buckets, by_node ? "node" : "rank", plan.explain());
+  for (int rank = 0; rank < topology.ranks(); ++rank)
+    result.explanation += fmt::format("rank {:>3}: {:>15} bytes with optimizer states\n", rank,
+                                      bytes_of_rank(layer, shards, rank));
+  result.explanation.pop_back();
   return shards;
 }
 
@@ -198,8 +244,9 @@ LayerPlacement localized_placement(const EmbeddingLayer& layer, const comm::Topo
       result.explanation =
           fmt::format("{}: every table on all {} ranks", layer.name(), topology.ranks());
       break;
+    case Sharding::kFrequency:
     case Sharding::kAuto:
-      shards = planned_shards(layer, topology, result.explanation);
+      shards = planned_shards(layer, topology, result);
       break;
   }
   result.placement = std::make_shared<RowPlacement>(
@@ -222,6 +269,24 @@ size_t count_embeddings(const config::TrainConfig& config) {
   return n;
 }
 
+std::vector<int64_t> slot_rows_of(const config::TrainConfig& config, const Layers& embeddings) {
+  std::vector<int64_t> rows(config.data.key_layout().hotness.size(), 0);
+  for (const auto& e : embeddings)
+    for (int64_t s = 0; s < e->layout().slots(); ++s) {
+      int64_t& of_slot = rows[static_cast<size_t>(e->layout().first_slot + s)];
+      const int64_t own = e->layout().rows[static_cast<size_t>(s)];
+      of_slot = of_slot == 0 ? own : std::min(of_slot, own);
+    }
+  for (size_t i = 0; i < config.data.sparse.size(); ++i)
+    if (std::none_of(embeddings.begin(), embeddings.end(),
+                     [i](const auto& e) { return e->input() == i; }))
+      config::fail_at(
+          *config.root.find("layers"),
+          fmt::format("expected an embedding layer on the sparse input \"{}\", found none",
+                      config.data.sparse[i].top));
+  return rows;
+}
+
 comm::Topology topology_of(const config::SolverConfig& solver) {
   std::vector<int> rows;
   for (const auto& row : solver.gpu) rows.push_back(static_cast<int>(row.size()));
@@ -241,7 +306,7 @@ std::vector<LayerPlacement> place(const Layers& layers, const config::TrainConfi
                                   const comm::Topology& topology, const Statistics* statistics) {
   std::vector<LayerPlacement> placements;
   for (size_t i = 0; i < layers.size(); ++i)
-    placements.push_back(layers[i]->hybrid()
+    placements.push_back(layers[i]->sharding() == embedding::Sharding::kFrequency
                              ? hybrid_placement(*layers[i], config, topology, statistics, i)
                              : localized_placement(*layers[i], topology));
   return placements;
@@ -254,7 +319,7 @@ std::vector<LayerPlacement> make_placements(const config::TrainConfig& config,
   if (topology.ranks() == 1) return {};
   const Layers layers = embedding_layers(config);
   const bool hybrid = std::any_of(layers.begin(), layers.end(),
-                                  [](const auto& layer) { return layer->hybrid() != nullptr; });
+                                  [](const auto& layer) { return layer->sharding() == embedding::Sharding::kFrequency; });
   std::optional<Statistics> statistics;
   if (hybrid && read_data) {
     statistics = from_manifest(config, layers);
@@ -288,7 +353,7 @@ ExpectedPlacements expect_placements(const config::TrainConfig& config,
         counted ? KeyFrequencies::counted(statistics->of_layer[i], statistics->batches * batch)
         : keys == AssumedKeys::kUniform ? KeyFrequencies::uniform(layout)
                                         : KeyFrequencies::like_criteo(layout));
-    thresholds.push_back(layers[i]->hybrid() && copies
+    thresholds.push_back(layers[i]->sharding() == embedding::Sharding::kFrequency && copies
                              ? threshold_of(*layers[i], config, topology, 1) / batch
                              : KeyFrequencies::kAny);
     if (!counted)
@@ -304,7 +369,8 @@ ExpectedPlacements expect_placements(const config::TrainConfig& config,
   for (size_t i = 0; i < layers.size(); ++i) {
     LayerPlacement& p = expected.placements[i];
     const double samples = batch / topology.ranks(), rare = frequencies[i].lookups(thresholds[i]);
-    if (layers[i]->hybrid()) p.exchanged_share = rare / frequencies[i].lookups();
+    if (layers[i]->sharding() == embedding::Sharding::kFrequency)
+      p.exchanged_share = rare / frequencies[i].lookups();
     if (rare > 0)
       p.rows_per_lookup = frequencies[i].distinct(samples, thresholds[i]) / (samples * rare);
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "embedding/embedding_layer.h"
 #include "embedding/row_placement.h"
 #include "hugectr_lite/comm/topology.h"
 #include "hugectr_lite/config/train_config.h"
@@ -40,6 +41,12 @@ struct ExpectedPlacements {
 ExpectedPlacements expect_placements(const config::TrainConfig& config,
                                      const comm::Topology& topology, AssumedKeys keys,
                                      bool copies = true);
+
+// Rows of every slot's table, of all sparse inputs one after another: of the smallest one where
+// several embedding layers take an input. Throws ConfigError where none takes one.
+std::vector<int64_t> slot_rows_of(
+    const config::TrainConfig& config,
+    const std::vector<std::unique_ptr<embedding::EmbeddingLayer>>& embeddings);
 
 // The config's ranks, node by node.
 comm::Topology topology_of(const config::SolverConfig& solver);

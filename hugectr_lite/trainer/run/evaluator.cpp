@@ -51,12 +51,14 @@ Evaluator::Evaluator(const config::TrainConfig& config, const EvalSet& set, Mode
 
 void Evaluator::allocate() {
   pinned_ = PinnedBlocks(model_.gpu(), source_->memory());
-  // A GPU computes AUC and log loss alone.
-  if (model_.gpu() && ranks_.ranks() == 1 && config_.solver.evaluation.metrics.empty())
+  const int64_t tasks = model_.layers().network->tasks();
+  // A GPU computes AUC and log loss of one task alone.
+  if (model_.gpu() && ranks_.ranks() == 1 && tasks == 1 &&
+      config_.solver.evaluation.metrics.empty())
     gpu_ = GpuEvaluation::make(*model_.gpu(), samples());
   if (gpu_) return;
-  scores_.reserve(static_cast<size_t>(samples()));
-  labels_.reserve(static_cast<size_t>(samples()));
+  scores_.reserve(static_cast<size_t>(samples() * tasks));
+  labels_.reserve(static_cast<size_t>(samples() * tasks));
 }
 
 bool Evaluator::start(const std::function<bool()>& stop) {
@@ -111,6 +113,7 @@ EvalResult Evaluator::finish() {
 void Evaluator::compute(EvalResult& result) {
   scores_ = comm::gather_lists(ranks_, std::move(scores_), 0);
   labels_ = comm::gather_lists(ranks_, std::move(labels_), 0);
+  if (model_.layers().network->tasks() > 1) return compute_tasks(result);
   if (ranks_.rank == 0) {
     result.samples = static_cast<int64_t>(scores_.size());
     result.auc = ops::auc(scores_, labels_);
@@ -146,6 +149,20 @@ void Evaluator::compute_more(EvalResult& result) {
     }
     result.more.emplace_back(metric.name, value);
   }
+}
+
+void Evaluator::compute_tasks(EvalResult& result) {
+  const network::Network& network = *model_.layers().network;
+  result.tasks.resize(static_cast<size_t>(network.tasks()));
+  if (ranks_.rank == 0) {
+    result.samples = std::ssize(labels_) / network.tasks();
+    result.tasks = task_metrics(exec_, scores_, labels_, network.tasks());
+    result.auc = mean_auc(result.tasks);
+    result.loss = weighted_loss(result.tasks, network.task_weights(), result.samples);
+  }
+  if (ranks_.ranks() > 1)
+    ranks_.world->broadcast(exec_, std::as_writable_bytes(std::span(result.tasks)), 0);
+  share(result);
 }
 
 // What rank 0 found out becomes known to all.

@@ -13,6 +13,7 @@
 #include "hugectr_lite/core/pinned_blocks.h"
 #include "hugectr_lite/trainer/model/model.h"
 #include "hugectr_lite/trainer/run/gpu_evaluation.h"
+#include "hugectr_lite/trainer/run/task_metrics.h"
 
 namespace hlite::trainer {
 
@@ -20,6 +21,8 @@ struct EvalResult {
   std::optional<double> auc;  // nothing when the set holds one class only
   double loss = 0;            // mean over all samples
   int64_t samples = 0;
+  // Of a model of several: `auc` is their mean, `loss` the training loss. Else empty.
+  std::vector<TaskResult> tasks = {};
   double seconds = 0;  // that training stood still for it
   // Further metrics of solver.eval_metrics by their names; nothing where one does not exist.
   std::vector<std::pair<std::string, std::optional<double>>> more = {};
@@ -61,6 +64,7 @@ class Evaluator {
   void compute_more(EvalResult& result);
   void append_groups(const data::HostBatch& batch);
   void share(EvalResult& result);
+  void compute_tasks(EvalResult& result);
   const config::TrainConfig& config_;
   Model& model_;
   Exec exec_;

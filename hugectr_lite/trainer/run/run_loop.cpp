@@ -194,11 +194,15 @@ std::optional<RunLoop::Reason> RunLoop::evaluate() {
 
 // "AUC 0.80123  loss 0.44000  GAUC 0.7  9000 samples in 0.01 s"
 static std::string evaluation_text(const EvalResult& result) {
-  std::string more;
+  const auto text = [](const std::optional<double>& auc) {
+    return auc ? fmt::format("{:.5f}", *auc) : "undefined (one class only)";
+  };
+  std::string tasks, more;
+  for (const TaskResult& t : result.tasks) tasks += (tasks.empty() ? "" : ", ") + text(t.auc);
+  if (!tasks.empty()) tasks = " (by task: " + tasks + ")";
   for (const auto& [name, value] : result.more)
     more += fmt::format("  {} {}", name, value ? fmt::format("{:.5f}", *value) : "undefined");
-  return fmt::format("AUC {}  loss {:.5f}{}  {} samples in {:.2f} s",
-                     result.auc ? fmt::format("{:.5f}", *result.auc) : "undefined (one class only)",
+  return fmt::format("AUC {}{}  loss {:.5f}{}  {} samples in {:.2f} s", text(result.auc), tasks,
                      result.loss, more, result.samples, result.seconds);
 }
 

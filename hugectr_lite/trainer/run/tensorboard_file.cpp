@@ -93,6 +93,8 @@ void TensorboardFile::train(const TrainEvent& e) {
 
 void TensorboardFile::eval(int64_t iter, const EvalResult& e) {
   if (e.auc) scalar("eval/auc", iter, *e.auc);
+  for (size_t t = 0; t < e.tasks.size(); ++t)
+    if (e.tasks[t].auc) scalar(fmt::format("eval/auc_{}", t), iter, *e.tasks[t].auc);
   scalar("eval/loss", iter, e.loss);
 }
 

@@ -1,0 +1,93 @@
+// PReLU_Dice: the activation of Deep Interest Network, y = x (alpha + (1 - alpha) sigmoid(x_hat))
+// on every column of [B,n], or of [m B,n] (ops/dice.h). x_hat is x normalised over the batch, that
+// of all ranks, and in evaluation, as in the paper, by running statistics; HugeCTR takes those of
+// the evaluation's batch, and leaves the ways through mean and variance out of the gradient.
+#include "hugectr_lite/ops/dice.h"
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/network/batch_statistics.h"
+
+namespace hlite::network {
+namespace {
+
+class PReluDiceLayer : public Layer {
+ public:
+  explicit PReluDiceLayer(config::ObjectReader& reader) : Layer(reader) {
+    auto param = reader.object("prelu_dice_param");
+    // Later versions have other names for them.
+    const auto number = [&](const char* key, const char* later, config::NumberRange range) {
+      if (param.has(key) && param.has(later))
+        config::fail_at(param.member(later),
+                        fmt::format("expected either {} or {}, found both", key, later));
+      param.accept(key);
+      return param.number(param.has(later) ? later : key, range);
+    };
+    alpha_ = number("alpha", "elu_alpha", {.min = -1e6, .max = 1e6});
+    epsilon_ = number("epsilon", "eps", {.min = 1e-12, .max = 1});
+    param.finish();
+    expect_bottoms(1);
+    expect_tops(1);
+  }
+
+  [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
+    if (!dims[0].folded) expect_rank(dims[0], 1, 0);
+    LayerShape shape = {.tops = {dims[0]},
+                        .summary = fmt::format("alpha {}, epsilon {}", alpha_, epsilon_)};
+    BatchStatistics::ask_for(shape, dims[0].back());
+    return shape;
+  }
+
+  void emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const override {
+    const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
+    const BatchStatistics s(io, epsilon_);
+    s.emit_sums(plan, io, name(), phase);
+    std::vector<BufferId> reads = s.sources(phase);
+    reads.push_back(x.value);
+    add_typed_step(plan, io.type,
+                   {.name = name() + ".fprop", .reads = reads, .writes = {y.value, s.fixed()}},
+                   [=, alpha = alpha_]<typename T>(const StepViews<T>& v) {
+                     ops::dice_forward<T>(v.exec, s.rows(v, x.value), s.make(v, phase),
+                                          static_cast<float>(alpha), s.rows(v, y.value));
+                   });
+  }
+
+  void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
+    const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
+    if (x.grad == kNoBuffer) return;
+    const BatchStatistics s(io, epsilon_);
+    const auto alpha = static_cast<float>(alpha_);
+    add_typed_step(plan, io.type,
+                   {.name = name() + ".gradient_sums",
+                    .reads = {x.value, y.grad, s.fixed()},
+                    .writes = {s.gradient_sums(), s.workspace()}},
+                   [=]<typename T>(const StepViews<T>& v) {
+                     ops::dice_gradient_sums<T>(v.exec, s.rows(v, x.value), s.rows(v, y.grad),
+                                                s.get(v), alpha, s.parts(v), s.gradient_sums(v));
+                   });
+    s.emit_gradient_gather(plan, io, name());
+    add_typed_step(plan, io.type,
+                   {.name = name() + ".bprop",
+                    .reads = {x.value, y.grad, s.all_gradient_sums(), s.fixed()},
+                    .writes = {x.grad, s.fixed()}},
+                   [=]<typename T>(const StepViews<T>& v) {
+                     ops::dice_backward<T>(v.exec, s.rows(v, x.value), s.rows(v, y.grad),
+                                           s.with_gradient_means(v), alpha, s.rows(v, x.grad));
+                   });
+  }
+
+  void emit_after_backward(plan::Plan& plan, const LayerIo& io) const override {
+    constexpr double kFactor = 0.1;  // the dialect has no key for it
+    BatchStatistics(io, epsilon_).emit_running(plan, io, name(), kFactor);
+  }
+
+ private:
+  double alpha_ = 0, epsilon_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Layer> make_prelu_dice(config::ObjectReader& reader) {
+  return std::make_unique<PReluDiceLayer>(reader);
+}
+
+}  // namespace hlite::network

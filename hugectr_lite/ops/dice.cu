@@ -1,0 +1,16 @@
+// Kernels of Dice (column_term_kernels.cuh).
+#include "hugectr_lite/ops/dice.h"
+
+#include "hugectr_lite/ops/column_term_kernels.cuh"
+
+namespace hlite::ops::gpu {
+
+HLITE_KERNELS(dice) {
+  for_each_float([&]<typename T>() {
+    add_elements<dice::Forward<T>>(list);
+    add_sums<dice::GradientTerms<T>>(list);
+    add_elements<dice::Backward<T>>(list);
+  });
+}
+
+}  // namespace hlite::ops::gpu

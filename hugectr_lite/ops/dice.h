@@ -1,0 +1,86 @@
+// Dice, the activation of Deep Interest Network (Zhou et al., KDD 2018), on a matrix [rows, n]:
+//
+//   y = p x + (1 - p) alpha x,  p = 1 / (1 + exp(-x_hat)),
+//   x_hat = (x - mean) / sqrt(variance + epsilon)
+//
+// with a column's mean and variance over the batch, as batch_norm.h makes them. With q = x (1 -
+// alpha) p (1 - p) dy, which reaches mean and variance too,
+//
+//   dx = dy (alpha + (1 - alpha) p) + (q - sum q / N - x_hat sum q x_hat / N) / sqrt(...)
+#pragma once
+
+#include "hugectr_lite/ops/batch_norm.h"
+
+namespace hlite::ops {
+
+// T: float, or bf16, or on a GPU fp16. y may be x.
+template <typename T = float>
+void dice_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
+                  const ColumnStatistics& statistics, float alpha,
+                  Matrix<std::type_identity_t<T>> y);
+// sums [2,n] <- of q and q x_hat, for batch_norm_gradient_means().
+template <typename T = float>
+void dice_gradient_sums(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
+                        Matrix<const std::type_identity_t<T>> dy,
+                        const ColumnStatistics& statistics, float alpha, Vector<double> workspace,
+                        Matrix<double> sums);
+// dx may be dy.
+template <typename T = float>
+void dice_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
+                   Matrix<const std::type_identity_t<T>> dy, const ColumnStatistics& statistics,
+                   float alpha, Matrix<std::type_identity_t<T>> dx);
+
+namespace dice {
+
+HLITE_HD inline float share(float x_hat) { return 1 / (1 + std::exp(-x_hat)); }
+HLITE_HD inline float through_share(float x, float p, float alpha, float dy) {
+  return x * (1 - alpha) * p * (1 - p) * dy;
+}
+
+template <typename T>
+struct Forward {
+  static constexpr const char* kName = "dice_forward";
+  Matrix<const T> x;
+  ColumnStatistics statistics;
+  float alpha;
+  Matrix<T> y;
+  HLITE_HD void operator()(int64_t i, int64_t j) const {
+    const float value = to_float(x.data()[i]);
+    const float p = share(batch_norm::normalized(statistics, j, value));
+    y.data()[i] = from_float<T>(value * (alpha + (1 - alpha) * p));
+  }
+};
+template <typename T>
+struct GradientTerms {
+  static constexpr const char* kName = "dice_gradient_sums";
+  Matrix<const T> x, dy;
+  ColumnStatistics statistics;
+  float alpha;
+  [[nodiscard]] HLITE_HD Terms operator()(int64_t row, int64_t j) const {
+    const float value = to_float(x.row(row)[j]);
+    const float x_hat = batch_norm::normalized(statistics, j, value);
+    const auto q =
+        static_cast<double>(through_share(value, share(x_hat), alpha, to_float(dy.row(row)[j])));
+    return {q, q * static_cast<double>(x_hat)};
+  }
+};
+template <typename T>
+struct Backward {
+  static constexpr const char* kName = "dice_backward";
+  Matrix<const T> x, dy;
+  ColumnStatistics statistics;
+  float alpha;
+  Matrix<T> dx;
+  HLITE_HD void operator()(int64_t i, int64_t j) const {
+    const ColumnStatistics& s = statistics;
+    const float value = to_float(x.data()[i]), above = to_float(dy.data()[i]);
+    const float x_hat = batch_norm::normalized(s, j, value), p = share(x_hat);
+    const float q =
+        through_share(value, p, alpha, above) - s.mean_dy.data()[j] - x_hat * s.mean_dy_x.data()[j];
+    dx.data()[i] = from_float<T>(above * (alpha + (1 - alpha) * p) + s.rate.data()[j] * q);
+  }
+};
+
+}  // namespace dice
+
+}  // namespace hlite::ops

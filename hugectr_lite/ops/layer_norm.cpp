@@ -1,0 +1,104 @@
+#include "hugectr_lite/ops/layer_norm.h"
+
+#include <cmath>
+
+#include "hugectr_lite/core/float_type.h"
+#include "hugectr_lite/ops/column_terms_loops.h"
+#include "hugectr_lite/ops/row_sum.h"
+
+namespace hlite::ops {
+namespace {
+
+template <typename T>
+void check_layer_norm(const char* op, Matrix<const T> x, Matrix<const T> other,
+                      Matrix<const float> statistics) {
+  HLITE_CHECK(x.dim(0) == other.dim(0) && x.dim(1) == other.dim(1) &&
+                  statistics.dim(0) == x.dim(0) && statistics.dim(1) == 2,
+              "{}: {}, {}, statistics {}", op, x.shape(), other.shape(), statistics.shape());
+}
+
+template <typename Body>
+void for_each_row(const Exec& exec, const char* op, int64_t rows, int64_t columns, Body&& body) {
+  cpu_threads(exec, op).parallel_for(rows, kElementGrain / (4 * columns + 1) + 1,
+                                     [&](int64_t begin, int64_t end) {
+                                       for (int64_t row = begin; row < end; ++row) body(row);
+                                     });
+}
+
+}  // namespace
+
+template <typename T>
+void layer_norm_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
+                        Vector<const float> gamma, Vector<const float> beta, float epsilon,
+                        Matrix<float> statistics, Matrix<std::type_identity_t<T>> y) {
+  constexpr const char* kName = "layer_norm_forward";
+  check_layer_norm<T>(kName, x, y, statistics);
+  const int64_t n = x.dim(1);
+  HLITE_CHECK(gamma.dim(0) == n && beta.dim(0) == n, "{}: x {}, gamma {}, beta {}", kName,
+              x.shape(), gamma.shape(), beta.shape());
+  if (exec.on_gpu())
+    return kernels::layer_norm_forward<T>(exec, x, gamma, beta, epsilon, statistics, y);
+  for_each_row(exec, kName, x.dim(0), n, [&](int64_t row) {
+    const T* const from = x.row(row);
+    T* const to = y.row(row);
+    const auto count = static_cast<float>(n);
+    const float mean = row_sum(n, [&](int64_t j) { return to_float(from[j]); }) / count;
+    const float variance = row_sum(n,
+                                   [&](int64_t j) {
+                                     const float off = to_float(from[j]) - mean;
+                                     return off * off;
+                                   }) /
+                           count;
+    const float rate = 1 / std::sqrt(variance + epsilon);
+    for (int64_t j = 0; j < n; ++j)
+      to[j] = from_float<T>(gamma.data()[j] * ((to_float(from[j]) - mean) * rate) + beta.data()[j]);
+    statistics.row(row)[0] = mean;
+    statistics.row(row)[1] = rate;
+  });
+}
+
+template <typename T>
+void layer_norm_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
+                         Matrix<const std::type_identity_t<T>> dy, Matrix<const float> statistics,
+                         Vector<const float> gamma, Matrix<std::type_identity_t<T>> dx) {
+  constexpr const char* kName = "layer_norm_backward";
+  check_layer_norm<T>(kName, x, dy, statistics);
+  check_layer_norm<T>(kName, x, dx, statistics);
+  const int64_t n = x.dim(1);
+  HLITE_CHECK(gamma.dim(0) == n, "{}: x {}, gamma {}", kName, x.shape(), gamma.shape());
+  if (exec.on_gpu()) return kernels::layer_norm_backward<T>(exec, x, dy, statistics, gamma, dx);
+  for_each_row(exec, kName, x.dim(0), n, [&](int64_t row) {
+    const T *const from = x.row(row), *const above = dy.row(row);
+    T* const to = dx.row(row);
+    const float mean = statistics.row(row)[0], rate = statistics.row(row)[1];
+    const auto g = [&](int64_t j) { return gamma.data()[j] * to_float(above[j]); };
+    const auto x_hat = [&](int64_t j) { return (to_float(from[j]) - mean) * rate; };
+    const auto count = static_cast<float>(n);
+    const float mean_g = row_sum(n, g) / count;
+    const float mean_gx = row_sum(n, [&](int64_t j) { return g(j) * x_hat(j); }) / count;
+    for (int64_t j = 0; j < n; ++j)
+      to[j] = from_float<T>(rate * (g(j) - mean_g - x_hat(j) * mean_gx));
+  });
+}
+
+template <typename T>
+void layer_norm_gradient_sums(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
+                              Matrix<const std::type_identity_t<T>> dy,
+                              Matrix<const float> statistics, Vector<double> workspace,
+                              Matrix<double> sums) {
+  check_layer_norm<T>("layer_norm_gradient_sums", x, dy, statistics);
+  sum_terms(exec, layer_norm::GradientTerms<T>{x, dy, statistics}, x.dim(0), x.dim(1), workspace,
+            sums);
+}
+
+#define HLITE_INSTANTIATE(T)                                                                 \
+  template void layer_norm_forward<T>(const Exec&, Matrix<const T>, Vector<const float>,     \
+                                      Vector<const float>, float, Matrix<float>, Matrix<T>); \
+  template void layer_norm_backward<T>(const Exec&, Matrix<const T>, Matrix<const T>,        \
+                                       Matrix<const float>, Vector<const float>, Matrix<T>); \
+  template void layer_norm_gradient_sums<T>(const Exec&, Matrix<const T>, Matrix<const T>,   \
+                                            Matrix<const float>, Vector<double>, Matrix<double>);
+HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
+#undef HLITE_INSTANTIATE
+
+}  // namespace hlite::ops

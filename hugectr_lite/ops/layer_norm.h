@@ -1,0 +1,69 @@
+// Layer normalisation of the rows of a matrix [R,n] (Ba et al., "Layer Normalization", 2016):
+//
+//   y = gamma x_hat + beta,  x_hat = (x - mean) rate,  rate = 1 / sqrt(variance + epsilon)
+//
+// with mean and variance of the row, over n; backward, with g = gamma dy,
+//
+//   dx = rate (g - mean(g) - x_hat mean(g x_hat)),  dgamma = sum_r dy x_hat,  dbeta = sum_r dy
+#pragma once
+
+#include <type_traits>
+
+#include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/kernel.h"
+#include "hugectr_lite/core/view.h"
+#include "hugectr_lite/ops/column_terms.h"
+
+namespace hlite::ops {
+
+// x, y [R,n]; gamma, beta [n]; statistics [R,2], overwritten: mean and rate of each row. T: float,
+// or bf16, or on a GPU fp16, computed in float, in an order that follows from n alone. y may be x
+// where there is no way back.
+template <typename T = float>
+void layer_norm_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
+                        Vector<const float> gamma, Vector<const float> beta, float epsilon,
+                        Matrix<float> statistics, Matrix<std::type_identity_t<T>> y);
+
+// dx may be dy.
+template <typename T = float>
+void layer_norm_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
+                         Matrix<const std::type_identity_t<T>> dy, Matrix<const float> statistics,
+                         Vector<const float> gamma, Matrix<std::type_identity_t<T>> dx);
+
+// sums [2,n] <- of dy and dy x_hat down the columns: dbeta and dgamma in double
+// (batch_norm_parameter_gradients()). workspace: terms_workspace(n) doubles.
+template <typename T = float>
+void layer_norm_gradient_sums(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
+                              Matrix<const std::type_identity_t<T>> dy,
+                              Matrix<const float> statistics, Vector<double> workspace,
+                              Matrix<double> sums);
+
+namespace layer_norm {
+template <typename T>
+struct GradientTerms {
+  static constexpr const char* kName = "layer_norm_gradient_sums";
+  Matrix<const T> x, dy;
+  Matrix<const float> statistics;
+  [[nodiscard]] HLITE_HD Terms operator()(int64_t row, int64_t j) const {
+    const float* const of = statistics.row(row);
+    const double g = static_cast<double>(to_float(dy.row(row)[j]));
+    return {g, g * static_cast<double>((to_float(x.row(row)[j]) - of[0]) * of[1])};
+  }
+};
+}  // namespace layer_norm
+
+namespace kernels {
+template <typename T>
+inline const Kernel<void(Matrix<const T> /*x*/, Vector<const float> /*gamma*/,
+                         Vector<const float> /*beta*/, float /*epsilon*/,
+                         Matrix<float> /*statistics*/, Matrix<T> /*y*/)>
+    layer_norm_forward{"layer_norm_forward"};
+template <typename T>
+inline const Kernel<void(Matrix<const T> /*x*/, Matrix<const T> /*dy*/,
+                         Matrix<const float> /*statistics*/, Vector<const float> /*gamma*/,
+                         Matrix<T> /*dx*/)>
+    layer_norm_backward{"layer_norm_backward"};
+}  // namespace kernels
+
+}  // namespace hlite::ops
