@@ -66,6 +66,8 @@ CheckpointMeta parse_manifest(const std::string& text, const std::string& name);
 // no meaningful values.
 void load_checkpoint(const std::string& dir, const CheckpointMeta& meta,
                      std::span<const TensorRef> weights, std::span<const TensorRef> states);
+void load_checkpoint_weights(const std::string& dir, const CheckpointMeta& meta,
+                             std::span<const TensorRef> weights);
 
 // Path of the weights in a checkpoint.
 std::string weights_file(const std::string& dir);
