@@ -96,7 +96,8 @@ TEST_CASE("golden runs on several GPUs, with graphs and without, and where ranks
   check_weights(two, plain.expected());
   CHECK(
       (plain.weights(kFourGpus, "cuda", on_ranks("[[0,1]]", {"solver.cuda_graph=false"})) == two));
-  CHECK((plain.weights(kFourGpus, "cuda", on_ranks("[[0],[0]]")) == two));
+  // Nodes have other frequent categories.
+  check_weights(plain.weights(kFourGpus, "cuda", on_ranks("[[0],[0]]")), plain.expected());
   for (const char* rows : {"[[0,1,2,3]]", "[[0,1],[2,3]]", "[[0,1],[0,1]]"})
     check_weights(fused.weights(kFourGpus, "cuda", on_ranks(rows)), fused.expected());
 }
@@ -140,7 +141,7 @@ TEST_CASE("every optimizer on several GPUs does what it does on ranks of the CPU
         R"({"type":"MomentumSGD","update_type":"Local","momentum_sgd_hparam":)"
         R"({"learning_rate":0.01,"momentum_factor":0.9}})",
         R"({"type":"AdaGrad","update_type":"Local","adagrad_hparam":{"learning_rate":0.01,)"
-        R"("initial_accumulator_value":0.1,"epsilon":1e-6}})"}) {
+        R"("initial_accumulator":0.1,"epsilon":1e-6}})"}) {
     INFO(optimizer);
     const Words ranks = on_ranks("[[0,1,2,3]]", {std::string("optimizer=") + optimizer});
     check_weights(run.weights(kFourGpus, "cuda", ranks, 8), run.weights({}, "cpu", ranks, 8), 1e-5);

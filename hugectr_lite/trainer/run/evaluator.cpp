@@ -9,6 +9,7 @@
 
 #include "data_reader/cached_source.h"
 #include "hugectr_lite/comm/gather_lists.h"
+#include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/stopwatch.h"
 #include "hugectr_lite/ops/group_metrics.h"
 #include "hugectr_lite/ops/metrics.h"
@@ -47,7 +48,12 @@ Evaluator::Evaluator(const config::TrainConfig& config, const EvalSet& set, Mode
       source_(data::open_evaluation_source(
           data_of(config, set), set.path, model.max_batch() * ranks.ranks(),
           model.layers().slot_rows, set.most_samples, config.solver.batchsize_eval,
-          {ranks.rank, ranks.ranks()})) {}
+          {ranks.rank, ranks.ranks()})) {
+  if (model.layers().network->tasks() > 1 && !config.solver.evaluation.metrics.empty())
+    raise<ConfigError>("solver.eval_metrics: expected AUC and AverageLoss alone for several tasks, "
+                       "found {}",
+                       config.solver.evaluation.metrics.front().name);
+}
 
 void Evaluator::allocate() {
   pinned_ = PinnedBlocks(model_.gpu(), source_->memory());
