@@ -7,6 +7,7 @@
 #include "embedding/row_access.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/float_type.h"
+#include "hugectr_lite/core/wide.h"
 
 namespace hlite::embedding {
 namespace {
@@ -41,10 +42,11 @@ void copy_rows(const SlotsRef& of, const float* table, Matrix<const uint32_t> ke
   }
 }
 
-// Any number of keys a slot, samples [begin, end). A row is fetched kRowsAhead columns early.
+// Any number of keys a slot, samples [begin, end). A row is fetched kRowsAhead columns early. T of
+// 16 bits: rows are added up in sum [width].
 template <int kWidth, typename T>
 void pool_rows(const SlotsRef& of, const float* table, Matrix<const uint32_t> keys, View<T, 3> out,
-               int64_t begin, int64_t end) {
+               int64_t begin, int64_t end, float* sum) {
   const int64_t slots = of.count;
   const int64_t width = kWidth > 0 ? kWidth : of.width;
   // Walks the columns of all samples ahead of what is being added.
@@ -61,12 +63,10 @@ void pool_rows(const SlotsRef& of, const float* table, Matrix<const uint32_t> ke
     next = {.b = next.b + 1, .column = of.first_column};
   };
   for (int64_t i = 0; i < kRowsAhead; ++i) fetch_next();
-  thread_local std::vector<float> sum;  // grows once
-  if constexpr (!std::is_same_v<T, float>) sum.resize(static_cast<size_t>(width));
   for (int64_t b = begin; b < end; ++b) {
     T* row_out = out.row(b);
     for (int64_t s = 0; s < slots; ++s, row_out += width) {
-      float* to = sum.data();
+      float* to = sum;
       if constexpr (std::is_same_v<T, float>) to = row_out;
       const SlotRef slot = of.slots[s];
       const uint32_t* key = keys.row(b) + slot.column;
@@ -97,10 +97,14 @@ void lookup_on_cpu(const Exec& exec, const SlotsRef& slots, Matrix<const float> 
   with_width(slots.width, [&]<int kWidth>() {
     const int64_t grain = kGrainRows / slots.lookups + 1;
     exec.threads().parallel_for(keys.dim(0), grain, [&](int64_t begin, int64_t end) {
-      if (copies)
-        copy_rows<kWidth>(slots, table.data(), own, out, begin, end);
-      else
-        pool_rows<kWidth>(slots, table.data(), keys, out, begin, end);
+      thread_local std::vector<float> sum;  // grows once
+      if (!std::is_same_v<T, float>) sum.resize(static_cast<size_t>(slots.width));
+      wide([&, sum = sum.data()] {
+        if (copies)
+          copy_rows<kWidth>(slots, table.data(), own, out, begin, end);
+        else
+          pool_rows<kWidth>(slots, table.data(), keys, out, begin, end, sum);
+      });
     });
   });
 }

@@ -6,6 +6,7 @@
 #include "embedding/row_access.h"
 #include "embedding/sparse_update_args.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/wide.h"
 
 namespace hlite::embedding {
 namespace {
@@ -186,11 +187,13 @@ void sweep(ThreadPool& pool, const Updates& rows, const uint8_t* touched, int64_
   const int64_t rows_of_task = std::max<int64_t>(1, kSweepFloats / rows.width());
   pool.run((count + rows_of_task - 1) / rows_of_task, [&](int64_t task, int) {
     const int64_t end = std::min((task + 1) * rows_of_task, count);
-    for (int64_t row = task * rows_of_task; row < end;) {
-      const int64_t stop = std::find(touched + row, touched + end, uint8_t{1}) - touched;
-      rows.without_gradient(row, stop);
-      row = std::find(touched + stop, touched + end, uint8_t{0}) - touched;
-    }
+    wide([&] {
+      for (int64_t row = task * rows_of_task; row < end;) {
+        const int64_t stop = std::find(touched + row, touched + end, uint8_t{1}) - touched;
+        rows.without_gradient(row, stop);
+        row = std::find(touched + stop, touched + end, uint8_t{0}) - touched;
+      }
+    });
   });
 }
 
@@ -250,8 +253,10 @@ void cpu::sparse_update(const Exec& exec, const SparseUpdateArgs<T>& args) {
         const int64_t n = slot.end - slot.begin;
         const Segments<kType, kWidth, T> segments{
             slot, rows, by, space.gradient + worker * in_lines(of.shape.width)};
-        segments.update(slot.segment_from(n * part / parts),
-                        slot.segment_from(n * (part + 1) / parts));
+        wide([&] {
+          segments.update(slot.segment_from(n * part / parts),
+                          slot.segment_from(n * (part + 1) / parts));
+        });
       });
       if (space.touched) sweep(pool, rows, space.touched, of.shape.total_rows);
     });

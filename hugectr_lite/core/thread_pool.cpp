@@ -2,20 +2,32 @@
 
 #include <sched.h>
 
+#include <chrono>
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
 namespace hlite {
 namespace {
-// How often a waiter looks before it sleeps: some 20 us, about the gap between two steps of an
-// iteration. Longer would steal the core from another process or rank.
-constexpr int kSpins = 4000;
+// How long a waiter looks before it sleeps: about the gap between two steps of an iteration. Longer
+// would steal the core from another process or rank.
+constexpr std::chrono::microseconds kSpin{30};
 
-inline void pause_cpu() {
+// Looks until done() or kSpin is over. A pause takes 40 to 140 cycles, as the processor is made, so
+// that counting them is no clock.
+template <typename Done>
+bool spin_until(Done&& done) {
+  const auto start = std::chrono::steady_clock::now();
+  do {
+    for (int i = 0; i < 16; ++i) {
+      if (done()) return true;
 #if defined(__x86_64__)
-  _mm_pause();
+      _mm_pause();
 #endif
+    }
+  } while (std::chrono::steady_clock::now() - start < kSpin);
+  return false;
 }
 }  // namespace
 
@@ -51,12 +63,9 @@ void ThreadPool::run(int64_t tasks, FunctionRef<void(int64_t, int)> task) {
   wake_.notify_all();
   take_tasks(0);
   // `task` lives on the caller's stack: every worker must have let go of it.
-  for (int spin = 0; busy_.load(std::memory_order_acquire) != 0; ++spin) {
-    if (spin < kSpins)
-      pause_cpu();
-    else
-      std::this_thread::yield();
-  }
+  const auto let_go = [&] { return busy_.load(std::memory_order_acquire) == 0; };
+  if (!spin_until(let_go))
+    while (!let_go()) std::this_thread::yield();
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
@@ -80,11 +89,10 @@ void ThreadPool::fail(std::exception_ptr error) {
 void ThreadPool::work(int worker) {
   uint64_t seen = 0;
   for (;;) {
-    for (int spin = 0; spin < kSpins && generation_.load(std::memory_order_acquire) == seen; ++spin)
-      pause_cpu();
-    if (generation_.load(std::memory_order_acquire) == seen) {
+    const auto called = [&] { return generation_.load(std::memory_order_acquire) != seen; };
+    if (!spin_until(called)) {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return generation_.load(std::memory_order_acquire) != seen; });
+      wake_.wait(lock, called);
     }
     {
       const std::lock_guard lock(mutex_);

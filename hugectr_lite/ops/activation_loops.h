@@ -14,15 +14,12 @@ void activation_forward(const Exec& exec, const F& f, Vector<const std::type_ide
   HLITE_CHECK(x.dim(0) == y.dim(0), "{}: x {}, y {}", F::kForward, x.shape(), y.shape());
   f.check();
   if (exec.on_gpu()) return kernels::activation_forward<T, F>(exec, f, x, y);
-  if constexpr (kOnCpu<T>)
-    cpu_threads(exec, F::kForward)
-        .parallel_for(x.size(), F::kGrain, [=](int64_t begin, int64_t end) {
-          const T* const from = x.data();
-          T* const to = y.data();
-          for (int64_t i = begin; i < end; ++i) to[i] = from_float<T>(f.value(to_float(from[i])));
-        });
-  else
-    needs_gpu(F::kForward);
+  wide_for<T>(exec, F::kForward, x.size(), F::kGrain, [=](int64_t begin, int64_t end) {
+    const T* const from = x.data();
+    T* const to = y.data();
+#pragma GCC ivdep  // in place, maybe
+    for (int64_t i = begin; i < end; ++i) to[i] = from_float<T>(f.value(to_float(from[i])));
+  });
 }
 
 template <typename T, typename F>
@@ -33,17 +30,14 @@ void activation_backward(const Exec& exec, const F& f, Vector<const std::type_id
               F::kBackward, y.shape(), dy.shape(), dx.shape());
   f.check();
   if (exec.on_gpu()) return kernels::activation_backward<T, F>(exec, f, y, dy, dx);
-  if constexpr (kOnCpu<T>)
-    cpu_threads(exec, F::kBackward)
-        .parallel_for(y.size(), F::kGrain, [=](int64_t begin, int64_t end) {
-          const T* const out = y.data();
-          const T* const from = dy.data();
-          T* const to = dx.data();
-          for (int64_t i = begin; i < end; ++i)
-            to[i] = from_float<T>(f.gradient(to_float(out[i]), to_float(from[i])));
-        });
-  else
-    needs_gpu(F::kBackward);
+  wide_for<T>(exec, F::kBackward, y.size(), F::kGrain, [=](int64_t begin, int64_t end) {
+    const T* const out = y.data();
+    const T* const from = dy.data();
+    T* const to = dx.data();
+#pragma GCC ivdep  // in place, maybe
+    for (int64_t i = begin; i < end; ++i)
+      to[i] = from_float<T>(f.gradient(to_float(out[i]), to_float(from[i])));
+  });
 }
 
 #define HLITE_ACTIVATION_OF(F, T)                                                                  \

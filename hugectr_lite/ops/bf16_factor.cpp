@@ -7,6 +7,7 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/float_loops.h"
 #include "hugectr_lite/core/memory.h"
+#include "hugectr_lite/core/wide.h"
 #include "hugectr_lite/ops/bf16_piece.h"
 #include "hugectr_lite/ops/gemm_piece.h"
 #include "hugectr_lite/ops/transpose.h"
@@ -23,11 +24,11 @@ T* grow(std::vector<T>& scratch, int64_t size) {
 const float* widened(ThreadPool& threads, Matrix<const bf16> b) {
   constexpr int64_t kWorthAThread = 1 << 14;
   thread_local std::vector<float> scratch;  // grown once
-  float* const wide = grow(scratch, b.size());
+  float* const all = grow(scratch, b.size());
   threads.parallel_for(b.size(), kWorthAThread, [&](int64_t begin, int64_t end) {
-    widen(b.data() + begin, end - begin, wide + begin);
+    wide([&] { widen(b.data() + begin, end - begin, all + begin); });
   });
-  return wide;
+  return all;
 }
 
 // Two neighbours of a column, the first in the lower half.
@@ -77,9 +78,11 @@ const bf16* packed(ThreadPool& threads, Transpose transpose, Matrix<const bf16> 
     const int64_t panel = task / parts, column = panel * kPanelColumns;
     const int64_t columns = std::min(n - column, kPanelColumns);
     const int64_t first = task % parts * kBlocksOfATask;
-    for (int64_t block = first; block < std::min(blocks, first + kBlocksOfATask); ++block)
-      (transpose == Transpose::kYes ? pack_turned : pack_rows)(
-          b, block * kPanelRows, column, columns, to + (panel * blocks + block) * kPanelBlock);
+    wide([&] {
+      for (int64_t block = first; block < std::min(blocks, first + kBlocksOfATask); ++block)
+        (transpose == Transpose::kYes ? pack_turned : pack_rows)(
+            b, block * kPanelRows, column, columns, to + (panel * blocks + block) * kPanelBlock);
+    });
   });
   return reinterpret_cast<const bf16*>(to);
 }
@@ -104,9 +107,9 @@ void Bf16Factor::multiply(Matrix<const bf16> a, Matrix<float> c) const {
   if (k_ == 0) return;
   if (panels_) return bf16_piece({a.dim(0), n_, k_}, a.data(), panels_, c.data());
   thread_local std::vector<float> scratch;  // grown once
-  float* const wide = grow(scratch, a.size());
-  widen(a.data(), a.size(), wide);
-  gemm_piece({.tb = transpose_, .m = a.dim(0), .n = n_, .k = k_}, {wide, k_},
+  float* const all = grow(scratch, a.size());
+  wide([&] { widen(a.data(), a.size(), all); });
+  gemm_piece({.tb = transpose_, .m = a.dim(0), .n = n_, .k = k_}, {all, k_},
              {wide_, transpose_ == Transpose::kYes ? k_ : n_}, {c.data(), n_});
 }
 
@@ -116,7 +119,7 @@ void Bf16Factor::multiply_columns(Matrix<const bf16> a, int64_t first, Matrix<fl
               "columns [{},{}) of a {}, b [{},{}]", first, first + m, a.shape(), k_, n_);
   thread_local std::vector<bf16> scratch;  // grown once
   bf16* const turned = grow(scratch, m * k_);
-  transpose({a.data() + first, a.dim(1)}, k_, m, {turned, k_});
+  wide([&] { transpose({a.data() + first, a.dim(1)}, k_, m, {turned, k_}); });
   multiply({turned, m, k_}, c);
 }
 

@@ -20,10 +20,9 @@ void cast_from_float(const Exec& exec, Vector<const float> x, Vector<std::type_i
   if constexpr (std::is_same_v<T, float>)
     copy(exec, x, out);
   else if constexpr (kOnCpu<T>)
-    cpu_threads(exec, "cast_from_float")
-        .parallel_for(x.size(), kCastGrain, [&](int64_t begin, int64_t end) {
-          narrow(x.data() + begin, end - begin, out.data() + begin);
-        });
+    wide_for<T>(exec, "cast_from_float", x.size(), kCastGrain, [&](int64_t begin, int64_t end) {
+      narrow(x.data() + begin, end - begin, out.data() + begin);
+    });
   else
     needs_gpu("cast_from_float");
 }
@@ -35,10 +34,9 @@ void cast_to_float(const Exec& exec, Vector<const std::type_identity_t<T>> x, Ve
   if constexpr (std::is_same_v<T, float>)
     copy(exec, x, out);
   else if constexpr (kOnCpu<T>)
-    cpu_threads(exec, "cast_to_float")
-        .parallel_for(x.size(), kCastGrain, [&](int64_t begin, int64_t end) {
-          widen(x.data() + begin, end - begin, out.data() + begin);
-        });
+    wide_for<T>(exec, "cast_to_float", x.size(), kCastGrain, [&](int64_t begin, int64_t end) {
+      widen(x.data() + begin, end - begin, out.data() + begin);
+    });
   else
     needs_gpu("cast_to_float");
 }
@@ -53,7 +51,7 @@ void cast_padded(const Exec& exec, Matrix<const float> x, Matrix<std::type_ident
   if (exec.on_gpu()) return kernels::cast_padded<T>(exec, x, out);
   if constexpr (kOnCpu<T>) {
     constexpr int64_t kRows = 1 << 10;  // worth waking a thread for
-    cpu_threads(exec, "cast_padded").parallel_for(rows, kRows, [&](int64_t begin, int64_t end) {
+    wide_for<T>(exec, "cast_padded", rows, kRows, [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
         T* const to = out.data() + row * columns;
         narrow(x.data() + row * width, width, to);

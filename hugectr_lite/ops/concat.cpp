@@ -6,6 +6,7 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/float_loops.h"
 #include "hugectr_lite/core/float_type.h"
+#include "hugectr_lite/core/wide.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {
@@ -62,13 +63,15 @@ void concat_on_cpu(const Exec& exec, Blocks<T> blocks, Matrix<T> out) {
     for (; begin < end; begin += chunk) {
       const Matrix<T> rows = out.rows(begin, std::min(end, begin + chunk));
       if (std::is_same_v<T, float> || !adds) {
-        concat_rows(blocks, begin, rows);
+        wide([&] { concat_rows(blocks, begin, rows); });
         continue;
       }
       thread_local std::vector<float> sums;  // grown once
       if (std::ssize(sums) < rows.size()) sums.resize(static_cast<size_t>(rows.size()));
-      concat_rows(blocks, begin, Matrix<float>(sums.data(), rows.dim(0), rows.dim(1)));
-      narrow(sums.data(), rows.size(), rows.data());
+      wide([&] {
+        concat_rows(blocks, begin, Matrix<float>(sums.data(), rows.dim(0), rows.dim(1)));
+        narrow(sums.data(), rows.size(), rows.data());
+      });
     }
   });
 }

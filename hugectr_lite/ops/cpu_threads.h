@@ -3,6 +3,8 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/float_type.h"
+#include "hugectr_lite/core/wide.h"
 
 namespace hlite::ops {
 
@@ -16,5 +18,21 @@ inline ThreadPool& cpu_threads(const Exec& exec, const char* op) {
 
 // An op on tensors of a type was asked of the CPU that it does not compute on (kOnCpu).
 [[noreturn]] inline void needs_gpu(const char* op) { raise<Error>("{}: fp16 needs a GPU", op); }
+
+// For an op on tensors of T.
+template <typename T>
+ThreadPool& cpu_threads_for(const Exec& exec, const char* op) {
+  if constexpr (!kOnCpu<T>) needs_gpu(op);
+  return cpu_threads(exec, op);
+}
+
+// body(begin, end) over ranges of [0, n) on the threads, as ThreadPool::parallel_for() cuts them,
+// and as wide() compiles it. T: as above.
+template <typename T, typename Body>
+void wide_for(const Exec& exec, const char* op, int64_t n, int64_t grain, const Body& body) {
+  cpu_threads_for<T>(exec, op).parallel_for(n, grain, [&](int64_t begin, int64_t end) {
+    if constexpr (kOnCpu<T>) wide([&] { body(begin, end); });
+  });
+}
 
 }  // namespace hlite::ops

@@ -29,12 +29,11 @@ void gather(const CrossInput<T>& input, int64_t row, int64_t j, float g, float t
 }
 
 // body(row) on the threads.
-template <typename Body>
+template <typename T, typename Body>
 void for_each_sample(const Exec& exec, const char* op, int64_t rows, int64_t columns, Body&& body) {
-  cpu_threads(exec, op).parallel_for(rows, kElementGrain / (columns + 1) + 1,
-                                     [&](int64_t begin, int64_t end) {
-                                       for (int64_t row = begin; row < end; ++row) body(row);
-                                     });
+  wide_for<T>(exec, op, rows, kElementGrain / (columns + 1) + 1, [&](int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) body(row);
+  });
 }
 
 }  // namespace
@@ -49,7 +48,7 @@ void cross_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x0,
   check_cross(kName, x0, y);
   if (exec.on_gpu()) return kernels::cross_forward<T>(exec, x0, h, x, y);
   const int64_t n = x0.dim(1);
-  for_each_sample(exec, kName, x0.dim(0), n, [&](int64_t row) {
+  for_each_sample<T>(exec, kName, x0.dim(0), n, [&](int64_t row) {
     const T *const first = x0.row(row), *const factor = h.row(row), *const from = x.row(row);
     T* const to = y.row(row);
     for (int64_t j = 0; j < n; ++j)
@@ -70,7 +69,7 @@ void vector_cross_forward(const Exec& exec, Matrix<const std::type_identity_t<T>
   HLITE_CHECK(b.dim(0) == x0.dim(1), "{}: x0 {}, b {}", kName, x0.shape(), b.shape());
   if (exec.on_gpu()) return kernels::vector_cross_forward<T>(exec, x0, a, b, x, y);
   const int64_t n = x0.dim(1);
-  for_each_sample(exec, kName, x0.dim(0), n, [&](int64_t row) {
+  for_each_sample<T>(exec, kName, x0.dim(0), n, [&](int64_t row) {
     const float factor = to_float(*a.row(row));
     const T *const first = x0.row(row), *const from = x.row(row), *const bias = b.data();
     T* const to = y.row(row);
@@ -91,18 +90,19 @@ void cross_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> g,
   HLITE_CHECK(!exec.on_gpu() || exec.matmul != nullptr, "{} on a GPU needs a MatmulContext", kName);
   if (exec.on_gpu()) return kernels::cross_backward<T>(exec, g, x0, h, input, db);
   const int64_t n = x0.dim(1);
-  sum_columns(cpu_threads(exec, kName), x0.dim(0), n, db.data(), [&](int64_t row, float* sums) {
-    const T *const above = g.row(row), *const first = x0.row(row);
-    T* const factor = h.row(row);
-    if (input.dx0.data())
-      for (int64_t j = 0; j < n; ++j)
-        gather(input, row, j, to_float(above[j]), to_float(above[j]) * to_float(factor[j]));
-    for (int64_t j = 0; j < n; ++j) {
-      const float s = to_float(above[j]) * to_float(first[j]);
-      sums[j] += s;
-      factor[j] = from_float<T>(s);
-    }
-  });
+  sum_columns(
+      cpu_threads_for<T>(exec, kName), x0.dim(0), n, db.data(), [&](int64_t row, float* sums) {
+        const T *const above = g.row(row), *const first = x0.row(row);
+        T* const factor = h.row(row);
+        if (input.dx0.data())
+          for (int64_t j = 0; j < n; ++j)
+            gather(input, row, j, to_float(above[j]), to_float(above[j]) * to_float(factor[j]));
+        for (int64_t j = 0; j < n; ++j) {
+          const float s = to_float(above[j]) * to_float(first[j]);
+          sums[j] += s;
+          factor[j] = from_float<T>(s);
+        }
+      });
 }
 
 template <typename T>
@@ -118,7 +118,7 @@ void vector_cross_backward(const Exec& exec, Matrix<const std::type_identity_t<T
   check_cross_input(kName, x0, input);
   if (exec.on_gpu()) return kernels::vector_cross_backward<T>(exec, g, x0, a, input, p);
   const int64_t n = x0.dim(1);
-  for_each_sample(exec, kName, x0.dim(0), n, [&](int64_t row) {
+  for_each_sample<T>(exec, kName, x0.dim(0), n, [&](int64_t row) {
     const T *const above = g.row(row), *const first = x0.row(row);
     const float factor = to_float(*a.row(row));
     *p.row(row) = from_float<T>(

@@ -16,7 +16,7 @@ void apply_on_cpu(const Exec& exec, const char* op, Vector<const T> x, Vector<T>
   constexpr int64_t kChunk = 512;
   const float scale = 1 / (1 - mask.rate);
   const uint64_t first = dropout_first_index(mask);
-  cpu_threads(exec, op).parallel_for(x.size(), kGrain, [&](int64_t begin, int64_t end) {
+  wide_for<T>(exec, op, x.size(), kGrain, [&](int64_t begin, int64_t end) {
     float u[kChunk];
     for (; begin < end; begin += kChunk) {
       const int64_t n = std::min(kChunk, end - begin);

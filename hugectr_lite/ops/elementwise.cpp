@@ -12,19 +12,18 @@ namespace {
 template <Elementwise kHow, typename T>
 void combine_on_cpu(const Exec& exec, std::span<const Vector<const T>> inputs, Vector<T> out) {
   constexpr int64_t kChunk = 2048;  // stays in L1 while the inputs pass by
-  cpu_threads(exec, "elementwise")
-      .parallel_for(out.size(), kElementGrain, [&](int64_t begin, int64_t end) {
-        for (; begin < end; begin += kChunk) {
-          const int64_t n = std::min(kChunk, end - begin);
-          float sums[kChunk];  // or differences, or products
-          for (int64_t i = 0; i < n; ++i) sums[i] = to_float(inputs[0].data()[begin + i]);
-          for (const Vector<const T>& input : inputs.subspan(1)) {
-            const T* const from = input.data() + begin;
-            for (int64_t i = 0; i < n; ++i) sums[i] = combine(kHow, sums[i], to_float(from[i]));
-          }
-          for (int64_t i = 0; i < n; ++i) out.data()[begin + i] = from_float<T>(sums[i]);
-        }
-      });
+  wide_for<T>(exec, "elementwise", out.size(), kElementGrain, [&](int64_t begin, int64_t end) {
+    for (; begin < end; begin += kChunk) {
+      const int64_t n = std::min(kChunk, end - begin);
+      float sums[kChunk];  // or differences, or products
+      for (int64_t i = 0; i < n; ++i) sums[i] = to_float(inputs[0].data()[begin + i]);
+      for (const Vector<const T>& input : inputs.subspan(1)) {
+        const T* const from = input.data() + begin;
+        for (int64_t i = 0; i < n; ++i) sums[i] = combine(kHow, sums[i], to_float(from[i]));
+      }
+      for (int64_t i = 0; i < n; ++i) out.data()[begin + i] = from_float<T>(sums[i]);
+    }
+  });
 }
 
 }  // namespace

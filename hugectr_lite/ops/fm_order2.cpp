@@ -15,12 +15,12 @@ constexpr int64_t kFmChunk = 256;  // columns whose sums live in L1
 template <typename T, typename Body>
 void for_each_fm_chunk(const Exec& exec, const char* op, View<const T, 3> x, Body&& body) {
   const int64_t width = x.dim(2);
-  cpu_threads(exec, op).parallel_for(x.dim(0), kElementGrain / (x.dim(1) * width + 1) + 1,
-                                     [&](int64_t begin, int64_t end) {
-                                       for (int64_t b = begin; b < end; ++b)
-                                         for (int64_t first = 0; first < width; first += kFmChunk)
-                                           body(b, first, std::min(kFmChunk, width - first));
-                                     });
+  wide_for<T>(exec, op, x.dim(0), kElementGrain / (x.dim(1) * width + 1) + 1,
+              [&](int64_t begin, int64_t end) {
+                for (int64_t b = begin; b < end; ++b)
+                  for (int64_t first = 0; first < width; first += kFmChunk)
+                    body(b, first, std::min(kFmChunk, width - first));
+              });
 }
 
 template <typename T>

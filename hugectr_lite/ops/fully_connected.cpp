@@ -5,19 +5,38 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/float_type.h"
+#include "hugectr_lite/core/wide.h"
 #include "hugectr_lite/ops/bf16_factor.h"
 #include "hugectr_lite/ops/bias_gradient.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 #include "hugectr_lite/ops/gemm.h"
 #include "hugectr_lite/ops/gemm_piece.h"
 #include "hugectr_lite/ops/relu.h"
+#include "hugectr_lite/ops/thin_layer.h"
 
 namespace hlite::ops {
 namespace {
 
-// Rows that one task multiplies, measured on Zen 3. Forward: the library packs the weights anew in
-// every task, so a thread does its share in one where that is large; below, small tasks balance
-// better. Backward reads the weights as they lie.
+// The right factor of a float product as Bf16Factor has it, which takes it as it lies.
+class FloatFactor {
+ public:
+  FloatFactor(ThreadPool&, Transpose transpose, Matrix<const float> b)
+      : transpose_(transpose), b_(b) {}
+  void multiply(Matrix<const float> a, Matrix<float> c) const {
+    gemm_piece({.tb = transpose_, .m = a.dim(0), .n = c.dim(1), .k = a.dim(1)},
+               {a.data(), a.dim(1)}, {b_.data(), b_.dim(1)}, {c.data(), c.dim(1)});
+  }
+
+ private:
+  Transpose transpose_;
+  Matrix<const float> b_;
+};
+template <typename T>
+using Factor = std::conditional_t<std::is_same_v<T, float>, FloatFactor, Bf16Factor>;
+
+// Rows that one task multiplies, measured on Zen 3. Forward in float: the library packs the weights
+// anew in every task, so a thread does its share in one where that is large; below, small tasks
+// balance better. Backward reads the weights as they lie.
 constexpr int64_t kLargeForwardTask = 1024;
 constexpr int64_t kForwardTask = 256;
 constexpr int64_t kBackwardTask = 128;
@@ -26,17 +45,42 @@ constexpr int64_t kLargeWeights = 400'000;  // elements
 constexpr int64_t kElementwiseTask = 128;
 constexpr int64_t kBf16Task = 128;  // whose result in float stays in L2 until it is rounded
 
-// Rows of one task: a multiple of ColumnSums::kRows, at most `most`, that leaves every thread
+// Rows of one task: a multiple of BiasGradient::kRows, at most `most`, that leaves every thread
 // `tasks` of them, if possible.
 int64_t task_rows(int64_t batch, int threads, int64_t tasks, int64_t most) {
   const int64_t fair = blocks_of(batch, tasks * static_cast<int64_t>(threads));
-  return std::clamp(blocks_of(fair, ColumnSums::kRows) * ColumnSums::kRows, ColumnSums::kRows,
+  return std::clamp(blocks_of(fair, BiasGradient::kRows) * BiasGradient::kRows, BiasGradient::kRows,
                     most);
 }
 
+template <typename T>
 int64_t forward_task_rows(int64_t batch, int threads) {
+  if (std::is_same_v<T, bf16>) return task_rows(batch, threads, 2, kBf16Task);
   const bool large = batch >= kLargeForwardTask * static_cast<int64_t>(threads);
   return large ? kLargeForwardTask : task_rows(batch, threads, 2, kForwardTask);
+}
+
+template <typename T>
+int64_t backward_task_rows(int64_t batch, int64_t weights, int threads) {
+  if (std::is_same_v<T, bf16>) return task_rows(batch, threads, 2, kBf16Task);
+  return task_rows(batch, threads, 2,
+                   weights >= kLargeWeights ? kBackwardTaskOfLargeWeights : kBackwardTask);
+}
+
+// body(begin, end) for the tasks' rows.
+template <typename Body>
+void for_tasks(ThreadPool& threads, int64_t batch, int64_t rows, Body&& body) {
+  threads.run(blocks_of(batch, rows),
+              [&](int64_t task, int) { body(task * rows, std::min(batch, (task + 1) * rows)); });
+}
+
+// Where a task multiplies rows of a result of T: in place, or in scratch until they are rounded.
+float* product_of(Matrix<float> result, int64_t begin, int64_t) { return result.row(begin); }
+float* product_of(Matrix<bf16> result, int64_t begin, int64_t end) {
+  thread_local std::vector<float> scratch;  // grown once
+  const int64_t size = (end - begin) * result.dim(1);
+  if (std::ssize(scratch) < size) scratch.resize(static_cast<size_t>(size));
+  return scratch.data();
 }
 
 // y = act(z + bias) on one task's rows; z of float may be y.
@@ -47,91 +91,65 @@ void add_bias(const float* z, const Y* bias, bool apply_relu, Matrix<Y> y) {
     const float* const from = z + i * n;
     Y* const to = y.row(i);
     if (bias && apply_relu)
+#pragma GCC ivdep
       for (int64_t j = 0; j < n; ++j) to[j] = from_float<Y>(relu(from[j] + to_float(bias[j])));
     else if (bias)
+#pragma GCC ivdep
       for (int64_t j = 0; j < n; ++j) to[j] = from_float<Y>(from[j] + to_float(bias[j]));
     else if (apply_relu)
+#pragma GCC ivdep
       for (int64_t j = 0; j < n; ++j) to[j] = from_float<Y>(relu(from[j]));
     else if (static_cast<const void*>(from) != to)
       for (int64_t j = 0; j < n; ++j) to[j] = from_float<Y>(from[j]);
   }
 }
 
-void forward_on_cpu(const Exec& exec, Matrix<const float> x, Matrix<const float> w,
-                    Vector<const float> bias, bool relu, Matrix<float> y) {
-  const int64_t batch = x.dim(0), in = x.dim(1), out = w.dim(1);
+template <typename T, typename Y>
+void forward_on_cpu(const Exec& exec, Matrix<const T> x, Matrix<const T> w, Vector<const Y> bias,
+                    bool relu, Matrix<Y> y) {
+  const int64_t batch = x.dim(0);
   ThreadPool& threads = cpu_threads(exec, "fully_connected_forward");
-  const int64_t rows = forward_task_rows(batch, threads.threads());
-  threads.run(blocks_of(batch, rows), [&](int64_t task, int) {
-    const int64_t begin = task * rows, end = std::min(batch, begin + rows);
-    gemm_piece({.m = end - begin, .n = out, .k = in}, {x.row(begin), in}, {w.data(), out},
-               {y.row(begin), out});
-    add_bias(y.row(begin), bias.data(), relu, y.rows(begin, end));
+  if (is_thin(x.dim(1), w.dim(1)))
+    return for_tasks(threads, batch, kElementwiseTask, [&](int64_t begin, int64_t end) {
+      thin_forward<T, Y>(x.rows(begin, end), w, bias.data(), relu, y.rows(begin, end));
+    });
+  const Factor<T> weights(threads, Transpose::kNo, w);
+  const int64_t rows = forward_task_rows<T>(batch, threads.threads());
+  for_tasks(threads, batch, rows, [&](int64_t begin, int64_t end) {
+    float* const z = product_of(y, begin, end);
+    weights.multiply(x.rows(begin, end), {z, end - begin, y.dim(1)});
+    wide([&] { add_bias(z, bias.data(), relu, y.rows(begin, end)); });
   });
 }
 
-void backward_data_on_cpu(const Exec& exec, Matrix<const float> dz, Matrix<const float> w,
-                          Matrix<float> dx, const ReluBelow& below) {
-  const int64_t batch = dz.dim(0), out = dz.dim(1), in = w.dim(0);
-  const float* const y = below.y.data();
+template <typename T>
+void backward_data_on_cpu(const Exec& exec, Matrix<const T> dz, Matrix<const T> w, Matrix<T> dx,
+                          const LayerBelow<T>& below) {
+  const int64_t batch = dz.dim(0), in = w.dim(0);
+  const T* const y = below.y.data();
   float* const dbias = below.dbias.data();
   ThreadPool& threads = cpu_threads(exec, "fully_connected_backward_data");
-  const ColumnSums sums(batch, in, dbias != nullptr);
-  const int64_t most = w.size() >= kLargeWeights ? kBackwardTaskOfLargeWeights : kBackwardTask;
-  const int64_t rows = task_rows(batch, threads.threads(), 2, most);
-  threads.run(blocks_of(batch, rows), [&](int64_t task, int) {
-    const int64_t begin = task * rows, end = std::min(batch, begin + rows);
-    gemm_piece({.tb = Transpose::kYes, .m = end - begin, .n = in, .k = out}, {dz.row(begin), out},
-               {w.data(), out}, {dx.row(begin), in});
-    if (y || dbias)
-      sums.add(y ? y + begin * in : nullptr, dx.row(begin), dx.row(begin), begin, end - begin);
-  });
-  if (dbias) sums.combine(threads, dbias);
-}
-
-void backward_weights_on_cpu(const Exec& exec, Matrix<const float> x, Matrix<const float> dz,
-                             Matrix<float> dw) {
-  gemm(exec, Transpose::kYes, Transpose::kNo, 1, x, dz, 0, dw);
-}
-
-// The same in bf16: products in float, rounded on their way out of the cache.
-
-float* result_of_task(int64_t size) {
-  thread_local std::vector<float> scratch;  // grown once
-  if (std::ssize(scratch) < size) scratch.resize(static_cast<size_t>(size));
-  return scratch.data();
-}
-
-template <typename Y>
-void forward_on_cpu(const Exec& exec, Matrix<const bf16> x, Matrix<const bf16> w,
-                    Vector<const Y> bias, bool relu, Matrix<Y> y) {
-  const int64_t batch = x.dim(0), out = w.dim(1);
-  ThreadPool& threads = cpu_threads(exec, "fully_connected_forward");
-  const Bf16Factor weights(threads, Transpose::kNo, w);
-  const int64_t rows = task_rows(batch, threads.threads(), 2, kBf16Task);
-  threads.run(blocks_of(batch, rows), [&](int64_t task, int) {
-    const int64_t begin = task * rows, end = std::min(batch, begin + rows);
-    float* const z = result_of_task((end - begin) * out);
-    weights.multiply(x.rows(begin, end), {z, end - begin, out});
-    add_bias(z, bias.data(), relu, y.rows(begin, end));
-  });
-}
-
-void backward_data_on_cpu(const Exec& exec, Matrix<const bf16> dz, Matrix<const bf16> w,
-                          Matrix<bf16> dx, const LayerBelow<bf16>& below) {
-  const int64_t batch = dz.dim(0), in = w.dim(0);
-  const bf16* const y = below.y.data();
-  ThreadPool& threads = cpu_threads(exec, "fully_connected_backward_data");
-  const Bf16Factor weights(threads, Transpose::kYes, w);
-  const ColumnSums sums(batch, in, below.dbias.data() != nullptr);
-  const int64_t rows = task_rows(batch, threads.threads(), 2, kBf16Task);
-  threads.run(blocks_of(batch, rows), [&](int64_t task, int) {
-    const int64_t begin = task * rows, end = std::min(batch, begin + rows);
-    float* const z = result_of_task((end - begin) * in);
+  const BiasGradient bias_gradient(batch, in, dbias);
+  if (w.dim(1) == 1) {  // an outer product
+    for_tasks(threads, batch, kElementwiseTask, [&](int64_t begin, int64_t end) {
+      const auto product = [dz = dz.data(), w = w.data()](int64_t row, int64_t column) {
+        return to_float(dz[row]) * to_float(w[column]);
+      };
+      bias_gradient.add(y, product, dx.data(), begin, end);
+    });
+    return bias_gradient.combine(threads);
+  }
+  const Factor<T> weights(threads, Transpose::kYes, w);
+  const int64_t rows = backward_task_rows<T>(batch, w.size(), threads.threads());
+  for_tasks(threads, batch, rows, [&](int64_t begin, int64_t end) {
+    float* const z = product_of(dx, begin, end);
     weights.multiply(dz.rows(begin, end), {z, end - begin, in});
-    sums.add(y ? y + begin * in : nullptr, z, dx.row(begin), begin, end - begin);
+    const bool ready = !y && std::is_same_v<T, float>;
+    bias_gradient.add(
+        y, [=](int64_t row, int64_t column) { return z[(row - begin) * in + column]; },
+        ready ? nullptr : dx.data(), begin, end);
   });
-  if (below.dbias.data()) sums.combine(threads, below.dbias.data());
+  bias_gradient.combine(threads);
 }
 
 void add_backward_data_on_cpu(const Exec& exec, Matrix<const float> dz, Matrix<const float> w,
@@ -144,58 +162,48 @@ void add_backward_data_on_cpu(const Exec& exec, Matrix<const bf16> dz, Matrix<co
   const int64_t batch = dz.dim(0), in = w.dim(0);
   ThreadPool& threads = cpu_threads(exec, "fully_connected_add_backward_data");
   const Bf16Factor weights(threads, Transpose::kYes, w);
-  const int64_t rows = task_rows(batch, threads.threads(), 2, kBf16Task);
-  threads.run(blocks_of(batch, rows), [&](int64_t task, int) {
-    const int64_t begin = task * rows, end = std::min(batch, begin + rows);
-    float* const z = result_of_task((end - begin) * in);
+  const int64_t rows = backward_task_rows<bf16>(batch, w.size(), threads.threads());
+  for_tasks(threads, batch, rows, [&](int64_t begin, int64_t end) {
+    float* const z = product_of(dx, begin, end);
     weights.multiply(dz.rows(begin, end), {z, end - begin, in});
     bf16* const to = dx.row(begin);
-    for (int64_t i = 0; i < (end - begin) * in; ++i)
-      to[i] = from_float<bf16>(to_float(to[i]) + z[i]);
+    wide([&] {
+      for (int64_t i = 0; i < (end - begin) * in; ++i)
+        to[i] = from_float<bf16>(to_float(to[i]) + z[i]);
+    });
   });
 }
 
-// Of a layer of one output: no product of matrices is worth its packing.
-void one_output_weights(ThreadPool& threads, Matrix<const bf16> x, const bf16* dz, float* dw) {
-  constexpr int64_t kColumns = 128;  // of one task; their sums live in L1
-  threads.run(blocks_of(x.dim(1), kColumns), [&](int64_t task, int) {
-    const int64_t begin = task * kColumns, n = std::min(kColumns, x.dim(1) - begin);
-    float sums[kColumns] = {};
-    for (int64_t b = 0; b < x.dim(0); ++b) {
-      const bf16* const row = x.row(b) + begin;
-      const float d = to_float(dz[b]);
-      for (int64_t j = 0; j < n; ++j) sums[j] += to_float(row[j]) * d;
-    }
-    std::copy_n(sums, n, dw + begin);
-  });
-}
-
-void backward_weights_on_cpu(const Exec& exec, Matrix<const bf16> x, Matrix<const bf16> dz,
+template <typename T>
+void backward_weights_on_cpu(const Exec& exec, Matrix<const T> x, Matrix<const T> dz,
                              Matrix<float> dw) {
   const int64_t in = dw.dim(0);
   ThreadPool& threads = cpu_threads(exec, "fully_connected_backward_weights");
-  if (dw.dim(1) == 1) return one_output_weights(threads, x, dz.data(), dw.data());
-  const Bf16Factor gradients(threads, Transpose::kNo, dz);
-  const int64_t rows = task_rows(in, threads.threads(), 2, kBf16Task);
-  threads.run(blocks_of(in, rows), [&](int64_t task, int) {
-    const int64_t begin = task * rows;
-    gradients.multiply_columns(x, begin, dw.rows(begin, std::min(in, begin + rows)));
-  });
+  if (is_thin(in, dw.dim(1))) return thin_backward_weights<T>(threads, x, dz, dw);
+  if constexpr (std::is_same_v<T, float>) {
+    gemm(exec, Transpose::kYes, Transpose::kNo, 1, x, dz, 0, dw);
+  } else {
+    const Bf16Factor gradients(threads, Transpose::kNo, dz);
+    const int64_t rows = task_rows(in, threads.threads(), 2, kBf16Task);
+    for_tasks(threads, in, rows, [&](int64_t begin, int64_t end) {
+      gradients.multiply_columns(x, begin, dw.rows(begin, end));
+    });
+  }
 }
 
 template <typename T>
 void bias_relu_backward_on_cpu(const Exec& exec, Matrix<const T> y, Matrix<T> dy,
                                Vector<float> dbias) {
-  const int64_t batch = dy.dim(0), out = dy.dim(1);
+  const int64_t batch = dy.dim(0);
   ThreadPool& threads = cpu_threads(exec, "bias_relu_backward");
-  const ColumnSums sums(batch, out, dbias.data() != nullptr);
-  const int64_t rows = task_rows(batch, threads.threads(), 2, kElementwiseTask);
-  threads.run(blocks_of(batch, rows), [&](int64_t task, int) {
-    const int64_t begin = task * rows;
-    sums.add(y.data() ? y.row(begin) : nullptr, dy.row(begin), dy.row(begin), begin,
-             std::min(rows, batch - begin));
+  const BiasGradient bias_gradient(batch, dy.dim(1), dbias.data());
+  for_tasks(threads, batch, kElementwiseTask, [&](int64_t begin, int64_t end) {
+    const auto gradient = [dy](int64_t row, int64_t column) {
+      return to_float(dy.data()[row * dy.dim(1) + column]);
+    };
+    bias_gradient.add(y.data(), gradient, y.data() ? dy.data() : nullptr, begin, end);
   });
-  if (dbias.data()) sums.combine(threads, dbias.data());
+  bias_gradient.combine(threads);
 }
 
 // Of the mask of outputs [batch, out].
@@ -227,7 +235,7 @@ void fully_connected_forward(const Exec& exec, Matrix<const std::type_identity_t
   if (multiplies_on_gpu(exec, "fully_connected_forward"))
     return kernels::fully_connected_forward<T, Y>(exec, x, w, bias, relu, y, mask);
   if constexpr (kOnCpu<T>)
-    forward_on_cpu(exec, x, w, bias, relu, y);
+    forward_on_cpu<T, Y>(exec, x, w, bias, relu, y);
   else
     needs_gpu("fully_connected_forward");
 }
@@ -249,7 +257,7 @@ void fully_connected_backward_data(const Exec& exec, Matrix<const std::type_iden
   if (multiplies_on_gpu(exec, "fully_connected_backward_data"))
     return kernels::fully_connected_backward_data<T>(exec, dz, w, dx, below);
   if constexpr (kOnCpu<T>)
-    backward_data_on_cpu(exec, dz, w, dx, below);
+    backward_data_on_cpu<T>(exec, dz, w, dx, below);
   else
     needs_gpu("fully_connected_backward_data");
 }
@@ -276,7 +284,7 @@ void fully_connected_backward_weights(const Exec& exec, Matrix<const std::type_i
   if (multiplies_on_gpu(exec, "fully_connected_backward_weights"))
     return kernels::fully_connected_backward_weights<T>(exec, x, dz, dw);
   if constexpr (kOnCpu<T>)
-    backward_weights_on_cpu(exec, x, dz, dw);
+    backward_weights_on_cpu<T>(exec, x, dz, dw);
   else
     needs_gpu("fully_connected_backward_weights");
 }

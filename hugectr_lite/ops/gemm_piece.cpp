@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/ops/lanes.h"
+#include "hugectr_lite/core/wide.h"
+#include "hugectr_lite/ops/transpose.h"
 
 #if HLITE_GEMM_ONEDNN
 #include <oneapi/dnnl/dnnl.h>
@@ -49,59 +50,30 @@ void multiply(const Product& p, StridedMatrix<const float> a, StridedMatrix<cons
 #endif
 }
 
-// to[j][i] = from[i][j] for i < rows, j < columns.
-void transpose(StridedMatrix<const float> from, int64_t rows, int64_t columns,
-               StridedMatrix<float> to) {
-  const int64_t whole_rows = rows / kLanes * kLanes, whole_columns = columns / kLanes * kLanes;
-  for (int64_t i = 0; i < whole_rows; i += kLanes) {
-    for (int64_t j = 0; j < whole_columns; j += kLanes) {
-      const float* const in = from.data + i * from.stride + j;
-      float* const out = to.data + j * to.stride + i;
-      Lanes zipped[8], paired[8];
-#pragma GCC unroll 4
-      for (int r = 0; r < 8; r += 2) {
-        const Lanes even = load(in + r * from.stride), odd = load(in + (r + 1) * from.stride);
-        zipped[r] = zip_low(even, odd);
-        zipped[r + 1] = zip_high(even, odd);
-      }
-#pragma GCC unroll 2
-      for (int r = 0; r < 8; r += 4) {
-        paired[r] = pair_low(zipped[r], zipped[r + 2]);
-        paired[r + 1] = pair_high(zipped[r], zipped[r + 2]);
-        paired[r + 2] = pair_low(zipped[r + 1], zipped[r + 3]);
-        paired[r + 3] = pair_high(zipped[r + 1], zipped[r + 3]);
-      }
-#pragma GCC unroll 4
-      for (int r = 0; r < 4; ++r) {
-        store(out + r * to.stride, first_halves(paired[r], paired[r + 4]));
-        store(out + (r + 4) * to.stride, second_halves(paired[r], paired[r + 4]));
-      }
-    }
-  }
-  for (int64_t j = 0; j < columns; ++j)
-    for (int64_t i = j < whole_columns ? whole_rows : 0; i < rows; ++i)
-      to.data[j * to.stride + i] = from.data[i * from.stride + j];
-}
+// Sums longer than this run in parts where a is turned (weight gradients: down the columns of x, as
+// many as a batch has samples), or copied: what a part reads stays in L2.
+constexpr int64_t kDepth = 512;
 
 // For small results oneDNN reads a and b where they lie instead of packing them first. Where rows
 // lie a multiple of 2 KiB apart, walking down them falls into the same few sets of the cache, and
-// the product takes up to twice as long. Copies with other strides avoid that; they cost one pass
-// over the operand.
+// the product takes up to twice as long; packing such an a suffers too where b is narrow. Copies
+// with other strides avoid that; they cost one pass over the operand.
 bool reads_in_place(int64_t m, int64_t n) {
   constexpr double kBound = 0.0038;  // oneDNN's own (gemm_driver.cpp)
   return 1 / static_cast<double>(m) + 1 / static_cast<double>(n) >= kBound;
 }
 bool aliases(int64_t stride) { return stride % 512 == 0; }
 
-// Which operands to copy: a (weight gradients: down the columns of x) and b,
-// each used often enough.
+// Which operands to copy, each used often enough.
 struct Copies {
   bool a = false, b = false;
 };
 Copies worth_copying(const Product& p, int64_t a_stride, int64_t b_stride) {
-  if (!HLITE_GEMM_ONEDNN || !reads_in_place(p.m, p.n)) return {};
-  return {.a = p.ta == Transpose::kYes && aliases(a_stride) && p.m >= 32 && p.n >= 32,
-          .b = p.tb == Transpose::kNo && aliases(b_stride) && p.m >= 96 && p.n >= 32};
+  if (!HLITE_GEMM_ONEDNN) return {};
+  const bool in_place = reads_in_place(p.m, p.n);
+  return {.a = p.ta == Transpose::kYes && aliases(a_stride) && p.m >= 32 && p.n >= 32 &&
+               (in_place || p.n <= 512),
+          .b = p.tb == Transpose::kNo && aliases(b_stride) && p.m >= 96 && p.n >= 32 && in_place};
 }
 
 float* grow(std::vector<float>& scratch, int64_t size) {
@@ -109,10 +81,10 @@ float* grow(std::vector<float>& scratch, int64_t size) {
   return scratch.data();
 }
 
-// The product with a turned and b moved into scratch copies, some of k at a time.
-void multiply_copies(Copies copies, const Product& p, StridedMatrix<const float> a,
-                     StridedMatrix<const float> b, StridedMatrix<float> c) {
-  constexpr int64_t kDepth = 512, kPadding = 16;
+// The product, kDepth of k at a time, with a turned and b moved into scratch copies.
+void multiply_parts(Copies copies, const Product& p, StridedMatrix<const float> a,
+                    StridedMatrix<const float> b, StridedMatrix<float> c) {
+  constexpr int64_t kPadding = 16;
   thread_local std::vector<float> a_scratch, b_scratch;  // grown once
   for (int64_t l = 0; l < p.k; l += kDepth) {
     Product part = p;
@@ -125,7 +97,7 @@ void multiply_copies(Copies copies, const Product& p, StridedMatrix<const float>
     if (copies.a) {
       const StridedMatrix<float> turned{grow(a_scratch, p.m * (kDepth + kPadding)),
                                         kDepth + kPadding};
-      transpose(a_part, part.k, p.m, turned);
+      wide([&] { transpose(a_part, part.k, p.m, turned); });
       a_part = {turned.data, turned.stride};
       part.ta = Transpose::kNo;
     }
@@ -160,8 +132,8 @@ void gemm_piece(const Product& product, StridedMatrix<const float> a, StridedMat
   if (product.k == 0) return scale(product.m, product.n, product.beta, c);
   keep_single_threaded();
   const Copies copies = worth_copying(product, a.stride, b.stride);
-  if (copies.a || copies.b)
-    multiply_copies(copies, product, a, b, c);
+  if (copies.a || copies.b || (product.ta == Transpose::kYes && product.k > kDepth))
+    multiply_parts(copies, product, a, b, c);
   else
     multiply(product, a, b, c);
 }

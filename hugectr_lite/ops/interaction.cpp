@@ -7,6 +7,7 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/float_loops.h"
 #include "hugectr_lite/core/float_type.h"
+#include "hugectr_lite/core/wide.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 #include "hugectr_lite/ops/lanes.h"
 #include "hugectr_lite/ops/non_finite.h"
@@ -17,24 +18,23 @@ namespace {
 constexpr int64_t kTaskSamples = 32;
 // The tiles below read whole groups of rows; entries past the last row point at a valid one.
 constexpr int64_t kSpareRows = 8;
-
-using Half = float __attribute__((vector_size(kLanes / 2 * sizeof(float))));
+constexpr int64_t kMostLanes = 16;
 
 int64_t pairs_below(int64_t c) { return c * (c - 1) / 2; }
 
 // What one thread needs for one sample of T: its rows, copies of them in float and padded where T
-// is another type or V no multiple of kLanes, and its pairs. Grown once a thread.
+// is another type or V no multiple of kMostLanes, and its pairs. Grown once a thread.
 template <typename T>
 class Sample {
  public:
   Sample(int64_t slots, int64_t width)
-      : slots_(slots), width_(width), padded_((width + kLanes - 1) / kLanes * kLanes) {
+      : slots_(slots), width_(width), padded_((width + kMostLanes - 1) / kMostLanes * kMostLanes) {
     const int64_t rows = slots + 1;
     inputs_.resize(static_cast<size_t>(rows + kSpareRows));
     outputs_.resize(static_cast<size_t>(rows));
     zeros_.resize(static_cast<size_t>(width));
     rounded_.resize(static_cast<size_t>(width));
-    pairs_.resize(static_cast<size_t>(pairs_below(rows + 1) + rows + kLanes));
+    pairs_.resize(static_cast<size_t>(pairs_below(rows + 1) + rows + kMostLanes));
     if (is_copied()) {
       in_copy_.assign(static_cast<size_t>(rows * padded_), 0.0f);
       out_copy_.assign(static_cast<size_t>(rows * padded_), 0.0f);
@@ -112,22 +112,11 @@ Sample<T>& sample_workspace(int64_t slots, int64_t width) {
   return sample;
 }
 
-// The eight sums of eight accumulators, by a tree that adds and transposes at once.
-inline Lanes horizontal_sums(const Lanes (&v)[8]) {
-  Lanes twos[4], fours[2];
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i)
-    twos[i] = zip_low(v[2 * i], v[2 * i + 1]) + zip_high(v[2 * i], v[2 * i + 1]);
-#pragma GCC unroll 2
-  for (int i = 0; i < 2; ++i)
-    fours[i] = pair_low(twos[2 * i], twos[2 * i + 1]) + pair_high(twos[2 * i], twos[2 * i + 1]);
-  return first_halves(fours[0], fours[1]) + second_halves(fours[0], fours[1]);
-}
-
 // Dot products of rows c, c + 1 with rows r ... r + 3: eight accumulators, two loads for three
 // multiply-adds, and one tree of sums at the end.
-inline Lanes dot_tile(const float* const* inputs, int64_t width, int64_t r, int64_t c) {
-  Lanes sums[8] = {};
+template <int kLanes>
+HLITE_INLINE Eight dot_tile(const float* const* inputs, int64_t width, int64_t r, int64_t c) {
+  Lanes<kLanes> sums[8] = {};
   const float* const c0 = inputs[c];
   const float* const c1 = inputs[c + 1];
   const float* const r0 = inputs[r];
@@ -135,8 +124,9 @@ inline Lanes dot_tile(const float* const* inputs, int64_t width, int64_t r, int6
   const float* const r2 = inputs[r + 2];
   const float* const r3 = inputs[r + 3];
   for (int64_t v = 0; v < width; v += kLanes) {
-    const Lanes x0 = load(c0 + v), x1 = load(c1 + v);
-    const Lanes y0 = load(r0 + v), y1 = load(r1 + v), y2 = load(r2 + v), y3 = load(r3 + v);
+    const auto x0 = load<kLanes>(c0 + v), x1 = load<kLanes>(c1 + v);
+    const auto y0 = load<kLanes>(r0 + v), y1 = load<kLanes>(r1 + v);
+    const auto y2 = load<kLanes>(r2 + v), y3 = load<kLanes>(r3 + v);
     sums[0] += x0 * y0;
     sums[1] += x0 * y1;
     sums[2] += x0 * y2;
@@ -152,73 +142,75 @@ inline Lanes dot_tile(const float* const* inputs, int64_t width, int64_t r, int6
 // pairs[c(c-1)/2 + r] for all r < c. A tile on the diagonal writes up to three entries past its
 // row's end, into the next row's first entries: tiles run from the diagonal to the left and rows
 // downward, so those are written properly afterwards. `pairs` has room for the last rows' excess.
+template <int kLanes>
 void dot_pairs(const float* const* inputs, int64_t rows, int64_t width, float* pairs) {
-  for (int64_t c = 0; c < rows; c += 2) {
+  for (int64_t c = 0; c < rows; c += 2)
     for (int64_t r = c / 4 * 4; r >= 0; r -= 4) {
-      const Lanes tile = dot_tile(inputs, width, r, c);
-      std::memcpy(pairs + pairs_below(c) + r, &tile, sizeof(Half));
-      const Half second = __builtin_shufflevector(tile, tile, 4, 5, 6, 7);
-      std::memcpy(pairs + pairs_below(c + 1) + r, &second, sizeof(second));
+      const Eight tile = dot_tile<kLanes>(inputs, width, r, c);
+      store(pairs + pairs_below(c) + r, __builtin_shufflevector(tile, tile, 0, 1, 2, 3));
+      store(pairs + pairs_below(c + 1) + r, __builtin_shufflevector(tile, tile, 4, 5, 6, 7));
     }
-  }
 }
 
 // outputs[row + i][at ...] = sum over c of s[row + i][c] * inputs[c][at ...] for kRows rows and
 // kVectors groups of lanes, with s read from the triangle of pairs; plus `verbatim` for row 0.
-template <int kRows, int kVectors>
-inline void gradient_tile(const float* const* inputs, const float* pairs, int64_t rows, int64_t row,
-                          int64_t at, const float* verbatim, float* const* outputs) {
-  Lanes sums[kRows][kVectors] = {};
+template <int kLanes, int kRows, int kVectors>
+HLITE_INLINE void gradient_tile(const float* const* inputs, const float* pairs, int64_t rows,
+                                int64_t row, int64_t at, const float* verbatim,
+                                float* const* outputs) {
+  Lanes<kLanes> sums[kRows][kVectors] = {};
   if (row == 0)
-    for (int q = 0; q < kVectors; ++q) sums[0][q] = load(verbatim + at + q * kLanes);
+    for (int q = 0; q < kVectors; ++q) sums[0][q] = load<kLanes>(verbatim + at + q * kLanes);
   const float* triangle[kRows];
   for (int i = 0; i < kRows; ++i) triangle[i] = pairs + pairs_below(row + i);
 
   const auto add = [&](int64_t c, const float(&s)[kRows]) __attribute__((always_inline)) {
 #pragma GCC unroll 4
     for (int q = 0; q < kVectors; ++q) {
-      const Lanes x = load(inputs[c] + at + q * kLanes);
-#pragma GCC unroll 8
+      const auto x = load<kLanes>(inputs[c] + at + q * kLanes);
+#pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) sums[i][q] += s[i] * x;
     }
   };
   float s[kRows];
   for (int64_t c = 0; c < row; ++c) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) s[i] = triangle[i][c];
     add(c, s);
   }
   for (int d = 0; d < kRows; ++d) {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i)
       s[i] = i == d ? 0.0f : i > d ? triangle[i][row + d] : triangle[d][row + i];
     add(row + d, s);
   }
   for (int64_t c = row + kRows; c < rows; ++c) {
     const float* const from = pairs + pairs_below(c) + row;
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) s[i] = from[i];
     add(c, s);
   }
-#pragma GCC unroll 8
+#pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i)
 #pragma GCC unroll 4
     for (int q = 0; q < kVectors; ++q) store(outputs[row + i] + at + q * kLanes, sums[i][q]);
 }
 
-// All rows of the columns [at, at + kVectors * kLanes). The last tile moves up to end with the last
-// row, computing some rows twice.
-template <int kRows, int kVectors>
-void gradient_columns(const float* const* inputs, const float* pairs, int64_t rows, int64_t at,
-                      const float* verbatim, float* const* outputs) {
-  if (rows < kRows) {
-    for (int64_t row = 0; row < rows; ++row)
-      gradient_tile<1, kVectors>(inputs, pairs, rows, row, at, verbatim, outputs);
-    return;
+// All rows of columns from `at` on, kVectors * kLanes at a time as far as they go. The last tile
+// moves up to end with the last row, computing some rows twice.
+template <int kLanes, int kRows, int kVectors>
+HLITE_INLINE void gradient_columns(const float* const* inputs, const float* pairs, int64_t rows,
+                                   int64_t width, const float* verbatim, float* const* outputs,
+                                   int64_t& at) {
+  for (; at + kVectors * kLanes <= width; at += kVectors * kLanes) {
+    if (rows < kRows)
+      for (int64_t row = 0; row < rows; ++row)
+        gradient_tile<kLanes, 1, kVectors>(inputs, pairs, rows, row, at, verbatim, outputs);
+    else
+      for (int64_t row = 0; row < rows; row += kRows)
+        gradient_tile<kLanes, kRows, kVectors>(inputs, pairs, rows, std::min(row, rows - kRows), at,
+                                               verbatim, outputs);
   }
-  for (int64_t row = 0; row < rows; row += kRows)
-    gradient_tile<kRows, kVectors>(inputs, pairs, rows, std::min(row, rows - kRows), at, verbatim,
-                                   outputs);
 }
 
 template <typename T>
@@ -232,19 +224,26 @@ void check_shapes(Matrix<const T> bottom, View<const T, 3> slots, int64_t out_ro
               interaction_width(n, width));
 }
 
-// Calls body(sample index, workspace) for every sample of the batch.
+// Calls body.template operator()<kLanes>(sample index, workspace) for every sample of the batch.
 template <typename T, typename Body>
 void for_each_sample(ThreadPool& threads, int64_t batch, int64_t slots, int64_t width, Body body) {
   threads.run((batch + kTaskSamples - 1) / kTaskSamples, [&](int64_t task, int) {
     Sample<T>& sample = sample_workspace<T>(slots, width);
     const int64_t end = std::min(batch, (task + 1) * kTaskSamples);
-    for (int64_t b = task * kTaskSamples; b < end; ++b) body(b, sample);
+    wide([&]<int kLanes>() {
+      for (int64_t b = task * kTaskSamples; b < end; ++b)
+        body.template operator()<kLanes>(b, sample);
+    });
   });
 }
 
-template <typename T>
+template <int kLanes, typename T>
 void write_row(const T* bottom, Sample<T>& sample, int64_t width, T* row) {
-  dot_pairs(sample.inputs(), sample.rows(), sample.padded_width(), sample.pairs());
+  // Of short rows the sums across lanes are the work: they are fewer in shorter registers.
+  if (sample.padded_width() <= 2 * kMostLanes)
+    dot_pairs<8>(sample.inputs(), sample.rows(), sample.padded_width(), sample.pairs());
+  else
+    dot_pairs<kLanes>(sample.inputs(), sample.rows(), sample.padded_width(), sample.pairs());
   const int64_t pairs = pairs_below(sample.rows());
   std::copy_n(bottom, width, row);
   narrow(sample.pairs(), pairs, row + width);
@@ -256,10 +255,10 @@ void forward_on_cpu(const Exec& exec, Matrix<const T> bottom, View<const T, 3> s
                     Matrix<T> out) {
   const int64_t width = bottom.dim(1);
   for_each_sample<T>(cpu_threads(exec, "interaction_forward"), bottom.dim(0), slots.dim(1), width,
-                     [&](int64_t b, Sample<T>& sample) {
+                     [&]<int kLanes>(int64_t b, Sample<T>& sample) {
                        sample.set_inputs(bottom.row(b),
                                          [&](int64_t s) { return slots.row(b) + s * width; });
-                       write_row(bottom.row(b), sample, width, out.row(b));
+                       write_row<kLanes>(bottom.row(b), sample, width, out.row(b));
                      });
 }
 
@@ -268,12 +267,12 @@ void gather_on_cpu(const Exec& exec, Matrix<const T> bottom, const OneHotRows& r
                    View<T, 3> kept) {
   const int64_t width = bottom.dim(1);
   for_each_sample<T>(cpu_threads(exec, "interaction_forward_gather"), bottom.dim(0),
-                     rows.offset.dim(0), width, [&](int64_t b, Sample<T>& sample) {
+                     rows.offset.dim(0), width, [&]<int kLanes>(int64_t b, Sample<T>& sample) {
                        sample.set_inputs(bottom.row(b), [&](int64_t s) {
                          T* const to = kept.data() ? kept.row(b) + s * width : nullptr;
                          return sample.rounded(rows.row(b, s), to);
                        });
-                       write_row(bottom.row(b), sample, width, out.row(b));
+                       write_row<kLanes>(bottom.row(b), sample, width, out.row(b));
                      });
 }
 
@@ -281,19 +280,22 @@ template <typename T>
 void backward_on_cpu(const Exec& exec, Matrix<const T> bottom, View<const T, 3> slots,
                      Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots) {
   const int64_t width = bottom.dim(1);
-  const auto one_sample = [&](int64_t b, Sample<T>& sample) {
+  const auto one_sample = [&]<int kLanes>(int64_t b, Sample<T>& sample) {
     sample.set_inputs(bottom.row(b), [&](int64_t s) { return slots.row(b) + s * width; });
     sample.set_outputs(dbottom.row(b), dslots.row(b));
     const float* const verbatim = sample.verbatim(dout.row(b));
     const float* const pairs = sample.pair_gradients(dout.row(b));
     const int64_t rows = sample.rows(), end = sample.padded_width();
-    int64_t at = 0;  // twelve accumulators each: what the registers hold beside the operands
-    for (; at + 4 * kLanes <= end; at += 4 * kLanes)
-      gradient_columns<3, 4>(sample.inputs(), pairs, rows, at, verbatim, sample.outputs());
-    for (; at + 2 * kLanes <= end; at += 2 * kLanes)
-      gradient_columns<6, 2>(sample.inputs(), pairs, rows, at, verbatim, sample.outputs());
-    for (; at < end; at += kLanes)
-      gradient_columns<6, 1>(sample.inputs(), pairs, rows, at, verbatim, sample.outputs());
+    // As many accumulators as the registers hold beside the operands.
+    constexpr int kFew = kLanes == 16 ? 9 : 6, kMany = kLanes == 16 ? 6 : 3;
+    int64_t at = 0;
+    const auto columns = [&]<int kRows, int kVectors>() {
+      gradient_columns<kLanes, kRows, kVectors>(sample.inputs(), pairs, rows, end, verbatim,
+                                                sample.outputs(), at);
+    };
+    columns.template operator()<kMany, 4>();
+    columns.template operator()<kFew, 2>();
+    columns.template operator()<kFew, 1>();
     sample.copy_outputs(dbottom.row(b), dslots.row(b));
   };
   for_each_sample<T>(cpu_threads(exec, "interaction_backward"), bottom.dim(0), slots.dim(1), width,

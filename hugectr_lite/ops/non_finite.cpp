@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "hugectr_lite/core/float_type.h"
+#include "hugectr_lite/core/wide.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {
@@ -32,7 +33,8 @@ int64_t find_on_cpu(const Exec& exec, Vector<const T> x) {
     const int64_t begin = block * kBlock, end = std::min(n, begin + kBlock);
     int64_t known = first.load();
     if (begin >= known) return;
-    const int64_t at = find(x.data(), begin, end);
+    int64_t at = end;
+    wide([&] { at = find(x.data(), begin, end); });
     if (at == end) return;
     while (at < known && !first.compare_exchange_weak(known, at)) {
     }

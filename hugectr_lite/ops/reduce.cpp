@@ -25,31 +25,29 @@ void reduce_on_cpu(const Exec& exec, View<const T, 3> x, float scale, Matrix<T> 
       for (int64_t j = 0; j < width; ++j) y.row(o)[begin + j] = from_float<T>(scale * sums[j]);
     }
   };
-  cpu_threads(exec, "reduce_axis")
-      .parallel_for(x.dim(0), kElementGrain / (n * columns + 1) + 1,
-                    [&](int64_t begin, int64_t end) {
-                      for (int64_t o = begin; o < end; ++o)
-                        if (columns == 1)
-                          *y.row(o) = from_float<T>(
-                              scale * row_sum(n, [&](int64_t i) { return to_float(x.row(o)[i]); }));
-                        else
-                          reduce_columns(o);
-                    });
+  wide_for<T>(exec, "reduce_axis", x.dim(0), kElementGrain / (n * columns + 1) + 1,
+              [&](int64_t begin, int64_t end) {
+                for (int64_t o = begin; o < end; ++o)
+                  if (columns == 1)
+                    *y.row(o) = from_float<T>(
+                        scale * row_sum(n, [&](int64_t i) { return to_float(x.row(o)[i]); }));
+                  else
+                    reduce_columns(o);
+              });
 }
 
 template <typename T>
 void broadcast_on_cpu(const Exec& exec, Matrix<const T> y, float scale, View<T, 3> x) {
   const int64_t n = x.dim(1), columns = x.dim(2);
-  cpu_threads(exec, "broadcast_axis")
-      .parallel_for(x.dim(0) * n, kElementGrain / (columns + 1) + 1,
-                    [&](int64_t begin, int64_t end) {
-                      for (int64_t row = begin; row < end; ++row) {
-                        const T* const from = y.row(row / n);
-                        T* const to = x.data() + row * columns;
-                        for (int64_t j = 0; j < columns; ++j)
-                          to[j] = from_float<T>(scale * to_float(from[j]));
-                      }
-                    });
+  wide_for<T>(exec, "broadcast_axis", x.dim(0) * n, kElementGrain / (columns + 1) + 1,
+              [&](int64_t begin, int64_t end) {
+                for (int64_t row = begin; row < end; ++row) {
+                  const T* const from = y.row(row / n);
+                  T* const to = x.data() + row * columns;
+                  for (int64_t j = 0; j < columns; ++j)
+                    to[j] = from_float<T>(scale * to_float(from[j]));
+                }
+              });
 }
 
 template <typename T>

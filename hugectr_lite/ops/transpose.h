@@ -1,4 +1,4 @@
-// Transposes of parts of matrices on the calling thread.
+// Transposes of parts of matrices, for the bodies of wide().
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,44 @@
 
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/ops/gemm_piece.h"
+#include "hugectr_lite/ops/lanes.h"
 
 namespace hlite::ops {
 
 // to[j][i] = from[i][j] for i < rows, j < columns. They do not overlap.
+inline void transpose(StridedMatrix<const float> from, int64_t rows, int64_t columns,
+                      StridedMatrix<float> to) {
+  constexpr int64_t kTile = 8;
+  const int64_t whole_rows = rows / kTile * kTile, whole_columns = columns / kTile * kTile;
+  for (int64_t j = 0; j < whole_columns; j += kTile)
+    for (int64_t i = 0; i < whole_rows; i += kTile) {
+      const float* const in = from.data + i * from.stride + j;
+      float* const out = to.data + j * to.stride + i;
+      Eight zipped[8], paired[8];
+#pragma GCC unroll 4
+      for (int r = 0; r < 8; r += 2) {
+        const Eight even = load<8>(in + r * from.stride), odd = load<8>(in + (r + 1) * from.stride);
+        zipped[r] = zip_low(even, odd);
+        zipped[r + 1] = zip_high(even, odd);
+      }
+#pragma GCC unroll 2
+      for (int r = 0; r < 8; r += 4) {
+        paired[r] = pair_low(zipped[r], zipped[r + 2]);
+        paired[r + 1] = pair_high(zipped[r], zipped[r + 2]);
+        paired[r + 2] = pair_low(zipped[r + 1], zipped[r + 3]);
+        paired[r + 3] = pair_high(zipped[r + 1], zipped[r + 3]);
+      }
+#pragma GCC unroll 4
+      for (int r = 0; r < 4; ++r) {
+        store(out + r * to.stride, first_halves(paired[r], paired[r + 4]));
+        store(out + (r + 4) * to.stride, second_halves(paired[r], paired[r + 4]));
+      }
+    }
+  for (int64_t j = 0; j < columns; ++j)
+    for (int64_t i = j < whole_columns ? whole_rows : 0; i < rows; ++i)
+      std::memcpy(to.data + j * to.stride + i, from.data + i * from.stride + j, sizeof(float));
+}
+
 inline void transpose(StridedMatrix<const bf16> from, int64_t rows, int64_t columns,
                       StridedMatrix<bf16> to) {
   constexpr int64_t kTile = 8;

@@ -26,17 +26,17 @@ void weight_multiply_forward(const Exec& exec, Matrix<const std::type_identity_t
   check_weight_multiply(kName, x, w, y);
   if (exec.on_gpu()) return kernels::weight_multiply_forward<T>(exec, x, w, y);
   const int64_t slots = w.dim(0), width = w.dim(1);
-  cpu_threads(exec, kName)
-      .parallel_for(y.dim(0), kElementGrain / (w.size() + 1) + 1, [&](int64_t begin, int64_t end) {
-        for (int64_t b = begin; b < end; ++b)
-          for (int64_t s = 0; s < slots; ++s) {
-            const float value = to_float(x.row(b)[s]);
-            const T* const weights = w.row(s);
-            T* const out = y.row(b) + s * width;
-            for (int64_t v = 0; v < width; ++v)
-              out[v] = from_float<T>(value * to_float(weights[v]));
-          }
-      });
+  wide_for<T>(exec, kName, y.dim(0), kElementGrain / (w.size() + 1) + 1,
+              [&](int64_t begin, int64_t end) {
+                for (int64_t b = begin; b < end; ++b)
+                  for (int64_t s = 0; s < slots; ++s) {
+                    const float value = to_float(x.row(b)[s]);
+                    const T* const weights = w.row(s);
+                    T* const out = y.row(b) + s * width;
+                    for (int64_t v = 0; v < width; ++v)
+                      out[v] = from_float<T>(value * to_float(weights[v]));
+                  }
+              });
 }
 
 template <typename T>
@@ -47,8 +47,8 @@ void weight_multiply_backward_data(const Exec& exec, Matrix<const std::type_iden
   check_weight_multiply(kName, dx, w, dy);
   if (exec.on_gpu()) return kernels::weight_multiply_backward_data<T>(exec, dy, w, dx);
   const int64_t slots = w.dim(0), width = w.dim(1);
-  cpu_threads(exec, kName)
-      .parallel_for(dy.dim(0), kElementGrain / (w.size() + 1) + 1, [&](int64_t begin, int64_t end) {
+  wide_for<T>(
+      exec, kName, dy.dim(0), kElementGrain / (w.size() + 1) + 1, [&](int64_t begin, int64_t end) {
         for (int64_t b = begin; b < end; ++b)
           for (int64_t s = 0; s < slots; ++s) {
             const T* const from = dy.row(b) + s * width;
@@ -67,7 +67,7 @@ void weight_multiply_backward_weights(const Exec& exec, Matrix<const std::type_i
   HLITE_CHECK(!exec.on_gpu() || exec.matmul != nullptr, "{} on a GPU needs a MatmulContext", kName);
   if (exec.on_gpu()) return kernels::weight_multiply_backward_weights<T>(exec, x, dy, dw);
   const int64_t slots = dw.dim(0), width = dw.dim(1);
-  sum_columns(cpu_threads(exec, kName), dy.dim(0), dy.dim(1), dw.data(),
+  sum_columns(cpu_threads_for<T>(exec, kName), dy.dim(0), dy.dim(1), dw.data(),
               [&](int64_t b, float* sums) {
                 for (int64_t s = 0; s < slots; ++s) {
                   const float value = to_float(x.row(b)[s]);

@@ -5,6 +5,7 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/float_loops.h"
 #include "hugectr_lite/core/float_type.h"
+#include "hugectr_lite/core/wide.h"
 #include "hugectr_lite/optimizer/update_loops.h"
 
 namespace hlite::optimizer {
@@ -59,7 +60,7 @@ void update_on_cpu(const Exec& exec, const UpdateRule& rule, float lr, int64_t s
     exec.threads().parallel_for(
         (n + kLine - 1) / kLine, kGrain / kLine, [&](int64_t begin, int64_t end) {
           const int64_t first = begin * kLine, count = std::min(n, end * kLine) - first;
-          update_pieces<type>(scalars, x.at(first), count, scale.inverse);
+          wide([&] { update_pieces<type>(scalars, x.at(first), count, scale.inverse); });
         });
   });
 }

@@ -1,6 +1,7 @@
 #include "hugectr_lite/ops/cross.h"
 
 #include "hugectr_lite/core/error.h"
+#include "tests/support/errors.h"
 #include "tests/support/op_device.h"
 
 namespace hlite::test {
@@ -152,6 +153,10 @@ TEST_CASE("cross layers refuse what does not fit") {
   CHECK_THROWS_AS(ops::cross_backward(on.exec(), x, x, x, {bad}, b), Error);
   CHECK_THROWS_AS(ops::cross_backward(on.exec(), x, x, x, {}, wrong), Error);
   CHECK_THROWS_AS(ops::vector_cross_backward(on.exec(), x, x, a, {}, x), Error);
+  const Matrix<fp16> half(reinterpret_cast<fp16*>(m.data()), 4, 3);
+  check_contains(
+      message_of<Error>([&] { ops::cross_forward<fp16>(on.exec(), half, half, half, half); }),
+      {"cross_forward", "fp16 needs a GPU"});
 }
 
 }  // namespace
