@@ -165,14 +165,14 @@ void LocalSteps::emit_sparse_update(plan::Plan& plan, const TablesIo& io, const 
   const double vector_bytes = static_cast<double>(spec_.layout.width * float_type_bytes(type_)),
                row_bytes = static_cast<double>(spec_.layout.width) * sizeof(float);
   with_float_type(type_, [&]<typename T>() {
-    plan.add({.name = spec_.name + name,
-              .lane = plan::Lane::kEmbedding,
-              .reads = reads,
-              .writes = changed,
-              .run = [this, io](const StepContext& c) { update<T>(c, io); },
-              .bytes_per_sample =
-                  static_cast<double>(spec_.layout.columns()) * vector_bytes +
-                  sample_rows_ * row_bytes * 2.0 * static_cast<double>(changed.size())});
+    plan.add(
+        {.name = spec_.name + name,
+         .lane = plan::Lane::kEmbedding,
+         .reads = reads,
+         .writes = changed,
+         .run = [this, io](const StepContext& c) { update<T>(c, io); },
+         .bytes_per_sample = static_cast<double>(spec_.layout.columns()) * vector_bytes +
+                             sample_rows_ * row_bytes * 2.0 * static_cast<double>(changed.size())});
   });
 }
 

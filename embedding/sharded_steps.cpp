@@ -266,18 +266,20 @@ void ShardedSteps::emit_update(plan::Plan& plan, const TablesIo& io) {
     return;
   }
   const MovedBytes moved = moved_bytes();
-  add_update(plan, {.name = ".update",
-                    .reads = {wanted_, outgoing_},
-                    .writes = storage_.own_buffers(),
-                    .run = [this, io](const StepContext& c) { update(c, io); },
-                    .bytes_per_sample = moved.update},
+  add_update(plan,
+             {.name = ".update",
+              .reads = {wanted_, outgoing_},
+              .writes = storage_.own_buffers(),
+              .run = [this, io](const StepContext& c) { update(c, io); },
+              .bytes_per_sample = moved.update},
              io);
   if (storage_.copied_rows() == 0) return;
-  add_update(plan, {.name = ".update_copied",
-                    .reads = {copied_gradients_},
-                    .writes = storage_.copied_buffers(),
-                    .run = [this, io](const StepContext& c) { update_copied(c, io); },
-                    .bytes_per_sample = moved.update_copied},
+  add_update(plan,
+             {.name = ".update_copied",
+              .reads = {copied_gradients_},
+              .writes = storage_.copied_buffers(),
+              .run = [this, io](const StepContext& c) { update_copied(c, io); },
+              .bytes_per_sample = moved.update_copied},
              io);
 }
 

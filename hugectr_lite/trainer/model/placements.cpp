@@ -318,8 +318,9 @@ std::vector<LayerPlacement> make_placements(const config::TrainConfig& config,
                                             const comm::Topology& topology, bool read_data) {
   if (topology.ranks() == 1) return {};
   const Layers layers = embedding_layers(config);
-  const bool hybrid = std::any_of(layers.begin(), layers.end(),
-                                  [](const auto& layer) { return layer->sharding() == embedding::Sharding::kFrequency; });
+  const bool hybrid = std::any_of(layers.begin(), layers.end(), [](const auto& layer) {
+    return layer->sharding() == embedding::Sharding::kFrequency;
+  });
   std::optional<Statistics> statistics;
   if (hybrid && read_data) {
     statistics = from_manifest(config, layers);

@@ -50,9 +50,10 @@ Evaluator::Evaluator(const config::TrainConfig& config, const EvalSet& set, Mode
           model.layers().slot_rows, set.most_samples, config.solver.batchsize_eval,
           {ranks.rank, ranks.ranks()})) {
   if (model.layers().network->tasks() > 1 && !config.solver.evaluation.metrics.empty())
-    raise<ConfigError>("solver.eval_metrics: expected AUC and AverageLoss alone for several tasks, "
-                       "found {}",
-                       config.solver.evaluation.metrics.front().name);
+    raise<ConfigError>(
+        "solver.eval_metrics: expected AUC and AverageLoss alone for several tasks, "
+        "found {}",
+        config.solver.evaluation.metrics.front().name);
 }
 
 void Evaluator::allocate() {

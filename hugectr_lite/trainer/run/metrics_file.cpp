@@ -40,9 +40,10 @@ std::string evaluation_line(const char* event, int64_t iter, const EvalResult& e
   std::string more;
   for (const auto& [name, value] : e.more)
     more += fmt::format(R"("{}":{},)", member_name(name), number_or_null(value));
-  return fmt::format(R"({{"event":"{}","iter":{},"auc":{},"loss":{},{}"samples":{},"seconds":{}{}}})",
-                     event, iter, number_or_null(e.auc), json_number(e.loss), more, e.samples,
-                     json_number(e.seconds), tasks_text(e));
+  return fmt::format(
+      R"({{"event":"{}","iter":{},"auc":{},"loss":{},{}"samples":{},"seconds":{}{}}})", event, iter,
+      number_or_null(e.auc), json_number(e.loss), more, e.samples, json_number(e.seconds),
+      tasks_text(e));
 }
 
 }  // namespace
