@@ -35,4 +35,14 @@ void wide_for(const Exec& exec, const char* op, int64_t n, int64_t grain, const 
   });
 }
 
+// Calls body(row) for each of `rows` rows; `operations`: of one row, so that no thread gets too
+// few.
+template <typename Body>
+void for_each_row(const Exec& exec, const char* op, int64_t rows, int64_t operations, Body&& body) {
+  cpu_threads(exec, op).parallel_for(rows, kElementGrain / (operations + 1) + 1,
+                                     [&](int64_t begin, int64_t end) {
+                                       for (int64_t row = begin; row < end; ++row) body(row);
+                                     });
+}
+
 }  // namespace hlite::ops

@@ -4,6 +4,7 @@
 
 #include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/ops/column_terms_loops.h"
+#include "hugectr_lite/ops/cpu_threads.h"
 #include "hugectr_lite/ops/row_sum.h"
 
 namespace hlite::ops {
@@ -15,14 +16,6 @@ void check_layer_norm(const char* op, Matrix<const T> x, Matrix<const T> other,
   HLITE_CHECK(x.dim(0) == other.dim(0) && x.dim(1) == other.dim(1) &&
                   statistics.dim(0) == x.dim(0) && statistics.dim(1) == 2,
               "{}: {}, {}, statistics {}", op, x.shape(), other.shape(), statistics.shape());
-}
-
-template <typename Body>
-void for_each_row(const Exec& exec, const char* op, int64_t rows, int64_t columns, Body&& body) {
-  cpu_threads(exec, op).parallel_for(rows, kElementGrain / (4 * columns + 1) + 1,
-                                     [&](int64_t begin, int64_t end) {
-                                       for (int64_t row = begin; row < end; ++row) body(row);
-                                     });
 }
 
 }  // namespace
@@ -38,7 +31,7 @@ void layer_norm_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> 
               x.shape(), gamma.shape(), beta.shape());
   if (exec.on_gpu())
     return kernels::layer_norm_forward<T>(exec, x, gamma, beta, epsilon, statistics, y);
-  for_each_row(exec, kName, x.dim(0), n, [&](int64_t row) {
+  for_each_row(exec, kName, x.dim(0), 4 * n, [&](int64_t row) {
     const T* const from = x.row(row);
     T* const to = y.row(row);
     const auto count = static_cast<float>(n);
@@ -67,7 +60,7 @@ void layer_norm_backward(const Exec& exec, Matrix<const std::type_identity_t<T>>
   const int64_t n = x.dim(1);
   HLITE_CHECK(gamma.dim(0) == n, "{}: x {}, gamma {}", kName, x.shape(), gamma.shape());
   if (exec.on_gpu()) return kernels::layer_norm_backward<T>(exec, x, dy, statistics, gamma, dx);
-  for_each_row(exec, kName, x.dim(0), n, [&](int64_t row) {
+  for_each_row(exec, kName, x.dim(0), 4 * n, [&](int64_t row) {
     const T *const from = x.row(row), *const above = dy.row(row);
     T* const to = dx.row(row);
     const float mean = statistics.row(row)[0], rate = statistics.row(row)[1];

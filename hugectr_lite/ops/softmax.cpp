@@ -18,14 +18,7 @@ void check_softmax(const char* op, Matrix<const T> a, Matrix<const T> b) {
               b.shape());
 }
 
-template <typename Body>
-void for_each_row(const Exec& exec, const char* op, int64_t rows, int64_t columns, Body&& body) {
-  constexpr int64_t kOperations = 16;  // of an element: an exponential
-  cpu_threads(exec, op).parallel_for(rows, kElementGrain / (kOperations * columns + 1) + 1,
-                                     [&](int64_t begin, int64_t end) {
-                                       for (int64_t row = begin; row < end; ++row) body(row);
-                                     });
-}
+constexpr int64_t kOperations = 16;  // of an element: an exponential
 
 }  // namespace
 
@@ -38,7 +31,7 @@ void softmax_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
   if (mask.data()) check_softmax<T>(kName, x, mask);
   if (exec.on_gpu()) return kernels::softmax_forward<T>(exec, x, mask, factor, y);
   const int64_t n = x.dim(1);
-  for_each_row(exec, kName, x.dim(0), n, [&](int64_t row) {
+  for_each_row(exec, kName, x.dim(0), kOperations * n, [&](int64_t row) {
     const T *const from = x.row(row), *const seen = mask.data() ? mask.row(row) : nullptr;
     T* const to = y.row(row);
     const auto z = [&](int64_t j) {
@@ -60,7 +53,7 @@ void softmax_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> y,
   check_softmax<T>(kName, y, dx);
   if (exec.on_gpu()) return kernels::softmax_backward<T>(exec, y, dy, factor, dx);
   const int64_t n = y.dim(1);
-  for_each_row(exec, kName, y.dim(0), n, [&](int64_t row) {
+  for_each_row(exec, kName, y.dim(0), kOperations * n, [&](int64_t row) {
     const T *const out = y.row(row), *const above = dy.row(row);
     T* const to = dx.row(row);
     const float sum = row_sum(n, [&](int64_t j) { return to_float(out[j]) * to_float(above[j]); });

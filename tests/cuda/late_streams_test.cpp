@@ -17,7 +17,7 @@ struct Change {
   // On the writer.
   void fill(float to) const {
     const Exec exec{.device = Device::kCuda, .cuda = &table, .stream = writer.get()};
-    kernels::fill(exec, {value.data(), 1}, to);
+    hlite::kernels::fill(exec, {value.data(), 1}, to);
   }
   [[nodiscard]] float read(void* stream) const {
     float got = 0;

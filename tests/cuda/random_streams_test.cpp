@@ -173,16 +173,16 @@ TEST_CASE("whoever asks whether work is done brings it to its end") {
 
 // A rank's iteration as a graph: it writes its value, tells the peer, waits for the peer's word and
 // fetches the peer's value; what is left out is planted.
-struct Planted {
+struct LeftOut {
   bool signal = true, wait = true, join = true;
 };
 
 class SignalExchange {
  public:
-  explicit SignalExchange(Planted planted, int devices = 2) {
+  explicit SignalExchange(LeftOut planted, int devices = 2) {
     ranks_.emplace_back(0);
     ranks_.emplace_back(devices - 1);
-    for (size_t r = 0; r < 2; ++r) capture(r, r == 1 ? planted : Planted{});
+    for (size_t r = 0; r < 2; ++r) capture(r, r == 1 ? planted : LeftOut{});
   }
   ~SignalExchange() {
     for (cudaGraphExec_t graph : graphs_) (void)cudaGraphExecDestroy(graph);
@@ -211,7 +211,7 @@ class SignalExchange {
   }
 
  private:
-  void capture(size_t r, Planted planted) {
+  void capture(size_t r, LeftOut planted) {
     const DeviceRank& mine = ranks_[r];
     const DeviceRank& peer = ranks_[1 - r];
     mine.use();
@@ -248,7 +248,7 @@ class SignalExchange {
 };
 
 // In how many orders an exchange goes right; `failure` is one that was thrown.
-int right_exchanges(Planted planted, int devices = 2, std::string* failure = nullptr) {
+int right_exchanges(LeftOut planted, int devices = 2, std::string* failure = nullptr) {
   return right_orders([&] {
     SignalExchange exchange(planted, devices);
     std::string why;
