@@ -44,6 +44,8 @@ int main(int argc, char** argv) {
         app.add_option("--hash", options.hash,
                        "No dictionary: a token's id is its hash modulo this; 0: off")
             ->capture_default_str();
+        app.add_flag("--save-vocabulary", options.save_vocabulary,
+                     "Also write which token has which id, for predict (4 bytes a category)");
         tools::add_output_options(app, options.output);
         tools::add_run_options(app, options.run);
       },

@@ -9,7 +9,7 @@ set -euo pipefail
 
 packages=(g++ cmake ninja-build pkg-config ca-certificates
   libdnnl-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libaio-dev libxxhash-dev zlib1g-dev
-  libzstd-dev catch2 openmpi-bin libopenmpi-dev python3)
+  libzstd-dev catch2 openmpi-bin libopenmpi-dev python3 python3-dev python3-numpy python3-onnx pybind11-dev)
 bench=(python3-torch python3-numpy libopenblas0-openmp)
 
 usage() { sed -n '2,7s/^# \{0,1\}//p' "$0"; }

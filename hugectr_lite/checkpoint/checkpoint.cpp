@@ -6,9 +6,10 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
-#include "hugectr_lite/checkpoint/json_text.h"
 #include "hugectr_lite/checkpoint/summing_sink.h"
+#include "hugectr_lite/config/object_reader.h"
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/parse_number.h"
@@ -16,6 +17,9 @@
 namespace hlite::checkpoint {
 namespace {
 namespace fs = std::filesystem;
+using config::JsonNode;
+using config::ObjectReader;
+using nlohmann::ordered_json;
 
 constexpr const char* kFormat = "hugectr_lite checkpoint";
 constexpr int64_t kFormatVersion = 1;
@@ -74,25 +78,50 @@ bool has_older(const std::string& place) {
 
 std::string hex(uint64_t sum) { return fmt::format("{:016x}", sum); }
 
-std::string sum_of(const OrderedJson& manifest) {
+// Of a manifest's text without the blanks that lay it out, but for the member that holds this sum.
+std::string sum_of(const std::string& text) {
   Checksum checksum;
-  checksum.add(std::as_bytes(std::span<const char>(manifest.dump())));
+  checksum.add(std::as_bytes(std::span<const char>(text)));
   return hex(checksum.sum().xxh3_64);
 }
 
-OrderedJson json_of(const BestMetric& metric) {
-  return {{"best", metric.any ? OrderedJson(metric.value) : OrderedJson(nullptr)},
-          {"waited", metric.waited}};
+ordered_json json_of(const BestMetric& metric) {
+  ordered_json json = {{"waited", metric.waited}};
+  if (metric.any) json["best"] = metric.value;
+  return json;
+}
+
+std::string without_layout(std::string_view text) {
+  std::string out;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (in_string && text[i] == '\\') out += text[i++];
+    if (text[i] == '"') in_string = !in_string;
+    if (in_string || (text[i] != ' ' && text[i] != '\n')) out += text[i];
+  }
+  return out;
+}
+
+// Throws DataError where `text`, which is JSON, does not end in its own sum.
+void check_sum(const std::string& text, const std::string& expected, const std::string& name) {
+  std::string summed = without_layout(text);
+  const std::string end = fmt::format(R"(,"xxh3_64":"{}"}})", expected);
+  if (!summed.ends_with(end))
+    raise<DataError>("{}: it is damaged: expected its checksum last, found ...{}", name,
+                     summed.substr(summed.size() - std::min(summed.size(), end.size())));
+  summed.replace(summed.size() - end.size(), end.size(), "}");
+  if (const std::string found = sum_of(summed); found != expected)
+    raise<DataError>("{}: it is damaged: expected checksum {}, found {}", name, expected, found);
 }
 
 std::string manifest_text(const CheckpointMeta& meta, std::span<const CheckpointFile> files) {
-  OrderedJson m = {{"format", kFormat},
-                   {"version", kFormatVersion},
-                   {"program", hlite::kVersion},
-                   {"iteration", meta.iteration},
-                   {"samples", meta.samples},
-                   {"data_position", meta.data_position},
-                   {"seed", std::to_string(meta.seed)}};
+  ordered_json m = {{"format", kFormat},
+                    {"version", kFormatVersion},
+                    {"program", hlite::kVersion},
+                    {"iteration", meta.iteration},
+                    {"samples", meta.samples},
+                    {"data_position", meta.data_position},
+                    {"seed", std::to_string(meta.seed)}};
   if (meta.loss_scale > 0)
     m["loss_scale"] = {{"scale", meta.loss_scale}, {"good", meta.loss_scale_good}};
   if (meta.rate_scale != 1 || meta.plateau.any || meta.plateau.waited > 0 || meta.early_stop.any ||
@@ -100,21 +129,20 @@ std::string manifest_text(const CheckpointMeta& meta, std::span<const Checkpoint
     m["watch"] = {{"rate_scale", meta.rate_scale},
                   {"plateau", json_of(meta.plateau)},
                   {"early_stop", json_of(meta.early_stop)}};
-  m["config"] = parse_json<OrderedJson>(meta.config, "config");
-  m["files"] = OrderedJson::array();
+  m["config"] = ordered_json::parse(meta.config);
+  m["files"] = ordered_json::array();
   for (const CheckpointFile& f : files)
     m["files"].push_back(
         {{"name", f.name}, {"bytes", f.sum.bytes}, {"xxh3_64", hex(f.sum.xxh3_64)}});
-  m["xxh3_64"] = sum_of(m);
+  m["xxh3_64"] = sum_of(m.dump());
   return m.dump(2) + "\n";
 }
 
-uint64_t json_word(const OrderedJson& object, const char* key, int base, const std::string& where) {
-  const std::string text = json_string(json_member(object, key, where), key, where);
-  const auto value = parse_number<uint64_t>(text, base);
+uint64_t read_word(ObjectReader& reader, const char* key, int base) {
+  const auto value = parse_number<uint64_t>(reader.string(key), base);
   if (!value)
-    raise<DataError>("{}: {}: expected an unsigned 64-bit number in base {}, found \"{}\"", where,
-                     key, base, text);
+    config::fail_expected(reader.member(key),
+                          fmt::format("an unsigned 64-bit number in base {}", base));
   return *value;
 }
 
@@ -135,25 +163,11 @@ FileSum copy_file(const std::string& from, ByteSink& sink) {
   return to.sum();
 }
 
-BestMetric parse_best_metric(const OrderedJson& watch, const char* key, const std::string& name) {
-  const std::string where = name + ": watch." + key;
-  const auto& object = json_member(watch, key, name + ": watch");
-  const auto& best = json_member(object, "best", where);
-  if (!best.is_number() && !best.is_null())
-    raise<DataError>("{}.best: expected a number or null, found {}", where, best.dump());
-  return {.any = best.is_number(),
-          .value = best.is_number() ? best.get<double>() : 0,
-          .waited = json_count(json_member(object, "waited", where), "waited", where)};
-}
-
-void parse_watch(const OrderedJson& watch, const std::string& name, CheckpointMeta& meta) {
-  const auto& scale = json_member(watch, "rate_scale", name + ": watch");
-  if (!scale.is_number() || !(scale.get<double>() >= 0 && scale.get<double>() <= 1))
-    raise<DataError>("{}: watch.rate_scale: expected a number in [0, 1], found {}", name,
-                     scale.dump());
-  meta.rate_scale = scale.get<float>();
-  meta.plateau = parse_best_metric(watch, "plateau", name);
-  meta.early_stop = parse_best_metric(watch, "early_stop", name);
+BestMetric read_best_metric(ObjectReader reader) {
+  BestMetric metric{.any = reader.has("best"), .waited = reader.integer("waited", {.min = 0})};
+  if (metric.any) metric.value = reader.number("best");
+  reader.finish();
+  return metric;
 }
 
 // Writes the whole of one directory.
@@ -235,55 +249,52 @@ void save_checkpoint(const std::string& dir, const CheckpointMeta& meta,
 }
 
 CheckpointMeta parse_manifest(const std::string& text, const std::string& name) {
-  OrderedJson m = parse_json<OrderedJson>(text, name);
-  const std::string format = json_string(json_member(m, "format", name), "format", name);
-  if (format != kFormat)
-    raise<DataError>("{}: format: expected \"{}\", found \"{}\"", name, kFormat, format);
-  CheckpointMeta meta;
-  meta.program = json_string(json_member(m, "program", name), "program", name);
-  const int64_t version = json_count(json_member(m, "version", name), "version", name);
-  if (version != kFormatVersion)
-    raise<DataError>("{}: version: expected {}, found {} (written by program {}, this is {})", name,
-                     kFormatVersion, version, meta.program, hlite::kVersion);
-  const auto count = [&](const char* key) {
-    return json_count(json_member(m, key, name), key, name);
-  };
-  meta.iteration = count("iteration");
-  meta.samples = count("samples");
-  meta.data_position = count("data_position");
-  meta.seed = json_word(m, "seed", 10, name);
-  if (const auto scale = m.find("loss_scale"); scale != m.end()) {
-    const std::string where = name + ": loss_scale";
-    const auto& value = json_member(*scale, "scale", where);
-    if (!value.is_number() || !(value.get<double>() >= 1 && value.get<double>() <= 0x1p24))
-      raise<DataError>("{}: scale: expected a number in [1, 2^24], found {}", where, value.dump());
-    meta.loss_scale = value.get<double>();
-    meta.loss_scale_good = json_count(json_member(*scale, "good", where), "good", where);
-  }
-  if (const auto watch = m.find("watch"); watch != m.end()) parse_watch(*watch, name, meta);
-  const auto& config = json_member(m, "config", name);
-  if (!config.is_object()) raise<DataError>("{}: config: expected an object", name);
-  meta.config = config.dump();
+  return config::as_data_error([&] {
+    const JsonNode root = JsonNode::parse(text, name);
+    ObjectReader reader(root);
+    reader.choice("format", {kFormat});
+    CheckpointMeta meta;
+    meta.program = reader.string("program");
+    if (const int64_t version = reader.integer("version"); version != kFormatVersion)
+      raise<DataError>("{}: version: expected {}, found {} (written by program {}, this is {})",
+                       name, kFormatVersion, version, meta.program, hlite::kVersion);
+    meta.iteration = reader.integer("iteration", {.min = 0});
+    meta.samples = reader.integer("samples", {.min = 0});
+    meta.data_position = reader.integer("data_position", {.min = 0});
+    meta.seed = read_word(reader, "seed", 10);
+    if (const JsonNode* scale = reader.find("loss_scale")) {
+      ObjectReader scale_reader(*scale);
+      meta.loss_scale = scale_reader.number("scale", {.min = 1, .max = 0x1p24});
+      meta.loss_scale_good = scale_reader.integer("good", {.min = 0});
+      scale_reader.finish();
+    }
+    if (const JsonNode* watch = reader.find("watch")) {
+      ObjectReader of(*watch);
+      meta.rate_scale = static_cast<float>(of.number("rate_scale", {.min = 0, .max = 1}));
+      meta.plateau = read_best_metric(of.object("plateau"));
+      meta.early_stop = read_best_metric(of.object("early_stop"));
+      of.finish();
+    }
+    meta.config = reader.object("config").node().dump();
 
-  const auto& files = json_member(m, "files", name);
-  if (!files.is_array() || files.size() < kTensorFiles || files.size() > kFiles.size())
-    raise<DataError>("{}: files: expected a list of {} or {}", name, kTensorFiles, kFiles.size());
-  for (size_t i = 0; i < files.size(); ++i) {
-    const std::string where = fmt::format("{}: files[{}]", name, i);
-    CheckpointFile f;
-    f.name = json_string(json_member(files[i], "name", where), "name", where);
-    if (f.name != kFiles[i])
-      raise<DataError>("{}: name: expected {}, found {}", where, kFiles[i], f.name);
-    f.sum.bytes = json_count(json_member(files[i], "bytes", where), "bytes", where);
-    f.sum.xxh3_64 = json_word(files[i], "xxh3_64", 16, where);
-    meta.files.push_back(std::move(f));
-  }
-
-  const std::string sum = json_string(json_member(m, "xxh3_64", name), "xxh3_64", name);
-  m.erase("xxh3_64");
-  if (const std::string found = sum_of(m); found != sum)
-    raise<DataError>("{}: it is damaged: expected checksum {}, found {}", name, sum, found);
-  return meta;
+    const std::vector<JsonNode>& files = reader.list_or_empty("files");
+    if (files.size() < kTensorFiles || files.size() > kFiles.size())
+      raise<DataError>("{}: files: expected a list of {} or {}, found {}", name, kTensorFiles,
+                       kFiles.size(), files.size());
+    for (size_t i = 0; i < files.size(); ++i) {
+      ObjectReader file(files[i]);
+      CheckpointFile f;
+      f.name = file.choice("name", {kFiles[i]});
+      f.sum.bytes = file.integer("bytes", {.min = 0});
+      f.sum.xxh3_64 = read_word(file, "xxh3_64", 16);
+      file.finish();
+      meta.files.push_back(std::move(f));
+    }
+    const std::string sum = reader.string("xxh3_64");
+    reader.finish();
+    check_sum(text, sum, name);
+    return meta;
+  });
 }
 
 CheckpointMeta read_manifest(const std::string& dir) {
@@ -291,21 +302,30 @@ CheckpointMeta read_manifest(const std::string& dir) {
   return parse_manifest(read_text(file, kMostManifest), file.name());
 }
 
+// Into `tensors`, file number `index` of kFiles.
+static void load_file(const std::string& dir, const CheckpointMeta& meta, size_t index,
+                      std::span<const TensorRef> tensors) {
+  HLITE_CHECK(meta.files.size() > index, "the manifest of {} was not read", dir);
+  const FileSum& expected = meta.files[index].sum;
+  const ReadFile file(find_replaced(place_of(dir)) + "/" + kFiles[index]);
+  if (file.size() != expected.bytes)
+    raise<DataError>("{}: expected {} bytes (manifest.json), found {}", file.name(), expected.bytes,
+                     file.size());
+  const FileSum found = SafetensorsReader(file).read_all(tensors);
+  if (found.xxh3_64 != expected.xxh3_64)
+    raise<DataError>("{}: it is damaged: expected checksum {} (manifest.json), found {}",
+                     file.name(), hex(expected.xxh3_64), hex(found.xxh3_64));
+}
+
 void load_checkpoint(const std::string& dir, const CheckpointMeta& meta,
                      std::span<const TensorRef> weights, std::span<const TensorRef> states) {
-  HLITE_CHECK(meta.files.size() >= kTensorFiles, "the manifest of {} was not read", dir);
-  const std::string place = find_replaced(place_of(dir));
-  for (size_t i = 0; i < kTensorFiles; ++i) {
-    const FileSum& expected = meta.files[i].sum;
-    const ReadFile file(place + "/" + kFiles[i]);
-    if (file.size() != expected.bytes)
-      raise<DataError>("{}: expected {} bytes (manifest.json), found {}", file.name(),
-                       expected.bytes, file.size());
-    const FileSum found = SafetensorsReader(file).read_all(i == 0 ? weights : states);
-    if (found.xxh3_64 != expected.xxh3_64)
-      raise<DataError>("{}: it is damaged: expected checksum {} (manifest.json), found {}",
-                       file.name(), hex(expected.xxh3_64), hex(found.xxh3_64));
-  }
+  load_file(dir, meta, 0, weights);
+  load_file(dir, meta, 1, states);
+}
+
+void load_checkpoint_weights(const std::string& dir, const CheckpointMeta& meta,
+                             std::span<const TensorRef> weights) {
+  load_file(dir, meta, 0, weights);
 }
 
 std::string best_weights_file(const std::string& dir, const CheckpointMeta& meta) {

@@ -80,6 +80,8 @@ CheckpointMeta parse_manifest(const std::string& text, const std::string& name);
 // no meaningful values.
 void load_checkpoint(const std::string& dir, const CheckpointMeta& meta,
                      std::span<const TensorRef> weights, std::span<const TensorRef> states);
+void load_checkpoint_weights(const std::string& dir, const CheckpointMeta& meta,
+                             std::span<const TensorRef> weights);
 
 // Path of the best weights in a checkpoint, whose manifest is `meta`, or empty where it has none.
 // Throws DataError when they are not as they were saved.

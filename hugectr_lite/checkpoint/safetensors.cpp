@@ -5,15 +5,19 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
 
-#include "hugectr_lite/checkpoint/json_text.h"
 #include "hugectr_lite/checkpoint/summing_sink.h"
+#include "hugectr_lite/config/object_reader.h"
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::checkpoint {
 namespace {
+using config::JsonNode;
+using config::ObjectReader;
+
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 constexpr int64_t kPrefix = 8;                     // the header's length
@@ -35,7 +39,7 @@ void for_each_piece(int64_t elements, Piece&& piece) {
 }
 
 std::string header_text(std::span<const TensorRef> tensors, const Metadata& metadata) {
-  OrderedJson header = OrderedJson::object();
+  nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header[kMetadata] = metadata;
   std::set<std::string> names{kMetadata};
   int64_t at = 0;
@@ -110,39 +114,39 @@ SafetensorsReader::SafetensorsReader(const ByteSource& file) : file_(file) {
   check_ranges();
 }
 
+SafetensorsReader::Entry SafetensorsReader::parse_entry(const std::string& name,
+                                                        const JsonNode& value) const {
+  ObjectReader reader(value);
+  Entry entry;
+  entry.name = name;
+  entry.dtype = reader.value<DType>("dtype", {{"F32", DType::kF32}, {"U32", DType::kU32}});
+  entry.shape = reader.integers("shape", {.min = 0});
+  const std::vector<int64_t> offsets = reader.integers("data_offsets", {.min = 0});
+  if (offsets.size() != 2) config::fail_expected(reader.member("data_offsets"), "a list of 2");
+  reader.finish();
+  entry.begin = offsets[0];
+  entry.end = offsets[1];
+  const std::string where = fmt::format("{}: tensor {}", file_.name(), name);
+  const int64_t bytes = 4 * checked_size(entry.shape, where);
+  if (entry.end < entry.begin || entry.end - entry.begin != bytes)
+    raise<DataError>("{}: expected {} bytes for shape {}, found data_offsets [{},{}]", where, bytes,
+                     shape_text(entry.shape), entry.begin, entry.end);
+  return entry;
+}
+
 void SafetensorsReader::parse_header(const std::string& text) {
-  const std::string header_name = file_.name() + ": header";
-  const auto header = parse_json<nlohmann::json>(text, header_name);
-  if (!header.is_object()) raise<DataError>("{}: expected a JSON object", header_name);
-  for (const auto& [name, value] : header.items()) {
-    const std::string where = fmt::format("{}: tensor {}", file_.name(), name);
-    if (name == kMetadata) {
-      if (!value.is_object()) raise<DataError>("{}: expected an object", where);
-      for (const auto& [key, text_value] : value.items())
-        metadata_[key] = json_string(text_value, key.c_str(), where);
-      continue;
+  config::as_data_error([&] {
+    const JsonNode header = JsonNode::parse(text, file_.name() + ": header");
+    ObjectReader reader(header);
+    for (const auto& [name, value] : header.members()) {
+      if (name != kMetadata) {
+        entries_.push_back(parse_entry(name, value));
+        continue;
+      }
+      ObjectReader metadata(value);
+      for (const auto& [key, unread] : value.members()) metadata_[key] = metadata.string(key);
     }
-    const std::string dtype = json_string(json_member(value, "dtype", where), "dtype", where);
-    if (dtype != "F32" && dtype != "U32")
-      raise<DataError>("{}: expected dtype F32 (or U32), found {}", where, dtype);
-    if (value.size() != 3)
-      raise<DataError>("{}: expected dtype, shape and data_offsets, found {} members", where,
-                       value.size());
-    Entry entry{name, dtype == "F32" ? DType::kF32 : DType::kU32, {}, 0, 0};
-    const auto& shape = json_member(value, "shape", where);
-    if (!shape.is_array()) raise<DataError>("{}: shape: expected a list", where);
-    for (const auto& d : shape) entry.shape.push_back(json_count(d, "shape", where));
-    const auto& offsets = json_member(value, "data_offsets", where);
-    if (!offsets.is_array() || offsets.size() != 2)
-      raise<DataError>("{}: data_offsets: expected a list of 2", where);
-    entry.begin = json_count(offsets[0], "data_offsets", where);
-    entry.end = json_count(offsets[1], "data_offsets", where);
-    const int64_t bytes = 4 * checked_size(entry.shape, where);
-    if (entry.end < entry.begin || entry.end - entry.begin != bytes)
-      raise<DataError>("{}: expected {} bytes for shape {}, found data_offsets [{},{}]", where,
-                       bytes, shape_text(entry.shape), entry.begin, entry.end);
-    entries_.push_back(std::move(entry));
-  }
+  });
 }
 
 void SafetensorsReader::check_ranges() {

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "hugectr_lite/config/json_node.h"
 #include "hugectr_lite/core/checksum.h"
 #include "hugectr_lite/core/file.h"
 #include "hugectr_lite/core/tensor_ref.h"
@@ -63,6 +64,7 @@ class SafetensorsReader {
  private:
   [[nodiscard]] const Entry& entry_of(const std::string& name, DType dtype) const;
   void read_bytes(const Entry& entry, std::span<std::byte> out) const;
+  [[nodiscard]] Entry parse_entry(const std::string& name, const config::JsonNode& value) const;
   void parse_header(const std::string& text);
   void check_ranges();
 

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <unordered_set>
 
 #include "hugectr_lite/config/json_node.h"
 #include "hugectr_lite/core/error.h"
@@ -146,6 +147,7 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
   bool start_array(std::size_t) override { return open(JsonNode::Kind::kArray); }
   bool end_object() override {
     open_.pop_back();
+    keys_.pop_back();
     return end_value();
   }
   bool end_array() override { return end_object(); }
@@ -153,7 +155,8 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t& key) override {
     const JsonNode& object = *open_.back();
     const size_t start = token().start;
-    if (const JsonNode* first = object.find(key)) {
+    if (!keys_.back().insert(key).second) {
+      const JsonNode* first = object.find(key);
       fail(start, fmt::format("{}: expected each key once, found it again (first: {})",
                               first->path(), first->where()));
     }
@@ -232,6 +235,7 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
                        "one more");
     }
     open_.push_back(&add(kind));
+    keys_.emplace_back();
     done_ = cursor_.consumed;
     next_ = kind == JsonNode::Kind::kArray ? kAfterOpenList : kAfterOpenObject;
     return true;
@@ -340,6 +344,8 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
   JsonNode root_;
   // Open lists and objects, outermost first. Pointers stay valid: only the innermost one grows.
   std::vector<JsonNode*> open_;
+  std::vector<std::unordered_set<std::string>>
+      keys_;         // of each of these, so that many are no matter
   std::string key_;  // of the member to come
   size_t done_ = 0;  // where the last token ended
   Expectation next_ = kAtStart;

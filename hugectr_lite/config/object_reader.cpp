@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
 
 namespace hlite::config {

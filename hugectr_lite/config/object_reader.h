@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "hugectr_lite/config/json_node.h"
+#include "hugectr_lite/core/error.h"
 
 namespace hlite::config {
 
@@ -88,5 +89,15 @@ class ObjectReader {
   bool strict_;
   std::vector<std::string> known_;
 };
+
+// For JSON in files of data: a ConfigError of `read` is thrown on as a DataError.
+template <typename Read>
+auto as_data_error(Read&& read) {
+  try {
+    return read();
+  } catch (const ConfigError& error) {
+    throw DataError(error.what());
+  }
+}
 
 }  // namespace hlite::config

@@ -312,15 +312,15 @@ TEST_CASE("a manifest that says something else is an error that says what") {
                  {"manifest.json: version: expected 1, found 2"});
   check_contains(with("hugectr_lite checkpoint", "other"), {"format", "found \"other\""});
   check_contains(with("\"iteration\": 1", "\"iteration\": 2"), {"damaged", "checksum"});
-  check_contains(with("\"format\"", "\"formal\""), {"\"format\", found none"});
+  check_contains(with("\"format\"", "\"formal\""), {"formal", "did you mean \"format\"?"});
   check_contains(with("\"version\": 1", "\"version\": -1"), {"version", "-1"});
   check_contains(with("\"seed\": \"", "\"seed\": \"9"), {"seed", "unsigned 64-bit"});
   check_contains(with("\"seed\": \"", "\"seed\": \"-"), {"seed", "unsigned 64-bit"});
   check_contains(with("\"config\": {", "\"config\": 7, \"x\": {"), {"config", "object"});
   check_contains(with("\"weights.safetensors", "\"../x"),
-                 {"files[0]: name: expected weights.safetensors, found ../x"});
-  check_contains(with("\"bytes\"", "\"byte\""), {"files[0]", "\"bytes\", found none"});
-  check_contains(with("\"samples\"", "\"iteration\""), {"\"iteration\" twice"});
+                 {"files[0].name: expected \"weights.safetensors\", found \"../x\""});
+  check_contains(with("\"bytes\"", "\"byte\""), {"files[0]", "did you mean \"bytes\"?"});
+  check_contains(with("\"samples\"", "\"iteration\""), {"iteration: expected each key once"});
   for (const char* bad : {"", "null", "[]", "{}", "{", "7"})
     check_contains(message_of<DataError>([&] { parse_manifest(bad, "manifest.json"); }),
                    {"manifest.json"});

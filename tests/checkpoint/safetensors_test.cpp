@@ -194,25 +194,27 @@ TEST_CASE("what departs from the format is an error that says what") {
   check_contains(rejection(one("[2]", "[0,4]"), 4), {"tensor t", "8 bytes for shape [2]", "[0,4]"});
   check_contains(rejection(one("[2]", "[8,0]"), 8), {"tensor t", "[8,0]"});
   check_contains(rejection(one("[1]", "[4,8]"), 8), {"tensor t", "begin at 0", "found 4", "gap"});
-  check_contains(rejection(one("[1]", "[0,2]", "F16"), 2), {"tensor t", "F32", "found F16"});
-  check_contains(rejection(one("[-1]", "[0,4]"), 4), {"tensor t", "shape", "found -1"});
-  check_contains(rejection(one("[1.5]", "[0,4]"), 4), {"tensor t", "found 1.5"});
-  check_contains(rejection(one("7", "[0,4]"), 4), {"tensor t", "shape"});
-  check_contains(rejection(one("[1]", "[0,4,5]"), 4), {"tensor t", "data_offsets"});
+  check_contains(rejection(one("[1]", "[0,2]", "F16"), 2),
+                 {"t.dtype", "\"F32\", \"U32\"", "found \"F16\""});
+  check_contains(rejection(one("[-1]", "[0,4]"), 4), {"t.shape[0]", "an integer >= 0", "found -1"});
+  check_contains(rejection(one("[1.5]", "[0,4]"), 4), {"t.shape[0]", "found 1.5"});
+  check_contains(rejection(one("7", "[0,4]"), 4), {"t.shape", "a list of integers"});
+  check_contains(rejection(one("[1]", "[0,4,5]"), 4), {"t.data_offsets", "a list of 2"});
   check_contains(rejection(one("[1]", "[0,1e3]"), 4), {"tensor t", "data_offsets"});
   // 2^32 * 2^32 wraps to 0; 2^62 elements are 2^64 bytes, which wrap too.
   check_contains(rejection(one("[4294967296,4294967296]", "[0,0]"), 0), {"tensor t", "2^61"});
   check_contains(rejection(one("[4611686018427387904]", "[0,0]"), 0), {"tensor t", "2^61"});
-  check_contains(rejection(one("[18446744073709551615]", "[0,0]"), 0), {"tensor t"});
-  check_contains(rejection(R"({"t":7})", 0), {"tensor t", "expected an object"});
+  check_contains(rejection(one("[18446744073709551615]", "[0,0]"), 0), {"64 bits"});
+  check_contains(rejection(R"({"t":7})", 0), {"header:1: t: expected an object"});
   check_contains(rejection(R"({"t":{"dtype":"F32","shape":[1]}})", 4),
-                 {"tensor t", "data_offsets", "found 2 members"});
+                 {"t: missing key \"data_offsets\""});
   check_contains(rejection(R"({"t":{"dtype":"F32","shape":[1],"data_offsets":[0,4],"x":1}})", 4),
-                 {"tensor t", "4 members"});
-  check_contains(rejection(R"({"t":{"dtype":"F32","dtype":"F32"}})", 4), {"\"dtype\" twice"});
-  check_contains(rejection("[]", 0), {"header", "object"});
-  check_contains(rejection("{\"t\":", 0), {"header", "expected JSON"});
-  check_contains(rejection("", 0), {"header", "expected JSON"});
+                 {"t.x: unknown key"});
+  check_contains(rejection(R"({"t":{"dtype":"F32","dtype":"F32"}})", 4),
+                 {"t.dtype: expected each key once"});
+  check_contains(rejection("[]", 0), {"header:1: expected an object, found an empty list"});
+  check_contains(rejection("{\"t\":", 0), {"header:1:6: expected a value"});
+  check_contains(rejection("", 0), {"header:1:1: expected a value"});
   check_contains(rejection(R"({"__metadata__":{"a":1}})", 0), {"__metadata__", "string"});
   check_contains(rejection(R"({"__metadata__":3})", 0), {"__metadata__", "object"});
   check_contains(rejection(std::string(100'000, '['), 0), {"64 nested levels"});
@@ -223,7 +225,7 @@ TEST_CASE("what departs from the format is an error that says what") {
   check_contains(rejection(pair + "[12,16]}}", 16), {"tensor u", "begin at 8", "gap"});
   std::string same_name = pair + "[8,12]}}";
   same_name.replace(same_name.find("\"u\""), 3, "\"t\"");
-  check_contains(rejection(same_name, 12), {"\"t\" twice"});
+  check_contains(rejection(same_name, 12), {"t: expected each key once"});
 }
 
 TEST_CASE("a header length that the file cannot hold is an error") {

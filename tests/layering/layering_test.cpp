@@ -27,7 +27,7 @@ const std::map<std::string, Names, std::less<>> kArrows = {
     {"plan", {"core"}},
     {"ops", {"core"}},
     {"comm", {"core"}},
-    {"checkpoint", {"core"}},
+    {"checkpoint", {"core", "config"}},
     {"cuda", {"core"}},
     {"optimizer", {"core", "config"}},
     {"network", {"core", "config", "plan", "ops", "optimizer"}},
@@ -37,6 +37,9 @@ const std::map<std::string, Names, std::less<>> kArrows = {
      {"core", "config", "plan", "ops", "comm", "checkpoint", "optimizer", "network", "embedding",
       "data_reader"}},
     {"tools", {"core", "config", "data_reader"}},
+    {"python",
+     {"core", "config", "ops", "checkpoint", "data_reader", "trainer", "tools", "predict"}},
+    {"predict", {"core", "config", "ops", "checkpoint", "data_reader", "trainer", "tools"}},
 };
 
 // The same inside folders that have folders. Files beside these, the programs' main(), may include
@@ -49,7 +52,8 @@ const std::map<std::string, Arrows, std::less<>> kInnerArrows = {
       {"criteo", {"io", "prep"}},
       {"csv", {"io", "prep"}},
       {"inspect", {"io", "criteo", "csv"}},
-      {"synth", {"io", "criteo"}}}},
+      {"synth", {"io", "criteo"}},
+      {"apply", {"io", "prep", "criteo", "csv"}}}},
     {"trainer", {{"model", {}}, {"run", {"model"}}}},
 };
 

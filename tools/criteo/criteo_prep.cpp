@@ -1,9 +1,11 @@
 #include "tools/criteo/criteo_prep.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "hugectr_lite/core/error.h"
 #include "tools/criteo/criteo_record.h"
+#include "tools/io/numpy_file.h"
 #include "tools/prep/prep_engine.h"
 #include "tools/prep/split_writer.h"
 
@@ -12,6 +14,7 @@ namespace hlite::tools {
 namespace {
 
 constexpr uint32_t kMlperfRange = 40000000;
+constexpr int64_t kPieceBytes = 1 << 20;
 
 void check(const CriteoPrepOptions& options) {
   check_inputs(options.train, options.val, options.run);
@@ -24,6 +27,8 @@ void check(const CriteoPrepOptions& options) {
   if (options.hash > 0 && (options.min_count > 0 || options.by_frequency)) {
     raise<ConfigError>("--hash needs no counts: leave out --min-count and --order frequency");
   }
+  if (options.hash > 0 && options.save_vocabulary)
+    raise<ConfigError>("--save-vocabulary: expected a dictionary, found --hash, which needs none");
   if (options.hash > uint64_t{1} << 32) raise<ConfigError>("--hash: expected at most 2^32");
 }
 
@@ -35,7 +40,8 @@ NumberingRecipe recipe_of(const CriteoPrepOptions& options) {
   return {.hash_range = options.hash,
           .min_count = options.min_count,
           .by_frequency = options.by_frequency,
-          .key_limit = key_range(options)};
+          .key_limit = key_range(options),
+          .keep_keys = options.save_vocabulary};
 }
 
 // The options that decide the results, for the manifest.
@@ -45,6 +51,7 @@ nlohmann::ordered_json describe(const CriteoPrepOptions& options) {
                                  {"min_count", options.min_count},
                                  {"order", options.by_frequency ? "frequency" : "first"},
                                  {"hash", options.hash}};
+  if (options.save_vocabulary) json["save_vocabulary"] = true;
   json.update(output_json(options.output));
   return json;
 }
@@ -59,6 +66,37 @@ PrepOptions run_options(const CriteoPrepOptions& options) {
     run.inputs.push_back({options.train[i], i < trained ? "train" : "val+test"});
   for (const std::string& path : options.val) run.inputs.push_back({path, "val"});
   return run;
+}
+
+// The tokens of a column in the order of their ids.
+std::unique_ptr<OutputFile> write_tokens(const PrepEngine& engine, int slot,
+                                         const std::string& path) {
+  const ReadFile tokens = engine.keys_of_ids(slot);
+  auto file = std::make_unique<OutputFile>(path);
+  file->write(numpy_preamble({.type = "<u4", .shape = {tokens.size() / 4}}));
+  std::vector<std::byte> piece;
+  for (int64_t at = 0; at < tokens.size(); at += kPieceBytes) {
+    piece.resize(static_cast<size_t>(std::min(kPieceBytes, tokens.size() - at)));
+    tokens.read(at, piece);
+    file->write(piece.data(), piece.size());
+  }
+  file->finish();
+  return file;
+}
+
+// Appends the files to `outputs`, and says in the manifest which they are.
+void write_vocabulary(const PrepEngine& engine, const std::string& folder, data::Manifest& manifest,
+                      std::vector<std::unique_ptr<OutputFile>>& outputs) {
+  make_folder(folder + "/vocabulary");
+  nlohmann::ordered_json columns = nlohmann::ordered_json::array();
+  for (int slot = 0; slot < criteo::kSlots; ++slot) {
+    const std::string name = fmt::format("vocabulary/{:02}_C{}.npy", slot, slot + 1);
+    outputs.push_back(write_tokens(engine, slot, folder + "/" + name));
+    columns.push_back({{"name", fmt::format("C{}", slot + 1)},
+                       {"vocabulary", name},
+                       {"xxh3", outputs.back()->xxh3()}});
+  }
+  manifest.features_json = nlohmann::ordered_json{{"categorical", columns}}.dump();
 }
 
 }  // namespace
@@ -78,6 +116,9 @@ data::Manifest criteo_prep(const CriteoPrepOptions& options) {
   described["sample"] = options.run.sample;
   manifest.options_json = described.dump();
   std::unique_ptr<OutputFile> key_counts = engine.write_key_counts(manifest);
+  std::vector<std::unique_ptr<OutputFile>> vocabulary;
+  if (options.save_vocabulary)
+    write_vocabulary(engine, options.output.folder, manifest, vocabulary);
   std::vector<WrittenSplit> splits;
   const auto write = [&](const std::string& role, int64_t first, int64_t rows) {
     splits.push_back(write_split(engine.numbered_rows(first, rows), role, manifest.slot_sizes,
@@ -92,6 +133,7 @@ data::Manifest criteo_prep(const CriteoPrepOptions& options) {
   } else if (!options.val.empty()) {
     write("val", train, rest);
   }
+  for (auto& file : vocabulary) splits.front().outputs.push_back(std::move(file));
   splits.front().outputs.push_back(std::move(key_counts));
   publish(options.output.folder, manifest, splits);
   engine.finish();

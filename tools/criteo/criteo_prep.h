@@ -24,15 +24,18 @@ struct CriteoPrepOptions {
   int64_t min_count = 0;
   bool by_frequency = false;
   uint64_t hash = 0;
+  // Also write the tokens in the order of their ids: what `predict` needs for lines of text.
+  bool save_vocabulary = false;
   OutputOptions output = {};
   // Threads, memory, sample and the like. The members inputs, out and identity are filled in.
   PrepOptions run = {};
 };
 
-// Writes the splits train, val (with `val` or the split) and test (with the split), key_counts.bin
-// and manifest.json into output.folder. Goes on with a run of the same options that was killed.
-// Throws ConfigError for contradictory options, and what PrepEngine throws. On any error no file
-// appears under its final name.
+// Writes, with save_vocabulary, vocabulary/<slot>_C<n>.npy: the 32-bit token of each id (of id 0
+// none, with min_count); and always the splits train, val (with `val` or the split) and test (with
+// the split), key_counts.bin and manifest.json into output.folder. Goes on with a run of the same
+// options that was killed. Throws ConfigError for contradictory options, and what PrepEngine
+// throws. On any error no file appears under its final name.
 data::Manifest criteo_prep(const CriteoPrepOptions& options);
 
 }  // namespace hlite::tools

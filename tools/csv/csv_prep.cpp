@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -28,11 +27,6 @@ void check(const CsvPrepOptions& options) {
   if (options.min_count < 1) raise<ConfigError>("--min-count: expected 1 or more");
 }
 
-bool is_standardized(DenseTransform transform) {
-  return transform == DenseTransform::kStandardize ||
-         transform == DenseTransform::kLog1pStandardize;
-}
-
 // The options that decide the results, for the manifest.
 ordered_json describe(const CsvPrepOptions& options, const config::JsonNode& schema) {
   ordered_json json = {{"schema", ordered_json::parse(schema.dump())},
@@ -51,12 +45,6 @@ PrepOptions run_options(const CsvPrepOptions& options, const ordered_json& ident
   for (const std::string& path : options.val) run.inputs.push_back({path, "val"});
   for (const std::string& path : options.test) run.inputs.push_back({path, "test"});
   return run;
-}
-
-// The float of a number whose logarithm is taken already; NaN is missing.
-float finished(double x, const DenseStatistics& statistics, bool standardize) {
-  if (std::isnan(x)) return 0.0f;
-  return static_cast<float>(standardize ? (x - statistics.mean) / statistics.deviation() : x);
 }
 
 ordered_json features(const CsvSchema& schema, const std::vector<DenseStatistics>& statistics,
@@ -121,9 +109,10 @@ data::Manifest csv_prep(const CsvPrepOptions& options) {
                                  int64_t stride) {
     const auto column = static_cast<size_t>(k);
     const bool standardize = is_standardized(schema.dense[column].transform);
+    const double mean = statistics[column].mean, deviation = statistics[column].deviation();
     for (int64_t i = 0; i < count; ++i)
       out[i * stride] =
-          std::bit_cast<uint32_t>(finished(values[i], statistics[column], standardize));
+          std::bit_cast<uint32_t>(dense_feature(values[i], standardize, mean, deviation));
   };
   std::vector<WrittenSplit> splits;
   const auto write = [&](const std::string& role, int64_t first, int64_t rows) {

@@ -68,7 +68,7 @@ class CsvLineParser final : public LineParser {
     const auto field = [&](const CsvColumn& column) {
       return fields[static_cast<size_t>(column.index)];
     };
-    if (Problem problem = read_label(field(schema_.label), row.label)) return problem;
+    if (Problem problem = read_label(row.fields, row.label)) return problem;
     row.dense.clear();
     for (const CsvSchema::Dense& dense : schema_.dense)
       if (Problem problem = read_number(dense, field(dense.column), row.dense.emplace_back()))
@@ -81,7 +81,10 @@ class CsvLineParser final : public LineParser {
     return std::nullopt;
   }
 
-  [[nodiscard]] Problem read_label(std::string_view value, bool& label) const {
+  [[nodiscard]] Problem read_label(const CsvFields& fields, bool& label) const {
+    label = false;
+    if (!schema_.has_label()) return std::nullopt;
+    const std::string_view value = fields.fields[static_cast<size_t>(schema_.label.index)];
     const auto in = [&](const std::vector<std::string>& values) {
       return std::find(values.begin(), values.end(), value) != values.end();
     };

@@ -97,9 +97,19 @@ void CsvSchema::resolve(const std::vector<std::string_view>& header_fields,
     }
     column.index = at - header_fields.begin();
   };
-  find(label);
+  if (has_label()) find(label);
   for (Dense& d : dense) find(d.column);
   for (CsvColumn& c : categorical) find(c);
+}
+
+void CsvSchema::remove_label() {
+  const auto move_up = [&](CsvColumn& column) {
+    if (label.index >= 0 && column.index > label.index) --column.index;
+  };
+  for (Dense& d : dense) move_up(d.column);
+  for (CsvColumn& c : categorical) move_up(c);
+  label.index = -1;
+  positive.clear();
 }
 
 int64_t CsvSchema::columns_needed() const {

@@ -22,6 +22,10 @@ namespace hlite::tools {
 // the last case). A missing value becomes 0, in the standardised cases thus the mean.
 enum class DenseTransform { kNone, kLog1p, kStandardize, kLog1pStandardize };
 const char* transform_name(DenseTransform transform);
+inline bool is_standardized(DenseTransform transform) {
+  return transform == DenseTransform::kStandardize ||
+         transform == DenseTransform::kLog1pStandardize;
+}
 
 struct CsvColumn {
   int64_t index = -1;       // -1: to be found in the header by...
@@ -48,6 +52,9 @@ struct CsvSchema {
   // Finds columns given by name. Throws DataError naming the column and `where`,
   // the header's place.
   void resolve(const std::vector<std::string_view>& header, const std::string& where);
+  // For files that lack the label's column: those behind it move up.
+  void remove_label();
+  [[nodiscard]] bool has_label() const { return !positive.empty(); }
   // The columns of a line that the schema needs at least.
   [[nodiscard]] int64_t columns_needed() const;
 };

@@ -1,6 +1,7 @@
 // Mean and deviation of a column of doubles on disk, the same for any number of threads.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 #include "hugectr_lite/core/file.h"
@@ -24,6 +25,12 @@ struct DenseStatistics {
   // 1 for a constant column: it becomes 0 everywhere.
   [[nodiscard]] double deviation() const;
 };
+
+// What a number, its logarithm taken already, becomes in files; NaN is missing.
+inline float dense_feature(double x, bool standardize, double mean, double deviation) {
+  if (std::isnan(x)) return 0.0f;
+  return static_cast<float>(standardize ? (x - mean) / deviation : x);
+}
 
 // Of the first `rows` values of `column`; NaN is missing. Blocks of 2^16 rows are summed each for
 // itself, by all threads, and merged in their order.

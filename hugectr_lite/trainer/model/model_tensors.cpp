@@ -71,7 +71,9 @@ std::vector<TensorRef> states_of(const Model& model) {
   return list;
 }
 
-void make_room(Model& model, const checkpoint::SafetensorsReader& file) {
+std::vector<TensorRef> weights_to_read(Model& model, const std::string& path) {
+  const ReadFile opened(path);
+  const checkpoint::SafetensorsReader file(opened);
   const auto keys_of = [&](const std::string& table) {
     std::vector<uint32_t> keys;
     if (file.find(table + ".keys") != nullptr) {
@@ -87,6 +89,11 @@ void make_room(Model& model, const checkpoint::SafetensorsReader& file) {
     return keys;
   };
   for (const auto& e : model.layers().embeddings) e->tables().make_room(keys_of);
+  std::vector<TensorRef> weights = weights_of(model);
+  std::erase_if(weights, [&](const TensorRef& t) {
+    return t.dtype == DType::kU32 && file.find(t.name) == nullptr;
+  });
+  return weights;
 }
 
 void weights_changed(const Model& model) {

@@ -1,6 +1,7 @@
 // A model's weights and optimizer states by their names in files, and where their values come from.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "hugectr_lite/checkpoint/safetensors.h"
@@ -17,9 +18,10 @@ void initialize(Model& model);
 std::vector<TensorRef> weights_of(const Model& model);
 std::vector<TensorRef> states_of(const Model& model);
 
-// Where tables hold the keys that have come: makes room for a file's, before its weights are read.
-// Throws DataError when its keys are not ascending.
-void make_room(Model& model, const checkpoint::SafetensorsReader& file);
+// The weights that the file at `path` is to fill: all of the model's, but for the keys of tables
+// that have all keys there. Where tables hold the keys that have come, makes room for the file's.
+// Throws DataError when its keys are not ascending, FileError.
+std::vector<TensorRef> weights_to_read(Model& model, const std::string& path);
 
 // To be called when weights have been set, before a plan runs: working copies follow.
 void weights_changed(const Model& model);

@@ -17,6 +17,7 @@ struct Options {
   std::string init = {}, export_path = {}, save = {}, resume = {}, metrics = {};
   std::string mllog = {}, tensorboard = {};
   std::vector<std::string> submission = {};  // KEY=VALUE, of the MLPerf log
+  bool without_data = false;  // the config's files are not opened: batches come by step(batch)
   bool check = false, plan = false, quiet = false, traffic = false;
 };
 

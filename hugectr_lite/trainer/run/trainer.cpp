@@ -47,6 +47,8 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
                                               .placements = std::move(rank.placements),
                                               .wants_to_stop = InterruptGuard::requested},
                                    rank.gpu);
+  last_iteration_ = config_.solver.max_iter.value_or(0);
+  if (options_.without_data) return;
   open_data();
   if (config_.solver.evaluates()) open_evaluation();
   if (!config_.data.test_source.empty())
@@ -109,7 +111,7 @@ void Trainer::open_evaluation() {
 void Trainer::start() {
   model_->compile(exec());
   model_->allocate();
-  pinned_ = PinnedBlocks(model_->gpu(), source_->memory());
+  if (source_) pinned_ = PinnedBlocks(model_->gpu(), source_->memory());
   if (evaluator_) evaluator_->allocate();
   restore();
   first_iteration_ = iteration_;
@@ -120,25 +122,12 @@ void Trainer::restore() {
   std::vector<TensorRef> weights;
   if (const std::string path = resumed_ ? checkpoint::weights_file(options_.resume) : options_.init;
       !path.empty())
-    weights = weights_for(path);
+    weights = weights_to_read(*model_, path);
   if (resumed_)
     restore_state(weights);
   else if (!options_.init.empty())
     checkpoint::load_weights(options_.init, weights);
   weights_changed(*model_);
-}
-
-// Where the weights of a file go, for which there is room then.
-std::vector<TensorRef> Trainer::weights_for(const std::string& path) {
-  const ReadFile file(path);
-  const checkpoint::SafetensorsReader reader(file);
-  make_room(*model_, reader);
-  std::vector<TensorRef> weights = weights_of(*model_);
-  // A table without keys has all of them.
-  std::erase_if(weights, [&](const TensorRef& t) {
-    return t.dtype == DType::kU32 && reader.find(t.name) == nullptr;
-  });
-  return weights;
 }
 
 void Trainer::restore_state(const std::vector<TensorRef>& weights) {
@@ -163,10 +152,29 @@ int64_t Trainer::global_size(const data::HostBatch& batch) const {
   return std::min(full, source_->samples() - batch.first_sample / full * full);
 }
 
+void Trainer::expect_data() const {
+  if (options_.without_data)
+    raise<ConfigError>(
+        "{}: expected data, found a trainer that was made without (its samples come "
+        "by step(batch))",
+        config_.data.name);
+}
+
 void Trainer::step() {
+  expect_data();
   model_->executor().wait_for_input();
   const data::HostBatch& batch = source_->next();
-  const int64_t size = global_size(batch);
+  train_on(batch, global_size(batch));
+}
+
+void Trainer::step(const data::HostBatch& batch) {
+  HLITE_CHECK(ranks_.ranks() == 1, "{} ranks", ranks_.ranks());
+  train_on(batch, batch.size);
+  model_->executor().wait_for_input();
+}
+
+// `size`: samples of all ranks.
+void Trainer::train_on(const data::HostBatch& batch, int64_t size) {
   model_->train({.batch = batch.size,
                  .input = input_of(batch),
                  .global_batch = size,
@@ -185,6 +193,7 @@ double Trainer::loss() {
 double Trainer::learning_rate() { return model_->rates().last_dense_rate(); }
 
 std::optional<EvalResult> Trainer::evaluate() {
+  expect_data();
   if (!evaluator_) {
     open_evaluation();
     evaluator_->allocate();
@@ -237,7 +246,7 @@ bool Trainer::heed(const EvalResult& result) {
 
 void Trainer::restore_best() {
   if (best_weights_.empty()) return;
-  checkpoint::load_weights(best_weights_, weights_for(best_weights_));
+  checkpoint::load_weights(best_weights_, weights_to_read(*model_, best_weights_));
   weights_changed(*model_);
   progress_.line(fmt::format("the best weights are back, of an evaluation with {} {:.6f}: {}",
                              config_.solver.evaluation.early_stop->monitor,
@@ -264,7 +273,7 @@ checkpoint::CheckpointMeta Trainer::meta() {
   checkpoint::CheckpointMeta meta;
   meta.iteration = iteration_;
   meta.samples = samples_;
-  meta.data_position = source_->position();
+  meta.data_position = source_ ? source_->position() : 0;
   meta.seed = seed_;
   meta.config = config_.root.dump();
   if (const auto scale = model_->loss_scaling().dynamic_state()) {

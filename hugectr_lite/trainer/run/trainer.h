@@ -63,6 +63,8 @@ class Trainer {
   // One iteration with the next batch of the training data, which begins again at its end. On a GPU
   // it has been issued when the call returns. Throws DataError when the data cannot be used.
   void step();
+  // The same with these samples, at most a batch; on one rank.
+  void step(const data::HostBatch& batch);
   // Iterations done, those before a resume counted; after which the config ends;
   // samples trained on.
   [[nodiscard]] int64_t iteration() const { return iteration_; }
@@ -122,13 +124,14 @@ class Trainer {
  private:
   void check_options() const;
   void open_records();
+  void expect_data() const;
   void open_data();
   void open_evaluation();
   [[nodiscard]] checkpoint::CheckpointMeta meta();
   void restore();
   void restore_state(const std::vector<TensorRef>& weights);
-  std::vector<TensorRef> weights_for(const std::string& path);
   [[nodiscard]] int64_t global_size(const data::HostBatch& batch) const;
+  void train_on(const data::HostBatch& batch, int64_t size);
   [[nodiscard]] uint64_t agree_on_seed();
   [[noreturn]] void fail_non_finite(const std::string& found);
   [[nodiscard]] Exec exec() { return {.device = Device::kCpu, .pool = &pool_}; }

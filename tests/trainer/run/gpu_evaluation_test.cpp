@@ -61,7 +61,8 @@ struct Evaluated {
                                    "solver.algorithm_search=false"});
     config = config::parse_train_config(small_config(), "small.json", changes);
     model = std::make_unique<trainer::Model>(*config, 1, 1, trainer::ModelRanks(), gpu);
-    evaluator = std::make_unique<trainer::Evaluator>(*config, *model, exec, comm::RankContext());
+    evaluator = std::make_unique<trainer::Evaluator>(*config, trainer::evaluation_set(*config),
+                                                     *model, exec, comm::RankContext());
     model->compile(exec);
     model->allocate();
     trainer::initialize(*model);

@@ -1,0 +1,66 @@
+#include "hugectr_lite/predict/array_batches.h"
+
+#include <algorithm>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/no_key.h"
+
+namespace hlite::predict {
+
+ArrayBatches::ArrayBatches(const config::DataConfig& config, std::span<const int64_t> slot_rows,
+                           int64_t most)
+    : config_(config),
+      layout_(config.key_layout()),
+      key_check_(layout_, slot_rows, config.key_policy),
+      buffer_(most, config.label_dim, config.dense_width(), layout_.columns) {}
+
+void ArrayBatches::check_shapes(const SampleArrays& samples) const {
+  const int64_t n = samples.keys.dim(0);
+  const auto check = [&](const char* array, int64_t rows, int64_t columns, int64_t expected) {
+    if (rows != n || columns != expected)
+      raise<DataError>("{}: expected an array of shape [{}, {}], found [{}, {}]", array, n,
+                       expected, rows, columns);
+  };
+  check("keys", n, samples.keys.dim(1), layout_.columns);
+  check("dense", samples.dense.dim(0), samples.dense.dim(1), config_.dense_dim);
+  if (samples.labels.data() != nullptr)
+    check("label", samples.labels.dim(0), samples.labels.dim(1), config_.label_dim);
+}
+
+void ArrayBatches::put_keys(const int64_t* from, int64_t sample, uint32_t* to) {
+  for (int64_t c = 0; c < layout_.columns; ++c) {
+    to[c] = static_cast<uint32_t>(from[c]);
+    if (from[c] == -1) continue;  // kNoKey
+    const uint32_t last = key_check_.last_key(c);
+    if (from[c] >= 0 && from[c] <= int64_t{last}) continue;
+    if (!key_check_.replaces())
+      raise<DataError>(
+          "keys: sample {}, {}: expected a key below {}, the rows of its table, found {}", sample,
+          layout_.describe(c), int64_t{last} + 1, from[c]);
+    to[c] = key_check_.replacement(c);
+    ++buffer_.batch().replaced_keys;
+  }
+}
+
+const data::HostBatch& ArrayBatches::fill(const SampleArrays& samples, int64_t first) {
+  check_shapes(samples);
+  data::HostBatch& batch = buffer_.batch();
+  const int64_t size = std::min(batch.keys.dim(0), samples.keys.dim(0) - first);
+  buffer_.set_size(size);
+  batch.first_sample = first;
+  for (int64_t i = 0; i < size; ++i) {
+    const int64_t sample = first + i;
+    float* label = batch.labels.data() + i * config_.label_dim;
+    if (samples.labels.data() != nullptr)
+      std::copy_n(samples.labels.data() + sample * config_.label_dim, config_.label_dim, label);
+    else
+      std::fill_n(label, config_.label_dim, 0.0f);
+    std::copy_n(samples.dense.data() + sample * config_.dense_dim, config_.dense_dim,
+                batch.dense.data() + i * config_.dense_width());
+    put_keys(samples.keys.data() + sample * layout_.columns, sample,
+             batch.keys.data() + i * layout_.columns);
+  }
+  return batch;
+}
+
+}  // namespace hlite::predict

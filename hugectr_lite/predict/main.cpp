@@ -1,0 +1,77 @@
+// predict: the command line.
+#include "hugectr_lite/core/interrupt.h"
+#include "hugectr_lite/core/log.h"
+#include "hugectr_lite/predict/prediction.h"
+#include "tools/io/command_line.h"
+
+namespace {
+
+void define(CLI::App& app, hlite::predict::PredictionOptions& o) {
+  app.add_option("--model", o.model, "A checkpoint, or exported weights (needs --config)")
+      ->required()
+      ->type_name("DIR|FILE.safetensors");
+  app.add_option("--config", o.run.config, "The model's config [the checkpoint's]")
+      ->type_name("FILE");
+  app.add_option("--set", o.run.overrides, "Override a value of the config, as in train")
+      ->type_name("PATH=VALUE")
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--input", o.input,
+                 "Samples: a file of the config's format or, with --prepared, lines of text "
+                 "(plain, gzip, zstd; - is standard input)")
+      ->required()
+      ->type_name("FILE");
+  app.add_option("--prepared", o.prepared,
+                 "The folder that csv_prep, or criteo_prep --save-vocabulary (or --hash), wrote "
+                 "the training data to: does the same to lines of text")
+      ->type_name("DIR");
+  app.add_flag_callback(
+      "--no-label", [&o] { o.labels = hlite::tools::Labels::kAbsent; },
+      "The lines lack the label's column");
+  app.add_option("--out", o.out, "Probabilities in the order of the input; - is standard output")
+      ->required()
+      ->type_name("FILE.csv|FILE.npy");
+  app.add_option("--batch", o.batch, "Samples scored at once")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option_function<std::string>(
+         "--device",
+         [&o](const std::string& name) { o.run.device = hlite::config::device_choice(name); },
+         "auto, cpu or cuda [solver.device, else auto]")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  app.add_option("--threads", o.run.threads, "CPU threads [solver.threads, else all]")
+      ->check(CLI::Range(1, 4096));
+  app.add_flag("--quiet", o.run.quiet, "Print nothing but warnings and errors");
+}
+
+void report(const hlite::predict::PredictionResult& result) {
+  using hlite::log::info;
+  info("{} samples in {:.2f} s, {:.0f} samples/s", result.samples, result.seconds,
+       static_cast<double>(result.samples) / result.seconds);
+  if (result.replaced_keys > 0)
+    info("{} keys outside of their tables were replaced (key_policy)", result.replaced_keys);
+  if (result.loss)
+    info("AUC {}, log loss {:.6f}", result.auc ? fmt::format("{:.6f}", *result.auc) : "none",
+         *result.loss);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  hlite::predict::PredictionOptions options;
+  const hlite::tools::ToolDescription description{
+      "predict",
+      "Scores samples with a trained model: the probability of label 1, in the order of the input. "
+      "With labels also AUC and log loss.",
+      "  predict --model checkpoint --input val.bin --out scores.npy\n"
+      "  predict --model checkpoint --prepared data --input new.csv.gz --out scores.csv\n"
+      "  cat new.tsv | predict --config c.json --model w.safetensors --prepared data --no-label "
+      "--input - --out -\n"};
+  return hlite::tools::run_tool(
+      argc, argv, description, [&](CLI::App& app) { define(app, options); },
+      [&] {
+        if (options.run.quiet) hlite::log::set_level(hlite::log::Level::kWarning);
+        const hlite::InterruptGuard interrupts;
+        report(hlite::predict::predict(options));
+      });
+}

@@ -1,0 +1,111 @@
+#include "hugectr_lite/predict/prediction_config.h"
+
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <map>
+
+#include "hugectr_lite/checkpoint/checkpoint.h"
+#include "hugectr_lite/checkpoint/safetensors.h"
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::predict {
+
+namespace {
+using config::JsonNode;
+using Changes = std::vector<std::string>;
+using Sizes = std::vector<int64_t>;
+
+// Without states.
+constexpr const char* kSgd = R"(optimizer={"type": "SGD", "sgd_hparam": {"learning_rate": 0}})";
+
+std::string text_at(const JsonNode& block, const char* key) {
+  const JsonNode* node = block.find(key);
+  return node != nullptr && node->kind() == JsonNode::Kind::kString ? node->string() : "";
+}
+
+const std::vector<JsonNode>& list_at(const JsonNode& block, const char* key) {
+  static const std::vector<JsonNode> kNone;
+  const JsonNode* node = block.find(key);
+  return node != nullptr && node->kind() == JsonNode::Kind::kArray ? node->elements() : kNone;
+}
+
+// Rows of an embedding's tables; none where it holds the keys that came.
+Sizes table_rows(const checkpoint::SafetensorsReader& weights, const std::string& embedding) {
+  Sizes rows;
+  for (;;) {
+    const std::string table = fmt::format("{}.table_{}", embedding, rows.size());
+    const auto* tensor = weights.find(table);
+    if (tensor == nullptr || tensor->shape.empty()) return rows;
+    if (weights.find(table + ".keys") != nullptr) return {};
+    rows.push_back(tensor->shape[0]);
+  }
+}
+
+// Lists in the place of manifests. What is wrong with the config is found out later.
+Changes sizes_of_tables(const JsonNode& root, const checkpoint::SafetensorsReader& weights) {
+  const std::vector<JsonNode>& layers = list_at(root, "layers");
+  if (layers.empty()) return {};
+  Changes changes;
+  std::map<std::string, Sizes> of_input;
+  for (size_t i = 1; i < layers.size(); ++i) {
+    const JsonNode* hparam = layers[i].find("sparse_embedding_hparam");
+    if (hparam == nullptr) continue;
+    const Sizes rows = table_rows(weights, text_at(layers[i], "name"));
+    of_input.emplace(text_at(layers[i], "bottom"), rows);
+    if (!rows.empty() && !text_at(*hparam, "slot_size_array").empty())
+      changes.push_back(fmt::format("layers[{}].sparse_embedding_hparam.slot_size_array=[{}]", i,
+                                    fmt::join(rows, ",")));
+  }
+  if (text_at(layers[0], "slot_size_array").empty()) return changes;
+  Sizes all;
+  for (const JsonNode& input : list_at(layers[0], "sparse")) {
+    const Sizes& rows = of_input[text_at(input, "top")];
+    if (rows.empty()) return changes;
+    all.insert(all.end(), rows.begin(), rows.end());
+  }
+  changes.push_back(fmt::format("layers[0].slot_size_array=[{}]", fmt::join(all, ",")));
+  return changes;
+}
+
+// What load(changes) gives, with those changes that take from it what training alone needs.
+template <typename Load>
+std::unique_ptr<config::TrainConfig> without_training(Load&& load, Changes changes, int64_t batch) {
+  const std::unique_ptr<config::TrainConfig> config = load(changes);
+  const int gpu = config->solver.gpu[0][0];
+  changes.insert(changes.end(), {fmt::format("solver.gpu=[[{}]]", gpu), "solver.batchsize=1",
+                                 fmt::format("solver.batchsize_eval={}", batch), kSgd});
+  for (size_t i = 0; i < config->layers.size(); ++i)  // layers[0] of the file is the data
+    if (config->layers[i]->find("optimizer"))
+      changes.push_back(fmt::format("layers[{}].{}", i + 1, kSgd));
+  return load(changes);
+}
+}  // namespace
+
+bool is_checkpoint(const std::string& model) {
+  std::error_code error;
+  return std::filesystem::is_directory(model, error);
+}
+
+std::unique_ptr<config::TrainConfig> prediction_config(const ConfigText& config,
+                                                       const std::string& model,
+                                                       std::vector<std::string> changes,
+                                                       int64_t batch) {
+  const bool own = config.path.empty() && config.text.empty();
+  if (own && !is_checkpoint(model))
+    raise<ConfigError>("--config: expected the model's config, as {} has none in it", model);
+  const std::string name = own ? model + "/manifest.json" : "config";
+  const std::string text = own ? checkpoint::read_manifest(model).config : config.text;
+  const ReadFile file(is_checkpoint(model) ? checkpoint::weights_file(model) : model);
+  const Changes sizes = sizes_of_tables(
+      config.path.empty() ? JsonNode::parse(text, name) : JsonNode::parse_file(config.path),
+      checkpoint::SafetensorsReader(file));
+  changes.insert(changes.begin(), sizes.begin(), sizes.end());
+  const auto load = [&](const Changes& all) {
+    return config.path.empty() ? config::parse_train_config(text, name, all)
+                               : config::load_train_config(config.path, all);
+  };
+  return without_training(load, std::move(changes), batch);
+}
+
+}  // namespace hlite::predict

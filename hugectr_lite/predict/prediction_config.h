@@ -1,0 +1,29 @@
+// The config of a trained model, made one of a model that only predicts.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/config/train_config.h"
+
+namespace hlite::predict {
+
+// Where a config is: in a file, or (path empty) in memory, or (both empty) in a checkpoint.
+struct ConfigText {
+  std::string path = {}, text = {};
+};
+
+// Whether `model` is a checkpoint's directory, not a file of weights.
+bool is_checkpoint(const std::string& model);
+
+// The config with `changes` (--set), for one rank on one device, without optimizer states, and with
+// batches of `batch` samples. Sizes of tables that it takes from a manifest are read off the
+// model's own tables, so that a checkpoint is enough. Throws ConfigError, DataError, FileError.
+std::unique_ptr<config::TrainConfig> prediction_config(const ConfigText& config,
+                                                       const std::string& model,
+                                                       std::vector<std::string> changes,
+                                                       int64_t batch);
+
+}  // namespace hlite::predict

@@ -1,0 +1,45 @@
+#include "hugectr_lite/predict/predictor.h"
+
+#include <cmath>
+
+#include "hugectr_lite/checkpoint/checkpoint.h"
+#include "hugectr_lite/predict/prediction_config.h"
+#include "hugectr_lite/trainer/model/model_results.h"
+#include "hugectr_lite/trainer/model/model_tensors.h"
+#include "hugectr_lite/trainer/run/resources.h"
+
+namespace hlite::predict {
+
+Predictor::Predictor(const config::TrainConfig& config, const std::string& model,
+                     const trainer::Options& options)
+    : pool_(trainer::resolve_threads(config, options)),
+      model_(config,
+             is_checkpoint(model) ? checkpoint::read_manifest(model).seed : config.solver.seed,
+             pool_.threads(), {}, trainer::choose_device(config, options)) {
+  model_.compile({.device = Device::kCpu, .pool = &pool_});
+  model_.allocate();
+  load(model);
+}
+
+void Predictor::load(const std::string& model) {
+  if (is_checkpoint(model)) {
+    const auto weights = trainer::weights_to_read(model_, checkpoint::weights_file(model));
+    checkpoint::load_checkpoint_weights(model, checkpoint::read_manifest(model), weights);
+  } else {
+    checkpoint::load_weights(model, trainer::weights_to_read(model_, model));
+  }
+  trainer::weights_changed(model_);
+}
+
+void Predictor::run(const data::HostBatch& batch, std::vector<float>& logits,
+                    std::vector<float>& labels) {
+  model_.evaluate({.batch = batch.size, .input = trainer::input_of(batch)});
+  trainer::append_outputs(model_, batch.size, logits, labels);
+  trainer::check_keys(model_);
+}
+
+float probability(float logit) {
+  return static_cast<float>(1 / (1 + std::exp(-static_cast<double>(logit))));
+}
+
+}  // namespace hlite::predict

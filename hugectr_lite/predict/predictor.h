@@ -1,0 +1,41 @@
+// Scores of samples by a model that was trained here: what an evaluation would give them.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data_reader/batch_source.h"
+#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/core/thread_pool.h"
+#include "hugectr_lite/trainer/model/model.h"
+#include "hugectr_lite/trainer/run/options.h"
+
+namespace hlite::predict {
+
+class Predictor {
+ public:
+  // `model`: a checkpoint's directory or a file of weights, of any number of ranks on any device.
+  // `config`, a prediction_config(), must outlive it. Throws ConfigError, DataError (DeviceError on
+  // a GPU) when the weights are not those of the config or do not fit.
+  Predictor(const config::TrainConfig& config, const std::string& model,
+            const trainer::Options& options);
+
+  // Appends the logits of a batch of at most batch_size() samples, and their labels.
+  void run(const data::HostBatch& batch, std::vector<float>& logits, std::vector<float>& labels);
+
+  [[nodiscard]] int64_t batch_size() const { return model_.max_batch(); }
+  [[nodiscard]] std::span<const int64_t> slot_rows() const { return model_.layers().slot_rows; }
+  [[nodiscard]] ThreadPool& pool() { return pool_; }
+
+ private:
+  void load(const std::string& model);
+  ThreadPool pool_;
+  trainer::Model model_;
+};
+
+// 1 / (1 + e^-logit), rounded to float once.
+float probability(float logit);
+
+}  // namespace hlite::predict

@@ -1,0 +1,26 @@
+// Scores in the order of the samples, as a file that is there complete or not at all.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+namespace hlite::predict {
+
+class ScoreFile {
+ public:
+  virtual ~ScoreFile() = default;
+  // Throws FileError.
+  virtual void add(std::span<const float> scores) = 0;
+  // The file appears under its name; without close() nothing does.
+  virtual void close() = 0;
+};
+
+// By the ending of `path`:
+//   .csv   the line "score", then a score a line, the shortest text that reads back as the same
+//          float; "-" is the same on standard output
+//   .npy   float32, one dimension; kept in memory until close()
+// Throws ConfigError for another ending, FileError.
+std::unique_ptr<ScoreFile> open_score_file(const std::string& path);
+
+}  // namespace hlite::predict

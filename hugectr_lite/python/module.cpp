@@ -1,0 +1,272 @@
+// _native: what the Python package `hugectr_lite` is made of. Objects here are thin: what is
+// pleasant to use is written in Python (hugectr_lite/__init__.py).
+//
+// Long calls let other Python threads run, and look for Ctrl-C between iterations.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/core/build_config.h"
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/log.h"
+#include "hugectr_lite/ops/metrics.h"
+#include "hugectr_lite/predict/array_batches.h"
+#include "hugectr_lite/predict/prediction_config.h"
+#include "hugectr_lite/predict/predictor.h"
+#include "hugectr_lite/trainer/model/model_results.h"
+#include "hugectr_lite/trainer/model/model_tensors.h"
+#include "hugectr_lite/trainer/run/check.h"
+#include "hugectr_lite/trainer/run/trainer.h"
+
+namespace py = pybind11;
+
+namespace hlite::python {
+namespace {
+
+using Floats = py::array_t<float, py::array::c_style | py::array::forcecast>;
+using Keys = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
+using Changes = std::vector<std::string>;
+
+// A config as Python has it: a path, or JSON of a dict.
+using predict::ConfigText;
+std::unique_ptr<config::TrainConfig> load(const ConfigText& config, const Changes& changes) {
+  return config.path.empty() ? config::parse_train_config(config.text, "config", changes)
+                             : config::load_train_config(config.path, changes);
+}
+
+// Views of two-dimensional arrays; a list of labels stands for a column.
+template <typename Array>
+auto matrix(const Array& array, const char* name) {
+  using T = std::remove_pointer_t<decltype(array.data())>;
+  if (array.ndim() != 2 && !(array.ndim() == 1 && std::string(name) == "label"))
+    raise<DataError>("{}: expected an array of 2 dimensions, found {}", name, array.ndim());
+  return Matrix<T>(array.data(), array.shape(0), array.ndim() == 2 ? array.shape(1) : 1);
+}
+predict::SampleArrays samples_of(const std::optional<Floats>& label, const Floats& dense,
+                                 const Keys& keys) {
+  predict::SampleArrays samples;
+  samples.dense = matrix(dense, "dense");
+  samples.keys = matrix(keys, "keys");
+  if (label) samples.labels = matrix(*label, "label");
+  return samples;
+}
+
+// Throws what Ctrl-C is in Python.
+void look_for_signals() {
+  const py::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
+
+Floats scores_of(std::vector<float> logits) {
+  Floats scores(static_cast<py::ssize_t>(logits.size()));
+  std::transform(logits.begin(), logits.end(), scores.mutable_data(), predict::probability);
+  return scores;
+}
+
+class PyTrainer {
+ public:
+  PyTrainer(const ConfigText& config, const Changes& changes, trainer::Options options)
+      : config_(load(config, changes)), options_(std::move(options)) {
+    options_.quiet = true;
+    trainer_ = std::make_unique<trainer::Trainer>(*config_, options_,
+                                                  trainer::one_rank(*config_, options_));
+    trainer_->start();
+  }
+
+  void step(int64_t iterations) {
+    const py::gil_scoped_release others;
+    for (int64_t i = 0; i < iterations; ++i) {
+      look_for_signals();
+      trainer_->step();
+    }
+    trainer_->check_loss();
+  }
+  void step_on(const Floats& label, const Floats& dense, const Keys& keys) {
+    const auto samples = samples_of(label, dense, keys);
+    const py::gil_scoped_release others;
+    if (samples.keys.dim(0) < 1 || samples.keys.dim(0) > config_->solver.batchsize)
+      raise<DataError>("keys: expected 1 to {} samples (solver.batchsize), found {}",
+                       config_->solver.batchsize, samples.keys.dim(0));
+    trainer_->step(batches().fill(samples, 0));
+    trainer_->check_loss();
+  }
+  std::optional<py::dict> evaluate() {
+    std::optional<trainer::EvalResult> result;
+    {
+      const py::gil_scoped_release others;
+      result = trainer_->evaluate();
+    }
+    if (!result) return std::nullopt;
+    py::dict metrics;
+    metrics["auc"] = result->auc;
+    metrics["loss"] = result->loss;
+    metrics["samples"] = result->samples;
+    return metrics;
+  }
+  Floats predict(const Floats& dense, const Keys& keys) {
+    std::vector<float> logits, labels;
+    {
+      const auto samples = samples_of({}, dense, keys);
+      const py::gil_scoped_release others;
+      trainer::Model& model = trainer_->model();
+      for (int64_t first = 0; first < samples.keys.dim(0);) {
+        look_for_signals();
+        const data::HostBatch& batch = batches().fill(samples, first);
+        model.evaluate({.batch = batch.size, .input = trainer::input_of(batch)});
+        trainer::append_outputs(model, batch.size, logits, labels);
+        first += batch.size;
+      }
+    }
+    return scores_of(std::move(logits));
+  }
+  // Arrays by name: views into the model's own memory, or copies from a GPU.
+  py::dict weights(const py::object& self) {
+    py::dict arrays;
+    for (const TensorRef& t : trainer::weights_of(trainer_->model())) {
+      const std::vector<py::ssize_t> shape(t.shape.begin(), t.shape.end());
+      if (t.data != nullptr && t.dtype == DType::kF32) {
+        arrays[t.name.c_str()] = py::array_t<float>(shape, t.data, self);
+        continue;
+      }
+      py::array_t<float> copy(shape);
+      t.get(0, {copy.mutable_data(), static_cast<size_t>(t.size())});
+      arrays[t.name.c_str()] = t.dtype == DType::kU32 ? copy.attr("view")("uint32") : copy;
+    }
+    return arrays;
+  }
+  [[nodiscard]] trainer::Trainer& trainer() { return *trainer_; }
+
+ private:
+  predict::ArrayBatches& batches() {
+    if (!batches_)
+      batches_ = std::make_unique<predict::ArrayBatches>(
+          config_->data, trainer_->model().layers().slot_rows, trainer_->model().max_batch());
+    return *batches_;
+  }
+  std::unique_ptr<config::TrainConfig> config_;
+  trainer::Options options_;
+  std::unique_ptr<trainer::Trainer> trainer_;
+  std::unique_ptr<predict::ArrayBatches> batches_;
+};
+
+class PyPredictor {
+ public:
+  PyPredictor(const std::string& model, const ConfigText& config, trainer::Options options,
+              int64_t batch)
+      : config_(predict::prediction_config(config, model, options.overrides, batch)),
+        predictor_(*config_, model, options),
+        batches_(config_->data, predictor_.slot_rows(), predictor_.batch_size()) {}
+
+  Floats predict(const Floats& dense, const Keys& keys) {
+    std::vector<float> logits, labels;
+    {
+      const auto samples = samples_of({}, dense, keys);
+      const py::gil_scoped_release others;
+      for (int64_t first = 0; first < samples.keys.dim(0);) {
+        look_for_signals();
+        const data::HostBatch& batch = batches_.fill(samples, first);
+        predictor_.run(batch, logits, labels);
+        first += batch.size;
+      }
+    }
+    return scores_of(std::move(logits));
+  }
+
+ private:
+  std::unique_ptr<config::TrainConfig> config_;
+  predict::Predictor predictor_;
+  predict::ArrayBatches batches_;
+};
+
+trainer::Options options_of(const std::string& config, const Changes& changes,
+                            const std::string& device, int threads) {
+  trainer::Options options;
+  options.config = config;
+  options.overrides = changes;
+  if (device != "auto") options.device = config::device_choice(device);
+  options.threads = threads;
+  return options;
+}
+
+// Later ones are tried first.
+void define_errors(py::module_& module) {
+  const auto& error = py::register_exception<Error>(module, "Error", PyExc_RuntimeError);
+  py::register_exception<ConfigError>(module, "ConfigError", error);
+  py::register_exception<DataError>(module, "DataError", error);
+  py::register_exception<DeviceError>(module, "DeviceError", error);
+}
+
+void define_trainer(py::module_& module) {
+  py::class_<PyTrainer>(module, "Trainer")
+      .def(py::init([](const std::string& path, const std::string& text, const Changes& changes,
+                       const std::string& device, int threads, const std::string& init,
+                       const std::string& resume, bool without_data) {
+        trainer::Options options = options_of(path, changes, device, threads);
+        options.init = init;
+        options.resume = resume;
+        options.without_data = without_data;
+        return std::make_unique<PyTrainer>(ConfigText{path, text}, changes, std::move(options));
+      }))
+      .def("step", &PyTrainer::step)
+      .def("step_on", &PyTrainer::step_on)
+      .def("evaluate", &PyTrainer::evaluate)
+      .def("predict", &PyTrainer::predict)
+      .def("weights", [](const py::object& self) { return self.cast<PyTrainer&>().weights(self); })
+      .def("weights_changed", [](PyTrainer& t) { trainer::weights_changed(t.trainer().model()); })
+      .def(
+          "save", [](PyTrainer& t, const std::string& dir) { t.trainer().save(dir); },
+          py::call_guard<py::gil_scoped_release>())
+      .def(
+          "export_weights",
+          [](PyTrainer& t, const std::string& path) { t.trainer().export_weights(path); },
+          py::call_guard<py::gil_scoped_release>())
+      .def_property_readonly("loss", [](PyTrainer& t) { return t.trainer().loss(); })
+      .def_property_readonly("learning_rate",
+                             [](PyTrainer& t) { return t.trainer().learning_rate(); })
+      .def_property_readonly("iteration", [](PyTrainer& t) { return t.trainer().iteration(); })
+      .def_property_readonly("last_iteration",
+                             [](PyTrainer& t) { return t.trainer().last_iteration(); })
+      .def_property_readonly("samples", [](PyTrainer& t) { return t.trainer().samples(); })
+      .def_property_readonly("eval_interval",
+                             [](PyTrainer& t) { return t.trainer().config().solver.eval_interval; })
+      .def_property_readonly("display",
+                             [](PyTrainer& t) { return t.trainer().config().solver.display; });
+}
+
+void define_prediction(py::module_& module) {
+  py::class_<PyPredictor>(module, "Predictor")
+      .def(py::init([](const std::string& model, const std::string& path, const std::string& text,
+                       const Changes& changes, const std::string& device, int threads,
+                       int64_t batch) {
+        return std::make_unique<PyPredictor>(model, ConfigText{path, text},
+                                             options_of(path, changes, device, threads), batch);
+      }))
+      .def("predict", &PyPredictor::predict);
+  module.def("auc", [](const Floats& label, const Floats& score) {
+    return ops::auc({score.data(), static_cast<size_t>(score.size())},
+                    {label.data(), static_cast<size_t>(label.size())});
+  });
+  module.def("check", [](const std::string& path, const std::string& text, const Changes& changes) {
+    return trainer::check_report(*load({path, text}, changes),
+                                 options_of(path, changes, "auto", 0));
+  });
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_native, module) {
+  module.attr("__version__") = kVersion;
+  log::set_level(log::Level::kWarning);
+  define_errors(module);
+  define_trainer(module);
+  define_prediction(module);
+}
+
+}  // namespace hlite::python

@@ -1,0 +1,101 @@
+#include "hugectr_lite/predict/array_batches.h"
+
+#include <vector>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/no_key.h"
+#include "tests/support/catch.h"
+#include "tests/support/errors.h"
+
+namespace hlite::predict {
+namespace {
+
+config::DataConfig two_slots() {
+  config::DataConfig config;
+  config.label_dim = 1;
+  config.dense_dim = 3;
+  config.dense_aligned = true;
+  config.sparse.resize(1);
+  config.sparse[0].slot_num = 2;
+  config.sparse[0].hotness = {1, 2};
+  return config;
+}
+
+// Sample i: label i, dense 10 i + column, keys i and, in the slot of two, i + 1 and none.
+struct Arrays {
+  std::vector<float> labels, dense;
+  std::vector<int64_t> keys;
+  explicit Arrays(int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+      labels.push_back(static_cast<float>(i));
+      for (int64_t c = 0; c < 3; ++c) dense.push_back(static_cast<float>(10 * i + c));
+      keys.insert(keys.end(), {i, i + 1, -1});
+    }
+  }
+  [[nodiscard]] SampleArrays views() const {
+    const auto n = static_cast<int64_t>(labels.size());
+    return {{labels.data(), n, 1}, {dense.data(), n, 3}, {keys.data(), n, 3}};
+  }
+};
+
+TEST_CASE("samples of arrays become batches, the last one partial, padding zero") {
+  const std::vector<int64_t> rows{7, 9};
+  ArrayBatches batches(two_slots(), rows, 3);
+  const Arrays arrays(7);
+  for (const int64_t first : {0, 3, 6, 7}) {
+    const data::HostBatch& batch = batches.fill(arrays.views(), first);
+    REQUIRE(batch.size == std::min<int64_t>(3, 7 - first));
+    CHECK(batch.first_sample == first);
+    for (int64_t i = 0; i < 3; ++i) {
+      const int64_t sample = first + i;
+      const bool there = i < batch.size;
+      CHECK(batch.labels(i, 0) == (there ? static_cast<float>(sample) : 0));
+      for (int64_t c = 0; c < 8; ++c)
+        CHECK(batch.dense(i, c) == (there && c < 3 ? static_cast<float>(10 * sample + c) : 0));
+      if (!there) continue;
+      CHECK(batch.keys(i, 0) == static_cast<uint32_t>(sample));
+      CHECK(batch.keys(i, 1) == static_cast<uint32_t>(sample) + 1);
+      CHECK(batch.keys(i, 2) == kNoKey);
+    }
+  }
+  // Without labels.
+  SampleArrays bare = arrays.views();
+  bare.labels = {};
+  CHECK(batches.fill(bare, 5).labels(0, 0) == 0);
+}
+
+TEST_CASE("keys outside of their tables are refused or replaced, as the config says") {
+  const std::vector<int64_t> rows{7, 9};
+  Arrays arrays(4);
+  arrays.keys[3 * 2 + 1] = 9;
+  arrays.keys[3 * 3] = -2;
+  ArrayBatches strict(two_slots(), rows, 4);
+  test::check_contains(test::message_of<DataError>([&] { strict.fill(arrays.views(), 0); }),
+                       {"keys: sample 2, key 0 of slot 1: expected a key below 9", "found 9"});
+  config::DataConfig config = two_slots();
+  config.key_policy.kind = config::KeyPolicy::kClamp;
+  ArrayBatches clamping(config, rows, 4);
+  const data::HostBatch& batch = clamping.fill(arrays.views(), 0);
+  CHECK(batch.replaced_keys == 2);
+  CHECK(batch.keys(2, 1) == 8);
+  CHECK(batch.keys(3, 0) == 6);
+}
+
+TEST_CASE("arrays of other shapes are refused") {
+  const std::vector<int64_t> rows{7, 9};
+  ArrayBatches batches(two_slots(), rows, 4);
+  const Arrays arrays(4);
+  SampleArrays samples = arrays.views();
+  samples.dense = {arrays.dense.data(), 6, 2};
+  test::check_contains(test::message_of<DataError>([&] { batches.fill(samples, 0); }),
+                       {"dense: expected an array of shape [4, 3], found [6, 2]"});
+  samples = arrays.views();
+  samples.keys = {arrays.keys.data(), 6, 2};
+  CHECK_THROWS_AS(batches.fill(samples, 0), DataError);
+  samples = arrays.views();
+  samples.labels = {arrays.labels.data(), 3, 1};
+  CHECK_THROWS_AS(batches.fill(samples, 0), DataError);
+}
+
+}  // namespace
+}  // namespace hlite::predict

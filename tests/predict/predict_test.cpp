@@ -1,0 +1,345 @@
+// The program on models that `train` trained.
+#include <cmath>
+#include <cstdlib>
+#include <regex>
+#include <sstream>
+#include <vector>
+
+#include "tests/end_to_end/golden_data.h"
+#include "tests/end_to_end/small_run.h"
+#include "tests/support/catch.h"
+#include "tests/support/errors.h"
+#include "tests/support/program.h"
+
+namespace hlite {
+namespace {
+
+using test::check_contains;
+using test::ProgramResult;
+using test::SmallRun;
+
+ProgramResult predict(const SmallRun& run, std::vector<std::string> more) {
+  more.insert(more.begin(), {HLITE_PREDICT, "--threads", "2"});
+  return test::run_program(more, run.path());
+}
+
+std::vector<double> scores_in(const std::string& text) {
+  std::istringstream lines(text);
+  std::string line;
+  std::getline(lines, line);
+  CHECK(line == "score");
+  std::vector<double> scores;
+  while (std::getline(lines, line)) scores.push_back(std::stod(line));
+  return scores;
+}
+
+void check_close(const std::vector<double>& a, const std::vector<double>& b) {
+  REQUIRE(a.size() == b.size());
+  for (size_t i = 0; i < a.size(); ++i) CHECK(std::abs(a[i] - b[i]) <= 1e-6);
+}
+
+// The number behind `name` in the last line that has it.
+double number_behind(const std::string& text, const std::string& name) {
+  const size_t at = text.rfind(name);
+  INFO(text);
+  REQUIRE(at != std::string::npos);
+  return std::stod(text.substr(at + name.size()));
+}
+
+// Mean cross-entropy of the scores, by the labels of the records.
+double log_loss(const std::vector<double>& scores, const std::string& records) {
+  const size_t record = records.size() / scores.size();
+  double sum = 0;
+  for (size_t i = 0; i < scores.size(); ++i)
+    sum -= std::log(records[i * record] != 0 ? scores[i] : 1 - scores[i]);
+  return sum / static_cast<double>(scores.size());
+}
+
+TEST_CASE("scores are those of the last evaluation, from a checkpoint or exported weights") {
+  const SmallRun run;
+  const ProgramResult trained = run.train(
+      {"--save", run / "ck", "--export", run / "w.safetensors", "--set", "solver.gpu=[[0,1]]"});
+  REQUIRE(trained.code == 0);
+  const ProgramResult printed =
+      predict(run, {"--model", "ck", "--input", "eval.bin", "--out", "-"});
+  INFO(printed.err);
+  REQUIRE(printed.code == 0);
+  const std::vector<double> scores = scores_in(printed.out);
+  REQUIRE(scores.size() == 333);
+  const double auc = number_behind(trained.err + trained.out, "AUC ");
+  CHECK(number_behind(printed.err, "AUC ") == Approx(auc).margin(1e-5));
+  const std::string records = test::read_text(run / "eval.bin");
+  CHECK(number_behind(printed.err, "log loss ") == Approx(log_loss(scores, records)).margin(2e-6));
+
+  const ProgramResult weights =
+      predict(run, {"--model", "w.safetensors", "--config", "config.json", "--input", "eval.bin",
+                    "--out", "s.csv", "--batch", "7", "--quiet"});
+  CHECK(weights.code == 0);
+  CHECK(weights.err.empty());
+  check_close(scores_in(test::read_text(run / "s.csv")), scores);
+
+  setenv("HLITE_CUDA_LIBRARY", HLITE_EMULATED_PLUGIN, 1);
+  const ProgramResult on_gpu =
+      predict(run, {"--model", "ck", "--input", "eval.bin", "--out", "-", "--device", "cuda"});
+  unsetenv("HLITE_CUDA_LIBRARY");
+  CHECK(on_gpu.code == 0);
+  check_close(scores_in(on_gpu.out), scores);
+}
+
+// A table of text of which csv_prep makes records, and a model trained on them.
+class TextRun {
+ public:
+  TextRun() {
+    test::write_text(run_ / "schema.json", R"({"header": true,
+        "label": {"column": "y", "positive": "1"}, "dense": [{"column": "d1"},
+        {"column": "d2", "transform": "standardize"}],
+        "categorical": [{"column": "a"}, {"column": "b"}, {"column": "c"}]})");
+    test::write_text(run_ / "a.csv", table(600, 1, true));
+    test::write_text(run_ / "b.csv", table(301, 2, true));
+    test::write_text(run_ / "bare.csv", table(301, 2, false));
+    const auto prepared = test::run_program({HLITE_CSV_PREP, "--schema", "schema.json", "--train",
+                                             "a.csv", "--val", "b.csv", "--out", "data"},
+                                            run_.path());
+    INFO(prepared.err);
+    REQUIRE(prepared.code == 0);
+    const ProgramResult trained = run_.train(
+        {"--save", run_ / "ck", "--set", "layers.data.source=data/train.bin", "--set",
+         "layers.data.eval_source=data/val.bin", "--set", "layers.data.float_label_dense=true",
+         "--set", "layers.emb.sparse_embedding_hparam.slot_size_array=data/manifest.json", "--set",
+         "solver.max_iter=60"});
+    INFO(trained.err);
+    REQUIRE(trained.code == 0);
+  }
+  [[nodiscard]] const SmallRun& run() const { return run_; }
+
+ private:
+  static std::string table(uint64_t rows, uint64_t seed, bool labels) {
+    std::string text = labels ? "d1,a,y,b,d2,c\n" : "d1,a,b,d2,c\n";
+    for (uint64_t i = 0; i < rows; ++i) {
+      const auto draw = [&](uint64_t j, uint32_t below) {
+        return random::word(seed, j, i) % below;
+      };
+      const uint32_t a = draw(0, 30);  // some come in b.csv only
+      text += fmt::format("{},\"city {}\",", draw(1, 9), a);
+      if (labels) text += fmt::format("{},", (a + draw(2, 10)) % 3 == 0 ? 1 : 0);
+      text += fmt::format("{},{},t{}\n", draw(3, 4), draw(4, 100), draw(5, 200));
+    }
+    return text;
+  }
+  SmallRun run_;
+};
+
+TEST_CASE("lines of text are scored as the records that were prepared of them") {
+  const TextRun text;
+  const SmallRun& run = text.run();
+  const auto binary = predict(run, {"--model", "ck", "--config", "config.json", "--set",
+                                    "layers.data.float_label_dense=true", "--set",
+                                    "layers.emb.sparse_embedding_hparam.slot_size_array=data/"
+                                    "manifest.json",
+                                    "--input", "data/val.bin", "--out", "-"});
+  INFO(binary.err);
+  REQUIRE(binary.code == 0);
+  const std::vector<double> scores = scores_in(binary.out);
+  REQUIRE(scores.size() == 301);
+  // The checkpoint's own config names the manifest beside the working directory.
+  for (const char* batch : {"64", "8192"}) {
+    const auto lines = predict(run, {"--model", "ck", "--prepared", "data", "--input", "b.csv",
+                                     "--out", "-", "--batch", batch});
+    INFO(lines.err);
+    REQUIRE(lines.code == 0);
+    check_close(scores_in(lines.out), scores);
+    CHECK(number_behind(lines.err, "AUC ") == number_behind(binary.err, "AUC "));
+  }
+  // A checkpoint is enough: sizes that the config took from a manifest are those of its tables.
+  std::filesystem::rename(run / "data/manifest.json", run / "data/gone.json");
+  const auto alone = predict(run, {"--model", "ck", "--input", "data/val.bin", "--out", "-"});
+  INFO(alone.err);
+  REQUIRE(alone.code == 0);
+  check_close(scores_in(alone.out), scores);
+  std::filesystem::rename(run / "data/gone.json", run / "data/manifest.json");
+  const auto bare = predict(run, {"--model", "ck", "--prepared", "data", "--no-label", "--input",
+                                  "bare.csv", "--out", "-"});
+  REQUIRE(bare.code == 0);
+  check_close(scores_in(bare.out), scores);
+  CHECK(bare.err.find("AUC") == std::string::npos);
+
+  test::write_text(run / "bad.csv", "d1,a,y,b,d2,c\n1,x,1,2,3,t\n1,x,1,2,three,t\n");
+  const auto bad =
+      predict(run, {"--model", "ck", "--prepared", "data", "--input", "bad.csv", "--out", "s.csv"});
+  CHECK(bad.code == 3);
+  check_contains(bad.err, {"bad.csv:3", "expected a finite number", "three"});
+  CHECK(predict(run, {"--model", "ck", "--input", "s.csv", "--out", "t.csv"}).code == 3);
+}
+
+#ifdef HLITE_PYTHON_ONNX
+TEST_CASE("a model written as ONNX gives the same scores") {
+  // Golden run and the words of a record.
+  const auto [name, words] = GENERATE(table<std::string, size_t>({{"dlrm_fused", 1 + 13 + 8},
+                                                                  {"dcnv2_multihot", 1 + 13 + 29},
+                                                                  {"deepfm", 1 + 6 + 8},
+                                                                  {"dcn", 1 + 6 + 8}}));
+  CAPTURE(name);
+  const test::GoldenRun golden(name);
+  const SmallRun run;
+  test::write_text(run / "eval.bin",
+                   test::read_text(golden / "eval.bin").substr(0, 4 * words * 211));
+  const auto with = [&](std::vector<std::string> first, const std::vector<std::string>& last) {
+    first.insert(first.end(),
+                 {"--model", golden / "init.safetensors", "--config", golden / "config.json"});
+    first.insert(first.end(), last.begin(), last.end());
+    const ProgramResult result = test::run_program(first, run.path());
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return result.out;
+  };
+  const std::vector<double> ours =
+      scores_in(with({HLITE_PREDICT}, {"--input", "eval.bin", "--out", "-"}));
+  REQUIRE(ours.size() == 211);
+  with({HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tools/export_onnx.py"}, {"--out", "model.onnx"});
+  const ProgramResult theirs =
+      test::run_program({HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tests/predict/run_onnx.py",
+                         run / "model.onnx", golden / "config.json", run / "eval.bin"});
+  INFO(theirs.err);
+  REQUIRE(theirs.code == 0);
+  check_close(scores_in(theirs.out), ours);
+}
+
+// hugectr_model.py
+ProgramResult hugectr(const SmallRun& run, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(),
+                   {HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tools/hugectr_model.py"});
+  return test::run_program(arguments, run.path());
+}
+
+TEST_CASE("weights go to HugeCTR's files and come back") {
+  const std::string layout = GENERATE("folder", "file");
+  const std::string type = GENERATE("HybridSparseEmbedding", "DistributedSlotSparseEmbeddingHash",
+                                    "LocalizedSlotSparseEmbeddingOneHot");
+  CAPTURE(layout, type);
+  const SmallRun run;
+  std::vector<std::string> more = {"--save",   run / "ck",
+                                   "--export", run / "w.safetensors",
+                                   "--set",    "layers.emb.type=" + type,
+                                   "--set",    "solver.max_iter=3"};
+  if (type == "DistributedSlotSparseEmbeddingHash")
+    more.insert(more.end(),
+                {"--set", "layers.emb.sparse_embedding_hparam.max_vocabulary_size_per_gpu=345"});
+  const ProgramResult trained = run.train(more);
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  const ProgramResult to = hugectr(
+      run, {"to", "--model", "ck", "--prefix", "out/m", "--iteration", "3", "--layout", layout});
+  INFO(to.err);
+  REQUIRE(to.code == 0);
+  // b1, t1, t2: weights, then biases, in rows.
+  const size_t dense = 8 * 4 + 4 + 11 * 16 + 16 + 16 + 1;
+  CHECK(test::read_text(run / "out/m_dense_3.model").size() == 4 * dense);
+  const std::string sparse = run / "out/m0_sparse_3.model";
+  const bool localized = type != "DistributedSlotSparseEmbeddingHash";
+  if (layout == "folder") {
+    const size_t rows = test::read_text(sparse + "/key").size() / 8;
+    CHECK(test::read_text(sparse + "/emb_vector").size() == rows * 16);
+    CHECK(std::filesystem::exists(sparse + "/slot_id") == localized);
+    if (localized) CHECK(rows == 40 + 5 + 300);
+  } else {
+    const std::string records = test::read_text(sparse);
+    const size_t record = 4 + (localized ? 8 : 0) + 16;
+    REQUIRE(records.size() % record == 0);
+    if (localized) {  // key 41 is key 1 of slot 1
+      uint32_t key = 0;
+      uint64_t slot = 0;
+      std::memcpy(&key, &records[41 * record], 4);
+      std::memcpy(&slot, &records[41 * record + 4], 8);
+      CHECK(key == 41);
+      CHECK(slot == 1);
+    }
+  }
+  test::write_text(run / "typed.json",
+                   std::regex_replace(test::read_text(run / "config.json"),
+                                      std::regex("HybridSparseEmbedding"), type));
+  const std::vector<std::string> from = {
+      "from",  "--config",    "typed.json", "--like", "w.safetensors",   "--prefix",
+      "out/m", "--iteration", "3",          "--out",  "back.safetensors"};
+  const ProgramResult back = hugectr(run, from);
+  INFO(back.err);
+  REQUIRE(back.code == 0);
+  const std::string before = test::read_text(run / "w.safetensors");
+  const std::string after = test::read_text(run / "back.safetensors");
+  CHECK(before.size() == after.size());
+  CHECK((before.substr(before.find('}')) == after.substr(after.find('}'))));
+
+  test::write_text(run / "out/m_dense_3.model", "1234");
+  const ProgramResult short_file = hugectr(run, from);
+  CHECK(short_file.code == 2);
+  check_contains(short_file.err,
+                 {"m_dense_3.model", fmt::format("expected {} numbers", dense), "found 4 bytes"});
+}
+
+TEST_CASE("what cannot be written as ONNX is an error that says why") {
+  const SmallRun run;
+  REQUIRE(run.train({"--save", run / "ck", "--set", "solver.max_iter=2"}).code == 0);
+  const auto rejection = [&](std::vector<std::string> arguments) {
+    arguments.insert(
+        arguments.begin(),
+        {HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tools/export_onnx.py", "--out", "m.onnx"});
+    const ProgramResult result = test::run_program(arguments, run.path());
+    CHECK(result.code == 2);
+    CHECK(!std::filesystem::exists(run / "m.onnx"));
+    CHECK(result.err.find("Traceback") == std::string::npos);
+    return result.err;
+  };
+  check_contains(rejection({"--model", "none"}), {"--config", "none"});
+  check_contains(rejection({"--model", "eval.bin", "--config", "config.json"}),
+                 {"eval.bin", "safetensors"});
+  check_contains(rejection({"--model", run.path()}), {"manifest.json"});
+  test::write_text(run / "other.json",
+                   std::regex_replace(test::read_text(run / "config.json"),
+                                      std::regex("\"num_output\": 16"), "\"num_output\": 17"));
+  check_contains(rejection({"--model", "ck", "--config", "other.json"}),
+                 {"t1.weight", "expected [11, 17]", "found [11, 16]"});
+}
+#endif
+
+TEST_CASE("what cannot be predicted is an error that says why, and leaves no file") {
+  const SmallRun run;
+  REQUIRE(run.train({"--save", run / "ck", "--set", "solver.max_iter=2"}).code == 0);
+  struct {
+    std::vector<std::string> arguments;
+    int code;
+    const char* says;
+  } const cases[] = {
+      {{"--input", "eval.bin", "--out", "s.csv"}, 2, "--model"},
+      {{"--model", "ck", "--out", "s.csv"}, 2, "--input"},
+      {{"--model", "ck", "--input", "eval.bin"}, 2, "--out"},
+      {{"--model", "ck", "--input", "eval.bin", "--out", "s.txt"}, 2, ".csv or .npy"},
+      {{"--model", "none", "--input", "eval.bin", "--out", "s.csv"}, 2, "--config"},
+      {{"--model", "none", "--config", "config.json", "--input", "eval.bin", "--out", "s.csv"},
+       3,
+       "No such file"},
+      {{"--model", "eval.bin", "--config", "config.json", "--input", "eval.bin", "--out", "s.csv"},
+       3,
+       "header"},
+      {{"--model", "ck", "--input", "none.bin", "--out", "s.csv"}, 3, "none.bin"},
+      {{"--model", "ck", "--input", "config.json", "--out", "s.csv"}, 3, "config.json"},
+      {{"--model", "ck", "--input", "eval.bin", "--out", "none/s.csv"}, 3, "none/s.csv"},
+      {{"--model", "ck", "--input", "eval.bin", "--no-label", "--out", "s.csv"}, 2, "--no-label"},
+      {{"--model", "ck", "--input", "eval.bin", "--prepared", "none", "--out", "s.csv"}, 2, "none"},
+      {{"--model", "ck", "--input", "eval.bin", "--out", "s.csv", "--batch", "0"}, 2, "--batch"},
+      {{"--model", "ck", "--input", "eval.bin", "--out", "s.csv", "--set", "solver.x=1"}, 2, "x"},
+      {{"--model", "ck", "--input", "eval.bin", "--out", "s.csv", "--set",
+        "layers.t1.fc_param.num_output=17"},
+       3,
+       "t1"},
+  };
+  for (const auto& c : cases) {
+    const ProgramResult result = predict(run, c.arguments);
+    INFO(result.err);
+    CHECK(result.code == c.code);
+    check_contains(result.err, {c.says});
+    CHECK(!std::filesystem::exists(run / "s.csv"));
+    CHECK(!std::filesystem::exists(run / "s.csv.tmp"));
+  }
+}
+
+}  // namespace
+}  // namespace hlite

@@ -1,0 +1,207 @@
+// What a preparation wrote of a file is what it gives of the same lines afterwards.
+#include "tools/apply/preparation.h"
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+#include "hugectr_lite/core/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/errors.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/tools/criteo/criteo_oracle.h"
+#include "tools/criteo/criteo_prep.h"
+#include "tools/csv/csv_prep.h"
+#include "tools/io/input_file.h"
+
+namespace hlite::tools {
+namespace {
+
+using test::check_contains;
+using test::message_of;
+using test::read_text;
+using test::TemporaryDirectory;
+using test::write_text;
+
+// The records of a text file, a few lines at a time.
+std::string encoded(const Preparation& preparation, const std::string& path) {
+  InputFile file(path);
+  LineBlock lines;
+  std::unique_ptr<const LineParser> parser;
+  const BlockParser blocks(preparation.parser().layout(), PrepOptions{});
+  std::string bytes;
+  ParsedRows rows;
+  EncodedRows records;
+  while (file.next(lines, 4096)) {
+    const std::string_view text = lines.text();
+    if (!parser) parser = preparation.parser().open(path, text.substr(0, text.find('\n')));
+    blocks.parse(lines, 0, *parser, rows);
+    REQUIRE(rows.bad.empty());
+    preparation.encode(rows, records);
+    bytes.append(reinterpret_cast<const char*>(records.streams[0].data()),
+                 records.streams[0].size());
+  }
+  return bytes;
+}
+
+// Every line without its first field and the separator behind it.
+std::string without_first_column(const std::string& text, char separator) {
+  std::istringstream lines(text);
+  std::string out;
+  for (std::string line; std::getline(lines, line);)
+    out += line.substr(line.find(separator) + 1) + "\n";
+  return out;
+}
+
+std::string with_zero_labels(std::string records, size_t record_bytes) {
+  for (size_t at = 0; at < records.size(); at += record_bytes) std::memset(&records[at], 0, 4);
+  return records;
+}
+
+TEST_CASE("lines of Criteo's format get the records that criteo_prep gave them, by every recipe") {
+  const std::string train = awkward_rows(1, 700), val = awkward_rows(2, 211);
+  const auto check = [&](auto&& choose, int64_t record_words) {
+    TemporaryDirectory folder;
+    write_text(folder / "a.tsv", train);
+    write_text(folder / "b.tsv", val);
+    write_text(folder / "bare.tsv", without_first_column(val, '\t'));
+    CriteoPrepOptions options;
+    options.train = {folder / "a.tsv"};
+    options.val = {folder / "b.tsv"};
+    options.output.folder = folder.path();
+    options.run.quiet = true;
+    choose(options);
+    criteo_prep(options);
+    const Preparation preparation(folder.path(), Labels::kThere);
+    CHECK(preparation.format().record_bytes() == 4 * record_words);
+    CHECK((encoded(preparation, folder / "a.tsv") == read_text(folder / "train.bin")));
+    const std::string expected = read_text(folder / "val.bin");
+    CHECK((encoded(preparation, folder / "b.tsv") == expected));
+    CHECK((encoded(Preparation(folder.path(), Labels::kAbsent), folder / "bare.tsv") ==
+           with_zero_labels(expected, static_cast<size_t>(4 * record_words))));
+    CHECK(preparation.first_closed_slot() == (options.hash > 0 || options.min_count > 0 ? -1 : 0));
+  };
+  SECTION("ids by first appearance") {
+    check([](auto& o) { o.save_vocabulary = true; }, 40);
+  }
+  SECTION("ids by frequency of frequent tokens") {
+    check([](auto& o) { o.save_vocabulary = o.by_frequency = true, o.min_count = 3; }, 40);
+  }
+  SECTION("frequent tokens, few of them") {
+    check([](auto& o) { o.save_vocabulary = true, o.min_count = 2, o.max_ind_range = 17; }, 40);
+  }
+  SECTION("hashes need no vocabulary") {
+    check([](auto& o) { o.hash = 101; }, 40);
+  }
+  SECTION("lists of keys") {
+    check(
+        [](auto& o) { o.save_vocabulary = true, o.output.multi_hot = "dcnv2", o.output.seed = 5; },
+        1 + 13 + 214);
+  }
+}
+
+constexpr const char* kShopSchema = R"({
+  "separator": ";", "header": true, "trim": true, "missing": "NA",
+  "label": {"column": "buys", "positive": "yes", "negative": ["no"]},
+  "dense": [{"column": "age", "transform": "standardize"},
+            {"column": "income", "transform": "log1p_standardize"}, {"column": "raw"}],
+  "categorical": [{"column": "city"}, {"column": "colour"}]})";
+constexpr const char* kShopTrain =
+    "buys;city;age;income;raw;colour\n"
+    "yes;Rome; 20;  0; -1.5;red\r\n"
+    "no;\"a\\b\"; 40; NA; 2e3;NA\n"
+    "no;\"a\\b\";NA; 99;;blue\n"
+    "yes;Bern; 60; 9; 0;red";
+constexpr const char* kShopNew =
+    "city;raw;age;income;colour;buys\n"
+    "Bern;1;33;5;blue;no\n"
+    "Paris;;NA;NA;NA;yes\n";
+
+CsvPrepOptions csv_options(const TemporaryDirectory& folder) {
+  write_text(folder / "schema.json", kShopSchema);
+  write_text(folder / "train.csv", kShopTrain);
+  CsvPrepOptions options;
+  options.schema = folder / "schema.json";
+  options.train = {folder / "train.csv"};
+  options.output.folder = folder / "out";
+  options.run.quiet = true;
+  return options;
+}
+
+TEST_CASE("lines of CSV files get the records that csv_prep gave them") {
+  const TemporaryDirectory folder;
+  csv_prep(csv_options(folder));
+  const Preparation preparation(folder / "out", Labels::kThere);
+  CHECK((encoded(preparation, folder / "train.csv") == read_text(folder / "out/train.bin")));
+  CHECK(preparation.slot_sizes() == std::vector<int64_t>{4, 3});
+  CHECK(preparation.first_closed_slot() == -1);
+
+  // Other columns' order; a category that training did not have; everything missing.
+  write_text(folder / "new.csv", kShopNew);
+  const std::string bytes = encoded(preparation, folder / "new.csv");
+  struct Row {
+    float label, age, income, raw;
+    uint32_t city, colour;
+  } rows[2];
+  REQUIRE(bytes.size() == sizeof(rows));
+  std::memcpy(rows, bytes.data(), sizeof(rows));
+  CHECK(rows[0].label == 0);
+  CHECK(rows[0].raw == 1);
+  CHECK(rows[0].age == Approx(-7 / std::sqrt(800.0 / 3)));
+  CHECK(rows[0].city == 3);
+  CHECK(rows[0].colour == 2);
+  CHECK(rows[1].label == 1);
+  CHECK(rows[1].age == 0);
+  CHECK(rows[1].income == 0);
+  CHECK(rows[1].city == 0);
+  CHECK(rows[1].colour == 0);
+
+  // Without a label, with a header and without one.
+  write_text(folder / "bare.csv", without_first_column(kShopTrain, ';'));
+  CHECK((encoded(Preparation(folder / "out", Labels::kAbsent), folder / "bare.csv") ==
+         with_zero_labels(read_text(folder / "out/train.bin"), sizeof(Row))));
+}
+
+TEST_CASE("columns behind a label that is not there move up") {
+  const TemporaryDirectory folder;
+  CsvPrepOptions options = csv_options(folder);
+  write_text(folder / "schema.json", R"({"label": {"column": 1, "positive": "1"},
+      "dense": [{"column": 0}], "categorical": [{"column": 2}]})");
+  write_text(folder / "train.csv", "0.5,1,x\n2,0,y\n");
+  csv_prep(options);
+  write_text(folder / "bare.csv", "0.5,x\n2,y\n");
+  CHECK((encoded(Preparation(folder / "out", Labels::kAbsent), folder / "bare.csv") ==
+         with_zero_labels(read_text(folder / "out/train.bin"), 12)));
+}
+
+TEST_CASE("a preparation that is not there, or another's, is an error that says what") {
+  const TemporaryDirectory folder;
+  CHECK_THROWS_AS(Preparation(folder.path(), Labels::kThere), ConfigError);
+  csv_prep(csv_options(folder));
+  const auto rejection = [&] {
+    return message_of<DataError>([&] { Preparation(folder / "out", Labels::kThere); });
+  };
+  const std::string vocabulary = folder / "out/vocabulary/00_city.txt";
+  const std::string text = read_text(vocabulary);
+  write_text(vocabulary, "Rom\n" + text.substr(5));
+  check_contains(rejection(), {"00_city.txt", "checksum"});
+  write_text(vocabulary, text + "Oslo\n");
+  check_contains(rejection(), {"00_city.txt"});
+  std::filesystem::remove(vocabulary);
+  check_contains(rejection(), {"00_city.txt", "No such file"});
+
+  write_text(folder / "a.tsv", awkward_rows(1, 30));
+  CriteoPrepOptions criteo;
+  criteo.train = {folder / "a.tsv"};
+  criteo.output.folder = folder / "out";
+  criteo.run.quiet = true;
+  criteo_prep(criteo);
+  check_contains(rejection(), {"manifest.json", "--save-vocabulary"});
+  criteo.hash = 5;
+  criteo.save_vocabulary = true;
+  check_contains(message_of<ConfigError>([&] { criteo_prep(criteo); }),
+                 {"--save-vocabulary", "--hash"});
+}
+
+}  // namespace
+}  // namespace hlite::tools

@@ -1,0 +1,57 @@
+// What csv_prep or criteo_prep did to its training files, to be done to other lines: the same
+// columns, ids, statistics and lists, read from the folder that the tool wrote.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data_reader/manifest.h"
+#include "data_reader/raw_format.h"
+#include "tools/apply/saved_ids.h"
+#include "tools/csv/csv_schema.h"
+#include "tools/prep/block_parser.h"
+#include "tools/prep/row_encoder.h"
+
+namespace hlite::tools {
+
+// Whether lines have the label's column.
+enum class Labels { kThere, kAbsent };
+
+class Preparation {
+ public:
+  // `folder`: with manifest.json and, unless ids are hashes, the vocabulary that it names. Throws
+  // ConfigError, DataError or FileError.
+  Preparation(const std::string& folder, Labels labels);
+
+  [[nodiscard]] RowParser& parser() const { return *parser_; }
+  // Of the records that encode() makes, and the rows of each table.
+  [[nodiscard]] data::RawFormat format() const { return data::RawFormat::from(described_); }
+  [[nodiscard]] const std::vector<int64_t>& slot_sizes() const { return described_.slot_sizes; }
+  // The first slot whose categories all have ids of their own, so that one which the training rows
+  // did not have gets an id outside of its table; -1: none.
+  [[nodiscard]] int first_closed_slot() const;
+
+  // Rows as records. A category that the training rows did not have gets id 0 where that stands
+  // for such, else the number of the table's rows. Several threads may call it at once.
+  void encode(const ParsedRows& rows, EncodedRows& out) const;
+
+ private:
+  void open_csv(const std::string& folder, const data::Manifest& manifest, Labels labels);
+  void open_criteo(const std::string& folder, const data::Manifest& manifest, Labels labels);
+  void open_ids(const std::string& folder, const data::Manifest& manifest, bool has_other);
+  void put_dense(const ParsedRows& rows, int k, uint32_t* words) const;
+
+  struct Dense {
+    DenseTransform transform = DenseTransform::kNone;
+    double mean = 0, deviation = 1;
+  };
+  std::unique_ptr<RowParser> parser_;
+  RowShape shape_;
+  std::vector<Dense> dense_;  // of csv_prep
+  std::vector<SavedIds> ids_;
+  data::Manifest described_;
+  std::unique_ptr<RowEncoder> encoder_;
+};
+
+}  // namespace hlite::tools

@@ -1,0 +1,104 @@
+#include "tools/apply/text_batches.h"
+
+#include <algorithm>
+
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::tools {
+
+namespace {
+constexpr int64_t kTextAtOnce = 1 << 20;  // of text; the longest line
+constexpr int64_t kRowsAtOnce = 1024;     // decoded by one thread
+}  // namespace
+
+TextBatches::TextBatches(const Preparation& preparation, const std::string& path,
+                         const config::DataConfig& config, std::span<const int64_t> slot_rows,
+                         int64_t batch, ThreadPool& pool)
+    : preparation_(preparation),
+      format_(preparation.format()),
+      path_(path),
+      file_(path),
+      pool_(pool),
+      parser_(preparation.parser().layout(), PrepOptions{}),
+      blocks_(static_cast<size_t>(pool.threads())),
+      buffer_(batch, config.label_dim, config.dense_width(), config.key_layout().columns) {
+  check_fits(config);
+  if (const int slot = preparation.first_closed_slot();
+      slot >= 0 && config.key_policy.kind == config::KeyPolicy::kError)
+    raise<ConfigError>(
+        "{}: the preparation has no id for a category of {} that its rows did not have: expected "
+        "one made with --min-count, or a key_policy in the config's Data layer",
+        path, preparation.parser().slot_name(slot));
+  for (int i = 0; i < pool.threads(); ++i)
+    decoders_.emplace_back(file_.name(), format_, slot_rows, config.key_policy);
+}
+
+void TextBatches::check_fits(const config::DataConfig& config) const {
+  const auto check = [&](const char* what, int64_t expected, int64_t found) {
+    if (expected != found)
+      raise<DataError>("{}: expected {} {} as in the config, found {} in the preparation", path_,
+                       expected, what, found);
+  };
+  check("labels", config.label_dim, format_.label_dim);
+  check("dense features", config.dense_dim, format_.dense_dim);
+  check("slots", config.key_layout().slots(), format_.keys.slots());
+  check("keys a sample", config.key_layout().columns, format_.keys.columns);
+}
+
+void TextBatches::check(const Block& block) const {
+  if (!block.rows.bad.empty())
+    raise<DataError>("{}:{}: {}", file_.name(), block.rows.bad.front().line,
+                     block.rows.bad.front().reason);
+}
+
+// As many blocks of lines as there are threads.
+void TextBatches::fill() {
+  records_.erase(records_.begin(), records_.begin() + static_cast<std::ptrdiff_t>(taken_));
+  taken_ = 0;
+  size_t filled = 0;
+  while (filled < blocks_.size() && !end_) {
+    end_ = !file_.next(blocks_[filled].lines, kTextAtOnce);
+    filled += end_ ? 0 : 1;
+  }
+  if (filled == 0) return;
+  if (!lines_) {
+    const std::string_view text = blocks_[0].lines.text();
+    lines_ = preparation_.parser().open(file_.name(), text.substr(0, text.find('\n')));
+  }
+  pool_.run(static_cast<int64_t>(filled), [&](int64_t i, int) {
+    Block& block = blocks_[static_cast<size_t>(i)];
+    parser_.parse(block.lines, 0, *lines_, block.rows);
+    if (block.rows.bad.empty()) preparation_.encode(block.rows, block.records);
+  });
+  for (size_t i = 0; i < filled; ++i) {
+    check(blocks_[i]);
+    const auto& bytes = blocks_[i].records.streams[0];
+    records_.insert(records_.end(), bytes.begin(), bytes.end());
+  }
+}
+
+const data::HostBatch& TextBatches::next() {
+  const auto record = static_cast<size_t>(format_.record_bytes());
+  const int64_t most = buffer_.batch().labels.dim(0);
+  const auto there = [&] { return static_cast<int64_t>((records_.size() - taken_) / record); };
+  while (there() < most && !end_) fill();
+  const int64_t size = std::min(there(), most);
+  buffer_.set_size(size);
+  data::HostBatch& batch = buffer_.batch();
+  batch.first_sample = samples_;
+  const std::span<const std::byte> records = std::span(records_).subspan(taken_);
+  std::vector<int64_t> replaced(decoders_.size());
+  pool_.run((size + kRowsAtOnce - 1) / kRowsAtOnce, [&](int64_t task, int worker) {
+    const int64_t first = task * kRowsAtOnce, count = std::min(kRowsAtOnce, size - first);
+    const auto thread = static_cast<size_t>(worker);
+    replaced[thread] += decoders_[thread].decode(
+        records.subspan(static_cast<size_t>(first) * record, static_cast<size_t>(count) * record),
+        samples_ + first, count, batch, first);
+  });
+  for (const int64_t n : replaced) batch.replaced_keys += n;
+  taken_ += static_cast<size_t>(size) * record;
+  samples_ += size;
+  return batch;
+}
+
+}  // namespace hlite::tools

@@ -1,0 +1,247 @@
+"""Each layer type of a config as ONNX nodes, as an evaluation runs it: the formulas of hugectr_lite/network/layers.
+
+A tensor here has the shape that it has in ONNX, its first dimension B (or n B after a Reshape); `Tensor.dims` are the
+others. Values are float32."""
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+from saved_model import ModelError
+
+OPSET = 13
+
+
+@dataclass
+class Tensor:
+    name: str       # in the graph
+    dims: list      # but the first
+    rows: int = 1   # of a sample: [n B, ...]
+
+    @property
+    def elements(self):
+        return self.rows * int(np.prod(self.dims))
+
+
+class Graph:
+    """Nodes and constants under construction."""
+
+    def __init__(self, weights):
+        self.weights = weights
+        self.nodes, self.constants, self.inputs = [], [], []
+        self.used = set()
+
+    def node(self, op, inputs, **attributes):
+        name = f"t{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op, inputs, [name], **attributes))
+        return name
+
+    def constant(self, value):
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def weight(self, name, shape=None):
+        """The name in the graph of a tensor of the weights file."""
+        if name not in self.weights:
+            raise ModelError(f"tensor {name}: expected it among the weights, found none")
+        value = self.weights[name]
+        if shape is not None and list(value.shape) != list(shape):
+            raise ModelError(f"tensor {name}: expected {list(shape)} as the config says, found {list(value.shape)}")
+        if name not in self.used:
+            self.used.add(name)
+            self.constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
+
+    def input(self, name, columns, kind):
+        self.inputs.append(helper.make_tensor_value_info(name, kind, ["batch", *columns]))
+        return Tensor(name, list(columns))
+
+    def reshape(self, x, dims):
+        return self.node("Reshape", [x, self.constant(np.array([-1, *dims], np.int64))])
+
+    def columns(self, x, begin, end):
+        """Of the last dimension."""
+        ints = [self.constant(np.array([v], np.int64)) for v in (begin, end, -1)]
+        return self.node("Slice", [x, *ints])
+
+    def sum(self, x, axis):
+        return self.node("ReduceSum", [x, self.constant(np.array([axis], np.int64))], keepdims=1)
+
+    def scalar(self, value):
+        return self.constant(np.float32(value))
+
+
+def elementwise(op):
+    def emit(g, layer, bottoms):
+        name = bottoms[0].name
+        for other in bottoms[1:]:
+            name = g.node(op, [name, other.name])
+        return [Tensor(name, bottoms[0].dims, bottoms[0].rows)]
+    return emit
+
+
+def activation(op):
+    def emit(g, layer, bottoms):
+        return [Tensor(g.node(op, [bottoms[0].name]), bottoms[0].dims, bottoms[0].rows)]
+    return emit
+
+
+def elu(g, layer, bottoms):
+    x = bottoms[0]
+    return [Tensor(g.node("Elu", [x.name], alpha=float(layer["elu_param"]["alpha"])), x.dims, x.rows)]
+
+
+def same(g, layer, bottoms):
+    """Dropout in an evaluation, Cast."""
+    return [bottoms[0]]
+
+
+def product(g, x, weight, bias):
+    return g.node("Add", [g.node("MatMul", [x, weight]), bias])
+
+
+def inner_product(g, layer, bottoms):
+    x, outputs = bottoms[0], layer["fc_param"]["num_output"]
+    y = product(g, x.name, g.weight(layer["name"] + ".weight", [x.dims[-1], outputs]),
+                g.weight(layer["name"] + ".bias", [outputs]))
+    if layer["type"] == "FusedInnerProduct" and layer.get("activation", "Relu") == "Relu":
+        y = g.node("Relu", [y])
+    return [Tensor(y, [*x.dims[:-1], outputs], x.rows)]
+
+
+def concat(g, layer, bottoms):
+    x = bottoms[0]
+    axis = layer.get("axis", 1)
+    dims = list(x.dims)
+    dims[axis - 1] = sum(b.dims[axis - 1] for b in bottoms)
+    return [Tensor(g.node("Concat", [b.name for b in bottoms], axis=axis), dims, x.rows)]
+
+
+def slices(g, layer, bottoms):
+    x = bottoms[0]
+    return [Tensor(g.columns(x.name, begin, end), [*x.dims[:-1], end - begin], x.rows)
+            for begin, end in layer["ranges"]]
+
+
+def reshape(g, layer, bottoms):
+    x = bottoms[0]
+    if "selected" in layer:
+        slots = layer["selected"]
+        picked = g.node("Gather", [x.name, g.constant(np.array(slots, np.int64))], axis=1)
+        return [Tensor(g.reshape(picked, [len(slots) * x.dims[1]]), [len(slots) * x.dims[1]])]
+    width = layer.get("leading_dim", x.elements)
+    if layer.get("time_step", 0):
+        dims = [layer["time_step"], width]
+        return [Tensor(g.reshape(x.name, dims), dims)]
+    return [Tensor(g.reshape(x.name, [width]), [width], x.elements // width)]
+
+
+def reduce(g, layer, bottoms):
+    x, axis = bottoms[0], layer["axis"]
+    dims = [1 if i == axis - 1 else n for i, n in enumerate(x.dims)]
+    total = g.sum(x.name, axis)
+    if layer["type"] == "ReduceMean":
+        total = g.node("Div", [total, g.scalar(x.dims[axis - 1])])
+    return [Tensor(total, dims, x.rows)]
+
+
+def weight_multiply(g, layer, bottoms):
+    slots, width = layer["weight_dims"]
+    x = g.reshape(bottoms[0].name, [slots, 1])
+    y = g.node("Mul", [x, g.weight(layer["name"] + ".weight", [slots, width])])
+    return [Tensor(g.reshape(y, [slots * width]), [slots * width])]
+
+
+def fm_order2(g, layer, bottoms):
+    x, width = bottoms[0], layer["out_dim"]
+    z = g.reshape(x.name, [x.elements // width, width])
+    total = g.sum(z, 1)
+    squares = g.sum(g.node("Mul", [z, z]), 1)
+    y = g.node("Mul", [g.node("Sub", [g.node("Mul", [total, total]), squares]), g.scalar(0.5)])
+    return [Tensor(g.reshape(y, [width]), [width])]
+
+
+def interaction(g, layer, bottoms):
+    """Column V + c (c-1) / 2 + r: the product of vectors r < c; the last column is zero."""
+    x, slots = bottoms
+    width, vectors = x.dims[0], slots.dims[0] + 1
+    stack = g.node("Concat", [g.reshape(x.name, [1, width]), slots.name], axis=1)
+    products = g.node("MatMul", [stack, g.node("Transpose", [stack], perm=[0, 2, 1])])
+    pairs = [r * vectors + c for c in range(vectors) for r in range(c)]
+    picked = g.node("Gather", [g.reshape(products, [vectors * vectors]), g.constant(np.array(pairs, np.int64))], axis=1)
+    zero = g.node("Mul", [g.columns(x.name, 0, 1), g.scalar(0)])
+    return [Tensor(g.node("Concat", [x.name, picked, zero], axis=1), [width + len(pairs) + 1])]
+
+
+def multi_cross(g, layer, bottoms):
+    """x' = x0 * (x u v + b) + x, or with vectors x' = x0 (x w) + b + x."""
+    x0, param = bottoms[0].name, layer["mc_param"]
+    n, rank, x = bottoms[0].dims[0], param.get("projection_dim", 0), bottoms[0].name
+    for i in range(param["num_layers"]):
+        name = layer["name"]
+        bias = g.weight(f"{name}.bias_{i}", [n])
+        if rank > 0:
+            c = g.node("MatMul", [x, g.weight(f"{name}.u_{i}", [n, rank])])
+            h = product(g, c, g.weight(f"{name}.v_{i}", [rank, n]), bias)
+            x = g.node("Add", [g.node("Mul", [x0, h]), x])
+        else:
+            w = g.node("Reshape", [g.weight(f"{name}.weight_{i}", [n]), g.constant(np.array([n, 1], np.int64))])
+            a = g.node("MatMul", [x, w])
+            x = g.node("Add", [g.node("Add", [g.node("Mul", [a, x0]), bias]), x])
+    return [Tensor(x, [n])]
+
+
+def batch_norm(g, layer, bottoms):
+    x, name = bottoms[0], layer["name"]
+    mean, variance, gamma, beta = (g.weight(f"{name}.{what}", [x.dims[-1]])
+                                   for what in ("running_mean", "running_variance", "gamma", "beta"))
+    deviation = g.node("Sqrt", [g.node("Add", [variance, g.scalar(layer["bn_param"]["eps"])])])
+    scaled = g.node("Mul", [g.node("Div", [g.node("Sub", [x.name, mean]), deviation]), gamma])
+    return [Tensor(g.node("Add", [scaled, beta]), x.dims, x.rows)]
+
+
+def layer_norm(g, layer, bottoms):
+    x, name = bottoms[0], layer["name"]
+    n = x.dims[-1]
+    centred = g.node("Sub", [x.name, g.node("ReduceMean", [x.name], axes=[-1], keepdims=1)])
+    variance = g.node("ReduceMean", [g.node("Mul", [centred, centred])], axes=[-1], keepdims=1)
+    deviation = g.node("Sqrt", [g.node("Add", [variance, g.scalar(layer["ln_param"]["eps"])])])
+    scaled = g.node("Mul", [g.node("Div", [centred, deviation]), g.weight(name + ".gamma", [n])])
+    return [Tensor(g.node("Add", [scaled, g.weight(name + ".beta", [n])]), x.dims, x.rows)]
+
+
+LAYERS = {
+    "Add": elementwise("Add"), "Sub": elementwise("Sub"), "DotProduct": elementwise("Mul"),
+    "ElementwiseMultiply": elementwise("Mul"), "ReLU": activation("Relu"), "Sigmoid": activation("Sigmoid"),
+    "Tanh": activation("Tanh"), "ELU": elu, "Dropout": same, "Cast": same, "InnerProduct": inner_product,
+    "FusedInnerProduct": inner_product, "Concat": concat, "Slice": slices, "Reshape": reshape, "ReduceSum": reduce,
+    "ReduceMean": reduce, "WeightMultiply": weight_multiply, "Multiply": weight_multiply, "FmOrder2": fm_order2,
+    "Interaction": interaction, "MultiCross": multi_cross, "BatchNorm": batch_norm, "LayerNorm": layer_norm,
+}
+
+
+def embedding(g, layer, keys, hotness, ragged):
+    """Vectors [B, slots, V] of keys [B, sum of hotness], local to each slot's table; -1 is no key."""
+    hparam = layer["sparse_embedding_hparam"]
+    mean = hparam.get("combiner", 0) in (1, "mean")
+    width, vectors, at = hparam["embedding_vec_size"], [], 0
+    for slot, count in enumerate(hotness):
+        name = f"{layer['name']}.table_{slot}"
+        if name + ".keys" in g.weights:
+            raise ModelError(f"{name}: expected a table with a row for every key, found one of the keys that came "
+                             f"({layer['type']}), which ONNX cannot look up")
+        table = g.weight(name)
+        own = g.columns(keys.name, at, at + count)
+        at += count
+        if count == 1 and not ragged:
+            vectors.append(g.node("Gather", [table, own], axis=0))  # [B,1,V]
+            continue
+        there = g.node("GreaterOrEqual", [own, g.constant(np.int64(0))])
+        rows = g.node("Gather", [table, g.node("Max", [own, g.constant(np.int64(0))])], axis=0)
+        weight = g.node("Unsqueeze", [g.node("Cast", [there], to=TensorProto.FLOAT), g.constant(np.array([2], np.int64))])
+        total = g.sum(g.node("Mul", [rows, weight]), 1)
+        if mean:
+            total = g.node("Div", [total, g.node("Max", [g.sum(weight, 1), g.scalar(1)])])
+        vectors.append(total)
+    return Tensor(g.node("Concat", vectors, axis=1), [len(hotness), width])

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Writes a trained model as ONNX.
+
+    export_onnx.py --model checkpoint --out model.onnx
+    export_onnx.py --model weights.safetensors --config c.json --out model.onnx
+    export_onnx.py --model checkpoint --split --out model      # model/dense.onnx and a .npy for each table
+
+Inputs: the dense features by their name in the config, float32 [batch, dense_dim] as the network sees them (of raw
+integers log(x + 1)); the keys of each sparse input by its name, int64 [batch, keys a sample], local to each slot's
+table, -1 where a slot has fewer than it may. Output `score`: float32 [batch], the probability of label 1. With --split
+the dense part takes the vectors [batch, slots, V] of each embedding by its name. Needs Debian's python3-onnx, or onnx
+from PyPI. A model above 2 GB keeps its weights in a file beside it.
+
+Exit codes: 0 done, 2 usage or config, 3 files.
+"""
+import argparse
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "export"))
+import numpy as np  # noqa: E402
+import onnx  # noqa: E402
+from onnx import TensorProto, helper  # noqa: E402
+
+from onnx_layers import LAYERS, OPSET, Graph, Tensor, embedding  # noqa: E402
+from saved_model import ModelError, load  # noqa: E402
+
+IR_VERSION = 8           # of onnx 1.12, which all since read
+MOST_IN_ONE = 1 << 30    # bytes of weights that the file itself holds; protobuf ends at 2 GB
+
+
+def names(value):
+    return [value] if isinstance(value, str) else list(value)
+
+
+def hotness_of(sparse):
+    """Keys of each slot."""
+    slots = sparse["slot_num"]
+    if "nnz_per_slot" in sparse:
+        nnz = sparse["nnz_per_slot"]
+        return nnz if isinstance(nnz, list) else [nnz] * slots
+    most = sparse.get("max_nnz", 1)
+    return [most] * slots
+
+
+def build(config, weights, split):
+    """(model, names of the tables' tensors)"""
+    g = Graph(weights)
+    data, layers = config["layers"][0], config["layers"][1:]
+    ragged = data.get("format") == "Norm"
+    tensors, tables = {}, []
+    dense = data["dense"]
+    if dense.get("dense_dim", 0) > 0:
+        x = g.input(dense["top"], [dense["dense_dim"]], TensorProto.FLOAT)
+        if dense.get("aligned") == "Auto":
+            extra = -dense["dense_dim"] % 8
+            pads = g.constant(np.array([0, 0, 0, extra], np.int64))
+            x = Tensor(g.node("Pad", [x.name, pads]), [dense["dense_dim"] + extra])
+        tensors[dense["top"]] = x
+    sparse = {s["top"]: s for s in data["sparse"]}
+    score = None
+    for layer in layers:
+        kind, bottoms = layer["type"], names(layer["bottom"])
+        if "Embedding" in kind:
+            slots = hotness_of(sparse[bottoms[0]])
+            tables += [f"{layer['name']}.table_{i}" for i in range(len(slots))]
+            if split:
+                shape = [len(slots), layer["sparse_embedding_hparam"]["embedding_vec_size"]]
+                tensors[layer["top"]] = g.input(layer["top"], shape, TensorProto.FLOAT)
+                continue
+            if bottoms[0] not in tensors:
+                tensors[bottoms[0]] = g.input(bottoms[0], [sum(slots)], TensorProto.INT64)
+            tensors[layer["top"]] = embedding(g, layer, tensors[bottoms[0]], slots, ragged)
+            continue
+        if kind == "BinaryCrossEntropyLoss":
+            logits = g.node("Sigmoid", [tensors[bottoms[0]].name])
+            g.nodes.append(helper.make_node("Reshape", [logits, g.constant(np.array([-1], np.int64))], ["score"]))
+            score = helper.make_tensor_value_info("score", TensorProto.FLOAT, ["batch"])
+            continue
+        if kind not in LAYERS:
+            raise ModelError(f"layer {layer['name']}: expected one of {', '.join(sorted(LAYERS))}, found {kind}")
+        if kind in ("FusedInnerProduct", "Interaction"):  # what else these name carries no data
+            bottoms = bottoms[:2 if kind == "Interaction" else 1]
+        tops = names(layer["top"])
+        for top, made in zip(tops, LAYERS[kind](g, layer, [tensors[b] for b in bottoms])):
+            tensors[top] = made
+    if score is None:
+        raise ModelError("expected a BinaryCrossEntropyLoss, whose logits are the model's, found none")
+    graph = helper.make_graph(g.nodes, "hugectr_lite", g.inputs, [score], g.constants)
+    model = helper.make_model(graph, producer_name="hugectr_lite", ir_version=IR_VERSION,
+                              opset_imports=[helper.make_opsetid("", OPSET)])
+    return model, tables
+
+
+def write(model, path):
+    """Complete or not at all, but for the weights beside a large one."""
+    beside = sum(len(c.raw_data) for c in model.graph.initializer) > MOST_IN_ONE
+    temporary = path + ".tmp"
+    if beside:
+        onnx.save_model(model, temporary, save_as_external_data=True, location=os.path.basename(path) + ".data")
+        onnx.checker.check_model(temporary)
+    else:
+        onnx.checker.check_model(model)
+        onnx.save_model(model, temporary)
+    os.replace(temporary, path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True, metavar="DIR|FILE.safetensors")
+    parser.add_argument("--config", metavar="FILE", help="default: the checkpoint's")
+    parser.add_argument("--out", required=True, metavar="FILE.onnx|DIR")
+    parser.add_argument("--split", action="store_true", help="the dense part and the tables apart")
+    options = parser.parse_args()
+    try:
+        config, weights = load(options.model, options.config)
+        model, tables = build(config, weights, options.split)
+        if options.split:
+            os.makedirs(options.out, exist_ok=True)
+            for name in tables:
+                if name not in weights:
+                    raise ModelError(f"tensor {name}: expected it among the weights, found none")
+                np.save(os.path.join(options.out, name + ".npy"), weights[name])
+        write(model, os.path.join(options.out, "dense.onnx") if options.split else options.out)
+    except ModelError as error:
+        print(f"export_onnx.py: {error}", file=sys.stderr)
+        return 2
+    except KeyError as error:
+        print(f"export_onnx.py: the config lacks {error}: `train --check` says where", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"export_onnx.py: {error}", file=sys.stderr)
+        return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
