@@ -85,6 +85,12 @@ std::string sum_of(const std::string& text) {
   return hex(checksum.sum().xxh3_64);
 }
 
+ordered_json json_of(const BestMetric& metric) {
+  ordered_json json = {{"waited", metric.waited}};
+  if (metric.any) json["best"] = metric.value;
+  return json;
+}
+
 std::string without_layout(std::string_view text) {
   std::string out;
   bool in_string = false;
@@ -106,11 +112,6 @@ void check_sum(const std::string& text, const std::string& expected, const std::
   summed.replace(summed.size() - end.size(), end.size(), "}");
   if (const std::string found = sum_of(summed); found != expected)
     raise<DataError>("{}: it is damaged: expected checksum {}, found {}", name, expected, found);
-}
-
-ordered_json json_of(const BestMetric& metric) {
-  return {{"best", metric.any ? ordered_json(metric.value) : ordered_json(nullptr)},
-          {"waited", metric.waited}};
 }
 
 std::string manifest_text(const CheckpointMeta& meta, std::span<const CheckpointFile> files) {
@@ -163,21 +164,10 @@ FileSum copy_file(const std::string& from, ByteSink& sink) {
 }
 
 BestMetric read_best_metric(ObjectReader reader) {
-  BestMetric metric;
-  const JsonNode& best = reader.member("best");
-  metric.any = best.kind() != JsonNode::Kind::kNull;
+  BestMetric metric{.any = reader.has("best"), .waited = reader.integer("waited", {.min = 0})};
   if (metric.any) metric.value = reader.number("best");
-  metric.waited = reader.integer("waited", {.min = 0});
   reader.finish();
   return metric;
-}
-
-void parse_watch(const JsonNode& watch, CheckpointMeta& meta) {
-  ObjectReader reader(watch);
-  meta.rate_scale = static_cast<float>(reader.number("rate_scale", {.min = 0, .max = 1}));
-  meta.plateau = read_best_metric(reader.object("plateau"));
-  meta.early_stop = read_best_metric(reader.object("early_stop"));
-  reader.finish();
 }
 
 // Writes the whole of one directory.
@@ -278,7 +268,13 @@ CheckpointMeta parse_manifest(const std::string& text, const std::string& name) 
       meta.loss_scale_good = scale_reader.integer("good", {.min = 0});
       scale_reader.finish();
     }
-    if (const JsonNode* watch = reader.find("watch")) parse_watch(*watch, meta);
+    if (const JsonNode* watch = reader.find("watch")) {
+      ObjectReader of(*watch);
+      meta.rate_scale = static_cast<float>(of.number("rate_scale", {.min = 0, .max = 1}));
+      meta.plateau = read_best_metric(of.object("plateau"));
+      meta.early_stop = read_best_metric(of.object("early_stop"));
+      of.finish();
+    }
     meta.config = reader.object("config").node().dump();
 
     const std::vector<JsonNode>& files = reader.list_or_empty("files");
@@ -309,7 +305,7 @@ CheckpointMeta read_manifest(const std::string& dir) {
 // Into `tensors`, file number `index` of kFiles.
 static void load_file(const std::string& dir, const CheckpointMeta& meta, size_t index,
                       std::span<const TensorRef> tensors) {
-  HLITE_CHECK(meta.files.size() >= kTensorFiles, "the manifest of {} was not read", dir);
+  HLITE_CHECK(meta.files.size() > index, "the manifest of {} was not read", dir);
   const FileSum& expected = meta.files[index].sum;
   const ReadFile file(find_replaced(place_of(dir)) + "/" + kFiles[index]);
   if (file.size() != expected.bytes)

@@ -77,7 +77,7 @@ TEST_CASE("patience counts evaluations since the best one, or since the last cut
   config.lr_plateau->watch.patience = 2;
   config.early_stop->patience = 5;
   std::vector<EvalResult> seen(6, with_auc(0.5));
-  CHECK(verdicts(config, seen) == "k..c..c" + std::string("s."));
+  CHECK(verdicts(config, seen) == "k..c..c.s.");
 }
 
 TEST_CASE("rates are multiplied by the factor, and the network's stay above min_lr") {
