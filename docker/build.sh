@@ -8,15 +8,17 @@
 #   --toolkit WHAT    cuda: an image with the CUDA toolkit, or a folder, mounted at /usr/local/cuda
 #                     (default: /usr/local/cuda of this machine)
 #   --build-arg A=B   CUBLAS= where the base has it, NCCL=2.28.9 to have that too (docker/Dockerfile); repeatable
+#   --wheels FOLDER   cuda: wheels fetched beforehand (pip download --no-deps nvidia-cublas==13.1.0.3), where a build
+#                     reaches no index (podman, buildah)
 #   --output FILE     also write the image as an OCI archive (buildah)
 # The image is of the commit that is checked out, whatever else lies in the folder (without git: of the folder as it is);
 # times in it are the commit's, so that a second build is the same.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-usage() { sed -n '2,13s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,15s/^# \{0,1\}//p' "$0"; }
 fail() { echo "build.sh: $*" >&2; exit 2; }
-target='' tag='' builder='' base=debian:bookworm bootstrap=0 toolkit=/usr/local/cuda output='' more=()
+target='' tag='' builder='' base=debian:bookworm bootstrap=0 toolkit=/usr/local/cuda output='' wheels='' more=()
 while [ $# -gt 0 ]; do
   case "$1" in
     cpu | cuda) target=$1; shift ;;
@@ -26,6 +28,7 @@ while [ $# -gt 0 ]; do
     --bootstrap) bootstrap=1; shift ;;
     --toolkit) toolkit=${2:?}; shift 2 ;;
     --build-arg) more+=(--build-arg "${2:?}"); shift 2 ;;
+    --wheels) wheels=${2:?}; shift 2 ;;
     --output) output=${2:?}; shift 2 ;;
     -h | --help) usage; exit 0 ;;
     *) usage >&2; fail "unknown argument '$1'" ;;
@@ -81,6 +84,10 @@ if [ "$target" = cuda ]; then
   else
     arguments+=(--build-arg "TOOLKIT=$toolkit")
   fi
+fi
+if [ -n "$wheels" ]; then
+  [ "$builder" != docker ] || fail "docker mounts no folder into a build: --wheels needs podman or buildah"
+  arguments+=(--volume "$(readlink -f "$wheels"):/wheels:ro")
 fi
 case "$builder" in
   docker) SOURCE_DATE_EPOCH=$stamp docker build "${arguments[@]}" "$context" ;;
