@@ -130,7 +130,7 @@ void backward_data_on_cpu(const Exec& exec, Matrix<const T> dz, Matrix<const T> 
   float* const dbias = below.dbias.data();
   ThreadPool& threads = cpu_threads(exec, "fully_connected_backward_data");
   const BiasGradient bias_gradient(batch, in, dbias);
-  if (w.dim(1) == 1) {  // an outer product
+  if (w.dim(1) == 1 && is_thin(in, 1)) {  // an outer product
     for_tasks(threads, batch, kElementwiseTask, [&](int64_t begin, int64_t end) {
       const auto product = [dz = dz.data(), w = w.data()](int64_t row, int64_t column) {
         return to_float(dz[row]) * to_float(w[column]);

@@ -14,7 +14,10 @@
 
 namespace hlite::ops {
 
-constexpr bool is_thin(int64_t in, int64_t out) { return in <= 32 || out == 1; }
+// On AVX-512; the registers of AVX2 hold too little of a tile to win.
+inline bool is_thin(int64_t in, int64_t out) {
+  return (in <= 32 || out == 1) && instruction_set() == InstructionSet::kAvx512;
+}
 
 namespace thin {
 
