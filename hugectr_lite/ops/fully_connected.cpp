@@ -12,7 +12,6 @@
 #include "hugectr_lite/ops/gemm.h"
 #include "hugectr_lite/ops/gemm_piece.h"
 #include "hugectr_lite/ops/relu.h"
-#include "hugectr_lite/ops/thin_layer.h"
 
 namespace hlite::ops {
 namespace {
@@ -109,10 +108,6 @@ void forward_on_cpu(const Exec& exec, Matrix<const T> x, Matrix<const T> w, Vect
                     bool relu, Matrix<Y> y) {
   const int64_t batch = x.dim(0);
   ThreadPool& threads = cpu_threads(exec, "fully_connected_forward");
-  if (is_thin(x.dim(1), w.dim(1)))
-    return for_tasks(threads, batch, kElementwiseTask, [&](int64_t begin, int64_t end) {
-      thin_forward<T, Y>(x.rows(begin, end), w, bias.data(), relu, y.rows(begin, end));
-    });
   const Factor<T> weights(threads, Transpose::kNo, w);
   const int64_t rows = forward_task_rows<T>(batch, threads.threads());
   for_tasks(threads, batch, rows, [&](int64_t begin, int64_t end) {
@@ -130,15 +125,6 @@ void backward_data_on_cpu(const Exec& exec, Matrix<const T> dz, Matrix<const T> 
   float* const dbias = below.dbias.data();
   ThreadPool& threads = cpu_threads(exec, "fully_connected_backward_data");
   const BiasGradient bias_gradient(batch, in, dbias);
-  if (w.dim(1) == 1) {  // an outer product
-    for_tasks(threads, batch, kElementwiseTask, [&](int64_t begin, int64_t end) {
-      const auto product = [dz = dz.data(), w = w.data()](int64_t row, int64_t column) {
-        return to_float(dz[row]) * to_float(w[column]);
-      };
-      bias_gradient.add(y, product, dx.data(), begin, end);
-    });
-    return bias_gradient.combine(threads);
-  }
   const Factor<T> weights(threads, Transpose::kYes, w);
   const int64_t rows = backward_task_rows<T>(batch, w.size(), threads.threads());
   for_tasks(threads, batch, rows, [&](int64_t begin, int64_t end) {
@@ -174,15 +160,32 @@ void add_backward_data_on_cpu(const Exec& exec, Matrix<const bf16> dz, Matrix<co
   });
 }
 
+// Of a layer of one output: no product of matrices is worth its packing.
+void one_output_weights(ThreadPool& threads, Matrix<const bf16> x, const bf16* dz, float* dw) {
+  constexpr int64_t kColumns = 128;  // of one task; their sums live in L1
+  threads.run(blocks_of(x.dim(1), kColumns), [&](int64_t task, int) {
+    const int64_t begin = task * kColumns, n = std::min(kColumns, x.dim(1) - begin);
+    float sums[kColumns] = {};
+    wide([&] {
+      for (int64_t b = 0; b < x.dim(0); ++b) {
+        const bf16* const row = x.row(b) + begin;
+        const float d = to_float(dz[b]);
+        for (int64_t j = 0; j < n; ++j) sums[j] += to_float(row[j]) * d;
+      }
+    });
+    std::copy_n(sums, n, dw + begin);
+  });
+}
+
 template <typename T>
 void backward_weights_on_cpu(const Exec& exec, Matrix<const T> x, Matrix<const T> dz,
                              Matrix<float> dw) {
   const int64_t in = dw.dim(0);
   ThreadPool& threads = cpu_threads(exec, "fully_connected_backward_weights");
-  if (is_thin(in, dw.dim(1))) return thin_backward_weights<T>(threads, x, dz, dw);
   if constexpr (std::is_same_v<T, float>) {
     gemm(exec, Transpose::kYes, Transpose::kNo, 1, x, dz, 0, dw);
   } else {
+    if (dw.dim(1) == 1) return one_output_weights(threads, x, dz.data(), dw.data());
     const Bf16Factor gradients(threads, Transpose::kNo, dz);
     const int64_t rows = task_rows(in, threads.threads(), 2, kBf16Task);
     for_tasks(threads, in, rows, [&](int64_t begin, int64_t end) {

@@ -50,10 +50,6 @@ void multiply(const Product& p, StridedMatrix<const float> a, StridedMatrix<cons
 #endif
 }
 
-// Sums longer than this run in parts where a is turned (weight gradients: down the columns of x, as
-// many as a batch has samples), or copied: what a part reads stays in L2.
-constexpr int64_t kDepth = 512;
-
 // For small results oneDNN reads a and b where they lie instead of packing them first. Where rows
 // lie a multiple of 2 KiB apart, walking down them falls into the same few sets of the cache, and
 // the product takes up to twice as long; packing such an a suffers too where b is narrow. Copies
@@ -81,10 +77,10 @@ float* grow(std::vector<float>& scratch, int64_t size) {
   return scratch.data();
 }
 
-// The product, kDepth of k at a time, with a turned and b moved into scratch copies.
-void multiply_parts(Copies copies, const Product& p, StridedMatrix<const float> a,
-                    StridedMatrix<const float> b, StridedMatrix<float> c) {
-  constexpr int64_t kPadding = 16;
+// The product with a turned and b moved into scratch copies, some of k at a time.
+void multiply_copies(Copies copies, const Product& p, StridedMatrix<const float> a,
+                     StridedMatrix<const float> b, StridedMatrix<float> c) {
+  constexpr int64_t kDepth = 512, kPadding = 16;
   thread_local std::vector<float> a_scratch, b_scratch;  // grown once
   for (int64_t l = 0; l < p.k; l += kDepth) {
     Product part = p;
@@ -132,8 +128,8 @@ void gemm_piece(const Product& product, StridedMatrix<const float> a, StridedMat
   if (product.k == 0) return scale(product.m, product.n, product.beta, c);
   keep_single_threaded();
   const Copies copies = worth_copying(product, a.stride, b.stride);
-  if (copies.a || copies.b || (product.ta == Transpose::kYes && product.k > kDepth))
-    multiply_parts(copies, product, a, b, c);
+  if (copies.a || copies.b)
+    multiply_copies(copies, product, a, b, c);
   else
     multiply(product, a, b, c);
 }

@@ -6,8 +6,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "hugectr_lite/core/float_loops.h"
-
 #define HLITE_INLINE [[gnu::always_inline]] inline
 
 namespace hlite::ops {
@@ -31,13 +29,6 @@ HLITE_INLINE Lanes<kLanes> load(const float* from) {
   Lanes<kLanes> v;
   std::memcpy(&v, from, sizeof(v));
   return v;
-}
-// Widened from another type.
-template <int kLanes, typename T>
-HLITE_INLINE Lanes<kLanes> load(const T* from) {
-  float wide[kLanes];
-  widen(from, kLanes, wide);
-  return load<kLanes>(wide);
 }
 template <typename V>
 HLITE_INLINE void store(float* to, V v) {

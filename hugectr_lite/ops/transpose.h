@@ -15,8 +15,8 @@ inline void transpose(StridedMatrix<const float> from, int64_t rows, int64_t col
                       StridedMatrix<float> to) {
   constexpr int64_t kTile = 8;
   const int64_t whole_rows = rows / kTile * kTile, whole_columns = columns / kTile * kTile;
-  for (int64_t j = 0; j < whole_columns; j += kTile)
-    for (int64_t i = 0; i < whole_rows; i += kTile) {
+  for (int64_t i = 0; i < whole_rows; i += kTile)
+    for (int64_t j = 0; j < whole_columns; j += kTile) {
       const float* const in = from.data + i * from.stride + j;
       float* const out = to.data + j * to.stride + i;
       Eight zipped[8], paired[8];
