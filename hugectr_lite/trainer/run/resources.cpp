@@ -68,10 +68,10 @@ const cuda::Backend* choose_device(const config::TrainConfig& config, const Opti
   const std::string reason = needs_cpu(config);
   if (device == config::DeviceChoice::kCuda) {
     const cuda::Backend& gpu = plugin.require_device();
+    if (!reason.empty()) raise<DeviceError>("device cuda: {}; run with --device cpu", reason);
     if (const int id = highest_gpu(config.solver); id >= plugin.devices())
       raise<DeviceError>("device cuda: solver.gpu asks for device {}, and there are {} here", id,
                          plugin.devices());
-    if (!reason.empty()) raise<DeviceError>("device cuda: {}; run with --device cpu", reason);
     return &gpu;
   }
   const bool fits = reason.empty() && highest_gpu(config.solver) < plugin.devices();
