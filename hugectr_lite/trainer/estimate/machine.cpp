@@ -11,8 +11,8 @@
 namespace hlite::trainer {
 namespace {
 
-// Of a data sheet's rates. The share of products is the one constant that was fitted: on the 1 x 8
-// A100 run of MLPerf 2.0 (tests/trainer/estimate/published_runs_test.cpp). Large products reach
+// Of a data sheet's rates. The share of products was fitted on the 1 x 8 A100 run of MLPerf 2.0, with
+// the other runs of tests/trainer/estimate/published_runs_test.cpp in sight. Large products reach
 // 70 %; those of a GPU's part of a batch are a few waves of blocks, the last of them half empty.
 constexpr double kProducts = 0.44;
 constexpr double kMemory = 0.8;  // random rows of 512 bytes and copies alike
@@ -24,7 +24,7 @@ constexpr MachineLink kNvlink3 = {"nvlink", 235e9, 7e-6}, kNvlink4 = {"nvlink", 
                       kHdr = {"infiniband", 22e9, 25e-6}, kNdr = {"infiniband", 44e9, 25e-6};
 // Loads and stores of single sectors of peers' memory across PCIe: 256 requests of 32 bytes in
 // flight; there and back 2 us, and four times that when two GPUs share an uplink, and all the link
-// between the sockets.
+// between the sockets. Assumed, and chosen to come within twice of the one published figure.
 constexpr MachineLink kPeersOverPcie = {"pcie", 256 * 32 / 8e-6, 16e-6};
 
 struct DataSheet {
