@@ -11,9 +11,10 @@
 namespace hlite::trainer {
 namespace {
 
-// Of a data sheet's rates. The share of products was fitted on the 1 x 8 A100 run of MLPerf 2.0, with
-// the other runs of tests/trainer/estimate/published_runs_test.cpp in sight. Large products reach
-// 70 %; those of a GPU's part of a batch are a few waves of blocks, the last of them half empty.
+// Of a data sheet's rates. The share of products was fitted on the 1 x 8 A100 run of MLPerf 2.0,
+// with the other runs of tests/trainer/estimate/published_runs_test.cpp in sight. Large products
+// reach 70 %; those of a GPU's part of a batch are a few waves of blocks, the last of them half
+// empty.
 constexpr double kProducts = 0.44;
 constexpr double kMemory = 0.8;  // random rows of 512 bytes and copies alike
 // What a step takes without work: 2 us between kernels of a graph, 2 for first loads and last
