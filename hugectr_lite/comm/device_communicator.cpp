@@ -56,13 +56,16 @@ DeviceCommunicator::DeviceCommunicator(std::unique_ptr<Communicator> host,
   try {
     meet();
   } catch (...) {
+    destroy_events();
     ++world_->left;  // nobody waits for this rank in leave()
     throw;
   }
 }
 
+DeviceCommunicator::~DeviceCommunicator() { destroy_events(); }
+
 // A destructor has nobody to tell.
-DeviceCommunicator::~DeviceCommunicator() {
+void DeviceCommunicator::destroy_events() noexcept {
   cuda::Failure ignored;
   for (void* const event : own_events_)
     if (event) (void)table_.event_destroy.entry(&ignored, event);

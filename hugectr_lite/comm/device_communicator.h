@@ -69,6 +69,7 @@ class DeviceCommunicator final : public Communicator {
   DeviceCommunicator(std::unique_ptr<Communicator> host, const cuda::Backend& table, int device,
                      std::shared_ptr<World> world);
   void meet();
+  void destroy_events() noexcept;
   // Every rank's addresses [2] of a call in which all agree on `kind`, `bytes` and `detail`.
   std::array<kernels::Peers, 2> agree(const char* kind, const void* first, const void* second,
                                       int64_t bytes, int64_t detail = 0);
