@@ -82,7 +82,7 @@ inline std::array<optimizer::UpdateRule, 7> all_rules() {
            {.type = OptimizerType::kAdam,
             .beta1 = 0.8,
             .beta2 = 0.98,
-            .epsilon = 1e-2,
+            .epsilon = 1e-3,
             .corrected_epsilon = true},
            {.type = OptimizerType::kAdaGrad, .epsilon = 1e-3, .initial_accumulator = 0.05},
            {.type = OptimizerType::kFtrl, .beta = 2, .lambda1 = 0.25, .lambda2 = 60}}};
