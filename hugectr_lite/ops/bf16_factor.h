@@ -25,6 +25,9 @@ class Bf16Factor {
   // c [m,n] = a^T op(b) for the m columns of a [k,any] from the `first` one on.
   void multiply_columns(Matrix<const bf16> a, int64_t first, Matrix<float> c) const;
 
+  // op(b) as bf16_piece() takes it; null where the processor multiplies no bf16.
+  [[nodiscard]] const bf16* panels() const { return panels_; }
+
  private:
   const Transpose transpose_;
   const int64_t k_, n_;

@@ -1,5 +1,5 @@
-// One product of bf16 matrices on the calling thread, with sums in float, by oneDNN's matmul
-// primitives (2.x), as gemm_piece.h has it for float.
+// One product of bf16 matrices on the calling thread, with sums in float, as gemm_piece.h has it
+// for float: by AMX through oneDNN (bf16_onednn.h), else by AVX-512's dot products (bf16_dot.h).
 #pragma once
 
 #include <cstdint>
@@ -8,10 +8,11 @@
 
 namespace hlite::ops {
 
-// The instructions by which the processor and the library multiply bf16: AMX's tiles, AVX-512's
-// dot products at about twice the rate of float, or none, where float products are as fast.
+// The instructions by which bf16 are multiplied: AMX's tiles, AVX-512's dot products at about twice
+// the rate of float, or none, where float products are as fast.
 enum class Bf16Products { kNone, kAvx512, kAmx };
-// The same at every call. DNNL_MAX_CPU_ISA in the environment counts as the processor.
+// The same at every call. What HLITE_INSTRUCTIONS (core/wide.h) leaves out is none; so is AMX where
+// DNNL_MAX_CPU_ISA does.
 Bf16Products bf16_products();
 // For people: "AVX-512 BF16: bf16 products at about twice the rate of fp32".
 const char* describe(Bf16Products products);
@@ -25,7 +26,7 @@ constexpr int64_t in_panel_rows(int64_t k) {
 constexpr int64_t panels(int64_t n) { return (n + kPanelColumns - 1) / kPanelColumns; }
 
 // c [m,n] = a b, overwritten; a [m,k] and c packed row after row, b in panels. m, n, k > 0.
-// Keeps a primitive for each size that the thread has met. REQUIRES bf16_products() != kNone.
+// REQUIRES bf16_products() != kNone.
 struct Bf16Sizes {
   int64_t m, n, k;
   friend auto operator<=>(const Bf16Sizes&, const Bf16Sizes&) = default;

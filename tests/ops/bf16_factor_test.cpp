@@ -2,6 +2,8 @@
 #include "hugectr_lite/ops/bf16_factor.h"
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/ops/bf16_dot.h"
+#include "hugectr_lite/ops/bf16_onednn.h"
 #include "hugectr_lite/ops/bf16_piece.h"
 #include "hugectr_lite/ops/transpose.h"
 #include "tests/support/errors.h"
@@ -47,6 +49,19 @@ std::vector<float> product(const Sizes& s, const std::vector<bf16>& a, const std
   return c;
 }
 
+// a [m,k] times b [k,n].
+std::vector<double> product_in_double(const Sizes& s, const std::vector<float>& a,
+                                      const std::vector<float>& b) {
+  std::vector<double> c(static_cast<size_t>(s.m * s.n));
+  for (int64_t i = 0; i < s.m; ++i)
+    for (int64_t l = 0; l < s.k; ++l)
+      for (int64_t j = 0; j < s.n; ++j)
+        c[static_cast<size_t>(i * s.n + j)] +=
+            static_cast<double>(a[static_cast<size_t>(i * s.k + l)]) *
+            static_cast<double>(b[static_cast<size_t>(l * s.n + j)]);
+  return c;
+}
+
 TEST_CASE("products of bf16 are those of their values, summed in float") {
   for (const Sizes& s : {Sizes{1, 1, 1},
                          {0, 3, 5},
@@ -62,13 +77,7 @@ TEST_CASE("products of bf16 are those of their values, summed in float") {
                          {128, 7, 2},
                          {1, 200, 3}}) {
     const auto a = random_values<bf16>(s.m * s.k, 1), b = random_values<bf16>(s.k * s.n, 2);
-    std::vector<double> want(static_cast<size_t>(s.m * s.n));
-    for (int64_t i = 0; i < s.m; ++i)
-      for (int64_t l = 0; l < s.k; ++l)
-        for (int64_t j = 0; j < s.n; ++j)
-          want[static_cast<size_t>(i * s.n + j)] +=
-              static_cast<double>(a[static_cast<size_t>(i * s.k + l)]) *
-              static_cast<double>(b[static_cast<size_t>(l * s.n + j)]);
+    const std::vector<double> want = product_in_double(s, a, b);
     for (const bool turn_a : {false, true})
       for (const bool turn_b : {false, true}) {
         INFO(s.m << " x " << s.n << " x " << s.k << ", turned " << turn_a << turn_b);
@@ -79,6 +88,40 @@ TEST_CASE("products of bf16 are those of their values, summed in float") {
   }
 }
 
+// Each way to multiply that the processor has, whichever bf16_piece() takes: AMX's too is tested by
+// what the library does without it.
+TEST_CASE("every way to multiply bf16 gives the products of their values") {
+  struct Way {
+    const char* name;
+    void (*multiply)(const ops::Bf16Sizes&, const bf16*, const bf16*, float*);
+  };
+  std::vector<Way> ways;
+  if (ops::has_bf16_dot()) ways.push_back({"AVX-512", ops::bf16_dot_piece});
+  if (!ops::onednn_bf16_products().empty()) ways.push_back({"oneDNN", ops::onednn_bf16_piece});
+  if (ops::bf16_products() == ops::Bf16Products::kNone) return;  // nobody packs a factor
+  REQUIRE(!ways.empty());
+  ThreadPool pool(1);
+  for (const Way& way : ways)
+    for (const Sizes& s : {Sizes{1, 1, 1},
+                           {6, 64, 32},
+                           {7, 65, 33},
+                           {13, 15, 31},
+                           {25, 17, 97},
+                           {12, 48, 64},
+                           {11, 33, 5},
+                           {128, 131, 257},
+                           {3, 80, 2051}}) {
+      INFO(way.name << ", " << s.m << " x " << s.n << " x " << s.k);
+      const auto a = random_values<bf16>(s.m * s.k, 1), b = random_values<bf16>(s.k * s.n, 2);
+      const auto left = rounded<bf16>(a), right = rounded<bf16>(b);
+      const Bf16Factor factor(pool, Transpose::kNo, {right.data(), s.k, s.n});
+      std::vector<float> got = nans(s.m * s.n);
+      way.multiply({s.m, s.n, s.k}, left.data(), factor.panels(), got.data());
+      check_close(got, product_in_double(s, a, b), {2e-7 * static_cast<double>(s.k) + 1e-7, 1e-6},
+                  "c");
+    }
+}
+
 TEST_CASE("transpose moves every element of a part") {
   for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{0, 3},
                                       {3, 0},
@@ -87,6 +130,7 @@ TEST_CASE("transpose moves every element of a part") {
                                       {7, 9},
                                       {16, 24},
                                       {33, 17},
+                                      {530, 9},
                                       {65, 130}}) {
     INFO(rows << " x " << columns);
     const auto from = rounded<bf16>(random_values<bf16>(rows * (columns + 5), 3));
@@ -114,8 +158,8 @@ TEST_CASE("products of bf16 refuse sizes that do not fit") {
 }
 
 TEST_CASE("a processor's limit of instructions counts for products of bf16") {
-  const char* const limit = std::getenv("DNNL_MAX_CPU_ISA");
-  if (limit && std::string_view(limit) == "AVX2")
+  const char* const limit = std::getenv("HLITE_INSTRUCTIONS");
+  if (limit && std::string_view(limit) == "avx2")
     CHECK(ops::bf16_products() == ops::Bf16Products::kNone);
   check_contains(ops::describe(ops::Bf16Products::kNone), {"fp32", "nothing gained"});
   check_contains(ops::describe(ops::Bf16Products::kAvx512), {"AVX-512 BF16"});

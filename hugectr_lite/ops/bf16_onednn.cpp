@@ -1,0 +1,125 @@
+#include "hugectr_lite/ops/bf16_onednn.h"
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/ops/gemm_piece.h"
+
+#if HLITE_GEMM_ONEDNN
+#include <oneapi/dnnl/dnnl_version.h>
+#endif
+#if HLITE_GEMM_ONEDNN && DNNL_VERSION_MAJOR == 2
+#include <map>
+#include <mutex>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <vector>
+
+#include "hugectr_lite/core/memory.h"
+#endif
+
+namespace hlite::ops {
+
+#if HLITE_GEMM_ONEDNN && DNNL_VERSION_MAJOR == 2
+namespace {
+
+using dnnl::memory;
+
+const dnnl::engine& cpu_engine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+dnnl::matmul::primitive_desc description(const Bf16Sizes& s) {
+  using Type = memory::data_type;
+  using Tag = memory::format_tag;
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return {{{{s.m, s.k}, Type::bf16, Tag::ab},
+           {{s.k, s.n}, Type::bf16, Tag::BA16a64b2a},
+           {{s.m, s.n}, Type::f32, Tag::ab}},
+          attributes,
+          cpu_engine()};
+}
+
+// A primitive and the handles of what it works on.
+class Piece {
+ public:
+  explicit Piece(const dnnl::matmul::primitive_desc& of)
+      : primitive_(of),
+        a_(of.src_desc(), cpu_engine(), nullptr),
+        b_(of.weights_desc(), cpu_engine(), nullptr),
+        c_(of.dst_desc(), cpu_engine(), nullptr),
+        scratch_(of.scratchpad_desc(), cpu_engine(), nullptr),
+        scratch_bytes_(of.scratchpad_desc().get_size()) {}
+
+  void run(const dnnl::stream& stream, const bf16* a, const bf16* b, float* c) {
+    thread_local HostMemory scratch;  // grown once
+    if (scratch.size() < scratch_bytes_) scratch = HostMemory(scratch_bytes_, "a product");
+    set(a_, const_cast<bf16*>(a));
+    set(b_, const_cast<bf16*>(b));
+    set(c_, c);
+    set(scratch_, scratch.data());
+    const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, a_.get()},
+                                         {DNNL_ARG_WEIGHTS, b_.get()},
+                                         {DNNL_ARG_DST, c_.get()},
+                                         {DNNL_ARG_SCRATCHPAD, scratch_.get()}};
+    const dnnl_status_t status =
+        dnnl_primitive_execute(primitive_.get(), stream.get(), 4, arguments);
+    HLITE_CHECK(status == dnnl_success, "dnnl_primitive_execute: status {}",
+                static_cast<int>(status));
+  }
+
+ private:
+  // To set a handle costs a pass over the zeros beyond an array's edge.
+  static void set(const memory& of, void* data) {
+    if (of.get_data_handle() != data) of.set_data_handle(data);
+  }
+
+  dnnl::matmul primitive_;
+  memory a_, b_, c_, scratch_;
+  size_t scratch_bytes_;
+};
+
+Piece make_piece(const Bf16Sizes& s) {
+  try {
+    return Piece(description(s));
+  } catch (const dnnl::error& e) {
+    raise("oneDNN cannot multiply bf16 [{},{}] by [{},{}]: {}", s.m, s.k, s.k, s.n, e.what());
+  }
+}
+
+}  // namespace
+
+std::string onednn_bf16_products() {
+  keep_single_threaded();
+  try {
+    const std::string name = description({64, 64, 64}).impl_info_str();
+    return name.starts_with("brg:") ? name : "";
+  } catch (const dnnl::error&) {
+    return "";  // below AVX-512 it has none at all
+  }
+}
+
+void onednn_bf16_piece(const Bf16Sizes& sizes, const bf16* a, const bf16* b, float* c) {
+  keep_single_threaded();
+  thread_local const dnnl::stream stream(cpu_engine());
+  thread_local std::map<Bf16Sizes, Piece> pieces;
+  auto piece = pieces.find(sizes);
+  if (piece == pieces.end()) {
+    // The library looks for one that another thread has made: its cache is everybody's.
+    static std::mutex making;
+    const std::lock_guard lock(making);
+    piece = pieces.emplace(sizes, make_piece(sizes)).first;
+  }
+  piece->second.run(stream, a, b, c);
+}
+
+#else
+
+std::string onednn_bf16_products() { return ""; }
+
+void onednn_bf16_piece(const Bf16Sizes&, const bf16*, const bf16*, float*) {
+  raise("this build has no oneDNN");
+}
+
+#endif
+
+}  // namespace hlite::ops
