@@ -8,7 +8,9 @@
 #include "hugectr_lite/core/float_loops.h"
 #include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/core/wide.h"
+#include "hugectr_lite/ops/bf16_dot.h"
 #include "hugectr_lite/ops/cpu_threads.h"
+#include "hugectr_lite/ops/interaction_dot.h"
 #include "hugectr_lite/ops/lanes.h"
 #include "hugectr_lite/ops/non_finite.h"
 
@@ -105,10 +107,11 @@ class Sample {
   std::vector<T> rounded_;
 };
 
-template <typename T>
-Sample<T>& sample_workspace(int64_t slots, int64_t width) {
-  thread_local Sample<T> sample(slots, width);
-  if (!sample.fits(slots, width)) sample = Sample<T>(slots, width);
+// This thread's, of a sample of those sizes.
+template <typename Workspace>
+Workspace& sample_workspace(int64_t slots, int64_t width) {
+  thread_local Workspace sample(slots, width);
+  if (!sample.fits(slots, width)) sample = Workspace(slots, width);
   return sample;
 }
 
@@ -228,13 +231,29 @@ void check_shapes(Matrix<const T> bottom, View<const T, 3> slots, int64_t out_ro
 template <typename T, typename Body>
 void for_each_sample(ThreadPool& threads, int64_t batch, int64_t slots, int64_t width, Body body) {
   threads.run((batch + kTaskSamples - 1) / kTaskSamples, [&](int64_t task, int) {
-    Sample<T>& sample = sample_workspace<T>(slots, width);
+    auto& sample = sample_workspace<Sample<T>>(slots, width);
     const int64_t end = std::min(batch, (task + 1) * kTaskSamples);
     wide([&]<int kLanes>() {
       for (int64_t b = task * kTaskSamples; b < end; ++b)
         body.template operator()<kLanes>(b, sample);
     });
   });
+}
+
+// Calls body(sample index, workspace) for every sample, if that is how T is multiplied here.
+template <typename T, typename Body>
+bool dots_each_sample(ThreadPool& threads, int64_t batch, int64_t slots, int64_t width,
+                      const Body& body) {
+  if constexpr (std::is_same_v<T, bf16>) {
+    if (!has_bf16_dot()) return false;
+    threads.run((batch + kTaskSamples - 1) / kTaskSamples, [&](int64_t task, int) {
+      auto& sample = sample_workspace<DotSample>(slots + 1, width);
+      const int64_t end = std::min(batch, (task + 1) * kTaskSamples);
+      for (int64_t b = task * kTaskSamples; b < end; ++b) body(b, sample);
+    });
+    return true;
+  }
+  return false;
 }
 
 template <int kLanes, typename T>
@@ -253,21 +272,41 @@ void write_row(const T* bottom, Sample<T>& sample, int64_t width, T* row) {
 template <typename T>
 void forward_on_cpu(const Exec& exec, Matrix<const T> bottom, View<const T, 3> slots,
                     Matrix<T> out) {
-  const int64_t width = bottom.dim(1);
-  for_each_sample<T>(cpu_threads(exec, "interaction_forward"), bottom.dim(0), slots.dim(1), width,
-                     [&]<int kLanes>(int64_t b, Sample<T>& sample) {
-                       sample.set_inputs(bottom.row(b),
-                                         [&](int64_t s) { return slots.row(b) + s * width; });
-                       write_row<kLanes>(bottom.row(b), sample, width, out.row(b));
-                     });
+  const int64_t width = bottom.dim(1), n = slots.dim(1);
+  ThreadPool& threads = cpu_threads(exec, "interaction_forward");
+  if (dots_each_sample<T>(threads, bottom.dim(0), n, width, [&](int64_t b, auto& sample) {
+        std::copy_n(bottom.row(b), width, sample.input(0));
+        sample.set_slots(slots.row(b));
+        sample.forward(out.row(b));
+      }))
+    return;
+  for_each_sample<T>(
+      threads, bottom.dim(0), n, width, [&]<int kLanes>(int64_t b, Sample<T>& sample) {
+        sample.set_inputs(bottom.row(b), [&](int64_t s) { return slots.row(b) + s * width; });
+        write_row<kLanes>(bottom.row(b), sample, width, out.row(b));
+      });
 }
 
 template <typename T>
 void gather_on_cpu(const Exec& exec, Matrix<const T> bottom, const OneHotRows& rows, Matrix<T> out,
                    View<T, 3> kept) {
-  const int64_t width = bottom.dim(1);
-  for_each_sample<T>(cpu_threads(exec, "interaction_forward_gather"), bottom.dim(0),
-                     rows.offset.dim(0), width, [&]<int kLanes>(int64_t b, Sample<T>& sample) {
+  const int64_t width = bottom.dim(1), n = rows.offset.dim(0);
+  ThreadPool& threads = cpu_threads(exec, "interaction_forward_gather");
+  if (dots_each_sample<T>(threads, bottom.dim(0), n, width, [&](int64_t b, auto& sample) {
+        std::copy_n(bottom.row(b), width, sample.input(0));
+        wide([&] {
+          for (int64_t s = 0; s < n; ++s)
+            if (const float* const row = rows.row(b, s))
+              narrow(row, width, sample.input(s + 1));
+            else
+              std::fill_n(sample.input(s + 1), width, T{});
+        });
+        if (kept.data()) sample.slots_to(kept.row(b));
+        sample.forward(out.row(b));
+      }))
+    return;
+  for_each_sample<T>(threads, bottom.dim(0), n, width,
+                     [&]<int kLanes>(int64_t b, Sample<T>& sample) {
                        sample.set_inputs(bottom.row(b), [&](int64_t s) {
                          T* const to = kept.data() ? kept.row(b) + s * width : nullptr;
                          return sample.rounded(rows.row(b, s), to);
@@ -279,7 +318,14 @@ void gather_on_cpu(const Exec& exec, Matrix<const T> bottom, const OneHotRows& r
 template <typename T>
 void backward_on_cpu(const Exec& exec, Matrix<const T> bottom, View<const T, 3> slots,
                      Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots) {
-  const int64_t width = bottom.dim(1);
+  const int64_t width = bottom.dim(1), n = slots.dim(1);
+  ThreadPool& threads = cpu_threads(exec, "interaction_backward");
+  if (dots_each_sample<T>(threads, bottom.dim(0), n, width, [&](int64_t b, auto& sample) {
+        std::copy_n(bottom.row(b), width, sample.input(0));
+        sample.set_slots(slots.row(b));
+        sample.backward(dout.row(b), dbottom.row(b), dslots.row(b));
+      }))
+    return;
   const auto one_sample = [&]<int kLanes>(int64_t b, Sample<T>& sample) {
     sample.set_inputs(bottom.row(b), [&](int64_t s) { return slots.row(b) + s * width; });
     sample.set_outputs(dbottom.row(b), dslots.row(b));
@@ -298,8 +344,7 @@ void backward_on_cpu(const Exec& exec, Matrix<const T> bottom, View<const T, 3> 
     columns.template operator()<kFew, 1>();
     sample.copy_outputs(dbottom.row(b), dslots.row(b));
   };
-  for_each_sample<T>(cpu_threads(exec, "interaction_backward"), bottom.dim(0), slots.dim(1), width,
-                     one_sample);
+  for_each_sample<T>(threads, bottom.dim(0), n, width, one_sample);
 }
 
 }  // namespace
