@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "hugectr_lite/core/key_layout.h"
 #include "hugectr_lite/core/random.h"
 #include "tests/support/memory_source.h"
 
@@ -26,7 +27,20 @@ Shape shape_named(const std::string& name, int64_t cap) {
                       14,       39979771, 25641295, 39664984, 585935, 12972, 108,  36},
                      128};
   const Shape tiny{{16, 8}, {16, 1}, mlperf.rows, 8};
-  Shape shape = name == "kaggle" ? kaggle : name == "tiny" ? tiny : mlperf;
+  const Shape dcnv2{
+      mlperf.bottom,
+      mlperf.top,
+      {40000000, 39060,    17295,    7424,     20265,  3,     7122, 1543, 63,
+       40000000, 3067956,  405282,   10,       2209,   11938, 155,  4,    976,
+       14,       40000000, 40000000, 40000000, 590152, 12973, 108,  36},
+      128,
+      {3, 2, 1, 2, 6, 1, 1, 1, 1, 7, 3, 8, 1, 6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1},
+      3,
+      512};
+  Shape shape = name == "kaggle"  ? kaggle
+                : name == "tiny"  ? tiny
+                : name == "dcnv2" ? dcnv2
+                                  : mlperf;
   for (int64_t& r : shape.rows) r = std::min(r, cap);
   return shape;
 }
@@ -51,7 +65,14 @@ std::string config_text(const Shape& s, const Solver& solver) {
     }
   };
   chain("bot", s.bottom, "\"dense\"", true);
-  layers += R"(,{"name":"inter","type":"Interaction","bottom":["bot","emb"],"top":"inter"})";
+  if (s.cross_layers > 0)
+    layers += fmt::format(
+        R"(,{{"name":"vectors","type":"Reshape","bottom":"emb","top":"vectors","leading_dim":{}}},
+{{"name":"x0","type":"Concat","bottom":["vectors","bot"],"top":"x0"}},
+{{"name":"cross","type":"MultiCross","bottom":"x0","top":"inter","mc_param":{{"num_layers":{},"projection_dim":{}}}}})",
+        std::ssize(s.rows) * s.width, s.cross_layers, s.cross_rank);
+  else
+    layers += R"(,{"name":"inter","type":"Interaction","bottom":["bot","emb"],"top":"inter"})";
   chain("z", s.top, "\"inter\"", false);
   const std::string block =
       solver.optimizer == "SGD"
@@ -63,11 +84,12 @@ std::string config_text(const Shape& s, const Solver& solver) {
 "optimizer":{{"type":"{1}","update_type":"Local",{2}}},
 "layers":[{{"name":"data","type":"Data","format":"Raw","source":"none","eval_source":"none","check":"None","num_samples":1,"eval_num_samples":1,
 "label":{{"top":"label","label_dim":1}},"dense":{{"top":"dense","dense_dim":13}},
-"sparse":[{{"top":"keys","type":"DistributedSlot","max_feature_num_per_sample":26,"max_nnz":1,"slot_num":26}}]}},
+"sparse":[{{"top":"keys","type":"DistributedSlot","slot_num":{9},"nnz_per_slot":[{10}],"is_fixed_length":true}}]}},
 {{"name":"emb","type":"HybridSparseEmbedding","bottom":"keys","top":"emb","sparse_embedding_hparam":{{"slot_size_array":[{3}],"embedding_vec_size":{4},"combiner":0}}}}
 {5},{{"name":"loss","type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"loss"}}]}})",
       solver.batch, solver.optimizer, block, fmt::join(s.rows, ","), s.width, layers,
-      tf32 ? "fp32" : solver.precision, tf32, solver.graph);
+      tf32 ? "fp32" : solver.precision, tf32, solver.graph, s.rows.size(),
+      fmt::join(s.hotness, ","));
 }
 
 std::vector<uint32_t> zipf_keys(int64_t rows, double alpha, uint64_t stream, int64_t n) {
@@ -88,22 +110,37 @@ std::vector<uint32_t> zipf_keys(int64_t rows, double alpha, uint64_t stream, int
 
 std::vector<data::BatchBuffer> zipf_batches(ThreadPool& pool, const Shape& shape, int64_t count,
                                             int64_t batch, double alpha) {
-  auto batches = test::random_batches(count, batch, 13, 13, shape.rows, 3);
-  pool.run(static_cast<int64_t>(shape.rows.size()), [&](int64_t s, int) {
-    const auto keys = zipf_keys(shape.rows[static_cast<size_t>(s)], alpha, static_cast<uint64_t>(s),
-                                count * batch);
-    for (int64_t i = 0; i < count * batch; ++i)
-      batches[static_cast<size_t>(i / batch)].batch().keys(i % batch, s) =
-          keys[static_cast<size_t>(i)];
+  const KeyLayout layout(shape.hotness);
+  std::vector<int64_t> rows;  // of each column's table
+  for (size_t s = 0; s < shape.rows.size(); ++s)
+    rows.insert(rows.end(), static_cast<size_t>(shape.hotness[s]), shape.rows[s]);
+  auto batches = test::random_batches(count, batch, 13, 13, rows, 3);
+  pool.run(std::ssize(shape.rows), [&](int64_t s, int) {
+    const auto slot = static_cast<size_t>(s);
+    const auto table = static_cast<uint64_t>(shape.rows[slot]), stream = static_cast<uint64_t>(s);
+    const auto hotness = static_cast<uint64_t>(layout.hotness[slot]);
+    const auto keys = zipf_keys(shape.rows[slot], alpha, stream, count * batch);
+    for (int64_t i = 0; i < count * batch; ++i) {
+      uint32_t* const sample = batches[static_cast<size_t>(i / batch)].batch().keys.row(i % batch) +
+                               layout.first_column[slot];
+      const uint64_t key = sample[0] = keys[static_cast<size_t>(i)];
+      for (uint64_t k = 1; k < hotness; ++k)
+        sample[k] = static_cast<uint32_t>(random::word(9, stream, key * hotness + k) * table >> 32);
+    }
   });
   return batches;
 }
 
-int64_t distinct_rows(const data::HostBatch& batch) {
+int64_t distinct_rows(const data::HostBatch& batch, const Shape& shape) {
+  const KeyLayout layout(shape.hotness);
   int64_t distinct = 0;
-  std::vector<uint32_t> keys(static_cast<size_t>(batch.size));
-  for (int64_t s = 0; s < batch.keys.dim(1); ++s) {
-    for (int64_t i = 0; i < batch.size; ++i) keys[static_cast<size_t>(i)] = batch.keys(i, s);
+  std::vector<uint32_t> keys;
+  for (size_t s = 0; s < shape.rows.size(); ++s) {
+    keys.clear();
+    for (int64_t i = 0; i < batch.size; ++i) {
+      const uint32_t* const first = batch.keys.row(i) + layout.first_column[s];
+      keys.insert(keys.end(), first, first + layout.hotness[s]);
+    }
     std::sort(keys.begin(), keys.end());
     distinct += std::unique(keys.begin(), keys.end()) - keys.begin();
   }

@@ -1,13 +1,14 @@
 // Times training iterations of a DLRM on data in memory, step by step, beside the ceilings of the
 // machine measured in the same run.
 //
-//   train_bench [--shape kaggle|mlperf|tiny] [--cap ROWS] [--optimizer SGD|AdaGrad] [--threads N]
+//   train_bench [--shape kaggle|mlperf|dcnv2|tiny] [--cap ROWS] [--optimizer SGD|AdaGrad]
+//   [--threads N]
 //               [--batch N] [--seconds S] [--alpha A] [--precision fp32|bf16] [--quiet]
 //   train_bench --device cuda [--precision fp32|tf32|bf16|fp16] [...]
 //
 // Shapes: dlrm_workload.h; tables have at most --cap rows (CPU: 1,000,000 for kaggle, 200,000 for
-// mlperf; GPU: 10,000,000; 40,000,000 is all of them, 96 GB). Keys: Zipf (alpha; 0: uniform), ranks
-// scattered over each table. Prints a table on standard error and one JSON object on standard
+// the others; GPU: 10,000,000; 40,000,000 is all of them, 96 GB). Keys: Zipf (alpha; 0: uniform),
+// ranks scattered over each table. Prints a table on standard error and one JSON object on standard
 // output. On the CPU the floor of a step is the larger of its FLOPs at the rate of large matrix
 // products in fp32 and its bytes at the rate of a plain copy, both measured here.
 // cpu_ms is the CPU time of an iteration, of all threads: on one thread a figure that others who
@@ -174,7 +175,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", fmt::format("train_bench {}", kVersion));
   app.add_option("--device", device)->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--shape", o.shape_name, "kaggle; on a GPU mlperf first")
-      ->check(CLI::IsMember({"kaggle", "mlperf", "tiny"}));
+      ->check(CLI::IsMember({"kaggle", "mlperf", "dcnv2", "tiny"}));
   app.add_option("--cap", o.cap, "Most rows of a table")->check(CLI::PositiveNumber);
   app.add_option("--optimizer", o.solver.optimizer)->check(CLI::IsMember({"SGD", "AdaGrad"}));
   app.add_option("--threads", o.threads)->check(CLI::Range(1, 1024));

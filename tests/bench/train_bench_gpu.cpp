@@ -251,7 +251,7 @@ void run_on_gpu(const TrainBenchOptions& o) {
   const auto& layout = work.model().layers().embeddings.at(0)->layout();
   const Traffic traffic{
       .lookups = static_cast<double>(first.keys.size()),
-      .distinct = static_cast<double>(distinct_rows(first)),
+      .distinct = static_cast<double>(distinct_rows(first, o.shape)),
       .table_bytes = layout.total_rows * layout.width * static_cast<int64_t>(sizeof(float)),
       .row_bytes = static_cast<double>(layout.width) * sizeof(float)};
   work.model().train(context_of(first));  // its keys are those whose rows were counted
