@@ -50,6 +50,8 @@ void initialize(const Initializer& initializer, uint64_t seed, const std::string
       return uniform(std::sqrt(3 / fan_avg));
     case InitializerType::kUniform:
       return uniform(1 / (in + fan_out));
+    case InitializerType::kFanInUniform:
+      return uniform(std::sqrt(1 / in));
     case InitializerType::kZero:
       std::fill(out.begin(), out.end(), 0.0f);
       return;

@@ -3,9 +3,10 @@
 //                   the standard deviation a unit normal is left with after that cut
 //   default bias    normal, sigma = sqrt(1 / out), truncated at two sigma
 //   Normal (ours)   sigma = sqrt(1 / fan_avg), whole: PyTorch's xavier_normal_
+//   fan in (MLP)    +-1 / sqrt(in), of its biases too: PyTorch's of a linear layer
 //   XavierNorm      as the default weight; XavierUniform: +-sqrt(3 / fan_avg)
 //   Uniform         +-1 / (in + out); Zero; ones where a layer scales
-// with fan_avg = (in + out) / 2; for a bias, in counts as 0.
+// with fan_avg = (in + out) / 2; for a bias, in counts as 0 unless said.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +24,14 @@ enum class InitializerType {
   kXavierNorm,
   kXavierUniform,
   kUniform,
+  kFanInUniform,
   kZero,
   kOne
 };
 
 struct Initializer {
   InitializerType type = InitializerType::kZero;
-  int64_t fan_in = 0;  // 0 for a bias
+  int64_t fan_in = 0;
   int64_t fan_out = 0;
 };
 

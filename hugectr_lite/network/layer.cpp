@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::network {
@@ -23,40 +25,46 @@ std::string to_string(const Dims& dims) {
   return fmt::format("[B,{}]", fmt::join(dims.begin(), dims.end(), ","));
 }
 
-Layer::Layer(config::ObjectReader& reader)
-    : type_(reader.string("type")),
-      bottoms_(reader.strings("bottom")),
-      tops_(reader.strings("top")),
-      node_(&reader.node()) {
-  name_ = reader.string_or("name", tops_.empty() ? type_ : tops_.front());
-  if (bottoms_.empty())
-    config::fail_expected(reader.member("bottom"), "the name of at least one tensor");
-  if (tops_.empty()) config::fail_expected(reader.member("top"), "the name of at least one tensor");
-  traits_.data_bottoms = bottoms_.size();
-  traits_.data_tops = tops_.size();
+Wiring read_wiring(config::ObjectReader& reader) {
+  Wiring w;
+  w.type = reader.string("type");
+  w.bottoms = reader.strings("bottom");
+  w.tops = reader.strings("top");
+  w.name = reader.string_or("name", w.tops.empty() ? w.type : w.tops.front());
+  for (const auto& [key, names] : {std::pair("bottom", &w.bottoms), std::pair("top", &w.tops)})
+    if (names->empty())
+      config::fail_expected(reader.member(key), "the name of at least one tensor");
+  return w;
+}
+
+void expect_tensors(const config::JsonNode& node, const char* key,
+                    const std::vector<std::string>& names, size_t count) {
+  if (names.size() != count)
+    config::fail_at(*node.find(key), fmt::format("expected {} {} tensor{}, found {}", count, key,
+                                                 count == 1 ? "" : "s", names.size()));
+}
+
+Layer::Layer(config::ObjectReader& reader) : Layer(reader.node(), read_wiring(reader)) {}
+
+Layer::Layer(const config::JsonNode& node, Wiring wiring)
+    : wiring_(std::move(wiring)), node_(&node) {
+  traits_.data_bottoms = bottoms().size();
+  traits_.data_tops = tops().size();
 }
 
 LayerShape Layer::infer(const std::vector<Dims>& bottoms) const { return {.tops = {bottoms[0]}}; }
 
 void Layer::expect_bottoms(size_t count) const {
-  if (bottoms_.size() != count)
-    config::fail_at(*node().find("bottom"),
-                    fmt::format("expected {} bottom tensor{}, found {}", count,
-                                count == 1 ? "" : "s", bottoms_.size()));
+  expect_tensors(node(), "bottom", bottoms(), count);
 }
-
-void Layer::expect_tops(size_t count) const {
-  if (tops_.size() != count)
-    config::fail_at(*node().find("top"), fmt::format("expected {} top tensor{}, found {}", count,
-                                                     count == 1 ? "" : "s", tops_.size()));
-}
+void Layer::expect_tops(size_t count) const { expect_tensors(node(), "top", tops(), count); }
 
 void Layer::expect_rank(const Dims& dims, size_t rank, size_t i) const {
   if (dims.size() != rank || dims.folded)
     config::fail_at(
         *node().find("bottom"),
         fmt::format("expected a tensor of {} dimensions beside the batch, found \"{}\" of shape {}",
-                    rank, bottoms_[i], to_string(dims)));
+                    rank, bottoms()[i], to_string(dims)));
 }
 
 void Layer::expect_equal_shapes(const std::vector<Dims>& dims) const {
@@ -64,8 +72,8 @@ void Layer::expect_equal_shapes(const std::vector<Dims>& dims) const {
     if (dims[i] != dims[0])
       config::fail_at(
           *node().find("bottom"),
-          fmt::format("expected equal shapes, found \"{}\" {} and \"{}\" {}", bottoms_[0],
-                      to_string(dims[0]), bottoms_[i], to_string(dims[i])));
+          fmt::format("expected equal shapes, found \"{}\" {} and \"{}\" {}", bottoms()[0],
+                      to_string(dims[0]), bottoms()[i], to_string(dims[i])));
 }
 
 }  // namespace hlite::network

@@ -66,9 +66,9 @@ struct LayerTraits {
   bool is_loss = false;  // its top is the mean loss; bottom 0: logits, which it reads as float
   // Of a loss of several tasks, whose logits and labels are [B,T]; empty: one, [B,1].
   std::vector<float> task_weights = {};
-  // y = x w + b of bottom 0, with parameters weight and bias, then a ReLU where `has_relu`. Between
-  // two of them backward is fused (LayerIo::Below); padding of x (LayerTensor::columns) and a
-  // float y are welcome.
+  // y = x w + b of bottom 0, with parameters weight and perhaps bias, then a ReLU where `has_relu`.
+  // Between two of them backward is fused (LayerIo::Below); padding of x (LayerTensor::columns) and
+  // a float y are welcome.
   bool is_inner_product = false;
   bool has_relu = false;
   // One pass makes the gradients of all bottoms, wanted or not: all have a place, or none.
@@ -156,20 +156,28 @@ struct LayerIo {
 
 enum class Phase { kTrain, kEval };
 
+// Name and type of a layer, and the names of the tensors that it reads and writes, in the order of
+// the config.
+struct Wiring {
+  std::string name, type;
+  std::vector<std::string> bottoms, tops;
+};
+
 class Layer {
  public:
   explicit Layer(config::ObjectReader& reader);
+  // One of the layers that the block `node` stands for.
+  Layer(const config::JsonNode& node, Wiring wiring);
   virtual ~Layer() = default;
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
 
-  [[nodiscard]] const std::string& name() const { return name_; }
-  [[nodiscard]] const std::string& type() const { return type_; }
+  [[nodiscard]] const std::string& name() const { return wiring_.name; }
+  [[nodiscard]] const std::string& type() const { return wiring_.type; }
   [[nodiscard]] const config::JsonNode& node() const { return *node_; }
-  // Tensors read and written, in the order of the config. Only the first of a fused inner product's
-  // four names carries data.
-  [[nodiscard]] const std::vector<std::string>& bottoms() const { return bottoms_; }
-  [[nodiscard]] const std::vector<std::string>& tops() const { return tops_; }
+  // Only the first of a fused inner product's four names carries data.
+  [[nodiscard]] const std::vector<std::string>& bottoms() const { return wiring_.bottoms; }
+  [[nodiscard]] const std::vector<std::string>& tops() const { return wiring_.tops; }
   [[nodiscard]] const LayerTraits& traits() const { return traits_; }
 
   // From the shapes of the data bottoms. Throws ConfigError with the JSON path. Unless overridden:
@@ -192,12 +200,17 @@ class Layer {
   LayerTraits traits_;  // data_bottoms and data_tops: all, unless the layer says less
 
  private:
-  std::string name_, type_;
-  std::vector<std::string> bottoms_, tops_;
+  Wiring wiring_;
   const config::JsonNode* node_;
 };
 
-// Views of a buffer. kNoBuffer: null, and a matrix without rows.
+// The wiring of the block that `reader` reads; one tensor or more on either side.
+Wiring read_wiring(config::ObjectReader& reader);
+// ConfigError unless the list under `key` ("bottom" or "top") has `count` names.
+void expect_tensors(const config::JsonNode& node, const char* key,
+                    const std::vector<std::string>& names, size_t count);
+
+// Views of a buffer. kNoBuffer: null, without rows or elements.
 template <typename T>
 T* pointer(const Buffers& buffers, BufferId id) {
   return id == kNoBuffer ? nullptr : buffers.data<T>(id);
@@ -209,6 +222,7 @@ Matrix<T> matrix(const Buffers& buffers, BufferId id, int64_t rows, int64_t colu
 }
 template <typename T = float>
 Vector<T> vector(const Buffers& buffers, BufferId id, int64_t n) {
+  if (id == kNoBuffer) return {};
   return Vector<T>(buffers.data<T>(id), n);
 }
 

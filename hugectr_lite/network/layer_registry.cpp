@@ -7,8 +7,8 @@
 #include "hugectr_lite/config/embedding_types.h"
 
 // clang-format off
-// Type in a config, and the function of layers/*.cpp that makes one.
-#define HLITE_LAYERS(LAYER)                                  \
+// Type in a config, and the function of layers/*.cpp that makes one. GROUP: the layers that it stands for.
+#define HLITE_LAYERS(LAYER, GROUP)                           \
   LAYER("Add",                    make_add)                  \
   LAYER("BatchNorm",              make_batch_norm)           \
   LAYER("BinaryCrossEntropyLoss", make_bce_loss)             \
@@ -24,6 +24,7 @@
   LAYER("InnerProduct",           make_inner_product)        \
   LAYER("Interaction",            make_interaction)          \
   LAYER("LayerNorm",              make_layer_norm)           \
+  GROUP("MLP",                    make_mlp)                  \
   LAYER("MultiCross",             make_multi_cross)          \
   LAYER("MultiCrossEntropyLoss",  make_multi_cross_entropy_loss) \
   LAYER("Multiply",               make_weight_multiply)      \
@@ -43,19 +44,32 @@
 
 namespace hlite::network {
 
+using Layers = std::vector<std::unique_ptr<Layer>>;
+
 #define HLITE_DECLARE(type, make) std::unique_ptr<Layer> make(config::ObjectReader& reader);
-HLITE_LAYERS(HLITE_DECLARE)
+#define HLITE_DECLARE_GROUP(type, make) Layers make(config::ObjectReader& reader);
+HLITE_LAYERS(HLITE_DECLARE, HLITE_DECLARE_GROUP)
 #undef HLITE_DECLARE
+#undef HLITE_DECLARE_GROUP
 
 namespace {
 struct LayerLine {
   const char* type;
-  std::unique_ptr<Layer> (*make)(config::ObjectReader&);
+  Layers (*make)(config::ObjectReader&);
 };
 
-#define HLITE_LINE(type, make) {type, make},
-constexpr LayerLine kLayers[] = {HLITE_LAYERS(HLITE_LINE)};
+template <std::unique_ptr<Layer> (*kMake)(config::ObjectReader&)>
+Layers make_one(config::ObjectReader& reader) {
+  Layers one;
+  one.push_back(kMake(reader));
+  return one;
+}
+
+#define HLITE_LINE(type, make) {type, make_one<make>},
+#define HLITE_GROUP_LINE(type, make) {type, make},
+constexpr LayerLine kLayers[] = {HLITE_LAYERS(HLITE_LINE, HLITE_GROUP_LINE)};
 #undef HLITE_LINE
+#undef HLITE_GROUP_LINE
 
 // Layers of the dialect that are refused by name.
 constexpr const char* kUnsupportedTypes[] = {"CrossEntropyLoss"};
@@ -84,15 +98,15 @@ std::vector<std::string> layer_types() {
   return names;
 }
 
-std::unique_ptr<Layer> make_layer(const config::JsonNode& node, bool strict) {
+Layers make_layers(const config::JsonNode& node, bool strict) {
   config::ObjectReader reader(node, strict);
   const std::string type = reader.string("type");
   const auto line = std::find_if(std::begin(kLayers), std::end(kLayers),
                                  [&](const LayerLine& l) { return l.type == type; });
   if (line == std::end(kLayers)) refuse(reader.member("type"), type);
-  auto layer = line->make(reader);
+  Layers layers = line->make(reader);
   reader.finish();
-  return layer;
+  return layers;
 }
 
 }  // namespace hlite::network

@@ -10,11 +10,12 @@
 
 namespace hlite::network {
 
-// Makes the layer described by `node`. Throws ConfigError for a type that does not exist (with a
-// did-you-mean), that the dialect has but this version does not support, or for any bad key.
-std::unique_ptr<Layer> make_layer(const config::JsonNode& node, bool strict);
+// Makes the layer described by `node`, or those that it stands for. Throws ConfigError for a type
+// that does not exist (with a did-you-mean), that the dialect has but this version does not
+// support, or for any bad key.
+std::vector<std::unique_ptr<Layer>> make_layers(const config::JsonNode& node, bool strict);
 
-// Types make_layer() knows.
+// Types make_layers() knows.
 std::vector<std::string> layer_types();
 
 }  // namespace hlite::network

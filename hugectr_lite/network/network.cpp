@@ -35,7 +35,8 @@ Network::Network(const std::vector<const config::JsonNode*>& layers, bool strict
     t.needs_grad = input.needs_grad;
     tensors_.push_back(std::move(t));
   }
-  for (const config::JsonNode* node : layers) add_layer(*node, strict);
+  for (const config::JsonNode* node : layers)
+    for (auto& layer : make_layers(*node, strict)) add_layer(std::move(layer));
   const auto is_loss = [](const LayerEntry& e) { return e.layer->traits().is_loss; };
   const auto loss = std::find_if(layers_.begin(), layers_.end(), is_loss);
   if (loss == layers_.end())
@@ -45,7 +46,10 @@ Network::Network(const std::vector<const config::JsonNode*>& layers, bool strict
   if (second != layers_.end())
     config::fail_at(
         second->layer->node(),
-        fmt::format("expected one loss layer, found a second after \"{}\"", loss->layer->name()));
+        fmt::format(
+            "expected one loss layer, found a second after \"{}\"; the loss of several tasks "
+            "is a MultiCrossEntropyLoss of all their logits, with a target_weight for each",
+            loss->layer->name()));
   loss_layer_ = static_cast<size_t>(loss - layers_.begin());
   check_everything_used();
 }
@@ -101,10 +105,11 @@ void Network::add_tops(LayerEntry& entry, bool needs_grad) {
   }
 }
 
-void Network::add_layer(const config::JsonNode& node, bool strict) {
+void Network::add_layer(std::unique_ptr<Layer> made) {
   LayerEntry entry;
-  entry.layer = make_layer(node, strict);
+  entry.layer = std::move(made);
   Layer& layer = *entry.layer;
+  const config::JsonNode& node = layer.node();
   const size_t index = layers_.size();
   for (const LayerEntry& other : layers_)
     if (other.layer->name() == layer.name())

@@ -125,7 +125,7 @@ class Network {
 
  private:
   size_t find_tensor(const Layer& layer, const std::string& name) const;
-  void add_layer(const config::JsonNode& node, bool strict);
+  void add_layer(std::unique_ptr<Layer> made);
   void add_tops(LayerEntry& entry, bool needs_grad);
   void check_chain(const Layer& layer) const;
   void check_everything_used() const;

@@ -174,7 +174,9 @@ void Network::fuse_backward() {
     if (x.producer < 0 || x.consumers.size() != 1) continue;
     LayerEntry& below = layers_[static_cast<size_t>(x.producer)];
     if (!below.layer->traits().is_inner_product) continue;
-    e.io.below = {below.io.params[1].grad, below.layer->traits().has_relu, below.io.relu_mask};
+    const auto& params = below.io.params;  // weight, and bias where it has one
+    e.io.below = {params.size() > 1 ? params[1].grad : kNoBuffer, below.layer->traits().has_relu,
+                  below.io.relu_mask};
     below.io.dz_ready = true;
   }
 }

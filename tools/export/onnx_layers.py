@@ -110,6 +110,23 @@ def inner_product(g, layer, bottoms):
     return [Tensor(y, [*x.dims[:-1], outputs], x.rows)]
 
 
+def mlp(g, layer, bottoms):
+    x, param = bottoms[0], layer["mlp_param"]
+    outputs = param["num_outputs"]
+    biases = param.get("biases", [param.get("use_bias", True)] * len(outputs))
+    activations = param.get("activations", [param.get("activation", "Relu")] * len(outputs))
+    name, width = x.name, x.dims[-1]
+    for i, (out, bias, activation_name) in enumerate(zip(outputs, biases, activations)):
+        part = f"{layer['name']}.{i}"
+        name = g.node("MatMul", [name, g.weight(part + ".weight", [width, out])])
+        if bias:
+            name = g.node("Add", [name, g.weight(part + ".bias", [out])])
+        if activation_name == "Relu":
+            name = g.node("Relu", [name])
+        width = out
+    return [Tensor(name, [*x.dims[:-1], width], x.rows)]
+
+
 def concat(g, layer, bottoms):
     x = bottoms[0]
     axis = layer.get("axis", 1)
@@ -217,7 +234,8 @@ LAYERS = {
     "Tanh": activation("Tanh"), "ELU": elu, "Dropout": same, "Cast": same, "InnerProduct": inner_product,
     "FusedInnerProduct": inner_product, "Concat": concat, "Slice": slices, "Reshape": reshape, "ReduceSum": reduce,
     "ReduceMean": reduce, "WeightMultiply": weight_multiply, "Multiply": weight_multiply, "FmOrder2": fm_order2,
-    "Interaction": interaction, "MultiCross": multi_cross, "BatchNorm": batch_norm, "LayerNorm": layer_norm,
+    "Interaction": interaction, "MLP": mlp, "MultiCross": multi_cross, "BatchNorm": batch_norm,
+    "LayerNorm": layer_norm,
 }
 
 

@@ -5,6 +5,8 @@
 // names the original gives to mask, dReLU scratch and bias gradient), which the next Body or Tail
 // takes as its four bottoms. Only the first carries data here; the others must match, so that a
 // broken chain is an error and not a disconnected net.
+#include "hugectr_lite/network/inner_product.h"
+
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/network/typed_step.h"
 #include "hugectr_lite/ops/fully_connected.h"
@@ -45,10 +47,9 @@ class InnerProductLayer : public Layer {
  public:
   InnerProductLayer(config::ObjectReader& reader, bool fused) : Layer(reader) {
     auto fc = reader.object("fc_param");
-    out_ = fc.integer("num_output", {.min = 1, .max = int64_t{1} << 24});
-    weight_init_ =
-        fc.value_or("weight_init", InitializerType::kDefaultWeight, named_initializers());
-    bias_init_ = fc.value_or("bias_init", InitializerType::kDefaultBias, named_initializers());
+    is_.outputs = fc.integer("num_output", {.min = 1, .max = int64_t{1} << 24});
+    is_.weight_init = fc.value_or("weight_init", is_.weight_init, named_initializers());
+    is_.bias_init = fc.value_or("bias_init", is_.bias_init, named_initializers());
     fc.finish();
     traits_.is_inner_product = true;
     if (fused) {
@@ -59,22 +60,33 @@ class InnerProductLayer : public Layer {
     }
   }
 
+  InnerProductLayer(const config::JsonNode& node, Wiring wiring, const InnerProductOptions& options)
+      : Layer(node, std::move(wiring)), is_(options) {
+    traits_.is_inner_product = true;
+    traits_.has_relu = is_.relu;
+  }
+
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
     const int64_t in = dims[0].back();
+    const int64_t out = is_.outputs;
     Dims top = dims[0];
-    top.back() = out_;
-    return {.tops = {top},
-            .parameters = {{"weight", {in, out_}, {weight_init_, in, out_}},
-                           {"bias", {out_}, {bias_init_, 0, out_}}},
-            .relu_mask_bytes = has_relu() ? rows_of_sample(top) * ops::relu_mask_bytes(out_) : 0,
-            .summary = fmt::format("{} -> {}{}", in, out_, has_relu() ? ", ReLU" : "")};
+    top.back() = out;
+    LayerShape shape = {
+        .tops = {top},
+        .parameters = {{"weight", {in, out}, {is_.weight_init, in, out}}},
+        .relu_mask_bytes = has_relu() ? rows_of_sample(top) * ops::relu_mask_bytes(out) : 0,
+        .summary = fmt::format("{} -> {}{}{}", in, out, is_.bias ? "" : ", no bias",
+                               has_relu() ? ", ReLU" : "")};
+    if (is_.bias)
+      shape.parameters.push_back({"bias", {out}, {is_.bias_init, bias_fan_in(in), out}});
+    return shape;
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const override {
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
     const bool logits = y.type != io.type;
     const BufferId weight = io.params[0].working;
-    const BufferId bias = logits ? io.params[1].value : io.params[1].working;
+    const BufferId bias = logits ? bias_of(io).value : bias_of(io).working;
     const BufferId mask = phase == Phase::kTrain ? io.relu_mask : kNoBuffer;
     add_typed_step(plan, io.type,
                    {.name = name() + ".fprop",
@@ -90,7 +102,7 @@ class InnerProductLayer : public Layer {
   }
 
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
-    if (!io.dz_ready) emit_bias_gradient(plan, io);
+    if (!io.dz_ready && (is_.bias || has_relu())) emit_bias_gradient(plan, io);
     emit_data_gradient(plan, io);
     emit_weight_gradient(plan, io);
   }
@@ -120,14 +132,14 @@ class InnerProductLayer : public Layer {
   // for the sums.
   void emit_bias_gradient(plan::Plan& plan, const LayerIo& io) const {
     const LayerTensor& y = io.tops[0];
-    const BufferId db = io.params[1].grad;
+    const BufferId db = bias_of(io).grad;
     const bool relu = has_relu();
     add_typed_step(plan, io.type,
                    {.name = name() + ".dbias",
                     .lane = relu ? plan::Lane::kCompute : io.weight_gradient_lane,
                     .reads = {y.grad, relu_record(relu, io.relu_mask, y.value)},
                     .writes = {relu ? y.grad : kNoBuffer, db}},
-                   [=, out = out_, mask = io.relu_mask]<typename T>(const StepViews<T>& v) {
+                   [=, out = is_.outputs, mask = io.relu_mask]<typename T>(const StepViews<T>& v) {
                      const int64_t rows = rows_of(v, y);
                      ops::bias_relu_backward<T>(
                          v.exec, matrix<T>(v.buffers, relu ? y.value : kNoBuffer, rows, out),
@@ -146,11 +158,11 @@ class InnerProductLayer : public Layer {
          .reads = {y.grad, io.params[0].working, relu_record(under.relu, under.relu_mask, x.value)},
          .writes = {x.grad, under.bias_grad},
          .flops_per_sample = flops(x)},
-        [=, out = out_, weight = io.params[0].working]<typename T>(const StepViews<T>& v) {
+        [=, out = is_.outputs, weight = io.params[0].working]<typename T>(const StepViews<T>& v) {
           const int64_t rows = rows_of(v, x), in = width_of(x);
           ops::LayerBelow<T> below;
-          const bool fused = under.bias_grad != kNoBuffer;
-          if (fused) below.dbias = vector(v.buffers, under.bias_grad, in);
+          const bool fused = under.relu || under.bias_grad != kNoBuffer;
+          below.dbias = vector(v.buffers, under.bias_grad, in);
           if (under.relu) {
             below.y = matrix<T>(v.buffers, x.value, rows, in);
             below.mask = relu_mask(v, under.relu_mask, rows, in);
@@ -165,28 +177,34 @@ class InnerProductLayer : public Layer {
   // dw = x^T dz
   void emit_weight_gradient(plan::Plan& plan, const LayerIo& io) const {
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
-    add_typed_step(plan, io.type,
-                   {.name = name() + ".wgrad",
-                    .lane = io.weight_gradient_lane,
-                    .reads = {x.value, y.grad},
-                    .writes = {io.params[0].grad},
-                    .flops_per_sample = flops(x)},
-                   [=, out = out_, dw = io.params[0].grad]<typename T>(const StepViews<T>& v) {
-                     const int64_t rows = rows_of(v, x), in = width_of(x);
-                     ops::fully_connected_backward_weights<T>(
-                         v.exec, matrix<T>(v.buffers, x.value, rows, in),
-                         matrix<T>(v.buffers, y.grad, rows, out), matrix(v.buffers, dw, in, out));
-                   });
+    add_typed_step(
+        plan, io.type,
+        {.name = name() + ".wgrad",
+         .lane = io.weight_gradient_lane,
+         .reads = {x.value, y.grad},
+         .writes = {io.params[0].grad},
+         .flops_per_sample = flops(x)},
+        [=, out = is_.outputs, dw = io.params[0].grad]<typename T>(const StepViews<T>& v) {
+          const int64_t rows = rows_of(v, x), in = width_of(x);
+          ops::fully_connected_backward_weights<T>(v.exec, matrix<T>(v.buffers, x.value, rows, in),
+                                                   matrix<T>(v.buffers, y.grad, rows, out),
+                                                   matrix(v.buffers, dw, in, out));
+        });
   }
 
   [[nodiscard]] bool has_relu() const { return traits_.has_relu; }
   [[nodiscard]] double flops(const LayerTensor& x) const {
-    return 2.0 * static_cast<double>(elements(x.dims) * out_);
+    return 2.0 * static_cast<double>(elements(x.dims) * is_.outputs);
+  }
+  [[nodiscard]] static LayerParameter bias_of(const LayerIo& io) {
+    return io.params.size() > 1 ? io.params[1] : LayerParameter{};
+  }
+  // A bias has none, but where its first values go by the layer's.
+  [[nodiscard]] int64_t bias_fan_in(int64_t in) const {
+    return is_.bias_init == InitializerType::kFanInUniform ? in : 0;
   }
 
-  int64_t out_ = 0;
-  InitializerType weight_init_;
-  InitializerType bias_init_;
+  InnerProductOptions is_;
 };
 
 }  // namespace
@@ -197,6 +215,11 @@ std::unique_ptr<Layer> make_inner_product(config::ObjectReader& reader) {
 
 std::unique_ptr<Layer> make_fused_inner_product(config::ObjectReader& reader) {
   return std::make_unique<InnerProductLayer>(reader, true);
+}
+
+std::unique_ptr<Layer> make_inner_product_part(const config::JsonNode& node, Wiring wiring,
+                                               const InnerProductOptions& options) {
+  return std::make_unique<InnerProductLayer>(node, std::move(wiring), options);
 }
 
 }  // namespace hlite::network

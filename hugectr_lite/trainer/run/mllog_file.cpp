@@ -39,7 +39,10 @@ DenseLayers dense_layers(const config::TrainConfig& config) {
   for (const config::JsonNode* layer : config.layers) {
     const std::string& type = layer->find("type")->string();
     above |= type == "Interaction";
-    if (type == "FusedInnerProduct" || type == "InnerProduct") ++(above ? count.top : count.bottom);
+    int64_t& side = above ? count.top : count.bottom;
+    if (type == "FusedInnerProduct" || type == "InnerProduct") ++side;
+    if (type == "MLP")
+      side += std::ssize(layer->find("mlp_param")->find("num_outputs")->elements());
   }
   return count;
 }

@@ -1,0 +1,36 @@
+// Small networks around one layer.
+#pragma once
+
+#include <string>
+
+#include "tests/network/network_fixture.h"
+
+namespace hlite::test {
+
+constexpr int64_t kBatch = 7;
+
+// An inner product of `out` numbers.
+inline std::string fc(const std::string& bottom, const std::string& top, int out) {
+  return R"({"type":"InnerProduct","bottom":")" + bottom + R"(","top":")" + top +
+         R"(","fc_param":{"num_output":)" + std::to_string(out) + "}}";
+}
+inline const std::string kLoss =
+    R"({"type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"loss"})";
+
+// Inputs: label [B,1], dense [B,5] (no gradient), emb [B,3,4] (gradient wanted).
+inline NetworkFixture make(const std::string& layers, const std::string& loss = kLoss) {
+  return NetworkFixture(layers + "," + loss,
+                        {{"label", {1}}, {"dense", {5}}, {"emb", {3, 4}, true}}, kBatch);
+}
+
+// All gradients against finite differences of `loss_of`, the mean loss in double.
+template <typename LossOf>
+void check_gradients(NetworkFixture& f, LossOf&& loss_of) {
+  // Logits carry 6e-8 relative noise; over 2e-3 that is 3e-5 in a difference.
+  f.check_gradients(loss_of, 1e-3f, {.absolute = 1e-4, .relative = 2e-3});
+}
+inline void check_gradients(NetworkFixture& f) {
+  check_gradients(f, [](NetworkFixture& g) { return bce_of(g, g.input(0)); });
+}
+
+}  // namespace hlite::test
