@@ -51,6 +51,7 @@ void cross_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x0,
   for_each_sample<T>(exec, kName, x0.dim(0), n, [&](int64_t row) {
     const T *const first = x0.row(row), *const factor = h.row(row), *const from = x.row(row);
     T* const to = y.row(row);
+#pragma GCC ivdep
     for (int64_t j = 0; j < n; ++j)
       to[j] = from_float<T>(to_float(first[j]) * to_float(factor[j]) + to_float(from[j]));
   });
@@ -73,6 +74,7 @@ void vector_cross_forward(const Exec& exec, Matrix<const std::type_identity_t<T>
     const float factor = to_float(*a.row(row));
     const T *const first = x0.row(row), *const from = x.row(row), *const bias = b.data();
     T* const to = y.row(row);
+#pragma GCC ivdep
     for (int64_t j = 0; j < n; ++j)
       to[j] = from_float<T>(factor * to_float(first[j]) + to_float(bias[j]) + to_float(from[j]));
   });
