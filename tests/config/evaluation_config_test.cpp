@@ -1,0 +1,82 @@
+#include "hugectr_lite/config/evaluation_config.h"
+
+#include "tests/support/catch.h"
+
+namespace hlite::config {
+namespace {
+
+// Of a solver block that evaluates; `metrics` are those of its eval_metrics.
+EvaluationConfig watches(const char* text, const std::vector<const char*>& metrics = {}) {
+  const JsonNode node = JsonNode::parse(text, "s.json");
+  ObjectReader reader(node);
+  EvaluationConfig evaluation;
+  for (const char* const name : metrics) evaluation.metrics.push_back(eval_metric(name).value());
+  parse_watches(reader, true, evaluation);
+  reader.finish();
+  return evaluation;
+}
+
+}  // namespace
+
+TEST_CASE("Names of metrics beyond AUC and loss") {
+  const auto metric = [](const char* name) { return eval_metric(name).value(); };
+  CHECK(metric("Calibration").kind == MetricKind::kCalibration);
+  CHECK(!is_grouped(metric("Calibration")));
+  CHECK(metric("GAUC").kind == MetricKind::kGroupAuc);
+  CHECK(metric("NDCG@10").kind == MetricKind::kNdcg);
+  CHECK(metric("NDCG@10").k == 10);
+  CHECK(metric("NDCG@10").name == "NDCG@10");
+  CHECK(metric("HitRate@1").kind == MetricKind::kHitRate);
+  CHECK(metric("HitRate@1").k == 1);
+  CHECK(is_grouped(metric("HitRate@1")));
+  for (const char* const name :
+       {"", "AUC", "gauc", "NDCG", "NDCG@", "NDCG@0", "NDCG@-1", "NDCG@1.5", "NDCG@1 ",
+        "HitRate@99999999999999999999", "Recall@3"}) {
+    INFO(name);
+    CHECK(!eval_metric(name));
+  }
+}
+
+TEST_CASE("What watches a metric, as spelled and by default") {
+  EvaluationConfig e = watches("{}");
+  CHECK(!e.watches());
+  CHECK(!e.group_slot);
+
+  e = watches(R"({"lr_plateau": {}, "early_stop": {}})");
+  REQUIRE(e.lr_plateau);
+  CHECK(e.lr_plateau->watch.monitor == kAuc);
+  CHECK(e.lr_plateau->watch.rises());
+  CHECK(e.lr_plateau->watch.patience == 1);
+  CHECK(e.lr_plateau->watch.min_delta == 1e-6);
+  CHECK(e.lr_plateau->factor == 0.1);
+  CHECK(e.lr_plateau->min_lr == 1e-6);
+  REQUIRE(e.early_stop);
+  CHECK(e.early_stop->monitor == kAuc);
+  CHECK(e.early_stop->patience == 2);
+  CHECK(e.watches());
+
+  e = watches(
+      R"({"lr_plateau": {"monitor": "AverageLoss", "factor": 0.5, "patience": 3, "min_lr": 0,
+      "min_delta": 0.25}, "early_stop": {"monitor": "GAUC", "patience": 7, "min_delta": 0},
+      "eval_group_slot": 4})",
+      {"GAUC", "Calibration"});
+  CHECK(e.lr_plateau->watch.monitor == kAverageLoss);
+  CHECK(!e.lr_plateau->watch.rises());
+  CHECK(e.lr_plateau->watch.patience == 3);
+  CHECK(e.lr_plateau->watch.min_delta == 0.25);
+  CHECK(e.lr_plateau->factor == 0.5);
+  CHECK(e.lr_plateau->min_lr == 0);
+  CHECK(e.early_stop->monitor == "GAUC");
+  CHECK(e.early_stop->rises());
+  CHECK(e.early_stop->patience == 7);
+  CHECK(e.early_stop->min_delta == 0);
+  CHECK(e.group_slot == 4);
+}
+
+TEST_CASE("A calibration is watched by nothing: neither higher nor lower is better") {
+  CHECK_THROWS_WITH(watches(R"({"early_stop": {"monitor": "Calibration"}})", {"Calibration"}),
+                    "s.json:1: early_stop.monitor: expected one of \"AUC\", \"AverageLoss\", "
+                    "\"AUC-AverageLoss\", found \"Calibration\"");
+}
+
+}  // namespace hlite::config

@@ -1,0 +1,135 @@
+// Gradients of whole tables against sums by hand, and the step of every row against the rule.
+#include "embedding/whole_table_update.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "embedding/embedding_tables.h"
+#include "hugectr_lite/core/random.h"
+#include "tests/optimizer/rule_oracle.h"
+#include "tests/support/catch.h"
+#include "tests/support/compare.h"
+
+namespace hlite::embedding {
+namespace {
+
+constexpr int64_t kWholeWidth = 5, kWholeBatch = 7, kWholeSlots = 2;
+constexpr float kWholeRate = 0.25f;
+
+TablesSpec whole_spec() {
+  return {.name = "emb",
+          .layout = SlotLayout({11, 1}, kWholeWidth),
+          .rule = {.type = optimizer::OptimizerType::kAdam,
+                   .beta1 = 0.75,
+                   .beta2 = 0.875,
+                   .epsilon = 1e-3},
+          .update_type = optimizer::UpdateType::kGlobal,
+          .seed = 9,
+          .whole_gradients = true};
+}
+
+// Tables of one rank with what an iteration needs.
+struct WholeTables {
+  ThreadPool pool{2};
+  const Exec exec{.pool = &pool};
+  plan::Buffers buffers;
+  plan::Plan plan{buffers};
+  EmbeddingTables tables{whole_spec(),
+                         {.max_batch = kWholeBatch, .train_batch = kWholeBatch, .threads = 2}};
+  TablesIo io;
+  WholeGradients whole;
+
+  WholeTables() {
+    tables.declare(buffers);
+    const auto add = [&](const char* name, plan::BufferKind kind, int64_t bytes) {
+      return buffers.add(name, kind, bytes);
+    };
+    const int64_t vectors = kWholeBatch * kWholeSlots * kWholeWidth * 4;
+    io.keys = add("keys", plan::BufferKind::kInput, kWholeBatch * kWholeSlots * 4);
+    io.grad = add("grad", plan::BufferKind::kState, vectors);
+    io.rate = add("rate", plan::BufferKind::kState, 4);
+    io.step = add("step", plan::BufferKind::kState, 8);
+    io.overflow = add("overflow", plan::BufferKind::kState, 4);
+    io.clip = add("clip", plan::BufferKind::kState, 4);
+    tables.steps().emit_backward(plan, io);
+    tables.steps().emit_update(plan, io);
+    plan.finalize();
+    buffers.allocate();
+    tables.prepare();
+    tables.initialize(exec);
+    REQUIRE(tables.steps().whole_gradients().size() == 1);
+    whole = tables.steps().whole_gradients()[0];
+    *buffers.data<float>(io.rate) = kWholeRate;
+    *buffers.data<int64_t>(io.step) = 0;
+    *buffers.data<int32_t>(io.overflow) = 0;
+    *buffers.data<float>(io.clip) = 1;
+  }
+
+  // An iteration of `samples` of them; returns the gradient of each element, which is exact: sums
+  // of small whole numbers.
+  std::vector<double> iterate(int64_t samples) {
+    const int64_t t = ++*buffers.data<int64_t>(io.step);
+    std::vector<double> sums(static_cast<size_t>(12 * kWholeWidth));
+    uint64_t n = 0;
+    const auto draw = [&](uint32_t below) {
+      return random::word(3, static_cast<uint64_t>(t), n++) % below;
+    };
+    for (int64_t b = 0; b < samples; ++b)
+      for (int64_t s = 0; s < kWholeSlots; ++s) {
+        const uint32_t key = s == 0 ? draw(10) : 0;  // nobody asks for row 10
+        buffers.data<uint32_t>(io.keys)[b * kWholeSlots + s] = key;
+        const int64_t row = s == 0 ? key : 11;
+        for (int64_t j = 0; j < kWholeWidth; ++j) {
+          const float g = static_cast<float>(draw(9)) - 4;
+          buffers.data<float>(io.grad)[(b * kWholeSlots + s) * kWholeWidth + j] = g;
+          sums[static_cast<size_t>(row * kWholeWidth + j)] += g;
+        }
+      }
+    plan::run_in_order(plan, {.exec = exec, .batch = samples});
+    return sums;
+  }
+  [[nodiscard]] std::vector<float> floats(plan::BufferId id) const {
+    const float* const from = buffers.data<float>(id);
+    return {from, from + 12 * kWholeWidth};
+  }
+};
+
+}  // namespace
+
+TEST_CASE("whole gradients are the sums of each row, anew in each iteration") {
+  WholeTables t;
+  CHECK(t.whole.count == 12 * kWholeWidth);
+  CHECK(!t.whole.copied);
+  for (const int64_t samples : {kWholeBatch, int64_t{3}, int64_t{0}}) {
+    const std::vector<double> want = t.iterate(samples);
+    const std::vector<float> got = t.floats(t.whole.gradients);
+    CHECK(std::equal(got.begin(), got.end(), want.begin()));
+    CHECK((samples == 0) == std::all_of(got.begin(), got.end(), [](float g) { return g == 0; }));
+  }
+}
+
+TEST_CASE("a whole table takes the rule's step in every row, of clipped gradients") {
+  WholeTables t;
+  test::RuleOracle oracle(whole_spec().rule, t.floats(t.whole.weights));
+  for (const double clip : {1.0, 0.5, 1.0}) {
+    *t.buffers.data<float>(t.io.clip) = static_cast<float>(clip);
+    const std::vector<double> g = t.iterate(kWholeBatch - 1);
+    for (size_t i = 0; i < g.size(); ++i)
+      oracle.step(kWholeRate, *t.buffers.data<int64_t>(t.io.step), i, g[i] * clip);
+    test::check_close(t.floats(t.whole.weights), oracle.w, {.absolute = 2e-6, .relative = 2e-6});
+  }
+}
+
+TEST_CASE("a run that counts for nothing leaves a whole table as it was") {
+  WholeTables t;
+  t.iterate(kWholeBatch);
+  const std::vector<float> before = t.floats(t.whole.weights);
+  *t.buffers.data<int32_t>(t.io.overflow) = 1;
+  t.iterate(kWholeBatch);
+  CHECK((t.floats(t.whole.weights) == before));
+  *t.buffers.data<int32_t>(t.io.overflow) = 0;
+  t.iterate(kWholeBatch);
+  CHECK((t.floats(t.whole.weights) != before));
+}
+
+}  // namespace hlite::embedding
