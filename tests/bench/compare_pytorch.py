@@ -22,7 +22,8 @@ OPENBLAS = "/usr/lib/x86_64-linux-gnu/openblas-openmp"  # Debian's; its pthread 
 # What `import torch` needs on a CPU, without the CUDA libraries that torch's own list adds.
 PACKAGES = ["torch", "numpy", "typing_extensions", "sympy", "mpmath", "networkx", "jinja2", "markupsafe", "fsspec",
             "filelock", "setuptools", "nvidia-cufile", "nvidia-cusparselt-cu13", "nvidia-nvshmem-cu13", "nvidia-nccl-cu13"]
-SPELLINGS = {"fused": [], "bags": ["--spelling", "bags"], "compiled": ["--compile"]}
+SPELLINGS = {"fused": [], "bags": ["--spelling", "bags"], "compiled": ["--compile"],
+             "compiled_bags": ["--spelling", "bags", "--compile"]}
 BATCH = 2048
 
 
@@ -85,7 +86,7 @@ if __name__ == "__main__":
     ap.add_argument("--venv", help="take the newest PyTorch in this virtual environment")
     ap.add_argument("--shapes", default="kaggle,mlperf")
     ap.add_argument("--precisions", default="fp32,bf16")
-    ap.add_argument("--spellings", default="fused,bags", help="of " + ",".join(SPELLINGS) + "; compiled wants a newer PyTorch")
+    ap.add_argument("--spellings", default="fused,bags", help="of " + ",".join(SPELLINGS) + "; compiled ones want a newer PyTorch")
     ap.add_argument("--threads", type=int, default=2)
     ap.add_argument("--rounds", type=int, default=5)
     ap.add_argument("--seconds", type=float, default=4)
