@@ -38,7 +38,7 @@ if [ "${1:-}" = --fuzz ]; then
   for target in "${targets[@]}"; do
     echo "== $target, $seconds seconds"
     mkdir -p "build/fuzz/corpus/$target"
-    [ "$target" = config_fuzz ] && cp configs/*.json "build/fuzz/corpus/$target/"
+    [ "$target" = config_fuzz ] && cp configs/*.json configs/accuracy/*.json tests/fuzz/configs/*.json "build/fuzz/corpus/$target/"
     "build/fuzz/bin/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
       -artifact_prefix="build/fuzz/$target-" "build/fuzz/corpus/$target"
   done

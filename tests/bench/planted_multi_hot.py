@@ -73,7 +73,7 @@ def main():
     parser.add_argument("--train", type=int, default=400_000)
     parser.add_argument("--test", type=int, default=50_000, help="rows of validation and of test, each")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--rates", type=lambda x: [float(r) for r in x.split(",")], default=[0.001, 0.002, 0.004])
+    parser.add_argument("--rates", type=lambda x: [float(r) for r in x.split(",")], default=[0.004, 0.008, 0.016])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--synth", type=str.split, default=[], help="further options of criteo_synth")
     A = parser.parse_args()

@@ -1,7 +1,8 @@
 // libFuzzer target: a config from arbitrary text, changed by an arbitrary --set. hlite::Error is
 // the right answer to anything broken; every other exception, and what a sanitizer sees, is a bug.
 //
-// Input: <config text>, or <--set argument> 0x01 <config text>. Seed it with configs/*.json.
+// Input: <config text>, or <--set argument> 0x01 <config text>. Seed it with configs/*.json and
+// tests/fuzz/configs/*.json, which have every layer.
 #include <cstddef>
 #include <cstdint>
 #include <string>

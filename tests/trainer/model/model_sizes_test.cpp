@@ -1,5 +1,10 @@
 #include "hugectr_lite/trainer/model/model_sizes.h"
 
+#include <set>
+
+#include "hugectr_lite/config/embedding_types.h"
+#include "hugectr_lite/network/layer_registry.h"
+#include "hugectr_lite/trainer/model/model.h"
 #include "tests/support/cuda_backends.h"
 #include "tests/support/errors.h"
 
@@ -27,6 +32,27 @@ TEST_CASE("what a device has no room for is refused with both numbers and the la
   });
   test::check_contains(text, {"96.0 GB needed", "1.1 GB free", "94.9 GB missing",
                               "emb.table_7 (5 rows, 95.0 GB)", "--device cpu"});
+}
+
+// What config_fuzz begins with: it would not find the way into a layer by itself.
+TEST_CASE("the fuzzer's configs are sound and have every layer") {
+  std::set<std::string> seen;
+  for (const char* const file : {"every_layer.json", "tasks.json"}) {
+    INFO(file);
+    const auto config = config::load_train_config(std::string(HLITE_FUZZ_CONFIGS) + "/" + file, {});
+    const Model model(*config, 1, 1);
+    CHECK(memory_of(model).total() > 0);
+    for (const config::JsonNode* const layer : config->layers)
+      seen.insert(layer->find("type")->string());
+  }
+  for (const std::string& type : network::layer_types()) {
+    INFO(type);
+    CHECK(seen.contains(type));
+  }
+  for (const auto& embedding : config::kEmbeddingTypes) {
+    INFO(embedding.name);
+    CHECK(seen.contains(embedding.name));
+  }
 }
 
 }  // namespace hlite::trainer
