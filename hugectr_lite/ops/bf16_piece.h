@@ -2,6 +2,7 @@
 // for float: by AMX through oneDNN (bf16_onednn.h), else by AVX-512's dot products (bf16_dot.h).
 #pragma once
 
+#include <compare>
 #include <cstdint>
 
 #include "hugectr_lite/core/half.h"
