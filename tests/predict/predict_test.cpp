@@ -1,12 +1,12 @@
 // The program on models that `train` trained.
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <regex>
-#include <sstream>
 #include <vector>
 
 #include "tests/end_to_end/golden_data.h"
-#include "tests/end_to_end/small_run.h"
+#include "tests/predict/predict_case.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
 #include "tests/support/program.h"
@@ -14,29 +14,12 @@
 namespace hlite {
 namespace {
 
+using test::check_close;
 using test::check_contains;
+using test::predict;
 using test::ProgramResult;
+using test::scores_in;
 using test::SmallRun;
-
-ProgramResult predict(const SmallRun& run, std::vector<std::string> more) {
-  more.insert(more.begin(), {HLITE_PREDICT, "--threads", "2"});
-  return test::run_program(more, run.path());
-}
-
-std::vector<double> scores_in(const std::string& text) {
-  std::istringstream lines(text);
-  std::string line;
-  std::getline(lines, line);
-  CHECK(line == "score");
-  std::vector<double> scores;
-  while (std::getline(lines, line)) scores.push_back(std::stod(line));
-  return scores;
-}
-
-void check_close(const std::vector<double>& a, const std::vector<double>& b) {
-  REQUIRE(a.size() == b.size());
-  for (size_t i = 0; i < a.size(); ++i) CHECK(std::abs(a[i] - b[i]) <= 1e-6);
-}
 
 // The number behind `name` in the last line that has it.
 double number_behind(const std::string& text, const std::string& name) {
@@ -172,38 +155,6 @@ TEST_CASE("lines of text are scored as the records that were prepared of them") 
 }
 
 #ifdef HLITE_PYTHON_ONNX
-TEST_CASE("a model written as ONNX gives the same scores") {
-  // Golden run and the words of a record.
-  const auto [name, words] = GENERATE(table<std::string, size_t>({{"dlrm_fused", 1 + 13 + 8},
-                                                                  {"dcnv2_multihot", 1 + 13 + 29},
-                                                                  {"deepfm", 1 + 6 + 8},
-                                                                  {"dcn", 1 + 6 + 8}}));
-  CAPTURE(name);
-  const test::GoldenRun golden(name);
-  const SmallRun run;
-  test::write_text(run / "eval.bin",
-                   test::read_text(golden / "eval.bin").substr(0, 4 * words * 211));
-  const auto with = [&](std::vector<std::string> first, const std::vector<std::string>& last) {
-    first.insert(first.end(),
-                 {"--model", golden / "init.safetensors", "--config", golden / "config.json"});
-    first.insert(first.end(), last.begin(), last.end());
-    const ProgramResult result = test::run_program(first, run.path());
-    INFO(result.err);
-    REQUIRE(result.code == 0);
-    return result.out;
-  };
-  const std::vector<double> ours =
-      scores_in(with({HLITE_PREDICT}, {"--input", "eval.bin", "--out", "-"}));
-  REQUIRE(ours.size() == 211);
-  with({HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tools/export_onnx.py"}, {"--out", "model.onnx"});
-  const ProgramResult theirs =
-      test::run_program({HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tests/predict/run_onnx.py",
-                         run / "model.onnx", golden / "config.json", run / "eval.bin"});
-  INFO(theirs.err);
-  REQUIRE(theirs.code == 0);
-  check_close(scores_in(theirs.out), ours);
-}
-
 // hugectr_model.py
 ProgramResult hugectr(const SmallRun& run, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(),
@@ -275,29 +226,6 @@ TEST_CASE("weights go to HugeCTR's files and come back") {
                  {"m_dense_3.model", fmt::format("expected {} numbers", dense), "found 4 bytes"});
 }
 
-TEST_CASE("what cannot be written as ONNX is an error that says why") {
-  const SmallRun run;
-  REQUIRE(run.train({"--save", run / "ck", "--set", "solver.max_iter=2"}).code == 0);
-  const auto rejection = [&](std::vector<std::string> arguments) {
-    arguments.insert(
-        arguments.begin(),
-        {HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tools/export_onnx.py", "--out", "m.onnx"});
-    const ProgramResult result = test::run_program(arguments, run.path());
-    CHECK(result.code == 2);
-    CHECK(!std::filesystem::exists(run / "m.onnx"));
-    CHECK(result.err.find("Traceback") == std::string::npos);
-    return result.err;
-  };
-  check_contains(rejection({"--model", "none"}), {"--config", "none"});
-  check_contains(rejection({"--model", "eval.bin", "--config", "config.json"}),
-                 {"eval.bin", "safetensors"});
-  check_contains(rejection({"--model", run.path()}), {"manifest.json"});
-  test::write_text(run / "other.json",
-                   std::regex_replace(test::read_text(run / "config.json"),
-                                      std::regex("\"num_output\": 16"), "\"num_output\": 17"));
-  check_contains(rejection({"--model", "ck", "--config", "other.json"}),
-                 {"t1.weight", "expected [11, 17]", "found [11, 16]"});
-}
 #endif
 
 TEST_CASE("what cannot be predicted is an error that says why, and leaves no file") {

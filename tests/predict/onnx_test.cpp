@@ -1,0 +1,103 @@
+// tools/export_onnx.py against the program's own scores.
+#include <filesystem>
+#include <regex>
+
+#include "tests/end_to_end/golden_data.h"
+#include "tests/predict/predict_case.h"
+#include "tests/support/errors.h"
+
+#ifdef HLITE_PYTHON_ONNX
+namespace hlite {
+namespace {
+
+using test::check_close;
+using test::check_contains;
+using test::ProgramResult;
+using test::scores_in;
+using test::SmallRun;
+
+TEST_CASE("a model written as ONNX gives the same scores") {
+  // Golden run and the words of a record.
+  const auto [name, words] = GENERATE(table<std::string, size_t>({{"dlrm_fused", 1 + 13 + 8},
+                                                                  {"dcnv2_multihot", 1 + 13 + 29},
+                                                                  {"deepfm", 1 + 6 + 8},
+                                                                  {"dcn", 1 + 6 + 8}}));
+  CAPTURE(name);
+  const test::GoldenRun golden(name);
+  const SmallRun run;
+  test::write_text(run / "eval.bin",
+                   test::read_text(golden / "eval.bin").substr(0, 4 * words * 211));
+  const auto with = [&](std::vector<std::string> first, const std::vector<std::string>& last) {
+    first.insert(first.end(),
+                 {"--model", golden / "init.safetensors", "--config", golden / "config.json"});
+    first.insert(first.end(), last.begin(), last.end());
+    const ProgramResult result = test::run_program(first, run.path());
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return result.out;
+  };
+  const std::vector<double> ours =
+      scores_in(with({HLITE_PREDICT}, {"--input", "eval.bin", "--out", "-"}));
+  REQUIRE(ours.size() == 211);
+  with({HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tools/export_onnx.py"}, {"--out", "model.onnx"});
+  const ProgramResult theirs =
+      test::run_program({HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tests/predict/run_onnx.py",
+                         run / "model.onnx", golden / "config.json", run / "eval.bin"});
+  INFO(theirs.err);
+  REQUIRE(theirs.code == 0);
+  check_close(scores_in(theirs.out), ours);
+}
+
+TEST_CASE("an MLP written as ONNX gives the same scores") {
+  const SmallRun run;
+  std::string text = test::small_config();
+  const size_t begin = text.find(R"({"name": "t1")"), end = text.find(R"({"name": "loss")");
+  text.replace(begin, end - begin,
+               R"({"name": "t", "type": "MLP", "bottom": "drop", "top": "z", "mlp_param":
+      {"num_outputs": [16, 6, 1], "activations": ["Relu", "Relu", "None"], "biases": [true, false, true]}},)");
+  test::write_text(run / "config.json", text);
+  REQUIRE(run.train({"--export", run / "w.safetensors", "--set", "solver.max_iter=20"}).code == 0);
+  const std::vector<std::string> model = {"--model", "w.safetensors", "--config", "config.json"};
+  const auto with = [&](std::vector<std::string> first, const std::vector<std::string>& last) {
+    first.insert(first.end(), last.begin(), last.end());
+    const ProgramResult result = test::run_program(first, run.path());
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return result.out;
+  };
+  with({HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tools/export_onnx.py", "--out", "m.onnx"}, model);
+  const std::vector<double> ours =
+      scores_in(with({HLITE_PREDICT, "--input", "eval.bin", "--out", "-"}, model));
+  CHECK(ours.size() == 333);
+  check_close(scores_in(with({HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tests/predict/run_onnx.py"},
+                             {"m.onnx", "config.json", "eval.bin"})),
+              ours);
+}
+
+TEST_CASE("what cannot be written as ONNX is an error that says why") {
+  const SmallRun run;
+  REQUIRE(run.train({"--save", run / "ck", "--set", "solver.max_iter=2"}).code == 0);
+  const auto rejection = [&](std::vector<std::string> arguments) {
+    arguments.insert(
+        arguments.begin(),
+        {HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tools/export_onnx.py", "--out", "m.onnx"});
+    const ProgramResult result = test::run_program(arguments, run.path());
+    CHECK(result.code == 2);
+    CHECK(!std::filesystem::exists(run / "m.onnx"));
+    CHECK(result.err.find("Traceback") == std::string::npos);
+    return result.err;
+  };
+  check_contains(rejection({"--model", "none"}), {"--config", "none"});
+  check_contains(rejection({"--model", "eval.bin", "--config", "config.json"}),
+                 {"eval.bin", "safetensors"});
+  check_contains(rejection({"--model", run.path()}), {"manifest.json"});
+  test::write_text(run / "other.json",
+                   std::regex_replace(test::read_text(run / "config.json"),
+                                      std::regex("\"num_output\": 16"), "\"num_output\": 17"));
+  check_contains(rejection({"--model", "ck", "--config", "other.json"}),
+                 {"t1.weight", "expected [11, 17]", "found [11, 16]"});
+}
+
+}  // namespace
+}  // namespace hlite
+#endif
