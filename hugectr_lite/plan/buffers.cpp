@@ -33,9 +33,11 @@ const Buffers::Entry& Buffers::at(BufferId id) const {
 }
 
 void Buffers::check_new(const std::string& name) const {
-  HLITE_CHECK(std::none_of(entries_.begin(), entries_.end(),
-                           [&](const Entry& e) { return e.name == name; }),
-              "two buffers are named {}", name);
+  if (std::any_of(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.name == name; }))
+    raise<ConfigError>(
+        "layers: expected names under which every buffer has its own, found two buffers named "
+        "\"{}\"; name a layer or tensor differently",
+        name);
 }
 
 BufferId Buffers::add(const std::string& name, BufferKind kind, int64_t bytes) {

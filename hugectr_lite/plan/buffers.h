@@ -32,7 +32,7 @@ const char* kind_name(BufferKind kind);
 
 class Buffers {
  public:
-  // Both throw Error on a duplicate name.
+  // Both throw ConfigError on a duplicate name: names begin with those of the config.
   BufferId add(const std::string& name, BufferKind kind, int64_t bytes);
   BufferId slice(const std::string& name, BufferId parent, int64_t offset, int64_t bytes);
 

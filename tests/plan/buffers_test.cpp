@@ -107,8 +107,8 @@ TEST_CASE("parts of buffers are read and written, and nothing beyond them") {
 TEST_CASE("wrong buffers are errors that name them") {
   Buffers buffers;
   const BufferId a = buffers.add("a", BufferKind::kInput, 10);
-  check_contains(message_of<Error>([&] { buffers.add("a", BufferKind::kInput, 1); }),
-                 {"two buffers are named a"});
+  check_contains(message_of<ConfigError>([&] { buffers.add("a", BufferKind::kInput, 1); }),
+                 {"two buffers named \"a\""});
   check_contains(message_of<Error>([&] { buffers.add("minus", BufferKind::kInput, -1); }),
                  {"minus", "-1 bytes"});
   check_contains(message_of<Error>([&] { buffers.slice("s", a, 4, 7); }), {"s [4, 11)", "a", "10"});
