@@ -42,6 +42,7 @@ def train(binary, out):
                     f"{out}/report.html", "--metrics", f"{out}/metrics.jsonl", "--tensorboard", f"{out}/events",
                     "--set", "solver.gpu=[[0],[0]]", "--traffic",
                     "--set", f"layers.data.source={out}/train.bin", "--set", f"layers.data.eval_source={out}/val.bin",
+                    "--set", f"layers[0].slot_size_array={sizes}",
                     "--set", f"layers[1].sparse_embedding_hparam.slot_size_array={sizes}",
                     "--set", f"solver.snapshot_prefix={out}/snapshot_",
                     "--set", "solver.max_iter=97", "--set", "solver.display=2", "--set", "solver.eval_interval=20"],

@@ -54,7 +54,7 @@ TEST_CASE("a run that diverges, fails or is interrupted leaves a log that says s
   CHECK(read_text(run / "diverged").find("hugectr_lite_failure") != std::string::npos);
 
   std::string bytes = read_text(run / "train.bin");
-  constexpr size_t kRecord = 6 * 4, kFirstKey = 2 * 4;
+  constexpr size_t kRecord = 6 * 4, kFirstKey = 3 * 4;
   for (size_t i = 0; i < 4; ++i) bytes[450 * kRecord + kFirstKey + i] = '\x7f';
   write_text(run / "broken.bin", bytes);
   const auto failed =
