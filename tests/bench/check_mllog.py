@@ -28,7 +28,7 @@ def make_data(binary, folder):
     synth = os.path.join(folder, "synth")
     if not os.path.exists(synth + ".train.tsv"):
         subprocess.run([f"{binary}/criteo_synth", "--train", "1000000", "--test", "100000", "--out", synth], check=True,
-                       stdout=subprocess.DEVNULL)
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     lists = subprocess.run(["bash", "-c", f"source {ROOT}/docker/config_demo_dcnv2_1x1x1024.sh; echo $MULTI_HOT"],
                            check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     for sub, more in ((".", []), ("dcnv2", ["--multi-hot", lists])):
