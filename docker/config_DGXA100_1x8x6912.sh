@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # DLRM of MLPerf training 1.0 on 1 DGX A100, 8 GPUs each.
 export DGXSYSTEM=DGXA100_1x8x6912 DGXNNODES=1 DGXNGPU=8
 export CONFIG=${CONFIG:-/usr/local/share/hugectr_lite/configs/mlperf_dgx_a100.json} BENCHMARK=dlrm

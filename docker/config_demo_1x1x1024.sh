@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # The demo's model on a million synthetic samples (tools/demo.sh makes them in demo/), to its target in a minute.
 export DGXSYSTEM=demo_1x1x1024 DGXNNODES=1 DGXNGPU=1
 export CONFIG=${CONFIG:-/usr/local/share/hugectr_lite/configs/demo.json} BENCHMARK=${BENCHMARK:-dlrm}

@@ -6,8 +6,10 @@
 #   tools/demo.sh               1,000,000 training samples
 #   tools/demo.sh --rows N      fewer or more
 #   tools/demo.sh --no-setup    do not look for missing packages
+#
+# Where there are no sources, as in a container, it runs the programs on PATH and makes demo/ in the current folder.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+root=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
 
 rows=1000000
 setup=1
@@ -15,53 +17,61 @@ while [ $# -gt 0 ]; do
   case "$1" in
     --rows) rows=${2:?--rows needs a number}; shift 2 ;;
     --no-setup) setup=0; shift ;;
-    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "demo.sh: unknown argument '$1'" >&2; sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "demo.sh: unknown argument '$1'" >&2; sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
 case "$rows" in '' | *[!0-9]*) echo "demo.sh: --rows: expected a number, found '$rows'" >&2; exit 2 ;; esac
 
 say() { printf '\n== %s\n' "$*"; }
-bin=build/release/bin
-if [ "$setup" = 1 ]; then say "packages"; tools/setup.sh; fi
-
-say "building"
-mkdir -p build demo
-cmake --preset release >build/release.configure.log 2>&1 ||
-  { cat build/release.configure.log >&2; exit 1; }
-cmake --build --preset release --target train criteo_synth criteo_prep csv_prep data_inspect -j "$(nproc)"
+if [ -f "$root/CMakeLists.txt" ]; then
+  cd "$root"
+  if [ "$setup" = 1 ]; then say "packages"; tools/setup.sh; fi
+  say "building"
+  mkdir -p build
+  cmake --preset release >build/release.configure.log 2>&1 ||
+    { cat build/release.configure.log >&2; exit 1; }
+  cmake --build --preset release --target train criteo_synth criteo_prep csv_prep data_inspect -j "$(nproc)"
+  PATH=$root/build/release/bin:$PATH
+fi
+mkdir -p demo
 
 say "generating $rows rows of click data with planted structure"
-$bin/criteo_synth --train "$rows" --test 100000 --out demo/synth
+criteo_synth --train "$rows" --test 100000 --out demo/synth
 say "preprocessing"
-$bin/criteo_prep --train demo/synth.train.tsv --val demo/synth.test.tsv --out demo
+criteo_prep --train demo/synth.train.tsv --val demo/synth.test.tsv --out demo
 
 say "what was made: the skew of the keys"
-$bin/data_inspect demo/train.bin --rows 100000 --batch 1024 | sed -n '/^skew/,$p'
+data_inspect demo/train.bin --rows 100000 --batch 1024 | sed -n '/^skew/,$p'
 
 # The value of a key in a small JSON file, and the AUC of the last evaluation in a metrics file.
 json_value() { sed -n "s/.*\"$2\": *\(\[[^]]*\]\|[0-9.eE+-]*\).*/\1/p" "$1" | head -n 1; }
 last_auc() { sed -n 's/.*"event":"eval".*"auc":\([0-9.]*\).*/\1/p' "$1" | tail -n 1; }
 
+train_in() {  # folder of the data, config, name, more options
+  local data=$PWD/$1 config=$root/configs/$2 name=$3
+  shift 3
+  train --config "$config" --metrics "demo/$name.jsonl" --set "layers.data.source=$data/train.bin" \
+    --set "layers.data.eval_source=$data/val.bin" --set "solver.snapshot_prefix=$PWD/demo/${name}_" "$@"
+}
 sizes=$(json_value demo/manifest.json slot_size_array)
 train_on_demo() {  # config, name
-  local sizes_set=(--set "layers[1].sparse_embedding_hparam.slot_size_array=$sizes")
   local batch
-  batch=$(json_value "$1" batchsize)
+  batch=$(json_value "$root/configs/$1" batchsize)
   # Four evaluations, the last one at the very end.
   local quarter=$((rows / batch / 4 > 0 ? rows / batch / 4 : 1))
-  $bin/train --config "$1" --metrics "demo/$2.jsonl" "${sizes_set[@]}" --set "solver.max_iter=$((4 * quarter))" \
-    --set "solver.eval_interval=$quarter"
+  train_in demo "$1" "$2" --set "layers[1].sparse_embedding_hparam.slot_size_array=$sizes" \
+    --set "solver.max_iter=$((4 * quarter))" --set "solver.eval_interval=$quarter"
 }
 say "training a DLRM, one pass"
-train_on_demo configs/demo.json dlrm
+train_on_demo demo.json dlrm
 say "training a logistic regression on the same data"
-train_on_demo configs/demo_logistic.json logistic
+train_on_demo demo_logistic.json logistic
 
 say "real data: UCI Adult"
-$bin/csv_prep --schema configs/adult_schema.json --train tests/data/adult/adult.data.gz \
-  --val tests/data/adult/adult.test.gz --out demo/adult
-$bin/train --config configs/adult.json --metrics demo/adult.jsonl
+csv_prep --schema "$root/configs/adult_schema.json" --train "$root/tests/data/adult/adult.data.gz" \
+  --val "$root/tests/data/adult/adult.test.gz" --out demo/adult
+train_in demo/adult adult.json adult
 
 say "results"
 printf '%-44s %s\n' "best possible AUC (true probabilities)" "$(sed -n '/^ "test"/,$p' demo/synth.meta.json | json_value /dev/stdin bayes_auc)"

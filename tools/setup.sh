@@ -3,19 +3,22 @@
 # Nothing but packages of the distribution is installed; run again, it does nothing.
 #
 #   tools/setup.sh             what building and testing need
+#   tools/setup.sh --programs  what building the programs needs, no more
 #   tools/setup.sh --bench     also what the comparison with PyTorch needs
 #   tools/setup.sh --list      print the packages and do nothing
 set -euo pipefail
 
-packages=(g++ cmake ninja-build pkg-config ca-certificates
+programs=(g++ cmake ninja-build pkg-config ca-certificates
   libdnnl-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libaio-dev libxxhash-dev zlib1g-dev
-  libzstd-dev catch2 openmpi-bin libopenmpi-dev python3 python3-dev python3-numpy python3-onnx pybind11-dev)
+  libzstd-dev openmpi-bin libopenmpi-dev)
+packages=("${programs[@]}" catch2 python3 python3-dev python3-numpy python3-onnx pybind11-dev)
 bench=(python3-torch python3-numpy libopenblas0-openmp)
 
-usage() { sed -n '2,7s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '2,8s/^# \{0,1\}//p' "$0"; }
 list_only=0
 for argument in "$@"; do
   case "$argument" in
+    --programs) packages=("${programs[@]}") ;;
     --bench) packages+=("${bench[@]}") ;;
     --list) list_only=1 ;;
     -h | --help) usage; exit 0 ;;

@@ -38,6 +38,9 @@ constexpr std::chrono::microseconds kBetweenQuestions{30};
 MpiProcess::MpiProcess() {
   // Ranks that wait give their core to others: there may be more ranks than cores.
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+  // Over TCP a large message would travel as one piece, and the word that starts the message of the
+  // other direction would wait behind it: ranks that exchange would send in turn.
+  setenv("OMPI_MCA_btl_tcp_rdma_pipeline_frag_size", "131072", 0);
   int level = MPI_THREAD_SINGLE;
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "start");
   if (level < MPI_THREAD_MULTIPLE)

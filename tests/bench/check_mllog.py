@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Trains the demo's model with --mllog and hands the logs to MLPerf's own compliance checker.
+"""Timed runs of the scaled-down DLRM and DLRM-DCNv2 through docker/run_trials.sh, to their targets; their logs go to
+MLPerf's own compliance checker.
 
     tests/bench/check_mllog.py --bin build/release/bin --venv /tmp/mlperf --install
 
 --install puts the checker (mlperf-logging and PyYAML, from PyPI) into a virtual environment at --venv first. Each
-benchmark's log is checked by the rules of every round that it belongs to, in the open division: the data is synthetic.
+benchmark's logs are checked by the rules of every round that it belongs to, in the open division: the data is
+synthetic. --data FOLDER keeps the data (1.3 GB) there for another run. --trials N runs each N times.
 """
 import argparse
 import json
@@ -15,7 +17,55 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 CHECKER = "mlperf-logging==4.1.68"  # the number is no rule version: it holds all of them
-RULES = {"dlrm": ("1.0.0", "1.1.0", "2.0.0", "2.1.0"), "dlrm_dcnv2": ("3.0.0", "4.0.0", "4.1.0", "5.0.0", "5.1.0")}
+SYSTEMS = {  # docker/config_NAME.sh -> folder of its data, config, rules
+    "demo_1x1x1024": (".", "demo.json", ("1.0.0", "1.1.0", "2.0.0", "2.1.0")),
+    "demo_dcnv2_1x1x1024": ("dcnv2", "demo_dcnv2.json", ("3.0.0", "4.0.0", "4.1.0", "5.0.0", "5.1.0")),
+}
+
+
+def make_data(binary, folder):
+    """The demo's data, and the same rows with lists of keys; what is there already stays."""
+    synth = os.path.join(folder, "synth")
+    if not os.path.exists(synth + ".train.tsv"):
+        subprocess.run([f"{binary}/criteo_synth", "--train", "1000000", "--test", "100000", "--out", synth], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    lists = subprocess.run(["bash", "-c", f"source {ROOT}/docker/config_demo_dcnv2_1x1x1024.sh; echo $MULTI_HOT"],
+                           check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    for sub, more in ((".", []), ("dcnv2", ["--multi-hot", lists])):
+        out = os.path.join(folder, sub)
+        if not os.path.exists(os.path.join(out, "manifest.json")):
+            subprocess.run([f"{binary}/criteo_prep", "--train", synth + ".train.tsv", "--val", synth + ".test.tsv",
+                            "--out", out, *more], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def timed_runs(binary, system, data, config, trials, logs):
+    """Runs a system's trials on this machine; returns their logs. Exits where one fails."""
+    environment = dict(os.environ, ENGINE="none", CLEAR_CACHES="0", NEXP=str(trials), DATADIR=data, LOGDIR=logs,
+                       CONFIG=os.path.join(ROOT, "configs", config), TRAIN=os.path.join(binary, "train"))
+    run = subprocess.run(["bash", "-c", f"source {ROOT}/docker/config_{system}.sh; exec {ROOT}/docker/run_trials.sh"],
+                         env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if run.returncode:
+        sys.exit(f"{system}: exit code {run.returncode}\n{run.stdout}")
+    return [os.path.join(logs, f"result_{trial}.txt") for trial in range(trials)]
+
+
+def told(log):
+    """How a run ended: its status, and its AUCs by epoch."""
+    status, aucs = "", []
+    for line in open(log, encoding="utf-8"):
+        event = json.loads(line.split(":::MLLOG ", 1)[1])
+        if event["key"] == "eval_accuracy":
+            aucs.append((event["metadata"]["epoch_num"], event["value"]))
+        if event["key"] == "run_stop":
+            status = event["metadata"]["status"]
+    return status, aucs
+
+
+def check(venv, rule, log):
+    checked = subprocess.run(
+        [f"{venv}/bin/python", "-W", "ignore", "-m", "mlperf_logging.compliance_checker", "--usage", "training",
+         "--ruleset", rule, "--log_output", os.devnull, log], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return checked.returncode == 0, checked.stdout
 
 
 def main():
@@ -23,37 +73,30 @@ def main():
     ap.add_argument("--bin", default=os.path.join(ROOT, "build/release/bin"))
     ap.add_argument("--venv", required=True, help="virtual environment that has the checker")
     ap.add_argument("--install", action="store_true", help="make it first")
+    ap.add_argument("--data", help="folder for the data (default: a temporary one)")
+    ap.add_argument("--trials", type=int, default=1)
     a = ap.parse_args()
+    a.bin = os.path.abspath(a.bin)
     if a.install:
         subprocess.run([sys.executable, "-m", "venv", a.venv], check=True)
         subprocess.run([f"{a.venv}/bin/pip", "install", "-q", "--no-deps", CHECKER, "pyyaml"], check=True)
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        tsv = os.path.join(folder, "synth")
-        for command in (["criteo_synth", "--train", "100000", "--test", "20000", "--out", tsv],
-                        ["criteo_prep", "--train", tsv + ".train.tsv", "--val", tsv + ".test.tsv", "--out", folder]):
-            subprocess.run([f"{a.bin}/{command[0]}", *command[1:]], check=True, stdout=subprocess.DEVNULL,
-                           stderr=subprocess.DEVNULL)
-        with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
-            sizes = json.load(file)["slot_size_array"]
-        for benchmark, rules in RULES.items():
-            log = os.path.join(folder, benchmark + ".txt")
-            subprocess.run([f"{a.bin}/train", "--config", os.path.join(ROOT, "configs/demo.json"), "--quiet", "--mllog",
-                            log, "--set", f"solver.benchmark={benchmark}",
-                            "--set", f"layers.data.source={folder}/train.bin",
-                            "--set", f"layers.data.eval_source={folder}/val.bin",
-                            "--set", f"layers[1].sparse_embedding_hparam.slot_size_array={sizes}",
-                            "--set", "solver.max_iter=90", "--set", "solver.eval_interval=30",
-                            "--set", 'solver.eval_metrics=["AUC:0.75"]'], check=True)
-            for rule in rules:
-                checked = subprocess.run(
-                    [f"{a.venv}/bin/python", "-W", "ignore", "-m", "mlperf_logging.compliance_checker", "--usage",
-                     "training", "--ruleset", rule, "--log_output", os.devnull, log],
-                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-                print(f"{benchmark}, rules {rule}: {'passed' if checked.returncode == 0 else 'FAILED'}", flush=True)
-                if checked.returncode:
-                    print(checked.stdout)
-                    failed += 1
+        data = os.path.abspath(a.data or folder)
+        os.makedirs(data, exist_ok=True)
+        make_data(a.bin, data)
+        for system, (sub, config, rules) in SYSTEMS.items():
+            logs = os.path.join(folder, system)
+            for log in timed_runs(a.bin, system, os.path.join(data, sub), config, a.trials, logs):
+                status, aucs = told(log)
+                print(f"{system}: {status}, AUC {aucs[-1][1]:.5f} at epoch {aucs[-1][0]:.3f}", flush=True)
+                failed += status != "success"
+                for rule in rules:
+                    passed, text = check(a.venv, rule, log)
+                    print(f"  rules {rule}: {'passed' if passed else 'FAILED'}", flush=True)
+                    if not passed:
+                        print(text)
+                        failed += 1
     return 1 if failed else 0
 
 

@@ -2,8 +2,8 @@
 // machine measured in the same run.
 //
 //   train_bench [--shape kaggle|mlperf|dcnv2|tiny] [--cap ROWS] [--optimizer SGD|AdaGrad]
-//   [--threads N]
-//               [--batch N] [--seconds S] [--alpha A] [--precision fp32|bf16] [--quiet]
+//               [--threads N] [--batch N] [--seconds S] [--alpha A] [--precision fp32|bf16]
+//               [--machine FILE] [--quiet]
 //   train_bench --device cuda [--precision fp32|tf32|bf16|fp16] [...]
 //
 // Shapes: dlrm_workload.h; tables have at most --cap rows (CPU: 1,000,000 for kaggle, 200,000 for
@@ -11,12 +11,13 @@
 // ranks scattered over each table. Prints a table on standard error and one JSON object on standard
 // output. On the CPU the floor of a step is the larger of its FLOPs at the rate of large matrix
 // products in fp32 and its bytes at the rate of a plain copy, both measured here.
-// cpu_ms is the CPU time of an iteration, of all threads: on one thread a figure that others who
-// use the machine change little. A GPU: see train_bench_gpu.cpp.
+// --machine writes the rates that the steps reached, for train --estimate "2x4 FILE" (links are to
+// be added); of ranks that share the machine, measure them while as many of these run. cpu_ms is
+// the CPU time of an iteration, of all threads: on one thread a figure that others who use the
+// machine change little. A GPU: see train_bench_gpu.cpp.
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <ctime>
 
 #include "embedding/device_slots.h"
@@ -24,86 +25,47 @@
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/random.h"
-#include "hugectr_lite/ops/gemm.h"
+#include "hugectr_lite/core/stopwatch.h"
+#include "hugectr_lite/trainer/estimate/measured_machine.h"
 #include "hugectr_lite/trainer/model/model_results.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
+#include "hugectr_lite/trainer/run/line_file.h"
+#include "hugectr_lite/trainer/run/machine_rates.h"
 #include "tests/bench/train_bench.h"
 #include "tests/support/memory_source.h"
 
 namespace hlite::bench {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-double since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-struct Ceilings {
-  double flops = 0;       // of products 2048 x 1024 x 1024, per second
-  double copy_bytes = 0;  // read + written, per second
-  double row_bytes = 0;   // random rows of this width read, per second
-};
-
-template <typename F>
-double best_seconds(int times, F&& body) {
-  double best = 1e9;
-  for (int i = 0; i < times; ++i) {
+// Bytes a second of random rows of `width` floats that a lookup reads.
+double row_rate(const Exec& exec, int64_t width) {
+  const int64_t batch = 2048, slots = 26;
+  const int64_t rows = (int64_t{1} << 30) / 4 / width / slots * slots;  // 1 GiB
+  const Tensor<float, 2> table(rows, width);
+  std::fill_n(table.data(), table.size(), 1.0f);
+  const Tensor<uint32_t, 2> keys(batch, slots);
+  const embedding::SlotLayout layout(std::vector<int64_t>(slots, rows / slots), width);
+  const embedding::DeviceSlots on_cpu(exec, layout);
+  const Tensor<float, 3> out(batch, slots, width);
+  uint64_t round = 0;
+  double total = 0;
+  constexpr int kRounds = 20;
+  for (int r = 0; r < kRounds; ++r) {
+    for (int64_t i = 0; i < keys.size(); ++i)
+      keys.data()[i] = random::word(5, 0, ++round) % static_cast<uint32_t>(rows / slots);
     const auto start = Clock::now();
-    body();
-    best = std::min(best, since(start));
+    embedding::lookup_forward<float>(exec, on_cpu.ref(), table.view(), keys.view(), out.view());
+    total += seconds_since(start);
   }
-  return best;
-}
-
-Ceilings measure_ceilings(const Exec& exec, int64_t width) {
-  Ceilings c;
-  {
-    const Tensor<float, 2> a(2048, 1024), b(1024, 1024), out(2048, 1024);
-    const double s = best_seconds(8, [&] {
-      ops::gemm(exec, ops::Transpose::kNo, ops::Transpose::kNo, 1, a.view(), b.view(), 0,
-                out.view());
-    });
-    c.flops = 2.0 * 2048 * 1024 * 1024 / s;
-  }
-  {
-    const int64_t n = int64_t{64} << 20;
-    const Tensor<float, 1> from(n), to(n);
-    const double s = best_seconds(4, [&] {
-      exec.threads().parallel_for(n, 1 << 16, [&](int64_t b, int64_t e) {
-        std::copy(from.data() + b, from.data() + e, to.data() + b);
-      });
-    });
-    c.copy_bytes = 2.0 * static_cast<double>(n) * 4 / s;
-  }
-  {
-    const int64_t batch = 2048, slots = 26;
-    const int64_t rows = (int64_t{1} << 30) / 4 / width / slots * slots;  // 1 GiB
-    const Tensor<float, 2> table(rows, width);
-    std::fill_n(table.data(), table.size(), 1.0f);
-    const Tensor<uint32_t, 2> keys(batch, slots);
-    const embedding::SlotLayout layout(std::vector<int64_t>(slots, rows / slots), width);
-    const embedding::DeviceSlots on_cpu(exec, layout);
-    const Tensor<float, 3> out(batch, slots, width);
-    uint64_t round = 0;
-    double total = 0;
-    constexpr int kRounds = 20;
-    for (int r = 0; r < kRounds; ++r) {
-      for (int64_t i = 0; i < keys.size(); ++i)
-        keys.data()[i] = random::word(5, 0, ++round) % static_cast<uint32_t>(rows / slots);
-      const auto start = Clock::now();
-      embedding::lookup_forward<float>(exec, on_cpu.ref(), table.view(), keys.view(), out.view());
-      total += since(start);
-    }
-    c.row_bytes = kRounds * static_cast<double>(batch * slots * width) * 4 / total;
-  }
-  return c;
+  return kRounds * static_cast<double>(batch * slots * width) * 4 / total;
 }
 
 void run_on_cpu(const TrainBenchOptions& o) {
   const int64_t batch = o.solver.batch;
   ThreadPool pool(o.threads);
   const Exec exec{.device = Device::kCpu, .pool = &pool};
-  const Ceilings ceilings = measure_ceilings(exec, o.shape.width);
+  const trainer::MachineRates ceilings = trainer::measure_rates(exec, 8, int64_t{64} << 20);
+  const double rows_per_s = row_rate(exec, o.shape.width);
   const auto config = config::parse_train_config(config_text(o.shape, o.solver), "bench", {});
   trainer::Model model(*config, 1, o.threads);
   model.compile(exec);
@@ -121,12 +83,12 @@ void run_on_cpu(const TrainBenchOptions& o) {
   for (int i = 0; i < 8; ++i) iterate({});
   const auto start = Clock::now();
   const std::clock_t cpu = std::clock();
-  while (since(start) < o.seconds) {
+  while (seconds_since(start) < o.seconds) {
     const auto one = Clock::now();
     iterate(step_seconds);
-    iterations.push_back(since(one));
+    iterations.push_back(seconds_since(one));
   }
-  const double total = since(start);
+  const double total = seconds_since(start);
   const double cpu_ms = 1e3 * static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC;
   const auto n = static_cast<double>(iterations.size());
   std::sort(iterations.begin(), iterations.end());
@@ -140,7 +102,7 @@ void run_on_cpu(const TrainBenchOptions& o) {
     const double ms = step_seconds[i] / n * 1e3;
     const double floor_ms = 1e3 * static_cast<double>(batch) *
                             std::max(steps[i].flops_per_sample / ceilings.flops,
-                                     steps[i].bytes_per_sample / ceilings.copy_bytes);
+                                     steps[i].bytes_per_sample / ceilings.bytes);
     floor_total += floor_ms;
     if (!o.quiet)
       fmt::print(stderr, "{:16}{:9.3f}{:10.3f}{:>9}{:7.1f}%\n", steps[i].name, ms, floor_ms,
@@ -149,21 +111,25 @@ void run_on_cpu(const TrainBenchOptions& o) {
     json_steps +=
         fmt::format(R"({}"{}":[{:.4f},{:.4f}])", i ? "," : "", steps[i].name, ms, floor_ms);
   }
+  if (!o.machine.empty()) {
+    for (double& seconds : step_seconds) seconds /= n;
+    write_machine(o, model, step_seconds, 0);
+  }
   const double mean_ms = total / n * 1e3;
   if (!o.quiet)
     fmt::print(stderr,
                "{:16}{:9.3f}{:10.3f}{:8.0f}%\nceilings: {:.0f} GFLOP/s, copy {:.1f} GB/s, random "
                "rows of {} bytes {:.2f} GB/s\n",
                "iteration", mean_ms, floor_total, 100 * floor_total / mean_ms, ceilings.flops / 1e9,
-               ceilings.copy_bytes / 1e9, o.shape.width * 4, ceilings.row_bytes / 1e9);
+               ceilings.bytes / 1e9, o.shape.width * 4, rows_per_s / 1e9);
   fmt::print(
       R"({{"shape":"{}","optimizer":"{}","precision":"{}","threads":{},"batch":{},"ms_mean":{:.3f},"ms_median":{:.3f},"ms_min":{:.3f},"cpu_ms":{:.3f},"samples_per_s":{:.0f},"floor_ms":{:.3f},"gflops":{:.1f},"copy_gbs":{:.2f},"rows_gbs":{:.2f},"loss":{:.5f},"steps_ms_floor":{{{}}}}})"
       "\n",
       o.shape_name, o.solver.optimizer, o.solver.precision, o.threads, batch, mean_ms,
       iterations[iterations.size() / 2] * 1e3, iterations[0] * 1e3, cpu_ms / n,
       static_cast<double>(batch) / (total / n), floor_total, ceilings.flops / 1e9,
-      ceilings.copy_bytes / 1e9, ceilings.row_bytes / 1e9,
-      static_cast<double>(trainer::loss_of(model)), json_steps);
+      ceilings.bytes / 1e9, rows_per_s / 1e9, static_cast<double>(trainer::loss_of(model)),
+      json_steps);
 }
 
 int run(int argc, char** argv) {
@@ -184,6 +150,8 @@ int run(int argc, char** argv) {
   app.add_option("--seconds", o.seconds, "How long iterations of one kind are repeated");
   app.add_option("--alpha", o.alpha, "Of the keys' Zipf distribution");
   app.add_flag("--quiet", o.quiet, "No table, only the JSON line");
+  app.add_option("--machine", o.machine, "Write what train --estimate reads of this machine")
+      ->type_name("FILE");
   app.add_option("--precision", o.solver.precision, "fp32 or bf16; on a GPU tf32 or fp16 as well")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
   auto* gpu = app.add_option_group("GPU");
@@ -208,6 +176,24 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
+void write_machine(const TrainBenchOptions& o, const trainer::Model& model,
+                   std::span<const double> step_seconds, double host_bytes_per_s) {
+  const plan::Plan& plan = model.train_plan();
+  const plan::WorkSize size{.batch = o.solver.batch,
+                            .max_batch = model.max_batch(),
+                            .dense_gradients = model.layers().network->gradient_buffer()};
+  std::vector<trainer::MeasuredStep> steps;
+  for (size_t i = 0; i < step_seconds.size(); ++i)
+    if (const plan::Step& step = plan.steps()[i];
+        host_bytes_per_s == 0 || step.lane != plan::Lane::kCopy)
+      steps.push_back({.work = work_of(plan, step, size), .seconds = step_seconds[i]});
+  auto machine = trainer::measured_machine(
+      fmt::format("measured by train_bench --shape {}", o.shape_name), steps);
+  machine.gpu = host_bytes_per_s > 0;
+  if (machine.gpu) machine.host_bytes_per_s = host_bytes_per_s;
+  trainer::LineFile(o.machine, /*append=*/false, "the machine").write(json_of(machine));
+}
+
 }  // namespace hlite::bench
 
 int main(int argc, char** argv) {

@@ -262,6 +262,11 @@ void run_on_gpu(const TrainBenchOptions& o) {
     return measure_steps(gpu, plan, context, traffic, ceilings, o.step_seconds);
   };
   const auto train_steps = measured(work.model().train_plan());
+  if (!o.machine.empty()) {
+    std::vector<double> seconds;
+    for (const StepTime& t : train_steps) seconds.push_back(t.seconds);
+    write_machine(o, work.model(), seconds, ceilings.host_bytes);
+  }
   const auto eval_steps = measured(work.model().eval_plan());
   const double lookup = seconds_of(train_steps, "emb.lookup"),
                update = seconds_of(train_steps, "emb.update");

@@ -18,55 +18,7 @@ std::string status_of(const std::string& log) {
   return lines.back().metadata["status"];
 }
 
-// docker/run_trials.sh on the host, with the files of `run` as its data.
-ProgramResult run_trials(const SmallRun& run, const std::vector<std::string>& variables) {
-  std::vector<std::string> command = {"/usr/bin/env",
-                                      "ENGINE=none",
-                                      "CLEAR_CACHES=0",
-                                      "CONFIG=" + run / "config.json",
-                                      "TRAIN_FILE=train.bin",
-                                      "EVAL_FILE=eval.bin",
-                                      "DATADIR=" + run.path(),
-                                      "LOGDIR=" + run / "results",
-                                      std::string("TRAIN=") + HLITE_TRAIN};
-  command.insert(command.end(), variables.begin(), variables.end());
-  command.emplace_back(HLITE_DOCKER "/run_trials.sh");
-  return run_program(command);
-}
-
 }  // namespace
-
-TEST_CASE("the scripts of a benchmark run each trial with its own seed, and hand on what fails") {
-  const SmallRun run;
-  const auto trials = run_trials(run, {"NEXP=2", "AUC_THRESHOLD=0.55", "SUBMITTER=We"});
-  INFO(trials.err);
-  REQUIRE(trials.code == 0);
-  std::vector<nlohmann::json> seeds;
-  for (const char* name : {"results/result_0.txt", "results/result_1.txt"}) {
-    const std::string log = read_text(run / name);
-    CHECK(MllogRules(log).broken() == std::vector<std::string>{});
-    CHECK(status_of(log) == "success");
-    for (const auto& line : parse_mllog(log))
-      if (line.key == "seed") seeds.push_back(line.value);
-  }
-  REQUIRE(seeds.size() == 2);
-  CHECK(seeds[0] != seeds[1]);
-  check_contains(trials.out, {"RESULT,DLRM,", "exit 0"});
-
-  const auto diverged =
-      run_trials(run, {"TRAIN_ARGS=--set optimizer.momentum_sgd_hparam.learning_rate=1e30"});
-  CHECK(diverged.code == 3);
-  check_contains(diverged.out, {"exit 3"});
-  const auto missing = run_trials(run, {"TRAIN_FILE=no.bin"});
-  CHECK(missing.code == 2);
-  check_contains(missing.err, {"no.bin", "is DATADIR mounted?"});
-  const auto engine = run_trials(run, {"ENGINE=lxc"});
-  CHECK(engine.code == 2);
-  check_contains(engine.err, {"expected docker, podman, apptainer or none, found lxc"});
-  const auto dry = run_trials(run, {"ENGINE=docker", "CONT=image:1", "DRY_RUN=1", "GPUS=all"});
-  CHECK(dry.code == 0);
-  check_contains(dry.out, {"docker run --rm --init", "--gpus all", "image:1 run_and_time.sh"});
-}
 
 TEST_CASE("the log of a run on one rank and on four keeps the benchmark's rules") {
   for (const char* ranks : {"[0]", "[[0,1],[2,3]]"}) {
@@ -91,7 +43,7 @@ TEST_CASE("the log of a run on one rank and on four keeps the benchmark's rules"
   }
 }
 
-TEST_CASE("a run that diverges or is interrupted leaves a log that says so") {
+TEST_CASE("a run that diverges, fails or is interrupted leaves a log that says so") {
   const SmallRun run;
   const auto diverged =
       run.train({"--quiet", "--mllog", run / "diverged", "--set", "solver.benchmark=dlrm", "--set",
@@ -100,6 +52,21 @@ TEST_CASE("a run that diverges or is interrupted leaves a log that says so") {
   REQUIRE(diverged.code == 3);
   CHECK(status_of(read_text(run / "diverged")) == "aborted");
   CHECK(read_text(run / "diverged").find("hugectr_lite_failure") != std::string::npos);
+
+  std::string bytes = read_text(run / "train.bin");
+  constexpr size_t kRecord = 6 * 4, kFirstKey = 3 * 4;
+  for (size_t i = 0; i < 4; ++i) bytes[450 * kRecord + kFirstKey + i] = '\x7f';
+  write_text(run / "broken.bin", bytes);
+  const auto failed =
+      run.train({"--quiet", "--mllog", run / "failed", "--set", "solver.benchmark=dlrm", "--set",
+                 "layers.data.source=" + run / "broken.bin"});
+  INFO(failed.err);
+  REQUIRE(failed.code == 3);
+  CHECK(status_of(read_text(run / "failed")) == "aborted");
+  for (const auto& line : parse_mllog(read_text(run / "failed")))
+    if (line.key == "hugectr_lite_failure")
+      check_contains(line.value, {"broken.bin", "sample 450"});
+  CHECK(read_text(run / "failed").find("hugectr_lite_failure") != std::string::npos);
 
   RunningProgram program(
       run.command({"--quiet", "--mllog", run / "interrupted", "--set",

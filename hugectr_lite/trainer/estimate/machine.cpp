@@ -11,14 +11,13 @@
 namespace hlite::trainer {
 namespace {
 
-// Of a data sheet's rates. The share of products was fitted on the 1 x 8 A100 run of MLPerf 2.0,
-// with the other runs of tests/trainer/estimate/published_runs_test.cpp in sight. Large products
-// reach 70 %; those of a GPU's part of a batch are a few waves of blocks, the last of them half
-// empty.
-constexpr double kProducts = 0.44;
+// Of a data sheet's rates. The share of products is fitted on one run, MLPerf 2.0's DLRM on 1 x 8
+// A100 (tests/bench/estimate_constants.py). Large products reach 70 %; those of a GPU's part of a
+// batch are a few waves of blocks, the last of them half empty.
+constexpr double kProducts = 0.437;
 constexpr double kMemory = 0.8;  // random rows of 512 bytes and copies alike
-// What a step takes without work: 2 us between kernels of a graph, 2 for first loads and last
-// blocks, and most steps are two kernels.
+// What a step takes without work, assumed before the fit: 2 us between kernels of a graph, 2 for
+// first loads and last blocks, and most steps are two kernels.
 constexpr double kGpuStepSeconds = 8e-6;
 // Shares of NVLink's rate that direct loads and stores reach, in GB/s; a rail of HDR and NDR.
 constexpr MachineLink kNvlink3 = {"nvlink", 235e9, 7e-6}, kNvlink4 = {"nvlink", 360e9, 7e-6},

@@ -1,436 +1,41 @@
 #include "tools/inspect/fit_check.h"
 
-#include <zlib.h>
-
 #include <functional>
 
-#include "data_reader/manifest.h"
-#include "hugectr_lite/core/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
-#include "tests/tools/inspect/small_data.h"
+#include "tests/tools/inspect/fit_folder.h"
 
 namespace hlite::tools {
 namespace {
 
+using test::changed;
+using test::fit;
+using test::FitFolder;
 using test::SmallData;
-using test::TemporaryDirectory;
-using test::write_text;
-
-// A folder with a config and the data that fits it.
-struct Folder {
-  explicit Folder(const std::string& format = "RawAsync") {
-    write_text(directory / "config.json", test::small_data_config(format));
-    if (format == "Norm") {
-      write_norm(SmallData());
-      SmallData eval{.samples = 200, .seed = 2};
-      write_text(directory / "eval_0.norm", eval.norm());
-      write_text(directory / "eval.txt", "1\neval_0.norm\n");
-    } else {
-      write_text(train(), SmallData().raw());
-      write_text(directory / "eval.bin", SmallData{.samples = 200, .seed = 2}.raw());
-    }
-  }
-  [[nodiscard]] std::string train() const { return directory / "train.bin"; }
-  void write(const SmallData& data) const { write_text(train(), data.raw()); }
-  void write_words(const std::vector<uint32_t>& words) const {
-    write_text(train(), SmallData::bytes_of(words));
-  }
-  void write_norm(const SmallData& data) const {
-    write_text(directory / "train_0.norm", data.norm());
-    write_text(directory / "train.txt", "1\ntrain_0.norm\n");
-  }
-  void write_manifest(const SmallData& data, const std::string& of_role) const {
-    data::Manifest m;
-    m.tool = "criteo_prep";
-    m.dense_dim = data.dense;
-    m.slot_sizes = data.sizes;
-    m.hotness.assign(data.sizes.size(), 1);
-    m.float_label = data.float_label;
-    m.float_dense = data.float_dense;
-    data::ManifestFile file;
-    file.role = of_role;
-    file.name = "train.bin";
-    file.rows = data.samples;
-    file.bytes = static_cast<int64_t>(data.raw().size());
-    m.files.push_back(file);
-    write_text(directory / "manifest.json", m.to_json());
-  }
-  std::vector<std::string> set;  // overrides of the config
-  config::Split role = config::Split::kTrain;
-  TemporaryDirectory directory;
-};
-
-FitReport fit(const Folder& folder) {
-  const auto config = config::load_train_config(folder.directory / "config.json", folder.set);
-  const bool train = folder.role == config::Split::kTrain;
-  const std::string path = config->resolve(train ? config->data.source : config->data.eval_source);
-  return check_fit({*config, folder.role, path, slot_rows_of(*config), INT64_MAX});
-}
-
-// Every record's words changed.
-std::vector<uint32_t> changed(SmallData data,
-                              const std::function<void(int64_t, uint32_t*)>& change) {
-  std::vector<uint32_t> words = data.words();
-  const auto record = words.size() / static_cast<size_t>(data.samples);
-  for (int64_t r = 0; r < data.samples; ++r)
-    change(r, words.data() + static_cast<size_t>(r) * record);
-  return words;
-}
-
-std::string gzipped(const std::string& text, const std::string& path) {
-  gzFile file = gzopen(path.c_str(), "wb");
-  REQUIRE(file != nullptr);
-  REQUIRE(gzwrite(file, text.data(), static_cast<unsigned>(text.size())) > 0);
-  gzclose(file);
-  return test::read_text(path);
-}
-
-struct BrokenPair {
-  const char* what;
-  const char* format;
-  const char* fault;
-  std::vector<std::string> says;  // parts of message and advice
-  std::function<void(Folder&)> breakage;
-};
-
-const std::vector<BrokenPair>& broken_pairs() {
-  static const std::vector<BrokenPair> pairs = {
-      {"file is not there",
-       "RawAsync",
-       "missing_file",
-       {"nowhere.bin", "source"},
-       [](Folder& f) { f.set = {"layers.data.source=nowhere.bin"}; }},
-      {"empty file",
-       "RawAsync",
-       "empty_file",
-       {"train.bin"},
-       [](Folder& f) { write_text(f.train(), ""); }},
-      {"gzip given as raw",
-       "RawAsync",
-       "compressed",
-       {"gzip", "criteo_prep"},
-       [](Folder& f) { gzipped(SmallData().criteo_text(), f.train()); }},
-      {"Criteo text given as raw",
-       "RawAsync",
-       "wrong_format",
-       {"Criteo TSV", "criteo_prep"},
-       [](Folder& f) { write_text(f.train(), SmallData().criteo_text()); }},
-      {"CSV given as raw",
-       "RawAsync",
-       "wrong_format",
-       {"CSV", "csv_prep"},
-       [](Folder& f) {
-         std::string text = "label,a,b\n";
-         for (int i = 0; i < 50; ++i) text += "1,2.5," + std::to_string(i) + "\n";
-         write_text(f.train(), text);
-       }},
-      {"a Norm file given as raw",
-       "RawAsync",
-       "wrong_format",
-       {"Norm file", "\"format\": \"Norm\""},
-       [](Folder& f) { write_text(f.train(), SmallData().norm()); }},
-      {"a file list given as raw",
-       "RawAsync",
-       "wrong_format",
-       {"Norm file list"},
-       [](Folder& f) { write_text(f.train(), "2\npart_0.norm\npart_1.norm\n"); }},
-      {"the manifest given as raw",
-       "RawAsync",
-       "wrong_format",
-       {"manifest"},
-       [](Folder& f) {
-         f.write_manifest({}, "train");
-         f.set = {"layers.data.source=manifest.json"};
-       }},
-      {"a NumPy array given as raw",
-       "RawAsync",
-       "wrong_format",
-       {"NumPy"},
-       [](Folder& f) { write_text(f.train(), "\x93NUMPY\x01 and so on, to some length........"); }},
-      {"fewer slots than the config says",
-       "RawAsync",
-       "record_size",
-       {"records of 24 bytes", "32", "slot_num 2"},
-       [](Folder& f) {
-         f.write({.sizes = {50, 7}});
-       }},
-      {"more dense values than the config says",
-       "RawAsync",
-       "record_size",
-       {"records of 52 bytes", "32", "dense_dim 8"},
-       [](Folder& f) { f.write({.dense = 8}); }},
-      {"several keys a slot",
-       "RawAsync",
-       "record_size",
-       {"records of 104 bytes", "32"},
-       [](Folder& f) { f.write({.sizes = std::vector<int64_t>(22, 40)}); }},
-      {"cut short inside a record",
-       "RawAsync",
-       "truncated",
-       {"599 records", "13 bytes"},
-       [](Folder& f) { write_text(f.train(), SmallData().raw().substr(0, 599 * 32 + 13)); }},
-      {"cut short between records",
-       "RawAsync",
-       "num_samples",
-       {"400", "600"},
-       [](Folder& f) { write_text(f.train(), SmallData().raw().substr(0, 400 * 32)); }},
-      {"shorter than its manifest says",
-       "RawAsync",
-       "size_of_manifest",
-       {"19200", "12800"},
-       [](Folder& f) {
-         f.write_manifest({}, "train");
-         write_text(f.train(), SmallData().raw().substr(0, 400 * 32));
-       }},
-      {"numbers in the other byte order",
-       "RawAsync",
-       "byte_order",
-       {"big-endian"},
-       [](Folder& f) {
-         std::vector<uint32_t> words = SmallData().words();
-         for (uint32_t& w : words) w = __builtin_bswap32(w);
-         f.write_words(words);
-       }},
-      {"label in the last column",
-       "RawAsync",
-       "label_column",
-       {"column 7"},
-       [](Folder& f) {
-         f.write_words(changed({}, [](int64_t, uint32_t* w) { std::rotate(w, w + 1, w + 8); }));
-       }},
-      {"labels 1 and 2",
-       "RawAsync",
-       "label_values",
-       {"2"},
-       [](Folder& f) { f.write_words(changed({}, [](int64_t, uint32_t* w) { ++w[0]; })); }},
-      {"float labels and dense values read as integers",
-       "RawAsync",
-       "float_label",
-       {"float32", "1065353216", "float_label_dense"},
-       [](Folder& f) { f.write({.float_label = true, .float_dense = true}); }},
-      {"integer labels and dense values read as floats",
-       "RawAsync",
-       "integer_label",
-       {"int32"},
-       [](Folder& f) { f.set = {"layers.data.float_label_dense=true"}; }},
-      {"float dense values beside integer labels",
-       "RawAsync",
-       "float_dense",
-       {"float32", "is_dense_float"},
-       [](Folder& f) { f.write({.float_dense = true}); }},
-      {"negative integers",
-       "RawAsync",
-       "negative_dense",
-       {"dense column 1", "-1", "record 4"},
-       [](Folder& f) {
-         f.write_words(changed({}, [](int64_t r, uint32_t* w) {
-           if (r % 5 == 4) w[2] = UINT32_MAX;
-         }));
-       }},
-      {"floats that are no numbers",
-       "RawAsync",
-       "not_finite",
-       {"dense column 2", "record 3"},
-       [](Folder& f) {
-         f.set = {"layers.data.float_label_dense=true"};
-         f.write_words(
-             changed({.float_label = true, .float_dense = true}, [](int64_t r, uint32_t* w) {
-               if (r == 3) w[3] = 0x7fc00000;
-             }));
-       }},
-      {"a table too small",
-       "RawAsync",
-       "key_range",
-       {"slot 2", "299", "200 rows", "[50, 7, 300, 1000]"},
-       [](Folder& f) {
-         f.set = {"layers.emb.sparse_embedding_hparam.slot_size_array=[50,7,200,1000]"};
-       }},
-      {"keys that count from 1",
-       "RawAsync",
-       "key_range",
-       {"lacks one row"},
-       [](Folder& f) {
-         f.write_words(changed({}, [](int64_t, uint32_t* w) {
-           for (int s = 4; s < 8; ++s) ++w[s];
-         }));
-       }},
-      {"keys that count on over the tables",
-       "RawAsync",
-       "global_keys",
-       {"slot", "subtract"},
-       [](Folder& f) { f.write({.global_keys = true}); }},
-      {"tables in another order",
-       "RawAsync",
-       "slot_order",
-       {"another order", "[50, 7, 300, 1000]"},
-       [](Folder& f) {
-         f.set = {"layers.emb.sparse_embedding_hparam.slot_size_array=[1000,300,7,50]"};
-       }},
-      {"one dense value more, one key less",
-       "RawAsync",
-       "dense_dim",
-       {"dense_dim 3"},
-       [](Folder& f) {
-         f.set = {"layers.data.dense.dense_dim=2", "layers.data.sparse.0.slot_num=5",
-                  "layers.data.sparse.0.max_feature_num_per_sample=5",
-                  "layers.emb.sparse_embedding_hparam.slot_size_array=[50,7,300,1000,9]"};
-       }},
-      {"tables smaller than the manifest's",
-       "RawAsync",
-       "tables_of_manifest",
-       {"manifest.json", "slot 1", "7", "6"},
-       [](Folder& f) {
-         f.write_manifest({}, "train");
-         f.set = {"layers.emb.sparse_embedding_hparam.slot_size_array=[50,6,300,1000]"};
-       }},
-      {"another layout than the manifest's",
-       "RawAsync",
-       "dense_dim",
-       {"manifest.json", "2", "5"},
-       [](Folder& f) {
-         const SmallData other{.dense = 2, .sizes = {50, 7, 300, 1000, 20}};
-         f.write(other);
-         f.write_manifest(other, "train");
-       }},
-      {"validation data as source, by the manifest",
-       "RawAsync",
-       "wrong_role",
-       {"val", "exchange"},
-       [](Folder& f) { f.write_manifest({}, "val"); }},
-      {"training and evaluation exchanged, by their sizes",
-       "RawAsync",
-       "swapped_files",
-       {"exchange"},
-       [](Folder& f) {
-         f.set = {"layers.data.source=eval.bin", "layers.data.eval_source=train.bin"};
-       }},
-      {"one file for both",
-       "RawAsync",
-       "same_file",
-       {"train.bin"},
-       [](Folder& f) {
-         f.set = {"layers.data.eval_source=train.bin"};
-         f.role = config::Split::kEval;
-       }},
-      {"raw data given as Norm",
-       "Norm",
-       "wrong_format",
-       {"list of Norm files", "RawAsync"},
-       [](Folder& f) { write_text(f.directory / "train.txt", SmallData().raw()); }},
-      {"a Norm file in place of its list",
-       "Norm",
-       "norm_file",
-       {"file list"},
-       [](Folder& f) { f.set = {"layers.data.source=train_0.norm"}; }},
-      {"a list that names a file that is not there",
-       "Norm",
-       "file_list",
-       {"gone.norm"},
-       [](Folder& f) { write_text(f.directory / "train.txt", "1\ngone.norm\n"); }},
-      {"a list that says more files than it has",
-       "Norm",
-       "file_list",
-       {"train.txt"},
-       [](Folder& f) { write_text(f.directory / "train.txt", "3\ntrain_0.norm\n"); }},
-      {"checksums that the config does not expect",
-       "Norm",
-       "check_flag",
-       {"\"check\": \"Sum\""},
-       [](Folder& f) { f.set = {"layers.data.check=None"}; }},
-      {"no checksums where the config expects them",
-       "Norm",
-       "check_flag",
-       {"\"check\": \"None\""},
-       [](Folder& f) { f.write_norm({.sum = false}); }},
-      {"a header of other dimensions",
-       "Norm",
-       "norm_dims",
-       {"dense_dim 5", "slot_num 4"},
-       [](Folder& f) { f.write_norm({.dense = 5}); }},
-      {"a Norm file cut short",
-       "Norm",
-       "norm_header",
-       {"train_0.norm"},
-       [](Folder& f) {
-         const std::string bytes = SmallData().norm();
-         write_text(f.directory / "train_0.norm", bytes.substr(0, bytes.size() / 3));
-       }},
-      {"a damaged record",
-       "Norm",
-       "norm_records",
-       {"record 2", "checksum"},
-       [](Folder& f) {
-         std::string bytes = SmallData().norm();
-         bytes[69 + 2 * 53 + 20] = static_cast<char>(bytes[69 + 2 * 53 + 20] + 1);
-         write_text(f.directory / "train_0.norm", bytes);
-       }},
-      {"global keys in a Norm file",
-       "Norm",
-       "global_keys",
-       {"\"keys\": \"global\""},
-       [](Folder& f) { f.write_norm({.global_keys = true}); }},
-      {"a table too small for a Norm file",
-       "Norm",
-       "key_range",
-       {"slot 3", "999"},
-       [](Folder& f) {
-         f.set = {"layers.emb.sparse_embedding_hparam.slot_size_array=[50,7,300,900]"};
-       }},
-      {"32-bit keys where the config says 64",
-       "Norm",
-       "norm_keys",
-       {"32 bits", "I32"},
-       [](Folder& f) { f.set = {"solver.input_key_type=I64"}; }},
-      {"fewer samples than the config says, Norm",
-       "Norm",
-       "num_samples",
-       {"600", "700"},
-       [](Folder& f) { f.set = {"layers.data.num_samples=700"}; }},
-  };
-  return pairs;
-}
-
-TEST_CASE("broken file and config pairs: the right fault is named, with what would fit") {
-  for (const BrokenPair& pair : broken_pairs()) {
-    INFO(pair.what);
-    Folder folder(pair.format);
-    pair.breakage(folder);
-    const FitReport report = fit(folder);
-    REQUIRE_FALSE(report.fits());
-    const Finding& found = report.faults.front();
-    INFO(found.fault << ": " << found.message << " | " << found.advice);
-    CHECK(found.fault == pair.fault);
-    for (const std::string& part : pair.says) {
-      INFO("expected in it: " << part);
-      CHECK((found.message + " | " + found.advice).find(part) != std::string::npos);
-    }
-  }
-  CHECK(broken_pairs().size() >= 20);
-}
 
 TEST_CASE("fitting pairs are called fitting") {
   struct Case {
     const char* what;
     const char* format;
-    std::function<void(Folder&)> setup;
+    std::function<void(FitFolder&)> setup;
   };
   const Case cases[] = {
-      {"as it is", "RawAsync", [](Folder&) {}},
-      {"evaluation data", "RawAsync", [](Folder& f) { f.role = config::Split::kEval; }},
-      {"format Raw", "Raw", [](Folder&) {}},
+      {"as it is", "RawAsync", [](FitFolder&) {}},
+      {"evaluation data", "RawAsync", [](FitFolder& f) { f.role = config::Split::kEval; }},
+      {"format Raw", "Raw", [](FitFolder&) {}},
       {"floats", "RawAsync",
-       [](Folder& f) {
+       [](FitFolder& f) {
          f.write({.float_label = true, .float_dense = true});
          f.set = {"layers.data.float_label_dense=true"};
        }},
       {"float dense beside integer labels", "RawAsync",
-       [](Folder& f) {
+       [](FitFolder& f) {
          f.write({.float_dense = true});
          f.set = {"layers.data.async_param.is_dense_float=true"};
        }},
       {"several keys a slot", "RawAsync",
-       [](Folder& f) {
+       [](FitFolder& f) {
          const SmallData many{.sizes = {50, 50, 7, 300, 300, 300, 1000}, .float_dense = true};
          f.write(many);
          f.set = {"layers.data.sparse.0.nnz_per_slot=[2,1,3,1]",
@@ -438,40 +43,40 @@ TEST_CASE("fitting pairs are called fitting") {
                   "layers.data.sparse.0.max_feature_num_per_sample=7",
                   "layers.data.sparse.0.max_nnz=3"};
        }},
-      {"with its manifest", "RawAsync", [](Folder& f) { f.write_manifest({}, "train"); }},
+      {"with its manifest", "RawAsync", [](FitFolder& f) { f.write_manifest({}, "train"); }},
       {"another seed, one sample", "RawAsync",
-       [](Folder& f) {
+       [](FitFolder& f) {
          f.write({.samples = 1, .seed = 9});
          f.set = {"layers.data.num_samples=1"};
        }},
       {"fewer samples used than there are", "RawAsync",
-       [](Folder& f) { f.set = {"layers.data.num_samples=500"}; }},
+       [](FitFolder& f) { f.set = {"layers.data.num_samples=500"}; }},
       {"tables larger than needed", "RawAsync",
-       [](Folder& f) {
+       [](FitFolder& f) {
          f.set = {"layers.emb.sparse_embedding_hparam.slot_size_array=[100,80,3000,1001]"};
        }},
       {"only labels 0", "RawAsync",
-       [](Folder& f) { f.write_words(changed({}, [](int64_t, uint32_t* w) { w[0] = 0; })); }},
+       [](FitFolder& f) { f.write_words(changed({}, [](int64_t, uint32_t* w) { w[0] = 0; })); }},
       {"dense values all zero", "RawAsync",
-       [](Folder& f) {
+       [](FitFolder& f) {
          f.write_words(changed({}, [](int64_t, uint32_t* w) { w[1] = w[2] = w[3] = 0; }));
        }},
-      {"Norm with checksums", "Norm", [](Folder&) {}},
-      {"Norm evaluation data", "Norm", [](Folder& f) { f.role = config::Split::kEval; }},
+      {"Norm with checksums", "Norm", [](FitFolder&) {}},
+      {"Norm evaluation data", "Norm", [](FitFolder& f) { f.role = config::Split::kEval; }},
       {"Norm without checksums", "Norm",
-       [](Folder& f) {
+       [](FitFolder& f) {
          f.write_norm({.sum = false});
          f.set = {"layers.data.check=None"};
        }},
       {"Norm with global keys", "Norm",
-       [](Folder& f) {
+       [](FitFolder& f) {
          f.write_norm({.global_keys = true});
          f.set = {"layers.data.keys=global"};
        }},
   };
   for (const Case& c : cases) {
     INFO(c.what);
-    Folder folder(c.format);
+    FitFolder folder(c.format);
     c.setup(folder);
     const FitReport report = fit(folder);
     if (!report.fits()) INFO(report.faults[0].fault << ": " << report.faults[0].message);
@@ -481,7 +86,7 @@ TEST_CASE("fitting pairs are called fitting") {
 }
 
 TEST_CASE("a file of one kind of label is noted, not refused") {
-  Folder folder;
+  FitFolder folder;
   folder.write_words(changed({}, [](int64_t, uint32_t* w) { w[0] = 0; }));
   const FitReport report = fit(folder);
   REQUIRE(report.notes.size() == 1);

@@ -1,0 +1,50 @@
+#include "hugectr_lite/trainer/estimate/measured_machine.h"
+
+#include <algorithm>
+
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::trainer {
+namespace {
+
+struct Rates {
+  double flops = 0, bytes = 0;  // a second
+};
+
+// What the steps reach that products bound at the rates `before`, and what the others do.
+Rates reached(std::span<const MeasuredStep> steps, double idle, const Rates& before) {
+  Rates work, seconds;
+  for (const MeasuredStep& s : steps) {
+    const double spent = std::max(s.seconds - idle, 0.0);
+    const bool products = s.work.flops * before.bytes > s.work.bytes * before.flops;
+    (products ? work.flops : work.bytes) += products ? s.work.flops : s.work.bytes;
+    (products ? seconds.flops : seconds.bytes) += spent;
+  }
+  if (work.flops <= 0 || work.bytes <= 0 || seconds.flops <= 0 || seconds.bytes <= 0)
+    raise<ConfigError>(
+        "a machine's rates: expected steps that products bound and steps that memory bounds, found "
+        "{} steps with {:.3g} FLOPs in {:.3g} s and {:.3g} bytes in {:.3g} s",
+        steps.size(), work.flops, seconds.flops, work.bytes, seconds.bytes);
+  return {work.flops / seconds.flops, work.bytes / seconds.bytes};
+}
+
+}  // namespace
+
+Machine measured_machine(std::string name, std::span<const MeasuredStep> steps) {
+  double idle = steps.empty() ? 0 : steps[0].seconds;
+  for (const MeasuredStep& s : steps) idle = std::min(idle, s.seconds);
+  // At first whatever multiplies counts as a product; which of them do not is seen by the rates.
+  Rates rates{.flops = 1, .bytes = 1e30};
+  for (int turn = 0; turn < 10; ++turn) rates = reached(steps, idle, rates);
+  return {.name = std::move(name),
+          .flops_fp32 = rates.flops,
+          .flops_tf32 = rates.flops,
+          .flops_16 = rates.flops,
+          .memory_bytes_per_s = rates.bytes,
+          .host_bytes_per_s = rates.bytes,
+          .step_seconds = idle,
+          .in_node = {},
+          .between = {}};
+}
+
+}  // namespace hlite::trainer

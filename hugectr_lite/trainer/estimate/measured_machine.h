@@ -1,0 +1,23 @@
+// The machine that a run was on, from how long its steps took: what --estimate reads.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "hugectr_lite/plan/step_work.h"
+#include "hugectr_lite/trainer/estimate/machine.h"
+
+namespace hlite::trainer {
+
+struct MeasuredStep {
+  plan::StepWork work;
+  double seconds = 0;
+};
+
+// Rates that all steps together reached: FLOPs of those that products bound over their seconds, and
+// bytes of the others over theirs; step_seconds is the shortest step's. The rates of products in
+// other types than the run's are taken to be the same, and links are left out. Throws ConfigError
+// where no step is bound by products, or none by memory.
+Machine measured_machine(std::string name, std::span<const MeasuredStep> steps);
+
+}  // namespace hlite::trainer
