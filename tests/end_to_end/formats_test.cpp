@@ -179,14 +179,13 @@ TEST_CASE("samples train the same weights from raw data and Parquet, on one rank
     write_parquet_samples(run / "train/a.parquet", shape, 0, 123, 50);
     write_parquet_samples(run / "train/b.parquet", shape, 123, kTrain, 1000);
     write_parquet_samples(run / "eval.parquet", shape, kTrain, kTrain + kEval, 64);
-    for (const char* ranks : {"[0]", "[0,1]"}) {
-      const std::string want = trained(run, "train.bin", "eval.bin",
-                                       {sparse, gpu(ranks), "layers.data.float_label_dense=true"});
-      for (const char* workers : {"1", "3"})
-        CHECK(trained(run, "train", "eval.parquet",
-                      {sparse, gpu(ranks), "layers.data.format=Parquet", kColumns,
-                       std::string("layers.data.num_workers=") + workers}) == want);
-    }
+    const std::string ranks = gpu(shape.hotness[0] == 1 ? "[0]" : "[0,1]");
+    const std::string want = trained(run, "train.bin", "eval.bin",
+                                     {sparse, ranks, "layers.data.float_label_dense=true"});
+    for (const char* workers : {"1", "3"})
+      CHECK(trained(run, "train", "eval.parquet",
+                    {sparse, ranks, "layers.data.format=Parquet", kColumns,
+                     std::string("layers.data.num_workers=") + workers}) == want);
   }
 }
 

@@ -1,7 +1,6 @@
 #include "tools/io/parquet_text.h"
 
 #include <algorithm>
-#include <charconv>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -12,6 +11,7 @@
 
 #include "hugectr_lite/core/error.h"
 #include "tools/io/in_quotes.h"
+#include "tools/io/parquet_fields.h"
 
 namespace hlite::tools {
 
@@ -19,132 +19,12 @@ namespace {
 
 using data::parquet::ParquetColumn;
 using data::parquet::ParquetFile;
-using data::parquet::Piece;
-using data::parquet::Text;
 using data::parquet::ValueType;
 
-constexpr int64_t kPieceLevels = 4096;
 constexpr size_t kChunkBytes = size_t{1} << 18;  // of text handed over at a time
 constexpr size_t kChunksAhead = 8;               // of one row group
-constexpr int64_t kGroupBytes = int64_t{256}
-                                << 20;  // as stored, of the row groups that are worked at
-
-// `text` as a field, in quotes if it needs them. False when no field can hold it.
-bool append_field(std::string_view text, char separator, bool quotes, std::string& out) {
-  bool plain = true;
-  for (const char c : text) {
-    plain &= c != separator && c != '"' && c != '\r';
-    if (c == '\n') return false;
-  }
-  if (plain || (!quotes && text.find(separator) == std::string_view::npos)) {
-    out.append(text);
-    return true;
-  }
-  if (!quotes) return false;
-  out += '"';
-  for (const char c : text) out.append(c == '"' ? 2 : 1, c);
-  out += '"';
-  return true;
-}
-
-}  // namespace
-
-ParquetFields::ParquetFields(const ParquetFile& file, int group, int column, const TextForm& form,
-                             bool hexadecimal)
-    : cursor_(file.open_column(group, column)),
-      most_defined_(file.columns()[static_cast<size_t>(column)].most_defined),
-      first_row_(file.groups()[static_cast<size_t>(group)].first_row),
-      separator_(form.separator),
-      quotes_(form.quotes),
-      append_(function_for(file.columns()[static_cast<size_t>(column)], hexadecimal)) {}
-
-ParquetFields::Append ParquetFields::function_for(const ParquetColumn& column, bool hexadecimal) {
-  switch (column.values) {
-    case ValueType::kBool:
-      return &ParquetFields::append_number<bool>;
-    case ValueType::kInt32:
-      return hexadecimal ? &ParquetFields::append_hexadecimal<int32_t>
-                         : &ParquetFields::append_number<int32_t>;
-    case ValueType::kUint32:
-      return hexadecimal ? &ParquetFields::append_hexadecimal<uint32_t>
-                         : &ParquetFields::append_number<uint32_t>;
-    case ValueType::kInt64:
-      return hexadecimal ? &ParquetFields::append_hexadecimal<int64_t>
-                         : &ParquetFields::append_number<int64_t>;
-    case ValueType::kUint64:
-      return hexadecimal ? &ParquetFields::append_hexadecimal<uint64_t>
-                         : &ParquetFields::append_number<uint64_t>;
-    case ValueType::kFloat:
-      return &ParquetFields::append_number<float>;
-    case ValueType::kDouble:
-      return &ParquetFields::append_number<double>;
-    case ValueType::kText:
-      return &ParquetFields::append_text;
-    case ValueType::kOther:
-      break;
-  }
-  raise<Error>("column \"{}\" of {} has no text", column.name, column.type);
-}
-
-void ParquetFields::append(std::string& out) {
-  if (level_ == piece_.levels) refill();
-  if (piece_.definition == nullptr || piece_.definition[level_] == most_defined_) {
-    (this->*append_)(out);
-    ++value_;
-  }
-  ++level_;
-  ++row_;
-}
-
-void ParquetFields::refill() {
-  piece_ = cursor_.next(kPieceLevels);
-  level_ = value_ = 0;
-  const int64_t there =
-      piece_.definition == nullptr
-          ? piece_.levels
-          : std::count(piece_.definition, piece_.definition + piece_.levels, most_defined_);
-  if (piece_.levels == 0) fail("a row, found the end of the column");
-  if (there != piece_.values)
-    fail(fmt::format("{} values in a page, found {}", there, piece_.values));
-}
-
-template <typename T>
-void ParquetFields::append_number(std::string& out) {
-  const T x = static_cast<const T*>(piece_.data)[value_];
-  if constexpr (std::is_same_v<T, bool>) {
-    out += x ? '1' : '0';
-  } else {
-    char digits[32];
-    out.append(digits, std::to_chars(digits, digits + sizeof(digits), x).ptr);
-  }
-}
-
-template <typename T>
-void ParquetFields::append_hexadecimal(std::string& out) {
-  const T x = static_cast<const T*>(piece_.data)[value_];
-  // A negative 32-bit number is one without sign that was stored with it.
-  const auto bits = static_cast<uint32_t>(x);
-  if (sizeof(T) > 4 && static_cast<T>(bits) != x)
-    fail(fmt::format("a number of 32 bits, found {}", x));
-  char digits[8];
-  out.append(digits, std::to_chars(digits, digits + sizeof(digits), bits, 16).ptr);
-}
-
-void ParquetFields::append_text(std::string& out) {
-  const Text& text = piece_.indices != nullptr ? piece_.dictionary[piece_.indices[value_]]
-                                               : static_cast<const Text*>(piece_.data)[value_];
-  const std::string_view view(text.data, text.size);
-  if (!append_field(view, separator_, quotes_, out))
-    fail(fmt::format("a text without line feed{}, found {}",
-                     quotes_ ? "" : fmt::format(" and {}", in_quotes(std::string(1, separator_))),
-                     in_quotes(view)));
-}
-
-void ParquetFields::fail(const std::string& expected) const {
-  raise<DataError>("{}, row {}: expected {}", cursor_.place(), first_row_ + row_, expected);
-}
-
-namespace {
+// As stored, of the row groups that are worked at.
+constexpr int64_t kGroupBytes = int64_t{256} << 20;
 
 class ParquetText final : public InputStream {
  public:
@@ -204,13 +84,15 @@ class ParquetText final : public InputStream {
   }
 
   void add_header() {
+    LineBuffer line(kChunkBytes);
     for (size_t i = 0; i < names_.size(); ++i) {
-      if (i > 0) current_ += form_.separator;
-      if (!append_field(names_[i], form_.separator, form_.quotes, current_))
+      if (i > 0) line.add(form_.separator);
+      if (!add_field(names_[i], form_, line))
         raise<DataError>("{}: column {}: expected a name without line feed, found {}", name(), i,
                          in_quotes(names_[i]));
     }
-    current_ += '\n';
+    line.add('\n');
+    current_ = line.text();
   }
 
   size_t decode(char* out, size_t bytes) override {
@@ -279,18 +161,16 @@ class ParquetText final : public InputStream {
           column < 0 ? nullptr
                      : std::make_unique<ParquetFields>(file_, number, column, form_, hexadecimal));
     const int64_t rows = file_.groups()[static_cast<size_t>(number)].rows;
-    std::string chunk;
-    chunk.reserve(kChunkBytes + kChunkBytes / 8);
+    LineBuffer lines(kChunkBytes + kChunkBytes / 8);
     for (int64_t row = 0; row < rows; ++row) {
       for (size_t i = 0; i < fields.size(); ++i) {
-        if (i > 0) chunk += form_.separator;
-        if (fields[i]) fields[i]->append(chunk);
+        if (i > 0) lines.add(form_.separator);
+        if (fields[i]) fields[i]->add_to(lines);
       }
-      chunk += '\n';
-      if (chunk.size() < kChunkBytes && row + 1 < rows) continue;
-      if (!hand_over(std::move(chunk), group)) return;
-      chunk = {};
-      chunk.reserve(kChunkBytes + kChunkBytes / 8);
+      lines.add('\n');
+      if (lines.size() < kChunkBytes && row + 1 < rows) continue;
+      if (!hand_over(std::string(lines.text()), group)) return;
+      lines.clear();
     }
   }
 

@@ -66,12 +66,12 @@ TEST_CASE("missing values are empty fields, and awkward texts stand in quotes") 
     CHECK(message_of<DataError>([&] { parquet_text(path); }) ==
           path +
               ": row group 1, column \"t\", row 2: expected a text without line feed, found "
-              "\"c\\nd\"");
+              "\"c\\x0ad\"");
   }
   test::write_parquet(path, {.columns = {{"t", std::vector<std::string>{"a\tb"}}}, .rows = 1});
   CHECK(message_of<DataError>([&] {
           parquet_text(path, {.separator = '\t', .quotes = false});
-        }).find("row 0: expected a text without line feed and \"\\t\", found \"a\\tb\"") !=
+        }).find("row 0: expected a text without line feed and \"\\x09\", found \"a\\x09b\"") !=
         std::string::npos);
 }
 
