@@ -92,6 +92,7 @@ def main():
     text += ".train.tsv"
     source = os.path.join(args.folder, "rows.parquet")
     subprocess.run([python, "-c", WRITE, text, source, "1" if args.numbers else "0", str(args.group_rows)], check=True)
+    os.sync()  # or the first run competes with the writing of its input
     print(f"{args.rows} rows, {os.path.getsize(source) / 1e6:.0f} MB of Parquet in row groups of {args.group_rows}, "
           f"{os.path.getsize(text) / 1e6:.0f} MB as text, {args.threads} threads")
 

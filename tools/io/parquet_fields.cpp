@@ -1,6 +1,8 @@
 #include "tools/io/parquet_fields.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <charconv>
 #include <cstring>
 #include <utility>
@@ -18,6 +20,15 @@ using data::parquet::Text;
 using data::parquet::ValueType;
 
 constexpr int64_t kPieceLevels = 4096;
+
+// Of every byte its two digits.
+constexpr std::array<char, 512> make_hexadecimal() {
+  std::array<char, 512> digits{};
+  for (size_t i = 0; i < digits.size(); ++i)
+    digits[i] = "0123456789abcdef"[i % 2 == 0 ? i / 32 : i / 2 % 16];
+  return digits;
+}
+constexpr std::array<char, 512> kHexadecimal = make_hexadecimal();
 
 // Whether a text can be a field as it is.
 bool is_plain(std::string_view text, char separator) {
@@ -135,9 +146,13 @@ void ParquetFields::add_hexadecimal(LineBuffer& out) {
   const auto bits = static_cast<uint32_t>(x);
   if (sizeof(T) > 4 && static_cast<T>(bits) != x)
     fail(fmt::format("a number of 32 bits, found {}", x));
-  char* digits = out.room(0);
-  out.added(static_cast<size_t>(std::to_chars(digits, digits + LineBuffer::kShort, bits, 16).ptr -
-                                digits));
+  // All eight digits, of which the last ones count.
+  char digits[8];
+  for (size_t byte = 0; byte < 4; ++byte)
+    std::memcpy(digits + 2 * byte, &kHexadecimal[2 * (bits >> (24 - 8 * byte) & 255)], 2);
+  const auto count = static_cast<size_t>((std::bit_width(bits | 1) + 3) / 4);
+  std::memcpy(out.room(0), digits + 8 - count, count);
+  out.added(count);
 }
 
 void ParquetFields::add_text(LineBuffer& out) {
