@@ -1,5 +1,6 @@
 // What the plug-in exports: Parquet files by Arrow C++ (parquet_plugin.h).
 #include <arrow/io/file.h>
+#include <arrow/memory_pool.h>
 #include <arrow/util/config.h>
 #include <parquet/column_reader.h>
 #include <parquet/exception.h>
@@ -47,8 +48,18 @@ static_assert(sizeof(Text) == sizeof(ByteArray) &&
               offsetof(Text, size) == offsetof(ByteArray, len) &&
               offsetof(Text, data) == offsetof(ByteArray, ptr));
 
+// Arrow's own allocator synchronises by what ThreadSanitizer does not see in libraries that it did
+// not compile; it knows the system's.
+::arrow::MemoryPool* memory_pool() {
+#ifdef HLITE_ARROW_SYSTEM_MEMORY
+  return ::arrow::system_memory_pool();
+#else
+  return ::arrow::default_memory_pool();
+#endif
+}
+
 ::parquet::ReaderProperties properties() {
-  ::parquet::ReaderProperties p;
+  ::parquet::ReaderProperties p(memory_pool());
   p.set_page_checksum_verification(true);  // of files whose writer made some
   return p;
 }
@@ -130,7 +141,7 @@ void describe_column(const ::parquet::ColumnDescriptor& column, File::Names& nam
 }
 
 std::shared_ptr<::arrow::io::ReadableFile> open_file(const std::string& path, int64_t& bytes) {
-  PARQUET_ASSIGN_OR_THROW(auto file, ::arrow::io::ReadableFile::Open(path));
+  PARQUET_ASSIGN_OR_THROW(auto file, ::arrow::io::ReadableFile::Open(path, memory_pool()));
   PARQUET_ASSIGN_OR_THROW(bytes, file->GetSize());
   return file;
 }

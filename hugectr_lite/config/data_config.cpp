@@ -123,6 +123,7 @@ void parse_columns(ObjectReader& reader, DataConfig& data) {
             fmt::format("expected \"format\": \"Parquet\" beside it, found {}",
                         data_format_name(data.format)));
   ObjectReader columns = reader.object("columns");
+  for (const char* key : {"labels", "conts", "cats"}) columns.accept(key);
   const auto names = [&](const char* key, int64_t count, const char* counted) {
     std::vector<std::string> found = columns.strings(key);
     if (std::ssize(found) != count)
