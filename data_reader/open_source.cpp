@@ -5,6 +5,7 @@
 #include "data_reader/async_reader.h"
 #include "data_reader/manifest.h"
 #include "data_reader/norm_reader.h"
+#include "data_reader/parquet/parquet_reader.h"
 #include "data_reader/reader_plan.h"
 #include "data_reader/shuffled_source.h"
 #include "hugectr_lite/core/error.h"
@@ -45,6 +46,9 @@ std::unique_ptr<BatchSource> open_source(const config::DataConfig& config, const
                                          const SourceOptions& options) {
   if (options.shuffle_samples)
     return open_shuffled_source(config, path, split, batch_size, slot_rows, options);
+  if (config.format == config::DataFormat::kParquet)
+    return std::make_unique<parquet::ParquetReader>(config, path, split, batch_size, slot_rows,
+                                                    options);
   if (!config.is_raw())
     return std::make_unique<NormReader>(config, path, split, batch_size, slot_rows, options);
   require_manifests_numbers(config, path);

@@ -1,55 +1,115 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that building and testing need, and says which. As root or through sudo.
-# Nothing but packages of the distribution is installed; run again, it does nothing.
+# Installs the Debian packages that building and testing need, and says which. As root or through sudo. Then fetches
+# Arrow C++, which reads Parquet files, from PyPI to ~/.cache/hugectr_lite: where that cannot be reached, it says so,
+# and programs are built without Parquet. Run again, it does nothing.
 #
 #   tools/setup.sh             what building and testing need
-#   tools/setup.sh --programs  what building the programs needs, no more
+#   tools/setup.sh --programs  what building the programs needs, no more; no Arrow C++
 #   tools/setup.sh --bench     also what the comparison with PyTorch needs
+#   tools/setup.sh --parquet   Arrow C++ alone, or an error; needs python3 with pip
 #   tools/setup.sh --list      print the packages and do nothing
 set -euo pipefail
 
 programs=(g++ cmake ninja-build pkg-config ca-certificates
   libdnnl-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libaio-dev libxxhash-dev zlib1g-dev
   libzstd-dev openmpi-bin libopenmpi-dev)
-packages=("${programs[@]}" catch2 python3 python3-dev python3-numpy python3-onnx pybind11-dev)
+packages=("${programs[@]}" catch2 python3 python3-dev python3-numpy python3-onnx python3-pip pybind11-dev)
 bench=(python3-torch python3-numpy libopenblas0-openmp)
 
-usage() { sed -n '2,8s/^# \{0,1\}//p' "$0"; }
-list_only=0
+usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; }
+
+install_packages() {
+  if ! command -v dpkg-query >/dev/null; then
+    echo "setup.sh: this is not a Debian-like system; install by hand: ${packages[*]}" >&2
+    exit 2
+  fi
+  local missing=() package
+  for package in "${packages[@]}"; do
+    [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)" = installed ] || missing+=("$package")
+  done
+  if [ ${#missing[@]} = 0 ]; then
+    echo "setup: all ${#packages[@]} packages are installed"
+    return
+  fi
+  local sudo=()
+  if [ "$(id -u)" != 0 ]; then
+    if ! command -v sudo >/dev/null; then
+      echo "setup.sh: expected root or sudo to install: ${missing[*]}" >&2
+      exit 2
+    fi
+    sudo=(sudo)
+  fi
+  echo "setup: installing ${missing[*]}"
+  export DEBIAN_FRONTEND=noninteractive
+  "${sudo[@]}" apt-get update -qq
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  echo "setup: done"
+}
+
+# Headers and the two libraries of the wheel that tools/arrow.txt names, into a folder of its version.
+fetch_arrow() {
+  local list version folder work python
+  list=$(cd "$(dirname "$0")" && pwd)/arrow.txt
+  version=$(sed -n 's/^pyarrow==\([0-9.]*\).*/\1/p' "$list")
+  folder=${XDG_CACHE_HOME:-$HOME/.cache}/hugectr_lite/arrow-$version
+  if [ -d "$folder" ]; then
+    echo "setup: Arrow C++ $version is in $folder"
+    return
+  fi
+  for python in python3 /usr/bin/python3; do "$python" -m pip --version >/dev/null 2>&1 && break; done
+  echo "setup: fetching Arrow C++ $version (pyarrow of PyPI, 55 MB)"
+  mkdir -p "$(dirname "$folder")"
+  work=$(mktemp -d "$folder.XXXXXX.tmp")
+  if "$python" -m pip download --quiet --retries 1 --timeout 20 --disable-pip-version-check --no-deps \
+      --only-binary :all: --python-version 3.11 --implementation cp --platform "manylinux_2_28_$(uname -m)" \
+      --require-hashes -r "$list" -d "$work" >"$work/log" 2>&1 \
+    && "$python" - "$work" >>"$work/log" 2>&1 <<'PYTHON'
+import glob, os, sys, zipfile
+work = sys.argv[1]
+with zipfile.ZipFile(glob.glob(work + "/*.whl")[0]) as wheel:
+    for name in wheel.namelist():
+        parts = name.split("/")
+        library = len(parts) == 2 and parts[1].startswith(("libarrow.so.", "libparquet.so."))
+        licence = parts[-1] in ("LICENSE.txt", "NOTICE.txt")
+        if parts[0] == "pyarrow" and parts[1] == "include":
+            target = "/".join(parts[1:])
+        elif library:
+            target = "lib/" + parts[1]
+        elif licence:
+            target = parts[-1]
+        else:
+            continue
+        if name.endswith("/"):
+            continue
+        path = os.path.join(work, "arrow", target)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(wheel.read(name))
+PYTHON
+  then
+    [ -d "$folder" ] || mv -T "$work/arrow" "$folder"
+    rm -rf "$work"
+    echo "setup: Arrow C++ $version is in $folder"
+  else
+    echo "setup: Arrow C++ cannot be fetched: $(grep -v '^ *$' "$work/log" | tail -n 1)" >&2
+    rm -rf "$work"
+    return 1
+  fi
+}
+
+list_only=0 parquet=1
 for argument in "$@"; do
   case "$argument" in
-    --programs) packages=("${programs[@]}") ;;
+    --programs) packages=("${programs[@]}") parquet=0 ;;
     --bench) packages+=("${bench[@]}") ;;
     --list) list_only=1 ;;
+    --parquet) parquet=only ;;
     -h | --help) usage; exit 0 ;;
     *) echo "setup.sh: unknown argument '$argument'" >&2; usage >&2; exit 2 ;;
   esac
 done
 if [ "$list_only" = 1 ]; then printf '%s\n' "${packages[@]}"; exit 0; fi
-
-if ! command -v dpkg-query >/dev/null; then
-  echo "setup.sh: this is not a Debian-like system; install by hand: ${packages[*]}" >&2
-  exit 2
-fi
-missing=()
-for package in "${packages[@]}"; do
-  [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)" = installed ] || missing+=("$package")
-done
-if [ ${#missing[@]} = 0 ]; then
-  echo "setup: all ${#packages[@]} packages are installed"
-  exit 0
-fi
-
-sudo=()
-if [ "$(id -u)" != 0 ]; then
-  if ! command -v sudo >/dev/null; then
-    echo "setup.sh: expected root or sudo to install: ${missing[*]}" >&2
-    exit 2
-  fi
-  sudo=(sudo)
-fi
-echo "setup: installing ${missing[*]}"
-export DEBIAN_FRONTEND=noninteractive
-"${sudo[@]}" apt-get update -qq
-"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-echo "setup: done"
+if [ "$parquet" = only ]; then fetch_arrow; exit; fi
+install_packages
+if [ "$parquet" = 0 ]; then exit; fi
+fetch_arrow || echo "setup: building goes on without Parquet; tools/setup.sh --parquet tries again" >&2

@@ -30,18 +30,6 @@ std::string parse_name(ObjectReader& reader, std::string_view key) {
 
 namespace {
 
-DataFormat parse_format(ObjectReader& reader) {
-  using enum DataFormat;
-  const auto format = reader.value_or<std::optional<DataFormat>>(
-      "format", kNorm,
-      {{"Raw", kRaw}, {"RawAsync", kRawAsync}, {"Norm", kNorm}, {"Parquet", std::nullopt}});
-  if (!format)
-    fail_at(reader.member("format"),
-            "\"Parquet\" is known but not supported; write the columns as CSV, convert them with "
-            "csv_prep and use \"Raw\", \"RawAsync\" or \"Norm\"");
-  return *format;
-}
-
 AsyncParamConfig parse_async_param(ObjectReader reader) {
   AsyncParamConfig param;
   param.num_threads = reader.integer("num_threads", {1, kMaxReaders});
@@ -126,6 +114,31 @@ void parse_sparse(ObjectReader& reader, const std::string& directory, DataConfig
                         data.slot_size_array.size()));
 }
 
+// As many labels and dense features as the layer has: one name a column.
+void parse_columns(ObjectReader& reader, DataConfig& data) {
+  reader.accept("columns");
+  if (!reader.has("columns")) return;
+  if (data.format != DataFormat::kParquet)
+    fail_at(reader.member("columns"),
+            fmt::format("expected \"format\": \"Parquet\" beside it, found {}",
+                        data_format_name(data.format)));
+  ObjectReader columns = reader.object("columns");
+  for (const char* key : {"labels", "conts", "cats"}) columns.accept(key);
+  const auto names = [&](const char* key, int64_t count, const char* counted) {
+    std::vector<std::string> found = columns.strings(key);
+    if (std::ssize(found) != count)
+      fail_at(columns.member(key),
+              fmt::format("expected {} names ({}), found {}", count, counted, found.size()));
+    return found;
+  };
+  ColumnsConfig& named = data.columns.emplace();
+  named.labels = names("labels", data.label_dim, "label_dim");
+  if (data.dense_dim > 0 || columns.has("conts"))
+    named.conts = names("conts", data.dense_dim, "dense_dim");
+  named.cats = names("cats", data.key_layout().slots(), "the slots of sparse");
+  columns.finish();
+}
+
 void check_tops_distinct(const ObjectReader& reader, const DataConfig& data) {
   if (data.dense_top == data.label_top) {
     fail_expected(*reader.node().find("dense")->find("top"), "a name that is not the label's");
@@ -144,7 +157,7 @@ void check_tops_distinct(const ObjectReader& reader, const DataConfig& data) {
 }  // namespace
 
 const char* data_format_name(DataFormat format) {
-  constexpr const char* kNames[] = {"Raw", "RawAsync", "Norm"};
+  constexpr const char* kNames[] = {"Raw", "RawAsync", "Norm", "Parquet"};
   return kNames[static_cast<size_t>(format)];
 }
 
@@ -161,7 +174,11 @@ DataConfig parse_data(const JsonNode& node, bool strict, const std::string& dire
 
   DataConfig data;
   data.name = reader.string_or("name", "data");
-  data.format = parse_format(reader);
+  data.format = reader.value_or<DataFormat>("format", DataFormat::kNorm,
+                                            {{"Raw", DataFormat::kRaw},
+                                             {"RawAsync", DataFormat::kRawAsync},
+                                             {"Norm", DataFormat::kNorm},
+                                             {"Parquet", DataFormat::kParquet}});
   data.source = parse_name(reader, "source");
   data.eval_source = parse_name(reader, "eval_source");
   if (reader.has("test_source")) data.test_source = parse_name(reader, "test_source");
@@ -203,6 +220,7 @@ DataConfig parse_data(const JsonNode& node, bool strict, const std::string& dire
   reader.accept("num_workers");
   parse_number_kinds(reader, data);
   parse_keys(reader, data);
+  parse_columns(reader, data);
   reader.finish();
   return data;
 }

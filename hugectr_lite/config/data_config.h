@@ -43,8 +43,13 @@ struct KeyPolicyConfig {
 // A config's two sets of data.
 enum class Split { kTrain, kEval };
 
-enum class DataFormat { kRaw, kRawAsync, kNorm };
+enum class DataFormat { kRaw, kRawAsync, kNorm, kParquet };
 const char* data_format_name(DataFormat format);  // "RawAsync", as a config has it
+
+// (ours) Which columns of Parquet files are what, by their names.
+struct ColumnsConfig {
+  std::vector<std::string> labels, conts, cats;
+};
 
 // The Data layer, layers[0].
 struct DataConfig {
@@ -59,13 +64,14 @@ struct DataConfig {
   std::vector<int64_t> slot_size_array;  // may be empty
   bool float_label = false, float_dense = false;  // of the raw formats: float32, else int32
   KeyPolicyConfig key_policy;
-  // Norm: (ours) "keys": "global" for keys that count on over all tables, as the original's are,
-  // else they are local to their slot's table; 64-bit keys (solver.input_key_type).
+  // Norm, Parquet: (ours) "keys": "global" for keys that count on over all tables, as the
+  // original's are, else they are local to their slot's table; 64-bit keys (solver.input_key_type).
   bool global_keys = false, int64_keys = false;
   std::string label_top, dense_top;
   int64_t label_dim = 0, dense_dim = 0;
   bool dense_aligned = false;  // "Auto": zero-pad the dense width to 8
   std::vector<SparseInputConfig> sparse;
+  std::optional<ColumnsConfig> columns;  // of Parquet; none: a _metadata.json says it
   std::optional<AsyncParamConfig> async_param;
   bool shuffle = false;          // async_param.shuffle: the order of batches
   bool shuffle_samples = false;  // (ours) the order of samples, anew in each epoch
@@ -73,7 +79,9 @@ struct DataConfig {
   [[nodiscard]] int64_t dense_width() const {
     return dense_aligned ? (dense_dim + 7) / 8 * 8 : dense_dim;
   }
-  [[nodiscard]] bool is_raw() const { return format != DataFormat::kNorm; }
+  [[nodiscard]] bool is_raw() const {
+    return format == DataFormat::kRaw || format == DataFormat::kRawAsync;
+  }
   // How many samples of a set to use, the first ones; none: all. And the key that says so.
   [[nodiscard]] const std::optional<int64_t>& samples_of(Split split) const {
     return split == Split::kTrain ? num_samples : eval_num_samples;

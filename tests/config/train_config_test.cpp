@@ -212,6 +212,38 @@ TEST_CASE("Several sparse inputs are one row of slots") {
   CHECK(data.slot_size_array == std::vector<int64_t>{9, 8, 7});
 }
 
+TEST_CASE("The columns of Parquet files are named in the config, or left to the data") {
+  const auto layer = [](const std::string& columns) {
+    return R"(layers[0]={"type": "Data", "format": "Parquet", "source": "a", "eval_source": "b", "check": "Sum",
+      "label": {"top": "l", "label_dim": 1}, "dense": {"top": "d", "dense_dim": 2}, "slot_size_array": [3, 4, 5],
+      "sparse": [{"top": "s", "type": "DistributedSlot", "max_feature_num_per_sample": 3, "slot_num": 3}])" +
+           columns + "}";
+  };
+  const std::string good =
+      R"(, "columns": {"labels": "click", "conts": ["I1", "I2"], "cats": ["C1", "C2", "C3"]})";
+  const DataConfig data = minimal({layer(good)})->data;
+  CHECK(data.format == DataFormat::kParquet);
+  CHECK(!data.is_raw());
+  REQUIRE(data.columns);
+  CHECK(data.columns->labels == std::vector<std::string>{"click"});
+  CHECK(data.columns->conts == std::vector<std::string>{"I1", "I2"});
+  CHECK(data.columns->cats == std::vector<std::string>{"C1", "C2", "C3"});
+  CHECK(!minimal({layer("")})->data.columns);
+  CHECK(minimal({layer(""), "solver.input_key_type=I64"})->data.int64_keys);
+
+  const auto refused = [&](const std::string& columns) {
+    return test::message_of<ConfigError>([&] { minimal({layer(columns)}); });
+  };
+  test::check_contains(refused(R"(, "columns": {"labels": "click", "cats": ["C1", "C2", "C3"]})"),
+                       {"layers[0].columns", "missing key \"conts\""});
+  test::check_contains(
+      refused(R"(, "columns": {"labels": "a", "conts": "I1", "cats": ["C1", "C2", "C3"]})"),
+      {"layers[0].columns.conts: expected 2 names (dense_dim), found 1"});
+  test::check_contains(
+      refused(R"(, "columns": {"labels": "a", "conts": ["b", "c"], "cats": ["d", "e"]})"),
+      {"layers[0].columns.cats: expected 3 names (the slots of sparse), found 2"});
+}
+
 TEST_CASE("A Data layer without a format is Norm") {
   const DataConfig data = minimal({R"(layers[0]={"type": "Data", "source": "a", "eval_source": "b",
     "check": "Sum", "keys": "global", "label": {"top": "l", "label_dim": 1},

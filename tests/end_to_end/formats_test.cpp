@@ -4,6 +4,9 @@
 #include "tests/data_reader/norm_file.h"
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/catch.h"
+#if HLITE_PARQUET
+#include "tests/support/parquet_writer.h"
+#endif
 
 namespace hlite::test {
 namespace {
@@ -77,6 +80,39 @@ std::string trained(const SmallRun& run, const std::string& train, const std::st
   return read_text(run / "out/weights.safetensors") + read_text(run / "out/optimizer.safetensors");
 }
 
+constexpr const char* kColumns =
+    R"(layers.data.columns={"labels": ["click"], "conts": ["I0", "I1"], "cats": ["C0", "C1", "C2"]})";
+
+#if HLITE_PARQUET
+// Samples [begin, end) of shape_of(): 32-bit keys, lists of them where a slot has several.
+void write_parquet_samples(const std::string& path, const NormShape& shape, int64_t begin,
+                           int64_t end, int64_t rows_a_group) {
+  ParquetFileText file{.columns = {}, .rows = end - begin, .rows_a_group = rows_a_group};
+  std::vector<float> labels;
+  for (int64_t i = begin; i < end; ++i) labels.push_back(static_cast<float>(label_of(i)));
+  file.columns.push_back({"click", labels});
+  for (int64_t d = 0; d < shape.dense; ++d) {
+    std::vector<float> values;
+    for (int64_t i = begin; i < end; ++i)
+      values.push_back(std::log1p(static_cast<float>(dense_of(i, d))));
+    file.columns.push_back({"I" + std::to_string(d), values});
+  }
+  int64_t column = 0;
+  for (size_t s = 0; s < shape.slot_rows.size(); ++s) {
+    std::vector<uint32_t> keys;
+    std::vector<int64_t> lengths;
+    for (int64_t i = begin; i < end; ++i) {
+      for (int64_t k = 0; k < shape.hotness[s]; ++k)
+        keys.push_back(key_of(i, column + k, shape.slot_rows[s]));
+      if (shape.hotness[s] > 1) lengths.push_back(shape.hotness[s]);
+    }
+    file.columns.push_back({.name = "C" + std::to_string(s), .values = keys, .lengths = lengths});
+    column += shape.hotness[s];
+  }
+  write_parquet(path, file);
+}
+#endif
+
 // The samples as two Norm files and their lists train.txt and eval.txt.
 void write_norm(const SmallRun& run, const NormShape& shape) {
   write_text(run / "a.norm", norm_samples(shape, 0, 123));
@@ -127,6 +163,74 @@ TEST_CASE("samples of several keys a slot train the same weights from raw data a
     CHECK(trained(run, "train.txt", "eval.txt", changes) == weights.back());
   }
   CHECK(weights[0] != weights[1]);
+}
+
+#if HLITE_PARQUET
+TEST_CASE("samples train the same weights from raw data and Parquet, on one rank and on two") {
+  for (const std::vector<int64_t>& hotness : {std::vector<int64_t>{1, 1, 1}, {2, 1, 3}}) {
+    const SmallRun run;
+    const NormShape shape = shape_of(hotness, false);
+    const std::string sparse = fmt::format(
+        R"(layers.data.sparse=[{{"top": "keys", "type": "DistributedSlot", "slot_num": 3, "nnz_per_slot": [{}]}}])",
+        fmt::join(hotness, ", "));
+    write_text(run / "train.bin", raw_samples(shape, 0, kTrain, true));
+    write_text(run / "eval.bin", raw_samples(shape, kTrain, kTrain + kEval, true));
+    std::filesystem::create_directory(run / "train");
+    write_parquet_samples(run / "train/a.parquet", shape, 0, 123, 50);
+    write_parquet_samples(run / "train/b.parquet", shape, 123, kTrain, 1000);
+    write_parquet_samples(run / "eval.parquet", shape, kTrain, kTrain + kEval, 64);
+    const std::string ranks = gpu(shape.hotness[0] == 1 ? "[0]" : "[0,1]");
+    const std::string want = trained(run, "train.bin", "eval.bin",
+                                     {sparse, ranks, "layers.data.float_label_dense=true"});
+    for (const char* workers : {"1", "3"})
+      CHECK(trained(run, "train", "eval.parquet",
+                    {sparse, ranks, "layers.data.format=Parquet", kColumns,
+                     std::string("layers.data.num_workers=") + workers}) == want);
+  }
+}
+
+TEST_CASE("--check finds Parquet files whose columns are not the config's") {
+  const SmallRun run;
+  const NormShape shape = shape_of({2, 1, 1}, false);
+  write_parquet_samples(run / "a.parquet", shape, 0, 100, 50);
+  const auto check = [&](const std::string& columns) {
+    return run.train({"--check", "--set", "layers.data.format=Parquet", "--set", columns, "--set",
+                      "layers.data.async_param.shuffle=false", "--set",
+                      "layers.data.source=a.parquet", "--set",
+                      "layers.data.eval_source=a.parquet"});
+  };
+  const auto swapped = check(
+      R"(layers.data.columns={"labels": ["I0"], "conts": ["click", "C0"], "cats": ["I1", "C1", "C2"]})");
+  CHECK(swapped.code == 3);
+  CHECK(swapped.err.find("a.parquet: column \"C0\": expected numbers, found list of INT32") !=
+        std::string::npos);
+  const auto lists = check(kColumns);  // of two keys, where the config has one a slot
+  CHECK(lists.code == 3);
+  CHECK(lists.err.find("a.parquet: row group 0, column \"C0\", row 0: expected 0 to 1 keys") !=
+        std::string::npos);
+}
+#endif
+
+TEST_CASE("without the Parquet plug-in it is said what to install") {
+  const SmallRun run;
+  write_text(run / "a.parquet", "PAR1");
+  const auto with = [&](std::vector<std::string> more) {
+    auto command =
+        run.command({"--set", "layers.data.format=Parquet", "--set", kColumns, "--set",
+                     "layers.data.async_param.shuffle=false", "--set",
+                     "layers.data.source=a.parquet", "--set", "layers.data.eval_source=a.parquet"});
+    command.insert(command.begin(), {"/usr/bin/env", "HLITE_PARQUET_LIBRARY=" + (run / "no.so")});
+    command.insert(command.end(), more.begin(), more.end());
+    return run_program(command);
+  };
+  const auto trained = with({});
+  CHECK(trained.code == 3);
+  CHECK(trained.err.find("cannot load the Parquet plug-in " + (run / "no.so")) !=
+        std::string::npos);
+  CHECK(trained.err.find("tools/setup.sh --parquet") != std::string::npos);
+  const auto checked = with({"--check"});
+  CHECK(checked.code == 0);
+  CHECK(checked.out.find("training data: cannot load the Parquet plug-in") != std::string::npos);
 }
 
 TEST_CASE("samples without dense features train the same weights from Raw and Norm, and on a GPU") {

@@ -49,16 +49,10 @@ std::vector<SampleConfig> sample_configs() {
   return all;
 }
 
-// Why a config is refused; empty: it must not be.
-std::string reason(const SampleConfig& c) {
-  return c.format == "Parquet" ? "layers[0].format: \"Parquet\" is known but not supported" : "";
-}
-
 }  // namespace
 
-TEST_CASE("configs of the sample models are valid, but for what is listed here") {
+TEST_CASE("configs of the sample models are valid") {
   const TemporaryDirectory directory;
-  int valid = 0;
   const auto all = sample_configs();
   CHECK(all.size() >= 60);
   for (const SampleConfig& c : all) {
@@ -67,13 +61,8 @@ TEST_CASE("configs of the sample models are valid, but for what is listed here")
     write_text(path, c.text());
     const auto result = run_program({HLITE_TRAIN, "--check", "--device", "cpu", "--config", path});
     INFO(result.err);
-    const std::string why = reason(c);
-    CHECK(result.code == (why.empty() ? 0 : 2));
-    if (!why.empty()) CHECK(result.err.find(why) != std::string::npos);
-    valid += result.code == 0;
+    CHECK(result.code == 0);
   }
-  INFO(valid << " of " << all.size());
-  CHECK(valid >= 50);
 }
 
 }  // namespace hlite::test

@@ -72,6 +72,8 @@ const std::map<std::string, Names, std::less<>> kBorrowed = {
     {"cblas", {"ops"}},
     {"mpi", {"comm"}},
     {"libaio", {"data_reader"}},
+    {"arrow/", {"data_reader"}},
+    {"parquet/", {"data_reader"}},
     {"catch2/", {}},
     {"gtest/", {}},
     {"benchmark/", {}},

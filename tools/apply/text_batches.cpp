@@ -17,7 +17,7 @@ TextBatches::TextBatches(const Preparation& preparation, const std::string& path
     : preparation_(preparation),
       format_(preparation.format()),
       path_(path),
-      file_(path),
+      file_(path, preparation.parser().text_form()),
       pool_(pool),
       parser_(preparation.parser().layout(), PrepOptions{}),
       blocks_(static_cast<size_t>(pool.threads())),

@@ -33,6 +33,12 @@ class LabelledRows final : public RowParser {
   }
   [[nodiscard]] const RowLayout& layout() const override { return layout_; }
   [[nodiscard]] std::string slot_name(int slot) const override { return inner_->slot_name(slot); }
+  [[nodiscard]] TextForm text_form() const override {
+    TextForm form = inner_->text_form();
+    if (!form.names.empty()) form.names.erase(form.names.begin());
+    if (form.first_hexadecimal > 0) --form.first_hexadecimal;
+    return form;
+  }
   [[nodiscard]] std::unique_ptr<const LineParser> open(const std::string& file,
                                                        std::string_view first_line) override {
     return std::make_unique<LabelledLines>(inner_->open(file, first_line), label_);

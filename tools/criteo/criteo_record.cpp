@@ -200,6 +200,14 @@ class CriteoRows final : public RowParser {
   [[nodiscard]] std::string slot_name(int slot) const override {
     return fmt::format("C{}", slot + 1);
   }
+  // Columns by their usual names, or 40 of any names; tokens may be numbers.
+  [[nodiscard]] TextForm text_form() const override {
+    TextForm form{.separator = '\t', .quotes = false, .names = {"label"}};
+    for (int k = 1; k <= kDense; ++k) form.names.push_back(fmt::format("I{}", k));
+    for (int k = 1; k <= kSlots; ++k) form.names.push_back(fmt::format("C{}", k));
+    form.first_hexadecimal = kFirstKey;
+    return form;
+  }
   [[nodiscard]] std::unique_ptr<const LineParser> open(const std::string&,
                                                        std::string_view) override {
     return std::make_unique<CriteoLines>(range_);

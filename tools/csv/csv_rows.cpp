@@ -139,6 +139,19 @@ CsvSchema resolved_schema(CsvSchema schema, const std::string& file, std::string
   return schema;
 }
 
+TextForm text_form_of(const CsvSchema& schema) {
+  std::vector<CsvColumn> columns = schema.categorical;
+  for (const CsvSchema::Dense& dense : schema.dense) columns.push_back(dense.column);
+  if (schema.has_label()) columns.push_back(schema.label);
+  return {.separator = schema.separator,
+          .header = schema.header,
+          .wanted = [columns](int64_t index, const std::string& name) {
+            return std::any_of(columns.begin(), columns.end(), [&](const CsvColumn& c) {
+              return c.header_name.empty() ? c.index == index : c.header_name == name;
+            });
+          }};
+}
+
 CsvRowParser::CsvRowParser(CsvSchema schema)
     : schema_(std::move(schema)),
       layout_{.dense = static_cast<int>(schema_.dense.size()),

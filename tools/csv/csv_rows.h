@@ -35,6 +35,9 @@ inline CsvDialect dialect_of(const CsvSchema& schema) {
 // "<file>:1: ..." for a header that does not fit.
 CsvSchema resolved_schema(CsvSchema schema, const std::string& file, std::string_view first_line);
 
+// Of the columns that the schema names.
+TextForm text_form_of(const CsvSchema& schema);
+
 class CsvRowParser final : public RowParser {
  public:
   explicit CsvRowParser(CsvSchema schema);
@@ -42,6 +45,7 @@ class CsvRowParser final : public RowParser {
   [[nodiscard]] std::string slot_name(int slot) const override {
     return schema_.categorical[static_cast<size_t>(slot)].name;
   }
+  [[nodiscard]] TextForm text_form() const override { return text_form_of(schema_); }
   // All lines of all files must have as many columns as the first line of the first file (unless it
   // is blank).
   [[nodiscard]] std::unique_ptr<const LineParser> open(const std::string& file,

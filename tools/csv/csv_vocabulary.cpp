@@ -143,7 +143,7 @@ std::vector<Vocabulary> write_vocabularies(const std::vector<std::string>& train
 
   std::vector<RowBlock> window(static_cast<size_t>(pool.threads()) * 2);
   for (const std::string& path : train) {
-    InputFile file(path);
+    InputFile file(path, text_form_of(schema));
     CsvSchema of_file = schema;
     while (!complete()) {
       if (InterruptGuard::requested()) throw Interrupted();

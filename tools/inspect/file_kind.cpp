@@ -148,7 +148,8 @@ void detect_text(std::string_view head, bool whole, FileFacts& file) {
     return;
   }
   if (is_norm_list(lines)) {
-    file.kind = FileKind::kNormList;
+    const bool parquet = lines.size() > 1 && lines[1].ends_with(".parquet");
+    file.kind = parquet ? FileKind::kParquet : FileKind::kNormList;
     file.why = "its first line is a number, the others are paths";
     return;
   }
@@ -195,13 +196,14 @@ void detect_folder(FileFacts& file) {
   namespace fs = std::filesystem;
   for (const auto& entry : fs::directory_iterator(file.path)) {
     const std::string name = entry.path().extension().string();
-    if (name != ".safetensors") continue;
-    file.kind = FileKind::kCheckpoint;
+    if (name != ".safetensors" && name != ".parquet") continue;
+    file.kind = name == ".parquet" ? FileKind::kParquet : FileKind::kCheckpoint;
     file.sure = Sureness::kLikely;
     file.why = "a folder with " + entry.path().filename().string();
     return;
   }
-  raise<FileError>("{}: expected a file, found a folder that is no checkpoint", file.path);
+  raise<FileError>("{}: expected a file, found a folder with neither *.parquet nor a checkpoint",
+                   file.path);
 }
 
 }  // namespace

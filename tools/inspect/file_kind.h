@@ -20,7 +20,7 @@ enum class FileKind {
   kJson,
   kSafetensors,
   kCheckpoint,  // a folder
-  kParquet,
+  kParquet,     // or a folder of such files
   kZip,
   kKeyCounts,  // of a manifest beside it
   kBinary,     // nothing of the above: raw data, if anything

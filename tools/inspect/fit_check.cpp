@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "data_reader/manifest.h"
+#include "data_reader/open_source.h"
 #include "hugectr_lite/config/object_reader.h"
 #include "hugectr_lite/config/slot_sizes.h"
 #include "hugectr_lite/core/error.h"
@@ -32,7 +33,7 @@ std::string conversion_advice(const FileFacts& file, const config::DataConfig& d
     case FileKind::kCheckpoint:
       return "weights go to --init or --resume";
     case FileKind::kParquet:
-      return "write its columns as CSV and prepare that with csv_prep";
+      return "set \"format\": \"Parquet\"";
     case FileKind::kBinary:
       return data.is_raw() ? "" : "set \"format\": \"RawAsync\" if this is raw data";
     default:
@@ -162,6 +163,21 @@ void check_other_file(const FitCase& fit, FitReport& report) {
 
 }  // namespace
 
+// Reads it as training would.
+static void check_parquet(const FitCase& fit, FitReport& report) {
+  const config::DataConfig& data = fit.config.data;
+  std::vector<int64_t> rows = fit.slot_rows;
+  if (rows.empty()) rows.assign(data.key_layout().hotness.size(), kNoKey);
+  data::SourceOptions once{.repeat = false, .max_samples = fit.wanted};
+  try {
+    const auto source = data::open_source(data, fit.path, fit.role, 4096, rows, once);
+    while (source->next().size > 0) {
+    }
+  } catch (const DataError& error) {
+    report.fail("parquet", error.what());
+  }
+}
+
 std::string role_name(const FitCase& fit) {
   return fit.role == config::Split::kTrain ? "source" : "eval_source";
 }
@@ -204,6 +220,11 @@ FitReport check_fit(const FitCase& fit) {
   if (!fs::exists(fit.path)) {
     report.fail("missing_file", fmt::format("{} (\"{}\") is not there", fit.path, role_name(fit)),
                 "paths in a config are relative to the config file, then to the working directory");
+    return report;
+  }
+  if (fit.config.data.format == config::DataFormat::kParquet) {
+    check_parquet(fit, report);
+    if (report.fits()) check_other_file(fit, report);
     return report;
   }
   const FileFacts file = detect_file(fit.path);

@@ -19,7 +19,7 @@ struct Finding {
   // num_samples, byte_order, label_column, label_values, float_label, integer_label, float_dense,
   // integer_dense, negative_dense, not_finite, dense_dim, float_keys, global_keys, local_keys,
   // slot_order, key_range, file_list, norm_header, norm_file, check_flag,
-  // norm_dims, norm_keys, norm_records.
+  // norm_dims, norm_keys, norm_records, parquet.
   std::string fault;
   std::string message;  // what was expected, what was found, where
   std::string advice;   // what would fit; may be empty

@@ -111,6 +111,19 @@ std::unique_ptr<RowStream> open_norm(const config::TrainConfig* config,
   return norm_rows(files, config != nullptr && config->data.int64_keys, options.rows);
 }
 
+std::unique_ptr<RowStream> open_parquet(const InspectOptions& options, Inspection& out) {
+  try {
+    ParquetFacts facts = parquet_rows(out.file, options.rows);
+    out.schema = std::move(facts.summary);
+    out.remarks = std::move(facts.remarks);
+    return std::move(facts.rows);
+  } catch (const DataError& error) {
+    out.schema = "Parquet that cannot be read";
+    out.remarks.push_back(error.what());
+    return nullptr;
+  }
+}
+
 std::unique_ptr<RowStream> open_numpy(const InspectOptions& options, Inspection& out) {
   const NumpyHeader header = read_numpy_header(ReadFile(out.file.path));
   out.schema = fmt::format("NumPy array of {} items, shape ({})", header.type,
@@ -162,6 +175,8 @@ std::unique_ptr<RowStream> open_rows(const config::TrainConfig* config,
       return open_norm(config, options, out);
     case FileKind::kNumpy:
       return open_numpy(options, out);
+    case FileKind::kParquet:
+      return open_parquet(options, out);
     case FileKind::kManifest:
       describe_manifest(out);
       return nullptr;

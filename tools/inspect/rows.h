@@ -10,6 +10,7 @@
 #include "data_reader/norm_format.h"
 #include "data_reader/raw_format.h"
 #include "tools/inspect/file_kind.h"
+#include "tools/io/text_form.h"
 
 namespace hlite::tools {
 
@@ -69,7 +70,16 @@ std::unique_ptr<RowStream> norm_rows(const std::vector<std::string>& files, bool
 // Text of the kinds kCriteoTsv and kTable, the first `wanted` rows. Of a table, columns of numbers
 // with more than a few values are numbers, a column of 0 and 1 that is called label, target, click
 // or the like, or else the first or last, is the label; the rest are tokens.
-std::unique_ptr<RowStream> text_rows(const FileFacts& file, int64_t wanted);
+// `form`: of the lines of a file that is no text.
+std::unique_ptr<RowStream> text_rows(const FileFacts& file, int64_t wanted,
+                                     const TextForm& form = {});
+// The first Parquet file of a set as a table. Describes the set: its files, columns and row groups.
+struct ParquetFacts {
+  std::string summary;               // "3 Parquet files, 12 row groups of 1 to 100 rows, 1201 rows"
+  std::vector<std::string> remarks;  // the columns and their types, what else is to be said
+  std::unique_ptr<RowStream> rows;
+};
+ParquetFacts parquet_rows(const FileFacts& file, int64_t wanted);
 // A NumPy array of one or two dimensions: columns of numbers; integers without sign are keys.
 std::unique_ptr<RowStream> numpy_rows(const std::string& path, int64_t wanted);
 

@@ -33,8 +33,9 @@ enum class Role { kLabel, kNumber, kToken };
 
 class TextRows final : public RowStream {
  public:
-  TextRows(const FileFacts& file, int64_t wanted)
+  TextRows(const FileFacts& file, int64_t wanted, TextForm form)
       : path_(file.path),
+        form_(std::move(form)),
         dialect_{.separator = file.delimiter, .trim = file.kind != FileKind::kCriteoTsv},
         criteo_(file.kind == FileKind::kCriteoTsv),
         wanted_(wanted) {
@@ -44,7 +45,7 @@ class TextRows final : public RowStream {
     } else {
       infer_columns();
     }
-    input_ = std::make_unique<InputFile>(path_);
+    input_ = std::make_unique<InputFile>(path_, form_);
   }
 
   [[nodiscard]] int64_t rows_in_file() const override { return ended_ ? row_ : -1; }
@@ -87,7 +88,7 @@ class TextRows final : public RowStream {
   void infer_columns() {
     constexpr int64_t kLines = 1000;
     constexpr size_t kFewValues = 20;
-    InputFile input(path_);
+    InputFile input(path_, form_);
     std::vector<std::vector<std::string>> lines;
     while (static_cast<int64_t>(lines.size()) < kLines && input.next(block_, kBlockBytes)) {
       for_each_line([&](std::string_view line, int64_t) {
@@ -200,6 +201,7 @@ class TextRows final : public RowStream {
   }
 
   std::string path_;
+  TextForm form_;
   CsvDialect dialect_;
   CsvFields fields_;
   bool criteo_, header_ = false;
@@ -212,8 +214,8 @@ class TextRows final : public RowStream {
 
 }  // namespace
 
-std::unique_ptr<RowStream> text_rows(const FileFacts& file, int64_t wanted) {
-  return std::make_unique<TextRows>(file, wanted);
+std::unique_ptr<RowStream> text_rows(const FileFacts& file, int64_t wanted, const TextForm& form) {
+  return std::make_unique<TextRows>(file, wanted, form);
 }
 
 }  // namespace hlite::tools

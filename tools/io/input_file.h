@@ -33,7 +33,9 @@ class InputFile {
   };
 
   // "-" is standard input. Throws FileError when the file cannot be opened.
-  explicit InputFile(const std::string& path) : stream_(open_input_stream(path)) {}
+  // `form`: of lines that come from no text.
+  explicit InputFile(const std::string& path, const TextForm& form = {})
+      : stream_(open_input_stream(path, form)) {}
 
   // Fills `block` with whole lines of at most `capacity` bytes together. A last line without a line
   // feed gets one. Returns false at the end of the file. Throws FileError when reading or
@@ -53,8 +55,8 @@ class InputFile {
   [[nodiscard]] const std::string& name() const { return stream_->name(); }
   [[nodiscard]] int64_t bytes_read() const { return stream_->offset(); }  // decompressed
   // Progress in the file as it is stored: bytes taken, and all bytes (0 for a pipe).
-  [[nodiscard]] int64_t stored_bytes_read() const { return stream_->stored().offset(); }
-  [[nodiscard]] int64_t stored_bytes() const { return stream_->stored().size(); }
+  [[nodiscard]] int64_t stored_bytes_read() const { return stream_->stored_bytes_read(); }
+  [[nodiscard]] int64_t stored_bytes() const { return stream_->stored_bytes(); }
 
  private:
   std::unique_ptr<InputStream> stream_;

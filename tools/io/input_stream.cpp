@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/thread_pool.h"
+#include "tools/io/parquet_text.h"
 
 namespace hlite::tools {
 namespace {
@@ -221,8 +223,14 @@ void InputStream::fail(const std::string& reason) const {
                    offset_, stored_->offset(), reason);
 }
 
-std::unique_ptr<InputStream> open_input_stream(const std::string& path) {
+std::unique_ptr<InputStream> open_input_stream(const std::string& path, const TextForm& form) {
   auto stored = std::make_unique<StoredBytes>(path);
+  if (stored->magic() == "PAR1") {
+    if (path == "-")
+      raise<DataError>("{}: expected text, found Parquet, which has to be in a file",
+                       stored->name());
+    return open_parquet_text(std::move(stored), form, available_threads());
+  }
   if (is_gzip(stored->magic())) return std::make_unique<GzipStream>(std::move(stored));
   if (is_zstd(stored->magic())) return std::make_unique<ZstdStream>(std::move(stored));
   return std::make_unique<PlainStream>(std::move(stored));

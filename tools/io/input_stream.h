@@ -1,7 +1,8 @@
 // InputStream: the bytes of a file or of standard input, decompressed.
 //
-// gzip (also several members) and zstd (also several frames, skippable ones too) are told by their
-// first bytes; everything else is plain.
+// Rows of a Parquet file are written as lines (parquet_text.h). gzip (also several members) and
+// zstd (also several frames, skippable ones too) are told by their first bytes; everything else is
+// plain.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "hugectr_lite/core/file.h"
+#include "tools/io/text_form.h"
 
 namespace hlite::tools {
 
@@ -60,7 +62,9 @@ class InputStream {
 
   [[nodiscard]] const std::string& name() const { return stored_->name(); }
   [[nodiscard]] int64_t offset() const { return offset_; }  // decompressed bytes handed out
-  [[nodiscard]] const StoredBytes& stored() const { return *stored_; }
+  // Progress in the file as it is stored.
+  [[nodiscard]] virtual int64_t stored_bytes_read() const { return stored_->offset(); }
+  [[nodiscard]] int64_t stored_bytes() const { return stored_->size(); }
 
  protected:
   explicit InputStream(std::unique_ptr<StoredBytes> stored) : stored_(std::move(stored)) {}
@@ -75,6 +79,8 @@ class InputStream {
   int64_t offset_ = 0;
 };
 
-std::unique_ptr<InputStream> open_input_stream(const std::string& path);
+// `form`: of lines that come from no text. Throws FileError; DataError for a Parquet file that is
+// damaged, or on standard input.
+std::unique_ptr<InputStream> open_input_stream(const std::string& path, const TextForm& form = {});
 
 }  // namespace hlite::tools

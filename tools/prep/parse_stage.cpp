@@ -147,7 +147,7 @@ class ParsePipeline {
   bool read_next(TextBlock& block) {
     if (next_input_ == options_.inputs.size()) return false;
     if (!file_) {
-      file_ = std::make_unique<InputFile>(options_.inputs[next_input_].path);
+      file_ = std::make_unique<InputFile>(options_.inputs[next_input_].path, parser_.text_form());
       if (next_input_ == first_input_) file_->skip_to(first_position_);
     }
     block.file = next_input_;

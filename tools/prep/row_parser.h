@@ -13,6 +13,8 @@
 #include <string>
 #include <string_view>
 
+#include "tools/io/text_form.h"
+
 namespace hlite::tools {
 
 struct RowLayout {
@@ -81,6 +83,8 @@ class RowParser {
   [[nodiscard]] virtual const RowLayout& layout() const = 0;
   // What messages and manifests call the column of a slot.
   [[nodiscard]] virtual std::string slot_name(int slot) const = 0;
+  // How the lines of a file that is no text should look.
+  [[nodiscard]] virtual TextForm text_form() const { return {}; }
   // A file begins: called for the files in their order, in a resumed run for those that were begun
   // before, too. `first_line` is without its line feed; line 1 is given to parse() all the same.
   // Throws DataError "<file>:1: ..." for a header that does not fit.

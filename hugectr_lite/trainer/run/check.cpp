@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "data_reader/open_source.h"
+#include "data_reader/parquet/parquet_library.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/trainer/model/model_sizes.h"
 #include "hugectr_lite/trainer/model/placements.h"
@@ -67,6 +68,12 @@ DataFile look_at_file(const config::TrainConfig& config, const Model& model, dat
   if (!std::filesystem::exists(path)) {
     reasons.push_back(fmt::format("{}: {} is not there", what, path));
     return {.line = fmt::format("  {:24}{}: not there\n", what, path)};
+  }
+  if (config.data.format == config::DataFormat::kParquet) {
+    if (const std::string missing = data::parquet::why_missing(); !missing.empty()) {
+      reasons.push_back(fmt::format("{}: {}", what, missing));
+      return {.line = fmt::format("  {:24}{}: not read\n", what, path)};
+    }
   }
   // Decodes the first batch too, so that a file of another shape is found here.
   data::SourceOptions once;

@@ -77,7 +77,7 @@ TEST_CASE("damaged headers are kept as the problem") {
 TEST_CASE("folders and missing files") {
   const TemporaryDirectory folder;
   test::check_contains(test::message_of<FileError>([&] { detect_file(folder.path()); }),
-                       {"folder that is no checkpoint"});
+                       {"folder with neither *.parquet nor a checkpoint"});
   test::write_text(folder / "model.safetensors", "x");
   CHECK(detect_file(folder.path()).kind == FileKind::kCheckpoint);
   CHECK_THROWS_AS(detect_file(folder / "none"), FileError);

@@ -1,0 +1,235 @@
+#include "data_reader/parquet/column_decoder.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "data_reader/record_issue.h"
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::data::parquet {
+namespace {
+constexpr int64_t kPieceLevels = 16384;  // values at a time, which stay in the cache
+}  // namespace
+
+// A column on its way.
+struct ColumnDecoder::Job {
+  int64_t column;
+  const ParquetColumn& type;
+  int64_t width, rows;
+  DecodedColumn& out;
+  int64_t row = 0;    // the next one; of lists, the one whose keys come
+  int64_t keys = -1;  // of the list that is being read; -1: none was begun
+  [[nodiscard]] bool bad() const { return out.bad_row >= 0; }
+  [[nodiscard]] bool done() const { return bad() || row == rows; }
+  void fail(int64_t at, std::string problem) const {
+    out.bad_row = at;
+    out.problem = std::move(problem);
+  }
+};
+
+ColumnDecoder::ColumnDecoder(const config::DataConfig& config, std::span<const int64_t> slot_rows)
+    : label_dim_(config.label_dim),
+      dense_dim_(config.dense_dim),
+      layout_(config.key_layout()),
+      key_check_(layout_, slot_rows, config.key_policy) {
+  for (const auto& sparse : config.sparse)
+    fixed_length_.insert(fixed_length_.end(), sparse.hotness.size(), sparse.is_fixed_length);
+  uint64_t offset = 0;
+  for (const int64_t rows : slot_rows) {
+    key_offset_.push_back(config.global_keys ? offset : 0);
+    offset += static_cast<uint64_t>(rows);
+  }
+}
+
+DecodedColumn ColumnDecoder::decode(const ParquetFile& file, int group, int index, int64_t column,
+                                    int64_t rows) const {
+  DecodedColumn out;
+  Job job{.column = column,
+          .type = file.columns()[static_cast<size_t>(index)],
+          .width = width(column),
+          .rows = rows,
+          .out = out};
+  out.words = std::make_unique_for_overwrite<uint32_t[]>(static_cast<size_t>(rows * job.width));
+  try {
+    ColumnCursor cursor = file.open_column(group, index);
+    while (!job.done()) {
+      const Piece piece = cursor.next(kPieceLevels);
+      if (piece.levels == 0) {
+        if (job.type.is_list() && job.keys >= 0) finish_list(job);
+        break;
+      }
+      take(job, piece);
+    }
+    if (!job.done())
+      job.fail(job.row, fmt::format("expected {} rows, found {}",
+                                    file.groups()[static_cast<size_t>(group)].rows, job.row));
+  } catch (const DataError& error) {
+    // Of what was decoded before a damaged page nothing is said to be good.
+    out.bad_row = 0;
+    out.problem = error.what();
+    return out;
+  }
+  if (job.bad())
+    out.problem =
+        fmt::format("{}, row {}: {}", file.place(group, index),
+                    file.groups()[static_cast<size_t>(group)].first_row + out.bad_row, out.problem);
+  return out;
+}
+
+void ColumnDecoder::take(Job& job, const Piece& piece) const {
+  const auto with_type = [&](auto use) {
+    switch (job.type.values) {
+      case ValueType::kBool:
+        return use(static_cast<const bool*>(piece.data));
+      case ValueType::kInt32:
+        return use(static_cast<const int32_t*>(piece.data));
+      case ValueType::kUint32:
+        return use(static_cast<const uint32_t*>(piece.data));
+      case ValueType::kInt64:
+        return use(static_cast<const int64_t*>(piece.data));
+      case ValueType::kUint64:
+        return use(static_cast<const uint64_t*>(piece.data));
+      case ValueType::kFloat:
+        return use(static_cast<const float*>(piece.data));
+      case ValueType::kDouble:
+        return use(static_cast<const double*>(piece.data));
+      default:
+        HLITE_CHECK(false, "a column of {}", job.type.type);
+    }
+  };
+  if (job.type.is_list())
+    return with_type([&]<typename T>(const T*) {
+      if constexpr (std::is_integral_v<T>) take_lists<T>(job, piece);
+    });
+  // Up to the first one that is missing.
+  int64_t count = std::min(piece.levels, job.rows - job.row);
+  if (piece.definition != nullptr)
+    count = std::find_if(piece.definition, piece.definition + count,
+                         [&](int16_t level) { return level != job.type.most_defined; }) -
+            piece.definition;
+  const bool missing = count < std::min(piece.levels, job.rows - job.row);
+  if (count > piece.values)
+    return job.fail(job.row,
+                    fmt::format("expected {} values in a page, found {}", count, piece.values));
+  with_type([&]<typename T>(const T* values) {
+    if (!is_slot(job.column)) return take_numbers(job, values, count);
+    if constexpr (std::is_integral_v<T>) take_keys(job, values, count);
+  });
+  if (missing && !job.bad()) job.fail(job.row, "expected a value, found none (null)");
+}
+
+template <typename T>
+void ColumnDecoder::take_numbers(Job& job, const T* values, int64_t count) const {
+  uint32_t* out = job.out.words.get() + job.row;
+  const bool label = job.column < label_dim_;
+  for (int64_t i = 0; i < count; ++i)
+    out[i] = std::bit_cast<uint32_t>(static_cast<float>(values[i]));
+  for (int64_t i = 0; i < count; ++i) {
+    const auto x = std::bit_cast<float>(out[i]);
+    if (label ? is_label(x, label_dim_) : std::isfinite(x)) continue;
+    return job.fail(job.row + i,
+                    fmt::format("expected {}, found {}",
+                                label ? "a label in [0, 1]" : "a finite number", values[i]));
+  }
+  job.row += count;
+}
+
+// Whether the key is in its table, or was replaced.
+template <typename T>
+bool ColumnDecoder::put_key(Job& job, T value, uint32_t* out, int64_t row) const {
+  const int64_t slot_number = slot(job.column);
+  const int64_t first = layout_.first_column[static_cast<size_t>(slot_number)];
+  // A key below its table, or negative, wraps round and is above it.
+  const uint64_t offset = key_offset_[static_cast<size_t>(slot_number)];
+  const uint64_t key = static_cast<uint64_t>(value) - offset;
+  if (key <= key_check_.last_key(first)) {
+    *out = static_cast<uint32_t>(key);
+    return true;
+  }
+  if (key_check_.replaces()) {
+    *out = key_check_.replacement(first);
+    job.out.replaced.push_back(row);
+    return true;
+  }
+  const int64_t last = static_cast<int64_t>(offset) + int64_t{key_check_.last_key(first)};
+  job.fail(
+      row,
+      offset == 0
+          ? fmt::format("expected a key in [0, {}], as the table of slot {} has {} rows, found {}",
+                        last, slot_number, last + 1, value)
+          : fmt::format(
+                "expected a key in [{}, {}], the rows of slot {}'s table among all, found {}",
+                offset, last, slot_number, value));
+  return false;
+}
+
+template <typename T>
+void ColumnDecoder::take_keys(Job& job, const T* values, int64_t count) const {
+  const auto slot_number = static_cast<size_t>(slot(job.column));
+  const uint64_t offset = key_offset_[slot_number];
+  const uint64_t last = key_check_.last_key(layout_.first_column[slot_number]);
+  uint32_t* out = job.out.words.get() + job.row * job.width;
+  if (job.width == 1) {
+    uint64_t outside = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      const uint64_t key = static_cast<uint64_t>(values[i]) - offset;
+      out[i] = static_cast<uint32_t>(key);
+      outside |= static_cast<uint64_t>(key > last);
+    }
+    if (outside == 0) {
+      job.row += count;
+      return;
+    }
+  }
+  for (int64_t i = 0; i < count; ++i, out += job.width) {
+    if (!put_key(job, values[i], out, job.row)) return;
+    std::fill(out + 1, out + job.width, kNoKey);
+    ++job.row;
+  }
+}
+
+void ColumnDecoder::finish_list(Job& job) const {
+  const auto slot_number = static_cast<size_t>(slot(job.column));
+  if (fixed_length_[slot_number] && job.keys != job.width)
+    return job.fail(job.row,
+                    fmt::format("expected {} keys (nnz_per_slot, is_fixed_length), found {}",
+                                job.width, job.keys));
+  uint32_t* out = job.out.words.get() + job.row * job.width;
+  std::fill(out + job.keys, out + job.width, kNoKey);
+  ++job.row;
+  job.keys = -1;
+}
+
+template <typename T>
+void ColumnDecoder::take_lists(Job& job, const Piece& piece) const {
+  const T* value = static_cast<const T*>(piece.data);
+  const T* const end = value + piece.values;
+  for (int64_t i = 0; i < piece.levels; ++i) {
+    if (piece.repetition[i] == 0) {
+      if (job.keys >= 0) finish_list(job);
+      if (job.done()) return;
+      job.keys = 0;
+    } else if (job.keys < 0) {
+      return job.fail(job.row, "expected the beginning of a list, found its middle");
+    }
+    const int16_t defined = piece.definition[i];
+    if (defined == job.type.empty_list) continue;
+    if (defined != job.type.most_defined)
+      return job.fail(job.row, defined < job.type.empty_list
+                                   ? "expected a list, found none (null)"
+                                   : "expected a key, found none (null) in the list");
+    if (value == end)
+      return job.fail(job.row, fmt::format("expected more than {} values in a page", piece.values));
+    if (job.keys == job.width)
+      return job.fail(
+          job.row,
+          fmt::format("expected 0 to {} keys (max_nnz or nnz_per_slot of the config), found more",
+                      job.width));
+    if (!put_key(job, *value++, job.out.words.get() + job.row * job.width + job.keys, job.row))
+      return;
+    ++job.keys;
+  }
+}
+
+}  // namespace hlite::data::parquet

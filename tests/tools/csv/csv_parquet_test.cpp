@@ -1,0 +1,137 @@
+// SameRows of Parquet files are prepared as the same rows of CSV files are.
+#include <filesystem>
+#include <map>
+
+#include "hugectr_lite/core/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/errors.h"
+#include "tests/support/parquet_writer.h"
+#include "tests/support/temporary_directory.h"
+#include "tools/apply/preparation.h"
+#include "tools/apply/text_batches.h"
+#include "tools/csv/csv_prep.h"
+
+namespace hlite::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using test::TemporaryDirectory;
+using test::write_text;
+
+constexpr const char* kParquetSchema = R"({
+  "header": true, "missing": "NA",
+  "label": {"column": "buys", "positive": "1", "negative": ["0"]},
+  "dense": [{"column": "age", "transform": "standardize"}, {"column": "income", "transform": "log1p"}],
+  "categorical": [{"column": "city"}, {"column": "shop"}]
+})";
+
+// SameRows [begin, end) as CSV and as Parquet: an index that nobody wants, missing values, texts
+// with commas and quotes.
+struct SameRows {
+  std::string csv = "day,city,age,income,shop,buys\n";
+  test::ParquetFileText parquet;
+  SameRows(int begin, int end) {
+    std::vector<int32_t> day, buys;
+    std::vector<std::string> city;
+    std::vector<int64_t> age;
+    std::vector<double> income;
+    std::vector<uint32_t> shop;
+    std::vector<bool> has_city, has_age, has_shop;
+    const char* cities[] = {"Rome", "Oslo, N", "\"Bern\"", "Łódź"};
+    for (int i = begin; i < end; ++i) {
+      day.push_back(i);
+      buys.push_back(i % 3 == 0);
+      has_city.push_back(i % 5 != 1);
+      has_age.push_back(i % 7 != 2);
+      has_shop.push_back(i % 11 != 3);
+      if (has_city.back()) city.emplace_back(cities[i * 7 % 4]);
+      if (has_age.back()) age.push_back(20 + i * 13 % 50);
+      income.push_back(i * 0.37);
+      if (has_shop.back()) shop.push_back(3'000'000'000u + static_cast<uint32_t>(i * i % 97));
+      std::string quoted;
+      for (const char c : has_city.back() ? city.back() : "") quoted.append(c == '"' ? 2 : 1, c);
+      csv += fmt::format("{},\"{}\",{},{},{},{}\n", i, quoted,
+                         has_age.back() ? std::to_string(age.back()) : "", income.back(),
+                         has_shop.back() ? std::to_string(shop.back()) : "NA", buys.back());
+    }
+    parquet.rows = end - begin;
+    parquet.rows_a_group = 100;
+    parquet.columns = {{.name = "day", .values = day, .date = true},
+                       {.name = "city", .values = city, .valid = has_city},
+                       {.name = "age", .values = age, .valid = has_age},
+                       {"income", income},
+                       {.name = "shop", .values = shop, .valid = has_shop},
+                       {"buys", buys}};
+  }
+};
+
+// What is written but the manifest, which names the inputs.
+std::map<std::string, std::string> prepared_csv(const TemporaryDirectory& folder,
+                                                const std::string& extension) {
+  CsvPrepOptions options;
+  options.schema = folder / "schema.json";
+  options.train = {folder / ("a" + extension), folder / ("b" + extension)};
+  options.val = {folder / ("v" + extension)};
+  options.output.folder = folder / ("out" + extension);
+  options.run.quiet = true;
+  options.run.threads = 2;
+  options.run.block_bytes = 5000;
+  options.min_count = 2;
+  csv_prep(options);
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(options.output.folder))
+    if (entry.is_regular_file() && entry.path().filename() != "manifest.json")
+      files[fs::relative(entry.path(), options.output.folder)] = test::read_text(entry.path());
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE("csv_prep gives the same ids, statistics and texts from Parquet as from CSV") {
+  const TemporaryDirectory folder;
+  write_text(folder / "schema.json", kParquetSchema);
+  int begin = 0;
+  for (const auto& [name, end] : {std::pair{"a", 517}, {"b", 731}, {"v", 900}}) {
+    const SameRows rows(begin, end);
+    write_text(folder / (std::string(name) + ".csv"), rows.csv);
+    test::write_parquet(folder / (std::string(name) + ".parquet"), rows.parquet);
+    begin = end;
+  }
+  const auto from_csv = prepared_csv(folder, ".csv"),
+             from_parquet = prepared_csv(folder, ".parquet");
+  CHECK(from_csv.size() == 5);  // two splits, counts, two vocabularies
+  CHECK((from_parquet == from_csv));
+
+  // And rows that come later.
+  config::DataConfig config;
+  config.label_dim = 1;
+  config.dense_dim = 2;
+  config.sparse.emplace_back();
+  config.sparse[0].slot_num = 2;
+  config.sparse[0].hotness = {1, 1};
+  ThreadPool pool(2);
+  const Preparation preparation(folder / "out.parquet", Labels::kThere);
+  const auto later = [&](const std::string& file) {
+    TextBatches batches(preparation, folder / file, config, preparation.slot_sizes(), 64, pool);
+    std::string bytes;
+    while (true) {
+      const data::HostBatch& batch = batches.next();
+      if (batch.size == 0) return bytes;
+      bytes.append(reinterpret_cast<const char*>(batch.memory.data()), batch.memory.size());
+    }
+  };
+  CHECK((later("v.parquet") == later("v.csv")));
+}
+
+TEST_CASE("a Parquet file without a column of the schema is refused") {
+  const TemporaryDirectory folder;
+  write_text(folder / "schema.json", kParquetSchema);
+  SameRows rows(0, 10);
+  rows.parquet.columns[4].name = "store";
+  for (const char* name : {"a.parquet", "b.parquet", "v.parquet"})
+    test::write_parquet(folder / name, rows.parquet);
+  CHECK(test::message_of<DataError>([&] { prepared_csv(folder, ".parquet"); }) ==
+        (folder / "a.parquet") + ":1: expected a column \"shop\" in the header, found none");
+}
+
+}  // namespace hlite::tools

@@ -1,0 +1,20 @@
+// Rows of a Parquet file as lines of text: a field a column, nothing for a missing value.
+//
+// Numbers have the fewest digits that tell them from all others of their type, booleans are 1 and
+// 0. Several row groups are written at once, each by a thread of its own; lines come in the order
+// of the rows.
+#pragma once
+
+#include <memory>
+
+#include "tools/io/input_stream.h"
+#include "tools/io/text_form.h"
+
+namespace hlite::tools {
+
+// The file's lines. `threads`: at most so many row groups at once. Throws DataError for a column of
+// a type that has no text, unless the form leaves it out.
+std::unique_ptr<InputStream> open_parquet_text(std::unique_ptr<StoredBytes> stored,
+                                               const TextForm& form, int threads);
+
+}  // namespace hlite::tools
