@@ -21,7 +21,8 @@ PoolShape GpuShardedSteps::shape() const {
   return {.ranks = ranks().ranks(),
           .capacity = capacity(),
           .copied_capacity = copied_capacity_,
-          .width = spec().layout.width};
+          .width = spec().layout.width,
+          .value_bytes = wire_row_bytes() / spec().layout.width};
 }
 WantedLists GpuShardedSteps::lists() const {
   WantedLists lists = fixed_.lists;
@@ -42,6 +43,9 @@ Matrix<float> GpuShardedSteps::pool_rows() const {
 Matrix<float> GpuShardedSteps::owned_rows() const {
   return {growing_.owned, shape().listed_rows(), spec().layout.width};
 }
+Matrix<float> GpuShardedSteps::listed_rows() const {
+  return pool_rows().rows(0, shape().listed_rows());
+}
 // As a batch of one slot, a sample a row that any rank may ask for.
 Matrix<const uint32_t> GpuShardedSteps::asked_keys() const {
   return {growing_.asked, shape().listed_rows(), 1};
@@ -57,8 +61,11 @@ SlotLayout GpuShardedSteps::asked_layout() const {
 SparseUpdateOptions GpuShardedSteps::reduction() const {
   return {.rule = {.type = optimizer::OptimizerType::kSgd}, .max_batch = train_batch_};
 }
-SparseUpdateOptions GpuShardedSteps::merge() const {
-  return {.rule = spec().rule, .type = spec().update_type, .max_batch = shape().listed_rows()};
+SparseUpdateOptions GpuShardedSteps::merging() const {
+  const bool whole = spec().whole_gradients;
+  return {.rule = whole ? WholeTableUpdate::sum_rule() : spec().rule,
+          .type = whole ? optimizer::UpdateType::kLocal : spec().update_type,
+          .max_batch = shape().listed_rows()};
 }
 
 template <typename Cutter>
@@ -91,6 +98,9 @@ GpuShardedSteps::Growing GpuShardedSteps::cut_growing(Cutter& cutter) const {
   g.asked = cutter.template cut<uint32_t>(pool.listed_rows());
   g.owned = cutter.template cut<float>(pool.listed_rows() * pool.width);
   g.pool = cutter.template cut<float>(pool.rows() * pool.width);
+  const int64_t narrow = narrow_wire() ? pool.listed_rows() * pool.width : 0;
+  g.narrow_sent = cutter.template cut<bf16>(narrow);
+  g.narrow_got = cutter.template cut<bf16>(narrow);
   return g;
 }
 
@@ -106,7 +116,7 @@ int64_t GpuShardedSteps::workspace_bytes() const {
     return SparseUpdate::workspace_bytes(exec_, DeviceSlots::numbers(exec_, layout), how);
   };
   return static_cast<int64_t>(cutter.bytes()) + routing + update(pool_layout(), reduction()) +
-         (owns() ? update(asked_layout(), merge()) : 0);
+         (owns() ? update(asked_layout(), merging()) : 0);
 }
 
 void GpuShardedSteps::prepare() {
@@ -145,7 +155,7 @@ void GpuShardedSteps::allocate() {
   reduce_ = std::make_unique<SparseUpdate>(exec_, pool_slots_->ref(), reduction());
   if (!owns()) return;
   asked_slots_ = std::make_unique<DeviceSlots>(exec_, asked_layout());
-  merge_ = std::make_unique<SparseUpdate>(exec_, asked_slots_->ref(), merge());
+  merge_ = std::make_unique<SparseUpdate>(exec_, asked_slots_->ref(), merging());
 }
 
 int64_t GpuShardedSteps::needed() const {
@@ -194,15 +204,22 @@ void GpuShardedSteps::gather(const StepContext& c, const TablesIo&) {
 }
 
 void GpuShardedSteps::exchange_vectors(const StepContext& c, bool to_owners) {
-  auto* const owned = reinterpret_cast<std::byte*>(growing_.owned);
-  auto* const listed = reinterpret_cast<std::byte*>(growing_.pool);
+  const auto bytes = [](auto* values) { return reinterpret_cast<std::byte*>(values); };
+  const Matrix<float> out = to_owners ? listed_rows() : owned_rows(),
+                      in = to_owners ? owned_rows() : listed_rows();
+  const uint32_t *const wanted = fixed_.lists.counts, *const asked = fixed_.asked.counts;
+  const bool narrow = narrow_wire();
+  const Matrix<bf16> sent(growing_.narrow_sent, out.dim(0), out.dim(1)),
+      got(growing_.narrow_got, out.dim(0), out.dim(1));
+  if (narrow) kernels::round_listed(c.exec, shape(), to_owners ? wanted : asked, out, sent);
   (to_owners ? exchanges().grads : exchanges().rows)
       ->all_to_all_v(
-          c.exec, {.send = to_owners ? listed : owned,
+          c.exec, {.send = narrow ? bytes(sent.data()) : bytes(out.data()),
                    .send_bytes = to_owners ? fixed_.lists.vector_bytes : fixed_.asked.vector_bytes,
-                   .receive = to_owners ? owned : listed,
+                   .receive = narrow ? bytes(got.data()) : bytes(in.data()),
                    .received_bytes = fixed_.ignored_bytes,
-                   .capacity = capacity() * spec().layout.width * kFloatBytes});
+                   .capacity = capacity() * wire_row_bytes()});
+  if (narrow) kernels::widen_listed(c.exec, shape(), to_owners ? asked : wanted, got, in);
 }
 
 void GpuShardedSteps::pool(const StepContext& c, const TablesIo& io) {
@@ -220,7 +237,8 @@ void GpuShardedSteps::sort(const StepContext& c, const TablesIo& io) {
   const auto* const step = buffers().data<int64_t>(io.step);
   reduce_->sort(c.exec, entries(c.batch), fixed_.minus_one, step, &fixed_.scalars[0]);
   if (merge_)
-    merge_->sort(c.exec, asked_keys(), buffers().data<float>(io.rate), step, &fixed_.scalars[1]);
+    merge_->sort(c.exec, asked_keys(), buffers().data<float>(rate_of(io)), step,
+                 &fixed_.scalars[1]);
 }
 
 void GpuShardedSteps::reduce(const StepContext& c, const TablesIo& io) {
@@ -238,14 +256,19 @@ void GpuShardedSteps::reduce(const StepContext& c, const TablesIo& io) {
 }
 
 void GpuShardedSteps::update(const StepContext& c, const TablesIo& io) {
+  merge(c, storage().own(), io);
+}
+
+// One step of `rows` by what all ranks sent.
+void GpuShardedSteps::merge(const StepContext& c, const UpdatedRows& rows, const TablesIo& io) {
   if (!merge_) return;
   merge_->update<float>(
       c.exec, View<const float, 3>(growing_.owned, shape().listed_rows(), 1, spec().layout.width),
-      storage().own(), gradient_scale(buffers(), io));
+      rows, gradient_scale(buffers(), io));
 }
 
-void GpuShardedSteps::sum_gradients(const StepContext&) {
-  raise("{}: gradients as a whole on several GPUs", spec().name);  // refused before
+void GpuShardedSteps::sum_gradients(const StepContext& c, const TablesIo& io) {
+  merge(c, whole().summed(), io);
 }
 
 void GpuShardedSteps::update_copied(const StepContext& c, const TablesIo& io) {

@@ -31,14 +31,14 @@ class GpuShardedSteps final : public ShardedSteps {
  private:
   void route(const plan::StepContext& c, const TablesIo& io) override;
   void exchange_keys(const plan::StepContext& c, const TablesIo& io) override;
-  void insert() override {}
+  void insert(const TablesIo&) override {}
   void gather(const plan::StepContext& c, const TablesIo& io) override;
   void exchange_vectors(const plan::StepContext& c, bool to_owners) override;
   void pool(const plan::StepContext& c, const TablesIo& io) override;
   void sort(const plan::StepContext& c, const TablesIo& io) override;
   void reduce(const plan::StepContext& c, const TablesIo& io) override;
   void update(const plan::StepContext& c, const TablesIo& io) override;
-  void sum_gradients(const plan::StepContext& c) override;
+  void sum_gradients(const plan::StepContext& c, const TablesIo& io) override;
   void update_copied(const plan::StepContext& c, const TablesIo& io) override;
   [[nodiscard]] bool gives_up() const override { return false; }  // kernels find out
   [[nodiscard]] int64_t needed() const override;
@@ -62,6 +62,8 @@ class GpuShardedSteps final : public ShardedSteps {
     uint32_t* asked;                   // [ranks * capacity]
     float* owned;                      // [ranks * capacity, V] rows for others; their gradients
     float* pool;                       // [pool rows, V] rows that were asked for; their gradients
+    // [ranks * capacity, V] where vectors travel narrow: as they leave, as they come
+    bf16 *narrow_sent, *narrow_got;
   };
   template <typename Cutter>
   Fixed cut_fixed(Cutter& cutter) const;
@@ -73,11 +75,13 @@ class GpuShardedSteps final : public ShardedSteps {
   [[nodiscard]] Matrix<uint32_t> entries(int64_t batch) const;
   [[nodiscard]] Matrix<float> pool_rows() const;
   [[nodiscard]] Matrix<float> owned_rows() const;
+  [[nodiscard]] Matrix<float> listed_rows() const;
   [[nodiscard]] Matrix<const uint32_t> asked_keys() const;
   [[nodiscard]] SlotLayout pool_layout() const;
   [[nodiscard]] SlotLayout asked_layout() const;
   [[nodiscard]] SparseUpdateOptions reduction() const;
-  [[nodiscard]] SparseUpdateOptions merge() const;
+  [[nodiscard]] SparseUpdateOptions merging() const;
+  void merge(const plan::StepContext& c, const UpdatedRows& rows, const TablesIo& io);
   [[nodiscard]] bool owns() const { return storage().own_rows() > 0; }
 
   const Exec exec_;

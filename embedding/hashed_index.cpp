@@ -89,7 +89,10 @@ void HashedIndex::fail_full(uint64_t refused) const {
 int64_t HashedIndex::insert(int64_t slot, uint32_t key) {
   const uint64_t both = slot_key(slot, key);
   if (const int64_t row = index_->find(both); row != KeyIndex::kAbsent) return row;
-  if (index_->size() == capacity_) fail_full(both);
+  if (index_->size() == capacity_) {
+    if (!refused_) refused_ = both;
+    return KeyIndex::kAbsent;
+  }
   const int64_t row = index_->insert(both);
   storage_.first_values(slot, key, row);
   return row;
@@ -160,6 +163,7 @@ void HashedIndex::insert_unseen(const Exec& exec, const SlotsRef& slots,
 }
 
 void HashedIndex::check(const Exec& exec) const {
+  if (refused_) fail_full(*refused_);
   if (!exec_.on_gpu()) return;
   exec.cuda->stream_synchronize(exec.stream);
   HashedCounts counts;

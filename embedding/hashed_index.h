@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,20 +33,21 @@ class HashedIndex {
 
   // rows[b, c]: the row of key c of the layer's in sample b, kNoKey where there is none. Training
   // gives new keys rows with first values. Where none is left the CPU throws DataError, and a GPU
-  // leaves a note for check(). Evaluation takes no rows: keys that have none get kUnseen.
+  // leaves a note. Evaluation takes no rows: keys that have none get kUnseen.
   void find_rows(const Exec& exec, const SlotsRef& slots, Matrix<const uint32_t> keys,
                  Matrix<uint32_t> rows, bool training);
-  // Waits for exec.stream. Throws DataError when a key found no row left.
+  // On a GPU waits for exec.stream. Throws DataError when a key found no row left.
   void check(const Exec& exec) const;
   // First values by slot, in memory of the device.
   [[nodiscard]] const FirstValues& first_values() const { return first_; }
 
-  // Of the CPU: the row of a key, or KeyIndex::kAbsent; the same with a new row where it has none
-  // (DataError when none is left).
+  // Of the CPU: the row of a key, or KeyIndex::kAbsent; the same with a new row where it has none;
+  // when none is left kAbsent, and a note for check().
   [[nodiscard]] int64_t find(int64_t slot, uint32_t key) const {
     return index_->find(slot_key(slot, key));
   }
   int64_t insert(int64_t slot, uint32_t key);
+  [[nodiscard]] bool full() const { return refused_.has_value(); }
   void prefetch(int64_t slot, uint32_t key) const { index_->prefetch(slot_key(slot, key)); }
 
   // What is in the rows: of the key in row i, slot_key().
@@ -67,6 +69,7 @@ class HashedIndex {
   FirstValues first_;
   ExecMemory streams_;
   std::unique_ptr<KeyIndex> index_;            // on the CPU
+  std::optional<uint64_t> refused_;            // there: the first key that insert() had no row for
   std::vector<std::vector<uint32_t>> unseen_;  // [slots] of a batch, on the CPU
   ExecMemory memory_, workspace_;              // on a GPU
   HashedTable table_;

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "hugectr_lite/core/float_loops.h"
 #include "hugectr_lite/core/float_type.h"
+#include "hugectr_lite/core/wide.h"
 
 namespace hlite::embedding {
 
-static constexpr int64_t kLongest = 2;  // words of a header: the sender's longest list
+static constexpr int64_t kLongest = 2;          // words of a header: the sender's longest list
+static constexpr int64_t kConverted = 1 << 16;  // values that are worth a task
 
 HostShardedSteps::HostShardedSteps(const TablesSpec& spec, const TableStorage& storage,
                                    HashedIndex* index, const TablesPlace& place)
@@ -23,7 +26,9 @@ int64_t HostShardedSteps::workspace_bytes() const {
       lookups * (8 + 4 + 4 + static_cast<int64_t>(sizeof(KeyRouting::Distinct))) +
       threads_ * max_batch() * spec().layout.most_hotness() * 8;
   const int64_t hashed = index_ ? n * capacity() * (3 * 4 + 8) : 0;
-  return routing + hashed + 2 * n * (header() + capacity()) * 4 + 2 * n * capacity() * row_bytes;
+  const int64_t narrow = narrow_wire() ? 2 * n * capacity() * wire_row_bytes() : 0;
+  return routing + hashed + 2 * n * (header() + capacity()) * 4 + 2 * n * capacity() * row_bytes +
+         narrow;
 }
 
 void HostShardedSteps::prepare() {
@@ -44,6 +49,11 @@ void HostShardedSteps::allocate() {
   key_receive_ = HostMemory(n * list_words * 4, "lists of wanted rows");
   owned_rows_ = HostMemory(n * room * row_bytes, "rows for other ranks");
   listed_rows_ = HostMemory(n * room * row_bytes, "rows of other ranks");
+  if (narrow_wire()) {
+    const size_t bytes = n * room * static_cast<size_t>(wire_row_bytes());
+    narrow_send_ = HostMemory(bytes, "rows for other ranks");
+    narrow_receive_ = HostMemory(bytes, "rows of other ranks");
+  }
   send_bytes_.resize(n);
   received_bytes_.resize(n);
   wanted_count_.resize(n);
@@ -96,8 +106,9 @@ void HostShardedSteps::exchange_keys(const plan::StepContext& c, const TablesIo&
   if (gives_up()) *buffers().data<int32_t>(io.overflow) = 1;
 }
 
-void HostShardedSteps::insert() {
+void HostShardedSteps::insert(const TablesIo& io) {
   for (int q = 0; q < ranks().ranks(); ++q) wanted_rows_.want(q, wanted_keys(q), *index_);
+  if (index_->full()) *buffers().data<int32_t>(io.overflow) = 1;
 }
 
 void HostShardedSteps::gather(const plan::StepContext& c, const TablesIo& io) {
@@ -129,22 +140,47 @@ void HostShardedSteps::look_up(const Exec& exec, const KeyList& list, Matrix<flo
   });
 }
 
+void HostShardedSteps::round_block(const Exec& exec, const HostMemory& memory,
+                                   const HostMemory& narrow, int q, int64_t bytes) const {
+  const int64_t first = q * capacity() * spec().layout.width;
+  const float* const from = reinterpret_cast<const float*>(memory.data()) + first;
+  bf16* const to = reinterpret_cast<bf16*>(narrow.data()) + first;
+  exec.threads().parallel_for(bytes / 2, kConverted, [&](int64_t begin, int64_t end) {
+    wide([&] { hlite::narrow(from + begin, end - begin, to + begin); });
+  });
+}
+
+void HostShardedSteps::widen_block(const Exec& exec, const HostMemory& narrow,
+                                   const HostMemory& memory, int q, int64_t bytes) const {
+  const int64_t first = q * capacity() * spec().layout.width;
+  const bf16* const from = reinterpret_cast<const bf16*>(narrow.data()) + first;
+  float* const to = reinterpret_cast<float*>(memory.data()) + first;
+  exec.threads().parallel_for(bytes / 2, kConverted, [&](int64_t begin, int64_t end) {
+    wide([&] { widen(from + begin, end - begin, to + begin); });
+  });
+}
+
 void HostShardedSteps::exchange_vectors(const plan::StepContext& c, bool to_owners) {
-  const int64_t row_bytes = spec().layout.width * kFloatBytes;
+  const int64_t row_bytes = wire_row_bytes();
   const auto bytes_of = [&](int q, bool owned) {
     return row_bytes * (owned ? std::ssize(wanted(q)) : std::ssize(routing_->list(q)));
   };
   for (int q = 0; q < ranks().ranks(); ++q)
     send_bytes_[static_cast<size_t>(q)] = bytes_of(q, !to_owners);
   const HostMemory &out = to_owners ? listed_rows_ : owned_rows_,
-                   &in = to_owners ? owned_rows_ : listed_rows_;
+                   &in = to_owners ? owned_rows_ : listed_rows_,
+                   &send = narrow_wire() ? narrow_send_ : out,
+                   &receive = narrow_wire() ? narrow_receive_ : in;
+  for (int q = 0; q < ranks().ranks() && narrow_wire(); ++q)
+    round_block(c.exec, out, send, q, bytes_of(q, !to_owners));
   (to_owners ? exchanges().grads : exchanges().rows)
-      ->all_to_all_v(c.exec, {out.data(), send_bytes_.data(), in.data(), received_bytes_.data(),
-                              capacity() * row_bytes});
+      ->all_to_all_v(c.exec, {send.data(), send_bytes_.data(), receive.data(),
+                              received_bytes_.data(), capacity() * row_bytes});
   for (int q = 0; q < ranks().ranks(); ++q) {
     const int64_t got = received_bytes_[static_cast<size_t>(q)], expected = bytes_of(q, to_owners);
     HLITE_CHECK(got == expected, "{}: {} bytes from rank {}, expected {}", spec().name, got, q,
                 expected);
+    if (narrow_wire()) widen_block(c.exec, receive, in, q, got);
   }
 }
 
@@ -199,7 +235,7 @@ void HostShardedSteps::update(const plan::StepContext& c, const TablesIo& io) {
   if (!gradient_scale(buffers(), io).skips()) update(c.exec, step_of(io), storage().own());
 }
 
-void HostShardedSteps::sum_gradients(const plan::StepContext& c) {
+void HostShardedSteps::sum_gradients(const plan::StepContext& c, const TablesIo&) {
   update(c.exec, {.rule = WholeTableUpdate::sum_rule(), .lr = WholeTableUpdate::kSumRate},
          whole().summed());
 }

@@ -23,14 +23,14 @@ class HostShardedSteps final : public ShardedSteps {
  private:
   void route(const plan::StepContext& c, const TablesIo& io) override;
   void exchange_keys(const plan::StepContext& c, const TablesIo& io) override;
-  void insert() override;
+  void insert(const TablesIo& io) override;
   void gather(const plan::StepContext& c, const TablesIo& io) override;
   void exchange_vectors(const plan::StepContext& c, bool to_owners) override;
   void pool(const plan::StepContext& c, const TablesIo& io) override;
   void sort(const plan::StepContext&, const TablesIo&) override {}
   void reduce(const plan::StepContext& c, const TablesIo& io) override;
   void update(const plan::StepContext& c, const TablesIo& io) override;
-  void sum_gradients(const plan::StepContext& c) override;
+  void sum_gradients(const plan::StepContext& c, const TablesIo& io) override;
   void update_copied(const plan::StepContext& c, const TablesIo& io) override;
   [[nodiscard]] bool gives_up() const override { return needed_ > capacity(); }
   [[nodiscard]] int64_t needed() const override { return needed_; }
@@ -38,6 +38,11 @@ class HostShardedSteps final : public ShardedSteps {
 
   [[nodiscard]] std::span<const uint32_t> wanted(int rank) const;
   [[nodiscard]] KeyList wanted_keys(int rank) const;
+  // The vectors of block q of `memory`, `bytes` as they travel, to block q of `narrow`, or back.
+  void round_block(const Exec& exec, const HostMemory& memory, const HostMemory& narrow, int q,
+                   int64_t bytes) const;
+  void widen_block(const Exec& exec, const HostMemory& narrow, const HostMemory& memory, int q,
+                   int64_t bytes) const;
   // `rows` rows from the `first` one on.
   [[nodiscard]] Matrix<float> block(const HostMemory& memory, int64_t first, int64_t rows) const;
   [[nodiscard]] RowStep step_of(const TablesIo& io) const;
@@ -52,6 +57,8 @@ class HostShardedSteps final : public ShardedSteps {
       key_receive_;         // [ranks][header + capacity] uint32: longest list, counts, list
   HostMemory owned_rows_;   // [ranks][capacity, V] rows for others; their gradients
   HostMemory listed_rows_;  // [ranks][capacity, V] rows from others; gradients for them
+  HostMemory narrow_send_,
+      narrow_receive_;  // [ranks][capacity, V] bf16, where vectors travel so
   std::vector<int64_t> send_bytes_, received_bytes_;
   std::vector<size_t> wanted_count_;
   std::vector<RowGradients> row_gradients_;

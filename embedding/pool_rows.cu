@@ -40,6 +40,15 @@ __global__ void __launch_bounds__(kItemThreads)
   if (at < counts[list]) pool[row * shape.width + column] = 0;
 }
 
+template <typename From, typename To>
+__global__ void __launch_bounds__(kItemThreads)
+    convert_listed_kernel(PoolShape shape, const uint32_t* counts, const From* from, To* to) {
+  const auto [row, column] = element_of(shape.width);
+  if (row >= shape.listed_rows()) return;
+  const int64_t list = row / shape.capacity, i = row * shape.width + column;
+  if (row - list * shape.capacity < counts[list]) to[i] = from_float<To>(to_float(from[i]));
+}
+
 __global__ void __launch_bounds__(kItemThreads)
     scatter_listed_kernel(Matrix<const float> in, Vector<const uint32_t> rows,
                           const uint32_t* count, float* out, float* touched) {
@@ -88,6 +97,18 @@ void clear_pool(cudaStream_t stream, const PoolShape& shape, const uint32_t* cou
          counts, pool.data());
 }
 
+void round_listed(cudaStream_t stream, const PoolShape& shape, const uint32_t* counts,
+                  Matrix<const float> rows, Matrix<bf16> narrow) {
+  launch(item_shape("round_listed", shape.listed_rows() * shape.width, stream),
+         convert_listed_kernel<float, bf16>, shape, counts, rows.data(), narrow.data());
+}
+
+void widen_listed(cudaStream_t stream, const PoolShape& shape, const uint32_t* counts,
+                  Matrix<const bf16> narrow, Matrix<float> rows) {
+  launch(item_shape("widen_listed", shape.listed_rows() * shape.width, stream),
+         convert_listed_kernel<bf16, float>, shape, counts, narrow.data(), rows.data());
+}
+
 void scatter_listed(cudaStream_t stream, Matrix<const float> in, Vector<const uint32_t> rows,
                     const uint32_t* count, Matrix<float> out, float* touched) {
   launch(item_shape("scatter_listed", rows.dim(0) * in.dim(1), stream), scatter_listed_kernel, in,
@@ -105,6 +126,8 @@ void update_copied(cudaStream_t stream, const CopiedUpdateArgs& args) {
 HLITE_KERNELS(pool_rows) {
   list.add<gather_listed>(kernels::gather_listed);
   list.add<clear_pool>(kernels::clear_pool);
+  list.add<round_listed>(kernels::round_listed);
+  list.add<widen_listed>(kernels::widen_listed);
   list.add<scatter_listed>(kernels::scatter_listed);
   list.add<update_copied>(kernels::update_copied);
 }

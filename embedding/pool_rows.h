@@ -3,6 +3,7 @@
 
 #include "embedding/routing_args.h"
 #include "embedding/updated_rows.h"
+#include "hugectr_lite/core/half.h"
 #include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/optimizer/gradient_scale.h"
 #include "hugectr_lite/optimizer/update_rules.h"
@@ -31,6 +32,14 @@ inline const Kernel<void(Matrix<const float> /*table*/, Vector<const uint32_t> /
 inline const Kernel<void(const PoolShape&, const uint32_t* /*counts [ranks + 1]*/,
                          Matrix<float> /*pool*/)>
     clear_pool{"clear_pool"};
+// Of the rows that lists have, [ranks * capacity, V]: narrow[i] = the bf16 nearest to rows[i], ties
+// to even; rows[i] = narrow[i], exactly.
+inline const Kernel<void(const PoolShape&, const uint32_t* /*counts [ranks]*/,
+                         Matrix<const float> /*rows*/, Matrix<bf16> /*narrow*/)>
+    round_listed{"round_listed"};
+inline const Kernel<void(const PoolShape&, const uint32_t* /*counts [ranks]*/,
+                         Matrix<const bf16> /*narrow*/, Matrix<float> /*rows*/)>
+    widen_listed{"widen_listed"};
 // out[rows[i]] = in[i] and touched[rows[i]] = 1 (where that is given) for i < *count.
 inline const Kernel<void(Matrix<const float> /*in*/, Vector<const uint32_t> /*rows*/,
                          const uint32_t* /*count*/, Matrix<float> /*out*/, float* /*touched*/)>

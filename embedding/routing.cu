@@ -109,8 +109,7 @@ __global__ void __launch_bounds__(kMostListed + 2)
   block[1] = static_cast<uint32_t>(longest >> 32);
   const int64_t listed = longest <= pool.capacity ? count : 0;
   lists.list_bytes[q] = (kListHeader + listed) * static_cast<int64_t>(sizeof(uint32_t));
-  lists.vector_bytes[q] =
-      int64_t{lists.counts[q]} * pool.width * static_cast<int64_t>(sizeof(float));
+  lists.vector_bytes[q] = int64_t{lists.counts[q]} * pool.row_bytes();
 }
 
 __global__ void __launch_bounds__(kItemThreads)
@@ -161,7 +160,7 @@ __global__ void __launch_bounds__(kItemThreads) take_lists_kernel(TakeArgs args)
     if (!fits) *args.overflow = 1;
   }
   if (i >= pool.ranks) return;
-  const int64_t asked = count_of(i), row_bytes = pool.width * static_cast<int64_t>(sizeof(float));
+  const int64_t asked = count_of(i), row_bytes = pool.row_bytes();
   args.asked.counts[i] = static_cast<uint32_t>(asked);
   args.asked.vector_bytes[i] = asked * row_bytes;
   PeerCounts& c = args.counts[i];

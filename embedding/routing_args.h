@@ -30,10 +30,12 @@ struct PoolShape {
   int64_t capacity = 0;         // rows, of any one rank
   int64_t copied_capacity = 0;  // copied rows; a batch never has more
   int64_t width = 0;
+  int64_t value_bytes = 4;  // of an element of a row as it travels
 
   [[nodiscard]] HLITE_HD int64_t listed_rows() const { return ranks * capacity; }
   [[nodiscard]] HLITE_HD int64_t rows() const { return ranks * capacity + copied_capacity; }
   [[nodiscard]] HLITE_HD int64_t block_words() const { return kListHeader + capacity; }
+  [[nodiscard]] HLITE_HD int64_t row_bytes() const { return width * value_bytes; }
 };
 
 // What a rank wants.

@@ -25,6 +25,7 @@ ShardedSteps::ShardedSteps(const TablesSpec& spec, const TableStorage& storage,
       max_batch_(place.max_batch),
       rows_per_lookup_(place.rows_per_lookup),
       type_(place.type),
+      wire_(place.wire),
       on_gpu_(place.gpu != nullptr),
       marks_(spec_.update_type != optimizer::UpdateType::kGlobal &&
              optimizer::moves_without_gradient(spec_.rule.type)),
@@ -178,12 +179,12 @@ void ShardedSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
             .sends = sends(header_ * 4, 4, true)});
   if (spec_.hash_capacity > 0 && io.training) {
     std::vector<plan::BufferId> changed = storage_.own_buffers();
-    changed.push_back(wanted_);
+    changed.insert(changed.end(), {wanted_, io.overflow});
     add(plan, {.name = ".insert",
                .lane = plan::Lane::kEmbedding,
                .reads = changed,
                .writes = changed,
-               .run = [this](const StepContext&) { insert(); }});
+               .run = [this, io](const StepContext&) { insert(io); }});
   }
   add(plan, {.name = ".gather",
              .lane = plan::Lane::kEmbedding,
@@ -196,7 +197,7 @@ void ShardedSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
              .reads = {lists_, wanted_, outgoing_},
              .writes = {incoming_},
              .run = [this](const StepContext& c) { exchange_vectors(c, false); },
-             .sends = sends(0, spec_.layout.width * kFloatBytes, false)});
+             .sends = sends(0, wire_row_bytes(), false)});
   add(plan, {.name = ".pool",
              .lane = plan::Lane::kEmbedding,
              .reads = {lists_, incoming_, storage_.copied_weights()},
@@ -208,10 +209,11 @@ void ShardedSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
 void ShardedSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
   std::vector<plan::BufferId> reads = {io.grad, lists_}, reduced = {incoming_};
   if (copied_gradients_ != plan::kNoBuffer) reduced.push_back(copied_gradients_);
+  if (spec_.whole_gradients) whole_.emit_clear(plan);
   if (on_gpu_) {  // needs no gradients: beside what makes them
     add(plan, {.name = ".sort",
                .lane = plan::Lane::kEmbedding,
-               .reads = {lists_, wanted_, io.rate, io.step},
+               .reads = {lists_, wanted_, rate_of(io), io.step},
                .writes = {sorted_},
                .run = [this, io](const StepContext& c) { sort(c, io); }});
     reads.push_back(sorted_);
@@ -227,14 +229,16 @@ void ShardedSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
              .reads = {lists_, wanted_, incoming_},
              .writes = {outgoing_},
              .run = [this](const StepContext& c) { exchange_vectors(c, true); },
-             .sends = sends(0, spec_.layout.width * kFloatBytes, true)});
+             .sends = sends(0, wire_row_bytes(), true)});
   if (!spec_.whole_gradients) return;
-  whole_.emit_clear(plan);
+  reads = {wanted_, outgoing_, whole_.gradients(), io.overflow};
+  if (on_gpu_) reads.push_back(sorted_);
+  if (io.loss_scale != plan::kNoBuffer) reads.push_back(io.loss_scale);
   add(plan, {.name = ".gradients",
              .lane = plan::Lane::kEmbedding,
-             .reads = {wanted_, outgoing_, whole_.gradients()},
+             .reads = reads,
              .writes = {whole_.gradients()},
-             .run = [this](const StepContext& c) { sum_gradients(c); }});
+             .run = [this, io](const StepContext& c) { sum_gradients(c, io); }});
 }
 
 std::vector<WholeGradients> ShardedSteps::whole_gradients() const {

@@ -16,6 +16,9 @@
 // This class knows the steps, and how much room exchanges have; what a step does is
 // HostShardedSteps on the CPU and GpuShardedSteps on GPUs.
 //
+// A hashed table that is full raises that flag, too, on its owner, whose host then looks and ends
+// all ranks (EmbeddingTables::check()).
+//
 // Where gradients are kept as a whole, <layer>.clear and .gradients (whole_table_update.h) come
 // before the update.
 //
@@ -67,7 +70,7 @@ class ShardedSteps : public TableSteps {
   // What the steps do.
   virtual void route(const plan::StepContext& c, const TablesIo& io) = 0;
   virtual void exchange_keys(const plan::StepContext& c, const TablesIo& io) = 0;
-  virtual void insert() = 0;
+  virtual void insert(const TablesIo& io) = 0;
   virtual void gather(const plan::StepContext& c, const TablesIo& io) = 0;
   // Rows from their owners to those that listed them, or gradients back.
   virtual void exchange_vectors(const plan::StepContext& c, bool to_owners) = 0;
@@ -76,7 +79,7 @@ class ShardedSteps : public TableSteps {
   virtual void reduce(const plan::StepContext& c, const TablesIo& io) = 0;
   virtual void update(const plan::StepContext& c, const TablesIo& io) = 0;
   // Adds the batch's gradients to whole().summed(), where they are kept as a whole.
-  virtual void sum_gradients(const plan::StepContext& c) = 0;
+  virtual void sum_gradients(const plan::StepContext& c, const TablesIo& io) = 0;
   virtual void update_copied(const plan::StepContext& c, const TablesIo& io) = 0;
   // Whether the host knows that the run at hand counts for nothing: then its steps are left out.
   [[nodiscard]] virtual bool gives_up() const = 0;
@@ -90,6 +93,11 @@ class ShardedSteps : public TableSteps {
   [[nodiscard]] const comm::RankContext& ranks() const { return ranks_; }
   [[nodiscard]] int64_t max_batch() const { return max_batch_; }
   [[nodiscard]] FloatType type() const { return type_; }
+  [[nodiscard]] bool narrow_wire() const { return wire_ != FloatType::kFloat; }
+  // Of a row or its gradient as it travels.
+  [[nodiscard]] int64_t wire_row_bytes() const {
+    return spec_.layout.width * float_type_bytes(wire_);
+  }
   [[nodiscard]] int64_t capacity() const { return capacity_; }
   [[nodiscard]] int64_t header() const { return header_; }
   [[nodiscard]] const plan::Buffers& buffers() const { return *buffers_; }
@@ -97,6 +105,10 @@ class ShardedSteps : public TableSteps {
     return spec_.update_type == optimizer::UpdateType::kGlobal;
   }
   [[nodiscard]] const WholeTableUpdate& whole() const { return whole_; }
+  // Of the sparse update, or of the sums in its place.
+  [[nodiscard]] plan::BufferId rate_of(const TablesIo& io) const {
+    return spec_.whole_gradients ? whole_.sum_rate() : io.rate;
+  }
   [[nodiscard]] Matrix<float> copied_gradients() const;
   // [copied rows], or empty where no mark is kept.
   [[nodiscard]] std::span<float> touched() const;
@@ -135,7 +147,8 @@ class ShardedSteps : public TableSteps {
   const ExchangeOptions options_;
   const int64_t max_batch_;
   const double rows_per_lookup_;
-  const FloatType type_;  // of the output and its gradient; rows travel as float
+  const FloatType type_;  // of the output and its gradient
+  const FloatType wire_;
   const bool on_gpu_;
   const bool marks_;      // whether touched() is kept
   const int64_t header_;  // words

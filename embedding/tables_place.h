@@ -31,6 +31,9 @@ struct TablesPlace {
   int threads = 1;                         // of the CPU, at most
   const cuda::Backend* gpu = nullptr;      // where they lie; null: on the CPU
   FloatType type = FloatType::kFloat;      // of the output and its gradient
+  // What rows and their gradients travel in: float or bf16, rounded to nearest, ties to even; so is
+  // what a rank has from itself.
+  FloatType wire = FloatType::kFloat;
 
   [[nodiscard]] Exec exec() const {
     return gpu ? Exec{.device = Device::kCuda, .cuda = gpu} : Exec{};

@@ -19,7 +19,8 @@ void WantedRows::want(int from, const KeyList& list, HashedIndex& index) {
     HLITE_CHECK(end <= list.keys.size(), "a list of {} keys counts more", list.keys.size());
     for (; at < end; ++at) {
       if (at + kKeysAhead < end) index.prefetch(slot, list.keys[at + kKeysAhead]);
-      const auto row = static_cast<uint64_t>(index.insert(slot, list.keys[at]));
+      const int64_t found = index.insert(slot, list.keys[at]);
+      const uint64_t row = found == KeyIndex::kAbsent ? 0 : static_cast<uint64_t>(found);
       w.rows.push_back(static_cast<uint32_t>(row));
       w.sorted.push_back(row << 32 | at);
     }

@@ -21,7 +21,8 @@ class WantedRows {
   // `ranks`: how many send lists.
   explicit WantedRows(int ranks) : wanted_(static_cast<size_t>(ranks)) {}
 
-  // Finds the rows of the list of rank `from` in `index`, with new ones where needed.
+  // Finds the rows of the list of rank `from` in `index`, with new ones where needed. Where none is
+  // left, which the index notes, row 0 stands for it: the run counts for nothing.
   void want(int from, const KeyList& list, HashedIndex& index);
   // Of the last list of that rank: its rows, in its order; ascending, and where each of these
   // stands in the list.

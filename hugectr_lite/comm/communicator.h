@@ -5,6 +5,10 @@
 // taken in the order of ranks, whoever takes them; a hierarchical all-reduce takes them in the
 // order of the node's ranks, then of nodes.
 //
+// What is summed are words of 32 bits: the first `pairs` of them hold two bf16 each, the others one
+// float. Sums are taken in float; those of bf16 are rounded, to nearest, ties to even, where they
+// go on to other ranks, the same on all.
+//
 // Every call is collective: all ranks of the communicator make the same calls in the same order,
 // one call at a time, with the same sizes. Whoever wants two exchanges at once (lanes that overlap)
 // takes two communicators. A rank that fails calls abort(); every other rank then gets a CommError
@@ -13,6 +17,7 @@
 // Once warm, a call allocates nothing (scratch memory only grows).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -91,11 +96,12 @@ class Communicator {
   // on all ranks when that is larger than this rank's capacity.
   virtual void all_to_all_v(const Exec& exec, const Blocks& blocks) = 0;
   // mine <- the sum over ranks of slice rank() of `all` (slice_of()). The two must not overlap.
-  virtual void reduce_scatter(const Exec& exec, std::span<const float> all,
-                              std::span<float> mine) = 0;
+  // `pairs`: of the words of `all`.
+  virtual void reduce_scatter(const Exec& exec, std::span<const float> all, std::span<float> mine,
+                              size_t pairs = 0) = 0;
   // values[i] <- sum over ranks. On one route both ways give the same bits.
   virtual void all_reduce(const Exec& exec, std::span<float> values,
-                          AllReduce algo = AllReduce::kTwoPhase) = 0;
+                          AllReduce algo = AllReduce::kTwoPhase, size_t pairs = 0) = 0;
 
   // What this rank has sent and got by this communicator.
   // What stays with the rank itself does not count.
@@ -110,6 +116,10 @@ struct Slice {
 inline Slice slice_of(size_t n, int part, int parts) {
   const auto p = static_cast<size_t>(part), count = static_cast<size_t>(parts);
   return {n * p / count, n * (p + 1) / count};
+}
+// Of the first `pairs` words of all, those in a slice of them.
+inline size_t pairs_in(const Slice& slice, size_t pairs) {
+  return std::clamp(pairs, slice.begin, slice.end) - slice.begin;
 }
 
 }  // namespace hlite::comm

@@ -9,10 +9,18 @@
 #include <thread>
 #include <vector>
 
+#include "hugectr_lite/core/float_type.h"
+
 namespace hlite::comm {
 namespace {
 
 size_t index_of(int rank) { return static_cast<size_t>(rank); }
+
+kernels::SummedWords words_of(const Slice& slice, size_t pairs) {
+  return {.begin = static_cast<int64_t>(slice.begin),
+          .count = static_cast<int64_t>(slice.size()),
+          .pairs = static_cast<int64_t>(pairs_in(slice, pairs))};
+}
 
 void check_gpu(const Exec& exec) {
   HLITE_CHECK(exec.on_gpu(), "ranks of GPUs exchange device memory");
@@ -245,30 +253,30 @@ void DeviceCommunicator::all_to_all_v(const Exec& exec, const Blocks& blocks) {
 }
 
 void DeviceCommunicator::reduce_scatter(const Exec& exec, std::span<const float> all,
-                                        std::span<float> mine) {
+                                        std::span<float> mine, size_t pairs) {
   check_gpu(exec);
   const Slice own = slice_of(all.size(), rank(), size());
   HLITE_CHECK(mine.size() == own.size(), "{} values of {} on {} ranks", mine.size(), all.size(),
               size());
-  const auto values =
-      agree("reduce-scatter", all.data(), nullptr, static_cast<int64_t>(all.size_bytes()))[0];
+  const auto values = agree("reduce-scatter", all.data(), nullptr, std::ssize(all) * kFloatBytes,
+                            static_cast<int64_t>(pairs))[0];
   wait_for_all(exec);
-  kernels::peer_sum(exec, values, static_cast<int64_t>(own.begin), std::ssize(mine), mine.data());
+  kernels::peer_sum(exec, values, words_of(own, pairs), mine.data());
   wait_for_all(exec);
   for (int q = 0; q < size(); ++q)
     count(q, slice_of(all.size(), q, size()).size() * sizeof(float), mine.size_bytes());
 }
 
 // Slice r of all ranks is read and written by rank r alone.
-void DeviceCommunicator::all_reduce(const Exec& exec, std::span<float> values, AllReduce) {
+void DeviceCommunicator::all_reduce(const Exec& exec, std::span<float> values, AllReduce,
+                                    size_t pairs) {
   check_gpu(exec);
-  const auto peers =
-      agree("all-reduce", values.data(), nullptr, static_cast<int64_t>(values.size_bytes()))[0];
+  const auto peers = agree("all-reduce", values.data(), nullptr, std::ssize(values) * kFloatBytes,
+                           static_cast<int64_t>(pairs))[0];
   if (size() == 1) return;
   const Slice own = slice_of(values.size(), rank(), size());
   wait_for_all(exec);
-  kernels::peer_sum(exec, peers, static_cast<int64_t>(own.begin), static_cast<int64_t>(own.size()),
-                    nullptr);
+  kernels::peer_sum(exec, peers, words_of(own, pairs), nullptr);
   wait_for_all(exec);
   const size_t mine = own.size() * sizeof(float);
   for (int q = 0; q < size(); ++q) {

@@ -58,8 +58,9 @@ class DeviceCommunicator final : public Communicator {
   void all_gather(const Exec& exec, ConstBytes mine, Bytes all, size_t unit) override;
   // A size outside of [0, capacity] arrives as -1: the host does not see it.
   void all_to_all_v(const Exec& exec, const Blocks& blocks) override;
-  void reduce_scatter(const Exec& exec, std::span<const float> all, std::span<float> mine) override;
-  void all_reduce(const Exec& exec, std::span<float> values, AllReduce algo) override;
+  void reduce_scatter(const Exec& exec, std::span<const float> all, std::span<float> mine,
+                      size_t pairs) override;
+  void all_reduce(const Exec& exec, std::span<float> values, AllReduce algo, size_t pairs) override;
   // Of the calls; a graph's launches do not count, and an all-to-all-v counts at its capacity.
   [[nodiscard]] TrafficTotals traffic() const override { return traffic_; }
 

@@ -20,6 +20,12 @@ struct ExpectedBytes {
 ExpectedBytes all_reduce_bytes(const Topology& topology, int rank, Route route, AllReduce algo,
                                int64_t count);
 
+// The same in the first half of an all-reduce in two phases, which leaves slices of the sum; and in
+// the second half, of `count` things of `unit` bytes, which hands slices to all.
+ExpectedBytes reduce_scatter_bytes(const Topology& topology, int rank, Route route, int64_t count);
+ExpectedBytes gather_slices_bytes(const Topology& topology, int rank, Route route, int64_t count,
+                                  int64_t unit);
+
 // By `rank` in a flat all-gather to which it gives `bytes`.
 ExpectedBytes all_gather_bytes(const Topology& topology, int rank, int64_t bytes);
 

@@ -97,13 +97,13 @@ void HierarchicalCommunicator::exchange_along_rail(const Blocks& blocks) {
   });
 }
 
-void HierarchicalCommunicator::all_reduce(const Exec& exec, std::span<float> values,
-                                          AllReduce algo) {
-  const size_t n = slice_of(values.size(), intra_->rank(), intra_->size()).size();
-  slice_.resize(std::max(slice_.size(), n));
-  const auto slice = std::span(slice_).first(n);
-  intra_->reduce_scatter(exec, values, slice);
-  rail_->all_reduce(exec, slice, algo);
+void HierarchicalCommunicator::all_reduce(const Exec& exec, std::span<float> values, AllReduce algo,
+                                          size_t pairs) {
+  const Slice own = slice_of(values.size(), intra_->rank(), intra_->size());
+  slice_.resize(std::max(slice_.size(), own.size()));
+  const auto slice = std::span(slice_).first(own.size());
+  intra_->reduce_scatter(exec, values, slice, pairs);
+  rail_->all_reduce(exec, slice, algo, pairs_in(own, pairs));
   intra_->all_gather(exec, std::as_bytes(slice), std::as_writable_bytes(values), sizeof(float));
 }
 

@@ -39,7 +39,7 @@ class HierarchicalCommunicator final : public HostCommunicator {
 
   void all_to_all_v(const Exec& exec, const Blocks& blocks) override;
   // `algo`: of the sum over nodes.
-  void all_reduce(const Exec& exec, std::span<float> values, AllReduce algo) override;
+  void all_reduce(const Exec& exec, std::span<float> values, AllReduce algo, size_t pairs) override;
   [[nodiscard]] TrafficTotals traffic() const override {
     return intra_->traffic() + rail_->traffic() + flat_->traffic();
   }

@@ -4,7 +4,9 @@
 #include <cstring>
 
 #include "hugectr_lite/comm/hierarchical_communicator.h"
+#include "hugectr_lite/core/float_loops.h"
 #include "hugectr_lite/core/float_type.h"
+#include "hugectr_lite/core/wide.h"
 
 namespace hlite::comm {
 namespace {
@@ -17,6 +19,22 @@ void copy_bytes(const Exec& exec, ConstBytes from, std::byte* to) {
   exec.threads().parallel_for(std::ssize(from), kGrainBytes, [&](int64_t begin, int64_t end) {
     std::memcpy(to + begin, from.data() + begin, static_cast<size_t>(end - begin));
   });
+}
+
+// sums[i] += the i-th T of `values`, or = for the first one's.
+template <typename T>
+void add(const Exec& exec, ConstBytes values, float* sums, bool first) {
+  const auto* const x = reinterpret_cast<const T*>(values.data());
+  exec.threads().parallel_for(std::ssize(values) / static_cast<int64_t>(sizeof(T)),
+                              kGrainBytes / static_cast<int64_t>(sizeof(T)),
+                              [&](int64_t begin, int64_t end) {
+                                wide([&] {
+                                  if (first)
+                                    widen(x + begin, end - begin, sums + begin);
+                                  else
+                                    add_row(x + begin, end - begin, sums + begin);
+                                });
+                              });
 }
 
 void check_host(const Exec& exec) {
@@ -116,48 +134,51 @@ void HostCommunicator::all_to_all_v(const Exec& exec, const Blocks& blocks) {
   });
 }
 
-// sum[i] <- the floats that rank 0, 1, ... send by send_, added in that order.
-void HostCommunicator::add_up(const Exec& exec, std::span<float> sum) {
+// sum[i] <- the words that rank 0, 1, ... send by send_, added in that order.
+void HostCommunicator::add_up(const Exec& exec, std::span<float> sum, size_t pairs) {
   check_host(exec);
+  wide_.resize(std::max(wide_.size(), 2 * pairs));
   room_.assign(static_cast<size_t>(size()), anywhere(sum.size_bytes()));
   visit(send_, room_, [&](int from, ConstBytes got) {
     if (got.size() != sum.size_bytes())
       raise<CommError>("sum over ranks: rank {} expects {} bytes, rank {} sent {}", rank_,
                        sum.size_bytes(), from, got.size());
-    if (from == 0) return copy_bytes(exec, got, std::as_writable_bytes(sum).data());
-    const auto* values = reinterpret_cast<const float*>(got.data());
-    exec.threads().parallel_for(
-        std::ssize(sum), kGrainBytes / kFloatBytes, [&](int64_t begin, int64_t end) {
-          for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
-            sum[i] += values[i];
-        });
+    add<bf16>(exec, got.first(pairs * sizeof(float)), wide_.data(), from == 0);
+    add<float>(exec, got.subspan(pairs * sizeof(float)), sum.data() + pairs, from == 0);
   });
+  auto* const rounded = reinterpret_cast<bf16*>(sum.data());
+  exec.threads().parallel_for(
+      static_cast<int64_t>(2 * pairs), kGrainBytes / kFloatBytes, [&](int64_t begin, int64_t end) {
+        wide([&] { narrow(wide_.data() + begin, end - begin, rounded + begin); });
+      });
 }
 
 void HostCommunicator::reduce_scatter(const Exec& exec, std::span<const float> all,
-                                      std::span<float> mine) {
-  HLITE_CHECK(mine.size() == slice_of(all.size(), rank_, size()).size(),
-              "{} values of {} on {} ranks", mine.size(), all.size(), size());
+                                      std::span<float> mine, size_t pairs) {
+  const Slice own = slice_of(all.size(), rank_, size());
+  HLITE_CHECK(mine.size() == own.size(), "{} values of {} on {} ranks", mine.size(), all.size(),
+              size());
   send_.clear();
   for (int q = 0; q < size(); ++q) {
     const Slice s = slice_of(all.size(), q, size());
     send_.push_back(std::as_bytes(all.subspan(s.begin, s.size())));
   }
-  add_up(exec, mine);
+  add_up(exec, mine, pairs_in(own, pairs));
 }
 
-void HostCommunicator::all_reduce(const Exec& exec, std::span<float> values, AllReduce algo) {
+void HostCommunicator::all_reduce(const Exec& exec, std::span<float> values, AllReduce algo,
+                                  size_t pairs) {
   if (size() == 1) return;
   const bool slices = algo == AllReduce::kTwoPhase;
   const size_t n = slices ? slice_of(values.size(), rank_, size()).size() : values.size();
   sum_.resize(std::max(sum_.size(), n));
   const auto sum = std::span(sum_).first(n);
   if (slices) {
-    reduce_scatter(exec, values, sum);
+    reduce_scatter(exec, values, sum, pairs);
     all_gather(exec, std::as_bytes(sum), std::as_writable_bytes(values), sizeof(float));
   } else {
     send_.assign(static_cast<size_t>(size()), std::as_bytes(values));
-    add_up(exec, sum);
+    add_up(exec, sum, pairs);
     copy_bytes(exec, std::as_bytes(sum), std::as_writable_bytes(values).data());
   }
 }

@@ -35,8 +35,9 @@ class HostCommunicator : public Communicator {
   void gather(const Exec& exec, ConstBytes mine, Bytes all, int root) override;
   void all_gather(const Exec& exec, ConstBytes mine, Bytes all, size_t unit) override;
   void all_to_all_v(const Exec& exec, const Blocks& blocks) override;
-  void reduce_scatter(const Exec& exec, std::span<const float> all, std::span<float> mine) override;
-  void all_reduce(const Exec& exec, std::span<float> values, AllReduce algo) override;
+  void reduce_scatter(const Exec& exec, std::span<const float> all, std::span<float> mine,
+                      size_t pairs) override;
+  void all_reduce(const Exec& exec, std::span<float> values, AllReduce algo, size_t pairs) override;
   [[nodiscard]] TrafficTotals traffic() const override { return traffic_; }
 
  protected:
@@ -48,7 +49,7 @@ class HostCommunicator : public Communicator {
  private:
   // What send_ says to where room_ says: each message fills its room.
   void move(const Exec& exec, const char* what);
-  void add_up(const Exec& exec, std::span<float> sum);
+  void add_up(const Exec& exec, std::span<float> sum, size_t pairs);
 
   const Topology topology_;
   const int rank_;
@@ -56,6 +57,7 @@ class HostCommunicator : public Communicator {
   std::vector<ConstBytes> send_;
   std::vector<Bytes> room_;
   std::vector<float> sum_;
+  std::vector<float> wide_;  // sums of pairs, as they grow
 };
 
 // Room for a message of any place.

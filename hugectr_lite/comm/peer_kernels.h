@@ -51,10 +51,15 @@ inline const Kernel<void(uint64_t* /*runs*/, const int32_t* /*overflow*/, const 
                          Notice* /*notice*/)>
     notify_host{"notify_host"};
 
-// out[i] <- the sum over ranks, in their order, of element begin + i of each rank's floats, i < n.
-// Without `out` the sums go back to where they are from, on all ranks.
-inline const Kernel<void(Peers /*values*/, int64_t /*begin*/, int64_t /*n*/, float* /*out*/)>
-    peer_sum{"peer_sum"};
+// Words [begin, begin + count) of 32 bits, of which the first `pairs` hold two bf16 each, the
+// others one float.
+struct SummedWords {
+  int64_t begin = 0, count = 0, pairs = 0;
+};
+// out[i] <- the sum over ranks, in their order, of word begin + i of each rank's. Without `out` the
+// sums go back to where they are from, on all ranks.
+inline const Kernel<void(Peers /*values*/, const SummedWords&, float* /*out*/)> peer_sum{
+    "peer_sum"};
 // Bytes -> every place that is not null.
 inline const Kernel<void(Peers /*to*/, const std::byte* /*from*/, int64_t /*bytes*/)> peer_copy{
     "peer_copy"};

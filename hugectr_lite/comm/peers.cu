@@ -7,6 +7,7 @@
 #include <cuda/atomic>
 
 #include "hugectr_lite/comm/peer_kernels.h"
+#include "hugectr_lite/core/half.h"
 #include "hugectr_lite/core/kernel_list.cuh"
 #include "hugectr_lite/core/launch.cuh"
 
@@ -66,17 +67,30 @@ __global__ void notify_kernel(uint64_t* runs, const int32_t* overflow, const flo
       .store(*runs, ::cuda::std::memory_order_release);
 }
 
+// Of word `at` of all ranks: of its two bf16, or of its float.
+__device__ inline uint32_t sum_of_word(const Peers& values, int64_t at, bool pair) {
+  float low = 0, high = 0;
+  for (int q = 0; q < values.count; ++q) {
+    const uint32_t word = reinterpret_cast<const uint32_t*>(values.at[q])[at];
+    const float x =
+        pair ? to_float(bf16{static_cast<uint16_t>(word)}) : hlite::detail::float_of(word);
+    const float y = pair ? to_float(bf16{static_cast<uint16_t>(word >> 16)}) : 0.0f;
+    low = q == 0 ? x : low + x;
+    high = q == 0 ? y : high + y;
+  }
+  if (!pair) return hlite::detail::bits_of(low);
+  return from_float<bf16>(low).bits | uint32_t{from_float<bf16>(high).bits} << 16;
+}
+
 __global__ void __launch_bounds__(kThreads)
-    sum_kernel(Peers values, int64_t begin, int64_t n, float* out) {
-  for (int64_t i = grid_thread(); i < n; i += grid_threads()) {
-    float sum = reinterpret_cast<const float*>(values.at[0])[begin + i];
-    for (int q = 1; q < values.count; ++q)
-      sum += reinterpret_cast<const float*>(values.at[q])[begin + i];
+    sum_kernel(Peers values, kernels::SummedWords words, float* out) {
+  for (int64_t i = grid_thread(); i < words.count; i += grid_threads()) {
+    const int64_t at = words.begin + i;
+    const uint32_t sum = sum_of_word(values, at, i < words.pairs);
     if (out)
-      out[i] = sum;
+      reinterpret_cast<uint32_t*>(out)[i] = sum;
     else
-      for (int q = 0; q < values.count; ++q)
-        reinterpret_cast<float*>(values.at[q])[begin + i] = sum;
+      for (int q = 0; q < values.count; ++q) reinterpret_cast<uint32_t*>(values.at[q])[at] = sum;
   }
 }
 
@@ -174,8 +188,8 @@ void notify_host(cudaStream_t stream, uint64_t* runs, const int32_t* overflow, c
   launch({.name = "notify_host", .stream = stream}, notify_kernel, runs, overflow, wish, notice);
 }
 
-void peer_sum(cudaStream_t stream, Peers values, int64_t begin, int64_t n, float* out) {
-  launch(shape_for("peer_sum", n, stream), sum_kernel, values, begin, n, out);
+void peer_sum(cudaStream_t stream, Peers values, const kernels::SummedWords& words, float* out) {
+  launch(shape_for("peer_sum", words.count, stream), sum_kernel, values, words, out);
 }
 
 void peer_copy(cudaStream_t stream, Peers to, const std::byte* from, int64_t bytes) {

@@ -22,4 +22,11 @@ TrafficTotals operator-(TrafficTotals a, const TrafficTotals& b) {
   return a;
 }
 
+TrafficTotals scaled(TrafficTotals t, int64_t runs, int64_t calls) {
+  for (int64_t* n : {&t.intra_bytes, &t.inter_bytes, &t.intra_messages, &t.inter_messages,
+                     &t.intra_received, &t.inter_received})
+    *n = *n / calls * runs;
+  return t;
+}
+
 }  // namespace hlite::comm

@@ -15,6 +15,9 @@ struct TrafficTotals {
   friend TrafficTotals operator-(TrafficTotals a, const TrafficTotals& b);
 };
 
+// Of `runs` runs that are alike, from those of `calls` calls.
+TrafficTotals scaled(TrafficTotals of_calls, int64_t runs, int64_t calls);
+
 // What a rank has exchanged in one step of a plan.
 struct StepTraffic {
   std::string step;

@@ -264,6 +264,10 @@ SolverConfig parse_solver(const JsonNode& node, bool strict) {
   solver.gradient_clip_norm = reader.number_or("gradient_clip_norm", 0, {.min = 0});
 
   parse_precision(reader, solver);
+  solver.wire_precision =
+      reader.value_or<FloatType>("wire_precision", FloatType::kFloat,
+                                 {{"fp32", FloatType::kFloat}, {"bf16", FloatType::kBf16}});
+  solver.shard_optimizer = reader.boolean_or("shard_optimizer", false);
   solver.cuda_graph = reader.boolean_or("cuda_graph", true);
   solver.enable_overlap = reader.boolean_or("enable_overlap", false);
   solver.holistic_cuda_graph = reader.boolean_or("holistic_cuda_graph", false);

@@ -57,6 +57,11 @@ struct SolverConfig {
   int threads = 0;  // (ours) CPU threads; 0: all that this process may use
   // (ours) Of activations; fp16 on a GPU only, and where mixed_precision is given.
   FloatType precision = FloatType::kFloat;
+  // (ours) Of rows and gradients between ranks: float or bf16.
+  FloatType wire_precision = FloatType::kFloat;
+  // (ours) Whether each of several ranks updates a part of the dense parameters, with states of no
+  // others.
+  bool shard_optimizer = false;
 
   EvaluationConfig evaluation;
   // (ours) Most of the Euclidean norm of all gradients together, network and tables; 0: any.

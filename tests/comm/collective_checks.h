@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
 #include "hugectr_lite/comm/communicator.h"
+#include "hugectr_lite/core/half.h"
 #include "hugectr_lite/core/random.h"
 #include "tests/comm/rank_blocks.h"
 
@@ -148,6 +150,56 @@ inline void check_reductions(comm::Communicator& c) {
   }
 }
 
+// Words of which the first `pairs` hold two bf16 each, and the others a float.
+inline std::vector<float> words_of(const std::vector<float>& narrow,
+                                   const std::vector<float>& floats) {
+  std::vector<uint16_t> halves;
+  for (const float v : narrow) halves.push_back(from_float<bf16>(v).bits);
+  std::vector<float> words(narrow.size() / 2);
+  if (!words.empty()) std::memcpy(words.data(), halves.data(), 2 * halves.size());
+  words.insert(words.end(), floats.begin(), floats.end());
+  return words;
+}
+inline std::vector<float> packed_values(int q, size_t pairs, size_t floats) {
+  return words_of(values_of(q, 2 * pairs, 10), values_of(q, floats, 11));
+}
+inline float rounded(float x) { return to_float(from_float<bf16>(x)); }
+// Their sum over ranks: of what each rank rounds, rounded once.
+inline std::vector<float> packed_sums(int ranks, size_t pairs, size_t floats) {
+  std::vector<float> narrow, exact;
+  for (size_t i = 0; i < 2 * pairs; ++i) {
+    float sum = rounded(value_of(0, i, 10));
+    for (int q = 1; q < ranks; ++q) sum += rounded(value_of(q, i, 10));
+    narrow.push_back(sum);
+  }
+  for (size_t i = 0; i < floats; ++i) exact.push_back(sum_of(ranks, i, 11));
+  return words_of(narrow, exact);
+}
+// As bits: two bf16 may be a NaN as a float.
+inline bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
+}
+
+inline void check_packed_sums(comm::Communicator& c) {
+  RankExec exec(c);
+  for (const auto& [pairs, floats] :
+       {std::pair<size_t, size_t>{0, 3}, {1, 0}, {3, 2}, {64, 16}, {2001, 5}}) {
+    const auto wanted = packed_sums(c.size(), pairs, floats);
+    const auto n = static_cast<int64_t>(wanted.size());
+    for (const auto algo : {comm::AllReduce::kTwoPhase, comm::AllReduce::kOneShot}) {
+      auto words = packed_values(c.rank(), pairs, floats);
+      c.all_reduce(exec, words, algo, pairs);
+      require(same_bits(words, wanted), "all-reduce of bf16", c, n);
+    }
+    const comm::Slice own = comm::slice_of(wanted.size(), c.rank(), c.size());
+    std::vector<float> mine(own.size());
+    c.reduce_scatter(exec, packed_values(c.rank(), pairs, floats), mine, pairs);
+    require(same_bits(mine, std::span(wanted).subspan(own.begin, own.size())),
+            "reduce-scatter of bf16", c, n);
+  }
+}
+
 // Even and odd ranks apart; then collectives inside, at different lengths in the two halves.
 inline void check_split(comm::Communicator& c) {
   const auto half = c.split(c.rank() % 2);
@@ -203,6 +255,7 @@ inline void check_everything(comm::Communicator& c) {
   check_gather(c);
   check_all_to_all(c);
   check_reductions(c);
+  check_packed_sums(c);
   check_split(c);
   check_hierarchical(c);
   c.barrier();

@@ -94,6 +94,8 @@ const std::vector<BrokenConfig> kRows = {
   {"mixed_precision and fp32", "\"enable_overlap\": true", "\"mixed_precision\": 1024, \"precision\": \"fp32\"", "solver.precision", {"beside mixed_precision, found \"fp32\""}},
   {"TF32 and bf16", "\"enable_overlap\": true", "\"enable_tf32_compute\": true, \"precision\": \"bf16\"", "solver.precision", {"expected \"fp32\" beside enable_tf32_compute, found \"bf16\""}},
   {"precision", "--set", "solver.precision=fp8", "solver.precision", {"expected one of \"fp32\", \"bf16\", \"fp16\", found \"fp8\""}},
+  {"wire precision", "--set", "solver.wire_precision=fp16", "solver.wire_precision", {"expected one of \"fp32\", \"bf16\", found \"fp16\""}},
+  {"sharded optimizer", "--set", "solver.shard_optimizer=2", "solver.shard_optimizer", {"expected true or false, found 2"}},
   {"cuda_graph", "--set", "solver.cuda_graph=1", "solver.cuda_graph", {"expected true or false, found 1"}},
   {"enable_overlap null", "\"enable_overlap\": true", "\"enable_overlap\": null", "solver.enable_overlap", {"expected true or false, found null"}},
   {"64-bit keys", "--set", "solver.input_key_type=I64", "solver.input_key_type", {"\"I64\" is known but not supported", "expected \"I32\""}},

@@ -1,4 +1,4 @@
-// Routing on a GPU: lists, counts and entries are those of KeyRouting, number by number.
+// Routing on a GPU: lists, counts and entries are those of the definition, as KeyRouting's are.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -6,11 +6,9 @@
 #include "embedding/cutter.h"
 #include "embedding/device_placement.h"
 #include "embedding/device_slots.h"
-#include "embedding/key_routing.h"
-#include "embedding/key_sort.h"
 #include "embedding/routing_args.h"
 #include "hugectr_lite/core/device_memory.h"
-#include "hugectr_lite/core/random.h"
+#include "tests/embedding/routing_case.h"
 #include "tests/support/op_device.h"
 
 namespace hlite::test {
@@ -18,7 +16,7 @@ namespace {
 
 using namespace embedding;
 
-constexpr int64_t kMostSamples = 61, kWidth = 2;
+constexpr int64_t kMostSamples = RoutingCase::kMostSamples, kWidth = 2;
 
 // Memory of a device for one rank's routing.
 class RoutedRank {
@@ -90,111 +88,67 @@ class RoutedRank {
   int64_t batch_ = 0;
 };
 
-void check_against(const KeyRouting& host, const RoutedRank& rank, int64_t batch) {
+void check_lists(const ExpectedRoute& want, const RoutedRank& rank) {
   const PoolShape& pool = rank.pool();
-  const SlotLayout& layout = host.layout();
   const auto counts = rank.get(rank.lists().counts, pool.ranks + 1);
   const auto list_bytes = rank.get(rank.lists().list_bytes, pool.ranks);
   const auto vector_bytes = rank.get(rank.lists().vector_bytes, pool.ranks);
-  int64_t longest = 0;
-  for (int q = 0; q < pool.ranks; ++q) longest = std::max(longest, std::ssize(host.list(q)));
-  const bool fits = longest <= pool.capacity;
+  const bool fits = want.longest() <= pool.capacity;
   for (int q = 0; q < pool.ranks; ++q) {
     const auto i = static_cast<size_t>(q);
-    const auto want = host.list(q);
+    const auto& list = want.lists[i];
     const auto block = rank.block(q);
-    CHECK((block[0] | uint64_t{block[1]} << 32) == static_cast<uint64_t>(longest));
-    const int64_t listed = std::min(std::ssize(want), pool.capacity);
+    CHECK((block[0] | uint64_t{block[1]} << 32) == static_cast<uint64_t>(want.longest()));
+    const int64_t listed = std::min(std::ssize(list), pool.capacity);
     CHECK(counts[i] == listed);
     CHECK(vector_bytes[i] == listed * kWidth * 4);
-    CHECK(list_bytes[i] == 4 * (kListHeader + (fits ? std::ssize(want) : 0)));
-    CHECK(std::equal(want.begin(), want.begin() + listed, block.begin() + kListHeader));
+    CHECK(list_bytes[i] == 4 * (kListHeader + (fits ? std::ssize(list) : 0)));
+    CHECK(std::equal(list.begin(), list.begin() + listed, block.begin() + kListHeader));
   }
-  if (!fits) return;
-  const auto copied = rank.get(rank.lists().copied, counts.back());
-  CHECK(std::is_sorted(copied.begin(), copied.end()));
+  if (fits) CHECK(rank.get(rank.lists().copied, counts.back()) == want.copied);
+}
+
+// Every lookup's row of the pool.
+bool entries_are(const ExpectedRoute& want, const RoutedRank& rank, const SlotLayout& layout,
+                 Matrix<const uint32_t> keys) {
+  const PoolShape& pool = rank.pool();
   const auto got = rank.entries();
-  size_t copies = 0;
   bool good = true;
   for (int64_t s = 0; s < layout.slots(); ++s)
-    for (const auto& key : host.distinct(s)) {
-      copies += key.copied ? 1 : 0;
-      for (uint32_t p = key.begin; p < key.end; ++p) {
-        const int64_t sample = sample_of(host.pairs(s)[p]);
-        int64_t found = 0;  // lookups of the sample with this entry
-        for (int64_t c = layout.column(s); c < layout.column(s) + layout.hotness(s); ++c) {
-          const uint32_t e = got[static_cast<size_t>(sample * layout.keys.columns + c)];
-          if (e == kNoKey) continue;
-          const bool in_copies = e >= pool.listed_rows();
-          found +=
-              in_copies == key.copied &&
-              (in_copies ? copied[e - static_cast<size_t>(pool.listed_rows())] : e) == key.entry;
+    for (int64_t b = 0; b < keys.dim(0); ++b)
+      for (int64_t c = layout.column(s); c < layout.column(s) + layout.hotness(s); ++c) {
+        const uint32_t entry = got[static_cast<size_t>(b * layout.keys.columns + c)];
+        if (keys(b, c) == kNoKey) {
+          good &= entry == kNoKey;
+          continue;
         }
-        good &= found > 0;
+        const ExpectedRoute::Row& row = want.rows[static_cast<size_t>(s)].at(keys(b, c));
+        const auto copy = std::lower_bound(want.copied.begin(), want.copied.end(), row.at);
+        good &= entry == (row.rank < 0 ? pool.listed_rows() + (copy - want.copied.begin())
+                                       : row.rank * pool.capacity + row.at);
       }
-    }
-  CHECK(good);
-  CHECK(copies == copied.size());
-  // And nothing else: as many entries as lookups.
-  int64_t lookups = 0, entries = 0;
-  for (int64_t s = 0; s < layout.slots(); ++s) {
-    if (!host.distinct(s).empty()) lookups += host.distinct(s).back().end;
-    for (int64_t b = 0; b < batch; ++b)
-      for (int64_t c = layout.column(s); c < layout.column(s) + layout.hotness(s); ++c)
-        entries += got[static_cast<size_t>(b * layout.keys.columns + c)] != kNoKey;
-  }
-  CHECK(entries == lookups);
+  return good;
 }
 
 }  // namespace
 
-TEST_CASE("random batches are routed on a GPU as on the CPU, number by number") {
+TEST_CASE("random batches are routed on a GPU as the definition says, number by number") {
   const auto backends = cuda_backends();
   for (uint64_t round = 0; round < 24; ++round) {
-    uint64_t n = 0;
-    const auto draw = [&](uint32_t below) {
-      return static_cast<int64_t>(random::word(23, round, n++) % below);
-    };
-    // Slots before and behind the layer's, which are none of its business.
-    const auto before = static_cast<size_t>(draw(2)), slots = static_cast<size_t>(1 + draw(5));
-    std::vector<int64_t> rows(slots), hotness(before + slots + 1, 2);
-    for (auto& r : rows) r = 1 + draw(draw(2) ? 5 : 3000);
-    for (size_t s = 0; s < slots; ++s)
-      hotness[before + s] = round % 3 ? 1 : 1 + draw(round == 3 ? 100 : 4);
-    const KeyLayout layout(hotness);
-    const SlotLayout tables(rows, kWidth, layout, Combiner::kSum, static_cast<int64_t>(before));
-    const int ranks = 1 + static_cast<int>(draw(round == 5 ? 32 : 7));
-    std::vector<int64_t> seen;
-    for (int i = 0; i < 300; ++i) seen.push_back(draw(30) * draw(30) % tables.total_rows);
-    std::vector<std::vector<int>> shards(slots);
-    for (auto& on : shards)
-      for (int q = 0; q < ranks; ++q)
-        if (draw(2)) on.push_back(q);
-    const RowPlacement placement =
-        round % 2 ? RowPlacement::by_table(tables, shards, ranks)
-                  : RowPlacement::by_category(
-                        tables, CategoryModel(tables, ranks, FrequencyStatistics::of_lookups(seen),
-                                              3, tables.total_rows));
-    const int64_t capacity = round % 4 == 3 ? 1 + draw(20) : kMostSamples * tables.columns();
-    ThreadPool pool(1);
-    KeyRouting host(placement, kMostSamples, 1);
+    RoutingCase random(round, kWidth);
+    const int64_t capacity =
+        round % 4 == 3 ? 1 + random.draw(20) : kMostSamples * random.tables().columns();
     for (const CudaBackend& backend : backends) {
       const OpDevice on(backend);
-      RoutedRank rank(on, placement, capacity);
+      RoutedRank rank(on, random.placement(), capacity);
       for (const int64_t batch : {kMostSamples, int64_t{0}, int64_t{1}, int64_t{40}}) {
         INFO(backend.name << ", round " << round << ", batch " << batch);
-        Tensor<uint32_t, 2> keys(batch, layout.columns);
-        for (int64_t b = 0; b < batch; ++b)
-          for (int64_t c = 0; c < layout.columns; ++c) {
-            const auto s = static_cast<size_t>(layout.slot_of(c)) - before;
-            const auto below = s < slots ? static_cast<uint32_t>(rows[s]) : 7;
-            keys.view()(b, c) = s < slots && hotness[before + s] > 1 && draw(4) == 0
-                                    ? kNoKey
-                                    : static_cast<uint32_t>(draw(below) * (draw(2) ? 1 : 0));
-          }
-        host.route({.pool = &pool}, keys.view(), capacity);
+        const auto keys = random.keys(batch);
+        const ExpectedRoute want(random.placement(), keys.view());
         rank.route(keys.view());
-        check_against(host, rank, batch);
+        check_lists(want, rank);
+        if (want.longest() <= capacity)
+          CHECK(entries_are(want, rank, random.tables(), keys.view()));
       }
     }
   }

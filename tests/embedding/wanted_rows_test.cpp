@@ -60,10 +60,10 @@ TEST_CASE("a list that a table has no room for names its key; what came before s
   HashedCase c({.pool = &pool}, {1, 1}, 1, 3);
   WantedRows rows(1);
   const std::vector<uint32_t> counts = {2, 2}, keys = {5, 9, 5, 4000000000};
+  rows.want(0, {counts, keys}, c.index);
+  CHECK(c.index.full());
   check_contains(
-      message_of<DataError>([&] {
-        rows.want(0, {counts, keys}, c.index);
-      }),
+      message_of<DataError>([&] { c.index.check({.pool = &pool}); }),
       {"embedding emb", "full", "key 4000000000 of slot 1", "3 rows", "max_vocabulary_size"});
   CHECK(c.index.keys().size() == 3);
   CHECK(c.index.find(1, 5) == 2);

@@ -11,60 +11,22 @@ const std::string kBf16 = "solver.precision=bf16";
 // A processor that has no products of bf16.
 const std::vector<std::string> kAvx2 = {"/usr/bin/env", "HLITE_INSTRUCTIONS=avx2"};
 
-// Of a whole golden run: losses within 2 %, AUC within 0.004 at every evaluation.
-void check_golden(const std::string& name, const std::vector<std::string>& changes,
-                  const std::vector<std::string>& prefix = {}) {
-  INFO(name << ", " << fmt::format("{} {}", fmt::join(prefix, " "), fmt::join(changes, " ")));
-  const GoldenRun run(name);
-  std::vector<std::string> command = prefix;
-  command.insert(command.end(),
-                 {HLITE_TRAIN, "--config", run / "config.json", "--init", run / "init.safetensors",
-                  "--quiet", "--device", "cpu", "--threads", "2", "--set", "solver.display=1",
-                  "--metrics", run / "metrics.jsonl"});
-  for (const std::string& change : changes) command.insert(command.end(), {"--set", change});
-  const auto result = run_program(command);
-  INFO(result.err);
-  REQUIRE(result.code == 0);
-  std::map<int, double> losses, areas;
-  std::istringstream lines(read_text(run / "metrics.jsonl"));
-  for (std::string line; std::getline(lines, line);) {
-    const auto event = nlohmann::json::parse(line);
-    if (event["event"] == "train") losses[event["iter"]] = event["loss"];
-    if (event["event"] == "eval") areas[event["iter"]] = event["auc"];
-  }
-  const auto expected = read_csv(run / "expected_losses.csv");
-  const auto expected_evals = read_csv(run / "expected_eval.csv");
-  REQUIRE(losses.size() == expected.size());
-  REQUIRE(areas.size() == expected_evals.size());
-  double off = 0;
-  for (const auto& row : expected) {
-    INFO("iteration " << row[0]);
-    CHECK(losses[static_cast<int>(row[0])] == Approx(row[2]).epsilon(0.02));
-    off += std::abs(losses[static_cast<int>(row[0])] - row[2]);
-  }
-  CHECK(off > 0.001);  // it was not float
-  for (const auto& row : expected_evals) {
-    INFO("behind iteration " << row[0]);
-    CHECK(std::abs(areas[static_cast<int>(row[0])] - row[1]) <= 0.004);
-  }
-}
-
 }  // namespace
 
 TEST_CASE("golden runs in bf16 on the CPU reach the AUC of float") {
-  check_golden("dlrm_fused", {kBf16});
-  check_golden("dlrm_plain", {"solver.mixed_precision=1024"});
+  check_run_16_bits("dlrm_fused", {kBf16});
+  check_run_16_bits("dlrm_plain", {"solver.mixed_precision=1024"});
 }
 
 TEST_CASE("golden runs in bf16 reach it too where the processor has no products of bf16") {
-  check_golden("dlrm_fused", {kBf16}, kAvx2);
-  check_golden("dlrm_plain", {kBf16}, kAvx2);
+  check_run_16_bits("dlrm_fused", {kBf16}, kAvx2);
+  check_run_16_bits("dlrm_plain", {kBf16}, kAvx2);
 }
 
 TEST_CASE("golden runs in bf16 on ranks of several nodes reach it") {
-  check_golden("dlrm_fused",
-               {kBf16, gpu("[[0,1],[0,1]]"),
-                "layers.embedding.sparse_embedding_hparam.communication_type=IB_NVLink"});
+  check_run_16_bits("dlrm_fused",
+                    {kBf16, gpu("[[0,1],[0,1]]"),
+                     "layers.embedding.sparse_embedding_hparam.communication_type=IB_NVLink"});
 }
 
 TEST_CASE("runs in bf16 on the CPU repeat and resume to the same bits") {

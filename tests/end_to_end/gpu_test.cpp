@@ -331,11 +331,13 @@ TEST_CASE("train --check of a run on a GPU that is not here says what it would n
                               "matmul workspace", "the run cannot start here yet",
                               "- device cuda: ", "/nowhere/plugin.so"});
   // What no GPU trains yet is sized for the CPU.
-  const auto two = train_with(size_t{1} << 30, run,
-                              {"--check", "--device", "cuda", "--set", "solver.gpu=[[0,1]]",
-                               "--set", "solver.gradient_clip_norm=10"});
+  const auto two =
+      train_with(size_t{1} << 30, run,
+                 {"--check", "--device", "cuda", "--set", "solver.gpu=[[0,1]]", "--set",
+                  "solver.gradient_clip_norm=10", "--set", "solver.mixed_precision=1024"});
   CHECK(two.code == 0);
-  check_contains(two.out, {"memory of rank 0", "gradients are clipped on one GPU so far"});
+  check_contains(two.out,
+                 {"memory of rank 0", "gradients of a scaled loss are clipped on one GPU so far"});
 }
 
 // Puts a NaN into a tensor of a weights file.

@@ -1,77 +1,12 @@
 // `train --device cuda` on several emulated GPUs of one process.
 #include <algorithm>
 
-#include "tests/end_to_end/golden_run.h"
+#include "tests/end_to_end/golden_on_gpus.h"
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/errors.h"
 
 namespace hlite::test {
 namespace {
-
-using Words = std::vector<std::string>;
-
-const Words kFourGpus = {"/usr/bin/env", std::string("HLITE_CUDA_LIBRARY=") + HLITE_EMULATED_PLUGIN,
-                         "HLITE_EMULATED_DEVICES=4"};
-
-Words operator+(Words a, const Words& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-Words changes_of(const Words& changes) {
-  Words words;
-  for (const std::string& change : changes) words = words + Words{"--set", change};
-  return words;
-}
-
-// Of nodes that a golden run's exchange may go between.
-const char* const kBetween =
-    "layers.embedding.sparse_embedding_hparam.communication_type=IB_NVLink";
-Words on_ranks(const std::string& rows, Words more = {}) {
-  more.push_back(gpu(rows));
-  if (rows.find("],[") != std::string::npos) more.emplace_back(kBetween);
-  return changes_of(more);
-}
-
-// A golden run's first iterations, on GPUs or ranks of the CPU; what it exported.
-class Golden {
- public:
-  explicit Golden(const std::string& name) : run_(name) {}
-
-  ProgramResult train(const Words& environment, const std::string& device, const Words& more) {
-    return run_program(environment +
-                       Words{HLITE_TRAIN, "--config", run_ / "config.json", "--init",
-                             run_ / "init.safetensors", "--threads", "1", "--device", device} +
-                       more);
-  }
-  Tensors weights(const Words& environment, const std::string& device, const Words& more,
-                  int iterations = 20) {
-    const auto result = train(
-        environment, device,
-        Words{"--quiet", "--export", run_ / "got.safetensors", "--set",
-              "solver.max_iter=" + std::to_string(iterations), "--set", "solver.eval_interval=0"} +
-            more);
-    INFO(result.err);
-    REQUIRE(result.code == 0);
-    return read_weights(run_ / "got.safetensors");
-  }
-  [[nodiscard]] Tensors expected() const { return read_weights(run_ / "weights_20.safetensors"); }
-  [[nodiscard]] std::string operator/(const std::string& file) const { return run_ / file; }
-
- private:
-  GoldenRun run_;
-};
-
-void check_weights(const Tensors& got, const Tensors& want, double tolerance = 1e-5) {
-  REQUIRE(got.size() == want.size());
-  for (const auto& [name, values] : want) {
-    REQUIRE(got.count(name) == 1);
-    check_close(std::span<const float>(got.at(name)), std::span<const float>(values),
-                {.absolute = tolerance, .relative = tolerance}, name.c_str());
-  }
-}
-
-// Numbers 1, 2, ... as HLITE_EMULATED_STREAMS: the orders of work that the test tries.
-std::string order_of(int seed) { return "HLITE_EMULATED_STREAMS=random:" + std::to_string(seed); }
 
 nlohmann::json event_of(const std::string& metrics, const std::string& name) {
   nlohmann::json found;
@@ -227,6 +162,41 @@ TEST_CASE(
   CHECK((everything(run / "resumed") == everything(run / "whole")));
   train({}, "cpu", "[[0,1,2,3]]", {"--set", until(36), "--save", run / "ranks"});
   check_weights(everything(run / "whole"), everything(run / "ranks"), 2e-4);
+}
+
+// Copied rows, and batches of which some ranks have no part.
+TEST_CASE("batch statistics, penalties and clipping on several GPUs are those of the CPU's ranks") {
+  const std::string at = "layers.emb.sparse_embedding_hparam.";
+  const std::string global =
+      R"({"type":"AdaGrad","update_type":"Global","adagrad_hparam":{"learning_rate":0.05,)"
+      R"("initial_accumulator":0.1}})";
+  const Words penalty = {at + "regularizer=L2", at + "lambda=0.001", "optimizer=" + global,
+                         "layers.emb.optimizer=" + global},
+              clip = {"solver.gradient_clip_norm=0.05", "optimizer=" + global,
+                      "layers.emb.optimizer=" + global};
+  for (const auto& [name, changes] :
+       {std::pair<const char*, Words>{"statistics", {}},
+        {"penalty", penalty},
+        {"clip", clip},
+        {"both, sharded", penalty + clip + Words{"solver.shard_optimizer=true"}}}) {
+    INFO(name);
+    const SmallRun run;
+    if (changes.empty()) write_text(run / "config.json", small_config_with_batch_norm());
+    const auto train = [&](const Words& environment, const char* device) {
+      const Words all =
+          changes + Words{gpu("[[0,1],[2,3]]"), "solver.max_iter=18", "solver.eval_interval=9"};
+      const auto result = run_program(
+          environment +
+          run.command({"--quiet", "--device", device, "--threads", "1", "--save", run / "saved"}) +
+          changes_of(all));
+      INFO(result.err);
+      REQUIRE(result.code == 0);
+      return everything(run / "saved");
+    };
+    const auto got = train(kFourGpus, "cuda");
+    CHECK((train(kFourGpus + Words{order_of(6)}, "cuda") == got));
+    check_weights(got, train({}, "cpu"), 2e-4);
+  }
 }
 
 TEST_CASE("a GPU that fails in any step ends all, with one message") {

@@ -25,8 +25,11 @@ class CostModel {
     flops_ = type != FloatType::kFloat           ? machine.flops_16
              : config.solver.enable_tf32_compute ? machine.flops_tf32
                                                  : machine.flops_fp32;
-    const auto own = machine.gpu ? static_cast<int>(float_type_bytes(type)) : 4;
-    wire_share_ = static_cast<double>(wire_bytes > 0 ? wire_bytes : own) / 4.0;
+    // Sends of the plan are those of the config's wire.
+    const auto planned = static_cast<int>(float_type_bytes(config.solver.wire_precision)),
+               own = machine.gpu ? static_cast<int>(float_type_bytes(type)) : 4;
+    wire_share_ = static_cast<double>(wire_bytes > 0 ? wire_bytes : std::min(planned, own)) /
+                  static_cast<double>(planned);
     require(ranks_of_node_ > 1, machine.in_node, "in_node", "several ranks a node");
     require(nodes_ > 1, machine.between, "between", "several nodes");
   }
@@ -53,9 +56,10 @@ class CostModel {
                          machine_.name, key, why);
   }
 
-  // Keys are always 4 bytes; all else that is sent may be narrower.
+  // Keys are always 4 bytes, and weights of their type; gradients and rows may be narrower.
   [[nodiscard]] Parts exchange(const EstimatedStep& step, Parts p) const {
-    const double narrowed = step.name.ends_with(".keys_exchange") ? 1.0 : wire_share_;
+    const bool fixed = step.name.ends_with(".keys_exchange") || step.name == "gather_weights";
+    const double narrowed = fixed ? 1.0 : wire_share_;
     const int turns = step.name.ends_with("all_reduce") ? 2 : 1;
     if (ranks_of_node_ > 1)
       p.of(Bound::kInNode) = turns * machine_.in_node.seconds +

@@ -25,7 +25,8 @@ std::unique_ptr<EmbeddingLayer> build_embedding(const config::TrainConfig& confi
                  .train_batch = setup.train_batch,
                  .threads = setup.threads,
                  .gpu = setup.gpu,
-                 .type = setup.type},
+                 .type = setup.type,
+                 .wire = setup.wire},
                 placement ? placement->exchanged_share : 1.0, setup.seed);
   return layer;
 }

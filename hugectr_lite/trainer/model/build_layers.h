@@ -20,6 +20,7 @@ struct LayerSetup {
   uint64_t seed = 0;
   const cuda::Backend* gpu = nullptr;  // null: the CPU
   FloatType type = FloatType::kFloat;  // of activations
+  FloatType wire = FloatType::kFloat;  // of vectors between ranks
 };
 
 struct ModelLayers {

@@ -18,11 +18,18 @@ class DenseOptimizer final : public PlanPart {
   void emit(plan::Plan& plan, Stage stage, network::Phase phase) override;
 
   [[nodiscard]] const optimizer::UpdateRule& rule() const { return rule_; }
-  // Each as large as all parameters, laid out like them.
+  // Each as large as all parameters, laid out like them; of a sharded optimizer as this rank's
+  // part.
   [[nodiscard]] const std::vector<plan::BufferId>& states() const { return states_; }
+  // Null where every rank updates all.
+  [[nodiscard]] const DenseShard* shard() const { return shard_; }
 
  private:
+  // The parameters that this rank updates.
+  [[nodiscard]] comm::Slice updated() const;
+  [[nodiscard]] plan::BufferId gradients() const;
   void update(const plan::Buffers& buffers, const Exec& exec) const;
+  void emit_gather(plan::Plan& plan) const;
 
   const optimizer::UpdateRule rule_;
   const FloatType type_;
@@ -30,6 +37,7 @@ class DenseOptimizer final : public PlanPart {
   const LearningRates& rates_;
   const LossScaling& loss_scaling_;
   const GradientSum* const gradient_sum_;
+  DenseShard* const shard_;
   const GradientClip* const clip_;
   std::vector<plan::BufferId> states_;
 };

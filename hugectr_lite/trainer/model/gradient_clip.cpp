@@ -1,5 +1,7 @@
 #include "hugectr_lite/trainer/model/gradient_clip.h"
 
+#include "hugectr_lite/comm/expected_traffic.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <span>
@@ -15,8 +17,12 @@ constexpr int64_t kDoubleBytes = sizeof(double);
 }  // namespace
 
 GradientClip::GradientClip(double most, comm::RankContext ranks, const ModelLayers& layers,
-                           const LossScaling& loss_scaling)
-    : most_(most), ranks_(std::move(ranks)), layers_(layers), loss_scaling_(loss_scaling) {}
+                           const LossScaling& loss_scaling, const DenseShard* shard)
+    : most_(most),
+      ranks_(std::move(ranks)),
+      layers_(layers),
+      loss_scaling_(loss_scaling),
+      shard_(shard) {}
 
 void GradientClip::declare(plan::Buffers& buffers) {
   factors_ = buffers.add("solver.clip", plan::BufferKind::kGradient, sizeof(ops::ClipFactors));
@@ -24,10 +30,10 @@ void GradientClip::declare(plan::Buffers& buffers) {
                                 sizeof(float));
   table_factor_ = buffers.slice("solver.clip.tables", factors_,
                                 offsetof(ops::ClipFactors, unscaled), sizeof(float));
-  // A table layer has own rows and perhaps copied ones.
+  // Of all ranks the dense ones; a table layer has own rows and perhaps copied ones.
   const auto layers = static_cast<int64_t>(layers_.embeddings.size());
   squares_ = buffers.add("solver.squares", plan::BufferKind::kGradient,
-                         (1 + layers * (1 + ranks_.ranks())) * kDoubleBytes);
+                         (1 + layers) * (1 + ranks_.ranks()) * kDoubleBytes);
   workspace_ = buffers.add("solver.square_sums", plan::BufferKind::kGradient,
                            ops::kBlockSums * kDoubleBytes);
 }
@@ -36,7 +42,11 @@ GradientClip::All GradientClip::gradients() const {
   const network::Network& network = *layers_.network;
   All all;
   const int64_t parameters = network.parameter_bytes() / kFloatBytes;
-  all.shared.push_back({parameters > 0 ? network.gradient_buffer() : plan::kNoBuffer, parameters});
+  if (shard_)
+    all.own.push_back({shard_->gradients(), static_cast<int64_t>(shard_->own().size())});
+  else
+    all.shared.push_back(
+        {parameters > 0 ? network.gradient_buffer() : plan::kNoBuffer, parameters});
   for (size_t i = 0; i < layers_.embeddings.size(); ++i) {
     if (network.input_grad(ModelLayers::kFirstEmbedding + i) == plan::kNoBuffer) continue;
     for (const auto& of : layers_.embeddings[i]->tables().steps().whole_gradients())
@@ -45,25 +55,25 @@ GradientClip::All GradientClip::gradients() const {
   return all;
 }
 
-// Own sums lie where rank 0's go; in turn of ranks then.
+// In place: own sums lie where this rank's go.
 void GradientClip::emit_gather(plan::Plan& plan, int64_t first) {
   communicator_ = ranks_.make_communicator(comm::Route::kFlat);
-  const auto own = static_cast<int64_t>(gradients().own.size());
-  const double others = ranks_.ranks() - 1;
+  const auto own = static_cast<size_t>(gradients().own.size());
+  const auto sent =
+      all_gather_bytes(*ranks_.topology, ranks_.rank, static_cast<int64_t>(own) * kDoubleBytes);
   plan.add({.name = "gradient_norm.all_gather",
             .lane = plan::Lane::kComm,
             .reads = {squares_},
             .writes = {squares_},
             .run =
-                [this, own, first, mine = std::vector<double>(static_cast<size_t>(own)),
-                 buffers = &plan.buffers()](const plan::StepContext& c) mutable {
-                  double* const all = buffers->data<double>(squares_) + first;
-                  std::copy_n(all, own, mine.begin());
-                  communicator_->all_gather(c.exec, std::as_bytes(std::span(mine)),
-                                            std::as_writable_bytes(std::span(
-                                                all, static_cast<size_t>(own * ranks_.ranks()))));
+                [this, own, first, buffers = &plan.buffers()](const plan::StepContext& c) {
+                  const auto ranks = static_cast<size_t>(ranks_.ranks());
+                  const std::span all(buffers->data<double>(squares_) + first, own * ranks);
+                  const auto mine = all.subspan(own * static_cast<size_t>(ranks_.rank), own);
+                  communicator_->all_gather(c.exec, std::as_bytes(mine),
+                                            std::as_writable_bytes(all));
                 },
-            .sends = {.in_node = others * static_cast<double>(own * kDoubleBytes)}});
+            .sends = {.in_node = sent.intra, .between = sent.inter}});
 }
 
 void GradientClip::emit(plan::Plan& plan, Stage stage, network::Phase) {
@@ -76,16 +86,21 @@ void GradientClip::emit(plan::Plan& plan, Stage stage, network::Phase) {
   std::vector<plan::BufferId> reads;
   for (const Gradients& g : list)
     if (g.id != plan::kNoBuffer) reads.push_back(g.id);
-  plan.add({.name = "gradient_norm",
-            .lane = plan::Lane::kCompute,
-            .reads = reads,
-            .writes = {squares_, workspace_},
-            .run = [this, list, buffers = &plan.buffers()](const plan::StepContext& c) {
-              double* sum = buffers->data<double>(squares_);
-              for (const Gradients& g : list)
-                ops::square_sum(c.exec, {network::pointer<float>(*buffers, g.id), g.count},
-                                {buffers->data<double>(workspace_), ops::kBlockSums}, sum++);
-            }});
+  plan.add(
+      {.name = "gradient_norm",
+       .lane = plan::Lane::kCompute,
+       .reads = reads,
+       .writes = {squares_, workspace_},
+       .run = [this, list, shared, own, buffers = &plan.buffers()](const plan::StepContext& c) {
+         const Vector<double> workspace(buffers->data<double>(workspace_), ops::kBlockSums);
+         double* const sums = buffers->data<double>(squares_);
+         for (int64_t i = 0; i < std::ssize(list); ++i) {
+           const Gradients& g = list[static_cast<size_t>(i)];
+           const int64_t before = i < shared ? 0 : own * ranks_.rank;  // other ranks'
+           ops::square_sum(c.exec, {network::pointer<float>(*buffers, g.id), g.count}, workspace,
+                           sums + before + i);
+         }
+       }});
   if (ranks_.ranks() > 1 && own > 0) emit_gather(plan, shared);
   reads = {squares_};
   if (loss_scaling_.used()) reads.push_back(loss_scaling_.state());

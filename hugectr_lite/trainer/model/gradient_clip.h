@@ -11,6 +11,7 @@
 
 #include "hugectr_lite/comm/rank_context.h"
 #include "hugectr_lite/trainer/model/build_layers.h"
+#include "hugectr_lite/trainer/model/dense_shard.h"
 #include "hugectr_lite/trainer/model/loss_scaling.h"
 #include "hugectr_lite/trainer/model/plan_part.h"
 
@@ -18,9 +19,10 @@ namespace hlite::trainer {
 
 class GradientClip final : public PlanPart {
  public:
-  // `most`: of the norm. Layers and loss scaling must outlive it.
+  // `most`: of the norm. `shard`: of a sharded optimizer, or null. Layers, loss scaling and shard
+  // must outlive it.
   GradientClip(double most, comm::RankContext ranks, const ModelLayers& layers,
-               const LossScaling& loss_scaling);
+               const LossScaling& loss_scaling, const DenseShard* shard);
   void declare(plan::Buffers& buffers) override;
   void emit(plan::Plan& plan, Stage stage, network::Phase phase) override;
 
@@ -34,7 +36,8 @@ class GradientClip final : public PlanPart {
     plan::BufferId id = plan::kNoBuffer;
     int64_t count = 0;
   };
-  // Those that every rank has, the network's first, and those of this rank's rows.
+  // Those that every rank has, the network's first, and those of this rank's rows or, where the
+  // optimizer is sharded, parameters.
   struct All {
     std::vector<Gradients> shared, own;
   };
@@ -45,6 +48,7 @@ class GradientClip final : public PlanPart {
   const comm::RankContext ranks_;
   const ModelLayers& layers_;
   const LossScaling& loss_scaling_;
+  const DenseShard* const shard_;
   std::unique_ptr<comm::Communicator> communicator_;  // on several ranks
   plan::BufferId factors_ = plan::kNoBuffer, dense_factor_ = plan::kNoBuffer,
                  table_factor_ = plan::kNoBuffer;

@@ -4,6 +4,7 @@
 
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/trainer/model/make_executor.h"
+#include "hugectr_lite/trainer/model/model_results.h"
 #include "hugectr_lite/trainer/model/model_sizes.h"
 
 namespace hlite::trainer {
@@ -25,6 +26,16 @@ FloatType activation_type(const config::TrainConfig& config, const cuda::Backend
   if (config.solver.mixed_precision) return FloatType::kBf16;
   config::fail_expected(*config.root.find("solver")->find("precision"),
                         "\"bf16\" or \"fp32\" where training is on the CPU");
+}
+
+// A penalty's gradient is taken of all parameters, when the whole sum is there.
+void check_sharding(const config::TrainConfig& config) {
+  if (!config.solver.shard_optimizer) return;
+  for (const config::JsonNode* layer : config.layers)
+    if (const config::JsonNode* penalty = layer->find("regularizer"))
+      config::fail_at(
+          *penalty,
+          "expected no penalty on the dense network where solver.shard_optimizer is true");
 }
 
 std::vector<PlanPart*> without_null(std::vector<PlanPart*> parts) {
@@ -50,17 +61,19 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
                                     .threads = threads,
                                     .seed = seed,
                                     .gpu = gpu,
-                                    .type = type_})),
+                                    .type = type_,
+                                    .wire = config.solver.wire_precision})),
       batch_(config.data, max_batch_),
       rates_(config.optimizer, layers_.embeddings),
       loss_scaling_(gpu ? config.solver.mixed_precision : std::nullopt, type_, layers_),
       gradient_sum_(ranks_.context.ranks() > 1
-                        ? std::make_unique<GradientSum>(ranks_.context, config.all_reduce, layers_,
+                        ? std::make_unique<GradientSum>(ranks_.context, config, layers_,
                                                         ranks_.wants_to_stop, gpu)
                         : nullptr),
       clip_(config.solver.gradient_clip_norm > 0
                 ? std::make_unique<GradientClip>(config.solver.gradient_clip_norm, ranks_.context,
-                                                 layers_, loss_scaling_)
+                                                 layers_, loss_scaling_,
+                                                 gradient_sum_ ? gradient_sum_->shard() : nullptr)
                 : nullptr),
       layer_parts_{layers_, batch_, rates_, loss_scaling_, gradient_sum_.get(), clip_.get()},
       embedding_part_(layer_parts_, max_batch_),
@@ -74,6 +87,7 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
                            clip_.get(), &network_part_, &table_penalties_, &dense_optimizer_})),
       train_plan_(buffers_),
       eval_plan_(buffers_) {
+  check_sharding(config);
   for (PlanPart* part : parts_) part->declare(buffers_);
 }
 
@@ -109,6 +123,7 @@ void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
   const auto run = [&] {
     gradient_sum_->begin_run();
     executor_->run(plan, context);
+    if (!gpu_) check_keys(*this);  // a table may be full on this rank alone
     if (&plan == &train_plan_) gradient_sum_->count_run();
   };
   for (run(); gradient_sum_->overflowed(executor_->exec()); run()) make_room(plan);

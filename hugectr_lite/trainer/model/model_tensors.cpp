@@ -43,7 +43,10 @@ void initialize(Model& model) {
   const DenseOptimizer& dense = model.dense_optimizer();
   values.assign(static_cast<size_t>(network->parameter_bytes() / kFloatBytes),
                 optimizer::initial_state(dense.rule()));
-  for (const BufferId id : dense.states()) model.buffers().write<float>(id, 0, values);
+  for (const BufferId id : dense.states())
+    model.buffers().write<float>(
+        id, 0,
+        std::span(values).first(static_cast<size_t>(model.buffers().bytes(id) / kFloatBytes)));
 }
 
 std::vector<TensorRef> weights_of(const Model& model) {
@@ -63,8 +66,11 @@ std::vector<TensorRef> states_of(const Model& model) {
   for (size_t i = 0; i < dense.states().size(); ++i) {
     const std::string state = optimizer::state_name(dense.rule().type, static_cast<int>(i));
     for (const auto& p : model.layers().network->parameters())
-      list.push_back(tensor_at(model, p.name + "." + state, p.dims, dense.states()[i],
-                               p.offset / kFloatBytes));
+      list.push_back(dense.shard()
+                         ? dense.shard()->tensor({.name = p.name + "." + state, .shape = p.dims},
+                                                 dense.states()[i], p.offset / kFloatBytes)
+                         : tensor_at(model, p.name + "." + state, p.dims, dense.states()[i],
+                                     p.offset / kFloatBytes));
   }
   for (const auto& e : model.layers().embeddings)
     for (TensorRef& t : e->tables().states()) list.push_back(std::move(t));

@@ -1,14 +1,16 @@
 #include "hugectr_lite/trainer/model/run_notices.h"
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::trainer {
 
-// Asking the driver takes a lock that other ranks' threads want too.
-static constexpr int kLooks = 64;
+// A notice comes within an iteration. After a while without it others may have the processor, and
+// the driver, whose lock other ranks' threads want too, is asked what has become of the run.
+static constexpr auto kEager = std::chrono::microseconds(100), kNap = std::chrono::microseconds(20);
 
 RunNotices::RunNotices(const comm::RankContext& ranks, const cuda::Backend& gpu)
     : ranks_(ranks), runs_(gpu, sizeof(uint64_t)), notice_(gpu), wish_(gpu) {
@@ -30,12 +32,15 @@ const kernels::Notice& RunNotices::wait(const Exec& exec) {
   const auto told = [&] {
     return std::atomic_ref(notice_.get()->run).load(std::memory_order_acquire) >= issued_;
   };
-  for (int look = 1; !told(); ++look) {
-    if (look % kLooks != 0) {
+  const auto eager_until = std::chrono::steady_clock::now() + kEager;
+  while (!told()) {
+    if (std::chrono::steady_clock::now() < eager_until) {
       std::this_thread::yield();
-    } else if (kernels::stream_is_idle(exec) && !told()) {
-      raise<DeviceError>("a run ended without its notice");
+      continue;
     }
+    if (kernels::stream_is_idle(exec) && !told())
+      raise<DeviceError>("a run ended without its notice");
+    std::this_thread::sleep_for(kNap);
   }
   // A rank that has failed lets the others' runs end, whatever they then told.
   ranks_.world->barrier();

@@ -27,16 +27,16 @@ std::string needs_cpu(const config::TrainConfig& config) {
   if (config.solver.precision == FloatType::kFp16 && !config.solver.mixed_precision)
     return "several GPUs do not look for a loss scale together yet: expected bf16, or "
            "mixed_precision with a fixed one";
-  if (config.solver.gradient_clip_norm > 0) return "gradients are clipped on one GPU so far";
+  const bool scaled = config.solver.mixed_precision.has_value();
+  if (scaled && config.solver.gradient_clip_norm > 0)
+    return "gradients of a scaled loss are clipped on one GPU so far";
   for (const config::JsonNode* layer : config.layers) {
     const std::string& name = layer->find("type")->string();
     if (const auto type = config::embedding_type(name); type && config::is_hashed(*type))
       return "rows that come as keys come (...Hash embeddings) train on one GPU so far";
     if (const auto* hparam = layer->find("sparse_embedding_hparam");
-        hparam != nullptr && hparam->find("regularizer") != nullptr)
-      return "penalties on tables are taken on one GPU so far";
-    if (name == "BatchNorm" || name == "PReLU_Dice")
-      return "statistics of a batch are taken on one GPU so far";
+        scaled && hparam != nullptr && hparam->find("regularizer") != nullptr)
+      return "penalties on tables beside a scaled loss are taken on one GPU so far";
   }
   return "";
 }

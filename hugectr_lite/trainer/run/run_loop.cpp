@@ -35,7 +35,7 @@ class RunLoop {
   void show(const Due& due);
   // Evaluates and saves; a reason to end the loop, if that is one.
   std::optional<Reason> pause(const Due& due);
-  void look();
+  void look(bool all_do);
   void measure();
   // A reason to end the loop, if the result is one. An interrupt ends it early and without a
   // result; where a GPU computes the metrics beside training, the result comes with
@@ -131,7 +131,8 @@ RunLoop::Due RunLoop::due() const {
 // says so, never for being ready or for a person watching: runs repeat.
 void RunLoop::show(const Due& due) {
   if (due.moment) report_evaluation();
-  if (!trainer_.model().gpu() || due.redraw || due.moment) look();
+  const bool gpu = trainer_.model().gpu() != nullptr, alone = trainer_.ranks().ranks() == 1;
+  if (!gpu || due.redraw || due.moment) look(/*all_do=*/!gpu || due.moment || alone);
   if (due.moment) trainer_.check_weights();
   if (due.redraw) {
     measure();
@@ -160,12 +161,13 @@ std::optional<RunLoop::Reason> RunLoop::pause(const Due& due) {
   return std::nullopt;
 }
 
-// What the last iteration has come to.
-void RunLoop::look() {
+// What the last iteration has come to. Where not all ranks look, a loss that is no number has to
+// wait: they end together.
+void RunLoop::look(bool all_do) {
   state_.iter = trainer_.iteration();
   state_.loss = trainer_.loss();
   state_.lr = trainer_.learning_rate();
-  if (std::isfinite(state_.loss)) return;
+  if (std::isfinite(state_.loss) || !all_do) return;
   report_evaluation();  // of an iteration before
   trainer_.check_loss();
 }

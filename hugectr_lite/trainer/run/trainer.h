@@ -136,7 +136,8 @@ class Trainer {
   [[nodiscard]] int64_t global_size(const data::HostBatch& batch) const;
   void train_on(const data::HostBatch& batch, int64_t size);
   [[nodiscard]] uint64_t agree_on_seed();
-  [[noreturn]] void fail_non_finite(const std::string& found);
+  [[nodiscard]] int first_of_ranks(bool mine);
+  [[noreturn]] void fail_non_finite(const std::string& problem, int otherwise = 0);
   [[nodiscard]] Exec exec() { return {.device = Device::kCpu, .pool = &pool_}; }
 
   const config::TrainConfig& config_;

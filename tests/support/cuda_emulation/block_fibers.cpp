@@ -29,9 +29,15 @@ struct AsyncCopy {
 
 enum class State { kReady, kAtBarrier, kAtExchange, kEnded };
 
-struct Fiber {
+// A stack that threads of a block run on, one after another as long as none has to wait: the one
+// that waits keeps it.
+struct Carrier {
   FiberStack stack;
   Track track{stack};
+};
+
+struct Fiber {
+  Carrier* carrier = nullptr;  // from its first turn until it has ended
   State state = State::kReady;
   Triple thread;
   // What it waits for.
@@ -59,17 +65,16 @@ std::string text_of(const std::source_location& site) {
 
 bool same_site(const std::source_location& a, const std::source_location& b) {
   return a.line() == b.line() && a.column() == b.column() &&
-         std::strcmp(a.file_name(), b.file_name()) == 0;
+         (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }
 
-// Dynamic shared memory, exactly as long as asked for, so that AddressSanitizer sees the first byte
-// too many.
+// Dynamic shared memory of a grid's blocks, exactly as long as asked for, so that AddressSanitizer
+// sees the first byte too many.
 class SharedMemory {
  public:
   explicit SharedMemory(size_t bytes)
-      : bytes_(bytes), data_(static_cast<std::byte*>(::operator new(bytes, kAlignment))) {
-    std::memset(data_, 0xFF, bytes);
-  }
+      : bytes_(bytes), data_(static_cast<std::byte*>(::operator new(bytes, kAlignment))) {}
+  void scribble() { std::memset(data_, 0xFF, bytes_); }
   ~SharedMemory() { ::operator delete(data_, bytes_, kAlignment); }
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
@@ -87,7 +92,7 @@ class Scheduler {
   void run_block(Triple block_dim, FunctionRef<void()> body);
   void wait(State state) {
     current_->state = state;
-    current_->track.switch_to(main_);
+    current_->carrier->track.switch_to(main_);
   }
   [[nodiscard]] Fiber& current() const { return *current_; }
   [[nodiscard]] bool running() const { return current_ != nullptr; }
@@ -101,7 +106,11 @@ class Scheduler {
 
  private:
   static void enter();
-  void start(Fiber& fiber);
+  void prepare(Triple block_dim);
+  Carrier& idle_carrier();
+  void give_turn(Fiber& fiber, Carrier& carrier);
+  bool goes_on_with_next();
+  void finish_thread();
   void resume(Fiber& fiber);
   bool release();
   bool release_barrier();
@@ -114,7 +123,12 @@ class Scheduler {
   std::mutex mutex_;
   std::deque<Fiber> fibers_;  // grows to the largest block seen
   size_t count_ = 0;          // threads of this block
+  size_t ended_ = 0;          // of these
+  Triple block_dim_;          // of fibers_[...].thread
   std::vector<size_t> turns_;
+  size_t turn_ = 0;  // the next one of these
+  std::deque<Carrier> carriers_;
+  std::vector<Carrier*> idle_;
   Track main_;
   Fiber* current_ = nullptr;
   const FunctionRef<void()>* body_ = nullptr;
@@ -125,65 +139,109 @@ class Scheduler {
 
 Scheduler scheduler;
 
-// First function on a fiber's stack.
+// First function on a carrier's stack.
 void Scheduler::enter() {
   Track::entered(scheduler.main_);
   std::exception_ptr error;
   try {
-    (*scheduler.body_)();
-    const Fiber& self = *scheduler.current_;
-    if (!self.open_copies.empty() || !self.copies.empty())
-      fail(fmt::format("thread {} has ended without waiting for its copies", text_of(self.thread)));
+    do {
+      (*scheduler.body_)();
+      scheduler.finish_thread();
+    } while (scheduler.goes_on_with_next());
   } catch (...) {
     error = std::current_exception();
   }
   scheduler.end(std::move(error));
 }
 
+void Scheduler::finish_thread() {
+  if (!current_->open_copies.empty() || !current_->copies.empty())
+    fail(fmt::format("thread {} has ended without waiting for its copies",
+                     text_of(current_->thread)));
+  current_->state = State::kEnded;
+  ++ended_;
+}
+
 void Scheduler::end(std::exception_ptr&& error) {
   error_ = std::move(error);  // nothing stays on this stack
+  Carrier& carrier = *current_->carrier;
   current_->state = State::kEnded;
-  current_->track.switch_to(main_, /*last=*/true);
+  idle_.push_back(&carrier);
+  carrier.track.switch_to(main_, /*last=*/true);
   std::abort();  // nobody comes back here
 }
 
-void Scheduler::start(Fiber& fiber) {
-  fiber.track.begin(&Scheduler::enter);
-  fiber.state = State::kReady;
-  fiber.bytes = 0;
-  fiber.open_copies.clear();
-  fiber.copies.clear();
+void Scheduler::prepare(Triple block_dim) {
+  const size_t before = fibers_.size();
+  count_ = size_t{block_dim.x} * block_dim.y * block_dim.z;
+  while (fibers_.size() < count_) fibers_.emplace_back();
+  const bool same = block_dim.x == block_dim_.x && block_dim.y == block_dim_.y &&
+                    block_dim.z == block_dim_.z && before == fibers_.size();
+  for (size_t i = 0; i < count_; ++i) {
+    Fiber& fiber = fibers_[i];
+    const auto t = static_cast<unsigned>(i);
+    if (!same)
+      fiber.thread = {t % block_dim.x, t / block_dim.x % block_dim.y,
+                      t / block_dim.x / block_dim.y};
+    fiber.state = State::kReady;
+    fiber.carrier = nullptr;
+    fiber.bytes = 0;
+    // Left by a block that failed.
+    if (!fiber.open_copies.empty()) fiber.open_copies.clear();
+    if (!fiber.copies.empty()) fiber.copies.clear();
+  }
+  block_dim_ = block_dim;
+  ended_ = 0;
+  idle_.clear();
+  for (Carrier& carrier : carriers_) idle_.push_back(&carrier);
+  turns_.resize(count_);
+  std::iota(turns_.begin(), turns_.end(), size_t{0});
+  if (order_ == Order::kReverse) std::reverse(turns_.begin(), turns_.end());
+}
+
+Carrier& Scheduler::idle_carrier() {
+  if (idle_.empty()) return carriers_.emplace_back();
+  Carrier& carrier = *idle_.back();
+  idle_.pop_back();
+  return carrier;
+}
+
+void Scheduler::give_turn(Fiber& fiber, Carrier& carrier) {
+  current_ = &fiber;
+  fiber.carrier = &carrier;
+  here.thread = fiber.thread;
+}
+
+// Whether the turn is that of a thread which has not begun: then it runs on this stack.
+bool Scheduler::goes_on_with_next() {
+  while (turn_ < count_ && fibers_[turns_[turn_]].state != State::kReady) ++turn_;
+  if (turn_ == count_ || fibers_[turns_[turn_]].carrier) return false;
+  give_turn(fibers_[turns_[turn_++]], *current_->carrier);
+  return true;
 }
 
 void Scheduler::resume(Fiber& fiber) {
-  current_ = &fiber;
-  here.thread = fiber.thread;
-  main_.switch_to(fiber.track);
+  if (fiber.carrier) {
+    give_turn(fiber, *fiber.carrier);
+  } else {
+    give_turn(fiber, idle_carrier());
+    fiber.carrier->track.begin(&Scheduler::enter);
+  }
+  main_.switch_to(fiber.carrier->track);
   current_ = nullptr;
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
 void Scheduler::run_block(Triple block_dim, FunctionRef<void()> body) {
-  count_ = size_t{block_dim.x} * block_dim.y * block_dim.z;
-  while (fibers_.size() < count_) fibers_.emplace_back();
   body_ = &body;
-  for (size_t i = 0; i < count_; ++i) {
-    const auto t = static_cast<unsigned>(i);
-    fibers_[i].thread = {t % block_dim.x, t / block_dim.x % block_dim.y,
-                         t / block_dim.x / block_dim.y};
-    start(fibers_[i]);
-  }
-  turns_.resize(count_);
-  std::iota(turns_.begin(), turns_.end(), size_t{0});
-  if (order_ == Order::kReverse) std::reverse(turns_.begin(), turns_.end());
-  for (size_t ended = 0; ended < count_;) {
+  prepare(block_dim);
+  while (ended_ < count_) {
     if (order_ == Order::kShuffled) std::shuffle(turns_.begin(), turns_.end(), random_);
-    for (const size_t i : turns_) {
-      if (fibers_[i].state != State::kReady) continue;
-      resume(fibers_[i]);
-      ended += fibers_[i].state == State::kEnded;
+    for (turn_ = 0; turn_ < count_;) {
+      Fiber& fiber = fibers_[turns_[turn_++]];
+      if (fiber.state == State::kReady) resume(fiber);
     }
-    if (ended < count_ && !release()) fail_stuck();
+    if (ended_ < count_ && !release()) fail_stuck();
   }
 }
 
@@ -292,12 +350,13 @@ void run_grid(Triple grid, Triple block, size_t shared_bytes, FunctionRef<void()
   const std::lock_guard lock(scheduler.mutex());
   here.grid_dim = grid;
   here.block_dim = block;
+  SharedMemory shared(shared_bytes);
+  here.shared = shared.data();
+  here.shared_bytes = shared_bytes;
   for (unsigned z = 0; z < grid.z; ++z)
     for (unsigned y = 0; y < grid.y; ++y)
       for (unsigned x = 0; x < grid.x; ++x) {
-        const SharedMemory shared(shared_bytes);
-        here.shared = shared.data();
-        here.shared_bytes = shared_bytes;
+        shared.scribble();
         here.block = {x, y, z};
         scheduler.run_block(block, body);
       }

@@ -2,9 +2,12 @@
 
 #include <cstring>
 #include <map>
+#include <mutex>
+#include <vector>
 
 #include "hugectr_lite/core/half.h"
 #include "tests/support/cuda_emulation/dlfcn.h"
+#include "tests/support/cuda_emulation/stream_queues.h"
 
 struct cublasLtContext {};
 struct EmulatedMatmulDesc {
@@ -33,10 +36,13 @@ constexpr int64_t kMaskUnit = 128;
 constexpr uint32_t kRelu = 2, kBias = 4, kDrelu = 8, kBgrad = 16, kAux = 128;
 
 MatmulLibrary the_library;
+// Of its counts: devices of several threads use it at once.
+std::mutex counting;
 
 template <typename T, typename... Args>
 cublasStatus_t create(T** object, Args... args) {
   *object = new T{args...};
+  const std::lock_guard lock(counting);
   ++the_library.objects;
   ++the_library.created;
   return CUBLAS_STATUS_SUCCESS;
@@ -45,6 +51,7 @@ template <typename T>
 cublasStatus_t destroy(T* object) {
   if (!object) return CUBLAS_STATUS_INVALID_VALUE;
   delete object;
+  const std::lock_guard lock(counting);
   --the_library.objects;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -137,25 +144,33 @@ struct Product {
     return algorithm < MatmulLibrary::kAlgorithms - 1 || rows_aligned();
   }
 
-  [[nodiscard]] float factor(const void* data, const EmulatedMatrixLayout& layout, bool turned,
-                             int64_t row, int64_t column) const {
-    const int64_t at = turned ? row * layout.ld + column : column * layout.ld + row;
-    const float value = load(data, layout.type, at);
-    return desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? tf32(value) : value;
+  // op(x) [rows, columns] as floats, its `rows` neighbours.
+  [[nodiscard]] std::vector<float> factor(const void* data, const EmulatedMatrixLayout& layout,
+                                          bool turned, int64_t rows, int64_t columns) const {
+    std::vector<float> all(static_cast<size_t>(rows * columns));
+    for (int64_t column = 0; column < columns; ++column)
+      for (int64_t row = 0; row < rows; ++row) {
+        const float value =
+            load(data, layout.type, turned ? row * layout.ld + column : column * layout.ld + row);
+        all[static_cast<size_t>(column * rows + row)] =
+            desc.compute == CUBLAS_COMPUTE_32F_FAST_TF32 ? tf32(value) : value;
+      }
+    return all;
   }
 
-  // The sum over k in `parts` parts, each summed from the left.
-  [[nodiscard]] float dot(const void* a_data, const void* b_data, int64_t row, int64_t column,
-                          int parts) const {
-    float sum = 0;
+  // sums[row] = the sum over k, in `parts` parts, each summed from the left. `left` [k][m],
+  // `column` [k] of the other factor.
+  void dots(const float* left, const float* column, int parts, std::vector<float>& partial,
+            std::vector<float>& sums) const {
+    const auto rows = static_cast<size_t>(m());
+    sums.assign(rows, 0);
     for (int part = 0; part < parts; ++part) {
-      float partial = 0;
+      partial.assign(rows, 0);
       for (int64_t i = k() * part / parts; i < k() * (part + 1) / parts; ++i)
-        partial += factor(a_data, a, desc.turn_a == CUBLAS_OP_T, row, i) *
-                   factor(b_data, b, desc.turn_b == CUBLAS_OP_T, i, column);
-      sum += partial;
+        for (size_t row = 0; row < rows; ++row)
+          partial[row] += left[static_cast<size_t>(i) * rows + row] * column[i];
+      for (size_t row = 0; row < rows; ++row) sums[row] += partial[row];
     }
-    return sum;
   }
 
   // Algorithm `number` sums in number + 1 parts. before: 1 adds to what d holds, 0 does not read
@@ -168,10 +183,14 @@ struct Product {
     auto* const mask = static_cast<unsigned char*>(desc.mask);
     std::vector<float> bias_gradient(static_cast<size_t>(m()));
     const bool backwards = is(EpilogueFault::kVaries) && ++the_library.varied % 2 == 0;
+    const std::vector<float> left = factor(a_data, a, desc.turn_a == CUBLAS_OP_T, m(), k()),
+                             right = factor(b_data, b, desc.turn_b == CUBLAS_OP_T, k(), n());
+    std::vector<float> partial, sums;
     for (int64_t i = 0; i < n(); ++i) {
       const int64_t column = backwards ? n() - 1 - i : i;
+      dots(left.data(), right.data() + column * k(), number + 1, partial, sums);
       for (int64_t row = 0; row < m(); ++row) {
-        float z = dot(a_data, b_data, row, column, number + 1);
+        float z = sums[static_cast<size_t>(row)];
         if (before != 0) z += load(d_data, d.type, column * d.ld + row);
         if (has(kBias) && !is(EpilogueFault::kNoBias)) z += load(desc.vector, d.type, row);
         const int64_t bit = column * desc.mask_ld + row;
@@ -341,7 +360,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatmulPreference_t preference, int asked,
                                               cublasLtMatmulHeuristicResult_t* results,
                                               int* count) {
-  ++the_library.searches;
+  {
+    const std::lock_guard lock(counting);
+    ++the_library.searches;
+  }
   *count = 0;
   if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (asked <= 0) return CUBLAS_STATUS_INVALID_VALUE;
@@ -407,8 +429,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                                std::memset(workspace, 0xFF, captured.workspace(number));
                              captured.multiply(a, b, d, number, before);
                            });
-  the_library.multiplied.push_back(number);
-  the_library.last_epilogue = desc->epilogue;
+  {
+    const std::lock_guard lock(counting);
+    the_library.multiplied.push_back(number);
+    the_library.last_epilogue = desc->epilogue;
+  }
+  const auto held = StreamQueues::lock();
   machine().clock_ms += the_library.milliseconds[number];
   if (desc->epilogue != CUBLASLT_EPILOGUE_DEFAULT)
     machine().clock_ms += the_library.epilogue_milliseconds;

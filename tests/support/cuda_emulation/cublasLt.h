@@ -128,7 +128,7 @@ enum class EpilogueFault {
   kVaries,        // sums the bias gradient in another order each time
 };
 
-// The library as tests find and change it. Not synchronised: change it while nothing runs.
+// The library as tests find and change it, while nothing runs.
 struct MatmulLibrary {
   static constexpr int kAlgorithms = 4;
   bool installed = true;

@@ -173,7 +173,7 @@ void run_on_device(int device, const char* name, FunctionRef<void()> work) {
     protect(ranges[r], reaches(device, static_cast<int>(r)));
   Running self{device, name, {}, {}};
   const WatchFaults watch(self);
-  if (sigsetjmp(self.back, 1) != 0) throw EmulationError(self.fault);
+  if (sigsetjmp(self.back, 0) != 0) throw EmulationError(self.fault);
   work();
 }
 

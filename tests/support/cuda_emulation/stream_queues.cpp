@@ -289,6 +289,9 @@ bool StreamQueues::query(const StreamPoint& point) {
   const int stuck_before = stuck;
   const std::vector<StreamPoint> wanted{point};
   if (!point.passed() && !run_one(wanted)) pause(held, /*for_good=*/false);
+  // Polling takes time, in which a device does more than one thing.
+  while (stuck == stuck_before && !point.passed() && !one_in(8) && run_one(wanted)) {
+  }
   if (stuck != stuck_before) throw EmulationError(why_stuck);
   return point.passed();
 }

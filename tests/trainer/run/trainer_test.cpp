@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <atomic>
+#include <cmath>
 #include <sstream>
 
 #include "hugectr_lite/comm/thread_communicator.h"
@@ -121,6 +123,38 @@ TEST_CASE("a trainer that goes on from a checkpoint gives the bits of one that d
     train({.resume = run / "half", .quiet = true}, 20, "resumed");
     for (const char* file : {"/weights.safetensors", "/optimizer.safetensors"})
       CHECK((read_text(run / "resumed" + file) == read_text(run / "whole" + file)));
+  }
+}
+
+TEST_CASE("weights that are not finite on one rank alone end all ranks, with one message") {
+  const SmallRun run;
+  const Case ranks{"two ranks", nullptr, {gpu("[[0,1]]")}};
+  const auto config = config_of(run, ranks, {"solver.max_iter=9"});
+  std::atomic<int> told = 0;
+  const auto train = [&](int broken) {
+    on_ranks(*config, {.quiet = true}, ranks, [&](Trainer& trainer) {
+      trainer.start();
+      trainer.step();
+      const auto& network = *trainer.model().layers().network;
+      const float nan = std::nanf("");
+      if (trainer.ranks().rank == broken)
+        trainer.model().buffers().write(network.parameters()[1].buffers.value, 2,
+                                        std::span(&nan, 1));
+      try {
+        trainer.check_weights();
+      } catch (const DataError&) {
+        ++told;
+        throw;
+      }
+      trainer.step();
+    });
+  };
+  CHECK_NOTHROW(train(-1));
+  for (const int broken : {0, 1}) {
+    told = 0;
+    check_contains(message_of<DataError>([&] { train(broken); }),
+                   {"iteration 1: expected finite weights, found nan in \"", "element 2"});
+    CHECK(told == 1);
   }
 }
 

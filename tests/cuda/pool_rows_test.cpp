@@ -1,0 +1,118 @@
+// Kernels around the exchange of rows; data movement exactly.
+#include "embedding/pool_rows.h"
+
+#include <cmath>
+
+#include "hugectr_lite/core/no_key.h"
+#include "tests/support/op_device.h"
+
+namespace hlite::test {
+namespace {
+
+using namespace embedding;
+
+std::vector<float> ramp(int64_t n, float from) {
+  std::vector<float> values;
+  for (int64_t i = 0; i < n; ++i) values.push_back(from + static_cast<float>(i) * 1.001f);
+  return values;
+}
+
+// [2 ranks][3 rows] of other ranks, then 2 copied ones; lists of 2 and 0 rows, 1 copied.
+constexpr int64_t kWidth = 5;
+const PoolShape kPool{.ranks = 2, .capacity = 3, .copied_capacity = 2, .width = kWidth};
+const std::vector<uint32_t> kCounts = {2, 0, 1};
+bool in_use(int64_t row) { return row < 2 || row == 6; }
+
+TEST_CASE("listed rows are gathered and scattered, and only they") {
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    const OpDevice on(backend);
+    const auto values = ramp(4 * kWidth, 1);
+    const DeviceTensor<float> table(on, values);
+    const DeviceTensor<uint32_t> rows(on, {3, kNoKey, 0, 2}), count(on, {3});
+    for (const bool counted : {false, true}) {
+      DeviceTensor<float> out(on, std::vector<float>(4 * kWidth, -1));
+      embedding::kernels::gather_listed(on.exec(), table.view(4, kWidth), rows,
+                                        counted ? count.data() : nullptr, out.view(4, kWidth));
+      const auto got = out.host();
+      const std::vector<int64_t> from = {3, -1, 0, counted ? -1 : 2};
+      for (int64_t i = 0; i < 4 * kWidth; ++i) {
+        const int64_t row = from[static_cast<size_t>(i / kWidth)];
+        CHECK(got[static_cast<size_t>(i)] ==
+              (row < 0 ? -1 : values[static_cast<size_t>(row * kWidth + i % kWidth)]));
+      }
+    }
+    const DeviceTensor<uint32_t> to(on, {2, 0}), one(on, {1});
+    DeviceTensor<float> out(on, std::vector<float>(3 * kWidth, -1)), touched(on, {0, 0, 0});
+    embedding::kernels::scatter_listed(on.exec(), table.view(4, kWidth), to, one.data(),
+                                       out.view(3, kWidth), touched.data());
+    std::vector<float> want(3 * kWidth, -1);
+    std::copy_n(values.begin(), kWidth, want.begin() + 2 * kWidth);
+    CHECK(out.host() == want);
+    CHECK(touched.host() == std::vector<float>{0, 0, 1});
+  }
+}
+
+TEST_CASE("rows of the pool that are in use are cleared, and travel rounded to the nearest bf16") {
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    const OpDevice on(backend);
+    const auto values = ramp(kPool.rows() * kWidth, 1);
+    const DeviceTensor<uint32_t> counts(on, kCounts);
+    DeviceTensor<float> pool(on, values), wide(on, std::vector<float>(values.size(), -1));
+    DeviceTensor<bf16> narrow(on, std::vector<float>(values.size(), -1));
+    const auto listed = [](auto& tensor) {
+      return Matrix<std::remove_pointer_t<decltype(tensor.data())>>(tensor.data(),
+                                                                    kPool.listed_rows(), kWidth);
+    };
+    embedding::kernels::round_listed(on.exec(), kPool, counts.data(), listed(pool), listed(narrow));
+    embedding::kernels::widen_listed(on.exec(), kPool, counts.data(), listed(narrow), listed(wide));
+    embedding::kernels::clear_pool(on.exec(), kPool, counts.data(),
+                                   pool.view(kPool.rows(), kWidth));
+    const auto cleared = pool.host(), rounded = narrow.host(), widened = wide.host();
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto row = static_cast<int64_t>(i) / kWidth;
+      const float near = row < 2 ? to_float(from_float<bf16>(values[i])) : -1;
+      CHECK(cleared[i] == (in_use(row) ? 0 : values[i]));
+      CHECK(rounded[i] == near);
+      CHECK(widened[i] == near);
+      if (row < 2) CHECK(std::abs(near - values[i]) <= values[i] / 256);
+    }
+  }
+}
+
+TEST_CASE("copied rows take a step where they were looked up, unless the run counts for nothing") {
+  for (const CudaBackend& backend : cuda_backends())
+    for (const bool marks : {false, true})
+      for (const int32_t overflow : {0, 1}) {
+        INFO(backend.name << (marks ? ", marks" : "") << ", overflow " << overflow);
+        const OpDevice on(backend);
+        const auto start = ramp(3 * kWidth, 1), g = ramp(3 * kWidth, -4);
+        DeviceTensor<float> w(on, start), sums(on, std::vector<float>(3 * kWidth, 0.25f));
+        const DeviceTensor<float> gradients(on, g), touched(on, {1, 0, 1}), rate(on, {0.5f});
+        const DeviceTensor<int64_t> step(on, {1});
+        const DeviceTensor<int32_t> flag(on, {overflow});
+        const optimizer::UpdateRule rule{.type = optimizer::OptimizerType::kAdaGrad,
+                                         .epsilon = 1e-6};
+        embedding::kernels::update_copied(
+            on.exec(), {.rule = rule,
+                        .lr = rate.data(),
+                        .step = step.data(),
+                        .gradients = gradients.data(),
+                        .touched = marks ? touched.data() : nullptr,
+                        .rows = {.w = w.view(3, kWidth), .state0 = sums.view(3, kWidth)},
+                        .scale = {.overflow = flag.data()}});
+        const auto got = w.host(), got_sums = sums.host();
+        for (size_t i = 0; i < start.size(); ++i) {
+          const bool moves = overflow == 0 && (!marks || i / kWidth != 1);
+          const double x = g[i], sum = 0.25 + (moves ? x * x : 0);
+          const double want =
+              moves ? start[i] - 0.5 * x / (std::sqrt(sum) + 1e-6) : double{start[i]};
+          CHECK(got_sums[i] == Approx(sum).epsilon(1e-6));
+          CHECK(got[i] == Approx(want).epsilon(1e-5).margin(1e-6));
+        }
+      }
+}
+
+}  // namespace
+}  // namespace hlite::test

@@ -1,0 +1,129 @@
+// Random tables, placements and batches, and what routing has to make of them: one oracle for the
+// CPU and GPUs.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "embedding/row_placement.h"
+#include "hugectr_lite/core/no_key.h"
+#include "hugectr_lite/core/random.h"
+
+namespace hlite::test {
+
+// With slots before and behind the layer's, which are none of its business.
+class RoutingCase {
+ public:
+  static constexpr int64_t kMostSamples = 97;
+
+  RoutingCase(uint64_t round, int64_t width)
+      : round_(round),
+        before_(draw(2)),
+        rows_(draw_rows()),
+        layout_(draw_hotness()),
+        tables_(rows_, width, layout_, embedding::Combiner::kSum, before_),
+        ranks_(1 + static_cast<int>(draw(round == 5 ? 32 : 7))),
+        placement_(draw_placement()) {}
+
+  [[nodiscard]] const embedding::SlotLayout& tables() const { return tables_; }
+  [[nodiscard]] const embedding::RowPlacement& placement() const { return placement_; }
+  int64_t draw(uint32_t below) {
+    return static_cast<int64_t>(random::word(23, round_, drawn_++) % below);
+  }
+  Tensor<uint32_t, 2> keys(int64_t batch) {
+    Tensor<uint32_t, 2> keys(batch, layout_.columns);
+    for (int64_t b = 0; b < batch; ++b)
+      for (int64_t c = 0; c < layout_.columns; ++c) {
+        const auto slot = static_cast<size_t>(layout_.slot_of(c));
+        const size_t s = slot - static_cast<size_t>(before_);
+        const bool own = s < rows_.size();
+        const auto below = own ? static_cast<uint32_t>(rows_[s]) : 7;
+        keys.view()(b, c) = own && layout_.hotness[slot] > 1 && draw(4) == 0
+                                ? kNoKey
+                                : static_cast<uint32_t>(draw(below) * (draw(2) ? 1 : 0));
+      }
+    return keys;
+  }
+
+ private:
+  std::vector<int64_t> draw_rows() {
+    std::vector<int64_t> rows(static_cast<size_t>(1 + draw(5)));
+    for (auto& r : rows) r = 1 + draw(draw(2) ? 5 : 3000);
+    return rows;
+  }
+  std::vector<int64_t> draw_hotness() {
+    std::vector<int64_t> hotness(static_cast<size_t>(before_) + rows_.size() + 1, 2);
+    for (size_t s = 0; s < rows_.size(); ++s)
+      hotness[static_cast<size_t>(before_) + s] = round_ % 3 ? 1 : 1 + draw(round_ == 3 ? 100 : 4);
+    return hotness;
+  }
+  embedding::RowPlacement draw_placement() {
+    std::vector<int64_t> seen;
+    for (int i = 0; i < 300; ++i) seen.push_back(draw(30) * draw(30) % tables_.total_rows);
+    std::vector<std::vector<int>> shards(rows_.size());
+    for (auto& on : shards)
+      for (int q = 0; q < ranks_; ++q)
+        if (draw(2)) on.push_back(q);
+    if (round_ % 2) return embedding::RowPlacement::by_table(tables_, shards, ranks_);
+    return embedding::RowPlacement::by_category(
+        tables_,
+        embedding::CategoryModel(tables_, ranks_, embedding::FrequencyStatistics::of_lookups(seen),
+                                 3, tables_.total_rows));
+  }
+
+  const uint64_t round_;
+  uint64_t drawn_ = 0;
+  const int64_t before_;
+  const std::vector<int64_t> rows_;
+  const KeyLayout layout_;
+  const embedding::SlotLayout tables_;
+  const int ranks_;
+  const embedding::RowPlacement placement_;
+};
+
+// By the definition, with sets and maps.
+struct ExpectedRoute {
+  struct Row {
+    int rank = -1;                      // that lists it; -1: a copied row
+    int64_t at = 0;                     // in its list; of a copied one its number
+    std::vector<int64_t> samples = {};  // that look it up, one entry a lookup
+  };
+  std::vector<std::map<uint32_t, Row>> rows;  // [slots] by key
+  std::vector<std::vector<uint32_t>> lists;   // [ranks]
+  std::vector<uint32_t> copied;               // ascending
+
+  ExpectedRoute(const embedding::RowPlacement& placement, Matrix<const uint32_t> keys)
+      : lists(static_cast<size_t>(placement.ranks())) {
+    const embedding::SlotLayout& layout = placement.layout();
+    std::set<uint32_t> copies;
+    for (int64_t s = 0; s < layout.slots(); ++s) {
+      auto& of_slot = rows.emplace_back();
+      for (int64_t b = 0; b < keys.dim(0); ++b)
+        for (int64_t c = layout.column(s); c < layout.column(s) + layout.hotness(s); ++c)
+          if (keys(b, c) != kNoKey) of_slot[keys(b, c)].samples.push_back(b);
+      for (auto& [key, row] : of_slot) {
+        const embedding::RowPlace place = placement.locate(s, key);
+        row.rank = place.rank;
+        row.at = place.row;
+        if (place.rank < 0) {
+          copies.insert(place.row);
+          continue;
+        }
+        auto& list = lists[static_cast<size_t>(place.rank)];
+        row.at = std::ssize(list);
+        list.push_back(place.row);
+      }
+    }
+    copied.assign(copies.begin(), copies.end());
+  }
+  [[nodiscard]] int64_t longest() const {
+    int64_t most = 0;
+    for (const auto& list : lists) most = std::max(most, std::ssize(list));
+    return most;
+  }
+};
+
+}  // namespace hlite::test

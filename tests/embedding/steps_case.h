@@ -1,0 +1,191 @@
+// An iteration of a layer's tables, and what must come of it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "embedding/embedding_tables.h"
+#include "hugectr_lite/comm/device_communicator.h"
+#include "hugectr_lite/comm/thread_communicator.h"
+#include "hugectr_lite/core/half.h"
+#include "hugectr_lite/core/random.h"
+
+namespace hlite::embedding {
+
+constexpr int64_t kStepWidth = 3, kStepBatch = 5;  // samples of one rank
+constexpr float kStepRate = 0.5f;
+
+inline TablesSpec steps_spec() {
+  return {.name = "emb",
+          .layout = SlotLayout({11, 1, 5}, kStepWidth),
+          .rule = {.type = optimizer::OptimizerType::kSgd},
+          .seed = 9};
+}
+
+inline uint32_t key_of(int rank, int64_t sample, int64_t slot) {
+  return random::word(1, static_cast<uint64_t>(rank), static_cast<uint64_t>(sample * 3 + slot)) %
+         static_cast<uint32_t>(steps_spec().layout.rows[static_cast<size_t>(slot)]);
+}
+// Small whole numbers: their sums, and half of those, are exact.
+inline float gradient_of(int rank, int64_t element) {
+  return static_cast<float>(
+             random::word(2, static_cast<uint64_t>(rank), static_cast<uint64_t>(element)) % 9) -
+         4;
+}
+
+// All rows of all tables, as rank 0 gets them; collective.
+inline std::vector<float> rows_of(const EmbeddingTables& tables) {
+  std::vector<float> all;
+  for (const TensorRef& tensor : tables.tables()) {
+    std::vector<float> rows(static_cast<size_t>(tensor.size()));
+    if (tensor.data)
+      std::copy_n(tensor.data, tensor.size(), rows.begin());
+    else
+      tensor.get(0, rows);
+    all.insert(all.end(), rows.begin(), rows.end());
+  }
+  return all;
+}
+
+// What a rank's tables are to be.
+struct StepsOptions {
+  int64_t capacity = 0;
+  FloatType wire = FloatType::kFloat;
+  comm::DeviceCommunicator* devices = nullptr;  // of the same ranks, where they are GPUs
+  Exec exec = {};                               // there
+};
+
+// A rank's tables with what an iteration needs.
+class StepsOfRank {
+ public:
+  StepsOfRank(comm::Communicator& world, const StepsOptions& options)
+      : rank_(world.rank()),
+        exec_(options.devices ? options.exec : Exec{.pool = &pool_}),
+        tables_(steps_spec(), place_of(world, options)) {
+    tables_.declare(buffers_);
+    const auto add = [&](const char* name, plan::BufferKind kind, int64_t bytes) {
+      return buffers_.add(name, kind, bytes);
+    };
+    // Not an input: those change sides on a GPU.
+    io_.keys = add("keys", plan::BufferKind::kState, kStepBatch * 3 * 4);
+    io_.output = add("output", plan::BufferKind::kActivation, kStepBatch * 3 * kStepWidth * 4);
+    io_.grad = add("grad", plan::BufferKind::kState, kStepBatch * 3 * kStepWidth * 4);
+    io_.rate = add("rate", plan::BufferKind::kState, 4);
+    io_.step = add("step", plan::BufferKind::kState, 8);
+    if (world.size() > 1) io_.overflow = add("overflow", plan::BufferKind::kState, 4);
+    tables_.steps().emit_forward(plan_, io_);
+    tables_.steps().emit_backward(plan_, io_);
+    tables_.steps().emit_update(plan_, io_);
+    if (exec_.on_gpu())
+      buffers_.allocate(*exec_.cuda);
+    else
+      buffers_.allocate();
+    tables_.prepare();
+    tables_.initialize({.pool = &pool_});
+    buffers_.set_value(io_.rate, kStepRate);
+    buffers_.set_value(io_.step, int64_t{1});
+    if (io_.overflow != plan::kNoBuffer) buffers_.set_value(io_.overflow, int32_t{0});
+  }
+
+  // Returns what was looked up.
+  std::vector<float> iterate(int64_t samples) {
+    std::vector<uint32_t> keys;
+    std::vector<float> gradients;
+    for (int64_t i = 0; i < samples * 3; ++i) keys.push_back(key_of(rank_, i / 3, i % 3));
+    for (int64_t i = 0; i < samples * 3 * kStepWidth; ++i)
+      gradients.push_back(gradient_of(rank_, i));
+    buffers_.write<uint32_t>(io_.keys, 0, keys);
+    buffers_.write<float>(io_.grad, 0, gradients);
+    plan::run_in_order(plan_, {.exec = exec_, .batch = samples});
+    if (exec_.on_gpu()) exec_.cuda->stream_synchronize(exec_.stream);
+    std::vector<float> out(gradients.size());
+    buffers_.read(io_.output, 0, std::span(out));
+    return out;
+  }
+  [[nodiscard]] EmbeddingTables& tables() { return tables_; }
+  // Whether the last run counts for nothing; clears that.
+  bool take_overflow() {
+    const bool found = buffers_.value<int32_t>(io_.overflow) != 0;
+    buffers_.set_value(io_.overflow, int32_t{0});
+    return found;
+  }
+
+ private:
+  static TablesPlace place_of(comm::Communicator& world, const StepsOptions& options) {
+    const int n = world.size();
+    TablesPlace place{.ranks = {.rank = world.rank(),
+                                .topology = std::make_shared<comm::Topology>(world.topology()),
+                                .world = &world,
+                                .devices = options.devices},
+                      .exchange = {.capacity = options.capacity},
+                      .max_batch = kStepBatch,
+                      .train_batch = kStepBatch,
+                      .gpu = options.exec.cuda,
+                      .wire = options.wire};
+    std::vector<int> all;
+    for (int q = 0; q < n; ++q) all.push_back(q);
+    if (n > 1)
+      place.placement = std::make_shared<RowPlacement>(
+          RowPlacement::by_table(steps_spec().layout, {all, {n - 1}, {0}}, n));
+    return place;
+  }
+
+  int rank_;
+  ThreadPool pool_{1};
+  const Exec exec_;
+  plan::Buffers buffers_;
+  plan::Plan plan_{buffers_};
+  EmbeddingTables tables_;
+  TablesIo io_;
+};
+
+// Row `key` of a slot among all rows.
+inline std::ptrdiff_t place_in(const SlotLayout& layout, int64_t slot, uint32_t key) {
+  return (layout.offset[static_cast<size_t>(slot)] + key) * kStepWidth;
+}
+
+// The tables after an iteration in which each rank had so many samples, from the first values.
+inline std::vector<float> updated(std::vector<float> rows, const std::vector<int64_t>& samples) {
+  const SlotLayout layout = steps_spec().layout;
+  std::vector<float> sums(rows.size());
+  for (size_t q = 0; q < samples.size(); ++q)
+    for (int64_t i = 0; i < samples[q] * 3; ++i)
+      for (int64_t v = 0; v < kStepWidth; ++v)
+        sums[static_cast<size_t>(
+            place_in(layout, i % 3, key_of(static_cast<int>(q), i / 3, i % 3)) + v)] +=
+            gradient_of(static_cast<int>(q), i * kStepWidth + v);
+  for (size_t i = 0; i < rows.size(); ++i) rows[i] -= kStepRate * sums[i];
+  return rows;
+}
+
+inline std::vector<float> first_values() {
+  ThreadPool pool(1);
+  const TablesSpec of = steps_spec();
+  std::vector<float> rows(static_cast<size_t>(of.layout.total_rows * kStepWidth));
+  init_tables({.pool = &pool}, of.seed, of.name, of.layout,
+              {rows.data(), of.layout.total_rows, kStepWidth});
+  return rows;
+}
+
+// What rank `rank` looks up: rows in `first`, as they travel.
+inline std::vector<float> looked_up(const std::vector<float>& first, int rank, int64_t samples,
+                                    FloatType wire) {
+  const SlotLayout layout = steps_spec().layout;
+  std::vector<float> want;
+  for (int64_t i = 0; i < samples * 3; ++i) {
+    const auto row = first.begin() + place_in(layout, i % 3, key_of(rank, i / 3, i % 3));
+    for (int64_t v = 0; v < kStepWidth; ++v)
+      want.push_back(wire == FloatType::kBf16 ? to_float(from_float<bf16>(row[v])) : row[v]);
+  }
+  return want;
+}
+
+// Samples of each rank: a full batch, none, ...
+inline std::vector<int64_t> samples_of(int ranks) {
+  std::vector<int64_t> samples;
+  for (int q = 0; q < ranks; ++q) samples.push_back((kStepBatch + q) % (kStepBatch + 1));
+  return samples;
+}
+
+}  // namespace hlite::embedding
