@@ -189,7 +189,7 @@ TEST_CASE("samples train the same weights from raw data and Parquet, on one rank
   }
 }
 
-TEST_CASE("--check finds Parquet files whose columns are not the config's") {
+TEST_CASE("check finds Parquet files whose columns are not the config's") {
   const SmallRun run;
   const NormShape shape = shape_of({2, 1, 1}, false);
   write_parquet_samples(run / "a.parquet", shape, 0, 100, 50);
