@@ -139,9 +139,8 @@ TEST_CASE("steps that exchange say what they send, on four ranks of two nodes") 
   };
   // Half of the node's sum goes along the rail, there and back.
   const auto& read = plan.steps()[static_cast<size_t>(plan.index_of("all_reduce"))].reads;
-  const auto whole = std::find_if(read.begin(), read.end(), [&](plan::BufferId id) {
-    return buffers.name(id) == "reduced";
-  });
+  const auto whole = std::find_if(read.begin(), read.end(),
+                                  [&](plan::BufferId id) { return buffers.name(id) == "reduced"; });
   REQUIRE(whole != read.end());
   const auto reduced = static_cast<double>(buffers.bytes(*whole));
   CHECK(sends("all_reduce").in_node == reduced);
