@@ -185,7 +185,8 @@ comm::TrafficTotals GradientSum::of_runs(const comm::TrafficTotals& t, int64_t c
 
 void GradientSum::add_gather_step(plan::Plan& plan, const std::string& name, BufferId mine,
                                   BufferId all) {
-  gathers_.push_back(std::make_unique<Gather>(ranks_.make_communicator(comm::Route::kFlat)));
+  gathers_.push_back(std::make_unique<Gather>());
+  gathers_.back()->communicator = ranks_.make_communicator(comm::Route::kFlat);
   const auto bytes = [this](BufferId id) {
     return std::span(buffers_->data<std::byte>(id), static_cast<size_t>(buffers_->bytes(id)));
   };
