@@ -36,9 +36,8 @@ TEST_CASE("a record has what readers were asked for, and what absent keys stand 
     CHECK(inner.value_or<int>("c", 1, {{"a", 1}, {"b", 2}}) == 2);
     CHECK(inner.value<int>("c", {{"a", 1}, {"b", 2}}) == 2);
     CHECK(inner.value_or<int>("none of them", 3, {{"a", 1}, {"b", 2}}) == 3);
-    CHECK(known(record, "") ==
-          std::vector<std::string>{"i=7", "n=0.5", "b=true", "list=[1, 2]", "maybe=",
-                                   "later=!use i", "o="});
+    CHECK(known(record, "") == std::vector<std::string>{"i=7", "n=0.5", "b=true", "list=[1, 2]",
+                                                        "maybe=", "later=!use i", "o="});
     CHECK(known(record, "o") == std::vector<std::string>{"s=\"y\"", "c=\"a\"", "none of them="});
     CHECK(known(record, "p").empty());
     CHECK_THROWS_AS(KeyRecord(), Error);

@@ -35,7 +35,8 @@ const std::vector<KeyMeaning> kSolverKeys = {
     {"early_stop", "Ours: what ends training when a metric gets no better."},
     {"gradient_clip_norm",
      "Ours: most of the Euclidean norm of all gradients together, of network and tables; 0: any."},
-    {"precision", "Ours: of activations; `fp16` on a GPU only, and the default beside `mixed_precision`."},
+    {"precision",
+     "Ours: of activations; `fp16` on a GPU only, and the default beside `mixed_precision`."},
     {"mixed_precision", "fp16 with this loss scale; on the CPU bf16."},
     {"enable_tf32_compute", "TF32 products on a GPU; not beside `mixed_precision`."},
     {"cuda_graph", "An iteration is one graph on a GPU."},
@@ -79,8 +80,9 @@ const std::vector<KeyMeaning> kDataKeys = {
     {"label", "The label's tensor."},
     {"dense", "The dense features' tensor."},
     {"sparse", "The sparse inputs, each a group of slots."},
-    {"slot_size_array", "Rows of each slot's table, over all inputs; hash embeddings "
-                        "without sizes of their own take these."},
+    {"slot_size_array",
+     "Rows of each slot's table, over all inputs; hash embeddings "
+     "without sizes of their own take these."},
     {"cache_eval_data", "Above 0 the evaluation set stays in memory after its first pass."},
     {"async_param", "How files are read past the page cache."},
     {"num_workers", "Threads that read, without `async_param`.", "`2`"},
@@ -88,8 +90,9 @@ const std::vector<KeyMeaning> kDataKeys = {
     {"float_label_dense",
      "Raw formats: label and dense features are float32 and taken as they are, not int32 and "
      "log(x + 1)."},
-    {"key_policy", "Ours: what becomes of a key outside of its table: refused, the last row, or "
-                   "`oov_key`."},
+    {"key_policy",
+     "Ours: what becomes of a key outside of its table: refused, the last row, or "
+     "`oov_key`."},
     {"oov_key", "Ours: with `\"key_policy\": \"oov\"`."},
     {"keys", "Ours: `global` keys of Norm files count on over all tables, as HugeCTR's do."},
     {"num_iterations_statistics", "Accepted; the embedding's own counts."}};
@@ -97,18 +100,22 @@ const std::vector<KeyMeaning> kDataKeys = {
 const std::vector<KeyMeaning> kTableKeys = {
     {"embedding_vec_size", "Width V of a row."},
     {"slot_size_array",
-     "Rows of each slot's table. Hash embeddings need none, but then a `max_vocabulary_size_per_gpu`."},
+     "Rows of each slot's table. Hash embeddings need none, but then a "
+     "`max_vocabulary_size_per_gpu`."},
     {"combiner", "How the rows of a slot's keys become one: 0 or `sum`, 1 or `mean`.", "`sum`"},
     {"max_vocabulary_size_per_gpu",
      "Most rows of a rank's hashed tables; the others' sizes are known."},
     {"workspace_size_per_gpu_in_mb", "In later versions, instead of it: memory of those rows."},
-    {"init_stddev", "Ours: first values are normal with this deviation; 0: uniform, within "
-                    "sqrt(1 / rows)."},
-    {"regularizer", "Ours: `lambda` Σ\\|w\\|, or `lambda`/2 Σ w², of every row in every step; needs "
-                    "`update_type` `Global` and known sizes."},
+    {"init_stddev",
+     "Ours: first values are normal with this deviation; 0: uniform, within "
+     "sqrt(1 / rows)."},
+    {"regularizer",
+     "Ours: `lambda` Σ\\|w\\|, or `lambda`/2 Σ w², of every row in every step; needs "
+     "`update_type` `Global` and known sizes."},
     {"lambda", "Ours: with `regularizer`."},
-    {"sharding", "Ours: which rank holds what: rows by `frequency`, whole tables (`slot`), `row`s "
-                 "over all ranks, everything on all (`replicate`), or a plan (`auto`)."},
+    {"sharding",
+     "Ours: which rank holds what: rows by `frequency`, whole tables (`slot`), `row`s "
+     "over all ranks, everything on all (`replicate`), or a plan (`auto`)."},
     {"sharding_param", "Ours: what the plan of `auto` goes by."},
     {"max_num_frequent_categories",
      "Most frequent categories, in multiples of the larger batch size."},
@@ -119,8 +126,9 @@ const std::vector<KeyMeaning> kTableKeys = {
     {"max_all_reduce_bandwidth", "Bytes/s; the other types weigh copies against exchange by it."},
     {"max_all_to_all_bandwidth", "Bytes/s; the same."},
     {"efficiency_bandwidth_ratio", "A factor on the ratio of the two."},
-    {"communication_type", "`IB_NVLink_Hierarchical` sends one message from a rank to each other "
-                           "node, `IB_NVLink` one to each rank."},
+    {"communication_type",
+     "`IB_NVLink_Hierarchical` sends one message from a rank to each other "
+     "node, `IB_NVLink` one to each rank."},
     {"hybrid_embedding_type", "The only one there is."},
     {"num_iterations_statistics",
      "Batches counted to tell frequent categories, where no manifest has the counts."},
@@ -191,7 +199,8 @@ const std::vector<BlockMeaning>& config_meanings() {
         {"type", "Accepted; the embedding's type counts."},
         {"slot_num", "Slots, each with a table."},
         {"max_feature_num_per_sample",
-         "Most keys of a sample, `slot_num` at least; not needed beside `nnz_per_slot`.", "the sum of `nnz_per_slot`"},
+         "Most keys of a sample, `slot_num` at least; not needed beside `nnz_per_slot`.",
+         "the sum of `nnz_per_slot`"},
         {"max_nnz", "Most keys in a slot; 1 of raw data, unless `nnz_per_slot` says more."},
         {"nnz_per_slot", "Keys in each slot: a number for all, or a list."},
         {"is_fixed_length", "Every sample has exactly `nnz_per_slot` keys; so has raw data."}}},
@@ -204,14 +213,17 @@ const std::vector<BlockMeaning>& config_meanings() {
         {"io_alignment", "Of offsets and buffers, in bytes."},
         {"io_block_size", "Bytes of a request."},
         {"shuffle", "The order of batches, anew in each pass."},
-        {"multi_hot_reader", "Later versions' name of several keys a slot; what `nnz_per_slot` "
-                             "says counts.",
+        {"multi_hot_reader",
+         "Later versions' name of several keys a slot; what `nnz_per_slot` "
+         "says counts.",
          "as `nnz_per_slot` says"},
-        {"is_dense_float", "Dense features are float32.", "`true` of multi-hot data, else `false`"}}},
+        {"is_dense_float", "Dense features are float32.",
+         "`true` of multi-hot data, else `false`"}}},
       {"embedding",
        "Embedding layers",
        "`HybridSparseEmbedding`, `LocalizedSlotSparseEmbeddingOneHot`, "
-       "`LocalizedSlotSparseEmbeddingHash`, `DistributedSlotSparseEmbeddingHash`: [B, slots, V] of a "
+       "`LocalizedSlotSparseEmbeddingHash`, `DistributedSlotSparseEmbeddingHash`: [B, slots, V] of "
+       "a "
        "sparse input. README.md says which rank holds which rows.",
        {{"name", "Of its tables in files.", "`top`"},
         {"type", "One of the four."},
@@ -225,9 +237,11 @@ const std::vector<BlockMeaning>& config_meanings() {
        "`sharding_param`",
        "Beside `\"sharding\": \"auto\"`.",
        {{"memory_gb", "Of a rank, for tables; 0: half more than an even share."},
-        {"replicate_below_mb", "Smaller tables are copied to all.", "8, or 12.5 over several nodes"},
-        {"bandwidth_ratio", "A rank's memory over its link; 0: an H100's, 7.4, or 67 over several "
-                            "nodes."}}}};
+        {"replicate_below_mb", "Smaller tables are copied to all.",
+         "8, or 12.5 over several nodes"},
+        {"bandwidth_ratio",
+         "A rank's memory over its link; 0: an H100's, 7.4, or 67 over several "
+         "nodes."}}}};
   return all;
 }
 

@@ -1,6 +1,6 @@
-// What the parser says of the keys of a config: which it knows, what they take, which must be there,
-// what an absent one stands for. It is asked by small configs that are read again and again, with
-// one value of a wrong kind, or one key less.
+// What the parser says of the keys of a config: which it knows, what they take, which must be
+// there, what an absent one stands for. It is asked by small configs that are read again and again,
+// with one value of a wrong kind, or one key less.
 #pragma once
 
 #include <map>

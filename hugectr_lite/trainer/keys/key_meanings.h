@@ -12,8 +12,8 @@ struct KeyMeaning {
   const char* otherwise = "";  // what an absent one stands for, where the parser cannot say it
 };
 
-// Keys of one kind of object: "" the config itself, "embedding" an embedding layer, a dense layer by
-// its type, "hparam" any optimizer's hyper-parameters; every other object by its own key.
+// Keys of one kind of object: "" the config itself, "embedding" an embedding layer, a dense layer
+// by its type, "hparam" any optimizer's hyper-parameters; every other object by its own key.
 struct BlockMeaning {
   const char* block;
   const char* title;

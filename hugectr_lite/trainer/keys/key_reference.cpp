@@ -43,7 +43,8 @@ NamedVariants in_order(const KeyFacts& key, const std::vector<std::string>& orde
   return variants;
 }
 
-// text(variant), or where that differs "required (Adam); `1e-08` (AdaGrad)". Empty ones are left out.
+// text(variant), or where that differs "required (Adam); `1e-08` (AdaGrad)". Empty ones are left
+// out.
 template <typename Text>
 std::string by_variant(const NamedVariants& variants, Text&& text) {
   std::vector<std::pair<std::string, std::vector<std::string>>> groups;
@@ -84,8 +85,8 @@ std::string default_text(const KeyMeaning& meaning, const NamedVariants& variant
     return words.empty() ? "none" : words;
   });
   if (!words.empty() && !used)
-    problems += fmt::format("{}: expected no default, as the parser says it, found \"{}\"\n", place,
-                            words);
+    problems +=
+        fmt::format("{}: expected no default, as the parser says it, found \"{}\"\n", place, words);
   return text;
 }
 
@@ -108,7 +109,8 @@ std::string layer_table(const std::vector<LayerMeaning>& layers) {
 
 std::string refused_table(const ConfigFacts& facts) {
   std::string text =
-      "\n## Refused keys of `solver`\n\nOther versions' names, and HugeCTR's Python interface's. The "
+      "\n## Refused keys of `solver`\n\nOther versions' names, and HugeCTR's Python interface's. "
+      "The "
       "error says what to do.\n\n| key | instead |\n|---|---|\n";
   for (const auto& [key, instead] : facts.refused)
     text += fmt::format("| `{}` | {} |\n", key, cell(instead));

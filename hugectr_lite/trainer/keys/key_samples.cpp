@@ -36,8 +36,8 @@ constexpr const char* kRing = R"({"num_threads": 1, "num_batches_per_thread": 2,
 constexpr const char* kLists = R"({"top": "keys", "type": "LocalizedSlot", "slot_num": 2,
                                    "nnz_per_slot": [1, 1]})";
 
-// What makes other samples of kSampleConfig. Each has another batch size and another embedding's top, so
-// that a default taken from those shows as one that depends.
+// What makes other samples of kSampleConfig. Each has another batch size and another embedding's
+// top, so that a default taken from those shows as one that depends.
 const std::vector<SampleChanges> kVariants = {
     {{"/layers/0/format", R"("RawAsync")"},
      {"/layers/0/async_param", kRing},

@@ -136,8 +136,7 @@ const std::vector<LayerMeaning>& layer_meanings() {
       {"Cast", "Accepted; a network's activations have one type here.", R"({"bottom": "x"})"},
       {"BinaryCrossEntropyLoss", "The mean over the batch of logits [B,1] against labels.",
        R"({"bottom": ["z", "label"]})"},
-      {"MultiCrossEntropyLoss",
-       "The same of several tasks, [B,T]; a label below -0.5 is absent.",
+      {"MultiCrossEntropyLoss", "The same of several tasks, [B,T]; a label below -0.5 is absent.",
        R"({"bottom": ["z", "label"], "target_weight": [1, 1]})"}};
   return all;
 }

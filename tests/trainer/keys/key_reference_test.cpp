@@ -62,14 +62,16 @@ TEST_CASE("the reference says what the parser takes, and what an absent key stan
       {"| `batchsize` | an integer in [1, 2147483647] | required |",
        "| `batchsize_eval` | an integer in [1, 2147483647] | `batchsize` |",
        "| `lr_policy` | \"fixed\" | required |", "| `cuda_graph` | true or false | `true` |",
-       "| `gpu` | a non-empty list of GPU ids, or of such lists, one for each node; each a GPU id in "
+       "| `gpu` | a non-empty list of GPU ids, or of such lists, one for each node; each a GPU id "
+       "in "
        "[0, 65535] | required |",
        "| `beta1` (Adam) | a number in [0, 1) | required |",
        "| `epsilon` (Adam, AdaGrad) | a number > 0 | required (Adam); `1e-08` (AdaGrad) |",
        "| `io_alignment` | a power of two >= 512 | required |",
        "| `is_fixed_length` | true or false | `true` (Raw, RawAsync); `false` (Norm) |",
        "| `exchange_capacity` (HybridSparseEmbedding) |", "| `num_output` | an integer in [1,",
-       "| `embedding_vec_size` | an integer in [1, 1024] (HybridSparseEmbedding); an integer in [1, "
+       "| `embedding_vec_size` | an integer in [1, 1024] (HybridSparseEmbedding); an integer in "
+       "[1, "
        "65536] (",
        "| `max_eval_batches` | an integer in [0, 2147483647] | none |",
        "| `name` | a string | `top` | Of its tables in files. |",
