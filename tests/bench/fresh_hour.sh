@@ -31,9 +31,16 @@ apt-config dump | grep '^Acquire' >"$root/etc/apt/apt.conf.d/99machine" || true
 rm -f "$root/etc/apt/sources.list"
 cp -a /etc/apt/sources.list.d/*.sources "$root/etc/apt/sources.list.d/" 2>/dev/null || true
 [ ! -f /etc/apt/sources.list ] || cp /etc/apt/sources.list "$root/etc/apt/"
-for file in /etc/resolv.conf /etc/hosts /etc/pip.conf ${PIP_CERT:-} ${SSL_CERT_FILE:-} ${REQUESTS_CA_BUNDLE:-}; do
-  [ -f "$file" ] && install -D -m 644 "$file" "$root$file"
+for file in /etc/resolv.conf /etc/hosts /etc/pip.conf; do
+  [ ! -f "$file" ] || install -D -m 644 "$file" "$root$file"
 done
+# Whom this machine trusts, under a name that the new system's own packages leave alone.
+unset PIP_FIND_LINKS
+if [ -f "${PIP_CERT:-${SSL_CERT_FILE:-}}" ]; then
+  install -m 644 "${PIP_CERT:-$SSL_CERT_FILE}" "$root/etc/machine-ca.crt"
+  export PIP_CERT=/etc/machine-ca.crt SSL_CERT_FILE=/etc/machine-ca.crt REQUESTS_CA_BUNDLE=/etc/machine-ca.crt
+  export CURL_CA_BUNDLE=/etc/machine-ca.crt
+fi
 
 echo "== the repository, and the page's commands"
 mkdir -p "$root/work"
