@@ -168,6 +168,7 @@ class ModuleTest(unittest.TestCase):
         broken["solver"]["batchsize"] = -1
         without_loss = copy_of(CONFIG)
         without_loss["layers"] = without_loss["layers"][:-1]
+        trainer.export("w.safetensors")
         far, negative, missing = keys.copy(), keys.copy(), keys.copy()
         far[3, 1], negative[4, 2], missing[4, 2] = 5, -2, -1
         cases = [
@@ -220,6 +221,7 @@ class ModuleTest(unittest.TestCase):
             (TypeError, "", lambda: hl.Trainer({"solver": {1, 2}})),
             (hl.ConfigError, "solver.seed", lambda: hl.Trainer(config(), set={"solver.seed": "x"})),
             (TypeError, "", lambda: hl.Predictor(None)),
+            (hl.DeviceError, "", lambda: hl.Predictor("w.safetensors", config(), device="cuda")),
             (hl.ConfigError, "solver", lambda: hl.check({})),
             (hl.Error, "", lambda: trainer.step()),
             (hl.Error, "", lambda: trainer.evaluate()),
