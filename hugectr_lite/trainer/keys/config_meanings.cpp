@@ -42,6 +42,9 @@ const std::vector<KeyMeaning> kSolverKeys = {
     {"cuda_graph", "An iteration is one graph on a GPU."},
     {"holistic_cuda_graph", "Accepted; a graph holds the whole iteration in any case."},
     {"enable_overlap", "On CPU ranks: threads of their own for communication and embedding."},
+    {"wire_precision", "Ours: of rows, their gradients and sums of dense gradients between ranks."},
+    {"shard_optimizer",
+     "Ours: each of several ranks updates a part of the dense weights, and keeps only its states."},
     {"algorithm_search", "cuBLASLt's choices are measured once a machine, and kept."},
     {"input_key_type", "Keys of Norm files."},
     {"device", "Ours: `auto` takes GPUs where they can train the config, else the CPU."},
@@ -95,6 +98,7 @@ const std::vector<KeyMeaning> kDataKeys = {
      "`oov_key`."},
     {"oov_key", "Ours: with `\"key_policy\": \"oov\"`."},
     {"keys", "Ours: `global` keys of Norm files count on over all tables, as HugeCTR's do."},
+    {"columns", "Ours: of Parquet files; none: their `_metadata.json` says it."},
     {"num_iterations_statistics", "Accepted; the embedding's own counts."}};
 
 const std::vector<KeyMeaning> kTableKeys = {
@@ -219,6 +223,12 @@ const std::vector<BlockMeaning>& config_meanings() {
          "as `nnz_per_slot` says"},
         {"is_dense_float", "Dense features are float32.",
          "`true` of multi-hot data, else `false`"}}},
+      {"columns",
+       "`columns`",
+       "Which columns of Parquet files are what, by name.",
+       {{"labels", "One for each label."},
+        {"conts", "One for each dense feature; none where there are none."},
+        {"cats", "One for each slot."}}},
       {"embedding",
        "Embedding layers",
        "`HybridSparseEmbedding`, `LocalizedSlotSparseEmbeddingOneHot`, "

@@ -26,7 +26,7 @@ void read_config(const Json& json) {
 }
 
 void read_layer(const Json& json) {
-  network::make_layer(config::JsonNode::parse(json.dump(), "sample"), true);
+  network::make_layers(config::JsonNode::parse(json.dump(), "sample"), true);
 }
 
 // "layers[0].label" -> "/layers/0/label"
@@ -92,7 +92,7 @@ class Sample {
     if (block == "layer") return "";
     if (dense_) return json_.at("type");
     if (block == "optimizer" || block == "hparam") return json_.at("optimizer").at("type");
-    for (const char* data : {"Data", "label", "dense", "sparse", "async_param"})
+    for (const char* data : {"Data", "label", "dense", "sparse", "async_param", "columns"})
       if (block == data) return json_.at("layers").at(0).at("format");
     for (const char* embedding : {"embedding", "sparse_embedding_hparam", "sharding_param"})
       if (block == embedding) return json_.at("layers").at(1).at("type");

@@ -81,6 +81,11 @@ const std::vector<SampleChanges> kVariants = {
      {kTablesAt, R"({"embedding_vec_size": 8, "max_vocabulary_size_per_gpu": 100})"},
      {"/optimizer", R"({"type": "AdaGrad", "adagrad_hparam":
                         {"learning_rate": 0.1, "initial_accu_value": 0}})"}},
+    {{"/layers/0/format", R"("Parquet")"},
+     {"/layers/0/columns",
+      R"({"labels": ["y"], "conts": ["a", "b", "c", "d"], "cats": ["e", "f"]})"},
+     {kTablesAt, R"({"embedding_vec_size": 8, "slot_size_array": [10, 20]})"}},
+    {{"/layers/0/format", R"("Parquet")"}, {"/layers/0/sparse/0", kLists}},
     {{kTablesAt, R"({"embedding_vec_size": 8, "slot_size_array": [10, 20]})"},
      {"/optimizer", R"({"type": "Ftrl", "ftrl_hparam":
                         {"learning_rate": 0.1, "beta": 1, "lambda1": 0, "lambda2": 0}})"}}};
@@ -89,6 +94,8 @@ const std::vector<SampleChanges> kVariants = {
 const std::vector<std::pair<const char*, const char*>> kMoreLayers = {
     {"Reshape", R"({"bottom": "x", "selected": [0, 1]})"},
     {"Reshape", R"({"bottom": "x", "leading_dim": 4})"},
+    {"MLP", R"({"bottom": "x", "mlp_param": {"num_outputs": [4], "activations": ["Relu"],
+                "biases": [true]}})"},
     {"PReLU_Dice", R"({"bottom": "x", "prelu_dice_param": {"elu_alpha": 0.2, "eps": 1e-8}})"},
     {"BinaryCrossEntropyLoss",
      R"({"bottom": ["z", "label"], "regularizer": "L2", "lambda": 0.1})"}};

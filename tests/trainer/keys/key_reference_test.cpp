@@ -68,7 +68,7 @@ TEST_CASE("the reference says what the parser takes, and what an absent key stan
        "| `beta1` (Adam) | a number in [0, 1) | required |",
        "| `epsilon` (Adam, AdaGrad) | a number > 0 | required (Adam); `1e-08` (AdaGrad) |",
        "| `io_alignment` | a power of two >= 512 | required |",
-       "| `is_fixed_length` | true or false | `true` (Raw, RawAsync); `false` (Norm) |",
+       "| `is_fixed_length` | true or false | `true` (Raw, RawAsync); `false` (Norm, Parquet) |",
        "| `exchange_capacity` (HybridSparseEmbedding) |", "| `num_output` | an integer in [1,",
        "| `embedding_vec_size` | an integer in [1, 1024] (HybridSparseEmbedding); an integer in "
        "[1, "
