@@ -182,9 +182,9 @@ void EmbeddingLayer::read_sharding(config::ObjectReader& hparam) {
   constexpr double kGigabyte = 1e9, kMegabyte = 1e6;
   sharding_limits_.memory_bytes =
       static_cast<int64_t>(kGigabyte * param.number_or("memory_gb", 0, {.min = 0, .max = 1e6}));
-  if (const double copied = param.number_or("replicate_below_mb", -1, {.min = 0, .max = 1e9});
-      copied >= 0)
-    sharding_limits_.copied_bytes = static_cast<int64_t>(kMegabyte * copied);
+  if (param.has("replicate_below_mb"))
+    sharding_limits_.copied_bytes = static_cast<int64_t>(
+        kMegabyte * param.number("replicate_below_mb", {.min = 0, .max = 1e9}));
   sharding_limits_.bandwidth_ratio = param.number_or("bandwidth_ratio", 0, {.min = 0, .max = 1e6});
   param.finish();
 }

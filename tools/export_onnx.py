@@ -23,7 +23,7 @@ import onnx  # noqa: E402
 from onnx import TensorProto, helper  # noqa: E402
 
 from onnx_layers import LAYERS, OPSET, Graph, Tensor, embedding  # noqa: E402
-from saved_model import ModelError, load  # noqa: E402
+from saved_model import ModelError, add_model, exit_code_of, load  # noqa: E402
 
 IR_VERSION = 8           # of onnx 1.12, which all since read
 MOST_IN_ONE = 1 << 30    # bytes of weights that the file itself holds; protobuf ends at 2 GB
@@ -105,33 +105,25 @@ def write(model, path):
     os.replace(temporary, path)
 
 
+def export(options):
+    config, weights = load(options.model, options.config)
+    model, tables = build(config, weights, options.split)
+    if options.split:
+        os.makedirs(options.out, exist_ok=True)
+        for name in tables:
+            if name not in weights:
+                raise ModelError(f"tensor {name}: expected it among the weights, found none")
+            np.save(os.path.join(options.out, name + ".npy"), weights[name])
+    write(model, os.path.join(options.out, "dense.onnx") if options.split else options.out)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", required=True, metavar="DIR|FILE.safetensors")
-    parser.add_argument("--config", metavar="FILE", help="default: the checkpoint's")
+    add_model(parser)
     parser.add_argument("--out", required=True, metavar="FILE.onnx|DIR")
     parser.add_argument("--split", action="store_true", help="the dense part and the tables apart")
     options = parser.parse_args()
-    try:
-        config, weights = load(options.model, options.config)
-        model, tables = build(config, weights, options.split)
-        if options.split:
-            os.makedirs(options.out, exist_ok=True)
-            for name in tables:
-                if name not in weights:
-                    raise ModelError(f"tensor {name}: expected it among the weights, found none")
-                np.save(os.path.join(options.out, name + ".npy"), weights[name])
-        write(model, os.path.join(options.out, "dense.onnx") if options.split else options.out)
-    except ModelError as error:
-        print(f"export_onnx.py: {error}", file=sys.stderr)
-        return 2
-    except KeyError as error:
-        print(f"export_onnx.py: the config lacks {error}: `train --check` says where", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"export_onnx.py: {error}", file=sys.stderr)
-        return 3
-    return 0
+    return exit_code_of("export_onnx.py", lambda: export(options))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "export"))
 import numpy as np  # noqa: E402
 
-from saved_model import ModelError, load  # noqa: E402
+from saved_model import ModelError, add_model, exit_code_of, load  # noqa: E402
 
 RUNNING = {".running_mean": "mean", ".running_variance": "var"}
 
@@ -202,22 +202,14 @@ def main():
     for command in (to, back):
         command.add_argument("--prefix", required=True)
         command.add_argument("--iteration", required=True, type=int)
-    to.add_argument("--model", required=True, metavar="DIR|FILE.safetensors")
-    to.add_argument("--config", metavar="FILE", help="default: the checkpoint's")
+    add_model(to)
     to.add_argument("--layout", choices=["folder", "file"], default="folder")
     back.add_argument("--config", required=True, metavar="FILE")
     back.add_argument("--like", required=True, metavar="FILE.safetensors")
     back.add_argument("--out", required=True, metavar="FILE.safetensors")
     options = parser.parse_args()
-    try:
-        write(options) if options.command == "to" else read(options)
-    except ModelError as error:
-        print(f"hugectr_model.py: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f"hugectr_model.py: {error}", file=sys.stderr)
-        return 3
-    return 0
+    action = write if options.command == "to" else read
+    return exit_code_of("hugectr_model.py", lambda: action(options))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ set -euo pipefail
 programs=(g++ cmake ninja-build pkg-config ca-certificates
   libdnnl-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libaio-dev libxxhash-dev zlib1g-dev
   libzstd-dev openmpi-bin libopenmpi-dev)
-packages=("${programs[@]}" catch2 python3 python3-dev python3-numpy python3-onnx python3-pip pybind11-dev)
+packages=("${programs[@]}" catch2 python3 python3-dev python3-venv python3-numpy python3-onnx python3-pip pybind11-dev)
 bench=(python3-torch python3-numpy libopenblas0-openmp)
 
 usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; }

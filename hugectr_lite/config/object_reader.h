@@ -5,6 +5,8 @@
 // keys become warnings; wrong types and ranges stay errors.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -14,6 +16,7 @@
 #include <vector>
 
 #include "hugectr_lite/config/json_node.h"
+#include "hugectr_lite/config/key_record.h"
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::config {
@@ -49,7 +52,7 @@ class ObjectReader {
   template <typename Value>
   Value value(std::string_view key, const std::vector<std::pair<std::string, Value>>& choices) {
     require(key);
-    return value_or(key, choices.front().second, choices);
+    return named(key, choices.front().second, choices);
   }
   const JsonNode& member(std::string_view key);  // any type
   ObjectReader object(std::string_view key);
@@ -64,12 +67,10 @@ class ObjectReader {
   template <typename Value>
   Value value_or(std::string_view key, Value otherwise,
                  const std::vector<std::pair<std::string, Value>>& choices) {
-    std::vector<std::string> names;
-    for (const auto& [name, value] : choices) names.push_back(name);
-    const std::string found = choice_or(key, "", names);
-    for (const auto& [name, value] : choices)
-      if (name == found) return value;
-    return otherwise;
+    if (KeyRecord::lives())
+      for (const auto& [name, value] : choices)
+        if (value == otherwise) note_default(key, fmt::format("\"{}\"", name));
+    return named(key, otherwise, choices);
   }
   std::vector<int64_t> integers_or(std::string_view key, std::vector<int64_t> otherwise,
                                    IntegerRange range = {});
@@ -85,6 +86,19 @@ class ObjectReader {
 
  private:
   const JsonNode& require(std::string_view key);
+  template <typename Value>
+  Value named(std::string_view key, Value otherwise,
+              const std::vector<std::pair<std::string, Value>>& choices) {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : choices) names.push_back(name);
+    const JsonNode* node = find(key);
+    const std::string found = node != nullptr ? choice(key, names) : "";
+    for (const auto& [name, value] : choices)
+      if (name == found) return value;
+    return otherwise;
+  }
+  // For a KeyRecord: what an absent `key` stands for, as JSON.
+  void note_default(std::string_view key, std::string json) const;
   const JsonNode& node_;
   bool strict_;
   std::vector<std::string> known_;

@@ -18,13 +18,15 @@ extern "C" void request_stop(int signal_number) {
 
 InterruptGuard::InterruptGuard() {
   requested_flag = 0;
+  sigaction(SIGINT, nullptr, &interrupt_);
+  sigaction(SIGTERM, nullptr, &terminate_);
   std::signal(SIGINT, request_stop);
   std::signal(SIGTERM, request_stop);
 }
 
 InterruptGuard::~InterruptGuard() {
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+  sigaction(SIGINT, &interrupt_, nullptr);
+  sigaction(SIGTERM, &terminate_, nullptr);
 }
 
 bool InterruptGuard::requested() { return requested_flag != 0; }

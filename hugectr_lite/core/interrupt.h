@@ -2,6 +2,8 @@
 // process at once.
 #pragma once
 
+#include <csignal>
+
 namespace hlite {
 
 class InterruptGuard {
@@ -12,6 +14,9 @@ class InterruptGuard {
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
   [[nodiscard]] static bool requested();
+
+ private:
+  struct sigaction interrupt_ = {}, terminate_ = {};  // as they were
 };
 
 }  // namespace hlite

@@ -7,11 +7,23 @@
 
 namespace hlite::predict {
 
+namespace {
+// By key column. Lookups of inputs of a fixed length look for no absent keys.
+std::vector<bool> columns_that_may_lack(const config::DataConfig& config) {
+  std::vector<bool> may_lack;
+  for (const config::SparseInputConfig& input : config.sparse)
+    for (const int64_t hotness : input.hotness)
+      may_lack.insert(may_lack.end(), static_cast<size_t>(hotness), !input.is_fixed_length);
+  return may_lack;
+}
+}  // namespace
+
 ArrayBatches::ArrayBatches(const config::DataConfig& config, std::span<const int64_t> slot_rows,
                            int64_t most)
     : config_(config),
       layout_(config.key_layout()),
       key_check_(layout_, slot_rows, config.key_policy),
+      may_lack_(columns_that_may_lack(config)),
       buffer_(most, config.label_dim, config.dense_width(), layout_.columns) {}
 
 void ArrayBatches::check_shapes(const SampleArrays& samples) const {
@@ -30,7 +42,7 @@ void ArrayBatches::check_shapes(const SampleArrays& samples) const {
 void ArrayBatches::put_keys(const int64_t* from, int64_t sample, uint32_t* to) {
   for (int64_t c = 0; c < layout_.columns; ++c) {
     to[c] = static_cast<uint32_t>(from[c]);
-    if (from[c] == -1) continue;  // kNoKey
+    if (from[c] == -1 && may_lack_[static_cast<size_t>(c)]) continue;  // kNoKey
     const uint32_t last = key_check_.last_key(c);
     if (from[c] >= 0 && from[c] <= int64_t{last}) continue;
     if (!key_check_.replaces())

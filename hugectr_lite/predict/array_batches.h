@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "data_reader/batch_source.h"
 #include "data_reader/key_check.h"
@@ -15,7 +16,8 @@ namespace hlite::predict {
 struct SampleArrays {
   Matrix<const float> labels;  // [n, label_dim]; no data: none, they count as 0
   Matrix<const float> dense;   // [n, dense_dim], as the network sees them: of raw integers log(x+1)
-  Matrix<const int64_t> keys;  // [n, key columns], local to each slot's table; -1: no key
+  Matrix<const int64_t> keys;  // [n, key columns], local to each slot's table; -1: no
+                               // key, where a sample may have fewer (is_fixed_length is false)
 };
 
 class ArrayBatches {
@@ -35,6 +37,7 @@ class ArrayBatches {
   const config::DataConfig config_;
   const KeyLayout layout_;
   const data::KeyCheck key_check_;
+  const std::vector<bool> may_lack_;  // [key columns]: whether a sample may have no key there
   data::BatchBuffer buffer_;
 };
 

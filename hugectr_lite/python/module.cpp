@@ -15,6 +15,7 @@
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/ops/metrics.h"
 #include "hugectr_lite/predict/array_batches.h"
@@ -70,6 +71,15 @@ Floats scores_of(std::vector<float> logits) {
   return scores;
 }
 
+py::dict metrics_of(const trainer::EvalResult& result) {
+  py::dict metrics;
+  metrics["auc"] = result.auc;
+  metrics["loss"] = result.loss;
+  metrics["samples"] = result.samples;
+  for (const auto& [name, value] : result.more) metrics[name.c_str()] = value;
+  return metrics;
+}
+
 class PyTrainer {
  public:
   PyTrainer(const ConfigText& config, const Changes& changes, trainer::Options options)
@@ -97,18 +107,31 @@ class PyTrainer {
     trainer_->step(batches().fill(samples, 0));
     trainer_->check_loss();
   }
-  std::optional<py::dict> evaluate() {
+  py::dict evaluate() { return metrics_of(measured()); }
+  // The metrics, and by what they end training: "target", "early_stop" or "".
+  std::pair<py::dict, std::string> evaluate_and_heed() {
+    const trainer::EvalResult result = measured();
+    const bool stop = trainer_->heed(result);
+    const auto& target = config_->solver.auc_target;
+    const bool reached = target && result.auc && *result.auc >= *target;
+    return {metrics_of(result), reached ? "target" : stop ? "early_stop" : ""};
+  }
+  // What follows training as the config says: the best weights, metrics over test_source.
+  std::optional<py::dict> finish() {
+    if (config_->solver.evaluation.early_stop) trainer_->restore_best();
+    if (config_->data.test_source.empty() || options_.without_data) return std::nullopt;
     std::optional<trainer::EvalResult> result;
     {
       const py::gil_scoped_release others;
-      result = trainer_->evaluate();
+      result = trainer_->test();
     }
-    if (!result) return std::nullopt;
-    py::dict metrics;
-    metrics["auc"] = result->auc;
-    metrics["loss"] = result->loss;
-    metrics["samples"] = result->samples;
-    return metrics;
+    return metrics_of(*result);
+  }
+  // Iterations between two evaluations; 0: none.
+  [[nodiscard]] int64_t eval_interval() const {
+    const auto& solver = config_->solver;
+    if (options_.without_data || solver.evaluation.every_epochs == 0) return solver.eval_interval;
+    return solver.evaluation.every_epochs * trainer_->epoch_iterations();
   }
   Floats predict(const Floats& dense, const Keys& keys) {
     std::vector<float> logits, labels;
@@ -144,6 +167,18 @@ class PyTrainer {
   [[nodiscard]] trainer::Trainer& trainer() { return *trainer_; }
 
  private:
+  // Ctrl-C ends an evaluation early.
+  trainer::EvalResult measured() {
+    std::optional<trainer::EvalResult> result;
+    {
+      const InterruptGuard interrupts;
+      const py::gil_scoped_release others;
+      result = trainer_->evaluate();
+    }
+    if (result) return *result;
+    PyErr_SetNone(PyExc_KeyboardInterrupt);
+    throw py::error_already_set();
+  }
   predict::ArrayBatches& batches() {
     if (!batches_)
       batches_ = std::make_unique<predict::ArrayBatches>(
@@ -217,6 +252,8 @@ void define_trainer(py::module_& module) {
       .def("step", &PyTrainer::step)
       .def("step_on", &PyTrainer::step_on)
       .def("evaluate", &PyTrainer::evaluate)
+      .def("evaluate_and_heed", &PyTrainer::evaluate_and_heed)
+      .def("finish", &PyTrainer::finish)
       .def("predict", &PyTrainer::predict)
       .def("weights", [](const py::object& self) { return self.cast<PyTrainer&>().weights(self); })
       .def("weights_changed", [](PyTrainer& t) { trainer::weights_changed(t.trainer().model()); })
@@ -234,8 +271,7 @@ void define_trainer(py::module_& module) {
       .def_property_readonly("last_iteration",
                              [](PyTrainer& t) { return t.trainer().last_iteration(); })
       .def_property_readonly("samples", [](PyTrainer& t) { return t.trainer().samples(); })
-      .def_property_readonly("eval_interval",
-                             [](PyTrainer& t) { return t.trainer().config().solver.eval_interval; })
+      .def_property_readonly("eval_interval", &PyTrainer::eval_interval)
       .def_property_readonly("display",
                              [](PyTrainer& t) { return t.trainer().config().solver.display; });
 }

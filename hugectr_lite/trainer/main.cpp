@@ -9,6 +9,7 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/trainer/estimate/estimate_report.h"
+#include "hugectr_lite/trainer/keys/key_reference.h"
 #include "hugectr_lite/trainer/run/check.h"
 #include "hugectr_lite/trainer/run/options.h"
 #include "hugectr_lite/trainer/run/session.h"
@@ -76,6 +77,14 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
   app.add_flag("--traffic", o.traffic,
                "Print at the end what the ranks sent to each other in an iteration");
   app.add_flag("--quiet", o.quiet, "Print nothing but warnings and errors");
+  // Needs no config, like --version.
+  app.add_flag_callback(
+      "--keys",
+      [] {
+        fmt::print("{}", hlite::trainer::key_reference());
+        throw CLI::Success();
+      },
+      "Print every key that a config may have (docs/configs.md)");
   app.set_version_flag("--version", version_text);
   app.footer(
       "Exit codes: 0 done, 2 usage or config, 3 data, 4 device or communication, 5 interrupted "
@@ -104,11 +113,9 @@ int main(int argc, char** argv) {
   define(app, options);
   try {
     app.parse(argc, argv);
+    return run(options);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? hlite::kExitDone : hlite::kExitConfig;
-  }
-  try {
-    return run(options);
   } catch (const hlite::Error& e) {
     std::fflush(stdout);
     fmt::print(stderr, "train: {}\n", e.what());

@@ -81,6 +81,21 @@ TEST_CASE("keys outside of their tables are refused or replaced, as the config s
   CHECK(batch.keys(3, 0) == 6);
 }
 
+TEST_CASE("a slot of a fixed number of keys lacks none") {
+  const std::vector<int64_t> rows{7, 9};
+  Arrays arrays(4);
+  config::DataConfig config = two_slots();
+  config.sparse[0].is_fixed_length = true;
+  ArrayBatches strict(config, rows, 4);
+  test::check_contains(test::message_of<DataError>([&] { strict.fill(arrays.views(), 0); }),
+                       {"keys: sample 0, key 1 of slot 1: expected a key below 9", "found -1"});
+  config.key_policy = {config::KeyPolicy::kOov, 3};
+  ArrayBatches replacing(config, rows, 4);
+  const data::HostBatch& batch = replacing.fill(arrays.views(), 0);
+  CHECK(batch.replaced_keys == 4);
+  CHECK(batch.keys(3, 2) == 3);
+}
+
 TEST_CASE("arrays of other shapes are refused") {
   const std::vector<int64_t> rows{7, 9};
   ArrayBatches batches(two_slots(), rows, 4);

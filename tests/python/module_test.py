@@ -16,6 +16,7 @@ import urllib.request
 import numpy as np
 
 import hugectr_lite as hl
+from arrow_producer import ArrowColumn, BrokenStream, arrow_columns, arrow_stream
 from small_model import CONFIG, TABLES, config, features, samples, write_files
 
 
@@ -99,6 +100,55 @@ class ModuleTest(unittest.TestCase):
             np.testing.assert_allclose(scores, expected, atol=1e-6)
         self.assertEqual(hl.Predictor("checkpoint").predict(np.zeros((0, 2)), np.zeros((0, 3), int)).shape, (0,))
 
+    def test_samples_may_come_from_arrow(self):
+        trainer = hl.Trainer(config(), arrays=True)
+        _, dense, keys = samples(45, 3)
+        dense = features(dense)
+        expected = trainer.predict(dense, keys)
+        columns = [keys[:, i].astype(t) for i, t in enumerate((np.int32, np.uint8, np.int64))]
+        floats = [dense[:, 0], dense[:, 1].astype(np.float64)]
+        for offset in (0, 3, 8):  # of the rows in longer columns, and of their bits of validity
+            np.testing.assert_array_equal(
+                trainer.predict(arrow_columns(*floats, offset=offset), arrow_columns(*columns, offset=offset)), expected)
+        stream = arrow_stream([[c[:20] for c in columns], [c[20:] for c in columns]])
+        np.testing.assert_array_equal(trainer.predict(arrow_columns(*floats), stream), expected)
+        # A null is no key, in whatever integers.
+        fewer = config()
+        fewer["layers"][0]["format"] = "Norm"
+        fewer["layers"][1]["type"] = "HybridSparseEmbedding"
+        fewer = hl.Trainer(fewer, arrays=True)
+        absent = keys.copy()
+        absent[[0, 9, 44], [0, 1, 2]] = -1
+        with_nulls = [[None if k < 0 else k for k in absent[:, i].tolist()] for i in range(3)]
+        scores = fewer.predict(dense, absent)
+        self.assertEqual(list(np.flatnonzero(scores != fewer.predict(dense, keys))), [0, 9, 44])
+        np.testing.assert_array_equal(
+            fewer.predict(dense, arrow_columns(*with_nulls, types=(np.uint32, np.uint8, np.int64), offset=5)), scores)
+        lists = ArrowColumn("+w:3", [], ArrowColumn.of(keys.reshape(-1).tolist(), np.int16), length=45)
+        np.testing.assert_array_equal(trainer.predict(dense, lists), expected)
+
+    def test_heeds_evaluations_as_the_program_does(self):
+        watched = config(max_iter=10**6, eval_interval=0, eval_every_epochs=1, eval_batches=0,
+                         lr_plateau={"patience": 1}, early_stop={"patience": 2, "min_delta": 0.01})
+        watched["layers"][0]["test_source"] = "eval.bin"
+        with open("watched.json", "w", encoding="utf-8") as file:
+            json.dump(watched, file)
+        run(os.environ["HLITE_TRAIN"], "--config", "watched.json", "--export", "program.safetensors", "--threads", "2",
+            "--metrics", "program.jsonl", "--set", "solver.snapshot_prefix=./program_")
+        trainer = hl.Trainer(watched, threads=2)
+        events = [e for e in trainer.train() if e["event"] != "train"]
+        with open("program.jsonl", encoding="utf-8") as file:
+            theirs = [e for e in map(json.loads, file) if e["event"] in ("eval", "test")]
+        self.assertEqual([e["event"] for e in events], [e["event"] for e in theirs])
+        self.assertEqual(events[-1]["event"], "test")
+        np.testing.assert_allclose([e["auc"] for e in events], [e["auc"] for e in theirs], rtol=1e-6)
+        self.assertLess(trainer.iteration, 10**6)
+        trainer.export("module.safetensors")
+        with open("program.safetensors", "rb") as a, open("module.safetensors", "rb") as b:
+            self.assertEqual(a.read(), b.read())
+        target = hl.Trainer(config(eval_metrics=["AUC:0.01"]))
+        self.assertEqual([e["iteration"] for e in target.train() if e["event"] == "eval"], [30])
+
     def test_goes_on_from_a_checkpoint(self):
         whole, first = hl.Trainer("config.json", threads=1), hl.Trainer("config.json", threads=1)
         list(whole.train())
@@ -118,8 +168,9 @@ class ModuleTest(unittest.TestCase):
         broken["solver"]["batchsize"] = -1
         without_loss = copy_of(CONFIG)
         without_loss["layers"] = without_loss["layers"][:-1]
-        far, negative = keys.copy(), keys.copy()
-        far[3, 1], negative[4, 2] = 5, -2
+        trainer.export("w.safetensors")
+        far, negative, missing = keys.copy(), keys.copy(), keys.copy()
+        far[3, 1], negative[4, 2], missing[4, 2] = 5, -2, -1
         cases = [
             (hl.ConfigError, "nowhere.json", lambda: hl.Trainer("nowhere.json")),
             (hl.ConfigError, "batchsize", lambda: hl.Trainer(broken)),
@@ -149,8 +200,29 @@ class ModuleTest(unittest.TestCase):
             (hl.DataError, "expected 1 to 32 samples", lambda: trainer.step(*(np.concatenate([a, a]) for a in
                                                                                (label, dense, keys)))),
             (hl.DataError, "expected 1 to 32 samples", lambda: trainer.step(label[:0], dense[:0], keys[:0])),
-            (TypeError, "", lambda: trainer.step(label)),
-            (TypeError, "", lambda: trainer.step("a", "b", "c")),
+            (TypeError, "label, dense and keys", lambda: trainer.step(label)),
+            (TypeError, "label, dense and keys", lambda: trainer.step(keys=keys)),
+            (hl.DataError, "label: expected an array of numbers", lambda: trainer.step("a", "b", "c")),
+            (hl.DataError, "keys: expected integers, found <U1", lambda: trainer.step(label, dense, "c")),
+            (hl.DataError, "keys: expected integers, found float64", lambda: trainer.predict(dense, keys + 0.5)),
+            (hl.DataError, "keys: expected integers, found float64", lambda: trainer.predict([], [])),
+            (hl.DataError, "keys: expected an array of numbers", lambda: trainer.predict(dense, [[1, 2, 3], [1]])),
+            (hl.DataError, "dense: expected an array of numbers", lambda: trainer.predict("x", keys)),
+            (hl.DataError, "dense: expected an array of numbers", lambda: trainer.predict([[1.0], [1.0, 2.0]], keys)),
+            (hl.DataError, "dense: expected an array of 2 dimensions", lambda: trainer.predict(dense[0], keys)),
+            (hl.DataError, "dense: expected an array of 2 dimensions", lambda: trainer.predict(dense[None], keys)),
+            (hl.DataError, "found null in row 1", lambda: trainer.predict(arrow_columns([1.0, None], [2.0, 3.0]), keys)),
+            (hl.DataError, "keys: sample 4, key of slot 2: expected a key below 300, the rows of its table, found -1",
+             lambda: trainer.predict(dense, missing)),
+            (hl.DataError, "found -1", lambda: trainer.step(label, dense, missing)),
+            (hl.DataError, "Arrow's type u", lambda: trainer.predict(ArrowColumn("u", [], None), keys)),
+            (hl.DataError, "no more", lambda: trainer.predict(BrokenStream(), keys)),
+            (TypeError, "", lambda: hl.Trainer(config(), set={"solver.seed": object()})),
+            (TypeError, "", lambda: hl.Trainer({"solver": {1, 2}})),
+            (hl.ConfigError, "solver.seed", lambda: hl.Trainer(config(), set={"solver.seed": "x"})),
+            (TypeError, "", lambda: hl.Predictor(None)),
+            (hl.DeviceError, "", lambda: hl.Predictor("w.safetensors", config(), device="cuda")),
+            (hl.ConfigError, "solver", lambda: hl.check({})),
             (hl.Error, "", lambda: trainer.step()),
             (hl.Error, "", lambda: trainer.evaluate()),
             (hl.DataError, "train.bin", lambda: trainer.save("train.bin")),
@@ -159,7 +231,7 @@ class ModuleTest(unittest.TestCase):
             (hl.DataError, "none", lambda: hl.Predictor("none", config())),
             (hl.Error, "", lambda: hl.auc(label, dense[:5, 0])),
         ]
-        self.assertGreaterEqual(len(cases), 30)
+        self.assertGreaterEqual(len(cases), 45)
         for kind, words, call in cases:
             with self.subTest(words=words):
                 with self.assertRaises(kind) as raised:
@@ -207,6 +279,15 @@ class ModuleTest(unittest.TestCase):
                                 text=True, check=False)
         self.assertEqual(failed.returncode, 2)
         self.assertIn("--config", failed.stderr)
+
+    def test_ctrl_c_still_works_after_an_evaluation(self):
+        trainer = hl.Trainer(config())
+        before = signal.getsignal(signal.SIGINT)
+        trainer.evaluate()
+        self.assertIs(signal.getsignal(signal.SIGINT), before)
+        with self.assertRaises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(60)
 
     def test_ctrl_c_ends_a_long_call(self):
         trainer = hl.Trainer(config(max_iter=10**9, display=0, eval_interval=0))

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import struct
+import sys
 
 import numpy as np
 
@@ -69,3 +70,25 @@ def load(model, config):
     else:
         raise ModelError(f"--config: expected the model's config, as {model} has none in it")
     return blocks, read_weights(os.path.join(model, "weights.safetensors") if folder else model)
+
+
+def add_model(parser):
+    """The options that load() takes."""
+    parser.add_argument("--model", required=True, metavar="DIR|FILE.safetensors")
+    parser.add_argument("--config", metavar="FILE", help="default: the checkpoint's")
+
+
+def exit_code_of(program, action):
+    """Runs it: 0, or what it failed of on standard error and 2 (usage, config), 3 (files)."""
+    try:
+        action()
+    except ModelError as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return 2
+    except KeyError as error:
+        print(f"{program}: the config lacks {error}: `train --check` says where", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return 3
+    return 0

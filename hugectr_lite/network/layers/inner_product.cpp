@@ -111,6 +111,7 @@ class InnerProductLayer : public Layer {
   void read_chain(config::ObjectReader& reader) {
     struct Chained {
       bool below = false, above = false;
+      bool operator==(const Chained&) const = default;
     };
     const auto chained = reader.value_or<Chained>("position", {},
                                                   {{"Head", {false, true}},

@@ -18,7 +18,7 @@ class ReshapeLayer : public Layer {
       selected_ = reader.integers("selected", {.min = 0});
       if (selected_.empty()) config::fail_expected(reader.member("selected"), "at least one slot");
     }
-    leading_dim_ = reader.integer_or("leading_dim", 0, {.min = 1});
+    if (reader.has("leading_dim")) leading_dim_ = reader.integer("leading_dim", {.min = 1});
     if (!selected_.empty() && leading_dim_ != 0)
       config::fail_at(reader.member("leading_dim"),
                       "expected either `selected` or `leading_dim`, found both");

@@ -10,7 +10,8 @@
     scores = hl.Predictor("checkpoint").predict(dense, keys)
 
 A config is a path or a dict of the same form. Errors are hl.ConfigError, hl.DataError and hl.DeviceError, all of them
-hl.Error, with the words that `train` prints. One rank of one process: several are `train`'s own business.
+hl.Error, with the words that `train` prints. One rank of one process: several are `train`'s own business. Samples are
+anything that NumPy makes an array of, or Arrow tables, record batches and arrays of pyarrow, polars and others.
 """
 import json
 import os
@@ -20,8 +21,11 @@ _PLUGIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libhlite_cud
 if os.path.exists(_PLUGIN):
     os.environ.setdefault("HLITE_CUDA_LIBRARY", _PLUGIN)
 
-from . import _native  # noqa: E402
-from ._native import ConfigError, DataError, DeviceError, Error, __version__
+import numpy as np  # noqa: E402
+
+from . import _native, arrow  # noqa: E402
+from ._native import ConfigError, DataError, DeviceError, Error, __version__  # noqa: E402
+from .progress import Progress  # noqa: E402
 
 __all__ = ["ConfigError", "DataError", "DeviceError", "Error", "Predictor", "Trainer", "__version__", "auc", "check"]
 
@@ -40,6 +44,32 @@ def _changes(changes):
     return [f"{path}={json.dumps(value)}" for path, value in (changes or {}).items()]
 
 
+def _array(value, name, dtype=None, null=None):
+    if arrow.is_arrow(value) and not _is_pandas(value):
+        value = arrow.matrix(value, name, null)
+    try:
+        return np.asarray(value, dtype)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name}: expected an array of numbers, found something else: {error}") from None
+
+
+def _floats(value, name):
+    return _array(value, name, np.float32)
+
+
+def _keys(value):
+    """Integers; -1 where Arrow has none."""
+    array = _array(value, "keys", null=-1)
+    if array.dtype.kind not in "iu":
+        raise DataError(f"keys: expected integers, found {array.dtype}")
+    return array
+
+
+def _is_pandas(value):
+    """Its own way to Arrow needs pyarrow; its arrays do not."""
+    return type(value).__module__.split(".")[0] == "pandas"
+
+
 def _path(path):
     return "" if path is None else os.fspath(path)
 
@@ -51,7 +81,7 @@ def check(config, *, set=None):
 
 def auc(label, score):
     """The exact area under the ROC curve, or None where one of the classes is absent."""
-    return _native.auc(label, score)
+    return _native.auc(_floats(label, "label"), _floats(score, "score"))
 
 
 class Trainer:
@@ -68,42 +98,55 @@ class Trainer:
     def step(self, label=None, dense=None, keys=None):
         """One iteration, with the next batch of the training data or with these samples: label float [n] or
         [n, label_dim], dense float [n, dense_dim] as the network sees it, keys int [n, keys a sample], local to each
-        slot's table, -1 where there is none."""
-        if label is None:
+        slot's table, -1 (of Arrow also null) where a sample has fewer, which raw data never have."""
+        if label is None and dense is None and keys is None:
             self._trainer.step(1)
+        elif label is None or dense is None or keys is None:
+            raise TypeError("expected label, dense and keys, or none of them")
         else:
-            self._trainer.step_on(label, dense, keys)
+            self._trainer.step_on(_floats(label, "label"), _floats(dense, "dense"), _keys(keys))
 
     def train(self, iterations=None, *, progress=False):
         """Trains `iterations`, or as many as the config has left, and yields a dict every solver.display iterations
-        ("event": "train", iteration, loss, lr, samples_per_s) and every solver.eval_interval ("event": "eval",
-        iteration, auc, loss, samples). progress: a bar, by tqdm where it is installed."""
+        ("event": "train", iteration, loss, lr, samples_per_s) and after every evaluation ("event": "eval", iteration,
+        and what evaluate() returns). As in `train`, evaluations may lower learning rates or end training, by the
+        config's AUC:x, lr_plateau and early_stop; at the end the best weights come back, and test_source is evaluated
+        ("event": "test"). progress: a bar, in a notebook or on a terminal."""
         native = self._trainer
         last = native.last_iteration if iterations is None else native.iteration + iterations
-        bar = _bar(last - native.iteration) if progress else None
-        while native.iteration < last:
+        first, reason = native.iteration, ""
+        bar = Progress(last - first) if progress else None
+        while native.iteration < last and not reason:
             stops = [_next(native.iteration, every) for every in (native.display, native.eval_interval) if every > 0]
             goal = min([last, *stops])
-            begin, samples, before = time.monotonic(), native.samples, native.iteration
+            begin, samples = time.monotonic(), native.samples
             native.step(goal - native.iteration)
             seconds = time.monotonic() - begin
-            if bar is not None:
-                bar.update(native.iteration - before)
+            events = []
             if goal == last or (native.display and goal % native.display == 0):
-                yield {"event": "train", "iteration": goal, "loss": native.loss, "lr": native.learning_rate,
-                       "samples_per_s": (native.samples - samples) / max(seconds, 1e-9)}
+                events.append({"event": "train", "iteration": goal, "loss": native.loss, "lr": native.learning_rate,
+                               "samples_per_s": (native.samples - samples) / max(seconds, 1e-9)})
             if native.eval_interval and goal % native.eval_interval == 0:
-                yield {"event": "eval", "iteration": goal, **native.evaluate()}
+                metrics, reason = native.evaluate_and_heed()
+                events.append({"event": "eval", "iteration": goal, **metrics})
+            for event in events:
+                if bar is not None:
+                    bar.update(goal - first, event)
+                yield event
+        if reason or native.iteration >= native.last_iteration:
+            test = native.finish()
+            if test is not None:
+                yield {"event": "test", "iteration": native.iteration, **test}
         if bar is not None:
             bar.close()
 
     def evaluate(self):
-        """{"auc", "loss", "samples"} over the evaluation set."""
+        """{"auc", "loss", "samples"} over the evaluation set, and further eval_metrics by their names."""
         return self._trainer.evaluate()
 
     def predict(self, dense, keys):
         """The probability of label 1 for each sample; arrays as in step()."""
-        return self._trainer.predict(dense, keys)
+        return self._trainer.predict(_floats(dense, "dense"), _keys(keys))
 
     def save(self, directory):
         """Writes a checkpoint, complete or not at all."""
@@ -137,16 +180,8 @@ class Predictor:
 
     def predict(self, dense, keys):
         """float32 [n]: the probability of label 1; arrays as in Trainer.step()."""
-        return self._predictor.predict(dense, keys)
+        return self._predictor.predict(_floats(dense, "dense"), _keys(keys))
 
 
 def _next(iteration, every):
     return (iteration // every + 1) * every
-
-
-def _bar(total):
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        return None
-    return tqdm(total=total, unit="it")

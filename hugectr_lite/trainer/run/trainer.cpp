@@ -25,7 +25,11 @@ namespace hlite::trainer {
 RankOptions one_rank(const config::TrainConfig& config, const Options& options) {
   if (config.solver.ranks() > 1)
     raise<ConfigError>("solver.gpu: expected one rank, found {}", config.solver.ranks());
-  return {.threads = resolve_threads(config, options), .gpu = choose_device(config, options)};
+  // Before the result is begun: where an initializer of an aggregate throws, GCC 12 destroys the
+  // members before it twice.
+  const int threads = resolve_threads(config, options);
+  const cuda::Backend* const gpu = choose_device(config, options);
+  return {.threads = threads, .gpu = gpu};
 }
 
 Trainer::Trainer(const config::TrainConfig& config, const Options& options, RankOptions rank)

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""The pages of docs/: what they quote is in the sources, what they link to is there, their commands and scripts run.
+Run by ctest; HLITE_PROGRAMS names the programs' folder, PYTHONPATH the package."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DOCS = os.path.join(ROOT, "docs")
+SOURCES = ("hugectr_lite", "embedding", "data_reader", "tools")
+LEAST = 8  # characters of a quoted message that are worth looking for
+
+
+def read(*path):
+    with open(os.path.join(*path), encoding="utf-8") as file:
+        return file.read()
+
+
+def files(folder, *endings):
+    return [os.path.join(at, name) for at, _, names in os.walk(folder) for name in sorted(names)
+            if name.endswith(endings)]
+
+
+def literals(text):
+    """Source text as its strings read: adjacent literals joined, quotes bare, every {...} of a format as one {}."""
+    text = re.sub(r'"\s*\n?\s*"', "", text)
+    return re.sub(r"\{[^{}\n]*\}", "{}", text.replace('\\"', '"'))
+
+
+def script_of(page, left_out=r"$^"):
+    blocks = re.findall(r"^```(sh.*)\n([\s\S]*?)^```", page, re.MULTILINE)
+    return "".join(body for kind, body in blocks if not re.search(left_out, kind))
+
+
+def run(script, folder):
+    for part in ("configs", "tools", "tests"):
+        os.symlink(os.path.join(ROOT, part), os.path.join(folder, part))
+    environment = dict(os.environ, PATH=os.environ["HLITE_PROGRAMS"] + os.pathsep + os.environ["PATH"])
+    return subprocess.run(["/bin/bash", "-euo", "pipefail", "-c", script], cwd=folder, env=environment,
+                          capture_output=True, text=True, check=False)
+
+
+class DocsTest(unittest.TestCase):
+    def test_quoted_messages_are_in_the_sources(self):
+        sources = literals("\n".join(read(path) for part in SOURCES
+                                     for path in files(os.path.join(ROOT, part), ".cpp", ".h", ".py")))
+        page = read(DOCS, "troubleshooting.md").replace("\n", " ")
+        quoted = re.findall(r"\*\*`([^`]+)`", page)
+        self.assertGreater(len(quoted), 25)
+        for message in quoted:
+            parts = [part for part in re.split(r"\.\.\.(?!Hash)", message) if len(part.strip()) >= LEAST]
+            self.assertTrue(parts, message)
+            for part in parts:
+                with self.subTest(message):
+                    self.assertTrue(part in sources, part)
+
+    def test_verdicts_of_the_report_are_the_program_s(self):
+        source = literals(read(ROOT, "hugectr_lite/trainer/run/step_verdict.cpp"))
+        for words in ("half-way to its floor", "far from its floor", "random rows", "too little work for the threads",
+                      "its data stay in caches", "close to what", "with waiting for others"):
+            self.assertIn(words, read(DOCS, "report.md"))
+            self.assertIn(words, source)
+
+    def test_links_lead_somewhere(self):
+        for path in files(DOCS, ".md"):
+            for target in re.findall(r"\]\(([^)#:]+)\)", read(path)):
+                with self.subTest(f"{os.path.relpath(path, ROOT)}: {target}"):
+                    self.assertTrue(os.path.exists(os.path.join(os.path.dirname(path), target)))
+
+    def test_files_that_pages_name_are_there(self):
+        named = r"`((?:configs|tests|tools|hugectr_lite|docs)/[\w./*<>-]+)`"
+        for path in files(DOCS, ".md"):
+            for name in re.findall(named, read(path)):
+                with self.subTest(f"{os.path.relpath(path, ROOT)}: {name}"):
+                    self.assertTrue(os.path.exists(os.path.join(ROOT, name)))
+
+    def test_data_page_does_what_it_says(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result = run("mkdir work\n" + script_of(read(DOCS, "data.md")), folder)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            for words in ("manifest.json", "key_counts.bin", "bottom", "16281"):
+                self.assertIn(words, result.stdout + result.stderr)
+            # 13 + 26 columns; 13 and 214 keys; 6 and 8 columns.
+            for name, record in (("criteo/val.bin", 160), ("lists/val.bin", 912), ("adult/val.bin", 60)):
+                size = os.path.getsize(os.path.join(folder, "work", name))
+                self.assertEqual(size % record, 0)
+                self.assertGreater(size, 1000 * record)
+
+    def test_gallery_runs(self):
+        expected = {"arrays.py": r"pass 4: AUC of new samples 0\.8", "files.py": r"iteration 300: AUC 0\.[78]",
+                    "rates.py": r"0\.1 +0\.\d+  0\.[78]", "neighbours.py": r"same kind: (1\.00|0\.9)"}
+        self.assertEqual(set(expected) | {"clicks.py"}, set(os.path.basename(p) for p in files(DOCS, ".py")))
+        for name, words in expected.items():
+            with self.subTest(name):
+                result = subprocess.run([sys.executable, os.path.join(DOCS, "gallery", name)], capture_output=True,
+                                        text=True, check=False)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertRegex(result.stdout, words)
+
+
+if __name__ == "__main__":
+    unittest.main()
