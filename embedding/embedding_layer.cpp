@@ -182,6 +182,7 @@ void EmbeddingLayer::read_sharding(config::ObjectReader& hparam) {
   constexpr double kGigabyte = 1e9, kMegabyte = 1e6;
   sharding_limits_.memory_bytes =
       static_cast<int64_t>(kGigabyte * param.number_or("memory_gb", 0, {.min = 0, .max = 1e6}));
+  param.accept("replicate_below_mb");
   if (param.has("replicate_below_mb"))
     sharding_limits_.copied_bytes = static_cast<int64_t>(
         kMegabyte * param.number("replicate_below_mb", {.min = 0, .max = 1e9}));

@@ -21,7 +21,7 @@ constexpr double kMemory = 0.8;  // random rows of 512 bytes and copies alike
 constexpr double kGpuStepSeconds = 8e-6;
 // Shares of NVLink's rate that direct loads and stores reach, in GB/s; a rail of HDR and NDR.
 const MachineLink kNvlink3 = {"nvlink", 235e9, 7e-6}, kNvlink4 = {"nvlink", 360e9, 7e-6},
-                      kHdr = {"infiniband", 22e9, 25e-6}, kNdr = {"infiniband", 44e9, 25e-6};
+                  kHdr = {"infiniband", 22e9, 25e-6}, kNdr = {"infiniband", 44e9, 25e-6};
 // Loads and stores of single sectors of peers' memory across PCIe: 256 requests of 32 bytes in
 // flight; there and back 2 us, and four times that when two GPUs share an uplink, and all the link
 // between the sockets. Assumed, and chosen to come within twice of the one published figure.
