@@ -95,21 +95,17 @@ constexpr auto tiles_of() {
   (std::make_integer_sequence<int, most_rows(kVectors)>{});
 }
 
-// c [m, columns] = a times one panel's first columns.
+// All m rows of a, from `of` on, times a block of one panel's first columns.
 template <int kVectors>
-void multiply_panel(const Bf16Sizes& s, const bf16* a, const bf16* panel, float* c,
-                    int64_t columns) {
+void multiply_panel(const Bf16Sizes& s, const Strip& of, const Output& out) {
   static constexpr auto kTiles = tiles_of<kVectors>();
-  const int64_t pairs = (s.k + 1) / 2;
   // Tiles of nearly equal heights: a last one of a row or two would wait for its own sums.
   const int64_t tiles = (s.m + most_rows(kVectors) - 1) / most_rows(kVectors);
-  for (int64_t first = 0; first < pairs; first += kBlockPairs)
-    for (int64_t t = 0; t < tiles; ++t) {
-      const int64_t row = s.m * t / tiles, rows = s.m * (t + 1) / tiles - row;
-      kTiles[static_cast<size_t>(rows)](
-          {a + row * s.k, s.k, panel, first, std::min(first + kBlockPairs, pairs)},
-          {c + row * s.n, s.n, columns, first > 0});
-    }
+  for (int64_t t = 0; t < tiles; ++t) {
+    const int64_t row = s.m * t / tiles, rows = s.m * (t + 1) / tiles - row;
+    kTiles[static_cast<size_t>(rows)]({of.a + row * s.k, s.k, of.panel, of.first, of.end},
+                                      {out.c + row * s.n, out.stride, out.columns, out.adds});
+  }
 }
 
 }  // namespace
@@ -122,15 +118,19 @@ bool has_bf16_dot() {
 
 void bf16_dot_piece(const Bf16Sizes& s, const bf16* a, const bf16* b, float* c) {
   HLITE_CHECK(has_bf16_dot(), "no dot products of bf16 on this processor");
-  const int64_t panel_size = in_panel_rows(s.k) * kPanelColumns;
-  for (int64_t column = 0; column < s.n; column += kPanelColumns) {
-    const bf16* const panel = b + column / kPanelColumns * panel_size;
-    const int64_t columns = std::min(kPanelColumns, s.n - column);
-    const auto multiply = columns <= 16   ? multiply_panel<1>
-                          : columns <= 32 ? multiply_panel<2>
-                                          : multiply_panel<4>;
-    multiply(s, a, panel, c + column, columns);
-  }
+  const int64_t panel_size = in_panel_rows(s.k) * kPanelColumns, pairs = (s.k + 1) / 2;
+  // Block by block of k, so that a's part of it stays in L2 for all panels, too.
+  for (int64_t first = 0; first < pairs; first += kBlockPairs)
+    for (int64_t column = 0; column < s.n; column += kPanelColumns) {
+      const int64_t columns = std::min(kPanelColumns, s.n - column);
+      const auto multiply = columns <= 16   ? multiply_panel<1>
+                            : columns <= 32 ? multiply_panel<2>
+                                            : multiply_panel<4>;
+      multiply(s,
+               {a, s.k, b + column / kPanelColumns * panel_size, first,
+                std::min(first + kBlockPairs, pairs)},
+               {c + column, s.n, columns, first > 0});
+    }
 }
 
 #else

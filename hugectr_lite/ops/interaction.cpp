@@ -129,7 +129,10 @@ void backward_on_cpu(const Exec& exec, Matrix<const T> bottom, View<const T, 3> 
                      Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots) {
   const int64_t width = bottom.dim(1), n = slots.dim(1);
   ThreadPool& threads = cpu_threads(exec, "interaction_backward");
-  if (dots_each_sample<T>(threads, bottom.dim(0), n, width, [&](int64_t b, auto& sample) {
+  // Of narrow vectors to spread the pairs' gradients over a square is more work than it saves.
+  constexpr int64_t kNarrow = 16;
+  if (width > kNarrow &&
+      dots_each_sample<T>(threads, bottom.dim(0), n, width, [&](int64_t b, auto& sample) {
         std::copy_n(bottom.row(b), width, sample.input(0));
         sample.set_slots(slots.row(b));
         sample.backward(dout.row(b), dbottom.row(b), dslots.row(b));
