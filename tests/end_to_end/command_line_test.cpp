@@ -261,7 +261,7 @@ TEST_CASE(
 
   const TemporaryDirectory data;
   std::string samples, sizes;
-  for (uint64_t i = 0; i < 4096; ++i)
+  for (uint64_t i = 0; i < 1024; ++i)
     for (uint64_t c = 0; c < 40; ++c) {
       const uint32_t v = random::word(3, c, i) % (c == 0 ? 2 : 50);
       samples.append(reinterpret_cast<const char*>(&v), 4);
@@ -275,9 +275,9 @@ TEST_CASE(
                    "--set",
                    "solver.gpu=[0]",
                    "--set",
-                   "solver.batchsize=2048",
+                   "solver.batchsize=512",
                    "--set",
-                   "solver.batchsize_eval=2048",
+                   "solver.batchsize_eval=512",
                    "--set",
                    "solver.eval_batches=2",
                    "--set",
