@@ -43,15 +43,15 @@ if [ -f "${PIP_CERT:-${SSL_CERT_FILE:-}}" ]; then
 fi
 
 echo "== the repository, and the page's commands"
-mkdir -p "$root/work"
-git -C "$source_root" archive HEAD | tar -x -C "$root/work"
+mkdir -p "$root/source"
+git -C "$source_root" archive HEAD | tar -x -C "$root/source"
 # All blocks but the one that builds without pip; Python's go through python3.
 awk '/^```/ { if (inside) { if (python) print "PYTHON_BLOCK"; inside = python = 0 }
              else if ($0 != "```" && $0 !~ /^```sh build/) {
                inside = 1; python = $0 ~ /^```python/; if (python) print "python3 - <<'"'PYTHON_BLOCK'"'" } ; next }
-     inside' "$source_root/docs/first_hour.md" >"$root/work/hour.sh"
-grep -q "pip install" "$root/work/hour.sh"
-chroot "$root" /bin/bash -c 'cd /work && export LC_ALL=C.UTF-8 && bash -euxo pipefail hour.sh' 2>&1 | tee "$source_root/build/fresh_hour.log"
+     inside' "$source_root/docs/first_hour.md" >"$root/source/hour.sh"
+grep -q "pip install" "$root/source/hour.sh"
+chroot "$root" /bin/bash -c 'cd /source && export LC_ALL=C.UTF-8 && bash -euxo pipefail hour.sh' 2>&1 | tee "$source_root/build/fresh_hour.log"
 grep -q '^{"scores": \[0\.[0-9]*\]}' "$source_root/build/fresh_hour.log" ||
   { echo "fresh_hour.sh: expected a served score, found none" >&2; exit 1; }
 echo "== a score was served $((SECONDS - begin)) s after nothing"
