@@ -2,6 +2,7 @@
 
 #include "hugectr_lite/core/error.h"
 #include "tests/data_reader/norm_file.h"
+#include "tests/data_reader/source_checks.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
 
@@ -9,7 +10,9 @@ using namespace hlite;
 using namespace hlite::data;
 using test::check_contains;
 using test::message_of;
+using test::next_is;
 using test::NormShape;
+using test::total;
 using test::write_norm_files;
 
 namespace {
@@ -18,19 +21,6 @@ std::unique_ptr<BatchSource> open(const NormShape& shape, const std::string& lis
   return open_source(shape.config(), list, Split::kTrain, batch, shape.slot_rows, options);
 }
 
-// Whether the next batch is samples [first, first + size).
-bool next_is(BatchSource& source, const NormShape& shape, int64_t first, int64_t size) {
-  const HostBatch& b = source.next();
-  bool same = b.size == size && (size == 0 || b.first_sample == first);
-  for (int64_t i = 0; same && i < size; ++i) same &= test::is_norm_sample(shape, b, i, first + i);
-  return same;
-}
-
-int64_t total(const std::vector<int64_t>& samples) {
-  int64_t n = 0;
-  for (const int64_t s : samples) n += s;
-  return n;
-}
 }  // namespace
 
 TEST_CASE("Norm files are one sequence of batches, whatever their sizes") {
@@ -43,19 +33,8 @@ TEST_CASE("Norm files are one sequence of batches, whatever their sizes") {
       const int64_t n = total(files);
       for (const int64_t batch : {1, 7, 64, 1000}) {
         const auto source = open(shape, list, batch);
-        CHECK(source->samples() == n);
-        CHECK(source->batch_size() == batch);
-        const int64_t batches = (n + batch - 1) / batch;
-        CHECK(source->batches_per_epoch() == batches);
-        bool exact = true;
-        for (int64_t p = 0; p < std::min<int64_t>(3 * batches, 2 * batches + 20); ++p) {
-          CHECK(source->position() == p);
-          const int64_t first = p % batches * batch;
-          exact &= next_is(*source, shape, first, std::min(batch, n - first));
-        }
         INFO("batch " << batch << ", files " << files.size() << ", sum " << sum);
-        CHECK(exact);
-        CHECK(source->bytes_read() > 0);
+        test::check_epochs(*source, shape, n, batch);
       }
     }
   }
@@ -65,51 +44,17 @@ TEST_CASE("a Norm reader goes on anywhere, and ends when it does not repeat") {
   const test::TemporaryDirectory folder;
   const NormShape shape{.hotness = {2, 1, 5}};
   const std::string list = write_norm_files(folder, shape, {30, 0, 11, 60});
-  const int64_t n = 101, batch = 8, batches = 13;
-  for (int64_t start = 0; start <= 2 * batches; ++start) {
-    const auto source = open(shape, list, batch, {.start_batch = start});
-    CHECK(source->position() == start);
-    bool exact = true;
-    for (int64_t p = start; p < start + 3; ++p) {
-      const int64_t first = p % batches * batch;
-      exact &= next_is(*source, shape, first, std::min(batch, n - first));
-    }
-    CHECK(exact);
-  }
-  for (const bool resident : {false, true}) {
-    const auto source = open(shape, list, batch, {.repeat = false, .resident = resident});
-    std::vector<const HostBatch*> all;
-    for (int64_t p = 0; p < batches; ++p) {
-      all.push_back(&source->next());
-      CHECK(all.back()->size == std::min(batch, n - p * batch));
-    }
-    CHECK(source->next().size == 0);
-    CHECK(source->next().size == 0);
-    CHECK(source->position() == batches);
-    if (!resident) continue;
-    CHECK(std::ssize(source->memory()) == batches);
-    for (int64_t p = 0; p < batches; ++p)
-      for (int64_t i = 0; i < all[static_cast<size_t>(p)]->size; ++i)
-        CHECK(test::is_norm_sample(shape, *all[static_cast<size_t>(p)], i, p * batch + i));
-  }
-  // One that nobody reads to the end, or at all.
-  open(shape, list, batch);
-  open(shape, list, batch, {.start_batch = 12})->next();
+  test::check_starts_and_ends(shape, 101, 8, 1, [&](const SourceOptions& options) {
+    return open(shape, list, 8, options);
+  });
 }
 
 TEST_CASE("shards of Norm batches are the whole") {
   const test::TemporaryDirectory folder;
   const NormShape shape{.sum = true};
   const std::string list = write_norm_files(folder, shape, {17, 33});
-  const int64_t n = 50, batch = 12;
-  for (int64_t rank = 0; rank < 3; ++rank) {
-    const auto source = open(shape, list, batch, {.shard = {rank, 3}});
-    CHECK(source->samples() == n);
-    for (int64_t p = 0; p < 10; ++p) {
-      const BatchRows rows = rows_of_batch(p % 5, n, batch, {rank, 3});
-      CHECK(next_is(*source, shape, rows.first_sample, rows.size));
-    }
-  }
+  test::check_shards(shape, 50, 12,
+                     [&](const SourceOptions& options) { return open(shape, list, 12, options); });
 }
 
 TEST_CASE("how many samples of Norm files are used") {

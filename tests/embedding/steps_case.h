@@ -10,6 +10,7 @@
 #include "hugectr_lite/comm/thread_communicator.h"
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/core/random.h"
+#include "tests/support/catch.h"
 
 namespace hlite::embedding {
 
@@ -186,6 +187,64 @@ inline std::vector<int64_t> samples_of(int ranks) {
   std::vector<int64_t> samples;
   for (int q = 0; q < ranks; ++q) samples.push_back((kStepBatch + q) % (kStepBatch + 1));
   return samples;
+}
+
+// on_ranks(ranks, options, body) calls body(world, its StepsOfRank) for each rank.
+
+// An iteration of any number of ranks, some without samples, in float and in 16 bits on the wire.
+template <typename OnRanks>
+void check_definition(const OnRanks& on_ranks) {
+  const auto first = first_values();
+  for (const int ranks : {2, 3, 7})
+    for (const FloatType wire : {FloatType::kFloat, FloatType::kBf16}) {
+      INFO(ranks << " ranks, " << float_type_name(wire));
+      const auto samples = samples_of(ranks);
+      std::vector<std::vector<float>> got(static_cast<size_t>(ranks));
+      std::vector<float> after;
+      on_ranks(ranks, StepsOptions{.wire = wire},
+               [&](comm::Communicator& world, StepsOfRank& rank) {
+                 const auto q = static_cast<size_t>(world.rank());
+                 got[q] = rank.iterate(samples[q]);
+                 auto rows = rows_of(rank.tables());
+                 if (q == 0) after = std::move(rows);
+               });
+      for (int q = 0; q < ranks; ++q)
+        CHECK((got[static_cast<size_t>(q)] ==
+               looked_up(first, q, samples[static_cast<size_t>(q)], wire)));
+      CHECK((after == updated(first, samples)));  // gradients are small whole numbers
+    }
+}
+
+// Lists with room for one row: nothing changes, then there is room.
+template <typename OnRanks>
+void check_growth(const OnRanks& on_ranks) {
+  constexpr int kRanks = 3;
+  std::array<std::vector<float>, 3> rows;  // of rank 0: at first, after that run, after the next
+  std::array<std::string, kRanks> grown;
+  std::array<std::array<bool, 2>, kRanks> overflow{};
+  on_ranks(kRanks, StepsOptions{.capacity = 1}, [&](comm::Communicator& world, StepsOfRank& rank) {
+    const auto q = static_cast<size_t>(world.rank());
+    const auto keep = [&](size_t i) {
+      auto now = rows_of(rank.tables());
+      if (q == 0) rows[i] = std::move(now);
+    };
+    keep(0);
+    (void)rank.iterate(kStepBatch);
+    overflow[q][0] = rank.take_overflow();
+    keep(1);
+    grown[q] = rank.tables().sharded()->grow();
+    (void)rank.iterate(kStepBatch);
+    overflow[q][1] = rank.take_overflow();
+    keep(2);
+  });
+  CHECK((rows[0] == first_values()));
+  CHECK((rows[1] == rows[0]));
+  CHECK((rows[2] == updated(rows[0], {kStepBatch, kStepBatch, kStepBatch})));
+  for (size_t q = 0; q < kRanks; ++q) {
+    CHECK(overflow[q] == std::array{true, false});
+    CHECK(grown[q] == grown[0]);
+    CHECK(grown[q].find("room for 1;") != std::string::npos);
+  }
 }
 
 }  // namespace hlite::embedding

@@ -2,10 +2,9 @@
 #include "hugectr_lite/ops/bf16_factor.h"
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/ops/bf16_dot.h"
-#include "hugectr_lite/ops/bf16_onednn.h"
 #include "hugectr_lite/ops/bf16_piece.h"
 #include "hugectr_lite/ops/transpose.h"
+#include "tests/ops/bf16_piece_case.h"
 #include "tests/support/errors.h"
 #include "tests/support/typed_values.h"
 
@@ -13,11 +12,8 @@ namespace hlite::test {
 namespace {
 
 using ops::Bf16Factor;
+using Sizes = ops::Bf16Sizes;
 using ops::Transpose;
-
-struct Sizes {
-  int64_t m, n, k;
-};
 
 // Row-major [rows, columns] turned.
 template <typename T>
@@ -49,19 +45,6 @@ std::vector<float> product(const Sizes& s, const std::vector<bf16>& a, const std
   return c;
 }
 
-// a [m,k] times b [k,n].
-std::vector<double> product_in_double(const Sizes& s, const std::vector<float>& a,
-                                      const std::vector<float>& b) {
-  std::vector<double> c(static_cast<size_t>(s.m * s.n));
-  for (int64_t i = 0; i < s.m; ++i)
-    for (int64_t l = 0; l < s.k; ++l)
-      for (int64_t j = 0; j < s.n; ++j)
-        c[static_cast<size_t>(i * s.n + j)] +=
-            static_cast<double>(a[static_cast<size_t>(i * s.k + l)]) *
-            static_cast<double>(b[static_cast<size_t>(l * s.n + j)]);
-  return c;
-}
-
 TEST_CASE("products of bf16 are those of their values, summed in float") {
   for (const Sizes& s : {Sizes{1, 1, 1},
                          {0, 3, 5},
@@ -86,40 +69,6 @@ TEST_CASE("products of bf16 are those of their values, summed in float") {
         CHECK(same_values(product(s, rounded<bf16>(a), rounded<bf16>(b), turn_a, turn_b, 3), got));
       }
   }
-}
-
-// Each way to multiply that the processor has, whichever bf16_piece() takes: AMX's too is tested by
-// what the library does without it.
-TEST_CASE("every way to multiply bf16 gives the products of their values") {
-  struct Way {
-    const char* name;
-    void (*multiply)(const ops::Bf16Sizes&, const bf16*, const bf16*, float*);
-  };
-  std::vector<Way> ways;
-  if (ops::has_bf16_dot()) ways.push_back({"AVX-512", ops::bf16_dot_piece});
-  if (!ops::onednn_bf16_products().empty()) ways.push_back({"oneDNN", ops::onednn_bf16_piece});
-  if (ops::bf16_products() == ops::Bf16Products::kNone) return;  // nobody packs a factor
-  REQUIRE(!ways.empty());
-  ThreadPool pool(1);
-  for (const Way& way : ways)
-    for (const Sizes& s : {Sizes{1, 1, 1},
-                           {6, 64, 32},
-                           {7, 65, 33},
-                           {13, 15, 31},
-                           {25, 17, 97},
-                           {12, 48, 64},
-                           {11, 33, 5},
-                           {128, 131, 257},
-                           {3, 80, 2051}}) {
-      INFO(way.name << ", " << s.m << " x " << s.n << " x " << s.k);
-      const auto a = random_values<bf16>(s.m * s.k, 1), b = random_values<bf16>(s.k * s.n, 2);
-      const auto left = rounded<bf16>(a), right = rounded<bf16>(b);
-      const Bf16Factor factor(pool, Transpose::kNo, {right.data(), s.k, s.n});
-      std::vector<float> got = nans(s.m * s.n);
-      way.multiply({s.m, s.n, s.k}, left.data(), factor.panels(), got.data());
-      check_close(got, product_in_double(s, a, b), {2e-7 * static_cast<double>(s.k) + 1e-7, 1e-6},
-                  "c");
-    }
 }
 
 TEST_CASE("transpose moves every element of a part") {

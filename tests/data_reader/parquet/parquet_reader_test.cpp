@@ -3,6 +3,7 @@
 #include "data_reader/cached_source.h"
 #include "hugectr_lite/core/error.h"
 #include "tests/data_reader/parquet/parquet_samples.h"
+#include "tests/data_reader/source_checks.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
 
@@ -10,8 +11,10 @@ using namespace hlite;
 using namespace hlite::data;
 using test::check_contains;
 using test::message_of;
+using test::next_is;
 using test::NormShape;
 using test::parquet_config;
+using test::total;
 using test::write_parquet_files;
 
 namespace {
@@ -21,20 +24,6 @@ std::unique_ptr<BatchSource> open(const NormShape& shape, const std::string& pat
   config::DataConfig config = parquet_config(shape);
   config.num_workers = threads;
   return open_source(config, path, Split::kTrain, batch, shape.slot_rows, options);
-}
-
-// Whether the next batch is samples [first, first + size).
-bool next_is(BatchSource& source, const NormShape& shape, int64_t first, int64_t size) {
-  const HostBatch& b = source.next();
-  bool same = b.size == size && (size == 0 || b.first_sample == first);
-  for (int64_t i = 0; same && i < size; ++i) same &= test::is_norm_sample(shape, b, i, first + i);
-  return same;
-}
-
-int64_t total(const std::vector<int64_t>& samples) {
-  int64_t n = 0;
-  for (const int64_t s : samples) n += s;
-  return n;
 }
 
 }  // namespace
@@ -51,19 +40,8 @@ TEST_CASE("Parquet files are one sequence of batches, however cut into files and
       for (const int64_t batch : {1, 7, 64, 1000}) {
         if (batch == 1 && n > 100) continue;
         const auto source = open(shape, list, batch, {}, batch == 7 ? 3 : 1);
-        CHECK(source->samples() == n);
-        CHECK(source->batch_size() == batch);
-        const int64_t batches = (n + batch - 1) / batch;
-        CHECK(source->batches_per_epoch() == batches);
-        bool exact = true;
-        for (int64_t p = 0; p < std::min<int64_t>(3 * batches, 2 * batches + 20); ++p) {
-          CHECK(source->position() == p);
-          const int64_t first = p % batches * batch;
-          exact &= next_is(*source, shape, first, std::min(batch, n - first));
-        }
         INFO("batch " << batch << ", files " << files.size() << ", row groups of " << group);
-        CHECK(exact);
-        CHECK(source->bytes_read() > 0);
+        test::check_epochs(*source, shape, n, batch);
       }
     }
   }
@@ -73,56 +51,21 @@ TEST_CASE("a Parquet reader goes on anywhere, and ends when it does not repeat")
   const test::TemporaryDirectory folder;
   const NormShape shape{.hotness = {2, 1, 5}};
   const std::string list = write_parquet_files(folder, shape, {30, 0, 11, 60}, 17);
-  const int64_t n = 101, batch = 8, batches = 13;
-  for (int64_t start = 0; start <= 2 * batches; start += 3) {
-    const auto source = open(shape, list, batch, {.start_batch = start}, 3);
-    CHECK(source->position() == start);
-    bool exact = true;
-    for (int64_t p = start; p < start + 3; ++p) {
-      const int64_t first = p % batches * batch;
-      exact &= next_is(*source, shape, first, std::min(batch, n - first));
-    }
-    CHECK(exact);
-  }
-  for (const bool resident : {false, true}) {
-    const auto source = open(shape, list, batch, {.repeat = false, .resident = resident});
-    std::vector<const HostBatch*> all;
-    for (int64_t p = 0; p < batches; ++p) {
-      all.push_back(&source->next());
-      CHECK(all.back()->size == std::min(batch, n - p * batch));
-    }
-    CHECK(source->next().size == 0);
-    CHECK(source->next().size == 0);
-    CHECK(source->position() == batches);
-    if (!resident) continue;
-    CHECK(std::ssize(source->memory()) == batches);
-    bool exact = true;
-    for (int64_t p = 0; p < batches; ++p)
-      for (int64_t i = 0; i < all[static_cast<size_t>(p)]->size; ++i)
-        exact &= test::is_norm_sample(shape, *all[static_cast<size_t>(p)], i, p * batch + i);
-    CHECK(exact);
-  }
-  // One that nobody reads to the end, or at all.
-  open(shape, list, batch);
-  open(shape, list, batch, {.start_batch = 12})->next();
+  test::check_starts_and_ends(shape, 101, 8, 3, [&](const SourceOptions& options) {
+    return open(shape, list, 8, options, 3);
+  });
 }
 
 TEST_CASE("shards of Parquet batches are the whole") {
   const test::TemporaryDirectory folder;
   const NormShape shape;
   const std::string list = write_parquet_files(folder, shape, {17, 33}, 5);
-  const int64_t n = 50, batch = 12;  // the last one has 2 samples, none of them the third shard's
-  for (int64_t rank = 0; rank < 3; ++rank) {
-    const auto source = open(shape, list, batch, {.shard = {rank, 3}});
-    CHECK(source->samples() == n);
-    for (int64_t p = 0; p < 12; ++p) {
-      const BatchRows rows = rows_of_batch(p % 5, n, batch, {rank, 3});
-      CHECK(next_is(*source, shape, rows.first_sample, rows.size));
-    }
-  }
+  // The last batch has 2 samples, none of them the third shard's.
+  test::check_shards(shape, 50, 12,
+                     [&](const SourceOptions& options) { return open(shape, list, 12, options); });
   // A shard that never has a row.
   const std::string one = write_parquet_files(folder, shape, {2}, 1);
-  const auto source = open(shape, one, batch, {.shard = {2, 3}});
+  const auto source = open(shape, one, 12, {.shard = {2, 3}});
   for (int64_t p = 0; p < 5; ++p) CHECK(source->next().size == 0);
 }
 
