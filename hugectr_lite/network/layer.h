@@ -71,6 +71,8 @@ struct LayerTraits {
   // a float y are welcome.
   bool is_inner_product = false;
   bool has_relu = false;
+  // Its top is its bottom under another name or shape, in the same memory; no steps.
+  bool is_view = false;
   // One pass makes the gradients of all bottoms, wanted or not: all have a place, or none.
   bool joint_gradients = false;
   // Bottoms in whose gradient emit_backward()'s steps look for NaN and infinity while they write

@@ -131,6 +131,7 @@ class Network {
   void check_everything_used() const;
   void emit_gradient_sum(plan::Plan& plan, const TensorEntry& t) const;
   void declare_parameters(Buffers& buffers);
+  void view_bottom(TensorEntry& top) const;
   void declare_tensors(Buffers& buffers);
   void connect_layers(Buffers& buffers);
   void add_layer_buffers(Buffers& buffers, LayerEntry& entry);

@@ -59,6 +59,21 @@ bool Network::pads(const TensorEntry& t) const {
          !t.consumers.empty() && padded(width) > width && feeds_inner_products_only(t);
 }
 
+// Value and gradient of a view's top are those of its bottom, declared before, as it reads them.
+void Network::view_bottom(TensorEntry& top) const {
+  const auto layer = static_cast<size_t>(top.producer);
+  const TensorEntry& t = tensors_[layers_[layer].bottoms[0]];
+  const bool cast = t.cast != kNoBuffer;
+  top.value = cast ? t.cast : t.value;
+  top.type = cast ? setup_.type : t.type;
+  if (t.consumer_grads.empty()) {
+    top.grad = t.grad;
+    return;
+  }
+  for (size_t c = 0; c < t.consumers.size(); ++c)
+    if (t.consumers[c].first == layer) top.grad = t.consumer_grads[c];
+}
+
 void Network::declare_tensors(Buffers& buffers) {
   using plan::BufferKind;
   const int64_t batch = setup_.max_batch, size = float_type_bytes(setup_.type);
@@ -77,6 +92,8 @@ void Network::declare_tensors(Buffers& buffers) {
         t.columns = padded(t.columns);
         t.cast = buffers.add(t.name + ".padded", BufferKind::kActivation, batch * t.columns * size);
       }
+    } else if (layers_[static_cast<size_t>(t.producer)].layer->traits().is_view) {
+      view_bottom(t);
     } else {
       const bool loss = layers_[static_cast<size_t>(t.producer)].layer->traits().is_loss;
       t.type = loss || makes_float_logits(t) ? FloatType::kFloat : setup_.type;
@@ -84,7 +101,8 @@ void Network::declare_tensors(Buffers& buffers) {
                             batch * t.columns * float_type_bytes(t.type));
     }
     if (!t.needs_grad) continue;
-    t.grad = buffers.add(t.name + ".grad", BufferKind::kGradient, batch * t.columns * size);
+    if (t.grad == kNoBuffer)
+      t.grad = buffers.add(t.name + ".grad", BufferKind::kGradient, batch * t.columns * size);
     if (t.consumers.size() > 1)
       for (size_t c = 0; c < t.consumers.size(); ++c)
         t.consumer_grads.push_back(buffers.add(fmt::format("{}.grad{}", t.name, c),

@@ -31,26 +31,42 @@ const float* widened(ThreadPool& threads, Matrix<const bf16> b) {
   return all;
 }
 
-const bf16* packed(ThreadPool& threads, Transpose transpose, Matrix<const bf16> b, int64_t k,
-                   int64_t n) {
-  constexpr int64_t kBlocksOfATask = 16;
-  const int64_t blocks = in_panel_rows(k) / kPanelRows;  // of a panel
-  const int64_t parts = (blocks + kBlocksOfATask - 1) / kBlocksOfATask;
+Bf16Pair* panel_memory(int64_t pairs) {
   thread_local HostMemory memory;  // grown once
-  const auto bytes = static_cast<size_t>(panels(n) * blocks * kPanelBlockPairs) * sizeof(Bf16Pair);
+  const auto bytes = static_cast<size_t>(pairs) * sizeof(Bf16Pair);
   if (memory.size() < bytes) memory = HostMemory(bytes, "packed weights");
-  Bf16Pair* const to = reinterpret_cast<Bf16Pair*>(memory.data());
+  return reinterpret_cast<Bf16Pair*>(memory.data());
+}
+
+// Of a factor's `blocks` blocks a panel.
+void pack_as_it_is(ThreadPool& threads, Matrix<const bf16> b, int64_t blocks, Bf16Pair* to) {
+  threads.run(blocks, [&](int64_t block, int) {
+    wide([&] {
+      pack_rows(b, block * kPanelRows, blocks * kPanelBlockPairs, to + block * kPanelBlockPairs);
+    });
+  });
+}
+
+void pack_transpose(ThreadPool& threads, Matrix<const bf16> b, int64_t blocks, Bf16Pair* to) {
+  constexpr int64_t kBlocksOfATask = 16;
+  const int64_t n = b.dim(0), parts = (blocks + kBlocksOfATask - 1) / kBlocksOfATask;
   threads.run(panels(n) * parts, [&](int64_t task, int) {
     const int64_t panel = task / parts, column = panel * kPanelColumns;
     const int64_t columns = std::min(n - column, kPanelColumns);
     const int64_t first = task % parts * kBlocksOfATask;
     wide([&] {
       for (int64_t block = first; block < std::min(blocks, first + kBlocksOfATask); ++block)
-        (transpose == Transpose::kYes ? pack_turned : pack_rows)(
-            b, block * kPanelRows, column, columns,
-            to + (panel * blocks + block) * kPanelBlockPairs);
+        pack_turned(b, block * kPanelRows, column, columns,
+                    to + (panel * blocks + block) * kPanelBlockPairs);
     });
   });
+}
+
+const bf16* packed(ThreadPool& threads, Transpose transpose, Matrix<const bf16> b, int64_t k,
+                   int64_t n) {
+  const int64_t blocks = in_panel_rows(k) / kPanelRows;  // of a panel
+  Bf16Pair* const to = panel_memory(panels(n) * blocks * kPanelBlockPairs);
+  (transpose == Transpose::kYes ? pack_transpose : pack_as_it_is)(threads, b, blocks, to);
   return reinterpret_cast<const bf16*>(to);
 }
 

@@ -28,12 +28,19 @@ inline void interleave(const bf16* upper, const bf16* lower, int64_t n, Bf16Pair
   std::fill(to + n, to + kPanelColumns, Bf16Pair{0});
 }
 
-// A block from b [k,n] as it is: rows from `row` on, `columns` columns from `column` on.
-inline void pack_rows(Matrix<const bf16> b, int64_t row, int64_t column, int64_t columns,
-                      Bf16Pair* to) {
-  const auto at = [&](int64_t i) { return i < b.dim(0) ? b.row(i) + column : nullptr; };
-  for (int64_t i = 0; i < kPairRows; ++i)
-    interleave(at(row + 2 * i), at(row + 2 * i + 1), columns, to + i * kPanelColumns);
+// From b [k,n] as it is: its rows from `row` on, into a block of each panel; these blocks lie
+// `apart` pairs from each other. Goes along whole rows, as processors fetch ahead: those of a wide
+// factor lie far from each other.
+inline void pack_rows(Matrix<const bf16> b, int64_t row, int64_t apart, Bf16Pair* to) {
+  const int64_t n = b.dim(1);
+  const auto at = [&](int64_t i) { return i < b.dim(0) ? b.row(i) : nullptr; };
+  for (int64_t i = 0; i < kPairRows; ++i) {
+    const bf16 *const upper = at(row + 2 * i), *const lower = at(row + 2 * i + 1);
+    Bf16Pair* out = to + i * kPanelColumns;
+    for (int64_t column = 0; column < n; column += kPanelColumns, out += apart)
+      interleave(upper ? upper + column : nullptr, lower ? lower + column : nullptr,
+                 std::min(n - column, kPanelColumns), out);
+  }
 }
 
 // The same from its transpose b [n,k], where pairs are neighbours in a row: pairs are moved as

@@ -76,8 +76,8 @@ void check_starts_and_ends(const NormShape& shape, int64_t n, int64_t batch, int
     CHECK(std::ssize(source->memory()) == batches);
     bool exact = true;
     for (int64_t p = 0; p < batches; ++p)
-      exact &= is_batch(shape, *all[static_cast<size_t>(p)], p * batch,
-                        std::min(batch, n - p * batch));
+      exact &=
+          is_batch(shape, *all[static_cast<size_t>(p)], p * batch, std::min(batch, n - p * batch));
     CHECK(exact);
   }
   // One that nobody reads to the end, or at all.

@@ -6,7 +6,8 @@
 namespace hlite::test {
 
 TEST_CASE("oneDNN's products of bf16 are those of their values") {
-  if (!ops::onednn_bf16_products().empty() && ops::bf16_products() != ops::Bf16Products::kNone) check_bf16_piece(ops::onednn_bf16_piece);
+  if (!ops::onednn_bf16_products().empty() && ops::bf16_products() != ops::Bf16Products::kNone)
+    check_bf16_piece(ops::onednn_bf16_piece);
 }
 
 }  // namespace hlite::test

@@ -11,7 +11,7 @@
 namespace hlite::test {
 
 inline std::vector<double> product_in_double(const ops::Bf16Sizes& s, const std::vector<float>& a,
-                                      const std::vector<float>& b) {
+                                             const std::vector<float>& b) {
   std::vector<double> c(static_cast<size_t>(s.m * s.n));
   for (int64_t i = 0; i < s.m; ++i)
     for (int64_t l = 0; l < s.k; ++l)

@@ -27,6 +27,7 @@ class ReshapeLayer : public Layer {
       config::fail_at(reader.member("time_step"), "expected a `leading_dim` with it, found none");
     expect_bottoms(1);
     expect_tops(1);
+    traits_.is_view = selected_.empty();
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& bottoms) const override {
@@ -54,9 +55,9 @@ class ReshapeLayer : public Layer {
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
+    if (traits().is_view) return;
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
     const std::string step = name() + ".fprop";
-    if (selected_.empty()) return add_copy_step(plan, io.type, step, x.value, y.value, y.dims);
     const int64_t width = x.dims[1];
     std::vector<ColumnMove> moves;
     for (size_t i = 0; i < selected_.size(); ++i)
@@ -70,9 +71,9 @@ class ReshapeLayer : public Layer {
 
   // Slots that were left out get 0.
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
+    if (traits().is_view) return;
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
     const std::string step = name() + ".bprop";
-    if (selected_.empty()) return add_copy_step(plan, io.type, step, y.grad, x.grad, y.dims);
     const int64_t width = x.dims[1];
     std::vector<ColumnMove> moves;
     for (size_t i = 0; i < selected_.size(); ++i)

@@ -54,4 +54,33 @@ TEST_CASE("rows that are more than the batch, and dimensions beyond two, move ex
   check_gradients(f);
 }
 
+// Several readers on either side of the views, each with a gradient of its own.
+TEST_CASE("another shape or name costs neither memory nor steps") {
+  auto f = make(
+      R"({"type":"Reshape","bottom":"emb","top":"e"},{"type":"Cast","bottom":"e","top":"f"},)" +
+      fc("e", "h", 3) + "," + fc("f", "g", 2) +
+      R"(,{"type":"Reshape","bottom":"emb","top":"r","leading_dim":4},
+      {"type":"Slice","bottom":"r","top":["p"],"ranges":[[1,3]]},
+      {"type":"Reshape","bottom":"p","top":"q","leading_dim":6},
+      {"type":"Concat","bottom":["h","g","q","f","dense"],"top":"c"},)" +
+      fc("c", "z", 1));
+  check_gradients(f);
+  const auto entry = [&](const std::string& name) {
+    const auto& all = f.net().tensors();
+    return *std::find_if(all.begin(), all.end(), [&](const auto& t) { return t.name == name; });
+  };
+  for (const char* const of : {"e", "f", "r"}) CHECK(entry(of).value == entry("emb").value);
+  CHECK(entry("q").value == entry("p").value);
+  CHECK(entry("q").grad == entry("p").grad);
+  // emb has two readers, e two more: what they wrote is added up into the parts of those above.
+  CHECK(entry("e").grad == entry("emb").consumer_grads[0]);
+  CHECK(entry("r").grad == entry("emb").consumer_grads[1]);
+  CHECK(entry("f").grad == entry("e").consumer_grads[0]);
+  for (const auto& step : f.train_plan().steps())
+    for (const char* const view : {"e", "f", "q", "r"}) {
+      CHECK(step.name != std::string(view) + ".fprop");
+      CHECK(step.name != std::string(view) + ".bprop");
+    }
+}
+
 }  // namespace hlite::test
