@@ -4,7 +4,8 @@
 #   tests/run.sh                what a change needs: the release build (with the CUDA plug-in where nvcc is
 #                               found) and every test
 #   tests/run.sh --full         the same, then the tests again under AddressSanitizer + UBSan, those with threads under
-#                               ThreadSanitizer (CMakePresets.json leaves long runs on emulated GPUs out of both), and
+#                               ThreadSanitizer (CMakePresets.json leaves long runs on emulated GPUs out of both, and
+#                               does not let every test that has Arrow's threads sleep a second before it ends), and
 #                               the formatting check where clang-format is found
 #   tests/run.sh --fuzz [S]     the fuzz targets, S seconds each (default 300; needs clang++)
 set -euo pipefail
@@ -24,8 +25,8 @@ run_preset() {
 
 case "${1:-}" in
   "" | --full | --fuzz) ;;
-  -h | --help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
-  *) echo "run.sh: unknown argument '$1'" >&2; sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
+  *) echo "run.sh: unknown argument '$1'" >&2; sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 
 mkdir -p build
