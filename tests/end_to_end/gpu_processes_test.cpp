@@ -98,6 +98,26 @@ TEST_CASE("room that lists need between processes is made, and nothing is lost")
          run.weights(on_processes(2), "cuda", ample, 8)));
 }
 
+TEST_CASE(
+    "a checkpoint of two processes' GPUs goes on, on CPU ranks and on them, to the same bits") {
+  Golden run("dlrm_fused");
+  const auto train = [&](const Words& environment, const char* device, int until,
+                         const Words& more) {
+    const auto result = run.train(environment, device,
+                                  Words{"--quiet", "--set", "solver.eval_interval=0", "--set",
+                                        "solver.max_iter=" + std::to_string(until)} +
+                                      more + ranks_of("IB_NVLink_Hierarchical"));
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+  };
+  train(on_processes(2), "cuda", 4, {"--save", run / "half"});
+  train(on_processes(2), "cuda", 8, {"--save", run / "whole"});
+  train(on_processes(2), "cuda", 8, {"--resume", run / "half", "--save", run / "resumed"});
+  CHECK((everything(run / "resumed") == everything(run / "whole")));
+  train({}, "cpu", 4, {"--resume", run / "half", "--save", run / "same"});
+  CHECK((everything(run / "same") == everything(run / "half")));
+}
+
 TEST_CASE("a GPU, a connection or a rank that fails ends all processes, with one message") {
   Golden run("dlrm_fused");
   const auto fails = [&](const Words& environment, const Words& words, const Words& more = {}) {

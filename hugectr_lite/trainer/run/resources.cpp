@@ -75,6 +75,8 @@ const cuda::Backend* choose_device(const config::TrainConfig& config, const Opti
     // could hold all of them up.
     setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+    // Buffers that NCCL registers for a graph have made such graphs hang up to 2.31.
+    setenv("NCCL_GRAPH_REGISTER", "0", /*overwrite=*/0);
   }
   const auto plugin = cuda::CudaPlugin::load();
   const std::string reason = needs_cpu(config);
