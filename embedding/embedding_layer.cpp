@@ -251,10 +251,12 @@ void EmbeddingLayer::spread(TablesPlace place, double exchanged_share, uint64_t 
     place.placement = std::make_shared<RowPlacement>(
         RowPlacement::by_key(spec_.layout, place.ranks.ranks(), spec_.hash_capacity, by_slot_));
   const bool hierarchical =
-      hybrid_ && !place.gpu && hybrid_->communication == CommunicationType::kIbNvlinkHierarchical;
-  place.exchange = {.route = hierarchical ? comm::Route::kHierarchical : comm::Route::kFlat,
-                    .exchanged_share = exchanged_share,
-                    .capacity = hybrid_ ? hybrid_->exchange_capacity : 0};
+      hybrid_ && hybrid_->communication == CommunicationType::kIbNvlinkHierarchical;
+  place.exchange = {
+      .route = place.ranks.possible(hierarchical ? comm::Route::kHierarchical : comm::Route::kFlat,
+                                    place.gpu != nullptr),
+      .exchanged_share = exchanged_share,
+      .capacity = hybrid_ ? hybrid_->exchange_capacity : 0};
   tables_ = std::make_unique<EmbeddingTables>(spec_, place);
 }
 

@@ -285,9 +285,29 @@ void GpuShardedSteps::check(const Exec& exec) {
   check_keys_of(spec().name, exec, train_errors_.get(), eval_errors_.get());
 }
 
+// On the rails there is what several ranks have for another: `own` and the counts of all others.
+std::vector<comm::StepTraffic> GpuShardedSteps::traffic_by_rails(
+    const std::vector<PeerCounts>& own) const {
+  const size_t n = own.size();
+  std::vector<PeerCounts> all(n * n);
+  ThreadPool pool(1);
+  ranks().world->all_gather({.pool = &pool}, std::as_bytes(std::span(own)),
+                            std::as_writable_bytes(std::span(all)));
+  const auto totals = [&](ExchangeCounts PeerCounts::*kind) {
+    return comm::rail_traffic(*ranks().topology, ranks().rank, (own[0].*kind).calls,
+                              [&](int from, int to) {
+                                const auto at = static_cast<size_t>(from) * n;
+                                return (all[at + static_cast<size_t>(to)].*kind).sent;
+                              });
+  };
+  return traffic_of(totals(&PeerCounts::keys), totals(&PeerCounts::rows),
+                    totals(&PeerCounts::grads));
+}
+
 std::vector<comm::StepTraffic> GpuShardedSteps::traffic() const {
   std::vector<PeerCounts> counts(static_cast<size_t>(ranks().ranks()));
   get_bytes(exec_, counts.data(), fixed_.counts, counts.size() * sizeof(PeerCounts));
+  if (exchange_route() == comm::Route::kHierarchical) return traffic_by_rails(counts);
   comm::TrafficTotals keys, rows, grads;
   const comm::Topology& topology = *ranks().topology;
   for (int q = 0; q < ranks().ranks(); ++q) {

@@ -65,6 +65,8 @@ class GpuShardedSteps final : public ShardedSteps {
     // [ranks * capacity, V] where vectors travel narrow: as they leave, as they come
     bf16 *narrow_sent, *narrow_got;
   };
+  [[nodiscard]] std::vector<comm::StepTraffic> traffic_by_rails(
+      const std::vector<PeerCounts>& own) const;
   template <typename Cutter>
   Fixed cut_fixed(Cutter& cutter) const;
   template <typename Cutter>

@@ -166,16 +166,19 @@ __global__ void __launch_bounds__(kItemThreads) take_lists_kernel(TakeArgs args)
   PeerCounts& c = args.counts[i];
   c.keys.sent += args.lists.list_bytes[i];
   c.keys.messages += 1;
+  c.keys.calls += 1;
   c.keys.received += args.received_bytes[i];
   if (!fits) return;
   const int64_t wanted = args.lists.counts[i];
   c.rows.sent += asked * row_bytes;
   c.rows.messages += asked > 0 ? 1 : 0;
   c.rows.received += wanted * row_bytes;
+  c.rows.calls += 1;
   if (!args.training) return;
   c.grads.sent += wanted * row_bytes;
   c.grads.messages += wanted > 0 ? 1 : 0;
   c.grads.received += asked * row_bytes;
+  c.grads.calls += 1;
 }
 
 }  // namespace

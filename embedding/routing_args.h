@@ -22,7 +22,7 @@ namespace hlite::embedding {
 // Words of a list's header: the longest list of its sender, an int64.
 inline constexpr int64_t kListHeader = 2;
 // Ranks that lists can be made for.
-inline constexpr int kMostListed = 32;
+inline constexpr int kMostListed = 128;
 
 // The room of lists, and of the pool.
 struct PoolShape {
@@ -70,6 +70,7 @@ struct AskedRows {
 // Bytes and messages between this rank and each other one, by exchange.
 struct ExchangeCounts {
   int64_t sent = 0, messages = 0, received = 0;
+  int64_t calls = 0;
 };
 struct PeerCounts {
   ExchangeCounts keys, rows, grads;

@@ -58,7 +58,8 @@ class ShardedSteps : public TableSteps {
   // Makes the room that the last run did not have; says how much, or nothing where it had enough.
   // The same on all ranks. REQUIRES that nothing runs, on any rank.
   [[nodiscard]] std::string grow();
-  // What each exchange step has sent and got so far. On a GPU waits. REQUIRES a world.
+  // What each exchange step has sent and got so far. On a GPU waits, and is collective. REQUIRES a
+  // world.
   [[nodiscard]] virtual std::vector<comm::StepTraffic> traffic() const = 0;
 
  protected:
@@ -120,6 +121,7 @@ class ShardedSteps : public TableSteps {
     std::unique_ptr<comm::Communicator> keys, rows, grads;
   };
   [[nodiscard]] const Exchanges& exchanges() const { return exchanges_; }
+  [[nodiscard]] comm::Route exchange_route() const { return options_.route; }
   // Names of exchanges() in reports.
   [[nodiscard]] std::vector<comm::StepTraffic> traffic_of(const comm::TrafficTotals& keys,
                                                           const comm::TrafficTotals& rows,

@@ -43,6 +43,8 @@ using ConstBytes = std::span<const std::byte>;
 enum class AllReduce {
   kTwoPhase,  // each rank sums a slice, then all gather the slices: 2 (n-1)/n of the data sent
   kOneShot,   // each rank reads all others' data and sums it all: (n-1) times the data, one step
+  // Two-phase; among GPUs that were joined by NCCL for it NCCL's own sum, in an order of its own.
+  kUnordered,
 };
 
 // The way between nodes.
@@ -84,6 +86,8 @@ class Communicator {
   // Ends the call that any rank is in, and every later one, on this communicator and on all that
   // were made from the same world. The first reason counts. May be called from any thread.
   virtual void abort(const std::string& reason) noexcept = 0;
+  // Whether a rank of this world has, as far as this process knows. Never waits.
+  [[nodiscard]] virtual bool aborted() const = 0;
 
   // Bytes of rank `root` -> bytes of all.
   virtual void broadcast(const Exec& exec, Bytes bytes, int root) = 0;
@@ -99,7 +103,7 @@ class Communicator {
   // `pairs`: of the words of `all`.
   virtual void reduce_scatter(const Exec& exec, std::span<const float> all, std::span<float> mine,
                               size_t pairs = 0) = 0;
-  // values[i] <- sum over ranks. On one route both ways give the same bits.
+  // values[i] <- sum over ranks. On one route all ways give the same bits, but for NCCL's.
   virtual void all_reduce(const Exec& exec, std::span<float> values,
                           AllReduce algo = AllReduce::kTwoPhase, size_t pairs = 0) = 0;
 

@@ -2,143 +2,170 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <set>
 #include <thread>
-#include <vector>
-
-#include "hugectr_lite/core/float_type.h"
+#include <utility>
 
 namespace hlite::comm {
 namespace {
 
-size_t index_of(int rank) { return static_cast<size_t>(rank); }
-
-kernels::SummedWords words_of(const Slice& slice, size_t pairs) {
-  return {.begin = static_cast<int64_t>(slice.begin),
-          .count = static_cast<int64_t>(slice.size()),
-          .pairs = static_cast<int64_t>(pairs_in(slice, pairs))};
-}
-
-void check_gpu(const Exec& exec) {
-  HLITE_CHECK(exec.on_gpu(), "ranks of GPUs exchange device memory");
+std::vector<kernels::RankPlace> places_of(const Topology& topology, SharedMemory shared) {
+  std::vector<kernels::RankPlace> places;
+  for (int q = 0; q < topology.ranks(); ++q)
+    if (shared == SharedMemory::kAll)
+      places.push_back({0, q});
+    else
+      places.push_back({topology.node_of(q), topology.local_of(q)});
+  return places;
 }
 
 }  // namespace
 
-// What all communicators of a run share: the word that ends their waits.
-struct DeviceCommunicator::World {
-  explicit World(const cuda::Backend& table) : stop(table) {}
-  PinnedValue<uint32_t> stop;
-  std::atomic<int> left = 0;  // ranks in leave()
-};
-
 struct DeviceCommunicator::Call {
   char kind[16] = {};
   int64_t bytes = 0, detail = 0;
-  const void* at[2] = {};
+  Addresses at = {};
 };
 
 DeviceCommunicator::DeviceCommunicator(std::unique_ptr<Communicator> host,
-                                       const cuda::Backend& table, int device)
-    : DeviceCommunicator(std::move(host), table, device, nullptr) {}
-
-DeviceCommunicator::DeviceCommunicator(std::unique_ptr<Communicator> host,
                                        const cuda::Backend& table, int device,
-                                       std::shared_ptr<World> world)
-    : host_(std::move(host)), table_(table), device_(device), world_([&] {
-        if (world) return world;
-        // Rank 0's, which it keeps alive until all have theirs.
-        auto made = host_->rank() == 0 ? std::make_shared<World>(table) : nullptr;
-        std::vector<const std::shared_ptr<World>*> all(index_of(host_->size()));
-        const std::shared_ptr<World>* const mine = &made;
-        ThreadPool pool(1);
-        host_->all_gather({.pool = &pool}, std::as_bytes(std::span(&mine, 1)),
-                          std::as_writable_bytes(std::span(all)));
-        std::shared_ptr<World> shared = *all[0];
-        host_->barrier();
-        return shared;
-      }()) {
+                                       const DeviceRanks& how)
+    : host_(std::move(host)),
+      table_(table),
+      device_(device),
+      how_(how),
+      route_(Route::kFlat),
+      peers_(*host_, places_of(host_->topology(), how.shared), table, device, nullptr) {
   try {
-    meet();
+    if (several_processes() || (how.unordered_sums && size() > 1))
+      nccl_ =
+          std::make_shared<NcclCommunicator>(*host_, table, [host = host_, world = peers_.world()] {
+            if (!host->aborted()) return;
+            world->open_waits();
+            host->barrier();  // throws the reason
+          });
+    place_ranks();
   } catch (...) {
-    destroy_events();
-    ++world_->left;  // nobody waits for this rank in leave()
+    ++peers_.world()->left;  // nobody waits for this rank in leave()
     throw;
   }
 }
 
-DeviceCommunicator::~DeviceCommunicator() { destroy_events(); }
-
-// A destructor has nobody to tell.
-void DeviceCommunicator::destroy_events() noexcept {
-  cuda::Failure ignored;
-  for (void* const event : own_events_)
-    if (event) (void)table_.event_destroy.entry(&ignored, event);
+DeviceCommunicator::DeviceCommunicator(std::unique_ptr<Communicator> host,
+                                       const DeviceCommunicator& of, Route route)
+    : host_(std::move(host)),
+      table_(of.table_),
+      device_(of.device_),
+      how_(of.how_),
+      route_(route),
+      peers_(*host_, places_of(host_->topology(), how_.shared), table_, device_, of.peers_.world()),
+      nccl_(of.nccl_) {
+  place_ranks();
 }
 
-// Everybody's device, words and events.
-void DeviceCommunicator::meet() {
-  if (size() > kernels::kMostPeers)
-    raise<CommError>("{} ranks in one process, at most {}", size(), kernels::kMostPeers);
-  words_memory_ = DeviceMemory(table_, kernels::kPeerWords * sizeof(uint32_t));
-  table_.zero(words_memory_.data(), words_memory_.size(), nullptr);
+DeviceCommunicator::~DeviceCommunicator() = default;
+
+// What kernels know of where ranks are, and their numbers in NCCL's communicator.
+void DeviceCommunicator::place_ranks() {
+  if (size() > kernels::kMostGpus)
+    raise<CommError>("{} ranks on GPUs, at most {}", size(), kernels::kMostGpus);
+  const std::vector<kernels::RankPlace>& places = peers_.places();
+  const size_t bytes = places.size() * sizeof(places[0]);
+  places_ = DeviceMemory(table_, bytes);
+  table_.copy(places_.data(), places.data(), bytes, nullptr);
   table_.stream_synchronize(nullptr);
-  for (void*& event : own_events_) table_.event_create(&event);
-  devices_.resize(index_of(size()));
-  events_.resize(index_of(size()));
+  if (!nccl_) return;
+  const int mine = nccl_->rank();
+  nccl_ranks_.resize(places.size());
   ThreadPool pool(1);
-  host_->all_gather({.pool = &pool}, std::as_bytes(std::span(&device_, 1)),
-                    std::as_writable_bytes(std::span(devices_)), 1);
-  host_->all_gather({.pool = &pool}, std::as_bytes(std::span(&own_events_, 1)),
-                    std::as_writable_bytes(std::span(events_)), 1);
-  const Exec exec{.device = Device::kCuda, .cuda = &table_};
-  for (const int device : devices_) kernels::reach_peer(exec, device);
-  words_ = agree("communicator", words_memory_.data(), nullptr, 0)[0];
+  host_->all_gather({.pool = &pool}, std::as_bytes(std::span(&mine, 1)),
+                    std::as_writable_bytes(std::span(nccl_ranks_)), 1);
 }
 
 std::unique_ptr<Communicator> DeviceCommunicator::split(int colour) {
   return std::unique_ptr<Communicator>(
-      new DeviceCommunicator(host_->split(colour), table_, device_, world_));
+      new DeviceCommunicator(host_->split(colour), *this, Route::kFlat));
 }
 
 std::unique_ptr<Communicator> DeviceCommunicator::copy(Route route) {
-  if (route == Route::kHierarchical)
+  if (route == Route::kHierarchical && !several_processes())
     raise<CommError>("GPUs of one process have no hierarchical route");
+  if (route == Route::kHierarchical && !topology().uniform())
+    raise<CommError>("hierarchical exchange: expected as many ranks on every node");
   return std::unique_ptr<Communicator>(
-      new DeviceCommunicator(host_->copy(route), table_, device_, world_));
+      new DeviceCommunicator(host_->copy(Route::kFlat), *this, route));
 }
 
 void DeviceCommunicator::abort(const std::string& reason) noexcept {
   host_->abort(reason);
-  std::atomic_ref(*world_->stop.get()).store(1);
+  peers_.world()->open_waits();
+}
+
+// Of this process: every other one does so itself when it learns of an abort.
+void DeviceCommunicator::open_waits() noexcept {
+  peers_.world()->open_waits();
+  if (nccl_) nccl_->revoke();
+}
+
+void DeviceCommunicator::check() {
+  if (host_->aborted()) {
+    open_waits();
+    host_->barrier();  // throws the reason
+  }
+  if (nccl_) nccl_->check();
+}
+
+void DeviceCommunicator::wait_for(const Exec& exec) {
+  using namespace std::chrono_literals;
+  const auto start = std::chrono::steady_clock::now();
+  while (!kernels::stream_is_idle(exec)) {
+    check();
+    check_time(start, rank(), "for work that other ranks take part in");
+    if (std::chrono::steady_clock::now() - start < 100us)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(20us);
+  }
+  check();  // an abort lets streams run empty
 }
 
 void DeviceCommunicator::leave(void* stream) noexcept {
-  using namespace std::chrono_literals;
-  try {
+  const Exec exec{.device = Device::kCuda, .cuda = &table_, .stream = stream};
+  const auto finish = [&] {
     if (stream)
       table_.stream_synchronize(stream);
     else
       table_.device_synchronize();
+  };
+  try {
+    if (stream)
+      wait_for(exec);
+    else if (nccl_)
+      host_->barrier();  // now all work that this rank's waits for has been issued
+    finish();
   } catch (const std::exception&) {
-    // Its error has been told, or is that of the peer that failed.
+    // Its error has been told, or is that of the rank that failed.
+    open_waits();
+    cuda::Failure ignored;
+    if (stream)
+      (void)table_.stream_synchronize.entry(&ignored, stream);
+    else
+      (void)table_.device_synchronize.entry(&ignored);
   }
-  ++world_->left;
-  const auto give_up = std::chrono::steady_clock::now() + 1min;
-  while (world_->left < size() && std::chrono::steady_clock::now() < give_up)
-    std::this_thread::sleep_for(1ms);
+  peers_.leave();
 }
 
-bool DeviceCommunicator::shares_devices() const {
-  return std::set<int>(devices_.begin(), devices_.end()).size() < devices_.size();
+bool DeviceCommunicator::may_capture() const {
+  return !peers_.shares_devices() && (!several_processes() || nccl_->version() >= kNcclForGraphs);
 }
 
 std::string DeviceCommunicator::describe() const {
   const Exec exec{.device = Device::kCuda, .cuda = &table_};
-  const std::set<int> used(devices_.begin(), devices_.end());
+  const std::vector<int>& devices = peers_.devices();
+  const std::set<int> used(devices.begin(), devices.end());
   const char* link = "over NVLink";
   for (const int from : used)
     for (const int to : used)
@@ -146,50 +173,71 @@ std::string DeviceCommunicator::describe() const {
         link = "some over the bus only, which is slow";
   const std::string how =
       used.size() == 1 ? "which they share" : fmt::format("each reaches all others, {}", link);
-  return fmt::format(
-      "{} ranks on GPU{} {}: {}{}", size(), used.size() == 1 ? "" : "s",
-      fmt::join(used.size() == 1 ? std::vector(used.begin(), used.end()) : devices_, " "), how,
-      used.size() > 1 && shares_devices() ? "; some share one" : "");
+  std::string text = fmt::format(
+      "{} ranks on GPU{} {}: {}{}", peers_.size(), used.size() == 1 ? "" : "s",
+      fmt::join(used.size() == 1 ? std::vector(used.begin(), used.end()) : devices, " "), how,
+      used.size() > 1 && peers_.shares_devices() ? "; some share one" : "");
+  if (!nccl_) return text;
+  if (!several_processes())
+    return text + "; NCCL " + nccl_version_text(nccl_->version()) + " sums gradients";
+  if (peers_.size() == 1) text = fmt::format("1 rank on GPU {}", devices[0]);
+  text = fmt::format("{} processes, here {}; between them NCCL {}", peers_.processes(), text,
+                     nccl_version_text(nccl_->version()));
+  if (nccl_->version() < kNcclForGraphs)
+    text += fmt::format(", without graphs, which want {}", nccl_version_text(kNcclForGraphs));
+  return text;
 }
 
-std::array<kernels::Peers, 2> DeviceCommunicator::agree(const char* kind, const void* first,
-                                                        const void* second, int64_t bytes,
-                                                        int64_t detail) {
-  Call mine{{}, bytes, detail, {first, second}};
+std::array<kernels::Peers, 3> DeviceCommunicator::agree(const char* kind, const Addresses& at,
+                                                        int64_t bytes, int64_t detail) {
+  Call mine{{}, bytes, detail, at};
   std::strncpy(mine.kind, kind, sizeof(mine.kind) - 1);
   std::vector<Call> calls(index_of(size()));
   ThreadPool pool(1);
   host_->all_gather({.pool = &pool}, std::as_bytes(std::span(&mine, 1)),
                     std::as_writable_bytes(std::span(calls)), 1);
-  std::array<kernels::Peers, 2> peers;
+  std::vector<const void*> addresses;
+  std::array<kernels::Peers, 3> peers;
   for (int q = 0; q < size(); ++q) {
     const Call& call = calls[index_of(q)];
     if (std::strcmp(call.kind, mine.kind) != 0 || call.bytes != bytes || call.detail != detail)
       raise<CommError>("rank {} calls {} of {} bytes ({}), rank {} calls {} of {} bytes ({})",
                        rank(), mine.kind, bytes, detail, q, call.kind, call.bytes, call.detail);
-    for (size_t i = 0; i < peers.size(); ++i) {
-      peers[i].rank = rank();
-      peers[i].count = size();
-      peers[i].at[q] = static_cast<std::byte*>(const_cast<void*>(call.at[i]));
-    }
+  }
+  for (size_t i = 0; i < peers.size(); ++i) {
+    addresses.clear();
+    for (const Call& call : calls) addresses.push_back(call.at[i]);
+    peers[i] = peers_.peers(addresses);
   }
   return peers;
 }
 
-// Behind all that was put on the ranks' streams before.
-void DeviceCommunicator::wait_for_all(const Exec& exec) {
-  if (size() == 1) return;
-  if (!kernels::stream_captures(exec)) return wait_by_events(exec);
-  kernels::peer_signal(exec, words_);
-  kernels::peer_wait(exec, words_, world_->stop.get());
+std::byte* DeviceCommunicator::stage(size_t bytes) {
+  if (stages_.empty() || stages_.back().size() < bytes)
+    stages_.emplace_back(table_,
+                         stages_.empty() ? bytes : std::max(bytes, 2 * stages_.back().size()));
+  return stages_.back().data();
 }
 
-void DeviceCommunicator::wait_by_events(const Exec& exec) {
-  turn_ = 1 - turn_;
-  table_.event_record(own_events_[turn_], exec.stream);
-  host_->barrier();  // everybody has recorded
-  for (int q = 0; q < size(); ++q)
-    if (q != rank()) table_.stream_wait_event(exec.stream, events_[index_of(q)][turn_]);
+void DeviceCommunicator::send(int to, const void* data, size_t bytes) {
+  if (bytes > 0)
+    messages_.push_back({.peer = nccl_ranks_[index_of(to)],
+                         .send = data,
+                         .receive = nullptr,
+                         .bytes = static_cast<int64_t>(bytes)});
+}
+
+void DeviceCommunicator::receive(int from, void* data, size_t bytes) {
+  if (bytes > 0)
+    messages_.push_back({.peer = nccl_ranks_[index_of(from)],
+                         .send = nullptr,
+                         .receive = data,
+                         .bytes = static_cast<int64_t>(bytes)});
+}
+
+void DeviceCommunicator::exchange(const Exec& exec) {
+  if (!messages_.empty()) nccl_->exchange(exec, messages_);
+  messages_.clear();
 }
 
 void DeviceCommunicator::count(int peer, size_t sent, size_t received) {
@@ -198,92 +246,6 @@ void DeviceCommunicator::count(int peer, size_t sent, size_t received) {
   (intra ? traffic_.intra_bytes : traffic_.inter_bytes) += static_cast<int64_t>(sent);
   (intra ? traffic_.intra_messages : traffic_.inter_messages) += sent > 0 ? 1 : 0;
   (intra ? traffic_.intra_received : traffic_.inter_received) += static_cast<int64_t>(received);
-}
-
-void DeviceCommunicator::broadcast(const Exec& exec, Bytes bytes, int root) {
-  check_gpu(exec);
-  HLITE_CHECK(root >= 0 && root < size(), "root {} of {}", root, size());
-  const auto to = agree("broadcast", bytes.data(), nullptr, std::ssize(bytes), root)[0];
-  wait_for_all(exec);
-  if (rank() == root) kernels::peer_copy(exec, to, bytes.data(), std::ssize(bytes));
-  wait_for_all(exec);
-  for (int q = 0; q < size(); ++q)
-    count(q, rank() == root ? bytes.size() : 0, q == root ? bytes.size() : 0);
-}
-
-void DeviceCommunicator::gather(const Exec& exec, ConstBytes mine, Bytes all, int root) {
-  check_gpu(exec);
-  const auto n = index_of(size());
-  HLITE_CHECK(root >= 0 && root < size() && all.size() == (rank() == root ? n * mine.size() : 0),
-              "rank {}, root {} of {}: {} bytes for blocks of {}", rank(), root, n, all.size(),
-              mine.size());
-  const auto peers = agree("gather", all.data(), nullptr, std::ssize(mine), root)[0];
-  kernels::Peers to{.rank = rank(), .count = size()};
-  to.at[root] = peers.at[root] + index_of(rank()) * mine.size();
-  wait_for_all(exec);
-  kernels::peer_copy(exec, to, mine.data(), std::ssize(mine));
-  wait_for_all(exec);
-  for (int q = 0; q < size(); ++q)
-    count(q, q == root ? mine.size() : 0, rank() == root ? mine.size() : 0);
-}
-
-void DeviceCommunicator::all_gather(const Exec& exec, ConstBytes mine, Bytes all, size_t unit) {
-  check_gpu(exec);
-  const auto slice = [&](int q) { return slice_of(all.size() / unit, q, size()); };
-  const size_t own = slice(rank()).size() * unit;
-  HLITE_CHECK(all.size() % unit == 0 && mine.size() == own, "{} bytes of {} in units of {}",
-              mine.size(), all.size(), unit);
-  auto to = agree("all-gather", all.data(), nullptr, std::ssize(all))[0];
-  for (int q = 0; q < size(); ++q) to.at[q] += slice(rank()).begin * unit;
-  wait_for_all(exec);
-  kernels::peer_copy(exec, to, mine.data(), std::ssize(mine));
-  wait_for_all(exec);
-  for (int q = 0; q < size(); ++q) count(q, own, slice(q).size() * unit);
-}
-
-void DeviceCommunicator::all_to_all_v(const Exec& exec, const Blocks& blocks) {
-  check_gpu(exec);
-  const auto [receive, received] =
-      agree("all-to-all-v", blocks.receive, blocks.received_bytes, blocks.capacity);
-  wait_for_all(exec);
-  kernels::peer_blocks(exec, receive, received, blocks.send, blocks.send_bytes, blocks.capacity);
-  wait_for_all(exec);
-  const auto most = static_cast<size_t>(blocks.capacity);
-  for (int q = 0; q < size(); ++q) count(q, most, most);
-}
-
-void DeviceCommunicator::reduce_scatter(const Exec& exec, std::span<const float> all,
-                                        std::span<float> mine, size_t pairs) {
-  check_gpu(exec);
-  const Slice own = slice_of(all.size(), rank(), size());
-  HLITE_CHECK(mine.size() == own.size(), "{} values of {} on {} ranks", mine.size(), all.size(),
-              size());
-  const auto values = agree("reduce-scatter", all.data(), nullptr, std::ssize(all) * kFloatBytes,
-                            static_cast<int64_t>(pairs))[0];
-  wait_for_all(exec);
-  kernels::peer_sum(exec, values, words_of(own, pairs), mine.data());
-  wait_for_all(exec);
-  for (int q = 0; q < size(); ++q)
-    count(q, slice_of(all.size(), q, size()).size() * sizeof(float), mine.size_bytes());
-}
-
-// Slice r of all ranks is read and written by rank r alone.
-void DeviceCommunicator::all_reduce(const Exec& exec, std::span<float> values, AllReduce,
-                                    size_t pairs) {
-  check_gpu(exec);
-  const auto peers = agree("all-reduce", values.data(), nullptr, std::ssize(values) * kFloatBytes,
-                           static_cast<int64_t>(pairs))[0];
-  if (size() == 1) return;
-  const Slice own = slice_of(values.size(), rank(), size());
-  wait_for_all(exec);
-  kernels::peer_sum(exec, peers, words_of(own, pairs), nullptr);
-  wait_for_all(exec);
-  const size_t mine = own.size() * sizeof(float);
-  for (int q = 0; q < size(); ++q) {
-    const size_t theirs = slice_of(values.size(), q, size()).size() * sizeof(float);
-    count(q, theirs, mine);
-    count(q, mine, theirs);
-  }
 }
 
 }  // namespace hlite::comm

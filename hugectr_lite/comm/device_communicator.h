@@ -1,16 +1,24 @@
-// Collectives among GPUs whose ranks are threads of one process: a rank reads and writes its peers'
-// memory in place, over NVLink where there is one. Several ranks may share a GPU.
+// Collectives among GPUs. Ranks that are threads of one process read and write each other's memory
+// in place, over NVLink where there is one; several of them may share a GPU. Between processes
+// bytes travel by NCCL (nccl.h), from and to the rank's own memory.
 //
 // A call agrees on sizes and addresses on the host, so all ranks have to be in it at the same time,
-// and then puts on the stream of its Exec: a meeting (everybody's data are there), the work, and a
-// meeting (everybody has done its part). A meeting is made of events, which the device's own
-// scheduler knows of, so that any number of ranks may share a GPU; in a capture, where no event of
-// another one may be waited for, of a signal and a kernel that waits. Nothing but the agreement
-// differs from launch to launch: where all ranks capture, they call in the captures, and each
-// launches its graph as often as the others. Sums are taken in the order of ranks, so the bits are
-// those of ranks on the CPU; AllReduce::kOneShot is done in two phases, too, which moves less.
+// and then puts on the stream of its Exec: a meeting of the process's ranks (everybody's data are
+// there), the work, and a meeting (everybody has done its part); see peer_group.h. Between
+// processes messages order themselves. Nothing but the agreement differs from launch to launch:
+// where all ranks capture, they call in the captures, and each launches its graph as often as the
+// others. Sums are taken by this project's kernels in the order of ranks, or by rails of local
+// ranks and then of nodes, so the bits are those of ranks on the CPU on the same route;
+// AllReduce::kOneShot is done in two phases, too, which moves less. kUnordered is ncclAllReduce
+// where the ranks were joined for it.
 //
-// Memory that is given to a collective must be of cudaMalloc (DeviceMemory), not of a pool. An
+// By rails (Route::kHierarchical, where there are several processes of as many ranks each): in an
+// all-to-all-v a rank hands its local rank r what it has for the r-th rank of every node, which
+// sends each node one message, of blocks at capacity with their sizes. An all-reduce sums in the
+// node, exchanges slices along the rail, and hands the sums to the node.
+//
+// Memory that is given to a collective must be of cudaMalloc (DeviceMemory), not of a pool. Between
+// processes a first call of its size takes memory and opens connections: not in a capture. An
 // abort lets all waits end, so that streams run empty; what they leave behind then means nothing.
 #pragma once
 
@@ -20,18 +28,33 @@
 #include <vector>
 
 #include "hugectr_lite/comm/communicator.h"
-#include "hugectr_lite/comm/peer_kernels.h"
+#include "hugectr_lite/comm/nccl.h"
+#include "hugectr_lite/comm/peer_group.h"
 #include "hugectr_lite/core/device_memory.h"
 
 namespace hlite::comm {
 
+// Which ranks are threads of the same process.
+enum class SharedMemory {
+  kAll,      // all of them
+  kOfANode,  // those of a node of the topology: a process each, as under mpirun
+};
+
+// How ranks on GPUs are joined.
+struct DeviceRanks {
+  SharedMemory shared = SharedMemory::kAll;
+  bool unordered_sums = false;  // NCCL inside a process, too, for AllReduce::kUnordered
+};
+
 class DeviceCommunicator final : public Communicator {
  public:
-  // Collective. `host`: of the same ranks, threads of this process; its calls are left to this
-  // class. `device`: the calling thread's. Throws CommError, and DeviceError when a GPU cannot
-  // reach another one's memory.
-  DeviceCommunicator(std::unique_ptr<Communicator> host, const cuda::Backend& table, int device);
-  // After leave(): all work of this communicator must have ended, on all ranks.
+  // Collective. `host`: of the same ranks; its calls are left to this class. `device`: the calling
+  // thread's. Throws CommError, and DeviceError when a GPU cannot reach another one's memory, or
+  // where NCCL is wanted and there is none that fits.
+  DeviceCommunicator(std::unique_ptr<Communicator> host, const cuda::Backend& table, int device,
+                     const DeviceRanks& how = {});
+  // After leave(), and behind all graphs: all work of this communicator must have ended, on all
+  // ranks.
   ~DeviceCommunicator() override;
 
   [[nodiscard]] int rank() const override { return host_->rank(); }
@@ -39,18 +62,29 @@ class DeviceCommunicator final : public Communicator {
   // Of the ranks' threads.
   void barrier() override { host_->barrier(); }
   std::unique_ptr<Communicator> split(int colour) override;
-  // Throws CommError for kHierarchical: inside a process every GPU is as near as any other.
+  // Throws CommError for kHierarchical in one process, where every GPU is as near as any other.
   std::unique_ptr<Communicator> copy(Route route) override;
   void abort(const std::string& reason) noexcept override;
+  [[nodiscard]] bool aborted() const override { return host_->aborted(); }
+
+  // Throws what has happened to other ranks, or on the way to them. What waits for work of several
+  // ranks asks now and then.
+  void check();
+  // Waits for all that was put on the stream: asks check() meanwhile, and throws DeviceError when
+  // it lasts longer than comm_time_limit().
+  void wait_for(const Exec& exec);
   // Before a rank frees what its peers read and signal: collective, after abort() too. Waits for
-  // `stream` to run empty, and until all ranks have come here; for at most a minute, because a rank
-  // may have died.
-  // Without `stream`: for all of the device.
+  // `stream`, without it for all of the device, and until all ranks of the process have come here;
+  // for at most a minute, because a rank may have died.
   void leave(void* stream) noexcept;
-  // Whether any two ranks share a GPU: kernels that wait for each other might then be queued one
-  // behind the other, so such ranks must not capture.
-  [[nodiscard]] bool shares_devices() const;
-  // In a line: the ranks' GPUs, and how they reach each other's memory.
+
+  // Whether any two ranks of a process share a GPU.
+  [[nodiscard]] bool shares_devices() const { return peers_.shares_devices(); }
+  [[nodiscard]] bool several_processes() const { return peers_.processes() > 1; }
+  // Whether calls may stand in captures. Ranks that share a GPU must not: kernels that wait for
+  // each other might be queued one behind the other. Nor may an NCCL before kNcclForGraphs.
+  [[nodiscard]] bool may_capture() const;
+  // In a line: the ranks' GPUs, how they reach each other, and whether that may be captured.
   [[nodiscard]] std::string describe() const;
 
   void broadcast(const Exec& exec, Bytes bytes, int root) override;
@@ -65,30 +99,45 @@ class DeviceCommunicator final : public Communicator {
   [[nodiscard]] TrafficTotals traffic() const override { return traffic_; }
 
  private:
-  struct World;
   struct Call;  // what ranks agree on
-  DeviceCommunicator(std::unique_ptr<Communicator> host, const cuda::Backend& table, int device,
-                     std::shared_ptr<World> world);
-  void meet();
-  void destroy_events() noexcept;
-  // Every rank's addresses [2] of a call in which all agree on `kind`, `bytes` and `detail`.
-  std::array<kernels::Peers, 2> agree(const char* kind, const void* first, const void* second,
-                                      int64_t bytes, int64_t detail = 0);
-  void wait_for_all(const Exec& exec);
-  void wait_by_events(const Exec& exec);
+  DeviceCommunicator(std::unique_ptr<Communicator> host, const DeviceCommunicator& of, Route route);
+  void place_ranks();
+  void open_waits() noexcept;
+  // The process's addresses [3] of a call in which all agree on `kind`, `bytes` and `detail`.
+  using Addresses = std::array<const void*, 3>;
+  std::array<kernels::Peers, 3> agree(const char* kind, const Addresses& mine, int64_t bytes,
+                                      int64_t detail = 0);
+  // Memory of this rank for what goes to other processes or comes from them.
+  std::byte* stage(size_t bytes);
+  // To rank `to`, or from rank `from`, of another process, in the next exchange().
+  void send(int to, const void* data, size_t bytes);
+  void receive(int from, void* data, size_t bytes);
+  void exchange(const Exec& exec);
+  [[nodiscard]] kernels::BlockMoves block_moves(int64_t capacity) const;
+  void exchange_slots(const Exec& exec, const kernels::BlockMoves& moves, const std::byte* staged,
+                      std::byte* came);
+  kernels::Addends addends(const Exec& exec, const kernels::Peers& values,
+                           std::span<const float> all);
+  void all_reduce_unordered(const Exec& exec, std::span<float> values, size_t pairs);
+  void all_reduce_flat(const Exec& exec, const kernels::Peers& peers, std::span<float> values,
+                       size_t pairs);
+  void all_reduce_by_rails(const Exec& exec, const kernels::Peers& peers, std::span<float> values,
+                           size_t pairs);
+  void sum_along_rail(const Exec& exec, std::span<float> slice, size_t pairs);
   void count(int peer, size_t sent, size_t received);
 
-  const std::unique_ptr<Communicator> host_;
+  const std::shared_ptr<Communicator> host_;
   const cuda::Backend& table_;
   const int device_;
-  const std::shared_ptr<World> world_;
-  DeviceMemory words_memory_;
-  kernels::Peers words_;
-  std::vector<int> devices_;  // of the ranks
-  // Two of each rank, used in turn: a rank records one again when all have met since its last use.
-  std::array<void*, 2> own_events_{};
-  std::vector<std::array<void*, 2>> events_;
-  size_t turn_ = 0;
+  const DeviceRanks how_;
+  const Route route_;
+  PeerGroup peers_;
+  std::shared_ptr<NcclCommunicator> nccl_;  // of all ranks of the run; null: none is wanted
+  std::vector<int> nccl_ranks_;             // there, of this communicator's
+  DeviceMemory places_;                     // kernels::RankPlace [ranks]
+  // The last one counts. Graphs may know of earlier ones.
+  std::vector<DeviceMemory> stages_;
+  std::vector<kernels::NcclMessage> messages_;
   TrafficTotals traffic_;
 };
 

@@ -36,6 +36,7 @@ class HierarchicalCommunicator final : public HostCommunicator {
   }
   std::unique_ptr<HostCommunicator> part(int colour) override { return flat_->part(colour); }
   void abort(const std::string& reason) noexcept override { flat_->abort(reason); }
+  [[nodiscard]] bool aborted() const override { return flat_->aborted(); }
 
   void all_to_all_v(const Exec& exec, const Blocks& blocks) override;
   // `algo`: of the sum over nodes.

@@ -169,7 +169,7 @@ void HostCommunicator::reduce_scatter(const Exec& exec, std::span<const float> a
 void HostCommunicator::all_reduce(const Exec& exec, std::span<float> values, AllReduce algo,
                                   size_t pairs) {
   if (size() == 1) return;
-  const bool slices = algo == AllReduce::kTwoPhase;
+  const bool slices = algo != AllReduce::kOneShot;
   const size_t n = slices ? slice_of(values.size(), rank_, size()).size() : values.size();
   sum_.resize(std::max(sum_.size(), n));
   const auto sum = std::span(sum_).first(n);

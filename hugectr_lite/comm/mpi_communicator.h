@@ -56,6 +56,7 @@ class MpiCommunicator final : public HostCommunicator {
   std::unique_ptr<HostCommunicator> part(int colour) override;
   // Prints the reason and ends all processes with exit code 4 (kExitDevice). Does not return.
   void abort(const std::string& reason) noexcept override;
+  [[nodiscard]] bool aborted() const override { return local_->state().aborted.load(); }
 
  private:
   [[nodiscard]] bool here(size_t q) const { return members_[q].process == process_->index(); }

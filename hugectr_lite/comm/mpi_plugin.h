@@ -10,7 +10,7 @@
 
 namespace hlite::comm {
 
-inline constexpr int kMpiPluginVersion = 2;
+inline constexpr int kMpiPluginVersion = 3;
 
 // Whether this process was started by mpirun (or another launcher of Open MPI).
 bool under_mpirun();

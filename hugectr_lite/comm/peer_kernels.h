@@ -1,5 +1,5 @@
-// What GPUs of one process do with each other's memory. Ranks are numbered as in the communicator;
-// memory of a peer is read and written in place.
+// What GPUs of one process do with each other's memory, which is read and written in place, and how
+// they put together what goes to other processes.
 #pragma once
 
 #include <cstddef>
@@ -9,11 +9,12 @@
 
 namespace hlite::kernels {
 
-inline constexpr int kMostPeers = 32;
+inline constexpr int kMostPeers = 32;  // in a process
+inline constexpr int kMostGpus = 128;  // of a run
 
-// A place in each rank's memory.
+// A place in the memory of each of a process's ranks, which count among themselves.
 struct Peers {
-  int rank = 0, count = 1;  // this rank; all ranks
+  int rank = 0, count = 1;  // this rank; all of the process
   std::byte* at[kMostPeers] = {};
 };
 
@@ -51,23 +52,52 @@ inline const Kernel<void(uint64_t* /*runs*/, const int32_t* /*overflow*/, const 
                          Notice* /*notice*/)>
     notify_host{"notify_host"};
 
-// Words [begin, begin + count) of 32 bits, of which the first `pairs` hold two bf16 each, the
-// others one float.
+// Words of 32 bits, of which the first `pairs` hold two bf16 each, the others one float.
 struct SummedWords {
-  int64_t begin = 0, count = 0, pairs = 0;
+  int64_t count = 0, pairs = 0;
 };
-// out[i] <- the sum over ranks, in their order, of word begin + i of each rank's. Without `out` the
-// sums go back to where they are from, on all ranks.
-inline const Kernel<void(Peers /*values*/, const SummedWords&, float* /*out*/)> peer_sum{
+// What is added up, in this order: words in memory that this GPU reaches.
+struct Addends {
+  int count = 0;
+  const std::byte* at[kMostGpus] = {};
+};
+// Word i of every place of `to` that is not null <- the sum of those of the addends, one of which
+// may lie there.
+inline const Kernel<void(const Addends&, const SummedWords&, const Peers& /*to*/)> peer_sum{
     "peer_sum"};
 // Bytes -> every place that is not null.
 inline const Kernel<void(Peers /*to*/, const std::byte* /*from*/, int64_t /*bytes*/)> peer_copy{
     "peer_copy"};
-// An all-to-all-v (comm::Blocks): block q of `send`, send_bytes[q], -> block rank of rank q's
-// `receive`, its size -> word rank of rank q's `received`. A size outside [0, capacity] arrives as
-// -1, and none of its bytes.
-inline const Kernel<void(Peers /*receive*/, Peers /*received*/, const std::byte* /*send*/,
-                         const int64_t* /*send_bytes*/, int64_t /*capacity*/)>
+
+// Where a rank of the communicator is: its process, and its number among the ranks there.
+struct RankPlace {
+  int32_t process = 0, local = 0;
+};
+// A block on its way between processes: its size, then its bytes.
+inline constexpr int64_t kSlotHeader = 16;
+// The shape of an all-to-all-v (comm::Blocks) of `ranks` ranks. What goes to other processes is
+// staged in slots: flat, slot q is for rank q, or from it; by rails, which want as many ranks on
+// every process, slot p * locals + l is what local rank l has for process p, or what rank l of
+// process p has for this one.
+struct BlockMoves {
+  const RankPlace* places = nullptr;  // [ranks], in device memory
+  int rank = 0, ranks = 1;
+  RankPlace own = {};
+  int locals = 1;  // ranks of each process, by rails
+  bool rails = false;
+  int64_t capacity = 0, slot_bytes = 0;
+};
+// Block q of `send`, send_bytes[q], -> where its way begins: block rank of rank q's `receive` and
+// its size -> word rank of rank q's `received`, on this process; else a slot of `staged`, of this
+// rank, or by rails of the one with the receiver's local number. A size outside [0, capacity]
+// arrives as -1, and none of its bytes.
+inline const Kernel<void(const BlockMoves&, const Peers& /*receive*/, const Peers& /*received*/,
+                         const Peers& /*staged*/, const std::byte* /*send*/,
+                         const int64_t* /*send_bytes*/)>
     peer_blocks{"peer_blocks"};
+// Slots that came from other processes -> the blocks of `receive` and their sizes.
+inline const Kernel<void(const BlockMoves&, const std::byte* /*came*/, std::byte* /*receive*/,
+                         int64_t* /*received*/)>
+    unstage_blocks{"unstage_blocks"};
 
 }  // namespace hlite::kernels

@@ -67,11 +67,11 @@ __global__ void notify_kernel(uint64_t* runs, const int32_t* overflow, const flo
       .store(*runs, ::cuda::std::memory_order_release);
 }
 
-// Of word `at` of all ranks: of its two bf16, or of its float.
-__device__ inline uint32_t sum_of_word(const Peers& values, int64_t at, bool pair) {
+// Of word i of all addends: of its two bf16, or of its float.
+__device__ inline uint32_t sum_of_word(const kernels::Addends& values, int64_t i, bool pair) {
   float low = 0, high = 0;
   for (int q = 0; q < values.count; ++q) {
-    const uint32_t word = reinterpret_cast<const uint32_t*>(values.at[q])[at];
+    const uint32_t word = reinterpret_cast<const uint32_t*>(values.at[q])[i];
     const float x =
         pair ? to_float(bf16{static_cast<uint16_t>(word)}) : hlite::detail::float_of(word);
     const float y = pair ? to_float(bf16{static_cast<uint16_t>(word >> 16)}) : 0.0f;
@@ -83,14 +83,11 @@ __device__ inline uint32_t sum_of_word(const Peers& values, int64_t at, bool pai
 }
 
 __global__ void __launch_bounds__(kThreads)
-    sum_kernel(Peers values, kernels::SummedWords words, float* out) {
+    sum_kernel(kernels::Addends values, kernels::SummedWords words, Peers to) {
   for (int64_t i = grid_thread(); i < words.count; i += grid_threads()) {
-    const int64_t at = words.begin + i;
-    const uint32_t sum = sum_of_word(values, at, i < words.pairs);
-    if (out)
-      reinterpret_cast<uint32_t*>(out)[i] = sum;
-    else
-      for (int q = 0; q < values.count; ++q) reinterpret_cast<uint32_t*>(values.at[q])[at] = sum;
+    const uint32_t sum = sum_of_word(values, i, i < words.pairs);
+    for (int q = 0; q < to.count; ++q)
+      if (to.at[q]) reinterpret_cast<uint32_t*>(to.at[q])[i] = sum;
   }
 }
 
@@ -113,16 +110,50 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+// Where a block and its size go to, or come from.
+struct BlockEnds {
+  std::byte* bytes;
+  int64_t* size;
+};
+
+__device__ inline BlockEnds slot_ends(std::byte* slots, int64_t slot, int64_t slot_bytes) {
+  std::byte* const at = slots + slot * slot_bytes;
+  return {at + kernels::kSlotHeader, reinterpret_cast<int64_t*>(at)};
+}
+
 __global__ void __launch_bounds__(kThreads)
-    blocks_kernel(Peers receive, Peers received, const std::byte* send, const int64_t* send_bytes,
-                  int64_t capacity) {
-  for (int k = 0; k < receive.count; ++k) {
-    const int q = (receive.rank + k) % receive.count;
+    blocks_kernel(kernels::BlockMoves moves, Peers receive, Peers received, Peers staged,
+                  const std::byte* send, const int64_t* send_bytes) {
+  for (int k = 0; k < moves.ranks; ++k) {
+    const int q = (moves.rank + k) % moves.ranks;  // not all at the same peer
+    const kernels::RankPlace to = moves.places[q];
     const int64_t bytes = send_bytes[q];
-    const bool fits = bytes >= 0 && bytes <= capacity;
-    if (grid_thread() == 0)
-      reinterpret_cast<int64_t*>(received.at[q])[receive.rank] = fits ? bytes : -1;
-    if (fits) copy_bytes(receive.at[q] + receive.rank * capacity, send + q * capacity, bytes);
+    const bool fits = bytes >= 0 && bytes <= moves.capacity;
+    BlockEnds ends{};
+    if (to.process == moves.own.process)
+      ends = {receive.at[to.local] + moves.rank * moves.capacity,
+              reinterpret_cast<int64_t*>(received.at[to.local]) + moves.rank};
+    else if (moves.rails)
+      ends = slot_ends(staged.at[to.local], int64_t{to.process} * moves.locals + moves.own.local,
+                       moves.slot_bytes);
+    else
+      ends = slot_ends(staged.at[moves.own.local], q, moves.slot_bytes);
+    if (grid_thread() == 0) *ends.size = fits ? bytes : -1;
+    if (fits) copy_bytes(ends.bytes, send + q * moves.capacity, bytes);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    unstage_kernel(kernels::BlockMoves moves, std::byte* came, std::byte* receive,
+                   int64_t* received) {
+  for (int q = 0; q < moves.ranks; ++q) {
+    const kernels::RankPlace from = moves.places[q];
+    if (from.process == moves.own.process) continue;
+    const int64_t slot = moves.rails ? int64_t{from.process} * moves.locals + from.local : q;
+    const BlockEnds ends = slot_ends(came, slot, moves.slot_bytes);
+    const int64_t bytes = *ends.size;
+    if (grid_thread() == 0) received[q] = bytes;
+    if (bytes > 0) copy_bytes(receive + q * moves.capacity, ends.bytes, bytes);
   }
 }
 
@@ -188,8 +219,9 @@ void notify_host(cudaStream_t stream, uint64_t* runs, const int32_t* overflow, c
   launch({.name = "notify_host", .stream = stream}, notify_kernel, runs, overflow, wish, notice);
 }
 
-void peer_sum(cudaStream_t stream, Peers values, const kernels::SummedWords& words, float* out) {
-  launch(shape_for("peer_sum", words.count, stream), sum_kernel, values, words, out);
+void peer_sum(cudaStream_t stream, const kernels::Addends& values,
+              const kernels::SummedWords& words, const Peers& to) {
+  launch(shape_for("peer_sum", words.count, stream), sum_kernel, values, words, to);
 }
 
 void peer_copy(cudaStream_t stream, Peers to, const std::byte* from, int64_t bytes) {
@@ -197,11 +229,19 @@ void peer_copy(cudaStream_t stream, Peers to, const std::byte* from, int64_t byt
   launch(shape_for("peer_copy", items, stream), copy_kernel, to, from, bytes);
 }
 
-void peer_blocks(cudaStream_t stream, Peers receive, Peers received, const std::byte* send,
-                 const int64_t* send_bytes, int64_t capacity) {
-  const int64_t items = capacity / kPackBytes + 1;
-  launch(shape_for("peer_blocks", items, stream), blocks_kernel, receive, received, send,
-         send_bytes, capacity);
+void peer_blocks(cudaStream_t stream, const kernels::BlockMoves& moves, const Peers& receive,
+                 const Peers& received, const Peers& staged, const std::byte* send,
+                 const int64_t* send_bytes) {
+  const int64_t items = moves.capacity / kPackBytes + 1;
+  launch(shape_for("peer_blocks", items, stream), blocks_kernel, moves, receive, received, staged,
+         send, send_bytes);
+}
+
+void unstage_blocks(cudaStream_t stream, const kernels::BlockMoves& moves, const std::byte* came,
+                    std::byte* receive, int64_t* received) {
+  const int64_t items = moves.capacity / kPackBytes + 1;
+  launch(shape_for("unstage_blocks", items, stream), unstage_kernel, moves,
+         const_cast<std::byte*>(came), receive, received);
 }
 
 HLITE_KERNELS(peers) {
@@ -215,6 +255,7 @@ HLITE_KERNELS(peers) {
   list.add<peer_sum>(kernels::peer_sum);
   list.add<peer_copy>(kernels::peer_copy);
   list.add<peer_blocks>(kernels::peer_blocks);
+  list.add<unstage_blocks>(kernels::unstage_blocks);
 }
 
 }  // namespace hlite::gpu

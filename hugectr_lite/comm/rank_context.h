@@ -19,9 +19,14 @@ struct RankContext {
   DeviceCommunicator* devices = nullptr;
   [[nodiscard]] int ranks() const { return topology->ranks(); }
 
-  // Collective. What a step of a plan exchanges by, which counts what it sends; among GPUs every
-  // route is flat. Null without a world of several ranks: the step must then not run.
+  // The way of that kind that these ranks, or with `gpu` their GPUs, have between them: among GPUs
+  // of one process every route is flat.
+  [[nodiscard]] Route possible(Route wanted, bool gpu) const;
+  // Collective. What a step of a plan exchanges by, which counts what it sends; of possible(route).
+  // Null without a world of several ranks: the step must then not run.
   [[nodiscard]] std::unique_ptr<Communicator> make_communicator(Route route) const;
+  // Collective. Of the ranks that gave the same colour, as Communicator::split(). REQUIRES a world.
+  [[nodiscard]] std::unique_ptr<Communicator> split(int colour) const;
 };
 
 }  // namespace hlite::comm

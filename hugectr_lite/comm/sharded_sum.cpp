@@ -4,8 +4,7 @@
 
 namespace hlite::comm {
 
-ShardedSum::ShardedSum(const RankContext& ranks, Route route)
-    : ranks_(ranks), route_(ranks.devices ? Route::kFlat : route) {
+ShardedSum::ShardedSum(const RankContext& ranks, Route route) : ranks_(ranks), route_(route) {
   if (route_ == Route::kFlat) {
     flat_ = ranks_.make_communicator(Route::kFlat);
     return;
@@ -13,8 +12,8 @@ ShardedSum::ShardedSum(const RankContext& ranks, Route route)
   if (!ranks_.topology->uniform())
     raise<CommError>("a sum by rails: expected as many ranks on every node");
   if (!ranks_.world) return;
-  intra_ = ranks_.world->split(ranks_.topology->node_of(ranks_.rank));
-  rail_ = ranks_.world->split(ranks_.topology->local_of(ranks_.rank));
+  intra_ = ranks_.split(ranks_.topology->node_of(ranks_.rank));
+  rail_ = ranks_.split(ranks_.topology->local_of(ranks_.rank));
 }
 
 // That the ranks of one rail share.
@@ -34,6 +33,17 @@ TrafficTotals ShardedSum::traffic() const {
   return flat_ ? flat_->traffic() : intra_->traffic() + rail_->traffic();
 }
 
+// Always of one size: a run that is captured has run before, and taken it.
+std::span<float> ShardedSum::slice_of_sums(const Exec& exec, size_t n) {
+  if (!exec.on_gpu()) {
+    slice_.resize(std::max(slice_.size(), n));
+    return std::span(slice_).first(n);
+  }
+  if (device_slice_.size() < n * sizeof(float))
+    device_slice_ = DeviceMemory(*exec.cuda, n * sizeof(float));
+  return {reinterpret_cast<float*>(device_slice_.data()), n};
+}
+
 void ShardedSum::reduce_scatter(const Exec& exec, std::span<const float> all, std::span<float> mine,
                                 size_t pairs) {
   const TrafficTotals before = traffic();
@@ -41,8 +51,7 @@ void ShardedSum::reduce_scatter(const Exec& exec, std::span<const float> all, st
     flat_->reduce_scatter(exec, all, mine, pairs);
   } else {
     const Slice own = slice_in_node(all.size(), ranks_.rank);
-    slice_.resize(std::max(slice_.size(), own.size()));
-    const auto slice = std::span(slice_).first(own.size());
+    const auto slice = slice_of_sums(exec, own.size());
     intra_->reduce_scatter(exec, all, slice, pairs);
     rail_->reduce_scatter(exec, slice, mine, pairs_in(own, pairs));
   }

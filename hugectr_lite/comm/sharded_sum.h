@@ -10,13 +10,14 @@
 
 #include "hugectr_lite/comm/expected_traffic.h"
 #include "hugectr_lite/comm/rank_context.h"
+#include "hugectr_lite/core/device_memory.h"
 
 namespace hlite::comm {
 
 class ShardedSum {
  public:
-  // Collective when ranks.world is given; without it nothing may be summed. Among GPUs every route
-  // is flat. Throws CommError for kHierarchical when nodes have different numbers of ranks.
+  // Collective when ranks.world is given; without it nothing may be summed. `route`: one that is
+  // possible(). Throws CommError for kHierarchical when nodes have different numbers of ranks.
   ShardedSum(const RankContext& ranks, Route route);
 
   // The part of n things that rank `rank` has.
@@ -36,13 +37,15 @@ class ShardedSum {
 
  private:
   [[nodiscard]] Slice slice_in_node(size_t n, int rank) const;
+  std::span<float> slice_of_sums(const Exec& exec, size_t n);
   [[nodiscard]] TrafficTotals traffic() const;
 
   const RankContext ranks_;
   const Route route_;
   std::unique_ptr<Communicator> flat_;          // or
   std::unique_ptr<Communicator> intra_, rail_;  // by rails
-  std::vector<float> slice_;
+  std::vector<float> slice_;                    // that the rail sums: on the CPU, or
+  DeviceMemory device_slice_;
   TrafficTotals reduced_, gathered_;
 };
 

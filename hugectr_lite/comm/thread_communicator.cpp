@@ -65,6 +65,8 @@ void ThreadCommunicator::abort(const std::string& reason) noexcept {
   group_->state().abort(reason);
 }
 
+bool ThreadCommunicator::aborted() const { return group_->state().aborted.load(); }
+
 std::vector<std::unique_ptr<Communicator>> make_thread_ranks(const Topology& topology) {
   const auto group = ThreadGroup::make(topology.ranks(), std::make_shared<AbortState>());
   std::vector<std::unique_ptr<Communicator>> all;

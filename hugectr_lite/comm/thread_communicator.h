@@ -23,6 +23,7 @@ class ThreadCommunicator final : public HostCommunicator {
              Consume consume) override;
   std::unique_ptr<HostCommunicator> part(int colour) override;
   void abort(const std::string& reason) noexcept override;
+  [[nodiscard]] bool aborted() const override;
 
  private:
   void read_all(std::span<const Bytes> room, Consume consume);

@@ -4,6 +4,9 @@
 #include <cstdint>
 #include <string>
 
+#include "hugectr_lite/comm/topology.h"
+#include "hugectr_lite/core/thread_pool.h"
+
 namespace hlite::comm {
 
 // Bytes and messages that one rank sent, and bytes that it got, within its node and between nodes.
@@ -17,6 +20,11 @@ struct TrafficTotals {
 
 // Of `runs` runs that are alike, from those of `calls` calls.
 TrafficTotals scaled(TrafficTotals of_calls, int64_t runs, int64_t calls);
+
+// What a rank sends and gets in `calls` all-to-all-vs by rails, sizes included, in which rank p has
+// bytes(p, q) for rank q altogether. As hierarchical_communicator.h says it.
+TrafficTotals rail_traffic(const Topology& topology, int rank, int64_t calls,
+                           FunctionRef<int64_t(int from, int to)> bytes);
 
 // What a rank has exchanged in one step of a plan.
 struct StepTraffic {

@@ -294,6 +294,9 @@ AllReduceConfig parse_all_reduce(const JsonNode& node, bool strict) {
   AllReduceConfig all_reduce;
   all_reduce.oneshot = reader.choice_or("algo", "Oneshot", {"Oneshot", "NCCL"}) == "Oneshot";
   all_reduce.grouped = reader.boolean_or("grouped", false);
+  all_reduce.ordered = reader.boolean_or("ordered", true);
+  if (!all_reduce.ordered && all_reduce.oneshot)
+    fail_at(reader.member("ordered"), "expected algo NCCL with ordered false, found Oneshot");
   reader.finish();
   return all_reduce;
 }

@@ -43,6 +43,9 @@ std::unique_ptr<TrainConfig> read_blocks(JsonNode root, std::string directory,
   config->optimizer = parse_optimizer(reader.member("optimizer"), config->strict);
   if (const JsonNode* all_reduce = reader.find("all_reduce")) {
     config->all_reduce = parse_all_reduce(*all_reduce, config->strict);
+    if (!config->all_reduce.ordered && config->solver.shard_optimizer)
+      fail_at(*all_reduce->find("ordered"),
+              "expected true where solver.shard_optimizer is true, found false");
   }
   parse_layers(reader.member("layers"), *config);
   if (config->solver.int64_keys && config->data.is_raw()) {

@@ -78,6 +78,7 @@ struct SolverConfig {
 struct AllReduceConfig {
   bool oneshot = false;  // block missing: NCCL; present without algo: Oneshot
   bool grouped = false;
+  bool ordered = true;  // (ours) sums in the order of ranks; false: on GPUs NCCL's own
 };
 
 struct TrainConfig {

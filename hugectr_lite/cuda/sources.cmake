@@ -7,6 +7,7 @@ set(hlite_kernel_sources
   embedding/routing.cu
   embedding/row_copies.cu
   embedding/sparse_update.cu
+  hugectr_lite/comm/nccl.cu
   hugectr_lite/comm/peers.cu
   hugectr_lite/core/fill.cu
   hugectr_lite/ops/batch_norm.cu

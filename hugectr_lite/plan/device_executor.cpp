@@ -149,10 +149,16 @@ void DeviceExecutor::forget() {
   seen_.clear();
 }
 
-void DeviceExecutor::wait_for_input() { table_.event_synchronize(copied_); }
+void DeviceExecutor::wait_for_input() {
+  if (options_.wait) options_.wait(exec_of(Lane::kCopy));
+  table_.event_synchronize(copied_);
+}
 
 void DeviceExecutor::synchronize() {
-  for (void* stream : streams_) table_.stream_synchronize(stream);
+  for (size_t lane = 0; lane < streams_.size(); ++lane) {
+    if (options_.wait) options_.wait(exec_of(static_cast<Lane>(lane)));
+    table_.stream_synchronize(streams_[lane]);
+  }
 }
 
 }  // namespace hlite::plan

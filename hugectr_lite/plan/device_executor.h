@@ -26,6 +26,8 @@ struct DeviceOptions {
   // On several GPUs: called around a shape's first run and its capture, which take memory and load
   // code; returns when all ranks have called it.
   std::function<void()> meet = {};
+  // On several GPUs: waits for all that is on a stream, and for no longer than others may take.
+  std::function<void(const Exec&)> wait = {};
   // Called in the handler of what a step has thrown, with its name; may throw something better.
   std::function<void(const std::string& step)> on_failure = {};
   // Of the matrix products on the lanes kCompute and kWeights; nothing: no step multiplies any.

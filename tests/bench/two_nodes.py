@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Two "nodes" on one machine: network namespaces that reach each other over TCP alone. Needs root, iproute2, Open MPI.
 
-    sudo tests/bench/two_nodes.py golden  --bin build/release/bin
-    sudo tests/bench/two_nodes.py kill    --bin build/release/bin
+    sudo tests/bench/two_nodes.py golden  --bin build/release/bin [--device cuda]
+    sudo tests/bench/two_nodes.py kill    --bin build/release/bin [--device cuda]
     sudo tests/bench/two_nodes.py overlap --bin build/release/bin --rate 400mbit --rounds 5
     sudo tests/bench/two_nodes.py estimate --bin build/release/bin --rate 1gbit --rounds 3
 
 golden   a golden run on 2 nodes x 2 ranks, against its expected losses
 kill     a process of the same run is killed (SIGKILL) in the middle: all others have to end within 30 s
+         with --device cuda the ranks of both are emulated GPUs, joined by the stand-in NCCL (libhlite_emulated_plugin.so)
 overlap  samples/s of a DLRM with solver.enable_overlap off and on, in turn, at equal weights, over a link of --rate
 estimate iterations of a DLRM, beside what train --estimate says of them. The machine's rates are those that two
          train_bench measure at the same time, each on a thread, with that model on one rank; the link's is --rate
@@ -40,8 +41,8 @@ def sh(*command, check=True):
 class Nodes:
     """The namespaces, from start to end of a with block."""
 
-    def __init__(self, folder, rate):
-        self.folder, self.rate = folder, rate
+    def __init__(self, folder, rate, settings=()):
+        self.folder, self.rate, self.settings = folder, rate, settings
 
     def __enter__(self):
         self.__exit__()
@@ -76,9 +77,10 @@ class Nodes:
     def start(self, arguments):
         """Runs `arguments` as one process on each node."""
         network = "10.77.0.0/24"
+        settings = [word for setting in self.settings for word in ("-x", setting)]
         mpirun = ["mpirun", "--allow-run-as-root", "--hostfile", f"{self.folder}/hosts", "--bind-to", "none", "--mca",
                   "plm_rsh_agent", self.agent, "--mca", "btl", "self,tcp", "--mca", "btl_tcp_if_include", network, "--mca",
-                  "oob_tcp_if_include", network, "-np", "2"]
+                  "oob_tcp_if_include", network, "-np", "2"] + settings
         line = f"cd {self.folder} && " + " ".join(f"'{a}'" for a in mpirun + arguments)
         return subprocess.Popen([self.agent, NODES[0], line], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
@@ -96,8 +98,17 @@ def unpack_golden(folder):
 def golden_command(args, folder):
     change = "layers.embedding.sparse_embedding_hparam.communication_type=IB_NVLink_Hierarchical"
     return [os.path.join(os.path.abspath(args.bin), "train"), "--config", f"{folder}/config.json", "--init",
-            f"{folder}/init.safetensors", "--threads", "2", "--set", "solver.gpu=[[0,1],[0,1]]", "--set", change, "--set",
-            "solver.display=1", "--metrics", f"{folder}/metrics.jsonl"]
+            f"{folder}/init.safetensors", "--device", args.device, "--threads", "2", "--set", "solver.gpu=[[0,1],[0,1]]",
+            "--set", change, "--set", "solver.display=1", "--metrics", f"{folder}/metrics.jsonl"]
+
+
+def emulated_gpus(args):
+    """The environment of a process whose node has two emulated GPUs."""
+    plugin = os.path.join(os.path.abspath(args.bin), "libhlite_emulated_plugin.so")
+    if not os.path.exists(plugin):
+        sys.exit(f"--device cuda: expected {plugin}, which target hlite_emulated_plugin builds")
+    # The interface that leads to the other node has another name on each.
+    return [f"HLITE_CUDA_LIBRARY={plugin}", "HLITE_EMULATED_DEVICES=2", "NCCL_SOCKET_IFNAME=v", "HLITE_COMM_TIMEOUT=30"]
 
 
 def golden(args, nodes, folder):
@@ -109,7 +120,10 @@ def golden(args, nodes, folder):
     losses = {e["iter"]: e["loss"] for e in events if e["event"] == "train"}
     expected = list(csv.reader(open(f"{folder}/expected_losses.csv")))[1:]
     off = [abs(losses[int(r[0])] - float(r[2])) / float(r[2]) for r in expected]
-    print(f"golden run on 2 nodes x 2 ranks over TCP: {len(off)} losses, first 50 within {max(off[:50]):.2g}, "
+    what = "emulated GPUs" if args.device == "cuda" else "ranks"
+    if args.device == "cuda" and "between them NCCL" not in out:
+        sys.exit("expected GPUs joined by NCCL:\n" + out)
+    print(f"golden run on 2 nodes x 2 {what} over TCP: {len(off)} losses, first 50 within {max(off[:50]):.2g}, "
           f"all within {max(off):.2g}, mean {sum(off) / len(off):.2g}")
     if max(off[:50]) > 1e-5 or max(off) > 5e-3:
         sys.exit("too far off")
@@ -275,13 +289,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["golden", "kill", "overlap", "estimate"])
     parser.add_argument("--bin", default="build/release/bin", help="folder of the programs")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="golden, kill: cuda: emulated GPUs")
     parser.add_argument("--rate", default="", help="limit of the link between the nodes, as tc writes it")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--keep", help="estimate: a folder for its files")
     args = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="two_nodes.")
     try:
-        with Nodes(folder, args.rate) as nodes:
+        settings = emulated_gpus(args) if args.device == "cuda" else ()
+        with Nodes(folder, args.rate, settings) as nodes:
             globals()[args.what](args, nodes, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -22,6 +22,7 @@ const std::vector<BrokenConfig> kRows = {
   {"all_reduce not an object", "--set", "all_reduce=[]", "all_reduce", {"expected an object, found an empty list"}},
   {"all_reduce algo", "\"NCCL\"", "\"Ring\"", "all_reduce.algo", {"expected one of \"Oneshot\", \"NCCL\", found \"Ring\""}},
   {"all_reduce grouped", "\"grouped\": true", "\"grouped\": \"true\"", "all_reduce.grouped", {"expected true or false, found \"true\""}},
+  {"all_reduce ordered", "--set", "all_reduce={\"ordered\":false}", "all_reduce.ordered", {"expected algo NCCL with ordered false, found Oneshot"}},
   {"all_reduce key", "\"grouped\": true", "\"group\": true", "all_reduce.group", {"unknown key; did you mean \"grouped\"?"}},
 
   // Solver.

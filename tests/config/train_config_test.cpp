@@ -89,6 +89,16 @@ TEST_CASE("An AUC target of 1 never stops training") {
   CHECK(!minimal({"solver.eval_metrics=[]"})->solver.metric_auc);
 }
 
+TEST_CASE("sums in no order are for whole gradients") {
+  const std::string own = R"(all_reduce={"algo":"NCCL","ordered":false})";
+  CHECK(!minimal({own})->all_reduce.ordered);
+  test::check_contains(
+      test::message_of<ConfigError>([&] {
+        (void)minimal({own, "solver.shard_optimizer=true"});
+      }),
+      {"all_reduce.ordered", "expected true where solver.shard_optimizer is true, found false"});
+}
+
 TEST_CASE("all_reduce defaults to NCCL without the block and to Oneshot inside it") {
   auto config = minimal();
   CHECK(!config->all_reduce.oneshot);

@@ -1,14 +1,10 @@
 // Collectives among emulated GPUs: exact, in every order of work, eager and captured.
 #include "hugectr_lite/comm/device_communicator.h"
 
-#include <functional>
-#include <memory>
-#include <optional>
 #include <vector>
 
-#include "hugectr_lite/comm/thread_communicator.h"
 #include "tests/comm/collective_checks.h"
-#include "tests/support/cuda_backends.h"
+#include "tests/cuda/gpu_rank.h"
 #include "tests/support/errors.h"
 #include "tests/support/stream_order.h"
 
@@ -16,88 +12,6 @@ namespace hlite::test {
 namespace {
 
 using comm::CommError;
-using comm::Communicator;
-using comm::DeviceCommunicator;
-
-// A rank's communicator and stream, and floats in its memory.
-class GpuRank {
- public:
-  GpuRank(Communicator& host, int devices) : table_(emulated_cuda()) {
-    const int device = host.rank() % devices;
-    table_.use_device(device);
-    stream_.emplace(table_);
-    comm_ = std::make_unique<DeviceCommunicator>(host.copy(comm::Route::kFlat), table_, device);
-  }
-  [[nodiscard]] Communicator& comm() const { return *comm_; }
-  [[nodiscard]] int rank() const { return comm_->rank(); }
-  [[nodiscard]] Exec exec() const {
-    return {.device = Device::kCuda, .cuda = &table_, .stream = stream_->get()};
-  }
-  // In device memory until the rank ends: peers may use it as long.
-  template <typename T>
-  std::span<T> put(const std::vector<T>& values) {
-    DeviceMemory& memory =
-        memory_.emplace_back(table_, std::max<size_t>(1, values.size()) * sizeof(T));
-    auto* const data = reinterpret_cast<T*>(memory.data());
-    table_.copy(data, values.data(), values.size() * sizeof(T), stream_->get());
-    table_.stream_synchronize(stream_->get());
-    return {data, values.size()};
-  }
-  // The same, but work on the stream brings the values, and nobody has waited for it.
-  template <typename T>
-  std::span<T> produce(const std::vector<T>& values) {
-    const auto from = put(values), to = put(std::vector<T>(values.size()));
-    produce(from, to);
-    return to;
-  }
-  template <typename T>
-  void produce(std::span<T> from, std::span<T> to) const {
-    table_.copy(to.data(), from.data(), to.size_bytes(), stream_->get());
-  }
-  template <typename T>
-  [[nodiscard]] std::vector<T> get(std::span<T> values) const {
-    std::vector<T> host(values.size());
-    table_.copy(host.data(), values.data(), values.size_bytes(), stream_->get());
-    table_.stream_synchronize(stream_->get());
-    return host;
-  }
-  // Runs work() as a graph, `times` times.
-  template <typename Work>
-  void captured(int times, Work&& work) {
-    void* graph = nullptr;
-    table_.capture_begin(stream_->get());
-    work();
-    table_.capture_end(stream_->get(), &graph);
-    for (int i = 0; i < times; ++i) table_.graph_launch(graph, stream_->get());
-    table_.stream_synchronize(stream_->get());
-    table_.graph_destroy(graph);
-  }
-  void leave() const { comm_->leave(stream_->get()); }
-  void require(bool right, const char* what, size_t n) const {
-    if (!right) raise("{} is wrong on rank {} of {}, size {}", what, rank(), comm_->size(), n);
-  }
-
- private:
-  const cuda::Backend& table_;
-  std::optional<TestStream> stream_;
-  std::unique_ptr<DeviceCommunicator> comm_;
-  std::vector<DeviceMemory> memory_;
-};
-
-// body(rank) on `ranks` threads, spread over the devices.
-void on_gpus(int ranks, int devices, const std::function<void(GpuRank&)>& body) {
-  comm::run_ranks(ranks, [&](Communicator& host) {
-    GpuRank rank(host, devices);
-    try {
-      body(rank);
-    } catch (const std::exception& error) {
-      rank.comm().abort(error.what());
-      rank.leave();
-      throw;
-    }
-    rank.leave();
-  });
-}
 
 std::vector<float> sums_of(int ranks, size_t n, uint64_t stream) {
   std::vector<float> sums(n);

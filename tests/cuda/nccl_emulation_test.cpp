@@ -1,11 +1,8 @@
-// The stand-in for NCCL: its collectives, and what it says of ranks that do not agree.
-#include <functional>
-#include <mutex>
-#include <thread>
-#include <vector>
-
-#include "hugectr_lite/core/cuda_raii.cuh"
-#include "tests/support/cuda_emulation/nccl.h"
+// The stand-in for NCCL among threads of one process: its collectives, and what it says of ranks
+// that do not agree. Among processes: nccl_processes_test.cpp.
+#include "tests/cuda/nccl_rank.h"
+#include "tests/support/catch.h"
+#include "tests/support/cuda_emulation/nccl_address.h"
 #include "tests/support/errors.h"
 #include "tests/support/stream_order.h"
 
@@ -14,100 +11,10 @@ namespace {
 
 using emulation::EmulationError;
 
-// A rank's communicator, stream and floats on its device.
-struct NcclRank {
-  static constexpr int kValues = 12;
-  int rank, ranks;
-  ncclComm_t comm = nullptr;
-  Stream stream;
-  float *in = nullptr, *out = nullptr;
-
-  NcclRank(ncclUniqueId id, int r, int n) : rank(r), ranks(n) {
-    const ncclConfig_t config NCCL_CONFIG_INITIALIZER;
-    REQUIRE(ncclCommInitRankConfig(&comm, n, id, r, &config) == ncclSuccess);
-    for (float** data : {&in, &out})
-      HLITE_CUDA(cudaMalloc(reinterpret_cast<void**>(data), kValues * sizeof(float)));
-    std::vector<float> values;
-    for (int i = 0; i < kValues; ++i) values.push_back(value(r, i));
-    HLITE_CUDA(cudaMemcpyAsync(in, values.data(), kValues * sizeof(float), cudaMemcpyDefault,
-                               stream.get()));
-    stream.synchronize();
-  }
-  ~NcclRank() {
-    if (comm) CHECK(ncclCommAbort(comm) == ncclSuccess);
-    (void)cudaFree(in);
-    (void)cudaFree(out);
-  }
-  static float value(int r, int i) { return static_cast<float>(100 * r + i); }
-  [[nodiscard]] std::vector<float> result() const {
-    std::vector<float> values(kValues);
-    HLITE_CUDA(cudaMemcpyAsync(values.data(), out, kValues * sizeof(float), cudaMemcpyDefault,
-                               stream.get()));
-    stream.synchronize();
-    return values;
-  }
-  void all_reduce(size_t n = kValues, ncclDataType_t type = ncclFloat32) const {
-    if (ncclAllReduce(in, out, n, type, ncclSum, comm, stream.get()) != ncclSuccess)
-      throw CudaError(ncclGetLastError(comm));
-  }
-};
-
-std::mutex checks;  // Catch's assertions are for one thread at a time
-
-// body(rank) on a thread and a device each. Returns what they threw, one line each.
 std::string on_ranks(int ranks, const std::function<void(NcclRank&)>& body) {
   ncclUniqueId id;
   REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
-  std::string failures;
-  std::vector<std::thread> threads;
-  for (int r = 0; r < ranks; ++r)
-    threads.emplace_back([&, r] {
-      try {
-        HLITE_CUDA(cudaSetDevice(r));
-        NcclRank rank(id, r, ranks);
-        body(rank);
-      } catch (const std::exception& error) {
-        const std::lock_guard lock(checks);
-        failures += std::string(error.what()) + "\n";
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  return failures;
-}
-
-void require_right(bool right, const char* what, const NcclRank& rank) {
-  if (!right) throw CudaError(std::string(what) + " of rank " + std::to_string(rank.rank));
-}
-
-void check_collectives(NcclRank& r) {
-  constexpr int kEach = NcclRank::kValues / 3;
-  const auto all = [&](const char* what, const std::function<float(int)>& want, int n) {
-    const std::vector<float> got = r.result();
-    for (int i = 0; i < n; ++i) require_right(got[static_cast<size_t>(i)] == want(i), what, r);
-  };
-  r.all_reduce();
-  all(
-      "all-reduce", [&](int i) { return 300.0f + 3 * static_cast<float>(i); }, NcclRank::kValues);
-  ncclReduceScatter(r.in, r.out, kEach, ncclFloat32, ncclMax, r.comm, r.stream.get());
-  all(
-      "reduce-scatter", [&](int i) { return NcclRank::value(2, r.rank * kEach + i); }, kEach);
-  ncclAllGather(r.in, r.out, kEach, ncclFloat32, r.comm, r.stream.get());
-  all(
-      "all-gather", [&](int i) { return NcclRank::value(i / kEach, i % kEach); }, 12);
-  ncclAlltoAll(r.in, r.out, kEach, ncclFloat32, r.comm, r.stream.get());
-  all(
-      "all-to-all", [&](int i) { return NcclRank::value(i / kEach, r.rank * kEach + i % kEach); },
-      12);
-  ncclBroadcast(r.in, r.out, 5, ncclFloat32, 1, r.comm, r.stream.get());
-  all(
-      "broadcast", [&](int i) { return NcclRank::value(1, i); }, 5);
-  const int to = (r.rank + 1) % 3, from = (r.rank + 2) % 3;
-  ncclGroupStart();  // round a ring: one by one it would stand still
-  ncclSend(r.in + 1, 2, ncclFloat32, to, r.comm, r.stream.get());
-  ncclRecv(r.out, 2, ncclFloat32, from, r.comm, r.stream.get());
-  require_right(ncclGroupEnd() == ncclSuccess, "group", r);
-  all(
-      "ring", [&](int i) { return NcclRank::value(from, 1 + i); }, 2);
+  return on_ranks(id, ranks, 0, ranks, body);
 }
 
 TEST_CASE("the emulated NCCL moves and adds in every order") {
@@ -122,23 +29,7 @@ TEST_CASE("the emulated NCCL moves and adds in every order") {
 TEST_CASE("captured collectives run as often as their graphs, on all ranks") {
   const EmulatedDevices machine(2);
   const RandomStreams order(4);
-  CHECK(on_ranks(2, [](NcclRank& r) {
-          HLITE_CUDA(cudaStreamBeginCapture(r.stream.get(), cudaStreamCaptureModeThreadLocal));
-          r.all_reduce();
-          cudaGraph_t graph = nullptr;
-          cudaGraphExec_t exec = nullptr;
-          HLITE_CUDA(cudaStreamEndCapture(r.stream.get(), &graph));
-          HLITE_CUDA(cudaGraphInstantiate(&exec, graph, 0));
-          HLITE_CUDA(cudaGraphDestroy(graph));
-          for (int i = 0; i < 3; ++i) HLITE_CUDA(cudaGraphLaunch(exec, r.stream.get()));
-          require_right(r.result()[1] == 102, "captured sum", r);
-          // The real one would never come back.
-          require_right(ncclCommDestroy(r.comm) == ncclInvalidUsage, "destroyed too early", r);
-          require_right(
-              std::string(ncclGetLastError(r.comm)).find("captured work") != std::string::npos,
-              "words", r);
-          HLITE_CUDA(cudaGraphExecDestroy(exec));
-        }).empty());
+  CHECK(on_ranks(2, check_captured).empty());
 }
 
 TEST_CASE("ranks that disagree on a collective are told who and on what") {
@@ -189,7 +80,8 @@ TEST_CASE("two communicators with work on one device at a time are an error") {
   ncclUniqueId ids[2];
   ncclComm_t comms[2];
   const Stream streams[2];
-  const ncclConfig_t later{0};
+  ncclConfig_t later NCCL_CONFIG_INITIALIZER;
+  later.blocking = 0;
   for (int c = 0; c < 2; ++c) {
     REQUIRE(ncclGetUniqueId(&ids[c]) == ncclSuccess);
     ncclComm_t partner = nullptr;
@@ -227,16 +119,82 @@ TEST_CASE("a planted fault shows, and an abort ends what waits") {
             done.record(r.stream.get());
             ncclResult_t state = ncclSuccess;
             for (int i = 0; i < (error ? 5000 : 20) && state == ncclSuccess; ++i) {
-              require_right(cudaEventQuery(done.get()) == cudaErrorNotReady, "not done", r);
+              r.require(cudaEventQuery(done.get()) == cudaErrorNotReady, "not done");
               (void)ncclCommGetAsyncError(r.comm, &state);
             }
-            require_right(state == (error ? ncclSystemError : ncclSuccess), "state", r);
-            require_right(ncclCommAbort(r.comm) == ncclSuccess, "abort", r);
+            r.require(state == (error ? ncclSystemError : ncclSuccess), "state");
+            r.require(ncclCommAbort(r.comm) == ncclSuccess, "abort");
             r.comm = nullptr;
             r.stream.synchronize();
           }) == "");
   }
   emulation::nccl_machine().fault.clear();
+}
+
+TEST_CASE("a revoked communicator lets its work end, also in a graph, and takes no more") {
+  const EmulatedDevices machine(1);
+  const LateStreams order;
+  ncclUniqueId id;
+  REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
+  ncclConfig_t later NCCL_CONFIG_INITIALIZER;
+  later.blocking = 0;
+  ncclComm_t comms[2];
+  for (int r = 0; r < 2; ++r)
+    REQUIRE(ncclCommInitRankConfig(&comms[r], 2, id, r, &later) == ncclInProgress);
+  const Stream stream;
+  std::vector<float> x(1, 3.0f);
+  HLITE_CUDA(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal));
+  CHECK(ncclAllReduce(&x[0], &x[0], 1, ncclFloat32, ncclSum, comms[0], stream.get()) ==
+        ncclSuccess);
+  cudaGraph_t graph = nullptr;
+  HLITE_CUDA(cudaStreamEndCapture(stream.get(), &graph));
+  cudaGraphExec_t exec = nullptr;
+  HLITE_CUDA(cudaGraphInstantiate(&exec, graph, 0));
+  HLITE_CUDA(cudaGraphDestroy(graph));
+  HLITE_CUDA(cudaGraphLaunch(exec, stream.get()));
+  CHECK(ncclCommAbort(comms[0]) == ncclInvalidUsage);
+  CHECK(ncclCommRevoke(comms[0], 0) == ncclSuccess);
+  stream.synchronize();
+  CHECK(x[0] == 3.0f);
+  ncclResult_t state = ncclInProgress;
+  CHECK(ncclCommGetAsyncError(comms[0], &state) == ncclSuccess);
+  CHECK(state == ncclSuccess);
+  CHECK(ncclAllReduce(&x[0], &x[0], 1, ncclFloat32, ncclSum, comms[0], stream.get()) ==
+        ncclInvalidUsage);
+  CHECK(std::string(ncclGetLastError(comms[0])) == "the communicator was revoked");
+  HLITE_CUDA(cudaGraphExecDestroy(exec));
+  for (ncclComm_t comm : comms) CHECK(ncclCommAbort(comm) == ncclSuccess);
+}
+
+TEST_CASE("a communicator is finalized when its work has ended") {
+  const EmulatedDevices machine(2);
+  const RandomStreams order(2);
+  CHECK(on_ranks(2, [](NcclRank& r) {
+          r.all_reduce();
+          ncclResult_t state = ncclCommFinalize(r.comm);
+          r.require(state == ncclInProgress || state == ncclSuccess, "finalize");
+          r.stream.synchronize();
+          r.require(ncclCommGetAsyncError(r.comm, &state) == ncclSuccess && state == ncclSuccess,
+                    "finalized");
+          r.require(ncclAllReduce(r.in, r.out, 1, ncclFloat32, ncclSum, r.comm, r.stream.get()) ==
+                        ncclInvalidUsage,
+                    "a late call");
+          r.require(r.result()[0] == 100, "sum");
+        }) == "");
+}
+
+TEST_CASE("sums of 16 bits are rounded once") {
+  const EmulatedDevices machine(3);
+  CHECK(on_ranks(3, [](NcclRank& r) {
+          // 1, 2^-8 and 2^-8 as bf16: a sum rounded after each step would stay at 1.
+          const uint16_t values[] = {0x3f80, 0x3b80, 0x3b80};
+          HLITE_CUDA(cudaMemcpyAsync(r.in, &values[r.rank], 2, cudaMemcpyDefault, r.stream.get()));
+          r.all_reduce(1, ncclBfloat16);
+          uint16_t sum = 0;
+          HLITE_CUDA(cudaMemcpyAsync(&sum, r.out, 2, cudaMemcpyDefault, r.stream.get()));
+          r.stream.synchronize();
+          r.require(sum == 0x3f81, "sum in bf16");
+        }) == "");
 }
 
 TEST_CASE("an initialisation that a rank misses ends, and says how many came") {
@@ -251,6 +209,31 @@ TEST_CASE("an initialisation that a rank misses ends, and says how many came") {
   CHECK(ncclCommInitRankConfig(&comm, 2, id, 2, &config) == ncclInvalidArgument);
   CHECK(ncclCommInitRankConfig(&comm, 3, id, 1, &config) == ncclInvalidUsage);
   emulation::nccl_machine().init_ms = limit;
+  const ncclConfig_t empty{};
+  CHECK(ncclCommInitRankConfig(&comm, 2, id, 1, &empty) == ncclInvalidArgument);
+  CHECK(ncclCommInitRankConfig(&comm, 2, {}, 1, &config) == ncclInvalidArgument);
+  CHECK(std::string(ncclGetLastError(nullptr)) == "it is no id of ncclGetUniqueId()");
+}
+
+TEST_CASE(
+    "NCCL_SOCKET_IFNAME chooses an interface by beginnings, whole names, or what to leave out") {
+  const std::vector<emulation::NcclInterface> all = {
+      {"eth0", 0x0200000a}, {"lo", 0x0100007f}, {"veth1", 0x0300000a}, {"veth10", 0x0400000a}};
+  const auto chosen = [&](const char* choice) {
+    return emulation::choose_interface(all, choice).name;
+  };
+  CHECK(chosen(nullptr) == "lo");
+  CHECK(chosen("") == "lo");
+  CHECK(chosen("veth") == "veth1");
+  CHECK(chosen("=veth10") == "veth10");
+  CHECK(chosen("ib,veth10") == "veth10");
+  CHECK(chosen("^lo,eth") == "veth1");
+  CHECK(chosen("^=lo,eth") == "eth0");
+  check_contains(message_of<EmulationError>([&] { (void)chosen("=veth"); }),
+                 {"NCCL_SOCKET_IFNAME", "=veth", "eth0 lo veth1 veth10"});
+  check_contains(
+      message_of<EmulationError>([&] { (void)emulation::choose_interface({}, nullptr); }),
+      {"none"});
 }
 
 }  // namespace

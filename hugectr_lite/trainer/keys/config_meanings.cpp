@@ -183,7 +183,10 @@ const std::vector<BlockMeaning>& config_meanings() {
        "`all_reduce`",
        "",
        {{"algo", "Between CPU ranks: one pass, or reduce and gather."},
-        {"grouped", "Dense gradients and copied rows travel together."}}},
+        {"grouped", "Dense gradients and copied rows travel together."},
+        {"ordered",
+         "(ours) Sums in the order of ranks, the same bits again. `false`, with `NCCL`: on GPUs "
+         "`ncclAllReduce` sums, in an order of its own."}}},
       {"Data", "The Data layer: `layers[0]`", "", kDataKeys},
       {"label",
        "`label`",

@@ -20,9 +20,12 @@ GradientSum::GradientSum(comm::RankContext ranks, const config::TrainConfig& con
     : ranks_(std::move(ranks)),
       config_(config.all_reduce),
       wire_(config.solver.wire_precision),
-      algo_(config_.oneshot && !gpu ? comm::AllReduce::kOneShot : comm::AllReduce::kTwoPhase),
-      route_(ranks_.topology->rails_pay() && !gpu ? comm::Route::kHierarchical
-                                                  : comm::Route::kFlat),
+      algo_(!config_.ordered          ? comm::AllReduce::kUnordered
+            : config_.oneshot && !gpu ? comm::AllReduce::kOneShot
+                                      : comm::AllReduce::kTwoPhase),
+      route_(ranks_.possible(
+          ranks_.topology->rails_pay() ? comm::Route::kHierarchical : comm::Route::kFlat,
+          gpu != nullptr)),
       layers_(layers),
       wants_to_stop_(std::move(wants_to_stop)),
       gpu_(gpu) {

@@ -25,7 +25,7 @@ namespace hlite::trainer {
 class GradientSum final : public PlanPart, public network::RankGather {
  public:
   // Of those layers, which must outlive it. `wants_to_stop`: whether this rank was asked to.
-  // `gpu`: where the model runs; null: the CPU. Among GPUs sums are flat and in two phases.
+  // `gpu`: where the model runs; null: the CPU. Among GPUs sums are in two phases.
   GradientSum(comm::RankContext ranks, const config::TrainConfig& config, const ModelLayers& layers,
               std::function<bool()> wants_to_stop, const cuda::Backend* gpu);
 

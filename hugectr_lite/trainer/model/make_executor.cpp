@@ -43,9 +43,12 @@ std::unique_ptr<plan::Executor> make_executor(const config::SolverConfig& solver
     return std::make_unique<plan::DeviceExecutor>(
         *gpu, buffers,
         plan::DeviceOptions{
-            .graphs = solver.cuda_graph && !(several && ranks.devices->shares_devices()),
+            .graphs = solver.cuda_graph && !(several && !ranks.devices->may_capture()),
             .meet =
                 several ? std::function<void()>([ranks] { ranks.devices->barrier(); }) : nullptr,
+            .wait = several ? std::function<void(const Exec&)>(
+                                  [ranks](const Exec& exec) { ranks.devices->wait_for(exec); })
+                            : nullptr,
             .on_failure = name_step,
             .matmul = MatmulOptions{.tf32 = solver.enable_tf32_compute,
                                     .algorithm_file = file.c_str(),

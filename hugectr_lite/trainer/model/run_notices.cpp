@@ -4,6 +4,7 @@
 #include <chrono>
 #include <thread>
 
+#include "hugectr_lite/comm/device_communicator.h"
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::trainer {
@@ -32,14 +33,16 @@ const kernels::Notice& RunNotices::wait(const Exec& exec) {
   const auto told = [&] {
     return std::atomic_ref(notice_.get()->run).load(std::memory_order_acquire) >= issued_;
   };
-  const auto eager_until = std::chrono::steady_clock::now() + kEager;
+  const auto start = std::chrono::steady_clock::now();
   while (!told()) {
-    if (std::chrono::steady_clock::now() < eager_until) {
+    if (std::chrono::steady_clock::now() - start < kEager) {
       std::this_thread::yield();
       continue;
     }
     if (kernels::stream_is_idle(exec) && !told())
       raise<DeviceError>("a run ended without its notice");
+    ranks_.devices->check();
+    comm::check_time(start, ranks_.rank, "for the first exchanges of a run");
     std::this_thread::sleep_for(kNap);
   }
   // A rank that has failed lets the others' runs end, whatever they then told.

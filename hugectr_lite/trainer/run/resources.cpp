@@ -15,13 +15,25 @@
 
 namespace hlite::trainer {
 
+// Ranks that are threads of one process.
+static size_t most_in_a_process(const config::SolverConfig& solver) {
+  size_t most = 0, all = 0;
+  for (const auto& row : solver.gpu) {
+    most = std::max(most, row.size());
+    all += row.size();
+  }
+  return comm::under_mpirun() ? most : all;
+}
+
 std::string needs_cpu(const config::TrainConfig& config) {
   const int64_t ranks = config.solver.ranks();
   if (ranks == 1) return "";
-  if (comm::under_mpirun()) return "GPUs of several processes do not train together yet";
-  if (ranks > kernels::kMostPeers)
+  if (ranks > kernels::kMostGpus)
     return fmt::format("at most {} GPUs train together, and the config has {} ranks",
-                       kernels::kMostPeers, ranks);
+                       kernels::kMostGpus, ranks);
+  if (const size_t most = most_in_a_process(config.solver); most > kernels::kMostPeers)
+    return fmt::format("at most {} GPUs of a process train together, and the config has {}",
+                       kernels::kMostPeers, most);
   if (const char* blocking = std::getenv("CUDA_LAUNCH_BLOCKING"); blocking && *blocking == '1')
     return "with CUDA_LAUNCH_BLOCKING=1 GPUs would wait for each other for ever";
   if (config.solver.precision == FloatType::kFp16 && !config.solver.mixed_precision)
@@ -63,6 +75,8 @@ const cuda::Backend* choose_device(const config::TrainConfig& config, const Opti
     // could hold all of them up.
     setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+    // Buffers that NCCL registers for a graph have made such graphs hang up to 2.31.
+    setenv("NCCL_GRAPH_REGISTER", "0", /*overwrite=*/0);
   }
   const auto plugin = cuda::CudaPlugin::load();
   const std::string reason = needs_cpu(config);

@@ -22,9 +22,13 @@ namespace {
 // A rank that is one of several GPUs: it does not free what its peers use before all have ended.
 class AmongDevices {
  public:
-  AmongDevices(comm::Communicator& world, const cuda::Backend& gpu, int device) : device_(device) {
+  AmongDevices(comm::Communicator& world, const cuda::Backend& gpu, int device, bool ordered)
+      : device_(device) {
     gpu.use_device(device);
-    devices_.emplace(world.copy(comm::Route::kFlat), gpu, device);
+    devices_.emplace(world.copy(comm::Route::kFlat), gpu, device,
+                     comm::DeviceRanks{.shared = comm::under_mpirun() ? comm::SharedMemory::kOfANode
+                                                                      : comm::SharedMemory::kAll,
+                                       .unordered_sums = !ordered});
   }
   [[nodiscard]] comm::DeviceCommunicator* get() { return &*devices_; }
   // Of the error at hand, after so many iterations: ends all ranks, and is thrown with its place.
@@ -60,7 +64,8 @@ struct Member {
 
 int train_rank(const config::TrainConfig& config, const Options& options, RankOptions rank) {
   if (!rank.gpu || rank.ranks.ranks() == 1) return Trainer(config, options, std::move(rank)).run();
-  AmongDevices among(*rank.ranks.world, *rank.gpu, gpu_of(config.solver, rank.ranks));
+  AmongDevices among(*rank.ranks.world, *rank.gpu, gpu_of(config.solver, rank.ranks),
+                     config.all_reduce.ordered);
   rank.ranks.devices = among.get();
   Member member{.devices = among.get()};
   try {

@@ -230,8 +230,6 @@ cublasStatus_t set(T* attribute, const void* value, size_t bytes) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-std::string loader_text;
-
 template <typename Pointer>
 void* address(Pointer* function) {
   return reinterpret_cast<void*>(function);
@@ -241,14 +239,7 @@ void* address(Pointer* function) {
 
 MatmulLibrary& matmul_library() { return the_library; }
 
-void* dlopen(const char* name, int) {
-  the_library.opened += std::string(name) + " ";
-  if (the_library.installed) return &the_library;
-  loader_text = std::string(name) + ": cannot open shared object file";
-  return nullptr;
-}
-
-void* dlsym(void*, const char* name) {
+void* matmul_function(const std::string& name) {
   static const std::map<std::string, void*> functions = {
       {"cublasLtGetVersion", address(cublasLtGetVersion)},
       {"cublasLtGetStatusString", address(cublasLtGetStatusString)},
@@ -266,12 +257,9 @@ void* dlsym(void*, const char* name) {
       {"cublasLtMatmulAlgoCheck", address(cublasLtMatmulAlgoCheck)},
       {"cublasLtMatmul", address(cublasLtMatmul)}};
   const auto function = functions.find(name);
-  if (function != functions.end() && name != the_library.missing_function) return function->second;
-  loader_text = std::string("undefined symbol: ") + name;
-  return nullptr;
+  const bool found = function != functions.end() && name != the_library.missing_function;
+  return found ? function->second : nullptr;
 }
-
-const char* dlerror() { return loader_text.c_str(); }
 
 }  // namespace hlite::emulation
 

@@ -151,5 +151,7 @@ struct MatmulLibrary {
   uint32_t last_epilogue = 0;   // of these
 };
 MatmulLibrary& matmul_library();
+// One of the functions below by name, or null: see dlfcn.h.
+void* matmul_function(const std::string& name);
 
 }  // namespace hlite::emulation

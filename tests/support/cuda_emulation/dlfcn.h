@@ -13,4 +13,5 @@ using hlite::emulation::dlopen;
 using hlite::emulation::dlsym;
 
 inline constexpr int RTLD_LAZY = 1;
+inline constexpr int RTLD_NOW = 2;
 inline constexpr int RTLD_LOCAL = 0;

@@ -1,12 +1,19 @@
-// Stands in for NCCL's header of this name: ranks are threads of one process, each with the
-// emulated device that is current when it joins. It checks what the real library leaves to luck:
+// Stands in for NCCL's header of this name: ranks are threads of one process or of several, each
+// with the emulated device that is current when it joins. It checks what the real library leaves to
+// luck:
 //   - all ranks make the same calls in the same order, with the same sizes, types, operations and
 //     roots, captured or not; sends and receives have partners of their size;
 //   - no two communicators have work on a device at the same time, because their kernels may keep
 //     each other from running;
 //   - no communicator is destroyed while a graph holds its work.
 // What is wrong is an EmulationError of the work, or ncclInvalidArgument and ncclInvalidUsage with
-// ncclGetLastError() where a call shows it. Work waits on its stream until all ranks have come.
+// ncclGetLastError() where a call shows it. Work waits on its stream until all ranks have come; for
+// other processes as long as elsewhere_ms() says.
+//
+// An id holds the address of the process that made it: of the loopback interface, or of the one
+// that $NCCL_SOCKET_IFNAME names. What ranks of other processes see of one that aborts, or whose
+// process ends, is ncclRemoteError by ncclCommGetAsyncError(); work that waits for it ends after
+// ncclCommAbort() or ncclCommRevoke().
 //
 // $HLITE_EMULATED_NCCL_FAULT, or nccl_machine().fault, plants a fault: "error:RANK:N" breaks that
 // rank's Nth piece of work (the first is 1) of a communicator, which shows by
@@ -42,14 +49,22 @@ enum ncclDataType_t {
   ncclUint32 = 3,
   ncclInt64 = 4,
   ncclUint64 = 5,
+  ncclFloat16 = 6,
   ncclFloat32 = 7,
+  ncclFloat64 = 8,
+  ncclBfloat16 = 9,
 };
 enum ncclRedOp_t { ncclSum = 0, ncclMax = 2, ncclMin = 3 };
+// The front of the real one, which takes defaults for what `size` leaves out.
 struct ncclConfig_t {
+  size_t size;
+  unsigned magic;
+  unsigned version;
   int blocking;
 };
+inline constexpr unsigned kNcclConfigMagic = 0xcafebeef;
 #define NCCL_CONFIG_INITIALIZER \
-  { 1 }
+  { sizeof(ncclConfig_t), kNcclConfigMagic, NCCL_VERSION_CODE, 1 }
 
 ncclResult_t ncclGetVersion(int* version);
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
@@ -61,6 +76,10 @@ const char* ncclGetLastError(ncclComm_t comm);
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
                                     const ncclConfig_t* config);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
+// Lets all work of the rank end at once, and refuses any more, also while a graph holds some.
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags);
+// No more calls will come. ncclInProgress, also by ncclCommGetAsyncError(), while work is left.
+ncclResult_t ncclCommFinalize(ncclComm_t comm);
 // Lets all work of the rank end at once. Like ncclCommDestroy(): ncclInvalidUsage while a graph
 // holds work of the communicator, where the real one would wait for ever.
 ncclResult_t ncclCommAbort(ncclComm_t comm);
@@ -92,6 +111,9 @@ struct NcclMachine {
   std::string fault;                // the environment's variable, before any test changes it
   int init_ms = 5000;               // so long a blocking initialisation waits for other ranks
   bool several_ranks_a_gpu = true;  // NCCL_MULTI_RANK_GPU_ENABLE
+  bool installed = true;            // $HLITE_EMULATED_NCCL=0: the loader does not find it
+  std::string missing_function;     // that the loader does not find in it
+  int version = NCCL_VERSION_CODE;  // $HLITE_EMULATED_NCCL_VERSION
 };
 NcclMachine& nccl_machine();
 }  // namespace hlite::emulation

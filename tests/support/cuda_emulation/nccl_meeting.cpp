@@ -6,60 +6,10 @@
 #include <cstring>
 
 #include "tests/support/cuda_emulation/device_ranges.h"
+#include "tests/support/cuda_emulation/nccl_values.h"
 
 namespace hlite::emulation {
 namespace {
-
-bool one_to_one(const NcclCall& call) {
-  return call.kind == NcclKind::kSend || call.kind == NcclKind::kRecv;
-}
-
-size_t type_bytes(ncclDataType_t type) {
-  switch (type) {
-    case ncclInt8:
-    case ncclUint8:
-      return 1;
-    case ncclInt32:
-    case ncclUint32:
-    case ncclFloat32:
-      return 4;
-    case ncclInt64:
-    case ncclUint64:
-      return 8;
-  }
-  return 0;
-}
-
-template <typename T>
-void combine(std::byte* sum, const void* values, size_t count, ncclRedOp_t op) {
-  for (size_t i = 0; i < count; ++i) {
-    T a, b;
-    std::memcpy(&a, sum + i * sizeof(T), sizeof(T));
-    std::memcpy(&b, static_cast<const std::byte*>(values) + i * sizeof(T), sizeof(T));
-    a = op == ncclSum ? static_cast<T>(a + b) : op == ncclMax ? std::max(a, b) : std::min(a, b);
-    std::memcpy(sum + i * sizeof(T), &a, sizeof(T));
-  }
-}
-
-// In the order of ranks; the real library takes others.
-void combine(ncclDataType_t type, std::byte* sum, const void* values, size_t n, ncclRedOp_t op) {
-  switch (type) {
-    case ncclInt8:
-      return combine<int8_t>(sum, values, n, op);
-    case ncclUint8:
-      return combine<uint8_t>(sum, values, n, op);
-    case ncclInt32:
-      return combine<int32_t>(sum, values, n, op);
-    case ncclUint32:
-      return combine<uint32_t>(sum, values, n, op);
-    case ncclInt64:
-      return combine<int64_t>(sum, values, n, op);
-    case ncclUint64:
-      return combine<uint64_t>(sum, values, n, op);
-    case ncclFloat32:
-      return combine<float>(sum, values, n, op);
-  }
-}
 
 const char* name_of(NcclKind kind) {
   constexpr const char* kNames[] = {"all-reduce", "reduce-scatter", "all-gather", "broadcast",
@@ -67,107 +17,210 @@ const char* name_of(NcclKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
+bool sums(NcclKind kind) {
+  return kind == NcclKind::kAllReduce || kind == NcclKind::kReduceScatter;
+}
+
+// Bytes that a part's data have.
+size_t bytes_given(size_t part, size_t parts, const NcclCall& call) {
+  switch (call.kind) {
+    case NcclKind::kReduceScatter:
+    case NcclKind::kAlltoAll:
+      return call.bytes() * parts;
+    case NcclKind::kBroadcast:
+      return static_cast<int>(part) == call.peer ? call.bytes() : 0;
+    case NcclKind::kRecv:
+      return 0;
+    case NcclKind::kAllReduce:
+    case NcclKind::kAllGather:
+    case NcclKind::kSend:
+      break;
+  }
+  return call.bytes();
+}
+
+void put(const NcclCall& call, size_t at, const std::byte* from, size_t bytes) {
+  if (bytes == 0) return;
+  std::byte* const to = static_cast<std::byte*>(call.receive) + at;
+  open_range(to, bytes);
+  std::memcpy(to, from, bytes);
+}
+
 }  // namespace
 
 size_t NcclCall::bytes() const { return count * type_bytes(type); }
 
 std::string NcclCall::text() const {
-  const bool sums = kind == NcclKind::kAllReduce || kind == NcclKind::kReduceScatter;
   return fmt::format("{} of {} values of type {}{}{}{}", name_of(kind), count,
                      static_cast<int>(type),
-                     sums ? fmt::format(", operation {}", static_cast<int>(op)) : "",
+                     sums(kind) ? fmt::format(", operation {}", static_cast<int>(op)) : "",
                      kind == NcclKind::kBroadcast ? fmt::format(", root {}", peer) : "",
                      captured ? ", captured" : "");
 }
 
-NcclMeeting::Round& NcclMeeting::round_of(int rank, const NcclCall& call, size_t number,
-                                          size_t& part) {
-  const bool sends = call.kind == NcclKind::kSend;
-  part = one_to_one(call) ? (sends ? 0 : 1) : size(rank);
-  std::deque<Round>& rounds =
-      one_to_one(call) ? messages_[sends ? Pair(rank, call.peer) : Pair(call.peer, rank)] : rounds_;
-  while (rounds.size() <= number)
-    rounds.push_back({std::vector<Part>(one_to_one(call) ? 2 : size(ranks_)), false});
-  return rounds[number];
+int NcclMeeting::rank_of(const NcclPlace& place, size_t part) {
+  return place.from < 0 ? static_cast<int>(part) : part == 0 ? place.from : place.to;
 }
 
-void NcclMeeting::come(int rank, NcclRun& run) {
-  run.came = true;
+size_t NcclMeeting::part_of(int rank, const NcclCall& call) {
+  return call.one_to_one() ? (call.kind == NcclKind::kSend ? 0 : 1) : size(rank);
+}
+
+NcclMeeting::Round& NcclMeeting::round_at(const NcclPlace& place) {
+  const auto [at, made] = rounds_.try_emplace(place);
+  Round& round = at->second;
+  if (!made) return round;
+  round.parts.resize(place.from < 0 ? where_.size() : 2);
+  for (size_t p = 0; p < round.parts.size(); ++p)
+    if (where(rank_of(place, p)) == Where::kHere) ++round.open;
+  return round;
+}
+
+void NcclMeeting::drop_if_over(const NcclPlace& place) {
+  const auto at = rounds_.find(place);
+  if (at == rounds_.end() || at->second.open > 0) return;
+  const auto& parts = at->second.parts;
+  if (std::all_of(parts.begin(), parts.end(), [](const Part& part) { return part.here; }))
+    rounds_.erase(at);
+}
+
+void NcclMeeting::begin(int rank, NcclRun& run) {
+  run.ended.assign(run.calls.size(), false);
   for (const NcclCall& call : run.calls) {
-    size_t& count = call.kind == NcclKind::kSend   ? sent_[{rank, call.peer}]
-                    : call.kind == NcclKind::kRecv ? received_[{call.peer, rank}]
-                                                   : collectives_[size(rank)];
-    run.numbers.push_back(count++);
-    size_t part = 0;
-    Round& round = round_of(rank, call, run.numbers.back(), part);
+    NcclPlace place;
+    if (call.kind == NcclKind::kSend) place = {rank, call.peer, sent_[{rank, call.peer}]++};
+    if (call.kind == NcclKind::kRecv) place = {call.peer, rank, got_[{call.peer, rank}]++};
+    if (!call.one_to_one()) place.number = collectives_[size(rank)]++;
+    run.places.push_back(place);
+  }
+}
+
+void NcclMeeting::come(int rank, const std::vector<NcclCall>& calls,
+                       const std::vector<NcclPlace>& places) {
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const NcclCall& call = calls[i];
+    Round& round = round_at(places[i]);
     for (size_t q = 0; q < round.parts.size(); ++q) {
       const Part& other = round.parts[q];
       if (!other.here || other.call.text() == call.text()) continue;
-      throw EmulationError(
-          fmt::format("communicator {}, call {}: rank {} calls {}, but rank {} calls {}", number_,
-                      run.numbers.back(), rank, call.text(),
-                      one_to_one(call) ? call.peer : static_cast<int>(q), other.call.text()));
+      throw EmulationError(fmt::format(
+          "communicator {}, call {}: rank {} calls {}, but rank {} calls {}", number_,
+          places[i].number, rank, call.text(), rank_of(places[i], q), other.call.text()));
     }
-    round.parts[part] = {true, call};
+    Part& part = round.parts[part_of(rank, call)];
+    part.here = true;
+    part.call = call;
+    drop_if_over(places[i]);
   }
 }
 
-bool NcclMeeting::done(int rank, NcclRun& run, std::string& missing) {
+void NcclMeeting::receive(NcclData data) {
+  Part& part = round_at(data.place).parts[data.part];
+  part.data = std::move(data.bytes);
+  part.given = true;
+}
+
+bool NcclMeeting::done(int rank, NcclRun& run, NotYet& why) {
+  bool all = true;
   for (size_t i = 0; i < run.calls.size(); ++i) {
-    const NcclCall& call = run.calls[i];
-    size_t mine = 0;
-    Round& round = round_of(rank, call, run.numbers[i], mine);
-    std::string absent;
-    for (size_t q = 0; q < round.parts.size(); ++q)
-      if (!round.parts[q].here)
-        absent += fmt::format(" {}", one_to_one(call) ? call.peer : static_cast<int>(q));
-    if (absent.empty()) {
-      if (!std::exchange(round.moved, true)) move_data(round);
-    } else if (missing.empty()) {
-      missing = fmt::format("rank {} of communicator {} in call {}, {}: lacks rank{}", rank,
-                            number_, run.numbers[i], call.text(), absent);
+    if (run.ended[i]) continue;
+    const NcclPlace& place = run.places[i];
+    Round& round = round_at(place);
+    const auto lacking = [&](bool Part::*there) {
+      std::string ranks;
+      for (size_t p = 0; p < round.parts.size(); ++p) {
+        if (round.parts[p].*there) continue;
+        ranks += fmt::format(" {}", rank_of(place, p));
+        if (may_come(rank_of(place, p))) why.elsewhere = true;
+      }
+      return ranks;
+    };
+    std::string what;
+    std::string lacks = lacking(&Part::here);
+    if (lacks.empty()) {
+      give(place, round);
+      lacks = lacking(&Part::given);
+      what = "the data of ";
     }
+    if (lacks.empty()) {
+      take(part_of(rank, run.calls[i]), round);
+      run.ended[i] = true;
+      --round.open;
+      drop_if_over(place);
+      continue;
+    }
+    if (all)
+      why.waits_for = fmt::format("rank {} of communicator {} in call {}, {}: lacks {}rank{}", rank,
+                                  number_, place.number, run.calls[i].text(), what, lacks);
+    all = false;
   }
-  return missing.empty();
+  return all;
 }
 
-// All parts are there: the data of all ranks move at once, so that they may work in place.
-void NcclMeeting::move_data(Round& round) const {
-  const NcclCall& first = round.parts[0].call;
-  const size_t bytes = first.bytes(), n = round.parts.size();
-  std::vector<std::vector<std::byte>> sent;
-  const bool shares = first.kind == NcclKind::kReduceScatter || first.kind == NcclKind::kAlltoAll;
-  for (const Part& part : round.parts) {
-    const size_t of_rank = !part.call.send ? 0 : shares ? bytes * n : bytes;
-    open_range(part.call.send, of_rank);
-    const auto* from = static_cast<const std::byte*>(part.call.send);
-    sent.emplace_back(from, from + of_rank);
-  }
-  const auto put = [](const Part& to, size_t at, const std::byte* from, size_t count) {
-    if (count == 0) return;
-    auto* const place = static_cast<std::byte*>(to.call.receive) + at;
-    open_range(place, count);
-    std::memcpy(place, from, count);
-  };
-  for (size_t r = 0; r < n; ++r) {
-    const Part& to = round.parts[r];
-    const bool sums = first.kind == NcclKind::kAllReduce || first.kind == NcclKind::kReduceScatter;
-    if (sums) {
-      const size_t at = first.kind == NcclKind::kReduceScatter ? r * bytes : 0;
-      std::vector<std::byte> sum(sent[0].begin() + static_cast<std::ptrdiff_t>(at),
-                                 sent[0].begin() + static_cast<std::ptrdiff_t>(at + bytes));
-      for (size_t q = 1; q < n; ++q)
-        combine(first.type, sum.data(), sent[q].data() + at, first.count, first.op);
-      put(to, 0, sum.data(), bytes);
-    } else if (first.kind == NcclKind::kBroadcast) {
-      put(to, 0, sent[size(first.peer)].data(), bytes);
-    } else if (one_to_one(first)) {
-      if (r == 1) put(to, 0, sent[0].data(), bytes);
-    } else {
-      const size_t at = first.kind == NcclKind::kAlltoAll ? r * bytes : 0;
-      for (size_t q = 0; q < n; ++q) put(to, q * bytes, sent[q].data() + at, bytes);
+// All ranks have come: what this process's ranks bring is read at once, so that they may work in
+// place. What has nothing to bring is there already.
+void NcclMeeting::give(const NcclPlace& place, Round& round) {
+  bool elsewhere = false;
+  for (size_t p = 0; p < round.parts.size(); ++p)
+    if (where(rank_of(place, p)) != Where::kHere) elsewhere = true;
+  for (size_t p = 0; p < round.parts.size(); ++p) {
+    Part& part = round.parts[p];
+    if (part.given) continue;
+    const size_t bytes = bytes_given(p, round.parts.size(), part.call);
+    if (bytes > 0) {
+      if (where(rank_of(place, p)) != Where::kHere) continue;
+      const auto* const from = static_cast<const std::byte*>(part.call.send);
+      open_range(from, bytes);
+      part.data.assign(from, from + bytes);
+      if (elsewhere) send_({place, p, part.data});
     }
+    part.given = true;
   }
+}
+
+// Writes what the rank of `part` receives.
+void NcclMeeting::take(size_t part, const Round& round) {
+  const NcclCall& call = round.parts[part].call;
+  const size_t bytes = call.bytes();
+  if (bytes == 0) return;
+  if (sums(call.kind)) {
+    const size_t at = call.kind == NcclKind::kReduceScatter ? part * bytes : 0;
+    std::vector<const std::byte*> ranks;
+    for (const Part& other : round.parts) ranks.push_back(other.data.data() + at);
+    put(call, 0, combine(call.type, call.op, call.count, ranks).data(), bytes);
+  } else if (call.kind == NcclKind::kBroadcast) {
+    put(call, 0, round.parts[size(call.peer)].data.data(), bytes);
+  } else if (call.kind == NcclKind::kRecv) {
+    put(call, 0, round.parts[0].data.data(), bytes);
+  } else if (call.kind != NcclKind::kSend) {
+    const size_t at = call.kind == NcclKind::kAlltoAll ? part * bytes : 0;
+    for (size_t q = 0; q < round.parts.size(); ++q)
+      put(call, q * bytes, round.parts[q].data.data() + at, bytes);
+  }
+}
+
+// Whether a part that has come owes data, which will never be there if it leaves.
+bool NcclMeeting::lacks_data(size_t part, const Round& round) {
+  const Part& p = round.parts[part];
+  return p.here && !p.given && bytes_given(part, round.parts.size(), p.call) > 0;
+}
+
+void NcclMeeting::withdraw(int rank, NcclRun& run) {
+  for (size_t i = 0; i < run.places.size(); ++i) {
+    if (run.ended[i]) continue;
+    Round& round = round_at(run.places[i]);
+    Part& part = round.parts[part_of(rank, run.calls[i])];
+    if (lacks_data(part_of(rank, run.calls[i]), round)) part.here = false;
+    run.ended[i] = true;
+    --round.open;
+    drop_if_over(run.places[i]);
+  }
+}
+
+void NcclMeeting::leave(int rank) {
+  for (auto& [place, round] : rounds_)
+    for (size_t p = 0; p < round.parts.size(); ++p)
+      if (rank_of(place, p) == rank && lacks_data(p, round)) round.parts[p].here = false;
 }
 
 }  // namespace hlite::emulation

@@ -1,15 +1,19 @@
-// What the ranks of an emulated NCCL communicator know of each other's calls.
+// What one process knows of the calls that the ranks of an emulated NCCL communicator have begun,
+// and the data that have come for them. Every process that has ranks of the communicator keeps such
+// a record, and all are told the same in the same order (nccl_world.h).
 #pragma once
 
+#include <compare>
+#include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tests/support/cuda_emulation/nccl.h"
+#include "tests/support/cuda_emulation/stream_queues.h"
 
 namespace hlite::emulation {
 
@@ -27,53 +31,88 @@ struct NcclCall {
   bool captured = false;
 
   [[nodiscard]] size_t bytes() const;
+  [[nodiscard]] bool one_to_one() const {
+    return kind == NcclKind::kSend || kind == NcclKind::kRecv;
+  }
   // What all ranks, or both ends, must agree on, in words.
   [[nodiscard]] std::string text() const;
+};
+
+// Which collective of the communicator, or which message from one rank to another.
+struct NcclPlace {
+  int from = -1, to = -1;  // of a message
+  size_t number = 0;
+  auto operator<=>(const NcclPlace&) const = default;
 };
 
 // The calls of one group, as they run once: each waits for its partners.
 struct NcclRun {
   std::vector<NcclCall> calls;
-  std::vector<size_t> numbers;  // of each: which of its kind (or pair) on this communicator
-  bool came = false;
+  std::vector<NcclPlace> places;
+  std::vector<bool> ended;
 };
 
-// The ranks of one communicator. For whoever holds StreamQueues::lock().
+// What a rank has brought to a place. `part`: its rank, or 0 for a sender, 1 for a receiver.
+struct NcclData {
+  NcclPlace place;
+  size_t part = 0;
+  std::vector<std::byte> bytes;
+};
+
+// For whoever holds StreamQueues::lock().
 class NcclMeeting {
  public:
-  NcclMeeting(int ranks, int number)
-      : ranks_(ranks), number_(number), runs_(size(ranks)), collectives_(size(ranks)) {}
-  [[nodiscard]] int ranks() const { return ranks_; }
-  [[nodiscard]] int number() const { return number_; }
+  enum class Where { kUnknown, kHere, kElsewhere, kGone };  // kHere: a rank of this process
+  using Send = std::function<void(const NcclData&)>;        // to processes of other ranks
 
-  // Rank `rank` begins a run: its calls are compared with those that others have brought.
-  // Throws EmulationError when they disagree.
-  void come(int rank, NcclRun& run);
-  // Whether everybody's part is there; then the data have been moved. `missing`: who is not.
-  bool done(int rank, NcclRun& run, std::string& missing);
-  // Number of the run that a rank begins.
-  int next_run(int rank) { return ++runs_[size(rank)]; }
+  NcclMeeting(int ranks, int number, Send send)
+      : number_(number), send_(std::move(send)), where_(size(ranks)), collectives_(size(ranks)) {}
+  [[nodiscard]] int ranks() const { return static_cast<int>(where_.size()); }
+  [[nodiscard]] int number() const { return number_; }
+  [[nodiscard]] Where where(int rank) const { return where_[size(rank)]; }
+  void set_where(int rank, Where where) { where_[size(rank)] = where; }
+
+  // Decides where the calls of a rank of this process will meet others.
+  void begin(int rank, NcclRun& run);
+  // A rank of any process has come to these calls, which are compared with those that others have
+  // brought. Throws EmulationError when they disagree.
+  void come(int rank, const std::vector<NcclCall>& calls, const std::vector<NcclPlace>& places);
+  // Data of a rank of another process.
+  void receive(NcclData data);
+  // Whether the calls of a rank of this process are done: partners have come, data have been
+  // exchanged. Else `why` says who is missing.
+  bool done(int rank, NcclRun& run, NotYet& why);
+  // The rank goes on without what has not been done.
+  void withdraw(int rank, NcclRun& run);
+  // A rank has given up: it brings no data any more but those that it has sent.
+  void leave(int rank);
 
  private:
   struct Part {
-    bool here = false;
+    bool here = false, given = false;
     NcclCall call{NcclKind::kSend};
+    std::vector<std::byte> data;
   };
-  struct Round {  // one collective, or both ends of a message: [0] sends, [1] receives
+  struct Round {
     std::vector<Part> parts;
-    bool moved = false;
+    size_t open = 0;  // parts of this process's ranks that have not ended
   };
-  using Pair = std::pair<int, int>;  // from, to
   static size_t size(int n) { return static_cast<size_t>(n); }
-  Round& round_of(int rank, const NcclCall& call, size_t number, size_t& part);
-  void move_data(Round& round) const;
+  static int rank_of(const NcclPlace& place, size_t part);
+  static size_t part_of(int rank, const NcclCall& call);
+  Round& round_at(const NcclPlace& place);
+  void drop_if_over(const NcclPlace& place);
+  void give(const NcclPlace& place, Round& round);
+  static bool lacks_data(size_t part, const Round& round);
+  static void take(size_t part, const Round& round);
+  [[nodiscard]] bool may_come(int rank) const { return where(rank) == Where::kElsewhere; }
 
-  const int ranks_, number_;
-  std::vector<int> runs_;
-  std::vector<size_t> collectives_;  // [ranks] that each has begun
-  std::deque<Round> rounds_;
-  std::map<Pair, std::deque<Round>> messages_;
-  std::map<Pair, size_t> sent_, received_;
+  const int number_;
+  const Send send_;
+  std::vector<Where> where_;
+  std::vector<size_t> collectives_;  // [ranks] that those of this process have begun
+  std::map<std::pair<int, int>, size_t> sent_, got_;  // from, to: the same of messages
+  std::map<NcclPlace, Round> rounds_;
 };
 
 }  // namespace hlite::emulation

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <utility>
 
 #include "tests/support/cuda_emulation/device_ranges.h"
@@ -54,6 +55,14 @@ bool one_in(uint64_t n) { return generator() % n == 0; }
 
 std::vector<StreamHandle> StreamQueues::list_;
 
+int& elsewhere_ms() {
+  static int ms = [] {
+    const char* const text = std::getenv("HLITE_EMULATED_ELSEWHERE_MS");
+    return text ? std::atoi(text) : 60000;
+  }();
+  return ms;
+}
+
 bool StreamPoint::passed() const { return !queue || queue->done_ >= count; }
 
 std::unique_lock<std::recursive_mutex> StreamQueues::lock() { return std::unique_lock(mutex); }
@@ -102,9 +111,9 @@ void StreamQueues::push(const StreamHandle& stream, Work work) {
     work.left = work.graph->pieces.size();
     work.missing = work.graph->before;
     for (size_t i = 0; i < work.left; ++i)
-      if (work.missing[i] == 0) work.ready.push_back({i, generator(), 0, {}});
+      if (work.missing[i] == 0) work.ready.push_back({i, generator(), 0, {}, false});
   } else {
-    work.ready.push_back({0, generator(), 0, {}});
+    work.ready.push_back({0, generator(), 0, {}, false});
   }
   stream->waiting_.push_back(std::move(work));
   ++waiting_works;
@@ -231,6 +240,7 @@ void StreamQueues::run(const Choice& choice) {
   } catch (const NotYet& not_yet) {
     ready.asked = world;
     ready.waits_for = not_yet.waits_for;
+    ready.elsewhere = not_yet.elsewhere;
     return;
   } catch (...) {
     finish_piece(choice.stream, choice.ready);
@@ -246,7 +256,7 @@ void StreamQueues::finish_piece(const StreamHandle& stream, size_t at) {
   work.ready.pop_back();
   if (work.graph)
     for (const size_t next : work.graph->next[done])
-      if (--work.missing[next] == 0) work.ready.push_back({next, generator(), 0, {}});
+      if (--work.missing[next] == 0) work.ready.push_back({next, generator(), 0, {}, false});
   if (--work.left == 0) {
     stream->waiting_.pop_front();
     ++stream->done_;
@@ -315,15 +325,25 @@ void StreamQueues::wait(std::vector<StreamPoint> wanted) {
 void StreamQueues::pause(std::unique_lock<std::recursive_mutex>& held, bool for_good) {
   using std::chrono::milliseconds;
   blocked_threads += for_good ? 1 : 0;
-  const bool all_wait = blocked_threads >= host_threads;
-  const int limit = all_wait ? std::min(machine().stuck_ms, kSettledMs) : machine().stuck_ms;
-  if (Clock::now() - last_change > milliseconds(limit))
+  if (Clock::now() - last_change > milliseconds(patience_ms()))
     fail_stuck();
   else
     changed.wait_for(held, milliseconds(1));
   blocked_threads -= for_good ? 1 : 0;
   ++world;
 }
+
+// How long nothing may happen.
+int StreamQueues::patience_ms() {
+  for (const StreamHandle& stream : list_)
+    if (may_run(*stream))
+      for (const StreamQueue::Ready& ready : stream->waiting_.front().ready)
+        if (ready.elsewhere) return elsewhere_ms();
+  const bool all_wait = blocked_threads >= host_threads;
+  return all_wait ? std::min(machine().stuck_ms, kSettledMs) : machine().stuck_ms;
+}
+
+void StreamQueues::wake() { note_change(); }
 
 void StreamQueues::fail_stuck() {
   why_stuck = who_waits();

@@ -13,7 +13,8 @@
 //
 // Work that waits for other work by looking at memory, or for other ranks, says so by NotYet; it is
 // asked again when something has changed. Where nothing can go on any more, whoever waits gets an
-// EmulationError that lists who waits for what, and all that was left is dropped.
+// EmulationError that lists who waits for what, and all that was left is dropped. While another
+// process may change that, it takes elsewhere_ms() instead of Machine::stuck_ms.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,11 @@ namespace hlite::emulation {
 // called again.
 struct NotYet {
   std::string waits_for;
+  bool elsewhere = false;  // another process may be what it waits for
 };
+
+// So long nothing may happen here while another process may help; $HLITE_EMULATED_ELSEWHERE_MS.
+int& elsewhere_ms();
 
 struct Piece {
   std::function<void()> run;
@@ -73,6 +78,7 @@ class StreamQueue {
     uint64_t priority;
     uint64_t asked = 0;  // at which state of the world it said NotYet
     std::string waits_for;
+    bool elsewhere = false;
   };
   struct Work {
     Piece single;
@@ -119,6 +125,8 @@ class StreamQueues {
   static void finish_all();
   // Whether that is done; lets something run when it is not, so that polling ends.
   [[nodiscard]] static bool query(const StreamPoint& point);
+  // For whoever holds lock(): what work looks at, or waits for, has changed.
+  static void wake();
 
  private:
   using Work = StreamQueue::Work;
@@ -139,6 +147,7 @@ class StreamQueues {
   static void wait(std::vector<StreamPoint> wanted);
   static std::vector<StreamPoint> ends(int device);
   static void pause(std::unique_lock<std::recursive_mutex>& held, bool for_good);
+  static int patience_ms();
   static void fail_stuck();
   static std::string who_waits();
 

@@ -1,0 +1,126 @@
+#include "hugectr_lite/comm/nccl.h"
+
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::comm {
+namespace {
+
+constexpr std::chrono::microseconds kEager{200}, kNap{50};
+
+}  // namespace
+
+std::string nccl_version_text(int version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+std::chrono::milliseconds comm_time_limit() {
+  const char* const text = std::getenv("HLITE_COMM_TIMEOUT");
+  if (!text || !*text) return std::chrono::minutes(10);
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  if (*end != '\0' || !(seconds > 0 && seconds < 1e6))
+    raise<CommError>("HLITE_COMM_TIMEOUT: expected seconds above 0, found '{}'", text);
+  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+}
+
+void check_time(std::chrono::steady_clock::time_point start, int rank, const char* what) {
+  const auto limit = comm_time_limit();
+  if (std::chrono::steady_clock::now() - start > limit)
+    raise<DeviceError>("rank {} has waited {} s {} (HLITE_COMM_TIMEOUT)", rank,
+                       static_cast<double>(limit.count()) / 1000, what);
+}
+
+NcclCommunicator::NcclCommunicator(Communicator& host, const cuda::Backend& table,
+                                   std::function<void()> check_others)
+    : table_(table),
+      check_others_(std::move(check_others)),
+      rank_(host.rank()),
+      size_(host.size()) {
+  version_ = kernels::nccl_version(exec());  // before any rank waits for one that has none
+  ThreadPool pool(1);
+  kernels::NcclId id;
+  if (rank_ == 0) id = kernels::nccl_unique_id(exec());
+  host.broadcast({.pool = &pool}, std::as_writable_bytes(std::span(&id, 1)), 0);
+  comm_ = kernels::nccl_join(exec(), id, host.size(), rank_);
+  try {
+    finish("for NCCL to join all ranks");
+  } catch (...) {
+    revoke();
+    abort();
+    throw;
+  }
+}
+
+// The first error counts, and has been told.
+void NcclCommunicator::abort() noexcept {
+  try {
+    kernels::nccl_abort(exec(), comm_);
+  } catch (const std::exception&) {
+  }
+}
+
+// A destructor has nobody to tell.
+NcclCommunicator::~NcclCommunicator() {
+  try {
+    if (!revoked_) {
+      kernels::nccl_finalize(exec(), comm_);
+      finish("for the other ranks to part");
+      kernels::nccl_destroy(exec(), comm_);
+      return;
+    }
+  } catch (const std::exception&) {
+    revoke();
+  }
+  abort();
+}
+
+// Until the call that was made last has ended.
+void NcclCommunicator::finish(const char* what) {
+  const auto start = std::chrono::steady_clock::now();
+  while (!kernels::nccl_ready(exec(), comm_)) {
+    check_others_();
+    check_time(start, rank_, what);
+    if (std::chrono::steady_clock::now() - start < kEager)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(kNap);
+  }
+}
+
+void NcclCommunicator::refuse_revoked() {
+  if (!revoked_) return;
+  check_others_();
+  raise<DeviceError>("rank {}: a call behind the end of the ranks' communication", rank_);
+}
+
+void NcclCommunicator::exchange(const Exec& exec, std::span<const kernels::NcclMessage> messages) {
+  if (messages.empty()) return;
+  refuse_revoked();
+  kernels::nccl_exchange(exec, comm_, messages.data(), std::ssize(messages));
+  finish("for NCCL to take messages");
+}
+
+void NcclCommunicator::all_reduce(const Exec& exec, std::span<float> words, size_t pairs) {
+  if (words.empty()) return;
+  refuse_revoked();
+  kernels::nccl_sum(exec, comm_, words.data(), std::ssize(words), static_cast<int64_t>(pairs));
+  finish("for NCCL to take a sum");
+}
+
+void NcclCommunicator::check() {
+  if (!revoked_) (void)kernels::nccl_ready(exec(), comm_);
+}
+
+void NcclCommunicator::revoke() noexcept {
+  if (revoked_.exchange(true)) return;
+  try {
+    kernels::nccl_revoke(exec(), comm_);
+  } catch (const std::exception&) {  // there is another error already
+  }
+}
+
+}  // namespace hlite::comm

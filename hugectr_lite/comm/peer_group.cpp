@@ -1,0 +1,115 @@
+#include "hugectr_lite/comm/peer_group.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <thread>
+#include <utility>
+
+namespace hlite::comm {
+namespace {
+
+// What ranks tell each other when a communicator is made. Addresses are for those of its process.
+struct Introduction {
+  int device = 0;
+  const std::shared_ptr<PeerGroup::World>* world = nullptr;
+  void* words = nullptr;
+  std::array<void*, 2> events{};
+};
+
+}  // namespace
+
+PeerGroup::PeerGroup(Communicator& host, std::vector<kernels::RankPlace> places,
+                     const cuda::Backend& table, int device, std::shared_ptr<World> world)
+    : places_(std::move(places)),
+      rank_(host.rank()),
+      table_(table),
+      device_(device),
+      processes_(1 + std::max_element(places_.begin(), places_.end(),
+                                      [](auto a, auto b) { return a.process < b.process; })
+                         ->process),
+      apart_(processes_ > 1 ? host.split(own().process) : nullptr),
+      hosts_(apart_ ? *apart_ : host),
+      world_(std::move(world)) {
+  for (const kernels::RankPlace& place : places_) size_ += place.process == own().process ? 1 : 0;
+  if (size_ > kernels::kMostPeers)
+    raise<CommError>("{} ranks in one process, at most {}", size_, kernels::kMostPeers);
+  const bool first = !world_;  // else the rank leaves by the one that this is made from
+  try {
+    introduce(host);
+  } catch (...) {
+    destroy_events();
+    if (first && world_) ++world_->left;  // nobody waits for this rank in leave()
+    throw;
+  }
+}
+
+PeerGroup::~PeerGroup() { destroy_events(); }
+
+// A destructor has nobody to tell.
+void PeerGroup::destroy_events() noexcept {
+  cuda::Failure ignored;
+  for (void* const event : own_events_)
+    if (event) (void)table_.event_destroy.entry(&ignored, event);
+}
+
+void PeerGroup::introduce(Communicator& host) {
+  words_memory_ = DeviceMemory(table_, kernels::kPeerWords * sizeof(uint32_t));
+  table_.zero(words_memory_.data(), words_memory_.size(), nullptr);
+  table_.stream_synchronize(nullptr);
+  for (void*& event : own_events_) table_.event_create(&event);
+  // The first rank's, which it keeps alive until all have theirs.
+  auto made = !world_ && own().local == 0 ? std::make_shared<World>(table_) : nullptr;
+  const Introduction mine{device_, &made, words_memory_.data(), own_events_};
+  std::vector<Introduction> all(places_.size());
+  ThreadPool pool(1);
+  host.all_gather({.pool = &pool}, std::as_bytes(std::span(&mine, 1)),
+                  std::as_writable_bytes(std::span(all)), 1);
+  std::set<std::pair<int, int>> used;  // process, device
+  std::vector<const void*> words;
+  for (size_t q = 0; q < all.size(); ++q) {
+    shares_devices_ |= !used.emplace(places_[q].process, all[q].device).second;
+    words.push_back(all[q].words);
+    if (!here(static_cast<int>(q))) continue;
+    if (!world_ && places_[q].local == 0) world_ = *all[q].world;
+    devices_.push_back(all[q].device);
+    events_.push_back(all[q].events);
+  }
+  words_ = peers(words);
+  host.barrier();
+  const Exec exec{.device = Device::kCuda, .cuda = &table_};
+  for (const int device : devices_) kernels::reach_peer(exec, device);
+}
+
+kernels::Peers PeerGroup::peers(const std::vector<const void*>& at) const {
+  kernels::Peers peers{.rank = own().local, .count = size_};
+  for (size_t q = 0; q < places_.size(); ++q)
+    if (here(static_cast<int>(q)))
+      peers.at[places_[q].local] = static_cast<std::byte*>(const_cast<void*>(at[q]));
+  return peers;
+}
+
+void PeerGroup::meet(const Exec& exec) {
+  if (size_ == 1) return;
+  if (!kernels::stream_captures(exec)) return meet_by_events(exec);
+  kernels::peer_signal(exec, words_);
+  kernels::peer_wait(exec, words_, world_->stop.get());
+}
+
+void PeerGroup::meet_by_events(const Exec& exec) {
+  turn_ = 1 - turn_;
+  table_.event_record(own_events_[turn_], exec.stream);
+  hosts_.barrier();  // everybody has recorded
+  for (int q = 0; q < size_; ++q)
+    if (q != own().local) table_.stream_wait_event(exec.stream, events_[index_of(q)][turn_]);
+}
+
+void PeerGroup::leave() noexcept {
+  using namespace std::chrono_literals;
+  ++world_->left;
+  const auto give_up = std::chrono::steady_clock::now() + 1min;
+  while (world_->left < size_ && std::chrono::steady_clock::now() < give_up)
+    std::this_thread::sleep_for(1ms);
+}
+
+}  // namespace hlite::comm

@@ -1,0 +1,63 @@
+#include "tests/support/cuda_emulation/nccl_work.h"
+
+#include <fmt/core.h>
+
+#include <map>
+#include <utility>
+
+namespace hlite::emulation {
+namespace {
+
+// The communicator whose work is on a device, and how many of its ranks have some there.
+std::map<int, std::pair<const NcclWorld*, int>> in_flight;
+
+}  // namespace
+
+NcclWork::~NcclWork() {
+  const auto held = StreamQueues::lock();
+  end();
+}
+
+void NcclWork::run() {
+  const auto held = StreamQueues::lock();
+  NcclWorld& world = *member_->world;
+  if (member_->ended) return end();
+  if (world.failure.empty() && !run_) begin(world);
+  if (!world.failure.empty()) {
+    end();
+    throw EmulationError(world.failure);
+  }
+  if (planted_) throw NotYet{fmt::format("rank {}: a planted fault", member_->rank)};
+  NotYet why;
+  if (!world.done(member_->rank, *run_, why)) throw why;
+  end();
+}
+
+void NcclWork::begin(NcclWorld& world) {
+  auto& [other, count] = in_flight[member_->device];
+  if (count > 0 && other != &world) {
+    world.failure = fmt::format("communicators {} and {} have work on device {} at the same time",
+                                other->meeting.number(), world.meeting.number(), member_->device);
+    return;
+  }
+  other = &world;
+  ++count;
+  run_.emplace();
+  run_->calls = calls_;
+  const std::string place = fmt::format(":{}:{}", member_->rank, ++member_->runs);
+  const std::string& fault = nccl_machine().fault;
+  planted_ = fault == "error" + place || fault == "silent" + place;
+  if (fault == "error" + place) world.fail(member_->rank, ncclSystemError);
+  if (planted_) return;
+  world.meeting.begin(member_->rank, *run_);
+  world.come(member_->rank, *run_);
+}
+
+void NcclWork::end() {
+  if (!run_) return;
+  member_->world->meeting.withdraw(member_->rank, *run_);
+  run_.reset();
+  --in_flight[member_->device].second;
+}
+
+}  // namespace hlite::emulation
