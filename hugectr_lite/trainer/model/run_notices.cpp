@@ -28,7 +28,7 @@ void RunNotices::begin_run(bool wish) {
   ++issued_;
 }
 
-const kernels::Notice& RunNotices::wait(const Exec& exec) {
+const kernels::Notice& RunNotices::wait(const Exec& exec, const std::function<void()>& look) {
   const auto told = [&] {
     return std::atomic_ref(notice_.get()->run).load(std::memory_order_acquire) >= issued_;
   };
@@ -42,6 +42,7 @@ const kernels::Notice& RunNotices::wait(const Exec& exec) {
       raise<DeviceError>("a run ended without its notice");
     std::this_thread::sleep_for(kNap);
   }
+  if (notice_->overflow != 0) look();
   // A rank that has failed lets the others' runs end, whatever they then told.
   ranks_.world->barrier();
   return *notice_;
