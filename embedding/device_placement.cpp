@@ -16,7 +16,18 @@ struct Arrays {
   std::vector<uint32_t> first_number;
 };
 
+// Of slots on ranks, and of no copied rows.
+Arrays hashed_arrays(const RowPlacement& placement) {
+  Arrays a;
+  const int64_t slots = placement.layout().slots();
+  for (int q = 0; q <= placement.ranks(); ++q)
+    a.first_number.push_back(static_cast<uint32_t>(q * slots));
+  a.first_number.push_back(a.first_number.back());
+  return a;
+}
+
 Arrays arrays_of(const RowPlacement& placement) {
+  if (placement.hashed()) return hashed_arrays(placement);
   Arrays a;
   int64_t next = 0;
   for (int q = 0; q < placement.ranks(); ++q) {
@@ -43,7 +54,6 @@ Arrays arrays_of(const RowPlacement& placement) {
 }  // namespace
 
 DevicePlacement::DevicePlacement(const Exec& exec, const RowPlacement& placement) {
-  HLITE_CHECK(!placement.hashed(), "a placement by key has no numbers of rows");
   const Arrays a = arrays_of(placement);
   const CategoryModel* const model = placement.model();
   const CategoriesRef of_host = model ? model->ref() : CategoriesRef{};
@@ -70,6 +80,8 @@ DevicePlacement::DevicePlacement(const Exec& exec, const RowPlacement& placement
     memory = memory_.data();
   }
   ref_.ranks = placement.ranks();
+  if (placement.hashed()) ref_.hashed_slots = static_cast<int32_t>(placement.layout().slots());
+  ref_.by_slot = placement.by_slot();
   ref_.numbers = a.first_number.back();
 }
 

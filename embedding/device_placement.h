@@ -10,8 +10,7 @@ namespace hlite::embedding {
 
 class DevicePlacement {
  public:
-  // Throws DeviceError for 2^32 - 1 rows and more on all ranks together. REQUIRES a placement that
-  // is not by key. On a GPU waits.
+  // Throws DeviceError for 2^32 - 1 rows and more on all ranks together. On a GPU waits.
   DevicePlacement(const Exec& exec, const RowPlacement& placement);
   [[nodiscard]] const PlacementRef& ref() const { return ref_; }
 

@@ -47,7 +47,7 @@ EmbeddingTables::EmbeddingTables(TablesSpec spec, const TablesPlace& place)
   }
   std::unique_ptr<ShardedSteps> steps;
   if (place.gpu)
-    steps = std::make_unique<GpuShardedSteps>(spec_, storage_, place);
+    steps = std::make_unique<GpuShardedSteps>(spec_, storage_, index_.get(), place);
   else
     steps = std::make_unique<HostShardedSteps>(spec_, storage_, index_.get(), place);
   sharded_ = steps.get();

@@ -11,8 +11,9 @@ namespace hlite::embedding {
 using plan::StepContext;
 
 GpuShardedSteps::GpuShardedSteps(const TablesSpec& spec, const TableStorage& storage,
-                                 const TablesPlace& place)
-    : ShardedSteps(spec, storage, place, kListHeader),
+                                 HashedIndex* index, const TablesPlace& place)
+    : ShardedSteps(spec, storage, place, kListHeader + (index ? spec.layout.slots() : 0)),
+      index_(index),
       exec_(place.exec()),
       train_batch_(place.train_batch),
       copied_capacity_(std::min(storage.copied_rows(), place.max_batch * spec.layout.columns())) {}
@@ -22,7 +23,8 @@ PoolShape GpuShardedSteps::shape() const {
           .capacity = capacity(),
           .copied_capacity = copied_capacity_,
           .width = spec().layout.width,
-          .value_bytes = wire_row_bytes() / spec().layout.width};
+          .value_bytes = wire_row_bytes() / spec().layout.width,
+          .hashed_slots = header() - kListHeader};
 }
 WantedLists GpuShardedSteps::lists() const {
   WantedLists lists = fixed_.lists;
@@ -32,6 +34,8 @@ WantedLists GpuShardedSteps::lists() const {
 AskedRows GpuShardedSteps::asked() const {
   AskedRows asked = fixed_.asked;
   asked.rows = growing_.asked;
+  asked.keys = growing_.listed_keys;
+  asked.slots = growing_.listed_slots;
   return asked;
 }
 Matrix<uint32_t> GpuShardedSteps::entries(int64_t batch) const {
@@ -47,8 +51,18 @@ Matrix<float> GpuShardedSteps::listed_rows() const {
   return pool_rows().rows(0, shape().listed_rows());
 }
 // As a batch of one slot, a sample a row that any rank may ask for.
-Matrix<const uint32_t> GpuShardedSteps::asked_keys() const {
+Matrix<uint32_t> GpuShardedSteps::asked_rows() const {
   return {growing_.asked, shape().listed_rows(), 1};
+}
+HashedArgs GpuShardedSteps::asked_list() const {
+  return {.slots = asked_slots_->ref(),
+          .keys = {growing_.listed_keys, shape().listed_rows(), 1},
+          .rows = asked_rows(),
+          .listed_slots = growing_.listed_slots,
+          .all_slots = static_cast<int32_t>(spec().layout.slots())};
+}
+int64_t GpuShardedSteps::insertion_bytes() const {
+  return index_ ? index_->list_workspace(shape().listed_rows()) : 0;
 }
 SlotLayout GpuShardedSteps::pool_layout() const { return spec().layout.pooled(shape().rows()); }
 SlotLayout GpuShardedSteps::asked_layout() const {
@@ -96,6 +110,10 @@ GpuShardedSteps::Growing GpuShardedSteps::cut_growing(Cutter& cutter) const {
   g.sent_lists = cutter.template cut<uint32_t>(pool.ranks * pool.block_words());
   g.got_lists = cutter.template cut<uint32_t>(pool.ranks * pool.block_words());
   g.asked = cutter.template cut<uint32_t>(pool.listed_rows());
+  const int64_t keys = index_ ? pool.listed_rows() : 0;
+  g.listed_keys = cutter.template cut<uint32_t>(keys);
+  g.listed_slots = cutter.template cut<uint32_t>(keys);
+  g.insertion = cutter.template cut<std::byte>(insertion_bytes());
   g.owned = cutter.template cut<float>(pool.listed_rows() * pool.width);
   g.pool = cutter.template cut<float>(pool.rows() * pool.width);
   const int64_t narrow = narrow_wire() ? pool.listed_rows() * pool.width : 0;
@@ -123,11 +141,15 @@ void GpuShardedSteps::prepare() {
   HLITE_CHECK(ranks().ranks() <= kMostListed, "{} GPUs, lists for {}", ranks().ranks(),
               kMostListed);
   placement_ = std::make_unique<DevicePlacement>(exec_, *storage().placement());
-  slots_ = std::make_unique<DeviceSlots>(exec_, spec().layout);
-  for (auto* const errors : {&train_errors_, &eval_errors_})
-    *errors = std::make_unique<KeyErrors>(exec_, spec().layout.keys.columns);
-  routing_bytes_ = kernels::routing_workspace(exec_, max_batch() * spec().layout.columns(),
-                                              placement_->ref().numbers);
+  // Keys whose rows come as they come are not held against tables, which have no sizes then.
+  const SlotLayout& layout = spec().layout;
+  slots_ =
+      std::make_unique<DeviceSlots>(exec_, index_ ? layout.pooled(storage().own_rows()) : layout);
+  if (!index_)
+    for (auto* const errors : {&train_errors_, &eval_errors_})
+      *errors = std::make_unique<KeyErrors>(exec_, layout.keys.columns);
+  routing_bytes_ =
+      kernels::routing_workspace(exec_, max_batch() * layout.columns(), placement_->ref().numbers);
   Cutter counting(nullptr);
   (void)cut_fixed(counting);
   fixed_memory_ = DeviceMemory(*exec_.cuda, counting.bytes());
@@ -166,8 +188,10 @@ int64_t GpuShardedSteps::needed() const {
 
 void GpuShardedSteps::route(const StepContext& c, const TablesIo& io) {
   // The step is counted behind the lookups: here it is that of the iteration before.
-  const KeyCheck check = io.training ? train_errors_->check(buffers().data<int64_t>(io.step))
-                                     : eval_errors_->check(nullptr);
+  KeyCheck check;
+  if (!index_)
+    check = io.training ? train_errors_->check(buffers().data<int64_t>(io.step))
+                        : eval_errors_->check(nullptr);
   kernels::route_keys(
       c.exec, {.slots = slots_->ref(),
                .placement = placement_->ref(),
@@ -198,9 +222,19 @@ void GpuShardedSteps::exchange_keys(const StepContext& c, const TablesIo& io) {
                                .training = io.training});
 }
 
-void GpuShardedSteps::gather(const StepContext& c, const TablesIo&) {
-  kernels::gather_listed(c.exec, storage().own().w, {growing_.asked, shape().listed_rows()},
-                         nullptr, owned_rows());
+void GpuShardedSteps::insert(const StepContext& c, const TablesIo& io) {
+  index_->insert_listed(c.exec, asked_list(),
+                        {growing_.insertion, static_cast<size_t>(insertion_bytes())},
+                        buffers().data<int32_t>(io.overflow));
+}
+
+void GpuShardedSteps::gather(const StepContext& c, const TablesIo& io) {
+  if (!index_)
+    return kernels::gather_listed(c.exec, storage().own().w,
+                                  {growing_.asked, shape().listed_rows()}, nullptr, owned_rows());
+  const HashedArgs list = asked_list();
+  if (!io.training) index_->find_listed(c.exec, list);
+  index_->gather_listed(c.exec, list, owned_rows());
 }
 
 void GpuShardedSteps::exchange_vectors(const StepContext& c, bool to_owners) {
@@ -237,7 +271,7 @@ void GpuShardedSteps::sort(const StepContext& c, const TablesIo& io) {
   const auto* const step = buffers().data<int64_t>(io.step);
   reduce_->sort(c.exec, entries(c.batch), fixed_.minus_one, step, &fixed_.scalars[0]);
   if (merge_)
-    merge_->sort(c.exec, asked_keys(), buffers().data<float>(rate_of(io)), step,
+    merge_->sort(c.exec, asked_rows(), buffers().data<float>(rate_of(io)), step,
                  &fixed_.scalars[1]);
 }
 
@@ -250,25 +284,30 @@ void GpuShardedSteps::reduce(const StepContext& c, const TablesIo& io) {
   if (storage().copied_rows() == 0) return;
   const Matrix<float> copied = copied_gradients();
   c.exec.cuda->zero(copied.data(), static_cast<size_t>(copied_gradient_bytes()), c.exec.stream);
-  kernels::scatter_listed(c.exec, pool_rows().rows(shape().listed_rows(), shape().rows()),
-                          {fixed_.lists.copied, copied_capacity_}, counts + shape().ranks, copied,
-                          touched().data());
+  kernels::scatter_listed(
+      c.exec, {.in = pool_rows().rows(shape().listed_rows(), shape().rows()),
+               .rows = {fixed_.lists.copied, copied_capacity_},
+               .count = counts + shape().ranks,
+               .factor = spec().whole_gradients ? undecided_scale(buffers(), io).inverse : nullptr,
+               .out = copied,
+               .touched = touched().data()});
 }
 
 void GpuShardedSteps::update(const StepContext& c, const TablesIo& io) {
-  merge(c, storage().own(), io);
+  merge(c, storage().own(), gradient_scale(buffers(), io));
 }
 
 // One step of `rows` by what all ranks sent.
-void GpuShardedSteps::merge(const StepContext& c, const UpdatedRows& rows, const TablesIo& io) {
+void GpuShardedSteps::merge(const StepContext& c, const UpdatedRows& rows,
+                            const optimizer::GradientScale& scale) {
   if (!merge_) return;
   merge_->update<float>(
       c.exec, View<const float, 3>(growing_.owned, shape().listed_rows(), 1, spec().layout.width),
-      rows, gradient_scale(buffers(), io));
+      rows, scale);
 }
 
 void GpuShardedSteps::sum_gradients(const StepContext& c, const TablesIo& io) {
-  merge(c, whole().summed(), io);
+  merge(c, whole().summed(), undecided_scale(buffers(), io));
 }
 
 void GpuShardedSteps::update_copied(const StepContext& c, const TablesIo& io) {

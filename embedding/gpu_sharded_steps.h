@@ -5,12 +5,18 @@
 // (routing_args.h), which a lookup and the first half of a sparse update treat like a table:
 // routing gives every key its row of the pool. What others ask for is a table's sparse update with
 // a list of rows for each rank: equal rows are summed in the order of ranks.
+//
+// Of tables whose rows come as keys come, lists hold keys. An owner finds their rows in the lists
+// of all ranks at once, and gives new keys the next ones in the order of slots, then keys: so its
+// rows depend on the order of the batches alone, and a run that is made again finds what it
+// inserted.
 #pragma once
 
 #include <memory>
 
 #include "embedding/device_placement.h"
 #include "embedding/device_slots.h"
+#include "embedding/hashed_index.h"
 #include "embedding/key_errors.h"
 #include "embedding/pool_rows.h"
 #include "embedding/sharded_steps.h"
@@ -21,7 +27,9 @@ namespace hlite::embedding {
 
 class GpuShardedSteps final : public ShardedSteps {
  public:
-  GpuShardedSteps(const TablesSpec& spec, const TableStorage& storage, const TablesPlace& place);
+  // `index`: null where rows do not come as keys come.
+  GpuShardedSteps(const TablesSpec& spec, const TableStorage& storage, HashedIndex* index,
+                  const TablesPlace& place);
 
   [[nodiscard]] int64_t workspace_bytes() const override;
   void prepare() override;
@@ -31,7 +39,7 @@ class GpuShardedSteps final : public ShardedSteps {
  private:
   void route(const plan::StepContext& c, const TablesIo& io) override;
   void exchange_keys(const plan::StepContext& c, const TablesIo& io) override;
-  void insert(const TablesIo&) override {}
+  void insert(const plan::StepContext& c, const TablesIo& io) override;
   void gather(const plan::StepContext& c, const TablesIo& io) override;
   void exchange_vectors(const plan::StepContext& c, bool to_owners) override;
   void pool(const plan::StepContext& c, const TablesIo& io) override;
@@ -59,9 +67,13 @@ class GpuShardedSteps final : public ShardedSteps {
   // And what grows.
   struct Growing {
     uint32_t *sent_lists, *got_lists;  // [ranks][header + capacity]
-    uint32_t* asked;                   // [ranks * capacity]
-    float* owned;                      // [ranks * capacity, V] rows for others; their gradients
-    float* pool;                       // [pool rows, V] rows that were asked for; their gradients
+    uint32_t* asked;                   // [ranks * capacity] rows
+    // Of hashed tables: [ranks * capacity] the keys that have them, the slot of each, and memory of
+    // the insertion.
+    uint32_t *listed_keys, *listed_slots;
+    std::byte* insertion;
+    float* owned;  // [ranks * capacity, V] rows for others; their gradients
+    float* pool;   // [pool rows, V] rows that were asked for; their gradients
     // [ranks * capacity, V] where vectors travel narrow: as they leave, as they come
     bf16 *narrow_sent, *narrow_got;
   };
@@ -78,14 +90,18 @@ class GpuShardedSteps final : public ShardedSteps {
   [[nodiscard]] Matrix<float> pool_rows() const;
   [[nodiscard]] Matrix<float> owned_rows() const;
   [[nodiscard]] Matrix<float> listed_rows() const;
-  [[nodiscard]] Matrix<const uint32_t> asked_keys() const;
+  [[nodiscard]] Matrix<uint32_t> asked_rows() const;
+  [[nodiscard]] HashedArgs asked_list() const;
+  [[nodiscard]] int64_t insertion_bytes() const;
   [[nodiscard]] SlotLayout pool_layout() const;
   [[nodiscard]] SlotLayout asked_layout() const;
   [[nodiscard]] SparseUpdateOptions reduction() const;
   [[nodiscard]] SparseUpdateOptions merging() const;
-  void merge(const plan::StepContext& c, const UpdatedRows& rows, const TablesIo& io);
+  void merge(const plan::StepContext& c, const UpdatedRows& rows,
+             const optimizer::GradientScale& scale);
   [[nodiscard]] bool owns() const { return storage().own_rows() > 0; }
 
+  HashedIndex* const index_;  // null: another type
   const Exec exec_;
   const int64_t train_batch_, copied_capacity_;
   size_t routing_bytes_ = 0;

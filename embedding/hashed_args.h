@@ -46,11 +46,19 @@ struct HashedTable {
 };
 
 // Of a batch: its keys, and in the layer's columns the row of each, kNoKey where there is no key.
+// Or of a list of keys of any slots, in the one column of one slot.
 struct HashedArgs {
   HashedTable table = {};
   SlotsRef slots = {};               // SlotLayout::pooled()
   Matrix<const uint32_t> keys = {};  // [B,columns]
   Matrix<uint32_t> rows = {};        // [B,columns]
+  // Of a list: the slot of each key, and how many slots there are.
+  const uint32_t* listed_slots = nullptr;
+  int32_t all_slots = 0;
+
+  [[nodiscard]] HLITE_HD int32_t slot_count() const {
+    return listed_slots ? all_slots : slots.count;
+  }
 };
 
 // Insertion: new keys get rows in the order of slots, then keys, which hold first values.
@@ -60,6 +68,7 @@ struct HashedInsertArgs {
   FirstValues first = {};
   std::byte* workspace = nullptr;
   size_t workspace_bytes = 0;
+  int32_t* overflow = nullptr;  // set to 1 where the table is full; null: nobody asks
 };
 
 namespace kernels {
@@ -71,6 +80,11 @@ inline const Kernel<void(const HashedInsertArgs&)> hashed_insert{"hashed_insert"
 inline const Kernel<void(const HashedArgs&)> hashed_find{"hashed_find"};
 // Fills an empty table with the `count` keys in key_of_row, each in its row.
 inline const Kernel<void(const HashedTable&, uint32_t /*count*/)> hashed_assign{"hashed_assign"};
+// out[i] = row list.rows[i] of the table, exactly; the first values of key i where it is kUnseen;
+// as it was where it is kNoKey.
+inline const Kernel<void(const HashedArgs& /*list*/, Matrix<const float> /*table*/,
+                         const FirstValues&, Matrix<float> /*out*/)>
+    hashed_gather{"hashed_gather"};
 // First values of rows [first, end).
 inline const Kernel<void(const HashedTable&, const UpdatedRows&, const FirstValues&,
                          uint32_t /*first*/, uint32_t /*end*/)>

@@ -41,12 +41,14 @@ int64_t HashedIndex::bytes() const {
   if (!exec_.on_gpu()) return KeyIndex::bytes(capacity_);
   size_t bytes = 0;
   (void)cut_table(capacity_, nullptr, &bytes);
-  // Claims and the sorts' own memory; an estimate where no plug-in can say.
-  bytes += kernels::hashed_workspace.is_in(*exec_.cuda)
-               ? kernels::hashed_workspace(exec_, max_lookups_,
-                                           static_cast<int32_t>(spec_.layout.slots()))
-               : static_cast<size_t>(max_lookups_) * 16;
-  return static_cast<int64_t>(bytes);
+  return static_cast<int64_t>(bytes) + list_workspace(max_lookups_);
+}
+
+// Claims and the sorts' own memory; an estimate where no plug-in can say.
+int64_t HashedIndex::list_workspace(int64_t keys) const {
+  if (!kernels::hashed_workspace.is_in(*exec_.cuda)) return keys * 16;
+  const auto slots = static_cast<int32_t>(spec_.layout.slots());
+  return static_cast<int64_t>(kernels::hashed_workspace(exec_, keys, slots));
 }
 
 void HashedIndex::allocate() {
@@ -116,6 +118,26 @@ void HashedIndex::find_rows(const Exec& exec, const SlotsRef& slots, Matrix<cons
                                 .first = first_,
                                 .workspace = workspace_.data(),
                                 .workspace_bytes = workspace_.size()});
+}
+
+void HashedIndex::find_listed(const Exec& exec, HashedArgs list) const {
+  list.table = table_;
+  kernels::hashed_find(exec, list);
+}
+
+void HashedIndex::insert_listed(const Exec& exec, HashedArgs list, std::span<std::byte> workspace,
+                                int32_t* overflow) {
+  list.table = table_;
+  kernels::hashed_insert(exec, {.batch = list,
+                                .own = storage_.own(),
+                                .first = first_,
+                                .workspace = workspace.data(),
+                                .workspace_bytes = workspace.size(),
+                                .overflow = overflow});
+}
+
+void HashedIndex::gather_listed(const Exec& exec, const HashedArgs& list, Matrix<float> out) const {
+  kernels::hashed_gather(exec, list, storage_.own().w, first_, out);
 }
 
 // Also lists each slot's keys that have no row, ascending.

@@ -74,11 +74,18 @@ __device__ inline uint32_t find(const HashedTable& table, unsigned long long key
   return at <= table.mask() && table.keys[at] == key ? table.rows[at] : kUnseen;
 }
 
+// place_of_key(), with the slot that a list says.
+__device__ inline KeyPlace slotted_key(const HashedArgs& args, uint32_t i) {
+  KeyPlace place = place_of_key(args.slots, i);
+  if (args.listed_slots) place.slot = args.listed_slots[i];
+  return place;
+}
+
 __global__ void __launch_bounds__(kItemThreads)
     claim_kernel(HashedArgs args, uint32_t lookups, uint32_t* new_keys, uint32_t* new_slots) {
   const int64_t i = global_thread();
   if (i >= lookups) return;
-  const KeyPlace place = place_of_key(args.slots, static_cast<uint32_t>(i));
+  const KeyPlace place = slotted_key(args, static_cast<uint32_t>(i));
   const uint32_t key = args.keys.data()[place.index];
   if (key == kNoKey || !claim(args.table, slot_key(place.slot, key))) return;
   const uint32_t n = atomicAdd(&args.table.counts->claimed, 1u);
@@ -103,8 +110,9 @@ __global__ void __launch_bounds__(kItemThreads)
   }
 }
 
-__global__ void count_kernel(HashedTable table) {
+__global__ void count_kernel(HashedTable table, int32_t* overflow) {
   HashedCounts& counts = *table.counts;
+  if (overflow && counts.full != 0) *overflow = 1;
   const uint32_t room = table.capacity - counts.size;
   counts.before = counts.size;
   counts.size += counts.claimed < room ? counts.claimed : room;
@@ -114,10 +122,23 @@ __global__ void count_kernel(HashedTable table) {
 __global__ void __launch_bounds__(kItemThreads) rows_kernel(HashedArgs args, uint32_t lookups) {
   const int64_t i = global_thread();
   if (i >= lookups) return;
-  const KeyPlace place = place_of_key(args.slots, static_cast<uint32_t>(i));
+  const KeyPlace place = slotted_key(args, static_cast<uint32_t>(i));
   const uint32_t key = args.keys.data()[place.index];
   args.rows.data()[place.index] =
       key == kNoKey ? kNoKey : find(args.table, slot_key(place.slot, key));
+}
+
+// A thread an element of the output.
+__global__ void __launch_bounds__(kItemThreads)
+    gather_kernel(HashedArgs list, const float* table, FirstValues first, float* out,
+                  int64_t elements, int64_t width) {
+  const int64_t element = global_thread();
+  if (element >= elements) return;
+  const int64_t i = element / width, column = element - i * width;
+  const uint32_t row = list.rows.data()[i];
+  if (row == kNoKey) return;
+  out[element] = row == kUnseen ? first.at(list.listed_slots[i], list.keys.data()[i], width, column)
+                                : table[row * width + column];
 }
 
 // Element by element of rows [first, end), or of those that came last.
@@ -226,10 +247,10 @@ void hashed_insert(cudaStream_t stream, const HashedInsertArgs& args) {
            *slots[2] = {claims.slots[by_key], claims.slots[1 - by_key]};
   const int last = hlite::gpu::sort_pairs<uint32_t>(stream, temporary,
                                                     {{slots[0], slots[1]}, {keys[0], keys[1]}, n},
-                                                    slot_bits(batch.slots.count));
+                                                    slot_bits(batch.slot_count()));
   launch(item_shape("hashed_number", n, stream), number_kernel, batch.table, keys[last],
          slots[last]);
-  launch({.name = "hashed_count", .stream = stream}, count_kernel, batch.table);
+  launch({.name = "hashed_count", .stream = stream}, count_kernel, batch.table, args.overflow);
   fill_first_values(stream, batch.table, args.own, args.first, 0, 0, true);
   launch(item_shape("hashed_rows", n, stream), rows_kernel, batch, n);
 }
@@ -243,6 +264,12 @@ void hashed_first_values(cudaStream_t stream, const HashedTable& table, const Up
   fill_first_values(stream, table, rows, values, first, end, false);
 }
 
+void hashed_gather(cudaStream_t stream, const HashedArgs& list, Matrix<const float> table,
+                   const FirstValues& first, Matrix<float> out) {
+  launch(item_shape("hashed_gather", out.size(), stream), gather_kernel, list, table.data(), first,
+         out.data(), out.size(), out.dim(1));
+}
+
 template <typename T>
 void pool_unseen(cudaStream_t stream, const HashedArgs& args, Matrix<const float> table,
                  const FirstValues& first, View<T, 3> out) {
@@ -254,6 +281,7 @@ HLITE_KERNELS(hashed_index) {
   list.add<hashed_workspace>(kernels::hashed_workspace);
   list.add<hashed_insert>(kernels::hashed_insert);
   list.add<hashed_find>(kernels::hashed_find);
+  list.add<hashed_gather>(kernels::hashed_gather);
   list.add<hashed_assign>(kernels::hashed_assign);
   list.add<hashed_first_values>(kernels::hashed_first_values);
   for_each_float([&]<typename T>() { list.add<pool_unseen<T>>(kernels::pool_unseen<T>); });

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,17 @@ class HashedIndex {
   void check(const Exec& exec) const;
   // First values by slot, in memory of the device.
   [[nodiscard]] const FirstValues& first_values() const { return first_; }
+
+  // Of one of several GPUs, where keys come in lists: the same of such a list (HashedArgs), in
+  // evaluation and in training. A key that finds no row left also sets *overflow to 1. `workspace`:
+  // list_workspace() bytes.
+  void find_listed(const Exec& exec, HashedArgs list) const;
+  void insert_listed(const Exec& exec, HashedArgs list, std::span<std::byte> workspace,
+                     int32_t* overflow);
+  [[nodiscard]] int64_t list_workspace(int64_t keys) const;
+  // out[i] = the vector of key i, behind either; without a row its first values. out[i] of no key
+  // stays as it is.
+  void gather_listed(const Exec& exec, const HashedArgs& list, Matrix<float> out) const;
 
   // Of the CPU: the row of a key, or KeyIndex::kAbsent; the same with a new row where it has none;
   // when none is left kAbsent, and a note for check().

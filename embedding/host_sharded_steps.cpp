@@ -106,7 +106,7 @@ void HostShardedSteps::exchange_keys(const plan::StepContext& c, const TablesIo&
   if (gives_up()) *buffers().data<int32_t>(io.overflow) = 1;
 }
 
-void HostShardedSteps::insert(const TablesIo& io) {
+void HostShardedSteps::insert(const plan::StepContext&, const TablesIo& io) {
   for (int q = 0; q < ranks().ranks(); ++q) wanted_rows_.want(q, wanted_keys(q), *index_);
   if (index_->full()) *buffers().data<int32_t>(io.overflow) = 1;
 }

@@ -23,7 +23,7 @@ class HostShardedSteps final : public ShardedSteps {
  private:
   void route(const plan::StepContext& c, const TablesIo& io) override;
   void exchange_keys(const plan::StepContext& c, const TablesIo& io) override;
-  void insert(const TablesIo& io) override;
+  void insert(const plan::StepContext& c, const TablesIo& io) override;
   void gather(const plan::StepContext& c, const TablesIo& io) override;
   void exchange_vectors(const plan::StepContext& c, bool to_owners) override;
   void pool(const plan::StepContext& c, const TablesIo& io) override;

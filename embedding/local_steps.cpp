@@ -91,8 +91,10 @@ void LocalSteps::update(const StepContext& c, const TablesIo& io) {
   if (how_.atomic) sort(c, io);
   const View<const T, 3> gradient(buffers_->data<T>(io.grad), c.batch, spec_.layout.slots(),
                                   spec_.layout.width);
-  update_->update<T>(c.exec, gradient, spec_.whole_gradients ? whole_.summed() : storage_.own(),
-                     gradient_scale(*buffers_, io));
+  if (spec_.whole_gradients)
+    update_->update<T>(c.exec, gradient, whole_.summed(), undecided_scale(*buffers_, io));
+  else
+    update_->update<T>(c.exec, gradient, storage_.own(), gradient_scale(*buffers_, io));
 }
 
 void LocalSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {

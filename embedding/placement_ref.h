@@ -1,5 +1,6 @@
 // A RowPlacement as kernels read it. All rows have numbers: those of rank 0 first, of rank 1, ...,
-// then the copied ones.
+// then the copied ones. Where rows come as keys come, their owners alone know them: there a number
+// is that of a slot on a rank, the slots of rank 0 first, and keys tell its rows apart.
 #pragma once
 
 #include "embedding/row_place.h"
@@ -17,12 +18,17 @@ struct PlacementRef {
   const int64_t* shard_row = nullptr;      // first row; of a copied table too
   const uint32_t* first_number = nullptr;  // [ranks + 2]: of each rank, of the copied rows, of none
   int32_t ranks = 1;
-  uint32_t numbers = 0;  // of all rows; stands for none
+  uint32_t numbers = 0;      // of all rows; stands for none
+  int32_t hashed_slots = 0;  // of the layer, where rows come as keys come; else 0
+  bool by_slot = false;      // and there, whether a slot lies on one rank
 
   [[nodiscard]] HLITE_HD uint32_t number_of(const SlotRef& slot, int32_t s, uint32_t key) const {
+    if (hashed_slots > 0)
+      return static_cast<uint32_t>(hashed_rank(by_slot, s, key, ranks) * hashed_slots + s);
     const RowPlace place = locate(slot, s, key);
     return first_number[place.rank < 0 ? ranks : place.rank] + place.row;
   }
+  // Not where rows come as keys come.
   [[nodiscard]] HLITE_HD RowPlace locate(const SlotRef& slot, int32_t s, uint32_t key) const {
     if (categories.bits) return categories.locate(slot.first_row + key);
     const Shards of = shards[s];

@@ -49,15 +49,14 @@ __global__ void __launch_bounds__(kItemThreads)
   if (row - list * shape.capacity < counts[list]) to[i] = from_float<To>(to_float(from[i]));
 }
 
-__global__ void __launch_bounds__(kItemThreads)
-    scatter_listed_kernel(Matrix<const float> in, Vector<const uint32_t> rows,
-                          const uint32_t* count, float* out, float* touched) {
-  const int64_t width = in.dim(1);
+__global__ void __launch_bounds__(kItemThreads) scatter_listed_kernel(ScatterArgs args) {
+  const int64_t width = args.in.dim(1);
   const auto [row, column] = element_of(width);
-  if (row >= rows.dim(0) || row >= *count) return;
-  const int64_t to = rows.data()[row];
-  out[to * width + column] = in.data()[row * width + column];
-  if (touched && column == 0) touched[to] = 1;
+  if (row >= args.rows.dim(0) || row >= *args.count) return;
+  const int64_t to = args.rows.data()[row];
+  const float factor = args.factor ? *args.factor : 1.0f;
+  args.out.data()[to * width + column] = args.in.data()[row * width + column] * factor;
+  if (args.touched && column == 0) args.touched[to] = 1;
 }
 
 template <optimizer::OptimizerType kRule>
@@ -109,10 +108,9 @@ void widen_listed(cudaStream_t stream, const PoolShape& shape, const uint32_t* c
          convert_listed_kernel<bf16, float>, shape, counts, narrow.data(), rows.data());
 }
 
-void scatter_listed(cudaStream_t stream, Matrix<const float> in, Vector<const uint32_t> rows,
-                    const uint32_t* count, Matrix<float> out, float* touched) {
-  launch(item_shape("scatter_listed", rows.dim(0) * in.dim(1), stream), scatter_listed_kernel, in,
-         rows, count, out.data(), touched);
+void scatter_listed(cudaStream_t stream, const ScatterArgs& args) {
+  launch(item_shape("scatter_listed", args.rows.dim(0) * args.in.dim(1), stream),
+         scatter_listed_kernel, args);
 }
 
 void update_copied(cudaStream_t stream, const CopiedUpdateArgs& args) {

@@ -22,6 +22,16 @@ struct CopiedUpdateArgs {
   optimizer::GradientScale scale = {};
 };
 
+// out[rows[i]] = in[i] * *factor, and touched[rows[i]] = 1, for i < *count.
+struct ScatterArgs {
+  Matrix<const float> in = {};       // [n,V]
+  Vector<const uint32_t> rows = {};  // [n] of out, each once
+  const uint32_t* count = nullptr;
+  const float* factor = nullptr;  // null: 1
+  Matrix<float> out = {};
+  float* touched = nullptr;  // [rows of out], or null
+};
+
 namespace kernels {
 // out[i] = table[rows[i]], exactly, for i < rows.size(), and where `count` is given below *count;
 // none for a row kNoKey.
@@ -40,10 +50,7 @@ inline const Kernel<void(const PoolShape&, const uint32_t* /*counts [ranks]*/,
 inline const Kernel<void(const PoolShape&, const uint32_t* /*counts [ranks]*/,
                          Matrix<const bf16> /*narrow*/, Matrix<float> /*rows*/)>
     widen_listed{"widen_listed"};
-// out[rows[i]] = in[i] and touched[rows[i]] = 1 (where that is given) for i < *count.
-inline const Kernel<void(Matrix<const float> /*in*/, Vector<const uint32_t> /*rows*/,
-                         const uint32_t* /*count*/, Matrix<float> /*out*/, float* /*touched*/)>
-    scatter_listed{"scatter_listed"};
+inline const Kernel<void(const ScatterArgs&)> scatter_listed{"scatter_listed"};
 inline const Kernel<void(const CopiedUpdateArgs&)> update_copied{"update_copied"};
 }  // namespace kernels
 

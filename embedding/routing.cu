@@ -1,6 +1,8 @@
 // Kernels of routing: every lookup gets the number of its row; a stable sort brings equal ones
 // together, by rank and then row, which is the order of the lists; what is first among its equals
-// is an item of a list, and its place there the number of first ones before it.
+// is an item of a list, and its place there the number of first ones before it. Where rows come as
+// keys come, a number is that of a slot on a rank, and a sort by key comes before the one by
+// number.
 //
 // Bytes at 6,912 samples of 26 one-hot slots, n = 180 k lookups: the sort's four passes of 16 n,
 // 12 MB in all, which stay in the L2 cache; it costs latency.
@@ -41,6 +43,8 @@ Workspace cut_workspace(int64_t lookups, std::byte* memory) {
   return space;
 }
 
+constexpr int kKeyBits = 32;
+
 int sort_bits(uint32_t numbers) { return std::max(1, static_cast<int>(std::bit_width(numbers))); }
 
 // The sorted list.
@@ -48,6 +52,31 @@ struct Sorted {
   const uint32_t* numbers;
   const uint32_t* sources;
   uint32_t count;
+  const uint32_t* keys;  // of the batch, where they tell rows of a number apart; else null
+
+  [[nodiscard]] __device__ bool same_row(int64_t i, int64_t j) const {
+    return numbers[i] == numbers[j] && (!keys || keys[sources[i]] == keys[sources[j]]);
+  }
+};
+
+// What is first of its equals in it.
+struct Firsts {
+  uint8_t* first;
+  uint32_t* before;  // such ones before
+
+  // Such ones among the items whose number is below.
+  [[nodiscard]] __device__ uint32_t below(const Sorted& list, uint32_t number) const {
+    uint32_t low = 0, high = list.count;
+    while (low < high) {
+      const uint32_t middle = low + (high - low) / 2;
+      if (list.numbers[middle] < number)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    if (low < list.count) return before[low];
+    return list.count > 0 ? before[list.count - 1] + first[list.count - 1] : 0;
+  }
 };
 
 __global__ void __launch_bounds__(kItemThreads)
@@ -64,35 +93,43 @@ __global__ void __launch_bounds__(kItemThreads)
                    : placement.number_of(slot, static_cast<int32_t>(place.slot), key);
 }
 
+// Of hashed tables: what they are sorted by first.
+__global__ void __launch_bounds__(kItemThreads)
+    list_keys_kernel(SlotsRef slots, const uint32_t* keys, uint32_t lookups, uint32_t* listed,
+                     uint32_t* sources) {
+  const int64_t i = global_thread();
+  if (i >= lookups) return;
+  const KeyPlace place = place_of_key(slots, static_cast<uint32_t>(i));
+  listed[i] = keys[place.index];
+  sources[i] = place.index;
+}
+
+// And then.
+__global__ void __launch_bounds__(kItemThreads)
+    number_sources_kernel(SlotsRef slots, PlacementRef placement, const uint32_t* keys,
+                          uint32_t lookups, const uint32_t* sources, uint32_t* numbers) {
+  const int64_t i = global_thread();
+  if (i >= lookups) return;
+  const uint32_t source = sources[i], key = keys[source];
+  const uint32_t column =
+      source % static_cast<uint32_t>(slots.columns) - static_cast<uint32_t>(slots.first_column);
+  const int32_t s = slots.one_hot() ? static_cast<int32_t>(column) : slots.slot_of[column];
+  numbers[i] = key == kNoKey ? placement.numbers : placement.number_of(slots.slots[s], s, key);
+}
+
 __global__ void __launch_bounds__(kItemThreads)
     mark_first_kernel(Sorted list, uint32_t none, uint8_t* first) {
   const int64_t i = global_thread();
   if (i >= list.count) return;
-  const uint32_t number = list.numbers[i];
-  first[i] = number != none && (i == 0 || list.numbers[i - 1] != number) ? 1 : 0;
+  first[i] = list.numbers[i] != none && (i == 0 || !list.same_row(i - 1, i)) ? 1 : 0;
 }
 
 // One block, a thread a rank and two more.
 __global__ void __launch_bounds__(kMostListed + 2)
-    find_lists_kernel(Sorted list, PlacementRef placement, const uint8_t* first,
-                      const uint32_t* before, uint32_t* begin, PoolShape pool, WantedLists lists) {
+    find_lists_kernel(Sorted list, PlacementRef placement, Firsts firsts, uint32_t* begin,
+                      PoolShape pool, WantedLists lists) {
   const auto q = static_cast<int32_t>(threadIdx.x);
-  if (q <= pool.ranks + 1) {
-    uint32_t low = 0, high = list.count;  // the first item whose number is not below
-    while (low < high) {
-      const uint32_t middle = low + (high - low) / 2;
-      if (list.numbers[middle] < placement.first_number[q])
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    uint32_t at = 0;
-    if (low < list.count)
-      at = before[low];
-    else if (list.count > 0)
-      at = before[list.count - 1] + first[list.count - 1];
-    begin[q] = at;
-  }
+  if (q <= pool.ranks + 1) begin[q] = firsts.below(list, placement.first_number[q]);
   __syncthreads();
   if (q > pool.ranks) return;
   const int64_t count = begin[q + 1] - begin[q];
@@ -108,14 +145,24 @@ __global__ void __launch_bounds__(kMostListed + 2)
   block[0] = static_cast<uint32_t>(longest);
   block[1] = static_cast<uint32_t>(longest >> 32);
   const int64_t listed = longest <= pool.capacity ? count : 0;
-  lists.list_bytes[q] = (kListHeader + listed) * static_cast<int64_t>(sizeof(uint32_t));
+  lists.list_bytes[q] = (pool.header_words() + listed) * static_cast<int64_t>(sizeof(uint32_t));
   lists.vector_bytes[q] = int64_t{lists.counts[q]} * pool.row_bytes();
 }
 
+// A thread a slot of a list: where it ends there.
 __global__ void __launch_bounds__(kItemThreads)
-    write_lists_kernel(Sorted list, PlacementRef placement, const uint8_t* first,
-                       const uint32_t* before, const uint32_t* begin, PoolShape pool,
-                       WantedLists lists, uint32_t* entries) {
+    find_slot_ends_kernel(Sorted list, Firsts firsts, const uint32_t* begin, PoolShape pool,
+                          uint32_t* blocks) {
+  const int64_t number = global_thread();
+  if (number >= pool.ranks * pool.hashed_slots) return;
+  const int64_t q = number / pool.hashed_slots, s = number - q * pool.hashed_slots;
+  blocks[q * pool.block_words() + kListHeader + s] =
+      firsts.below(list, static_cast<uint32_t>(number + 1)) - begin[q];
+}
+
+__global__ void __launch_bounds__(kItemThreads)
+    write_lists_kernel(Sorted list, PlacementRef placement, Firsts firsts, const uint32_t* begin,
+                       PoolShape pool, WantedLists lists, uint32_t* entries) {
   const int64_t i = global_thread();
   if (i >= list.count) return;
   const uint32_t number = list.numbers[i], source = list.sources[i];
@@ -125,16 +172,30 @@ __global__ void __launch_bounds__(kItemThreads)
   }
   int32_t q = 0;  // the last rank, or the copied rows, whose numbers begin here or before
   while (q < pool.ranks && placement.first_number[q + 1] <= number) ++q;
-  const int64_t at = int64_t{before[i]} + first[i] - 1 - begin[q];
+  const int64_t at = int64_t{firsts.before[i]} + firsts.first[i] - 1 - begin[q];
   const bool copied = q == pool.ranks;
   if (at >= (copied ? pool.copied_capacity : pool.capacity)) {
     entries[source] = kNoKey;  // the run will count for nothing
     return;
   }
   entries[source] = static_cast<uint32_t>(q * pool.capacity + at);
-  if (first[i] == 0) return;
-  uint32_t* const to = copied ? lists.copied : lists.blocks + q * pool.block_words() + kListHeader;
-  to[at] = number - placement.first_number[q];
+  if (firsts.first[i] == 0) return;
+  uint32_t* const block = lists.blocks + q * pool.block_words();
+  uint32_t* const to = copied ? lists.copied : block + pool.header_words();
+  to[at] = list.keys ? list.keys[source] : number - placement.first_number[q];
+}
+
+// The slot of a list's item, by where slots end.
+__device__ inline uint32_t slot_of_item(const uint32_t* ends, int64_t slots, int64_t item) {
+  int64_t low = 0, high = slots - 1;  // the first one that ends behind it
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (ends[middle] <= item)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return static_cast<uint32_t>(low);
 }
 
 // A thread a row that may be asked for; the first ones also do what is once a rank.
@@ -149,11 +210,18 @@ __global__ void __launch_bounds__(kItemThreads) take_lists_kernel(TakeArgs args)
   }
   const bool fits = needed <= pool.capacity;
   const auto count_of = [&](int64_t q) {
-    return fits ? args.received_bytes[q] / static_cast<int64_t>(sizeof(uint32_t)) - kListHeader : 0;
+    const int64_t received = args.received_bytes[q] / static_cast<int64_t>(sizeof(uint32_t));
+    return fits ? received - pool.header_words() : 0;
   };
   if (i < pool.listed_rows()) {
     const int64_t q = i / pool.capacity, at = i - q * pool.capacity;
-    args.asked.rows[i] = at < count_of(q) ? args.blocks[q * words + kListHeader + at] : kNoKey;
+    const uint32_t* const block = args.blocks + q * words;
+    const bool listed = at < count_of(q);
+    const bool hashed = pool.hashed_slots > 0;
+    (hashed ? args.asked.keys : args.asked.rows)[i] =
+        listed ? block[pool.header_words() + at] : kNoKey;
+    if (hashed)
+      args.asked.slots[i] = listed ? slot_of_item(block + kListHeader, pool.hashed_slots, at) : 0;
   }
   if (i == 0) {
     *args.asked.needed = needed;
@@ -181,6 +249,35 @@ __global__ void __launch_bounds__(kItemThreads) take_lists_kernel(TakeArgs args)
   c.grads.calls += 1;
 }
 
+// Buffer `from` by `bits` of its numbers; returns the buffer that holds the result.
+int sort_by_number(cudaStream_t stream, const hlite::gpu::Temporary& temporary,
+                   const Workspace& space, int from, uint32_t n, int bits) {
+  const int other = 1 - from;
+  const hlite::gpu::SortPairs<uint32_t> pairs{
+      {space.numbers[from], space.numbers[other]}, {space.sources[from], space.sources[other]}, n};
+  return hlite::gpu::sort_pairs(stream, temporary, pairs, bits) == 0 ? from : other;
+}
+
+// The n lookups by number, and of hashed tables those of a number by key.
+Sorted sort_lookups(cudaStream_t stream, const RouteArgs& args, const Workspace& space,
+                    const hlite::gpu::Temporary& temporary, uint32_t n) {
+  const uint32_t* const keys = args.keys.data();
+  const bool hashed = args.pool.hashed_slots > 0;
+  int sorted = 0;
+  if (hashed) {
+    launch(item_shape("list_keys", n, stream), list_keys_kernel, args.slots, keys, n,
+           space.numbers[0], space.sources[0]);
+    sorted = sort_by_number(stream, temporary, space, 0, n, kKeyBits);
+    launch(item_shape("number_sources", n, stream), number_sources_kernel, args.slots,
+           args.placement, keys, n, space.sources[sorted], space.numbers[sorted]);
+  } else {
+    launch(item_shape("number_lookups", n, stream), number_lookups_kernel, args.slots,
+           args.placement, keys, n, space.numbers[0], space.sources[0], args.check);
+  }
+  sorted = sort_by_number(stream, temporary, space, sorted, n, sort_bits(args.placement.numbers));
+  return {space.numbers[sorted], space.sources[sorted], n, hashed ? keys : nullptr};
+}
+
 }  // namespace
 
 size_t routing_workspace(int64_t lookups, uint32_t numbers) {
@@ -188,9 +285,11 @@ size_t routing_workspace(int64_t lookups, uint32_t numbers) {
     throw CudaError("routing: expected fewer than 2^31 lookups a batch, found " +
                     std::to_string(lookups));
   const auto n = static_cast<uint32_t>(lookups);
-  const size_t sort = n == 0 ? 0 : hlite::gpu::sort_pairs_bytes<uint32_t>(n, sort_bits(numbers));
-  const size_t sums = n == 0 ? 0 : hlite::gpu::exclusive_sums_bytes(n);
-  return cut_workspace(lookups, nullptr).bytes + std::max(sort, sums);
+  const size_t space = cut_workspace(lookups, nullptr).bytes;
+  if (n == 0) return space;
+  return space + std::max({hlite::gpu::sort_pairs_bytes<uint32_t>(n, sort_bits(numbers)),
+                           hlite::gpu::sort_pairs_bytes<uint32_t>(n, kKeyBits),
+                           hlite::gpu::exclusive_sums_bytes(n)});
 }
 
 void route_keys(cudaStream_t stream, const RouteArgs& args) {
@@ -202,22 +301,18 @@ void route_keys(cudaStream_t stream, const RouteArgs& args) {
   const Workspace space = cut_workspace(lookups, args.workspace);
   const hlite::gpu::Temporary temporary{args.workspace + space.bytes,
                                         args.workspace_bytes - space.bytes};
-  launch(item_shape("number_lookups", lookups, stream), number_lookups_kernel, args.slots,
-         args.placement, args.keys.data(), n, space.numbers[0], space.sources[0], args.check);
-  const int sorted = hlite::gpu::sort_pairs(
-      stream, temporary,
-      hlite::gpu::SortPairs<uint32_t>{
-          {space.numbers[0], space.numbers[1]}, {space.sources[0], space.sources[1]}, n},
-      sort_bits(args.placement.numbers));
-  const Sorted list{space.numbers[sorted], space.sources[sorted], n};
+  const Sorted list = sort_lookups(stream, args, space, temporary, n);
+  const Firsts firsts{space.first, space.before};
   launch(item_shape("mark_first", lookups, stream), mark_first_kernel, list, args.placement.numbers,
          space.first);
   hlite::gpu::exclusive_sums(stream, temporary, space.first, space.before, n);
   launch({.name = "find_lists", .block = dim3(kMostListed + 2), .stream = stream},
-         find_lists_kernel, list, args.placement, space.first, space.before, space.begin, args.pool,
-         args.lists);
+         find_lists_kernel, list, args.placement, firsts, space.begin, args.pool, args.lists);
+  if (args.pool.hashed_slots > 0)
+    launch(item_shape("find_slot_ends", args.pool.ranks * args.pool.hashed_slots, stream),
+           find_slot_ends_kernel, list, firsts, space.begin, args.pool, args.lists.blocks);
   launch(item_shape("write_lists", lookups, stream), write_lists_kernel, list, args.placement,
-         space.first, space.before, space.begin, args.pool, args.lists, args.entries.data());
+         firsts, space.begin, args.pool, args.lists, args.entries.data());
 }
 
 void take_lists(cudaStream_t stream, const TakeArgs& args) {

@@ -5,7 +5,8 @@
 //   rows [ranks * capacity, ...)    the copied rows that the batch looks up
 //
 // All numbers stay in the device's memory. Lists for other ranks lie where they are sent from,
-// behind a header that says how long the longest of them is.
+// behind a header that says how long the longest of them is. Of tables whose rows come as keys come
+// a list holds keys, by slot and then key, and its header also says where each slot ends in it.
 #pragma once
 
 #include <cstddef>
@@ -30,17 +31,19 @@ struct PoolShape {
   int64_t capacity = 0;         // rows, of any one rank
   int64_t copied_capacity = 0;  // copied rows; a batch never has more
   int64_t width = 0;
-  int64_t value_bytes = 4;  // of an element of a row as it travels
+  int64_t value_bytes = 4;   // of an element of a row as it travels
+  int64_t hashed_slots = 0;  // of tables whose rows come as keys come; else 0
 
   [[nodiscard]] HLITE_HD int64_t listed_rows() const { return ranks * capacity; }
   [[nodiscard]] HLITE_HD int64_t rows() const { return ranks * capacity + copied_capacity; }
-  [[nodiscard]] HLITE_HD int64_t block_words() const { return kListHeader + capacity; }
+  [[nodiscard]] HLITE_HD int64_t header_words() const { return kListHeader + hashed_slots; }
+  [[nodiscard]] HLITE_HD int64_t block_words() const { return header_words() + capacity; }
   [[nodiscard]] HLITE_HD int64_t row_bytes() const { return width * value_bytes; }
 };
 
 // What a rank wants.
 struct WantedLists {
-  uint32_t* blocks = nullptr;     // [ranks][kListHeader + capacity]
+  uint32_t* blocks = nullptr;     // [ranks][header_words() + capacity]
   int64_t* list_bytes = nullptr;  // [ranks] of a block, to be sent; of a list too long the header's
   uint32_t* copied = nullptr;     // [copied_capacity] rows of the copied ones
   uint32_t* counts = nullptr;     // [ranks + 1] rows in the pool: of each list, of the copied ones
@@ -65,6 +68,8 @@ struct AskedRows {
   uint32_t* counts = nullptr;       // [ranks]
   int64_t* vector_bytes = nullptr;  // [ranks]
   int64_t* needed = nullptr;        // rows of the longest list of any rank
+  // Written in place of rows where these come as keys come: keys, and the slot of each.
+  uint32_t *keys = nullptr, *slots = nullptr;
 };
 
 // Bytes and messages between this rank and each other one, by exchange.
@@ -78,7 +83,7 @@ struct PeerCounts {
 
 struct TakeArgs {
   PoolShape pool = {};
-  const uint32_t* blocks = nullptr;         // [ranks][kListHeader + capacity] as they came
+  const uint32_t* blocks = nullptr;         // [ranks][header_words() + capacity] as they came
   const int64_t* received_bytes = nullptr;  // [ranks]
   WantedLists lists = {};                   // what this rank has asked for
   AskedRows asked = {};                     // written

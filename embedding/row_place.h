@@ -48,4 +48,10 @@ HLITE_HD inline RowPlace shard_place(const int* ranks /*[count]*/,
   return {ranks[shard], static_cast<uint32_t>(first_rows[shard] + key / count)};
 }
 
+// Of tables whose rows come as keys come: the rank that knows a key's row.
+HLITE_HD inline int hashed_rank(bool by_slot, int64_t slot, uint32_t key, int ranks) {
+  return static_cast<int>((by_slot ? static_cast<uint32_t>(slot) : key) %
+                          static_cast<uint32_t>(ranks));
+}
+
 }  // namespace hlite::embedding

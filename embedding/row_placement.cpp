@@ -85,7 +85,7 @@ std::vector<double> RowPlacement::key_share(int64_t slot) const {
   std::vector<double> share(rows_.size(), even ? 1.0 / n : 0.0);
   if (even) return share;
   if (hashed_) {
-    share[static_cast<size_t>(hashed_rank(slot, 0))] = 1;
+    share[static_cast<size_t>(hashed_rank(by_slot_, slot, 0, ranks()))] = 1;
     return share;
   }
   const auto& on = shards_[static_cast<size_t>(slot)];

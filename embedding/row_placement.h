@@ -40,7 +40,7 @@ class RowPlacement {
   [[nodiscard]] RowPlace locate(int64_t slot, uint32_t key) const {
     const auto s = static_cast<size_t>(slot);
     if (model_) return model_->locate(layout_.offset[s] + key);
-    if (hashed_) return {hashed_rank(slot, key), key};
+    if (hashed_) return {hashed_rank(by_slot_, slot, key, ranks()), key};
     const auto& shards = shards_[s];
     if (shards.empty()) return {-1, static_cast<uint32_t>(begin_[s][0] + key)};
     return shard_place(shards.data(), begin_[s].data(), static_cast<uint32_t>(shards.size()), key);
@@ -51,6 +51,8 @@ class RowPlacement {
 
   // Whether it is by key.
   [[nodiscard]] bool hashed() const { return hashed_; }
+  // And then, whether all keys of a slot are on one rank.
+  [[nodiscard]] bool by_slot() const { return by_slot_; }
   [[nodiscard]] int ranks() const { return static_cast<int>(rows_.size()); }
   // [ranks] the share of a slot's keys that lies on each rank; all 0 where it is copied.
   [[nodiscard]] std::vector<double> key_share(int64_t slot) const;
@@ -69,10 +71,6 @@ class RowPlacement {
   }
 
  private:
-  [[nodiscard]] int hashed_rank(int64_t slot, uint32_t key) const {
-    return static_cast<int>((by_slot_ ? static_cast<uint32_t>(slot) : key) %
-                            static_cast<uint32_t>(rows_.size()));
-  }
   explicit RowPlacement(const SlotLayout& layout) : layout_(layout) {}
 
   // Rows of one table on one rank, or among the copied ones: they follow each other.

@@ -184,7 +184,7 @@ void ShardedSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
                .lane = plan::Lane::kEmbedding,
                .reads = changed,
                .writes = changed,
-               .run = [this, io](const StepContext&) { insert(io); }});
+               .run = [this, io](const StepContext& c) { insert(c, io); }});
   }
   add(plan, {.name = ".gather",
              .lane = plan::Lane::kEmbedding,
@@ -218,6 +218,7 @@ void ShardedSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
                .run = [this, io](const StepContext& c) { sort(c, io); }});
     reads.push_back(sorted_);
   }
+  if (spec_.whole_gradients && io.loss_scale != plan::kNoBuffer) reads.push_back(io.loss_scale);
   add(plan, {.name = ".reduce",
              .lane = plan::Lane::kEmbedding,
              .reads = reads,

@@ -16,8 +16,8 @@
 // This class knows the steps, and how much room exchanges have; what a step does is
 // HostShardedSteps on the CPU and GpuShardedSteps on GPUs.
 //
-// A hashed table that is full raises that flag, too, on its owner, whose host then looks and ends
-// all ranks (EmbeddingTables::check()).
+// A hashed table that is full raises the flag of lists that do not fit, too, on its owner, whose
+// host then looks and ends all ranks (EmbeddingTables::check()).
 //
 // Where gradients are kept as a whole, <layer>.clear and .gradients (whole_table_update.h) come
 // before the update.
@@ -71,7 +71,7 @@ class ShardedSteps : public TableSteps {
   // What the steps do.
   virtual void route(const plan::StepContext& c, const TablesIo& io) = 0;
   virtual void exchange_keys(const plan::StepContext& c, const TablesIo& io) = 0;
-  virtual void insert(const TablesIo& io) = 0;
+  virtual void insert(const plan::StepContext& c, const TablesIo& io) = 0;
   virtual void gather(const plan::StepContext& c, const TablesIo& io) = 0;
   // Rows from their owners to those that listed them, or gradients back.
   virtual void exchange_vectors(const plan::StepContext& c, bool to_owners) = 0;

@@ -36,6 +36,15 @@ inline optimizer::GradientScale gradient_scale(const plan::Buffers& buffers, con
   return scale;
 }
 
+// Of those that are summed before anything is decided on: whole gradients are unscaled.
+inline optimizer::GradientScale undecided_scale(const plan::Buffers& buffers, const TablesIo& io) {
+  optimizer::GradientScale scale;
+  if (io.loss_scale != plan::kNoBuffer)
+    scale = optimizer::undecided_scale(*buffers.data<optimizer::LossScale>(io.loss_scale));
+  if (io.overflow != plan::kNoBuffer) scale.overflow = buffers.data<int32_t>(io.overflow);
+  return scale;
+}
+
 // The gradients of a layer's rows as a whole, where it keeps them (TablesSpec::whole_gradients),
 // and the rows that they are of: `count` floats each. Of a rank's own rows they are complete behind
 // the steps of emit_backward(), of copied ones, the same on every rank, behind the sum over ranks.

@@ -78,14 +78,16 @@ std::vector<std::unique_ptr<Communicator>> make_thread_ranks(const Topology& top
 void run_ranks(std::span<const std::unique_ptr<Communicator>> ranks,
                const std::function<void(Communicator&)>& body) {
   std::mutex mutex;
-  std::exception_ptr first;
+  std::exception_ptr own, told;  // the first of either kind
   const auto run = [&](Communicator& communicator) {
     try {
       body(communicator);
     } catch (const std::exception& error) {
       {
+        const bool of_others = dynamic_cast<const CommError*>(&error) != nullptr;
         const std::lock_guard lock(mutex);
-        if (!first) first = std::current_exception();
+        if (std::exception_ptr& first = of_others ? told : own; !first)
+          first = std::current_exception();
       }
       communicator.abort(fmt::format("rank {}: {}", communicator.rank(), error.what()));
     }
@@ -95,7 +97,8 @@ void run_ranks(std::span<const std::unique_ptr<Communicator>> ranks,
     threads.emplace_back([&run, &rank = *ranks[r]] { run(rank); });
   run(*ranks[0]);
   for (std::thread& thread : threads) thread.join();
-  if (first) std::rethrow_exception(first);
+  if (own) std::rethrow_exception(own);
+  if (told) std::rethrow_exception(told);
 }
 
 void run_ranks(const Topology& topology, const std::function<void(Communicator&)>& body) {

@@ -36,7 +36,8 @@ std::vector<std::unique_ptr<Communicator>> make_thread_ranks(const Topology& top
 
 // Runs body(communicator) for each of `ranks`, the ranks of this process, on a thread of its own
 // (the first on the calling one) and waits for all. When a body throws, all ranks are aborted with
-// "rank r: <its message>", and the first exception thrown is rethrown.
+// "rank r: <its message>", and the first exception thrown is rethrown: the first one that is no
+// CommError where there is one, since these tell ranks what has become of another.
 void run_ranks(std::span<const std::unique_ptr<Communicator>> ranks,
                const std::function<void(Communicator&)>& body);
 // The same on make_thread_ranks(): of a topology, or of one node of so many ranks.

@@ -18,11 +18,11 @@ void square_sum(const Exec& exec, Vector<const float> x, Vector<double> workspac
 }
 
 void clip_gradients(const Exec& exec, Vector<const double> squares, double most,
-                    const float* inverse, ClipFactors* factors) {
+                    const ScaledSums& scaled, ClipFactors* factors) {
   HLITE_CHECK(squares.size() >= 1 && most > 0 && factors != nullptr,
               "clip_gradients: {} sums, at most {}", squares.size(), most);
-  if (exec.on_gpu()) return kernels::clip_gradients(exec, squares, most, inverse, factors);
-  *factors = clip_factors(squares, most, inverse);
+  if (exec.on_gpu()) return kernels::clip_gradients(exec, squares, most, scaled, factors);
+  *factors = clip_factors(squares, most, scaled);
 }
 
 }  // namespace hlite::ops

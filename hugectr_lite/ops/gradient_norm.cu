@@ -26,8 +26,8 @@ __global__ void __launch_bounds__(kSumThreads)
 }
 
 __global__ void __launch_bounds__(32) clip_kernel(Vector<const double> squares, double most,
-                                                  const float* inverse, ClipFactors* factors) {
-  if (threadIdx.x == 0) *factors = clip_factors(squares, most, inverse);
+                                                  ScaledSums scaled, ClipFactors* factors) {
+  if (threadIdx.x == 0) *factors = clip_factors(squares, most, scaled);
 }
 
 }  // namespace
@@ -43,9 +43,9 @@ void square_sum(cudaStream_t stream, Vector<const float> x, Vector<double> works
 }
 
 void clip_gradients(cudaStream_t stream, Vector<const double> squares, double most,
-                    const float* inverse, ClipFactors* factors) {
+                    const ScaledSums& scaled, ClipFactors* factors) {
   launch({.name = "clip_gradients", .block = dim3(32), .stream = stream}, clip_kernel, squares,
-         most, inverse, factors);
+         most, scaled, factors);
 }
 
 HLITE_KERNELS(gradient_norm) {

@@ -22,26 +22,39 @@ struct ClipFactors {
   float scaled = 1, unscaled = 1;
 };
 
-// With the norm n of all gradients: min(1, most / (n + 1e-6)). `squares`: sums of squares,
-// squares[0] of gradients of a loss that was scaled by 1 / *inverse (null: 1).
+// Which sums of squares are of gradients of a scaled loss, and what undoes its scale.
+struct ScaledSums {
+  int64_t first = 0, stride = 1, count = 0;
+  const float* inverse = nullptr;  // null: 1
+
+  [[nodiscard]] HLITE_HD bool hold(int64_t i) const {
+    const int64_t at = i - first;
+    return at >= 0 && at % stride == 0 && at / stride < count;
+  }
+};
+
+// With the norm n of all gradients: min(1, most / (n + 1e-6)). `squares`: sums of squares.
 HLITE_HD inline ClipFactors clip_factors(Vector<const double> squares, double most,
-                                         const float* inverse) {
-  const double unscale = inverse ? static_cast<double>(*inverse) : 1.0;
-  double total = squares.data()[0] * unscale * unscale;
-  for (int64_t i = 1; i < squares.size(); ++i) total += squares.data()[i];
+                                         const ScaledSums& scaled) {
+  const double unscale = scaled.inverse ? static_cast<double>(*scaled.inverse) : 1.0;
+  double total = 0;
+  for (int64_t i = 0; i < squares.size(); ++i) {
+    const double sum = squares.data()[i];
+    total += scaled.hold(i) ? sum * unscale * unscale : sum;
+  }
   const double factor = most / (sqrt(total) + 1e-6), clip = factor < 1 ? factor : 1;
   return {static_cast<float>(unscale * clip), static_cast<float>(clip)};
 }
 
 // *factors = clip_factors(...), where all of it lies in memory of the op's device.
 void clip_gradients(const Exec& exec, Vector<const double> squares, double most,
-                    const float* inverse, ClipFactors* factors);
+                    const ScaledSums& scaled, ClipFactors* factors);
 
 namespace kernels {
 inline const Kernel<void(Vector<const float> /*x*/, Vector<double> /*workspace*/, double* /*sum*/)>
     square_sum{"square_sum"};
-inline const Kernel<void(Vector<const double> /*squares*/, double /*most*/,
-                         const float* /*inverse*/, ClipFactors*)>
+inline const Kernel<void(Vector<const double> /*squares*/, double /*most*/, const ScaledSums&,
+                         ClipFactors*)>
     clip_gradients{"clip_gradients"};
 }  // namespace kernels
 

@@ -5,7 +5,8 @@
 //
 // An iteration: the loss's gradient is multiplied by `scale`; whoever makes a gradient looks for
 // overflow in it, or flag_non_finite() does afterwards; update_loss_scale() decides; then the
-// optimizers run, with `inverse` and `skip` as their GradientScale.
+// optimizers run, with `inverse` and `skip` as their GradientScale. Several ranks add up what they
+// have found before they decide.
 #pragma once
 
 #include <cstdint>
@@ -20,20 +21,27 @@ namespace hlite::optimizer {
 // Lives in memory of the device. A fixed scale is one that update_loss_scale() never sees.
 struct LossScale {
   float scale = 1;    // of the next backward pass
-  float inverse = 1;  // 1 / the scale of the gradients at hand
+  float inverse = 1;  // 1 / the scale of the gradients that were decided on last
   int32_t skip = 0;   // 1: the gradients at hand overflowed
   int32_t good = 0;   // iterations without overflow since `scale` last changed
   int32_t found = 0;  // 1: overflow found in a gradient so far, by flag_non_finite() or its maker
   int32_t lost = 0;   // iterations that overflowed at the least scale, where halving cannot help
+  float next_inverse = 1;  // 1 / scale: of gradients that nothing has been decided on
 };
 
 inline constexpr float kMinLossScale = 1;
 inline constexpr float kMaxLossScale = 0x1p24f;
 
-inline LossScale loss_scale_from(float scale) { return {.scale = scale, .inverse = 1 / scale}; }
+inline LossScale loss_scale_from(float scale) {
+  return {.scale = scale, .inverse = 1 / scale, .next_inverse = 1 / scale};
+}
 // What undoes it, by address: the numbers themselves stay in the device's memory.
 inline GradientScale gradient_scale(const LossScale& state) {
   return {.inverse = &state.inverse, .skip = &state.skip};
+}
+// The same before the decision.
+inline GradientScale undecided_scale(const LossScale& state) {
+  return {.inverse = &state.next_inverse};
 }
 
 // The scale after an iteration; `grow_after` >= 1: iterations without overflow before it doubles.
@@ -49,15 +57,35 @@ HLITE_HD inline LossScale next_loss_scale(const LossScale& now, int32_t grow_aft
     next.good = 0;
     if (next.scale * 2 <= kMaxLossScale) next.scale *= 2;
   }
+  next.next_inverse = 1 / next.scale;
   return next;
 }
 
-// *state = next_loss_scale(*state, grow_after), in memory of the op's device.
-void update_loss_scale(const Exec& exec, int32_t grow_after, LossScale* state);
+// What several ranks, which decide alike, know of an iteration; in memory of the op's device.
+struct RanksVerdict {
+  const float* found = nullptr;  // the sum over ranks of what tell_found() said; null: one rank
+  const int32_t* overflow = nullptr;  // not 0: the run counts for nothing, and is made again
+};
+HLITE_HD inline LossScale next_loss_scale(LossScale now, int32_t grow_after,
+                                          const RanksVerdict& ranks) {
+  if (ranks.overflow && *ranks.overflow != 0) {
+    now.found = 0;
+    return now;
+  }
+  if (ranks.found) now.found = *ranks.found > 0 ? 1 : 0;
+  return next_loss_scale(now, grow_after);
+}
+
+// *state = next_loss_scale(*state, grow_after, ranks), in memory of the op's device.
+void update_loss_scale(const Exec& exec, int32_t grow_after, LossScale* state,
+                       const RanksVerdict& ranks = {});
+// *word = 1 where this rank has found overflow in a gradient so far, else 0; there too.
+void tell_found(const Exec& exec, const LossScale* state, float* word);
 
 namespace kernels {
-inline const Kernel<void(int32_t /*grow_after*/, LossScale*)> update_loss_scale{
-    "update_loss_scale"};
+inline const Kernel<void(int32_t /*grow_after*/, LossScale*, const RanksVerdict&)>
+    update_loss_scale{"update_loss_scale"};
+inline const Kernel<void(const LossScale*, float* /*word*/)> tell_found{"tell_found"};
 }  // namespace kernels
 
 }  // namespace hlite::optimizer

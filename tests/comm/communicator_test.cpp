@@ -63,6 +63,25 @@ TEST_CASE("a rank that fails ends the others with its reason") {
   }
 }
 
+TEST_CASE("the error of the rank that failed is thrown, though others were told of it first") {
+  std::atomic<bool> told = false;
+  CHECK_THROWS_AS(run_ranks(2,
+                            [&](Communicator& c) {
+                              if (c.rank() == 1) {
+                                c.abort("row 7 is no row");
+                                while (!told) std::this_thread::yield();
+                                raise<DataError>("row 7 is no row");
+                              }
+                              try {
+                                c.barrier();
+                              } catch (const CommError&) {
+                                told = true;
+                                throw;
+                              }
+                            }),
+                  DataError);
+}
+
 TEST_CASE("a message larger than its receiver allows is an error on all ranks") {
   const std::string reason = test::message_of<CommError>([] {
     run_ranks(3, [](Communicator& c) {

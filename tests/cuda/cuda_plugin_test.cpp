@@ -139,7 +139,7 @@ TEST_CASE("a library whose kernel has another signature is refused") {
   const CudaPlugin plugin = CudaPlugin::load_from(fake("fake_plugin_of_other_signature"));
   CHECK_FALSE(plugin.loaded());
   check_contains(plugin.reason(), {"its kernel update_loss_scale has another signature",
-                                   "expected void (int, hlite::optimizer::LossScale*)",
+                                   "expected void (int, hlite::optimizer::LossScale*, ",
                                    "found void (long, double)"});
 }
 

@@ -28,7 +28,8 @@ class RoutedRank {
             .ranks = placement.ranks(),
             .capacity = capacity,
             .copied_capacity = std::min(placement.copied_rows(), kMostSamples * layout_.columns()),
-            .width = kWidth},
+            .width = kWidth,
+            .hashed_slots = placement.hashed() ? layout_.slots() : 0},
         placement_(exec_, placement),
         slots_(exec_, layout_),
         workspace_(*exec_.cuda,
@@ -102,8 +103,13 @@ void check_lists(const ExpectedRoute& want, const RoutedRank& rank) {
     const int64_t listed = std::min(std::ssize(list), pool.capacity);
     CHECK(counts[i] == listed);
     CHECK(vector_bytes[i] == listed * kWidth * 4);
-    CHECK(list_bytes[i] == 4 * (kListHeader + (fits ? std::ssize(list) : 0)));
-    CHECK(std::equal(list.begin(), list.begin() + listed, block.begin() + kListHeader));
+    CHECK(list_bytes[i] == 4 * (pool.header_words() + (fits ? std::ssize(list) : 0)));
+    CHECK(std::equal(list.begin(), list.begin() + listed, block.begin() + pool.header_words()));
+    uint32_t end = 0;  // of each slot's keys, where they are listed
+    for (int64_t s = 0; s < pool.hashed_slots; ++s) {
+      for (const auto& [key, row] : want.rows[static_cast<size_t>(s)]) end += row.rank == q ? 1 : 0;
+      CHECK(block[static_cast<size_t>(kListHeader + s)] == end);
+    }
   }
   if (fits) CHECK(rank.get(rank.lists().copied, counts.back()) == want.copied);
 }
@@ -138,13 +144,15 @@ TEST_CASE("random batches are routed on a GPU as the definition says, number by 
     RoutingCase random(round, kWidth);
     const int64_t capacity =
         round % 4 == 3 ? 1 + random.draw(20) : kMostSamples * random.tables().columns();
+    const RowPlacement hashed = random.hashed_placement();
+    const RowPlacement& placement = round % 3 == 2 ? hashed : random.placement();
     for (const CudaBackend& backend : backends) {
       const OpDevice on(backend);
-      RoutedRank rank(on, random.placement(), capacity);
+      RoutedRank rank(on, placement, capacity);
       for (const int64_t batch : {kMostSamples, int64_t{0}, int64_t{1}, int64_t{40}}) {
         INFO(backend.name << ", round " << round << ", batch " << batch);
         const auto keys = random.keys(batch);
-        const ExpectedRoute want(random.placement(), keys.view());
+        const ExpectedRoute want(placement, keys.view());
         rank.route(keys.view());
         check_lists(want, rank);
         if (want.longest() <= capacity)
@@ -207,6 +215,54 @@ TEST_CASE("what ranks ask for is taken from their lists, and a list too long is 
       CHECK(total[1].grads.sent == (fits ? 8 : 0));
       CHECK(total[0].grads.messages == 0);
       CHECK(total[1].grads.received == (fits ? 32 : 0));
+    }
+}
+
+TEST_CASE("keys that ranks ask for are taken with their slots") {
+  constexpr int32_t kRanks = 2;
+  const PoolShape pool{.ranks = kRanks, .capacity = 3, .width = kWidth, .hashed_slots = 4};
+  for (const CudaBackend& backend : cuda_backends())
+    for (const uint32_t longest : {3u, 4u}) {
+      INFO(backend.name << ", longest " << longest);
+      const OpDevice on(backend);
+      const uint32_t x = 77;
+      // Behind the longest list: where slots 0 to 3 end.
+      const DeviceTensor<uint32_t> blocks(
+          on, {longest, 0, 0, 2, 2, 3, 8, 9, 8, 1, 0, 0, 0, 0, 1, 5, x, x});
+      const bool fits = longest <= 3;
+      const DeviceTensor<int64_t> received(on,
+                                           {(6 + (fits ? 3 : 0)) * 4, (6 + (fits ? 1 : 0)) * 4});
+      const DeviceTensor<int64_t> sent(on, {24, 24}), wanted_bytes(on, {0, 0}), needed(on, {-1}),
+          bytes(on, {-1, -1});
+      const DeviceTensor<uint32_t> wanted(on, {0, 0, 0}), counts(on, {x, x}),
+          keys(on, std::vector<uint32_t>(6, x)), slots(on, std::vector<uint32_t>(6, x));
+      const DeviceTensor<int32_t> overflow(on, {0});
+      const DeviceMemory totals(*on.exec().cuda, kRanks * sizeof(PeerCounts));
+      on.exec().cuda->zero(totals.data(), totals.size(), on.exec().stream);
+      embedding::kernels::take_lists(on.exec(),
+                                     {.pool = pool,
+                                      .blocks = blocks.data(),
+                                      .received_bytes = received.data(),
+                                      .lists = {.list_bytes = sent.data(),
+                                                .counts = wanted.data(),
+                                                .vector_bytes = wanted_bytes.data()},
+                                      .asked = {.counts = counts.data(),
+                                                .vector_bytes = bytes.data(),
+                                                .needed = needed.data(),
+                                                .keys = keys.data(),
+                                                .slots = slots.data()},
+                                      .overflow = overflow.data(),
+                                      .counts = reinterpret_cast<PeerCounts*>(totals.data())});
+      const uint32_t none = kNoKey;
+      CHECK(keys.host() == (fits ? std::vector<uint32_t>{8, 9, 8, 5, none, none}
+                                 : std::vector<uint32_t>(6, none)));
+      if (fits) {
+        const auto got = slots.host();
+        CHECK(std::vector<uint32_t>(got.begin(), got.begin() + 4) ==
+              std::vector<uint32_t>{1, 1, 3, 3});
+      }
+      CHECK(counts.host() == (fits ? std::vector<uint32_t>{3, 1} : std::vector<uint32_t>(2, 0)));
+      CHECK(overflow.host()[0] == (fits ? 0 : 1));
     }
 }
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "tests/embedding/steps_case.h"
+#include "tests/embedding/hashed_steps_case.h"
 #include "tests/support/catch.h"
 #include "tests/support/cuda_backends.h"
 #include "tests/support/stream_order.h"
@@ -45,6 +45,21 @@ TEST_CASE("rows of several GPUs are looked up and updated as the definition says
 TEST_CASE("lists that do not fit between GPUs leave the tables alone, and fit once room is made") {
   const EmulatedDevices machine(3);
   check_growth(kOnGpus);
+}
+
+TEST_CASE("rows that come as keys come to several GPUs are those of full tables") {
+  const EmulatedDevices machine(7);
+  check_hashed_definition(kOnGpus);
+}
+
+TEST_CASE("keys whose lists do not fit between GPUs take no rows, and theirs once room is made") {
+  const EmulatedDevices machine(7);
+  check_hashed_growth(kOnGpus);
+}
+
+TEST_CASE("a table of one of several GPUs that is full is known to its owner alone") {
+  const EmulatedDevices machine(7);
+  check_full_table(kOnGpus);
 }
 
 }  // namespace hlite::embedding

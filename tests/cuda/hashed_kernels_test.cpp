@@ -1,6 +1,8 @@
 // Tables whose rows come as keys come, on the emulated device and, where there is one, on the GPU:
 // everything as on the CPU.
+#include <map>
 #include <numeric>
+#include <set>
 
 #include "embedding/row_copies.h"
 #include "tests/cuda/embedding_device.h"
@@ -79,6 +81,74 @@ TEST_CASE("a full table of a GPU is a note for the host, and changes no row that
     CHECK(c.index.keys().size() == 3);
     c.index.clear();
     CHECK_NOTHROW(c.index.check(device.exec()));
+  }
+}
+
+// As several ranks ask for them: by slot, then key, again and again.
+std::vector<std::pair<uint32_t, uint32_t>> draw_list(int64_t n, uint64_t round) {
+  std::vector<std::pair<uint32_t, uint32_t>> list;
+  for (uint64_t i = 0; i < static_cast<uint64_t>(n); ++i) {
+    const uint32_t key = random::word(round, 7, i) % 40;
+    list.emplace_back(random::word(round, 8, i) % 5, key == 3       ? kNoKey
+                                                     : key % 4 == 0 ? kNoKey - 1 - key
+                                                                    : key);
+  }
+  return list;
+}
+
+TEST_CASE("keys of any slots that come in a list get rows by slot and key, or first values") {
+  for (const CudaBackend& backend : cuda_backends())
+    for (const auto order : {emulation::Order::kForward, emulation::Order::kShuffled}) {
+      INFO(backend.name);
+      emulation::set_order(order, 3);
+      const OnDevice device(*backend.table);
+      const int64_t width = 3;
+      HashedCase c(device.exec(), {1, 1, 1, 1, 1}, width, 5000);
+      std::map<std::pair<uint32_t, uint32_t>, uint32_t> rows;
+      for (uint64_t round = 0; round < 6; ++round) {
+        const bool training = round % 3 != 1;
+        const auto list = draw_list(round == 4 ? 0 : 1 + static_cast<int64_t>(round) * 61, round);
+        const auto got = c.take_list(list, training);
+        CHECK(got.overflow == 0);
+        if (training)
+          for (const auto& both : std::set(list.begin(), list.end()))
+            if (both.second != kNoKey) rows.emplace(both, static_cast<uint32_t>(rows.size()));
+        std::vector<uint32_t> want_rows;
+        std::vector<float> want;
+        for (const auto& both : list) {
+          const auto at = rows.find(both);
+          want_rows.push_back(both.second == kNoKey ? kNoKey
+                              : at == rows.end()    ? embedding::kUnseen
+                                                    : at->second);
+          std::vector<float> vector(static_cast<size_t>(width), 9);  // no row moves here
+          if (both.second != kNoKey)
+            c.storage().first_values(both.first, both.second, vector.data());
+          want.insert(want.end(), vector.begin(), vector.end());
+        }
+        CHECK(got.rows == want_rows);
+        CHECK(got.vectors == want);
+      }
+      CHECK(rows.size() > 100);
+      CHECK(c.index.keys().size() == rows.size());
+    }
+  emulation::set_order(emulation::Order::kForward);
+}
+
+TEST_CASE("a key in a list that finds its table full tells the device, and has its first values") {
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    const OnDevice device(*backend.table);
+    HashedCase c(device.exec(), {1, 1}, 2, 3);
+    CHECK(c.take_list({{1, 4}, {0, 9}}, true).overflow == 0);
+    const auto full = c.take_list({{0, 9}, {1, 7}, {1, 4}, {0, 2}, {1, kNoKey}}, true);
+    CHECK(full.overflow == 1);
+    CHECK(full.rows == std::vector<uint32_t>{0, embedding::kUnseen, 1, 2, kNoKey});
+    std::vector<float> first(2);
+    c.storage().first_values(1, 7, first.data());
+    CHECK(full.vectors[2] == first[0]);
+    CHECK(full.vectors[8] == 9);
+    check_contains(message_of<DataError>([&] { c.index.check(device.exec()); }),
+                   {"key 7 of slot 1", "all 3 rows"});
   }
 }
 

@@ -43,13 +43,20 @@ TEST_CASE("listed rows are gathered and scattered, and only they") {
       }
     }
     const DeviceTensor<uint32_t> to(on, {2, 0}), one(on, {1});
-    DeviceTensor<float> out(on, std::vector<float>(3 * kWidth, -1)), touched(on, {0, 0, 0});
-    embedding::kernels::scatter_listed(on.exec(), table.view(4, kWidth), to, one.data(),
-                                       out.view(3, kWidth), touched.data());
-    std::vector<float> want(3 * kWidth, -1);
-    std::copy_n(values.begin(), kWidth, want.begin() + 2 * kWidth);
-    CHECK(out.host() == want);
-    CHECK(touched.host() == std::vector<float>{0, 0, 1});
+    const DeviceTensor<float> quarter(on, {0.25f});
+    for (const bool scaled : {false, true}) {
+      DeviceTensor<float> out(on, std::vector<float>(3 * kWidth, -1)), touched(on, {0, 0, 0});
+      embedding::kernels::scatter_listed(on.exec(), {.in = table.view(4, kWidth),
+                                                     .rows = to,
+                                                     .count = one.data(),
+                                                     .factor = scaled ? quarter.data() : nullptr,
+                                                     .out = out.view(3, kWidth),
+                                                     .touched = scaled ? nullptr : touched.data()});
+      std::vector<float> want(3 * kWidth, -1);
+      for (size_t i = 0; i < kWidth; ++i) want[2 * kWidth + i] = values[i] * (scaled ? 0.25f : 1);
+      CHECK(out.host() == want);
+      CHECK(touched.host() == (scaled ? std::vector<float>{0, 0, 0} : std::vector<float>{0, 0, 1}));
+    }
   }
 }
 

@@ -34,4 +34,22 @@ TEST_CASE("every key is where its placement says, and rows are numbered through 
   }
 }
 
+TEST_CASE("slots on ranks are numbered through where rows come as keys come") {
+  const embedding::SlotLayout layout({7, 1, 12}, 2);
+  const embedding::DeviceSlots slots({}, layout);
+  for (const int ranks : {1, 2, 5})
+    for (const bool by_slot : {false, true}) {
+      const auto placement = embedding::RowPlacement::by_key(layout, ranks, 100, by_slot);
+      const embedding::DevicePlacement device({}, placement);
+      const embedding::PlacementRef& ref = device.ref();
+      CHECK(ref.numbers == static_cast<uint32_t>(3 * ranks));
+      for (int q = 0; q <= ranks + 1; ++q)  // copied rows: none
+        CHECK(ref.first_number[q] == static_cast<uint32_t>(3 * std::min(q, ranks)));
+      for (int32_t s = 0; s < 3; ++s)
+        for (const uint32_t key : {0u, 1u, 6u, 4'000'000'000u})
+          CHECK(ref.number_of(slots.ref().slots[s], s, key) ==
+                static_cast<uint32_t>(placement.locate(s, key).rank * 3 + s));
+    }
+}
+
 }  // namespace hlite::test

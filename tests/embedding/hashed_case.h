@@ -62,6 +62,51 @@ class HashedCase {
     return rows;
   }
 
+  // A list of keys of any slots, on the device: the rows of each, and what is gathered by them into
+  // rows that hold 9. `overflow`: where training finds the table full.
+  struct Listed {
+    std::vector<uint32_t> rows;
+    std::vector<float> vectors;
+    int32_t overflow;
+  };
+  Listed take_list(const std::vector<std::pair<uint32_t, uint32_t>>& slots_and_keys,
+                   bool training) {
+    const auto n = static_cast<int64_t>(slots_and_keys.size());
+    const size_t bytes = slots_and_keys.size() * sizeof(uint32_t);
+    std::vector<uint32_t> slots, keys;
+    for (const auto& [slot, key] : slots_and_keys) {
+      slots.push_back(slot);
+      keys.push_back(key);
+    }
+    Listed got{std::vector<uint32_t>(keys.size()),
+               std::vector<float>(keys.size() * static_cast<size_t>(layout().width), 9), 0};
+    const ExecMemory slots_memory(exec_, bytes, "slots"), keys_memory(exec_, bytes, "keys"),
+        rows_memory(exec_, bytes, "rows"), out(exec_, got.vectors.size() * 4, "out"),
+        flag(exec_, sizeof(int32_t), "flag"),
+        space(exec_, static_cast<size_t>(index.list_workspace(n)), "insertion");
+    put_bytes(exec_, slots_memory.data(), slots.data(), bytes);
+    put_bytes(exec_, keys_memory.data(), keys.data(), bytes);
+    put_bytes(exec_, out.data(), got.vectors.data(), got.vectors.size() * 4);
+    put_bytes(exec_, flag.data(), &got.overflow, sizeof(int32_t));
+    const auto words = [](const ExecMemory& m) { return reinterpret_cast<uint32_t*>(m.data()); };
+    const embedding::DeviceSlots one(exec_, embedding::SlotLayout({1}, layout().width));
+    const embedding::HashedArgs list{.slots = one.ref(),
+                                     .keys = {words(keys_memory), n, 1},
+                                     .rows = {words(rows_memory), n, 1},
+                                     .listed_slots = words(slots_memory),
+                                     .all_slots = static_cast<int32_t>(layout().slots())};
+    if (training)
+      index.insert_listed(exec_, list, {space.data(), space.size()},
+                          reinterpret_cast<int32_t*>(flag.data()));
+    else
+      index.find_listed(exec_, list);
+    index.gather_listed(exec_, list, {reinterpret_cast<float*>(out.data()), n, layout().width});
+    get_bytes(exec_, got.rows.data(), rows_memory.data(), bytes);
+    get_bytes(exec_, got.vectors.data(), out.data(), got.vectors.size() * 4);
+    get_bytes(exec_, &got.overflow, flag.data(), sizeof(int32_t));
+    return got;
+  }
+
   // What an evaluation looks up.
   template <typename T = float>
   std::vector<T> look_up(const std::vector<uint32_t>& keys) {

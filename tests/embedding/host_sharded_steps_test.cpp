@@ -1,6 +1,6 @@
 #include "embedding/host_sharded_steps.h"
 
-#include "tests/embedding/steps_case.h"
+#include "tests/embedding/hashed_steps_case.h"
 #include "tests/support/catch.h"
 
 namespace hlite::embedding {
@@ -22,6 +22,18 @@ TEST_CASE("rows of several ranks are looked up and updated as the definition say
 
 TEST_CASE("lists that do not fit leave the tables alone on all ranks, and fit once room is made") {
   check_growth(kOnThreads);
+}
+
+TEST_CASE("rows that come as keys come to several ranks are those of full tables") {
+  check_hashed_definition(kOnThreads);
+}
+
+TEST_CASE("keys whose lists do not fit between ranks take no rows, and theirs once room is made") {
+  check_hashed_growth(kOnThreads);
+}
+
+TEST_CASE("a table of one of several ranks that is full is known to its owner alone") {
+  check_full_table(kOnThreads);
 }
 
 }  // namespace hlite::embedding

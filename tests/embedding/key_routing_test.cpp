@@ -35,7 +35,8 @@ void check_route(const KeyRouting& routing, const ExpectedRoute& want) {
   for (int q = 0; q < routing.placement().ranks(); ++q) {
     const auto list = routing.list(q);
     CHECK(std::vector<uint32_t>(list.begin(), list.end()) == want.lists[static_cast<size_t>(q)]);
-    CHECK(std::set<uint32_t>(list.begin(), list.end()).size() == list.size());
+    if (!routing.placement().hashed())  // there keys of several slots may be the same number
+      CHECK(std::set<uint32_t>(list.begin(), list.end()).size() == list.size());
     CHECK(routing.list_begin(q) == listed);
     listed += std::ssize(list);
   }
@@ -48,13 +49,15 @@ TEST_CASE("random batches are routed as the definition says") {
   for (uint64_t round = 0; round < 40; ++round) {
     RoutingCase random(round, 2);
     ThreadPool pool(1 + static_cast<int>(round % 3));
-    KeyRouting routing(random.placement(), RoutingCase::kMostSamples, pool.threads());
+    const RowPlacement hashed = random.hashed_placement();
+    const RowPlacement& placement = round % 5 == 4 ? hashed : random.placement();
+    KeyRouting routing(placement, RoutingCase::kMostSamples, pool.threads());
     INFO("round " << round);
     for (const int64_t batch : {RoutingCase::kMostSamples, int64_t{0}, int64_t{1}, int64_t{40}}) {
       const auto keys = random.keys(batch);
       routing.route({.pool = &pool}, keys.view(),
                     batch * random.tables().columns() + random.draw(2));
-      check_route(routing, ExpectedRoute(random.placement(), keys.view()));
+      check_route(routing, ExpectedRoute(placement, keys.view()));
     }
   }
 }

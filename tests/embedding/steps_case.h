@@ -53,6 +53,8 @@ inline std::vector<float> rows_of(const EmbeddingTables& tables) {
 struct StepsOptions {
   int64_t capacity = 0;
   FloatType wire = FloatType::kFloat;
+  int64_t hashed_rows = 0;                      // of a rank, where rows come as keys come; else 0
+  bool by_slot = false;                         // and there, whether a slot lies on one rank
   comm::DeviceCommunicator* devices = nullptr;  // of the same ranks, where they are GPUs
   Exec exec = {};                               // there
 };
@@ -63,7 +65,7 @@ class StepsOfRank {
   StepsOfRank(comm::Communicator& world, const StepsOptions& options)
       : rank_(world.rank()),
         exec_(options.devices ? options.exec : Exec{.pool = &pool_}),
-        tables_(steps_spec(), place_of(world, options)) {
+        tables_(spec_of(options), place_of(world, options)) {
     tables_.declare(buffers_);
     const auto add = [&](const char* name, plan::BufferKind kind, int64_t bytes) {
       return buffers_.add(name, kind, bytes);
@@ -78,6 +80,8 @@ class StepsOfRank {
     tables_.steps().emit_forward(plan_, io_);
     tables_.steps().emit_backward(plan_, io_);
     tables_.steps().emit_update(plan_, io_);
+    io_.training = false;
+    tables_.steps().emit_forward(evaluation_, io_);
     if (exec_.on_gpu())
       buffers_.allocate(*exec_.cuda);
     else
@@ -89,22 +93,11 @@ class StepsOfRank {
     if (io_.overflow != plan::kNoBuffer) buffers_.set_value(io_.overflow, int32_t{0});
   }
 
-  // Returns what was looked up.
-  std::vector<float> iterate(int64_t samples) {
-    std::vector<uint32_t> keys;
-    std::vector<float> gradients;
-    for (int64_t i = 0; i < samples * 3; ++i) keys.push_back(key_of(rank_, i / 3, i % 3));
-    for (int64_t i = 0; i < samples * 3 * kStepWidth; ++i)
-      gradients.push_back(gradient_of(rank_, i));
-    buffers_.write<uint32_t>(io_.keys, 0, keys);
-    buffers_.write<float>(io_.grad, 0, gradients);
-    plan::run_in_order(plan_, {.exec = exec_, .batch = samples});
-    if (exec_.on_gpu()) exec_.cuda->stream_synchronize(exec_.stream);
-    std::vector<float> out(gradients.size());
-    buffers_.read(io_.output, 0, std::span(out));
-    return out;
-  }
+  // Both return what was looked up.
+  std::vector<float> iterate(int64_t samples) { return run(plan_, samples); }
+  std::vector<float> evaluate(int64_t samples) { return run(evaluation_, samples); }
   [[nodiscard]] EmbeddingTables& tables() { return tables_; }
+  [[nodiscard]] const Exec& exec() const { return exec_; }
   // Whether the last run counts for nothing; clears that.
   bool take_overflow() {
     const bool found = buffers_.value<int32_t>(io_.overflow) != 0;
@@ -113,6 +106,26 @@ class StepsOfRank {
   }
 
  private:
+  std::vector<float> run(const plan::Plan& plan, int64_t samples) {
+    std::vector<uint32_t> keys;
+    std::vector<float> gradients;
+    for (int64_t i = 0; i < samples * 3; ++i) keys.push_back(key_of(rank_, i / 3, i % 3));
+    for (int64_t i = 0; i < samples * 3 * kStepWidth; ++i)
+      gradients.push_back(gradient_of(rank_, i));
+    buffers_.write<uint32_t>(io_.keys, 0, keys);
+    buffers_.write<float>(io_.grad, 0, gradients);
+    plan::run_in_order(plan, {.exec = exec_, .batch = samples});
+    if (exec_.on_gpu()) exec_.cuda->stream_synchronize(exec_.stream);
+    std::vector<float> out(gradients.size());
+    buffers_.read(io_.output, 0, std::span(out));
+    return out;
+  }
+  static TablesSpec spec_of(const StepsOptions& options) {
+    TablesSpec spec = steps_spec();
+    spec.hash_capacity = options.hashed_rows;
+    spec.init_rows = spec.layout.rows;
+    return spec;
+  }
   static TablesPlace place_of(comm::Communicator& world, const StepsOptions& options) {
     const int n = world.size();
     TablesPlace place{.ranks = {.rank = world.rank(),
@@ -129,6 +142,9 @@ class StepsOfRank {
     if (n > 1)
       place.placement = std::make_shared<RowPlacement>(
           RowPlacement::by_table(steps_spec().layout, {all, {n - 1}, {0}}, n));
+    if (options.hashed_rows > 0)
+      place.placement = std::make_shared<RowPlacement>(
+          RowPlacement::by_key(steps_spec().layout, n, options.hashed_rows, options.by_slot));
     return place;
   }
 
@@ -136,7 +152,7 @@ class StepsOfRank {
   ThreadPool pool_{1};
   const Exec exec_;
   plan::Buffers buffers_;
-  plan::Plan plan_{buffers_};
+  plan::Plan plan_{buffers_}, evaluation_{buffers_};
   EmbeddingTables tables_;
   TablesIo io_;
 };

@@ -175,13 +175,17 @@ TEST_CASE("batch statistics, penalties and clipping on several GPUs are those of
               clip = {"solver.gradient_clip_norm=0.05", "optimizer=" + global,
                       "layers.emb.optimizer=" + global};
   for (const auto& [name, changes] :
-       {std::pair<const char*, Words>{"statistics", {}},
+       {std::pair<const char*, Words>{"BatchNorm", {}},
+        {"PReLU_Dice", {}},
         {"penalty", penalty},
         {"clip", clip},
         {"both, sharded", penalty + clip + Words{"solver.shard_optimizer=true"}}}) {
     INFO(name);
     const SmallRun run;
-    if (changes.empty()) write_text(run / "config.json", small_config_with_batch_norm());
+    if (changes.empty())
+      write_text(run / "config.json", name == std::string("PReLU_Dice")
+                                          ? small_config_with_dice()
+                                          : small_config_with_batch_norm());
     const auto train = [&](const Words& environment, const char* device) {
       const Words all =
           changes + Words{gpu("[[0,1],[2,3]]"), "solver.max_iter=18", "solver.eval_interval=9"};

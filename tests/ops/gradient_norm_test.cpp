@@ -36,24 +36,28 @@ TEST_CASE("square_sum gives the same bits on any threads") {
 TEST_CASE("clip_gradients shortens what is longer than the norm, and unscales") {
   for (const OpDevice& on : op_devices<float>()) {
     INFO(on.name());
-    const auto factors = [&](const std::vector<double>& sums, double most, bool scaled) {
+    const auto factors = [&](const std::vector<double>& sums, double most,
+                             ops::ScaledSums scaled = {}) {
       const DeviceTensor<double> squares(on, sums);
       const DeviceTensor<float> inverse(on, {0.125f}), out(on, {-1.0f, -1.0f});
-      ops::clip_gradients(on.exec(), squares, most, scaled ? inverse.data() : nullptr,
+      if (scaled.count > 0) scaled.inverse = inverse.data();
+      ops::clip_gradients(on.exec(), squares, most, scaled,
                           reinterpret_cast<ops::ClipFactors*>(out.data()));
       return out.host();
     };
     // Norm 5 of (3, 4): 2 / (5 + 1e-6).
-    const auto cut = factors({9, 16}, 2, false);
+    const auto cut = factors({9, 16}, 2);
     CHECK(cut[0] == cut[1]);
     CHECK(static_cast<double>(cut[1]) == Approx(2 / (5 + 1e-6)).epsilon(1e-7));
-    CHECK(factors({9, 16}, 5.1, false) == std::vector<float>{1, 1});
-    // The first sum is of gradients that are 8 times too long.
-    const auto both = factors({9.0 * 64, 16}, 2, true);
-    CHECK(both[1] == cut[1]);
-    CHECK(both[0] == cut[1] * 0.125f);
-    CHECK(factors({0}, 3, false) == std::vector<float>{1, 1});
-    const auto never = factors({HUGE_VAL}, 3, false);  // overflow leaves nothing behind
+    CHECK(factors({9, 16}, 5.1) == std::vector<float>{1, 1});
+    // Some sums are of gradients that are 8 times too long: the first, or those of each rank.
+    for (const auto& both : {factors({9.0 * 64, 16}, 2, {0, 1, 1}),
+                             factors({3, 4.0 * 64, 9, 5.0 * 64, 4}, 2, {1, 2, 2})}) {
+      CHECK(both[1] == cut[1]);
+      CHECK(both[0] == cut[1] * 0.125f);
+    }
+    CHECK(factors({0}, 3) == std::vector<float>{1, 1});
+    const auto never = factors({HUGE_VAL}, 3);  // overflow leaves nothing behind
     CHECK(never == std::vector<float>{0, 0});
   }
 }
@@ -64,8 +68,8 @@ TEST_CASE("square_sum and clip_gradients refuse what does not fit") {
   const DeviceTensor<double> few(on, std::vector<double>(ops::kBlockSums - 1)), sum(on, {0});
   CHECK_THROWS_AS(ops::square_sum(on.exec(), x, few, sum.data()), Error);
   ops::ClipFactors factors;
-  CHECK_THROWS_AS(ops::clip_gradients(on.exec(), {}, 1, nullptr, &factors), Error);
-  CHECK_THROWS_AS(ops::clip_gradients(on.exec(), sum, 0, nullptr, &factors), Error);
+  CHECK_THROWS_AS(ops::clip_gradients(on.exec(), {}, 1, {}, &factors), Error);
+  CHECK_THROWS_AS(ops::clip_gradients(on.exec(), sum, 0, {}, &factors), Error);
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ class Scaler {
     optimizer::update_loss_scale(on_.exec(), grow_after, state_.data());
     const LossScale after = state();
     CHECK(after.inverse == 1 / before.scale);  // that of the gradients at hand, not of the next
+    CHECK(after.next_inverse == 1 / after.scale);
     CHECK(after.found == 0);
     return after.skip != 0;
   }
@@ -85,11 +86,44 @@ TEST_CASE("the loss scale goes the same way on every device") {
   }
 }
 
+TEST_CASE("ranks decide by what any of them has found, and not in a run that counts for nothing") {
+  for (const OpDevice& on : op_devices<float>()) {
+    INFO(on.name());
+    LossScale mine = optimizer::loss_scale_from(64);
+    mine.good = 1;
+    for (const int32_t found : {0, 1}) {
+      mine.found = found;
+      const DeviceTensor<LossScale> state(on, {mine});
+      const DeviceTensor<float> word(on, {-1});
+      optimizer::tell_found(on.exec(), state.data(), word.data());
+      CHECK(word.host()[0] == static_cast<float>(found));
+      for (const float of_all : {0.0f, 1.0f, 7.0f})
+        for (const int32_t overflow : {0, 1}) {
+          DeviceTensor<LossScale> decided(on, {mine});
+          const DeviceTensor<float> sum(on, {of_all});
+          const DeviceTensor<int32_t> flag(on, {overflow});
+          optimizer::update_loss_scale(on.exec(), 2, decided.data(), {sum.data(), flag.data()});
+          const LossScale got = decided.host()[0];
+          CHECK(got.found == 0);
+          if (overflow != 0) {
+            CHECK(got.scale == 64);
+            CHECK(got.good == 1);
+          } else {
+            CHECK(got.skip == (of_all > 0 ? 1 : 0));
+            CHECK(got.scale == (of_all > 0 ? 32 : 128));
+            CHECK(got.good == 0);
+          }
+        }
+    }
+  }
+}
+
 TEST_CASE("update_loss_scale refuses no state and no interval") {
   const OpDevice on(1);
   LossScale state;
   CHECK_THROWS_AS(optimizer::update_loss_scale(on.exec(), 0, &state), Error);
   CHECK_THROWS_AS(optimizer::update_loss_scale(on.exec(), 1, nullptr), Error);
+  CHECK_THROWS_AS(optimizer::tell_found(on.exec(), &state, nullptr), Error);
 }
 
 }  // namespace

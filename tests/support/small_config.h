@@ -54,4 +54,14 @@ inline std::string small_config_with_batch_norm() {
   return text;
 }
 
+// And with PReLU_Dice, whose numbers are, too.
+inline std::string small_config_with_dice() {
+  std::string text = small_config();
+  const std::string what = R"({"name": "t2", "type": "InnerProduct", "bottom": "t1")";
+  return text.replace(text.find(what), what.size(),
+                      R"({"name": "dice", "type": "PReLU_Dice", "bottom": "t1", "top": "dice",
+   "prelu_dice_param": {"alpha": 0.2, "epsilon": 0.05}},
+  {"name": "t2", "type": "InnerProduct", "bottom": "dice")");
+}
+
 }  // namespace hlite::test

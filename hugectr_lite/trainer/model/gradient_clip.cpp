@@ -102,19 +102,23 @@ void GradientClip::emit(plan::Plan& plan, Stage stage, network::Phase) {
          }
        }});
   if (ranks_.ranks() > 1 && own > 0) emit_gather(plan, shared);
+  // Those of the network are the first ones that are shared, or each rank's own; tables' are
+  // unscaled.
+  const ops::ScaledSums dense =
+      shard_ ? ops::ScaledSums{shared, own, ranks_.ranks()} : ops::ScaledSums{0, 1, 1};
   reads = {squares_};
   if (loss_scaling_.used()) reads.push_back(loss_scaling_.state());
   plan.add({.name = "gradient_clip",
             .lane = plan::Lane::kCompute,
             .reads = reads,
             .writes = {factors_},
-            .run = [this, count = shared + own * ranks_.ranks(),
+            .run = [this, dense, count = shared + own * ranks_.ranks(),
                     buffers = &plan.buffers()](const plan::StepContext& c) {
-              const float* const inverse =
-                  loss_scaling_.used()
-                      ? &buffers->data<optimizer::LossScale>(loss_scaling_.state())->inverse
-                      : nullptr;
-              ops::clip_gradients(c.exec, {buffers->data<double>(squares_), count}, most_, inverse,
+              ops::ScaledSums scaled = dense;
+              if (loss_scaling_.used())
+                scaled.inverse =
+                    &buffers->data<optimizer::LossScale>(loss_scaling_.state())->inverse;
+              ops::clip_gradients(c.exec, {buffers->data<double>(squares_), count}, most_, scaled,
                                   buffers->data<ops::ClipFactors>(factors_));
             }});
 }

@@ -61,7 +61,9 @@ void GradientSum::declare_first(plan::Buffers& buffers) {
   Reduced first{.id = buffers.add("reduced", BufferKind::kGradient,
                                   narrow ? summed_ : summed_ + scalar_bytes)};
   if (narrow) first.wire = buffers.add("reduced.wire", BufferKind::kGradient, sent + scalar_bytes);
-  scalars_ = buffers.slice("reduced.scalars", narrow ? first.wire : first.id, sent, scalar_bytes);
+  const BufferId travels = narrow ? first.wire : first.id;
+  scalars_ = buffers.slice("reduced.scalars", travels, sent, scalar_bytes);
+  found_ = buffers.slice("reduced.found", travels, sent + 2 * kFloatBytes, kFloatBytes);
   reduced_.push_back(std::move(first));
 }
 
@@ -124,9 +126,13 @@ void GradientSum::begin_run() {
   if (notices_) notices_->begin_run(wants_to_stop_ && wants_to_stop_());
 }
 
-bool GradientSum::overflowed(const Exec& exec) {
-  if (!notices_) return buffers_->value<int32_t>(overflow_) != 0;
-  const kernels::Notice& notice = notices_->wait(exec);
+bool GradientSum::overflowed(const Exec& exec, const std::function<void()>& look) {
+  if (!notices_) {
+    const bool overflow = buffers_->value<int32_t>(overflow_) != 0;
+    if (overflow) look();
+    return overflow;
+  }
+  const kernels::Notice& notice = notices_->wait(exec, look);
   stop_ = notice.wish > 0;
   return notice.overflow != 0;
 }

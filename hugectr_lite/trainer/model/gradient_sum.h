@@ -39,6 +39,9 @@ class GradientSum final : public PlanPart, public network::RankGather {
                        plan::BufferId all) override;
   // Of a sharded optimizer; else null.
   [[nodiscard]] DenseShard* shard() const { return shard_.get(); }
+  // float, on GPUs: what a rank has to say of overflow in gradients, before they are summed, and
+  // the sum of all ranks' behind it.
+  [[nodiscard]] plan::BufferId found() const { return found_; }
   // Where the network's gradients must go.
   [[nodiscard]] plan::BufferId dense_gradients() const { return dense_gradients_; }
   // int32: embedding::TablesIo::overflow.
@@ -47,8 +50,9 @@ class GradientSum final : public PlanPart, public network::RankGather {
   // Before each run of a plan.
   void begin_run();
   // Whether an exchange of the run that was issued last had too little room. On a GPU, whose
-  // executor's `exec` is given, waits for the run's first steps; collective.
-  [[nodiscard]] bool overflowed(const Exec& exec);
+  // executor's `exec` is given, waits for the run's first steps; collective. `look`: called, and
+  // may throw, where the run counts for nothing, which may also be for a full table of this rank.
+  [[nodiscard]] bool overflowed(const Exec& exec, const std::function<void()>& look);
   void clear_overflow() const { buffers_->set_value<int32_t>(overflow_, 0); }
   // A training run that counts has been issued.
   void count_run() { ++runs_; }
@@ -60,7 +64,7 @@ class GradientSum final : public PlanPart, public network::RankGather {
   [[nodiscard]] std::vector<comm::StepTraffic> traffic() const;
 
  private:
-  static constexpr int64_t kScalars = 2;  // loss, wants to stop
+  static constexpr int64_t kScalars = 3;  // loss, wants to stop, overflow found
   struct Copied {
     std::string layer;
     embedding::ShardedSteps* tables;
@@ -106,7 +110,7 @@ class GradientSum final : public PlanPart, public network::RankGather {
   };
   std::vector<std::unique_ptr<Gather>> gathers_;
   plan::BufferId scalars_ = plan::kNoBuffer, dense_gradients_ = plan::kNoBuffer,
-                 overflow_ = plan::kNoBuffer;
+                 overflow_ = plan::kNoBuffer, found_ = plan::kNoBuffer;
   const cuda::Backend* const gpu_;
   plan::BufferId wish_ = plan::kNoBuffer;  // on GPUs: the sum of the last iteration's
   std::unique_ptr<RunNotices> notices_;

@@ -8,8 +8,9 @@ constexpr float kFirstDynamicScale = 0x1p16f;
 constexpr int32_t kGrowAfter = 2000;  // iterations, as in Apex and PyTorch
 }  // namespace
 
-LossScaling::LossScaling(std::optional<int64_t> fixed, FloatType type, const ModelLayers& layers)
-    : type_(type), layers_(layers) {
+LossScaling::LossScaling(std::optional<int64_t> fixed, FloatType type, const ModelLayers& layers,
+                         const GradientSum* sum)
+    : type_(type), layers_(layers), sum_(sum) {
   if (type == FloatType::kFloat) return;
   dynamic_ = type == FloatType::kFp16 && !fixed;
   if (dynamic_)
@@ -57,24 +58,54 @@ std::vector<LossScaling::Gradients> LossScaling::checked_gradients() const {
   return gradients;
 }
 
-void LossScaling::emit(plan::Plan& plan, Stage stage, network::Phase) {
-  if (stage != Stage::kLossScale || !dynamic_) return;
+void LossScaling::find(const plan::StepContext& c, const std::vector<Gradients>& gradients) const {
+  int32_t* const found = buffers_->data<int32_t>(found_);
+  for (const Gradients& g : gradients)
+    with_float_type(g.type, [&]<typename T>() {
+      ops::flag_non_finite<T>(
+          c.exec, Vector<T>(buffers_->data<T>(g.id), g.count + c.batch * g.per_sample), found);
+    });
+}
+
+void LossScaling::emit_find(plan::Plan& plan) const {
   const auto gradients = checked_gradients();
-  std::vector<plan::BufferId> reads = {state_};
+  std::vector<plan::BufferId> reads = {found_};
   for (const Gradients& g : gradients) reads.push_back(g.id);
+  plan.add({.name = "loss_scale.find",
+            .lane = plan::Lane::kCompute,
+            .reads = reads,
+            .writes = {found_, sum_->found()},
+            .run = [this, gradients](const plan::StepContext& c) {
+              find(c, gradients);
+              optimizer::tell_found(c.exec, buffers_->data<optimizer::LossScale>(state_),
+                                    buffers_->data<float>(sum_->found()));
+            }});
+}
+
+void LossScaling::emit(plan::Plan& plan, Stage stage, network::Phase) {
+  if (!dynamic_) return;
+  if (stage == Stage::kRowGradients && sum_) emit_find(plan);
+  if (stage != Stage::kLossScale) return;
+  std::vector<plan::BufferId> reads = {state_};
+  std::vector<Gradients> gradients;
+  if (sum_) {
+    reads.insert(reads.end(), {sum_->found(), sum_->overflow()});
+  } else {
+    gradients = checked_gradients();
+    for (const Gradients& g : gradients) reads.push_back(g.id);
+  }
   plan.add({.name = "loss_scale",
             .lane = plan::Lane::kCompute,
             .reads = reads,
             .writes = {state_},
             .run = [this, gradients](const plan::StepContext& c) {
-              auto* const scale = buffers_->data<optimizer::LossScale>(state_);
-              for (const Gradients& g : gradients)
-                with_float_type(g.type, [&]<typename T>() {
-                  ops::flag_non_finite<T>(
-                      c.exec, Vector<T>(buffers_->data<T>(g.id), g.count + c.batch * g.per_sample),
-                      &scale->found);
-                });
-              optimizer::update_loss_scale(c.exec, kGrowAfter, scale);
+              find(c, gradients);
+              optimizer::RanksVerdict ranks;
+              if (sum_)
+                ranks = {.found = buffers_->data<float>(sum_->found()),
+                         .overflow = buffers_->data<int32_t>(sum_->overflow())};
+              optimizer::update_loss_scale(c.exec, kGrowAfter,
+                                           buffers_->data<optimizer::LossScale>(state_), ranks);
             }});
 }
 

@@ -65,11 +65,12 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
                                     .wire = config.solver.wire_precision})),
       batch_(config.data, max_batch_),
       rates_(config.optimizer, layers_.embeddings),
-      loss_scaling_(gpu ? config.solver.mixed_precision : std::nullopt, type_, layers_),
       gradient_sum_(ranks_.context.ranks() > 1
                         ? std::make_unique<GradientSum>(ranks_.context, config, layers_,
                                                         ranks_.wants_to_stop, gpu)
                         : nullptr),
+      loss_scaling_(gpu ? config.solver.mixed_precision : std::nullopt, type_, layers_,
+                    gradient_sum_.get()),
       clip_(config.solver.gradient_clip_norm > 0
                 ? std::make_unique<GradientClip>(config.solver.gradient_clip_norm, ranks_.context,
                                                  layers_, loss_scaling_,
@@ -123,10 +124,10 @@ void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
   const auto run = [&] {
     gradient_sum_->begin_run();
     executor_->run(plan, context);
-    if (!gpu_) check_keys(*this);  // a table may be full on this rank alone
     if (&plan == &train_plan_) gradient_sum_->count_run();
   };
-  for (run(); gradient_sum_->overflowed(executor_->exec()); run()) make_room(plan);
+  const auto look = [&] { check_keys(*this); };  // a table may be full on this rank alone
+  for (run(); gradient_sum_->overflowed(executor_->exec(), look); run()) make_room(plan);
 }
 
 // For lists that did not fit in a run of the plan, which has not counted.

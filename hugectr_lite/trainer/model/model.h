@@ -100,9 +100,9 @@ class Model {
   const ModelLayers layers_;
   CopyIn batch_;
   LearningRates rates_;
-  LossScaling loss_scaling_;
   std::unique_ptr<GradientSum> gradient_sum_;  // on several ranks
-  std::unique_ptr<GradientClip> clip_;         // where the config has a norm
+  LossScaling loss_scaling_;
+  std::unique_ptr<GradientClip> clip_;  // where the config has a norm
   const LayerParts layer_parts_;
   EmbeddingPart embedding_part_;
   NetworkPart network_part_;

@@ -29,7 +29,7 @@ void RunNotices::begin_run(bool wish) {
   ++issued_;
 }
 
-const kernels::Notice& RunNotices::wait(const Exec& exec) {
+const kernels::Notice& RunNotices::wait(const Exec& exec, const std::function<void()>& look) {
   const auto told = [&] {
     return std::atomic_ref(notice_.get()->run).load(std::memory_order_acquire) >= issued_;
   };
@@ -45,6 +45,7 @@ const kernels::Notice& RunNotices::wait(const Exec& exec) {
     comm::check_time(start, ranks_.rank, "for the first exchanges of a run");
     std::this_thread::sleep_for(kNap);
   }
+  if (notice_->overflow != 0) look();
   // A rank that has failed lets the others' runs end, whatever they then told.
   ranks_.world->barrier();
   return *notice_;

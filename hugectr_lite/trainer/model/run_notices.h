@@ -3,6 +3,7 @@
 // to stop in the training iteration before. All ranks are told the same.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "hugectr_lite/comm/peer_kernels.h"
@@ -20,8 +21,9 @@ class RunNotices {
   // Before a run is issued. `wish`: of this rank, for wish().
   void begin_run(bool wish);
   // Waits for the notice of the run that was issued last; `exec`: what all of it is ordered on.
-  // Collective. Throws CommError when a rank has failed, DeviceError when the device has.
-  const kernels::Notice& wait(const Exec& exec);
+  // `look`: called before the ranks meet where the run counts for nothing, as far as this rank
+  // knows. Collective. Throws CommError when a rank has failed, DeviceError when the device has.
+  const kernels::Notice& wait(const Exec& exec, const std::function<void()>& look);
   // In page-locked memory: what begin_run() was told.
   [[nodiscard]] const float* wish() const { return wish_.get(); }
 

@@ -6,7 +6,6 @@
 
 #include "hugectr_lite/comm/mpi_plugin.h"
 #include "hugectr_lite/comm/peer_kernels.h"
-#include "hugectr_lite/config/embedding_types.h"
 #include "hugectr_lite/core/cuda_plugin.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/thread_pool.h"
@@ -36,20 +35,6 @@ std::string needs_cpu(const config::TrainConfig& config) {
                        kernels::kMostPeers, most);
   if (const char* blocking = std::getenv("CUDA_LAUNCH_BLOCKING"); blocking && *blocking == '1')
     return "with CUDA_LAUNCH_BLOCKING=1 GPUs would wait for each other for ever";
-  if (config.solver.precision == FloatType::kFp16 && !config.solver.mixed_precision)
-    return "several GPUs do not look for a loss scale together yet: expected bf16, or "
-           "mixed_precision with a fixed one";
-  const bool scaled = config.solver.mixed_precision.has_value();
-  if (scaled && config.solver.gradient_clip_norm > 0)
-    return "gradients of a scaled loss are clipped on one GPU so far";
-  for (const config::JsonNode* layer : config.layers) {
-    const std::string& name = layer->find("type")->string();
-    if (const auto type = config::embedding_type(name); type && config::is_hashed(*type))
-      return "rows that come as keys come (...Hash embeddings) train on one GPU so far";
-    if (const auto* hparam = layer->find("sparse_embedding_hparam");
-        scaled && hparam != nullptr && hparam->find("regularizer") != nullptr)
-      return "penalties on tables beside a scaled loss are taken on one GPU so far";
-  }
   return "";
 }
 
