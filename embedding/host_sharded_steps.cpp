@@ -189,7 +189,7 @@ std::vector<comm::StepTraffic> HostShardedSteps::traffic() const {
                     exchanges().grads->traffic());
 }
 
-// The CPU's types: HashedIndex and the rest of a sharded layer run nowhere else.
+// The CPU's types.
 template <typename F>
 static void with_cpu_type(FloatType type, F&& f) {
   HLITE_CHECK(type != FloatType::kFp16, "tables of several ranks: fp16");
