@@ -3,7 +3,7 @@
 //   by category  hybrid and DistributedSlot: frequent categories are copied to every rank, the k-th
 //                of the others is row k / ranks of rank k mod ranks (category_model.h)
 //   by key       the ...Hash types: key k, or all keys of slot s, on rank k, or s, mod ranks; which
-//                row it has there its owner alone knows (hashed_rows.h), here it is the key
+//                row it has there its owner alone knows (hashed_index.h), here it is the key
 //   by table     LocalizedSlot and sharding plans: a table lies on one rank, or its keys k on the
 //                rank shards[k mod n], or it is copied to every rank
 //
