@@ -1,6 +1,6 @@
 // Collectives among GPUs. Ranks that are threads of one process read and write each other's memory
 // in place, over NVLink where there is one; several of them may share a GPU. Between processes
-// bytes travel by NCCL (nccl.h), from and to the rank's own memory.
+// bytes travel by NCCL (nccl_communicator.h), from and to the rank's own memory.
 //
 // A call agrees on sizes and addresses on the host, so all ranks have to be in it at the same time,
 // and then puts on the stream of its Exec: a meeting of the process's ranks (everybody's data are
@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "hugectr_lite/comm/communicator.h"
-#include "hugectr_lite/comm/nccl.h"
+#include "hugectr_lite/comm/nccl_communicator.h"
 #include "hugectr_lite/comm/peer_group.h"
 #include "hugectr_lite/core/device_memory.h"
 

@@ -1,4 +1,4 @@
-#include "hugectr_lite/comm/nccl.h"
+#include "hugectr_lite/comm/nccl_communicator.h"
 
 #include <cstdlib>
 #include <thread>
