@@ -160,7 +160,12 @@ int main(int argc, char** argv) {
          return lost(p, ncclSystemError, false);
        }},
       {"refused", [&] { return refused(p); }}};
-  const std::string failures = tasks.at(task)();
+  std::string failures;
+  try {
+    failures = tasks.at(task)();
+  } catch (const std::exception& error) {
+    failures = std::string(error.what()) + "\n";
+  }
   std::fputs(failures.c_str(), stderr);
   return failures.empty() ? 0 : 1;
 }
