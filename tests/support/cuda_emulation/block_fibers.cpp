@@ -2,12 +2,18 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <exception>
 #include <mutex>
+#include <numeric>
+#include <random>
 #include <utility>
 #include <vector>
 
-#include "tests/support/cuda_emulation/block_scheduler.h"
+#include "tests/support/cuda_emulation/block_thread.h"
 
 namespace hlite::emulation {
 
@@ -15,33 +21,280 @@ Place here;
 
 namespace {
 
-// Dynamic shared memory of a grid's blocks, exactly as long as asked for, so that AddressSanitizer
-// sees the first byte too many.
-class SharedMemory {
+std::string text_of(Triple t) { return fmt::format("({},{},{})", t.x, t.y, t.z); }
+
+std::string text_of(const std::source_location& site) {
+  return fmt::format("{}:{}", site.file_name(), site.line());
+}
+
+bool same_site(const std::source_location& a, const std::source_location& b) {
+  return a.line() == b.line() && a.column() == b.column() &&
+         (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
+}
+
+// The blocks of all grids run here, one after the other.
+class Scheduler {
  public:
-  explicit SharedMemory(size_t bytes)
-      : bytes_(bytes), data_(static_cast<std::byte*>(::operator new(bytes, kAlignment))) {}
-  void scribble() { std::memset(data_, 0xFF, bytes_); }
-  ~SharedMemory() { ::operator delete(data_, bytes_, kAlignment); }
-  SharedMemory(const SharedMemory&) = delete;
-  SharedMemory& operator=(const SharedMemory&) = delete;
-  [[nodiscard]] std::byte* data() const { return data_; }
+  void run_block(Triple block_dim, FunctionRef<void()> body);
+  void wait(FiberState state) {
+    current_->state = state;
+    current_->carrier->track.switch_to(main_);
+  }
+  [[nodiscard]] Fiber& current() const { return *current_; }
+  [[nodiscard]] bool running() const { return current_ != nullptr; }
+  [[noreturn]] void end(std::exception_ptr&& error);
+  void set_order(Order order, uint64_t seed) {
+    order_ = order;
+    random_.seed(seed);
+  }
+  [[nodiscard]] Order order() const { return order_; }
+  std::mutex& mutex() { return mutex_; }
 
  private:
-  static constexpr std::align_val_t kAlignment{128};
-  size_t bytes_;
-  std::byte* data_;
+  static void enter();
+  void prepare(Triple block_dim);
+  Carrier& idle_carrier();
+  void give_turn(Fiber& fiber, Carrier& carrier);
+  bool goes_on_with_next();
+  void finish_thread();
+  void resume(Fiber& fiber);
+  bool release();
+  bool release_barrier();
+  bool release_warp(size_t first, size_t last);
+  void finish_exchange(size_t first, size_t last, unsigned lanes);
+  [[noreturn]] void fail_stuck();
+  [[noreturn]] static void fail(const std::string& text);
+  static std::string whereabouts(const Fiber& fiber);
+
+  std::mutex mutex_;
+  std::deque<Fiber> fibers_;  // grows to the largest block seen
+  size_t count_ = 0;          // threads of this block
+  size_t ended_ = 0;          // of these
+  Triple block_dim_;          // of fibers_[...].thread
+  std::vector<size_t> turns_;
+  size_t turn_ = 0;  // the next one of these
+  std::deque<Carrier> carriers_;
+  std::vector<Carrier*> idle_;
+  Track main_;
+  Fiber* current_ = nullptr;
+  const FunctionRef<void()>* body_ = nullptr;
+  std::exception_ptr error_;
+  Order order_ = Order::kForward;
+  std::mt19937_64 random_;
 };
+
+Scheduler scheduler;
+
+// First function on a carrier's stack.
+void Scheduler::enter() {
+  Track::entered(scheduler.main_);
+  std::exception_ptr error;
+  try {
+    do {
+      (*scheduler.body_)();
+      scheduler.finish_thread();
+    } while (scheduler.goes_on_with_next());
+  } catch (...) {
+    error = std::current_exception();
+  }
+  scheduler.end(std::move(error));
+}
+
+void Scheduler::finish_thread() {
+  if (!current_->open_copies.empty() || !current_->copies.empty())
+    fail(fmt::format("thread {} has ended without waiting for its copies",
+                     text_of(current_->thread)));
+  current_->state = FiberState::kEnded;
+  ++ended_;
+}
+
+void Scheduler::end(std::exception_ptr&& error) {
+  error_ = std::move(error);  // nothing stays on this stack
+  Carrier& carrier = *current_->carrier;
+  current_->state = FiberState::kEnded;
+  idle_.push_back(&carrier);
+  carrier.track.switch_to(main_, /*last=*/true);
+  std::abort();  // nobody comes back here
+}
+
+void Scheduler::prepare(Triple block_dim) {
+  const size_t before = fibers_.size();
+  count_ = size_t{block_dim.x} * block_dim.y * block_dim.z;
+  while (fibers_.size() < count_) fibers_.emplace_back();
+  const bool same = block_dim.x == block_dim_.x && block_dim.y == block_dim_.y &&
+                    block_dim.z == block_dim_.z && before == fibers_.size();
+  for (size_t i = 0; i < count_; ++i) {
+    Fiber& fiber = fibers_[i];
+    const auto t = static_cast<unsigned>(i);
+    if (!same)
+      fiber.thread = {t % block_dim.x, t / block_dim.x % block_dim.y,
+                      t / block_dim.x / block_dim.y};
+    fiber.state = FiberState::kReady;
+    fiber.carrier = nullptr;
+    fiber.bytes = 0;
+    // Left by a block that failed.
+    if (!fiber.open_copies.empty()) fiber.open_copies.clear();
+    if (!fiber.copies.empty()) fiber.copies.clear();
+  }
+  block_dim_ = block_dim;
+  ended_ = 0;
+  idle_.clear();
+  for (Carrier& carrier : carriers_) idle_.push_back(&carrier);
+  turns_.resize(count_);
+  std::iota(turns_.begin(), turns_.end(), size_t{0});
+  if (order_ == Order::kReverse) std::reverse(turns_.begin(), turns_.end());
+}
+
+Carrier& Scheduler::idle_carrier() {
+  if (idle_.empty()) return carriers_.emplace_back();
+  Carrier& carrier = *idle_.back();
+  idle_.pop_back();
+  return carrier;
+}
+
+void Scheduler::give_turn(Fiber& fiber, Carrier& carrier) {
+  current_ = &fiber;
+  fiber.carrier = &carrier;
+  here.thread = fiber.thread;
+}
+
+// Whether the turn is that of a thread which has not begun: then it runs on this stack.
+bool Scheduler::goes_on_with_next() {
+  while (turn_ < count_ && fibers_[turns_[turn_]].state != FiberState::kReady) ++turn_;
+  if (turn_ == count_ || fibers_[turns_[turn_]].carrier) return false;
+  give_turn(fibers_[turns_[turn_++]], *current_->carrier);
+  return true;
+}
+
+void Scheduler::resume(Fiber& fiber) {
+  if (fiber.carrier) {
+    give_turn(fiber, *fiber.carrier);
+  } else {
+    give_turn(fiber, idle_carrier());
+    fiber.carrier->track.begin(&Scheduler::enter);
+  }
+  main_.switch_to(fiber.carrier->track);
+  current_ = nullptr;
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+void Scheduler::run_block(Triple block_dim, FunctionRef<void()> body) {
+  body_ = &body;
+  prepare(block_dim);
+  while (ended_ < count_) {
+    if (order_ == Order::kShuffled) std::shuffle(turns_.begin(), turns_.end(), random_);
+    for (turn_ = 0; turn_ < count_;) {
+      Fiber& fiber = fibers_[turns_[turn_++]];
+      if (fiber.state == FiberState::kReady) resume(fiber);
+    }
+    if (ended_ < count_ && !release()) fail_stuck();
+  }
+}
+
+bool Scheduler::release() {
+  if (release_barrier()) return true;
+  bool any = false;
+  for (size_t first = 0; first < count_; first += kWarpSize)
+    any |= release_warp(first, std::min(first + kWarpSize, count_));
+  return any;
+}
+
+// Every thread of the block must come, to the same line: one that has ended is missed, too.
+bool Scheduler::release_barrier() {
+  for (size_t i = 0; i < count_; ++i) {
+    const Fiber& fiber = fibers_[i];
+    if (fiber.state != FiberState::kAtBarrier || !same_site(fiber.site, fibers_[0].site))
+      return false;
+  }
+  for (size_t i = 0; i < count_; ++i) fibers_[i].state = FiberState::kReady;
+  return true;
+}
+
+// Releases one complete group of lanes after the other.
+bool Scheduler::release_warp(size_t first, size_t last) {
+  bool any = false;
+  for (size_t i = first; i < last; ++i) {
+    const Fiber& asks = fibers_[i];
+    if (asks.state != FiberState::kAtExchange) continue;
+    if ((asks.mask >> (i - first) & 1) == 0)
+      fail(fmt::format("{} with mask {:#010x}, which lacks its own lane {}", whereabouts(asks),
+                       asks.mask, i - first));
+    unsigned lanes = 0;
+    bool complete = true;
+    for (size_t j = first; j < last; ++j) {
+      const Fiber& other = fibers_[j];
+      if ((asks.mask >> (j - first) & 1) == 0 || other.state == FiberState::kEnded) continue;
+      complete &= other.state == FiberState::kAtExchange && other.mask == asks.mask &&
+                  same_site(other.site, asks.site);
+      lanes |= 1u << (j - first);
+    }
+    if (!complete) continue;
+    finish_exchange(first, last, lanes);
+    any = true;
+  }
+  return any;
+}
+
+void Scheduler::finish_exchange(size_t first, size_t last, unsigned lanes) {
+  unsigned votes = 0;
+  for (size_t j = first; j < last; ++j)
+    if (lanes >> (j - first) & 1) votes |= unsigned{fibers_[j].predicate} << (j - first);
+  for (size_t j = first; j < last; ++j) {
+    Fiber& fiber = fibers_[j];
+    if ((lanes >> (j - first) & 1) == 0) continue;
+    if ((lanes >> fiber.source_lane & 1) == 0)
+      fail(fmt::format("{} and reads lane {}, which takes no part", whereabouts(fiber),
+                       fiber.source_lane));
+    fiber.result = {fibers_[first + fiber.source_lane].value, votes, lanes};
+    fiber.state = FiberState::kReady;
+    if (fiber.bytes == 0) continue;
+    if (lanes != 0xffffffffu)
+      fail(fmt::format("{}: expected all {} lanes of the warp", whereabouts(fiber), kWarpSize));
+    for (size_t l = 0; l < kWarpSize; ++l)
+      std::memcpy(static_cast<std::byte*>(fiber.all) + l * fiber.bytes, fibers_[first + l].mine,
+                  fiber.bytes);
+  }
+}
+
+std::string Scheduler::whereabouts(const Fiber& fiber) {
+  const std::string thread = "thread " + text_of(fiber.thread);
+  if (fiber.state == FiberState::kEnded) return thread + " has ended";
+  return fmt::format("{} waits at {} ({})", thread, fiber.what, text_of(fiber.site));
+}
+
+void Scheduler::fail(const std::string& text) {
+  throw EmulationError(fmt::format("block {}: {}", text_of(here.block), text));
+}
+
+// Names the first thread that waits, and the first one that it waits for in vain.
+void Scheduler::fail_stuck() {
+  size_t i = 0;
+  while (fibers_[i].state == FiberState::kEnded) ++i;
+  const Fiber& waits = fibers_[i];
+  const bool warp = waits.state == FiberState::kAtExchange;
+  const size_t first = warp ? i / kWarpSize * kWarpSize : 0;
+  const size_t last = warp ? std::min(first + kWarpSize, count_) : count_;
+  for (size_t j = first; j < last; ++j) {
+    const Fiber& other = fibers_[j];
+    const bool expected =
+        !warp || ((waits.mask >> (j - first) & 1) != 0 && other.state != FiberState::kEnded);
+    const bool came = other.state == waits.state && same_site(other.site, waits.site) &&
+                      (!warp || other.mask == waits.mask);
+    if (expected && !came)
+      fail(fmt::format("divergent barrier: {}, but {}", whereabouts(waits), whereabouts(other)));
+  }
+  fail(fmt::format("{}, and nobody can go on", whereabouts(waits)));
+}
 
 }  // namespace
 
 void set_order(Order order, uint64_t seed) {
-  const std::lock_guard lock(block_scheduler.mutex());
-  block_scheduler.set_order(order, seed);
+  const std::lock_guard lock(scheduler.mutex());
+  scheduler.set_order(order, seed);
 }
 
 void run_grid(Triple grid, Triple block, size_t shared_bytes, FunctionRef<void()> body) {
-  const std::lock_guard lock(block_scheduler.mutex());
+  const std::lock_guard lock(scheduler.mutex());
   here.grid_dim = grid;
   here.block_dim = block;
   SharedMemory shared(shared_bytes);
@@ -52,34 +305,34 @@ void run_grid(Triple grid, Triple block, size_t shared_bytes, FunctionRef<void()
       for (unsigned x = 0; x < grid.x; ++x) {
         shared.scribble();
         here.block = {x, y, z};
-        block_scheduler.run_block(block, body);
+        scheduler.run_block(block, body);
       }
   here.shared = nullptr;
 }
 
 void block_barrier(std::source_location site) {
-  Fiber& self = block_scheduler.current();
+  Fiber& self = scheduler.current();
   self.what = "__syncthreads";
   self.site = site;
-  block_scheduler.wait(FiberState::kAtBarrier);
+  scheduler.wait(FiberState::kAtBarrier);
 }
 
 Exchange exchange(const char* what, unsigned mask, uint64_t value, unsigned source_lane,
                   bool predicate, std::source_location site) {
-  Fiber& self = block_scheduler.current();
+  Fiber& self = scheduler.current();
   self.what = what;
   self.site = site;
   self.mask = mask;
   self.value = value;
   self.source_lane = source_lane;
   self.predicate = predicate;
-  block_scheduler.wait(FiberState::kAtExchange);
+  scheduler.wait(FiberState::kAtExchange);
   return self.result;
 }
 
 void gather(const char* what, const void* mine, void* all, size_t bytes,
             std::source_location site) {
-  Fiber& self = block_scheduler.current();
+  Fiber& self = scheduler.current();
   self.mine = mine;
   self.all = all;
   self.bytes = bytes;
@@ -87,8 +340,8 @@ void gather(const char* what, const void* mine, void* all, size_t bytes,
   self.bytes = 0;
 }
 
-bool in_fiber() { return block_scheduler.running(); }
-void end_fiber(std::exception_ptr&& error) { block_scheduler.end(std::move(error)); }
+bool in_fiber() { return scheduler.running(); }
+void end_fiber(std::exception_ptr&& error) { scheduler.end(std::move(error)); }
 
 unsigned linear_thread() {
   const Triple &t = here.thread, &d = here.block_dim;
@@ -104,18 +357,18 @@ void copy_async(void* to, const void* from, size_t bytes) {
         fmt::format("asynchronous copy: expected 4, 8 or 16 bytes, so aligned, found {} bytes from "
                     "{} to {}",
                     bytes, from, to));
-  const bool at_once = block_scheduler.order() == Order::kReverse;
+  const bool at_once = scheduler.order() == Order::kReverse;
   if (at_once) std::memcpy(to, from, bytes);
-  block_scheduler.current().open_copies.push_back({to, from, at_once ? 0 : bytes});
+  scheduler.current().open_copies.push_back({to, from, at_once ? 0 : bytes});
 }
 
 void commit_copies() {
-  Fiber& self = block_scheduler.current();
+  Fiber& self = scheduler.current();
   self.copies.push_back(std::exchange(self.open_copies, {}));
 }
 
 void wait_for_copies(size_t pending) {
-  for (auto& groups = block_scheduler.current().copies; groups.size() > pending; groups.pop_front())
+  for (auto& groups = scheduler.current().copies; groups.size() > pending; groups.pop_front())
     for (const AsyncCopy& copy : groups.front()) std::memcpy(copy.to, copy.from, copy.bytes);
 }
 
