@@ -105,6 +105,7 @@ class Workload {
       model_.executor().synchronize();
     });
     const std::vector<comm::StepTraffic> before = model_.traffic();
+    turn_ = 0;  // the first batch is the one that is counted
     train();
     model_.executor().synchronize();
     count(result, before, model_.traffic());
