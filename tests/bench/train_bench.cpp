@@ -11,10 +11,10 @@
 // ranks scattered over each table. Prints a table on standard error and one JSON object on standard
 // output. On the CPU the floor of a step is the larger of its FLOPs at the rate of large matrix
 // products in fp32 and its bytes at the rate of a plain copy, both measured here.
-// --machine writes the rates that the steps reached, for train --estimate "2x4 FILE" (links are to
-// be added); of ranks that share the machine, measure them while as many of these run. cpu_ms is
-// the CPU time of an iteration, of all threads: on one thread a figure that others who use the
-// machine change little. A GPU: see train_bench_gpu.cpp.
+// --machine writes the rates that the steps reached, for train --estimate "2x4 FILE" (comm_bench
+// --machine adds its links); of ranks that share the machine, measure them while as many of these
+// run. cpu_ms is the CPU time of an iteration, of all threads: on one thread a figure that others
+// who use the machine change little. A GPU: see train_bench_gpu.cpp.
 #include <CLI/CLI.hpp>
 
 #include <algorithm>

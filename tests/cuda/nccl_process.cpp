@@ -77,9 +77,10 @@ std::string mismatch(const Process& p) {
 
 // The last rank leaves out the second sum, and waits until the others have seen it.
 std::string missing(const Process& p) {
-  emulation::elsewhere_ms() = 300;
   return on_ranks(p, "id", [](NcclRank& r) {
     r.all_reduce();
+    r.stream.synchronize();
+    emulation::elsewhere_ms() = 300;
     if (r.rank + 1 < r.ranks) r.all_reduce();
     r.stream.synchronize();
     ncclResult_t state = ncclSuccess;
@@ -108,6 +109,10 @@ std::string lost(const Process& p, ncclResult_t want, bool revoke) {
       (void)ncclCommGetAsyncError(r.comm, &state);
     }
     r.require(state == want, "state " + std::to_string(state));
+    const std::string words = ncclGetLastError(r.comm);
+    r.require(want != ncclRemoteError || words.find("has ended") != std::string::npos ||
+                  words.find("has given up") != std::string::npos,
+              "words \"" + words + "\"");
     if (revoke) r.require(ncclCommRevoke(r.comm, 0) == ncclSuccess, "revoke");
     r.require(ncclCommAbort(r.comm) == ncclSuccess, "abort");
     r.comm = nullptr;
@@ -160,7 +165,12 @@ int main(int argc, char** argv) {
          return lost(p, ncclSystemError, false);
        }},
       {"refused", [&] { return refused(p); }}};
-  const std::string failures = tasks.at(task)();
+  std::string failures;
+  try {
+    failures = tasks.at(task)();
+  } catch (const std::exception& error) {
+    failures = std::string(error.what()) + "\n";
+  }
   std::fputs(failures.c_str(), stderr);
   return failures.empty() ? 0 : 1;
 }

@@ -1,4 +1,5 @@
-"""The benchmarks: whole iterations, the same in PyTorch, the embedding alone, training from a file."""
+"""The benchmarks: whole iterations, the same in PyTorch, the embedding alone, ranks that share the GPU, training from a
+file."""
 import json
 import os
 import sys
@@ -85,6 +86,28 @@ def embedding(session, cap, alpha):
         return text.read().splitlines()
 
 
+def collectives(session, ranks):
+    """Ranks that take the GPUs in turn: of one GPU this is what a collective costs without a link."""
+    command = [session.program("comm_bench"), "--device", "cuda", "--ranks", ranks]
+    command += ["--sizes", "1K,4K", "--seconds", "0.001"] if session.small else ["--seconds", "0.2"]
+    numbers = session.kept("comm_bench.jsonl")
+    session.checks.program(command, 60, out=numbers)
+    calls = [call for call in read_numbers(numbers)[-1]["calls"] if call["name"] in ("all_reduce", "all_to_all_v")]
+    return [f"{call['name']} of {call['bytes']:,} bytes: {call['us']:.1f} us"
+            + (f", in a graph {call['graph_us']:.1f}" if call["graph_us"] else "") for call in calls]
+
+
+def exchanges(session, ranks, alpha):
+    command = [session.program("exchange_bench"), "--device", "cuda", "--ranks", ranks, "--alpha", alpha]
+    command += (["--shape", "tiny", "--cap", "100", "--batch", "32", "--seconds", "0.001"] if session.small else
+                ["--shape", "mlperf", "--precision", "bf16"])
+    numbers = session.kept("exchange_bench.jsonl")
+    session.checks.program(command, 60, out=numbers)
+    last = read_numbers(numbers)[-1]
+    steps = ", ".join(f"{step['name']} {step['ms']:.3f}" for step in last["steps"])
+    return [f"iteration {last['iteration_ms']:.3f} ms; {steps}"]
+
+
 def training_file(session):
     if not session.small and session.card_megabytes < CARD_FOR_ALL:
         raise NotRun("its tables take 96 GB, which the GPU has not")
@@ -110,7 +133,7 @@ def from_file(session, precision, setting):
 
 
 def run(session):
-    for name in ("train_bench.jsonl", "pytorch.jsonl"):
+    for name in ("train_bench.jsonl", "pytorch.jsonl", "comm_bench.jsonl", "exchange_bench.jsonl"):
         if os.path.exists(session.kept(name)):
             os.remove(session.kept(name))
     checks = session.checks
@@ -121,6 +144,11 @@ def run(session):
     for cap in sorted({min(SOME_ROWS, rows_of_tables(session)), rows_of_tables(session)}):
         for alpha in (1.05, 0):
             checks.check(f"embedding-cap-{cap}-alpha-{alpha}", lambda run=(cap, alpha): embedding(session, *run))
+    for ranks in (2,) if session.small else (1, 2, 4):
+        if ranks > 1:
+            checks.check(f"collectives-{ranks}-ranks", lambda n=ranks: collectives(session, n))
+        for alpha in (1.05, 0):
+            checks.check(f"exchanges-{ranks}-ranks-alpha-{alpha}", lambda run=(ranks, alpha): exchanges(session, *run))
     written = checks.check("mlperf-file", lambda: training_file(session))
     for precision, setting in (("bf16", "solver.precision=bf16"), ("tf32", "solver.enable_tf32_compute=true")):
         name = f"mlperf-from-file-{precision}"

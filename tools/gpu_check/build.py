@@ -6,7 +6,8 @@ import subprocess
 from processes import run_limited
 
 TEST_PROGRAMS = ["cuda_tests", "ops_tests", "optimizer_tests"]  # those whose cases run on a GPU, too
-PROGRAMS = ["train", "criteo_synth", *TEST_PROGRAMS, "gpu_embedding_bench", "train_bench"]
+PROGRAMS = ["train", "criteo_synth", *TEST_PROGRAMS, "gpu_embedding_bench", "train_bench", "comm_bench",
+            "exchange_bench"]
 # What the Debian packages of tools/setup.sh bring; one of each line is enough.
 HEADERS = [("oneapi/dnnl/dnnl.h", "openblas-pthread/cblas.h", "cblas.h"), ("nlohmann/json.hpp",), ("CLI/CLI.hpp",),
            ("spdlog/spdlog.h",), ("fmt/format.h",), ("xxhash.h",), ("zlib.h",), ("zstd.h",), ("catch2/catch.hpp",)]

@@ -60,15 +60,14 @@ class CostModel {
   [[nodiscard]] Parts exchange(const EstimatedStep& step, Parts p) const {
     const bool fixed = step.name.ends_with(".keys_exchange") || step.name == "gather_weights";
     const double narrowed = fixed ? 1.0 : wire_share_;
-    const int turns = step.name.ends_with("all_reduce") ? 2 : 1;
-    if (ranks_of_node_ > 1)
-      p.of(Bound::kInNode) = turns * machine_.in_node.seconds +
-                             narrowed * step.work.in_node / machine_.in_node.bytes_per_s;
-    if (nodes_ > 1) {
-      const double share = std::min(1.0, static_cast<double>(machine_.nics) / ranks_of_node_);
-      p.of(Bound::kBetween) = turns * machine_.between.seconds +
-                              narrowed * step.work.between / (share * machine_.between.bytes_per_s);
-    }
+    const ExchangeSeconds seconds =
+        exchange_seconds(machine_, {.nodes = nodes_,
+                                    .ranks_of_node = ranks_of_node_,
+                                    .in_node = narrowed * step.work.in_node,
+                                    .between = narrowed * step.work.between,
+                                    .turns = step.name.ends_with("all_reduce") ? 2 : 1});
+    p.of(Bound::kInNode) = seconds.in_node;
+    p.of(Bound::kBetween) = seconds.between;
     return p;
   }
 

@@ -124,6 +124,18 @@ std::string json_of(const Machine& m) {
   return json.dump(2);
 }
 
+ExchangeSeconds exchange_seconds(const Machine& machine, const ExchangeWork& work) {
+  const auto over = [&](const MachineLink& link, double bytes, double share) {
+    return work.turns * link.seconds + bytes / (share * link.bytes_per_s);
+  };
+  ExchangeSeconds seconds;
+  if (work.ranks_of_node > 1) seconds.in_node = over(machine.in_node, work.in_node, 1);
+  if (work.nodes > 1)
+    seconds.between = over(machine.between, work.between,
+                           std::min(1.0, static_cast<double>(machine.nics) / work.ranks_of_node));
+  return seconds;
+}
+
 System parse_system(const std::string& text) {
   System system;
   std::string name = text;

@@ -29,6 +29,19 @@ struct Machine {
   int nics = 1;         // adapters of a node, which its ranks share
 };
 
+// An exchange of ranks, `ranks_of_node` of them on each of several nodes or of one: bytes that a
+// rank sends within its node and between nodes, and how often they go to and fro.
+struct ExchangeWork {
+  int nodes = 1, ranks_of_node = 1;
+  double in_node = 0, between = 0;
+  int turns = 1;
+};
+// What that takes on the machine's links, which must be there where ranks need them.
+struct ExchangeSeconds {
+  double in_node = 0, between = 0;
+};
+ExchangeSeconds exchange_seconds(const Machine& machine, const ExchangeWork& work);
+
 // "2x8 dgx_a100" (nodes x ranks), "dgx_a100" or "machine.json": a machine of the table below or of
 // a file, and the topology, or the config's where none is named.
 struct System {

@@ -47,4 +47,30 @@ Machine measured_machine(std::string name, std::span<const MeasuredStep> steps) 
           .between = {}};
 }
 
+MachineLink measured_link(std::string kind, std::span<const MeasuredExchange> exchanges) {
+  // Of unknowns latency and seconds a byte: normal equations of rows (turns, bytes) / seconds.
+  double tt = 0, tb = 0, bb = 0, t = 0, b = 0;
+  for (const MeasuredExchange& e : exchanges) {
+    const double turns = e.turns / e.seconds, bytes = e.bytes / e.seconds;
+    tt += turns * turns;
+    tb += turns * bytes;
+    bb += bytes * bytes;
+    t += turns;
+    b += bytes;
+  }
+  const double determinant = tt * bb - tb * tb;
+  double latency = determinant > 0 ? (t * bb - b * tb) / determinant : 0;
+  double byte_seconds = determinant > 0 ? (b * tt - t * tb) / determinant : 0;
+  if (latency < 0) {
+    latency = 0;
+    byte_seconds = b / bb;
+  }
+  if (!(byte_seconds > 0))
+    raise<ConfigError>(
+        "a link's rate: expected exchanges that take longer the more they send, found {} with no "
+        "such rate",
+        exchanges.size());
+  return {.kind = std::move(kind), .bytes_per_s = 1 / byte_seconds, .seconds = latency};
+}
+
 }  // namespace hlite::trainer

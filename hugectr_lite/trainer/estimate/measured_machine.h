@@ -20,4 +20,15 @@ struct MeasuredStep {
 // where no step is bound by products, or none by memory.
 Machine measured_machine(std::string name, std::span<const MeasuredStep> steps);
 
+struct MeasuredExchange {
+  double bytes = 0;  // that a rank sent over the link
+  int turns = 1;
+  double seconds = 0;
+};
+
+// The link over which exchanges took so long: turns * seconds + bytes / bytes_per_s, fitted so that
+// the squares of relative errors are least; a latency below 0 is 0. Throws ConfigError where the
+// times do not grow with the bytes.
+MachineLink measured_link(std::string kind, std::span<const MeasuredExchange> exchanges);
+
 }  // namespace hlite::trainer

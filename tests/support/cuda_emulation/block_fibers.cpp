@@ -13,49 +13,13 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/cuda_emulation/fiber_stack.h"
+#include "tests/support/cuda_emulation/block_thread.h"
 
 namespace hlite::emulation {
 
 Place here;
 
 namespace {
-
-struct AsyncCopy {
-  void* to;
-  const void* from;
-  size_t bytes;
-};
-
-enum class State { kReady, kAtBarrier, kAtExchange, kEnded };
-
-// A stack that threads of a block run on, one after another as long as none has to wait: the one
-// that waits keeps it.
-struct Carrier {
-  FiberStack stack;
-  Track track{stack};
-};
-
-struct Fiber {
-  Carrier* carrier = nullptr;  // from its first turn until it has ended
-  State state = State::kReady;
-  Triple thread;
-  // What it waits for.
-  const char* what = "";
-  std::source_location site;
-  unsigned mask = 0;
-  unsigned source_lane = 0;
-  bool predicate = false;
-  uint64_t value = 0;
-  Exchange result;
-  // Of a gather: what it shows, and where it wants what all lanes show.
-  const void* mine = nullptr;
-  void* all = nullptr;
-  size_t bytes = 0;
-  // Copies not yet waited for: those of the open group, and groups, oldest first.
-  std::vector<AsyncCopy> open_copies;
-  std::deque<std::vector<AsyncCopy>> copies;
-};
 
 std::string text_of(Triple t) { return fmt::format("({},{},{})", t.x, t.y, t.z); }
 
@@ -68,29 +32,11 @@ bool same_site(const std::source_location& a, const std::source_location& b) {
          (a.file_name() == b.file_name() || std::strcmp(a.file_name(), b.file_name()) == 0);
 }
 
-// Dynamic shared memory of a grid's blocks, exactly as long as asked for, so that AddressSanitizer
-// sees the first byte too many.
-class SharedMemory {
- public:
-  explicit SharedMemory(size_t bytes)
-      : bytes_(bytes), data_(static_cast<std::byte*>(::operator new(bytes, kAlignment))) {}
-  void scribble() { std::memset(data_, 0xFF, bytes_); }
-  ~SharedMemory() { ::operator delete(data_, bytes_, kAlignment); }
-  SharedMemory(const SharedMemory&) = delete;
-  SharedMemory& operator=(const SharedMemory&) = delete;
-  [[nodiscard]] std::byte* data() const { return data_; }
-
- private:
-  static constexpr std::align_val_t kAlignment{128};
-  size_t bytes_;
-  std::byte* data_;
-};
-
 // The blocks of all grids run here, one after the other.
 class Scheduler {
  public:
   void run_block(Triple block_dim, FunctionRef<void()> body);
-  void wait(State state) {
+  void wait(FiberState state) {
     current_->state = state;
     current_->carrier->track.switch_to(main_);
   }
@@ -158,14 +104,14 @@ void Scheduler::finish_thread() {
   if (!current_->open_copies.empty() || !current_->copies.empty())
     fail(fmt::format("thread {} has ended without waiting for its copies",
                      text_of(current_->thread)));
-  current_->state = State::kEnded;
+  current_->state = FiberState::kEnded;
   ++ended_;
 }
 
 void Scheduler::end(std::exception_ptr&& error) {
   error_ = std::move(error);  // nothing stays on this stack
   Carrier& carrier = *current_->carrier;
-  current_->state = State::kEnded;
+  current_->state = FiberState::kEnded;
   idle_.push_back(&carrier);
   carrier.track.switch_to(main_, /*last=*/true);
   std::abort();  // nobody comes back here
@@ -183,7 +129,7 @@ void Scheduler::prepare(Triple block_dim) {
     if (!same)
       fiber.thread = {t % block_dim.x, t / block_dim.x % block_dim.y,
                       t / block_dim.x / block_dim.y};
-    fiber.state = State::kReady;
+    fiber.state = FiberState::kReady;
     fiber.carrier = nullptr;
     fiber.bytes = 0;
     // Left by a block that failed.
@@ -214,7 +160,7 @@ void Scheduler::give_turn(Fiber& fiber, Carrier& carrier) {
 
 // Whether the turn is that of a thread which has not begun: then it runs on this stack.
 bool Scheduler::goes_on_with_next() {
-  while (turn_ < count_ && fibers_[turns_[turn_]].state != State::kReady) ++turn_;
+  while (turn_ < count_ && fibers_[turns_[turn_]].state != FiberState::kReady) ++turn_;
   if (turn_ == count_ || fibers_[turns_[turn_]].carrier) return false;
   give_turn(fibers_[turns_[turn_++]], *current_->carrier);
   return true;
@@ -239,7 +185,7 @@ void Scheduler::run_block(Triple block_dim, FunctionRef<void()> body) {
     if (order_ == Order::kShuffled) std::shuffle(turns_.begin(), turns_.end(), random_);
     for (turn_ = 0; turn_ < count_;) {
       Fiber& fiber = fibers_[turns_[turn_++]];
-      if (fiber.state == State::kReady) resume(fiber);
+      if (fiber.state == FiberState::kReady) resume(fiber);
     }
     if (ended_ < count_ && !release()) fail_stuck();
   }
@@ -257,9 +203,10 @@ bool Scheduler::release() {
 bool Scheduler::release_barrier() {
   for (size_t i = 0; i < count_; ++i) {
     const Fiber& fiber = fibers_[i];
-    if (fiber.state != State::kAtBarrier || !same_site(fiber.site, fibers_[0].site)) return false;
+    if (fiber.state != FiberState::kAtBarrier || !same_site(fiber.site, fibers_[0].site))
+      return false;
   }
-  for (size_t i = 0; i < count_; ++i) fibers_[i].state = State::kReady;
+  for (size_t i = 0; i < count_; ++i) fibers_[i].state = FiberState::kReady;
   return true;
 }
 
@@ -268,7 +215,7 @@ bool Scheduler::release_warp(size_t first, size_t last) {
   bool any = false;
   for (size_t i = first; i < last; ++i) {
     const Fiber& asks = fibers_[i];
-    if (asks.state != State::kAtExchange) continue;
+    if (asks.state != FiberState::kAtExchange) continue;
     if ((asks.mask >> (i - first) & 1) == 0)
       fail(fmt::format("{} with mask {:#010x}, which lacks its own lane {}", whereabouts(asks),
                        asks.mask, i - first));
@@ -276,8 +223,8 @@ bool Scheduler::release_warp(size_t first, size_t last) {
     bool complete = true;
     for (size_t j = first; j < last; ++j) {
       const Fiber& other = fibers_[j];
-      if ((asks.mask >> (j - first) & 1) == 0 || other.state == State::kEnded) continue;
-      complete &= other.state == State::kAtExchange && other.mask == asks.mask &&
+      if ((asks.mask >> (j - first) & 1) == 0 || other.state == FiberState::kEnded) continue;
+      complete &= other.state == FiberState::kAtExchange && other.mask == asks.mask &&
                   same_site(other.site, asks.site);
       lanes |= 1u << (j - first);
     }
@@ -299,7 +246,7 @@ void Scheduler::finish_exchange(size_t first, size_t last, unsigned lanes) {
       fail(fmt::format("{} and reads lane {}, which takes no part", whereabouts(fiber),
                        fiber.source_lane));
     fiber.result = {fibers_[first + fiber.source_lane].value, votes, lanes};
-    fiber.state = State::kReady;
+    fiber.state = FiberState::kReady;
     if (fiber.bytes == 0) continue;
     if (lanes != 0xffffffffu)
       fail(fmt::format("{}: expected all {} lanes of the warp", whereabouts(fiber), kWarpSize));
@@ -311,7 +258,7 @@ void Scheduler::finish_exchange(size_t first, size_t last, unsigned lanes) {
 
 std::string Scheduler::whereabouts(const Fiber& fiber) {
   const std::string thread = "thread " + text_of(fiber.thread);
-  if (fiber.state == State::kEnded) return thread + " has ended";
+  if (fiber.state == FiberState::kEnded) return thread + " has ended";
   return fmt::format("{} waits at {} ({})", thread, fiber.what, text_of(fiber.site));
 }
 
@@ -322,15 +269,15 @@ void Scheduler::fail(const std::string& text) {
 // Names the first thread that waits, and the first one that it waits for in vain.
 void Scheduler::fail_stuck() {
   size_t i = 0;
-  while (fibers_[i].state == State::kEnded) ++i;
+  while (fibers_[i].state == FiberState::kEnded) ++i;
   const Fiber& waits = fibers_[i];
-  const bool warp = waits.state == State::kAtExchange;
+  const bool warp = waits.state == FiberState::kAtExchange;
   const size_t first = warp ? i / kWarpSize * kWarpSize : 0;
   const size_t last = warp ? std::min(first + kWarpSize, count_) : count_;
   for (size_t j = first; j < last; ++j) {
     const Fiber& other = fibers_[j];
     const bool expected =
-        !warp || ((waits.mask >> (j - first) & 1) != 0 && other.state != State::kEnded);
+        !warp || ((waits.mask >> (j - first) & 1) != 0 && other.state != FiberState::kEnded);
     const bool came = other.state == waits.state && same_site(other.site, waits.site) &&
                       (!warp || other.mask == waits.mask);
     if (expected && !came)
@@ -367,7 +314,7 @@ void block_barrier(std::source_location site) {
   Fiber& self = scheduler.current();
   self.what = "__syncthreads";
   self.site = site;
-  scheduler.wait(State::kAtBarrier);
+  scheduler.wait(FiberState::kAtBarrier);
 }
 
 Exchange exchange(const char* what, unsigned mask, uint64_t value, unsigned source_lane,
@@ -379,7 +326,7 @@ Exchange exchange(const char* what, unsigned mask, uint64_t value, unsigned sour
   self.value = value;
   self.source_lane = source_lane;
   self.predicate = predicate;
-  scheduler.wait(State::kAtExchange);
+  scheduler.wait(FiberState::kAtExchange);
   return self.result;
 }
 

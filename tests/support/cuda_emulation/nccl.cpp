@@ -88,6 +88,7 @@ static ncclResult_t state_of(NcclMember& member) {
     return refuse(ncclInvalidUsage, std::move(why), &member);
   if (member.ended) return ncclSuccess;
   const ncclResult_t state = member.world->state();
+  if (state == ncclRemoteError) return refuse(state, member.world->loss, &member);
   const bool works = member.finalized && member.waiting.use_count() > 1;
   return state == ncclSuccess && works ? ncclInProgress : state;
 }

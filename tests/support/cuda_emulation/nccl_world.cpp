@@ -57,24 +57,26 @@ ncclUniqueId NcclWorld::make_id() {
 std::shared_ptr<NcclWorld> NcclWorld::of(const ncclUniqueId& id, int ranks) {
   NcclIdentity identity;
   if (!from_id(id, identity)) throw EmulationError("it is no id of ncclGetUniqueId()");
-  std::shared_ptr<NcclWorld>& world = worlds[identity];
-  if (world) return world;
-  world = std::make_shared<NcclWorld>(identity, ranks);
-  if (made.contains(identity)) return world;
+  if (const auto known = worlds.find(identity); known != worlds.end()) return known->second;
+  const auto world = std::make_shared<NcclWorld>(identity, ranks);
+  if (!made.contains(identity)) world->reach_centre();
+  return worlds[identity] = world;
+}
+
+void NcclWorld::reach_centre() {
   NcclLinks::get().ending = end_all;
-  const std::weak_ptr<NcclWorld> weak = world;
-  world->centre_ = NcclLinks::get().connect(identity.address, {[weak](NcclMessage said) {
-                                                                 if (const auto self = weak.lock())
-                                                                   self->hear(0, std::move(said));
-                                                               },
-                                                               [weak](const std::string& why) {
-                                                                 if (const auto self = weak.lock())
-                                                                   self->lose(0, why);
-                                                               }});
-  NcclMessage hello = message(Kind::kHello, -1, ranks);
-  append(hello.body, identity);
-  world->centre_->send(hello);
-  return world;
+  const std::weak_ptr<NcclWorld> weak = weak_from_this();
+  centre_ = NcclLinks::get().connect(identity_.address, {[weak](NcclMessage said) {
+                                                           if (const auto self = weak.lock())
+                                                             self->hear(0, std::move(said));
+                                                         },
+                                                         [weak](const std::string& why) {
+                                                           if (const auto self = weak.lock())
+                                                             self->lose(0, why);
+                                                         }});
+  NcclMessage hello = message(Kind::kHello, -1, meeting.ranks());
+  append(hello.body, identity_);
+  centre_->send(hello);
 }
 
 NcclWorld::NcclWorld(const NcclIdentity& identity, int ranks)
@@ -209,19 +211,25 @@ void NcclWorld::apply(const NcclMessage& said) {
       if (said.head.value != 0) meeting.leave(rank);
       if (!here_.contains(rank)) meeting.set_where(rank, NcclMeeting::Where::kGone);
       // A rank that gives up takes its connections with it, which those of other machines notice.
-      if (said.head.value != 0 && !here_.contains(rank) && error_ == ncclSuccess)
+      if (said.head.value != 0 && !here_.contains(rank) && error_ == ncclSuccess) {
         error_ = ncclRemoteError;
+        loss = fmt::format("rank {}, of another process, has given up", rank);
+      }
       forget_if_over();
       break;
     }
-    case Kind::kGone:
+    case Kind::kGone: {
+      std::string lost;
       for (auto& [rank, joined] : ranks_)
         if (joined.process == said.head.value && !joined.left) {
+          lost += fmt::format(" {}", rank);
           meeting.leave(rank);
           meeting.set_where(rank, NcclMeeting::Where::kGone);
         }
       error_ = ncclRemoteError;
+      loss = fmt::format("the process of rank{} has ended", lost);
       break;
+    }
   }
   changed.notify_all();
 }
@@ -297,7 +305,7 @@ void NcclWorld::leave(int rank, bool abort) {
 }
 
 // A connection has ended.
-void NcclWorld::lose(int process, const std::string&) {
+void NcclWorld::lose(int process, const std::string& why) {
   const auto self = shared_from_this();
   std::erase_if(peers_, [&](const Peer& peer) { return peer.process == process; });
   if (centre_) {  // nobody can be reached any more
@@ -311,6 +319,8 @@ void NcclWorld::lose(int process, const std::string&) {
         meeting.set_where(rank, NcclMeeting::Where::kGone);
       }
     error_ = ncclRemoteError;
+    loss = fmt::format("the connection to {}, where the id was made, has ended: {}",
+                       identity_.address.text(), why);
     unconfirmed_ = 0;
     return changed.notify_all();
   }

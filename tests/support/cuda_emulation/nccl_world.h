@@ -48,7 +48,8 @@ class NcclWorld : public std::enable_shared_from_this<NcclWorld> {
   void leave(int rank, bool abort);
 
   NcclMeeting meeting;
-  std::string failure;                  // ranks that disagree: it fails the work of all
+  std::string failure;  // ranks that disagree: it fails the work of all
+  std::string loss;     // who cannot be reached any more: state() is ncclRemoteError
   std::condition_variable_any changed;  // state() or refusal()
 
  private:
@@ -66,6 +67,7 @@ class NcclWorld : public std::enable_shared_from_this<NcclWorld> {
   static NcclMessage message(Kind kind, int rank, int value = 0, int to = -1);
   static NcclLink::Handler greet(const std::shared_ptr<NcclLink>& link);
   static void end_all();
+  void reach_centre();
   // A rank of this process says something to all.
   void publish(NcclMessage said);
   void relay(const NcclMessage& said, int except) const;

@@ -55,8 +55,8 @@ bool one_in(uint64_t n) { return generator() % n == 0; }
 
 std::vector<StreamHandle> StreamQueues::list_;
 
-int& elsewhere_ms() {
-  static int ms = [] {
+std::atomic<int>& elsewhere_ms() {
+  static std::atomic<int> ms = [] {
     const char* const text = std::getenv("HLITE_EMULATED_ELSEWHERE_MS");
     return text ? std::atoi(text) : 60000;
   }();

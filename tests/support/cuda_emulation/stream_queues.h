@@ -17,6 +17,7 @@
 // process may change that, it takes elsewhere_ms() instead of Machine::stuck_ms.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -37,7 +38,7 @@ struct NotYet {
 };
 
 // So long nothing may happen here while another process may help; $HLITE_EMULATED_ELSEWHERE_MS.
-int& elsewhere_ms();
+std::atomic<int>& elsewhere_ms();
 
 struct Piece {
   std::function<void()> run;
