@@ -62,7 +62,7 @@ double KeyFrequencies::distinct(double samples, double below) const {
 }
 
 FrequencyStatistics KeyFrequencies::as_statistics(const SlotLayout& layout, double least,
-                                                  double samples) const {
+                                                  double samples, int64_t more) const {
   FrequencyStatistics statistics;
   int64_t key = 0, slot = -1;
   const auto next_category = [&] {
@@ -71,14 +71,17 @@ FrequencyStatistics KeyFrequencies::as_statistics(const SlotLayout& layout, doub
     } while (key >= layout.rows[static_cast<size_t>(slot)]);
     return layout.offset[static_cast<size_t>(slot)] + key;
   };
-  for (const Class& c : classes_) {
-    if (c.per_sample < least) break;
-    for (double i = 0; i < c.categories && std::ssize(statistics.counts) < layout.total_rows; ++i) {
-      statistics.categories.push_back(next_category());
-      statistics.counts.push_back(std::llround(c.per_sample * samples));
-    }
-  }
   statistics.rare_lookups = std::llround(lookups(least) * samples);
+  for (const Class& c : classes_)
+    for (double i = 0; i < c.categories && std::ssize(statistics.counts) < layout.total_rows; ++i) {
+      const int64_t count = std::llround(c.per_sample * samples);
+      if (c.per_sample < least) {
+        if (more-- <= 0) return statistics;
+        statistics.rare_lookups -= count;
+      }
+      statistics.categories.push_back(next_category());
+      statistics.counts.push_back(count);
+    }
   return statistics;
 }
 

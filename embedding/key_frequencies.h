@@ -27,10 +27,11 @@ class KeyFrequencies {
   [[nodiscard]] double lookups(double below = kAny) const;
   // How many of these are expected among the lookups of `samples` samples: each counted once.
   [[nodiscard]] double distinct(double samples, double below = kAny) const;
-  // The categories that are looked up `least` times in a sample or more, as a list with counts in
-  // `samples` samples. Which they are is not known: the first rows of each table.
+  // The categories that are looked up `least` times in a sample or more, and the `more` next ones,
+  // as a list with counts in `samples` samples. Which they are is not known: the first rows of each
+  // table.
   [[nodiscard]] FrequencyStatistics as_statistics(const SlotLayout& layout, double least,
-                                                  double samples) const;
+                                                  double samples, int64_t more = 0) const;
 
  private:
   struct Class {

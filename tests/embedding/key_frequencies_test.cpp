@@ -68,6 +68,9 @@ TEST_CASE("uniform keys, and the rows that frequent categories are taken to be")
   CHECK(frequent.categories == std::vector<int64_t>{0, 3, 103, 1});
   CHECK(frequent.rare_lookups == 1000);
   CHECK(f.as_statistics(layout, KeyFrequencies::kAny, 10).counts.empty());
+  const auto more = f.as_statistics(layout, 0.3, 1000, 2);
+  CHECK(more.counts == std::vector<int64_t>{1000, 333, 333, 333, 10, 10});
+  CHECK(more.rare_lookups == 1000 - 2 * 10);
 }
 
 TEST_CASE("tables smaller than the law keep their lookups") {

@@ -12,6 +12,10 @@ inline const Words kFourGpus = {"/usr/bin/env",
                                 std::string("HLITE_CUDA_LIBRARY=") + HLITE_EMULATED_PLUGIN,
                                 "HLITE_EMULATED_DEVICES=4"};
 
+inline const Words kEightGpus = {"/usr/bin/env",
+                                 std::string("HLITE_CUDA_LIBRARY=") + HLITE_EMULATED_PLUGIN,
+                                 "HLITE_EMULATED_DEVICES=8"};
+
 inline Words operator+(Words a, const Words& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
@@ -67,6 +71,23 @@ inline void check_weights(const Tensors& got, const Tensors& want, double tolera
     check_close(std::span<const float>(got.at(name)), std::span<const float>(values),
                 {.absolute = tolerance, .relative = tolerance}, name.c_str());
   }
+}
+
+// The last event of that name in a file of metrics, or null.
+inline nlohmann::json event_of(const std::string& metrics, const std::string& name) {
+  nlohmann::json found;
+  std::istringstream lines(read_text(metrics));
+  for (std::string line; std::getline(lines, line);)
+    if (auto event = nlohmann::json::parse(line); event["event"] == name) found = event;
+  return found;
+}
+
+// The part of a traffic event that is of rows' exchanges.
+inline std::string of_embedding(const nlohmann::json& traffic) {
+  std::string text;
+  for (const auto& step : traffic["steps"])
+    if (step["step"].get<std::string>().ends_with("_exchange")) text += step.dump() + "\n";
+  return text;
 }
 
 // Numbers 1, 2, ... as HLITE_EMULATED_STREAMS: the orders of work that the test tries.

@@ -357,9 +357,9 @@ ExpectedPlacements expect_placements(const config::TrainConfig& config,
     thresholds.push_back(layers[i]->sharding() == embedding::Sharding::kFrequency && copies
                              ? threshold_of(*layers[i], config, topology, 1) / batch
                              : KeyFrequencies::kAny);
-    if (!counted)
+    if (!counted)  // a model of categories rounds the number of the frequent ones up
       statistics->of_layer.push_back(
-          frequencies[i].as_statistics(layout, thresholds[i], kBatches * batch));
+          frequencies[i].as_statistics(layout, thresholds[i], kBatches * batch, topology.ranks()));
   }
   ExpectedPlacements expected;
   expected.source = statistics->source;

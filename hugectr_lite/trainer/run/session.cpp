@@ -79,7 +79,11 @@ int train_rank(const config::TrainConfig& config, const Options& options, RankOp
 }  // namespace
 
 int run_training(const config::TrainConfig& config, const Options& options) {
-  const cuda::Backend* const gpu = choose_device(config, options);
+  return run_training(config, options, choose_device(config, options));
+}
+
+int run_training(const config::TrainConfig& config, const Options& options,
+                 const cuda::Backend* gpu) {
   const auto topology = std::make_shared<const comm::Topology>(topology_of(config.solver));
   const auto ranks =
       comm::under_mpirun() ? comm::mpi_ranks(*topology) : comm::make_thread_ranks(*topology);

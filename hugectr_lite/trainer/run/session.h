@@ -3,6 +3,7 @@
 #pragma once
 
 #include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/core/backend.h"
 #include "hugectr_lite/trainer/run/options.h"
 
 namespace hlite::trainer {
@@ -10,5 +11,8 @@ namespace hlite::trainer {
 // Returns the exit code (kExitDone, kExitInterrupted). When a rank throws, all others end and its
 // error is thrown here; under mpirun it is printed once and ends all processes (exit code 4).
 int run_training(const config::TrainConfig& config, const Options& options);
+// The same on GPUs of that backend, or on the CPU where it is null.
+int run_training(const config::TrainConfig& config, const Options& options,
+                 const cuda::Backend* gpu);
 
 }  // namespace hlite::trainer

@@ -234,15 +234,18 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
       (number == MatmulLibrary::kAlgorithms - 1 && !aligned))
     return CUBLAS_STATUS_NOT_SUPPORTED;
   cudaStreamCaptureStatus status;
-  if (cudaStreamIsCapturing(stream, &status) != cudaSuccess) return CUBLAS_STATUS_EXECUTION_FAILED;
-  hlite::emulation::submit(stream,
-                           [=, of = *desc, a_of = *a_layout, b_of = *b_layout, d_of = *d_layout] {
-                             const MatmulProduct captured{of, a_of, b_of, d_of};
-                             // A real algorithm leaves its partial results there.
-                             if (workspace)
-                               std::memset(workspace, 0xFF, captured.workspace(number));
-                             captured.multiply(a, b, d, number, before);
-                           });
+  if (cudaStreamIsCapturing(stream, &status) != cudaSuccess ||
+      check_fault_on(stream, "product") != cudaSuccess)
+    return CUBLAS_STATUS_EXECUTION_FAILED;
+  hlite::emulation::submit(
+      stream,
+      [=, of = *desc, a_of = *a_layout, b_of = *b_layout, d_of = *d_layout] {
+        const MatmulProduct captured{of, a_of, b_of, d_of};
+        // A real algorithm leaves its partial results there.
+        if (workspace) std::memset(workspace, 0xFF, captured.workspace(number));
+        captured.multiply(a, b, d, number, before);
+      },
+      "product");
   {
     const std::lock_guard lock(counting);
     the_library.multiplied.push_back(number);

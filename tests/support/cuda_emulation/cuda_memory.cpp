@@ -27,11 +27,10 @@ cudaError_t allocate(void** data, Block block, Blocks& owners, int& count, bool 
   if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
   if (const cudaError_t error = outcome(true); error != cudaSuccess) return error;
   const auto held = StreamQueues::lock();  // the memory's owner may not change its view meanwhile
-  *data = block.device >= 0 && machine().devices > 1
-              ? take_range(block.device, of_pool, block.bytes)
-              : std::malloc(block.bytes);
+  const bool range = block.device >= 0 && machine().devices > 1;
+  *data = range ? take_range(block.device, of_pool, block.bytes) : std::malloc(block.bytes);
   if (!*data) return keep(cudaErrorMemoryAllocation);
-  std::memset(*data, 0xFF, block.bytes);
+  if (!range) std::memset(*data, 0xFF, block.bytes);
   const std::lock_guard lock(mutex);
   owners[*data] = block;
   ++count;
@@ -53,6 +52,7 @@ cudaError_t release(void* data, Blocks& owners, int& count) {
     owners.erase(found);
     --count;
   }
+  const auto held = StreamQueues::lock();
   if (!give_range(data, block.bytes)) std::free(data);
   return cudaSuccess;
 }
@@ -60,6 +60,7 @@ cudaError_t release(void* data, Blocks& owners, int& count) {
 // Of the current device.
 cudaError_t allocate_on_device(void** data, size_t bytes, bool of_pool) {
   const int device = current_device();
+  if (const cudaError_t error = check_works(device); error != cudaSuccess) return error;
   size_t& used = machine().device_bytes[static_cast<size_t>(device)];
   {
     const std::lock_guard lock(mutex);
@@ -128,7 +129,11 @@ cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t stream) {
   return allocate_on_device(data, bytes, /*of_pool=*/true);
 }
 cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
-  if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
+  if (const cudaError_t error = check_stream(stream); error != cudaSuccess) {
+    if (error == cudaErrorLaunchFailure)  // it goes with the device's context
+      (void)release(data, device_memory, machine().device_blocks);
+    return error;
+  }
   if (machine().order == StreamOrder::kAtOnce || capturing())
     return release(data, device_memory, machine().device_blocks);
   submit(
@@ -146,7 +151,9 @@ cudaError_t cudaHostRegister(void* data, size_t bytes, unsigned) {
   if (!data || bytes == 0) return keep(cudaErrorInvalidValue);
   if (const cudaError_t error = outcome(true); error != cudaSuccess) return error;
   const std::lock_guard lock(mutex);
-  return registered.emplace(data, Block{bytes}).second ? cudaSuccess : keep(cudaErrorInvalidValue);
+  if (!registered.emplace(data, Block{bytes}).second) return keep(cudaErrorInvalidValue);
+  ++machine().registered_blocks;
+  return cudaSuccess;
 }
 // Sanitizers see here what was freed too early; others may be writing to it meanwhile.
 __attribute__((no_sanitize_thread)) static void touch(void* data) {
@@ -155,6 +162,7 @@ __attribute__((no_sanitize_thread)) static void touch(void* data) {
 cudaError_t cudaHostUnregister(void* data) {
   const std::lock_guard lock(mutex);
   if (registered.erase(data) == 0) return keep(cudaErrorInvalidValue);
+  --machine().registered_blocks;
   touch(data);
   return cudaSuccess;
 }
@@ -186,6 +194,7 @@ static void put_copy(void* to, const void* from, size_t bytes, cudaStream_t stre
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
                             cudaStream_t stream) {
   if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
+  if (const cudaError_t error = check_fault_on(stream, "copy"); error != cudaSuccess) return error;
   check_reach(device_of(stream), "a copy", to, bytes);
   check_reach(device_of(stream), "a copy", from, bytes);
   put_copy(to, from, bytes, stream);
@@ -201,6 +210,8 @@ cudaError_t cudaMemcpyPeerAsync(void* to, int to_device, const void* from, int f
 }
 cudaError_t cudaMemsetAsync(void* data, int byte, size_t bytes, cudaStream_t stream) {
   if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
+  if (const cudaError_t error = check_fault_on(stream, "set memory"); error != cudaSuccess)
+    return error;
   check_reach(device_of(stream), "setting memory", data, bytes);
   submit(
       stream,

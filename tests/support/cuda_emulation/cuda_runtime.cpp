@@ -2,7 +2,6 @@
 #include "tests/support/cuda_emulation/cuda_runtime.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -11,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tests/support/cuda_emulation/planted.h"
 #include "tests/support/cuda_emulation/runtime_state.h"
 
 namespace hlite::emulation {
@@ -65,27 +65,19 @@ cudaError_t outcome(bool ok, cudaError_t otherwise) {
   return ok ? cudaSuccess : keep(otherwise);
 }
 
-// HLITE_EMULATED_FAULT=DEVICE:KERNEL:N: the N-th launch of that kernel there fails.
-struct Fault {
-  Fault() {
-    const char* const text = std::getenv("HLITE_EMULATED_FAULT");
-    if (!text) return;
-    char name[64] = {};
-    int nth = 0;
-    if (std::sscanf(text, "%d:%63[^:]:%d", &device, name, &nth) == 3) kernel = name;
-    left = nth;
-  }
-  int device = -1;
-  std::string kernel;
-  std::atomic<int> left = 0;
-  bool strikes() { return current_device() == device && launch_name == kernel && --left == 0; }
-};
-
 cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel) {
-  static Fault fault;
-  if (fault.strikes()) return keep(cudaErrorLaunchFailure);
+  if (const cudaError_t error = check_fault(current_device(), launch_name); error != cudaSuccess)
+    return error;
   if (config.dynamicSmemBytes > allowed_bytes(kernel)) return keep(cudaErrorInvalidValue);
   return check_own_stream(config.stream);
+}
+
+cudaError_t check_fault(int device, const char* name) {
+  return strikes(Planted::What::kFails, device, name) ? keep(cudaErrorLaunchFailure) : cudaSuccess;
+}
+
+cudaError_t check_fault_on(cudaStream_t stream, const char* name) {
+  return check_fault(device_of(stream), name);
 }
 
 int current_device() { return thread_device; }

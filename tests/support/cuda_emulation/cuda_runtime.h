@@ -271,6 +271,9 @@ enum class StreamOrder { kAtOnce, kLate, kRandom };  // stream_queues.h
 // Of the next kernel that this thread launches; launch() sets it.
 inline thread_local const char* launch_name = "kernel";
 
+// Fails where a test wants it to (planted.h).
+cudaError_t check_fault(int device, const char* name);
+cudaError_t check_fault_on(cudaStream_t stream, const char* name);
 // What a device would refuse about a launch.
 cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel);
 
@@ -294,7 +297,8 @@ struct Machine {
   uint64_t seed = 1;     // of a whole program's random order
   int stuck_ms = 20000;  // so long nothing happens while somebody waits: an error
   // Alive at the moment.
-  int streams = 0, events = 0, device_blocks = 0, pinned_blocks = 0, graphs = 0;
+  int streams = 0, events = 0, device_blocks = 0, pinned_blocks = 0, registered_blocks = 0;
+  int graphs = 0;
   int waits = 0;        // calls of cudaStreamWaitEvent so far
   double clock_ms = 0;  // what events record; stand-ins of libraries move it on
 };

@@ -1,4 +1,6 @@
 // Streams, events, captures and graphs.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -8,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/cuda_emulation/planted.h"
 #include "tests/support/cuda_emulation/runtime_state.h"
 
 // How far each stream of a capture had got: its last piece of work that counts.
@@ -42,6 +45,14 @@ struct Capture {
   EmulatedGraph* graph;
   std::map<const void*, Clock> clocks;               // of the streams that take part
   std::map<const void*, std::vector<size_t>> nodes;  // of each: its work in order
+  struct LeftOut {
+    cudaStream_t stream;
+    Clock clock;
+    int number;
+  };
+  std::vector<LeftOut> left_out;  // waits of streams that have had no work since
+  // Before `next` comes to the stream.
+  void judge_left_out(cudaStream_t stream, const char* next);
 };
 thread_local std::unique_ptr<Capture> capture;
 std::atomic<int> captures{0};
@@ -72,6 +83,27 @@ cudaError_t destroy(T* handle, std::set<const void*>& owners, int& count) {
   return cudaSuccess;
 }
 
+void Capture::judge_left_out(cudaStream_t stream, const char* next) {
+  std::erase_if(left_out, [&](const LeftOut& missing) {
+    if (missing.stream != stream) return false;
+    const auto& has = clocks[stream];
+    bool implied = true;
+    std::string behind;
+    for (const auto& [other, last] : missing.clock) {
+      const auto at = has.find(other);
+      if (last == 0 || (at != has.end() && at->second >= last)) continue;
+      implied = false;
+      const size_t piece = nodes[other][static_cast<size_t>(last - 1)];
+      behind += std::string(behind.empty() ? "" : ", ") + graph->work->pieces[piece].name;
+    }
+    note_left_out(fmt::format("left out: wait {} of device {}, in a graph of {} for {}: {}",
+                              missing.number, device_of(stream), next,
+                              implied ? "what it waits for" : behind,
+                              implied ? "implied" : "not implied"));
+    return true;
+  });
+}
+
 void count_graphs(int more) {
   const std::lock_guard lock(mutex);
   machine().graphs += more;
@@ -94,7 +126,13 @@ cudaError_t check_not_capturing() {
 }
 
 cudaError_t check_stream(cudaStream_t stream) {
-  return outcome(!stream || known(streams, stream), cudaErrorInvalidResourceHandle);
+  const cudaError_t error =
+      outcome(!stream || known(streams, stream), cudaErrorInvalidResourceHandle);
+  return error == cudaSuccess ? check_works(device_of(stream)) : error;
+}
+
+cudaError_t check_works(int device) {
+  return broken(device) ? keep(cudaErrorLaunchFailure) : cudaSuccess;
 }
 
 cudaError_t check_own_stream(cudaStream_t stream) {
@@ -104,9 +142,14 @@ cudaError_t check_own_stream(cudaStream_t stream) {
 }
 
 void submit(cudaStream_t stream, std::function<void()> work, const char* name) {
+  const int device = device_of(stream);
+  if (strikes(Planted::What::kLeftOut, device, name)) return;
+  if (strikes(Planted::What::kFailsRunning, device, name))
+    work = [device] { break_device(device); };
   Piece piece{std::move(work), name, device_of(stream)};
   if (!capture || !capture->clocks.contains(stream))
     return StreamQueues::put(queue_of(stream), std::move(piece));
+  capture->judge_left_out(stream, name);
   Clock& clock = capture->clocks[stream];
   PieceGraph& graph = *capture->graph->work;
   const size_t number = graph.pieces.size();
@@ -141,21 +184,24 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
   if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
   StreamQueues::finish(StreamQueues::end(queue_of(stream)));
-  return cudaSuccess;
+  return check_works(device_of(stream));
 }
 cudaError_t cudaDeviceSynchronize() {
   if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
   if (const cudaError_t error = check_stream(nullptr); error != cudaSuccess) return error;
   StreamQueues::finish_device(current_device());
-  return cudaSuccess;
+  return check_works(current_device());
 }
-static cudaError_t query(const StreamPoint& point) {
-  return StreamQueues::query(point) ? cudaSuccess : cudaErrorNotReady;
+static cudaError_t query(const StreamPoint& point, int device) {
+  const bool done = StreamQueues::query(point);
+  if (broken(device)) return keep(cudaErrorLaunchFailure);
+  return done ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
   const cudaError_t error = check_stream(stream);
-  return error != cudaSuccess ? error : query(StreamQueues::end(queue_of(stream)));
+  return error != cudaSuccess ? error
+                              : query(StreamQueues::end(queue_of(stream)), device_of(stream));
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
   *status = capture && capture->clocks.contains(stream) ? cudaStreamCaptureStatusActive
@@ -167,6 +213,13 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   ++machine().waits;
   if (!known(events, event)) return keep(cudaErrorInvalidResourceHandle);
   const bool recorded = event->capture != 0 || event->point.queue;
+  if (recorded && strikes(Planted::What::kLeftOut, device_of(stream), "wait")) {
+    if (capture && event->capture == capture->number)
+      capture->left_out.push_back({stream, event->clock, counted()});
+    else
+      StreamQueues::leave_out(queue_of(stream), event->point, counted());
+    return cudaSuccess;
+  }
   if (capture && event->capture == capture->number) {
     Clock& clock = capture->clocks[stream];  // the stream takes part from now on
     for (const auto& [other, last] : event->clock) clock[other] = std::max(clock[other], last);
@@ -190,6 +243,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   if (!known(events, event)) return keep(cudaErrorInvalidResourceHandle);
   event->ms = machine().clock_ms;
   const bool captured = capture && capture->clocks.contains(stream);
+  if (captured) capture->judge_left_out(stream, "an event");
   event->capture = captured ? capture->number : 0;
   event->clock = captured ? capture->clocks[stream] : Clock();
   if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
@@ -210,13 +264,15 @@ static cudaError_t point_of(cudaEvent_t event, StreamPoint& point) {
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   StreamPoint point;
   const cudaError_t error = point_of(event, point);
-  if (error == cudaSuccess) StreamQueues::finish(point);
-  return error;
+  if (error != cudaSuccess) return error;
+  if (strikes(Planted::What::kLeftOut, event->device, "host wait")) return cudaSuccess;
+  StreamQueues::finish(point);
+  return check_works(event->device);
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   StreamPoint point;
   const cudaError_t error = point_of(event, point);
-  return error != cudaSuccess ? error : query(point);
+  return error != cudaSuccess ? error : query(point, event->device);
 }
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) {
   if (!known(events, start) || !known(events, end) || start->device != end->device)
@@ -228,7 +284,7 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
   if (capture || !stream) return keep(cudaErrorInvalidValue);
-  capture = std::make_unique<Capture>(Capture{stream, ++captures, new EmulatedGraph, {}, {}});
+  capture = std::make_unique<Capture>(Capture{stream, ++captures, new EmulatedGraph, {}, {}, {}});
   capture->clocks[stream];
   return cudaSuccess;
 }
@@ -236,6 +292,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   *graph = nullptr;
   if (!capture || capture->origin != stream) return keep(cudaErrorInvalidValue);
   const std::unique_ptr<Capture> ended = std::move(capture);
+  while (!ended->left_out.empty()) ended->judge_left_out(ended->left_out[0].stream, "its end");
   for (const auto& [other, work] : ended->nodes)
     if (ended->clocks[stream][other] != static_cast<int>(work.size())) {
       delete ended->graph;

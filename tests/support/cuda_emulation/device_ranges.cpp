@@ -4,12 +4,17 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <exception>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "tests/support/cuda_emulation/block_fibers.h"
 #include "tests/support/cuda_emulation/runtime_state.h"
@@ -52,10 +57,53 @@ bool reaches(int device, int range) {
   return owner == device || (range % 2 == 0 && peer_access(device, owner));
 }
 
+int protection(const Range& range) { return range.open ? PROT_READ | PROT_WRITE : PROT_NONE; }
+
 void protect(Range& range, bool open) {
   if (!range.base || range.open == open) return;
-  mprotect(range.base, kRangeBytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);
   range.open = open;
+  mprotect(range.base, kRangeBytes, protection(range));
+}
+
+// A file of NaNs in memory; -1: there is none.
+constexpr size_t kFileBytes = size_t{1} << 22;
+int file_of_nans() {
+  static const int file = [] {
+    const int made = memfd_create("nan", MFD_CLOEXEC);
+    if (made < 0) return -1;
+    const std::vector<std::byte> bytes(kFileBytes, std::byte{0xFF});
+    if (write(made, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size())) return made;
+    close(made);
+    return -1;
+  }();
+  return file;
+}
+
+// The whole pages of a large block are those of the file until somebody writes to them: workspaces
+// are large, and few look at much of them.
+std::span<std::byte> pages_of(std::byte* data, size_t bytes) {
+  constexpr uintptr_t kPage = 4096;
+  const auto at = reinterpret_cast<uintptr_t>(data);
+  const uintptr_t begin = (at + kPage - 1) / kPage * kPage, end = (at + bytes) / kPage * kPage;
+  if (bytes < kFileBytes || end <= begin) return {};
+  return {data + (begin - at), end - begin};
+}
+void fill_with_nan(std::byte* data, size_t bytes) {
+  std::byte* filled = data;  // up to here
+  const auto pages = pages_of(data, bytes);
+  if (!pages.empty() && file_of_nans() >= 0) {
+    std::memset(data, 0xFF, static_cast<size_t>(pages.data() - data));
+    filled = pages.data();
+    std::byte* const end = filled + pages.size();
+    while (filled < end) {
+      const size_t n = std::min(kFileBytes, static_cast<size_t>(end - filled));
+      if (mmap(filled, n, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_NORESERVE,
+               file_of_nans(), 0) == MAP_FAILED)
+        break;
+      filled += n;
+    }
+  }
+  std::memset(filled, 0xFF, static_cast<size_t>(data + bytes - filled));
 }
 
 // The work that the thread runs, for the handler of its faults.
@@ -135,14 +183,16 @@ void* take_range(int device, bool of_pool, size_t bytes) {
   POISON(range.base + range.used, room + kAlignment);
   UNPOISON(data, bytes);
   range.used += room + kAlignment;
+  fill_with_nan(data, bytes);
   return data;
 }
 
 bool give_range(void* data, size_t bytes) {
-  if (range_of(data) < 0) return false;
-  const auto begin = (reinterpret_cast<uintptr_t>(data) + 4095) / 4096 * 4096;
-  const auto end = (reinterpret_cast<uintptr_t>(data) + bytes) / 4096 * 4096;
-  if (end > begin) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  const int range = range_of(data);
+  if (range < 0) return false;
+  if (const auto pages = pages_of(static_cast<std::byte*>(data), bytes); !pages.empty())
+    mmap(pages.data(), pages.size(), protection(ranges[static_cast<size_t>(range)]),
+         MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   POISON(data, bytes);
   return true;
 }

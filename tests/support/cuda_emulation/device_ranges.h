@@ -20,10 +20,11 @@ inline constexpr int kMostDevices = 16;
 bool peer_access(int device, int owner);
 void set_peer_access(int device, int owner, bool on);
 
-// `bytes` of the current device for whoever holds StreamQueues::lock(); null: no room. Below the
-// block and behind it AddressSanitizer sees every access.
+// `bytes` of the current device, filled with NaN; null: no room. Below the block and behind it
+// AddressSanitizer sees every access.
 void* take_range(int device, bool of_pool, size_t bytes);
-// Gives back what take_range() gave; false for any other memory.
+// Gives back what take_range() gave; false for any other memory. Both for whoever holds
+// StreamQueues::lock().
 bool give_range(void* data, size_t bytes);
 
 // Throws EmulationError when work of `device`, called `what`, cannot reach bytes [data, data + n).

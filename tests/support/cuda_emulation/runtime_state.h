@@ -14,6 +14,8 @@ cudaError_t outcome(bool ok, cudaError_t otherwise = cudaSuccess);
 int current_device();  // of the running thread
 // Null is the current device's default stream.
 cudaError_t check_stream(cudaStream_t stream);
+// Whether the device works: what fails while it runs fails all later calls.
+cudaError_t check_works(int device);
 // And that it is of the current device, which launches ask for.
 cudaError_t check_own_stream(cudaStream_t stream);
 StreamHandle queue_of(cudaStream_t stream);

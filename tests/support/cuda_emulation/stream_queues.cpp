@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tests/support/cuda_emulation/device_ranges.h"
+#include "tests/support/cuda_emulation/planted.h"
 #include "tests/support/cuda_emulation/runtime_state.h"
 
 namespace hlite::emulation {
@@ -45,6 +46,18 @@ void note_change() {
   ++world;
   last_change = Clock::now();
   changed.notify_all();
+}
+
+// What the running thread of the host has waited for.
+thread_local Behind host_behind;
+
+void merge(Behind& to, const StreamPoint& point) {
+  const auto raise_to = [&](const StreamQueue* queue, uint64_t count) {
+    to[queue] = std::max(to[queue], count);
+  };
+  raise_to(point.queue.get(), point.count);
+  if (point.behind)
+    for (const auto& [queue, count] : *point.behind) raise_to(queue, count);
 }
 
 constexpr int kSettledMs = 50;  // time for what a thread outside of the count may do
@@ -97,16 +110,44 @@ StreamPoint StreamQueues::end(const StreamHandle& stream) {
     nothing.single = {[] {}, "wait", stream->device_};
     push(stream, std::move(nothing));
   }
-  return {stream, stream->done_ + stream->waiting_.size()};
+  judge_left_out(stream, "an event");
+  return {stream, stream->done_ + stream->waiting_.size(),
+          leaves_waits_out() ? std::make_shared<const Behind>(stream->behind_) : nullptr,
+          stream->last_};
 }
 
 void StreamQueues::hold_back(const StreamHandle& stream, const StreamPoint& point) {
   const std::lock_guard lock(mutex);
   if (!point.passed()) stream->held_by_.push_back(point);
+  if (leaves_waits_out() && point.queue) merge(stream->behind_, point);
+}
+
+void StreamQueues::leave_out(const StreamHandle& stream, const StreamPoint& point, int number) {
+  const std::lock_guard lock(mutex);
+  if (point.queue) stream->left_out_.push_back({point, number});
+}
+
+// Before `next` comes behind what the stream has been told to wait for.
+void StreamQueues::judge_left_out(const StreamHandle& stream, const char* next) {
+  for (const auto& [point, number] : std::exchange(stream->left_out_, {})) {
+    const auto behind = [&](const Behind& all) {
+      const auto found = all.find(point.queue.get());
+      return found != all.end() && found->second >= point.count;
+    };
+    const bool implied = point.queue == stream || behind(stream->behind_) || behind(host_behind);
+    note_left_out(fmt::format("left out: wait {} of device {}, of {} for {} of device {}: {}",
+                              number, stream->device_, next, point.last, point.queue->device_,
+                              implied ? "implied" : "not implied"));
+  }
 }
 
 void StreamQueues::push(const StreamHandle& stream, Work work) {
   work.after = std::exchange(stream->held_by_, {});
+  stream->last_ = work.graph ? "a graph" : work.single.name;
+  judge_left_out(stream, stream->last_);
+  if (leaves_waits_out())
+    for (const auto& [queue, count] : host_behind)
+      stream->behind_[queue] = std::max(stream->behind_[queue], count);
   if (work.graph) {
     work.left = work.graph->pieces.size();
     work.missing = work.graph->before;
@@ -236,7 +277,7 @@ void StreamQueues::run(const Choice& choice) {
   StreamQueue::Ready& ready = work.ready[choice.ready];
   const Piece& piece = work.piece(ready.piece);
   try {
-    run_on_device(piece.device, piece.name, piece.run);
+    if (!broken(piece.device)) run_on_device(piece.device, piece.name, piece.run);
   } catch (const NotYet& not_yet) {
     ready.asked = world;
     ready.waits_for = not_yet.waits_for;
@@ -318,6 +359,8 @@ void StreamQueues::wait(std::vector<StreamPoint> wanted) {
     if (!run_one(wanted)) pause(held, /*for_good=*/true);
     if (stuck != stuck_before) throw EmulationError(why_stuck);
   }
+  if (leaves_waits_out())
+    for (const StreamPoint& point : wanted) merge(host_behind, point);
 }
 
 // Nothing can run: another thread may put work on a stream, or change what a piece looks at; unless

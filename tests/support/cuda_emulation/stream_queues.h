@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -57,10 +58,16 @@ using Graph = std::shared_ptr<const PieceGraph>;
 class StreamQueue;
 using StreamHandle = std::shared_ptr<StreamQueue>;
 
+// How much of other streams' work a stream's next work comes behind, as far as streams and events
+// say, and waits of the thread that puts it there. Kept only while waits are left out (planted.h).
+using Behind = std::map<const StreamQueue*, uint64_t>;
+
 // Everything that had been put on a stream at some time; empty: nothing.
 struct StreamPoint {
   StreamHandle queue;
   uint64_t count = 0;
+  std::shared_ptr<const Behind> behind = {};
+  const char* last = "nothing";  // name of the last work before it
   [[nodiscard]] bool passed() const;
 };
 
@@ -97,6 +104,13 @@ class StreamQueue {
   std::deque<Work> waiting_;
   uint64_t done_ = 0;
   std::vector<StreamPoint> held_by_;  // what the next work has to wait for
+  Behind behind_;
+  const char* last_ = "nothing";
+  struct LeftOut {
+    StreamPoint point;
+    int number;
+  };
+  std::vector<LeftOut> left_out_;  // since the last work
 };
 
 // All streams of the process. Functions may be called from any thread; work that waits runs in the
@@ -120,6 +134,10 @@ class StreamQueues {
   // Work put on `stream` from now on comes after `point`.
   static void hold_back(const StreamHandle& stream, const StreamPoint& point);
 
+  // As if hold_back() had been called and done nothing; says by note_left_out() whether that is
+  // implied otherwise. `number`: which wait of the device it is.
+  static void leave_out(const StreamHandle& stream, const StreamPoint& point, int number);
+
   // Runs what has to run before the host goes on: up to `point`, all of a device, or all.
   static void finish(const StreamPoint& point);
   static void finish_device(int device);
@@ -136,6 +154,7 @@ class StreamQueues {
     size_t ready;
   };
   static void push(const StreamHandle& stream, Work work);
+  static void judge_left_out(const StreamHandle& stream, const char* next);
   static void run_at_put();
   static bool may_run(const StreamQueue& stream);
   static std::vector<Choice> choices();

@@ -5,10 +5,9 @@
 
 #include "hugectr_lite/trainer/model/model_sizes.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
-#include "hugectr_lite/trainer/model/placements.h"
-#include "hugectr_lite/trainer/run/resources.h"
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/catch.h"
+#include "tests/trainer/model/compiled_rank.h"
 
 namespace hlite::test {
 namespace {
@@ -38,49 +37,6 @@ TEST_CASE(
   CHECK(!c.overlap("inter.bprop", "emb.update"));
 }
 
-// Whether a step of one list touches what one of the other does.
-bool share(const plan::Buffers& buffers, const std::vector<plan::BufferId>& a,
-           const std::vector<plan::BufferId>& b) {
-  for (const auto x : a)
-    for (const auto y : b)
-      if (buffers.overlap(x, y)) return true;
-  return false;
-}
-// How many pairs of steps may overlap; none shares what either writes.
-int check_unordered(const plan::Plan& plan) {
-  const auto& buffers = plan.buffers();
-  const auto steps = plan.steps();
-  int pairs = 0;
-  for (size_t i = 0; i < steps.size(); ++i)
-    for (size_t j = i + 1; j < steps.size(); ++j) {
-      if (!plan.may_overlap(static_cast<int>(i), static_cast<int>(j))) continue;
-      ++pairs;
-      INFO(steps[i].name << " and " << steps[j].name);
-      CHECK(!share(buffers, steps[i].writes, steps[j].writes));
-      CHECK(!share(buffers, steps[i].writes, steps[j].reads));
-      CHECK(!share(buffers, steps[i].reads, steps[j].writes));
-    }
-  return pairs;
-}
-
-// Rank 0 of four (or as `changes` say), with nobody to talk to: enough to look at its plan.
-struct CompiledRank {
-  std::unique_ptr<config::TrainConfig> config;
-  std::unique_ptr<trainer::Model> model;
-  explicit CompiledRank(const std::vector<std::string>& changes,
-                        const cuda::Backend* gpu = nullptr) {
-    std::vector<std::string> all = {"solver.gpu=[[0,1],[2,3]]"};
-    all.insert(all.end(), changes.begin(), changes.end());
-    config = config::parse_train_config(small_config(), "small.json", all);
-    const auto topology = trainer::topology_of(config->solver);
-    trainer::ModelRanks ranks;
-    ranks.context.topology = std::make_shared<const comm::Topology>(topology);
-    ranks.placements = trainer::make_placements(*config, topology, false);
-    model = std::make_unique<trainer::Model>(*config, 1, 2, std::move(ranks), gpu);
-    model->make_plans();
-  }
-};
-
 TEST_CASE("on several ranks exchanges overlap with the network, and no overlap shares a buffer") {
   for (const char* grouped : {"true", "false"}) {
     const CompiledRank c({std::string("all_reduce={\"grouped\":") + grouped + "}"});
@@ -101,29 +57,6 @@ TEST_CASE("on several ranks exchanges overlap with the network, and no overlap s
     CHECK(!overlap("b1.wgrad", "all_reduce"));
     CHECK(check_unordered(plan) > 20);
   }
-}
-
-TEST_CASE("on eight GPUs exchanges overlap with the network, and no overlap shares a buffer") {
-  const CompiledRank c({"solver.gpu=[[0,1,2,3,4,5,6,7]]"}, &trainer::absent_gpu());
-  const auto& plan = c.model->train_plan();
-  const auto overlap = [&](const char* a, const char* b) {
-    return plan.may_overlap(plan.index_of(a), plan.index_of(b));
-  };
-  for (const char* forward :
-       {"emb.keys_exchange", "emb.rows_exchange", "emb.route", "emb.gather", "emb.pool", "notice"})
-    CHECK(overlap(forward, "b1.fprop"));
-  CHECK(overlap("emb.sort", "t1.fprop"));
-  CHECK(overlap("emb.sort", "inter.bprop"));
-  CHECK(overlap("emb.reduce", "b1.wgrad"));
-  CHECK(overlap("emb.grads_exchange", "b1.wgrad"));
-  CHECK(overlap("emb.update", "all_reduce"));
-  CHECK(overlap("emb.update", "dense_update"));
-  CHECK(!overlap("emb.sort", "emb.reduce"));
-  CHECK(!overlap("emb.sort", "emb.keys_exchange"));
-  CHECK(!overlap("all_reduce", "dense_update"));
-  // One order of all exchanges on every rank.
-  CHECK(!overlap("emb.grads_exchange", "all_reduce"));
-  CHECK(check_unordered(plan) > 40);
 }
 
 TEST_CASE("steps that exchange say what they send, on four ranks of two nodes") {

@@ -35,23 +35,29 @@ struct DeviceRadixSort {
     }
     if (bytes < needed) return cudaErrorInvalidValue;
     const bool stays = (end_bit - begin_bit + 7) / 8 % 2 == 0;
-    hlite::emulation::submit(stream, [=] {
-      std::memset(temporary, 0xFF, bytes);
-      const auto size = static_cast<size_t>(n);
-      const uint64_t mask = (uint64_t{1} << end_bit) - (uint64_t{1} << begin_bit);
-      std::vector<size_t> order(size);
-      std::iota(order.begin(), order.end(), size_t{0});
-      std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-        return (keys.Current()[a] & mask) < (keys.Current()[b] & mask);
-      });
-      for (size_t i = 0; i < size; ++i) {
-        keys.Alternate()[i] = keys.Current()[order[i]];
-        values.Alternate()[i] = values.Current()[order[i]];
-      }
-      if (!stays) return;
-      std::copy_n(keys.Alternate(), size, keys.Current());
-      std::copy_n(values.Alternate(), size, values.Current());
-    });
+    if (const cudaError_t error = hlite::emulation::check_fault_on(stream, "sort");
+        error != cudaSuccess)
+      return error;
+    hlite::emulation::submit(
+        stream,
+        [=] {
+          std::memset(temporary, 0xFF, bytes);
+          const auto size = static_cast<size_t>(n);
+          const uint64_t mask = (uint64_t{1} << end_bit) - (uint64_t{1} << begin_bit);
+          std::vector<size_t> order(size);
+          std::iota(order.begin(), order.end(), size_t{0});
+          std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+            return (keys.Current()[a] & mask) < (keys.Current()[b] & mask);
+          });
+          for (size_t i = 0; i < size; ++i) {
+            keys.Alternate()[i] = keys.Current()[order[i]];
+            values.Alternate()[i] = values.Current()[order[i]];
+          }
+          if (!stays) return;
+          std::copy_n(keys.Alternate(), size, keys.Current());
+          std::copy_n(values.Alternate(), size, values.Current());
+        },
+        "sort");
     if (!stays) {
       keys.selector ^= 1;
       values.selector ^= 1;

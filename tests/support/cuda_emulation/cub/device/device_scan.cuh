@@ -19,15 +19,21 @@ struct DeviceScan {
       return cudaSuccess;
     }
     if (bytes < needed) return cudaErrorInvalidValue;
-    hlite::emulation::submit(stream, [=] {
-      std::memset(temporary, 0xFF, bytes);
-      Init sum = init;
-      for (Count i = 0; i < n; ++i) {
-        const Init next = op(sum, in[i]);
-        out[i] = sum;
-        sum = next;
-      }
-    });
+    if (const cudaError_t error = hlite::emulation::check_fault_on(stream, "scan");
+        error != cudaSuccess)
+      return error;
+    hlite::emulation::submit(
+        stream,
+        [=] {
+          std::memset(temporary, 0xFF, bytes);
+          Init sum = init;
+          for (Count i = 0; i < n; ++i) {
+            const Init next = op(sum, in[i]);
+            out[i] = sum;
+            sum = next;
+          }
+        },
+        "scan");
     return cudaSuccess;
   }
 };

@@ -1,0 +1,230 @@
+// The plan of one of eight GPUs, as data: which steps lie side by side, and that they share
+// nothing.
+#include <functional>
+#include <map>
+
+#include "tests/support/catch.h"
+#include "tests/trainer/model/compiled_rank.h"
+
+namespace hlite::test {
+namespace {
+
+using plan::BufferId;
+using plan::Lane;
+using plan::Plan;
+using plan::Step;
+
+const std::string kEight = "solver.gpu=[[0,1,2,3,4,5,6,7]]";
+
+CompiledRank eight_gpus(const std::string& text, std::vector<std::string> changes,
+                        bool copies = false) {
+  changes.insert(changes.begin(), kEight);
+  return {CompiledRank::of_text(text, changes), &trainer::absent_gpu(), copies};
+}
+CompiledRank eight_gpus_of_file(const char* path, const std::vector<std::string>& changes) {
+  std::vector<std::string> all = {kEight};
+  all.insert(all.end(), changes.begin(), changes.end());
+  return {config::load_train_config(path, all), &trainer::absent_gpu(), false};
+}
+
+// What is ordered when every lane runs its steps one after another.
+class Ordered {
+ public:
+  explicit Ordered(const Plan& plan) : plan_(plan) {
+    const auto steps = plan.steps();
+    before_.assign(steps.size(), std::vector<bool>(steps.size(), false));
+    std::map<Lane, size_t> last;
+    for (size_t b = 0; b < steps.size(); ++b) {
+      const auto comes_after = [&](size_t a) {
+        before_[b][a] = true;
+        for (size_t c = 0; c < a; ++c)
+          if (before_[a][c]) before_[b][c] = true;
+      };
+      for (const int a : steps[b].after) comes_after(static_cast<size_t>(a));
+      if (const auto found = last.find(steps[b].lane); found != last.end())
+        comes_after(found->second);
+      last[steps[b].lane] = b;
+    }
+  }
+  [[nodiscard]] bool side_by_side(const std::string& a, const std::string& b) const {
+    const auto x = static_cast<size_t>(plan_.index_of(a)),
+               y = static_cast<size_t>(plan_.index_of(b));
+    return x != y && !before_[x][y] && !before_[y][x];
+  }
+
+ private:
+  const Plan& plan_;
+  std::vector<std::vector<bool>> before_;
+};
+
+// Where the pairs' names differ from model to model.
+struct Names {
+  std::string embedding, bottom_forward, bottom_backward, top_forward;
+};
+const Names kSmall = {"emb", "b1.fprop", "b1.wgrad", "t1.fprop"};
+
+void check_overlaps(const Plan& plan, const Names& names, const std::string& sum) {
+  const Ordered ordered(plan);
+  const auto beside = [&](const std::string& step, const std::string& other) {
+    INFO(step << " beside " << other);
+    CHECK(ordered.side_by_side(names.embedding + step, other));
+  };
+  // Keys do not travel an iteration ahead: their exchange goes by beside the bottom network.
+  for (const char* forward : {".route", ".keys_exchange", ".gather", ".rows_exchange", ".pool"})
+    beside(forward, names.bottom_forward);
+  CHECK(ordered.side_by_side("notice", names.bottom_forward));
+  beside(".sort", names.top_forward);
+  beside(".reduce", names.bottom_backward);
+  beside(".grads_exchange", names.bottom_backward);
+  beside(".update", sum);
+  beside(".update", "dense_update");
+  // Independent of each other, and yet one after another: all exchanges of a GPU are on one lane,
+  // and that of row gradients, which is ready first, comes before the sum that the update is after.
+  const auto index = [&](const std::string& name) { return plan.index_of(name); };
+  CHECK(plan.may_overlap(index(names.embedding + ".grads_exchange"), index("dense_update")));
+  CHECK(!ordered.side_by_side(names.embedding + ".grads_exchange", "dense_update"));
+  CHECK(!ordered.side_by_side(names.embedding + ".grads_exchange", sum));
+  CHECK(!ordered.side_by_side(sum, "dense_update"));
+}
+
+// The next batch is copied to the other side of the inputs while an iteration runs.
+void check_copy_in(const Plan& plan) {
+  const auto& buffers = plan.buffers();
+  const auto is_input = [&](BufferId id) { return buffers.kind(id) == plan::BufferKind::kInput; };
+  for (const Step& step : plan.steps()) {
+    INFO(step.name);
+    if (step.lane == Lane::kCopy) {
+      CHECK(step.reads.empty());
+      CHECK(std::all_of(step.writes.begin(), step.writes.end(), is_input));
+      CHECK(!step.writes.empty());
+    } else {
+      CHECK(std::none_of(step.writes.begin(), step.writes.end(), is_input));
+    }
+  }
+}
+
+struct Variant {
+  const char* name;
+  std::vector<std::string> changes;
+  bool copies = false;
+};
+const std::string kAt = "layers.emb.sparse_embedding_hparam.";
+const std::string kGlobal =
+    R"({"type":"AdaGrad","update_type":"Global","adagrad_hparam":{"learning_rate":0.05,)"
+    R"("initial_accumulator":0.1}})";
+const std::string kGrouped = "all_reduce={\"grouped\":true}",
+                  kApart = "all_reduce={\"grouped\":false}";
+
+const std::vector<Variant>& variants() {
+  static const std::vector<Variant> all = {
+      {"as it is", {}},
+      {"tables", {"layers.emb.type=LocalizedSlotSparseEmbeddingOneHot"}},
+      {"copies, summed together", {kGrouped}, true},
+      {"copies, summed apart", {kApart}, true},
+      {"narrow wire", {kApart, "solver.wire_precision=bf16"}, true},
+      {"16 bits, scaled loss", {kApart, "solver.mixed_precision=1024"}, true},
+      {"sharded optimizer", {kApart, "solver.shard_optimizer=true"}, true},
+      {"sharded optimizer, grouped, narrow wire",
+       {kGrouped, "solver.shard_optimizer=true", "solver.wire_precision=bf16"},
+       true},
+      {"penalty and clipping",
+       {kAt + "regularizer=L2", kAt + "lambda=0.001", "optimizer=" + kGlobal,
+        "layers.emb.optimizer=" + kGlobal, "solver.gradient_clip_norm=0.05"},
+       true}};
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("of eight GPUs' steps those that must lie side by side do, and none share a buffer") {
+  for (const Variant& v : variants()) {
+    INFO(v.name);
+    const CompiledRank c = eight_gpus(small_config(), v.changes, v.copies);
+    const Plan& plan = c.model->train_plan();
+    const bool sharded = c.config->solver.shard_optimizer;
+    CHECK(check_unordered(plan) > 40);
+    CHECK(check_unordered(c.model->eval_plan()) > 5);
+    check_copy_in(plan);
+    check_copy_in(c.model->eval_plan());
+    if (c.config->solver.gradient_clip_norm > 0) continue;  // the norm is that of all gradients
+    check_overlaps(plan, kSmall, sharded ? "reduce_scatter" : "all_reduce");
+    if (!v.copies) continue;
+    const Ordered ordered(plan);
+    CHECK(ordered.side_by_side("emb.update_copied", "dense_update"));
+    if (c.config->all_reduce.grouped) continue;
+    CHECK(ordered.side_by_side("emb.copied_gradients.all_reduce", "emb.update"));
+    if (!sharded) CHECK(ordered.side_by_side("emb.copied_gradients.all_reduce", "dense_update"));
+  }
+}
+
+TEST_CASE("the same of statistics over ranks, of DLRM-DCNv2 and of MLPerf's DLRM on eight GPUs") {
+  const CompiledRank statistics = eight_gpus(small_config_with_batch_norm(), {}, true);
+  CHECK(check_unordered(statistics.model->train_plan()) > 40);
+  check_copy_in(statistics.model->train_plan());
+  for (const char* file : {"/mlperf_dcnv2_1x8.json", "/mlperf_dgx_a100.json"}) {
+    INFO(file);
+    const CompiledRank c = eight_gpus_of_file((HLITE_CONFIGS + std::string(file)).c_str(), {});
+    const Plan& plan = c.model->train_plan();
+    CHECK(check_unordered(plan) > 100);
+    check_copy_in(plan);
+    const std::string emb = c.model->layers().embeddings[0]->name();
+    const bool dlrm = std::string(file).find("dcn") == std::string::npos;
+    check_overlaps(plan,
+                   {emb, dlrm ? "bottom1.fprop" : "bottom.0.fprop",
+                    dlrm ? "bottom1.wgrad" : "bottom.0.wgrad", dlrm ? "top1.fprop" : "top.0.fprop"},
+                   "all_reduce");
+  }
+}
+
+// What a step does not say it reads or writes is missing in a plan, and must be seen by whoever
+// knows: each is taken out in turn. Where nothing is seen, other ways order all that share a
+// buffer.
+TEST_CASE("a read or a write that a step does not say leaves steps unordered that share a buffer") {
+  const CompiledRank c = eight_gpus(small_config(), {kApart}, true);
+  const Plan& whole = c.model->train_plan();
+  const auto steps = whole.steps();
+  const auto& buffers = whole.buffers();
+  const auto races = [&](const Plan& plan) {
+    const Ordered ordered(plan);
+    for (const Step& a : steps)
+      for (const Step& b : steps)
+        if ((share(buffers, a.writes, b.reads) || share(buffers, a.writes, b.writes)) &&
+            ordered.side_by_side(a.name, b.name))
+          return true;
+    return false;
+  };
+  CHECK(!races(whole));
+  int seen = 0, implied = 0;
+  const auto try_without = [&](size_t missing, bool write, size_t at) {
+    Plan plan(whole.buffers());
+    for (size_t i = 0; i < steps.size(); ++i) {
+      Step step{.name = steps[i].name,
+                .lane = steps[i].lane,
+                .reads = steps[i].reads,
+                .writes = steps[i].writes};
+      auto& list = write ? step.writes : step.reads;
+      if (i == missing) list.erase(list.begin() + static_cast<int64_t>(at));
+      plan.add(std::move(step));
+    }
+    try {
+      plan.finalize();
+    } catch (const Error&) {  // a later step reads what nothing has written
+      ++seen;
+      return;
+    }
+    INFO(steps[missing].name << (write ? " does not write " : " does not read ")
+                             << whole.buffers().name(
+                                    (write ? steps[missing].writes : steps[missing].reads)[at]));
+    const bool conflicts = !unordered(plan, steps).conflicts.empty();
+    if (races(plan)) CHECK(conflicts);
+    ++(conflicts ? seen : implied);
+  };
+  for (size_t i = 0; i < steps.size(); ++i) {
+    for (size_t k = 0; k < steps[i].reads.size(); ++k) try_without(i, false, k);
+    for (size_t k = 0; k < steps[i].writes.size(); ++k) try_without(i, true, k);
+  }
+  CHECK(seen > 40);
+  CHECK(implied > 0);
+}
+
+}  // namespace hlite::test

@@ -1,0 +1,170 @@
+// What if a signal, a wait or a dependency were missing? Each is left out in turn, on one GPU of
+// two and for good: some order of work must then end in other weights, or in an error. Where none
+// can, because streams and events order the same without it, the emulation says so.
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+
+#include "tests/support/sanitized.h"
+#include "tests/trainer/run/gpu_runs.h"
+
+namespace hlite::test {
+namespace {
+
+using emulation::Planted;
+
+constexpr uint64_t kSeeds = 20;  // nearly all show in the first, all in the first five
+
+struct Trial {
+  bool right = false;
+  std::string left_out;  // what the emulation says of it
+};
+
+class PlantedRuns {
+ public:
+  explicit PlantedRuns(Words changes) : changes_(std::move(changes)) {
+    const GpuRun run = runs_.train(changes_);
+    INFO(run.error);
+    REQUIRE(run.code == 0);
+    want_ = run.weights;
+  }
+  // Of iteration `iteration`.
+  [[nodiscard]] GpuRuns::Window window(const std::string& name, int iteration) const {
+    return runs_.window(changes_, 1, Planted::What::kLeftOut, name, iteration);
+  }
+  // In a process of its own: what goes wrong may write anywhere, or wait for ever.
+  [[nodiscard]] Trial run(const Planted& planted, uint64_t seed) const {
+    const std::string said = files_ / "said";
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) _exit(run_here(planted, seed, said) ? 0 : 1);
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    return {WIFEXITED(status) && WEXITSTATUS(status) == 0, read_text(said)};
+  }
+
+ private:
+  [[nodiscard]] bool run_here(const Planted& planted, uint64_t seed,
+                              const std::string& said) const {
+    std::signal(SIGSEGV, SIG_DFL);
+    std::signal(SIGABRT, SIG_DFL);
+    alarm(60);
+    emulation::machine().stuck_ms = 250;
+    emulation::machine().order = emulation::StreamOrder::kRandom;
+    emulation::StreamQueues::begin_order(seed);
+    write_text(said, "");
+    emulation::plant(planted);
+    const GpuRun run = runs_.train(changes_);
+    write_text(said, emulation::left_out());
+    return run.code == 0 && run.weights == want_;
+  }
+
+  const GpuRuns runs_{2};
+  TemporaryDirectory files_;
+  Words changes_;
+  std::string want_;
+};
+
+bool implied(const std::string& left_out) {
+  return !left_out.empty() && left_out.find("not implied") == std::string::npos;
+}
+
+struct Leaving {
+  std::string name;
+  int iteration = 3;    // the n-th of this one
+  bool always = false;  // and of all behind it
+  int step = 1;         // of every so many one; HLITE_PLANT_ALL=1: of all
+};
+// Whether the n-th needs not be seen, of which the emulation says this when it is left out.
+using Argued = std::function<bool(int n, const std::string& left_out)>;
+
+// What no order shows, though neither the emulation nor `argued` knows another way that orders the
+// same: number, and what the emulation says.
+std::vector<std::string> unseen(const PlantedRuns& runs, const Leaving& leaving,
+                                const Argued& argued) {
+  const auto window = runs.window(leaving.name, leaving.iteration);
+  CHECK(window.in > 0);
+  std::vector<std::string> list;
+  int seen = 0;
+  const int step = std::getenv("HLITE_PLANT_ALL") ? 1 : kSanitized ? 9 : leaving.step;
+  for (int i = 1; i <= window.in; i += step) {
+    const Planted planted{.what = Planted::What::kLeftOut,
+                          .device = 1,
+                          .name = leaving.name,
+                          .nth = window.before + i,
+                          .every = leaving.always ? window.in : 0};
+    Trial trial{.right = true, .left_out = {}};
+    bool known = false;
+    for (uint64_t seed = 1; seed <= kSeeds && trial.right && !known; ++seed) {
+      trial = runs.run(planted, seed);
+      known = implied(trial.left_out) || argued(i, trial.left_out);
+    }
+    seen += trial.right ? 0 : 1;
+    if (trial.right && !known) list.push_back(fmt::format("{}: {}", i, trial.left_out));
+  }
+  CHECK(seen > 0);
+  return list;
+}
+
+PlantedRuns runs_with(const char* graphs) {
+  return PlantedRuns({gpu("[[0,1]]"), "solver.max_iter=9",
+                      std::string("solver.cuda_graph=") + graphs,
+                      "all_reduce={\"grouped\":false}"});
+}
+
+const std::vector<std::string> kNone;
+
+TEST_CASE("a dependency that the graph of one of several GPUs leaves out shows in some order") {
+  // A launch's own two are the next test's.
+  const auto of_launch = [](int n, const std::string&) { return n <= 2; };
+  CHECK(unseen(runs_with("true"), {"wait"}, of_launch) == kNone);
+}
+
+// A run begins when the notice of the one before has come, which lies behind all of the run before
+// that. So the host knows that a batch's side is free, and a copy to it need not wait.
+bool by_notice(const std::string& left_out) {
+  return left_out.find(", of copy for ") != std::string::npos;
+}
+
+TEST_CASE("a graph that one of several GPUs launches before its batch is there shows") {
+  CHECK(unseen(runs_with("true"), {"wait", 5, true},
+               [](int, const std::string& left_out) { return by_notice(left_out); }) == kNone);
+}
+
+// Two meetings for each exchange: nobody writes before all have read what lay there, and nobody
+// reads before all have written. Of keys, rows, row gradients and copies' gradients the first only
+// says again what earlier meetings have: what these write to was last read, and what they read was
+// last written, before the peer's signal of the exchange before. It is needed where steps of the
+// network have written what is read, in the sum of dense gradients.
+TEST_CASE("a signal or a wait between several GPUs that one of them leaves out shows") {
+  const PlantedRuns runs = runs_with("true");
+  CHECK(unseen(runs, {"peer_signal", 3, false, 2}, [](int, const std::string&) { return false; }) ==
+        kNone);
+  const auto of_earlier = [](int meeting, const std::string&) {
+    return meeting == 1 || meeting == 3 || meeting == 5 || meeting == 9;
+  };
+  CHECK(unseen(runs, {"peer_wait"}, of_earlier) == kNone);
+}
+
+TEST_CASE("an event that one of several GPUs without graphs does not wait for shows") {
+  if (kSanitized) return;  // the same steps and meetings as above
+  const auto argued = [](int, const std::string& left_out) {
+    const auto says = [&](const char* part) { return left_out.find(part) != std::string::npos; };
+    // Before an exchange of keys or rows; what the embedding's last steps touch, which is touched
+    // next by steps of the same lane.
+    return by_notice(left_out) || says(", of peer_blocks for wait of device 0") ||
+           says(", of wait for update_copied of device 1");
+  };
+  // Of two sums that of copies' gradients needs no meeting before it.
+  const auto left = unseen(runs_with("false"), {"wait", 3, true, 3}, argued);
+  CHECK(left.size() <= 1);
+  for (const std::string& one : left)
+    CHECK(one.find(", of peer_sum for wait of device 0") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace hlite::test
