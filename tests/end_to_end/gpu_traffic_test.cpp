@@ -6,7 +6,7 @@ namespace hlite::test {
 namespace {
 
 // The traffic event of a golden run's first iterations.
-nlohmann::json traffic_of(Golden& run, const Words& environment, const char* device,
+nlohmann::json traffic_section(Golden& run, const Words& environment, const char* device,
                           const Words& more) {
   const auto result = run.train(environment, device,
                                 Words{"--quiet", "--traffic", "--metrics", run / "m.jsonl", "--set",
@@ -61,8 +61,8 @@ TEST_CASE("several GPUs with any spread of tables send what ranks of the CPU sen
     // Sums go flat among GPUs of one process, and by rails among nodes of the CPU.
     const bool nodes = std::string(c.rows).find("],[") != std::string::npos;
     const Words ranks = changes_of(c.changes + Words{gpu(c.rows)});
-    const auto got = traffic_of(c.run, kFourGpus, "cuda", ranks),
-               want = traffic_of(c.run, {}, "cpu", ranks);
+    const auto got = traffic_section(c.run, kFourGpus, "cuda", ranks),
+               want = traffic_section(c.run, {}, "cpu", ranks);
     CHECK(bytes_of(want, ".rows_exchange") > 1000);
     CHECK(of_embedding(got) == of_embedding(want));
     if (!nodes) CHECK(got.dump() == want.dump());
@@ -73,8 +73,8 @@ TEST_CASE("several GPUs with every table on all of them send sums, and no rows")
   Golden run("dlrm_fused");
   const Words ranks = changes_of({gpu("[[0,1,2,3]]"), tables("replicate"),
                                   "layers.embedding.type=LocalizedSlotSparseEmbeddingOneHot"});
-  const auto got = traffic_of(run, kFourGpus, "cuda", ranks);
-  CHECK(got.dump() == traffic_of(run, {}, "cpu", ranks).dump());
+  const auto got = traffic_section(run, kFourGpus, "cuda", ranks);
+  CHECK(got.dump() == traffic_section(run, {}, "cpu", ranks).dump());
   CHECK(bytes_of(got, ".rows_exchange") == 0);
   CHECK(bytes_of(got, ".copies_all_reduce") > 1000);
 }

@@ -109,7 +109,7 @@ TEST_CASE("a preparation that is killed anywhere goes on to the same bytes") {
   criteo_prep(inputs.options("whole"));
   const std::string expected = inputs.result("whole");
   int killed = 0;
-  for (int64_t point = 1;; point += 1 + point / (kSanitized ? 3 : 7)) {
+  for (int64_t point = 1;; point += 1 + point / (test::kSanitized ? 3 : 7)) {
     INFO("killed at point " << point);
     const std::string out = "out" + std::to_string(point);
     const int code = run_killed_at(inputs.options(out, 1 + static_cast<int>(point % 3)), point);
