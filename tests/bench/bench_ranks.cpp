@@ -33,8 +33,10 @@ BenchRank::BenchRank(comm::Communicator& world, const cuda::Backend* gpu, int de
   if (!gpu_) return;
   gpu_->use_device(device);
   gpu_->stream_create(&stream_);
+  const comm::DeviceRanks how{.shared = comm::under_mpirun() ? comm::SharedMemory::kOfANode
+                                                             : comm::SharedMemory::kAll};
   devices_ =
-      std::make_unique<comm::DeviceCommunicator>(world.copy(comm::Route::kFlat), *gpu, device);
+      std::make_unique<comm::DeviceCommunicator>(world.copy(comm::Route::kFlat), *gpu, device, how);
 }
 
 BenchRank::~BenchRank() {

@@ -3,12 +3,12 @@
 //   comm_bench [--device cpu|cuda] [--ranks N] [--nodes M] [--sizes 1K,64K,..] [--only NAME,..]
 //              [--seconds S] [--system SYSTEM] [--machine FILE] [--quiet]
 //
-// CPU ranks are threads, or processes under mpirun (one a node); GPU ranks are threads that take
-// the GPUs in turn. A size is that of what a collective is about: the values of an all-reduce, a
-// reduce-scatter and a broadcast, all slices of an all-gather, what a rank sends in an all-to-all.
-// Each is tried on numbers first. Eager: one call after the other; graph: the same, captured, where
-// no two ranks share a GPU. "sent" is what the rank that sends most sends to others; GB/s are of
-// that and of the eager call.
+// Ranks are threads, under mpirun of a process a node; those on GPUs take them in turn and are
+// joined by NCCL between processes. A size is that of what a collective is about: the values of an
+// all-reduce, a reduce-scatter and a broadcast, all slices of an all-gather, what a rank sends in
+// an all-to-all. Each is tried on numbers first. Eager: one call after the other; graph: the same,
+// captured, where no two ranks share a GPU. "sent" is what the rank that sends most sends to
+// others; GB/s are of that and of the eager call.
 //
 // "model" is the estimate's line, turns x latency + bytes / rate (trainer/estimate/machine.h), of
 // --system ("dgx_h100", a machine's file); without one, of the link that is fitted to these very

@@ -12,13 +12,14 @@
 // trainer runs them, captured where no two ranks share a GPU.
 //
 // "sent": what a rank sent, by count, the largest of the ranks. "model": what the estimate of
-// --system takes the step to be. Prints tables on standard error and a JSON object a run, one to a
-// line, on standard output.
+// --system takes the step to be. Under mpirun (a process a node) a start makes one run. Prints
+// tables on standard error and a JSON object a run, one to a line, on standard output.
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
 
+#include "hugectr_lite/comm/mpi_plugin.h"
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/stopwatch.h"
@@ -298,6 +299,10 @@ int run(int argc, char** argv) {
     if (o.batch % ranks != 0)
       raise<ConfigError>("--batch: expected a multiple of the {} ranks, found {}", ranks, o.batch);
   if (!o.system.empty()) (void)trainer::parse_system(o.system);
+  if (comm::under_mpirun() && o.rank_counts.size() * o.alphas.size() > 1)
+    raise<ConfigError>(
+        "under mpirun: expected one number of ranks and one --alpha, found {} and {}",
+        o.rank_counts.size(), o.alphas.size());
   for (const double alpha : o.alphas)
     for (const int ranks : o.rank_counts) run_ranks(o, ranks, alpha);
   return 0;
