@@ -247,21 +247,17 @@ std::optional<EvalResult> Trainer::evaluate() {
 }
 
 bool Trainer::start_evaluation() {
-  const auto before = model_->traffic();
+  const MovedData before = moved_data(*model_);
   const bool whole = evaluator_->start([this] { return agree_to_stop(); });
-  const auto after = model_->traffic();
-  if (eval_traffic_.empty())
-    for (const StepTraffic& step : before) eval_traffic_.push_back({step.step, {}});
-  for (size_t i = 0; i < after.size(); ++i)
-    eval_traffic_[i].totals += after[i].totals - before[i].totals;
+  add_moved(moved_in_evaluations_, before, moved_data(*model_));
   return whole;
 }
 
 EvalResult Trainer::finish_evaluation() { return evaluator_->finish(); }
 
 TrafficReport Trainer::traffic() {
-  return collect_traffic(exec(), *model_, ranks_, eval_traffic_, iteration_ - first_iteration_,
-                         config_.solver.batchsize);
+  return collect_traffic(exec(), *model_, ranks_, moved_in_evaluations_,
+                         iteration_ - first_iteration_, config_.solver.batchsize);
 }
 
 bool Trainer::heed(const EvalResult& result) {
