@@ -9,6 +9,7 @@ set(hlite_kernel_sources
   embedding/row_copies.cu
   embedding/sparse_update.cu
   hugectr_lite/comm/peers.cu
+  hugectr_lite/core/device_identity.cu
   hugectr_lite/core/fill.cu
   hugectr_lite/ops/batch_norm.cu
   hugectr_lite/ops/bce_loss.cu

@@ -186,6 +186,11 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
   return flags != 0 ? keep(cudaErrorInvalidValue) : change_access(peer, true);
 }
 cudaError_t cudaDeviceDisablePeerAccess(int peer) { return change_access(peer, false); }
+cudaError_t cudaDeviceGetPCIBusId(char* text, int size, int device) {
+  if (device < 0 || device >= machine().devices) return keep(cudaErrorInvalidDevice);
+  std::snprintf(text, static_cast<size_t>(size), "EEEE:%02X:00.0", device + 1);
+  return outcome(true);
+}
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (device < 0 || device >= machine().devices) return keep(cudaErrorInvalidDevice);
   *properties = {};
