@@ -136,22 +136,6 @@ bool DeviceCommunicator::shares_devices() const {
   return std::set<int>(devices_.begin(), devices_.end()).size() < devices_.size();
 }
 
-std::string DeviceCommunicator::describe() const {
-  const Exec exec{.device = Device::kCuda, .cuda = &table_};
-  const std::set<int> used(devices_.begin(), devices_.end());
-  const char* link = "over NVLink";
-  for (const int from : used)
-    for (const int to : used)
-      if (kernels::peer_link(exec, from, to) != kernels::PeerLink::kDirect)
-        link = "some over the bus only, which is slow";
-  const std::string how =
-      used.size() == 1 ? "which they share" : fmt::format("each reaches all others, {}", link);
-  return fmt::format(
-      "{} ranks on GPU{} {}: {}{}", size(), used.size() == 1 ? "" : "s",
-      fmt::join(used.size() == 1 ? std::vector(used.begin(), used.end()) : devices_, " "), how,
-      used.size() > 1 && shares_devices() ? "; some share one" : "");
-}
-
 std::array<kernels::Peers, 2> DeviceCommunicator::agree(const char* kind, const void* first,
                                                         const void* second, int64_t bytes,
                                                         int64_t detail) {

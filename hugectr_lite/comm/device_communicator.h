@@ -50,8 +50,8 @@ class DeviceCommunicator final : public Communicator {
   // Whether any two ranks share a GPU: kernels that wait for each other might then be queued one
   // behind the other, so such ranks must not capture.
   [[nodiscard]] bool shares_devices() const;
-  // In a line: the ranks' GPUs, and how they reach each other's memory.
-  [[nodiscard]] std::string describe() const;
+  // Of the ranks.
+  [[nodiscard]] const std::vector<int>& devices() const { return devices_; }
 
   void broadcast(const Exec& exec, Bytes bytes, int root) override;
   void gather(const Exec& exec, ConstBytes mine, Bytes all, int root) override;

@@ -52,4 +52,34 @@ TEST_CASE("a run on GPUs says what they draw, once why they are slow, and trains
   CHECK((read_weights(run / "plain.safetensors") == read_weights(run / "watched.safetensors")));
 }
 
+TEST_CASE("a run on several GPUs shows their links, and warns of slow ones") {
+  Golden run("dlrm_fused");
+  const auto train = [&](const Words& environment, const Words& more) {
+    const auto result =
+        run.train(kFourGpus + environment, "cuda",
+                  more + changes_of({gpu("[[0,1],[2,3]]"), kBetween, "solver.max_iter=1"}));
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return result;
+  };
+  const auto good = train({}, {});
+  check_contains(good.out + good.err,
+                 {"over NVLink", "rank 3      NVLink  NVLink  NVLink       -"});
+  CHECK((good.out + good.err).find("slow") == std::string::npos);
+  // Warnings come with --quiet too.
+  check_contains(train({"HLITE_EMULATED_BUS=all"}, {"--quiet"}).err,
+                 {"6 of 6 pairs of GPUs reach each other over the bus (PCIe) only"});
+  const auto links = train({"HLITE_EMULATED_BUS=0-2"}, {"--links"});
+  check_contains(links.out, {"some over the bus only", "rank 0           -  NVLink     bus  NVLink",
+                             "GB/s to", "warning: 1 of 6 pairs of GPUs", ": 0-2;"});
+  CHECK(links.out.find("iter ") == std::string::npos);
+  const auto cpu = run.train(kFourGpus, "cpu", {"--links"});
+  CHECK(cpu.code == 2);
+  check_contains(cpu.err, {"--links: expected GPUs, found device cpu"});
+  const auto absent =
+      run.train({"/usr/bin/env", "HLITE_CUDA_LIBRARY=/no/such.so"}, "cuda", {"--links"});
+  CHECK(absent.code == 4);
+  check_contains(absent.err, {"/no/such.so"});
+}
+
 }  // namespace hlite::test

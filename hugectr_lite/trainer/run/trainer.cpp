@@ -13,6 +13,7 @@
 #include "hugectr_lite/trainer/model/model_results.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
 #include "hugectr_lite/trainer/run/html_report.h"
+#include "hugectr_lite/trainer/run/links_report.h"
 #include "hugectr_lite/trainer/run/metrics_file.h"
 #include "hugectr_lite/trainer/run/mllog_file.h"
 #include "hugectr_lite/trainer/run/preconditions.h"
@@ -48,7 +49,8 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
   if (ranks_.rank == 0) open_records();
   seed_ = agree_on_seed();
   if (rank.gpu) rank.gpu->use_device(gpu_of(config.solver, ranks_));
-  if (ranks_.devices) progress_.line(ranks_.devices->describe());
+  if (ranks_.devices && ranks_.rank == 0)
+    tell_links(*rank.gpu, ranks_.devices->devices(), progress_);
   for (const LayerPlacement& p : rank.placements) progress_.line(p.explanation);
   model_ = std::make_unique<Model>(config, seed_, pool_.threads(),
                                    ModelRanks{.context = ranks_,

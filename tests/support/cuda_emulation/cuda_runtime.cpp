@@ -32,6 +32,7 @@ Machine first_machine() {
     m.memory_bytes = std::strtoull(bytes, nullptr, 10);
   if (const char* devices = std::getenv("HLITE_EMULATED_DEVICES"))
     m.devices = std::clamp(std::atoi(devices), 0, kMostDevices);
+  if (const char* pairs = std::getenv("HLITE_EMULATED_BUS")) m.bus_pairs = pairs;
   const char* const value = std::getenv("HLITE_EMULATED_STREAMS");
   const std::string_view order = value ? value : "";
   if (order == "late") m.order = StreamOrder::kLate;
@@ -168,7 +169,12 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   return outcome(true);
 }
 cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr, int device, int peer) {
-  return cudaDeviceCanAccessPeer(value, device, peer);
+  const cudaError_t error = cudaDeviceCanAccessPeer(value, device, peer);
+  const auto [a, b] = std::minmax(device, peer);
+  const std::string pair = std::to_string(a) + "-" + std::to_string(b),
+                    all = " " + machine().bus_pairs + " ";
+  if (all == " all " || all.find(" " + pair + " ") != std::string::npos) *value = 0;
+  return error;
 }
 // Of the current device to `peer`, one way.
 static cudaError_t change_access(int peer, bool on) {

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <functional>
 #include <source_location>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -280,6 +281,9 @@ cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel);
 struct Machine {
   int devices = 1;  // at most kMostDevices; $HLITE_EMULATED_DEVICES
   bool peers_connected = true;
+  // Pairs of devices without atomics between them, as over PCIe: "0-2 1-3", or "all";
+  // $HLITE_EMULATED_BUS says it for a whole program.
+  std::string bus_pairs;
   int driver_version = 13000;
   int runtime_version = 13000;
   cudaError_t next_error = cudaSuccess;  // the next call that can fail returns this, once
