@@ -63,6 +63,11 @@ EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::Train
   const bool hybrid = type == config::EmbeddingType::kHybrid;
   by_slot_ = type == config::EmbeddingType::kLocalizedHash;
   hashed_ = config::is_hashed(*type);
+  if (hashed_ && config.solver.gathers_keys())
+    config::fail_expected(*config.root.find("solver")->find("input"),
+                          fmt::format("\"own\" beside a layer of type {}: which rows its keys have "
+                                      "is known to their owner alone",
+                                      type_));
   top_ = reader.string("top");
   name_ = reader.string_or("name", top_);
   spec_.name = name_;

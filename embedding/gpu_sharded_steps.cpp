@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "embedding/cutter.h"
+#include "embedding/gathered_lists.h"
 #include "embedding/lookup.h"
 #include "hugectr_lite/core/float_type.h"
 
@@ -100,6 +101,7 @@ GpuShardedSteps::Fixed GpuShardedSteps::cut_fixed(Cutter& cutter) const {
   f.minus_one = cutter.template cut<float>(1);
   f.scalars = cutter.template cut<optimizer::StepScalars>(2);
   f.routing = cutter.template cut<std::byte>(static_cast<int64_t>(routing_bytes_));
+  f.gathered = cutter.template cut<std::byte>(static_cast<int64_t>(gathered_bytes_));
   return f;
 }
 
@@ -127,9 +129,12 @@ int64_t GpuShardedSteps::workspace_bytes() const {
   (void)cut_fixed(cutter);
   (void)cut_growing(cutter);
   const int64_t lookups = max_batch() * spec().layout.columns();
-  int64_t routing = 30 * lookups;
-  if (kernels::routing_workspace.is_in(*exec_.cuda))
+  const int64_t all = gathers_keys() ? lookups * ranks().ranks() : 0;
+  int64_t routing = 30 * lookups + 34 * all;
+  if (kernels::routing_workspace.is_in(*exec_.cuda)) {
     routing = static_cast<int64_t>(kernels::routing_workspace(exec_, lookups, kNoRow));
+    if (all > 0) routing += static_cast<int64_t>(kernels::gathered_workspace(exec_, all, kNoRow));
+  }
   const auto update = [&](const SlotLayout& layout, const SparseUpdateOptions& how) {
     return SparseUpdate::workspace_bytes(exec_, DeviceSlots::numbers(exec_, layout), how);
   };
@@ -150,6 +155,9 @@ void GpuShardedSteps::prepare() {
       *errors = std::make_unique<KeyErrors>(exec_, layout.keys.columns);
   routing_bytes_ =
       kernels::routing_workspace(exec_, max_batch() * layout.columns(), placement_->ref().numbers);
+  if (gathers_keys())
+    gathered_bytes_ = kernels::gathered_workspace(
+        exec_, max_batch() * ranks().ranks() * layout.columns(), placement_->ref().numbers);
   Cutter counting(nullptr);
   (void)cut_fixed(counting);
   fixed_memory_ = DeviceMemory(*exec_.cuda, counting.bytes());
@@ -212,6 +220,26 @@ void GpuShardedSteps::exchange_keys(const StepContext& c, const TablesIo& io) {
                .receive = bytes(growing_.got_lists),
                .received_bytes = fixed_.received_bytes,
                .capacity = shape().block_words() * static_cast<int64_t>(sizeof(uint32_t))});
+  take_lists(c, io);
+}
+
+void GpuShardedSteps::list_keys(const StepContext& c, const TablesIo& io) {
+  kernels::list_gathered(c.exec, {.slots = slots_->ref(),
+                                  .placement = placement_->ref(),
+                                  .pool = shape(),
+                                  .rank = ranks().rank,
+                                  .keys = {buffers().data<uint32_t>(io.all_keys), c.mean_over(),
+                                           spec().layout.keys.columns},
+                                  .samples_of_rank = samples_of_rank(io),
+                                  .blocks = growing_.got_lists,
+                                  .received_bytes = fixed_.received_bytes,
+                                  .workspace = fixed_.gathered,
+                                  .workspace_bytes = gathered_bytes_});
+  take_lists(c, io);
+}
+
+// From the blocks that came.
+void GpuShardedSteps::take_lists(const StepContext& c, const TablesIo& io) {
   kernels::take_lists(c.exec, {.pool = shape(),
                                .blocks = growing_.got_lists,
                                .received_bytes = fixed_.received_bytes,

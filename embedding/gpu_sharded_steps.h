@@ -39,6 +39,7 @@ class GpuShardedSteps final : public ShardedSteps {
  private:
   void route(const plan::StepContext& c, const TablesIo& io) override;
   void exchange_keys(const plan::StepContext& c, const TablesIo& io) override;
+  void list_keys(const plan::StepContext& c, const TablesIo& io) override;
   void insert(const plan::StepContext& c, const TablesIo& io) override;
   void gather(const plan::StepContext& c, const TablesIo& io) override;
   void exchange_vectors(const plan::StepContext& c, bool to_owners) override;
@@ -62,7 +63,7 @@ class GpuShardedSteps final : public ShardedSteps {
     int64_t* ignored_bytes;   // [ranks] of vectors: their number is known
     float* minus_one;
     optimizer::StepScalars* scalars;  // [2] of the reduction, of the update
-    std::byte* routing;
+    std::byte *routing, *gathered;
   };
   // And what grows.
   struct Growing {
@@ -97,6 +98,7 @@ class GpuShardedSteps final : public ShardedSteps {
   [[nodiscard]] SlotLayout asked_layout() const;
   [[nodiscard]] SparseUpdateOptions reduction() const;
   [[nodiscard]] SparseUpdateOptions merging() const;
+  void take_lists(const plan::StepContext& c, const TablesIo& io);
   void merge(const plan::StepContext& c, const UpdatedRows& rows,
              const optimizer::GradientScale& scale);
   [[nodiscard]] bool owns() const { return storage().own_rows() > 0; }
@@ -104,7 +106,7 @@ class GpuShardedSteps final : public ShardedSteps {
   HashedIndex* const index_;  // null: another type
   const Exec exec_;
   const int64_t train_batch_, copied_capacity_;
-  size_t routing_bytes_ = 0;
+  size_t routing_bytes_ = 0, gathered_bytes_ = 0;
   std::unique_ptr<DevicePlacement> placement_;
   std::unique_ptr<DeviceSlots> slots_, pool_slots_, asked_slots_;
   std::unique_ptr<KeyErrors> train_errors_, eval_errors_;

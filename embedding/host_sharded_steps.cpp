@@ -25,14 +25,17 @@ int64_t HostShardedSteps::workspace_bytes() const {
   const int64_t routing =
       lookups * (8 + 4 + 4 + static_cast<int64_t>(sizeof(KeyRouting::Distinct))) +
       threads_ * max_batch() * spec().layout.most_hotness() * 8;
+  const int64_t gathered = gathers_keys() ? routing : 0;
   const int64_t hashed = index_ ? n * capacity() * (3 * 4 + 8) : 0;
   const int64_t narrow = narrow_wire() ? 2 * n * capacity() * wire_row_bytes() : 0;
-  return routing + hashed + 2 * n * (header() + capacity()) * 4 + 2 * n * capacity() * row_bytes +
-         narrow;
+  return routing + gathered + hashed + 2 * n * (header() + capacity()) * 4 +
+         2 * n * capacity() * row_bytes + narrow;
 }
 
 void HostShardedSteps::prepare() {
   routing_ = std::make_unique<KeyRouting>(*storage().placement(), max_batch(), threads_);
+  if (gathers_keys())
+    others_routing_ = std::make_unique<KeyRouting>(*storage().placement(), max_batch(), threads_);
   allocate();
 }
 
@@ -77,33 +80,60 @@ KeyList HostShardedSteps::wanted_keys(int rank) const {
   return {{wanted(rank).data() - slots, slots}, wanted(rank)};
 }
 
-void HostShardedSteps::exchange_keys(const plan::StepContext& c, const TablesIo& io) {
-  const int n = ranks().ranks();
-  const int64_t stride = (header() + capacity()) * 4, header_bytes = header() * 4;
+int64_t HostShardedSteps::longest_list(const KeyRouting& routing) const {
   int64_t longest = 0;
-  for (int q = 0; q < n; ++q) longest = std::max(longest, std::ssize(routing_->list(q)));
-  for (int q = 0; q < n; ++q) {
-    const auto list = routing_->list(q);
-    std::byte* to = key_send_.data() + q * stride;
-    std::memcpy(to, &longest, sizeof(longest));
-    auto* counts = reinterpret_cast<uint32_t*>(to + sizeof(longest));
-    for (int64_t s = 0, begin = routing_->list_begin(q); s < header() - kLongest; ++s) {
-      counts[s] = static_cast<uint32_t>(routing_->list_end(s, q) - begin);
-      begin = routing_->list_end(s, q);
-    }
-    const size_t bytes = longest <= capacity() ? list.size_bytes() : 0;
-    if (bytes > 0) std::memcpy(to + header_bytes, list.data(), bytes);
-    send_bytes_[static_cast<size_t>(q)] = header_bytes + static_cast<int64_t>(bytes);
+  for (int q = 0; q < ranks().ranks(); ++q)
+    longest = std::max(longest, std::ssize(routing.list(q)));
+  return longest;
+}
+
+int64_t HostShardedSteps::write_list(const KeyRouting& routing, int to, std::byte* block) const {
+  const int64_t longest = longest_list(routing);
+  const auto list = routing.list(to);
+  std::memcpy(block, &longest, sizeof(longest));
+  auto* counts = reinterpret_cast<uint32_t*>(block + sizeof(longest));
+  for (int64_t s = 0, begin = routing.list_begin(to); s < header() - kLongest; ++s) {
+    counts[s] = static_cast<uint32_t>(routing.list_end(s, to) - begin);
+    begin = routing.list_end(s, to);
   }
-  exchanges().keys->all_to_all_v(c.exec, {key_send_.data(), send_bytes_.data(), key_receive_.data(),
-                                          received_bytes_.data(), stride});
-  for (int q = 0; q < n; ++q) {
+  const size_t bytes = longest <= capacity() ? list.size_bytes() : 0;
+  if (bytes > 0) std::memcpy(block + header() * 4, list.data(), bytes);
+  return header() * 4 + static_cast<int64_t>(bytes);
+}
+
+void HostShardedSteps::take_lists(int64_t longest, const TablesIo& io) {
+  const int64_t stride = (header() + capacity()) * 4;
+  for (int q = 0; q < ranks().ranks(); ++q) {
     longest = std::max(longest, load<int64_t>(key_receive_.data() + q * stride));
-    const int64_t bytes = received_bytes_[static_cast<size_t>(q)] - header_bytes;
+    const int64_t bytes = received_bytes_[static_cast<size_t>(q)] - header() * 4;
     wanted_count_[static_cast<size_t>(q)] = static_cast<size_t>(bytes) / 4;
   }
   needed_ = longest;
   if (gives_up()) *buffers().data<int32_t>(io.overflow) = 1;
+}
+
+void HostShardedSteps::exchange_keys(const plan::StepContext& c, const TablesIo& io) {
+  const int64_t stride = (header() + capacity()) * 4;
+  for (int q = 0; q < ranks().ranks(); ++q)
+    send_bytes_[static_cast<size_t>(q)] = write_list(*routing_, q, key_send_.data() + q * stride);
+  exchanges().keys->all_to_all_v(c.exec, {key_send_.data(), send_bytes_.data(), key_receive_.data(),
+                                          received_bytes_.data(), stride});
+  take_lists(longest_list(*routing_), io);
+}
+
+// Of every rank, what it would have sent.
+void HostShardedSteps::list_keys(const plan::StepContext& c, const TablesIo& io) {
+  const int64_t stride = (header() + capacity()) * 4, columns = spec().layout.keys.columns;
+  const auto* const keys = buffers().data<uint32_t>(io.all_keys);
+  for (int q = 0; q < ranks().ranks(); ++q) {
+    const bool own = q == ranks().rank;
+    const auto [begin, end] = samples_of(q, c, io);
+    if (!own)
+      others_routing_->route(c.exec, {keys + begin * columns, end - begin, columns}, capacity());
+    received_bytes_[static_cast<size_t>(q)] = write_list(
+        own ? *routing_ : *others_routing_, ranks().rank, key_receive_.data() + q * stride);
+  }
+  take_lists(0, io);
 }
 
 void HostShardedSteps::insert(const plan::StepContext&, const TablesIo& io) {

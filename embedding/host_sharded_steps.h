@@ -23,6 +23,7 @@ class HostShardedSteps final : public ShardedSteps {
  private:
   void route(const plan::StepContext& c, const TablesIo& io) override;
   void exchange_keys(const plan::StepContext& c, const TablesIo& io) override;
+  void list_keys(const plan::StepContext& c, const TablesIo& io) override;
   void insert(const plan::StepContext& c, const TablesIo& io) override;
   void gather(const plan::StepContext& c, const TablesIo& io) override;
   void exchange_vectors(const plan::StepContext& c, bool to_owners) override;
@@ -36,6 +37,11 @@ class HostShardedSteps final : public ShardedSteps {
   [[nodiscard]] int64_t needed() const override { return needed_; }
   void allocate() override;
 
+  [[nodiscard]] int64_t longest_list(const KeyRouting& routing) const;
+  // The list for rank `to` as it travels; returns its bytes.
+  int64_t write_list(const KeyRouting& routing, int to, std::byte* block) const;
+  // What lists came, of which the longest has at least `longest` rows.
+  void take_lists(int64_t longest, const TablesIo& io);
   [[nodiscard]] std::span<const uint32_t> wanted(int rank) const;
   [[nodiscard]] KeyList wanted_keys(int rank) const;
   // The vectors of block q of `memory`, `bytes` as they travel, to block q of `narrow`, or back.
@@ -53,6 +59,7 @@ class HostShardedSteps final : public ShardedSteps {
   const int threads_;
   int64_t needed_ = 0;
   std::unique_ptr<KeyRouting> routing_;
+  std::unique_ptr<KeyRouting> others_routing_;  // of one other rank, where keys are gathered
   HostMemory key_send_,
       key_receive_;         // [ranks][header + capacity] uint32: longest list, counts, list
   HostMemory owned_rows_;   // [ranks][capacity, V] rows for others; their gradients

@@ -23,6 +23,8 @@ ShardedSteps::ShardedSteps(const TablesSpec& spec, const TableStorage& storage,
       ranks_(place.ranks),
       options_(place.exchange),
       max_batch_(place.max_batch),
+      train_batch_(place.train_batch),
+      gathers_keys_(place.gathers_keys),
       rows_per_lookup_(place.rows_per_lookup),
       type_(place.type),
       wire_(place.wire),
@@ -150,9 +152,16 @@ std::span<float> ShardedSteps::touched() const {
 std::vector<comm::StepTraffic> ShardedSteps::traffic_of(const comm::TrafficTotals& keys,
                                                         const comm::TrafficTotals& rows,
                                                         const comm::TrafficTotals& grads) const {
-  return {{spec_.name + ".keys_exchange", keys},
-          {spec_.name + ".rows_exchange", rows},
-          {spec_.name + ".grads_exchange", grads}};
+  std::vector<comm::StepTraffic> list = {{spec_.name + ".rows_exchange", rows},
+                                         {spec_.name + ".grads_exchange", grads}};
+  if (!gathers_keys_) list.insert(list.begin(), {spec_.name + ".keys_exchange", keys});
+  return list;
+}
+
+std::pair<int64_t, int64_t> ShardedSteps::samples_of(int rank, const StepContext& c,
+                                                     const TablesIo& io) const {
+  const int64_t all = c.mean_over(), room = samples_of_rank(io);
+  return {std::min(all, rank * room), std::min(all, (rank + 1) * room)};
 }
 
 void ShardedSteps::add(plan::Plan& plan, plan::Step step) {
@@ -163,6 +172,24 @@ void ShardedSteps::add(plan::Plan& plan, plan::Step step) {
   plan.add(std::move(step));
 }
 
+void ShardedSteps::emit_lists(plan::Plan& plan, const TablesIo& io, double routed_bytes) {
+  if (gathers_keys_) {
+    plan.add({.name = spec_.name + ".lists",
+              .lane = plan::Lane::kEmbedding,
+              .reads = {lists_, io.all_keys},
+              .writes = {wanted_, io.overflow},
+              .run = [this, io](const StepContext& c) { list_keys(c, io); },
+              .bytes_per_sample = routed_bytes * ranks_.ranks()});
+    return;
+  }
+  plan.add({.name = spec_.name + ".keys_exchange",
+            .lane = plan::Lane::kComm,
+            .reads = {lists_},
+            .writes = {wanted_, io.overflow},
+            .run = [this, io](const StepContext& c) { exchange_keys(c, io); },
+            .sends = sends(header_ * 4, 4, true)});
+}
+
 void ShardedSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
   const MovedBytes moved = moved_bytes();
   plan.add({.name = spec_.name + ".route",
@@ -171,12 +198,7 @@ void ShardedSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
             .writes = {lists_},
             .run = [this, io](const StepContext& c) { route(c, io); },
             .bytes_per_sample = moved.route});
-  plan.add({.name = spec_.name + ".keys_exchange",
-            .lane = plan::Lane::kComm,
-            .reads = {lists_},
-            .writes = {wanted_, io.overflow},
-            .run = [this, io](const StepContext& c) { exchange_keys(c, io); },
-            .sends = sends(header_ * 4, 4, true)});
+  emit_lists(plan, io, moved.route);
   if (spec_.hash_capacity > 0 && io.training) {
     std::vector<plan::BufferId> changed = storage_.own_buffers();
     changed.insert(changed.end(), {wanted_, io.overflow});

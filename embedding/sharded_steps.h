@@ -4,6 +4,7 @@
 //
 //   <layer>.route             keys -> which row is wanted of whom                embedding
 //   <layer>.keys_exchange     lists of wanted rows                               comm
+//   or <layer>.lists          the same lists, made from the keys of all ranks    embedding
 //   <layer>.insert            of hashed tables: rows for keys that are new       embedding
 //   <layer>.gather            rows that others want                              embedding
 //   <layer>.rows_exchange     rows                                               comm
@@ -32,6 +33,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "embedding/table_steps.h"
@@ -71,6 +73,8 @@ class ShardedSteps : public TableSteps {
   // What the steps do.
   virtual void route(const plan::StepContext& c, const TablesIo& io) = 0;
   virtual void exchange_keys(const plan::StepContext& c, const TablesIo& io) = 0;
+  // In its place, where keys are gathered: leaves what it would have left.
+  virtual void list_keys(const plan::StepContext& c, const TablesIo& io) = 0;
   virtual void insert(const plan::StepContext& c, const TablesIo& io) = 0;
   virtual void gather(const plan::StepContext& c, const TablesIo& io) = 0;
   // Rows from their owners to those that listed them, or gradients back.
@@ -93,6 +97,14 @@ class ShardedSteps : public TableSteps {
   [[nodiscard]] const TableStorage& storage() const { return storage_; }
   [[nodiscard]] const comm::RankContext& ranks() const { return ranks_; }
   [[nodiscard]] int64_t max_batch() const { return max_batch_; }
+  [[nodiscard]] bool gathers_keys() const { return gathers_keys_; }
+  // Samples of rank q in io.all_keys, [begin, end): the first ranks of a small batch have all.
+  [[nodiscard]] std::pair<int64_t, int64_t> samples_of(int rank, const plan::StepContext& c,
+                                                       const TablesIo& io) const;
+  // Room of one rank there.
+  [[nodiscard]] int64_t samples_of_rank(const TablesIo& io) const {
+    return io.training ? train_batch_ : max_batch_;
+  }
   [[nodiscard]] FloatType type() const { return type_; }
   [[nodiscard]] bool narrow_wire() const { return wire_ != FloatType::kFloat; }
   // Of a row or its gradient as it travels.
@@ -139,6 +151,7 @@ class ShardedSteps : public TableSteps {
   [[nodiscard]] plan::SentBytes sends(int64_t header, int64_t row, bool to_owners) const;
   // Adds a step of that name, behind the layer's, which is left out when the run gives up.
   void add(plan::Plan& plan, plan::Step step);
+  void emit_lists(plan::Plan& plan, const TablesIo& io, double routed_bytes);
   // Adds one that changes what it writes, unless any layer's exchange was too small or gradients
   // overflowed.
   void add_update(plan::Plan& plan, plan::Step step, const TablesIo& io);
@@ -147,7 +160,8 @@ class ShardedSteps : public TableSteps {
   const TableStorage& storage_;
   const comm::RankContext ranks_;
   const ExchangeOptions options_;
-  const int64_t max_batch_;
+  const int64_t max_batch_, train_batch_;
+  const bool gathers_keys_;
   const double rows_per_lookup_;
   const FloatType type_;  // of the output and its gradient
   const FloatType wire_;

@@ -12,7 +12,9 @@ namespace hlite::embedding {
 
 // Buffers that the steps share with others.
 struct TablesIo {
-  plan::BufferId keys = plan::kNoBuffer;    // uint32 [batch, columns of all sparse inputs]
+  plan::BufferId keys = plan::kNoBuffer;  // uint32 [batch, columns of all sparse inputs]
+  // uint32 [batch of all ranks, columns], those of rank 0 first; where ranks gather keys.
+  plan::BufferId all_keys = plan::kNoBuffer;
   plan::BufferId output = plan::kNoBuffer;  // [batch, slots, width]
   plan::BufferId grad = plan::kNoBuffer;    // of output
   plan::BufferId rate = plan::kNoBuffer;    // float

@@ -23,6 +23,8 @@ struct TablesPlace {
   // On several ranks, where rows do not come as keys come; the same on all of them.
   std::shared_ptr<const RowPlacement> placement = nullptr;
   ExchangeOptions exchange = {};
+  // Whether TablesIo::all_keys is there, and lists of wanted rows are made from it.
+  bool gathers_keys = false;
   // Distinct rows expected among a rank's lookups of a batch, for each of them: of rows that are
   // not copied, where some are. 0: not known; then the bytes that steps say they move are those of
   // all.

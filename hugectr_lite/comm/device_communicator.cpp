@@ -9,6 +9,8 @@
 #include <thread>
 #include <utility>
 
+#include "hugectr_lite/comm/peer_links.h"
+
 namespace hlite::comm {
 namespace {
 
@@ -163,24 +165,11 @@ bool DeviceCommunicator::may_capture() const {
 }
 
 std::string DeviceCommunicator::describe() const {
-  const Exec exec{.device = Device::kCuda, .cuda = &table_};
-  const std::vector<int>& devices = peers_.devices();
-  const std::set<int> used(devices.begin(), devices.end());
-  const char* link = "over NVLink";
-  for (const int from : used)
-    for (const int to : used)
-      if (kernels::peer_link(exec, from, to) != kernels::PeerLink::kDirect)
-        link = "some over the bus only, which is slow";
-  const std::string how =
-      used.size() == 1 ? "which they share" : fmt::format("each reaches all others, {}", link);
-  std::string text = fmt::format(
-      "{} ranks on GPU{} {}: {}{}", peers_.size(), used.size() == 1 ? "" : "s",
-      fmt::join(used.size() == 1 ? std::vector(used.begin(), used.end()) : devices, " "), how,
-      used.size() > 1 && peers_.shares_devices() ? "; some share one" : "");
+  std::string text = PeerLinks(table_, peers_.devices()).describe();
   if (!nccl_) return text;
   if (!several_processes())
     return text + "; NCCL " + nccl_version_text(nccl_->version()) + " sums gradients";
-  if (peers_.size() == 1) text = fmt::format("1 rank on GPU {}", devices[0]);
+  if (peers_.size() == 1) text = fmt::format("1 rank on GPU {}", peers_.devices()[0]);
   text = fmt::format("{} processes, here {}; between them NCCL {}", peers_.processes(), text,
                      nccl_version_text(nccl_->version()));
   if (nccl_->version() < kNcclForGraphs)

@@ -84,6 +84,8 @@ class DeviceCommunicator final : public Communicator {
   // Whether calls may stand in captures. Ranks that share a GPU must not: kernels that wait for
   // each other might be queued one behind the other. Nor may an NCCL before kNcclForGraphs.
   [[nodiscard]] bool may_capture() const;
+  // Of the process's ranks.
+  [[nodiscard]] const std::vector<int>& devices() const { return peers_.devices(); }
   // In a line: the ranks' GPUs, how they reach each other, and whether that may be captured.
   [[nodiscard]] std::string describe() const;
 

@@ -268,6 +268,8 @@ SolverConfig parse_solver(const JsonNode& node, bool strict) {
       reader.value_or<FloatType>("wire_precision", FloatType::kFloat,
                                  {{"fp32", FloatType::kFloat}, {"bf16", FloatType::kBf16}});
   solver.shard_optimizer = reader.boolean_or("shard_optimizer", false);
+  solver.input = reader.value_or<InputWay>(
+      "input", InputWay::kOwn, {{"own", InputWay::kOwn}, {"broadcast", InputWay::kBroadcast}});
   solver.cuda_graph = reader.boolean_or("cuda_graph", true);
   solver.enable_overlap = reader.boolean_or("enable_overlap", false);
   solver.holistic_cuda_graph = reader.boolean_or("holistic_cuda_graph", false);

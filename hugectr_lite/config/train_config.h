@@ -25,6 +25,10 @@ enum class DeviceChoice { kAuto, kCpu, kCuda };
 // Of one of the names "auto", "cpu", "cuda".
 DeviceChoice device_choice(std::string_view name);
 
+// (ours) How ranks learn which rows others want of them: each lists the rows of its own samples and
+// sends the lists, or all get the whole batch's keys and make all lists.
+enum class InputWay { kOwn, kBroadcast };
+
 // (ours) Whose rules a run's MLPerf log follows.
 enum class Benchmark { kNone, kDlrm, kDlrmDcnv2 };
 
@@ -62,6 +66,7 @@ struct SolverConfig {
   // (ours) Whether each of several ranks updates a part of the dense parameters, with states of no
   // others.
   bool shard_optimizer = false;
+  InputWay input = InputWay::kOwn;  // (ours)
 
   EvaluationConfig evaluation;
   // (ours) Most of the Euclidean norm of all gradients together, network and tables; 0: any.
@@ -73,6 +78,8 @@ struct SolverConfig {
     return eval_batches > 0 ? eval_batches * batchsize_eval : std::numeric_limits<int64_t>::max();
   }
   [[nodiscard]] int64_t ranks() const;
+  // Whether there are other ranks, whose keys all get.
+  [[nodiscard]] bool gathers_keys() const { return input == InputWay::kBroadcast && ranks() > 1; }
 };
 
 struct AllReduceConfig {

@@ -1,6 +1,7 @@
 # The plug-in's sources: for nvcc here, for the C++ compiler in tests/support/cuda_emulation.
 # Those that end in a list of kernels, HLITE_KERNELS(<file's name>).
 set(hlite_kernel_sources
+  embedding/gathered_lists.cu
   embedding/hashed_index.cu
   embedding/lookup.cu
   embedding/pool_rows.cu
@@ -9,6 +10,7 @@ set(hlite_kernel_sources
   embedding/sparse_update.cu
   hugectr_lite/comm/nccl.cu
   hugectr_lite/comm/peers.cu
+  hugectr_lite/core/device_identity.cu
   hugectr_lite/core/fill.cu
   hugectr_lite/ops/batch_norm.cu
   hugectr_lite/ops/bce_loss.cu

@@ -11,6 +11,7 @@
 #include "hugectr_lite/trainer/estimate/estimate_report.h"
 #include "hugectr_lite/trainer/keys/key_reference.h"
 #include "hugectr_lite/trainer/run/check.h"
+#include "hugectr_lite/trainer/run/links_report.h"
 #include "hugectr_lite/trainer/run/options.h"
 #include "hugectr_lite/trainer/run/session.h"
 
@@ -74,6 +75,8 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
                  "Print how long an iteration would take on a system, such as \"2x8 dgx_a100\" or "
                  "\"1x4 machine.json\", train nothing")
       ->type_name("SYSTEM");
+  app.add_flag("--links", o.links,
+               "Print how the GPUs of the config reach each other, and how fast, train nothing");
   app.add_flag("--traffic", o.traffic,
                "Print at the end what the ranks sent to each other in an iteration");
   app.add_flag("--quiet", o.quiet, "Print nothing but warnings and errors");
@@ -101,7 +104,8 @@ int run(const hlite::trainer::Options& options) {
   const auto config = config::load_train_config(options.config, options.overrides);
   if (options.check) fmt::print("{}", trainer::check_report(*config, options));
   if (options.plan) fmt::print("{}", trainer::plan_report(*config, options));
-  if (options.check || options.plan) return kExitDone;
+  if (options.links) fmt::print("{}", trainer::links_report(*config, options));
+  if (options.check || options.plan || options.links) return kExitDone;
   return trainer::run_training(*config, options);
 }
 

@@ -97,6 +97,7 @@ const std::vector<BrokenConfig> kRows = {
   {"precision", "--set", "solver.precision=fp8", "solver.precision", {"expected one of \"fp32\", \"bf16\", \"fp16\", found \"fp8\""}},
   {"wire precision", "--set", "solver.wire_precision=fp16", "solver.wire_precision", {"expected one of \"fp32\", \"bf16\", found \"fp16\""}},
   {"sharded optimizer", "--set", "solver.shard_optimizer=2", "solver.shard_optimizer", {"expected true or false, found 2"}},
+  {"input", "--set", "solver.input=all", "solver.input", {"expected one of \"own\", \"broadcast\", found \"all\""}},
   {"cuda_graph", "--set", "solver.cuda_graph=1", "solver.cuda_graph", {"expected true or false, found 1"}},
   {"enable_overlap null", "\"enable_overlap\": true", "\"enable_overlap\": null", "solver.enable_overlap", {"expected true or false, found null"}},
   {"64-bit keys", "--set", "solver.input_key_type=I64", "solver.input_key_type", {"\"I64\" is known but not supported", "expected \"I32\""}},

@@ -42,9 +42,14 @@ TEST_CASE("rows of several GPUs are looked up and updated as the definition says
   check_definition(kOnGpus);
 }
 
+TEST_CASE("lists made on GPUs from the keys of all are those that an exchange brings") {
+  const EmulatedDevices machine(7);
+  check_gathered(kOnGpus);
+}
+
 TEST_CASE("lists that do not fit between GPUs leave the tables alone, and fit once room is made") {
   const EmulatedDevices machine(3);
-  check_growth(kOnGpus);
+  for (const bool gathers : {false, true}) check_growth(kOnGpus, gathers);
 }
 
 TEST_CASE("rows that come as keys come to several GPUs are those of full tables") {

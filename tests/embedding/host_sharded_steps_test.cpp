@@ -20,8 +20,12 @@ TEST_CASE("rows of several ranks are looked up and updated as the definition say
   check_definition(kOnThreads);
 }
 
+TEST_CASE("lists made from the keys of all ranks are those that an exchange brings") {
+  check_gathered(kOnThreads);
+}
+
 TEST_CASE("lists that do not fit leave the tables alone on all ranks, and fit once room is made") {
-  check_growth(kOnThreads);
+  for (const bool gathers : {false, true}) check_growth(kOnThreads, gathers);
 }
 
 TEST_CASE("rows that come as keys come to several ranks are those of full tables") {

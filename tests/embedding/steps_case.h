@@ -55,6 +55,7 @@ struct StepsOptions {
   FloatType wire = FloatType::kFloat;
   int64_t hashed_rows = 0;                      // of a rank, where rows come as keys come; else 0
   bool by_slot = false;                         // and there, whether a slot lies on one rank
+  bool gathers = false;                         // every rank gets all keys
   comm::DeviceCommunicator* devices = nullptr;  // of the same ranks, where they are GPUs
   Exec exec = {};                               // there
 };
@@ -77,6 +78,7 @@ class StepsOfRank {
     io_.rate = add("rate", plan::BufferKind::kState, 4);
     io_.step = add("step", plan::BufferKind::kState, 8);
     if (world.size() > 1) io_.overflow = add("overflow", plan::BufferKind::kState, 4);
+    if (options.gathers) add_gather(world, options);
     tables_.steps().emit_forward(plan_, io_);
     tables_.steps().emit_backward(plan_, io_);
     tables_.steps().emit_update(plan_, io_);
@@ -93,9 +95,12 @@ class StepsOfRank {
     if (io_.overflow != plan::kNoBuffer) buffers_.set_value(io_.overflow, int32_t{0});
   }
 
-  // Both return what was looked up.
-  std::vector<float> iterate(int64_t samples) { return run(plan_, samples); }
-  std::vector<float> evaluate(int64_t samples) { return run(evaluation_, samples); }
+  // Both return what was looked up. `all_samples`: of all ranks; where they gather keys, the first
+  // ones are full, one has the rest, others none.
+  std::vector<float> iterate(int64_t samples, int64_t all_samples = 0) {
+    return run(plan_, samples, all_samples);
+  }
+  std::vector<float> evaluate(int64_t samples) { return run(evaluation_, samples, 0); }
   [[nodiscard]] EmbeddingTables& tables() { return tables_; }
   [[nodiscard]] const Exec& exec() const { return exec_; }
   // Whether the last run counts for nothing; clears that.
@@ -106,7 +111,7 @@ class StepsOfRank {
   }
 
  private:
-  std::vector<float> run(const plan::Plan& plan, int64_t samples) {
+  std::vector<float> run(const plan::Plan& plan, int64_t samples, int64_t all_samples) {
     std::vector<uint32_t> keys;
     std::vector<float> gradients;
     for (int64_t i = 0; i < samples * 3; ++i) keys.push_back(key_of(rank_, i / 3, i % 3));
@@ -114,7 +119,7 @@ class StepsOfRank {
       gradients.push_back(gradient_of(rank_, i));
     buffers_.write<uint32_t>(io_.keys, 0, keys);
     buffers_.write<float>(io_.grad, 0, gradients);
-    plan::run_in_order(plan, {.exec = exec_, .batch = samples});
+    plan::run_in_order(plan, {.exec = exec_, .batch = samples, .global_batch = all_samples});
     if (exec_.on_gpu()) exec_.cuda->stream_synchronize(exec_.stream);
     std::vector<float> out(gradients.size());
     buffers_.read(io_.output, 0, std::span(out));
@@ -133,6 +138,7 @@ class StepsOfRank {
                                 .world = &world,
                                 .devices = options.devices},
                       .exchange = {.capacity = options.capacity},
+                      .gathers_keys = options.gathers,
                       .max_batch = kStepBatch,
                       .train_batch = kStepBatch,
                       .gpu = options.exec.cuda,
@@ -146,6 +152,24 @@ class StepsOfRank {
       place.placement = std::make_shared<RowPlacement>(
           RowPlacement::by_key(steps_spec().layout, n, options.hashed_rows, options.by_slot));
     return place;
+  }
+
+  void add_gather(comm::Communicator& world, const StepsOptions& options) {
+    constexpr int64_t kBytes = kStepBatch * 3 * 4;
+    io_.all_keys = buffers_.add("all_keys", plan::BufferKind::kActivation, world.size() * kBytes);
+    comm::Communicator* const by =
+        options.devices ? static_cast<comm::Communicator*>(options.devices) : &world;
+    plan_.add({.name = "keys_gather",
+               .lane = plan::Lane::kComm,
+               .reads = {io_.keys},
+               .writes = {io_.all_keys},
+               .run = [this, by](const plan::StepContext& c) {
+                 const auto bytes = [&](plan::BufferId id) {
+                   return std::span(buffers_.data<std::byte>(id),
+                                    static_cast<size_t>(buffers_.bytes(id)));
+                 };
+                 by->all_gather(c.exec, bytes(io_.keys), bytes(io_.all_keys), 1);
+               }});
   }
 
   int rank_;
@@ -231,25 +255,58 @@ void check_definition(const OnRanks& on_ranks) {
     }
 }
 
+// Lists made from the keys of all ranks: full batches, a small one, none.
+template <typename OnRanks>
+void check_gathered(const OnRanks& on_ranks) {
+  const auto first = first_values();
+  for (const int ranks : {2, 3, 7})
+    for (const int64_t all : {ranks * kStepBatch, kStepBatch + 1, int64_t{0}}) {
+      INFO(ranks << " ranks, " << all << " samples");
+      std::vector<int64_t> samples;
+      for (int q = 0; q < ranks; ++q)
+        samples.push_back(std::clamp<int64_t>(all - q * kStepBatch, 0, kStepBatch));
+      std::vector<std::vector<float>> got(static_cast<size_t>(ranks));
+      std::vector<float> after;
+      std::vector<std::string> traffic(static_cast<size_t>(ranks));
+      on_ranks(ranks, StepsOptions{.gathers = true},
+               [&](comm::Communicator& world, StepsOfRank& rank) {
+                 const auto q = static_cast<size_t>(world.rank());
+                 got[q] = rank.iterate(samples[q], all);
+                 for (const auto& step : rank.tables().sharded()->traffic())
+                   traffic[q] += step.step + " ";
+                 auto rows = rows_of(rank.tables());
+                 if (q == 0) after = std::move(rows);
+               });
+      for (int q = 0; q < ranks; ++q) {
+        const auto i = static_cast<size_t>(q);
+        CHECK((got[i] == looked_up(first, q, samples[i], FloatType::kFloat)));
+        CHECK(traffic[i] == "emb.rows_exchange emb.grads_exchange ");
+      }
+      CHECK((after == updated(first, samples)));  // gradients are small whole numbers
+    }
+}
+
 // Lists with room for one row: nothing changes, then there is room.
 template <typename OnRanks>
-void check_growth(const OnRanks& on_ranks) {
+void check_growth(const OnRanks& on_ranks, bool gathers) {
+  INFO("gathers " << gathers);
   constexpr int kRanks = 3;
   std::array<std::vector<float>, 3> rows;  // of rank 0: at first, after that run, after the next
   std::array<std::string, kRanks> grown;
   std::array<std::array<bool, 2>, kRanks> overflow{};
-  on_ranks(kRanks, StepsOptions{.capacity = 1}, [&](comm::Communicator& world, StepsOfRank& rank) {
+  const StepsOptions options{.capacity = 1, .gathers = gathers};
+  on_ranks(kRanks, options, [&](comm::Communicator& world, StepsOfRank& rank) {
     const auto q = static_cast<size_t>(world.rank());
     const auto keep = [&](size_t i) {
       auto now = rows_of(rank.tables());
       if (q == 0) rows[i] = std::move(now);
     };
     keep(0);
-    (void)rank.iterate(kStepBatch);
+    (void)rank.iterate(kStepBatch, kRanks * kStepBatch);
     overflow[q][0] = rank.take_overflow();
     keep(1);
     grown[q] = rank.tables().sharded()->grow();
-    (void)rank.iterate(kStepBatch);
+    (void)rank.iterate(kStepBatch, kRanks * kStepBatch);
     overflow[q][1] = rank.take_overflow();
     keep(2);
   });

@@ -113,7 +113,9 @@ TEST_CASE("several GPUs evaluate as one, and send what ranks of the CPU send") {
     CHECK(eval["loss"].get<double>() == Approx(other["loss"].get<double>()).margin(1e-6));
   }
   REQUIRE(!traffic.is_null());
-  CHECK(traffic.dump() == traffic_of_cpu.dump());
+  auto between_ranks = traffic;  // ranks of the CPU copy nothing to a device
+  CHECK(between_ranks.erase("host_to_device_bytes") == 1);
+  CHECK(between_ranks == traffic_of_cpu);
   // Between nodes GPUs of one process add flat; what the embedding sends is the same.
   const auto nodes = train(kFourGpus, "cuda", "[[0,1],[2,3]]").second;
   CHECK(of_embedding(nodes) == of_embedding(train({}, "cpu", "[[0,1],[2,3]]").second));
@@ -207,11 +209,14 @@ TEST_CASE("a GPU that fails in a step ends the program, with one message") {
     Words environment = kFourGpus;
     environment.push_back(std::string("HLITE_EMULATED_FAULT=2:") + kernel + ":3");
     if (i % 2 == 1) environment.push_back(order_of(static_cast<int>(i)));
-    const auto result = run.train(
-        environment, "cuda",
-        Words{"--quiet"} +
-            on_ranks("[[0,1,2,3]]", {graph ? "solver.cuda_graph=true" : "solver.cuda_graph=false",
-                                     "solver.max_iter=6"}));
+    const auto result =
+        run.train(environment, "cuda",
+                  Words{"--quiet"} +
+                      on_ranks("[[0,1,2,3]]",
+                               {graph ? "solver.cuda_graph=true" : "solver.cuda_graph=false",
+                                std::string(step).ends_with(".lists") ? "solver.input=broadcast"
+                                                                      : "solver.input=own",
+                                "solver.max_iter=6"}));
     CHECK(result.code == 4);
     check_contains(result.err, {"rank 2 on GPU 2, after ", std::string("step ") + step + ": ",
                                 "cudaErrorLaunchFailure"});

@@ -121,6 +121,20 @@ def training_file(session):
         json.dump(config(*shape), file)
 
 
+def told_by_gpus(events):
+    """What the driver said of each GPU while it trained, in words."""
+    looks = [gpu for event in events if event["event"] == "gpu" for gpu in event["gpus"]]
+    lines = []
+    for device in sorted({gpu["device"] for gpu in looks}):
+        own = [gpu for gpu in looks if gpu["device"] == device]
+        ranges = [f"{min(values):,.0f} to {max(values):,.0f} {unit}"
+                  for name, unit in (("watts", "W"), ("sm_mhz", "MHz"), ("celsius", "C"))
+                  if (values := [gpu[name] for gpu in own if name in gpu])]
+        slowed = sorted({reason for gpu in own for reason in gpu["slowed_by"]})
+        lines.append(f"GPU {device}: {', '.join(ranges) or 'no numbers'}; slowed by {', '.join(slowed) or 'nothing'}")
+    return lines or ["NVML told nothing"]
+
+
 def from_file(session, precision, setting):
     metrics = session.scratch(f"mlperf-{precision}.jsonl")
     session.checks.program([session.program("train"), "--config", session.scratch("mlperf.json"), "--device", "cuda",
@@ -129,7 +143,7 @@ def from_file(session, precision, setting):
     rates = [e["samples_per_s"] for e in events if e["event"] == "train"]
     last = [e for e in events if e["event"] == "eval"][-1]  # the first one reads the set
     return [f"{max(rates):,.0f} samples/s at best, {rates[-1]:,.0f} at the end; evaluation of {last['samples']:,} "
-            f"samples with exact AUC: {last['samples'] / last['seconds']:,.0f} samples/s"]
+            f"samples with exact AUC: {last['samples'] / last['seconds']:,.0f} samples/s", *told_by_gpus(events)]
 
 
 def run(session):

@@ -58,7 +58,8 @@ class CostModel {
 
   // Keys are always 4 bytes, and weights of their type; gradients and rows may be narrower.
   [[nodiscard]] Parts exchange(const EstimatedStep& step, Parts p) const {
-    const bool fixed = step.name.ends_with(".keys_exchange") || step.name == "gather_weights";
+    const bool fixed = step.name.ends_with(".keys_exchange") || step.name == "keys_gather" ||
+                       step.name == "gather_weights";
     const double narrowed = fixed ? 1.0 : wire_share_;
     const ExchangeSeconds seconds =
         exchange_seconds(machine_, {.nodes = nodes_,

@@ -45,6 +45,10 @@ const std::vector<KeyMeaning> kSolverKeys = {
     {"wire_precision", "Ours: of rows, their gradients and sums of dense gradients between ranks."},
     {"shard_optimizer",
      "Ours: each of several ranks updates a part of the dense weights, and keeps only its states."},
+    {"input",
+     "Ours: `broadcast` gives every rank the whole batch's keys, of which it makes the lists of "
+     "rows that others want of it; `own` exchanges the lists: the same bits, with less to send and "
+     "to sort."},
     {"algorithm_search", "cuBLASLt's choices are measured once a machine, and kept."},
     {"input_key_type", "Keys of Norm files."},
     {"device", "Ours: `auto` takes GPUs where they can train the config, else the CPU."},

@@ -20,6 +20,7 @@ std::unique_ptr<EmbeddingLayer> build_embedding(const config::TrainConfig& confi
       setup.placements.empty() ? nullptr : &setup.placements.at(index);
   layer->spread({.ranks = setup.ranks,
                  .placement = placement ? placement->placement : nullptr,
+                 .gathers_keys = setup.gathers_keys,
                  .rows_per_lookup = placement ? placement->rows_per_lookup : 0.0,
                  .max_batch = setup.max_batch,
                  .train_batch = setup.train_batch,

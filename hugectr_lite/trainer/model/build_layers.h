@@ -21,6 +21,7 @@ struct LayerSetup {
   const cuda::Backend* gpu = nullptr;  // null: the CPU
   FloatType type = FloatType::kFloat;  // of activations
   FloatType wire = FloatType::kFloat;  // of vectors between ranks
+  bool gathers_keys = false;           // embedding::TablesPlace
 };
 
 struct ModelLayers {

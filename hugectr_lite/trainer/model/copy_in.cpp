@@ -37,10 +37,12 @@ void CopyIn::emit(plan::Plan& plan, Stage stage, network::Phase) {
             .run = [=, this, buffers = &plan.buffers()](const plan::StepContext& c) {
               const auto copy = [&](BufferId to, const void* from, int64_t bytes) {
                 const auto n = static_cast<size_t>(bytes);
-                if (c.exec.on_gpu())
-                  c.exec.cuda->copy(buffers->data<std::byte>(to), from, n, c.exec.stream);
-                else
+                if (!c.exec.on_gpu()) {
                   std::memcpy(buffers->data<std::byte>(to), from, n);
+                  return;
+                }
+                copied_bytes_ += bytes;
+                c.exec.cuda->copy(buffers->data<std::byte>(to), from, n, c.exec.stream);
               };
               // Each call costs the host a few microseconds on a GPU.
               if (c.exec.on_gpu() && std::ssize(c.input.memory) == buffers->bytes(batch_))

@@ -20,6 +20,9 @@ class CopyIn final : public PlanPart {
   void declare(plan::Buffers& buffers) override;
   void emit(plan::Plan& plan, Stage stage, network::Phase phase) override;
 
+  // Bytes that have gone from host memory to a GPU so far.
+  [[nodiscard]] int64_t copied_bytes() const { return copied_bytes_; }
+
   [[nodiscard]] plan::BufferId labels() const { return labels_; }  // float [B, label_dim]
   [[nodiscard]] plan::BufferId dense() const { return dense_; }    // float [B, dense_width]
   [[nodiscard]] plan::BufferId keys() const { return keys_; }      // uint32 [B, key columns]
@@ -27,6 +30,7 @@ class CopyIn final : public PlanPart {
  private:
   const config::DataConfig& data_;
   const int64_t max_batch_;
+  int64_t copied_bytes_ = 0;
   plan::BufferId batch_ = plan::kNoBuffer;  // of which the next three are parts
   plan::BufferId labels_ = plan::kNoBuffer, dense_ = plan::kNoBuffer, keys_ = plan::kNoBuffer;
 };

@@ -12,6 +12,7 @@ void EmbeddingPart::emit(plan::Plan& plan, Stage stage, network::Phase phase) {
     embedding::TableSteps& steps = layers[i]->tables().steps();
     const embedding::TablesIo io{
         .keys = parts_.batch.keys(),
+        .all_keys = parts_.keys_gather ? parts_.keys_gather->all_keys() : plan::kNoBuffer,
         .output = layers[i]->output(),
         .grad = parts_.layers.network->input_grad(ModelLayers::kFirstEmbedding + i),
         .rate = parts_.rates.embedding_rate(i),

@@ -5,6 +5,7 @@
 #include "hugectr_lite/trainer/model/copy_in.h"
 #include "hugectr_lite/trainer/model/gradient_clip.h"
 #include "hugectr_lite/trainer/model/gradient_sum.h"
+#include "hugectr_lite/trainer/model/keys_gather.h"
 #include "hugectr_lite/trainer/model/learning_rates.h"
 #include "hugectr_lite/trainer/model/loss_scaling.h"
 #include "hugectr_lite/trainer/model/plan_part.h"
@@ -17,8 +18,9 @@ struct LayerParts {
   const CopyIn& batch;
   const LearningRates& rates;
   const LossScaling& loss_scaling;
-  GradientSum* gradient_sum;  // null on one rank
-  const GradientClip* clip;   // null where the config has no norm
+  GradientSum* gradient_sum;      // null on one rank
+  const GradientClip* clip;       // null where the config has no norm
+  const KeysGather* keys_gather;  // null where ranks do not get each other's keys
 };
 
 class EmbeddingPart final : public PlanPart {

@@ -62,9 +62,16 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
                                     .seed = seed,
                                     .gpu = gpu,
                                     .type = type_,
-                                    .wire = config.solver.wire_precision})),
+                                    .wire = config.solver.wire_precision,
+                                    .gathers_keys = config.solver.gathers_keys()})),
       batch_(config.data, max_batch_),
       rates_(config.optimizer, layers_.embeddings),
+      keys_gather_(config.solver.gathers_keys()
+                       ? std::make_unique<KeysGather>(
+                             ranks_.context, batch_, config.data.key_layout().columns,
+                             KeysGather::Room{.train = train_batch_, .most = max_batch_},
+                             gpu != nullptr)
+                       : nullptr),
       gradient_sum_(ranks_.context.ranks() > 1
                         ? std::make_unique<GradientSum>(ranks_.context, config, layers_,
                                                         ranks_.wants_to_stop, gpu)
@@ -76,7 +83,9 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
                                                  layers_, loss_scaling_,
                                                  gradient_sum_ ? gradient_sum_->shard() : nullptr)
                 : nullptr),
-      layer_parts_{layers_, batch_, rates_, loss_scaling_, gradient_sum_.get(), clip_.get()},
+      layer_parts_{
+          layers_,           batch_, rates_, loss_scaling_, gradient_sum_.get(), clip_.get(),
+          keys_gather_.get()},
       embedding_part_(layer_parts_, max_batch_),
       network_part_(layer_parts_, {.max_batch = max_batch_,
                                    .seed = seed,
@@ -84,8 +93,9 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
                                    .on_gpu = gpu != nullptr || ranks_.steps_of_gpu}),
       table_penalties_(layers_),
       dense_optimizer_(config.optimizer, type_, layer_parts_),
-      parts_(without_null({&batch_, &rates_, &embedding_part_, gradient_sum_.get(), &loss_scaling_,
-                           clip_.get(), &network_part_, &table_penalties_, &dense_optimizer_})),
+      parts_(without_null({&batch_, &rates_, keys_gather_.get(), &embedding_part_,
+                           gradient_sum_.get(), &loss_scaling_, clip_.get(), &network_part_,
+                           &table_penalties_, &dense_optimizer_})),
       train_plan_(buffers_),
       eval_plan_(buffers_) {
   check_sharding(config);
@@ -125,6 +135,7 @@ void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
     gradient_sum_->begin_run();
     executor_->run(plan, context);
     if (&plan == &train_plan_) gradient_sum_->count_run();
+    if (keys_gather_) keys_gather_->count_run(&plan == &train_plan_);
   };
   const auto look = [&] { check_keys(*this); };  // a table may be full on this rank alone
   for (run(); gradient_sum_->overflowed(executor_->exec(), look); run()) make_room(plan);
@@ -155,6 +166,7 @@ bool Model::stop_requested() const {
 std::vector<StepTraffic> Model::traffic() const {
   std::vector<StepTraffic> list;
   if (!gradient_sum_) return list;
+  if (keys_gather_) list.push_back(keys_gather_->traffic());
   for (const auto& e : layers_.embeddings)
     for (StepTraffic& step : e->tables().sharded()->traffic()) list.push_back(std::move(step));
   for (StepTraffic& step : gradient_sum_->traffic()) list.push_back(std::move(step));

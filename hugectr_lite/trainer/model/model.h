@@ -17,6 +17,7 @@
 #include "hugectr_lite/trainer/model/dense_optimizer.h"
 #include "hugectr_lite/trainer/model/gradient_clip.h"
 #include "hugectr_lite/trainer/model/gradient_sum.h"
+#include "hugectr_lite/trainer/model/keys_gather.h"
 #include "hugectr_lite/trainer/model/layer_parts.h"
 #include "hugectr_lite/trainer/model/learning_rates.h"
 #include "hugectr_lite/trainer/model/loss_scaling.h"
@@ -100,6 +101,7 @@ class Model {
   const ModelLayers layers_;
   CopyIn batch_;
   LearningRates rates_;
+  std::unique_ptr<KeysGather> keys_gather_;    // where ranks get each other's keys
   std::unique_ptr<GradientSum> gradient_sum_;  // on several ranks
   LossScaling loss_scaling_;
   std::unique_ptr<GradientClip> clip_;  // where the config has a norm

@@ -9,6 +9,7 @@
 
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/live_line.h"
+#include "hugectr_lite/trainer/run/gpu_section.h"
 #include "hugectr_lite/trainer/run/html_style.h"
 #include "hugectr_lite/trainer/run/line_chart.h"
 #include "hugectr_lite/trainer/run/line_file.h"
@@ -69,6 +70,7 @@ void HtmlReport::train(const TrainEvent& e) {
   train_.push_back(e);
   if (seconds_since(written_) > kSecondsBetweenPages) write();
 }
+void HtmlReport::gpus(const GpuEvent& e) { gpus_.push_back(e); }
 void HtmlReport::eval(int64_t iter, const EvalResult& e) {
   evals_.push_back({iter, e});
   if (seconds_since(written_) > kSecondsBetweenPages) write();
@@ -245,6 +247,10 @@ std::string HtmlReport::machine_section() const {
     text += item("energy",
                  fmt::format("{:.3g} J a million samples",
                              *watts * end_.seconds / static_cast<double>(end_.samples) * 1e6));
+  if (end_.gpu_joules && end_.samples > 0)
+    text += item("energy of the GPUs",
+                 fmt::format("{:.3g} J a million samples",
+                             *end_.gpu_joules / static_cast<double>(end_.samples) * 1e6));
   text += item("training data",
                fmt::format("{}, {} samples", config_.data.source, ready_.train_samples));
   if (ready_.eval_samples > 0)
@@ -278,6 +284,7 @@ std::string HtmlReport::page() const {
   text += "</style></head><body><main>\n" + head() + tiles() + charts();
   text += section("What took the time", step_section());
   text += section("Traffic", traffic_section());
+  text += section("GPUs", gpu_section(gpus_));
   text += section("Evaluations", evaluation_section());
   text += section("Machine and data", machine_section());
   const auto config = nlohmann::ordered_json::parse(config_.root.dump());

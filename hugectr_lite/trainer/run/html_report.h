@@ -20,6 +20,7 @@ class HtmlReport final : public RunRecord {
 
   void ready(const ReadyEvent& e) override;
   void train(const TrainEvent& e) override;
+  void gpus(const GpuEvent& e) override;
   void eval(int64_t iter, const EvalResult& e) override;
   void traffic(const std::string& json) override;
   void steps(const StepsEvent& e) override;
@@ -49,6 +50,7 @@ class HtmlReport final : public RunRecord {
   Clock::time_point written_;
   ReadyEvent ready_;
   std::vector<TrainEvent> train_;
+  std::vector<GpuEvent> gpus_;
   std::vector<Evaluation> evals_;
   std::string traffic_;
   StepsEvent steps_;

@@ -48,6 +48,25 @@ std::string evaluation_line(const char* event, int64_t iter, const EvalResult& e
 
 }  // namespace
 
+// What is known, one digit behind the point.
+void MetricsFile::gpus(const GpuEvent& e) {
+  const auto member = [](const char* name, const std::optional<double>& value) {
+    return value ? fmt::format(R"("{}":{:.1f},)", name, *value) : "";
+  };
+  std::string list;
+  for (const GpuState& gpu : e.gpus) {
+    std::string slowed;
+    for (const std::string& reason : gpu.slowed_by)
+      slowed += fmt::format(R"({}"{}")", slowed.empty() ? "" : ",", reason);
+    list +=
+        fmt::format(R"({}{{"device":{},{}{}{}{}"slowed_by":[{}]}})", list.empty() ? "" : ",",
+                    gpu.device, member("watts", gpu.watts), member("sm_mhz", gpu.sm_mhz),
+                    member("memory_mhz", gpu.memory_mhz), member("celsius", gpu.celsius), slowed);
+  }
+  file_.write(fmt::format(R"({{"event":"gpu","iter":{},{}{}"gpus":[{}]}})", e.iter,
+                          member("watts", e.watts), member("joules", e.joules), list));
+}
+
 void MetricsFile::eval(int64_t iter, const EvalResult& e) {
   file_.write(evaluation_line("eval", iter, e));
 }
@@ -62,9 +81,9 @@ void MetricsFile::traffic(const std::string& json) {
 
 void MetricsFile::ended(const EndEvent& e) {
   file_.write(fmt::format(
-      R"({{"event":"end","iter":{},"samples":{},"seconds":{},"samples_per_s":{},"peak_rss_bytes":{},"reason":"{}"}})",
+      R"({{"event":"end","iter":{},"samples":{},"seconds":{},"samples_per_s":{},"peak_rss_bytes":{},"reason":"{}"{}}})",
       e.iter, e.samples, json_number(e.seconds), json_number(e.samples_per_s), e.peak_rss_bytes,
-      e.reason));
+      e.reason, e.gpu_joules ? fmt::format(R"(,"gpu_joules":{:.1f})", *e.gpu_joules) : ""));
 }
 
 }  // namespace hlite::trainer

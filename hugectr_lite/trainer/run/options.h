@@ -19,7 +19,7 @@ struct Options {
   std::string estimate = {};                 // the system
   std::vector<std::string> submission = {};  // KEY=VALUE, of the MLPerf log
   bool without_data = false;  // the config's files are not opened: batches come by step(batch)
-  bool check = false, plan = false, quiet = false, traffic = false;
+  bool check = false, plan = false, links = false, quiet = false, traffic = false;
 };
 
 }  // namespace hlite::trainer

@@ -17,6 +17,8 @@ struct ProgressState {
   double wait_share = 0;  // of the time since the last line, spent waiting for data
   double eta_seconds = 0;
   std::optional<double> auc;  // of the last evaluation
+  // Of the GPUs, where they tell: of all together, of the hottest.
+  std::optional<double> watts = {}, celsius = {};
 };
 
 class Progress {

@@ -37,6 +37,8 @@ class RunLoop {
   std::optional<Reason> pause(const Due& due);
   void look(bool all_do);
   void measure();
+  // Looks at the GPUs, where they tell; for a person no more often than is of use.
+  void watch_gpus(bool for_the_record);
   // A reason to end the loop, if the result is one. An interrupt ends it early and without a
   // result; where a GPU computes the metrics beside training, the result comes with
   // report_evaluation().
@@ -54,6 +56,8 @@ class RunLoop {
   int64_t first_samples_ = 0;             // trained on before this process
   std::optional<int64_t> evaluated_;      // iteration whose evaluation is not reported yet
   double train_seconds_ = 0;              // evaluations and saving left out
+  std::unique_ptr<GpuMonitor> gpus_;      // on rank 0
+  Clock::time_point watched_;             // when it last looked
 };
 
 int RunLoop::run() {
@@ -61,6 +65,8 @@ int RunLoop::run() {
   try {
     trainer_.start();
     first_samples_ = trainer_.samples();
+    if (const cuda::Backend* const gpu = trainer_.model().gpu(); gpu && trainer_.ranks().rank == 0)
+      gpus_ = std::make_unique<GpuMonitor>(gpus_of(trainer_.config().solver, *gpu));
     announce();
     const Reason reason = loop();
     finish(reason);
@@ -136,13 +142,15 @@ void RunLoop::show(const Due& due) {
   if (due.moment) trainer_.check_weights();
   if (due.redraw) {
     measure();
+    watch_gpus(/*for_the_record=*/false);
     trainer_.progress().redraw(state_);
   }
   if (due.display) {
     measure();
-    trainer_.progress().display(state_);
     trainer_.records().tell(&RunRecord::train, TrainEvent{state_.iter, state_.loss, state_.lr,
                                                           state_.samples_per_s, state_.wait_share});
+    watch_gpus(/*for_the_record=*/true);
+    trainer_.progress().display(state_);
     meter_.start_lap(seconds_since(loop_begin_), trainer_.samples() - first_samples_,
                      trainer_.source().wait_seconds());
   }
@@ -181,6 +189,19 @@ void RunLoop::measure() {
                                         trainer_.config().solver.batchsize);
   state_.eta_seconds =
       trained > 0 ? left * meter_.total_seconds(now) / static_cast<double>(trained) : INFINITY;
+}
+
+void RunLoop::watch_gpus(bool for_the_record) {
+  constexpr double kSecondsBetweenLooks = 1;
+  if (!gpus_ || !gpus_->watches()) return;
+  if (!for_the_record && seconds_since(watched_) < kSecondsBetweenLooks) return;
+  watched_ = Clock::now();
+  const GpuEvent event = gpus_->look(state_.iter);
+  state_.watts = event.watts;
+  state_.celsius = std::nullopt;
+  for (const GpuState& gpu : event.gpus)
+    if (gpu.celsius) state_.celsius = std::max(*gpu.celsius, state_.celsius.value_or(*gpu.celsius));
+  if (for_the_record) trainer_.records().tell(&RunRecord::gpus, event);
 }
 
 std::optional<RunLoop::Reason> RunLoop::evaluate() {
@@ -259,9 +280,10 @@ void RunLoop::report_end(Reason reason) {
   const double rate = train_seconds_ > 0 ? static_cast<double>(trained) / train_seconds_ : 0;
   const char* const names[] = {"max_iter", "target", "interrupted", "early_stop"};
   const char* const name = names[static_cast<int>(reason)];
-  trainer_.records().tell(&RunRecord::ended,
-                          EndEvent{trainer_.iteration(), trainer_.samples(), seconds_since(begin_),
-                                   rate, peak_resident_bytes(), name});
+  trainer_.records().tell(
+      &RunRecord::ended, EndEvent{trainer_.iteration(), trainer_.samples(), seconds_since(begin_),
+                                  rate, peak_resident_bytes(), name,
+                                  gpus_ ? gpus_->look(trainer_.iteration()).joules : std::nullopt});
   trainer_.progress().line(
       fmt::format("done after {} iterations ({}): {} samples in {}, {:.0f} samples/s",
                   trainer_.iteration(), name, trained, duration_text(seconds_since(begin_)), rate));

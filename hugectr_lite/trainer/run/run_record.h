@@ -1,7 +1,7 @@
 // Who keeps a record of a run, and what it is told:
 //
-//   ready, { train | eval_begins, eval }..., traffic on several ranks, steps where they were timed,
-//   then ended or failed
+//   ready, { train, gpus where they tell | eval_begins, eval }..., traffic on several ranks, steps
+//   where they were timed, then ended or failed
 //
 // Each kind of record is a class of its own (metrics_file.h, mllog_file.h, tensorboard_file.h) and
 // takes what it needs. Rank 0 alone has any.
@@ -9,10 +9,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "hugectr_lite/trainer/run/evaluator.h"
+#include "hugectr_lite/trainer/run/gpu_monitor.h"
 #include "hugectr_lite/trainer/run/machine_rates.h"
 
 namespace hlite::trainer {
@@ -31,7 +33,8 @@ struct EndEvent {
   int64_t iter = 0, samples = 0;
   double seconds = 0, samples_per_s = 0;
   int64_t peak_rss_bytes = 0;
-  std::string reason;  // "max_iter", "target", "interrupted", "early_stop"
+  std::string reason;                     // "max_iter", "target", "interrupted", "early_stop"
+  std::optional<double> gpu_joules = {};  // of all GPUs of rank 0's process
 };
 
 // A step of the training plan on rank 0: mean of an iteration.
@@ -59,6 +62,7 @@ class RunRecord {
 
   virtual void ready(const ReadyEvent&) {}
   virtual void train(const TrainEvent&) {}
+  virtual void gpus(const GpuEvent&) {}
   virtual void eval_begins(int64_t /*iter*/) {}
   virtual void eval(int64_t /*iter*/, const EvalResult&) {}
   virtual void test(int64_t /*iter*/, const EvalResult&) {}  // of test_source, at the end

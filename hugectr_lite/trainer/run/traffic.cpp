@@ -63,6 +63,10 @@ std::string TrafficReport::text() const {
                             static_cast<double>(plain_sum.inter_bytes));
   for (size_t r = 0; r < plain.of_rank.size(); ++r)
     text += line(fmt::format("rank {}, all steps", r), of_rank(steps, r), iterations);
+  for (size_t r = 0; r < host_to_device.size(); ++r)
+    text += fmt::format("  {:32}{:>14.0f} bytes of samples\n",
+                        fmt::format("rank {}, from host to device", r),
+                        per_iteration(host_to_device[r], iterations));
   return text;
 }
 
@@ -76,11 +80,13 @@ std::string TrafficReport::json() const {
   }
   for (size_t r = 0; r < plain.of_rank.size(); ++r)
     ranks.push_back(json_of(of_rank(steps, r), iterations));
-  return nlohmann::ordered_json{{"iterations", iterations},
+  nlohmann::ordered_json all = {{"iterations", iterations},
                                 {"steps", std::move(list)},
                                 {"plain", json_of(plain.sum(), 1)},
-                                {"ranks", std::move(ranks)}}
-      .dump();
+                                {"ranks", std::move(ranks)}};
+  for (const int64_t bytes : host_to_device)
+    all["host_to_device_bytes"].push_back(per_iteration(bytes, iterations));
+  return all.dump();
 }
 
 TrafficRow plain_traffic(const Model& model, const comm::Topology& topology, int64_t batch) {
@@ -108,24 +114,40 @@ TrafficRow plain_traffic(const Model& model, const comm::Topology& topology, int
   return row;
 }
 
+MovedData moved_data(const Model& model) { return {model.traffic(), model.batch().copied_bytes()}; }
+
+void add_moved(MovedData& sum, const MovedData& before, const MovedData& after) {
+  if (sum.steps.empty())
+    for (const StepTraffic& step : before.steps) sum.steps.push_back({step.step, {}});
+  for (size_t i = 0; i < after.steps.size(); ++i)
+    sum.steps[i].totals += after.steps[i].totals - before.steps[i].totals;
+  sum.host_to_device += after.host_to_device - before.host_to_device;
+}
+
 TrafficReport collect_traffic(const Exec& exec, const Model& model, const comm::RankContext& ranks,
-                              const std::vector<StepTraffic>& without, int64_t iterations,
-                              int64_t batch) {
-  const auto now = model.traffic();
+                              const MovedData& without, int64_t iterations, int64_t batch) {
+  const auto of_all = [&]<typename T>(const std::vector<T>& mine) {
+    std::vector<T> all(mine.size() * static_cast<size_t>(ranks.ranks()));
+    ranks.world->all_gather(exec, std::as_bytes(std::span(mine)),
+                            std::as_writable_bytes(std::span(all)));
+    return all;
+  };
+  const MovedData now = moved_data(model);
   std::vector<TrafficTotals> mine;
-  for (size_t i = 0; i < now.size(); ++i)
-    mine.push_back(without.empty() ? now[i].totals : now[i].totals - without[i].totals);
-  std::vector<TrafficTotals> all(mine.size() * static_cast<size_t>(ranks.ranks()));
-  ranks.world->all_gather(exec, std::as_bytes(std::span(mine)),
-                          std::as_writable_bytes(std::span(all)));
+  for (size_t i = 0; i < now.steps.size(); ++i)
+    mine.push_back(without.steps.empty() ? now.steps[i].totals
+                                         : now.steps[i].totals - without.steps[i].totals);
+  const auto all = of_all(mine);
   TrafficReport report{.iterations = iterations, .steps = {}, .plain = {}};
-  for (size_t i = 0; i < now.size(); ++i) {
-    TrafficRow row{now[i].step, {}};
+  for (size_t i = 0; i < now.steps.size(); ++i) {
+    TrafficRow row{now.steps[i].step, {}};
     for (size_t r = 0; r < static_cast<size_t>(ranks.ranks()); ++r)
-      row.of_rank.push_back(all[r * now.size() + i]);
+      row.of_rank.push_back(all[r * now.steps.size() + i]);
     report.steps.push_back(std::move(row));
   }
   report.plain = plain_traffic(model, *ranks.topology, batch);
+  if (model.gpu())
+    report.host_to_device = of_all(std::vector{now.host_to_device - without.host_to_device});
   return report;
 }
 

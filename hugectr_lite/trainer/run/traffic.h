@@ -21,11 +21,13 @@ struct TrafficReport {
   int64_t iterations = 0;
   std::vector<TrafficRow> steps;
   TrafficRow plain;  // of the plain model-parallel embedding, in one iteration
+  // [ranks] bytes of samples from host memory to each rank's GPU; empty on the CPU.
+  std::vector<int64_t> host_to_device = {};
 
   // A table for people: mean of an iteration, all ranks together, then each rank's.
   [[nodiscard]] std::string text() const;
   // {"iterations":..,"steps":[{"step":..,"intra_bytes":..,...}],"plain":{...},"ranks":[...]}, means
-  // of an iteration.
+  // of an iteration; on GPUs also "host_to_device_bytes":[..], of each rank.
   [[nodiscard]] std::string json() const;
 };
 
@@ -34,10 +36,18 @@ struct TrafficReport {
 // gets their gradients back. Keys are read by every rank and not sent.
 TrafficRow plain_traffic(const Model& model, const comm::Topology& topology, int64_t batch);
 
-// Collective. What was exchanged in `iterations` training iterations of `batch` samples: all that
-// the model has exchanged less `without`, which it did elsewhere. The result is the same on all.
+// What a model has exchanged and copied in so far, or in a part of its runs.
+struct MovedData {
+  std::vector<StepTraffic> steps = {};
+  int64_t host_to_device = 0;  // bytes
+};
+MovedData moved_data(const Model& model);
+// sum += after - before.
+void add_moved(MovedData& sum, const MovedData& before, const MovedData& after);
+
+// Collective. What was moved in `iterations` training iterations of `batch` samples: all that the
+// model has moved less `without`, which it did elsewhere. The result is the same on all.
 TrafficReport collect_traffic(const Exec& exec, const Model& model, const comm::RankContext& ranks,
-                              const std::vector<StepTraffic>& without, int64_t iterations,
-                              int64_t batch);
+                              const MovedData& without, int64_t iterations, int64_t batch);
 
 }  // namespace hlite::trainer

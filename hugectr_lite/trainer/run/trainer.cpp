@@ -13,6 +13,7 @@
 #include "hugectr_lite/trainer/model/model_results.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
 #include "hugectr_lite/trainer/run/html_report.h"
+#include "hugectr_lite/trainer/run/links_report.h"
 #include "hugectr_lite/trainer/run/metrics_file.h"
 #include "hugectr_lite/trainer/run/mllog_file.h"
 #include "hugectr_lite/trainer/run/preconditions.h"
@@ -48,7 +49,7 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
   if (ranks_.rank == 0) open_records();
   seed_ = agree_on_seed();
   if (rank.gpu) rank.gpu->use_device(gpu_of(config.solver, ranks_));
-  if (ranks_.devices) progress_.line(ranks_.devices->describe());
+  if (ranks_.devices && ranks_.rank == 0) tell_links(*rank.gpu, *ranks_.devices, progress_);
   for (const LayerPlacement& p : rank.placements) progress_.line(p.explanation);
   model_ = std::make_unique<Model>(config, seed_, pool_.threads(),
                                    ModelRanks{.context = ranks_,
@@ -247,21 +248,17 @@ std::optional<EvalResult> Trainer::evaluate() {
 }
 
 bool Trainer::start_evaluation() {
-  const auto before = model_->traffic();
+  const MovedData before = moved_data(*model_);
   const bool whole = evaluator_->start([this] { return agree_to_stop(); });
-  const auto after = model_->traffic();
-  if (eval_traffic_.empty())
-    for (const StepTraffic& step : before) eval_traffic_.push_back({step.step, {}});
-  for (size_t i = 0; i < after.size(); ++i)
-    eval_traffic_[i].totals += after[i].totals - before[i].totals;
+  add_moved(moved_in_evaluations_, before, moved_data(*model_));
   return whole;
 }
 
 EvalResult Trainer::finish_evaluation() { return evaluator_->finish(); }
 
 TrafficReport Trainer::traffic() {
-  return collect_traffic(exec(), *model_, ranks_, eval_traffic_, iteration_ - first_iteration_,
-                         config_.solver.batchsize);
+  return collect_traffic(exec(), *model_, ranks_, moved_in_evaluations_,
+                         iteration_ - first_iteration_, config_.solver.batchsize);
 }
 
 bool Trainer::heed(const EvalResult& result) {

@@ -157,9 +157,9 @@ class Trainer {
   int64_t first_iteration_ = 0, iteration_ = 0, last_iteration_ = 0, samples_ = 0;
   struct {
     int64_t first_sample = 0, size = 0;
-  } last_batch_;                           // of the last iteration
-  std::vector<double> step_seconds_;       // of all iterations, where they are timed
-  std::vector<StepTraffic> eval_traffic_;  // what evaluations exchanged
+  } last_batch_;                      // of the last iteration
+  std::vector<double> step_seconds_;  // of all iterations, where they are timed
+  MovedData moved_in_evaluations_;
 };
 
 }  // namespace hlite::trainer

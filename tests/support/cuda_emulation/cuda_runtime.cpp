@@ -32,6 +32,7 @@ Machine first_machine() {
     m.memory_bytes = std::strtoull(bytes, nullptr, 10);
   if (const char* devices = std::getenv("HLITE_EMULATED_DEVICES"))
     m.devices = std::clamp(std::atoi(devices), 0, kMostDevices);
+  if (const char* pairs = std::getenv("HLITE_EMULATED_BUS")) m.bus_pairs = pairs;
   const char* const value = std::getenv("HLITE_EMULATED_STREAMS");
   const std::string_view order = value ? value : "";
   if (order == "late") m.order = StreamOrder::kLate;
@@ -160,7 +161,12 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
   return outcome(true);
 }
 cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr, int device, int peer) {
-  return cudaDeviceCanAccessPeer(value, device, peer);
+  const cudaError_t error = cudaDeviceCanAccessPeer(value, device, peer);
+  const auto [a, b] = std::minmax(device, peer);
+  const std::string pair = std::to_string(a) + "-" + std::to_string(b),
+                    all = " " + machine().bus_pairs + " ";
+  if (all == " all " || all.find(" " + pair + " ") != std::string::npos) *value = 0;
+  return error;
 }
 // Of the current device to `peer`, one way.
 static cudaError_t change_access(int peer, bool on) {
@@ -178,6 +184,11 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
   return flags != 0 ? keep(cudaErrorInvalidValue) : change_access(peer, true);
 }
 cudaError_t cudaDeviceDisablePeerAccess(int peer) { return change_access(peer, false); }
+cudaError_t cudaDeviceGetPCIBusId(char* text, int size, int device) {
+  if (device < 0 || device >= machine().devices) return keep(cudaErrorInvalidDevice);
+  std::snprintf(text, static_cast<size_t>(size), "EEEE:%02X:00.0", device + 1);
+  return outcome(true);
+}
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (device < 0 || device >= machine().devices) return keep(cudaErrorInvalidDevice);
   *properties = {};

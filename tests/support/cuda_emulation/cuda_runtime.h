@@ -12,6 +12,7 @@
 #include <cstring>
 #include <functional>
 #include <source_location>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -253,6 +254,8 @@ cudaError_t cudaDeviceGetP2PAttribute(int* value, cudaDeviceP2PAttr attribute, i
                                       int peer);
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags);
 cudaError_t cudaDeviceDisablePeerAccess(int peer);
+// "EEEE:02:00.0" of device 1: an address that no machine has.
+cudaError_t cudaDeviceGetPCIBusId(char* text, int size, int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
@@ -281,6 +284,9 @@ cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel);
 struct Machine {
   int devices = 1;  // at most kMostDevices; $HLITE_EMULATED_DEVICES
   bool peers_connected = true;
+  // Pairs of devices without atomics between them, as over PCIe: "0-2 1-3", or "all";
+  // $HLITE_EMULATED_BUS says it for a whole program.
+  std::string bus_pairs;
   int driver_version = 13000;
   int runtime_version = 13000;
   cudaError_t next_error = cudaSuccess;  // the next call that can fail returns this, once

@@ -21,9 +21,11 @@ TEST_CASE("a GPU check goes through all its parts to a complete report") {
   run.tool(
       "compute-sanitizer",
       "echo '========= COMPUTE-SANITIZER'; echo '========= Error: Device not supported'; exit 1");
-  const auto result = run.run({"--bin", HLITE_PROGRAMS, "--plugin", HLITE_EMULATED_PLUGIN,
-                               "--small", "--files", "relu_test,cuda_plugin_test", "--out",
-                               run / "out", "--results", run / "results.md"});
+  const auto result =
+      run.run({"--bin", HLITE_PROGRAMS, "--plugin", HLITE_EMULATED_PLUGIN, "--small", "--files",
+               "relu_test,cuda_plugin_test", "--out", run / "out", "--results", run / "results.md"},
+              {std::string("HLITE_NVML_LIBRARY=") + HLITE_FAKE_NVML_LIBRARY,
+               "HLITE_FAKE_NVML=power=612000 clock=1980 temperature=61 reasons=4"});
   INFO(result.out << result.err);
   CHECK(result.code == 0);
   const std::string report = read_text(run / "out/report.md");
@@ -61,6 +63,7 @@ TEST_CASE("a GPU check goes through all its parts to a complete report") {
        "- mlperf-file: passed",
        "- mlperf-from-file-bf16: passed",
        "with exact AUC",
+       "GPU 0: 612 to 612 W, 1,980 to 1,980 MHz, 61 to 61 C; slowed by power limit",
        "- mlperf-from-file-tf32: passed",
        "### sanitizer",
        "- sanitizer-probe: not run: compute-sanitizer does not work here: exit code 1; Error: "

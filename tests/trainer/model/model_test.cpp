@@ -89,6 +89,27 @@ TEST_CASE("steps that exchange say what they send, on four ranks of two nodes") 
   CHECK(sends("emb.grads_exchange").between_per_sample == Approx(2 * 16 * rows));
 }
 
+TEST_CASE("ranks that gather keys say what they send of them, and make lists beside the network") {
+  for (const auto* gpu : {static_cast<const cuda::Backend*>(nullptr), &trainer::absent_gpu()}) {
+    const CompiledRank c({"solver.input=broadcast"}, gpu);
+    const auto& plan = c.model->train_plan();
+    const auto& gather = plan.steps()[static_cast<size_t>(plan.index_of("keys_gather"))];
+    // A rank's 8 samples of 3 keys, to one rank in the node and two elsewhere.
+    CHECK(gather.lane == plan::Lane::kComm);
+    CHECK(gather.sends.in_node == 8 * 3 * 4);
+    CHECK(gather.sends.between == 2 * 8 * 3 * 4);
+    CHECK_THROWS(plan.index_of("emb.keys_exchange"));
+    const int lists = plan.index_of("emb.lists");
+    CHECK(plan.may_overlap(lists, plan.index_of("b1.fprop")));
+    CHECK(!plan.may_overlap(lists, plan.index_of("keys_gather")));
+    CHECK(!plan.may_overlap(lists, plan.index_of("emb.rows_exchange")));
+    // Sorting what all ranks look up.
+    const auto& route = plan.steps()[static_cast<size_t>(plan.index_of("emb.route"))];
+    CHECK(plan.steps()[static_cast<size_t>(lists)].bytes_per_sample == 4 * route.bytes_per_sample);
+    CHECK(check_unordered(plan) > 20);
+  }
+}
+
 TEST_CASE("memory is known before any is taken, table by table") {
   const Compiled c;
   const auto m = trainer::memory_of(c.model);

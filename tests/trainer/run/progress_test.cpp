@@ -25,6 +25,9 @@ TEST_CASE("the progress line says iteration, loss, AUC, rate, waiting share and 
   CHECK(progress_text(s) == "iter 50/300  loss 0.41000  123.5 ksamples/s  wait 1.5%  ETA 1m15s");
   s.auc = 0.78;
   CHECK(progress_text(s).find("AUC 0.78000") != std::string::npos);
+  s.watts = 605.4;
+  s.celsius = 61;
+  CHECK(progress_text(s).find("605 W  61 C  123.5 ksamples/s") != std::string::npos);
 }
 
 TEST_CASE("a run that waited for data hears how fast the data should have come") {

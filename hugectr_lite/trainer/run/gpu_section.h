@@ -1,0 +1,14 @@
+// What the GPUs of a run drew, how fast and hot they were: a section of its page.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/trainer/run/gpu_monitor.h"
+
+namespace hlite::trainer {
+
+// Charts over the iterations, and a row for each GPU; nothing where no GPU told anything.
+std::string gpu_section(const std::vector<GpuEvent>& events);
+
+}  // namespace hlite::trainer

@@ -1,0 +1,85 @@
+// What the GPUs of a run tell of themselves: by the driver's management library, of which there is
+// a stand-in, and of their links.
+#include "tests/end_to_end/golden_on_gpus.h"
+#include "tests/support/errors.h"
+
+namespace hlite::test {
+
+TEST_CASE("a run on GPUs says what they draw, once why they are slow, and trains the same bits") {
+  Golden run("dlrm_fused");
+  const Words watched =
+      kFourGpus + Words{std::string("HLITE_NVML_LIBRARY=") + HLITE_FAKE_NVML_LIBRARY,
+                        "HLITE_FAKE_NVML=power=300000,310000,320000,330500 clock=1700 "
+                        "temperature=50,71,52,53 reasons=0,0x40,0,0 energy=7"};
+  const auto train = [&](const Words& environment, const Words& more) {
+    const auto result = run.train(
+        environment, "cuda",
+        more + on_ranks("[[0,1],[2,3]]",
+                        {"solver.max_iter=6", "solver.display=2", "solver.eval_interval=0"}));
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return result.out + result.err;
+  };
+  const std::string text = train(watched, {"--metrics", run / "m.jsonl", "--report", run / "r.html",
+                                           "--export", run / "watched.safetensors"});
+  check_contains(text, {"1260 W  71 C",
+                        "GPU 1 is slower than it could be: temperature, by the "
+                        "hardware; its clock is 1700 MHz"});
+  const std::string once = "is slower than it could be";
+  CHECK(text.find(once) == text.rfind(once));
+  std::vector<nlohmann::json> events;
+  std::istringstream lines(read_text(run / "m.jsonl"));
+  nlohmann::json end;
+  for (std::string line; std::getline(lines, line);) {
+    const auto event = nlohmann::json::parse(line);
+    if (event["event"] == "gpu") events.push_back(event);
+    if (event["event"] == "end") end = event;
+  }
+  REQUIRE(events.size() == 3);
+  CHECK(events[1]["iter"] == 4);
+  CHECK(events[1]["watts"] == 1260.5);
+  REQUIRE(events[1]["gpus"].size() == 4);
+  CHECK(events[1]["gpus"][3]["watts"] == 330.5);
+  CHECK(events[1]["gpus"][1]["slowed_by"][0] == "temperature, by the hardware");
+  CHECK(end["gpu_joules"].get<double>() > events[2]["joules"].get<double>());
+  check_contains(read_text(run / "r.html"),
+                 {"Temperature, C", "by the hardware", "energy of the GPUs"});
+  // Without the library nothing is said of it.
+  const std::string plain =
+      train(kFourGpus + Words{"HLITE_NVML_LIBRARY="}, {"--export", run / "plain.safetensors"});
+  CHECK(plain.find(" W  ") == std::string::npos);
+  CHECK(plain.find("NVML") == std::string::npos);
+  CHECK((read_weights(run / "plain.safetensors") == read_weights(run / "watched.safetensors")));
+}
+
+TEST_CASE("a run on several GPUs shows their links, and warns of slow ones") {
+  Golden run("dlrm_fused");
+  const auto train = [&](const Words& environment, const Words& more) {
+    const auto result =
+        run.train(kFourGpus + environment, "cuda",
+                  more + changes_of({gpu("[[0,1],[2,3]]"), kBetween, "solver.max_iter=1"}));
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return result;
+  };
+  const auto good = train({}, {});
+  check_contains(good.out + good.err,
+                 {"over NVLink", "rank 3      NVLink  NVLink  NVLink       -"});
+  CHECK((good.out + good.err).find("slow") == std::string::npos);
+  // Warnings come with --quiet too.
+  check_contains(train({"HLITE_EMULATED_BUS=all"}, {"--quiet"}).err,
+                 {"6 of 6 pairs of GPUs reach each other over the bus (PCIe) only"});
+  const auto links = train({"HLITE_EMULATED_BUS=0-2"}, {"--links"});
+  check_contains(links.out, {"some over the bus only", "rank 0           -  NVLink     bus  NVLink",
+                             "GB/s to", "warning: 1 of 6 pairs of GPUs", ": 0-2;"});
+  CHECK(links.out.find("iter ") == std::string::npos);
+  const auto cpu = run.train(kFourGpus, "cpu", {"--links"});
+  CHECK(cpu.code == 2);
+  check_contains(cpu.err, {"--links: expected GPUs, found device cpu"});
+  const auto absent =
+      run.train({"/usr/bin/env", "HLITE_CUDA_LIBRARY=/no/such.so"}, "cuda", {"--links"});
+  CHECK(absent.code == 4);
+  check_contains(absent.err, {"/no/such.so"});
+}
+
+}  // namespace hlite::test
