@@ -46,7 +46,7 @@ def run(script, folder):
 class DocsTest(unittest.TestCase):
     def test_quoted_messages_are_in_the_sources(self):
         sources = literals("\n".join(read(path) for part in SOURCES
-                                     for path in files(os.path.join(ROOT, part), ".cpp", ".h", ".py")))
+                                     for path in files(os.path.join(ROOT, part), ".cpp", ".cu", ".h", ".py")))
         page = read(DOCS, "troubleshooting.md").replace("\n", " ")
         quoted = re.findall(r"\*\*`([^`]+)`", page)
         self.assertGreater(len(quoted), 25)
