@@ -17,7 +17,9 @@ namespace {
 
 using emulation::Planted;
 
-constexpr uint64_t kSeeds = 20;  // nearly all show in the first, all in the first five
+// Work as late as it may be, and the orders of so many seeds. On a busy machine a host that is slow
+// lets all work run that may, and a seed shows less.
+constexpr uint64_t kSeeds = 20;
 
 struct Trial {
   bool right = false;
@@ -54,7 +56,8 @@ class PlantedRuns {
     std::signal(SIGABRT, SIG_DFL);
     alarm(60);
     emulation::machine().stuck_ms = 250;
-    emulation::machine().order = emulation::StreamOrder::kRandom;
+    emulation::machine().order =
+        seed == 0 ? emulation::StreamOrder::kLate : emulation::StreamOrder::kRandom;
     emulation::StreamQueues::begin_order(seed);
     write_text(said, "");
     emulation::plant(planted);
@@ -99,7 +102,7 @@ std::vector<std::string> unseen(const PlantedRuns& runs, const Leaving& leaving,
                           .every = leaving.always ? window.in : 0};
     Trial trial{.right = true, .left_out = {}};
     bool known = false;
-    for (uint64_t seed = 1; seed <= kSeeds && trial.right && !known; ++seed) {
+    for (uint64_t seed = 0; seed <= kSeeds && trial.right && !known; ++seed) {
       trial = runs.run(planted, seed);
       known = implied(trial.left_out) || argued(i, trial.left_out);
     }
