@@ -17,9 +17,9 @@ namespace {
 
 using emulation::Planted;
 
-// Work as late as it may be, and the orders of so many seeds. On a busy machine a host that is slow
-// lets all work run that may, and a seed shows less.
-constexpr uint64_t kSeeds = 20;
+// Work as late as it may be, then the orders of so many seeds, until it shows: mostly in the first
+// five. On a busy machine a host that is slow lets all work run that may, and a seed shows less.
+constexpr uint64_t kSeeds = 60;
 
 struct Trial {
   bool right = false;
@@ -28,7 +28,7 @@ struct Trial {
 
 class PlantedRuns {
  public:
-  explicit PlantedRuns(Words changes) : changes_(std::move(changes)) {
+  PlantedRuns(int device, Words changes) : device_(device), changes_(std::move(changes)) {
     const GpuRun run = runs_.train(changes_);
     INFO(run.error);
     REQUIRE(run.code == 0);
@@ -36,8 +36,10 @@ class PlantedRuns {
   }
   // Of iteration `iteration`.
   [[nodiscard]] GpuRuns::Window window(const std::string& name, int iteration) const {
-    return runs_.window(changes_, 1, Planted::What::kLeftOut, name, iteration);
+    return runs_.window(changes_, device_, Planted::What::kLeftOut, name, iteration);
   }
+  // That something is missing on.
+  [[nodiscard]] int device() const { return device_; }
   // In a process of its own: what goes wrong may write anywhere, or wait for ever.
   [[nodiscard]] Trial run(const Planted& planted, uint64_t seed) const {
     const std::string said = files_ / "said";
@@ -67,6 +69,7 @@ class PlantedRuns {
   }
 
   const GpuRuns runs_{2};
+  const int device_;
   TemporaryDirectory files_;
   Words changes_;
   std::string want_;
@@ -96,7 +99,7 @@ std::vector<std::string> unseen(const PlantedRuns& runs, const Leaving& leaving,
   const int step = std::getenv("HLITE_PLANT_ALL") ? 1 : kSanitized ? 9 : leaving.step;
   for (int i = 1; i <= window.in; i += step) {
     const Planted planted{.what = Planted::What::kLeftOut,
-                          .device = 1,
+                          .device = runs.device(),
                           .name = leaving.name,
                           .nth = window.before + i,
                           .every = leaving.always ? window.in : 0};
@@ -113,10 +116,15 @@ std::vector<std::string> unseen(const PlantedRuns& runs, const Leaving& leaving,
   return list;
 }
 
+// On GPU 1 of two.
 PlantedRuns runs_with(const char* graphs) {
-  return PlantedRuns({gpu("[[0,1]]"), "solver.max_iter=9",
-                      std::string("solver.cuda_graph=") + graphs,
-                      "all_reduce={\"grouped\":false}"});
+  return {1,
+          {gpu("[[0,1]]"), "solver.max_iter=9", std::string("solver.cuda_graph=") + graphs,
+           "all_reduce={\"grouped\":false}"}};
+}
+// Of one GPU, whose host is alone: no other one runs its work while it is slow.
+PlantedRuns runs_of_one(const char* graphs) {
+  return {0, {gpu("[[0]]"), "solver.max_iter=9", std::string("solver.cuda_graph=") + graphs}};
 }
 
 const std::vector<std::string> kNone;
@@ -127,15 +135,9 @@ TEST_CASE("a dependency that the graph of one of several GPUs leaves out shows i
   CHECK(unseen(runs_with("true"), {"wait"}, of_launch) == kNone);
 }
 
-// A run begins when the notice of the one before has come, which lies behind all of the run before
-// that. So the host knows that a batch's side is free, and a copy to it need not wait.
-bool by_notice(const std::string& left_out) {
-  return left_out.find(", of copy for ") != std::string::npos;
-}
-
-TEST_CASE("a graph that one of several GPUs launches before its batch is there shows") {
-  CHECK(unseen(runs_with("true"), {"wait", 5, true},
-               [](int, const std::string& left_out) { return by_notice(left_out); }) == kNone);
+TEST_CASE("a graph that is launched before its batch is there, or a batch too early, shows") {
+  const auto never = [](int, const std::string&) { return false; };
+  CHECK(unseen(runs_of_one("true"), {"wait", 5, true}, never) == kNone);
 }
 
 // Two meetings for each exchange: nobody writes before all have read what lay there, and nobody
@@ -153,20 +155,36 @@ TEST_CASE("a signal or a wait between several GPUs that one of them leaves out s
   CHECK(unseen(runs, {"peer_wait"}, of_earlier) == kNone);
 }
 
-TEST_CASE("an event that one of several GPUs without graphs does not wait for shows") {
-  if (kSanitized) return;  // the same steps and meetings as above
+bool says(const std::string& left_out, const char* part) {
+  return left_out.find(part) != std::string::npos;
+}
+
+TEST_CASE("an event that a GPU without graphs does not wait for shows") {
+  if (kSanitized) return;  // the same steps as above
+  // What a lane's last steps touch is touched next by steps of the same lane; one GPU has no steps
+  // on the lane of exchanges.
   const auto argued = [](int, const std::string& left_out) {
-    const auto says = [&](const char* part) { return left_out.find(part) != std::string::npos; };
-    // Before an exchange of keys or rows; what the embedding's last steps touch, which is touched
-    // next by steps of the same lane.
-    return by_notice(left_out) || says(", of peer_blocks for wait of device 0") ||
-           says(", of wait for update_copied of device 1");
+    return says(left_out, ", of wait for ") || says(left_out, ", of an event for wait of device 0");
+  };
+  CHECK(unseen(runs_of_one("false"), {"wait", 3, true}, argued) == kNone);
+}
+
+// By hand (HLITE_PLANT_ALL=1), on a quiet machine: where a host is slow, another one has run its
+// work before it can go wrong.
+TEST_CASE("an event that one of several GPUs without graphs does not wait for shows") {
+  if (!std::getenv("HLITE_PLANT_ALL")) return;
+  // A run begins when the notice of the one before has come, which lies behind all of the run
+  // before that: a copy need not wait for its side. Before an exchange of keys or rows an earlier
+  // meeting has said so.
+  const auto argued = [](int, const std::string& left_out) {
+    return says(left_out, ", of copy for ") ||
+           says(left_out, ", of peer_blocks for wait of device 0") ||
+           says(left_out, ", of wait for update_copied of device 1");
   };
   // Of two sums that of copies' gradients needs no meeting before it.
-  const auto left = unseen(runs_with("false"), {"wait", 3, true, 3}, argued);
+  const auto left = unseen(runs_with("false"), {"wait", 3, true}, argued);
   CHECK(left.size() <= 1);
-  for (const std::string& one : left)
-    CHECK(one.find(", of peer_sum for wait of device 0") != std::string::npos);
+  for (const std::string& one : left) CHECK(says(one, ", of peer_sum for wait of device 0"));
 }
 
 }  // namespace
