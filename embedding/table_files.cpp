@@ -17,6 +17,7 @@ TensorRef keys_tensor(std::string name, const TableStorage::Keys& keys, int64_t 
           .shape = {std::ssize(keys->keys[s])},
           .get =
               [keys, s](int64_t first, std::span<float> out) {
+                if (out.empty()) return;  // memcpy takes no null
                 std::memcpy(out.data(), keys->keys[s].data() + first, out.size_bytes());
               },
           // make_room() has seen them.
