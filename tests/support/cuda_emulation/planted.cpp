@@ -1,5 +1,6 @@
 #include "tests/support/cuda_emulation/planted.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -7,7 +8,9 @@
 #include <mutex>
 #include <string_view>
 
+#include "tests/support/cuda_emulation/block_fibers.h"
 #include "tests/support/cuda_emulation/device_ranges.h"
+#include "tests/support/cuda_emulation/stream_queues.h"
 
 namespace hlite::emulation {
 namespace {
@@ -46,7 +49,19 @@ bool is_wait(std::string_view name) { return name == "wait" || name == "host wai
 
 }  // namespace
 
+// What is left on a broken device's streams must not run once it works again.
+static void drop_work_of_broken() {
+  if (std::none_of(broken_devices.begin(), broken_devices.end(),
+                   [](const auto& b) { return b.load(); }))
+    return;
+  try {
+    StreamQueues::finish_all();
+  } catch (const EmulationError&) {  // somebody waits for that device: all has been dropped
+  }
+}
+
 void plant(Planted planted) {
+  drop_work_of_broken();
   const std::lock_guard lock(mutex);
   now = std::move(planted);
   any = now.what != Planted::What::kNothing;

@@ -143,7 +143,9 @@ TEST_CASE("several GPUs train the same bits in each of 20 orders of their work")
     for (uint64_t seed = 1; seed <= (kSanitized ? 2 : 20); ++seed) {
       const RandomStreams order(seed);
       INFO("seed " << seed);
-      CHECK((runs.train(all) == want));
+      const GpuRun run = runs.train(all);
+      INFO(run.error);
+      CHECK((run == want));
     }
   }
 }
