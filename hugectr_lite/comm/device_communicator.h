@@ -78,8 +78,6 @@ class DeviceCommunicator final : public Communicator {
   // for at most a minute, because a rank may have died.
   void leave(void* stream) noexcept;
 
-  // Whether any two ranks of a process share a GPU.
-  [[nodiscard]] bool shares_devices() const { return peers_.shares_devices(); }
   [[nodiscard]] bool several_processes() const { return peers_.processes() > 1; }
   // Whether calls may stand in captures. Ranks that share a GPU must not: kernels that wait for
   // each other might be queued one behind the other. Nor may an NCCL before kNcclForGraphs.

@@ -1,6 +1,9 @@
 #include "tests/bench/bench_ranks.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <exception>
 #include <vector>
 
 #include "hugectr_lite/comm/mpi_plugin.h"
@@ -26,6 +29,15 @@ comm::Topology topology_of(const RankOptions& options) {
                        options.ranks, options.nodes);
   return comm::Topology(
       std::vector<int>(static_cast<size_t>(options.nodes), options.ranks / options.nodes));
+}
+
+int run_bench(const char* name, int (*run)(int, char**), int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "{}: {}\n", name, e.what());
+    return 1;
+  }
 }
 
 BenchRank::BenchRank(comm::Communicator& world, const cuda::Backend* gpu, int device, int threads)

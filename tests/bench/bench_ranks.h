@@ -24,6 +24,9 @@ void add_rank_options(CLI::App& app, RankOptions& options);
 // Throws ConfigError when the ranks do not spread evenly over the nodes.
 comm::Topology topology_of(const RankOptions& options);
 
+// What main() returns: of `run`, or 1 behind the words of what it threw.
+int run_bench(const char* name, int (*run)(int, char**), int argc, char** argv);
+
 class BenchRank {
  public:
   // `gpu`: null on the CPU; `device`: which of its devices.
@@ -39,8 +42,8 @@ class BenchRank {
   [[nodiscard]] comm::DeviceCommunicator* devices() const { return devices_.get(); }
   [[nodiscard]] comm::Communicator& collectives() const;
   [[nodiscard]] const cuda::Backend* gpu() const { return gpu_; }
-  // Whether ranks may capture: no two of them share a GPU.
-  [[nodiscard]] bool captures() const { return devices_ && !devices_->shares_devices(); }
+  // Whether ranks may capture: DeviceCommunicator::may_capture().
+  [[nodiscard]] bool captures() const { return devices_ && devices_->may_capture(); }
   [[nodiscard]] Exec exec() const;
   [[nodiscard]] Exec host() const { return {.pool = &pool_}; }
   void synchronize() const;

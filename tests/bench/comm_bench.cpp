@@ -289,10 +289,5 @@ int run(int argc, char** argv) {
 }  // namespace hlite::bench
 
 int main(int argc, char** argv) {
-  try {
-    return hlite::bench::run(argc, argv);
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "comm_bench: {}\n", e.what());
-    return 1;
-  }
+  return hlite::bench::run_bench("comm_bench", hlite::bench::run, argc, argv);
 }

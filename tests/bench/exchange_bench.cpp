@@ -312,10 +312,5 @@ int run(int argc, char** argv) {
 }  // namespace hlite::bench
 
 int main(int argc, char** argv) {
-  try {
-    return hlite::bench::run(argc, argv);
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "exchange_bench: {}\n", e.what());
-    return 1;
-  }
+  return hlite::bench::run_bench("exchange_bench", hlite::bench::run, argc, argv);
 }
