@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "hugectr_lite/trainer/run/gpu_section.h"
 #include "hugectr_lite/trainer/run/metrics_file.h"
 #include "tests/data_reader/log_capture.h"
 #include "tests/support/cuda_backends.h"
@@ -149,10 +148,6 @@ TEST_CASE("the metrics file and the page have what GPUs tell") {
         nlohmann::json::parse(R"({"event":"gpu","iter":100,"gpus":[{"device":3,"slowed_by":[]},)"
                               R"({"device":5,"watts":100.0,"slowed_by":[]}]})"));
   CHECK(events.at(2)["gpu_joules"] == 2000);
-  CHECK(gpu_section({}).empty());
-  const std::string section = gpu_section({whole, half});
-  check_contains(section, {"Power, W", "GPU 3", "GPU 5", "<td>310 (310 to 310)</td>",
-                           "<td>150 (100 to 200)</td>", "not told", "power limit", "nothing"});
 }
 
 TEST_CASE("GPUs of a process are told apart by their address on the bus, each once") {
