@@ -3,10 +3,10 @@
 #
 #   tests/run.sh                what a change needs: the release build (with the CUDA plug-in where nvcc is
 #                               found) and every test
-#   tests/run.sh --full         the same, then the tests again under AddressSanitizer + UBSan, those with threads under
-#                               ThreadSanitizer (CMakePresets.json leaves long runs on emulated GPUs out of both, and
-#                               does not let every test that has Arrow's threads sleep a second before it ends), and
-#                               the formatting check where clang-format is found
+#   tests/run.sh --full         the formatting check where clang-format is found, the same, then the tests again under
+#                               AddressSanitizer + UBSan, those with threads under ThreadSanitizer (CMakePresets.json
+#                               leaves long runs on emulated GPUs out of both, and does not let every test that has
+#                               Arrow's threads sleep a second before it ends)
 #   tests/run.sh --fuzz [S]     the fuzz targets, S seconds each (default 300; needs clang++)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -45,9 +45,9 @@ if [ "${1:-}" = --fuzz ]; then
   done
   exit 0
 fi
+if [ "${1:-}" = --full ] && command -v clang-format >/dev/null; then tools/format.sh --check; fi
 run_preset release
 if [ "${1:-}" = --full ]; then
-  if command -v clang-format >/dev/null; then tools/format.sh --check; fi
   run_preset asan
   run_preset tsan
 fi

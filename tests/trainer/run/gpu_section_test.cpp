@@ -12,12 +12,10 @@ TEST_CASE("a run without GPUs that tell anything has no section of them") {
 }
 
 TEST_CASE("a section of GPUs has a mean and a range for what each told, and why it was slowed") {
-  const GpuEvent first{.iter = 50,
-                       .gpus = {{.device = 3,
-                                 .watts = 310,
-                                 .celsius = 61,
-                                 .slowed_by = {"power <limit>"}},
-                                {.device = 5, .watts = 200}}},
+  const GpuEvent first{
+      .iter = 50,
+      .gpus = {{.device = 3, .watts = 310, .celsius = 61, .slowed_by = {"power <limit>"}},
+               {.device = 5, .watts = 200}}},
       second{.iter = 100, .gpus = {{.device = 3}, {.device = 5, .watts = 100}}};
   const std::string section = gpu_section({first, second});
   check_contains(section,
