@@ -42,7 +42,7 @@ class Scheduler {
   }
   [[nodiscard]] Fiber& current() const { return *current_; }
   [[nodiscard]] bool running() const { return current_ != nullptr; }
-  [[noreturn]] void end(std::exception_ptr&& error);
+  [[noreturn]] HLITE_LEFT_BY_SWITCH void end(std::exception_ptr&& error);
   void set_order(Order order, uint64_t seed) {
     order_ = order;
     random_.seed(seed);
@@ -51,7 +51,7 @@ class Scheduler {
   std::mutex& mutex() { return mutex_; }
 
  private:
-  static void enter();
+  HLITE_LEFT_BY_SWITCH static void enter();
   void prepare(Triple block_dim);
   Carrier& idle_carrier();
   void give_turn(Fiber& fiber, Carrier& carrier);

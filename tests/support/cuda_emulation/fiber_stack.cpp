@@ -8,16 +8,10 @@
 #if __has_feature(address_sanitizer)
 #define __SANITIZE_ADDRESS__ 1
 #endif
-#if __has_feature(thread_sanitizer)
-#define __SANITIZE_THREAD__ 1
-#endif
 #endif
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
-#endif
-#if defined(__SANITIZE_THREAD__)
-#include <sanitizer/tsan_interface.h>
 #endif
 
 #if defined(__x86_64__)
@@ -67,17 +61,7 @@ FiberStack::~FiberStack() { munmap(base_, kBytes + kGuardBytes); }
 
 void* FiberStack::bottom() const { return static_cast<std::byte*>(base_) + kGuardBytes; }
 
-Track::Track(const FiberStack& stack) : bottom_(stack.bottom()), bytes_(FiberStack::kBytes) {
-#if defined(__SANITIZE_THREAD__)
-  tsan_fiber_ = __tsan_create_fiber(0);
-#endif
-}
-
-Track::~Track() {
-#if defined(__SANITIZE_THREAD__)
-  if (bytes_ != 0) __tsan_destroy_fiber(tsan_fiber_);
-#endif
-}
+Track::Track(const FiberStack& stack) : bottom_(stack.bottom()), bytes_(FiberStack::kBytes) {}
 
 void Track::begin(void (*entry)()) {
 #if defined(__SANITIZE_ADDRESS__)
@@ -118,10 +102,6 @@ void Track::switch_to(Track& to, [[maybe_unused]] bool last) {
     marked_ = false;
   }
   __sanitizer_start_switch_fiber(last ? nullptr : &fake_stack_, to.bottom_, to.bytes_);
-#endif
-#if defined(__SANITIZE_THREAD__)
-  if (bytes_ == 0) tsan_fiber_ = __tsan_get_current_fiber();
-  __tsan_switch_to_fiber(to.tsan_fiber_, 0);
 #endif
 #if defined(__x86_64__)
   hlite_switch_stack(&stack_pointer_, to.stack_pointer_);
