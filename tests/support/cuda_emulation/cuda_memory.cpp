@@ -167,6 +167,7 @@ cudaError_t cudaHostUnregister(void* data) {
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  const std::lock_guard lock(mutex);
   *total = machine().memory_bytes;
   *free = *total - std::min(*total, machine().device_bytes[static_cast<size_t>(current_device())]);
   return outcome(true);
