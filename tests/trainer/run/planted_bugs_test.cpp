@@ -171,11 +171,9 @@ TEST_CASE("an event that a GPU without graphs does not wait for shows") {
 TEST_CASE("an event that one of several GPUs without graphs does not wait for shows") {
   if (!std::getenv("HLITE_PLANT_ALL")) return;
   // A run begins when the notice of the one before has come, which lies behind all of the run
-  // before that: a copy need not wait for its side. Before an exchange of keys or rows an earlier
-  // meeting has said so.
+  // before that: a copy need not wait for its side.
   const auto argued = [](int, const std::string& left_out) {
     return says(left_out, ", of copy for ") ||
-           says(left_out, ", of peer_blocks for wait of device 0") ||
            says(left_out, ", of wait for update_copied of device 1");
   };
   // Of two sums that of copies' gradients needs no meeting before it.
