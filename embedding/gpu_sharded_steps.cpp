@@ -212,6 +212,19 @@ void GpuShardedSteps::route(const StepContext& c, const TablesIo& io) {
                .workspace_bytes = routing_bytes_});
 }
 
+// GPUs do not meet before an exchange of this class where an earlier one has said that nobody uses
+// any more what it writes to (Blocks::free). An exchange ends with a wait for a signal of each
+// rank; a rank gives it behind all that its lane comm had before, and behind all of its last run.
+//
+// Keys: go to got_lists, which only take_lists() reads, on lane comm. A rank's next signal is that
+// of the same run's exchange of rows; this rank has waited for it in the run before this one.
+//
+// Rows: go to what the run before has used last. The signal in this run's exchange of keys, or
+// keys_gather, is behind that run.
+//
+// Gradients: go to the rows that this run's exchange of rows has sent, which were read before the
+// signal in that. But in 16 bits they go where rows came to, and a rank widens those behind its
+// last signal: then they meet.
 void GpuShardedSteps::exchange_keys(const StepContext& c, const TablesIo& io) {
   const auto bytes = [](uint32_t* words) { return reinterpret_cast<std::byte*>(words); };
   exchanges().keys->all_to_all_v(
@@ -219,7 +232,8 @@ void GpuShardedSteps::exchange_keys(const StepContext& c, const TablesIo& io) {
                .send_bytes = fixed_.lists.list_bytes,
                .receive = bytes(growing_.got_lists),
                .received_bytes = fixed_.received_bytes,
-               .capacity = shape().block_words() * static_cast<int64_t>(sizeof(uint32_t))});
+               .capacity = shape().block_words() * static_cast<int64_t>(sizeof(uint32_t)),
+               .free = true});
   take_lists(c, io);
 }
 
@@ -280,7 +294,8 @@ void GpuShardedSteps::exchange_vectors(const StepContext& c, bool to_owners) {
                    .send_bytes = to_owners ? fixed_.lists.vector_bytes : fixed_.asked.vector_bytes,
                    .receive = narrow ? bytes(got.data()) : bytes(in.data()),
                    .received_bytes = fixed_.ignored_bytes,
-                   .capacity = capacity() * wire_row_bytes()});
+                   .capacity = capacity() * wire_row_bytes(),
+                   .free = !(narrow && to_owners)});
   if (narrow) kernels::widen_listed(c.exec, shape(), to_owners ? asked : wanted, got, in);
 }
 

@@ -62,6 +62,9 @@ struct Blocks {
   std::byte* receive = nullptr;         // [ranks][capacity]
   int64_t* received_bytes = nullptr;    // [ranks] written
   int64_t capacity = 0;                 // bytes; the same on all ranks
+  // That every rank is done with what lay in `receive` and `received_bytes` is known already, by an
+  // exchange since: then GPUs need not meet for it.
+  bool free = false;
 };
 
 class Communicator {

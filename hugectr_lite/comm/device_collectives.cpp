@@ -138,7 +138,7 @@ void DeviceCommunicator::all_to_all_v(const Exec& exec, const Blocks& blocks) {
   }
   const auto [receive, received, stages] =
       agree("all-to-all-v", {blocks.receive, blocks.received_bytes, staged}, blocks.capacity);
-  peers_.meet(exec);
+  if (!blocks.free || several_processes()) peers_.meet(exec);  // there are stages, too
   kernels::peer_blocks(exec, moves, receive, received, stages, blocks.send, blocks.send_bytes);
   if (moves.rails) peers_.meet(exec);  // what goes along the rail is there
   if (several_processes()) {

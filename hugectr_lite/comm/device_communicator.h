@@ -28,23 +28,12 @@
 #include <vector>
 
 #include "hugectr_lite/comm/communicator.h"
+#include "hugectr_lite/comm/device_ranks.h"
 #include "hugectr_lite/comm/nccl_communicator.h"
 #include "hugectr_lite/comm/peer_group.h"
 #include "hugectr_lite/core/device_memory.h"
 
 namespace hlite::comm {
-
-// Which ranks are threads of the same process.
-enum class SharedMemory {
-  kAll,      // all of them
-  kOfANode,  // those of a node of the topology: a process each, as under mpirun
-};
-
-// How ranks on GPUs are joined.
-struct DeviceRanks {
-  SharedMemory shared = SharedMemory::kAll;
-  bool unordered_sums = false;  // NCCL inside a process, too, for AllReduce::kUnordered
-};
 
 class DeviceCommunicator final : public Communicator {
  public:

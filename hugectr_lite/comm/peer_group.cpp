@@ -54,7 +54,9 @@ void PeerGroup::destroy_events() noexcept {
 }
 
 void PeerGroup::introduce(Communicator& host) {
-  words_memory_ = DeviceMemory(table_, kernels::kPeerWords * sizeof(uint32_t));
+  const bool first = !world_;
+  words_memory_ =
+      DeviceMemory(table_, (kernels::kPeerWords + kernels::kMostPeers + 1) * sizeof(uint32_t));
   table_.zero(words_memory_.data(), words_memory_.size(), nullptr);
   table_.stream_synchronize(nullptr);
   for (void*& event : own_events_) table_.event_create(&event);
@@ -79,6 +81,36 @@ void PeerGroup::introduce(Communicator& host) {
   host.barrier();
   const Exec exec{.device = Device::kCuda, .cuda = &table_};
   for (const int device : devices_) kernels::reach_peer(exec, device);
+  if (first) try_links();
+}
+
+// What a GPU writes into another one's memory has to arrive. On some machines it does not, though
+// the driver grants access and nothing fails: where an IOMMU translates addresses between devices,
+// for one.
+void PeerGroup::try_links() {
+  if (size_ == 1) return;
+  const Exec exec{.device = Device::kCuda, .cuda = &table_};
+  const auto mark_of = [](int local) { return 0x6c696e6bu + static_cast<uint32_t>(local); };
+  constexpr size_t kWord = sizeof(uint32_t), kTried = kernels::kPeerWords * kWord;
+  std::byte* const own_mark = words_memory_.data() + kTried + kernels::kMostPeers * kWord;
+  const uint32_t mark = mark_of(own().local);
+  table_.copy(own_mark, &mark, kWord, nullptr);
+  kernels::Peers to = words_;
+  for (int q = 0; q < size_; ++q) to.at[q] += kTried + index_of(own().local) * kWord;
+  kernels::peer_copy(exec, to, own_mark, kWord);
+  table_.stream_synchronize(nullptr);
+  hosts_.barrier();
+  std::array<uint32_t, kernels::kMostPeers> came{};
+  table_.copy(came.data(), words_memory_.data() + kTried, came.size() * kWord, nullptr);
+  table_.stream_synchronize(nullptr);
+  for (int q = 0; q < size_; ++q)
+    if (came[index_of(q)] != mark_of(q))
+      raise<DeviceError>(
+          "what GPU {} writes does not arrive in the memory of GPU {}, though the driver grants "
+          "access: expected "
+          "{:#x}, found {:#x}; an IOMMU that translates addresses (intel_iommu, amd_iommu) does "
+          "that to GPUs on a bus",
+          devices_[index_of(q)], device_, mark_of(q), came[index_of(q)]);
 }
 
 kernels::Peers PeerGroup::peers(const std::vector<const void*>& at) const {

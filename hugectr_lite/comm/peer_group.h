@@ -59,6 +59,7 @@ class PeerGroup {
 
  private:
   void introduce(Communicator& host);
+  void try_links();
   void meet_by_events(const Exec& exec);
   void destroy_events() noexcept;
 
@@ -70,7 +71,7 @@ class PeerGroup {
   std::unique_ptr<Communicator> apart_;  // of this process's hosts, where there are others
   Communicator& hosts_;
   std::shared_ptr<World> world_;
-  DeviceMemory words_memory_;
+  DeviceMemory words_memory_;  // kPeerWords of signals, then a word of each peer to try links with
   kernels::Peers words_;
   std::vector<int> devices_;
   bool shares_devices_ = false;

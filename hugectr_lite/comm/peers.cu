@@ -20,6 +20,10 @@ using kernels::Peers;
 constexpr int kThreads = 256;
 constexpr int64_t kPackBytes = 16;
 
+// Of the looks at a peer's word so many come between two at the host's, each a way over the bus and
+// back.
+constexpr unsigned kLooksAtHost = 16;
+
 struct alignas(kPackBytes) BytePack {
   uint32_t word[4];
 };
@@ -50,10 +54,12 @@ __global__ void __launch_bounds__(kMostPeers) wait_kernel(Peers words, const uin
   const int peer = static_cast<int>(threadIdx.x);
   if (peer >= words.count) return;
   const uint32_t told = mine[kMostPeers];
-  for (;;) {
-    if (Word(*const_cast<uint32_t*>(stop)).load(::cuda::std::memory_order_relaxed) != 0) return;
+  for (unsigned look = 0;; ++look) {
     const uint32_t seen = Word(mine[peer]).load(::cuda::std::memory_order_acquire);
     if (static_cast<int32_t>(seen - told) >= 0) return;
+    if (look % kLooksAtHost == 0 &&
+        Word(*const_cast<uint32_t*>(stop)).load(::cuda::std::memory_order_relaxed) != 0)
+      return;
     __nanosleep(100);
   }
 }
@@ -199,7 +205,10 @@ bool stream_captures(cudaStream_t stream) {
 
 bool stream_is_idle(cudaStream_t stream) {
   const cudaError_t error = cudaStreamQuery(stream);
-  if (error == cudaErrorNotReady) return false;
+  if (error == cudaErrorNotReady) {
+    (void)cudaGetLastError();  // no error, but not to be found by the next check
+    return false;
+  }
   HLITE_CUDA(error);
   return true;
 }

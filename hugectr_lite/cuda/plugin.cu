@@ -95,6 +95,11 @@ void capture_end(void* stream, void** graph) {
   const cudaError_t error = cudaGraphInstantiate(&exec, captured, 0);
   report_cuda(cudaGraphDestroy(captured), "cudaGraphDestroy");
   HLITE_CUDA(error);
+  // An upload takes memory, for which a driver may wait until no kernel runs, on peers either: not
+  // in the first launch, when others may have launched kernels that wait for this one.
+  const cudaError_t uploaded = cudaGraphUpload(exec, stream_of(stream));
+  if (uploaded != cudaSuccess) report_cuda(cudaGraphExecDestroy(exec), "cudaGraphExecDestroy");
+  HLITE_CUDA(uploaded);
   *graph = exec;
 }
 void graph_launch(void* graph, void* stream) {

@@ -102,6 +102,7 @@ void Buffers::allocate(const cuda::Backend& gpu) {
 }
 
 void Buffers::copy(void* to, const void* from, size_t bytes) const {
+  if (wait_) wait_();
   if (gpu_)
     read_device(*gpu_, to, from, bytes);  // a copy knows its direction
   else if (bytes > 0)

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,6 +43,9 @@ class Buffers {
   // The same on the current device of a GPU, as one block. Inputs are there twice, so that one
   // batch can arrive while another is worked on. Throws DeviceError.
   void allocate(const cuda::Backend& gpu);
+  // Called before each copy between host and GPU, which waits itself, but without a limit: where
+  // others take part in what has been issued.
+  void set_wait(std::function<void()> wait) { wait_ = std::move(wait); }
   // Bytes that allocate() on a GPU takes.
   [[nodiscard]] int64_t device_bytes() const;
   // data() of inputs is from now on that of the other side; returns which, 0 or 1.
@@ -109,6 +113,7 @@ class Buffers {
   int side_ = 0;
   const cuda::Backend* gpu_ = nullptr;  // that the memory is on; null: the host's
   DeviceMemory arena_;                  // there
+  std::function<void()> wait_;
 };
 
 }  // namespace hlite::plan

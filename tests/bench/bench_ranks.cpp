@@ -45,8 +45,7 @@ BenchRank::BenchRank(comm::Communicator& world, const cuda::Backend* gpu, int de
   if (!gpu_) return;
   gpu_->use_device(device);
   gpu_->stream_create(&stream_);
-  const comm::DeviceRanks how{.shared = comm::under_mpirun() ? comm::SharedMemory::kOfANode
-                                                             : comm::SharedMemory::kAll};
+  const comm::DeviceRanks how{.shared = comm::launched_memory()};
   devices_ =
       std::make_unique<comm::DeviceCommunicator>(world.copy(comm::Route::kFlat), *gpu, device, how);
 }
@@ -123,6 +122,7 @@ double BenchRank::seconds_of(double seconds, bool graph, const std::function<voi
 
 void on_ranks(const RankOptions& options, const std::function<void(BenchRank&)>& body) {
   const comm::Topology topology = topology_of(options);
+  if (options.gpu && topology.ranks() > 1) comm::set_driver_for_ranks();
   const cuda::CudaPlugin plugin = options.gpu ? cuda::CudaPlugin::load() : cuda::CudaPlugin();
   const cuda::Backend* const gpu = options.gpu ? &plugin.require_device() : nullptr;
   const auto ranks =

@@ -1,4 +1,4 @@
-// A rank of several emulated GPUs, as a thread of a test.
+// A rank of several GPUs, as a thread of a test: emulated ones, or ranks that share the machine's.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,9 @@ namespace hlite::test {
 // A rank's communicator and stream, and floats in its memory.
 class GpuRank {
  public:
-  GpuRank(comm::Communicator& host, int device, const comm::DeviceRanks& how)
-      : host_(host), table_(emulated_cuda()) {
+  GpuRank(comm::Communicator& host, int device, const comm::DeviceRanks& how,
+          const cuda::Backend& table = emulated_cuda())
+      : host_(host), table_(table) {
     table_.use_device(device);
     stream_.emplace(table_);
     comm_ = std::make_unique<comm::DeviceCommunicator>(host.copy(comm::Route::kFlat), table_,
@@ -66,6 +67,7 @@ class GpuRank {
     table_.capture_begin(stream_->get());
     work();
     table_.capture_end(stream_->get(), &graph);
+    host_.barrier();  // a graph is made while no other one waits
     for (int i = 0; i < times; ++i) table_.graph_launch(graph, stream_->get());
     table_.stream_synchronize(stream_->get());
     table_.graph_destroy(graph);
@@ -94,9 +96,10 @@ class GpuRank {
 // body(rank) on a thread for each rank of the topology, and the device that device_of(rank) says.
 inline void on_gpus(const comm::Topology& topology, const comm::DeviceRanks& how,
                     const std::function<int(int)>& device_of,
-                    const std::function<void(GpuRank&)>& body) {
+                    const std::function<void(GpuRank&)>& body,
+                    const cuda::Backend& table = emulated_cuda()) {
   comm::run_ranks(topology, [&](comm::Communicator& host) {
-    GpuRank rank(host, device_of(host.rank()), how);
+    GpuRank rank(host, device_of(host.rank()), how, table);
     try {
       body(rank);
     } catch (const std::exception& error) {
@@ -108,9 +111,10 @@ inline void on_gpus(const comm::Topology& topology, const comm::DeviceRanks& how
   });
 }
 // On `ranks` threads of one process, spread over the devices.
-inline void on_gpus(int ranks, int devices, const std::function<void(GpuRank&)>& body) {
+inline void on_gpus(int ranks, int devices, const std::function<void(GpuRank&)>& body,
+                    const cuda::Backend& table = emulated_cuda()) {
   on_gpus(
-      comm::Topology({ranks}), {}, [&](int rank) { return rank % devices; }, body);
+      comm::Topology({ranks}), {}, [&](int rank) { return rank % devices; }, body, table);
 }
 
 }  // namespace hlite::test

@@ -1,6 +1,7 @@
 // Page-locked memory of readers on a GPU.
 #include "hugectr_lite/core/pinned_blocks.h"
 
+#include <array>
 #include <map>
 
 #include "tests/data_reader/log_capture.h"
@@ -61,6 +62,27 @@ TEST_CASE("blocks are page-locked while their owner lives, and not too many of t
   Blocks blocks(3);
   const PinnedBlocks nothing(nullptr, blocks.spans);
   CHECK(nothing.count() == 0);
+}
+
+// As a reader's ring of small batches has them.
+TEST_CASE("a device copies from page-locked blocks that lie in one page") {
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    alignas(4096) std::array<std::byte, 4096> page{};
+    for (size_t i = 0; i < page.size(); ++i) page[i] = static_cast<std::byte>(i * 7 % 251);
+    std::vector<std::span<std::byte>> blocks;
+    for (const size_t at : {64, 1088, 1152}) blocks.push_back(std::span(page).subspan(at, 64));
+    const TestStream stream(*backend.table);
+    DeviceArray<std::byte> copy(*backend.table, blocks.size() * 64);
+    {
+      const PinnedBlocks pinned(backend.table, blocks);
+      CHECK(pinned.count() == blocks.size());
+      for (size_t i = 0; i < blocks.size(); ++i)
+        backend.table->copy(copy.data() + i * 64, blocks[i].data(), 64, stream.get());
+    }  // which waits
+    const auto got = copy.to_host(stream.get());
+    for (size_t i = 0; i < got.size(); ++i) CHECK(got[i] == blocks[i / 64][i % 64]);
+  }
 }
 
 TEST_CASE("where the system refuses to lock memory, one warning says so") {

@@ -234,6 +234,7 @@ class SignalExchange {
     HLITE_CUDA(cudaStreamEndCapture(stream, &graph));
     HLITE_CUDA(cudaGraphInstantiate(&graphs_[r], graph, 0));
     HLITE_CUDA(cudaGraphDestroy(graph));
+    HLITE_CUDA(cudaGraphUpload(graphs_[r], stream));
   }
 
   // Of a rank's iteration 1, 2, 3.

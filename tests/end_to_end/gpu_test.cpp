@@ -3,42 +3,12 @@
 #include <filesystem>
 #include <limits>
 
+#include "tests/end_to_end/emulated_gpu.h"
 #include "tests/end_to_end/golden_run.h"
-#include "tests/end_to_end/small_run.h"
 #include "tests/support/errors.h"
 
 namespace hlite::test {
 namespace {
-
-const std::vector<std::string> kEmulated = {
-    "/usr/bin/env", std::string("HLITE_CUDA_LIBRARY=") + HLITE_EMULATED_PLUGIN};
-
-ProgramResult train_on_gpu(const SmallRun& run, const std::vector<std::string>& arguments) {
-  std::vector<std::string> command = kEmulated;
-  const auto train = run.command(arguments);
-  command.insert(command.end(), train.begin(), train.end());
-  command.insert(command.end(), {"--quiet", "--device", "cuda"});
-  return run_program(command);
-}
-
-// `train` on the emulated GPU with that many bytes of memory.
-ProgramResult train_with(size_t memory, const SmallRun& run, std::vector<std::string> arguments) {
-  std::vector<std::string> command = kEmulated;
-  command.push_back("HLITE_EMULATED_MEMORY=" + std::to_string(memory));
-  const auto train = run.command(std::move(arguments));
-  command.insert(command.end(), train.begin(), train.end());
-  return run_program(command);
-}
-
-// `train` where the driver is to run one kernel after the other, which several GPUs do not train
-// with.
-ProgramResult train_serially(const SmallRun& run, std::vector<std::string> arguments) {
-  std::vector<std::string> command = kEmulated;
-  command.emplace_back("CUDA_LAUNCH_BLOCKING=1");
-  const auto train = run.command(std::move(arguments));
-  command.insert(command.end(), train.begin(), train.end());
-  return run_program(command);
-}
 
 // The first 20 iterations of a golden run; `late`: with work on streams as late as it may be;
 // `changes` of the config.
@@ -305,48 +275,6 @@ TEST_CASE(
   CHECK(device.order == host.order);
 }
 
-TEST_CASE("train --check says what a GPU's memory will hold, and what is missing") {
-  const SmallRun run;
-  for (const char* device : {"auto", "cuda"}) {
-    const auto fits = train_with(size_t{1} << 30, run, {"--check", "--device", device});
-    INFO(fits.err);
-    CHECK(fits.code == 0);
-    check_contains(fits.out, {"device memory, batch 32: emulated", "emb.table_2", "300 rows",
-                              "two sets", "evaluation scores and metrics", "1.1 GB of 1.1 GB free",
-                              "333 samples", "and the run can start here"});
-  }
-  const auto full = train_with(size_t{30} << 20, run, {"--check", "--device", "cuda"});
-  CHECK(full.code == 0);
-  check_contains(full.out, {"the run cannot start here yet", "device memory: 84.", "31.5 MB free",
-                            "MB missing", "the largest tables: emb.table_2 (300 rows, 4.8 kB)"});
-  // And without --check it does not, in the same words.
-  const auto refused = train_with(size_t{30} << 20, run, {"--quiet", "--device", "cuda"});
-  CHECK(refused.code == 4);
-  check_contains(refused.err, {"device memory: 84.", "31.5 MB of 31.5 MB free", "MB missing",
-                               "emb.table_2 (300 rows, 4.8 kB)", "--device cpu"});
-  const auto cpu = train_with(size_t{1} << 30, run, {"--check", "--device", "cpu"});
-  CHECK(cpu.out.find("device memory") == std::string::npos);
-  check_contains(cpu.out, {"emb.table_2", "300 rows", "sorting workspace"});
-}
-
-TEST_CASE("train --check of a run on a GPU that is not here says what it would need") {
-  const SmallRun run;
-  std::vector<std::string> command = {"/usr/bin/env", "HLITE_CUDA_LIBRARY=/nowhere/plugin.so"};
-  const auto train = run.command({"--check", "--device", "cuda"});
-  command.insert(command.end(), train.begin(), train.end());
-  const auto result = run_program(command);
-  INFO(result.err);
-  CHECK(result.code == 0);
-  check_contains(result.out, {"device memory, batch 32: no GPU here", "emb.table_0", "two sets",
-                              "matmul workspace", "the run cannot start here yet",
-                              "- device cuda: ", "/nowhere/plugin.so"});
-  // What no GPU trains yet is sized for the CPU.
-  const auto two =
-      train_serially(run, {"--check", "--device", "cuda", "--set", "solver.gpu=[[0,1]]"});
-  CHECK(two.code == 0);
-  check_contains(two.out, {"memory of rank 0", "with CUDA_LAUNCH_BLOCKING=1 GPUs would wait"});
-}
-
 // Puts a NaN into a tensor of a weights file.
 static void spoil(const std::string& path, const std::string& tensor, size_t element) {
   std::string bytes = read_text(path);
@@ -382,24 +310,6 @@ TEST_CASE("a weight that is no number ends a run on a GPU that shows a finite lo
   const auto cpu = run.train({"--device", "cpu", "--init", run / "weights.safetensors"});
   CHECK(cpu.code == 3);
   check_contains(cpu.err, {"iteration 1: expected a finite loss, found ", "nan: first in tensor"});
-}
-
-TEST_CASE("what a GPU cannot train yet is said, and auto takes the CPU for it") {
-  const SmallRun run;
-  const auto two =
-      train_serially(run, {"--quiet", "--device", "cuda", "--set", "solver.gpu=[[0],[0]]"});
-  CHECK(two.code == 4);
-  check_contains(two.err,
-                 {"device cuda", "with CUDA_LAUNCH_BLOCKING=1 GPUs would wait for each other",
-                  "--device cpu"});
-  const auto ninth = train_on_gpu(run, {"--set", "solver.gpu=[[9]]"});
-  CHECK(ninth.code == 4);
-  check_contains(ninth.err, {"solver.gpu asks for device 9"});
-  std::vector<std::string> command = kEmulated;
-  const auto automatic =
-      run.command({"--quiet", "--set", "solver.gpu=[[0,1]]", "--set", "solver.max_iter=3"});
-  command.insert(command.end(), automatic.begin(), automatic.end());
-  CHECK(run_program(command).code == 0);
 }
 
 }  // namespace hlite::test

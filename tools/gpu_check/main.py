@@ -19,9 +19,10 @@ from checks import Checks, Failed
 from processes import signal_name
 from session import Session
 
-PARTS = {"tests": unit_tests.run, "golden": golden.run, "bench": bench.run, "sanitizer": sanitizer.run}
+# What says most comes first: the minutes may end before the last.
+PARTS = {"golden": golden.run, "tests": unit_tests.run, "bench": bench.run, "sanitizer": sanitizer.run}
 PASSED, FAILED, USAGE, NO_GPU = 0, 1, 2, 4
-DESCRIPTION = """Proves the CUDA backend on a GPU: its tests, the golden runs, benchmarks, compute-sanitizer on its
+DESCRIPTION = """Proves the CUDA backend on a GPU: the golden runs, its tests, benchmarks, compute-sanitizer on its
 kernels; and writes what it saw. Each check passed, FAILED or was not run, and the report says why.
 
   tools/gpu_check.sh                   builds in build/gpu, checks here
@@ -47,7 +48,7 @@ def arguments(words):
                         help="only these files of the tests, also under compute-sanitizer: matmul_test,...")
     parser.add_argument("--minutes", metavar="N", type=float, default=9,
                         help="begin nothing after that many, the build included, and end what runs (default: 9)")
-    parser.add_argument("--out", metavar="DIR", help="folder of report.md, numbers (*.jsonl) and logs.tar.gz "
+    parser.add_argument("--out", metavar="DIR", help="folder of report.md, numbers (*.jsonl, *.txt) and logs.tar.gz "
                         "(default: $OUT, else build/gpu_check)")
     parser.add_argument("--results", metavar="FILE", help="add the report to this file too")
     parser.add_argument("--data", metavar="DIR", help="folder for generated data (default: a temporary one, in "
@@ -122,6 +123,13 @@ def set_up(a, cublaslt_folder, temporary):
     return env
 
 
+def keep_algorithms(env, session):
+    """What was found out of this device's matrix products: which of cuBLASLt's epilogues are fast, and right."""
+    found = os.path.join(env["XDG_CACHE_HOME"], "hugectr_lite/matmul_algorithms.txt")
+    if os.path.exists(found):
+        shutil.copy(found, session.kept("matmul_algorithms.txt"))
+
+
 def check_all(a, root, programs, commit, temporary):
     out = absolute(a.out or os.environ.get("OUT")) or os.path.join(root, "build/gpu_check")
     work = absolute(a.data) or temporary
@@ -158,6 +166,7 @@ def check_all(a, root, programs, commit, temporary):
                 checks.line(f"\n### {part}\n")
                 PARTS[part](session)
                 checks.keep_logs(session.kept("logs.tar.gz"))
+                keep_algorithms(env, session)
         return FAILED if checks.failed else PASSED
     except SystemExit as end:
         checks.line(f"- ended by {signal_name(end.code - 128)}; what would have followed was not run")

@@ -1,5 +1,7 @@
 """The tests of kernels, a process for each test file: a fault on a GPU poisons its process, and the others still
 report."""
+import glob
+import os
 import re
 
 from build import TEST_PROGRAMS
@@ -7,7 +9,29 @@ from checks import Failed
 from processes import run_limited
 
 FIRST = "cuda_plugin_test"  # whether there is a plug-in and a GPU that computes
-LIMIT = 150                 # seconds for a file
+LIMIT = 60                  # seconds for a file: many times what the slowest takes
+
+
+LIST = "tests/without_gpu"  # of an archive, which has no sources
+
+
+def reaches_gpu(root, file):
+    """Whether a test's source, or a header of tests that it includes, asks for the machine's GPU."""
+    with open(os.path.join(root, file), encoding="utf-8") as source:
+        text = source.read()
+    if file != "tests/support/cuda_backends.h" and re.search(r"\b(cuda_backends|gpu_or_skip)\(\)", text):
+        return True
+    return any(reaches_gpu(root, header) for header in re.findall(r'^#include "(tests/\S+)"', text, re.MULTILINE))
+
+
+def files_without_gpu(root):
+    """Names of the test files that run nothing on a GPU: they are about the emulation, or the CPU."""
+    if os.path.exists(os.path.join(root, LIST)):
+        with open(os.path.join(root, LIST), encoding="utf-8") as names:
+            return names.read().split()
+    sources = [os.path.relpath(file, root) for program in TEST_PROGRAMS
+               for file in glob.glob(os.path.join(root, "tests", program.removesuffix("_tests"), "*_test.cpp"))]
+    return [os.path.basename(file)[:-4] for file in sorted(sources) if not reaches_gpu(root, file)]
 
 
 def listed(session, program):
@@ -29,7 +53,8 @@ def test_files(session):
     unknown = [name for name in session.files if name not in names]
     if unknown:
         raise Failed(f"no test program has {', '.join(unknown)}; they have {', '.join(names)}")
-    files = [file for file in files if not session.files or file[0] in session.files]
+    unwanted = [] if session.files else files_without_gpu(session.root)
+    files = [file for file in files if file[0] not in unwanted and (not session.files or file[0] in session.files)]
     return sorted(files, key=lambda file: (file[0] != FIRST, file))
 
 

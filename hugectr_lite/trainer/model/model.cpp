@@ -116,6 +116,7 @@ void Model::compile(const Exec& host) {
   host_ = host;
   if (gpu_) require_device_memory(*this);
   executor_ = make_executor(config_.solver, ranks_.context, gpu_, buffers_, host);
+  if (ranks_.context.devices) buffers_.set_wait([this] { executor_->synchronize(); });
   make_plans();
   for (const auto& e : layers_.embeddings) e->tables().prepare();
 }
@@ -141,13 +142,14 @@ void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
   for (run(); gradient_sum_->overflowed(executor_->exec(), look); run()) make_room(plan);
 }
 
+void Model::settle() {
+  executor_->synchronize();
+  if (ranks_.context.devices) ranks_.context.world->barrier();
+}
+
 // For lists that did not fit in a run of the plan, which has not counted.
 void Model::make_room(const plan::Plan& plan) {
-  const auto meet = [&] {  // GPUs reach into each other's memory
-    executor_->synchronize();
-    if (gpu_) ranks_.context.world->barrier();
-  };
-  meet();
+  settle();
   const int64_t done = rates_.iterations() - (&plan == &train_plan_ ? 1 : 0);
   for (const auto& e : layers_.embeddings)
     if (const std::string grown = e->tables().sharded()->grow(); !grown.empty())
@@ -155,7 +157,7 @@ void Model::make_room(const plan::Plan& plan) {
   executor_->forget();
   rates_.set_iterations(done);
   gradient_sum_->clear_overflow();
-  meet();
+  settle();
 }
 
 bool Model::stop_requested() const {

@@ -58,6 +58,11 @@ class Model {
   // executor().wait_for_input().
   void train(const plan::StepContext& context) { run(train_plan_, context); }
   void evaluate(const plan::StepContext& context) { run(eval_plan_, context); }
+  // Waits until all runs of all ranks have ended, on several GPUs for no longer than others may
+  // take. Before memory is taken or freed there: a driver may do that when no GPU of the process
+  // runs a kernel, and one may wait for a rank that has not launched its own. Collective. REQUIRES
+  // compile().
+  void settle();
   // REQUIRES compile().
   [[nodiscard]] plan::Executor& executor() const { return *executor_; }
   // Where what is the CPU's to do is done, with a GPU too. REQUIRES compile().

@@ -30,6 +30,7 @@ void copy_outputs(const Model& model, int64_t n, const OutputsPlace& to) {
 }
 
 void check_keys(const Model& model) {
+  model.executor().synchronize();  // with its limit
   for (const auto& e : model.layers().embeddings) e->tables().check(model.executor().exec());
 }
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "hugectr_lite/comm/device_ranks.h"
 #include "hugectr_lite/comm/mpi_plugin.h"
 #include "hugectr_lite/comm/peer_kernels.h"
 #include "hugectr_lite/core/cuda_plugin.h"
@@ -55,14 +56,7 @@ static int highest_gpu(const config::SolverConfig& solver) {
 const cuda::Backend* choose_device(const config::TrainConfig& config, const Options& options) {
   const config::DeviceChoice device = options.device.value_or(config.solver.device);
   if (device == config::DeviceChoice::kCpu) return nullptr;
-  if (config.solver.ranks() > 1) {
-    // A kernel that is loaded at its first launch, or queued behind one that waits for another GPU,
-    // could hold all of them up.
-    setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
-    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
-    // Buffers that NCCL registers for a graph have made such graphs hang up to 2.31.
-    setenv("NCCL_GRAPH_REGISTER", "0", /*overwrite=*/0);
-  }
+  if (config.solver.ranks() > 1) comm::set_driver_for_ranks();
   const auto plugin = cuda::CudaPlugin::load();
   const std::string reason = needs_cpu(config);
   if (device == config::DeviceChoice::kCuda) {

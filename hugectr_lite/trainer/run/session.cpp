@@ -25,10 +25,9 @@ class AmongDevices {
   AmongDevices(comm::Communicator& world, const cuda::Backend& gpu, int device, bool ordered)
       : device_(device) {
     gpu.use_device(device);
-    devices_.emplace(world.copy(comm::Route::kFlat), gpu, device,
-                     comm::DeviceRanks{.shared = comm::under_mpirun() ? comm::SharedMemory::kOfANode
-                                                                      : comm::SharedMemory::kAll,
-                                       .unordered_sums = !ordered});
+    devices_.emplace(
+        world.copy(comm::Route::kFlat), gpu, device,
+        comm::DeviceRanks{.shared = comm::launched_memory(), .unordered_sums = !ordered});
   }
   [[nodiscard]] comm::DeviceCommunicator* get() { return &*devices_; }
   // Of the error at hand, after so many iterations: ends all ranks, and is thrown with its place.

@@ -257,6 +257,7 @@ bool Trainer::start_evaluation() {
 EvalResult Trainer::finish_evaluation() { return evaluator_->finish(); }
 
 TrafficReport Trainer::traffic() {
+  model_->settle();
   return collect_traffic(exec(), *model_, ranks_, moved_in_evaluations_,
                          iteration_ - first_iteration_, config_.solver.batchsize);
 }
@@ -266,6 +267,7 @@ bool Trainer::heed(const EvalResult& result) {
   const config::EvaluationConfig& evaluation = config_.solver.evaluation;
   if (verdict.keep) {
     const std::string path = snapshot_path(config_, "best.safetensors");
+    model_->settle();
     write_collected(exec(), ranks_, {weights_of(*model_)},
                     [&](const auto& lists) { checkpoint::save_weights(path, lists[0]); });
     best_weights_ = path;
@@ -287,6 +289,7 @@ bool Trainer::heed(const EvalResult& result) {
 
 void Trainer::restore_best() {
   if (best_weights_.empty()) return;
+  model_->settle();
   checkpoint::load_weights(best_weights_, weights_to_read(*model_, best_weights_));
   weights_changed(*model_);
   progress_.line(fmt::format("the best weights are back, of an evaluation with {} {:.6f}: {}",
@@ -295,6 +298,7 @@ void Trainer::restore_best() {
 }
 
 EvalResult Trainer::test() {
+  model_->settle();
   tester_->allocate();
   tester_->start();
   return tester_->finish();
@@ -302,6 +306,7 @@ EvalResult Trainer::test() {
 
 void Trainer::save(const std::string& directory) {
   const auto start = Clock::now();
+  model_->settle();
   const checkpoint::CheckpointMeta meta = this->meta();
   write_collected(
       exec(), ranks_, {weights_of(*model_), states_of(*model_)},
@@ -329,6 +334,7 @@ checkpoint::CheckpointMeta Trainer::meta() {
 }
 
 void Trainer::export_weights(const std::string& path) {
+  model_->settle();
   write_collected(exec(), ranks_, {weights_of(*model_)},
                   [&](const auto& lists) { checkpoint::save_weights(path, lists[0]); });
   progress_.line(fmt::format("exported the weights to {}", path));

@@ -7,9 +7,11 @@
 
 #include "tests/support/cuda_emulation/dlfcn.h"
 #include "tests/support/cuda_emulation/matmul_product.h"
-#include "tests/support/cuda_emulation/stream_queues.h"
+#include "tests/support/cuda_emulation/runtime_state.h"
 
-struct cublasLtContext {};
+struct cublasLtContext {
+  int device = 0;
+};
 struct EmulatedPreference {
   uint64_t workspace = 0;
   uint32_t reductions = 7, a = 256, b = 256, c = 256, d = 256;
@@ -108,7 +110,7 @@ const char* cublasLtGetStatusString(cublasStatus_t status) {
   return "unknown status";
 }
 
-cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) { return create(handle); }
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) { return create(handle, current_device()); }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) { return destroy(handle); }
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* desc, cublasComputeType_t compute,
                                         cudaDataType_t scale) {
@@ -226,8 +228,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
   if (const cublasStatus_t status = product.check(); status != CUBLAS_STATUS_SUCCESS) return status;
   const int number = number_of(*algorithm);
   if (number < 0 || product.workspace(number) > workspace_bytes ||
-      (product.workspace(number) > 0 && !workspace))
+      (product.workspace(number) > 0 && !workspace) || !MatmulProduct::aligned(workspace, 256))
     return CUBLAS_STATUS_INVALID_VALUE;
+  if (current_device() != handle->device || device_of(stream) != handle->device)
+    return CUBLAS_STATUS_EXECUTION_FAILED;
   const bool aligned = MatmulProduct::aligned(a, 16) && MatmulProduct::aligned(b, 16) &&
                        MatmulProduct::aligned(d, 16);
   if (!product.supports(number) || the_library.fails[number] ||

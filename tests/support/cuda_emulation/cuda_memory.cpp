@@ -23,12 +23,20 @@ struct Block {
 using Blocks = std::map<const void*, Block>;
 Blocks device_memory, pinned_memory, registered;
 
+// As a device's is, but no longer than was asked for.
+void* aligned_block(size_t bytes) {
+  constexpr size_t kAlignment = 256;
+  void* data = nullptr;
+  return posix_memalign(&data, kAlignment, bytes) == 0 ? data : nullptr;
+}
+
 cudaError_t allocate(void** data, Block block, Blocks& owners, int& count, bool of_pool = false) {
   if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
+  if (!of_pool) StreamQueues::let_kernels_end("taking memory");
   if (const cudaError_t error = outcome(true); error != cudaSuccess) return error;
   const auto held = StreamQueues::lock();  // the memory's owner may not change its view meanwhile
   const bool range = block.device >= 0 && machine().devices > 1;
-  *data = range ? take_range(block.device, of_pool, block.bytes) : std::malloc(block.bytes);
+  *data = range ? take_range(block.device, of_pool, block.bytes) : aligned_block(block.bytes);
   if (!*data) return keep(cudaErrorMemoryAllocation);
   if (!range) std::memset(*data, 0xFF, block.bytes);
   const std::lock_guard lock(mutex);
@@ -120,6 +128,8 @@ cudaError_t cudaMalloc(void** data, size_t bytes) {
   return allocate_on_device(data, bytes, /*of_pool=*/false);
 }
 cudaError_t cudaFree(void* data) {
+  if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
+  if (data) StreamQueues::let_kernels_end("cudaFree");
   if (const int device = owner_of(data); device >= 0)
     StreamQueues::finish_device(device);  // as a device does
   return release(data, device_memory, machine().device_blocks);
@@ -144,14 +154,21 @@ cudaError_t cudaMallocHost(void** data, size_t bytes) {
   return allocate(data, {bytes}, pinned_memory, machine().pinned_blocks);
 }
 cudaError_t cudaFreeHost(void* data) {
+  if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
+  StreamQueues::let_kernels_end("cudaFreeHost");
   StreamQueues::finish_all();
   return release(data, pinned_memory, machine().pinned_blocks);
 }
 cudaError_t cudaHostRegister(void* data, size_t bytes, unsigned) {
+  if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
   if (!data || bytes == 0) return keep(cudaErrorInvalidValue);
   if (const cudaError_t error = outcome(true); error != cudaSuccess) return error;
+  StreamQueues::let_kernels_end("cudaHostRegister");
   const std::lock_guard lock(mutex);
-  if (!registered.emplace(data, Block{bytes}).second) return keep(cudaErrorInvalidValue);
+  const void* const last = static_cast<const std::byte*>(data) + bytes - 1;
+  if (inside(registered, data) || registered.upper_bound(data) != registered.upper_bound(last))
+    return keep(cudaErrorHostMemoryAlreadyRegistered);  // blocks of one page may be apart
+  registered.emplace(data, Block{bytes});
   ++machine().registered_blocks;
   return cudaSuccess;
 }
@@ -160,8 +177,10 @@ __attribute__((no_sanitize_thread)) static void touch(void* data) {
   static_cast<void>(*static_cast<volatile std::byte*>(data));
 }
 cudaError_t cudaHostUnregister(void* data) {
+  if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
+  StreamQueues::let_kernels_end("cudaHostUnregister");
   const std::lock_guard lock(mutex);
-  if (registered.erase(data) == 0) return keep(cudaErrorInvalidValue);
+  if (registered.erase(data) == 0) return keep(cudaErrorHostMemoryNotRegistered);
   --machine().registered_blocks;
   touch(data);
   return cudaSuccess;

@@ -119,6 +119,10 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorPeerAccessAlreadyEnabled";
     case cudaErrorPeerAccessNotEnabled:
       return "cudaErrorPeerAccessNotEnabled";
+    case cudaErrorHostMemoryAlreadyRegistered:
+      return "cudaErrorHostMemoryAlreadyRegistered";
+    case cudaErrorHostMemoryNotRegistered:
+      return "cudaErrorHostMemoryNotRegistered";
     case cudaErrorStreamCaptureIsolation:
       return "cudaErrorStreamCaptureIsolation";
     case cudaErrorCapturedEvent:
@@ -181,6 +185,8 @@ static cudaError_t change_access(int peer, bool on) {
   return cudaSuccess;
 }
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
+  if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
+  StreamQueues::let_kernels_end("cudaDeviceEnablePeerAccess");
   return flags != 0 ? keep(cudaErrorInvalidValue) : change_access(peer, true);
 }
 cudaError_t cudaDeviceDisablePeerAccess(int peer) { return change_access(peer, false); }

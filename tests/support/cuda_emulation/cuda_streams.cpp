@@ -21,6 +21,7 @@ struct EmulatedStream {
 };
 struct EmulatedEvent {
   int device = 0;
+  bool timed = true;
   double ms = 0;
   hlite::emulation::StreamPoint point;
   int capture = 0;  // the number of the capture that it was recorded in; 0: none
@@ -29,6 +30,7 @@ struct EmulatedEvent {
 struct EmulatedGraph {
   std::shared_ptr<hlite::emulation::PieceGraph> work =
       std::make_shared<hlite::emulation::PieceGraph>();
+  bool uploaded = false;
 };
 
 namespace hlite::emulation {
@@ -232,10 +234,12 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   StreamQueues::hold_back(queue_of(stream), event->point);
   return cudaSuccess;
 }
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   const cudaError_t error = create(event, events, machine().events);
-  if (error == cudaSuccess) (*event)->device = current_device();
-  return error;
+  if (error != cudaSuccess) return error;
+  (*event)->device = current_device();
+  (*event)->timed = (flags & cudaEventDisableTiming) == 0;
+  return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return destroy(event, events, machine().events); }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
@@ -275,7 +279,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   return error != cudaSuccess ? error : query(point, event->device);
 }
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) {
-  if (!known(events, start) || !known(events, end) || start->device != end->device)
+  if (!known(events, start) || !known(events, end) || start->device != end->device ||
+      !start->timed || !end->timed)
     return keep(cudaErrorInvalidResourceHandle);
   *ms = static_cast<float>(end->ms - start->ms);
   return cudaSuccess;
@@ -303,12 +308,23 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   return outcome(true);
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  StreamQueues::let_kernels_end("cudaGraphInstantiate");
   *exec = new EmulatedGraph(*graph);
   count_graphs(1);
   return outcome(true);
 }
-cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream) {
+  if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
   if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
+  StreamQueues::let_kernels_end("cudaGraphUpload");
+  exec->uploaded = true;
+  return outcome(true);
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
+  if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
+  if (!std::exchange(exec->uploaded, true))
+    StreamQueues::let_kernels_end("a first cudaGraphLaunch");
   StreamQueues::put(queue_of(stream), exec->work);
   return cudaSuccess;
 }

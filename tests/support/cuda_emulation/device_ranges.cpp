@@ -214,7 +214,8 @@ void note_look(const void* word, long long value) {
 }
 
 void wait_for_word() {
-  throw NotYet{fmt::format("a word that is {}: {}", last_value, describe(last_word))};
+  throw NotYet{.waits_for = fmt::format("a word that is {}: {}", last_value, describe(last_word)),
+               .runs = true};
 }
 
 void run_on_device(int device, const char* name, FunctionRef<void()> work) {

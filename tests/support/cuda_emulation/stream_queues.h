@@ -36,6 +36,7 @@ namespace hlite::emulation {
 struct NotYet {
   std::string waits_for;
   bool elsewhere = false;  // another process may be what it waits for
+  bool runs = false;       // meanwhile: a kernel that has begun
 };
 
 // So long nothing may happen here while another process may help; $HLITE_EMULATED_ELSEWHERE_MS.
@@ -85,8 +86,8 @@ class StreamQueue {
     size_t piece;
     uint64_t priority;
     uint64_t asked = 0;  // at which state of the world it said NotYet
-    std::string waits_for;
-    bool elsewhere = false;
+    std::string waits_for = {};
+    bool elsewhere = false, runs = false;
   };
   struct Work {
     Piece single;
@@ -142,6 +143,11 @@ class StreamQueues {
   static void finish(const StreamPoint& point);
   static void finish_device(int device);
   static void finish_all();
+  // For a call that takes or frees memory of several devices: a driver may wait until no kernel
+  // runs, on peers either, and lets nobody launch anything meanwhile. Where graphs are on streams,
+  // runs all that may run. Throws EmulationError where a kernel then waits for work that has not
+  // been launched.
+  static void let_kernels_end(const char* call);
   // Whether that is done; lets something run when it is not, so that polling ends.
   [[nodiscard]] static bool query(const StreamPoint& point);
   // For whoever holds lock(): what work looks at, or waits for, has changed.

@@ -40,11 +40,6 @@ TEST_CASE("a GPU check goes through all its parts to a complete report") {
        "- GPU: emulated device",
        "- commit: ",
        "- device: passed",
-       "### tests",
-       "- tests-list: passed",
-       "2 files",
-       "- tests-cuda_plugin_test: passed",
-       "- tests-relu_test: passed",
        "### golden",
        "- golden-dlrm_plain: passed",
        "losses within ",
@@ -53,10 +48,13 @@ TEST_CASE("a GPU check goes through all its parts to a complete report") {
        "- golden-dlrm_plain-bf16: passed",
        "- golden-dlrm_plain-fp16: passed",
        "- golden-dlrm_fused: passed",
+       "### tests",
+       "- tests-list: passed",
+       "2 files",
+       "- tests-cuda_plugin_test: passed",
+       "- tests-relu_test: passed",
        "### bench",
        "- train_bench-bf16-alpha-1.05-batch-32: ",
-       "- pytorch: ",
-       "- table: ",
        "- embedding-cap-100-alpha-0: ",
        "- collectives-2-ranks: ",
        "- exchanges-2-ranks-alpha-0: ",
@@ -65,6 +63,8 @@ TEST_CASE("a GPU check goes through all its parts to a complete report") {
        "with exact AUC",
        "GPU 0: 612 to 612 W, 1,980 to 1,980 MHz, 61 to 61 C; slowed by power limit",
        "- mlperf-from-file-tf32: passed",
+       "- pytorch: ",
+       "- table: ",
        "### sanitizer",
        "- sanitizer-probe: not run: compute-sanitizer does not work here: exit code 1; Error: "
        "Device not supported",
@@ -74,19 +74,20 @@ TEST_CASE("a GPU check goes through all its parts to a complete report") {
        "- not run: "});
 #ifdef HLITE_WITH_BENCH
   check_in_order(report, {"- train_bench-bf16-alpha-1.05-batch-32: passed", " samples/s",
-                          "- table: passed", "| bf16 | Zipf 1.05", "| tf32 | uniform",
-                          "| emb.lookup |", "- embedding-cap-100-alpha-0: passed",
-                          "bf16 update, sorted", "- collectives-2-ranks: passed",
-                          "all_to_all_v of 4,096 bytes: ", "- exchanges-2-ranks-alpha-1.05: passed",
-                          "route ", "rows_exchange ", "- exchanges-2-ranks-alpha-0: passed"});
+                          "- embedding-cap-100-alpha-0: passed", "bf16 update, sorted",
+                          "- collectives-2-ranks: passed", "all_to_all_v of 4,096 bytes: ",
+                          "- exchanges-2-ranks-alpha-1.05: passed", "route ", "rows_exchange ",
+                          "- exchanges-2-ranks-alpha-0: passed", "- table: passed",
+                          "| bf16 | Zipf 1.05", "| tf32 | uniform", "| emb.lookup |"});
   CHECK(std::filesystem::file_size(run / "out/train_bench.jsonl") > 0);
 #else
   check_in_order(report,
                  {"- train_bench-bf16-alpha-1.05-batch-32: not run: train_bench is not built here",
-                  "- table: not run: train_bench has left no numbers",
-                  "- embedding-cap-100-alpha-0: not run: gpu_embedding_bench is not built here"});
+                  "- embedding-cap-100-alpha-0: not run: gpu_embedding_bench is not built here",
+                  "- table: not run: train_bench has left no numbers"});
 #endif
   CHECK(std::filesystem::file_size(run / "out/logs.tar.gz") > 0);
+  check_contains(read_text(run / "out/matmul_algorithms.txt"), {"emulated_device/9.0", " take "});
   CHECK((read_text(run / "results.md") == report));
 }
 
@@ -126,7 +127,7 @@ TEST_CASE("a GPU check refuses what it does not know, with code 2") {
     check_contains(result.err, parts);
   };
   refused({"--only", "tests,nonsense"},
-          {"expected some of tests,golden,bench,sanitizer", "nonsense"});
+          {"expected some of golden,tests,bench,sanitizer", "nonsense"});
   refused({"--only", ""}, {"expected some of"});
   refused({"--nonsense"}, {"--nonsense"});
   refused({"--pack", "a", "--packed", "b"}, {"not allowed with"});
@@ -144,6 +145,22 @@ TEST_CASE("where a build lacks headers, the GPU check says what to do instead") 
   CHECK(result.code == 2);
   check_contains(result.err, {"cannot build here", "oneapi/dnnl/dnnl.h", "catch2/catch.hpp",
                               "Use --packed FILE"});
+}
+
+TEST_CASE("a GPU is not kept busy by tests that are about the emulation") {
+  const auto listed =
+      run_program({"/usr/bin/env", "python3", "-B", "-c",
+                   "import sys; sys.path.insert(0, sys.argv[1] + '/tools/gpu_check')\n"
+                   "from unit_tests import files_without_gpu\n"
+                   "print(' ' + ' '.join(files_without_gpu(sys.argv[1])) + ' ')",
+                   HLITE_SOURCE_DIR});
+  INFO(listed.out << listed.err);
+  REQUIRE(listed.code == 0);
+  check_contains(listed.out, {" planted_test ", " random_streams_test ", " nccl_processes_test "});
+  // What asks for one by itself, by a header, and by a header's header.
+  for (const char* own :
+       {" cuda_plugin_test ", " relu_test ", " interaction_test ", " matmul_test "})
+    CHECK(listed.out.find(own) == std::string::npos);
 }
 
 TEST_CASE("a GPU check works from an archive alone") {

@@ -3,6 +3,7 @@
 #include "hugectr_lite/trainer/run/session.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 #include "hugectr_lite/trainer/model/model.h"
@@ -121,6 +122,23 @@ TEST_CASE("several GPUs end with one message when one of them fails while any of
              run.error.find("failed to launch on the GPU") != std::string::npos));
     }
   }
+}
+
+// The last signal of the last iteration is missing in its graph: nobody but the host that looks at
+// the loss waits for it.
+TEST_CASE("a number of a run that does not end is waited for as long as others may take") {
+  const GpuRuns runs(2);
+  const Words changes = {gpu("[[0,1]]"), "solver.max_iter=3", kGraphs};
+  const auto third = runs.window(changes, 1, What::kLeftOut, "peer_signal", 3);
+  setenv("HLITE_COMM_TIMEOUT", "0.3", 1);
+  plant(
+      {.what = What::kLeftOut, .device = 1, .name = "peer_signal", .nth = third.before + third.in});
+  const GpuRun run = runs.train(changes, false);
+  plant({});
+  unsetenv("HLITE_COMM_TIMEOUT");
+  INFO(run.error);
+  CHECK(run.code == kExitDevice);
+  check_contains(run.error, {"rank 0", "has waited 0.3 s for work that other ranks take part in"});
 }
 
 TEST_CASE("several GPUs train the same bits in each of 20 orders of their work") {
