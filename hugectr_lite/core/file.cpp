@@ -130,12 +130,6 @@ void WriteFile::close() {
     raise<FileError>("{}: cannot close after {} bytes: {}", path_, offset_, reason(errno));
 }
 
-void MemoryBytes::read(int64_t offset, std::span<std::byte> out) const {
-  if (offset < 0 || offset > size() || size() - offset < static_cast<int64_t>(out.size()))
-    fail_read(name_, out.size(), offset, fmt::format("the file ends at {}", size()));
-  if (!out.empty()) std::memcpy(out.data(), bytes_.data() + offset, out.size());
-}
-
 std::string read_text(const ByteSource& file, int64_t most) {
   if (file.size() > most)
     raise<DataError>("{}: expected at most {} bytes, found {}", file.name(), most, file.size());

@@ -17,7 +17,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace hlite {
 
@@ -100,20 +99,6 @@ class WriteFile final : public ByteSink {
   FileDescriptor fd_;
   bool direct_ = false, refuses_direct_ = false;
   int64_t offset_ = 0;
-};
-
-// Borrowed bytes as a ByteSource.
-class MemoryBytes final : public ByteSource {
- public:
-  MemoryBytes(std::string name, std::span<const std::byte> bytes)
-      : name_(std::move(name)), bytes_(bytes) {}
-  [[nodiscard]] const std::string& name() const override { return name_; }
-  [[nodiscard]] int64_t size() const override { return static_cast<int64_t>(bytes_.size()); }
-  void read(int64_t offset, std::span<std::byte> out) const override;
-
- private:
-  std::string name_;
-  std::span<const std::byte> bytes_;
 };
 
 // The whole of a file that is known to be small. Throws DataError when it has more than `most`.

@@ -16,10 +16,12 @@
 #include "hugectr_lite/core/memory.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
+#include "tests/support/memory_bytes.h"
 #include "tests/support/temporary_directory.h"
 
 using namespace hlite;
 using test::check_contains;
+using test::MemoryBytes;
 using test::message_of;
 using test::TemporaryDirectory;
 namespace fs = std::filesystem;

@@ -3,9 +3,12 @@
 #include "hugectr_lite/core/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
+#include "tests/support/memory_bytes.h"
 
 namespace hlite::tools {
 namespace {
+
+using test::MemoryBytes;
 
 using test::check_contains;
 using test::message_of;

@@ -10,12 +10,14 @@
 #include "hugectr_lite/core/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
+#include "tests/support/scores.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/tools/synth/demo_options.h"
-#include "tools/synth/score.h"
 
 namespace hlite::tools {
 namespace {
+
+using test::area_under_curve, test::log_loss;
 
 using test::TemporaryDirectory;
 
