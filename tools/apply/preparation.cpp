@@ -5,7 +5,6 @@
 
 #include "hugectr_lite/config/object_reader.h"
 #include "hugectr_lite/core/error.h"
-#include "tools/apply/unlabelled_rows.h"
 #include "tools/criteo/criteo_record.h"
 #include "tools/csv/csv_rows.h"
 #include "tools/csv/csv_statistics.h"
@@ -69,8 +68,8 @@ void Preparation::open_criteo(const std::string& folder, const data::Manifest& m
   } else {
     open_ids(folder, manifest, options.integer("min_count") > 0);
   }
-  parser_ = criteo::make_row_parser(static_cast<uint32_t>(options.integer("max_ind_range")));
-  if (labels == Labels::kAbsent) parser_ = with_label(std::move(parser_), "0\t");
+  parser_ = criteo::make_row_parser(static_cast<uint32_t>(options.integer("max_ind_range")),
+                                    labels == Labels::kThere);
 }
 
 void Preparation::open_ids(const std::string& folder, const data::Manifest& manifest,

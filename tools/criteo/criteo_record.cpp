@@ -178,44 +178,59 @@ struct PutColumns {
   }
 };
 
+// What lines without a label get in front.
+constexpr std::string_view kLabel = "0\t";
+
 class CriteoLines final : public LineParser {
  public:
-  explicit CriteoLines(KeyRange range) : range_(range) {}
+  CriteoLines(KeyRange range, bool labelled) : range_(range), labelled_(labelled) {}
   LineKind parse(int64_t, std::string_view line, const ColumnArrays& out,
                  int64_t row) const override {
-    return criteo::parse(line, range_, out, row) ? LineKind::kRow : LineKind::kBad;
+    return criteo::parse(whole(line), range_, out, row) ? LineKind::kRow : LineKind::kBad;
   }
   [[nodiscard]] std::string explain(std::string_view line) const override {
-    return criteo::explain(line);
+    return criteo::explain(whole(line)) + (labelled_ ? "" : " (a label was put in front)");
   }
 
  private:
+  [[nodiscard]] std::string_view whole(std::string_view line) const {
+    if (labelled_) return line;
+    thread_local std::string text;
+    text = kLabel;
+    return text += line;
+  }
+
   KeyRange range_;
+  bool labelled_;
 };
 
 class CriteoRows final : public RowParser {
  public:
-  explicit CriteoRows(uint32_t key_range) : range_(key_range) {}
+  CriteoRows(uint32_t key_range, bool labelled) : range_(key_range), labelled_(labelled) {
+    if (!labelled) layout_.shortest_row -= static_cast<int>(kLabel.size());
+  }
   [[nodiscard]] const RowLayout& layout() const override { return layout_; }
   [[nodiscard]] std::string slot_name(int slot) const override {
     return fmt::format("C{}", slot + 1);
   }
   // Columns by their usual names, or 40 of any names; tokens may be numbers.
   [[nodiscard]] TextForm text_form() const override {
-    TextForm form{.separator = '\t', .quotes = false, .names = {"label"}};
+    TextForm form{.separator = '\t', .quotes = false};
+    if (labelled_) form.names.emplace_back("label");
     for (int k = 1; k <= kDense; ++k) form.names.push_back(fmt::format("I{}", k));
+    form.first_hexadecimal = std::ssize(form.names);
     for (int k = 1; k <= kSlots; ++k) form.names.push_back(fmt::format("C{}", k));
-    form.first_hexadecimal = kFirstKey;
     return form;
   }
   [[nodiscard]] std::unique_ptr<const LineParser> open(const std::string&,
                                                        std::string_view) override {
-    return std::make_unique<CriteoLines>(range_);
+    return std::make_unique<CriteoLines>(range_, labelled_);
   }
 
  private:
   RowLayout layout_{.dense = kDense, .slots = kSlots, .shortest_row = kColumns + 1};
   KeyRange range_;
+  bool labelled_;
 };
 
 }  // namespace
@@ -229,8 +244,8 @@ bool parse(std::string_view line, const KeyRange& range, const ColumnArrays& out
   return parse_line(line, PutColumns{range, out, row});
 }
 
-std::unique_ptr<RowParser> make_row_parser(uint32_t key_range) {
-  return std::make_unique<CriteoRows>(key_range);
+std::unique_ptr<RowParser> make_row_parser(uint32_t key_range, bool labelled) {
+  return std::make_unique<CriteoRows>(key_range, labelled);
 }
 
 std::string explain(std::string_view line) {
