@@ -29,7 +29,6 @@ constexpr int64_t kMostManifest = 64 << 20;
 constexpr std::array<const char*, 3> kFiles{"weights.safetensors", "optimizer.safetensors",
                                             "best.safetensors"};
 constexpr size_t kTensorFiles = 2;
-constexpr size_t kCopyBytes = size_t{1} << 20;
 
 // Without trailing slashes, and past a symbolic link: the link stays, what it names is replaced.
 std::string place_of(const std::string& path) {
@@ -146,20 +145,9 @@ uint64_t read_word(ObjectReader& reader, const char* key, int base) {
   return *value;
 }
 
-// Hands over the bytes of a file, piece by piece.
-template <typename Use>
-void read_pieces(const ReadFile& file, Use&& use) {
-  std::vector<std::byte> piece;
-  for (int64_t at = 0; at < file.size(); at += std::ssize(piece)) {
-    piece.resize(std::min(kCopyBytes, static_cast<size_t>(file.size() - at)));
-    file.read(at, piece);
-    use(piece);
-  }
-}
-
 FileSum copy_file(const std::string& from, ByteSink& sink) {
   SummingSink to(sink);
-  read_pieces(ReadFile(from), [&](const auto& piece) { to.write(piece); });
+  read_pieces(ReadFile(from), [&](auto piece) { to.write(piece); });
   return to.sum();
 }
 
@@ -332,7 +320,7 @@ std::string best_weights_file(const std::string& dir, const CheckpointMeta& meta
   if (meta.files.size() <= kTensorFiles) return {};
   const ReadFile file(find_replaced(place_of(dir)) + "/" + kFiles[kTensorFiles]);
   Checksum checksum;
-  read_pieces(file, [&](const auto& piece) { checksum.add(piece); });
+  read_pieces(file, [&](auto piece) { checksum.add(piece); });
   const FileSum expected = meta.files[kTensorFiles].sum, found = checksum.sum();
   if (found.bytes != expected.bytes || found.xxh3_64 != expected.xxh3_64)
     raise<DataError>(

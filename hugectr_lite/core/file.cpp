@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
@@ -33,11 +34,6 @@ bool exists(const std::string& path) {
   if (errno != ENOENT && errno != ENOTDIR)
     raise<FileError>("{}: cannot look: {}", path, reason(errno));
   return false;
-}
-
-void rename_path(const std::string& from, const std::string& to) {
-  if (rename(from.c_str(), to.c_str()) != 0)
-    raise<FileError>("{}: cannot rename to {}: {}", from, to, reason(errno));
 }
 
 int open_retrying(const char* path, int flags, mode_t mode = 0) {
@@ -130,6 +126,17 @@ void WriteFile::close() {
     raise<FileError>("{}: cannot close after {} bytes: {}", path_, offset_, reason(errno));
 }
 
+void read_pieces(const ByteSource& file,
+                 const std::function<void(std::span<const std::byte>)>& use) {
+  constexpr int64_t kPieceBytes = int64_t{1} << 20;
+  std::vector<std::byte> piece;
+  for (int64_t at = 0; at < file.size(); at += std::ssize(piece)) {
+    piece.resize(static_cast<size_t>(std::min(kPieceBytes, file.size() - at)));
+    file.read(at, piece);
+    use(piece);
+  }
+}
+
 std::string read_text(const ByteSource& file, int64_t most) {
   if (file.size() > most)
     raise<DataError>("{}: expected at most {} bytes, found {}", file.name(), most, file.size());
@@ -149,6 +156,11 @@ void sync_directory(const std::string& path) {
 std::string parent_directory(const std::string& path) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
   return parent.empty() ? "." : parent;
+}
+
+void rename_path(const std::string& from, const std::string& to) {
+  if (rename(from.c_str(), to.c_str()) != 0)
+    raise<FileError>("{}: cannot rename to {}: {}", from, to, reason(errno));
 }
 
 void remove_path(const std::string& path) {

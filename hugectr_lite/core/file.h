@@ -14,6 +14,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -101,6 +102,9 @@ class WriteFile final : public ByteSink {
   int64_t offset_ = 0;
 };
 
+// Hands over all bytes of a file in turn, a piece of at most 1 MiB at a time.
+void read_pieces(const ByteSource& file,
+                 const std::function<void(std::span<const std::byte> piece)>& use);
 // The whole of a file that is known to be small. Throws DataError when it has more than `most`.
 std::string read_text(const ByteSource& file, int64_t most);
 
@@ -108,6 +112,8 @@ std::string read_text(const ByteSource& file, int64_t most);
 void sync_directory(const std::string& path);
 // The directory that holds `path`: "a" for "a/b", "." for "b".
 std::string parent_directory(const std::string& path);
+// rename(2). Throws FileError. Nothing is made durable.
+void rename_path(const std::string& from, const std::string& to);
 // Removes a file or a whole directory; nothing happens when there is none. Throws FileError.
 void remove_path(const std::string& path);
 

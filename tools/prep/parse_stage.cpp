@@ -312,9 +312,9 @@ int64_t ParseState::bad_rows() const {
   return sum;
 }
 
-int64_t ParseState::train_rows() const {
+int64_t ParseState::rows_of(std::string_view role) const {
   int64_t sum = 0;
-  for (const auto& source : sources) sum += source.role == "train" ? source.rows : 0;
+  for (const auto& source : sources) sum += source.role == role ? source.rows : 0;
   return sum;
 }
 

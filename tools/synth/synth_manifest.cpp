@@ -84,7 +84,7 @@ void write_key_counts(const KeyCounts& counts, const std::vector<int64_t>& sizes
       const int64_t count = counts.count(static_cast<int>(s), key);
       block.push_back(static_cast<uint32_t>(std::min<int64_t>(count, UINT32_MAX)));
       if (block.size() < 65536 && key + 1 < sizes[s]) continue;
-      file.write(block.data(), block.size() * sizeof(uint32_t));
+      file.write(std::as_bytes(std::span(block)));
       block.clear();
     }
   }
