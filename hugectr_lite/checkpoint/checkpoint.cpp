@@ -75,13 +75,11 @@ bool has_older(const std::string& place) {
   return true;
 }
 
-std::string hex(uint64_t sum) { return fmt::format("{:016x}", sum); }
-
 // Of a manifest's text without the blanks that lay it out, but for the member that holds this sum.
 std::string sum_of(const std::string& text) {
   Checksum checksum;
   checksum.add(std::as_bytes(std::span<const char>(text)));
-  return hex(checksum.sum().xxh3_64);
+  return checksum.sum().digits();
 }
 
 ordered_json json_of(const BestMetric& metric) {
@@ -131,8 +129,7 @@ std::string manifest_text(const CheckpointMeta& meta, std::span<const Checkpoint
   m["config"] = ordered_json::parse(meta.config);
   m["files"] = ordered_json::array();
   for (const CheckpointFile& f : files)
-    m["files"].push_back(
-        {{"name", f.name}, {"bytes", f.sum.bytes}, {"xxh3_64", hex(f.sum.xxh3_64)}});
+    m["files"].push_back({{"name", f.name}, {"bytes", f.sum.bytes}, {"xxh3_64", f.sum.digits()}});
   m["xxh3_64"] = sum_of(m.dump());
   return m.dump(2) + "\n";
 }
@@ -302,7 +299,7 @@ static void load_file(const std::string& dir, const CheckpointMeta& meta, size_t
   const FileSum found = SafetensorsReader(file).read_all(tensors);
   if (found.xxh3_64 != expected.xxh3_64)
     raise<DataError>("{}: it is damaged: expected checksum {} (manifest.json), found {}",
-                     file.name(), hex(expected.xxh3_64), hex(found.xxh3_64));
+                     file.name(), expected.digits(), found.digits());
 }
 
 void load_checkpoint(const std::string& dir, const CheckpointMeta& meta,
@@ -326,7 +323,7 @@ std::string best_weights_file(const std::string& dir, const CheckpointMeta& meta
     raise<DataError>(
         "{}: it is damaged: expected {} bytes with checksum {} (manifest.json), found "
         "{} with {}",
-        file.name(), expected.bytes, hex(expected.xxh3_64), found.bytes, hex(found.xxh3_64));
+        file.name(), expected.bytes, expected.digits(), found.bytes, found.digits());
   return file.name();
 }
 

@@ -50,8 +50,6 @@ void OutputFile::commit() {
   committed_ = true;
 }
 
-std::string OutputFile::xxh3() const { return fmt::format("{:016x}", checksum_.sum().xxh3_64); }
-
 void make_folder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);

@@ -35,8 +35,7 @@ class OutputFile {
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const std::string& temporary_path() const { return file_.name(); }
   [[nodiscard]] int64_t bytes() const { return checksum_.sum().bytes; }
-  // 16 hexadecimal digits, as `xxhsum -H3` prints them.
-  [[nodiscard]] std::string xxh3() const;
+  [[nodiscard]] std::string xxh3() const { return checksum_.sum().digits(); }
 
  private:
   void flush();

@@ -165,8 +165,7 @@ class ParsePipeline {
       return true;
     }
     if (begun_ == next_input_) {
-      const std::string_view text = block.lines.text();
-      block.first_line = text.substr(0, text.find('\n'));
+      block.first_line = block.lines.front();
       line_parser_ = parser_.open(file_->name(), *block.first_line);
       ++begun_;
     }

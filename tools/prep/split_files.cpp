@@ -1,7 +1,5 @@
 #include "tools/prep/split_files.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -18,14 +16,12 @@ data::ManifestFile entry_of(std::string role, std::string name,
   data::ManifestFile entry;
   entry.role = std::move(role);
   entry.name = std::move(name);
-  std::string digits;
+  Checksum of_digits;
   for (const auto& output : outputs) {
     entry.bytes += output->bytes();
-    digits += output->xxh3();
+    of_digits.add(std::as_bytes(std::span<const char>(output->xxh3())));
   }
-  entry.xxh3 = outputs.size() == 1
-                   ? digits
-                   : fmt::format("{:016x}", XXH3_64bits(digits.data(), digits.size()));
+  entry.xxh3 = outputs.size() == 1 ? outputs[0]->xxh3() : of_digits.sum().digits();
   return entry;
 }
 

@@ -1,7 +1,6 @@
 #include "tools/synth/criteo_synth.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -12,6 +11,7 @@
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/thread_pool.h"
+#include "tools/io/hexadecimal.h"
 #include "tools/io/output_file.h"
 #include "tools/io/stage_progress.h"
 #include "tools/synth/key_counts.h"
@@ -24,27 +24,6 @@ namespace {
 
 constexpr int64_t kChunkRows = 4096;
 constexpr int kMaxLineBytes = 2 + 12 * criteo::kDense + 9 * criteo::kSlots;
-
-// "12345678": eight hexadecimal digits, two at a time.
-class HexDigits {
- public:
-  constexpr HexDigits() {
-    constexpr char kDigits[] = "0123456789abcdef";
-    for (size_t i = 0; i < pairs_.size(); ++i) pairs_[i] = {kDigits[i / 16], kDigits[i % 16]};
-  }
-  char* append(uint32_t value, char* to) const {
-    for (int shift = 24; shift >= 0; shift -= 8) {
-      const auto& pair = pairs_[value >> shift & 255];
-      *to++ = pair[0];
-      *to++ = pair[1];
-    }
-    return to;
-  }
-
- private:
-  std::array<std::array<char, 2>, 256> pairs_{};
-};
-constexpr HexDigits kHex;
 
 char* append_integer(uint32_t value, char* to) {
   // Most of Criteo's integers are small.
@@ -219,7 +198,7 @@ void append_line(const PlantedModel& model, const PlantedRow& row, std::string& 
   for (int s = 0; s < criteo::kSlots; ++s) {
     *p++ = '\t';
     const uint32_t category = row.category[static_cast<size_t>(s)];
-    if (category != 0) p = kHex.append(model.token(s, category), p);
+    if (category != 0) p = put_hexadecimal(model.token(s, category), p);
   }
   *p++ = '\n';
   out.append(line, static_cast<size_t>(p - line));
