@@ -153,6 +153,16 @@ void sync_directory(const std::string& path) {
     raise<FileError>("{}: cannot make the directory durable: {}", path, reason(errno));
 }
 
+std::string resolve_path(const std::string& directory, const std::string& path) {
+  namespace fs = std::filesystem;
+  const fs::path given(path);
+  if (given.is_absolute()) return path;
+  const fs::path beside = fs::path(directory) / given;
+  std::error_code ignored;
+  if (!fs::exists(beside, ignored) && fs::exists(given, ignored)) return path;
+  return beside.lexically_normal().string();
+}
+
 std::string parent_directory(const std::string& path) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
   return parent.empty() ? "." : parent;

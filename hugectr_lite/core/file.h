@@ -110,6 +110,9 @@ std::string read_text(const ByteSource& file, int64_t most);
 
 // fsync of a directory: makes the names in it durable.
 void sync_directory(const std::string& path);
+// A path that a file of `directory` names: itself when absolute; else beside that file if it exists
+// there (or nowhere), else relative to the working directory.
+std::string resolve_path(const std::string& directory, const std::string& path);
 // The directory that holds `path`: "a" for "a/b", "." for "b".
 std::string parent_directory(const std::string& path);
 // rename(2). Throws FileError. Nothing is made durable.
