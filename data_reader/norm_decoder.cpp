@@ -12,14 +12,8 @@ NormDecoder::NormDecoder(const config::DataConfig& config, std::span<const int64
                          IssueSink& sink)
     : record_(NormRecordShape::from(config)),
       layout_(config.key_layout()),
-      key_check_(layout_, slot_rows, config.key_policy),
-      sink_(&sink) {
-  uint64_t offset = 0;
-  for (const int64_t rows : slot_rows) {
-    key_offset_.push_back(config.global_keys ? offset : 0);
-    offset += static_cast<uint64_t>(rows);
-  }
-}
+      key_check_(layout_, slot_rows, config.key_policy, config.global_keys),
+      sink_(&sink) {}
 
 int64_t NormDecoder::decode(std::span<const std::byte> bytes, const RecordPlace& place,
                             HostBatch& batch, int64_t row) const {
@@ -42,11 +36,9 @@ int64_t NormDecoder::decode_as(std::span<const std::byte> bytes, const RecordPla
       [&](int64_t s, int64_t count, const std::byte* keys) {
         const int64_t end = c + count;
         const int64_t next = c + layout_.hotness[static_cast<size_t>(s)];
-        const uint64_t offset = key_offset_[static_cast<size_t>(s)];
         for (; c < end; ++c, keys += sizeof(Key)) {
-          // A key below its table, or negative, wraps round and is above it.
           const Key found = load<Key>(keys);
-          const uint64_t key = static_cast<uint64_t>(found) - offset;
+          const uint64_t key = key_check_.local_key(c, static_cast<uint64_t>(found));
           if (key <= key_check_.last_key(c)) {
             column[c] = static_cast<uint32_t>(key);
             continue;
@@ -81,10 +73,9 @@ void NormDecoder::copy_floats(const std::byte* from, const RecordPlace& place, H
 }
 
 void NormDecoder::report_key(const RecordPlace& place, int64_t column, int64_t found) const {
-  const auto offset =
-      static_cast<int64_t>(key_offset_[static_cast<size_t>(layout_.slot_of(column))]);
-  sink_->report({IssueKind::kKey, place, column, found, &layout_, offset,
-                 offset + int64_t{key_check_.last_key(column)}});
+  const int64_t first = key_check_.first_key(column);
+  sink_->report({IssueKind::kKey, place, column, found, &layout_, first,
+                 first + int64_t{key_check_.last_key(column)}});
 }
 
 }  // namespace hlite::data

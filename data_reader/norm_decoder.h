@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "data_reader/batch_source.h"
 #include "data_reader/key_check.h"
@@ -16,8 +15,7 @@ namespace hlite::data {
 
 class NormDecoder {
  public:
-  // `slot_rows`: rows of each slot's table. A key of slot s is local to the slot's table, or with
-  // "keys": "global" counts on from the tables before it.
+  // `slot_rows`: rows of each slot's table.
   // `sink` is told of values outside of their ranges.
   NormDecoder(const config::DataConfig& config, std::span<const int64_t> slot_rows,
               IssueSink& sink = refusing_sink());
@@ -47,7 +45,6 @@ class NormDecoder {
   NormRecord record_;
   KeyLayout layout_;
   KeyCheck key_check_;
-  std::vector<uint64_t> key_offset_;  // [slots] what is subtracted from a key
   IssueSink* sink_;
 };
 
