@@ -82,6 +82,34 @@ TEST_CASE("reading past the end names file, bytes and offset") {
   CHECK(read_text(memory, 10).size() == 10);
 }
 
+TEST_CASE("a file is handed over in pieces, in order") {
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{1} << 20, (size_t{5} << 19) + 3}) {
+    const auto bytes = pattern(size);
+    std::vector<std::byte> read;
+    size_t largest = 0;
+    read_pieces(MemoryBytes("memory", bytes), [&](auto piece) {
+      largest = std::max(largest, piece.size());
+      read.insert(read.end(), piece.begin(), piece.end());
+    });
+    CHECK(read == bytes);
+    CHECK(largest == std::min(size, size_t{1} << 20));
+  }
+}
+
+TEST_CASE("a path in a file is looked for beside that file, then in the working directory") {
+  const TemporaryDirectory dir;
+  test::write_text(dir / "here", "1");
+  CHECK(resolve_path(dir.path(), "here") == dir / "here");
+  CHECK(resolve_path(dir / "inner", "../here") == dir / "here");
+  CHECK(resolve_path(dir.path(), "nowhere") == dir / "nowhere");
+  CHECK(resolve_path(dir.path(), "/etc") == "/etc");
+  CHECK(resolve_path("", "nowhere") == "nowhere");
+  const fs::path before = fs::current_path();
+  fs::current_path(dir.path());
+  CHECK(resolve_path("/none", "here") == "here");
+  fs::current_path(before);
+}
+
 TEST_CASE("what cannot be opened is an error with the reason") {
   const TemporaryDirectory dir;
   CHECK(message_of<FileError>([&] { ReadFile(dir / "none"); }) ==

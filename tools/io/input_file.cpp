@@ -1,7 +1,6 @@
 #include "tools/io/input_file.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "hugectr_lite/core/error.h"
 

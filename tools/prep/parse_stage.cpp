@@ -1,6 +1,5 @@
 #include "tools/prep/parse_stage.h"
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <exception>

@@ -14,6 +14,7 @@
 #include "tools/io/hexadecimal.h"
 #include "tools/io/output_file.h"
 #include "tools/io/stage_progress.h"
+#include "tools/io/top_counts.h"
 #include "tools/synth/key_counts.h"
 #include "tools/synth/score.h"
 #include "tools/synth/synth_manifest.h"
@@ -128,8 +129,8 @@ std::vector<ColumnSkew> measured_skew(const PlantedModel& model, const KeyCounts
       c.missing = static_cast<double>(counts.missing(s)) / static_cast<double>(counts.rows());
     }
     for (int i = 0; i < 4; ++i) {
-      c.asked_share[i] = asked.law.top_share(ColumnSkew::kTop[i]);
-      c.share[i] = counts.top_share(s, ColumnSkew::kTop[i]);
+      c.asked_share[i] = asked.law.top_share(TopCounts::kTop[i]);
+      c.share[i] = counts.top_share(s, TopCounts::kTop[i]);
     }
     columns.push_back(c);
   }
@@ -250,7 +251,7 @@ std::string SynthResult::skew_summary() const {
   return fmt::format(
       "skew: the shares of the top 1, 10, 100 and 1000 categories are within {:.2f} % of what was "
       "asked (C{}, top {}: {:.4f}, asked {:.4f})",
-      100 * worst, column + 1, ColumnSkew::kTop[top], columns[column].share[top],
+      100 * worst, column + 1, TopCounts::kTop[top], columns[column].share[top],
       columns[column].asked_share[top]);
 }
 
