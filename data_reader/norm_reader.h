@@ -10,7 +10,7 @@
 #include <string>
 
 #include "data_reader/batch_ring.h"
-#include "data_reader/norm_stream.h"
+#include "data_reader/norm_decoder.h"
 #include "data_reader/open_source.h"
 #include "hugectr_lite/config/data_config.h"
 

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -14,19 +13,6 @@
 namespace hlite::tools::criteo {
 
 namespace {
-
-// Value of a hexadecimal digit, 0xff for any other byte.
-constexpr std::array<uint8_t, 256> make_hex_values() {
-  std::array<uint8_t, 256> values{};
-  for (auto& v : values) v = 0xff;
-  for (int i = 0; i < 10; ++i) values[static_cast<size_t>('0' + i)] = static_cast<uint8_t>(i);
-  for (int i = 0; i < 6; ++i) {
-    values[static_cast<size_t>('a' + i)] = static_cast<uint8_t>(10 + i);
-    values[static_cast<size_t>('A' + i)] = static_cast<uint8_t>(10 + i);
-  }
-  return values;
-}
-constexpr std::array<uint8_t, 256> kHexValue = make_hex_values();
 
 constexpr int64_t kMaxInteger = std::numeric_limits<int32_t>::max();
 
@@ -50,31 +36,14 @@ bool parse_integer(const char*& p, const char* end, uint32_t& out) noexcept {
   return true;
 }
 
-// Empty, or 1 to 8 hexadecimal digits. Returns how many.
-int parse_token(const char* p, const char* end, uint32_t& out) noexcept {
-  uint32_t value = 0;
-  const int most = static_cast<int>(std::min<ptrdiff_t>(end - p, 8));
-  int digits = 0;
-  for (; digits < most; ++digits) {
-    const uint8_t digit = kHexValue[static_cast<unsigned char>(p[digits])];
-    if (digit == 0xff) break;
-    value = value << 4 | digit;
-  }
-  out = value;
-  return digits;
-}
-
 // Eight characters at once, in the bytes of a word, the first one lowest.
 constexpr uint64_t every_byte(uint64_t byte) { return byte * 0x0101010101010101u; }
 constexpr uint64_t kHighBits = every_byte(0x80);
 
 inline uint64_t load_8(const char* p) noexcept {
+  static_assert(std::endian::native == std::endian::little);
   uint64_t word = 0;
-  if constexpr (std::endian::native == std::endian::little) {
-    std::memcpy(&word, p, 8);
-  } else {
-    for (int i = 0; i < 8; ++i) word |= uint64_t{static_cast<unsigned char>(p[i])} << 8 * i;
-  }
+  std::memcpy(&word, p, 8);
   return word;
 }
 
@@ -92,9 +61,8 @@ constexpr uint64_t aligned_right(uint64_t word, int n) {
   return word << half << half;
 }
 
-// parse_token() where 8 characters can be read.
-inline int parse_token_of_8(const char* p, uint32_t& out) noexcept {
-  const uint64_t word = load_8(p);
+// Of 1 to 8 hexadecimal digits, or none: how many there are.
+inline int parse_token(uint64_t word, uint32_t& out) noexcept {
   const uint64_t letters = (word | every_byte(0x20)) ^ every_byte(0x60);  // 'a', 'A' -> 1 ...
   const uint64_t no_digit = bytes_above(word ^ every_byte('0'), 9);
   const uint64_t no_letter = bytes_above(letters, 6) | ~bytes_above(letters, 0);
@@ -105,6 +73,13 @@ inline int parse_token_of_8(const char* p, uint32_t& out) noexcept {
   x = (x << 8 | x >> 16) & 0x0000ffff0000ffffu;
   out = static_cast<uint32_t>(x << 16 | x >> 32);
   return digits;
+}
+
+inline int parse_token(const char* p, const char* end, uint32_t& out) noexcept {
+  if (end - p >= 8) return parse_token(load_8(p), out);
+  char last[8] = {};  // zeros are no digits
+  std::copy(p, end, last);
+  return parse_token(load_8(last), out);
 }
 
 // parse_integer() of nothing or up to 7 digits, where 8 characters can be read; false for others.
@@ -147,7 +122,7 @@ bool parse_line(std::string_view line, const Put& put) noexcept {
   for (int k = 0; k < kSlots; ++k) {
     if (p == end || *p++ != '\t') return false;
     uint32_t token = 0;
-    const int digits = end - p >= 8 ? parse_token_of_8(p, token) : parse_token(p, end, token);
+    const int digits = parse_token(p, end, token);
     p += digits;
     missing |= static_cast<uint32_t>(digits == 0) << k;
     put.key(k, token);
