@@ -44,16 +44,19 @@ void Preparation::open_csv(const std::string& folder, const data::Manifest& mani
   const JsonNode features = JsonNode::parse(manifest.features_json, path);
   CsvSchema schema = CsvSchema::parse(ObjectReader(options).object("schema").node());
   if (labels == Labels::kAbsent) schema.remove_label();
-  for (const JsonNode& node : ObjectReader(features).member("dense").elements()) {
+  const std::vector<JsonNode>& fitted = ObjectReader(features).member("dense").elements();
+  if (fitted.size() != schema.dense.size())
+    raise<DataError>("{}: features.dense: expected {} columns, found {}", path, schema.dense.size(),
+                     fitted.size());
+  for (const JsonNode& node : fitted) {
     ObjectReader reader(node);
-    dense_.push_back({.transform = schema.dense.at(dense_.size()).transform,
+    dense_.push_back({.transform = schema.dense[dense_.size()].transform,
                       .mean = reader.number("mean"),
                       .deviation = reader.number("deviation")});
   }
   shape_ = {.dense = static_cast<int>(schema.dense.size()),
             .slots = static_cast<int>(schema.categorical.size()),
             .dense_is_float = true};
-  HLITE_CHECK(dense_.size() == schema.dense.size(), "{}: {} dense features", path, dense_.size());
   open_ids(folder, manifest, /*has_other=*/true);
   parser_ = std::make_unique<CsvRowParser>(std::move(schema));
 }
