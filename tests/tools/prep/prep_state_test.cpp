@@ -50,7 +50,9 @@ TEST_CASE("options and inputs that differ are named") {
   const test::TemporaryDirectory folder;
   test::write_text(folder / "a", "1");
   test::write_text(folder / "b", "2");
-  PrepOptions options{.inputs = {{folder / "a", "train"}}, .identity = R"({"hash": 5})"};
+  PrepOptions options;
+  options.inputs = {{folder / "a", "train"}};
+  options.identity = R"({"hash": 5})";
   const ordered_json then = describe_run(options);
   CHECK(difference(then, describe_run(options)).empty());
 
