@@ -1,6 +1,7 @@
 #include "tools/io/input_file.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "hugectr_lite/core/error.h"
 
