@@ -71,16 +71,13 @@ AsyncReader::AsyncReader(const config::DataConfig& config, const std::string& pa
 }
 
 void AsyncReader::start_threads() {
-  for (auto& w : workers_) w->thread = std::thread([this, &w = *w] { work(w); });
+  for (auto& w : workers_) start_thread([this, &w = *w] { work(w); });
 }
 
-AsyncReader::~AsyncReader() { stop_threads(); }
-
-void AsyncReader::stop_threads() {
+AsyncReader::~AsyncReader() {
   stop();
   wake_all();
-  for (auto& w : workers_)
-    if (w->thread.joinable()) w->thread.join();
+  join_threads();
 }
 
 void AsyncReader::wake(Worker& worker) {

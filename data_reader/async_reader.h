@@ -17,7 +17,6 @@
 #include <mutex>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "data_reader/batch_order.h"
@@ -63,7 +62,6 @@ class AsyncReader final : public BatchRing {
     std::vector<int64_t> idle_ranges;
     int64_t counted_bytes = 0;  // of io->bytes_read()
     bool finished = false;      // under workers_mutex_: io is gone
-    std::thread thread;
   };
   void start_threads() override;
   void work(Worker& worker);
@@ -76,7 +74,6 @@ class AsyncReader final : public BatchRing {
   // Ends the thread's wait for reads, so that it looks at the gate.
   void wake(Worker& worker);
   void wake_all();
-  void stop_threads();
 
   const std::string path_;
   const RawFormat format_;

@@ -1,5 +1,6 @@
 #include "data_reader/batch_ring.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "hugectr_lite/core/error.h"
@@ -26,6 +27,15 @@ void BatchRing::set_samples(int64_t samples) {
   HLITE_CHECK(samples >= 1, "{} samples", samples);
   samples_ = samples;
   end_position_ = options_.repeat ? std::numeric_limits<int64_t>::max() : batches_per_epoch();
+}
+
+void BatchRing::set_samples(const config::DataConfig& config, Split split,
+                            const std::string& source, int64_t held) {
+  const auto& wanted = config.samples_of(split);
+  if (wanted && held < *wanted)
+    raise<DataError>("{}: expected {} samples ({}), found {} in its files", source, *wanted,
+                     config.samples_key(split), held);
+  set_samples(std::min(wanted.value_or(held), options_.max_samples));
 }
 
 void BatchRing::make_slots(int64_t count) {
@@ -90,6 +100,21 @@ void BatchRing::stop() {
     stop_ = true;
   }
   changed_.notify_all();
+}
+
+void BatchRing::join_threads() {
+  stop();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+void BatchRing::fill_in_order(const std::function<bool(int64_t)>& fill) {
+  int64_t position = options_.start_batch;
+  try {
+    for (; wait_until_free(position) && fill(position); ++position) set_ready(position);
+  } catch (...) {
+    fail(position, std::current_exception());
+  }
 }
 
 const HostBatch& BatchRing::next() {

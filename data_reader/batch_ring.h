@@ -13,8 +13,11 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <span>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "data_reader/batch_source.h"
@@ -39,12 +42,19 @@ class BatchRing : public BatchSource {
 
  protected:
   // See open_source(). Then the constructor of the source sets samples and slots; its destructor
-  // joins its threads.
+  // calls join_threads().
   BatchRing(const config::DataConfig& config, int64_t batch_size, const SourceOptions& options);
   void set_samples(int64_t samples);
+  // Of `held` samples in the files of `source` those that the config and the options want. Throws
+  // DataError when the config wants more.
+  void set_samples(const config::DataConfig& config, Split split, const std::string& source,
+                   int64_t held);
   void make_slots(int64_t count);
-  // Starts the threads: called by the first next(), before which nothing of the data is read.
+  // Calls start_thread(): by the first next(), before which nothing of the data is read.
   virtual void start_threads() = 0;
+  void start_thread(std::function<void()> work) { threads_.emplace_back(std::move(work)); }
+  // Stops them first.
+  void join_threads();
 
   [[nodiscard]] const SourceOptions& options() const { return options_; }
   [[nodiscard]] int64_t rows() const { return batch_size_ / options_.shard.count; }  // of a slot
@@ -67,6 +77,9 @@ class BatchRing : public BatchSource {
   HostBatch& begin_batch(int64_t position, int64_t batch);
   void set_ready(int64_t position);
   void fail(int64_t position, std::exception_ptr error);
+  // All that the thread of a source with one does: fill(position), which says false when the source
+  // is to stop, for one position after the other.
+  void fill_in_order(const std::function<bool(int64_t position)>& fill);
   // Ends every wait_until_free().
   void stop();
   [[nodiscard]] const std::atomic<bool>& stopped() const { return stop_; }
@@ -95,6 +108,7 @@ class BatchRing : public BatchSource {
   double wait_seconds_ = 0;
   int64_t replaced_keys_ = 0;
   bool started_ = false;
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace hlite::data

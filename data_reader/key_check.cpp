@@ -7,11 +7,12 @@
 namespace hlite::data {
 
 KeyCheck::KeyCheck(const KeyLayout& layout, std::span<const int64_t> slot_rows,
-                   const config::KeyPolicyConfig& policy)
+                   const config::KeyPolicyConfig& policy, bool global)
     : replaces_(policy.kind != config::KeyPolicy::kError) {
   using config::KeyPolicy;
   HLITE_CHECK(static_cast<int64_t>(slot_rows.size()) == layout.slots(), "{} tables for {} slots",
               slot_rows.size(), layout.slots());
+  uint64_t first = 0;
   for (size_t s = 0; s < slot_rows.size(); ++s) {
     HLITE_CHECK(slot_rows[s] >= 1, "a table of {} rows", slot_rows[s]);
     // kNoKey is nobody's key.
@@ -21,6 +22,8 @@ KeyCheck::KeyCheck(const KeyLayout& layout, std::span<const int64_t> slot_rows,
                          policy.oov_key, s, slot_rows[s]);
     const auto h = static_cast<size_t>(layout.hotness[s]);
     last_key_.insert(last_key_.end(), h, last);
+    first_key_.insert(first_key_.end(), h, first);
+    if (global) first += static_cast<uint64_t>(slot_rows[s]);
     replacement_.insert(replacement_.end(), h,
                         policy.kind == KeyPolicy::kOov ? policy.oov_key : last);
   }

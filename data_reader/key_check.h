@@ -12,22 +12,31 @@ namespace hlite::data {
 
 class KeyCheck {
  public:
-  // `slot_rows`: rows of each slot's table. Throws ConfigError when the policy's oov_key is outside
-  // of a table.
+  // `slot_rows`: rows of each slot's table. A key of slot s is local to the slot's table, or with
+  // `global` counts on from the tables before it. Throws ConfigError when the policy's oov_key is
+  // outside of a table.
   KeyCheck(const KeyLayout& layout, std::span<const int64_t> slot_rows,
-           const config::KeyPolicyConfig& policy = {});
+           const config::KeyPolicyConfig& policy = {}, bool global = false);
 
   [[nodiscard]] int64_t columns() const { return static_cast<int64_t>(last_key_.size()); }
   [[nodiscard]] bool replaces() const { return replaces_; }
   [[nodiscard]] uint32_t last_key(int64_t column) const {
     return last_key_[static_cast<size_t>(column)];
   }
+  // What makes a key of this column local to its table. One below its table, or negative, wraps
+  // round and is above it.
+  [[nodiscard]] uint64_t local_key(int64_t column, uint64_t key) const {
+    return key - first_key_[static_cast<size_t>(column)];
+  }
+  [[nodiscard]] int64_t first_key(int64_t column) const {
+    return static_cast<int64_t>(first_key_[static_cast<size_t>(column)]);
+  }
   // What the policy puts in the place of a key of this column that is outside.
   [[nodiscard]] uint32_t replacement(int64_t column) const {
     return replacement_[static_cast<size_t>(column)];
   }
 
-  // Whether any of a sample's keys is outside of its table. All columns hold a key.
+  // Whether any of a sample's local keys is outside of its table. All columns hold a key.
   [[nodiscard]] bool any_outside(const uint32_t* keys) const {
     const uint32_t* last = last_key_.data();
     const auto n = static_cast<int64_t>(last_key_.size());
@@ -49,7 +58,8 @@ class KeyCheck {
   }
 
  private:
-  std::vector<uint32_t> last_key_;     // [columns] of the column's table
+  std::vector<uint32_t> last_key_;     // [columns] of the column's table, local
+  std::vector<uint64_t> first_key_;    // [columns] of the column's table, as files have it
   std::vector<uint32_t> replacement_;  // [columns]
   bool replaces_;
 };

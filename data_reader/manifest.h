@@ -47,7 +47,6 @@ struct ManifestColumn {
   int64_t missing = 0;                 // training rows whose field was empty
   int64_t out_of_vocabulary = 0;       // training rows whose key was dropped for being rare
   double top_share[4] = {0, 0, 0, 0};  // of the 1, 10, 100, 1000 most frequent ids
-  static constexpr int64_t kTop[4] = {1, 10, 100, 1000};
   [[nodiscard]] nlohmann::ordered_json to_json() const;
   // Throws ConfigError.
   static ManifestColumn from_json(const config::JsonNode& json);

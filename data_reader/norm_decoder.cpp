@@ -7,19 +7,32 @@
 #include "hugectr_lite/core/memory.h"
 
 namespace hlite::data {
+namespace {
+
+void check_header(const config::DataConfig& config, const std::string& path, const NormHeader& h) {
+  const auto check = [&](const char* name, int64_t found, int64_t expected, const char* key) {
+    if (found != expected)
+      raise<DataError>("{}: header: expected {} {} (layers[0].{}), found {}", path, name, expected,
+                       key, found);
+  };
+  if (h.sum != config.checksums)
+    raise<DataError>(
+        "{}: header: expected {}, as layers[0].check is \"{}\", found {} (error_check {})", path,
+        h.sum ? "no checksums" : "checksums", config.checksums ? "Sum" : "None",
+        h.sum ? "some" : "none", h.sum ? 1 : 0);
+  check("label_dim", h.label_dim, config.label_dim, "label.label_dim");
+  check("dense_dim", h.dense_dim, config.dense_dim, "dense.dense_dim");
+  check("slot_num", h.slots, config.key_layout().slots(), "sparse");
+}
+
+}  // namespace
 
 NormDecoder::NormDecoder(const config::DataConfig& config, std::span<const int64_t> slot_rows,
                          IssueSink& sink)
     : record_(NormRecordShape::from(config)),
       layout_(config.key_layout()),
-      key_check_(layout_, slot_rows, config.key_policy),
-      sink_(&sink) {
-  uint64_t offset = 0;
-  for (const int64_t rows : slot_rows) {
-    key_offset_.push_back(config.global_keys ? offset : 0);
-    offset += static_cast<uint64_t>(rows);
-  }
-}
+      key_check_(layout_, slot_rows, config.key_policy, config.global_keys),
+      sink_(&sink) {}
 
 int64_t NormDecoder::decode(std::span<const std::byte> bytes, const RecordPlace& place,
                             HostBatch& batch, int64_t row) const {
@@ -42,11 +55,9 @@ int64_t NormDecoder::decode_as(std::span<const std::byte> bytes, const RecordPla
       [&](int64_t s, int64_t count, const std::byte* keys) {
         const int64_t end = c + count;
         const int64_t next = c + layout_.hotness[static_cast<size_t>(s)];
-        const uint64_t offset = key_offset_[static_cast<size_t>(s)];
         for (; c < end; ++c, keys += sizeof(Key)) {
-          // A key below its table, or negative, wraps round and is above it.
           const Key found = load<Key>(keys);
-          const uint64_t key = static_cast<uint64_t>(found) - offset;
+          const uint64_t key = key_check_.local_key(c, static_cast<uint64_t>(found));
           if (key <= key_check_.last_key(c)) {
             column[c] = static_cast<uint32_t>(key);
             continue;
@@ -81,10 +92,39 @@ void NormDecoder::copy_floats(const std::byte* from, const RecordPlace& place, H
 }
 
 void NormDecoder::report_key(const RecordPlace& place, int64_t column, int64_t found) const {
-  const auto offset =
-      static_cast<int64_t>(key_offset_[static_cast<size_t>(layout_.slot_of(column))]);
-  sink_->report({IssueKind::kKey, place, column, found, &layout_, offset,
-                 offset + int64_t{key_check_.last_key(column)}});
+  const int64_t first = key_check_.first_key(column);
+  sink_->report({IssueKind::kKey, place, column, found, &layout_, first,
+                 first + int64_t{key_check_.last_key(column)}});
+}
+
+NormStream::NormStream(const config::DataConfig& config, const std::string& list,
+                       std::span<const int64_t> slot_rows, IssueSink& sink)
+    : decoder_(config, slot_rows, sink),
+      files_(read_file_list(list), [&](const std::string& path, const NormHeader& header) {
+        check_header(config, path, header);
+      }) {
+  if (samples() == 0)
+    raise<DataError>("{}: expected at least one sample, found none in {} files", list,
+                     files_.count());
+}
+
+bool NormStream::seek(int64_t sample, const std::atomic<bool>* stop) {
+  files_.approach(sample);
+  while (position() < sample) {
+    if (stop != nullptr && *stop) return false;
+    const NormFiles::Record record = files_.next(decoder_.most_record_bytes());
+    files_.passed(decoder_.skip(record.bytes, record.place));
+  }
+  return true;
+}
+
+void NormStream::decode(int64_t count, HostBatch& batch, int64_t row) {
+  HLITE_CHECK(count <= samples() - position(), "{} samples from {} on, of {}", count, position(),
+              samples());
+  for (int64_t i = 0; i < count; ++i) {
+    const NormFiles::Record record = files_.next(decoder_.most_record_bytes());
+    files_.passed(decoder_.decode(record.bytes, record.place, batch, row + i));
+  }
 }
 
 }  // namespace hlite::data

@@ -1,13 +1,15 @@
 // Turns records of Norm files (norm_format.h) into rows of batches.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
+#include <string>
 
 #include "data_reader/batch_source.h"
 #include "data_reader/key_check.h"
+#include "data_reader/norm_files.h"
 #include "data_reader/norm_record.h"
 #include "data_reader/record_issue.h"
 #include "hugectr_lite/config/data_config.h"
@@ -16,8 +18,7 @@ namespace hlite::data {
 
 class NormDecoder {
  public:
-  // `slot_rows`: rows of each slot's table. A key of slot s is local to the slot's table, or with
-  // "keys": "global" counts on from the tables before it.
+  // `slot_rows`: rows of each slot's table.
   // `sink` is told of values outside of their ranges.
   NormDecoder(const config::DataConfig& config, std::span<const int64_t> slot_rows,
               IssueSink& sink = refusing_sink());
@@ -47,8 +48,34 @@ class NormDecoder {
   NormRecord record_;
   KeyLayout layout_;
   KeyCheck key_check_;
-  std::vector<uint64_t> key_offset_;  // [slots] what is subtracted from a key
   IssueSink* sink_;
+};
+
+// The samples of a list of Norm files, decoded as a config says.
+class NormStream {
+ public:
+  // Opens every file of the list once. Throws DataError when one cannot be read, is no Norm file,
+  // or its header is not what the config says. `sink` is told of values outside of their ranges.
+  NormStream(const config::DataConfig& config, const std::string& list,
+             std::span<const int64_t> slot_rows, IssueSink& sink = refusing_sink());
+
+  // Of all files, as their headers say.
+  [[nodiscard]] int64_t samples() const { return files_.records(); }
+  // The sample that decode() begins with.
+  [[nodiscard]] int64_t position() const { return files_.position(); }
+  [[nodiscard]] int64_t bytes_read() const { return files_.bytes_read(); }
+
+  // Goes to a sample in [0, samples()]. Whole files are passed over by their headers, records
+  // within a file by their sizes; what lies before the position is read again from its file's
+  // start. False when `stop` has become true on the way.
+  bool seek(int64_t sample, const std::atomic<bool>* stop = nullptr);
+  // Decodes `count` samples into rows [row, row + count) of the batch (see NormDecoder::decode).
+  // Throws DataError also when a file ends before or goes on behind its last record.
+  void decode(int64_t count, HostBatch& batch, int64_t row);
+
+ private:
+  NormDecoder decoder_;
+  NormFiles files_;
 };
 
 }  // namespace hlite::data

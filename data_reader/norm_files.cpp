@@ -41,13 +41,10 @@ void NormFiles::open_current() {
   current_ = static_cast<size_t>(after - files_.begin()) - 1;
   const File& now = files_[current_];
   file_ = std::make_unique<ReadFile>(now.path);
-  const NormHeader header = read_norm_header(*file_);
-  if (header.sum != now.header.sum || header.records != now.header.records ||
-      header.label_dim != now.header.label_dim || header.dense_dim != now.header.dense_dim ||
-      header.slots != now.header.slots)
+  if (read_norm_header(*file_) != now.header)
     raise<DataError>("{}: expected the header that the file had at first, found another", now.path);
   record_ = 0;
-  record_byte_ = read_until_ = header.framed_bytes();
+  record_byte_ = read_until_ = now.header.framed_bytes();
   begin_ = end_ = 0;
 }
 

@@ -49,17 +49,6 @@ std::string_view trimmed(std::string_view text) {
   if (first == std::string_view::npos) return {};
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
-
-// Beside the list if it is there (or nowhere), else in the working directory.
-std::string resolve_beside(const std::string& list, std::string_view name) {
-  namespace fs = std::filesystem;
-  const fs::path given(name);
-  if (given.is_absolute()) return given.string();
-  const fs::path beside = fs::path(list).parent_path() / given;
-  std::error_code ignored;
-  if (!fs::exists(beside, ignored) && fs::exists(given, ignored)) return given.string();
-  return beside.lexically_normal().string();
-}
 }  // namespace
 
 std::byte byte_sum(std::span<const std::byte> bytes) {
@@ -157,6 +146,7 @@ NormHeader read_norm_header(const ByteSource& file) {
 
 std::vector<std::string> read_file_list(const std::string& path) {
   const std::string text = read_text(ReadFile(path), kMaxListBytes);
+  const std::string folder = std::filesystem::path(path).parent_path().string();
   std::vector<std::string> files;
   int64_t count = -1, line = 0, count_line = 0;
   for (size_t begin = 0; begin < text.size(); ++line) {
@@ -165,7 +155,7 @@ std::vector<std::string> read_file_list(const std::string& path) {
     begin = end + 1;
     if (entry.empty()) continue;
     if (count >= 0) {
-      files.push_back(resolve_beside(path, entry));
+      files.push_back(resolve_path(folder, std::string(entry)));
       continue;
     }
     count = parse_number<int64_t>(entry).value_or(0);

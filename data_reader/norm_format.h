@@ -26,6 +26,7 @@ namespace hlite::data {
 struct NormHeader {
   bool sum = false;
   int64_t records = 0, label_dim = 0, dense_dim = 0, slots = 0;
+  bool operator==(const NormHeader&) const = default;
   static constexpr int64_t kBytes = 64;
   // Bytes before the first sample: 64, or 69 when framed.
   [[nodiscard]] int64_t framed_bytes() const { return sum ? kBytes + 5 : kBytes; }

@@ -11,15 +11,6 @@ namespace {
 constexpr int64_t kSlots = 4;
 // Samples between two looks at whether to stop.
 constexpr int64_t kPieceRows = 4096;
-
-int64_t samples_in_use(const config::DataConfig& config, Split split, const std::string& list,
-                       int64_t held, int64_t most) {
-  const auto& wanted = config.samples_of(split);
-  if (wanted && held < *wanted)
-    raise<DataError>("{}: expected {} samples ({}), found {} in its files", list, *wanted,
-                     config.samples_key(split), held);
-  return std::min(wanted.value_or(held), most);
-}
 }  // namespace
 
 NormReader::NormReader(const config::DataConfig& config, const std::string& list, Split split,
@@ -27,17 +18,12 @@ NormReader::NormReader(const config::DataConfig& config, const std::string& list
                        const SourceOptions& options)
     : BatchRing(config, batch_size, options), stream_(config, list, slot_rows) {
   HLITE_CHECK(!options.shuffle && !options.shuffle_samples, "records of no fixed size, shuffled");
-  set_samples(samples_in_use(config, split, list, stream_.samples(), options.max_samples));
+  set_samples(config, split, list, stream_.samples());
   make_slots(options.resident ? batches_per_epoch() : kSlots);
 }
 
-NormReader::~NormReader() {
-  stop();
-  if (thread_.joinable()) thread_.join();
-}
-
 void NormReader::start_threads() {
-  thread_ = std::thread([this] { read_ahead(); });
+  start_thread([this] { fill_in_order([this](int64_t position) { return fill(position); }); });
 }
 
 bool NormReader::fill(int64_t position) {
@@ -52,15 +38,6 @@ bool NormReader::fill(int64_t position) {
   add_bytes_read(stream_.bytes_read() - read_before);
   add_decoding(Clock::now() - start);
   return true;
-}
-
-void NormReader::read_ahead() {
-  int64_t position = options().start_batch;
-  try {
-    for (; wait_until_free(position) && fill(position); ++position) set_ready(position);
-  } catch (...) {
-    fail(position, std::current_exception());
-  }
 }
 
 }  // namespace hlite::data

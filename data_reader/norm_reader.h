@@ -8,10 +8,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <thread>
 
 #include "data_reader/batch_ring.h"
-#include "data_reader/norm_stream.h"
+#include "data_reader/norm_decoder.h"
 #include "data_reader/open_source.h"
 #include "hugectr_lite/config/data_config.h"
 
@@ -24,16 +23,14 @@ class NormReader final : public BatchRing {
   NormReader(const config::DataConfig& config, const std::string& list, Split split,
              int64_t batch_size, std::span<const int64_t> slot_rows,
              const SourceOptions& options = {});
-  ~NormReader() override;
+  ~NormReader() override { join_threads(); }
 
  private:
   void start_threads() override;
-  void read_ahead();
   // False when the reader is to stop.
   bool fill(int64_t position);
 
-  NormStream stream_;   // the thread's
-  std::thread thread_;  // last: it uses all of the above
+  NormStream stream_;  // the thread's
 };
 
 }  // namespace hlite::data

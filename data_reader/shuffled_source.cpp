@@ -27,28 +27,8 @@ ShuffledSource::ShuffledSource(const config::DataConfig& config, std::unique_ptr
   make_slots(kSlots);
 }
 
-ShuffledSource::~ShuffledSource() {
-  stop();
-  if (thread_.joinable()) thread_.join();
-}
-
 void ShuffledSource::start_threads() {
-  thread_ = std::thread([this] { work(); });
-}
-
-void ShuffledSource::work() {
-  int64_t position = options().start_batch;
-  try {
-    load();
-    for (; wait_until_free(position); ++position) {
-      const auto start = Clock::now();
-      fill(position);
-      add_decoding(Clock::now() - start);
-      set_ready(position);
-    }
-  } catch (...) {
-    fail(position, std::current_exception());
-  }
+  start_thread([this] { fill_in_order([this](int64_t position) { return fill(position); }); });
 }
 
 void ShuffledSource::load() {
@@ -58,9 +38,11 @@ void ShuffledSource::load() {
   replaced_keys_ = all_->replaced_keys();
 }
 
-void ShuffledSource::fill(int64_t position) {
+bool ShuffledSource::fill(int64_t position) {
   const int64_t epoch = position / batches_per_epoch(), index = position % batches_per_epoch();
-  if (stopped()) return;
+  if (batches_.empty()) load();
+  if (stopped()) return false;
+  const auto start = Clock::now();
   if (epoch != epoch_) {
     order_.resize(static_cast<size_t>(samples()));
     shuffle_order(options().seed, epoch, order_);
@@ -77,6 +59,8 @@ void ShuffledSource::fill(int64_t position) {
   }
   // Which samples have them is forgotten: they count at the beginning of an epoch.
   batch.replaced_keys = index == 0 ? replaced_keys_ : 0;
+  add_decoding(Clock::now() - start);
+  return true;
 }
 
 int64_t shuffled_sample(uint64_t seed, int64_t epoch, int64_t samples, int64_t sample) {

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "data_reader/batch_ring.h"
@@ -20,20 +19,19 @@ class ShuffledSource final : public BatchRing {
   // nothing has been handed out. It is read when the first batch is asked for.
   ShuffledSource(const config::DataConfig& config, std::unique_ptr<BatchSource> all,
                  const SourceOptions& options);
-  ~ShuffledSource() override;
+  ~ShuffledSource() override { join_threads(); }
 
  private:
   void start_threads() override;
-  void work();
   void load();
-  void fill(int64_t position);
+  // False when the source is to stop.
+  bool fill(int64_t position);
 
   const std::unique_ptr<BatchSource> all_;
   std::vector<const HostBatch*> batches_;  // of all_
   int64_t replaced_keys_ = 0;              // in an epoch
   int64_t epoch_ = -1;                     // of order_
   std::vector<int64_t> order_;
-  std::thread thread_;  // last: it uses all of the above
 };
 
 // The number in its file of the sample at place `sample` of an epoch's order.

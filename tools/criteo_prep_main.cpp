@@ -5,7 +5,6 @@
 #include "hugectr_lite/core/stopwatch.h"
 #include "tools/criteo/criteo_prep.h"
 #include "tools/io/command_line.h"
-#include "tools/prep/run_options.h"
 
 int main(int argc, char** argv) {
   using namespace hlite;

@@ -3,7 +3,6 @@
 #include "hugectr_lite/core/interrupt.h"
 #include "tools/csv/csv_prep.h"
 #include "tools/io/command_line.h"
-#include "tools/prep/run_options.h"
 
 int main(int argc, char** argv) {
   using namespace hlite;

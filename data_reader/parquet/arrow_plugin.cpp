@@ -8,7 +8,6 @@
 #include <parquet/metadata.h>
 #include <parquet/schema.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <memory>

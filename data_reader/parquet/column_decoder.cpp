@@ -32,14 +32,9 @@ ColumnDecoder::ColumnDecoder(const config::DataConfig& config, std::span<const i
     : label_dim_(config.label_dim),
       dense_dim_(config.dense_dim),
       layout_(config.key_layout()),
-      key_check_(layout_, slot_rows, config.key_policy) {
+      key_check_(layout_, slot_rows, config.key_policy, config.global_keys) {
   for (const auto& sparse : config.sparse)
     fixed_length_.insert(fixed_length_.end(), sparse.hotness.size(), sparse.is_fixed_length);
-  uint64_t offset = 0;
-  for (const int64_t rows : slot_rows) {
-    key_offset_.push_back(config.global_keys ? offset : 0);
-    offset += static_cast<uint64_t>(rows);
-  }
 }
 
 DecodedColumn ColumnDecoder::decode(const ParquetFile& file, int group, int index, int64_t column,
@@ -139,36 +134,35 @@ void ColumnDecoder::take_numbers(Job& job, const T* values, int64_t count) const
 template <typename T>
 bool ColumnDecoder::put_key(Job& job, T value, uint32_t* out, int64_t row) const {
   const int64_t slot_number = slot(job.column);
-  const int64_t first = layout_.first_column[static_cast<size_t>(slot_number)];
-  // A key below its table, or negative, wraps round and is above it.
-  const uint64_t offset = key_offset_[static_cast<size_t>(slot_number)];
-  const uint64_t key = static_cast<uint64_t>(value) - offset;
-  if (key <= key_check_.last_key(first)) {
+  const int64_t column = layout_.first_column[static_cast<size_t>(slot_number)];
+  const uint64_t key = key_check_.local_key(column, static_cast<uint64_t>(value));
+  if (key <= key_check_.last_key(column)) {
     *out = static_cast<uint32_t>(key);
     return true;
   }
   if (key_check_.replaces()) {
-    *out = key_check_.replacement(first);
+    *out = key_check_.replacement(column);
     job.out.replaced.push_back(row);
     return true;
   }
-  const int64_t last = static_cast<int64_t>(offset) + int64_t{key_check_.last_key(first)};
+  const int64_t first = key_check_.first_key(column);
+  const int64_t last = first + int64_t{key_check_.last_key(column)};
   job.fail(
       row,
-      offset == 0
+      first == 0
           ? fmt::format("expected a key in [0, {}], as the table of slot {} has {} rows, found {}",
                         last, slot_number, last + 1, value)
           : fmt::format(
                 "expected a key in [{}, {}], the rows of slot {}'s table among all, found {}",
-                offset, last, slot_number, value));
+                first, last, slot_number, value));
   return false;
 }
 
 template <typename T>
 void ColumnDecoder::take_keys(Job& job, const T* values, int64_t count) const {
-  const auto slot_number = static_cast<size_t>(slot(job.column));
-  const uint64_t offset = key_offset_[slot_number];
-  const uint64_t last = key_check_.last_key(layout_.first_column[slot_number]);
+  const int64_t column = layout_.first_column[static_cast<size_t>(slot(job.column))];
+  const auto offset = static_cast<uint64_t>(key_check_.first_key(column));
+  const uint64_t last = key_check_.last_key(column);
   uint32_t* out = job.out.words.get() + job.row * job.width;
   if (job.width == 1) {
     uint64_t outside = 0;

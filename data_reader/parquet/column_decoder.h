@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,8 +28,7 @@ struct DecodedColumn {
 // Not changed by decoding: any number of threads.
 class ColumnDecoder {
  public:
-  // `slot_rows`: rows of each slot's table. A key of slot s is local to the slot's table, or with
-  // "keys": "global" counts on from the tables before it.
+  // `slot_rows`: rows of each slot's table.
   ColumnDecoder(const config::DataConfig& config, std::span<const int64_t> slot_rows);
 
   // Labels, dense features, slots: column i of a ParquetSet.
@@ -65,8 +63,7 @@ class ColumnDecoder {
 
   int64_t label_dim_, dense_dim_;
   KeyLayout layout_;
-  std::vector<bool> fixed_length_;    // [slots]
-  std::vector<uint64_t> key_offset_;  // [slots] what is subtracted from a key
+  std::vector<bool> fixed_length_;  // [slots]
   KeyCheck key_check_;
 };
 

@@ -11,7 +11,6 @@
 // that reads it.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 namespace hlite::data::parquet {

@@ -23,15 +23,6 @@ int64_t thread_count(const config::DataConfig& config, const SourceOptions& opti
   return std::min(config.num_workers.value_or(own), kMostThreads);
 }
 
-int64_t samples_in_use(const config::DataConfig& config, Split split, const std::string& path,
-                       int64_t held, int64_t most) {
-  const auto& wanted = config.samples_of(split);
-  if (wanted && held < *wanted)
-    raise<DataError>("{}: expected {} samples ({}), found {} in its files", path, *wanted,
-                     config.samples_key(split), held);
-  return std::min(wanted.value_or(held), most);
-}
-
 }  // namespace
 
 ParquetReader::ParquetReader(const config::DataConfig& config, const std::string& path, Split split,
@@ -42,7 +33,7 @@ ParquetReader::ParquetReader(const config::DataConfig& config, const std::string
       decoder_(config, slot_rows),
       thread_count_(thread_count(config, options)) {
   HLITE_CHECK(!options.shuffle && !options.shuffle_samples, "row groups in order, shuffled");
-  set_samples(samples_in_use(config, split, path, set_.rows(), options.max_samples));
+  set_samples(config, split, path, set_.rows());
   make_slots(options.resident ? batches_per_epoch()
                               : std::min<int64_t>(batches_per_epoch() + 1, thread_count_ + 3));
   groups_in_use_ = set_.group_of(samples() - 1) + 1;
@@ -54,11 +45,11 @@ ParquetReader::~ParquetReader() {
   stop();
   { const std::lock_guard lock(mutex_); }
   changed_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  join_threads();
 }
 
 void ParquetReader::start_threads() {
-  for (int64_t t = 0; t < thread_count_; ++t) threads_.emplace_back([this] { work(); });
+  for (int64_t t = 0; t < thread_count_; ++t) start_thread([this] { work(); });
 }
 
 ParquetReader::Span ParquetReader::span_of(int64_t position) const {

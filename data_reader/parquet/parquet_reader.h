@@ -15,7 +15,6 @@
 #include <set>
 #include <span>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -75,13 +74,12 @@ class ParquetReader final : public BatchRing {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<int64_t, Group> groups_;   // by number
-  int64_t held_bytes_ = 0;            // of groups_
-  int64_t planned_ = 0;               // the next batch whose groups have not all been begun
-  int64_t planned_group_ = 0;         // groups before this one have, or are not needed
-  int64_t next_ = 0;                  // the next batch to put together
-  std::set<int64_t> assembling_;      // batches that threads are at
-  std::vector<std::thread> threads_;  // last: they use all of the above
+  std::map<int64_t, Group> groups_;  // by number
+  int64_t held_bytes_ = 0;           // of groups_
+  int64_t planned_ = 0;              // the next batch whose groups have not all been begun
+  int64_t planned_group_ = 0;        // groups before this one have, or are not needed
+  int64_t next_ = 0;                 // the next batch to put together
+  std::set<int64_t> assembling_;     // batches that threads are at
 };
 
 }  // namespace hlite::data::parquet

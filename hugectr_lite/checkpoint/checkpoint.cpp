@@ -29,7 +29,6 @@ constexpr int64_t kMostManifest = 64 << 20;
 constexpr std::array<const char*, 3> kFiles{"weights.safetensors", "optimizer.safetensors",
                                             "best.safetensors"};
 constexpr size_t kTensorFiles = 2;
-constexpr size_t kCopyBytes = size_t{1} << 20;
 
 // Without trailing slashes, and past a symbolic link: the link stays, what it names is replaced.
 std::string place_of(const std::string& path) {
@@ -76,13 +75,11 @@ bool has_older(const std::string& place) {
   return true;
 }
 
-std::string hex(uint64_t sum) { return fmt::format("{:016x}", sum); }
-
 // Of a manifest's text without the blanks that lay it out, but for the member that holds this sum.
 std::string sum_of(const std::string& text) {
   Checksum checksum;
   checksum.add(std::as_bytes(std::span<const char>(text)));
-  return hex(checksum.sum().xxh3_64);
+  return checksum.sum().digits();
 }
 
 ordered_json json_of(const BestMetric& metric) {
@@ -132,8 +129,7 @@ std::string manifest_text(const CheckpointMeta& meta, std::span<const Checkpoint
   m["config"] = ordered_json::parse(meta.config);
   m["files"] = ordered_json::array();
   for (const CheckpointFile& f : files)
-    m["files"].push_back(
-        {{"name", f.name}, {"bytes", f.sum.bytes}, {"xxh3_64", hex(f.sum.xxh3_64)}});
+    m["files"].push_back({{"name", f.name}, {"bytes", f.sum.bytes}, {"xxh3_64", f.sum.digits()}});
   m["xxh3_64"] = sum_of(m.dump());
   return m.dump(2) + "\n";
 }
@@ -146,20 +142,9 @@ uint64_t read_word(ObjectReader& reader, const char* key, int base) {
   return *value;
 }
 
-// Hands over the bytes of a file, piece by piece.
-template <typename Use>
-void read_pieces(const ReadFile& file, Use&& use) {
-  std::vector<std::byte> piece;
-  for (int64_t at = 0; at < file.size(); at += std::ssize(piece)) {
-    piece.resize(std::min(kCopyBytes, static_cast<size_t>(file.size() - at)));
-    file.read(at, piece);
-    use(piece);
-  }
-}
-
 FileSum copy_file(const std::string& from, ByteSink& sink) {
   SummingSink to(sink);
-  read_pieces(ReadFile(from), [&](const auto& piece) { to.write(piece); });
+  read_pieces(ReadFile(from), [&](auto piece) { to.write(piece); });
   return to.sum();
 }
 
@@ -314,7 +299,7 @@ static void load_file(const std::string& dir, const CheckpointMeta& meta, size_t
   const FileSum found = SafetensorsReader(file).read_all(tensors);
   if (found.xxh3_64 != expected.xxh3_64)
     raise<DataError>("{}: it is damaged: expected checksum {} (manifest.json), found {}",
-                     file.name(), hex(expected.xxh3_64), hex(found.xxh3_64));
+                     file.name(), expected.digits(), found.digits());
 }
 
 void load_checkpoint(const std::string& dir, const CheckpointMeta& meta,
@@ -332,13 +317,13 @@ std::string best_weights_file(const std::string& dir, const CheckpointMeta& meta
   if (meta.files.size() <= kTensorFiles) return {};
   const ReadFile file(find_replaced(place_of(dir)) + "/" + kFiles[kTensorFiles]);
   Checksum checksum;
-  read_pieces(file, [&](const auto& piece) { checksum.add(piece); });
+  read_pieces(file, [&](auto piece) { checksum.add(piece); });
   const FileSum expected = meta.files[kTensorFiles].sum, found = checksum.sum();
   if (found.bytes != expected.bytes || found.xxh3_64 != expected.xxh3_64)
     raise<DataError>(
         "{}: it is damaged: expected {} bytes with checksum {} (manifest.json), found "
         "{} with {}",
-        file.name(), expected.bytes, hex(expected.xxh3_64), found.bytes, hex(found.xxh3_64));
+        file.name(), expected.bytes, expected.digits(), found.bytes, found.digits());
   return file.name();
 }
 

@@ -1,8 +1,6 @@
 // The Data layer, layers[0].
 #include "hugectr_lite/config/data_config.h"
 
-#include <limits>
-
 #include "hugectr_lite/config/config_blocks.h"
 #include "hugectr_lite/config/slot_sizes.h"
 #include "hugectr_lite/core/error.h"
@@ -50,8 +48,8 @@ AsyncParamConfig parse_async_param(ObjectReader reader) {
         fmt::format("a multiple of io_alignment ({}) up to {}", param.io_alignment, kMaxIoBlock));
   }
   param.shuffle = reader.boolean_or("shuffle", false);
-  if (reader.find("multi_hot_reader")) param.multi_hot_reader = reader.boolean("multi_hot_reader");
-  if (reader.find("is_dense_float")) param.is_dense_float = reader.boolean("is_dense_float");
+  if (reader.has("multi_hot_reader")) param.multi_hot_reader = reader.boolean("multi_hot_reader");
+  if (reader.has("is_dense_float")) param.is_dense_float = reader.boolean("is_dense_float");
   reader.finish();
   return param;
 }
@@ -102,10 +100,7 @@ void parse_keys(ObjectReader& reader, DataConfig& data) {
 
 void parse_sparse(ObjectReader& reader, const std::string& directory, DataConfig& data) {
   data.sparse = parse_sparse_inputs(reader.member("sparse"), data.is_raw(), reader.strict());
-  if (!reader.has("slot_size_array")) {
-    reader.accept("slot_size_array");
-    return;
-  }
+  if (!reader.has("slot_size_array")) return;
   data.slot_size_array = read_slot_sizes(reader, directory);
   const size_t slots = data.key_layout().hotness.size();
   if (!data.slot_size_array.empty() && data.slot_size_array.size() != slots)
@@ -116,7 +111,6 @@ void parse_sparse(ObjectReader& reader, const std::string& directory, DataConfig
 
 // As many labels and dense features as the layer has: one name a column.
 void parse_columns(ObjectReader& reader, DataConfig& data) {
-  reader.accept("columns");
   if (!reader.has("columns")) return;
   if (data.format != DataFormat::kParquet)
     fail_at(reader.member("columns"),
@@ -182,7 +176,6 @@ DataConfig parse_data(const JsonNode& node, bool strict, const std::string& dire
   data.source = parse_name(reader, "source");
   data.eval_source = parse_name(reader, "eval_source");
   if (reader.has("test_source")) data.test_source = parse_name(reader, "test_source");
-  reader.accept("test_source");
   data.checksums = reader.value<bool>("check", {{"None", false}, {"Sum", true}});
   if (data.checksums && data.is_raw()) {
     fail_expected(reader.member("check"), fmt::format("\"None\", as the format {} has no checksums",
@@ -190,7 +183,7 @@ DataConfig parse_data(const JsonNode& node, bool strict, const std::string& dire
   }
   const auto sample_count = [&](const char* key) -> std::optional<int64_t> {
     const bool required = data.format == DataFormat::kRaw;  // the others can go by their files
-    if (!required && reader.find(key) == nullptr) return std::nullopt;
+    if (!required && !reader.has(key)) return std::nullopt;
     return reader.integer(key, {.min = 1});
   };
   data.num_samples = sample_count("num_samples");
@@ -211,13 +204,11 @@ DataConfig parse_data(const JsonNode& node, bool strict, const std::string& dire
               fmt::format("expected false, as {} files are read in order, found true",
                           data_format_name(data.format)));
   }
-  reader.accept("async_param");
   data.shuffle_samples = reader.boolean_or("shuffle_samples", false);
   if (data.shuffle_samples && data.shuffle)
     fail_at(reader.member("shuffle_samples"),
             "expected shuffle_samples or async_param.shuffle, found both");
   if (reader.has("num_workers")) data.num_workers = reader.integer("num_workers", {1, kMaxReaders});
-  reader.accept("num_workers");
   parse_number_kinds(reader, data);
   parse_keys(reader, data);
   parse_columns(reader, data);

@@ -1,7 +1,5 @@
 #include "hugectr_lite/config/evaluation_config.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <limits>
 
@@ -62,13 +60,10 @@ void parse_watches(ObjectReader& solver, bool evaluates, EvaluationConfig& evalu
                         "belong together, found none",
                         grouped->name));
   }
-  solver.accept("eval_group_slot");
-  for (const char* key : {"lr_plateau", "early_stop"}) {
-    solver.accept(key);
+  for (const char* key : {"lr_plateau", "early_stop"})
     if (solver.has(key) && !evaluates)
       fail_at(solver.member(key),
               "expected eval_every_epochs or eval_interval beside it, found neither");
-  }
   if (solver.has("lr_plateau"))
     evaluation.lr_plateau = parse_lr_plateau(solver.object("lr_plateau"), evaluation);
   if (!solver.has("early_stop")) return;

@@ -1,7 +1,6 @@
 #include "hugectr_lite/config/json_node.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "hugectr_lite/core/error.h"
 

@@ -92,13 +92,9 @@ ObjectReader::ObjectReader(const JsonNode& node, bool strict) : node_(node), str
   if (node.kind() != JsonNode::Kind::kObject) fail_expected(node, "an object");
 }
 
-bool ObjectReader::has(std::string_view key) const {
-  KeyRecord::add(node_.path(), key);
-  return node_.find(key) != nullptr;
-}
-
-void ObjectReader::note_default(std::string_view key, std::string json) const {
-  KeyRecord::add(node_.path(), key, std::move(json));
+const JsonNode* ObjectReader::find(std::string_view key, std::string otherwise) {
+  KeyRecord::add(node_.path(), key, std::move(otherwise));
+  return find(key);
 }
 
 const JsonNode* ObjectReader::find(std::string_view key) {
@@ -161,35 +157,29 @@ ObjectReader ObjectReader::object(std::string_view key) {
 }
 
 int64_t ObjectReader::integer_or(std::string_view key, int64_t otherwise, IntegerRange range) {
-  note_default(key, std::to_string(otherwise));
-  const JsonNode* node = find(key);
+  const JsonNode* node = find(key, std::to_string(otherwise));
   return node != nullptr ? to_integer(*node, range) : otherwise;
 }
 double ObjectReader::number_or(std::string_view key, double otherwise, NumberRange range) {
-  note_default(key, fmt::format("{}", otherwise));
-  const JsonNode* node = find(key);
+  const JsonNode* node = find(key, fmt::format("{}", otherwise));
   return node != nullptr ? to_number(*node, range) : otherwise;
 }
 bool ObjectReader::boolean_or(std::string_view key, bool otherwise) {
-  note_default(key, otherwise ? "true" : "false");
-  const JsonNode* node = find(key);
+  const JsonNode* node = find(key, otherwise ? "true" : "false");
   return node != nullptr ? to_boolean(*node) : otherwise;
 }
 std::string ObjectReader::string_or(std::string_view key, const std::string& otherwise) {
-  note_default(key, fmt::format("\"{}\"", otherwise));
-  const JsonNode* node = find(key);
+  const JsonNode* node = find(key, fmt::format("\"{}\"", otherwise));
   return node != nullptr ? to_string(*node) : otherwise;
 }
 std::string ObjectReader::choice_or(std::string_view key, const std::string& otherwise,
                                     const std::vector<std::string>& choices) {
-  note_default(key, fmt::format("\"{}\"", otherwise));
-  const JsonNode* node = find(key);
+  const JsonNode* node = find(key, fmt::format("\"{}\"", otherwise));
   return node != nullptr ? to_choice(*node, choices) : otherwise;
 }
 std::vector<int64_t> ObjectReader::integers_or(std::string_view key, std::vector<int64_t> otherwise,
                                                IntegerRange range) {
-  note_default(key, fmt::format("[{}]", fmt::join(otherwise, ", ")));
-  const JsonNode* node = find(key);
+  const JsonNode* node = find(key, fmt::format("[{}]", fmt::join(otherwise, ", ")));
   return node != nullptr ? to_integers(*node, range) : std::move(otherwise);
 }
 

@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,7 +37,8 @@ class ObjectReader {
 
   [[nodiscard]] const JsonNode& node() const { return node_; }
   [[nodiscard]] bool strict() const { return strict_; }
-  [[nodiscard]] bool has(std::string_view key) const;
+  // Whether the member is there. Asking makes the key known, as every getter does.
+  [[nodiscard]] bool has(std::string_view key) { return find(key) != nullptr; }
 
   // Required members: ConfigError "missing key ..." when absent.
   int64_t integer(std::string_view key, IntegerRange range = {});
@@ -69,7 +69,7 @@ class ObjectReader {
                  const std::vector<std::pair<std::string, Value>>& choices) {
     if (KeyRecord::lives())
       for (const auto& [name, value] : choices)
-        if (value == otherwise) note_default(key, fmt::format("\"{}\"", name));
+        if (value == otherwise) find(key, fmt::format("\"{}\"", name));
     return named(key, otherwise, choices);
   }
   std::vector<int64_t> integers_or(std::string_view key, std::vector<int64_t> otherwise,
@@ -97,8 +97,8 @@ class ObjectReader {
       if (name == found) return value;
     return otherwise;
   }
-  // For a KeyRecord: what an absent `key` stands for, as JSON.
-  void note_default(std::string_view key, std::string json) const;
+  // `otherwise`, as JSON: what an absent `key` stands for, for a KeyRecord.
+  const JsonNode* find(std::string_view key, std::string otherwise);
   const JsonNode& node_;
   bool strict_;
   std::vector<std::string> known_;

@@ -11,8 +11,6 @@ RegularizerConfig parse_regularizer(ObjectReader& reader) {
   } else if (reader.has("lambda")) {
     fail_at(reader.member("lambda"), "expected a `regularizer` (L1 or L2) with it, found none");
   }
-  reader.accept("regularizer");
-  reader.accept("lambda");
   return regularizer;
 }
 

@@ -21,16 +21,6 @@ std::vector<int64_t> from_manifest(const std::string& path) {
 }
 }  // namespace
 
-std::string resolve_path(const std::string& directory, const std::string& path) {
-  namespace fs = std::filesystem;
-  const fs::path given(path);
-  if (given.is_absolute()) return path;
-  const fs::path beside = fs::path(directory) / given;
-  std::error_code ignored;
-  if (!fs::exists(beside, ignored) && fs::exists(given, ignored)) return path;
-  return beside.lexically_normal().string();
-}
-
 std::vector<int64_t> read_slot_sizes(ObjectReader& reader, const std::string& directory) {
   const JsonNode& node = reader.member(kKey);
   if (node.kind() == JsonNode::Kind::kArray) return reader.integers(kKey, kRows);

@@ -15,8 +15,4 @@ namespace hlite::config {
 // place in the config and the place in the manifest.
 std::vector<int64_t> read_slot_sizes(ObjectReader& reader, const std::string& directory);
 
-// A path in a config: itself when absolute; else beside the config file if it exists there (or
-// nowhere), else relative to the working directory.
-std::string resolve_path(const std::string& directory, const std::string& path);
-
 }  // namespace hlite::config

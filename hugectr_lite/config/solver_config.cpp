@@ -145,7 +145,6 @@ void parse_length(ObjectReader& reader, SolverConfig& solver) {
     if (solver.max_iter) fail_at(*epochs, "expected max_iter or num_epochs, found both");
     solver.num_epochs = reader.integer("num_epochs", {1, kMaxCount});
   }
-  reader.accept("max_iter");
   if (!solver.max_iter && !solver.num_epochs) solver.num_epochs = 1;
 }
 
@@ -156,7 +155,6 @@ constexpr const char* kEvalLengths[] = {"eval_batches", "max_eval_batches", "max
 const char* eval_length(ObjectReader& reader) {
   const char* given = nullptr;
   for (const char* key : kEvalLengths) {
-    reader.accept(key);
     if (!reader.has(key)) continue;
     if (given)
       fail_at(reader.member(key), fmt::format("expected either {} or {}, found both", given, key));

@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "hugectr_lite/config/config_blocks.h"
-#include "hugectr_lite/config/slot_sizes.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/file.h"
 
 namespace hlite::config {
 namespace {

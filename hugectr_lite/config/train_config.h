@@ -98,7 +98,7 @@ struct TrainConfig {
   DataConfig data;
   std::vector<const JsonNode*> layers;  // layers[1..], each an object with a string `type`
 
-  // A path inside the config: see resolve_path() in slot_sizes.h.
+  // A path inside the config: see resolve_path() of core/file.h.
   [[nodiscard]] std::string resolve(const std::string& path) const;
 };
 

@@ -6,6 +6,8 @@
 
 namespace hlite {
 
+std::string FileSum::digits() const { return fmt::format("{:016x}", xxh3_64); }
+
 Checksum::Checksum() : state_(XXH3_createState()) {
   HLITE_CHECK(state_ != nullptr, "no memory");
   XXH3_64bits_reset(state_.get());

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 struct XXH3_state_s;
 
@@ -13,6 +14,8 @@ namespace hlite {
 struct FileSum {
   int64_t bytes = 0;
   uint64_t xxh3_64 = 0;  // XXH3 (64 bits, seed 0) of all bytes
+  // 16 hexadecimal digits, as `xxhsum -H3` prints them.
+  [[nodiscard]] std::string digits() const;
 };
 
 class Checksum {

@@ -13,8 +13,6 @@
 // program's side.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <string>
 
 #include "hugectr_lite/core/backend.h"

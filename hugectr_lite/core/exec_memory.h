@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstring>
-#include <utility>
 
 #include "hugectr_lite/core/device_memory.h"
 #include "hugectr_lite/core/exec.h"

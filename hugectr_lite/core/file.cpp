@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
@@ -33,11 +33,6 @@ bool exists(const std::string& path) {
   if (errno != ENOENT && errno != ENOTDIR)
     raise<FileError>("{}: cannot look: {}", path, reason(errno));
   return false;
-}
-
-void rename_path(const std::string& from, const std::string& to) {
-  if (rename(from.c_str(), to.c_str()) != 0)
-    raise<FileError>("{}: cannot rename to {}: {}", from, to, reason(errno));
 }
 
 int open_retrying(const char* path, int flags, mode_t mode = 0) {
@@ -130,10 +125,15 @@ void WriteFile::close() {
     raise<FileError>("{}: cannot close after {} bytes: {}", path_, offset_, reason(errno));
 }
 
-void MemoryBytes::read(int64_t offset, std::span<std::byte> out) const {
-  if (offset < 0 || offset > size() || size() - offset < static_cast<int64_t>(out.size()))
-    fail_read(name_, out.size(), offset, fmt::format("the file ends at {}", size()));
-  if (!out.empty()) std::memcpy(out.data(), bytes_.data() + offset, out.size());
+void read_pieces(const ByteSource& file,
+                 const std::function<void(std::span<const std::byte>)>& use) {
+  constexpr int64_t kPieceBytes = int64_t{1} << 20;
+  std::vector<std::byte> piece;
+  for (int64_t at = 0; at < file.size(); at += std::ssize(piece)) {
+    piece.resize(static_cast<size_t>(std::min(kPieceBytes, file.size() - at)));
+    file.read(at, piece);
+    use(piece);
+  }
 }
 
 std::string read_text(const ByteSource& file, int64_t most) {
@@ -152,9 +152,24 @@ void sync_directory(const std::string& path) {
     raise<FileError>("{}: cannot make the directory durable: {}", path, reason(errno));
 }
 
+std::string resolve_path(const std::string& directory, const std::string& path) {
+  namespace fs = std::filesystem;
+  const fs::path given(path);
+  if (given.is_absolute()) return path;
+  const fs::path beside = fs::path(directory) / given;
+  std::error_code ignored;
+  if (!fs::exists(beside, ignored) && fs::exists(given, ignored)) return path;
+  return beside.lexically_normal().string();
+}
+
 std::string parent_directory(const std::string& path) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
   return parent.empty() ? "." : parent;
+}
+
+void rename_path(const std::string& from, const std::string& to) {
+  if (rename(from.c_str(), to.c_str()) != 0)
+    raise<FileError>("{}: cannot rename to {}: {}", from, to, reason(errno));
 }
 
 void remove_path(const std::string& path) {

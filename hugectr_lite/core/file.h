@@ -14,10 +14,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace hlite {
 
@@ -102,27 +102,21 @@ class WriteFile final : public ByteSink {
   int64_t offset_ = 0;
 };
 
-// Borrowed bytes as a ByteSource.
-class MemoryBytes final : public ByteSource {
- public:
-  MemoryBytes(std::string name, std::span<const std::byte> bytes)
-      : name_(std::move(name)), bytes_(bytes) {}
-  [[nodiscard]] const std::string& name() const override { return name_; }
-  [[nodiscard]] int64_t size() const override { return static_cast<int64_t>(bytes_.size()); }
-  void read(int64_t offset, std::span<std::byte> out) const override;
-
- private:
-  std::string name_;
-  std::span<const std::byte> bytes_;
-};
-
+// Hands over all bytes of a file in turn, a piece of at most 1 MiB at a time.
+void read_pieces(const ByteSource& file,
+                 const std::function<void(std::span<const std::byte> piece)>& use);
 // The whole of a file that is known to be small. Throws DataError when it has more than `most`.
 std::string read_text(const ByteSource& file, int64_t most);
 
 // fsync of a directory: makes the names in it durable.
 void sync_directory(const std::string& path);
+// A path that a file of `directory` names: itself when absolute; else beside that file if it exists
+// there (or nowhere), else relative to the working directory.
+std::string resolve_path(const std::string& directory, const std::string& path);
 // The directory that holds `path`: "a" for "a/b", "." for "b".
 std::string parent_directory(const std::string& path);
+// rename(2). Throws FileError. Nothing is made durable.
+void rename_path(const std::string& from, const std::string& to);
 // Removes a file or a whole directory; nothing happens when there is none. Throws FileError.
 void remove_path(const std::string& path);
 

@@ -1,7 +1,6 @@
 // A line on standard error that is redrawn in place, where standard error is a terminal.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>

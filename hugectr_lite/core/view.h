@@ -3,7 +3,6 @@
 
 #include <cassert>
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <type_traits>
 

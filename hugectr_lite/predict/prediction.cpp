@@ -1,7 +1,6 @@
 #include "hugectr_lite/predict/prediction.h"
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <vector>
 

@@ -68,17 +68,14 @@ Changes sizes_of_tables(const JsonNode& root, const checkpoint::SafetensorsReade
   return changes;
 }
 
-// What load(changes) gives, with those changes that take from it what training alone needs.
-template <typename Load>
-std::unique_ptr<config::TrainConfig> without_training(Load&& load, Changes changes, int64_t batch) {
-  const std::unique_ptr<config::TrainConfig> config = load(changes);
-  const int gpu = config->solver.gpu[0][0];
-  changes.insert(changes.end(), {fmt::format("solver.gpu=[[{}]]", gpu), "solver.batchsize=1",
-                                 fmt::format("solver.batchsize_eval={}", batch), kSgd});
-  for (size_t i = 0; i < config->layers.size(); ++i)  // layers[0] of the file is the data
-    if (config->layers[i]->find("optimizer"))
+// The changes that take from a config what training alone needs.
+Changes without_training(const config::TrainConfig& config, int64_t batch) {
+  Changes changes{fmt::format("solver.gpu=[[{}]]", config.solver.gpu[0][0]), "solver.batchsize=1",
+                  fmt::format("solver.batchsize_eval={}", batch), kSgd};
+  for (size_t i = 0; i < config.layers.size(); ++i)  // layers[0] of the file is the data
+    if (config.layers[i]->find("optimizer"))
       changes.push_back(fmt::format("layers[{}].{}", i + 1, kSgd));
-  return load(changes);
+  return changes;
 }
 }  // namespace
 
@@ -87,25 +84,28 @@ bool is_checkpoint(const std::string& model) {
   return std::filesystem::is_directory(model, error);
 }
 
-std::unique_ptr<config::TrainConfig> prediction_config(const ConfigText& config,
-                                                       const std::string& model,
-                                                       std::vector<std::string> changes,
-                                                       int64_t batch) {
-  const bool own = config.path.empty() && config.text.empty();
-  if (own && !is_checkpoint(model))
-    raise<ConfigError>("--config: expected the model's config, as {} has none in it", model);
-  const std::string name = own ? model + "/manifest.json" : "config";
-  const std::string text = own ? checkpoint::read_manifest(model).config : config.text;
+std::unique_ptr<config::TrainConfig> load_config(const ConfigText& config, const Changes& changes) {
+  return config.path.empty() ? config::parse_train_config(config.text, config.name, changes)
+                             : config::load_train_config(config.path, changes);
+}
+
+std::unique_ptr<config::TrainConfig> prediction_config(ConfigText config, const std::string& model,
+                                                       Changes changes, int64_t batch) {
+  if (config.path.empty() && config.text.empty()) {
+    if (!is_checkpoint(model))
+      raise<ConfigError>("--config: expected the model's config, as {} has none in it", model);
+    config.name = model + "/manifest.json";
+    config.text = checkpoint::read_manifest(model).config;
+  }
   const ReadFile file(is_checkpoint(model) ? checkpoint::weights_file(model) : model);
-  const Changes sizes = sizes_of_tables(
-      config.path.empty() ? JsonNode::parse(text, name) : JsonNode::parse_file(config.path),
-      checkpoint::SafetensorsReader(file));
+  const Changes sizes =
+      sizes_of_tables(config.path.empty() ? JsonNode::parse(config.text, config.name)
+                                          : JsonNode::parse_file(config.path),
+                      checkpoint::SafetensorsReader(file));
   changes.insert(changes.begin(), sizes.begin(), sizes.end());
-  const auto load = [&](const Changes& all) {
-    return config.path.empty() ? config::parse_train_config(text, name, all)
-                               : config::load_train_config(config.path, all);
-  };
-  return without_training(load, std::move(changes), batch);
+  const Changes more = without_training(*load_config(config, changes), batch);
+  changes.insert(changes.end(), more.begin(), more.end());
+  return load_config(config, changes);
 }
 
 }  // namespace hlite::predict

@@ -13,7 +13,11 @@ namespace hlite::predict {
 // Where a config is: in a file, or (path empty) in memory, or (both empty) in a checkpoint.
 struct ConfigText {
   std::string path = {}, text = {};
+  std::string name = "config";  // what messages call a text
 };
+// Of a config in a file or in memory, with `changes` (--set). Throws ConfigError.
+std::unique_ptr<config::TrainConfig> load_config(const ConfigText& config,
+                                                 const std::vector<std::string>& changes);
 
 // Whether `model` is a checkpoint's directory, not a file of weights.
 bool is_checkpoint(const std::string& model);
@@ -21,8 +25,7 @@ bool is_checkpoint(const std::string& model);
 // The config with `changes` (--set), for one rank on one device, without optimizer states, and with
 // batches of `batch` samples. Sizes of tables that it takes from a manifest are read off the
 // model's own tables, so that a checkpoint is enough. Throws ConfigError, DataError, FileError.
-std::unique_ptr<config::TrainConfig> prediction_config(const ConfigText& config,
-                                                       const std::string& model,
+std::unique_ptr<config::TrainConfig> prediction_config(ConfigText config, const std::string& model,
                                                        std::vector<std::string> changes,
                                                        int64_t batch);
 

@@ -1,7 +1,6 @@
 // Scores of samples by a model that was trained here: what an evaluation would give them.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>

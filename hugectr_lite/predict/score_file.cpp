@@ -59,7 +59,7 @@ class NumpyScores final : public ScoreFile {
   void close() override {
     file_.write(
         tools::numpy_preamble({.type = "<f4", .shape = {static_cast<int64_t>(scores_.size())}}));
-    file_.write(scores_.data(), scores_.size() * sizeof(float));
+    file_.write(std::as_bytes(std::span(scores_)));
     file_.commit();
   }
 

@@ -37,10 +37,6 @@ using Changes = std::vector<std::string>;
 
 // A config as Python has it: a path, or JSON of a dict.
 using predict::ConfigText;
-std::unique_ptr<config::TrainConfig> load(const ConfigText& config, const Changes& changes) {
-  return config.path.empty() ? config::parse_train_config(config.text, "config", changes)
-                             : config::load_train_config(config.path, changes);
-}
 
 // Views of two-dimensional arrays; a list of labels stands for a column.
 template <typename Array>
@@ -71,6 +67,23 @@ Floats scores_of(std::vector<float> logits) {
   return scores;
 }
 
+// The scores of all samples: run(batch, logits, labels) appends those of a batch.
+template <typename Run>
+Floats predicted(predict::ArrayBatches& batches, const Floats& dense, const Keys& keys, Run&& run) {
+  std::vector<float> logits, labels;
+  {
+    const auto samples = samples_of({}, dense, keys);
+    const py::gil_scoped_release others;
+    for (int64_t first = 0; first < samples.keys.dim(0);) {
+      look_for_signals();
+      const data::HostBatch& batch = batches.fill(samples, first);
+      run(batch, logits, labels);
+      first += batch.size;
+    }
+  }
+  return scores_of(std::move(logits));
+}
+
 py::dict metrics_of(const trainer::EvalResult& result) {
   py::dict metrics;
   metrics["auc"] = result.auc;
@@ -83,7 +96,7 @@ py::dict metrics_of(const trainer::EvalResult& result) {
 class PyTrainer {
  public:
   PyTrainer(const ConfigText& config, const Changes& changes, trainer::Options options)
-      : config_(load(config, changes)), options_(std::move(options)) {
+      : config_(predict::load_config(config, changes)), options_(std::move(options)) {
     options_.quiet = true;
     trainer_ = std::make_unique<trainer::Trainer>(*config_, options_,
                                                   trainer::one_rank(*config_, options_));
@@ -134,20 +147,11 @@ class PyTrainer {
     return solver.evaluation.every_epochs * trainer_->epoch_iterations();
   }
   Floats predict(const Floats& dense, const Keys& keys) {
-    std::vector<float> logits, labels;
-    {
-      const auto samples = samples_of({}, dense, keys);
-      const py::gil_scoped_release others;
-      trainer::Model& model = trainer_->model();
-      for (int64_t first = 0; first < samples.keys.dim(0);) {
-        look_for_signals();
-        const data::HostBatch& batch = batches().fill(samples, first);
-        model.evaluate({.batch = batch.size, .input = trainer::input_of(batch)});
-        trainer::append_outputs(model, batch.size, logits, labels);
-        first += batch.size;
-      }
-    }
-    return scores_of(std::move(logits));
+    trainer::Model& model = trainer_->model();
+    return predicted(batches(), dense, keys, [&](const auto& batch, auto& logits, auto& labels) {
+      model.evaluate({.batch = batch.size, .input = trainer::input_of(batch)});
+      trainer::append_outputs(model, batch.size, logits, labels);
+    });
   }
   // Arrays by name: views into the model's own memory, or copies from a GPU.
   py::dict weights(const py::object& self) {
@@ -200,18 +204,9 @@ class PyPredictor {
         batches_(config_->data, predictor_.slot_rows(), predictor_.batch_size()) {}
 
   Floats predict(const Floats& dense, const Keys& keys) {
-    std::vector<float> logits, labels;
-    {
-      const auto samples = samples_of({}, dense, keys);
-      const py::gil_scoped_release others;
-      for (int64_t first = 0; first < samples.keys.dim(0);) {
-        look_for_signals();
-        const data::HostBatch& batch = batches_.fill(samples, first);
-        predictor_.run(batch, logits, labels);
-        first += batch.size;
-      }
-    }
-    return scores_of(std::move(logits));
+    return predicted(batches_, dense, keys, [&](const auto& batch, auto& logits, auto& labels) {
+      predictor_.run(batch, logits, labels);
+    });
   }
 
  private:
@@ -290,7 +285,7 @@ void define_prediction(py::module_& module) {
                     {label.data(), static_cast<size_t>(label.size())});
   });
   module.def("check", [](const std::string& path, const std::string& text, const Changes& changes) {
-    return trainer::check_report(*load({path, text}, changes),
+    return trainer::check_report(*predict::load_config({path, text}, changes),
                                  options_of(path, changes, "auto", 0));
   });
 }

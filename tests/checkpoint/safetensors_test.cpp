@@ -6,10 +6,12 @@
 #include "tests/checkpoint/tensors.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
+#include "tests/support/memory_bytes.h"
 
 using namespace hlite;
 using namespace hlite::checkpoint;
 using test::check_contains;
+using test::MemoryBytes;
 using test::message_of;
 using test::Tensors;
 

@@ -193,6 +193,7 @@ const std::vector<BrokenConfig> kRows = {
   {"nnz_per_slot zero", "\"max_nnz\": 1", "\"nnz_per_slot\": 0", "layers[0].sparse[0].nnz_per_slot", {"expected an integer in [1, 1048576], found 0"}},
   {"nnz_per_slot no number", "\"max_nnz\": 1", "\"nnz_per_slot\": \"3\"", "layers[0].sparse[0].nnz_per_slot", {"expected an integer in [1, 1048576], found \"3\""}},
   {"nnz_per_slot of two slots", "\"max_nnz\": 1", "\"nnz_per_slot\": [1, 1]", "layers[0].sparse[0].nnz_per_slot", {"expected one number, or one for each of the 3 slots, found a list of 2"}},
+  {"nnz_per_slot misspelt", "\"max_nnz\": 1", "\"nnz_per_slots\": 1", "layers[0].sparse[0].nnz_per_slots", {"unknown key; did you mean \"nnz_per_slot\"?"}},
   {"nnz_per_slot of a slot", "\"max_nnz\": 1", "\"nnz_per_slot\": [1, -1, 1]", "layers[0].sparse[0].nnz_per_slot[1]", {"expected an integer in [1, 1048576], found -1"}},
   {"nnz_per_slot too many", "\"max_nnz\": 1", "\"nnz_per_slot\": 1048576", "layers[0].sparse[0].nnz_per_slot", {"expected at most 1048576 keys in all slots together, found 3145728"}},
   {"nnz_per_slot and max_nnz", "\"max_nnz\": 1", "\"max_nnz\": 2, \"nnz_per_slot\": [1, 3, 1]", "layers[0].sparse[0].max_nnz", {"expected 3, the most that nnz_per_slot has, found 2"}},

@@ -16,10 +16,12 @@
 #include "hugectr_lite/core/memory.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
+#include "tests/support/memory_bytes.h"
 #include "tests/support/temporary_directory.h"
 
 using namespace hlite;
 using test::check_contains;
+using test::MemoryBytes;
 using test::message_of;
 using test::TemporaryDirectory;
 namespace fs = std::filesystem;
@@ -78,6 +80,34 @@ TEST_CASE("reading past the end names file, bytes and offset") {
   CHECK(message_of<DataError>([&] { read_text(memory, 9); }) ==
         "memory: expected at most 9 bytes, found 10");
   CHECK(read_text(memory, 10).size() == 10);
+}
+
+TEST_CASE("a file is handed over in pieces, in order") {
+  for (const size_t size : {size_t{0}, size_t{1}, size_t{1} << 20, (size_t{5} << 19) + 3}) {
+    const auto bytes = pattern(size);
+    std::vector<std::byte> read;
+    size_t largest = 0;
+    read_pieces(MemoryBytes("memory", bytes), [&](auto piece) {
+      largest = std::max(largest, piece.size());
+      read.insert(read.end(), piece.begin(), piece.end());
+    });
+    CHECK(read == bytes);
+    CHECK(largest == std::min(size, size_t{1} << 20));
+  }
+}
+
+TEST_CASE("a path in a file is looked for beside that file, then in the working directory") {
+  const TemporaryDirectory dir;
+  test::write_text(dir / "here", "1");
+  CHECK(resolve_path(dir.path(), "here") == dir / "here");
+  CHECK(resolve_path(dir / "inner", "../here") == dir / "here");
+  CHECK(resolve_path(dir.path(), "nowhere") == dir / "nowhere");
+  CHECK(resolve_path(dir.path(), "/etc") == "/etc");
+  CHECK(resolve_path("", "nowhere") == "nowhere");
+  const fs::path before = fs::current_path();
+  fs::current_path(dir.path());
+  CHECK(resolve_path("/none", "here") == "here");
+  fs::current_path(before);
 }
 
 TEST_CASE("what cannot be opened is an error with the reason") {

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/cuda/cuda_owners.cuh"
 #include "tests/cuda/emulation_kernels.cuh"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "hugectr_lite/core/cuda_raii.cuh"
+#include "tests/cuda/cuda_owners.cuh"
 #include "tests/cuda/emulation_kernels.cuh"
 #include "tests/support/errors.h"
 #include "tests/support/stream_order.h"

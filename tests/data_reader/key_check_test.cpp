@@ -59,3 +59,19 @@ TEST_CASE("a key for unknown values has to be in every table") {
           KeyCheck(KeyLayout({1, 2}), rows, {KeyPolicy::kOov, 4});
         }) == "oov_key: expected a key of every table, found 4: slot 1 has 4 rows");
 }
+
+TEST_CASE("global keys count on from the tables before theirs") {
+  const KeyLayout layout({2, 1, 1});
+  const std::vector<int64_t> rows{10, 1, (int64_t{1} << 32) - 1};
+  const KeyCheck local(layout, rows), global(layout, rows, {}, /*global=*/true);
+  for (int64_t c = 0; c < 4; ++c) {
+    CHECK(local.first_key(c) == 0);
+    CHECK(local.local_key(c, 7) == 7);
+    CHECK(global.last_key(c) == local.last_key(c));
+  }
+  CHECK(global.first_key(1) == 0);
+  CHECK(global.first_key(2) == 10);
+  CHECK(global.first_key(3) == 11);
+  CHECK(global.local_key(3, 15) == 4);
+  CHECK(global.local_key(2, 9) > global.last_key(2));  // of the table before
+}

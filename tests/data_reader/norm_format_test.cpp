@@ -7,11 +7,13 @@
 #include "hugectr_lite/core/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
+#include "tests/support/memory_bytes.h"
 #include "tests/support/temporary_directory.h"
 
 using namespace hlite;
 using namespace hlite::data;
 using test::check_contains;
+using test::MemoryBytes;
 using test::message_of;
 
 namespace {

@@ -11,9 +11,11 @@
 #include "hugectr_lite/checkpoint/safetensors.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
+#include "tests/support/memory_bytes.h"
 
 namespace {
 using namespace hlite;
+using hlite::test::MemoryBytes;
 using namespace hlite::checkpoint;
 
 void require(bool condition) {

@@ -16,9 +16,11 @@
 #include "data_reader/norm_format.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
+#include "tests/support/memory_bytes.h"
 
 namespace {
 using namespace hlite;
+using hlite::test::MemoryBytes;
 using namespace hlite::data;
 
 void require(bool condition) {

@@ -5,7 +5,6 @@
 
 #include "hugectr_lite/config/object_reader.h"
 #include "hugectr_lite/core/error.h"
-#include "tools/apply/unlabelled_rows.h"
 #include "tools/criteo/criteo_record.h"
 #include "tools/csv/csv_rows.h"
 #include "tools/csv/csv_statistics.h"
@@ -45,16 +44,19 @@ void Preparation::open_csv(const std::string& folder, const data::Manifest& mani
   const JsonNode features = JsonNode::parse(manifest.features_json, path);
   CsvSchema schema = CsvSchema::parse(ObjectReader(options).object("schema").node());
   if (labels == Labels::kAbsent) schema.remove_label();
-  for (const JsonNode& node : ObjectReader(features).member("dense").elements()) {
+  const std::vector<JsonNode>& fitted = ObjectReader(features).member("dense").elements();
+  if (fitted.size() != schema.dense.size())
+    raise<DataError>("{}: features.dense: expected {} columns, found {}", path, schema.dense.size(),
+                     fitted.size());
+  for (const JsonNode& node : fitted) {
     ObjectReader reader(node);
-    dense_.push_back({.transform = schema.dense.at(dense_.size()).transform,
+    dense_.push_back({.transform = schema.dense[dense_.size()].transform,
                       .mean = reader.number("mean"),
                       .deviation = reader.number("deviation")});
   }
   shape_ = {.dense = static_cast<int>(schema.dense.size()),
             .slots = static_cast<int>(schema.categorical.size()),
             .dense_is_float = true};
-  HLITE_CHECK(dense_.size() == schema.dense.size(), "{}: {} dense features", path, dense_.size());
   open_ids(folder, manifest, /*has_other=*/true);
   parser_ = std::make_unique<CsvRowParser>(std::move(schema));
 }
@@ -69,8 +71,8 @@ void Preparation::open_criteo(const std::string& folder, const data::Manifest& m
   } else {
     open_ids(folder, manifest, options.integer("min_count") > 0);
   }
-  parser_ = criteo::make_row_parser(static_cast<uint32_t>(options.integer("max_ind_range")));
-  if (labels == Labels::kAbsent) parser_ = with_label(std::move(parser_), "0\t");
+  parser_ = criteo::make_row_parser(static_cast<uint32_t>(options.integer("max_ind_range")),
+                                    labels == Labels::kThere);
 }
 
 void Preparation::open_ids(const std::string& folder, const data::Manifest& manifest,

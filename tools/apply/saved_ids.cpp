@@ -29,7 +29,7 @@ std::string unescaped(std::string_view line) {
 }
 
 void check_sum(const std::string& path, const Checksum& found, const std::string& expected) {
-  if (const std::string sum = fmt::format("{:016x}", found.sum().xxh3_64); sum != expected)
+  if (const std::string sum = found.sum().digits(); sum != expected)
     raise<DataError>("{}: expected the checksum of manifest.json, {}, found {}", path, expected,
                      sum);
 }
@@ -67,12 +67,7 @@ void SavedIds::read_texts(const std::string& path, const std::string& expected_s
   Checksum sum;
   while (file.next(block, kReadAtOnce)) {
     sum.add(std::as_bytes(std::span(block.text())));
-    std::string_view text = block.text();
-    while (!text.empty()) {
-      const size_t end = text.find('\n');
-      add(token_key(unescaped(text.substr(0, end))));
-      text.remove_prefix(end + 1);
-    }
+    block.for_each_line([&](std::string_view line, int64_t) { add(token_key(unescaped(line))); });
   }
   check_sum(path, sum, expected_sum);
 }

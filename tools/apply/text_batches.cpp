@@ -61,10 +61,7 @@ void TextBatches::fill() {
     filled += end_ ? 0 : 1;
   }
   if (filled == 0) return;
-  if (!lines_) {
-    const std::string_view text = blocks_[0].lines.text();
-    lines_ = preparation_.parser().open(file_.name(), text.substr(0, text.find('\n')));
-  }
+  if (!lines_) lines_ = preparation_.parser().open(file_.name(), blocks_[0].lines.front());
   pool_.run(static_cast<int64_t>(filled), [&](int64_t i, int) {
     Block& block = blocks_[static_cast<size_t>(i)];
     parser_.parse(block.lines, 0, *lines_, block.rows);

@@ -1,20 +1,17 @@
 #include "tools/criteo/criteo_prep.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "hugectr_lite/core/error.h"
 #include "tools/criteo/criteo_record.h"
 #include "tools/io/numpy_file.h"
 #include "tools/prep/prep_engine.h"
-#include "tools/prep/split_writer.h"
 
 namespace hlite::tools {
 
 namespace {
 
 constexpr uint32_t kMlperfRange = 40000000;
-constexpr int64_t kPieceBytes = 1 << 20;
 
 void check(const CriteoPrepOptions& options) {
   check_inputs(options.train, options.val, options.run);
@@ -58,8 +55,6 @@ nlohmann::ordered_json describe(const CriteoPrepOptions& options) {
 
 PrepOptions run_options(const CriteoPrepOptions& options) {
   PrepOptions run = options.run;
-  run.out = options.output.folder;
-  run.seed = options.output.seed;
   run.identity = describe(options).dump();
   const size_t trained = options.train.size() - (options.split_last_half ? 1 : 0);
   for (size_t i = 0; i < options.train.size(); ++i)
@@ -74,27 +69,21 @@ std::unique_ptr<OutputFile> write_tokens(const PrepEngine& engine, int slot,
   const ReadFile tokens = engine.keys_of_ids(slot);
   auto file = std::make_unique<OutputFile>(path);
   file->write(numpy_preamble({.type = "<u4", .shape = {tokens.size() / 4}}));
-  std::vector<std::byte> piece;
-  for (int64_t at = 0; at < tokens.size(); at += kPieceBytes) {
-    piece.resize(static_cast<size_t>(std::min(kPieceBytes, tokens.size() - at)));
-    tokens.read(at, piece);
-    file->write(piece.data(), piece.size());
-  }
+  read_pieces(tokens, [&](auto piece) { file->write(piece); });
   file->finish();
   return file;
 }
 
-// Appends the files to `outputs`, and says in the manifest which they are.
-void write_vocabulary(const PrepEngine& engine, const std::string& folder, data::Manifest& manifest,
-                      std::vector<std::unique_ptr<OutputFile>>& outputs) {
+// Adds the files to the results, and says in the manifest which they are.
+void write_vocabulary(PrepEngine& engine, const std::string& folder, data::Manifest& manifest) {
   make_folder(folder + "/vocabulary");
   nlohmann::ordered_json columns = nlohmann::ordered_json::array();
   for (int slot = 0; slot < criteo::kSlots; ++slot) {
     const std::string name = fmt::format("vocabulary/{:02}_C{}.npy", slot, slot + 1);
-    outputs.push_back(write_tokens(engine, slot, folder + "/" + name));
-    columns.push_back({{"name", fmt::format("C{}", slot + 1)},
-                       {"vocabulary", name},
-                       {"xxh3", outputs.back()->xxh3()}});
+    std::unique_ptr<OutputFile> tokens = write_tokens(engine, slot, folder + "/" + name);
+    columns.push_back(
+        {{"name", fmt::format("C{}", slot + 1)}, {"vocabulary", name}, {"xxh3", tokens->xxh3()}});
+    engine.add(std::move(tokens));
   }
   manifest.features_json = nlohmann::ordered_json{{"categorical", columns}}.dump();
 }
@@ -106,7 +95,7 @@ data::Manifest criteo_prep(const CriteoPrepOptions& options) {
   const std::unique_ptr<RowParser> parser = criteo::make_row_parser(key_range(options));
   data::Manifest manifest;
   describe_output(options.output, {.dense = criteo::kDense, .slots = criteo::kSlots}, manifest);
-  PrepEngine engine(run_options(options), *parser);
+  PrepEngine engine(run_options(options), options.output, *parser);
   engine.parse();
   engine.number(recipe_of(options));
 
@@ -115,28 +104,17 @@ data::Manifest criteo_prep(const CriteoPrepOptions& options) {
   described["max_bad_rows"] = options.run.max_bad_rows;
   described["sample"] = options.run.sample;
   manifest.options_json = described.dump();
-  std::unique_ptr<OutputFile> key_counts = engine.write_key_counts(manifest);
-  std::vector<std::unique_ptr<OutputFile>> vocabulary;
-  if (options.save_vocabulary)
-    write_vocabulary(engine, options.output.folder, manifest, vocabulary);
-  std::vector<WrittenSplit> splits;
-  const auto write = [&](const std::string& role, int64_t first, int64_t rows) {
-    splits.push_back(write_split(engine.numbered_rows(first, rows), role, manifest.slot_sizes,
-                                 options.output, engine.split_resources(role), engine.pool()));
-  };
-  const int64_t train = engine.train_rows(), rest = engine.rows() - train;
-  write("train", 0, train);
+  if (options.save_vocabulary) write_vocabulary(engine, options.output.folder, manifest);
+  const int64_t train = engine.rows_of("train"), rest = engine.rows() - train;
+  engine.write("train", 0, train);
   if (options.split_last_half) {
     const int64_t half = (rest + 1) / 2;
-    write("val", train, half);
-    write("test", train + half, rest - half);
+    engine.write("val", train, half);
+    engine.write("test", train + half, rest - half);
   } else if (!options.val.empty()) {
-    write("val", train, rest);
+    engine.write("val", train, rest);
   }
-  for (auto& file : vocabulary) splits.front().outputs.push_back(std::move(file));
-  splits.front().outputs.push_back(std::move(key_counts));
-  publish(options.output.folder, manifest, splits);
-  engine.finish();
+  engine.publish(manifest);
   return manifest;
 }
 

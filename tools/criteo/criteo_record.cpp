@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -14,19 +13,6 @@
 namespace hlite::tools::criteo {
 
 namespace {
-
-// Value of a hexadecimal digit, 0xff for any other byte.
-constexpr std::array<uint8_t, 256> make_hex_values() {
-  std::array<uint8_t, 256> values{};
-  for (auto& v : values) v = 0xff;
-  for (int i = 0; i < 10; ++i) values[static_cast<size_t>('0' + i)] = static_cast<uint8_t>(i);
-  for (int i = 0; i < 6; ++i) {
-    values[static_cast<size_t>('a' + i)] = static_cast<uint8_t>(10 + i);
-    values[static_cast<size_t>('A' + i)] = static_cast<uint8_t>(10 + i);
-  }
-  return values;
-}
-constexpr std::array<uint8_t, 256> kHexValue = make_hex_values();
 
 constexpr int64_t kMaxInteger = std::numeric_limits<int32_t>::max();
 
@@ -50,31 +36,14 @@ bool parse_integer(const char*& p, const char* end, uint32_t& out) noexcept {
   return true;
 }
 
-// Empty, or 1 to 8 hexadecimal digits. Returns how many.
-int parse_token(const char* p, const char* end, uint32_t& out) noexcept {
-  uint32_t value = 0;
-  const int most = static_cast<int>(std::min<ptrdiff_t>(end - p, 8));
-  int digits = 0;
-  for (; digits < most; ++digits) {
-    const uint8_t digit = kHexValue[static_cast<unsigned char>(p[digits])];
-    if (digit == 0xff) break;
-    value = value << 4 | digit;
-  }
-  out = value;
-  return digits;
-}
-
 // Eight characters at once, in the bytes of a word, the first one lowest.
 constexpr uint64_t every_byte(uint64_t byte) { return byte * 0x0101010101010101u; }
 constexpr uint64_t kHighBits = every_byte(0x80);
 
 inline uint64_t load_8(const char* p) noexcept {
+  static_assert(std::endian::native == std::endian::little);
   uint64_t word = 0;
-  if constexpr (std::endian::native == std::endian::little) {
-    std::memcpy(&word, p, 8);
-  } else {
-    for (int i = 0; i < 8; ++i) word |= uint64_t{static_cast<unsigned char>(p[i])} << 8 * i;
-  }
+  std::memcpy(&word, p, 8);
   return word;
 }
 
@@ -92,9 +61,8 @@ constexpr uint64_t aligned_right(uint64_t word, int n) {
   return word << half << half;
 }
 
-// parse_token() where 8 characters can be read.
-inline int parse_token_of_8(const char* p, uint32_t& out) noexcept {
-  const uint64_t word = load_8(p);
+// Of 1 to 8 hexadecimal digits, or none: how many there are.
+inline int parse_token(uint64_t word, uint32_t& out) noexcept {
   const uint64_t letters = (word | every_byte(0x20)) ^ every_byte(0x60);  // 'a', 'A' -> 1 ...
   const uint64_t no_digit = bytes_above(word ^ every_byte('0'), 9);
   const uint64_t no_letter = bytes_above(letters, 6) | ~bytes_above(letters, 0);
@@ -105,6 +73,13 @@ inline int parse_token_of_8(const char* p, uint32_t& out) noexcept {
   x = (x << 8 | x >> 16) & 0x0000ffff0000ffffu;
   out = static_cast<uint32_t>(x << 16 | x >> 32);
   return digits;
+}
+
+inline int parse_token(const char* p, const char* end, uint32_t& out) noexcept {
+  if (end - p >= 8) return parse_token(load_8(p), out);
+  char last[8] = {};  // zeros are no digits
+  std::copy(p, end, last);
+  return parse_token(load_8(last), out);
 }
 
 // parse_integer() of nothing or up to 7 digits, where 8 characters can be read; false for others.
@@ -147,7 +122,7 @@ bool parse_line(std::string_view line, const Put& put) noexcept {
   for (int k = 0; k < kSlots; ++k) {
     if (p == end || *p++ != '\t') return false;
     uint32_t token = 0;
-    const int digits = end - p >= 8 ? parse_token_of_8(p, token) : parse_token(p, end, token);
+    const int digits = parse_token(p, end, token);
     p += digits;
     missing |= static_cast<uint32_t>(digits == 0) << k;
     put.key(k, token);
@@ -178,44 +153,59 @@ struct PutColumns {
   }
 };
 
+// What lines without a label get in front.
+constexpr std::string_view kLabel = "0\t";
+
 class CriteoLines final : public LineParser {
  public:
-  explicit CriteoLines(KeyRange range) : range_(range) {}
+  CriteoLines(KeyRange range, bool labelled) : range_(range), labelled_(labelled) {}
   LineKind parse(int64_t, std::string_view line, const ColumnArrays& out,
                  int64_t row) const override {
-    return criteo::parse(line, range_, out, row) ? LineKind::kRow : LineKind::kBad;
+    return criteo::parse(whole(line), range_, out, row) ? LineKind::kRow : LineKind::kBad;
   }
   [[nodiscard]] std::string explain(std::string_view line) const override {
-    return criteo::explain(line);
+    return criteo::explain(whole(line)) + (labelled_ ? "" : " (a label was put in front)");
   }
 
  private:
+  [[nodiscard]] std::string_view whole(std::string_view line) const {
+    if (labelled_) return line;
+    thread_local std::string text;
+    text = kLabel;
+    return text += line;
+  }
+
   KeyRange range_;
+  bool labelled_;
 };
 
 class CriteoRows final : public RowParser {
  public:
-  explicit CriteoRows(uint32_t key_range) : range_(key_range) {}
+  CriteoRows(uint32_t key_range, bool labelled) : range_(key_range), labelled_(labelled) {
+    if (!labelled) layout_.shortest_row -= static_cast<int>(kLabel.size());
+  }
   [[nodiscard]] const RowLayout& layout() const override { return layout_; }
   [[nodiscard]] std::string slot_name(int slot) const override {
     return fmt::format("C{}", slot + 1);
   }
   // Columns by their usual names, or 40 of any names; tokens may be numbers.
   [[nodiscard]] TextForm text_form() const override {
-    TextForm form{.separator = '\t', .quotes = false, .names = {"label"}};
+    TextForm form{.separator = '\t', .quotes = false};
+    if (labelled_) form.names.emplace_back("label");
     for (int k = 1; k <= kDense; ++k) form.names.push_back(fmt::format("I{}", k));
+    form.first_hexadecimal = std::ssize(form.names);
     for (int k = 1; k <= kSlots; ++k) form.names.push_back(fmt::format("C{}", k));
-    form.first_hexadecimal = kFirstKey;
     return form;
   }
   [[nodiscard]] std::unique_ptr<const LineParser> open(const std::string&,
                                                        std::string_view) override {
-    return std::make_unique<CriteoLines>(range_);
+    return std::make_unique<CriteoLines>(range_, labelled_);
   }
 
  private:
   RowLayout layout_{.dense = kDense, .slots = kSlots, .shortest_row = kColumns + 1};
   KeyRange range_;
+  bool labelled_;
 };
 
 }  // namespace
@@ -229,8 +219,8 @@ bool parse(std::string_view line, const KeyRange& range, const ColumnArrays& out
   return parse_line(line, PutColumns{range, out, row});
 }
 
-std::unique_ptr<RowParser> make_row_parser(uint32_t key_range) {
-  return std::make_unique<CriteoRows>(key_range);
+std::unique_ptr<RowParser> make_row_parser(uint32_t key_range, bool labelled) {
+  return std::make_unique<CriteoRows>(key_range, labelled);
 }
 
 std::string explain(std::string_view line) {

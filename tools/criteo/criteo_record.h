@@ -52,7 +52,8 @@ bool parse(std::string_view line, const KeyRange& range, const ColumnArrays& out
 // Why parse() refused `line`: "column 3 (integer 2): expected ..., found ...".
 std::string explain(std::string_view line);
 
-// The format for the preparation engine; key_range as above.
-std::unique_ptr<RowParser> make_row_parser(uint32_t key_range);
+// The format for the preparation engine; key_range as above. Lines that are not `labelled` lack the
+// label and its tab: their rows have label 0.
+std::unique_ptr<RowParser> make_row_parser(uint32_t key_range, bool labelled = true);
 
 }  // namespace hlite::tools::criteo

@@ -10,7 +10,6 @@
 #include "tools/csv/csv_statistics.h"
 #include "tools/csv/csv_vocabulary.h"
 #include "tools/prep/prep_engine.h"
-#include "tools/prep/split_writer.h"
 
 namespace hlite::tools {
 
@@ -37,8 +36,6 @@ ordered_json describe(const CsvPrepOptions& options, const config::JsonNode& sch
 
 PrepOptions run_options(const CsvPrepOptions& options, const ordered_json& identity) {
   PrepOptions run = options.run;
-  run.out = options.output.folder;
-  run.seed = options.output.seed;
   run.identity = identity.dump();
   run.inputs.clear();
   for (const std::string& path : options.train) run.inputs.push_back({path, "train"});
@@ -83,11 +80,11 @@ data::Manifest csv_prep(const CsvPrepOptions& options) {
                        .dense_is_float = true};
   describe_output(options.output, shape, manifest);
   ordered_json described = describe(options, root);
-  PrepEngine engine(run_options(options, described), parser);
+  PrepEngine engine(run_options(options, described), options.output, parser);
   engine.parse();
   engine.number({.min_count = options.min_count, .zero_is_missing = true, .keep_keys = true});
 
-  const int64_t train = engine.train_rows();
+  const int64_t train = engine.rows_of("train");
   std::vector<DenseStatistics> statistics;
   for (int k = 0; k < shape.dense; ++k)
     statistics.push_back(dense_statistics(engine.dense_column(k), train, engine.pool()));
@@ -103,7 +100,6 @@ data::Manifest csv_prep(const CsvPrepOptions& options) {
   manifest.options_json = described.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   manifest.features_json = features(schema, statistics, vocabularies)
                                .dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-  std::unique_ptr<OutputFile> key_counts = engine.write_key_counts(manifest);
 
   const DenseFinish finish = [&](int k, const double* values, int64_t count, uint32_t* out,
                                  int64_t stride) {
@@ -114,23 +110,12 @@ data::Manifest csv_prep(const CsvPrepOptions& options) {
       out[i * stride] =
           std::bit_cast<uint32_t>(dense_feature(values[i], standardize, mean, deviation));
   };
-  std::vector<WrittenSplit> splits;
-  const auto write = [&](const std::string& role, int64_t first, int64_t rows) {
-    splits.push_back(write_split(engine.numbered_rows(first, rows, finish), role,
-                                 manifest.slot_sizes, options.output, engine.split_resources(role),
-                                 engine.pool()));
-  };
-  int64_t test = 0;
-  for (const data::ManifestSource& source : engine.sources())
-    if (source.role == "test") test += source.rows;
-  write("train", 0, train);
-  if (!options.val.empty()) write("val", train, engine.rows() - train - test);
-  if (!options.test.empty()) write("test", engine.rows() - test, test);
-  for (Vocabulary& vocabulary : vocabularies)
-    splits.front().outputs.push_back(std::move(vocabulary.file));
-  splits.front().outputs.push_back(std::move(key_counts));
-  publish(options.output.folder, manifest, splits);
-  engine.finish();
+  const int64_t val = engine.rows_of("val"), test = engine.rows_of("test");
+  engine.write("train", 0, train, finish);
+  if (!options.val.empty()) engine.write("val", train, val, finish);
+  if (!options.test.empty()) engine.write("test", train + val, test, finish);
+  for (Vocabulary& vocabulary : vocabularies) engine.add(std::move(vocabulary.file));
+  engine.publish(manifest);
   return manifest;
 }
 

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "data_reader/manifest.h"
-#include "tools/csv/csv_schema.h"
 #include "tools/prep/output_options.h"
 #include "tools/prep/prep_options.h"
 

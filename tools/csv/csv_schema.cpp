@@ -1,7 +1,6 @@
 #include "tools/csv/csv_schema.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "hugectr_lite/config/object_reader.h"
 #include "hugectr_lite/core/error.h"

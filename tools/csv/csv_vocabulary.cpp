@@ -104,13 +104,10 @@ void find_candidates(const CsvSchema& schema, const std::vector<ColumnVocabulary
   block.candidates.resize(columns.size());
   for (auto& candidates : block.candidates) candidates.clear();
   CsvFields fields;
-  std::string_view text = block.lines.text();
-  for (int64_t line = block.lines.first_line; !text.empty(); ++line) {
-    const std::string_view row = text.substr(0, text.find('\n'));
-    text.remove_prefix(row.size() + 1);
-    if ((line == 1 && schema.header) || is_blank_line(row)) continue;
+  block.lines.for_each_line([&](std::string_view row, int64_t line) {
+    if ((line == 1 && schema.header) || is_blank_line(row)) return;
     // Bad rows were passed over, or there would be no ids.
-    if (split_csv(dialect_of(schema), row, fields)) continue;
+    if (split_csv(dialect_of(schema), row, fields)) return;
     for (size_t k = 0; k < columns.size(); ++k) {
       const auto index = static_cast<size_t>(schema.categorical[k].index);
       if (index >= fields.fields.size()) break;
@@ -121,7 +118,7 @@ void find_candidates(const CsvSchema& schema, const std::vector<ColumnVocabulary
       block.candidates[k].push_back({key, block.text.size(), token.size()});
       block.text += token;
     }
-  }
+  });
 }
 
 }  // namespace
@@ -151,9 +148,7 @@ std::vector<Vocabulary> write_vocabularies(const std::vector<std::string>& train
       while (blocks < static_cast<int64_t>(window.size()) &&
              file.next(window[static_cast<size_t>(blocks)].lines, block_bytes)) {
         const LineBlock& lines = window[static_cast<size_t>(blocks++)].lines;
-        if (lines.first_line == 1)
-          of_file =
-              resolved_schema(schema, file.name(), lines.text().substr(0, lines.text().find('\n')));
+        if (lines.first_line == 1) of_file = resolved_schema(schema, file.name(), lines.front());
       }
       if (blocks == 0) break;
       pool.run(blocks, [&](int64_t i, int) {

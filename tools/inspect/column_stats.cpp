@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "tools/io/mix.h"
+#include "tools/io/top_counts.h"
 
 namespace hlite::tools {
 namespace {
@@ -42,15 +43,9 @@ void finish_slot(const KeyCounter& counter, KeyStats& stats) {
   stats.distinct = counter.distinct();
   stats.distinct_is_exact = counter.undercount() == 0;
   stats.largest = counter.largest();
-  const std::vector<int64_t> counts = counter.counts();
-  for (size_t i = 0; i < 4; ++i) {
-    int64_t sum = 0;
-    for (size_t k = 0; k < std::min<size_t>(counts.size(), KeyStats::kTop[i]); ++k)
-      sum += counts[k];
-    if (stats.values > 0) {
-      stats.top_share[i] = static_cast<double>(sum) / static_cast<double>(stats.values);
-    }
-  }
+  TopCounts top;
+  for (const int64_t count : counter.counts()) top.add(count);
+  top.shares(stats.values, stats.top_share);
 }
 
 // Counts the distinct rows of the first few stretches of `batch` consecutive rows.

@@ -53,7 +53,6 @@ struct KeyStats {
   int64_t distinct = 0;
   bool distinct_is_exact = true;
   double top_share[4] = {0, 0, 0, 0};  // of the 1, 10, 100, 1000 most frequent, of `values`
-  static constexpr int64_t kTop[4] = {1, 10, 100, 1000};
 };
 
 // Look-ups over the rows of all tables, most frequent first.

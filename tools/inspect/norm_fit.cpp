@@ -1,8 +1,8 @@
 // What of a list of Norm files contradicts a config: headers first, then records.
 #include <algorithm>
 
+#include "data_reader/norm_decoder.h"
 #include "data_reader/norm_format.h"
-#include "data_reader/norm_stream.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
 #include "tools/inspect/fit_check.h"

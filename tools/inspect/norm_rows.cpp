@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <cstring>
 #include <limits>
+#include <optional>
 
 #include "data_reader/norm_files.h"
 #include "data_reader/norm_record.h"
@@ -24,12 +24,11 @@ data::NormRecord record_of(const data::NormHeader& h, bool int64_keys) {
 }
 
 data::NormFiles::CheckHeader same_as_first() {
-  return [first = data::NormHeader(), any = false](const std::string& path,
-                                                   const data::NormHeader& h) mutable {
-    if (!any) first = h;
-    any = true;
-    if (h.sum != first.sum || h.label_dim != first.label_dim || h.dense_dim != first.dense_dim ||
-        h.slots != first.slots)
+  return [first = std::optional<data::NormHeader>()](const std::string& path,
+                                                     data::NormHeader h) mutable {
+    if (!first) first = h;
+    h.records = first->records;
+    if (h != *first)
       raise<DataError>("{}: expected a header like that of the list's first file, found another",
                        path);
   };

@@ -1,6 +1,5 @@
 // What of a raw file contradicts a config: the size of its records first, then what is in them.
 #include <algorithm>
-#include <span>
 
 #include "data_reader/raw_format.h"
 #include "hugectr_lite/core/error.h"

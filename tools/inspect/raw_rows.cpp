@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <bit>
-#include <cstring>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
+#include "hugectr_lite/core/memory.h"
 #include "tools/criteo/criteo_record.h"
 #include "tools/inspect/rows.h"
 #include "tools/io/numpy_file.h"
@@ -14,8 +14,7 @@ namespace {
 constexpr int64_t kChunkBytes = 1 << 20, kBlocks = 64;
 
 uint32_t load_word(const std::byte* p, bool swapped) {
-  uint32_t w = 0;
-  std::memcpy(&w, p, sizeof(w));
+  const auto w = load<uint32_t>(p);
   return swapped ? __builtin_bswap32(w) : w;
 }
 
@@ -123,36 +122,37 @@ class NumpyRows final : public RecordStream {
       raise<DataError>("a NumPy array of {} dimensions{}: only its header can be shown",
                        h.shape.size(), h.fortran_order ? ", column by column" : "");
     }
+    const auto bytes = static_cast<uint64_t>(h.item_bytes());
+    const bool swapped = h.type[0] == '>' && bytes > 1, half = h.type[1] == 'f' && bytes < 4;
+    if (swapped || half || h.type[1] == 'c' || bytes > 8 || !std::has_single_bit(bytes))
+      raise<DataError>("a NumPy array of {} items: only its header can be shown", h.type);
     return h.shape.size() == 2 ? h.shape[1] : 1;
   }
-  [[nodiscard]] double item(const std::byte* p) const {
-    const auto load = [&]<typename T>(T value) {
-      std::memcpy(&value, p, sizeof(T));
-      return static_cast<double>(value);
-    };
+  template <typename T>
+  [[nodiscard]] T item(const std::byte* p) const {
     const int64_t bytes = header_.item_bytes();
     switch (header_.type[1]) {
       case 'f':
-        return bytes == 4 ? load(float{}) : load(double{});
+        return static_cast<T>(bytes == 4 ? double{load<float>(p)} : load<double>(p));
       case 'u':
-        return bytes == 4   ? load(uint32_t{})
-               : bytes == 8 ? load(uint64_t{})
-               : bytes == 2 ? load(uint16_t{})
-                            : load(uint8_t{});
+        return static_cast<T>(bytes == 4   ? load<uint32_t>(p)
+                              : bytes == 8 ? load<uint64_t>(p)
+                              : bytes == 2 ? load<uint16_t>(p)
+                                           : load<uint8_t>(p));
       default:
-        return bytes == 4   ? load(int32_t{})
-               : bytes == 8 ? load(int64_t{})
-               : bytes == 2 ? load(int16_t{})
-                            : load(int8_t{});
+        return static_cast<T>(bytes == 4   ? load<int32_t>(p)
+                              : bytes == 8 ? load<int64_t>(p)
+                              : bytes == 2 ? load<int16_t>(p)
+                                           : load<int8_t>(p));
     }
   }
   void decode(const std::byte* p, int64_t row, RowChunk& chunk) const override {
     for (int64_t c = 0; c < columns_; ++c, p += header_.item_bytes()) {
       const auto i = static_cast<size_t>(row * columns_ + c);
       if (keys_) {
-        chunk.keys[i] = static_cast<uint64_t>(item(p));
+        chunk.keys[i] = item<uint64_t>(p);
       } else {
-        chunk.numbers[i] = item(p);
+        chunk.numbers[i] = item<double>(p);
       }
     }
   }

@@ -1,7 +1,6 @@
 #include "tools/inspect/raw_shape.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "hugectr_lite/core/file.h"
 #include "tools/criteo/criteo_record.h"

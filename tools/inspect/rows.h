@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "data_reader/norm_format.h"
 #include "data_reader/raw_format.h"
 #include "tools/inspect/file_kind.h"
 #include "tools/io/text_form.h"

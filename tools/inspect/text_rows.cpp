@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <set>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/parse_number.h"
+#include "hugectr_lite/core/random.h"
 #include "tools/criteo/criteo_record.h"
 #include "tools/csv/csv_record.h"
 #include "tools/inspect/rows.h"
@@ -22,9 +22,7 @@ uint64_t key_of(std::string_view token, bool hexadecimal) {
   if (token.empty()) return kMissingKey;
   if (hexadecimal && token.size() <= 8)
     if (const auto value = parse_number<uint32_t>(token, 16)) return *value;
-  uint64_t h = 0xcbf29ce484222325u;
-  for (const char c : token) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return h >> 1 | uint64_t{1} << 62;
+  return random::stream_of(token) >> 1 | uint64_t{1} << 62;
 }
 
 double number_of(std::string_view text) { return parse_number<double>(text).value_or(kNone); }
@@ -91,7 +89,7 @@ class TextRows final : public RowStream {
     InputFile input(path_, form_);
     std::vector<std::vector<std::string>> lines;
     while (static_cast<int64_t>(lines.size()) < kLines && input.next(block_, kBlockBytes)) {
-      for_each_line([&](std::string_view line, int64_t) {
+      block_.for_each_line([&](std::string_view line, int64_t) {
         if (static_cast<int64_t>(lines.size()) >= kLines) return;
         if (split_csv(dialect_, line, fields_)) return;
         lines.emplace_back(fields_.fields.begin(), fields_.fields.end());
@@ -150,20 +148,10 @@ class TextRows final : public RowStream {
     return !binary.empty() && binary.back() ? static_cast<int>(binary.size()) - 1 : -1;
   }
 
-  template <typename Visit>
-  void for_each_line(Visit&& visit) const {
-    std::string_view text = block_.text();
-    for (int64_t line = block_.first_line; !text.empty(); ++line) {
-      const size_t end = text.find('\n');
-      visit(text.substr(0, end), line);
-      text.remove_prefix(end + 1);
-    }
-  }
-
   // Returns how many rows of the block were good.
   int64_t parse_block(RowChunk& chunk) {
     int64_t row = 0;
-    for_each_line([&](std::string_view line, int64_t number) {
+    block_.for_each_line([&](std::string_view line, int64_t number) {
       if (row == chunk.rows || (header_ && number == 1) || line.empty()) return;
       if (const std::string problem = parse_line(line, row, chunk); !problem.empty()) {
         if (bad_rows_++ == 0) first_bad_row_ = fmt::format("{}:{}: {}", path_, number, problem);

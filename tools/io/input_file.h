@@ -22,6 +22,18 @@ struct LineBlock {
   int64_t first_line = 1;   // counted from 1
   int64_t lines = 0;
   [[nodiscard]] std::string_view text() const { return {bytes.data(), size}; }
+  // The first line, without its line feed.
+  [[nodiscard]] std::string_view front() const { return text().substr(0, text().find('\n')); }
+  // Calls visit(line, number) for every line, without its line feed.
+  template <typename Visit>
+  void for_each_line(Visit&& visit) const {
+    std::string_view rest = text();
+    for (int64_t number = first_line; !rest.empty(); ++number) {
+      const std::string_view line = rest.substr(0, rest.find('\n'));
+      rest.remove_prefix(line.size() + 1);
+      visit(line, number);
+    }
+  }
 };
 
 class InputFile {

@@ -123,12 +123,6 @@ int64_t data_bytes(const NumpyHeader& header) {
 
 }  // namespace
 
-int64_t NumpyHeader::items() const {
-  int64_t items = 1;
-  for (const int64_t size : shape) items *= size;
-  return items;
-}
-
 int64_t NumpyHeader::item_bytes() const { return bytes_of(type); }
 
 std::string numpy_preamble(const NumpyHeader& header) {

@@ -20,7 +20,6 @@ struct NumpyHeader {
   std::vector<int64_t> shape;
   bool fortran_order = false;
   int64_t data_offset = 0;  // of a file that was read
-  [[nodiscard]] int64_t items() const;
   [[nodiscard]] int64_t item_bytes() const;
 };
 

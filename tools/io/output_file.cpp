@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <span>
 #include <system_error>
 
 #include "hugectr_lite/core/error.h"
@@ -20,16 +19,14 @@ OutputFile::~OutputFile() {
   if (!committed_) ::unlink(temporary_path().c_str());
 }
 
-void OutputFile::write(const void* data, size_t bytes) {
-  const auto* from = static_cast<const std::byte*>(data);
-  checksum_.add({from, bytes});
-  while (bytes > 0) {
+void OutputFile::write(std::span<const std::byte> bytes) {
+  checksum_.add(bytes);
+  while (!bytes.empty()) {
     if (pending_.size() == 0) pending_ = HostMemory(kBufferBytes, "a file's buffer");
-    const size_t part = std::min(bytes, kBufferBytes - pending_bytes_);
-    std::memcpy(pending_.data() + pending_bytes_, from, part);
+    const size_t part = std::min(bytes.size(), kBufferBytes - pending_bytes_);
+    std::memcpy(pending_.data() + pending_bytes_, bytes.data(), part);
     pending_bytes_ += part;
-    from += part;
-    bytes -= part;
+    bytes = bytes.subspan(part);
     if (pending_bytes_ == kBufferBytes) flush();
   }
 }
@@ -52,8 +49,6 @@ void OutputFile::commit() {
   replace_path(temporary_path(), path_);
   committed_ = true;
 }
-
-std::string OutputFile::xxh3() const { return fmt::format("{:016x}", checksum_.sum().xxh3_64); }
 
 void make_folder(const std::string& path) {
   std::error_code error;

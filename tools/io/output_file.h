@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -24,8 +25,8 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   // Throws FileError with path, offset and reason when the system refuses, as on a full disk.
-  void write(const void* data, size_t bytes);
-  void write(std::string_view text) { write(text.data(), text.size()); }
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
   // Nothing more is written; everything is durable under the temporary name afterwards.
   void finish();
   // finish(), then the rename. Several files of one result: finish() all, then commit() all.
@@ -34,8 +35,7 @@ class OutputFile {
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const std::string& temporary_path() const { return file_.name(); }
   [[nodiscard]] int64_t bytes() const { return checksum_.sum().bytes; }
-  // 16 hexadecimal digits, as `xxhsum -H3` prints them.
-  [[nodiscard]] std::string xxh3() const;
+  [[nodiscard]] std::string xxh3() const { return checksum_.sum().digits(); }
 
  private:
   void flush();

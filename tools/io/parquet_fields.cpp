@@ -1,13 +1,13 @@
 #include "tools/io/parquet_fields.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <charconv>
 #include <cstring>
 #include <utility>
 
 #include "hugectr_lite/core/error.h"
+#include "tools/io/hexadecimal.h"
 #include "tools/io/in_quotes.h"
 
 namespace hlite::tools {
@@ -20,15 +20,6 @@ using data::parquet::Text;
 using data::parquet::ValueType;
 
 constexpr int64_t kPieceLevels = 4096;
-
-// Of every byte its two digits.
-constexpr std::array<char, 512> make_hexadecimal() {
-  std::array<char, 512> digits{};
-  for (size_t i = 0; i < digits.size(); ++i)
-    digits[i] = "0123456789abcdef"[i % 2 == 0 ? i / 32 : i / 2 % 16];
-  return digits;
-}
-constexpr std::array<char, 512> kHexadecimal = make_hexadecimal();
 
 // Whether a text can be a field as it is.
 bool is_plain(std::string_view text, char separator) {
@@ -146,10 +137,8 @@ void ParquetFields::add_hexadecimal(LineBuffer& out) {
   const auto bits = static_cast<uint32_t>(x);
   if (sizeof(T) > 4 && static_cast<T>(bits) != x)
     fail(fmt::format("a number of 32 bits, found {}", x));
-  // All eight digits, of which the last ones count.
-  char digits[8];
-  for (size_t byte = 0; byte < 4; ++byte)
-    std::memcpy(digits + 2 * byte, &kHexadecimal[2 * (bits >> (24 - 8 * byte) & 255)], 2);
+  char digits[8];  // of which the last ones count
+  put_hexadecimal(bits, digits);
   const auto count = static_cast<size_t>((std::bit_width(bits | 1) + 3) / 4);
   std::memcpy(out.room(0), digits + 8 - count, count);
   out.added(count);

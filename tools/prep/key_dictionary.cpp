@@ -1,7 +1,5 @@
 #include "tools/prep/key_dictionary.h"
 
-#include <utility>
-
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::tools {

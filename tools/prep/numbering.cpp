@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <functional>
 #include <limits>
 #include <optional>
-#include <queue>
 #include <span>
 #include <vector>
 
-#include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
 #include "tools/io/mix.h"
+#include "tools/io/top_counts.h"
 #include "tools/prep/key_dictionary.h"
 #include "tools/prep/placed_file.h"
 
@@ -62,25 +60,12 @@ void write_counts(const ColumnTask& task, const uint32_t* counts, int64_t size) 
 data::ManifestColumn statistics(const ColumnTask& task, const uint32_t* counts, int64_t size) {
   data::ManifestColumn column;
   column.rows = size;
-  constexpr auto kMostTop = static_cast<size_t>(data::ManifestColumn::kTop[3]);
-  std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> top;
+  TopCounts top;
   for (int64_t id = 0; id < size; ++id) {
     column.distinct += counts[id] > 0;
-    if (top.size() < kMostTop) {
-      top.push(counts[id]);
-    } else if (counts[id] > top.top()) {
-      top.pop();
-      top.push(counts[id]);
-    }
+    top.add(counts[id]);
   }
-  std::vector<uint32_t> sorted;
-  for (; !top.empty(); top.pop()) sorted.push_back(top.top());
-  double sum = 0;
-  for (size_t i = 0, k = 0; k < std::size(column.top_share); ++k) {
-    for (; i < sorted.size() && i < static_cast<size_t>(data::ManifestColumn::kTop[k]); ++i)
-      sum += sorted[sorted.size() - 1 - i];
-    column.top_share[k] = task.train_rows > 0 ? sum / static_cast<double>(task.train_rows) : 0;
-  }
+  top.shares(task.train_rows, column.top_share);
   return column;
 }
 

@@ -1,6 +1,5 @@
 #include "tools/prep/parse_stage.h"
 
-#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -165,8 +164,7 @@ class ParsePipeline {
       return true;
     }
     if (begun_ == next_input_) {
-      const std::string_view text = block.lines.text();
-      block.first_line = text.substr(0, text.find('\n'));
+      block.first_line = block.lines.front();
       line_parser_ = parser_.open(file_->name(), *block.first_line);
       ++begun_;
     }
@@ -312,9 +310,9 @@ int64_t ParseState::bad_rows() const {
   return sum;
 }
 
-int64_t ParseState::train_rows() const {
+int64_t ParseState::rows_of(std::string_view role) const {
   int64_t sum = 0;
-  for (const auto& source : sources) sum += source.role == "train" ? source.rows : 0;
+  for (const auto& source : sources) sum += source.role == role ? source.rows : 0;
   return sum;
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data_reader/manifest.h"
@@ -30,7 +31,7 @@ struct ParseState {
   std::vector<std::string> first_lines;       // of the inputs that were begun
   std::vector<int64_t> missing;               // a slot: training rows without a category
   [[nodiscard]] int64_t bad_rows() const;
-  [[nodiscard]] int64_t train_rows() const;
+  [[nodiscard]] int64_t rows_of(std::string_view role) const;
 };
 
 // Goes on from `state` until all inputs are read. `save(state)` is called now and then, by one

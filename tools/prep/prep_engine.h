@@ -7,30 +7,37 @@
 //
 // The results depend on the inputs and the options alone: not on threads, memory, or on how often
 // the run was interrupted. Calling the same stages again with the same options goes on; whatever
-// throws leaves the work folder as it is; finish() removes it.
+// throws leaves the work folder as it is; publish() removes it.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data_reader/manifest.h"
+#include "hugectr_lite/core/stopwatch.h"
 #include "hugectr_lite/core/thread_pool.h"
+#include "tools/io/stage_progress.h"
 #include "tools/prep/column_rows.h"
 #include "tools/prep/numbering.h"
 #include "tools/prep/prep_options.h"
+#include "tools/prep/prep_state.h"
 #include "tools/prep/row_parser.h"
 #include "tools/prep/split_writer.h"
+#include "tools/prep/work_folder.h"
 
 namespace hlite::tools {
 
 class PrepEngine {
  public:
-  // Opens (and locks) the work folder. Throws ConfigError when it holds an unfinished run of other
-  // options or inputs, saying what differs; FileError.
-  PrepEngine(const PrepOptions& options, RowParser& parser);
-  ~PrepEngine();
+  // Opens (and locks) the work folder. The members out and seed of `run` are filled in from
+  // `output`. Throws ConfigError when the folder holds an unfinished run of other options or
+  // inputs, saying what differs; FileError.
+  PrepEngine(PrepOptions run, OutputOptions output, RowParser& parser);
 
   // Throws DataError "<file>:<line>: ..." for a malformed row beyond max_bad_rows, for a file
   // without a row; FileError; Interrupted.
@@ -39,33 +46,63 @@ class PrepEngine {
   void number(const NumberingRecipe& recipe);
 
   // After parse():
-  [[nodiscard]] const std::vector<data::ManifestSource>& sources() const;
-  [[nodiscard]] int64_t rows() const;        // of all files
-  [[nodiscard]] int64_t train_rows() const;  // the first ones
+  [[nodiscard]] int64_t rows() const { return done_.parse.rows; }  // of all files
+  [[nodiscard]] int64_t rows_of(std::string_view role) const;
   // Values of dense column k, from all rows: RowLayout::dense_bytes each.
-  [[nodiscard]] ReadFile dense_column(int k) const;
-  // After number():
-  [[nodiscard]] const std::vector<data::ManifestColumn>& columns() const;
-  // Rows [first, first + rows).
-  [[nodiscard]] ColumnRows numbered_rows(int64_t first, int64_t rows,
-                                         DenseFinish finish = {}) const;
-  // Distinct keys of a slot in the order of their ids,
-  // RowLayout::key_bytes each: with NumberingRecipe::keep_keys.
-  [[nodiscard]] ReadFile keys_of_ids(int slot) const;
+  [[nodiscard]] ReadFile dense_column(int k) const { return ReadFile(column(1 + k)); }
+  // After number(). Distinct keys of a slot in the order of their ids, RowLayout::key_bytes each:
+  // with NumberingRecipe::keep_keys.
+  [[nodiscard]] ReadFile keys_of_ids(int slot) const { return ReadFile(slot_file("keys", slot)); }
+  [[nodiscard]] ThreadPool& pool() { return pool_; }
 
-  // Writes the frequencies of all ids to <out>/key_counts.bin, under a temporary name, and says so
-  // in the manifest, where it also sets slot_sizes, sources and columns. To be committed together
-  // with the splits.
-  std::unique_ptr<OutputFile> write_key_counts(data::Manifest& manifest) const;
-  [[nodiscard]] ThreadPool& pool();
-  // Memory, scratch folder and progress for write_split().
-  [[nodiscard]] SplitResources split_resources(const std::string& role);
-  // The results are published: removes the work folder.
-  void finish();
+  // Rows [first, first + rows) as a split, under temporary names. Throws what write_split() does;
+  // Interrupted.
+  void write(const std::string& role, int64_t first, int64_t rows, DenseFinish finish = {});
+  // A finished file of the results beside the splits.
+  void add(std::unique_ptr<OutputFile> file) { others_.push_back(std::move(file)); }
+  // Gives all files their names: the splits, what was added, key_counts.bin with the frequencies of
+  // all ids, and the manifest, in which it sets files, sources, columns, slot_sizes and key_counts.
+  // Removes the work folder.
+  void publish(data::Manifest& manifest);
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  [[nodiscard]] std::string column(int c) const;
+  [[nodiscard]] std::string slot_file(const char* kind, int slot) const;
+  [[nodiscard]] std::string key_column(int slot) const {
+    return column(layout_.first_key() + slot);
+  }
+  // What is left of the memory for a stage that shares it out.
+  [[nodiscard]] int64_t budget() const;
+  void at_point(std::string_view name) const {
+    if (options_.at_point) options_.at_point(name);
+  }
+
+  void load();
+  void save();
+  void save_durable();
+  void reuse_numbered_keys();
+  bool number_slot(const NumberingRecipe& recipe, int slot, MemoryBudget& budget, bool alone);
+  void write_key_counts();
+
+  const PrepOptions options_;
+  const OutputOptions output_;
+  RowParser& parser_;
+  const RowLayout layout_;
+  const int64_t memory_;
+  WorkFolder folder_;
+  PrepState done_;
+  StageProgress progress_;
+  ThreadPool pool_;
+  std::mutex mutex_;              // of done_ and what follows, in the second stage
+  std::vector<PlacedFile> open_;  // in the first stage
+  std::set<int> durable_slots_;
+  std::vector<std::string> spare_;  // files whose content is not needed any more
+  Clock::time_point durable_at_ = Clock::now();
+  // The results:
+  std::vector<int64_t> slot_sizes_;
+  std::unique_ptr<OutputFile> key_counts_;
+  std::vector<WrittenSplit> splits_;
+  std::vector<std::unique_ptr<OutputFile>> others_;
 };
 
 }  // namespace hlite::tools

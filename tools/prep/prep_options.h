@@ -9,6 +9,10 @@
 
 #include "hugectr_lite/core/error.h"
 
+namespace CLI {
+class App;
+}
+
 namespace hlite::tools {
 
 // SIGINT or SIGTERM: what was done is kept.
@@ -44,6 +48,8 @@ struct PrepOptions {
   int64_t numbering_bytes = 0;    // memory for the dictionaries; 0: what `memory` leaves
 };
 
+// Adds --sample, --max-bad-rows, --memory, --threads, --restart and --quiet.
+void add_run_options(CLI::App& app, PrepOptions& options);
 // Throws ConfigError for no training file, standard input given twice, a share to sample that is
 // none.
 void check_inputs(const std::vector<std::string>& train, const std::vector<std::string>& val,

@@ -4,7 +4,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
 
 #include "data_reader/manifest.h"
 #include "tools/prep/parse_stage.h"

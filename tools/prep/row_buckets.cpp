@@ -1,6 +1,5 @@
 #include "tools/prep/row_buckets.h"
 
-#include <algorithm>
 #include <cstring>
 #include <span>
 

@@ -1,6 +1,5 @@
 #include "tools/prep/row_encoder.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <numeric>

@@ -17,7 +17,7 @@ namespace hlite::tools {
 namespace {
 
 constexpr int64_t kReadRows = 1 << 14;                // of the source at a time
-constexpr int64_t kReadsPerThread = 8;                // between two ticks
+constexpr int64_t kReadsPerThread = 8;                // between two reports
 constexpr int64_t kMostBlockBytes = 1 << 20;          // of a bucket written at a time
 constexpr int64_t kMostPieceRows = int64_t{1} << 31;  // indices are 32 bits
 
@@ -164,7 +164,7 @@ class Dealer {
   std::vector<int64_t> ends_;  // of each bucket's part of order_, once it is filled
 };
 
-void shuffle_by_buckets(const RowSource& rows, uint64_t seed, const ShuffleResources& resources,
+void shuffle_by_buckets(const RowSource& rows, uint64_t seed, const SplitResources& resources,
                         ThreadPool& pool, const std::function<void(const RowSource&)>& take) {
   const int64_t words = rows.shape().words(), stored = words + kRowNumberWords;
   const int64_t memory = resources.memory_bytes;
@@ -185,7 +185,7 @@ void shuffle_by_buckets(const RowSource& rows, uint64_t seed, const ShuffleResou
       dealers[static_cast<size_t>(worker)].deal(rows, at, std::min(read_rows, end - at), seed, bits,
                                                 buckets);
     });
-    if (resources.tick) resources.tick();
+    if (resources.progress) resources.progress(0, rows.rows());
   }
   dealers.clear();
   dealers.shrink_to_fit();
@@ -209,7 +209,7 @@ void shuffle_by_buckets(const RowSource& rows, uint64_t seed, const ShuffleResou
 
 }  // namespace
 
-void shuffle_rows(const RowSource& rows, uint64_t seed, const ShuffleResources& resources,
+void shuffle_rows(const RowSource& rows, uint64_t seed, const SplitResources& resources,
                   ThreadPool& pool, const std::function<void(const RowSource&)>& take) {
   const int64_t fit = std::min(resources.memory_bytes / cost(rows.shape().words()), kMostPieceRows);
   if (rows.rows() <= fit)

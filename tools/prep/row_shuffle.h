@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
 
 #include "hugectr_lite/core/random.h"
 #include "hugectr_lite/core/thread_pool.h"
@@ -26,17 +25,11 @@ inline uint64_t shuffle_key(uint64_t seed, int64_t row) {
   return uint64_t{block.word[at]} << 32 | block.word[at + 1];
 }
 
-struct ShuffleResources {
-  int64_t memory_bytes = int64_t{1} << 30;  // a sample error of the buckets' sizes aside
-  std::string scratch;                      // existing folder with room for all rows
-  // Called from the calling thread now and then while rows are dealt; may throw to stop.
-  std::function<void()> tick = {};
-};
-
 // Calls take(piece) from the calling thread with the pieces of the shuffled rows, in order; a piece
-// lives for the call. Throws ConfigError when the memory is too little even for buckets, FileError
-// of the source or the scratch file.
-void shuffle_rows(const RowSource& rows, uint64_t seed, const ShuffleResources& resources,
+// lives for the call. Keeps to the memory, a sample error of the buckets' sizes aside, and reports
+// no row as done, now and then while rows are dealt. Throws ConfigError when the memory is too
+// little even for buckets, FileError of the source or the scratch file.
+void shuffle_rows(const RowSource& rows, uint64_t seed, const SplitResources& resources,
                   ThreadPool& pool, const std::function<void(const RowSource& piece)>& take);
 
 }  // namespace hlite::tools

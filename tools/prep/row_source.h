@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 
 namespace hlite::tools {
 
@@ -23,6 +25,15 @@ class RowSource {
   // Rows [first, first + count), row after row, words() words each. Several threads may call it at
   // once. Throws FileError.
   virtual void read(int64_t first, int64_t count, uint32_t* out) const = 0;
+};
+
+// What turning rows into files may use.
+struct SplitResources {
+  int64_t memory_bytes = int64_t{1} << 30;  // for all that is allocated
+  std::string scratch;                      // existing folder for what a shuffle spills
+  // Called from the calling thread with rows done of rows to do (a row that is spilled first counts
+  // when it is written); what it throws ends the call.
+  std::function<void(int64_t done, int64_t rows)> progress = {};
 };
 
 }  // namespace hlite::tools

@@ -1,8 +1,8 @@
-#include "tools/prep/run_options.h"
-
+// The command line options of how a preparation runs: the same for all tools.
 #include <CLI/CLI.hpp>
 
 #include "tools/io/command_line.h"
+#include "tools/prep/prep_options.h"
 
 namespace hlite::tools {
 

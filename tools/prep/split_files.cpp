@@ -1,7 +1,5 @@
 #include "tools/prep/split_files.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -12,24 +10,18 @@
 namespace hlite::tools {
 namespace {
 
-void put(OutputFile& file, const std::vector<std::byte>& bytes) {
-  file.write(bytes.data(), bytes.size());
-}
-
 // The entry for `outputs`, all of them files of data, finished.
 data::ManifestFile entry_of(std::string role, std::string name,
                             std::span<const std::unique_ptr<OutputFile>> outputs) {
   data::ManifestFile entry;
   entry.role = std::move(role);
   entry.name = std::move(name);
-  std::string digits;
+  Checksum of_digits;
   for (const auto& output : outputs) {
     entry.bytes += output->bytes();
-    digits += output->xxh3();
+    of_digits.add(std::as_bytes(std::span<const char>(output->xxh3())));
   }
-  entry.xxh3 = outputs.size() == 1
-                   ? digits
-                   : fmt::format("{:016x}", XXH3_64bits(digits.data(), digits.size()));
+  entry.xxh3 = outputs.size() == 1 ? outputs[0]->xxh3() : of_digits.sum().digits();
   return entry;
 }
 
@@ -44,7 +36,7 @@ class StreamFiles final : public SplitFiles {
   }
   [[nodiscard]] int64_t rows_in_file(int64_t row) const override { return rows_ - row; }
   void write(const EncodedRows& rows) override {
-    for (size_t i = 0; i < split_.outputs.size(); ++i) put(*split_.outputs[i], rows.streams[i]);
+    for (size_t i = 0; i < split_.outputs.size(); ++i) split_.outputs[i]->write(rows.streams[i]);
   }
   WrittenSplit finish() override {
     for (const auto& output : split_.outputs) output->finish();
@@ -107,7 +99,7 @@ class NormFiles final : public SplitFiles {
   void write(const EncodedRows& rows) override {
     if (rows.rows == 0) return;
     if (row_ > 0 && row_ % rows_per_file_ == 0) begin_file();
-    put(*split_.outputs.back(), rows.streams[0]);
+    split_.outputs.back()->write(rows.streams[0]);
     row_ += rows.rows;
   }
   WrittenSplit finish() override {
@@ -133,7 +125,7 @@ class NormFiles final : public SplitFiles {
     header_.records = rows_in_file(row_);
     std::vector<std::byte> bytes;
     data::append_norm_header(header_, bytes);
-    put(*split_.outputs.back(), bytes);
+    split_.outputs.back()->write(bytes);
   }
 
   std::string role_, folder_;

@@ -5,7 +5,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "tools/io/output_file.h"
 #include "tools/prep/output_options.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
@@ -123,15 +122,12 @@ WrittenSplit write_split(const RowSource& rows, const std::string& role,
   make_folder(options.folder);
   const auto files =
       make_split_files(role, rows.rows(), options, rows.shape(), encoder, slot_sizes);
-  const int64_t for_shuffle = shuffle ? resources.memory_bytes / 4 * 3 : 0;
+  SplitResources for_shuffle = resources;
+  for_shuffle.memory_bytes = shuffle ? resources.memory_bytes / 4 * 3 : 0;
   ChunkedWriter writer(encoder, *files, rows.shape(), rows.rows(),
-                       resources.memory_bytes - for_shuffle, resources, pool);
+                       resources.memory_bytes - for_shuffle.memory_bytes, resources, pool);
   if (shuffle) {
-    const auto tick = [&] {
-      if (resources.progress) resources.progress(0, rows.rows());
-    };
-    shuffle_rows(rows, options.seed,
-                 {.memory_bytes = for_shuffle, .scratch = resources.scratch, .tick = tick}, pool,
+    shuffle_rows(rows, options.seed, for_shuffle, pool,
                  [&](const RowSource& piece) { writer.append(piece); });
   } else {
     writer.append(rows);

@@ -20,7 +20,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -40,14 +39,6 @@ struct WrittenSplit {
   std::vector<std::unique_ptr<OutputFile>> outputs;  // finished; the file list comes last
   // Gives every file its name.
   void commit();
-};
-
-struct SplitResources {
-  int64_t memory_bytes = int64_t{1} << 30;  // for everything write_split() allocates
-  std::string scratch;                      // existing folder for what a shuffle spills
-  // Called from the calling thread with rows done of rows to do (a row that is spilled first counts
-  // when it is written); what it throws ends the call.
-  std::function<void(int64_t done, int64_t rows)> progress = {};
 };
 
 // Writes all rows of `rows`, shuffled when the options say so and `role` is "train". `slot_sizes`:

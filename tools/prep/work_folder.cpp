@@ -87,8 +87,7 @@ void WorkFolder::save(const ordered_json& state) {
   file << with_boot.dump(1);
   file.close();
   if (!file) raise<FileError>("{}: cannot write: {}", temporary, std::strerror(errno));
-  if (::rename(temporary.c_str(), path(kState).c_str()) != 0)
-    raise<FileError>("{}: cannot rename: {}", temporary, std::strerror(errno));
+  rename_path(temporary, path(kState));
 }
 
 void WorkFolder::save_durable(const ordered_json& state) {

@@ -2,7 +2,6 @@
 // skew of the categories, how much is missing.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>

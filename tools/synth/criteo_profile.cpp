@@ -69,17 +69,13 @@ class ProfileTable {
   ProfileTable(const std::string& path, int rows) : path_(path) {
     InputFile file(path);
     LineBlock block;
-    std::string text;
-    while (file.next(block, size_t{1} << 20)) text += block.text();
-    for (size_t at = 0, end; at < text.size(); at = end + 1) {
-      end = text.find('\n', at);
-      std::string line = text.substr(at, end - at);
-      if (!line.empty() && line.back() == '\r') line.pop_back();
-      std::vector<std::string> cells;
-      for (const auto cell : std::views::split(std::string_view(line), '\t'))
-        cells.emplace_back(cell.begin(), cell.end());
-      lines_.push_back(std::move(cells));
-    }
+    while (file.next(block, size_t{1} << 20))
+      block.for_each_line([&](std::string_view line, int64_t) {
+        if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+        std::vector<std::string>& cells = lines_.emplace_back();
+        for (const auto cell : std::views::split(line, '\t'))
+          cells.emplace_back(cell.begin(), cell.end());
+      });
     if (lines_.size() != static_cast<size_t>(rows) + 1) {
       raise<DataError>("{}: expected a header and {} lines, found {} lines", path, rows,
                        lines_.size());

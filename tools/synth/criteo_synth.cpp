@@ -1,7 +1,6 @@
 #include "tools/synth/criteo_synth.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>
@@ -12,8 +11,10 @@
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/thread_pool.h"
+#include "tools/io/hexadecimal.h"
 #include "tools/io/output_file.h"
 #include "tools/io/stage_progress.h"
+#include "tools/io/top_counts.h"
 #include "tools/synth/key_counts.h"
 #include "tools/synth/score.h"
 #include "tools/synth/synth_manifest.h"
@@ -24,27 +25,6 @@ namespace {
 
 constexpr int64_t kChunkRows = 4096;
 constexpr int kMaxLineBytes = 2 + 12 * criteo::kDense + 9 * criteo::kSlots;
-
-// "12345678": eight hexadecimal digits, two at a time.
-class HexDigits {
- public:
-  constexpr HexDigits() {
-    constexpr char kDigits[] = "0123456789abcdef";
-    for (size_t i = 0; i < pairs_.size(); ++i) pairs_[i] = {kDigits[i / 16], kDigits[i % 16]};
-  }
-  char* append(uint32_t value, char* to) const {
-    for (int shift = 24; shift >= 0; shift -= 8) {
-      const auto& pair = pairs_[value >> shift & 255];
-      *to++ = pair[0];
-      *to++ = pair[1];
-    }
-    return to;
-  }
-
- private:
-  std::array<std::array<char, 2>, 256> pairs_{};
-};
-constexpr HexDigits kHex;
 
 char* append_integer(uint32_t value, char* to) {
   // Most of Criteo's integers are small.
@@ -149,8 +129,8 @@ std::vector<ColumnSkew> measured_skew(const PlantedModel& model, const KeyCounts
       c.missing = static_cast<double>(counts.missing(s)) / static_cast<double>(counts.rows());
     }
     for (int i = 0; i < 4; ++i) {
-      c.asked_share[i] = asked.law.top_share(ColumnSkew::kTop[i]);
-      c.share[i] = counts.top_share(s, ColumnSkew::kTop[i]);
+      c.asked_share[i] = asked.law.top_share(TopCounts::kTop[i]);
+      c.share[i] = counts.top_share(s, TopCounts::kTop[i]);
     }
     columns.push_back(c);
   }
@@ -219,7 +199,7 @@ void append_line(const PlantedModel& model, const PlantedRow& row, std::string& 
   for (int s = 0; s < criteo::kSlots; ++s) {
     *p++ = '\t';
     const uint32_t category = row.category[static_cast<size_t>(s)];
-    if (category != 0) p = kHex.append(model.token(s, category), p);
+    if (category != 0) p = put_hexadecimal(model.token(s, category), p);
   }
   *p++ = '\n';
   out.append(line, static_cast<size_t>(p - line));
@@ -271,7 +251,7 @@ std::string SynthResult::skew_summary() const {
   return fmt::format(
       "skew: the shares of the top 1, 10, 100 and 1000 categories are within {:.2f} % of what was "
       "asked (C{}, top {}: {:.4f}, asked {:.4f})",
-      100 * worst, column + 1, ColumnSkew::kTop[top], columns[column].share[top],
+      100 * worst, column + 1, TopCounts::kTop[top], columns[column].share[top],
       columns[column].asked_share[top]);
 }
 

@@ -37,7 +37,6 @@ struct ColumnSkew {
   int64_t categories = 0;
   double asked_missing = 0, missing = 0;
   double asked_share[4] = {0, 0, 0, 0}, share[4] = {0, 0, 0, 0};
-  static constexpr int64_t kTop[4] = {1, 10, 100, 1000};
 };
 
 struct SynthResult {

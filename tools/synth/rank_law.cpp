@@ -185,14 +185,6 @@ double RankLaw::top_share(int64_t k) const {
   return std::min(sum, 1.0);
 }
 
-double RankLaw::share(int64_t rank) const {
-  const auto after = std::upper_bound(buckets_.begin(), buckets_.end(), rank,
-                                      [](int64_t r, const Bucket& b) { return r < b.first; });
-  HLITE_CHECK(rank >= 0 && rank < ranks(), "rank {} of {}", rank, ranks());
-  const Bucket& b = *std::prev(after);
-  return b.share / static_cast<double>(b.ranks);
-}
-
 double RankLaw::expected_distinct(double draws) const {
   double sum = 0;
   for (const Bucket& b : buckets_) {

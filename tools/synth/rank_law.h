@@ -41,8 +41,6 @@ class RankLaw {
   [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
   // Share of the `k` most frequent categories.
   [[nodiscard]] double top_share(int64_t k) const;
-  // Share of a single rank.
-  [[nodiscard]] double share(int64_t rank) const;
   // Expected number of different categories among `draws` independent values.
   [[nodiscard]] double expected_distinct(double draws) const;
 

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
-
-#include "hugectr_lite/core/error.h"
 
 namespace hlite::tools {
 
@@ -12,24 +9,6 @@ namespace {
 constexpr int64_t kBins = 1 << 20;
 constexpr double kRange = 16;
 }  // namespace
-
-double area_under_curve(const std::vector<uint8_t>& y, const std::vector<double>& p) {
-  HLITE_CHECK(y.size() == p.size(), "{} labels, {} scores", y.size(), p.size());
-  std::vector<size_t> order(p.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return p[a] < p[b]; });
-  double below = 0, wins = 0, positives = 0;  // below: negatives of strictly smaller score
-  for (size_t i = 0; i < order.size();) {
-    size_t j = i;
-    double tied[2] = {0, 0};
-    for (; j < order.size() && p[order[j]] == p[order[i]]; ++j) tied[y[order[j]] != 0] += 1;
-    wins += tied[1] * (below + tied[0] / 2);
-    below += tied[0];
-    positives += tied[1];
-    i = j;
-  }
-  return positives > 0 && below > 0 ? wins / (positives * below) : 0.5;
-}
 
 double expected_area_under_curve(std::vector<double> p) {
   std::sort(p.begin(), p.end());
@@ -42,16 +21,6 @@ double expected_area_under_curve(std::vector<double> p) {
   }
   const double pairs = positives * below - same_row;
   return pairs > 0 ? wins / pairs : 0.5;
-}
-
-double log_loss(const std::vector<uint8_t>& y, const std::vector<double>& p) {
-  HLITE_CHECK(y.size() == p.size(), "{} labels, {} scores", y.size(), p.size());
-  double sum = 0;
-  for (size_t i = 0; i < p.size(); ++i) {
-    const double q = std::clamp(p[i], 1e-12, 1 - 1e-12);
-    sum -= std::log(y[i] != 0 ? q : 1 - q);
-  }
-  return p.empty() ? 0.0 : sum / static_cast<double>(p.size());
 }
 
 double logit_loss(double logit, bool label) {
@@ -80,12 +49,6 @@ LogitHistogram::Pairs LogitHistogram::pairs() const {
   }
   pairs.all = positives * below;
   return pairs;
-}
-
-int64_t LogitHistogram::rows() const {
-  int64_t sum = positives();
-  for (int64_t i = 0; i < kBins; ++i) sum += bins_[static_cast<size_t>(i)].count[0];
-  return sum;
 }
 
 int64_t LogitHistogram::positives() const {

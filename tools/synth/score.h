@@ -8,15 +8,8 @@
 
 namespace hlite::tools {
 
-// Area under the ROC curve of scores p against labels y (0 or 1), ties counted half. Sizes must
-// agree. Returns 0.5 when one of the classes is empty.
-double area_under_curve(const std::vector<uint8_t>& y, const std::vector<double>& p);
-
 // The expected AUC of the scores p when row i's label is 1 with probability p[i]; sorts p.
 double expected_area_under_curve(std::vector<double> p);
-
-// Mean of -log of the probability given to the label.
-double log_loss(const std::vector<uint8_t>& y, const std::vector<double>& p);
 
 // -log of the probability that `logit` gives to the label.
 double logit_loss(double logit, bool label);
@@ -31,7 +24,6 @@ class LogitHistogram {
   // Any thread.
   void add(double logit, bool label);
   // Once all are added.
-  [[nodiscard]] int64_t rows() const;
   [[nodiscard]] int64_t positives() const;
   // 0.5 when one of the classes is empty.
   [[nodiscard]] double area_under_curve() const;

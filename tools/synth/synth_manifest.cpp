@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <functional>
+
+#include "tools/io/top_counts.h"
 
 namespace hlite::tools {
 namespace {
@@ -30,30 +31,13 @@ data::ManifestColumn manifest_column(const KeyCounts& counts, int slot, int64_t 
   column.name = fmt::format("C{}", slot + 1);
   column.rows = size;
   column.missing = counts.missing(slot);
-  // The largest counts so far, with room for as many more before they are sorted out.
-  constexpr size_t kMost = data::ManifestColumn::kTop[3];
-  std::vector<int64_t> largest;
-  const auto keep_most = [&] {
-    std::sort(largest.begin(), largest.end(), std::greater<>());
-    largest.resize(std::min(largest.size(), kMost));
-  };
-  int64_t least = 0;  // what a count must exceed to matter
+  TopCounts top;
   for (int64_t key = 0; key < size; ++key) {
     const int64_t count = counts.count(slot, key);
     column.distinct += count > 0;
-    if (count <= least) continue;
-    largest.push_back(count);
-    if (largest.size() < 2 * kMost) continue;
-    keep_most();
-    least = largest.back();
+    top.add(count);
   }
-  keep_most();
-  for (size_t i = 0; i < 4; ++i) {
-    double sum = 0;
-    for (size_t k = 0; k < std::min<size_t>(largest.size(), data::ManifestColumn::kTop[i]); ++k)
-      sum += static_cast<double>(largest[k]);
-    column.top_share[i] = counts.rows() > 0 ? sum / static_cast<double>(counts.rows()) : 0.0;
-  }
+  top.shares(counts.rows(), column.top_share);
   return column;
 }
 
@@ -84,7 +68,7 @@ void write_key_counts(const KeyCounts& counts, const std::vector<int64_t>& sizes
       const int64_t count = counts.count(static_cast<int>(s), key);
       block.push_back(static_cast<uint32_t>(std::min<int64_t>(count, UINT32_MAX)));
       if (block.size() < 65536 && key + 1 < sizes[s]) continue;
-      file.write(block.data(), block.size() * sizeof(uint32_t));
+      file.write(std::as_bytes(std::span(block)));
       block.clear();
     }
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "hugectr_lite/core/error.h"
@@ -126,6 +127,23 @@ CsvPrepOptions csv_options(const TemporaryDirectory& folder) {
   options.output.folder = folder / "out";
   options.run.quiet = true;
   return options;
+}
+
+TEST_CASE("a manifest whose statistics are not of the schema's columns is refused") {
+  const TemporaryDirectory folder;
+  csv_prep(csv_options(folder));
+  auto manifest = nlohmann::ordered_json::parse(read_text(folder / "out/manifest.json"));
+  for (const bool more : {false, true}) {
+    auto& dense = manifest["features"]["dense"];
+    if (more)
+      dense.insert(dense.end(), 2, dense[0]);
+    else
+      dense.erase(0);
+    write_text(folder / "out/manifest.json", manifest.dump());
+    check_contains(message_of<DataError>([&] { Preparation(folder / "out", Labels::kThere); }),
+                   {"manifest.json: features.dense: expected 3 columns, found " +
+                    std::to_string(dense.size())});
+  }
 }
 
 TEST_CASE("lines of CSV files get the records that csv_prep gave them") {

@@ -1,6 +1,7 @@
 #include "tools/criteo/criteo_record.h"
 
 #include <array>
+#include <cstring>
 #include <vector>
 
 #include "hugectr_lite/core/random.h"
@@ -181,6 +182,27 @@ TEST_CASE("explain() finds the first wrong column, in the middle too") {
   line.replace(line.rfind("f\tf"), 1, "zz");
   CHECK_FALSE(parsed(line).good);
   test::check_contains(explain(line), {"column 39 (category 25)", "\"zz\""});
+}
+
+TEST_CASE("lines without a label are read as with a 0 in front, and messages say so") {
+  const auto parser = make_row_parser(0, /*labelled=*/false);
+  CHECK(parser->layout().shortest_row == make_row_parser(0)->layout().shortest_row - 2);
+  const TextForm form = parser->text_form();
+  CHECK(form.names.size() == kDense + kSlots);
+  CHECK(form.names.front() == "I1");
+  CHECK(form.names[static_cast<size_t>(form.first_hexadecimal)] == "C1");
+
+  std::vector<std::byte> columns(kColumns * sizeof(uint32_t));
+  std::vector<int64_t> missing(kSlots, 0);
+  const ColumnArrays out(parser->layout(), columns.data(), sizeof(uint32_t), missing.data());
+  const auto lines = parser->open("new.tsv", "");
+  const std::string line = line_of("0", "7", "f");
+  REQUIRE(lines->parse(1, line.substr(2), out, 0) == LineKind::kRow);
+  const Parsed with_label = parsed(line);
+  CHECK(std::memcmp(columns.data(), with_label.record.data(), columns.size()) == 0);
+  CHECK(lines->parse(1, line, out, 0) == LineKind::kBad);
+  CHECK(lines->explain(line) ==
+        "expected 40 tab-separated columns, found 41 (a label was put in front)");
 }
 
 }  // namespace

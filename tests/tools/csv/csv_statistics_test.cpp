@@ -7,9 +7,12 @@
 
 #include "hugectr_lite/core/random.h"
 #include "tests/support/catch.h"
+#include "tests/support/memory_bytes.h"
 
 namespace hlite::tools {
 namespace {
+
+using test::MemoryBytes;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/catch.h"
-#include "tools/prep/run_options.h"
+#include "tools/prep/prep_options.h"
 
 namespace hlite::tools {
 namespace {

@@ -10,12 +10,15 @@
 #include "hugectr_lite/core/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
+#include "tests/support/scores.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/tools/synth/demo_options.h"
-#include "tools/synth/score.h"
+#include "tools/io/top_counts.h"
 
 namespace hlite::tools {
 namespace {
+
+using test::area_under_curve, test::log_loss;
 
 using test::TemporaryDirectory;
 
@@ -123,7 +126,7 @@ TEST_CASE("measured skew and missing values are what was asked, Zipf or like Cri
       CHECK(c.categories == options.columns.cards[s]);
       CHECK(c.missing == Approx(c.asked_missing).margin(0.005));
       for (int i = 0; i < 4; ++i) {
-        INFO("C" << s + 1 << ", top " << ColumnSkew::kTop[i] << ": " << c.share[i] << ", asked "
+        INFO("C" << s + 1 << ", top " << TopCounts::kTop[i] << ": " << c.share[i] << ", asked "
                  << c.asked_share[i]);
         // 2 %, or four standard errors where chance alone moves a share by more.
         const double chance = 4 * std::sqrt(c.asked_share[i] / (kRows * (1 - c.missing)));

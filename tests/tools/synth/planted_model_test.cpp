@@ -6,11 +6,13 @@
 #include "hugectr_lite/core/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
+#include "tests/support/scores.h"
 #include "tests/tools/synth/demo_options.h"
-#include "tools/synth/score.h"
 
 namespace hlite::tools {
 namespace {
+
+using test::area_under_curve;
 
 double probability_of(const PlantedRow& row) { return 1 / (1 + std::exp(-row.logit)); }
 

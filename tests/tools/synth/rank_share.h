@@ -1,0 +1,15 @@
+// The share of a single rank of a law.
+#pragma once
+
+#include "tools/synth/rank_law.h"
+
+namespace hlite::tools {
+
+inline double rank_share(const RankLaw& law, int64_t rank) {
+  const RankLaw::Bucket* of_rank = nullptr;
+  for (const RankLaw::Bucket& bucket : law.buckets())
+    if (bucket.first <= rank) of_rank = &bucket;
+  return of_rank->share / static_cast<double>(of_rank->ranks);
+}
+
+}  // namespace hlite::tools
