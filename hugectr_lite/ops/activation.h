@@ -10,8 +10,6 @@
 // Its .cpp instantiates the op (activation_loops.h), its .cu the kernels (activation_kernels.cuh).
 #pragma once
 
-#include <type_traits>
-
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/host_device.h"
 #include "hugectr_lite/core/kernel.h"
@@ -21,22 +19,18 @@ namespace hlite::ops {
 
 // T: float, bf16, or on a GPU fp16, computed in float. x and y [N]; y may be the very view x.
 template <typename T = float, typename F>
-void activation_forward(const Exec& exec, const F& f, Vector<const std::type_identity_t<T>> x,
-                        Vector<std::type_identity_t<T>> y);
+void activation_forward(const Exec& exec, const F& f, VectorOf<const T> x, VectorOf<T> y);
 
 // y (the forward output), dy and dx [N]; dx may be the very view y or dy.
 template <typename T = float, typename F>
-void activation_backward(const Exec& exec, const F& f, Vector<const std::type_identity_t<T>> y,
-                         Vector<const std::type_identity_t<T>> dy,
-                         Vector<std::type_identity_t<T>> dx);
+void activation_backward(const Exec& exec, const F& f, VectorOf<const T> y, VectorOf<const T> dy,
+                         VectorOf<T> dx);
 
 namespace kernels {
 template <typename T, typename F>
-inline const Kernel<void(const F&, Vector<const T> /*x*/, Vector<T> /*y*/)> activation_forward{
-    F::kForward};
+inline const KernelOf<decltype(ops::activation_forward<T, F>)> activation_forward{F::kForward};
 template <typename T, typename F>
-inline const Kernel<void(const F&, Vector<const T> /*y*/, Vector<const T> /*dy*/, Vector<T> /*dx*/)>
-    activation_backward{F::kBackward};
+inline const KernelOf<decltype(ops::activation_backward<T, F>)> activation_backward{F::kBackward};
 }  // namespace kernels
 
 }  // namespace hlite::ops

@@ -9,8 +9,7 @@
 namespace hlite::ops {
 
 template <typename T, typename F>
-void activation_forward(const Exec& exec, const F& f, Vector<const std::type_identity_t<T>> x,
-                        Vector<std::type_identity_t<T>> y) {
+void activation_forward(const Exec& exec, const F& f, VectorOf<const T> x, VectorOf<T> y) {
   HLITE_CHECK(x.dim(0) == y.dim(0), "{}: x {}, y {}", F::kForward, x.shape(), y.shape());
   f.check();
   if (exec.on_gpu()) return kernels::activation_forward<T, F>(exec, f, x, y);
@@ -23,9 +22,8 @@ void activation_forward(const Exec& exec, const F& f, Vector<const std::type_ide
 }
 
 template <typename T, typename F>
-void activation_backward(const Exec& exec, const F& f, Vector<const std::type_identity_t<T>> y,
-                         Vector<const std::type_identity_t<T>> dy,
-                         Vector<std::type_identity_t<T>> dx) {
+void activation_backward(const Exec& exec, const F& f, VectorOf<const T> y, VectorOf<const T> dy,
+                         VectorOf<T> dx) {
   HLITE_CHECK(y.dim(0) == dy.dim(0) && dx.dim(0) == dy.dim(0), "{}: y {}, dy {}, dx {}",
               F::kBackward, y.shape(), dy.shape(), dx.shape());
   f.check();
@@ -40,10 +38,9 @@ void activation_backward(const Exec& exec, const F& f, Vector<const std::type_id
   });
 }
 
-#define HLITE_ACTIVATION_OF(F, T)                                                                  \
-  template void activation_forward<T, F>(const Exec&, const F&, Vector<const T>, Vector<T>);       \
-  template void activation_backward<T, F>(const Exec&, const F&, Vector<const T>, Vector<const T>, \
-                                          Vector<T>);
+#define HLITE_ACTIVATION_OF(F, T)                                       \
+  template decltype(activation_forward<T, F>) activation_forward<T, F>; \
+  template decltype(activation_backward<T, F>) activation_backward<T, F>;
 #define HLITE_ACTIVATION(F)     \
   HLITE_ACTIVATION_OF(F, float) \
   HLITE_ACTIVATION_OF(F, bf16)  \

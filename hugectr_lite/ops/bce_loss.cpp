@@ -47,7 +47,7 @@ void loss_on_cpu(const Exec& exec, Matrix<const float> logits, Matrix<const floa
 
 template <typename T>
 void bce_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> labels, float* loss,
-              Matrix<std::type_identity_t<T>> dlogits, const BceOptions& options) {
+              MatrixOf<T> dlogits, const BceOptions& options) {
   const int64_t batch = logits.dim(0), tasks = std::max(options.tasks.count, 1);
   HLITE_CHECK(tasks <= TaskWeights::kMost && logits.dim(1) == tasks && labels.dim(0) == batch &&
                   labels.dim(1) == tasks,
@@ -67,10 +67,6 @@ void bce_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> 
     needs_gpu("bce_loss");
 }
 
-#define HLITE_INSTANTIATE(T)                                                               \
-  template void bce_loss<T>(const Exec&, Matrix<const float>, Matrix<const float>, float*, \
-                            Matrix<T>, const BceOptions&);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_INSTANTIATE_FLOATS(bce_loss)
 
 }  // namespace hlite::ops

@@ -16,16 +16,14 @@ void check_dice(const char* op, Matrix<const T> x, Matrix<const T> other,
 }  // namespace
 
 template <typename T>
-void dice_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                  const ColumnStatistics& statistics, float alpha,
-                  Matrix<std::type_identity_t<T>> y) {
+void dice_forward(const Exec& exec, MatrixOf<const T> x, const ColumnStatistics& statistics,
+                  float alpha, MatrixOf<T> y) {
   check_dice<T>("dice_forward", x, y, statistics);
   for_each_element(exec, dice::Forward<T>{x, statistics, alpha, y}, x.dim(0), x.dim(1));
 }
 
 template <typename T>
-void dice_gradient_sums(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                        Matrix<const std::type_identity_t<T>> dy,
+void dice_gradient_sums(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> dy,
                         const ColumnStatistics& statistics, float alpha, Vector<double> workspace,
                         Matrix<double> sums) {
   check_dice<T>("dice_gradient_sums", x, dy, statistics);
@@ -34,23 +32,15 @@ void dice_gradient_sums(const Exec& exec, Matrix<const std::type_identity_t<T>> 
 }
 
 template <typename T>
-void dice_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                   Matrix<const std::type_identity_t<T>> dy, const ColumnStatistics& statistics,
-                   float alpha, Matrix<std::type_identity_t<T>> dx) {
+void dice_backward(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> dy,
+                   const ColumnStatistics& statistics, float alpha, MatrixOf<T> dx) {
   check_dice<T>("dice_backward", x, dy, statistics);
   check_dice<T>("dice_backward", x, dx, statistics);
   for_each_element(exec, dice::Backward<T>{x, dy, statistics, alpha, dx}, x.dim(0), x.dim(1));
 }
 
-#define HLITE_INSTANTIATE(T)                                                                  \
-  template void dice_forward<T>(const Exec&, Matrix<const T>, const ColumnStatistics&, float, \
-                                Matrix<T>);                                                   \
-  template void dice_gradient_sums<T>(const Exec&, Matrix<const T>, Matrix<const T>,          \
-                                      const ColumnStatistics&, float, Vector<double>,         \
-                                      Matrix<double>);                                        \
-  template void dice_backward<T>(const Exec&, Matrix<const T>, Matrix<const T>,               \
-                                 const ColumnStatistics&, float, Matrix<T>);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_INSTANTIATE_FLOATS(dice_forward)
+HLITE_INSTANTIATE_FLOATS(dice_gradient_sums)
+HLITE_INSTANTIATE_FLOATS(dice_backward)
 
 }  // namespace hlite::ops

@@ -49,21 +49,18 @@ void apply(const Exec& exec, const char* op, Vector<const T> x, Vector<T> y,
 }  // namespace
 
 template <typename T>
-void dropout_forward(const Exec& exec, Vector<const std::type_identity_t<T>> x,
-                     Vector<std::type_identity_t<T>> y, const DropoutMask& mask) {
+void dropout_forward(const Exec& exec, VectorOf<const T> x, VectorOf<T> y,
+                     const DropoutMask& mask) {
   apply<T>(exec, "dropout_forward", x, y, mask);
 }
 
 template <typename T>
-void dropout_backward(const Exec& exec, Vector<const std::type_identity_t<T>> dy,
-                      Vector<std::type_identity_t<T>> dx, const DropoutMask& mask) {
+void dropout_backward(const Exec& exec, VectorOf<const T> dy, VectorOf<T> dx,
+                      const DropoutMask& mask) {
   apply<T>(exec, "dropout_backward", dy, dx, mask);
 }
 
-#define HLITE_INSTANTIATE(T)                                                                     \
-  template void dropout_forward<T>(const Exec&, Vector<const T>, Vector<T>, const DropoutMask&); \
-  template void dropout_backward<T>(const Exec&, Vector<const T>, Vector<T>, const DropoutMask&);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_INSTANTIATE_FLOATS(dropout_forward)
+HLITE_INSTANTIATE_FLOATS(dropout_backward)
 
 }  // namespace hlite::ops

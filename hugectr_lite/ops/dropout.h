@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/host_device.h"
@@ -40,13 +39,12 @@ HLITE_HD inline float dropout_element(float x, float u, float rate, float scale)
 // T: float, bf16, or on a GPU fp16. x and y [N]; y may be the very view x. A dropped NaN
 // gives 0.
 template <typename T = float>
-void dropout_forward(const Exec& exec, Vector<const std::type_identity_t<T>> x,
-                     Vector<std::type_identity_t<T>> y, const DropoutMask& mask);
+void dropout_forward(const Exec& exec, VectorOf<const T> x, VectorOf<T> y, const DropoutMask& mask);
 
 // dx = dy * the same mask; dx may be the very view dy.
 template <typename T = float>
-void dropout_backward(const Exec& exec, Vector<const std::type_identity_t<T>> dy,
-                      Vector<std::type_identity_t<T>> dx, const DropoutMask& mask);
+void dropout_backward(const Exec& exec, VectorOf<const T> dy, VectorOf<T> dx,
+                      const DropoutMask& mask);
 
 namespace kernels {
 // Forward and backward are the same map.

@@ -29,9 +29,8 @@ void combine_on_cpu(const Exec& exec, std::span<const Vector<const T>> inputs, V
 }  // namespace
 
 template <typename T>
-void elementwise(const Exec& exec, Elementwise how,
-                 std::span<const Vector<const std::type_identity_t<T>>> inputs,
-                 Vector<std::type_identity_t<T>> out) {
+void elementwise(const Exec& exec, Elementwise how, std::span<const VectorOf<const T>> inputs,
+                 VectorOf<T> out) {
   HLITE_CHECK(!inputs.empty(), "elementwise needs at least one input");
   for (size_t i = 0; i < inputs.size(); ++i) {
     HLITE_CHECK(inputs[i].dim(0) == out.dim(0), "input {} {}, out {}", i, inputs[i].shape(),
@@ -50,10 +49,6 @@ void elementwise(const Exec& exec, Elementwise how,
     needs_gpu("elementwise");
 }
 
-#define HLITE_INSTANTIATE(T)                                                               \
-  template void elementwise<T>(const Exec&, Elementwise, std::span<const Vector<const T>>, \
-                               Vector<T>);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_INSTANTIATE_FLOATS(elementwise)
 
 }  // namespace hlite::ops
