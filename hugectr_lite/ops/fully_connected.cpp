@@ -6,12 +6,12 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/core/wide.h"
+#include "hugectr_lite/ops/activation.h"
 #include "hugectr_lite/ops/bf16_factor.h"
 #include "hugectr_lite/ops/bias_gradient.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 #include "hugectr_lite/ops/gemm.h"
 #include "hugectr_lite/ops/gemm_piece.h"
-#include "hugectr_lite/ops/relu.h"
 
 namespace hlite::ops {
 namespace {

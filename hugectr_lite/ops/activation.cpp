@@ -1,12 +1,12 @@
-// The bodies of activation.h, for the .cpp file of each activation.
-#pragma once
+#include "hugectr_lite/ops/activation.h"
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/float_type.h"
-#include "hugectr_lite/ops/activation.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {
+
+void Elu::check() const { HLITE_CHECK(alpha >= 0, "ELU: alpha {}", alpha); }
 
 template <typename T, typename F>
 void activation_forward(const Exec& exec, const F& f, VectorOf<const T> x, VectorOf<T> y) {
@@ -41,9 +41,13 @@ void activation_backward(const Exec& exec, const F& f, VectorOf<const T> y, Vect
 #define HLITE_ACTIVATION_OF(F, T)                                       \
   template decltype(activation_forward<T, F>) activation_forward<T, F>; \
   template decltype(activation_backward<T, F>) activation_backward<T, F>;
-#define HLITE_ACTIVATION(F)     \
-  HLITE_ACTIVATION_OF(F, float) \
-  HLITE_ACTIVATION_OF(F, bf16)  \
-  HLITE_ACTIVATION_OF(F, fp16)
+#define HLITE_ACTIVATIONS(T)      \
+  HLITE_ACTIVATION_OF(Relu, T)    \
+  HLITE_ACTIVATION_OF(Elu, T)     \
+  HLITE_ACTIVATION_OF(Sigmoid, T) \
+  HLITE_ACTIVATION_OF(Tanh, T)
+HLITE_FOR_EACH_FLOAT(HLITE_ACTIVATIONS)
+#undef HLITE_ACTIVATIONS
+#undef HLITE_ACTIVATION_OF
 
 }  // namespace hlite::ops
