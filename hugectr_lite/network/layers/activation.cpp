@@ -16,8 +16,7 @@ class ActivationLayer final : public Layer {
   // `summary`: its parameters, for people.
   ActivationLayer(config::ObjectReader& reader, const F& f, std::string summary = {})
       : Layer(reader), f_(f), summary_(std::move(summary)) {
-    expect_bottoms(1);
-    expect_tops(1);
+    expect_one_each();
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& bottoms) const override {

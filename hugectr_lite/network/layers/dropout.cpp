@@ -22,8 +22,7 @@ class DropoutLayer : public Layer {
  public:
   explicit DropoutLayer(config::ObjectReader& reader) : Layer(reader) {
     rate_ = reader.number_or("rate", 0.5, {.min = 0, .max = 0.9999});
-    expect_bottoms(1);
-    expect_tops(1);
+    expect_one_each();
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {

@@ -55,8 +55,7 @@ class InnerProductLayer : public Layer {
     if (fused) {
       read_chain(reader);
     } else {
-      expect_bottoms(1);
-      expect_tops(1);
+      expect_one_each();
     }
   }
 

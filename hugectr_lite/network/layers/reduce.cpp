@@ -12,8 +12,7 @@ class ReduceLayer : public Layer {
  public:
   ReduceLayer(config::ObjectReader& reader, bool mean)
       : Layer(reader), mean_(mean), axis_(reader.integer("axis", {.min = 0})) {
-    expect_bottoms(1);
-    expect_tops(1);
+    expect_one_each();
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& bottoms) const override {

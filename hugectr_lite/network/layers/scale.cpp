@@ -15,8 +15,7 @@ class ScaleLayer : public Layer {
     by_row_ = param.integer("axis", {.min = 0, .max = 1}) == 1;
     factor_ = param.integer("factor", {.min = 1, .max = 1 << 20});
     param.finish();
-    expect_bottoms(1);
-    expect_tops(1);
+    expect_one_each();
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
