@@ -14,7 +14,7 @@ namespace {
 template <typename T>
 void loss_on_cpu(const Exec& exec, Matrix<const float> logits, Matrix<const float> labels,
                  float* loss, Matrix<T> dlogits, const BceOptions& options) {
-  ThreadPool& threads = cpu_threads(exec, "bce_loss");
+  ThreadPool& threads = cpu_threads_for<T>(exec, "bce_loss");
   const int64_t n = logits.size(), tasks = logits.dim(1);
   *loss = 0;
   if (n == 0) return;
@@ -61,10 +61,7 @@ void bce_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> 
                 kBlockSums);
     return kernels::bce_loss<T>(exec, logits, labels, loss, dlogits, options);
   }
-  if constexpr (kOnCpu<T>)
-    loss_on_cpu(exec, logits, labels, loss, dlogits, options);
-  else
-    needs_gpu("bce_loss");
+  loss_on_cpu(exec, logits, labels, loss, dlogits, options);
 }
 
 HLITE_INSTANTIATE_FLOATS(bce_loss)

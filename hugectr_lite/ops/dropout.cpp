@@ -40,10 +40,7 @@ void apply(const Exec& exec, const char* op, Vector<const T> x, Vector<T> y,
   HLITE_CHECK(mask.step != nullptr && mask.first_element >= 0, "{}: first element {}, step {}", op,
               mask.first_element, mask.step ? "given" : "missing");
   if (exec.on_gpu()) return kernels::dropout<T>(exec, x, y, mask);
-  if constexpr (kOnCpu<T>)
-    apply_on_cpu(exec, op, x, y, mask);
-  else
-    needs_gpu(op);
+  apply_on_cpu(exec, op, x, y, mask);
 }
 
 }  // namespace

@@ -37,16 +37,14 @@ void elementwise(const Exec& exec, Elementwise how, std::span<const VectorOf<con
                 out.shape());
   }
   if (exec.on_gpu()) return kernels::elementwise<T>(exec, how, inputs, out);
-  if constexpr (kOnCpu<T>) switch (how) {
-      case Elementwise::kSum:
-        return combine_on_cpu<Elementwise::kSum, T>(exec, inputs, out);
-      case Elementwise::kDifference:
-        return combine_on_cpu<Elementwise::kDifference, T>(exec, inputs, out);
-      case Elementwise::kProduct:
-        return combine_on_cpu<Elementwise::kProduct, T>(exec, inputs, out);
-    }
-  else
-    needs_gpu("elementwise");
+  switch (how) {
+    case Elementwise::kSum:
+      return combine_on_cpu<Elementwise::kSum, T>(exec, inputs, out);
+    case Elementwise::kDifference:
+      return combine_on_cpu<Elementwise::kDifference, T>(exec, inputs, out);
+    case Elementwise::kProduct:
+      return combine_on_cpu<Elementwise::kProduct, T>(exec, inputs, out);
+  }
 }
 
 HLITE_INSTANTIATE_FLOATS(elementwise)

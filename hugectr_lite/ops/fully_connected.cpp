@@ -245,11 +245,10 @@ void fully_connected_forward(const Exec& exec, MatrixOf<const T> x, MatrixOf<con
 template <typename T>
 void fully_connected_backward_data(const Exec& exec, MatrixOf<const T> dz, MatrixOf<const T> w,
                                    MatrixOf<T> dx,
-                                   const LayerBelow<std::type_identity_t<T>>* layer_below) {
+                                   const LayerBelow<std::type_identity_t<T>>& below) {
   const int64_t batch = dz.dim(0), out = dz.dim(1), in = w.dim(0);
   HLITE_CHECK(w.dim(1) == out && dx.dim(0) == batch && dx.dim(1) == in, "dz {}, w {}, dx {}",
               dz.shape(), w.shape(), dx.shape());
-  const LayerBelow<T> below = layer_below ? *layer_below : LayerBelow<T>{};
   HLITE_CHECK(!below.y.data() || (below.y.dim(0) == batch && below.y.dim(1) == in),
               "y below {}, dx {}", below.y.shape(), dx.shape());
   HLITE_CHECK(!below.dbias.data() || below.dbias.dim(0) == in, "dbias below {}, dx {}",

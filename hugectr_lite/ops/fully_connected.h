@@ -52,14 +52,13 @@ struct LayerBelow {
   Vector<float> dbias;  // [in], overwritten; null data: it has no bias
   Matrix<const uint8_t> mask = {};  // with y: what its forward wrote, read instead of y; or null
 };
-using ReluBelow = LayerBelow<float>;
 
-// dx [B,in] = dz [B,out] w^T, overwritten. With `below`: dx is zeroed where below->y <= 0, and
-// below->dbias = column sums of the result. dx overlaps no input.
+// dx [B,in] = dz [B,out] w^T, overwritten. With `below`: dx is zeroed where below.y <= 0, and
+// below.dbias = column sums of the result. dx overlaps no input.
 template <typename T = float>
 void fully_connected_backward_data(const Exec& exec, MatrixOf<const T> dz, MatrixOf<const T> w,
                                    MatrixOf<T> dx,
-                                   const LayerBelow<std::type_identity_t<T>>* below = nullptr);
+                                   const LayerBelow<std::type_identity_t<T>>& below = {});
 
 // dx [B,in] += dz [B,out] w^T, rounded to T once, or on the CPU in bf16 twice. dx overlaps no
 // input.
@@ -84,8 +83,7 @@ template <typename T, typename Y = T>
 inline const KernelOf<decltype(ops::fully_connected_forward<T, Y>)> fully_connected_forward{
     "fully_connected_forward"};
 template <typename T>
-inline const Kernel<void(Matrix<const T> /*dz*/, Matrix<const T> /*w*/, Matrix<T> /*dx*/,
-                         const LayerBelow<T>&)>
+inline const KernelOf<decltype(ops::fully_connected_backward_data<T>)>
     fully_connected_backward_data{"fully_connected_backward_data"};
 template <typename T>
 inline const KernelOf<decltype(ops::fully_connected_add_backward_data<T>)>

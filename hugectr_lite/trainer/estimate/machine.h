@@ -57,7 +57,6 @@ System parse_system(const std::string& text);
 //  "between":{"bytes_per_s":..,"seconds":..,"nics":8}}
 // "flops" may leave out all but fp32; links may be left out where ranks have none.
 Machine parse_machine(const config::JsonNode& node);
-std::string json_of(const Machine& machine);
 
 // Machines known by name.
 const std::vector<Machine>& known_machines();
