@@ -19,9 +19,9 @@ class CostModel {
  public:
   CostModel(const config::TrainConfig& config, const Machine& machine, FloatType type,
             int wire_bytes)
-      : machine_(machine), nodes_(static_cast<int>(config.solver.gpu.size())) {
-    for (const auto& row : config.solver.gpu)
-      ranks_of_node_ = std::max(ranks_of_node_, static_cast<int>(row.size()));
+      : machine_(machine),
+        nodes_(static_cast<int>(config.solver.gpu.size())),
+        ranks_of_node_(static_cast<int>(config.solver.most_ranks_of_a_node())) {
     flops_ = type != FloatType::kFloat           ? machine.flops_16
              : config.solver.enable_tf32_compute ? machine.flops_tf32
                                                  : machine.flops_fp32;
@@ -73,8 +73,7 @@ class CostModel {
   }
 
   const Machine& machine_;
-  const int nodes_;
-  int ranks_of_node_ = 1;
+  const int nodes_, ranks_of_node_;
   double flops_ = 0, wire_share_ = 1;
 };
 
