@@ -18,7 +18,6 @@
 #include "embedding/embedding_tables.h"
 #include "embedding/hybrid_options.h"
 #include "embedding/row_placement.h"
-#include "hugectr_lite/comm/rank_context.h"
 #include "hugectr_lite/config/object_reader.h"
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/core/float_type.h"

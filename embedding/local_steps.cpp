@@ -2,7 +2,6 @@
 
 #include "embedding/hashed_lookup.h"
 #include "embedding/lookup.h"
-#include "hugectr_lite/core/error.h"
 
 namespace hlite::embedding {
 

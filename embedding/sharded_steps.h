@@ -30,7 +30,6 @@
 // and runs the iteration again.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>

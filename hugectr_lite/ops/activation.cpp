@@ -1,7 +1,6 @@
 #include "hugectr_lite/ops/activation.h"
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {

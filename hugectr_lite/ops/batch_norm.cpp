@@ -1,7 +1,6 @@
 #include "hugectr_lite/ops/batch_norm.h"
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/ops/batch_norm_columns.h"
 #include "hugectr_lite/ops/column_terms_loops.h"
 

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/ops/block_sums.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/ops/activation.h"

@@ -1,6 +1,5 @@
 #include "hugectr_lite/ops/dice.h"
 
-#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/ops/column_terms_loops.h"
 
 namespace hlite::ops {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {

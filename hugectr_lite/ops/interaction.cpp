@@ -1,7 +1,6 @@
 #include "hugectr_lite/ops/interaction.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/float_type.h"

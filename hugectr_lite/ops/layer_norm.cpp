@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/ops/column_terms_loops.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 #include "hugectr_lite/ops/row_sum.h"

@@ -179,9 +179,7 @@ int run(int argc, char** argv) {
 void write_machine(const TrainBenchOptions& o, const trainer::Model& model,
                    std::span<const double> step_seconds, double host_bytes_per_s) {
   const plan::Plan& plan = model.train_plan();
-  const plan::WorkSize size{.batch = o.solver.batch,
-                            .max_batch = model.max_batch(),
-                            .dense_gradients = model.layers().network->gradient_buffer()};
+  const plan::WorkSize size = model.train_size();
   std::vector<MeasuredStep> steps;
   for (size_t i = 0; i < step_seconds.size(); ++i)
     if (const plan::Step& step = plan.steps()[i];

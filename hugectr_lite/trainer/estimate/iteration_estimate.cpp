@@ -121,9 +121,7 @@ IterationEstimate estimate_iteration(const config::TrainConfig& config, const Ma
               gpu);
   model.make_plans();
   const plan::Plan& plan = model.train_plan();
-  const plan::WorkSize size{.batch = config.solver.batchsize / topology.ranks(),
-                            .max_batch = model.max_batch(),
-                            .dense_gradients = model.layers().network->gradient_buffer()};
+  const plan::WorkSize size = model.train_size();
   const CostModel costs(config, machine, model.type(), setup.wire_bytes);
   std::vector<Parts> parts;
   std::vector<plan::StepCost> step_costs;

@@ -1,7 +1,6 @@
 #include "hugectr_lite/trainer/model/gradient_sum.h"
 
 #include "hugectr_lite/comm/expected_traffic.h"
-#include "hugectr_lite/core/error.h"
 #include "hugectr_lite/ops/cast.h"
 
 namespace hlite::trainer {

@@ -1,7 +1,5 @@
 #include "hugectr_lite/trainer/run/memory_report.h"
 
-#include <algorithm>
-
 #include "data_reader/open_source.h"
 #include "hugectr_lite/core/live_line.h"
 #include "hugectr_lite/core/memory.h"
