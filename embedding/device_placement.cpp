@@ -1,6 +1,5 @@
 #include "embedding/device_placement.h"
 
-#include <cstring>
 #include <vector>
 
 #include "embedding/cutter.h"

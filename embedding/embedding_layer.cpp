@@ -249,7 +249,7 @@ std::vector<int64_t> EmbeddingLayer::read_sizes(config::ObjectReader& hparam,
   return rows;
 }
 
-void EmbeddingLayer::spread(TablesPlace place, double exchanged_share, uint64_t seed) {
+void EmbeddingLayer::spread(TablesPlace place, uint64_t seed) {
   spec_.seed = seed;
   output_type_ = place.type;
   if (hashed_)
@@ -257,11 +257,9 @@ void EmbeddingLayer::spread(TablesPlace place, double exchanged_share, uint64_t 
         RowPlacement::by_key(spec_.layout, place.ranks.ranks(), spec_.hash_capacity, by_slot_));
   const bool hierarchical =
       hybrid_ && hybrid_->communication == CommunicationType::kIbNvlinkHierarchical;
-  place.exchange = {
-      .route = place.ranks.possible(hierarchical ? comm::Route::kHierarchical : comm::Route::kFlat,
-                                    place.gpu != nullptr),
-      .exchanged_share = exchanged_share,
-      .capacity = hybrid_ ? hybrid_->exchange_capacity : 0};
+  place.exchange.route = place.ranks.possible(
+      hierarchical ? comm::Route::kHierarchical : comm::Route::kFlat, place.gpu != nullptr);
+  place.exchange.capacity = hybrid_ ? hybrid_->exchange_capacity : 0;
   tables_ = std::make_unique<EmbeddingTables>(spec_, place);
 }
 

@@ -18,7 +18,6 @@
 #include "embedding/embedding_tables.h"
 #include "embedding/hybrid_options.h"
 #include "embedding/row_placement.h"
-#include "hugectr_lite/comm/rank_context.h"
 #include "hugectr_lite/config/object_reader.h"
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/core/float_type.h"
@@ -83,11 +82,10 @@ class EmbeddingLayer {
   [[nodiscard]] const config::RegularizerConfig& penalty() const { return spec_.penalty; }
   [[nodiscard]] const optimizer::LrSchedule& schedule() const { return schedule_; }
 
-  // Makes the tables at their place, whose room for exchanges the layer says. On many ranks
-  // `placement` is what make_placements() made, `exchanged_share` the share of the lookups that go
-  // to rows which are not copied. Collective when place.ranks.world is given. `seed`:
-  // of first values.
-  void spread(TablesPlace place, double exchanged_share, uint64_t seed);
+  // Makes the tables at their place, whose route and room for exchanges the layer says. On many
+  // ranks `placement` is what make_placements() made, and so is the share of the lookups that go to
+  // rows which are not copied. Collective when place.ranks.world is given. `seed`: of first values.
+  void spread(TablesPlace place, uint64_t seed);
   // Names the buffers: the tables, the optimizer's states, the output [max_batch, slots, width].
   void declare(plan::Buffers& buffers, int64_t max_batch);
   [[nodiscard]] plan::BufferId output() const { return output_; }

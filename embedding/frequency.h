@@ -24,14 +24,18 @@ struct FrequencyStatistics {
 
 enum class CommunicationType { kNvlinkSingleNode, kIbNvlink, kIbNvlinkHierarchical };
 
-struct ThresholdParameters {
+// What decides whether a category is worth copies.
+struct CopyCosts {
   CommunicationType communication = CommunicationType::kIbNvlink;
-  int64_t batch = 0;         // global
-  double iterations = 1;     // batches that the counts were taken from
-  int nodes = 1, ranks = 1;  // ranks: of all nodes
   double p_dup_max = 0.01;
   double max_all_reduce_bandwidth = 1.3e11, max_all_to_all_bandwidth = 1.9e11;
   double efficiency_bandwidth_ratio = 1.0;
+};
+
+struct ThresholdParameters : CopyCosts {
+  int64_t batch = 0;         // global
+  double iterations = 1;     // batches that the counts were taken from
+  int nodes = 1, ranks = 1;  // ranks: of all nodes
 };
 
 // A category is frequent when it was counted at least this often. Source: HugeCTR 3.1's hybrid

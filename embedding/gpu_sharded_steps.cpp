@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "embedding/cutter.h"
 #include "embedding/gathered_lists.h"
 #include "embedding/lookup.h"
 #include "hugectr_lite/core/float_type.h"
@@ -16,7 +15,6 @@ GpuShardedSteps::GpuShardedSteps(const TablesSpec& spec, const TableStorage& sto
     : ShardedSteps(spec, storage, place, kListHeader + (index ? spec.layout.slots() : 0)),
       index_(index),
       exec_(place.exec()),
-      train_batch_(place.train_batch),
       copied_capacity_(std::min(storage.copied_rows(), place.max_batch * spec.layout.columns())) {}
 
 PoolShape GpuShardedSteps::shape() const {
@@ -74,7 +72,7 @@ SlotLayout GpuShardedSteps::asked_layout() const {
 
 // The pool's rows are 0, and move by their gradients.
 SparseUpdateOptions GpuShardedSteps::reduction() const {
-  return {.rule = {.type = optimizer::OptimizerType::kSgd}, .max_batch = train_batch_};
+  return {.rule = {.type = optimizer::OptimizerType::kSgd}, .max_batch = place().train_batch};
 }
 SparseUpdateOptions GpuShardedSteps::merging() const {
   const bool whole = spec().whole_gradients;
@@ -83,44 +81,42 @@ SparseUpdateOptions GpuShardedSteps::merging() const {
           .max_batch = shape().listed_rows()};
 }
 
-template <typename Cutter>
 GpuShardedSteps::Fixed GpuShardedSteps::cut_fixed(Cutter& cutter) const {
   const int64_t n = ranks().ranks(), columns = spec().layout.keys.columns;
   Fixed f{};
-  f.counts = cutter.template cut<PeerCounts>(n);  // at the front: they begin as 0
-  f.asked.needed = cutter.template cut<int64_t>(1);
-  f.entries = cutter.template cut<uint32_t>(max_batch() * columns);
-  f.lists.list_bytes = cutter.template cut<int64_t>(n);
-  f.lists.vector_bytes = cutter.template cut<int64_t>(n);
-  f.lists.copied = cutter.template cut<uint32_t>(copied_capacity_);
-  f.lists.counts = cutter.template cut<uint32_t>(n + 1);
-  f.asked.counts = cutter.template cut<uint32_t>(n);
-  f.asked.vector_bytes = cutter.template cut<int64_t>(n);
-  f.received_bytes = cutter.template cut<int64_t>(n);
-  f.ignored_bytes = cutter.template cut<int64_t>(n);
-  f.minus_one = cutter.template cut<float>(1);
-  f.scalars = cutter.template cut<optimizer::StepScalars>(2);
-  f.routing = cutter.template cut<std::byte>(static_cast<int64_t>(routing_bytes_));
-  f.gathered = cutter.template cut<std::byte>(static_cast<int64_t>(gathered_bytes_));
+  f.counts = cutter.cut<PeerCounts>(n);  // at the front: they begin as 0
+  f.asked.needed = cutter.cut<int64_t>(1);
+  f.entries = cutter.cut<uint32_t>(place().max_batch * columns);
+  f.lists.list_bytes = cutter.cut<int64_t>(n);
+  f.lists.vector_bytes = cutter.cut<int64_t>(n);
+  f.lists.copied = cutter.cut<uint32_t>(copied_capacity_);
+  f.lists.counts = cutter.cut<uint32_t>(n + 1);
+  f.asked.counts = cutter.cut<uint32_t>(n);
+  f.asked.vector_bytes = cutter.cut<int64_t>(n);
+  f.received_bytes = cutter.cut<int64_t>(n);
+  f.ignored_bytes = cutter.cut<int64_t>(n);
+  f.minus_one = cutter.cut<float>(1);
+  f.scalars = cutter.cut<optimizer::StepScalars>(2);
+  f.routing = cutter.cut<std::byte>(static_cast<int64_t>(routing_bytes_));
+  f.gathered = cutter.cut<std::byte>(static_cast<int64_t>(gathered_bytes_));
   return f;
 }
 
-template <typename Cutter>
 GpuShardedSteps::Growing GpuShardedSteps::cut_growing(Cutter& cutter) const {
   const PoolShape pool = shape();
   Growing g{};
-  g.sent_lists = cutter.template cut<uint32_t>(pool.ranks * pool.block_words());
-  g.got_lists = cutter.template cut<uint32_t>(pool.ranks * pool.block_words());
-  g.asked = cutter.template cut<uint32_t>(pool.listed_rows());
+  g.sent_lists = cutter.cut<uint32_t>(pool.ranks * pool.block_words());
+  g.got_lists = cutter.cut<uint32_t>(pool.ranks * pool.block_words());
+  g.asked = cutter.cut<uint32_t>(pool.listed_rows());
   const int64_t keys = index_ ? pool.listed_rows() : 0;
-  g.listed_keys = cutter.template cut<uint32_t>(keys);
-  g.listed_slots = cutter.template cut<uint32_t>(keys);
-  g.insertion = cutter.template cut<std::byte>(insertion_bytes());
-  g.owned = cutter.template cut<float>(pool.listed_rows() * pool.width);
-  g.pool = cutter.template cut<float>(pool.rows() * pool.width);
+  g.listed_keys = cutter.cut<uint32_t>(keys);
+  g.listed_slots = cutter.cut<uint32_t>(keys);
+  g.insertion = cutter.cut<std::byte>(insertion_bytes());
+  g.owned = cutter.cut<float>(pool.listed_rows() * pool.width);
+  g.pool = cutter.cut<float>(pool.rows() * pool.width);
   const int64_t narrow = narrow_wire() ? pool.listed_rows() * pool.width : 0;
-  g.narrow_sent = cutter.template cut<bf16>(narrow);
-  g.narrow_got = cutter.template cut<bf16>(narrow);
+  g.narrow_sent = cutter.cut<bf16>(narrow);
+  g.narrow_got = cutter.cut<bf16>(narrow);
   return g;
 }
 
@@ -128,8 +124,8 @@ int64_t GpuShardedSteps::workspace_bytes() const {
   Cutter cutter(nullptr);
   (void)cut_fixed(cutter);
   (void)cut_growing(cutter);
-  const int64_t lookups = max_batch() * spec().layout.columns();
-  const int64_t all = gathers_keys() ? lookups * ranks().ranks() : 0;
+  const int64_t lookups = place().max_batch * spec().layout.columns();
+  const int64_t all = place().gathers_keys ? lookups * ranks().ranks() : 0;
   int64_t routing = 30 * lookups + 34 * all;
   if (kernels::routing_workspace.is_in(*exec_.cuda)) {
     routing = static_cast<int64_t>(kernels::routing_workspace(exec_, lookups, kNoRow));
@@ -153,11 +149,11 @@ void GpuShardedSteps::prepare() {
   if (!index_)
     for (auto* const errors : {&train_errors_, &eval_errors_})
       *errors = std::make_unique<KeyErrors>(exec_, layout.keys.columns);
-  routing_bytes_ =
-      kernels::routing_workspace(exec_, max_batch() * layout.columns(), placement_->ref().numbers);
-  if (gathers_keys())
+  routing_bytes_ = kernels::routing_workspace(exec_, place().max_batch * layout.columns(),
+                                              placement_->ref().numbers);
+  if (place().gathers_keys)
     gathered_bytes_ = kernels::gathered_workspace(
-        exec_, max_batch() * ranks().ranks() * layout.columns(), placement_->ref().numbers);
+        exec_, place().max_batch * ranks().ranks() * layout.columns(), placement_->ref().numbers);
   Cutter counting(nullptr);
   (void)cut_fixed(counting);
   fixed_memory_ = DeviceMemory(*exec_.cuda, counting.bytes());
@@ -304,7 +300,7 @@ void GpuShardedSteps::pool(const StepContext& c, const TablesIo& io) {
   kernels::gather_listed(c.exec, storage().copied().w, {fixed_.lists.copied, copied_capacity_},
                          fixed_.lists.counts + shape().ranks,
                          pool_rows().rows(listed, shape().rows()));
-  with_float_type(type(), [&]<typename T>() {
+  with_float_type(place().type, [&]<typename T>() {
     lookup_forward<T>(c.exec, pool_slots_->ref(), pool_rows(), entries(c.batch),
                       vectors<T>(io.output, c.batch));
   });
@@ -321,7 +317,7 @@ void GpuShardedSteps::sort(const StepContext& c, const TablesIo& io) {
 void GpuShardedSteps::reduce(const StepContext& c, const TablesIo& io) {
   const uint32_t* const counts = fixed_.lists.counts;
   kernels::clear_pool(c.exec, shape(), counts, pool_rows());
-  with_float_type(type(), [&]<typename T>() {
+  with_float_type(place().type, [&]<typename T>() {
     reduce_->update<T>(c.exec, vectors<T>(io.grad, c.batch), {.w = pool_rows()});
   });
   if (storage().copied_rows() == 0) return;
@@ -389,7 +385,7 @@ std::vector<comm::StepTraffic> GpuShardedSteps::traffic_by_rails(
 std::vector<comm::StepTraffic> GpuShardedSteps::traffic() const {
   std::vector<PeerCounts> counts(static_cast<size_t>(ranks().ranks()));
   get_bytes(exec_, counts.data(), fixed_.counts, counts.size() * sizeof(PeerCounts));
-  if (exchange_route() == comm::Route::kHierarchical) return traffic_by_rails(counts);
+  if (place().exchange.route == comm::Route::kHierarchical) return traffic_by_rails(counts);
   comm::TrafficTotals keys, rows, grads;
   const comm::Topology& topology = *ranks().topology;
   for (int q = 0; q < ranks().ranks(); ++q) {

@@ -14,6 +14,7 @@
 
 #include <memory>
 
+#include "embedding/cutter.h"
 #include "embedding/device_placement.h"
 #include "embedding/device_slots.h"
 #include "embedding/hashed_index.h"
@@ -80,9 +81,7 @@ class GpuShardedSteps final : public ShardedSteps {
   };
   [[nodiscard]] std::vector<comm::StepTraffic> traffic_by_rails(
       const std::vector<PeerCounts>& own) const;
-  template <typename Cutter>
   Fixed cut_fixed(Cutter& cutter) const;
-  template <typename Cutter>
   Growing cut_growing(Cutter& cutter) const;
   [[nodiscard]] PoolShape shape() const;
   [[nodiscard]] WantedLists lists() const;
@@ -105,7 +104,7 @@ class GpuShardedSteps final : public ShardedSteps {
 
   HashedIndex* const index_;  // null: another type
   const Exec exec_;
-  const int64_t train_batch_, copied_capacity_;
+  const int64_t copied_capacity_;
   size_t routing_bytes_ = 0, gathered_bytes_ = 0;
   std::unique_ptr<DevicePlacement> placement_;
   std::unique_ptr<DeviceSlots> slots_, pool_slots_, asked_slots_;

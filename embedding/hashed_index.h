@@ -6,11 +6,9 @@
 // batches alone. The rows of all slots share one pool of max_vocabulary_size_per_gpu.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "embedding/device_slots.h"

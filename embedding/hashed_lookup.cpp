@@ -52,10 +52,6 @@ void pool_unseen(const Exec& exec, const HashedArgs& batch, Matrix<const float> 
     raise("lookup: fp16 needs a GPU");
 }
 
-#define HLITE_INSTANTIATE(T)                                                     \
-  template void pool_unseen(const Exec&, const HashedArgs&, Matrix<const float>, \
-                            const FirstValues&, View<T, 3>);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_INSTANTIATE_FLOATS(pool_unseen)
 
 }  // namespace hlite::embedding

@@ -16,16 +16,15 @@ HostShardedSteps::HostShardedSteps(const TablesSpec& spec, const TableStorage& s
                                    HashedIndex* index, const TablesPlace& place)
     : ShardedSteps(spec, storage, place, kLongest + (index ? spec.layout.slots() : 0)),
       index_(index),
-      threads_(place.threads),
       wanted_rows_(place.ranks.ranks()) {}
 
 int64_t HostShardedSteps::workspace_bytes() const {
-  const int64_t n = ranks().ranks(), lookups = max_batch() * spec().layout.columns();
+  const int64_t n = ranks().ranks(), lookups = place().max_batch * spec().layout.columns();
   const int64_t row_bytes = spec().layout.width * static_cast<int64_t>(sizeof(float));
   const int64_t routing =
       lookups * (8 + 4 + 4 + static_cast<int64_t>(sizeof(KeyRouting::Distinct))) +
-      threads_ * max_batch() * spec().layout.most_hotness() * 8;
-  const int64_t gathered = gathers_keys() ? routing : 0;
+      place().threads * place().max_batch * spec().layout.most_hotness() * 8;
+  const int64_t gathered = place().gathers_keys ? routing : 0;
   const int64_t hashed = index_ ? n * capacity() * (3 * 4 + 8) : 0;
   const int64_t narrow = narrow_wire() ? 2 * n * capacity() * wire_row_bytes() : 0;
   return routing + gathered + hashed + 2 * n * (header() + capacity()) * 4 +
@@ -33,9 +32,11 @@ int64_t HostShardedSteps::workspace_bytes() const {
 }
 
 void HostShardedSteps::prepare() {
-  routing_ = std::make_unique<KeyRouting>(*storage().placement(), max_batch(), threads_);
-  if (gathers_keys())
-    others_routing_ = std::make_unique<KeyRouting>(*storage().placement(), max_batch(), threads_);
+  routing_ =
+      std::make_unique<KeyRouting>(*storage().placement(), place().max_batch, place().threads);
+  if (place().gathers_keys)
+    others_routing_ =
+        std::make_unique<KeyRouting>(*storage().placement(), place().max_batch, place().threads);
   allocate();
 }
 
@@ -170,28 +171,24 @@ void HostShardedSteps::look_up(const Exec& exec, const KeyList& list, Matrix<flo
   });
 }
 
-void HostShardedSteps::round_block(const Exec& exec, const HostMemory& memory,
-                                   const HostMemory& narrow, int q, int64_t bytes) const {
-  const int64_t first = q * capacity() * spec().layout.width;
-  const float* const from = reinterpret_cast<const float*>(memory.data()) + first;
-  bf16* const to = reinterpret_cast<bf16*>(narrow.data()) + first;
-  exec.threads().parallel_for(bytes / 2, kConverted, [&](int64_t begin, int64_t end) {
-    wide([&] { hlite::narrow(from + begin, end - begin, to + begin); });
-  });
-}
-
-void HostShardedSteps::widen_block(const Exec& exec, const HostMemory& narrow,
-                                   const HostMemory& memory, int q, int64_t bytes) const {
-  const int64_t first = q * capacity() * spec().layout.width;
-  const bf16* const from = reinterpret_cast<const bf16*>(narrow.data()) + first;
-  float* const to = reinterpret_cast<float*>(memory.data()) + first;
-  exec.threads().parallel_for(bytes / 2, kConverted, [&](int64_t begin, int64_t end) {
-    wide([&] { widen(from + begin, end - begin, to + begin); });
+// Values [first, first + count) of `to` <- those of `from`, which are of the other type.
+template <typename From, typename To>
+static void convert(const Exec& exec, const HostMemory& from, const HostMemory& to, int64_t first,
+                    int64_t count) {
+  const From* const in = reinterpret_cast<const From*>(from.data()) + first;
+  To* const out = reinterpret_cast<To*>(to.data()) + first;
+  exec.threads().parallel_for(count, kConverted, [&](int64_t begin, int64_t end) {
+    wide([&] {
+      if constexpr (std::is_same_v<From, float>)
+        narrow(in + begin, end - begin, out + begin);
+      else
+        widen(in + begin, end - begin, out + begin);
+    });
   });
 }
 
 void HostShardedSteps::exchange_vectors(const plan::StepContext& c, bool to_owners) {
-  const int64_t row_bytes = wire_row_bytes();
+  const int64_t row_bytes = wire_row_bytes(), block = capacity() * spec().layout.width;
   const auto bytes_of = [&](int q, bool owned) {
     return row_bytes * (owned ? std::ssize(wanted(q)) : std::ssize(routing_->list(q)));
   };
@@ -202,7 +199,7 @@ void HostShardedSteps::exchange_vectors(const plan::StepContext& c, bool to_owne
                    &send = narrow_wire() ? narrow_send_ : out,
                    &receive = narrow_wire() ? narrow_receive_ : in;
   for (int q = 0; q < ranks().ranks() && narrow_wire(); ++q)
-    round_block(c.exec, out, send, q, bytes_of(q, !to_owners));
+    convert<float, bf16>(c.exec, out, send, q * block, bytes_of(q, !to_owners) / 2);
   (to_owners ? exchanges().grads : exchanges().rows)
       ->all_to_all_v(c.exec, {send.data(), send_bytes_.data(), receive.data(),
                               received_bytes_.data(), capacity() * row_bytes});
@@ -210,7 +207,7 @@ void HostShardedSteps::exchange_vectors(const plan::StepContext& c, bool to_owne
     const int64_t got = received_bytes_[static_cast<size_t>(q)], expected = bytes_of(q, to_owners);
     HLITE_CHECK(got == expected, "{}: {} bytes from rank {}, expected {}", spec().name, got, q,
                 expected);
-    if (narrow_wire()) widen_block(c.exec, receive, in, q, got);
+    if (narrow_wire()) convert<bf16, float>(c.exec, receive, in, q * block, got / 2);
   }
 }
 
@@ -230,14 +227,14 @@ static void with_cpu_type(FloatType type, F&& f) {
 }
 
 void HostShardedSteps::pool(const plan::StepContext& c, const TablesIo& io) {
-  with_cpu_type(type(), [&]<typename T>() {
+  with_cpu_type(place().type, [&]<typename T>() {
     pool_rows(c.exec, *routing_, block(listed_rows_, 0, ranks().ranks() * capacity()),
               storage().copied().w, vectors<T>(io.output, c.batch));
   });
 }
 
 void HostShardedSteps::reduce(const plan::StepContext& c, const TablesIo& io) {
-  with_cpu_type(type(), [&]<typename T>() {
+  with_cpu_type(place().type, [&]<typename T>() {
     reduce_gradients<T>(c.exec, *routing_, vectors<T>(io.grad, c.batch),
                         block(listed_rows_, 0, ranks().ranks() * capacity()), copied_gradients(),
                         touched());

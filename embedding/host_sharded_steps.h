@@ -44,11 +44,6 @@ class HostShardedSteps final : public ShardedSteps {
   void take_lists(int64_t longest, const TablesIo& io);
   [[nodiscard]] std::span<const uint32_t> wanted(int rank) const;
   [[nodiscard]] KeyList wanted_keys(int rank) const;
-  // The vectors of block q of `memory`, `bytes` as they travel, to block q of `narrow`, or back.
-  void round_block(const Exec& exec, const HostMemory& memory, const HostMemory& narrow, int q,
-                   int64_t bytes) const;
-  void widen_block(const Exec& exec, const HostMemory& narrow, const HostMemory& memory, int q,
-                   int64_t bytes) const;
   // `rows` rows from the `first` one on.
   [[nodiscard]] Matrix<float> block(const HostMemory& memory, int64_t first, int64_t rows) const;
   [[nodiscard]] RowStep step_of(const TablesIo& io) const;
@@ -56,7 +51,6 @@ class HostShardedSteps final : public ShardedSteps {
   void look_up(const Exec& exec, const KeyList& list, Matrix<float> out) const;
 
   HashedIndex* const index_;  // null: another type
-  const int threads_;
   int64_t needed_ = 0;
   std::unique_ptr<KeyRouting> routing_;
   std::unique_ptr<KeyRouting> others_routing_;  // of one other rank, where keys are gathered

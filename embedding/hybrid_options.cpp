@@ -1,7 +1,6 @@
 #include "embedding/hybrid_options.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace hlite::embedding {
 

@@ -2,7 +2,6 @@
 
 #include "embedding/hashed_lookup.h"
 #include "embedding/lookup.h"
-#include "hugectr_lite/core/error.h"
 
 namespace hlite::embedding {
 
@@ -115,9 +114,9 @@ void LocalSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
   const double bytes =
       width * (sample_rows_ * sizeof(float) + static_cast<double>(spec_.layout.slots()) *
                                                   static_cast<double>(float_type_bytes(type_)));
-  std::vector<plan::BufferId> reads = {lookup_keys(io), storage_.own_weights()};
-  if (index_) reads.push_back(io.keys);
-  if (io.training && exec_.on_gpu()) reads.push_back(io.step);
+  const std::vector<plan::BufferId> reads =
+      plan::present({lookup_keys(io), storage_.own_weights(), index_ ? io.keys : plan::kNoBuffer,
+                     io.training && exec_.on_gpu() ? io.step : plan::kNoBuffer});
   with_float_type(type_, [&]<typename T>() {
     plan.add({.name = spec_.name + ".lookup",
               .lane = plan::Lane::kEmbedding,
@@ -145,7 +144,7 @@ void LocalSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
 }
 
 void LocalSteps::emit_update(plan::Plan& plan, const TablesIo& io) {
-  if (spec_.whole_gradients) return whole_.emit_update(plan, io);
+  if (spec_.whole_gradients) return whole_.emit_update(plan, io, whole_.of_own_rows());
   emit_sparse_update(plan, io, ".update", storage_.own_buffers());
 }
 
@@ -160,9 +159,7 @@ void LocalSteps::emit_sparse_update(plan::Plan& plan, const TablesIo& io, const 
   updates_ = true;
   std::vector<plan::BufferId> reads = {lookup_keys(io), io.grad, io.rate, io.step};
   reads.insert(reads.end(), changed.begin(), changed.end());
-  if (sorted_ != plan::kNoBuffer) reads.push_back(sorted_);
-  for (const plan::BufferId verdict : {io.loss_scale, io.overflow})
-    if (verdict != plan::kNoBuffer) reads.push_back(verdict);
+  reads.insert(reads.end(), {sorted_, io.loss_scale, io.overflow});
   // Gradient read; row and states read and written.
   const double vector_bytes = static_cast<double>(spec_.layout.width * float_type_bytes(type_)),
                row_bytes = static_cast<double>(spec_.layout.width) * sizeof(float);
@@ -170,7 +167,7 @@ void LocalSteps::emit_sparse_update(plan::Plan& plan, const TablesIo& io, const 
     plan.add(
         {.name = spec_.name + name,
          .lane = plan::Lane::kEmbedding,
-         .reads = reads,
+         .reads = plan::present(reads),
          .writes = changed,
          .run = [this, io](const StepContext& c) { update<T>(c, io); },
          .bytes_per_sample = static_cast<double>(spec_.layout.columns()) * vector_bytes +

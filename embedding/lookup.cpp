@@ -126,10 +126,6 @@ void lookup_forward(const Exec& exec, const SlotsRef& slots, Matrix<const float>
     raise("lookup: fp16 needs a GPU");
 }
 
-#define HLITE_INSTANTIATE(T)                                                      \
-  template void lookup_forward(const Exec&, const SlotsRef&, Matrix<const float>, \
-                               Matrix<const uint32_t>, View<T, 3>, const KeyCheck&);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_INSTANTIATE_FLOATS(lookup_forward)
 
 }  // namespace hlite::embedding

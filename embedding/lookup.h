@@ -26,9 +26,7 @@ void lookup_forward(const Exec& exec, const SlotsRef& slots,
 namespace kernels {
 // An error for batches of 2^32 keys or output rows and more.
 template <typename T>
-inline const Kernel<void(const SlotsRef&, Matrix<const float> /*table*/,
-                         Matrix<const uint32_t> /*keys*/, View<T, 3> /*out*/, const KeyCheck&)>
-    lookup_forward{"lookup_forward"};
+inline const KernelOf<decltype(embedding::lookup_forward<T>)> lookup_forward{"lookup_forward"};
 }  // namespace kernels
 
 }  // namespace hlite::embedding

@@ -14,7 +14,6 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "embedding/key_routing.h"
 #include "embedding/updated_rows.h"

@@ -20,36 +20,28 @@ ShardedSteps::ShardedSteps(const TablesSpec& spec, const TableStorage& storage,
                            const TablesPlace& place, int64_t header)
     : spec_(spec),
       storage_(storage),
-      ranks_(place.ranks),
-      options_(place.exchange),
-      max_batch_(place.max_batch),
-      train_batch_(place.train_batch),
-      gathers_keys_(place.gathers_keys),
-      rows_per_lookup_(place.rows_per_lookup),
-      type_(place.type),
-      wire_(place.wire),
-      on_gpu_(place.gpu != nullptr),
+      place_(place),
       marks_(spec_.update_type != optimizer::UpdateType::kGlobal &&
              optimizer::moves_without_gradient(spec_.rule.type)),
       header_(header),
-      capacity_(options_.capacity > 0 ? options_.capacity : likely_capacity()),
-      exchanges_{.keys = ranks_.make_communicator(options_.route),
-                 .rows = ranks_.make_communicator(options_.route),
-                 .grads = ranks_.make_communicator(options_.route)},
+      capacity_(place.exchange.capacity > 0 ? place.exchange.capacity : likely_capacity()),
+      exchanges_{.keys = place.ranks.make_communicator(place.exchange.route),
+                 .rows = place.ranks.make_communicator(place.exchange.route),
+                 .grads = place.ranks.make_communicator(place.exchange.route)},
       whole_(spec, storage) {}
 
 // [ranks] rows that a rank may want of each with a full batch, times `room`: its lookups, spread as
 // the placement spreads them.
 std::vector<double> ShardedSteps::likely_rows(double room) const {
-  std::vector<double> rows(static_cast<size_t>(ranks_.ranks()), 0.0);
+  std::vector<double> rows(static_cast<size_t>(place_.ranks.ranks()), 0.0);
   for (int64_t s = 0; s < spec_.layout.slots(); ++s) {
-    const auto n = static_cast<double>(max_batch_ * spec_.layout.hotness(s));
+    const auto n = static_cast<double>(place_.max_batch * spec_.layout.hotness(s));
     const auto share = storage_.placement()->key_share(s);
     for (size_t q = 0; q < share.size(); ++q)
       rows[q] += std::min(n * share[q] * room,
                           static_cast<double>(spec_.layout.rows[static_cast<size_t>(s)]));
   }
-  for (double& n : rows) n *= options_.exchanged_share;
+  for (double& n : rows) n *= place_.exchange.exchanged_share;
   return rows;
 }
 
@@ -57,35 +49,36 @@ int64_t ShardedSteps::likely_capacity() const {
   const auto rows = likely_rows(kRoom);
   const double likely =
       *std::max_element(rows.begin(), rows.end()) + static_cast<double>(kLeastRoom);
-  const auto most = static_cast<double>(max_batch_ * spec_.layout.columns());
+  const auto most = static_cast<double>(place_.max_batch * spec_.layout.columns());
   return static_cast<int64_t>(std::ceil(std::min(likely, most)));
 }
 
 // The same without room: as many as are distinct, where that is known.
 std::vector<double> ShardedSteps::expected_rows() const {
-  if (rows_per_lookup_ == 0) return likely_rows(1);
-  std::vector<double> rows(static_cast<size_t>(ranks_.ranks()), 0.0);
+  if (place_.rows_per_lookup == 0) return likely_rows(1);
+  std::vector<double> rows(static_cast<size_t>(place_.ranks.ranks()), 0.0);
   for (int64_t s = 0; s < spec_.layout.slots(); ++s) {
-    const auto n = static_cast<double>(max_batch_ * spec_.layout.hotness(s));
+    const auto n = static_cast<double>(place_.max_batch * spec_.layout.hotness(s));
     const auto share = storage_.placement()->key_share(s);
     for (size_t q = 0; q < share.size(); ++q)
-      rows[q] += n * share[q] * options_.exchanged_share * rows_per_lookup_;
+      rows[q] += n * share[q] * place_.exchange.exchanged_share * place_.rows_per_lookup;
   }
   return rows;
 }
 
 ShardedSteps::MovedBytes ShardedSteps::moved_bytes() const {
   const auto rows = expected_rows();
-  const auto batch = static_cast<double>(max_batch_),
+  const auto batch = static_cast<double>(place_.max_batch),
              columns = static_cast<double>(spec_.layout.columns()),
              row = static_cast<double>(spec_.layout.width * kFloatBytes),
              vectors = static_cast<double>(spec_.layout.slots() * spec_.layout.width *
-                                           float_type_bytes(type_)),
+                                           float_type_bytes(place_.type)),
              copied_rows = static_cast<double>(storage_.copied_rows());
   // A sample's: rows that this rank wants, that all ranks want of it, and copies that it reads.
   const double wanted = std::accumulate(rows.begin(), rows.end(), 0.0) / batch,
-               owned = rows[static_cast<size_t>(ranks_.rank)] * ranks_.ranks() / batch,
-               copies = std::min(copied_rows / batch, columns * (1 - options_.exchanged_share)),
+               owned = rows[static_cast<size_t>(place_.ranks.rank)] * place_.ranks.ranks() / batch,
+               copies =
+                   std::min(copied_rows / batch, columns * (1 - place_.exchange.exchanged_share)),
                updated = 2.0 * static_cast<double>(storage_.own_buffers().size());
   return {.route = columns * (4 + 4 * 16 + 8),  // keys, their sort to and fro, where they go
           .gather = owned * (2 * row + 4),
@@ -99,13 +92,15 @@ ShardedSteps::MovedBytes ShardedSteps::moved_bytes() const {
 plan::SentBytes ShardedSteps::sends(int64_t header, int64_t row, bool to_owners) const {
   const auto rows = expected_rows();
   const auto by_route = [&](auto&& bytes_of_pair) {
-    return comm::all_to_all_bytes(*ranks_.topology, ranks_.rank, options_.route, bytes_of_pair);
+    return comm::all_to_all_bytes(*place_.ranks.topology, place_.ranks.rank, place_.exchange.route,
+                                  bytes_of_pair);
   };
-  const auto always = by_route(
-      [&](int, int) { return static_cast<double>(header + comm::size_bytes(options_.route)); });
+  const auto always = by_route([&](int, int) {
+    return static_cast<double>(header + comm::size_bytes(place_.exchange.route));
+  });
   const auto sample = by_route([&](int from, int to) {
     const double wanted = rows[static_cast<size_t>(to_owners ? to : from)];
-    return static_cast<double>(row) * wanted / static_cast<double>(max_batch_);
+    return static_cast<double>(row) * wanted / static_cast<double>(place_.max_batch);
   });
   return {always.intra, always.inter, sample.intra, sample.inter};
 }
@@ -120,7 +115,7 @@ void ShardedSteps::declare(plan::Buffers& buffers) {
   wanted_ = token(".wanted");
   outgoing_ = token(".outgoing");
   incoming_ = token(".incoming");
-  if (on_gpu_) sorted_ = token(".sorted");
+  if (place_.gpu) sorted_ = token(".sorted");
 }
 
 int64_t ShardedSteps::copied_gradient_bytes() const {
@@ -131,7 +126,7 @@ int64_t ShardedSteps::copied_gradient_bytes() const {
 std::string ShardedSteps::grow() {
   const int64_t wanted = needed();
   if (wanted <= capacity_) return {};
-  const int64_t before = capacity_, most = max_batch_ * spec_.layout.columns();
+  const int64_t before = capacity_, most = place_.max_batch * spec_.layout.columns();
   capacity_ =
       std::min(most, std::max(wanted, static_cast<int64_t>(static_cast<double>(wanted) * kRoom)));
   allocate();
@@ -154,7 +149,7 @@ std::vector<comm::StepTraffic> ShardedSteps::traffic_of(const comm::TrafficTotal
                                                         const comm::TrafficTotals& grads) const {
   std::vector<comm::StepTraffic> list = {{spec_.name + ".rows_exchange", rows},
                                          {spec_.name + ".grads_exchange", grads}};
-  if (!gathers_keys_) list.insert(list.begin(), {spec_.name + ".keys_exchange", keys});
+  if (!place_.gathers_keys) list.insert(list.begin(), {spec_.name + ".keys_exchange", keys});
   return list;
 }
 
@@ -173,13 +168,13 @@ void ShardedSteps::add(plan::Plan& plan, plan::Step step) {
 }
 
 void ShardedSteps::emit_lists(plan::Plan& plan, const TablesIo& io, double routed_bytes) {
-  if (gathers_keys_) {
+  if (place_.gathers_keys) {
     plan.add({.name = spec_.name + ".lists",
               .lane = plan::Lane::kEmbedding,
               .reads = {lists_, io.all_keys},
               .writes = {wanted_, io.overflow},
               .run = [this, io](const StepContext& c) { list_keys(c, io); },
-              .bytes_per_sample = routed_bytes * ranks_.ranks()});
+              .bytes_per_sample = routed_bytes * place_.ranks.ranks()});
     return;
   }
   plan.add({.name = spec_.name + ".keys_exchange",
@@ -229,22 +224,19 @@ void ShardedSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
 }
 
 void ShardedSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
-  std::vector<plan::BufferId> reads = {io.grad, lists_}, reduced = {incoming_};
-  if (copied_gradients_ != plan::kNoBuffer) reduced.push_back(copied_gradients_);
   if (spec_.whole_gradients) whole_.emit_clear(plan);
-  if (on_gpu_) {  // needs no gradients: beside what makes them
+  if (place_.gpu) {  // needs no gradients: beside what makes them
     add(plan, {.name = ".sort",
                .lane = plan::Lane::kEmbedding,
                .reads = {lists_, wanted_, rate_of(io), io.step},
                .writes = {sorted_},
                .run = [this, io](const StepContext& c) { sort(c, io); }});
-    reads.push_back(sorted_);
   }
-  if (spec_.whole_gradients && io.loss_scale != plan::kNoBuffer) reads.push_back(io.loss_scale);
+  const plan::BufferId scale = spec_.whole_gradients ? io.loss_scale : plan::kNoBuffer;
   add(plan, {.name = ".reduce",
              .lane = plan::Lane::kEmbedding,
-             .reads = reads,
-             .writes = reduced,
+             .reads = plan::present({io.grad, lists_, sorted_, scale}),
+             .writes = plan::present({incoming_, copied_gradients_}),
              .run = [this, io](const StepContext& c) { reduce(c, io); },
              .bytes_per_sample = moved_bytes().reduce});
   add(plan, {.name = ".grads_exchange",
@@ -254,12 +246,10 @@ void ShardedSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
              .run = [this](const StepContext& c) { exchange_vectors(c, true); },
              .sends = sends(0, wire_row_bytes(), true)});
   if (!spec_.whole_gradients) return;
-  reads = {wanted_, outgoing_, whole_.gradients(), io.overflow};
-  if (on_gpu_) reads.push_back(sorted_);
-  if (io.loss_scale != plan::kNoBuffer) reads.push_back(io.loss_scale);
   add(plan, {.name = ".gradients",
              .lane = plan::Lane::kEmbedding,
-             .reads = reads,
+             .reads = plan::present(
+                 {wanted_, outgoing_, whole_.gradients(), io.overflow, sorted_, io.loss_scale}),
              .writes = {whole_.gradients()},
              .run = [this, io](const StepContext& c) { sum_gradients(c, io); }});
 }
@@ -277,19 +267,15 @@ std::vector<WholeGradients> ShardedSteps::whole_gradients() const {
 
 void ShardedSteps::add_update(plan::Plan& plan, plan::Step step, const TablesIo& io) {
   step.lane = plan::Lane::kEmbedding;
-  step.reads.insert(step.reads.end(), {io.rate, io.step, io.overflow});
-  if (io.loss_scale != plan::kNoBuffer) step.reads.push_back(io.loss_scale);
-  if (on_gpu_) step.reads.push_back(sorted_);
+  step.reads.insert(step.reads.end(), {io.rate, io.step, io.overflow, io.loss_scale, sorted_});
   step.reads.insert(step.reads.end(), step.writes.begin(), step.writes.end());
+  step.reads = plan::present(std::move(step.reads));
   add(plan, std::move(step));
 }
 
 void ShardedSteps::emit_update(plan::Plan& plan, const TablesIo& io) {
   if (spec_.whole_gradients) {
-    for (const WholeGradients& of : whole_gradients())
-      whole_.emit_update(
-          plan, io, of.copied ? ".update_copied" : ".update", of,
-          [this, copied = of.copied] { return copied ? storage_.copied() : storage_.own(); });
+    for (const WholeGradients& of : whole_gradients()) whole_.emit_update(plan, io, of);
     return;
   }
   const MovedBytes moved = moved_bytes();

@@ -30,7 +30,6 @@
 // and runs the iteration again.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -95,21 +94,19 @@ class ShardedSteps : public TableSteps {
 
   [[nodiscard]] const TablesSpec& spec() const { return spec_; }
   [[nodiscard]] const TableStorage& storage() const { return storage_; }
-  [[nodiscard]] const comm::RankContext& ranks() const { return ranks_; }
-  [[nodiscard]] int64_t max_batch() const { return max_batch_; }
-  [[nodiscard]] bool gathers_keys() const { return gathers_keys_; }
+  [[nodiscard]] const TablesPlace& place() const { return place_; }
+  [[nodiscard]] const comm::RankContext& ranks() const { return place_.ranks; }
   // Samples of rank q in io.all_keys, [begin, end): the first ranks of a small batch have all.
   [[nodiscard]] std::pair<int64_t, int64_t> samples_of(int rank, const plan::StepContext& c,
                                                        const TablesIo& io) const;
   // Room of one rank there.
   [[nodiscard]] int64_t samples_of_rank(const TablesIo& io) const {
-    return io.training ? train_batch_ : max_batch_;
+    return io.training ? place_.train_batch : place_.max_batch;
   }
-  [[nodiscard]] FloatType type() const { return type_; }
-  [[nodiscard]] bool narrow_wire() const { return wire_ != FloatType::kFloat; }
+  [[nodiscard]] bool narrow_wire() const { return place_.wire != FloatType::kFloat; }
   // Of a row or its gradient as it travels.
   [[nodiscard]] int64_t wire_row_bytes() const {
-    return spec_.layout.width * float_type_bytes(wire_);
+    return spec_.layout.width * float_type_bytes(place_.wire);
   }
   [[nodiscard]] int64_t capacity() const { return capacity_; }
   [[nodiscard]] int64_t header() const { return header_; }
@@ -133,7 +130,6 @@ class ShardedSteps : public TableSteps {
     std::unique_ptr<comm::Communicator> keys, rows, grads;
   };
   [[nodiscard]] const Exchanges& exchanges() const { return exchanges_; }
-  [[nodiscard]] comm::Route exchange_route() const { return options_.route; }
   // Names of exchanges() in reports.
   [[nodiscard]] std::vector<comm::StepTraffic> traffic_of(const comm::TrafficTotals& keys,
                                                           const comm::TrafficTotals& rows,
@@ -158,14 +154,7 @@ class ShardedSteps : public TableSteps {
 
   const TablesSpec& spec_;
   const TableStorage& storage_;
-  const comm::RankContext ranks_;
-  const ExchangeOptions options_;
-  const int64_t max_batch_, train_batch_;
-  const bool gathers_keys_;
-  const double rows_per_lookup_;
-  const FloatType type_;  // of the output and its gradient
-  const FloatType wire_;
-  const bool on_gpu_;
+  const TablesPlace place_;
   const bool marks_;      // whether touched() is kept
   const int64_t header_;  // words
   int64_t capacity_;

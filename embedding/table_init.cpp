@@ -59,6 +59,13 @@ void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const 
   }
 }
 
+void fill_values(const Exec& exec, Vector<float> values, float value) {
+  if (exec.on_gpu()) return hlite::kernels::fill(exec, values, value);
+  exec.threads().parallel_for(values.size(), 1 << 16, [&](int64_t begin, int64_t end) {
+    std::fill(values.data() + begin, values.data() + end, value);
+  });
+}
+
 TableRowInit::TableRowInit(uint64_t seed, std::string_view layer, const SlotLayout& layout,
                            float stddev)
     : TableRowInit(seed, layer, layout.rows, layout.width) {

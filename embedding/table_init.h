@@ -31,7 +31,10 @@ void init_normal_rows(const Exec& exec, uint64_t seed, std::string_view name, fl
 void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const SlotLayout& layout,
                  Matrix<float> tables /*[total_rows, width]*/);
 
-// The same values row by row, for a rank that holds some rows of each table.
+// values[i] = value.
+void fill_values(const Exec& exec, Vector<float> values, float value);
+
+// The same values as init_tables(), row by row, for a rank that holds some rows of each table.
 class TableRowInit {
  public:
   // `stddev`: of normal values; 0: uniform ones.

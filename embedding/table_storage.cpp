@@ -3,16 +3,8 @@
 #include <algorithm>
 
 #include "hugectr_lite/core/exec_memory.h"
-#include "hugectr_lite/core/fill.h"
 
 namespace hlite::embedding {
-
-static void fill_all(const Exec& exec, Vector<float> values, float value) {
-  if (exec.on_gpu()) return hlite::kernels::fill(exec, values, value);
-  exec.threads().parallel_for(values.size(), 1 << 16, [&](int64_t begin, int64_t end) {
-    std::fill(values.data() + begin, values.data() + end, value);
-  });
-}
 
 // Calls fill(first row, rows) for pieces of `rows` in host memory: all of them, or those that are
 // then copied to a GPU.
@@ -107,7 +99,7 @@ void TableStorage::initialize(const Exec& exec) const {
   const float initial = optimizer::initial_state(spec_.rule);
   if (initial != 0)  // buffers start out zeroed
     for (const auto& states : {own.state0, own.state1, copied.state0, copied.state1})
-      fill_all(where, {states.data(), states.size()}, initial);
+      fill_values(where, {states.data(), states.size()}, initial);
   if (exec_.on_gpu()) exec_.cuda->stream_synchronize(exec_.stream);
 }
 

@@ -1,19 +1,11 @@
 #include "embedding/whole_table_update.h"
 
-#include <algorithm>
-
-#include "hugectr_lite/core/fill.h"
+#include "embedding/table_init.h"
+#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/optimizer/dense_update.h"
 
 namespace hlite::embedding {
 namespace {
-
-void fill(const Exec& exec, Vector<float> values, float value) {
-  if (exec.on_gpu()) return hlite::kernels::fill(exec, values, value);
-  exec.threads().parallel_for(values.size(), 1 << 16, [&](int64_t begin, int64_t end) {
-    std::fill(values.data() + begin, values.data() + end, value);
-  });
-}
 
 Vector<float> flat(const Matrix<float>& rows) { return {rows.data(), rows.size()}; }
 
@@ -42,32 +34,26 @@ void WholeTableUpdate::emit_clear(plan::Plan& plan) const {
             .reads = {},
             .writes = {gradients_, sum_rate_},
             .run = [this](const plan::StepContext& c) {
-              fill(c.exec, flat(summed().w), 0);
-              fill(c.exec, {buffers_->data<float>(sum_rate_), 1}, kSumRate);
+              fill_values(c.exec, flat(summed().w), 0);
+              fill_values(c.exec, {buffers_->data<float>(sum_rate_), 1}, kSumRate);
             }});
 }
 
-void WholeTableUpdate::emit_update(plan::Plan& plan, const TablesIo& io) const {
-  emit_update(plan, io, ".update", of_own_rows(), [this] { return storage_.own(); });
-}
-
-void WholeTableUpdate::emit_update(plan::Plan& plan, const TablesIo& io, const std::string& name,
-                                   const WholeGradients& of,
-                                   const std::function<UpdatedRows()>& rows) const {
+void WholeTableUpdate::emit_update(plan::Plan& plan, const TablesIo& io,
+                                   const WholeGradients& of) const {
   const auto changed = of.copied ? storage_.copied_buffers() : storage_.own_buffers();
   std::vector<plan::BufferId> reads = {of.gradients, io.rate, io.step};
   reads.insert(reads.end(), changed.begin(), changed.end());
-  for (const plan::BufferId verdict : {io.loss_scale, io.overflow, io.clip})
-    if (verdict != plan::kNoBuffer) reads.push_back(verdict);
-  plan.add({.name = spec_.name + name,
+  reads.insert(reads.end(), {io.loss_scale, io.overflow, io.clip});
+  plan.add({.name = spec_.name + (of.copied ? ".update_copied" : ".update"),
             .lane = plan::Lane::kEmbedding,
-            .reads = reads,
+            .reads = plan::present(reads),
             .writes = changed,
-            .run = [this, io, of, rows](const plan::StepContext& c) {
+            .run = [this, io, of](const plan::StepContext& c) {
               optimizer::GradientScale scale = gradient_scale(*buffers_, io);
               // The sums are of unscaled gradients.
               scale.inverse = io.clip == plan::kNoBuffer ? nullptr : buffers_->data<float>(io.clip);
-              const UpdatedRows to = rows();
+              const UpdatedRows to = of.copied ? storage_.copied() : storage_.own();
               optimizer::dense_update(c.exec, spec_.rule, buffers_->data<float>(io.rate),
                                       buffers_->data<int64_t>(io.step),
                                       {.w = flat(to.w),

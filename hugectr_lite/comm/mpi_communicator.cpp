@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
-#include <numeric>
 #include <thread>
 
 #include "hugectr_lite/comm/mpi_plugin.h"

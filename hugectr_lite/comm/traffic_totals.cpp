@@ -3,22 +3,12 @@
 namespace hlite::comm {
 
 TrafficTotals& TrafficTotals::operator+=(const TrafficTotals& other) {
-  intra_bytes += other.intra_bytes;
-  inter_bytes += other.inter_bytes;
-  intra_messages += other.intra_messages;
-  inter_messages += other.inter_messages;
-  intra_received += other.intra_received;
-  inter_received += other.inter_received;
+  for (const TrafficCount& n : kTrafficCounts) this->*n.at += other.*n.at;
   return *this;
 }
 
 TrafficTotals operator-(TrafficTotals a, const TrafficTotals& b) {
-  a.intra_bytes -= b.intra_bytes;
-  a.inter_bytes -= b.inter_bytes;
-  a.intra_messages -= b.intra_messages;
-  a.inter_messages -= b.inter_messages;
-  a.intra_received -= b.intra_received;
-  a.inter_received -= b.inter_received;
+  for (const TrafficCount& n : kTrafficCounts) a.*n.at -= b.*n.at;
   return a;
 }
 
@@ -50,9 +40,7 @@ TrafficTotals rail_traffic(const Topology& topology, int rank, int64_t calls,
 }
 
 TrafficTotals scaled(TrafficTotals t, int64_t runs, int64_t calls) {
-  for (int64_t* n : {&t.intra_bytes, &t.inter_bytes, &t.intra_messages, &t.inter_messages,
-                     &t.intra_received, &t.inter_received})
-    *n = *n / calls * runs;
+  for (const TrafficCount& n : kTrafficCounts) t.*n.at = t.*n.at / calls * runs;
   return t;
 }
 

@@ -18,6 +18,19 @@ struct TrafficTotals {
   friend TrafficTotals operator-(TrafficTotals a, const TrafficTotals& b);
 };
 
+// Its numbers, by their names in reports.
+struct TrafficCount {
+  const char* name;
+  int64_t TrafficTotals::*at;
+};
+inline constexpr TrafficCount kTrafficCounts[] = {
+    {"intra_bytes", &TrafficTotals::intra_bytes},
+    {"inter_bytes", &TrafficTotals::inter_bytes},
+    {"intra_messages", &TrafficTotals::intra_messages},
+    {"inter_messages", &TrafficTotals::inter_messages},
+    {"intra_received", &TrafficTotals::intra_received},
+    {"inter_received", &TrafficTotals::inter_received}};
+
 // Of `runs` runs that are alike, from those of `calls` calls.
 TrafficTotals scaled(TrafficTotals of_calls, int64_t runs, int64_t calls);
 

@@ -84,6 +84,11 @@ HLITE_HD inline float to_float(fp16 x) {
 
 // X(T) for each type that tensors of activations may have.
 #define HLITE_FOR_EACH_FLOAT(X) X(float) X(bf16) X(fp16)
+// Instantiates the function template op<T>, the only one of its name, for each of them.
+#define HLITE_INSTANTIATE_FLOATS(op)      \
+  template decltype(op<float>) op<float>; \
+  template decltype(op<bf16>) op<bf16>;   \
+  template decltype(op<fp16>) op<fp16>;
 
 // The value of T nearest to x.
 template <typename T>

@@ -5,10 +5,11 @@
 //   template <typename T>
 //   inline const Kernel<void(Vector<const T>, Vector<T>)> negate{"negate"};
 //
-// its .cpp calls negate<T>(exec, x, y) where exec names a GPU, and its .cu binds a host
-// function void(cudaStream_t, Vector<const T>, Vector<T>) to it (core/kernel_list.cuh). As with
-// functions, several may share a name when their signatures differ. Every handle that a program
-// holds is looked up when it opens a plug-in (core/backend.h), so a missing one shows there.
+// or KernelOf<decltype(ops::negate<T>)>, where the kernel takes what the op takes. Its .cpp calls
+// negate<T>(exec, x, y) where exec names a GPU, and its .cu binds a host function
+// void(cudaStream_t, Vector<const T>, Vector<T>) to it (core/kernel_list.cuh). As with functions,
+// several may share a name when their signatures differ. Every handle that a program holds is
+// looked up when it opens a plug-in (core/backend.h), so a missing one shows there.
 #pragma once
 
 #include <type_traits>
@@ -84,5 +85,19 @@ class Kernel<Result(Params...)> : public KernelHandle {
     }
   }
 };
+
+namespace detail {
+template <typename Op>
+struct KernelOf;
+template <typename Result, typename... Params>
+struct KernelOf<Result(const Exec&, Params...)> {
+  using Type = Kernel<Result(Params...)>;
+};
+}  // namespace detail
+
+// Of an op void(const Exec&, Params...) that hands its own parameters on. nvcc has a template's
+// instance as a reference.
+template <typename Op>
+using KernelOf = typename detail::KernelOf<std::remove_reference_t<Op>>::Type;
 
 }  // namespace hlite

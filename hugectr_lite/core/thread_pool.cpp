@@ -3,10 +3,13 @@
 #include <sched.h>
 
 #include <chrono>
+#include <system_error>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+
+#include "hugectr_lite/core/error.h"
 
 namespace hlite {
 namespace {
@@ -31,9 +34,16 @@ bool spin_until(Done&& done) {
 }
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool() = default;
+
+// A pool of no workers is whole: where one of them cannot start, its destructor ends the others.
+ThreadPool::ThreadPool(int threads) : ThreadPool() {
   workers_.reserve(static_cast<size_t>(std::max(threads - 1, 0)));
-  for (int w = 1; w < threads; ++w) workers_.emplace_back([this, w] { work(w); });
+  for (int w = 1; w < threads; ++w) try {
+      workers_.emplace_back([this, w] { work(w); });
+    } catch (const std::system_error& error) {
+      raise<Error>("cannot start thread {} of {}: {}", w + 1, threads, error.code().message());
+    }
 }
 
 ThreadPool::~ThreadPool() {

@@ -40,7 +40,7 @@ class FunctionRef<R(Args...)> {
 
 class ThreadPool {
  public:
-  // `threads` >= 1 counts the calling thread.
+  // `threads` >= 1 counts the calling thread. Throws Error where the machine gives fewer.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -64,6 +64,7 @@ class ThreadPool {
   }
 
  private:
+  ThreadPool();
   void work(int worker);
   void take_tasks(int worker);
   void fail(std::exception_ptr error);

@@ -81,4 +81,13 @@ using Vector = View<T, 1>;
 template <typename T>
 using Matrix = View<T, 2>;
 
+// The same as parameters of a function f<T>(): T is not deduced from them, so that a View<float> is
+// taken where ViewOf<const T> is asked for.
+template <typename T, int R>
+using ViewOf = View<std::type_identity_t<T>, R>;
+template <typename T>
+using VectorOf = ViewOf<T, 1>;
+template <typename T>
+using MatrixOf = ViewOf<T, 2>;
+
 }  // namespace hlite

@@ -12,6 +12,7 @@ set(hlite_kernel_sources
   hugectr_lite/comm/peers.cu
   hugectr_lite/core/device_identity.cu
   hugectr_lite/core/fill.cu
+  hugectr_lite/ops/activation.cu
   hugectr_lite/ops/batch_norm.cu
   hugectr_lite/ops/bce_loss.cu
   hugectr_lite/ops/cast.cu
@@ -20,7 +21,6 @@ set(hlite_kernel_sources
   hugectr_lite/ops/dice.cu
   hugectr_lite/ops/dropout.cu
   hugectr_lite/ops/elementwise.cu
-  hugectr_lite/ops/elu.cu
   hugectr_lite/ops/fm_order2.cu
   hugectr_lite/ops/fully_connected.cu
   hugectr_lite/ops/gradient_norm.cu
@@ -30,11 +30,8 @@ set(hlite_kernel_sources
   hugectr_lite/ops/metrics.cu
   hugectr_lite/ops/reduce.cu
   hugectr_lite/ops/regularizer.cu
-  hugectr_lite/ops/relu.cu
   hugectr_lite/ops/non_finite.cu
-  hugectr_lite/ops/sigmoid.cu
   hugectr_lite/ops/softmax.cu
-  hugectr_lite/ops/tanh.cu
   hugectr_lite/ops/weight_multiply.cu
   hugectr_lite/optimizer/advance_schedules.cu
   hugectr_lite/optimizer/dense_update.cu

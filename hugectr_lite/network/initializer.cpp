@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/random.h"
 
 namespace hlite::network {

@@ -59,6 +59,11 @@ void Layer::expect_bottoms(size_t count) const {
 }
 void Layer::expect_tops(size_t count) const { expect_tensors(node(), "top", tops(), count); }
 
+void Layer::expect_one_each() const {
+  expect_bottoms(1);
+  expect_tops(1);
+}
+
 void Layer::expect_rank(const Dims& dims, size_t rank, size_t i) const {
   if (dims.size() != rank || dims.folded)
     config::fail_at(

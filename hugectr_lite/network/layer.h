@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -191,9 +190,10 @@ class Layer {
   virtual void emit_after_backward(plan::Plan&, const LayerIo&) const {}
 
  protected:
-  // ConfigError unless there are `count` bottoms (tops).
+  // ConfigError unless there are `count` bottoms (tops); one of each.
   void expect_bottoms(size_t count) const;
   void expect_tops(size_t count) const;
+  void expect_one_each() const;
   // ConfigError unless bottom i has `rank` dimensions beside the batch.
   void expect_rank(const Dims& dims, size_t rank, size_t i) const;
   // ConfigError unless all bottoms have the same shape.

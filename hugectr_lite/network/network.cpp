@@ -190,12 +190,6 @@ void Network::check_everything_used() const {
   }
 }
 
-int64_t Network::parameter_count() const {
-  int64_t n = 0;
-  for (const DenseParameter& p : parameters_) n += elements(p.dims);
-  return n;
-}
-
 // A sum of several layers' gradients can overflow where none of them does.
 bool Network::finds_overflow(size_t input) const {
   const TensorEntry& t = tensors_[input];

@@ -100,7 +100,6 @@ class Network {
   [[nodiscard]] const std::vector<TensorEntry>& tensors() const { return tensors_; }
   [[nodiscard]] const std::vector<DenseParameter>& parameters() const { return parameters_; }
   [[nodiscard]] const std::vector<RunningTensor>& running() const { return running_; }
-  [[nodiscard]] int64_t parameter_count() const;
   [[nodiscard]] int64_t parameter_bytes() const { return parameter_bytes_; }  // padding included
 
   void declare(Buffers& buffers, const NetworkSetup& setup);

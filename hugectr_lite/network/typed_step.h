@@ -2,7 +2,6 @@
 #pragma once
 
 #include <utility>
-#include <vector>
 
 #include "hugectr_lite/network/layer.h"
 
@@ -38,8 +37,8 @@ struct StepViews {
 // Adds a step. A kNoBuffer among `reads` and `writes` is left out, and a step
 // that would write nothing is not added: nobody needs what it computes.
 inline void add_step(plan::Plan& plan, plan::Step step) {
-  std::erase(step.reads, kNoBuffer);
-  std::erase(step.writes, kNoBuffer);
+  step.reads = plan::present(std::move(step.reads));
+  step.writes = plan::present(std::move(step.writes));
   if (!step.writes.empty()) plan.add(std::move(step));
 }
 

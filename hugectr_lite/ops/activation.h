@@ -1,16 +1,15 @@
 // Activations: y = f(x) element by element, and the gradient dx = dy f'(x), where f'(x) is found
 // from y.
 //
-// An activation is a small class F (relu.h, elu.h), trivially copyable:
+// An activation is a small class F, trivially copyable:
 //   const char* kForward, *kBackward          names of its kernels, and of the op in messages
 //   int64_t kGrain                            elements worth waking a CPU thread for
 //   HLITE_HD float value(float x) const
 //   HLITE_HD float gradient(float y, float dy) const
 //   void check() const                        throws Error where its parameters are out of range
-// Its .cpp instantiates the op (activation_loops.h), its .cu the kernels (activation_kernels.cuh).
 #pragma once
 
-#include <type_traits>
+#include <cmath>
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/host_device.h"
@@ -19,24 +18,68 @@
 
 namespace hlite::ops {
 
+// y = max(x, 0), dx = dy where y > 0, else 0. NaN stays NaN, so that a broken run shows in the
+// loss. -0 becomes 0.
+HLITE_HD inline float relu(float x) { return x <= 0 ? 0.0f : x; }
+HLITE_HD inline float relu_gradient(float y, float dy) { return y > 0 ? dy : 0.0f; }
+
+struct Relu {
+  static constexpr const char *kForward = "relu_forward", *kBackward = "relu_backward";
+  static constexpr int64_t kGrain = 1 << 14;
+  [[nodiscard]] HLITE_HD float value(float x) const { return relu(x); }
+  [[nodiscard]] HLITE_HD float gradient(float y, float dy) const { return relu_gradient(y, dy); }
+  void check() const {}
+};
+
+// y = x where x > 0, else alpha (e^x - 1), dx = dy where y > 0, else dy (y + alpha).
+struct Elu {
+  static constexpr const char *kForward = "elu_forward", *kBackward = "elu_backward";
+  static constexpr int64_t kGrain = 1 << 12;
+  float alpha = 1;  // >= 0, so that y has the sign of x
+
+  // NaN stays NaN. expm1: small x keep their digits.
+  [[nodiscard]] HLITE_HD float value(float x) const { return x > 0 ? x : alpha * std::expm1(x); }
+  // The rounding of y to T goes into dx: at most alpha |dy| times half a unit in the last place
+  // of 1.
+  [[nodiscard]] HLITE_HD float gradient(float y, float dy) const {
+    return y > 0 ? dy : dy * (y + alpha);
+  }
+  void check() const;
+};
+
+// y = 1 / (1 + e^-x), dx = dy y (1 - y).
+struct Sigmoid {
+  static constexpr const char *kForward = "sigmoid_forward", *kBackward = "sigmoid_backward";
+  static constexpr int64_t kGrain = 1 << 12;
+  // e^-x may be infinite: y is then 0. NaN stays NaN.
+  [[nodiscard]] HLITE_HD float value(float x) const { return 1 / (1 + std::exp(-x)); }
+  [[nodiscard]] HLITE_HD float gradient(float y, float dy) const { return dy * y * (1 - y); }
+  void check() const {}
+};
+
+// y = tanh(x), dx = dy (1 - y^2).
+struct Tanh {
+  static constexpr const char *kForward = "tanh_forward", *kBackward = "tanh_backward";
+  static constexpr int64_t kGrain = 1 << 12;
+  [[nodiscard]] HLITE_HD float value(float x) const { return std::tanh(x); }
+  [[nodiscard]] HLITE_HD float gradient(float y, float dy) const { return dy * (1 - y) * (1 + y); }
+  void check() const {}
+};
+
 // T: float, bf16, or on a GPU fp16, computed in float. x and y [N]; y may be the very view x.
 template <typename T = float, typename F>
-void activation_forward(const Exec& exec, const F& f, Vector<const std::type_identity_t<T>> x,
-                        Vector<std::type_identity_t<T>> y);
+void activation_forward(const Exec& exec, const F& f, VectorOf<const T> x, VectorOf<T> y);
 
 // y (the forward output), dy and dx [N]; dx may be the very view y or dy.
 template <typename T = float, typename F>
-void activation_backward(const Exec& exec, const F& f, Vector<const std::type_identity_t<T>> y,
-                         Vector<const std::type_identity_t<T>> dy,
-                         Vector<std::type_identity_t<T>> dx);
+void activation_backward(const Exec& exec, const F& f, VectorOf<const T> y, VectorOf<const T> dy,
+                         VectorOf<T> dx);
 
 namespace kernels {
 template <typename T, typename F>
-inline const Kernel<void(const F&, Vector<const T> /*x*/, Vector<T> /*y*/)> activation_forward{
-    F::kForward};
+inline const KernelOf<decltype(ops::activation_forward<T, F>)> activation_forward{F::kForward};
 template <typename T, typename F>
-inline const Kernel<void(const F&, Vector<const T> /*y*/, Vector<const T> /*dy*/, Vector<T> /*dx*/)>
-    activation_backward{F::kBackward};
+inline const KernelOf<decltype(ops::activation_backward<T, F>)> activation_backward{F::kBackward};
 }  // namespace kernels
 
 }  // namespace hlite::ops

@@ -1,7 +1,6 @@
 #include "hugectr_lite/ops/batch_norm.h"
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/ops/batch_norm_columns.h"
 #include "hugectr_lite/ops/column_terms_loops.h"
 
@@ -17,27 +16,20 @@ void check_running(const RunningStatistics& running, const ColumnStatistics& s) 
               "running values {}, {} of {} columns", running.mean.shape(), running.variance.shape(),
               s.mean.dim(0));
 }
-template <typename T>
-void check_columns(const char* op, Matrix<const T> x, Matrix<const T> y,
-                   const ColumnStatistics& s) {
-  HLITE_CHECK(x.dim(0) == y.dim(0) && x.dim(1) == y.dim(1) && x.dim(1) == s.mean.dim(0),
-              "{}: {}, {}, statistics {}", op, x.shape(), y.shape(), s.mean.shape());
-}
 
 }  // namespace
 
 template <typename T>
-void batch_norm_sums(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                     Vector<double> workspace, Matrix<double> sums) {
+void batch_norm_sums(const Exec& exec, MatrixOf<const T> x, Vector<double> workspace,
+                     Matrix<double> sums) {
   sum_terms(exec, batch_norm::ValueTerms<T>{x}, x.dim(0), x.dim(1), workspace, sums);
 }
 
 template <typename T>
-void batch_norm_gradient_sums(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                              Matrix<const std::type_identity_t<T>> dy,
+void batch_norm_gradient_sums(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> dy,
                               const ColumnStatistics& statistics, Vector<double> workspace,
                               Matrix<double> sums) {
-  check_columns<T>("batch_norm_gradient_sums", x, dy, statistics);
+  check_columns<T>("batch_norm_gradient_sums", x, dy, statistics.mean);
   sum_terms(exec, batch_norm::GradientTerms<T>{x, dy, statistics}, x.dim(0), x.dim(1), workspace,
             sums);
 }
@@ -76,33 +68,24 @@ void update_running(const Exec& exec, const ColumnStatistics& statistics,
 }
 
 template <typename T>
-void batch_norm_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                        const ColumnStatistics& statistics, Vector<const float> gamma,
-                        Vector<const float> beta, Matrix<std::type_identity_t<T>> y) {
-  check_columns<T>("batch_norm_forward", x, y, statistics);
+void batch_norm_forward(const Exec& exec, MatrixOf<const T> x, const ColumnStatistics& statistics,
+                        Vector<const float> gamma, Vector<const float> beta, MatrixOf<T> y) {
+  check_columns<T>("batch_norm_forward", x, y, statistics.mean);
   for_each_element(exec, batch_norm::Forward<T>{x, statistics, gamma, beta, y}, x.dim(0), x.dim(1));
 }
 
 template <typename T>
-void batch_norm_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                         Matrix<const std::type_identity_t<T>> dy,
+void batch_norm_backward(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> dy,
                          const ColumnStatistics& statistics, Vector<const float> gamma,
-                         Matrix<std::type_identity_t<T>> dx) {
-  check_columns<T>("batch_norm_backward", x, dy, statistics);
-  check_columns<T>("batch_norm_backward", x, dx, statistics);
+                         MatrixOf<T> dx) {
+  check_columns<T>("batch_norm_backward", x, dy, statistics.mean);
+  check_columns<T>("batch_norm_backward", x, dx, statistics.mean);
   for_each_element(exec, batch_norm::Backward<T>{x, dy, statistics, gamma, dx}, x.dim(0), x.dim(1));
 }
 
-#define HLITE_INSTANTIATE(T)                                                                      \
-  template void batch_norm_sums<T>(const Exec&, Matrix<const T>, Vector<double>, Matrix<double>); \
-  template void batch_norm_gradient_sums<T>(const Exec&, Matrix<const T>, Matrix<const T>,        \
-                                            const ColumnStatistics&, Vector<double>,              \
-                                            Matrix<double>);                                      \
-  template void batch_norm_forward<T>(const Exec&, Matrix<const T>, const ColumnStatistics&,      \
-                                      Vector<const float>, Vector<const float>, Matrix<T>);       \
-  template void batch_norm_backward<T>(const Exec&, Matrix<const T>, Matrix<const T>,             \
-                                       const ColumnStatistics&, Vector<const float>, Matrix<T>);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_INSTANTIATE_FLOATS(batch_norm_sums)
+HLITE_INSTANTIATE_FLOATS(batch_norm_gradient_sums)
+HLITE_INSTANTIATE_FLOATS(batch_norm_forward)
+HLITE_INSTANTIATE_FLOATS(batch_norm_backward)
 
 }  // namespace hlite::ops

@@ -13,7 +13,6 @@
 #pragma once
 
 #include <cmath>
-#include <type_traits>
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/half.h"
@@ -46,11 +45,10 @@ struct RunningStatistics {
 // sums [2,n] <- of x and x^2, on the way back of dy and dy x_hat. workspace: terms_workspace(n)
 // doubles. All overwritten. T: float, or bf16, or on a GPU fp16.
 template <typename T = float>
-void batch_norm_sums(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                     Vector<double> workspace, Matrix<double> sums);
+void batch_norm_sums(const Exec& exec, MatrixOf<const T> x, Vector<double> workspace,
+                     Matrix<double> sums);
 template <typename T = float>
-void batch_norm_gradient_sums(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                              Matrix<const std::type_identity_t<T>> dy,
+void batch_norm_gradient_sums(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> dy,
                               const ColumnStatistics& statistics, Vector<double> workspace,
                               Matrix<double> sums);
 
@@ -80,15 +78,13 @@ void update_running(const Exec& exec, const ColumnStatistics& statistics,
 
 // y may be x.
 template <typename T = float>
-void batch_norm_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                        const ColumnStatistics& statistics, Vector<const float> gamma,
-                        Vector<const float> beta, Matrix<std::type_identity_t<T>> y);
+void batch_norm_forward(const Exec& exec, MatrixOf<const T> x, const ColumnStatistics& statistics,
+                        Vector<const float> gamma, Vector<const float> beta, MatrixOf<T> y);
 // dx may be dy.
 template <typename T = float>
-void batch_norm_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                         Matrix<const std::type_identity_t<T>> dy,
+void batch_norm_backward(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> dy,
                          const ColumnStatistics& statistics, Vector<const float> gamma,
-                         Matrix<std::type_identity_t<T>> dx);
+                         MatrixOf<T> dx);
 
 // What is done to an element, or a column, on the CPU and on a GPU.
 namespace batch_norm {

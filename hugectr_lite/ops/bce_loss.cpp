@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/ops/block_sums.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
@@ -14,7 +13,7 @@ namespace {
 template <typename T>
 void loss_on_cpu(const Exec& exec, Matrix<const float> logits, Matrix<const float> labels,
                  float* loss, Matrix<T> dlogits, const BceOptions& options) {
-  ThreadPool& threads = cpu_threads(exec, "bce_loss");
+  ThreadPool& threads = cpu_threads_for<T>(exec, "bce_loss");
   const int64_t n = logits.size(), tasks = logits.dim(1);
   *loss = 0;
   if (n == 0) return;
@@ -47,7 +46,7 @@ void loss_on_cpu(const Exec& exec, Matrix<const float> logits, Matrix<const floa
 
 template <typename T>
 void bce_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> labels, float* loss,
-              Matrix<std::type_identity_t<T>> dlogits, const BceOptions& options) {
+              MatrixOf<T> dlogits, const BceOptions& options) {
   const int64_t batch = logits.dim(0), tasks = std::max(options.tasks.count, 1);
   HLITE_CHECK(tasks <= TaskWeights::kMost && logits.dim(1) == tasks && labels.dim(0) == batch &&
                   labels.dim(1) == tasks,
@@ -61,16 +60,9 @@ void bce_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> 
                 kBlockSums);
     return kernels::bce_loss<T>(exec, logits, labels, loss, dlogits, options);
   }
-  if constexpr (kOnCpu<T>)
-    loss_on_cpu(exec, logits, labels, loss, dlogits, options);
-  else
-    needs_gpu("bce_loss");
+  loss_on_cpu(exec, logits, labels, loss, dlogits, options);
 }
 
-#define HLITE_INSTANTIATE(T)                                                               \
-  template void bce_loss<T>(const Exec&, Matrix<const float>, Matrix<const float>, float*, \
-                            Matrix<T>, const BceOptions&);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_INSTANTIATE_FLOATS(bce_loss)
 
 }  // namespace hlite::ops

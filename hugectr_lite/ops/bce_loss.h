@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cmath>
-#include <type_traits>
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/host_device.h"
@@ -66,13 +65,11 @@ struct BceOptions {
 // and not on the number of threads.
 template <typename T = float>
 void bce_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> labels, float* loss,
-              Matrix<std::type_identity_t<T>> dlogits, const BceOptions& options = {});
+              MatrixOf<T> dlogits, const BceOptions& options = {});
 
 namespace kernels {
 template <typename T>
-inline const Kernel<void(Matrix<const float> /*logits*/, Matrix<const float> /*labels*/,
-                         float* /*loss*/, Matrix<T> /*dlogits*/, const BceOptions&)>
-    bce_loss{"bce_loss"};
+inline const KernelOf<decltype(ops::bce_loss<T>)> bce_loss{"bce_loss"};
 }  // namespace kernels
 
 }  // namespace hlite::ops

@@ -10,7 +10,6 @@
 #include <map>
 #include <mutex>
 #include <oneapi/dnnl/dnnl.hpp>
-#include <vector>
 
 #include "hugectr_lite/core/memory.h"
 #endif

@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
 #include "hugectr_lite/core/half.h"
+#include "hugectr_lite/ops/activation.h"
 #include "hugectr_lite/ops/cpu_column_sums.h"
-#include "hugectr_lite/ops/relu.h"
 
 namespace hlite::ops {
 

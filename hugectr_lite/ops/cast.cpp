@@ -14,7 +14,7 @@ constexpr int64_t kCastGrain = 1 << 14;  // elements worth waking a thread for
 }
 
 template <typename T>
-void cast_from_float(const Exec& exec, Vector<const float> x, Vector<std::type_identity_t<T>> out) {
+void cast_from_float(const Exec& exec, Vector<const float> x, VectorOf<T> out) {
   HLITE_CHECK(x.dim(0) == out.dim(0), "cast_from_float: {} to {}", x.shape(), out.shape());
   if (exec.on_gpu()) return kernels::cast_from_float<T>(exec, x, out);
   if constexpr (std::is_same_v<T, float>)
@@ -28,7 +28,7 @@ void cast_from_float(const Exec& exec, Vector<const float> x, Vector<std::type_i
 }
 
 template <typename T>
-void cast_to_float(const Exec& exec, Vector<const std::type_identity_t<T>> x, Vector<float> out) {
+void cast_to_float(const Exec& exec, VectorOf<const T> x, Vector<float> out) {
   HLITE_CHECK(x.dim(0) == out.dim(0), "cast_to_float: {} to {}", x.shape(), out.shape());
   if (exec.on_gpu()) return kernels::cast_to_float<T>(exec, x, out);
   if constexpr (std::is_same_v<T, float>)
@@ -42,7 +42,7 @@ void cast_to_float(const Exec& exec, Vector<const std::type_identity_t<T>> x, Ve
 }
 
 template <typename T>
-void cast_padded(const Exec& exec, Matrix<const float> x, Matrix<std::type_identity_t<T>> out) {
+void cast_padded(const Exec& exec, Matrix<const float> x, MatrixOf<T> out) {
   const int64_t rows = x.dim(0), width = x.dim(1), columns = out.dim(1);
   HLITE_CHECK(rows == out.dim(0) && width <= columns, "cast_padded: {} to {}", x.shape(),
               out.shape());
@@ -63,11 +63,8 @@ void cast_padded(const Exec& exec, Matrix<const float> x, Matrix<std::type_ident
   }
 }
 
-#define HLITE_INSTANTIATE(T)                                                     \
-  template void cast_from_float<T>(const Exec&, Vector<const float>, Vector<T>); \
-  template void cast_to_float<T>(const Exec&, Vector<const T>, Vector<float>);   \
-  template void cast_padded<T>(const Exec&, Matrix<const float>, Matrix<T>);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_INSTANTIATE_FLOATS(cast_from_float)
+HLITE_INSTANTIATE_FLOATS(cast_to_float)
+HLITE_INSTANTIATE_FLOATS(cast_padded)
 
 }  // namespace hlite::ops

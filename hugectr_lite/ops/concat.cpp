@@ -80,7 +80,7 @@ void concat_on_cpu(const Exec& exec, Blocks<T> blocks, Matrix<T> out) {
 
 template <typename T>
 void concat_columns(const Exec& exec, std::span<const ColumnBlock<std::type_identity_t<T>>> blocks,
-                    Matrix<std::type_identity_t<T>> out) {
+                    MatrixOf<T> out) {
   for (const ColumnBlock<T>& b : blocks) {
     HLITE_CHECK(b.from.dim(0) == out.dim(0), "concat_columns: from {}, to {}", b.from.shape(),
                 out.shape());
@@ -98,9 +98,6 @@ void concat_columns(const Exec& exec, std::span<const ColumnBlock<std::type_iden
     needs_gpu("concat_columns");
 }
 
-#define HLITE_INSTANTIATE(T) \
-  template void concat_columns<T>(const Exec&, std::span<const ColumnBlock<T>>, Matrix<T>);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_INSTANTIATE_FLOATS(concat_columns)
 
 }  // namespace hlite::ops

@@ -24,12 +24,11 @@ struct ColumnBlock {
 // float, bf16, or on a GPU fp16 (summed in float; on a GPU rounded to T after every 64 blocks).
 template <typename T = float>
 void concat_columns(const Exec& exec, std::span<const ColumnBlock<std::type_identity_t<T>>> blocks,
-                    Matrix<std::type_identity_t<T>> out);
+                    MatrixOf<T> out);
 
 namespace kernels {
 template <typename T>
-inline const Kernel<void(std::span<const ColumnBlock<T>> /*blocks*/, Matrix<T> /*out*/)>
-    concat_columns{"concat_columns"};
+inline const KernelOf<decltype(ops::concat_columns<T>)> concat_columns{"concat_columns"};
 }  // namespace kernels
 
 }  // namespace hlite::ops

@@ -10,8 +10,7 @@
 namespace hlite::ops {
 
 template <typename T>
-void copy(const Exec& exec, Vector<const std::type_identity_t<T>> from,
-          Vector<std::type_identity_t<T>> to) {
+void copy(const Exec& exec, VectorOf<const T> from, VectorOf<T> to) {
   HLITE_CHECK(from.dim(0) == to.dim(0), "copy: from {}, to {}", from.shape(), to.shape());
   if (exec.on_gpu())
     return exec.cuda->copy(to.data(), from.data(), static_cast<size_t>(from.size()) * sizeof(T),
@@ -22,8 +21,6 @@ void copy(const Exec& exec, Vector<const std::type_identity_t<T>> from,
   });
 }
 
-#define HLITE_INSTANTIATE(T) template void copy<T>(const Exec&, Vector<const T>, Vector<T>);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_INSTANTIATE_FLOATS(copy)
 
 }  // namespace hlite::ops

@@ -1,8 +1,6 @@
 // A tensor copied as it is: what Reshape and evaluating Dropout do, and the gradient of Add.
 #pragma once
 
-#include <type_traits>
-
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/view.h"
 
@@ -10,7 +8,6 @@ namespace hlite::ops {
 
 // to[i] = from[i]; from and to [N] do not overlap. T: float, bf16 or fp16, on every device.
 template <typename T = float>
-void copy(const Exec& exec, Vector<const std::type_identity_t<T>> from,
-          Vector<std::type_identity_t<T>> to);
+void copy(const Exec& exec, VectorOf<const T> from, VectorOf<T> to);
 
 }  // namespace hlite::ops

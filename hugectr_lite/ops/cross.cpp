@@ -39,9 +39,8 @@ void for_each_sample(const Exec& exec, const char* op, int64_t rows, int64_t col
 }  // namespace
 
 template <typename T>
-void cross_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x0,
-                   Matrix<const std::type_identity_t<T>> h, Matrix<const std::type_identity_t<T>> x,
-                   Matrix<std::type_identity_t<T>> y) {
+void cross_forward(const Exec& exec, MatrixOf<const T> x0, MatrixOf<const T> h, MatrixOf<const T> x,
+                   MatrixOf<T> y) {
   constexpr const char* kName = "cross_forward";
   check_cross(kName, x0, h);
   check_cross(kName, x0, x);
@@ -58,11 +57,8 @@ void cross_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x0,
 }
 
 template <typename T>
-void vector_cross_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x0,
-                          Matrix<const std::type_identity_t<T>> a,
-                          Vector<const std::type_identity_t<T>> b,
-                          Matrix<const std::type_identity_t<T>> x,
-                          Matrix<std::type_identity_t<T>> y) {
+void vector_cross_forward(const Exec& exec, MatrixOf<const T> x0, MatrixOf<const T> a,
+                          VectorOf<const T> b, MatrixOf<const T> x, MatrixOf<T> y) {
   constexpr const char* kName = "vector_cross_forward";
   check_cross(kName, x0, a, true);
   check_cross(kName, x0, x);
@@ -81,8 +77,7 @@ void vector_cross_forward(const Exec& exec, Matrix<const std::type_identity_t<T>
 }
 
 template <typename T>
-void cross_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> g,
-                    Matrix<const std::type_identity_t<T>> x0, Matrix<std::type_identity_t<T>> h,
+void cross_backward(const Exec& exec, MatrixOf<const T> g, MatrixOf<const T> x0, MatrixOf<T> h,
                     const CrossInput<std::type_identity_t<T>>& input, Vector<float> db) {
   constexpr const char* kName = "cross_backward";
   check_cross(kName, x0, g);
@@ -108,11 +103,9 @@ void cross_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> g,
 }
 
 template <typename T>
-void vector_cross_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> g,
-                           Matrix<const std::type_identity_t<T>> x0,
-                           Matrix<const std::type_identity_t<T>> a,
-                           const CrossInput<std::type_identity_t<T>>& input,
-                           Matrix<std::type_identity_t<T>> p) {
+void vector_cross_backward(const Exec& exec, MatrixOf<const T> g, MatrixOf<const T> x0,
+                           MatrixOf<const T> a, const CrossInput<std::type_identity_t<T>>& input,
+                           MatrixOf<T> p) {
   constexpr const char* kName = "vector_cross_backward";
   check_cross(kName, x0, g);
   check_cross(kName, x0, a, true);
@@ -131,16 +124,9 @@ void vector_cross_backward(const Exec& exec, Matrix<const std::type_identity_t<T
   });
 }
 
-#define HLITE_INSTANTIATE(T)                                                                     \
-  template void cross_forward<T>(const Exec&, Matrix<const T>, Matrix<const T>, Matrix<const T>, \
-                                 Matrix<T>);                                                     \
-  template void vector_cross_forward<T>(const Exec&, Matrix<const T>, Matrix<const T>,           \
-                                        Vector<const T>, Matrix<const T>, Matrix<T>);            \
-  template void cross_backward<T>(const Exec&, Matrix<const T>, Matrix<const T>, Matrix<T>,      \
-                                  const CrossInput<T>&, Vector<float>);                          \
-  template void vector_cross_backward<T>(const Exec&, Matrix<const T>, Matrix<const T>,          \
-                                         Matrix<const T>, const CrossInput<T>&, Matrix<T>);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_INSTANTIATE_FLOATS(cross_forward)
+HLITE_INSTANTIATE_FLOATS(vector_cross_forward)
+HLITE_INSTANTIATE_FLOATS(cross_backward)
+HLITE_INSTANTIATE_FLOATS(vector_cross_backward)
 
 }  // namespace hlite::ops

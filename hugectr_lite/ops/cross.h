@@ -24,17 +24,13 @@ namespace hlite::ops {
 
 // y = x0 * h + x, overwritten.
 template <typename T = float>
-void cross_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x0,
-                   Matrix<const std::type_identity_t<T>> h, Matrix<const std::type_identity_t<T>> x,
-                   Matrix<std::type_identity_t<T>> y);
+void cross_forward(const Exec& exec, MatrixOf<const T> x0, MatrixOf<const T> h, MatrixOf<const T> x,
+                   MatrixOf<T> y);
 
 // y = a x0 + 1 b^T + x, overwritten.
 template <typename T = float>
-void vector_cross_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x0,
-                          Matrix<const std::type_identity_t<T>> a,
-                          Vector<const std::type_identity_t<T>> b,
-                          Matrix<const std::type_identity_t<T>> x,
-                          Matrix<std::type_identity_t<T>> y);
+void vector_cross_forward(const Exec& exec, MatrixOf<const T> x0, MatrixOf<const T> a,
+                          VectorOf<const T> b, MatrixOf<const T> x, MatrixOf<T> y);
 
 // The gradient of x0, or null data where nobody wants it.
 template <typename T>
@@ -46,36 +42,27 @@ struct CrossInput {
 
 // h -> s in place. db is overwritten. On a GPU with exec.matmul.
 template <typename T = float>
-void cross_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> g,
-                    Matrix<const std::type_identity_t<T>> x0, Matrix<std::type_identity_t<T>> h,
+void cross_backward(const Exec& exec, MatrixOf<const T> g, MatrixOf<const T> x0, MatrixOf<T> h,
                     const CrossInput<std::type_identity_t<T>>& input, Vector<float> db);
 
 // p is overwritten.
 template <typename T = float>
-void vector_cross_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> g,
-                           Matrix<const std::type_identity_t<T>> x0,
-                           Matrix<const std::type_identity_t<T>> a,
-                           const CrossInput<std::type_identity_t<T>>& input,
-                           Matrix<std::type_identity_t<T>> p);
+void vector_cross_backward(const Exec& exec, MatrixOf<const T> g, MatrixOf<const T> x0,
+                           MatrixOf<const T> a, const CrossInput<std::type_identity_t<T>>& input,
+                           MatrixOf<T> p);
 
 namespace kernels {
 template <typename T>
-inline const Kernel<void(Matrix<const T> /*x0*/, Matrix<const T> /*h*/, Matrix<const T> /*x*/,
-                         Matrix<T> /*y*/)>
-    cross_forward{"cross_forward"};
+inline const KernelOf<decltype(ops::cross_forward<T>)> cross_forward{"cross_forward"};
 template <typename T>
-inline const Kernel<void(Matrix<const T> /*x0*/, Matrix<const T> /*a*/, Vector<const T> /*b*/,
-                         Matrix<const T> /*x*/, Matrix<T> /*y*/)>
-    vector_cross_forward{"vector_cross_forward"};
+inline const KernelOf<decltype(ops::vector_cross_forward<T>)> vector_cross_forward{
+    "vector_cross_forward"};
 // With the Exec's MatmulContext.
 template <typename T>
-inline const Kernel<void(Matrix<const T> /*g*/, Matrix<const T> /*x0*/, Matrix<T> /*h*/,
-                         const CrossInput<T>&, Vector<float> /*db*/)>
-    cross_backward{"cross_backward"};
+inline const KernelOf<decltype(ops::cross_backward<T>)> cross_backward{"cross_backward"};
 template <typename T>
-inline const Kernel<void(Matrix<const T> /*g*/, Matrix<const T> /*x0*/, Matrix<const T> /*a*/,
-                         const CrossInput<T>&, Matrix<T> /*p*/)>
-    vector_cross_backward{"vector_cross_backward"};
+inline const KernelOf<decltype(ops::vector_cross_backward<T>)> vector_cross_backward{
+    "vector_cross_backward"};
 }  // namespace kernels
 
 }  // namespace hlite::ops

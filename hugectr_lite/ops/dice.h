@@ -15,20 +15,17 @@ namespace hlite::ops {
 
 // T: float, or bf16, or on a GPU fp16. y may be x.
 template <typename T = float>
-void dice_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                  const ColumnStatistics& statistics, float alpha,
-                  Matrix<std::type_identity_t<T>> y);
+void dice_forward(const Exec& exec, MatrixOf<const T> x, const ColumnStatistics& statistics,
+                  float alpha, MatrixOf<T> y);
 // sums [2,n] <- of q and q x_hat, for batch_norm_gradient_means().
 template <typename T = float>
-void dice_gradient_sums(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                        Matrix<const std::type_identity_t<T>> dy,
+void dice_gradient_sums(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> dy,
                         const ColumnStatistics& statistics, float alpha, Vector<double> workspace,
                         Matrix<double> sums);
 // dx may be dy.
 template <typename T = float>
-void dice_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                   Matrix<const std::type_identity_t<T>> dy, const ColumnStatistics& statistics,
-                   float alpha, Matrix<std::type_identity_t<T>> dx);
+void dice_backward(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> dy,
+                   const ColumnStatistics& statistics, float alpha, MatrixOf<T> dx);
 
 namespace dice {
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {
@@ -29,31 +28,24 @@ void combine_on_cpu(const Exec& exec, std::span<const Vector<const T>> inputs, V
 }  // namespace
 
 template <typename T>
-void elementwise(const Exec& exec, Elementwise how,
-                 std::span<const Vector<const std::type_identity_t<T>>> inputs,
-                 Vector<std::type_identity_t<T>> out) {
+void elementwise(const Exec& exec, Elementwise how, std::span<const VectorOf<const T>> inputs,
+                 VectorOf<T> out) {
   HLITE_CHECK(!inputs.empty(), "elementwise needs at least one input");
   for (size_t i = 0; i < inputs.size(); ++i) {
     HLITE_CHECK(inputs[i].dim(0) == out.dim(0), "input {} {}, out {}", i, inputs[i].shape(),
                 out.shape());
   }
   if (exec.on_gpu()) return kernels::elementwise<T>(exec, how, inputs, out);
-  if constexpr (kOnCpu<T>) switch (how) {
-      case Elementwise::kSum:
-        return combine_on_cpu<Elementwise::kSum, T>(exec, inputs, out);
-      case Elementwise::kDifference:
-        return combine_on_cpu<Elementwise::kDifference, T>(exec, inputs, out);
-      case Elementwise::kProduct:
-        return combine_on_cpu<Elementwise::kProduct, T>(exec, inputs, out);
-    }
-  else
-    needs_gpu("elementwise");
+  switch (how) {
+    case Elementwise::kSum:
+      return combine_on_cpu<Elementwise::kSum, T>(exec, inputs, out);
+    case Elementwise::kDifference:
+      return combine_on_cpu<Elementwise::kDifference, T>(exec, inputs, out);
+    case Elementwise::kProduct:
+      return combine_on_cpu<Elementwise::kProduct, T>(exec, inputs, out);
+  }
 }
 
-#define HLITE_INSTANTIATE(T)                                                               \
-  template void elementwise<T>(const Exec&, Elementwise, std::span<const Vector<const T>>, \
-                               Vector<T>);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_INSTANTIATE_FLOATS(elementwise)
 
 }  // namespace hlite::ops

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <span>
-#include <type_traits>
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/host_device.h"
@@ -24,15 +23,12 @@ HLITE_HD inline float combine(Elementwise how, float a, float b) {
 // after every 63 further inputs where there are more than 64). out may be the very view of
 // inputs[0], and overlaps no other input.
 template <typename T = float>
-void elementwise(const Exec& exec, Elementwise how,
-                 std::span<const Vector<const std::type_identity_t<T>>> inputs,
-                 Vector<std::type_identity_t<T>> out);
+void elementwise(const Exec& exec, Elementwise how, std::span<const VectorOf<const T>> inputs,
+                 VectorOf<T> out);
 
 namespace kernels {
 template <typename T>
-inline const Kernel<void(Elementwise, std::span<const Vector<const T>> /*inputs*/,
-                         Vector<T> /*out*/)>
-    elementwise{"elementwise"};
+inline const KernelOf<decltype(ops::elementwise<T>)> elementwise{"elementwise"};
 }  // namespace kernels
 
 }  // namespace hlite::ops

@@ -32,8 +32,7 @@ void check_fm_order2(const char* op, View<const T, 3> x, Matrix<const T> y) {
 }  // namespace
 
 template <typename T>
-void fm_order2_forward(const Exec& exec, View<const std::type_identity_t<T>, 3> x,
-                       Matrix<std::type_identity_t<T>> y) {
+void fm_order2_forward(const Exec& exec, ViewOf<const T, 3> x, MatrixOf<T> y) {
   constexpr const char* kName = "fm_order2_forward";
   check_fm_order2<T>(kName, x, y);
   if (exec.on_gpu()) return kernels::fm_order2_forward<T>(exec, x, y);
@@ -52,9 +51,8 @@ void fm_order2_forward(const Exec& exec, View<const std::type_identity_t<T>, 3> 
 }
 
 template <typename T>
-void fm_order2_backward(const Exec& exec, View<const std::type_identity_t<T>, 3> x,
-                        Matrix<const std::type_identity_t<T>> dy,
-                        View<std::type_identity_t<T>, 3> dx) {
+void fm_order2_backward(const Exec& exec, ViewOf<const T, 3> x, MatrixOf<const T> dy,
+                        ViewOf<T, 3> dx) {
   constexpr const char* kName = "fm_order2_backward";
   check_fm_order2<T>(kName, x, dy);
   HLITE_CHECK(dx.dim(0) == x.dim(0) && dx.dim(1) == x.dim(1) && dx.dim(2) == x.dim(2),
@@ -75,10 +73,7 @@ void fm_order2_backward(const Exec& exec, View<const std::type_identity_t<T>, 3>
   });
 }
 
-#define HLITE_INSTANTIATE(T)                                                    \
-  template void fm_order2_forward<T>(const Exec&, View<const T, 3>, Matrix<T>); \
-  template void fm_order2_backward<T>(const Exec&, View<const T, 3>, Matrix<const T>, View<T, 3>);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_INSTANTIATE_FLOATS(fm_order2_forward)
+HLITE_INSTANTIATE_FLOATS(fm_order2_backward)
 
 }  // namespace hlite::ops

@@ -8,8 +8,6 @@
 // GPU bf16 or fp16 too; sums are float. Results are overwritten and overlap no input.
 #pragma once
 
-#include <type_traits>
-
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/view.h"
@@ -17,21 +15,18 @@
 namespace hlite::ops {
 
 template <typename T = float>
-void fm_order2_forward(const Exec& exec, View<const std::type_identity_t<T>, 3> x,
-                       Matrix<std::type_identity_t<T>> y);
+void fm_order2_forward(const Exec& exec, ViewOf<const T, 3> x, MatrixOf<T> y);
 
 template <typename T = float>
-void fm_order2_backward(const Exec& exec, View<const std::type_identity_t<T>, 3> x,
-                        Matrix<const std::type_identity_t<T>> dy,
-                        View<std::type_identity_t<T>, 3> dx);
+void fm_order2_backward(const Exec& exec, ViewOf<const T, 3> x, MatrixOf<const T> dy,
+                        ViewOf<T, 3> dx);
 
 namespace kernels {
 template <typename T>
-inline const Kernel<void(View<const T, 3> /*x*/, Matrix<T> /*y*/)> fm_order2_forward{
-    "fm_order2_forward"};
+inline const KernelOf<decltype(ops::fm_order2_forward<T>)> fm_order2_forward{"fm_order2_forward"};
 template <typename T>
-inline const Kernel<void(View<const T, 3> /*x*/, Matrix<const T> /*dy*/, View<T, 3> /*dx*/)>
-    fm_order2_backward{"fm_order2_backward"};
+inline const KernelOf<decltype(ops::fm_order2_backward<T>)> fm_order2_backward{
+    "fm_order2_backward"};
 }  // namespace kernels
 
 }  // namespace hlite::ops

@@ -6,12 +6,12 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/core/wide.h"
+#include "hugectr_lite/ops/activation.h"
 #include "hugectr_lite/ops/bf16_factor.h"
 #include "hugectr_lite/ops/bias_gradient.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 #include "hugectr_lite/ops/gemm.h"
 #include "hugectr_lite/ops/gemm_piece.h"
-#include "hugectr_lite/ops/relu.h"
 
 namespace hlite::ops {
 namespace {
@@ -226,10 +226,9 @@ bool multiplies_on_gpu(const Exec& exec, const char* op) {
 }  // namespace
 
 template <typename T, typename Y>
-void fully_connected_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                             Matrix<const std::type_identity_t<T>> w,
-                             Vector<const std::type_identity_t<Y>> bias, bool relu,
-                             Matrix<std::type_identity_t<Y>> y, Matrix<uint8_t> mask) {
+void fully_connected_forward(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> w,
+                             VectorOf<const Y> bias, bool relu, MatrixOf<Y> y,
+                             Matrix<uint8_t> mask) {
   const int64_t batch = x.dim(0), in = x.dim(1), out = w.dim(1);
   HLITE_CHECK(w.dim(0) == in && y.dim(0) == batch && y.dim(1) == out, "x {}, w {}, y {}", x.shape(),
               w.shape(), y.shape());
@@ -244,14 +243,12 @@ void fully_connected_forward(const Exec& exec, Matrix<const std::type_identity_t
 }
 
 template <typename T>
-void fully_connected_backward_data(const Exec& exec, Matrix<const std::type_identity_t<T>> dz,
-                                   Matrix<const std::type_identity_t<T>> w,
-                                   Matrix<std::type_identity_t<T>> dx,
-                                   const LayerBelow<std::type_identity_t<T>>* layer_below) {
+void fully_connected_backward_data(const Exec& exec, MatrixOf<const T> dz, MatrixOf<const T> w,
+                                   MatrixOf<T> dx,
+                                   const LayerBelow<std::type_identity_t<T>>& below) {
   const int64_t batch = dz.dim(0), out = dz.dim(1), in = w.dim(0);
   HLITE_CHECK(w.dim(1) == out && dx.dim(0) == batch && dx.dim(1) == in, "dz {}, w {}, dx {}",
               dz.shape(), w.shape(), dx.shape());
-  const LayerBelow<T> below = layer_below ? *layer_below : LayerBelow<T>{};
   HLITE_CHECK(!below.y.data() || (below.y.dim(0) == batch && below.y.dim(1) == in),
               "y below {}, dx {}", below.y.shape(), dx.shape());
   HLITE_CHECK(!below.dbias.data() || below.dbias.dim(0) == in, "dbias below {}, dx {}",
@@ -266,9 +263,8 @@ void fully_connected_backward_data(const Exec& exec, Matrix<const std::type_iden
 }
 
 template <typename T>
-void fully_connected_add_backward_data(const Exec& exec, Matrix<const std::type_identity_t<T>> dz,
-                                       Matrix<const std::type_identity_t<T>> w,
-                                       Matrix<std::type_identity_t<T>> dx) {
+void fully_connected_add_backward_data(const Exec& exec, MatrixOf<const T> dz, MatrixOf<const T> w,
+                                       MatrixOf<T> dx) {
   HLITE_CHECK(dz.dim(0) == dx.dim(0) && w.dim(0) == dx.dim(1) && w.dim(1) == dz.dim(1),
               "dz {}, w {}, dx {}", dz.shape(), w.shape(), dx.shape());
   if (multiplies_on_gpu(exec, "fully_connected_add_backward_data"))
@@ -280,8 +276,8 @@ void fully_connected_add_backward_data(const Exec& exec, Matrix<const std::type_
 }
 
 template <typename T>
-void fully_connected_backward_weights(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                                      Matrix<const std::type_identity_t<T>> dz, Matrix<float> dw) {
+void fully_connected_backward_weights(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> dz,
+                                      Matrix<float> dw) {
   HLITE_CHECK(x.dim(0) == dz.dim(0) && dw.dim(0) == x.dim(1) && dw.dim(1) == dz.dim(1),
               "x {}, dz {}, dw {}", x.shape(), dz.shape(), dw.shape());
   if (multiplies_on_gpu(exec, "fully_connected_backward_weights"))
@@ -293,8 +289,7 @@ void fully_connected_backward_weights(const Exec& exec, Matrix<const std::type_i
 }
 
 template <typename T>
-void bias_relu_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> y,
-                        Matrix<std::type_identity_t<T>> dy, Vector<float> dbias,
+void bias_relu_backward(const Exec& exec, MatrixOf<const T> y, MatrixOf<T> dy, Vector<float> dbias,
                         Matrix<const uint8_t> mask) {
   const int64_t batch = dy.dim(0), out = dy.dim(1);
   HLITE_CHECK(!y.data() || (y.dim(0) == batch && y.dim(1) == out), "y {}, dy {}", y.shape(),
@@ -309,19 +304,11 @@ void bias_relu_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> 
     needs_gpu("bias_relu_backward");
 }
 
-#define HLITE_INSTANTIATE(T)                                                                       \
-  template void fully_connected_forward<T, T>(const Exec&, Matrix<const T>, Matrix<const T>,       \
-                                              Vector<const T>, bool, Matrix<T>, Matrix<uint8_t>);  \
-  template void fully_connected_backward_data<T>(const Exec&, Matrix<const T>, Matrix<const T>,    \
-                                                 Matrix<T>, const LayerBelow<T>*);                 \
-  template void fully_connected_add_backward_data<T>(const Exec&, Matrix<const T>,                 \
-                                                     Matrix<const T>, Matrix<T>);                  \
-  template void fully_connected_backward_weights<T>(const Exec&, Matrix<const T>, Matrix<const T>, \
-                                                    Matrix<float>);                                \
-  template void bias_relu_backward<T>(const Exec&, Matrix<const T>, Matrix<T>, Vector<float>,      \
-                                      Matrix<const uint8_t>);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_INSTANTIATE_FLOATS(fully_connected_forward)
+HLITE_INSTANTIATE_FLOATS(fully_connected_backward_data)
+HLITE_INSTANTIATE_FLOATS(fully_connected_add_backward_data)
+HLITE_INSTANTIATE_FLOATS(fully_connected_backward_weights)
+HLITE_INSTANTIATE_FLOATS(bias_relu_backward)
 template void fully_connected_forward<bf16, float>(const Exec&, Matrix<const bf16>,
                                                    Matrix<const bf16>, Vector<const float>, bool,
                                                    Matrix<float>, Matrix<uint8_t>);

@@ -28,10 +28,10 @@
 
 #include "hugectr_lite/core/kernel_list.cuh"
 #include "hugectr_lite/core/launch.cuh"
+#include "hugectr_lite/ops/activation.h"
 #include "hugectr_lite/ops/column_sums.cuh"
 #include "hugectr_lite/ops/matmul.cuh"
 #include "hugectr_lite/ops/one_output_layer.cuh"
-#include "hugectr_lite/ops/relu.h"
 
 namespace hlite::ops::gpu {
 namespace {

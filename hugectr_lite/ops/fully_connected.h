@@ -41,10 +41,9 @@ constexpr int64_t relu_mask_bytes(int64_t out) { return (out + 127) / 128 * 16; 
 // relu_mask_bytes(out)], written when `relu` is set, aligned to 16 bytes; null data on the CPU or
 // where nobody reads it.
 template <typename T = float, typename Y = T>
-void fully_connected_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                             Matrix<const std::type_identity_t<T>> w,
-                             Vector<const std::type_identity_t<Y>> bias, bool relu,
-                             Matrix<std::type_identity_t<Y>> y, Matrix<uint8_t> mask = {});
+void fully_connected_forward(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> w,
+                             VectorOf<const Y> bias, bool relu, MatrixOf<Y> y,
+                             Matrix<uint8_t> mask = {});
 
 // The layer below, whose output is this layer's input x.
 template <typename T>
@@ -53,55 +52,48 @@ struct LayerBelow {
   Vector<float> dbias;  // [in], overwritten; null data: it has no bias
   Matrix<const uint8_t> mask = {};  // with y: what its forward wrote, read instead of y; or null
 };
-using ReluBelow = LayerBelow<float>;
 
-// dx [B,in] = dz [B,out] w^T, overwritten. With `below`: dx is zeroed where below->y <= 0, and
-// below->dbias = column sums of the result. dx overlaps no input.
+// dx [B,in] = dz [B,out] w^T, overwritten. With `below`: dx is zeroed where below.y <= 0, and
+// below.dbias = column sums of the result. dx overlaps no input.
 template <typename T = float>
-void fully_connected_backward_data(const Exec& exec, Matrix<const std::type_identity_t<T>> dz,
-                                   Matrix<const std::type_identity_t<T>> w,
-                                   Matrix<std::type_identity_t<T>> dx,
-                                   const LayerBelow<std::type_identity_t<T>>* below = nullptr);
+void fully_connected_backward_data(const Exec& exec, MatrixOf<const T> dz, MatrixOf<const T> w,
+                                   MatrixOf<T> dx,
+                                   const LayerBelow<std::type_identity_t<T>>& below = {});
 
 // dx [B,in] += dz [B,out] w^T, rounded to T once, or on the CPU in bf16 twice. dx overlaps no
 // input.
 template <typename T = float>
-void fully_connected_add_backward_data(const Exec& exec, Matrix<const std::type_identity_t<T>> dz,
-                                       Matrix<const std::type_identity_t<T>> w,
-                                       Matrix<std::type_identity_t<T>> dx);
+void fully_connected_add_backward_data(const Exec& exec, MatrixOf<const T> dz, MatrixOf<const T> w,
+                                       MatrixOf<T> dx);
 
 // dw [in,out] = x^T dz, overwritten; x [B,in], dz [B,out]. B = 0 gives zeros.
 template <typename T = float>
-void fully_connected_backward_weights(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                                      Matrix<const std::type_identity_t<T>> dz, Matrix<float> dw);
+void fully_connected_backward_weights(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> dz,
+                                      Matrix<float> dw);
 
 // In place dy [B,out] -> dz: zeroed where y <= 0 (y with null data: no ReLU, dy stays). dbias [out]
 // = column sums of dz, overwritten (null data: none). mask as in LayerBelow.
 template <typename T = float>
-void bias_relu_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> y,
-                        Matrix<std::type_identity_t<T>> dy, Vector<float> dbias,
+void bias_relu_backward(const Exec& exec, MatrixOf<const T> y, MatrixOf<T> dy, Vector<float> dbias,
                         Matrix<const uint8_t> mask = {});
 
 namespace kernels {
 // With the Exec's MatmulContext.
 template <typename T, typename Y = T>
-inline const Kernel<void(Matrix<const T> /*x*/, Matrix<const T> /*w*/, Vector<const Y> /*bias*/,
-                         bool /*relu*/, Matrix<Y> /*y*/, Matrix<uint8_t> /*mask*/)>
-    fully_connected_forward{"fully_connected_forward"};
+inline const KernelOf<decltype(ops::fully_connected_forward<T, Y>)> fully_connected_forward{
+    "fully_connected_forward"};
 template <typename T>
-inline const Kernel<void(Matrix<const T> /*dz*/, Matrix<const T> /*w*/, Matrix<T> /*dx*/,
-                         const LayerBelow<T>&)>
+inline const KernelOf<decltype(ops::fully_connected_backward_data<T>)>
     fully_connected_backward_data{"fully_connected_backward_data"};
 template <typename T>
-inline const Kernel<void(Matrix<const T> /*dz*/, Matrix<const T> /*w*/, Matrix<T> /*dx*/)>
+inline const KernelOf<decltype(ops::fully_connected_add_backward_data<T>)>
     fully_connected_add_backward_data{"fully_connected_add_backward_data"};
 template <typename T>
-inline const Kernel<void(Matrix<const T> /*x*/, Matrix<const T> /*dz*/, Matrix<float> /*dw*/)>
+inline const KernelOf<decltype(ops::fully_connected_backward_weights<T>)>
     fully_connected_backward_weights{"fully_connected_backward_weights"};
 template <typename T>
-inline const Kernel<void(Matrix<const T> /*y*/, Matrix<T> /*dy*/, Vector<float> /*dbias*/,
-                         Matrix<const uint8_t> /*mask*/)>
-    bias_relu_backward{"bias_relu_backward"};
+inline const KernelOf<decltype(ops::bias_relu_backward<T>)> bias_relu_backward{
+    "bias_relu_backward"};
 }  // namespace kernels
 
 }  // namespace hlite::ops

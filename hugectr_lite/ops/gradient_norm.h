@@ -51,11 +51,8 @@ void clip_gradients(const Exec& exec, Vector<const double> squares, double most,
                     const ScaledSums& scaled, ClipFactors* factors);
 
 namespace kernels {
-inline const Kernel<void(Vector<const float> /*x*/, Vector<double> /*workspace*/, double* /*sum*/)>
-    square_sum{"square_sum"};
-inline const Kernel<void(Vector<const double> /*squares*/, double /*most*/, const ScaledSums&,
-                         ClipFactors*)>
-    clip_gradients{"clip_gradients"};
+inline const KernelOf<decltype(ops::square_sum)> square_sum{"square_sum"};
+inline const KernelOf<decltype(ops::clip_gradients)> clip_gradients{"clip_gradients"};
 }  // namespace kernels
 
 }  // namespace hlite::ops

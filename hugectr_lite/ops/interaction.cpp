@@ -1,7 +1,6 @@
 #include "hugectr_lite/ops/interaction.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/float_type.h"
@@ -162,9 +161,8 @@ void backward_on_cpu(const Exec& exec, Matrix<const T> bottom, View<const T, 3> 
 }  // namespace
 
 template <typename T>
-void interaction_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> bottom,
-                         View<const std::type_identity_t<T>, 3> slots,
-                         Matrix<std::type_identity_t<T>> out) {
+void interaction_forward(const Exec& exec, MatrixOf<const T> bottom, ViewOf<const T, 3> slots,
+                         MatrixOf<T> out) {
   check_shapes(bottom, slots, out.dim(0), out.dim(1), "interaction_forward");
   if (exec.on_gpu()) return kernels::interaction_forward<T>(exec, bottom, slots, out, {});
   if constexpr (kOnCpu<T>)
@@ -174,9 +172,8 @@ void interaction_forward(const Exec& exec, Matrix<const std::type_identity_t<T>>
 }
 
 template <typename T>
-void interaction_forward_gather(const Exec& exec, Matrix<const std::type_identity_t<T>> bottom,
-                                const OneHotRows& rows, Matrix<std::type_identity_t<T>> out,
-                                View<std::type_identity_t<T>, 3> slots) {
+void interaction_forward_gather(const Exec& exec, MatrixOf<const T> bottom, const OneHotRows& rows,
+                                MatrixOf<T> out, ViewOf<T, 3> slots) {
   const int64_t n = rows.offset.dim(0);
   check_shapes<T>(bottom, {slots.data(), bottom.dim(0), n, bottom.dim(1)}, out.dim(0), out.dim(1),
                   "interaction_forward_gather");
@@ -197,11 +194,9 @@ void interaction_forward_gather(const Exec& exec, Matrix<const std::type_identit
 }
 
 template <typename T>
-void interaction_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> bottom,
-                          View<const std::type_identity_t<T>, 3> slots,
-                          Matrix<const std::type_identity_t<T>> dout,
-                          Matrix<std::type_identity_t<T>> dbottom,
-                          View<std::type_identity_t<T>, 3> dslots, int32_t* overflow) {
+void interaction_backward(const Exec& exec, MatrixOf<const T> bottom, ViewOf<const T, 3> slots,
+                          MatrixOf<const T> dout, MatrixOf<T> dbottom, ViewOf<T, 3> dslots,
+                          int32_t* overflow) {
   check_shapes(bottom, slots, dout.dim(0), dout.dim(1), "interaction_backward");
   HLITE_CHECK(dbottom.dim(0) == bottom.dim(0) && dbottom.dim(1) == bottom.dim(1),
               "dbottom {}, bottom {}", dbottom.shape(), bottom.shape());
@@ -218,13 +213,8 @@ void interaction_backward(const Exec& exec, Matrix<const std::type_identity_t<T>
   if (overflow) flag_non_finite<T>(exec, Vector<T>(dslots.data(), dslots.size()), overflow);
 }
 
-#define HLITE_INSTANTIATE(T)                                                                       \
-  template void interaction_forward<T>(const Exec&, Matrix<const T>, View<const T, 3>, Matrix<T>); \
-  template void interaction_forward_gather<T>(const Exec&, Matrix<const T>, const OneHotRows&,     \
-                                              Matrix<T>, View<T, 3>);                              \
-  template void interaction_backward<T>(const Exec&, Matrix<const T>, View<const T, 3>,            \
-                                        Matrix<const T>, Matrix<T>, View<T, 3>, int32_t*);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_INSTANTIATE_FLOATS(interaction_forward)
+HLITE_INSTANTIATE_FLOATS(interaction_forward_gather)
+HLITE_INSTANTIATE_FLOATS(interaction_backward)
 
 }  // namespace hlite::ops

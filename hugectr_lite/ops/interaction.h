@@ -12,7 +12,6 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/host_device.h"
@@ -35,9 +34,8 @@ HLITE_HD inline int64_t interaction_width(int64_t slots, int64_t width) {
 // T: float, bf16, or on a GPU fp16; sums in float. bottom [B,V], slots [B,n,V], out [B,
 // interaction_width(n, V)] overwritten. n >= 0, V >= 1.
 template <typename T = float>
-void interaction_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> bottom,
-                         View<const std::type_identity_t<T>, 3> slots,
-                         Matrix<std::type_identity_t<T>> out);
+void interaction_forward(const Exec& exec, MatrixOf<const T> bottom, ViewOf<const T, 3> slots,
+                         MatrixOf<T> out);
 
 // The vectors of n one-hot slots where they lie, in one array of tables: that of slot s of sample b
 // is row offset[s] + keys(b, s), or zeros where the key is kNoKey. Every row must be in the table.
@@ -63,9 +61,8 @@ struct OneHotRows {
 // pays as far as rows repeat in the batch and come from the cache. Not with a lookup that runs
 // beside the bottom MLP for free, nor with rows that come from other ranks.
 template <typename T = float>
-void interaction_forward_gather(const Exec& exec, Matrix<const std::type_identity_t<T>> bottom,
-                                const OneHotRows& rows, Matrix<std::type_identity_t<T>> out,
-                                View<std::type_identity_t<T>, 3> slots);
+void interaction_forward_gather(const Exec& exec, MatrixOf<const T> bottom, const OneHotRows& rows,
+                                MatrixOf<T> out, ViewOf<T, 3> slots);
 
 // dbottom [B,V] and dslots [B,n,V] are overwritten and overlap no input, but on a GPU may be bottom
 // and slots themselves. dout's pad column is ignored. The term s[r][r] * input[r] = 0 is left out
@@ -73,11 +70,9 @@ void interaction_forward_gather(const Exec& exec, Matrix<const std::type_identit
 // memory of the op's device: set to 1 if there is a NaN or infinity in dslots, and left otherwise,
 // as flag_non_finite() would.
 template <typename T = float>
-void interaction_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> bottom,
-                          View<const std::type_identity_t<T>, 3> slots,
-                          Matrix<const std::type_identity_t<T>> dout,
-                          Matrix<std::type_identity_t<T>> dbottom,
-                          View<std::type_identity_t<T>, 3> dslots, int32_t* overflow = nullptr);
+void interaction_backward(const Exec& exec, MatrixOf<const T> bottom, ViewOf<const T, 3> slots,
+                          MatrixOf<const T> dout, MatrixOf<T> dbottom, ViewOf<T, 3> dslots,
+                          int32_t* overflow = nullptr);
 
 // How a kernel is started. For every max_blocks the bits are the same. shared_bytes decides which
 // kernel takes a shape: one in which a warp has a sample in its share of them, else one that takes

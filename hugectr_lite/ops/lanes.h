@@ -3,7 +3,6 @@
 // is compiled inline into them.
 #pragma once
 
-#include <cstdint>
 #include <cstring>
 
 #define HLITE_INLINE [[gnu::always_inline]] inline

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/ops/column_terms_loops.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 #include "hugectr_lite/ops/row_sum.h"
@@ -21,9 +20,9 @@ void check_layer_norm(const char* op, Matrix<const T> x, Matrix<const T> other,
 }  // namespace
 
 template <typename T>
-void layer_norm_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                        Vector<const float> gamma, Vector<const float> beta, float epsilon,
-                        Matrix<float> statistics, Matrix<std::type_identity_t<T>> y) {
+void layer_norm_forward(const Exec& exec, MatrixOf<const T> x, Vector<const float> gamma,
+                        Vector<const float> beta, float epsilon, Matrix<float> statistics,
+                        MatrixOf<T> y) {
   constexpr const char* kName = "layer_norm_forward";
   check_layer_norm<T>(kName, x, y, statistics);
   const int64_t n = x.dim(1);
@@ -51,9 +50,9 @@ void layer_norm_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> 
 }
 
 template <typename T>
-void layer_norm_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                         Matrix<const std::type_identity_t<T>> dy, Matrix<const float> statistics,
-                         Vector<const float> gamma, Matrix<std::type_identity_t<T>> dx) {
+void layer_norm_backward(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> dy,
+                         Matrix<const float> statistics, Vector<const float> gamma,
+                         MatrixOf<T> dx) {
   constexpr const char* kName = "layer_norm_backward";
   check_layer_norm<T>(kName, x, dy, statistics);
   check_layer_norm<T>(kName, x, dx, statistics);
@@ -75,8 +74,7 @@ void layer_norm_backward(const Exec& exec, Matrix<const std::type_identity_t<T>>
 }
 
 template <typename T>
-void layer_norm_gradient_sums(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                              Matrix<const std::type_identity_t<T>> dy,
+void layer_norm_gradient_sums(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> dy,
                               Matrix<const float> statistics, Vector<double> workspace,
                               Matrix<double> sums) {
   check_layer_norm<T>("layer_norm_gradient_sums", x, dy, statistics);
@@ -84,14 +82,8 @@ void layer_norm_gradient_sums(const Exec& exec, Matrix<const std::type_identity_
             sums);
 }
 
-#define HLITE_INSTANTIATE(T)                                                                 \
-  template void layer_norm_forward<T>(const Exec&, Matrix<const T>, Vector<const float>,     \
-                                      Vector<const float>, float, Matrix<float>, Matrix<T>); \
-  template void layer_norm_backward<T>(const Exec&, Matrix<const T>, Matrix<const T>,        \
-                                       Matrix<const float>, Vector<const float>, Matrix<T>); \
-  template void layer_norm_gradient_sums<T>(const Exec&, Matrix<const T>, Matrix<const T>,   \
-                                            Matrix<const float>, Vector<double>, Matrix<double>);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_INSTANTIATE_FLOATS(layer_norm_forward)
+HLITE_INSTANTIATE_FLOATS(layer_norm_backward)
+HLITE_INSTANTIATE_FLOATS(layer_norm_gradient_sums)
 
 }  // namespace hlite::ops

@@ -7,8 +7,6 @@
 //   dx = rate (g - mean(g) - x_hat mean(g x_hat)),  dgamma = sum_r dy x_hat,  dbeta = sum_r dy
 #pragma once
 
-#include <type_traits>
-
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/core/kernel.h"
@@ -21,21 +19,19 @@ namespace hlite::ops {
 // or bf16, or on a GPU fp16, computed in float, in an order that follows from n alone. y may be x
 // where there is no way back.
 template <typename T = float>
-void layer_norm_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                        Vector<const float> gamma, Vector<const float> beta, float epsilon,
-                        Matrix<float> statistics, Matrix<std::type_identity_t<T>> y);
+void layer_norm_forward(const Exec& exec, MatrixOf<const T> x, Vector<const float> gamma,
+                        Vector<const float> beta, float epsilon, Matrix<float> statistics,
+                        MatrixOf<T> y);
 
 // dx may be dy.
 template <typename T = float>
-void layer_norm_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                         Matrix<const std::type_identity_t<T>> dy, Matrix<const float> statistics,
-                         Vector<const float> gamma, Matrix<std::type_identity_t<T>> dx);
+void layer_norm_backward(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> dy,
+                         Matrix<const float> statistics, Vector<const float> gamma, MatrixOf<T> dx);
 
 // sums [2,n] <- of dy and dy x_hat down the columns: dbeta and dgamma in double
 // (batch_norm_parameter_gradients()). workspace: terms_workspace(n) doubles.
 template <typename T = float>
-void layer_norm_gradient_sums(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                              Matrix<const std::type_identity_t<T>> dy,
+void layer_norm_gradient_sums(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> dy,
                               Matrix<const float> statistics, Vector<double> workspace,
                               Matrix<double> sums);
 
@@ -55,15 +51,11 @@ struct GradientTerms {
 
 namespace kernels {
 template <typename T>
-inline const Kernel<void(Matrix<const T> /*x*/, Vector<const float> /*gamma*/,
-                         Vector<const float> /*beta*/, float /*epsilon*/,
-                         Matrix<float> /*statistics*/, Matrix<T> /*y*/)>
-    layer_norm_forward{"layer_norm_forward"};
+inline const KernelOf<decltype(ops::layer_norm_forward<T>)> layer_norm_forward{
+    "layer_norm_forward"};
 template <typename T>
-inline const Kernel<void(Matrix<const T> /*x*/, Matrix<const T> /*dy*/,
-                         Matrix<const float> /*statistics*/, Vector<const float> /*gamma*/,
-                         Matrix<T> /*dx*/)>
-    layer_norm_backward{"layer_norm_backward"};
+inline const KernelOf<decltype(ops::layer_norm_backward<T>)> layer_norm_backward{
+    "layer_norm_backward"};
 }  // namespace kernels
 
 }  // namespace hlite::ops

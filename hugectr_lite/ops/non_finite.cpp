@@ -45,7 +45,7 @@ int64_t find_on_cpu(const Exec& exec, Vector<const T> x) {
 }  // namespace
 
 template <typename T>
-int64_t first_non_finite(const Exec& exec, Vector<const std::type_identity_t<T>> x) {
+int64_t first_non_finite(const Exec& exec, VectorOf<const T> x) {
   if (exec.on_gpu()) return kernels::first_non_finite<T>(exec, x);
   if constexpr (kOnCpu<T>)
     return find_on_cpu<T>(exec, x);
@@ -54,16 +54,13 @@ int64_t first_non_finite(const Exec& exec, Vector<const std::type_identity_t<T>>
 }
 
 template <typename T>
-void flag_non_finite(const Exec& exec, Vector<const std::type_identity_t<T>> x, int32_t* found) {
+void flag_non_finite(const Exec& exec, VectorOf<const T> x, int32_t* found) {
   HLITE_CHECK(found != nullptr, "flag_non_finite has no flag to set");
   if (exec.on_gpu()) return kernels::flag_non_finite<T>(exec, x, found);
   if (first_non_finite<T>(exec, x) >= 0) *found = 1;
 }
 
-#define HLITE_INSTANTIATE(T)                                          \
-  template int64_t first_non_finite<T>(const Exec&, Vector<const T>); \
-  template void flag_non_finite<T>(const Exec&, Vector<const T>, int32_t*);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_INSTANTIATE_FLOATS(first_non_finite)
+HLITE_INSTANTIATE_FLOATS(flag_non_finite)
 
 }  // namespace hlite::ops

@@ -8,8 +8,8 @@
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/core/view.h"
+#include "hugectr_lite/ops/activation.h"
 #include "hugectr_lite/ops/column_sums.cuh"
-#include "hugectr_lite/ops/relu.h"
 #include "hugectr_lite/ops/warp_sum.cuh"
 
 namespace hlite::ops::gpu {

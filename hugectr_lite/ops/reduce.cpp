@@ -59,25 +59,20 @@ void check_reduce(const char* op, View<const T, 3> x, Matrix<const T> y) {
 }  // namespace
 
 template <typename T>
-void reduce_axis(const Exec& exec, View<const std::type_identity_t<T>, 3> x, float scale,
-                 Matrix<std::type_identity_t<T>> y) {
+void reduce_axis(const Exec& exec, ViewOf<const T, 3> x, float scale, MatrixOf<T> y) {
   check_reduce<T>("reduce_axis", x, y);
   if (exec.on_gpu()) return kernels::reduce_axis<T>(exec, x, scale, y);
   reduce_on_cpu<T>(exec, x, scale, y);
 }
 
 template <typename T>
-void broadcast_axis(const Exec& exec, Matrix<const std::type_identity_t<T>> y, float scale,
-                    View<std::type_identity_t<T>, 3> x) {
+void broadcast_axis(const Exec& exec, MatrixOf<const T> y, float scale, ViewOf<T, 3> x) {
   check_reduce<T>("broadcast_axis", x, y);
   if (exec.on_gpu()) return kernels::broadcast_axis<T>(exec, y, scale, x);
   broadcast_on_cpu<T>(exec, y, scale, x);
 }
 
-#define HLITE_INSTANTIATE(T)                                                     \
-  template void reduce_axis<T>(const Exec&, View<const T, 3>, float, Matrix<T>); \
-  template void broadcast_axis<T>(const Exec&, Matrix<const T>, float, View<T, 3>);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_INSTANTIATE_FLOATS(reduce_axis)
+HLITE_INSTANTIATE_FLOATS(broadcast_axis)
 
 }  // namespace hlite::ops

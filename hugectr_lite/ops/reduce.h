@@ -2,8 +2,6 @@
 // ReduceMean, and with an axis of length 1 a multiple.
 #pragma once
 
-#include <type_traits>
-
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/view.h"
@@ -14,21 +12,17 @@ namespace hlite::ops {
 // T: float, or on a GPU bf16 or fp16 too; sums are float, in an order that follows from the shape
 // alone. y does not overlap x.
 template <typename T = float>
-void reduce_axis(const Exec& exec, View<const std::type_identity_t<T>, 3> x, float scale,
-                 Matrix<std::type_identity_t<T>> y);
+void reduce_axis(const Exec& exec, ViewOf<const T, 3> x, float scale, MatrixOf<T> y);
 
 // x[o,i,j] = scale y[o,j]. Shapes and T as above; where n = 1, x may be y.
 template <typename T = float>
-void broadcast_axis(const Exec& exec, Matrix<const std::type_identity_t<T>> y, float scale,
-                    View<std::type_identity_t<T>, 3> x);
+void broadcast_axis(const Exec& exec, MatrixOf<const T> y, float scale, ViewOf<T, 3> x);
 
 namespace kernels {
 template <typename T>
-inline const Kernel<void(View<const T, 3> /*x*/, float /*scale*/, Matrix<T> /*y*/)> reduce_axis{
-    "reduce_axis"};
+inline const KernelOf<decltype(ops::reduce_axis<T>)> reduce_axis{"reduce_axis"};
 template <typename T>
-inline const Kernel<void(Matrix<const T> /*y*/, float /*scale*/, View<T, 3> /*x*/)> broadcast_axis{
-    "broadcast_axis"};
+inline const KernelOf<decltype(ops::broadcast_axis<T>)> broadcast_axis{"broadcast_axis"};
 }  // namespace kernels
 
 }  // namespace hlite::ops

@@ -41,9 +41,7 @@ void add_penalty(const Exec& exec, Vector<const float> w, Vector<float> dw, floa
                  const RegularizerOptions& options);
 
 namespace kernels {
-inline const Kernel<void(Vector<const float> /*w*/, Vector<float> /*dw*/, float* /*loss*/,
-                         const RegularizerOptions&)>
-    add_penalty{"add_penalty"};
+inline const KernelOf<decltype(ops::add_penalty)> add_penalty{"add_penalty"};
 }  // namespace kernels
 
 }  // namespace hlite::ops

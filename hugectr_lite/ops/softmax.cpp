@@ -23,9 +23,8 @@ constexpr int64_t kOperations = 16;  // of an element: an exponential
 }  // namespace
 
 template <typename T>
-void softmax_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                     Matrix<const std::type_identity_t<T>> mask, float factor,
-                     Matrix<std::type_identity_t<T>> y) {
+void softmax_forward(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> mask, float factor,
+                     MatrixOf<T> y) {
   constexpr const char* kName = "softmax_forward";
   check_softmax<T>(kName, x, y);
   if (mask.data()) check_softmax<T>(kName, x, mask);
@@ -45,9 +44,8 @@ void softmax_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
 }
 
 template <typename T>
-void softmax_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> y,
-                      Matrix<const std::type_identity_t<T>> dy, float factor,
-                      Matrix<std::type_identity_t<T>> dx) {
+void softmax_backward(const Exec& exec, MatrixOf<const T> y, MatrixOf<const T> dy, float factor,
+                      MatrixOf<T> dx) {
   constexpr const char* kName = "softmax_backward";
   check_softmax<T>(kName, y, dy);
   check_softmax<T>(kName, y, dx);
@@ -62,12 +60,7 @@ void softmax_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> y,
   });
 }
 
-#define HLITE_INSTANTIATE(T)                                                              \
-  template void softmax_forward<T>(const Exec&, Matrix<const T>, Matrix<const T>, float,  \
-                                   Matrix<T>);                                            \
-  template void softmax_backward<T>(const Exec&, Matrix<const T>, Matrix<const T>, float, \
-                                    Matrix<T>);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_INSTANTIATE_FLOATS(softmax_forward)
+HLITE_INSTANTIATE_FLOATS(softmax_backward)
 
 }  // namespace hlite::ops

@@ -6,8 +6,6 @@
 // The row's largest z is subtracted first: nothing overflows.
 #pragma once
 
-#include <type_traits>
-
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/view.h"
@@ -17,27 +15,21 @@ namespace hlite::ops {
 // x, mask, y [R,n]; mask.data() null: there is none. T: float, or bf16, or on a GPU fp16, computed
 // in float, in an order that follows from n alone. y may be x.
 template <typename T = float>
-void softmax_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                     Matrix<const std::type_identity_t<T>> mask, float factor,
-                     Matrix<std::type_identity_t<T>> y);
+void softmax_forward(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> mask, float factor,
+                     MatrixOf<T> y);
 
 // dx may be dy.
 template <typename T = float>
-void softmax_backward(const Exec& exec, Matrix<const std::type_identity_t<T>> y,
-                      Matrix<const std::type_identity_t<T>> dy, float factor,
-                      Matrix<std::type_identity_t<T>> dx);
+void softmax_backward(const Exec& exec, MatrixOf<const T> y, MatrixOf<const T> dy, float factor,
+                      MatrixOf<T> dx);
 
 inline constexpr float kSoftmaxMasked = -10000;
 
 namespace kernels {
 template <typename T>
-inline const Kernel<void(Matrix<const T> /*x*/, Matrix<const T> /*mask*/, float /*factor*/,
-                         Matrix<T> /*y*/)>
-    softmax_forward{"softmax_forward"};
+inline const KernelOf<decltype(ops::softmax_forward<T>)> softmax_forward{"softmax_forward"};
 template <typename T>
-inline const Kernel<void(Matrix<const T> /*y*/, Matrix<const T> /*dy*/, float /*factor*/,
-                         Matrix<T> /*dx*/)>
-    softmax_backward{"softmax_backward"};
+inline const KernelOf<decltype(ops::softmax_backward<T>)> softmax_backward{"softmax_backward"};
 }  // namespace kernels
 
 }  // namespace hlite::ops

@@ -19,9 +19,8 @@ void check_weight_multiply(const char* op, Matrix<X> x, Matrix<W> w, Matrix<Y> y
 }  // namespace
 
 template <typename T>
-void weight_multiply_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                             Matrix<const std::type_identity_t<T>> w,
-                             Matrix<std::type_identity_t<T>> y) {
+void weight_multiply_forward(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> w,
+                             MatrixOf<T> y) {
   constexpr const char* kName = "weight_multiply_forward";
   check_weight_multiply(kName, x, w, y);
   if (exec.on_gpu()) return kernels::weight_multiply_forward<T>(exec, x, w, y);
@@ -40,9 +39,8 @@ void weight_multiply_forward(const Exec& exec, Matrix<const std::type_identity_t
 }
 
 template <typename T>
-void weight_multiply_backward_data(const Exec& exec, Matrix<const std::type_identity_t<T>> dy,
-                                   Matrix<const std::type_identity_t<T>> w,
-                                   Matrix<std::type_identity_t<T>> dx) {
+void weight_multiply_backward_data(const Exec& exec, MatrixOf<const T> dy, MatrixOf<const T> w,
+                                   MatrixOf<T> dx) {
   constexpr const char* kName = "weight_multiply_backward_data";
   check_weight_multiply(kName, dx, w, dy);
   if (exec.on_gpu()) return kernels::weight_multiply_backward_data<T>(exec, dy, w, dx);
@@ -60,8 +58,8 @@ void weight_multiply_backward_data(const Exec& exec, Matrix<const std::type_iden
 }
 
 template <typename T>
-void weight_multiply_backward_weights(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                                      Matrix<const std::type_identity_t<T>> dy, Matrix<float> dw) {
+void weight_multiply_backward_weights(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> dy,
+                                      Matrix<float> dw) {
   constexpr const char* kName = "weight_multiply_backward_weights";
   check_weight_multiply(kName, x, dw, dy);
   HLITE_CHECK(!exec.on_gpu() || exec.matmul != nullptr, "{} on a GPU needs a MatmulContext", kName);
@@ -78,14 +76,8 @@ void weight_multiply_backward_weights(const Exec& exec, Matrix<const std::type_i
               });
 }
 
-#define HLITE_INSTANTIATE(T)                                                                       \
-  template void weight_multiply_forward<T>(const Exec&, Matrix<const T>, Matrix<const T>,          \
-                                           Matrix<T>);                                             \
-  template void weight_multiply_backward_data<T>(const Exec&, Matrix<const T>, Matrix<const T>,    \
-                                                 Matrix<T>);                                       \
-  template void weight_multiply_backward_weights<T>(const Exec&, Matrix<const T>, Matrix<const T>, \
-                                                    Matrix<float>);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_INSTANTIATE_FLOATS(weight_multiply_forward)
+HLITE_INSTANTIATE_FLOATS(weight_multiply_backward_data)
+HLITE_INSTANTIATE_FLOATS(weight_multiply_backward_weights)
 
 }  // namespace hlite::ops

@@ -8,8 +8,6 @@
 // Results are overwritten and overlap no input.
 #pragma once
 
-#include <type_traits>
-
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/view.h"
@@ -17,30 +15,28 @@
 namespace hlite::ops {
 
 template <typename T = float>
-void weight_multiply_forward(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                             Matrix<const std::type_identity_t<T>> w,
-                             Matrix<std::type_identity_t<T>> y);
+void weight_multiply_forward(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> w,
+                             MatrixOf<T> y);
 
 template <typename T = float>
-void weight_multiply_backward_data(const Exec& exec, Matrix<const std::type_identity_t<T>> dy,
-                                   Matrix<const std::type_identity_t<T>> w,
-                                   Matrix<std::type_identity_t<T>> dx);
+void weight_multiply_backward_data(const Exec& exec, MatrixOf<const T> dy, MatrixOf<const T> w,
+                                   MatrixOf<T> dx);
 
 // On a GPU with exec.matmul.
 template <typename T = float>
-void weight_multiply_backward_weights(const Exec& exec, Matrix<const std::type_identity_t<T>> x,
-                                      Matrix<const std::type_identity_t<T>> dy, Matrix<float> dw);
+void weight_multiply_backward_weights(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> dy,
+                                      Matrix<float> dw);
 
 namespace kernels {
 template <typename T>
-inline const Kernel<void(Matrix<const T> /*x*/, Matrix<const T> /*w*/, Matrix<T> /*y*/)>
-    weight_multiply_forward{"weight_multiply_forward"};
+inline const KernelOf<decltype(ops::weight_multiply_forward<T>)> weight_multiply_forward{
+    "weight_multiply_forward"};
 template <typename T>
-inline const Kernel<void(Matrix<const T> /*dy*/, Matrix<const T> /*w*/, Matrix<T> /*dx*/)>
+inline const KernelOf<decltype(ops::weight_multiply_backward_data<T>)>
     weight_multiply_backward_data{"weight_multiply_backward_data"};
 // With the Exec's MatmulContext.
 template <typename T>
-inline const Kernel<void(Matrix<const T> /*x*/, Matrix<const T> /*dy*/, Matrix<float> /*dw*/)>
+inline const KernelOf<decltype(ops::weight_multiply_backward_weights<T>)>
     weight_multiply_backward_weights{"weight_multiply_backward_weights"};
 }  // namespace kernels
 

@@ -16,9 +16,8 @@ void advance_schedules(const Exec& exec, std::span<const LrSchedule> schedules, 
                        const float* scale, std::span<float* const> rates);
 
 namespace kernels {
-inline const Kernel<void(std::span<const LrSchedule>, int64_t* /*step*/, const float* /*scale*/,
-                         std::span<float* const> /*rates*/)>
-    advance_schedules{"advance_schedules"};
+inline const KernelOf<decltype(optimizer::advance_schedules)> advance_schedules{
+    "advance_schedules"};
 }  // namespace kernels
 
 }  // namespace hlite::optimizer

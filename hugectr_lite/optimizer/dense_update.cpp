@@ -69,8 +69,7 @@ void update_on_cpu(const Exec& exec, const UpdateRule& rule, float lr, int64_t s
 
 template <typename T>
 void dense_update(const Exec& exec, const UpdateRule& rule, const float* lr, const int64_t* step,
-                  const DenseArrays& x, const GradientScale& scale,
-                  Vector<std::type_identity_t<T>> mirror) {
+                  const DenseArrays& x, const GradientScale& scale, VectorOf<T> mirror) {
   const int64_t n = x.w.dim(0);
   HLITE_CHECK(lr && step, "dense_update needs a learning rate and a step");
   HLITE_CHECK(x.g.dim(0) == n, "dense_update: {} weights, {} gradients", n, x.g.dim(0));
@@ -87,10 +86,6 @@ void dense_update(const Exec& exec, const UpdateRule& rule, const float* lr, con
     raise("dense_update: a mirror in fp16 needs a GPU");
 }
 
-#define HLITE_INSTANTIATE(T)                                                                  \
-  template void dense_update<T>(const Exec&, const UpdateRule&, const float*, const int64_t*, \
-                                const DenseArrays&, const GradientScale&, Vector<T>);
-HLITE_FOR_EACH_FLOAT(HLITE_INSTANTIATE)
-#undef HLITE_INSTANTIATE
+HLITE_INSTANTIATE_FLOATS(dense_update)
 
 }  // namespace hlite::optimizer

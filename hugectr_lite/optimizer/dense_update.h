@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/kernel.h"
@@ -28,13 +27,11 @@ struct DenseArrays {
 template <typename T = float>
 void dense_update(const Exec& exec, const UpdateRule& rule, const float* lr, const int64_t* step,
                   const DenseArrays& x, const GradientScale& scale = {},
-                  Vector<std::type_identity_t<T>> mirror /*[n] or empty*/ = {});
+                  VectorOf<T> mirror /*[n] or empty*/ = {});
 
 namespace kernels {
 template <typename T>
-inline const Kernel<void(const UpdateRule&, const float* /*lr*/, const int64_t* /*step*/,
-                         const DenseArrays&, const GradientScale&, Vector<T> /*mirror*/)>
-    dense_update{"dense_update"};
+inline const KernelOf<decltype(optimizer::dense_update<T>)> dense_update{"dense_update"};
 }  // namespace kernels
 
 }  // namespace hlite::optimizer

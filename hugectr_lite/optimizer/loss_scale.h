@@ -83,9 +83,9 @@ void update_loss_scale(const Exec& exec, int32_t grow_after, LossScale* state,
 void tell_found(const Exec& exec, const LossScale* state, float* word);
 
 namespace kernels {
-inline const Kernel<void(int32_t /*grow_after*/, LossScale*, const RanksVerdict&)>
-    update_loss_scale{"update_loss_scale"};
-inline const Kernel<void(const LossScale*, float* /*word*/)> tell_found{"tell_found"};
+inline const KernelOf<decltype(optimizer::update_loss_scale)> update_loss_scale{
+    "update_loss_scale"};
+inline const KernelOf<decltype(optimizer::tell_found)> tell_found{"tell_found"};
 }  // namespace kernels
 
 }  // namespace hlite::optimizer

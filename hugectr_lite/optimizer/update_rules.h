@@ -21,7 +21,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <utility>
 
 #include "hugectr_lite/config/optimizer_config.h"
 #include "hugectr_lite/core/host_device.h"

@@ -8,24 +8,6 @@ namespace hlite::plan {
 // Every buffer begins where the widest loads may.
 static int64_t aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-const char* kind_name(BufferKind kind) {
-  switch (kind) {
-    case BufferKind::kInput:
-      return "input";
-    case BufferKind::kActivation:
-      return "activation";
-    case BufferKind::kGradient:
-      return "gradient";
-    case BufferKind::kParameter:
-      return "parameter";
-    case BufferKind::kState:
-      return "state";
-    case BufferKind::kTable:
-      return "table";
-  }
-  return "";
-}
-
 const Buffers::Entry& Buffers::at(BufferId id) const {
   HLITE_CHECK(id >= 0 && id < static_cast<BufferId>(entries_.size()), "buffer id {} of {}", id,
               entries_.size());

@@ -29,8 +29,6 @@ enum class BufferKind {
   kState,      // optimizer state, learning rate, step counter
   kTable,      // embedding rows
 };
-const char* kind_name(BufferKind kind);
-
 class Buffers {
  public:
   // Both throw ConfigError on a duplicate name: names begin with those of the config.

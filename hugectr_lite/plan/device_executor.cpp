@@ -1,7 +1,5 @@
 #include "hugectr_lite/plan/device_executor.h"
 
-#include <algorithm>
-
 namespace hlite::plan {
 namespace {
 size_t index_of(Lane lane) { return static_cast<size_t>(lane); }

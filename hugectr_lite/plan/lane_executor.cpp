@@ -1,6 +1,5 @@
 #include "hugectr_lite/plan/lane_executor.h"
 
-#include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/stopwatch.h"
 
 namespace hlite::plan {

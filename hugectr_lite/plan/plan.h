@@ -52,6 +52,12 @@ struct SentBytes {
   }
 };
 
+// Those of a step's buffers that are there: without kNoBuffer.
+inline std::vector<BufferId> present(std::vector<BufferId> ids) {
+  std::erase(ids, kNoBuffer);
+  return ids;
+}
+
 struct Step {
   std::string name;
   Lane lane = Lane::kCompute;

@@ -23,9 +23,9 @@
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/exec_memory.h"
-#include "hugectr_lite/trainer/estimate/measured_machine.h"
 #include "hugectr_lite/trainer/run/line_file.h"
 #include "tests/bench/bench_ranks.h"
+#include "tests/bench/measured_machine.h"
 
 namespace hlite::bench {
 namespace {
@@ -182,38 +182,38 @@ std::vector<Measured> measure_all(const BenchRank& rank, const CommOptions& o) {
 
 // The one link that ranks have, in a node of several or between nodes of one; by what the steps of
 // an iteration exchange. Nothing where there are two links, or too few sizes to tell a rate.
-std::optional<trainer::MachineLink> fit(const CommOptions& o, const std::vector<Measured>& all) {
+std::optional<MachineLink> fit(const CommOptions& o, const std::vector<Measured>& all) {
   if (o.ranks == 1 || (o.nodes > 1 && o.ranks > o.nodes)) return {};
-  std::vector<trainer::MeasuredExchange> exchanges;
+  std::vector<MeasuredExchange> exchanges;
   for (const Measured& m : all)
     if (m.name != "broadcast") exchanges.push_back({m.sent(), m.sends.turns, m.seconds});
   try {
-    return trainer::measured_link(o.nodes > 1 ? "network" : o.gpu ? "peers" : "memory", exchanges);
+    return measured_link(o.nodes > 1 ? "network" : o.gpu ? "peers" : "memory", exchanges);
   } catch (const ConfigError& error) {
     if (!o.machine.empty()) throw;
     return {};
   }
 }
 
-void write_link(const CommOptions& o, const std::optional<trainer::MachineLink>& link) {
+void write_link(const CommOptions& o, const std::optional<MachineLink>& link) {
   if (!link)
     raise<ConfigError>(
         "--machine: expected several ranks on one node, or one on each of several, so that there "
         "is one link to measure, found {} ranks on {} nodes",
         o.ranks, o.nodes);
-  trainer::Machine machine = trainer::parse_machine(config::JsonNode::parse_file(o.machine));
+  Machine machine = trainer::parse_machine(config::JsonNode::parse_file(o.machine));
   (o.nodes > 1 ? machine.between : machine.in_node) = *link;
   trainer::LineFile(o.machine, /*append=*/false, "the machine").write(json_of(machine));
 }
 
-double model_seconds(const trainer::Machine& machine, const Measured& m) {
+double model_seconds(const Machine& machine, const Measured& m) {
   const trainer::ExchangeSeconds s = exchange_seconds(machine, m.sends);
   return s.in_node + s.between;
 }
 
 void print(const CommOptions& o, const std::vector<Measured>& all,
-           const std::optional<trainer::MachineLink>& link) {
-  std::optional<trainer::Machine> machine;
+           const std::optional<MachineLink>& link) {
+  std::optional<Machine> machine;
   if (!o.system.empty()) {
     machine = trainer::parse_system(o.system).machine;
   } else if (link) {

@@ -74,8 +74,8 @@ class Mlp {
         continue;
       }
       const Layer& low = layers[l - 1];
-      const ops::ReluBelow below{low.y.view(), {low.db.data(), low.db.size()}};
-      ops::fully_connected_backward_data(exec, a.dy.view(), a.w.view(), low.dy.view(), &below);
+      const ops::LayerBelow<float> below{low.y.view(), {low.db.data(), low.db.size()}};
+      ops::fully_connected_backward_data(exec, a.dy.view(), a.w.view(), low.dy.view(), below);
     }
   }
 

@@ -26,11 +26,11 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/random.h"
 #include "hugectr_lite/core/stopwatch.h"
-#include "hugectr_lite/trainer/estimate/measured_machine.h"
 #include "hugectr_lite/trainer/model/model_results.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
 #include "hugectr_lite/trainer/run/line_file.h"
 #include "hugectr_lite/trainer/run/machine_rates.h"
+#include "tests/bench/measured_machine.h"
 #include "tests/bench/train_bench.h"
 #include "tests/support/memory_source.h"
 
@@ -179,16 +179,14 @@ int run(int argc, char** argv) {
 void write_machine(const TrainBenchOptions& o, const trainer::Model& model,
                    std::span<const double> step_seconds, double host_bytes_per_s) {
   const plan::Plan& plan = model.train_plan();
-  const plan::WorkSize size{.batch = o.solver.batch,
-                            .max_batch = model.max_batch(),
-                            .dense_gradients = model.layers().network->gradient_buffer()};
-  std::vector<trainer::MeasuredStep> steps;
+  const plan::WorkSize size = model.train_size();
+  std::vector<MeasuredStep> steps;
   for (size_t i = 0; i < step_seconds.size(); ++i)
     if (const plan::Step& step = plan.steps()[i];
         host_bytes_per_s == 0 || step.lane != plan::Lane::kCopy)
       steps.push_back({.work = work_of(plan, step, size), .seconds = step_seconds[i]});
-  auto machine = trainer::measured_machine(
-      fmt::format("measured by train_bench --shape {}", o.shape_name), steps);
+  auto machine =
+      measured_machine(fmt::format("measured by train_bench --shape {}", o.shape_name), steps);
   machine.gpu = host_bytes_per_s > 0;
   if (machine.gpu) machine.host_bytes_per_s = host_bytes_per_s;
   trainer::LineFile(o.machine, /*append=*/false, "the machine").write(json_of(machine));

@@ -1,10 +1,17 @@
 #include "hugectr_lite/core/thread_pool.h"
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
 #include <numeric>
 #include <stdexcept>
 
+#include "hugectr_lite/core/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
+#include "tests/support/sanitized.h"
 
 using namespace hlite;
 
@@ -99,6 +106,34 @@ TEST_CASE("pools start and stop, used or not") {
     CHECK(count == (i % 2 ? 3 : 0));
   }
   CHECK(available_threads() >= 1);
+}
+
+// In a child, whose memory has room for the stacks of some of its threads.
+TEST_CASE("a pool whose threads cannot all be started says so, and ends those that were") {
+  if (test::kSanitized) return;  // their own memory has no such limit
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    alarm(30);  // ends a child that waits for ever
+    int64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlim_t bytes = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE)) + (rlim_t{48} << 20);
+    const rlimit limit{bytes, bytes};
+    if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(3);
+    int status = 1;
+    try {
+      const ThreadPool pool(100);
+    } catch (const Error& error) {
+      const std::string_view found = error.what();
+      const bool said = found.starts_with("cannot start thread ") &&
+                        found.ends_with(" of 100: Resource temporarily unavailable");
+      status = said ? 0 : 2;
+    }
+    _exit(status);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }
 
 TEST_CASE("a borrowed callable calls its target") {

@@ -62,7 +62,7 @@ TEST_CASE("fully connected kernels give the same bits in any order of threads") 
       const ops::LayerBelow<bf16> below = {x_view, db};
       ops::fully_connected_forward<bf16>(on.exec(), x_view, w_view, {}, true, y.view(s.batch, out));
       ops::fully_connected_backward_data<bf16>(on.exec(), dz_view, w_view, dx.view(s.batch, s.in),
-                                               &below);
+                                               below);
       ops::fully_connected_backward_weights<bf16>(on.exec(), x_view, dz_view, dw.view(s.in, out));
       std::vector<float> all;
       for (const auto& part : {y.host(), dx.host(), db.host(), dw.host()})

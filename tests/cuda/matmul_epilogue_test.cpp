@@ -44,7 +44,7 @@ class FusedLayer {
                                       {below_.data(), kLayerBatch, ops::relu_mask_bytes(kLayerIn)}};
     ops::fully_connected_backward_data<T>(on.exec(), {dz_.data(), kLayerBatch, kLayerOut},
                                           {w_.data(), kLayerIn, kLayerOut},
-                                          {dx_.data(), kLayerBatch, kLayerIn}, &below);
+                                          {dx_.data(), kLayerBatch, kLayerIn}, below);
   }
   // What forward() or backward() wrote, as float.
   [[nodiscard]] std::vector<float> results(bool forward, const MatmulStream& on) const {

@@ -38,10 +38,10 @@ class Layer {
   // Everything there is, for what warm calls must not do. Uses x as scratch.
   void all(const Exec& exec) const {
     const Matrix<float> x(x_.data(), batch_, 16), y(y_.data(), batch_, 8), w(w_.data(), 16, 8);
-    const ops::ReluBelow below = {x, {db_.data(), 16}};
+    const ops::LayerBelow<float> below = {x, {db_.data(), 16}};
     ops::fully_connected_forward(exec, x, w, {w_.data(), 8}, true, y);
     ops::bias_relu_backward(exec, y, y, {db_.data(), 8});
-    ops::fully_connected_backward_data(exec, y, w, x, &below);
+    ops::fully_connected_backward_data(exec, y, w, x, below);
     ops::fully_connected_backward_weights(exec, x, y, w);
   }
 

@@ -13,6 +13,12 @@
 
 namespace hlite::test {
 
+inline int64_t parameter_count(const network::Network& network) {
+  int64_t n = 0;
+  for (const auto& p : network.parameters()) n += network::elements(p.dims);
+  return n;
+}
+
 class NetworkFixture {
  public:
   struct Input {

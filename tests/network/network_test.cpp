@@ -10,7 +10,7 @@ namespace hlite::test {
 TEST_CASE("a DLRM is wired, shaped and counted") {
   NetworkFixture f(kBottom + kInteraction + kTail,
                    {{"label", {1}}, {"dense", {5}}, {"emb", {3, 4}, true}}, 2);
-  CHECK(f.net().parameter_count() == 5 * 4 + 4 + (4 + 6 + 1) + 1);
+  CHECK(parameter_count(f.net()) == 5 * 4 + 4 + (4 + 6 + 1) + 1);
   CHECK(f.net().parameters()[2].name == "fz.weight");
   CHECK(f.net().parameters()[2].dims == network::Dims{11, 1});
   CHECK(f.net().input_grad(2) != plan::kNoBuffer);

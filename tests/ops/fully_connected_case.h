@@ -198,7 +198,7 @@ void check_backward(const OpDevice& on, const LayerCase<T>& layer, const Layout&
         {has.mask ? mask.data() : nullptr, s.batch, ops::relu_mask_bytes(s.in)}};
     ops::fully_connected_backward_data<T>(on.exec(), dz.view(s.batch, s.out), w.view(s.in, s.out),
                                           dx.view(s.batch, s.in),
-                                          has.relu || has.bias ? &below : nullptr);
+                                          has.relu || has.bias ? below : ops::LayerBelow<T>{});
     check_close(dx.host(), want.values, sum_tolerance<T>(s.out, how.term_error), "dx");
     if (!has.bias) continue;
     // Sums of numbers that may each have been rounded to T, rounded to T themselves.

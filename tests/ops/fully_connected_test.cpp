@@ -116,9 +116,9 @@ TEST_CASE("fully connected ops refuse what does not fit") {
   CHECK_THROWS_AS(ops::fully_connected_forward(exec, x, w, three, true, y), Error);
   CHECK_THROWS_AS(ops::fully_connected_forward(exec, x, w, five, true, x), Error);
   CHECK_THROWS_AS(ops::fully_connected_backward_data(exec, x, w, x), Error);
-  const ops::ReluBelow wrong_bias{x, five}, wrong_y{y, three};
-  CHECK_THROWS_AS(ops::fully_connected_backward_data(exec, y, w, x, &wrong_bias), Error);
-  CHECK_THROWS_AS(ops::fully_connected_backward_data(exec, y, w, x, &wrong_y), Error);
+  const ops::LayerBelow<float> wrong_bias{x, five}, wrong_y{y, three};
+  CHECK_THROWS_AS(ops::fully_connected_backward_data(exec, y, w, x, wrong_bias), Error);
+  CHECK_THROWS_AS(ops::fully_connected_backward_data(exec, y, w, x, wrong_y), Error);
   CHECK_THROWS_AS(ops::fully_connected_backward_weights(exec, x, y, x), Error);
   CHECK_THROWS_AS(ops::bias_relu_backward(exec, x, y, five), Error);
   CHECK_THROWS_AS(ops::bias_relu_backward(exec, y, y, three), Error);
@@ -132,8 +132,8 @@ TEST_CASE("fully connected ops refuse what does not fit") {
                    ops::fully_connected_forward(gpu.exec(), x, w, {}, true, y, short_mask);
                  }),
                  {"mask [4,1]", "expected [4,16]"});
-  const ops::ReluBelow below{x, {}, short_mask};
-  CHECK_THROWS_AS(ops::fully_connected_backward_data(gpu.exec(), y, w, x, &below), Error);
+  const ops::LayerBelow<float> below{x, {}, short_mask};
+  CHECK_THROWS_AS(ops::fully_connected_backward_data(gpu.exec(), y, w, x, below), Error);
   CHECK_THROWS_AS(ops::bias_relu_backward(gpu.exec(), y, y, {}, short_mask), Error);
   check_contains(message_of<Error>([&] {
                    ops::fully_connected_forward(without_context.exec(), x, w, {}, true, y);

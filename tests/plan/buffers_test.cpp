@@ -20,7 +20,6 @@ TEST_CASE("buffers know their name, kind and size") {
   CHECK(buffers.bytes(w) == 40);
   CHECK(buffers.kind(part) == BufferKind::kParameter);
   CHECK(buffers.bytes(part) == 16);
-  CHECK(std::string(kind_name(BufferKind::kTable)) == "table");
 }
 
 TEST_CASE("totals count roots once, slices not") {

@@ -1,7 +1,13 @@
-// BinaryCrossEntropyLoss: the mean of logits [B,1] against labels [B,1], plus an optional penalty
-// on every dense parameter: L1: lambda sum |w|; L2: lambda/2 sum w^2, whatever the batch.
+// Cross-entropy of logits against labels (ops/bce_loss.h), mean over the batch:
+//
+//   BinaryCrossEntropyLoss   of one task, [B,1], plus an optional penalty on every dense parameter:
+//                            L1: lambda sum |w|; L2: lambda/2 sum w^2, whatever the batch
+//   MultiCrossEntropyLoss    of T tasks, [B,T], a weight for each, mean over B T. A label below
+//   -0.5
+//                            is absent
 #include "hugectr_lite/ops/bce_loss.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "hugectr_lite/config/regularizer_config.h"
@@ -13,53 +19,66 @@
 namespace hlite::network {
 namespace {
 
-class BceLossLayer : public Layer {
+class CrossEntropyLayer : public Layer {
  public:
-  explicit BceLossLayer(config::ObjectReader& reader) : Layer(reader) {
+  explicit CrossEntropyLayer(config::ObjectReader& reader) : Layer(reader) {
     traits_.is_loss = true;
     expect_bottoms(2);
     expect_tops(1);
-    const config::RegularizerConfig penalty = config::parse_regularizer(reader);
-    lambda_ = penalty.lambda;
-    if (penalty.any())
-      penalty_ = penalty.type == config::Regularizer::kL1 ? ops::Penalty::kL1 : ops::Penalty::kL2;
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
     for (size_t i = 0; i < 2; ++i)
-      if (dims[i] != Dims{1})
+      if (dims[i] != Dims{tasks()})
         config::fail_at(
             *node().find("bottom"),
-            fmt::format("expected {} of shape [B,1], found \"{}\" of shape {}",
-                        i == 0 ? "logits" : "labels", bottoms()[i], to_string(dims[i])));
-    LayerShape shape = {.tops = {{1}},
-                        .workspace_bytes = ops::kBlockSums * int64_t{sizeof(double)}};
-    if (penalty_)
-      shape.summary =
-          fmt::format("{}, lambda {}", *penalty_ == ops::Penalty::kL1 ? "L1" : "L2", lambda_);
-    return shape;
+            fmt::format("expected {} of shape [B,{}]{}, found \"{}\" of shape {}",
+                        i == 0 ? "logits" : "labels", tasks(),
+                        weights_.count > 0 ? fmt::format(", as target_weight has {}", tasks()) : "",
+                        bottoms()[i], to_string(dims[i])));
+    return {.tops = {{1}},
+            .workspace_bytes = ops::kBlockSums * int64_t{sizeof(double)},
+            .summary = summary()};
   }
 
   // Training: the loss and the gradient of the logits in one pass.
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const override {
     const LayerTensor &z = io.bottoms[0], &y = io.bottoms[1], &loss = io.tops[0];
     const BufferId dz = phase == Phase::kTrain ? z.grad : kNoBuffer;
-    add_typed_step(
-        plan, io.type,
-        {.name = name() + (dz != kNoBuffer ? ".fbprop" : ".fprop"),
-         .reads = {z.value, y.value, io.loss_scale},
-         .writes = {loss.value, io.workspace, dz}},
-        [=, scale = io.loss_scale, workspace = io.workspace]<typename T>(const StepViews<T>& v) {
-          ops::bce_loss<T>(v.exec, matrix(v.buffers, z.value, v.batch, 1),
-                           matrix(v.buffers, y.value, v.batch, 1),
-                           pointer<float>(v.buffers, loss.value), v.rows(dz, 1),
-                           {.mean_over = v.context.mean_over(),
-                            .scale = pointer<float>(v.buffers, scale),
-                            .workspace = vector<double>(v.buffers, workspace, ops::kBlockSums)});
-        });
+    add_typed_step(plan, io.type,
+                   {.name = name() + (dz != kNoBuffer ? ".fbprop" : ".fprop"),
+                    .reads = {z.value, y.value, io.loss_scale},
+                    .writes = {loss.value, io.workspace, dz}},
+                   [=, n = tasks(), weights = weights_, scale = io.loss_scale,
+                    workspace = io.workspace]<typename T>(const StepViews<T>& v) {
+                     ops::bce_loss<T>(
+                         v.exec, matrix(v.buffers, z.value, v.batch, n),
+                         matrix(v.buffers, y.value, v.batch, n),
+                         pointer<float>(v.buffers, loss.value), v.rows(dz, n),
+                         {.mean_over = v.context.mean_over(),
+                          .scale = pointer<float>(v.buffers, scale),
+                          .workspace = vector<double>(v.buffers, workspace, ops::kBlockSums),
+                          .tasks = weights});
+                   });
   }
-
   void emit_backward(plan::Plan&, const LayerIo&) const override {}  // done by the forward step
+
+ protected:
+  ops::TaskWeights weights_;  // of one task: none
+
+ private:
+  [[nodiscard]] virtual std::string summary() const = 0;
+  [[nodiscard]] int64_t tasks() const { return std::max(weights_.count, 1); }
+};
+
+class BceLossLayer : public CrossEntropyLayer {
+ public:
+  explicit BceLossLayer(config::ObjectReader& reader) : CrossEntropyLayer(reader) {
+    const config::RegularizerConfig penalty = config::parse_regularizer(reader);
+    lambda_ = penalty.lambda;
+    if (penalty.any())
+      penalty_ = penalty.type == config::Regularizer::kL1 ? ops::Penalty::kL1 : ops::Penalty::kL2;
+  }
 
   // Adds the penalty to the loss and its gradient to every dense gradient, once these are complete.
   void emit_after_backward(plan::Plan& plan, const LayerIo& io) const override {
@@ -83,14 +102,46 @@ class BceLossLayer : public Layer {
   }
 
  private:
+  [[nodiscard]] std::string summary() const override {
+    if (!penalty_) return "";
+    return fmt::format("{}, lambda {}", *penalty_ == ops::Penalty::kL1 ? "L1" : "L2", lambda_);
+  }
+
   std::optional<ops::Penalty> penalty_;
   double lambda_ = 0;
+};
+
+class MultiCrossEntropyLossLayer : public CrossEntropyLayer {
+ public:
+  explicit MultiCrossEntropyLossLayer(config::ObjectReader& reader) : CrossEntropyLayer(reader) {
+    const config::JsonNode& list = reader.member("target_weight");
+    constexpr const char* kExpected = "a list of 1 to 64 numbers >= 0, a weight for each label";
+    static_assert(ops::TaskWeights::kMost == 64);
+    if (list.kind() != config::JsonNode::Kind::kArray || list.elements().empty() ||
+        list.elements().size() > ops::TaskWeights::kMost)
+      config::fail_expected(list, kExpected);
+    for (const config::JsonNode& node : list.elements()) {
+      if (!node.is_number() || !(node.number() >= 0 && node.number() < 1e30))
+        config::fail_expected(node, kExpected);
+      weights_.values[weights_.count++] = static_cast<float>(node.number());
+    }
+    traits_.task_weights.assign(weights_.values, weights_.values + weights_.count);
+  }
+
+ private:
+  [[nodiscard]] std::string summary() const override {
+    return fmt::format("{} tasks", weights_.count);
+  }
 };
 
 }  // namespace
 
 std::unique_ptr<Layer> make_bce_loss(config::ObjectReader& reader) {
   return std::make_unique<BceLossLayer>(reader);
+}
+
+std::unique_ptr<Layer> make_multi_cross_entropy_loss(config::ObjectReader& reader) {
+  return std::make_unique<MultiCrossEntropyLossLayer>(reader);
 }
 
 }  // namespace hlite::network

@@ -8,8 +8,7 @@ namespace {
 class CastLayer : public Layer {
  public:
   explicit CastLayer(config::ObjectReader& reader) : Layer(reader) {
-    expect_bottoms(1);
-    expect_tops(1);
+    expect_one_each();
     traits_.is_view = true;
   }
 

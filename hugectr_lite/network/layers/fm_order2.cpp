@@ -12,8 +12,7 @@ class FmOrder2Layer : public Layer {
  public:
   explicit FmOrder2Layer(config::ObjectReader& reader)
       : Layer(reader), width_(reader.integer("out_dim", {.min = 1})) {
-    expect_bottoms(1);
-    expect_tops(1);
+    expect_one_each();
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {

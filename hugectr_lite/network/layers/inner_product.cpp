@@ -55,8 +55,7 @@ class InnerProductLayer : public Layer {
     if (fused) {
       read_chain(reader);
     } else {
-      expect_bottoms(1);
-      expect_tops(1);
+      expect_one_each();
     }
   }
 
@@ -162,7 +161,6 @@ class InnerProductLayer : public Layer {
         [=, out = is_.outputs, weight = io.params[0].working]<typename T>(const StepViews<T>& v) {
           const int64_t rows = rows_of(v, x), in = width_of(x);
           ops::LayerBelow<T> below;
-          const bool fused = under.relu || under.bias_grad != kNoBuffer;
           below.dbias = vector(v.buffers, under.bias_grad, in);
           if (under.relu) {
             below.y = matrix<T>(v.buffers, x.value, rows, in);
@@ -170,8 +168,7 @@ class InnerProductLayer : public Layer {
           }
           ops::fully_connected_backward_data<T>(v.exec, matrix<T>(v.buffers, y.grad, rows, out),
                                                 matrix<T>(v.buffers, weight, in, out),
-                                                matrix<T>(v.buffers, x.grad, rows, in),
-                                                fused ? &below : nullptr);
+                                                matrix<T>(v.buffers, x.grad, rows, in), below);
         });
   }
 

@@ -17,8 +17,7 @@ class LayerNormLayer : public Layer {
     gamma_init_ = param.value_or("gamma_init", InitializerType::kOne, named_initializers());
     beta_init_ = param.value_or("beta_init", InitializerType::kZero, named_initializers());
     param.finish();
-    expect_bottoms(1);
-    expect_tops(1);
+    expect_one_each();
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {

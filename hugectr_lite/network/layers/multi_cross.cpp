@@ -19,8 +19,7 @@ class MultiCrossLayer : public Layer {
     named_ = param.has("weight_init");
     bias_init_ = param.value_or("bias_init", InitializerType::kZero, named_initializers());
     param.finish();
-    expect_bottoms(1);
-    expect_tops(1);
+    expect_one_each();
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {

@@ -25,8 +25,7 @@ class PReluDiceLayer : public Layer {
     alpha_ = number("alpha", "elu_alpha", {.min = -1e6, .max = 1e6});
     epsilon_ = number("epsilon", "eps", {.min = 1e-12, .max = 1});
     param.finish();
-    expect_bottoms(1);
-    expect_tops(1);
+    expect_one_each();
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {

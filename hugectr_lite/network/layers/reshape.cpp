@@ -25,8 +25,7 @@ class ReshapeLayer : public Layer {
     time_step_ = reader.integer_or("time_step", 0, {.min = 0});
     if (time_step_ != 0 && leading_dim_ == 0)
       config::fail_at(reader.member("time_step"), "expected a `leading_dim` with it, found none");
-    expect_bottoms(1);
-    expect_tops(1);
+    expect_one_each();
     traits_.is_view = selected_.empty();
   }
 

@@ -18,8 +18,7 @@ class WeightMultiplyLayer : public Layer {
     width_ = dims[1];
     weight_init_ =
         reader.value_or("weight_init", InitializerType::kXavierUniform, named_initializers());
-    expect_bottoms(1);
-    expect_tops(1);
+    expect_one_each();
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {

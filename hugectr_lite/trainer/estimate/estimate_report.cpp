@@ -2,10 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <functional>
-#include <memory>
-#include <optional>
-
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::trainer {

@@ -19,9 +19,9 @@ class CostModel {
  public:
   CostModel(const config::TrainConfig& config, const Machine& machine, FloatType type,
             int wire_bytes)
-      : machine_(machine), nodes_(static_cast<int>(config.solver.gpu.size())) {
-    for (const auto& row : config.solver.gpu)
-      ranks_of_node_ = std::max(ranks_of_node_, static_cast<int>(row.size()));
+      : machine_(machine),
+        nodes_(static_cast<int>(config.solver.gpu.size())),
+        ranks_of_node_(static_cast<int>(config.solver.most_ranks_of_a_node())) {
     flops_ = type != FloatType::kFloat           ? machine.flops_16
              : config.solver.enable_tf32_compute ? machine.flops_tf32
                                                  : machine.flops_fp32;
@@ -73,8 +73,7 @@ class CostModel {
   }
 
   const Machine& machine_;
-  const int nodes_;
-  int ranks_of_node_ = 1;
+  const int nodes_, ranks_of_node_;
   double flops_ = 0, wire_share_ = 1;
 };
 
@@ -122,9 +121,7 @@ IterationEstimate estimate_iteration(const config::TrainConfig& config, const Ma
               gpu);
   model.make_plans();
   const plan::Plan& plan = model.train_plan();
-  const plan::WorkSize size{.batch = config.solver.batchsize / topology.ranks(),
-                            .max_batch = model.max_batch(),
-                            .dense_gradients = model.layers().network->gradient_buffer()};
+  const plan::WorkSize size = model.train_size();
   const CostModel costs(config, machine, model.type(), setup.wire_bytes);
   std::vector<Parts> parts;
   std::vector<plan::StepCost> step_costs;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "hugectr_lite/config/object_reader.h"
 #include "hugectr_lite/core/error.h"
@@ -102,26 +101,6 @@ Machine parse_machine(const config::JsonNode& node) {
   }
   reader.finish();
   return m;
-}
-
-std::string json_of(const Machine& m) {
-  nlohmann::ordered_json json = {
-      {"name", m.name},
-      {"device", m.gpu ? "gpu" : "cpu"},
-      {"flops", {{"fp32", m.flops_fp32}, {"tf32", m.flops_tf32}, {"bf16", m.flops_16}}},
-      {"memory_bytes_per_s", m.memory_bytes_per_s},
-      {"host_bytes_per_s", m.host_bytes_per_s},
-      {"step_seconds", m.step_seconds}};
-  const auto link = [](const MachineLink& l) {
-    return nlohmann::ordered_json{
-        {"kind", l.kind}, {"bytes_per_s", l.bytes_per_s}, {"seconds", l.seconds}};
-  };
-  if (m.in_node.bytes_per_s > 0) json["in_node"] = link(m.in_node);
-  if (m.between.bytes_per_s > 0) {
-    json["between"] = link(m.between);
-    json["between"]["nics"] = m.nics;
-  }
-  return json.dump(2);
 }
 
 ExchangeSeconds exchange_seconds(const Machine& machine, const ExchangeWork& work) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "hugectr_lite/config/json_node.h"
@@ -57,7 +56,6 @@ System parse_system(const std::string& text);
 //  "between":{"bytes_per_s":..,"seconds":..,"nics":8}}
 // "flops" may leave out all but fp32; links may be left out where ranks have none.
 Machine parse_machine(const config::JsonNode& node);
-std::string json_of(const Machine& machine);
 
 // Machines known by name.
 const std::vector<Machine>& known_machines();

@@ -16,19 +16,14 @@ using embedding::EmbeddingLayer;
 std::unique_ptr<EmbeddingLayer> build_embedding(const config::TrainConfig& config, size_t index,
                                                 const LayerSetup& setup) {
   auto layer = std::make_unique<EmbeddingLayer>(*config.layers[index], config);
-  const LayerPlacement* placement =
-      setup.placements.empty() ? nullptr : &setup.placements.at(index);
-  layer->spread({.ranks = setup.ranks,
-                 .placement = placement ? placement->placement : nullptr,
-                 .gathers_keys = setup.gathers_keys,
-                 .rows_per_lookup = placement ? placement->rows_per_lookup : 0.0,
-                 .max_batch = setup.max_batch,
-                 .train_batch = setup.train_batch,
-                 .threads = setup.threads,
-                 .gpu = setup.gpu,
-                 .type = setup.type,
-                 .wire = setup.wire},
-                placement ? placement->exchanged_share : 1.0, setup.seed);
+  embedding::TablesPlace place = setup.place;
+  if (!setup.placements.empty()) {
+    const LayerPlacement& of = setup.placements.at(index);
+    place.placement = of.placement;
+    place.exchange.exchanged_share = of.exchanged_share;
+    place.rows_per_lookup = of.rows_per_lookup;
+  }
+  layer->spread(std::move(place), setup.seed);
   return layer;
 }
 
@@ -64,7 +59,7 @@ ModelLayers build_layers(const config::TrainConfig& config, const LayerSetup& se
                       {layer->layout().slots(), layer->layout().width},
                       true,
                       &layer->node(),
-                      setup.type});
+                      setup.place.type});
     built.embeddings.push_back(std::move(layer));
   }
   check_names(built.embeddings);

@@ -13,15 +13,9 @@ namespace hlite::trainer {
 
 // What the layers are built for.
 struct LayerSetup {
-  comm::RankContext ranks = {};
+  embedding::TablesPlace place = {};            // of all tables, but for what placements say
   std::vector<LayerPlacement> placements = {};  // of the embedding layers; none on one rank
-  int64_t train_batch = 0, max_batch = 0;       // samples of one rank
-  int threads = 1;
   uint64_t seed = 0;
-  const cuda::Backend* gpu = nullptr;  // null: the CPU
-  FloatType type = FloatType::kFloat;  // of activations
-  FloatType wire = FloatType::kFloat;  // of vectors between ranks
-  bool gathers_keys = false;           // embedding::TablesPlace
 };
 
 struct ModelLayers {
@@ -34,7 +28,7 @@ struct ModelLayers {
 };
 
 // `config` must outlive the layers. Throws ConfigError when they do not fit together. Collective
-// when setup.ranks.world is given.
+// when setup.place.ranks.world is given.
 ModelLayers build_layers(const config::TrainConfig& config, const LayerSetup& setup);
 
 }  // namespace hlite::trainer

@@ -64,13 +64,19 @@ void DenseOptimizer::emit_gather(plan::Plan& plan) const {
             .lane = plan::Lane::kCompute,
             .reads = {w},
             .writes = {working},
-            .run = [this, w, working, buffers = &plan.buffers()](const plan::StepContext& c) {
-              const int64_t n = network_.parameter_bytes() / kFloatBytes;
-              with_float_type(type_, [&]<typename T>() {
-                ops::cast_from_float<T>(c.exec, network::vector(*buffers, w, n),
-                                        network::vector<T>(*buffers, working, n));
-              });
+            .run = [this, buffers = &plan.buffers()](const plan::StepContext& c) {
+              round_weights(*buffers, c.exec);
             }});
+}
+
+void DenseOptimizer::round_weights(const plan::Buffers& buffers, const Exec& exec) const {
+  const BufferId w = network_.parameter_buffer(), working = network_.working_buffer();
+  if (working == w) return;
+  const int64_t n = network_.parameter_bytes() / kFloatBytes;
+  with_float_type(type_, [&]<typename T>() {
+    ops::cast_from_float<T>(exec, network::vector(buffers, w, n),
+                            network::vector<T>(buffers, working, n));
+  });
 }
 
 void DenseOptimizer::update(const plan::Buffers& buffers, const Exec& exec) const {

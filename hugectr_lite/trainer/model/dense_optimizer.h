@@ -23,6 +23,8 @@ class DenseOptimizer final : public PlanPart {
   [[nodiscard]] const std::vector<plan::BufferId>& states() const { return states_; }
   // Null where every rank updates all.
   [[nodiscard]] const DenseShard* shard() const { return shard_; }
+  // Makes the weights that the layers read from those that are updated, where they are others.
+  void round_weights(const plan::Buffers& buffers, const Exec& exec) const;
 
  private:
   // The parameters that this rank updates.

@@ -59,13 +59,11 @@ void DenseShard::sum(const Exec& exec) const {
 }
 
 void DenseShard::emit_sum(plan::Plan& plan) {
-  std::vector<plan::BufferId> writes = {summed_};
-  if (unit_ > 1) writes.insert(writes.end(), {narrow_all_, narrow_summed_});
   const auto sent = exchange_->reduce_bytes(static_cast<int64_t>(count_ / unit_));
   plan.add({.name = "reduce_scatter",
             .lane = plan::Lane::kComm,
             .reads = {all_},
-            .writes = writes,
+            .writes = plan::present({summed_, narrow_all_, narrow_summed_}),
             .run = [this](const plan::StepContext& c) { sum(c.exec); },
             .sends = {.in_node = sent.intra, .between = sent.inter}});
 }

@@ -84,12 +84,11 @@ void GradientClip::emit(plan::Plan& plan, Stage stage, network::Phase) {
   std::vector<Gradients> list = all.shared;
   list.insert(list.end(), all.own.begin(), all.own.end());
   std::vector<plan::BufferId> reads;
-  for (const Gradients& g : list)
-    if (g.id != plan::kNoBuffer) reads.push_back(g.id);
+  for (const Gradients& g : list) reads.push_back(g.id);
   plan.add(
       {.name = "gradient_norm",
        .lane = plan::Lane::kCompute,
-       .reads = reads,
+       .reads = plan::present(reads),
        .writes = {squares_, workspace_},
        .run = [this, list, shared, own, buffers = &plan.buffers()](const plan::StepContext& c) {
          const Vector<double> workspace(buffers->data<double>(workspace_), ops::kBlockSums);
@@ -106,11 +105,9 @@ void GradientClip::emit(plan::Plan& plan, Stage stage, network::Phase) {
   // unscaled.
   const ops::ScaledSums dense =
       shard_ ? ops::ScaledSums{shared, own, ranks_.ranks()} : ops::ScaledSums{0, 1, 1};
-  reads = {squares_};
-  if (loss_scaling_.used()) reads.push_back(loss_scaling_.state());
   plan.add({.name = "gradient_clip",
             .lane = plan::Lane::kCompute,
-            .reads = reads,
+            .reads = plan::present({squares_, loss_scaling_.state()}),
             .writes = {factors_},
             .run = [this, dense, count = shared + own * ranks_.ranks(),
                     buffers = &plan.buffers()](const plan::StepContext& c) {

@@ -1,7 +1,6 @@
 #include "hugectr_lite/trainer/model/gradient_sum.h"
 
 #include "hugectr_lite/comm/expected_traffic.h"
-#include "hugectr_lite/core/error.h"
 #include "hugectr_lite/ops/cast.h"
 
 namespace hlite::trainer {
@@ -163,28 +162,21 @@ void GradientSum::emit(plan::Plan& plan, Stage stage, network::Phase) {
   if (stage == Stage::kLookup && gpu_) emit_notice(plan);
   if (stage != Stage::kSum) return;
   const BufferId loss = layers_.network->loss();
-  std::vector<BufferId> read = {loss}, written = {reduced_[0].id, loss};
-  if (summed_ > 0) read.push_back(reduced_[0].id);
-  if (gpu_) written.push_back(wish_);
-  if (reduced_[0].wire != plan::kNoBuffer) written.push_back(reduced_[0].wire);
   for (Reduced& reduced : reduced_) reduced.communicator = ranks_.make_communicator(route_);
   if (shard_) shard_->emit_sum(plan);
   plan.add({.name = "all_reduce",
             .lane = plan::Lane::kComm,
-            .reads = read,
-            .writes = written,
+            .reads = plan::present({loss, summed_ > 0 ? reduced_[0].id : plan::kNoBuffer}),
+            .writes = plan::present({reduced_[0].id, loss, wish_, reduced_[0].wire}),
             .run = [this](const plan::StepContext& c) { sum_dense(c.exec); },
             .sends = sends(reduced_[0])});
-  for (size_t i = 1; i < reduced_.size(); ++i) {
-    written = {reduced_[i].id};
-    if (reduced_[i].wire != plan::kNoBuffer) written.push_back(reduced_[i].wire);
+  for (size_t i = 1; i < reduced_.size(); ++i)
     plan.add({.name = buffers_->name(reduced_[i].id) + ".all_reduce",
               .lane = plan::Lane::kComm,
               .reads = {reduced_[i].id},
-              .writes = written,
+              .writes = plan::present({reduced_[i].id, reduced_[i].wire}),
               .run = [this, i](const plan::StepContext& c) { all_reduce(c.exec, reduced_[i]); },
               .sends = sends(reduced_[i])});
-  }
 }
 
 // A graph's launches are not counted by the communicator, and are all alike.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "hugectr_lite/plan/executor.h"
+#include "hugectr_lite/plan/step_work.h"
 #include "hugectr_lite/trainer/model/build_layers.h"
 #include "hugectr_lite/trainer/model/copy_in.h"
 #include "hugectr_lite/trainer/model/dense_optimizer.h"
@@ -82,6 +83,10 @@ class Model {
   // Largest batch of one rank that fits the buffers: evaluation takes what training needs, and at
   // least 8192 samples of a larger evaluation batch over all ranks.
   [[nodiscard]] int64_t max_batch() const { return max_batch_; }
+  // Of a training iteration, on one rank.
+  [[nodiscard]] plan::WorkSize train_size() const {
+    return {train_batch_, max_batch_, layers_.network->gradient_buffer()};
+  }
   [[nodiscard]] const plan::Plan& train_plan() const { return train_plan_; }
   [[nodiscard]] const plan::Plan& eval_plan() const { return eval_plan_; }
   [[nodiscard]] const plan::Buffers& buffers() const { return buffers_; }

@@ -3,7 +3,6 @@
 #include <numeric>
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/ops/cast.h"
 
 namespace hlite::trainer {
 namespace {
@@ -30,16 +29,13 @@ void initialize(Model& model) {
   const auto& [embeddings, slot_rows, network] = model.layers();
   for (const auto& e : embeddings) e->tables().initialize(model.host());
   std::vector<float> values;
-  for (const auto& p : network->parameters()) {
-    values.resize(static_cast<size_t>(network::elements(p.dims)));
-    network::initialize(p.initializer, model.seed(), p.name, values);
-    model.buffers().write<float>(p.buffers.value, 0, values);
-  }
-  for (const auto& t : network->running()) {
-    values.resize(static_cast<size_t>(network::elements(t.dims)));
-    network::initialize(t.initializer, model.seed(), t.name, values);
-    model.buffers().write<float>(t.value, 0, values);
-  }
+  const auto draw = [&](const auto& tensor, BufferId id) {
+    values.resize(static_cast<size_t>(network::elements(tensor.dims)));
+    network::initialize(tensor.initializer, model.seed(), tensor.name, values);
+    model.buffers().write<float>(id, 0, values);
+  };
+  for (const auto& p : network->parameters()) draw(p, p.buffers.value);
+  for (const auto& t : network->running()) draw(t, t.value);
   const DenseOptimizer& dense = model.dense_optimizer();
   values.assign(static_cast<size_t>(network->parameter_bytes() / kFloatBytes),
                 optimizer::initial_state(dense.rule()));
@@ -103,16 +99,7 @@ std::vector<TensorRef> weights_to_read(Model& model, const std::string& path) {
 }
 
 void weights_changed(const Model& model) {
-  const network::Network& network = *model.layers().network;
-  const BufferId working = network.working_buffer();
-  if (working == network.parameter_buffer()) return;
-  const int64_t n = network.parameter_bytes() / kFloatBytes;
-  const plan::Buffers& buffers = model.buffers();
-  with_float_type(model.type(), [&]<typename T>() {
-    ops::cast_from_float<T>(model.executor().exec(),
-                            network::vector(buffers, network.parameter_buffer(), n),
-                            network::vector<T>(buffers, working, n));
-  });
+  model.dense_optimizer().round_weights(model.buffers(), model.executor().exec());
 }
 
 }  // namespace hlite::trainer

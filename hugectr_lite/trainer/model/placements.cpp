@@ -102,17 +102,8 @@ Statistics from_batches(const config::TrainConfig& config, const Layers& layers)
 // Lookups, in so many batches, from which on a category of the layer is worth copies.
 double threshold_of(const EmbeddingLayer& layer, const config::TrainConfig& config,
                     const comm::Topology& topology, double batches) {
-  const embedding::HybridOptions& o = *layer.hybrid();
   return embedding::frequent_threshold(
-      {.communication = o.communication,
-       .batch = config.solver.batchsize,
-       .iterations = batches,
-       .nodes = topology.nodes(),
-       .ranks = topology.ranks(),
-       .p_dup_max = o.p_dup_max,
-       .max_all_reduce_bandwidth = o.max_all_reduce_bandwidth,
-       .max_all_to_all_bandwidth = o.max_all_to_all_bandwidth,
-       .efficiency_bandwidth_ratio = o.efficiency_bandwidth_ratio});
+      {*layer.hybrid(), config.solver.batchsize, batches, topology.nodes(), topology.ranks()});
 }
 
 LayerPlacement hybrid_placement(const EmbeddingLayer& layer, const config::TrainConfig& config,

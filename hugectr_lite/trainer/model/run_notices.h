@@ -4,7 +4,6 @@
 #pragma once
 
 #include <functional>
-#include <string>
 
 #include "hugectr_lite/comm/peer_kernels.h"
 #include "hugectr_lite/comm/rank_context.h"

@@ -18,12 +18,6 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-int64_t most_ranks_of_a_node(const config::SolverConfig& solver) {
-  size_t most = 0;
-  for (const auto& row : solver.gpu) most = std::max(most, row.size());
-  return static_cast<int64_t>(most);
-}
-
 // Rank 0 of the run, without anybody to talk to.
 ModelRanks ranks_for_report(const config::TrainConfig& config,
                             const std::vector<LayerPlacement>& placements) {
@@ -112,7 +106,7 @@ const cuda::Backend* gpu_to_report(const config::TrainConfig& config, const Opti
 
 std::string check_report(const config::TrainConfig& config, const Options& options) {
   const int threads = std::max<int>(
-      1, resolve_threads(config, options) / static_cast<int>(most_ranks_of_a_node(config.solver)));
+      1, resolve_threads(config, options) / static_cast<int>(config.solver.most_ranks_of_a_node()));
   const auto placements = make_placements(config, topology_of(config.solver), false);
   Lines reasons;
   const cuda::Backend* gpu = gpu_to_report(config, options, reasons);

@@ -1,7 +1,6 @@
 #include "hugectr_lite/trainer/run/evaluator.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <span>

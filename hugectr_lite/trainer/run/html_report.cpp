@@ -267,9 +267,8 @@ std::string HtmlReport::numbers() const {
         fmt::format("{}[{},{},{},{},{}]", train.empty() ? "" : ",\n", e.iter, json_number(e.loss),
                     json_number(e.lr), json_number(e.samples_per_s), json_number(e.wait_share));
   for (const Evaluation& e : evals_)
-    eval +=
-        fmt::format("{}[{},{},{}]", eval.empty() ? "" : ",\n", e.iter,
-                    e.result.auc ? json_number(*e.result.auc) : "null", json_number(e.result.loss));
+    eval += fmt::format("{}[{},{},{}]", eval.empty() ? "" : ",\n", e.iter,
+                        json_number(e.result.auc), json_number(e.result.loss));
   return "<script type=\"application/json\" id=\"numbers\">\n{\"train\":[" + train +
          "],\n\"eval\":[" + eval + "]}\n</script>\n";
 }

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,9 @@ namespace hlite::trainer {
 
 // Shortest text that reads back as the same double; "null" for what JSON has no number for.
 std::string json_number(double x);
+inline std::string json_number(const std::optional<double>& x) {
+  return x ? json_number(*x) : "null";
+}
 
 class LineFile {
  public:

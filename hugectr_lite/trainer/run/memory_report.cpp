@@ -1,7 +1,5 @@
 #include "hugectr_lite/trainer/run/memory_report.h"
 
-#include <algorithm>
-
 #include "data_reader/open_source.h"
 #include "hugectr_lite/core/live_line.h"
 #include "hugectr_lite/core/memory.h"
@@ -62,9 +60,7 @@ std::string host_report(const MemoryOfRun& run, Lines& reasons) {
           line("dense parameters", m.dense_parameters) + line("activations", m.activations) +
           line("gradients", m.gradients) + line("sorting workspace", m.workspace) +
           line("batches and evaluation", m.batch + data);
-  const auto most = std::max_element(solver.gpu.begin(), solver.gpu.end(),
-                                     [](auto& a, auto& b) { return a.size() < b.size(); });
-  const auto here = static_cast<int64_t>(most->size());
+  const int64_t here = solver.most_ranks_of_a_node();
   const int64_t total = (m.total() + data) * here, available = available_memory_bytes();
   text += line(here > 1 ? fmt::format("total of {} ranks", here) : "total", total,
                available_text(available));

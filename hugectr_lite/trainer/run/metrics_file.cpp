@@ -14,8 +14,6 @@ void MetricsFile::train(const TrainEvent& e) {
 
 namespace {
 
-std::string number_or_null(const std::optional<double>& x) { return x ? json_number(*x) : "null"; }
-
 // "NDCG@10" -> "ndcg@10", "HitRate@5" -> "hit_rate@5"
 std::string member_name(const std::string& metric) {
   std::string name;
@@ -32,17 +30,17 @@ std::string tasks_text(const EvalResult& e) {
   std::string text;
   for (const TaskResult& t : e.tasks)
     text += fmt::format(R"({}{{"auc":{},"loss":{},"samples":{}}})", text.empty() ? "" : ",",
-                        t.auc ? json_number(*t.auc) : "null", json_number(t.loss), t.samples);
+                        json_number(t.auc), json_number(t.loss), t.samples);
   return text.empty() ? text : R"(,"tasks":[)" + text + "]";
 }
 
 std::string evaluation_line(const char* event, int64_t iter, const EvalResult& e) {
   std::string more;
   for (const auto& [name, value] : e.more)
-    more += fmt::format(R"("{}":{},)", member_name(name), number_or_null(value));
+    more += fmt::format(R"("{}":{},)", member_name(name), json_number(value));
   return fmt::format(
       R"({{"event":"{}","iter":{},"auc":{},"loss":{},{}"samples":{},"seconds":{}{}}})", event, iter,
-      number_or_null(e.auc), json_number(e.loss), more, e.samples, json_number(e.seconds),
+      json_number(e.auc), json_number(e.loss), more, e.samples, json_number(e.seconds),
       tasks_text(e));
 }
 

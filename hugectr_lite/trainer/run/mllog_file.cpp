@@ -160,7 +160,7 @@ void MllogFile::eval_begins(int64_t iter) {
 }
 
 void MllogFile::eval(int64_t iter, const EvalResult& e) {
-  point("eval_accuracy", e.auc ? json_number(*e.auc) : "null", epoch(iter));
+  point("eval_accuracy", json_number(e.auc), epoch(iter));
   line("INTERVAL_END", "eval_stop", "null", epoch(iter));
   const double target = config_.solver.auc_target.value_or(dcnv2_ ? kDcnv2Target : kDlrmTarget);
   target_reached_ |= e.auc && *e.auc >= target;

@@ -15,23 +15,14 @@
 
 namespace hlite::trainer {
 
-// Ranks that are threads of one process.
-static size_t most_in_a_process(const config::SolverConfig& solver) {
-  size_t most = 0, all = 0;
-  for (const auto& row : solver.gpu) {
-    most = std::max(most, row.size());
-    all += row.size();
-  }
-  return comm::under_mpirun() ? most : all;
-}
-
 std::string needs_cpu(const config::TrainConfig& config) {
   const int64_t ranks = config.solver.ranks();
   if (ranks == 1) return "";
   if (ranks > kernels::kMostGpus)
     return fmt::format("at most {} GPUs train together, and the config has {} ranks",
                        kernels::kMostGpus, ranks);
-  if (const size_t most = most_in_a_process(config.solver); most > kernels::kMostPeers)
+  if (const int64_t most = comm::under_mpirun() ? config.solver.most_ranks_of_a_node() : ranks;
+      most > kernels::kMostPeers)
     return fmt::format("at most {} GPUs of a process train together, and the config has {}",
                        kernels::kMostPeers, most);
   if (const char* blocking = std::getenv("CUDA_LAUNCH_BLOCKING"); blocking && *blocking == '1')

@@ -22,12 +22,9 @@ std::string line(const std::string& name, const TrafficTotals& t, int64_t iterat
 }
 
 nlohmann::ordered_json json_of(const TrafficTotals& t, int64_t iterations) {
-  return {{"intra_bytes", per_iteration(t.intra_bytes, iterations)},
-          {"inter_bytes", per_iteration(t.inter_bytes, iterations)},
-          {"intra_messages", per_iteration(t.intra_messages, iterations)},
-          {"inter_messages", per_iteration(t.inter_messages, iterations)},
-          {"intra_received", per_iteration(t.intra_received, iterations)},
-          {"inter_received", per_iteration(t.inter_received, iterations)}};
+  nlohmann::ordered_json json;
+  for (const auto& [name, at] : comm::kTrafficCounts) json[name] = per_iteration(t.*at, iterations);
+  return json;
 }
 
 TrafficTotals of_rank(const std::vector<TrafficRow>& steps, size_t rank) {

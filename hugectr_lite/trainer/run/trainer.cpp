@@ -9,7 +9,6 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/stopwatch.h"
-#include "hugectr_lite/plan/step_work.h"
 #include "hugectr_lite/trainer/model/model_results.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
 #include "hugectr_lite/trainer/run/html_report.h"
@@ -142,9 +141,7 @@ std::optional<StepsEvent> Trainer::step_times() {
                    .rates = measure_rates(exec(), kTimes, kCopied),
                    .device = fmt::format("CPU, {} threads a rank", pool_.threads())};
   const plan::Plan& plan = model_->train_plan();
-  const plan::WorkSize size{.batch = config_.solver.batchsize / ranks_.ranks(),
-                            .max_batch = model_->max_batch(),
-                            .dense_gradients = model_->layers().network->gradient_buffer()};
+  const plan::WorkSize size = model_->train_size();
   for (size_t i = 0; i < step_seconds_.size(); ++i) {
     const plan::Step& step = plan.steps()[i];
     const plan::StepWork work = work_of(plan, step, size);

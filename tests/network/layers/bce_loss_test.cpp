@@ -1,4 +1,4 @@
-// The penalty of BinaryCrossEntropyLoss.
+// The penalty of BinaryCrossEntropyLoss, and several tasks, against their definitions.
 #include <algorithm>
 
 #include "tests/network/layer_case.h"
@@ -25,6 +25,28 @@ TEST_CASE("a regularizer adds its penalty to the loss and to every dense gradien
     CHECK(f.loss() == Approx(bce_of(f, f.input(0)) + penalty(f)).epsilon(1e-6));
     check_gradients(f, [&](NetworkFixture& g) { return bce_of(g, g.input(0)) + penalty(g); });
   }
+}
+
+TEST_CASE("a loss of several tasks is that of each, weighted, without absent labels") {
+  NetworkFixture f(
+      R"({"type":"Reshape","bottom":"emb","top":"e"},{"type":"Concat","bottom":["e","dense"],"top":"c"},)" +
+          fc("c", "h", 3) + R"(,{"type":"Tanh","bottom":"h","top":"z"},
+      {"type":"MultiCrossEntropyLoss","bottom":["z","label"],"top":"loss","target_weight":[0.5,2,1]})",
+      {{"label", {3}}, {"dense", {5}}, {"emb", {3, 4}, true}}, kBatch);
+  CHECK(f.net().tasks() == 3);
+  for (size_t i = 0; i < f.input(0).size(); i += 4) f.input(0)[i] = -1;
+  const auto loss = [](NetworkFixture& g) {
+    const auto z = g.floats(g.net().logits()), y = g.input(0);
+    double sum = 0;
+    for (size_t i = 0; i < y.size(); ++i) {
+      const double x = z[i], w = i % 3 == 0 ? 0.5 : i % 3 == 1 ? 2 : 1;
+      if (y[i] >= 0) sum += w * (std::max(x, 0.0) - x * y[i] + std::log1p(std::exp(-std::abs(x))));
+    }
+    return sum / static_cast<double>(y.size());
+  };
+  f.train();
+  CHECK(f.loss() == Approx(loss(f)).epsilon(1e-6));
+  check_gradients(f, loss);
 }
 
 }  // namespace hlite::test

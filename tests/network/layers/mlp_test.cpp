@@ -45,7 +45,7 @@ TEST_CASE("one activation and one use of biases are those of all layers of an ML
   auto each = make(kInput + R"({"name":"m","type":"MLP","bottom":"c","top":"z",
       "mlp_param":{"num_output":0,"num_outputs":[6,1],"activations":["None","None"],"biases":[false,false]}})");
   check_equal_runs(all, each);
-  CHECK(all.net().parameter_count() == 17 * 6 + 6);
+  CHECK(parameter_count(all.net()) == 17 * 6 + 6);
 }
 
 TEST_CASE(

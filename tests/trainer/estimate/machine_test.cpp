@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "hugectr_lite/core/error.h"
+#include "tests/bench/measured_machine.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
 #include "tests/support/temporary_directory.h"
@@ -14,7 +15,7 @@ using test::message_of;
 
 TEST_CASE("a machine's JSON is read as it was written") {
   for (const Machine& m : known_machines()) {
-    const Machine again = parse_machine(config::JsonNode::parse(json_of(m), "m.json"));
+    const Machine again = parse_machine(config::JsonNode::parse(bench::json_of(m), "m.json"));
     CHECK(again.name == m.name);
     CHECK(again.gpu == m.gpu);
     CHECK(again.flops_fp32 == m.flops_fp32);

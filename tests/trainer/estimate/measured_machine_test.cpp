@@ -1,4 +1,4 @@
-#include "hugectr_lite/trainer/estimate/measured_machine.h"
+#include "tests/bench/measured_machine.h"
 
 #include <vector>
 
@@ -7,7 +7,7 @@
 #include "tests/support/errors.h"
 
 using namespace hlite;
-using namespace hlite::trainer;
+using namespace hlite::bench;
 
 namespace {
 

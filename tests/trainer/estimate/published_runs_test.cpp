@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "hugectr_lite/trainer/estimate/estimate_report.h"
+#include "tests/bench/measured_machine.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
 #include "tests/support/temporary_directory.h"
@@ -79,7 +80,7 @@ TEST_CASE("one adapter for eight GPUs is slower, and said") {
   test::TemporaryDirectory dir;
   Machine machine = parse_system("dgx_a100").machine;
   machine.nics = 1;
-  std::ofstream(dir.path() + "/m.json") << json_of(machine);
+  std::ofstream(dir.path() + "/m.json") << bench::json_of(machine);
   const char* const config = HLITE_CONFIGS "/mlperf_dgx_a100_8x8x1120.json";
   const auto e = estimate(config, "8x8 " + dir.path() + "/m.json");
   CHECK(e.seconds > 1.5 * estimate(config, "8x8 dgx_a100").seconds);

@@ -7,7 +7,10 @@
 #include "hugectr_lite/plan/step_work.h"
 #include "hugectr_lite/trainer/estimate/machine.h"
 
-namespace hlite::trainer {
+namespace hlite::bench {
+
+using trainer::Machine;
+using trainer::MachineLink;
 
 struct MeasuredStep {
   plan::StepWork work;
@@ -31,4 +34,7 @@ struct MeasuredExchange {
 // times do not grow with the bytes.
 MachineLink measured_link(std::string kind, std::span<const MeasuredExchange> exchanges);
 
-}  // namespace hlite::trainer
+// As trainer::parse_machine() reads it.
+std::string json_of(const Machine& machine);
+
+}  // namespace hlite::bench

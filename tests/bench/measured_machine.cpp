@@ -1,10 +1,11 @@
-#include "hugectr_lite/trainer/estimate/measured_machine.h"
+#include "tests/bench/measured_machine.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "hugectr_lite/core/error.h"
 
-namespace hlite::trainer {
+namespace hlite::bench {
 namespace {
 
 struct Rates {
@@ -73,4 +74,24 @@ MachineLink measured_link(std::string kind, std::span<const MeasuredExchange> ex
   return {.kind = std::move(kind), .bytes_per_s = 1 / byte_seconds, .seconds = latency};
 }
 
-}  // namespace hlite::trainer
+std::string json_of(const Machine& m) {
+  nlohmann::ordered_json json = {
+      {"name", m.name},
+      {"device", m.gpu ? "gpu" : "cpu"},
+      {"flops", {{"fp32", m.flops_fp32}, {"tf32", m.flops_tf32}, {"bf16", m.flops_16}}},
+      {"memory_bytes_per_s", m.memory_bytes_per_s},
+      {"host_bytes_per_s", m.host_bytes_per_s},
+      {"step_seconds", m.step_seconds}};
+  const auto link = [](const MachineLink& l) {
+    return nlohmann::ordered_json{
+        {"kind", l.kind}, {"bytes_per_s", l.bytes_per_s}, {"seconds", l.seconds}};
+  };
+  if (m.in_node.bytes_per_s > 0) json["in_node"] = link(m.in_node);
+  if (m.between.bytes_per_s > 0) {
+    json["between"] = link(m.between);
+    json["between"]["nics"] = m.nics;
+  }
+  return json.dump(2);
+}
+
+}  // namespace hlite::bench

@@ -1,16 +1,14 @@
-// The bodies of activation.h, for the .cpp file of each activation.
-#pragma once
+#include "hugectr_lite/ops/activation.h"
 
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/float_type.h"
-#include "hugectr_lite/ops/activation.h"
 #include "hugectr_lite/ops/cpu_threads.h"
 
 namespace hlite::ops {
 
+void Elu::check() const { HLITE_CHECK(alpha >= 0, "ELU: alpha {}", alpha); }
+
 template <typename T, typename F>
-void activation_forward(const Exec& exec, const F& f, Vector<const std::type_identity_t<T>> x,
-                        Vector<std::type_identity_t<T>> y) {
+void activation_forward(const Exec& exec, const F& f, VectorOf<const T> x, VectorOf<T> y) {
   HLITE_CHECK(x.dim(0) == y.dim(0), "{}: x {}, y {}", F::kForward, x.shape(), y.shape());
   f.check();
   if (exec.on_gpu()) return kernels::activation_forward<T, F>(exec, f, x, y);
@@ -23,9 +21,8 @@ void activation_forward(const Exec& exec, const F& f, Vector<const std::type_ide
 }
 
 template <typename T, typename F>
-void activation_backward(const Exec& exec, const F& f, Vector<const std::type_identity_t<T>> y,
-                         Vector<const std::type_identity_t<T>> dy,
-                         Vector<std::type_identity_t<T>> dx) {
+void activation_backward(const Exec& exec, const F& f, VectorOf<const T> y, VectorOf<const T> dy,
+                         VectorOf<T> dx) {
   HLITE_CHECK(y.dim(0) == dy.dim(0) && dx.dim(0) == dy.dim(0), "{}: y {}, dy {}, dx {}",
               F::kBackward, y.shape(), dy.shape(), dx.shape());
   f.check();
@@ -40,13 +37,16 @@ void activation_backward(const Exec& exec, const F& f, Vector<const std::type_id
   });
 }
 
-#define HLITE_ACTIVATION_OF(F, T)                                                                  \
-  template void activation_forward<T, F>(const Exec&, const F&, Vector<const T>, Vector<T>);       \
-  template void activation_backward<T, F>(const Exec&, const F&, Vector<const T>, Vector<const T>, \
-                                          Vector<T>);
-#define HLITE_ACTIVATION(F)     \
-  HLITE_ACTIVATION_OF(F, float) \
-  HLITE_ACTIVATION_OF(F, bf16)  \
-  HLITE_ACTIVATION_OF(F, fp16)
+#define HLITE_ACTIVATION_OF(F, T)                                       \
+  template decltype(activation_forward<T, F>) activation_forward<T, F>; \
+  template decltype(activation_backward<T, F>) activation_backward<T, F>;
+#define HLITE_ACTIVATIONS(T)      \
+  HLITE_ACTIVATION_OF(Relu, T)    \
+  HLITE_ACTIVATION_OF(Elu, T)     \
+  HLITE_ACTIVATION_OF(Sigmoid, T) \
+  HLITE_ACTIVATION_OF(Tanh, T)
+HLITE_FOR_EACH_FLOAT(HLITE_ACTIVATIONS)
+#undef HLITE_ACTIVATIONS
+#undef HLITE_ACTIVATION_OF
 
 }  // namespace hlite::ops

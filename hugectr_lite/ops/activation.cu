@@ -1,9 +1,8 @@
 // Kernels of the activations: 2 (forward) or 3 (backward) elements moved for each one computed.
-#pragma once
+#include "hugectr_lite/ops/activation.h"
 
 #include "hugectr_lite/core/kernel_list.cuh"
 #include "hugectr_lite/core/launch.cuh"
-#include "hugectr_lite/ops/activation.h"
 #include "hugectr_lite/ops/map.cuh"
 
 namespace hlite::ops::gpu {
@@ -30,13 +29,19 @@ void activation_backward(cudaStream_t stream, const F& f, Vector<const T> y, Vec
   map(F::kBackward, stream, y.size(), ActivationGradient<F>{f}, dx.data(), y.data(), dy.data());
 }
 
-// For HLITE_KERNELS(x) of an activation's .cu file.
 template <typename F>
 void add_activation(KernelList& list) {
   for_each_float([&]<typename T>() {
     list.add<activation_forward<T, F>>(kernels::activation_forward<T, F>);
     list.add<activation_backward<T, F>>(kernels::activation_backward<T, F>);
   });
+}
+
+HLITE_KERNELS(activation) {
+  add_activation<Relu>(list);
+  add_activation<Elu>(list);
+  add_activation<Sigmoid>(list);
+  add_activation<Tanh>(list);
 }
 
 }  // namespace hlite::ops::gpu

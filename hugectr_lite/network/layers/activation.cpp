@@ -1,14 +1,14 @@
-// The layer of an activation (ops/activation.h): one bottom, one top, any shape.
-#pragma once
+// The layers of activations (ops/activation.h): one bottom, one top, any shape.
+#include "hugectr_lite/ops/activation.h"
 
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "hugectr_lite/network/typed_step.h"
-#include "hugectr_lite/ops/activation.h"
 
 namespace hlite::network {
+namespace {
 
 template <typename F>
 class ActivationLayer final : public Layer {
@@ -16,8 +16,7 @@ class ActivationLayer final : public Layer {
   // `summary`: its parameters, for people.
   ActivationLayer(config::ObjectReader& reader, const F& f, std::string summary = {})
       : Layer(reader), f_(f), summary_(std::move(summary)) {
-    expect_bottoms(1);
-    expect_tops(1);
+    expect_one_each();
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& bottoms) const override {
@@ -46,5 +45,27 @@ class ActivationLayer final : public Layer {
   F f_;
   std::string summary_;
 };
+
+}  // namespace
+
+std::unique_ptr<Layer> make_relu(config::ObjectReader& reader) {
+  return std::make_unique<ActivationLayer<ops::Relu>>(reader, ops::Relu{});
+}
+
+std::unique_ptr<Layer> make_elu(config::ObjectReader& reader) {
+  auto param = reader.object("elu_param");
+  const ops::Elu elu{.alpha = static_cast<float>(param.number("alpha", {.min = 0, .max = 1e6}))};
+  param.finish();
+  return std::make_unique<ActivationLayer<ops::Elu>>(reader, elu,
+                                                     fmt::format("alpha {}", elu.alpha));
+}
+
+std::unique_ptr<Layer> make_sigmoid(config::ObjectReader& reader) {
+  return std::make_unique<ActivationLayer<ops::Sigmoid>>(reader, ops::Sigmoid{});
+}
+
+std::unique_ptr<Layer> make_tanh(config::ObjectReader& reader) {
+  return std::make_unique<ActivationLayer<ops::Tanh>>(reader, ops::Tanh{});
+}
 
 }  // namespace hlite::network
