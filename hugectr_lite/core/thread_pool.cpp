@@ -3,7 +3,9 @@
 #include <sched.h>
 
 #include <chrono>
+#include <system_error>
 
+#include "hugectr_lite/core/error.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -33,7 +35,21 @@ bool spin_until(Done&& done) {
 
 ThreadPool::ThreadPool(int threads) {
   workers_.reserve(static_cast<size_t>(std::max(threads - 1, 0)));
-  for (int w = 1; w < threads; ++w) workers_.emplace_back([this, w] { work(w); });
+  try {
+    for (int w = 1; w < threads; ++w) workers_.emplace_back([this, w] { work(w); });
+  } catch (const std::system_error& error) {
+    const size_t started = workers_.size() + 1;
+    // As at the end, which is not called here: threads that run must not be destroyed.
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+      generation_.fetch_add(1, std::memory_order_release);
+    }
+    wake_.notify_all();
+    for (auto& t : workers_) t.join();
+    raise("expected {} threads, the system starts no more than {}: {}", threads, started,
+          error.what());
+  }
 }
 
 ThreadPool::~ThreadPool() {

@@ -82,21 +82,20 @@ std::unique_ptr<config::TrainConfig> without_training(Load&& load, Changes chang
 }
 }  // namespace
 
-bool is_checkpoint(const std::string& model) {
-  std::error_code error;
-  return std::filesystem::is_directory(model, error);
-}
-
 std::unique_ptr<config::TrainConfig> prediction_config(const ConfigText& config,
                                                        const std::string& model,
                                                        std::vector<std::string> changes,
                                                        int64_t batch) {
   const bool own = config.path.empty() && config.text.empty();
-  if (own && !is_checkpoint(model))
+  const bool is_checkpoint = checkpoint::is_checkpoint(model);
+  std::error_code error;
+  if (!is_checkpoint && !std::filesystem::exists(model, error))
+    raise<DataError>("{}: expected a checkpoint or exported weights, found nothing", model);
+  if (own && !is_checkpoint)
     raise<ConfigError>("--config: expected the model's config, as {} has none in it", model);
   const std::string name = own ? model + "/manifest.json" : "config";
   const std::string text = own ? checkpoint::read_manifest(model).config : config.text;
-  const ReadFile file(is_checkpoint(model) ? checkpoint::weights_file(model) : model);
+  const ReadFile file(is_checkpoint ? checkpoint::weights_file(model) : model);
   const Changes sizes = sizes_of_tables(
       config.path.empty() ? JsonNode::parse(text, name) : JsonNode::parse_file(config.path),
       checkpoint::SafetensorsReader(file));

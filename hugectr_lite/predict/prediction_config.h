@@ -15,9 +15,6 @@ struct ConfigText {
   std::string path = {}, text = {};
 };
 
-// Whether `model` is a checkpoint's directory, not a file of weights.
-bool is_checkpoint(const std::string& model);
-
 // The config with `changes` (--set), for one rank on one device, without optimizer states, and with
 // batches of `batch` samples. Sizes of tables that it takes from a manifest are read off the
 // model's own tables, so that a checkpoint is enough. Throws ConfigError, DataError, FileError.

@@ -1,10 +1,15 @@
 #include "hugectr_lite/core/thread_pool.h"
 
+#include <sys/resource.h>
+
+#include <fstream>
 #include <numeric>
 #include <stdexcept>
 
+#include "hugectr_lite/core/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
+#include "tests/support/sanitized.h"
 
 using namespace hlite;
 
@@ -25,6 +30,25 @@ TEST_CASE("every task runs once, on a worker of the pool") {
       CHECK(once == tasks);
     }
   }
+}
+
+TEST_CASE("a pool that gets fewer threads than it wants says how many, and ends them") {
+  if (test::kSanitized) return;  // their memory is beyond any limit
+  rlimit before{};
+  getrlimit(RLIMIT_AS, &before);
+  rlim_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  REQUIRE(pages > 0);
+  const rlimit few{pages * 4096 + (rlim_t{200} << 20), before.rlim_max};  // a stack has 8 MiB
+  setrlimit(RLIMIT_AS, &few);
+  std::string message;
+  try {
+    ThreadPool pool(1000);
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  setrlimit(RLIMIT_AS, &before);
+  test::check_contains(message, {"expected 1000 threads, the system starts no more than "});
 }
 
 TEST_CASE("no two tasks at one time share a worker number") {
