@@ -192,7 +192,8 @@ std::string Manifest::summary() const {
     text += fmt::format("{}: {} rows, label rate {:.5f}, {} bytes, xxh3 {}\n", f.name, f.rows,
                         f.label_rate(), f.bytes, f.xxh3);
   }
-  text += fmt::format("{} tables, {} rows in all: {}\n", slot_sizes.size(),
+  text += fmt::format("{} table{}, {} rows in all: {}\n", slot_sizes.size(),
+                      slot_sizes.size() == 1 ? "" : "s",
                       std::accumulate(slot_sizes.begin(), slot_sizes.end(), int64_t{0}),
                       fmt::join(slot_sizes, ","));
   return text;

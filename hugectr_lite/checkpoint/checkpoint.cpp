@@ -39,6 +39,14 @@ std::string place_of(const std::string& path) {
   return p.string();
 }
 
+// What is there where no manifest is.
+const char* instead_of_checkpoint(const fs::path& place) {
+  std::error_code error;
+  if (!fs::exists(place, error)) return "nothing";
+  return fs::is_directory(place, error) ? "a directory without manifest.json"
+                                        : "something that is no directory";
+}
+
 std::string temporary_name(const std::string& place) {
   return fmt::format("{}.tmp.{}", place, getpid());
 }
@@ -65,8 +73,7 @@ bool has_older(const std::string& place) {
   const fs::path manifest = found / kManifest;
   if (!fs::exists(manifest, error))
     raise<DataError>("{}: expected nothing or a checkpoint to replace, found {}", place,
-                     fs::is_directory(found, error) ? "a directory without manifest.json"
-                                                    : "something that is no directory");
+                     instead_of_checkpoint(found));
   // A damaged one is replaced too, as long as it says that it is ours.
   const std::string text = read_text(ReadFile(manifest), kMostManifest);
   if (text.find(kFormat) == std::string::npos)
@@ -283,7 +290,11 @@ CheckpointMeta parse_manifest(const std::string& text, const std::string& name) 
 }
 
 CheckpointMeta read_manifest(const std::string& dir) {
-  const ReadFile file(find_replaced(place_of(dir)) + "/" + kManifest);
+  const std::string place = find_replaced(place_of(dir)), path = place + "/" + kManifest;
+  std::error_code error;
+  if (fs::status(path, error).type() == fs::file_type::not_found)
+    raise<DataError>("{}: expected a checkpoint, found {}", dir, instead_of_checkpoint(place));
+  const ReadFile file(path);
   return parse_manifest(read_text(file, kMostManifest), file.name());
 }
 
@@ -325,6 +336,11 @@ std::string best_weights_file(const std::string& dir, const CheckpointMeta& meta
         "{} with {}",
         file.name(), expected.bytes, expected.digits(), found.bytes, found.digits());
   return file.name();
+}
+
+bool is_checkpoint(const std::string& model) {
+  std::error_code error;
+  return fs::is_directory(find_replaced(place_of(model)), error);
 }
 
 std::string weights_file(const std::string& dir) {

@@ -87,6 +87,9 @@ void load_checkpoint_weights(const std::string& dir, const CheckpointMeta& meta,
 // Throws DataError when they are not as they were saved.
 std::string best_weights_file(const std::string& dir, const CheckpointMeta& meta);
 
+// Whether trained weights are in a checkpoint's directory, not in a file that was exported.
+bool is_checkpoint(const std::string& model);
+
 // Path of the weights in a checkpoint.
 std::string weights_file(const std::string& dir);
 

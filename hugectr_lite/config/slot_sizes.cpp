@@ -13,8 +13,11 @@ constexpr IntegerRange kRows{1, kNoKey};
 constexpr int64_t kMaxManifestBytes = int64_t{1} << 28;
 
 std::vector<int64_t> from_manifest(const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored))
+  std::error_code error;
+  const auto type = std::filesystem::status(path, error).type();
+  if (type == std::filesystem::file_type::none)  // it cannot even be looked for
+    raise<ConfigError>("{}: expected a manifest, found: {}", path, error.message());
+  if (type != std::filesystem::file_type::regular)
     raise<ConfigError>("{}: expected a manifest, found no such file", path);
   const JsonNode manifest = JsonNode::parse(read_text(ReadFile(path), kMaxManifestBytes), path);
   return ObjectReader(manifest).integers(kKey, kRows);

@@ -224,7 +224,7 @@ void parse_precision(ObjectReader& reader, SolverConfig& solver) {
 DeviceChoice device_choice(std::string_view name) {
   for (const auto& [known, device] : kDevices)
     if (known == name) return device;
-  raise("no device is named {}", name);
+  raise<ConfigError>("device: expected \"auto\", \"cpu\" or \"cuda\", found \"{}\"", name);
 }
 
 int64_t SolverConfig::ranks() const {

@@ -57,6 +57,15 @@ template <typename E = Error, typename... Args>
   throw E(fmt::format(format, std::forward<Args>(args)...));
 }
 
+// What a program says of an error, and its exit code.
+struct Failure {
+  std::string message;
+  int exit_code;
+};
+// Of the exception at hand: also what the standard library throws where the system refuses memory,
+// threads or a look into a folder. REQUIRES a handler around it.
+Failure current_failure();
+
 // Of HLITE_CHECK: throws Error("<place>: <condition> failed: <message>"). Out of line, as every op
 // has checks.
 [[noreturn]] void fail_check(const char* place, const char* condition, fmt::string_view format,

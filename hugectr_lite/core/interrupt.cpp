@@ -18,17 +18,25 @@ extern "C" void request_stop(int signal_number) {
 
 InterruptGuard::InterruptGuard() {
   requested_flag = 0;
-  sigaction(SIGINT, nullptr, &interrupt_);
-  sigaction(SIGTERM, nullptr, &terminate_);
-  std::signal(SIGINT, request_stop);
-  std::signal(SIGTERM, request_stop);
+  for (size_t i = 0; i < kSignals.size(); ++i) {
+    sigaction(kSignals[i], nullptr, &before_[i]);
+    // nohup: the terminal may go, the program goes on.
+    const bool ignored = kSignals[i] == SIGHUP && before_[i].sa_handler == SIG_IGN;
+    if (!ignored) std::signal(kSignals[i], request_stop);
+  }
 }
 
 InterruptGuard::~InterruptGuard() {
-  sigaction(SIGINT, &interrupt_, nullptr);
-  sigaction(SIGTERM, &terminate_, nullptr);
+  for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
 }
 
 bool InterruptGuard::requested() { return requested_flag != 0; }
+
+BrokenPipeGuard::BrokenPipeGuard() {
+  sigaction(SIGPIPE, nullptr, &before_);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+BrokenPipeGuard::~BrokenPipeGuard() { sigaction(SIGPIPE, &before_, nullptr); }
 
 }  // namespace hlite

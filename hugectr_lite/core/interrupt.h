@@ -1,7 +1,9 @@
-// SIGINT and SIGTERM: ask once to finish what is in hand, save and leave; a second signal ends the
-// process at once.
+// SIGINT, SIGTERM, SIGHUP (its terminal is gone; not under nohup) and SIGUSR1 (which mpirun hands
+// on and Slurm may send in time): ask once to finish what is in hand, save and leave; the same
+// signal again ends the process at once.
 #pragma once
 
+#include <array>
 #include <csignal>
 
 namespace hlite {
@@ -16,7 +18,21 @@ class InterruptGuard {
   [[nodiscard]] static bool requested();
 
  private:
-  struct sigaction interrupt_ = {}, terminate_ = {};  // as they were
+  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+  std::array<struct sigaction, kSignals.size()> before_ = {};
+};
+
+// While it lives, writing to a pipe that nobody reads any more fails instead of ending the process:
+// a run is worth more than its lines of progress.
+class BrokenPipeGuard {
+ public:
+  BrokenPipeGuard();
+  ~BrokenPipeGuard();
+  BrokenPipeGuard(const BrokenPipeGuard&) = delete;
+  BrokenPipeGuard& operator=(const BrokenPipeGuard&) = delete;
+
+ private:
+  struct sigaction before_ = {};
 };
 
 }  // namespace hlite

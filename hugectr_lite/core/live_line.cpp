@@ -14,6 +14,12 @@ size_t terminal_width() {
   winsize size{};
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
+
+// Not fmt::print, which throws: a terminal that is gone must not end a run.
+void write(const std::string& text) {
+  std::fputs(text.c_str(), stderr);
+  std::fflush(stderr);
+}
 }  // namespace
 
 LiveLine::LiveLine(bool wanted) : live_(wanted && isatty(STDERR_FILENO) == 1) {}
@@ -22,15 +28,13 @@ LiveLine::~LiveLine() { erase(); }
 
 void LiveLine::draw(std::string_view text) {
   if (!live_) return;
-  fmt::print(stderr, "\r{}\x1b[K", text.substr(0, terminal_width() - 1));
-  std::fflush(stderr);
+  write(fmt::format("\r{}\x1b[K", text.substr(0, terminal_width() - 1)));
   drawn_ = true;
 }
 
 void LiveLine::erase() {
   if (!drawn_) return;
-  fmt::print(stderr, "\r\x1b[K");
-  std::fflush(stderr);
+  write("\r\x1b[K");
   drawn_ = false;
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <system_error>
 
+#include "hugectr_lite/core/error.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -42,7 +43,8 @@ ThreadPool::ThreadPool(int threads) : ThreadPool() {
   for (int w = 1; w < threads; ++w) try {
       workers_.emplace_back([this, w] { work(w); });
     } catch (const std::system_error& error) {
-      raise<Error>("cannot start thread {} of {}: {}", w + 1, threads, error.code().message());
+      raise("expected {} threads, the system starts no more than {}: {}", threads, w,
+            error.code().message());
     }
 }
 

@@ -72,7 +72,9 @@ constexpr LayerLine kLayers[] = {HLITE_LAYERS(HLITE_LINE, HLITE_GROUP_LINE)};
 #undef HLITE_GROUP_LINE
 
 // Layers of the dialect that are refused by name.
-constexpr const char* kUnsupportedTypes[] = {"CrossEntropyLoss"};
+constexpr const char* kUnsupportedTypes[] = {
+    "CrossEntropyLoss",   "Gather",      "GroupFusedInnerProduct", "GRU", "MatrixMultiply",
+    "MultiHeadAttention", "SequenceMask"};
 
 [[noreturn]] void refuse(const config::JsonNode& at, const std::string& type) {
   if (std::find(std::begin(kUnsupportedTypes), std::end(kUnsupportedTypes), type) !=

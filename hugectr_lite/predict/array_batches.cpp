@@ -1,7 +1,9 @@
 #include "hugectr_lite/predict/array_batches.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "data_reader/record_issue.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/no_key.h"
 
@@ -54,6 +56,18 @@ void ArrayBatches::put_keys(const int64_t* from, int64_t sample, uint32_t* to) {
   }
 }
 
+// What a decoder of records would refuse.
+void ArrayBatches::check_values(const float* label, const float* dense, int64_t sample) const {
+  for (int64_t l = 0; l < config_.label_dim; ++l)
+    if (!data::is_label(label[l], config_.label_dim))
+      raise<DataError>("label: sample {}, label {}: expected a value in [0, 1], found {}", sample,
+                       l, label[l]);
+  for (int64_t d = 0; d < config_.dense_dim; ++d)
+    if (!std::isfinite(dense[d]))
+      raise<DataError>("dense: sample {}, feature {}: expected a finite value, found {}", sample, d,
+                       dense[d]);
+}
+
 const data::HostBatch& ArrayBatches::fill(const SampleArrays& samples, int64_t first) {
   check_shapes(samples);
   data::HostBatch& batch = buffer_.batch();
@@ -69,6 +83,7 @@ const data::HostBatch& ArrayBatches::fill(const SampleArrays& samples, int64_t f
       std::fill_n(label, config_.label_dim, 0.0f);
     std::copy_n(samples.dense.data() + sample * config_.dense_dim, config_.dense_dim,
                 batch.dense.data() + i * config_.dense_width());
+    check_values(label, samples.dense.data() + sample * config_.dense_dim, sample);
     put_keys(samples.keys.data() + sample * layout_.columns, sample,
              batch.keys.data() + i * layout_.columns);
   }

@@ -26,12 +26,14 @@ class ArrayBatches {
   ArrayBatches(const config::DataConfig& config, std::span<const int64_t> slot_rows, int64_t most);
 
   // Samples [first, first + size()) of the arrays, at most `most`; valid until the next call.
-  // Throws DataError "<array>: expected ..., found ..." for a shape that is not the config's, or a
-  // key outside of its table where key_policy refuses such.
+  // Throws DataError "<array>: expected ..., found ..." for a shape that is not the config's, a
+  // label or feature that records could not have, or a key outside of its table where key_policy
+  // refuses such.
   const data::HostBatch& fill(const SampleArrays& samples, int64_t first);
 
  private:
   void check_shapes(const SampleArrays& samples) const;
+  void check_values(const float* label, const float* dense, int64_t sample) const;
   void put_keys(const int64_t* from, int64_t sample, uint32_t* to);
 
   const config::DataConfig config_;

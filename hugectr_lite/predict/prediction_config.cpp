@@ -79,11 +79,6 @@ Changes without_training(const config::TrainConfig& config, int64_t batch) {
 }
 }  // namespace
 
-bool is_checkpoint(const std::string& model) {
-  std::error_code error;
-  return std::filesystem::is_directory(model, error);
-}
-
 std::unique_ptr<config::TrainConfig> load_config(const ConfigText& config, const Changes& changes) {
   return config.path.empty() ? config::parse_train_config(config.text, config.name, changes)
                              : config::load_train_config(config.path, changes);
@@ -91,13 +86,17 @@ std::unique_ptr<config::TrainConfig> load_config(const ConfigText& config, const
 
 std::unique_ptr<config::TrainConfig> prediction_config(ConfigText config, const std::string& model,
                                                        Changes changes, int64_t batch) {
+  const bool is_checkpoint = checkpoint::is_checkpoint(model);
+  std::error_code error;
+  if (!is_checkpoint && !std::filesystem::exists(model, error))
+    raise<DataError>("{}: expected a checkpoint or exported weights, found nothing", model);
   if (config.path.empty() && config.text.empty()) {
-    if (!is_checkpoint(model))
+    if (!is_checkpoint)
       raise<ConfigError>("--config: expected the model's config, as {} has none in it", model);
     config.name = model + "/manifest.json";
     config.text = checkpoint::read_manifest(model).config;
   }
-  const ReadFile file(is_checkpoint(model) ? checkpoint::weights_file(model) : model);
+  const ReadFile file(is_checkpoint ? checkpoint::weights_file(model) : model);
   const Changes sizes =
       sizes_of_tables(config.path.empty() ? JsonNode::parse(config.text, config.name)
                                           : JsonNode::parse_file(config.path),

@@ -19,9 +19,6 @@ struct ConfigText {
 std::unique_ptr<config::TrainConfig> load_config(const ConfigText& config,
                                                  const std::vector<std::string>& changes);
 
-// Whether `model` is a checkpoint's directory, not a file of weights.
-bool is_checkpoint(const std::string& model);
-
 // The config with `changes` (--set), for one rank on one device, without optimizer states, and with
 // batches of `batch` samples. Sizes of tables that it takes from a manifest are read off the
 // model's own tables, so that a checkpoint is enough. Throws ConfigError, DataError, FileError.

@@ -14,20 +14,12 @@ Predictor::Predictor(const config::TrainConfig& config, const std::string& model
                      const trainer::Options& options)
     : pool_(trainer::resolve_threads(config, options)),
       model_(config,
-             is_checkpoint(model) ? checkpoint::read_manifest(model).seed : config.solver.seed,
+             checkpoint::is_checkpoint(model) ? checkpoint::read_manifest(model).seed
+                                              : config.solver.seed,
              pool_.threads(), {}, trainer::choose_device(config, options)) {
   model_.compile({.device = Device::kCpu, .pool = &pool_});
   model_.allocate();
-  load(model);
-}
-
-void Predictor::load(const std::string& model) {
-  if (is_checkpoint(model)) {
-    const auto weights = trainer::weights_to_read(model_, checkpoint::weights_file(model));
-    checkpoint::load_checkpoint_weights(model, checkpoint::read_manifest(model), weights);
-  } else {
-    checkpoint::load_weights(model, trainer::weights_to_read(model_, model));
-  }
+  trainer::load_trained_weights(model_, model);
   trainer::weights_changed(model_);
 }
 

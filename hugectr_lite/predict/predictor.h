@@ -29,7 +29,6 @@ class Predictor {
   [[nodiscard]] ThreadPool& pool() { return pool_; }
 
  private:
-  void load(const std::string& model);
   ThreadPool pool_;
   trainer::Model model_;
 };

@@ -6,7 +6,10 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <unistd.h>
+
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -67,22 +70,48 @@ Floats scores_of(std::vector<float> logits) {
   return scores;
 }
 
-// The scores of all samples: run(batch, logits, labels) appends those of a batch.
-template <typename Run>
-Floats predicted(predict::ArrayBatches& batches, const Floats& dense, const Keys& keys, Run&& run) {
-  std::vector<float> logits, labels;
-  {
-    const auto samples = samples_of({}, dense, keys);
-    const py::gil_scoped_release others;
-    for (int64_t first = 0; first < samples.keys.dim(0);) {
-      look_for_signals();
-      const data::HostBatch& batch = batches.fill(samples, first);
-      run(batch, logits, labels);
-      first += batch.size;
+// What Python's threads work on. One at a time is inside while others run Python; the same one may
+// come back, where a signal's handler calls. A child that fork() made lacks the threads of what it
+// got and would wait for them for ever: it may not call, and leaves the object to its end.
+class OneAtATime {
+ protected:
+  class Inside {
+   public:
+    explicit Inside(OneAtATime& object) : lock_(object.mutex_) {
+      if (object.is_forked())
+        raise(
+            "expected a call in the process that made the object, found one in a child of it, "
+            "which has none of its threads: make it there, or start children by \"spawn\"");
     }
+
+   private:
+    const py::gil_scoped_release others_;
+    const std::unique_lock<std::recursive_mutex> lock_;
+  };
+  [[nodiscard]] bool is_forked() const { return getpid() != maker_; }
+
+  // The scores of all samples: run(batch, logits, labels) appends those of a batch.
+  template <typename Run>
+  Floats predicted(predict::ArrayBatches& batches, const Floats& dense, const Keys& keys,
+                   Run&& run) {
+    std::vector<float> logits, labels;
+    {
+      const auto samples = samples_of({}, dense, keys);
+      const Inside inside(*this);
+      for (int64_t first = 0; first < samples.keys.dim(0);) {
+        look_for_signals();
+        const data::HostBatch& batch = batches.fill(samples, first);
+        run(batch, logits, labels);
+        first += batch.size;
+      }
+    }
+    return scores_of(std::move(logits));
   }
-  return scores_of(std::move(logits));
-}
+
+ private:
+  std::recursive_mutex mutex_;
+  const pid_t maker_ = getpid();
+};
 
 py::dict metrics_of(const trainer::EvalResult& result) {
   py::dict metrics;
@@ -93,7 +122,7 @@ py::dict metrics_of(const trainer::EvalResult& result) {
   return metrics;
 }
 
-class PyTrainer {
+class PyTrainer : OneAtATime {
  public:
   PyTrainer(const ConfigText& config, const Changes& changes, trainer::Options options)
       : config_(predict::load_config(config, changes)), options_(std::move(options)) {
@@ -102,9 +131,14 @@ class PyTrainer {
                                                   trainer::one_rank(*config_, options_));
     trainer_->start();
   }
+  ~PyTrainer() {
+    if (is_forked()) static_cast<void>(trainer_.release());
+  }
+  PyTrainer(const PyTrainer&) = delete;
+  PyTrainer& operator=(const PyTrainer&) = delete;
 
   void step(int64_t iterations) {
-    const py::gil_scoped_release others;
+    const Inside inside(*this);
     for (int64_t i = 0; i < iterations; ++i) {
       look_for_signals();
       trainer_->step();
@@ -113,7 +147,7 @@ class PyTrainer {
   }
   void step_on(const Floats& label, const Floats& dense, const Keys& keys) {
     const auto samples = samples_of(label, dense, keys);
-    const py::gil_scoped_release others;
+    const Inside inside(*this);
     if (samples.keys.dim(0) < 1 || samples.keys.dim(0) > config_->solver.batchsize)
       raise<DataError>("keys: expected 1 to {} samples (solver.batchsize), found {}",
                        config_->solver.batchsize, samples.keys.dim(0));
@@ -135,7 +169,7 @@ class PyTrainer {
     if (config_->data.test_source.empty() || options_.without_data) return std::nullopt;
     std::optional<trainer::EvalResult> result;
     {
-      const py::gil_scoped_release others;
+      const Inside inside(*this);
       result = trainer_->test();
     }
     return metrics_of(*result);
@@ -147,11 +181,31 @@ class PyTrainer {
     return solver.evaluation.every_epochs * trainer_->epoch_iterations();
   }
   Floats predict(const Floats& dense, const Keys& keys) {
-    trainer::Model& model = trainer_->model();
     return predicted(batches(), dense, keys, [&](const auto& batch, auto& logits, auto& labels) {
+      trainer::Model& model = trainer_->model();
       model.evaluate({.batch = batch.size, .input = trainer::input_of(batch)});
       trainer::append_outputs(model, batch.size, logits, labels);
     });
+  }
+  void save(const std::string& directory) {
+    const Inside inside(*this);
+    trainer_->save(directory);
+  }
+  void export_weights(const std::string& path) {
+    const Inside inside(*this);
+    trainer_->export_weights(path);
+  }
+  void weights_changed() {
+    const Inside inside(*this);
+    trainer::weights_changed(trainer_->model());
+  }
+  double loss() {
+    const Inside inside(*this);
+    return trainer_->loss();
+  }
+  double learning_rate() {
+    const Inside inside(*this);
+    return trainer_->learning_rate();
   }
   // Arrays by name: views into the model's own memory, or copies from a GPU.
   py::dict weights(const py::object& self) {
@@ -176,7 +230,7 @@ class PyTrainer {
     std::optional<trainer::EvalResult> result;
     {
       const InterruptGuard interrupts;
-      const py::gil_scoped_release others;
+      const Inside inside(*this);
       result = trainer_->evaluate();
     }
     if (result) return *result;
@@ -195,23 +249,28 @@ class PyTrainer {
   std::unique_ptr<predict::ArrayBatches> batches_;
 };
 
-class PyPredictor {
+class PyPredictor : OneAtATime {
  public:
   PyPredictor(const std::string& model, const ConfigText& config, trainer::Options options,
               int64_t batch)
       : config_(predict::prediction_config(config, model, options.overrides, batch)),
-        predictor_(*config_, model, options),
-        batches_(config_->data, predictor_.slot_rows(), predictor_.batch_size()) {}
+        predictor_(std::make_unique<predict::Predictor>(*config_, model, options)),
+        batches_(config_->data, predictor_->slot_rows(), predictor_->batch_size()) {}
+  ~PyPredictor() {
+    if (is_forked()) static_cast<void>(predictor_.release());
+  }
+  PyPredictor(const PyPredictor&) = delete;
+  PyPredictor& operator=(const PyPredictor&) = delete;
 
   Floats predict(const Floats& dense, const Keys& keys) {
-    return predicted(batches_, dense, keys, [&](const auto& batch, auto& logits, auto& labels) {
-      predictor_.run(batch, logits, labels);
+    return predicted(batches_, dense, keys, [&](auto& batch, auto& logits, auto& labels) {
+      predictor_->run(batch, logits, labels);
     });
   }
 
  private:
   std::unique_ptr<config::TrainConfig> config_;
-  predict::Predictor predictor_;
+  std::unique_ptr<predict::Predictor> predictor_;
   predict::ArrayBatches batches_;
 };
 
@@ -221,6 +280,9 @@ trainer::Options options_of(const std::string& config, const Changes& changes,
   options.config = config;
   options.overrides = changes;
   if (device != "auto") options.device = config::device_choice(device);
+  constexpr int kMostThreads = 4096;
+  if (threads < 0 || threads > kMostThreads)
+    raise<ConfigError>("threads: expected an integer in [0, {}], found {}", kMostThreads, threads);
   options.threads = threads;
   return options;
 }
@@ -239,6 +301,9 @@ void define_trainer(py::module_& module) {
                        const std::string& device, int threads, const std::string& init,
                        const std::string& resume, bool without_data) {
         trainer::Options options = options_of(path, changes, device, threads);
+        if (!init.empty() && !resume.empty())
+          raise<ConfigError>("expected init or resume, found both: \"{}\" and \"{}\"", init,
+                             resume);
         options.init = init;
         options.resume = resume;
         options.without_data = without_data;
@@ -251,17 +316,11 @@ void define_trainer(py::module_& module) {
       .def("finish", &PyTrainer::finish)
       .def("predict", &PyTrainer::predict)
       .def("weights", [](const py::object& self) { return self.cast<PyTrainer&>().weights(self); })
-      .def("weights_changed", [](PyTrainer& t) { trainer::weights_changed(t.trainer().model()); })
-      .def(
-          "save", [](PyTrainer& t, const std::string& dir) { t.trainer().save(dir); },
-          py::call_guard<py::gil_scoped_release>())
-      .def(
-          "export_weights",
-          [](PyTrainer& t, const std::string& path) { t.trainer().export_weights(path); },
-          py::call_guard<py::gil_scoped_release>())
-      .def_property_readonly("loss", [](PyTrainer& t) { return t.trainer().loss(); })
-      .def_property_readonly("learning_rate",
-                             [](PyTrainer& t) { return t.trainer().learning_rate(); })
+      .def("weights_changed", &PyTrainer::weights_changed)
+      .def("save", &PyTrainer::save)
+      .def("export_weights", &PyTrainer::export_weights)
+      .def_property_readonly("loss", &PyTrainer::loss)
+      .def_property_readonly("learning_rate", &PyTrainer::learning_rate)
       .def_property_readonly("iteration", [](PyTrainer& t) { return t.trainer().iteration(); })
       .def_property_readonly("last_iteration",
                              [](PyTrainer& t) { return t.trainer().last_iteration(); })
@@ -281,6 +340,9 @@ void define_prediction(py::module_& module) {
       }))
       .def("predict", &PyPredictor::predict);
   module.def("auc", [](const Floats& label, const Floats& score) {
+    if (label.size() != score.size())
+      raise<DataError>("score: expected one for each of {} labels, found {}", label.size(),
+                       score.size());
     return ops::auc({score.data(), static_cast<size_t>(score.size())},
                     {label.data(), static_cast<size_t>(label.size())});
   });

@@ -8,6 +8,7 @@
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
+#include "hugectr_lite/core/run_program.h"
 #include "hugectr_lite/trainer/estimate/estimate_report.h"
 #include "hugectr_lite/trainer/keys/key_reference.h"
 #include "hugectr_lite/trainer/run/check.h"
@@ -16,6 +17,9 @@
 #include "hugectr_lite/trainer/run/session.h"
 
 namespace {
+
+// Not fmt::print, which throws where run_program() has an error of its own.
+void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
 std::string version_text() {
   return fmt::format("train (hugectr_lite) {}, {}, {}, CUDA plug-in {}", hlite::kVersion,
@@ -41,8 +45,9 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
   app.add_option("--threads", o.threads, "CPU threads (default: solver.threads, else all)")
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
-  auto* init =
-      app.add_option("--init", o.init, "Start from these weights")->type_name("FILE.safetensors");
+  auto* init = app.add_option("--init", o.init,
+                              "Start from the weights of a checkpoint, or from exported ones")
+                   ->type_name("DIR|FILE.safetensors");
   app.add_option("--export", o.export_path, "Write all weights at the end")
       ->type_name("FILE.safetensors");
   app.add_option("--save", o.save, "Write a checkpoint at the end, or when interrupted")
@@ -84,27 +89,28 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
   app.add_flag_callback(
       "--keys",
       [] {
-        fmt::print("{}", hlite::trainer::key_reference());
+        print(hlite::trainer::key_reference());
         throw CLI::Success();
       },
       "Print every key that a config may have (docs/configs.md)");
   app.set_version_flag("--version", version_text);
   app.footer(
-      "Exit codes: 0 done, 2 usage or config, 3 data, 4 device or communication, 5 interrupted "
-      "after saving.");
+      "Exit codes: 0 done, 1 internal error, 2 usage or config, 3 data, files or memory, 4 device "
+      "or "
+      "communication, 5 interrupted after saving.");
 }
 
 int run(const hlite::trainer::Options& options) {
   using namespace hlite;  // NOLINT: the whole program is about it
   if (options.quiet) log::set_level(log::Level::kWarning);
   if (!options.estimate.empty()) {
-    fmt::print("{}", trainer::estimate_report(options));
+    print(trainer::estimate_report(options));
     return kExitDone;
   }
   const auto config = config::load_train_config(options.config, options.overrides);
-  if (options.check) fmt::print("{}", trainer::check_report(*config, options));
-  if (options.plan) fmt::print("{}", trainer::plan_report(*config, options));
-  if (options.links) fmt::print("{}", trainer::links_report(*config, options));
+  if (options.check) print(trainer::check_report(*config, options));
+  if (options.plan) print(trainer::plan_report(*config, options));
+  if (options.links) print(trainer::links_report(*config, options));
   if (options.check || options.plan || options.links) return kExitDone;
   return trainer::run_training(*config, options);
 }
@@ -115,17 +121,5 @@ int main(int argc, char** argv) {
   hlite::trainer::Options options;
   CLI::App app("Trains a recommender model from a JSON config.", "train");
   define(app, options);
-  try {
-    app.parse(argc, argv);
-    return run(options);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? hlite::kExitDone : hlite::kExitConfig;
-  } catch (const hlite::Error& e) {
-    std::fflush(stdout);
-    fmt::print(stderr, "train: {}\n", e.what());
-    return e.exit_code();
-  } catch (const std::exception& e) {
-    fmt::print(stderr, "train: internal error: {}\n", e.what());
-    return hlite::kExitInternal;
-  }
+  return hlite::run_program(app, argc, argv, [&] { return run(options); });
 }

@@ -335,6 +335,9 @@ TEST_CASE("Table sizes are taken from a manifest beside the config") {
                          {"--set layers.data.slot_size_array: layers[0].slot_size_array: "});
     return message;
   };
+  test::check_contains(
+      test::message_of<ConfigError>([&] { sizes(good, folder / std::string(300, 'x')); }),
+      {"x: expected a manifest, found: File name too long"});
   const std::string at = folder / "manifest.json";
   test::check_contains(broken("{}"), {at + ":1: missing key \"slot_size_array\""});
   test::check_contains(

@@ -64,6 +64,23 @@ class DocsTest(unittest.TestCase):
             self.assertIn(words, read(DOCS, "report.md"))
             self.assertIn(words, source)
 
+    def test_readme_has_every_option_of_train(self):
+        help_text = subprocess.run([os.path.join(os.environ["HLITE_PROGRAMS"], "train"), "--help"],
+                                   capture_output=True, text=True, check=True).stdout
+        options = set(re.findall(r"^ +(?:-\w,)?(--[\w-]+)", help_text, re.MULTILINE))
+        self.assertGreater(len(options), 20)
+        section = re.search(r"## Options of `train`([\s\S]*?)\n## ", read(ROOT, "README.md")).group(1)
+        table = set(re.findall(r"--[\w-]+", "".join(re.findall(r"^\| (`--.*?) \|", section, re.MULTILINE))))
+        self.assertEqual(table, options)
+
+    def test_events_of_metrics_are_named(self):
+        source = read(ROOT, "hugectr_lite/trainer/run/metrics_file.cpp")
+        events = set(re.findall(r'"event":"(\w+)"|evaluation_line\("(\w+)"', source))
+        self.assertGreater(len(events), 4)
+        for page in (read(ROOT, "README.md"), read(DOCS, "report.md")):
+            for event in events:
+                self.assertIn(f"`{''.join(event)}`", page)
+
     def test_links_lead_somewhere(self):
         for path in files(DOCS, ".md"):
             for target in re.findall(r"\]\(([^)#:]+)\)", read(path)):

@@ -82,10 +82,26 @@ TEST_CASE("mistakes on the command line and in the config exit with 2 and say wh
         "layers.emb.optimizer.update_type=LazyGlobal"},
        2,
        {"LazyGlobal", "not supported yet"}},
+      {"a folder of a variable that is not set",
+       {"--save", ""},
+       2,
+       {"--save", "found an empty one"}},
+      {"a checkpoint of one", {"--resume="}, 2, {"--resume"}},
+      {"metrics of one", {"--metrics", ""}, 2, {"--metrics", "found an empty one"}},
+      {"no checkpoint", {"--resume", "/nonexistent"}, 3, {"/nonexistent", "checkpoint", "nothing"}},
+      {"embedding type",
+       {"--set", "layers.emb.type=HybridEmbedding"},
+       2,
+       {"layers[1].type", "HybridSparseEmbedding", "found \"HybridEmbedding\""}},
       {"layer name of the embedding", {"--set", "layers.t1.name=emb"}, 2, {"name of its own"}},
       {"save into nowhere", {"--save", "/nonexistent/dir/x"}, 2, {"--save", "/nonexistent/dir"}},
       {"export into nowhere", {"--export", "/nonexistent/x.safetensors"}, 2, {"--export"}},
       {"metrics into nowhere", {"--metrics", "/nonexistent/x.jsonl"}, 2, {"--metrics"}},
+      {"export over a folder", {"--export", run.path()}, 2, {"--export", "found a directory"}},
+      {"two results in one file",
+       {"--metrics", run / "x", "--report", run / "./x"},
+       2,
+       {"--report", "file of its own", "--metrics"}},
       {"snapshots into nowhere",
        {"--set", "solver.snapshot_prefix=nowhere/x"},
        2,
@@ -93,6 +109,9 @@ TEST_CASE("mistakes on the command line and in the config exit with 2 and say wh
   };
   for (const Mistake& m : list) check_says(run.train(m.arguments), m);
   CHECK(run_program({HLITE_TRAIN}).code == 2);
+  const auto slip = run_program({HLITE_TRAIN, "--confg", run / "config.json"});
+  CHECK(slip.code == 2);
+  CHECK(slip.err.find("not expected: --confg") != std::string::npos);
   const auto missing = run_program({HLITE_TRAIN, "--config", run / "nothing.json"});
   CHECK(missing.code == 2);
   CHECK(missing.err.find("nothing.json") != std::string::npos);
@@ -199,6 +218,29 @@ TEST_CASE("asked to --check, it prints the model, its memory and whether the run
   CHECK(missing.out.find("cannot start here") != std::string::npos);
   const auto other = run.train({"--check", "--set", "layers.data.dense.dense_dim=3"});
   CHECK(other.code == 3);
+  const auto places = run.train({"--check", "--save", "/nonexistent/x", "--resume", run / "none"});
+  CHECK(places.code == 0);
+  for (const char* part :
+       {"cannot start here", "--save /nonexistent/x: expected an existing directory",
+        "none: expected a checkpoint, found nothing"})
+    CHECK(places.out.find(part) != std::string::npos);
+}
+
+TEST_CASE("what cannot be printed is an error") {
+  const auto full = run_program({"/bin/sh", "-c", "exec \"$0\" --keys >/dev/full", HLITE_TRAIN});
+  CHECK(full.code == 3);
+  CHECK(full.err.find("train: standard output: ") != std::string::npos);
+}
+
+TEST_CASE("a record that cannot be written does not cost the run") {
+  const SmallRun run;
+  const auto full = run.train({"--metrics", "/dev/full", "--save", run / "ck"});
+  INFO(full.err);
+  CHECK(full.code == 3);
+  CHECK(full.err.find("/dev/full: cannot write the metrics file: No space left on device; the run "
+                      "goes on without it") != std::string::npos);
+  CHECK(full.err.find("done after 200 iterations") != std::string::npos);
+  CHECK(run.train({"--resume", run / "ck", "--set", "solver.max_iter=201"}).code == 0);
 }
 
 TEST_CASE("asked to --plan, it prints steps, lanes and dependencies") {
@@ -316,6 +358,15 @@ TEST_CASE("weights leave and come back through --export and --init") {
                      "--set", "layers.emb.optimizer.adam_hparam.learning_rate=0"})
               .code == 0);
   CHECK(read_text(run / "w.safetensors") == read_text(run / "v.safetensors"));
+  REQUIRE(run.train({"--save", run / "ck", "--set", "solver.max_iter=30"}).code == 0);
+  REQUIRE(run.train({"--init", run / "ck", "--export", run / "v.safetensors", "--set",
+                     "solver.max_iter=1", "--set", "optimizer.momentum_sgd_hparam.learning_rate=0",
+                     "--set", "layers.emb.optimizer.adam_hparam.learning_rate=0"})
+              .code == 0);
+  CHECK(read_text(run / "w.safetensors") == read_text(run / "v.safetensors"));
+  const auto nothing_left = run.train({"--resume", run / "ck", "--set", "solver.max_iter=30"});
+  CHECK(nothing_left.code == 0);
+  CHECK(nothing_left.err.find("nothing to train: 30 iterations are done") != std::string::npos);
   write_text(run / "w.safetensors", "not a weights file");
   const auto bad = run.train({"--init", run / "w.safetensors"});
   CHECK(bad.code == 3);

@@ -126,6 +126,20 @@ TEST_CASE("a key must be in the smallest of the tables that its slot has") {
   CHECK(result.err.find("less than 3") != std::string::npos);
 }
 
+TEST_CASE("an embedding whose type has a slip is named, not the good one behind it") {
+  const SmallRun run;
+  write_text(run / "config.json",
+             head(sparse_text("k1", 2) + "," + sparse_text("k2", 1)) +
+                 embedding_text({"e1", "k1", "[40,5]", 4}, "DistributedSlotSparseEmbedding") +
+                 embedding_text({"e2", "k2", "[300]", 3}, "HybridSparseEmbedding") +
+                 embedding_text({"e3", "k1", "[40,5]", 1}, "HybridSparseEmbedding") + kTail);
+  const auto result = run.train({"--check"});
+  INFO(result.err);
+  CHECK(result.code == 2);
+  CHECK(result.err.find("layers[1].type: ") != std::string::npos);
+  CHECK(result.err.find("DistributedSlotSparseEmbeddingHash") != std::string::npos);
+}
+
 TEST_CASE("several labels: a loss and an AUC for each, absent ones left out, on any ranks") {
   const SmallRun run;
   write_text(run / "train.bin", samples_with(500, 1, 2, {0, 1, 2}));

@@ -41,6 +41,21 @@ TEST_CASE("200 iterations equal 100, a checkpoint, and 100 more") {
   CHECK(state_of(run / "whole") != state_of(run / "half"));
 }
 
+TEST_CASE("a run does not depend on who reads its messages") {
+  const SmallRun run;
+  REQUIRE(run.train({"--save", run / "read"}).code == 0);
+  // Closed descriptors would be given to the run's files; a pipe that nobody reads would end it.
+  for (const char* shell : {"exec \"$@\" <&- >&- 2>&-", "set -o pipefail; \"$@\" 2>&1 | true"}) {
+    INFO(shell);
+    auto command = run.command({"--save", run / "unread", "--metrics", run / "m.jsonl"});
+    command.insert(command.begin(), {"/bin/bash", "-c", shell, "bash"});
+    CHECK(run_program(command).code == 0);
+    CHECK(state_of(run / "unread") == state_of(run / "read"));
+    CHECK(read_text(run / "m.jsonl").find("training") == std::string::npos);
+    std::filesystem::remove_all(run / "unread");
+  }
+}
+
 TEST_CASE("running statistics are part of a checkpoint, and of exported weights") {
   const SmallRun run;
   write_text(run / "config.json", small_config_with_batch_norm());
@@ -79,7 +94,7 @@ TEST_CASE("an interrupted run saves, exits with 5, and goes on to the same bits"
     return first;
   };
   REQUIRE(run.train(arguments({"--save", run / "whole"})).code == 0);
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     RunningProgram first(
         run.command(arguments({"--save", run / "part", "--metrics", run / "m.jsonl"})), "");
     while (!std::filesystem::exists(run / "m.jsonl") ||

@@ -21,6 +21,17 @@ TEST_CASE("an unknown type is told every type that there is, and a misspelt one 
   }
 }
 
+TEST_CASE("layers of the dialect that are not here are refused by name") {
+  for (const char* type : {"CrossEntropyLoss", "Gather", "GRU", "GroupFusedInnerProduct",
+                           "MatrixMultiply", "MultiHeadAttention", "SequenceMask"}) {
+    const std::string said = refused(std::string(R"({"type":")") + type +
+                                     R"(","bottom":"dense","top":"x"},)" + kInteraction + kTail);
+    INFO(said);
+    CHECK(said.find(std::string("layer type \"") + type + "\" is known, but not supported yet") !=
+          std::string::npos);
+  }
+}
+
 TEST_CASE("an embedding behind a dense layer is told where it belongs") {
   for (const auto& embedding : config::kEmbeddingTypes) {
     const std::string type = embedding.name;

@@ -1,5 +1,6 @@
 #include "hugectr_lite/predict/array_batches.h"
 
+#include <limits>
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
@@ -21,13 +22,13 @@ config::DataConfig two_slots() {
   return config;
 }
 
-// Sample i: label i, dense 10 i + column, keys i and, in the slot of two, i + 1 and none.
+// Sample i: label i/8, dense 10 i + column, keys i and, in the slot of two, i + 1 and none.
 struct Arrays {
   std::vector<float> labels, dense;
   std::vector<int64_t> keys;
   explicit Arrays(int64_t n) {
     for (int64_t i = 0; i < n; ++i) {
-      labels.push_back(static_cast<float>(i));
+      labels.push_back(static_cast<float>(i) / 8);
       for (int64_t c = 0; c < 3; ++c) dense.push_back(static_cast<float>(10 * i + c));
       keys.insert(keys.end(), {i, i + 1, -1});
     }
@@ -49,7 +50,7 @@ TEST_CASE("samples of arrays become batches, the last one partial, padding zero"
     for (int64_t i = 0; i < 3; ++i) {
       const int64_t sample = first + i;
       const bool there = i < batch.size;
-      CHECK(batch.labels(i, 0) == (there ? static_cast<float>(sample) : 0));
+      CHECK(batch.labels(i, 0) == (there ? static_cast<float>(sample) / 8 : 0));
       for (int64_t c = 0; c < 8; ++c)
         CHECK(batch.dense(i, c) == (there && c < 3 ? static_cast<float>(10 * sample + c) : 0));
       if (!there) continue;
@@ -79,6 +80,34 @@ TEST_CASE("keys outside of their tables are refused or replaced, as the config s
   CHECK(batch.replaced_keys == 2);
   CHECK(batch.keys(2, 1) == 8);
   CHECK(batch.keys(3, 0) == 6);
+}
+
+TEST_CASE("labels and features are those that records may have") {
+  const std::vector<int64_t> rows{7, 9};
+  const auto message = [&](auto&& change, int64_t labels = 1) {
+    config::DataConfig config = two_slots();
+    config.label_dim = labels;
+    Arrays arrays(4);
+    change(arrays);
+    SampleArrays views = arrays.views();
+    views.labels = {arrays.labels.data(), 4 / labels, labels};
+    views.dense = {arrays.dense.data(), 4 / labels, 3};
+    views.keys = {arrays.keys.data(), 4 / labels, 3};
+    ArrayBatches batches(config, rows, 4);
+    return test::message_of<DataError>([&] { batches.fill(views, 0); });
+  };
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  CHECK(message([](Arrays& a) { a.labels[2] = 5; }) ==
+        "label: sample 2, label 0: expected a value in [0, 1], found 5");
+  CHECK(message([](Arrays& a) { a.labels[0] = kNan; }).ends_with("found nan"));
+  CHECK(message([](Arrays& a) { a.labels[0] = -1; }).ends_with("found -1"));
+  CHECK(message(
+            [](Arrays& a) {
+              a.labels = {-1, 1, 0, -2};
+            },
+            2) == "label: sample 1, label 1: expected a value in [0, 1], found -2");
+  CHECK(message([](Arrays& a) { a.dense[5] = kNan; }) ==
+        "dense: sample 1, feature 2: expected a finite value, found nan");
 }
 
 TEST_CASE("a slot of a fixed number of keys lacks none") {

@@ -3,6 +3,7 @@
 programs, PYTHONPATH the package."""
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -55,6 +56,9 @@ class ModuleTest(unittest.TestCase):
                                                       ".embedding_vec_size": 6, "layers.b1.fc_param.num_output": 6})
         self.assertEqual(trainer.weights["emb.table_1"].shape, (5, 6))
         self.assertEqual(trainer.last_iteration, 5)
+        trainer = hl.Trainer(config(max_iter=np.int64(7), gpu=np.zeros(1, int)),
+                             set={"layers.data.source": pathlib.Path("train.bin")})
+        self.assertEqual(trainer.last_iteration, 7)
         self.assertIn("emb", hl.check(config()))
 
     def test_samples_may_come_as_arrays(self):
@@ -178,7 +182,20 @@ class ModuleTest(unittest.TestCase):
             (hl.ConfigError, "solver.nonsense", lambda: hl.Trainer(config(), set={"solver.nonsense": 1})),
             (hl.ConfigError, "one rank", lambda: hl.Trainer(config(gpu=[0, 1]))),
             (hl.ConfigError, "missing key", lambda: hl.Trainer({})),
-            (hl.Error, "device", lambda: hl.Trainer(config(), device="tpu")),
+            (hl.ConfigError, 'device: expected "auto"', lambda: hl.Trainer(config(), device="tpu")),
+            (hl.ConfigError, "threads: expected", lambda: hl.Trainer(config(), threads=-1)),
+            (hl.ConfigError, "found both", lambda: hl.Trainer(config(), init="a", resume="b")),
+            (hl.ConfigError, "an empty one", lambda: hl.Trainer("")),
+            (hl.ConfigError, "an empty one", lambda: trainer.save("")),
+            (ValueError, "iterations", lambda: next(trainer.train(-1))),
+            (hl.DataError, "label: sample 2, label 0: expected a value in [0, 1], found 2",
+             lambda: trainer.step(np.where(np.arange(32) == 2, 2, label), dense, keys)),
+            (hl.DataError, "dense: sample 0, feature 1: expected a finite value, found nan",
+             lambda: trainer.predict(np.array([[0, np.nan]]), keys[:1])),
+            (hl.DataError, "dense: expected a number everywhere",
+             lambda: trainer.predict(np.ma.masked_less(dense, 1), keys)),
+            (hl.DataError, "complex", lambda: trainer.predict(dense * 1j, keys)),
+            (hl.DataError, "score: expected one for each of 32 labels, found 5", lambda: hl.auc(label, dense[:5, 0])),
             (hl.DeviceError, "", lambda: hl.Trainer(config(), device="cuda")),
             (hl.DataError, "none.safetensors", lambda: hl.Trainer(config(), init="none.safetensors")),
             (hl.DataError, "header", lambda: hl.Trainer(config(), init="train.bin")),
@@ -217,7 +234,7 @@ class ModuleTest(unittest.TestCase):
             (hl.DataError, "found -1", lambda: trainer.step(label, dense, missing)),
             (hl.DataError, "Arrow's type u", lambda: trainer.predict(ArrowColumn("u", [], None), keys)),
             (hl.DataError, "no more", lambda: trainer.predict(BrokenStream(), keys)),
-            (TypeError, "", lambda: hl.Trainer(config(), set={"solver.seed": object()})),
+            (TypeError, "what JSON can hold", lambda: hl.Trainer(config(), set={"solver.seed": object()})),
             (TypeError, "", lambda: hl.Trainer({"solver": {1, 2}})),
             (hl.ConfigError, "solver.seed", lambda: hl.Trainer(config(), set={"solver.seed": "x"})),
             (TypeError, "", lambda: hl.Predictor(None)),
@@ -227,9 +244,9 @@ class ModuleTest(unittest.TestCase):
             (hl.Error, "", lambda: trainer.evaluate()),
             (hl.DataError, "train.bin", lambda: trainer.save("train.bin")),
             (hl.DataError, "none", lambda: trainer.export("none/w.safetensors")),
-            (hl.ConfigError, "--config", lambda: hl.Predictor("none")),
+            (hl.ConfigError, "--config", lambda: hl.Predictor("w.safetensors")),
+            (hl.DataError, "none: expected a checkpoint", lambda: hl.Predictor("none")),
             (hl.DataError, "none", lambda: hl.Predictor("none", config())),
-            (hl.Error, "", lambda: hl.auc(label, dense[:5, 0])),
         ]
         self.assertGreaterEqual(len(cases), 45)
         for kind, words, call in cases:
@@ -279,6 +296,32 @@ class ModuleTest(unittest.TestCase):
                                 text=True, check=False)
         self.assertEqual(failed.returncode, 2)
         self.assertIn("--config", failed.stderr)
+
+    def test_threads_take_turns(self):
+        alone, shared = hl.Trainer("config.json", threads=1), hl.Trainer("config.json", threads=1)
+        for _ in range(40):
+            alone.step()
+        workers = [threading.Thread(target=lambda: [shared.step() for _ in range(10)]) for _ in range(4)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        self.assertEqual(shared.iteration, 40)
+        for name, value in alone.weights.items():
+            np.testing.assert_array_equal(shared.weights[name], value)
+
+    def test_a_forked_child_is_told(self):
+        trainer = hl.Trainer(config(), arrays=True, threads=2)
+        _, dense, keys = samples(32, 1)
+        child = os.fork()
+        if child == 0:
+            try:
+                trainer.predict(features(dense), keys)
+            except hl.Error as error:
+                del trainer  # does not wait for threads that are not there
+                os._exit(42 if "child" in str(error) else 1)
+            os._exit(2)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 42)
 
     def test_ctrl_c_still_works_after_an_evaluation(self):
         trainer = hl.Trainer(config())

@@ -35,6 +35,23 @@ CsvColumn parse_column(ObjectReader& reader, bool header) {
   return column;
 }
 
+// The first fields of a header, for a message.
+std::string names_of(const std::vector<std::string_view>& fields) {
+  constexpr size_t kShown = 20;
+  std::string text;
+  for (size_t i = 0; i < std::min(fields.size(), kShown); ++i)
+    text += (i > 0 ? ", " : "") + in_quotes(fields[i]);
+  return fields.size() > kShown ? fmt::format("{} and {} more", text, fields.size() - kShown)
+                                : text;
+}
+
+// A label among the features is learnt at once, and of no use where it has to be predicted.
+void refuse_label_as_feature(const CsvColumn& label, const CsvColumn& column,
+                             const JsonNode& node) {
+  if (column.index == label.index && column.header_name == label.header_name)
+    config::fail_expected(*node.find("column"), "another column than the label's");
+}
+
 }  // namespace
 
 const char* transform_name(DenseTransform transform) {
@@ -56,6 +73,8 @@ CsvSchema CsvSchema::parse(const JsonNode& root) {
   ObjectReader label = reader.object("label");
   schema.label = parse_column(label, schema.header);
   schema.positive = label.strings("positive");
+  if (schema.positive.empty())
+    config::fail_expected(label.member("positive"), "at least one text that means label 1");
   if (label.has("negative")) schema.negative = label.strings("negative");
   for (const std::string& value : schema.negative) {
     if (std::find(schema.positive.begin(), schema.positive.end(), value) != schema.positive.end()) {
@@ -69,6 +88,7 @@ CsvSchema CsvSchema::parse(const JsonNode& root) {
     ObjectReader element(node);
     Dense dense;
     dense.column = parse_column(element, schema.header);
+    refuse_label_as_feature(schema.label, dense.column, node);
     dense.transform = element.value_or("transform", DenseTransform::kNone, kTransforms);
     element.finish();
     schema.dense.push_back(dense);
@@ -76,6 +96,7 @@ CsvSchema CsvSchema::parse(const JsonNode& root) {
   for (const JsonNode& node : reader.list_or_empty("categorical")) {
     ObjectReader element(node);
     schema.categorical.push_back(parse_column(element, schema.header));
+    refuse_label_as_feature(schema.label, schema.categorical.back(), node);
     element.finish();
   }
   if (schema.dense.empty() && schema.categorical.empty()) {
@@ -91,8 +112,8 @@ void CsvSchema::resolve(const std::vector<std::string_view>& header_fields,
     if (column.header_name.empty()) return;
     const auto at = std::find(header_fields.begin(), header_fields.end(), column.header_name);
     if (at == header_fields.end()) {
-      raise<DataError>("{}: expected a column {} in the header, found none", where,
-                       in_quotes(column.header_name));
+      raise<DataError>("{}: expected a column {} in the header, found {}", where,
+                       in_quotes(column.header_name), names_of(header_fields));
     }
     column.index = at - header_fields.begin();
   };

@@ -45,6 +45,12 @@ bool InputFile::next(LineBlock& block, size_t capacity) {
     size += stream_->read(bytes + size, capacity - size);
     end_ = size < capacity;
   }
+  // Some programs put a byte-order mark before the first line; it is no part of it.
+  constexpr std::string_view kMark = "\xEF\xBB\xBF";
+  if (next_line_ == 1 && std::string_view(bytes, size).starts_with(kMark)) {
+    size -= kMark.size();
+    std::memmove(bytes, bytes + kMark.size(), size);
+  }
   if (size == 0) return false;
 
   size_t whole = size;

@@ -50,8 +50,9 @@ class InputFile {
       : stream_(open_input_stream(path, form)) {}
 
   // Fills `block` with whole lines of at most `capacity` bytes together. A last line without a line
-  // feed gets one. Returns false at the end of the file. Throws FileError when reading or
-  // decompressing fails, DataError for a line longer than `capacity`.
+  // feed gets one, the first one loses a byte-order mark. Returns false at the end of the file.
+  // Throws FileError when reading or decompressing fails, DataError for a line longer than
+  // `capacity`.
   bool next(LineBlock& block, size_t capacity);
 
   // Where the next block begins.

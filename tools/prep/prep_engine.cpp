@@ -44,15 +44,16 @@ void check_inputs(const std::vector<std::string>& train, const std::vector<std::
   if (std::count(train.begin(), train.end(), "-") + std::count(val.begin(), val.end(), "-") > 1)
     raise<ConfigError>("standard input (-) can be given only once");
   if (!(options.sample > 0 && options.sample <= 1))
-    raise<ConfigError>("--sample: expected a share above 0 and up to 1 (100%)");
+    raise<ConfigError>("--sample: expected a share above 0 and up to 1 (100%), found {}",
+                       options.sample);
 }
 
 int64_t allowed_memory(const PrepOptions& options) {
   const int64_t memory = options.memory > 0 ? options.memory : available_memory_bytes() / 2;
   const int64_t least = kProgramBytes + 5 * ring_bytes(options);
   if (memory < least) {
-    raise<ConfigError>("--memory: expected at least {} MiB for {} threads, found {} MiB",
-                       (least + kMiB - 1) / kMiB, thread_count(options), memory / kMiB);
+    raise<ConfigError>("--memory: expected at least {}M for {} threads, found {} bytes",
+                       (least + kMiB - 1) / kMiB, thread_count(options), memory);
   }
   return memory;
 }
@@ -82,15 +83,19 @@ void PrepEngine::load() {
   if (options_.restart) folder_.clear();
   if (const auto saved = folder_.load()) {
     done_ = PrepState::from_json(*saved, folder_.folder());
-    if (const std::string what = difference(done_.run, run); !what.empty()) {
+    const std::string what = difference(done_.run, run);
+    if (what.empty()) {
+      if (!options_.quiet)
+        log::info("going on with the unfinished run in {}: {} rows read, {} columns numbered",
+                  folder_.folder(), done_.parse.rows, done_.columns.size());
+      return;
+    }
+    // One that got nowhere, as with a slip in the name of a file, is no loss.
+    if (done_.parse.rows > 0)
       raise<ConfigError>(
           "{}: holds an unfinished run of other options or inputs ({}); --restart forgets it",
           folder_.folder(), what);
-    }
-    if (!options_.quiet)
-      log::info("going on with the unfinished run in {}: {} rows read, {} columns numbered",
-                folder_.folder(), done_.parse.rows, done_.columns.size());
-    return;
+    done_ = {};
   }
   folder_.clear();
   done_.run = run;

@@ -8,7 +8,8 @@ namespace hlite::tools {
 
 void add_run_options(CLI::App& app, PrepOptions& options) {
   app.add_option_function<std::string>(
-         "--sample", [&options](const std::string& text) { options.sample = parse_share(text); },
+         "--sample",
+         [&options](const std::string& text) { options.sample = parse_share("--sample", text); },
          "Share of the rows to keep, as 0.01 or 1%")
       ->default_str("1");
   app.add_option("--max-bad-rows", options.max_bad_rows,
@@ -16,7 +17,8 @@ void add_run_options(CLI::App& app, PrepOptions& options) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option_function<std::string>(
-      "--memory", [&options](const std::string& text) { options.memory = parse_bytes(text); },
+      "--memory",
+      [&options](const std::string& text) { options.memory = parse_bytes("--memory", text); },
       "Memory to stay below, as 4G or 500M [half of what is available]");
   app.add_option("--threads", options.threads, "CPU threads; 0: all")
       ->check(CLI::NonNegativeNumber)

@@ -5,6 +5,7 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
+#include "hugectr_lite/core/log.h"
 #include "tools/prep/row_encoder.h"
 #include "tools/prep/row_shuffle.h"
 #include "tools/prep/split_files.h"
@@ -140,7 +141,13 @@ WrittenSplit write_split(const RowSource& rows, const std::string& role,
 }
 
 void publish(const std::string& folder, data::Manifest& manifest, std::span<WrittenSplit> splits) {
-  for (const WrittenSplit& split : splits) manifest.files.push_back(split.file);
+  for (const WrittenSplit& split : splits) {
+    manifest.files.push_back(split.file);
+    const double rate = split.file.label_rate();
+    if (split.file.rows > 0 && (rate == 0 || rate == 1))
+      log::warning("{}: all labels are {}: nothing can be learnt or told from them",
+                   split.file.name, rate);
+  }
   const std::string path = folder + "/manifest.json";
   OutputFile file(path);
   file.write(manifest.to_json());

@@ -31,7 +31,7 @@ std::vector<bool> switches(config::ObjectReader& param, const char* each, const 
     config::fail_at(*list, fmt::format("expected either {} or {}, found both", all, each));
   if (!list) return std::vector<bool>(count, one ? read(*one) : true);
   if (list->kind() != JsonNode::Kind::kArray || list->elements().size() != count)
-    config::fail_expected(*list, fmt::format("a list with one for each of the {} layers", count));
+    config::fail_expected(*list, "a list as long as num_outputs");
   std::vector<bool> values;
   for (const JsonNode& element : list->elements()) values.push_back(read(element));
   return values;

@@ -30,25 +30,42 @@ from .progress import Progress  # noqa: E402
 __all__ = ["ConfigError", "DataError", "DeviceError", "Error", "Predictor", "Trainer", "__version__", "auc", "check"]
 
 
+def _plain(value):
+    """What a config may hold beside JSON's types: numbers and arrays of NumPy, paths."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    try:
+        return os.fsdecode(value)
+    except TypeError:
+        raise TypeError(f"expected what JSON can hold, found {type(value).__name__}: {value!r}") from None
+
+
+def _json(value):
+    return json.dumps(value, default=_plain)
+
+
 def _config(config):
     """(path, JSON text); one of the two is empty."""
-    if config is None:
-        return "", ""
     if isinstance(config, dict):
-        return "", json.dumps(config)
-    return os.fspath(config), ""
+        return "", _json(config)
+    return _path(config), ""
 
 
 def _changes(changes):
     """`set`: {path in the config: value}."""
-    return [f"{path}={json.dumps(value)}" for path, value in (changes or {}).items()]
+    return [f"{path}={_json(value)}" for path, value in dict(changes or {}).items()]
 
 
 def _array(value, name, dtype=None, null=None):
     if arrow.is_arrow(value) and not _is_pandas(value):
         value = arrow.matrix(value, name, null)
+    if np.ma.is_masked(value):
+        raise DataError(f"{name}: expected a number everywhere, found masked ones")
     try:
-        return np.asarray(value, dtype)
+        array = np.asarray(value)
+        if array.dtype.kind == "c":
+            raise TypeError("complex numbers")
+        return array if dtype is None else array.astype(dtype, copy=False)
     except (TypeError, ValueError) as error:
         raise DataError(f"{name}: expected an array of numbers, found something else: {error}") from None
 
@@ -71,7 +88,14 @@ def _is_pandas(value):
 
 
 def _path(path):
-    return "" if path is None else os.fspath(path)
+    path = os.fspath(path)
+    if not path:
+        raise ConfigError("expected a path, found an empty one")
+    return path
+
+
+def _path_or_none(path):
+    return "" if path is None else _path(path)
 
 
 def check(config, *, set=None):
@@ -87,13 +111,13 @@ def auc(label, score):
 class Trainer:
     """Trains the model of a config, iteration by iteration.
 
-    init: exported weights to start from; resume: a checkpoint to go on from. arrays: the config's files are not opened,
+    init: exported weights, or a checkpoint, to start from; resume: a checkpoint to go on from. arrays: the config's files are not opened,
     all samples come by step(label, dense, keys). The bits are those of `train` with the same config and threads.
     """
 
     def __init__(self, config, *, set=None, device="auto", threads=0, init=None, resume=None, arrays=False):
-        self._trainer = _native.Trainer(*_config(config), _changes(set), device, threads, _path(init), _path(resume),
-                                        arrays)
+        self._trainer = _native.Trainer(*_config(config), _changes(set), device, threads, _path_or_none(init),
+                                        _path_or_none(resume), arrays)
 
     def step(self, label=None, dense=None, keys=None):
         """One iteration, with the next batch of the training data or with these samples: label float [n] or
@@ -112,6 +136,8 @@ class Trainer:
         and what evaluate() returns). As in `train`, evaluations may lower learning rates or end training, by the
         config's AUC:x, lr_plateau and early_stop; at the end the best weights come back, and test_source is evaluated
         ("event": "test"). progress: a bar, in a notebook or on a terminal."""
+        if iterations is not None and iterations < 0:
+            raise ValueError(f"iterations: expected 0 or more, found {iterations}")
         native = self._trainer
         last = native.last_iteration if iterations is None else native.iteration + iterations
         first, reason = native.iteration, ""
@@ -150,11 +176,11 @@ class Trainer:
 
     def save(self, directory):
         """Writes a checkpoint, complete or not at all."""
-        self._trainer.save(os.fspath(directory))
+        self._trainer.save(_path(directory))
 
     def export(self, path):
         """Writes all weights as a safetensors file."""
-        self._trainer.export_weights(os.fspath(path))
+        self._trainer.export_weights(_path(path))
 
     @property
     def weights(self):
@@ -176,7 +202,8 @@ class Predictor:
     """Scores samples with a checkpoint's directory, or exported weights and their config."""
 
     def __init__(self, model, config=None, *, set=None, device="auto", threads=0, batch=8192):
-        self._predictor = _native.Predictor(os.fspath(model), *_config(config), _changes(set), device, threads, batch)
+        own = ("", "") if config is None else _config(config)
+        self._predictor = _native.Predictor(_path(model), *own, _changes(set), device, threads, batch)
 
     def predict(self, dense, keys):
         """float32 [n]: the probability of label 1; arrays as in Trainer.step()."""

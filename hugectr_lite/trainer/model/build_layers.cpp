@@ -1,6 +1,7 @@
 #include "hugectr_lite/trainer/model/build_layers.h"
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/network/layer_registry.h"
 
 namespace hlite::trainer {
 namespace {
@@ -34,15 +35,22 @@ void check_names(const std::vector<std::unique_ptr<EmbeddingLayer>>& embeddings)
         fail_name(embeddings[i]->node(), embeddings[i]->name(), embeddings[before]->node());
 }
 
+// layers[1] is missing, of an unknown type or a dense layer.
+[[noreturn]] void fail_without_embedding(const config::TrainConfig& config) {
+  const std::string wanted =
+      "an embedding layer (HybridSparseEmbedding, LocalizedSlotSparseEmbeddingOneHot or ...Hash)";
+  if (config.layers.empty())
+    config::fail_at(*config.root.find("layers"),
+                    fmt::format("expected {} behind the Data layer, found none", wanted));
+  network::make_layers(*config.layers[0], config.strict);  // has the words for an unknown type
+  config::fail_expected(*config.layers[0]->find("type"), wanted);
+}
+
 }  // namespace
 
 ModelLayers build_layers(const config::TrainConfig& config, const LayerSetup& setup) {
   const size_t count = count_embeddings(config);
-  if (count == 0)
-    throw ConfigError(
-        fmt::format("{}: layers[1]: expected an embedding layer (HybridSparseEmbedding, "
-                    "LocalizedSlotSparseEmbeddingOneHot or ...Hash), found none",
-                    config.root.where()));
+  if (count == 0) fail_without_embedding(config);
   ModelLayers built;
   std::vector<network::NetworkInput> inputs;
   const config::JsonNode* data =

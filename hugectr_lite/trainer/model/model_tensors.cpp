@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::trainer {
@@ -96,6 +97,16 @@ std::vector<TensorRef> weights_to_read(Model& model, const std::string& path) {
     return t.dtype == DType::kU32 && file.find(t.name) == nullptr;
   });
   return weights;
+}
+
+void load_trained_weights(Model& model, const std::string& path) {
+  if (checkpoint::is_checkpoint(path)) {
+    const auto meta = checkpoint::read_manifest(path);
+    checkpoint::load_checkpoint_weights(path, meta,
+                                        weights_to_read(model, checkpoint::weights_file(path)));
+  } else {
+    checkpoint::load_weights(path, weights_to_read(model, path));
+  }
 }
 
 void weights_changed(const Model& model) {

@@ -23,6 +23,9 @@ std::vector<TensorRef> states_of(const Model& model);
 // Throws DataError when its keys are not ascending, FileError.
 std::vector<TensorRef> weights_to_read(Model& model, const std::string& path);
 
+// Fills them from a checkpoint's directory or an exported file.
+void load_trained_weights(Model& model, const std::string& path);
+
 // To be called when weights have been set, before a plan runs: working copies follow.
 void weights_changed(const Model& model);
 

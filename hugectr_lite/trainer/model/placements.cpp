@@ -12,6 +12,7 @@
 #include "embedding/sharding_plan.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
+#include "hugectr_lite/network/layer_registry.h"
 
 namespace hlite::trainer {
 namespace {
@@ -253,10 +254,14 @@ size_t count_embeddings(const config::TrainConfig& config) {
          embedding::is_embedding_type(config.layers[n]->find("type")->string()))
     ++n;
   for (size_t i = n; i < config.layers.size(); ++i)
-    if (embedding::is_embedding_type(config.layers[i]->find("type")->string()))
+    if (embedding::is_embedding_type(config.layers[i]->find("type")->string())) {
+      // What stands before it may be an embedding whose type has a slip.
+      for (size_t before = n; before < i; ++before)
+        network::make_layers(*config.layers[before], config.strict);
       config::fail_at(*config.layers[i],
                       "expected embedding layers directly behind the data layer, found one after a "
                       "dense layer");
+    }
   return n;
 }
 

@@ -8,10 +8,13 @@
 #include "data_reader/open_source.h"
 #include "data_reader/parquet/parquet_library.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/file.h"
 #include "hugectr_lite/trainer/model/model_sizes.h"
 #include "hugectr_lite/trainer/model/placements.h"
 #include "hugectr_lite/trainer/run/memory_report.h"
+#include "hugectr_lite/trainer/run/preconditions.h"
 #include "hugectr_lite/trainer/run/resources.h"
+#include "hugectr_lite/trainer/run/submission.h"
 
 namespace hlite::trainer {
 namespace {
@@ -26,7 +29,8 @@ ModelRanks ranks_for_report(const config::TrainConfig& config,
 }
 
 std::string launch_text(const Options& options, size_t nodes) {
-  return fmt::format("start: mpirun -np {} train --config {}", nodes, options.config);
+  return fmt::format("start: mpirun -np {} --map-by node --bind-to none train --config {}", nodes,
+                     options.config);
 }
 
 std::string layer_table(const Model& model) {
@@ -80,6 +84,27 @@ DataFile look_at_file(const config::TrainConfig& config, const Model& model, dat
           .samples = source->samples()};
 }
 
+// What the options name: places that results go to, and what a run starts from.
+void look_at_options(const config::TrainConfig& config, const Options& options, Lines& reasons) {
+  const auto try_to = [&](auto&& action) {
+    try {
+      action();
+    } catch (const Error& why) {
+      reasons.emplace_back(why.what());
+    }
+  };
+  parse_submission(options.submission);  // wrong usage on any machine
+  try_to([&] { check_places(config, options); });
+  if (!options.resume.empty())
+    try_to(
+        [&] { check_same_run(config, checkpoint::read_manifest(options.resume), options.resume); });
+  if (!options.init.empty())
+    try_to([&] {
+      const bool is_checkpoint = checkpoint::is_checkpoint(options.init);
+      const ReadFile file(is_checkpoint ? checkpoint::weights_file(options.init) : options.init);
+    });
+}
+
 // Of the whole evaluation, as far as config and file tell.
 int64_t evaluation_samples(const config::TrainConfig& config, const DataFile& file) {
   int64_t samples = config.solver.eval_samples();
@@ -113,6 +138,7 @@ std::string check_report(const config::TrainConfig& config, const Options& optio
   const Model model(config, resolve_seed(config), threads, ranks_for_report(config, placements),
                     gpu);
   std::string files = look_at_file(config, model, data::Split::kTrain, reasons).line;
+  look_at_options(config, options, reasons);
   MemoryOfRun memory{.config = config, .model = model, .threads = threads};
   if (config.solver.evaluates()) {
     const DataFile file = look_at_file(config, model, data::Split::kEval, reasons);

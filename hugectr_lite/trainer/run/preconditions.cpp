@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <map>
 #include <system_error>
+#include <utility>
 
 #include "hugectr_lite/config/json_node.h"
 #include "hugectr_lite/core/error.h"
@@ -31,6 +33,29 @@ std::string snapshot_path(const config::TrainConfig& config, const std::string& 
   const fs::path prefix(config.solver.snapshot_prefix);
   const fs::path place = prefix.is_absolute() ? prefix : fs::path(config.directory) / prefix;
   return place.lexically_normal().string() + name;
+}
+
+void check_places(const config::TrainConfig& config, const Options& options) {
+  check_can_write("--save", options.save);
+  if (!options.save.empty()) checkpoint::check_checkpoint_place(options.save);
+  std::map<fs::path, const char*> places;
+  const std::initializer_list<std::pair<const char*, const std::string*>> files = {
+      {"--export", &options.export_path},
+      {"--metrics", &options.metrics},
+      {"--mllog", &options.mllog},
+      {"--report", &options.report}};
+  for (const auto& [option, path] : files) {
+    check_can_write(option, *path);
+    if (path->empty()) continue;
+    std::error_code error;
+    if (fs::is_directory(*path, error))
+      raise<ConfigError>("{} {}: expected the name of a file, found a directory", option, *path);
+    if (const auto [other, added] = places.emplace(fs::path(*path).lexically_normal(), option);
+        !added)
+      raise<ConfigError>("{} {}: expected a file of its own, found that of {}", option, *path,
+                         other->second);
+  }
+  check_can_write("solver.snapshot_prefix", snapshot_path(config, "0"));
 }
 
 // A resumed run goes on with the same batches only when these agree.

@@ -1,5 +1,7 @@
 #include "hugectr_lite/trainer/run/resources.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <random>
@@ -9,6 +11,7 @@
 #include "hugectr_lite/comm/peer_kernels.h"
 #include "hugectr_lite/core/cuda_plugin.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/parse_number.h"
 #include "hugectr_lite/core/thread_pool.h"
 #include "hugectr_lite/ops/bf16_piece.h"
 #include "hugectr_lite/trainer/model/placements.h"
@@ -77,6 +80,27 @@ uint64_t resolve_seed(const config::TrainConfig& config) {
 int resolve_threads(const config::TrainConfig& config, const Options& options) {
   if (options.threads > 0) return options.threads;
   return config.solver.threads > 0 ? config.solver.threads : available_threads();
+}
+
+std::string processors_warning(int threads, int allowed, int processes, int all) {
+  // Open MPI's default is one core a process where there are one or two, else a socket or a share.
+  if (processes > 0 && allowed * processes < all)
+    return fmt::format(
+        "mpirun lets each of its {} processes here run on {} of {} processors; with --bind-to none "
+        "on all",
+        processes, allowed, all);
+  constexpr int kCrowd = 4;
+  if (threads > kCrowd * allowed)
+    return fmt::format("{} threads share {} processor{}: fewer may be faster", threads, allowed,
+                       allowed == 1 ? "" : "s");
+  return {};
+}
+
+std::string processors_warning(const config::TrainConfig& config, const Options& options) {
+  const char* const local = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  return processors_warning(resolve_threads(config, options), available_threads(),
+                            local ? parse_number<int>(std::string_view(local)).value_or(0) : 0,
+                            static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
 std::string precision_text(const Model& model) {

@@ -28,6 +28,11 @@ const cuda::Backend& absent_gpu();
 uint64_t resolve_seed(const config::TrainConfig& config);
 // Threads of a run: --threads, else solver.threads, else all that this process may use.
 int resolve_threads(const config::TrainConfig& config, const Options& options);
+// What is wrong with running `threads` in a process that may use `allowed` processors, of `all`
+// that the machine has for `processes` under mpirun (0: not under it); empty: nothing.
+std::string processors_warning(int threads, int allowed, int processes, int all);
+// The same of this process.
+std::string processors_warning(const config::TrainConfig& config, const Options& options);
 
 // What a model in 16 bits on the CPU computes in, and what is gained by that here; empty for
 // others.

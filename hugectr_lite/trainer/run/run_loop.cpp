@@ -2,10 +2,12 @@
 // metrics, evaluations, snapshots) and what the options want at the end.
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <utility>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/live_line.h"
+#include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/memory.h"
 #include "hugectr_lite/core/stopwatch.h"
 #include "hugectr_lite/trainer/run/preconditions.h"
@@ -71,7 +73,8 @@ int RunLoop::run() {
     const Reason reason = loop();
     finish(reason);
     report_end(reason);
-    return reason == Reason::kInterrupted ? kExitInterrupted : kExitDone;
+    if (reason == Reason::kInterrupted) return kExitInterrupted;
+    return trainer_.records().lost_any() ? kExitData : kExitDone;
   } catch (const std::exception& e) {
     trainer_.records().tell(&RunRecord::failed, std::string(e.what()));
     throw;
@@ -86,6 +89,11 @@ void RunLoop::announce() {
       config.data.source, trainer_.source().samples(), config.solver.batchsize,
       std::max<int64_t>(0, trainer_.last_iteration() - trainer_.iteration()),
       ranks > 1 ? fmt::format("{} ranks x ", ranks) : "", trainer_.threads(), trainer_.seed()));
+  if (const std::string text = processors_warning(config, trainer_.options()); !text.empty())
+    log::warning("{}", text);
+  if (trainer_.finished())
+    log::warning("nothing to train: {} iterations are done, and the config wants {}",
+                 trainer_.iteration(), trainer_.last_iteration());
   if (const std::string text = precision_text(trainer_.model()); !text.empty())
     trainer_.progress().line(text);
 }
@@ -271,7 +279,8 @@ void RunLoop::report_end(Reason reason) {
   if (trainer_.ranks().ranks() > 1) {
     const TrafficReport report = trainer_.traffic();
     trainer_.records().tell(&RunRecord::traffic, report.json());
-    if (trainer_.options().traffic && trainer_.ranks().rank == 0) fmt::print("{}", report.text());
+    if (trainer_.options().traffic && trainer_.ranks().rank == 0)
+      std::fputs(report.text().c_str(), stdout);
   }
   if (trainer_.ranks().rank == 0)
     if (const auto steps = trainer_.step_times())

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "hugectr_lite/core/error.h"
 #include "hugectr_lite/trainer/run/evaluator.h"
 #include "hugectr_lite/trainer/run/gpu_monitor.h"
 #include "hugectr_lite/trainer/run/machine_rates.h"
@@ -52,7 +53,7 @@ struct StepsEvent {
   std::string device = {};
 };
 
-// Every event may throw FileError where it cannot be written.
+// Every event may throw FileError where it cannot be written: RunRecords goes on without this one.
 class RunRecord {
  public:
   RunRecord() = default;
@@ -79,10 +80,21 @@ class RunRecords {
   // tell(&RunRecord::train, event)
   template <typename... Parameters, typename... Arguments>
   void tell(void (RunRecord::*event)(Parameters...), const Arguments&... arguments) {
-    for (const auto& record : records_) (record.get()->*event)(arguments...);
+    for (size_t i = 0; i < records_.size();) try {
+        (records_[i].get()->*event)(arguments...);
+        ++i;
+      } catch (const FileError& failure) {
+        lose(i, failure.what());
+      }
   }
+  // Whether one ended before the run: hours of training are worth more than a record of them, but
+  // whoever started the run must learn of it.
+  [[nodiscard]] bool lost_any() const { return lost_any_; }
 
  private:
+  void lose(size_t index, const char* why);
+
+  bool lost_any_ = false;
   std::vector<std::unique_ptr<RunRecord>> records_;
 };
 

@@ -87,6 +87,7 @@ int run_training(const config::TrainConfig& config, const Options& options,
   const auto ranks =
       comm::under_mpirun() ? comm::mpi_ranks(*topology) : comm::make_thread_ranks(*topology);
   const InterruptGuard interrupts;
+  const BrokenPipeGuard pipes;
   const int threads =
       std::max(1, resolve_threads(config, options) / static_cast<int>(ranks.size()));
   // Made once for all ranks of this process. When one process of several fails here, the others

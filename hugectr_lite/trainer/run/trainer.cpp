@@ -39,7 +39,7 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
       pool_(rank.threads),
       watch_(config.solver.evaluation),
       progress_(options.quiet || ranks_.rank != 0) {
-  if (ranks_.rank == 0) check_options();
+  if (ranks_.rank == 0) check_places(config, options);
   if (!options.resume.empty()) {
     resumed_ =
         std::make_unique<checkpoint::CheckpointMeta>(checkpoint::read_manifest(options.resume));
@@ -61,16 +61,6 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
   if (config_.solver.evaluates()) open_evaluation();
   if (!config_.data.test_source.empty())
     tester_ = std::make_unique<Evaluator>(config_, test_set(config_), *model_, exec(), ranks_);
-}
-
-void Trainer::check_options() const {
-  check_can_write("--save", options_.save);
-  if (!options_.save.empty()) checkpoint::check_checkpoint_place(options_.save);
-  check_can_write("--export", options_.export_path);
-  check_can_write("--metrics", options_.metrics);
-  check_can_write("--mllog", options_.mllog);
-  check_can_write("--report", options_.report);
-  check_can_write("solver.snapshot_prefix", snapshot_path(config_, "0"));
 }
 
 // Early: a benchmark's log says when the run's preparation began.
@@ -161,14 +151,10 @@ std::optional<StepsEvent> Trainer::step_times() {
 
 void Trainer::restore() {
   if (!resumed_) initialize(*model_);
-  std::vector<TensorRef> weights;
-  if (const std::string path = resumed_ ? checkpoint::weights_file(options_.resume) : options_.init;
-      !path.empty())
-    weights = weights_to_read(*model_, path);
   if (resumed_)
-    restore_state(weights);
+    restore_state(weights_to_read(*model_, checkpoint::weights_file(options_.resume)));
   else if (!options_.init.empty())
-    checkpoint::load_weights(options_.init, weights);
+    load_trained_weights(*model_, options_.init);
   weights_changed(*model_);
 }
 

@@ -125,7 +125,6 @@ class Trainer {
   [[nodiscard]] RunRecords& records() { return records_; }
 
  private:
-  void check_options() const;
   void open_records();
   void expect_data() const;
   void open_data();

@@ -189,7 +189,9 @@ TEST_CASE("bad rows are errors with file, line and column") {
   check_contains(error("NA;no", "NA;no;more"), {"train.csv:3: expected 6 columns", "found 7"});
   check_contains(error("\"Rome\"", "\"Rome"), {"train.csv:5: column 0", "closing quote"});
   check_contains(error("income;", "incoming;colours;"), {"train.csv:2: expected 7 columns"});
-  check_contains(error("age;", "aged;"), {"train.csv:1: expected a column \"age\" in the header"});
+  check_contains(
+      error("age;", "aged;"),
+      {"train.csv:1: expected a column \"age\" in the header, found \"city\", \"aged\", "});
   check_contains(files.error<DataError>(kSchema, "city;age;income;raw;colour;buys\n"),
                  {"train.csv: expected at least one row"});
 }
@@ -206,6 +208,10 @@ TEST_CASE("bad schemas are errors with file, line and JSON path") {
   check_contains(error("\"column\": 2", "\"column\": -2"), {"dense[1].column", "-2"});
   check_contains(error("\"separator\": \";\"", "\"separator\": \";;\""), {"separator", ";;"});
   check_contains(error("[\"no\"]", "[\"yes\"]"), {"label", "both positive and negative"});
+  check_contains(error("\"positive\": \"yes\"", "\"positive\": []"),
+                 {"label.positive", "at least one", "an empty list"});
+  check_contains(error("\"column\": 2", "\"column\": \"buys\""),
+                 {"dense[1].column: expected another column than the label's, found \"buys\""});
   check_contains(
       files.error<ConfigError>("{\"label\": {\"column\": 0, \"positive\": [\"1\"]}}", kTrain),
       {"at least one dense or categorical column"});

@@ -116,6 +116,27 @@ TEST_CASE("an empty file has no blocks") {
   }
 }
 
+TEST_CASE("a byte-order mark is no part of the first line") {
+  TemporaryDirectory folder;
+  const std::string mark = "\xEF\xBB\xBF", text = "a,b\n" + mark + "1,2\n";
+  test::write_text(folder / "plain", mark + text);
+  test::write_gzip(folder / "gzip", mark + text);
+  for (const char* name : {"plain", "gzip"}) {
+    CHECK(text_of(folder / name) == text);
+    InputFile file(folder / name);
+    LineBlock block;
+    REQUIRE(file.next(block, 10));
+    CHECK(block.text() == "a,b\n");
+    CHECK(file.position().offset == 7);
+    InputFile again(folder / name);
+    again.skip_to(file.position());
+    REQUIRE(again.next(block, 10));
+    CHECK(block.text() == mark + "1,2\n");
+  }
+  test::write_text(folder / "mark", mark);
+  CHECK(text_of(folder / "mark").empty());
+}
+
 TEST_CASE("a line longer than a block is an error with its number") {
   TemporaryDirectory folder;
   test::write_text(folder / "long", "short\n" + std::string(100, 'x') + "\n");

@@ -192,6 +192,20 @@ TEST_CASE("other options or inputs do not go on with an unfinished run, unless i
   CHECK((inputs.result("out") == inputs.result("whole")));
 }
 
+TEST_CASE("a run that got nowhere is forgotten when its options or inputs change") {
+  const Inputs inputs;
+  CriteoPrepOptions slip = inputs.options("out");
+  slip.train = {inputs.folder / "a.tvs"};
+  check_contains(message_of<FileError>([&] { criteo_prep(slip); }), {"a.tvs", "No such file"});
+  const std::string good = read_text(inputs.folder / "a.tsv");
+  write_text(inputs.folder / "a.tsv", "bad\n" + good);
+  check_contains(message_of<DataError>([&] { criteo_prep(inputs.options("out")); }), {"a.tsv:1:"});
+  write_text(inputs.folder / "a.tsv", good);
+  criteo_prep(inputs.options("out"));
+  criteo_prep(inputs.options("whole"));
+  CHECK((inputs.result("out") == inputs.result("whole")));
+}
+
 TEST_CASE("after too many bad rows, the run goes on under a higher limit") {
   Inputs inputs;
   std::string text = awkward_rows(25, 60);

@@ -1,0 +1,76 @@
+#include "hugectr_lite/core/run_program.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+#include "hugectr_lite/core/error.h"
+
+namespace hlite {
+namespace {
+
+// Descriptors 0 to 2 are open from here on: a checkpoint must not get the number of a standard
+// error that the caller closed, or messages would be written into it.
+void occupy_standard_descriptors() {
+  int fd;
+  do fd = open("/dev/null", O_RDONLY);  // what is written there fails, and is noticed
+  while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd >= 0) close(fd);
+}
+
+void refuse_empty_values(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& value : option->results())
+      if (value.empty() && option->get_items_expected_max() > 0)
+        throw CLI::ValidationError(option->get_name(), "expected a value, found an empty one");
+}
+
+// Required options are looked at first, but the cause that one is missing may be a slip in its
+// name.
+std::string usage_text(const CLI::App* app, const CLI::Error& error) {
+  std::string text = fmt::format("{}: {}\n", app->get_name(), error.what());
+  if (const auto unknown = app->remaining();
+      !unknown.empty() && dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr)
+    text += fmt::format("{}: not expected: {}\n", app->get_name(), fmt::join(unknown, " "));
+  return text + "Run with --help for more information.\n";
+}
+
+int complain(const CLI::App& app, const Failure& failure) {
+  std::fflush(stdout);
+  // Not fmt::print, which throws where standard error cannot be written.
+  std::fputs(fmt::format("{}: {}\n", app.get_name(), failure.message).c_str(), stderr);
+  return failure.exit_code;
+}
+
+}  // namespace
+
+int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>& body) {
+  occupy_standard_descriptors();
+  // A file that may not grow (ulimit -f) is an error of writing, which says its name.
+  std::signal(SIGXFSZ, SIG_IGN);
+  app.failure_message(usage_text);
+  try {
+    try {
+      app.parse(argc, argv);
+      refuse_empty_values(app);
+    } catch (const CLI::ParseError& error) {
+      if (app.exit(error) != 0) return kExitConfig;  // CLI11 has exit codes of its own
+      if (std::fflush(stdout) != 0) raise<FileError>("standard output: {}", std::strerror(errno));
+      return kExitDone;
+    }
+    const int code = body();
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+      raise<FileError>("standard output: cannot write all: {}", std::strerror(errno));
+    return code;
+  } catch (...) {
+    return complain(app, current_failure());
+  }
+}
+
+}  // namespace hlite

@@ -1,0 +1,63 @@
+#include "hugectr_lite/core/interrupt.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "tests/support/catch.h"
+
+namespace hlite::test {
+namespace {
+
+// The handler of a signal is put back behind a test.
+class Restored {
+ public:
+  explicit Restored(int number) : number_(number) { sigaction(number, nullptr, &before_); }
+  ~Restored() { sigaction(number_, &before_, nullptr); }
+
+ private:
+  int number_;
+  struct sigaction before_ = {};
+};
+
+}  // namespace
+
+TEST_CASE("interrupt, termination, a terminal that is gone and SIGUSR1 ask to stop") {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+    INFO(number);
+    const InterruptGuard guard;
+    CHECK_FALSE(InterruptGuard::requested());
+    std::raise(number);
+    CHECK(InterruptGuard::requested());
+  }
+}
+
+TEST_CASE("under nohup a terminal that is gone is no matter") {
+  const Restored before(SIGHUP);
+  std::signal(SIGHUP, SIG_IGN);
+  const InterruptGuard guard;
+  std::raise(SIGHUP);
+  CHECK_FALSE(InterruptGuard::requested());
+}
+
+TEST_CASE("a pipe that nobody reads is an error of writing, and the end outside of the guard") {
+  const Restored before(SIGPIPE);
+  std::signal(SIGPIPE, SIG_DFL);
+  std::array<int, 2> ends{};
+  REQUIRE(pipe(ends.data()) == 0);
+  close(ends[0]);
+  {
+    const BrokenPipeGuard guard;
+    errno = 0;
+    CHECK(write(ends[1], "x", 1) == -1);
+    CHECK(errno == EPIPE);
+  }
+  struct sigaction now {};
+  sigaction(SIGPIPE, nullptr, &now);
+  CHECK(now.sa_handler == SIG_DFL);
+  close(ends[1]);
+}
+
+}  // namespace hlite::test
