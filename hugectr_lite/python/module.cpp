@@ -263,7 +263,7 @@ class PyPredictor : OneAtATime {
   PyPredictor& operator=(const PyPredictor&) = delete;
 
   Floats predict(const Floats& dense, const Keys& keys) {
-    return predicted(batches_, dense, keys, [&](auto& batch, auto& logits, auto& labels) {
+    return predicted(batches_, dense, keys, [&](const auto& batch, auto& logits, auto& labels) {
       predictor_->run(batch, logits, labels);
     });
   }
