@@ -47,13 +47,16 @@ int slot_bits(int64_t slots) {
   return static_cast<int>(std::bit_width(static_cast<uint64_t>(slots)));
 }
 
-// Where a key is, or the empty place where it would go; past the end in a full table. Reads what
-// other threads write meanwhile, past the first-level cache.
+// What other threads may write meanwhile: from behind the first-level cache, each time.
+__device__ inline unsigned long long key_at(const HashedTable& table, uint64_t at) {
+  return *static_cast<const volatile unsigned long long*>(table.keys + at);
+}
+
+// Where a key is, or the empty place where it would go; past the end in a full table.
 __device__ inline uint64_t probe(const HashedTable& table, unsigned long long key) {
   uint64_t at = home_of(key, table.shift);
   for (uint64_t steps = 0; steps <= table.mask(); ++steps, at = (at + 1) & table.mask()) {
-    const unsigned long long found =
-        *static_cast<const volatile unsigned long long*>(table.keys + at);
+    const unsigned long long found = key_at(table, at);
     if (found == key || found == kEmpty) return at;
   }
   return table.mask() + 1;
@@ -62,7 +65,7 @@ __device__ inline uint64_t probe(const HashedTable& table, unsigned long long ke
 // Makes sure that a key has a place. True for the one thread that took it.
 __device__ inline bool claim(const HashedTable& table, unsigned long long key) {
   for (uint64_t at = probe(table, key); at <= table.mask(); at = probe(table, key)) {
-    if (table.keys[at] == key) return false;
+    if (key_at(table, at) == key) return false;
     const unsigned long long found = atomicCAS(&table.keys[at], kEmpty, key);
     if (found == kEmpty || found == key) return found == kEmpty;
   }

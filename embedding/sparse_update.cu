@@ -98,8 +98,9 @@ __global__ void __launch_bounds__(kItemThreads)
   sources[i] = lookup.bag;
   if (!touched || lookup.row == kNoRow) return;
   const uint32_t bit = 1u << (lookup.row % 32);
+  uint32_t* const word = &touched[lookup.row / 32];
   // Frequent rows find their bit set, whatever other threads do: bits are only ever set.
-  if ((touched[lookup.row / 32] & bit) == 0) atomicOr(&touched[lookup.row / 32], bit);
+  if ((*static_cast<const volatile uint32_t*>(word) & bit) == 0) atomicOr(word, bit);
 }
 
 // A thread a bag: 1 / the number of its keys.

@@ -43,7 +43,11 @@ HLITE_HD inline float uniform(uint32_t word) { return static_cast<float>(word >>
 
 // The word of element `index`: element i takes word i % 4 of block i / 4.
 HLITE_HD inline uint32_t word(uint64_t seed, uint64_t stream, uint64_t index) {
-  return block(seed, stream, index / 4).word[index % 4];
+  const Block four = block(seed, stream, index / 4);
+  // Chosen, not indexed: a GPU would put the array into memory.
+  const uint32_t even = index % 4 < 2 ? four.word[0] : four.word[2];
+  const uint32_t odd = index % 4 < 2 ? four.word[1] : four.word[3];
+  return index % 2 == 0 ? even : odd;
 }
 
 // Stream number of a named tensor (FNV-1a, 64 bits).

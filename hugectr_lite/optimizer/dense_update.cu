@@ -6,7 +6,7 @@
 // H200's bandwidth, and less where the gradients just written are still in L2 (50 MB).
 //
 // The step's scalars (Adam's take two powers in double) are computed once a block. So blocks are
-// few: one wave over an H100's or H200's 132 multiprocessors, eight blocks each.
+// few: one wave over an H100's or H200's 132 multiprocessors, four blocks each.
 #include "hugectr_lite/optimizer/dense_update.h"
 
 #include "hugectr_lite/core/half.h"

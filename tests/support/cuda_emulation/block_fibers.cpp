@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tests/support/cuda_emulation/block_thread.h"
+#include "tests/support/cuda_emulation/race_check.h"
 
 namespace hlite::emulation {
 
@@ -132,6 +133,7 @@ void Scheduler::prepare(Triple block_dim) {
     fiber.state = FiberState::kReady;
     fiber.carrier = nullptr;
     fiber.bytes = 0;
+    fiber.orders_memory = false;
     // Left by a block that failed.
     if (!fiber.open_copies.empty()) fiber.open_copies.clear();
     if (!fiber.copies.empty()) fiber.copies.clear();
@@ -156,6 +158,7 @@ void Scheduler::give_turn(Fiber& fiber, Carrier& carrier) {
   current_ = &fiber;
   fiber.carrier = &carrier;
   here.thread = fiber.thread;
+  watch_thread(linear_thread(), carrier.stack.bottom());
 }
 
 // Whether the turn is that of a thread which has not begun: then it runs on this stack.
@@ -174,6 +177,7 @@ void Scheduler::resume(Fiber& fiber) {
     fiber.carrier->track.begin(&Scheduler::enter);
   }
   main_.switch_to(fiber.carrier->track);
+  watch_thread(0, nullptr);
   current_ = nullptr;
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
@@ -207,6 +211,7 @@ bool Scheduler::release_barrier() {
       return false;
   }
   for (size_t i = 0; i < count_; ++i) fibers_[i].state = FiberState::kReady;
+  order_block();
   return true;
 }
 
@@ -229,6 +234,8 @@ bool Scheduler::release_warp(size_t first, size_t last) {
       lanes |= 1u << (j - first);
     }
     if (!complete) continue;
+    if (asks.mask == 0xffffffffu && asks.orders_memory)
+      order_warp(static_cast<unsigned>(first) / kWarpSize);
     finish_exchange(first, last, lanes);
     any = true;
   }
@@ -263,7 +270,7 @@ std::string Scheduler::whereabouts(const Fiber& fiber) {
 }
 
 void Scheduler::fail(const std::string& text) {
-  throw EmulationError(fmt::format("block {}: {}", text_of(here.block), text));
+  throw EmulationError(fmt::format("{}: block {}: {}", here.kernel, text_of(here.block), text));
 }
 
 // Names the first thread that waits, and the first one that it waits for in vain.
@@ -293,8 +300,11 @@ void set_order(Order order, uint64_t seed) {
   scheduler.set_order(order, seed);
 }
 
-void run_grid(Triple grid, Triple block, size_t shared_bytes, FunctionRef<void()> body) {
+void run_grid(const char* kernel, Triple grid, Triple block, size_t shared_bytes,
+              FunctionRef<void()> body) {
   const std::lock_guard lock(scheduler.mutex());
+  const WatchGrid watch(kernel);
+  here.kernel = kernel;
   here.grid_dim = grid;
   here.block_dim = block;
   SharedMemory shared(shared_bytes);
@@ -305,9 +315,11 @@ void run_grid(Triple grid, Triple block, size_t shared_bytes, FunctionRef<void()
       for (unsigned x = 0; x < grid.x; ++x) {
         shared.scribble();
         here.block = {x, y, z};
+        watch_block();
         scheduler.run_block(block, body);
       }
   here.shared = nullptr;
+  here.shared_bytes = 0;
 }
 
 void block_barrier(std::source_location site) {
@@ -315,6 +327,12 @@ void block_barrier(std::source_location site) {
   self.what = "__syncthreads";
   self.site = site;
   scheduler.wait(FiberState::kAtBarrier);
+}
+
+void warp_barrier(unsigned mask, std::source_location site) {
+  scheduler.current().orders_memory = true;
+  exchange("__syncwarp", mask, 0, lane(), false, site);
+  scheduler.current().orders_memory = false;
 }
 
 Exchange exchange(const char* what, unsigned mask, uint64_t value, unsigned source_lane,
@@ -357,9 +375,11 @@ void copy_async(void* to, const void* from, size_t bytes) {
         fmt::format("asynchronous copy: expected 4, 8 or 16 bytes, so aligned, found {} bytes from "
                     "{} to {}",
                     bytes, from, to));
+  note_access(from, bytes, Access::kRead, __builtin_return_address(0));
+  note_access(to, bytes, Access::kWrite, __builtin_return_address(0));
   const bool at_once = scheduler.order() == Order::kReverse;
   if (at_once) std::memcpy(to, from, bytes);
-  scheduler.current().open_copies.push_back({to, from, at_once ? 0 : bytes});
+  scheduler.current().open_copies.push_back({to, from, bytes, at_once});
 }
 
 void commit_copies() {
@@ -369,7 +389,10 @@ void commit_copies() {
 
 void wait_for_copies(size_t pending) {
   for (auto& groups = scheduler.current().copies; groups.size() > pending; groups.pop_front())
-    for (const AsyncCopy& copy : groups.front()) std::memcpy(copy.to, copy.from, copy.bytes);
+    for (const AsyncCopy& copy : groups.front()) {
+      note_access(copy.to, copy.bytes, Access::kWrite, __builtin_return_address(0));
+      if (!copy.done) std::memcpy(copy.to, copy.from, copy.bytes);
+    }
 }
 
 }  // namespace hlite::emulation

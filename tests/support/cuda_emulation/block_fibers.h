@@ -5,7 +5,7 @@
 // threads of one block wait at different places: the error names block, threads and lines.
 //
 // This checks a kernel's logic: indices, barriers, exchanges, and (with AddressSanitizer) every
-// access. It says nothing of memory order, races within a warp or speed.
+// access, and that no two threads touch a byte unordered (race_check.h). It says nothing of speed.
 #pragma once
 
 #include <cstddef>
@@ -37,6 +37,7 @@ void set_order(Order order, uint64_t seed = 0);
 
 // What the running thread sees; set by the scheduler.
 struct Place {
+  const char* kernel = "";
   Triple thread, block, block_dim, grid_dim;
   // Dynamic shared memory, aligned to 128 bytes, filled with 0xFF (NaN) before each block.
   std::byte* shared = nullptr;
@@ -44,13 +45,17 @@ struct Place {
 };
 extern Place here;
 
-// Calls body() once for every thread of every block. One grid at a time in the whole process, since
-// static shared memory is a static variable. Throws EmulationError, or what body threw.
-void run_grid(Triple grid, Triple block, size_t shared_bytes, FunctionRef<void()> body);
+// Calls body() once for every thread of every block. `kernel` names it in errors. One grid at a
+// time in the whole process, since static shared memory is a static variable. Throws
+// EmulationError, or what body threw.
+void run_grid(const char* kernel, Triple grid, Triple block, size_t shared_bytes,
+              FunctionRef<void()> body);
 
 // ---- Called by the running thread ----
 
 void block_barrier(std::source_location site);
+// Of the warp's lanes in `mask`.
+void warp_barrier(unsigned mask, std::source_location site);
 
 struct Exchange {
   uint64_t value = 0;  // what the source lane brought

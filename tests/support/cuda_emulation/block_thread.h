@@ -18,6 +18,7 @@ struct AsyncCopy {
   void* to;
   const void* from;
   size_t bytes;
+  bool done;  // it took no time
 };
 
 enum class FiberState { kReady, kAtBarrier, kAtExchange, kEnded };
@@ -39,6 +40,7 @@ struct Fiber {
   unsigned mask = 0;
   unsigned source_lane = 0;
   bool predicate = false;
+  bool orders_memory = false;  // of the warp's threads
   uint64_t value = 0;
   Exchange result;
   // Of a gather: what it shows, and where it wants what all lanes show.

@@ -19,6 +19,7 @@
 #include "tests/support/cuda_emulation/block_fibers.h"
 #include "tests/support/cuda_emulation/device_ranges.h"
 #include "tests/support/cuda_emulation/emulated_tensor_core.h"
+#include "tests/support/cuda_emulation/race_check.h"
 
 #define __global__
 #define __device__
@@ -56,7 +57,7 @@ inline void __syncthreads(std::source_location site = std::source_location::curr
 }
 inline void __syncwarp(unsigned mask = 0xffffffffu,
                        std::source_location site = std::source_location::current()) {
-  hlite::emulation::exchange("__syncwarp", mask, 0, hlite::emulation::lane(), false, site);
+  hlite::emulation::warp_barrier(mask, site);
 }
 inline void __threadfence() {}
 inline void __threadfence_block() {}
@@ -130,29 +131,41 @@ inline int __all_sync(unsigned mask, int predicate,
 }
 
 // Fibers switch only at waits, so plain code is atomic. All return the value before.
+namespace hlite::emulation {
+template <typename T, typename Next>
+__attribute__((noinline, no_sanitize_thread)) T atomically(T* at, const Next& next) {
+  note_access(at, sizeof(T), Access::kAtomic, __builtin_return_address(0));
+  const T before = *at;
+  *at = static_cast<T>(next(before));
+  return before;
+}
+}  // namespace hlite::emulation
 template <typename T>
 T atomicAdd(T* at, std::type_identity_t<T> value) {
-  return std::exchange(*at, static_cast<T>(*at + value));
+  return hlite::emulation::atomically(at, [=](T before) { return before + value; });
 }
 template <typename T>
 T atomicMax(T* at, std::type_identity_t<T> value) {
-  return std::exchange(*at, *at < value ? value : *at);
+  return hlite::emulation::atomically(at,
+                                      [=](T before) { return before < value ? value : before; });
 }
 template <typename T>
 T atomicMin(T* at, std::type_identity_t<T> value) {
-  return std::exchange(*at, value < *at ? value : *at);
+  return hlite::emulation::atomically(at,
+                                      [=](T before) { return value < before ? value : before; });
 }
 template <typename T>
 T atomicOr(T* at, std::type_identity_t<T> value) {
-  return std::exchange(*at, static_cast<T>(*at | value));
+  return hlite::emulation::atomically(at, [=](T before) { return before | value; });
 }
 template <typename T>
 T atomicExch(T* at, std::type_identity_t<T> value) {
-  return std::exchange(*at, value);
+  return hlite::emulation::atomically(at, [=](T) { return value; });
 }
 template <typename T>
 T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
-  return std::exchange(*at, *at == expected ? value : *at);
+  return hlite::emulation::atomically(
+      at, [=](T before) { return before == expected ? value : before; });
 }
 
 // ---- On the host ----
@@ -327,9 +340,10 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
     return error;
   hlite::emulation::submit(
       config->stream,
-      [launch = *config, kernel, ... values = std::decay_t<Params>(args)] {
+      [launch = *config, name = hlite::emulation::launch_name, kernel,
+       ... values = std::decay_t<Params>(args)] {
         const dim3 &grid = launch.gridDim, &block = launch.blockDim;
-        hlite::emulation::run_grid({grid.x, grid.y, grid.z}, {block.x, block.y, block.z},
+        hlite::emulation::run_grid(name, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z},
                                    launch.dynamicSmemBytes, [&] { kernel(Params(values)...); });
       },
       hlite::emulation::launch_name);

@@ -1,0 +1,105 @@
+// Races between threads of a kernel are found, and what is ordered is none, in any order of
+// threads.
+#include "tests/support/cuda_emulation/race_check.h"
+
+#include <initializer_list>
+#include <string_view>
+#include <vector>
+
+#include "tests/cuda/race_kernels.cuh"
+#include "tests/support/catch.h"
+#include "tests/support/errors.h"
+
+namespace hlite::test {
+namespace {
+
+using emulation::EmulationError;
+using emulation::Order;
+
+// What a launch says, or nothing; the same in every order of threads.
+template <typename Launch>
+void check_race(Launch&& start, std::initializer_list<std::string_view> words) {
+  if (!emulation::kSeesAccesses) return;
+  for (const Order order : {Order::kForward, Order::kReverse, Order::kShuffled}) {
+    emulation::set_order(order, 3);
+    check_contains(message_of<EmulationError>(start), words);
+  }
+  emulation::set_order(Order::kForward);
+}
+template <typename Launch>
+void check_no_race(Launch&& start) {
+  for (const Order order : {Order::kForward, Order::kReverse, Order::kShuffled}) {
+    emulation::set_order(order, 3);
+    CHECK_NOTHROW(start());
+  }
+  emulation::set_order(Order::kForward);
+}
+
+struct Numbers {
+  std::vector<int> in = std::vector<int>(128, 1), out = std::vector<int>(128);
+};
+
+TEST_CASE("shared memory that threads pass on unmet is a race") {
+  Numbers n;
+  const auto pass = [&](int ahead, Meet meet) {
+    return [&n, ahead, meet] { pass_on(ahead, meet, n.in.data(), n.out.data()); };
+  };
+  check_race(pass(1, Meet::kNot),
+             {"race in pass_on: thread ", " of block 0 ", "a byte that thread ",
+              "nothing orders the two: shared memory; addr2line 0x"});
+  check_race(pass(1, Meet::kWarp), {"race in pass_on"});  // from lane 0 of the next warp
+  check_race(pass(1, Meet::kShuffle), {"race in pass_on"});
+  check_no_race(pass(1, Meet::kBlock));
+  check_no_race(pass(0, Meet::kNot));
+}
+
+TEST_CASE("warps order their own threads, by __syncwarp alone") {
+  Numbers n;
+  const auto fetch = [&](Meet meet) {
+    return [&n, meet] { fetch_and_pass_on(meet, n.in.data(), n.out.data()); };
+  };
+  check_no_race(fetch(Meet::kWarp));
+  check_no_race(fetch(Meet::kBlock));
+  check_race(fetch(Meet::kNot), {"race in fetch: ", "shared memory"});
+  check_race(fetch(Meet::kShuffle), {"race in fetch: "});
+}
+
+TEST_CASE("shared memory that is written anew while others read it is a race") {
+  Numbers n;
+  const auto reuse = [&](Meet meet) {
+    return [&n, meet] { reuse_tile(meet, n.in.data(), n.out.data()); };
+  };
+  check_race(reuse(Meet::kNot), {"race in reuse_tile", "shared memory"});
+  check_race(reuse(Meet::kWarp), {"race in reuse_tile"});
+  check_no_race(reuse(Meet::kBlock));
+}
+
+TEST_CASE("blocks are ordered by nothing") {
+  Numbers n;
+  const auto pass = [&](int blocks, int ahead) {
+    return [&n, blocks, ahead] {
+      pass_on_globally(blocks, ahead, Meet::kBlock, n.in.data(), n.out.data());
+    };
+  };
+  check_no_race(pass(1, 7));
+  check_no_race(pass(2, 0));
+  check_race(pass(2, 7), {"race in pass_on_globally", " of block 1 ", " of block 0 "});
+  check_race(pass(2, 64), {"race in pass_on_globally"});
+}
+
+TEST_CASE("atomics race with plain accesses, not with atomics or volatile ones") {
+  Numbers n;
+  check_no_race([&] { count_threads(2, true, n.out.data()); });
+  check_race([&] { count_threads(2, false, n.out.data()); }, {"race in count_threads"});
+  check_no_race([&] { look_and_set(true, n.in.data(), n.out.data()); });
+  check_race([&] { look_and_set(false, n.in.data(), n.out.data()); }, {"race in look_and_set"});
+}
+
+TEST_CASE("races are those of single bytes") {
+  std::vector<char> bytes(64);
+  check_no_race([&] { write_bytes(false, bytes.data()); });
+  check_race([&] { write_bytes(true, bytes.data()); }, {"race in write_bytes", "has written"});
+}
+
+}  // namespace
+}  // namespace hlite::test

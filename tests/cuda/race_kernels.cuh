@@ -1,0 +1,27 @@
+// Launchers of kernels that race, and of their likes that do not: a block of 64 threads or two.
+#pragma once
+
+#include "hugectr_lite/core/launch.cuh"
+
+namespace hlite::test {
+
+enum class Meet { kNot, kWarp, kBlock, kShuffle };
+
+// out[i] = in of the thread `ahead` further in the block, by way of shared memory and a meeting.
+void pass_on(int ahead, Meet meet, const int* in, int* out);
+// The same through memory of the device, which blocks share.
+void pass_on_globally(int blocks, int ahead, Meet meet, int* at, int* out);
+// Two tiles in turn, through the same shared memory; `meet` is between reading one and writing the
+// next.
+void reuse_tile(Meet meet, const int* in, int* out);
+// Shared memory fetched by asynchronous copies, of which each thread waits for its own.
+void fetch_and_pass_on(Meet meet, const int* in, int* out);
+
+// All threads of some blocks add 1 to *count, plainly or by an atomic.
+void count_threads(int blocks, bool atomic, int* count);
+// All threads of a block look at *flag, plainly or as volatile, before one sets it by an atomic.
+void look_and_set(bool is_volatile, int* flag, int* seen);
+// Neighbouring threads write neighbouring bytes, or each the byte before its own as well.
+void write_bytes(bool before, char* to);
+
+}  // namespace hlite::test

@@ -1,0 +1,44 @@
+// Races between threads of a kernel: accesses to one byte by two threads, at least one a write,
+// that nothing orders. They are found however threads happen to run, in every kernel that a test
+// starts: kernels are compiled with -fsanitize=thread, whose calls for each access come here
+// (access_hooks.cpp), not to a library. So where sanitizers are not in use.
+//
+// __syncthreads orders the threads of a block, __syncwarp those of a warp. Shuffles, votes and
+// matrix loads exchange values and order no memory. Nothing orders threads of two blocks. Atomics
+// and volatile accesses are no races among themselves. Shared memory is a block's own.
+//
+// Between kernels, streams and devices other means find what is missing (planted.h).
+#pragma once
+
+#include <cstddef>
+
+namespace hlite::emulation {
+
+// Whether kernels are compiled so that accesses are seen.
+inline constexpr bool kSeesAccesses = HLITE_EMULATION_SEES_ACCESSES;
+
+enum class Access { kRead, kWrite, kAtomicRead, kAtomic };
+
+// ---- Called by the scheduler of threads ----
+
+// Accesses of this thread of the operating system are those of a grid.
+class WatchGrid {
+ public:
+  explicit WatchGrid(const char* kernel);
+  ~WatchGrid();
+  WatchGrid(const WatchGrid&) = delete;
+  WatchGrid& operator=(const WatchGrid&) = delete;
+};
+void watch_block();
+// The thread, by its number in its block, that runs now, and the end of its stack; null: none.
+void watch_thread(unsigned thread, const void* stack);
+// All threads of the block, or of the warp, have met.
+void order_block();
+void order_warp(unsigned warp);
+
+// ---- Called by the running thread ----
+
+// Ends the grid where the access races with one before. `code`: where in the program it is.
+void note_access(const void* data, size_t bytes, Access how, const void* code);
+
+}  // namespace hlite::emulation
