@@ -1,5 +1,5 @@
 """The golden runs on the GPU: losses and AUC against those of the original, with graphs and without, in 16 bits,
-and by several ranks that share the GPU."""
+by several ranks that share the GPU, and by a rank a GPU where there are several."""
 import csv
 import filecmp
 import gzip
@@ -15,7 +15,7 @@ SMALL_ITERATIONS = 3
 # The largest relative error of the first losses and of all, and the largest error of the AUC.
 FLOAT = (1e-5, 5e-3, 1e-3)
 HALF = (0.05, 0.05, 0.004)
-# Ranks that may share the first GPU: what divides the run's batch.
+# Ranks that may share the first GPU, or have one each: what divides the run's batch.
 RANKS = {"dlrm_plain": (2,), "dlrm_fused": (2, 4)}
 BETWEEN = "layers.embedding.sparse_embedding_hparam.communication_type=IB_NVLink"
 
@@ -96,9 +96,16 @@ def run(session):
         else:
             checks.skip(label, "there are not two runs to compare")
         for ranks in RANKS[name]:
-            rows = f"solver.gpu={[[0]] * ranks}"
-            checks.check(f"golden-{name}-{ranks}-ranks-on-one-gpu",
-                         lambda ranks=ranks, rows=rows: train(f"{ranks}-ranks", FLOAT, rows, BETWEEN))
+            runs = {"ranks-on-one-gpu": [[0]] * ranks}
+            if session.gpus >= ranks:
+                runs["gpus"] = [[gpu] for gpu in range(ranks)]
+            labels = {f"{ranks}-{how}": rows for how, rows in runs.items()}
+            passed = [checks.check(f"golden-{name}-{label}", lambda label=label, rows=rows: train(
+                label, FLOAT, f"solver.gpu={rows}", BETWEEN)) for label, rows in labels.items()]
+            if len(passed) == 2 and all(passed):
+                both = [session.scratch(f"{name}-{label}.safetensors") for label in labels]
+                checks.check(f"golden-{name}-{ranks}-same-bits-on-one-gpu-and-on-{ranks}",
+                             lambda both=both: same_bits(*both))
         for precision in ("bf16", "fp16"):
             checks.check(f"golden-{name}-{precision}",
                          lambda precision=precision: train(precision, HALF, f"solver.precision={precision}"))

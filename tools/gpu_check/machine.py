@@ -32,12 +32,16 @@ def find_cublaslt():
 
 
 def graphics_card():
-    """Name, driver and MB of memory of the first GPU that nvidia-smi lists; None where there is none."""
+    """Name, driver and MB of memory of the first GPU that nvidia-smi lists, and how many there are for CUDA; None where
+    there is none."""
     listed = output_of(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader,nounits"])
-    fields = [field.strip() for field in (listed.splitlines() or [""])[0].split(",")]
+    lines = listed.splitlines() or [""]
+    fields = [field.strip() for field in lines[0].split(",")]
     if len(fields) != 3:
         return None
-    return fields[0], fields[1], int(fields[2]) if fields[2].isdigit() else 0
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")  # of these CUDA counts
+    gpus = len(lines) if visible is None else len([gpu for gpu in visible.split(",") if gpu.strip()])
+    return fields[0], fields[1], int(fields[2]) if fields[2].isdigit() else 0, gpus
 
 
 def plugin_device(env, programs, root, scratch):

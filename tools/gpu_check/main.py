@@ -149,7 +149,8 @@ def check_all(a, root, programs, commit, temporary):
     env["HLITE_REQUIRE_GPU"] = "1"
     checks = Checks(report, os.path.join(temporary, "logs"), deadline, a.minutes, env)
     session = Session(root=root, bin=programs, work=work, out=out, checks=checks,
-                      card_megabytes=card[2] if card else 0, small=a.small, rows=a.rows, files=a.files)
+                      card_megabytes=card[2] if card else 0, gpus=card[3] if card else 1, small=a.small, rows=a.rows,
+                      files=a.files)
 
     def plugin_sees_gpu():
         if not device:

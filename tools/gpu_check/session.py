@@ -13,6 +13,7 @@ class Session:
     out: str             # folder for what is kept: numbers, one JSON object a line
     checks: Checks
     card_megabytes: int  # memory of the GPU
+    gpus: int            # how many there are
     small: bool          # sizes for an emulated GPU
     rows: int            # samples of the generated file
     files: list          # test files to run; empty: all

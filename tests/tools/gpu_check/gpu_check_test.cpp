@@ -104,6 +104,23 @@ TEST_CASE("a GPU check without a GPU says so and ends with code 4") {
   check_contains(built.err, {"no GPU", "--pack"});
 }
 
+TEST_CASE("where there are several GPUs, a rank on each trains the bits of ranks that share one") {
+  const GpuCheckRun run;
+  run.tool("nvidia-smi", "echo 'Some GPU, 580.1, 1000'; echo 'Some GPU, 580.1, 1000'");
+  const auto result = run.run({"--bin", HLITE_PROGRAMS, "--plugin", HLITE_EMULATED_PLUGIN,
+                               "--small", "--only", "golden", "--out", run / "out"},
+                              {"HLITE_EMULATED_DEVICES=2"});
+  INFO(result.out << result.err);
+  CHECK(result.code == 0);
+  const std::string report = read_text(run / "out/report.md");
+  check_in_order(report, {"- golden-dlrm_plain-2-ranks-on-one-gpu: passed",
+                          "- golden-dlrm_plain-2-gpus: passed",
+                          "- golden-dlrm_plain-2-same-bits-on-one-gpu-and-on-2: passed",
+                          "- golden-dlrm_fused-2-same-bits-on-one-gpu-and-on-2: passed",
+                          "- golden-dlrm_fused-4-ranks-on-one-gpu: passed"});
+  CHECK(report.find("4-gpus") == std::string::npos);
+}
+
 TEST_CASE("a GPU that CUDA cannot use is a failure, not the want of one") {
   const GpuCheckRun run;
   run.tool("nvidia-smi", "echo 'Some GPU, 580.1, 143771'");
