@@ -9,6 +9,14 @@
 
 namespace hlite::ops {
 
+// Of two matrices of one shape, and what is known of each of their columns.
+template <typename T>
+void check_columns(const char* op, MatrixOf<const T> x, MatrixOf<const T> other,
+                   Vector<const float> statistics) {
+  HLITE_CHECK(x.dim(0) == other.dim(0) && x.dim(1) == other.dim(1) && x.dim(1) == statistics.dim(0),
+              "{}: {}, {}, statistics {}", op, x.shape(), other.shape(), statistics.shape());
+}
+
 // sums [2,n] of F's terms: in each part row after row, then part after part.
 template <typename F>
 void sum_terms(const Exec& exec, const F& f, int64_t rows, int64_t n, Vector<double> workspace,

@@ -9,13 +9,12 @@ namespace hlite::ops {
 namespace {
 
 template <typename T>
-void apply_on_cpu(const Exec& exec, const char* op, Vector<const T> x, Vector<T> y,
-                  const DropoutMask& mask) {
+void apply_on_cpu(const Exec& exec, Vector<const T> x, Vector<T> y, const DropoutMask& mask) {
   constexpr int64_t kGrain = 1 << 12;  // elements worth waking a thread for
   constexpr int64_t kChunk = 512;
   const float scale = 1 / (1 - mask.rate);
   const uint64_t first = dropout_first_index(mask);
-  wide_for<T>(exec, op, x.size(), kGrain, [&](int64_t begin, int64_t end) {
+  wide_for<T>(exec, "dropout", x.size(), kGrain, [&](int64_t begin, int64_t end) {
     float u[kChunk];
     for (; begin < end; begin += kChunk) {
       const int64_t n = std::min(kChunk, end - begin);
@@ -29,34 +28,19 @@ void apply_on_cpu(const Exec& exec, const char* op, Vector<const T> x, Vector<T>
   });
 }
 
-// Forward and backward are the same map: y = x * factor.
-template <typename T>
-void apply(const Exec& exec, const char* op, Vector<const T> x, Vector<T> y,
-           const DropoutMask& mask) {
-  HLITE_CHECK(x.dim(0) == y.dim(0), "{}: from {}, to {}", op, x.shape(), y.shape());
-  HLITE_CHECK(mask.rate >= 0 && mask.rate < 1, "{}: rate {}, expected 0 <= rate < 1", op,
-              mask.rate);
-  HLITE_CHECK(mask.step != nullptr && mask.first_element >= 0, "{}: first element {}, step {}", op,
-              mask.first_element, mask.step ? "given" : "missing");
-  if (exec.on_gpu()) return kernels::dropout<T>(exec, x, y, mask);
-  apply_on_cpu(exec, op, x, y, mask);
-}
-
 }  // namespace
 
 template <typename T>
-void dropout_forward(const Exec& exec, VectorOf<const T> x, VectorOf<T> y,
-                     const DropoutMask& mask) {
-  apply<T>(exec, "dropout_forward", x, y, mask);
+void dropout(const Exec& exec, VectorOf<const T> x, VectorOf<T> y, const DropoutMask& mask) {
+  HLITE_CHECK(x.dim(0) == y.dim(0), "dropout: from {}, to {}", x.shape(), y.shape());
+  HLITE_CHECK(mask.rate >= 0 && mask.rate < 1, "dropout: rate {}, expected 0 <= rate < 1",
+              mask.rate);
+  HLITE_CHECK(mask.step != nullptr && mask.first_element >= 0, "dropout: first element {}, step {}",
+              mask.first_element, mask.step ? "given" : "missing");
+  if (exec.on_gpu()) return kernels::dropout<T>(exec, x, y, mask);
+  apply_on_cpu<T>(exec, x, y, mask);
 }
 
-template <typename T>
-void dropout_backward(const Exec& exec, VectorOf<const T> dy, VectorOf<T> dx,
-                      const DropoutMask& mask) {
-  apply<T>(exec, "dropout_backward", dy, dx, mask);
-}
-
-HLITE_INSTANTIATE_FLOATS(dropout_forward)
-HLITE_INSTANTIATE_FLOATS(dropout_backward)
+HLITE_INSTANTIATE_FLOATS(dropout)
 
 }  // namespace hlite::ops

@@ -36,21 +36,14 @@ HLITE_HD inline float dropout_element(float x, float u, float rate, float scale)
   return u >= rate ? x * scale : 0.0f;
 }
 
-// T: float, bf16, or on a GPU fp16. x and y [N]; y may be the very view x. A dropped NaN
-// gives 0.
+// T: float, bf16, or on a GPU fp16. x and y [N]; y may be the very view x. A dropped NaN gives 0.
+// Backward is the same map, of the gradient.
 template <typename T = float>
-void dropout_forward(const Exec& exec, VectorOf<const T> x, VectorOf<T> y, const DropoutMask& mask);
-
-// dx = dy * the same mask; dx may be the very view dy.
-template <typename T = float>
-void dropout_backward(const Exec& exec, VectorOf<const T> dy, VectorOf<T> dx,
-                      const DropoutMask& mask);
+void dropout(const Exec& exec, VectorOf<const T> x, VectorOf<T> y, const DropoutMask& mask);
 
 namespace kernels {
-// Forward and backward are the same map.
 template <typename T>
-inline const Kernel<void(Vector<const T> /*x*/, Vector<T> /*y*/, const DropoutMask&)> dropout{
-    "dropout"};
+inline const KernelOf<decltype(ops::dropout<T>)> dropout{"dropout"};
 }  // namespace kernels
 
 }  // namespace hlite::ops

@@ -21,7 +21,7 @@ struct Dropped {
   template <typename T>
   std::vector<float> forward(const OpDevice& on, const std::vector<float>& x) const {
     const DeviceTensor<T> from(on, x), y(on, nans(from.size()));
-    ops::dropout_forward<T>(on.exec(), from, y, mask);
+    ops::dropout<T>(on.exec(), from, y, mask);
     return y.host();
   }
 };
@@ -45,11 +45,11 @@ TEMPLATE_TEST_CASE("dropout follows the counter-based random numbers, forward an
       const Dropped dropped(on, kRate, first);
       const DeviceTensor<T> from(on, x, offset), gradient(on, dy, offset);
       const DeviceTensor<T> y(on, nans(n), offset), dx(on, nans(n), offset);
-      ops::dropout_forward<T>(on.exec(), from, y, dropped.mask);
+      ops::dropout<T>(on.exec(), from, y, dropped.mask);
       CHECK(same_values(y.host(), as<T>(want_y)));
-      ops::dropout_backward<T>(on.exec(), gradient, dx, dropped.mask);
+      ops::dropout<T>(on.exec(), gradient, dx, dropped.mask);
       CHECK(same_values(dx.host(), as<T>(want_dx)));
-      ops::dropout_forward<T>(on.exec(), from, from, dropped.mask);
+      ops::dropout<T>(on.exec(), from, from, dropped.mask);
       CHECK(same_values(from.host(), as<T>(want_y)));
     });
 }
@@ -97,11 +97,11 @@ TEST_CASE("dropout refuses wrong rates and sizes") {
   const auto mask_of = [step = int64_t{3}](float rate) {
     return ops::DropoutMask{.rate = rate, .step = &step};
   };
-  CHECK_THROWS_AS(ops::dropout_forward(on.exec(), four, five, mask_of(0.5f)), Error);
-  CHECK_THROWS_AS(ops::dropout_forward(on.exec(), four, four, mask_of(1.0f)), Error);
-  CHECK_THROWS_AS(ops::dropout_backward(on.exec(), four, four, mask_of(-0.1f)), Error);
-  CHECK_THROWS_AS(ops::dropout_backward(on.exec(), four, four, mask_of(NAN)), Error);
-  CHECK_THROWS_AS(ops::dropout_forward(on.exec(), four, four, {.rate = 0.5f}), Error);
+  CHECK_THROWS_AS(ops::dropout(on.exec(), four, five, mask_of(0.5f)), Error);
+  CHECK_THROWS_AS(ops::dropout(on.exec(), four, four, mask_of(1.0f)), Error);
+  CHECK_THROWS_AS(ops::dropout(on.exec(), four, four, mask_of(-0.1f)), Error);
+  CHECK_THROWS_AS(ops::dropout(on.exec(), four, four, mask_of(NAN)), Error);
+  CHECK_THROWS_AS(ops::dropout(on.exec(), four, four, {.rate = 0.5f}), Error);
 }
 
 }  // namespace

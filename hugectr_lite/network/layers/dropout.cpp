@@ -10,14 +10,6 @@
 namespace hlite::network {
 namespace {
 
-// The mask of this rank's samples in this iteration.
-ops::DropoutMask mask_now(ops::DropoutMask mask, const Buffers& buffers, BufferId step,
-                          int64_t first_element) {
-  mask.step = pointer<int64_t>(buffers, step);
-  mask.first_element = first_element;
-  return mask;
-}
-
 class DropoutLayer : public Layer {
  public:
   explicit DropoutLayer(config::ObjectReader& reader) : Layer(reader) {
@@ -33,32 +25,28 @@ class DropoutLayer : public Layer {
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
     if (phase == Phase::kEval)
       return add_copy_step(plan, io.type, name() + ".fprop", x.value, y.value, y.dims);
-    add_typed_step(plan, io.type,
-                   {.name = name() + ".fprop", .reads = {x.value, io.step}, .writes = {y.value}},
-                   [=, mask = mask(io), step = io.step]<typename T>(const StepViews<T>& v) {
-                     ops::dropout_forward<T>(
-                         v.exec, v.values(x), v.values(y),
-                         mask_now(mask, v.buffers, step, v.context.first_row * elements(y.dims)));
-                   });
+    add_mask_step(plan, io, name() + ".fprop", x.value, y.value);
   }
 
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
-    const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
-    add_typed_step(plan, io.type,
-                   {.name = name() + ".bprop", .reads = {y.grad, io.step}, .writes = {x.grad}},
-                   [=, mask = mask(io), step = io.step]<typename T>(const StepViews<T>& v) {
-                     ops::dropout_backward<T>(
-                         v.exec, v.grads(y), v.grads(x),
-                         mask_now(mask, v.buffers, step, v.context.first_row * elements(y.dims)));
-                   });
+    add_mask_step(plan, io, name() + ".bprop", io.tops[0].grad, io.bottoms[0].grad);
   }
 
  private:
-  // All but step and first element.
-  [[nodiscard]] ops::DropoutMask mask(const LayerIo& io) const {
-    return {.rate = static_cast<float>(rate_),
-            .seed = io.seed,
-            .stream = random::stream_of(name() + ".mask")};
+  // `to` = `from`, under the mask of this rank's samples in this iteration.
+  void add_mask_step(plan::Plan& plan, const LayerIo& io, std::string step_name, BufferId from,
+                     BufferId to) const {
+    const ops::DropoutMask mask = {.rate = static_cast<float>(rate_),
+                                   .seed = io.seed,
+                                   .stream = random::stream_of(name() + ".mask")};
+    add_typed_step(plan, io.type,
+                   {.name = std::move(step_name), .reads = {from, io.step}, .writes = {to}},
+                   [=, dims = io.tops[0].dims, step = io.step]<typename T>(const StepViews<T>& v) {
+                     ops::DropoutMask now = mask;
+                     now.step = pointer<int64_t>(v.buffers, step);
+                     now.first_element = v.context.first_row * elements(dims);
+                     ops::dropout<T>(v.exec, v.flat(from, dims), v.flat(to, dims), now);
+                   });
   }
 
   double rate_ = 0.5;

@@ -1,5 +1,9 @@
 // ReduceSum and ReduceMean: the sum, or mean, along dimension `axis` of the tensor, which becomes 1
 // long: [B,w] -> [B,1] for axis 1; [B,S,V] -> [B,1,V] for axis 1, [B,S,1] for axis 2.
+//
+// Scale, the other way round: repeats what a tensor [B,w], or [n B,w], has. `axis` 0: each number
+// `factor` times along its row, [B, w factor]; `axis` 1: each row `factor` times, [B factor, w].
+// The gradient is the sum over all copies; HugeCTR takes the first one's alone.
 #include "hugectr_lite/ops/reduce.h"
 
 #include "hugectr_lite/core/error.h"
@@ -7,6 +11,36 @@
 
 namespace hlite::network {
 namespace {
+
+// A sample as [outer,n,inner], and what is summed over n, or repeated n times, as [outer,inner].
+struct Cut {
+  int64_t outer = 1, n = 1, inner = 1;
+  float scale = 1;
+  template <typename T>
+  [[nodiscard]] View<T, 3> cube(const StepViews<T>& v, BufferId id) const {
+    return {v.buffers.template data<T>(id), v.batch * outer, n, inner};
+  }
+  template <typename T>
+  [[nodiscard]] Matrix<T> rows(const StepViews<T>& v, BufferId id) const {
+    return {v.buffers.template data<T>(id), v.batch * outer, inner};
+  }
+};
+
+void add_sum_step(plan::Plan& plan, FloatType type, std::string name, const Cut& cut, BufferId from,
+                  BufferId to) {
+  add_typed_step(plan, type, {.name = std::move(name), .reads = {from}, .writes = {to}},
+                 [=]<typename T>(const StepViews<T>& v) {
+                   ops::reduce_axis<T>(v.exec, cut.cube(v, from), cut.scale, cut.rows(v, to));
+                 });
+}
+
+void add_repeat_step(plan::Plan& plan, FloatType type, std::string name, const Cut& cut,
+                     BufferId from, BufferId to) {
+  add_typed_step(plan, type, {.name = std::move(name), .reads = {from}, .writes = {to}},
+                 [=]<typename T>(const StepViews<T>& v) {
+                   ops::broadcast_axis<T>(v.exec, cut.rows(v, from), cut.scale, cut.cube(v, to));
+                 });
+}
 
 class ReduceLayer : public Layer {
  public:
@@ -31,36 +65,15 @@ class ReduceLayer : public Layer {
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
-    add_typed_step(
-        plan, io.type, {.name = name() + ".fprop", .reads = {x.value}, .writes = {y.value}},
-        [=, cut = cut_of(x.dims)]<typename T>(const StepViews<T>& v) {
-          ops::reduce_axis<T>(v.exec, cut.cube(v, x.value), cut.scale, cut.rows(v, y.value));
-        });
+    add_sum_step(plan, io.type, name() + ".fprop", cut_of(x.dims), x.value, y.value);
   }
 
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
-    add_typed_step(
-        plan, io.type, {.name = name() + ".bprop", .reads = {y.grad}, .writes = {x.grad}},
-        [=, cut = cut_of(x.dims)]<typename T>(const StepViews<T>& v) {
-          ops::broadcast_axis<T>(v.exec, cut.rows(v, y.grad), cut.scale, cut.cube(v, x.grad));
-        });
+    add_repeat_step(plan, io.type, name() + ".bprop", cut_of(x.dims), y.grad, x.grad);
   }
 
  private:
-  // A sample as [outer,n,inner], of which n is summed.
-  struct Cut {
-    int64_t outer = 1, n = 1, inner = 1;
-    float scale = 1;
-    template <typename T>
-    View<T, 3> cube(const StepViews<T>& v, BufferId id) const {
-      return {v.buffers.template data<T>(id), v.batch * outer, n, inner};
-    }
-    template <typename T>
-    Matrix<T> rows(const StepViews<T>& v, BufferId id) const {
-      return {v.buffers.template data<T>(id), v.batch * outer, inner};
-    }
-  };
   // Which of the Dims.
   [[nodiscard]] size_t reduced(const Dims& x) const {
     return static_cast<size_t>(axis_) - (x.folded ? 0 : 1);
@@ -77,6 +90,49 @@ class ReduceLayer : public Layer {
   int64_t axis_;
 };
 
+class ScaleLayer : public Layer {
+ public:
+  explicit ScaleLayer(config::ObjectReader& reader) : Layer(reader) {
+    auto param = reader.object("scale_param");
+    by_row_ = param.integer("axis", {.min = 0, .max = 1}) == 1;
+    factor_ = param.integer("factor", {.min = 1, .max = 1 << 20});
+    param.finish();
+    expect_one_each();
+  }
+
+  [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
+    const Dims& x = dims[0];
+    if (!x.folded) expect_rank(x, 1, 0);
+    Dims top = x;
+    if (!by_row_) {
+      top.back() *= factor_;
+    } else {
+      top = {rows_of_sample(x) * factor_, x.back()};
+      top.folded = true;
+    }
+    return {.tops = {top},
+            .summary = fmt::format("each {} {} times", by_row_ ? "row" : "number", factor_)};
+  }
+
+  void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
+    const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
+    add_repeat_step(plan, io.type, name() + ".fprop", cut_of(x.dims), x.value, y.value);
+  }
+
+  void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
+    const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
+    add_sum_step(plan, io.type, name() + ".bprop", cut_of(x.dims), y.grad, x.grad);
+  }
+
+ private:
+  [[nodiscard]] Cut cut_of(const Dims& x) const {
+    return by_row_ ? Cut{rows_of_sample(x), factor_, x.back()} : Cut{elements(x), factor_, 1};
+  }
+
+  bool by_row_ = false;
+  int64_t factor_ = 1;
+};
+
 }  // namespace
 
 std::unique_ptr<Layer> make_reduce_sum(config::ObjectReader& reader) {
@@ -84,6 +140,9 @@ std::unique_ptr<Layer> make_reduce_sum(config::ObjectReader& reader) {
 }
 std::unique_ptr<Layer> make_reduce_mean(config::ObjectReader& reader) {
   return std::make_unique<ReduceLayer>(reader, true);
+}
+std::unique_ptr<Layer> make_scale(config::ObjectReader& reader) {
+  return std::make_unique<ScaleLayer>(reader);
 }
 
 }  // namespace hlite::network
