@@ -144,7 +144,7 @@ void LocalSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
 }
 
 void LocalSteps::emit_update(plan::Plan& plan, const TablesIo& io) {
-  if (spec_.whole_gradients) return whole_.emit_update(plan, io);
+  if (spec_.whole_gradients) return whole_.emit_update(plan, io, whole_.of_own_rows());
   emit_sparse_update(plan, io, ".update", storage_.own_buffers());
 }
 

@@ -275,10 +275,7 @@ void ShardedSteps::add_update(plan::Plan& plan, plan::Step step, const TablesIo&
 
 void ShardedSteps::emit_update(plan::Plan& plan, const TablesIo& io) {
   if (spec_.whole_gradients) {
-    for (const WholeGradients& of : whole_gradients())
-      whole_.emit_update(
-          plan, io, of.copied ? ".update_copied" : ".update", of,
-          [this, copied = of.copied] { return copied ? storage_.copied() : storage_.own(); });
+    for (const WholeGradients& of : whole_gradients()) whole_.emit_update(plan, io, of);
     return;
   }
   const MovedBytes moved = moved_bytes();

@@ -39,26 +39,21 @@ void WholeTableUpdate::emit_clear(plan::Plan& plan) const {
             }});
 }
 
-void WholeTableUpdate::emit_update(plan::Plan& plan, const TablesIo& io) const {
-  emit_update(plan, io, ".update", of_own_rows(), [this] { return storage_.own(); });
-}
-
-void WholeTableUpdate::emit_update(plan::Plan& plan, const TablesIo& io, const std::string& name,
-                                   const WholeGradients& of,
-                                   const std::function<UpdatedRows()>& rows) const {
+void WholeTableUpdate::emit_update(plan::Plan& plan, const TablesIo& io,
+                                   const WholeGradients& of) const {
   const auto changed = of.copied ? storage_.copied_buffers() : storage_.own_buffers();
   std::vector<plan::BufferId> reads = {of.gradients, io.rate, io.step};
   reads.insert(reads.end(), changed.begin(), changed.end());
   reads.insert(reads.end(), {io.loss_scale, io.overflow, io.clip});
-  plan.add({.name = spec_.name + name,
+  plan.add({.name = spec_.name + (of.copied ? ".update_copied" : ".update"),
             .lane = plan::Lane::kEmbedding,
             .reads = plan::present(reads),
             .writes = changed,
-            .run = [this, io, of, rows](const plan::StepContext& c) {
+            .run = [this, io, of](const plan::StepContext& c) {
               optimizer::GradientScale scale = gradient_scale(*buffers_, io);
               // The sums are of unscaled gradients.
               scale.inverse = io.clip == plan::kNoBuffer ? nullptr : buffers_->data<float>(io.clip);
-              const UpdatedRows to = rows();
+              const UpdatedRows to = of.copied ? storage_.copied() : storage_.own();
               optimizer::dense_update(c.exec, spec_.rule, buffers_->data<float>(io.rate),
                                       buffers_->data<int64_t>(io.step),
                                       {.w = flat(to.w),

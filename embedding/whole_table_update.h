@@ -11,9 +11,6 @@
 // costs a few passes over the tables.
 #pragma once
 
-#include <functional>
-#include <string>
-
 #include "embedding/table_steps.h"
 #include "embedding/table_storage.h"
 #include "embedding/tables_spec.h"
@@ -37,11 +34,9 @@ class WholeTableUpdate {
 
   // "<layer>.clear", which sets the rate, too.
   void emit_clear(plan::Plan& plan) const;
-  // "<layer>.update" of the own rows.
-  void emit_update(plan::Plan& plan, const TablesIo& io) const;
-  // The step that moves `rows`, own or copied, `name` behind the layer's: from `gradients` [rows].
-  void emit_update(plan::Plan& plan, const TablesIo& io, const std::string& name,
-                   const WholeGradients& of, const std::function<UpdatedRows()>& rows) const;
+  // The step that moves the rows that `gradients` are of: "<layer>.update" of own ones,
+  // "<layer>.update_copied".
+  void emit_update(plan::Plan& plan, const TablesIo& io, const WholeGradients& gradients) const;
   [[nodiscard]] WholeGradients of_own_rows() const;
 
  private:
