@@ -18,9 +18,14 @@ import os
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "export"))
-import numpy as np  # noqa: E402
-import onnx  # noqa: E402
-from onnx import TensorProto, helper  # noqa: E402
+try:
+    import numpy as np  # noqa: E402
+    import onnx  # noqa: E402
+    from onnx import TensorProto, helper  # noqa: E402
+except ModuleNotFoundError as missing:
+    print(f"export_onnx.py: {sys.executable} has no {missing.name}: take a Python that has it (tools/setup.sh installs "
+          f"Debian's, for /usr/bin/python3), or `pip install numpy onnx`", file=sys.stderr)
+    sys.exit(2)
 
 from onnx_layers import LAYERS, OPSET, Graph, Tensor, embedding  # noqa: E402
 from saved_model import ModelError, add_model, exit_code_of, load  # noqa: E402

@@ -24,7 +24,12 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "export"))
-import numpy as np  # noqa: E402
+try:
+    import numpy as np  # noqa: E402
+except ModuleNotFoundError:
+    print(f"hugectr_model.py: {sys.executable} has no numpy: take a Python that has it (tools/setup.sh installs "
+          f"Debian's, for /usr/bin/python3), or `pip install numpy`", file=sys.stderr)
+    sys.exit(2)
 
 from saved_model import ModelError, add_model, exit_code_of, load  # noqa: E402
 

@@ -41,6 +41,11 @@ std::string usage_text(const CLI::App* app, const CLI::Error& error) {
   return text + "Run with --help for more information.\n";
 }
 
+void check_standard_output() {
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    raise<FileError>("standard output: cannot write all: {}", std::strerror(errno));
+}
+
 int complain(const CLI::App& app, const Failure& failure) {
   std::fflush(stdout);
   // Not fmt::print, which throws where standard error cannot be written.
@@ -61,12 +66,11 @@ int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>
       refuse_empty_values(app);
     } catch (const CLI::ParseError& error) {
       if (app.exit(error) != 0) return kExitConfig;  // CLI11 has exit codes of its own
-      if (std::fflush(stdout) != 0) raise<FileError>("standard output: {}", std::strerror(errno));
+      check_standard_output();
       return kExitDone;
     }
     const int code = body();
-    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-      raise<FileError>("standard output: cannot write all: {}", std::strerror(errno));
+    check_standard_output();
     return code;
   } catch (...) {
     return complain(app, current_failure());

@@ -163,7 +163,7 @@ const std::map<std::string, std::vector<Refusal>>& refusals() {
         {"layers[0].mlp_param.num_outputs[1]", "[1,", "0"}},
       {"too few activations", R"({"type":"MLP","bottom":"dense","top":"h",
         "mlp_param":{"num_outputs":[4,3],"activations":["Relu"]}},)" + kTail,
-        {"layers[0].mlp_param.activations", "each of the 2 layers", "a list of 1"}},
+        {"layers[0].mlp_param.activations", "as long as num_outputs", "a list of 1"}},
       {"an activation that is none", R"({"type":"MLP","bottom":"dense","top":"h",
         "mlp_param":{"num_outputs":[4,3],"activations":["Relu","Tanh"]}},)" + kTail,
         {"layers[0].mlp_param.activations[1]", "\"Relu\" or \"None\"", "found \"Tanh\""}},

@@ -87,7 +87,8 @@ TEST_CASE("what cannot be written as ONNX is an error that says why") {
     CHECK(result.err.find("Traceback") == std::string::npos);
     return result.err;
   };
-  check_contains(rejection({"--model", "none"}), {"--config", "none"});
+  check_contains(rejection({"--model", "none"}), {"none: expected a checkpoint"});
+  check_contains(rejection({"--model", "eval.bin"}), {"--config", "eval.bin"});
   check_contains(rejection({"--model", "eval.bin", "--config", "config.json"}),
                  {"eval.bin", "safetensors"});
   check_contains(rejection({"--model", run.path()}), {"manifest.json"});

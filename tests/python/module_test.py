@@ -295,7 +295,19 @@ class ModuleTest(unittest.TestCase):
         failed = subprocess.run([sys.executable, "-m", "hugectr_lite.serve", "--model", "none"], capture_output=True,
                                 text=True, check=False)
         self.assertEqual(failed.returncode, 2)
-        self.assertIn("--config", failed.stderr)
+        self.assertIn("none: expected a checkpoint", failed.stderr)
+
+    def test_python_programs_say_what_they_lack(self):
+        tools = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools")
+        for tool, module in (("export_onnx.py", "numpy"), ("export_onnx.py", "onnx"), ("hugectr_model.py", "numpy")):
+            code = f"import runpy, sys; sys.modules[{module!r}] = None; runpy.run_path({tools!r} + '/{tool}')"
+            result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertRegex(result.stderr, f"^{tool}: .* has no {module}: .*pip install.*\n$")
+        port = subprocess.run([sys.executable, "-m", "hugectr_lite.serve", "--model", "x", "--port", "99999"],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(port.returncode, 2)
+        self.assertIn("expected a port in [0, 65535], found '99999'", port.stderr)
 
     def test_threads_take_turns(self):
         alone, shared = hl.Trainer("config.json", threads=1), hl.Trainer("config.json", threads=1)

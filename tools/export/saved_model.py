@@ -67,6 +67,8 @@ def load(model, config):
                 blocks = json.load(file)["config"]
         except (OSError, ValueError, KeyError):
             raise ModelError(f"{model}: expected a checkpoint, found no manifest.json with a config in it") from None
+    elif not os.path.exists(model):
+        raise ModelError(f"{model}: expected a checkpoint or exported weights, found nothing")
     else:
         raise ModelError(f"--config: expected the model's config, as {model} has none in it")
     return blocks, read_weights(os.path.join(model, "weights.safetensors") if folder else model)

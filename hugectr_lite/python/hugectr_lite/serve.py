@@ -77,13 +77,19 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
+def _port(text):
+    if not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"expected a port in [0, 65535], found {text!r}")
+    return int(text)
+
+
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python3 -m hugectr_lite.serve", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", required=True, metavar="DIR|FILE.safetensors")
     parser.add_argument("--config", metavar="FILE")
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8080, help="0: a free one [8080]")
+    parser.add_argument("--port", type=_port, default=8080, help="0: a free one [8080]")
     parser.add_argument("--threads", type=int, default=0, help="0: all [0]")
     options = parser.parse_args(arguments)
     try:
