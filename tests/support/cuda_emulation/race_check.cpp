@@ -193,6 +193,7 @@ void order_block() { ++watched.block_meetings; }
 void order_warp(unsigned warp) { ++watched.warp_meetings[warp]; }
 
 void note_access(const void* data, size_t bytes, Access how, const void* code) {
+  if (!watched.wanted) return;  // in no time
   const auto at = reinterpret_cast<uintptr_t>(data);
   if (!watching || at - watched.stack < FiberStack::kBytes ||  // a thread's own
       at - reinterpret_cast<uintptr_t>(&here) < sizeof(here))  // threadIdx and the like
