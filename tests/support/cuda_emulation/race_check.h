@@ -1,7 +1,7 @@
 // Races between threads of a kernel: accesses to one byte by two threads, at least one a write,
-// that nothing orders. They are found however threads happen to run, in every kernel that a test
-// starts: kernels are compiled with -fsanitize=thread, whose calls for each access come here
-// (access_hooks.cpp), not to a library. So where sanitizers are not in use.
+// that nothing orders. They are found however threads happen to run, where $HLITE_EMULATED_RACES is
+// 1, as it is in tests of kernels: these are compiled with -fsanitize=thread, whose calls for each
+// access come here (access_hooks.cpp), not to a library. So not where a sanitizer is in use.
 //
 // __syncthreads orders the threads of a block, __syncwarp those of a warp. Shuffles, votes and
 // matrix loads exchange values and order no memory. Nothing orders threads of two blocks. Atomics
