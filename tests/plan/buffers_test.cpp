@@ -118,6 +118,22 @@ TEST_CASE("wrong buffers are errors that name them") {
   check_contains(message_of<Error>([&] { buffers.add("late", BufferKind::kInput, 1); }), {"late"});
 }
 
+TEST_CASE("a copy from or to a buffer waits first, where it is told how") {
+  Buffers buffers;
+  const BufferId id = buffers.add("x", BufferKind::kState, 4 * sizeof(float));
+  buffers.allocate();
+  int waits = 0;
+  buffers.set_wait([&] { ++waits; });
+  buffers.set_value<float>(id, 3);
+  CHECK(waits == 1);
+  CHECK(buffers.value<float>(id) == 3);
+  CHECK(waits == 2);
+  buffers.set_wait([] { raise<DeviceError>("it lasts too long"); });
+  CHECK_THROWS_AS(buffers.set_value<float>(id, 4), DeviceError);
+  buffers.set_wait({});
+  CHECK(buffers.value<float>(id) == 3);
+}
+
 TEST_CASE("a buffer that does not fit is named") {
   Buffers buffers;
   buffers.add("small", BufferKind::kInput, 10);
