@@ -21,11 +21,13 @@ struct ForeignKey {
 };
 constexpr ForeignKey kForeignKeys[] = {
     // JSON of other versions.
-    {"dense_model_file", "start with --init and a safetensors file"},
-    {"sparse_model_file", "start with --init and a safetensors file"},
+    {"dense_model_file",
+     "start with --init and a safetensors file, which tools/hugectr_model.py makes of it"},
+    {"sparse_model_file",
+     "start with --init and a safetensors file, which tools/hugectr_model.py makes of it"},
     {"dense_opt_states_file", "continue a run with --resume"},
     {"sparse_opt_states_file", "continue a run with --resume"},
-    {"export_predictions_prefix", "predictions are not written"},
+    {"export_predictions_prefix", "score files with the program predict"},
     // Python: other spellings.
     {"vvgpu", "use gpu"},
     {"lr", "use learning_rate in the optimizer's hparam block"},

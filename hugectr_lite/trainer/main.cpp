@@ -103,15 +103,16 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
 int run(const hlite::trainer::Options& options) {
   using namespace hlite;  // NOLINT: the whole program is about it
   if (options.quiet) log::set_level(log::Level::kWarning);
+  const bool more = options.check || options.plan || options.links;
   if (!options.estimate.empty()) {
     print(trainer::estimate_report(options));
-    return kExitDone;
+    if (!more) return kExitDone;
   }
   const auto config = config::load_train_config(options.config, options.overrides);
   if (options.check) print(trainer::check_report(*config, options));
   if (options.plan) print(trainer::plan_report(*config, options));
   if (options.links) print(trainer::links_report(*config, options));
-  if (options.check || options.plan || options.links) return kExitDone;
+  if (more) return kExitDone;
   return trainer::run_training(*config, options);
 }
 

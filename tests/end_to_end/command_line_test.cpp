@@ -252,6 +252,15 @@ TEST_CASE("asked to --plan, it prints steps, lanes and dependencies") {
     CHECK(result.out.find(part) != std::string::npos);
 }
 
+TEST_CASE("asked for several reports, it prints all of them") {
+  const SmallRun run;
+  const auto result = run.train({"--plan", "--check", "--estimate", "1x1 dgx_a100"});
+  INFO(result.err);
+  CHECK(result.code == 0);
+  for (const char* part : {"estimate: ", "the config is valid", "training iteration: "})
+    CHECK(result.out.find(part) != std::string::npos);
+}
+
 TEST_CASE("asked to --plan for a GPU, it prints the GPU's steps, without one too") {
   const SmallRun run;
   CHECK(run.train({"--plan"}).out.find("weights ") == std::string::npos);
