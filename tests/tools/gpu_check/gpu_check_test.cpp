@@ -52,7 +52,7 @@ TEST_CASE("a GPU check goes through all its parts to a complete report") {
        "- tests-list: passed",
        "2 files",
        "- tests-cuda_plugin_test: passed",
-       "- tests-relu_test: passed",
+       "- tests-activation_test: passed",
        "### bench",
        "- train_bench-bf16-alpha-1.05-batch-32: ",
        "- embedding-cap-100-alpha-0: ",
@@ -176,7 +176,7 @@ TEST_CASE("a GPU is not kept busy by tests that are about the emulation") {
   check_contains(listed.out, {" planted_test ", " random_streams_test ", " nccl_processes_test "});
   // What asks for one by itself, by a header, and by a header's header.
   for (const char* own :
-       {" cuda_plugin_test ", " relu_test ", " interaction_test ", " matmul_test "})
+       {" cuda_plugin_test ", " activation_test ", " interaction_test ", " matmul_test "})
     CHECK(listed.out.find(own) == std::string::npos);
 }
 
