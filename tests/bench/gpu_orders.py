@@ -120,6 +120,7 @@ def main():
     parser.add_argument("--iterations", type=int, default=8)
     parser.add_argument("--matrix", action="store_true", help="every way to train dlrm_fused")
     parser.add_argument("--rows", action="append", help="instead of all: as solver.gpu (repeatable)")
+    parser.add_argument("--only", action="append", help="cases with this in their names (repeatable)")
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help="as in train")
     a = parser.parse_args()
     wrong, refused, start = 0, 0, time.time()
@@ -128,6 +129,8 @@ def main():
         runs = Runs(a.build, folder, a.iterations)
         for rows in a.rows or ROWS:
             for name, changes in cases(rows, a.matrix):
+                if a.only and not any(part in name for part in a.only):
+                    continue
                 different, why = runs.different(rows, changes + a.set, a.orders)
                 if different is None:
                     refused += 1
