@@ -35,7 +35,7 @@ int64_t raw_sample_count(const config::DataConfig& config, Split split, const st
 
 AsyncReader::AsyncReader(const config::DataConfig& config, const std::string& path, Split split,
                          int64_t batch_size, std::span<const int64_t> slot_rows,
-                         const SourceOptions& options, const ReadQueueFactory& open)
+                         const SourceOptions& options, const IoQueueFactory& open)
     : BatchRing(config, batch_size, options),
       path_(path),
       format_(RawFormat::from(config)),
@@ -50,8 +50,8 @@ AsyncReader::AsyncReader(const config::DataConfig& config, const std::string& pa
   make_slots(T * plan_.batches_per_thread);
   bool told = false;
   for (int64_t t = 0; t < T; ++t) {
-    const ReadQueueOptions queue_options{plan_.shape.depth, plan_.shape.alignment};
-    auto queue = open ? open(path, queue_options) : open_read_queue(path, queue_options);
+    const IoQueueOptions queue_options{plan_.shape.depth, plan_.shape.alignment};
+    auto queue = open ? open(path, queue_options) : open_io_queue(path, queue_options);
     if (const int64_t now = queue->file_size(); now != file_bytes_)
       raise<DataError>("{}: changed while it was opened: {} bytes, then {}", path, file_bytes_,
                        now);
@@ -105,7 +105,7 @@ void AsyncReader::work(Worker& worker) {
                               : worker.jobs.front().position >= now.end)
         break;
       const bool arrived = !worker.jobs.empty() && worker.io->finished(worker.jobs.front().range);
-      worker.io->poll(arrived ? milliseconds(0) : ReadQueue::kForever);
+      worker.io->poll(arrived ? milliseconds(0) : IoQueue::kForever);
       add_bytes_read(worker.io->bytes_read() - worker.counted_bytes);
       worker.counted_bytes = worker.io->bytes_read();
       if (arrived) decode(worker);

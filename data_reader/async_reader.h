@@ -24,9 +24,9 @@
 #include "data_reader/open_source.h"
 #include "data_reader/range_reader.h"
 #include "data_reader/raw_format.h"
-#include "data_reader/read_queue.h"
 #include "data_reader/reader_plan.h"
 #include "hugectr_lite/config/data_config.h"
+#include "hugectr_lite/core/io_queue.h"
 
 namespace hlite::data {
 
@@ -41,7 +41,7 @@ class AsyncReader final : public BatchRing {
   // See open_source(). `open`: where the reads go.
   AsyncReader(const config::DataConfig& config, const std::string& path, Split split,
               int64_t batch_size, std::span<const int64_t> slot_rows,
-              const SourceOptions& options = {}, const ReadQueueFactory& open = {});
+              const SourceOptions& options = {}, const IoQueueFactory& open = {});
   ~AsyncReader() override;
 
   const HostBatch& next() override;

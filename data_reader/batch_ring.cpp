@@ -117,6 +117,12 @@ void BatchRing::fill_in_order(const std::function<bool(int64_t)>& fill) {
   }
 }
 
+const HostBatch* BatchRing::ready() const {
+  const std::lock_guard lock(mutex_);
+  const size_t slot = static_cast<size_t>(taken_) % slots_.size();
+  return ready_position_[slot] == taken_ ? &slots_[slot].batch() : nullptr;
+}
+
 const HostBatch& BatchRing::next() {
   if (!started_) {
     started_ = true;

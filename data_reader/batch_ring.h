@@ -29,6 +29,7 @@ namespace hlite::data {
 class BatchRing : public BatchSource {
  public:
   const HostBatch& next() override;
+  [[nodiscard]] const HostBatch* ready() const override;
   [[nodiscard]] int64_t batch_size() const override { return batch_size_; }
   [[nodiscard]] int64_t samples() const override { return samples_; }
   [[nodiscard]] int64_t position() const override;

@@ -60,6 +60,9 @@ class BatchSource {
   // not repeat gives a batch of size 0 when it is at its end. Throws DataError when the data is
   // unusable or cannot be read; so does every later call.
   virtual const HostBatch& next() = 0;
+  // The batch that next() will give, where it is ready; valid as long as that is not called. Null
+  // otherwise, and for sources that do not look ahead.
+  [[nodiscard]] virtual const HostBatch* ready() const { return nullptr; }
 
   [[nodiscard]] virtual int64_t batch_size() const = 0;  // of a full batch
   [[nodiscard]] virtual int64_t samples() const = 0;     // in one epoch

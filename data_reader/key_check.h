@@ -10,6 +10,9 @@
 
 namespace hlite::data {
 
+// A larger share of replaced keys is no chance.
+inline constexpr double kManyReplaced = 0.25;
+
 class KeyCheck {
  public:
   // `slot_rows`: rows of each slot's table. A key of slot s is local to the slot's table, or with

@@ -5,20 +5,23 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "hugectr_lite/config/json_node.h"
-#include "hugectr_lite/config/object_reader.h"
+#include "hugectr_lite/config/block.h"
 #include "hugectr_lite/core/build_config.h"
+#include "hugectr_lite/core/checksum.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/file.h"
 
 namespace hlite::data {
 
 namespace {
 
+using config::Block;
 using config::JsonNode;
-using config::ObjectReader;
+using config::kRequired;
 using nlohmann::ordered_json;
 
 constexpr int64_t kManifestVersion = 1;
@@ -44,9 +47,9 @@ std::string laid_out(const ordered_json& json) {
   std::string text = "{";
   for (const auto& [key, value] : json.items()) {
     text += fmt::format("{}\n \"{}\": ", text.size() > 1 ? "," : "", key);
-    if (key == "slot_size_array" || key == "hotness") {
+    if (key == "slot_size_array" || key == "slot_tables" || key == "hotness") {
       text += text_of(value);
-    } else if (key == "columns") {
+    } else if (key == "columns" || key == "dense") {
       for (size_t i = 0; i < value.size(); ++i)
         text += (i == 0 ? "[\n  " : ",\n  ") + text_of(value[i]);
       text += value.empty() ? "[]" : "\n ]";
@@ -57,15 +60,13 @@ std::string laid_out(const ordered_json& json) {
   return text + "\n}\n";
 }
 
-ManifestFile read_file(ObjectReader reader, const std::string& role) {
-  ManifestFile file;
-  file.role = role;
-  file.name = reader.string("name");
-  file.rows = reader.integer("rows", {.min = 0});
-  file.positives = reader.integer_or("positives", 0, {.min = 0, .max = file.rows});
-  file.bytes = reader.integer_or("bytes", 0, {.min = 0});
-  file.xxh3 = reader.string_or("xxh3", "");
-  return file;
+void declare(Block& s, ManifestFile& file) {
+  s.text("name", &file.name, "", kRequired);
+  s.integer("rows", &file.rows, {.min = 0}, "", kRequired);
+  s.integer("positives", &file.positives, {.min = 0, .max = file.rows});
+  s.integer("bytes", &file.bytes, {.min = 0});
+  s.text("xxh3", &file.xxh3);
+  s.text("sample_xxh3", &file.sample_xxh3);
 }
 
 // Manifests that tools may have written beside the file.
@@ -108,50 +109,77 @@ ordered_json ManifestSource::to_json() const {
   return {{"name", name}, {"role", role}, {"rows", rows}, {"bad_rows", bad_rows}, {"bytes", bytes}};
 }
 
-ManifestSource ManifestSource::from_json(const JsonNode& json) {
-  ObjectReader reader(json);
-  ManifestSource source;
-  source.name = reader.string("name");
-  source.role = reader.string("role");
-  source.rows = reader.integer("rows", {.min = 0});
-  source.bad_rows = reader.integer_or("bad_rows", 0, {.min = 0});
-  source.bytes = reader.integer_or("bytes", 0, {.min = 0});
-  return source;
+void declare(Block& s, ManifestSource& source) {
+  s.accept_others();
+  s.text("name", &source.name, "", kRequired);
+  s.text("role", &source.role, "", kRequired);
+  s.integer("rows", &source.rows, {.min = 0}, "", kRequired);
+  s.integer("bad_rows", &source.bad_rows, {.min = 0});
+  s.integer("bytes", &source.bytes, {.min = 0});
 }
 
 ordered_json ManifestColumn::to_json() const {
-  return {{"name", name},
-          {"rows", rows},
-          {"distinct", distinct},
-          {"missing", missing},
-          {"out_of_vocabulary", out_of_vocabulary},
-          {"top_share", top_share}};
+  ordered_json json = {{"name", name},
+                       {"rows", rows},
+                       {"distinct", distinct},
+                       {"missing", missing},
+                       {"out_of_vocabulary", out_of_vocabulary},
+                       {"top_share", top_share}};
+  if (!vocabulary.empty()) json["vocabulary"] = vocabulary;
+  for (const SplitValues& split : splits)
+    json["splits"][split.role] = {{"missing", split.missing}, {"unknown", split.unknown}};
+  return json;
 }
 
-ManifestColumn ManifestColumn::from_json(const JsonNode& json) {
-  ObjectReader reader(json);
-  ManifestColumn column;
-  column.name = reader.string("name");
-  column.rows = reader.integer("rows", {.min = 0});
-  column.distinct = reader.integer("distinct", {.min = 0});
-  column.missing = reader.integer_or("missing", 0, {.min = 0});
-  column.out_of_vocabulary = reader.integer_or("out_of_vocabulary", 0, {.min = 0});
-  if (const JsonNode* shares = reader.find("top_share")) {
-    if (shares->kind() != JsonNode::Kind::kArray ||
-        shares->elements().size() != std::size(column.top_share)) {
-      config::fail_expected(*shares, "a list of 4 numbers");
-    }
-    for (size_t i = 0; i < std::size(column.top_share); ++i) {
-      const JsonNode& share = shares->elements()[i];
-      if (!share.is_number()) config::fail_expected(share, "a number");
-      column.top_share[i] = share.number();
-    }
-  }
-  return column;
+void declare(Block& s, ManifestColumn& column) {
+  s.accept_others();
+  s.text("name", &column.name, "", kRequired);
+  s.integer("rows", &column.rows, {.min = 0}, "", kRequired);
+  s.integer("distinct", &column.distinct, {.min = 0}, "", kRequired);
+  s.integer("missing", &column.missing, {.min = 0});
+  s.integer("out_of_vocabulary", &column.out_of_vocabulary, {.min = 0});
+  s.text("vocabulary", &column.vocabulary);
+  s.value("splits", {}, [&](const JsonNode& splits) {
+    for (const auto& [role, values] : config::to_object(splits))
+      column.splits.push_back(
+          {.role = role,
+           .missing = config::to_integer(config::member(values, "missing"), {.min = 0}),
+           .unknown = config::to_integer(config::member(values, "unknown"), {.min = 0})});
+  });
+  s.value("top_share", {}, [&](const JsonNode& shares) {
+    if (config::to_list(shares).size() != std::size(column.top_share))
+      config::fail_expected(shares, "a list of 4 numbers");
+    std::transform(shares.elements().begin(), shares.elements().end(), column.top_share,
+                   [](const JsonNode& share) { return config::to_number(share); });
+  });
 }
 
 int64_t Manifest::record_bytes() const {
   return 4 * (1 + dense_dim + std::accumulate(hotness.begin(), hotness.end(), int64_t{0}));
+}
+
+int64_t Manifest::rows_of(std::string_view role) const {
+  int64_t rows = 0;
+  for (const ManifestFile& file : files) rows += file.role == role ? file.rows : 0;
+  return rows;
+}
+
+std::vector<int64_t> Manifest::tables_of(int64_t first, int64_t slots) const {
+  if (first + slots > std::ssize(slot_tables)) return {};
+  std::vector<int64_t> tables;
+  std::map<int64_t, int64_t> numbers;
+  for (auto s = static_cast<size_t>(first); s < static_cast<size_t>(first + slots); ++s)
+    tables.push_back(numbers.emplace(slot_tables[s], std::ssize(numbers)).first->second);
+  return std::ssize(numbers) == slots ? std::vector<int64_t>() : tables;
+}
+
+DataIdentity Manifest::identity() const {
+  DataIdentity identity{.slots = {}, .dense = dense, .rules = rules};
+  for (const ManifestColumn& column : columns) {
+    if (column.vocabulary.empty()) return {};
+    identity.slots.push_back({.name = column.name, .value = column.vocabulary});
+  }
+  return identity;
 }
 
 std::string Manifest::to_json() const {
@@ -167,12 +195,14 @@ std::string Manifest::to_json() const {
   json["dense_dim"] = dense_dim;
   json["slot_num"] = slot_sizes.size();
   json["slot_size_array"] = slot_sizes;
+  if (!slot_tables.empty()) json["slot_tables"] = slot_tables;
   json["hotness"] = hotness;
   json["files"] = ordered_json::object();
   for (const ManifestFile& f : files) {
     json["files"][f.role] = {{"name", f.name},   {"rows", f.rows},
                              {"bytes", f.bytes}, {"label_rate", f.label_rate()},
                              {"xxh3", f.xxh3},   {"positives", f.positives}};
+    if (!f.sample_xxh3.empty()) json["files"][f.role]["sample_xxh3"] = f.sample_xxh3;
   }
   json["sources"] = ordered_json::array();
   for (const ManifestSource& s : sources) json["sources"].push_back(s.to_json());
@@ -181,6 +211,9 @@ std::string Manifest::to_json() const {
   if (!key_counts_name.empty()) {
     json["key_counts"] = {{"name", key_counts_name}, {"type", "uint32"}, {"xxh3", key_counts_xxh3}};
   }
+  if (!dense.empty()) json["dense"] = parts_json(dense, "transform");
+  if (!rules.empty()) json["rules"] = parts_json(rules, "value");
+  if (!continues.empty()) json["continues"] = continues;
   json["options"] = ordered_json::parse(options_json);
   if (!features_json.empty()) json["features"] = ordered_json::parse(features_json);
   return laid_out(json);
@@ -192,54 +225,121 @@ std::string Manifest::summary() const {
     text += fmt::format("{}: {} rows, label rate {:.5f}, {} bytes, xxh3 {}\n", f.name, f.rows,
                         f.label_rate(), f.bytes, f.xxh3);
   }
-  text += fmt::format("{} table{}, {} rows in all: {}\n", slot_sizes.size(),
-                      slot_sizes.size() == 1 ? "" : "s",
-                      std::accumulate(slot_sizes.begin(), slot_sizes.end(), int64_t{0}),
+  int64_t tables = 0, in_all = 0;
+  for (size_t s = 0; s < slot_sizes.size(); ++s) {
+    if (!slot_tables.empty() && slot_tables[s] < tables) continue;
+    ++tables;
+    in_all += slot_sizes[s];
+  }
+  text += fmt::format("{} table{}, {} rows in all: {}\n", tables, tables == 1 ? "" : "s", in_all,
                       fmt::join(slot_sizes, ","));
+  if (!slot_tables.empty())
+    text += fmt::format("slots of one vocabulary can share a table: \"slot_tables\": [{}]\n",
+                        fmt::join(slot_tables, ","));
   return text;
+}
+
+template <typename Item>
+static void declare_items(Block& s, const char* key, std::vector<Item>& items) {
+  s.value(key, {}, [&](const JsonNode& list) {
+    for (const JsonNode& node : config::to_list(list))
+      items.push_back(config::read_block<Item>(node));
+  });
+}
+
+static bool is_numbered(const Manifest& m) {
+  if (m.slot_tables.size() != m.slot_sizes.size()) return false;
+  std::vector<int64_t> sizes;  // of the tables
+  for (size_t s = 0; s < m.slot_tables.size(); ++s) {
+    const auto table = static_cast<size_t>(m.slot_tables[s]);
+    if (table == sizes.size()) sizes.push_back(m.slot_sizes[s]);
+    if (table > sizes.size() || sizes[table] != m.slot_sizes[s]) return false;
+  }
+  return true;
+}
+
+static void declare(Block& s, Manifest& m) {
+  s.text("tool", &m.tool, "", kRequired);
+  m.tool = m.tool.substr(0, m.tool.find(' '));
+  bool both = false;
+  s.boolean("float_label_dense", &both);
+  m.float_label = m.float_dense = both;
+  s.boolean("float_label", &m.float_label);
+  s.boolean("float_dense", &m.float_dense);
+  s.integer("dense_dim", &m.dense_dim, {.min = 0, .max = int64_t{1} << 20}, "", kRequired);
+  s.integers("slot_size_array", &m.slot_sizes, {.min = 0, .max = int64_t{1} << 32}, "", kRequired);
+  s.integers("slot_tables", &m.slot_tables, {.min = 0, .max = std::ssize(m.slot_sizes)});
+  if (!m.slot_tables.empty() && !is_numbered(m))
+    s.expected("slot_tables",
+               "the table of each slot, counted from 0 in the order in which they first appear, of "
+               "one size for all slots of a table");
+  m.hotness.assign(m.slot_sizes.size(), 1);
+  s.integers("hotness", &m.hotness, {.min = 1, .max = int64_t{1} << 20});
+  if (m.hotness.size() != m.slot_sizes.size())
+    s.expected("hotness",
+               fmt::format("{} numbers, as many as in slot_size_array", m.slot_sizes.size()));
+  s.value("files", kRequired, [&](const JsonNode& files) {
+    for (const auto& [role, node] : config::to_object(files)) {
+      ManifestFile& file = m.files.emplace_back();
+      file.role = role;
+      config::read_object(node, [&](Block& of) {
+        of.accept_others();
+        declare(of, file);
+      });
+    }
+  });
+  declare_items(s, "sources", m.sources);
+  declare_items(s, "columns", m.columns);
+  declare_parts(s, "dense", "transform", m.dense);
+  declare_parts(s, "rules", "value", m.rules);
+  s.strings("continues", &m.continues);
+  if (auto counts = s.object("key_counts")) {
+    counts->text("name", &m.key_counts_name, "", kRequired);
+    counts->text("xxh3", &m.key_counts_xxh3);
+  }
+  s.value("options", {}, [&](const JsonNode& node) { m.options_json = node.dump(); });
+  s.value("features", {}, [&](const JsonNode& node) { m.features_json = node.dump(); });
 }
 
 Manifest Manifest::read(const std::string& path) {
   const JsonNode root = JsonNode::parse_file(path);
-  ObjectReader reader(root);
-  Manifest m;
-  const JsonNode& format = reader.member("format");
+  // Data of another program is identified by these alone.
+  const JsonNode& format = config::member(root, "format");
   if (format.kind() != JsonNode::Kind::kString || !format.string().starts_with(kFormatPrefix))
     config::fail_expected(format, "a manifest's \"hugectr_lite ...\"");
-  m.format = format.string().substr(kFormatPrefix.size());
-  const JsonNode& version = reader.member("version");
+  const JsonNode& version = config::member(root, "version");
   if (version.kind() != JsonNode::Kind::kInteger || version.integer() != kManifestVersion)
     config::fail_expected(version, fmt::format("version {}", kManifestVersion));
-  const std::string tool = reader.string("tool");
-  m.tool = tool.substr(0, tool.find(' '));
-  const bool both = reader.boolean_or("float_label_dense", false);
-  m.float_label = reader.boolean_or("float_label", both);
-  m.float_dense = reader.boolean_or("float_dense", both);
-  m.dense_dim = reader.integer("dense_dim", {.min = 0, .max = int64_t{1} << 20});
-  m.slot_sizes = reader.integers("slot_size_array", {.min = 0, .max = int64_t{1} << 32});
-  m.hotness = reader.integers_or("hotness", std::vector<int64_t>(m.slot_sizes.size(), 1),
-                                 {.min = 1, .max = int64_t{1} << 20});
-  if (m.hotness.size() != m.slot_sizes.size()) {
-    config::fail_expected(
-        reader.member("hotness"),
-        fmt::format("{} numbers, as many as in slot_size_array", m.slot_sizes.size()));
-  }
-  const JsonNode& files = reader.member("files");
-  if (files.kind() != JsonNode::Kind::kObject) config::fail_expected(files, "an object");
-  for (const auto& [role, file] : files.members())
-    m.files.push_back(read_file(ObjectReader(file), role));
-  for (const JsonNode& source : reader.list_or_empty("sources"))
-    m.sources.push_back(ManifestSource::from_json(source));
-  for (const JsonNode& column : reader.list_or_empty("columns"))
-    m.columns.push_back(ManifestColumn::from_json(column));
-  if (reader.has("key_counts")) {
-    ObjectReader counts = reader.object("key_counts");
-    m.key_counts_name = counts.string("name");
-    m.key_counts_xxh3 = counts.string_or("xxh3", "");
-  }
-  if (const JsonNode* options = reader.find("options")) m.options_json = options->dump();
-  if (const JsonNode* features = reader.find("features")) m.features_json = features->dump();
+  Manifest m;
+  m.format = format.string().substr(kFormatPrefix.size());
+  config::read_object(root, [&](Block& s) {
+    s.accept_others();
+    declare(s, m);
+  });
   return m;
+}
+
+std::string sample_digits(const std::vector<std::string>& paths) {
+  constexpr int64_t kBlocks = 64, kBlockBytes = 4096;
+  std::vector<int64_t> begins{0};
+  for (const std::string& path : paths) begins.push_back(begins.back() + ReadFile(path).size());
+  const int64_t bytes = begins.back();
+  Checksum checksum;
+  std::vector<std::byte> block;
+  for (int64_t i = 0; i < kBlocks; ++i) {
+    int64_t at = std::max<int64_t>(bytes - kBlockBytes, 0) / (kBlocks - 1) * i;
+    if (i + 1 == kBlocks) at = std::max<int64_t>(bytes - kBlockBytes, 0);
+    const int64_t end = std::min(at + kBlockBytes, bytes);
+    while (at < end) {  // a block may lie in several files
+      const auto file = std::upper_bound(begins.begin(), begins.end(), at) - begins.begin() - 1;
+      const auto index = static_cast<size_t>(file);
+      block.resize(static_cast<size_t>(std::min(end, begins[index + 1]) - at));
+      ReadFile(paths[index]).read(at - begins[index], block);
+      checksum.add(block);
+      at += std::ssize(block);
+    }
+  }
+  return checksum.sum().digits();
 }
 
 std::optional<ManifestEntry> find_manifest_of(const std::string& path, DamagedManifest damaged) {
@@ -251,6 +351,13 @@ std::optional<ManifestEntry> find_manifest_of(const std::string& path, DamagedMa
     entry.file = *file;
     return true;
   });
+}
+
+std::string manifest_without(const std::string& path) {
+  bool named = find_manifest_of(path, DamagedManifest::kPassOver).has_value();
+  const auto other =
+      find_beside(path, DamagedManifest::kPassOver, [](auto&, auto&) { return true; });
+  return named || !other || other->manifest.tool == "criteo_synth" ? "" : other->path;
 }
 
 bool is_key_counts(const std::string& path) {

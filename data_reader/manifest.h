@@ -9,22 +9,22 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-namespace hlite::config {
-class JsonNode;
-}
+#include "data_reader/data_identity.h"
 
 namespace hlite::data {
 
 // One file of a data set.
 struct ManifestFile {
   std::string role;  // train, val, test
-  std::string name;  // inside the manifest's folder; of a NumPy or Norm set: of the folder or list
+  std::string name;  // inside the manifest's folder; of a Norm set: of the list
   int64_t rows = 0;
   int64_t positives = 0;  // rows with label 1
   int64_t bytes = 0;
   std::string xxh3;  // 16 hexadecimal digits: of all bytes; of a set, of its files' digits in order
+  std::string sample_xxh3 = {};  // sample_digits() of its files; empty: not known
   [[nodiscard]] double label_rate() const {
     return rows > 0 ? static_cast<double>(positives) / static_cast<double>(rows) : 0.0;
   }
@@ -35,8 +35,13 @@ struct ManifestSource {
   std::string name, role;
   int64_t rows = 0, bad_rows = 0, bytes = 0;  // bytes: decompressed
   [[nodiscard]] nlohmann::ordered_json to_json() const;
-  // Throws ConfigError.
-  static ManifestSource from_json(const config::JsonNode& json);
+};
+
+// Values of one categorical column in a split that is not trained on.
+struct SplitValues {
+  std::string role;
+  int64_t missing = 0;  // empty, or with the key of empty ones
+  int64_t unknown = 0;  // without an id of their own, or without a training row of that id
 };
 
 // Statistics of one categorical column over the training rows.
@@ -47,27 +52,45 @@ struct ManifestColumn {
   int64_t missing = 0;                 // training rows whose field was empty
   int64_t out_of_vocabulary = 0;       // training rows whose key was dropped for being rare
   double top_share[4] = {0, 0, 0, 0};  // of the 1, 10, 100, 1000 most frequent ids
+  std::string vocabulary = {};         // DataIdentity::slots; empty: not known
+  std::vector<SplitValues> splits = {};
   [[nodiscard]] nlohmann::ordered_json to_json() const;
-  // Throws ConfigError.
-  static ManifestColumn from_json(const config::JsonNode& json);
 };
+
+// Keys of their JSON objects.
+void declare(config::Block& s, ManifestSource& source);
+void declare(config::Block& s, ManifestColumn& column);
 
 struct Manifest {
   std::string tool;            // "criteo_prep"
-  std::string format = "raw";  // raw, multi_hot_raw, norm, numpy
+  std::string format = "raw";  // raw, multi_hot_raw, norm
   bool float_label = false, float_dense = false;
   int64_t dense_dim = 0;
   std::vector<int64_t> hotness;     // keys of each slot; all 1 for one-hot data
-  std::vector<int64_t> slot_sizes;  // rows that each table needs
+  std::vector<int64_t> slot_sizes;  // rows that each slot's table needs
+  // The table of each slot, counted from 0 in the order in which they first appear: slots of one
+  // table share a vocabulary. Empty: none do.
+  std::vector<int64_t> slot_tables;
   std::vector<ManifestFile> files;
   std::vector<ManifestSource> sources;
   std::vector<ManifestColumn> columns;
   // How often each id occurs in the training rows: uint32 little-endian (saturating), table after
   // table, slot_sizes[0] + slot_sizes[1] + ... of them. Empty name: not written.
   std::string key_counts_name, key_counts_xxh3;
+  std::vector<DataIdentity::IdentityPart> dense, rules;  // of identity()
+  // digits_of() the data that these continue (--continue-from), oldest first: all of their ids are
+  // still the same.
+  std::vector<std::string> continues;
   std::string options_json = "{}";  // a JSON object: the tool's options
   std::string features_json;        // a JSON value: the tool's own account of its columns, or ""
 
+  // Rows of the files with that role.
+  [[nodiscard]] int64_t rows_of(std::string_view role) const;
+  // slot_tables of slots [first, first + slots) alone, numbered likewise; empty: none of them
+  // share.
+  [[nodiscard]] std::vector<int64_t> tables_of(int64_t first, int64_t slots) const;
+  // Not known where a column lacks its vocabulary, as in manifests of earlier versions.
+  [[nodiscard]] DataIdentity identity() const;
   // Multi-hot lists and offsets aside, bytes of a record of the raw formats.
   [[nodiscard]] int64_t record_bytes() const;
   [[nodiscard]] std::string to_json() const;
@@ -84,6 +107,11 @@ struct ManifestEntry {
   ManifestFile file;
 };
 
+// A checksum of a sample of the files' bytes, taken as one sequence: 64 blocks of 4 KiB at equal
+// distances, the first and the last among them. It tells a stale file of the right size from the
+// one that was prepared, at the cost of 64 reads. 16 digits. Throws FileError.
+std::string sample_digits(const std::vector<std::string>& paths);
+
 // Of a manifest that cannot be read: throw what Manifest::read() throws, or look further.
 enum class DamagedManifest { kThrow, kPassOver };
 
@@ -92,6 +120,9 @@ enum class DamagedManifest { kThrow, kPassOver };
 // file is it.
 std::optional<ManifestEntry> find_manifest_of(const std::string& path,
                                               DamagedManifest damaged = DamagedManifest::kThrow);
+// The path of a preparation's manifest.json beside a file that it does not name; "": there is none,
+// or one that does.
+std::string manifest_without(const std::string& path);
 // Whether such a manifest says that the file holds its key counts. Passes over damaged ones.
 bool is_key_counts(const std::string& path);
 

@@ -8,7 +8,6 @@
 namespace hlite::data {
 namespace {
 
-constexpr int64_t kSlots = 4;
 // Samples between two looks at whether to stop.
 constexpr int64_t kPieceRows = 4096;
 }  // namespace

@@ -18,6 +18,8 @@ namespace hlite::data {
 
 class NormReader final : public BatchRing {
  public:
+  static constexpr int64_t kSlots = 4;
+
   // See open_source(); `list` is the file list. Throws DataError also when the files hold fewer
   // samples than the config's num_samples.
   NormReader(const config::DataConfig& config, const std::string& list, Split split,

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "data_reader/async_reader.h"
-#include "data_reader/manifest.h"
+#include "data_reader/manifest_fit.h"
 #include "data_reader/norm_reader.h"
 #include "data_reader/parquet/parquet_reader.h"
 #include "data_reader/reader_plan.h"
@@ -12,6 +12,9 @@
 #include "hugectr_lite/core/memory.h"
 
 namespace hlite::data {
+
+// Labels, dense features and keys of a batch alike.
+static constexpr int64_t kBytesOfNumber = 4;
 
 BatchRows rows_of_batch(int64_t batch, int64_t samples, int64_t batch_size, const Shard& shard) {
   HLITE_CHECK(shard.count >= 1 && shard.index >= 0 && shard.index < shard.count &&
@@ -23,23 +26,6 @@ BatchRows rows_of_batch(int64_t batch, int64_t samples, int64_t batch_size, cons
   return {first + begin, std::min(size, begin + rows) - begin};
 }
 
-// A float's bits as an integer, and the other way round, are wrong numbers that may look right.
-static void require_manifests_numbers(const config::DataConfig& config, const std::string& path) {
-  const auto beside = find_manifest_of(path, DamagedManifest::kPassOver);
-  if (!beside) return;
-  const Manifest& manifest = beside->manifest;
-  if (manifest.format != "raw" && manifest.format != "multi_hot_raw") return;
-  if (manifest.float_label == config.float_label && manifest.float_dense == config.float_dense)
-    return;
-  const auto kind = [](bool is_float) { return is_float ? "float32" : "int32"; };
-  raise<DataError>(
-      "{}: expected {} labels and {} dense features, as {} says, found {} and {} in the config; "
-      "set "
-      "\"float_label_dense\": {} in layers[0]",
-      path, kind(manifest.float_label), kind(manifest.float_dense), beside->path,
-      kind(config.float_label), kind(config.float_dense), manifest.float_dense);
-}
-
 std::unique_ptr<BatchSource> open_source(const config::DataConfig& config, const std::string& path,
                                          Split split, int64_t batch_size,
                                          std::span<const int64_t> slot_rows,
@@ -49,14 +35,21 @@ std::unique_ptr<BatchSource> open_source(const config::DataConfig& config, const
   if (config.format == config::DataFormat::kParquet)
     return std::make_unique<parquet::ParquetReader>(config, path, split, batch_size, slot_rows,
                                                     options);
+  require_fit(path, config, slot_rows);
   if (!config.is_raw())
     return std::make_unique<NormReader>(config, path, split, batch_size, slot_rows, options);
-  require_manifests_numbers(config, path);
   return std::make_unique<AsyncReader>(config, path, split, batch_size, slot_rows, options);
 }
 
-int64_t source_memory_bytes(const config::DataConfig& config, int64_t batch_size) {
-  return plan_reader(config, batch_size, std::numeric_limits<int64_t>::max(), false,
+int64_t source_memory_bytes(const config::DataConfig& config, int64_t rows, int64_t samples,
+                            const SourceOptions& options) {
+  const int64_t row =
+      kBytesOfNumber * (config.label_dim + config.dense_width() + config.key_layout().columns);
+  if (options.shuffle_samples) return samples * row + ShuffledSource::kSlots * rows * row;
+  if (config.format == config::DataFormat::kParquet)
+    return parquet::ParquetReader::memory_bytes(config, rows * row, samples * row, options);
+  if (!config.is_raw()) return NormReader::kSlots * rows * row;
+  return plan_reader(config, rows, std::numeric_limits<int64_t>::max(), false,
                      available_memory_bytes())
       .bytes;
 }

@@ -50,7 +50,9 @@ std::unique_ptr<BatchSource> open_source(const config::DataConfig& config, const
                                          std::span<const int64_t> slot_rows,
                                          const SourceOptions& options = {});
 
-// Host memory that such a source takes at most, for a training set of any length.
-int64_t source_memory_bytes(const config::DataConfig& config, int64_t batch_size);
+// Host memory that such a source takes at most, for batches of `rows` rows (of the shard) out of a
+// set of `samples` samples.
+int64_t source_memory_bytes(const config::DataConfig& config, int64_t rows, int64_t samples,
+                            const SourceOptions& options = {});
 
 }  // namespace hlite::data

@@ -31,7 +31,7 @@ int64_t RangeReader::buffer_bytes(const ReadShape& shape, int64_t most_bytes) {
   return room(shape, most_bytes) + shape.alignment;
 }
 
-RangeReader::RangeReader(std::string path, std::unique_ptr<ReadQueue> queue, int64_t file_bytes,
+RangeReader::RangeReader(std::string path, std::unique_ptr<IoQueue> queue, int64_t file_bytes,
                          const ReadShape& shape, int64_t ranges, int64_t most_bytes)
     : path_(std::move(path)),
       file_bytes_(file_bytes),
@@ -124,7 +124,7 @@ void RangeReader::poll(std::chrono::milliseconds timeout) {
   if (n > 0) submit();
 }
 
-void RangeReader::take(const ReadCompletion& done) {
+void RangeReader::take(const IoCompletion& done) {
   const auto tag = static_cast<size_t>(done.tag);
   HLITE_CHECK(tag < blocks_.size(), "tag {} of {}", tag, blocks_.size());
   Block& b = blocks_[tag];

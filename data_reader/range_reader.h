@@ -1,4 +1,4 @@
-// Reads ranges of a file's bytes, several at once, through a ReadQueue: each is widened to the
+// Reads ranges of a file's bytes, several at once, through a IoQueue: each is widened to the
 // alignment, cut into blocks, and every block is read to its end whatever the system gives at a
 // time. One thread uses it.
 //
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "data_reader/read_queue.h"
+#include "hugectr_lite/core/io_queue.h"
 #include "hugectr_lite/core/memory.h"
 
 namespace hlite::data {
@@ -28,7 +28,7 @@ class RangeReader {
  public:
   // Has `ranges` buffers, each for a range of up to `most_bytes`. `file_bytes`: the file's size
   // when it was opened; what was added since is never given out.
-  RangeReader(std::string path, std::unique_ptr<ReadQueue> queue, int64_t file_bytes,
+  RangeReader(std::string path, std::unique_ptr<IoQueue> queue, int64_t file_bytes,
               const ReadShape& shape, int64_t ranges, int64_t most_bytes);
   // Waits for the reads in flight.
   ~RangeReader() = default;
@@ -52,7 +52,7 @@ class RangeReader {
 
   // Throws FileError when the file has fewer bytes than it had. Whether it has more.
   [[nodiscard]] bool has_grown() const;
-  [[nodiscard]] ReadQueue& queue() { return *queue_; }
+  [[nodiscard]] IoQueue& queue() { return *queue_; }
   // Bytes that have arrived so far.
   [[nodiscard]] int64_t bytes_read() const { return bytes_read_; }
 
@@ -74,7 +74,7 @@ class RangeReader {
 
   void fill();
   void submit();
-  void take(const ReadCompletion& done);
+  void take(const IoCompletion& done);
   void fail(const Block& block, std::string failure);
   [[nodiscard]] std::string truncated(int64_t size) const;
 
@@ -82,15 +82,15 @@ class RangeReader {
   int64_t file_bytes_;
   ReadShape shape_;
   std::vector<Range> ranges_;
-  std::vector<Block> blocks_;       // [depth]: tags are indices into it
-  std::vector<size_t> unused_;      // blocks without a read
-  std::vector<ReadRequest> ready_;  // to be submitted, retries first
-  std::vector<int64_t> order_;      // ranges that have blocks without a read, the oldest first
-  std::vector<ReadCompletion> done_;
+  std::vector<Block> blocks_;     // [depth]: tags are indices into it
+  std::vector<size_t> unused_;    // blocks without a read
+  std::vector<IoRequest> ready_;  // to be submitted, retries first
+  std::vector<int64_t> order_;    // ranges that have blocks without a read, the oldest first
+  std::vector<IoCompletion> done_;
   int64_t in_flight_ = 0;
   int64_t bytes_read_ = 0;
-  int refused_ = 0;                   // calls in a row that could start nothing
-  std::unique_ptr<ReadQueue> queue_;  // last: its reads end before the buffers do
+  int refused_ = 0;                 // calls in a row that could start nothing
+  std::unique_ptr<IoQueue> queue_;  // last: its reads end before the buffers do
 };
 
 }  // namespace hlite::data

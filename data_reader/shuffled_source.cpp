@@ -10,8 +10,6 @@
 namespace hlite::data {
 namespace {
 
-constexpr int64_t kSlots = 4;
-
 template <typename T>
 void copy_row(const Matrix<T>& from, int64_t i, const Matrix<T>& to, int64_t j) {
   std::copy_n(from.row(i), from.dim(1), to.row(j));
@@ -57,8 +55,12 @@ bool ShuffledSource::fill(int64_t position) {
     copy_row(from.dense, row, batch.dense, i);
     copy_row(from.keys, row, batch.keys, i);
   }
-  // Which samples have them is forgotten: they count at the beginning of an epoch.
-  batch.replaced_keys = index == 0 ? replaced_keys_ : 0;
+  // Which samples have them is forgotten: they count as spread evenly over an epoch.
+  const auto replaced_before = [this](int64_t sample) {
+    return replaced_keys_ / samples() * sample + replaced_keys_ % samples() * sample / samples();
+  };
+  batch.replaced_keys =
+      replaced_before(batch.first_sample + batch.size) - replaced_before(batch.first_sample);
   add_decoding(Clock::now() - start);
   return true;
 }

@@ -15,6 +15,8 @@ namespace hlite::data {
 
 class ShuffledSource final : public BatchRing {
  public:
+  static constexpr int64_t kSlots = 4;
+
   // `all`: a resident source of the whole set, in batches of this source's batch size, of which
   // nothing has been handed out. It is read when the first batch is asked for.
   ShuffledSource(const config::DataConfig& config, std::unique_ptr<BatchSource> all,

@@ -8,7 +8,7 @@ namespace hlite::embedding {
 namespace {
 
 std::vector<int64_t> bounds_of(const SlotLayout& layout) {
-  std::vector<int64_t> begin = layout.offset;
+  std::vector<int64_t> begin = layout.table_offset;
   begin.push_back(layout.total_rows);
   return begin;
 }

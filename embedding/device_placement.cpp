@@ -8,26 +8,26 @@
 namespace hlite::embedding {
 namespace {
 
-struct Arrays {
+struct PlacementArrays {
   std::vector<PlacementRef::Shards> shards;
   std::vector<int> rank;
   std::vector<int64_t> row;
   std::vector<uint32_t> first_number;
 };
 
-// Of slots on ranks, and of no copied rows.
-Arrays hashed_arrays(const RowPlacement& placement) {
-  Arrays a;
-  const int64_t slots = placement.layout().slots();
+// Numbers the tables of each rank; hashed tables have no copied rows.
+PlacementArrays hashed_arrays(const RowPlacement& placement) {
+  PlacementArrays a;
+  const int64_t tables = placement.layout().tables();
   for (int q = 0; q <= placement.ranks(); ++q)
-    a.first_number.push_back(static_cast<uint32_t>(q * slots));
+    a.first_number.push_back(static_cast<uint32_t>(q * tables));
   a.first_number.push_back(a.first_number.back());
   return a;
 }
 
-Arrays arrays_of(const RowPlacement& placement) {
+PlacementArrays arrays_of(const Exec& exec, const RowPlacement& placement) {
   if (placement.hashed()) return hashed_arrays(placement);
-  Arrays a;
+  PlacementArrays a;
   int64_t next = 0;
   for (int q = 0; q < placement.ranks(); ++q) {
     a.first_number.push_back(static_cast<uint32_t>(next));
@@ -36,12 +36,12 @@ Arrays arrays_of(const RowPlacement& placement) {
   a.first_number.push_back(static_cast<uint32_t>(next));
   next += placement.copied_rows();
   a.first_number.push_back(static_cast<uint32_t>(next));
-  if (next >= int64_t{kNoRow})
+  if (exec.on_gpu() && next >= int64_t{kNoRow})
     raise<DeviceError>(
         "embedding on GPUs: expected fewer than 2^32 - 1 rows on all ranks, found {}", next);
-  for (int64_t s = 0; !placement.model() && s < placement.layout().slots(); ++s) {
-    const auto& ranks = placement.shards(s);
-    const auto& rows = placement.first_rows(s);
+  for (int64_t t = 0; !placement.model() && t < placement.layout().tables(); ++t) {
+    const auto& ranks = placement.shards(t);
+    const auto& rows = placement.first_rows(t);
     a.shards.push_back({static_cast<int32_t>(a.row.size()), static_cast<int32_t>(ranks.size())});
     a.rank.insert(a.rank.end(), ranks.begin(), ranks.end());
     if (ranks.empty()) a.rank.push_back(-1);
@@ -53,7 +53,7 @@ Arrays arrays_of(const RowPlacement& placement) {
 }  // namespace
 
 DevicePlacement::DevicePlacement(const Exec& exec, const RowPlacement& placement) {
-  const Arrays a = arrays_of(placement);
+  const PlacementArrays a = arrays_of(exec, placement);
   const CategoryModel* const model = placement.model();
   const CategoriesRef of_host = model ? model->ref() : CategoriesRef{};
   const auto words = static_cast<int64_t>(model ? model->words() : 0),
@@ -79,7 +79,7 @@ DevicePlacement::DevicePlacement(const Exec& exec, const RowPlacement& placement
     memory = memory_.data();
   }
   ref_.ranks = placement.ranks();
-  if (placement.hashed()) ref_.hashed_slots = static_cast<int32_t>(placement.layout().slots());
+  if (placement.hashed()) ref_.hashed_tables = static_cast<int32_t>(placement.layout().tables());
   ref_.by_slot = placement.by_slot();
   ref_.numbers = a.first_number.back();
 }

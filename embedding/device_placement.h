@@ -10,7 +10,8 @@ namespace hlite::embedding {
 
 class DevicePlacement {
  public:
-  // Throws DeviceError for 2^32 - 1 rows and more on all ranks together. On a GPU waits.
+  // On a GPU waits, and throws DeviceError for 2^32 - 1 rows and more on all ranks together; the
+  // CPU has no use for their numbers.
   DevicePlacement(const Exec& exec, const RowPlacement& placement);
   [[nodiscard]] const PlacementRef& ref() const { return ref_; }
 

@@ -3,6 +3,7 @@
 #include <limits>
 #include <vector>
 
+#include "embedding/cutter.h"
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::embedding {
@@ -20,7 +21,8 @@ SlotsRef DeviceSlots::numbers(const Exec& exec, const SlotLayout& layout) {
           .lookups = narrow(layout.columns()),
           .first_column = layout.slots() == 0 ? 0 : narrow(layout.column(0)),
           .columns = narrow(layout.keys.columns),
-          .most_hotness = narrow(layout.most_hotness()),
+          .table_count = narrow(layout.tables()),
+          .most_table_lookups = narrow(layout.most_table_lookups()),
           .width = narrow(layout.width),
           .total_rows = layout.total_rows,
           .mean = layout.combiner == Combiner::kMean,
@@ -29,24 +31,48 @@ SlotsRef DeviceSlots::numbers(const Exec& exec, const SlotLayout& layout) {
 
 DeviceSlots::DeviceSlots(const Exec& exec, const SlotLayout& layout) : ref_(numbers(exec, layout)) {
   std::vector<SlotRef> slots;
-  std::vector<int32_t> slot_of;
+  std::vector<int32_t> slot_of, table_of, table_slots;
+  std::vector<TableRef> tables;
   for (int64_t s = 0; s < layout.slots(); ++s) {
     const auto i = static_cast<size_t>(s);
     slots.push_back({.first_row = layout.offset[i],
                      .rows = static_cast<uint32_t>(layout.rows[i]),
                      .column = narrow(layout.column(s))});
     slot_of.insert(slot_of.end(), static_cast<size_t>(layout.hotness(s)), narrow(s));
+    table_of.push_back(narrow(layout.table_of[i]));
   }
   slots.push_back(
       {.first_row = layout.total_rows, .rows = 0, .column = ref_.first_column + ref_.lookups});
 
-  const size_t slots_bytes = slots.size() * sizeof(SlotRef);
-  const size_t slot_of_bytes = slot_of.size() * sizeof(int32_t);
-  memory_ = ExecMemory(exec, slots_bytes + slot_of_bytes, "embedding slots");
-  put_bytes(exec, memory_.data(), slots.data(), slots_bytes);
-  put_bytes(exec, memory_.data() + slots_bytes, slot_of.data(), slot_of_bytes);
-  ref_.slots = reinterpret_cast<const SlotRef*>(memory_.data());
-  ref_.slot_of = reinterpret_cast<const int32_t*>(memory_.data() + slots_bytes);
+  int32_t lookups = 0;
+  for (int64_t t = 0; t <= layout.tables(); ++t) {
+    const auto i = static_cast<size_t>(t);
+    const bool ends = t == layout.tables();
+    tables.push_back({.first_row = ends ? layout.total_rows : layout.table_offset[i],
+                      .rows = ends ? 0 : layout.table_rows[i],
+                      .first_slot = narrow(std::ssize(table_slots)),
+                      .first_lookup = lookups});
+    if (ends) break;
+    for (const int64_t s : layout.table_slots[i]) table_slots.push_back(narrow(s));
+    lookups += narrow(layout.table_lookups(t));
+  }
+
+  std::byte* memory = nullptr;
+  for (const bool counting : {true, false}) {
+    Cutter cutter(memory);
+    const auto put = [&]<typename T>(const std::vector<T>& from) -> const T* {
+      T* const to = cutter.cut<T>(std::ssize(from));
+      if (!counting) put_bytes(exec, to, from.data(), from.size() * sizeof(T));
+      return to;
+    };
+    ref_.slots = put(slots);
+    ref_.slot_of = put(slot_of);
+    ref_.table_of = put(table_of);
+    ref_.table_slots = put(table_slots);
+    ref_.tables = put(tables);
+    if (counting) memory_ = ExecMemory(exec, cutter.bytes(), "embedding slots");
+    memory = memory_.data();
+  }
 }
 
 }  // namespace hlite::embedding

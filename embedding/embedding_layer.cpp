@@ -4,32 +4,11 @@
 
 #include <algorithm>
 
-#include "hugectr_lite/config/embedding_types.h"
-#include "hugectr_lite/config/slot_sizes.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
 
 namespace hlite::embedding {
 namespace {
-
-constexpr int64_t kMaxHybridWidth = 1024;
-// Room for the rows of a hashed table: in rows, or by later versions in MB of weights.
-constexpr const char *kMostRows = "max_vocabulary_size_per_gpu",
-                     *kMostMegabytes = "workspace_size_per_gpu_in_mb";
-
-// 0 or "sum", 1 or "mean".
-Combiner read_combiner(config::ObjectReader& hparam) {
-  const config::JsonNode* node = hparam.find("combiner");
-  if (!node) return Combiner::kSum;
-  using Kind = config::JsonNode::Kind;
-  const bool number =
-      node->kind() == Kind::kInteger && (node->integer() == 0 || node->integer() == 1);
-  const bool name =
-      node->kind() == Kind::kString && (node->string() == "sum" || node->string() == "mean");
-  if (!number && !name) config::fail_expected(*node, "0 (sum) or 1 (mean)");
-  const bool mean = number ? node->integer() == 1 : node->string() == "mean";
-  return mean ? Combiner::kMean : Combiner::kSum;
-}
 
 // The index of the sparse input called `name`.
 size_t find_input(const config::DataConfig& data, const config::JsonNode& name) {
@@ -55,176 +34,149 @@ bool is_embedding_type(const std::string& type) { return config::embedding_type(
 
 EmbeddingLayer::EmbeddingLayer(const config::JsonNode& node, const config::TrainConfig& config)
     : node_(&node) {
+  const auto type = config::embedding_type(node.find("type")->string());
+  HLITE_CHECK(type.has_value(), "{} is no embedding", node.path());
+  config_.type = *type;
+  config::Problems problems;
+  config::Block s(node, config.strict, problems);
+  embedding::declare(s, config.directory, config_);
+  s.finish();
+  if (config.data_is_valid) s.check([&] { fit_input(config); });
+  if (config.problems.empty()) s.check([&] { set_optimizer(config); });
+  problems.raise();
+}
+
+const config::JsonNode& EmbeddingLayer::table_node(const char* key) const {
+  const config::JsonNode& hparam = *node_->find("sparse_embedding_hparam");
+  const config::JsonNode* found = hparam.find(key);
+  return found ? *found : hparam;
+}
+
+void EmbeddingLayer::fit_input(const config::TrainConfig& config) {
   const config::DataConfig& data = config.data;
-  config::ObjectReader reader(node, config.strict);
-  type_ = reader.string("type");
-  const auto type = config::embedding_type(type_);
-  HLITE_CHECK(type.has_value(), "{} is no embedding", type_);
-  const bool hybrid = type == config::EmbeddingType::kHybrid;
-  by_slot_ = type == config::EmbeddingType::kLocalizedHash;
-  hashed_ = config::is_hashed(*type);
-  if (hashed_ && config.solver.gathers_keys())
+  if (hashed() && config.solver.gathers_keys())
     config::fail_expected(*config.root.find("solver")->find("input"),
                           fmt::format("\"own\" beside a layer of type {}: which rows its keys have "
                                       "is known to their owner alone",
-                                      type_));
-  top_ = reader.string("top");
-  name_ = reader.string_or("name", top_);
-  spec_.name = name_;
-  reader.string("bottom");
-  input_ = find_input(data, reader.member("bottom"));
-  auto hparam = reader.object("sparse_embedding_hparam");
-  const int64_t width = hparam.integer(
-      "embedding_vec_size", {.min = 1, .max = hybrid ? kMaxHybridWidth : int64_t{1} << 16});
-
-  const Combiner combiner = read_combiner(hparam);
-  spec_.layout = SlotLayout(read_sizes(hparam, config), width, data.key_layout(), combiner,
-                            first_slot(data, input_));
+                                      type()));
+  const config::JsonNode& bottom = *node_->find("bottom");
+  input_ = find_input(data, bottom);
+  const std::vector<int64_t> rows = find_rows(data);
+  check_sizes(rows, data);
+  spec_.name = name();
+  spec_.table_type = config.solver.table_precision;
+  const int64_t first = first_slot(data, input_);
+  try {
+    spec_.layout = SlotLayout(rows, config_.width, data.key_layout(), config_.combiner, first,
+                              config_.slot_tables);
+  } catch (const ConfigError& error) {
+    config::fail_at(table_node(kSlotTables), error.what());
+  }
   spec_.layout.complete = data.sparse[input_].is_fixed_length;
-  if (!hybrid && !hashed_ && !spec_.layout.is_one_hot())
+  if (!hybrid() && !hashed() && !spec_.layout.is_one_hot())
     config::fail_at(
-        reader.member("bottom"),
-        fmt::format("expected a sparse input of one key a slot, as the type says, found "
-                    "\"{}\" of up to {}",
-                    data.sparse[input_].top, data.sparse[input_].max_nnz));
-  if (hybrid) {
-    hybrid_ = read_hybrid_options(hparam, config.solver);
+        bottom, fmt::format("expected a sparse input of one key a slot, as the type says, found "
+                            "\"{}\" of up to {}",
+                            data.sparse[input_].top, data.sparse[input_].max_nnz));
+  if (hybrid()) {
+    config_.hybrid.most_batch = std::max(config.solver.batchsize, config.solver.batchsize_eval);
+    check_communication(table_node(""), config_.hybrid, config.solver);
   }
-  if (!hashed_) read_sharding(hparam);
-  reader.accept("plan_file");  // of another all-to-all
-  if (!hashed_) {              // its tables have their sizes
-    hparam.accept(kMostRows);
-    hparam.accept(kMostMegabytes);
-  }
-  if (hashed_) read_capacity(hparam);
-  read_first_values(hparam);
-  spec_.penalty = config::parse_regularizer(hparam);
-  hparam.finish();
+  if (hashed()) set_capacity();
+  spec_.init_stddev = config_.init_stddev;
+  if (spec_.init_stddev > 0 && hashed())
+    config::fail_at(table_node("init_stddev"),
+                    fmt::format("expected a type whose tables have all their rows from the start, "
+                                "found {}, whose rows begin with uniform values",
+                                type()));
+}
 
-  const config::JsonNode* own = reader.find("optimizer");
-  const config::OptimizerConfig optimizer =
-      own ? config::parse_optimizer(*own, config.strict) : config.optimizer;
+void EmbeddingLayer::set_optimizer(const config::TrainConfig& config) {
+  if (!config.trains) return;
+  const config::JsonNode* own = node_->find("optimizer");
+  const config::OptimizerConfig optimizer = config_.optimizer.value_or(config.optimizer);
   if (optimizer.update_type == config::UpdateType::kLazyGlobal)
     config::fail_at(
-        own ? *own : node,
+        own ? *own : *node_,
         "update_type \"LazyGlobal\" is known, but not supported yet; expected Local or Global");
   spec_.rule = optimizer.rule;
   spec_.update_type = optimizer.update_type;
   spec_.atomic_update =
       optimizer.atomic_update && optimizer.rule.type == config::OptimizerType::kSgd;
+  spec_.penalty = config_.penalty;
   schedule_ = optimizer.schedule;
-  reader.finish();
-  check_whole_gradients(config, own ? *own : *config.root.find("optimizer"), hparam);
+  check_whole_gradients(config, own ? *own : *config.root.find("optimizer"));
 }
 
 // Penalties and clipping work on the gradients of all rows.
 void EmbeddingLayer::check_whole_gradients(const config::TrainConfig& config,
-                                           const config::JsonNode& optimizer,
-                                           config::ObjectReader& hparam) {
+                                           const config::JsonNode& optimizer) {
   const bool global = spec_.update_type == config::UpdateType::kGlobal;
-  if (spec_.penalty.any() && hashed_)
-    config::fail_at(hparam.member("regularizer"),
+  if (spec_.penalty.any() && hashed())
+    config::fail_at(table_node("regularizer"),
                     fmt::format("expected a type whose tables have all their rows from the start, "
                                 "as every row is pulled in every step, found {}",
-                                type_));
+                                type()));
   if (spec_.penalty.any() && !global)
     config::fail_at(optimizer, fmt::format("expected update_type \"Global\" beside the "
                                            "regularizer of \"{}\", which moves every row in "
                                            "every step, found \"Local\"",
-                                           name_));
+                                           name()));
   const bool clips = config.solver.gradient_clip_norm > 0;
   if (clips && !global && optimizer::moves_without_gradient(spec_.rule.type))
     config::fail_at(optimizer, fmt::format("expected update_type \"Global\" beside "
                                            "solver.gradient_clip_norm, found \"Local\" for \"{}\"",
-                                           name_));
+                                           name()));
   spec_.whole_gradients = spec_.penalty.any() || clips;
+  optimizer_ = &optimizer;
+  // "auto" may find that all rows fit in memory.
+  if (config.solver.embedding_memory && !config.solver.embedding_memory->automatic)
+    require_local_updates();
 }
 
-void EmbeddingLayer::read_first_values(config::ObjectReader& hparam) {
-  spec_.init_stddev = static_cast<float>(hparam.number_or("init_stddev", 0, {.min = 0}));
-  if (spec_.init_stddev > 0 && hashed_)
-    config::fail_at(hparam.member("init_stddev"),
-                    fmt::format("expected a type whose tables have all their rows from the start, "
-                                "found {}, whose rows begin with uniform values",
-                                type_));
+void EmbeddingLayer::require_local_updates() const {
+  const bool global = spec_.update_type == config::UpdateType::kGlobal;
+  if (spec_.whole_gradients || (global && optimizer::moves_without_gradient(spec_.rule.type)))
+    config::fail_at(*optimizer_,
+                    fmt::format("expected update_type \"Local\", no regularizer and no "
+                                "gradient_clip_norm beside solver.embedding_memory, as \"{}\" "
+                                "would move every row in every step",
+                                name()));
 }
 
-// Rows of each slot's table. Where rows come as keys come the sizes may be the data layer's, or
-// unknown: as many as there are keys.
-std::vector<int64_t> EmbeddingLayer::find_rows(config::ObjectReader& hparam,
-                                               const config::TrainConfig& config) const {
-  if (!hashed_ || hparam.has("slot_size_array"))
-    return config::read_slot_sizes(hparam, config.directory);
-  const auto& sizes = config.data.slot_size_array;
-  const int64_t slots = config.data.sparse[input_].slot_num;
+// Rows of each slot's table. For hash tables the sizes may be the Data layer's, or unknown: as many
+// as there are keys.
+std::vector<int64_t> EmbeddingLayer::find_rows(const config::DataConfig& data) const {
+  if (table_node("").find("slot_size_array")) return config_.slot_sizes;
+  const auto& sizes = data.slot_size_array;
+  const int64_t slots = data.sparse[input_].slot_num;
   if (sizes.empty()) return std::vector<int64_t>(static_cast<size_t>(slots), int64_t{kNoKey});
-  const auto first = sizes.begin() + first_slot(config.data, input_);
+  const auto first = sizes.begin() + first_slot(data, input_);
   return {first, first + slots};
 }
 
-int64_t ShardingLimits::copy_below_bytes(int nodes) const {
-  if (copied_bytes >= 0) return copied_bytes;
-  return nodes > 1 ? 12'500'000 : 8'000'000;
-}
-
-// A lookup's share of memory traffic over its share of the link's (sharding_plan.h).
-double ShardingLimits::shard_cost(int nodes) const {
-  const double ratio = bandwidth_ratio > 0 ? bandwidth_ratio : nodes > 1 ? 67 : 3.35e12 / 450e9;
-  return ratio / 4;
-}
-
-void EmbeddingLayer::read_sharding(config::ObjectReader& hparam) {
-  std::vector<std::pair<std::string, Sharding>> names = {{"slot", Sharding::kSlot},
-                                                         {"row", Sharding::kRow},
-                                                         {"replicate", Sharding::kReplicate},
-                                                         {"auto", Sharding::kAuto}};
-  if (hybrid_) names.insert(names.begin(), {"frequency", Sharding::kFrequency});
-  sharding_ = hparam.value_or("sharding", names.front().second, names);
-  if (!hparam.has("sharding_param")) return;
-  if (sharding_ != Sharding::kAuto)
-    config::fail_at(hparam.member("sharding_param"), "expected \"sharding\": \"auto\" beside it");
-  auto param = hparam.object("sharding_param");
-  constexpr double kGigabyte = 1e9, kMegabyte = 1e6;
-  sharding_limits_.memory_bytes =
-      static_cast<int64_t>(kGigabyte * param.number_or("memory_gb", 0, {.min = 0, .max = 1e6}));
-  param.accept("replicate_below_mb");
-  if (param.has("replicate_below_mb"))
-    sharding_limits_.copied_bytes = static_cast<int64_t>(
-        kMegabyte * param.number("replicate_below_mb", {.min = 0, .max = 1e9}));
-  sharding_limits_.bandwidth_ratio = param.number_or("bandwidth_ratio", 0, {.min = 0, .max = 1e6});
-  param.finish();
-}
-
 // Rows come from one pool a rank. With known sizes it need not be larger than the tables.
-void EmbeddingLayer::read_capacity(config::ObjectReader& hparam) {
+void EmbeddingLayer::set_capacity() {
   const bool sized = spec_.layout.rows[0] < int64_t{kNoKey};
   constexpr int64_t kMost = int64_t{kNoKey} - 1, kMegabyte = int64_t{1} << 20;
-  const int64_t row_bytes = spec_.layout.width * kFloatBytes;
-  if (hparam.has(kMostRows) && hparam.has(kMostMegabytes))
-    config::fail_at(hparam.member(kMostMegabytes),
-                    fmt::format("expected either {} or {}, found both", kMostRows, kMostMegabytes));
-  if (hparam.has(kMostRows))
-    spec_.hash_capacity = hparam.integer(kMostRows, {.min = 1, .max = kMost});
-  else if (hparam.has(kMostMegabytes))  // of weights; at least 1 MB holds the widest row
-    spec_.hash_capacity =
-        std::min(kMost, hparam.integer(kMostMegabytes, {.min = 1, .max = int64_t{1} << 32}) *
-                            kMegabyte / row_bytes);
-  else if (by_slot_ && sized)
-    spec_.hash_capacity = std::min<int64_t>(spec_.layout.total_rows, int64_t{kNoKey} - 1);
+  if (config_.most_rows)
+    spec_.hash_capacity = *config_.most_rows;
+  else if (config_.most_megabytes)  // of weights; at least 1 MB holds the widest row
+    spec_.hash_capacity = std::min(kMost, *config_.most_megabytes * kMegabyte / spec_.row_bytes());
+  else if (by_slot() && sized)
+    spec_.hash_capacity = std::min<int64_t>(spec_.layout.total_rows, kMost);
   else
-    config::fail_at(hparam.node(), fmt::format("expected {}{}, found none", kMostRows,
-                                               by_slot_ ? " or slot_size_array" : ""));
-  spec_.init_rows = sized ? spec_.layout.rows
-                          : std::vector<int64_t>(spec_.layout.rows.size(), spec_.hash_capacity);
+    config::fail_at(table_node(""), fmt::format("expected {}{}, found none", kMostRows,
+                                                by_slot() ? " or slot_size_array" : ""));
+  spec_.init_rows = sized
+                        ? spec_.layout.table_rows
+                        : std::vector<int64_t>(spec_.layout.table_rows.size(), spec_.hash_capacity);
 }
 
-std::vector<int64_t> EmbeddingLayer::read_sizes(config::ObjectReader& hparam,
-                                                const config::TrainConfig& config) const {
-  const config::DataConfig& data = config.data;
+void EmbeddingLayer::check_sizes(const std::vector<int64_t>& rows,
+                                 const config::DataConfig& data) const {
   const int64_t slots = data.sparse[input_].slot_num;
-  const std::vector<int64_t> rows = find_rows(hparam, config);
-  const config::JsonNode& sizes =
-      hparam.has("slot_size_array") ? hparam.member("slot_size_array") : hparam.node();
+  const config::JsonNode& sizes = table_node("slot_size_array");
   if (std::ssize(rows) != slots)
     config::fail_at(sizes, fmt::format("expected {} sizes, one for each slot of \"{}\", found {}",
                                        slots, data.sparse[input_].top, rows.size()));
@@ -246,27 +198,26 @@ std::vector<int64_t> EmbeddingLayer::read_sizes(config::ObjectReader& hparam,
                                        "is {}, found {} rows for slot {}",
                                        data.key_policy.oov_key, data.key_policy.oov_key, *least,
                                        least - rows.begin()));
-  return rows;
 }
 
 void EmbeddingLayer::spread(TablesPlace place, uint64_t seed) {
   spec_.seed = seed;
   output_type_ = place.type;
-  if (hashed_)
+  if (hashed())
     place.placement = std::make_shared<RowPlacement>(
-        RowPlacement::by_key(spec_.layout, place.ranks.ranks(), spec_.hash_capacity, by_slot_));
+        RowPlacement::by_key(spec_.layout, place.ranks.ranks(), spec_.hash_capacity, by_slot()));
   const bool hierarchical =
-      hybrid_ && hybrid_->communication == CommunicationType::kIbNvlinkHierarchical;
+      hybrid() && hybrid()->communication == CommunicationType::kIbNvlinkHierarchical;
   place.exchange.route = place.ranks.possible(
       hierarchical ? comm::Route::kHierarchical : comm::Route::kFlat, place.gpu != nullptr);
-  place.exchange.capacity = hybrid_ ? hybrid_->exchange_capacity : 0;
+  place.exchange.capacity = hybrid() ? hybrid()->exchange_capacity : 0;
   tables_ = std::make_unique<EmbeddingTables>(spec_, place);
 }
 
 void EmbeddingLayer::declare(plan::Buffers& buffers, int64_t max_batch) {
   tables_->declare(buffers);
   output_ =
-      buffers.add(top_, plan::BufferKind::kActivation,
+      buffers.add(top(), plan::BufferKind::kActivation,
                   max_batch * layout().slots() * layout().width * float_type_bytes(output_type_));
 }
 

@@ -3,29 +3,27 @@
 #include <algorithm>
 #include <utility>
 
-#include "embedding/gpu_sharded_steps.h"
-#include "embedding/host_sharded_steps.h"
-#include "embedding/local_steps.h"
 #include "hugectr_lite/comm/gather_lists.h"
+#include "hugectr_lite/core/error.h"
 
 namespace hlite::embedding {
 namespace {
 
-// The keys that any rank holds, ascending in each slot.
+// The keys that any rank holds, ascending in each table.
 std::vector<std::vector<uint32_t>> gather_keys(const comm::RankContext& ranks,
                                                const std::vector<std::vector<uint32_t>>& own) {
-  const size_t slots = own.size();
-  std::vector<uint32_t> mine(slots);  // counts, then keys
-  for (size_t s = 0; s < slots; ++s) {
-    mine[s] = static_cast<uint32_t>(own[s].size());
-    mine.insert(mine.end(), own[s].begin(), own[s].end());
+  const size_t tables = own.size();
+  std::vector<uint32_t> mine(tables);  // counts, then keys
+  for (size_t t = 0; t < tables; ++t) {
+    mine[t] = static_cast<uint32_t>(own[t].size());
+    mine.insert(mine.end(), own[t].begin(), own[t].end());
   }
   const auto of_ranks = comm::gather_lists(ranks, std::move(mine), comm::kEveryRank);
-  std::vector<std::vector<uint32_t>> all(slots);
+  std::vector<std::vector<uint32_t>> all(tables);
   for (const uint32_t* at = of_ranks.data(); at != of_ranks.data() + of_ranks.size();) {
-    const uint32_t* const counts = std::exchange(at, at + slots);
-    for (size_t s = 0; s < slots; at += counts[s], ++s)
-      all[s].insert(all[s].end(), at, at + counts[s]);
+    const uint32_t* const counts = std::exchange(at, at + tables);
+    for (size_t t = 0; t < tables; at += counts[t], ++t)
+      all[t].insert(all[t].end(), at, at + counts[t]);
   }
   for (auto& keys : all) std::sort(keys.begin(), keys.end());
   return all;
@@ -36,84 +34,134 @@ std::vector<std::vector<uint32_t>> gather_keys(const comm::RankContext& ranks,
 EmbeddingTables::EmbeddingTables(TablesSpec spec, const TablesPlace& place)
     : spec_(std::move(spec)),
       ranks_(place.ranks),
-      storage_(spec_, place.placement, place.ranks, place.exec()) {
-  const bool local = ranks_.ranks() == 1;
-  if (spec_.hash_capacity > 0)
-    index_ =
-        std::make_unique<HashedIndex>(spec_, storage_, place.exec(), local ? place.max_batch : 0);
-  if (local) {
-    steps_ = std::make_unique<LocalSteps>(spec_, storage_, index_.get(), place);
-    return;
-  }
-  std::unique_ptr<ShardedSteps> steps;
-  if (place.gpu)
-    steps = std::make_unique<GpuShardedSteps>(spec_, storage_, index_.get(), place);
-  else
-    steps = std::make_unique<HostShardedSteps>(spec_, storage_, index_.get(), place);
-  sharded_ = steps.get();
-  steps_ = std::move(steps);
+      storage_(spec_, place),
+      index_(spec_.hash_capacity > 0
+                 ? std::make_unique<HashedIndex>(spec_, storage_, place.exec(),
+                                                 ranks_.ranks() == 1 ? place.max_batch : 0)
+                 : nullptr),
+      steps_(spec_, storage_, index_.get(), place) {
+  if (index_)
+    storage_.set_key_of_row([this](uint32_t row) {
+      const uint64_t key = index_->key_of(row);
+      return TableRow{static_cast<int64_t>(key >> 32), static_cast<uint32_t>(key)};
+    });
 }
 
 void EmbeddingTables::declare(plan::Buffers& buffers) {
   storage_.declare(buffers);
-  steps_->declare(buffers);
+  steps_.declare(buffers);
 }
 
 int64_t EmbeddingTables::workspace_bytes() const {
-  return steps_->workspace_bytes() + (index_ ? index_->bytes() : 0);
+  return steps_.workspace_bytes() + (index_ ? index_->bytes() : 0) + storage_.cache_bytes();
 }
 
 void EmbeddingTables::prepare() {
   if (index_) index_->allocate();
-  steps_->prepare();
+  steps_.prepare();
 }
 
-void EmbeddingTables::make_room(
-    const std::function<std::vector<uint32_t>(const std::string&)>& keys_of) {
-  if (!index_) return;
+void EmbeddingTables::make_room(const KeysOf& keys_of, const Exec& exec) {
+  start_cache();
+  if (!index_) {
+    reads_all_ = !keys_of(table_name(spec_.name, 0), false);  // a file of all rows has no keys
+    if (!reads_all_) read_touched(keys_of, exec);
+    return;
+  }
   std::vector<uint64_t> own;
-  for (int64_t s = 0; s < spec_.layout.slots(); ++s)
-    for (const uint32_t key : keys_of(table_name(spec_.name, s)))
-      if (storage_.placement()->locate(s, key).rank == ranks_.rank) own.push_back(slot_key(s, key));
+  for (int64_t t = 0; t < spec_.layout.tables(); ++t) {
+    const auto keys = keys_of(table_name(spec_.name, t), true);
+    for (const uint32_t key : *keys)
+      if (storage_.placement()->locate(t, key).rank == ranks_.rank)
+        own.push_back(table_key(t, key));
+  }
   index_->assign(own);
 }
 
-void EmbeddingTables::initialize(const Exec& exec) const {
+// Rows that the file does not have are untouched.
+void EmbeddingTables::read_touched(const KeysOf& keys_of, const Exec& exec) {
+  storage_.initialize(exec);
+  std::vector<std::vector<uint32_t>> keys;
+  for (int64_t t = 0; t < spec_.layout.tables(); ++t) {
+    const std::string name = table_name(spec_.name, t);
+    keys.push_back(keys_of(name, false).value_or(std::vector<uint32_t>()));
+    const int64_t rows = spec_.layout.table_rows[static_cast<size_t>(t)];
+    if (!keys.back().empty() && keys.back().back() >= rows)
+      raise<DataError>("{}: expected rows below {}, found {} in the file: the table has shrunk",
+                       name, rows, keys.back().back());
+  }
+  read_keys_ = with_rows(std::move(keys));
+}
+
+TableStorage::Keys EmbeddingTables::with_rows(std::vector<std::vector<uint32_t>> keys) const {
+  auto file = std::make_shared<FileKeys>();
+  file->keys = std::move(keys);
+  for (size_t t = 0; t < file->keys.size(); ++t) {
+    auto& rows = file->rows.emplace_back();
+    for (const uint32_t key : file->keys[t]) {
+      const RowPlacement* const placement = storage_.placement();
+      const RowPlace place =
+          placement ? placement->locate(static_cast<int64_t>(t), key)
+                    : RowPlace{0, static_cast<uint32_t>(spec_.layout.table_offset[t] + key)};
+      rows.push_back(place.rank == ranks_.rank ? place.row : kNoRow);
+    }
+  }
+  return file;
+}
+
+void EmbeddingTables::start_cache() {
+  if (storage_.holds_lines()) storage_.start_cache();
+}
+
+void EmbeddingTables::initialize(const Exec& exec) {
+  start_cache();
   if (index_)
-    index_->clear();  // rows come as keys come
+    index_->clear();  // hashed rows
   else
     storage_.initialize(exec);
 }
 
 void EmbeddingTables::check(const Exec& exec) {
-  steps_->check(exec);
+  steps_.check(exec);
   if (index_) index_->check(exec);
 }
 
+// Returns, for tables that are not all in memory, the keys that have been trained, and those of
+// copied rows.
+TableStorage::Keys EmbeddingTables::touched_keys() const {
+  std::vector<std::vector<uint32_t>> own = storage_.touched_keys();
+  for (int64_t row = 0; ranks_.rank == 0 && row < storage_.copied_rows(); ++row) {
+    const TableRow of = storage_.placement()->table_row(-1, row);
+    own[static_cast<size_t>(of.table)].push_back(of.key);
+  }
+  return with_rows(gather_keys(ranks_, own));
+}
+
 TableStorage::Keys EmbeddingTables::file_keys() const {
-  if (!index_) return nullptr;
+  if (read_keys_ || reads_all_) return read_keys_;
+  if (!index_) return storage_.beyond_memory() ? touched_keys() : nullptr;
   struct KeyRow {
     uint32_t key, row;
     bool operator<(const KeyRow& other) const { return key < other.key; }
   };
-  const auto slots = static_cast<size_t>(spec_.layout.slots());
+  const auto tables = static_cast<size_t>(spec_.layout.tables());
   const std::vector<uint64_t> key_of_row = index_->keys();
-  std::vector<std::vector<KeyRow>> own(slots);
+  std::vector<std::vector<KeyRow>> own(tables);
   for (size_t row = 0; row < key_of_row.size(); ++row)
     own[static_cast<size_t>(key_of_row[row] >> 32)].push_back(
         {static_cast<uint32_t>(key_of_row[row]), static_cast<uint32_t>(row)});
-  std::vector<std::vector<uint32_t>> keys(slots);
-  for (size_t s = 0; s < slots; ++s) {
-    std::sort(own[s].begin(), own[s].end());
-    for (const KeyRow& of : own[s]) keys[s].push_back(of.key);
+  std::vector<std::vector<uint32_t>> keys(tables);
+  for (size_t t = 0; t < tables; ++t) {
+    std::sort(own[t].begin(), own[t].end());
+    for (const KeyRow& of : own[t]) keys[t].push_back(of.key);
   }
   auto file = std::make_shared<FileKeys>();
   file->keys = gather_keys(ranks_, keys);
-  for (size_t s = 0; s < slots; ++s) {
-    auto& rows = file->rows.emplace_back(file->keys[s].size(), kNoRow);
-    auto at = own[s].begin();
-    for (size_t i = 0; i < rows.size() && at != own[s].end(); ++i)
-      if (file->keys[s][i] == at->key) rows[i] = (at++)->row;
+  for (size_t t = 0; t < tables; ++t) {
+    auto& rows = file->rows.emplace_back(file->keys[t].size(), kNoRow);
+    auto at = own[t].begin();
+    for (size_t i = 0; i < rows.size() && at != own[t].end(); ++i)
+      if (file->keys[t][i] == at->key) rows[i] = (at++)->row;
   }
   return file;
 }

@@ -1,15 +1,16 @@
 // EmbeddingTables: the tables of one embedding layer: the rows that this rank holds (TableStorage),
-// which rows there are (all, or as keys come: HashedIndex),
-// and what an iteration does with them (TableSteps).
+// the rows that exist (all, or those of the keys seen: HashedIndex), and the steps of an iteration
+// (TableSteps).
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "embedding/hashed_index.h"
-#include "embedding/sharded_steps.h"
+#include "embedding/table_steps.h"
 #include "embedding/table_storage.h"
 
 namespace hlite::embedding {
@@ -26,32 +27,48 @@ class EmbeddingTables {
   // Takes them. To be called once, behind all steps' emit...() and before any of them runs.
   void prepare();
   // What the layer does in an iteration: table_steps.h.
-  [[nodiscard]] TableSteps& steps() const { return *steps_; }
-  // The same object on several ranks, else null.
-  [[nodiscard]] ShardedSteps* sharded() const { return sharded_; }
+  [[nodiscard]] TableSteps& steps() { return steps_; }
+  [[nodiscard]] const TableStorage& storage() const { return storage_; }
 
-  // Where rows come as keys come: makes room for the rows of a file, before it is read.
-  // keys_of(table): the keys of its rows, ascending.
-  void make_room(const std::function<std::vector<uint32_t>(const std::string&)>& keys_of);
+  // Makes room for the rows of a file, before it is read: of one that does not have all of them,
+  // the others get their first values. keys_of(table, all): the keys of its rows, ascending; of a
+  // table without a list of them all rows' or, if not `all`, none. REQUIRES allocated buffers.
+  using KeysOf =
+      std::function<std::optional<std::vector<uint32_t>>(const std::string& table, bool all)>;
+  void make_room(const KeysOf& keys_of, const Exec& exec);
+  // Called after a file's last tensor: tables() and states() are those of all rows again.
+  void end_reading() {
+    read_keys_ = nullptr;
+    reads_all_ = false;
+  }
   // First values of tables and states. REQUIRES allocated buffers.
-  void initialize(const Exec& exec) const;
+  void initialize(const Exec& exec);
   // What steps have noted and left to the host: waits for exec.stream, behind which all runs are
   // ordered. Throws DeviceError when a lookup on a GPU met a key beyond its table, though the
   // reader lets none pass, and DataError when a key found no row left.
   void check(const Exec& exec);
-  // What a file holds; collective, as rows may be anywhere.
-  [[nodiscard]] std::vector<TensorRef> tables() const { return storage_.tables(file_keys()); }
+  // The tensors of a file. Collective, as rows may be anywhere. Tables larger than memory have the
+  // rows that have been trained, or all.
+  [[nodiscard]] std::vector<TensorRef> tables(bool all_rows = false) const {
+    return storage_.tables(all_rows && !index_ ? nullptr : file_keys());
+  }
   [[nodiscard]] std::vector<TensorRef> states() const { return storage_.states(file_keys()); }
 
  private:
   [[nodiscard]] TableStorage::Keys file_keys() const;
+  [[nodiscard]] TableStorage::Keys touched_keys() const;
+  [[nodiscard]] TableStorage::Keys with_rows(std::vector<std::vector<uint32_t>> keys) const;
+  void read_touched(const KeysOf& keys_of, const Exec& exec);
+  void start_cache();
 
   const TablesSpec spec_;
   const comm::RankContext ranks_;
   TableStorage storage_;
-  std::unique_ptr<HashedIndex> index_;  // null: all keys have rows, from the start
-  std::unique_ptr<TableSteps> steps_;
-  ShardedSteps* sharded_ = nullptr;
+  const std::unique_ptr<HashedIndex> index_;  // null: all keys have rows, from the start
+  TableSteps steps_;
+  // While a file is read: whether it has all rows, and else the keys of those that it has.
+  bool reads_all_ = false;
+  TableStorage::Keys read_keys_;
 };
 
 }  // namespace hlite::embedding

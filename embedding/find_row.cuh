@@ -13,7 +13,7 @@ namespace hlite::embedding::gpu {
 // Notes a key beyond its table: of the first step that has one, the one with the lowest index. A
 // step's kernels are ordered against another step's, so whoever finds an earlier step recorded
 // leaves the record alone.
-__device__ inline void record_key(const KeyCheck& check, uint32_t index, uint32_t key) {
+__device__ inline void record_key(const KeyRecorder& check, uint32_t index, uint32_t key) {
   if (!check.record) return;
   using Word = unsigned long long;
   const Word step = ~static_cast<Word>(check.step ? *check.step : 0);
@@ -23,7 +23,7 @@ __device__ inline void record_key(const KeyCheck& check, uint32_t index, uint32_
 
 // Row of the key at `index` of the key matrix; none where it is absent or beyond the table.
 __device__ inline uint32_t find_row(const SlotRef& slot, const uint32_t* keys, uint32_t index,
-                                    const KeyCheck& check) {
+                                    const KeyRecorder& check) {
   const uint32_t key = keys[index];
   const uint32_t row = slot.row_of(key);
   if (row == kNoRow && key != kNoKey) record_key(check, index, key);
@@ -51,7 +51,7 @@ __device__ inline KeyPlace place_of_key(const SlotsRef& slots, uint32_t i) {
 }
 
 __device__ inline Lookup find_lookup(const SlotsRef& slots, const uint32_t* keys, uint32_t i,
-                                     const KeyCheck& check) {
+                                     const KeyRecorder& check) {
   const KeyPlace place = place_of_key(slots, i);
   return {find_row(slots.slots[place.slot], keys, place.index, check),
           place.sample * static_cast<uint32_t>(slots.count) + place.slot};

@@ -1,7 +1,7 @@
 // How often categories are looked up, and from which count on one is worth a copy on every rank.
 //
 // A category is a row of any table, numbered over all tables of a layer: its key plus the rows of
-// the tables before (SlotLayout::offset).
+// the tables before (SlotLayout::table_offset).
 #pragma once
 
 #include <cstdint>

@@ -47,7 +47,7 @@ Workspace cut_workspace(int64_t lookups, std::byte* memory) {
 int sort_bits(uint32_t numbers) { return std::max(1, static_cast<int>(std::bit_width(numbers))); }
 
 // The lookups by rank, then by number.
-struct Sorted {
+struct SortedGathered {
   const uint32_t* lookups;
   const uint32_t* number_of;
   uint32_t count;
@@ -70,9 +70,9 @@ __global__ void __launch_bounds__(kItemThreads)
   const SlotRef slot = slots.slots[place.slot];
   // A key beyond its table is told by the rank that has it.
   const uint32_t number =
-      find_row(slot, keys, place.index, KeyCheck{}) == kNoRow
+      find_row(slot, keys, place.index, KeyRecorder{}) == kNoRow
           ? placement.numbers
-          : placement.number_of(slot, static_cast<int32_t>(place.slot), keys[place.index]);
+          : placement.number_of(slot, slots.table_of[place.slot], keys[place.index]);
   number_of[i] = number;
   numbers[i] = number;
   lookups[i] = static_cast<uint32_t>(i);
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kItemThreads)
 }
 
 __global__ void __launch_bounds__(kItemThreads)
-    mark_gathered_kernel(Sorted list, uint32_t none, uint8_t* first) {
+    mark_gathered_kernel(SortedGathered list, uint32_t none, uint8_t* first) {
   const int64_t i = global_thread();
   if (i >= list.count) return;
   const uint32_t number = list.number(i);
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kItemThreads)
 
 // A block a rank that asks, a thread a rank that is asked and one more.
 __global__ void __launch_bounds__(kMostListed + 1)
-    find_gathered_kernel(Sorted list, GatheredListsArgs args, const uint8_t* first,
+    find_gathered_kernel(SortedGathered list, GatheredListsArgs args, const uint8_t* first,
                          const uint32_t* before, uint32_t* begins) {
   __shared__ uint32_t begin[kMostListed + 1];
   const PoolShape& pool = args.pool;
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(kMostListed + 1)
 }
 
 __global__ void __launch_bounds__(kItemThreads)
-    write_gathered_kernel(Sorted list, GatheredListsArgs args, const uint8_t* first,
+    write_gathered_kernel(SortedGathered list, GatheredListsArgs args, const uint8_t* first,
                           const uint32_t* before, const uint32_t* begins) {
   const int64_t i = global_thread();
   if (i >= list.count || first[i] == 0) return;
@@ -187,7 +187,7 @@ void list_gathered(cudaStream_t stream, const GatheredListsArgs& args) {
   launch(item_shape("rank_gathered", lookups, stream), rank_gathered_kernel, space.lookups[now], n,
          of_rank, space.keys[now]);
   now = sort(now, static_cast<uint32_t>(args.pool.ranks - 1));
-  const Sorted list{space.lookups[now], space.number_of, n, of_rank};
+  const SortedGathered list{space.lookups[now], space.number_of, n, of_rank};
   launch(item_shape("mark_gathered", lookups, stream), mark_gathered_kernel, list, none,
          space.first);
   hlite::gpu::exclusive_sums(stream, temporary, space.first, space.before, n);

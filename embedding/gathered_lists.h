@@ -1,8 +1,8 @@
-// What other ranks want of this one, found on a GPU from the keys of all ranks: the blocks that an
-// exchange of lists (routing_args.h) would have brought, number by number.
+// Request lists for this rank, made from the keys of all ranks: the same blocks, number by number,
+// that an exchange of lists (routing.h) brings.
 #pragma once
 
-#include "embedding/routing_args.h"
+#include "embedding/routing.h"
 
 namespace hlite::embedding {
 
@@ -19,11 +19,17 @@ struct GatheredListsArgs {
   size_t workspace_bytes = 0;
 };
 
+// Bytes of the workspace for ranks of up to samples_of_rank samples each, and else as of
+// routing_workspace().
+size_t gathered_workspace(const Exec& exec, const SlotsRef& slots, int ranks,
+                          int64_t samples_of_rank, uint32_t numbers, int threads);
+void list_gathered(const Exec& exec, const GatheredListsArgs& args);
+
 namespace kernels {
 // Bytes for up to `lookups` keys of all ranks together, of rows with numbers up to `numbers`.
 inline const Kernel<size_t(int64_t /*lookups*/, uint32_t /*numbers*/)> gathered_workspace{
     "gathered_workspace"};
-inline const Kernel<void(const GatheredListsArgs&)> list_gathered{"list_gathered"};
+inline const KernelOf<decltype(embedding::list_gathered)> list_gathered{"list_gathered"};
 }  // namespace kernels
 
 }  // namespace hlite::embedding

@@ -1,4 +1,4 @@
-// The kernels of tables whose rows come as keys come, and what they are handed.
+// The kernels of hashed tables and their arguments.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@ namespace hlite::embedding {
 // In place of the row of a key that has none.
 inline constexpr uint32_t kUnseen = 0xfffffffeu;
 
-// A key by its slot and number, in one word.
-HLITE_HD inline uint64_t slot_key(int64_t slot, uint32_t key) {
-  return static_cast<uint64_t>(slot) << 32 | key;
+// A key by its table and number, in one word.
+HLITE_HD inline uint64_t table_key(int64_t table, uint32_t key) {
+  return static_cast<uint64_t>(table) << 32 | key;
 }
 // Where probing for a key begins in a table of 2^(64 - shift) places: the top bits of the product
 // depend on all bits of the key (Fibonacci hashing).
-HLITE_HD inline uint64_t home_of(uint64_t slot_key, int shift) {
-  return (slot_key * 0x9E3779B97F4A7C15u) >> shift;
+HLITE_HD inline uint64_t home_of(uint64_t table_key, int shift) {
+  return (table_key * 0x9E3779B97F4A7C15u) >> shift;
 }
 
 struct HashedCounts {
@@ -35,7 +35,7 @@ struct HashedCounts {
 
 // A hash table with linear probing in device memory, and the order of its rows.
 struct HashedTable {
-  unsigned long long* keys = nullptr;        // [2^(64 - shift)] slot_key(), or all ones: empty
+  unsigned long long* keys = nullptr;        // [2^(64 - shift)] table_key(), or all ones: empty
   uint32_t* rows = nullptr;                  // [same] kUnseen: a key without a row, of a full table
   unsigned long long* key_of_row = nullptr;  // [capacity]
   HashedCounts* counts = nullptr;
@@ -46,34 +46,34 @@ struct HashedTable {
 };
 
 // Of a batch: its keys, and in the layer's columns the row of each, kNoKey where there is no key.
-// Or of a list of keys of any slots, in the one column of one slot.
+// Or of a list of keys of any tables, in the one column of one slot.
 struct HashedArgs {
   HashedTable table = {};
   SlotsRef slots = {};               // SlotLayout::pooled()
   Matrix<const uint32_t> keys = {};  // [B,columns]
   Matrix<uint32_t> rows = {};        // [B,columns]
-  // Of a list: the slot of each key, and how many slots there are.
-  const uint32_t* listed_slots = nullptr;
-  int32_t all_slots = 0;
+  // For a list: the table of each key, and the number of tables.
+  const uint32_t* listed_tables = nullptr;
+  int32_t all_tables = 0;
 
-  [[nodiscard]] HLITE_HD int32_t slot_count() const {
-    return listed_slots ? all_slots : slots.count;
+  [[nodiscard]] HLITE_HD int32_t table_count() const {
+    return listed_tables ? all_tables : slots.table_count;
   }
 };
 
-// Insertion: new keys get rows in the order of slots, then keys, which hold first values.
+// Insertion: new keys get rows in the order of tables, then keys, which hold first values.
 struct HashedInsertArgs {
   HashedArgs batch = {};
   UpdatedRows own = {};
   FirstValues first = {};
   std::byte* workspace = nullptr;
   size_t workspace_bytes = 0;
-  int32_t* overflow = nullptr;  // set to 1 where the table is full; null: nobody asks
+  int32_t* capacity_exceeded = nullptr;  // set to 1 if the table is full, unless null
 };
 
 namespace kernels {
-// Bytes for batches of up to `lookups` keys in `slots` slots.
-inline const Kernel<size_t(int64_t /*lookups*/, int32_t /*slots*/)> hashed_workspace{
+// Bytes for batches of up to `lookups` keys in `tables` tables.
+inline const Kernel<size_t(int64_t /*lookups*/, int32_t /*tables*/)> hashed_workspace{
     "hashed_workspace"};
 inline const Kernel<void(const HashedInsertArgs&)> hashed_insert{"hashed_insert"};
 // Takes no rows: keys that have none get kUnseen.

@@ -1,10 +1,10 @@
-// Kernels of tables whose rows come as keys come.
+// Kernels of hashed tables.
 //
 // Insertion: every lookup looks for its key, and whoever finds an empty place claims it (an atomic
 // compare and swap), so that one thread lists each new key. The list, in the order in which threads
-// came, is sorted by slot and key, and its keys get the next rows in that order: rows do not depend
-// on threads. Where in the table a key lies does, and shows nowhere. The sorts are of as many
-// entries as the batch has lookups, since the host does not know how many keys are new: at the
+// came, is sorted by table and key, and its keys get the next rows in that order: rows do not
+// depend on threads. Where in the table a key lies does, and shows nowhere. The sorts are of as
+// many entries as the batch has lookups, since the host does not know how many keys are new: at the
 // MLPerf DLRM shape (1.70 M lookups) 8 passes of 16 bytes an entry, 0.22 GB, in the L2 cache.
 #include "embedding/hashed_args.h"
 
@@ -24,10 +24,10 @@ namespace {
 
 constexpr unsigned long long kEmpty = ~0ull;
 
-// New keys and their slots, twice: sorts go to and fro.
+// New keys and their tables, twice: sorts go to and fro.
 struct Claims {
   uint32_t* keys[2] = {};
-  uint32_t* slots[2] = {};
+  uint32_t* tables[2] = {};
   size_t bytes = 0;
 };
 
@@ -36,18 +36,18 @@ Claims cut_claims(int64_t lookups, std::byte* memory) {
   Cutter cutter(memory);
   for (int i = 0; i < 2; ++i) {
     claims.keys[i] = cutter.cut<uint32_t>(lookups);
-    claims.slots[i] = cutter.cut<uint32_t>(lookups);
+    claims.tables[i] = cutter.cut<uint32_t>(lookups);
   }
   claims.bytes = cutter.bytes();
   return claims;
 }
 
-// Of a slot's number, and of the number behind all slots.
-int slot_bits(int64_t slots) {
-  return static_cast<int>(std::bit_width(static_cast<uint64_t>(slots)));
+// Bits that hold the number of a table, or `tables` itself.
+int table_bits(int64_t tables) {
+  return static_cast<int>(std::bit_width(static_cast<uint64_t>(tables)));
 }
 
-// What other threads may write meanwhile: from behind the first-level cache, each time.
+// Other threads may write the key meanwhile, so every load goes past the first-level cache.
 __device__ inline unsigned long long key_at(const HashedTable& table, uint64_t at) {
   return *static_cast<const volatile unsigned long long*>(table.keys + at);
 }
@@ -77,31 +77,34 @@ __device__ inline uint32_t find(const HashedTable& table, unsigned long long key
   return at <= table.mask() && table.keys[at] == key ? table.rows[at] : kUnseen;
 }
 
-// place_of_key(), with the slot that a list says.
-__device__ inline KeyPlace slotted_key(const HashedArgs& args, uint32_t i) {
-  KeyPlace place = place_of_key(args.slots, i);
-  if (args.listed_slots) place.slot = args.listed_slots[i];
-  return place;
+// The table of lookup i, or the one that a list says, and its place in the key matrix.
+struct TablePlace {
+  uint32_t table, index;
+};
+__device__ inline TablePlace table_place(const HashedArgs& args, uint32_t i) {
+  const KeyPlace place = place_of_key(args.slots, i);
+  if (args.listed_tables) return {args.listed_tables[i], place.index};
+  return {static_cast<uint32_t>(args.slots.table_of[place.slot]), place.index};
 }
 
 __global__ void __launch_bounds__(kItemThreads)
-    claim_kernel(HashedArgs args, uint32_t lookups, uint32_t* new_keys, uint32_t* new_slots) {
+    claim_kernel(HashedArgs args, uint32_t lookups, uint32_t* new_keys, uint32_t* new_tables) {
   const int64_t i = global_thread();
   if (i >= lookups) return;
-  const KeyPlace place = slotted_key(args, static_cast<uint32_t>(i));
+  const TablePlace place = table_place(args, static_cast<uint32_t>(i));
   const uint32_t key = args.keys.data()[place.index];
-  if (key == kNoKey || !claim(args.table, slot_key(place.slot, key))) return;
+  if (key == kNoKey || !claim(args.table, table_key(place.table, key))) return;
   const uint32_t n = atomicAdd(&args.table.counts->claimed, 1u);
   new_keys[n] = key;
-  new_slots[n] = place.slot;
+  new_tables[n] = place.table;
 }
 
 // Thread i gives the i-th new key its row.
 __global__ void __launch_bounds__(kItemThreads)
-    number_kernel(HashedTable table, const uint32_t* new_keys, const uint32_t* new_slots) {
+    number_kernel(HashedTable table, const uint32_t* new_keys, const uint32_t* new_tables) {
   const int64_t i = global_thread();
   if (i >= table.counts->claimed) return;
-  const unsigned long long key = slot_key(new_slots[i], new_keys[i]);
+  const unsigned long long key = table_key(new_tables[i], new_keys[i]);
   const int64_t row = int64_t{table.counts->size} + i;
   const bool fits = row < table.capacity;
   const uint64_t at = probe(table, key);
@@ -113,9 +116,9 @@ __global__ void __launch_bounds__(kItemThreads)
   }
 }
 
-__global__ void count_kernel(HashedTable table, int32_t* overflow) {
+__global__ void count_kernel(HashedTable table, int32_t* capacity_exceeded) {
   HashedCounts& counts = *table.counts;
-  if (overflow && counts.full != 0) *overflow = 1;
+  if (capacity_exceeded && counts.full != 0) *capacity_exceeded = 1;
   const uint32_t room = table.capacity - counts.size;
   counts.before = counts.size;
   counts.size += counts.claimed < room ? counts.claimed : room;
@@ -125,10 +128,10 @@ __global__ void count_kernel(HashedTable table, int32_t* overflow) {
 __global__ void __launch_bounds__(kItemThreads) rows_kernel(HashedArgs args, uint32_t lookups) {
   const int64_t i = global_thread();
   if (i >= lookups) return;
-  const KeyPlace place = slotted_key(args, static_cast<uint32_t>(i));
+  const TablePlace place = table_place(args, static_cast<uint32_t>(i));
   const uint32_t key = args.keys.data()[place.index];
   args.rows.data()[place.index] =
-      key == kNoKey ? kNoKey : find(args.table, slot_key(place.slot, key));
+      key == kNoKey ? kNoKey : find(args.table, table_key(place.table, key));
 }
 
 // A thread an element of the output.
@@ -140,8 +143,9 @@ __global__ void __launch_bounds__(kItemThreads)
   const int64_t i = element / width, column = element - i * width;
   const uint32_t row = list.rows.data()[i];
   if (row == kNoKey) return;
-  out[element] = row == kUnseen ? first.at(list.listed_slots[i], list.keys.data()[i], width, column)
-                                : table[row * width + column];
+  out[element] = row == kUnseen
+                     ? first.at(list.listed_tables[i], list.keys.data()[i], width, column)
+                     : table[row * width + column];
 }
 
 // Element by element of rows [first, end), or of those that came last.
@@ -156,10 +160,11 @@ __global__ void __launch_bounds__(kItemThreads)
   for (int64_t i = first * width + global_thread(); i < end * width; i += grid_threads()) {
     const int64_t row = i / width;
     const unsigned long long key = table.key_of_row[row];
-    rows.w.data()[i] = values.at(static_cast<int64_t>(key >> 32), static_cast<uint32_t>(key), width,
-                                 i - row * width);
-    if (rows.state0.data()) rows.state0.data()[i] = values.state;
-    if (rows.state1.data()) rows.state1.data()[i] = values.state;
+    const int64_t column = i - row * width;
+    rows.w.floats()[i] =
+        values.at(static_cast<int64_t>(key >> 32), static_cast<uint32_t>(key), width, column);
+    if (column < rows.state0.dim(1)) rows.state0.row(row)[column] = values.state;
+    if (column < rows.state1.dim(1)) rows.state1.row(row)[column] = values.state;
   }
 }
 
@@ -180,6 +185,7 @@ __global__ void __launch_bounds__(kItemThreads)
   if (i >= elements) return;
   const int64_t width = args.slots.width, bag = i / width, column = i - bag * width;
   const int64_t sample = bag / args.slots.count, s = bag - sample * args.slots.count;
+  const int32_t of = args.slots.table_of[s];
   const int64_t first_key = sample * args.slots.columns + args.slots.slots[s].column;
   const int hotness = args.slots.hotness(s);
   const uint32_t* rows = args.rows.data() + first_key;
@@ -191,7 +197,7 @@ __global__ void __launch_bounds__(kItemThreads)
   for (int k = 0; k < hotness; ++k) {
     if (rows[k] == kNoKey) continue;
     const float value = rows[k] == kUnseen
-                            ? first.at(s, args.keys.data()[first_key + k], width, column)
+                            ? first.at(of, args.keys.data()[first_key + k], width, column)
                             : table[rows[k] * width + column];
     sum = found == 0 ? value : sum + value;
     ++found;
@@ -218,12 +224,12 @@ void fill_first_values(cudaStream_t stream, const HashedTable& table, const Upda
 
 }  // namespace
 
-size_t hashed_workspace(int64_t lookups, int32_t slots) {
+size_t hashed_workspace(int64_t lookups, int32_t tables) {
   const auto n = static_cast<uint32_t>(lookups);
   const size_t bytes = cut_claims(lookups, nullptr).bytes;
   if (n == 0) return bytes;
   return bytes + std::max(hlite::gpu::sort_pairs_bytes<uint32_t>(n, 32),
-                          hlite::gpu::sort_pairs_bytes<uint32_t>(n, slot_bits(slots)));
+                          hlite::gpu::sort_pairs_bytes<uint32_t>(n, table_bits(tables)));
 }
 
 void hashed_find(cudaStream_t stream, const HashedArgs& args) {
@@ -236,24 +242,25 @@ void hashed_insert(cudaStream_t stream, const HashedInsertArgs& args) {
   const uint32_t n = lookups_of(batch);
   if (n == 0) return;
   const Claims claims = cut_claims(n, args.workspace);
-  // Entries that no key claims sort behind those of all slots.
+  // Entries that no key claims sort behind those of all tables.
   HLITE_CUDA(cudaMemsetAsync(claims.keys[0], 0xff, n * sizeof(uint32_t), stream));
-  HLITE_CUDA(cudaMemsetAsync(claims.slots[0], 0xff, n * sizeof(uint32_t), stream));
+  HLITE_CUDA(cudaMemsetAsync(claims.tables[0], 0xff, n * sizeof(uint32_t), stream));
   launch(item_shape("hashed_claim", n, stream), claim_kernel, batch, n, claims.keys[0],
-         claims.slots[0]);
+         claims.tables[0]);
   const hlite::gpu::Temporary temporary{args.workspace + claims.bytes,
                                         args.workspace_bytes - claims.bytes};
   const int by_key = hlite::gpu::sort_pairs<uint32_t>(
-      stream, temporary, {{claims.keys[0], claims.keys[1]}, {claims.slots[0], claims.slots[1]}, n},
-      32);
+      stream, temporary,
+      {{claims.keys[0], claims.keys[1]}, {claims.tables[0], claims.tables[1]}, n}, 32);
   uint32_t *keys[2] = {claims.keys[by_key], claims.keys[1 - by_key]},
-           *slots[2] = {claims.slots[by_key], claims.slots[1 - by_key]};
+           *tables[2] = {claims.tables[by_key], claims.tables[1 - by_key]};
   const int last = hlite::gpu::sort_pairs<uint32_t>(stream, temporary,
-                                                    {{slots[0], slots[1]}, {keys[0], keys[1]}, n},
-                                                    slot_bits(batch.slot_count()));
+                                                    {{tables[0], tables[1]}, {keys[0], keys[1]}, n},
+                                                    table_bits(batch.table_count()));
   launch(item_shape("hashed_number", n, stream), number_kernel, batch.table, keys[last],
-         slots[last]);
-  launch({.name = "hashed_count", .stream = stream}, count_kernel, batch.table, args.overflow);
+         tables[last]);
+  launch({.name = "hashed_count", .stream = stream}, count_kernel, batch.table,
+         args.capacity_exceeded);
   fill_first_values(stream, batch.table, args.own, args.first, 0, 0, true);
   launch(item_shape("hashed_rows", n, stream), rows_kernel, batch, n);
 }

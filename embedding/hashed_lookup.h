@@ -2,6 +2,7 @@
 #pragma once
 
 #include "embedding/hashed_args.h"
+#include "embedding/weight_rows.h"
 #include "hugectr_lite/core/exec.h"
 
 namespace hlite::embedding {
@@ -10,7 +11,7 @@ namespace hlite::embedding {
 // where sample b has a key without a row in slot s, in the order of its columns. T: float, bf16,
 // and on a GPU fp16.
 template <typename T>
-void pool_unseen(const Exec& exec, const HashedArgs& batch, Matrix<const float> table,
+void pool_unseen(const Exec& exec, const HashedArgs& batch, const ConstWeightRows& table,
                  const FirstValues& first, View<T, 3> out);
 
 }  // namespace hlite::embedding

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "embedding/frequency.h"
-#include "hugectr_lite/config/object_reader.h"
+#include "hugectr_lite/config/block.h"
 #include "hugectr_lite/config/train_config.h"
 
 namespace hlite::embedding {
@@ -22,7 +22,10 @@ struct HybridOptions : CopyCosts {
   [[nodiscard]] int64_t most_frequent(int64_t categories) const;
 };
 
-// Throws ConfigError, also for a communication type that the topology cannot have.
-HybridOptions read_hybrid_options(config::ObjectReader& hparam, const config::SolverConfig& solver);
+// The keys of a hybrid layer's sparse_embedding_hparam.
+void declare(config::Block& s, HybridOptions& options);
+// Throws ConfigError for a communication type that the topology cannot have.
+void check_communication(const config::JsonNode& hparam, const HybridOptions& options,
+                         const config::SolverConfig& solver);
 
 }  // namespace hlite::embedding

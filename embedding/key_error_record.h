@@ -13,7 +13,7 @@ struct KeyErrorRecord {
 };
 
 // Where lookups record such keys; without a record they are only read as absent.
-struct KeyCheck {
+struct KeyRecorder {
   KeyErrorRecord* record = nullptr;  // device memory
   const int64_t* step = nullptr;     // device memory; null: every call is step 0
 };

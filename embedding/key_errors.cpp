@@ -24,9 +24,19 @@ std::optional<KeyError> KeyErrors::found() const {
                   .key = static_cast<uint32_t>(index_and_key)};
 }
 
-void check_keys_of(const std::string& layer, const Exec& exec, KeyErrors* training,
-                   KeyErrors* evaluation) {
-  for (KeyErrors* const errors : {training, evaluation}) {
+void LayerKeyErrors::allocate(const Exec& exec, int64_t columns) {
+  if (!exec.on_gpu()) return;
+  training_ = std::make_unique<KeyErrors>(exec, columns);
+  evaluation_ = std::make_unique<KeyErrors>(exec, columns);
+}
+
+KeyRecorder LayerKeyErrors::check(bool training, const int64_t* step) const {
+  if (!training_) return {};
+  return training ? training_->check(step) : evaluation_->check(nullptr);
+}
+
+void LayerKeyErrors::report(const std::string& layer, const Exec& exec) {
+  for (KeyErrors* const errors : {training_.get(), evaluation_.get()}) {
     if (!errors) continue;
     errors->fetch(exec);
     exec.cuda->stream_synchronize(exec.stream);
@@ -37,7 +47,7 @@ void check_keys_of(const std::string& layer, const Exec& exec, KeyErrors* traini
         "batch in {}; the reader lets none pass, so the batch changed on its way: a fault of "
         "memory, or of this program",
         layer, error->key, error->column, error->sample,
-        errors == training ? fmt::format("iteration {}", error->step + 1) : "an evaluation");
+        errors == training_.get() ? fmt::format("iteration {}", error->step + 1) : "an evaluation");
   }
 }
 

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -32,7 +33,7 @@ class KeyErrors {
   KeyErrors(const Exec& exec, int64_t columns);
 
   // For a lookup; `step` lies in device memory or is null. Steps must not go back.
-  [[nodiscard]] KeyCheck check(const int64_t* step) const {
+  [[nodiscard]] KeyRecorder check(const int64_t* step) const {
     return {reinterpret_cast<KeyErrorRecord*>(record_.data()), step};
   }
   // Asks for the record: a copy on exec.stream.
@@ -46,9 +47,19 @@ class KeyErrors {
   PinnedValue<KeyErrorRecord> fetched_;
 };
 
-// Throws DeviceError, naming the layer, for the first key that either has found; null: none. Waits
-// for exec.stream.
-void check_keys_of(const std::string& layer, const Exec& exec, KeyErrors* training,
-                   KeyErrors* evaluation);
+// Key errors of a layer's lookups, in training and in evaluations, which have no steps. They record
+// nothing on the CPU, nor before allocate().
+class LayerKeyErrors {
+ public:
+  // Takes memory on a GPU, and waits for it.
+  void allocate(const Exec& exec, int64_t columns);
+  [[nodiscard]] KeyRecorder check(bool training, const int64_t* step) const;
+  // Throws DeviceError, naming the layer, for the first key that either has found. On a GPU waits
+  // for exec.stream.
+  void report(const std::string& layer, const Exec& exec);
+
+ private:
+  std::unique_ptr<KeyErrors> training_, evaluation_;
+};
 
 }  // namespace hlite::embedding

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace hlite::embedding {
 
 KeyFrequencies KeyFrequencies::counted(const FrequencyStatistics& statistics, double samples) {
   KeyFrequencies f;
+  f.counted_samples_ = samples;
   for (size_t i = 0; i < statistics.counts.size();) {
     size_t end = i;
     while (end < statistics.counts.size() && statistics.counts[end] == statistics.counts[i]) ++end;
@@ -17,11 +19,22 @@ KeyFrequencies KeyFrequencies::counted(const FrequencyStatistics& statistics, do
   return f;
 }
 
+KeyFrequencies KeyFrequencies::counted(std::vector<std::pair<int64_t, int64_t>> histogram,
+                                       double samples) {
+  std::sort(histogram.begin(), histogram.end(), std::greater<>());
+  KeyFrequencies f;
+  f.counted_samples_ = samples;
+  for (const auto& [count, categories] : histogram)
+    if (count > 0)
+      f.classes_.push_back({static_cast<double>(count) / samples, static_cast<double>(categories)});
+  return f;
+}
+
 KeyFrequencies KeyFrequencies::uniform(const SlotLayout& layout) {
   KeyFrequencies f;
-  for (int64_t s = 0; s < layout.slots(); ++s) {
-    const auto rows = static_cast<double>(layout.rows[static_cast<size_t>(s)]);
-    f.classes_.push_back({static_cast<double>(layout.hotness(s)) / rows, rows});
+  for (int64_t t = 0; t < layout.tables(); ++t) {
+    const auto rows = static_cast<double>(layout.table_rows[static_cast<size_t>(t)]);
+    f.classes_.push_back({static_cast<double>(layout.table_lookups(t)) / rows, rows});
   }
   std::sort(f.classes_.begin(), f.classes_.end(),
             [](const Class& a, const Class& b) { return a.per_sample > b.per_sample; });
@@ -32,7 +45,7 @@ KeyFrequencies KeyFrequencies::like_criteo(const SlotLayout& layout) {
   // Share of the n-th row times n; the row by which 89.2 % + kShare ln(n / 31152) come to 100 %.
   constexpr double kShare = 0.0408, kLastRow = 439e3, kStep = 1.01;
   const auto lookups = static_cast<double>(layout.columns()),
-             slots = static_cast<double>(layout.slots());
+             tables = static_cast<double>(layout.tables());
   const double last = std::min(kLastRow, static_cast<double>(layout.total_rows));
   KeyFrequencies f;
   double left = lookups;
@@ -42,8 +55,8 @@ KeyFrequencies KeyFrequencies::like_criteo(const SlotLayout& layout) {
     left -= f.classes_.back().per_sample * f.classes_.back().categories;
     n = end;
   }
-  // What the law leaves over goes to the first row of each slot, which are in nearly all samples.
-  f.classes_.insert(f.classes_.begin(), {left / slots, slots});
+  // The rest goes to the first row of each table, which nearly all samples look up.
+  f.classes_.insert(f.classes_.begin(), {left / tables, tables});
   return f;
 }
 
@@ -64,12 +77,12 @@ double KeyFrequencies::distinct(double samples, double below) const {
 FrequencyStatistics KeyFrequencies::as_statistics(const SlotLayout& layout, double least,
                                                   double samples, int64_t more) const {
   FrequencyStatistics statistics;
-  int64_t key = 0, slot = -1;
+  int64_t key = 0, table = -1;
   const auto next_category = [&] {
     do {
-      if (++slot == layout.slots()) slot = 0, ++key;
-    } while (key >= layout.rows[static_cast<size_t>(slot)]);
-    return layout.offset[static_cast<size_t>(slot)] + key;
+      if (++table == layout.tables()) table = 0, ++key;
+    } while (key >= layout.table_rows[static_cast<size_t>(table)]);
+    return layout.table_offset[static_cast<size_t>(table)] + key;
   };
   statistics.rare_lookups = std::llround(lookups(least) * samples);
   for (const Class& c : classes_)

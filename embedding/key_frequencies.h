@@ -2,7 +2,9 @@
 // expected of a batch before there is one. Counted, or assumed where nothing was counted.
 #pragma once
 
+#include <cstdint>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "embedding/frequency.h"
@@ -23,6 +25,18 @@ class KeyFrequencies {
   // published logs), so the n-th row has a share of 0.0408 / n.
   static KeyFrequencies like_criteo(const SlotLayout& layout);
 
+  // The categories of a layer that are looked up equally often.
+  struct Class {
+    double per_sample = 0;  // lookups of one category
+    double categories = 0;
+  };
+  // From a histogram: (lookups in `samples` samples, categories with so many lookups).
+  static KeyFrequencies counted(std::vector<std::pair<int64_t, int64_t>> histogram, double samples);
+
+  [[nodiscard]] const std::vector<Class>& classes() const { return classes_; }
+  // The samples that the counts were taken from; 0 if nothing was counted.
+  [[nodiscard]] double counted_samples() const { return counted_samples_; }
+
   // Lookups of a sample to categories that are looked up less than `below` times in one.
   [[nodiscard]] double lookups(double below = kAny) const;
   // How many of these are expected among the lookups of `samples` samples: each counted once.
@@ -34,11 +48,8 @@ class KeyFrequencies {
                                                   double samples, int64_t more = 0) const;
 
  private:
-  struct Class {
-    double per_sample = 0;  // lookups of one category
-    double categories = 0;
-  };
   std::vector<Class> classes_;  // by frequency descending
+  double counted_samples_ = 0;
 };
 
 }  // namespace hlite::embedding

@@ -18,8 +18,8 @@ constexpr int64_t kGrainRows = 512;
 
 // Always one key a slot, in adjacent columns from the first on; samples [begin, end). A row is
 // fetched `ahead` samples early, for the same slot.
-template <int kWidth, typename T>
-void copy_rows(const SlotsRef& of, const float* table, Matrix<const uint32_t> keys, View<T, 3> out,
+template <int kWidth, typename W, typename T>
+void copy_rows(const SlotsRef& of, const W* table, Matrix<const uint32_t> keys, View<T, 3> out,
                int64_t begin, int64_t end) {
   const int64_t slots = of.count;
   const int64_t width = kWidth > 0 ? kWidth : of.width;
@@ -44,13 +44,13 @@ void copy_rows(const SlotsRef& of, const float* table, Matrix<const uint32_t> ke
 
 // Any number of keys a slot, samples [begin, end). A row is fetched kRowsAhead columns early. T of
 // 16 bits: rows are added up in sum [width].
-template <int kWidth, typename T>
-void pool_rows(const SlotsRef& of, const float* table, Matrix<const uint32_t> keys, View<T, 3> out,
+template <int kWidth, typename W, typename T>
+void pool_rows(const SlotsRef& of, const W* table, Matrix<const uint32_t> keys, View<T, 3> out,
                int64_t begin, int64_t end, float* sum) {
   const int64_t slots = of.count;
   const int64_t width = kWidth > 0 ? kWidth : of.width;
   // Walks the columns of all samples ahead of what is being added.
-  struct Cursor {
+  struct LookupCursor {
     int64_t b, s = 0, column;
   } next{.b = begin, .column = of.first_column};
   const auto fetch_next = [&] {
@@ -70,7 +70,7 @@ void pool_rows(const SlotsRef& of, const float* table, Matrix<const uint32_t> ke
       if constexpr (std::is_same_v<T, float>) to = row_out;
       const SlotRef slot = of.slots[s];
       const uint32_t* key = keys.row(b) + slot.column;
-      const float* rows = table + slot.first_row * width;
+      const W* rows = table + slot.first_row * width;
       const int64_t hotness = of.hotness(s);
       int64_t n = 0;
       for (int64_t k = 0; k < hotness; ++k) {
@@ -88,8 +88,8 @@ void pool_rows(const SlotsRef& of, const float* table, Matrix<const uint32_t> ke
   }
 }
 
-template <typename T>
-void lookup_on_cpu(const Exec& exec, const SlotsRef& slots, Matrix<const float> table,
+template <typename W, typename T>
+void lookup_on_cpu(const Exec& exec, const SlotsRef& slots, Matrix<const W> table,
                    Matrix<const uint32_t> keys, View<T, 3> out) {
   if (slots.count == 0) return;
   const bool copies = slots.one_hot() && slots.complete;
@@ -111,8 +111,8 @@ void lookup_on_cpu(const Exec& exec, const SlotsRef& slots, Matrix<const float> 
 }  // namespace
 
 template <typename T>
-void lookup_forward(const Exec& exec, const SlotsRef& slots, Matrix<const float> table,
-                    Matrix<const uint32_t> keys, View<T, 3> out, const KeyCheck& check) {
+void lookup_forward(const Exec& exec, const SlotsRef& slots, const ConstWeightRows& table,
+                    Matrix<const uint32_t> keys, View<T, 3> out, const KeyRecorder& check) {
   HLITE_CHECK(table.dim(0) == slots.total_rows && table.dim(1) == slots.width,
               "lookup: table {}, expected [{},{}]", table.shape(), slots.total_rows, slots.width);
   HLITE_CHECK(keys.dim(1) == slots.columns && out.dim(0) == keys.dim(0) &&
@@ -121,7 +121,8 @@ void lookup_forward(const Exec& exec, const SlotsRef& slots, Matrix<const float>
               slots.columns, out.shape(), slots.count, slots.width);
   if (exec.on_gpu()) return kernels::lookup_forward<T>(exec, slots, table, keys, out, check);
   if constexpr (kOnCpu<T>)
-    lookup_on_cpu(exec, slots, table, keys, out);
+    with_float_type(table.type(),
+                    [&]<typename W>() { lookup_on_cpu(exec, slots, table.as<W>(), keys, out); });
   else
     raise("lookup: fp16 needs a GPU");
 }

@@ -31,7 +31,7 @@ constexpr int kAdds = 4;
 template <typename T, int kPiece>
 __global__ void __launch_bounds__(kThreads)
     copy_rows_kernel(SlotsRef slots, const float* table, const uint32_t* keys, T* out,
-                     uint32_t bags, int lanes, KeyCheck check) {
+                     uint32_t bags, int lanes, KeyRecorder check) {
   const int lane = static_cast<int>(threadIdx.x % kWarp);
   const int64_t mine = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   const int64_t first = mine - lane;  // of the warp's rows of the output
@@ -69,7 +69,7 @@ struct BagRows {
   const int hotness;
   const uint32_t* keys;
   const uint32_t first;  // of the bag's keys in the key matrix
-  const KeyCheck check;
+  const KeyRecorder check;
 
   __device__ void find(int k, uint32_t (&rows)[kAdds]) const {
 #pragma unroll
@@ -82,7 +82,7 @@ struct BagRows {
 template <typename T, int kPiece>
 __global__ void __launch_bounds__(kThreads)
     pool_rows_kernel(SlotsRef slots, const float* table, const uint32_t* keys, T* out,
-                     uint32_t bags, int lanes, KeyCheck check) {
+                     uint32_t bags, int lanes, KeyRecorder check) {
   const auto bag = static_cast<uint32_t>((int64_t{blockIdx.x} * kThreads + threadIdx.x) / lanes);
   if (bag >= bags) return;
   const auto count = static_cast<uint32_t>(slots.count);
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreads)
     const BagRows bag_rows{
         slot, hotness, keys,
         sample * static_cast<uint32_t>(slots.columns) + static_cast<uint32_t>(slot.column),
-        column == 0 ? check : KeyCheck{}};
+        column == 0 ? check : KeyRecorder{}};
     Piece<float, kPiece> sum{};
     int found = 0;
     uint32_t rows[kAdds], next[kAdds];
@@ -133,8 +133,9 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 template <typename T>
-void lookup_forward(cudaStream_t stream, const SlotsRef& slots, Matrix<const float> table,
-                    Matrix<const uint32_t> keys, View<T, 3> out, const KeyCheck& check) {
+void lookup_forward(cudaStream_t stream, const SlotsRef& slots, const ConstWeightRows& rows,
+                    Matrix<const uint32_t> keys, View<T, 3> out, const KeyRecorder& check) {
+  const Matrix<const float> table = rows.as<float>();
   const int64_t batch = keys.dim(0), bags = batch * slots.count;
   if (!indices_fit(slots, batch))
     throw CudaError("lookup: expected fewer than 2^32 keys and rows, found a batch of " +

@@ -6,6 +6,7 @@
 
 #include "embedding/key_error_record.h"
 #include "embedding/slots_ref.h"
+#include "embedding/weight_rows.h"
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/kernel.h"
 #include "hugectr_lite/core/view.h"
@@ -15,13 +16,13 @@ namespace hlite::embedding {
 // keys [B, columns] are local to their slot's table; kNoKey and keys beyond their table are absent.
 // (Of slots.complete ones the CPU expects neither: the reader has checked them.) On a GPU a key
 // beyond its table is recorded for KeyErrors. Overwrites out [B,S,V]. A slot with one key gets an
-// exact copy of the row; several are added in the order of their columns, in float. T: float,
-// bf16, and on a GPU fp16: results are rounded to it.
+// exact copy of the row (rows of 16 bits are widened); several are added in the order of their
+// columns, in float. T: float, bf16, and on a GPU fp16: results are rounded to it.
 template <typename T>
 void lookup_forward(const Exec& exec, const SlotsRef& slots,
-                    Matrix<const float> table /*[total_rows,V]*/,
+                    const ConstWeightRows& table /*[total_rows,V]*/,
                     Matrix<const uint32_t> keys /*[B,columns]*/, View<T, 3> out /*[B,S,V]*/,
-                    const KeyCheck& check = {});
+                    const KeyRecorder& check = {});
 
 namespace kernels {
 // An error for batches of 2^32 keys or output rows and more.

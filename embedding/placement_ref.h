@@ -1,6 +1,6 @@
 // A RowPlacement as kernels read it. All rows have numbers: those of rank 0 first, of rank 1, ...,
-// then the copied ones. Where rows come as keys come, their owners alone know them: there a number
-// is that of a slot on a rank, the slots of rank 0 first, and keys tell its rows apart.
+// then the copied ones. Only the owner knows the rows of hashed tables: there a number is that of a
+// table on a rank, the tables of rank 0 first, and the key identifies the row in it.
 #pragma once
 
 #include "embedding/row_place.h"
@@ -13,25 +13,27 @@ struct PlacementRef {
     int32_t first = 0, count = 0;  // in the arrays below; 0: copied
   };
   CategoriesRef categories = {};   // without bits: by table
-  const Shards* shards = nullptr;  // [slots]
+  const Shards* shards = nullptr;  // [tables]
   const int* shard_rank = nullptr;
   const int64_t* shard_row = nullptr;      // first row; of a copied table too
   const uint32_t* first_number = nullptr;  // [ranks + 2]: of each rank, of the copied rows, of none
   int32_t ranks = 1;
-  uint32_t numbers = 0;      // of all rows; stands for none
-  int32_t hashed_slots = 0;  // of the layer, where rows come as keys come; else 0
-  bool by_slot = false;      // and there, whether a slot lies on one rank
+  uint32_t numbers = 0;       // of all rows; stands for none
+  int32_t hashed_tables = 0;  // of the layer, if they are hashed; else 0
+  bool by_slot = false;       // and there, whether a table lies on one rank
 
-  [[nodiscard]] HLITE_HD uint32_t number_of(const SlotRef& slot, int32_t s, uint32_t key) const {
-    if (hashed_slots > 0)
-      return static_cast<uint32_t>(hashed_rank(by_slot, s, key, ranks) * hashed_slots + s);
-    const RowPlace place = locate(slot, s, key);
+  // Returns the number of a key of `slot`, which looks up table `table`.
+  [[nodiscard]] HLITE_HD uint32_t number_of(const SlotRef& slot, int32_t table,
+                                            uint32_t key) const {
+    if (hashed_tables > 0)
+      return static_cast<uint32_t>(hashed_rank(by_slot, table, key, ranks) * hashed_tables + table);
+    const RowPlace place = locate(slot.first_row, table, key);
     return first_number[place.rank < 0 ? ranks : place.rank] + place.row;
   }
-  // Not where rows come as keys come.
-  [[nodiscard]] HLITE_HD RowPlace locate(const SlotRef& slot, int32_t s, uint32_t key) const {
-    if (categories.bits) return categories.locate(slot.first_row + key);
-    const Shards of = shards[s];
+  // REQUIRES tables that are not hashed.
+  [[nodiscard]] HLITE_HD RowPlace locate(int64_t first_row, int32_t table, uint32_t key) const {
+    if (categories.bits) return categories.locate(first_row + key);
+    const Shards of = shards[table];
     if (of.count == 0) return {-1, static_cast<uint32_t>(shard_row[of.first] + key)};
     return shard_place(shard_rank + of.first, shard_row + of.first, static_cast<uint32_t>(of.count),
                        key);

@@ -1,7 +1,8 @@
-// A thread an element, so that neighbours are neighbours in a row.
+// A thread an element, or in updates a piece, so that neighbours are neighbours in a row.
 #include "embedding/pool_rows.h"
 
 #include "embedding/item_threads.cuh"
+#include "embedding/row_update.cuh"
 #include "hugectr_lite/core/kernel_list.cuh"
 #include "hugectr_lite/core/no_key.h"
 
@@ -59,9 +60,9 @@ __global__ void __launch_bounds__(kItemThreads) scatter_listed_kernel(ScatterArg
   if (args.touched && column == 0) args.touched[to] = 1;
 }
 
-template <optimizer::OptimizerType kRule>
-__global__ void __launch_bounds__(kItemThreads) update_copied_kernel(CopiedUpdateArgs args) {
-  constexpr int kStates = optimizer::state_count(kRule);
+// `lanes` lanes a row, rows in turn.
+template <optimizer::OptimizerType kRule, int kPiece>
+__global__ void __launch_bounds__(kItemThreads) update_rows_kernel(RowsUpdateArgs args, int lanes) {
   if (args.scale.skips()) return;
   args.rule.type = kRule;
   __shared__ optimizer::StepScalars shared;
@@ -69,25 +70,52 @@ __global__ void __launch_bounds__(kItemThreads) update_copied_kernel(CopiedUpdat
   __syncthreads();
   const optimizer::StepScalars scalars = shared;
   const float inverse = args.scale.inverse ? *args.scale.inverse : 1.0f;
-  const int64_t n = args.rows.w.size(), width = args.rows.w.dim(1);
-  for (int64_t i = global_thread(); i < n; i += grid_threads()) {
-    if (args.touched && args.touched[i / width] == 0) continue;
-    float state0 = 0, state1 = 0;
-    if constexpr (kStates > 0) state0 = args.rows.state0.data()[i];
-    if constexpr (kStates > 1) state1 = args.rows.state1.data()[i];
-    optimizer::update_element<kRule>(scalars, args.gradients[i] * inverse, args.rows.w.data()[i],
-                                     state0, state1);
-    if constexpr (kStates > 0) args.rows.state0.data()[i] = state0;
-    if constexpr (kStates > 1) args.rows.state1.data()[i] = state1;
+  const UpdatedRows& rows = args.rows;
+  const int64_t width = rows.w.dim(1), first = (threadIdx.x & (lanes - 1u)) * kPiece;
+  const TableRows table{rows.w.floats(), rows.state0.data(), rows.state1.data(), width, kNoKey};
+  const auto gradient = [&](int64_t row, int64_t column) {
+    auto g = load_piece<kPiece>(args.gradients + row * width + column);
+#pragma unroll
+    for (int j = 0; j < kPiece; ++j) g.at[j] *= inverse;
+    return g;
+  };
+  if (first >= width) return;
+  for (int64_t row = global_thread() / lanes; row < rows.w.dim(0); row += grid_threads() / lanes) {
+    if (args.touched && args.touched[row] == 0) continue;
+    const auto for_pieces = [&](auto&& body) {
+      for (int64_t column = first; column < width; column += lanes * kPiece)
+        body(column, gradient(row, column), RowLanes::at(lanes, kPiece, column, width));
+    };
+    if constexpr (optimizer::is_row_wise(kRule)) {
+      const RowLanes all = RowLanes::at(lanes, kPiece, first, width);
+      RowState<kRule> state;
+      state.load(table, row, all);
+      for_pieces([&](int64_t, const auto& g, const RowLanes& of) { state.update(g, width, of); });
+      state.store(table, row, all);
+      state.value = all.of_first(state.value);
+      for_pieces([&](int64_t column, const auto& g, const RowLanes&) {
+        float* const w = table.w + row * width + column;
+#pragma unroll
+        for (int j = 0; j < kPiece; ++j)
+          optimizer::update_weight<kRule>(scalars, g.at[j], w[j], state.value);
+      });
+    } else {
+      for_pieces([&](int64_t column, const auto& g, const RowLanes& of) {
+        RowPieces<kRule, kPiece> pieces;
+        pieces.load(table, row, column, of);
+        pieces.update(scalars, g, width, of);
+        pieces.store(table, row, column, of);
+      });
+    }
   }
 }
 
 }  // namespace
 
-void gather_listed(cudaStream_t stream, Matrix<const float> table, Vector<const uint32_t> rows,
+void gather_listed(cudaStream_t stream, const ConstWeightRows& table, Vector<const uint32_t> rows,
                    const uint32_t* count, Matrix<float> out) {
-  launch(item_shape("gather_listed", rows.dim(0) * out.dim(1), stream), gather_listed_kernel, table,
-         rows, count, out);
+  launch(item_shape("gather_listed", rows.dim(0) * out.dim(1), stream), gather_listed_kernel,
+         table.as<float>(), rows, count, out);
 }
 
 void clear_pool(cudaStream_t stream, const PoolShape& shape, const uint32_t* counts,
@@ -113,11 +141,17 @@ void scatter_listed(cudaStream_t stream, const ScatterArgs& args) {
          scatter_listed_kernel, args);
 }
 
-void update_copied(cudaStream_t stream, const CopiedUpdateArgs& args) {
+void update_rows(cudaStream_t stream, const RowsUpdateArgs& args) {
   constexpr int64_t kMostBlocks = 132 * 8;  // powers of a step are taken once a block
+  const UpdatedRows& rows = args.rows;
+  const int piece = piece_for(rows.w.dim(1), args.gradients, rows.w.floats(), rows.state0.data(),
+                              rows.state1.data());
+  const int lanes = lanes_for(rows.w.dim(1), piece);
   optimizer::with_rule_type(args.rule.type, [&]<optimizer::OptimizerType kRule>() {
-    launch(item_shape("update_copied", args.rows.w.size(), stream, kMostBlocks),
-           update_copied_kernel<kRule>, args);
+    with_piece(piece, [&]<int kPiece>() {
+      launch(item_shape("update_rows", rows.w.dim(0) * lanes, stream, kMostBlocks),
+             update_rows_kernel<kRule, kPiece>, args, lanes);
+    });
   });
 }
 
@@ -127,7 +161,7 @@ HLITE_KERNELS(pool_rows) {
   list.add<round_listed>(kernels::round_listed);
   list.add<widen_listed>(kernels::widen_listed);
   list.add<scatter_listed>(kernels::scatter_listed);
-  list.add<update_copied>(kernels::update_copied);
+  list.add<update_rows>(kernels::update_rows);
 }
 
 }  // namespace hlite::embedding::gpu

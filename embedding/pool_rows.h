@@ -1,7 +1,7 @@
-// Kernels around the exchange of rows among GPUs; the lists are those of routing_args.h.
+// Ops around the exchange of rows between ranks; the lists are those of routing.h.
 #pragma once
 
-#include "embedding/routing_args.h"
+#include "embedding/routing.h"
 #include "embedding/updated_rows.h"
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/core/kernel.h"
@@ -10,9 +10,9 @@
 
 namespace hlite::embedding {
 
-// One step of copied rows, whose gradients have been summed over the ranks. `touched` [rows]: rows
-// with 0 stay as they are; null: all take the step.
-struct CopiedUpdateArgs {
+// One step of rows whose gradients are there as a whole, summed over the ranks if they are copied.
+// `touched` [rows]: rows with 0 stay as they are; null: all take the step.
+struct RowsUpdateArgs {
   optimizer::UpdateRule rule;
   const float* lr = nullptr;
   const int64_t* step = nullptr;
@@ -32,26 +32,30 @@ struct ScatterArgs {
   float* touched = nullptr;  // [rows of out], or null
 };
 
-namespace kernels {
-// out[i] = table[rows[i]], exactly, for i < rows.size(), and where `count` is given below *count;
-// none for a row kNoKey.
-inline const Kernel<void(Matrix<const float> /*table*/, Vector<const uint32_t> /*rows*/,
-                         const uint32_t* /*count*/, Matrix<float> /*out*/)>
-    gather_listed{"gather_listed"};
-// The rows of the pool that are in use become 0.
-inline const Kernel<void(const PoolShape&, const uint32_t* /*counts [ranks + 1]*/,
-                         Matrix<float> /*pool*/)>
-    clear_pool{"clear_pool"};
+// out[i] = table[rows[i]], exactly, in float, for i < rows.size(), and where `count` is given below
+// *count; none for a row kNoKey.
+void gather_listed(const Exec& exec, const ConstWeightRows& table, Vector<const uint32_t> rows,
+                   const uint32_t* count, Matrix<float> out);
+// The rows of the pool that are in use become 0. `counts` [ranks + 1]: rows in use of each list, of
+// the copied rows.
+void clear_pool(const Exec& exec, const PoolShape& shape, const uint32_t* counts,
+                Matrix<float> pool);
 // Of the rows that lists have, [ranks * capacity, V]: narrow[i] = the bf16 nearest to rows[i], ties
-// to even; rows[i] = narrow[i], exactly.
-inline const Kernel<void(const PoolShape&, const uint32_t* /*counts [ranks]*/,
-                         Matrix<const float> /*rows*/, Matrix<bf16> /*narrow*/)>
-    round_listed{"round_listed"};
-inline const Kernel<void(const PoolShape&, const uint32_t* /*counts [ranks]*/,
-                         Matrix<const bf16> /*narrow*/, Matrix<float> /*rows*/)>
-    widen_listed{"widen_listed"};
-inline const Kernel<void(const ScatterArgs&)> scatter_listed{"scatter_listed"};
-inline const Kernel<void(const CopiedUpdateArgs&)> update_copied{"update_copied"};
+// to even; rows[i] = narrow[i], exactly. `counts` [ranks].
+void round_listed(const Exec& exec, const PoolShape& shape, const uint32_t* counts,
+                  Matrix<const float> rows, Matrix<bf16> narrow);
+void widen_listed(const Exec& exec, const PoolShape& shape, const uint32_t* counts,
+                  Matrix<const bf16> narrow, Matrix<float> rows);
+void scatter_listed(const Exec& exec, const ScatterArgs& args);
+void update_rows(const Exec& exec, const RowsUpdateArgs& args);
+
+namespace kernels {
+inline const KernelOf<decltype(embedding::gather_listed)> gather_listed{"gather_listed"};
+inline const KernelOf<decltype(embedding::clear_pool)> clear_pool{"clear_pool"};
+inline const KernelOf<decltype(embedding::round_listed)> round_listed{"round_listed"};
+inline const KernelOf<decltype(embedding::widen_listed)> widen_listed{"widen_listed"};
+inline const KernelOf<decltype(embedding::scatter_listed)> scatter_listed{"scatter_listed"};
+inline const KernelOf<decltype(embedding::update_rows)> update_rows{"update_rows"};
 }  // namespace kernels
 
 }  // namespace hlite::embedding

@@ -1,12 +1,12 @@
 // Kernels of routing: every lookup gets the number of its row; a stable sort brings equal ones
 // together, by rank and then row, which is the order of the lists; what is first among its equals
 // is an item of a list, and its place there the number of first ones before it. Where rows come as
-// keys come, a number is that of a slot on a rank, and a sort by key comes before the one by
+// keys come, a number is that of a table on a rank, and a sort by key comes before the one by
 // number.
 //
 // Bytes at 6,912 samples of 26 one-hot slots, n = 180 k lookups: the sort's four passes of 16 n,
 // 12 MB in all, which stay in the L2 cache; it costs latency.
-#include "embedding/routing_args.h"
+#include "embedding/routing.h"
 
 #include <algorithm>
 #include <bit>
@@ -48,7 +48,7 @@ constexpr int kKeyBits = 32;
 int sort_bits(uint32_t numbers) { return std::max(1, static_cast<int>(std::bit_width(numbers))); }
 
 // The sorted list.
-struct Sorted {
+struct SortedLookups {
   const uint32_t* numbers;
   const uint32_t* sources;
   uint32_t count;
@@ -65,7 +65,7 @@ struct Firsts {
   uint32_t* before;  // such ones before
 
   // Such ones among the items whose number is below.
-  [[nodiscard]] __device__ uint32_t below(const Sorted& list, uint32_t number) const {
+  [[nodiscard]] __device__ uint32_t below(const SortedLookups& list, uint32_t number) const {
     uint32_t low = 0, high = list.count;
     while (low < high) {
       const uint32_t middle = low + (high - low) / 2;
@@ -81,7 +81,8 @@ struct Firsts {
 
 __global__ void __launch_bounds__(kItemThreads)
     number_lookups_kernel(SlotsRef slots, PlacementRef placement, const uint32_t* keys,
-                          uint32_t lookups, uint32_t* numbers, uint32_t* sources, KeyCheck check) {
+                          uint32_t lookups, uint32_t* numbers, uint32_t* sources,
+                          KeyRecorder check) {
   const int64_t i = global_thread();
   if (i >= lookups) return;
   const KeyPlace place = place_of_key(slots, static_cast<uint32_t>(i));
@@ -90,7 +91,7 @@ __global__ void __launch_bounds__(kItemThreads)
   sources[i] = place.index;
   numbers[i] = find_row(slot, keys, place.index, check) == kNoRow
                    ? placement.numbers
-                   : placement.number_of(slot, static_cast<int32_t>(place.slot), key);
+                   : placement.number_of(slot, slots.table_of[place.slot], key);
 }
 
 // Of hashed tables: what they are sorted by first.
@@ -114,11 +115,12 @@ __global__ void __launch_bounds__(kItemThreads)
   const uint32_t column =
       source % static_cast<uint32_t>(slots.columns) - static_cast<uint32_t>(slots.first_column);
   const int32_t s = slots.one_hot() ? static_cast<int32_t>(column) : slots.slot_of[column];
-  numbers[i] = key == kNoKey ? placement.numbers : placement.number_of(slots.slots[s], s, key);
+  numbers[i] = key == kNoKey ? placement.numbers
+                             : placement.number_of(slots.slots[s], slots.table_of[s], key);
 }
 
 __global__ void __launch_bounds__(kItemThreads)
-    mark_first_kernel(Sorted list, uint32_t none, uint8_t* first) {
+    mark_first_kernel(SortedLookups list, uint32_t none, uint8_t* first) {
   const int64_t i = global_thread();
   if (i >= list.count) return;
   first[i] = list.numbers[i] != none && (i == 0 || !list.same_row(i - 1, i)) ? 1 : 0;
@@ -126,7 +128,7 @@ __global__ void __launch_bounds__(kItemThreads)
 
 // One block, a thread a rank and two more.
 __global__ void __launch_bounds__(kMostListed + 2)
-    find_lists_kernel(Sorted list, PlacementRef placement, Firsts firsts, uint32_t* begin,
+    find_lists_kernel(SortedLookups list, PlacementRef placement, Firsts firsts, uint32_t* begin,
                       PoolShape pool, WantedLists lists) {
   const auto q = static_cast<int32_t>(threadIdx.x);
   if (q <= pool.ranks + 1) begin[q] = firsts.below(list, placement.first_number[q]);
@@ -149,20 +151,21 @@ __global__ void __launch_bounds__(kMostListed + 2)
   lists.vector_bytes[q] = int64_t{lists.counts[q]} * pool.row_bytes();
 }
 
-// A thread a slot of a list: where it ends there.
+// A thread a table of a list: where it ends there.
 __global__ void __launch_bounds__(kItemThreads)
-    find_slot_ends_kernel(Sorted list, Firsts firsts, const uint32_t* begin, PoolShape pool,
-                          uint32_t* blocks) {
+    find_table_ends_kernel(SortedLookups list, Firsts firsts, const uint32_t* begin, PoolShape pool,
+                           uint32_t* blocks) {
   const int64_t number = global_thread();
-  if (number >= pool.ranks * pool.hashed_slots) return;
-  const int64_t q = number / pool.hashed_slots, s = number - q * pool.hashed_slots;
-  blocks[q * pool.block_words() + kListHeader + s] =
+  if (number >= pool.ranks * pool.hashed_tables) return;
+  const int64_t q = number / pool.hashed_tables, t = number - q * pool.hashed_tables;
+  blocks[q * pool.block_words() + kListHeader + t] =
       firsts.below(list, static_cast<uint32_t>(number + 1)) - begin[q];
 }
 
 __global__ void __launch_bounds__(kItemThreads)
-    write_lists_kernel(Sorted list, PlacementRef placement, Firsts firsts, const uint32_t* begin,
-                       PoolShape pool, WantedLists lists, uint32_t* entries) {
+    write_lists_kernel(SortedLookups list, PlacementRef placement, Firsts firsts,
+                       const uint32_t* begin, PoolShape pool, WantedLists lists,
+                       uint32_t* entries) {
   const int64_t i = global_thread();
   if (i >= list.count) return;
   const uint32_t number = list.numbers[i], source = list.sources[i];
@@ -185,9 +188,9 @@ __global__ void __launch_bounds__(kItemThreads)
   to[at] = list.keys ? list.keys[source] : number - placement.first_number[q];
 }
 
-// The slot of a list's item, by where slots end.
-__device__ inline uint32_t slot_of_item(const uint32_t* ends, int64_t slots, int64_t item) {
-  int64_t low = 0, high = slots - 1;  // the first one that ends behind it
+// The table of a list's item, by where tables end.
+__device__ inline uint32_t table_of_item(const uint32_t* ends, int64_t tables, int64_t item) {
+  int64_t low = 0, high = tables - 1;  // the first one that ends behind it
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;
     if (ends[middle] <= item)
@@ -217,15 +220,16 @@ __global__ void __launch_bounds__(kItemThreads) take_lists_kernel(TakeArgs args)
     const int64_t q = i / pool.capacity, at = i - q * pool.capacity;
     const uint32_t* const block = args.blocks + q * words;
     const bool listed = at < count_of(q);
-    const bool hashed = pool.hashed_slots > 0;
+    const bool hashed = pool.hashed_tables > 0;
     (hashed ? args.asked.keys : args.asked.rows)[i] =
         listed ? block[pool.header_words() + at] : kNoKey;
     if (hashed)
-      args.asked.slots[i] = listed ? slot_of_item(block + kListHeader, pool.hashed_slots, at) : 0;
+      args.asked.tables[i] =
+          listed ? table_of_item(block + kListHeader, pool.hashed_tables, at) : 0;
   }
   if (i == 0) {
     *args.asked.needed = needed;
-    if (!fits) *args.overflow = 1;
+    if (!fits) *args.capacity_exceeded = 1;
   }
   if (i >= pool.ranks) return;
   const int64_t asked = count_of(i), row_bytes = pool.row_bytes();
@@ -259,10 +263,10 @@ int sort_by_number(cudaStream_t stream, const hlite::gpu::Temporary& temporary,
 }
 
 // The n lookups by number, and of hashed tables those of a number by key.
-Sorted sort_lookups(cudaStream_t stream, const RouteArgs& args, const Workspace& space,
-                    const hlite::gpu::Temporary& temporary, uint32_t n) {
+SortedLookups sort_lookups(cudaStream_t stream, const RouteArgs& args, const Workspace& space,
+                           const hlite::gpu::Temporary& temporary, uint32_t n) {
   const uint32_t* const keys = args.keys.data();
-  const bool hashed = args.pool.hashed_slots > 0;
+  const bool hashed = args.pool.hashed_tables > 0;
   int sorted = 0;
   if (hashed) {
     launch(item_shape("list_keys", n, stream), list_keys_kernel, args.slots, keys, n,
@@ -301,16 +305,16 @@ void route_keys(cudaStream_t stream, const RouteArgs& args) {
   const Workspace space = cut_workspace(lookups, args.workspace);
   const hlite::gpu::Temporary temporary{args.workspace + space.bytes,
                                         args.workspace_bytes - space.bytes};
-  const Sorted list = sort_lookups(stream, args, space, temporary, n);
+  const SortedLookups list = sort_lookups(stream, args, space, temporary, n);
   const Firsts firsts{space.first, space.before};
   launch(item_shape("mark_first", lookups, stream), mark_first_kernel, list, args.placement.numbers,
          space.first);
   hlite::gpu::exclusive_sums(stream, temporary, space.first, space.before, n);
   launch({.name = "find_lists", .block = dim3(kMostListed + 2), .stream = stream},
          find_lists_kernel, list, args.placement, firsts, space.begin, args.pool, args.lists);
-  if (args.pool.hashed_slots > 0)
-    launch(item_shape("find_slot_ends", args.pool.ranks * args.pool.hashed_slots, stream),
-           find_slot_ends_kernel, list, firsts, space.begin, args.pool, args.lists.blocks);
+  if (args.pool.hashed_tables > 0)
+    launch(item_shape("find_table_ends", args.pool.ranks * args.pool.hashed_tables, stream),
+           find_table_ends_kernel, list, firsts, space.begin, args.pool, args.lists.blocks);
   launch(item_shape("write_lists", lookups, stream), write_lists_kernel, list, args.placement,
          firsts, space.begin, args.pool, args.lists, args.entries.data());
 }

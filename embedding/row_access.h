@@ -7,7 +7,10 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
+#include <vector>
 
+#include "embedding/row_rounding_loops.h"
 #include "embedding/updated_rows.h"
 #include "hugectr_lite/core/float_loops.h"
 #include "hugectr_lite/optimizer/update_loops.h"
@@ -44,11 +47,11 @@ inline void prefetch_row(T* row, int64_t width) {
 template <int kWidth>
 struct Row {
   static int64_t width(int64_t w) { return kWidth > 0 ? kWidth : w; }
-  // Rounded to T.
-  template <typename T>
-  static void copy(const float* __restrict from, int64_t w, T* __restrict to) {
+  // Rounded to T, to nearest.
+  template <typename From, typename T>
+  static void copy(const From* __restrict from, int64_t w, T* __restrict to) {
 #pragma omp simd
-    for (int64_t j = 0; j < width(w); ++j) to[j] = from_float<T>(from[j]);
+    for (int64_t j = 0; j < width(w); ++j) to[j] = from_float<T>(to_float(from[j]));
   }
   template <typename T>
   static void add(const T* __restrict from, int64_t w, float* __restrict to) {
@@ -66,43 +69,82 @@ struct Row {
   }
 };
 
-// One step of rows, by row number.
-template <optimizer::OptimizerType kType, int kWidth>
+// One step of rows of W, by row number. Rows of 16 bits are widened, updated in float, and rounded
+// back (RowRounding). `step`: its number.
+template <optimizer::OptimizerType kType, int kWidth, typename W>
 class RowUpdates {
  public:
-  RowUpdates(const optimizer::StepScalars& scalars, const UpdatedRows& rows)
+  RowUpdates(const optimizer::StepScalars& scalars, const UpdatedRows& rows, int64_t step)
       : scalars_(scalars),
-        w_(rows.w.data()),
+        w_(rows.w.as<W>().data()),
         state0_(rows.state0.data()),
         state1_(rows.state1.data()),
-        width_(rows.w.dim(1)) {}
+        width_(rows.w.dim(1)),
+        rounding_(rows.rounding),
+        step_(step) {}
 
   [[nodiscard]] int64_t width() const { return Row<kWidth>::width(width_); }
   void prefetch(int64_t row) const {
-    const int64_t at = row * width();
-    prefetch_row<1>(w_ + at, width());
-    if constexpr (kStates > 0) prefetch_row<1>(state0_ + at, width());
-    if constexpr (kStates > 1) prefetch_row<1>(state1_ + at, width());
+    const int64_t at = row * state_width();
+    prefetch_row<1>(w_ + row * width(), width());
+    if constexpr (kStates > 0) prefetch_row<1>(state0_ + at, state_width());
+    if constexpr (kStates > 1) prefetch_row<1>(state1_ + at, state_width());
   }
   void update(int64_t row, const float* gradient) const {
-    const int64_t at = row * width();
-    optimizer::update_elements<kType>(scalars_, width(), gradient, w_ + at,
-                                      kStates > 0 ? state0_ + at : nullptr,
-                                      kStates > 1 ? state1_ + at : nullptr);
+    const int64_t at = row * state_width();
+    W* const stored = w_ + row * width();
+    float* w;
+    if constexpr (kNarrow)
+      widen(stored, width(), w = wide_row());
+    else
+      w = stored;
+    optimizer::update_row<kType>(scalars_, width(), gradient, w,
+                                 kStates > 0 ? state0_ + at : nullptr,
+                                 kStates > 1 ? state1_ + at : nullptr);
+    if constexpr (kNarrow) rounding_->round(row, step_, w, width(), stored);
   }
-  // Rows [begin, end), with gradient 0.
+  // Rows [begin, end), with gradient 0, of a rule by which they move.
   void without_gradient(int64_t begin, int64_t end) const {
-    const int64_t at = begin * width();
-    optimizer::update_elements_without_gradient<kType>(scalars_, (end - begin) * width(), w_ + at,
-                                                       kStates > 0 ? state0_ + at : nullptr,
-                                                       kStates > 1 ? state1_ + at : nullptr);
+    if constexpr (kNarrow) {
+      const std::vector<float> none(static_cast<size_t>(width()), 0.0f);
+      for (int64_t row = begin; row < end; ++row) update(row, none.data());
+    } else {
+      const int64_t at = begin * width();
+      optimizer::update_elements_without_gradient<kType>(scalars_, (end - begin) * width(), w_ + at,
+                                                         kStates > 0 ? state0_ + at : nullptr,
+                                                         kStates > 1 ? state1_ + at : nullptr);
+    }
   }
 
  private:
+  [[nodiscard]] int64_t state_width() const { return optimizer::state_width(kType, width()); }
+  // [width], this thread's.
+  [[nodiscard]] float* wide_row() const {
+    thread_local std::vector<float> row;  // grows once
+    if (std::ssize(row) < width()) row.resize(static_cast<size_t>(width()));
+    return row.data();
+  }
+
   static constexpr int kStates = optimizer::state_count(kType);
+  static constexpr bool kNarrow = !std::is_same_v<W, float>;
   const optimizer::StepScalars scalars_;
-  float *const w_, *const state0_, *const state1_;
+  W* const w_;
+  float *const state0_, *const state1_;
   const int64_t width_;
+  const RowRounding* const rounding_;
+  const int64_t step_;
 };
+
+// Calls body.template operator()<W, kWidth>() for rows of W, of 16 bits without the width: their
+// loops take longer to draw than to count.
+template <typename Body>
+void with_row_type(const UpdatedRows& rows, Body&& body) {
+  with_float_type(rows.w.type(), [&]<typename W>() {
+    if constexpr (std::is_same_v<W, float>)
+      with_width(rows.w.dim(1), [&]<int kWidth>() { body.template operator()<W, kWidth>(); });
+    else
+      body.template operator()<W, 0>();
+  });
+}
 
 }  // namespace hlite::embedding

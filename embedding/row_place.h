@@ -48,9 +48,9 @@ HLITE_HD inline RowPlace shard_place(const int* ranks /*[count]*/,
   return {ranks[shard], static_cast<uint32_t>(first_rows[shard] + key / count)};
 }
 
-// Of tables whose rows come as keys come: the rank that knows a key's row.
-HLITE_HD inline int hashed_rank(bool by_slot, int64_t slot, uint32_t key, int ranks) {
-  return static_cast<int>((by_slot ? static_cast<uint32_t>(slot) : key) %
+// Returns the rank that owns the row of a key in a hashed table.
+HLITE_HD inline int hashed_rank(bool by_slot, int64_t table, uint32_t key, int ranks) {
+  return static_cast<int>((by_slot ? static_cast<uint32_t>(table) : key) %
                           static_cast<uint32_t>(ranks));
 }
 

@@ -2,7 +2,8 @@
 //
 //   by category  hybrid and DistributedSlot: frequent categories are copied to every rank, the k-th
 //                of the others is row k / ranks of rank k mod ranks (category_model.h)
-//   by key       the ...Hash types: key k, or all keys of slot s, on rank k, or s, mod ranks; which
+//   by key       the ...Hash types: key k, or all keys of table t, on rank k, or t, mod ranks;
+//   which
 //                row it has there its owner alone knows (hashed_index.h), here it is the key
 //   by table     LocalizedSlot and sharding plans: a table lies on one rank, or its keys k on the
 //                rank shards[k mod n], or it is copied to every rank
@@ -20,7 +21,7 @@
 namespace hlite::embedding {
 
 struct TableRow {
-  int64_t slot;
+  int64_t table;
   uint32_t key;
   bool operator==(const TableRow&) const = default;
 };
@@ -28,22 +29,23 @@ struct TableRow {
 class RowPlacement {
  public:
   static RowPlacement by_category(const SlotLayout& layout, CategoryModel model);
-  // `shards[s]`: the ranks that hold slot s, key k on the one at k mod n; empty: copied everywhere.
+  // `shards[t]`: the ranks that hold table t, key k on the one at k mod n; empty: copied
+  // everywhere.
   static RowPlacement by_table(const SlotLayout& layout, std::vector<std::vector<int>> shards,
                                int ranks);
 
-  // Room for `capacity` keys on a rank, or for all there can be. By key, or by slot.
+  // Room for `capacity` keys on a rank, or for all there can be. By key, or by table.
   static RowPlacement by_key(const SlotLayout& layout, int ranks, int64_t capacity, bool by_slot);
 
-  // REQUIRES key < rows of the slot's table. Ascending keys of a slot that lie on one rank have
-  // ascending rows there.
-  [[nodiscard]] RowPlace locate(int64_t slot, uint32_t key) const {
-    const auto s = static_cast<size_t>(slot);
-    if (model_) return model_->locate(layout_.offset[s] + key);
-    if (hashed_) return {hashed_rank(by_slot_, slot, key, ranks()), key};
-    const auto& shards = shards_[s];
-    if (shards.empty()) return {-1, static_cast<uint32_t>(begin_[s][0] + key)};
-    return shard_place(shards.data(), begin_[s].data(), static_cast<uint32_t>(shards.size()), key);
+  // REQUIRES key < rows of the table. Ascending keys of a table that lie on one rank have ascending
+  // rows there.
+  [[nodiscard]] RowPlace locate(int64_t table, uint32_t key) const {
+    const auto t = static_cast<size_t>(table);
+    if (model_) return model_->locate(layout_.table_offset[t] + key);
+    if (hashed_) return {hashed_rank(by_slot_, table, key, ranks()), key};
+    const auto& shards = shards_[t];
+    if (shards.empty()) return {-1, static_cast<uint32_t>(begin_[t][0] + key)};
+    return shard_place(shards.data(), begin_[t].data(), static_cast<uint32_t>(shards.size()), key);
   }
   // The inverse of locate(): what lies in a row of a rank (rank < 0: of the copied ones). Not where
   // it is by key.
@@ -51,39 +53,39 @@ class RowPlacement {
 
   // Whether it is by key.
   [[nodiscard]] bool hashed() const { return hashed_; }
-  // And then, whether all keys of a slot are on one rank.
+  // And then, whether all keys of a table are on one rank.
   [[nodiscard]] bool by_slot() const { return by_slot_; }
   [[nodiscard]] int ranks() const { return static_cast<int>(rows_.size()); }
-  // [ranks] the share of a slot's keys that lies on each rank; all 0 where it is copied.
-  [[nodiscard]] std::vector<double> key_share(int64_t slot) const;
+  // [ranks] the share of a table's keys that lies on each rank; all 0 where it is copied.
+  [[nodiscard]] std::vector<double> key_share(int64_t table) const;
   [[nodiscard]] int64_t rows_of(int rank) const { return rows_[static_cast<size_t>(rank)]; }
   [[nodiscard]] int64_t copied_rows() const { return copied_rows_; }
   [[nodiscard]] const SlotLayout& layout() const { return layout_; }
   // Where it is by category, else null.
   [[nodiscard]] const CategoryModel* model() const { return model_ ? &*model_ : nullptr; }
-  // Where it is by table: the ranks of the slot's shards, none where it is copied, and the first
-  // row of each, or among the copied ones.
-  [[nodiscard]] const std::vector<int>& shards(int64_t slot) const {
-    return shards_[static_cast<size_t>(slot)];
+  // For placements by table: the ranks of the table's shards, empty if it is copied, and the first
+  // row of each shard, or its first row among the copied ones.
+  [[nodiscard]] const std::vector<int>& shards(int64_t table) const {
+    return shards_[static_cast<size_t>(table)];
   }
-  [[nodiscard]] const std::vector<int64_t>& first_rows(int64_t slot) const {
-    return begin_[static_cast<size_t>(slot)];
+  [[nodiscard]] const std::vector<int64_t>& first_rows(int64_t table) const {
+    return begin_[static_cast<size_t>(table)];
   }
 
  private:
   explicit RowPlacement(const SlotLayout& layout) : layout_(layout) {}
 
   // Rows of one table on one rank, or among the copied ones: they follow each other.
-  struct Range {
-    int64_t begin, slot, shard, shards;
+  struct PlacedRange {
+    int64_t begin, table, shard, shards;
   };
 
   SlotLayout layout_;
   std::optional<CategoryModel> model_;
   bool hashed_ = false, by_slot_ = false;
-  std::vector<std::vector<int>> shards_;     // [slots]
-  std::vector<std::vector<int64_t>> begin_;  // [slots][shards, or 1 when copied] first row
-  std::vector<std::vector<Range>> ranges_;   // [ranks + 1] ascending; the last: copied rows
+  std::vector<std::vector<int>> shards_;          // [tables]
+  std::vector<std::vector<int64_t>> begin_;       // [tables][shards, or 1 when copied] first row
+  std::vector<std::vector<PlacedRange>> ranges_;  // [ranks + 1] ascending; the last: copied rows
   std::vector<int64_t> rows_;
   int64_t copied_rows_ = 0;
 };

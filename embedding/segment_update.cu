@@ -19,7 +19,6 @@
 // depends on the number of entries and the width alone, so that every sum keeps one order.
 #include <algorithm>
 
-#include "embedding/row_pieces.cuh"
 #include "embedding/segment_update.cuh"
 
 namespace hlite::embedding::gpu {
@@ -86,29 +85,13 @@ __device__ inline FourPairs load_pairs(const LaneList<T>& list, int32_t at, int3
   return pairs;
 }
 
-// A row's piece of the table and of as many states as the rule keeps.
-template <optimizer::OptimizerType kRule, int kPiece>
-struct RowPieces {
-  static constexpr int kStates = optimizer::state_count(kRule);
-  Piece<float, kPiece> w{}, state0{}, state1{};
-
-  __device__ void load(const TableRows& table, int64_t at) {
-    w = load_piece<kPiece>(table.w + at);
-    if constexpr (kStates > 0) state0 = load_piece<kPiece>(table.state0 + at);
-    if constexpr (kStates > 1) state1 = load_piece<kPiece>(table.state1 + at);
-  }
-  __device__ void update(const DeviceStep& step, const Piece<float, kPiece>& sum) {
+template <int kPiece>
+__device__ inline Piece<float, kPiece> scaled(const Piece<float, kPiece>& sum, float by) {
+  Piece<float, kPiece> product;
 #pragma unroll
-    for (int j = 0; j < kPiece; ++j)
-      optimizer::update_element<kRule>(step.scalars, sum.at[j] * step.gradient_scale, w.at[j],
-                                       state0.at[j], state1.at[j]);
-  }
-  __device__ void store(const TableRows& table, int64_t at) const {
-    store_piece<kPiece>(table.w + at, w);
-    if constexpr (kStates > 0) store_piece<kPiece>(table.state0 + at, state0);
-    if constexpr (kStates > 1) store_piece<kPiece>(table.state1 + at, state1);
-  }
-};
+  for (int j = 0; j < kPiece; ++j) product.at[j] = sum.at[j] * by;
+  return product;
+}
 
 // Gradients of lookups pass once; carried sums lie in the L2 cache, or in shared memory.
 template <int kPiece, bool kPassing, typename T>
@@ -131,11 +114,13 @@ __device__ inline void name_carried(const LaneList<T>& list, const Tile& tile, u
       left && tile.from_left == tile.to_right ? kNoSource : static_cast<uint32_t>(entry + 1);
 }
 
-// One lane's walk through the index'th tile of the list; `column` is the lane's in the table.
-template <optimizer::OptimizerType kRule, int kPiece, bool kPassing, typename T>
+// One lane's walk through the index'th tile of the list, by `lanes` lanes; `column` is the lane's
+// in the table.
+template <optimizer::OptimizerType kRule, RowPart kPart, int kPiece, bool kPassing, typename T>
 __device__ inline void walk(const LaneList<T>& list, int32_t index, int32_t pairs_of_tile,
-                            const TableRows& table, int64_t column, const DeviceStep& step,
-                            const LaneCarried& carried) {
+                            const TableRows& table, int64_t column, int lanes,
+                            const DeviceStep& step, const LaneCarried& carried) {
+  const RowLanes of_row = RowLanes::at(lanes, kPiece, column, table.width);
   const Tile tile = tile_of(list, index, pairs_of_tile);
   const uint32_t no_row = table.no_row;
   Piece<float, kPiece> sum{};
@@ -149,7 +134,7 @@ __device__ inline void walk(const LaneList<T>& list, int32_t index, int32_t pair
 
     Piece<T, kPiece> gradient[kStep];
     float scale[kStep];
-    RowPieces<kRule, kPiece> row[kStep];
+    RowPieces<kRule, kPiece, kPart> row[kStep];
     bool ends[kStep], applies[kStep];  // the segment ends here; and lies wholly in this tile
 #pragma unroll
     for (int u = 0; u < kStep; ++u) {
@@ -162,7 +147,7 @@ __device__ inline void walk(const LaneList<T>& list, int32_t index, int32_t pair
       scale[u] = counts && list.scale ? list.scale[source] : 1.0f;
       ends[u] = r != no_row && r != (u + 1 < kStep ? pairs.row[(u + 1) % kStep] : next.row[0]);
       applies[u] = ends[u] && r != tile.from_left && r != tile.to_right;
-      if (applies[u]) row[u].load(table, r * table.width + column);
+      if (applies[u]) row[u].load(table, r, column, of_row);
     }
 #pragma unroll
     for (int u = 0; u < kStep; ++u) {
@@ -171,8 +156,8 @@ __device__ inline void walk(const LaneList<T>& list, int32_t index, int32_t pair
       for (int j = 0; j < kPiece; ++j) sum.at[j] += term.at[j] * scale[u];
       if (!ends[u]) continue;
       if (applies[u]) {
-        row[u].update(step, sum);
-        row[u].store(table, pairs.row[u] * table.width + column);
+        row[u].update(step.scalars, scaled(sum, step.gradient_scale), table.width, of_row);
+        row[u].store(table, pairs.row[u], column, of_row);
       } else {
         const int64_t entry = carried.first + 2 * index + (pairs.row[u] == tile.from_left ? 0 : 1);
         store_piece<kPiece>(carried.sums + entry * carried.stride + carried.column, sum);
@@ -185,14 +170,14 @@ __device__ inline void walk(const LaneList<T>& list, int32_t index, int32_t pair
 }
 
 // Blocks of a multiprocessor: loads on their way count more here than registers.
-template <optimizer::OptimizerType kRule, typename T, int kPiece>
+template <optimizer::OptimizerType kRule, RowPart kPart, typename T, int kPiece>
 __global__ void __launch_bounds__(kThreads, optimizer::state_count(kRule) == 0 ? 3 : 2)
     update_segments_kernel(SortedList<T> list, TableRows table, StepSource step_source,
-                           CarriedList carried, int lanes) {
+                           CarriedList carried, int lanes, unsigned first_slice) {
   const DeviceStep step = load_step(step_source);
   const int64_t tile = (int64_t{blockIdx.x} * kThreads + threadIdx.x) / lanes;
   const int64_t column =
-      (int64_t{blockIdx.y} * lanes + static_cast<int>(threadIdx.x) % lanes) * kPiece;
+      (int64_t{first_slice + blockIdx.y} * lanes + static_cast<int>(threadIdx.x) % lanes) * kPiece;
   if (step.skips || tile * kTilePairs >= list.count || column >= table.width) return;
   const LaneList<T> mine{.rows = list.rows,
                          .sources = list.sources,
@@ -204,8 +189,8 @@ __global__ void __launch_bounds__(kThreads, optimizer::state_count(kRule) == 0 ?
                          .before = table.no_row,
                          .behind = table.no_row};
   const bool writes = column == 0 && list.count > kTilePairs;
-  walk<kRule, kPiece, true>(
-      mine, static_cast<int32_t>(tile), kTilePairs, table, column, step,
+  walk<kRule, kPart, kPiece, true>(
+      mine, static_cast<int32_t>(tile), kTilePairs, table, column, lanes, step,
       {writes ? carried.rows : nullptr, carried.sources, carried.sums, table.width, column});
 }
 
@@ -218,10 +203,12 @@ struct SharedList {
 };
 
 // `pairs`: entries that a group takes, so that the block's groups reach one tile of the list.
-template <optimizer::OptimizerType kRule, int kPiece>
-__global__ void __launch_bounds__(kCarriedThreads)
+// Told nothing of a multiprocessor's blocks, ptxas saves registers of kState by spilling some.
+template <optimizer::OptimizerType kRule, RowPart kPart, int kPiece>
+__global__ void __launch_bounds__(kCarriedThreads, kPart == RowPart::kState ? 1 : 0)
     update_carried_kernel(CarriedList list, int32_t count, int32_t pairs, TableRows table,
-                          StepSource step_source, CarriedList carried, int lanes) {
+                          StepSource step_source, CarriedList carried, int lanes,
+                          unsigned first_slice) {
   // Two entries a group; then two for 16 of those, and so on, to and fro.
   __shared__ SharedList<kPiece, 2 * kCarriedThreads> first;
   __shared__ SharedList<kPiece, 4 * kCarriedThreads / kSharedPairs> second;
@@ -229,7 +216,7 @@ __global__ void __launch_bounds__(kCarriedThreads)
   if (step.skips) return;
   const int group = static_cast<int>(threadIdx.x) / lanes;
   const int piece = static_cast<int>(threadIdx.x) % lanes * kPiece;
-  const int64_t column = int64_t{blockIdx.y} * lanes * kPiece + piece;
+  const int64_t column = int64_t{first_slice + blockIdx.y} * lanes * kPiece + piece;
   const int32_t tile = kCarriedThreads / lanes * pairs, begin = blockIdx.x * tile;
   const int32_t end = tile < count - begin ? begin + tile : count;
   LaneList<float> mine{.rows = list.rows + begin,
@@ -257,7 +244,7 @@ __global__ void __launch_bounds__(kCarriedThreads)
             column,
             2 * static_cast<int32_t>(blockIdx.x)};
     if (group < tiles && column < table.width)
-      walk<kRule, kPiece, false>(mine, group, pairs, table, column, step, to);
+      walk<kRule, kPart, kPiece, false>(mine, group, pairs, table, column, lanes, step, to);
     if (last) return;
     __syncthreads();
     mine.rows = rows;
@@ -267,6 +254,19 @@ __global__ void __launch_bounds__(kCarriedThreads)
     mine.stride = stride;
     mine.column = piece;
   }
+}
+
+// Calls launch.template operator()<part>(first slice, slices) for the launches that a rule takes
+// for rows of so many slices. Each walks through the same lists and carries the same sums.
+template <optimizer::OptimizerType kRule, typename Launch>
+void in_parts(unsigned slices, Launch&& launch) {
+  if constexpr (optimizer::is_row_wise(kRule)) {
+    if (slices > 1) {
+      for (unsigned s = 0; s < slices; ++s) launch.template operator()<RowPart::kState>(s, 1);
+      return launch.template operator()<RowPart::kWeights>(0, slices);
+    }
+  }
+  launch.template operator()<RowPart::kAll>(0, slices);
 }
 
 }  // namespace
@@ -281,11 +281,14 @@ void update_segments(cudaStream_t stream, optimizer::OptimizerType rule, const S
   const dim3 columns = grid_for(table.width, int64_t{lanes} * piece, kMaxGridYZ);
   optimizer::with_rule_type(rule, [&]<optimizer::OptimizerType kRule>() {
     with_piece(piece, [&]<int kPiece>() {
-      launch({.name = "update_segments",
-              .grid = dim3(tiles.x, columns.x),
-              .block = kThreads,
-              .stream = stream},
-             update_segments_kernel<kRule, T, kPiece>, list, table, step, carried, lanes);
+      in_parts<kRule>(columns.x, [&]<RowPart kPart>(unsigned first_slice, unsigned slices) {
+        launch({.name = "update_segments",
+                .grid = dim3(tiles.x, slices),
+                .block = kThreads,
+                .stream = stream},
+               update_segments_kernel<kRule, kPart, T, kPiece>, list, table, step, carried, lanes,
+               first_slice);
+      });
     });
   });
 }
@@ -303,12 +306,14 @@ int64_t update_carried(cudaStream_t stream, optimizer::OptimizerType rule, const
   const dim3 columns = grid_for(table.width, int64_t{lanes} * piece, kMaxGridYZ);
   optimizer::with_rule_type(rule, [&]<optimizer::OptimizerType kRule>() {
     with_piece(piece, [&]<int kPiece>() {
-      launch({.name = "update_carried",
-              .grid = dim3(static_cast<unsigned>(blocks), columns.x),
-              .block = kCarriedThreads,
-              .stream = stream},
-             update_carried_kernel<kRule, kPiece>, list, static_cast<int32_t>(count),
-             static_cast<int32_t>(pairs), table, step, carried, lanes);
+      in_parts<kRule>(columns.x, [&]<RowPart kPart>(unsigned first_slice, unsigned slices) {
+        launch({.name = "update_carried",
+                .grid = dim3(static_cast<unsigned>(blocks), slices),
+                .block = kCarriedThreads,
+                .stream = stream},
+               update_carried_kernel<kRule, kPart, kPiece>, list, static_cast<int32_t>(count),
+               static_cast<int32_t>(pairs), table, step, carried, lanes, first_slice);
+      });
     });
   });
   return blocks == 1 ? 0 : 2 * blocks;

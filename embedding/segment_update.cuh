@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "embedding/row_update.cuh"
 #include "hugectr_lite/core/launch.cuh"
 #include "hugectr_lite/core/view.h"
 #include "hugectr_lite/optimizer/gradient_scale.h"
@@ -50,12 +51,6 @@ struct CarriedList {
   uint32_t* rows;     // [2 * tiles]
   uint32_t* sources;  // [2 * tiles]
   float* sums;        // [2 * tiles, width]
-};
-
-struct TableRows {
-  float *w, *state0, *state1;  // [*, width]
-  int64_t width;
-  uint32_t no_row;  // pairs of this row are passed over
 };
 
 inline int64_t tiles_of(int64_t count, int64_t pairs = kTilePairs) {

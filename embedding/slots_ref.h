@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "hugectr_lite/core/host_device.h"
 #include "hugectr_lite/core/no_key.h"
@@ -25,24 +26,40 @@ struct alignas(16) SlotRef {
   }
 };
 
+// One table, as ops on the CPU read it.
+struct TableRef {
+  int64_t first_row;  // among all tables' rows
+  int64_t rows;
+  int32_t first_slot;    // of SlotsRef::table_slots
+  int32_t first_lookup;  // lookups of a sample in the tables before
+};
+
 struct SlotsRef {
-  const SlotRef* slots = nullptr;    // [count + 1]; the last one only says where columns end
-  const int32_t* slot_of = nullptr;  // [lookups] slot of each of the layer's columns
+  const SlotRef* slots = nullptr;        // [count + 1]; the last one only says where columns end
+  const int32_t* slot_of = nullptr;      // [lookups] slot of each of the layer's columns
+  const int32_t* table_of = nullptr;     // [count] table of each slot
+  const int32_t* table_slots = nullptr;  // [count] slots by table, those of a table ascending
+  const TableRef* tables = nullptr;      // [table_count + 1]; the last one only says where they end
   int32_t count = 0;
   int32_t lookups = 0;       // columns of the layer, all slots together
   int32_t first_column = 0;  // the layer's first, among `columns`
   int32_t columns = 0;       // of the batch's keys
-  int32_t most_hotness = 0;  // columns of the slot that has most
-  int32_t width = 0;         // floats a row
-  int64_t total_rows = 0;    // of all tables; on a GPU below kNoRow
-  bool mean = false;         // several keys of a slot are averaged, else added
-  bool complete = false;     // no column is ever without a key
+  int32_t table_count = 0;
+  int32_t most_table_lookups = 0;  // of a sample, in the table that has most
+  int32_t width = 0;               // floats a row
+  int64_t total_rows = 0;          // of all tables; on a GPU below kNoRow
+  bool mean = false;               // several keys of a slot are averaged, else added
+  bool complete = false;           // no column is ever without a key
 
   [[nodiscard]] HLITE_HD bool one_hot() const { return lookups == count; }
   // Whether gradients of some rows are scaled.
   [[nodiscard]] HLITE_HD bool scales() const { return mean && !one_hot(); }
   [[nodiscard]] HLITE_HD int32_t hotness(int64_t s) const {
     return slots[s + 1].column - slots[s].column;
+  }
+  // The slots that share table t.
+  [[nodiscard]] std::span<const int32_t> slots_of_table(int64_t t) const {
+    return {table_slots + tables[t].first_slot, table_slots + tables[t + 1].first_slot};
   }
 };
 

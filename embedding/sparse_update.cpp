@@ -18,7 +18,8 @@ SparseUpdateShape shape_of(const Exec& exec, const SlotsRef& slots,
       .max_batch = how.max_batch,
       .slots = slots.count,
       .lookups = slots.lookups,
-      .most_hotness = slots.most_hotness,
+      .tables = slots.table_count,
+      .most_table_lookups = slots.most_table_lookups,
       .width = slots.width,
       .total_rows = slots.total_rows,
       .scales = slots.scales(),
@@ -59,9 +60,11 @@ int64_t SparseUpdate::workspace_bytes(const Exec& exec, const SlotsRef& slots,
 }
 
 void SparseUpdate::sort(const Exec& exec, Matrix<const uint32_t> keys, const float* lr,
-                        const int64_t* step, optimizer::StepScalars* scalars) {
+                        const int64_t* step, optimizer::StepScalars* scalars,
+                        const LineOfRow& lines) {
   HLITE_CHECK(lr && step && (scalars || shape_.atomic),
               "sparse update: no rate, no step or no scalars");
+  HLITE_CHECK(!lines.line_of || !(shape_.atomic || shape_.sweeps), "sparse update: lines");
   HLITE_CHECK(keys.dim(0) <= shape_.max_batch && keys.dim(1) == slots_.columns,
               "sparse update: keys {}, expected at most {} samples of {} columns", keys.shape(),
               shape_.max_batch, slots_.columns);
@@ -72,6 +75,7 @@ void SparseUpdate::sort(const Exec& exec, Matrix<const uint32_t> keys, const flo
              .step = step,
              .keys = keys,
              .scalars = scalars,
+             .lines = lines,
              .workspace = workspace_.data(),
              .workspace_bytes = workspace_.size()};
   if (exec.on_gpu())
@@ -84,18 +88,21 @@ template <typename T>
 void SparseUpdate::update(const Exec& exec, View<const T, 3> dout, const UpdatedRows& rows,
                           const optimizer::GradientScale& gradient_scale) {
   const int states = optimizer::state_count(rule_.type);
-  const auto fits = [&](const Matrix<float>& m) {
-    return m.dim(0) == slots_.total_rows && m.dim(1) == slots_.width;
+  const int64_t state_width = optimizer::state_width(rule_.type, slots_.width);
+  const int64_t held = sorted_.lines.line_of ? sorted_.lines.lines : slots_.total_rows;
+  const auto fits = [&](const auto& m, int64_t width) {
+    return m.dim(0) == held && m.dim(1) == width;
   };
   HLITE_CHECK(sorted_.lr, "sparse update: no sort before");
   HLITE_CHECK(dout.dim(0) == sorted_.keys.dim(0) && dout.dim(1) == slots_.count &&
                   dout.dim(2) == slots_.width,
               "sparse update: keys {}, dout {}, width {}", sorted_.keys.shape(), dout.shape(),
               slots_.width);
-  HLITE_CHECK(
-      fits(rows.w) && (states < 1 || fits(rows.state0)) && (states < 2 || fits(rows.state1)),
-      "sparse update: table {}, states {} and {}, expected [{},{}]", rows.w.shape(),
-      rows.state0.shape(), rows.state1.shape(), slots_.total_rows, slots_.width);
+  HLITE_CHECK(fits(rows.w, slots_.width) && (states < 1 || fits(rows.state0, state_width)) &&
+                  (states < 2 || fits(rows.state1, state_width)),
+              "sparse update: table {}, states {} and {}, expected [{},{}] and [{},{}]",
+              rows.w.shape(), rows.state0.shape(), rows.state1.shape(), held, slots_.width, held,
+              state_width);
   const SparseUpdateArgs<T> args{.sorted = sorted_,
                                  .buffer = buffer_,
                                  .gradient_scale = gradient_scale,

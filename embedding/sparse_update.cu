@@ -22,7 +22,6 @@
 #include "embedding/cutter.h"
 #include "embedding/find_row.cuh"
 #include "embedding/item_threads.cuh"
-#include "embedding/row_pieces.cuh"
 #include "embedding/segment_update.cuh"
 #include "hugectr_lite/core/device_sort.cuh"
 #include "hugectr_lite/core/kernel_list.cuh"
@@ -93,7 +92,7 @@ __global__ void __launch_bounds__(kItemThreads)
   const int64_t i = global_thread();
   if (i == 0) *scalars = optimizer::step_scalars(in.rule, *in.lr, *in.step);
   if (i >= lookups) return;
-  const Lookup lookup = find_lookup(slots, keys, static_cast<uint32_t>(i), KeyCheck{});
+  const Lookup lookup = find_lookup(slots, keys, static_cast<uint32_t>(i), KeyRecorder{});
   rows[i] = lookup.row == kNoRow ? static_cast<uint32_t>(slots.total_rows) : lookup.row;
   sources[i] = lookup.bag;
   if (!touched || lookup.row == kNoRow) return;
@@ -101,6 +100,14 @@ __global__ void __launch_bounds__(kItemThreads)
   uint32_t* const word = &touched[lookup.row / 32];
   // Frequent rows find their bit set, whatever other threads do: bits are only ever set.
   if ((*static_cast<const volatile uint32_t*>(word) & bit) == 0) atomicOr(word, bit);
+}
+
+// Rows of a sorted list -> their lines, which keep its order. None stays none: the number behind
+// the last one.
+__global__ void __launch_bounds__(kItemThreads)
+    take_lines_kernel(LineOfRow lines, uint32_t* rows, uint32_t lookups, uint32_t no_row) {
+  const int64_t i = global_thread();
+  if (i < lookups) rows[i] = rows[i] == no_row ? lines.lines : lines.line_of[rows[i]];
 }
 
 // A thread a bag: 1 / the number of its keys.
@@ -176,7 +183,7 @@ __global__ void __launch_bounds__(kItemThreads)
   const int lane = static_cast<int>(threadIdx.x % kWarp);
   const int64_t mine = global_thread();
   Lookup own{kNoRow, 0};
-  if (mine < lookups) own = find_lookup(slots, keys, static_cast<uint32_t>(mine), KeyCheck{});
+  if (mine < lookups) own = find_lookup(slots, keys, static_cast<uint32_t>(mine), KeyRecorder{});
   const int groups = kWarp / lanes, group = lane / lanes;
   const int64_t width = slots.width;
   for (int at = 0; at < kWarp; at += kAdds * groups) {
@@ -213,11 +220,11 @@ template <typename T>
 void add_gradients(cudaStream_t stream, const SparseUpdateArgs<T>& args, int64_t lookups,
                    const Workspace& space) {
   const SparseSortArgs& of = args.sorted;
-  const int piece = piece_for(of.shape.width, args.dout.data(), args.rows.w.data());
+  const int piece = piece_for(of.shape.width, args.dout.data(), args.rows.w.floats());
   with_piece(piece, [&]<int kPiece>() {
     launch(item_shape("add_gradients", lookups, stream), add_gradients_kernel<T, kPiece>, of.slots,
            of.keys.data(), static_cast<uint32_t>(lookups), args.dout.data(), space.scale,
-           args.rows.w.data(), Descent{of.lr, args.gradient_scale},
+           args.rows.w.floats(), Descent{of.lr, args.gradient_scale},
            lanes_for(of.shape.width, piece));
   });
 }
@@ -227,10 +234,11 @@ void sweep(cudaStream_t stream, OptimizerType rule, const TableRows& table, cons
   const int piece = piece_for(table.width, table.w, table.state0, table.state1);
   const int lanes = lanes_for(table.width, piece);
   optimizer::with_rule_type(rule, [&]<OptimizerType kRule>() {
-    with_piece(piece, [&]<int kPiece>() {
-      launch(item_shape("sweep", int64_t{table.no_row} * lanes, stream, int64_t{1} << 16),
-             sweep_kernel<kRule, kPiece>, table, space.touched, step, lanes);
-    });
+    if constexpr (optimizer::moves_without_gradient(kRule))
+      with_piece(piece, [&]<int kPiece>() {
+        launch(item_shape("sweep", int64_t{table.no_row} * lanes, stream, int64_t{1} << 16),
+               sweep_kernel<kRule, kPiece>, table, space.touched, step, lanes);
+      });
   });
 }
 
@@ -279,7 +287,12 @@ int sparse_sort(cudaStream_t stream, const SparseSortArgs& args) {
   const hlite::gpu::SortPairs<uint32_t> pairs{{space.rows[0], space.rows[1]},
                                               {space.sources[0], space.sources[1]},
                                               static_cast<uint32_t>(lookups)};
-  return hlite::gpu::sort_pairs(stream, temporary, pairs, sort_bits(shape));
+  const int buffer = hlite::gpu::sort_pairs(stream, temporary, pairs, sort_bits(shape));
+  if (args.lines.line_of)
+    launch(item_shape("take_lines", lookups, stream), take_lines_kernel, args.lines,
+           space.rows[buffer], static_cast<uint32_t>(lookups),
+           static_cast<uint32_t>(shape.total_rows));
+  return buffer;
 }
 
 template <typename T>
@@ -290,8 +303,9 @@ void sparse_update(cudaStream_t stream, const SparseUpdateArgs<T>& args) {
   const Workspace space = cut_workspace(shape, of.workspace);
   if (shape.atomic) return add_gradients(stream, args, lookups, space);
 
-  const TableRows table{args.rows.w.data(), args.rows.state0.data(), args.rows.state1.data(),
-                        shape.width, static_cast<uint32_t>(shape.total_rows)};
+  const TableRows table{
+      args.rows.w.floats(), args.rows.state0.data(), args.rows.state1.data(), shape.width,
+      of.lines.line_of ? of.lines.lines : static_cast<uint32_t>(shape.total_rows)};
   const StepSource step{of.scalars, args.gradient_scale};
   const SortedList<T> list{space.rows[args.buffer], space.sources[args.buffer], lookups,
                            args.dout.data(), space.scale};

@@ -3,10 +3,11 @@
 // The gradient of a table row is the sum of dout[b, s, :] over the lookups of the row, sample after
 // sample; with the mean, each is divided by the number of keys that the sample has in the slot.
 // Lookups are sorted by row with a stable radix sort; those of one row form a segment, whose rows
-// of dout are summed and applied once through update_rules.h. Every sum has one order, whatever the
+// of dout are summed and applied once through update_rules.h. A segment has the lookups of all
+// slots that share the row's table, by sample, then slot. Every sum has one order, whatever the
 // number of threads.
 //
-//   CPU     a list of (key, sample) a slot; a segment belongs to one task
+//   CPU     a list of (key, output row) for each table; a segment belongs to one task
 //   GPU     one list of (row, output row) for all slots, in tiles of a fixed length, which lanes of
 //           a warp walk through: what lies within one tile is summed and applied there and then;
 //           sums of what crosses the edge of a tile are a shorter list of the same kind, walked
@@ -50,13 +51,14 @@ class SparseUpdate {
   // The learning rate, the step (from 1), its scalars, which sort() writes, and the scale of
   // gradients lie in memory of the device. Keys beyond their table count as absent. Batches may be
   // partial (0 included). What sort() is given stays as it is until update() has run. With atomic
-  // it sorts nothing, and scalars may be null.
+  // it sorts nothing, and scalars may be null. `lines`, on a GPU: where update() finds the rows,
+  // once they are sorted.
   void sort(const Exec& exec, Matrix<const uint32_t> keys /*[B,columns]*/, const float* lr,
-            const int64_t* step, optimizer::StepScalars* scalars);
+            const int64_t* step, optimizer::StepScalars* scalars, const LineOfRow& lines = {});
   // T: float, bf16, and on a GPU fp16; sums in float.
   template <typename T>
   void update(const Exec& exec, View<const T, 3> dout /*[B,S,V]*/,
-              const UpdatedRows& rows /*[total_rows,V]*/,
+              const UpdatedRows& rows /*[total_rows,V], or lines*/,
               const optimizer::GradientScale& gradient_scale = {});
 
  private:

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "embedding/line_of_row.h"
 #include "embedding/slots_ref.h"
 #include "embedding/updated_rows.h"
 #include "hugectr_lite/core/exec.h"
@@ -18,8 +19,9 @@ namespace hlite::embedding {
 struct SparseUpdateShape {
   int64_t max_batch = 0;
   int32_t slots = 0;
-  int32_t lookups = 0;       // of a sample
-  int32_t most_hotness = 0;  // lookups of a sample in one slot
+  int32_t lookups = 0;  // of a sample
+  int32_t tables = 0;
+  int32_t most_table_lookups = 0;  // of a sample
   int32_t width = 0;
   int64_t total_rows = 0;
   bool scales = false;  // gradients of some rows are scaled: a mean
@@ -37,6 +39,7 @@ struct SparseSortArgs {
   const int64_t* step = nullptr;
   Matrix<const uint32_t> keys;                // [B,columns]
   optimizer::StepScalars* scalars = nullptr;  // written
+  LineOfRow lines = {};                       // on a GPU, of the sorted rows
   std::byte* workspace = nullptr;
   size_t workspace_bytes = 0;
 };
@@ -48,7 +51,7 @@ struct SparseUpdateArgs {
   int buffer = 0;         // and returned
   optimizer::GradientScale gradient_scale;
   View<const T, 3> dout;  // [B,S,V]
-  UpdatedRows rows;       // [total_rows,V]
+  UpdatedRows rows;       // [total_rows,V], or lines
 };
 
 namespace kernels {

@@ -22,11 +22,11 @@ constexpr int64_t kSweepFloats = int64_t{1} << 16;
 int64_t in_lines(int64_t width) { return (width + 15) / 16 * 16; }
 
 struct Workspace {
-  uint64_t* pairs;    // [lookups, max_batch] sorted, a slot's from its first column on
-  int64_t* count;     // [slots] pairs
-  int64_t* tasks;     // [slots + 1] tasks of the slots before
-  float* scale;       // [slots, max_batch] 1 / keys of the sample, for a mean
-  uint64_t* scratch;  // [threads, max_batch * most_hotness]
+  uint64_t* pairs;    // [lookups, max_batch] sorted, a table's from its first lookup on
+  int64_t* count;     // [tables] pairs
+  int64_t* tasks;     // [tables + 1] tasks of the tables before
+  float* scale;       // [max_batch, slots] 1 / keys of the sample in the slot, for a mean
+  uint64_t* scratch;  // [threads, max_batch * most_table_lookups]
   uint32_t* counts;   // [threads, kSortCounts]
   float* gradient;    // [threads, V in whole cache lines] the sum of a segment
   uint8_t* touched;   // [total_rows], for sweeps
@@ -37,10 +37,10 @@ Workspace cut_workspace(const SparseUpdateShape& shape, std::byte* memory) {
   Cutter cutter(memory);
   Workspace space{};
   space.pairs = cutter.cut<uint64_t>(shape.lookups * shape.max_batch);
-  space.count = cutter.cut<int64_t>(shape.slots);
-  space.tasks = cutter.cut<int64_t>(shape.slots + 1);
-  if (shape.scales) space.scale = cutter.cut<float>(shape.slots * shape.max_batch);
-  space.scratch = cutter.cut<uint64_t>(shape.threads * shape.max_batch * shape.most_hotness);
+  space.count = cutter.cut<int64_t>(shape.tables);
+  space.tasks = cutter.cut<int64_t>(shape.tables + 1);
+  if (shape.scales) space.scale = cutter.cut<float>(shape.max_batch * shape.slots);
+  space.scratch = cutter.cut<uint64_t>(shape.threads * shape.max_batch * shape.most_table_lookups);
   space.counts = cutter.cut<uint32_t>(shape.threads * kSortCounts);
   space.gradient = cutter.cut<float>(shape.threads * in_lines(shape.width));
   if (shape.sweeps) space.touched = cutter.cut<uint8_t>(shape.total_rows);
@@ -48,36 +48,37 @@ Workspace cut_workspace(const SparseUpdateShape& shape, std::byte* memory) {
   return space;
 }
 
-uint64_t* pairs_of(const SparseSortArgs& args, const Workspace& space, int64_t slot) {
-  return space.pairs +
-         (args.slots.slots[slot].column - args.slots.first_column) * args.shape.max_batch;
+uint64_t* pairs_of(const SparseSortArgs& args, const Workspace& space, int64_t table) {
+  return space.pairs + args.slots.tables[table].first_lookup * args.shape.max_batch;
 }
 
-// Sorts the slot's pairs; for a mean also fills its scales.
-void sort_slot(const SparseSortArgs& args, const Workspace& space, int64_t slot, int worker) {
-  const SlotRef& of = args.slots.slots[slot];
-  const int64_t hotness = args.slots.hotness(slot);
-  space.count[slot] =
-      sort_pairs(args.keys, of.column, hotness, of.rows, pairs_of(args, space, slot),
-                 space.scratch + worker * args.shape.max_batch * args.shape.most_hotness,
-                 space.counts + worker * kSortCounts);
-  if (!args.shape.scales) return;
-  float* scale = space.scale + slot * args.shape.max_batch;
-  for (int64_t b = 0; b < args.keys.dim(0); ++b) {
-    const uint32_t* key = args.keys.row(b) + of.column;
-    const int64_t found =
-        std::count_if(key, key + hotness, [&](uint32_t k) { return k < of.rows; });
-    scale[b] = 1 / static_cast<float>(std::max<int64_t>(found, 1));
-  }
+// Finds the factors of the gradients of samples [begin, end) for the combiner mean.
+void find_scales(const SparseSortArgs& args, const Workspace& space, int64_t begin, int64_t end) {
+  float* scale = space.scale + begin * args.shape.slots;
+  for (int64_t b = begin; b < end; ++b)
+    for (int64_t s = 0; s < args.shape.slots; ++s) {
+      const SlotRef& of = args.slots.slots[s];
+      const uint32_t* key = args.keys.row(b) + of.column;
+      const int64_t found =
+          std::count_if(key, key + args.slots.hotness(s), [&](uint32_t k) { return k < of.rows; });
+      *scale++ = 1 / static_cast<float>(std::max<int64_t>(found, 1));
+    }
 }
 
-// One slot's share of the arrays, and its sorted pairs.
+void sort_table(const SparseSortArgs& args, const Workspace& space, int64_t table, int worker) {
+  const TableLookups of{args.keys, args.slots, table, args.slots.tables[table].rows};
+  space.count[table] =
+      sort_bags(of, pairs_of(args, space, table),
+                space.scratch + worker * args.shape.max_batch * args.shape.most_table_lookups,
+                space.counts + worker * kSortCounts);
+}
+
+// One table's share of the arrays, and its sorted pairs.
 template <typename T>
-struct Slot {
-  const T* dout;          // of sample 0
-  int64_t sample_stride;  // elements from a sample's row of dout to the next one's
-  const float* scale;     // of each sample's row; null: all 1
-  int64_t first_row;      // of its table
+struct TableUpdate {
+  const T* dout;       // of all bags
+  const float* scale;  // of each bag; null: all 1
+  int64_t first_row;
   const uint64_t *begin, *end;
   uint8_t* touched;  // of all rows; null: nobody asks
 
@@ -90,40 +91,40 @@ struct Slot {
 };
 
 // Sums segments and updates their rows.
-template <OptimizerType kType, int kWidth, typename T>
+template <OptimizerType kType, int kWidth, typename W, typename T>
 class Segments {
  public:
-  Segments(const Slot<T>& of, const RowUpdates<kType, kWidth>& rows, float gradient_scale,
+  Segments(const TableUpdate<T>& of, const RowUpdates<kType, kWidth, W>& rows, float gradient_scale,
            float* sum)
-      : slot_(of), rows_(rows), gradient_scale_(gradient_scale), sum_(sum) {}
+      : table_(of), rows_(rows), gradient_scale_(gradient_scale), sum_(sum) {}
 
   // Updates the rows of pairs [pair, end), both at the edge of a segment.
   void update(const uint64_t* pair, const uint64_t* end) const {
-    for (const uint64_t* p = pair; p < slot_.end && p < pair + kPairsAhead; ++p) fetch(p);
+    for (const uint64_t* p = pair; p < table_.end && p < pair + kPairsAhead; ++p) fetch(p);
     while (pair != end) pair = segment(pair);
   }
 
  private:
   [[nodiscard]] int64_t width() const { return rows_.width(); }
   [[nodiscard]] const T* gradient_row(uint64_t pair) const {
-    return slot_.dout + sample_of(pair) * slot_.sample_stride;
+    return table_.dout + number_of(pair) * width();
   }
   // What a later pair needs.
   void fetch(const uint64_t* pair) const {
     prefetch_row<0>(gradient_row(*pair), width());
-    if (pair != slot_.begin && key_of(*pair) == key_of(pair[-1])) return;
-    rows_.prefetch(slot_.first_row + key_of(*pair));
+    if (pair != table_.begin && key_of(*pair) == key_of(pair[-1])) return;
+    rows_.prefetch(table_.first_row + key_of(*pair));
   }
 
   // Updates the row of the segment that begins at `pair`; returns the segment's end.
   const uint64_t* segment(const uint64_t* pair) const {
     const int64_t key = key_of(*pair);
     const auto next_in_segment = [&] {
-      if (slot_.end - pair > kPairsAhead) fetch(pair + kPairsAhead);
-      return ++pair != slot_.end && key_of(*pair) == key;
+      if (table_.end - pair > kPairsAhead) fetch(pair + kPairsAhead);
+      return ++pair != table_.end && key_of(*pair) == key;
     };
     const float* g = sum_;
-    if (slot_.scale != nullptr) [[unlikely]] {
+    if (table_.scale != nullptr) [[unlikely]] {
       pair = add_up_scaled(pair);
     } else {
       const T* const first = gradient_row(*pair);
@@ -140,9 +141,9 @@ class Segments {
       scale(g);
       g = sum_;
     }
-    rows_.update(slot_.first_row + key, g);
-    if (slot_.touched) [[unlikely]]
-      slot_.touched[slot_.first_row + key] = 1;
+    rows_.update(table_.first_row + key, g);
+    if (table_.touched) [[unlikely]]
+      table_.touched[table_.first_row + key] = 1;
     return pair;
   }
 
@@ -156,9 +157,9 @@ class Segments {
   [[gnu::noinline]] const uint64_t* add_up_scaled(const uint64_t* pair) const {
     const int64_t key = key_of(*pair);
     std::fill_n(sum_, width(), 0.f);
-    for (; pair != slot_.end && key_of(*pair) == key; ++pair) {
-      if (slot_.end - pair > kPairsAhead) fetch(pair + kPairsAhead);
-      Row<kWidth>::add_scaled(slot_.scale[sample_of(*pair)], gradient_row(*pair), width(), sum_);
+    for (; pair != table_.end && key_of(*pair) == key; ++pair) {
+      if (table_.end - pair > kPairsAhead) fetch(pair + kPairsAhead);
+      Row<kWidth>::add_scaled(table_.scale[number_of(*pair)], gradient_row(*pair), width(), sum_);
     }
     return pair;
   }
@@ -168,15 +169,15 @@ class Segments {
     for (int64_t j = 0; j < width(); ++j) sum_[j] = g[j] * gradient_scale_;
   }
 
-  const Slot<T> slot_;
-  const RowUpdates<kType, kWidth> rows_;
+  const TableUpdate<T> table_;
+  const RowUpdates<kType, kWidth, W> rows_;
   const float gradient_scale_;
   float* const sum_;  // [width], this thread's
 };
 
-// Tasks that a slot's pairs are cut into, so that few slots keep many threads busy too.
-int64_t parts_of_a_slot(int64_t slots, int64_t pairs, int threads) {
-  const int64_t wanted = (kTasksPerThread * threads + slots - 1) / std::max<int64_t>(slots, 1);
+// Tasks that a table's pairs are cut into, so that few tables keep many threads busy too.
+int64_t parts_of_a_table(int64_t tables, int64_t pairs, int threads) {
+  const int64_t wanted = (kTasksPerThread * threads + tables - 1) / std::max<int64_t>(tables, 1);
   return threads == 1 ? 1
                       : std::clamp<int64_t>(pairs / kPairsPerTask, 1, std::max<int64_t>(wanted, 1));
 }
@@ -198,24 +199,27 @@ void sweep(ThreadPool& pool, const Updates& rows, const uint8_t* touched, int64_
 }
 
 template <typename T>
-Slot<T> slot_of(const SparseUpdateArgs<T>& args, const Workspace& space, int64_t s) {
+TableUpdate<T> table_of(const SparseUpdateArgs<T>& args, const Workspace& space, int64_t t) {
   const SparseSortArgs& of = args.sorted;
-  const uint64_t* pairs = pairs_of(of, space, s);
-  const int64_t width = of.shape.width;
-  const bool scales = of.shape.scales && of.slots.hotness(s) > 1;
-  return {.dout = args.dout.data() + s * width,
-          .sample_stride = of.shape.slots * width,
-          .scale = scales ? space.scale + s * of.shape.max_batch : nullptr,
-          .first_row = of.slots.slots[s].first_row,
+  const uint64_t* pairs = pairs_of(of, space, t);
+  const auto slots = of.slots.slots_of_table(t);
+  const bool scales = of.shape.scales && std::any_of(slots.begin(), slots.end(), [&](int32_t s) {
+                        return of.slots.hotness(s) > 1;
+                      });
+  return {.dout = args.dout.data(),
+          .scale = scales ? space.scale : nullptr,
+          .first_row = of.slots.tables[t].first_row,
           .begin = pairs,
-          .end = pairs + space.count[s],
+          .end = pairs + space.count[t],
           .touched = space.touched};
 }
 }  // namespace
 
 size_t cpu::sparse_update_workspace(const SparseUpdateShape& shape) {
-  HLITE_CHECK(shape.max_batch * shape.most_hotness < int64_t{1} << 32, "{} samples of {} keys",
-              shape.max_batch, shape.most_hotness);
+  HLITE_CHECK(shape.max_batch * shape.most_table_lookups < int64_t{1} << 32 &&
+                  shape.max_batch * shape.slots < int64_t{1} << 32,
+              "{} samples of {} keys in a table and {} slots", shape.max_batch,
+              shape.most_table_lookups, shape.slots);
   return cut_workspace(shape, nullptr).bytes;
 }
 
@@ -226,8 +230,12 @@ void cpu::sparse_sort(const Exec& exec, const SparseSortArgs& args) {
   HLITE_CHECK(*args.step >= 1, "sparse update: step {}, they count from 1", *args.step);
   *args.scalars = optimizer::step_scalars(args.rule, *args.lr, *args.step);
   const Workspace space = cut_workspace(args.shape, args.workspace);
-  exec.threads().run(args.shape.slots,
-                     [&](int64_t slot, int worker) { sort_slot(args, space, slot, worker); });
+  exec.threads().run(args.shape.tables,
+                     [&](int64_t table, int worker) { sort_table(args, space, table, worker); });
+  if (!args.shape.scales) return;
+  exec.threads().parallel_for(args.keys.dim(0), 256, [&](int64_t begin, int64_t end) {
+    find_scales(args, space, begin, end);
+  });
 }
 
 template <typename T>
@@ -238,27 +246,28 @@ void cpu::sparse_update(const Exec& exec, const SparseUpdateArgs<T>& args) {
   const SparseSortArgs& of = args.sorted;
   const Workspace space = cut_workspace(of.shape, of.workspace);
   ThreadPool& pool = exec.threads();
-  const int64_t slots = of.shape.slots;
+  const int64_t tables = of.shape.tables;
   space.tasks[0] = 0;
-  for (int64_t s = 0; s < slots; ++s)
-    space.tasks[s + 1] = space.tasks[s] + parts_of_a_slot(slots, space.count[s], pool.threads());
+  for (int64_t t = 0; t < tables; ++t)
+    space.tasks[t + 1] = space.tasks[t] + parts_of_a_table(tables, space.count[t], pool.threads());
   if (space.touched) std::fill_n(space.touched, of.shape.total_rows, uint8_t{0});
   optimizer::with_rule_type(of.rule.type, [&]<OptimizerType kType>() {
-    with_width(of.shape.width, [&]<int kWidth>() {
-      const RowUpdates<kType, kWidth> rows(*of.scalars, args.rows);
-      pool.run(space.tasks[slots], [&](int64_t task, int worker) {
-        const int64_t* after = std::upper_bound(space.tasks, space.tasks + slots + 1, task);
+    with_row_type(args.rows, [&]<typename W, int kWidth>() {
+      const RowUpdates<kType, kWidth, W> rows(*of.scalars, args.rows, *of.step);
+      pool.run(space.tasks[tables], [&](int64_t task, int worker) {
+        const int64_t* after = std::upper_bound(space.tasks, space.tasks + tables + 1, task);
         const int64_t part = task - after[-1], parts = *after - after[-1];
-        const Slot<T> slot = slot_of(args, space, after - space.tasks - 1);
-        const int64_t n = slot.end - slot.begin;
-        const Segments<kType, kWidth, T> segments{
-            slot, rows, by, space.gradient + worker * in_lines(of.shape.width)};
+        const TableUpdate<T> table = table_of(args, space, after - space.tasks - 1);
+        const int64_t n = table.end - table.begin;
+        const Segments<kType, kWidth, W, T> segments{
+            table, rows, by, space.gradient + worker * in_lines(of.shape.width)};
         wide([&] {
-          segments.update(slot.segment_from(n * part / parts),
-                          slot.segment_from(n * (part + 1) / parts));
+          segments.update(table.segment_from(n * part / parts),
+                          table.segment_from(n * (part + 1) / parts));
         });
       });
-      if (space.touched) sweep(pool, rows, space.touched, of.shape.total_rows);
+      if constexpr (optimizer::moves_without_gradient(kType))
+        if (space.touched) sweep(pool, rows, space.touched, of.shape.total_rows);
     });
   });
 }

@@ -1,24 +1,32 @@
 // What a TableStorage keeps in files: rows by table and key, wherever they lie.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <type_traits>
 
 #include "embedding/row_copies.h"
 #include "embedding/table_storage.h"
 #include "hugectr_lite/comm/gather_lists.h"
 #include "hugectr_lite/core/exec_memory.h"
+#include "hugectr_lite/core/float_loops.h"
 
 namespace hlite::embedding {
 namespace {
 
+DType dtype_of(FloatType type) {
+  if (type == FloatType::kBf16) return DType::kBf16;
+  return type == FloatType::kFp16 ? DType::kF16 : DType::kF32;
+}
+
 // The uint32 keys of a table's rows.
-TensorRef keys_tensor(std::string name, const TableStorage::Keys& keys, int64_t slot) {
-  const auto s = static_cast<size_t>(slot);
+TensorRef keys_tensor(std::string name, const TableStorage::Keys& keys, int64_t table) {
+  const auto t = static_cast<size_t>(table);
   return {.name = std::move(name),
-          .shape = {std::ssize(keys->keys[s])},
+          .shape = {std::ssize(keys->keys[t])},
           .get =
-              [keys, s](int64_t first, std::span<float> out) {
+              [keys, t](int64_t first, std::span<float> out) {
                 if (out.empty()) return;  // memcpy takes no null
-                std::memcpy(out.data(), keys->keys[s].data() + first, out.size_bytes());
+                std::memcpy(out.data(), keys->keys[t].data() + first, out.size_bytes());
               },
           // make_room() has seen them.
           .put = [](int64_t, std::span<const float>) {},
@@ -28,23 +36,38 @@ TensorRef keys_tensor(std::string name, const TableStorage::Keys& keys, int64_t 
 }  // namespace
 
 TensorRef TableStorage::tensor(std::string name, const Part& part, const Keys& keys,
-                               int64_t slot) const {
-  const auto s = static_cast<size_t>(slot);
+                               int64_t table) const {
+  const auto t = static_cast<size_t>(table);
   TensorRef ref{
       .name = std::move(name),
-      .shape = {keys ? std::ssize(keys->keys[s]) : spec_.layout.rows[s], spec_.layout.width}};
-  if (placement_) {
-    if (exec_.on_gpu() && ranks_.ranks() == 1)
-      return device_tensor(std::move(ref), part, keys, slot);
-    ref.get = [this, part, keys, slot](int64_t first, std::span<float> out) {
-      get_rows(part, keys.get(), slot, first, out);
+      .shape = {keys ? std::ssize(keys->keys[t]) : spec_.layout.table_rows[t], part.width},
+      .dtype = dtype_of(part.type),
+      .grows = !keys};
+  if (placement_ || keys || holds_lines()) {
+    if (own_on_gpu() && ranks_.ranks() == 1)
+      return device_tensor(std::move(ref), part, keys, table);
+    ref.get = [this, part, keys, table](int64_t first, std::span<float> out) {
+      get_rows(part, keys.get(), table, first, out);
     };
-    ref.put = [this, part, keys, slot](int64_t first, std::span<const float> in) {
-      put_rows(part, keys.get(), slot, first, in);
+    ref.put = [this, part, keys, table](int64_t first, std::span<const float> in) {
+      put_rows(part, keys.get(), table, first, in);
     };
     return ref;
   }
-  float* const rows = spec_.layout.table(matrix(part.own, own_rows()), slot).data();
+  const WeightRows own = rows_of(part, &Part::own);
+  if (part.type != FloatType::kFloat) {
+    with_float_type(part.type, [&]<typename W>() {
+      W* const elements = spec_.layout.table(own.as<W>(), table).data();
+      ref.get = [elements](int64_t first, std::span<float> out) {
+        widen(elements + first, std::ssize(out), out.data());
+      };
+      ref.put = [elements](int64_t first, std::span<const float> in) {
+        narrow(in.data(), std::ssize(in), elements + first);
+      };
+    });
+    return ref;
+  }
+  float* const rows = spec_.layout.table(own.as<float>(), table).data();
   if (!exec_.on_gpu()) {
     ref.data = rows;
     return ref;
@@ -61,59 +84,93 @@ TensorRef TableStorage::tensor(std::string name, const Part& part, const Keys& k
 // Of a hashed table on one GPU: rows lie anywhere, and partly written ones keep their other
 // elements.
 TensorRef TableStorage::device_tensor(TensorRef ref, const Part& part, const Keys& keys,
-                                      int64_t slot) const {
-  const auto rows_of = [keys, slot, width = spec_.layout.width](int64_t first, size_t count) {
+                                      int64_t table) const {
+  const auto listed = [keys, table, width = part.width](int64_t first, size_t count) {
     const int64_t end = first + static_cast<int64_t>(count);
-    return std::span(keys->rows[static_cast<size_t>(slot)])
+    return std::span(keys->rows[static_cast<size_t>(table)])
         .subspan(static_cast<size_t>(first / width),
                  static_cast<size_t>((end + width - 1) / width - first / width));
   };
-  const int64_t width = spec_.layout.width;
+  const int64_t width = part.width;
   ref.get = [=, this](int64_t first, std::span<float> out) {
-    with_rows(matrix(part.own, own_rows()), rows_of(first, out.size()), false,
-              [&](const RowValues& row) {
-                std::copy_n(row(0) + first % width, out.size(), out.begin());
-              });
+    with_own_rows(part, listed(first, out.size()), false, [&](const RowValues& row) {
+      std::copy_n(row(0) + first % width, out.size(), out.begin());
+    });
   };
   ref.put = [=, this](int64_t first, std::span<const float> in) {
-    with_rows(
-        matrix(part.own, own_rows()), rows_of(first, in.size()), true,
-        [&](const RowValues& row) { std::copy(in.begin(), in.end(), row(0) + first % width); });
+    with_own_rows(part, listed(first, in.size()), true, [&](const RowValues& row) {
+      std::copy(in.begin(), in.end(), row(0) + first % width);
+    });
   };
   return ref;
 }
 
 std::vector<TensorRef> TableStorage::tables(const Keys& keys) const {
   std::vector<TensorRef> list;
-  for (int64_t s = 0; s < spec_.layout.slots(); ++s)
-    list.push_back(tensor(table_name(spec_.name, s), parts_[0], keys, s));
-  for (int64_t s = 0; keys && s < spec_.layout.slots(); ++s)
-    list.push_back(keys_tensor(keys_name(spec_.name, s), keys, s));
+  for (int64_t t = 0; t < spec_.layout.tables(); ++t)
+    list.push_back(tensor(table_name(spec_.name, t), parts_[0], keys, t));
+  for (int64_t t = 0; keys && t < spec_.layout.tables(); ++t)
+    list.push_back(keys_tensor(keys_name(spec_.name, t), keys, t));
   return list;
 }
 
 std::vector<TensorRef> TableStorage::states(const Keys& keys) const {
   std::vector<TensorRef> list;
   for (size_t i = 1; i < parts_.size(); ++i)
-    for (int64_t s = 0; s < spec_.layout.slots(); ++s)
-      list.push_back(tensor(state_name(spec_.name, s, spec_.rule.type, static_cast<int>(i) - 1),
-                            parts_[i], keys, s));
+    for (int64_t t = 0; t < spec_.layout.tables(); ++t)
+      list.push_back(tensor(state_name(spec_.name, t, spec_.rule.type, static_cast<int>(i) - 1),
+                            parts_[i], keys, t));
   return list;
 }
 
-// Where row `row` of a slot's table in a file lies. Of a rank that holds it alone does its own row
-// say anything.
-RowPlace TableStorage::place_of(const FileKeys* keys, int64_t slot, int64_t row) const {
-  const auto s = static_cast<size_t>(slot), i = static_cast<size_t>(row);
-  RowPlace place = placement_->locate(slot, keys ? keys->keys[s][i] : static_cast<uint32_t>(row));
-  if (keys && place.rank == ranks_.rank) place.row = keys->rows[s][i];
+// The place of row `row` of a table in a file. The row number is meaningful on the rank that holds
+// the row alone.
+RowPlace TableStorage::place_of(const FileKeys* keys, int64_t table, int64_t row) const {
+  const auto t = static_cast<size_t>(table), i = static_cast<size_t>(row);
+  const uint32_t key = keys ? keys->keys[t][i] : static_cast<uint32_t>(row);
+  if (!placement_) return {0, static_cast<uint32_t>(spec_.layout.table_offset[t] + key)};
+  RowPlace place = placement_->locate(table, key);
+  if (placement_->hashed() && place.rank == ranks_.rank) place.row = keys->rows[t][i];
   return place;
 }
 
-void TableStorage::with_rows(Matrix<float> table, std::span<const uint32_t> rows, bool write,
-                             const std::function<void(const RowValues&)>& use) const {
-  if (!exec_.on_gpu()) return use([&](size_t i) { return table.row(rows[i]); });
-  const int64_t n = std::ssize(rows), width = spec_.layout.width;
+void TableStorage::with_own_rows(const Part& part, std::span<const uint32_t> rows, bool write,
+                                 const std::function<void(const RowValues&)>& use) const {
+  if (device_cache_) {
+    device_cache_->flush();
+    if (write) device_cache_->forget();
+  }
+  if (!cache_) return with_rows(own_rows_of(part), own_on_gpu(), rows, write, use);
+  const int64_t n = std::ssize(rows);
+  std::vector<std::byte> records(static_cast<size_t>(n * part.width * float_type_bytes(part.type)));
+  cache_->read(part.index, rows, records.data());
+  std::vector<uint32_t> all(rows.size());
+  std::iota(all.begin(), all.end(), 0u);
+  with_rows({records.data(), n, part.width, part.type}, false, all, write, use);
+  if (write) cache_->write(part.index, rows, records.data());
+}
+
+void TableStorage::with_rows(const WeightRows& table, bool on_gpu, std::span<const uint32_t> rows,
+                             bool write, const std::function<void(const RowValues&)>& use) const {
+  if (on_gpu) return with_device_rows(table.as<float>(), rows, write, use);
+  with_float_type(table.type(), [&]<typename W>() {
+    const Matrix<W> stored = table.as<W>();
+    if constexpr (std::is_same_v<W, float>) {
+      use([&](size_t i) { return stored.row(rows[i]); });
+    } else {
+      const int64_t width = table.dim(1);
+      std::vector<float> values(rows.size() * static_cast<size_t>(width));
+      const auto row = [&](size_t i) { return values.data() + static_cast<int64_t>(i) * width; };
+      for (size_t i = 0; i < rows.size(); ++i) widen(stored.row(rows[i]), width, row(i));
+      use(row);
+      for (size_t i = 0; write && i < rows.size(); ++i) narrow(row(i), width, stored.row(rows[i]));
+    }
+  });
+}
+
+void TableStorage::with_device_rows(Matrix<float> table, std::span<const uint32_t> rows, bool write,
+                                    const std::function<void(const RowValues&)>& use) const {
+  const int64_t n = std::ssize(rows), width = table.dim(1);
   std::vector<float> values(rows.size() * static_cast<size_t>(width));
   const auto row = [&](size_t i) { return values.data() + static_cast<int64_t>(i) * width; };
   if (n == 0) return use(row);
@@ -132,35 +189,34 @@ void TableStorage::with_rows(Matrix<float> table, std::span<const uint32_t> rows
 }
 
 void TableStorage::for_each_part(
-    const FileKeys* keys, int64_t slot, int64_t first, int64_t count,
-    const std::function<void(const RowPlace&, const RowPart&, int64_t)>& body) const {
-  const int64_t width = spec_.layout.width;
+    int64_t width, const FileKeys* keys, int64_t table, int64_t first, int64_t count,
+    const std::function<void(const RowPlace&, const RowColumns&, int64_t)>& body) const {
   for (int64_t row = first / width; row * width < first + count; ++row) {
-    const RowPart columns{std::max<int64_t>(0, first - row * width),
-                          std::min(width, first + count - row * width)};
-    body(place_of(keys, slot, row), columns, row * width + columns.begin - first);
+    const RowColumns columns{std::max<int64_t>(0, first - row * width),
+                             std::min(width, first + count - row * width)};
+    body(place_of(keys, table, row), columns, row * width + columns.begin - first);
   }
 }
 
 // Every rank sends rank 0 what it holds of the range, in the order of keys; rank 0 deals it out by
 // asking the placement the same questions.
-void TableStorage::get_rows(const Part& part, const FileKeys* keys, int64_t slot, int64_t first,
+void TableStorage::get_rows(const Part& part, const FileKeys* keys, int64_t table, int64_t first,
                             std::span<float> out) const {
   const auto n = static_cast<size_t>(ranks_.ranks());
   const auto for_each = [&](const auto& body) {
-    for_each_part(keys, slot, first, std::ssize(out), body);
+    for_each_part(part.width, keys, table, first, std::ssize(out), body);
   };
   std::vector<size_t> values(n, 0);  // of each rank
   std::vector<uint32_t> own, copied;
-  for_each([&](const RowPlace& place, const RowPart& columns, int64_t) {
+  for_each([&](const RowPlace& place, const RowColumns& columns, int64_t) {
     if (place.rank < 0) return copied.push_back(place.row);
     values[static_cast<size_t>(place.rank)] += static_cast<size_t>(columns.end - columns.begin);
     if (place.rank == ranks_.rank) own.push_back(place.row);
   });
   std::vector<float> mine;
-  with_rows(matrix(part.own, own_rows()), own, false, [&](const RowValues& row) {
+  with_own_rows(part, own, false, [&](const RowValues& row) {
     size_t i = 0;
-    for_each([&](const RowPlace& place, const RowPart& columns, int64_t) {
+    for_each([&](const RowPlace& place, const RowColumns& columns, int64_t) {
       if (place.rank != ranks_.rank) return;
       const float* const from = row(i++);
       mine.insert(mine.end(), from + columns.begin, from + columns.end);
@@ -170,9 +226,9 @@ void TableStorage::get_rows(const Part& part, const FileKeys* keys, int64_t slot
   if (ranks_.rank != 0) return;
   std::vector<const float*> next(n, of_ranks.data());
   for (size_t q = 1; q < n; ++q) next[q] = next[q - 1] + values[q - 1];
-  with_rows(matrix(part.copied, copied_rows()), copied, false, [&](const RowValues& row) {
+  with_rows(rows_of(part, &Part::copied), exec_.on_gpu(), copied, false, [&](const RowValues& row) {
     size_t i = 0;
-    for_each([&](const RowPlace& place, const RowPart& columns, int64_t at) {
+    for_each([&](const RowPlace& place, const RowColumns& columns, int64_t at) {
       const int64_t size = columns.end - columns.begin;
       const float* const from =
           place.rank < 0 ? row(i++) + columns.begin : next[static_cast<size_t>(place.rank)];
@@ -182,26 +238,30 @@ void TableStorage::get_rows(const Part& part, const FileKeys* keys, int64_t slot
   });
 }
 
-void TableStorage::put_rows(const Part& part, const FileKeys* keys, int64_t slot, int64_t first,
+void TableStorage::put_rows(const Part& part, const FileKeys* keys, int64_t table, int64_t first,
                             std::span<const float> in) const {
-  const auto put = [&](int rank, Matrix<float> table) {  // the rows of that rank
+  const auto put = [&](int rank) {  // the rows of that rank
     const auto for_each = [&](const auto& body) {
-      for_each_part(keys, slot, first, std::ssize(in),
-                    [&](const RowPlace& place, const RowPart& columns, int64_t at) {
+      for_each_part(part.width, keys, table, first, std::ssize(in),
+                    [&](const RowPlace& place, const RowColumns& columns, int64_t at) {
                       if (place.rank == rank) body(place.row, columns, at);
                     });
     };
     std::vector<uint32_t> rows;
-    for_each([&](uint32_t row, const RowPart&, int64_t) { rows.push_back(row); });
-    with_rows(table, rows, true, [&](const RowValues& row) {
+    for_each([&](uint32_t row, const RowColumns&, int64_t) { rows.push_back(row); });
+    const auto fill = [&](const RowValues& row) {
       size_t i = 0;
-      for_each([&](uint32_t, const RowPart& columns, int64_t at) {
+      for_each([&](uint32_t, const RowColumns& columns, int64_t at) {
         std::copy_n(in.data() + at, columns.end - columns.begin, row(i++) + columns.begin);
       });
-    });
+    };
+    if (rank < 0)
+      with_rows(rows_of(part, &Part::copied), exec_.on_gpu(), rows, true, fill);
+    else
+      with_own_rows(part, rows, true, fill);
   };
-  put(ranks_.rank, matrix(part.own, own_rows()));
-  put(-1, matrix(part.copied, copied_rows()));
+  put(ranks_.rank);
+  put(-1);
 }
 
 }  // namespace hlite::embedding

@@ -53,9 +53,9 @@ void init_tables(const Exec& exec, uint64_t seed, std::string_view layer, const 
   HLITE_CHECK(tables.dim(0) == layout.total_rows && tables.dim(1) == layout.width,
               "{}: tables {}, expected [{},{}]", layer, tables.shape(), layout.total_rows,
               layout.width);
-  for (int64_t s = 0; s < layout.slots(); ++s) {
-    const Matrix<float> rows = layout.table(tables, s);
-    init_table_rows(exec, seed, fmt::format("{}.table_{}", layer, s), rows.dim(0), 0, rows);
+  for (int64_t t = 0; t < layout.tables(); ++t) {
+    const Matrix<float> rows = layout.table(tables, t);
+    init_table_rows(exec, seed, fmt::format("{}.table_{}", layer, t), rows.dim(0), 0, rows);
   }
 }
 
@@ -67,26 +67,28 @@ void fill_values(const Exec& exec, Vector<float> values, float value) {
 }
 
 TableRowInit::TableRowInit(uint64_t seed, std::string_view layer, const SlotLayout& layout,
-                           float stddev)
-    : TableRowInit(seed, layer, layout.rows, layout.width) {
+                           float stddev, FloatType type)
+    : TableRowInit(seed, layer, layout.table_rows, layout.width, type) {
   stddev_ = stddev;
 }
 
 TableRowInit::TableRowInit(uint64_t seed, std::string_view layer, std::span<const int64_t> rows,
-                           int64_t width)
-    : seed_(seed), width_(width) {
-  for (size_t s = 0; s < rows.size(); ++s)
+                           int64_t width, FloatType type)
+    : seed_(seed), width_(width), type_(type) {
+  for (size_t t = 0; t < rows.size(); ++t)
     streams_.push_back(
-        {random::stream_of(fmt::format("{}.table_{}", layer, s)), bound_of(rows[s])});
+        {random::stream_of(fmt::format("{}.table_{}", layer, t)), bound_of(rows[t])});
 }
 
-void TableRowInit::fill(int64_t slot, uint32_t key, float* row) const {
-  const TableStream& table = streams_[static_cast<size_t>(slot)];
+void TableRowInit::fill(int64_t of, uint32_t key, float* row) const {
+  const TableStream& table = streams_[static_cast<size_t>(of)];
   const uint64_t first = static_cast<uint64_t>(key) * static_cast<uint64_t>(width_);
   if (stddev_ > 0)
     random::fill_normal(row, width_, seed_, table.stream, first, stddev_);
   else
     random::fill_uniform(row, width_, seed_, table.stream, first, -table.bound, table.bound);
+  if (type_ != FloatType::kFloat)
+    std::transform(row, row + width_, row, [this](float x) { return rounded_to(type_, x); });
 }
 
 }  // namespace hlite::embedding

@@ -37,17 +37,20 @@ void fill_values(const Exec& exec, Vector<float> values, float value);
 // The same values as init_tables(), row by row, for a rank that holds some rows of each table.
 class TableRowInit {
  public:
-  // `stddev`: of normal values; 0: uniform ones.
-  TableRowInit(uint64_t seed, std::string_view layer, const SlotLayout& layout, float stddev = 0);
-  // Where the bounds are those of tables of rows[s] rows, whatever keys there are.
-  TableRowInit(uint64_t seed, std::string_view layer, std::span<const int64_t> rows, int64_t width);
-  // Row `key` of slot s: `row` [width].
-  void fill(int64_t slot, uint32_t key, float* row) const;
-  [[nodiscard]] const std::vector<TableStream>& streams() const { return streams_; }  // [slots]
+  // `stddev`: of normal values; 0: uniform ones. `type`: values are rounded to it, to nearest.
+  TableRowInit(uint64_t seed, std::string_view layer, const SlotLayout& layout, float stddev = 0,
+               FloatType type = FloatType::kFloat);
+  // Takes the bounds of tables of rows[t] rows, whatever keys there are.
+  TableRowInit(uint64_t seed, std::string_view layer, std::span<const int64_t> rows, int64_t width,
+               FloatType type = FloatType::kFloat);
+  // Row `key` of table `of`: `row` [width].
+  void fill(int64_t of, uint32_t key, float* row) const;
+  [[nodiscard]] const std::vector<TableStream>& streams() const { return streams_; }  // [tables]
 
  private:
   uint64_t seed_;
   int64_t width_;
+  FloatType type_;
   float stddev_ = 0;
   std::vector<TableStream> streams_;
 };

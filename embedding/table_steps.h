@@ -1,82 +1,124 @@
-// TableSteps: what an embedding layer does in an iteration, on the rows that this rank holds. There
-// are two: LocalSteps (every row is here) and ShardedSteps (rows are spread over ranks and travel).
+// TableSteps: what an embedding layer does in an iteration, on the CPU or a GPU:
+//
+//   <layer>.index     of hashed tables: keys -> rows, inserted by training
+//   <layer>.admit     of tables larger than memory: rows -> lines of the cache
+//   <layer>.lookup    rows of the tables -> output               embedding
+//   <layer>.sort      of the lookups by row, beside the network  embedding
+//   <layer>.update    of the rows                                embedding
+//
+// On several ranks the rows are spread, and RowExchange stands between keys and output, and between
+// the gradient of output and the update: the sort and the update are then of what others ask for.
+//
+// If gradients are kept for whole tables, <layer>.clear and .gradients (whole_table_update.h) come
+// before the update.
 #pragma once
 
+#include <memory>
+#include <string>
 #include <vector>
 
-#include "hugectr_lite/core/exec.h"
-#include "hugectr_lite/optimizer/loss_scale.h"
-#include "hugectr_lite/plan/plan.h"
+#include "embedding/row_exchange.h"
+#include "embedding/whole_table_update.h"
 
 namespace hlite::embedding {
 
-// Buffers that the steps share with others.
-struct TablesIo {
-  plan::BufferId keys = plan::kNoBuffer;  // uint32 [batch, columns of all sparse inputs]
-  // uint32 [batch of all ranks, columns], those of rank 0 first; where ranks gather keys.
-  plan::BufferId all_keys = plan::kNoBuffer;
-  plan::BufferId output = plan::kNoBuffer;  // [batch, slots, width]
-  plan::BufferId grad = plan::kNoBuffer;    // of output
-  plan::BufferId rate = plan::kNoBuffer;    // float
-  plan::BufferId step = plan::kNoBuffer;    // int64, from 1
-  // optimizer::LossScale of the gradients; kNoBuffer: they are not scaled.
-  plan::BufferId loss_scale = plan::kNoBuffer;
-  // int32, on several ranks: not 0 when an exchange of this run had too little room, so that the
-  // run counts for nothing. Set by steps, cleared by the host.
-  plan::BufferId overflow = plan::kNoBuffer;
-  // float, written by whoever clips whole gradients: what they are multiplied by; or 1.
-  plan::BufferId clip = plan::kNoBuffer;
-  bool training = true;  // or evaluation, which leaves the tables alone
-};
-
-// What updates do with gradients, by address: their scale, and whether the step counts.
-inline optimizer::GradientScale gradient_scale(const plan::Buffers& buffers, const TablesIo& io) {
-  optimizer::GradientScale scale;
-  if (io.loss_scale != plan::kNoBuffer)
-    scale = optimizer::gradient_scale(*buffers.data<optimizer::LossScale>(io.loss_scale));
-  if (io.overflow != plan::kNoBuffer) scale.overflow = buffers.data<int32_t>(io.overflow);
-  return scale;
-}
-
-// Of those that are summed before anything is decided on: whole gradients are unscaled.
-inline optimizer::GradientScale undecided_scale(const plan::Buffers& buffers, const TablesIo& io) {
-  optimizer::GradientScale scale;
-  if (io.loss_scale != plan::kNoBuffer)
-    scale = optimizer::undecided_scale(*buffers.data<optimizer::LossScale>(io.loss_scale));
-  if (io.overflow != plan::kNoBuffer) scale.overflow = buffers.data<int32_t>(io.overflow);
-  return scale;
-}
-
-// The gradients of a layer's rows as a whole, where it keeps them (TablesSpec::whole_gradients),
-// and the rows that they are of: `count` floats each. Of a rank's own rows they are complete behind
-// the steps of emit_backward(), of copied ones, the same on every rank, behind the sum over ranks.
-struct WholeGradients {
-  plan::BufferId weights = plan::kNoBuffer, gradients = plan::kNoBuffer;
-  int64_t count = 0;
-  bool copied = false;
-};
-
 class TableSteps {
  public:
-  virtual ~TableSteps() = default;
+  // `index`: null if the tables are not hashed. All but `place` must outlive it. Collective
+  // when place.ranks.world is given.
+  TableSteps(const TablesSpec& spec, const TableStorage& storage, HashedIndex* index,
+             const TablesPlace& place);
 
   // Names the buffers that the steps alone use.
-  virtual void declare(plan::Buffers& buffers) = 0;
+  void declare(plan::Buffers& buffers);
   // Bytes of what is not among the buffers.
-  [[nodiscard]] virtual int64_t workspace_bytes() const = 0;
+  [[nodiscard]] int64_t workspace_bytes() const;
   // Takes them. To be called once, behind all emit...() and before any step runs.
-  virtual void prepare() = 0;
+  void prepare();
 
   // keys, tables -> output.
-  virtual void emit_forward(plan::Plan& plan, const TablesIo& io) = 0;
+  void emit_forward(plan::Plan& plan, const TablesIo& io);
   // Of training: what has to happen before any update, exchanges of gradients included.
-  virtual void emit_backward(plan::Plan& plan, const TablesIo& io) = 0;
-  virtual void emit_update(plan::Plan& plan, const TablesIo& io) = 0;
+  void emit_backward(plan::Plan& plan, const TablesIo& io);
+  void emit_update(plan::Plan& plan, const TablesIo& io);
   // Those that steps keep. After declare().
-  [[nodiscard]] virtual std::vector<WholeGradients> whole_gradients() const = 0;
+  [[nodiscard]] std::vector<WholeGradients> whole_gradients() const;
 
   // What steps have noted and left to the host: EmbeddingTables::check().
-  virtual void check(const Exec& exec) { (void)exec; }
+  void check(const Exec& exec) {
+    errors_.report(spec_.name, exec);
+    storage_.check();
+  }
+
+  // Null on one rank.
+  [[nodiscard]] RowExchange* exchange() const { return exchange_.get(); }
+  // Makes the room that the exchanges of the last run did not have; says how much, or nothing where
+  // they had enough. The same on all ranks. REQUIRES several, and that nothing runs on any.
+  [[nodiscard]] std::string grow();
+
+ private:
+  void find_rows(const plan::StepContext& c, const TablesIo& io);
+  void admit(const plan::StepContext& c, const TablesIo& io);
+  [[nodiscard]] KeyRecorder key_check(const TablesIo& io) const;
+  template <typename T>
+  void look_up(const plan::StepContext& c, const TablesIo& io);
+  void sort(const plan::StepContext& c, const TablesIo& io);
+  void update(const plan::StepContext& c, const TablesIo& io, const UpdatedRows& rows,
+              const optimizer::GradientScale& scale);
+  void emit_index(plan::Plan& plan, const TablesIo& io);
+  void emit_admit(plan::Plan& plan, const TablesIo& io);
+  void emit_lookup(plan::Plan& plan, const TablesIo& io);
+  // `changed`: the rows and what is kept of them, or the gradients in place of these.
+  void emit_sparse_update(plan::Plan& plan, const TablesIo& io, const char* name,
+                          const std::vector<plan::BufferId>& changed);
+  void make_update();
+  void declare_rows(plan::Buffers& buffers);
+  // Layouts of what is looked up: the batch's keys, or the lines or rows that they have; of the
+  // keys before; and of what the update sorts, which may be what ranks request.
+  [[nodiscard]] SlotLayout lookup_layout() const;
+  [[nodiscard]] SlotLayout row_layout() const;
+  [[nodiscard]] SlotLayout updated_layout() const;
+  [[nodiscard]] SparseUpdateOptions how() const;
+  // Returns true if the row of a key has to be looked up in an index or a cache.
+  [[nodiscard]] bool finds_rows() const { return index_ || storage_.holds_lines(); }
+  [[nodiscard]] plan::BufferId lookup_keys(const TablesIo& io) const {
+    return lines_ != plan::kNoBuffer ? lines_ : row_keys(io);
+  }
+  // The rows of the keys as they are when all rows are in memory.
+  [[nodiscard]] plan::BufferId row_keys(const TablesIo& io) const {
+    return index_ ? rows_ : io.keys;
+  }
+  [[nodiscard]] plan::BufferId sorted_keys(const TablesIo& io) const {
+    return storage_.sorts_rows() ? row_keys(io) : lookup_keys(io);
+  }
+  [[nodiscard]] plan::BufferId rate_of(const TablesIo& io) const {
+    return spec_.whole_gradients ? whole_.sum_rate() : io.rate;
+  }
+  [[nodiscard]] Matrix<uint32_t> key_matrix(plan::BufferId id, int64_t batch) const {
+    return {buffers_->data<uint32_t>(id), batch, spec_.layout.keys.columns};
+  }
+  template <typename T>
+  [[nodiscard]] View<T, 3> vectors(plan::BufferId id, int64_t batch) const {
+    return {buffers_->data<T>(id), batch, spec_.layout.slots(), spec_.layout.width};
+  }
+
+  const TablesSpec& spec_;
+  const TableStorage& storage_;
+  HashedIndex* const index_;  // null: another type
+  const TablesPlace place_;
+  const Exec exec_;
+  LayerKeyErrors errors_;
+  const std::unique_ptr<RowExchange> exchange_;
+  WholeTableUpdate whole_;  // where spec_.whole_gradients
+  const plan::Buffers* buffers_ = nullptr;
+  // uint32, like the keys: rows_ of hashed tables; lines_ of the cache, which replace the rows in
+  // place on the CPU.
+  plan::BufferId rows_ = plan::kNoBuffer, lines_ = plan::kNoBuffer;
+  plan::BufferId sorted_ = plan::kNoBuffer;  // the step's scalars; the list is in the workspace
+  bool updates_ = false;
+  std::unique_ptr<DeviceSlots> slots_, row_slots_, updated_slots_;  // of the layouts
+  HostMemory next_rows_;  // uint32, as the keys of the next batch
+  std::unique_ptr<SparseUpdate> update_;
 };
 
 }  // namespace hlite::embedding

@@ -1,36 +1,246 @@
 #include "embedding/table_storage.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "hugectr_lite/core/exec_memory.h"
+#include "hugectr_lite/core/float_loops.h"
 
 namespace hlite::embedding {
+
+// First values of a row, as the table stores it.
+static void store_first_values(const TableRowInit& init, const TableRow& of, int64_t width,
+                               FloatType type, std::byte* row) {
+  if (type == FloatType::kFloat) return init.fill(of.table, of.key, reinterpret_cast<float*>(row));
+  thread_local std::vector<float> values;  // grows once
+  values.resize(static_cast<size_t>(width));
+  init.fill(of.table, of.key, values.data());
+  with_float_type(type, [&]<typename W>() {
+    narrow(values.data(), width, reinterpret_cast<W*>(row));  // exact: they are rounded
+  });
+}
 
 // Calls fill(first row, rows) for pieces of `rows` in host memory: all of them, or those that are
 // then copied to a GPU.
 template <typename Fill>
-static void in_host_pieces(const Exec& exec, const Matrix<float>& rows, Fill&& fill) {
+static void in_host_pieces(const Exec& exec, const WeightRows& rows, Fill&& fill) {
   if (!exec.on_gpu()) return fill(0, rows);
   constexpr int64_t kPiece = 1 << 16;
-  std::vector<float> values(static_cast<size_t>(std::min(kPiece, rows.dim(0)) * rows.dim(1)));
+  std::vector<std::byte> values(
+      static_cast<size_t>(std::min(kPiece, rows.dim(0)) * rows.row_bytes()));
   for (int64_t first = 0; first < rows.dim(0); first += kPiece) {
-    const Matrix<float> piece(values.data(), std::min(kPiece, rows.dim(0) - first), rows.dim(1));
+    const WeightRows piece(values.data(), std::min(kPiece, rows.dim(0) - first), rows.dim(1),
+                           rows.type());
     fill(first, piece);
-    put_bytes(exec, rows.row(first), piece.data(),
-              static_cast<size_t>(piece.size()) * sizeof(float));
+    put_bytes(exec, rows.row_at(first), piece.bytes(),
+              static_cast<size_t>(piece.dim(0) * piece.row_bytes()));
   }
 }
 
-TableStorage::TableStorage(const TablesSpec& spec, std::shared_ptr<const RowPlacement> placement,
-                           const comm::RankContext& ranks, const Exec& exec)
-    : spec_(spec), placement_(std::move(placement)), ranks_(ranks), exec_(exec) {
+TableStorage::TableStorage(const TablesSpec& spec, const TablesPlace& place)
+    : spec_(spec),
+      placement_(place.placement),
+      ranks_(place.ranks),
+      exec_(place.exec()),
+      beyond_memory_(!place.memory.folder.empty()) {
+  const comm::RankContext& ranks = ranks_;
   HLITE_CHECK((placement_ ? placement_->ranks() : 1) == ranks.ranks(),
               "{}: placement for another number of ranks than {}", spec_.name, ranks.ranks());
   HLITE_CHECK((placement_ && placement_->hashed()) == (spec_.hash_capacity > 0),
               "{}: placement by key, or not", spec_.name);
   if (spec_.hash_capacity > 0)
-    init_ =
-        std::make_unique<TableRowInit>(spec_.seed, spec_.name, spec_.init_rows, spec_.layout.width);
+    init_ = std::make_unique<TableRowInit>(spec_.seed, spec_.name, spec_.init_rows,
+                                           spec_.layout.width, spec_.table_type);
+  if (spec_.table_type != FloatType::kFloat) {
+    const auto rounding = [&](RowRounding::NameOfRow name_of_row) {
+      return std::make_unique<const RowRounding>(spec_.seed, spec_.name, spec_.layout.tables(),
+                                                 std::move(name_of_row));
+    };
+    own_rounding_ = rounding([this](int64_t row) { return held_row(row); });
+    copied_rounding_ = rounding([this](int64_t row) { return placement_->table_row(-1, row); });
+  }
+  if (!place.memory.key) return;
+  const int64_t lines = lines_for(place);
+  // A GPU that has room for all rows needs no cache.
+  if (own_rows() == 0 || (exec_.on_gpu() && lines == own_rows())) return;
+  lines_ = lines;
+  make_cache(place);
+  if (place.keys) forecast_tiers(place);
+}
+
+// The copied rows are the most frequent ones if the placement is by category. Else they are whole
+// tables, whose keys are not among the frequencies by themselves.
+void TableStorage::forecast_tiers(const TablesPlace& place) {
+  const bool by_category = placement_ && placement_->model();
+  if (copied_rows() > 0 && !by_category) return;
+  const int64_t spread = spec_.layout.total_rows - copied_rows();
+  const double share = spec_.hash_capacity > 0
+                           ? 1.0 / ranks_.ranks()
+                           : static_cast<double>(own_rows()) / static_cast<double>(spread);
+  const ResidencyForecast rows = forecast_residency(
+      place.keys->frequencies, {.lines = static_cast<double>(lines_),
+                                .rows_share = share,
+                                .copied_rows = static_cast<double>(copied_rows()),
+                                .batch = static_cast<double>(place.train_batch * ranks_.ranks()),
+                                .ranks = ranks_.ranks(),
+                                .batches = place.keys->run_batches});
+  const auto record = static_cast<double>(spec_.stored_row_bytes());
+  const bool gpu = !beyond_memory_;  // or a CPU that stands for one
+  // The host has the rows that no batch has trained, too; on a disk they are not.
+  forecast_ = TierForecast{
+      .rows = rows,
+      .read_bytes = gpu ? rows.missing * record
+                        : (rows.missing - rows.first) *
+                              static_cast<double>(RowLog::block_bytes(spec_.stored_row_bytes())),
+      .written_bytes = rows.displaced * record};
+}
+
+plan::TierBytes TableStorage::tier_bytes(int64_t batch, bool ahead) const {
+  if (!forecast_) return {};
+  return {.read_per_sample = forecast_->read_bytes / static_cast<double>(batch),
+          .written_per_sample = forecast_->written_bytes / static_cast<double>(batch),
+          .ahead = ahead && beyond_memory_};
+}
+
+int64_t TableStorage::largest_file() const {
+  return beyond_memory_ ? RowLog::largest_file(spec_.stored_row_bytes(), own_rows() - lines_) : 0;
+}
+
+std::vector<int64_t> TableStorage::part_bytes() const {
+  std::vector<int64_t> bytes = {spec_.row_bytes()};
+  for (int i = 0; i < optimizer::state_count(spec_.rule.type); ++i)
+    bytes.push_back(optimizer::state_width(spec_.rule.type, spec_.layout.width) * kFloatBytes);
+  return bytes;
+}
+
+// Rows of a GPU are float.
+DeviceRowCacheOptions TableStorage::device_cache_options(const TablesPlace& place) const {
+  DeviceRowCacheOptions options{
+      .name = spec_.name,
+      .rows = own_rows(),
+      .lines = lines_,
+      .most_lookups = place.max_batch * spec_.layout.columns() * ranks_.ranks()};
+  const std::vector<int64_t> bytes = part_bytes();
+  for (size_t i = 0; i < bytes.size(); ++i) options.widths[i] = bytes[i] / kFloatBytes;
+  return options;
+}
+
+void TableStorage::make_cache(const TablesPlace& place) {
+  if (exec_.on_gpu()) {
+    device_cache_ = std::make_unique<DeviceRowCache>(device_cache_options(place));
+    return;
+  }
+  if (!init_)
+    init_ = std::make_unique<TableRowInit>(spec_.seed, spec_.name, spec_.layout, spec_.init_stddev,
+                                           spec_.table_type);
+  const RowCacheOptions options{.name = spec_.name,
+                                .rows = own_rows(),
+                                .lines = lines_,
+                                .part_bytes = part_bytes(),
+                                .first_state = optimizer::initial_state(spec_.rule),
+                                .folder = place.memory.folder,
+                                .most_disk_bytes = place.memory.most_disk_bytes};
+  cache_ = std::make_unique<RowCache>(options, [this](uint32_t row, std::byte* weights) {
+    store_first_values(*init_, key_of_ ? key_of_(row) : table_row(row), spec_.layout.width,
+                       spec_.table_type, weights);
+  });
+}
+
+// Bytes that the rows of a rank take where they are used: with so many lines, and beside these.
+int64_t TableStorage::bytes_with(const TablesPlace& place, int64_t rows, int64_t lines) const {
+  const int64_t record = spec_.stored_row_bytes();
+  if (!exec_.on_gpu()) return lines * record + RowCache::memory_bytes(rows, lines, record);
+  DeviceRowCacheOptions options = device_cache_options(place);
+  options.rows = rows;
+  options.lines = lines;
+  return lines * record + DeviceRowCache::device_bytes(exec_, options);
+}
+
+// Lines of the cache that fit in memory, at most a line a row. What is too little for one rank is
+// an error on all.
+int64_t TableStorage::lines_for(const TablesPlace& place) const {
+  // The rows of two batches: the current and the next one.
+  const int64_t most_needed = 2 * place.max_batch * spec_.layout.columns() * place.ranks.ranks();
+  int64_t needed = 0, least = 0, mapped = 0;
+  for (int rank = 0; rank < ranks_.ranks(); ++rank) {
+    const int64_t rows = placement_ ? placement_->rows_of(rank) : own_rows(),
+                  lines = std::min(rows, most_needed), bytes = bytes_with(place, rows, lines);
+    if (rows == 0 || bytes <= needed) continue;
+    needed = bytes;
+    least = lines;
+    mapped = rows;
+  }
+  if (place.memory.bytes >= needed) {
+    constexpr int64_t kMany = 1 << 20;  // so that rounding does not count
+    const int64_t fixed = bytes_with(place, own_rows(), 0),
+                  many = bytes_with(place, own_rows(), kMany) - fixed;
+    const double lines =
+        static_cast<double>(place.memory.bytes - fixed) * kMany / static_cast<double>(many);
+    return lines < static_cast<double>(own_rows())
+               ? std::max(std::min(own_rows(), most_needed), static_cast<int64_t>(lines))
+               : own_rows();
+  }
+  raise<ConfigError>(
+      "solver.embedding_memory{}: expected at least {:.6f} GB, of which \"{}\" has a share of "
+      "{:.3f} on each rank, for the {} rows of two batches and the map of {} rows, found {}",
+      place.memory.key,
+      std::ceil(static_cast<double>(needed) / place.memory.share * 1e-3 + 1) * 1e-6, spec_.name,
+      place.memory.share, least, mapped, place.memory.gigabytes);
+}
+
+int64_t TableStorage::cache_bytes() const {
+  if (cache_) return RowCache::memory_bytes(own_rows(), lines_, spec_.stored_row_bytes());
+  return device_cache_ ? device_cache_->device_bytes(exec_) : 0;
+}
+int64_t TableStorage::host_bytes() const { return device_cache_ ? device_cache_->host_bytes() : 0; }
+
+void TableStorage::admit(const Exec& exec, Matrix<const uint32_t> rows, Matrix<uint32_t> lines,
+                         int64_t first, int64_t count, bool training) const {
+  HLITE_CHECK(device_cache_ || rows.data() == lines.data(), "{}: rows and lines", spec_.name);
+  if (device_cache_)
+    device_cache_->admit(exec, rows, lines, first, count, training);
+  else
+    cache_->admit(exec, lines, first, count, training);
+}
+
+RowCacheCounts TableStorage::admitted() const {
+  RowCacheCounts counts = cache_ ? cache_->counts() : device_cache_->counts();
+  counts.read_bytes =
+      cache_ ? cache_->log().read_bytes() : counts.fetched * spec_.stored_row_bytes();
+  counts.written_bytes =
+      cache_ ? cache_->log().written_bytes() : counts.written * spec_.stored_row_bytes();
+  return counts;
+}
+
+void TableStorage::check() const {
+  if (device_cache_) device_cache_->check();
+}
+
+TableRow TableStorage::table_row(uint32_t own_row) const {
+  if (placement_) return placement_->table_row(ranks_.rank, own_row);
+  const auto& offset = spec_.layout.table_offset;
+  const auto table = std::upper_bound(offset.begin(), offset.end(), int64_t{own_row}) - 1;
+  return {table - offset.begin(), static_cast<uint32_t>(own_row - *table)};
+}
+
+TableRow TableStorage::held_row(int64_t row) const {
+  const auto line = static_cast<uint32_t>(row), own = cache_ ? cache_->row_of(line) : line;
+  return key_of_ ? key_of_(own) : table_row(own);
+}
+
+void TableStorage::start_cache() const {
+  if (cache_) cache_->attach(own());
+  if (device_cache_) device_cache_->attach(exec_, own());
+}
+
+std::vector<std::vector<uint32_t>> TableStorage::touched_keys() const {
+  std::vector<std::vector<uint32_t>> keys(static_cast<size_t>(spec_.layout.tables()));
+  if (!cache_) return keys;  // no own rows
+  for (const uint32_t row : cache_->touched()) {
+    const TableRow of = table_row(row);
+    keys[static_cast<size_t>(of.table)].push_back(of.key);
+  }
+  return keys;
 }
 
 int64_t TableStorage::own_rows() const {
@@ -39,17 +249,22 @@ int64_t TableStorage::own_rows() const {
 
 void TableStorage::declare(plan::Buffers& buffers) {
   buffers_ = &buffers;
-  const int64_t row_bytes = spec_.layout.width * static_cast<int64_t>(sizeof(float));
-  const auto add = [&](const std::string& name, plan::BufferKind kind) {
-    Part part{.own = buffers.add(spec_.name + name, kind, own_rows() * row_bytes),
-              .copied = plan::kNoBuffer};
+  const auto add = [&](const std::string& name, plan::BufferKind kind, int64_t width,
+                       FloatType type = FloatType::kFloat) {
+    const int64_t row_bytes = width * float_type_bytes(type);
+    Part part{.own = buffers.add(spec_.name + name, kind, held_rows() * row_bytes),
+              .copied = plan::kNoBuffer,
+              .width = width,
+              .type = type,
+              .index = parts_.size()};
     if (ranks_.ranks() > 1)
       part.copied = buffers.add(spec_.name + name + ".copied", kind, copied_rows() * row_bytes);
     parts_.push_back(part);
   };
-  add(".tables", plan::BufferKind::kTable);
+  add(".tables", plan::BufferKind::kTable, spec_.layout.width, spec_.table_type);
   for (int i = 0; i < optimizer::state_count(spec_.rule.type); ++i)
-    add(std::string(".") + optimizer::state_name(spec_.rule.type, i), plan::BufferKind::kState);
+    add(std::string(".") + optimizer::state_name(spec_.rule.type, i), plan::BufferKind::kState,
+        optimizer::state_width(spec_.rule.type, spec_.layout.width));
 }
 
 std::vector<plan::BufferId> TableStorage::own_buffers() const {
@@ -63,44 +278,66 @@ std::vector<plan::BufferId> TableStorage::copied_buffers() const {
   return list;
 }
 
-Matrix<float> TableStorage::matrix(plan::BufferId id, int64_t rows) const {
-  return {id == plan::kNoBuffer ? nullptr : buffers_->data<float>(id), rows, spec_.layout.width};
+WeightRows TableStorage::rows_of(const Part& part, plan::BufferId Part::*which) const {
+  const plan::BufferId id = part.*which;
+  return {id == plan::kNoBuffer ? nullptr : buffers_->data<std::byte>(id),
+          which == &Part::own ? held_rows() : copied_rows(), part.width, part.type};
 }
-UpdatedRows TableStorage::arrays(plan::BufferId Part::*which, int64_t rows) const {
-  const auto part = [&](size_t i) {
-    return i < parts_.size() ? matrix(parts_[i].*which, rows) : Matrix<float>();
+WeightRows TableStorage::own_rows_of(const Part& part) const {
+  if (!device_cache_) return rows_of(part, &Part::own);
+  const UpdatedRows& rows = device_cache_->host_rows();
+  return part.index == 0 ? rows.w : part.index == 1 ? WeightRows(rows.state0) : rows.state1;
+}
+UpdatedRows TableStorage::arrays(plan::BufferId Part::*which) const {
+  const auto state = [&](size_t i) {
+    return i < parts_.size() ? rows_of(parts_[i], which).as<float>() : Matrix<float>();
   };
-  return {part(0), part(1), part(2)};
+  return {.w = rows_of(parts_[0], which),
+          .state0 = state(1),
+          .state1 = state(2),
+          .rounding = which == &Part::own ? own_rounding_.get() : copied_rounding_.get()};
 }
 
 void TableStorage::initialize(const Exec& exec) const {
   if (exec_.on_gpu()) exec_.cuda->device_synchronize();  // runs are on other streams
-  const Exec& where = exec_.on_gpu() ? exec_ : exec;
-  const UpdatedRows own = this->own(), copied = this->copied();
-  if (!placement_ && spec_.init_stddev > 0) {
+  if (device_cache_) device_cache_->forget();
+  const Exec &own_exec = own_on_gpu() ? exec_ : exec, &copied_exec = exec_.on_gpu() ? exec_ : exec;
+  const UpdatedRows own = all_own(), copied = this->copied();
+  // Rows of a disk's cache have them as long as they are untouched.
+  const bool in_order = !placement_ && own.w.type() == FloatType::kFloat;
+  if (!cache_ && in_order && spec_.init_stddev > 0)
     initialize_normal(exec);
-  } else if (!placement_) {
-    init_tables(where, spec_.seed, spec_.name, spec_.layout, own.w);
-  } else {
-    const TableRowInit init(spec_.seed, spec_.name, spec_.layout, spec_.init_stddev);
-    const auto fill = [&](int rank, const Matrix<float>& rows) {
-      in_host_pieces(where, rows, [&](int64_t first, const Matrix<float>& piece) {
-        exec.threads().parallel_for(piece.dim(0), 1 << 10, [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            const TableRow row = placement_->table_row(rank, first + i);
-            init.fill(row.slot, row.key, piece.row(i));
-          }
-        });
-      });
-    };
-    fill(ranks_.rank, own.w);
-    fill(-1, copied.w);
-  }
+  else if (!cache_ && in_order)
+    init_tables(own_exec, spec_.seed, spec_.name, spec_.layout, own.w.as<float>());
+  else if (!cache_)
+    initialize_rows(exec, own_exec, ranks_.rank, own.w);
+  if (placement_) initialize_rows(exec, copied_exec, -1, copied.w);
   const float initial = optimizer::initial_state(spec_.rule);
-  if (initial != 0)  // buffers start out zeroed
-    for (const auto& states : {own.state0, own.state1, copied.state0, copied.state1})
+  const auto fill_states = [&](const Exec& where, const UpdatedRows& rows) {
+    for (const auto& states : {rows.state0, rows.state1})
       fill_values(where, {states.data(), states.size()}, initial);
+  };
+  if (initial != 0) {  // memory starts out zeroed
+    fill_states(own_exec, own);
+    fill_states(copied_exec, copied);
+  }
   if (exec_.on_gpu()) exec_.cuda->stream_synchronize(exec_.stream);
+}
+
+// The rows of a rank, or the copied ones (rank < 0), one by one.
+void TableStorage::initialize_rows(const Exec& host, const Exec& exec, int rank,
+                                   const WeightRows& rows) const {
+  const TableRowInit init(spec_.seed, spec_.name, spec_.layout, spec_.init_stddev,
+                          spec_.table_type);
+  in_host_pieces(exec, rows, [&](int64_t first, const WeightRows& piece) {
+    host.threads().parallel_for(piece.dim(0), 1 << 10, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const TableRow of = rank < 0 ? placement_->table_row(-1, first + i)
+                                     : table_row(static_cast<uint32_t>(first + i));
+        store_first_values(init, of, piece.dim(1), piece.type(), piece.row_at(i));
+      }
+    });
+  });
 }
 
 // All rows in order. Those of a GPU come from the host, by the piece.
@@ -109,25 +346,29 @@ void TableStorage::initialize_normal(const Exec& host) const {
   constexpr int64_t kPieceFloats = int64_t{1} << 22;
   const int64_t most = std::max<int64_t>(1, kPieceFloats / layout.width);
   std::vector<float> piece;
-  for (int64_t s = 0, before = 0; s < layout.slots(); ++s) {
-    const int64_t rows = layout.rows[static_cast<size_t>(s)];
+  for (int64_t t = 0, before = 0; t < layout.tables(); ++t) {
+    const int64_t rows = layout.table_rows[static_cast<size_t>(t)];
     for (int64_t row = 0; row < rows; row += most) {
       const int64_t n = std::min(most, rows - row);
       piece.resize(static_cast<size_t>(n * layout.width));
-      init_normal_rows(host, spec_.seed, table_name(spec_.name, s), spec_.init_stddev, row,
+      init_normal_rows(host, spec_.seed, table_name(spec_.name, t), spec_.init_stddev, row,
                        Matrix<float>(piece.data(), n, layout.width));
-      buffers_->write<float>(parts_[0].own, (before + row) * layout.width, piece);
+      if (device_cache_)
+        std::ranges::copy(piece, all_own().w.as<float>().row(before + row));
+      else
+        buffers_->write<float>(parts_[0].own, (before + row) * layout.width, piece);
     }
     before += rows;
   }
 }
 
-void TableStorage::first_values(int64_t slot, uint32_t key, int64_t row) const {
+void TableStorage::first_values(int64_t table, uint32_t key, int64_t row) const {
+  if (cache_) return;  // the row has them as long as it is untouched
   const UpdatedRows rows = own();
-  init_->fill(slot, key, rows.w.row(row));
+  store_first_values(*init_, {table, key}, rows.w.dim(1), rows.w.type(), rows.w.row_at(row));
   for (const auto& states : {rows.state0, rows.state1})
     if (states.data())
-      std::fill_n(states.row(row), spec_.layout.width, optimizer::initial_state(spec_.rule));
+      std::fill_n(states.row(row), states.dim(1), optimizer::initial_state(spec_.rule));
 }
 
 }  // namespace hlite::embedding

@@ -1,17 +1,26 @@
 // TableStorage: the rows and optimizer states that one rank holds of a layer's tables, in buffers
 // of a plan, on the CPU or a GPU; their first values; and all ranks' rows by their names in files.
 //
-// Rows are the rank's own or, on several ranks, copied: the same on every rank.
+// Rows are the rank's own or, on several ranks, copied: the same on every rank. Where memory has no
+// room for all own rows, the buffers hold some of them (RowCache on the CPU, DeviceRowCache on a
+// GPU), and steps admit those they need.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "embedding/device_row_cache.h"
+#include "embedding/residency_forecast.h"
+#include "embedding/row_cache.h"
 #include "embedding/row_placement.h"
+#include "embedding/row_rounding.h"
 #include "embedding/table_init.h"
+#include "embedding/tables_place.h"
 #include "embedding/tables_spec.h"
 #include "embedding/updated_rows.h"
 #include "hugectr_lite/comm/rank_context.h"
@@ -21,18 +30,17 @@
 
 namespace hlite::embedding {
 
-// Of tables whose rows come as keys come, [slots] each: the keys of the rows in a file, ascending,
-// and this rank's own row of each, or kNoRow.
+// For hashed tables, [tables] each: the keys of the rows in a file, ascending, and this rank's own
+// row of each, or kNoRow.
 struct FileKeys {
   std::vector<std::vector<uint32_t>> keys, rows;
 };
 
 class TableStorage {
  public:
-  // `placement`: null where this rank holds all rows, in the order of the layout. `exec`: where
-  // buffers lie. `spec` must outlive it.
-  TableStorage(const TablesSpec& spec, std::shared_ptr<const RowPlacement> placement,
-               const comm::RankContext& ranks, const Exec& exec);
+  // place.placement: null where this rank holds all rows, in the order of the layout. `spec` must
+  // outlive it. Throws ConfigError where place.memory is less than two batches need.
+  TableStorage(const TablesSpec& spec, const TablesPlace& place);
 
   // Names the buffers of rows and states.
   void declare(plan::Buffers& buffers);
@@ -42,22 +50,70 @@ class TableStorage {
   [[nodiscard]] std::vector<plan::BufferId> own_buffers() const;
   [[nodiscard]] std::vector<plan::BufferId> copied_buffers() const;
 
+  // Bytes of what the cache takes beside the buffers: where they lie, and of the host for a GPU.
+  [[nodiscard]] int64_t cache_bytes() const;
+  [[nodiscard]] int64_t host_bytes() const;
   // Null where this rank holds all rows in order.
   [[nodiscard]] const RowPlacement* placement() const { return placement_.get(); }
   [[nodiscard]] int64_t own_rows() const;
+  // Those in memory: all, or the lines of the cache.
+  [[nodiscard]] int64_t held_rows() const { return lines_ > 0 ? lines_ : own_rows(); }
+  // Returns true if the tables may be larger than the memory of their ranks; the same on all ranks.
+  [[nodiscard]] bool beyond_memory() const { return beyond_memory_; }
+  // True if own() holds lines of a cache: then admit() must run before rows are used.
+  [[nodiscard]] bool holds_lines() const { return lines_ > 0; }
+  // lines[b, c] = the line that holds own row rows[b, c] from now on, first <= c < first + count;
+  // numbers beyond the rows stay as they are. `training`: the lines are going to change. On the CPU
+  // the two matrices are one; on a GPU they may be. REQUIRES holds_lines().
+  void admit(const Exec& exec, Matrix<const uint32_t> rows, Matrix<uint32_t> lines, int64_t first,
+             int64_t count, bool training) const;
+  // On a GPU that holds lines: where the rows are that were admitted last.
+  [[nodiscard]] LineOfRow line_of_row() const {
+    return device_cache_ ? device_cache_->line_of_row() : LineOfRow{};
+  }
+  // True if sparse updates must sort by row, not by line: on a GPU the sums depend on that order.
+  [[nodiscard]] bool sorts_rows() const { return device_cache_ && !spec_.atomic_update; }
+  // Null but on the CPU, where own() holds lines.
+  [[nodiscard]] RowCache* cache() const { return cache_.get(); }
+  // Counters of the cache. Synchronizes the device.
+  [[nodiscard]] RowCacheCounts admitted() const;
+  // The counters that are expected for a batch of training; nullopt if the frequencies of keys are
+  // not known. REQUIRES holds_lines().
+  [[nodiscard]] const std::optional<TierForecast>& forecast() const { return forecast_; }
+  // The forecast as a step says it: per sample of this rank's batch. `ahead`: the keys of the next
+  // batch are known.
+  [[nodiscard]] plan::TierBytes tier_bytes(int64_t batch, bool ahead) const;
+  // Most bytes that the file on the disk may come to; 0 if there is none.
+  [[nodiscard]] int64_t largest_file() const;
+  // Throws DeviceError when an admission on a GPU has failed; waits for it.
+  void check() const;
   [[nodiscard]] int64_t copied_rows() const { return placement_ ? placement_->copied_rows() : 0; }
   // REQUIRES allocated buffers.
-  [[nodiscard]] UpdatedRows own() const { return arrays(&Part::own, own_rows()); }
-  [[nodiscard]] UpdatedRows copied() const { return arrays(&Part::copied, copied_rows()); }
+  [[nodiscard]] UpdatedRows own() const { return arrays(&Part::own); }
+  [[nodiscard]] UpdatedRows copied() const { return arrays(&Part::copied); }
+  // All own rows, where no cache or a GPU's holds lines of them: on the device or the host.
+  [[nodiscard]] UpdatedRows all_own() const {
+    return device_cache_ ? device_cache_->host_rows() : own();
+  }
 
   // First values of all rows and states. Waits.
   void initialize(const Exec& exec) const;
-  // Of tables whose rows come as keys come, on the CPU: what a table of all keys would have had in
-  // the row of a key from the start, as vector or as row `row` with its states.
-  void first_values(int64_t slot, uint32_t key, float* vector) const {
-    init_->fill(slot, key, vector);
+  // For hashed tables: sets the function that returns the key of an own row. Must be called before
+  // any row is used.
+  using KeyOfRow = std::function<TableRow(uint32_t row)>;
+  void set_key_of_row(KeyOfRow key_of) { key_of_ = std::move(key_of); }
+  // Empties all lines and marks all rows on a disk as untouched. REQUIRES holds_lines() and
+  // allocated buffers.
+  void start_cache() const;
+  // Keys of the own rows in the cache or on the disk that have been trained, by table, ascending.
+  // REQUIRES tables that are not hashed.
+  [[nodiscard]] std::vector<std::vector<uint32_t>> touched_keys() const;
+  // For hashed tables on the CPU: writes the initial values that a full table would have for the
+  // key, as a vector or as row `row` with its states.
+  void first_values(int64_t table, uint32_t key, float* vector) const {
+    init_->fill(table, key, vector);
   }
-  void first_values(int64_t slot, uint32_t key, int64_t row) const;
+  void first_values(int64_t table, uint32_t key, int64_t row) const;
 
   // What a file holds: <layer>.table_<i>, of hashed tables also <layer>.table_<i>.keys, and
   // <layer>.table_<i>.<state>. On several ranks get() is collective: all ranks call it with the
@@ -70,33 +126,54 @@ class TableStorage {
  private:
   struct Part {  // the own rows and the copied ones, of weights or of a state
     plan::BufferId own, copied;
+    int64_t width;     // elements a row
+    FloatType type;    // of weights, or float
+    size_t index = 0;  // 0: weights
   };
   void initialize_normal(const Exec& host) const;
-  [[nodiscard]] UpdatedRows arrays(plan::BufferId Part::*which, int64_t rows) const;
-  [[nodiscard]] Matrix<float> matrix(plan::BufferId id, int64_t rows) const;
+  void initialize_rows(const Exec& host, const Exec& exec, int rank, const WeightRows& rows) const;
+  [[nodiscard]] TableRow table_row(uint32_t own_row) const;
+  // Returns the table row that lies in row `row` of the own rows in memory.
+  [[nodiscard]] TableRow held_row(int64_t row) const;
+  [[nodiscard]] int64_t lines_for(const TablesPlace& place) const;
+  [[nodiscard]] int64_t bytes_with(const TablesPlace& place, int64_t rows, int64_t lines) const;
+  [[nodiscard]] std::vector<int64_t> part_bytes() const;
+  [[nodiscard]] DeviceRowCacheOptions device_cache_options(const TablesPlace& place) const;
+  void make_cache(const TablesPlace& place);
+  void forecast_tiers(const TablesPlace& place);
+  [[nodiscard]] UpdatedRows arrays(plan::BufferId Part::*which) const;
+  [[nodiscard]] WeightRows rows_of(const Part& part, plan::BufferId Part::*which) const;
+  // The own rows as files read and write them: a part of all_own().
+  [[nodiscard]] WeightRows own_rows_of(const Part& part) const;
+  [[nodiscard]] bool own_on_gpu() const { return exec_.on_gpu() && !device_cache_; }
   // The columns [begin, end) of a row.
-  struct RowPart {
+  struct RowColumns {
     int64_t begin, end;
   };
   // Calls body(place, columns, where in the range) for the rows that elements [first, first +
-  // count) of a slot's table in a file are in.
+  // count) of a table in a file are in; of rows of `width`.
   void for_each_part(
-      const FileKeys* keys, int64_t slot, int64_t first, int64_t count,
-      const std::function<void(const RowPlace&, const RowPart&, int64_t)>& body) const;
-  [[nodiscard]] RowPlace place_of(const FileKeys* keys, int64_t slot, int64_t row) const;
+      int64_t width, const FileKeys* keys, int64_t table, int64_t first, int64_t count,
+      const std::function<void(const RowPlace&, const RowColumns&, int64_t)>& body) const;
+  [[nodiscard]] RowPlace place_of(const FileKeys* keys, int64_t table, int64_t row) const;
   [[nodiscard]] TensorRef tensor(std::string name, const Part& part, const Keys& keys,
-                                 int64_t slot) const;
+                                 int64_t table) const;
   [[nodiscard]] TensorRef device_tensor(TensorRef ref, const Part& part, const Keys& keys,
-                                        int64_t slot) const;
-  void get_rows(const Part& part, const FileKeys* keys, int64_t slot, int64_t first,
+                                        int64_t table) const;
+  void get_rows(const Part& part, const FileKeys* keys, int64_t table, int64_t first,
                 std::span<float> out) const;
-  void put_rows(const Part& part, const FileKeys* keys, int64_t slot, int64_t first,
+  void put_rows(const Part& part, const FileKeys* keys, int64_t table, int64_t first,
                 std::span<const float> in) const;
-  // Calls use(row), where row(i) are the values of table row rows[i], in place or, on a GPU, as a
-  // copy, which is written back if asked to.
+  // Calls use(row), where row(i) are the values of table row rows[i] in float: in place or, on a
+  // GPU and of rows of 16 bits, as a copy, which is written back if asked to, rounded to nearest.
   using RowValues = std::function<float*(size_t)>;
-  void with_rows(Matrix<float> table, std::span<const uint32_t> rows, bool write,
+  void with_rows(const WeightRows& table, bool on_gpu, std::span<const uint32_t> rows, bool write,
                  const std::function<void(const RowValues&)>& use) const;
+  void with_device_rows(Matrix<float> table, std::span<const uint32_t> rows, bool write,
+                        const std::function<void(const RowValues&)>& use) const;
+  // Does the same for own rows in any tier.
+  void with_own_rows(const Part& part, std::span<const uint32_t> rows, bool write,
+                     const std::function<void(const RowValues&)>& use) const;
 
   const TablesSpec& spec_;
   const std::shared_ptr<const RowPlacement> placement_;
@@ -104,7 +181,15 @@ class TableStorage {
   const Exec exec_;
   const plan::Buffers* buffers_ = nullptr;
   std::vector<Part> parts_;             // weights, then states
-  std::unique_ptr<TableRowInit> init_;  // of hashed tables
+  std::unique_ptr<TableRowInit> init_;  // of hashed tables, or where there is a cache
+  const bool beyond_memory_;
+  int64_t lines_ = 0;
+  std::optional<TierForecast> forecast_;
+  std::unique_ptr<RowCache> cache_;
+  std::unique_ptr<DeviceRowCache> device_cache_;
+  KeyOfRow key_of_;  // null if the tables are not hashed
+  // Set for tables of 16 bits; else null.
+  std::unique_ptr<const RowRounding> own_rounding_, copied_rounding_;
 };
 
 }  // namespace hlite::embedding

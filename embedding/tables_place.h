@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
+#include "embedding/key_frequencies.h"
 #include "embedding/row_placement.h"
 #include "hugectr_lite/comm/rank_context.h"
 #include "hugectr_lite/core/exec.h"
@@ -18,9 +20,29 @@ struct ExchangeOptions {
   int64_t capacity = 0;  // rows; 0: as statistics and the placement make likely
 };
 
+// The part of solver.embedding_memory that one rank has for the rows of one layer: of the host's
+// memory, where the others lie on a disk (row_cache.h), or of a GPU's, where all of them lie in the
+// host's too (device_row_cache.h).
+struct RowMemory {
+  // The key that says so, as it follows "solver.embedding_memory" in messages: ".host_gb",
+  // ".gpu_gb" or "auto"'s; null: all rows are in memory.
+  const char* key = nullptr;
+  double gigabytes = 0;         // what that says, of the process or of a GPU
+  double share = 0;             // of that, this layer's on this rank:
+  int64_t bytes = 0;            // for rows with their states and what finds them
+  std::string folder = {};      // of the disk
+  int64_t most_disk_bytes = 0;  // 0: as there is room for
+};
+
+// The keys that a run is expected to look up.
+struct ExpectedKeys {
+  KeyFrequencies frequencies;
+  double run_batches = 0;  // batches that the run trains on; 0: without end
+};
+
 struct TablesPlace {
   comm::RankContext ranks = {};
-  // On several ranks, where rows do not come as keys come; the same on all of them.
+  // Set on several ranks for tables that are not hashed; the same on all ranks.
   std::shared_ptr<const RowPlacement> placement = nullptr;
   ExchangeOptions exchange = {};
   // Whether TablesIo::all_keys is there, and lists of wanted rows are made from it.
@@ -36,7 +58,13 @@ struct TablesPlace {
   // What rows and their gradients travel in: float or bf16, rounded to nearest, ties to even; so is
   // what a rank has from itself.
   FloatType wire = FloatType::kFloat;
+  RowMemory memory = {};
+  std::shared_ptr<const ExpectedKeys> keys = nullptr;  // null: not known
 
+  // Rows read for each sample of a batch, as far as that is known.
+  [[nodiscard]] double rows_of_sample(const SlotLayout& layout) const {
+    return static_cast<double>(layout.columns()) * (rows_per_lookup > 0 ? rows_per_lookup : 1);
+  }
   [[nodiscard]] Exec exec() const {
     return gpu ? Exec{.device = Device::kCuda, .cuda = gpu} : Exec{};
   }

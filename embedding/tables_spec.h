@@ -9,6 +9,7 @@
 
 #include "embedding/slot_layout.h"
 #include "hugectr_lite/config/regularizer_config.h"
+#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/optimizer/update_rules.h"
 
 namespace hlite::embedding {
@@ -18,28 +19,38 @@ struct TablesSpec {
   SlotLayout layout;
   optimizer::UpdateRule rule;
   optimizer::UpdateType update_type = optimizer::UpdateType::kLocal;
-  // Of the ...Hash types: rows of a rank (0: another type), and the table sizes that first values
-  // go by.
+  // For the ...Hash types: rows of a rank (0: another type), and the table sizes [tables] that
+  // determine initial values.
   int64_t hash_capacity = 0;
   std::vector<int64_t> init_rows = {};
-  uint64_t seed = 0;           // of first values
-  float init_stddev = 0;       // of first values, normal ones; 0: uniform, by the table's rows
+  uint64_t seed = 0;      // of first values
+  float init_stddev = 0;  // of first values, normal ones; 0: uniform, by the table's rows
+  // Type of the weights. First values are rounded to nearest, updates by RowRounding.
+  FloatType table_type = FloatType::kFloat;
   bool atomic_update = false;  // SGD on a GPU: no fixed order of sums
   // Each step's gradients of all rows are kept as a whole: the steps are then those of a dense
   // array, which penalties and clipping have their way with (whole_table_update.h).
   bool whole_gradients = false;
   config::RegularizerConfig penalty = {};  // of every row, in every step
+
+  // Bytes of a row as a table stores it, and of one with its optimizer states.
+  [[nodiscard]] int64_t row_bytes() const { return layout.width * float_type_bytes(table_type); }
+  [[nodiscard]] int64_t stored_row_bytes() const {
+    return row_bytes() + optimizer::state_count(rule.type) *
+                             optimizer::state_width(rule.type, layout.width) *
+                             static_cast<int64_t>(sizeof(float));
+  }
 };
 
-inline std::string table_name(const std::string& layer, int64_t slot) {
-  return fmt::format("{}.table_{}", layer, slot);
+inline std::string table_name(const std::string& layer, int64_t table) {
+  return fmt::format("{}.table_{}", layer, table);
 }
-inline std::string keys_name(const std::string& layer, int64_t slot) {
-  return table_name(layer, slot) + ".keys";
+inline std::string keys_name(const std::string& layer, int64_t table) {
+  return table_name(layer, table) + ".keys";
 }
-inline std::string state_name(const std::string& layer, int64_t slot, optimizer::OptimizerType rule,
-                              int state) {
-  return fmt::format("{}.{}", table_name(layer, slot), optimizer::state_name(rule, state));
+inline std::string state_name(const std::string& layer, int64_t table,
+                              optimizer::OptimizerType rule, int state) {
+  return fmt::format("{}.{}", table_name(layer, table), optimizer::state_name(rule, state));
 }
 
 }  // namespace hlite::embedding

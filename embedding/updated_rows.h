@@ -1,14 +1,18 @@
 // UpdatedRows: what a step of an optimizer changes.
 #pragma once
 
-#include "hugectr_lite/core/view.h"
+#include "embedding/weight_rows.h"
 
 namespace hlite::embedding {
 
-// Weights and the states that an update rule keeps of them, all [rows, V]; states beyond the rule's
-// may be empty.
+class RowRounding;
+
+// Weights [rows, V] and the states that an update rule keeps of them, [rows, state_width(rule, V)];
+// states beyond the rule's may be empty.
 struct UpdatedRows {
-  Matrix<float> w = {}, state0 = {}, state1 = {};
+  WeightRows w = {};
+  Matrix<float> state0 = {}, state1 = {};
+  const RowRounding* rounding = nullptr;  // how weights of 16 bits are rounded; else null
 };
 
 }  // namespace hlite::embedding

@@ -1,5 +1,6 @@
 #include "embedding/whole_table_update.h"
 
+#include "embedding/pool_rows.h"
 #include "embedding/table_init.h"
 #include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/optimizer/dense_update.h"
@@ -25,7 +26,8 @@ UpdatedRows WholeTableUpdate::summed() const {
 WholeGradients WholeTableUpdate::of_own_rows() const {
   return {.weights = storage_.own_weights(),
           .gradients = gradients_,
-          .count = storage_.own_rows() * spec_.layout.width};
+          .count = storage_.own_rows() * spec_.layout.width,
+          .type = spec_.table_type};
 }
 
 void WholeTableUpdate::emit_clear(plan::Plan& plan) const {
@@ -34,7 +36,7 @@ void WholeTableUpdate::emit_clear(plan::Plan& plan) const {
             .reads = {},
             .writes = {gradients_, sum_rate_},
             .run = [this](const plan::StepContext& c) {
-              fill_values(c.exec, flat(summed().w), 0);
+              fill_values(c.exec, flat(summed().w.as<float>()), 0);
               fill_values(c.exec, {buffers_->data<float>(sum_rate_), 1}, kSumRate);
             }});
 }
@@ -44,7 +46,7 @@ void WholeTableUpdate::emit_update(plan::Plan& plan, const TablesIo& io,
   const auto changed = of.copied ? storage_.copied_buffers() : storage_.own_buffers();
   std::vector<plan::BufferId> reads = {of.gradients, io.rate, io.step};
   reads.insert(reads.end(), changed.begin(), changed.end());
-  reads.insert(reads.end(), {io.loss_scale, io.overflow, io.clip});
+  reads.insert(reads.end(), {io.loss_scale, io.capacity_exceeded, io.clip});
   plan.add({.name = spec_.name + (of.copied ? ".update_copied" : ".update"),
             .lane = plan::Lane::kEmbedding,
             .reads = plan::present(reads),
@@ -53,15 +55,29 @@ void WholeTableUpdate::emit_update(plan::Plan& plan, const TablesIo& io,
               optimizer::GradientScale scale = gradient_scale(*buffers_, io);
               // The sums are of unscaled gradients.
               scale.inverse = io.clip == plan::kNoBuffer ? nullptr : buffers_->data<float>(io.clip);
-              const UpdatedRows to = of.copied ? storage_.copied() : storage_.own();
-              optimizer::dense_update(c.exec, spec_.rule, buffers_->data<float>(io.rate),
-                                      buffers_->data<int64_t>(io.step),
-                                      {.w = flat(to.w),
-                                       .g = {buffers_->data<float>(of.gradients), of.count},
-                                       .state0 = flat(to.state0),
-                                       .state1 = flat(to.state1)},
-                                      scale);
+              update(c.exec, io, of, scale);
             }});
+}
+
+void WholeTableUpdate::update(const Exec& exec, const TablesIo& io, const WholeGradients& of,
+                              const optimizer::GradientScale& scale) const {
+  const UpdatedRows to = of.copied ? storage_.copied() : storage_.own();
+  const float *const rate = buffers_->data<float>(io.rate), *const gradients =
+                                                                buffers_->data<float>(of.gradients);
+  const auto* const step = buffers_->data<int64_t>(io.step);
+  if (optimizer::is_row_wise(spec_.rule.type) || of.type != FloatType::kFloat)
+    return update_rows(exec, {.rule = spec_.rule,
+                              .lr = rate,
+                              .step = step,
+                              .gradients = gradients,
+                              .rows = to,
+                              .scale = scale});
+  optimizer::dense_update(exec, spec_.rule, rate, step,
+                          {.w = flat(to.w.as<float>()),
+                           .g = {gradients, of.count},
+                           .state0 = flat(to.state0),
+                           .state1 = flat(to.state1)},
+                          scale);
 }
 
 }  // namespace hlite::embedding

@@ -11,8 +11,8 @@
 // costs a few passes over the tables.
 #pragma once
 
-#include "embedding/table_steps.h"
 #include "embedding/table_storage.h"
+#include "embedding/tables_io.h"
 #include "embedding/tables_spec.h"
 #include "embedding/updated_rows.h"
 
@@ -40,6 +40,9 @@ class WholeTableUpdate {
   [[nodiscard]] WholeGradients of_own_rows() const;
 
  private:
+  void update(const Exec& exec, const TablesIo& io, const WholeGradients& of,
+              const optimizer::GradientScale& scale) const;
+
   const TablesSpec& spec_;
   const TableStorage& storage_;
   const plan::Buffers* buffers_ = nullptr;

@@ -16,6 +16,11 @@ jobs=$(nproc)
 # packed for a GPU (tools/gpu_check.sh) and what `cmake --preset release` alone makes has all of them.
 one_architecture=()
 nvidia-smi -L >/dev/null 2>&1 || one_architecture=(-DCMAKE_CUDA_ARCHITECTURES=90)
+# With ccache installed, sources that another build has compiled come from its cache, whatever folder that was in.
+if command -v ccache >/dev/null; then
+  export CMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER-ccache} CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+  export CMAKE_CUDA_COMPILER_LAUNCHER=${CMAKE_CUDA_COMPILER_LAUNCHER-ccache}
+fi
 run_preset() {
   echo "== $1: configure, build, test"
   cmake --preset "$1" "${one_architecture[@]}" >"build/$1.configure.log" 2>&1 || { cat "build/$1.configure.log" >&2; exit 1; }

@@ -2,6 +2,7 @@
 
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
+#include "hugectr_lite/core/number_option.h"
 #include "hugectr_lite/core/stopwatch.h"
 #include "tools/criteo/criteo_prep.h"
 #include "tools/io/command_line.h"
@@ -21,6 +22,7 @@ int main(int argc, char** argv) {
       "  criteo_prep --train day_*.gz --split-last-half --shuffle --memory 16G --out data\n"
       "  criteo_prep --train a.tsv --val b.tsv --min-count 6 --order frequency --out data\n"
       "  criteo_prep --train day_*.gz --sample 1% --hash 1000000 --out small\n"
+      "  criteo_prep --train day_3.gz --continue-from day_2 --out day_3\n"
       "  zstd -dc train.tsv.zst | criteo_prep --train - --val val.tsv --out data\n"};
   return tools::run_tool(
       argc, argv, description,
@@ -32,17 +34,22 @@ int main(int argc, char** argv) {
                      "Keep the last --train file out of training: its first half (rounded up) "
                      "becomes the split val, the rest test");
         app.add_option("--max-ind-range", options.max_ind_range,
-                       "Tokens are taken modulo this; 0: not at all [40000000; with --hash 0]");
+                       "Tokens are taken modulo this; 0: not at all [40000000; with --hash 0]")
+            ->check(whole_number(0, UINT32_MAX));
         app.add_option("--min-count", options.min_count,
                        "Id 0 stands for tokens with fewer occurrences in the training files; 0: "
                        "every token has its own id")
-            ->check(CLI::NonNegativeNumber);
+            ->check(whole_number(0));
         app.add_option("--order", order, "Ids by first appearance, or by frequency in training")
             ->check(CLI::IsMember({"first", "frequency"}))
             ->capture_default_str();
         app.add_option("--hash", options.hash,
                        "No dictionary: a token's id is its hash modulo this; 0: off")
+            ->check(whole_number(0, int64_t{1} << 32))
             ->capture_default_str();
+        app.add_option("--continue-from", options.continue_from,
+                       "Folder of a preparation with --save-vocabulary: tokens that it knows keep "
+                       "their ids, new ones get the next");
         app.add_flag("--save-vocabulary", options.save_vocabulary,
                      "Also write which token has which id, for predict (4 bytes a category)");
         tools::add_output_options(app, options.output);
@@ -51,14 +58,14 @@ int main(int argc, char** argv) {
       [&] {
         const auto start = Clock::now();
         options.by_frequency = order == "frequency";
+        if (options.run.quiet) log::set_level(log::Level::kWarning);
         const InterruptGuard interrupts;
         const data::Manifest manifest = tools::criteo_prep(options);
         const double seconds = seconds_since(start);
         int64_t rows = 0;
         for (const auto& file : manifest.files) rows += file.rows;
         std::fputs(manifest.summary().c_str(), stdout);
-        if (!options.run.quiet)
-          log::info("{} rows in {:.2f} s, {:.0f} rows/s", rows, seconds,
-                    static_cast<double>(rows) / seconds);
+        log::info("{} rows in {:.2f} s, {:.0f} rows/s", rows, seconds,
+                  static_cast<double>(rows) / seconds);
       });
 }

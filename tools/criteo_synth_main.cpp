@@ -1,9 +1,9 @@
 #include <cstdio>
-#include <map>
 #include <ranges>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
+#include "hugectr_lite/core/number_option.h"
 #include "hugectr_lite/core/parse_number.h"
 #include "hugectr_lite/core/stopwatch.h"
 #include "tools/io/command_line.h"
@@ -12,11 +12,14 @@
 namespace hlite::tools {
 namespace {
 
-struct Arguments {
+// Petabytes of text: a slip.
+constexpr int64_t kMostRows = 1'000'000'000'000;
+
+struct SynthArguments {
   CriteoSynthOptions options;
-  std::string cards, like, profile;
+  std::string cards, like;
   std::optional<double> click_rate;
-  bool table = false;
+  std::optional<int64_t> test_rows, days;
   ColumnOptions& columns() { return options.model.columns; }
 };
 
@@ -34,44 +37,60 @@ std::vector<int64_t> parse_cardinalities(const std::string& text) {
   return cards;
 }
 
-void add_file_options(CLI::App& app, Arguments& args) {
+void add_file_options(CLI::App& app, SynthArguments& args) {
   app.add_option("--train,--rows", args.options.train_rows, "Rows of the training file")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number(0, kMostRows))
       ->capture_default_str();
-  app.add_option("--test", args.options.test_rows, "Rows of the test file; 0: no such file")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  app.add_option("--format", args.options.format,
-                 "tsv: Criteo's text; raw: PREFIX.train.bin, PREFIX.test.bin and "
-                 "PREFIX.manifest.json, ready for train")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, SynthFormat>{
-          {"tsv", SynthFormat::kTsv}, {"raw", SynthFormat::kRaw}}));
-  app.add_option("--out", args.options.out, "PREFIX of the files written")->capture_default_str();
+  auto* test = app.add_option("--test", args.test_rows, "Rows of the test file; 0: no such file")
+                   ->check(whole_number(0, kMostRows))
+                   ->default_str(std::to_string(args.options.test_rows));
+  auto* days = app.add_option("--days", args.days,
+                              "Instead of these two, a file PREFIX.day_00.tsv, ... of --train rows "
+                              "for each of so many days")
+                   ->check(whole_number(1))
+                   ->excludes(test);
+  app.add_option_function<std::string>(
+         "--turnover",
+         [&args](const std::string& text) {
+           args.options.model.turnover = parse_share("--turnover", text);
+         },
+         "Share of each column's categories that new ones replace on each day, as 0.1 or 10%")
+      ->needs(days)
+      ->default_str("0");
+  app.add_option_function<std::string>(
+         "--format",
+         [&args](const std::string& name) {
+           args.options.format = name == "raw" ? SynthFormat::kRaw : SynthFormat::kTsv;
+         },
+         "tsv: Criteo's text; raw: PREFIX.train.bin, PREFIX.test.bin and PREFIX.manifest.json, "
+         "ready for train")
+      ->check(CLI::IsMember({"tsv", "raw"}))
+      ->default_str("tsv");
+  app.add_option("--out", args.options.out, "PREFIX of the files written")->required();
+  app.add_flag("--force", args.options.force, "Replace all files of this PREFIX");
   app.add_option("--seed", args.columns().seed, "Same seed and options: same files")
+      ->check(whole_number(0))
       ->capture_default_str();
   app.add_option("--threads", args.options.threads, "CPU threads; 0: all")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number(0, kMostThreads))
       ->capture_default_str();
 }
 
-void add_column_options(CLI::App& app, Arguments& args) {
+void add_column_options(CLI::App& app, SynthArguments& args) {
   app.add_option("--like", args.like,
                  "criteo: missing shares, integers and the skew of each column as in Criteo's "
                  "data, click rate 0.2566, cardinalities kaggle");
-  app.add_option("--profile", args.profile,
-                 "The same from DIR/dense_columns.tsv and DIR/categorical_columns.tsv");
   app.add_option("--cards", args.cards,
                  "Categories of the 26 columns: demo (default), kaggle, terabyte or 26 numbers");
   app.add_option("--cap", args.columns().cap, "Upper bound on each of them")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   app.add_option("--zipf", args.columns().zipf,
-                 "Exponent of the Zipf law of every column; default: 1.2, or as the profile says");
+                 "Exponent of the Zipf law of every column; default: 1.2, or as --like says");
   app.add_option("--missing", args.columns().missing,
-                 "Mean share of missing values; default: 0.08, or as the profile says");
-  app.add_flag("--table", args.table, "Print the skew of every column (--like, --profile: always)");
+                 "Mean share of missing values; default: 0.08, or as --like says");
 }
 
-void add_model_options(CLI::App& app, Arguments& args) {
+void add_model_options(CLI::App& app, SynthArguments& args) {
   PlantedOptions& model = args.options.model;
   app.add_option("--fields", model.fields, "Columns that take part in interactions")
       ->capture_default_str();
@@ -88,7 +107,7 @@ void add_model_options(CLI::App& app, Arguments& args) {
   app.add_option("--ctr", args.click_rate, "Share of label 1 to aim at; default: 0.25");
 }
 
-void run(Arguments& args) {
+void run(SynthArguments& args) {
   const auto start = Clock::now();
   CriteoSynthOptions& options = args.options;
   ColumnOptions& columns = args.columns();
@@ -96,17 +115,18 @@ void run(Arguments& args) {
     raise<ConfigError>("--like: expected criteo, found \"{}\"", args.like);
   }
   if (!args.like.empty()) columns.profile = criteo_profile();
-  if (!args.profile.empty()) columns.profile = read_profile(args.profile);
-  if (columns.profile) args.table = true;
   options.model.click_rate = args.click_rate.value_or(columns.profile ? CriteoProfile::kClickRate
                                                                       : options.model.click_rate);
   if (args.cards.empty()) args.cards = columns.profile ? "kaggle" : "demo";
   columns.cards = parse_cardinalities(args.cards);
   options.progress = true;
+  options.by_day = args.days.has_value();
+  options.model.days = args.days.value_or(1);
+  options.test_rows = options.by_day ? 0 : args.test_rows.value_or(options.test_rows);
   const SynthResult result = criteo_synth(options);
   const double seconds = seconds_since(start);
   if (options.train_rows > 0) {
-    if (args.table) std::printf("%s", result.skew_table().c_str());
+    if (columns.profile) std::printf("%s", result.skew_table().c_str());
     std::printf("%s\n", result.skew_summary().c_str());
   }
   if (options.test_rows > 0) {
@@ -117,7 +137,12 @@ void run(Arguments& args) {
         static_cast<long long>(scores.rows), scores.label_rate, scores.bayes_auc,
         scores.bayes_log_loss, scores.base_log_loss);
   }
-  const int64_t rows = options.train_rows + options.test_rows;
+  for (size_t day = 0; day < result.days.size(); ++day) {
+    const SynthScores& scores = result.days[day];
+    std::printf("day %zu: label rate %.5f, Bayes AUC %.5f, log loss %.5f (constant: %.5f)\n", day,
+                scores.label_rate, scores.bayes_auc, scores.bayes_log_loss, scores.base_log_loss);
+  }
+  const int64_t rows = options.model.days * options.train_rows + options.test_rows;
   log::info("{} rows in {:.2f} s, {:.0f} rows/s", rows, seconds,
             static_cast<double>(rows) / seconds);
 }
@@ -127,7 +152,7 @@ void run(Arguments& args) {
 
 int main(int argc, char** argv) {
   using namespace hlite;
-  tools::Arguments args;
+  tools::SynthArguments args;
   const tools::ToolDescription description{
       "criteo_synth",
       "Writes files in the format of Criteo's click logs with planted structure: labels depend on "
@@ -135,7 +160,8 @@ int main(int argc, char** argv) {
       "loss of the true probabilities on the test rows: no model can do better.",
       "  criteo_synth --out demo/synth\n"
       "  criteo_synth --train 5000000 --test 500000 --cards kaggle --cap 100000 --out big\n"
-      "  criteo_synth --train 10000000 --like criteo --format raw --out like\n"};
+      "  criteo_synth --train 10000000 --like criteo --format raw --out like\n"
+      "  criteo_synth --days 10 --turnover 10% --train 200000 --out demo/daily\n"};
   return tools::run_tool(
       argc, argv, description,
       [&](CLI::App& app) {

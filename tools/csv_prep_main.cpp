@@ -1,6 +1,8 @@
 #include <cstdio>
 
 #include "hugectr_lite/core/interrupt.h"
+#include "hugectr_lite/core/log.h"
+#include "hugectr_lite/core/number_option.h"
 #include "tools/csv/csv_prep.h"
 #include "tools/io/command_line.h"
 
@@ -26,12 +28,16 @@ int main(int argc, char** argv) {
         app.add_option("--test", options.test, "Test files, for test_source");
         app.add_option("--min-count", options.min_count,
                        "Categories with fewer occurrences in the training files become row 0")
-            ->check(CLI::PositiveNumber)
+            ->check(whole_number(1))
             ->capture_default_str();
+        app.add_option("--continue-from", options.continue_from,
+                       "Folder of a preparation of the same schema: categories that it knows keep "
+                       "their ids, new ones get the next, and numbers are transformed as there");
         tools::add_output_options(app, options.output);
         tools::add_run_options(app, options.run);
       },
       [&] {
+        if (options.run.quiet) log::set_level(log::Level::kWarning);
         const InterruptGuard interrupts;
         std::fputs(tools::csv_prep(options).summary().c_str(), stdout);
       });

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/file.h"
+#include "hugectr_lite/core/number_option.h"
 #include "hugectr_lite/core/parse_number.h"
 #include "tools/inspect/fit_check.h"
 #include "tools/inspect/inspection.h"
@@ -61,8 +63,9 @@ class Session {
       config_ = config::load_train_config(arguments_.config, arguments_.overrides);
       slot_rows_ = slot_rows_of(*config_);
       if (arguments_.files.empty()) {
-        arguments_.files = {config_->resolve(config_->data.source),
-                            config_->resolve(config_->data.eval_source)};
+        arguments_.files = {config_->resolve(config_->data.source)};
+        if (!config_->data.eval_source.empty())
+          arguments_.files.push_back(config_->resolve(config_->data.eval_source));
       }
       if (!arguments_.batch) arguments_.inspect.batch = config_->solver.batchsize;
     }
@@ -70,6 +73,7 @@ class Session {
     if (!arguments_.svg.empty() && arguments_.files.size() > 1) {
       raise<ConfigError>("--svg: expected one file, found {}", arguments_.files.size());
     }
+    refuse_input_as_output();
     if (arguments_.batch) arguments_.inspect.batch = *arguments_.batch;
     for (const std::string& file : arguments_.files) look_at(file);
     using Json = nlohmann::ordered_json;
@@ -86,11 +90,18 @@ class Session {
   [[nodiscard]] config::Split role_of(const std::string& file) const {
     if (!arguments_.role.empty())
       return arguments_.role == "eval" ? config::Split::kEval : config::Split::kTrain;
+    if (config_->data.eval_source.empty()) return config::Split::kTrain;
     std::error_code error;
     const std::string eval = config_->resolve(config_->data.eval_source);
     const bool is_eval = file == eval || std::filesystem::equivalent(file, eval, error);
     return is_eval && file != config_->resolve(config_->data.source) ? config::Split::kEval
                                                                      : config::Split::kTrain;
+  }
+
+  void refuse_input_as_output() const {
+    std::vector<NamedPath> inputs = {{"--config", arguments_.config}};
+    for (const std::string& file : arguments_.files) inputs.push_back({"file", file});
+    expect_no_input({"--svg", arguments_.svg}, inputs);
   }
 
   void look_at(const std::string& file) {
@@ -147,7 +158,7 @@ int main(int argc, char** argv) {
       "and zstd too), how sure that is, and what is in it: schema, statistics of each column, "
       "skew. With --config it says whether file and config fit and, if not, what would; the exit "
       "code is 3 when they do not.",
-      "  data_inspect data/train.bin\n"
+      "  data_inspect data/train.bin                          # by the manifest beside it\n"
       "  data_inspect --config configs/demo.json              # source and eval_source\n"
       "  data_inspect day_0.gz --rows 100000 --svg skew.svg\n"};
   return tools::run_tool(
@@ -167,10 +178,7 @@ int main(int argc, char** argv) {
         app.add_option("--batch", arguments.batch,
                        "Samples whose distinct rows are counted (default: the config's batchsize, "
                        "else 65536)")
-            ->check(CLI::PositiveNumber);
-        app.add_option("--dense", arguments.inspect.dense_dim,
-                       "Dense columns of raw data, where nothing else says")
-            ->check(CLI::NonNegativeNumber);
+            ->check(whole_number(1));
         app.add_option("--svg", arguments.svg, "Write a picture of the skew");
         app.add_flag("--json", arguments.json, "Print JSON: a list with an object a file");
       },

@@ -37,9 +37,9 @@ fi
 mkdir -p demo
 
 say "generating $rows rows of click data with planted structure"
-criteo_synth --train "$rows" --test 100000 --out demo/synth
+criteo_synth --train "$rows" --test 100000 --out demo/synth --force
 say "preprocessing"
-criteo_prep --train demo/synth.train.tsv --val demo/synth.test.tsv --out demo
+criteo_prep --train demo/synth.train.tsv --val demo/synth.test.tsv --out demo --force
 
 say "what was made: the skew of the keys"
 data_inspect demo/train.bin --rows 100000 --batch 1024 | sed -n '/^skew/,$p'
@@ -70,7 +70,7 @@ train_on_demo demo_logistic.json logistic
 
 say "real data: UCI Adult"
 csv_prep --schema "$root/configs/adult_schema.json" --train "$root/tests/data/adult/adult.data.gz" \
-  --val "$root/tests/data/adult/adult.test.gz" --out demo/adult
+  --val "$root/tests/data/adult/adult.test.gz" --out demo/adult --force
 train_in demo/adult adult.json adult
 
 say "results"

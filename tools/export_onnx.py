@@ -27,7 +27,7 @@ except ModuleNotFoundError as missing:
           f"Debian's, for /usr/bin/python3), or `pip install numpy onnx`", file=sys.stderr)
     sys.exit(2)
 
-from onnx_layers import LAYERS, OPSET, Graph, Tensor, embedding  # noqa: E402
+from onnx_layers import LAYERS, OPSET, Graph, Tensor, embedding, slot_tables  # noqa: E402
 from saved_model import ModelError, add_model, exit_code_of, load  # noqa: E402
 
 IR_VERSION = 8           # of onnx 1.12, which all since read
@@ -68,7 +68,7 @@ def build(config, weights, split):
         kind, bottoms = layer["type"], names(layer["bottom"])
         if "Embedding" in kind:
             slots = hotness_of(sparse[bottoms[0]])
-            tables += [f"{layer['name']}.table_{i}" for i in range(len(slots))]
+            tables += [f"{layer['name']}.table_{i}" for i in sorted(set(slot_tables(layer, len(slots))))]
             if split:
                 shape = [len(slots), layer["sparse_embedding_hparam"]["embedding_vec_size"]]
                 tensors[layer["top"]] = g.input(layer["top"], shape, TensorProto.FLOAT)

@@ -44,6 +44,9 @@ class Embedding:
         self.localized = not layer["type"].startswith("Distributed")
         self.key_type = np.int64 if solver.get("input_key_type") == "I64" else np.uint32
         slots = next(s["slot_num"] for s in data["sparse"] if s["top"] == layer["bottom"])
+        if len(set(hparam.get("slot_tables", range(slots)))) < slots:
+            raise ModelError(f"embedding {self.name}: expected a table for each slot, as HugeCTR has, found slot_tables "
+                             f"{hparam['slot_tables']}")
         self.width = hparam["embedding_vec_size"]
         self.tables = [f"{self.name}.table_{s}" for s in range(slots)]
         sizes = hparam.get("slot_size_array", data.get("slot_size_array"))

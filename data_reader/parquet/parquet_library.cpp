@@ -1,13 +1,12 @@
 #include "data_reader/parquet/parquet_library.h"
 
 #include <dlfcn.h>
-#include <unistd.h>
+#include <fmt/ranges.h>
 
 #include <cstdlib>
-#include <filesystem>
-#include <system_error>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/plugin_file.h"
 
 namespace hlite::data::parquet {
 namespace {
@@ -20,11 +19,6 @@ struct Opened {
   const Plugin* plugin = nullptr;
   std::string reason;
 };
-
-std::string loader_error() {
-  const char* text = dlerror();
-  return text ? text : "the loader gives no reason";
-}
 
 Opened open_library(const std::string& path) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -43,32 +37,16 @@ Opened open_library(const std::string& path) {
   return {found, ""};
 }
 
-std::string program_folder() {
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? std::string() : program.parent_path().string();
-}
-
-// Of the shared library that this code is in; of a program, as it was started.
-std::string code_folder() {
-  Dl_info info{};
-  if (!dladdr(reinterpret_cast<void*>(&program_folder), &info) || !info.dli_fname) return {};
-  return std::filesystem::path(info.dli_fname).parent_path().string();
-}
-
 Opened find() {
   if (const char* path = std::getenv("HLITE_PARQUET_LIBRARY"); path && *path)
     return open_library(path);
-  for (const std::string& folder : {program_folder(), code_folder()}) {
-    const std::string beside = folder + "/" + kLibraryName;
-    if (!folder.empty() && access(beside.c_str(), F_OK) == 0) return open_library(beside);
-  }
-  Opened other = open_library(kLibraryName);
-  if (!other.plugin)
-    other.reason = fmt::format(
-        "the Parquet plug-in {} is neither beside the program (in {}) nor on the loader's path; {}",
-        kLibraryName, program_folder(), kAdvice);
-  return other;
+  const std::string file = plugin_file(kLibraryName);
+  Opened found = open_library(file);
+  if (!found.plugin && file == kLibraryName)
+    found.reason =
+        fmt::format("the Parquet plug-in {} is neither in {} nor on the loader's path; {}",
+                    kLibraryName, fmt::join(plugin_folders(), " or "), kAdvice);
+  return found;
 }
 
 const Opened& opened() {

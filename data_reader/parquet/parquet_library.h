@@ -8,8 +8,8 @@
 namespace hlite::data::parquet {
 
 // The plug-in, opened by the first call: the library that $HLITE_PARQUET_LIBRARY names; without it
-// the one beside the program, beside the library that this code is in, or on the loader's path.
-// Lives until the process ends. Throws DataError that says what is missing and how to get it.
+// the plugin_file(). Lives until the process ends. Throws DataError that says what is missing and
+// how to get it.
 const Plugin& plugin();
 // Why plugin() would throw; empty: it would not.
 std::string why_missing();

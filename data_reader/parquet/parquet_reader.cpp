@@ -23,6 +23,13 @@ int64_t thread_count(const config::DataConfig& config, const SourceOptions& opti
   return std::min(config.num_workers.value_or(own), kMostThreads);
 }
 
+// Batches in memory: one for each thread, one in use, and two that wait.
+int64_t slot_count(int64_t threads) { return threads + 3; }
+
+int64_t group_budget(const SourceOptions& options) {
+  return std::min(kMostAhead, available_memory_bytes() / 8 / options.shard.count);
+}
+
 }  // namespace
 
 ParquetReader::ParquetReader(const config::DataConfig& config, const std::string& path, Split split,
@@ -34,11 +41,18 @@ ParquetReader::ParquetReader(const config::DataConfig& config, const std::string
       thread_count_(thread_count(config, options)) {
   HLITE_CHECK(!options.shuffle && !options.shuffle_samples, "row groups in order, shuffled");
   set_samples(config, split, path, set_.rows());
-  make_slots(options.resident ? batches_per_epoch()
-                              : std::min<int64_t>(batches_per_epoch() + 1, thread_count_ + 3));
+  make_slots(options.resident
+                 ? batches_per_epoch()
+                 : std::min<int64_t>(batches_per_epoch() + 1, slot_count(thread_count_)));
   groups_in_use_ = set_.group_of(samples() - 1) + 1;
-  budget_ = std::min(kMostAhead, available_memory_bytes() / 8 / options.shard.count);
+  budget_ = group_budget(options);
   planned_ = next_ = options.start_batch;
+}
+
+int64_t ParquetReader::memory_bytes(const config::DataConfig& config, int64_t batch_bytes,
+                                    int64_t set_bytes, const SourceOptions& options) {
+  return slot_count(thread_count(config, options)) * batch_bytes +
+         std::min(group_budget(options), set_bytes);
 }
 
 ParquetReader::~ParquetReader() {

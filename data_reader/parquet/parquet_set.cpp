@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "data_reader/norm_format.h"
-#include "hugectr_lite/config/object_reader.h"
+#include "hugectr_lite/config/block.h"
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::data::parquet {
@@ -14,7 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using config::JsonNode;
-using config::ObjectReader;
 
 std::string metadata_in(const fs::path& folder) {
   const fs::path path = folder / kMetadataName;
@@ -26,13 +25,13 @@ using FileStats = std::vector<std::pair<std::string, int64_t>>;
 FileStats read_file_stats(const std::string& path) {
   return config::as_data_error([&] {
     const JsonNode root = JsonNode::parse_file(path);
-    ObjectReader reader(root);
     FileStats rows;
-    for (const JsonNode& node : reader.list_or_empty("file_stats")) {
-      ObjectReader file(node);
-      rows.emplace_back(fs::path(file.string("file_name")).filename().string(),
-                        file.integer("num_rows", {.min = 0}));
-    }
+    config::to_object(root);
+    if (const JsonNode* files = root.find("file_stats"))
+      for (const JsonNode& file : config::to_list(*files))
+        rows.emplace_back(
+            fs::path(config::to_string(config::member(file, "file_name"))).filename().string(),
+            config::to_integer(config::member(file, "num_rows"), {.min = 0}));
     return rows;
   });
 }
@@ -53,11 +52,17 @@ std::vector<std::string> files_of_folder(const fs::path& folder, const std::stri
   return files;
 }
 
-std::vector<NamedColumns::Column> read_columns(ObjectReader& reader, const char* key) {
+std::vector<NamedColumns::Column> read_columns(const JsonNode& root, const char* key) {
   std::vector<NamedColumns::Column> columns;
-  for (const JsonNode& node : reader.list_or_empty(key)) {
-    ObjectReader column(node);
-    columns.push_back({column.string("col_name"), column.integer_or("index", -1, {.min = -1})});
+  const JsonNode* list = root.find(key);
+  if (!list) return columns;
+  for (const JsonNode& node : config::to_list(*list)) {
+    NamedColumns::Column& column = columns.emplace_back();
+    config::read_object(node, [&](config::Block& s) {
+      s.accept_others();
+      s.text("col_name", &column.name, "", config::kRequired);
+      s.integer("index", &column.index, {.min = -1});
+    });
   }
   return columns;
 }
@@ -145,13 +150,11 @@ ParquetSource ParquetSource::find(const std::string& path) {
 NamedColumns read_metadata_columns(const std::string& path) {
   return config::as_data_error([&] {
     const JsonNode root = JsonNode::parse_file(path);
-    ObjectReader reader(root);
-    NamedColumns named;
-    named.labels = read_columns(reader, "labels");
-    named.conts = read_columns(reader, "conts");
-    named.cats = read_columns(reader, "cats");
-    named.from = path;
-    return named;
+    config::to_object(root);
+    return NamedColumns{.labels = read_columns(root, "labels"),
+                        .conts = read_columns(root, "conts"),
+                        .cats = read_columns(root, "cats"),
+                        .from = path};
   });
 }
 

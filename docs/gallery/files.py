@@ -17,11 +17,11 @@ with tempfile.TemporaryDirectory() as folder:
     trainer = hl.Trainer(config)
     for metrics in trainer.train(progress=True):
         if metrics["event"] == "eval":
-            print(f"iteration {metrics['iteration']}: AUC {metrics['auc']:.4f}")
+            print(f"iteration {metrics['iter']}: AUC {metrics['auc']:.4f}")
     trainer.save("checkpoint")
 
     more = hl.Trainer(config, set={"solver.max_iter": 300}, resume="checkpoint")
     for metrics in more.train():
         if metrics["event"] == "eval":
-            print(f"iteration {metrics['iteration']}: AUC {metrics['auc']:.4f}")
+            print(f"iteration {metrics['iter']}: AUC {metrics['auc']:.4f}")
     os.chdir("/")

@@ -11,4 +11,4 @@ for rate in (0.001, 0.01, 0.1, 1.0):
     for step in range(80):
         batch = slice(512 * step % 19456, 512 * step % 19456 + 512)
         trainer.step(label[batch], dense[batch], keys[batch])
-    print(f"{rate:<8} {trainer.loss:.4f}  {hl.auc(new_label, trainer.predict(new_dense, new_keys)):.4f}")
+    print(f"{rate:<8} {trainer.batch_loss:.4f}  {hl.auc(new_label, trainer.predict(new_dense, new_keys)):.4f}")

@@ -1,15 +1,17 @@
 #include "hugectr_lite/checkpoint/checkpoint.h"
 
-#include <signal.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "hugectr_lite/checkpoint/summing_sink.h"
-#include "hugectr_lite/config/object_reader.h"
+#include "hugectr_lite/checkpoint/temporary_place.h"
+#include "hugectr_lite/config/block.h"
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/parse_number.h"
@@ -17,8 +19,9 @@
 namespace hlite::checkpoint {
 namespace {
 namespace fs = std::filesystem;
+using config::Block;
 using config::JsonNode;
-using config::ObjectReader;
+using config::kRequired;
 using nlohmann::ordered_json;
 
 constexpr const char* kFormat = "hugectr_lite checkpoint";
@@ -29,6 +32,8 @@ constexpr int64_t kMostManifest = 64 << 20;
 constexpr std::array<const char*, 3> kFiles{"weights.safetensors", "optimizer.safetensors",
                                             "best.safetensors"};
 constexpr size_t kTensorFiles = 2;
+constexpr const char* kPreparation = "preparation";
+constexpr const char* kTrainedOn = "trained_on";  // member and metadata
 
 // Without trailing slashes, and past a symbolic link: the link stays, what it names is replaced.
 std::string place_of(const std::string& path) {
@@ -45,23 +50,6 @@ const char* instead_of_checkpoint(const fs::path& place) {
   if (!fs::exists(place, error)) return "nothing";
   return fs::is_directory(place, error) ? "a directory without manifest.json"
                                         : "something that is no directory";
-}
-
-std::string temporary_name(const std::string& place) {
-  return fmt::format("{}.tmp.{}", place, getpid());
-}
-
-// Removes <place>.tmp.<pid> of processes that are gone, and of an earlier one with our own id.
-void remove_stale(const std::string& place) {
-  const std::string prefix = fs::path(place).filename().string() + ".tmp.";
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(parent_directory(place), error)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(prefix)) continue;
-    const auto pid = parse_number<pid_t>(std::string_view(name).substr(prefix.size()));
-    if (!pid || *pid <= 0) continue;
-    if (*pid == getpid() || (kill(*pid, 0) != 0 && errno == ESRCH)) remove_path(entry.path());
-  }
 }
 
 // Whether there is a checkpoint of ours to replace; DataError when there is something else.
@@ -133,6 +121,10 @@ std::string manifest_text(const CheckpointMeta& meta, std::span<const Checkpoint
     m["watch"] = {{"rate_scale", meta.rate_scale},
                   {"plateau", json_of(meta.plateau)},
                   {"early_stop", json_of(meta.early_stop)}};
+  if (!meta.trained_on.empty()) m[kTrainedOn] = ordered_json::parse(meta.trained_on);
+  if (meta.run != 0) m["run"] = std::to_string(meta.run);
+  if (!meta.followed.file.empty())
+    m["followed"] = {{"file", meta.followed.file}, {"batches", meta.followed.batches}};
   m["config"] = ordered_json::parse(meta.config);
   m["files"] = ordered_json::array();
   for (const CheckpointFile& f : files)
@@ -141,25 +133,65 @@ std::string manifest_text(const CheckpointMeta& meta, std::span<const Checkpoint
   return m.dump(2) + "\n";
 }
 
-uint64_t read_word(ObjectReader& reader, const char* key, int base) {
-  const auto value = parse_number<uint64_t>(reader.string(key), base);
-  if (!value)
-    config::fail_expected(reader.member(key),
-                          fmt::format("an unsigned 64-bit number in base {}", base));
-  return *value;
+void declare_word(Block& s, const char* key, uint64_t* field, int base,
+                  const config::Need& need = kRequired) {
+  s.value(key, need, [&](const JsonNode& node) {
+    const auto value = parse_number<uint64_t>(config::to_string(node), base);
+    if (!value)
+      config::fail_expected(node, fmt::format("an unsigned 64-bit number in base {}", base));
+    *field = *value;
+  });
 }
 
-FileSum copy_file(const std::string& from, ByteSink& sink) {
+FileSum copy_file(const ByteSource& from, ByteSink& sink) {
   SummingSink to(sink);
-  read_pieces(ReadFile(from), [&](auto piece) { to.write(piece); });
+  read_pieces(from, [&](auto piece) { to.write(piece); });
   return to.sum();
 }
 
-BestMetric read_best_metric(ObjectReader reader) {
-  BestMetric metric{.any = reader.has("best"), .waited = reader.integer("waited", {.min = 0})};
-  if (metric.any) metric.value = reader.number("best");
-  reader.finish();
-  return metric;
+void declare(Block& s, BestMetric& metric) {
+  metric.any = s.number("best", &metric.value, {});
+  s.integer("waited", &metric.waited, {.min = 0}, "", kRequired);
+}
+
+void declare(Block& s, CheckpointMeta& meta) {
+  s.integer("iteration", &meta.iteration, {.min = 0}, "", kRequired);
+  s.integer("samples", &meta.samples, {.min = 0}, "", kRequired);
+  s.integer("data_position", &meta.data_position, {.min = 0}, "", kRequired);
+  declare_word(s, "seed", &meta.seed, 10);
+  if (auto scale = s.object("loss_scale")) {
+    scale->number("scale", &meta.loss_scale, {.min = 1, .max = 0x1p24}, "", kRequired);
+    scale->integer("good", &meta.loss_scale_good, {.min = 0}, "", kRequired);
+  }
+  if (auto watch = s.object("watch")) {
+    watch->number("rate_scale", &meta.rate_scale, {.min = 0, .max = 1}, "", kRequired);
+    if (auto plateau = watch->object("plateau", "", kRequired)) declare(*plateau, meta.plateau);
+    if (auto stop = watch->object("early_stop", "", kRequired)) declare(*stop, meta.early_stop);
+  }
+  declare_word(s, "run", &meta.run, 10, {});
+  if (auto followed = s.object("followed")) {
+    followed->text("file", &meta.followed.file, "", kRequired);
+    followed->integer("batches", &meta.followed.batches, {.min = meta.data_position}, "",
+                      kRequired);
+  }
+  s.value(kTrainedOn, {}, [&](const JsonNode& node) { meta.trained_on = node.dump(); });
+  s.value("config", kRequired, [&](const JsonNode& node) {
+    config::to_object(node);
+    meta.config = node.dump();
+  });
+  s.value("files", kRequired, [&](const JsonNode& node) {
+    const std::vector<JsonNode>& files = config::to_list(node);
+    if (files.size() < kTensorFiles || files.size() > kFiles.size())
+      config::fail_expected(node, fmt::format("a list of {} or {}", kTensorFiles, kFiles.size()));
+    for (size_t i = 0; i < files.size(); ++i) {
+      CheckpointFile& f = meta.files.emplace_back();
+      config::read_object(files[i], [&](Block& of) {
+        of.choice("name", &f.name, {{kFiles[i], kFiles[i]}}, "", kRequired);
+        of.integer("bytes", &f.sum.bytes, {.min = 0}, "", kRequired);
+        declare_word(of, "xxh3_64", &f.sum.xxh3_64, 16);
+      });
+    }
+  });
 }
 
 // Writes the whole of one directory.
@@ -168,12 +200,21 @@ void write_directory(const std::string& dir, const CheckpointMeta& meta,
                      const OpenSink& open) {
   std::vector<CheckpointFile> files;
   for (size_t i = 0; i < kFiles.size(); ++i) {
-    if (i == kTensorFiles && meta.best_weights.empty()) break;
+    if (i == kTensorFiles && !meta.best_weights) break;
     const auto sink = open(dir + "/" + kFiles[i]);
-    const FileSum sum = i == kTensorFiles ? copy_file(meta.best_weights, *sink)
+    const FileSum sum = i == kTensorFiles ? copy_file(*meta.best_weights, *sink)
                                           : write_safetensors(*sink, i == 0 ? weights : states);
     sink->close();
     files.push_back({kFiles[i], sum});
+  }
+  for (const CopiedFile& file : meta.preparation) {
+    const fs::path path = fs::path(dir) / kPreparation / file.name;
+    std::error_code error;
+    fs::create_directories(path.parent_path(), error);  // when it fails, opening says so
+    const auto sink = open(path.string());
+    copy_file(ReadFile(file.from), *sink);
+    sink->close();
+    sync_directory(path.parent_path());
   }
   const std::string text = manifest_text(meta, files);
   const auto sink = open(dir + "/" + kManifest);
@@ -206,6 +247,19 @@ class RemoveUnlessDone {
 
 void check_checkpoint_place(const std::string& dir) {
   const std::string place = place_of(dir);
+  struct statx status {};
+  if (statx(AT_FDCWD, place.c_str(), 0, STATX_BASIC_STATS, &status) == 0 &&
+      (status.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0)
+    raise<DataError>(
+        "{}: expected a directory that can be replaced, found one where a file system is mounted; "
+        "name one inside it",
+        dir);
+  std::error_code unknown;
+  if (fs::equivalent(place, ".", unknown))
+    raise<DataError>(
+        "{}: expected a directory that can be replaced, found the working directory; name one "
+        "inside it",
+        dir);
   has_older(place);
   // The nearest directory that exists: those below it are created.
   fs::path parent = parent_directory(place);
@@ -243,47 +297,20 @@ void save_checkpoint(const std::string& dir, const CheckpointMeta& meta,
 CheckpointMeta parse_manifest(const std::string& text, const std::string& name) {
   return config::as_data_error([&] {
     const JsonNode root = JsonNode::parse(text, name);
-    ObjectReader reader(root);
-    reader.choice("format", {kFormat});
     CheckpointMeta meta;
-    meta.program = reader.string("program");
-    if (const int64_t version = reader.integer("version"); version != kFormatVersion)
-      raise<DataError>("{}: version: expected {}, found {} (written by program {}, this is {})",
-                       name, kFormatVersion, version, meta.program, hlite::kVersion);
-    meta.iteration = reader.integer("iteration", {.min = 0});
-    meta.samples = reader.integer("samples", {.min = 0});
-    meta.data_position = reader.integer("data_position", {.min = 0});
-    meta.seed = read_word(reader, "seed", 10);
-    if (const JsonNode* scale = reader.find("loss_scale")) {
-      ObjectReader scale_reader(*scale);
-      meta.loss_scale = scale_reader.number("scale", {.min = 1, .max = 0x1p24});
-      meta.loss_scale_good = scale_reader.integer("good", {.min = 0});
-      scale_reader.finish();
-    }
-    if (const JsonNode* watch = reader.find("watch")) {
-      ObjectReader of(*watch);
-      meta.rate_scale = static_cast<float>(of.number("rate_scale", {.min = 0, .max = 1}));
-      meta.plateau = read_best_metric(of.object("plateau"));
-      meta.early_stop = read_best_metric(of.object("early_stop"));
-      of.finish();
-    }
-    meta.config = reader.object("config").node().dump();
-
-    const std::vector<JsonNode>& files = reader.list_or_empty("files");
-    if (files.size() < kTensorFiles || files.size() > kFiles.size())
-      raise<DataError>("{}: files: expected a list of {} or {}, found {}", name, kTensorFiles,
-                       kFiles.size(), files.size());
-    for (size_t i = 0; i < files.size(); ++i) {
-      ObjectReader file(files[i]);
-      CheckpointFile f;
-      f.name = file.choice("name", {kFiles[i]});
-      f.sum.bytes = file.integer("bytes", {.min = 0});
-      f.sum.xxh3_64 = read_word(file, "xxh3_64", 16);
-      file.finish();
-      meta.files.push_back(std::move(f));
-    }
-    const std::string sum = reader.string("xxh3_64");
-    reader.finish();
+    std::string sum;
+    config::read_object(root, [&](Block& s) {
+      std::string format, program;
+      int64_t version = 0;
+      s.choice("format", &format, {{kFormat, kFormat}}, "", kRequired);
+      s.text("program", &program, "", kRequired);
+      if (s.integer("version", &version, {}, "", kRequired) && version != kFormatVersion)
+        raise<DataError>("{}: version: expected {}, found {} (written by program {}, this is {})",
+                         name, kFormatVersion, version, program, hlite::kVersion);
+      meta.program = program;
+      declare(s, meta);
+      s.text("xxh3_64", &sum, "", kRequired);
+    });
     check_sum(text, sum, name);
     return meta;
   });
@@ -298,44 +325,81 @@ CheckpointMeta read_manifest(const std::string& dir) {
   return parse_manifest(read_text(file, kMostManifest), file.name());
 }
 
+// The tensors as the file has them: the first rows of tables that have grown since.
+static std::vector<TensorRef> fit_tables(const SafetensorsReader& file,
+                                         std::span<const TensorRef> tensors, TableSizes sizes) {
+  std::vector<TensorRef> fitted(tensors.begin(), tensors.end());
+  const bool same_names =
+      fitted.size() == file.tensors().size() &&
+      std::all_of(fitted.begin(), fitted.end(), [&](const auto& t) { return file.find(t.name); });
+  if (!same_names) return fitted;  // whoever reads them says which are missing
+  for (TensorRef& t : fitted) {
+    const auto* const entry = file.find(t.name);
+    if (!t.grows || entry->shape.size() != 2 || t.shape.size() != 2 ||
+        entry->shape[1] != t.shape[1])
+      continue;  // whoever reads it says so
+    const int64_t before = entry->shape[0];
+    if (before > t.shape[0])
+      raise<DataError>(
+          "{}: {}: expected at most the {} rows of the model's table, found {}: a "
+          "table cannot shrink",
+          file.name(), t.name, t.shape[0], before);
+    if (before < t.shape[0] && sizes == TableSizes::kSame)
+      raise<DataError>(
+          "{}: {}: expected the {} rows of the model's table, found {}; --grow goes on "
+          "with tables that have grown",
+          file.name(), t.name, t.shape[0], before);
+    t.shape[0] = before;
+  }
+  return fitted;
+}
+
 // Into `tensors`, file number `index` of kFiles.
 static void load_file(const std::string& dir, const CheckpointMeta& meta, size_t index,
-                      std::span<const TensorRef> tensors) {
+                      std::span<const TensorRef> tensors, TableSizes sizes) {
   HLITE_CHECK(meta.files.size() > index, "the manifest of {} was not read", dir);
   const FileSum& expected = meta.files[index].sum;
   const ReadFile file(find_replaced(place_of(dir)) + "/" + kFiles[index]);
   if (file.size() != expected.bytes)
     raise<DataError>("{}: expected {} bytes (manifest.json), found {}", file.name(), expected.bytes,
                      file.size());
-  const FileSum found = SafetensorsReader(file).read_all(tensors);
+  const SafetensorsReader reader(file);
+  const FileSum found = reader.read_all(fit_tables(reader, tensors, sizes));
   if (found.xxh3_64 != expected.xxh3_64)
     raise<DataError>("{}: it is damaged: expected checksum {} (manifest.json), found {}",
                      file.name(), expected.digits(), found.digits());
 }
 
 void load_checkpoint(const std::string& dir, const CheckpointMeta& meta,
-                     std::span<const TensorRef> weights, std::span<const TensorRef> states) {
-  load_file(dir, meta, 0, weights);
-  load_file(dir, meta, 1, states);
+                     std::span<const TensorRef> weights, std::span<const TensorRef> states,
+                     TableSizes sizes) {
+  load_file(dir, meta, 0, weights, sizes);
+  load_file(dir, meta, 1, states, sizes);
+}
+
+void forget_evaluations(CheckpointMeta& meta) {
+  meta.plateau = meta.early_stop = {};
+  meta.files.resize(kTensorFiles);
 }
 
 void load_checkpoint_weights(const std::string& dir, const CheckpointMeta& meta,
                              std::span<const TensorRef> weights) {
-  load_file(dir, meta, 0, weights);
+  load_file(dir, meta, meta.files.size() > kTensorFiles ? kTensorFiles : 0, weights,
+            TableSizes::kSame);
 }
 
-std::string best_weights_file(const std::string& dir, const CheckpointMeta& meta) {
-  if (meta.files.size() <= kTensorFiles) return {};
-  const ReadFile file(find_replaced(place_of(dir)) + "/" + kFiles[kTensorFiles]);
+std::unique_ptr<ReadFile> open_best_weights(const std::string& dir, const CheckpointMeta& meta) {
+  if (meta.files.size() <= kTensorFiles) return nullptr;
+  auto file = std::make_unique<ReadFile>(find_replaced(place_of(dir)) + "/" + kFiles[kTensorFiles]);
   Checksum checksum;
-  read_pieces(file, [&](auto piece) { checksum.add(piece); });
+  read_pieces(*file, [&](auto piece) { checksum.add(piece); });
   const FileSum expected = meta.files[kTensorFiles].sum, found = checksum.sum();
   if (found.bytes != expected.bytes || found.xxh3_64 != expected.xxh3_64)
     raise<DataError>(
         "{}: it is damaged: expected {} bytes with checksum {} (manifest.json), found "
         "{} with {}",
-        file.name(), expected.bytes, expected.digits(), found.bytes, found.digits());
-  return file.name();
+        file->name(), expected.bytes, expected.digits(), found.bytes, found.digits());
+  return file;
 }
 
 bool is_checkpoint(const std::string& model) {
@@ -343,22 +407,46 @@ bool is_checkpoint(const std::string& model) {
   return fs::is_directory(find_replaced(place_of(model)), error);
 }
 
+std::string preparation_in(const std::string& model) {
+  const fs::path folder = fs::path(find_replaced(place_of(model))) / kPreparation;
+  std::error_code error;
+  return fs::is_directory(folder, error) ? folder.string() : "";
+}
+
 std::string weights_file(const std::string& dir) {
+  const std::string best = find_replaced(place_of(dir)) + "/" + kFiles[kTensorFiles];
+  std::error_code error;
+  return fs::exists(best, error) ? best : last_weights_file(dir);
+}
+
+std::string last_weights_file(const std::string& dir) {
   return find_replaced(place_of(dir)) + "/" + kFiles[0];
 }
 
-void save_weights(const std::string& path, std::span<const TensorRef> tensors) {
+std::string trained_on(const std::string& model) {
+  if (is_checkpoint(model)) return read_manifest(model).trained_on;
+  const ReadFile file(model);
+  const Metadata metadata = SafetensorsReader(file).metadata();
+  const auto found = metadata.find(kTrainedOn);
+  return found == metadata.end() ? "" : found->second;
+}
+
+FileSum save_weights(const std::string& path, std::span<const TensorRef> tensors,
+                     const std::string& trained_on) {
   const std::string place = place_of(path);
   std::error_code error;
   if (fs::exists(place, error) && !fs::is_regular_file(place, error))
     raise<DataError>("{}: expected nothing or a file to replace, found something else", path);
+  remove_stale(place);
   const std::string temporary = temporary_name(place);
   RemoveUnlessDone cleanup(temporary);
   WriteFile file(temporary);
-  write_safetensors(file, tensors);
+  const FileSum sum = write_safetensors(
+      file, tensors, trained_on.empty() ? Metadata{} : Metadata{{kTrainedOn, trained_on}});
   file.close();
   replace_path(temporary, place);
   cleanup.done();
+  return sum;
 }
 
 void load_weights(const std::string& path, std::span<const TensorRef> tensors) {

@@ -1,17 +1,23 @@
 // A checkpoint: a directory that is complete or not there.
 //
 //   <dir>/weights.safetensors    <dir>/optimizer.safetensors    <dir>/manifest.json
+//   <dir>/best.safetensors       with early_stop: the weights of the best evaluation so far
+//   <dir>/preparation/...        where it was asked for: the training data's manifest and
+//   vocabulary
+//
+// Training goes on from weights.safetensors, the last weights, which the optimizer's states and the
+// position in the data belong to. What uses the model takes the best weights where there are any.
 //
 //   manifest.json: {"format": "hugectr_lite checkpoint", "version": 1, "program": "0.1.0",
 //     "iteration": 300, "samples": 76800, "data_position": 300, "seed": "<u64>", "config": {...},
 //     "watch": {"rate_scale": 0.1, "plateau": {"best": 0.81, "waited": 0}, "early_stop": {...}},
+//     "trained_on": {...}, "run": "<u64>", "followed": {"file": "day_02.bin", "batches": 40},
 //     "files": [{"name": "weights.safetensors", "bytes": 123, "xxh3_64": "<16 hex digits>"}, ...],
 //     "xxh3_64": "<of the text of the members above>"}
 //
 // It is written as <dir>.tmp.<pid>, made durable, and put in its place by replace_path()
-// (core/file.h); with it best.safetensors where there are best weights so far. Whoever is killed or
-// runs out of disk leaves the older checkpoint as it was. What dead processes left behind is
-// removed by the next save.
+// (core/file.h). Whoever is killed or runs out of disk leaves the older checkpoint as it was.
+// The next save removes the leftovers of dead processes.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +36,11 @@ struct CheckpointFile {
   FileSum sum;
 };
 
+struct CopiedFile {
+  std::string from;  // path
+  std::string name;  // in <dir>/preparation
+};
+
 // How a metric that is watched has gone so far.
 struct BestMetric {
   bool any = false;
@@ -41,6 +52,11 @@ struct CheckpointMeta {
   int64_t iteration = 0;      // iterations done
   int64_t samples = 0;        // samples trained on
   int64_t data_position = 0;  // batches taken from the training source
+  // For a folder that is followed: the file of data_position and its batches; else empty.
+  struct FollowedFile {
+    std::string file;
+    int64_t batches = 0;
+  } followed;
   uint64_t seed = 0;
   // Dynamic loss scale, and iterations since it changed; 0: none.
   double loss_scale = 0;
@@ -48,9 +64,14 @@ struct CheckpointMeta {
   // What evaluations have led to.
   float rate_scale = 1;
   BestMetric plateau, early_stop;
-  // Weights of the best evaluation: a file to put in when saving; empty: none.
-  std::string best_weights;
+  // Weights of the best evaluation, a file to put in when saving; null: none.
+  const ByteSource* best_weights = nullptr;
   std::string config = "{}";  // JSON text of the whole config
+  // JSON text of what identifies the training data (data_reader/data_identity.h), or empty.
+  std::string trained_on;
+  // Files to put in when saving, those of a folder after those of its subfolders.
+  std::vector<CopiedFile> preparation;
+  uint64_t run = 0;  // of a run that removes its older snapshots (retention.h); 0: none
   // Filled by read_manifest():
   std::string program;  // version of the program that wrote it
   std::vector<CheckpointFile> files;
@@ -67,7 +88,8 @@ void save_checkpoint(const std::string& dir, const CheckpointMeta& meta,
                      const OpenSink& open = {});
 
 // Throws DataError when save_checkpoint() could not put a checkpoint there: something else is in
-// the place, or its parent directory cannot be written. For a check before hours of training.
+// the place, or it is the working directory or where a file system is mounted, or its parent
+// directory cannot be written. For a check before hours of training.
 void check_checkpoint_place(const std::string& dir);
 
 // Reads and checks manifest.json. Throws DataError naming the file.
@@ -75,26 +97,43 @@ CheckpointMeta read_manifest(const std::string& dir);
 // The same from text; `name` stands for the file in messages.
 CheckpointMeta parse_manifest(const std::string& text, const std::string& name);
 
+// kMayGrow: tables (TensorRef::grows) may have more rows than in a checkpoint.
+enum class TableSizes { kSame, kMayGrow };
+
 // Reads the tensors of the checkpoint whose manifest is `meta` to their places. Sizes, checksums,
 // names and shapes must agree: else DataError with file, expected and found, and the tensors hold
-// no meaningful values.
+// no meaningful values. Rows that a table has beyond the checkpoint's keep their values.
 void load_checkpoint(const std::string& dir, const CheckpointMeta& meta,
-                     std::span<const TensorRef> weights, std::span<const TensorRef> states);
+                     std::span<const TensorRef> weights, std::span<const TensorRef> states,
+                     TableSizes sizes = TableSizes::kSame);
+// Drops what evaluations have led to, best weights included: they were taken on other data.
+void forget_evaluations(CheckpointMeta& meta);
+// The weights to use the model with: those of weights_file().
 void load_checkpoint_weights(const std::string& dir, const CheckpointMeta& meta,
                              std::span<const TensorRef> weights);
 
-// Path of the best weights in a checkpoint, whose manifest is `meta`, or empty where it has none.
-// Throws DataError when they are not as they were saved.
-std::string best_weights_file(const std::string& dir, const CheckpointMeta& meta);
+// The best weights in a checkpoint, whose manifest is `meta`, or null where it has none. Throws
+// DataError when they are not as they were saved.
+std::unique_ptr<ReadFile> open_best_weights(const std::string& dir, const CheckpointMeta& meta);
 
 // Whether trained weights are in a checkpoint's directory, not in a file that was exported.
 bool is_checkpoint(const std::string& model);
 
-// Path of the weights in a checkpoint.
-std::string weights_file(const std::string& dir);
+// The folder of a checkpoint that holds a preparation, or empty where there is none.
+std::string preparation_in(const std::string& model);
 
-// One safetensors file, written beside its final name and renamed into place.
-void save_weights(const std::string& path, std::span<const TensorRef> tensors);
+// Path of the weights in a checkpoint: those to use the model with, and those to train on from.
+std::string weights_file(const std::string& dir);
+std::string last_weights_file(const std::string& dir);
+
+// Reads CheckpointMeta::trained_on of a checkpoint or a weights file, the identity of the data that
+// its model was trained on. Throws DataError.
+std::string trained_on(const std::string& model);
+
+// One safetensors file, written beside its final name and renamed into place; returns its sum.
+// `trained_on`: as in CheckpointMeta; it goes into the file's metadata.
+FileSum save_weights(const std::string& path, std::span<const TensorRef> tensors,
+                     const std::string& trained_on = "");
 // Reads all tensors of a file; names and shapes must agree exactly.
 void load_weights(const std::string& path, std::span<const TensorRef> tensors);
 

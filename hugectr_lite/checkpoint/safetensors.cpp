@@ -9,42 +9,71 @@
 #include <tuple>
 
 #include "hugectr_lite/checkpoint/summing_sink.h"
-#include "hugectr_lite/config/object_reader.h"
+#include "hugectr_lite/config/block.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/float_loops.h"
 
 namespace hlite::checkpoint {
 namespace {
 using config::JsonNode;
-using config::ObjectReader;
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 constexpr int64_t kPrefix = 8;                     // the header's length
 constexpr int64_t kMostHeader = 100'000'000;       // as the format's own implementation
-constexpr int64_t kPieceFloats = (8 << 20) / 4;    // moved at a time: 8 MiB
+constexpr int64_t kPieceElements = (8 << 20) / 4;  // moved at a time: 8 MiB of floats
 constexpr const char* kMetadata = "__metadata__";  // the one name that is no tensor's
 
 std::string shape_text(const std::vector<int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ","));
 }
 
-const char* dtype_name(DType dtype) { return dtype == DType::kF32 ? "F32" : "U32"; }
+const config::Choices<DType> kDTypes{
+    {"F32", DType::kF32}, {"U32", DType::kU32}, {"BF16", DType::kBf16}, {"F16", DType::kF16}};
+
+const std::string& dtype_name(DType dtype) {
+  return std::find_if(kDTypes.begin(), kDTypes.end(),
+                      [=](const auto& known) { return known.second == dtype; })
+      ->first;
+}
+
+// Returns true if a file's elements can be converted: floats of any size can, integers cannot.
+bool converts(DType from, DType to) { return (from == DType::kU32) == (to == DType::kU32); }
+
+// Calls f.operator()<T>() with the type of a narrow dtype.
+template <typename F>
+void with_narrow(DType dtype, F&& f) {
+  if (dtype == DType::kBf16)
+    f.template operator()<bf16>();
+  else
+    f.template operator()<fp16>();
+}
 
 // Calls piece(first, count) over [0, elements).
 template <typename Piece>
 void for_each_piece(int64_t elements, Piece&& piece) {
-  for (int64_t first = 0; first < elements; first += kPieceFloats)
-    piece(first, std::min(kPieceFloats, elements - first));
+  for (int64_t first = 0; first < elements; first += kPieceElements)
+    piece(first, std::min(kPieceElements, elements - first));
 }
 
-std::string header_text(std::span<const TensorRef> tensors, const Metadata& metadata) {
+// The order of a file: elements of 16 bits come last, so that all others begin at a multiple of 4.
+std::vector<const TensorRef*> file_order(std::span<const TensorRef> tensors) {
+  std::vector<const TensorRef*> order;
+  for (const TensorRef& t : tensors) order.push_back(&t);
+  std::stable_partition(order.begin(), order.end(),
+                        [](const TensorRef* t) { return dtype_bytes(t->dtype) == 4; });
+  return order;
+}
+
+std::string header_text(std::span<const TensorRef* const> tensors, const Metadata& metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header[kMetadata] = metadata;
   std::set<std::string> names{kMetadata};
   int64_t at = 0;
-  for (const TensorRef& t : tensors) {
+  for (const TensorRef* const tensor : tensors) {
+    const TensorRef& t = *tensor;
     HLITE_CHECK(names.insert(t.name).second, "the name {} is taken", t.name);
-    const int64_t end = at + 4 * t.size();
+    const int64_t end = at + dtype_bytes(t.dtype) * t.size();
     header.push_back(
         {t.name,
          {{"dtype", dtype_name(t.dtype)}, {"shape", t.shape}, {"data_offsets", {at, end}}}});
@@ -73,13 +102,15 @@ int64_t checked_size(const std::vector<int64_t>& shape, const std::string& where
 
 FileSum write_safetensors(ByteSink& out, std::span<const TensorRef> tensors,
                           const Metadata& metadata) {
-  const std::string header = header_text(tensors, metadata);
+  const std::vector<const TensorRef*> order = file_order(tensors);
+  const std::string header = header_text(order, metadata);
   SummingSink sink(out);
   const uint64_t length = header.size();
   sink.write(std::as_bytes(std::span(&length, 1)));
   sink.write(std::as_bytes(std::span(header)));
   std::vector<float> piece;
-  for (const TensorRef& t : tensors) {
+  for (const TensorRef* const tensor : order) {
+    const TensorRef& t = *tensor;
     HLITE_CHECK(t.size() == 0 || t.data || t.get, "tensor {} has nothing to read from", t.name);
     for_each_piece(t.size(), [&](int64_t first, int64_t count) {
       std::span<const float> elements;
@@ -90,7 +121,12 @@ FileSum write_safetensors(ByteSink& out, std::span<const TensorRef> tensors,
         t.get(first, piece);
         elements = piece;
       }
-      sink.write(std::as_bytes(elements));
+      if (dtype_bytes(t.dtype) == sizeof(float)) return sink.write(std::as_bytes(elements));
+      with_narrow(t.dtype, [&]<typename T>() {
+        std::vector<T> narrowed(elements.size());
+        narrow(elements.data(), count, narrowed.data());
+        sink.write(std::as_bytes(std::span(narrowed)));
+      });
     });
   }
   return sink.sum();
@@ -104,8 +140,10 @@ SafetensorsReader::SafetensorsReader(const ByteSource& file) : file_(file) {
   file.read(0, std::as_writable_bytes(std::span(&length, 1)));
   const int64_t most = std::min(file.size() - kPrefix, kMostHeader);
   if (length > static_cast<uint64_t>(most))
-    raise<DataError>("{}: header: expected a length of at most {}, found {} (file of {} bytes)",
-                     file.name(), most, length, file.size());
+    raise<DataError>(
+        "{}: expected a safetensors file, whose first 8 bytes are the length of its header, at "
+        "most {}; found {}: another format, or a file that was cut short ({} bytes)",
+        file.name(), most, length, file.size());
   std::string text(length, '\0');
   file.read(kPrefix, std::as_writable_bytes(std::span(text)));
   data_begin_ = kPrefix + static_cast<int64_t>(length);
@@ -115,18 +153,20 @@ SafetensorsReader::SafetensorsReader(const ByteSource& file) : file_(file) {
 
 SafetensorsReader::Entry SafetensorsReader::parse_entry(const std::string& name,
                                                         const JsonNode& value) const {
-  ObjectReader reader(value);
   Entry entry;
   entry.name = name;
-  entry.dtype = reader.value<DType>("dtype", {{"F32", DType::kF32}, {"U32", DType::kU32}});
-  entry.shape = reader.integers("shape", {.min = 0});
-  const std::vector<int64_t> offsets = reader.integers("data_offsets", {.min = 0});
-  if (offsets.size() != 2) config::fail_expected(reader.member("data_offsets"), "a list of 2");
-  reader.finish();
+  std::vector<int64_t> offsets;
+  config::read_object(value, [&](config::Block& s) {
+    s.choice("dtype", &entry.dtype, kDTypes, "", config::kRequired);
+    s.integers("shape", &entry.shape, {.min = 0}, "", config::kRequired);
+    if (s.integers("data_offsets", &offsets, {.min = 0}, "", config::kRequired) &&
+        offsets.size() != 2)
+      s.expected("data_offsets", "a list of 2");
+  });
   entry.begin = offsets[0];
   entry.end = offsets[1];
   const std::string where = fmt::format("{}: tensor {}", file_.name(), name);
-  const int64_t bytes = 4 * checked_size(entry.shape, where);
+  const int64_t bytes = dtype_bytes(entry.dtype) * checked_size(entry.shape, where);
   if (entry.end < entry.begin || entry.end - entry.begin != bytes)
     raise<DataError>("{}: expected {} bytes for shape {}, found data_offsets [{},{}]", where, bytes,
                      shape_text(entry.shape), entry.begin, entry.end);
@@ -136,14 +176,13 @@ SafetensorsReader::Entry SafetensorsReader::parse_entry(const std::string& name,
 void SafetensorsReader::parse_header(const std::string& text) {
   config::as_data_error([&] {
     const JsonNode header = JsonNode::parse(text, file_.name() + ": header");
-    ObjectReader reader(header);
-    for (const auto& [name, value] : header.members()) {
+    for (const auto& [name, value] : config::to_object(header)) {
       if (name != kMetadata) {
         entries_.push_back(parse_entry(name, value));
         continue;
       }
-      ObjectReader metadata(value);
-      for (const auto& [key, unread] : value.members()) metadata_[key] = metadata.string(key);
+      for (const auto& [key, text_node] : config::to_object(value))
+        metadata_[key] = config::to_string(text_node);
     }
   });
 }
@@ -181,32 +220,45 @@ const SafetensorsReader::Entry& SafetensorsReader::entry_of(const std::string& n
                                                             DType dtype) const {
   const Entry* e = find(name);
   if (!e) raise<DataError>("{}: tensor {}: expected it, found none", file_.name(), name);
-  if (e->dtype != dtype)
+  if (!converts(e->dtype, dtype))
     raise<DataError>("{}: tensor {}: expected dtype {}, found {}", file_.name(), name,
                      dtype_name(dtype), dtype_name(e->dtype));
   return *e;
 }
 
-void SafetensorsReader::read_bytes(const Entry& e, std::span<std::byte> out) const {
-  for_each_piece(std::ssize(out) / 4, [&](int64_t first, int64_t count) {
-    file_.read(e.begin + 4 * first,
-               out.subspan(static_cast<size_t>(4 * first), static_cast<size_t>(4 * count)));
+void SafetensorsReader::read_elements(const Entry& e, int64_t first, std::span<float> out,
+                                      Checksum* sum) const {
+  const int64_t size = dtype_bytes(e.dtype);
+  const auto read = [&](std::span<std::byte> bytes) {
+    file_.read(e.begin + size * first, bytes);
+    if (sum) sum->add(bytes);
+  };
+  if (size == sizeof(float)) return read(std::as_writable_bytes(out));
+  with_narrow(e.dtype, [&]<typename T>() {
+    std::vector<T> elements(out.size());
+    read(std::as_writable_bytes(std::span(elements)));
+    widen(elements.data(), std::ssize(out), out.data());
   });
 }
 
 void SafetensorsReader::read(const std::string& name, std::span<float> out) const {
   const Entry& e = entry_of(name, DType::kF32);
-  const auto found = static_cast<size_t>(e.end - e.begin) / 4;
+  const auto found = static_cast<size_t>((e.end - e.begin) / dtype_bytes(e.dtype));
   if (found != out.size())
     raise<DataError>("{}: tensor {}: expected {} elements, found {}", file_.name(), name,
                      out.size(), found);
-  read_bytes(e, std::as_writable_bytes(out));
+  for_each_piece(std::ssize(out), [&](int64_t first, int64_t count) {
+    read_elements(e, first, out.subspan(static_cast<size_t>(first), static_cast<size_t>(count)));
+  });
 }
 
 std::vector<uint32_t> SafetensorsReader::read_words(const std::string& name) const {
   const Entry& e = entry_of(name, DType::kU32);
   std::vector<uint32_t> words(static_cast<size_t>(e.end - e.begin) / 4);
-  read_bytes(e, std::as_writable_bytes(std::span(words)));
+  for_each_piece(std::ssize(words), [&](int64_t first, int64_t count) {
+    file_.read(e.begin + 4 * first, std::as_writable_bytes(std::span(words).subspan(
+                                        static_cast<size_t>(first), static_cast<size_t>(count))));
+  });
   return words;
 }
 
@@ -227,7 +279,7 @@ FileSum SafetensorsReader::read_all(std::span<const TensorRef> into) const {
     else if (it->second->shape != e.shape)
       differences += fmt::format("\n  {}: expected {}, found {}", e.name,
                                  shape_text(it->second->shape), shape_text(e.shape));
-    else if (it->second->dtype != e.dtype)
+    else if (!converts(e.dtype, it->second->dtype))
       differences += fmt::format("\n  {}: expected dtype {}, found {}", e.name,
                                  dtype_name(it->second->dtype), dtype_name(e.dtype));
   }
@@ -252,8 +304,7 @@ FileSum SafetensorsReader::read_all(std::span<const TensorRef> into) const {
         piece.resize(static_cast<size_t>(count));
         elements = piece;
       }
-      file_.read(e.begin + 4 * first, std::as_writable_bytes(elements));
-      checksum.add(std::as_bytes(elements));
+      read_elements(e, first, elements, &checksum);
       if (!t.data) t.put(first, elements);
     });
   }

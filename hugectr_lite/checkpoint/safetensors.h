@@ -1,9 +1,10 @@
-// The safetensors format, float32 and (for keys) uint32 only:
+// The safetensors format, of float32, bfloat16, float16 and (for keys) uint32:
 //
 //   file   := u64 n (little-endian), header (n bytes), data
 //   header := JSON object, padded with spaces so that data starts at a multiple of 8:
 //             {"__metadata__": {string: string, ...},                          (optional)
-//              name: {"dtype": "F32" or "U32", "shape": [...], "data_offsets": [begin, end]}, ...}
+//              name: {"dtype": "F32", "BF16", "F16" or "U32", "shape": [...],
+//                     "data_offsets": [begin, end]}, ...}
 //   data   := the tensors, row-major, little-endian; begin and end count from the start of data
 //             and cover it without overlap or gap
 //
@@ -26,7 +27,8 @@ namespace hlite::checkpoint {
 
 using Metadata = std::map<std::string, std::string>;
 
-// Writes a whole file, tensors in the given order. Does not close `out`. Throws Error when two
+// Writes a whole file, tensors in the given order but for those of 16 bits, which come last. Does
+// not close `out`. Throws Error when two
 // tensors share a name or one is called "__metadata__".
 FileSum write_safetensors(ByteSink& out, std::span<const TensorRef> tensors,
                           const Metadata& metadata = {});
@@ -52,18 +54,22 @@ class SafetensorsReader {
   [[nodiscard]] const Metadata& metadata() const { return metadata_; }
   [[nodiscard]] const std::string& name() const { return file_.name(); }
 
-  // Reads one tensor; `out` has as many elements as it. DataError when there is none of that name.
+  // Reads one tensor of floats, those of 16 bits widened; `out` has as many elements as it.
+  // DataError when there is none of that name.
   void read(const std::string& name, std::span<float> out) const;
   // A uint32 tensor. DataError when there is none of that name and type.
   [[nodiscard]] std::vector<uint32_t> read_words(const std::string& name) const;
   // Reads every tensor of the file to its place in `into`, and sums the whole file on the way.
   // Names and shapes must agree exactly: DataError listing what is missing, surplus or of another
-  // shape, before anything is read.
+  // shape, before anything is read. Floats of another type are converted, to nearest.
   FileSum read_all(std::span<const TensorRef> into) const;
 
  private:
   [[nodiscard]] const Entry& entry_of(const std::string& name, DType dtype) const;
-  void read_bytes(const Entry& entry, std::span<std::byte> out) const;
+  // Elements [first, first + out.size()) of a tensor, as TensorRef has them. `sum`, unless null,
+  // gets the bytes of the file.
+  void read_elements(const Entry& entry, int64_t first, std::span<float> out,
+                     Checksum* sum = nullptr) const;
   [[nodiscard]] Entry parse_entry(const std::string& name, const config::JsonNode& value) const;
   void parse_header(const std::string& text);
   void check_ranges();

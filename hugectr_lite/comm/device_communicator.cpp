@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "hugectr_lite/comm/peer_links.h"
+#include "hugectr_lite/comm/wait_limit.h"
 
 namespace hlite::comm {
 namespace {
@@ -121,11 +122,11 @@ void DeviceCommunicator::check() {
 
 void DeviceCommunicator::wait_for(const Exec& exec) {
   using namespace std::chrono_literals;
-  const auto start = std::chrono::steady_clock::now();
+  Wait wait;
   while (!kernels::stream_is_idle(exec)) {
     check();
-    check_time(start, rank(), "for work that other ranks take part in");
-    if (std::chrono::steady_clock::now() - start < 100us)
+    wait.check(rank(), "for work that other ranks take part in");
+    if (wait.so_far() < 100us)
       std::this_thread::yield();
     else
       std::this_thread::sleep_for(20us);

@@ -59,8 +59,8 @@ class DeviceCommunicator final : public Communicator {
   // Throws what has happened to other ranks, or on the way to them. What waits for work of several
   // ranks asks now and then.
   void check();
-  // Waits for all that was put on the stream: asks check() meanwhile, and throws DeviceError when
-  // it lasts longer than comm_time_limit().
+  // Waits for all that was put on the stream: asks check() meanwhile, and throws TimeoutError when
+  // it lasts longer than the limit (wait_limit.h).
   void wait_for(const Exec& exec);
   // Before a rank frees what its peers read and signal: collective, after abort() too. Waits for
   // `stream`, without it for all of the device, and until all ranks of the process have come here;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "hugectr_lite/comm/rank_context.h"
@@ -37,6 +38,16 @@ std::vector<T> gather_lists(const RankContext& ranks, std::vector<T> own, int ro
     end = std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(q * most), sizes[q], end);
   all.erase(end, all.end());
   return all;
+}
+
+// The sum over all ranks, on all of them. Collective.
+inline int64_t sum_over_ranks(const RankContext& ranks, int64_t own) {
+  if (ranks.ranks() == 1) return own;
+  ThreadPool pool(1);
+  std::vector<int64_t> all(static_cast<size_t>(ranks.ranks()));
+  ranks.world->all_gather({.pool = &pool}, std::as_bytes(std::span(&own, 1)),
+                          std::as_writable_bytes(std::span(all)));
+  return std::accumulate(all.begin(), all.end(), int64_t{0});
 }
 
 }  // namespace hlite::comm

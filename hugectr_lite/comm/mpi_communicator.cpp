@@ -1,10 +1,15 @@
 #include "hugectr_lite/comm/mpi_communicator.h"
 
+#include <unistd.h>
 #include <algorithm>
+
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <mutex>
+#include <optional>
 #include <thread>
 
 #include "hugectr_lite/comm/mpi_plugin.h"
@@ -31,10 +36,45 @@ int count_of(size_t bytes) {
 
 constexpr int kQuickQuestions = 200;
 constexpr std::chrono::microseconds kBetweenQuestions{30};
+constexpr std::chrono::milliseconds kLongWait{50};
+// Processes that wait for the same rank give up one after another, so that the first one ends the
+// others before they report the same. A rank that waits for one of its own process comes before.
+constexpr std::chrono::milliseconds kBetweenProcesses{500};
+
+[[noreturn]] void end_all(const std::string& reason) {
+  std::fprintf(stderr, "%s\n", reason.c_str());
+  std::fflush(stderr);
+  MPI_Abort(MPI_COMM_WORLD, kExitDevice);
+  std::_Exit(kExitDevice);
+}
+
+// Ends the process where a call of MPI that has no limit lasts longer than ranks may wait, but not
+// within a minute: the processes of a job start one after another.
+class TimeLimit {
+ public:
+  // `what` the other processes do not come for.
+  explicit TimeLimit(const char* what)
+      : thread_([what](const std::stop_token& done) {
+          const auto most = std::max<std::chrono::milliseconds>(comm_time_limit(), kLeastForStart);
+          std::mutex mutex;
+          std::unique_lock lock(mutex);
+          std::condition_variable_any never;
+          never.wait_for(lock, done, most, [] { return false; });
+          if (done.stop_requested()) return;
+          std::fprintf(stderr, "a process has waited %g s for others %s (HLITE_COMM_TIMEOUT)\n",
+                       static_cast<double>(most.count()) / 1000, what);
+          std::_Exit(kExitDevice);
+        }) {}
+
+ private:
+  static constexpr std::chrono::minutes kLeastForStart{1};
+  std::jthread thread_;
+};
 
 }  // namespace
 
 MpiProcess::MpiProcess() {
+  const TimeLimit limit("to start");
   // Ranks that wait give their core to others: there may be more ranks than cores.
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   // Over TCP a large message would travel as one piece, and the word that starts the message of the
@@ -50,7 +90,24 @@ MpiProcess::MpiProcess() {
   check(MPI_Comm_size(messages_, &processes_), "size");
 }
 
+void MpiProcess::require_same(const std::string& identity) const {
+  const TimeLimit limit("to start");
+  uint64_t size = identity.size();
+  check(MPI_Bcast(&size, sizeof size, MPI_BYTE, 0, messages_), "identity");
+  std::string first = index_ == 0 ? identity : std::string(size, '\0');
+  check(MPI_Bcast(first.data(), count_of(size), MPI_BYTE, 0, messages_), "identity");
+  const int mine = first == identity ? processes_ : index_;
+  int speaker = 0;
+  check(MPI_Allreduce(&mine, &speaker, 1, MPI_INT, MPI_MIN, messages_), "identity");
+  if (speaker == processes_) return;
+  if (speaker == index_)
+    end_all(fmt::format("process {} differs from process 0 of the same run: {}", index_,
+                        difference(identity, first)));
+  for (;;) pause();  // until the speaker has ended all
+}
+
 MpiProcess::~MpiProcess() {
+  const TimeLimit limit("to end");
   MPI_Comm_free(&messages_);
   MPI_Finalize();
 }
@@ -65,38 +122,42 @@ MpiCommunicator::MpiCommunicator(std::shared_ptr<MpiProcess> process, Place plac
       requests_(2 * members_.size(), MPI_REQUEST_NULL),
       statuses_(requests_.size()) {
   int local_ranks = 0;
-  for (size_t q = 0; q < members_.size(); ++q) {
-    local_place_.push_back(here(q) ? local_ranks++ : -1);
-    const bool first = std::none_of(leaders_.begin(), leaders_.end(), [&](int leader) {
-      return members_[static_cast<size_t>(leader)].process == members_[q].process;
-    });
-    if (first) leaders_.push_back(static_cast<int>(q));
-  }
+  for (size_t q = 0; q < members_.size(); ++q) local_place_.push_back(here(q) ? local_ranks++ : -1);
   HLITE_CHECK(local_ranks == local_->size(), "{} ranks here, a group of {}", local_ranks,
               local_->size());
+  local_->post(local_rank()).run_rank = self().run_rank;
 }
 
 int MpiCommunicator::tag(const Member& from, const Member& to) const {
   return (id_ * kMaxThreads + from.thread) * kMaxThreads + to.thread;
 }
 
-// Inside each process, then among one rank of each (in step k with those k, 2k, ... further on),
-// then inside each again.
+// Inside each process, then among one rank of each, then inside each again. Every such rank sends a
+// word to every other one, so that each knows who has not come.
 void MpiCommunicator::barrier() {
-  local_->wait_for_all();
-  const auto me = std::find(leaders_.begin(), leaders_.end(), rank());
-  if (me != leaders_.end()) {
-    const size_t n = leaders_.size(), at = static_cast<size_t>(me - leaders_.begin());
-    for (size_t step = 1; step < n; step *= 2) {
-      const auto& self = members_[static_cast<size_t>(rank())];
-      const auto& to = members_[static_cast<size_t>(leaders_[(at + step) % n])];
-      const auto& from = members_[static_cast<size_t>(leaders_[(at + n - step) % n])];
-      check(MPI_Sendrecv(nullptr, 0, MPI_BYTE, to.process, tag(self, to), nullptr, 0, MPI_BYTE,
-                         from.process, tag(from, self), process_->messages(), MPI_STATUS_IGNORE),
-            "barrier");
+  local_->wait_for_all(local_rank());
+  if (local_rank() == 0) {
+    for (const size_t leader : leaders_) {
+      if (here(leader)) continue;
+      receive(leader, {});
+      send(leader, {});
     }
+    finish_messages({});
   }
-  local_->wait_for_all();
+  local_->wait_for_all(local_rank());
+}
+
+void MpiCommunicator::receive(size_t from, Bytes room) {
+  check(MPI_Irecv(room.data(), count_of(room.size()), MPI_BYTE, members_[from].process,
+                  tag(members_[from], self()), process_->messages(), &requests_[from]),
+        "receive");
+}
+
+void MpiCommunicator::send(size_t to, ConstBytes bytes) {
+  check(
+      MPI_Isend(bytes.data(), count_of(bytes.size()), MPI_BYTE, members_[to].process,
+                tag(self(), members_[to]), process_->messages(), &requests_[members_.size() + to]),
+      "send");
 }
 
 void MpiCommunicator::start_messages(std::span<const ConstBytes> send,
@@ -109,30 +170,41 @@ void MpiCommunicator::start_messages(std::span<const ConstBytes> send,
   for (size_t q = 0; q < n; ++q) {
     if (here(q)) continue;
     const bool moves = in_scratch(q, room);
-    check(MPI_Irecv(moves ? next : room[q].data(), count_of(room[q].size()), MPI_BYTE,
-                    members_[q].process, tag(members_[q], members_[own]), process_->messages(),
-                    &requests_[q]),
-          "receive");
+    receive(q, {moves ? next : room[q].data(), room[q].size()});
     next += moves ? room[q].size() : 0;
   }
   // Everyone starts with the rank behind itself, so that no rank is sent to by all at once.
-  for (size_t step = 1; step < n; ++step) {
-    const size_t q = (own + step) % n;
-    if (here(q)) continue;
-    check(MPI_Isend(send[q].data(), count_of(send[q].size()), MPI_BYTE, members_[q].process,
-                    tag(members_[own], members_[q]), process_->messages(), &requests_[n + q]),
-          "send");
+  for (size_t step = 1; step < n; ++step)
+    if (const size_t q = (own + step) % n; !here(q)) this->send(q, send[q]);
+}
+
+// Names the ranks from which a message is missing, or that have not taken this rank's.
+void MpiCommunicator::give_up(const Wait& wait) {
+  std::vector<int> late;
+  for (size_t q = 0; q < members_.size(); ++q) {
+    int received = 1, sent = 1;
+    MPI_Request_get_status(requests_[q], &received, MPI_STATUS_IGNORE);
+    MPI_Request_get_status(requests_[members_.size() + q], &sent, MPI_STATUS_IGNORE);
+    if (!received || !sent) late.push_back(members_[q].run_rank);
   }
+  wait.give_up(self().run_rank, for_ranks(late));
 }
 
 void MpiCommunicator::finish_messages(std::span<const Bytes> room) {
   // MPI_Waitall would keep the core that another lane could compute on: after a while of asking
   // this sleeps between the questions, and MPI moves data when it is asked.
   int code = MPI_SUCCESS, done = 0;
-  for (int asked = 0; !done && code == MPI_SUCCESS; ++asked) {
+  std::optional<Wait> wait;
+  LongWait listed(local_->state(), self().run_rank);
+  for (int asked = 0;; ++asked) {
     code =
         MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, statuses_.data());
-    if (!done && asked >= kQuickQuestions) std::this_thread::sleep_for(kBetweenQuestions);
+    if (done || code != MPI_SUCCESS) break;
+    if (asked < kQuickQuestions) continue;
+    std::this_thread::sleep_for(kBetweenQuestions);
+    if (!wait) wait.emplace();
+    if (wait->so_far() > kLongWait) listed.enter();
+    if (wait->too_long(kBetweenProcesses * (process_->index() + 1))) give_up(*wait);
   }
   if (code == MPI_ERR_IN_STATUS)
     for (size_t i = 0; i < statuses_.size(); ++i) {
@@ -175,13 +247,13 @@ void MpiCommunicator::read_all(std::span<const ConstBytes> send, std::span<const
 void MpiCommunicator::visit(std::span<const ConstBytes> send, std::span<const Bytes> room,
                             Consume consume) {
   account(send, room);
-  local_->post(local_place_[static_cast<size_t>(rank())]).send = send;
+  local_->post(local_rank()).send = send;
   start_messages(send, room);
   try {
-    local_->wait_for_all();
+    local_->wait_for_all(local_rank());
     finish_messages(room);
     read_all(send, room, consume);
-    local_->wait_for_all();
+    local_->wait_for_all(local_rank());
   } catch (...) {
     local_->wait_for_readers();
     throw;
@@ -216,29 +288,27 @@ std::unique_ptr<HostCommunicator> MpiCommunicator::part(int colour) {
   place.topology = topology().part(ranks);
   auto child = std::make_unique<MpiCommunicator>(process_, std::move(place), id,
                                                  local_->child(colour, here_too));
-  local_->wait_for_all();
+  local_->wait_for_all(local_rank());
   return child;
 }
 
 void MpiCommunicator::abort(const std::string& reason) noexcept {
   if (!local_->state().abort(reason)) return;  // another thread of this process is ending it
-  std::fprintf(stderr, "%s\n", reason.c_str());
-  std::fflush(stderr);
-  MPI_Abort(MPI_COMM_WORLD, kExitDevice);
-  std::_Exit(kExitDevice);
+  end_all(reason);
 }
 
 }  // namespace hlite::comm
 
 // The plug-in's one entry: starts MPI and makes this process's ranks.
 extern "C" __attribute__((visibility("default"))) bool hlite_mpi_ranks(
-    int version, const hlite::comm::Topology* topology,
+    int version, const hlite::comm::Topology* topology, const char* identity,
     std::vector<std::unique_ptr<hlite::comm::Communicator>>* ranks, char* failure,
     size_t capacity) {
   using namespace hlite::comm;
   try {
     if (version != kMpiPluginVersion) hlite::raise<CommError>("it is of another version");
     const auto process = std::make_shared<MpiProcess>();
+    process->require_same(identity);
     if (process->processes() != topology->nodes())
       hlite::raise<CommError>(
           "found {} processes, expected one for each row of solver.gpu, which has {}: start it "
@@ -247,7 +317,7 @@ extern "C" __attribute__((visibility("default"))) bool hlite_mpi_ranks(
           process->processes(), topology->nodes(), topology->nodes());
     std::vector<MpiCommunicator::Member> members;
     for (int r = 0; r < topology->ranks(); ++r)
-      members.push_back({topology->node_of(r), topology->local_of(r)});
+      members.push_back({topology->node_of(r), topology->local_of(r), r});
     const int here = topology->ranks_on(process->index());
     if (here > kMaxThreads)
       hlite::raise<CommError>("expected at most {} ranks a process, found {}", kMaxThreads, here);

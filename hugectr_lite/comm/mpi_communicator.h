@@ -12,6 +12,7 @@
 
 #include "hugectr_lite/comm/host_communicator.h"
 #include "hugectr_lite/comm/thread_group.h"
+#include "hugectr_lite/comm/wait_limit.h"
 
 namespace hlite::comm {
 
@@ -26,6 +27,8 @@ class MpiProcess {
   [[nodiscard]] MPI_Comm messages() const { return messages_; }
   [[nodiscard]] int index() const { return index_; }
   [[nodiscard]] int processes() const { return processes_; }
+  // Ends all processes with a message of one of them unless all give the same text (text_of()).
+  void require_same(const std::string& identity) const;
   // Communicators are told apart by a number in their messages' tags: the first one that no
   // communicator of this process has.
   std::atomic<int> next_id{1};
@@ -39,6 +42,7 @@ class MpiCommunicator final : public HostCommunicator {
  public:
   struct Member {
     int process, thread;  // thread: number of the rank within its process
+    int run_rank;         // its number in the whole run
   };
   // Where the topology's ranks are, and which of them this is.
   struct Place {
@@ -60,8 +64,13 @@ class MpiCommunicator final : public HostCommunicator {
 
  private:
   [[nodiscard]] bool here(size_t q) const { return members_[q].process == process_->index(); }
+  [[nodiscard]] const Member& self() const { return members_[static_cast<size_t>(rank())]; }
+  [[nodiscard]] int local_rank() const { return local_place_[static_cast<size_t>(rank())]; }
   [[nodiscard]] int tag(const Member& from, const Member& to) const;
+  void receive(size_t from, Bytes room);
+  void send(size_t to, ConstBytes bytes);
   void start_messages(std::span<const ConstBytes> send, std::span<const Bytes> room);
+  [[noreturn]] void give_up(const Wait& wait);
   void finish_messages(std::span<const Bytes> room);
   void read_all(std::span<const ConstBytes> send, std::span<const Bytes> room, Consume consume);
   [[nodiscard]] bool in_scratch(size_t q, std::span<const Bytes> room) const {
@@ -73,7 +82,7 @@ class MpiCommunicator final : public HostCommunicator {
   const int id_;
   const std::shared_ptr<ThreadGroup> local_;
   std::vector<int> local_place_;  // [size] in local_, -1: in another process
-  std::vector<int> leaders_;      // the first member of each process, in order
+  std::vector<size_t> leaders_;   // the first member of each process, in order
   std::vector<std::byte> scratch_;
   std::vector<MPI_Request> requests_;  // [2 size] receives, then sends
   std::vector<MPI_Status> statuses_;

@@ -7,17 +7,20 @@
 #include <vector>
 
 #include "hugectr_lite/comm/communicator.h"
+#include "hugectr_lite/comm/identity_text.h"
 
 namespace hlite::comm {
 
-inline constexpr int kMpiPluginVersion = 3;
+inline constexpr int kMpiPluginVersion = 5;
 
 // Whether this process was started by mpirun (or another launcher of Open MPI).
 bool under_mpirun();
 
 // The ranks of this process, which is the node of its place under mpirun. Once a process. Throws
 // CommError that says what is missing, or how to start it when there are not
-// as many processes as nodes.
-std::vector<std::unique_ptr<Communicator>> mpi_ranks(const Topology& topology);
+// as many processes as nodes. Where `identity` is not that of process 0, one message says how it
+// differs, and all processes end (kExitDevice).
+std::vector<std::unique_ptr<Communicator>> mpi_ranks(const Topology& topology,
+                                                     const RunIdentity& identity = {});
 
 }  // namespace hlite::comm

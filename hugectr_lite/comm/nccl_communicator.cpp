@@ -1,9 +1,10 @@
 #include "hugectr_lite/comm/nccl_communicator.h"
 
-#include <cstdlib>
+#include <chrono>
 #include <thread>
 #include <utility>
 
+#include "hugectr_lite/comm/wait_limit.h"
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::comm {
@@ -15,23 +16,6 @@ constexpr std::chrono::microseconds kEager{200}, kNap{50};
 
 std::string nccl_version_text(int version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-}
-
-std::chrono::milliseconds comm_time_limit() {
-  const char* const text = std::getenv("HLITE_COMM_TIMEOUT");
-  if (!text || !*text) return std::chrono::minutes(10);
-  char* end = nullptr;
-  const double seconds = std::strtod(text, &end);
-  if (*end != '\0' || !(seconds > 0 && seconds < 1e6))
-    raise<CommError>("HLITE_COMM_TIMEOUT: expected seconds above 0, found '{}'", text);
-  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
-}
-
-void check_time(std::chrono::steady_clock::time_point start, int rank, const char* what) {
-  const auto limit = comm_time_limit();
-  if (std::chrono::steady_clock::now() - start > limit)
-    raise<DeviceError>("rank {} has waited {} s {} (HLITE_COMM_TIMEOUT)", rank,
-                       static_cast<double>(limit.count()) / 1000, what);
 }
 
 NcclCommunicator::NcclCommunicator(Communicator& host, const cuda::Backend& table,
@@ -80,11 +64,11 @@ NcclCommunicator::~NcclCommunicator() {
 
 // Until the call that was made last has ended.
 void NcclCommunicator::finish(const char* what) {
-  const auto start = std::chrono::steady_clock::now();
+  Wait wait;
   while (!kernels::nccl_ready(exec(), comm_)) {
     check_others_();
-    check_time(start, rank_, what);
-    if (std::chrono::steady_clock::now() - start < kEager)
+    wait.check(rank_, what);
+    if (wait.so_far() < kEager)
       std::this_thread::yield();
     else
       std::this_thread::sleep_for(kNap);

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <span>
 #include <string>
@@ -22,12 +21,6 @@ namespace hlite::comm {
 inline constexpr int kNcclForGraphs = 23007;
 // "2.30.7".
 std::string nccl_version_text(int version);
-
-// How long a rank waits for others: $HLITE_COMM_TIMEOUT seconds, 600 without. Throws CommError
-// when that is no positive number.
-std::chrono::milliseconds comm_time_limit();
-// Throws DeviceError where rank `rank` has waited for longer, since `start`. `what`: "for ...".
-void check_time(std::chrono::steady_clock::time_point start, int rank, const char* what);
 
 class NcclCommunicator {
  public:

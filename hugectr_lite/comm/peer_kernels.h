@@ -43,13 +43,13 @@ inline const Kernel<void(Peers /*words*/, const uint32_t* /*stop*/)> peer_wait{"
 
 // What a run on a GPU tells its host while it goes on.
 struct Notice {
-  uint64_t run = 0;      // how many have told, this one included; written last
-  int32_t overflow = 0;  // as it is then
-  float wish = 0;
+  uint64_t run = 0;               // how many have told, this one included; written last
+  int32_t capacity_exceeded = 0;  // as it is then
+  float stop_requests = 0;        // how many ranks were asked to stop
 };
 // *notice, in page-locked memory, <- the next one; `runs` counts them in device memory, from 0.
-inline const Kernel<void(uint64_t* /*runs*/, const int32_t* /*overflow*/, const float* /*wish*/,
-                         Notice* /*notice*/)>
+inline const Kernel<void(uint64_t* /*runs*/, const int32_t* /*capacity_exceeded*/,
+                         const float* /*stop_requests*/, Notice* /*notice*/)>
     notify_host{"notify_host"};
 
 // Words of 32 bits, of which the first `pairs` hold two bf16 each, the others one float.

@@ -21,15 +21,15 @@ Exec on(const cuda::Backend& gpu, void* stream = nullptr) {
 }
 
 // A stream of the current device.
-class Stream {
+class OwnedStream {
  public:
-  explicit Stream(const cuda::Backend& gpu) : gpu_(gpu) { gpu.stream_create(&handle_); }
-  ~Stream() {
+  explicit OwnedStream(const cuda::Backend& gpu) : gpu_(gpu) { gpu.stream_create(&handle_); }
+  ~OwnedStream() {
     cuda::Failure ignored;
     (void)gpu_.stream_destroy.entry(&ignored, handle_);
   }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
+  OwnedStream(const OwnedStream&) = delete;
+  OwnedStream& operator=(const OwnedStream&) = delete;
   [[nodiscard]] void* get() const { return handle_; }
 
  private:
@@ -67,7 +67,7 @@ void PeerLinks::measure(int64_t bytes) {
   }
   for (size_t a = 0; a < gpus.size(); ++a) {
     gpu_.use_device(devices_[gpus[a]]);
-    const Stream stream(gpu_);
+    const OwnedStream stream(gpu_);
     for (size_t b = 0; b < gpus.size(); ++b) {
       if (a == b || links_[gpus[a] * ranks() + gpus[b]] == PeerLink::kNone) continue;
       kernels::reach_peer(on(gpu_), devices_[gpus[b]]);

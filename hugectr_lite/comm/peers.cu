@@ -64,10 +64,10 @@ __global__ void __launch_bounds__(kMostPeers) wait_kernel(Peers words, const uin
   }
 }
 
-__global__ void notify_kernel(uint64_t* runs, const int32_t* overflow, const float* wish,
-                              kernels::Notice* notice) {
-  notice->overflow = *overflow;
-  notice->wish = *wish;
+__global__ void notify_kernel(uint64_t* runs, const int32_t* capacity_exceeded,
+                              const float* stop_requests, kernels::Notice* notice) {
+  notice->capacity_exceeded = *capacity_exceeded;
+  notice->stop_requests = *stop_requests;
   *runs += 1;
   ::cuda::atomic_ref<uint64_t, ::cuda::thread_scope_system>(notice->run)
       .store(*runs, ::cuda::std::memory_order_release);
@@ -223,9 +223,10 @@ void peer_wait(cudaStream_t stream, Peers words, const uint32_t* stop) {
          stop);
 }
 
-void notify_host(cudaStream_t stream, uint64_t* runs, const int32_t* overflow, const float* wish,
-                 kernels::Notice* notice) {
-  launch({.name = "notify_host", .stream = stream}, notify_kernel, runs, overflow, wish, notice);
+void notify_host(cudaStream_t stream, uint64_t* runs, const int32_t* capacity_exceeded,
+                 const float* stop_requests, kernels::Notice* notice) {
+  launch({.name = "notify_host", .stream = stream}, notify_kernel, runs, capacity_exceeded,
+         stop_requests, notice);
 }
 
 void peer_sum(cudaStream_t stream, const kernels::Addends& values,

@@ -1,28 +1,35 @@
 #include "hugectr_lite/comm/thread_communicator.h"
 
+#include <algorithm>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <thread>
 
 #include "hugectr_lite/comm/thread_group.h"
+#include "hugectr_lite/comm/wait_limit.h"
 
 namespace hlite::comm {
 
 ThreadCommunicator::ThreadCommunicator(std::shared_ptr<ThreadGroup> group, Topology topology,
-                                       int rank)
-    : HostCommunicator(std::move(topology), rank), group_(std::move(group)) {}
+                                       int rank, int run_rank)
+    : HostCommunicator(std::move(topology), rank), group_(std::move(group)) {
+  group_->post(rank).run_rank = run_rank;
+}
 ThreadCommunicator::~ThreadCommunicator() = default;
 
-void ThreadCommunicator::barrier() { group_->wait_for_all(); }
+void ThreadCommunicator::barrier() { group_->wait_for_all(rank()); }
 
 void ThreadCommunicator::visit(std::span<const ConstBytes> send, std::span<const Bytes> room,
                                Consume consume) {
   account(send, room);
   group_->post(rank()).send = send;
   try {
-    group_->wait_for_all();
+    group_->wait_for_all(rank());
     read_all(room, consume);
     // Nobody may change what it sends before all have read it.
-    group_->wait_for_all();
+    group_->wait_for_all(rank());
   } catch (...) {
     group_->wait_for_readers();
     throw;
@@ -47,7 +54,7 @@ void ThreadCommunicator::read_all(std::span<const Bytes> room, Consume consume) 
 
 std::unique_ptr<HostCommunicator> ThreadCommunicator::part(int colour) {
   group_->post(rank()).value = colour;
-  group_->wait_for_all();
+  group_->wait_for_all(rank());
   std::vector<int> members;
   int place = 0;
   for (int q = 0; q < size(); ++q) {
@@ -56,8 +63,9 @@ std::unique_ptr<HostCommunicator> ThreadCommunicator::part(int colour) {
     members.push_back(q);
   }
   auto child = std::make_unique<ThreadCommunicator>(
-      group_->child(colour, static_cast<int>(members.size())), topology().part(members), place);
-  group_->wait_for_all();
+      group_->child(colour, static_cast<int>(members.size())), topology().part(members), place,
+      group_->post(rank()).run_rank);
+  group_->wait_for_all(rank());
   return child;
 }
 
@@ -71,34 +79,82 @@ std::vector<std::unique_ptr<Communicator>> make_thread_ranks(const Topology& top
   const auto group = ThreadGroup::make(topology.ranks(), std::make_shared<AbortState>());
   std::vector<std::unique_ptr<Communicator>> all;
   for (int r = 0; r < topology.ranks(); ++r)
-    all.push_back(std::make_unique<ThreadCommunicator>(group, topology, r));
+    all.push_back(std::make_unique<ThreadCommunicator>(group, topology, r, r));
   return all;
 }
 
-void run_ranks(std::span<const std::unique_ptr<Communicator>> ranks,
-               const std::function<void(Communicator&)>& body) {
-  std::mutex mutex;
-  std::exception_ptr own, told;  // the first of either kind
-  const auto run = [&](Communicator& communicator) {
+std::string abort_reason(int rank, const std::exception& error) {
+  if (dynamic_cast<const TimeoutError*>(&error)) return error.what();  // it names its rank
+  return fmt::format("rank {}: {}", rank, error.what());
+}
+
+namespace {
+
+// The threads of the ranks of a process.
+class RankThreads {
+ public:
+  void run(Communicator& communicator, const std::function<void(Communicator&)>& body) {
     try {
       body(communicator);
     } catch (const std::exception& error) {
-      {
-        const bool of_others = dynamic_cast<const CommError*>(&error) != nullptr;
-        const std::lock_guard lock(mutex);
-        if (std::exception_ptr& first = of_others ? told : own; !first)
-          first = std::current_exception();
-      }
-      communicator.abort(fmt::format("rank {}: {}", communicator.rank(), error.what()));
+      keep(error);
+      communicator.abort(abort_reason(communicator.rank(), error));
     }
-  };
+    const std::lock_guard lock(mutex_);
+    ++ended_;
+    changed_.notify_all();
+  }
+
+  // Until `ranks` have ended. When one has waited in vain for another, that one may never end.
+  void wait(size_t ranks) {
+    std::unique_lock lock(mutex_);
+    const auto all = [&] { return ended_ == ranks; };
+    changed_.wait(lock, [&] { return all() || !late_.empty(); });
+    const auto grace = std::min<std::chrono::milliseconds>(comm_time_limit(), kGrace);
+    if (changed_.wait_for(lock, grace, all)) return;
+    std::fprintf(stderr, "%s\n", late_.c_str());
+    std::fflush(nullptr);
+    std::_Exit(kExitDevice);
+  }
+  void rethrow() const {
+    if (own_) std::rethrow_exception(own_);
+    if (told_) std::rethrow_exception(told_);
+  }
+
+ private:
+  static constexpr std::chrono::seconds kGrace{10};
+
+  void keep(const std::exception& error) {
+    const bool of_others = dynamic_cast<const CommError*>(&error) != nullptr;
+    const std::lock_guard lock(mutex_);
+    if (std::exception_ptr& first = of_others ? told_ : own_; !first)
+      first = std::current_exception();
+    if (dynamic_cast<const TimeoutError*>(&error) && late_.empty()) late_ = error.what();
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  size_t ended_ = 0;
+  std::string late_;               // what the first TimeoutError says
+  std::exception_ptr own_, told_;  // the first of either kind
+};
+
+}  // namespace
+
+void run_ranks(std::span<const std::unique_ptr<Communicator>> ranks,
+               const std::function<void(Communicator&)>& body) {
+  RankThreads all;
   std::vector<std::thread> threads;
-  for (size_t r = 1; r < ranks.size(); ++r)
-    threads.emplace_back([&run, &rank = *ranks[r]] { run(rank); });
-  run(*ranks[0]);
+  if (ranks.size() == 1) {
+    all.run(*ranks[0], body);
+  } else {
+    for (const auto& rank : ranks)
+      threads.emplace_back([&all, &body, &rank = *rank] { all.run(rank, body); });
+    all.wait(ranks.size());
+  }
   for (std::thread& thread : threads) thread.join();
-  if (own) std::rethrow_exception(own);
-  if (told) std::rethrow_exception(told);
+  all.rethrow();
 }
 
 void run_ranks(const Topology& topology, const std::function<void(Communicator&)>& body) {

@@ -2,8 +2,10 @@
 // the way.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "hugectr_lite/comm/host_communicator.h"
@@ -14,8 +16,8 @@ class ThreadGroup;
 
 class ThreadCommunicator final : public HostCommunicator {
  public:
-  // `group`: of the topology's ranks.
-  ThreadCommunicator(std::shared_ptr<ThreadGroup> group, Topology topology, int rank);
+  // `group`: of the topology's ranks. `run_rank`: the rank's number in the whole run.
+  ThreadCommunicator(std::shared_ptr<ThreadGroup> group, Topology topology, int rank, int run_rank);
   ~ThreadCommunicator() override;
 
   void barrier() override;
@@ -34,10 +36,15 @@ class ThreadCommunicator final : public HostCommunicator {
 // One communicator for each of the threads to come.
 std::vector<std::unique_ptr<Communicator>> make_thread_ranks(const Topology& topology);
 
-// Runs body(communicator) for each of `ranks`, the ranks of this process, on a thread of its own
-// (the first on the calling one) and waits for all. When a body throws, all ranks are aborted with
-// "rank r: <its message>", and the first exception thrown is rethrown: the first one that is no
-// CommError where there is one, since these tell ranks what has become of another.
+// The reason to give to the others when `error` ends a rank.
+std::string abort_reason(int rank, const std::exception& error);
+
+// Runs body(communicator) for each of `ranks`, the ranks of this process, on a thread of its own (a
+// single one on the calling thread) and waits for all. When a body throws, all ranks are aborted
+// with "rank r: <its message>", and the first exception thrown is rethrown: the first one that is
+// no CommError where there is one, since these tell ranks what has become of another. After a
+// TimeoutError a rank that does not end is not waited for: the process prints the message and exits
+// with kExitDevice.
 void run_ranks(std::span<const std::unique_ptr<Communicator>> ranks,
                const std::function<void(Communicator&)>& body);
 // The same on make_thread_ranks(): of a topology, or of one node of so many ranks.

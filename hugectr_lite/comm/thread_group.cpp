@@ -1,11 +1,35 @@
 #include "hugectr_lite/comm/thread_group.h"
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <ctime>
 #include <thread>
+
+#include "hugectr_lite/comm/wait_limit.h"
 
 namespace hlite::comm {
 namespace {
+
 // Ranks arrive within microseconds of each other when each has a core of its own.
 constexpr int kSpins = 64;
+constexpr std::chrono::milliseconds kBetweenLooks{50};
+
+// std::atomic::wait() has no time limit. Returns false when that has passed.
+bool sleep_while(const std::atomic<uint32_t>& word, uint32_t value, std::chrono::nanoseconds most) {
+  static_assert(sizeof word == sizeof value && std::atomic<uint32_t>::is_always_lock_free);
+  const timespec time{.tv_sec = 0, .tv_nsec = most.count()};
+  return syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, &time, nullptr, 0) == 0 ||
+         errno != ETIMEDOUT;
+}
+
+void wake_sleepers(const std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
 }  // namespace
 
 bool AbortState::abort(const std::string& why) noexcept {
@@ -32,24 +56,65 @@ void ThreadGroup::check() const {
   throw CommError(state_->reason);
 }
 
-void ThreadGroup::wait_for_all() {
+void ThreadGroup::wait_for_all(int rank) {
   check();
   const uint32_t generation = generation_.load(std::memory_order_acquire);
+  post(rank).came.store(generation + 1, std::memory_order_relaxed);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == size_) {
     arrived_.store(0, std::memory_order_relaxed);
     wake();
   } else {
     for (int i = 0; i < kSpins && generation_.load(std::memory_order_acquire) == generation; ++i)
       std::this_thread::yield();
-    while (generation_.load(std::memory_order_acquire) == generation && !state_->aborted)
-      generation_.wait(generation, std::memory_order_acquire);
+    if (generation_.load(std::memory_order_acquire) == generation) wait_long(rank, generation);
   }
   check();
 }
 
+void ThreadGroup::wait_long(int rank, uint32_t generation) {
+  const int run_rank = post(rank).run_rank;
+  Wait wait;
+  LongWait listed(*state_, run_rank);
+  while (generation_.load(std::memory_order_acquire) == generation && !state_->aborted) {
+    ++sleepers_;
+    const bool woken = sleep_while(generation_, generation, kBetweenLooks);
+    --sleepers_;
+    if (woken) continue;
+    listed.enter();
+    if (!wait.too_long()) continue;
+    // A rank that itself waits reports whom it waits for, unless ranks wait for each other.
+    if (const auto ranks = missing(generation, wait.too_long(wait.limit())); !ranks.empty())
+      wait.give_up(run_rank, for_ranks(ranks));
+  }
+}
+
+// Numbers in the run of the ranks that have not come.
+std::vector<int> ThreadGroup::missing(uint32_t generation, bool blame_waiting) const {
+  const std::lock_guard lock(state_->mutex);
+  std::vector<int> ranks;
+  for (const Post& post : posts_)
+    if (post.came.load(std::memory_order_relaxed) != generation + 1 &&
+        (blame_waiting || !state_->waiting.contains(post.run_rank)))
+      ranks.push_back(post.run_rank);
+  return ranks;
+}
+
 void ThreadGroup::wake() {
-  generation_.fetch_add(1, std::memory_order_release);
-  generation_.notify_all();
+  generation_.fetch_add(1);
+  if (sleepers_.load() > 0) wake_sleepers(generation_);
+}
+
+LongWait::~LongWait() {
+  if (!entered_) return;
+  const std::lock_guard lock(state_.mutex);
+  state_.waiting.erase(state_.waiting.find(rank_));
+}
+
+void LongWait::enter() {
+  if (entered_) return;
+  const std::lock_guard lock(state_.mutex);
+  state_.waiting.insert(rank_);
+  entered_ = true;
 }
 
 void ThreadGroup::begin_reading() {

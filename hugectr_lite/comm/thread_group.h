@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -24,9 +25,27 @@ struct AbortState {
   std::string reason;
   std::vector<std::weak_ptr<ThreadGroup>> groups;
   std::atomic<bool> aborted{false};
+  // Ranks of the run that are in a long wait for others: whoever waits for them does not blame
+  // them. Once for each of a rank's lanes.
+  std::multiset<int> waiting;
 
   // The first reason counts; wakes every rank of every group. Returns whether it was the first.
   bool abort(const std::string& why) noexcept;
+};
+
+// Keeps a rank in AbortState::waiting, from enter() on.
+class LongWait {
+ public:
+  LongWait(AbortState& state, int rank) : state_(state), rank_(rank) {}
+  ~LongWait();
+  LongWait(const LongWait&) = delete;
+  LongWait& operator=(const LongWait&) = delete;
+  void enter();
+
+ private:
+  AbortState& state_;
+  const int rank_;
+  bool entered_ = false;
 };
 
 class ThreadGroup {
@@ -38,13 +57,16 @@ class ThreadGroup {
   struct alignas(64) Post {
     std::span<const ConstBytes> send;
     int64_t value = 0;
+    int run_rank = 0;               // the rank's number in the whole run
+    std::atomic<uint32_t> came{0};  // to which generation of the barrier, plus one
   };
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] Post& post(int rank) { return posts_[static_cast<size_t>(rank)]; }
   [[nodiscard]] AbortState& state() { return *state_; }
 
-  // Returns when all ranks have called it; throws CommError with the reason after an abort.
-  void wait_for_all();
+  // Returns when all ranks have called it; throws CommError with the reason after an abort,
+  // TimeoutError when others have not come within the time limit.
+  void wait_for_all(int rank);
   void wake();
 
   // Reading what others posted. An abort lets ranks out of their call early, and what they posted
@@ -62,12 +84,15 @@ class ThreadGroup {
   ThreadGroup(int size, std::shared_ptr<AbortState> state)
       : size_(size), state_(std::move(state)), posts_(static_cast<size_t>(size)) {}
   void check() const;
+  void wait_long(int rank, uint32_t generation);
+  [[nodiscard]] std::vector<int> missing(uint32_t generation, bool blame_waiting) const;
 
   const int size_;
   std::shared_ptr<AbortState> state_;
   std::vector<Post> posts_;
   alignas(64) std::atomic<int> arrived_{0};
   alignas(64) std::atomic<uint32_t> generation_{0};
+  std::atomic<int> sleepers_{0};
   std::atomic<int> readers_{0};
   std::mutex children_mutex_;
   std::map<int64_t, std::pair<std::shared_ptr<ThreadGroup>, int>> children_;

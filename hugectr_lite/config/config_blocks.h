@@ -1,19 +1,17 @@
-// The parsers of the single blocks, for train_config.cpp (parse_optimizer is public). Each throws
-// ConfigError for a key or value it does not take.
+// The blocks of a config, for train_config.cpp. Each function declares the keys of its block
+// (block.h) and checks what they must be together.
 #pragma once
 
-#include "hugectr_lite/config/json_node.h"
+#include "hugectr_lite/config/block.h"
 #include "hugectr_lite/config/train_config.h"
 
 namespace hlite::config {
 
-SolverConfig parse_solver(const JsonNode& node, bool strict);
-AllReduceConfig parse_all_reduce(const JsonNode& node, bool strict);
-// `node` is layers[0], `directory` that of the config file.
-DataConfig parse_data(const JsonNode& node, bool strict, const std::string& directory);
-// `inputs` is the Data layer's list `sparse`; `raw`: its records have a fixed number of keys.
-std::vector<SparseInputConfig> parse_sparse_inputs(const JsonNode& inputs, bool raw, bool strict);
-// A non-empty string.
-std::string parse_name(ObjectReader& reader, std::string_view key);
+void declare(Block& s, SolverConfig& solver);
+void declare(Block& s, AllReduceConfig& all_reduce);
+// layers[0]. `directory`: of the config file.
+void declare(Block& s, const std::string& directory, DataConfig& data);
+// The key `sparse` of the Data layer; `raw`: its records have a fixed number of keys.
+void declare_sparse(Block& s, bool raw, std::vector<SparseInputConfig>& inputs);
 
 }  // namespace hlite::config

@@ -1,6 +1,8 @@
 // The Data layer, layers[0].
 #include "hugectr_lite/config/data_config.h"
 
+#include <algorithm>
+
 #include "hugectr_lite/config/config_blocks.h"
 #include "hugectr_lite/config/slot_sizes.h"
 #include "hugectr_lite/core/error.h"
@@ -16,136 +18,167 @@ constexpr int64_t kMaxBatchesPerReader = 65536;
 constexpr int64_t kMaxIoBlock = int64_t{1} << 30;
 constexpr int64_t kMinIoAlignment = 512;  // one sector
 
-}  // namespace
-
-std::string parse_name(ObjectReader& reader, std::string_view key) {
-  const JsonNode& node = reader.member(key);
-  if (node.kind() != JsonNode::Kind::kString || node.string().empty()) {
-    fail_expected(node, "a non-empty string");
-  }
-  return node.string();
+void declare_async_param(Block& s, AsyncParamConfig& param) {
+  s.about("How raw files are read with direct I/O. `RawAsync` needs it.");
+  s.integer("num_threads", &param.num_threads, {1, kMaxReaders}, "Threads that read.", kRequired);
+  s.integer("num_batches_per_thread", &param.num_batches_per_thread, {1, kMaxBatchesPerReader},
+            "Batches that each thread reads ahead.", kRequired);
+  s.integer("io_depth", &param.io_depth, {1, kMaxBatchesPerReader},
+            "Requests in flight per thread.", kRequired);
+  const std::string alignment = fmt::format("a power of two >= {}", kMinIoAlignment);
+  s.value("io_alignment",
+          {alignment, fmt::format(R"("type":"integer","minimum":{})", kMinIoAlignment)},
+          "Alignment of offsets and buffers in bytes.", kRequired, [&](const JsonNode& node) {
+            const int64_t bytes = to_integer(node);
+            if (bytes < kMinIoAlignment || bytes > kMaxIoBlock || (bytes & (bytes - 1)) != 0)
+              fail_expected(node, alignment);
+            param.io_alignment = bytes;
+          });
+  s.value("io_block_size",
+          {fmt::format("a multiple of io_alignment up to {}", kMaxIoBlock),
+           R"("type":"integer","minimum":1)"},
+          "Bytes per request.", kRequired, [&](const JsonNode& node) {
+            param.io_block_size = to_integer(node);
+            if (param.io_block_size < 1 || param.io_block_size > kMaxIoBlock ||
+                (param.io_alignment > 0 && param.io_block_size % param.io_alignment != 0))
+              fail_expected(node, fmt::format("a multiple of io_alignment ({}) up to {}",
+                                              param.io_alignment, kMaxIoBlock));
+          });
+  s.boolean("shuffle", &param.shuffle, "Shuffles the order of batches in every epoch.");
+  s.boolean("multi_hot_reader", &param.multi_hot_reader,
+            "What later versions call several keys per slot; `nnz_per_slot` is what counts.",
+            otherwise("as `nnz_per_slot` says"));
+  s.boolean("is_dense_float", &param.is_dense_float, "Dense features are float32.",
+            otherwise("`true` for multi-hot data, else `false`"));
 }
 
-namespace {
-
-AsyncParamConfig parse_async_param(ObjectReader reader) {
-  AsyncParamConfig param;
-  param.num_threads = reader.integer("num_threads", {1, kMaxReaders});
-  param.num_batches_per_thread =
-      reader.integer("num_batches_per_thread", {1, kMaxBatchesPerReader});
-  param.io_depth = reader.integer("io_depth", {1, kMaxBatchesPerReader});
-  param.io_alignment = reader.integer("io_alignment");
-  if (param.io_alignment < kMinIoAlignment || param.io_alignment > kMaxIoBlock ||
-      (param.io_alignment & (param.io_alignment - 1)) != 0) {
-    fail_expected(reader.member("io_alignment"),
-                  fmt::format("a power of two >= {}", kMinIoAlignment));
+void declare_label_and_dense(Block& s, DataConfig& data) {
+  if (auto label = s.object("label", "The label tensor.", kRequired)) {
+    label->name("top", &data.label_top, "Name of the tensor.", kRequired);
+    label->integer("label_dim", &data.label_dim, {1, kMaxLabels},
+                   "Labels per sample. More than 1 needs a `MultiCrossEntropyLoss`.", kRequired);
   }
-  param.io_block_size = reader.integer("io_block_size");
-  if (param.io_block_size < 1 || param.io_block_size > kMaxIoBlock ||
-      param.io_block_size % param.io_alignment != 0) {
-    fail_expected(
-        reader.member("io_block_size"),
-        fmt::format("a multiple of io_alignment ({}) up to {}", param.io_alignment, kMaxIoBlock));
+  if (auto dense = s.object("dense", "The tensor of dense features.", kRequired)) {
+    dense->name("top", &data.dense_top, "Name of the tensor.", kRequired);
+    dense->integer("dense_dim", &data.dense_dim, {0, kMaxWidth}, "Dense features per sample.",
+                   kRequired);
+    dense->choice("aligned", &data.dense_aligned, {{"Auto", true}, {"None", false}},
+                  "`Auto` pads the features with zeros to a multiple of 8.");
   }
-  param.shuffle = reader.boolean_or("shuffle", false);
-  if (reader.has("multi_hot_reader")) param.multi_hot_reader = reader.boolean("multi_hot_reader");
-  if (reader.has("is_dense_float")) param.is_dense_float = reader.boolean("is_dense_float");
-  reader.finish();
-  return param;
 }
 
-void parse_label_and_dense(ObjectReader& layer, DataConfig& data) {
-  ObjectReader label = layer.object("label");
-  data.label_top = parse_name(label, "top");
-  data.label_dim = label.integer("label_dim", {1, kMaxLabels});
-  label.finish();
-
-  ObjectReader dense = layer.object("dense");
-  data.dense_top = parse_name(dense, "top");
-  data.dense_dim = dense.integer("dense_dim", {0, kMaxWidth});
-  data.dense_aligned = dense.choice_or("aligned", "None", {"Auto", "None"}) == "Auto";
-  dense.finish();
-}
-
-// float_label_dense is of label and dense features alike. Multi-hot raw data has, unless told
-// otherwise, integer labels and float features.
-void parse_number_kinds(ObjectReader& reader, DataConfig& data) {
-  const bool both = reader.boolean_or("float_label_dense", false);
-  const bool multi_hot = !data.key_layout().is_one_hot();
+// The label's and dense features' numbers in raw files. Multi-hot raw data has, unless the config
+// says otherwise, integer labels and float features.
+void declare_number_kinds(Block& s, DataConfig& data) {
+  bool both = false;
+  s.boolean(
+      "float_label_dense", &both,
+      "Raw formats: label and dense features are float32 and used as they are. Otherwise they "
+      "are int32, and features become log(x + 1).");
   const AsyncParamConfig param = data.async_param.value_or(AsyncParamConfig());
-  if (multi_hot && param.multi_hot_reader == false)
-    fail_at(*reader.node().find("async_param")->find("multi_hot_reader"),
-            "expected true, as nnz_per_slot has slots of several keys, found false");
-  if (both && param.is_dense_float == false)
-    fail_at(*reader.node().find("async_param")->find("is_dense_float"),
-            "expected true beside \"float_label_dense\": true, found false");
-  const bool floats_by_default = multi_hot || param.multi_hot_reader == true;
-  data.float_label = both;
-  data.float_dense = reader.has("float_label_dense") ? both : floats_by_default;
-  if (param.is_dense_float) data.float_dense = *param.is_dense_float;
+  s.check([&] {
+    const bool multi_hot = !data.key_layout().is_one_hot();
+    if (multi_hot && param.multi_hot_reader == false)
+      fail_at(*s.at("async_param").find("multi_hot_reader"),
+              "expected true, as nnz_per_slot has slots of several keys, found false");
+    if (both && param.is_dense_float == false)
+      fail_at(*s.at("async_param").find("is_dense_float"),
+              "expected true beside \"float_label_dense\": true, found false");
+    const bool floats_by_default = multi_hot || param.multi_hot_reader == true;
+    data.float_label = both;
+    data.float_dense = s.has("float_label_dense") ? both : floats_by_default;
+    if (param.is_dense_float) data.float_dense = *param.is_dense_float;
+  });
 }
 
-void parse_keys(ObjectReader& reader, DataConfig& data) {
-  data.key_policy.kind = reader.value_or<KeyPolicy>(
-      "key_policy", KeyPolicy::kError,
-      {{"error", KeyPolicy::kError}, {"clamp", KeyPolicy::kClamp}, {"oov", KeyPolicy::kOov}});
-  data.key_policy.oov_key =
-      static_cast<uint32_t>(reader.integer_or("oov_key", 0, {0, int64_t{kNoKey} - 1}));
-  if (reader.has("oov_key") && data.key_policy.kind != KeyPolicy::kOov)
-    fail_at(reader.member("oov_key"), "expected \"key_policy\": \"oov\" beside it");
-  data.global_keys = reader.choice_or("keys", "local", {"local", "global"}) == "global";
+void declare_keys(Block& s, DataConfig& data) {
+  s.choice("key_policy", &data.key_policy.kind,
+           {{"error", KeyPolicy::kError}, {"clamp", KeyPolicy::kClamp}, {"oov", KeyPolicy::kOov}},
+           "Extension: what becomes of a key beyond its table: it is an error, the last row, or "
+           "`oov_key`.");
+  s.integer("oov_key", &data.key_policy.oov_key, {0, int64_t{kNoKey} - 1},
+            "Extension: the key used by `\"key_policy\": \"oov\"`.");
+  if (s.has("oov_key") && data.key_policy.kind != KeyPolicy::kOov)
+    s.refuse("oov_key", "expected \"key_policy\": \"oov\" beside it");
+  s.choice("keys", &data.global_keys, {{"local", false}, {"global", true}},
+           "Extension: keys of Norm and Parquet files count per slot (`local`), or on over all "
+           "tables (`global`), as HugeCTR's do.");
   if (data.global_keys && data.is_raw())
-    fail_expected(reader.member("keys"), "\"local\", as keys of raw data are local to their slot");
-}
-
-void parse_sparse(ObjectReader& reader, const std::string& directory, DataConfig& data) {
-  data.sparse = parse_sparse_inputs(reader.member("sparse"), data.is_raw(), reader.strict());
-  if (!reader.has("slot_size_array")) return;
-  data.slot_size_array = read_slot_sizes(reader, directory);
-  const size_t slots = data.key_layout().hotness.size();
-  if (!data.slot_size_array.empty() && data.slot_size_array.size() != slots)
-    fail_at(reader.member("slot_size_array"),
-            fmt::format("expected a list of slot_num ({}) sizes, found {}", slots,
-                        data.slot_size_array.size()));
+    s.expected("keys", "\"local\", as keys of raw data are local to their slot");
 }
 
 // As many labels and dense features as the layer has: one name a column.
-void parse_columns(ObjectReader& reader, DataConfig& data) {
-  if (!reader.has("columns")) return;
-  if (data.format != DataFormat::kParquet)
-    fail_at(reader.member("columns"),
-            fmt::format("expected \"format\": \"Parquet\" beside it, found {}",
-                        data_format_name(data.format)));
-  ObjectReader columns = reader.object("columns");
-  for (const char* key : {"labels", "conts", "cats"}) columns.accept(key);
-  const auto names = [&](const char* key, int64_t count, const char* counted) {
-    std::vector<std::string> found = columns.strings(key);
-    if (std::ssize(found) != count)
-      fail_at(columns.member(key),
-              fmt::format("expected {} names ({}), found {}", count, counted, found.size()));
-    return found;
+void declare_columns(Block& s, DataConfig& data) {
+  auto columns = s.object("columns", "Extension: which columns of Parquet files are used.",
+                          otherwise("their `_metadata.json` says it"));
+  if (!columns) return;
+  columns->about("The columns of Parquet files, by name.");
+  if (columns->node() && data.format != DataFormat::kParquet)
+    s.refuse("columns", fmt::format("expected \"format\": \"Parquet\" beside it, found {}",
+                                    data_format_name(data.format)));
+  const auto names = [&](const char* key, std::vector<std::string>* field, int64_t count,
+                         const char* counted, const char* meaning, const Need& need) {
+    const bool known = count > 0 || field == &data.columns->conts;
+    if (columns->strings(key, field, meaning, need) && known && std::ssize(*field) != count)
+      columns->refuse(
+          key, fmt::format("expected {} names ({}), found {}", count, counted, field->size()));
   };
   ColumnsConfig& named = data.columns.emplace();
-  named.labels = names("labels", data.label_dim, "label_dim");
-  if (data.dense_dim > 0 || columns.has("conts"))
-    named.conts = names("conts", data.dense_dim, "dense_dim");
-  named.cats = names("cats", data.key_layout().slots(), "the slots of sparse");
-  columns.finish();
+  names("labels", &named.labels, data.label_dim, "label_dim", "One for each label.", kRequired);
+  names("conts", &named.conts, data.dense_dim, "dense_dim", "One for each dense feature.",
+        {.required = data.dense_dim > 0, .otherwise = "required, unless `dense_dim` is 0"});
+  names("cats", &named.cats, data.key_layout().slots(), "the slots of sparse", "One for each slot.",
+        kRequired);
 }
 
-void check_tops_distinct(const ObjectReader& reader, const DataConfig& data) {
-  if (data.dense_top == data.label_top) {
-    fail_expected(*reader.node().find("dense")->find("top"), "a name that is not the label's");
-  }
+void check_tops_distinct(const Block& s, const DataConfig& data) {
+  if (data.dense_top == data.label_top)
+    fail_expected(*s.at("dense").find("top"), "a name that is not the label's");
   for (size_t i = 0; i < data.sparse.size(); ++i) {
     const std::string& top = data.sparse[i].top;
-    const JsonNode& node = *reader.node().find("sparse")->elements()[i].find("top");
+    const JsonNode& node = *s.at("sparse").elements()[i].find("top");
     if (top == data.label_top || top == data.dense_top)
       fail_expected(node, "a name that is neither the label's nor the dense input's");
     for (size_t before = 0; before < i; ++before)
       if (top == data.sparse[before].top)
         fail_expected(node, "a name that no other sparse input has");
   }
+}
+
+void declare_sources(Block& s, DataConfig& data) {
+  s.choice("format", &data.format,
+           {{"Raw", DataFormat::kRaw},
+            {"RawAsync", DataFormat::kRawAsync},
+            {"Norm", DataFormat::kNorm},
+            {"Parquet", DataFormat::kParquet}},
+           "Format of the files; the README describes each.");
+  s.name("source", &data.source, "Training data: a file; for Norm a list of files.", kRequired);
+  s.name("eval_source", &data.eval_source, "Evaluation data; required if the solver evaluates.");
+  s.name("test_source", &data.test_source,
+         "Extension: test data, evaluated once at the end of training.");
+  s.boolean(
+      "follow", &data.follow,
+      "Extension: `source` is a folder that grows. Its files are read in the order of their "
+      "names, each once; each is scored before it is trained on (`progressive` in metrics). A "
+      "file `_END` ends training. See `docs/day_after_day.md`.");
+  s.choice("check", &data.checksums, {{"None", false}, {"Sum", true}},
+           "Whether Norm files carry checksums.", kRequired);
+  if (data.checksums && data.is_raw())
+    s.expected("check", fmt::format("\"None\", as the format {} has no checksums",
+                                    data_format_name(data.format)));
+  // The sizes of other files than Raw ones say how many samples they hold.
+  constexpr const char* kAll = "all; required for `Raw`";
+  s.integer("num_samples", &data.num_samples, {.min = 1},
+            "Training samples to use, from the start of the data.", otherwise(kAll));
+  s.integer("eval_num_samples", &data.eval_num_samples, {.min = 1},
+            "Evaluation samples to use, from the start of the data.", otherwise(kAll));
+  if (data.format == DataFormat::kRaw && !data.follow) s.missing("num_samples");
+  if (data.follow && data.num_samples)
+    s.refuse("num_samples", "expected none with \"follow\": true, which reads whole files");
+  if (data.format == DataFormat::kRaw && s.has("eval_source")) s.missing("eval_num_samples");
+  s.integer("cache_eval_data", &data.cache_eval_data, {.min = 0},
+            "Evaluation batches to keep in memory after the first evaluation, if that is the whole "
+            "set.");
 }
 
 }  // namespace
@@ -162,58 +195,58 @@ KeyLayout DataConfig::key_layout() const {
   return KeyLayout(std::move(hotness));
 }
 
-DataConfig parse_data(const JsonNode& node, bool strict, const std::string& directory) {
-  ObjectReader reader(node, strict);
-  reader.choice("type", {"Data"});
-
-  DataConfig data;
-  data.name = reader.string_or("name", "data");
-  data.format = reader.value_or<DataFormat>("format", DataFormat::kNorm,
-                                            {{"Raw", DataFormat::kRaw},
-                                             {"RawAsync", DataFormat::kRawAsync},
-                                             {"Norm", DataFormat::kNorm},
-                                             {"Parquet", DataFormat::kParquet}});
-  data.source = parse_name(reader, "source");
-  data.eval_source = parse_name(reader, "eval_source");
-  if (reader.has("test_source")) data.test_source = parse_name(reader, "test_source");
-  data.checksums = reader.value<bool>("check", {{"None", false}, {"Sum", true}});
-  if (data.checksums && data.is_raw()) {
-    fail_expected(reader.member("check"), fmt::format("\"None\", as the format {} has no checksums",
-                                                      data_format_name(data.format)));
-  }
-  const auto sample_count = [&](const char* key) -> std::optional<int64_t> {
-    const bool required = data.format == DataFormat::kRaw;  // the others can go by their files
-    if (!required && !reader.has(key)) return std::nullopt;
-    return reader.integer(key, {.min = 1});
-  };
-  data.num_samples = sample_count("num_samples");
-  data.eval_num_samples = sample_count("eval_num_samples");
-  data.cache_eval_data = reader.integer_or("cache_eval_data", 0, {.min = 0});
-  // Statistics are taken with the embedding's own copy of this number.
-  reader.integer_or("num_iterations_statistics", 20, {.min = 1});
-
-  parse_label_and_dense(reader, data);
-  parse_sparse(reader, directory, data);
-  check_tops_distinct(reader, data);
-
-  if (data.format == DataFormat::kRawAsync || reader.has("async_param")) {
-    data.async_param = parse_async_param(reader.object("async_param"));
-    data.shuffle = data.async_param->shuffle;
-    if (data.shuffle && !data.is_raw())
-      fail_at(*reader.member("async_param").find("shuffle"),
+void declare(Block& s, const std::string& directory, DataConfig& data) {
+  data.name = "data";
+  s.text("name", &data.name, "Name of the layer, for messages and `--set`.");
+  bool is_data = true;
+  s.choice("type", &is_data, {{"Data", true}}, "Only the first layer has this type.", kRequired);
+  declare_sources(s, data);
+  declare_label_and_dense(s, data);
+  declare_sparse(s, data.is_raw(), data.sparse);
+  s.check([&] { check_tops_distinct(s, data); });
+  const bool sized = declare_slot_sizes(
+      s, directory, &data.slot_size_array,
+      "Rows of each slot's table, over all inputs. Hash embeddings without sizes of their own use "
+      "these.");
+  s.check([&] {
+    const size_t slots = data.key_layout().hotness.size();
+    if (sized && !data.slot_size_array.empty() && data.slot_size_array.size() != slots)
+      fail_at(s.at("slot_size_array"),
+              fmt::format("expected a list of slot_num ({}) sizes, found {}", slots,
+                          data.slot_size_array.size()));
+  });
+  if (auto param = s.object("async_param", "How raw files are read.",
+                            otherwise("none; required for `RawAsync`")))
+    declare_async_param(*param, data.async_param.emplace());
+  if (data.format == DataFormat::kRawAsync) s.missing("async_param");
+  data.shuffle = data.async_param && data.async_param->shuffle;
+  if (data.shuffle && !data.is_raw())
+    s.check([&] {
+      fail_at(*s.at("async_param").find("shuffle"),
               fmt::format("expected false, as {} files are read in order, found true",
                           data_format_name(data.format)));
-  }
-  data.shuffle_samples = reader.boolean_or("shuffle_samples", false);
+    });
+  s.integer("num_workers", &data.num_workers, {1, kMaxReaders},
+            "Threads that read, if there is no `async_param`.",
+            otherwise("`2`; for Parquet one per CPU thread"));
+  s.boolean(
+      "shuffle_samples", &data.shuffle_samples,
+      "Extension: shuffles the order of samples in every epoch, and keeps the set in memory.");
   if (data.shuffle_samples && data.shuffle)
-    fail_at(reader.member("shuffle_samples"),
-            "expected shuffle_samples or async_param.shuffle, found both");
-  if (reader.has("num_workers")) data.num_workers = reader.integer("num_workers", {1, kMaxReaders});
-  parse_number_kinds(reader, data);
-  parse_keys(reader, data);
-  parse_columns(reader, data);
-  reader.finish();
-  return data;
+    s.refuse("shuffle_samples", "expected shuffle_samples or async_param.shuffle, found both");
+  if (data.follow && data.shuffle)
+    s.check([&] {
+      fail_at(*s.at("async_param").find("shuffle"),
+              "expected false with \"follow\": true, which reads in order, found true");
+    });
+  if (data.follow && data.shuffle_samples)
+    s.refuse("shuffle_samples", "expected none with \"follow\": true, which reads in order");
+  declare_number_kinds(s, data);
+  declare_keys(s, data);
+  declare_columns(s, data);
+  int64_t statistics = 20;
+  s.integer("num_iterations_statistics", &statistics, {.min = 1},
+            "Accepted, without effect: the key of the embedding layer counts.");
 }
 
 }  // namespace hlite::config

@@ -55,8 +55,9 @@ struct ColumnsConfig {
 struct DataConfig {
   std::string name;
   DataFormat format = DataFormat::kNorm;
-  std::string source, eval_source;  // as written
+  std::string source, eval_source;  // as written; without evaluations eval_source may be empty
   std::string test_source;          // (ours) evaluated once, at the end; empty: none
+  bool follow = false;              // (ours) source is a folder that grows
   bool checksums = false;           // "check": "Sum" of Norm files
   std::optional<int64_t> num_samples, eval_num_samples;
   int64_t cache_eval_data = 0;

@@ -11,24 +11,21 @@ namespace {
 
 constexpr int64_t kMostEvaluations = std::numeric_limits<int32_t>::max();
 
-void parse_watch(ObjectReader& block, const EvaluationConfig& evaluation, WatchConfig& watch) {
+void declare_watch(Block& s, const EvaluationConfig& evaluation, WatchConfig& watch) {
   std::vector<std::string> names = {kAuc, kAverageLoss, kAucMinusLoss};
   for (const EvalMetric& metric : evaluation.metrics)
-    if (metric.kind != MetricKind::kCalibration) names.push_back(metric.name);
-  watch.monitor = block.choice_or("monitor", kAuc, names);
-  watch.min_delta = block.number_or("min_delta", watch.min_delta, {.min = 0});
-  watch.patience = block.integer_or("patience", watch.patience, {1, kMostEvaluations});
-}
-
-LrPlateauConfig parse_lr_plateau(ObjectReader block, const EvaluationConfig& evaluation) {
-  LrPlateauConfig plateau;
-  parse_watch(block, evaluation, plateau.watch);
-  plateau.factor = block.number_or("factor", plateau.factor, {0, 1});
-  if (plateau.factor == 0 || plateau.factor == 1)
-    fail_expected(block.member("factor"), "a number between 0 and 1");
-  plateau.min_lr = block.number_or("min_lr", plateau.min_lr, {.min = 0});
-  block.finish();
-  return plateau;
+    if (is_grouped(metric)) names.push_back(metric.name);
+  s.value("monitor",
+          {choice_text(names),
+           R"("type":"string","pattern":)"
+           R"("^(AUC|AverageLoss|AUC-AverageLoss|GAUC|(NDCG|HitRate)@[1-9][0-9]*)$")"},
+          "The metric; one of `eval_metrics` that is taken per group is possible too.",
+          otherwise("`\"AUC\"`"),
+          [&](const JsonNode& node) { watch.monitor = to_choice(node, names); });
+  s.integer("patience", &watch.patience, {1, kMostEvaluations},
+            "Evaluations in a row without improvement.");
+  s.number("min_delta", &watch.min_delta, {.min = 0},
+           "The least difference that is an improvement.");
 }
 
 }  // namespace
@@ -46,31 +43,46 @@ std::optional<EvalMetric> eval_metric(const std::string& name) {
   return std::nullopt;
 }
 
-void parse_watches(ObjectReader& solver, bool evaluates, EvaluationConfig& evaluation) {
+void declare(Block& s, EvaluationConfig& evaluation, bool evaluates) {
   const auto grouped =
       std::find_if(evaluation.metrics.begin(), evaluation.metrics.end(), is_grouped);
-  if (solver.has("eval_group_slot")) {
-    evaluation.group_slot = solver.integer("eval_group_slot", {.min = 0});
-    if (grouped == evaluation.metrics.end())
-      fail_at(solver.member("eval_group_slot"),
-              "expected GAUC, NDCG@k or HitRate@k in eval_metrics beside it, found none");
-  } else if (grouped != evaluation.metrics.end()) {
-    fail_at(solver.member("eval_metrics"),
-            fmt::format("expected eval_group_slot beside {}, the slot whose key says which samples "
-                        "belong together, found none",
-                        grouped->name));
+  const bool none = grouped == evaluation.metrics.end();
+  s.integer("eval_group_slot", &evaluation.group_slot, {.min = 0},
+            "Extension: samples with the same first key in this slot are a group, for `GAUC`, "
+            "`NDCG@k` and `HitRate@k`.");
+  if (evaluation.group_slot && none)
+    s.refuse("eval_group_slot",
+             "expected GAUC, NDCG@k or HitRate@k in eval_metrics beside it, found none");
+  if (!none && !s.has("eval_group_slot"))
+    s.refuse(
+        "eval_metrics",
+        fmt::format("expected eval_group_slot beside {}, the slot whose key says which samples "
+                    "belong together, found none",
+                    grouped->name));
+  if (auto block = s.object("lr_plateau",
+                            "Extension: lowers learning rates when a metric stops improving.")) {
+    block->about(
+        "After `patience` evaluations in a row without improvement, learning rates are "
+        "multiplied by `factor`.");
+    LrPlateauConfig& plateau = evaluation.plateau.emplace();
+    declare_watch(*block, evaluation, plateau.watch);
+    block->number("factor", &plateau.factor,
+                  {.min = 0, .max = 1, .without_min = true, .without_max = true},
+                  "Learning rates are multiplied by this.");
+    block->number("min_lr", &plateau.min_lr, {.min = 0},
+                  "The dense learning rate is not lowered further.");
+  }
+  if (auto block =
+          s.object("early_stop", "Extension: stops training when a metric stops improving.")) {
+    block->about(
+        "Stops after `patience` evaluations in a row without improvement. The best weights "
+        "are always restored.");
+    evaluation.early_stop = WatchConfig{.patience = 2};
+    declare_watch(*block, evaluation, *evaluation.early_stop);
   }
   for (const char* key : {"lr_plateau", "early_stop"})
-    if (solver.has(key) && !evaluates)
-      fail_at(solver.member(key),
-              "expected eval_every_epochs or eval_interval beside it, found neither");
-  if (solver.has("lr_plateau"))
-    evaluation.lr_plateau = parse_lr_plateau(solver.object("lr_plateau"), evaluation);
-  if (!solver.has("early_stop")) return;
-  auto block = solver.object("early_stop");
-  evaluation.early_stop = WatchConfig{.patience = 2};
-  parse_watch(block, evaluation, *evaluation.early_stop);
-  block.finish();
+    if (s.has(key) && !evaluates)
+      s.refuse(key, "expected eval_every_epochs or eval_interval beside it, found neither");
 }
 
 }  // namespace hlite::config

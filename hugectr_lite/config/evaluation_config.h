@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "hugectr_lite/config/json_node.h"
-#include "hugectr_lite/config/object_reader.h"
+#include "hugectr_lite/config/block.h"
 
 namespace hlite::config {
 
@@ -25,8 +24,6 @@ struct EvalMetric {
 inline bool is_grouped(const EvalMetric& metric) { return metric.kind != MetricKind::kCalibration; }
 // "Calibration", "GAUC", "NDCG@k", "HitRate@k"; nothing for any other name.
 std::optional<EvalMetric> eval_metric(const std::string& name);
-inline constexpr const char* kMoreMetrics =
-    "\"Calibration\", \"GAUC\", \"NDCG@k\" or \"HitRate@k\" with an integer k >= 1";
 
 inline constexpr const char *kAuc = "AUC", *kAverageLoss = "AverageLoss",
                             *kAucMinusLoss = "AUC-AverageLoss";
@@ -50,15 +47,14 @@ struct EvaluationConfig {
   int64_t every_epochs = 0;  // eval_every_epochs; 0: by eval_interval
   std::vector<EvalMetric> metrics;
   std::optional<int64_t> group_slot;  // eval_group_slot: samples with its first key are a group
-  std::optional<LrPlateauConfig> lr_plateau;
+  std::optional<LrPlateauConfig> plateau;
   // Training ends, and the weights of the best evaluation come back.
   std::optional<WatchConfig> early_stop;
 
-  [[nodiscard]] bool watches() const { return lr_plateau || early_stop; }
+  [[nodiscard]] bool watches() const { return plateau || early_stop; }
 };
 
-// The keys eval_group_slot, lr_plateau and early_stop of the solver block, whose metrics are known
-// already. `evaluates`: whether there are evaluations at all.
-void parse_watches(ObjectReader& solver, bool evaluates, EvaluationConfig& evaluation);
+// Declares keys of the solver block, after its eval_metrics. `evaluates`: the run has evaluations.
+void declare(Block& solver, EvaluationConfig& evaluation, bool evaluates);
 
 }  // namespace hlite::config

@@ -1,8 +1,9 @@
 // The `optimizer` block: {type, update_type or global_update, <type>_hparam}.
 #include "hugectr_lite/config/optimizer_config.h"
 
-#include "hugectr_lite/config/object_reader.h"
-#include "hugectr_lite/core/error.h"
+#include <algorithm>
+
+#include "hugectr_lite/config/block.h"
 
 namespace hlite::config {
 namespace {
@@ -18,104 +19,136 @@ constexpr TypeName kTypes[] = {
     {"Nesterov", "nesterov_hparam", OptimizerType::kNesterov},
     {"Adam", "adam_hparam", OptimizerType::kAdam},
     {"AdaGrad", "adagrad_hparam", OptimizerType::kAdaGrad},
+    {"RowWiseAdaGrad", "row_wise_adagrad_hparam", OptimizerType::kRowWiseAdaGrad},
     {"Ftrl", "ftrl_hparam", OptimizerType::kFtrl},
 };
 
-const TypeName& parse_type(ObjectReader& reader) {
-  std::vector<std::pair<std::string, const TypeName*>> names;
-  for (const TypeName& type : kTypes) names.emplace_back(type.name, &type);
-  return *reader.value("type", names);
+void declare_schedule(Block& s, OptimizerType type, LrSchedule& schedule) {
+  const bool ftrl = type == OptimizerType::kFtrl;  // which divides by the rate of a step
+  s.number("learning_rate", &schedule.base, {.min = 0, .without_min = ftrl},
+           "Base learning rate, after warm-up and before decay.", kRequired);
+  s.integer("warmup_steps", &schedule.warmup_steps, {.min = 1},
+            "Iterations in which the rate grows linearly from 0 to the base rate.");
+  s.integer("decay_start", &schedule.decay_start, {.min = 0},
+            "Iteration at which polynomial decay starts; 0 means never. Needs `decay_steps`.");
+  s.integer("decay_steps", &schedule.decay_steps, {.min = 1}, "Iterations that the decay takes.");
+  s.number("decay_power", &schedule.decay_power, {.min = 1},
+           "Exponent: the rate is the base rate times (share of the decay that is left)^power.");
+  s.number("end_lr", &schedule.end, {.min = 0, .without_min = ftrl && schedule.decay_start > 0},
+           "Lower bound of the rate while it decays, and the rate after that. Ftrl needs a value "
+           "above 0 if the rate decays.",
+           otherwise("`0`"));
+  if (ftrl && schedule.decay_start > 0) s.missing("end_lr");
 }
 
-UpdateType parse_update_type(ObjectReader& reader) {
-  const JsonNode* legacy = reader.find("global_update");
-  if (legacy != nullptr && reader.has("update_type")) {
-    fail_at(*legacy, "expected update_type or global_update, found both");
-  }
-  if (reader.boolean_or("global_update", false)) return UpdateType::kGlobal;
-  return reader.value_or<UpdateType>("update_type", UpdateType::kLocal,
-                                     {{"Local", UpdateType::kLocal},
-                                      {"Global", UpdateType::kGlobal},
-                                      {"LazyGlobal", UpdateType::kLazyGlobal}});
+// A decay with half of its keys would set the rate to 0 in one step, or never start.
+void check_decay(Block& s, const LrSchedule& schedule) {
+  if (schedule.decay_start > 0 && !s.has("decay_steps"))
+    s.refuse("decay_start", "expected decay_steps, the length of the decay, beside it, found none");
+  for (const char* key : {"decay_steps", "decay_power", "end_lr"})
+    if (s.has(key) && !s.has("decay_start"))
+      s.refuse(key, "expected decay_start beside it, found none");
+  if (schedule.decay_start > 0 && schedule.base > 0 && schedule.end > schedule.base)
+    s.expected("end_lr", fmt::format("at most learning_rate ({})", schedule.base));
 }
 
-double parse_positive(const JsonNode& node) {
-  if (!node.is_number() || !(node.number() > 0)) fail_expected(node, "a number > 0");
-  return node.number();
-}
-
-// A decay rate of Adam: 1 would divide by zero in the bias correction.
-double parse_beta(const JsonNode& node) {
-  if (!node.is_number() || !(node.number() >= 0 && node.number() < 1)) {
-    fail_expected(node, "a number in [0, 1)");
-  }
-  return node.number();
-}
-
-void parse_hparam(ObjectReader reader, OptimizerConfig& optimizer) {
+void declare_rule(Block& s, OptimizerConfig& optimizer) {
+  constexpr NumberRange kPositive{.min = 0, .without_min = true};
+  // A rate of 1 would divide by zero in the bias correction.
+  constexpr NumberRange kDecayRate{.min = 0, .max = 1, .without_max = true};
   UpdateRule& rule = optimizer.rule;
-  LrSchedule& schedule = optimizer.schedule;
-  schedule.base = reader.number("learning_rate", {.min = 0});
   switch (rule.type) {
     case OptimizerType::kSgd:
-      optimizer.atomic_update = reader.boolean_or("atomic_update", false);
+      s.boolean("atomic_update", &optimizer.atomic_update,
+                "Updates tables on a GPU with atomic additions: faster, and not reproducible.");
       break;
     case OptimizerType::kMomentum:
     case OptimizerType::kNesterov:
-      rule.momentum = reader.number("momentum_factor", {0, 1});
+      s.number("momentum_factor", &rule.momentum, {.min = 0, .max = 1},
+               "Share of the last update that is added to the next.", kRequired);
       break;
     case OptimizerType::kAdam:
-      rule.beta1 = parse_beta(reader.member("beta1"));
-      rule.beta2 = parse_beta(reader.member("beta2"));
-      rule.epsilon = parse_positive(reader.member("epsilon"));
-      rule.corrected_epsilon = reader.boolean_or("corrected_epsilon", false);
+      s.number("beta1", &rule.beta1, kDecayRate,
+               "Exponential decay rate of the first moment, the mean of gradients.", kRequired);
+      s.number("beta2", &rule.beta2, kDecayRate,
+               "Exponential decay rate of the second moment, the mean of squared gradients.",
+               kRequired);
+      s.number("epsilon", &rule.epsilon, kPositive, "Added to the denominator.", kRequired);
+      s.boolean("corrected_epsilon", &rule.corrected_epsilon,
+                "Extension: adds epsilon after the bias correction, as PyTorch does.");
       break;
     case OptimizerType::kAdaGrad:
-      if (const JsonNode* epsilon = reader.find("epsilon")) {
-        rule.epsilon = parse_positive(*epsilon);
-      }
-      rule.initial_accumulator = reader.number_or("initial_accumulator", 0, {.min = 0});
-      if (const JsonNode* value = reader.find("initial_accu_value")) {  // in later versions
-        if (reader.has("initial_accumulator"))
-          fail_at(*value, "expected initial_accumulator or initial_accu_value, found both");
-        rule.initial_accumulator = reader.number("initial_accu_value", {.min = 0});
-      }
+    case OptimizerType::kRowWiseAdaGrad:
+      s.number("epsilon", &rule.epsilon, kPositive, "Added to the denominator.");
+      s.number("initial_accumulator", &rule.initial_accumulator, {.min = 0},
+               "Initial value of the sum of squared gradients.");
+      s.number("initial_accu_value", &rule.initial_accumulator, {.min = 0},
+               "The name of `initial_accumulator` in later versions.", otherwise("none"));
+      if (s.has("initial_accu_value") && s.has("initial_accumulator"))
+        s.refuse("initial_accu_value",
+                 "expected initial_accumulator or initial_accu_value, found both");
       break;
     case OptimizerType::kFtrl:
-      parse_positive(reader.member("learning_rate"));  // Ftrl divides by the rate of a step
-      rule.beta = reader.number("beta", {.min = 0});
-      rule.lambda1 = reader.number("lambda1", {.min = 0});
-      rule.lambda2 = reader.number("lambda2", {.min = 0});
+      s.number("beta", &rule.beta, {.min = 0},
+               "Added to the square root of the sum of squared gradients.", kRequired);
+      s.number("lambda1", &rule.lambda1, {.min = 0}, "Weight of the L1 penalty.", kRequired);
+      s.number("lambda2", &rule.lambda2, {.min = 0}, "Weight of the L2 penalty.", kRequired);
       break;
   }
-  schedule.warmup_steps = reader.integer_or("warmup_steps", 1, {.min = 1});
-  schedule.decay_start = reader.integer_or("decay_start", 0, {.min = 0});
-  schedule.decay_steps = reader.integer_or("decay_steps", 1, {.min = 1});
-  schedule.decay_power = reader.number_or("decay_power", 2, {.min = 1});
-  schedule.end = reader.number_or("end_lr", 0, {.min = 0});
-  if (rule.type == OptimizerType::kFtrl && schedule.decay_start > 0)
-    parse_positive(reader.member("end_lr"));
-  reader.finish();
 }
 
 }  // namespace
 
-OptimizerConfig parse_optimizer(const JsonNode& node, bool strict) {
-  ObjectReader reader(node, strict);
-  const TypeName& type = parse_type(reader);
-  OptimizerConfig optimizer;
-  optimizer.rule.type = type.type;
-  optimizer.update_type = parse_update_type(reader);
-  for (const TypeName& other : kTypes) {
-    const JsonNode* block = node.find(other.hparam);
-    if (block != nullptr && other.type != type.type) {
-      fail_at(*block, fmt::format("expected only {} beside type \"{}\", found {}", type.hparam,
-                                  type.name, other.hparam));
+const char* type_name(OptimizerType type) {
+  return std::find_if(std::begin(kTypes), std::end(kTypes),
+                      [=](const TypeName& of) { return of.type == type; })
+      ->name;
+}
+
+void declare(Block& s, OptimizerConfig& optimizer) {
+  s.about(
+      "At the top level it is the optimizer of the network, and of embeddings that have none of "
+      "their own. An embedding layer may have one for its tables (an extension). The formulas "
+      "are in `hugectr_lite/optimizer/update_rules.h`.");
+  Choices<const TypeName*> types;
+  for (const TypeName& type : kTypes) types.emplace_back(type.name, &type);
+  const TypeName* chosen = nullptr;
+  s.choice("type", &chosen, types,
+           "The optimizer. Its hyper-parameters are in the object named after it. `RowWiseAdaGrad` "
+           "(an extension) keeps one float for each row of a table: the sum of the mean squares of "
+           "its gradients. The weights of the network, which have no rows, it updates as `AdaGrad` "
+           "does.",
+           kRequired);
+  s.choice("update_type", &optimizer.update_type,
+           {{"Local", UpdateType::kLocal},
+            {"Global", UpdateType::kGlobal},
+            {"LazyGlobal", UpdateType::kLazyGlobal}},
+           "The rows of a table that an iteration updates: those of the batch (`Local`) or all "
+           "(`Global`). Embeddings refuse `LazyGlobal`.");
+  bool global = false;
+  s.boolean("global_update", &global, "The older name: `true` is `Global`.");
+  if (s.has("global_update") && s.has("update_type"))
+    s.refuse("global_update", "expected update_type or global_update, found both");
+  if (global) optimizer.update_type = UpdateType::kGlobal;
+  bool of_another = false;  // which is refused, so that a missing one is no news
+  for (const TypeName& type : kTypes) of_another |= chosen != &type && s.has(type.hparam);
+  for (const TypeName& type : kTypes) {
+    if (chosen && chosen != &type && s.has(type.hparam))
+      s.refuse(type.hparam, fmt::format("expected only {} beside type \"{}\", found {}",
+                                        chosen->hparam, chosen->name, type.hparam));
+    if (s.node() && chosen != &type) {
+      s.accept(type.hparam, "");
+      continue;
     }
+    auto hparam = s.object(type.hparam, "Its hyper-parameters.",
+                           {.required = !of_another, .variant = type.name});
+    if (!hparam) continue;
+    optimizer.rule.type = type.type;
+    declare_schedule(*hparam, type.type, optimizer.schedule);
+    declare_rule(*hparam, optimizer);
+    hparam->finish();
+    hparam->check([&] { check_decay(*hparam, optimizer.schedule); });
   }
-  parse_hparam(reader.object(type.hparam), optimizer);
-  reader.finish();
-  return optimizer;
 }
 
 }  // namespace hlite::config

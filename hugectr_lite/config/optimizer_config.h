@@ -6,9 +6,9 @@
 
 namespace hlite::config {
 
-class JsonNode;
+class Block;
 
-enum class OptimizerType { kSgd, kMomentum, kNesterov, kAdam, kAdaGrad, kFtrl };
+enum class OptimizerType { kSgd, kMomentum, kNesterov, kAdam, kAdaGrad, kRowWiseAdaGrad, kFtrl };
 enum class UpdateType { kLocal, kGlobal, kLazyGlobal };
 
 // An optimizer and its hyper-parameters; what they do: optimizer/update_rules.h.
@@ -16,9 +16,9 @@ struct UpdateRule {
   OptimizerType type = OptimizerType::kSgd;
   double momentum = 0;                        // Momentum, Nesterov
   double beta1 = 0.9, beta2 = 0.999;          // Adam
-  double epsilon = 1e-8;                      // Adam, AdaGrad
+  double epsilon = 1e-8;                      // Adam, both AdaGrads
   bool corrected_epsilon = false;             // (ours) Adam: beside the bias-corrected sqrt(v)
-  double initial_accumulator = 0;             // AdaGrad
+  double initial_accumulator = 0;             // both AdaGrads
   double beta = 0, lambda1 = 0, lambda2 = 0;  // Ftrl
 };
 
@@ -39,7 +39,9 @@ struct OptimizerConfig {
   bool atomic_update = false;  // SGD on a GPU; the CPU is always deterministic
 };
 
-// Throws ConfigError for a key or value it does not take.
-OptimizerConfig parse_optimizer(const JsonNode& node, bool strict);
+// The name in configs.
+const char* type_name(OptimizerType type);
+
+void declare(Block& s, OptimizerConfig& optimizer);
 
 }  // namespace hlite::config

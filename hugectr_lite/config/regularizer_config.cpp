@@ -2,16 +2,14 @@
 
 namespace hlite::config {
 
-RegularizerConfig parse_regularizer(ObjectReader& reader) {
-  RegularizerConfig regularizer;
-  if (reader.has("regularizer")) {
-    regularizer.type = reader.value<Regularizer>(
-        "regularizer", {{"L1", Regularizer::kL1}, {"L2", Regularizer::kL2}});
-    regularizer.lambda = reader.number("lambda", {.min = 0});
-  } else if (reader.has("lambda")) {
-    fail_at(reader.member("lambda"), "expected a `regularizer` (L1 or L2) with it, found none");
-  }
-  return regularizer;
+void declare(Block& s, RegularizerConfig& regularizer, const char* meaning) {
+  s.choice("regularizer", &regularizer.type, {{"L1", Regularizer::kL1}, {"L2", Regularizer::kL2}},
+           meaning);
+  s.number("lambda", &regularizer.lambda, {.min = 0}, "Weight of the penalty; needs `regularizer`.",
+           otherwise("none"));
+  if (s.has("regularizer")) s.missing("lambda");
+  if (s.has("lambda") && !s.has("regularizer"))
+    s.refuse("lambda", "expected a `regularizer` (L1 or L2) with it, found none");
 }
 
 }  // namespace hlite::config

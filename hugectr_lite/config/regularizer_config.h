@@ -1,7 +1,7 @@
 // A penalty on weights, as a block of the config has it: the keys `regularizer` and `lambda`.
 #pragma once
 
-#include "hugectr_lite/config/object_reader.h"
+#include "hugectr_lite/config/block.h"
 
 namespace hlite::config {
 
@@ -14,7 +14,7 @@ struct RegularizerConfig {
   [[nodiscard]] bool any() const { return type != Regularizer::kNone; }
 };
 
-// None where the block has neither key. Throws ConfigError for one without the other.
-RegularizerConfig parse_regularizer(ObjectReader& reader);
+// Both keys, or neither. `meaning`: of `regularizer`.
+void declare(Block& s, RegularizerConfig& regularizer, const char* meaning);
 
 }  // namespace hlite::config

@@ -20,20 +20,29 @@ std::vector<int64_t> from_manifest(const std::string& path) {
   if (type != std::filesystem::file_type::regular)
     raise<ConfigError>("{}: expected a manifest, found no such file", path);
   const JsonNode manifest = JsonNode::parse(read_text(ReadFile(path), kMaxManifestBytes), path);
-  return ObjectReader(manifest).integers(kKey, kRows);
+  return to_integers(member(manifest, kKey), kRows);
 }
+
+constexpr const char* kTakes = "a list of integers, or the path of a manifest";
 }  // namespace
 
-std::vector<int64_t> read_slot_sizes(ObjectReader& reader, const std::string& directory) {
-  const JsonNode& node = reader.member(kKey);
-  if (node.kind() == JsonNode::Kind::kArray) return reader.integers(kKey, kRows);
-  if (node.kind() != JsonNode::Kind::kString || node.string().empty())
-    fail_expected(node, "a list of integers, or the path of a manifest");
+std::vector<int64_t> read_slot_sizes(const JsonNode& node, const std::string& directory) {
+  if (node.kind() == JsonNode::Kind::kArray) return to_integers(node, kRows);
+  if (node.kind() != JsonNode::Kind::kString || node.string().empty()) fail_expected(node, kTakes);
   try {
     return from_manifest(resolve_path(directory, node.string()));
   } catch (const Error& error) {
     fail_at(node, error.what());  // where the manifest is named
   }
+}
+
+bool declare_slot_sizes(Block& s, const std::string& directory, std::vector<int64_t>* sizes,
+                        const char* meaning, const Need& need) {
+  return s.value(kKey,
+                 {fmt::format("{}; each {}", kTakes, range_text(kRows)),
+                  R"("type":["array","string"],"items":{"type":"integer","minimum":1})"},
+                 meaning, need,
+                 [&](const JsonNode& node) { *sizes = read_slot_sizes(node, directory); });
 }
 
 }  // namespace hlite::config

@@ -6,13 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "hugectr_lite/config/object_reader.h"
+#include "hugectr_lite/config/block.h"
 
 namespace hlite::config {
 
-// `reader`: of the block. `directory`: of the config file. REQUIRES the key to be there or asked
-// for as a required one. Throws ConfigError; what is wrong inside of a manifest is named with the
-// place in the config and the place in the manifest.
-std::vector<int64_t> read_slot_sizes(ObjectReader& reader, const std::string& directory);
+// The sizes that `node`, the value of the key, stands for. `directory`: of the config file. Throws
+// ConfigError.
+std::vector<int64_t> read_slot_sizes(const JsonNode& node, const std::string& directory);
+// Declares the key. Returns whether the key is there with a value that it may have.
+// A fault inside a manifest is named with the place in the config and the place in the manifest.
+bool declare_slot_sizes(Block& s, const std::string& directory, std::vector<int64_t>* sizes,
+                        const char* meaning, const Need& need = {});
 
 }  // namespace hlite::config

@@ -12,6 +12,7 @@ namespace {
 constexpr int64_t kMaxCount = std::numeric_limits<int32_t>::max();
 constexpr int64_t kMaxGpuId = 65535;
 constexpr size_t kMaxRanks = 65536;
+constexpr const char* kGpus = "a non-empty list of GPU ids, or of such lists, one for each node";
 
 // Names that HugeCTR's solver has in other versions, or in its Python interface,
 // and what to do here.
@@ -49,7 +50,8 @@ constexpr ForeignKey kForeignKeys[] = {
     {"grouped_all_reduce", "use grouped in the all_reduce block"},
     {"num_iterations_statistics", "it belongs in the embedding's sparse_embedding_hparam"},
     {"is_dlrm", "the layers tell; remove it"},
-    {"drop_incomplete_batch", "an incomplete training batch is always dropped"},
+    {"drop_incomplete_batch",
+     "the incomplete last batch of an epoch is trained on like the others"},
     {"perf_logging", "use --metrics"},
     {"gen_loss_summary", "the loss is read only every display iterations"},
     {"kafka_brockers", "models are not streamed"},
@@ -65,21 +67,23 @@ constexpr ForeignKey kForeignKeys[] = {
     {"eval_inter_iteration_overlap", "use enable_overlap"},
 };
 
-const std::vector<std::pair<std::string, DeviceChoice>> kDevices{
+constexpr const char* kMetrics =
+    "\"AUC\", \"AUC:x\" with x in [0, 1], \"AverageLoss\", \"Calibration\", \"GAUC\", \"NDCG@k\" "
+    "or "
+    "\"HitRate@k\" with an integer k >= 1";
+
+const Choices<DeviceChoice> kDevices{
     {"auto", DeviceChoice::kAuto}, {"cpu", DeviceChoice::kCpu}, {"cuda", DeviceChoice::kCuda}};
 
 std::vector<int> parse_gpu_row(const JsonNode& row) {
-  if (row.kind() != JsonNode::Kind::kArray || row.elements().empty()) {
+  if (row.kind() != JsonNode::Kind::kArray || row.elements().empty())
     fail_expected(row, "a non-empty list of GPU ids");
-  }
   std::vector<int> ids;
   for (const JsonNode& id : row.elements()) {
-    if (id.kind() != JsonNode::Kind::kInteger || id.integer() < 0 || id.integer() > kMaxGpuId) {
+    if (id.kind() != JsonNode::Kind::kInteger || id.integer() < 0 || id.integer() > kMaxGpuId)
       fail_expected(id, fmt::format("a GPU id in [0, {}]", kMaxGpuId));
-    }
-    if (std::find(ids.begin(), ids.end(), id.integer()) != ids.end()) {
+    if (std::find(ids.begin(), ids.end(), id.integer()) != ids.end())
       fail_expected(id, "each GPU id once per node");
-    }
     ids.push_back(static_cast<int>(id.integer()));
   }
   return ids;
@@ -87,9 +91,7 @@ std::vector<int> parse_gpu_row(const JsonNode& row) {
 
 // A flat list is one node; else one row for each node.
 std::vector<std::vector<int>> parse_gpu(const JsonNode& gpu) {
-  if (gpu.kind() != JsonNode::Kind::kArray || gpu.elements().empty()) {
-    fail_expected(gpu, "a non-empty list of GPU ids, or of such lists, one for each node");
-  }
+  if (gpu.kind() != JsonNode::Kind::kArray || gpu.elements().empty()) fail_expected(gpu, kGpus);
   std::vector<std::vector<int>> nodes;
   if (gpu.elements().front().kind() != JsonNode::Kind::kArray) {
     nodes.push_back(parse_gpu_row(gpu));
@@ -103,15 +105,11 @@ std::vector<std::vector<int>> parse_gpu(const JsonNode& gpu) {
 }
 
 void parse_metric(const JsonNode& node, SolverConfig& solver) {
-  static const std::string expected =
-      fmt::format("\"AUC\", \"AUC:x\" with x in [0, 1], \"AverageLoss\", {}", kMoreMetrics);
-  const char* const kExpected = expected.c_str();
-  if (node.kind() != JsonNode::Kind::kString) fail_expected(node, kExpected);
+  if (node.kind() != JsonNode::Kind::kString) fail_expected(node, kMetrics);
   const std::string& metric = node.string();
   const std::string name = metric.substr(0, metric.find(':'));
-  if (name == "HitRate" || name == "NDCG" || name == "SMAPE") {
-    fail_at(node, fmt::format("\"{}\" is known but not supported; expected {}", name, kExpected));
-  }
+  if (name == "HitRate" || name == "NDCG" || name == "SMAPE")
+    fail_at(node, fmt::format("\"{}\" is known but not supported; expected {}", name, kMetrics));
   if (auto more = eval_metric(metric)) {
     auto& metrics = solver.evaluation.metrics;
     for (const EvalMetric& other : metrics)
@@ -125,100 +123,206 @@ void parse_metric(const JsonNode& node, SolverConfig& solver) {
     wanted = true;
     return;
   }
-  if (name != "AUC") fail_expected(node, kExpected);
+  if (name != "AUC") fail_expected(node, kMetrics);
   const auto target = parse_number<double>(std::string_view(metric).substr(name.size() + 1));
-  if (!target || !(*target >= 0 && *target <= 1)) fail_expected(node, kExpected);
+  if (!target || !(*target >= 0 && *target <= 1)) fail_expected(node, kMetrics);
   if (wanted) fail_expected(node, "each metric once");
   wanted = true;
   if (*target < 1) solver.auc_target = *target;
 }
 
-void parse_metrics(ObjectReader& reader, SolverConfig& solver) {
-  const JsonNode* metrics = reader.find("eval_metrics");
-  if (metrics == nullptr) return;  // AUC
-  if (metrics->kind() != JsonNode::Kind::kArray) fail_expected(*metrics, "a list of metrics");
+void parse_metrics(const JsonNode& metrics, SolverConfig& solver) {
+  if (metrics.kind() != JsonNode::Kind::kArray) fail_expected(metrics, "a list of metrics");
   solver.metric_auc = false;
-  for (const JsonNode& metric : metrics->elements()) parse_metric(metric, solver);
+  for (const JsonNode& metric : metrics.elements()) parse_metric(metric, solver);
 }
 
-void parse_length(ObjectReader& reader, SolverConfig& solver) {
-  if (reader.has("max_iter")) solver.max_iter = reader.integer("max_iter", {.min = 1});
-  if (const JsonNode* epochs = reader.find("num_epochs")) {
-    if (solver.max_iter) fail_at(*epochs, "expected max_iter or num_epochs, found both");
-    solver.num_epochs = reader.integer("num_epochs", {1, kMaxCount});
-  }
+// Keys for the length of training and the intervals of events.
+void declare_lengths(Block& s, SolverConfig& solver) {
+  s.integer("max_iter", &solver.max_iter, {.min = 1},
+            "Iterations to train. Give this or `num_epochs`.");
+  s.integer("num_epochs", &solver.num_epochs, {1, kMaxCount},
+            "Epochs to train. Give this or `max_iter`.", otherwise("`1`, without `max_iter`"));
+  if (solver.max_iter && solver.num_epochs)
+    s.refuse("num_epochs", "expected max_iter or num_epochs, found both");
   if (!solver.max_iter && !solver.num_epochs) solver.num_epochs = 1;
+  s.integer("display", &solver.display, {.min = 0},
+            "Iterations between progress lines; 0 disables them.", kRequired);
+  s.integer("snapshot", &solver.snapshot, {.min = 0},
+            "Iterations between checkpoints; 0 disables them.", kRequired);
+  s.text("snapshot_prefix", &solver.snapshot_prefix,
+         "Path prefix of checkpoints: each is a directory named after this and the iteration.",
+         kRequired);
+  s.integer("keep_checkpoints", &solver.keep_checkpoints, {0, kMaxCount},
+            "Extension: once a checkpoint of `snapshot` is complete, removes the older ones of "
+            "this run but for the newest so many. The one that the run was resumed from stays. 0 "
+            "keeps all.");
+}
+
+void declare_ranks(Block& s, SolverConfig& solver) {
+  constexpr const char* kIds =
+      R"("type":"array","minItems":1,"items":{"type":"integer","minimum":0})";
+  s.value(
+      "gpu",
+      {fmt::format("{}; each a GPU id in [0, {}]", kGpus, kMaxGpuId),
+       fmt::format(R"("anyOf":[{{{0}}},{{"type":"array","minItems":1,"items":{{{0}}}}}])", kIds)},
+      "The ranks. A list of GPU ids is one node; a list of lists is one node per list. On the "
+      "CPU each entry is a rank.",
+      kRequired, [&](const JsonNode& node) { solver.gpu = parse_gpu(node); });
+  s.choice("device_layout", &solver.node_first, {{"LocalFirst", false}, {"NodeFirst", true}},
+           "How ranks are numbered over nodes of equal size: node by node "
+           "(`LocalFirst`), or one rank of each node in turn.");
+  for (const auto& row : solver.gpu)
+    if (solver.node_first && row.size() != solver.gpu.front().size())
+      s.refuse("gpu", fmt::format("expected rows of one length for device_layout \"NodeFirst\", "
+                                  "found {} and {}",
+                                  solver.gpu.front().size(), row.size()));
 }
 
 // What later versions call eval_batches, or say in samples.
-constexpr const char* kEvalLengths[] = {"eval_batches", "max_eval_batches", "max_eval_samples"};
+constexpr const char *kEvalBatches = "eval_batches", *kMaxEvalBatches = "max_eval_batches",
+                     *kMaxEvalSamples = "max_eval_samples";
 
-// Which of them the config has; null: none.
-const char* eval_length(ObjectReader& reader) {
+// Returns the key that says how long an evaluation is; null if there is none.
+const char* declare_batches(Block& s, SolverConfig& solver) {
+  const auto declare_size = [&](const char* key, int64_t* size, const char* meaning,
+                                const Need& need) {
+    const int64_t ranks = std::max<int64_t>(1, solver.ranks());
+    if (s.integer(key, size, {1, kMaxCount}, meaning, need) && *size % ranks != 0)
+      s.expected(key, fmt::format("a multiple of the {} ranks in gpu", ranks));
+  };
+  declare_size("batchsize", &solver.batchsize,
+               "Samples per iteration, over all ranks. A multiple of the number of ranks.",
+               kRequired);
+  solver.batchsize_eval = solver.batchsize;
+  declare_size("batchsize_eval", &solver.batchsize_eval,
+               "Samples per batch of an evaluation, over all ranks.", otherwise("`batchsize`"));
+  s.integer("eval_interval", &solver.eval_interval, {.min = 0},
+            "Iterations between evaluations; 0 disables them.");
+  s.integer("eval_every_epochs", &solver.evaluation.every_epochs, {0, kMaxCount},
+            "Extension: evaluates every N epochs, instead of `eval_interval`; 0 disables it.");
+  if (solver.eval_interval > 0 && solver.evaluation.every_epochs > 0)
+    s.refuse("eval_every_epochs", "expected eval_interval or eval_every_epochs, found both");
+
+  std::optional<int64_t> batches, max_batches, max_samples;
+  s.integer(kEvalBatches, &batches, {0, kMaxCount},
+            "Batches per evaluation; required with `eval_interval`. With `eval_every_epochs`, 0 "
+            "means the whole evaluation set.",
+            otherwise("`0`"));
+  s.integer(kMaxEvalBatches, &max_batches, {0, kMaxCount},
+            "The name of `eval_batches` in later versions.");
+  s.integer(kMaxEvalSamples, &max_samples, {0, kMaxCount},
+            "Samples per evaluation, instead of `eval_batches`: as many batches as hold them.");
   const char* given = nullptr;
-  for (const char* key : kEvalLengths) {
-    if (!reader.has(key)) continue;
-    if (given)
-      fail_at(reader.member(key), fmt::format("expected either {} or {}, found both", given, key));
-    given = key;
+  for (const char* key : {kEvalBatches, kMaxEvalBatches, kMaxEvalSamples}) {
+    if (s.has(key) && given)
+      s.refuse(key, fmt::format("expected either {} or {}, found both", given, key));
+    if (s.has(key)) given = key;
   }
+  const int64_t batch = std::max<int64_t>(1, solver.batchsize_eval);
+  solver.eval_batches =
+      max_samples ? (*max_samples + batch - 1) / batch : batches.value_or(max_batches.value_or(0));
   return given;
 }
 
-// In batches: of samples, as many as hold them.
-int64_t parse_eval_batches(ObjectReader& reader, int64_t batchsize_eval) {
-  const char* key = eval_length(reader);
-  const int64_t length = key ? reader.integer(key, {0, kMaxCount}) : 0;
-  if (key != kEvalLengths[2]) return length;
-  return (length + batchsize_eval - 1) / batchsize_eval;
-}
-
-void parse_batches(ObjectReader& reader, SolverConfig& solver) {
-  const int64_t ranks = solver.ranks();
-  const auto check_divisible = [&](const char* key, int64_t size) {
-    if (size % ranks != 0) {
-      fail_expected(reader.member(key), fmt::format("a multiple of the {} ranks in gpu", ranks));
-    }
-  };
-  solver.batchsize = reader.integer("batchsize", {1, kMaxCount});
-  check_divisible("batchsize", solver.batchsize);
-  solver.batchsize_eval = reader.integer_or("batchsize_eval", solver.batchsize, {1, kMaxCount});
-  if (reader.has("batchsize_eval")) check_divisible("batchsize_eval", solver.batchsize_eval);
-
-  solver.eval_interval = reader.integer_or("eval_interval", 0, {.min = 0});
-  solver.evaluation.every_epochs = reader.integer_or("eval_every_epochs", 0, {0, kMaxCount});
-  if (solver.eval_interval > 0 && solver.evaluation.every_epochs > 0)
-    fail_at(reader.member("eval_every_epochs"),
-            "expected eval_interval or eval_every_epochs, found both");
-  solver.eval_batches = parse_eval_batches(reader, solver.batchsize_eval);
-}
-
 // Number formats, which exclude each other: fp16 with a static loss scale, TF32, an own choice.
-void parse_precision(ObjectReader& reader, SolverConfig& solver) {
-  const JsonNode* mixed = reader.find("mixed_precision");
-  if (mixed != nullptr) {
-    const bool integral = mixed->is_number() && (mixed->number() == 128 || mixed->number() == 256 ||
-                                                 mixed->number() == 512 || mixed->number() == 1024);
-    if (!integral) fail_expected(*mixed, "a loss scale of 128, 256, 512 or 1024");
-    solver.mixed_precision = static_cast<int64_t>(mixed->number());
+void declare_precision(Block& s, SolverConfig& solver) {
+  s.value(
+      "mixed_precision", {"a loss scale of 128, 256, 512 or 1024", R"("enum":[128,256,512,1024])"},
+      "Trains in fp16 with this loss scale; on the CPU in bf16.", {}, [&](const JsonNode& node) {
+        for (const int64_t scale : {128, 256, 512, 1024})
+          if (node.is_number() && node.number() == static_cast<double>(scale))
+            solver.mixed_precision = scale;
+        if (!solver.mixed_precision) fail_expected(node, "a loss scale of 128, 256, 512 or 1024");
+      });
+  s.boolean("enable_tf32_compute", &solver.enable_tf32_compute,
+            "Uses TF32 for matrix products on a GPU. Excludes `mixed_precision`.");
+  if (solver.mixed_precision && solver.enable_tf32_compute)
+    s.refuse("enable_tf32_compute", "expected mixed_precision or enable_tf32_compute, found both");
+  if (solver.mixed_precision) solver.precision = FloatType::kFp16;
+  const bool given = s.choice(
+      "precision", &solver.precision,
+      {{"fp32", FloatType::kFloat}, {"bf16", FloatType::kBf16}, {"fp16", FloatType::kFp16}},
+      "Extension: number format of activations and their gradients. `fp16` needs a GPU.",
+      otherwise("`\"fp32\"`, or `\"fp16\"` with `mixed_precision`"));
+  if (given && solver.mixed_precision && solver.precision == FloatType::kFloat)
+    s.refuse("precision", "expected \"bf16\" or \"fp16\" beside mixed_precision, found \"fp32\"");
+  if (given && solver.enable_tf32_compute && solver.precision != FloatType::kFloat)
+    s.refuse("precision", fmt::format("expected \"fp32\" beside enable_tf32_compute, found \"{}\"",
+                                      float_type_name(solver.precision)));
+}
+
+void declare_tables(Block& s, SolverConfig& solver) {
+  s.choice(
+      "table_precision", &solver.table_precision,
+      {{"fp32", FloatType::kFloat}, {"bf16", FloatType::kBf16}, {"fp16", FloatType::kFp16}},
+      "Extension: number format of the rows of embedding tables. With 16 bits, rows take half the "
+      "memory; sums, updates and optimizer states stay in float, and an update rounds a row "
+      "stochastically, by draws that repeat. On the CPU.");
+}
+
+void declare_memory(Block& s, SolverConfig& solver) {
+  EmbeddingMemoryConfig memory;
+  std::optional<Block> of = s.object_or(
+      "embedding_memory", "auto", &memory.automatic,
+      "Extension: trains tables that are larger than memory. On the CPU the rows that fit in "
+      "`host_gb` are in memory and the others on a disk. On GPUs all rows are in the memory of the "
+      "host, and those that fit in `gpu_gb` in the GPU's. A row moves with its optimizer states "
+      "when a batch needs it, so the results are those of training in memory, bit for bit. "
+      "`\"auto\"` "
+      "takes what the machine has, and keeps all rows in memory if they fit.");
+  if (memory.automatic) solver.embedding_memory = memory;
+  if (!of) return;
+  of->number("gpu_gb", &memory.gpu_gb, {.min = 0, .without_min = true},
+             "On GPUs: memory of each for rows, their optimizer states and what finds them, in GB "
+             "(10^9 bytes). It must hold the distinct rows of two batches.");
+  of->number("host_gb", &memory.host_gb, {.min = 0, .without_min = true},
+             "On the CPU: memory of a process for the same.");
+  of->text("disk", &memory.disk,
+           "On the CPU: folder of a local disk for the other rows. The files have no names and end "
+           "with the process.");
+  of->number("disk_gb", &memory.disk_gb, {.min = 0},
+             "Maximum size in GB of the file of each embedding layer and rank; 0: no limit but the "
+             "disk's.");
+  if (const JsonNode* const node = of->node()) {
+    const bool host = node->find("host_gb"), disk = node->find("disk");
+    if (host != disk)
+      of->refuse("", fmt::format("expected host_gb and disk together, found no {}",
+                                 host ? "disk" : "host_gb"));
+    else if (!host && !node->find("gpu_gb"))
+      of->refuse("", "expected gpu_gb, or host_gb and disk, found neither");
+    solver.embedding_memory = memory;
   }
-  solver.enable_tf32_compute = reader.boolean_or("enable_tf32_compute", false);
-  if (mixed != nullptr && solver.enable_tf32_compute) {
-    fail_at(reader.member("enable_tf32_compute"),
-            "expected mixed_precision or enable_tf32_compute, found both");
-  }
-  solver.precision = reader.value_or<FloatType>(
-      "precision", mixed != nullptr ? FloatType::kFp16 : FloatType::kFloat,
-      {{"fp32", FloatType::kFloat}, {"bf16", FloatType::kBf16}, {"fp16", FloatType::kFp16}});
-  if (!reader.has("precision")) return;
-  const JsonNode& precision = reader.member("precision");
-  if (mixed != nullptr && solver.precision == FloatType::kFloat) {
-    fail_at(precision, "expected \"bf16\" or \"fp16\" beside mixed_precision, found \"fp32\"");
-  }
-  if (solver.enable_tf32_compute && solver.precision != FloatType::kFloat) {
-    fail_at(precision, fmt::format("expected \"fp32\" beside enable_tf32_compute, found \"{}\"",
-                                   float_type_name(solver.precision)));
-  }
+}
+
+void declare_execution(Block& s, SolverConfig& solver) {
+  s.choice("device", &solver.device, kDevices,
+           "Extension: `auto` uses GPUs if there are any that can train the config, else the CPU.");
+  s.integer("threads", &solver.threads, {0, 4096},
+            "Extension: CPU threads of all ranks together; 0 uses all that the process may use.");
+  s.boolean("cuda_graph", &solver.cuda_graph, "Runs each iteration as one CUDA graph.");
+  s.boolean("holistic_cuda_graph", &solver.holistic_cuda_graph,
+            "Accepted, without effect: a graph holds the whole iteration in any case.");
+  s.boolean("enable_overlap", &solver.enable_overlap,
+            "On the CPU, gives communication and embeddings threads of their own.");
+  s.boolean("algorithm_search", &solver.algorithm_search,
+            "Measures cuBLASLt's algorithms once per machine and keeps the fastest.");
+  s.choice("input_key_type", &solver.int64_keys, {{"I32", false}, {"I64", true}},
+           "Type of the keys in Norm files.");
+  s.choice("wire_precision", &solver.wire_precision,
+           {{"fp32", FloatType::kFloat}, {"bf16", FloatType::kBf16}},
+           "Extension: number format of rows, their gradients and dense "
+           "gradients when they are sent between ranks.");
+  s.boolean("shard_optimizer", &solver.shard_optimizer,
+            "Extension: shards the dense optimizer over ranks (ZeRO-1).");
+  s.choice("input", &solver.input, {{"own", InputWay::kOwn}, {"broadcast", InputWay::kBroadcast}},
+           "Extension: how ranks learn which rows others request. With `own`, "
+           "ranks exchange request lists. With `broadcast`, every rank gets "
+           "the keys of the whole batch and makes the lists itself: the same "
+           "bits, with more to send and to sort.");
+  s.choice("benchmark", &solver.benchmark,
+           {{"dlrm", Benchmark::kDlrm}, {"dlrm_dcnv2", Benchmark::kDlrmDcnv2}},
+           "Extension: the MLPerf benchmark whose rules `--mllog` follows.");
 }
 
 }  // namespace
@@ -241,72 +345,54 @@ int64_t SolverConfig::most_ranks_of_a_node() const {
   return static_cast<int64_t>(most);
 }
 
-SolverConfig parse_solver(const JsonNode& node, bool strict) {
-  ObjectReader reader(node, strict);
-  for (const ForeignKey& foreign : kForeignKeys) reader.unsupported(foreign.key, foreign.instead);
-
-  SolverConfig solver;
-  solver.seed = static_cast<uint64_t>(reader.integer_or("seed", 0, {.min = 0}));
-  reader.choice("lr_policy", {"fixed"});  // the schedule itself is the optimizer's
-  solver.display = reader.integer("display", {.min = 0});
-  parse_length(reader, solver);
-  solver.snapshot = reader.integer("snapshot", {.min = 0});
-  solver.snapshot_prefix = reader.string("snapshot_prefix");
-
-  solver.gpu = parse_gpu(reader.member("gpu"));
-  solver.node_first =
-      reader.choice_or("device_layout", "LocalFirst", {"LocalFirst", "NodeFirst"}) == "NodeFirst";
-  for (const auto& row : solver.gpu) {
-    if (solver.node_first && row.size() != solver.gpu.front().size()) {
-      fail_at(reader.member("gpu"),
-              fmt::format("expected rows of one length for device_layout \"NodeFirst\", found {} "
-                          "and {}",
-                          solver.gpu.front().size(), row.size()));
-    }
-  }
-  parse_batches(reader, solver);
-  parse_metrics(reader, solver);
-  parse_watches(reader, solver.evaluates(), solver.evaluation);
-  solver.gradient_clip_norm = reader.number_or("gradient_clip_norm", 0, {.min = 0});
-
-  parse_precision(reader, solver);
-  solver.wire_precision =
-      reader.value_or<FloatType>("wire_precision", FloatType::kFloat,
-                                 {{"fp32", FloatType::kFloat}, {"bf16", FloatType::kBf16}});
-  solver.shard_optimizer = reader.boolean_or("shard_optimizer", false);
-  solver.input = reader.value_or<InputWay>(
-      "input", InputWay::kOwn, {{"own", InputWay::kOwn}, {"broadcast", InputWay::kBroadcast}});
-  solver.cuda_graph = reader.boolean_or("cuda_graph", true);
-  solver.enable_overlap = reader.boolean_or("enable_overlap", false);
-  solver.holistic_cuda_graph = reader.boolean_or("holistic_cuda_graph", false);
-  solver.algorithm_search = reader.boolean_or("algorithm_search", true);
-  solver.int64_keys = reader.choice_or("input_key_type", "I32", {"I32", "I64"}) == "I64";
-  solver.device = reader.value_or("device", DeviceChoice::kAuto, kDevices);
-  solver.threads = static_cast<int>(reader.integer_or("threads", 0, {0, 4096}));
-  solver.benchmark = reader.value_or<Benchmark>(
-      "benchmark", Benchmark::kNone,
-      {{"dlrm", Benchmark::kDlrm}, {"dlrm_dcnv2", Benchmark::kDlrmDcnv2}});
-  reader.finish();
-  // Only now: without eval_batches there may be a misspelt one, which finish() has named.
-  if (solver.eval_interval > 0 && solver.eval_batches == 0) {
-    const char* key = eval_length(reader);
-    fail_at(reader.member(key ? key : "eval_interval"),
-            fmt::format("expected {} >= 1 as eval_interval is {}, found {}",
-                        key ? key : kEvalLengths[0], solver.eval_interval, key ? "0" : "none"));
-  }
-  return solver;
+void declare(Block& s, SolverConfig& solver) {
+  s.integer("seed", &solver.seed, {.min = 0},
+            "Seed for initialization, shuffling and dropout. 0 picks one and prints it.");
+  bool fixed = true;
+  s.choice("lr_policy", &fixed, {{"fixed", true}},
+           "The only policy; the schedule is set in the optimizer block.", kRequired);
+  declare_lengths(s, solver);
+  declare_ranks(s, solver);
+  const char* eval_length = declare_batches(s, solver);
+  s.value(
+      "eval_metrics",
+      {fmt::format("a list of metrics; each {}", kMetrics),
+       R"("type":"array","items":{"type":"string","pattern":)"
+       R"("^(AUC(:.+)?|AverageLoss|Calibration|GAUC|(NDCG|HitRate)@[1-9][0-9]*)$"})"},
+      "Metrics of an evaluation. `AUC:x` stops training when AUC reaches x. `Calibration` (mean "
+      "prediction over mean label), `GAUC`, `NDCG@k` and `HitRate@k` are extensions; the last "
+      "three are taken per group and need `eval_group_slot`.",
+      otherwise("`[\"AUC\"]`"), [&](const JsonNode& node) { parse_metrics(node, solver); });
+  declare(s, solver.evaluation, solver.evaluates());
+  s.number("gradient_clip_norm", &solver.gradient_clip_norm, {.min = 0},
+           "Extension: maximum global L2 norm of all gradients (dense and embedding); 0 disables "
+           "clipping.");
+  declare_precision(s, solver);
+  declare_execution(s, solver);
+  declare_tables(s, solver);
+  declare_memory(s, solver);
+  for (const ForeignKey& foreign : kForeignKeys) s.unsupported(foreign.key, foreign.instead);
+  s.finish();  // which names a misspelt eval_batches
+  s.check([&] {
+    if (solver.eval_interval > 0 && solver.eval_batches == 0)
+      fail_at(s.at(eval_length ? eval_length : "eval_interval"),
+              fmt::format("expected {} >= 1 as eval_interval is {}, found {}",
+                          eval_length ? eval_length : kEvalBatches, solver.eval_interval,
+                          eval_length ? "0" : "none"));
+  });
 }
 
-AllReduceConfig parse_all_reduce(const JsonNode& node, bool strict) {
-  ObjectReader reader(node, strict);
-  AllReduceConfig all_reduce;
-  all_reduce.oneshot = reader.choice_or("algo", "Oneshot", {"Oneshot", "NCCL"}) == "Oneshot";
-  all_reduce.grouped = reader.boolean_or("grouped", false);
-  all_reduce.ordered = reader.boolean_or("ordered", true);
+void declare(Block& s, AllReduceConfig& all_reduce) {
+  all_reduce.oneshot = true;
+  s.choice("algo", &all_reduce.oneshot, {{"Oneshot", true}, {"NCCL", false}},
+           "Between CPU ranks: one pass, or reduce-scatter and all-gather.");
+  s.boolean("grouped", &all_reduce.grouped,
+            "Sends dense gradients and those of replicated rows together.");
+  s.boolean("ordered", &all_reduce.ordered,
+            "Extension: sums in the order of ranks, which is bitwise reproducible. `false`, with "
+            "`NCCL`: on GPUs `ncclAllReduce` sums, in an order of its own.");
   if (!all_reduce.ordered && all_reduce.oneshot)
-    fail_at(reader.member("ordered"), "expected algo NCCL with ordered false, found Oneshot");
-  reader.finish();
-  return all_reduce;
+    s.refuse("ordered", "expected algo NCCL with ordered false, found Oneshot");
 }
 
 }  // namespace hlite::config

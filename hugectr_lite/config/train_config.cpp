@@ -4,79 +4,138 @@
 
 #include "hugectr_lite/config/config_blocks.h"
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/file.h"
 
 namespace hlite::config {
 namespace {
 
 // layers[0] is the Data layer; the others are only collected, their keys are their own business.
-void parse_layers(const JsonNode& layers, TrainConfig& config) {
-  if (layers.kind() != JsonNode::Kind::kArray || layers.elements().empty()) {
-    fail_expected(layers, "a non-empty list of layers");
-  }
+void read_layers(const JsonNode& layers, TrainConfig& config) {
+  Problems& problems = config.problems;
+  bool all_have_types = true;
   for (const JsonNode& layer : layers.elements()) {
-    ObjectReader reader(layer, config.strict);
-    const std::string type = reader.string("type");
     if (&layer == &layers.elements().front()) {
-      config.data = parse_data(layer, config.strict, config.directory);
+      const size_t before = problems.size();
+      Block block(layer, config.strict, problems);
+      if (block.node()) declare(block, config.directory, config.data);
+      block.finish();
+      config.data_is_valid = problems.size() == before;
       continue;
     }
-    if (type == "Data") {
-      fail_expected(reader.member("type"), "another type, as only layers[0] is the Data layer");
-    }
+    all_have_types &= problems.collect([&] {
+      read_object(layer, [](Block& s) {
+        std::string type;
+        s.text("type", &type, "", kRequired);
+        if (type == "Data") s.expected("type", "another type, as only layers[0] is the Data layer");
+        s.accept_others();
+      });
+    });
     config.layers.push_back(&layer);
   }
+  if (!all_have_types) config.layers.clear();  // their wiring cannot be told
 }
 
-std::unique_ptr<TrainConfig> read_blocks(JsonNode root, std::string directory,
-                                         const std::vector<std::string>& overrides) {
-  auto config = std::make_unique<TrainConfig>();
-  config->root = std::move(root);
-  config->directory = std::move(directory);
-  for (const std::string& change : overrides) config->root.set(change);
-
-  // The reader itself only warns when the config asks for that, so look for `strict` first.
-  config->strict = ObjectReader(config->root).boolean_or("strict", true);
-  ObjectReader reader(config->root, config->strict);
-  reader.accept("strict");
-  config->solver = parse_solver(reader.member("solver"), config->strict);
-  config->optimizer = parse_optimizer(reader.member("optimizer"), config->strict);
-  if (const JsonNode* all_reduce = reader.find("all_reduce")) {
-    config->all_reduce = parse_all_reduce(*all_reduce, config->strict);
-    if (!config->all_reduce.ordered && config->solver.shard_optimizer)
-      fail_at(*all_reduce->find("ordered"),
-              "expected true where solver.shard_optimizer is true, found false");
-  }
-  parse_layers(reader.member("layers"), *config);
-  if (config->solver.int64_keys && config->data.is_raw()) {
-    fail_at(*reader.member("solver").find("input_key_type"),
+// Rules that concern several blocks.
+void check_blocks(const Block& s, const TrainConfig& config) {
+  const SolverConfig& solver = config.solver;
+  const JsonNode& data = s.at("layers").elements().front();
+  if (!config.all_reduce.ordered && solver.shard_optimizer)
+    fail_at(*s.at("all_reduce").find("ordered"),
+            "expected true where solver.shard_optimizer is true, found false");
+  if (solver.int64_keys && config.data.is_raw())
+    fail_at(*s.at("solver").find("input_key_type"),
             fmt::format("\"I64\" is known but not supported for the format {}; expected \"I32\"",
-                        data_format_name(config->data.format)));
-  }
-  config->data.int64_keys = config->solver.int64_keys;
-  const int64_t slots = config->data.key_layout().slots();
-  if (const auto& slot = config->solver.evaluation.group_slot; slot && *slot >= slots)
-    fail_expected(*reader.member("solver").find("eval_group_slot"),
+                        data_format_name(config.data.format)));
+  if (solver.evaluates() && config.data.eval_source.empty())
+    fail_at(data, fmt::format("missing key \"eval_source\", which {} needs",
+                              solver.eval_interval > 0 ? "solver.eval_interval"
+                                                       : "solver.eval_every_epochs"));
+  for (const char* key : {"num_epochs", "eval_every_epochs"})
+    if (const JsonNode* node = s.at("solver").find(key); node && config.data.follow)
+      fail_at(*node,
+              fmt::format("expected no {} with \"follow\": true, which reads each file once", key));
+  const int64_t slots = config.data.key_layout().slots();
+  if (const auto& slot = solver.evaluation.group_slot; slot && *slot >= slots)
+    fail_expected(*s.at("solver").find("eval_group_slot"),
                   fmt::format("one of the {} slots, counted from 0", slots));
-  reader.finish();
-  return config;
+}
+
+void declare(Block& s, TrainConfig& config) {
+  s.about("An object; `//` and `/* */` comments are allowed.");
+  if (auto solver =
+          s.object("solver", "How long to train, in what batches, on what devices.", kRequired))
+    declare(*solver, config.solver);
+  if (auto optimizer = s.object("optimizer",
+                                "The optimizer of the network, and of tables that have none of "
+                                "their own.",
+                                kRequired))
+    declare(*optimizer, config.optimizer);
+  if (auto all_reduce = s.object("all_reduce", "How dense gradients are summed over ranks.",
+                                 otherwise("`NCCL`, not grouped")))
+    declare(*all_reduce, config.all_reduce);
+  constexpr const char* kLayers = "a non-empty list of layers";
+  s.value("layers", {kLayers, ""},
+          "The Data layer, then embedding layers, then dense layers, of which a loss comes last.",
+          kRequired, [&](const JsonNode& layers) {
+            if (layers.kind() != JsonNode::Kind::kArray || layers.elements().empty())
+              fail_expected(layers, kLayers);
+            read_layers(layers, config);
+          });
+  s.boolean("strict", &config.strict, "Extension: `false` turns unknown keys into warnings.");
+  s.finish();
+  s.check([&] { check_blocks(s, config); });
 }
 
 }  // namespace
 
-std::string TrainConfig::resolve(const std::string& path) const {
-  return resolve_path(directory, path);
+BlockSchema describe_config() {
+  BlockSchema schema;
+  Block block(schema);
+  TrainConfig config;
+  declare(block, config);
+  return schema;
+}
+
+BlockSchema describe_data_layer() {
+  BlockSchema schema;
+  Block block(schema);
+  DataConfig data;
+  declare(block, "", data);
+  return schema;
+}
+
+std::unique_ptr<TrainConfig> read_train_config(JsonNode root, std::string directory,
+                                               const std::vector<std::string>& overrides) {
+  auto config = std::make_unique<TrainConfig>();
+  config->root = std::move(root);
+  config->directory = std::move(directory);
+  for (const std::string& change : overrides) config->root.set(change);
+  // Blocks only warn of unknown keys if the config asks for that, so `strict` comes first.
+  const JsonNode* strict = config->root.find("strict");
+  config->strict = !strict || strict->kind() != JsonNode::Kind::kBool || strict->boolean();
+  Block block(config->root, config->strict, config->problems);
+  if (block.node()) declare(block, *config);
+  config->data.int64_keys = config->solver.int64_keys;
+  return config;
+}
+
+std::unique_ptr<TrainConfig> read_train_config(const std::string& path,
+                                               const std::vector<std::string>& overrides) {
+  return read_train_config(JsonNode::parse_file(path),
+                           std::filesystem::path(path).parent_path().string(), overrides);
 }
 
 std::unique_ptr<TrainConfig> load_train_config(const std::string& path,
                                                const std::vector<std::string>& overrides) {
-  return read_blocks(JsonNode::parse_file(path), std::filesystem::path(path).parent_path().string(),
-                     overrides);
+  auto config = read_train_config(path, overrides);
+  config->problems.raise();
+  return config;
 }
 
 std::unique_ptr<TrainConfig> parse_train_config(std::string_view text, const std::string& name,
                                                 const std::vector<std::string>& overrides) {
-  return read_blocks(JsonNode::parse(text, name), "", overrides);
+  auto config = read_train_config(JsonNode::parse(text, name), "", overrides);
+  config->problems.raise();
+  return config;
 }
 
 }  // namespace hlite::config

@@ -11,11 +11,13 @@
 #include <string_view>
 #include <vector>
 
+#include "hugectr_lite/config/block_schema.h"
 #include "hugectr_lite/config/data_config.h"
 #include "hugectr_lite/config/evaluation_config.h"
 #include "hugectr_lite/config/json_node.h"
-#include "hugectr_lite/config/object_reader.h"
 #include "hugectr_lite/config/optimizer_config.h"
+#include "hugectr_lite/config/problems.h"
+#include "hugectr_lite/core/file.h"
 #include "hugectr_lite/core/float_type.h"
 
 namespace hlite::config {
@@ -32,6 +34,16 @@ enum class InputWay { kOwn, kBroadcast };
 // (ours) Whose rules a run's MLPerf log follows.
 enum class Benchmark { kNone, kDlrm, kDlrmDcnv2 };
 
+// solver.embedding_memory: where the rows of tables may lie. On the CPU rows that have no room in
+// memory are on a disk; on GPUs all rows are in the host's memory, and those in use in a GPU's.
+struct EmbeddingMemoryConfig {
+  bool automatic = false;  // what the machine has decides (trainer/run/row_memory.h)
+  double gpu_gb = 0;       // of each GPU: rows, their optimizer states and what finds them
+  double host_gb = 0;      // of each process, likewise
+  std::string disk;        // a folder
+  double disk_gb = 0;      // of each layer's file on each rank; 0: as there is room for
+};
+
 struct SolverConfig {
   uint64_t seed = 0;  // 0: drawn from the system when training starts, and printed
   int64_t display = 0;
@@ -39,6 +51,7 @@ struct SolverConfig {
   std::optional<int64_t> num_epochs;  // passes over the data; 1 when the config names neither
   int64_t snapshot = 0;
   std::string snapshot_prefix;
+  int64_t keep_checkpoints = 0;      // (ours) snapshots of this run to keep; 0: all
   int64_t batchsize = 0;             // global
   int64_t batchsize_eval = 0;        // global; = batchsize when absent
   int64_t eval_interval = 0;         // in iterations; 0: never, or by evaluation.every_epochs
@@ -63,10 +76,14 @@ struct SolverConfig {
   FloatType precision = FloatType::kFloat;
   // (ours) Of rows and gradients between ranks: float or bf16.
   FloatType wire_precision = FloatType::kFloat;
+  // (ours) Of the rows of tables, which updates round stochastically where it is 16 bits.
+  FloatType table_precision = FloatType::kFloat;
   // (ours) Whether each of several ranks updates a part of the dense parameters, with states of no
   // others.
   bool shard_optimizer = false;
   InputWay input = InputWay::kOwn;  // (ours)
+
+  std::optional<EmbeddingMemoryConfig> embedding_memory;  // (ours) none: all rows are in memory
 
   EvaluationConfig evaluation;
   // (ours) Most of the Euclidean norm of all gradients together, network and tables; 0: any.
@@ -95,21 +112,36 @@ struct TrainConfig {
   bool strict = true;
   SolverConfig solver;
   OptimizerConfig optimizer;
+  bool trains = true;  // false: the model only predicts, and no layer has an optimizer
   AllReduceConfig all_reduce;
   DataConfig data;
   std::vector<const JsonNode*> layers;  // layers[1..], each an object with a string `type`
+  Problems problems;                    // of the blocks above; only read_train_config() leaves any
+  bool data_is_valid = false;           // no problem is in the Data layer
 
   // A path inside the config: see resolve_path() of core/file.h.
-  [[nodiscard]] std::string resolve(const std::string& path) const;
+  [[nodiscard]] std::string resolve(const std::string& path, PathUse use = PathUse::kInput) const {
+    return resolve_path(directory, path, use);
+  }
 };
 
-// Parses and checks everything above. `overrides` are the --set arguments in order.
-// Throws ConfigError with file, line, JSON path, expected and found.
-// Returned by pointer: `layers` points into `root`.
+// Reads and checks everything above. `overrides` are the --set arguments in order. Throws
+// ConfigError for a file that cannot be read or is not JSON; other faults are the config's
+// `problems`, and what is wrong has its default. Returned by pointer: `layers` points into `root`.
+std::unique_ptr<TrainConfig> read_train_config(const std::string& path,
+                                               const std::vector<std::string>& overrides);
+std::unique_ptr<TrainConfig> read_train_config(JsonNode root, std::string directory,
+                                               const std::vector<std::string>& overrides);
+// Reads a config like this and throws all faults as one ConfigError. Each has a line with file,
+// line, JSON path, what was expected and what was found.
 std::unique_ptr<TrainConfig> load_train_config(const std::string& path,
                                                const std::vector<std::string>& overrides);
-// The same from text in memory; `name` stands for the file in messages.
+// Does the same with text in memory; `name` stands for the file in messages.
 std::unique_ptr<TrainConfig> parse_train_config(std::string_view text, const std::string& name,
                                                 const std::vector<std::string>& overrides);
+
+// The keys of the file, and those of its Data layer. What other layers may say, they describe.
+BlockSchema describe_config();
+BlockSchema describe_data_layer();
 
 }  // namespace hlite::config

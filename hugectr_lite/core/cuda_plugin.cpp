@@ -1,29 +1,17 @@
 #include "hugectr_lite/core/cuda_plugin.h"
 
 #include <dlfcn.h>
-#include <unistd.h>
+#include <fmt/ranges.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <mutex>
-#include <system_error>
 
 #include "hugectr_lite/core/build_config.h"
+#include "hugectr_lite/core/plugin_file.h"
 
 namespace hlite::cuda {
 namespace {
-
-std::string executable_folder() {
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  return error ? std::string() : program.parent_path().string();
-}
-
-std::string loader_error() {
-  const char* text = dlerror();
-  return text ? text : "the loader gives no reason";
-}
 
 // Where the library was really found.
 std::string file_of(void* symbol, const std::string& asked) {
@@ -52,15 +40,12 @@ CudaPlugin CudaPlugin::load() {
         "HLITE_WITH_CUDA=OFF";
     return none;
   }
-  const std::string folder = executable_folder();
-  const std::string beside = folder + "/" + kLibraryName;
-  if (access(beside.c_str(), F_OK) == 0) return load_from(beside);
-  CudaPlugin plugin = load_from(kLibraryName);
-  if (!plugin.loaded())
+  const std::string file = plugin_file(kLibraryName);
+  CudaPlugin plugin = load_from(file);
+  if (!plugin.loaded() && file == kLibraryName)
     plugin.reason_ = fmt::format(
-        "the CUDA plug-in {} is not beside the program (in {}), and the loader's path "
-        "offers none that fits: {}",
-        kLibraryName, folder, plugin.reason_);
+        "the CUDA plug-in {} is not in {}, and the loader's path offers none that fits: {}",
+        kLibraryName, fmt::join(plugin_folders(), " or "), plugin.reason_);
   return plugin;
 }
 

@@ -23,10 +23,9 @@ namespace hlite::cuda {
 // The plug-in, or the reason in plain words why there is none.
 class CudaPlugin {
  public:
-  // Takes the library that $HLITE_CUDA_LIBRARY names; without it, looks beside the executable, then
-  // on the loader's path. Never throws for an absent, foreign or
-  // unusable library: see reason(). A loaded library stays loaded until the process ends, because
-  // the CUDA runtime inside it does not survive being unloaded.
+  // Takes the library that $HLITE_CUDA_LIBRARY names; without it, the plugin_file(). Never throws
+  // for an absent, foreign or unusable library: see reason(). A loaded library stays loaded until
+  // the process ends, because the CUDA runtime inside it does not survive being unloaded.
   static CudaPlugin load();
   // The same for the library at `path`.
   static CudaPlugin load_from(const std::string& path);

@@ -52,6 +52,12 @@ class DeviceError : public Error {
   [[nodiscard]] int exit_code() const override { return kExitDevice; }
 };
 
+// A rank waited for others for longer than it may (comm/wait_limit.h).
+class TimeoutError : public DeviceError {
+ public:
+  using DeviceError::DeviceError;
+};
+
 template <typename E = Error, typename... Args>
 [[noreturn]] void raise(fmt::format_string<Args...> format, Args&&... args) {
   throw E(fmt::format(format, std::forward<Args>(args)...));

@@ -152,14 +152,39 @@ void sync_directory(const std::string& path) {
     raise<FileError>("{}: cannot make the directory durable: {}", path, reason(errno));
 }
 
-std::string resolve_path(const std::string& directory, const std::string& path) {
+std::string resolve_path(const std::string& directory, const std::string& path, PathUse use) {
   namespace fs = std::filesystem;
   const fs::path given(path);
   if (given.is_absolute()) return path;
   const fs::path beside = fs::path(directory) / given;
   std::error_code ignored;
-  if (!fs::exists(beside, ignored) && fs::exists(given, ignored)) return path;
+  if (use == PathUse::kInput && !fs::exists(beside, ignored) && fs::exists(given, ignored))
+    return path;
   return beside.lexically_normal().string();
+}
+
+bool is_ambiguous(const std::string& directory, const std::string& path) {
+  namespace fs = std::filesystem;
+  const fs::path beside = fs::path(directory) / path;  // the path itself when absolute
+  std::error_code ignored;
+  return fs::exists(beside, ignored) && fs::exists(path, ignored) &&
+         !fs::equivalent(beside, path, ignored);
+}
+
+bool is_device_or_pipe(const std::string& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  return std::filesystem::is_other(status);
+}
+
+void expect_no_input(const NamedPath& output, std::span<const NamedPath> inputs) {
+  struct stat out {
+  }, in{};
+  if (stat(output.path.c_str(), &out) != 0 || is_device_or_pipe(output.path)) return;
+  for (const auto& [name, path] : inputs)
+    if (stat(path.c_str(), &in) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
+      raise<ConfigError>("{} {}: expected a place of its own, found the input {} {}", output.name,
+                         output.path, name, path);
 }
 
 std::string parent_directory(const std::string& path) {

@@ -110,9 +110,23 @@ std::string read_text(const ByteSource& file, int64_t most);
 
 // fsync of a directory: makes the names in it durable.
 void sync_directory(const std::string& path);
-// A path that a file of `directory` names: itself when absolute; else beside that file if it exists
-// there (or nowhere), else relative to the working directory.
-std::string resolve_path(const std::string& directory, const std::string& path);
+// The rule for paths that a file names, such as a config: a relative one starts at the folder of
+// that file, `directory`. An input that is not there is taken from the working directory, if it is
+// there; an output always goes to the folder.
+enum class PathUse { kInput, kOutput };
+std::string resolve_path(const std::string& directory, const std::string& path,
+                         PathUse use = PathUse::kInput);
+// Returns true if both places have an input of that name, as two different files.
+bool is_ambiguous(const std::string& directory, const std::string& path);
+// A place that an option or a key of a config names: {"--metrics", "out.jsonl"}.
+struct NamedPath {
+  std::string name, path;
+};
+// Throws ConfigError if `output` is the same file or directory as an input, by whatever name, link
+// or spelling of a path. Devices and pipes may be both.
+void expect_no_input(const NamedPath& output, std::span<const NamedPath> inputs);
+// Returns true if there is a device, pipe or socket of that name.
+bool is_device_or_pipe(const std::string& path);
 // The directory that holds `path`: "a" for "a/b", "." for "b".
 std::string parent_directory(const std::string& path);
 // rename(2). Throws FileError. Nothing is made durable.

@@ -38,6 +38,12 @@ decltype(auto) with_float_type(FloatType type, F&& f) {
   return f.template operator()<float>();
 }
 
+// The value nearest to x that a tensor of the type holds, ties to even.
+HLITE_HD inline float rounded_to(FloatType type, float x) {
+  if (type == FloatType::kBf16) return to_float(from_float<bf16>(x));
+  return type == FloatType::kFp16 ? to_float(from_float<fp16>(x)) : x;
+}
+
 // f.operator()<T>() for each of them.
 template <typename F>
 void for_each_float(F&& f) {

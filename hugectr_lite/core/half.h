@@ -58,6 +58,27 @@ HLITE_HD inline uint16_t fp16_bits(float x) {
   return static_cast<uint16_t>(sign | round_shift(fraction, 126 - exponent));
 }
 
+// Rounds stochastically: adds 16 random bits instead of one half.
+HLITE_HD inline uint16_t bf16_bits_drawn(float x, uint32_t draw) {
+  const uint32_t bits = bits_of(x), size = bits & 0x7fffffffu;
+  // Infinity stays infinity: the bits that the draw is added to are 0.
+  return static_cast<uint16_t>(size > 0x7f800000u ? (bits >> 16) | 0x40u : (bits + draw) >> 16);
+}
+
+HLITE_HD inline uint16_t fp16_bits_drawn(float x, uint32_t draw) {
+  const uint32_t bits = bits_of(x), sign = (bits >> 16) & 0x8000u, size = bits & 0x7fffffffu;
+  if (size > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);   // NaN
+  if (size >= 0x47800000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 2^16 and more
+  if (size >= 0x38800000u)  // normal results: 13 bits are left out
+    return static_cast<uint16_t>(sign | ((size - 0x38000000u + (draw >> 3)) >> 13));
+  // Subnormal results: multiples of 2^-24, of which `shift` bits are left out.
+  const int exponent = static_cast<int>(size >> 23), shift = 126 - exponent;
+  if (shift >= 40) return static_cast<uint16_t>(sign);  // no draw reaches 2^-24
+  const uint64_t fraction = (size & 0x7fffffu) | 0x800000u;
+  const uint64_t drawn = shift >= 16 ? uint64_t{draw} << (shift - 16) : draw >> (16 - shift);
+  return static_cast<uint16_t>(sign | ((fraction + drawn) >> shift));
+}
+
 HLITE_HD inline float fp16_value(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16, size = half & 0x7fffu;
   if (size >= 0x7c00u) return float_of(sign | 0x7f800000u | (size & 0x3ffu) << 13);
@@ -116,6 +137,26 @@ HLITE_HD inline fp16 from_float<fp16>(float x) {
 #else
   return {detail::fp16_bits(x)};
 #endif
+}
+
+// x rounded up or down to a value of T, up with the probability of its distance from the lower one,
+// so that the mean over all draws is x: `draw` are 16 random bits. Values of T stay as they are.
+// The draw's 16 bits are all that bf16 leaves out, so its mean is exact; that of fp16 is below |x|
+// by less than 2^-16 of the distance between neighbours, and by nothing where the result is normal.
+// NaN stays NaN, infinity stays, and what rounds beyond the largest value becomes infinity.
+template <typename T>
+HLITE_HD T round_stochastically(float x, uint32_t draw);
+template <>
+HLITE_HD inline float round_stochastically<float>(float x, uint32_t) {
+  return x;
+}
+template <>
+HLITE_HD inline bf16 round_stochastically<bf16>(float x, uint32_t draw) {
+  return {detail::bf16_bits_drawn(x, draw)};
+}
+template <>
+HLITE_HD inline fp16 round_stochastically<fp16>(float x, uint32_t draw) {
+  return {detail::fp16_bits_drawn(x, draw)};
 }
 
 }  // namespace hlite

@@ -28,6 +28,7 @@ InterruptGuard::InterruptGuard() {
 
 InterruptGuard::~InterruptGuard() {
   for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &before_[i], nullptr);
+  requested_flag = 0;
 }
 
 bool InterruptGuard::requested() { return requested_flag != 0; }

@@ -11,7 +11,7 @@ namespace hlite {
 class InterruptGuard {
  public:
   InterruptGuard();   // installs the handlers
-  ~InterruptGuard();  // puts the previous ones back
+  ~InterruptGuard();  // puts the previous ones back, and forgets a request
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 

@@ -31,10 +31,33 @@ void refuse_empty_values(const CLI::App& app) {
         throw CLI::ValidationError(option->get_name(), "expected a value, found an empty one");
 }
 
+// CLI11 takes the option after one that lacks its value for that value.
+void refuse_missing_values(const CLI::App& app, int argc, char** argv) {
+  const auto option_named = [&](std::string_view word) -> const CLI::Option* {
+    return word.size() > 1 && word[0] == '-' ? app.get_option_no_throw(std::string(word)) : nullptr;
+  };
+  for (int i = 1; i + 1 < argc; ++i)
+    if (const CLI::Option* option = option_named(argv[i]);
+        option != nullptr && option->get_items_expected_min() > 0 && option_named(argv[i + 1]))
+      throw CLI::ValidationError(argv[i],
+                                 fmt::format("expected a value, found the option {}", argv[i + 1]));
+}
+
+// "Could not convert: --zipf = x" in the words of all other messages.
+std::string conversion_text(std::string text) {
+  text.erase(0, text.find(": ") + 2);
+  const size_t equals = text.find(" = ");
+  return fmt::format("{}: expected a number, found \"{}\"", text.substr(0, equals),
+                     text.substr(std::min(equals, text.size() - 3) + 3));
+}
+
 // Required options are looked at first, but the cause that one is missing may be a slip in its
 // name.
 std::string usage_text(const CLI::App* app, const CLI::Error& error) {
-  std::string text = fmt::format("{}: {}\n", app->get_name(), error.what());
+  const std::string what = dynamic_cast<const CLI::ConversionError*>(&error) != nullptr
+                               ? conversion_text(error.what())
+                               : error.what();
+  std::string text = fmt::format("{}: {}\n", app->get_name(), what);
   if (const auto unknown = app->remaining();
       !unknown.empty() && dynamic_cast<const CLI::ExtrasError*>(&error) == nullptr)
     text += fmt::format("{}: not expected: {}\n", app->get_name(), fmt::join(unknown, " "));
@@ -62,6 +85,7 @@ int run_program(CLI::App& app, int argc, char** argv, const std::function<int()>
   app.failure_message(usage_text);
   try {
     try {
+      refuse_missing_values(app, argc, argv);
       app.parse(argc, argv);
       refuse_empty_values(app);
     } catch (const CLI::ParseError& error) {

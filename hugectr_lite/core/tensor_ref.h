@@ -9,11 +9,16 @@
 
 namespace hlite {
 
-enum class DType { kF32, kU32 };
+enum class DType { kF32, kU32, kBf16, kF16 };
 
-// 4-byte elements: at `data`, or, where `data` is null, behind two functions that move elements
+constexpr int64_t dtype_bytes(DType dtype) {
+  return dtype == DType::kBf16 || dtype == DType::kF16 ? 2 : 4;
+}
+
+// Elements at `data`, in float, or, where `data` is null, behind two functions that move elements
 // [first, first + span.size()) in row-major order (a device, or rows spread over ranks). `get` is
-// needed to write a file, `put` to read one. Elements of uint32 travel as the bits of floats.
+// needed to write a file, `put` to read one. `dtype` is what a file holds: elements of uint32
+// travel as the bits of floats, those of 16 bits as floats of the same value.
 struct TensorRef {
   std::string name;
   std::vector<int64_t> shape;
@@ -21,6 +26,7 @@ struct TensorRef {
   std::function<void(int64_t first, std::span<float> out)> get = {};
   std::function<void(int64_t first, std::span<const float> in)> put = {};
   DType dtype = DType::kF32;
+  bool grows = false;  // a file from before the tensor grew may have fewer rows
 
   [[nodiscard]] int64_t size() const {  // elements
     int64_t n = 1;

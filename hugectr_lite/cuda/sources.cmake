@@ -1,6 +1,7 @@
 # The plug-in's sources: for nvcc here, for the C++ compiler in tests/support/cuda_emulation.
 # Those that end in a list of kernels, HLITE_KERNELS(<file's name>).
 set(hlite_kernel_sources
+  embedding/device_rows.cu
   embedding/gathered_lists.cu
   embedding/hashed_index.cu
   embedding/lookup.cu
@@ -26,6 +27,7 @@ set(hlite_kernel_sources
   hugectr_lite/ops/gradient_norm.cu
   hugectr_lite/ops/interaction.cu
   hugectr_lite/ops/layer_norm.cu
+  hugectr_lite/ops/loss_sum.cu
   hugectr_lite/ops/matmul.cu
   hugectr_lite/ops/metrics.cu
   hugectr_lite/ops/reduce.cu

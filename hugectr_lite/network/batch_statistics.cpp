@@ -49,13 +49,14 @@ void BatchStatistics::emit_running(plan::Plan& plan, const LayerIo& io, const st
                                    double factor) const {
   add_typed_step(plan, FloatType::kFloat,
                  {.name = layer + ".running",
-                  .reads = {fixed_, io.void_run, mean_, variance_},
+                  .reads = {fixed_, io.capacity_exceeded, mean_, variance_},
                   .writes = {mean_, variance_}},
-                 [s = *this, factor, void_run = io.void_run]<typename T>(const StepViews<T>& v) {
+                 [s = *this, factor,
+                  capacity_exceeded = io.capacity_exceeded]<typename T>(const StepViews<T>& v) {
                    ops::update_running(v.exec, s.get(v),
                                        {.rows = s.batch_rows(v),
                                         .factor = static_cast<float>(factor),
-                                        .skip = pointer<int32_t>(v.buffers, void_run)},
+                                        .skip = pointer<int32_t>(v.buffers, capacity_exceeded)},
                                        s.running(v));
                  });
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <tuple>
 #include <utility>
 
 #include "hugectr_lite/core/error.h"
@@ -25,26 +26,31 @@ std::string to_string(const Dims& dims) {
   return fmt::format("[B,{}]", fmt::join(dims.begin(), dims.end(), ","));
 }
 
-Wiring read_wiring(config::ObjectReader& reader) {
+Wiring declare_wiring(Block& s) {
   Wiring w;
-  w.type = reader.string("type");
-  w.bottoms = reader.strings("bottom");
-  w.tops = reader.strings("top");
-  w.name = reader.string_or("name", w.tops.empty() ? w.type : w.tops.front());
-  for (const auto& [key, names] : {std::pair("bottom", &w.bottoms), std::pair("top", &w.tops)})
-    if (names->empty())
-      config::fail_expected(reader.member(key), "the name of at least one tensor");
+  s.text("type", &w.type, "One of the types above.", kRequired);
+  for (const auto& [key, names, meaning] :
+       {std::tuple("bottom", &w.bottoms, "The tensors that it reads."),
+        std::tuple("top", &w.tops, "The tensors that it makes.")})
+    if (s.strings(key, names, meaning, kRequired) && names->empty())
+      s.expected(key, "the name of at least one tensor");
+  w.name = w.tops.empty() ? w.type : w.tops.front();
+  s.text("name", &w.name, "Name of the layer and prefix of its parameters: `<name>.weight`.",
+         otherwise("the first `top`"));
   return w;
 }
 
-void expect_tensors(const config::JsonNode& node, const char* key,
-                    const std::vector<std::string>& names, size_t count) {
-  if (names.size() != count)
-    config::fail_at(*node.find(key), fmt::format("expected {} {} tensor{}, found {}", count, key,
-                                                 count == 1 ? "" : "s", names.size()));
+void expect_tensors(Block& s, const char* key, const std::vector<std::string>& names,
+                    size_t count) {
+  if (!names.empty() && names.size() != count)
+    s.refuse(key, fmt::format("expected {} {} tensor{}, found {}", count, key,
+                              count == 1 ? "" : "s", names.size()));
 }
 
-Layer::Layer(config::ObjectReader& reader) : Layer(reader.node(), read_wiring(reader)) {}
+Layer::Layer(Block& s) : wiring_(declare_wiring(s)), node_(s.node()) {
+  traits_.data_bottoms = bottoms().size();
+  traits_.data_tops = tops().size();
+}
 
 Layer::Layer(const config::JsonNode& node, Wiring wiring)
     : wiring_(std::move(wiring)), node_(&node) {
@@ -54,14 +60,14 @@ Layer::Layer(const config::JsonNode& node, Wiring wiring)
 
 LayerShape Layer::infer(const std::vector<Dims>& bottoms) const { return {.tops = {bottoms[0]}}; }
 
-void Layer::expect_bottoms(size_t count) const {
-  expect_tensors(node(), "bottom", bottoms(), count);
+void Layer::expect_bottoms(Block& s, size_t count) const {
+  expect_tensors(s, "bottom", bottoms(), count);
 }
-void Layer::expect_tops(size_t count) const { expect_tensors(node(), "top", tops(), count); }
+void Layer::expect_tops(Block& s, size_t count) const { expect_tensors(s, "top", tops(), count); }
 
-void Layer::expect_one_each() const {
-  expect_bottoms(1);
-  expect_tops(1);
+void Layer::expect_one_each(Block& s) const {
+  expect_bottoms(s, 1);
+  expect_tops(s, 1);
 }
 
 void Layer::expect_rank(const Dims& dims, size_t rank, size_t i) const {

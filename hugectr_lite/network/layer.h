@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "hugectr_lite/config/object_reader.h"
+#include "hugectr_lite/config/block.h"
 #include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/network/initializer.h"
 #include "hugectr_lite/plan/buffers.h"
@@ -21,6 +21,9 @@
 
 namespace hlite::network {
 
+using config::Block;
+using config::kRequired;
+using config::otherwise;
 using plan::BufferId;
 using plan::Buffers;
 using plan::kNoBuffer;
@@ -75,8 +78,8 @@ struct LayerTraits {
   // One pass makes the gradients of all bottoms, wanted or not: all have a place, or none.
   bool joint_gradients = false;
   // Bottoms in whose gradient emit_backward()'s steps look for NaN and infinity while they write
-  // it, setting LayerIo::overflow to 1, so that nobody has to read it for that.
-  std::vector<size_t> finds_overflow_in = {};
+  // it, setting LayerIo::gradient_overflow to 1, so that no other step has to read it for that.
+  std::vector<size_t> finds_gradient_overflow_in = {};
 };
 
 // How layers whose numbers are those of the whole batch learn what other ranks have of it. The
@@ -133,11 +136,12 @@ struct LayerIo {
   std::vector<RankSums> rank_sums;  // LayerShape::rank_sums
   RankGather* gather = nullptr;     // null on one rank
   [[nodiscard]] int64_t ranks() const { return gather ? gather->ranks() : 1; }
-  // int32: not 0 in a run that will be repeated and must change nothing. kNoBuffer: there is none.
-  BufferId void_run = kNoBuffer;
+  // int32: not 0 if an exchange's capacity was exceeded; the run is then repeated and must change
+  // nothing. kNoBuffer: there are no exchanges.
+  BufferId capacity_exceeded = kNoBuffer;
   BufferId loss_scale = kNoBuffer;  // float: what the loss's gradient is multiplied by; or 1
-  // int32: LayerTraits::finds_overflow_in. kNoBuffer: nobody asks.
-  BufferId overflow = kNoBuffer;
+  // int32: LayerTraits::finds_gradient_overflow_in. kNoBuffer: not needed.
+  BufferId gradient_overflow = kNoBuffer;
   // Where an inner product writes down which outputs its ReLU let pass, for backward to read
   // instead of the outputs. kNoBuffer: it reads the outputs.
   BufferId relu_mask = kNoBuffer;
@@ -166,7 +170,9 @@ struct Wiring {
 
 class Layer {
  public:
-  explicit Layer(config::ObjectReader& reader);
+  // Declares name, type, bottom and top; a layer declares its other keys in its own constructor,
+  // which also runs to describe them (config/block.h).
+  explicit Layer(Block& s);
   // One of the layers that the block `node` stands for.
   Layer(const config::JsonNode& node, Wiring wiring);
   virtual ~Layer() = default;
@@ -190,10 +196,10 @@ class Layer {
   virtual void emit_after_backward(plan::Plan&, const LayerIo&) const {}
 
  protected:
-  // ConfigError unless there are `count` bottoms (tops); one of each.
-  void expect_bottoms(size_t count) const;
-  void expect_tops(size_t count) const;
-  void expect_one_each() const;
+  // A fault of the block unless there are `count` bottoms (tops); one of each.
+  void expect_bottoms(Block& s, size_t count) const;
+  void expect_tops(Block& s, size_t count) const;
+  void expect_one_each(Block& s) const;
   // ConfigError unless bottom i has `rank` dimensions beside the batch.
   void expect_rank(const Dims& dims, size_t rank, size_t i) const;
   // ConfigError unless all bottoms have the same shape.
@@ -203,14 +209,13 @@ class Layer {
 
  private:
   Wiring wiring_;
-  const config::JsonNode* node_;
+  const config::JsonNode* node_;  // null in a layer that only describes its keys
 };
 
-// The wiring of the block that `reader` reads; one tensor or more on either side.
-Wiring read_wiring(config::ObjectReader& reader);
-// ConfigError unless the list under `key` ("bottom" or "top") has `count` names.
-void expect_tensors(const config::JsonNode& node, const char* key,
-                    const std::vector<std::string>& names, size_t count);
+// Declares name, type, bottom and top; one tensor or more on either side.
+Wiring declare_wiring(Block& s);
+// A fault of the block unless the list under `key` ("bottom" or "top") has `count` names.
+void expect_tensors(Block& s, const char* key, const std::vector<std::string>& names, size_t count);
 
 // Views of a buffer. kNoBuffer: null, without rows or elements.
 template <typename T>

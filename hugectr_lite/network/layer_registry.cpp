@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "hugectr_lite/config/block.h"
 #include "hugectr_lite/config/embedding_types.h"
 
 // clang-format off
@@ -46,8 +47,8 @@ namespace hlite::network {
 
 using Layers = std::vector<std::unique_ptr<Layer>>;
 
-#define HLITE_DECLARE(type, make) std::unique_ptr<Layer> make(config::ObjectReader& reader);
-#define HLITE_DECLARE_GROUP(type, make) Layers make(config::ObjectReader& reader);
+#define HLITE_DECLARE(type, make) std::unique_ptr<Layer> make(Block& s);
+#define HLITE_DECLARE_GROUP(type, make) Layers make(Block& s);
 HLITE_LAYERS(HLITE_DECLARE, HLITE_DECLARE_GROUP)
 #undef HLITE_DECLARE
 #undef HLITE_DECLARE_GROUP
@@ -55,13 +56,13 @@ HLITE_LAYERS(HLITE_DECLARE, HLITE_DECLARE_GROUP)
 namespace {
 struct LayerLine {
   const char* type;
-  Layers (*make)(config::ObjectReader&);
+  Layers (*make)(Block&);
 };
 
-template <std::unique_ptr<Layer> (*kMake)(config::ObjectReader&)>
-Layers make_one(config::ObjectReader& reader) {
+template <std::unique_ptr<Layer> (*kMake)(Block&)>
+Layers make_one(Block& s) {
   Layers one;
-  one.push_back(kMake(reader));
+  one.push_back(kMake(s));
   return one;
 }
 
@@ -100,15 +101,31 @@ std::vector<std::string> layer_types() {
   return names;
 }
 
-Layers make_layers(const config::JsonNode& node, bool strict) {
-  config::ObjectReader reader(node, strict);
-  const std::string type = reader.string("type");
+static const LayerLine* find_line(const std::string& type) {
   const auto line = std::find_if(std::begin(kLayers), std::end(kLayers),
                                  [&](const LayerLine& l) { return l.type == type; });
-  if (line == std::end(kLayers)) refuse(reader.member("type"), type);
-  Layers layers = line->make(reader);
-  reader.finish();
+  return line == std::end(kLayers) ? nullptr : line;
+}
+
+Layers make_layers(const config::JsonNode& node, bool strict) {
+  const std::string type = config::to_string(config::member(node, "type"));
+  const LayerLine* line = find_line(type);
+  if (!line) refuse(*node.find("type"), type);
+  config::Problems problems;
+  Layers layers;
+  {
+    Block s(node, strict, problems);
+    layers = line->make(s);
+  }
+  problems.raise();
   return layers;
+}
+
+config::BlockSchema describe_layer(const std::string& type) {
+  config::BlockSchema schema;
+  Block s(schema);
+  find_line(type)->make(s);
+  return schema;
 }
 
 }  // namespace hlite::network

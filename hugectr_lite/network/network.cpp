@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "hugectr_lite/config/problems.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/network/layer_registry.h"
 #include "hugectr_lite/network/shared_steps.h"
@@ -33,10 +34,44 @@ Network::Network(const std::vector<const config::JsonNode*>& layers, bool strict
     t.name = input.name;
     t.dims = input.dims;
     t.needs_grad = input.needs_grad;
+    t.is_label = input.is_label;
+    t.is_known = input.is_known;
     tensors_.push_back(std::move(t));
   }
-  for (const config::JsonNode* node : layers)
-    for (auto& layer : make_layers(*node, strict)) add_layer(std::move(layer));
+  config::Problems problems;
+  for (const config::JsonNode* node : layers) {
+    std::vector<std::unique_ptr<Layer>> made;
+    bool good = problems.collect([&] { made = make_layers(*node, strict); });
+    for (auto& layer : made) good = problems.collect([&] { add_layer(std::move(layer)); }) && good;
+    const config::JsonNode* top = node->find("top");
+    std::vector<std::string> tops;
+    if (!good && top && config::Problems().collect([&] { tops = config::to_strings(*top); }))
+      add_unknown(tops);
+  }
+  const bool known = std::all_of(inputs_.begin(), inputs_.end(),
+                                 [](const NetworkInput& input) { return input.is_known; });
+  if (problems.empty() && known)
+    problems.collect([&] {
+      check_loss();
+      check_everything_used();
+    });
+  problems.raise();
+}
+
+// Tops of a layer with a fault: layers that read them are not to blame.
+void Network::add_unknown(const std::vector<std::string>& tops) {
+  for (const std::string& name : tops) {
+    const bool there = std::any_of(tensors_.begin(), tensors_.end(),
+                                   [&](const TensorEntry& t) { return t.name == name; });
+    if (there) continue;
+    TensorEntry t;
+    t.name = name;
+    t.is_known = false;
+    tensors_.push_back(std::move(t));
+  }
+}
+
+void Network::check_loss() {
   const auto is_loss = [](const LayerEntry& e) { return e.layer->traits().is_loss; };
   const auto loss = std::find_if(layers_.begin(), layers_.end(), is_loss);
   if (loss == layers_.end())
@@ -51,7 +86,6 @@ Network::Network(const std::vector<const config::JsonNode*>& layers, bool strict
             "is a MultiCrossEntropyLoss of all their logits, with a target_weight for each",
             loss->layer->name()));
   loss_layer_ = static_cast<size_t>(loss - layers_.begin());
-  check_everything_used();
 }
 
 size_t Network::find_tensor(const Layer& layer, const std::string& name) const {
@@ -100,6 +134,7 @@ void Network::add_tops(LayerEntry& entry, bool needs_grad) {
     t.dims = entry.shape.tops[i];
     t.producer = static_cast<int>(index);
     t.needs_grad = needs_grad && !layer.traits().is_loss;
+    t.is_label = !layer.traits().is_loss && tensors_[entry.bottoms[0]].is_label;
     entry.tops.push_back(tensors_.size());
     tensors_.push_back(std::move(t));
   }
@@ -125,8 +160,17 @@ void Network::add_layer(std::unique_ptr<Layer> made) {
     tensors_[t].consumers.emplace_back(index, i);
     needs_grad |= tensors_[t].needs_grad;
   }
+  const bool known = std::all_of(entry.bottoms.begin(), entry.bottoms.end(),
+                                 [&](size_t t) { return tensors_[t].is_known; });
+  check_labels(entry);
+  if (!known) return add_unknown(layer.tops());
   check_chain(layer);
   entry.shape = layer.infer(bottoms);
+  if (!entry.shape.parameters.empty() && tensors_[entry.bottoms[0]].is_label)
+    config::fail_at(name_node(layer, "bottom", 0),
+                    fmt::format("expected features, found the labels \"{}\"; only a loss reads "
+                                "labels",
+                                layer.bottoms()[0]));
   needs_grad |= !entry.shape.parameters.empty();
   for (const ParameterSpec& spec : entry.shape.parameters) {
     entry.params.push_back(parameters_.size());
@@ -155,6 +199,29 @@ void Network::check_chain(const Layer& layer) const {
                   fmt::format("expected the four tops of one {} in position Head or Body, in their "
                               "order, found other names",
                               layer.type()));
+}
+
+// Labels may be sliced or reshaped on their way to the loss, but a network that reads them as
+// features learns nothing.
+void Network::check_labels(const LayerEntry& entry) const {
+  const Layer& layer = *entry.layer;
+  const bool is_loss = layer.traits().is_loss;
+  for (size_t i = 0; i < entry.bottoms.size(); ++i) {
+    const TensorEntry& t = tensors_[entry.bottoms[i]];
+    const config::JsonNode& at = name_node(layer, "bottom", i);
+    if (!t.is_known || !tensors_[entry.bottoms[0]].is_known) continue;
+    if (is_loss && i == 0 && t.is_label)
+      config::fail_at(at, fmt::format("expected logits as the first bottom of a loss, found the "
+                                      "labels \"{}\"; the labels are its second bottom",
+                                      t.name));
+    if (is_loss && i == 1 && !t.is_label)
+      config::fail_at(
+          at, fmt::format("expected labels as the second bottom of a loss, found \"{}\"", t.name));
+    if (!is_loss && t.is_label != tensors_[entry.bottoms[0]].is_label)
+      config::fail_at(at, fmt::format("expected either labels or features as bottoms, found \"{}\" "
+                                      "and \"{}\"; only a loss reads both",
+                                      layer.bottoms()[0], t.name));
+  }
 }
 
 void Network::check_everything_used() const {
@@ -191,11 +258,12 @@ void Network::check_everything_used() const {
 }
 
 // A sum of several layers' gradients can overflow where none of them does.
-bool Network::finds_overflow(size_t input) const {
+bool Network::finds_gradient_overflow(size_t input) const {
   const TensorEntry& t = tensors_[input];
-  if (setup_.overflow == kNoBuffer || t.grad == kNoBuffer || t.consumers.size() != 1) return false;
+  if (setup_.gradient_overflow == kNoBuffer || t.grad == kNoBuffer || t.consumers.size() != 1)
+    return false;
   const auto [layer, bottom] = t.consumers[0];
-  const auto& found = layers_[layer].layer->traits().finds_overflow_in;
+  const auto& found = layers_[layer].layer->traits().finds_gradient_overflow_in;
   return std::find(found.begin(), found.end(), bottom) != found.end();
 }
 

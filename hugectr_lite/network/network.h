@@ -1,8 +1,9 @@
 // Network: the dense layers of a config, wired by tensor name.
 //
 // Built in three steps, so that everything can be checked and sized before memory is taken:
-//   Network(...)  parses the layers, wires them, infers every shape; ConfigError when something
-//                 does not fit (unknown, duplicate, unused or later tensor, broken chain, shape)
+//   Network(...)  parses the layers, wires them, infers every shape; ConfigError with a line for
+//                 everything that does not fit (keys; unknown, duplicate, unused or later tensor,
+//                 broken chain, shape), as far as it does not follow from another fault
 //   declare()     names the buffers: activations, gradients, parameters
 //   emit_*()      adds the layers' steps to a plan
 //
@@ -25,6 +26,8 @@ struct NetworkInput {
   bool needs_grad = false;                   // an embedding wants the gradient of its output
   const config::JsonNode* source = nullptr;  // the block that makes it, for messages
   FloatType type = FloatType::kFloat;        // float, or NetworkSetup::type
+  bool is_label = false;                     // only the loss may read it, as its second bottom
+  bool is_known = true;                      // false: what makes it is faulty, and so are its dims
 };
 
 // What the network's steps work with.
@@ -42,15 +45,15 @@ struct NetworkSetup {
   FloatType type = FloatType::kFloat;
   BufferId loss_scale = kNoBuffer;  // float: what the loss's gradient is multiplied by; or 1
   // int32: set to 1 by backward steps for NaN or infinity in the gradients of those inputs that
-  // finds_overflow() names. kNoBuffer: nobody asks.
-  BufferId overflow = kNoBuffer;
+  // finds_gradient_overflow() names. kNoBuffer: not needed.
+  BufferId gradient_overflow = kNoBuffer;
   // Inputs that inner products alone read get columns of zeros, to a multiple of 8, that tensor
   // cores can load them; weights have rows of zeros for them. With a 16-bit type they always do.
   bool pad_inputs = false;
   bool relu_masks = false;  // forward writes which outputs ReLUs let pass, for backward
   plan::Lane weight_gradient_lane = plan::Lane::kCompute;
-  RankGather* gather = nullptr;   // LayerIo's; must outlive the plans
-  BufferId void_run = kNoBuffer;  // LayerIo's
+  RankGather* gather = nullptr;            // LayerIo's; must outlive the plans
+  BufferId capacity_exceeded = kNoBuffer;  // LayerIo's
 };
 
 // A tensor that training learns beside the parameters: <layer>.running_mean.
@@ -87,6 +90,8 @@ class Network {
     Dims dims;
     int producer = -1;  // layer, or -1: an input
     bool needs_grad = false;
+    bool is_label = false;  // an input of labels, or a tensor made of nothing but labels
+    bool is_known = true;   // false: made by a layer with a fault, or from such tensors
     std::vector<std::pair<size_t, size_t>> consumers;  // (layer, bottom)
     BufferId value = kNoBuffer, grad = kNoBuffer;
     FloatType type = FloatType::kFloat;    // of the value
@@ -105,8 +110,8 @@ class Network {
   void declare(Buffers& buffers, const NetworkSetup& setup);
   // Valid after declare(): where the gradient of an input ends up.
   [[nodiscard]] BufferId input_grad(size_t input) const { return tensors_[input].grad; }
-  // Whether backward steps look for overflow in it: NetworkSetup::overflow.
-  [[nodiscard]] bool finds_overflow(size_t input) const;
+  // Returns true if backward steps check its gradient for NetworkSetup::gradient_overflow.
+  [[nodiscard]] bool finds_gradient_overflow(size_t input) const;
   [[nodiscard]] BufferId parameter_buffer() const { return parameter_buffer_; }
   [[nodiscard]] BufferId gradient_buffer() const { return gradient_buffer_; }
   // All parameters rounded to NetworkSetup::type, in the same places; parameter_buffer() for float.
@@ -125,8 +130,11 @@ class Network {
  private:
   size_t find_tensor(const Layer& layer, const std::string& name) const;
   void add_layer(std::unique_ptr<Layer> made);
+  void add_unknown(const std::vector<std::string>& tops);
+  void check_loss();
   void add_tops(LayerEntry& entry, bool needs_grad);
   void check_chain(const Layer& layer) const;
+  void check_labels(const LayerEntry& entry) const;
   void check_everything_used() const;
   void emit_gradient_sum(plan::Plan& plan, const TensorEntry& t) const;
   void declare_parameters(Buffers& buffers);

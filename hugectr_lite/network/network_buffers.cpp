@@ -145,7 +145,7 @@ void Network::connect_layers(Buffers& buffers) {
     io.loss_scale = setup_.loss_scale;
     io.weight_gradient_lane = setup_.weight_gradient_lane;
     io.gather = setup_.gather;
-    io.void_run = setup_.void_run;
+    io.capacity_exceeded = setup_.capacity_exceeded;
     add_layer_buffers(buffers, e);
     for (size_t i = 0; i < e.shape.running.size(); ++i) {
       RunningTensor& t = running_[running++];
@@ -172,7 +172,8 @@ void Network::connect_layers(Buffers& buffers) {
           t.columns};
     }
   for (size_t i = 0; i < inputs_.size(); ++i)
-    if (finds_overflow(i)) layers_[tensors_[i].consumers[0].first].io.overflow = setup_.overflow;
+    if (finds_gradient_overflow(i))
+      layers_[tensors_[i].consumers[0].first].io.gradient_overflow = setup_.gradient_overflow;
 }
 
 // The loss reads float logits whatever the network does.

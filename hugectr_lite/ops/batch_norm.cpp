@@ -30,8 +30,8 @@ void batch_norm_gradient_sums(const Exec& exec, MatrixOf<const T> x, MatrixOf<co
                               const ColumnStatistics& statistics, Vector<double> workspace,
                               Matrix<double> sums) {
   check_columns<T>("batch_norm_gradient_sums", x, dy, statistics.mean);
-  sum_terms(exec, batch_norm::GradientTerms<T>{x, dy, statistics}, x.dim(0), x.dim(1), workspace,
-            sums);
+  sum_terms(exec, batch_norm::BatchNormGradientTerms<T>{x, dy, statistics}, x.dim(0), x.dim(1),
+            workspace, sums);
 }
 
 void batch_norm_statistics(const Exec& exec, View<const double, 3> sums, int64_t rows,
@@ -71,7 +71,8 @@ template <typename T>
 void batch_norm_forward(const Exec& exec, MatrixOf<const T> x, const ColumnStatistics& statistics,
                         Vector<const float> gamma, Vector<const float> beta, MatrixOf<T> y) {
   check_columns<T>("batch_norm_forward", x, y, statistics.mean);
-  for_each_element(exec, batch_norm::Forward<T>{x, statistics, gamma, beta, y}, x.dim(0), x.dim(1));
+  for_each_element(exec, batch_norm::BatchNormForward<T>{x, statistics, gamma, beta, y}, x.dim(0),
+                   x.dim(1));
 }
 
 template <typename T>
@@ -80,7 +81,8 @@ void batch_norm_backward(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T
                          MatrixOf<T> dx) {
   check_columns<T>("batch_norm_backward", x, dy, statistics.mean);
   check_columns<T>("batch_norm_backward", x, dx, statistics.mean);
-  for_each_element(exec, batch_norm::Backward<T>{x, dy, statistics, gamma, dx}, x.dim(0), x.dim(1));
+  for_each_element(exec, batch_norm::BatchNormBackward<T>{x, dy, statistics, gamma, dx}, x.dim(0),
+                   x.dim(1));
 }
 
 HLITE_INSTANTIATE_FLOATS(batch_norm_sums)

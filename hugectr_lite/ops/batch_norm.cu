@@ -14,9 +14,9 @@ HLITE_KERNELS(batch_norm) {
   add_columns<batch_norm::Running>(list);
   for_each_float([&]<typename T>() {
     add_sums<batch_norm::ValueTerms<T>>(list);
-    add_sums<batch_norm::GradientTerms<T>>(list);
-    add_elements<batch_norm::Forward<T>>(list);
-    add_elements<batch_norm::Backward<T>>(list);
+    add_sums<batch_norm::BatchNormGradientTerms<T>>(list);
+    add_elements<batch_norm::BatchNormForward<T>>(list);
+    add_elements<batch_norm::BatchNormBackward<T>>(list);
   });
 }
 

@@ -104,7 +104,7 @@ struct ValueTerms {
   }
 };
 template <typename T>
-struct GradientTerms {
+struct BatchNormGradientTerms {
   using Type = T;
   static constexpr const char* kName = "batch_norm_gradient_sums";
   Matrix<const T> x, dy;
@@ -116,7 +116,7 @@ struct GradientTerms {
 };
 
 template <typename T>
-struct Forward {
+struct BatchNormForward {
   using Type = T;
   static constexpr const char* kName = "batch_norm_forward";
   Matrix<const T> x;
@@ -129,7 +129,7 @@ struct Forward {
   }
 };
 template <typename T>
-struct Backward {
+struct BatchNormBackward {
   using Type = T;
   static constexpr const char* kName = "batch_norm_backward";
   Matrix<const T> x, dy;

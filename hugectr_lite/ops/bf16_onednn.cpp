@@ -39,9 +39,9 @@ dnnl::matmul::primitive_desc description(const Bf16Sizes& s) {
 }
 
 // A primitive and the handles of what it works on.
-class Piece {
+class PieceProduct {
  public:
-  explicit Piece(const dnnl::matmul::primitive_desc& of)
+  explicit PieceProduct(const dnnl::matmul::primitive_desc& of)
       : primitive_(of),
         a_(of.src_desc(), cpu_engine(), nullptr),
         b_(of.weights_desc(), cpu_engine(), nullptr),
@@ -77,9 +77,9 @@ class Piece {
   size_t scratch_bytes_;
 };
 
-Piece make_piece(const Bf16Sizes& s) {
+PieceProduct make_piece(const Bf16Sizes& s) {
   try {
-    return Piece(description(s));
+    return PieceProduct(description(s));
   } catch (const dnnl::error& e) {
     raise("oneDNN cannot multiply bf16 [{},{}] by [{},{}]: {}", s.m, s.k, s.k, s.n, e.what());
   }
@@ -100,7 +100,7 @@ std::string onednn_bf16_products() {
 void onednn_bf16_piece(const Bf16Sizes& sizes, const bf16* a, const bf16* b, float* c) {
   keep_single_threaded();
   thread_local const dnnl::stream stream(cpu_engine());
-  thread_local std::map<Bf16Sizes, Piece> pieces;
+  thread_local std::map<Bf16Sizes, PieceProduct> pieces;
   auto piece = pieces.find(sizes);
   if (piece == pieces.end()) {
     // The library looks for one that another thread has made: its cache is everybody's.

@@ -8,7 +8,7 @@ template <typename T>
 void dice_forward(const Exec& exec, MatrixOf<const T> x, const ColumnStatistics& statistics,
                   float alpha, MatrixOf<T> y) {
   check_columns<T>("dice_forward", x, y, statistics.mean);
-  for_each_element(exec, dice::Forward<T>{x, statistics, alpha, y}, x.dim(0), x.dim(1));
+  for_each_element(exec, dice::DiceForward<T>{x, statistics, alpha, y}, x.dim(0), x.dim(1));
 }
 
 template <typename T>
@@ -16,8 +16,8 @@ void dice_gradient_sums(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T>
                         const ColumnStatistics& statistics, float alpha, Vector<double> workspace,
                         Matrix<double> sums) {
   check_columns<T>("dice_gradient_sums", x, dy, statistics.mean);
-  sum_terms(exec, dice::GradientTerms<T>{x, dy, statistics, alpha}, x.dim(0), x.dim(1), workspace,
-            sums);
+  sum_terms(exec, dice::DiceGradientTerms<T>{x, dy, statistics, alpha}, x.dim(0), x.dim(1),
+            workspace, sums);
 }
 
 template <typename T>
@@ -25,7 +25,7 @@ void dice_backward(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> dy,
                    const ColumnStatistics& statistics, float alpha, MatrixOf<T> dx) {
   check_columns<T>("dice_backward", x, dy, statistics.mean);
   check_columns<T>("dice_backward", x, dx, statistics.mean);
-  for_each_element(exec, dice::Backward<T>{x, dy, statistics, alpha, dx}, x.dim(0), x.dim(1));
+  for_each_element(exec, dice::DiceBackward<T>{x, dy, statistics, alpha, dx}, x.dim(0), x.dim(1));
 }
 
 HLITE_INSTANTIATE_FLOATS(dice_forward)

@@ -7,9 +7,9 @@ namespace hlite::ops::gpu {
 
 HLITE_KERNELS(dice) {
   for_each_float([&]<typename T>() {
-    add_elements<dice::Forward<T>>(list);
-    add_sums<dice::GradientTerms<T>>(list);
-    add_elements<dice::Backward<T>>(list);
+    add_elements<dice::DiceForward<T>>(list);
+    add_sums<dice::DiceGradientTerms<T>>(list);
+    add_elements<dice::DiceBackward<T>>(list);
   });
 }
 

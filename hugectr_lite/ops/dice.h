@@ -35,7 +35,7 @@ HLITE_HD inline float through_share(float x, float p, float alpha, float dy) {
 }
 
 template <typename T>
-struct Forward {
+struct DiceForward {
   static constexpr const char* kName = "dice_forward";
   Matrix<const T> x;
   ColumnStatistics statistics;
@@ -48,7 +48,7 @@ struct Forward {
   }
 };
 template <typename T>
-struct GradientTerms {
+struct DiceGradientTerms {
   static constexpr const char* kName = "dice_gradient_sums";
   Matrix<const T> x, dy;
   ColumnStatistics statistics;
@@ -62,7 +62,7 @@ struct GradientTerms {
   }
 };
 template <typename T>
-struct Backward {
+struct DiceBackward {
   static constexpr const char* kName = "dice_backward";
   Matrix<const T> x, dy;
   ColumnStatistics statistics;

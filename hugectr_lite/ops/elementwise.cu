@@ -15,14 +15,15 @@ namespace {
 constexpr int64_t kMaxTerms = 64;
 
 template <typename T>
-struct Terms {
+struct ElementwiseTerms {
   const T* data[kMaxTerms];
   int count;
 };
 
 template <int kCount, typename T>
 __global__ void __launch_bounds__(kPackThreads)
-    elementwise_kernel(Elementwise how, const __grid_constant__ Terms<T> terms, Vector<T> out) {
+    elementwise_kernel(Elementwise how, const __grid_constant__ ElementwiseTerms<T> terms,
+                       Vector<T> out) {
   for_each_pack<kCount>(out.size(), [&]<int k>(int64_t at) {
     Pack<T, k> pack = load_pack<k>(terms.data[0] + at);
     float sum[k];  // or difference, or product
@@ -44,7 +45,7 @@ void elementwise(cudaStream_t stream, Elementwise how, std::span<const Vector<co
   size_t done = 0;
   do {
     // What has been combined so far is the first term of the next pass.
-    Terms<T> terms{};
+    ElementwiseTerms<T> terms{};
     if (done > 0) terms.data[terms.count++] = out.data();
     for (; done < inputs.size() && terms.count < kMaxTerms; ++done)
       terms.data[terms.count++] = inputs[done].data();

@@ -28,10 +28,10 @@ bool bit_of(const std::vector<uint8_t>& mask, int64_t stride, int64_t row, int64
 }
 
 // What the epilogue makes of the product at one place, and what it adds up to before ReLU.
-struct Wanted {
+struct ExpectedOutput {
   double before, value;
 };
-Wanted wanted(const EpilogueSample& s, int64_t row, int64_t column) {
+ExpectedOutput wanted(const EpilogueSample& s, int64_t row, int64_t column) {
   double z = s.product[static_cast<size_t>(column * s.rows + row)];
   if (!s.bias.empty()) z += s.bias[static_cast<size_t>(row)];
   if (s.relu) return {z, std::max(z, 0.0)};
@@ -74,7 +74,7 @@ std::string difference(const EpilogueSample& expected, const FusedSample& got,
                                   8 * rounding.factor));
   for (int64_t column = 0; column < expected.columns; ++column)
     for (int64_t row = 0; row < expected.rows; ++row) {
-      const Wanted want = wanted(expected, row, column);
+      const ExpectedOutput want = wanted(expected, row, column);
       if (!std::isfinite(want.before)) continue;
       const double value = got.values[static_cast<size_t>(column * expected.rows + row)];
       if (!(std::abs(value - want.value) <= allowed))

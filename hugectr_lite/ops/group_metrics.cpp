@@ -44,17 +44,18 @@ GroupRanking::GroupRanking(std::span<const float> scores, std::span<const float>
                            std::span<const uint32_t> groups) {
   HLITE_CHECK(scores.size() == labels.size() && scores.size() == groups.size(),
               "{} scores, {} labels, {} groups", scores.size(), labels.size(), groups.size());
-  struct Row {
+  struct ScoredRow {
     uint64_t order;  // group, then score, highest first
     bool positive;
   };
-  std::vector<Row> rows(scores.size());
+  std::vector<ScoredRow> rows(scores.size());
   for (size_t i = 0; i < rows.size(); ++i) {
     if (std::isnan(scores[i])) raise<DataError>("the score of evaluation sample {} is NaN", i);
     rows[i] = {uint64_t{groups[i]} << 32 | static_cast<uint32_t>(~ordered_bits(scores[i])),
                labels[i] > 0.5f};
   }
-  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.order < b.order; });
+  std::sort(rows.begin(), rows.end(),
+            [](const ScoredRow& a, const ScoredRow& b) { return a.order < b.order; });
   for (size_t i = 0; i < rows.size();) {
     const uint64_t order = rows[i].order;
     if (i == 0 || rows[i - 1].order >> 32 != order >> 32)

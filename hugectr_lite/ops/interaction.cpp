@@ -96,34 +96,6 @@ void forward_on_cpu(const Exec& exec, Matrix<const T> bottom, View<const T, 3> s
 }
 
 template <typename T>
-void gather_on_cpu(const Exec& exec, Matrix<const T> bottom, const OneHotRows& rows, Matrix<T> out,
-                   View<T, 3> kept) {
-  const int64_t width = bottom.dim(1), n = rows.offset.dim(0);
-  ThreadPool& threads = cpu_threads(exec, "interaction_forward_gather");
-  if (dots_each_sample<T>(threads, bottom.dim(0), n, width, [&](int64_t b, auto& sample) {
-        std::copy_n(bottom.row(b), width, sample.input(0));
-        wide([&] {
-          for (int64_t s = 0; s < n; ++s)
-            if (const float* const row = rows.row(b, s))
-              narrow(row, width, sample.input(s + 1));
-            else
-              std::fill_n(sample.input(s + 1), width, T{});
-        });
-        if (kept.data()) sample.slots_to(kept.row(b));
-        sample.forward(out.row(b));
-      }))
-    return;
-  for_each_sample<T>(threads, bottom.dim(0), n, width,
-                     [&]<int kLanes>(int64_t b, FloatSample<T>& sample) {
-                       sample.set_inputs(bottom.row(b), [&](int64_t s) {
-                         T* const to = kept.data() ? kept.row(b) + s * width : nullptr;
-                         return sample.rounded(rows.row(b, s), to);
-                       });
-                       write_row<kLanes>(bottom.row(b), sample, width, out.row(b));
-                     });
-}
-
-template <typename T>
 void backward_on_cpu(const Exec& exec, Matrix<const T> bottom, View<const T, 3> slots,
                      Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots) {
   const int64_t width = bottom.dim(1), n = slots.dim(1);
@@ -172,31 +144,9 @@ void interaction_forward(const Exec& exec, MatrixOf<const T> bottom, ViewOf<cons
 }
 
 template <typename T>
-void interaction_forward_gather(const Exec& exec, MatrixOf<const T> bottom, const OneHotRows& rows,
-                                MatrixOf<T> out, ViewOf<T, 3> slots) {
-  const int64_t n = rows.offset.dim(0);
-  check_shapes<T>(bottom, {slots.data(), bottom.dim(0), n, bottom.dim(1)}, out.dim(0), out.dim(1),
-                  "interaction_forward_gather");
-  HLITE_CHECK(rows.table.dim(1) == bottom.dim(1) && rows.keys.dim(0) == bottom.dim(0) &&
-                  rows.keys.dim(1) == n,
-              "interaction_forward_gather: bottom {}, table {}, offsets {}, keys {}",
-              bottom.shape(), rows.table.shape(), rows.offset.shape(), rows.keys.shape());
-  HLITE_CHECK(!slots.data() || (slots.dim(0) == bottom.dim(0) && slots.dim(1) == n &&
-                                slots.dim(2) == bottom.dim(1)),
-              "interaction_forward_gather: bottom {}, {} offsets, slots {}", bottom.shape(), n,
-              slots.shape());
-  if (exec.on_gpu())
-    return kernels::interaction_forward_gather<T>(exec, bottom, rows, out, slots, {});
-  if constexpr (kOnCpu<T>)
-    gather_on_cpu<T>(exec, bottom, rows, out, slots);
-  else
-    needs_gpu("interaction_forward_gather");
-}
-
-template <typename T>
 void interaction_backward(const Exec& exec, MatrixOf<const T> bottom, ViewOf<const T, 3> slots,
                           MatrixOf<const T> dout, MatrixOf<T> dbottom, ViewOf<T, 3> dslots,
-                          int32_t* overflow) {
+                          int32_t* gradient_overflow) {
   check_shapes(bottom, slots, dout.dim(0), dout.dim(1), "interaction_backward");
   HLITE_CHECK(dbottom.dim(0) == bottom.dim(0) && dbottom.dim(1) == bottom.dim(1),
               "dbottom {}, bottom {}", dbottom.shape(), bottom.shape());
@@ -204,17 +154,17 @@ void interaction_backward(const Exec& exec, MatrixOf<const T> bottom, ViewOf<con
                   dslots.dim(2) == slots.dim(2),
               "dslots {}, slots {}", dslots.shape(), slots.shape());
   if (exec.on_gpu())
-    return kernels::interaction_backward<T>(exec, bottom, slots, dout, dbottom, dslots, overflow,
-                                            {});
+    return kernels::interaction_backward<T>(exec, bottom, slots, dout, dbottom, dslots,
+                                            gradient_overflow, {});
   if constexpr (kOnCpu<T>)
     backward_on_cpu<T>(exec, bottom, slots, dout, dbottom, dslots);
   else
     needs_gpu("interaction_backward");
-  if (overflow) flag_non_finite<T>(exec, Vector<T>(dslots.data(), dslots.size()), overflow);
+  if (gradient_overflow)
+    flag_non_finite<T>(exec, Vector<T>(dslots.data(), dslots.size()), gradient_overflow);
 }
 
 HLITE_INSTANTIATE_FLOATS(interaction_forward)
-HLITE_INSTANTIATE_FLOATS(interaction_forward_gather)
 HLITE_INSTANTIATE_FLOATS(interaction_backward)
 
 }  // namespace hlite::ops

@@ -29,9 +29,9 @@ namespace {
 const dim3 kBlock(32, 4);
 
 // A sample's vectors, some columns at a time.
-template <typename Inputs>
+template <typename T>
 struct ChunkedInputs {
-  Inputs in;
+  StoredInputs<T> in;
   int64_t chunk;  // columns staged at a time
 
   HLITE_HD int64_t tile_stride() const { return chunk | 1; }
@@ -43,8 +43,8 @@ struct ChunkedInputs {
 
 // Calls each(i, column) for every column of every input i, in turns. A warp takes consecutive
 // columns of one input.
-template <typename Inputs, typename Each>
-__device__ inline void for_each_element(const ChunkedInputs<Inputs>& of, int64_t begin, Each each) {
+template <typename T, typename Each>
+__device__ inline void for_each_element(const ChunkedInputs<T>& of, int64_t begin, Each each) {
   for (int64_t i = threadIdx.y; i < of.in.count(); i += blockDim.y)
     for (int64_t column = threadIdx.x; column < of.columns(begin); column += blockDim.x)
       each(i, column);
@@ -52,25 +52,11 @@ __device__ inline void for_each_element(const ChunkedInputs<Inputs>& of, int64_t
 
 // tile[i * tile_stride() + column] = input i of sample b at begin + column.
 template <typename T>
-__device__ inline void stage(const ChunkedInputs<StoredInputs<T>>& of, int64_t b, int64_t begin,
-                             float* tile) {
+__device__ inline void stage(const ChunkedInputs<T>& of, int64_t b, int64_t begin, float* tile) {
   for_each_element(of, begin, [&](int64_t i, int64_t column) {
     tile[i * of.tile_stride() + column] = to_float(of.in.vector(b, i)[begin + column]);
   });
 }
-template <typename T>
-__device__ inline void stage(const ChunkedInputs<GatheredInputs<T>>& of, int64_t b, int64_t begin,
-                             float* tile) {
-  const GatheredInputs<T>& in = of.in;
-  for_each_element(of, begin, [&](int64_t i, int64_t column) {
-    const float* row = i == 0 ? nullptr : in.rows.row(b, i - 1);
-    const T value =
-        i == 0 ? in.bottom.row(b)[begin + column] : from_float<T>(row ? row[begin + column] : 0.0f);
-    tile[i * of.tile_stride() + column] = to_float(value);
-    if (i > 0 && in.kept.data()) in.kept.row(b)[(i - 1) * in.width() + begin + column] = value;
-  });
-}
-
 // Pairs in the order of their output columns, by turns: neighbouring threads write neighbouring
 // elements, share input c and read consecutive inputs r.
 struct PairTurns {
@@ -89,10 +75,10 @@ struct PairTurns {
 // A thread keeps so many sums while the chunks pass, which they do again for more pairs.
 constexpr int kSums = 8;
 
-template <typename T, typename Inputs>
-__global__ void __launch_bounds__(128) forward_kernel(ChunkedInputs<Inputs> of, Matrix<T> out) {
+template <typename T>
+__global__ void __launch_bounds__(128) forward_kernel(ChunkedInputs<T> of, Matrix<T> out) {
   float* tile = dynamic_shared<float>();
-  const Inputs& in = of.in;
+  const StoredInputs<T>& in = of.in;
   const int64_t thread = threadIdx.y * blockDim.x + threadIdx.x;
   const int64_t threads = blockDim.x * blockDim.y;
   const int64_t width = in.width(), stride = of.tile_stride();
@@ -136,8 +122,8 @@ __global__ void __launch_bounds__(128) forward_kernel(ChunkedInputs<Inputs> of, 
 // tile, and one and the same element of dout.
 template <typename T>
 __global__ void __launch_bounds__(128)
-    backward_kernel(ChunkedInputs<StoredInputs<T>> of, Matrix<const T> dout, Matrix<T> dbottom,
-                    View<T, 3> dslots, int* overflow) {
+    backward_kernel(ChunkedInputs<T> of, Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots,
+                    int* gradient_overflow) {
   float* tile = dynamic_shared<float>();
   const StoredInputs<T>& in = of.in;
   const int64_t width = in.width(), stride = of.tile_stride();
@@ -163,14 +149,14 @@ __global__ void __launch_bounds__(128)
       __syncthreads();
     }
   }
-  if (overflow != nullptr && found) atomicExch(overflow, 1);
+  if (gradient_overflow != nullptr && found) atomicExch(gradient_overflow, 1);
 }
 
 // Cuts the vectors into chunks and starts `kernel` with one block a sample.
-template <typename Inputs, typename... Params, typename... Args>
-void start(const char* name, cudaStream_t stream, const InteractionLaunch& how, const Inputs& in,
-           void (*kernel)(Params...), const Args&... args) {
-  const ChunkedInputs<Inputs> of{in, interaction_chunk(in.count(), in.width(), how.shared_bytes)};
+template <typename T, typename... Params, typename... Args>
+void start(const char* name, cudaStream_t stream, const InteractionLaunch& how,
+           const StoredInputs<T>& in, void (*kernel)(Params...), const Args&... args) {
+  const ChunkedInputs<T> of{in, interaction_chunk(in.count(), in.width(), how.shared_bytes)};
   if (of.chunk == 0)
     throw CudaError(std::string(name) + ": expected slots whose columns fit into " +
                     std::to_string(how.shared_bytes) + " bytes of shared memory, found " +
@@ -197,35 +183,24 @@ int64_t interaction_chunk(int64_t inputs, int64_t width, int64_t shared_bytes) {
 template <typename T>
 void interaction_forward(cudaStream_t stream, Matrix<const T> bottom, View<const T, 3> slots,
                          Matrix<T> out, const InteractionLaunch& how) {
-  using Inputs = StoredInputs<T>;
-  const Inputs in{bottom, slots};
+  const StoredInputs<T> in{bottom, slots};
   if (forward_by_warps<T>(stream, in, out, how)) return;
-  start("interaction_forward", stream, how, in, forward_kernel<T, Inputs>, out);
-}
-
-template <typename T>
-void interaction_forward_gather(cudaStream_t stream, Matrix<const T> bottom, const OneHotRows& rows,
-                                Matrix<T> out, View<T, 3> slots, const InteractionLaunch& how) {
-  using Inputs = GatheredInputs<T>;
-  const Inputs in{bottom, rows, slots};
-  if (forward_by_warps<T>(stream, in, out, how)) return;
-  start("interaction_forward_gather", stream, how, in, forward_kernel<T, Inputs>, out);
+  start("interaction_forward", stream, how, in, forward_kernel<T>, out);
 }
 
 template <typename T>
 void interaction_backward(cudaStream_t stream, Matrix<const T> bottom, View<const T, 3> slots,
                           Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots,
-                          int32_t* overflow, const InteractionLaunch& how) {
+                          int32_t* gradient_overflow, const InteractionLaunch& how) {
   const StoredInputs<T> in{bottom, slots};
-  if (backward_by_warps<T>(stream, in, dout, dbottom, dslots, overflow, how)) return;
+  if (backward_by_warps<T>(stream, in, dout, dbottom, dslots, gradient_overflow, how)) return;
   start("interaction_backward", stream, how, in, backward_kernel<T>, dout, dbottom, dslots,
-        overflow);
+        gradient_overflow);
 }
 
 HLITE_KERNELS(interaction) {
   for_each_float([&]<typename T>() {
     list.add<interaction_forward<T>>(kernels::interaction_forward<T>);
-    list.add<interaction_forward_gather<T>>(kernels::interaction_forward_gather<T>);
     list.add<interaction_backward<T>>(kernels::interaction_backward<T>);
   });
 }

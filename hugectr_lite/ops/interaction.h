@@ -16,7 +16,6 @@
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/host_device.h"
 #include "hugectr_lite/core/kernel.h"
-#include "hugectr_lite/core/no_key.h"
 #include "hugectr_lite/core/view.h"
 
 namespace hlite::ops {
@@ -37,42 +36,15 @@ template <typename T = float>
 void interaction_forward(const Exec& exec, MatrixOf<const T> bottom, ViewOf<const T, 3> slots,
                          MatrixOf<T> out);
 
-// The vectors of n one-hot slots where they lie, in one array of tables: that of slot s of sample b
-// is row offset[s] + keys(b, s), or zeros where the key is kNoKey. Every row must be in the table.
-struct OneHotRows {
-  Matrix<const float> table;     // [rows, V]
-  Vector<const int64_t> offset;  // [n]
-  Matrix<const uint32_t> keys;   // [B, n]
-
-  // Null where the sample has no key.
-  HLITE_HD const float* row(int64_t b, int64_t s) const {
-    const uint32_t key = keys.row(b)[s];
-    return key == kNoKey ? nullptr : table.row(offset.data()[s] + key);
-  }
-};
-
-// interaction_forward with the slots' vectors read from their tables, rounded to T. They go to
-// `slots` [B,n,V] as well, unless its data is null.
-//
-// Bytes a sample at 26 slots of 128, T of 2 bytes, all rows read from memory: a lookup and then
-// interaction_forward move 20,072 + 7,872, this 21,288 with slots (a read less: -24 %) and 14,632
-// without (a write and a read less: -48 %). Backward needs the vectors again. To gather them again
-// instead of keeping them costs 13,312 bytes of reads, what writing and reading them costs too: it
-// pays as far as rows repeat in the batch and come from the cache. Not with a lookup that runs
-// beside the bottom MLP for free, nor with rows that come from other ranks.
-template <typename T = float>
-void interaction_forward_gather(const Exec& exec, MatrixOf<const T> bottom, const OneHotRows& rows,
-                                MatrixOf<T> out, ViewOf<T, 3> slots);
-
 // dbottom [B,V] and dslots [B,n,V] are overwritten and overlap no input, but on a GPU may be bottom
 // and slots themselves. dout's pad column is ignored. The term s[r][r] * input[r] = 0 is left out
-// or not, as suits the shape: it shows where an input is not finite. `overflow`, unless null, is in
-// memory of the op's device: set to 1 if there is a NaN or infinity in dslots, and left otherwise,
-// as flag_non_finite() would.
+// or not, as suits the shape: it shows where an input is not finite. `gradient_overflow`, unless
+// null, is in memory of the op's device: set to 1 if there is a NaN or infinity in dslots, and left
+// otherwise, as flag_non_finite() would.
 template <typename T = float>
 void interaction_backward(const Exec& exec, MatrixOf<const T> bottom, ViewOf<const T, 3> slots,
                           MatrixOf<const T> dout, MatrixOf<T> dbottom, ViewOf<T, 3> dslots,
-                          int32_t* overflow = nullptr);
+                          int32_t* gradient_overflow = nullptr);
 
 // How a kernel is started. For every max_blocks the bits are the same. shared_bytes decides which
 // kernel takes a shape: one in which a warp has a sample in its share of them, else one that takes
@@ -88,13 +60,9 @@ inline const Kernel<void(Matrix<const T> /*bottom*/, View<const T, 3> /*slots*/,
                          const InteractionLaunch&)>
     interaction_forward{"interaction_forward"};
 template <typename T>
-inline const Kernel<void(Matrix<const T> /*bottom*/, const OneHotRows&, Matrix<T> /*out*/,
-                         View<T, 3> /*slots*/, const InteractionLaunch&)>
-    interaction_forward_gather{"interaction_forward_gather"};
-template <typename T>
 inline const Kernel<void(Matrix<const T> /*bottom*/, View<const T, 3> /*slots*/,
                          Matrix<const T> /*dout*/, Matrix<T> /*dbottom*/, View<T, 3> /*dslots*/,
-                         int32_t* /*overflow*/, const InteractionLaunch&)>
+                         int32_t* /*gradient_overflow*/, const InteractionLaunch&)>
     interaction_backward{"interaction_backward"};
 }  // namespace kernels
 

@@ -23,16 +23,13 @@ class DotSample {
   // The place of input r, [width].
   bf16* input(int64_t r) { return inputs_.data() + r * stride_; }
 
-  // The others, from and to [rows - 1, width].
+  // The others, from [rows - 1, width].
   void set_slots(const bf16* from) {
     if (stride_ == width_) {
       std::copy_n(from, (rows_ - 1) * width_, input(1));
       return;
     }
     for (int64_t r = 1; r < rows_; ++r) std::copy_n(from + (r - 1) * width_, width_, input(r));
-  }
-  void slots_to(bf16* to) {
-    for (int64_t r = 1; r < rows_; ++r) std::copy_n(input(r), width_, to + (r - 1) * width_);
   }
 
   // out [width + pairs + 1]: a row of interaction_forward() for these inputs.

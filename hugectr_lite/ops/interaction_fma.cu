@@ -61,8 +61,8 @@ struct ForwardMemory {
   HLITE_HD int bytes() const { return multiple_of_16(tile_bytes()) + row_bytes<float>(size); }
 };
 
-template <typename Inputs>
-__global__ void __launch_bounds__(kMaxWarps* kWarp) forward_kernel(Inputs in, Matrix<float> out) {
+__global__ void __launch_bounds__(kMaxWarps* kWarp)
+    forward_kernel(StoredInputs<float> in, Matrix<float> out) {
   const SampleSize size = SampleSize::of(in);
   const ForwardMemory memory{size};
   const int stride = tile_stride<float>(size.width), lane = lane_index();
@@ -73,11 +73,10 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp) forward_kernel(Inputs in, Ma
     float* const to = out.row(b);
     float* const row = row_space + elements_past_16(to);
     __syncwarp();  // the last sample's row is read
-    stage(in, b, size, tile, row_space);
+    stage(in, b, size, tile);
     wait_for_chunks();
     __syncwarp();
 
-    keep(in, b, size, tile);
     for (int v = lane; v < size.width; v += kWarp) row[v] = tile[v];
     // Groups g <= h are numbered like pairs g < h + 1.
     for (int q = lane; q < groups * (groups + 1) / 2; q += kWarp) {
@@ -130,7 +129,7 @@ struct BackwardMemory {
 
 __global__ void __launch_bounds__(kMaxWarps* kWarp)
     backward_kernel(StoredInputs<float> in, Matrix<const float> dout, Matrix<float> dbottom,
-                    View<float, 3> dslots, int* overflow) {
+                    View<float, 3> dslots, int* gradient_overflow) {
   const SampleSize size = SampleSize::of(in);
   const BackwardMemory memory{size};
   const int stride = tile_stride<float>(size.width), lane = lane_index();
@@ -143,7 +142,7 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp)
   for (int64_t b = first_sample(); b < in.samples(); b += sample_step()) {
     float* const grad = row_space + elements_past_16(dout.row(b));
     __syncwarp();  // the last sample's vectors are read
-    stage(in, b, size, tile, row_space);
+    stage(in, b, size, tile);
     fetch_row(grad, dout.row(b), size.out_width());
     wait_for_chunks();
     __syncwarp();
@@ -183,20 +182,11 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp)
       }
     }
   }
-  if (overflow != nullptr && found) atomicExch(overflow, 1);
+  if (gradient_overflow != nullptr && found) atomicExch(gradient_overflow, 1);
 }
 
-template <typename Inputs>
-bool is_for_fours(const Inputs& in) {
+bool is_for_fours(const StoredInputs<float>& in) {
   return is_small(in) && in.width() % 4 == 0 && is_aligned(in);
-}
-
-template <typename Inputs>
-bool start_forward(cudaStream_t stream, const Inputs& in, Matrix<float> out,
-                   const InteractionLaunch& how) {
-  return is_for_fours(in) &&
-         start_warps("interaction_forward", stream, how, in.samples(),
-                     ForwardMemory{SampleSize::of(in)}.bytes(), forward_kernel<Inputs>, in, out);
 }
 
 }  // namespace
@@ -204,23 +194,19 @@ bool start_forward(cudaStream_t stream, const Inputs& in, Matrix<float> out,
 template <>
 bool forward_by_warps(cudaStream_t stream, const StoredInputs<float>& in, Matrix<float> out,
                       const InteractionLaunch& how) {
-  return start_forward(stream, in, out, how);
-}
-
-template <>
-bool forward_by_warps(cudaStream_t stream, const GatheredInputs<float>& in, Matrix<float> out,
-                      const InteractionLaunch& how) {
-  return start_forward(stream, in, out, how);
+  return is_for_fours(in) &&
+         start_warps("interaction_forward", stream, how, in.samples(),
+                     ForwardMemory{SampleSize::of(in)}.bytes(), forward_kernel, in, out);
 }
 
 template <>
 bool backward_by_warps(cudaStream_t stream, const StoredInputs<float>& in, Matrix<const float> dout,
-                       Matrix<float> dbottom, View<float, 3> dslots, int32_t* overflow,
+                       Matrix<float> dbottom, View<float, 3> dslots, int32_t* gradient_overflow,
                        const InteractionLaunch& how) {
   return is_for_fours(in) && is_aligned(dbottom.data()) && is_aligned(dslots.data()) &&
          start_warps("interaction_backward", stream, how, in.samples(),
                      BackwardMemory{SampleSize::of(in)}.bytes(), backward_kernel, in, dout, dbottom,
-                     dslots, overflow);
+                     dslots, gradient_overflow);
 }
 
 }  // namespace hlite::ops::gpu

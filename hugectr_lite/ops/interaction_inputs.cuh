@@ -1,4 +1,4 @@
-// Where the interaction kernels find a sample's vectors: in memory, or rows of embedding tables.
+// A sample's vectors, as the interaction kernels find them.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,6 @@ struct StoredInputs {
   HLITE_HD const T* vector(int64_t b, int64_t i) const {
     return i == 0 ? bottom.row(b) : slots.row(b) + (i - 1) * width();
   }
-};
-
-template <typename T>
-struct GatheredInputs {
-  Matrix<const T> bottom;  // [B,V]
-  OneHotRows rows;
-  View<T, 3> kept;  // [B,n,V], where the slots' vectors go, or null
-
-  HLITE_HD int64_t samples() const { return bottom.dim(0); }
-  HLITE_HD int64_t width() const { return bottom.dim(1); }
-  HLITE_HD int64_t count() const { return rows.offset.dim(0) + 1; }
 };
 
 // Columns of `inputs` vectors of `width` that fit into shared_bytes together, at most `width`; 0

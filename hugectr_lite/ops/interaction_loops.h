@@ -28,8 +28,6 @@ class FloatSample {
     const int64_t rows = slots + 1;
     inputs_.resize(static_cast<size_t>(rows + kSpareRows));
     outputs_.resize(static_cast<size_t>(rows));
-    zeros_.resize(static_cast<size_t>(width));
-    rounded_.resize(static_cast<size_t>(width));
     pairs_.resize(static_cast<size_t>(pairs_below(rows + 1) + rows + kMostLanes));
     if (is_copied()) {
       in_copy_.assign(static_cast<size_t>(rows * padded_), 0.0f);
@@ -62,14 +60,6 @@ class FloatSample {
       if (is_copied()) output = &out_copy_[static_cast<size_t>(r * padded_)];
     }
   }
-  // A row of a table, or zeros for none, rounded to T and, unless null, kept as well.
-  const T* rounded(const float* row, T* kept) {
-    const float* const from = row ? row : zeros_.data();
-    if (kept) narrow(from, width_, kept);
-    if constexpr (!kCopies) return from;
-    if (!kept) narrow(from, width_, kept = rounded_.data());
-    return kept;
-  }
   // The part of dout that goes to the bottom vector as it is, and the pairs behind it.
   const float* verbatim(const T* dout) { return in_float(dout, verbatim_.data()); }
   const float* pair_gradients(const T* dout) {
@@ -97,8 +87,7 @@ class FloatSample {
   int64_t slots_, width_, padded_;
   std::vector<const float*> inputs_;
   std::vector<float*> outputs_;
-  std::vector<float> pairs_, zeros_, in_copy_, out_copy_, verbatim_;
-  std::vector<T> rounded_;
+  std::vector<float> pairs_, in_copy_, out_copy_, verbatim_;
 };
 
 // Dot products of rows c, c + 1 with rows r ... r + 3: eight accumulators, two loads for three

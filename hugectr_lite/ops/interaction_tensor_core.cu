@@ -20,17 +20,14 @@
 //                       bytes                        us      FLOP (of use)           us
 //   forward             27 * 256 + 960 = 7,872       129     196,608 (89,856)        16
 //   backward            960 + 54 * 256 = 14,784      242     262,144 (179,712)       22
-//   forward, gathering  26 * 512 + 1,320 = 14,632    240     the same
-//     and keeping       + 26 * 256 = 21,288          349
 //
-// So memory bounds all of them. What must not get in its way: 4.0 TB/s are 30 bytes a nanosecond
-// and multiprocessor, 460 cycles for a sample's forward, 860 for its backward or gathering forward.
-// Of these shared memory takes about 180, 360 and 200, and instructions, four a cycle, 180, 300 and
-// 400. At a latency of 800 ns 24 KiB must be on their way at any time. A block of two warps has
-// 16,640 bytes of shared memory; there are 24 resident warps of forward (by registers) and 26 of
-// backward (by shared memory; on an A100 18 of both), each with a tile of its own of 6.9 KB to ask
-// for and wait for most of its time: more in a second tile each would cost the warps that it
-// feeds. Gathered rows that repeat in a batch come from the L2 cache, and cost its bandwidth.
+// So memory bounds both. What must not get in its way: 4.0 TB/s are 30 bytes a nanosecond
+// and multiprocessor, 460 cycles for a sample's forward, 860 for its backward.
+// Of these shared memory takes about 180 and 360, and instructions, four a cycle, 180 and 300. At a
+// latency of 800 ns 24 KiB must be on their way at any time. A block of two warps has 16,640 bytes
+// of shared memory; there are 24 resident warps of forward (by registers) and 26 of backward (by
+// shared memory; on an A100 18 of both), each with a tile of its own of 6.9 KB to ask for and wait
+// for most of its time: more in a second tile each would cost the warps that it feeds.
 #include "hugectr_lite/core/tensor_core.cuh"
 #include "hugectr_lite/ops/interaction_warp.cuh"
 
@@ -41,8 +38,8 @@ constexpr int kTile = 16, kHalf = 8;
 
 // Kernels for one width, where it is not 0: what depends on it is computed by the compiler, which
 // halves the instructions.
-template <int kWidth, typename Inputs>
-HLITE_HD SampleSize size_of(const Inputs& in) {
+template <int kWidth, typename T>
+HLITE_HD SampleSize size_of(const StoredInputs<T>& in) {
   SampleSize size = SampleSize::of(in);
   if constexpr (kWidth != 0) size.width = kWidth;
   return size;
@@ -82,12 +79,6 @@ __device__ inline const T* matrix_row(const T* tile, const SampleSize& size, int
 // Numbers c(c-1)/2 that pairs (0, c) have.
 __device__ inline int pairs_below(int c) { return c * (c - 1) / 2; }
 
-// Whether vectors are on their way while the warp does something else.
-template <typename Inputs>
-constexpr bool kAreCopiedAsync = false;
-template <typename T>
-constexpr bool kAreCopiedAsync<StoredInputs<T>> = true;
-
 // Adds the tiles of X X^T on and below the diagonal to sums. rows: matrix_row() of each tile of X.
 template <typename T, int kTiles, int kWidth>
 __device__ inline void multiply_by_itself(const T* const (&rows)[kTiles], int width,
@@ -125,9 +116,9 @@ __device__ inline void put_pairs(const float (&sums)[kTiles][2 * kTiles][4], int
   }
 }
 
-template <typename T, int kTiles, int kWidth, typename Inputs>
+template <typename T, int kTiles, int kWidth>
 __global__ void __launch_bounds__(kMaxWarps* kWarp, kMinBlocks<kTiles>)
-    forward_kernel(Inputs in, Matrix<T> out) {
+    forward_kernel(StoredInputs<T> in, Matrix<T> out) {
   const SampleSize size = size_of<kWidth>(in);
   const WarpMemory<T> memory{size};
   const LanePlace place = LanePlace::here();
@@ -139,7 +130,7 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp, kMinBlocks<kTiles>)
   for (int i = 0; i < kTiles; ++i) rows[i] = matrix_row(tile, size, i);
 
   int64_t b = first_sample();
-  if (b < in.samples()) stage(in, b, size, tile, row_space);
+  if (b < in.samples()) stage(in, b, size, tile);
   for (; b < in.samples(); b += sample_step()) {
     const int64_t next = b + sample_step();
     T* const to = out.row(b);
@@ -147,21 +138,16 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp, kMinBlocks<kTiles>)
     wait_for_chunks();
     __syncwarp();  // the vectors are there, and the last sample's row is read
 
-    keep(in, b, size, tile);
     for (int v = lane_index(); v < size.width; v += kWarp) row[v] = tile[v];
     float sums[kTiles][2 * kTiles][4] = {};
     multiply_by_itself<T, kTiles, kWidth>(rows, size.width, sums);
     __syncwarp();  // the vectors are read
-    if (kAreCopiedAsync<Inputs> && next < in.samples()) stage(in, next, size, tile, row_space);
+    if (next < in.samples()) stage(in, next, size, tile);
 
     put_pairs<T, kTiles>(sums, size.inputs, place, row + size.width);
     if (lane_index() == 0) row[size.out_width() - 1] = from_float<T>(0.0f);
     __syncwarp();
     write_row(to, row, size.out_width());
-    if (!kAreCopiedAsync<Inputs> && next < in.samples()) {
-      __syncwarp();  // staging uses the row's space
-      stage(in, next, size, tile, row_space);
-    }
   }
 }
 
@@ -196,7 +182,7 @@ constexpr uint32_t kExponentToSign<bf16> = 0x00800080;
 template <>
 constexpr uint32_t kExponentToSign<fp16> = 0x04000400;
 template <typename T>
-class NonFinite {
+class NonFiniteFlag {
  public:
   __device__ void see(const Chunk& chunk) {
 #pragma unroll
@@ -228,7 +214,7 @@ __device__ inline void multiply_columns(const uint32_t (&s)[kTiles][kTiles][4],
 template <typename T, int kTiles, int kWidth>
 __global__ void __launch_bounds__(kMaxWarps* kWarp, kMinBlocks<kTiles>)
     backward_kernel(StoredInputs<T> in, Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots,
-                    int* overflow) {
+                    int* gradient_overflow) {
   const SampleSize size = size_of<kWidth>(in);
   const WarpMemory<T> memory{size};
   const LanePlace place = LanePlace::here();
@@ -240,12 +226,12 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp, kMinBlocks<kTiles>)
 #pragma unroll
   for (int k = 0; k < kTiles; ++k) rows[k] = matrix_row(tile, size, k);
   T* const result = tile + place.row * stride + place.column;  // of the lane, in the first 8 rows
-  NonFinite<T> non_finite;
+  NonFiniteFlag<T> non_finite;
 
   for (int64_t b = first_sample(); b < in.samples(); b += sample_step()) {
     T* const grad = row_space + elements_past_16(dout.row(b));
     __syncwarp();  // the last sample's rows are read
-    stage(in, b, size, tile, row_space);
+    stage(in, b, size, tile);
     fetch_row(grad, dout.row(b), size.out_width());
     wait_for_chunks();
     __syncwarp();
@@ -279,11 +265,11 @@ __global__ void __launch_bounds__(kMaxWarps* kWarp, kMinBlocks<kTiles>)
     write_rows(tile + stride, size.inputs - 1, size.width, dslots.row(b),
                [&](const Chunk& chunk) { non_finite.see(chunk); });
   }
-  if (overflow != nullptr && non_finite.found()) atomicExch(overflow, 1);
+  if (gradient_overflow != nullptr && non_finite.found()) atomicExch(gradient_overflow, 1);
 }
 
-template <typename T, typename Inputs>
-bool is_for_tiles(const Inputs& in) {
+template <typename T>
+bool is_for_tiles(const StoredInputs<T>& in) {
   return is_small(in) && in.width() % kTile == 0 && is_aligned(in);
 }
 
@@ -299,48 +285,35 @@ bool with_tiles(int64_t inputs, int64_t width, Body body) {
   return body.template operator()<4, 0>();
 }
 
-template <typename T, typename Inputs>
-bool start_forward(cudaStream_t stream, const Inputs& in, Matrix<T> out,
-                   const InteractionLaunch& how) {
-  if (!is_for_tiles<T>(in)) return false;
-  return with_tiles(in.count(), in.width(), [&]<int kTiles, int kWidth>() {
-    return start_warps("interaction_forward", stream, how, in.samples(),
-                       WarpMemory<T>{SampleSize::of(in)}.bytes(),
-                       forward_kernel<T, kTiles, kWidth, Inputs>, in, out);
-  });
-}
-
 }  // namespace
 
 template <typename T>
 bool forward_by_warps(cudaStream_t stream, const StoredInputs<T>& in, Matrix<T> out,
                       const InteractionLaunch& how) {
-  return start_forward<T>(stream, in, out, how);
-}
-
-template <typename T>
-bool forward_by_warps(cudaStream_t stream, const GatheredInputs<T>& in, Matrix<T> out,
-                      const InteractionLaunch& how) {
-  return start_forward<T>(stream, in, out, how);
+  if (!is_for_tiles<T>(in)) return false;
+  return with_tiles(in.count(), in.width(), [&]<int kTiles, int kWidth>() {
+    return start_warps("interaction_forward", stream, how, in.samples(),
+                       WarpMemory<T>{SampleSize::of(in)}.bytes(), forward_kernel<T, kTiles, kWidth>,
+                       in, out);
+  });
 }
 
 template <typename T>
 bool backward_by_warps(cudaStream_t stream, const StoredInputs<T>& in, Matrix<const T> dout,
-                       Matrix<T> dbottom, View<T, 3> dslots, int32_t* overflow,
+                       Matrix<T> dbottom, View<T, 3> dslots, int32_t* gradient_overflow,
                        const InteractionLaunch& how) {
   if (!is_for_tiles<T>(in) || !is_aligned(dbottom.data()) || !is_aligned(dslots.data()))
     return false;
   return with_tiles(in.count(), in.width(), [&]<int kTiles, int kWidth>() {
     return start_warps("interaction_backward", stream, how, in.samples(),
                        WarpMemory<T>{SampleSize::of(in)}.bytes(),
-                       backward_kernel<T, kTiles, kWidth>, in, dout, dbottom, dslots, overflow);
+                       backward_kernel<T, kTiles, kWidth>, in, dout, dbottom, dslots,
+                       gradient_overflow);
   });
 }
 
 #define HLITE_INSTANTIATE(T)                                                                \
   template bool forward_by_warps<T>(cudaStream_t, const StoredInputs<T>&, Matrix<T>,        \
-                                    const InteractionLaunch&);                              \
-  template bool forward_by_warps<T>(cudaStream_t, const GatheredInputs<T>&, Matrix<T>,      \
                                     const InteractionLaunch&);                              \
   template bool backward_by_warps<T>(cudaStream_t, const StoredInputs<T>&, Matrix<const T>, \
                                      Matrix<T>, View<T, 3>, int32_t*, const InteractionLaunch&);

@@ -21,11 +21,8 @@ template <typename T>
 bool forward_by_warps(cudaStream_t stream, const StoredInputs<T>& in, Matrix<T> out,
                       const InteractionLaunch& how);
 template <typename T>
-bool forward_by_warps(cudaStream_t stream, const GatheredInputs<T>& in, Matrix<T> out,
-                      const InteractionLaunch& how);
-template <typename T>
 bool backward_by_warps(cudaStream_t stream, const StoredInputs<T>& in, Matrix<const T> dout,
-                       Matrix<T> dbottom, View<T, 3> dslots, int32_t* overflow,
+                       Matrix<T> dbottom, View<T, 3> dslots, int32_t* gradient_overflow,
                        const InteractionLaunch& how);
 
 constexpr int kWarp = 32;
@@ -39,8 +36,8 @@ struct SampleSize {
   int inputs;  // n' = n + 1
   int width;   // V
 
-  template <typename Inputs>
-  HLITE_HD static SampleSize of(const Inputs& in) {
+  template <typename T>
+  HLITE_HD static SampleSize of(const StoredInputs<T>& in) {
     return {static_cast<int>(in.count()), static_cast<int>(in.width())};
   }
   HLITE_HD int pairs() const { return inputs * (inputs - 1) / 2; }
@@ -55,8 +52,7 @@ HLITE_HD int tile_stride(int width) {
   return width + kChunk<T>;
 }
 HLITE_HD inline int multiple_of_16(int bytes) { return (bytes + 15) / 16 * 16; }
-// For a row of out or dout that keeps the row's own alignment modulo 16 bytes: n^2 + n + 32 bytes
-// or more, which n numbers of 8 bytes fit into as well.
+// Bytes that hold a row of out or dout at the row's own alignment modulo 16 bytes.
 template <typename T>
 HLITE_HD int row_bytes(const SampleSize& size) {
   return multiple_of_16((size.out_width() + kChunk<T> - 1) * int{sizeof(T)});
@@ -67,15 +63,10 @@ template <typename T>
 bool is_aligned(const StoredInputs<T>& in) {
   return is_aligned(in.bottom.data()) && is_aligned(in.slots.data());
 }
-template <typename T>
-bool is_aligned(const GatheredInputs<T>& in) {
-  return is_aligned(in.bottom.data()) && is_aligned(in.rows.table.data()) &&
-         is_aligned(in.kept.data());
-}
 
 // Sizes below which everything about a sample is an int.
-template <typename Inputs>
-bool is_small(const Inputs& in) {
+template <typename T>
+bool is_small(const StoredInputs<T>& in) {
   return in.count() <= kMaxInputs && in.width() <= (1 << 16);
 }
 
@@ -116,10 +107,6 @@ struct [[gnu::may_alias]] Two {
 };
 struct [[gnu::may_alias]] alignas(16) Floats {
   float at[4];
-};
-template <typename T>
-struct [[gnu::may_alias]] alignas(4 * sizeof(T)) Four {
-  T at[4];
 };
 
 // The entries of a matrix in turns: lane l begins at the l-th and goes on by 32, without divisions.
@@ -179,62 +166,12 @@ __device__ inline void write_rows(const T* tile, int rows, int width, T* to) {
   write_rows(tile, rows, width, to, [](const Chunk&) {});
 }
 
-// Starts to fill rows [0, n') of the tile with the sample's vectors. `scratch` is a row of out's
-// place, which is as good for n numbers of rows.
+// Starts to fill rows [0, n') of the tile with the sample's vectors.
 template <typename T>
-__device__ inline void stage(const StoredInputs<T>& in, int64_t b, const SampleSize& size, T* tile,
-                             T* /*scratch*/) {
+__device__ inline void stage(const StoredInputs<T>& in, int64_t b, const SampleSize& size,
+                             T* tile) {
   stage_rows(in.bottom.row(b), 1, size.width, tile);
   stage_rows(in.slots.row(b), size.inputs - 1, size.width, tile + tile_stride<T>(size.width));
-}
-
-// Table rows become T on their way, so they go through registers, kInFlight loads at a time.
-template <typename T>
-__device__ inline void stage(const GatheredInputs<T>& in, int64_t b, const SampleSize& size,
-                             T* tile, T* scratch) {
-  constexpr int kInFlight = 8;
-  const int n = size.inputs - 1;
-  const auto* const table = reinterpret_cast<const Floats*>(in.rows.table.data());
-  auto* const starts = reinterpret_cast<int64_t*>(scratch);  // in the table, -1: no key
-#pragma unroll 1
-  for (int s = lane_index(); s < n; s += kWarp) {
-    const auto* row = reinterpret_cast<const Floats*>(in.rows.row(b, s));
-    starts[s] = row ? row - table : -1;
-  }
-  stage_rows(in.bottom.row(b), 1, size.width, tile);
-  __syncwarp();
-  auto* const slots = reinterpret_cast<Four<T>*>(tile + tile_stride<T>(size.width));
-  for (Turns at(n, size.width / 4); at.left();) {
-    Floats values[kInFlight];
-    int to[kInFlight];
-#pragma unroll
-    for (int i = 0; i < kInFlight; ++i, at.next()) {
-      values[i] = {};
-      to[i] = -1;
-      if (!at.left()) continue;
-      to[i] = at.index + at.row * (kChunk<T> / 4);  // a tile's row is one chunk longer
-      const int64_t start = starts[at.row];
-      if (start >= 0) values[i] = table[start + at.column];
-    }
-#pragma unroll
-    for (int i = 0; i < kInFlight; ++i) {
-      if (to[i] < 0) continue;
-      Four<T> narrow;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) narrow.at[j] = from_float<T>(values[i].at[j]);
-      slots[to[i]] = narrow;
-    }
-  }
-}
-
-// The staged slots' vectors go where they are to be kept.
-template <typename T>
-__device__ inline void keep(const StoredInputs<T>&, int64_t, const SampleSize&, const T*) {}
-template <typename T>
-__device__ inline void keep(const GatheredInputs<T>& in, int64_t b, const SampleSize& size,
-                            const T* tile) {
-  if (in.kept.data())
-    write_rows(tile + tile_stride<T>(size.width), size.inputs - 1, size.width, in.kept.row(b));
 }
 
 // Elements of p's 16 bytes that lie before p.

@@ -129,7 +129,7 @@ MatmulProblem Matmul::without_epilogue(MatmulProblem problem) {
   return problem;
 }
 
-Matmul::Plan Matmul::describe(const MatmulProblem& p) const {
+Matmul::ProductPlan Matmul::describe(const MatmulProblem& p) const {
   const CublasLt& lt = cublaslt();
   const auto layout = [&](cudaDataType_t type, int64_t rows, int64_t columns) {
     cublasLtMatrixLayout_t made = nullptr;
@@ -137,7 +137,7 @@ Matmul::Plan Matmul::describe(const MatmulProblem& p) const {
                                     static_cast<uint64_t>(columns), rows));
     return Layout(made);
   };
-  Plan plan;
+  ProductPlan plan;
   plan.a = p.turn_a ? layout(p.factors, p.k, p.m) : layout(p.factors, p.m, p.k);
   plan.b = p.turn_b ? layout(p.factors, p.n, p.k) : layout(p.factors, p.k, p.n);
   plan.d = layout(p.result, p.m, p.n);
@@ -157,7 +157,7 @@ Matmul::Plan Matmul::describe(const MatmulProblem& p) const {
   return plan;
 }
 
-void Matmul::set_pointers(const Plan& plan, const MatmulProblem& p) const {
+void Matmul::set_pointers(const ProductPlan& plan, const MatmulProblem& p) const {
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const void* value) {
     HLITE_CUBLASLT(cublaslt().desc_set(plan.desc.get(), attribute, &value, sizeof(value)));
   };
@@ -165,7 +165,7 @@ void Matmul::set_pointers(const Plan& plan, const MatmulProblem& p) const {
   if (has_mask(p.epilogue)) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.mask);
 }
 
-cublasStatus_t Matmul::multiply(const Plan& plan, const MatmulAlgorithm& algorithm,
+cublasStatus_t Matmul::multiply(const ProductPlan& plan, const MatmulAlgorithm& algorithm,
                                 const MatmulProblem& p, cudaStream_t stream) const {
   const float one = 1, before = p.accumulate ? 1 : 0;
   const auto algo = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm);
@@ -174,7 +174,7 @@ cublasStatus_t Matmul::multiply(const Plan& plan, const MatmulAlgorithm& algorit
                            memory_.get(), size_t{kWorkspaceBytes}, stream);
 }
 
-void Matmul::multiply_fused(const Plan& plan, const MatmulAlgorithm& algorithm,
+void Matmul::multiply_fused(const ProductPlan& plan, const MatmulAlgorithm& algorithm,
                             const MatmulProblem& problem, cudaStream_t stream) const {
   void* const vector = vector_of(problem);
   if (problem.bias && vector != problem.bias) {
@@ -193,14 +193,14 @@ void Matmul::multiply_fused(const Plan& plan, const MatmulAlgorithm& algorithm,
     widen<float>(vector, problem.sums, problem.m, stream);
 }
 
-void Matmul::multiply_plainly(const Plan& plain, const MatmulProblem& problem,
+void Matmul::multiply_plainly(const ProductPlan& plain, const MatmulProblem& problem,
                               const EpilogueKernels* kernels, cudaStream_t stream) const {
   HLITE_CUBLASLT(multiply(plain, plain.algorithm, problem, stream));
   if (kernels) (*kernels)(problem);
 }
 
-const Matmul::Plan& Matmul::plan_of(const MatmulProblem& problem, const EpilogueKernels* kernels,
-                                    cudaStream_t stream) {
+const Matmul::ProductPlan& Matmul::plan_of(const MatmulProblem& problem,
+                                           const EpilogueKernels* kernels, cudaStream_t stream) {
   const Key key = key_of(problem);
   auto plan = plans_.find(key);
   if (plan == plans_.end())
@@ -211,13 +211,13 @@ const Matmul::Plan& Matmul::plan_of(const MatmulProblem& problem, const Epilogue
 bool Matmul::run(const MatmulProblem& problem, cudaStream_t stream,
                  const EpilogueKernels* kernels) {
   if (problem.epilogue != CUBLASLT_EPILOGUE_DEFAULT) {
-    const Plan& fused = plan_of(problem, kernels, stream);
+    const ProductPlan& fused = plan_of(problem, kernels, stream);
     if (fused.supported) {
       multiply_fused(fused, fused.algorithm, problem, stream);
       return true;
     }
   }
-  const Plan& plain = plan_of(without_epilogue(problem), nullptr, stream);
+  const ProductPlan& plain = plan_of(without_epilogue(problem), nullptr, stream);
   if (!plain.supported) return false;
   multiply_plainly(plain, problem, kernels, stream);
   return true;

@@ -115,7 +115,7 @@ class Matmul {
   using Preference =
       std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>, DestroyPreference>;
 
-  struct Plan {
+  struct ProductPlan {
     Desc desc;
     Layout a, b, d;
     bool supported = false;
@@ -129,7 +129,7 @@ class Matmul {
   struct Search {
     const MatmulProblem& problem;
     const EpilogueKernels* kernels;  // null for a plain product
-    const Plan* plain;               // of the same product without epilogue; null for that itself
+    const ProductPlan* plain;        // of the same product without epilogue; null for that itself
     std::string name;                // the key's text
     cudaStream_t stream;
   };
@@ -143,24 +143,25 @@ class Matmul {
   [[nodiscard]] void* vector_of(const MatmulProblem& problem) const;
   [[nodiscard]] bool can_fuse(const MatmulProblem& problem) const;
   [[nodiscard]] static MatmulProblem without_epilogue(MatmulProblem problem);
-  [[nodiscard]] Plan describe(const MatmulProblem& problem) const;
-  void set_pointers(const Plan& plan, const MatmulProblem& problem) const;
-  cublasStatus_t multiply(const Plan& plan, const MatmulAlgorithm& algorithm,
+  [[nodiscard]] ProductPlan describe(const MatmulProblem& problem) const;
+  void set_pointers(const ProductPlan& plan, const MatmulProblem& problem) const;
+  cublasStatus_t multiply(const ProductPlan& plan, const MatmulAlgorithm& algorithm,
                           const MatmulProblem& problem, cudaStream_t stream) const;
   // A product, and what goes before and after cuBLASLt's epilogue.
-  void multiply_fused(const Plan& plan, const MatmulAlgorithm& algorithm,
+  void multiply_fused(const ProductPlan& plan, const MatmulAlgorithm& algorithm,
                       const MatmulProblem& problem, cudaStream_t stream) const;
-  void multiply_plainly(const Plan& plain, const MatmulProblem& problem,
+  void multiply_plainly(const ProductPlan& plain, const MatmulProblem& problem,
                         const EpilogueKernels* kernels, cudaStream_t stream) const;
-  const Plan& plan_of(const MatmulProblem& problem, const EpilogueKernels* kernels,
-                      cudaStream_t stream);
+  const ProductPlan& plan_of(const MatmulProblem& problem, const EpilogueKernels* kernels,
+                             cudaStream_t stream);
 
   // ---- matmul_search.cu: the choice of an algorithm ----
-  [[nodiscard]] Plan make_plan(MatmulProblem problem, const Key& key,
-                               const EpilogueKernels* kernels, cudaStream_t stream);
-  [[nodiscard]] std::vector<MatmulAlgorithm> candidates(const Plan& plan, const Key& key) const;
-  [[nodiscard]] bool fits(const Plan& plan, const MatmulAlgorithm& algorithm) const;
-  [[nodiscard]] bool runs(const Plan& plan, const MatmulAlgorithm& algorithm,
+  [[nodiscard]] ProductPlan make_plan(MatmulProblem problem, const Key& key,
+                                      const EpilogueKernels* kernels, cudaStream_t stream);
+  [[nodiscard]] std::vector<MatmulAlgorithm> candidates(const ProductPlan& plan,
+                                                        const Key& key) const;
+  [[nodiscard]] bool fits(const ProductPlan& plan, const MatmulAlgorithm& algorithm) const;
+  [[nodiscard]] bool runs(const ProductPlan& plan, const MatmulAlgorithm& algorithm,
                           const MatmulProblem& problem, cudaStream_t stream) const;
   // Of the candidates the first, or where `timed` the fastest, that runs and, for an epilogue, is
   // worth its while and right.
@@ -169,11 +170,11 @@ class Matmul {
     bool any = false;   // whether one runs
     bool sure = false;  // whether it may be remembered
   };
-  [[nodiscard]] Chosen choose(const Plan& plan, const std::vector<MatmulAlgorithm>& all,
+  [[nodiscard]] Chosen choose(const ProductPlan& plan, const std::vector<MatmulAlgorithm>& all,
                               const Search& search, bool timed);
   // Whether the file has a choice that can be followed here; the plan then does.
   [[nodiscard]] bool follow_remembered(const LockedAlgorithms& remembered, const Search& search,
-                                       Plan& plan);
+                                       ProductPlan& plan);
 
   cublasComputeType_t float_compute_;
   std::string device_;  // as keys of the algorithm file name it
@@ -183,7 +184,7 @@ class Matmul {
   std::set<std::string> warned_;
   std::unique_ptr<std::remove_pointer_t<cublasLtHandle_t>, DestroyHandle> handle_;
   std::unique_ptr<char, FreeDevice> memory_;  // workspace, then scratch
-  std::map<Key, Plan> plans_;
+  std::map<Key, ProductPlan> plans_;
 };
 
 // Matmul::scratch() as floats, for column_sums.cuh.

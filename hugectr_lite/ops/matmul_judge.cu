@@ -50,7 +50,7 @@ Matmul::Judge::Judge(const Matmul& matmul, const Search& search)
       ranges_(sample_of(problem_.n)),
       digest_(1, search.stream) {
   expected_.rows = problem_.m;
-  for (const Range& range : ranges_) expected_.columns += range.count;
+  for (const JudgedRange& range : ranges_) expected_.columns += range.count;
   expected_.mask_stride = (problem_.m + 127) / 128 * 16;
   expected_.relu = (problem_.epilogue & CUBLASLT_EPILOGUE_RELU) != 0;
   matmul_.multiply_plainly(*search.plain, problem_, nullptr, stream_);
@@ -62,10 +62,10 @@ Matmul::Judge::Judge(const Matmul& matmul, const Search& search)
   expected_.sums = sums();
 }
 
-std::vector<Matmul::Judge::Range> Matmul::Judge::sample_of(int64_t columns) const {
+std::vector<Matmul::Judge::JudgedRange> Matmul::Judge::sample_of(int64_t columns) const {
   const int64_t count = std::clamp<int64_t>(kRangeElements / problem_.m, 1, kRangeColumns);
   if (columns <= kRanges * count) return {{0, std::min(columns, kRanges * count)}};
-  std::vector<Range> ranges;
+  std::vector<JudgedRange> ranges;
   for (int64_t i = 0; i < kRanges; ++i)
     ranges.push_back({(columns - count) * i / (kRanges - 1), count});
   return ranges;
@@ -115,7 +115,7 @@ std::vector<float> Matmul::Judge::floats(const void* data, int64_t first, int64_
 
 std::vector<float> Matmul::Judge::sampled_values() const {
   std::vector<float> all;
-  for (const Range& range : ranges_) {
+  for (const JudgedRange& range : ranges_) {
     const auto part = floats(problem_.d, range.begin * problem_.m, range.count * problem_.m);
     all.insert(all.end(), part.begin(), part.end());
   }
@@ -125,7 +125,7 @@ std::vector<float> Matmul::Judge::sampled_values() const {
 std::vector<uint8_t> Matmul::Judge::sampled_mask() const {
   std::vector<uint8_t> all;
   const int64_t stride = expected_.mask_stride;
-  for (const Range& range : ranges_) {
+  for (const JudgedRange& range : ranges_) {
     const auto part = copied(static_cast<const uint8_t*>(problem_.mask) + range.begin * stride,
                              range.count * stride);
     all.insert(all.end(), part.begin(), part.end());
@@ -179,7 +179,8 @@ uint64_t Matmul::Judge::digest() const {
   return copied(digest_.data(), 1)[0];
 }
 
-Matmul::Judge::Opinion Matmul::Judge::of(const Plan& plan, const MatmulAlgorithm& algorithm) const {
+Matmul::Judge::Opinion Matmul::Judge::of(const ProductPlan& plan,
+                                         const MatmulAlgorithm& algorithm) const {
   spoil_results();
   const auto multiply = [&] { matmul_.multiply_fused(plan, algorithm, problem_, stream_); };
   multiply();

@@ -23,14 +23,14 @@ class Matmul::Judge {
     std::string why;  // of another one
   };
   // Of an algorithm that runs.
-  [[nodiscard]] Opinion of(const Plan& plan, const MatmulAlgorithm& algorithm) const;
+  [[nodiscard]] Opinion of(const ProductPlan& plan, const MatmulAlgorithm& algorithm) const;
 
  private:
   // Some neighbouring columns of the result.
-  struct Range {
+  struct JudgedRange {
     int64_t begin, count;
   };
-  [[nodiscard]] std::vector<Range> sample_of(int64_t columns) const;
+  [[nodiscard]] std::vector<JudgedRange> sample_of(int64_t columns) const;
   void make_bias();
   // Copied from the device when it is done.
   template <typename T>
@@ -47,7 +47,7 @@ class Matmul::Judge {
   const Matmul& matmul_;
   MatmulProblem problem_;
   cudaStream_t stream_;
-  std::vector<Range> ranges_;
+  std::vector<JudgedRange> ranges_;
   EpilogueSample expected_;
   DeviceBuffer<char> bias_;
   DeviceBuffer<unsigned long long> digest_;

@@ -78,7 +78,7 @@ class Matmul::Timer {
   cudaEvent_t events_[2] = {};
 };
 
-std::vector<MatmulAlgorithm> Matmul::candidates(const Plan& plan, const Key& key) const {
+std::vector<MatmulAlgorithm> Matmul::candidates(const ProductPlan& plan, const Key& key) const {
   const CublasLt& lt = cublaslt();
   cublasLtMatmulPreference_t preference = nullptr;
   HLITE_CUBLASLT(lt.preference_create(&preference));
@@ -109,7 +109,7 @@ std::vector<MatmulAlgorithm> Matmul::candidates(const Plan& plan, const Key& key
 }
 
 // Whether a remembered algorithm can run here.
-bool Matmul::fits(const Plan& plan, const MatmulAlgorithm& algorithm) const {
+bool Matmul::fits(const ProductPlan& plan, const MatmulAlgorithm& algorithm) const {
   cublasLtMatmulHeuristicResult_t result{};
   const auto algo = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm);
   return cublaslt().check(handle_.get(), plan.desc.get(), plan.a.get(), plan.b.get(), plan.d.get(),
@@ -118,14 +118,14 @@ bool Matmul::fits(const Plan& plan, const MatmulAlgorithm& algorithm) const {
 }
 
 // Heuristics promise much, but whether an algorithm runs shows when it does.
-bool Matmul::runs(const Plan& plan, const MatmulAlgorithm& algorithm, const MatmulProblem& problem,
-                  cudaStream_t stream) const {
+bool Matmul::runs(const ProductPlan& plan, const MatmulAlgorithm& algorithm,
+                  const MatmulProblem& problem, cudaStream_t stream) const {
   if (multiply(plan, algorithm, problem, stream) == CUBLAS_STATUS_SUCCESS) return true;
   (void)cudaGetLastError();  // not to be found by the next check
   return false;
 }
 
-Matmul::Chosen Matmul::choose(const Plan& plan, const std::vector<MatmulAlgorithm>& all,
+Matmul::Chosen Matmul::choose(const ProductPlan& plan, const std::vector<MatmulAlgorithm>& all,
                               const Search& search, bool timed) {
   struct Candidate {
     MatmulAlgorithm algorithm;
@@ -179,7 +179,7 @@ Matmul::Chosen Matmul::choose(const Plan& plan, const std::vector<MatmulAlgorith
 }
 
 bool Matmul::follow_remembered(const LockedAlgorithms& remembered, const Search& search,
-                               Plan& plan) {
+                               ProductPlan& plan) {
   const MatmulChoice* const found = remembered.find(search.name);
   if (!found) return false;
   const MatmulVerdict verdict = found->verdict;
@@ -197,8 +197,8 @@ bool Matmul::follow_remembered(const LockedAlgorithms& remembered, const Search&
   return true;
 }
 
-Matmul::Plan Matmul::make_plan(MatmulProblem problem, const Key& key,
-                               const EpilogueKernels* kernels, cudaStream_t stream) {
+Matmul::ProductPlan Matmul::make_plan(MatmulProblem problem, const Key& key,
+                                      const EpilogueKernels* kernels, cudaStream_t stream) {
   const bool fused = problem.epilogue != CUBLASLT_EPILOGUE_DEFAULT;
   Search search = {problem, kernels, nullptr, text_of(key), stream};
   const LockedAlgorithms::Warn warn = [this](const std::string& text) { warn_once(text); };
@@ -216,7 +216,7 @@ Matmul::Plan Matmul::make_plan(MatmulProblem problem, const Key& key,
     trial = DeviceBuffer<char>(static_cast<size_t>(bytes), stream);
     problem.d = trial.data();
   }
-  Plan plan = describe(problem);
+  ProductPlan plan = describe(problem);
   const std::vector<MatmulAlgorithm> all = candidates(plan, key);
   const auto without_algorithm = [&] {
     if (fused)
@@ -234,7 +234,7 @@ Matmul::Plan Matmul::make_plan(MatmulProblem problem, const Key& key,
       follow_remembered(LockedAlgorithms(algorithm_file_, warn), search, plan))
     return plan;
   if (fused) {  // before the file is locked: this may lock it
-    const Plan& plain = plan_of(without_epilogue(problem), nullptr, stream);
+    const ProductPlan& plain = plan_of(without_epilogue(problem), nullptr, stream);
     if (!plain.supported) return plan;
     search.plain = &plain;
   }

@@ -116,14 +116,14 @@ __global__ void __launch_bounds__(kThreads)
 size_t padded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 // Where the arrays for n samples lie from `memory` on.
-struct Arrays {
+struct AucArrays {
   EvaluationSums* sums;
   double* losses;
   uint32_t* keys[2];
   uint8_t* positive[2];
   std::byte* end;
 
-  Arrays(std::byte* memory, int64_t n) {
+  AucArrays(std::byte* memory, int64_t n) {
     const auto cut = [&](size_t bytes) {
       std::byte* const array = memory;
       memory += padded(bytes);
@@ -146,7 +146,7 @@ size_t evaluation_workspace(int64_t max_samples) {
                     std::to_string(max_samples));
   const auto n = static_cast<uint32_t>(max_samples);
   std::byte* const none = nullptr;
-  const auto arrays = static_cast<size_t>(Arrays(none, max_samples).end - none);
+  const auto arrays = static_cast<size_t>(AucArrays(none, max_samples).end - none);
   if (n == 0) return arrays;
   return arrays + std::max(hlite::gpu::sort_pairs_bytes<uint8_t>(n, kSortBits),
                            hlite::gpu::exclusive_sums_bytes(n));
@@ -155,7 +155,7 @@ size_t evaluation_workspace(int64_t max_samples) {
 void evaluate(cudaStream_t stream, Vector<const float> logits, Vector<const float> labels,
               std::byte* workspace, size_t workspace_bytes, EvaluationSums* to) {
   const auto n = static_cast<uint32_t>(logits.dim(0));
-  const Arrays arrays(workspace, logits.dim(0));
+  const AucArrays arrays(workspace, logits.dim(0));
   const hlite::gpu::Temporary temporary{
       arrays.end, workspace_bytes - static_cast<size_t>(arrays.end - workspace)};
   const auto shape = [&](const char* name, dim3 grid) {

@@ -1,12 +1,16 @@
 #include "hugectr_lite/ops/regularizer.h"
 
+#include <type_traits>
+
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/half.h"
 #include "hugectr_lite/ops/block_sums.h"
 #include "hugectr_lite/ops/piece_sums.h"
 
 namespace hlite::ops {
 
-void add_penalty(const Exec& exec, Vector<const float> w, Vector<float> dw, float* loss,
+template <typename T>
+void add_penalty(const Exec& exec, VectorOf<const T> w, Vector<float> dw, float* loss,
                  const RegularizerOptions& options) {
   HLITE_CHECK(w.dim(0) == dw.dim(0), "add_penalty: w {}, dw {}", w.shape(), dw.shape());
   HLITE_CHECK(loss != nullptr, "add_penalty has no loss to add to");
@@ -14,22 +18,27 @@ void add_penalty(const Exec& exec, Vector<const float> w, Vector<float> dw, floa
     HLITE_CHECK(options.workspace.size() >= kBlockSums,
                 "add_penalty: a workspace of {} numbers, expected {}", options.workspace.size(),
                 kBlockSums);
-    return kernels::add_penalty(exec, w, dw, loss, options);
+    if constexpr (std::is_same_v<T, float>)
+      return kernels::add_penalty(exec, w, dw, loss, options);
+    else
+      raise("add_penalty: weights of 16 bits need the CPU");
   }
   const float scale = options.scale ? *options.scale : 1.0f;
   const float factor = static_cast<float>(options.lambda) * scale;
   const auto add = [&]<Penalty kPenalty>() {
     return piece_sum(exec, w.size(), options.workspace, [&](int64_t begin, int64_t end) {
       return sum_in_lanes(begin, end, [&](int64_t i) {
-        const PenaltyTerm term = penalty_term(kPenalty, w.data()[i]);
+        const PenaltyTerm term = penalty_term(kPenalty, to_float(w.data()[i]));
         dw.data()[i] += factor * term.gradient;
         return term.loss;
       });
     });
   };
-  const double sum = options.penalty == Penalty::kL1 ? add.operator()<Penalty::kL1>()
-                                                     : add.operator()<Penalty::kL2>();
+  const double sum = options.penalty == Penalty::kL1 ? add.template operator()<Penalty::kL1>()
+                                                     : add.template operator()<Penalty::kL2>();
   *loss = static_cast<float>(static_cast<double>(*loss) + options.lambda * sum);
 }
+
+HLITE_INSTANTIATE_FLOATS(add_penalty)
 
 }  // namespace hlite::ops

@@ -36,12 +36,14 @@ struct RegularizerOptions {
   Vector<double> workspace = {};
 };
 
-// w and dw [N] do not overlap. Summed in double in a fixed order.
-void add_penalty(const Exec& exec, Vector<const float> w, Vector<float> dw, float* loss,
+// w and dw [N] do not overlap. Summed in double in a fixed order. T: float, and on the CPU bf16 and
+// fp16.
+template <typename T>
+void add_penalty(const Exec& exec, VectorOf<const T> w, Vector<float> dw, float* loss,
                  const RegularizerOptions& options);
 
 namespace kernels {
-inline const KernelOf<decltype(ops::add_penalty)> add_penalty{"add_penalty"};
+inline const KernelOf<decltype(ops::add_penalty<float>)> add_penalty{"add_penalty"};
 }  // namespace kernels
 
 }  // namespace hlite::ops

@@ -21,12 +21,12 @@ bool has_state(Vector<float> state, int index, OptimizerType type, int64_t n) {
 }
 
 template <typename T>
-struct Arrays {
+struct HostUpdateArrays {
   const float* g;
   float *w, *state0, *state1;  // states beyond the rule's may be null
   T* mirror;                   // may be null
 
-  [[nodiscard]] Arrays at(int64_t i) const {
+  [[nodiscard]] HostUpdateArrays at(int64_t i) const {
     return {g + i, w + i, state0 ? state0 + i : nullptr, state1 ? state1 + i : nullptr,
             mirror ? mirror + i : nullptr};
   }
@@ -34,13 +34,13 @@ struct Arrays {
 
 // A piece at a time, which stays in L1; gradients multiplied by `inverse`, unless null.
 template <OptimizerType type, typename T>
-void update_pieces(const StepScalars& scalars, const Arrays<T>& x, int64_t n,
+void update_pieces(const StepScalars& scalars, const HostUpdateArrays<T>& x, int64_t n,
                    const float* inverse) {
   constexpr int64_t kPiece = 1024;
   float scaled[kPiece];
   for (int64_t begin = 0; begin < n; begin += kPiece) {
     const int64_t count = std::min(kPiece, n - begin);
-    Arrays<T> piece = x.at(begin);
+    HostUpdateArrays<T> piece = x.at(begin);
     if (inverse) {
       for (int64_t i = 0; i < count; ++i) scaled[i] = piece.g[i] * *inverse;
       piece.g = scaled;
@@ -52,7 +52,7 @@ void update_pieces(const StepScalars& scalars, const Arrays<T>& x, int64_t n,
 
 template <typename T>
 void update_on_cpu(const Exec& exec, const UpdateRule& rule, float lr, int64_t step, int64_t n,
-                   const Arrays<T>& x, const GradientScale& scale) {
+                   const HostUpdateArrays<T>& x, const GradientScale& scale) {
   HLITE_CHECK(step >= 1, "dense_update: step {} counts from 1", step);
   if (scale.skips()) return;
   const StepScalars scalars = step_scalars(rule, lr, step);

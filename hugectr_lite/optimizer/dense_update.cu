@@ -20,7 +20,7 @@ namespace {
 constexpr int kBlocksPerSm = 4;
 constexpr int64_t kMaxBlocks = 132 * kBlocksPerSm;
 
-struct Arrays {
+struct DeviceUpdateArrays {
   const float* g;
   float *w, *state0, *state1;
   int64_t n;
@@ -29,7 +29,7 @@ struct Arrays {
 // mirror null: none.
 template <OptimizerType type, int kCount, typename T>
 __global__ void __launch_bounds__(kPackThreads, kBlocksPerSm)
-    update_kernel(UpdateRule rule, const float* lr, const int64_t* step, Arrays x,
+    update_kernel(UpdateRule rule, const float* lr, const int64_t* step, DeviceUpdateArrays x,
                   GradientScale scale, T* mirror) {
   if (scale.skips()) return;
   rule.type = type;  // known here, so that Adam's powers are in Adam's kernels alone
@@ -63,8 +63,8 @@ __global__ void __launch_bounds__(kPackThreads, kBlocksPerSm)
 template <typename T>
 void dense_update(cudaStream_t stream, const UpdateRule& rule, const float* lr, const int64_t* step,
                   const DenseArrays& arrays, const GradientScale& scale, Vector<T> mirror) {
-  const Arrays x{arrays.g.data(), arrays.w.data(), arrays.state0.data(), arrays.state1.data(),
-                 arrays.w.size()};
+  const DeviceUpdateArrays x{arrays.g.data(), arrays.w.data(), arrays.state0.data(),
+                             arrays.state1.data(), arrays.w.size()};
   constexpr int kCount = kPackCount<float>;
   const bool aligned = starts_pack<kCount>(x.g) && starts_pack<kCount>(x.w) &&
                        starts_pack<kCount>(x.state0) && starts_pack<kCount>(x.state1) &&

@@ -11,13 +11,13 @@ namespace hlite::optimizer {
 // All lie in memory of the device that the update runs on, since they change from step to step.
 struct GradientScale {
   const float* inverse = nullptr;  // gradients are multiplied by it; null: by 1
-  // Not 0: the step changes nothing, because gradients overflowed, or because what ranks exchange
-  // did not fit its buffers. Null: never.
+  // Not 0: the update changes nothing. `skip`: gradients overflowed. `capacity_exceeded`: an
+  // exchange did not fit its buffers, and the run is repeated. Null: never.
   const int32_t* skip = nullptr;
-  const int32_t* overflow = nullptr;
+  const int32_t* capacity_exceeded = nullptr;
 
   [[nodiscard]] HLITE_HD bool skips() const {
-    return (skip && *skip != 0) || (overflow && *overflow != 0);
+    return (skip && *skip != 0) || (capacity_exceeded && *capacity_exceeded != 0);
   }
 };
 

@@ -12,10 +12,11 @@ void update_loss_scale(const Exec& exec, int32_t grow_after, LossScale* state,
   *state = next_loss_scale(*state, grow_after, ranks);
 }
 
-void tell_found(const Exec& exec, const LossScale* state, float* word) {
-  HLITE_CHECK(state != nullptr && word != nullptr, "tell_found has no state, or no word");
-  if (exec.on_gpu()) return kernels::tell_found(exec, state, word);
-  *word = state->found != 0 ? 1.0f : 0.0f;
+void report_gradient_overflow(const Exec& exec, const LossScale* state, float* word) {
+  HLITE_CHECK(state != nullptr && word != nullptr,
+              "report_gradient_overflow has no state, or no word");
+  if (exec.on_gpu()) return kernels::report_gradient_overflow(exec, state, word);
+  *word = state->gradient_overflow != 0 ? 1.0f : 0.0f;
 }
 
 }  // namespace hlite::optimizer

@@ -11,8 +11,8 @@ __global__ void update_kernel(int32_t grow_after, LossScale* state, RanksVerdict
   *state = next_loss_scale(*state, grow_after, ranks);
 }
 
-__global__ void tell_found_kernel(const LossScale* state, float* word) {
-  *word = state->found != 0 ? 1.0f : 0.0f;
+__global__ void report_gradient_overflow_kernel(const LossScale* state, float* word) {
+  *word = state->gradient_overflow != 0 ? 1.0f : 0.0f;
 }
 
 }  // namespace
@@ -22,13 +22,14 @@ void update_loss_scale(cudaStream_t stream, int32_t grow_after, LossScale* state
   launch({.name = "update_loss_scale", .stream = stream}, update_kernel, grow_after, state, ranks);
 }
 
-void tell_found(cudaStream_t stream, const LossScale* state, float* word) {
-  launch({.name = "tell_found", .stream = stream}, tell_found_kernel, state, word);
+void report_gradient_overflow(cudaStream_t stream, const LossScale* state, float* word) {
+  launch({.name = "report_gradient_overflow", .stream = stream}, report_gradient_overflow_kernel,
+         state, word);
 }
 
 HLITE_KERNELS(loss_scale) {
   list.add<update_loss_scale>(kernels::update_loss_scale);
-  list.add<tell_found>(kernels::tell_found);
+  list.add<report_gradient_overflow>(kernels::report_gradient_overflow);
 }
 
 }  // namespace hlite::optimizer::gpu

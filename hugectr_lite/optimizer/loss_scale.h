@@ -24,8 +24,10 @@ struct LossScale {
   float inverse = 1;  // 1 / the scale of the gradients that were decided on last
   int32_t skip = 0;   // 1: the gradients at hand overflowed
   int32_t good = 0;   // iterations without overflow since `scale` last changed
-  int32_t found = 0;  // 1: overflow found in a gradient so far, by flag_non_finite() or its maker
-  int32_t lost = 0;   // iterations that overflowed at the least scale, where halving cannot help
+  // 1: a gradient of this iteration has overflowed, as flag_non_finite() or the gradient's maker
+  // found.
+  int32_t gradient_overflow = 0;
+  int32_t lost = 0;  // iterations that overflowed at the least scale, where halving cannot help
   float next_inverse = 1;  // 1 / scale: of gradients that nothing has been decided on
 };
 
@@ -48,7 +50,7 @@ inline GradientScale undecided_scale(const LossScale& state) {
 HLITE_HD inline LossScale next_loss_scale(const LossScale& now, int32_t grow_after) {
   LossScale next;
   next.inverse = 1 / now.scale;
-  next.skip = now.found != 0 ? 1 : 0;
+  next.skip = now.gradient_overflow != 0 ? 1 : 0;
   next.good = next.skip ? 0 : now.good + 1;
   next.lost = now.lost + (next.skip && now.scale <= kMinLossScale ? 1 : 0);
   next.scale = next.skip ? now.scale / 2 : now.scale;
@@ -63,29 +65,32 @@ HLITE_HD inline LossScale next_loss_scale(const LossScale& now, int32_t grow_aft
 
 // What several ranks, which decide alike, know of an iteration; in memory of the op's device.
 struct RanksVerdict {
-  const float* found = nullptr;  // the sum over ranks of what tell_found() said; null: one rank
-  const int32_t* overflow = nullptr;  // not 0: the run counts for nothing, and is made again
+  // The sum over ranks of report_gradient_overflow(); null on one rank.
+  const float* gradient_overflow = nullptr;
+  // Not 0: an exchange's capacity was exceeded, so the run is repeated and counts for nothing.
+  const int32_t* capacity_exceeded = nullptr;
 };
 HLITE_HD inline LossScale next_loss_scale(LossScale now, int32_t grow_after,
                                           const RanksVerdict& ranks) {
-  if (ranks.overflow && *ranks.overflow != 0) {
-    now.found = 0;
+  if (ranks.capacity_exceeded && *ranks.capacity_exceeded != 0) {
+    now.gradient_overflow = 0;
     return now;
   }
-  if (ranks.found) now.found = *ranks.found > 0 ? 1 : 0;
+  if (ranks.gradient_overflow) now.gradient_overflow = *ranks.gradient_overflow > 0 ? 1 : 0;
   return next_loss_scale(now, grow_after);
 }
 
 // *state = next_loss_scale(*state, grow_after, ranks), in memory of the op's device.
 void update_loss_scale(const Exec& exec, int32_t grow_after, LossScale* state,
                        const RanksVerdict& ranks = {});
-// *word = 1 where this rank has found overflow in a gradient so far, else 0; there too.
-void tell_found(const Exec& exec, const LossScale* state, float* word);
+// *word = 1 if a gradient of this rank has overflowed, else 0; in memory of the op's device, too.
+void report_gradient_overflow(const Exec& exec, const LossScale* state, float* word);
 
 namespace kernels {
 inline const KernelOf<decltype(optimizer::update_loss_scale)> update_loss_scale{
     "update_loss_scale"};
-inline const KernelOf<decltype(optimizer::tell_found)> tell_found{"tell_found"};
+inline const KernelOf<decltype(optimizer::report_gradient_overflow)> report_gradient_overflow{
+    "report_gradient_overflow"};
 }  // namespace kernels
 
 }  // namespace hlite::optimizer

@@ -39,4 +39,32 @@ inline void update_elements_without_gradient(const StepScalars scalars, int64_t 
   }
 }
 
+// The mean of g^2 over [0, n), n > 0. What is added to what depends on n alone.
+inline float mean_square(int64_t n, const float* __restrict g) {
+  constexpr int64_t kSums = 16;
+  float sums[kSums] = {};
+  const int64_t whole = n / kSums * kSums;
+  for (int64_t i = 0; i < whole; i += kSums)
+#pragma omp simd
+    for (int64_t k = 0; k < kSums; ++k) sums[k] += g[i + k] * g[i + k];
+  for (int64_t i = whole; i < n; ++i) sums[i - whole] += g[i] * g[i];
+  for (int64_t half = kSums / 2; half > 0; half /= 2)
+    for (int64_t k = 0; k < half; ++k) sums[k] += sums[k + half];
+  return sums[0] / static_cast<float>(n);
+}
+
+// A table's row of n elements, and its states, of state_width(type, n).
+template <OptimizerType type>
+inline void update_row(const StepScalars scalars, int64_t n, const float* __restrict g,
+                       float* __restrict w, float* __restrict state0, float* __restrict state1) {
+  if constexpr (is_row_wise(type)) {
+    update_row_state<type>(mean_square(n, g), *state0);
+    const float state = *state0;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) update_weight<type>(scalars, g[i], w[i], state);
+  } else {
+    update_elements<type>(scalars, n, g, w, state0, state1);
+  }
+}
+
 }  // namespace hlite::optimizer

@@ -8,6 +8,8 @@
 //              alpha = lr sqrt(1 - b2^t) / (1 - b1^t)    w -= alpha m / (sqrt(v) + eps)
 //              with corrected_epsilon (PyTorch's form) eps sqrt(1 - b2^t) in place of eps
 //   AdaGrad    v += g^2                                  w -= lr g / (sqrt(v) + eps)
+//   RowWiseAdaGrad, of a table's row of V weights, which keeps one float v:
+//              v += sum over the row of g^2 / V          w -= lr g / (sqrt(v) + eps)
 //   Ftrl       n' = n + g^2, z += g - (sqrt(n') - sqrt(n)) w / lr
 //              w = |z| <= lambda1 ? 0 : (sign(z) lambda1 - z) / ((beta + sqrt(n')) / lr + lambda2)
 //
@@ -31,7 +33,7 @@ using config::OptimizerType;
 using config::UpdateRule;
 using config::UpdateType;
 
-// Arrays of the weights' shape that the rule keeps between steps: state0, state1.
+// Arrays that the rule keeps between steps, of the weights' shape: state0, state1.
 HLITE_HD constexpr int state_count(OptimizerType type) {
   switch (type) {
     case OptimizerType::kSgd:
@@ -39,6 +41,7 @@ HLITE_HD constexpr int state_count(OptimizerType type) {
     case OptimizerType::kMomentum:
     case OptimizerType::kNesterov:
     case OptimizerType::kAdaGrad:
+    case OptimizerType::kRowWiseAdaGrad:
       return 1;
     case OptimizerType::kAdam:
     case OptimizerType::kFtrl:
@@ -47,16 +50,32 @@ HLITE_HD constexpr int state_count(OptimizerType type) {
   return 0;
 }
 
+// Returns true if tables keep one state per row: state0, one float. The mean of g^2 over the row
+// updates it (update_row_state) before the row's weights are updated (update_weight). In an array
+// without rows every element counts as a row.
+HLITE_HD constexpr bool is_row_wise(OptimizerType type) {
+  return type == OptimizerType::kRowWiseAdaGrad;
+}
+
+HLITE_HD constexpr bool is_ada_grad(OptimizerType type) {
+  return type == OptimizerType::kAdaGrad || type == OptimizerType::kRowWiseAdaGrad;
+}
+
+// Floats of a state that a table of rows of `width` floats keeps for each of them.
+HLITE_HD constexpr int64_t state_width(OptimizerType type, int64_t width) {
+  return is_row_wise(type) ? 1 : width;
+}
+
 // Name of state array `index` < state_count(type): `<tensor>.<name>` in checkpoints.
 constexpr const char* state_name(OptimizerType type, int index) {
   if (type == OptimizerType::kAdam) return index == 0 ? "m" : "v";
   if (type == OptimizerType::kFtrl) return index == 0 ? "n" : "z";
-  return type == OptimizerType::kAdaGrad ? "accumulator" : "momentum";
+  return is_ada_grad(type) ? "accumulator" : "momentum";
 }
 
 // What every element of a state array holds before the first step.
 constexpr float initial_state(const UpdateRule& rule) {
-  return rule.type == OptimizerType::kAdaGrad ? static_cast<float>(rule.initial_accumulator) : 0.f;
+  return is_ada_grad(rule.type) ? static_cast<float>(rule.initial_accumulator) : 0.f;
 }
 
 // Whether a row with gradient 0 moves, so that UpdateType::kGlobal differs from kLocal.
@@ -93,6 +112,18 @@ HLITE_HD inline StepScalars step_scalars(const UpdateRule& rule, float lr, int64
           static_cast<float>(ridge)};
 }
 
+// The two halves of AdaGrad's step. `square`: g^2.
+template <OptimizerType type>
+HLITE_HD inline void update_row_state(float square, float& state0) {
+  static_assert(is_ada_grad(type));
+  state0 += square;
+}
+template <OptimizerType type>
+HLITE_HD inline void update_weight(const StepScalars& s, float g, float& w, float state0) {
+  static_assert(is_ada_grad(type));
+  w -= s.rate * g / (sqrtf(state0) + s.epsilon);
+}
+
 // One element. State references beyond state_count(type) are not touched.
 template <OptimizerType type>
 HLITE_HD inline void update_element(const StepScalars& s, float g, float& w, float& state0,
@@ -110,9 +141,9 @@ HLITE_HD inline void update_element(const StepScalars& s, float g, float& w, flo
     state0 = s.beta1 * state0 + s.one_minus_beta1 * g;
     state1 = s.beta2 * state1 + s.one_minus_beta2 * (g * g);
     w -= s.rate * state0 / (sqrtf(state1) + s.epsilon);
-  } else if constexpr (type == OptimizerType::kAdaGrad) {
-    state0 += g * g;
-    w -= s.rate * g / (sqrtf(state0) + s.epsilon);
+  } else if constexpr (is_ada_grad(type)) {
+    update_row_state<type>(g * g, state0);
+    update_weight<type>(s, g, w, state0);
   } else {
     static_assert(type == OptimizerType::kFtrl);
     const float root_before = sqrtf(state0);
@@ -140,6 +171,8 @@ decltype(auto) with_rule_type(OptimizerType type, Body&& body) {
       return body.template operator()<OptimizerType::kAdam>();
     case OptimizerType::kAdaGrad:
       return body.template operator()<OptimizerType::kAdaGrad>();
+    case OptimizerType::kRowWiseAdaGrad:
+      return body.template operator()<OptimizerType::kRowWiseAdaGrad>();
     case OptimizerType::kFtrl:
       break;
   }

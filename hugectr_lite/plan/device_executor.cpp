@@ -134,7 +134,7 @@ void DeviceExecutor::issue_or_capture(const Key& key, const Plan& plan,
 
 void DeviceExecutor::run_step(const Step& step, const StepContext& context) const {
   try {
-    step.run(context);
+    plan::run_step(step, context);
   } catch (...) {
     if (options_.on_failure) options_.on_failure(step.name);
     throw;

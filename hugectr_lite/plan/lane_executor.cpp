@@ -74,7 +74,7 @@ void LaneExecutor::run_lane(int lane) {
     if (!failed_.load(std::memory_order_acquire)) {
       try {
         const auto start = Clock::now();
-        steps[i].run(context);
+        run_step(steps[i], context);
         if (plan_ == measured_) seconds_[i] += seconds_since(start);
       } catch (...) {
         fail(std::current_exception());

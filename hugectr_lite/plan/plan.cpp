@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/stopwatch.h"
 
@@ -80,9 +82,11 @@ static std::string bytes_text(double in_run, double per_sample) {
 
 std::string Plan::describe() const {
   const auto names = [&](const std::vector<BufferId>& ids) {
-    std::string s;
-    for (const BufferId id : ids) s += (s.empty() ? "" : ", ") + buffers_->name(id);
-    return s;
+    std::vector<std::string> unique;
+    for (const BufferId id : ids)
+      if (std::find(unique.begin(), unique.end(), buffers_->name(id)) == unique.end())
+        unique.push_back(buffers_->name(id));
+    return fmt::format("{}", fmt::join(unique, ", "));
   };
   std::string out;
   for (size_t i = 0; i < steps_.size(); ++i) {
@@ -98,17 +102,27 @@ std::string Plan::describe() const {
   return out;
 }
 
+void run_step(const Step& step, const StepContext& context) {
+  try {
+    step.run(context);
+  } catch (const TimeoutError& error) {
+    raise<TimeoutError>(
+        "{} in step {} of {}", error.what(), step.name,
+        context.iteration > 0 ? fmt::format("iteration {}", context.iteration) : "an evaluation");
+  }
+}
+
 void run_in_order(const Plan& plan, const StepContext& context, std::span<double> seconds) {
   const auto steps = plan.steps();
   if (seconds.empty()) {
-    for (const Step& step : steps) step.run(context);
+    for (const Step& step : steps) run_step(step, context);
     return;
   }
   HLITE_CHECK(seconds.size() == steps.size(), "{} times for {} steps", seconds.size(),
               steps.size());
   for (size_t i = 0; i < steps.size(); ++i) {
     const auto start = Clock::now();
-    steps[i].run(context);
+    run_step(steps[i], context);
     seconds[i] += seconds_since(start);
   }
 }

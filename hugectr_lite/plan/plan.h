@@ -28,12 +28,15 @@ struct HostInput {
   const float* dense = nullptr;            // [batch, dense width]
   const uint32_t* keys = nullptr;          // [batch, slots], local to the slot
   std::span<const std::byte> memory = {};  // the block that they lie in, to copy it as one
+  const uint32_t* next_keys = nullptr;     // [next_batch, slots] of the next batch, if known
+  int64_t next_batch = 0;
 };
 
 // What a step is given when it runs.
 struct StepContext {
-  Exec exec = {};     // set by the executor
-  int64_t batch = 0;  // samples in this batch, at most what the buffers were sized for
+  Exec exec = {};         // set by the executor
+  int64_t batch = 0;      // samples in this batch, at most what the buffers were sized for
+  int64_t iteration = 0;  // of training, from 1; 0 in an evaluation
   HostInput input = {};
   // Where the batch is one rank's part of a larger one: that one's samples, and the place in it of
   // this rank's first.
@@ -58,6 +61,13 @@ inline std::vector<BufferId> present(std::vector<BufferId> ids) {
   return ids;
 }
 
+// Bytes that a step moves to and from a slower tier of memory: a disk or, for a GPU, the host.
+struct TierBytes {
+  double read_per_sample = 0, written_per_sample = 0;
+  bool ahead = false;  // reads for the next batch run beside this one
+  [[nodiscard]] bool any() const { return read_per_sample + written_per_sample > 0; }
+};
+
 struct Step {
   std::string name;
   Lane lane = Lane::kCompute;
@@ -66,6 +76,7 @@ struct Step {
   double flops_per_sample = 0;  // for the distance to the floor in benchmarks; 0: negligible
   double bytes_per_sample = 0;  // main-memory traffic
   SentBytes sends = {};
+  TierBytes tier = {};
   std::vector<int> after = {};  // derived: indices of the steps that must have ended
 };
 
@@ -94,6 +105,8 @@ class Plan {
   std::vector<std::vector<bool>> before_;  // before_[b][a]: a must end before b starts
 };
 
+// Runs one step. A TimeoutError of it says which step and iteration it was.
+void run_step(const Step& step, const StepContext& context);
 // Runs the steps in the order in which they were added. When `seconds` is not empty (one entry a
 // step) adds each step's time to it.
 void run_in_order(const Plan& plan, const StepContext& context, std::span<double> seconds = {});

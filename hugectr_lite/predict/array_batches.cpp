@@ -44,7 +44,9 @@ void ArrayBatches::check_shapes(const SampleArrays& samples) const {
 void ArrayBatches::put_keys(const int64_t* from, int64_t sample, uint32_t* to) {
   for (int64_t c = 0; c < layout_.columns; ++c) {
     to[c] = static_cast<uint32_t>(from[c]);
-    if (from[c] == -1 && may_lack_[static_cast<size_t>(c)]) continue;  // kNoKey
+    const auto column = static_cast<size_t>(c);
+    if (from[c] == -1 && may_lack_[column]) continue;  // kNoKey
+    ++counts_.present[column];
     const uint32_t last = key_check_.last_key(c);
     if (from[c] >= 0 && from[c] <= int64_t{last}) continue;
     if (!key_check_.replaces())
@@ -52,6 +54,7 @@ void ArrayBatches::put_keys(const int64_t* from, int64_t sample, uint32_t* to) {
           "keys: sample {}, {}: expected a key below {}, the rows of its table, found {}", sample,
           layout_.describe(c), int64_t{last} + 1, from[c]);
     to[c] = key_check_.replacement(c);
+    ++counts_.replaced[column];
     ++buffer_.batch().replaced_keys;
   }
 }
@@ -70,6 +73,10 @@ void ArrayBatches::check_values(const float* label, const float* dense, int64_t 
 
 const data::HostBatch& ArrayBatches::fill(const SampleArrays& samples, int64_t first) {
   check_shapes(samples);
+  if (first == 0) {
+    counts_.present.assign(static_cast<size_t>(layout_.columns), 0);
+    counts_.replaced = counts_.present;
+  }
   data::HostBatch& batch = buffer_.batch();
   const int64_t size = std::min(batch.keys.dim(0), samples.keys.dim(0) - first);
   buffer_.set_size(size);
@@ -88,6 +95,12 @@ const data::HostBatch& ArrayBatches::fill(const SampleArrays& samples, int64_t f
              batch.keys.data() + i * layout_.columns);
   }
   return batch;
+}
+
+std::vector<std::string> ArrayBatches::columns() const {
+  std::vector<std::string> names;
+  for (int64_t c = 0; c < layout_.columns; ++c) names.push_back(layout_.describe(c));
+  return names;
 }
 
 }  // namespace hlite::predict

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "data_reader/batch_source.h"
@@ -20,6 +21,12 @@ struct SampleArrays {
                                // key, where a sample may have fewer (is_fixed_length is false)
 };
 
+// By key column.
+struct KeyCounts {
+  std::vector<int64_t> present;   // keys of the samples
+  std::vector<int64_t> replaced;  // those outside of their table, which key_policy replaced
+};
+
 class ArrayBatches {
  public:
   // `slot_rows`: rows of each slot's table. `most`: samples of a batch.
@@ -30,6 +37,10 @@ class ArrayBatches {
   // label or feature that records could not have, or a key outside of its table where key_policy
   // refuses such.
   const data::HostBatch& fill(const SampleArrays& samples, int64_t first);
+  // Keys of all batches since the latest fill() with `first` 0.
+  [[nodiscard]] const KeyCounts& counts() const { return counts_; }
+  // Names of the key columns, as in messages.
+  [[nodiscard]] std::vector<std::string> columns() const;
 
  private:
   void check_shapes(const SampleArrays& samples) const;
@@ -41,6 +52,7 @@ class ArrayBatches {
   const data::KeyCheck key_check_;
   const std::vector<bool> may_lack_;  // [key columns]: whether a sample may have no key there
   data::BatchBuffer buffer_;
+  KeyCounts counts_;
 };
 
 }  // namespace hlite::predict

@@ -1,6 +1,8 @@
 // predict: the command line.
+#include "data_reader/key_check.h"
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
+#include "hugectr_lite/core/number_option.h"
 #include "hugectr_lite/predict/prediction.h"
 #include "tools/io/command_line.h"
 
@@ -23,16 +25,28 @@ void define(CLI::App& app, hlite::predict::PredictionOptions& o) {
       ->type_name("FILE");
   app.add_option("--prepared", o.prepared,
                  "The folder that csv_prep, or criteo_prep --save-vocabulary (or --hash), wrote "
-                 "the training data to: does the same to lines of text")
+                 "the training data to: does the same to lines of text [the checkpoint's own, of "
+                 "train --with-preparation]")
       ->type_name("DIR");
   app.add_flag_callback(
       "--no-label", [&o] { o.labels = hlite::tools::Labels::kAbsent; },
       "The lines lack the label's column");
+  app.add_option_function<std::string>(
+         "--max-unknown",
+         [&o](const std::string& text) {
+           o.max_unknown = hlite::tools::parse_share("--max-unknown", text);
+         },
+         "Refuse an input with a column of which a larger share has no id, as 0.5 or 50% [1: none]")
+      ->type_name("SHARE");
+  app.add_flag_callback(
+      "--allow-other-data", [&o] { o.other_data = hlite::data::OtherData::kWarn; },
+      "Warn where the input is prepared otherwise than the model's training data; without it that "
+      "is an error");
   app.add_option("--out", o.out, "Probabilities in the order of the input; - is standard output")
       ->required()
       ->type_name("FILE.csv|FILE.npy");
   app.add_option("--batch", o.batch, "Samples scored at once")
-      ->check(CLI::Range(1, 1 << 20))
+      ->check(hlite::whole_number(1, 1 << 20))
       ->capture_default_str();
   app.add_option_function<std::string>(
          "--device",
@@ -40,7 +54,7 @@ void define(CLI::App& app, hlite::predict::PredictionOptions& o) {
          "auto, cpu or cuda [solver.device, else auto]")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_option("--threads", o.run.threads, "CPU threads [solver.threads, else all]")
-      ->check(CLI::Range(1, 4096));
+      ->check(hlite::whole_number(1, hlite::kMostThreads));
   app.add_flag("--quiet", o.run.quiet, "Print nothing but warnings and errors");
 }
 
@@ -48,8 +62,13 @@ void report(const hlite::predict::PredictionResult& result) {
   using hlite::log::info;
   info("{} samples in {:.2f} s, {:.0f} samples/s", result.samples, result.seconds,
        static_cast<double>(result.samples) / result.seconds);
-  if (result.replaced_keys > 0)
-    info("{} keys outside of their tables were replaced (key_policy)", result.replaced_keys);
+  if (result.replaced_keys > 0) {
+    const std::string text =
+        fmt::format("{} keys ({:.1f} %) outside of their tables were replaced (key_policy)",
+                    result.replaced_keys, 100 * result.replaced_share());
+    result.replaced_share() > hlite::data::kManyReplaced ? hlite::log::warning("{}", text)
+                                                         : info("{}", text);
+  }
   if (result.loss)
     info("AUC {}, log loss {:.6f}", result.auc ? fmt::format("{:.6f}", *result.auc) : "none",
          *result.loss);

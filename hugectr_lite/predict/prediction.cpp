@@ -4,15 +4,21 @@
 #include <memory>
 #include <vector>
 
+#include "data_reader/manifest_fit.h"
 #include "data_reader/open_source.h"
+#include "data_reader/unknown_values.h"
+#include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/file.h"
 #include "hugectr_lite/core/interrupt.h"
+#include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/stopwatch.h"
 #include "hugectr_lite/ops/metrics.h"
 #include "hugectr_lite/predict/prediction_config.h"
 #include "hugectr_lite/predict/predictor.h"
 #include "hugectr_lite/predict/score_file.h"
 #include "tools/apply/text_batches.h"
+#include "tools/inspect/file_kind.h"
 
 namespace hlite::predict {
 
@@ -24,28 +30,77 @@ class PredictionInterrupted final : public Error {
   [[nodiscard]] int exit_code() const override { return kExitInterrupted; }
 };
 
+// The preparation to apply to the input; empty: it consists of records.
+std::string preparation_for(const PredictionOptions& options, const config::DataConfig& data) {
+  if (!options.prepared.empty() || !checkpoint::is_checkpoint(options.model))
+    return options.prepared;
+  const std::string own = checkpoint::preparation_in(options.model);
+  if (own.empty() || options.input == "-") return own;
+  switch (tools::detect_file(options.input).kind) {
+    case tools::FileKind::kBinary:
+    case tools::FileKind::kNorm:
+    case tools::FileKind::kNormList:
+      return {};
+    case tools::FileKind::kParquet:
+      return data.format == config::DataFormat::kParquet ? "" : own;
+    default:
+      return own;
+  }
+}
+
 // Batches of the input, in order; one of size 0 at the end. Owns what they come from.
 class Samples {
  public:
-  Samples(const PredictionOptions& options, config::DataConfig data, Predictor& predictor) {
-    if (options.prepared.empty()) {
+  Samples(const PredictionOptions& options, config::DataConfig data, Predictor& predictor)
+      : options_(options) {
+    const std::string prepared = preparation_for(options, data);
+    if (prepared.empty()) {
       if (options.labels == tools::Labels::kAbsent)
         raise<ConfigError>(
             "--no-label: expected lines of text (with --prepared), as the binary formats have a "
             "place for the label");
+      if (const auto entry =
+              data::find_manifest_of(options.input, data::DamagedManifest::kPassOver)) {
+        compare(entry->manifest.identity(), entry->path);
+        if (const auto stale = data::find_stale(*entry, options.input))
+          raise<DataError>("{}; {}", stale->message, stale->advice);
+      } else {
+        compare({}, options.input);
+      }
       data.eval_num_samples.reset();
       source_ = data::open_source(data, options.input, data::Split::kEval, predictor.batch_size(),
                                   predictor.slot_rows(), {.repeat = false});
     } else {
-      preparation_ = std::make_unique<tools::Preparation>(options.prepared, options.labels);
+      preparation_ = std::make_unique<tools::Preparation>(prepared, options.labels);
+      compare(preparation_->manifest().identity(), preparation_->path());
       lines_ = std::make_unique<tools::TextBatches>(*preparation_, options.input, data,
                                                     predictor.slot_rows(), predictor.batch_size(),
                                                     predictor.pool());
     }
   }
   const data::HostBatch& next() { return source_ ? source_->next() : lines_->next(); }
+  // After the last batch: which values had no id.
+  void report() const {
+    if (!lines_) return;
+    const data::Manifest& training = preparation_->manifest();
+    data::report_unknown(lines_->unknown(), options_.input, training.columns,
+                         training.rows_of("train"), options_.max_unknown);
+  }
 
  private:
+  // True if the input is prepared as the model's training data was.
+  void compare(const data::DataIdentity& found, const std::string& place) const {
+    const auto model =
+        data::TrainedOn::parse(checkpoint::trained_on(options_.model), options_.model);
+    if (model.identity.known() && !found.known())
+      log::info(
+          "{}: no manifest says how it was prepared, so it is not compared with the data that "
+          "{} was trained on",
+          place, options_.model);
+    data::check_same_data(model.identity, options_.model, found, place, options_.other_data);
+  }
+
+  const PredictionOptions& options_;
   std::unique_ptr<data::BatchSource> source_;
   std::unique_ptr<tools::Preparation> preparation_;
   std::unique_ptr<tools::TextBatches> lines_;
@@ -54,6 +109,9 @@ class Samples {
 }  // namespace
 
 PredictionResult predict(const PredictionOptions& options) {
+  const NamedPath inputs[] = {
+      {"--input", options.input}, {"--model", options.model}, {"--config", options.run.config}};
+  if (options.out != "-") expect_no_input({"--out", options.out}, inputs);
   const auto config =
       prediction_config({options.run.config}, options.model, options.run.overrides, options.batch);
   const std::unique_ptr<ScoreFile> out = open_score_file(options.out);
@@ -85,6 +143,13 @@ PredictionResult predict(const PredictionOptions& options) {
     result.loss =
         ops::log_loss({.device = Device::kCpu, .pool = &predictor.pool()}, logits, labels);
   }
+  samples.report();
+  result.keys = result.samples * config->data.key_layout().columns;
+  if (result.replaced_share() > options.max_unknown)
+    raise<DataError>(
+        "{}: expected at most {:.1f} % of keys outside of their tables (--max-unknown), found "
+        "{:.1f} %",
+        options.input, 100 * options.max_unknown, 100 * result.replaced_share());
   out->close();
   result.seconds = seconds_since(start);
   return result;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "data_reader/data_identity.h"
 #include "hugectr_lite/trainer/run/options.h"
 #include "tools/apply/preparation.h"
 
@@ -13,15 +14,22 @@ struct PredictionOptions {
   trainer::Options run = {};  // config, overrides, device, threads, quiet
   std::string model = {};     // checkpoint's directory or FILE.safetensors
   std::string input = {}, out = {};
-  // Of lines of text: the folder of the preparation that the training data came from. Empty: the
-  // input is of the config's own format.
+  // The folder of the preparation that the training data came from, for lines of text. If it is
+  // empty, text is prepared as the checkpoint says if that has a preparation; else the input has
+  // the config's own format.
   std::string prepared = {};
+  double max_unknown =
+      1;  // share of a column's values without an id, above which scores are refused
+  data::OtherData other_data = data::OtherData::kRefuse;
   tools::Labels labels = tools::Labels::kThere;
   int64_t batch = 8192;
 };
 
 struct PredictionResult {
-  int64_t samples = 0, replaced_keys = 0;
+  int64_t samples = 0, keys = 0, replaced_keys = 0;
+  [[nodiscard]] double replaced_share() const {
+    return keys > 0 ? static_cast<double>(replaced_keys) / static_cast<double>(keys) : 0;
+  }
   // With labels: of the scores, as an evaluation has them; no AUC where one class is absent.
   std::optional<double> auc, loss;
   double seconds = 0;  // reading and scoring, without loading the model

@@ -16,9 +16,6 @@ using config::JsonNode;
 using Changes = std::vector<std::string>;
 using Sizes = std::vector<int64_t>;
 
-// Without states.
-constexpr const char* kSgd = R"(optimizer={"type": "SGD", "sgd_hparam": {"learning_rate": 0}})";
-
 std::string text_at(const JsonNode& block, const char* key) {
   const JsonNode* node = block.find(key);
   return node != nullptr && node->kind() == JsonNode::Kind::kString ? node->string() : "";
@@ -42,6 +39,20 @@ Sizes table_rows(const checkpoint::SafetensorsReader& weights, const std::string
   }
 }
 
+// Returns the rows of each slot's table, if `hparam` says which table each slot looks up.
+Sizes slot_rows(Sizes of_tables, const JsonNode& hparam) {
+  const std::vector<JsonNode>& tables = list_at(hparam, "slot_tables");
+  if (tables.empty()) return of_tables;
+  Sizes rows;
+  for (const JsonNode& table : tables) {
+    const bool known = table.kind() == JsonNode::Kind::kInteger && table.integer() >= 0 &&
+                       table.integer() < std::ssize(of_tables);
+    if (!known) return {};
+    rows.push_back(of_tables[static_cast<size_t>(table.integer())]);
+  }
+  return rows;
+}
+
 // Lists in the place of manifests. What is wrong with the config is found out later.
 Changes sizes_of_tables(const JsonNode& root, const checkpoint::SafetensorsReader& weights) {
   const std::vector<JsonNode>& layers = list_at(root, "layers");
@@ -51,7 +62,7 @@ Changes sizes_of_tables(const JsonNode& root, const checkpoint::SafetensorsReade
   for (size_t i = 1; i < layers.size(); ++i) {
     const JsonNode* hparam = layers[i].find("sparse_embedding_hparam");
     if (hparam == nullptr) continue;
-    const Sizes rows = table_rows(weights, text_at(layers[i], "name"));
+    const Sizes rows = slot_rows(table_rows(weights, text_at(layers[i], "name")), *hparam);
     of_input.emplace(text_at(layers[i], "bottom"), rows);
     if (!rows.empty() && !text_at(*hparam, "slot_size_array").empty())
       changes.push_back(fmt::format("layers[{}].sparse_embedding_hparam.slot_size_array=[{}]", i,
@@ -68,15 +79,6 @@ Changes sizes_of_tables(const JsonNode& root, const checkpoint::SafetensorsReade
   return changes;
 }
 
-// The changes that take from a config what training alone needs.
-Changes without_training(const config::TrainConfig& config, int64_t batch) {
-  Changes changes{fmt::format("solver.gpu=[[{}]]", config.solver.gpu[0][0]), "solver.batchsize=1",
-                  fmt::format("solver.batchsize_eval={}", batch), kSgd};
-  for (size_t i = 0; i < config.layers.size(); ++i)  // layers[0] of the file is the data
-    if (config.layers[i]->find("optimizer"))
-      changes.push_back(fmt::format("layers[{}].{}", i + 1, kSgd));
-  return changes;
-}
 }  // namespace
 
 std::unique_ptr<config::TrainConfig> load_config(const ConfigText& config, const Changes& changes) {
@@ -102,9 +104,16 @@ std::unique_ptr<config::TrainConfig> prediction_config(ConfigText config, const 
                                           : JsonNode::parse_file(config.path),
                       checkpoint::SafetensorsReader(file));
   changes.insert(changes.begin(), sizes.begin(), sizes.end());
-  const Changes more = without_training(*load_config(config, changes), batch);
-  changes.insert(changes.end(), more.begin(), more.end());
-  return load_config(config, changes);
+  auto made = load_config(config, changes);
+  made->trains = false;
+  made->optimizer = {};
+  config::SolverConfig& solver = made->solver;
+  solver.gpu = {{solver.gpu[0][0]}};
+  solver.batchsize = 1;
+  solver.batchsize_eval = batch;
+  solver.gradient_clip_norm = 0;
+  solver.shard_optimizer = false;
+  return made;
 }
 
 }  // namespace hlite::predict

@@ -19,7 +19,7 @@ struct ConfigText {
 std::unique_ptr<config::TrainConfig> load_config(const ConfigText& config,
                                                  const std::vector<std::string>& changes);
 
-// The config with `changes` (--set), for one rank on one device, without optimizer states, and with
+// The config with `changes` (--set), for one rank on one device, without optimizers, and with
 // batches of `batch` samples. Sizes of tables that it takes from a manifest are read off the
 // model's own tables, so that a checkpoint is enough. Throws ConfigError, DataError, FileError.
 std::unique_ptr<config::TrainConfig> prediction_config(ConfigText config, const std::string& model,

@@ -25,6 +25,7 @@ class Predictor {
   void run(const data::HostBatch& batch, std::vector<float>& logits, std::vector<float>& labels);
 
   [[nodiscard]] int64_t batch_size() const { return model_.max_batch(); }
+  [[nodiscard]] int64_t tasks() const { return model_.layers().network->tasks(); }
   [[nodiscard]] std::span<const int64_t> slot_rows() const { return model_.layers().slot_rows; }
   [[nodiscard]] ThreadPool& pool() { return pool_; }
 

@@ -2,12 +2,13 @@
 // pleasant to use is written in Python (hugectr_lite/__init__.py).
 //
 // Long calls let other Python threads run, and look for Ctrl-C between iterations.
-#include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -15,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "data_reader/data_identity.h"
+#include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
@@ -24,38 +27,35 @@
 #include "hugectr_lite/predict/array_batches.h"
 #include "hugectr_lite/predict/prediction_config.h"
 #include "hugectr_lite/predict/predictor.h"
+#include "hugectr_lite/python/arrays.h"
 #include "hugectr_lite/trainer/model/model_results.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
 #include "hugectr_lite/trainer/run/check.h"
-#include "hugectr_lite/trainer/run/trainer.h"
+#include "hugectr_lite/trainer/run/event_numbers.h"
+#include "hugectr_lite/trainer/run/training_loop.h"
 
 namespace py = pybind11;
 
 namespace hlite::python {
 namespace {
 
-using Floats = py::array_t<float, py::array::c_style | py::array::forcecast>;
-using Keys = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
+using namespace py::literals;
+using Floats = InputArray<float>;
+using Keys = InputArray<int64_t>;
 using Changes = std::vector<std::string>;
 
 // A config as Python has it: a path, or JSON of a dict.
 using predict::ConfigText;
 
-// Views of two-dimensional arrays; a list of labels stands for a column.
-template <typename Array>
-auto matrix(const Array& array, const char* name) {
-  using T = std::remove_pointer_t<decltype(array.data())>;
-  if (array.ndim() != 2 && !(array.ndim() == 1 && std::string(name) == "label"))
-    raise<DataError>("{}: expected an array of 2 dimensions, found {}", name, array.ndim());
-  return Matrix<T>(array.data(), array.shape(0), array.ndim() == 2 ? array.shape(1) : 1);
+// The reader of such a config's files makes log(x + 1) of dense features.
+bool reads_log_features(const config::TrainConfig& config) {
+  return config.data.is_raw() && !config.data.float_dense;
 }
-predict::SampleArrays samples_of(const std::optional<Floats>& label, const Floats& dense,
-                                 const Keys& keys) {
-  predict::SampleArrays samples;
-  samples.dense = matrix(dense, "dense");
-  samples.keys = matrix(keys, "keys");
-  if (label) samples.labels = matrix(*label, "label");
-  return samples;
+
+std::vector<std::string> names_of(const std::vector<data::DataIdentity::IdentityPart>& parts) {
+  std::vector<std::string> names;
+  for (const auto& part : parts) names.push_back(part.name);
+  return names;
 }
 
 // Throws what Ctrl-C is in Python.
@@ -64,10 +64,13 @@ void look_for_signals() {
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();
 }
 
-Floats scores_of(std::vector<float> logits) {
-  Floats scores(static_cast<py::ssize_t>(logits.size()));
-  std::transform(logits.begin(), logits.end(), scores.mutable_data(), predict::probability);
-  return scores;
+[[noreturn]] void raise_keyboard_interrupt() {
+  PyErr_SetNone(PyExc_KeyboardInterrupt);
+  throw py::error_already_set();
+}
+
+predict::SampleArrays samples_of(const Floats& dense, const Keys& keys) {
+  return {{}, dense.matrix(), keys.matrix()};
 }
 
 // What Python's threads work on. One at a time is inside while others run Python; the same one may
@@ -90,22 +93,32 @@ class OneAtATime {
   };
   [[nodiscard]] bool is_forked() const { return getpid() != maker_; }
 
-  // The scores of all samples: run(batch, logits, labels) appends those of a batch.
+  // (scores [samples] or [samples, tasks], present keys of each column, replaced ones):
+  // run(batch, logits, labels) appends the logits of a batch.
   template <typename Run>
-  Floats predicted(predict::ArrayBatches& batches, const Floats& dense, const Keys& keys,
-                   Run&& run) {
+  py::tuple predicted(predict::ArrayBatches& batches, int64_t tasks, const py::object& dense,
+                      const py::object& keys, Run&& run) {
+    const Floats dense_array(dense, "dense");
+    const Keys key_array(keys, "keys");
+    const auto samples = samples_of(dense_array, key_array);
     std::vector<float> logits, labels;
+    predict::KeyCounts counts;
     {
-      const auto samples = samples_of({}, dense, keys);
       const Inside inside(*this);
-      for (int64_t first = 0; first < samples.keys.dim(0);) {
+      int64_t first = 0;
+      do {
         look_for_signals();
         const data::HostBatch& batch = batches.fill(samples, first);
-        run(batch, logits, labels);
+        if (batch.size > 0) run(batch, logits, labels);
         first += batch.size;
-      }
+      } while (first < samples.keys.dim(0));
+      counts = batches.counts();
     }
-    return scores_of(std::move(logits));
+    std::transform(logits.begin(), logits.end(), logits.begin(), predict::probability);
+    OutputArray scores{.shape = {samples.keys.dim(0)}};
+    if (tasks > 1) scores.shape.push_back(tasks);
+    scores.values = std::move(logits);
+    return py::make_tuple(std::move(scores), std::move(counts.present), std::move(counts.replaced));
   }
 
  private:
@@ -113,14 +126,43 @@ class OneAtATime {
   const pid_t maker_ = getpid();
 };
 
-py::dict metrics_of(const trainer::EvalResult& result) {
-  py::dict metrics;
-  metrics["auc"] = result.auc;
-  metrics["loss"] = result.loss;
-  metrics["samples"] = result.samples;
-  for (const auto& [name, value] : result.more) metrics[name.c_str()] = value;
+// The numbers of an event by the names that they have in the metrics file.
+template <typename Event>
+py::dict named(const Event& event) {
+  py::dict numbers;
+  for (const auto& [name, value] : trainer::numbers_of(event)) numbers[name.c_str()] = value;
+  if constexpr (requires { event.samples; }) numbers["samples"] = event.samples;  // an integer
+  return numbers;
+}
+py::dict dict_of(const trainer::TrainEvent& event) { return named(event); }
+py::dict dict_of(const trainer::EvalResult& result) {
+  py::dict metrics = named(result);
+  py::list tasks;
+  for (const trainer::TaskResult& task : result.tasks) tasks.append(named(task));
+  if (!tasks.empty()) metrics["tasks"] = std::move(tasks);
   return metrics;
 }
+
+// The events of a run as dicts, until they are taken.
+class PyEvents : public trainer::RunRecord {
+ public:
+  void train(const trainer::TrainEvent& event) override { add("train", event.iter, event); }
+  void eval(int64_t iter, const trainer::EvalResult& result) override { add("eval", iter, result); }
+  void test(int64_t iter, const trainer::EvalResult& result) override { add("test", iter, result); }
+
+  py::list take() { return std::exchange(events_, py::list()); }
+
+ private:
+  template <typename Event>
+  void add(const char* kind, int64_t iter, const Event& event) {
+    const py::gil_scoped_acquire gil;
+    py::dict numbers("event"_a = kind, "iter"_a = iter);
+    numbers.attr("update")(dict_of(event));
+    events_.append(std::move(numbers));
+  }
+
+  py::list events_;
+};
 
 class PyTrainer : OneAtATime {
  public:
@@ -130,66 +172,93 @@ class PyTrainer : OneAtATime {
     trainer_ = std::make_unique<trainer::Trainer>(*config_, options_,
                                                   trainer::one_rank(*config_, options_));
     trainer_->start();
+    loop_ = std::make_unique<trainer::TrainingLoop>(*trainer_, look_for_signals);
+    auto events = std::make_unique<PyEvents>();
+    events_ = events.get();
+    trainer_->records().add(std::move(events));
   }
   ~PyTrainer() {
-    if (is_forked()) static_cast<void>(trainer_.release());
+    if (!is_forked()) return;
+    static_cast<void>(loop_.release());
+    static_cast<void>(trainer_.release());
   }
   PyTrainer(const PyTrainer&) = delete;
   PyTrainer& operator=(const PyTrainer&) = delete;
 
-  void step(int64_t iterations) {
+  void step() {
     const Inside inside(*this);
-    for (int64_t i = 0; i < iterations; ++i) {
-      look_for_signals();
-      trainer_->step();
-    }
+    loop_->policy().use_last();
+    trainer_->step();
     trainer_->check_loss();
   }
-  void step_on(const Floats& label, const Floats& dense, const Keys& keys) {
-    const auto samples = samples_of(label, dense, keys);
+  void begin(std::optional<int64_t> iterations) {
+    events_->take();  // of a run that failed
     const Inside inside(*this);
-    if (samples.keys.dim(0) < 1 || samples.keys.dim(0) > config_->solver.batchsize)
-      raise<DataError>("keys: expected 1 to {} samples (solver.batchsize), found {}",
-                       config_->solver.batchsize, samples.keys.dim(0));
-    trainer_->step(batches().fill(samples, 0));
-    trainer_->check_loss();
+    loop_->begin(iterations);
   }
-  py::dict evaluate() { return metrics_of(measured()); }
-  // The metrics, and by what they end training: "target", "early_stop" or "".
-  std::pair<py::dict, std::string> evaluate_and_heed() {
-    const trainer::EvalResult result = measured();
-    const bool stop = trainer_->heed(result);
-    const auto& target = config_->solver.auc_target;
-    const bool reached = target && result.auc && *result.auc >= *target;
-    return {metrics_of(result), reached ? "target" : stop ? "early_stop" : ""};
-  }
-  // What follows training as the config says: the best weights, metrics over test_source.
-  std::optional<py::dict> finish() {
-    if (config_->solver.evaluation.early_stop) trainer_->restore_best();
-    if (config_->data.test_source.empty() || options_.without_data) return std::nullopt;
-    std::optional<trainer::EvalResult> result;
+  // The events up to the next stop, and whether training goes on after it.
+  std::pair<py::list, bool> advance() {
+    std::optional<trainer::EndReason> reason;
     {
       const Inside inside(*this);
-      result = trainer_->test();
+      reason = loop_->advance();
     }
-    return metrics_of(*result);
+    if (reason == trainer::EndReason::kInterrupted) raise_keyboard_interrupt();
+    return {events_->take(), !reason};
   }
-  // Iterations between two evaluations; 0: none.
-  [[nodiscard]] int64_t eval_interval() const {
-    const auto& solver = config_->solver;
-    if (options_.without_data || solver.evaluation.every_epochs == 0) return solver.eval_interval;
-    return solver.evaluation.every_epochs * trainer_->epoch_iterations();
+  py::list finish() {
+    {
+      const Inside inside(*this);
+      loop_->finish();
+    }
+    return events_->take();
   }
-  Floats predict(const Floats& dense, const Keys& keys) {
-    return predicted(batches(), dense, keys, [&](const auto& batch, auto& logits, auto& labels) {
-      trainer::Model& model = trainer_->model();
-      model.evaluate({.batch = batch.size, .input = trainer::input_of(batch)});
-      trainer::append_outputs(model, batch.size, logits, labels);
-    });
+  // Returns the present and the replaced keys of each column, as predict() does.
+  py::tuple step_on(const py::object& label, const py::object& dense, const py::object& keys) {
+    const Floats label_array(label, "label"), dense_array(dense, "dense");
+    const Keys key_array(keys, "keys");
+    auto samples = samples_of(dense_array, key_array);
+    samples.labels = label_array.matrix(true);
+    predict::ArrayBatches& batches = this->batches();
+    predict::KeyCounts counts;
+    {
+      const Inside inside(*this);
+      if (samples.keys.dim(0) < 1 || samples.keys.dim(0) > config_->solver.batchsize)
+        raise<DataError>("keys: expected 1 to {} samples (solver.batchsize), found {}",
+                         config_->solver.batchsize, samples.keys.dim(0));
+      loop_->policy().use_last();
+      trainer_->step(batches.fill(samples, 0));
+      trainer_->check_loss();
+      counts = batches.counts();
+    }
+    return py::make_tuple(std::move(counts.present), std::move(counts.replaced));
+  }
+  // Ctrl-C ends it early.
+  py::dict evaluate() {
+    std::optional<trainer::EvalResult> result;
+    {
+      const InterruptGuard interrupts;
+      const Inside inside(*this);
+      result = trainer_->evaluate();
+    }
+    if (!result) raise_keyboard_interrupt();
+    return dict_of(*result);
+  }
+  py::tuple predict(const py::object& dense, const py::object& keys) {
+    trainer::Model& model = trainer_->model();
+    return predicted(batches(), model.layers().network->tasks(), dense, keys,
+                     [&](const auto& batch, auto& logits, auto& labels) {
+                       model.evaluate({.batch = batch.size, .input = trainer::input_of(batch)});
+                       trainer::append_outputs(model, batch.size, logits, labels);
+                     });
+  }
+  std::vector<std::string> key_columns() { return batches().columns(); }
+  [[nodiscard]] bool has_log_features() const {
+    return !options_.without_data && reads_log_features(*config_);
   }
   void save(const std::string& directory) {
     const Inside inside(*this);
-    trainer_->save(directory);
+    loop_->policy().save(directory);
   }
   void export_weights(const std::string& path) {
     const Inside inside(*this);
@@ -197,46 +266,37 @@ class PyTrainer : OneAtATime {
   }
   void weights_changed() {
     const Inside inside(*this);
+    loop_->policy().take_weights();
     trainer::weights_changed(trainer_->model());
   }
-  double loss() {
+  double batch_loss() {
     const Inside inside(*this);
-    return trainer_->loss();
+    return trainer_->batch_loss();
   }
   double learning_rate() {
     const Inside inside(*this);
     return trainer_->learning_rate();
   }
-  // Arrays by name: views into the model's own memory, or copies from a GPU.
+  // Arrays by name: views into the model's own memory, or copies from a GPU or of 16 bits.
   py::dict weights(const py::object& self) {
     py::dict arrays;
     for (const TensorRef& t : trainer::weights_of(trainer_->model())) {
-      const std::vector<py::ssize_t> shape(t.shape.begin(), t.shape.end());
+      OutputArray array{.shape = {t.shape.begin(), t.shape.end()}};
       if (t.data != nullptr && t.dtype == DType::kF32) {
-        arrays[t.name.c_str()] = py::array_t<float>(shape, t.data, self);
-        continue;
+        array.data = t.data;
+        array.owner = self;
+      } else {
+        array.values.resize(static_cast<size_t>(t.size()));
+        array.is_uint32 = t.dtype == DType::kU32;
+        t.get(0, array.values);
       }
-      py::array_t<float> copy(shape);
-      t.get(0, {copy.mutable_data(), static_cast<size_t>(t.size())});
-      arrays[t.name.c_str()] = t.dtype == DType::kU32 ? copy.attr("view")("uint32") : copy;
+      arrays[t.name.c_str()] = std::move(array);
     }
     return arrays;
   }
   [[nodiscard]] trainer::Trainer& trainer() { return *trainer_; }
 
  private:
-  // Ctrl-C ends an evaluation early.
-  trainer::EvalResult measured() {
-    std::optional<trainer::EvalResult> result;
-    {
-      const InterruptGuard interrupts;
-      const Inside inside(*this);
-      result = trainer_->evaluate();
-    }
-    if (result) return *result;
-    PyErr_SetNone(PyExc_KeyboardInterrupt);
-    throw py::error_already_set();
-  }
   predict::ArrayBatches& batches() {
     if (!batches_)
       batches_ = std::make_unique<predict::ArrayBatches>(
@@ -246,6 +306,8 @@ class PyTrainer : OneAtATime {
   std::unique_ptr<config::TrainConfig> config_;
   trainer::Options options_;
   std::unique_ptr<trainer::Trainer> trainer_;
+  std::unique_ptr<trainer::TrainingLoop> loop_;
+  PyEvents* events_ = nullptr;  // of trainer_
   std::unique_ptr<predict::ArrayBatches> batches_;
 };
 
@@ -255,6 +317,7 @@ class PyPredictor : OneAtATime {
               int64_t batch)
       : config_(predict::prediction_config(config, model, options.overrides, batch)),
         predictor_(std::make_unique<predict::Predictor>(*config_, model, options)),
+        identity_(data::TrainedOn::parse(checkpoint::trained_on(model), model).identity),
         batches_(config_->data, predictor_->slot_rows(), predictor_->batch_size()) {}
   ~PyPredictor() {
     if (is_forked()) static_cast<void>(predictor_.release());
@@ -262,15 +325,23 @@ class PyPredictor : OneAtATime {
   PyPredictor(const PyPredictor&) = delete;
   PyPredictor& operator=(const PyPredictor&) = delete;
 
-  Floats predict(const Floats& dense, const Keys& keys) {
-    return predicted(batches_, dense, keys, [&](const auto& batch, auto& logits, auto& labels) {
-      predictor_->run(batch, logits, labels);
-    });
+  py::tuple predict(const py::object& dense, const py::object& keys) {
+    return predicted(batches_, predictor_->tasks(), dense, keys,
+                     [&](const auto& batch, auto& logits, auto& labels) {
+                       predictor_->run(batch, logits, labels);
+                     });
   }
+  std::vector<std::string> key_columns() { return batches_.columns(); }
+  // {array: names of its columns} where the training data's manifest had them.
+  [[nodiscard]] std::map<std::string, std::vector<std::string>> column_names() const {
+    return {{"dense", names_of(identity_.dense)}, {"keys", names_of(identity_.slots)}};
+  }
+  [[nodiscard]] bool has_log_features() const { return reads_log_features(*config_); }
 
  private:
   std::unique_ptr<config::TrainConfig> config_;
   std::unique_ptr<predict::Predictor> predictor_;
+  data::DataIdentity identity_;
   predict::ArrayBatches batches_;
 };
 
@@ -299,7 +370,7 @@ void define_trainer(py::module_& module) {
   py::class_<PyTrainer>(module, "Trainer")
       .def(py::init([](const std::string& path, const std::string& text, const Changes& changes,
                        const std::string& device, int threads, const std::string& init,
-                       const std::string& resume, bool without_data) {
+                       const std::string& resume, bool without_data, bool allow_other_data) {
         trainer::Options options = options_of(path, changes, device, threads);
         if (!init.empty() && !resume.empty())
           raise<ConfigError>("expected init or resume, found both: \"{}\" and \"{}\"", init,
@@ -307,27 +378,28 @@ void define_trainer(py::module_& module) {
         options.init = init;
         options.resume = resume;
         options.without_data = without_data;
+        options.allow_other_data = allow_other_data;
         return std::make_unique<PyTrainer>(ConfigText{path, text}, changes, std::move(options));
       }))
       .def("step", &PyTrainer::step)
       .def("step_on", &PyTrainer::step_on)
       .def("evaluate", &PyTrainer::evaluate)
-      .def("evaluate_and_heed", &PyTrainer::evaluate_and_heed)
+      .def("begin", &PyTrainer::begin)
+      .def("advance", &PyTrainer::advance)
       .def("finish", &PyTrainer::finish)
       .def("predict", &PyTrainer::predict)
+      .def_property_readonly("key_columns", &PyTrainer::key_columns)
+      .def_property_readonly("reads_log_features", &PyTrainer::has_log_features)
       .def("weights", [](const py::object& self) { return self.cast<PyTrainer&>().weights(self); })
       .def("weights_changed", &PyTrainer::weights_changed)
       .def("save", &PyTrainer::save)
       .def("export_weights", &PyTrainer::export_weights)
-      .def_property_readonly("loss", &PyTrainer::loss)
-      .def_property_readonly("learning_rate", &PyTrainer::learning_rate)
+      .def_property_readonly("batch_loss", &PyTrainer::batch_loss)
+      .def_property_readonly("lr", &PyTrainer::learning_rate)
       .def_property_readonly("iteration", [](PyTrainer& t) { return t.trainer().iteration(); })
       .def_property_readonly("last_iteration",
                              [](PyTrainer& t) { return t.trainer().last_iteration(); })
-      .def_property_readonly("samples", [](PyTrainer& t) { return t.trainer().samples(); })
-      .def_property_readonly("eval_interval", &PyTrainer::eval_interval)
-      .def_property_readonly("display",
-                             [](PyTrainer& t) { return t.trainer().config().solver.display; });
+      .def_property_readonly("samples", [](PyTrainer& t) { return t.trainer().samples(); });
 }
 
 void define_prediction(py::module_& module) {
@@ -338,13 +410,12 @@ void define_prediction(py::module_& module) {
         return std::make_unique<PyPredictor>(model, ConfigText{path, text},
                                              options_of(path, changes, device, threads), batch);
       }))
-      .def("predict", &PyPredictor::predict);
-  module.def("auc", [](const Floats& label, const Floats& score) {
-    if (label.size() != score.size())
-      raise<DataError>("score: expected one for each of {} labels, found {}", label.size(),
-                       score.size());
-    return ops::auc({score.data(), static_cast<size_t>(score.size())},
-                    {label.data(), static_cast<size_t>(label.size())});
+      .def("predict", &PyPredictor::predict)
+      .def_property_readonly("key_columns", &PyPredictor::key_columns)
+      .def_property_readonly("column_names", &PyPredictor::column_names)
+      .def_property_readonly("reads_log_features", &PyPredictor::has_log_features);
+  module.def("auc", [](const py::object& label, const py::object& score) {
+    return ops::auc(Floats(score, "score").values(), Floats(label, "label").values());
   });
   module.def("check", [](const std::string& path, const std::string& text, const Changes& changes) {
     return trainer::check_report(*predict::load_config({path, text}, changes),
@@ -357,6 +428,7 @@ void define_prediction(py::module_& module) {
 PYBIND11_MODULE(_native, module) {
   module.attr("__version__") = kVersion;
   log::set_level(log::Level::kWarning);
+  py::class_<OutputArray>(module, "Array", py::buffer_protocol()).def_buffer(&OutputArray::buffer);
   define_errors(module);
   define_trainer(module);
   define_prediction(module);

@@ -8,9 +8,12 @@
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
+#include "hugectr_lite/core/number_option.h"
 #include "hugectr_lite/core/run_program.h"
 #include "hugectr_lite/trainer/estimate/estimate_report.h"
+#include "hugectr_lite/trainer/keys/json_schema.h"
 #include "hugectr_lite/trainer/keys/key_reference.h"
+#include "hugectr_lite/trainer/model/build_layers.h"
 #include "hugectr_lite/trainer/run/check.h"
 #include "hugectr_lite/trainer/run/links_report.h"
 #include "hugectr_lite/trainer/run/options.h"
@@ -44,7 +47,7 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_option("--threads", o.threads, "CPU threads (default: solver.threads, else all)")
       ->type_name("N")
-      ->check(CLI::Range(1, 4096));
+      ->check(hlite::whole_number(1, hlite::kMostThreads));
   auto* init = app.add_option("--init", o.init,
                               "Start from the weights of a checkpoint, or from exported ones")
                    ->type_name("DIR|FILE.safetensors");
@@ -52,9 +55,19 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
       ->type_name("FILE.safetensors");
   app.add_option("--save", o.save, "Write a checkpoint at the end, or when interrupted")
       ->type_name("DIR");
+  app.add_flag("--with-preparation", o.with_preparation,
+               "Checkpoints also hold what predict needs to score text: vocabularies, transforms");
+  app.add_flag("--allow-other-data", o.allow_other_data,
+               "Warn where data were prepared otherwise than those of the model (--init, --resume) "
+               "or of the training set; without it that is an error");
   auto* resume = app.add_option("--resume", o.resume, "Go on from a checkpoint")
                      ->type_name("DIR")
                      ->excludes(init);
+  app.add_flag(
+         "--grow", o.grow,
+         "Go on from it with data that continue those it was trained on (--continue-from), from "
+         "their start: rows that its tables do not have get initial values")
+      ->needs(resume);
   app.add_option("--metrics", o.metrics, "Write metrics, one JSON object a line")
       ->type_name("FILE.jsonl");
   app.add_option("--tensorboard", o.tensorboard, "Write an event file of TensorBoard")
@@ -86,13 +99,17 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
                "Print at the end what the ranks sent to each other in an iteration");
   app.add_flag("--quiet", o.quiet, "Print nothing but warnings and errors");
   // Needs no config, like --version.
-  app.add_flag_callback(
+  auto* keys = app.add_flag_callback(
       "--keys",
-      [] {
-        print(hlite::trainer::key_reference());
+      [&app] {
+        const bool schema = app.count("--json-schema") > 0;
+        print(schema ? hlite::trainer::config_json_schema() : hlite::trainer::key_reference());
         throw CLI::Success();
       },
       "Print every key that a config may have (docs/configs.md)");
+  app.add_flag_callback(
+         "--json-schema", [] {}, "With --keys: as a JSON Schema, for editors")
+      ->needs(keys);
   app.set_version_flag("--version", version_text);
   app.footer(
       "Exit codes: 0 done, 1 internal error, 2 usage or config, 3 data, files or memory, 4 device "
@@ -108,7 +125,8 @@ int run(const hlite::trainer::Options& options) {
     print(trainer::estimate_report(options));
     if (!more) return kExitDone;
   }
-  const auto config = config::load_train_config(options.config, options.overrides);
+  const auto config = config::read_train_config(options.config, options.overrides);
+  trainer::require_valid(*config);  // all faults at once
   if (options.check) print(trainer::check_report(*config, options));
   if (options.plan) print(trainer::plan_report(*config, options));
   if (options.links) print(trainer::links_report(*config, options));

@@ -77,15 +77,16 @@ def prepare(name, schema, lines, header, work):
     write_splits(lines, header, raw)
     splits = [argument for split in ("train", "val", "test")
               for argument in ("--" + split, os.path.join(raw, split + ".csv"))]
-    subprocess.run([os.path.join(A.bin, "csv_prep"), "--schema", schema, *splits, "--out", os.path.join(work, name)],
-                   check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([os.path.join(A.bin, "csv_prep"), "--schema", schema, *splits, "--out", os.path.join(work, name),
+                    "--force"], check=True, stdout=subprocess.DEVNULL)
 
 
 def ours(config, seed, work):
     metrics = os.path.join(work, "metrics.jsonl")
+    changes = [argument for change in A.set for argument in ("--set", change)]
     subprocess.run([os.path.join(A.bin, "train"), "--config", config, "--quiet", "--device", A.device,
                     "--threads", str(A.threads), "--metrics", metrics, "--set", f"solver.seed={seed}",
-                    "--set", f"solver.snapshot_prefix={os.path.abspath(work)}/run_"], check=True, cwd=work)
+                    "--set", f"solver.snapshot_prefix={os.path.abspath(work)}/run_", *changes], check=True, cwd=work)
     with open(metrics) as f:
         events = [json.loads(line) for line in f]
     test = next(e for e in events if e["event"] == "test")
@@ -135,6 +136,8 @@ def main():
     parser.add_argument("--models", type=lambda x: x.split(","), default=MODELS)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE",
+                        help="a change of every config, of our runs alone; may be repeated")
     A = parser.parse_args()
     if not A.movielens and not A.adult:
         parser.error("expected --movielens, --adult or both")

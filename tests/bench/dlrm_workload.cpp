@@ -27,6 +27,7 @@ Shape shape_named(const std::string& name, int64_t cap) {
                       14,       39979771, 25641295, 39664984, 585935, 12972, 108,  36},
                      128};
   const Shape tiny{{16, 8}, {16, 1}, mlperf.rows, 8};
+  const Shape tables{{16, 64}, {16, 1}, std::vector<int64_t>(26, 1'000'000), 64};
   const Shape dcnv2{
       mlperf.bottom,
       mlperf.top,
@@ -37,10 +38,11 @@ Shape shape_named(const std::string& name, int64_t cap) {
       {3, 2, 1, 2, 6, 1, 1, 1, 1, 7, 3, 8, 1, 6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1},
       3,
       512};
-  Shape shape = name == "kaggle"  ? kaggle
-                : name == "tiny"  ? tiny
-                : name == "dcnv2" ? dcnv2
-                                  : mlperf;
+  Shape shape = name == "kaggle"   ? kaggle
+                : name == "tiny"   ? tiny
+                : name == "tables" ? tables
+                : name == "dcnv2"  ? dcnv2
+                                   : mlperf;
   for (int64_t& r : shape.rows) r = std::min(r, cap);
   return shape;
 }
@@ -77,10 +79,12 @@ std::string config_text(const Shape& s, const Solver& solver) {
   const std::string block =
       solver.optimizer == "SGD"
           ? R"("sgd_hparam":{"learning_rate":0.01})"
-          : R"("adagrad_hparam":{"learning_rate":0.01,"epsilon":1e-8,"initial_accumulator":0})";
+          : fmt::format(
+                R"("{}adagrad_hparam":{{"learning_rate":0.01,"epsilon":1e-8,"initial_accumulator":0}})",
+                solver.optimizer == "RowWiseAdaGrad" ? "row_wise_" : "");
   const bool tf32 = solver.precision == "tf32";
   return fmt::format(
-      R"({{"solver":{{"seed":1,"lr_policy":"fixed","display":1000,"max_iter":1000000,"gpu":[0],"batchsize":{0},"snapshot":1000000000,"snapshot_prefix":"./b_","precision":"{6}","enable_tf32_compute":{7},"cuda_graph":{8}}},
+      R"({{"solver":{{"seed":1,"lr_policy":"fixed","display":1000,"max_iter":1000000,"gpu":[0],"batchsize":{0},"snapshot":1000000000,"snapshot_prefix":"./b_","precision":"{6}","table_precision":"{11}","enable_tf32_compute":{7},"cuda_graph":{8}}},
 "optimizer":{{"type":"{1}","update_type":"Local",{2}}},
 "layers":[{{"name":"data","type":"Data","format":"Raw","source":"none","eval_source":"none","check":"None","num_samples":1,"eval_num_samples":1,
 "label":{{"top":"label","label_dim":1}},"dense":{{"top":"dense","dense_dim":13}},
@@ -89,7 +93,7 @@ std::string config_text(const Shape& s, const Solver& solver) {
 {5},{{"name":"loss","type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"loss"}}]}})",
       solver.batch, solver.optimizer, block, fmt::join(s.rows, ","), s.width, layers,
       tf32 ? "fp32" : solver.precision, tf32, solver.graph, s.rows.size(),
-      fmt::join(s.hotness, ","));
+      fmt::join(s.hotness, ","), solver.table_precision);
 }
 
 std::vector<uint32_t> zipf_keys(int64_t rows, double alpha, uint64_t stream, int64_t n) {

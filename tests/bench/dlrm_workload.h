@@ -21,14 +21,15 @@ struct Shape {
 // kaggle: bottom 13-512-256-64-16, top 512-256-1, 26 tables x 16 of Criteo Kaggle. mlperf: bottom
 // 13-512-256-128, top 1024-1024-512-256-1, 26 tables x 128 of Criteo Terabyte. tiny: bottom
 // 13-16-8, top 16-1, the same tables x 8, for an emulated GPU. dcnv2: mlperf's networks with three
-// cross layers of rank 512, 26 tables x 128 with 214 keys a sample, of MLPerf's DLRM-DCNv2. Tables
-// have at most `cap` rows.
+// cross layers of rank 512, 26 tables x 128 with 214 keys a sample, of MLPerf's DLRM-DCNv2. tables:
+// 26 tables of 1,000,000 rows x 64 with next to no network. Tables have at most `cap` rows.
 Shape shape_named(const std::string& name, int64_t cap);
 
 struct Solver {
   int64_t batch = 2048;
-  std::string optimizer = "SGD";   // or AdaGrad
-  std::string precision = "fp32";  // tf32, bf16, fp16
+  std::string optimizer = "SGD";         // or AdaGrad, RowWiseAdaGrad
+  std::string precision = "fp32";        // tf32, bf16, fp16
+  std::string table_precision = "fp32";  // bf16, fp16
   bool graph = true;
 };
 

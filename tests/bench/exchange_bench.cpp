@@ -22,6 +22,7 @@
 #include "hugectr_lite/comm/mpi_plugin.h"
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/number_option.h"
 #include "hugectr_lite/core/stopwatch.h"
 #include "hugectr_lite/plan/step_work.h"
 #include "hugectr_lite/trainer/estimate/machine.h"
@@ -286,7 +287,7 @@ int run(int argc, char** argv) {
   app.add_option("--batch", o.batch, "Samples of all ranks; 8192, on GPUs 65536")
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("--cap", o.cap, "Most rows of a table; 200,000, on GPUs 10,000,000")
-      ->check(CLI::PositiveNumber);
+      ->check(whole_number(1));
   app.add_option("--alpha", o.alphas, "Of the keys' Zipf distribution; 0: uniform")->delimiter(',');
   app.add_option("--precision", o.precision)->check(CLI::IsMember({"fp32", "bf16"}));
   app.add_option("--seconds", o.seconds, "Of each measurement");

@@ -3,8 +3,7 @@
 //   gpu_embedding_bench [--batch N] [--width V] [--cap ROWS] [--alpha A] [--rounds N] [--samples N]
 //
 // 26 tables of Criteo Terabyte's cardinalities, at most --cap rows each (40,000,000: all of them,
-// 96 GB at width 128). Keys: Zipf (alpha), ranks scattered over each table; 0 is uniform. Beside
-// lookup and update: the interaction behind a lookup, and gathering the rows itself. Prints
+// 96 GB at width 128). Keys: Zipf (alpha), ranks scattered over each table; 0 is uniform. Prints
 // milliseconds, the mean of `rounds` calls in a row, and lookups (samples, bytes) a second.
 #include <CLI/CLI.hpp>
 
@@ -20,7 +19,8 @@
 #include "hugectr_lite/core/cuda_plugin.h"
 #include "hugectr_lite/core/fill.h"
 #include "hugectr_lite/core/half.h"
-#include "hugectr_lite/ops/interaction.h"
+#include "hugectr_lite/core/number_option.h"
+#include "hugectr_lite/core/run_program.h"
 #include "hugectr_lite/ops/metrics.h"
 #include "tests/bench/dlrm_workload.h"
 
@@ -110,41 +110,6 @@ void measure(const Exec& exec, const Options& o, const std::string& type,
   }
 }
 
-// Whether the interaction should gather rows from the tables itself.
-template <typename T>
-void measure_interaction(const Exec& exec, const Options& o, const std::string& type,
-                         const embedding::DeviceSlots& slots, const embedding::SlotLayout& layout,
-                         const std::vector<Array<uint32_t>>& keys, Matrix<const float> table) {
-  const int64_t n = layout.slots(), out_width = ops::interaction_width(n, o.width);
-  const Array<T> bottom(exec, o.batch * o.width), out(exec, o.batch * out_width),
-      vectors(exec, o.batch * n * o.width);
-  bottom.zero(exec);
-  const Array<int64_t> offset(exec, n);
-  offset.put(exec, {layout.offset.begin(), layout.offset.begin() + n});
-  const View<T, 3> view(vectors.data(), o.batch, n, o.width);
-  const auto keys_of = [&](int i) {
-    return Matrix<const uint32_t>(keys[static_cast<size_t>(i % kBatches)].data(), o.batch, n);
-  };
-  const auto samples = static_cast<double>(o.batch);
-  print(type + " lookup, then interaction",
-        mean_seconds(exec, o.rounds,
-                     [&](int i) {
-                       lookup_forward<T>(exec, slots.ref(), table, keys_of(i), view);
-                       ops::interaction_forward<T>(exec, bottom.matrix(o.width), view,
-                                                   out.matrix(out_width));
-                     }),
-        samples, "samples");
-  for (const bool keep : {true, false})
-    print(type + " interaction that gathers" + (keep ? ", keeps" : ""),
-          mean_seconds(exec, o.rounds,
-                       [&](int i) {
-                         ops::interaction_forward_gather<T>(
-                             exec, bottom.matrix(o.width), {table, {offset.data(), n}, keys_of(i)},
-                             out.matrix(out_width), keep ? view : View<T, 3>());
-                       }),
-          samples, "samples");
-}
-
 void measure_auc(const Exec& exec, const Options& o) {
   const Array<float> logits(exec, o.samples), labels(exec, o.samples);
   kernels::fill_uniform(exec, {logits.data(), o.samples}, 1, 1, 0, -4, 4);
@@ -189,8 +154,6 @@ void run(const Options& o) {
   print("first values", seconds, static_cast<double>(layout.total_rows * o.width) * 4, "B");
   measure<float>(exec, o, "fp32", slots, keys, table.matrix(o.width));
   measure<bf16>(exec, o, "bf16", slots, keys, table.matrix(o.width));
-  measure_interaction<float>(exec, o, "fp32", slots, layout, keys, table.matrix(o.width));
-  measure_interaction<bf16>(exec, o, "bf16", slots, layout, keys, table.matrix(o.width));
   measure_auc(exec, o);
 }
 
@@ -199,20 +162,21 @@ void run(const Options& o) {
 
 int main(int argc, char** argv) {
   hlite::Options o;
-  CLI::App app("Times the embedding and the AUC on a GPU");
+  CLI::App app("Times the embedding and the AUC on a GPU", "gpu_embedding_bench");
   app.set_version_flag("--version", fmt::format("gpu_embedding_bench {}", hlite::kVersion));
-  app.add_option("--batch", o.batch, "samples")->capture_default_str();
-  app.add_option("--width", o.width, "floats a row")->capture_default_str();
-  app.add_option("--cap", o.cap, "most rows of a table")->capture_default_str();
+  const auto add = [&](const char* name, auto& value, const char* help) {
+    app.add_option(name, value, help)
+        ->check(hlite::whole_number(1, 1 << 30))
+        ->capture_default_str();
+  };
+  add("--batch", o.batch, "samples");
+  add("--width", o.width, "floats a row");
+  add("--cap", o.cap, "most rows of a table");
   app.add_option("--alpha", o.alpha, "of the keys' Zipf distribution")->capture_default_str();
-  app.add_option("--rounds", o.rounds, "calls that are timed")->capture_default_str();
-  app.add_option("--samples", o.samples, "of the evaluation set")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  try {
+  add("--rounds", o.rounds, "calls that are timed");
+  add("--samples", o.samples, "of the evaluation set");
+  return hlite::run_program(app, argc, argv, [&] {
     hlite::run(o);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "gpu_embedding_bench: {}\n", error.what());
-    return 4;
-  }
-  return 0;
+    return hlite::kExitDone;
+  });
 }

@@ -7,13 +7,17 @@
 // without biases, masks or sums.
 #include <fmt/core.h>
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <vector>
 
+#include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/memory.h"
+#include "hugectr_lite/core/number_option.h"
 #include "hugectr_lite/core/random.h"
+#include "hugectr_lite/core/run_program.h"
 #include "hugectr_lite/ops/bce_loss.h"
 #include "hugectr_lite/ops/fully_connected.h"
 #include "hugectr_lite/ops/gemm_piece.h"
@@ -187,14 +191,27 @@ void model(const char* name, const Exec& exec, int64_t batch, int rounds,
 }  // namespace hlite
 
 int main(int argc, char** argv) {
-  const auto argument = [&](int i, int value) { return argc > i ? std::atoi(argv[i]) : value; };
-  hlite::ThreadPool pool(argument(1, 2));
-  hlite::Exec exec;
-  exec.pool = &pool;
-  const int64_t batch = argument(2, 2048);
-  const int rounds = argument(3, 15);
-  hlite::model("Criteo Kaggle", exec, batch, rounds, {13, 512, 256, 64, 16}, {368, 512, 256, 1},
-               16);
-  hlite::model("MLPerf DLRM", exec, batch, rounds, {13, 512, 256, 128},
-               {480, 1024, 1024, 512, 256, 1}, 128);
+  int threads = 2, rounds = 15;
+  int64_t batch = 2048;
+  CLI::App app("Times the ops of DLRM iterations on the CPU beside their matrix products.",
+               "ops_bench");
+  app.add_option("threads", threads)
+      ->check(hlite::whole_number(1, hlite::kMostThreads))
+      ->capture_default_str();
+  app.add_option("batch", batch, "Samples")
+      ->check(hlite::whole_number(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("rounds", rounds, "The best of so many counts")
+      ->check(hlite::whole_number(1, 100000))
+      ->capture_default_str();
+  return hlite::run_program(app, argc, argv, [&] {
+    hlite::ThreadPool pool(threads);
+    hlite::Exec exec;
+    exec.pool = &pool;
+    hlite::model("Criteo Kaggle", exec, batch, rounds, {13, 512, 256, 64, 16}, {368, 512, 256, 1},
+                 16);
+    hlite::model("MLPerf DLRM", exec, batch, rounds, {13, 512, 256, 128},
+                 {480, 1024, 1024, 512, 256, 1}, 128);
+    return hlite::kExitDone;
+  });
 }

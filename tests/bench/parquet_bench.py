@@ -88,7 +88,7 @@ def main():
     os.makedirs(args.folder, exist_ok=True)
     text = os.path.join(args.folder, "rows")
     subprocess.run([os.path.join(args.bin, "criteo_synth"), "--train", str(args.rows), "--test", "0",
-                    "--like", "criteo", "--out", text], check=True, stdout=subprocess.DEVNULL)
+                    "--like", "criteo", "--out", text, "--force"], check=True, stdout=subprocess.DEVNULL)
     text += ".train.tsv"
     source = os.path.join(args.folder, "rows.parquet")
     subprocess.run([python, "-c", WRITE, text, source, "1" if args.numbers else "0", str(args.group_rows)], check=True)

@@ -79,8 +79,9 @@ def main():
     A = parser.parse_args()
     A.bin = os.path.abspath(A.bin)
     os.makedirs(A.out, exist_ok=True)
-    program("criteo_synth", "--train", A.train, "--test", 2 * A.test, "--out", "synth", *A.synth)
-    program("criteo_prep", "--train", "synth.train.tsv", "--val", "synth.test.tsv", "--multi-hot", "dcnv2", "--out", "data")
+    program("criteo_synth", "--train", A.train, "--test", 2 * A.test, "--out", "synth", "--force", *A.synth)
+    program("criteo_prep", "--train", "synth.train.tsv", "--val", "synth.test.tsv", "--multi-hot", "dcnv2", "--out", "data",
+            "--force")
     with open(os.path.join(A.out, "data", "val.bin"), "rb") as f:
         records = f.read()
     for name, part in (("validation", records[:len(records) // 2]), ("test", records[len(records) // 2:])):

@@ -61,7 +61,7 @@ def main():
     os.makedirs(args.folder, exist_ok=True)
     text = os.path.join(args.folder, "rows")
     subprocess.run([os.path.join(args.bin, "criteo_synth"), "--train", str(args.rows), "--test", "0",
-                    "--like", "criteo", "--out", text], check=True, stdout=subprocess.DEVNULL)
+                    "--like", "criteo", "--out", text, "--force"], check=True, stdout=subprocess.DEVNULL)
     text += ".train.tsv"
     print(f"{args.rows} rows, {os.path.getsize(text) / 1e9:.2f} GB of text, {args.threads} threads")
 

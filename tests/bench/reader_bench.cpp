@@ -107,8 +107,8 @@ double bytes_rate(const Setup& s) {
   const auto start = Clock::now();
   const auto read = [&](int64_t thread) {
     const int64_t ranges = 2 + (shape.depth * shape.block + piece - 1) / piece;
-    data::RangeReader reader(s.file, data::open_read_queue(s.file, {shape.depth, shape.alignment}),
-                             size, shape, ranges, piece);
+    data::RangeReader reader(s.file, open_io_queue(s.file, {shape.depth, shape.alignment}), size,
+                             shape, ranges, piece);
     int64_t started = thread, done = thread;
     for (int64_t turn = 0; done < pieces; done += s.io.num_threads, ++turn) {
       while (started < pieces && (started - done) / s.io.num_threads < ranges) {
@@ -116,7 +116,7 @@ double bytes_rate(const Setup& s) {
                      std::min(piece, size - started * piece));
         started += s.io.num_threads;
       }
-      while (!reader.finished(turn % ranges)) reader.poll(data::ReadQueue::kForever);
+      while (!reader.finished(turn % ranges)) reader.poll(IoQueue::kForever);
       static_cast<void>(reader.bytes(turn % ranges));
       reader.release(turn % ranges);
     }

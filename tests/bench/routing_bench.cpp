@@ -16,10 +16,17 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <numeric>
 
-#include "embedding/key_routing.h"
+#include "embedding/cutter.h"
+#include "embedding/device_placement.h"
+#include "embedding/device_slots.h"
 #include "embedding/key_sort.h"
+#include "embedding/routing.h"
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/number_option.h"
 #include "hugectr_lite/core/random.h"
+#include "hugectr_lite/core/run_program.h"
 
 namespace hlite {
 namespace {
@@ -52,19 +59,78 @@ double best_ms(double seconds, const std::function<void()>& work) {
   return best;
 }
 
-void run(int argc, char** argv) {
-  CLI::App app("Index lists from exchanged keys, or from the whole batch on every rank.");
+struct Options {
   int64_t batch = 55296, slots = 26, rows = 1'000'000;
   double zipf = 1.2, seconds = 1;
   std::vector<int> ranks = {8, 112};
-  app.add_option("--batch", batch, "samples of all ranks together");
-  app.add_option("--slots", slots);
-  app.add_option("--rows", rows, "of each table");
-  app.add_option("--zipf", zipf)->check(CLI::Range(1.01, 5.0));
-  app.add_option("--ranks", ranks)->delimiter(',');
-  app.add_option("--seconds", seconds, "of each measurement");
-  app.parse(argc, argv);
+};
 
+void define(CLI::App& app, Options& o) {
+  app.add_option("--batch", o.batch, "Samples of all ranks together")
+      ->check(whole_number(1, 1 << 24))
+      ->capture_default_str();
+  app.add_option("--slots", o.slots, "Tables")
+      ->check(whole_number(1, 1 << 12))
+      ->capture_default_str();
+  app.add_option("--rows", o.rows, "Of each table")
+      ->check(whole_number(1, UINT32_MAX))
+      ->capture_default_str();
+  app.add_option("--zipf", o.zipf, "Exponent of the keys' distribution")
+      ->check(CLI::Range(1.01, 5.0))
+      ->capture_default_str();
+  app.add_option("--ranks", o.ranks, "Several numbers, one after the other")
+      ->delimiter(',')
+      ->check(whole_number(1, 4096))
+      ->capture_default_str();
+  app.add_option("--seconds", o.seconds, "Of each measurement")->capture_default_str();
+}
+
+// A rank's routing, with room for all that its samples can want.
+class Routed {
+ public:
+  Routed(const Exec& exec, const embedding::RowPlacement& placement, int64_t batch)
+      : placement_(exec, placement),
+        slots_(exec, placement.layout()),
+        args_{.slots = slots_.ref(),
+              .placement = placement_.ref(),
+              .pool = {.ranks = placement.ranks(),
+                       .capacity = batch * placement.layout().columns(),
+                       .width = placement.layout().width}} {
+    args_.workspace_bytes =
+        embedding::routing_workspace(exec, args_.slots, placement.ranks(), batch, 0, 1);
+    for (std::byte* memory = nullptr;; memory = memory_.data()) {
+      embedding::Cutter cutter(memory);
+      const int64_t n = args_.pool.ranks;
+      args_.workspace = cutter.cut<std::byte>(static_cast<int64_t>(args_.workspace_bytes));
+      entries_ = cutter.cut<uint32_t>(args_.pool.capacity);
+      args_.lists = {.blocks = cutter.cut<uint32_t>(n * args_.pool.block_words()),
+                     .list_bytes = cutter.cut<int64_t>(n),
+                     .counts = cutter.cut<uint32_t>(n + 1),
+                     .vector_bytes = cutter.cut<int64_t>(n)};
+      if (memory) break;
+      memory_ = ExecMemory(exec, cutter.bytes(), "routing");
+    }
+  }
+  void route(const Exec& exec, Matrix<const uint32_t> keys) {
+    args_.keys = keys;
+    args_.entries = {entries_, keys.dim(0), keys.dim(1)};
+    embedding::route_keys(exec, args_);
+  }
+  // Rows that the last batch wants.
+  [[nodiscard]] int64_t listed() const {
+    return std::accumulate(args_.lists.counts, args_.lists.counts + args_.pool.ranks, int64_t{0});
+  }
+
+ private:
+  embedding::DevicePlacement placement_;
+  embedding::DeviceSlots slots_;
+  embedding::RouteArgs args_;
+  ExecMemory memory_;
+  uint32_t* entries_ = nullptr;
+};
+
+void run(const Options& options) {
+  const auto& [batch, slots, rows, zipf, seconds, ranks] = options;
   const auto keys = zipf_keys(batch, slots, rows, zipf);
   const embedding::SlotLayout layout(std::vector<int64_t>(static_cast<size_t>(slots), rows), 128);
   ThreadPool pool(1);
@@ -79,14 +145,15 @@ void run(int argc, char** argv) {
     const auto placement = embedding::RowPlacement::by_table(
         layout, std::vector<std::vector<int>>(static_cast<size_t>(slots), all), n);
     const int64_t mine = batch / n;
-    embedding::KeyRouting routing(placement, mine, 1);
+    Routed routed(exec, placement, mine);
     const double exchanged = best_ms(seconds, [&] {
-      routing.route(exec, {keys.data(), mine, slots}, mine * slots);
+      routed.route(exec, {keys.data(), mine, slots});
     });
 
     std::vector<uint32_t> owned(static_cast<size_t>(batch), kNoKey);
     std::vector<uint64_t> pairs(owned.size()), scratch(owned.size());
     std::vector<uint32_t> counts(embedding::kSortCounts);
+    const embedding::DeviceSlots one(exec, embedding::SlotLayout({rows}, 128));
     const double whole =
         exchanged + best_ms(seconds, [&] {
           for (int64_t s = 0; s < slots; ++s) {
@@ -96,13 +163,14 @@ void run(int argc, char** argv) {
               owned[found] = key;
               found += placement.locate(s, key).rank == 0;
             }
-            embedding::sort_pairs({owned.data(), static_cast<int64_t>(found), 1}, 0, 1, rows,
-                                  pairs.data(), scratch.data(), counts.data());
+            const Matrix<const uint32_t> of(owned.data(), static_cast<int64_t>(found), 1);
+            embedding::sort_bags({of, one.ref(), 0, rows}, pairs.data(), scratch.data(),
+                                 counts.data());
           }
         });
     const double sample_bytes = 4.0 * static_cast<double>(1 + 13 + slots);
     fmt::print("{:>6} | {:>12.2f} {:>12.0f} {:>12.0f} | {:>12.2f} {:>12.0f} | {:>6.2f}\n", n,
-               exchanged, 4.0 * static_cast<double>(routing.listed()),
+               exchanged, 4.0 * static_cast<double>(routed.listed()),
                static_cast<double>(mine) * sample_bytes, whole,
                static_cast<double>(batch) * sample_bytes, whole / exchanged);
   }
@@ -112,13 +180,12 @@ void run(int argc, char** argv) {
 }  // namespace hlite
 
 int main(int argc, char** argv) {
-  try {
-    hlite::run(argc, argv);
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return CLI::App().exit(error);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "routing_bench: {}\n", error.what());
-    return 1;
-  }
+  hlite::Options options;
+  CLI::App app("Index lists from exchanged keys, or from the whole batch on every rank.",
+               "routing_bench");
+  hlite::define(app, options);
+  return hlite::run_program(app, argc, argv, [&] {
+    hlite::run(options);
+    return hlite::kExitDone;
+  });
 }

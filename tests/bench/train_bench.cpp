@@ -1,8 +1,9 @@
 // Times training iterations of a DLRM on data in memory, step by step, beside the ceilings of the
 // machine measured in the same run.
 //
-//   train_bench [--shape kaggle|mlperf|dcnv2|tiny] [--cap ROWS] [--optimizer SGD|AdaGrad]
-//               [--threads N] [--batch N] [--seconds S] [--alpha A] [--precision fp32|bf16]
+//   train_bench [--shape kaggle|mlperf|dcnv2|tiny|tables] [--cap ROWS]
+//               [--optimizer SGD|AdaGrad|RowWiseAdaGrad] [--threads N] [--batch N] [--seconds S]
+//               [--alpha A] [--precision fp32|bf16] [--table-precision fp32|bf16|fp16]
 //               [--machine FILE] [--quiet]
 //   train_bench --device cuda [--precision fp32|tf32|bf16|fp16] [...]
 //
@@ -24,6 +25,7 @@
 #include "embedding/lookup.h"
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/number_option.h"
 #include "hugectr_lite/core/random.h"
 #include "hugectr_lite/core/stopwatch.h"
 #include "hugectr_lite/trainer/model/model_results.h"
@@ -83,11 +85,11 @@ void run_on_cpu(const TrainBenchOptions& o) {
   for (int i = 0; i < 8; ++i) iterate({});
   const auto start = Clock::now();
   const std::clock_t cpu = std::clock();
-  while (seconds_since(start) < o.seconds) {
+  do {
     const auto one = Clock::now();
     iterate(step_seconds);
     iterations.push_back(seconds_since(one));
-  }
+  } while (seconds_since(start) < o.seconds);
   const double total = seconds_since(start);
   const double cpu_ms = 1e3 * static_cast<double>(std::clock() - cpu) / CLOCKS_PER_SEC;
   const auto n = static_cast<double>(iterations.size());
@@ -141,9 +143,10 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", fmt::format("train_bench {}", kVersion));
   app.add_option("--device", device)->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--shape", o.shape_name, "kaggle; on a GPU mlperf first")
-      ->check(CLI::IsMember({"kaggle", "mlperf", "dcnv2", "tiny"}));
-  app.add_option("--cap", o.cap, "Most rows of a table")->check(CLI::PositiveNumber);
-  app.add_option("--optimizer", o.solver.optimizer)->check(CLI::IsMember({"SGD", "AdaGrad"}));
+      ->check(CLI::IsMember({"kaggle", "mlperf", "dcnv2", "tiny", "tables"}));
+  app.add_option("--cap", o.cap, "Most rows of a table")->check(whole_number(1));
+  app.add_option("--optimizer", o.solver.optimizer)
+      ->check(CLI::IsMember({"SGD", "AdaGrad", "RowWiseAdaGrad"}));
   app.add_option("--threads", o.threads)->check(CLI::Range(1, 1024));
   app.add_option("--batch", o.solver.batch, "Samples; 2048, on a GPU 65536")
       ->check(CLI::Range(1, 1 << 20));
@@ -154,13 +157,14 @@ int run(int argc, char** argv) {
       ->type_name("FILE");
   app.add_option("--precision", o.solver.precision, "fp32 or bf16; on a GPU tf32 or fp16 as well")
       ->check(CLI::IsMember({"fp32", "tf32", "bf16", "fp16"}));
+  app.add_option("--table-precision", o.solver.table_precision, "Of the tables, on the CPU")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}));
   auto* gpu = app.add_option_group("GPU");
   gpu->add_option("--batches", o.batches, "In host memory")->check(CLI::Range(1, 1024));
   gpu->add_option("--step-seconds", o.step_seconds, "How long one step is repeated");
   gpu->add_option("--gemm-edge", o.gemm_edge, "Of the ceiling's matrices")
       ->check(CLI::Range(8, 1 << 16));
-  gpu->add_option("--copy-bytes", o.copy_bytes, "Of the ceiling's copy")
-      ->check(CLI::PositiveNumber);
+  gpu->add_option("--copy-bytes", o.copy_bytes, "Of the ceiling's copy")->check(whole_number(1));
   CLI11_PARSE(app, argc, argv);
 
   const bool on_gpu = device == "cuda";

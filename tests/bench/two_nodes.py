@@ -117,7 +117,7 @@ def golden(args, nodes, folder):
     if run.returncode != 0:
         sys.exit(out)
     events = [json.loads(line) for line in open(f"{folder}/metrics.jsonl")]
-    losses = {e["iter"]: e["loss"] for e in events if e["event"] == "train"}
+    losses = {e["iter"]: e["batch_loss"] for e in events if e["event"] == "train"}
     expected = list(csv.reader(open(f"{folder}/expected_losses.csv")))[1:]
     off = [abs(losses[int(r[0])] - float(r[2])) / float(r[2]) for r in expected]
     what = "emulated GPUs" if args.device == "cuda" else "ranks"

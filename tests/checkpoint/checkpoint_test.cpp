@@ -32,6 +32,7 @@ CheckpointMeta example_meta(int64_t iteration) {
     meta.loss_scale_good = iteration + 3;
     meta.rate_scale = 0.1f * 0.1f;
     meta.plateau = {.any = true, .value = 0.1 + 0.2, .waited = 2};
+    meta.trained_on = R"({"slots":[{"name":"user","vocabulary":"00ff"}],"rules":[]})";
   }
   meta.config = R"({"solver":{"lr":0.1,"batchsize":256},"layers":[{"name":"z"},{"name":"a"}]})";
   return meta;
@@ -60,8 +61,10 @@ void check_loads(const std::string& dir, int64_t iteration) {
   CHECK(meta.plateau.value == want.plateau.value);
   CHECK(meta.plateau.waited == want.plateau.waited);
   CHECK_FALSE(meta.early_stop.any);
-  CHECK(best_weights_file(dir, meta).empty());
+  CHECK(open_best_weights(dir, meta) == nullptr);
   CHECK(meta.config == want.config);
+  CHECK(meta.trained_on == want.trained_on);
+  CHECK(trained_on(dir) == want.trained_on);
   CHECK_FALSE(meta.program.empty());
   const auto weights = model_weights(), states = model_states();
   load_checkpoint(dir, meta, weights->refs(), states->refs());
@@ -127,6 +130,30 @@ TEST_CASE("a place may be given with a slash, through a link, in directories yet
   fs::create_directory(dir / "empty");
   save(dir / "empty", 3);
   check_loads(dir / "empty", 3);
+}
+
+TEST_CASE("files of a preparation go with a checkpoint, and are replaced with it") {
+  const TemporaryDirectory dir;
+  test::write_text(dir / "words.txt", "red\nblue\n");
+  test::write_text(dir / "data.json", "{}");
+  CheckpointMeta meta = example_meta(1);
+  meta.preparation = {{dir / "words.txt", "vocabulary/00_colour.txt"},
+                      {dir / "data.json", "manifest.json"}};
+  const auto weights = model_weights();
+  save_checkpoint(dir / "c", meta, weights->refs(), {});
+  const std::string folder = preparation_in(dir / "c");
+  CHECK(folder == dir / "c/preparation");
+  CHECK(test::read_text(folder + "/vocabulary/00_colour.txt") == "red\nblue\n");
+  CHECK(test::read_text(folder + "/manifest.json") == "{}");
+  CHECK(read_manifest(dir / "c").iteration == 1);
+  meta.preparation = {{dir / "none.txt", "manifest.json"}};
+  check_contains(
+      message_of<FileError>([&] { save_checkpoint(dir / "c", meta, weights->refs(), {}); }),
+      {"none.txt", "is untouched"});
+  CHECK(preparation_in(dir / "c") == folder);
+  meta.preparation.clear();
+  save_checkpoint(dir / "c", meta, weights->refs(), {});
+  CHECK(preparation_in(dir / "c").empty());
 }
 
 TEST_CASE("no optimizer states are a file without tensors") {
@@ -341,7 +368,14 @@ TEST_CASE("weights are exported to one file and read from it") {
     CHECK(dir.entries() == 1);
     load_weights(dir / "w.safetensors", back->refs());
     CHECK(back->values() == weights->values());
+    CHECK(trained_on(dir / "w.safetensors").empty());
   }
+  const auto weights = model_weights(), back = model_weights();
+  weights->fill(3);
+  save_weights(dir / "known.safetensors", weights->refs(), R"({"rules":[]})");
+  load_weights(dir / "known.safetensors", back->refs());
+  CHECK(back->values() == weights->values());
+  CHECK(trained_on(dir / "known.safetensors") == R"({"rules":[]})");
   const auto states = model_states();
   check_contains(
       message_of<DataError>([&] { load_weights(dir / "w.safetensors", states->refs()); }),

@@ -72,7 +72,8 @@ pid_t in_child(Body&& body) {
 }  // namespace
 
 namespace {
-// `rounds` children that save one checkpoint after the other are killed after 0.1 ms to `most`.
+// `rounds` children that save one checkpoint after the other are killed after 0.1 ms or more, the
+// last when it has saved.
 void kill_and_load(const std::filesystem::path& where, uint64_t rounds) {
   const TemporaryDirectory dir(where);
   const std::string place = dir / "c";
@@ -82,7 +83,7 @@ void kill_and_load(const std::filesystem::path& where, uint64_t rounds) {
   model.save(place, 1);
   const double save_ms =
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  const double most_ms = std::max(20.0, 2 * save_ms);
+  const double most_ms = std::clamp(2 * save_ms, 20.0, 200.0);
 
   const int64_t first = 1;
   int64_t newest = first;
@@ -97,15 +98,18 @@ void kill_and_load(const std::filesystem::path& where, uint64_t rounds) {
       }
     });
     close(channel[1]);
-    // As many short waits as long ones. The last is long enough for several saves.
-    const double exponent = round + 1 == rounds ? 1.3 : random::uniform(random::word(11, 0, round));
-    std::this_thread::sleep_for(
-        std::chrono::duration<double, std::milli>(0.1 * std::pow(most_ms / 0.1, exponent)));
+    int64_t reported = newest;
+    if (round + 1 == rounds) {
+      REQUIRE(read(channel[0], &reported, sizeof(reported)) == sizeof(reported));
+    } else {  // as many short waits as long ones
+      const double exponent = random::uniform(random::word(11, 0, round));
+      std::this_thread::sleep_for(
+          std::chrono::duration<double, std::milli>(0.1 * std::pow(most_ms / 0.1, exponent)));
+    }
     kill(child, SIGKILL);
     int status = 0;
     REQUIRE(waitpid(child, &status, 0) == child);
     REQUIRE(WIFSIGNALED(status));  // it never failed by itself
-    int64_t reported = newest;
     for (int64_t i; read(channel[0], &i, sizeof(i)) == sizeof(i);) reported = i;
     close(channel[0]);
 

@@ -151,6 +151,61 @@ TEST_CASE("keys are uint32 tensors, and no float may take their place") {
                  {"keys: expected dtype F32, found U32"});
 }
 
+TEST_CASE("tensors of 16 bits take half the bytes, and floats of any size read each other") {
+  const std::vector<float> values = {0, -1.5f, 65504, 0x1p-14f, 0.375f};
+  for (const auto& [dtype, name] : {std::pair{DType::kBf16, "BF16"}, {DType::kF16, "F16"}}) {
+    INFO(name);
+    std::vector<float> back(values.size());
+    TensorRef narrow{.name = "x", .shape = {5}};
+    narrow.dtype = dtype;
+    narrow.get = [&](int64_t first, std::span<float> out) {
+      std::copy_n(values.begin() + first, out.size(), out.begin());
+    };
+    narrow.put = [&](int64_t first, std::span<const float> in) {
+      std::copy(in.begin(), in.end(), back.begin() + first);
+    };
+    const std::string text = written(std::span(&narrow, 1));
+    CHECK(text.find(std::string(R"("dtype":")") + name) != std::string::npos);
+    const MemoryBytes file = bytes_of(text);
+    const SafetensorsReader reader(file);
+    CHECK(reader.tensors()[0].end - reader.tensors()[0].begin == 10);
+    std::vector<float> want = values;
+    if (dtype == DType::kBf16) want[2] = 65536;  // of 8 digits
+    reader.read_all(std::span(&narrow, 1));
+    CHECK(back == want);
+    reader.read("x", back);
+    CHECK(back == want);
+    std::vector<float> wide_values(values.size());
+    TensorRef wide{"x", {5}, wide_values.data()};
+    const FileSum sum = reader.read_all(std::span(&wide, 1));
+    CHECK(wide_values == want);
+    CHECK(sum.bytes == std::ssize(text));
+    const std::string floats = written(std::span(&wide, 1));
+    const MemoryBytes wide_file = bytes_of(floats);
+    std::fill(back.begin(), back.end(), 0.0f);
+    SafetensorsReader(wide_file).read_all(std::span(&narrow, 1));
+    CHECK(back == want);
+  }
+}
+
+TEST_CASE("tensors of 16 bits come last, so that floats are aligned") {
+  std::vector<float> values = {1, 2, 3};
+  TensorRef narrow{"x", {3}}, wide{"y", {3}, values.data()};
+  narrow.dtype = DType::kBf16;
+  narrow.get = [&](int64_t first, std::span<float> out) {
+    std::copy_n(values.begin() + first, out.size(), out.begin());
+  };
+  const std::string text = written(std::vector<TensorRef>{narrow, wide});
+  const MemoryBytes file = bytes_of(text);
+  const SafetensorsReader reader(file);
+  CHECK(reader.tensors()[0].name == "y");
+  std::vector<float> back(3);
+  for (const char* name : {"x", "y"}) {
+    reader.read(name, back);
+    CHECK(back == values);
+  }
+}
+
 TEST_CASE("a file without tensors is a file") {
   const std::string text = written({});
   CHECK(text == with_header("{}      ", 0));
@@ -196,8 +251,10 @@ TEST_CASE("what departs from the format is an error that says what") {
   check_contains(rejection(one("[2]", "[0,4]"), 4), {"tensor t", "8 bytes for shape [2]", "[0,4]"});
   check_contains(rejection(one("[2]", "[8,0]"), 8), {"tensor t", "[8,0]"});
   check_contains(rejection(one("[1]", "[4,8]"), 8), {"tensor t", "begin at 0", "found 4", "gap"});
-  check_contains(rejection(one("[1]", "[0,2]", "F16"), 2),
-                 {"t.dtype", "\"F32\", \"U32\"", "found \"F16\""});
+  check_contains(rejection(one("[1]", "[0,8]", "F64"), 8),
+                 {"t.dtype", "\"F32\", \"U32\", \"BF16\", \"F16\"", "found \"F64\""});
+  check_contains(rejection(one("[1]", "[0,4]", "F16"), 4),
+                 {"expected 2 bytes for shape [1], found data_offsets [0,4]"});
   check_contains(rejection(one("[-1]", "[0,4]"), 4), {"t.shape[0]", "an integer >= 0", "found -1"});
   check_contains(rejection(one("[1.5]", "[0,4]"), 4), {"t.shape[0]", "found 1.5"});
   check_contains(rejection(one("7", "[0,4]"), 4), {"t.shape", "a list of integers"});
@@ -230,13 +287,21 @@ TEST_CASE("what departs from the format is an error that says what") {
   check_contains(rejection(same_name, 12), {"t: expected each key once"});
 }
 
+TEST_CASE("a file of another format is named as such") {
+  const std::string text = "age,workclass,income\n39,State-gov,0\n";
+  const MemoryBytes file = bytes_of(text);
+  check_contains(message_of<DataError>([&] { SafetensorsReader{file}; }),
+                 {"f.safetensors: expected a safetensors file", "another format"});
+}
+
 TEST_CASE("a header length that the file cannot hold is an error") {
   for (const uint64_t n : {uint64_t{9}, uint64_t{1} << 40, ~uint64_t{0}, uint64_t{1} << 63}) {
     std::string text(16, ' ');
     std::memcpy(text.data(), &n, 8);
     const MemoryBytes file = bytes_of(text);
     check_contains(message_of<DataError>([&] { SafetensorsReader{file}; }),
-                   {"f.safetensors: header", "at most 8", "found " + std::to_string(n)});
+                   {"f.safetensors: expected a safetensors file", "length of its header",
+                    "at most 8", "found " + std::to_string(n)});
   }
 }
 

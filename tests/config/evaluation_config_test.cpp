@@ -8,11 +8,14 @@ namespace {
 // Of a solver block that evaluates; `metrics` are those of its eval_metrics.
 EvaluationConfig watches(const char* text, const std::vector<const char*>& metrics = {}) {
   const JsonNode node = JsonNode::parse(text, "s.json");
-  ObjectReader reader(node);
+  Problems problems;
   EvaluationConfig evaluation;
   for (const char* const name : metrics) evaluation.metrics.push_back(eval_metric(name).value());
-  parse_watches(reader, true, evaluation);
-  reader.finish();
+  {
+    Block block(node, true, problems);
+    declare(block, evaluation, true);
+  }
+  problems.raise();
   return evaluation;
 }
 
@@ -43,13 +46,13 @@ TEST_CASE("What watches a metric, as spelled and by default") {
   CHECK(!e.group_slot);
 
   e = watches(R"({"lr_plateau": {}, "early_stop": {}})");
-  REQUIRE(e.lr_plateau);
-  CHECK(e.lr_plateau->watch.monitor == kAuc);
-  CHECK(e.lr_plateau->watch.rises());
-  CHECK(e.lr_plateau->watch.patience == 1);
-  CHECK(e.lr_plateau->watch.min_delta == 1e-6);
-  CHECK(e.lr_plateau->factor == 0.1);
-  CHECK(e.lr_plateau->min_lr == 1e-6);
+  REQUIRE(e.plateau);
+  CHECK(e.plateau->watch.monitor == kAuc);
+  CHECK(e.plateau->watch.rises());
+  CHECK(e.plateau->watch.patience == 1);
+  CHECK(e.plateau->watch.min_delta == 1e-6);
+  CHECK(e.plateau->factor == 0.1);
+  CHECK(e.plateau->min_lr == 1e-6);
   REQUIRE(e.early_stop);
   CHECK(e.early_stop->monitor == kAuc);
   CHECK(e.early_stop->patience == 2);
@@ -60,12 +63,12 @@ TEST_CASE("What watches a metric, as spelled and by default") {
       "min_delta": 0.25}, "early_stop": {"monitor": "GAUC", "patience": 7, "min_delta": 0},
       "eval_group_slot": 4})",
       {"GAUC", "Calibration"});
-  CHECK(e.lr_plateau->watch.monitor == kAverageLoss);
-  CHECK(!e.lr_plateau->watch.rises());
-  CHECK(e.lr_plateau->watch.patience == 3);
-  CHECK(e.lr_plateau->watch.min_delta == 0.25);
-  CHECK(e.lr_plateau->factor == 0.5);
-  CHECK(e.lr_plateau->min_lr == 0);
+  CHECK(e.plateau->watch.monitor == kAverageLoss);
+  CHECK(!e.plateau->watch.rises());
+  CHECK(e.plateau->watch.patience == 3);
+  CHECK(e.plateau->watch.min_delta == 0.25);
+  CHECK(e.plateau->factor == 0.5);
+  CHECK(e.plateau->min_lr == 0);
   CHECK(e.early_stop->monitor == "GAUC");
   CHECK(e.early_stop->rises());
   CHECK(e.early_stop->patience == 7);

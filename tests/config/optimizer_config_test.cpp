@@ -1,5 +1,6 @@
 #include "hugectr_lite/config/optimizer_config.h"
 
+#include "hugectr_lite/config/block.h"
 #include "hugectr_lite/config/train_config.h"
 #include "tests/config/broken_config.h"
 #include "tests/support/errors.h"
@@ -8,7 +9,7 @@ namespace hlite::config {
 namespace {
 
 OptimizerConfig optimizer(const char* text) {
-  return parse_optimizer(JsonNode::parse(text, "o.json"), true);
+  return read_block<OptimizerConfig>(JsonNode::parse(text, "o.json"));
 }
 
 }  // namespace
@@ -60,6 +61,11 @@ TEST_CASE("The optimizer block of each type") {
   CHECK(o.rule.initial_accumulator == 0.25);
   o = optimizer(R"({"type": "AdaGrad", "adagrad_hparam":
     {"learning_rate": 1, "epsilon": 0.5, "initial_accu_value": 0.75}})");
+  CHECK(o.rule.initial_accumulator == 0.75);
+  o = optimizer(R"({"type": "RowWiseAdaGrad", "row_wise_adagrad_hparam":
+    {"learning_rate": 1, "epsilon": 0.5, "initial_accu_value": 0.75}})");
+  CHECK(o.rule.type == OptimizerType::kRowWiseAdaGrad);
+  CHECK(o.rule.epsilon == 0.5);
   CHECK(o.rule.initial_accumulator == 0.75);
   o = optimizer(R"({"type": "Ftrl", "ftrl_hparam":
     {"learning_rate": 0.5, "beta": 0.9, "lambda1": 0.125, "lambda2": 2}})");

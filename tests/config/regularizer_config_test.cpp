@@ -7,9 +7,13 @@ namespace {
 
 RegularizerConfig regularizer(const char* text) {
   const JsonNode node = JsonNode::parse(text, "r.json");
-  ObjectReader reader(node);
-  const RegularizerConfig parsed = parse_regularizer(reader);
-  reader.finish();
+  Problems problems;
+  RegularizerConfig parsed;
+  {
+    Block block(node, true, problems);
+    declare(block, parsed, "A penalty.");
+  }
+  problems.raise();
   return parsed;
 }
 

@@ -107,7 +107,58 @@ TEST_CASE("a path in a file is looked for beside that file, then in the working 
   const fs::path before = fs::current_path();
   fs::current_path(dir.path());
   CHECK(resolve_path("/none", "here") == "here");
+  // An output is always next to the file that names it.
+  CHECK(resolve_path("/none", "here", PathUse::kOutput) == "/none/here");
+  CHECK(resolve_path("/none", "/etc/x", PathUse::kOutput) == "/etc/x");
   fs::current_path(before);
+}
+
+TEST_CASE("an input of that name in both places is ambiguous, unless it is one file") {
+  const TemporaryDirectory dir;
+  fs::create_directory(dir / "config");
+  fs::create_directory(dir / "work");
+  const fs::path before = fs::current_path();
+  fs::current_path(dir / "work");
+  test::write_text(dir / "work/a", "1");
+  CHECK(!is_ambiguous(dir / "config", "a"));
+  test::write_text(dir / "config/a", "1");
+  CHECK(is_ambiguous(dir / "config", "a"));
+  CHECK(!is_ambiguous(dir / "config", dir / "config/a"));
+  CHECK(!is_ambiguous(dir / "work", "a"));
+  CHECK(!is_ambiguous("", "a"));
+  CHECK(!is_ambiguous(dir / "config", ""));
+  fs::current_path(before);
+}
+
+TEST_CASE("an output is no input, by whatever name, but a device may be both") {
+  const TemporaryDirectory dir;
+  test::write_text(dir / "in", "1");
+  fs::create_directory(dir / "folder");
+  fs::create_symlink("in", dir / "link");
+  fs::create_symlink(dir / "none", dir / "dangling");
+  fs::create_hard_link(dir / "in", dir / "twin");
+  REQUIRE(mkfifo((dir / "fifo").c_str(), 0600) == 0);
+  const std::vector<NamedPath> inputs = {{"--config", dir / "none"}, {"--init", ""},
+                                         {"--input", dir / "in"},    {"source", dir / "folder/"},
+                                         {"--log", "/dev/null"},     {"--pipe", dir / "fifo"}};
+  const auto problem = [&](const std::string& path) {
+    return message_of<ConfigError>([&] { expect_no_input({"--out", path}, inputs); });
+  };
+  for (const char* name : {"in", "./in", "folder/../in", "link", "twin"}) {
+    INFO(name);
+    CHECK(problem(dir / name) ==
+          fmt::format("--out {}: expected a place of its own, found the input "
+                      "--input {}",
+                      dir / name, dir / "in"));
+  }
+  test::check_contains(problem(dir / "folder"), {"found the input source "});
+  for (const std::string& path :
+       {dir / "new", dir / "dangling", dir / "folder/new", dir / "fifo", std::string("/dev/null")})
+    CHECK_NOTHROW(expect_no_input({"--out", path}, inputs));
+  CHECK(is_device_or_pipe("/dev/null"));
+  CHECK(is_device_or_pipe(dir / "fifo"));
+  for (const char* name : {"in", "folder", "link", "none", "dangling"})
+    CHECK_FALSE(is_device_or_pipe(dir / name));
 }
 
 TEST_CASE("what cannot be opened is an error with the reason") {

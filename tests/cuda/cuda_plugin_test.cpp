@@ -46,7 +46,7 @@ class WithoutAnotherPlugin {
   std::optional<std::string> path_;
 };
 
-TEST_CASE("the plug-in of this build loads, or says why not") {
+TEST_CASE("the plug-in of this build loads, or says why not", "[gpu]") {
   const WithoutAnotherPlugin its_own;
   const CudaPlugin plugin = CudaPlugin::load();
   INFO(plugin.reason());
@@ -70,7 +70,7 @@ TEST_CASE("the plug-in of this build loads, or says why not") {
   }
 }
 
-TEST_CASE("the GPU of this machine computes") {
+TEST_CASE("the GPU of this machine computes", "[gpu][gpu-probe]") {
   const cuda::Backend* gpu = gpu_or_skip();
   if (!gpu) {
     CHECK_FALSE(gpu_is_required());
@@ -84,7 +84,9 @@ TEST_CASE("the GPU of this machine computes") {
   CHECK(values.to_host(stream.get()) == std::vector<float>{1, 2, 3});
 }
 
-TEST_CASE("programs link no CUDA library") {
+TEST_CASE("a test without the tag gpu gets no GPU", "[!shouldfail]") { gpu_or_skip(); }
+
+TEST_CASE("programs link no CUDA library", "[gpu]") {
   // What this program has mapped before any plug-in is opened would hold them; none may be there
   // but inside the plug-in, which brings its own runtime.
   const CudaPlugin plugin = CudaPlugin::load();

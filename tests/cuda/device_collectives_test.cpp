@@ -103,7 +103,7 @@ TEST_CASE("collectives of emulated GPUs move and add exactly") {
     }
 }
 
-TEST_CASE("collectives of ranks that share the GPU move and add exactly") {
+TEST_CASE("collectives of ranks that share the GPU move and add exactly", "[gpu]") {
   const cuda::Backend* const gpu = gpu_or_skip();
   if (!gpu) return;
   for (const int ranks : {1, 2, 4, 7}) {

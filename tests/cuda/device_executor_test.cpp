@@ -86,7 +86,7 @@ std::vector<float> read(const cuda::Backend& table, const Pipeline& p, BufferId 
   return values;
 }
 
-TEST_CASE("a plan on streams or in a graph does what it says, batch after batch") {
+TEST_CASE("a plan on streams or in a graph does what it says, batch after batch", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends())
     for (const bool graphs : {false, true}) {
       INFO(backend.name << ", graphs " << graphs);

@@ -17,7 +17,7 @@ std::string bus_id(const cuda::Backend& table, int device) {
   return text;
 }
 
-TEST_CASE("a device has an address on the bus: domain, bus, device and function") {
+TEST_CASE("a device has an address on the bus: domain, bus, device and function", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const std::string id = bus_id(*backend.table, 0);

@@ -71,7 +71,7 @@ void check_lookup(const OnDevice& device, const LookupCase& x, size_t shift = 0)
   CHECK(exact);
 }
 
-TEST_CASE("lookup kernels copy the rows of one-hot keys") {
+TEST_CASE("lookup kernels copy the rows of one-hot keys", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);
@@ -86,7 +86,7 @@ TEST_CASE("lookup kernels copy the rows of one-hot keys") {
   }
 }
 
-TEST_CASE("lookup kernels add up, or average, the rows of several keys") {
+TEST_CASE("lookup kernels add up, or average, the rows of several keys", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);
@@ -102,7 +102,7 @@ TEST_CASE("lookup kernels add up, or average, the rows of several keys") {
   }
 }
 
-TEST_CASE("lookup kernels take hundreds of slots, and memory at any address") {
+TEST_CASE("lookup kernels take hundreds of slots, and memory at any address", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);
@@ -172,7 +172,7 @@ class CheckedLookup {
   const DeviceArray<float> table_;
 };
 
-TEST_CASE("keys beyond their table are recorded, the first one, and read as absent") {
+TEST_CASE("keys beyond their table are recorded, the first one, and read as absent", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);
@@ -196,7 +196,7 @@ TEST_CASE("keys beyond their table are recorded, the first one, and read as abse
   }
 }
 
-TEST_CASE("keys beyond their table are found among several of a slot") {
+TEST_CASE("keys beyond their table are found among several of a slot", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);
@@ -232,7 +232,7 @@ TEST_CASE("lookup_forward on a GPU refuses shapes that do not match") {
                  {"fewer than 2^32 - 1 rows", "4294967295"});
 }
 
-TEST_CASE("init_tables on a GPU makes the CPU's bits") {
+TEST_CASE("init_tables on a GPU makes the CPU's bits", "[gpu]") {
   ThreadPool pool(1);
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
@@ -252,7 +252,7 @@ TEST_CASE("init_tables on a GPU makes the CPU's bits") {
   }
 }
 
-TEST_CASE("fill_uniform and fill write what they are asked for, and nothing else") {
+TEST_CASE("fill_uniform and fill write what they are asked for, and nothing else", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);

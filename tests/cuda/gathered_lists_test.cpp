@@ -6,7 +6,7 @@
 
 #include "embedding/device_placement.h"
 #include "embedding/device_slots.h"
-#include "hugectr_lite/core/device_memory.h"
+#include "hugectr_lite/core/exec_memory.h"
 #include "tests/embedding/routing_case.h"
 #include "tests/support/op_device.h"
 
@@ -32,25 +32,26 @@ GatheredBlocks gathered_on(const OpDevice& on, const RowPlacement& placement, in
   const PoolShape pool{.ranks = ranks, .capacity = capacity, .width = layout.width};
   const DevicePlacement place(exec, placement);
   const DeviceSlots slots(exec, layout);
-  const DeviceMemory workspace(
-      *exec.cuda, embedding::kernels::gathered_workspace(
-                      exec, ranks * kRankSamples * layout.columns(), place.ref().numbers));
+  const ExecMemory workspace(
+      exec,
+      gathered_workspace(exec, slots.ref(), ranks, kRankSamples, place.ref().numbers,
+                         on.on_gpu() ? 1 : exec.threads().threads()),
+      "gathered lists");
   const std::vector<uint32_t> values(keys.data(), keys.data() + keys.size());
   const DeviceTensor<uint32_t> on_device(on, values);
   DeviceTensor<uint32_t> blocks(
       on, std::vector<uint32_t>(static_cast<size_t>(ranks * pool.block_words()), kNotWritten));
   DeviceTensor<int64_t> bytes(on, std::vector<int64_t>(static_cast<size_t>(ranks), -1));
-  embedding::kernels::list_gathered(exec, {.slots = slots.ref(),
-                                           .placement = place.ref(),
-                                           .pool = pool,
-                                           .rank = rank,
-                                           .keys = {on_device.data(), keys.dim(0), keys.dim(1)},
-                                           .samples_of_rank = kRankSamples,
-                                           .blocks = blocks.data(),
-                                           .received_bytes = bytes.data(),
-                                           .workspace = workspace.data(),
-                                           .workspace_bytes = workspace.size()});
-  exec.cuda->stream_synchronize(exec.stream);
+  list_gathered(exec, {.slots = slots.ref(),
+                       .placement = place.ref(),
+                       .pool = pool,
+                       .rank = rank,
+                       .keys = {on_device.data(), keys.dim(0), keys.dim(1)},
+                       .samples_of_rank = kRankSamples,
+                       .blocks = blocks.data(),
+                       .received_bytes = bytes.data(),
+                       .workspace = workspace.data(),
+                       .workspace_bytes = workspace.size()});
   return {blocks.host(), bytes.host()};
 }
 
@@ -72,8 +73,9 @@ void check_gathered_block(const GatheredBlocks& got, const ExpectedRoute& want, 
 
 }  // namespace
 
-TEST_CASE("lists from the keys of all ranks are those of each rank's routing, number by number") {
-  const auto backends = cuda_backends();
+TEST_CASE("lists from the keys of all ranks are those of each rank's routing, number by number",
+          "[gpu]") {
+  const auto devices = op_devices<float>();
   for (uint64_t round = 0; round < 16; ++round) {
     RoutingCase random(round, 2);
     const RowPlacement& placement = random.placement();
@@ -81,12 +83,11 @@ TEST_CASE("lists from the keys of all ranks are those of each rank's routing, nu
               rank = static_cast<int>(random.draw(static_cast<uint32_t>(ranks)));
     const int64_t capacity =
         round % 4 == 3 ? 1 + random.draw(12) : kRankSamples * random.tables().columns();
-    for (const CudaBackend& backend : backends) {
-      const OpDevice on(backend);
+    for (const OpDevice& on : devices) {
       for (const int64_t batch : {ranks * kRankSamples, int64_t{0}, int64_t{1},
                                   std::min(ranks * kRankSamples, kRankSamples + 7)}) {
-        INFO(backend.name << ", round " << round << ", rank " << rank << " of " << ranks
-                          << ", batch " << batch);
+        INFO(on.name() << ", round " << round << ", rank " << rank << " of " << ranks << ", batch "
+                       << batch);
         const auto keys = random.keys(batch);
         const GatheredBlocks got = gathered_on(on, placement, rank, capacity, keys.view());
         for (int q = 0; q < ranks; ++q) {

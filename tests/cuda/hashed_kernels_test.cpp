@@ -8,19 +8,21 @@
 #include "tests/cuda/embedding_device.h"
 #include "tests/embedding/hashed_case.h"
 #include "tests/support/errors.h"
+#include "tests/support/op_device.h"
 #include "tests/support/typed_values.h"
 
 namespace hlite::test {
 namespace {
 
 using embedding::Combiner;
-using embedding::slot_key;
+using embedding::table_key;
 
 // The same batches on both devices.
 void check_batches(const Exec& gpu, const std::vector<int64_t>& hotness, int64_t width,
-                   uint64_t first_round = 0) {
+                   uint64_t first_round = 0, const std::vector<int64_t>& tables = {}) {
   ThreadPool pool(2);
-  HashedCase want({.pool = &pool}, hotness, width, 3000), got(gpu, hotness, width, 3000);
+  HashedCase want({.pool = &pool}, hotness, width, 3000, Combiner::kSum, tables),
+      got(gpu, hotness, width, 3000, Combiner::kSum, tables);
   for (uint64_t round = first_round; round < first_round + 8; ++round) {
     const int64_t batch = round % 4 == 3 ? 0 : 1 + static_cast<int64_t>(round * 7 % 64);
     const auto keys = want.draw(batch, round % 2 ? 90 : 500, round);
@@ -36,7 +38,7 @@ void check_batches(const Exec& gpu, const std::vector<int64_t>& hotness, int64_t
   CHECK((got.values(keys.size()) == want.values(keys.size())));
 }
 
-TEST_CASE("hashed rows, first values and lookups of a GPU are the CPU's") {
+TEST_CASE("hashed rows, first values and lookups of a GPU are the CPU's", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);
@@ -44,6 +46,7 @@ TEST_CASE("hashed rows, first values and lookups of a GPU are the CPU's") {
       check_batches(device.exec(), {1, 1, 1}, width);
       check_batches(device.exec(), {3, 1, 7}, width);
     }
+    check_batches(device.exec(), {3, 1, 7, 1}, 5, 0, {0, 1, 0, 1});
     check_batches(device.exec(), {1}, 4);
     check_batches(device.exec(), std::vector<int64_t>(40, 1), 2);
   }
@@ -58,7 +61,8 @@ TEST_CASE("hashed rows do not depend on the order of threads") {
   emulation::set_order(emulation::Order::kForward);
 }
 
-TEST_CASE("a full table of a GPU is a note for the host, and changes no row that was there") {
+TEST_CASE("a full table of a GPU is a note for the host, and changes no row that was there",
+          "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);
@@ -71,11 +75,12 @@ TEST_CASE("a full table of a GPU is a note for the host, and changes no row that
     for (int again = 0; again < 2; ++again) {  // the first one stays
       (void)c.find_rows(more, true);
       check_contains(message_of<DataError>([&] { c.index.check(device.exec()); }),
-                     {"emb", "is full", "key 60 of slot 1", "all 3 rows",
+                     {"emb", "is full", "key 60 of table 1", "all 3 rows",
                       "raise max_vocabulary_size_per_gpu"});
     }
     CHECK((c.values(2) == before));
-    CHECK(c.index.keys() == std::vector<uint64_t>{slot_key(0, 5), slot_key(1, 8), slot_key(0, 8)});
+    CHECK(c.index.keys() ==
+          std::vector<uint64_t>{table_key(0, 5), table_key(1, 8), table_key(0, 8)});
     // Far more keys than places.
     (void)c.find_rows(c.draw(64, 1000, 3), true);
     CHECK(c.index.keys().size() == 3);
@@ -84,7 +89,7 @@ TEST_CASE("a full table of a GPU is a note for the host, and changes no row that
   }
 }
 
-// As several ranks ask for them: by slot, then key, again and again.
+// As several ranks ask for them: by table, then key, again and again.
 std::vector<std::pair<uint32_t, uint32_t>> draw_list(int64_t n, uint64_t round) {
   std::vector<std::pair<uint32_t, uint32_t>> list;
   for (uint64_t i = 0; i < static_cast<uint64_t>(n); ++i) {
@@ -96,12 +101,12 @@ std::vector<std::pair<uint32_t, uint32_t>> draw_list(int64_t n, uint64_t round) 
   return list;
 }
 
-TEST_CASE("keys of any slots that come in a list get rows by slot and key, or first values") {
-  for (const CudaBackend& backend : cuda_backends())
+TEST_CASE("keys of any tables that come in a list get rows by table and key, or first values",
+          "[gpu]") {
+  for (const OpDevice& device : op_devices<float>())
     for (const auto order : {emulation::Order::kForward, emulation::Order::kShuffled}) {
-      INFO(backend.name);
+      INFO(device.name());
       emulation::set_order(order, 3);
-      const OnDevice device(*backend.table);
       const int64_t width = 3;
       HashedCase c(device.exec(), {1, 1, 1, 1, 1}, width, 5000);
       std::map<std::pair<uint32_t, uint32_t>, uint32_t> rows;
@@ -109,7 +114,7 @@ TEST_CASE("keys of any slots that come in a list get rows by slot and key, or fi
         const bool training = round % 3 != 1;
         const auto list = draw_list(round == 4 ? 0 : 1 + static_cast<int64_t>(round) * 61, round);
         const auto got = c.take_list(list, training);
-        CHECK(got.overflow == 0);
+        CHECK(got.capacity_exceeded == 0);
         if (training)
           for (const auto& both : std::set(list.begin(), list.end()))
             if (both.second != kNoKey) rows.emplace(both, static_cast<uint32_t>(rows.size()));
@@ -134,32 +139,32 @@ TEST_CASE("keys of any slots that come in a list get rows by slot and key, or fi
   emulation::set_order(emulation::Order::kForward);
 }
 
-TEST_CASE("a key in a list that finds its table full tells the device, and has its first values") {
-  for (const CudaBackend& backend : cuda_backends()) {
-    INFO(backend.name);
-    const OnDevice device(*backend.table);
+TEST_CASE("a key in a list that finds its table full tells the device, and has its first values",
+          "[gpu]") {
+  for (const OpDevice& device : op_devices<float>()) {
+    INFO(device.name());
     HashedCase c(device.exec(), {1, 1}, 2, 3);
-    CHECK(c.take_list({{1, 4}, {0, 9}}, true).overflow == 0);
+    CHECK(c.take_list({{1, 4}, {0, 9}}, true).capacity_exceeded == 0);
     const auto full = c.take_list({{0, 9}, {1, 7}, {1, 4}, {0, 2}, {1, kNoKey}}, true);
-    CHECK(full.overflow == 1);
+    CHECK(full.capacity_exceeded == 1);
     CHECK(full.rows == std::vector<uint32_t>{0, embedding::kUnseen, 1, 2, kNoKey});
     std::vector<float> first(2);
     c.storage().first_values(1, 7, first.data());
     CHECK(full.vectors[2] == first[0]);
     CHECK(full.vectors[8] == 9);
     check_contains(message_of<DataError>([&] { c.index.check(device.exec()); }),
-                   {"key 7 of slot 1", "all 3 rows"});
+                   {"key 7 of table 1", "all 3 rows"});
   }
 }
 
-TEST_CASE("keys are assigned to rows of a GPU in their order") {
+TEST_CASE("keys are assigned to rows of a GPU in their order", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);
     ThreadPool pool(1);
     HashedCase want({.pool = &pool}, {1, 2}, 3, 700), got(device.exec(), {1, 2}, 3, 700);
     std::vector<uint64_t> keys;
-    for (uint32_t i = 0; i < 600; ++i) keys.push_back(slot_key(i % 2, i * 7919u));
+    for (uint32_t i = 0; i < 600; ++i) keys.push_back(table_key(i % 2, i * 7919u));
     for (HashedCase* c : {&want, &got}) {
       (void)c->find_rows(c->draw(40, 1000, 1), true);
       c->index.assign(keys);
@@ -183,7 +188,7 @@ TEST_CASE("an insertion on a GPU takes no memory") {
   CHECK_THROWS_AS(c.find_rows(c.draw(65, 500, 2), true), Error);
 }
 
-TEST_CASE("16-bit lookups of keys without a row are rounded from float") {
+TEST_CASE("16-bit lookups of keys without a row are rounded from float", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);
@@ -195,7 +200,7 @@ TEST_CASE("16-bit lookups of keys without a row are rounded from float") {
   }
 }
 
-TEST_CASE("rows are gathered from and scattered to any places") {
+TEST_CASE("rows are gathered from and scattered to any places", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);

@@ -111,30 +111,6 @@ TEMPLATE_TEST_CASE("the interaction goes round over samples, several waves of th
   machine.multiprocessors = before.multiprocessors;
 }
 
-TEMPLATE_TEST_CASE("gathering interaction takes several samples a warp", "", float, bf16, fp16) {
-  using T = TestType;
-  const OpDevice on = emulated_device();
-  const GatherProblem<T> g({11, 4, 16});
-  const DeviceRows rows(on, g);
-  const auto [B, n, V] = g.problem.size;
-  const DeviceTensor<T> bottom(on, g.problem.bottom);
-  const auto run = [&, samples = B, slots = n, width = V](int64_t max_blocks) {
-    const DeviceTensor<T> out(on, nans(g.problem.size.out_size())),
-        kept(on, nans(samples * slots * width));
-    ops::kernels::interaction_forward_gather<T>(on.exec(), bottom.view(samples, width), rows.rows,
-                                                out.view(samples, g.problem.size.out_width()),
-                                                kept.view(samples, slots, width),
-                                                {.max_blocks = max_blocks});
-    CHECK(same_values(kept.host(), g.problem.slots));
-    return out.host();
-  };
-  const auto want = run(100);
-  for_each_order([&] {
-    CHECK(same_values(run(1), want));
-    CHECK(same_values(run(2), want));
-  });
-}
-
 // 27 vectors of 128 are MLPerf's DLRM; the others have whole and partial tiles.
 TEMPLATE_TEST_CASE("the interaction's vectors come from shared memory without bank conflicts", "",
                    bf16, fp16) {

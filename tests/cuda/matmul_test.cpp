@@ -129,7 +129,7 @@ TEST_CASE("the fastest algorithm is searched once and remembered") {
   CHECK(warnings().empty());
 }
 
-TEST_CASE("a remembered algorithm gives the bits of the run that chose it") {
+TEST_CASE("a remembered algorithm gives the bits of the run that chose it", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const TemporaryDirectory directory;

@@ -192,7 +192,7 @@ struct PrecisionCase {
 
 }  // namespace
 
-TEST_CASE("gradients and logits of 16-bit models are those of float ones, rounded") {
+TEST_CASE("gradients and logits of 16-bit models are those of float ones, rounded", "[gpu]") {
   constexpr PrecisionCase kBf16{"solver.precision=bf16", 0.03};
   for (const std::string& layers : {kPlain, kEverything, kFamily, kAttention}) {
     Trained cpu(layers, {}, nullptr);
@@ -226,7 +226,7 @@ TEST_CASE("gradients and logits of 16-bit models are those of float ones, rounde
   }
 }
 
-TEST_CASE("a dynamic loss scale leaves out a step that overflows, and halves") {
+TEST_CASE("a dynamic loss scale leaves out a step that overflows, and halves", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     backend.table->use_device(0);
@@ -248,7 +248,7 @@ TEST_CASE("a dynamic loss scale leaves out a step that overflows, and halves") {
 
 // Large features make large bottom vectors: their products with the loss's gradient, which are the
 // embedding's gradient, pass what fp16 holds. All other gradients stay within it.
-TEST_CASE("an overflow in the embedding's gradient alone leaves out a step") {
+TEST_CASE("an overflow in the embedding's gradient alone leaves out a step", "[gpu]") {
   const auto enlarge_features = [](Trained& run) {
     for (float& x : run.batch().dense) x *= 12000;
   };
@@ -277,7 +277,7 @@ TEST_CASE("an overflow in the embedding's gradient alone leaves out a step") {
       const plan::Plan& plan = gpu.model().train_plan();
       const plan::Step& check = plan.steps()[static_cast<size_t>(plan.index_of("loss_scale"))];
       const network::Network& network = *gpu.model().layers().network;
-      CHECK(network.finds_overflow(2) == found_by_interaction);
+      CHECK(network.finds_gradient_overflow(2) == found_by_interaction);
       CHECK(std::count(check.reads.begin(), check.reads.end(), network.input_grad(2)) ==
             (found_by_interaction ? 0 : 1));
       CHECK(!plan.may_overlap(plan.index_of("i.bprop"), plan.index_of("loss_scale")));
@@ -297,7 +297,7 @@ TEST_CASE("an overflow in the embedding's gradient alone leaves out a step") {
   }
 }
 
-TEST_CASE("a key that changes between reader and GPU is found when the host looks") {
+TEST_CASE("a key that changes between reader and GPU is found when the host looks", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     backend.table->use_device(0);

@@ -68,6 +68,16 @@ TEST_CASE("ranks that are joined for unordered sums leave them to NCCL") {
                  {"cannot load NCCL"});
 }
 
+// Destroyed whatever ends its scope: waiting for a stream may throw what another rank's work met.
+struct Graph {
+  const cuda::Backend& table;
+  void* handle = nullptr;
+  ~Graph() {
+    cuda::Failure ignored;
+    if (handle) (void)table.graph_destroy.entry(&ignored, handle);
+  }
+};
+
 // Each rank sums twice and waits; with a graph that holds the sums, too.
 void sum_twice(GpuRank& r, bool captured) {
   auto& rails =
@@ -77,18 +87,19 @@ void sum_twice(GpuRank& r, bool captured) {
   sums();
   r.devices().wait_for(r.exec());
   const Exec exec = r.exec();
-  void* graph = nullptr;
+  Graph graph{*exec.cuda};
   if (captured) {
     exec.cuda->capture_begin(exec.stream);
     sums();
-    exec.cuda->capture_end(exec.stream, &graph);
+    exec.cuda->capture_end(exec.stream, &graph.handle);
     r.host().barrier();
-    exec.cuda->graph_launch(graph, exec.stream);
-  } else {
-    sums();
   }
   std::string failure;
-  try {
+  try {  // a broken connection may show when work is issued, or when it is waited for
+    if (captured)
+      exec.cuda->graph_launch(graph.handle, exec.stream);
+    else
+      sums();
     r.devices().wait_for(exec);
     raise("the waiting ended without an error");
   } catch (const DeviceError& error) {
@@ -101,7 +112,6 @@ void sum_twice(GpuRank& r, bool captured) {
   } catch (const CommError&) {
   }
   exec.cuda->stream_synchronize(exec.stream);
-  if (graph) exec.cuda->graph_destroy(graph);
   raise<DeviceError>("{}", failure);
 }
 
@@ -116,18 +126,13 @@ TEST_CASE("a broken connection, and a rank that never comes, end all ranks with 
                    }),
                    {"NCCL", "system error"});
     emulation::nccl_machine().fault = "silent:2:3";
-    const Setting limit("HLITE_COMM_TIMEOUT", "0.3");
+    // Enough for what comes before the fault, on a busy machine too.
+    const Setting limit("HLITE_COMM_TIMEOUT", "10");
     check_contains(message_of<DeviceError>([&] {
                      on_nodes(Topology({2, 2}), [&](GpuRank& r) { sum_twice(r, captured); });
                    }),
-                   {"has waited 0.3 s for work that other ranks take part in"});
+                   {"has waited 10 s for work that other ranks take part in"});
   }
-}
-
-TEST_CASE("a limit that is no number of seconds is refused") {
-  const Setting limit("HLITE_COMM_TIMEOUT", "soon");
-  check_contains(message_of<CommError>([] { (void)comm::comm_time_limit(); }),
-                 {"HLITE_COMM_TIMEOUT", "'soon'"});
 }
 
 }  // namespace

@@ -64,10 +64,12 @@ TEST_CASE("ranks that disagree on a collective are told who and on what") {
 
 TEST_CASE("a rank that leaves out a collective is a deadlock that names it") {
   const EmulatedDevices machine(2);
-  const int limit = std::exchange(emulation::machine().stuck_ms, 300);
+  const int limit = emulation::machine().stuck_ms;
   check_contains(on_ranks(2,
                           [](NcclRank& r) {
                             r.all_reduce();
+                            r.stream.synchronize();  // both have come
+                            if (r.rank == 0) emulation::machine().stuck_ms = 300;
                             if (r.rank == 0) r.all_reduce();
                             r.stream.synchronize();
                           }),

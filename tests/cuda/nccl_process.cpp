@@ -28,7 +28,7 @@ struct Process {
 };
 
 void wait_for_file(const std::string& path) {
-  for (int i = 0; i < 20000 && !std::filesystem::exists(path); ++i)
+  for (int i = 0; i < 120000 && !std::filesystem::exists(path); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
@@ -129,7 +129,7 @@ std::string refused(const Process& p) {
   const int ranks = p.ranks + (p.number == 1 ? 1 : 0);
   ncclResult_t state = ncclCommInitRankConfig(&comm, ranks, id, p.first, &later);
   if (state != ncclInProgress) return "not in progress\n";
-  for (int i = 0; i < 20000 && state == ncclInProgress; ++i) {
+  for (int i = 0; i < 120000 && state == ncclInProgress; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     (void)ncclCommGetAsyncError(comm, &state);
     if (p.number == 0 && std::filesystem::exists(p.folder + "/seen")) break;
@@ -152,7 +152,6 @@ int main(int argc, char** argv) {
                   std::atoi(argv[6]),
                   argc > 7 ? std::atoi(argv[7]) : 0};
   emulation::machine().devices = p.count;
-  emulation::nccl_machine().init_ms = 20000;
   const std::map<std::string, std::function<std::string()>> tasks = {
       {"check", [&] { return check(p); }},
       {"mismatch", [&] { return mismatch(p); }},

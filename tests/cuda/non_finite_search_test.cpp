@@ -173,7 +173,7 @@ void check_faults(const cuda::Backend* gpu, const std::string& precision) {
 
 }  // namespace
 
-TEST_CASE("a fused ReLU keeps NaN or makes 0 of it, and nothing else") {
+TEST_CASE("a fused ReLU keeps NaN or makes 0 of it, and nothing else", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends())
     for (const bool keeps : {false, true}) {
       const MatmulLibraryGuard library;
@@ -185,7 +185,8 @@ TEST_CASE("a fused ReLU keeps NaN or makes 0 of it, and nothing else") {
     }
 }
 
-TEST_CASE("what is not finite is found among the weights, whatever a fused ReLU makes of it") {
+TEST_CASE("what is not finite is found among the weights, whatever a fused ReLU makes of it",
+          "[gpu]") {
   check_faults(nullptr, "fp32");
   for (const CudaBackend& backend : cuda_backends())
     for (const bool keeps : {false, true}) {
@@ -196,7 +197,7 @@ TEST_CASE("what is not finite is found among the weights, whatever a fused ReLU 
     }
 }
 
-TEST_CASE("a dynamic loss scale that cannot help is counted") {
+TEST_CASE("a dynamic loss scale that cannot help is counted", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     SmallModel small(backend.table, "fp16");
@@ -215,7 +216,7 @@ TEST_CASE("a dynamic loss scale that cannot help is counted") {
   }
 }
 
-TEST_CASE("on a GPU float features are padded, and the zeros stay zeros") {
+TEST_CASE("on a GPU float features are padded, and the zeros stay zeros", "[gpu]") {
   SmallModel cpu(nullptr, "fp32");
   CHECK_THROWS_AS(cpu.model().train_plan().index_of("dense.pad"), Error);
   for (const CudaBackend& backend : cuda_backends()) {

@@ -152,7 +152,7 @@ TEST_CASE("behind a meeting all ranks' work before it is done, in every order, i
 }
 
 // Two ranks of one device, by hand: groups that share one do not capture, and so do without.
-TEST_CASE("a wait ends with the peer's signal, or when the host says so") {
+TEST_CASE("a wait ends with the peer's signal, or when the host says so", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const cuda::Backend& table = *backend.table;

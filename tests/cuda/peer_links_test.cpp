@@ -11,20 +11,11 @@ namespace {
 using kernels::PeerLink;
 using test::check_contains;
 
-// A machine some of whose devices reach each other over the bus.
-class Bus {
- public:
-  explicit Bus(const std::string& pairs) { emulation::machine().bus_pairs = pairs; }
-  ~Bus() { emulation::machine().bus_pairs.clear(); }
-  Bus(const Bus&) = delete;
-  Bus& operator=(const Bus&) = delete;
-};
-
 }  // namespace
 
 TEST_CASE("links of GPUs are told rank by rank, with those that share one") {
   const test::EmulatedDevices machine(4);
-  const Bus bus("1-3");
+  const test::EmulatedBus bus("1-3");
   const PeerLinks links(test::emulated_cuda(), {3, 0, 1, 0});
   CHECK(links.link(0, 1) == PeerLink::kDirect);
   CHECK(links.link(0, 2) == PeerLink::kBus);
@@ -51,7 +42,7 @@ TEST_CASE("with NVLink everywhere, or one GPU, nobody is warned") {
   CHECK(one.describe() == "2 ranks on GPU 2: which they share");
   CHECK(one.matrix().empty());
   CHECK(one.warning().empty());
-  const Bus bus("all");
+  const test::EmulatedBus bus("all");
   const PeerLinks slow(test::emulated_cuda(), {0, 1, 2, 3});
   check_contains(slow.warning(), {"6 of 6 pairs", "0-1, 0-2, 0-3, 1-2, ...;"});
 }

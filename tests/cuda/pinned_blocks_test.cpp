@@ -65,7 +65,7 @@ TEST_CASE("blocks are page-locked while their owner lives, and not too many of t
 }
 
 // As a reader's ring of small batches has them.
-TEST_CASE("a device copies from page-locked blocks that lie in one page") {
+TEST_CASE("a device copies from page-locked blocks that lie in one page", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     alignas(4096) std::array<std::byte, 4096> page{};

@@ -75,6 +75,27 @@ TEST_CASE("a device whose work fails while it runs says so from then on, and run
   CHECK(b.finish() == cudaSuccess);
 }
 
+TEST_CASE("memory is freed although other work fails while the call waits") {
+  const EmulatedDevices machine(2);
+  const LateStreams late;
+  const ValueOnDevice other(1);
+  const emulation::Machine& blocks = emulation::machine();
+  const int pinned = blocks.pinned_blocks, device = blocks.device_blocks;
+  void *on_host = nullptr, *on_device = nullptr;
+  HLITE_CUDA(cudaMallocHost(&on_host, 4));
+  HLITE_CUDA(cudaMalloc(&on_device, 4));
+  const auto failing = [&] {
+    emulation::submit(other.stream.get(), [] { throw emulation::EmulationError("it fails"); });
+  };
+  failing();
+  failing();  // each is its own error
+  CHECK_THROWS_AS(cudaFreeHost(on_host), emulation::EmulationError);
+  CHECK(blocks.pinned_blocks == pinned);
+  failing();
+  CHECK_THROWS_AS(cudaFree(on_device), emulation::EmulationError);
+  CHECK(blocks.device_blocks == device);
+}
+
 TEST_CASE("a work that is left out does not run, and others do") {
   const EmulatedDevices machine(2);
   const ValueOnDevice a(0);

@@ -1,9 +1,10 @@
-// Kernels around the exchange of rows; data movement exactly.
+// Ops around the exchange of rows; data movement exactly.
 #include "embedding/pool_rows.h"
 
 #include <cmath>
 
 #include "hugectr_lite/core/no_key.h"
+#include "tests/optimizer/rule_oracle.h"
 #include "tests/support/op_device.h"
 
 namespace hlite::test {
@@ -23,17 +24,16 @@ const PoolShape kPool{.ranks = 2, .capacity = 3, .copied_capacity = 2, .width = 
 const std::vector<uint32_t> kCounts = {2, 0, 1};
 bool in_use(int64_t row) { return row < 2 || row == 6; }
 
-TEST_CASE("listed rows are gathered and scattered, and only they") {
-  for (const CudaBackend& backend : cuda_backends()) {
-    INFO(backend.name);
-    const OpDevice on(backend);
+TEST_CASE("listed rows are gathered and scattered, and only they", "[gpu]") {
+  for (const OpDevice& on : op_devices<float>()) {
+    INFO(on.name());
     const auto values = ramp(4 * kWidth, 1);
     const DeviceTensor<float> table(on, values);
     const DeviceTensor<uint32_t> rows(on, {3, kNoKey, 0, 2}), count(on, {3});
     for (const bool counted : {false, true}) {
       DeviceTensor<float> out(on, std::vector<float>(4 * kWidth, -1));
-      embedding::kernels::gather_listed(on.exec(), table.view(4, kWidth), rows,
-                                        counted ? count.data() : nullptr, out.view(4, kWidth));
+      embedding::gather_listed(on.exec(), table.view(4, kWidth), rows,
+                               counted ? count.data() : nullptr, out.view(4, kWidth));
       const auto got = out.host();
       const std::vector<int64_t> from = {3, -1, 0, counted ? -1 : 2};
       for (int64_t i = 0; i < 4 * kWidth; ++i) {
@@ -46,12 +46,12 @@ TEST_CASE("listed rows are gathered and scattered, and only they") {
     const DeviceTensor<float> quarter(on, {0.25f});
     for (const bool scaled : {false, true}) {
       DeviceTensor<float> out(on, std::vector<float>(3 * kWidth, -1)), touched(on, {0, 0, 0});
-      embedding::kernels::scatter_listed(on.exec(), {.in = table.view(4, kWidth),
-                                                     .rows = to,
-                                                     .count = one.data(),
-                                                     .factor = scaled ? quarter.data() : nullptr,
-                                                     .out = out.view(3, kWidth),
-                                                     .touched = scaled ? nullptr : touched.data()});
+      embedding::scatter_listed(on.exec(), {.in = table.view(4, kWidth),
+                                            .rows = to,
+                                            .count = one.data(),
+                                            .factor = scaled ? quarter.data() : nullptr,
+                                            .out = out.view(3, kWidth),
+                                            .touched = scaled ? nullptr : touched.data()});
       std::vector<float> want(3 * kWidth, -1);
       for (size_t i = 0; i < kWidth; ++i) want[2 * kWidth + i] = values[i] * (scaled ? 0.25f : 1);
       CHECK(out.host() == want);
@@ -60,10 +60,10 @@ TEST_CASE("listed rows are gathered and scattered, and only they") {
   }
 }
 
-TEST_CASE("rows of the pool that are in use are cleared, and travel rounded to the nearest bf16") {
-  for (const CudaBackend& backend : cuda_backends()) {
-    INFO(backend.name);
-    const OpDevice on(backend);
+TEST_CASE("rows of the pool that are in use are cleared, and travel rounded to the nearest bf16",
+          "[gpu]") {
+  for (const OpDevice& on : op_devices<float>()) {
+    INFO(on.name());
     const auto values = ramp(kPool.rows() * kWidth, 1);
     const DeviceTensor<uint32_t> counts(on, kCounts);
     DeviceTensor<float> pool(on, values), wide(on, std::vector<float>(values.size(), -1));
@@ -72,10 +72,9 @@ TEST_CASE("rows of the pool that are in use are cleared, and travel rounded to t
       return Matrix<std::remove_pointer_t<decltype(tensor.data())>>(tensor.data(),
                                                                     kPool.listed_rows(), kWidth);
     };
-    embedding::kernels::round_listed(on.exec(), kPool, counts.data(), listed(pool), listed(narrow));
-    embedding::kernels::widen_listed(on.exec(), kPool, counts.data(), listed(narrow), listed(wide));
-    embedding::kernels::clear_pool(on.exec(), kPool, counts.data(),
-                                   pool.view(kPool.rows(), kWidth));
+    embedding::round_listed(on.exec(), kPool, counts.data(), listed(pool), listed(narrow));
+    embedding::widen_listed(on.exec(), kPool, counts.data(), listed(narrow), listed(wide));
+    embedding::clear_pool(on.exec(), kPool, counts.data(), pool.view(kPool.rows(), kWidth));
     const auto cleared = pool.host(), rounded = narrow.host(), widened = wide.host();
     for (size_t i = 0; i < values.size(); ++i) {
       const auto row = static_cast<int64_t>(i) / kWidth;
@@ -88,37 +87,48 @@ TEST_CASE("rows of the pool that are in use are cleared, and travel rounded to t
   }
 }
 
-TEST_CASE("copied rows take a step where they were looked up, unless the run counts for nothing") {
-  for (const CudaBackend& backend : cuda_backends())
-    for (const bool marks : {false, true})
-      for (const int32_t overflow : {0, 1}) {
-        INFO(backend.name << (marks ? ", marks" : "") << ", overflow " << overflow);
-        const OpDevice on(backend);
-        const auto start = ramp(3 * kWidth, 1), g = ramp(3 * kWidth, -4);
-        DeviceTensor<float> w(on, start), sums(on, std::vector<float>(3 * kWidth, 0.25f));
-        const DeviceTensor<float> gradients(on, g), touched(on, {1, 0, 1}), rate(on, {0.5f});
-        const DeviceTensor<int64_t> step(on, {1});
-        const DeviceTensor<int32_t> flag(on, {overflow});
-        const optimizer::UpdateRule rule{.type = optimizer::OptimizerType::kAdaGrad,
-                                         .epsilon = 1e-6};
-        embedding::kernels::update_copied(
-            on.exec(), {.rule = rule,
-                        .lr = rate.data(),
-                        .step = step.data(),
-                        .gradients = gradients.data(),
-                        .touched = marks ? touched.data() : nullptr,
-                        .rows = {.w = w.view(3, kWidth), .state0 = sums.view(3, kWidth)},
-                        .scale = {.overflow = flag.data()}});
-        const auto got = w.host(), got_sums = sums.host();
-        for (size_t i = 0; i < start.size(); ++i) {
-          const bool moves = overflow == 0 && (!marks || i / kWidth != 1);
-          const double x = g[i], sum = 0.25 + (moves ? x * x : 0);
-          const double want =
-              moves ? start[i] - 0.5 * x / (std::sqrt(sum) + 1e-6) : double{start[i]};
-          CHECK(got_sums[i] == Approx(sum).epsilon(1e-6));
-          CHECK(got[i] == Approx(want).epsilon(1e-5).margin(1e-6));
-        }
-      }
+TEST_CASE("copied rows take a step where they were looked up, unless the run counts for nothing",
+          "[gpu]") {
+  constexpr int64_t kMovedRows = 3;
+  for (const OpDevice& on : op_devices<float>())
+    for (const optimizer::UpdateRule& rule : {all_rules()[5], all_rules()[7]})
+      for (const int64_t width : {1, 5, 16, 128, 264})
+        for (const bool marks : {false, true})
+          for (const int32_t capacity_exceeded : {0, 1}) {
+            INFO(on.name() << ", rule " << static_cast<int>(rule.type) << ", width " << width
+                           << (marks ? ", marks" : "") << ", capacity_exceeded "
+                           << capacity_exceeded);
+            const auto start = random_values(kMovedRows * width, 1),
+                       g = random_values(kMovedRows * width, 2);
+            const int64_t state_width = optimizer::state_width(rule.type, width);
+            DeviceTensor<float> w(on, start),
+                sums(on, std::vector<float>(static_cast<size_t>(kMovedRows * state_width),
+                                            optimizer::initial_state(rule)));
+            const DeviceTensor<float> gradients(on, g), touched(on, {1, 0, 1}), rate(on, {0.5f}),
+                inverse(on, {0.25f});
+            const DeviceTensor<int64_t> step(on, {1});
+            const DeviceTensor<int32_t> flag(on, {capacity_exceeded});
+            embedding::update_rows(
+                on.exec(),
+                {.rule = rule,
+                 .lr = rate.data(),
+                 .step = step.data(),
+                 .gradients = gradients.data(),
+                 .touched = marks ? touched.data() : nullptr,
+                 .rows = {.w = w.view(kMovedRows, width),
+                          .state0 = sums.view(kMovedRows, state_width)},
+                 .scale = {.inverse = inverse.data(), .capacity_exceeded = flag.data()}});
+            RuleOracle want(rule, start, width);
+            for (size_t row = 0; row < kMovedRows; ++row) {
+              std::vector<double> of_row;
+              for (size_t j = 0; j < want.width; ++j)
+                of_row.push_back(static_cast<double>(g[row * want.width + j]) / 4);
+              if (capacity_exceeded == 0 && (!marks || row != 1))
+                want.step_row(0.5, 1, row, of_row);
+            }
+            check_close(w.host(), want.w, {.absolute = 1e-6, .relative = 1e-6}, "w");
+            check_close(sums.host(), want.a, {.absolute = 1e-6, .relative = 1e-6}, "state");
+          }
 }
 
 }  // namespace

@@ -45,9 +45,9 @@ class DeviceTables {
         slots_(device.exec(), x.layout),
         update_(device.exec(), slots_.ref(), {how.rule, how.type, how.atomic, max_batch}),
         table_(device.ops(), x.table),
-        state0_(device.ops(), state(x, how.rule, 0)),
-        state1_(device.ops(), state(x, how.rule, 1)),
-        has_(optimizer::state_count(how.rule.type)),
+        state0_(device.ops(), x.state(how.rule, 0)),
+        state1_(device.ops(), x.state(how.rule, 1)),
+        rule_(how.rule.type),
         rate_(device.ops(), 1),
         step_(device.ops(), 1),
         scalars_(device.ops(), 1) {}
@@ -70,12 +70,9 @@ class DeviceTables {
   }
 
  private:
-  static std::vector<float> state(const LookupCase& x, const UpdateRule& rule, int index) {
-    const bool kept = optimizer::state_count(rule.type) > index;
-    return std::vector<float>(kept ? x.table.size() : 0, optimizer::initial_state(rule));
-  }
   [[nodiscard]] Matrix<float> matrix(const DeviceArray<float>& values, int least) const {
-    return has_ < least ? Matrix<float>() : Matrix<float>(values.data(), rows_, width_);
+    if (optimizer::state_count(rule_) < least) return {};
+    return {values.data(), rows_, optimizer::state_width(rule_, width_)};
   }
 
   const OnDevice& device_;
@@ -83,7 +80,7 @@ class DeviceTables {
   const embedding::DeviceSlots slots_;
   SparseUpdate update_;
   const DeviceArray<float> table_, state0_, state1_;
-  const int has_;
+  const OptimizerType rule_;
   const DeviceArray<float> rate_;
   const DeviceArray<int64_t> step_;
   const DeviceArray<optimizer::StepScalars> scalars_;
@@ -103,25 +100,29 @@ TrainedTables train(const OnDevice& device, LookupCase x, const How& how) {
 // those looked up.
 template <typename T>
 RuleOracle train_densely(LookupCase x, const How& how) {
-  RuleOracle want(how.rule, x.table);
   const int64_t width = x.layout.width;
+  RuleOracle want(how.rule, x.table, width);
   for (int64_t step = 1; step <= kSteps; ++step) {
     x.draw(static_cast<uint64_t>(step));
     std::vector<double> gradient(x.table.size(), 0);
-    std::vector<char> touched(x.table.size(), how.type == UpdateType::kGlobal);
+    std::vector<char> touched(static_cast<size_t>(x.layout.total_rows),
+                              how.type == UpdateType::kGlobal);
     for (int64_t b = 0; b < x.batch; ++b)
       for (int64_t s = 0; s < x.layout.slots(); ++s) {
         const auto rows = x.rows_of(b, s);
-        for (const int64_t row : rows)
+        for (const int64_t row : rows) {
+          touched[static_cast<size_t>(row)] = 1;
           for (int64_t j = 0; j < width; ++j) {
-            const auto at = static_cast<size_t>(row * width + j);
             const float g = to_float(from_float<T>(x.dout_view()(b, s, j)));
-            gradient[at] += static_cast<double>(g) * x.weight(rows.size());
-            touched[at] = 1;
+            gradient[static_cast<size_t>(row * width + j)] +=
+                static_cast<double>(g) * x.weight(rows.size());
           }
+        }
       }
-    for (size_t i = 0; i < gradient.size(); ++i)
-      if (touched[i]) want.step(static_cast<double>(sparse_rate(step)), step, i, gradient[i]);
+    for (size_t row = 0; row < touched.size(); ++row)
+      if (touched[row])
+        want.step_row(static_cast<double>(sparse_rate(step)), step, row,
+                      std::span(gradient).subspan(row * want.width, want.width));
   }
   return want;
 }
@@ -145,7 +146,8 @@ void check_against_oracle(const OnDevice& device, const LookupCase& x, const How
         what.c_str());
 }
 
-TEST_CASE("the sparse update of a GPU equals a dense one, for every rule, update and type") {
+TEST_CASE("the sparse update of a GPU equals a dense one, for every rule, update and type",
+          "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);
@@ -160,27 +162,41 @@ TEST_CASE("the sparse update of a GPU equals a dense one, for every rule, update
   }
 }
 
-TEST_CASE("the sparse update of a GPU takes odd tables, widths and batches") {
+TEST_CASE("the sparse update of a GPU takes odd tables, widths and batches", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);
-    const UpdateRule rule = all_rules()[4];
-    for (const auto& rows : table_sizes())
-      for (const int64_t width : {1, 4, 33, 128})
-        for (const int64_t batch : {0, 1, 13, 64, 67})
-          check_against_oracle<float>(device, {rows, width, batch}, {rule});
-    check_against_oracle<bf16>(device, {{40, 7}, 264, 50}, {rule});
-    check_against_oracle<fp16>(device, {std::vector<int64_t>(300, 2), 8, 3}, {rule});
+    for (const UpdateRule& rule : {all_rules()[4], all_rules()[7]}) {
+      for (const auto& rows : table_sizes())
+        for (const int64_t width : {1, 4, 33, 128})
+          for (const int64_t batch : {0, 1, 13, 64, 67})
+            check_against_oracle<float>(device, {rows, width, batch}, {rule});
+      check_against_oracle<bf16>(device, {{40, 7}, 264, 50}, {rule});
+      check_against_oracle<fp16>(device, {std::vector<int64_t>(300, 2), 8, 3}, {rule});
+    }
   }
 }
 
-TEST_CASE("the sparse update of a GPU takes several keys a slot") {
+TEST_CASE("the sparse update of a GPU takes several keys a slot", "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);
     for (const UpdateRule& rule : all_rules())
       for (const Combiner combiner : {Combiner::kSum, Combiner::kMean}) {
         const LookupCase x({400, 3, 40}, 8, 60, {4, 1, 20}, combiner);
+        check_against_oracle<float>(device, x, {rule});
+        check_against_oracle<bf16>(device, x, {rule, UpdateType::kGlobal});
+      }
+  }
+}
+
+TEST_CASE("the sparse update of a GPU takes slots that share tables", "[gpu]") {
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    const OnDevice device(*backend.table);
+    for (const UpdateRule& rule : all_rules())
+      for (const Combiner combiner : {Combiner::kSum, Combiner::kMean}) {
+        const LookupCase x({90, 3, 90, 90}, 8, 60, {4, 1, 1, 20}, combiner, {0, 1, 0, 0});
         check_against_oracle<float>(device, x, {rule});
         check_against_oracle<bf16>(device, x, {rule, UpdateType::kGlobal});
       }
@@ -218,7 +234,7 @@ LookupCase runs_of(const std::vector<int64_t>& lengths, int64_t width, int64_t a
   return x;
 }
 
-TEST_CASE("segments of any length and place are summed exactly") {
+TEST_CASE("segments of any length and place are summed exactly", "[gpu]") {
   // Lengths around the 64 pairs of a tile, in several levels of tiles.
   const std::vector<std::vector<int64_t>> runs = {{64, 64, 64},
                                                   {63, 2, 63, 1, 64, 1},
@@ -243,7 +259,7 @@ TEST_CASE("segments of any length and place are summed exactly") {
   }
 }
 
-TEST_CASE("segments are summed exactly through several blocks of carried entries") {
+TEST_CASE("segments are summed exactly through several blocks of carried entries", "[gpu]") {
   // A warp takes 32 entries, of 16 tiles; a block 16 warps', of 16,384 lookups.
   const std::vector<std::vector<int64_t>> runs = {
       {16384, 1, 64},                                // one block, just
@@ -265,7 +281,17 @@ TEST_CASE("segments are summed exactly through several blocks of carried entries
   }
 }
 
-TEST_CASE("atomic_update adds every lookup's gradient") {
+// Rows of several slices, most of whose lookups are of two rows: through all lists of carried sums.
+TEST_CASE("a row-wise rule takes wide rows that cross tiles", "[gpu]") {
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    const OnDevice device(*backend.table);
+    for (const int64_t width : {33, 132})
+      check_against_oracle<float>(device, {{2, 90}, width, 3000}, {all_rules()[7]});
+  }
+}
+
+TEST_CASE("atomic_update adds every lookup's gradient", "[gpu]") {
   const How how{{}, UpdateType::kLocal, true};
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
@@ -285,9 +311,10 @@ TEST_CASE("atomic_update adds every lookup's gradient") {
 TEST_CASE("sparse update kernels give the same bits in any order of threads") {
   const OnDevice device(emulated_cuda());
   for (const Combiner combiner : {Combiner::kSum, Combiner::kMean}) {
-    const LookupCase x({300, 1, 5}, 12, 200, {2, 1, 3}, combiner);
-    for (const UpdateType type : {UpdateType::kLocal, UpdateType::kGlobal}) {
-      const How how{all_rules()[3], type};
+    for (const How& how :
+         {How{all_rules()[3]}, How{all_rules()[3], UpdateType::kGlobal}, How{all_rules()[7]}}) {
+      const int64_t width = how.rule.type == OptimizerType::kRowWiseAdaGrad ? 140 : 12;
+      const LookupCase x({300, 1, 5}, width, 200, {2, 1, 3}, combiner);
       const TrainedTables want = train<bf16>(device, x, how);
       for (const auto order : {emulation::Order::kReverse, emulation::Order::kShuffled}) {
         emulation::set_order(order, 5);
@@ -323,7 +350,8 @@ TEST_CASE("keys beyond their table change nothing in the sparse update") {
   }
 }
 
-TEST_CASE("the sparse update of a GPU scales gradients back, and skips a step that asks for it") {
+TEST_CASE("the sparse update of a GPU scales gradients back, and skips a step that asks for it",
+          "[gpu]") {
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);
     const OnDevice device(*backend.table);

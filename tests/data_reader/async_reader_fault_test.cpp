@@ -117,7 +117,7 @@ TEST_CASE("a file cut short while it is read is an error, never old data") {
   for (const bool direct : {false, true}) {
     RawFixture f(1'000);
     f.data.async_param = async_param(2, 2, 512, 2, 512);
-    const auto reader = f.reader(10, {}, direct ? ReadQueueFactory() : faulty({}));
+    const auto reader = f.reader(10, {}, direct ? IoQueueFactory() : faulty({}));
     CHECK(is_right(f.shape, reader->next()));
     std::filesystem::resize_file(f.path, 28 * 10 * 50 + 5);
     int64_t good = 0;
@@ -181,12 +181,12 @@ TEST_CASE("where direct reads are refused the file is read all the same, and tha
   const LogCapture log;
   RawFixture f(300);
   f.data.async_param = async_param(3, 2, 512, 2, 512);
-  const auto refuse = [](const std::string&, const ReadQueueOptions&, std::string& refusal) {
+  const auto refuse = [](const std::string&, const IoQueueOptions&, std::string& refusal) {
     refusal = "the test refuses";
-    return std::unique_ptr<ReadQueue>();
+    return std::unique_ptr<IoQueue>();
   };
   const auto reader = f.reader(10, {}, [&](const auto& path, const auto& options) {
-    return open_read_queue(path, options, refuse);
+    return open_io_queue(path, options, refuse);
   });
   for (int p = 0; p < 70; ++p) REQUIRE(is_right(f.shape, reader->next()));
   CHECK(log.count(f.path + ": reading it through the page cache: the test refuses") == 1);
@@ -210,7 +210,7 @@ TEST_CASE("a reader stops at once, whatever is in flight") {
     Faults faults;
     faults.out_of_order = true;
     faults.delay_rounds = i % 7;
-    const auto reader = f.reader(100, {}, i % 2 ? faulty(faults) : ReadQueueFactory());
+    const auto reader = f.reader(100, {}, i % 2 ? faulty(faults) : IoQueueFactory());
     for (int p = 0; p < i % 5; ++p) REQUIRE(is_right(f.shape, reader->next()));
   }
 }

@@ -1,4 +1,4 @@
-// A ReadQueue that misbehaves in every way that a system may.
+// An IoQueue that misbehaves in every way that a system may.
 //
 // Reads happen when they are reaped. Every buffer is filled with rubbish when its read is
 // submitted, and so is the part of it that a short read leaves:
@@ -14,9 +14,9 @@
 #include <mutex>
 #include <vector>
 
-#include "data_reader/read_queue.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
+#include "hugectr_lite/core/io_queue.h"
 #include "hugectr_lite/core/random.h"
 
 namespace hlite::test {
@@ -39,9 +39,9 @@ struct FaultyTotals {
   std::atomic<int64_t> most_in_flight = 0, reads = 0, misaligned = 0, queues = 0;
 };
 
-class FaultyQueue final : public data::ReadQueue {
+class FaultyQueue final : public IoQueue {
  public:
-  FaultyQueue(const std::string& path, const data::ReadQueueOptions& options, Faults faults,
+  FaultyQueue(const std::string& path, const IoQueueOptions& options, Faults faults,
               std::shared_ptr<FaultyTotals> totals)
       : file_(path), options_(options), faults_(std::move(faults)), totals_(std::move(totals)) {
     ++totals_->queues;
@@ -50,11 +50,11 @@ class FaultyQueue final : public data::ReadQueue {
     while (!in_flight_.empty()) finish();
   }
 
-  size_t submit(std::span<const data::ReadRequest> requests) override {
+  size_t submit(std::span<const IoRequest> requests) override {
     ++submits_;
     if (faults_.refuse_every > 0 && submits_ % faults_.refuse_every == 0) return 0;
     size_t n = 0;
-    for (const data::ReadRequest& r : requests) {
+    for (const IoRequest& r : requests) {
       if (static_cast<int64_t>(n) == faults_.accept_most ||
           static_cast<int64_t>(in_flight_.size()) == options_.depth)
         break;
@@ -70,7 +70,7 @@ class FaultyQueue final : public data::ReadQueue {
     return n;
   }
 
-  size_t reap(std::span<data::ReadCompletion> done, std::chrono::milliseconds timeout) override {
+  size_t reap(std::span<IoCompletion> done, std::chrono::milliseconds timeout) override {
     if (in_flight_.empty()) {
       std::unique_lock lock(mutex_);
       if (timeout < std::chrono::milliseconds(0))
@@ -102,11 +102,11 @@ class FaultyQueue final : public data::ReadQueue {
   }
 
  private:
-  data::ReadCompletion finish() {
+  IoCompletion finish() {
     size_t which = 0;
     if (faults_.out_of_order)
       which = random::word(faults_.seed, 1, static_cast<uint64_t>(reads_)) % in_flight_.size();
-    const data::ReadRequest r = in_flight_[which];
+    const IoRequest r = in_flight_[which];
     in_flight_.erase(in_flight_.begin() + static_cast<std::ptrdiff_t>(which));
     int64_t result = faults_.result ? faults_.result(r.offset, r.bytes, reads_) : r.bytes;
     ++reads_;
@@ -120,10 +120,10 @@ class FaultyQueue final : public data::ReadQueue {
   }
 
   ReadFile file_;
-  data::ReadQueueOptions options_;
+  IoQueueOptions options_;
   Faults faults_;
   std::shared_ptr<FaultyTotals> totals_;
-  std::vector<data::ReadRequest> in_flight_;
+  std::vector<IoRequest> in_flight_;
   int64_t reads_ = 0, submits_ = 0, round_ = 0;
   mutable int64_t asked_ = 0;
   std::mutex mutex_;
@@ -131,12 +131,12 @@ class FaultyQueue final : public data::ReadQueue {
   bool woken_ = false;
 };
 
-inline data::ReadQueueFactory faulty(Faults faults, std::shared_ptr<FaultyTotals> totals = {}) {
+inline IoQueueFactory faulty(Faults faults, std::shared_ptr<FaultyTotals> totals = {}) {
   if (!totals) totals = std::make_shared<FaultyTotals>();
-  return [faults = std::move(faults), totals](const std::string& path,
-                                              const data::ReadQueueOptions& options) {
-    return std::make_unique<FaultyQueue>(path, options, faults, totals);
-  };
+  return
+      [faults = std::move(faults), totals](const std::string& path, const IoQueueOptions& options) {
+        return std::make_unique<FaultyQueue>(path, options, faults, totals);
+      };
 }
 
 }  // namespace hlite::test

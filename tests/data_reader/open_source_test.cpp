@@ -97,5 +97,24 @@ TEST_CASE("a source without async_param reads with defaults") {
   const auto source = open_source(f.data, f.path, Split::kTrain, 10, f.shape.slot_rows);
   CHECK(source->samples() == 90);
   for (int p = 0; p < 20; ++p) CHECK(test::is_right(f.shape, source->next()));
-  CHECK(source_memory_bytes(f.data, 10) > 8 * 10 * 28);
+  CHECK(source_memory_bytes(f.data, 10, 90) > 8 * 10 * 28);
+}
+
+TEST_CASE("each format says what its source takes of memory") {
+  constexpr int64_t kRow = 28, kRows = 10;
+  config::DataConfig data = test::RawShape{3, {5, 1, 70}}.config();
+  data.async_param = async_param(16, 1024, 4096, 8, 512);  // of raw files alone
+  const int64_t raw = source_memory_bytes(data, kRows, 1000);
+  CHECK(raw > 16 * 1024 * kRows * kRow);
+  data.format = config::DataFormat::kNorm;
+  CHECK(source_memory_bytes(data, kRows, 1000) == 4 * kRows * kRow);
+  data.format = config::DataFormat::kParquet;
+  data.num_workers = 2;
+  CHECK(source_memory_bytes(data, kRows, 1000) == 5 * kRows * kRow + 1000 * kRow);
+  // Row groups are decoded ahead up to a limit.
+  CHECK(source_memory_bytes(data, kRows, int64_t{1} << 40) <=
+        5 * kRows * kRow + (int64_t{1} << 30));
+  // A shuffled set stays in memory.
+  CHECK(source_memory_bytes(data, kRows, 1000, {.shuffle_samples = true}) ==
+        4 * kRows * kRow + 1000 * kRow);
 }

@@ -38,7 +38,7 @@ struct RangedFile {
 };
 
 std::string read(RangeReader& reader, int64_t range) {
-  while (!reader.finished(range)) reader.poll(ReadQueue::kForever);
+  while (!reader.finished(range)) reader.poll(IoQueue::kForever);
   const auto bytes = reader.bytes(range);
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   reader.release(range);

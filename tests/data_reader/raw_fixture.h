@@ -31,7 +31,7 @@ struct RawFixture {
   }
   void write() const { write_text(path, raw_text(words)); }
   std::unique_ptr<data::AsyncReader> reader(int64_t batch, const data::SourceOptions& options = {},
-                                            const data::ReadQueueFactory& open = {}) const {
+                                            const IoQueueFactory& open = {}) const {
     return std::make_unique<data::AsyncReader>(data, path, data::Split::kTrain, batch,
                                                shape.slot_rows, options, open);
   }

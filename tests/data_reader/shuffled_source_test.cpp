@@ -74,6 +74,30 @@ TEST_CASE("each epoch is a permutation of its own of all samples, the partial ba
   CHECK(seen.size() == 4);
 }
 
+TEST_CASE("keys that were replaced count as spread over an epoch, on any number of ranks") {
+  Shuffled f;
+  f.data.key_policy.kind = config::KeyPolicy::kClamp;
+  for (int64_t& rows : f.shape.slot_rows) rows = (rows + 1) / 2;
+  const auto streaming =
+      open_source(f.data, f.path, Split::kTrain, Shuffled::kBatch, f.shape.slot_rows, {});
+  take(*streaming, 6);
+  const int64_t all = streaming->replaced_keys();
+  REQUIRE(all > 6);
+  const auto whole = f.open();
+  SourceOptions first, second;
+  first.shard = {0, 2};
+  second.shard = {1, 2};
+  const auto one = f.open(first), two = f.open(second);
+  for (int64_t b = 1; b <= 12; ++b) {
+    take(*whole, 1);
+    take(*one, 1);
+    take(*two, 1);
+    const int64_t epochs = b / 6, samples = b % 6 * Shuffled::kBatch;
+    CHECK(whole->replaced_keys() == epochs * all + all * samples / Shuffled::kSamples);
+    CHECK(one->replaced_keys() + two->replaced_keys() == whole->replaced_keys());
+  }
+}
+
 TEST_CASE("a shuffled source goes on where a run stopped") {
   const Shuffled f;
   const auto whole = f.open();

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The pages of docs/: what they quote is in the sources, what they link to is there, their commands and scripts run.
 Run by ctest; HLITE_PROGRAMS names the programs' folder, PYTHONPATH the package."""
+import json
 import os
 import re
 import subprocess
@@ -105,6 +106,17 @@ class DocsTest(unittest.TestCase):
                 size = os.path.getsize(os.path.join(folder, "work", name))
                 self.assertEqual(size % record, 0)
                 self.assertGreater(size, 1000 * record)
+
+    def test_day_after_day_page_does_what_it_says(self):
+        with tempfile.TemporaryDirectory() as folder:
+            result = run("mkdir work\n" + script_of(read(DOCS, "day_after_day.md")), folder)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            events = [json.loads(line) for line in read(folder, "work/metrics.jsonl").splitlines()]
+            scored = [event for event in events if event["event"] == "progressive"]
+            self.assertEqual([event["file"] for event in scored], [f"day_0{day}.bin" for day in range(3)])
+            self.assertGreater(scored[2]["auc"], scored[0]["auc"] + 0.05)
+            days = json.loads(read(folder, "work/daily.meta.json"))["days"]
+            self.assertLess(scored[2]["auc"], days[2]["bayes_auc"])
 
     def test_gallery_runs(self):
         expected = {"arrays.py": r"pass 4: AUC of new samples 0\.8", "files.py": r"iteration 300: AUC 0\.[78]",

@@ -45,11 +45,7 @@ std::vector<float> update(const LookupCase& x, const std::vector<T>& dout,
   ThreadPool pool(2);
   const Exec exec{.pool = &pool};
   std::vector<float> w = x.table;
-  const auto state = [&](int i) {
-    const bool kept = optimizer::state_count(rule.type) > i;
-    return std::vector<float>(kept ? w.size() : 0, optimizer::initial_state(rule));
-  };
-  std::vector<float> a = state(0), b = state(1);
+  std::vector<float> a = x.state(rule, 0), b = x.state(rule, 1);
   const embedding::DeviceSlots of(exec, x.layout);
   embedding::SparseUpdate sparse(exec, of.ref(),
                                  {.rule = rule, .max_batch = x.batch, .threads = 2});
@@ -74,7 +70,7 @@ TEST_CASE("lookup_forward in bf16 is that in float, rounded") {
 
 TEST_CASE("SparseUpdate takes gradients in bf16 as the floats that they are") {
   for (const LookupCase& x : cases())
-    for (const optimizer::UpdateRule& rule : {all_rules()[0], all_rules()[4]}) {
+    for (const optimizer::UpdateRule& rule : {all_rules()[0], all_rules()[4], all_rules()[7]}) {
       INFO("width " << x.layout.width << ", batch " << x.batch);
       const auto dout = rounded<bf16>(x.dout);
       CHECK(same_values(update<bf16>(x, dout, rule), update<float>(x, widened(dout), rule)));

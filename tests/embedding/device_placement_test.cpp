@@ -24,17 +24,18 @@ TEST_CASE("every key is where its placement says, and rows are numbered through 
     for (int64_t s = 0; s < random.tables().slots(); ++s)
       for (uint32_t key = 0; key < random.tables().rows[static_cast<size_t>(s)]; ++key) {
         const auto& slot = slots.ref().slots[s];
-        const embedding::RowPlace want = placement.locate(s, key),
-                                  got = ref.locate(slot, static_cast<int32_t>(s), key);
+        const int32_t table = slots.ref().table_of[s];
+        const embedding::RowPlace want = placement.locate(table, key),
+                                  got = ref.locate(slot.first_row, table, key);
         good &= got.rank == want.rank && got.row == want.row;
         const auto block = static_cast<size_t>(want.rank < 0 ? placement.ranks() : want.rank);
-        good &= ref.number_of(slot, static_cast<int32_t>(s), key) == first[block] + want.row;
+        good &= ref.number_of(slot, table, key) == first[block] + want.row;
       }
     CHECK(good);
   }
 }
 
-TEST_CASE("slots on ranks are numbered through where rows come as keys come") {
+TEST_CASE("tables on ranks are numbered through where rows come as keys come") {
   const embedding::SlotLayout layout({7, 1, 12}, 2);
   const embedding::DeviceSlots slots({}, layout);
   for (const int ranks : {1, 2, 5})

@@ -15,15 +15,15 @@ class HashedCase {
  public:
   static constexpr int64_t kMaxBatch = 64;
 
-  // Slots of the given hotness, between columns of other layers.
+  // Slots of the given hotness, between columns of other layers. `tables`: SlotLayout's.
   HashedCase(const Exec& exec, std::vector<int64_t> hotness, int64_t width, int64_t capacity,
-             embedding::Combiner combiner = embedding::Combiner::kSum)
+             embedding::Combiner combiner = embedding::Combiner::kSum,
+             std::vector<int64_t> tables = {})
       : exec_(exec),
-        spec_(spec_of(std::move(hotness), width, capacity, combiner)),
-        storage_(spec_,
-                 std::make_shared<embedding::RowPlacement>(
-                     embedding::RowPlacement::by_key(spec_.layout, 1, capacity, false)),
-                 {}, exec),
+        spec_(spec_of(std::move(hotness), width, capacity, combiner, std::move(tables))),
+        storage_(spec_, {.placement = std::make_shared<embedding::RowPlacement>(
+                             embedding::RowPlacement::by_key(spec_.layout, 1, capacity, false)),
+                         .gpu = exec.cuda}),
         index(spec_, storage_, exec, kMaxBatch) {
     storage_.declare(buffers_);
     if (exec.on_gpu())
@@ -62,12 +62,12 @@ class HashedCase {
     return rows;
   }
 
-  // A list of keys of any slots, on the device: the rows of each, and what is gathered by them into
-  // rows that hold 9. `overflow`: where training finds the table full.
+  // A list of keys of any tables, on the device: the rows of each, and what is gathered by them
+  // into rows that hold 9. `capacity_exceeded`: where training finds the table full.
   struct Listed {
     std::vector<uint32_t> rows;
     std::vector<float> vectors;
-    int32_t overflow;
+    int32_t capacity_exceeded;
   };
   Listed take_list(const std::vector<std::pair<uint32_t, uint32_t>>& slots_and_keys,
                    bool training) {
@@ -87,14 +87,14 @@ class HashedCase {
     put_bytes(exec_, slots_memory.data(), slots.data(), bytes);
     put_bytes(exec_, keys_memory.data(), keys.data(), bytes);
     put_bytes(exec_, out.data(), got.vectors.data(), got.vectors.size() * 4);
-    put_bytes(exec_, flag.data(), &got.overflow, sizeof(int32_t));
+    put_bytes(exec_, flag.data(), &got.capacity_exceeded, sizeof(int32_t));
     const auto words = [](const ExecMemory& m) { return reinterpret_cast<uint32_t*>(m.data()); };
     const embedding::DeviceSlots one(exec_, embedding::SlotLayout({1}, layout().width));
     const embedding::HashedArgs list{.slots = one.ref(),
                                      .keys = {words(keys_memory), n, 1},
                                      .rows = {words(rows_memory), n, 1},
-                                     .listed_slots = words(slots_memory),
-                                     .all_slots = static_cast<int32_t>(layout().slots())};
+                                     .listed_tables = words(slots_memory),
+                                     .all_tables = static_cast<int32_t>(layout().tables())};
     if (training)
       index.insert_listed(exec_, list, {space.data(), space.size()},
                           reinterpret_cast<int32_t*>(flag.data()));
@@ -103,7 +103,7 @@ class HashedCase {
     index.gather_listed(exec_, list, {reinterpret_cast<float*>(out.data()), n, layout().width});
     get_bytes(exec_, got.rows.data(), rows_memory.data(), bytes);
     get_bytes(exec_, got.vectors.data(), out.data(), got.vectors.size() * 4);
-    get_bytes(exec_, &got.overflow, flag.data(), sizeof(int32_t));
+    get_bytes(exec_, &got.capacity_exceeded, flag.data(), sizeof(int32_t));
     return got;
   }
 
@@ -127,7 +127,7 @@ class HashedCase {
   // Rows [0, n), then their states.
   [[nodiscard]] std::vector<float> values(size_t n) const {
     std::vector<float> all;
-    for (const Matrix<float>& part : {storage_.own().w, storage_.own().state0}) {
+    for (const Matrix<float>& part : {storage_.own().w.as<float>(), storage_.own().state0}) {
       std::vector<float> rows(n * static_cast<size_t>(layout().width));
       get_bytes(exec_, rows.data(), part.data(), rows.size() * sizeof(float));
       all.insert(all.end(), rows.begin(), rows.end());
@@ -138,17 +138,18 @@ class HashedCase {
 
  private:
   static embedding::TablesSpec spec_of(std::vector<int64_t> hotness, int64_t width,
-                                       int64_t capacity, embedding::Combiner combiner) {
+                                       int64_t capacity, embedding::Combiner combiner,
+                                       std::vector<int64_t> tables) {
     const size_t slots = hotness.size();
     hotness.insert(hotness.begin(), 2);
     hotness.push_back(1);
     embedding::TablesSpec spec{
         .name = "emb",
         .layout = {std::vector<int64_t>(slots, int64_t{kNoKey}), width,
-                   KeyLayout(std::move(hotness)), combiner, 1},
+                   KeyLayout(std::move(hotness)), combiner, 1, std::move(tables)},
         .rule = {.type = optimizer::OptimizerType::kAdaGrad, .initial_accumulator = 0.25}};
     spec.hash_capacity = capacity;
-    spec.init_rows.assign(slots, capacity);
+    spec.init_rows.assign(spec.layout.table_rows.size(), capacity);
     spec.seed = 5;
     return spec;
   }

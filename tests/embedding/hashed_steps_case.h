@@ -87,34 +87,34 @@ template <typename OnRanks>
 void check_hashed_growth(const OnRanks& on_ranks) {
   constexpr int kRanks = 3;
   std::array<KeyedRows, 2> rows;
-  std::array<std::array<bool, 2>, kRanks> overflow{};
+  std::array<std::array<bool, 2>, kRanks> capacity_exceeded{};
   on_ranks(kRanks, StepsOptions{.capacity = 1, .hashed_rows = 17},
            [&](comm::Communicator& world, StepsOfRank& rank) {
              const auto q = static_cast<size_t>(world.rank());
              for (size_t i = 0; i < 2; ++i) {
                (void)rank.iterate(kStepBatch);
-               overflow[q][i] = rank.take_overflow();
+               capacity_exceeded[q][i] = rank.take_capacity_exceeded();
                auto now = keyed_rows_of(rank.tables());
                if (q == 0) rows[i] = std::move(now);
-               if (i == 0) (void)rank.tables().sharded()->grow();
+               if (i == 0) (void)rank.tables().steps().grow();
              }
            });
   CHECK(rows[0].empty());
   CHECK((rows[1] == keyed_rows_after(std::vector<int64_t>(kRanks, kStepBatch))));
-  for (const auto& of_rank : overflow) CHECK(of_rank == std::array{true, false});
+  for (const auto& of_rank : capacity_exceeded) CHECK(of_rank == std::array{true, false});
 }
 
 // Slot 0 is on rank 0, which has two rows for its keys; slot 1 has one key.
 template <typename OnRanks>
 void check_full_table(const OnRanks& on_ranks) {
   constexpr int kRanks = 3;
-  std::array<bool, kRanks> overflow{};
+  std::array<bool, kRanks> capacity_exceeded{};
   std::array<std::string, kRanks> words;
   on_ranks(kRanks, StepsOptions{.hashed_rows = 2, .by_slot = true},
            [&](comm::Communicator& world, StepsOfRank& rank) {
              const auto q = static_cast<size_t>(world.rank());
              (void)rank.iterate(kStepBatch);
-             overflow[q] = rank.take_overflow();
+             capacity_exceeded[q] = rank.take_capacity_exceeded();
              try {
                rank.tables().check(rank.exec());
              } catch (const DataError& error) {
@@ -124,10 +124,10 @@ void check_full_table(const OnRanks& on_ranks) {
            });
   for (size_t q = 0; q < kRanks; ++q) {
     const bool full = q != 1;
-    CHECK(overflow[q] == full);
+    CHECK(capacity_exceeded[q] == full);
     if (full)
       test::check_contains(
-          words[q], {"embedding emb: its table is full: key ", q == 0 ? "of slot 0" : "of slot 2",
+          words[q], {"embedding emb: its table is full: key ", q == 0 ? "of table 0" : "of table 2",
                      "all 2 rows", "raise max_vocabulary_size_per_gpu"});
     else
       CHECK(words[q].empty());

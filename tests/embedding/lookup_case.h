@@ -7,6 +7,7 @@
 
 #include "embedding/slot_layout.h"
 #include "hugectr_lite/core/random.h"
+#include "hugectr_lite/optimizer/update_rules.h"
 #include "tests/support/compare.h"
 
 namespace hlite::test {
@@ -20,19 +21,20 @@ struct LookupCase {
   LookupCase(std::vector<int64_t> rows, int64_t width, int64_t samples)
       : LookupCase(std::move(rows), width, samples, {}) {}
   // Several keys a slot, some of them missing, between columns of other layers. Empty hotness: one
-  // key a slot, and no other columns.
+  // key a slot, no other columns, and a table for each slot. `tables`: SlotLayout's.
   LookupCase(std::vector<int64_t> rows, int64_t width, int64_t samples,
-             std::vector<int64_t> hotness, embedding::Combiner combiner = embedding::Combiner::kSum)
+             std::vector<int64_t> hotness, embedding::Combiner combiner = embedding::Combiner::kSum,
+             std::vector<int64_t> tables = {})
       : layout(rows, width),
         batch(samples),
-        table(static_cast<size_t>(layout.total_rows * width)),
         dout(static_cast<size_t>(samples * layout.slots() * width)) {
     if (!hotness.empty()) {
       hotness.insert(hotness.begin(), 3);
       hotness.push_back(2);
-      layout =
-          embedding::SlotLayout(std::move(rows), width, KeyLayout(std::move(hotness)), combiner, 1);
+      layout = embedding::SlotLayout(std::move(rows), width, KeyLayout(std::move(hotness)),
+                                     combiner, 1, std::move(tables));
     }
+    table.resize(static_cast<size_t>(layout.total_rows * width));
     fill_random(table, 11);
     draw(0);
   }
@@ -79,10 +81,16 @@ struct LookupCase {
   [[nodiscard]] View<const float, 3> dout_view() const {
     return {dout.data(), batch, layout.slots(), layout.width};
   }
-  // `values` as an array of the tables' shape; empty stays empty.
+  // `values` as an array of the tables' rows; empty stays empty.
   [[nodiscard]] Matrix<float> like_table(std::vector<float>& values) const {
     if (values.empty()) return {};
-    return {values.data(), layout.total_rows, layout.width};
+    return {values.data(), layout.total_rows, std::ssize(values) / layout.total_rows};
+  }
+  // State `index` of a rule before the first step; empty where it keeps none.
+  [[nodiscard]] std::vector<float> state(const optimizer::UpdateRule& rule, int index) const {
+    const bool kept = optimizer::state_count(rule.type) > index;
+    const int64_t n = layout.total_rows * optimizer::state_width(rule.type, layout.width);
+    return std::vector<float>(static_cast<size_t>(kept ? n : 0), optimizer::initial_state(rule));
   }
 };
 

@@ -24,7 +24,7 @@ class RoutingCase {
         before_(draw(2)),
         rows_(draw_rows()),
         layout_(draw_hotness()),
-        tables_(rows_, width, layout_, embedding::Combiner::kSum, before_),
+        tables_(rows_, width, layout_, embedding::Combiner::kSum, before_, table_of_),
         ranks_(1 + static_cast<int>(draw(round == 5 ? 32 : 7))),
         placement_(draw_placement()) {}
 
@@ -53,9 +53,18 @@ class RoutingCase {
   }
 
  private:
+  // In some rounds slots share tables.
   std::vector<int64_t> draw_rows() {
     std::vector<int64_t> rows(static_cast<size_t>(1 + draw(5)));
-    for (auto& r : rows) r = 1 + draw(draw(2) ? 5 : 3000);
+    std::vector<int64_t> of_table;
+    for (auto& r : rows) {
+      const bool shares = round_ % 4 >= 2 && !of_table.empty() && draw(2);
+      const int64_t table =
+          shares ? draw(static_cast<uint32_t>(of_table.size())) : std::ssize(of_table);
+      if (!shares) of_table.push_back(1 + draw(draw(2) ? 5 : 3000));
+      r = of_table[static_cast<size_t>(table)];
+      table_of_.push_back(table);
+    }
     return rows;
   }
   std::vector<int64_t> draw_hotness() {
@@ -67,7 +76,7 @@ class RoutingCase {
   embedding::RowPlacement draw_placement() {
     std::vector<int64_t> seen;
     for (int i = 0; i < 300; ++i) seen.push_back(draw(30) * draw(30) % tables_.total_rows);
-    std::vector<std::vector<int>> shards(rows_.size());
+    std::vector<std::vector<int>> shards(static_cast<size_t>(tables_.tables()));
     for (auto& on : shards)
       for (int q = 0; q < ranks_; ++q)
         if (draw(2)) on.push_back(q);
@@ -81,6 +90,7 @@ class RoutingCase {
   const uint64_t round_;
   uint64_t drawn_ = 0;
   const int64_t before_;
+  std::vector<int64_t> table_of_;
   const std::vector<int64_t> rows_;
   const KeyLayout layout_;
   const embedding::SlotLayout tables_;
@@ -95,7 +105,7 @@ struct ExpectedRoute {
     int64_t at = 0;                     // in its list; of a copied one its number
     std::vector<int64_t> samples = {};  // that look it up, one entry a lookup
   };
-  std::vector<std::map<uint32_t, Row>> rows;  // [slots] by key
+  std::vector<std::map<uint32_t, Row>> rows;  // [tables] by key
   std::vector<std::vector<uint32_t>> lists;   // [ranks]
   std::vector<uint32_t> copied;               // ascending
 
@@ -103,13 +113,14 @@ struct ExpectedRoute {
       : lists(static_cast<size_t>(placement.ranks())) {
     const embedding::SlotLayout& layout = placement.layout();
     std::set<uint32_t> copies;
-    for (int64_t s = 0; s < layout.slots(); ++s) {
-      auto& of_slot = rows.emplace_back();
+    for (int64_t t = 0; t < layout.tables(); ++t) {
+      auto& of_table = rows.emplace_back();
       for (int64_t b = 0; b < keys.dim(0); ++b)
-        for (int64_t c = layout.column(s); c < layout.column(s) + layout.hotness(s); ++c)
-          if (keys(b, c) != kNoKey) of_slot[keys(b, c)].samples.push_back(b);
-      for (auto& [key, row] : of_slot) {
-        const embedding::RowPlace place = placement.locate(s, key);
+        for (const int64_t s : layout.table_slots[static_cast<size_t>(t)])
+          for (int64_t c = layout.column(s); c < layout.column(s) + layout.hotness(s); ++c)
+            if (keys(b, c) != kNoKey) of_table[keys(b, c)].samples.push_back(b);
+      for (auto& [key, row] : of_table) {
+        const embedding::RowPlace place = placement.locate(t, key);
         row.rank = place.rank;
         row.at = place.row;
         if (place.rank < 0) {

@@ -77,7 +77,8 @@ class StepsOfRank {
     io_.grad = add("grad", plan::BufferKind::kState, kStepBatch * 3 * kStepWidth * 4);
     io_.rate = add("rate", plan::BufferKind::kState, 4);
     io_.step = add("step", plan::BufferKind::kState, 8);
-    if (world.size() > 1) io_.overflow = add("overflow", plan::BufferKind::kState, 4);
+    if (world.size() > 1)
+      io_.capacity_exceeded = add("capacity_exceeded", plan::BufferKind::kState, 4);
     if (options.gathers) add_gather(world, options);
     tables_.steps().emit_forward(plan_, io_);
     tables_.steps().emit_backward(plan_, io_);
@@ -92,7 +93,8 @@ class StepsOfRank {
     tables_.initialize({.pool = &pool_});
     buffers_.set_value(io_.rate, kStepRate);
     buffers_.set_value(io_.step, int64_t{1});
-    if (io_.overflow != plan::kNoBuffer) buffers_.set_value(io_.overflow, int32_t{0});
+    if (io_.capacity_exceeded != plan::kNoBuffer)
+      buffers_.set_value(io_.capacity_exceeded, int32_t{0});
   }
 
   // Both return what was looked up. `all_samples`: of all ranks; where they gather keys, the first
@@ -104,9 +106,9 @@ class StepsOfRank {
   [[nodiscard]] EmbeddingTables& tables() { return tables_; }
   [[nodiscard]] const Exec& exec() const { return exec_; }
   // Whether the last run counts for nothing; clears that.
-  bool take_overflow() {
-    const bool found = buffers_.value<int32_t>(io_.overflow) != 0;
-    buffers_.set_value(io_.overflow, int32_t{0});
+  bool take_capacity_exceeded() {
+    const bool found = buffers_.value<int32_t>(io_.capacity_exceeded) != 0;
+    buffers_.set_value(io_.capacity_exceeded, int32_t{0});
     return found;
   }
 
@@ -272,7 +274,7 @@ void check_gathered(const OnRanks& on_ranks) {
                [&](comm::Communicator& world, StepsOfRank& rank) {
                  const auto q = static_cast<size_t>(world.rank());
                  got[q] = rank.iterate(samples[q], all);
-                 for (const auto& step : rank.tables().sharded()->traffic())
+                 for (const auto& step : rank.tables().steps().exchange()->traffic())
                    traffic[q] += step.step + " ";
                  auto rows = rows_of(rank.tables());
                  if (q == 0) after = std::move(rows);
@@ -293,7 +295,7 @@ void check_growth(const OnRanks& on_ranks, bool gathers) {
   constexpr int kRanks = 3;
   std::array<std::vector<float>, 3> rows;  // of rank 0: at first, after that run, after the next
   std::array<std::string, kRanks> grown;
-  std::array<std::array<bool, 2>, kRanks> overflow{};
+  std::array<std::array<bool, 2>, kRanks> capacity_exceeded{};
   const StepsOptions options{.capacity = 1, .gathers = gathers};
   on_ranks(kRanks, options, [&](comm::Communicator& world, StepsOfRank& rank) {
     const auto q = static_cast<size_t>(world.rank());
@@ -303,18 +305,18 @@ void check_growth(const OnRanks& on_ranks, bool gathers) {
     };
     keep(0);
     (void)rank.iterate(kStepBatch, kRanks * kStepBatch);
-    overflow[q][0] = rank.take_overflow();
+    capacity_exceeded[q][0] = rank.take_capacity_exceeded();
     keep(1);
-    grown[q] = rank.tables().sharded()->grow();
+    grown[q] = rank.tables().steps().grow();
     (void)rank.iterate(kStepBatch, kRanks * kStepBatch);
-    overflow[q][1] = rank.take_overflow();
+    capacity_exceeded[q][1] = rank.take_capacity_exceeded();
     keep(2);
   });
   CHECK((rows[0] == first_values()));
   CHECK((rows[1] == rows[0]));
   CHECK((rows[2] == updated(rows[0], {kStepBatch, kStepBatch, kStepBatch})));
   for (size_t q = 0; q < kRanks; ++q) {
-    CHECK(overflow[q] == std::array{true, false});
+    CHECK(capacity_exceeded[q] == std::array{true, false});
     CHECK(grown[q] == grown[0]);
     CHECK(grown[q].find("room for 1;") != std::string::npos);
   }

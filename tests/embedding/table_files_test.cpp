@@ -12,10 +12,12 @@ namespace {
 
 constexpr int64_t kFileWidth = 3;
 
-TablesSpec spec_of(std::vector<int64_t> rows) {
+using optimizer::OptimizerType;
+
+TablesSpec spec_of(std::vector<int64_t> rows, OptimizerType type = OptimizerType::kAdaGrad) {
   return {.name = "emb",
           .layout = SlotLayout(std::move(rows), kFileWidth),
-          .rule = {.type = optimizer::OptimizerType::kAdaGrad, .initial_accumulator = 0.25},
+          .rule = {.type = type, .initial_accumulator = 0.25},
           .seed = 5};
 }
 
@@ -30,11 +32,10 @@ std::vector<float> numbered(size_t t, int64_t size) {
 struct Held {
   Held(const TablesSpec& spec, const std::shared_ptr<const RowPlacement>& placement,
        comm::Communicator& world)
-      : storage(spec, placement,
-                {.rank = world.rank(),
-                 .topology = std::make_shared<comm::Topology>(world.topology()),
-                 .world = &world},
-                {.pool = &pool}) {
+      : storage(spec, {.ranks = {.rank = world.rank(),
+                                 .topology = std::make_shared<comm::Topology>(world.topology()),
+                                 .world = &world},
+                       .placement = placement}) {
     storage.declare(buffers);
     buffers.allocate();
   }
@@ -87,22 +88,25 @@ void check_through(const TablesSpec& spec, const RowPlacement& placement) {
                                              "emb.table_0.accumulator", "emb.table_1.accumulator",
                                              "emb.table_2.accumulator"}));
     REQUIRE(got.size() == 6);
+    const int64_t state_width = optimizer::state_width(spec.rule.type, kFileWidth);
     for (size_t t = 0; t < got.size(); ++t)
-      CHECK((got[t] == numbered(t, spec.layout.rows[t % 3] * kFileWidth)));
+      CHECK((got[t] == numbered(t, spec.layout.rows[t % 3] * (t < 3 ? kFileWidth : state_width))));
   }
 }
 
 }  // namespace
 
 TEST_CASE("tables on ranks, split over them or copied are whole tables in files") {
-  const TablesSpec spec = spec_of({7, 1, 5});
+  const TablesSpec spec =
+      spec_of({7, 1, 5}, GENERATE(OptimizerType::kAdaGrad, OptimizerType::kRowWiseAdaGrad));
   check_through(spec, RowPlacement::by_table(spec.layout, {{0}, {1}, {2, 0}}, 3));
   check_through(spec, RowPlacement::by_table(spec.layout, {{1, 0}, {}, {}}, 2));
   check_through(spec, RowPlacement::by_table(spec.layout, {{0}, {0}, {0}}, 1));
 }
 
 TEST_CASE("categories over ranks, frequent ones on all, are whole tables in files") {
-  const TablesSpec spec = spec_of({7, 1, 5});
+  const TablesSpec spec =
+      spec_of({7, 1, 5}, GENERATE(OptimizerType::kAdaGrad, OptimizerType::kRowWiseAdaGrad));
   const auto statistics = FrequencyStatistics::of_lookups({0, 0, 3, 3, 7, 7, 9, 9, 9});
   for (const int ranks : {2, 3, 7})
     check_through(
@@ -132,7 +136,7 @@ TEST_CASE("hashed rows are in a file in the order of keys, with their keys") {
     std::vector<TensorRef> of_keys(tensors.begin() + 2, tensors.end());
     tensors.resize(2);
     auto values = through(tensors, 2, world.rank());
-    const auto own = held.storage.own().w;
+    const auto own = held.storage.own().w.as<float>();
     held_rows[r].assign(own.data(), own.data() + own.size());
     if (world.rank() != 0) return;
     got = std::move(values);

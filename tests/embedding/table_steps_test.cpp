@@ -1,4 +1,4 @@
-// An iteration of a layer's tables on one rank (LocalSteps).
+// An iteration of a layer's tables on one rank.
 #include "embedding/table_steps.h"
 
 #include "tests/embedding/steps_case.h"

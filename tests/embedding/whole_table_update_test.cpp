@@ -16,13 +16,13 @@ namespace {
 constexpr int64_t kWholeWidth = 5, kWholeBatch = 7, kWholeSlots = 2;
 constexpr float kWholeRate = 0.25f;
 
-TablesSpec whole_spec() {
+const optimizer::UpdateRule kWholeRule{
+    .type = optimizer::OptimizerType::kAdam, .beta1 = 0.75, .beta2 = 0.875, .epsilon = 1e-3};
+
+TablesSpec whole_spec(const optimizer::UpdateRule& rule) {
   return {.name = "emb",
           .layout = SlotLayout({11, 1}, kWholeWidth),
-          .rule = {.type = optimizer::OptimizerType::kAdam,
-                   .beta1 = 0.75,
-                   .beta2 = 0.875,
-                   .epsilon = 1e-3},
+          .rule = rule,
           .update_type = optimizer::UpdateType::kGlobal,
           .seed = 9,
           .whole_gradients = true};
@@ -34,12 +34,13 @@ struct WholeTables {
   const Exec exec{.pool = &pool};
   plan::Buffers buffers;
   plan::Plan plan{buffers};
-  EmbeddingTables tables{whole_spec(),
-                         {.max_batch = kWholeBatch, .train_batch = kWholeBatch, .threads = 2}};
+  EmbeddingTables tables;
   TablesIo io;
   WholeGradients whole;
 
-  WholeTables() {
+  explicit WholeTables(const optimizer::UpdateRule& rule = kWholeRule)
+      : tables(whole_spec(rule),
+               {.max_batch = kWholeBatch, .train_batch = kWholeBatch, .threads = 2}) {
     tables.declare(buffers);
     const auto add = [&](const char* name, plan::BufferKind kind, int64_t bytes) {
       return buffers.add(name, kind, bytes);
@@ -49,7 +50,7 @@ struct WholeTables {
     io.grad = add("grad", plan::BufferKind::kState, vectors);
     io.rate = add("rate", plan::BufferKind::kState, 4);
     io.step = add("step", plan::BufferKind::kState, 8);
-    io.overflow = add("overflow", plan::BufferKind::kState, 4);
+    io.capacity_exceeded = add("capacity_exceeded", plan::BufferKind::kState, 4);
     io.clip = add("clip", plan::BufferKind::kState, 4);
     tables.steps().emit_backward(plan, io);
     tables.steps().emit_update(plan, io);
@@ -61,7 +62,7 @@ struct WholeTables {
     whole = tables.steps().whole_gradients()[0];
     *buffers.data<float>(io.rate) = kWholeRate;
     *buffers.data<int64_t>(io.step) = 0;
-    *buffers.data<int32_t>(io.overflow) = 0;
+    *buffers.data<int32_t>(io.capacity_exceeded) = 0;
     *buffers.data<float>(io.clip) = 1;
   }
 
@@ -109,13 +110,16 @@ TEST_CASE("whole gradients are the sums of each row, anew in each iteration") {
 }
 
 TEST_CASE("a whole table takes the rule's step in every row, of clipped gradients") {
-  WholeTables t;
-  test::RuleOracle oracle(whole_spec().rule, t.floats(t.whole.weights));
+  const auto rule = GENERATE(0, 1) == 0 ? kWholeRule : test::all_rules()[7];
+  WholeTables t(rule);
+  test::RuleOracle oracle(rule, t.floats(t.whole.weights), kWholeWidth);
   for (const double clip : {1.0, 0.5, 1.0}) {
     *t.buffers.data<float>(t.io.clip) = static_cast<float>(clip);
-    const std::vector<double> g = t.iterate(kWholeBatch - 1);
-    for (size_t i = 0; i < g.size(); ++i)
-      oracle.step(kWholeRate, *t.buffers.data<int64_t>(t.io.step), i, g[i] * clip);
+    std::vector<double> g = t.iterate(kWholeBatch - 1);
+    for (double& x : g) x *= clip;
+    for (size_t row = 0; row < 12; ++row)
+      oracle.step_row(kWholeRate, *t.buffers.data<int64_t>(t.io.step), row,
+                      std::span(g).subspan(row * kWholeWidth, kWholeWidth));
     test::check_close(t.floats(t.whole.weights), oracle.w, {.absolute = 2e-6, .relative = 2e-6});
   }
 }
@@ -124,10 +128,10 @@ TEST_CASE("a run that counts for nothing leaves a whole table as it was") {
   WholeTables t;
   t.iterate(kWholeBatch);
   const std::vector<float> before = t.floats(t.whole.weights);
-  *t.buffers.data<int32_t>(t.io.overflow) = 1;
+  *t.buffers.data<int32_t>(t.io.capacity_exceeded) = 1;
   t.iterate(kWholeBatch);
   CHECK((t.floats(t.whole.weights) == before));
-  *t.buffers.data<int32_t>(t.io.overflow) = 0;
+  *t.buffers.data<int32_t>(t.io.capacity_exceeded) = 0;
   t.iterate(kWholeBatch);
   CHECK((t.floats(t.whole.weights) != before));
 }

@@ -68,15 +68,14 @@ TEST_CASE("a run that diverges, fails or is interrupted leaves a log that says s
       check_contains(line.value, {"broken.bin", "sample 450"});
   CHECK(read_text(run / "failed").find("hugectr_lite_failure") != std::string::npos);
 
-  RunningProgram program(
-      run.command({"--quiet", "--mllog", run / "interrupted", "--set",
-                   "solver.benchmark=dlrm_dcnv2", "--set", "solver.max_iter=100000"}),
-      "");
+  RunningProgram program(run.command({"--quiet", "--mllog", run / "interrupted", "--set",
+                                      "solver.benchmark=dlrm_dcnv2", "--set", kEndless}),
+                         "");
   const auto begun = [&] {
     return std::filesystem::exists(run / "interrupted") &&
            read_text(run / "interrupted").find("run_start") != std::string::npos;
   };
-  while (!begun()) usleep(1000);
+  while (program.running() && !begun()) usleep(1000);
   program.signal(SIGINT);
   const auto stopped = program.wait();
   INFO(stopped.err);

@@ -91,7 +91,8 @@ ProgramResult run_sub(const SmallRun& run, const std::vector<std::string>& varia
 
 TEST_CASE("the scripts of a benchmark run each trial with its own seed, and hand on what fails") {
   const SmallRun run;
-  const auto trials = run_trials(run, {"NEXP=2", "AUC_THRESHOLD=0.55", "SUBMITTER=We"});
+  // Trials draw their seeds: the threshold is one that every seed reaches.
+  const auto trials = run_trials(run, {"NEXP=2", "AUC_THRESHOLD=0.4", "SUBMITTER=We"});
   INFO(trials.err);
   REQUIRE(trials.code == 0);
   std::vector<nlohmann::json> seeds;
@@ -170,7 +171,7 @@ TEST_CASE(
     "under Slurm an image is unpacked once, trials have seeds of their own, and a failure ends "
     "them") {
   const SmallRun run;
-  const auto good = run_sub(run, {"NEXP=2", "AUC_THRESHOLD=0.55"});
+  const auto good = run_sub(run, {"NEXP=2", "AUC_THRESHOLD=0.4"});
   INFO(good.out << good.err);
   REQUIRE(good.code == 0);
   check_contains(good.err, {"the page cache is not cleared"});

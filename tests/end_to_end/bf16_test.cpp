@@ -13,17 +13,18 @@ const std::vector<std::string> kAvx2 = {"/usr/bin/env", "HLITE_INSTRUCTIONS=avx2
 
 }  // namespace
 
-TEST_CASE("golden runs in bf16 on the CPU reach the AUC of float") {
+TEST_CASE("golden runs in bf16 on the CPU reach the AUC of float", "[no-tsan]") {
   check_run_16_bits("dlrm_fused", {kBf16});
   check_run_16_bits("dlrm_plain", {"solver.mixed_precision=1024"});
 }
 
-TEST_CASE("golden runs in bf16 reach it too where the processor has no products of bf16") {
+TEST_CASE("golden runs in bf16 reach it too where the processor has no products of bf16",
+          "[no-tsan]") {
   check_run_16_bits("dlrm_fused", {kBf16}, kAvx2);
   check_run_16_bits("dlrm_plain", {kBf16}, kAvx2);
 }
 
-TEST_CASE("golden runs in bf16 on ranks of several nodes reach it") {
+TEST_CASE("golden runs in bf16 on ranks of several nodes reach it", "[no-tsan]") {
   check_run_16_bits("dlrm_fused",
                     {kBf16, gpu("[[0,1],[0,1]]"),
                      "layers.embedding.sparse_embedding_hparam.communication_type=IB_NVLink"});

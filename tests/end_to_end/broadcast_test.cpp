@@ -25,7 +25,7 @@ std::map<std::string, double> bytes_of(const nlohmann::json& traffic, const char
 }  // namespace
 
 // A partial last batch, of which some ranks have no part, evaluations, everything that has state.
-TEST_CASE("ranks that get all keys train the bits of ranks that exchange lists") {
+TEST_CASE("ranks that get all keys train the bits of ranks that exchange lists", "[no-asan]") {
   const SmallRun run;
   for (const char* rows : {"[[0,1]]", "[[0,1,2,3]]", "[[0,1],[2,3]]"}) {
     INFO(rows);
@@ -53,7 +53,8 @@ TEST_CASE("ranks that get all keys train the bits of ranks that exchange lists")
   }
 }
 
-TEST_CASE("GPUs that get all keys train the bits of GPUs that exchange lists, in every order") {
+TEST_CASE("GPUs that get all keys train the bits of GPUs that exchange lists, in every order",
+          "[release-only]") {
   Golden run("dlrm_fused");
   const auto weights = [&](const char* rows, const Words& order, const Words& more) {
     return run.weights(kFourGpus + order, "cuda", on_ranks(rows, more), 5);
@@ -72,8 +73,8 @@ TEST_CASE("GPUs that get all keys train the bits of GPUs that exchange lists, in
   CHECK((of({kBroadcast}) == of({})));
 }
 
-TEST_CASE(
-    "what ranks send of keys is the batch's, on GPUs as on the CPU, and nothing else changes") {
+TEST_CASE("what ranks send of keys is the batch's, on GPUs as on the CPU, and nothing else changes",
+          "[no-tsan]") {
   Golden run("dlrm_fused");
   constexpr double kBatch = 256, kColumns = 8, kDense = 13;
   const auto config = nlohmann::json::parse(read_text(run / "config.json"));

@@ -32,6 +32,10 @@ TEST_CASE("mistakes on the command line and in the config exit with 2 and say wh
   const std::vector<Mistake> list = {
       {"unknown flag", {"--confg", "x"}, 2, {"--confg"}},
       {"threads 0", {"--threads", "0"}, 2, {"--threads"}},
+      {"threads below 0",
+       {"--threads", "-5"},
+       2,
+       {"--threads: expected a whole number from 1 to 4096, found \"-5\""}},
       {"device", {"--device", "gpu"}, 2, {"--device", "cuda"}},
       {"init and resume", {"--init", "a", "--resume", "b"}, 2, {"--init"}},
       {"set without =", {"--set", "solver.batchsize"}, 2, {"solver.batchsize"}},
@@ -41,6 +45,12 @@ TEST_CASE("mistakes on the command line and in the config exit with 2 and say wh
        2,
        {"--set", "solver.batchsize", "integer", "many"}},
       {"unknown key", {"--set", "solver.batch_size=3"}, 2, {"solver.batch_size", "did you mean"}},
+      {"several faults, in blocks and layers",
+       {"--check", "--set", "solver.display=-1", "--set", "optimizer.type=Sgd", "--set",
+        "layers.t1.fc_param.num_output=0", "--set", "layers.loss.bottom=[\"label\",\"label\"]"},
+       2,
+       {"solver.display: expected an integer >= 0, found -1", "optimizer.type: expected one of",
+        "fc_param.num_output: expected an integer in [1,", "expected logits as the first bottom"}},
       {"slots and sizes",
        {"--set", "layers.emb.sparse_embedding_hparam.slot_size_array=[40,5]"},
        2,
@@ -181,6 +191,11 @@ TEST_CASE("epochs count whole passes, partial batches included") {
   CHECK(metrics.find(R"({"event":"end","iter":48,"samples":1500,)") !=
         std::string::npos);  // 3 x (15 x 32 + 20)
   CHECK(metrics.find(R"("event":"eval")") == std::string::npos);
+  CHECK(metrics.find(R"("reason":"epochs")") != std::string::npos);
+  const auto refused = run.train({"--set", "solver.drop_incomplete_batch=true"});
+  CHECK(refused.code == 2);
+  CHECK(refused.err.find("the incomplete last batch of an epoch is trained on") !=
+        std::string::npos);
 }
 
 TEST_CASE("every optimizer of the dialect learns") {
@@ -191,6 +206,7 @@ TEST_CASE("every optimizer of the dialect learns") {
       R"({"type":"Nesterov","update_type":"Global","nesterov_hparam":{"learning_rate":0.05,"momentum_factor":0.9}})",
       R"({"type":"Adam","adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-8}})",
       R"({"type":"AdaGrad","adagrad_hparam":{"learning_rate":0.1,"epsilon":1e-8,"initial_accumulator":0.01}})",
+      R"({"type":"RowWiseAdaGrad","row_wise_adagrad_hparam":{"learning_rate":0.1,"epsilon":1e-8,"initial_accumulator":0.01}})",
       R"({"type":"Ftrl","update_type":"Local","ftrl_hparam":{"learning_rate":0.1,"beta":0.001,"lambda1":1e-5,"lambda2":1e-3}})"};
   for (const std::string& block : blocks) {
     INFO(block);
@@ -216,6 +232,9 @@ TEST_CASE("asked to --check, it prints the model, its memory and whether the run
   CHECK(missing.code == 0);
   CHECK(missing.out.find("none.bin is not there") != std::string::npos);
   CHECK(missing.out.find("cannot start here") != std::string::npos);
+  const auto untested = run.train({"--check", "--set", "layers.data.test_source=none.bin"});
+  CHECK(untested.code == 0);
+  check_contains(untested.out, {"test data", "none.bin is not there"});
   const auto other = run.train({"--check", "--set", "layers.data.dense.dense_dim=3"});
   CHECK(other.code == 3);
   const auto places = run.train({"--check", "--save", "/nonexistent/x", "--resume", run / "none"});
@@ -224,6 +243,10 @@ TEST_CASE("asked to --check, it prints the model, its memory and whether the run
        {"cannot start here", "--save /nonexistent/x: expected an existing directory",
         "none: expected a checkpoint, found nothing"})
     CHECK(places.out.find(part) != std::string::npos);
+  const auto init = run.train({"--check", "--init", run / "config.json"});
+  CHECK(init.code == 0);
+  for (const char* part : {"cannot start here", "config.json: expected a safetensors file"})
+    CHECK(init.out.find(part) != std::string::npos);
 }
 
 TEST_CASE("what cannot be printed is an error") {
@@ -300,8 +323,8 @@ TEST_CASE("the configs of the wider family pass --check as they stand") {
   }
 }
 
-TEST_CASE(
-    "the MLPerf config passes --check as it stands, and trains on one rank with small tables") {
+TEST_CASE("the MLPerf config passes --check as it stands, and trains on one rank with small tables",
+          "[no-tsan]") {
   const std::string config = std::string(HLITE_CONFIGS) + "/mlperf_dgx_a100.json";
   const auto check = run_program({HLITE_TRAIN, "--config", config, "--check"});
   INFO(check.err);

@@ -1,5 +1,7 @@
 // Training by epochs: samples shuffled, evaluations of whole sets, rates cut, the best weights
 // back.
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -11,6 +13,7 @@ namespace hlite::test {
 namespace {
 
 using Json = nlohmann::json;
+using Words = std::vector<std::string>;
 
 // 500 samples in batches of 32: 16 a pass, the last one of 20; 333 to evaluate.
 constexpr int64_t kPass = 16;
@@ -92,7 +95,23 @@ TEST_CASE("epochs end in an evaluation, cuts and the end follow, and the best we
   const auto tests = of_kind(events, "test");
   REQUIRE(tests.size() == 1);
   for (const char* key : {"auc", "loss", "samples"}) CHECK(tests[0][key] == of_best[key]);
-  CHECK(read_text(run / "end.safetensors") == read_text(run / "snap_best.safetensors"));
+  CHECK((read_text(run / "end.safetensors") == read_text(run / "snap_best.safetensors")));
+}
+
+TEST_CASE("a test set needs no evaluation set") {
+  const SmallRun run;
+  Json config = Json::parse(small_config());
+  for (const char* key : {"eval_source", "eval_num_samples", "cache_eval_data"})
+    config["layers"][0].erase(key);
+  config["layers"][0]["test_source"] = "eval.bin";
+  for (const char* key : {"eval_interval", "eval_batches"}) config["solver"].erase(key);
+  write_text(run / "config.json", config.dump());
+  const auto result = run.train({"--metrics", run / "m.jsonl"});
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  const std::string metrics = read_text(run / "m.jsonl");
+  CHECK(metrics.find(R"({"event":"test")") != std::string::npos);
+  CHECK(metrics.find(R"({"event":"eval")") == std::string::npos);
 }
 
 TEST_CASE("a run that is resumed amid its epochs comes to the same bits") {
@@ -109,12 +128,61 @@ TEST_CASE("a run that is resumed amid its epochs comes to the same bits") {
     std::filesystem::remove(run / "snap_best.safetensors");
     const auto rest = of_kind(
         run.events({}, {"--resume", snapshot, "--export", run / "rest.safetensors"}), "eval");
-    CHECK(read_text(run / "rest.safetensors") == read_text(run / "whole.safetensors"));
+    CHECK((read_text(run / "rest.safetensors") == read_text(run / "whole.safetensors")));
     for (const Json& e : rest)
       CHECK(evals.find("\"iter\":" + e["iter"].dump() + ",\"auc\":" + e["auc"].dump()) !=
             std::string::npos);
   }
   CHECK(resumed >= 1);
+}
+
+TEST_CASE("a checkpoint of a run that stopped early goes on from its last weights") {
+  const Epochs run;
+  const auto state = [&](const char* checkpoint) {
+    std::string all;
+    for (const char* file : {"/weights.safetensors", "/optimizer.safetensors", "/best.safetensors"})
+      all += read_text(run / (std::string(checkpoint) + file));
+    return all;
+  };
+  const auto end = run.events({}, {"--save", run / "stopped", "--export", run / "best"}).back();
+  CHECK(end["reason"] == "early_stop");
+  CHECK((read_text(run / "stopped/weights.safetensors") != read_text(run / "best")));
+  CHECK((read_text(run / "stopped/best.safetensors") == read_text(run / "best")));
+  const Words longer = {R"(solver.early_stop={"patience":4})"};
+  const auto whole = run.events(longer, {"--save", run / "whole", "--export", run / "w"});
+  CHECK(whole.back()["iter"] > end["iter"]);
+  const auto rest = run.events(
+      longer, {"--resume", run / "stopped", "--save", run / "rest", "--export", run / "r"});
+  CHECK(rest.back()["iter"] == whole.back()["iter"]);
+  CHECK((state("rest") == state("whole")));
+  CHECK((read_text(run / "r") == read_text(run / "w")));
+  // With the same patience it has ended, as the whole run has.
+  const auto again = run.events({}, {"--resume", run / "stopped", "--export", run / "again"});
+  CHECK(again.back()["reason"] == "early_stop");
+  CHECK(again.back()["iter"] == end["iter"]);
+  CHECK(of_kind(again, "eval").empty());
+  CHECK((read_text(run / "again") == read_text(run / "best")));
+  // Others take the best weights.
+  run.events({"solver.num_epochs=1", "optimizer.adam_hparam.learning_rate=0",
+              "layers.emb.optimizer.adam_hparam.learning_rate=0"},
+             {"--init", run / "stopped", "--export", run / "taken"});
+  CHECK((read_text(run / "taken") == read_text(run / "best")));
+}
+
+TEST_CASE("a run with early_stop that epochs end goes on to the same bits") {
+  const Epochs run;
+  const Words patient = {R"(solver.early_stop={"patience":40})"};
+  const auto train = [&](int epochs, Words more, const std::string& to) {
+    Words sets = patient;
+    sets.push_back(fmt::format("solver.num_epochs={}", epochs));
+    more.insert(more.end(), {"--save", run / to});
+    return run.events(sets, more).back();
+  };
+  CHECK(train(7, {}, "part")["reason"] == "epochs");
+  train(9, {}, "whole");
+  train(9, {"--resume", run / "part"}, "rest");
+  for (const char* file : {"/weights.safetensors", "/optimizer.safetensors", "/best.safetensors"})
+    CHECK((read_text(run / "rest" + file) == read_text(run / "whole" + file)));
 }
 
 TEST_CASE("a checkpoint whose best weights are damaged is refused") {

@@ -47,7 +47,7 @@ inline Tensors read_weights(const std::string& path) {
       values.assign(words.begin(), words.end());
       continue;
     }
-    values.resize(static_cast<size_t>(e.end - e.begin) / sizeof(float));
+    values.resize(static_cast<size_t>((e.end - e.begin) / dtype_bytes(e.dtype)));
     reader.read(e.name, values);
   }
   return tensors;
@@ -110,7 +110,7 @@ inline void check_run(const std::string& name, int threads,
   double sum = 0;
   for (const auto& row : expected) {
     const int iter = static_cast<int>(row[0]);
-    const double off = std::abs(losses[iter]["loss"].get<double>() - row[2]) / row[2];
+    const double off = std::abs(losses[iter]["batch_loss"].get<double>() - row[2]) / row[2];
     INFO("iteration " << iter);
     CHECK(losses[iter]["lr"].get<double>() == Approx(row[1]).epsilon(1e-6));
     CHECK(off <= (iter <= 50 ? 1e-5 : 5e-3));
@@ -156,7 +156,7 @@ inline void check_run_16_bits(const std::string& name, const std::vector<std::st
   std::istringstream lines(read_text(run / "metrics.jsonl"));
   for (std::string line; std::getline(lines, line);) {
     const auto event = nlohmann::json::parse(line);
-    if (event["event"] == "train") losses[event["iter"]] = event["loss"];
+    if (event["event"] == "train") losses[event["iter"]] = event["batch_loss"];
     if (event["event"] == "eval") areas[event["iter"]] = event["auc"];
   }
   const auto expected = read_csv(run / "expected_losses.csv");

@@ -46,7 +46,23 @@ std::string traffic_of(Golden& run, const Words& environment, const char* device
 
 }  // namespace
 
-TEST_CASE("golden runs on the GPUs of two processes, by rails and flat, with graphs and without") {
+TEST_CASE("GPUs of two processes train tables beyond their memory to the same bits", "[no-asan]") {
+  Golden run("dlrm_fused");
+  const Words changes = {
+      gpu("[[0,1],[0,1]]"), "solver.batchsize=64", "solver.batchsize_eval=64",
+      "layers.embedding.type=LocalizedSlotSparseEmbeddingOneHot",
+      R"(layers.embedding.sparse_embedding_hparam={"embedding_vec_size":16,"combiner":0,)"
+      R"("slot_size_array":[1000,50,3,20000,7,500,11,4],"sharding":"row"})"};
+  const auto weights = [&](const Words& more) {
+    return run.weights(on_processes(2), "cuda", changes_of(changes + more), 6);
+  };
+  // 1,024 lines for 5,395 rows.
+  const auto got = weights({R"(solver.embedding_memory={"gpu_gb":0.000105})"});
+  CHECK((got == weights({})));
+}
+
+TEST_CASE("golden runs on the GPUs of two processes, by rails and flat, with graphs and without",
+          "[no-asan]") {
   Golden run("dlrm_fused");
   for (const char* type : {"IB_NVLink_Hierarchical", "IB_NVLink"}) {
     INFO(type);
@@ -61,7 +77,8 @@ TEST_CASE("golden runs on the GPUs of two processes, by rails and flat, with gra
        run.weights(on_processes(2), "cuda", ranks_of("IB_NVLink_Hierarchical"), 6)));
 }
 
-TEST_CASE("GPUs of two processes with a sharded optimizer, narrow gradients, one rank a node") {
+TEST_CASE("GPUs of two processes with a sharded optimizer, narrow gradients, one rank a node",
+          "[release-only]") {
   Golden run("dlrm_fused");
   const Words sharded = ranks_of("IB_NVLink_Hierarchical",
                                  {"solver.shard_optimizer=true", "solver.device_layout=NodeFirst"});
@@ -72,7 +89,7 @@ TEST_CASE("GPUs of two processes with a sharded optimizer, narrow gradients, one
   check_weights(run.weights(on_processes(2), "cuda", on_ranks("[[0],[0]]")), run.expected());
 }
 
-TEST_CASE("GPUs of two processes send what ranks of the CPU send, step by step") {
+TEST_CASE("GPUs of two processes send what ranks of the CPU send, step by step", "[no-tsan]") {
   Golden run("dlrm_fused");
   for (const char* type : {"IB_NVLink_Hierarchical", "IB_NVLink"}) {
     const Words ranks = ranks_of(type, {R"(all_reduce={"algo":"NCCL"})"});
@@ -162,7 +179,7 @@ std::set<int> trainers(const std::string& config) {
     std::string command;
     try {
       command = read_text(entry.path().string() + "/cmdline");
-    } catch (const FileError&) {
+    } catch (const std::exception&) {
       continue;  // it has ended
     }
     if (command.starts_with(HLITE_TRAIN) && command.find(config) != std::string::npos)
@@ -181,17 +198,17 @@ TEST_CASE("a process that is killed ends the others") {
           ranks_of("IB_NVLink_Hierarchical",
                    {"solver.max_iter=1000000", "solver.display=1", "solver.eval_interval=0"}),
       "");
-  for (int i = 0;
-       i < 3000 && (!std::filesystem::exists(metrics) || std::filesystem::file_size(metrics) < 300);
-       ++i)
-    usleep(10'000);
+  const auto trains = [&] {
+    return std::filesystem::exists(metrics) && std::filesystem::file_size(metrics) >= 300;
+  };
+  while (program.running() && !trains()) usleep(10'000);
   const std::set<int> both = trainers(config);
   REQUIRE(both.size() == 2);
   kill(*both.rbegin(), SIGKILL);
   const auto result = program.wait();
   CHECK(result.code != 0);
   CHECK(!result.err.empty());
-  CHECK(trainers(config).empty());
+  while (!trainers(config).empty()) usleep(10'000);  // those that were told to end may take a while
 }
 
 }  // namespace hlite::test

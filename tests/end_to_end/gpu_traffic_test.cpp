@@ -39,7 +39,8 @@ std::string tables(const std::string& sharding) {
 
 }  // namespace
 
-TEST_CASE("several GPUs with any spread of tables send what ranks of the CPU send, step by step") {
+TEST_CASE("several GPUs with any spread of tables send what ranks of the CPU send, step by step",
+          "[release-only]") {
   Golden fused("dlrm_fused"), several("dcnv2_multihot");
   const std::string one_hot = "layers.embedding.type=LocalizedSlotSparseEmbeddingOneHot",
                     narrow = "solver.wire_precision=bf16";
@@ -70,7 +71,7 @@ TEST_CASE("several GPUs with any spread of tables send what ranks of the CPU sen
   }
 }
 
-TEST_CASE("several GPUs with every table on all of them send sums, and no rows") {
+TEST_CASE("several GPUs with every table on all of them send sums, and no rows", "[release-only]") {
   Golden run("dlrm_fused");
   const Words ranks = changes_of({gpu("[[0,1,2,3]]"), tables("replicate"),
                                   "layers.embedding.type=LocalizedSlotSparseEmbeddingOneHot"});

@@ -5,7 +5,8 @@
 
 namespace hlite::test {
 
-TEST_CASE("a run on GPUs says what they draw, once why they are slow, and trains the same bits") {
+TEST_CASE("a run on GPUs says what they draw, once why they are slow, and trains the same bits",
+          "[no-tsan]") {
   Golden run("dlrm_fused");
   const Words watched =
       kFourGpus + Words{std::string("HLITE_NVML_LIBRARY=") + HLITE_FAKE_NVML_LIBRARY,
@@ -52,7 +53,7 @@ TEST_CASE("a run on GPUs says what they draw, once why they are slow, and trains
   CHECK((read_weights(run / "plain.safetensors") == read_weights(run / "watched.safetensors")));
 }
 
-TEST_CASE("a run shows its GPUs' links, and --links how fast they are") {
+TEST_CASE("a run shows its GPUs' links, and --links how fast they are", "[no-tsan]") {
   Golden run("dlrm_fused");
   const auto train = [&](const Words& environment, const Words& more) {
     const auto result =

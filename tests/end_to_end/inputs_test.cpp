@@ -140,7 +140,8 @@ TEST_CASE("an embedding whose type has a slip is named, not the good one behind 
   CHECK(result.err.find("DistributedSlotSparseEmbeddingHash") != std::string::npos);
 }
 
-TEST_CASE("several labels: a loss and an AUC for each, absent ones left out, on any ranks") {
+TEST_CASE("several labels: a loss and an AUC for each, absent ones left out, on any ranks",
+          "[no-tsan]") {
   const SmallRun run;
   write_text(run / "train.bin", samples_with(500, 1, 2, {0, 1, 2}));
   write_text(run / "eval.bin", samples_with(333, 2, 2, {0, 1, 2}));

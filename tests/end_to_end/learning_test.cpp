@@ -21,7 +21,7 @@ nlohmann::json last_evaluation(const std::string& metrics) {
 
 }  // namespace
 
-TEST_CASE("UCI Adult: csv_prep and train reach a test AUC of 0.900") {
+TEST_CASE("UCI Adult: csv_prep and train reach a test AUC of 0.900", "[release-only]") {
   const TemporaryDirectory folder;
   const std::string adult = std::string(HLITE_TEST_DATA) + "/adult/",
                     configs = std::string(HLITE_CONFIGS) + "/";
@@ -43,7 +43,8 @@ TEST_CASE("UCI Adult: csv_prep and train reach a test AUC of 0.900") {
   CHECK(last["loss"].get<double>() <= 0.33);
 }
 
-TEST_CASE("generated click data: one pass of a DLRM comes within 0.01 of the best possible AUC") {
+TEST_CASE("generated click data: one pass of a DLRM comes within 0.01 of the best possible AUC",
+          "[release-only]") {
   const TemporaryDirectory folder;
   constexpr int64_t kRows = 150000, kTestRows = 50000, kBatch = 512, kIterations = kRows / kBatch;
   // Few categories, so that few rows show them all.

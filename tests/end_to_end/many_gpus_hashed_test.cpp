@@ -71,7 +71,7 @@ std::string two_layers() {
 
 }  // namespace
 
-TEST_CASE("golden runs with rows that come as keys come, on several GPUs") {
+TEST_CASE("golden runs with rows that come as keys come, on several GPUs", "[release-only]") {
   const auto change = [](const std::string& type) {
     return Words{"layers.embedding.type=" + type,
                  R"(layers.embedding.sparse_embedding_hparam={"embedding_vec_size":16,)"
@@ -92,11 +92,14 @@ TEST_CASE("golden runs with rows that come as keys come, on several GPUs") {
 }
 
 // Keys that are new to the tables in every batch, and several keys a slot where the data has them.
-TEST_CASE("hashed tables on several GPUs are those of ranks of the CPU, row by row") {
+TEST_CASE("hashed tables on several GPUs are those of ranks of the CPU, row by row",
+          "[release-only]") {
   for (const std::string& type : {kByKey, kBySlot})
     for (const char* optimizer :
          {R"({"type":"AdaGrad","update_type":"Local","adagrad_hparam":{"learning_rate":0.05,)"
           R"("initial_accumulator":0.1}})",
+          R"({"type":"RowWiseAdaGrad","update_type":"Local","row_wise_adagrad_hparam":)"
+          R"({"learning_rate":0.05,"initial_accumulator":0.1}})",
           R"({"type":"Adam","update_type":"Global","adam_hparam":{"learning_rate":0.01,)"
           R"("beta1":0.9,"beta2":0.999,"epsilon":1e-7}})"}) {
       INFO(type << " " << optimizer);
@@ -110,7 +113,8 @@ TEST_CASE("hashed tables on several GPUs are those of ranks of the CPU, row by r
     }
 }
 
-TEST_CASE("hashed tables on several GPUs have the same bits in every order of their work") {
+TEST_CASE("hashed tables on several GPUs have the same bits in every order of their work",
+          "[release-only]") {
   const HashedRuns runs({kByKey, room(400), "solver.max_iter=7", "solver.eval_interval=3"});
   const auto want = runs.saved(kFourGpus, "cuda", "[[0,1,2,3]]", {});
   CHECK((runs.saved(kFourGpus, "cuda", "[[0,1,2,3]]", {"solver.cuda_graph=false"}) == want));
@@ -120,7 +124,8 @@ TEST_CASE("hashed tables on several GPUs have the same bits in every order of th
 }
 
 // Runs that count for nothing have given the hashed layer's keys their rows.
-TEST_CASE("an iteration on several GPUs that is made again takes no row twice, nor another one") {
+TEST_CASE("an iteration on several GPUs that is made again takes no row twice, nor another one",
+          "[release-only]") {
   const HashedRuns runs({"solver.max_iter=8", "solver.eval_interval=4"});
   write_text(runs.run() / "config.json", two_layers());
   const auto want = runs.saved(kFourGpus, "cuda", "[[0,1,2,3]]", {});
@@ -131,7 +136,8 @@ TEST_CASE("an iteration on several GPUs that is made again takes no row twice, n
   check_tables(want, runs.saved({}, "cpu", "[[0,1,2,3]]", tight), 2e-5);
 }
 
-TEST_CASE("a checkpoint of GPUs with hashed tables goes on, on ranks of the CPU, and back") {
+TEST_CASE("a checkpoint of GPUs with hashed tables goes on, on ranks of the CPU, and back",
+          "[release-only]") {
   for (const std::string& type : {kByKey, kBySlot}) {
     INFO(type);
     const HashedRuns runs({type, room(400), "solver.eval_interval=0"});
@@ -150,7 +156,7 @@ TEST_CASE("a checkpoint of GPUs with hashed tables goes on, on ranks of the CPU,
   }
 }
 
-TEST_CASE("several GPUs send the keys of hashed tables as ranks of the CPU do") {
+TEST_CASE("several GPUs send the keys of hashed tables as ranks of the CPU do", "[no-tsan]") {
   const HashedRuns runs({kByKey, room(400), "solver.max_iter=6", "solver.eval_interval=3"});
   const auto traffic = [&](const Words& environment, const char* device) {
     const auto result = runs.train(environment, device, "[[0,1],[2,3]]",
@@ -171,7 +177,8 @@ TEST_CASE("several GPUs send the keys of hashed tables as ranks of the CPU do") 
   CHECK(of_gpus == traffic({}, "cpu"));
 }
 
-TEST_CASE("a full table of one of several GPUs ends all of them, as on ranks of the CPU") {
+TEST_CASE("a full table of one of several GPUs ends all of them, as on ranks of the CPU",
+          "[no-tsan]") {
   for (const std::string& type : {kByKey, kBySlot})
     for (const char* rows : {"[[0,1,2,3]]", "[[0],[0]]"})
       for (const Words& order : {Words{}, Words{order_of(2)}}) {
@@ -180,7 +187,7 @@ TEST_CASE("a full table of one of several GPUs ends all of them, as on ranks of 
         const HashedRuns runs({type, room(60), "solver.display=1000"});
         const auto result = runs.train(kFourGpus + order, "cuda", rows, {});
         CHECK(result.code == 3);
-        check_contains(result.err, {"train: embedding emb: its table is full: key ", "of slot ",
+        check_contains(result.err, {"train: embedding emb: its table is full: key ", "of table ",
                                     "all 60 rows", "raise max_vocabulary_size_per_gpu"});
         CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
       }

@@ -93,7 +93,8 @@ constexpr std::pair<double, int> kBeginnings[] = {{0x1p23, 0}, {0x1p19, 1997}};
 
 }  // namespace
 
-TEST_CASE("one loss scale is found on several GPUs, and steps are left out that one leaves out") {
+TEST_CASE("one loss scale is found on several GPUs, and steps are left out that one leaves out",
+          "[release-only]") {
   for (const Words& changes : {Words{}, kPenalty + kClip}) {
     const ScaledRuns runs(changes + Words{"solver.precision=fp16"});
     (void)runs.train("[[0]]", {"solver.max_iter=1"});
@@ -118,7 +119,8 @@ TEST_CASE("one loss scale is found on several GPUs, and steps are left out that 
 }
 
 // A run that is made again decides once.
-TEST_CASE("the loss scale of several GPUs depends on no room, no graph and no order of work") {
+TEST_CASE("the loss scale of several GPUs depends on no room, no graph and no order of work",
+          "[no-tsan]") {
   const ScaledRuns runs({"solver.precision=fp16"});
   (void)runs.train("[[0]]", {"solver.max_iter=1"});
   std::filesystem::rename(runs / "saved", runs / "start");
@@ -136,8 +138,8 @@ TEST_CASE("the loss scale of several GPUs depends on no room, no graph and no or
 }
 
 // Tables' gradients are unscaled before an iteration is decided on.
-TEST_CASE(
-    "a loss scale that grows moves no weight, beside penalties and clipping on several GPUs") {
+TEST_CASE("a loss scale that grows moves no weight, beside penalties and clipping on several GPUs",
+          "[release-only]") {
   for (const char* rows : {"[[0]]", "[[0,1]]"}) {
     const ScaledRuns runs(kPenalty + kClip + Words{"solver.precision=fp16"});
     (void)runs.train(rows, {"solver.max_iter=1"});
@@ -153,7 +155,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("gradients of a scaled loss are clipped and penalised on several GPUs as on one") {
+TEST_CASE("gradients of a scaled loss are clipped and penalised on several GPUs as on one",
+          "[release-only]") {
   const std::string fixed = "solver.mixed_precision=1024", dynamic = "solver.precision=fp16";
   for (const auto& [precision, changes] :
        {std::pair(fixed, kPenalty + kClip), {dynamic, kPenalty}, {dynamic, kClip}}) {

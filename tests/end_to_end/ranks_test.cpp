@@ -1,6 +1,7 @@
 // `train` on several ranks computes what one rank computes: threads, and processes under mpirun.
 #include <filesystem>
 
+#include "hugectr_lite/core/error.h"
 #include "tests/end_to_end/golden_run.h"
 #include "tests/end_to_end/small_run.h"
 
@@ -48,7 +49,7 @@ TEST_CASE("golden runs on nodes of one rank") {
   }
 }
 
-TEST_CASE("golden runs on nodes of several ranks") {
+TEST_CASE("golden runs on nodes of several ranks", "[no-tsan]") {
   for (const char* type : {"IB_NVLink", "IB_NVLink_Hierarchical"})
     for (const char* layout : {"LocalFirst", "NodeFirst"})
       check_run("dlrm_fused", 2,
@@ -56,7 +57,7 @@ TEST_CASE("golden runs on nodes of several ranks") {
                  std::string("solver.device_layout=") + layout});
 }
 
-TEST_CASE("golden runs with one all-reduce, grouped or by gradient, of either kind") {
+TEST_CASE("golden runs with one all-reduce, grouped or by gradient, of either kind", "[no-tsan]") {
   for (const char* algo : {"Oneshot", "NCCL"})
     for (const char* grouped : {"true", "false"})
       check_run("dlrm_fused", 2,
@@ -76,7 +77,7 @@ TEST_CASE("golden runs with each table on one rank") {
   }
 }
 
-TEST_CASE("golden runs with rows, copies of tables and a plan of shards") {
+TEST_CASE("golden runs with rows, copies of tables and a plan of shards", "[no-tsan]") {
   for (const char* sharding : {"row", "replicate", "auto"})
     check_run("dlrm_fused", 2,
               {gpu("[[0,1],[0,1]]"), "layers.embedding.type=LocalizedSlotSparseEmbeddingOneHot",
@@ -134,6 +135,77 @@ TEST_CASE("processes that do not match the topology are told how to start") {
   CHECK(result.err.find("found 2 processes") != std::string::npos);
   CHECK(result.err.find("mpirun -np 4") != std::string::npos);
 }
+
+TEST_CASE("processes of different configs, data or instructions end at the start, and say what") {
+  const SmallRun run, other;
+  std::string samples = read_text(other / "train.bin");
+  samples[5] = static_cast<char>(samples[5] + 1);
+  write_text(other / "train.bin", samples);
+  struct Case {
+    std::vector<std::string> before, program, changes;
+    std::vector<std::string> message;  // none: they train
+  };
+  const Case cases[] = {
+      {{}, run.command({"--threads", "1"}), {"solver.threads=2"}, {}},
+      {{"-x", "HLITE_INSTRUCTIONS=base"},
+       run.command({"--save", run / "model"}),
+       {"optimizer.momentum_sgd_hparam.learning_rate=0.03"},
+       {"--save: expected not given, as in process 0, found given", "instructions",
+        "learning_rate: expected 0.02, as in process 0, found 0.03"}},
+      {{},
+       run.command(),
+       {gpu("[[0],[1],[2]]")},
+       {"solver.gpu (elements): expected 2, as in process 0, found 3"}},
+      {{}, other.command(), {}, {"data of data.source: expected 12000 bytes"}}};
+  const std::string differs = "process 1 differs from process 0 of the same run: ";
+  for (const Case& c : cases) {
+    std::vector<std::string> command = mpirun_prefix(1);
+    const auto add = [&](const std::vector<std::string>& words) {
+      command.insert(command.end(), words.begin(), words.end());
+    };
+    const Changes both = {gpu("[[0],[1]]"), "solver.max_iter=2", "solver.batchsize=30",
+                          "solver.batchsize_eval=60"};
+    add(with_changes(run.command(), both));
+    add({":", "-np", "1", "-x", "ASAN_OPTIONS=detect_leaks=0"});  // as mpirun_prefix() has it
+    add(c.before);
+    add(with_changes(with_changes(c.program, both), c.changes));
+    const auto result = run_program(command);
+    INFO(result.err);
+    CHECK(result.code == (c.message.empty() ? 0 : kExitDevice));
+    CHECK((result.err.find(differs) != std::string::npos) == !c.message.empty());
+    for (const std::string& words : c.message) CHECK(result.err.find(words) != std::string::npos);
+  }
+}
+
+// A disk that does not answer has the same effect as the signal.
+TEST_CASE("a process that is stopped in training is waited for, and named with the step") {
+  const SmallRun run;
+  std::vector<std::string> command = mpirun_prefix(2);
+  command.insert(command.begin() + 1, {"-x", "HLITE_COMM_TIMEOUT=10"});
+  const std::string metrics = run / "m.jsonl";
+  const auto train = run.command(
+      with_changes({"--threads", "1", "--quiet", "--metrics", metrics},
+                   {gpu("[[0],[1]]"), kEndless, "solver.display=10", "solver.eval_interval=0"}));
+  command.insert(command.end(), train.begin(), train.end());
+  RunningProgram program(command, "");
+  const auto trains = [&] {
+    return std::filesystem::exists(metrics) &&
+           read_text(metrics).find(R"("event":"train")") != std::string::npos;
+  };
+  while (program.running() && !trains()) usleep(1000);
+  INFO(program.error_so_far());
+  REQUIRE(program.running());
+  const pid_t process = child_with(program.id(), "OMPI_COMM_WORLD_RANK=1");
+  REQUIRE(process > 0);
+  kill(process, SIGSTOP);
+  const auto result = program.wait();
+  INFO(result.err);
+  CHECK(result.code == kExitDevice);
+  const size_t at =
+      result.err.find("rank 0 has waited 10 s for rank 1 (HLITE_COMM_TIMEOUT) in step ");
+  REQUIRE(at != std::string::npos);
+  CHECK(result.err.find(" of iteration ", at) != std::string::npos);
+}
 #endif
 
 TEST_CASE("ranks train the same weights and states as one rank, partial batches included") {
@@ -149,6 +221,7 @@ TEST_CASE("ranks train the same weights and states as one rank, partial batches 
       const char* optimizer :
       {R"({"type":"SGD","update_type":"Local","sgd_hparam":{"learning_rate":0.5}})",
        R"({"type":"AdaGrad","update_type":"Local","adagrad_hparam":{"learning_rate":0.05,"initial_accumulator":0.1}})",
+       R"({"type":"RowWiseAdaGrad","update_type":"Local","row_wise_adagrad_hparam":{"learning_rate":0.05,"initial_accumulator":0.1}})",
        R"({"type":"MomentumSGD","update_type":"Local","momentum_sgd_hparam":{"learning_rate":0.05,"momentum_factor":0.9}})",
        R"({"type":"Adam","update_type":"Local","adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-7}})",
        R"({"type":"Adam","update_type":"Global","adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-7}})",
@@ -230,11 +303,17 @@ TEST_CASE("runs of one topology repeat bit for bit") {
 
 TEST_CASE("a checkpoint of four ranks resumes on four to the same bits, and on one and eight") {
   const SmallRun run;
+  const std::string optimizer = GENERATE(
+      as<std::string>{},
+      R"({"type":"Adam","update_type":"Global","adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-8}})",
+      R"({"type":"RowWiseAdaGrad","update_type":"Local","row_wise_adagrad_hparam":{"learning_rate":0.05,"initial_accumulator":0.1}})");
+  INFO(optimizer);
   const auto train = [&](const std::string& ranks, std::vector<std::string> arguments,
                          const char* iterations) {
     arguments.insert(arguments.end(), {"--quiet", "--threads", "2"});
     const auto result = run.train(with_changes(
-        std::move(arguments), {gpu(ranks), std::string("solver.max_iter=") + iterations}));
+        std::move(arguments), {gpu(ranks), std::string("solver.max_iter=") + iterations,
+                               "layers.emb.optimizer=" + optimizer}));
     INFO(result.err);
     REQUIRE(result.code == 0);
   };
@@ -265,22 +344,24 @@ TEST_CASE("a rank that finds bad data ends all, with its error") {
 
 TEST_CASE("several ranks stop together when interrupted, save, and go on to the same bits") {
   const SmallRun run;
-  const Changes changes = {gpu("[[0,1],[2,3]]"),
-                           kSanitized ? "solver.max_iter=1000" : "solver.max_iter=4000",
-                           "solver.eval_interval=0"};
-  RunningProgram program(
-      run.command(with_changes({"--save", run / "stopped", "--threads", "2"}, changes)), "");
-  usleep(300'000);
+  const auto command = [&](const std::string& iterations, std::vector<std::string> more) {
+    more.insert(more.end(), {"--quiet", "--threads", "2"});
+    return run.command(with_changes(std::move(more),
+                                    {gpu("[[0,1],[2,3]]"), iterations, "solver.eval_interval=0"}));
+  };
+  const std::string metrics = run / "m.jsonl";
+  RunningProgram program(command(kEndless, {"--save", run / "stopped", "--metrics", metrics}), "");
+  program.await_text(metrics);
   program.signal(SIGTERM);
   const auto result = program.wait();
   INFO(result.err);
-  REQUIRE((result.code == 5 || result.code == 0));
-  REQUIRE(run.train(with_changes({"--quiet", "--threads", "2", "--resume", run / "stopped",
-                                  "--save", run / "resumed"},
-                                 changes))
-              .code == 0);
-  REQUIRE(run.train(with_changes({"--quiet", "--threads", "2", "--save", run / "whole"}, changes))
-              .code == 0);
+  REQUIRE(result.code == 5);
+  const std::string to_end = iterations_after(run / "stopped", 100);
+  const auto train = [&](const std::vector<std::string>& more) {
+    return run_program(command(to_end, more)).code;
+  };
+  REQUIRE(train({"--resume", run / "stopped", "--save", run / "resumed"}) == 0);
+  REQUIRE(train({"--save", run / "whole"}) == 0);
   check_same(run / "resumed", run / "whole", 0);
 }
 

@@ -37,7 +37,9 @@ const char* const kOptimizers[] = {
     R"({"type":"Adam","update_type":"Local","adam_hparam":{"learning_rate":0.01,"beta1":0.9,)"
     R"("beta2":0.999,"epsilon":1e-7}})",
     R"({"type":"Ftrl","update_type":"Local","ftrl_hparam":{"learning_rate":0.1,"beta":0.001,)"
-    R"("lambda1":1e-5,"lambda2":1e-3}})"};
+    R"("lambda1":1e-5,"lambda2":1e-3}})",
+    R"({"type":"RowWiseAdaGrad","update_type":"Local","row_wise_adagrad_hparam":)"
+    R"({"learning_rate":0.05,"initial_accumulator":0.1}})"};
 
 }  // namespace
 
@@ -94,7 +96,8 @@ TEST_CASE("a penalty on the dense network has no sharded optimizer, and that is 
   check_contains(result.err, {"regularizer", "expected no penalty", "shard_optimizer"});
 }
 
-TEST_CASE("GPUs with a sharded optimizer train the bits of GPUs without, in every order") {
+TEST_CASE("GPUs with a sharded optimizer train the bits of GPUs without, in every order",
+          "[no-tsan]") {
   Golden run("dlrm_fused");
   const Words adam = {std::string("optimizer=") + kOptimizers[4]};
   for (const char* precision : {"fp32", "bf16"}) {

@@ -1,6 +1,7 @@
 // A small DLRM on random data, for tests of the program as a whole.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "hugectr_lite/core/random.h"
@@ -29,6 +30,15 @@ inline std::string small_samples(int64_t n, uint64_t seed) {
 
 // The change that makes `rows` ("[[0,1],[2,3]]") the topology.
 inline std::string gpu(const std::string& rows) { return "solver.gpu=" + rows; }
+
+// The change that makes a run end `more` iterations after the checkpoint's.
+inline std::string iterations_after(const std::string& checkpoint, int more) {
+  const auto manifest = nlohmann::json::parse(read_text(checkpoint + "/manifest.json"));
+  return "solver.max_iter=" + std::to_string(manifest["iteration"].get<int64_t>() + more);
+}
+
+// As of a run that ends only when it is interrupted.
+inline constexpr const char* kEndless = "solver.max_iter=1000000000";
 
 class SmallRun {
  public:

@@ -27,7 +27,8 @@ std::map<std::string, double> bytes_between(const GoldenRun& run, const Words& c
 
 }  // namespace
 
-TEST_CASE("golden runs with rows and gradients in 16 bits between ranks reach the AUC of float") {
+TEST_CASE("golden runs with rows and gradients in 16 bits between ranks reach the AUC of float",
+          "[no-tsan]") {
   const std::string rails =
       "layers.embedding.sparse_embedding_hparam.communication_type=IB_NVLink_Hierarchical";
   check_run_16_bits("dlrm_fused", {kNarrow, gpu("[[0,1],[0,1]]"), rails});
@@ -48,14 +49,14 @@ TEST_CASE("on a narrow wire rows and gradients take half the bytes, keys and the
     for (const char* step :
          {"embedding.rows_exchange", "embedding.grads_exchange", "embedding.copies_all_reduce"})
       CHECK(got.at(step) == Approx(wide.at(step) / 2).epsilon(1e-6));
-    // Gradients in bf16, and 64 bytes of loss and wish to stop that a node's two ranks send on.
+    // Gradients in bf16, and 64 bytes of loss and stop request that a node's two ranks send on.
     const double floats = wide.at("dense_all_reduce"),
                  scalars = got.at("dense_all_reduce") - floats / 2;
     CHECK(scalars == Approx(2 * 64 / 2.0).epsilon(0.05));
   }
 }
 
-TEST_CASE("GPUs round on the wire as ranks of the CPU do, the same in every order") {
+TEST_CASE("GPUs round on the wire as ranks of the CPU do, the same in every order", "[no-tsan]") {
   Golden run("dlrm_fused");
   const Words ranks = on_ranks("[[0,1],[2,3]]", {kNarrow});
   const auto got = run.weights(kFourGpus, "cuda", ranks, 6);

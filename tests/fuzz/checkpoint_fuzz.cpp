@@ -40,9 +40,11 @@ void read_as_safetensors(std::span<const std::byte> bytes) {
   std::vector<std::vector<float>> values;
   std::vector<TensorRef> refs;
   for (const auto& e : reader.tensors()) {
-    require(e.begin >= 0 && e.begin <= e.end && e.end <= file.size() && (e.end - e.begin) % 4 == 0);
+    require(e.begin >= 0 && e.begin <= e.end && e.end <= file.size() &&
+            (e.end - e.begin) % dtype_bytes(e.dtype) == 0);
     data += e.end - e.begin;
-    auto& v = values.emplace_back(static_cast<size_t>(e.end - e.begin) / 4);
+    auto& v = values.emplace_back(static_cast<size_t>(e.end - e.begin) /
+                                  static_cast<size_t>(dtype_bytes(e.dtype)));
     refs.push_back({e.name, e.shape, v.data()});
     require(refs.back().size() == static_cast<int64_t>(v.size()));
     reader.read(e.name, v);

@@ -12,6 +12,7 @@
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
+#include "hugectr_lite/trainer/model/build_layers.h"
 #include "hugectr_lite/trainer/model/model_sizes.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -25,7 +26,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   std::string accepted;
   try {
-    const auto config = config::parse_train_config(text, "fuzz.json", overrides);
+    const auto config =
+        config::read_train_config(config::JsonNode::parse(text, "fuzz.json"), "", overrides);
+    trainer::require_valid(*config);
     accepted = config->root.dump();
     // Layers, wiring, shapes and sizes; takes no memory for tables or activations.
     static_cast<void>(trainer::memory_of(trainer::Model(*config, 1, 1)));

@@ -52,7 +52,7 @@ const std::map<std::string, Arrows, std::less<>> kInnerArrows = {
       {"criteo", {"io", "prep"}},
       {"csv", {"io", "prep"}},
       {"inspect", {"io", "criteo", "csv"}},
-      {"synth", {"io", "criteo"}},
+      {"synth", {"io", "prep", "criteo"}},
       {"apply", {"io", "prep", "criteo", "csv"}}}},
     {"trainer", {{"keys", {}}, {"model", {}}, {"run", {"model"}}, {"estimate", {"model", "run"}}}},
 };
@@ -71,7 +71,7 @@ const std::map<std::string, Names, std::less<>> kBorrowed = {
     {"oneapi/", {"ops"}},
     {"cblas", {"ops"}},
     {"mpi", {"comm"}},
-    {"libaio", {"data_reader"}},
+    {"libaio", {"core"}},
     {"arrow/", {"data_reader"}},
     {"parquet/", {"data_reader"}},
     {"catch2/", {}},

@@ -80,11 +80,11 @@ struct StatisticsPlace {
       io.rank_sums.push_back(
           {add(name.c_str(), of_doubles(n)), add((name + ".all").c_str(), of_doubles(2 * n))});
     }
-    io.void_run = add("void", sizeof(int32_t));
+    io.capacity_exceeded = add("void", sizeof(int32_t));
     io.gather = &gather;
     buffers.allocate();
     std::copy(x.begin(), x.end(), buffers.data<float>(io.bottoms[0].value));
-    *buffers.data<int32_t>(io.void_run) = 0;
+    *buffers.data<int32_t>(io.capacity_exceeded) = 0;
     std::fill_n(buffers.data<float>(io.running[0]), kStatisticsColumns, 0.5f);
     std::fill_n(buffers.data<float>(io.running[1]), kStatisticsColumns, 2.0f);
   }
@@ -168,13 +168,13 @@ TEST_CASE("a run that will be repeated leaves the running values alone") {
   add_make(train, s, Phase::kTrain, of_batch);
   s.emit_running(train, p.io, "bn", 0.5);
   train.finalize();
-  *p.buffers.data<int32_t>(p.io.void_run) = 1;
+  *p.buffers.data<int32_t>(p.io.capacity_exceeded) = 1;
   p.run(train, pool);
   const float* const mean = p.buffers.data<float>(p.io.running[0]);
   const float* const variance = p.buffers.data<float>(p.io.running[1]);
   CHECK(std::all_of(mean, mean + kStatisticsColumns, [](float m) { return m == 0.5f; }));
   CHECK(std::all_of(variance, variance + kStatisticsColumns, [](float v) { return v == 2.0f; }));
-  *p.buffers.data<int32_t>(p.io.void_run) = 0;
+  *p.buffers.data<int32_t>(p.io.capacity_exceeded) = 0;
   p.run(train, pool);
   CHECK(mean[0] != 0.5f);
   CHECK(variance[0] != 2.0f);

@@ -39,7 +39,10 @@ class NetworkFixture {
     for (const auto& node : root_.find("layers")->elements()) nodes.push_back(&node);
     std::vector<network::NetworkInput> network_inputs;
     for (const Input& i : inputs_)
-      network_inputs.push_back({.name = i.name, .dims = i.dims, .needs_grad = i.needs_grad});
+      network_inputs.push_back({.name = i.name,
+                                .dims = i.dims,
+                                .needs_grad = i.needs_grad,
+                                .is_label = &i == inputs_.data()});
     network_ = std::make_unique<network::Network>(nodes, true, network_inputs);
     step_ = buffers_.add("step", plan::BufferKind::kState, sizeof(int64_t));
     for (const Input& i : inputs_)

@@ -83,6 +83,29 @@ TEST_CASE("a tensor with two readers gets the sum of their gradients") {
   CHECK(f.train_plan().index_of("x.gsum") > f.train_plan().index_of("i.bprop"));
 }
 
+TEST_CASE("an inner product without a bias has weights alone") {
+  NetworkFixture f(
+      kBottom + kInteraction +
+          R"({"name":"f","type":"FusedInnerProduct","bottom":"h","top":"r","fc_param":{"num_output":3,"use_bias":false}},
+             {"name":"fz","type":"InnerProduct","bottom":"r","top":"z","fc_param":{"num_output":1,"use_bias":false}},
+             {"name":"loss","type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"loss"})",
+      {{"label", {1}}, {"dense", {5}}, {"emb", {3, 4}, true}}, 2);
+  std::vector<std::string> names;
+  for (const auto& p : f.net().parameters()) names.push_back(p.name);
+  CHECK(names == std::vector<std::string>{"fx.weight", "fx.bias", "f.weight", "fz.weight"});
+  const std::vector<float> labels(f.input(0).begin(), f.input(0).end());
+  f.check_gradients([&](NetworkFixture& n) { return bce_of(n, labels); }, 1e-3f,
+                    {.absolute = 1e-4, .relative = 2e-3});
+}
+
+TEST_CASE("labels may be cut on their way to the loss") {
+  const NetworkFixture f(
+      kBottom + kInteraction +
+          R"({"type":"Slice","bottom":"labels","top":"label","ranges":[[1,2]]},)" + kTail,
+      {{"labels", {2}}, {"dense", {5}}, {"emb", {3, 4}, true}}, 2);
+  CHECK(f.train_plan().index_of("loss.fbprop") > 0);
+}
+
 TEST_CASE("what is wired wrong is refused with path, expected and found") {
   check_refusals({
       {"no loss",
@@ -103,6 +126,28 @@ TEST_CASE("what is wired wrong is refused with path, expected and found") {
        R"({"type":"InnerProduct","bottom":"dense","top":"emb","fc_param":{"num_output":4}},)" +
            kTail,
        {"layers[0].top", "made twice", "input"}},
+      {"labels as logits",
+       kBottom + kInteraction +
+           R"({"name":"fz","type":"InnerProduct","bottom":"h","top":"z","fc_param":{"num_output":1}},
+              {"type":"BinaryCrossEntropyLoss","bottom":["label","z"],"top":"loss"})",
+       {"layers[3].bottom[0]", "expected logits as the first bottom of a loss",
+        "the labels \"label\"", "its second bottom"}},
+      {"features as labels",
+       kBottom + kInteraction +
+           R"({"name":"fz","type":"InnerProduct","bottom":"h","top":"z","fc_param":{"num_output":1}},
+              {"type":"ReLU","bottom":"z","top":"y"},
+              {"type":"BinaryCrossEntropyLoss","bottom":["z","y"],"top":"loss"})",
+       {"layers[4].bottom[1]", "expected labels as the second bottom of a loss, found \"y\""}},
+      {"labels as a feature",
+       kBottom + R"({"type":"Interaction","bottom":["x","emb"],"top":"i"},
+              {"type":"Concat","bottom":["i","label"],"top":"h"},)" +
+           kTail,
+       {"layers[2].bottom[1]", "expected either labels or features", "\"label\""}},
+      {"a layer that learns from labels",
+       kBottom + kInteraction +
+           R"({"type":"InnerProduct","bottom":"label","top":"l","fc_param":{"num_output":1}},)" +
+           kTail,
+       {"layers[2].bottom", "expected features, found the labels \"label\""}},
       {"unused tensor",
        kBottom + R"({"name":"u","type":"ReLU","bottom":"x","top":"unused"},)" + kInteraction +
            kTail,

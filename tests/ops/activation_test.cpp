@@ -51,8 +51,8 @@ void check_activation_limits(const F& f, const std::vector<float>& want) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("ReLU agrees with the definition, forward and backward, in place too", "", float,
-                   bf16, fp16) {
+TEMPLATE_TEST_CASE("ReLU agrees with the definition, forward and backward, in place too", "[gpu]",
+                   float, bf16, fp16) {
   using T = TestType;
   for_each_size<T>([](const OpDevice& on, int64_t n, int64_t offset) {
     auto x = random_values<T>(n, 1);
@@ -79,7 +79,7 @@ TEMPLATE_TEST_CASE("ReLU agrees with the definition, forward and backward, in pl
   });
 }
 
-TEMPLATE_TEST_CASE("ReLU lets NaN and infinity through and turns -0 into 0", "", float, bf16,
+TEMPLATE_TEST_CASE("ReLU lets NaN and infinity through and turns -0 into 0", "[gpu]", float, bf16,
                    fp16) {
   for (const OpDevice& on : op_devices<TestType>()) {
     INFO(on.name());
@@ -105,8 +105,8 @@ TEST_CASE("ReLU refuses sizes that do not fit") {
   CHECK_THROWS_AS(ops::activation_backward(on.exec(), ops::Relu{}, five, five, four), Error);
 }
 
-TEMPLATE_TEST_CASE("ELU agrees with the definition, forward and backward, in place too", "", float,
-                   bf16, fp16) {
+TEMPLATE_TEST_CASE("ELU agrees with the definition, forward and backward, in place too", "[gpu]",
+                   float, bf16, fp16) {
   using T = TestType;
   // A few roundings to float, then one to T. Backward computes from what T holds of y.
   const Tolerance tolerance = {double{kLeast<T>} / 2, kRounding<T> + 3 * kRounding<float>};
@@ -142,7 +142,8 @@ TEMPLATE_TEST_CASE("ELU agrees with the definition, forward and backward, in pla
     });
 }
 
-TEMPLATE_TEST_CASE("ELU lets NaN and infinity through and ends at -alpha", "", float, bf16, fp16) {
+TEMPLATE_TEST_CASE("ELU lets NaN and infinity through and ends at -alpha", "[gpu]", float, bf16,
+                   fp16) {
   for (const OpDevice& on : op_devices<TestType>()) {
     INFO(on.name());
     const DeviceTensor<TestType> x(on, {NAN, INFINITY, -INFINITY, 0.0f});
@@ -169,24 +170,24 @@ TEST_CASE("ELU refuses sizes that do not fit, and an alpha below 0") {
   CHECK_THROWS_AS(ops::activation_backward(on.exec(), ops::Elu{NAN}, five, five, five), Error);
 }
 
-TEMPLATE_TEST_CASE("Sigmoid agrees with the definition, forward and backward, in place too", "",
-                   float, bf16, fp16) {
+TEMPLATE_TEST_CASE("Sigmoid agrees with the definition, forward and backward, in place too",
+                   "[gpu]", float, bf16, fp16) {
   check_activation<TestType>(
       ops::Sigmoid{}, [](double x) { return 1 / (1 + std::exp(-x)); },
       [](double y) { return y * (1 - y); });
 }
 
-TEMPLATE_TEST_CASE("Sigmoid lets NaN through and ends at 0 and 1", "", float, bf16, fp16) {
+TEMPLATE_TEST_CASE("Sigmoid lets NaN through and ends at 0 and 1", "[gpu]", float, bf16, fp16) {
   check_activation_limits<TestType>(ops::Sigmoid{}, {NAN, 1, 0, 0.5f});
 }
 
-TEMPLATE_TEST_CASE("Tanh agrees with the definition, forward and backward, in place too", "", float,
-                   bf16, fp16) {
+TEMPLATE_TEST_CASE("Tanh agrees with the definition, forward and backward, in place too", "[gpu]",
+                   float, bf16, fp16) {
   check_activation<TestType>(
       ops::Tanh{}, [](double x) { return std::tanh(x); }, [](double y) { return 1 - y * y; });
 }
 
-TEMPLATE_TEST_CASE("Tanh lets NaN through and ends at -1 and 1", "", float, bf16, fp16) {
+TEMPLATE_TEST_CASE("Tanh lets NaN through and ends at -1 and 1", "[gpu]", float, bf16, fp16) {
   check_activation_limits<TestType>(ops::Tanh{}, {NAN, 1, -1, 0});
 }
 

@@ -110,7 +110,7 @@ std::vector<double> halves_added(const std::vector<float>& halves) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("batch normalisation agrees with its definition, forward and backward", "",
+TEMPLATE_TEST_CASE("batch normalisation agrees with its definition, forward and backward", "[gpu]",
                    float, bf16, fp16) {
   using T = TestType;
   for (const OpDevice& on : op_devices<T>())
@@ -133,7 +133,7 @@ TEMPLATE_TEST_CASE("batch normalisation agrees with its definition, forward and 
       }
 }
 
-TEST_CASE("batch normalisation keeps the digits of columns far from 0") {
+TEST_CASE("batch normalisation keeps the digits of columns far from 0", "[gpu]") {
   const NormShape s{97, 2, 40};
   NormInputs in = norm_inputs<float>(s);
   for (float& x : in.x) x = 1e4f + 0.25f * x;
@@ -151,7 +151,8 @@ TEST_CASE("batch normalisation gives the same bits on any threads") {
   });
 }
 
-TEST_CASE("running statistics move towards a batch's, are what evaluation goes by, and can wait") {
+TEST_CASE("running statistics move towards a batch's, are what evaluation goes by, and can wait",
+          "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     INFO(on.name());
     const float inf = std::numeric_limits<float>::infinity();

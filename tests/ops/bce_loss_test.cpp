@@ -49,7 +49,7 @@ LossResult loss_on(const OpDevice& on, const LossBatch& batch, const LossOptions
 }
 
 // -[y log p + (1 - y) log(1 - p)] with p = sigmoid(z), in long double: for |z| <= 30.
-TEST_CASE("bce_loss agrees with the definition") {
+TEST_CASE("bce_loss agrees with the definition", "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     for (const int64_t size : {0, 1, 7, 33, 256, 257, 1031}) {
       for (const LossOptions& how : {LossOptions{}, {.mean_over = 4 * size, .scale = 1024}}) {
@@ -76,7 +76,7 @@ TEST_CASE("bce_loss agrees with the definition") {
   }
 }
 
-TEMPLATE_TEST_CASE("the loss of several tasks is weighted, and absent labels add nothing", "",
+TEMPLATE_TEST_CASE("the loss of several tasks is weighted, and absent labels add nothing", "[gpu]",
                    float, bf16, fp16) {
   using T = TestType;
   for (const OpDevice& on : op_devices<T>())
@@ -114,7 +114,7 @@ TEMPLATE_TEST_CASE("the loss of several tasks is weighted, and absent labels add
     }
 }
 
-TEMPLATE_TEST_CASE("bce_loss writes the gradient in 16 bits, rounded", "", bf16, fp16) {
+TEMPLATE_TEST_CASE("bce_loss writes the gradient in 16 bits, rounded", "[gpu]", bf16, fp16) {
   for (const OpDevice& on : op_devices<TestType>()) {
     for (const int64_t size : {1, 33, 257, 1031}) {
       INFO(on.name() << ", " << size << " samples");
@@ -139,7 +139,7 @@ TEST_CASE("bce_loss has the gradient of its loss") {
   }
 }
 
-TEST_CASE("bce_loss is right for huge logits") {
+TEST_CASE("bce_loss is right for huge logits", "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     for (const float z : {1e2f, 1e4f, 3e38f}) {
       for (const float sign : {-1.0f, 1.0f}) {
@@ -166,7 +166,8 @@ TEST_CASE("bce_loss gives the same bits on any threads") {
   });
 }
 
-TEST_CASE("bce_loss takes every sample of a batch with more of them than threads of a GPU") {
+TEST_CASE("bce_loss takes every sample of a batch with more of them than threads of a GPU",
+          "[gpu]") {
   const LossBatch batch(ops::kBlockSums * 256 + 1031);
   double sum = 0;
   for (size_t i = 0; i < batch.logits.size(); ++i)
@@ -180,7 +181,7 @@ TEST_CASE("bce_loss takes every sample of a batch with more of them than threads
   }
 }
 
-TEST_CASE("bce_loss shows NaN and may overwrite the logits") {
+TEST_CASE("bce_loss shows NaN and may overwrite the logits", "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     INFO(on.name());
     LossBatch batch(300);
@@ -192,7 +193,8 @@ TEST_CASE("bce_loss shows NaN and may overwrite the logits") {
   }
 }
 
-TEST_CASE("bce_loss divides by the whole batch, and scales the gradient but not the loss") {
+TEST_CASE("bce_loss divides by the whole batch, and scales the gradient but not the loss",
+          "[gpu]") {
   const LossBatch batch(300);
   for (const OpDevice& on : op_devices<float>()) {
     INFO(on.name());

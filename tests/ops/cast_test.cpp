@@ -5,7 +5,8 @@
 
 namespace hlite::test {
 
-TEMPLATE_TEST_CASE("casts round to the nearest value, and widen exactly", "", float, bf16, fp16) {
+TEMPLATE_TEST_CASE("casts round to the nearest value, and widen exactly", "[gpu]", float, bf16,
+                   fp16) {
   using T = TestType;
   for_each_size<T>([](const OpDevice& on, int64_t n, int64_t offset) {
     auto x = random_values(n, 1);
@@ -22,7 +23,8 @@ TEMPLATE_TEST_CASE("casts round to the nearest value, and widen exactly", "", fl
   });
 }
 
-TEMPLATE_TEST_CASE("cast_padded casts columns and fills up with zeros", "", float, bf16, fp16) {
+TEMPLATE_TEST_CASE("cast_padded casts columns and fills up with zeros", "[gpu]", float, bf16,
+                   fp16) {
   using T = TestType;
   struct Shape {
     int64_t rows, width, columns;

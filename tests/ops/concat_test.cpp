@@ -75,8 +75,8 @@ std::vector<float> concat_on(const OpDevice& on, const ColumnCase& c,
   return out.host();
 }
 
-TEMPLATE_TEST_CASE("concat_columns writes the sum of the blocks to every column", "", float, bf16,
-                   fp16) {
+TEMPLATE_TEST_CASE("concat_columns writes the sum of the blocks to every column", "[gpu]", float,
+                   bf16, fp16) {
   using T = TestType;
   const auto devices = op_devices<T>();
   for (const ColumnCase& c : column_cases()) {
@@ -91,7 +91,7 @@ TEMPLATE_TEST_CASE("concat_columns writes the sum of the blocks to every column"
   }
 }
 
-TEST_CASE("concat_columns copies what one block covers bit by bit") {
+TEST_CASE("concat_columns copies what one block covers bit by bit", "[gpu]") {
   const std::vector<float> zeros(8, -0.0f);
   for (const OpDevice& on : op_devices<float>()) {
     INFO(on.name());

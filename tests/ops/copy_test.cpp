@@ -5,7 +5,7 @@
 
 namespace hlite::test {
 
-TEMPLATE_TEST_CASE("copy gives the same values", "", float, bf16, fp16) {
+TEMPLATE_TEST_CASE("copy gives the same values", "[gpu]", float, bf16, fp16) {
   using T = TestType;
   for_each_size<float>([](const OpDevice& on, int64_t n, int64_t offset) {
     const auto x = random_values<T>(n, 1);

@@ -74,7 +74,7 @@ std::vector<std::vector<float>> backward_crosses(const OpDevice& on, const Cross
   return {h.host(), low.host(), db.host(), p.host(), one.host()};
 }
 
-TEMPLATE_TEST_CASE("cross layers' forward passes agree with the definition", "", float, bf16,
+TEMPLATE_TEST_CASE("cross layers' forward passes agree with the definition", "[gpu]", float, bf16,
                    fp16) {
   using T = TestType;
   const auto devices = op_devices<T>(&kCrossOptions);
@@ -97,7 +97,7 @@ TEMPLATE_TEST_CASE("cross layers' forward passes agree with the definition", "",
   }
 }
 
-TEMPLATE_TEST_CASE("cross layers' backward passes agree with the definition", "", float, bf16,
+TEMPLATE_TEST_CASE("cross layers' backward passes agree with the definition", "[gpu]", float, bf16,
                    fp16) {
   using T = TestType;
   const auto devices = op_devices<T>(&kCrossOptions);

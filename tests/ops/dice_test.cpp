@@ -56,8 +56,8 @@ std::vector<double> dice_of(const std::vector<double>& x) {
 }  // namespace
 
 // The gradient is compared with central differences in double: their error is 1e-8.
-TEMPLATE_TEST_CASE("Dice agrees with its definition, and its gradient with differences", "", float,
-                   bf16, fp16) {
+TEMPLATE_TEST_CASE("Dice agrees with its definition, and its gradient with differences", "[gpu]",
+                   float, bf16, fp16) {
   using T = TestType;
   for (const DiceShape& s : kDiceShapes) {
     const auto values = random_values<T>(s.rows * s.n, 1), dy = random_values<T>(s.rows * s.n, 2);

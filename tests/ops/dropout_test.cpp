@@ -26,8 +26,8 @@ struct Dropped {
   }
 };
 
-TEMPLATE_TEST_CASE("dropout follows the counter-based random numbers, forward and backward", "",
-                   float, bf16, fp16) {
+TEMPLATE_TEST_CASE("dropout follows the counter-based random numbers, forward and backward",
+                   "[gpu]", float, bf16, fp16) {
   using T = TestType;
   constexpr float kRate = 0.3f;
   for (const int64_t first : {0L, 1L, 3L, 4L, 6L, 8L, 1029L, 1L << 39})
@@ -54,7 +54,7 @@ TEMPLATE_TEST_CASE("dropout follows the counter-based random numbers, forward an
     });
 }
 
-TEST_CASE("dropout drops at its rate and keeps the mean") {
+TEST_CASE("dropout drops at its rate and keeps the mean", "[gpu]") {
   constexpr int64_t kSize = 200000;
   for (const OpDevice& on : op_devices<float>()) {
     for (const float rate : {0.1f, 0.5f, 0.9f}) {
@@ -69,7 +69,7 @@ TEST_CASE("dropout drops at its rate and keeps the mean") {
   }
 }
 
-TEST_CASE("dropout of rate 0 copies; other seeds, streams and steps give other masks") {
+TEST_CASE("dropout of rate 0 copies; other seeds, streams and steps give other masks", "[gpu]") {
   const auto x = random_values(1000, 1);
   for (const OpDevice& on : op_devices<float>()) {
     INFO(on.name());

@@ -53,7 +53,7 @@ std::vector<float> combine_on(const OpDevice& on, const Terms& terms, int64_t of
   return out.host();
 }
 
-TEMPLATE_TEST_CASE("elementwise combines its inputs in order, in place too", "", float, bf16,
+TEMPLATE_TEST_CASE("elementwise combines its inputs in order, in place too", "[gpu]", float, bf16,
                    fp16) {
   using T = TestType;
   const auto devices = op_devices<T>();

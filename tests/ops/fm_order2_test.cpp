@@ -21,8 +21,8 @@ std::vector<float> fm_order2_on(const OpDevice& on, const FmShape& s,
   return y.host();
 }
 
-TEMPLATE_TEST_CASE("FmOrder2 agrees with the definition, forward and backward", "", float, bf16,
-                   fp16) {
+TEMPLATE_TEST_CASE("FmOrder2 agrees with the definition, forward and backward", "[gpu]", float,
+                   bf16, fp16) {
   using T = TestType;
   const auto devices = op_devices<T>();
   for (const FmShape& s : kFmShapes) {
@@ -53,7 +53,7 @@ TEMPLATE_TEST_CASE("FmOrder2 agrees with the definition, forward and backward", 
   }
 }
 
-TEST_CASE("FmOrder2 of large vectors that nearly cancel keeps its digits") {
+TEST_CASE("FmOrder2 of large vectors that nearly cancel keeps its digits", "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     INFO(on.name());
     // 1/2 ((1e4 + 1e-3)^2 - 1e8 - 1e-6) would be 0 or 8 in float.

@@ -5,7 +5,7 @@
 namespace hlite::test {
 namespace {
 
-TEMPLATE_TEST_CASE("fully connected layers agree with the definition", "", float, bf16, fp16) {
+TEMPLATE_TEST_CASE("fully connected layers agree with the definition", "[gpu]", float, bf16, fp16) {
   using T = TestType;
   const auto devices = op_devices<T>(&kPlainProducts);
   for (const LayerShape& s : kLayerShapes) {
@@ -19,8 +19,8 @@ TEMPLATE_TEST_CASE("fully connected layers agree with the definition", "", float
   }
 }
 
-TEMPLATE_TEST_CASE("fully connected layers take views that are aligned to nothing", "", float, bf16,
-                   fp16) {
+TEMPLATE_TEST_CASE("fully connected layers take views that are aligned to nothing", "[gpu]", float,
+                   bf16, fp16) {
   using T = TestType;
   for (const OpDevice& on : op_devices<T>(&kPlainProducts))
     for (const LayerShape& s : {LayerShape{67, 24, 40}, LayerShape{35, 16, 1}}) {
@@ -31,7 +31,7 @@ TEMPLATE_TEST_CASE("fully connected layers take views that are aligned to nothin
     }
 }
 
-TEMPLATE_TEST_CASE("bias_relu_backward masks in place and sums the columns", "", float, bf16,
+TEMPLATE_TEST_CASE("bias_relu_backward masks in place and sums the columns", "[gpu]", float, bf16,
                    fp16) {
   const std::pair<int64_t, int64_t> shapes[] = {{1, 1},    {0, 3},    {1100, 1}, {600, 3}, {300, 8},
                                                 {301, 40}, {70, 300}, {5, 0},    {64, 129}};
@@ -44,7 +44,7 @@ TEMPLATE_TEST_CASE("bias_relu_backward masks in place and sums the columns", "",
 
 // sum(weight * y) of a small layer has the gradients that the ops give, by central differences of
 // the double-precision definition.
-TEST_CASE("fully connected gradients agree with finite differences") {
+TEST_CASE("fully connected gradients agree with finite differences", "[gpu]") {
   const LayerShape s{9, 5, 7};
   const auto x = random_values(s.batch * s.in, 1), w = random_values(s.in * s.out, 2);
   const auto bias = random_values(s.out, 3), weight = random_values(s.batch * s.out, 4);

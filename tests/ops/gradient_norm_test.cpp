@@ -15,7 +15,7 @@ double sum_on(const OpDevice& on, const std::vector<float>& x, int64_t offset = 
   return sum.host()[0];
 }
 
-TEST_CASE("square_sum is the sum of squares") {
+TEST_CASE("square_sum is the sum of squares", "[gpu]") {
   for_each_size<float>([](const OpDevice& on, int64_t n, int64_t offset) {
     const auto x = random_values(n, 1);
     long double want = 0;
@@ -33,7 +33,7 @@ TEST_CASE("square_sum gives the same bits on any threads") {
   });
 }
 
-TEST_CASE("clip_gradients shortens what is longer than the norm, and unscales") {
+TEST_CASE("clip_gradients shortens what is longer than the norm, and unscales", "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     INFO(on.name());
     const auto factors = [&](const std::vector<double>& sums, double most,

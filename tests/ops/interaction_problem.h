@@ -126,69 +126,25 @@ std::vector<float> run_forward(const OpDevice& on, const InteractionProblem<T>& 
   return out.host();
 }
 
-// In place: the gradients replace the inputs, as the contract allows on a GPU. `overflow`: the flag
-// that the op may set, null for none.
+// In place: the gradients replace the inputs, as the contract allows on a GPU. `gradient_overflow`:
+// the flag that the op may set, null for none.
 template <typename T>
 InteractionGradients<float> run_backward(const OpDevice& on, const InteractionProblem<T>& p,
                                          bool in_place = false, const Shifts& shifts = {},
-                                         int32_t* overflow = nullptr) {
+                                         int32_t* gradient_overflow = nullptr) {
   const auto [B, n, V] = p.size;
   const DeviceTensor<T> bottom(on, p.bottom, shifts.vectors), slots(on, p.slots, shifts.vectors);
   const DeviceTensor<T> dout(on, p.dout, shifts.rows);
   const DeviceTensor<T> dbottom(on, nans(bottom.size()), shifts.vectors);
   const DeviceTensor<T> dslots(on, nans(slots.size()), shifts.vectors);
-  const DeviceTensor<int32_t> flag(on, {overflow ? *overflow : 0});
+  const DeviceTensor<int32_t> flag(on, {gradient_overflow ? *gradient_overflow : 0});
   const auto& to_bottom = in_place ? bottom : dbottom;
   const auto& to_slots = in_place ? slots : dslots;
   ops::interaction_backward<T>(on.exec(), bottom.view(B, V), slots.view(B, n, V),
                                dout.view(B, p.size.out_width()), to_bottom.view(B, V),
-                               to_slots.view(B, n, V), overflow ? flag.data() : nullptr);
-  if (overflow) *overflow = flag.host()[0];
+                               to_slots.view(B, n, V), gradient_overflow ? flag.data() : nullptr);
+  if (gradient_overflow) *gradient_overflow = flag.host()[0];
   return {to_bottom.host(), to_slots.host()};
 }
-
-// A problem whose slots' vectors are rows of tables, rounded to T; some samples have no key.
-template <typename T>
-struct GatherProblem {
-  InteractionProblem<T> problem;
-  std::vector<float> table;
-  std::vector<int64_t> offset;
-  std::vector<uint32_t> keys;
-
-  explicit GatherProblem(const InteractionCase& size) : problem(size) {
-    int64_t rows = 0;
-    for (int64_t s = 0; s < size.slots; ++s) {
-      offset.push_back(rows);
-      rows += rows_of(s);
-    }
-    table = random_values(rows * size.width, 4);
-    for (int64_t b = 0; b < size.samples; ++b)
-      for (int64_t s = 0; s < size.slots; ++s) {
-        const bool none = (b + s) % 11 == 7;
-        const int64_t key = (b * 31 + s * 17 + b * s) % rows_of(s);
-        keys.push_back(none ? kNoKey : static_cast<uint32_t>(key));
-        const float* const row =
-            &table[static_cast<size_t>((offset[static_cast<size_t>(s)] + key) * size.width)];
-        for (int64_t v = 0; v < size.width; ++v)
-          problem.input(b, s + 1, v) = none ? 0.0f : to_float(from_float<T>(row[v]));
-      }
-  }
-  static int64_t rows_of(int64_t slot) { return 1 + slot * 5 % 7; }
-};
-
-// The rows of a problem's tables on a device.
-struct DeviceRows {
-  DeviceTensor<float> table;
-  DeviceTensor<int64_t> offset;
-  DeviceTensor<uint32_t> keys;
-  ops::OneHotRows rows;
-
-  template <typename T>
-  DeviceRows(const OpDevice& on, const GatherProblem<T>& g, int64_t shift = 0)
-      : table(on, g.table, shift), offset(on, g.offset), keys(on, g.keys) {
-    const auto [B, n, V] = g.problem.size;
-    rows = {table.view(table.size() / V, V), offset, keys.view(B, n)};
-  }
-};
 
 }  // namespace hlite::test

@@ -43,8 +43,8 @@ void check_definition(const OpDevice& on, const Problem<T>& problem, const Shift
   }
 }
 
-TEMPLATE_TEST_CASE("interaction_forward and interaction_backward agree with the definition", "",
-                   float, bf16, fp16) {
+TEMPLATE_TEST_CASE("interaction_forward and interaction_backward agree with the definition",
+                   "[gpu]", float, bf16, fp16) {
   using T = TestType;
   std::vector<Case> cases;
   for (const int64_t samples : {0, 1, 3})
@@ -72,7 +72,7 @@ TEMPLATE_TEST_CASE("interaction_forward and interaction_backward agree with the 
   }
 }
 
-TEMPLATE_TEST_CASE("interaction takes any address", "", float, bf16, fp16) {
+TEMPLATE_TEST_CASE("interaction takes any address", "[gpu]", float, bf16, fp16) {
   using T = TestType;
   for (const OpDevice& on : op_devices<T>())
     for (const Case& size : {Case{3, 5, 16}, Case{2, 26, 32}})
@@ -130,7 +130,8 @@ void check_odd_input(const OpDevice& on, const Problem<T>& clean, float odd) {
       }
 }
 
-TEMPLATE_TEST_CASE("interaction keeps NaN and infinity where they belong", "", float, bf16, fp16) {
+TEMPLATE_TEST_CASE("interaction keeps NaN and infinity where they belong", "[gpu]", float, bf16,
+                   fp16) {
   using T = TestType;
   for (const OpDevice& on : op_devices<T>()) {
     for (const Case& size : {Case{3, 26, 16}, Case{3, 4, 9}}) {
@@ -154,8 +155,8 @@ TEMPLATE_TEST_CASE("interaction keeps NaN and infinity where they belong", "", f
 }
 
 // Shapes for tensor cores, for multiply-adds, and for neither.
-TEMPLATE_TEST_CASE("interaction_backward finds overflow in the slots' gradients, nowhere else", "",
-                   float, bf16, fp16) {
+TEMPLATE_TEST_CASE("interaction_backward finds overflow in the slots' gradients, nowhere else",
+                   "[gpu]", float, bf16, fp16) {
   using T = TestType;
   for (const OpDevice& on : op_devices<T>()) {
     for (const Case& size :
@@ -188,7 +189,7 @@ TEMPLATE_TEST_CASE("interaction_backward finds overflow in the slots' gradients,
 
 // Directional derivative of L = sum(dout * out), by central differences along a random direction.
 // The definition is bilinear: only rounding separates the two.
-TEST_CASE("interaction gradients are those of interaction_forward by finite differences") {
+TEST_CASE("interaction gradients are those of interaction_forward by finite differences", "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     for (const Case& size : {Case{1, 1, 3}, Case{3, 5, 16}, Case{2, 26, 33}}) {
       INFO(on.name() << ", " << size.text());
@@ -214,7 +215,7 @@ TEST_CASE("interaction gradients are those of interaction_forward by finite diff
 }
 
 // The same of the definition, element by element: it is linear in each of them.
-TEST_CASE("interaction gradients are those of the definition by finite differences") {
+TEST_CASE("interaction gradients are those of the definition by finite differences", "[gpu]") {
   Problem<float> problem({2, 4, 5});
   for (int64_t b = 0; b < 2; ++b) problem.grad(b, problem.size.out_width() - 1) = 0;
   const auto loss = [&] {

@@ -41,7 +41,7 @@ std::vector<std::vector<float>> layer_norm_on(const OpDevice& on, const LayerNor
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("layer normalisation agrees with its definition, forward and backward", "",
+TEMPLATE_TEST_CASE("layer normalisation agrees with its definition, forward and backward", "[gpu]",
                    float, bf16, fp16) {
   using T = TestType;
   for (const OpDevice& on : op_devices<T>())

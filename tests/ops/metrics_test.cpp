@@ -71,7 +71,7 @@ Metrics definition(const Evaluation& e) {
   return m;
 }
 
-TEST_CASE("AUC and log loss equal their definitions, ties included") {
+TEST_CASE("AUC and log loss equal their definitions, ties included", "[gpu]") {
   const auto devices = op_devices<float>();
   for (const size_t n : {0, 1, 2, 3, 7, 100, 255, 256, 997})
     for (const uint32_t levels : {0u, 1u, 2u, 5u, 300u, 5000u}) {
@@ -87,7 +87,7 @@ TEST_CASE("AUC and log loss equal their definitions, ties included") {
     }
 }
 
-TEST_CASE("AUC has the same bits on every device, log loss on any number of threads") {
+TEST_CASE("AUC has the same bits on every device, log loss on any number of threads", "[gpu]") {
   const auto devices = op_devices<float>();
   for (const size_t n : {997, 4096, 4097, 9973, 50001})
     for (const uint32_t levels : {0u, 1u, 2u, 5u, 300u, 100000u}) {
@@ -104,7 +104,7 @@ TEST_CASE("AUC has the same bits on every device, log loss on any number of thre
     }
 }
 
-TEST_CASE("AUC of special scores and of one class") {
+TEST_CASE("AUC of special scores and of one class", "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     INFO(on.name());
     const auto area = [&](std::vector<float> scores, std::vector<float> labels) {
@@ -129,7 +129,7 @@ TEST_CASE("AUC of special scores and of one class") {
   }
 }
 
-TEST_CASE("AUC of many samples neither loses counts nor order") {
+TEST_CASE("AUC of many samples neither loses counts nor order", "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     INFO(on.name());
     const size_t n = !on.on_gpu() ? 300000 : on.name() == "emulated" ? 50021 : 5000011;

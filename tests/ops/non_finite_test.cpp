@@ -18,8 +18,8 @@ int64_t first_on(const OpDevice& on, const std::vector<float>& x, int64_t offset
   return first;
 }
 
-TEMPLATE_TEST_CASE("first_non_finite and flag_non_finite find NaN and infinity", "", float, bf16,
-                   fp16) {
+TEMPLATE_TEST_CASE("first_non_finite and flag_non_finite find NaN and infinity", "[gpu]", float,
+                   bf16, fp16) {
   using T = TestType;
   for_each_size<T>([](const OpDevice& on, int64_t n, int64_t offset) {
     auto x = random_values<T>(n, 1);

@@ -22,8 +22,8 @@ std::vector<float> reduce_on(const OpDevice& on, const ReduceShape& c,
   return y.host();
 }
 
-TEMPLATE_TEST_CASE("reduce_axis and broadcast_axis agree with their definition", "", float, bf16,
-                   fp16) {
+TEMPLATE_TEST_CASE("reduce_axis and broadcast_axis agree with their definition", "[gpu]", float,
+                   bf16, fp16) {
   using T = TestType;
   for (const OpDevice& on : op_devices<T>())
     for (const ReduceShape& c : kReduceShapes)

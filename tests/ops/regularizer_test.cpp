@@ -16,7 +16,7 @@ std::vector<float> penalty_on(const OpDevice& on, Penalty penalty, const std::ve
   const DeviceTensor<float> weights(on, w, offset), gradients(on, dw), loss(on, {0.5f});
   const DeviceTensor<float> scale(on, {8.0f});
   const DeviceTensor<double> workspace(on, std::vector<double>(ops::kBlockSums));
-  ops::add_penalty(
+  ops::add_penalty<float>(
       on.exec(), weights, gradients, loss.data(),
       {.penalty = penalty, .lambda = kLambda, .scale = scale.data(), .workspace = workspace});
   auto all = gradients.host();
@@ -24,7 +24,7 @@ std::vector<float> penalty_on(const OpDevice& on, Penalty penalty, const std::ve
   return all;
 }
 
-TEST_CASE("add_penalty adds the definition to loss and gradients") {
+TEST_CASE("add_penalty adds the definition to loss and gradients", "[gpu]") {
   for_each_size<float>([](const OpDevice& on, int64_t n, int64_t offset) {
     for (const Penalty penalty : {Penalty::kL1, Penalty::kL2}) {
       const bool l1 = penalty == Penalty::kL1;
@@ -67,9 +67,10 @@ TEST_CASE("add_penalty gives the same bits on any threads") {
 TEST_CASE("add_penalty refuses what does not fit, and on a GPU a workspace that is too small") {
   const OpDevice on(1);
   const DeviceTensor<float> four(on, nans(4)), five(on, nans(5)), loss(on, {0});
-  CHECK_THROWS_AS(ops::add_penalty(on.exec(), four, five, loss.data(), {}), Error);
-  CHECK_THROWS_AS(ops::add_penalty(on.exec(), four, four, nullptr, {}), Error);
-  CHECK_THROWS_AS(ops::add_penalty(emulated_device().exec(), four, four, loss.data(), {}), Error);
+  CHECK_THROWS_AS(ops::add_penalty<float>(on.exec(), four, five, loss.data(), {}), Error);
+  CHECK_THROWS_AS(ops::add_penalty<float>(on.exec(), four, four, nullptr, {}), Error);
+  CHECK_THROWS_AS(ops::add_penalty<float>(emulated_device().exec(), four, four, loss.data(), {}),
+                  Error);
 }
 
 }  // namespace

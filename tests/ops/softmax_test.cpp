@@ -42,7 +42,7 @@ std::vector<std::vector<float>> softmax_on(const OpDevice& on, const SoftmaxShap
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("softmax agrees with its definition, forward and backward", "", float, bf16,
+TEMPLATE_TEST_CASE("softmax agrees with its definition, forward and backward", "[gpu]", float, bf16,
                    fp16) {
   using T = TestType;
   for (const OpDevice& on : op_devices<T>())

@@ -33,8 +33,8 @@ std::vector<std::vector<float>> weight_multiply_on(const OpDevice& on, const Wei
   return {y.host(), dx.host(), dw.host()};
 }
 
-TEMPLATE_TEST_CASE("WeightMultiply agrees with the definition, forward and backward", "", float,
-                   bf16, fp16) {
+TEMPLATE_TEST_CASE("WeightMultiply agrees with the definition, forward and backward", "[gpu]",
+                   float, bf16, fp16) {
   using T = TestType;
   const auto devices = op_devices<T>(&kNoOptions);
   for (const WeightShape& s : kWeightShapes) {

@@ -25,7 +25,7 @@ std::vector<LrSchedule> some_schedules(size_t count) {
   return list;
 }
 
-TEST_CASE("advance_schedules counts the step and gives every schedule its rate") {
+TEST_CASE("advance_schedules counts the step and gives every schedule its rate", "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     for (const size_t count : {0u, 1u, 3u, 16u, 17u, 20u, 40u}) {
       INFO(on.name() << ", " << count << " schedules");

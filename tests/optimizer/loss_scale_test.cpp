@@ -22,12 +22,12 @@ class Scaler {
   bool iterate(bool overflow, int32_t grow_after = 3) {
     const LossScale before = state();
     const DeviceTensor<float> gradient(on_, {1, overflow ? INFINITY : 2, 3});
-    ops::flag_non_finite(on_.exec(), gradient, &state_.data()->found);
+    ops::flag_non_finite(on_.exec(), gradient, &state_.data()->gradient_overflow);
     optimizer::update_loss_scale(on_.exec(), grow_after, state_.data());
     const LossScale after = state();
     CHECK(after.inverse == 1 / before.scale);  // that of the gradients at hand, not of the next
     CHECK(after.next_inverse == 1 / after.scale);
-    CHECK(after.found == 0);
+    CHECK(after.gradient_overflow == 0);
     return after.skip != 0;
   }
 
@@ -36,7 +36,7 @@ class Scaler {
   DeviceTensor<LossScale> state_;
 };
 
-TEST_CASE("the loss scale doubles after good iterations and halves after an overflow") {
+TEST_CASE("the loss scale doubles after good iterations and halves after an overflow", "[gpu]") {
   // Whether an iteration overflows, and the scale behind it. After an overflow the count starts
   // over.
   const std::pair<bool, float> iterations[] = {
@@ -52,7 +52,7 @@ TEST_CASE("the loss scale doubles after good iterations and halves after an over
   }
 }
 
-TEST_CASE("the loss scale stays between its limits") {
+TEST_CASE("the loss scale stays between its limits", "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     INFO(on.name());
     Scaler s(on, 2);
@@ -67,14 +67,14 @@ TEST_CASE("the loss scale stays between its limits") {
   }
 }
 
-TEST_CASE("the loss scale goes the same way on every device") {
+TEST_CASE("the loss scale goes the same way on every device", "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     INFO(on.name());
     Scaler s(on, 16);
     LossScale want = optimizer::loss_scale_from(16);
     for (int i = 0; i < 60; ++i) {
       const bool overflow = i % 11 == 7 || (i > 30 && i < 40);
-      want.found = overflow ? 1 : 0;
+      want.gradient_overflow = overflow ? 1 : 0;
       want = optimizer::next_loss_scale(want, 2);
       s.iterate(overflow, 2);
       const LossScale got = s.state();
@@ -86,16 +86,17 @@ TEST_CASE("the loss scale goes the same way on every device") {
   }
 }
 
-TEST_CASE("ranks decide by what any of them has found, and not in a run that counts for nothing") {
+TEST_CASE("ranks decide by what any of them has found, and not in a run that counts for nothing",
+          "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     INFO(on.name());
     LossScale mine = optimizer::loss_scale_from(64);
     mine.good = 1;
     for (const int32_t found : {0, 1}) {
-      mine.found = found;
+      mine.gradient_overflow = found;
       const DeviceTensor<LossScale> state(on, {mine});
       const DeviceTensor<float> word(on, {-1});
-      optimizer::tell_found(on.exec(), state.data(), word.data());
+      optimizer::report_gradient_overflow(on.exec(), state.data(), word.data());
       CHECK(word.host()[0] == static_cast<float>(found));
       for (const float of_all : {0.0f, 1.0f, 7.0f})
         for (const int32_t overflow : {0, 1}) {
@@ -104,7 +105,7 @@ TEST_CASE("ranks decide by what any of them has found, and not in a run that cou
           const DeviceTensor<int32_t> flag(on, {overflow});
           optimizer::update_loss_scale(on.exec(), 2, decided.data(), {sum.data(), flag.data()});
           const LossScale got = decided.host()[0];
-          CHECK(got.found == 0);
+          CHECK(got.gradient_overflow == 0);
           if (overflow != 0) {
             CHECK(got.scale == 64);
             CHECK(got.good == 1);
@@ -123,7 +124,7 @@ TEST_CASE("update_loss_scale refuses no state and no interval") {
   LossScale state;
   CHECK_THROWS_AS(optimizer::update_loss_scale(on.exec(), 0, &state), Error);
   CHECK_THROWS_AS(optimizer::update_loss_scale(on.exec(), 1, nullptr), Error);
-  CHECK_THROWS_AS(optimizer::tell_found(on.exec(), &state, nullptr), Error);
+  CHECK_THROWS_AS(optimizer::report_gradient_overflow(on.exec(), &state, nullptr), Error);
 }
 
 }  // namespace

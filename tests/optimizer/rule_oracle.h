@@ -4,27 +4,51 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
+#include <span>
 #include <vector>
 
 #include "hugectr_lite/optimizer/update_rules.h"
 
 namespace hlite::test {
 
-// Weights and states of an array; step() takes one gradient each.
+// Weights and states of an array, or of a table's rows; step() takes one gradient each, step_row()
+// those of a row.
 struct RuleOracle {
   optimizer::UpdateRule rule;
+  size_t width;
   std::vector<double> w, a, b;
 
-  RuleOracle(const optimizer::UpdateRule& of, const std::vector<float>& weights)
+  RuleOracle(const optimizer::UpdateRule& of, const std::vector<float>& weights,
+             int64_t row_width = 1)
       : rule(of),
+        width(static_cast<size_t>(row_width)),
         w(weights.begin(), weights.end()),
-        a(weights.size(),
-          rule.type == config::OptimizerType::kAdaGrad ? rule.initial_accumulator : 0),
+        a(is_row_wise() ? weights.size() / width : weights.size(),
+          rule.type == config::OptimizerType::kAdaGrad || is_row_wise() ? rule.initial_accumulator
+                                                                        : 0),
         b(weights.size(), 0) {}
+
+  [[nodiscard]] bool is_row_wise() const {
+    return rule.type == config::OptimizerType::kRowWiseAdaGrad;
+  }
+
+  void step_row(double lr, int64_t t, size_t row, std::span<const double> g) {
+    if (!is_row_wise()) {
+      for (size_t j = 0; j < width; ++j) step(lr, t, row * width + j, g[j]);
+      return;
+    }
+    a[row] += std::inner_product(g.begin(), g.end(), g.begin(), 0.0) / static_cast<double>(width);
+    for (size_t j = 0; j < width; ++j)
+      w[row * width + j] -= lr * g[j] / (std::sqrt(a[row]) + rule.epsilon);
+  }
 
   void step(double lr, int64_t t, size_t i, double g) {
     using config::OptimizerType;
     switch (rule.type) {
+      case OptimizerType::kRowWiseAdaGrad:  // a row of one element
+        step_row(lr, t, i, {&g, 1});
+        break;
       case OptimizerType::kSgd:
         w[i] -= lr * g;
         break;
@@ -73,7 +97,7 @@ struct RuleOracle {
 };
 
 // One of each, with hyper-parameters that all matter.
-inline std::array<optimizer::UpdateRule, 7> all_rules() {
+inline std::array<optimizer::UpdateRule, 8> all_rules() {
   using config::OptimizerType;
   return {{{.type = OptimizerType::kSgd},
            {.type = OptimizerType::kMomentum, .momentum = 0.9},
@@ -85,7 +109,8 @@ inline std::array<optimizer::UpdateRule, 7> all_rules() {
             .epsilon = 1e-3,
             .corrected_epsilon = true},
            {.type = OptimizerType::kAdaGrad, .epsilon = 1e-3, .initial_accumulator = 0.05},
-           {.type = OptimizerType::kFtrl, .beta = 2, .lambda1 = 0.25, .lambda2 = 60}}};
+           {.type = OptimizerType::kFtrl, .beta = 2, .lambda1 = 0.25, .lambda2 = 60},
+           {.type = OptimizerType::kRowWiseAdaGrad, .epsilon = 1e-3, .initial_accumulator = 0.05}}};
 }
 
 // The absolute tolerance of state1 where one of w is `absolute`. Ftrl's z takes gradients times

@@ -154,6 +154,12 @@ TEST_CASE("the description has every step with its lane, buffers and dependencie
   check_contains(text, {"  0  compute    bottom fwd", "reads  dense, weights", "writes bottom",
                         "  4  embedding  sparse update", "after  0, 1", "comm",
                         "sends  64 bytes in the node, 7 bytes + 2.5 a sample between nodes"});
+  Buffers buffers;
+  const BufferId x = buffers.add("x", BufferKind::kInput, 8),
+                 y = buffers.add("y", BufferKind::kInput, 8);
+  Plan twice(buffers);
+  twice.add(step("square", Lane::kCompute, {x, y, x}, {}));
+  check_contains(twice.describe(), {"reads  x, y\n"});
   // Of the one step that sends anything.
   CHECK(text.find("sends") == text.rfind("sends"));
 }

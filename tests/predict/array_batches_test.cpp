@@ -80,6 +80,16 @@ TEST_CASE("keys outside of their tables are refused or replaced, as the config s
   CHECK(batch.replaced_keys == 2);
   CHECK(batch.keys(2, 1) == 8);
   CHECK(batch.keys(3, 0) == 6);
+  // By column, absent keys apart, over the batches of one call.
+  CHECK(clamping.counts().present == std::vector<int64_t>{4, 4, 0});
+  CHECK(clamping.counts().replaced == std::vector<int64_t>{1, 1, 0});
+  clamping.fill(arrays.views(), 2);
+  CHECK(clamping.counts().present == std::vector<int64_t>{6, 6, 0});
+  CHECK(clamping.counts().replaced == std::vector<int64_t>{2, 2, 0});
+  clamping.fill(arrays.views(), 0);
+  CHECK(clamping.counts().present == std::vector<int64_t>{4, 4, 0});
+  CHECK(clamping.columns() ==
+        std::vector<std::string>{"key of slot 0", "key 0 of slot 1", "key 1 of slot 1"});
 }
 
 TEST_CASE("labels and features are those that records may have") {

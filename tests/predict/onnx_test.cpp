@@ -48,9 +48,11 @@ TEST_CASE("a model written as ONNX gives the same scores") {
   check_close(scores_in(theirs.out), ours);
 }
 
-TEST_CASE("an MLP written as ONNX gives the same scores") {
+TEST_CASE("an MLP and a layer without a bias, written as ONNX, give the same scores") {
   const SmallRun run;
   std::string text = test::small_config();
+  const std::string width = R"("num_output": 4)";
+  text.replace(text.find(width), width.size(), width + R"(, "use_bias": false)");
   const size_t begin = text.find(R"({"name": "t1")"), end = text.find(R"({"name": "loss")");
   text.replace(begin, end - begin,
                R"({"name": "t", "type": "MLP", "bottom": "drop", "top": "z", "mlp_param":
@@ -72,6 +74,44 @@ TEST_CASE("an MLP written as ONNX gives the same scores") {
   check_close(scores_in(with({HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tests/predict/run_onnx.py"},
                              {"m.onnx", "config.json", "eval.bin"})),
               ours);
+}
+
+TEST_CASE("a model whose slots share a table, written as ONNX, gives the same scores") {
+  const SmallRun run;
+  std::string text = test::small_config();
+  const std::string sizes = R"("slot_size_array": [40, 5, 300])";
+  text.replace(text.find(sizes), sizes.size(),
+               R"("slot_size_array": [300, 5, 300], "slot_tables": [0, 1, 0])");
+  test::write_text(run / "config.json", text);
+  REQUIRE(run.train({"--export", run / "w.safetensors", "--set", "solver.max_iter=20"}).code == 0);
+  const auto with = [&](std::vector<std::string> first, const std::vector<std::string>& last,
+                        int code = 0) {
+    first.insert(first.end(), {"--model", "w.safetensors", "--config", "config.json"});
+    first.insert(first.end(), last.begin(), last.end());
+    const ProgramResult result = test::run_program(first, run.path());
+    INFO(result.err);
+    REQUIRE(result.code == code);
+    return code == 0 ? result.out : result.err;
+  };
+  const std::vector<std::string> onnx = {HLITE_PYTHON_ONNX,
+                                         HLITE_SOURCE_DIR "/tools/export_onnx.py"};
+  with(onnx, {"--out", "m.onnx"});
+  const std::vector<double> ours =
+      scores_in(with({HLITE_PREDICT}, {"--input", "eval.bin", "--out", "-"}));
+  const ProgramResult theirs =
+      test::run_program({HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tests/predict/run_onnx.py",
+                         run / "m.onnx", run / "config.json", run / "eval.bin"});
+  INFO(theirs.err);
+  REQUIRE(theirs.code == 0);
+  check_close(scores_in(theirs.out), ours);
+  with(onnx, {"--split", "--out", "split"});
+  CHECK(std::filesystem::exists(run / "split/emb.table_1.npy"));
+  CHECK(!std::filesystem::exists(run / "split/emb.table_2.npy"));
+  // HugeCTR has no such tables.
+  const std::string refused = with({HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tools/hugectr_model.py",
+                                    "to", "--prefix", "out/m", "--iteration", "3"},
+                                   {}, 2);
+  check_contains(refused, {"embedding emb", "expected a table for each slot", "[0, 1, 0]"});
 }
 
 TEST_CASE("what cannot be written as ONNX is an error that says why") {

@@ -5,6 +5,7 @@
 #include <regex>
 #include <vector>
 
+#include "hugectr_lite/core/error.h"
 #include "tests/end_to_end/golden_data.h"
 #include "tests/predict/predict_case.h"
 #include "tests/support/catch.h"
@@ -38,6 +39,22 @@ double log_loss(const std::vector<double>& scores, const std::string& records) {
   return sum / static_cast<double>(scores.size());
 }
 
+TEST_CASE("scores are not written over what they come from") {
+  const SmallRun run;
+  std::filesystem::copy(run / "eval.bin", run / "samples.csv");
+  std::filesystem::create_symlink(run / "config.json", run / "config.csv");
+  for (const auto& [out, input] : {std::pair{"./samples.csv", "--input samples.csv"},
+                                   std::pair{"config.csv", "--config config.json"}}) {
+    const auto refused = predict(run, {"--model", "w.safetensors", "--config", "config.json",
+                                       "--input", "samples.csv", "--out", out});
+    CHECK(refused.code == 2);
+    check_contains(
+        refused.err,
+        {fmt::format("--out {}: expected a place of its own, found the input {}", out, input)});
+  }
+  CHECK((test::read_text(run / "samples.csv") == test::read_text(run / "eval.bin")));
+}
+
 TEST_CASE("scores are those of the last evaluation, from a checkpoint or exported weights") {
   const SmallRun run;
   const ProgramResult trained = run.train(
@@ -67,6 +84,27 @@ TEST_CASE("scores are those of the last evaluation, from a checkpoint or exporte
   unsetenv("HLITE_CUDA_LIBRARY");
   CHECK(on_gpu.code == 0);
   check_close(scores_in(on_gpu.out), scores);
+}
+
+TEST_CASE("tables that slots share give their sizes to a config that names a manifest") {
+  const SmallRun run;
+  const std::string config = test::small_config(), sizes = R"("slot_size_array": [40, 5, 300])";
+  const auto scores = [&](const std::string& given) {
+    std::string text = config;
+    text.replace(text.find(sizes), sizes.size(),
+                 R"("slot_tables": [0, 1, 0], "slot_size_array": )" + given);
+    test::write_text(run / "config.json", text);
+    if (!std::filesystem::exists(run / "w.safetensors"))
+      REQUIRE(run.train({"--export", run / "w.safetensors", "--set", "solver.max_iter=20"}).code ==
+              0);
+    const ProgramResult result = predict(run, {"--model", "w.safetensors", "--config",
+                                               "config.json", "--input", "eval.bin", "--out", "-"});
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return result.out;
+  };
+  const std::string want = scores("[300, 5, 300]");
+  CHECK(scores(R"("absent/manifest.json")") == want);
 }
 
 // A table of text of which csv_prep makes records, and a model trained on them.
@@ -152,6 +190,68 @@ TEST_CASE("lines of text are scored as the records that were prepared of them") 
   CHECK(bad.code == 3);
   check_contains(bad.err, {"bad.csv:3", "expected a finite number", "three"});
   CHECK(predict(run, {"--model", "ck", "--input", "s.csv", "--out", "t.csv"}).code == 3);
+}
+
+TEST_CASE("a checkpoint that has the preparation in it scores text and records alone") {
+  const TextRun text;
+  const SmallRun& run = text.run();
+  const ProgramResult trained = run.train(
+      {"--resume", run / "ck", "--save", run / "own", "--with-preparation", "--set",
+       "layers.data.source=data/train.bin", "--set", "layers.data.eval_source=data/val.bin",
+       "--set", "layers.data.float_label_dense=true", "--set",
+       "layers.emb.sparse_embedding_hparam.slot_size_array=data/manifest.json", "--set",
+       "solver.max_iter=60"});
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  const auto by_folder =
+      predict(run, {"--model", "ck", "--prepared", "data", "--input", "b.csv", "--out", "-"});
+  REQUIRE(by_folder.code == 0);
+  // The data move away, as to another machine; gzip and records are told from text.
+  std::filesystem::rename(run / "data", run / "gone");
+  REQUIRE(test::run_program({"/bin/sh", "-c", "gzip -k b.csv"}, run.path()).code == 0);
+  for (const char* input : {"b.csv", "b.csv.gz", "gone/val.bin"}) {
+    const auto own = predict(run, {"--model", "own", "--input", input, "--out", "-"});
+    INFO(input << "\n" << own.err);
+    REQUIRE(own.code == 0);
+    check_close(scores_in(own.out), scores_in(by_folder.out));
+  }
+  const auto without = predict(run, {"--model", "ck", "--input", "b.csv", "--out", "-"});
+  CHECK(without.code == 3);
+}
+
+TEST_CASE("keys that key_policy replaced are said as a share, and may be refused") {
+  const SmallRun run;
+  REQUIRE(run.train({"--save", run / "ck", "--set", "solver.max_iter=10"}).code == 0);
+  // A third of the keys: all of slot 2.
+  std::string records = test::read_text(run / "eval.bin");
+  for (size_t at = 20; at < records.size(); at += 24) records[at + 3] = 1;
+  test::write_text(run / "far.bin", records);
+  const std::vector<std::string> arguments = {
+      "--model", "ck",      "--set", "layers.data.key_policy=clamp",
+      "--input", "far.bin", "--out", "s.csv"};
+  const auto scored = predict(run, arguments);
+  CHECK(scored.code == 0);
+  check_contains(scored.err, {"warning: 333 keys (33.3 %) outside of their tables were replaced"});
+  std::filesystem::remove(run / "s.csv");
+  const auto with = [&](const char* option, const char* value) {
+    std::vector<std::string> strict = arguments;
+    strict.insert(strict.end(), {option, value});
+    return predict(run, strict);
+  };
+  for (const char* share : {"0.3", "30%"}) {
+    const auto refused = with("--max-unknown", share);
+    CHECK(refused.code == 3);
+    check_contains(refused.err, {"far.bin: expected at most 30.0 % of keys", "found 33.3 %"});
+    CHECK_FALSE(std::filesystem::exists(run / "s.csv"));
+  }
+  for (const auto& [option, value, words] :
+       {std::tuple{"--max-unknown", "50", "expected a share such as 0.01 or 1%"},
+        {"--threads", "99999999999", "expected a whole number from 1 to 4096"},
+        {"--batch", "1e3", "expected a whole number from 1 to 1048576"}}) {
+    const auto refused = with(option, value);
+    CHECK(refused.code == 2);
+    check_contains(refused.err, {option, words});
+  }
 }
 
 #ifdef HLITE_PYTHON_ONNX

@@ -8,8 +8,8 @@ import unittest
 
 from hugectr_lite.progress import Progress
 
-LOSS = {"event": "train", "iteration": 3, "loss": 0.5, "lr": 0.1, "samples_per_s": 7.0}
-EVAL = {"event": "eval", "iteration": 6, "auc": 0.75, "loss": 0.25, "samples": 9}
+LOSS = {"event": "train", "iter": 3, "loss": 0.5, "lr": 0.1, "samples_per_s": 7.0}
+EVAL = {"event": "eval", "iter": 6, "auc": 0.75, "loss": 0.25, "samples": 9}
 
 
 class Terminal(io.StringIO):

@@ -29,8 +29,14 @@ inline bool gpu_is_required() {
   return value && *value && std::strcmp(value, "0") != 0;
 }
 
-// The GPU, or null after saying that the test is skipped, and why.
+// Whether the running test has the tag [gpu], by which tools/gpu_check.sh finds tests; set by
+// gpu_tag.cpp.
+inline bool tagged_gpu = false;
+
+// The GPU, or null after saying that the test is skipped, and why. Tests without the tag [gpu]
+// fail.
 inline const cuda::Backend* gpu_or_skip() {
+  if (!tagged_gpu) FAIL("a test that asks for the GPU needs the tag [gpu]");
   static const cuda::CudaPlugin plugin = cuda::CudaPlugin::load();
   if (plugin.devices() > 0) return &plugin.backend();
   if (gpu_is_required()) FAIL("HLITE_REQUIRE_GPU is set, but " << plugin.reason());

@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -24,6 +26,7 @@ struct ProgramResult {
 class RunningProgram {
  public:
   RunningProgram(const std::vector<std::string>& arguments, const std::string& directory) {
+    for (const char* stream : {"out", "err"}) write_text(output_ / stream, "");
     pid_ = fork();
     if (pid_ < 0) throw std::runtime_error("cannot fork");
     if (pid_ == 0) {
@@ -38,6 +41,19 @@ class RunningProgram {
     }
   }
   void signal(int number) const { kill(pid_, number); }
+  [[nodiscard]] pid_t id() const { return pid_; }
+  [[nodiscard]] bool running() const {
+    siginfo_t ended{};
+    return waitid(P_PID, static_cast<id_t>(pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           ended.si_pid == 0;
+  }
+  // Waits until the file has something in it, or the program has ended.
+  void await_text(const std::string& path) const {
+    const auto empty = [&] {
+      return !std::filesystem::exists(path) || std::filesystem::file_size(path) == 0;
+    };
+    while (running() && empty()) usleep(1000);
+  }
   [[nodiscard]] std::string error_so_far() const { return read_text(output_ / "err"); }
   ProgramResult wait() {
     int status = 0;
@@ -58,6 +74,17 @@ class RunningProgram {
 inline ProgramResult run_program(const std::vector<std::string>& arguments,
                                  const std::string& directory = "") {
   return RunningProgram(arguments, directory).wait();
+}
+
+// The child of a process that has `variable` ("NAME=value") in its environment; 0: there is none.
+inline pid_t child_with(pid_t parent, const std::string& variable) {
+  const std::string of = "/proc/" + std::to_string(parent);
+  std::istringstream children(read_text(of + "/task/" + std::to_string(parent) + "/children"));
+  for (pid_t child = 0; children >> child;) {
+    const std::string all = read_text("/proc/" + std::to_string(child) + "/environ");
+    if (('\0' + all).find('\0' + variable + '\0') != std::string::npos) return child;
+  }
+  return 0;
 }
 
 }  // namespace hlite::test

@@ -4,6 +4,8 @@
 
 #include <cuda_runtime.h>  // the emulated one
 
+#include <string>
+
 #include "tests/support/catch.h"
 #include "tests/support/cuda_emulation/stream_queues.h"
 
@@ -61,6 +63,15 @@ class EmulatedDevices {
         emulation::set_peer_access(d, p, on && d != p);
   }
   const int before_ = emulation::machine().devices;
+};
+
+// A machine some of whose devices reach each other over the bus: pairs "0-1 2-3".
+class EmulatedBus {
+ public:
+  explicit EmulatedBus(const std::string& pairs) { emulation::machine().bus_pairs = pairs; }
+  ~EmulatedBus() { emulation::machine().bus_pairs.clear(); }
+  EmulatedBus(const EmulatedBus&) = delete;
+  EmulatedBus& operator=(const EmulatedBus&) = delete;
 };
 
 }  // namespace hlite::test

@@ -2,97 +2,98 @@
 
 #include <bit>
 #include <cstring>
+#include <map>
 
-#include "hugectr_lite/config/object_reader.h"
+#include "hugectr_lite/config/json_values.h"
 #include "hugectr_lite/core/error.h"
 #include "tools/criteo/criteo_record.h"
 #include "tools/csv/csv_rows.h"
-#include "tools/csv/csv_statistics.h"
 
 namespace hlite::tools {
 
 namespace {
 using config::JsonNode;
-using config::ObjectReader;
+using config::member;
+using config::to_integer;
 }  // namespace
 
-Preparation::Preparation(const std::string& folder, Labels labels) {
-  const std::string path = folder + "/manifest.json";
-  const data::Manifest manifest = data::Manifest::read(path);
-  if (manifest.tool == "csv_prep") {
-    open_csv(folder, manifest, labels);
-  } else if (manifest.tool == "criteo_prep") {
-    open_criteo(folder, manifest, labels);
+Preparation::Preparation(const std::string& folder, Labels labels)
+    : path_(folder + "/manifest.json"), manifest_(data::Manifest::read(path_)) {
+  if (manifest_.tool == "csv_prep") {
+    open_csv(folder, labels);
+  } else if (manifest_.tool == "criteo_prep") {
+    open_criteo(folder, labels);
   } else {
     raise<DataError>(
-        "{}: tool: expected csv_prep or criteo_prep, which turn text into rows, found {}", path,
-        manifest.tool);
+        "{}: tool: expected csv_prep or criteo_prep, which turn text into rows, found {}", path_,
+        manifest_.tool);
   }
-  const JsonNode written = JsonNode::parse(manifest.options_json, path);
-  ObjectReader options(written);
-  const OutputOptions output{.multi_hot = options.string("multi_hot"),
-                             .seed = static_cast<uint64_t>(options.integer("seed"))};
-  described_.slot_sizes = manifest.slot_sizes;
+  const JsonNode written = JsonNode::parse(manifest_.options_json, path_);
+  const OutputOptions output{.multi_hot = config::to_string(member(written, "multi_hot")),
+                             .seed = static_cast<uint64_t>(to_integer(member(written, "seed")))};
+  described_.slot_sizes = manifest_.slot_sizes;
   describe_output(output, shape_, described_);
   encoder_ = std::make_unique<RowEncoder>(output, shape_, described_.slot_sizes);
 }
 
-void Preparation::open_csv(const std::string& folder, const data::Manifest& manifest,
-                           Labels labels) {
-  const std::string path = folder + "/manifest.json";
-  const JsonNode options = JsonNode::parse(manifest.options_json, path);
-  const JsonNode features = JsonNode::parse(manifest.features_json, path);
-  CsvSchema schema = CsvSchema::parse(ObjectReader(options).object("schema").node());
+void Preparation::open_csv(const std::string& folder, Labels labels) {
+  const JsonNode options = JsonNode::parse(manifest_.options_json, path_);
+  const JsonNode features = JsonNode::parse(manifest_.features_json, path_);
+  CsvSchema schema = CsvSchema::parse(member(options, "schema"));
   if (labels == Labels::kAbsent) schema.remove_label();
-  const std::vector<JsonNode>& fitted = ObjectReader(features).member("dense").elements();
+  const std::vector<JsonNode>& fitted = config::to_list(member(features, "dense"));
   if (fitted.size() != schema.dense.size())
-    raise<DataError>("{}: features.dense: expected {} columns, found {}", path, schema.dense.size(),
-                     fitted.size());
+    raise<DataError>("{}: features.dense: expected {} columns, found {}", path_,
+                     schema.dense.size(), fitted.size());
   for (const JsonNode& node : fitted) {
-    ObjectReader reader(node);
     dense_.push_back({.transform = schema.dense[dense_.size()].transform,
-                      .mean = reader.number("mean"),
-                      .deviation = reader.number("deviation")});
+                      .scale = {.mean = config::to_number(member(node, "mean")),
+                                .deviation = config::to_number(member(node, "deviation"))}});
   }
   shape_ = {.dense = static_cast<int>(schema.dense.size()),
             .slots = static_cast<int>(schema.categorical.size()),
-            .dense_is_float = true};
-  open_ids(folder, manifest, /*has_other=*/true);
+            .dense_is_float = true,
+            .slot_tables = schema.slot_tables()};
+  open_ids(folder, /*has_other=*/true);
   parser_ = std::make_unique<CsvRowParser>(std::move(schema));
 }
 
-void Preparation::open_criteo(const std::string& folder, const data::Manifest& manifest,
-                              Labels labels) {
-  const JsonNode written = JsonNode::parse(manifest.options_json, folder + "/manifest.json");
-  ObjectReader options(written);
+void Preparation::open_criteo(const std::string& folder, Labels labels) {
+  const JsonNode options = JsonNode::parse(manifest_.options_json, path_);
   shape_ = {.dense = criteo::kDense, .slots = criteo::kSlots};
-  if (const int64_t range = options.integer("hash"); range > 0) {
-    for (int slot = 0; slot < shape_.slots; ++slot) ids_.emplace_back(static_cast<uint64_t>(range));
+  if (const int64_t range = to_integer(member(options, "hash")); range > 0) {
+    ids_.assign(static_cast<size_t>(shape_.slots),
+                std::make_shared<SavedIds>(static_cast<uint64_t>(range)));
   } else {
-    open_ids(folder, manifest, options.integer("min_count") > 0);
+    open_ids(folder, to_integer(member(options, "min_count")) > 0);
   }
-  parser_ = criteo::make_row_parser(static_cast<uint32_t>(options.integer("max_ind_range")),
-                                    labels == Labels::kThere);
+  parser_ =
+      criteo::make_row_parser(static_cast<uint32_t>(to_integer(member(options, "max_ind_range"))),
+                              labels == Labels::kThere);
 }
 
-void Preparation::open_ids(const std::string& folder, const data::Manifest& manifest,
-                           bool has_other) {
-  const std::string path = folder + "/manifest.json";
-  if (manifest.features_json.empty())
+void Preparation::open_ids(const std::string& folder, bool has_other) {
+  if (manifest_.features_json.empty())
     raise<DataError>(
-        "{}: expected the vocabulary of a preparation with --save-vocabulary, found none", path);
-  const JsonNode features = JsonNode::parse(manifest.features_json, path);
-  const std::vector<JsonNode>& columns = ObjectReader(features).member("categorical").elements();
-  if (columns.size() != manifest.slot_sizes.size())
-    raise<DataError>("{}: features.categorical: expected {} columns, found {}", path,
-                     manifest.slot_sizes.size(), columns.size());
-  for (size_t slot = 0; slot < columns.size(); ++slot)
-    ids_.emplace_back(folder, columns[slot], manifest.slot_sizes[slot], has_other);
+        "{}: expected the vocabulary of a preparation with --save-vocabulary, found none", path_);
+  const JsonNode features = JsonNode::parse(manifest_.features_json, path_);
+  const std::vector<JsonNode>& columns = config::to_list(member(features, "categorical"));
+  if (columns.size() != manifest_.slot_sizes.size())
+    raise<DataError>("{}: features.categorical: expected {} columns, found {}", path_,
+                     manifest_.slot_sizes.size(), columns.size());
+  std::map<std::string, std::shared_ptr<const SavedIds>> of_file;
+  for (size_t slot = 0; slot < columns.size(); ++slot) {
+    auto& ids = of_file[config::to_string(member(columns[slot], "vocabulary"))];
+    if (!ids)
+      ids =
+          std::make_shared<SavedIds>(folder, columns[slot], manifest_.slot_sizes[slot], has_other);
+    ids_.push_back(ids);
+  }
 }
 
 int Preparation::first_closed_slot() const {
   for (size_t slot = 0; slot < ids_.size(); ++slot)
-    if (ids_[slot].unknown() > 0) return static_cast<int>(slot);
+    if (ids_[slot]->unknown() > 0) return static_cast<int>(slot);
   return -1;
 }
 
@@ -107,13 +108,14 @@ void Preparation::put_dense(const ParsedRows& rows, int k, uint32_t* words) cons
     }
     double x = 0;
     std::memcpy(&x, values + 8 * i, 8);
-    const Dense& dense = dense_[static_cast<size_t>(k)];
-    *words = std::bit_cast<uint32_t>(
-        dense_feature(x, is_standardized(dense.transform), dense.mean, dense.deviation));
+    const FittedDense& dense = dense_[static_cast<size_t>(k)];
+    *words =
+        std::bit_cast<uint32_t>(dense_feature(x, is_standardized(dense.transform), dense.scale));
   }
 }
 
-void Preparation::encode(const ParsedRows& rows, EncodedRows& out) const {
+void Preparation::encode(const ParsedRows& rows, EncodedRows& out,
+                         data::UnknownValues& unknown) const {
   const RowLayout& layout = parser_->layout();
   const auto apart = static_cast<size_t>(shape_.words());
   thread_local std::vector<uint32_t> words;
@@ -125,12 +127,20 @@ void Preparation::encode(const ParsedRows& rows, EncodedRows& out) const {
   for (int slot = 0; slot < shape_.slots; ++slot) {
     const std::byte* keys = rows.column(layout.first_key() + slot, layout.key_bytes).data();
     uint32_t* to = words.data() + 1 + shape_.dense + slot;
+    const SavedIds& ids = *ids_[static_cast<size_t>(slot)];
+    int64_t missing = 0, not_known = 0;
     for (int64_t i = 0; i < rows.rows; ++i) {
       uint64_t key = 0;  // little-endian: the low bytes are the first
       std::memcpy(&key, keys + layout.key_bytes * i, static_cast<size_t>(layout.key_bytes));
-      to[static_cast<size_t>(i) * apart] = ids_[static_cast<size_t>(slot)].id_of(key);
+      const uint32_t id = ids.id_of(key);
+      to[static_cast<size_t>(i) * apart] = id;
+      missing += key == 0;
+      not_known += key != 0 && ids.is_unknown(id);
     }
+    unknown.missing[static_cast<size_t>(slot)] += missing;
+    unknown.unknown[static_cast<size_t>(slot)] += not_known;
   }
+  unknown.rows += rows.rows;
   encoder_->encode(words.data(), rows.rows, out);
 }
 

@@ -8,8 +8,10 @@
 
 #include "data_reader/manifest.h"
 #include "data_reader/raw_format.h"
+#include "data_reader/unknown_values.h"
 #include "tools/apply/saved_ids.h"
 #include "tools/csv/csv_schema.h"
+#include "tools/csv/csv_statistics.h"
 #include "tools/prep/block_parser.h"
 #include "tools/prep/row_encoder.h"
 
@@ -27,29 +29,35 @@ class Preparation {
   [[nodiscard]] RowParser& parser() const { return *parser_; }
   // Of the records that encode() makes, and the rows of each table.
   [[nodiscard]] data::RawFormat format() const { return data::RawFormat::from(described_); }
+  // The manifest as the tool wrote it, and its path.
+  [[nodiscard]] const data::Manifest& manifest() const { return manifest_; }
+  [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const std::vector<int64_t>& slot_sizes() const { return described_.slot_sizes; }
   // The first slot whose categories all have ids of their own, so that one which the training rows
   // did not have gets an id outside of its table; -1: none.
   [[nodiscard]] int first_closed_slot() const;
 
   // Rows as records. A category that the training rows did not have gets id 0 where that stands
-  // for such, else the number of the table's rows. Several threads may call it at once.
-  void encode(const ParsedRows& rows, EncodedRows& out) const;
+  // for such, else the number of the table's rows; `unknown` counts it. Several threads may call
+  // it at once.
+  void encode(const ParsedRows& rows, EncodedRows& out, data::UnknownValues& unknown) const;
 
  private:
-  void open_csv(const std::string& folder, const data::Manifest& manifest, Labels labels);
-  void open_criteo(const std::string& folder, const data::Manifest& manifest, Labels labels);
-  void open_ids(const std::string& folder, const data::Manifest& manifest, bool has_other);
+  void open_csv(const std::string& folder, Labels labels);
+  void open_criteo(const std::string& folder, Labels labels);
+  void open_ids(const std::string& folder, bool has_other);
   void put_dense(const ParsedRows& rows, int k, uint32_t* words) const;
 
-  struct Dense {
+  struct FittedDense {
     DenseTransform transform = DenseTransform::kNone;
-    double mean = 0, deviation = 1;
+    DenseScale scale;
   };
+  const std::string path_;
+  const data::Manifest manifest_;
   std::unique_ptr<RowParser> parser_;
   RowShape shape_;
-  std::vector<Dense> dense_;  // of csv_prep
-  std::vector<SavedIds> ids_;
+  std::vector<FittedDense> dense_;                    // of csv_prep
+  std::vector<std::shared_ptr<const SavedIds>> ids_;  // of each slot; some share theirs
   data::Manifest described_;
   std::unique_ptr<RowEncoder> encoder_;
 };

@@ -45,7 +45,7 @@ void TextBatches::check_fits(const config::DataConfig& config) const {
   check("keys a sample", config.key_layout().columns, format_.keys.columns);
 }
 
-void TextBatches::check(const Block& block) const {
+void TextBatches::check(const ParsedBlock& block) const {
   if (!block.rows.bad.empty())
     raise<DataError>("{}:{}: {}", file_.name(), block.rows.bad.front().line,
                      block.rows.bad.front().reason);
@@ -63,13 +63,15 @@ void TextBatches::fill() {
   if (filled == 0) return;
   if (!lines_) lines_ = preparation_.parser().open(file_.name(), blocks_[0].lines.front());
   pool_.run(static_cast<int64_t>(filled), [&](int64_t i, int) {
-    Block& block = blocks_[static_cast<size_t>(i)];
+    ParsedBlock& block = blocks_[static_cast<size_t>(i)];
     parser_.parse(block.lines, 0, *lines_, block.rows);
-    if (block.rows.bad.empty()) preparation_.encode(block.rows, block.records);
+    block.unknown = data::UnknownValues(preparation_.slot_sizes().size());
+    if (block.rows.bad.empty()) preparation_.encode(block.rows, block.records, block.unknown);
   });
   for (size_t i = 0; i < filled; ++i) {
     check(blocks_[i]);
-    const auto& bytes = blocks_[i].records.streams[0];
+    unknown_.add(blocks_[i].unknown);
+    const auto& bytes = blocks_[i].records.bytes;
     records_.insert(records_.end(), bytes.begin(), bytes.end());
   }
 }

@@ -27,16 +27,19 @@ class TextBatches {
   // "<file>:<line>: ..." for a malformed line, or for a category without an id where the config's
   // key_policy refuses such; FileError.
   const data::HostBatch& next();
+  // Unknown values of the lines read so far, a few more than those handed out.
+  [[nodiscard]] const data::UnknownValues& unknown() const { return unknown_; }
 
  private:
-  struct Block {
+  struct ParsedBlock {
     LineBlock lines;
     ParsedRows rows;
     EncodedRows records;
+    data::UnknownValues unknown;
   };
   void check_fits(const config::DataConfig& config) const;
   void fill();
-  void check(const Block& block) const;
+  void check(const ParsedBlock& block) const;
 
   const Preparation& preparation_;
   const data::RawFormat format_;
@@ -45,11 +48,12 @@ class TextBatches {
   ThreadPool& pool_;
   BlockParser parser_;
   std::unique_ptr<const LineParser> lines_;  // once the first line is known
-  std::vector<Block> blocks_;                // one a thread
+  std::vector<ParsedBlock> blocks_;          // one a thread
   std::vector<data::RawDecoder> decoders_;   // one a thread
   std::vector<std::byte> records_;           // encoded, not handed out from taken_ on
   size_t taken_ = 0;
   int64_t samples_ = 0;  // handed out
+  data::UnknownValues unknown_;
   bool end_ = false;
   data::BatchBuffer buffer_;
 };

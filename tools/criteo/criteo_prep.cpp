@@ -5,6 +5,7 @@
 #include "hugectr_lite/core/error.h"
 #include "tools/criteo/criteo_record.h"
 #include "tools/io/numpy_file.h"
+#include "tools/prep/predecessor.h"
 #include "tools/prep/prep_engine.h"
 
 namespace hlite::tools {
@@ -33,29 +34,58 @@ uint32_t key_range(const CriteoPrepOptions& options) {
   return options.max_ind_range.value_or(options.hash > 0 ? 0 : kMlperfRange);
 }
 
-NumberingRecipe recipe_of(const CriteoPrepOptions& options) {
+NumberingRecipe recipe_of(const CriteoPrepOptions& options, const Predecessor* before) {
   return {.hash_range = options.hash,
           .min_count = options.min_count,
           .by_frequency = options.by_frequency,
           .key_limit = key_range(options),
-          .keep_keys = options.save_vocabulary};
+          .keep_keys = options.save_vocabulary,
+          .known_keys = before ? before->known_keys(options.min_count > 0) : KnownKeys()};
+}
+
+// Takes over the options of the preparation that is continued.
+void follow(const Predecessor& before, CriteoPrepOptions& options) {
+  if (options.hash > 0 || options.by_frequency)
+    raise<ConfigError>(
+        "--continue-from: expected ids in order of first appearance, found --hash or --order "
+        "frequency");
+  options.min_count = before.same_option("--min-count", "min_count", options.min_count, 0);
+  constexpr int64_t kUnset = -1;
+  const int64_t range = options.max_ind_range ? int64_t{*options.max_ind_range} : kUnset;
+  options.max_ind_range =
+      static_cast<uint32_t>(before.same_option("--max-ind-range", "max_ind_range", range, kUnset));
+  options.save_vocabulary = true;
+}
+
+std::vector<SplitRows> splits_of(const PrepEngine& engine, const CriteoPrepOptions& options) {
+  const int64_t train = engine.rows_of("train"), rest = engine.rows() - train;
+  std::vector<SplitRows> splits = {{"train", 0, train}};
+  if (options.split_last_half) {
+    const int64_t half = (rest + 1) / 2;
+    splits.push_back({"val", train, half});
+    splits.push_back({"test", train + half, rest - half});
+  } else if (!options.val.empty()) {
+    splits.push_back({"val", train, rest});
+  }
+  return splits;
 }
 
 // The options that decide the results, for the manifest.
-nlohmann::ordered_json describe(const CriteoPrepOptions& options) {
+nlohmann::ordered_json describe(const CriteoPrepOptions& options, const std::string& continues) {
   nlohmann::ordered_json json = {{"max_ind_range", key_range(options)},
                                  {"split_last_half", options.split_last_half},
                                  {"min_count", options.min_count},
                                  {"order", options.by_frequency ? "frequency" : "first"},
                                  {"hash", options.hash}};
   if (options.save_vocabulary) json["save_vocabulary"] = true;
+  if (!continues.empty()) json["continues"] = continues;
   json.update(output_json(options.output));
   return json;
 }
 
-PrepOptions run_options(const CriteoPrepOptions& options) {
+PrepOptions run_options(const CriteoPrepOptions& options, const nlohmann::ordered_json& described) {
   PrepOptions run = options.run;
-  run.identity = describe(options).dump();
+  run.identity = described.dump();
   const size_t trained = options.train.size() - (options.split_last_half ? 1 : 0);
   for (size_t i = 0; i < options.train.size(); ++i)
     run.inputs.push_back({options.train[i], i < trained ? "train" : "val+test"});
@@ -90,30 +120,31 @@ void write_vocabulary(PrepEngine& engine, const std::string& folder, data::Manif
 
 }  // namespace
 
-data::Manifest criteo_prep(const CriteoPrepOptions& options) {
+data::Manifest criteo_prep(const CriteoPrepOptions& given) {
+  CriteoPrepOptions options = given;
+  std::optional<Predecessor> before;
+  if (!options.continue_from.empty()) {
+    before.emplace(options.continue_from, "criteo_prep", options.output);
+    follow(*before, options);
+  }
   check(options);
+  nlohmann::ordered_json described = describe(options, before ? before->digits() : "");
   const std::unique_ptr<RowParser> parser = criteo::make_row_parser(key_range(options));
   data::Manifest manifest;
   describe_output(options.output, {.dense = criteo::kDense, .slots = criteo::kSlots}, manifest);
-  PrepEngine engine(run_options(options), options.output, *parser);
-  engine.parse();
-  engine.number(recipe_of(options));
-
   manifest.tool = "criteo_prep";
-  nlohmann::ordered_json described = describe(options);
+  manifest.dense = criteo::dense_parts();
+  manifest.rules.push_back({"tokens", fmt::format("modulo {}", key_range(options))});
+  if (before) before->link(manifest);
+  PrepEngine engine(run_options(options, described), options.output, *parser);
+  engine.parse();
+  engine.number(recipe_of(options, before ? &*before : nullptr), splits_of(engine, options));
+
   described["max_bad_rows"] = options.run.max_bad_rows;
   described["sample"] = options.run.sample;
   manifest.options_json = described.dump();
   if (options.save_vocabulary) write_vocabulary(engine, options.output.folder, manifest);
-  const int64_t train = engine.rows_of("train"), rest = engine.rows() - train;
-  engine.write("train", 0, train);
-  if (options.split_last_half) {
-    const int64_t half = (rest + 1) / 2;
-    engine.write("val", train, half);
-    engine.write("test", train + half, rest - half);
-  } else if (!options.val.empty()) {
-    engine.write("val", train, rest);
-  }
+  engine.write();
   engine.publish(manifest);
   return manifest;
 }

@@ -26,6 +26,9 @@ struct CriteoPrepOptions {
   uint64_t hash = 0;
   // Also write the tokens in the order of their ids: what `predict` needs for lines of text.
   bool save_vocabulary = false;
+  // Folder of a preparation whose ids are kept (prep/predecessor.h); "": none. Its key range and
+  // min_count count; the vocabulary is saved.
+  std::string continue_from = {};
   OutputOptions output = {};
   // Threads, memory, sample and the like. The members inputs, out and identity are filled in.
   PrepOptions run = {};

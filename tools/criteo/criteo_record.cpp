@@ -190,7 +190,7 @@ class CriteoRows final : public RowParser {
   }
   // Columns by their usual names, or 40 of any names; tokens may be numbers.
   [[nodiscard]] TextForm text_form() const override {
-    TextForm form{.separator = '\t', .quotes = false};
+    TextForm form{.separator = '\t'};
     if (labelled_) form.names.emplace_back("label");
     for (int k = 1; k <= kDense; ++k) form.names.push_back(fmt::format("I{}", k));
     form.first_hexadecimal = std::ssize(form.names);
@@ -251,6 +251,12 @@ std::string explain(std::string_view line) {
     }
   }
   return "unreadable";
+}
+
+std::vector<data::DataIdentity::IdentityPart> dense_parts() {
+  std::vector<data::DataIdentity::IdentityPart> parts;
+  for (int k = 1; k <= kDense; ++k) parts.push_back({fmt::format("I{}", k), "log(x + 1)"});
+  return parts;
 }
 
 }  // namespace hlite::tools::criteo

@@ -14,7 +14,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "data_reader/data_identity.h"
 #include "tools/prep/row_parser.h"
 
 namespace hlite::tools::criteo {
@@ -23,6 +25,9 @@ inline constexpr int kDense = 13;
 inline constexpr int kSlots = 26;
 inline constexpr int kColumns = 1 + kDense + kSlots;
 inline constexpr int kFirstKey = 1 + kDense;  // word of the record that holds key 0
+
+// DataIdentity::dense of such rows, as a model sees them.
+std::vector<data::DataIdentity::IdentityPart> dense_parts();
 
 // x modulo `range` without a division: Lemire, Kaser, Kurz, "Faster remainder by direct
 // computation" (2019), exact for all 32-bit numbers. Range 0 keeps x as it is.

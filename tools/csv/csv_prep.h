@@ -5,6 +5,7 @@
 // What is fitted (means, deviations, the categories of a column) comes from the training files
 // alone. In every table row 0 stands for a missing value, a category that training never saw and
 // one that it saw fewer than min_count times; the others follow in order of first appearance.
+// Columns of one vocabulary are counted and numbered together, row by row (numbering.h).
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,9 @@ struct CsvPrepOptions {
   std::vector<std::string> val = {};    // "-": standard input
   std::vector<std::string> test = {};   // the same
   int64_t min_count = 1;
+  // Folder of a preparation whose ids and transforms are kept (prep/predecessor.h); "": none. Its
+  // min_count counts.
+  std::string continue_from = {};
   OutputOptions output = {};
   // Threads, memory, sample and the like. The members inputs, out, seed and identity are filled in.
   PrepOptions run = {};

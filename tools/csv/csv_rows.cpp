@@ -1,7 +1,4 @@
 #include "tools/csv/csv_rows.h"
-
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,6 +8,7 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/parse_number.h"
 #include "tools/io/in_quotes.h"
+#include "tools/prep/saved_vocabulary.h"
 
 namespace hlite::tools {
 
@@ -121,11 +119,6 @@ class CsvLineParser final : public LineParser {
 
 }  // namespace
 
-uint64_t token_key(std::string_view token) {
-  const uint64_t hash = XXH3_64bits(token.data(), token.size());
-  return hash == 0 ? 1 : hash;
-}
-
 CsvSchema resolved_schema(CsvSchema schema, const std::string& file, std::string_view first_line) {
   if (!schema.header) return schema;
   const std::string where = fmt::format("{}:1", file);
@@ -145,6 +138,8 @@ TextForm text_form_of(const CsvSchema& schema) {
   if (schema.has_label()) columns.push_back(schema.label);
   return {.separator = schema.separator,
           .header = schema.header,
+          .quotes = true,
+          .trim = schema.trim,
           .wanted = [columns](int64_t index, const std::string& name) {
             return std::any_of(columns.begin(), columns.end(), [&](const CsvColumn& c) {
               return c.header_name.empty() ? c.index == index : c.header_name == name;
@@ -157,7 +152,8 @@ CsvRowParser::CsvRowParser(CsvSchema schema)
       layout_{.dense = static_cast<int>(schema_.dense.size()),
               .slots = static_cast<int>(schema_.categorical.size()),
               .dense_bytes = sizeof(double),
-              .key_bytes = sizeof(uint64_t)} {}
+              .key_bytes = sizeof(uint64_t),
+              .slot_tables = schema_.slot_tables()} {}
 
 std::unique_ptr<const LineParser> CsvRowParser::open(const std::string& file,
                                                      std::string_view first_line) {

@@ -18,9 +18,6 @@
 
 namespace hlite::tools {
 
-// XXH3 (64 bits) of the category; 1 in place of 0.
-uint64_t token_key(std::string_view token);
-
 // A field that stands for no value.
 inline bool is_missing(const CsvSchema& schema, std::string_view field) {
   return field.empty() || field == schema.missing;

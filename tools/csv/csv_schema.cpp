@@ -1,8 +1,9 @@
 #include "tools/csv/csv_schema.h"
 
 #include <algorithm>
+#include <map>
 
-#include "hugectr_lite/config/object_reader.h"
+#include "hugectr_lite/config/block.h"
 #include "hugectr_lite/core/error.h"
 #include "tools/io/in_quotes.h"
 
@@ -10,8 +11,9 @@ namespace hlite::tools {
 
 namespace {
 
+using config::Block;
 using config::JsonNode;
-using config::ObjectReader;
+using config::kRequired;
 
 const std::vector<std::pair<std::string, DenseTransform>> kTransforms{
     {"none", DenseTransform::kNone},
@@ -19,20 +21,19 @@ const std::vector<std::pair<std::string, DenseTransform>> kTransforms{
     {"standardize", DenseTransform::kStandardize},
     {"log1p_standardize", DenseTransform::kLog1pStandardize}};
 
-CsvColumn parse_column(ObjectReader& reader, bool header) {
-  CsvColumn column;
-  const JsonNode& node = reader.member("column");
-  if (node.kind() == JsonNode::Kind::kInteger && node.integer() >= 0) {
-    column.index = node.integer();
-    column.name = fmt::format("column {}", column.index);
-  } else if (node.kind() == JsonNode::Kind::kString && header) {
-    column.header_name = column.name = node.string();
-  } else {
-    config::fail_expected(node, header ? "a column number >= 0 or a name of the header"
-                                       : "a column number >= 0 (names need \"header\": true)");
-  }
-  column.name = reader.string_or("name", column.name);
-  return column;
+void declare(Block& s, CsvColumn& column, bool header) {
+  s.value("column", kRequired, [&](const JsonNode& node) {
+    if (node.kind() == JsonNode::Kind::kInteger && node.integer() >= 0) {
+      column.index = node.integer();
+      column.name = fmt::format("column {}", column.index);
+    } else if (node.kind() == JsonNode::Kind::kString && header) {
+      column.header_name = column.name = node.string();
+    } else {
+      config::fail_expected(node, header ? "a column number >= 0 or a name of the header"
+                                         : "a column number >= 0 (names need \"header\": true)");
+    }
+  });
+  s.text("name", &column.name);
 }
 
 // The first fields of a header, for a message.
@@ -45,11 +46,34 @@ std::string names_of(const std::vector<std::string_view>& fields) {
                                 : text;
 }
 
-// A label among the features is learnt at once, and of no use where it has to be predicted.
-void refuse_label_as_feature(const CsvColumn& label, const CsvColumn& column,
-                             const JsonNode& node) {
-  if (column.index == label.index && column.header_name == label.header_name)
-    config::fail_expected(*node.find("column"), "another column than the label's");
+// A feature. The label would be learnt at once, and is of no use where it has to be predicted.
+void declare_feature(Block& s, CsvColumn& column, const CsvSchema& schema) {
+  declare(s, column, schema.header);
+  if (s.has("column") && column.index == schema.label.index &&
+      column.header_name == schema.label.header_name)
+    s.expected("column", "another column than the label's");
+}
+
+void declare_label(Block& s, CsvSchema& schema) {
+  declare(s, schema.label, schema.header);
+  if (s.strings("positive", &schema.positive, "", kRequired) && schema.positive.empty())
+    s.expected("positive", "at least one text that means label 1");
+  s.strings("negative", &schema.negative);
+  for (const std::string& value : schema.negative)
+    if (std::find(schema.positive.begin(), schema.positive.end(), value) != schema.positive.end())
+      s.refuse("", fmt::format("{} is both positive and negative", in_quotes(value)));
+}
+
+// A name that one column has alone is a slip.
+void check_vocabularies(const JsonNode& list, const CsvSchema& schema) {
+  for (size_t k = 0; k < schema.categorical.size(); ++k) {
+    const std::string& name = schema.categorical[k].vocabulary;
+    const auto same = std::count_if(schema.categorical.begin(), schema.categorical.end(),
+                                    [&](const CsvColumn& c) { return c.vocabulary == name; });
+    if (!name.empty() && same == 1)
+      config::fail_expected(*list.elements()[k].find("vocabulary"),
+                            "a name that another categorical column has too");
+  }
 }
 
 }  // namespace
@@ -60,49 +84,40 @@ const char* transform_name(DenseTransform transform) {
 
 CsvSchema CsvSchema::parse(const JsonNode& root) {
   CsvSchema schema;
-  ObjectReader reader(root);
-  const std::string separator = reader.string_or("separator", ",");
-  if (separator.size() != 1 || separator == "\"" || separator == "\n") {
-    config::fail_expected(reader.member("separator"), "one character, neither quote nor line feed");
-  }
-  schema.separator = separator[0];
-  schema.header = reader.boolean_or("header", false);
-  schema.trim = reader.boolean_or("trim", false);
-  schema.missing = reader.string_or("missing", "");
-
-  ObjectReader label = reader.object("label");
-  schema.label = parse_column(label, schema.header);
-  schema.positive = label.strings("positive");
-  if (schema.positive.empty())
-    config::fail_expected(label.member("positive"), "at least one text that means label 1");
-  if (label.has("negative")) schema.negative = label.strings("negative");
-  for (const std::string& value : schema.negative) {
-    if (std::find(schema.positive.begin(), schema.positive.end(), value) != schema.positive.end()) {
-      config::fail_at(label.node(),
-                      fmt::format("{} is both positive and negative", in_quotes(value)));
-    }
-  }
-  label.finish();
-
-  for (const JsonNode& node : reader.list_or_empty("dense")) {
-    ObjectReader element(node);
-    Dense dense;
-    dense.column = parse_column(element, schema.header);
-    refuse_label_as_feature(schema.label, dense.column, node);
-    dense.transform = element.value_or("transform", DenseTransform::kNone, kTransforms);
-    element.finish();
-    schema.dense.push_back(dense);
-  }
-  for (const JsonNode& node : reader.list_or_empty("categorical")) {
-    ObjectReader element(node);
-    schema.categorical.push_back(parse_column(element, schema.header));
-    refuse_label_as_feature(schema.label, schema.categorical.back(), node);
-    element.finish();
-  }
-  if (schema.dense.empty() && schema.categorical.empty()) {
-    config::fail_at(root, "expected at least one dense or categorical column, found none");
-  }
-  reader.finish();
+  config::read_object(root, [&](Block& s) {
+    std::string separator = ",";
+    s.text("separator", &separator);
+    if (separator.size() != 1 || separator == "\"" || separator == "\n")
+      s.expected("separator", "one character, neither quote nor line feed");
+    schema.separator = separator[0];
+    s.boolean("header", &schema.header);
+    s.boolean("trim", &schema.trim);
+    s.text("missing", &schema.missing);
+    if (auto label = s.object("label", "", kRequired)) declare_label(*label, schema);
+    s.value("dense", {}, [&](const JsonNode& list) {
+      for (const JsonNode& node : config::to_list(list))
+        config::read_object(node, [&](Block& of) {
+          Dense& dense = schema.dense.emplace_back();
+          declare_feature(of, dense.column, schema);
+          of.choice("transform", &dense.transform, kTransforms, "");
+        });
+    });
+    s.value("categorical", {}, [&](const JsonNode& list) {
+      for (const JsonNode& node : config::to_list(list))
+        config::read_object(node, [&](Block& of) {
+          CsvColumn& column = schema.categorical.emplace_back();
+          declare_feature(of, column, schema);
+          if (of.text("vocabulary", &column.vocabulary) && column.vocabulary.empty())
+            of.expected("vocabulary", "a name");
+        });
+      check_vocabularies(list, schema);
+    });
+    s.finish();
+    s.check([&] {
+      if (schema.dense.empty() && schema.categorical.empty())
+        config::fail_at(root, "expected at least one dense or categorical column, found none");
+    });
+  });
   return schema;
 }
 
@@ -130,6 +145,19 @@ void CsvSchema::remove_label() {
   for (CsvColumn& c : categorical) move_up(c);
   label.index = -1;
   positive.clear();
+}
+
+std::vector<int64_t> CsvSchema::slot_tables() const {
+  std::vector<int64_t> tables;
+  std::map<std::string, int64_t> of_vocabulary;
+  int64_t next = 0;
+  for (const CsvColumn& c : categorical) {
+    const int64_t table =
+        c.vocabulary.empty() ? next : of_vocabulary.emplace(c.vocabulary, next).first->second;
+    next += table == next;
+    tables.push_back(table);
+  }
+  return next == std::ssize(tables) ? std::vector<int64_t>() : tables;
 }
 
 int64_t CsvSchema::columns_needed() const {

@@ -5,6 +5,8 @@
 //    "dense": [{"column": 0, "name": "age", "transform": "standardize"}],
 //    "categorical": [{"column": 1, "name": "workclass"}]}
 //
+// Categorical columns with the same "vocabulary", a name, share the ids of their categories.
+//
 // A column is a number from 0 or, in files with a header, a name of it. Without "negative" every
 // label that is not positive is negative. Defaults: separator ",", no header, no trim, missing "".
 #pragma once
@@ -31,6 +33,7 @@ struct CsvColumn {
   int64_t index = -1;       // -1: to be found in the header by...
   std::string header_name;  // ...this name
   std::string name;         // for messages and the manifest
+  std::string vocabulary;   // of a categorical column that shares one
 };
 
 struct CsvSchema {
@@ -55,6 +58,8 @@ struct CsvSchema {
   // For files that lack the label's column: those behind it move up.
   void remove_label();
   [[nodiscard]] bool has_label() const { return !positive.empty(); }
+  // The table of each categorical column as in slot_tables.h; empty: none shares a vocabulary.
+  [[nodiscard]] std::vector<int64_t> slot_tables() const;
   // The columns of a line that the schema needs at least.
   [[nodiscard]] int64_t columns_needed() const;
 };

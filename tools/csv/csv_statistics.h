@@ -26,10 +26,15 @@ struct DenseStatistics {
   [[nodiscard]] double deviation() const;
 };
 
+// Mean and deviation with which numbers are standardized.
+struct DenseScale {
+  double mean = 0, deviation = 1;
+};
+
 // What a number, its logarithm taken already, becomes in files; NaN is missing.
-inline float dense_feature(double x, bool standardize, double mean, double deviation) {
+inline float dense_feature(double x, bool standardize, const DenseScale& scale) {
   if (std::isnan(x)) return 0.0f;
-  return static_cast<float>(standardize ? (x - mean) / deviation : x);
+  return static_cast<float>(standardize ? (x - scale.mean) / scale.deviation : x);
 }
 
 // Of the first `rows` values of `column`; NaN is missing. Blocks of 2^16 rows are summed each for

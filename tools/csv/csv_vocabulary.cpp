@@ -10,6 +10,8 @@
 #include "tools/csv/csv_rows.h"
 #include "tools/io/input_file.h"
 #include "tools/prep/prep_options.h"
+#include "tools/prep/saved_vocabulary.h"
+#include "tools/prep/slot_tables.h"
 
 namespace hlite::tools {
 
@@ -27,29 +29,55 @@ std::string file_name(size_t slot, const std::string& column) {
 }
 
 // A category met in a block, not yet known to be found.
-struct Candidate {
+struct NewCategory {
   uint64_t key;
   size_t begin, size;  // of its text, in RowBlock::text
 };
 
 struct RowBlock {
   LineBlock lines;
-  std::vector<std::vector<Candidate>> candidates;  // of each column, in the order of the rows
+  std::vector<std::vector<NewCategory>> candidates;  // of each table, in the order of the rows
   std::string text;
 };
 
-class ColumnVocabulary {
+class TableVocabulary {
  public:
-  ColumnVocabulary(const std::string& folder, size_t slot, const std::string& name, ReadFile keys)
-      : keys_(std::move(keys)),
+  // `slots`: the columns that share it.
+  TableVocabulary(const std::string& folder, const CsvSchema& schema, std::vector<int> slots,
+                  ReadFile keys)
+      : slots_(std::move(slots)),
+        keys_(std::move(keys)),
         ids_(keys_.size() / static_cast<int64_t>(sizeof(uint64_t))),
         found_(kFoundSlots) {
-    result_.name = file_name(slot, name);
+    const CsvColumn& first = schema.categorical[static_cast<size_t>(slots_.front())];
+    name_ = first.vocabulary.empty() ? first.name : first.vocabulary;
+    result_.name = file_name(static_cast<size_t>(slots_.front()), name_);
     result_.categories = std::max<int64_t>(ids_ - 1, 0);
     result_.file = std::make_unique<OutputFile>(folder + "/" + result_.name);
     load();
   }
 
+  // Takes over the lines of an older vocabulary, whose ids are the first of this one.
+  void begin_with(const std::string& path) {
+    constexpr size_t kReadAtOnce = 1 << 20;
+    InputFile old(path);
+    LineBlock block;
+    while (old.next(block, kReadAtOnce))
+      block.for_each_row([&](std::string_view line, int64_t) {
+        const std::string text = category_of_line(line);
+        const uint64_t key = token_key(text);
+        if (uint64_t& found = found_[key % kFoundSlots]; found == 0) found = key;
+        result_.file->write(line);
+        result_.file->write("\n");
+        if (result_.categories <= Vocabulary::kSmall) result_.if_small.push_back(text);
+        ++next_;
+        return true;
+      });
+    loaded_.clear();
+    load();
+  }
+
+  [[nodiscard]] const std::vector<int>& slots() const { return slots_; }
   [[nodiscard]] bool complete() const { return next_ >= ids_; }
   // Certainly found before: most tokens are frequent ones.
   [[nodiscard]] bool found(uint64_t key) const { return found_[key % kFoundSlots] == key; }
@@ -59,19 +87,20 @@ class ColumnVocabulary {
     if (complete() || key != expected()) return;
     found_[key % kFoundSlots] = key;
     std::string line;
-    for (const char c : text) line += c == '\\' ? "\\\\" : c == '\r' ? "\\r" : std::string(1, c);
+    for (const char c : text)
+      line += c == '\\' ? "\\\\" : c == '\r' ? "\\r" : c == '\n' ? "\\n" : std::string(1, c);
     result_.file->write(line + "\n");
     if (result_.categories <= Vocabulary::kSmall) result_.if_small.emplace_back(text);
     ++next_;
     load();
   }
 
-  Vocabulary finish(const std::string& column) {
+  Vocabulary finish() {
     if (!complete())
       raise<DataError>(
           "column {}: found the text of {} of {} categories: a training file has changed since it "
           "was read",
-          column, next_ - 1, result_.categories);
+          name_, next_ - 1, result_.categories);
     result_.file->finish();
     return std::move(result_);
   }
@@ -90,6 +119,8 @@ class ColumnVocabulary {
                std::as_writable_bytes(std::span(loaded_)));
   }
 
+  std::vector<int> slots_;
+  std::string name_;
   ReadFile keys_;
   int64_t ids_;
   int64_t next_ = 1;  // id whose text is looked for
@@ -98,26 +129,30 @@ class ColumnVocabulary {
   Vocabulary result_;
 };
 
-void find_candidates(const CsvSchema& schema, const std::vector<ColumnVocabulary>& columns,
+void find_candidates(const CsvSchema& schema, const std::vector<TableVocabulary>& tables,
                      RowBlock& block) {
   block.text.clear();
-  block.candidates.resize(columns.size());
+  block.candidates.resize(tables.size());
   for (auto& candidates : block.candidates) candidates.clear();
   CsvFields fields;
-  block.lines.for_each_line([&](std::string_view row, int64_t line) {
-    if ((line == 1 && schema.header) || is_blank_line(row)) return;
+  block.lines.for_each_row([&](std::string_view row, int64_t line) {
+    if ((line == 1 && schema.header) || is_blank_line(row)) return true;
     // Bad rows were passed over, or there would be no ids.
-    if (split_csv(dialect_of(schema), row, fields)) return;
-    for (size_t k = 0; k < columns.size(); ++k) {
-      const auto index = static_cast<size_t>(schema.categorical[k].index);
-      if (index >= fields.fields.size()) break;
-      const std::string_view token = fields.fields[index];
-      if (columns[k].complete() || is_missing(schema, token)) continue;
-      const uint64_t key = token_key(token);
-      if (columns[k].found(key)) continue;
-      block.candidates[k].push_back({key, block.text.size(), token.size()});
-      block.text += token;
+    if (split_csv(dialect_of(schema), row, fields)) return true;
+    for (size_t t = 0; t < tables.size(); ++t) {
+      if (tables[t].complete()) continue;
+      for (const int slot : tables[t].slots()) {
+        const auto index = static_cast<size_t>(schema.categorical[static_cast<size_t>(slot)].index);
+        if (index >= fields.fields.size()) continue;
+        const std::string_view token = fields.fields[index];
+        if (is_missing(schema, token)) continue;
+        const uint64_t key = token_key(token);
+        if (tables[t].found(key)) continue;
+        block.candidates[t].push_back({key, block.text.size(), token.size()});
+        block.text += token;
+      }
     }
+    return true;
   });
 }
 
@@ -127,15 +162,20 @@ std::vector<Vocabulary> write_vocabularies(const std::vector<std::string>& train
                                            const CsvSchema& schema,
                                            std::vector<ReadFile> keys_of_ids,
                                            const std::string& folder, size_t block_bytes,
-                                           ThreadPool& pool) {
-  HLITE_CHECK(keys_of_ids.size() == schema.categorical.size(), "{} key files, {} columns",
-              keys_of_ids.size(), schema.categorical.size());
+                                           ThreadPool& pool,
+                                           const std::vector<std::string>& continued) {
+  const auto slots =
+      slots_of_tables(static_cast<int>(schema.categorical.size()), schema.slot_tables());
+  HLITE_CHECK(keys_of_ids.size() == slots.size(), "{} key files, {} tables", keys_of_ids.size(),
+              slots.size());
   if (!keys_of_ids.empty()) make_folder(folder + "/vocabulary");
-  std::vector<ColumnVocabulary> columns;
-  for (size_t k = 0; k < keys_of_ids.size(); ++k)
-    columns.emplace_back(folder, k, schema.categorical[k].name, std::move(keys_of_ids[k]));
+  std::vector<TableVocabulary> tables;
+  for (size_t t = 0; t < slots.size(); ++t)
+    tables.emplace_back(folder, schema, slots[t], std::move(keys_of_ids[t]));
+  for (size_t t = 0; t < slots.size() && !continued.empty(); ++t)
+    tables[t].begin_with(continued[static_cast<size_t>(slots[t].front())]);
   const auto complete = [&] {
-    return std::all_of(columns.begin(), columns.end(), [](const auto& c) { return c.complete(); });
+    return std::all_of(tables.begin(), tables.end(), [](const auto& t) { return t.complete(); });
   };
 
   std::vector<RowBlock> window(static_cast<size_t>(pool.threads()) * 2);
@@ -152,21 +192,20 @@ std::vector<Vocabulary> write_vocabularies(const std::vector<std::string>& train
       }
       if (blocks == 0) break;
       pool.run(blocks, [&](int64_t i, int) {
-        find_candidates(of_file, columns, window[static_cast<size_t>(i)]);
+        find_candidates(of_file, tables, window[static_cast<size_t>(i)]);
       });
-      pool.run(static_cast<int64_t>(columns.size()), [&](int64_t k, int) {
+      pool.run(std::ssize(tables), [&](int64_t t, int) {
         for (int64_t i = 0; i < blocks; ++i) {
           const RowBlock& block = window[static_cast<size_t>(i)];
-          for (const Candidate& c : block.candidates[static_cast<size_t>(k)])
-            columns[static_cast<size_t>(k)].take(
+          for (const NewCategory& c : block.candidates[static_cast<size_t>(t)])
+            tables[static_cast<size_t>(t)].take(
                 c.key, std::string_view(block.text).substr(c.begin, c.size));
         }
       });
     }
   }
   std::vector<Vocabulary> vocabularies;
-  for (size_t k = 0; k < columns.size(); ++k)
-    vocabularies.push_back(columns[k].finish(schema.categorical[k].name));
+  for (TableVocabulary& table : tables) vocabularies.push_back(table.finish());
   return vocabularies;
 }
 

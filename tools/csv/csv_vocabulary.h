@@ -5,8 +5,9 @@
 // met before the next one, and each text is written as it is found,
 // whatever the number of categories.
 //
-// <out>/vocabulary/<slot>_<name>.txt: line n is the category with id n (id 0 has none), with \\ for
-// a backslash and \r for a carriage return.
+// <out>/vocabulary/<slot>_<name>.txt, of the first slot that has the vocabulary: line n is the
+// category with id n (id 0 has none), with \\ for a backslash, \r for a carriage return and \n for
+// a line feed.
 #pragma once
 
 #include <cstdint>
@@ -29,13 +30,15 @@ struct Vocabulary {
   static constexpr int64_t kSmall = 1000;
 };
 
-// `keys_of_ids`: of each categorical column, uint64 an id, that of id 0 unused. `block_bytes`: the
-// longest line. Throws what reading throws; DataError when a category is not there any more: the
-// files have changed; Interrupted.
+// `continued`: the vocabularies that these begin with, one of each column, or none.
+// `keys_of_ids`: of each table (CsvSchema::slot_tables()), uint64 an id, that of id 0 unused.
+// Returns the vocabulary of each table. `block_bytes`: the longest line. Throws what reading
+// throws; DataError when a category is not there any more: the files have changed; Interrupted.
 std::vector<Vocabulary> write_vocabularies(const std::vector<std::string>& train,
                                            const CsvSchema& schema,
                                            std::vector<ReadFile> keys_of_ids,
                                            const std::string& folder, size_t block_bytes,
-                                           ThreadPool& pool);
+                                           ThreadPool& pool,
+                                           const std::vector<std::string>& continued = {});
 
 }  // namespace hlite::tools

@@ -103,8 +103,9 @@ def product(g, x, weight, bias):
 
 def inner_product(g, layer, bottoms):
     x, outputs = bottoms[0], layer["fc_param"]["num_output"]
-    y = product(g, x.name, g.weight(layer["name"] + ".weight", [x.dims[-1], outputs]),
-                g.weight(layer["name"] + ".bias", [outputs]))
+    y = g.node("MatMul", [x.name, g.weight(layer["name"] + ".weight", [x.dims[-1], outputs])])
+    if layer["fc_param"].get("use_bias", True):
+        y = g.node("Add", [y, g.weight(layer["name"] + ".bias", [outputs])])
     if layer["type"] == "FusedInnerProduct" and layer.get("activation", "Relu") == "Relu":
         y = g.node("Relu", [y])
     return [Tensor(y, [*x.dims[:-1], outputs], x.rows)]
@@ -239,13 +240,19 @@ LAYERS = {
 }
 
 
+def slot_tables(layer, slots):
+    """The number of the table that each slot looks up."""
+    return layer["sparse_embedding_hparam"].get("slot_tables", range(slots))
+
+
 def embedding(g, layer, keys, hotness, ragged):
     """Vectors [B, slots, V] of keys [B, sum of hotness], local to each slot's table; -1 is no key."""
     hparam = layer["sparse_embedding_hparam"]
     mean = hparam.get("combiner", 0) in (1, "mean")
+    tables = slot_tables(layer, len(hotness))
     width, vectors, at = hparam["embedding_vec_size"], [], 0
     for slot, count in enumerate(hotness):
-        name = f"{layer['name']}.table_{slot}"
+        name = f"{layer['name']}.table_{tables[slot]}"
         if name + ".keys" in g.weights:
             raise ModelError(f"{name}: expected a table with a row for every key, found one of the keys that came "
                              f"({layer['type']}), which ONNX cannot look up")

@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 
-TYPES = {"F32": "<f4", "U32": "<u4"}
+TYPES = {"F32": "<f4", "U32": "<u4", "F16": "<f2", "BF16": "<u2"}
 
 
 class ModelError(Exception):
@@ -47,8 +47,11 @@ def read_weights(path):
             continue
         begin, end = entry["data_offsets"]
         if entry["dtype"] not in TYPES or end > len(data):
-            raise ModelError(f"{path}: tensor {name}: expected F32 or U32 within the file, found {entry}")
-        weights[name] = data[begin:end].view(TYPES[entry["dtype"]]).reshape(entry["shape"])
+            raise ModelError(f"{path}: tensor {name}: expected {', '.join(TYPES)} within the file, found {entry}")
+        values = data[begin:end].view(TYPES[entry["dtype"]]).reshape(entry["shape"])
+        if entry["dtype"] == "BF16":  # the upper halves of floats
+            values = (values.astype("<u4") << 16).view("<f4")
+        weights[name] = values.astype("<f4") if entry["dtype"] == "F16" else values
     return weights
 
 

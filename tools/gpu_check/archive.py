@@ -7,7 +7,6 @@ import tarfile
 import tempfile
 
 from build import PROGRAMS, commit
-from unit_tests import LIST, files_without_gpu
 
 LIBRARIES = ["libhlite_cuda.so", "libfake_plugin_of_other_build.so", "libfake_plugin_without_kernel.so",
              "libfake_plugin_of_other_signature.so", "libfake_plugin_without_entry.so",
@@ -49,8 +48,6 @@ def fill(root, programs, folder):
             shutil.copytree(source, place, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(source, place)
-    with open(os.path.join(folder, LIST), "w", encoding="utf-8") as file:
-        file.write("\n".join(files_without_gpu(root)) + "\n")
     with open(os.path.join(folder, MARK), "w", encoding="utf-8") as file:
         file.write(commit(root) + "\n")
 

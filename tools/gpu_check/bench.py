@@ -1,5 +1,5 @@
-"""The benchmarks: whole iterations, the embedding alone, ranks that share the GPU, training from a file, and whole
-iterations in PyTorch."""
+"""The benchmarks: whole iterations, the embedding alone, ranks that share the GPU, training from a file, rows beyond
+the GPU's memory, and whole iterations in PyTorch."""
 import json
 import os
 import sys
@@ -16,6 +16,7 @@ SMALL_RUNS = [("bf16", 1.05, 32), ("tf32", 0, 32)]
 ALL_ROWS = 40_000_000      # of a table: with all of Criteo Terabyte's, tables take 96 GB
 SOME_ROWS = 10_000_000
 CARD_FOR_ALL = 110_000     # MB
+BF16 = "solver.precision=bf16"
 
 
 def rows_of_tables(session):
@@ -110,7 +111,7 @@ def exchanges(session, ranks, alpha):
 
 def training_file(session):
     command = [session.program("criteo_synth"), "--test", "0", "--like", "criteo", "--cards", "terabyte",
-               "--format", "raw", "--out", session.scratch("c")]
+               "--format", "raw", "--out", session.scratch("c"), "--force"]
     command += ["--train", 2000 if session.small else session.rows, "--cap", rows_of_tables(session)]
     session.checks.program(command, 90)
     shape = ((32, 12, [16, 8], [16], 8) if session.small else
@@ -133,19 +134,75 @@ def told_by_gpus(events):
     return lines or ["NVML told nothing"]
 
 
+def train(session, name, *settings):
+    """The events of a run on what training_file() has written."""
+    metrics = session.scratch(f"mlperf-{name}.jsonl")
+    command = [session.program("train"), "--config", session.scratch("mlperf.json"), "--device", "cuda",
+               "--metrics", metrics]
+    session.checks.program(command + [word for setting in settings for word in ("--set", setting)], 90)
+    return read_numbers(metrics)
+
+
+def best_rate(events):
+    return max(e["samples_per_s"] for e in events if e["event"] == "train")
+
+
 def from_file(session, precision, setting):
-    metrics = session.scratch(f"mlperf-{precision}.jsonl")
-    session.checks.program([session.program("train"), "--config", session.scratch("mlperf.json"), "--device", "cuda",
-                            "--metrics", metrics, "--set", setting], 90)
-    events = read_numbers(metrics)
+    events = train(session, precision, setting)
     rates = [e["samples_per_s"] for e in events if e["event"] == "train"]
     last = [e for e in events if e["event"] == "eval"][-1]  # the first one reads the set
     return [f"{max(rates):,.0f} samples/s at best, {rates[-1]:,.0f} at the end; evaluation of {last['samples']:,} "
             f"samples with exact AUC: {last['samples'] / last['seconds']:,.0f} samples/s", *told_by_gpus(events)]
 
 
+def row_transfer(session):
+    """The two ways in which rows can cross the bus."""
+    command = [session.program("row_transfer_bench")]
+    command += (["--rows", 300, "--missing", 100, "--threads", 2, "--seconds", 0.001] if session.small else [])
+    found = session.kept("row_transfer.txt")
+    session.checks.program(command, 60, out=found)
+    with open(found, encoding="utf-8") as text:
+        return text.read().splitlines()
+
+
+def available_bytes():
+    with open("/proc/meminfo", encoding="utf-8") as file:
+        return next(1024 * int(line.split()[1]) for line in file if line.startswith("MemAvailable"))
+
+
+def beyond_memory(session, share, all_there):
+    """Training with a share of the rows in the GPU's memory, against all of them there."""
+    with open(session.scratch("c.manifest.json"), encoding="utf-8") as file:
+        rows = sum(json.load(file)["slot_size_array"])
+    with open(session.scratch("mlperf.json"), encoding="utf-8") as file:
+        plan = json.load(file)
+    row = 4 * next(e["sparse_embedding_hparam"]["embedding_vec_size"] for e in plan["layers"] if e["name"] == "emb")
+    if rows * row > 0.8 * available_bytes():
+        raise NotRun(f"{rows * row / 1e9:.0f} GB of rows are too many for this machine's memory")
+    # Rows, two words for each of them, a word for each row of the tables, and the work of an admission.
+    gigabytes = (share * rows * (row + 8) + 4 * rows + 16 * 26 * plan["solver"]["batchsize"] + 4096) / 1e9
+    rate = best_rate(train(session, f"beyond-{share}", BF16, f'solver.embedding_memory={{"gpu_gb":{gigabytes:.6f}}}'))
+    with open(session.checks.log, encoding="utf-8") as log:
+        moved = [line.split("emb: ")[1].strip() for line in log if "lookups found" in line]
+    of_all = f", {rate / all_there:.2f} of all rows in GPU memory" if all_there else ""
+    return [f"{rate:,.0f} samples/s at best{of_all}; gpu_gb {gigabytes:.6g}", *moved]
+
+
+def beyond_memory_runs(session):
+    checks, best = session.checks, []
+
+    def all_there():
+        best.append(best_rate(train(session, "all-rows", BF16)))
+        return [f"{best[0]:,.0f} samples/s at best"]
+
+    checks.check("beyond-memory-all-rows-there", all_there)
+    for share in (0.9,) if session.small else (0.05, 0.1, 0.3):
+        checks.check(f"beyond-memory-{100 * share:.0f}-percent",
+                     lambda part=share: beyond_memory(session, part, best[0] if best else 0))
+
+
 def run(session):
-    for name in ("train_bench.jsonl", "pytorch.jsonl", "comm_bench.jsonl", "exchange_bench.jsonl"):
+    for name in ("train_bench.jsonl", "pytorch.jsonl", "comm_bench.jsonl", "exchange_bench.jsonl", "row_transfer.txt"):
         if os.path.exists(session.kept(name)):
             os.remove(session.kept(name))
     checks = session.checks
@@ -160,11 +217,16 @@ def run(session):
         for alpha in (1.05, 0):
             checks.check(f"exchanges-{ranks}-ranks-alpha-{alpha}", lambda run=(ranks, alpha): exchanges(session, *run))
     written = checks.check("mlperf-file", lambda: training_file(session))
-    for precision, setting in (("bf16", "solver.precision=bf16"), ("tf32", "solver.enable_tf32_compute=true")):
+    for precision, setting in (("bf16", BF16), ("tf32", "solver.enable_tf32_compute=true")):
         name = f"mlperf-from-file-{precision}"
         if written:
             checks.check(name, lambda what=(precision, setting): from_file(session, *what))
         else:
             checks.skip(name, "see mlperf-file")
+    checks.check("row-transfer", lambda: row_transfer(session))
+    if written:
+        beyond_memory_runs(session)
+    else:
+        checks.skip("beyond-memory", "see mlperf-file")
     checks.check("pytorch", lambda: pytorch(session))  # the longest
     table(session)

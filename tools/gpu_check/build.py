@@ -7,7 +7,7 @@ from processes import run_limited
 
 TEST_PROGRAMS = ["cuda_tests", "ops_tests", "optimizer_tests"]  # those whose cases run on a GPU, too
 PROGRAMS = ["train", "criteo_synth", *TEST_PROGRAMS, "gpu_embedding_bench", "train_bench", "comm_bench",
-            "exchange_bench"]
+            "exchange_bench", "row_transfer_bench"]
 # What the Debian packages of tools/setup.sh bring; one of each line is enough.
 HEADERS = [("oneapi/dnnl/dnnl.h", "openblas-pthread/cblas.h", "cblas.h"), ("nlohmann/json.hpp",), ("CLI/CLI.hpp",),
            ("spdlog/spdlog.h",), ("fmt/format.h",), ("xxhash.h",), ("zlib.h",), ("zstd.h",), ("catch2/catch.hpp",)]

@@ -51,7 +51,7 @@ def compare(metrics, folder, bounds, iterations=None):
             raise Failed(f"no {value} of iteration {missing[0]}")
         return {i: abs(got[i] - v) / (abs(v) if relative else 1) for i, v in want.items()}
 
-    losses = errors("train", "loss", read_csv(os.path.join(folder, "expected_losses.csv"), 2), True)
+    losses = errors("train", "batch_loss", read_csv(os.path.join(folder, "expected_losses.csv"), 2), True)
     areas = errors("eval", "auc", read_csv(os.path.join(folder, "expected_eval.csv"), 1), False)
     if not losses:
         raise Failed("no losses to compare with")

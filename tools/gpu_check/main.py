@@ -16,7 +16,7 @@ import machine
 import sanitizer
 import unit_tests
 from checks import Checks, Failed
-from processes import signal_name
+from processes import ENDING, signal_name
 from session import Session
 
 # What says most comes first: the minutes may end before the last.
@@ -71,7 +71,7 @@ def arguments(words):
 
 
 def interrupted(number, _frame):
-    for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for each in ENDING:
         signal.signal(each, signal.SIG_IGN)  # what is left to do is short
     raise SystemExit(128 + number)
 
@@ -184,7 +184,7 @@ def check_all(a, root, programs, commit, temporary):
 
 def main(words):
     a = arguments(words)
-    for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for each in ENDING:
         signal.signal(each, interrupted)
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     packed = archive.packed_commit(root)

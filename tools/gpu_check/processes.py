@@ -5,6 +5,8 @@ import subprocess
 import time
 from dataclasses import dataclass
 
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # of this program
+
 
 @dataclass
 class Ended:
@@ -40,15 +42,22 @@ def run_limited(command, limit, out, err=None, env=None, cwd=None):
     """Ended, after at most `limit` seconds and a few to die in. Standard output goes to the open file `out`,
     standard error to `err`, without it to `out` too. Raises OSError where the program cannot be started."""
     start = time.monotonic()
-    process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=out,
-                               stderr=err or subprocess.STDOUT, env=env, cwd=cwd, start_new_session=True)
-    overran = False
+    # A signal that came while the process starts or is ended would leave it behind: it waits.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    process, overran = None, False
     try:
+        process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=out,
+                                   stderr=err or subprocess.STDOUT, env=env, cwd=cwd, start_new_session=True,
+                                   preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before))
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         process.wait(max(limit, 0))
     except subprocess.TimeoutExpired:
         overran = True
     finally:
-        end(process)
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        if process:
+            end(process)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     code = process.returncode if process.returncode is not None else -signal.SIGKILL
     return Ended(code, overran, time.monotonic() - start)
 

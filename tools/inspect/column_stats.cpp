@@ -120,7 +120,7 @@ void NumberStats::add(double value) {
 KeyCounter::KeyCounter(int64_t most) : most_(most), table_(kFirstCapacity) {}
 
 void KeyCounter::clear() {
-  std::fill(table_.begin(), table_.end(), Entry{0, 0});
+  std::fill(table_.begin(), table_.end(), KeyCount{0, 0});
   used_ = total_ = dropped_below_ = 0;
   largest_ = 0;
 }
@@ -135,10 +135,10 @@ void KeyCounter::insert(uint64_t key, int64_t count) {
 }
 
 void KeyCounter::rebuild(size_t capacity, int64_t drop_below) {
-  std::vector<Entry> old(capacity);
+  std::vector<KeyCount> old(capacity);
   old.swap(table_);
   used_ = 0;
-  for (const Entry& e : old)
+  for (const KeyCount& e : old)
     if (e.count >= std::max<int64_t>(drop_below, 1)) insert(e.key, e.count);
 }
 
@@ -156,7 +156,7 @@ void KeyCounter::add(uint64_t key) {
 std::vector<int64_t> KeyCounter::counts() const {
   std::vector<int64_t> counts;
   counts.reserve(static_cast<size_t>(used_));
-  for (const Entry& e : table_)
+  for (const KeyCount& e : table_)
     if (e.count > 0) counts.push_back(e.count);
   std::sort(counts.begin(), counts.end(), std::greater<>());
   return counts;
@@ -171,9 +171,9 @@ double Skew::share_of(int64_t k) const {
   return share;
 }
 
-Statistics collect(RowStream& rows, const std::vector<int64_t>& limits, int64_t batch) {
+FileStatistics collect(RowStream& rows, const std::vector<int64_t>& limits, int64_t batch) {
   const RowSchema& schema = rows.schema();
-  Statistics all;
+  FileStatistics all;
   all.numbers.resize(schema.numbers.size());
   all.slots.resize(schema.slots.size());
   const int64_t most =

@@ -34,7 +34,7 @@ class KeyCounter {
   [[nodiscard]] std::vector<int64_t> counts() const;
 
  private:
-  struct Entry {
+  struct KeyCount {
     uint64_t key;
     int64_t count;  // 0: free
   };
@@ -43,7 +43,7 @@ class KeyCounter {
 
   int64_t most_, used_ = 0, total_ = 0, dropped_below_ = 0;
   uint64_t largest_ = 0;
-  std::vector<Entry> table_;  // a power of two
+  std::vector<KeyCount> table_;  // a power of two
 };
 
 struct KeyStats {
@@ -70,7 +70,7 @@ struct Skew {
   double distinct_in_batch = 0, lookups_in_batch = 0;
 };
 
-struct Statistics {
+struct FileStatistics {
   int64_t rows = 0, labels = 0, positives = 0, odd_labels = 0;  // odd: neither 0 nor 1
   std::vector<NumberStats> numbers;
   std::vector<KeyStats> slots;
@@ -79,6 +79,6 @@ struct Statistics {
 
 // Reads the stream to its end. `limits`: rows of each slot's table, or empty. `batch`: samples
 // whose distinct rows are counted.
-Statistics collect(RowStream& rows, const std::vector<int64_t>& limits, int64_t batch);
+FileStatistics collect(RowStream& rows, const std::vector<int64_t>& limits, int64_t batch);
 
 }  // namespace hlite::tools

@@ -12,7 +12,8 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
 #include "tools/criteo/criteo_record.h"
-#include "tools/io/input_stream.h"
+#include "tools/csv/csv_record.h"
+#include "tools/io/input_file.h"
 
 namespace hlite::tools {
 namespace {
@@ -85,29 +86,37 @@ bool is_norm_list(const std::vector<std::string_view>& lines) {
           lines[1].find_first_not_of("0123456789.-") != std::string_view::npos);
 }
 
-// The delimiter that every line has equally often, most often; 0 for none.
-char common_delimiter(const std::vector<std::string_view>& lines, int64_t& columns) {
+// Columns that nine of ten rows of the head have with this delimiter, as the first row has; 0
+// where there is no such number.
+int64_t common_columns(std::string head, bool whole, char delimiter) {
+  if (head.starts_with(kByteOrderMark)) head.erase(0, kByteOrderMark.size());
+  if (whole && !head.ends_with('\n')) head += '\n';
+  LineBlock block;
+  size_t open_quote = 0;
+  block.size = find_whole_rows(head, {.separator = delimiter, .quotes = true, .trim = true},
+                               block.inner_feeds, open_quote);
+  block.bytes.assign(head.begin(), head.end());
+  int64_t columns = 0, rows = 0, same = 0;
+  CsvFields fields;
+  block.for_each_row([&](std::string_view row, int64_t) {
+    if (is_blank_line(row)) return true;
+    const bool good = !split_csv({.separator = delimiter, .trim = true}, row, fields);
+    if (rows++ == 0) columns = std::ssize(fields.fields);
+    same += good && std::ssize(fields.fields) == columns;
+    return true;
+  });
+  return same * 10 >= rows * 9 ? columns : 0;
+}
+
+// The delimiter that cuts the rows into most columns; 0 for none.
+char common_delimiter(const std::string& head, bool whole, int64_t& columns) {
   char best = 0;
   columns = 1;
   for (const char delimiter : {'\t', ',', ';', '|', ' '}) {
-    const auto count = [&](std::string_view line) {
-      bool quoted = false;
-      int64_t n = 0;
-      for (const char c : line) {
-        if (c == '"') quoted = !quoted;
-        n += c == delimiter && !quoted;
-      }
-      return n;
-    };
-    if (lines.empty()) return 0;
-    const int64_t n = count(lines[0]);
-    const auto same = std::count_if(lines.begin(), lines.end(),
-                                    [&](std::string_view l) { return l.empty() || count(l) == n; });
-    const bool common = same * 10 >= static_cast<int64_t>(lines.size()) * 9;
-    if (n > 0 && common && n + 1 > columns) {
-      best = delimiter;
-      columns = n + 1;
-    }
+    const int64_t found = common_columns(head, whole, delimiter);
+    if (found <= columns) continue;
+    best = delimiter;
+    columns = found;
   }
   return best;
 }
@@ -128,7 +137,7 @@ void detect_json(std::string_view head, FileFacts& file) {
   }
 }
 
-void detect_text(std::string_view head, bool whole, FileFacts& file) {
+void detect_text(const std::string& head, bool whole, FileFacts& file) {
   const std::vector<std::string_view> lines = lines_of(head, whole);
   file.sure = Sureness::kLikely;
   const size_t first = head.find_first_not_of(" \t\r\n");
@@ -154,11 +163,11 @@ void detect_text(std::string_view head, bool whole, FileFacts& file) {
     return;
   }
   int64_t columns = 1;
-  file.delimiter = common_delimiter(lines, columns);
+  file.delimiter = common_delimiter(head, whole, columns);
   file.kind = file.delimiter == 0 ? FileKind::kText : FileKind::kTable;
   file.why = file.delimiter == 0
                  ? "it is text without columns"
-                 : fmt::format("its lines have {} columns separated by {}", columns,
+                 : fmt::format("its rows have {} columns separated by {}", columns,
                                file.delimiter == '\t'  ? "tabs"
                                : file.delimiter == ' ' ? "blanks"
                                                        : fmt::format("\"{}\"", file.delimiter));

@@ -2,9 +2,9 @@
 
 #include <filesystem>
 
-#include "data_reader/manifest.h"
+#include "data_reader/manifest_fit.h"
 #include "data_reader/open_source.h"
-#include "hugectr_lite/config/object_reader.h"
+#include "hugectr_lite/config/json_values.h"
 #include "hugectr_lite/config/slot_sizes.h"
 #include "hugectr_lite/core/error.h"
 
@@ -60,74 +60,58 @@ void check_kind(const FitCase& fit, const FileFacts& file, FitReport& report) {
               conversion_advice(file, data));
 }
 
-// The records that a manifest (which `says`) describes against the config's.
-void check_layout(const FitCase& fit, const data::Manifest& m, const std::string& says,
-                  FitReport& report) {
-  if (m.dense_dim + std::ssize(m.hotness) == 0) return;
-  const auto found = data::RawFormat::from(m), expected = data::RawFormat::from(fit.config.data);
-  const char* fault = found.record_bytes() != expected.record_bytes() ? "record_size"
-                      : found.dense_dim != expected.dense_dim         ? "dense_dim"
-                      : found.float_label != expected.float_label
-                          ? (found.float_label ? "float_label" : "integer_label")
-                      : found.float_dense != expected.float_dense
-                          ? (found.float_dense ? "float_dense" : "integer_dense")
-                      : found.keys.hotness != expected.keys.hotness ? "layout_of_manifest"
-                                                                    : nullptr;
-  if (fault == nullptr) return;
-  const auto text = [](const data::RawFormat& f) {
-    return fmt::format("{} label, {} {} dense values, {} keys of {} slots",
-                       f.float_label ? "float" : "integer", f.dense_dim,
-                       f.float_dense ? "float" : "integer", f.keys.columns, f.keys.slots());
-  };
-  report.fail(
-      fault,
-      fmt::format("{}: {} records of {} bytes ({}); the config says {} ({})", fit.path, says,
-                  found.record_bytes(), text(found), expected.record_bytes(), text(expected)),
-      "let the config say what the manifest says");
-}
-
-// The tables that a manifest wants against the config's.
-void check_tables(const FitCase& fit, const data::ManifestEntry& entry, const std::string& says,
-                  FitReport& report) {
-  const std::vector<int64_t>& sizes = entry.manifest.slot_sizes;
-  if (fit.slot_rows.empty() || sizes.empty() || fit.slot_rows == sizes) return;
-  const size_t slots = std::min(fit.slot_rows.size(), sizes.size());
-  size_t s = 0;
-  while (s < slots && fit.slot_rows[s] >= sizes[s]) ++s;
-  if (s == slots) {
-    report.notes.push_back(fmt::format("{} smaller tables than the config has", says));
-    return;
+// Calls visit(layer, its hparam, slots before its own, its slots) for each embedding layer.
+template <typename Visit>
+void for_each_embedding(const config::TrainConfig& config, Visit&& visit) {
+  int64_t first_slot = 0;
+  for (const config::SparseInputConfig& input : config.data.sparse) {
+    for (const config::JsonNode* layer : config.layers) {
+      const config::JsonNode* bottom = layer->find("bottom");
+      const config::JsonNode* hparam = layer->find("sparse_embedding_hparam");
+      if (bottom != nullptr && bottom->kind() == config::JsonNode::Kind::kString &&
+          bottom->string() == input.top && hparam != nullptr)
+        visit(*layer, *hparam, first_slot, input.slot_num);
+    }
+    first_slot += input.slot_num;
   }
-  report.fail("tables_of_manifest",
-              fmt::format("{}: {} {} rows for the table of slot {}; the config's slot_size_array "
-                          "says {}",
-                          fit.path, says, sizes[s], s, fit.slot_rows[s]),
-              fmt::format("\"slot_size_array\": \"{}\" takes the sizes from there", entry.path));
 }
 
-// What a manifest beside the file says against the config.
-void check_manifest(const FitCase& fit, const FileFacts& file, FitReport& report) {
+std::string name_of(const config::JsonNode& layer) {
+  for (const char* key : {"name", "top"})
+    if (const config::JsonNode* name = layer.find(key)) return config::to_string(*name);
+  return "";
+}
+
+// Do the slots that share tables share the manifest's vocabularies, and the other way round?
+void check_shared_tables(const FitCase& fit, const data::ManifestEntry& entry, FitReport& report) {
+  for_each_embedding(fit.config, [&](const config::JsonNode& layer, const config::JsonNode& hparam,
+                                     int64_t first_slot, int64_t slots) {
+    const config::JsonNode* written = hparam.find("slot_tables");
+    if (written == nullptr) {
+      if (auto text = data::find_shareable_tables(entry, name_of(layer), first_slot, slots))
+        report.notes.push_back(std::move(*text));
+      return;
+    }
+    const std::vector<int64_t> tables = config::to_integers(*written);
+    if (const auto misfit =
+            data::find_mixed_vocabularies(entry, name_of(layer), first_slot, tables))
+      report.fail(misfit->fault, misfit->message, misfit->advice);
+  });
+}
+
+// Compares file and config with the manifest next to the file.
+void check_manifest(const FitCase& fit, FitReport& report) {
   const auto entry = data::find_manifest_of(fit.path, data::DamagedManifest::kPassOver);
   if (!entry) return;
-  const data::Manifest& m = entry->manifest;
-  const std::string says = fmt::format("{} says", entry->path);
-  if (entry->file.bytes > 0 && file.kind == FileKind::kBinary && entry->file.bytes != file.bytes) {
-    return report.fail(
-        "size_of_manifest",
-        fmt::format("{}: {} {} bytes, found {}", fit.path, says, entry->file.bytes, file.bytes),
-        file.bytes < entry->file.bytes ? "the file was cut short: copy or prepare it again"
-                                       : "the file is not the one that was prepared");
-  }
-  if (fit.config.data.is_raw() && m.format.find("raw") != std::string::npos) {
-    check_layout(fit, m, says, report);
-    if (!report.fits()) return;
-  }
-  check_tables(fit, *entry, says, report);
+  auto misfit = data::find_stale(*entry, fit.path);
+  if (!misfit) misfit = data::find_misfit(*entry, fit.path, fit.config.data, fit.slot_rows);
+  if (misfit) return report.fail(misfit->fault, misfit->message, misfit->advice);
+  check_shared_tables(fit, *entry, report);
   const bool train = fit.role == config::Split::kTrain;
-  if (train != (entry->file.role == "train")) {
+  if (report.fits() && train != (entry->file.role == "train")) {
     report.fail("wrong_role",
-                fmt::format("{}: {} that this is {} data; the config uses it as \"{}\"", fit.path,
-                            says, entry->file.role, role_name(fit)),
+                fmt::format("{}: {} says that this is {} data; the config uses it as \"{}\"",
+                            fit.path, entry->path, entry->file.role, role_name(fit)),
                 "exchange source and eval_source");
   }
 }
@@ -135,6 +119,7 @@ void check_manifest(const FitCase& fit, const FileFacts& file, FitReport& report
 // Both files of the config side by side.
 void check_other_file(const FitCase& fit, FitReport& report) {
   const config::DataConfig& data = fit.config.data;
+  if (data.eval_source.empty()) return;
   const std::string train = fit.config.resolve(data.source),
                     eval = fit.config.resolve(data.eval_source);
   std::error_code error;
@@ -195,20 +180,15 @@ void check_count(const FitCase& fit, const char* found, int64_t records, FitRepo
 std::vector<int64_t> slot_rows_of(const config::TrainConfig& config) {
   constexpr const char* kSizes = "slot_size_array";
   std::vector<int64_t> rows;
-  for (const config::SparseInputConfig& input : config.data.sparse) {
-    for (const config::JsonNode* layer : config.layers) {
-      const config::JsonNode* bottom = layer->find("bottom");
-      const config::JsonNode* block = layer->find("sparse_embedding_hparam");
-      if (bottom == nullptr || bottom->kind() != config::JsonNode::Kind::kString ||
-          bottom->string() != input.top || block == nullptr || block->find(kSizes) == nullptr) {
-        continue;
-      }
-      config::ObjectReader reader(*block, false);
-      const std::vector<int64_t> sizes = config::read_slot_sizes(reader, config.directory);
-      rows.insert(rows.end(), sizes.begin(), sizes.end());
-      break;
-    }
-  }
+  int64_t sized = 0;  // slots whose rows are known: those of the first layer that says so count
+  for_each_embedding(config,
+                     [&](const auto&, const config::JsonNode& hparam, int64_t first_slot, int64_t) {
+                       if (first_slot < sized || hparam.find(kSizes) == nullptr) return;
+                       const std::vector<int64_t> sizes =
+                           config::read_slot_sizes(*hparam.find(kSizes), config.directory);
+                       rows.insert(rows.end(), sizes.begin(), sizes.end());
+                       sized = first_slot + 1;
+                     });
   const size_t slots = config.data.key_layout().hotness.size();
   if (rows.size() == slots) return rows;
   return config.data.slot_size_array.size() == slots ? config.data.slot_size_array
@@ -233,7 +213,7 @@ FitReport check_fit(const FitCase& fit) {
     return report;
   }
   check_kind(fit, file, report);
-  if (report.fits()) check_manifest(fit, file, report);
+  if (report.fits()) check_manifest(fit, report);
   if (report.fits()) check_other_file(fit, report);
   if (!report.fits()) return report;
   if (fit.config.data.is_raw()) {

@@ -8,17 +8,16 @@
 
 #include "hugectr_lite/config/train_config.h"
 #include "tools/inspect/file_kind.h"
-#include "tools/inspect/raw_shape.h"
 
 namespace hlite::tools {
 
 struct Finding {
   // One of: missing_file, empty_file, same_file, swapped_files, wrong_role, compressed,
-  // wrong_format, record_size, truncated, size_of_manifest, layout_of_manifest, tables_of_manifest,
-  // num_samples, byte_order, label_column, label_values, float_label, integer_label, float_dense,
-  // integer_dense, negative_dense, not_finite, dense_dim, float_keys, global_keys, local_keys,
-  // slot_order, key_range, file_list, norm_header, norm_file, check_flag,
-  // norm_dims, norm_keys, norm_records, parquet.
+  // wrong_format, record_size, truncated, size_of_manifest, stale_file, layout_of_manifest,
+  // tables_of_manifest, mixed_vocabularies, num_samples, label_values, float_label, integer_label,
+  // float_dense, integer_dense, negative_dense, not_finite, dense_dim, global_keys, local_keys,
+  // key_range, file_list, norm_header, norm_file, check_flag, norm_dims, norm_keys, norm_records,
+  // parquet.
   std::string fault;
   std::string message;  // what was expected, what was found, where
   std::string advice;   // what would fit; may be empty

@@ -1,6 +1,7 @@
 #include "tools/inspect/inspection.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <memory>
 #include <ranges>
@@ -9,77 +10,42 @@
 #include "data_reader/norm_format.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
-#include "tools/inspect/raw_shape.h"
 #include "tools/io/numpy_file.h"
 
 namespace hlite::tools {
 namespace {
 
-// The layout of raw data by what is known best: a manifest, the config where the data looks like
-// it, the data itself.
-struct Layout {
-  std::optional<data::RawFormat> format;
-  bool swapped = false;
-};
-
-Layout raw_layout(const config::TrainConfig* config, const InspectOptions& options,
-                  Inspection& out) {
-  const std::string& path = out.file.path;
-  if (const auto entry = data::find_manifest_of(path, data::DamagedManifest::kPassOver)) {
+// The layout of raw data, as a manifest beside it or the config says.
+std::optional<data::RawFormat> raw_layout(const config::TrainConfig* config, Inspection& out) {
+  if (const auto entry = data::find_manifest_of(out.file.path, data::DamagedManifest::kPassOver)) {
     out.sure = Sureness::kCertain;
     out.why = fmt::format("{} describes it ({} data)", entry->path, entry->file.role);
     if (entry->file.bytes > 0 && entry->file.bytes != out.file.bytes) {
       out.remarks.push_back(fmt::format("the manifest says {} bytes, the file has {}",
                                         entry->file.bytes, out.file.bytes));
     }
-    return {data::RawFormat::from(entry->manifest)};
+    if (const auto& tables = entry->manifest.slot_tables; !tables.empty())
+      out.remarks.push_back(
+          fmt::format("slots of one vocabulary can share a table: \"slot_tables\": [{}]",
+                      fmt::join(tables, ",")));
+    return data::RawFormat::from(entry->manifest);
   }
-  const std::vector<uint32_t> head = read_words(path, kHeadBytes);
-  std::vector<int64_t> hints = {40};
   if (config != nullptr && config->data.is_raw()) {
-    hints.insert(hints.begin(), data::RawFormat::from(config->data).record_bytes() / 4);
+    out.why = "columns as the config says";
+    return data::RawFormat::from(config->data);
   }
-  const RawGuess guess = guess_raw_shape(head, out.file.bytes, hints);
-  if (guess.words == 0) {
-    out.remarks.push_back(
-        "no record size has 0 or 1 at the start of every record: not raw data, or labels are "
-        "missing");
-    return {};
-  }
-  out.sure = guess.sure;
-  out.why = guess.why;
-  if (config != nullptr && config->data.is_raw() && hints[0] == guess.words &&
-      guess.label_column == 0 && !guess.swapped) {
-    out.why += "; columns as the config says";
-    return {data::RawFormat::from(config->data)};
-  }
-  if (guess.label_column > 0) {
-    out.remarks.push_back(
-        fmt::format("the label must come first, here it is column {}", guess.label_column));
-    return {};
-  }
-  bool known = false;
-  data::RawFormat format = layout_of(guess, known);
-  if (options.dense_dim && *options.dense_dim < guess.words) {
-    format.dense_dim = *options.dense_dim;
-    format.keys = KeyLayout::one_hot(guess.words - 1 - format.dense_dim);
-  } else if (!known) {
-    out.remarks.push_back(
-        "where dense values end and keys begin cannot be seen: all columns are taken for keys "
-        "(--dense N says how many are dense)");
-  }
-  if (guess.swapped) out.remarks.push_back("its numbers are big-endian");
-  return {format, guess.swapped};
+  out.remarks.emplace_back("if it is raw data, --config says what its records hold");
+  return std::nullopt;
 }
 
 std::unique_ptr<RowStream> open_raw(const config::TrainConfig* config,
                                     const InspectOptions& options, Inspection& out) {
-  const Layout layout = raw_layout(config, options, out);
-  if (!layout.format) {
+  const auto layout = raw_layout(config, out);
+  if (!layout) {
     out.schema = fmt::format("{} bytes of binary data", out.file.bytes);
     return nullptr;
   }
-  const data::RawFormat& format = *layout.format;
+  const data::RawFormat& format = *layout;
   const int64_t record = format.record_bytes(), records = out.file.bytes / record;
   out.schema = fmt::format("raw records of {}{}{}, {} samples", format.describe_record(),
                            format.float_label ? ", float label" : "",
@@ -87,7 +53,7 @@ std::unique_ptr<RowStream> open_raw(const config::TrainConfig* config,
   if (const int64_t rest = out.file.bytes % record; rest != 0) {
     out.remarks.push_back(fmt::format("{} bytes are left over behind the last whole record", rest));
   }
-  return raw_rows(out.file.path, format, layout.swapped, options.rows, options.batch);
+  return raw_rows(out.file.path, format, options.rows, options.batch);
 }
 
 std::unique_ptr<RowStream> open_norm(const config::TrainConfig* config,
@@ -123,16 +89,10 @@ std::unique_ptr<RowStream> open_parquet(const InspectOptions& options, Inspectio
   }
 }
 
-std::unique_ptr<RowStream> open_numpy(const InspectOptions& options, Inspection& out) {
-  const NumpyHeader header = read_numpy_header(ReadFile(out.file.path));
-  out.schema = fmt::format("NumPy array of {} items, shape ({})", header.type,
-                           fmt::join(header.shape, ", "));
-  try {
-    return numpy_rows(out.file.path, options.rows);
-  } catch (const DataError& error) {
-    out.remarks.push_back(error.what());
-    return nullptr;
-  }
+std::string describe_array(const std::string& path) {
+  const NumpyHeader header = read_numpy_header(ReadFile(path));
+  return fmt::format("NumPy array of {} items, shape ({})", header.type,
+                     fmt::join(header.shape, ", "));
 }
 
 void describe_manifest(Inspection& out) {
@@ -173,7 +133,8 @@ std::unique_ptr<RowStream> open_rows(const config::TrainConfig* config,
       }
       return open_norm(config, options, out);
     case FileKind::kNumpy:
-      return open_numpy(options, out);
+      out.schema = describe_array(out.file.path);
+      return nullptr;
     case FileKind::kParquet:
       return open_parquet(options, out);
     case FileKind::kManifest:

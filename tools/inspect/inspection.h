@@ -15,9 +15,8 @@
 namespace hlite::tools {
 
 struct InspectOptions {
-  int64_t rows = 1000000;            // most rows to look at
-  int64_t batch = 65536;             // samples whose distinct rows are counted
-  std::optional<int64_t> dense_dim;  // of raw data, where nothing else says
+  int64_t rows = 1000000;  // most rows to look at
+  int64_t batch = 65536;   // samples whose distinct rows are counted
 };
 
 struct Inspection {
@@ -27,14 +26,14 @@ struct Inspection {
   std::string why;
   std::vector<std::string> remarks;
   // Of files with rows.
-  std::optional<Statistics> statistics;
+  std::optional<FileStatistics> statistics;
   RowSchema columns;
   std::string part;  // which rows the statistics are of
   int64_t rows_in_file = -1;
 };
 
-// `config`: helps with raw data that nothing else is known of, may be null. `slot_rows`: rows of
-// each slot's table, or empty. Throws FileError, DataError.
+// `config`: the layout of raw data without a manifest, may be null. `slot_rows`: rows of each
+// slot's table, or empty. Throws FileError, DataError.
 Inspection inspect_file(const std::string& path, const config::TrainConfig* config,
                         const std::vector<int64_t>& slot_rows, const InspectOptions& options);
 

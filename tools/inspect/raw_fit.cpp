@@ -6,6 +6,7 @@
 #include "hugectr_lite/core/file.h"
 #include "tools/inspect/fit_check.h"
 #include "tools/inspect/issue_counts.h"
+#include "tools/inspect/raw_shape.h"
 #include "tools/inspect/rows.h"
 
 namespace hlite::tools {
@@ -57,6 +58,15 @@ Scan scan(const FitCase& fit, const data::RawFormat& format) {
   return s;
 }
 
+// The start of a file, as whole words.
+std::vector<uint32_t> read_head(const std::string& path) {
+  constexpr int64_t kHeadBytes = 4 << 20;
+  const ReadFile file(path);
+  std::vector<uint32_t> words(static_cast<size_t>(std::min(kHeadBytes, file.size()) / 4));
+  file.read(0, std::as_writable_bytes(std::span(words)));
+  return words;
+}
+
 class RawFit {
  public:
   RawFit(const FitCase& fit, const FileFacts& file, FitReport& report)
@@ -65,10 +75,8 @@ class RawFit {
         report_(report),
         format_(data::RawFormat::from(fit.config.data)),
         words_(format_.record_bytes() / 4),
-        head_(read_words(fit.path, kHeadBytes)) {
-    const int64_t hints[] = {words_, 40};
-    guess_ = guess_raw_shape(head_, file.bytes, hints);
-  }
+        head_(read_head(fit.path)),
+        found_words_(find_record_words(head_, file.bytes)) {}
 
   void check() {
     if (check_size() || check_label() || check_dense() || check_keys()) return;
@@ -91,12 +99,12 @@ class RawFit {
 
   bool check_size() {
     const int64_t record = format_.record_bytes();
-    if (guess_.words > 0 && guess_.words != words_ && guess_.label_column == 0) {
-      // The guess may be wrong: it must explain the file better than the config does.
+    if (found_words_ > 0 && found_words_ != words_) {
+      // The size found must explain the file better than the config does.
       const WordColumn label = column(0);
       const bool ours = file_.bytes % record == 0 &&
                         (format_.float_label ? label.labels_float : label.labels_integer) &&
-                        words_ % guess_.words != 0;
+                        words_ % found_words_ != 0;
       if (!ours) return fail("record_size", size_message(), size_advice());
     }
     if (file_.bytes < record) {
@@ -116,21 +124,21 @@ class RawFit {
   }
 
   [[nodiscard]] std::string size_message() const {
-    return fmt::format("records of {} bytes ({}); the config says {}", 4 * guess_.words, guess_.why,
-                       format_.describe_record());
+    return fmt::format("records of {} bytes (each begins with a label, 0 or 1); the config says {}",
+                       4 * found_words_, format_.describe_record());
   }
   [[nodiscard]] std::string size_advice() const {
-    const int64_t slots = guess_.words - 1 - format_.dense_dim;
+    const int64_t slots = found_words_ - 1 - format_.dense_dim;
     std::string advice;
     if (slots > 0 && format_.keys.is_one_hot()) {
       advice = fmt::format("slot_num {} would fit with dense_dim {}", slots, format_.dense_dim);
     }
-    const int64_t dense = guess_.words - 1 - format_.keys.columns;
+    const int64_t dense = found_words_ - 1 - format_.keys.columns;
     if (dense > 0) {
       advice += fmt::format("{}dense_dim {} would fit with {} keys", advice.empty() ? "" : "; ",
                             dense, format_.keys.columns);
     }
-    if (guess_.words == 40 && format_.dense_dim != 13) {
+    if (found_words_ == 40 && format_.dense_dim != 13) {
       advice += fmt::format("{}160 bytes are Criteo's 1 label + 13 dense + 26 keys",
                             advice.empty() ? "" : "; ");
     }
@@ -139,19 +147,12 @@ class RawFit {
 
   bool check_label() {
     scan_ = scan(fit_, format_);
-    if (guess_.words == words_ && guess_.swapped) {
-      return fail("byte_order", "its numbers are big-endian: labels read as 16777216 for 1",
-                  "write them little-endian");
-    }
     const WordColumn label = column(0);
     if (!format_.float_label && label.labels_float) {
-      const bool dense = guess_.float_dense || format_.float_dense;
-      return fail(
-          "float_label",
-          fmt::format(
-              "its labels are float32 (0.0 and 1.0); the config expects int32, to which 1.0 is {}",
-              kFloatOne),
-          dense ? "set \"float_label_dense\": true" : "");
+      return fail("float_label",
+                  "its labels are float32 (0.0 and 1.0); the config expects int32, to which 1.0 is "
+                  "1065353216",
+                  "set \"float_label_dense\": true");
     }
     if (format_.float_label && label.labels_integer) {
       return fail(
@@ -162,13 +163,6 @@ class RawFit {
     const auto bad = scan_.issues.worst(IssueKind::kLabel);
     if (!bad) return false;
     const IssueCounts::Tally& first = scan_.issues.columns(IssueKind::kLabel).at(*bad);
-    if (guess_.words == words_ && guess_.label_column > 0) {
-      return fail("label_column",
-                  fmt::format("its first column is no label (record {} has {}); column {} holds "
-                              "nothing but 0 and 1",
-                              first.record, first.found, guess_.label_column),
-                  "the label must come first");
-    }
     return fail("label_values",
                 fmt::format("{} of {} labels are not {}; the first is {} in record {}", first.count,
                             scan_.records, format_.float_label ? "in [0, 1]" : "0 or 1",
@@ -176,13 +170,10 @@ class RawFit {
   }
 
   bool check_dense() {
-    int64_t floats = 0, last_float = 0, integers = 0;
+    int64_t floats = 0, integers = 0;
     for (int64_t d = 0; d < format_.dense_dim; ++d) {
       const WordColumn c = column(format_.label_dim + d);
-      if (c.floats) {
-        ++floats;
-        last_float = d + 1;
-      }
+      floats += c.floats;
       integers += !c.floats && !c.zeros;
     }
     if (!format_.float_dense && floats > 0) {
@@ -193,14 +184,6 @@ class RawFit {
                   "async_param.is_dense_float");
     }
     if (format_.float_dense && integers > 0) {
-      if (floats > 0 && integers == format_.dense_dim - last_float) {
-        return fail(
-            "dense_dim",
-            fmt::format(
-                "only the first {} of {} dense columns are float32; what follows are integers",
-                last_float, format_.dense_dim),
-            fmt::format("dense_dim {} and {} more keys would fit", last_float, integers));
-      }
       return fail("integer_dense",
                   fmt::format("{} of its {} dense columns are int32; the config expects float32",
                               integers, format_.dense_dim),
@@ -249,34 +232,9 @@ class RawFit {
         "has {} rows, {} of {} keys are outside, the first in record {}",
         outside, scan_.keys.size(), format_.keys.describe(worst), k.largest, fit_.slot_rows[slot],
         k.count, scan_.records, k.record);
-    if (column(format_.label_dim + format_.dense_dim + worst).floats) {
-      return fail("dense_dim", found + "; that column holds floats",
-                  fmt::format("dense_dim {} and {} fewer keys would fit", float_prefix(),
-                              float_prefix() - format_.dense_dim));
-    }
     if (are_global()) {
       return fail("global_keys", found + "; they count on from slot to slot",
                   "subtract from each key the rows of the tables before its own");
-    }
-    if (const int64_t shift = boundary_shift(); shift != 0) {
-      return fail(
-          "dense_dim", found,
-          fmt::format(
-              "all keys fit with dense_dim {} in place of {}: the last {} dense column(s) {}",
-              format_.dense_dim + shift, format_.dense_dim, std::abs(shift),
-              shift < 0 ? "are keys" : "are among the keys"));
-    }
-    std::vector<int64_t> sizes = fit_.slot_rows, needed = largest;
-    for (int64_t& n : needed) ++n;
-    std::sort(sizes.begin(), sizes.end());
-    std::sort(needed.begin(), needed.end());
-    // Sizes that are much too small here and much too large there, and fit in another order.
-    const bool orders =
-        std::equal(needed.begin(), needed.end(), sizes.begin(),
-                   [](int64_t n, int64_t size) { return n <= size && 2 * n >= size; });
-    if (orders && outside > 1) {
-      return fail("slot_order", found + "; the same sizes in another order would fit",
-                  fmt::format("sizes needed: [{}]", join(largest)));
     }
     const bool by_one = std::equal(largest.begin(), largest.end(), fit_.slot_rows.begin(),
                                    [](int64_t l, int64_t rows) { return l <= rows; });
@@ -295,12 +253,6 @@ class RawFit {
     return text;
   }
 
-  [[nodiscard]] int64_t float_prefix() const {
-    int64_t c = 1;
-    while (c < words_ && column(c).floats) ++c;
-    return c - 1;
-  }
-
   [[nodiscard]] bool are_global() const {
     int64_t first = 0;
     for (int64_t s = 0; s < format_.keys.slots(); ++s) {
@@ -312,32 +264,6 @@ class RawFit {
       first += fit_.slot_rows[i];
     }
     return format_.keys.slots() > 1;
-  }
-
-  // How many more (or fewer) columns must be dense for all keys to lie in the tables, with as many
-  // keys as there are: only where the columns behind them would be the tables' of the config. 0:
-  // none does.
-  [[nodiscard]] int64_t boundary_shift() const {
-    if (!format_.keys.is_one_hot()) return 0;
-    const int64_t slots = format_.keys.slots();
-    std::vector<uint32_t> largest(static_cast<size_t>(words_), 0);
-    for (size_t i = 0; i < head_.size(); ++i)
-      largest[i % static_cast<size_t>(words_)] =
-          std::max(largest[i % static_cast<size_t>(words_)], head_[i]);
-    for (const int64_t shift : {-1, 1, -2, 2, -3, 3}) {
-      const int64_t first = format_.label_dim + format_.dense_dim + shift;
-      if (first < format_.label_dim) continue;
-      const int64_t compared = std::min(slots, words_ - first);
-      int64_t fitting = 0, tight = 0;
-      for (int64_t s = 0; s < compared; ++s) {
-        const int64_t rows = fit_.slot_rows[static_cast<size_t>(s)];
-        const int64_t found = largest[static_cast<size_t>(first + s)];
-        fitting += found < rows;
-        tight += found < rows && 2 * (found + 1) >= rows;
-      }
-      if (compared >= 2 && fitting == compared && 2 * tight >= compared) return shift;
-    }
-    return 0;
   }
 
   void check_samples() {
@@ -355,7 +281,7 @@ class RawFit {
   data::RawFormat format_;
   int64_t words_;  // of a record in the config
   std::vector<uint32_t> head_;
-  RawGuess guess_;
+  int64_t found_words_;  // of a record, by what the file holds; 0: unknown
   Scan scan_;
 };
 

@@ -84,7 +84,7 @@ std::string report_text(const Inspection& in) {
       fmt::format("{}: {}\n  {}: {}\n", in.file.path, in.schema, word(in.sure), in.why);
   for (const std::string& remark : in.remarks) text += "  " + remark + "\n";
   if (!in.statistics) return text;
-  const Statistics& s = *in.statistics;
+  const FileStatistics& s = *in.statistics;
   text += in.part == "all" ? fmt::format("statistics of all {} rows\n", s.rows)
                            : fmt::format("statistics of {} rows: {} (--rows all looks at all)\n",
                                          s.rows, in.part);
@@ -105,7 +105,7 @@ nlohmann::ordered_json report_json(const Inspection& in) {
                        {"sure", word(in.sure)},  {"why", in.why},
                        {"remarks", in.remarks}};
   if (in.statistics) {
-    const Statistics& s = *in.statistics;
+    const FileStatistics& s = *in.statistics;
     json["rows_in_file"] = in.rows_in_file;
     json["rows"] = s.rows;
     json["part"] = in.part;

@@ -63,7 +63,7 @@ std::vector<std::pair<int64_t, int64_t>> sample_blocks(int64_t total, int64_t wa
 
 // `wanted`: most rows to look at. `batch`: rows that should lie together (blocks are no shorter).
 std::unique_ptr<RowStream> raw_rows(const std::string& path, const data::RawFormat& format,
-                                    bool swapped, int64_t wanted, int64_t batch);
+                                    int64_t wanted, int64_t batch);
 std::unique_ptr<RowStream> norm_rows(const std::vector<std::string>& files, bool int64_keys,
                                      int64_t wanted);
 // Text of the kinds kCriteoTsv and kTable, the first `wanted` rows. Of a table, columns of numbers
@@ -79,7 +79,4 @@ struct ParquetFacts {
   std::unique_ptr<RowStream> rows;
 };
 ParquetFacts parquet_rows(const FileFacts& file, int64_t wanted);
-// A NumPy array of one or two dimensions: columns of numbers; integers without sign are keys.
-std::unique_ptr<RowStream> numpy_rows(const std::string& path, int64_t wanted);
-
 }  // namespace hlite::tools

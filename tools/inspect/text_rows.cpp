@@ -38,6 +38,9 @@ class TextRows final : public RowStream {
         criteo_(file.kind == FileKind::kCriteoTsv),
         wanted_(wanted) {
     schema_.local_keys = false;
+    form_.separator = dialect_.separator;
+    form_.quotes = !criteo_;
+    form_.trim = dialect_.trim;
     if (criteo_) {
       set_criteo_columns();
     } else {
@@ -88,11 +91,11 @@ class TextRows final : public RowStream {
     constexpr size_t kFewValues = 20;
     InputFile input(path_, form_);
     std::vector<std::vector<std::string>> lines;
-    while (static_cast<int64_t>(lines.size()) < kLines && input.next(block_, kBlockBytes)) {
-      block_.for_each_line([&](std::string_view line, int64_t) {
-        if (static_cast<int64_t>(lines.size()) >= kLines) return;
-        if (split_csv(dialect_, line, fields_)) return;
-        lines.emplace_back(fields_.fields.begin(), fields_.fields.end());
+    while (std::ssize(lines) < kLines && input.next(block_, kBlockBytes)) {
+      block_.for_each_row([&](std::string_view line, int64_t) {
+        if (!split_csv(dialect_, line, fields_))
+          lines.emplace_back(fields_.fields.begin(), fields_.fields.end());
+        return std::ssize(lines) < kLines;
       });
     }
     const size_t columns = lines.empty() ? 0 : lines[0].size();
@@ -151,13 +154,15 @@ class TextRows final : public RowStream {
   // Returns how many rows of the block were good.
   int64_t parse_block(RowChunk& chunk) {
     int64_t row = 0;
-    block_.for_each_line([&](std::string_view line, int64_t number) {
-      if (row == chunk.rows || (header_ && number == 1) || line.empty()) return;
-      if (const std::string problem = parse_line(line, row, chunk); !problem.empty()) {
-        if (bad_rows_++ == 0) first_bad_row_ = fmt::format("{}:{}: {}", path_, number, problem);
-        return;
-      }
-      ++row;
+    block_.for_each_row([&](std::string_view line, int64_t number) {
+      if (row == chunk.rows) return false;
+      if ((header_ && number == 1) || line.empty()) return true;
+      const std::string problem = parse_line(line, row, chunk);
+      if (problem.empty())
+        ++row;
+      else if (bad_rows_++ == 0)
+        first_bad_row_ = fmt::format("{}:{}: {}", path_, number, problem);
+      return true;
     });
     return row;
   }

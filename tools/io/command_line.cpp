@@ -42,7 +42,7 @@ int64_t parse_bytes(const char* option, const std::string& text) {
   const size_t power =
       unit.size() == 1 ? kUnits.find(static_cast<char>(std::toupper(unit[0]))) + 1 : 0;
   const double bytes = value * static_cast<double>(uint64_t{1} << 10 * power);
-  if (value < 0 || unit.size() > 1 || (unit.size() == 1 && power == 0) || bytes > 0x1p62)
+  if (value <= 0 || unit.size() > 1 || (unit.size() == 1 && power == 0) || bytes > 0x1p62)
     raise<ConfigError>("{}: expected a size such as 4G, 512M or 100000, found \"{}\"", option,
                        text);
   return static_cast<int64_t>(bytes);
@@ -51,9 +51,10 @@ int64_t parse_bytes(const char* option, const std::string& text) {
 double parse_share(const char* option, const std::string& text) {
   std::string unit;
   const double value = leading_number(text, unit);
-  if (value < 0 || (!unit.empty() && unit != "%"))
+  const double share = unit.empty() ? value : value / 100;
+  if (!(share >= 0 && share <= 1) || (!unit.empty() && unit != "%"))
     raise<ConfigError>("{}: expected a share such as 0.01 or 1%, found \"{}\"", option, text);
-  return unit.empty() ? value : value / 100;
+  return share;
 }
 
 }  // namespace hlite::tools

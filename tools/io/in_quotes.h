@@ -1,26 +1,28 @@
-// How messages show text from a file: in quotes, unprintable bytes escaped,
-// cut to a readable length.
+// Text from a file as messages show it: in quotes, cut to a readable length, and with bytes escaped
+// that are not printable characters in UTF-8.
 #pragma once
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
+
+#include "hugectr_lite/core/utf8.h"
 
 namespace hlite::tools {
 
 inline std::string in_quotes(std::string_view text) {
   constexpr size_t kShown = 40;
   std::string out = "\"";
-  for (const char c : text.substr(0, kShown)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
+  size_t at = 0;
+  while (at < std::min(text.size(), kShown)) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const size_t length = byte < 0x20 || byte == 0x7f ? 0 : utf8_length(text, at);
+    out += length > 0 ? std::string(text.substr(at, length)) : fmt::format("\\x{:02x}", byte);
+    at += std::max<size_t>(length, 1);
   }
-  return out + (text.size() > kShown ? "...\"" : "\"");
+  return out + (text.size() > at ? "...\"" : "\"");
 }
 
 }  // namespace hlite::tools

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "hugectr_lite/core/error.h"
+#include "tools/io/in_quotes.h"
 
 namespace hlite::tools {
 
@@ -23,6 +24,65 @@ static int64_t count_lines(const char* bytes, size_t size) {
     size -= part;
   }
   return lines;
+}
+
+// Returns true if a quote at `at`, outside of quoted fields, is the first character of a field.
+static bool begins_field(std::string_view text, size_t at, const TextForm& form) {
+  while (form.trim && at > 0 && (text[at - 1] == ' ' || text[at - 1] == '\t') &&
+         text[at - 1] != form.separator) {
+    --at;
+  }
+  return at == 0 || text[at - 1] == form.separator || text[at - 1] == '\n';
+}
+
+size_t find_whole_rows(std::string_view text, const TextForm& form,
+                       std::vector<size_t>& inner_feeds, size_t& open_quote) {
+  constexpr size_t kNone = std::string_view::npos;
+  inner_feeds.clear();
+  open_quote = kNone;
+  for (size_t at = form.quotes ? text.find('"') : kNone; at != kNone; at = text.find('"', at)) {
+    const size_t open = at++;
+    if (!begins_field(text, open, form)) continue;
+    size_t close = text.find('"', at);
+    while (close != kNone && close + 1 < text.size() && text[close + 1] == '"')
+      close = text.find('"', close + 2);
+    if (close == kNone) {
+      open_quote = open;
+      break;
+    }
+    const std::string_view field = text.substr(0, close);
+    for (size_t feed = field.find('\n', at); feed != kNone; feed = field.find('\n', feed + 1))
+      inner_feeds.push_back(feed);
+    at = close + 1;
+  }
+  size_t whole = std::min(open_quote, text.size());
+  for (; whole > 0; --whole) {
+    if (text[whole - 1] != '\n') continue;
+    if (inner_feeds.empty() || inner_feeds.back() != whole - 1) break;
+    inner_feeds.pop_back();
+  }
+  return whole;
+}
+
+void InputFile::fail_no_row(std::string_view text, size_t open_quote, size_t capacity) const {
+  if (open_quote == std::string_view::npos)
+    raise<DataError>("{}:{}: expected a row of at most {} bytes, found a longer one", name(),
+                     next_line_, capacity);
+  raise<DataError>(
+      "{}:{}: expected a closing quote {}, found none for {}", name(),
+      next_line_ + count_lines(text.data(), open_quote),
+      end_ ? "before the end of the file" : fmt::format("in a row of at most {} bytes", capacity),
+      in_quotes(text.substr(open_quote)));
+}
+
+void InputFile::refuse_binary(std::string_view head) const {
+  constexpr size_t kLookedAt = 4096;
+  const size_t zero = head.substr(0, kLookedAt).find('\0');
+  if (zero != std::string_view::npos)
+    raise<DataError>(
+        "{}: expected lines of text, found binary data (byte {} is 0): {}; UTF-16 has to be "
+        "converted to UTF-8, and prepared records go to train, and to predict without --prepared",
+        name(), zero, in_quotes(head));
 }
 
 void InputFile::skip_to(Position position) {
@@ -45,28 +105,20 @@ bool InputFile::next(LineBlock& block, size_t capacity) {
     size += stream_->read(bytes + size, capacity - size);
     end_ = size < capacity;
   }
-  // Some programs put a byte-order mark before the first line; it is no part of it.
-  constexpr std::string_view kMark = "\xEF\xBB\xBF";
-  if (next_line_ == 1 && std::string_view(bytes, size).starts_with(kMark)) {
-    size -= kMark.size();
-    std::memmove(bytes, bytes + kMark.size(), size);
+  if (next_line_ == 1 && !stream_->is_parquet()) refuse_binary({bytes, size});
+  if (next_line_ == 1 && std::string_view(bytes, size).starts_with(kByteOrderMark)) {
+    size -= kByteOrderMark.size();
+    std::memmove(bytes, bytes + kByteOrderMark.size(), size);
   }
   if (size == 0) return false;
 
-  size_t whole = size;
-  if (end_) {
-    if (bytes[size - 1] != '\n') {
-      bytes[size] = '\n';
-      whole = size + 1;
-    }
-  } else {
-    while (whole > 0 && bytes[whole - 1] != '\n') --whole;
-    if (whole == 0) {
-      raise<DataError>("{}:{}: expected a line of at most {} bytes, found a longer one", name(),
-                       next_line_, capacity);
-    }
-    rest_.assign(bytes + whole, bytes + size);
-  }
+  const bool add_feed = end_ && bytes[size - 1] != '\n';
+  bytes[size] = '\n';
+  const std::string_view text(bytes, size + (add_feed ? 1 : 0));
+  size_t open_quote = 0;
+  const size_t whole = find_whole_rows(text, form_, block.inner_feeds, open_quote);
+  if (whole == 0) fail_no_row(text, open_quote, capacity);
+  rest_.assign(bytes + whole, bytes + std::max(whole, size));
   block.size = whole;
   block.lines = count_lines(bytes, whole);
   next_line_ += block.lines;

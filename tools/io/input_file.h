@@ -1,8 +1,10 @@
-// InputFile: text in, plain, gzip or zstd, as blocks of whole lines.
+// InputFile: text in, plain, gzip or zstd, as blocks of whole rows.
 //
-// A block ends with the last line feed that fits; the rest of the bytes opens the next block. Each
-// block knows the number of its first line, so that blocks can be parsed in any order and errors
-// still name the line.
+// A row is a line or, where the text has quotes, several: a line feed inside a quoted field does
+// not end it. A block ends with the last row that fits; the rest of the bytes opens the next block.
+// Each block knows the number of its first line, so that blocks can be parsed in any order and
+// errors still name the line. Quotes are followed here, in the order of the file, because a block
+// in the middle of a file does not show whether it begins inside a field.
 #pragma once
 
 #include <cstddef>
@@ -16,43 +18,64 @@
 
 namespace hlite::tools {
 
+// Some programs put it before the first line, which it is no part of.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
 struct LineBlock {
   std::vector<char> bytes;  // reused from call to call
-  size_t size = 0;          // valid bytes: whole lines, each ended by '\n'
+  size_t size = 0;          // valid bytes: whole rows, each ended by '\n'
   int64_t first_line = 1;   // counted from 1
   int64_t lines = 0;
+  std::vector<size_t> inner_feeds;  // offsets of the line feeds inside quoted fields
   [[nodiscard]] std::string_view text() const { return {bytes.data(), size}; }
-  // The first line, without its line feed.
-  [[nodiscard]] std::string_view front() const { return text().substr(0, text().find('\n')); }
-  // Calls visit(line, number) for every line, without its line feed.
+  // Calls visit(row, number of its first line) for the rows, without their line feeds, until it
+  // returns false.
   template <typename Visit>
-  void for_each_line(Visit&& visit) const {
-    std::string_view rest = text();
-    for (int64_t number = first_line; !rest.empty(); ++number) {
-      const std::string_view line = rest.substr(0, rest.find('\n'));
-      rest.remove_prefix(line.size() + 1);
-      visit(line, number);
+  void for_each_row(Visit&& visit) const {
+    auto inner = inner_feeds.begin();
+    int64_t number = first_line;
+    for (size_t begin = 0, end = 0; begin < size; begin = end + 1) {
+      const int64_t first = number++;
+      for (end = text().find('\n', begin); inner != inner_feeds.end() && *inner == end; ++inner) {
+        end = text().find('\n', end + 1);
+        ++number;
+      }
+      if (!visit(text().substr(begin, end - begin), first)) return;
     }
+  }
+  // The first row, without its line feed.
+  [[nodiscard]] std::string_view front() const {
+    std::string_view first;
+    for_each_row([&](std::string_view row, int64_t) {
+      first = row;
+      return false;
+    });
+    return first;
   }
 };
 
+// Returns how many bytes of `text`, which begins with a row, are whole rows. `inner_feeds`: the
+// line feeds among them that end no row. `open_quote`: where a field begins that is not closed in
+// `text`, or npos.
+size_t find_whole_rows(std::string_view text, const TextForm& form,
+                       std::vector<size_t>& inner_feeds, size_t& open_quote);
+
 class InputFile {
  public:
-  // A place between two lines.
+  // A place between two rows.
   struct Position {
     int64_t offset = 0;  // decompressed bytes before it
     int64_t line = 1;    // number of the line that follows
   };
 
   // "-" is standard input. Throws FileError when the file cannot be opened.
-  // `form`: of lines that come from no text.
   explicit InputFile(const std::string& path, const TextForm& form = {})
-      : stream_(open_input_stream(path, form)) {}
+      : form_(form), stream_(open_input_stream(path, form)) {}
 
-  // Fills `block` with whole lines of at most `capacity` bytes together. A last line without a line
+  // Fills `block` with whole rows of at most `capacity` bytes together. A last line without a line
   // feed gets one, the first one loses a byte-order mark. Returns false at the end of the file.
-  // Throws FileError when reading or decompressing fails, DataError for a line longer than
-  // `capacity`.
+  // Throws FileError when reading or decompressing fails, DataError for a row longer than
+  // `capacity`, for a quote that is not closed, with its line, and for a file that is no text.
   bool next(LineBlock& block, size_t capacity);
 
   // Where the next block begins.
@@ -72,8 +95,12 @@ class InputFile {
   [[nodiscard]] int64_t stored_bytes() const { return stream_->stored_bytes(); }
 
  private:
+  void refuse_binary(std::string_view head) const;
+  [[noreturn]] void fail_no_row(std::string_view text, size_t open_quote, size_t capacity) const;
+
+  TextForm form_;
   std::unique_ptr<InputStream> stream_;
-  std::vector<char> rest_;  // the bytes after the last line feed of the previous block
+  std::vector<char> rest_;  // the bytes after the last row of the previous block
   int64_t next_line_ = 1;
   bool end_ = false;
 };

@@ -61,6 +61,8 @@ class InputStream {
   void skip_to(int64_t offset);
 
   [[nodiscard]] const std::string& name() const { return stored_->name(); }
+  // Returns true if its text is written from the rows of a Parquet file.
+  [[nodiscard]] bool is_parquet() const { return stored_->magic() == "PAR1"; }
   [[nodiscard]] int64_t offset() const { return offset_; }  // decompressed bytes handed out
   // Progress in the file as it is stored.
   [[nodiscard]] virtual int64_t stored_bytes_read() const { return stored_->offset(); }

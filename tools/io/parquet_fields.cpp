@@ -33,7 +33,7 @@ bool is_plain(std::string_view text, char separator) {
 bool add_field(std::string_view text, const TextForm& form, LineBuffer& out) {
   const auto [separator, quotes] = std::pair(form.separator, form.quotes);
   const auto has = [&](char c) { return text.find(c) != std::string_view::npos; };
-  if (has('\n') || (!quotes && has(separator))) return false;
+  if (!quotes && (has('\n') || has(separator))) return false;
   if (!quotes || is_plain(text, separator)) {
     out.add(text);
     return true;
@@ -160,10 +160,8 @@ void ParquetFields::add_text(LineBuffer& out) {
 void ParquetFields::add_plain_text(const Text& text, LineBuffer& out) {
   const std::string_view view(text.data, text.size);
   if (!add_field(view, form_, out))
-    fail(fmt::format(
-        "a text without line feed{}, found {}",
-        form_.quotes ? "" : fmt::format(" and {}", in_quotes(std::string(1, form_.separator))),
-        in_quotes(view)));
+    fail(fmt::format("a text without line feed and {}, found {}",
+                     in_quotes(std::string(1, form_.separator)), in_quotes(view)));
 }
 
 void ParquetFields::fail(const std::string& expected) const {

@@ -49,7 +49,7 @@ class ParquetText final : public InputStream {
 
  private:
   // A row group on its way.
-  struct Group {
+  struct TextGroup {
     std::deque<std::string> chunks;
     bool ended = false;
     std::exception_ptr failure;  // behind the chunks
@@ -106,7 +106,7 @@ class ParquetText final : public InputStream {
   bool next_chunk() {
     std::unique_lock lock(mutex_);
     while (front_ < file_.groups().size()) {
-      Group& group = groups_[front_];
+      TextGroup& group = groups_[front_];
       changed_.wait(lock, [&] { return !group.chunks.empty() || group.ended; });
       if (!group.chunks.empty()) {
         current_ = std::move(group.chunks.front());
@@ -138,7 +138,7 @@ class ParquetText final : public InputStream {
       if (stop_ || begun_ == file_.groups().size()) return;
       const size_t number = begun_++;
       held_bytes_ += file_.groups()[number].stored_bytes;
-      Group& group = groups_[number];
+      TextGroup& group = groups_[number];
       lock.unlock();
       std::exception_ptr failure;
       try {
@@ -154,7 +154,7 @@ class ParquetText final : public InputStream {
   }
 
   // The lines of a row group.
-  void write(int number, Group& group) {
+  void write(int number, TextGroup& group) {
     std::vector<std::unique_ptr<ParquetFields>> fields;
     for (const auto& [column, hexadecimal] : columns_)
       fields.push_back(
@@ -175,7 +175,7 @@ class ParquetText final : public InputStream {
   }
 
   // False when nobody wants it.
-  bool hand_over(std::string chunk, Group& group) {
+  bool hand_over(std::string chunk, TextGroup& group) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return stop_ || group.chunks.size() < kChunksAhead; });
     if (stop_) return false;
@@ -186,11 +186,11 @@ class ParquetText final : public InputStream {
 
   const ParquetFile file_;
   const TextForm form_;
-  struct Column {
+  struct TextColumn {
     int index;  // of the file; -1: left empty
     bool hexadecimal;
   };
-  std::vector<Column> columns_;
+  std::vector<TextColumn> columns_;
   std::vector<std::string> names_;
   std::string current_;  // being handed out from taken_ on
   size_t taken_ = 0;
@@ -198,7 +198,7 @@ class ParquetText final : public InputStream {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<size_t, Group> groups_;  // from front_ on
+  std::map<size_t, TextGroup> groups_;  // from front_ on
   size_t front_ = 0, begun_ = 0;
   int64_t held_bytes_ = 0;
   bool stop_ = false;

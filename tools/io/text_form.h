@@ -1,4 +1,5 @@
-// How the rows of a file that is no text (Parquet) are written as lines, for whatever reads lines.
+// The form of rows in text: the characters that separate them in a text file, and the text that is
+// written for the rows of another file (Parquet).
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,10 @@ namespace hlite::tools {
 struct TextForm {
   char separator = ',';
   bool header = false;  // the first line has the names of the columns
-  bool quotes =
-      true;  // texts with a separator, a quote or a carriage return stand in double quotes
+  // A field that begins with a double quote extends to the closing one, over separators, doubled
+  // quotes and line feeds. Without it every line is a row.
+  bool quotes = false;
+  bool trim = false;  // blanks may stand before an opening quote
   // Which columns, in this order, of a file that has all of these; of any other one all of them.
   std::vector<std::string> names = {};
   // Columns, of those, from this one on have their integers written in hexadecimal digits; -1:

@@ -1,7 +1,6 @@
 #include "tools/prep/block_parser.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/random.h"
@@ -39,14 +38,8 @@ void BlockParser::parse(const LineBlock& lines, size_t file, const LineParser& p
   out.bad.clear();
   out.missing.assign(static_cast<size_t>(layout_.slots), 0);
   const ColumnArrays arrays(layout_, out.arrays.data(), out.stride, out.missing.data());
-  const char* at = lines.bytes.data();
-  const char* end = at + lines.size;
-  for (int64_t number = lines.first_line; at < end; ++number) {
-    const auto left = static_cast<size_t>(end - at);
-    const auto* feed = static_cast<const char*>(std::memchr(at, '\n', left));
-    const std::string_view line(at, static_cast<size_t>(feed - at));
-    at = feed + 1;
-    if (!keeps(file, number)) continue;
+  lines.for_each_row([&](std::string_view line, int64_t number) {
+    if (!keeps(file, number)) return true;
     const LineKind kind = parser.parse(number, line, arrays, out.rows);
     if (kind == LineKind::kRow) {
       HLITE_CHECK(static_cast<int64_t>(line.size()) + 1 >= layout_.shortest_row,
@@ -54,9 +47,9 @@ void BlockParser::parse(const LineBlock& lines, size_t file, const LineParser& p
       ++out.rows;
     } else if (kind == LineKind::kBad) {
       out.bad.push_back({number, parser.explain(line)});
-      if (static_cast<int64_t>(out.bad.size()) > max_bad_rows_) return;
     }
-  }
+    return static_cast<int64_t>(out.bad.size()) <= max_bad_rows_;
+  });
 }
 
 }  // namespace hlite::tools

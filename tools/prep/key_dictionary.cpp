@@ -35,7 +35,7 @@ size_t KeyDictionary<Key>::number_in_slots(const Key* keys, size_t first, size_t
     const Key key = keys[i];
     size_t at = home(key);
     while (slots_[at].id_plus_1 != 0 && slots_[at].key != key) at = (at + 1) & mask_;
-    Slot& slot = slots_[at];
+    HashSlot& slot = slots_[at];
     if (slot.id_plus_1 != 0) {
       ids[i] = slot.id_plus_1 - 1;
       continue;
@@ -73,9 +73,9 @@ uint32_t KeyDictionary<Key>::next_id() {
 template <typename Key>
 void KeyDictionary<Key>::grow() {
   const size_t wanted = slots_.size() * 2;
-  if (key_limit_ > 0 && key_limit_ * sizeof(uint32_t) <= wanted * sizeof(Slot))
+  if (key_limit_ > 0 && key_limit_ * sizeof(uint32_t) <= wanted * sizeof(HashSlot))
     return become_direct();
-  const BudgetArray<Slot> old = slots_.replaced(wanted);
+  const BudgetArray<HashSlot> old = slots_.replaced(wanted);
   mask_ = wanted - 1;
   --shift_;
   for (size_t i = 0; i < old.size(); ++i) {
@@ -94,7 +94,7 @@ void KeyDictionary<Key>::become_direct() {
     direct[static_cast<size_t>(key)] = id + 1;
   });
   direct_.swap(direct);
-  BudgetArray<Slot>(budget_).swap(slots_);
+  BudgetArray<HashSlot>(budget_).swap(slots_);
 }
 
 template <typename Key>

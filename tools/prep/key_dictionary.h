@@ -32,7 +32,7 @@ class KeyDictionary {
   [[nodiscard]] int64_t bytes() const { return slots_.bytes() + direct_.bytes(); }
 
  private:
-  struct Slot {
+  struct HashSlot {
     Key key;
     uint32_t id_plus_1;  // 0: empty
   };
@@ -51,7 +51,7 @@ class KeyDictionary {
 
   MemoryBudget& budget_;
   const uint64_t key_limit_;
-  BudgetArray<Slot> slots_;
+  BudgetArray<HashSlot> slots_;
   BudgetArray<uint32_t> direct_;  // id + 1 of each key, 0: none
   size_t mask_;
   int shift_;  // 64 - log2(slots)

@@ -6,6 +6,7 @@
 #include "hugectr_lite/core/parse_number.h"
 #include "hugectr_lite/core/random.h"
 #include "tools/io/in_quotes.h"
+#include "tools/prep/slot_tables.h"
 
 namespace hlite::tools {
 namespace {
@@ -72,10 +73,15 @@ std::vector<int64_t> parse_hotness(std::string_view text, int64_t slots) {
   return hotness;
 }
 
-MultiHot::MultiHot(std::vector<int64_t> hotness, std::vector<int64_t> slot_sizes, uint64_t seed)
+MultiHot::MultiHot(std::vector<int64_t> hotness, std::vector<int64_t> slot_sizes, uint64_t seed,
+                   std::span<const int64_t> slot_tables)
     : hotness_(std::move(hotness)), slot_sizes_(std::move(slot_sizes)), seed_(seed) {
   HLITE_CHECK(hotness_.size() == slot_sizes_.size(), "{} sizes for {} tables", hotness_.size(),
               slot_sizes_.size());
+  drawn_as_.resize(hotness_.size());
+  for (const auto& slots : slots_of_tables(static_cast<int>(hotness_.size()), slot_tables))
+    for (const int slot : slots)
+      drawn_as_[static_cast<size_t>(slot)] = static_cast<uint64_t>(slots.front());
   for (size_t t = 0; t < hotness_.size(); ++t) {
     const int64_t rows = slot_sizes_[t];
     HLITE_CHECK(hotness_[t] >= 1 && rows >= 1 && rows <= int64_t{1} << 32, "table {}: {} of {}", t,
@@ -91,7 +97,7 @@ void MultiHot::expand(const uint32_t* ids, uint32_t* keys) const {
     const auto hotness = static_cast<uint64_t>(hotness_[t]);
     *keys++ = ids[t];
     if (hotness == 1) continue;
-    Draws draws(seed_, t, ids[t], hotness);
+    Draws draws(seed_, drawn_as_[t], ids[t], hotness);
     const auto rows = static_cast<uint64_t>(slot_sizes_[t]);
     for (uint64_t j = 1; j < hotness; ++j) *keys++ = draws.draw(j, rows, rejected_below_[t]);
   }

@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "hugectr_lite/core/file.h"
@@ -17,7 +18,7 @@ namespace hlite::tools {
 
 namespace {
 
-constexpr int64_t kChunkRows = 1 << 16;
+constexpr int64_t kChunkValues = 1 << 16;
 constexpr size_t kIdsAhead = 16;  // ids between asking for a counter and using it
 constexpr uint32_t kMostCount = std::numeric_limits<uint32_t>::max();
 
@@ -28,13 +29,16 @@ std::span<const std::byte> bytes_of(const T* data, int64_t count) {
   return std::as_bytes(std::span(data, static_cast<size_t>(count)));
 }
 
+int64_t columns_of(const TableTask& task) { return std::ssize(task.columns); }
+
 // Calls body(first_row, rows) for a chunk of rows after the other.
 template <typename Body>
-void for_each_chunk(const ColumnTask& task, Body&& body) {
-  for (int64_t at = 0; at < task.rows; at += kChunkRows) {
-    const int64_t rows = std::min(kChunkRows, task.rows - at);
+void for_each_chunk(const TableTask& task, Body&& body) {
+  const int64_t most = std::max<int64_t>(kChunkValues / columns_of(task), 1);
+  for (int64_t at = 0; at < task.rows; at += most) {
+    const int64_t rows = std::min(most, task.rows - at);
     body(at, rows);
-    if (task.progress) task.progress(rows);
+    if (task.progress) task.progress(rows * columns_of(task));
   }
 }
 
@@ -53,11 +57,7 @@ void grow_to(BudgetArray<uint32_t>& counts, int64_t size) {
   std::copy_n(old.data(), old.size(), counts.data());
 }
 
-void write_counts(const ColumnTask& task, const uint32_t* counts, int64_t size) {
-  PlacedFile(task.counts, 0).write(0, bytes_of(counts, size));
-}
-
-data::ManifestColumn statistics(const ColumnTask& task, const uint32_t* counts, int64_t size) {
+data::ManifestColumn statistics(int64_t train_rows, const uint32_t* counts, int64_t size) {
   data::ManifestColumn column;
   column.rows = size;
   TopCounts top;
@@ -65,25 +65,25 @@ data::ManifestColumn statistics(const ColumnTask& task, const uint32_t* counts, 
     column.distinct += counts[id] > 0;
     top.add(counts[id]);
   }
-  top.shares(task.train_rows, column.top_share);
+  top.shares(train_rows, column.top_share);
   return column;
 }
 
 // What ids in order of first appearance become.
 struct FinalIds {
-  int64_t size = 0;  // of the table
-  int64_t dropped_rows = 0;
+  int64_t size = 0;          // of the table
   BudgetArray<uint32_t> of;  // [ids in order of first appearance]
 };
 
-// `zero`: the id of key 0, which becomes 0 whatever its count; -1: none.
+// `zero`: the id of key 0, which becomes 0 whatever its count; -1: none. `known`: the first ids,
+// which stay whatever their counts.
 FinalIds final_ids(const NumberingRecipe& recipe, const BudgetArray<uint32_t>& counts, int64_t size,
-                   int64_t zero, MemoryBudget& budget) {
+                   int64_t zero, int64_t known, MemoryBudget& budget) {
   FinalIds result{.of = BudgetArray<uint32_t>(budget, static_cast<size_t>(size))};
   const auto n = static_cast<uint32_t>(size);
   uint32_t next = recipe.min_count > 0 ? 1 : 0;
   const auto keeps = [&](uint32_t id) {
-    return recipe.min_count == 0 || (counts[id] >= recipe.min_count && id != zero);
+    return recipe.min_count == 0 || id < known || (counts[id] >= recipe.min_count && id != zero);
   };
   // Frequent ids are few and are sorted; the others are counted into place, a count at a time.
   constexpr uint32_t kFrequent = 1024;
@@ -110,7 +110,6 @@ FinalIds final_ids(const NumberingRecipe& recipe, const BudgetArray<uint32_t>& c
   for (uint32_t id = 0; id < n; ++id) {
     if (!keeps(id)) {
       result.of[id] = 0;
-      if (id != zero) result.dropped_rows += counts[id];
     } else if (!recipe.by_frequency) {
       result.of[id] = next++;
     } else if (counts[id] < kFrequent) {
@@ -122,92 +121,181 @@ FinalIds final_ids(const NumberingRecipe& recipe, const BudgetArray<uint32_t>& c
 }
 
 // Bytes of an older file of ids: all of them will be written over.
-int64_t reusable_bytes(const ColumnTask& task) {
+int64_t reusable_bytes(const std::string& ids, int64_t rows) {
   std::error_code none;
-  const auto size = std::filesystem::file_size(task.ids, none);
-  return none ? 0 : std::min(static_cast<int64_t>(size), task.rows * 4);
+  const auto size = std::filesystem::file_size(ids, none);
+  return none ? 0 : std::min(static_cast<int64_t>(size), rows * 4);
 }
+
+// A column's files, and what is counted of it.
+struct NumberedColumn {
+  NumberedColumn(const ColumnFiles& files, int64_t rows)
+      : keys(files.keys), ids(files.ids, reusable_bytes(files.ids, rows)) {}
+
+  ReadFile keys;
+  PlacedFile ids;
+  int64_t missing = 0;                         // training rows with key 0
+  int64_t other = 0;                           // training rows with the id out of vocabulary
+  std::vector<data::SplitValues> splits = {};  // TableTask::others
+};
 
 template <typename Key>
 class Numbering {
  public:
-  Numbering(const NumberingRecipe& recipe, const ColumnTask& task, MemoryBudget& budget)
+  using Columns = std::vector<data::ManifestColumn>;
+
+  Numbering(const NumberingRecipe& recipe, const TableTask& task, MemoryBudget& budget)
       : recipe_(recipe),
         task_(task),
         budget_(budget),
-        keys_(task.keys),
-        ids_(task.ids, reusable_bytes(task)),
         dictionary_(budget, recipe.key_limit),
         counts_(budget),
-        chunk_(static_cast<size_t>(kChunkRows)),
-        id_chunk_(static_cast<size_t>(kChunkRows)) {}
+        chunk_(static_cast<size_t>(kChunkValues)),
+        id_chunk_(static_cast<size_t>(kChunkValues)) {
+    for (const ColumnFiles& files : task.columns) {
+      columns_.emplace_back(files, task.rows);
+      for (const SplitRows& split : task.others)
+        columns_.back().splits.push_back({.role = split.role});
+    }
+    if (columns_.size() == 1) return;
+    lane_.resize(chunk_.size());
+    id_lane_.resize(chunk_.size());
+  }
 
-  data::ManifestColumn by_hash() {
+  Columns by_hash() {
     grow_to(counts_, static_cast<int64_t>(recipe_.hash_range));
     for_each_chunk(task_, [&](int64_t first, int64_t rows) {
-      read_keys(first, rows);
-      for (int64_t i = 0; i < rows; ++i) {
-        const Key key = chunk_[static_cast<size_t>(i)];
-        id_chunk_[static_cast<size_t>(i)] =
-            key == 0 ? 0 : static_cast<uint32_t>(mix(key) % recipe_.hash_range);
+      const size_t values = read_keys(first, rows);
+      for (size_t i = 0; i < values; ++i) {
+        const Key key = chunk_[i];
+        id_chunk_[i] = key == 0 ? 0 : static_cast<uint32_t>(mix(key) % recipe_.hash_range);
       }
       keep_ids(first, rows);
     });
-    return done(counts_.data(), static_cast<int64_t>(recipe_.hash_range));
+    return done(counts_, static_cast<int64_t>(recipe_.hash_range),
+                fmt::format("hash modulo {}", recipe_.hash_range));
   }
 
-  data::ManifestColumn by_dictionary() {
+  Columns by_dictionary() {
+    if (recipe_.known_keys) number_known();
     for_each_chunk(task_, [&](int64_t first, int64_t rows) {
-      read_keys(first, rows);
-      dictionary_.number(chunk_.data(), static_cast<size_t>(rows), id_chunk_.data());
+      dictionary_.number(chunk_.data(), read_keys(first, rows), id_chunk_.data());
       grow_to(counts_, dictionary_.size());
       keep_ids(first, rows);
     });
     if (recipe_.min_count > 0 || recipe_.by_frequency) return renumber();
     if (recipe_.keep_keys) write_keys(nullptr, dictionary_.size());
-    return done(counts_.data(), dictionary_.size());
+    return done(counts_, dictionary_.size(), vocabulary(nullptr));
   }
 
   [[nodiscard]] int64_t bytes() const { return dictionary_.bytes() + counts_.bytes(); }
   [[nodiscard]] int64_t distinct() const { return dictionary_.size(); }
 
  private:
-  void read_keys(int64_t first, int64_t rows) {
-    constexpr auto kBytes = static_cast<int64_t>(sizeof(Key));
-    keys_.read(first * kBytes,
-               std::as_writable_bytes(std::span(chunk_).first(static_cast<size_t>(rows))));
+  void number_known() {
+    size_t pending = 0;
+    const auto number = [&] {
+      dictionary_.number(chunk_.data(), std::exchange(pending, 0), id_chunk_.data());
+    };
+    recipe_.known_keys(task_.slot, [&](uint64_t key) {
+      if (key > std::numeric_limits<Key>::max() ||
+          (recipe_.key_limit > 0 && key >= recipe_.key_limit))
+        raise<DataError>("column {}: expected known keys below {}, found {}", task_.name,
+                         recipe_.key_limit, key);
+      chunk_[pending++] = static_cast<Key>(key);
+      ++known_;
+      if (pending == chunk_.size()) number();
+    });
+    number();
+    if (dictionary_.size() != known_)
+      raise<DataError>("column {}: expected {} distinct known keys, found {}", task_.name, known_,
+                       dictionary_.size());
+    grow_to(counts_, known_);
+  }
+
+  // Fills the chunk row after row, a row's keys in the order of the columns. Returns how many.
+  size_t read_keys(int64_t first, int64_t rows) {
+    const size_t count = columns_.size(), size = static_cast<size_t>(rows);
+    for (size_t c = 0; c < count; ++c) {
+      std::vector<Key>& to = count == 1 ? chunk_ : lane_;
+      columns_[c].keys.read(first * static_cast<int64_t>(sizeof(Key)),
+                            std::as_writable_bytes(std::span(to).first(size)));
+      if (count == 1) break;
+      for (size_t i = 0; i < size; ++i) chunk_[i * count + c] = lane_[i];
+    }
+    return size * count;
+  }
+
+  // The number of training rows among `rows` rows of the chunk; they come first.
+  [[nodiscard]] size_t train_rows(int64_t first, int64_t rows) const {
+    return static_cast<size_t>(std::clamp<int64_t>(task_.train_rows - first, 0, rows));
   }
 
   void keep_ids(int64_t first, int64_t rows) {
-    const int64_t train = std::clamp<int64_t>(task_.train_rows - first, 0, rows);
-    count_ids(id_chunk_, static_cast<size_t>(train), counts_);
-    ids_.write(first * 4, bytes_of(id_chunk_.data(), rows));
+    const size_t count = columns_.size(), train = train_rows(first, rows);
+    count_ids(id_chunk_, train * count, counts_);
+    for (size_t c = 0; c < count; ++c) {
+      for (size_t i = 0; i < train; ++i) columns_[c].missing += chunk_[i * count + c] == 0;
+      for (size_t s = 0; s < task_.others.size(); ++s) {
+        const SplitRows& split = task_.others[s];
+        count_values(c, std::clamp<int64_t>(split.first - first, 0, rows),
+                     std::clamp<int64_t>(split.first + split.rows - first, 0, rows),
+                     columns_[c].splits[s]);
+      }
+      const uint32_t* ids = id_chunk_.data();
+      if (count > 1) {
+        for (size_t i = 0; i < static_cast<size_t>(rows); ++i)
+          id_lane_[i] = id_chunk_[i * count + c];
+        ids = id_lane_.data();
+      }
+      columns_[c].ids.write(first * 4, bytes_of(ids, rows));
+    }
   }
 
-  data::ManifestColumn renumber() {
+  // Counts the values of rows [begin, end) of the chunk. All training rows are counted.
+  void count_values(size_t column, int64_t begin, int64_t end, data::SplitValues& values) const {
+    const auto known = static_cast<uint32_t>(std::clamp<int64_t>(recipe_.min_count, 1, kMostCount));
+    for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) {
+      const size_t i = row * columns_.size() + column;
+      values.missing += chunk_[i] == 0;
+      values.unknown += chunk_[i] != 0 && id_chunk_[i] >= known_ && counts_[id_chunk_[i]] < known;
+    }
+  }
+
+  Columns renumber() {
     const int64_t zero = recipe_.zero_is_missing ? dictionary_.find(0) : -1;
     const int64_t provisional = dictionary_.size();
-    const FinalIds final = final_ids(recipe_, counts_, provisional, zero, budget_);
+    const FinalIds final = final_ids(recipe_, counts_, provisional, zero, known_, budget_);
     if (recipe_.keep_keys) write_keys(final.of.data(), final.size);
-    const ReadFile written(task_.ids);
+    std::vector<ReadFile> written;
+    for (const ColumnFiles& files : task_.columns) written.emplace_back(files.ids);
     for_each_chunk(task_, [&](int64_t first, int64_t rows) {
-      written.read(first * 4,
-                   std::as_writable_bytes(std::span(id_chunk_).first(static_cast<size_t>(rows))));
-      for (size_t i = 0; i < static_cast<size_t>(rows); ++i) {
-        if (i + kIdsAhead < static_cast<size_t>(rows))
-          __builtin_prefetch(&final.of[id_chunk_[i + kIdsAhead]]);
-        id_chunk_[i] = final.of[id_chunk_[i]];
-      }
-      ids_.write(first * 4, bytes_of(id_chunk_.data(), rows));
+      for (size_t c = 0; c < columns_.size(); ++c)
+        renumber(written[c], final, first, rows, columns_[c]);
     });
     const BudgetArray<uint32_t> counts(budget_, static_cast<size_t>(final.size));
     for (size_t id = 0; id < static_cast<size_t>(provisional); ++id) {
       uint32_t& sum = counts[final.of[id]];
       sum = static_cast<uint32_t>(std::min<uint64_t>(uint64_t{sum} + counts_[id], kMostCount));
     }
-    data::ManifestColumn column = done(counts.data(), final.size);
-    column.out_of_vocabulary = final.dropped_rows;
-    return column;
+    Columns result = done(counts, final.size, vocabulary(final.of.data()));
+    for (size_t c = 0; c < columns_.size() && recipe_.min_count > 0; ++c)
+      result[c].out_of_vocabulary =
+          columns_[c].other - (recipe_.zero_is_missing ? columns_[c].missing : 0);
+    return result;
+  }
+
+  // A chunk of a column's ids.
+  void renumber(const ReadFile& written, const FinalIds& final, int64_t first, int64_t rows,
+                NumberedColumn& column) {
+    const auto size = static_cast<size_t>(rows);
+    written.read(first * 4, std::as_writable_bytes(std::span(id_chunk_).first(size)));
+    for (size_t i = 0; i < size; ++i) {
+      if (i + kIdsAhead < size) __builtin_prefetch(&final.of[id_chunk_[i + kIdsAhead]]);
+      id_chunk_[i] = final.of[id_chunk_[i]];
+    }
+    for (size_t i = 0; i < train_rows(first, rows); ++i) column.other += id_chunk_[i] == 0;
+    column.ids.write(first * 4, bytes_of(id_chunk_.data(), rows));
   }
 
   // The keys of the ids; `final` as in FinalIds::of, or null.
@@ -218,39 +306,75 @@ class Numbering {
     PlacedFile(task_.keys_of_ids, 0).write(0, bytes_of(keys.data(), size));
   }
 
-  data::ManifestColumn done(const uint32_t* counts, int64_t size) {
-    write_counts(task_, counts, size);
-    return statistics(task_, counts, size);
+  // `counts`: of all columns together.
+  Columns done(const BudgetArray<uint32_t>& counts, int64_t size, const std::string& vocabulary) {
+    Columns result;
+    for (size_t c = 0; c < columns_.size(); ++c) {
+      const bool alone = columns_.size() == 1;
+      const BudgetArray<uint32_t> own(budget_, alone ? 0 : static_cast<size_t>(size));
+      if (!alone) count_column(task_.columns[c].ids, own);
+      const uint32_t* const of_column = alone ? counts.data() : own.data();
+      PlacedFile(task_.columns[c].counts, 0).write(0, bytes_of(of_column, size));
+      data::ManifestColumn& column =
+          result.emplace_back(statistics(task_.train_rows, of_column, size));
+      column.vocabulary = vocabulary;
+      column.splits = columns_[c].splits;
+    }
+    return result;
+  }
+
+  // Counts each id in the column's training rows.
+  void count_column(const std::string& ids_path, const BudgetArray<uint32_t>& counts) {
+    const ReadFile ids(ids_path);
+    for (int64_t at = 0; at < task_.train_rows; at += kChunkValues) {
+      const auto rows = static_cast<size_t>(std::min(kChunkValues, task_.train_rows - at));
+      ids.read(at * 4, std::as_writable_bytes(std::span(id_chunk_).first(rows)));
+      count_ids(id_chunk_, rows, counts);
+    }
+  }
+
+  // 16 digits of all (key, id) but those of the id that is out of vocabulary; `final` as in
+  // FinalIds::of, or null. A sum, because the dictionary has its keys in no particular order.
+  [[nodiscard]] std::string vocabulary(const uint32_t* final) const {
+    constexpr uint64_t kOdd = 0x9E3779B97F4A7C15u;
+    uint64_t sum = 0;
+    dictionary_.for_each([&](Key key, uint32_t id) {
+      if (final) id = final[id];
+      if (id > 0 || recipe_.min_count == 0) sum += mix(mix(uint64_t{key} + kOdd) + id * kOdd);
+    });
+    return fmt::format("{:016x}", mix(sum + kOdd));
   }
 
   const NumberingRecipe& recipe_;
-  const ColumnTask& task_;
+  const TableTask& task_;
   MemoryBudget& budget_;
-  const ReadFile keys_;
-  const PlacedFile ids_;
+  std::vector<NumberedColumn> columns_;
   KeyDictionary<Key> dictionary_;
-  BudgetArray<uint32_t> counts_;  // [id], in order of first appearance
-  std::vector<Key> chunk_;
-  Ids id_chunk_;
+  int64_t known_ = 0;              // ids of NumberingRecipe::known_keys
+  BudgetArray<uint32_t> counts_;   // [id], in order of first appearance
+  std::vector<Key> chunk_, lane_;  // of rows; of a column, where there are several
+  Ids id_chunk_, id_lane_;
 };
 
 template <typename Key>
-data::ManifestColumn number_keys(const NumberingRecipe& recipe, const ColumnTask& task,
-                                 MemoryBudget& budget) {
+std::vector<data::ManifestColumn> number_keys(const NumberingRecipe& recipe, const TableTask& task,
+                                              MemoryBudget& budget) {
   std::optional<Numbering<Key>> numbering;
   try {
     numbering.emplace(recipe, task, budget);
     return recipe.hash_range > 0 ? numbering->by_hash() : numbering->by_dictionary();
   } catch (const OutOfBudget& error) {
-    throw ColumnOutOfBudget(error.wanted() + (numbering ? numbering->bytes() : 0),
-                            numbering ? numbering->distinct() : 0);
+    throw TableOutOfBudget(error.wanted() + (numbering ? numbering->bytes() : 0),
+                           numbering ? numbering->distinct() : 0);
   }
 }
 
 }  // namespace
 
-data::ManifestColumn number_column(const NumberingRecipe& recipe, const ColumnTask& task,
-                                   MemoryBudget& budget) {
+std::vector<data::ManifestColumn> number_table(const NumberingRecipe& recipe, const TableTask& task,
+                                               MemoryBudget& budget) {
+  HLITE_CHECK(!task.columns.empty() && columns_of(task) <= kChunkValues, "{} columns",
+              columns_of(task));
   return task.key_bytes == 8 ? number_keys<uint64_t>(recipe, task, budget)
                              : number_keys<uint32_t>(recipe, task, budget);
 }

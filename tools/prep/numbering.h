@@ -1,4 +1,4 @@
-// Keys of one column to ids.
+// Keys of a column, or of several that share a vocabulary, to ids.
 //
 //   default          0, 1, 2, ... in order of first appearance over all rows
 //   min_count K > 0  id 0 stands for what is out of vocabulary: keys with fewer than K occurrences
@@ -7,20 +7,29 @@
 //   by_frequency     most frequent in the training rows first, among equals the first to appear
 //   hash_range N     no dictionary: id = mix(key) mod N, and key 0 (Criteo's missing) is
 //   id 0
+//   known_keys       with the first two: these come first, in their order, however often they occur
 //
-// One pass over the column gives ids in order of first appearance and counts; recipes that need
+// Columns that share a vocabulary count as one whose values are those of row 0 in the order of the
+// columns, then those of row 1, and so on.
+//
+// One pass over the columns gives ids in order of first appearance and counts; recipes that need
 // counts first take a second one over the ids. All memory is taken from a budget.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "data_reader/manifest.h"
 #include "hugectr_lite/core/error.h"
 #include "tools/prep/memory_budget.h"
 
 namespace hlite::tools {
+
+// Calls visit(key) for each key of a slot in the order of ids, that of id 0 left out where it
+// stands for what is out of vocabulary.
+using KnownKeys = std::function<void(int slot, const std::function<void(uint64_t key)>& visit)>;
 
 struct NumberingRecipe {
   uint64_t hash_range = 0;       // <= 2^32
@@ -29,23 +38,39 @@ struct NumberingRecipe {
   bool zero_is_missing = false;  // with min_count: key 0 becomes id 0, however frequent
   uint64_t key_limit = 0;        // known bound of all keys (exclusive); 0: none
   bool keep_keys = false;        // also write the keys in the order of their ids
+  KnownKeys known_keys = {};
 };
 
-struct ColumnTask {
-  std::string name;  // for messages: "C1"
-  std::string keys;  // path: key_bytes a row
+// Rows of a split, among those of all inputs.
+struct SplitRows {
+  std::string role;
+  int64_t first = 0, rows = 0;
+};
+
+// Files of a column, by path.
+struct ColumnFiles {
+  std::string keys;  // key_bytes a row
+  // Written (ids over a file that may be there already): uint32 a row; uint32 an id, how many of
+  // the column's training rows have it (saturating).
+  std::string ids, counts;
+};
+
+struct TableTask {
+  std::string name = {};             // for messages: "C1"
+  int slot = 0;                      // the first of its columns, for KnownKeys
+  std::vector<ColumnFiles> columns;  // those that share the vocabulary
   int key_bytes = 4;
-  int64_t rows = 0, train_rows = 0;
-  // Written (ids over a file that may be there already): uint32 a row; uint32 an id, its training
-  // rows (saturating); with keep_keys key_bytes an id (0 for the one that is out of vocabulary).
-  std::string ids, counts, keys_of_ids;
-  std::function<void(int64_t rows)> progress = {};  // so many more done; may throw
+  int64_t rows = 0, train_rows = 0;    // training rows come first
+  std::vector<SplitRows> others = {};  // splits of which missing and unknown values are counted
+  // Written with keep_keys: key_bytes an id (0 for the one that is out of vocabulary).
+  std::string keys_of_ids;
+  std::function<void(int64_t values)> progress = {};  // so many more done; may throw
 };
 
-// A column wants more memory than is left.
-class ColumnOutOfBudget final : public Error {
+// A table wants more memory than is left.
+class TableOutOfBudget final : public Error {
  public:
-  ColumnOutOfBudget(int64_t needed, int64_t distinct)
+  TableOutOfBudget(int64_t needed, int64_t distinct)
       : Error(fmt::format("{} bytes of memory needed after {} distinct keys", needed, distinct)),
         needed_(needed),
         distinct_(distinct) {}
@@ -56,9 +81,9 @@ class ColumnOutOfBudget final : public Error {
   int64_t needed_, distinct_;
 };
 
-// Returns the statistics but for `name` and `missing`. Throws ColumnOutOfBudget, DataError for more
-// than 2^32 - 2 distinct keys, FileError.
-data::ManifestColumn number_column(const NumberingRecipe& recipe, const ColumnTask& task,
-                                   MemoryBudget& budget);
+// Returns the statistics of each column but for `name` and `missing`. Throws TableOutOfBudget,
+// DataError for more than 2^32 - 2 distinct keys, FileError.
+std::vector<data::ManifestColumn> number_table(const NumberingRecipe& recipe, const TableTask& task,
+                                               MemoryBudget& budget);
 
 }  // namespace hlite::tools

@@ -6,15 +6,15 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "hugectr_lite/core/number_option.h"
 #include "tools/prep/multi_hot.h"
 
 namespace hlite::tools {
 
-static constexpr std::string_view kFormats[] = {"raw", "norm", "numpy"};  // as OutputFormat
+static constexpr std::string_view kFormats[] = {"raw", "norm"};  // as OutputFormat
 
 void add_output_options(CLI::App& app, OutputOptions& options) {
-  app.add_option("--out", options.folder, "Folder for the results (made if missing)")
-      ->capture_default_str();
+  app.add_option("--out", options.folder, "Folder for the results (made if missing)")->required();
   app.add_option_function<std::string>(
          "--format",
          [&options](const std::string& name) {
@@ -33,10 +33,12 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
       ->check(CLI::IsMember({"Sum", "None"}))
       ->default_str("Sum");
   app.add_option("--norm-rows-per-file", options.norm_rows_per_file, "Norm: rows in a file")
-      ->check(CLI::PositiveNumber)
+      ->check(whole_number(1))
       ->capture_default_str();
   app.add_flag("--shuffle", options.shuffle, "Shuffle the training rows");
-  app.add_option("--seed", options.seed, "Seed of what is drawn at random")->capture_default_str();
+  app.add_option("--seed", options.seed, "Seed of what is drawn at random")
+      ->check(whole_number(0))
+      ->capture_default_str();
 }
 
 nlohmann::ordered_json output_json(const OutputOptions& options) {
@@ -61,6 +63,10 @@ void describe_output(const OutputOptions& options, const RowShape& shape,
   const bool multi_hot = !options.multi_hot.empty();
   manifest.dense_dim = shape.dense;
   manifest.hotness = output_hotness(options, shape);
+  manifest.slot_tables = shape.slot_tables;
+  if (multi_hot)
+    manifest.rules.push_back(
+        {"multi-hot lists", fmt::format("{}, seed {}", options.multi_hot, options.seed)});
   switch (options.format) {
     case OutputFormat::kRaw:
       manifest.format = multi_hot ? "multi_hot_raw" : "raw";
@@ -70,11 +76,6 @@ void describe_output(const OutputOptions& options, const RowShape& shape,
     case OutputFormat::kNorm:
       manifest.format = "norm";
       manifest.float_label = manifest.float_dense = true;
-      break;
-    case OutputFormat::kNumpy:
-      manifest.format = "numpy";
-      manifest.float_label = false;
-      manifest.float_dense = shape.dense_is_float;
       break;
   }
 }

@@ -15,10 +15,10 @@ class App;
 
 namespace hlite::tools {
 
-enum class OutputFormat { kRaw, kNorm, kNumpy };
+enum class OutputFormat { kRaw, kNorm };
 
 struct OutputOptions {
-  std::string folder = ".";  // for the results; made if missing
+  std::string folder = {};  // for the results; made if missing
   OutputFormat format = OutputFormat::kRaw;
   std::string multi_hot = {};  // "", "dcnv2" or a list of sizes (multi_hot.h)
   bool norm_sum = true;        // blocks of Norm files carry their checksum
@@ -31,7 +31,7 @@ struct OutputOptions {
 void add_output_options(CLI::App& app, OutputOptions& options);
 
 // Sets what `options` decide about a data set of rows of this shape: format, float_label,
-// float_dense, dense_dim, hotness. Throws ConfigError for sizes that do not fit.
+// float_dense, dense_dim, hotness, slot_tables. Throws ConfigError for sizes that do not fit.
 void describe_output(const OutputOptions& options, const RowShape& shape, data::Manifest& manifest);
 
 // What decides the bytes, for the manifest's options.

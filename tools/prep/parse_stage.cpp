@@ -17,10 +17,11 @@ namespace {
 
 constexpr int64_t kBadRowsShown = 20;
 
+enum class BlockState { kFree, kText, kParsing, kParsed, kPlaced, kWriting, kWritten };
+
 // A slot of the ring: lines and what became of them.
 struct TextBlock {
-  enum class Step { kFree, kText, kParsing, kParsed, kPlaced, kWriting, kWritten };
-  Step step = Step::kFree;
+  BlockState step = BlockState::kFree;
   // read
   LineBlock lines;  // none in the block that ends a file
   size_t file = 0;
@@ -70,13 +71,13 @@ class ParsePipeline {
     for (;;) {
       if (InterruptGuard::requested()) stop_ = true;
       try {
-        if (TextBlock* block = find(TextBlock::Step::kPlaced)) {
+        if (TextBlock* block = find(BlockState::kPlaced)) {
           write(*block, lock);
         } else if (stop_ || failure_) {
           break;
         } else if (may_read()) {
           read(ring_[read_ % ring_.size()], lock);
-        } else if (TextBlock* text = find(TextBlock::Step::kText)) {
+        } else if (TextBlock* text = find(BlockState::kText)) {
           parse(*text, lock);
         } else if (ended_ && committed_ == read_) {
           break;
@@ -108,7 +109,7 @@ class ParsePipeline {
   using Lock = std::unique_lock<std::mutex>;
 
   // The first block in order that waits for this step.
-  TextBlock* find(TextBlock::Step step) {
+  TextBlock* find(BlockState step) {
     for (size_t at = committed_; at < read_; ++at) {
       if (TextBlock& block = ring_[at % ring_.size()]; block.step == step) return &block;
     }
@@ -119,7 +120,7 @@ class ParsePipeline {
     if (ended_ || reading_ || read_ - committed_ == ring_.size()) return false;
     size_t waiting = 0;
     for (size_t at = committed_; at < read_; ++at)
-      waiting += ring_[at % ring_.size()].step == TextBlock::Step::kText;
+      waiting += ring_[at % ring_.size()].step == BlockState::kText;
     return waiting < read_ahead_;
   }
 
@@ -137,7 +138,7 @@ class ParsePipeline {
     reading_ = false;
     if (!found || block.failure) ended_ = true;
     if (!found) return;
-    block.step = block.failure ? TextBlock::Step::kParsed : TextBlock::Step::kText;
+    block.step = block.failure ? BlockState::kParsed : BlockState::kText;
     ++read_;
     if (block.failure) place();
   }
@@ -174,13 +175,13 @@ class ParsePipeline {
   }
 
   void parse(TextBlock& block, Lock& lock) {
-    block.step = TextBlock::Step::kParsing;
+    block.step = BlockState::kParsing;
     lock.unlock();
     block.parsed.rows = 0;
     block.parsed.bad.clear();
     if (!block.ends_file) block_parser_.parse(block.lines, block.file, *block.parser, block.parsed);
     lock.lock();
-    block.step = TextBlock::Step::kParsed;
+    block.step = BlockState::kParsed;
     place();
   }
 
@@ -188,7 +189,7 @@ class ParsePipeline {
   void place() {
     for (; placed_ < read_ && !failure_; ++placed_) {
       TextBlock& block = ring_[placed_ % ring_.size()];
-      if (block.step != TextBlock::Step::kParsed) return;
+      if (block.step != BlockState::kParsed) return;
       if (block.failure) std::rethrow_exception(block.failure);
       report_bad_rows(block);
       block.first_row = placed_rows_;
@@ -201,7 +202,7 @@ class ParsePipeline {
         }
         placed_file_rows_ = 0;
       }
-      block.step = TextBlock::Step::kPlaced;
+      block.step = BlockState::kPlaced;
     }
   }
 
@@ -219,7 +220,7 @@ class ParsePipeline {
   }
 
   void write(TextBlock& block, Lock& lock) {
-    block.step = TextBlock::Step::kWriting;
+    block.step = BlockState::kWriting;
     lock.unlock();
     for (int c = 0; c < layout_.columns() && block.parsed.rows > 0; ++c) {
       if (options_.at_point) options_.at_point("column");
@@ -228,7 +229,7 @@ class ParsePipeline {
                                              block.parsed.column(c, width));
     }
     lock.lock();
-    block.step = TextBlock::Step::kWritten;
+    block.step = BlockState::kWritten;
     commit(lock);
   }
 
@@ -236,9 +237,9 @@ class ParsePipeline {
     bool any = false;
     for (; committed_ < placed_; ++committed_) {
       TextBlock& block = ring_[committed_ % ring_.size()];
-      if (block.step != TextBlock::Step::kWritten) break;
+      if (block.step != BlockState::kWritten) break;
       add_to_state(block);
-      block.step = TextBlock::Step::kFree;
+      block.step = BlockState::kFree;
       progress_.update(block.input_done, state_.rows);
       any = true;
     }

@@ -1,14 +1,19 @@
 #include "tools/prep/prep_engine.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <iterator>
 #include <utility>
 
+#include "data_reader/unknown_values.h"
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/memory.h"
+#include "tools/prep/output_folder.h"
+#include "tools/prep/slot_tables.h"
 
 namespace hlite::tools {
 
@@ -43,6 +48,11 @@ void check_inputs(const std::vector<std::string>& train, const std::vector<std::
   if (train.empty()) raise<ConfigError>("--train: expected at least one file");
   if (std::count(train.begin(), train.end(), "-") + std::count(val.begin(), val.end(), "-") > 1)
     raise<ConfigError>("standard input (-) can be given only once");
+  for (const std::string& path : val)
+    for (const std::string& other : train)
+      if (std::error_code none; path == other || std::filesystem::equivalent(path, other, none))
+        raise<ConfigError>(
+            "{}: expected a file for training or for validation, found it given as both", path);
   if (!(options.sample > 0 && options.sample <= 1))
     raise<ConfigError>("--sample: expected a share above 0 and up to 1 (100%), found {}",
                        options.sample);
@@ -81,25 +91,51 @@ int64_t PrepEngine::budget() const { return memory_ - kProgramBytes - ring_bytes
 void PrepEngine::load() {
   const nlohmann::ordered_json run = describe_run(options_);
   if (options_.restart) folder_.clear();
-  if (const auto saved = folder_.load()) {
-    done_ = PrepState::from_json(*saved, folder_.folder());
-    const std::string what = difference(done_.run, run);
-    if (what.empty()) {
-      if (!options_.quiet)
-        log::info("going on with the unfinished run in {}: {} rows read, {} columns numbered",
-                  folder_.folder(), done_.parse.rows, done_.columns.size());
-      return;
-    }
-    // One that got nowhere, as with a slip in the name of a file, is no loss.
-    if (done_.parse.rows > 0)
-      raise<ConfigError>(
-          "{}: holds an unfinished run of other options or inputs ({}); --restart forgets it",
-          folder_.folder(), what);
-    done_ = {};
-  }
+  const bool resumed = resume(run);
+  if (!folder_.publishing()) check_output_folder();
+  if (resumed) return;
   folder_.clear();
+  done_ = {};
   done_.run = run;
   done_.parse.missing.assign(static_cast<size_t>(layout_.slots), 0);
+}
+
+// False where there is no run to go on with.
+bool PrepEngine::resume(const nlohmann::ordered_json& run) {
+  const auto saved = folder_.load();
+  if (!saved) return false;
+  done_ = PrepState::from_json(*saved, folder_.folder());
+  const std::string what = difference(done_.run, run);
+  if (what.empty()) {
+    if (!options_.quiet)
+      log::info("going on with the unfinished run in {}: {} rows read, {} columns numbered",
+                folder_.folder(), done_.parse.rows, done_.columns.size());
+    return true;
+  }
+  // One that got nowhere, as with a slip in the name of a file, is no loss.
+  if (done_.parse.rows > 0 && !options_.force)
+    raise<ConfigError>(
+        "{}: holds an unfinished run of other options or inputs ({}); --restart forgets it",
+        folder_.folder(), what);
+  folder_.clear();
+  return false;
+}
+
+void PrepEngine::check_output_folder() {
+  const std::vector<std::string> found = results_in(output_.folder);
+  try {
+    for (const std::string& name : found)
+      for (const PrepInput& input : options_.inputs)
+        if (std::error_code none;
+            std::filesystem::equivalent(output_.folder + "/" + name, input.path, none))
+          raise<ConfigError>(
+              "--out {}: expected inputs other than the files to be written, found {}",
+              output_.folder, input.path);
+    if (!options_.force) refuse_results(output_.folder, found);
+  } catch (const ConfigError&) {
+    if (!folder_.load()) folder_.remove();
+    throw;
+  }
 }
 
 void PrepEngine::save() {
@@ -157,69 +193,96 @@ void PrepEngine::parse() {
   open_.clear();
 }
 
-// Numbers a slot, or returns false when it does not fit the memory beside the others.
-bool PrepEngine::number_slot(const NumberingRecipe& recipe, int slot, MemoryBudget& budget,
-                             bool alone) {
-  ColumnTask task;
-  task.name = parser_.slot_name(slot);
-  task.keys = key_column(slot);
+// Numbers the slots of a table, or returns false when it does not fit the memory beside the others.
+bool PrepEngine::number_table(const NumberingRecipe& recipe, const std::vector<int>& slots,
+                              MemoryBudget& budget, bool alone) {
+  TableTask task;
+  task.name = parser_.slot_name(slots.front());
+  task.slot = slots.front();
   task.key_bytes = layout_.key_bytes;
   task.rows = done_.parse.rows;
   task.train_rows = rows_of("train");
-  task.ids = slot_file("ids", slot);
-  task.counts = slot_file("counts", slot);
-  task.keys_of_ids = slot_file("keys", slot);
-  task.progress = [&](int64_t rows) {
+  task.others.assign(split_rows_.begin() + 1, split_rows_.end());
+  for (const int slot : slots)
+    task.columns.push_back({key_column(slot), slot_file("ids", slot), slot_file("counts", slot)});
+  task.keys_of_ids = slot_file("keys", slots.front());
+  task.progress = [&](int64_t values) {
     at_point("number");
     if (InterruptGuard::requested()) throw Interrupted();
-    progress_.advance(rows);
+    progress_.advance(values);
   };
   {
     const std::lock_guard lock(mutex_);
-    if (!spare_.empty()) {
-      rename_path(spare_.back(), task.ids);
+    for (const ColumnFiles& column : task.columns) {
+      if (spare_.empty()) break;
+      rename_path(spare_.back(), column.ids);
       spare_.pop_back();
     }
   }
   try {
-    data::ManifestColumn column = number_column(recipe, task, budget);
+    const std::vector<data::ManifestColumn> columns = tools::number_table(recipe, task, budget);
     const std::lock_guard lock(mutex_);
-    column.name = task.name;
-    column.missing = done_.parse.missing[static_cast<size_t>(slot)];
-    done_.columns[slot] = column;
+    for (size_t i = 0; i < slots.size(); ++i) {
+      data::ManifestColumn& column = done_.columns[slots[i]] = columns[i];
+      column.name = parser_.slot_name(slots[i]);
+      column.missing = done_.parse.missing[static_cast<size_t>(slots[i])];
+    }
     save();
     reuse_numbered_keys();
     return true;
-  } catch (const ColumnOutOfBudget& error) {
+  } catch (const TableOutOfBudget& error) {
     if (!alone) return false;
+    std::vector<std::string> names;
+    for (const int slot : slots) names.push_back(parser_.slot_name(slot));
     raise<DataError>(
-        "column {}: needs {} MiB of memory after {} distinct keys, has {} MiB (--memory {} MiB); "
-        "more --memory helps, or fewer keys: --max-ind-range, --hash",
-        task.name, (error.needed() + kMiB - 1) / kMiB, error.distinct(), budget.total() / kMiB,
-        memory_ / kMiB);
+        "column{} {}: needs {} MiB of memory after {} distinct keys, has {} MiB (--memory {} "
+        "MiB); more --memory helps, or fewer keys: --max-ind-range, --hash",
+        names.size() == 1 ? "" : "s", fmt::join(names, ", "), (error.needed() + kMiB - 1) / kMiB,
+        error.distinct(), budget.total() / kMiB, memory_ / kMiB);
   }
 }
 
-void PrepEngine::number(const NumberingRecipe& recipe) {
-  std::vector<int> todo, alone;
-  for (int slot = 0; slot < layout_.slots; ++slot)
-    if (!done_.columns.contains(slot)) todo.push_back(slot);
-  progress_.begin("numbering", static_cast<int64_t>(todo.size()) * done_.parse.rows);
+void PrepEngine::number(const NumberingRecipe& recipe, std::vector<SplitRows> splits) {
+  split_rows_ = std::move(splits);
+  std::vector<std::vector<int>> todo, alone;
+  int64_t columns = 0;
+  for (const std::vector<int>& slots : slots_of_tables(layout_.slots, layout_.slot_tables)) {
+    if (done_.columns.contains(slots.front())) continue;
+    todo.push_back(slots);
+    columns += std::ssize(slots);
+  }
+  progress_.begin("numbering", columns * done_.parse.rows);
   MemoryBudget memory(options_.numbering_bytes > 0 ? options_.numbering_bytes : budget());
-  pool_.run(static_cast<int64_t>(todo.size()), [&](int64_t i, int) {
-    const int slot = todo[static_cast<size_t>(i)];
-    if (number_slot(recipe, slot, memory, false)) return;
+  pool_.run(std::ssize(todo), [&](int64_t i, int) {
+    const std::vector<int>& slots = todo[static_cast<size_t>(i)];
+    if (number_table(recipe, slots, memory, false)) return;
     const std::lock_guard lock(mutex_);
-    alone.push_back(slot);
+    alone.push_back(slots);
   });
   std::sort(alone.begin(), alone.end());
-  for (const int slot : alone) number_slot(recipe, slot, memory, true);
+  for (const std::vector<int>& slots : alone) number_table(recipe, slots, memory, true);
   for (const std::string& path : spare_) remove_path(path);
   spare_.clear();
   progress_.end();
   slot_sizes_.clear();
   for (const auto& [slot, column] : done_.columns) slot_sizes_.push_back(column.rows);
+  report_unknown();
   write_key_counts();
+}
+
+void PrepEngine::report_unknown() const {
+  std::vector<data::ManifestColumn> columns;
+  for (const auto& [slot, column] : done_.columns) columns.push_back(column);
+  for (size_t s = 1; s < split_rows_.size(); ++s) {
+    data::UnknownValues found(columns.size());
+    found.rows = split_rows_[s].rows;
+    for (size_t i = 0; i < columns.size(); ++i) {
+      found.missing[i] = columns[i].splits.at(s - 1).missing;
+      found.unknown[i] = columns[i].splits.at(s - 1).unknown;
+    }
+    data::report_unknown(found, split_rows_[s].role, columns, rows_of("train"),
+                         options_.max_unknown, !options_.quiet);
+  }
 }
 
 int64_t PrepEngine::rows_of(std::string_view role) const { return done_.parse.rows_of(role); }
@@ -233,23 +296,29 @@ void PrepEngine::write_key_counts() {
   key_counts_->finish();
 }
 
-void PrepEngine::write(const std::string& role, int64_t first, int64_t rows, DenseFinish finish) {
+void PrepEngine::write(const DenseFinish& finish) {
+  for (const SplitRows& split : split_rows_) write(split, finish);
+}
+
+void PrepEngine::write(const SplitRows& split, DenseFinish finish) {
   std::vector<std::string> paths;
   for (int c = 0; c < layout_.first_key(); ++c) paths.push_back(column(c));
   for (int slot = 0; slot < layout_.slots; ++slot) paths.push_back(slot_file("ids", slot));
-  const RowShape shape{
-      .dense = layout_.dense, .slots = layout_.slots, .dense_is_float = static_cast<bool>(finish)};
-  const ColumnRows numbered(shape, paths, first, rows, std::move(finish));
+  const RowShape shape{.dense = layout_.dense,
+                       .slots = layout_.slots,
+                       .dense_is_float = static_cast<bool>(finish),
+                       .slot_tables = layout_.slot_tables};
+  const ColumnRows numbered(shape, paths, split.first, split.rows, std::move(finish));
   bool begun = false;
   const auto progress = [&](int64_t done, int64_t all) {
-    if (!std::exchange(begun, true)) progress_.begin("writing " + role, all, done);
+    if (!std::exchange(begun, true)) progress_.begin("writing " + split.role, all, done);
     at_point("write");
     if (InterruptGuard::requested()) throw Interrupted();
     progress_.update(done, done);
     if (done == all) progress_.end();
   };
   splits_.push_back(write_split(
-      numbered, role, slot_sizes_, output_,
+      numbered, split.role, slot_sizes_, output_,
       {.memory_bytes = budget(), .scratch = folder_.folder(), .progress = progress}, pool_));
 }
 
@@ -261,6 +330,7 @@ void PrepEngine::publish(data::Manifest& manifest) {
   manifest.key_counts_xxh3 = key_counts_->xxh3();
   others_.push_back(std::move(key_counts_));
   std::move(others_.begin(), others_.end(), std::back_inserter(splits_.front().outputs));
+  folder_.begin_publishing();
   tools::publish(output_.folder, manifest, splits_);
   at_point("published");
   folder_.remove();

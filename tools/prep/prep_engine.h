@@ -2,7 +2,7 @@
 // bounded memory, and each able to go on where a killed run stopped.
 //
 //   parse    lines -> one append-only file a column in <out>/.prep, rows in the order of the input
-//   number   each key column -> ids, by a recipe (numbering.h); the ids' frequencies
+//   number   the key columns of each table -> ids, by a recipe (numbering.h); frequencies of ids
 //   write    rows, column by column, -> the files of a split (split_writer.h); the manifest
 //
 // The results depend on the inputs and the options alone: not on threads, memory, or on how often
@@ -36,28 +36,30 @@ class PrepEngine {
  public:
   // Opens (and locks) the work folder. The members out and seed of `run` are filled in from
   // `output`. Throws ConfigError when the folder holds an unfinished run of other options or
-  // inputs, saying what differs; FileError.
+  // inputs, saying what differs, or results of another run, naming them (without
+  // PrepOptions::force), or one of the inputs under the name of a result; FileError.
   PrepEngine(PrepOptions run, OutputOptions output, RowParser& parser);
 
   // Throws DataError "<file>:<line>: ..." for a malformed row beyond max_bad_rows, for a file
   // without a row; FileError; Interrupted.
   void parse();
-  // Throws DataError for a column that does not fit the memory; FileError; Interrupted.
-  void number(const NumberingRecipe& recipe);
+  // `splits`: training rows first. Says how many values of the others training does not have.
+  // Throws DataError for a column that does not fit the memory, or of which more than
+  // PrepOptions::max_unknown of a split's values are unknown; FileError; Interrupted.
+  void number(const NumberingRecipe& recipe, std::vector<SplitRows> splits);
 
   // After parse():
   [[nodiscard]] int64_t rows() const { return done_.parse.rows; }  // of all files
   [[nodiscard]] int64_t rows_of(std::string_view role) const;
   // Values of dense column k, from all rows: RowLayout::dense_bytes each.
   [[nodiscard]] ReadFile dense_column(int k) const { return ReadFile(column(1 + k)); }
-  // After number(). Distinct keys of a slot in the order of their ids, RowLayout::key_bytes each:
-  // with NumberingRecipe::keep_keys.
+  // After number(). Distinct keys of a table in the order of their ids, RowLayout::key_bytes each:
+  // with NumberingRecipe::keep_keys. `slot`: the first of the table.
   [[nodiscard]] ReadFile keys_of_ids(int slot) const { return ReadFile(slot_file("keys", slot)); }
   [[nodiscard]] ThreadPool& pool() { return pool_; }
 
-  // Rows [first, first + rows) as a split, under temporary names. Throws what write_split() does;
-  // Interrupted.
-  void write(const std::string& role, int64_t first, int64_t rows, DenseFinish finish = {});
+  // The rows of all splits, under temporary names. Throws what write_split() does; Interrupted.
+  void write(const DenseFinish& finish = {});
   // A finished file of the results beside the splits.
   void add(std::unique_ptr<OutputFile> file) { others_.push_back(std::move(file)); }
   // Gives all files their names: the splits, what was added, key_counts.bin with the frequencies of
@@ -78,11 +80,16 @@ class PrepEngine {
   }
 
   void load();
+  bool resume(const nlohmann::ordered_json& run);
+  void check_output_folder();
   void save();
   void save_durable();
   void reuse_numbered_keys();
-  bool number_slot(const NumberingRecipe& recipe, int slot, MemoryBudget& budget, bool alone);
+  bool number_table(const NumberingRecipe& recipe, const std::vector<int>& slots,
+                    MemoryBudget& budget, bool alone);
   void write_key_counts();
+  void report_unknown() const;
+  void write(const SplitRows& split, DenseFinish finish);
 
   const PrepOptions options_;
   const OutputOptions output_;
@@ -98,6 +105,7 @@ class PrepEngine {
   std::set<int> durable_slots_;
   std::vector<std::string> spare_;  // files whose content is not needed any more
   Clock::time_point durable_at_ = Clock::now();
+  std::vector<SplitRows> split_rows_;
   // The results:
   std::vector<int64_t> slot_sizes_;
   std::unique_ptr<OutputFile> key_counts_;

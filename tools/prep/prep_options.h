@@ -29,15 +29,17 @@ struct PrepInput {
 
 struct PrepOptions {
   std::vector<PrepInput> inputs;  // those with role "train" come first
-  std::string out = ".";
+  std::string out;
   // What else decides the results, as a JSON object: a run goes on only under the same.
   std::string identity = "{}";
   int64_t max_bad_rows = 0;  // malformed rows to skip, over all files, before giving up
+  double max_unknown = 1;    // most of a column's values in val or test that training lacks
   double sample = 1;         // share of the lines to keep, drawn by (seed, file, line)
   uint64_t seed = 0;
   int threads = 0;       // 0: all that this process may use
   int64_t memory = 0;    // bytes; 0: half of what the machine has available
   bool restart = false;  // forget an unfinished run
+  bool force = false;    // replace another preparation in `out`, finished or not
   bool quiet = false;
   int64_t block_bytes = 1 << 20;  // of text parsed as one piece; also the longest line
 
@@ -48,10 +50,11 @@ struct PrepOptions {
   int64_t numbering_bytes = 0;    // memory for the dictionaries; 0: what `memory` leaves
 };
 
-// Adds --sample, --max-bad-rows, --memory, --threads, --restart and --quiet.
+// Adds --sample, --max-bad-rows, --max-unknown, --memory, --threads, --restart, --force and
+// --quiet.
 void add_run_options(CLI::App& app, PrepOptions& options);
-// Throws ConfigError for no training file, standard input given twice, a share to sample that is
-// none.
+// Throws ConfigError for no training file, standard input given twice, a file that is given for
+// training and for validation, a share to sample that is none.
 void check_inputs(const std::vector<std::string>& train, const std::vector<std::string>& val,
                   const PrepOptions& options);
 // Memory that these options allow, in bytes. Throws ConfigError for too little.

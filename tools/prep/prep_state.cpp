@@ -2,7 +2,7 @@
 
 #include <sys/stat.h>
 
-#include "hugectr_lite/config/json_node.h"
+#include "hugectr_lite/config/block.h"
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
 
@@ -66,12 +66,12 @@ PrepState PrepState::from_json(const ordered_json& json, const std::string& wher
     p.at("missing").get_to(state.parse.missing);
     for (const auto& source : p.at("sources"))
       state.parse.sources.push_back(
-          data::ManifestSource::from_json(JsonNode::parse(source.dump(), where)));
+          config::read_block<data::ManifestSource>(JsonNode::parse(source.dump(), where)));
     for (const auto& line : p.at("first_lines"))
       state.parse.first_lines.push_back(from_hex(line.get<std::string>()));
     for (const auto& [slot, column] : json.at("columns").items())
       state.columns[std::stoi(slot)] =
-          data::ManifestColumn::from_json(JsonNode::parse(column.dump(), where));
+          config::read_block<data::ManifestColumn>(JsonNode::parse(column.dump(), where));
     return state;
   } catch (const std::exception& error) {
     raise<DataError>("{}: expected the state of an unfinished run, found {}; --restart forgets it",

@@ -10,17 +10,17 @@ RowBuckets::RowBuckets(int64_t words, int64_t buckets, int64_t block_rows,
     : stored_words_(words + kRowNumberWords),
       block_rows_(block_rows),
       count_(static_cast<size_t>(buckets)),
-      buckets_(std::make_unique<Bucket[]>(count_)),
+      buckets_(std::make_unique<RowBucket[]>(count_)),
       blocks_(static_cast<size_t>(buckets * block_rows * stored_words_) * sizeof(uint32_t),
               "blocks of the row shuffle"),
       file_(PlacedFile::scratch(scratch)) {}
 
-uint32_t* RowBuckets::block(const Bucket& bucket) const {
+uint32_t* RowBuckets::block(const RowBucket& bucket) const {
   const int64_t index = &bucket - buckets_.get();
   return reinterpret_cast<uint32_t*>(blocks_.data()) + index * block_rows_ * stored_words_;
 }
 
-void RowBuckets::write_block(Bucket& bucket) {
+void RowBuckets::write_block(RowBucket& bucket) {
   const auto bytes = static_cast<size_t>(bucket.in_block * stored_words_) * sizeof(uint32_t);
   const int64_t offset = end_.fetch_add(static_cast<int64_t>(bytes));
   file_.write(offset, {reinterpret_cast<const std::byte*>(block(bucket)), bytes});
@@ -30,7 +30,7 @@ void RowBuckets::write_block(Bucket& bucket) {
 
 void RowBuckets::add(int64_t index, const uint32_t* rows, int64_t first_row, const uint32_t* order,
                      int64_t count) {
-  Bucket& bucket = buckets_[static_cast<size_t>(index)];
+  RowBucket& bucket = buckets_[static_cast<size_t>(index)];
   const int64_t words = stored_words_ - kRowNumberWords;
   const std::lock_guard lock(bucket.mutex);
   for (int64_t i = 0; i < count; ++i) {
@@ -54,7 +54,7 @@ void RowBuckets::flush() {
 }
 
 void RowBuckets::read(int64_t index, uint32_t* out, ThreadPool& pool) const {
-  const Bucket& bucket = buckets_[static_cast<size_t>(index)];
+  const RowBucket& bucket = buckets_[static_cast<size_t>(index)];
   std::vector<int64_t> first;  // row of each extent
   int64_t rows = 0;
   for (const Extent& extent : bucket.extents) {

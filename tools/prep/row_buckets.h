@@ -41,18 +41,18 @@ class RowBuckets {
   struct Extent {
     int64_t offset, rows;
   };
-  struct Bucket {
+  struct RowBucket {
     std::mutex mutex;
     int64_t rows = 0;      // in all
     int64_t in_block = 0;  // of them still in memory
     std::vector<Extent> extents;
   };
-  [[nodiscard]] uint32_t* block(const Bucket& bucket) const;
-  void write_block(Bucket& bucket);
+  [[nodiscard]] uint32_t* block(const RowBucket& bucket) const;
+  void write_block(RowBucket& bucket);
 
   int64_t stored_words_, block_rows_;
   size_t count_;
-  std::unique_ptr<Bucket[]> buckets_;
+  std::unique_ptr<RowBucket[]> buckets_;
   HostMemory blocks_;
   PlacedFile file_;
   std::atomic<int64_t> end_{0};  // of the scratch file

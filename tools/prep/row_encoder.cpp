@@ -15,17 +15,12 @@ std::optional<MultiHot> multi_hot_of(const OutputOptions& options, const RowShap
                                      std::span<const int64_t> slot_sizes) {
   if (options.multi_hot.empty()) return std::nullopt;
   return MultiHot(output_hotness(options, shape), {slot_sizes.begin(), slot_sizes.end()},
-                  options.seed);
+                  options.seed, shape.slot_tables);
 }
 
 // memcpy() may not be given a null pointer, even for no bytes.
 void copy_words(const uint32_t* from, int64_t words, uint32_t* to) {
   if (words > 0) std::memcpy(to, from, static_cast<size_t>(words) * sizeof(uint32_t));
-}
-
-uint32_t* grown(std::vector<std::byte>& bytes, int64_t words) {
-  bytes.resize(static_cast<size_t>(words) * sizeof(uint32_t));
-  return reinterpret_cast<uint32_t*>(bytes.data());
 }
 
 uint32_t float_word(uint32_t label) { return std::bit_cast<uint32_t>(static_cast<float>(label)); }
@@ -51,17 +46,14 @@ RowEncoder::RowEncoder(const OutputOptions& options, const RowShape& shape,
 }
 
 void RowEncoder::encode(const uint32_t* rows, int64_t count, EncodedRows& out) const {
-  for (auto& stream : out.streams) stream.clear();
+  out.bytes.clear();
   out.rows = count;
   out.positives = 0;
   for (int64_t i = 0; i < count; ++i) out.positives += rows[i * shape_.words()];
-  switch (format_) {
-    case OutputFormat::kRaw:
-      return encode_raw(rows, count, out.streams[0]);
-    case OutputFormat::kNorm:
-      return encode_norm(rows, count, out.streams[0]);
-    case OutputFormat::kNumpy:
-      return encode_numpy(rows, count, out);
+  if (format_ == OutputFormat::kRaw) {
+    encode_raw(rows, count, out.bytes);
+  } else {
+    encode_norm(rows, count, out.bytes);
   }
 }
 
@@ -91,7 +83,8 @@ void RowEncoder::encode_raw(const uint32_t* rows, int64_t count,
   const int64_t D = shape_.dense, W = shape_.words();
   std::vector<uint32_t> scratch;
   const uint32_t* dense = dense_words(rows, count, scratch);
-  uint32_t* to = grown(out, count * (1 + D + keys_));
+  out.resize(static_cast<size_t>(count * row_bytes_));
+  auto* to = reinterpret_cast<uint32_t*>(out.data());
   for (int64_t i = 0; i < count; ++i, rows += W, dense += D) {
     *to++ = float_label_ ? float_word(rows[0]) : rows[0];
     copy_words(dense, D, to);
@@ -113,18 +106,6 @@ void RowEncoder::encode_norm(const uint32_t* rows, int64_t count,
     if (D > 0) std::memcpy(dense.data(), words, D * sizeof(float));
     put_keys(rows, keys.data());
     data::append_norm_sample(norm_sum_, {&label, 1}, dense, nnz_, keys, out);
-  }
-}
-
-void RowEncoder::encode_numpy(const uint32_t* rows, int64_t count, EncodedRows& out) const {
-  const int64_t D = shape_.dense;
-  uint32_t* label = grown(out.streams[0], count);
-  uint32_t* dense = grown(out.streams[1], count * D);
-  uint32_t* keys = grown(out.streams[2], count * keys_);
-  for (int64_t i = 0; i < count; ++i, rows += shape_.words()) {
-    label[i] = rows[0];
-    copy_words(rows + 1, D, dense + i * D);
-    put_keys(rows, keys + i * keys_);
   }
 }
 

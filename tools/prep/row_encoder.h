@@ -1,7 +1,6 @@
 // Rows as the words of a RowSource to the bytes of an output format (split_writer.h).
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -14,9 +13,8 @@
 
 namespace hlite::tools {
 
-// Some rows, encoded: one stream of bytes, or one for each array of a NumPy set.
 struct EncodedRows {
-  std::array<std::vector<std::byte>, 3> streams;  // capacity is kept from use to use
+  std::vector<std::byte> bytes;  // capacity is kept from use to use
   int64_t rows = 0;
   int64_t positives = 0;
 };
@@ -26,16 +24,13 @@ class RowEncoder {
   RowEncoder(const OutputOptions& options, const RowShape& shape,
              std::span<const int64_t> slot_sizes);
 
-  [[nodiscard]] int64_t keys() const { return keys_; }                // of a row
-  [[nodiscard]] int64_t bytes_per_row() const { return row_bytes_; }  // of all streams
-  [[nodiscard]] bool float_dense() const { return float_dense_; }
+  [[nodiscard]] int64_t bytes_per_row() const { return row_bytes_; }
   // `count` rows. Several threads may call it at once.
   void encode(const uint32_t* rows, int64_t count, EncodedRows& out) const;
 
  private:
   void encode_raw(const uint32_t* rows, int64_t count, std::vector<std::byte>& out) const;
   void encode_norm(const uint32_t* rows, int64_t count, std::vector<std::byte>& out) const;
-  void encode_numpy(const uint32_t* rows, int64_t count, EncodedRows& out) const;
   // The words of the dense values of rows, [count, dense], in the format's type.
   const uint32_t* dense_words(const uint32_t* rows, int64_t count,
                               std::vector<uint32_t>& words) const;

@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tools/io/text_form.h"
 
@@ -20,8 +21,10 @@ namespace hlite::tools {
 struct RowLayout {
   int dense = 0;
   int slots = 0;
-  int dense_bytes = 4;   // 4: the 32-bit word that the files will hold; 8: double
-  int key_bytes = 4;     // 4: uint32, 8: uint64
+  int dense_bytes = 4;  // 4: the 32-bit word that the files will hold; 8: double
+  int key_bytes = 4;    // 4: uint32, 8: uint64
+  // The table of each slot (slot_tables.h): slots of a table share a vocabulary.
+  std::vector<int64_t> slot_tables = {};
   int shortest_row = 1;  // bytes of the shortest line that can be a row, line feed included
   [[nodiscard]] int columns() const { return 1 + dense + slots; }
   [[nodiscard]] int first_key() const { return 1 + dense; }

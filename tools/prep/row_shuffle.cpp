@@ -21,7 +21,7 @@ constexpr int64_t kReadsPerThread = 8;                // between two reports
 constexpr int64_t kMostBlockBytes = 1 << 20;          // of a bucket written at a time
 constexpr int64_t kMostPieceRows = int64_t{1} << 31;  // indices are 32 bits
 
-struct Entry {
+struct ShuffledRow {
   uint64_t key;
   uint32_t index;  // of the row in memory
 };
@@ -36,8 +36,8 @@ class SortedRows final : public RowSource {
         rows_(rows + offset),
         stride_(stride),
         count_(count),
-        memory_(static_cast<size_t>(count) * sizeof(Entry), "order of the row shuffle"),
-        entries_(reinterpret_cast<Entry*>(memory_.data())) {}
+        memory_(static_cast<size_t>(count) * sizeof(ShuffledRow), "order of the row shuffle"),
+        entries_(reinterpret_cast<ShuffledRow*>(memory_.data())) {}
 
   // number(i): of row i in the whole data. `known_bits`: top bits that all keys share.
   template <typename Number>
@@ -73,7 +73,7 @@ class SortedRows final : public RowSource {
     pool.run(kParts, [&](int64_t part, int) {
       const auto p = static_cast<size_t>(part);
       std::sort(entries_ + bounds[p], entries_ + bounds[p + 1],
-                [&](const Entry& a, const Entry& b) {
+                [&](const ShuffledRow& a, const ShuffledRow& b) {
                   return a.key != b.key ? a.key < b.key : number(a.index) < number(b.index);
                 });
     });
@@ -96,11 +96,11 @@ class SortedRows final : public RowSource {
   const uint32_t* rows_;
   int64_t stride_, count_;
   HostMemory memory_;
-  Entry* entries_;
+  ShuffledRow* entries_;
 };
 
 // What a row takes in memory while its piece is sorted.
-int64_t cost(int64_t words) { return words * 4 + static_cast<int64_t>(sizeof(Entry)); }
+int64_t cost(int64_t words) { return words * 4 + static_cast<int64_t>(sizeof(ShuffledRow)); }
 
 // How many buckets there are, a power of two, so that each fits: its expected size and six times
 // the deviation.

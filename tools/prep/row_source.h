@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace hlite::tools {
 
@@ -14,6 +15,7 @@ struct RowShape {
   int dense = 0;
   int slots = 0;
   bool dense_is_float = false;
+  std::vector<int64_t> slot_tables = {};  // slot_tables.h
   [[nodiscard]] int words() const { return 1 + dense + slots; }
 };
 

@@ -1,6 +1,7 @@
 // The command line options of how a preparation runs: the same for all tools.
 #include <CLI/CLI.hpp>
 
+#include "hugectr_lite/core/number_option.h"
 #include "tools/io/command_line.h"
 #include "tools/prep/prep_options.h"
 
@@ -14,17 +15,26 @@ void add_run_options(CLI::App& app, PrepOptions& options) {
       ->default_str("1");
   app.add_option("--max-bad-rows", options.max_bad_rows,
                  "Malformed rows to skip with a warning before giving up")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number(0))
       ->capture_default_str();
+  app.add_option_function<std::string>(
+      "--max-unknown",
+      [&options](const std::string& text) {
+        options.max_unknown = parse_share("--max-unknown", text);
+      },
+      "Most of a column's values in --val and --test that the training rows lack, as 0.5 or 50% "
+      "[any; a warning says where there are many]");
   app.add_option_function<std::string>(
       "--memory",
       [&options](const std::string& text) { options.memory = parse_bytes("--memory", text); },
       "Memory to stay below, as 4G or 500M [half of what is available]");
   app.add_option("--threads", options.threads, "CPU threads; 0: all")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number(0, kMostThreads))
       ->capture_default_str();
   app.add_flag("--restart", options.restart,
                "Forget an unfinished run in <out>/.prep and start anew");
+  app.add_flag("--force", options.force,
+               "Replace another preparation in the output folder, finished or not, all of it");
   app.add_flag("--quiet", options.quiet, "No progress");
 }
 

@@ -5,7 +5,6 @@
 
 #include "data_reader/norm_format.h"
 #include "hugectr_lite/core/error.h"
-#include "tools/io/numpy_file.h"
 
 namespace hlite::tools {
 namespace {
@@ -17,29 +16,27 @@ data::ManifestFile entry_of(std::string role, std::string name,
   entry.role = std::move(role);
   entry.name = std::move(name);
   Checksum of_digits;
+  std::vector<std::string> paths;
   for (const auto& output : outputs) {
+    paths.push_back(output->temporary_path());
     entry.bytes += output->bytes();
     of_digits.add(std::as_bytes(std::span<const char>(output->xxh3())));
   }
   entry.xxh3 = outputs.size() == 1 ? outputs[0]->xxh3() : of_digits.sum().digits();
+  entry.sample_xxh3 = data::sample_digits(paths);
   return entry;
 }
 
-// Raw and NumPy: one file for each stream of the encoder, all rows in it.
-class StreamFiles final : public SplitFiles {
+class RawFile final : public SplitFiles {
  public:
-  // `name`: of the entry.
-  StreamFiles(std::string role, std::string name, int64_t rows)
-      : role_(std::move(role)), name_(std::move(name)), rows_(rows) {}
-  OutputFile& add(const std::string& path) {
-    return *split_.outputs.emplace_back(std::make_unique<OutputFile>(path));
+  RawFile(std::string role, int64_t rows, const OutputOptions& options)
+      : role_(std::move(role)), name_(role_ + ".bin"), rows_(rows) {
+    split_.outputs.push_back(std::make_unique<OutputFile>(options.folder + "/" + name_));
   }
   [[nodiscard]] int64_t rows_in_file(int64_t row) const override { return rows_ - row; }
-  void write(const EncodedRows& rows) override {
-    for (size_t i = 0; i < split_.outputs.size(); ++i) split_.outputs[i]->write(rows.streams[i]);
-  }
+  void write(const EncodedRows& rows) override { split_.outputs[0]->write(rows.bytes); }
   WrittenSplit finish() override {
-    for (const auto& output : split_.outputs) output->finish();
+    split_.outputs[0]->finish();
     split_.file = entry_of(role_, name_, split_.outputs);
     return std::move(split_);
   }
@@ -50,36 +47,9 @@ class StreamFiles final : public SplitFiles {
   WrittenSplit split_;
 };
 
-std::unique_ptr<SplitFiles> raw_files(const std::string& role, int64_t rows,
-                                      const OutputOptions& options) {
-  const std::string name = role + ".bin";
-  auto files = std::make_unique<StreamFiles>(role, name, rows);
-  files->add(options.folder + "/" + name);
-  return files;
-}
-
-std::unique_ptr<SplitFiles> numpy_files(const std::string& role, int64_t rows,
-                                        const OutputOptions& options, const RowShape& shape,
-                                        const RowEncoder& encoder,
-                                        std::span<const int64_t> slot_sizes) {
-  const bool large = std::any_of(slot_sizes.begin(), slot_sizes.end(),
-                                 [](int64_t size) { return size > int64_t{1} << 31; });
-  const std::string folder = options.folder + "/" + role;
-  make_folder(folder);
-  auto files = std::make_unique<StreamFiles>(role, role, rows);
-  const auto add = [&](const char* name, const char* type, std::vector<int64_t> shape_of_array) {
-    files->add(folder + "/" + name)
-        .write(numpy_preamble({.type = type, .shape = std::move(shape_of_array)}));
-  };
-  add("label.npy", "<i4", {rows});
-  add("dense.npy", encoder.float_dense() ? "<f4" : "<i4", {rows, shape.dense});
-  add("keys.npy", large ? "<u4" : "<i4", {rows, encoder.keys()});
-  return files;
-}
-
-class NormFiles final : public SplitFiles {
+class NormSplit final : public SplitFiles {
  public:
-  NormFiles(const std::string& role, int64_t rows, const OutputOptions& options,
+  NormSplit(const std::string& role, int64_t rows, const OutputOptions& options,
             const RowShape& shape)
       : role_(role),
         folder_(options.folder),
@@ -99,7 +69,7 @@ class NormFiles final : public SplitFiles {
   void write(const EncodedRows& rows) override {
     if (rows.rows == 0) return;
     if (row_ > 0 && row_ % rows_per_file_ == 0) begin_file();
-    split_.outputs.back()->write(rows.streams[0]);
+    split_.outputs.back()->write(rows.bytes);
     row_ += rows.rows;
   }
   WrittenSplit finish() override {
@@ -138,18 +108,10 @@ class NormFiles final : public SplitFiles {
 }  // namespace
 
 std::unique_ptr<SplitFiles> make_split_files(const std::string& role, int64_t rows,
-                                             const OutputOptions& options, const RowShape& shape,
-                                             const RowEncoder& encoder,
-                                             std::span<const int64_t> slot_sizes) {
-  switch (options.format) {
-    case OutputFormat::kRaw:
-      break;
-    case OutputFormat::kNorm:
-      return std::make_unique<NormFiles>(role, rows, options, shape);
-    case OutputFormat::kNumpy:
-      return numpy_files(role, rows, options, shape, encoder, slot_sizes);
-  }
-  return raw_files(role, rows, options);
+                                             const OutputOptions& options, const RowShape& shape) {
+  if (options.format == OutputFormat::kNorm)
+    return std::make_unique<NormSplit>(role, rows, options, shape);
+  return std::make_unique<RawFile>(role, rows, options);
 }
 
 }  // namespace hlite::tools

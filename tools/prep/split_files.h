@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
 
 #include "tools/io/output_file.h"
@@ -27,8 +26,6 @@ class SplitFiles {
 
 // For `rows` rows in all, under the folder of `options`.
 std::unique_ptr<SplitFiles> make_split_files(const std::string& role, int64_t rows,
-                                             const OutputOptions& options, const RowShape& shape,
-                                             const RowEncoder& encoder,
-                                             std::span<const int64_t> slot_sizes);
+                                             const OutputOptions& options, const RowShape& shape);
 
 }  // namespace hlite::tools

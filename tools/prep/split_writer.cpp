@@ -6,6 +6,7 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
 #include "hugectr_lite/core/log.h"
+#include "tools/prep/output_folder.h"
 #include "tools/prep/row_encoder.h"
 #include "tools/prep/row_shuffle.h"
 #include "tools/prep/split_files.h"
@@ -62,18 +63,18 @@ class ChunkedWriter {
   }
 
  private:
-  struct Piece {
+  struct RowSpan {
     int64_t first, count;
   };
-  struct Window {
+  struct EncodedWindow {
     std::vector<EncodedRows> chunks;
     size_t used = 0;
   };
 
   // Task 0 writes the window encoded before, the others encode the pieces into the other window.
   void encode_and_write(const RowSource* rows) {
-    Window& full = windows_[static_cast<size_t>(current_)];
-    Window& next = windows_[static_cast<size_t>(1 - current_)];
+    EncodedWindow& full = windows_[static_cast<size_t>(current_)];
+    EncodedWindow& next = windows_[static_cast<size_t>(1 - current_)];
     pool_.run(static_cast<int64_t>(pieces_.size()) + 1, [&](int64_t task, int worker) {
       if (task == 0) return write(full);
       const auto i = static_cast<size_t>(task - 1);
@@ -88,7 +89,7 @@ class ChunkedWriter {
     if (resources_.progress) resources_.progress(written_, rows_in_all_);
   }
 
-  void write(const Window& window) {
+  void write(const EncodedWindow& window) {
     for (size_t i = 0; i < window.used; ++i) {
       files_.write(window.chunks[i]);
       written_ += window.chunks[i].rows;
@@ -103,9 +104,9 @@ class ChunkedWriter {
   ThreadPool& pool_;
   int64_t chunk_rows_;
   std::vector<std::vector<uint32_t>> row_buffers_;  // of each worker
-  std::array<Window, kWindows> windows_;
+  std::array<EncodedWindow, kWindows> windows_;
   int current_ = 0;
-  std::vector<Piece> pieces_;
+  std::vector<RowSpan> pieces_;
   int64_t planned_ = 0, written_ = 0, positives_ = 0;
 };
 
@@ -121,8 +122,7 @@ WrittenSplit write_split(const RowSource& rows, const std::string& role,
   const bool shuffle = options.shuffle && role == "train";
   const RowEncoder encoder(options, rows.shape(), slot_sizes);
   make_folder(options.folder);
-  const auto files =
-      make_split_files(role, rows.rows(), options, rows.shape(), encoder, slot_sizes);
+  const auto files = make_split_files(role, rows.rows(), options, rows.shape());
   SplitResources for_shuffle = resources;
   for_shuffle.memory_bytes = shuffle ? resources.memory_bytes / 4 * 3 : 0;
   ChunkedWriter writer(encoder, *files, rows.shape(), rows.rows(),
@@ -153,6 +153,11 @@ void publish(const std::string& folder, data::Manifest& manifest, std::span<Writ
   file.write(manifest.to_json());
   file.finish();
   remove_path(path);
+  std::vector<std::string> kept;
+  for (const WrittenSplit& split : splits)
+    for (const auto& output : split.outputs)
+      kept.push_back(output->path().substr(folder.size() + 1));
+  remove_other_results(folder, kept);
   for (WrittenSplit& split : splits) split.commit();
   file.commit();
 }

@@ -8,12 +8,9 @@
 //   norm            <role>_list.txt, the file list, and <role>_norm/00000.norm... of at most
 //                   norm_rows_per_file rows each (data_reader/norm_format.h); keys local to the
 //                   slot
-//   numpy           <role>/label.npy [rows] int32, <role>/dense.npy [rows, dense] int32 or float32,
-//                   <role>/keys.npy [rows, keys of a row] int32 (uint32 when a table has more than
-//                   2^31 rows)
 //
 // Where a format wants float32 and the source has an integer x, it is log(x + 1); multi-hot raw and
-// Norm do, because readers take floats as they are. NumPy keeps the source's type.
+// Norm do, because readers take floats as they are.
 //
 // Rows are cut into chunks; threads encode the chunks of one window while the chunks of the window
 // before it are written in order. The bytes depend on rows and options only.
@@ -48,8 +45,8 @@ WrittenSplit write_split(const RowSource& rows, const std::string& role,
                          const SplitResources& resources, ThreadPool& pool);
 
 // Gives the files of all splits their names and writes manifest.json, with the splits' entries
-// added, beside them. An older manifest goes first and the new one comes last: at any moment,
-// whoever finds a manifest finds the files that it describes.
+// added, beside them. Results of an earlier preparation are removed, its manifest first; the new
+// one comes last: at any moment, a manifest describes the files beside it.
 void publish(const std::string& folder, data::Manifest& manifest, std::span<WrittenSplit> splits);
 
 }  // namespace hlite::tools

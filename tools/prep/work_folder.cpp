@@ -24,6 +24,7 @@ constexpr const char* kState = "state.json";
 constexpr const char* kDurable = "durable.json";
 constexpr const char* kLock = "lock";
 constexpr const char* kTemporary = ".new";
+constexpr const char* kPublishing = "publishing";
 
 // Locks <folder>/lock. The holder before us may have removed the file between our opening and
 // locking it: then there is a new one to lock.
@@ -98,6 +99,13 @@ void WorkFolder::save_durable(const ordered_json& state) {
   has_durable_ = true;
   replace_path(file.name(), path(kDurable));
 }
+
+void WorkFolder::begin_publishing() {
+  WriteFile(path(kPublishing)).close();
+  sync_directory(folder_);
+}
+
+bool WorkFolder::publishing() const { return fs::exists(path(kPublishing)); }
 
 void WorkFolder::clear() {
   // The states go first: they must not speak of what is gone.

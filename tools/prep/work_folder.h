@@ -31,6 +31,11 @@ class WorkFolder {
   // Whether save_durable() was ever called for this preparation, by this run or an earlier one.
   [[nodiscard]] bool has_durable() const { return has_durable_; }
 
+  // Notes, durably, that results are getting their names: files of the output folder may be of
+  // this run.
+  void begin_publishing();
+  [[nodiscard]] bool publishing() const;
+
   // Empties the folder.
   void clear();
   // Removes it, and the lock.

@@ -1,15 +1,5 @@
 #include "tools/synth/criteo_profile.h"
 
-#include <cmath>
-#include <map>
-#include <ranges>
-#include <vector>
-
-#include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/parse_number.h"
-#include "tools/io/in_quotes.h"
-#include "tools/io/input_file.h"
-
 namespace hlite::tools {
 namespace {
 
@@ -63,62 +53,6 @@ const CriteoProfile kCriteo = {
 };
 // clang-format on
 
-// A TSV file with a header, cell by cell.
-class ProfileTable {
- public:
-  ProfileTable(const std::string& path, int rows) : path_(path) {
-    InputFile file(path);
-    LineBlock block;
-    while (file.next(block, size_t{1} << 20))
-      block.for_each_line([&](std::string_view line, int64_t) {
-        if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-        std::vector<std::string>& cells = lines_.emplace_back();
-        for (const auto cell : std::views::split(line, '\t'))
-          cells.emplace_back(cell.begin(), cell.end());
-      });
-    if (lines_.size() != static_cast<size_t>(rows) + 1) {
-      raise<DataError>("{}: expected a header and {} lines, found {} lines", path, rows,
-                       lines_.size());
-    }
-    for (size_t i = 0; i < lines_[0].size(); ++i) column_[lines_[0][i]] = i;
-  }
-
-  // `row` from 0, the header not counted.
-  [[nodiscard]] double number(int row, const char* column) const {
-    const auto found = column_.find(column);
-    if (found == column_.end()) raise<DataError>("{}:1: no column \"{}\"", path_, column);
-    const auto& cells = lines_[static_cast<size_t>(row) + 1];
-    const std::string cell = found->second < cells.size() ? cells[found->second] : "";
-    const auto value = parse_number<double>(cell);
-    if (!value || !std::isfinite(*value)) {
-      raise<DataError>("{}:{}: {}: expected a number, found {}", path_, row + 2, column,
-                       in_quotes(cell));
-    }
-    return *value;
-  }
-  [[nodiscard]] double share(int row, const char* column) const {
-    const double value = number(row, column);
-    if (value < 0 || value > 1) {
-      raise<DataError>("{}:{}: {}: expected a share from 0 to 1, found {}", path_, row + 2, column,
-                       value);
-    }
-    return value;
-  }
-  [[nodiscard]] int64_t integer(int row, const char* column, double least) const {
-    const double value = number(row, column);
-    if (value != std::floor(value) || value < least || value > INT32_MAX) {
-      raise<DataError>("{}:{}: {}: expected a whole number of at least {}, found {}", path_,
-                       row + 2, column, least, value);
-    }
-    return static_cast<int64_t>(value);
-  }
-
- private:
-  std::string path_;
-  std::vector<std::vector<std::string>> lines_;
-  std::map<std::string, size_t> column_;
-};
-
 }  // namespace
 
 double CriteoProfile::missing_in_token_rows(int slot) const {
@@ -129,35 +63,5 @@ double CriteoProfile::missing_in_token_rows(int slot) const {
 }
 
 const CriteoProfile& criteo_profile() { return kCriteo; }
-
-CriteoProfile read_profile(const std::string& folder) {
-  CriteoProfile profile;
-  const ProfileTable dense(folder + "/dense_columns.tsv", criteo::kDense);
-  static constexpr const char* kQuantileNames[] = {"min", "p01", "p10", "p25", "p50",
-                                                   "p75", "p90", "p99", "max"};
-  for (int k = 0; k < criteo::kDense; ++k) {
-    IntegerProfile& column = profile.integers[static_cast<size_t>(k)];
-    column.missing = dense.share(k, "missing_rate");
-    column.negative = dense.share(k, "negative_rate");
-    column.zero = dense.share(k, "zero_rate");
-    column.mean_log1p = dense.number(k, "mean_log1p");
-    double least = INT32_MIN + 1.0;  // quantiles do not fall
-    for (size_t q = 0; q < column.quantile.size(); ++q) {
-      column.quantile[q] = static_cast<int32_t>(dense.integer(k, kQuantileNames[q], least));
-      least = column.quantile[q];
-    }
-  }
-  const ProfileTable tokens(folder + "/categorical_columns.tsv", criteo::kSlots);
-  static constexpr const char* kTopNames[] = {"top1_share_10000", "top10_share_10000",
-                                              "top100_share_10000"};
-  for (int s = 0; s < criteo::kSlots; ++s) {
-    TokenProfile& column = profile.tokens[static_cast<size_t>(s)];
-    column.cardinality = tokens.integer(s, "full_kaggle_cardinality", 1);
-    column.missing = tokens.share(s, "missing_rate_4584");
-    column.distinct = tokens.integer(s, "distinct_in_10000", 1);
-    for (int i = 0; i < 3; ++i) column.top_share[i] = tokens.share(s, kTopNames[i]);
-  }
-  return profile;
-}
 
 }  // namespace hlite::tools

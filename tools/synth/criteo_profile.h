@@ -45,13 +45,4 @@ struct CriteoProfile {
 // The table of the public data set.
 const CriteoProfile& criteo_profile();
 
-// Reads `<folder>/dense_columns.tsv` and `<folder>/categorical_columns.tsv`: a header line, then a
-// line a column. Columns are found by their names in the header:
-//   dense        missing_rate negative_rate zero_rate min p01 p10 p25 p50 p75 p90 p99 max
-//                mean_log1p
-//   categorical  full_kaggle_cardinality missing_rate_4584 distinct_in_10000 top1_share_10000
-//                top10_share_10000 top100_share_10000
-// Throws FileError, DataError "<file>:<line>: ...".
-CriteoProfile read_profile(const std::string& folder);
-
 }  // namespace hlite::tools

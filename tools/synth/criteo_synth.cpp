@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "hugectr_lite/core/build_config.h"
@@ -15,6 +16,7 @@
 #include "tools/io/output_file.h"
 #include "tools/io/stage_progress.h"
 #include "tools/io/top_counts.h"
+#include "tools/prep/output_folder.h"
 #include "tools/synth/key_counts.h"
 #include "tools/synth/score.h"
 #include "tools/synth/synth_manifest.h"
@@ -43,8 +45,10 @@ class RowWriter {
             StageProgress& progress)
       : model_(model), format_(format), pool_(pool), progress_(progress) {}
 
-  // Rows [first, first + rows) of the model; their categories are added to `counts` if given.
-  SynthScores write(uint64_t first, int64_t rows, KeyCounts* counts, OutputFile& file) {
+  // Rows [first, first + rows) of the model on a day; their categories are added to `counts` if
+  // given.
+  SynthScores write(uint64_t first, int64_t rows, int64_t day, CategoryCounts* counts,
+                    OutputFile& file) {
     const auto chunks = static_cast<size_t>(pool_.threads()) * 4;
     Window window(chunks), before(chunks);
     LogitHistogram histogram;
@@ -58,9 +62,9 @@ class RowWriter {
             file.write(before.chunks[static_cast<size_t>(i)].bytes);
           return;
         }
-        Chunk& chunk = window.chunks[static_cast<size_t>(task - 1)];
+        TextChunk& chunk = window.chunks[static_cast<size_t>(task - 1)];
         const int64_t begin = at + (task - 1) * kChunkRows;
-        draw(first + static_cast<uint64_t>(begin), std::min(kChunkRows, rows - begin), worker,
+        draw(first + static_cast<uint64_t>(begin), std::min(kChunkRows, rows - begin), day, worker,
              counts, histogram, chunk);
       });
       // In the order of the rows: the sum is the same for any number of threads.
@@ -74,22 +78,22 @@ class RowWriter {
   }
 
  private:
-  struct Chunk {
+  struct TextChunk {
     std::string bytes;
     double loss = 0;
   };
   struct Window {
     explicit Window(size_t n) : chunks(n) {}
-    std::vector<Chunk> chunks;
+    std::vector<TextChunk> chunks;
     int64_t used = 0;
   };
 
-  void draw(uint64_t first, int64_t rows, int worker, KeyCounts* counts, LogitHistogram& histogram,
-            Chunk& chunk) const {
+  void draw(uint64_t first, int64_t rows, int64_t day, int worker, CategoryCounts* counts,
+            LogitHistogram& histogram, TextChunk& chunk) const {
     chunk.bytes.clear();
     chunk.loss = 0;
     for (int64_t i = 0; i < rows; ++i) {
-      const PlantedRow row = model_.row(first + static_cast<uint64_t>(i));
+      const PlantedRow row = model_.row(first + static_cast<uint64_t>(i), day);
       (format_ == SynthFormat::kRaw ? append_record : append_line)(model_, row, chunk.bytes);
       histogram.add(row.logit, row.label != 0);
       chunk.loss += logit_loss(row.logit, row.label != 0);
@@ -118,7 +122,7 @@ class RowWriter {
   StageProgress& progress_;
 };
 
-std::vector<ColumnSkew> measured_skew(const PlantedModel& model, const KeyCounts& counts) {
+std::vector<ColumnSkew> measured_skew(const PlantedModel& model, const CategoryCounts& counts) {
   std::vector<ColumnSkew> columns;
   for (int s = 0; s < criteo::kSlots; ++s) {
     const TokenColumn& asked = model.columns().tokens[static_cast<size_t>(s)];
@@ -165,6 +169,10 @@ nlohmann::ordered_json model_json(const PlantedOptions& options, const PlantedMo
                                  {"click_rate", options.click_rate},
                                  {"scale", model.scale()},
                                  {"bias", model.bias()}};
+  if (options.days > 1) {
+    json["days"] = options.days;
+    json["turnover"] = options.turnover;
+  }
   if (columns.zipf) json["zipf"] = *columns.zipf;
   if (columns.missing) json["missing"] = *columns.missing;
   return json;
@@ -255,10 +263,42 @@ std::string SynthResult::skew_summary() const {
       columns[column].asked_share[top]);
 }
 
-SynthResult criteo_synth(const CriteoSynthOptions& options) {
-  if (options.train_rows < 0 || options.test_rows < 0) {
-    raise<ConfigError>("--train and --test: expected at least 0 rows");
+// "00", "01", ...: names in the order of the days.
+static std::string day_name(int64_t day, int64_t days) {
+  const auto digits = std::max<size_t>(2, std::to_string(days - 1).size());
+  return fmt::format("day_{:0{}}", day, digits);
+}
+
+// Names of files of this prefix, of any layout.
+static std::vector<std::string> earlier_files(const std::filesystem::path& out) {
+  std::vector<std::string> found;
+  for (const char* ending : {"train.tsv", "test.tsv", "train.bin", "test.bin", "key_counts.bin",
+                             "manifest.json", "meta.json"}) {
+    const std::string name = fmt::format("{}.{}", out.filename().string(), ending);
+    if (std::filesystem::exists(out.parent_path() / name)) found.push_back(name);
   }
+  const std::string day = out.filename().string() + ".day_";
+  const std::filesystem::path folder = out.has_parent_path() ? out.parent_path() : ".";
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none))
+    if (const std::string name = entry.path().filename().string();
+        name.starts_with(day) && name.ends_with(".tsv"))
+      found.push_back(name);
+  return found;
+}
+
+SynthResult criteo_synth(const CriteoSynthOptions& options) {
+  if (options.train_rows < 0 || options.test_rows < 0 || options.train_rows + options.test_rows < 1)
+    raise<ConfigError>("--train and --test: expected at least a row, found {} and {}",
+                       options.train_rows, options.test_rows);
+  if (options.by_day && options.format == SynthFormat::kRaw)
+    raise<ConfigError>(
+        "--days: expected --format tsv, found raw: criteo_prep --continue-from gives tokens that "
+        "come and go their ids");
+  if (options.by_day && options.test_rows > 0)
+    raise<ConfigError>("--days: expected no --test: each day is test data for the day before");
+  const std::vector<std::string> earlier = earlier_files(options.out);
+  if (!options.force) refuse_results(options.out, earlier);
   const PlantedModel model(options.model);
   ThreadPool pool(options.threads > 0 ? options.threads : available_threads());
   const auto parent = std::filesystem::path(options.out).parent_path();
@@ -267,43 +307,54 @@ SynthResult criteo_synth(const CriteoSynthOptions& options) {
   const bool raw = options.format == SynthFormat::kRaw;
   std::vector<int64_t> sizes;
   for (int s = 0; s < criteo::kSlots; ++s) sizes.push_back(model.categories(s) + 1);
-  KeyCounts counts(sizes, pool.threads(), raw);
-  const char* ending = raw ? "bin" : "tsv";
-  OutputFile train(fmt::format("{}.train.{}", options.out, ending));
-  OutputFile test(fmt::format("{}.test.{}", options.out, ending));
-  OutputFile meta(options.out + ".meta.json");
+  CategoryCounts counts(sizes, pool.threads(), raw);
   StageProgress progress(!options.progress);
-  progress.begin("drawing rows", options.train_rows + options.test_rows);
+  const int64_t days = options.by_day ? options.model.days : 1;
+  progress.begin("drawing rows", days * options.train_rows + options.test_rows);
   RowWriter rows(model, options.format, pool, progress);
   SynthResult result;
-  result.train = rows.write(0, options.train_rows, &counts, train);
-  result.test =
-      rows.write(static_cast<uint64_t>(options.train_rows), options.test_rows, nullptr, test);
-  progress.end();
-  result.columns = measured_skew(model, counts);
-
   nlohmann::ordered_json json;
   json["tool"] = std::string("criteo_synth ") + kVersion;
   json["model"] = model_json(options.model, model);
-  json["train"] = file_json(train, result.train);
-  if (options.test_rows > 0) json["test"] = file_json(test, result.test);
+  std::vector<std::unique_ptr<OutputFile>> files;
+  const auto add = [&](const std::string& name) -> OutputFile& {
+    return *files.emplace_back(std::make_unique<OutputFile>(options.out + "." + name));
+  };
+  uint64_t first = 0;
+  const auto draw = [&](const std::string& name, int64_t n, int64_t day, CategoryCounts* counted) {
+    OutputFile& file = add(name + (raw ? ".bin" : ".tsv"));
+    const SynthScores scores =
+        rows.write(std::exchange(first, first + static_cast<uint64_t>(n)), n, day, counted, file);
+    file.finish();
+    if (options.by_day)
+      json["days"].push_back(file_json(file, scores));
+    else
+      json[name] = file_json(file, scores);
+    return scores;
+  };
+  for (int64_t day = 0; options.by_day && day < days; ++day)
+    result.days.push_back(
+        draw(day_name(day, days), options.train_rows, day, day == 0 ? &counts : nullptr));
+  if (!options.by_day) result.train = draw("train", options.train_rows, 0, &counts);
+  if (options.test_rows > 0) result.test = draw("test", options.test_rows, 0, nullptr);
+  progress.end();
+  result.columns = measured_skew(model, counts);
   json["columns"] = columns_json(result.columns);
-  meta.write(json.dump(1) + "\n");
 
-  std::vector<OutputFile*> files = {&train};
-  if (options.test_rows > 0) files.push_back(&test);
-  std::unique_ptr<OutputFile> key_counts, manifest;
   if (raw) {
-    key_counts = std::make_unique<OutputFile>(options.out + ".key_counts.bin");
-    manifest = std::make_unique<OutputFile>(options.out + ".manifest.json");
-    write_key_counts(counts, sizes, *key_counts);
-    manifest->write(synth_manifest(result, counts, sizes, train, test, *key_counts).to_json());
-    files.push_back(key_counts.get());
-    files.push_back(manifest.get());
+    OutputFile& key_counts = add("key_counts.bin");
+    write_key_counts(counts, sizes, key_counts);
+    const OutputFile& train = *files.front();
+    const OutputFile& test = options.test_rows > 0 ? *files[1] : train;
+    const std::string text =
+        synth_manifest(options.model.columns.seed, result, counts, sizes, train, test, key_counts)
+            .to_json();
+    add("manifest.json").write(text);
   }
-  files.push_back(&meta);
-  for (OutputFile* file : files) file->finish();
-  for (OutputFile* file : files) file->commit();
+  add("meta.json").write(json.dump(1) + "\n");
+  for (const auto& file : files) file->finish();
+  for (const std::string& name : earlier) remove_path((parent / name).string());
+  for (const auto& file : files) file->commit();
   return result;
 }
 

@@ -17,9 +17,12 @@ struct CriteoSynthOptions {
   SynthFormat format = SynthFormat::kTsv;
   int64_t train_rows = 1000000;
   int64_t test_rows = 100000;  // drawn after the training rows; 0: no test file
-  std::string out = "synth";   // prefix of the files
-  int threads = 0;             // 0: all that this process may use
-  bool progress = false;       // a line on standard error now and then
+  // A file of train_rows rows for each of PlantedOptions::days instead of these two.
+  bool by_day = false;
+  std::string out = {};   // prefix of the files
+  bool force = false;     // replace all files of this prefix
+  int threads = 0;        // 0: all that this process may use
+  bool progress = false;  // a line on standard error now and then
 };
 
 struct SynthScores {
@@ -41,6 +44,7 @@ struct ColumnSkew {
 
 struct SynthResult {
   SynthScores train, test;
+  std::vector<SynthScores> days;
   std::vector<ColumnSkew> columns;
 
   // A line a column: asked and measured side by side.
@@ -54,8 +58,10 @@ struct SynthResult {
 // (data_reader/raw_format.h: 13 integers, missing and negative ones 0; 26 keys, key 0 a missing
 // token, key c the c-th most frequent category, so that tables need categories + 1 rows), with
 // <out>.manifest.json and <out>.key_counts.bin; memory for counting keys: 4 bytes a category. Both
-// write <out>.meta.json: model, scores, skew. The files do not depend on the number of threads.
-// Throws ConfigError, FileError; on any error no file appears under its final name.
+// write <out>.meta.json: model, scores, skew. By day, <out>.day_00.tsv and so on in the place of
+// training and test file; the skew is then that of the first day. The files do not depend on the
+// number of threads. Throws ConfigError, also where there are such files of an earlier run (without
+// `force`), and FileError; on any error no file appears under its final name.
 SynthResult criteo_synth(const CriteoSynthOptions& options);
 
 // Appends one line of Criteo's format, line feed included.

@@ -6,7 +6,7 @@
 
 namespace hlite::tools {
 
-KeyCounts::KeyCounts(const std::vector<int64_t>& sizes, int threads, bool whole)
+CategoryCounts::CategoryCounts(const std::vector<int64_t>& sizes, int threads, bool whole)
     : whole_(whole), rows_(static_cast<size_t>(threads)) {
   HLITE_CHECK(sizes.size() == criteo::kSlots, "{} slots", sizes.size());
   for (int i = 0; i < threads; ++i) heads_.emplace_back(sizes.size() * kHead, 0);
@@ -18,13 +18,13 @@ KeyCounts::KeyCounts(const std::vector<int64_t>& sizes, int threads, bool whole)
   if (whole_) tail_.reset(new std::atomic<uint32_t>[static_cast<size_t>(total)]());
 }
 
-int64_t KeyCounts::rows() const {
+int64_t CategoryCounts::rows() const {
   int64_t sum = 0;
   for (const Rows& r : rows_) sum += r.count;
   return sum;
 }
 
-int64_t KeyCounts::count(int slot, int64_t category) const {
+int64_t CategoryCounts::count(int slot, int64_t category) const {
   const auto s = static_cast<size_t>(slot), c = static_cast<size_t>(category);
   if (category >= kHead) {
     HLITE_CHECK(whole_, "category {} was not counted", category);
@@ -35,7 +35,7 @@ int64_t KeyCounts::count(int slot, int64_t category) const {
   return sum;
 }
 
-double KeyCounts::top_share(int slot, int64_t k) const {
+double CategoryCounts::top_share(int slot, int64_t k) const {
   int64_t sum = 0;
   for (int64_t category = 1; category <= k; ++category) sum += count(slot, category);
   const int64_t present = rows() - missing(slot);

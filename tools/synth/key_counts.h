@@ -15,13 +15,13 @@ using Categories = std::array<uint32_t, criteo::kSlots>;
 
 // Frequent categories are counted by each thread for itself, the rest together; the result does not
 // depend on who counted what. Category 0 is "missing", 1... the categories by rank.
-class KeyCounts {
+class CategoryCounts {
  public:
   static constexpr uint32_t kHead = 1024;  // categories that every thread counts for itself
 
   // `sizes`: categories of each slot, 0 included. `whole`: count all of them (4 bytes each), not
   // only the first kHead.
-  KeyCounts(const std::vector<int64_t>& sizes, int threads, bool whole);
+  CategoryCounts(const std::vector<int64_t>& sizes, int threads, bool whole);
 
   void add(int worker, const Categories& row) {
     int64_t* head = heads_[static_cast<size_t>(worker)].data();

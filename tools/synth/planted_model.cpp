@@ -23,7 +23,7 @@ constexpr int kMaxDim = 64;
 constexpr int64_t kHeadWeights = 1024, kMeanCategories = 1 << 20;
 
 // Streams of the generator: one for the rows, one for each kind of hidden value.
-enum Stream : uint64_t {
+enum RandomStream : uint64_t {
   kRows = 1,
   kPairs = 2,
   kSlotWeights = 0x100,
@@ -62,19 +62,35 @@ PlantedModel::Presence::Presence(double missing)
 
 PlantedModel::PlantedModel(const PlantedOptions& options)
     : options_(options), seed_(options.columns.seed), columns_(make_columns(options.columns)) {
-  const auto require = [](bool good, const char* option, const char* expected, auto found) {
+  const auto require = [](bool good, const char* option, const std::string& expected, auto found) {
     if (!good) raise<ConfigError>("{}: expected {}, found {}", option, expected, found);
   };
   require(options.dim >= 1 && options.dim <= kMaxDim, "--dim", "1 to 64", options.dim);
   require(options.fields >= 0 && options.fields <= kSlots, "--fields", "0 to 26", options.fields);
   require(options.pairs >= 0 && options.pairs <= options.fields * (options.fields - 1) / 2,
-          "--pairs", "at most fields * (fields - 1) / 2", options.pairs);
-  for (const double share : {options.share_linear, options.share_pairwise, options.share_dense}) {
-    require(share >= 0 && share <= 1e6, "--share-...", "a share >= 0", share);
-  }
+          "--pairs",
+          fmt::format("0 to {} of {} --fields", options.fields * (options.fields - 1) / 2,
+                      options.fields),
+          options.pairs);
+  const auto require_share = [&](const char* option, double share) {
+    require(share >= 0 && share <= 1e6, option, "a share >= 0", share);
+  };
+  require_share("--share-linear", options.share_linear);
+  require_share("--share-pairwise", options.share_pairwise);
+  require_share("--share-dense", options.share_dense);
   require(options.auc > 0.5 && options.auc < 0.999, "--auc", "above 0.5, below 0.999", options.auc);
   require(options.click_rate > 0 && options.click_rate < 1, "--ctr", "above 0, below 1",
           options.click_rate);
+  require(options.days >= 1 && options.days <= 10000, "--days", "1 to 10000", options.days);
+  require(options.turnover >= 0 && options.turnover <= 1, "--turnover", "a share from 0 to 1",
+          options.turnover);
+  for (int s = 0; s < kSlots; ++s) {
+    const double came = 1 + std::ceil(static_cast<double>(options.days - 1) * options.turnover);
+    require(static_cast<double>(categories(s)) * came < static_cast<double>(kTokenRange),
+            "--days and --turnover",
+            fmt::format("fewer than {} categories in a column over all days", kTokenRange),
+            fmt::format("{} in C{}", static_cast<double>(categories(s)) * came, s + 1));
+  }
   require(options.calibration_rows >= 1000, "--calibration-rows", "at least 1000",
           options.calibration_rows);
 
@@ -146,10 +162,11 @@ void PlantedModel::raw_vector(int slot, uint32_t category, double* out) const {
 void PlantedModel::build_slot(int number) {
   const TokenColumn& column = columns_.tokens[static_cast<size_t>(number)];
   const int64_t n = column.law.ranks();
-  Slot slot{RankSampler(column.law), Presence(column.missing), {}, {}};
+  SlotModel slot{RankSampler(column.law), Presence(column.missing), {}, {}};
   const random::Block b = random::block(seed_, kSlotTokens + static_cast<uint64_t>(number), 0);
   slot.token_offset = b.word[1] % (kTokenRange - 1);
   slot.token_multiplier = 1 + b.word[2] % (kTokenRange - 2);
+  slot.turnover_phase = b.word[3];
   while (std::gcd(slot.token_multiplier, kTokenRange - 1) != 1) ++slot.token_multiplier;
 
   for (int64_t i = 0; i < std::min(n + 1, kHeadWeights); ++i) {
@@ -169,7 +186,7 @@ void PlantedModel::build_slot(int number) {
       }
     };
     add(0, column.missing);
-    for (const RankLaw::Bucket& bucket : column.law.buckets()) {
+    for (const RankLaw::RankBucket& bucket : column.law.buckets()) {
       const double share = (1 - column.missing) * bucket.share / static_cast<double>(bucket.ranks);
       const int64_t end = std::min(bucket.first + bucket.ranks, kMeanCategories);
       for (int64_t rank = bucket.first; rank < end; ++rank) add(rank + 1, share);
@@ -217,7 +234,7 @@ double PlantedModel::draw(uint64_t index, PlantedRow& row) const {
         static_cast<uint16_t>(missing < dense_[k].missing ? IntegerColumn::kValues : value >> 20);
   }
   for (size_t s = 0; s < kSlots; ++s) {
-    const Slot& slot = slots_[s];
+    const SlotModel& slot = slots_[s];
     const uint32_t bucket = next(), word = next();
     const Presence& presence = slot.presence;
     // Of the words that do not mean "missing", all are equally likely.
@@ -229,8 +246,8 @@ double PlantedModel::draw(uint64_t index, PlantedRow& row) const {
   return uniform_double(high, low);
 }
 
-PlantedModel::Parts PlantedModel::parts(const PlantedRow& row) const {
-  Parts parts{0, 0, 0};
+PlantedModel::LogitParts PlantedModel::parts(const PlantedRow& row) const {
+  LogitParts parts{0, 0, 0};
   for (size_t s = 0; s < kSlots; ++s) {
     const uint32_t category = row.category[s];
     const std::vector<float>& head = slots_[s].head;
@@ -241,7 +258,7 @@ PlantedModel::Parts PlantedModel::parts(const PlantedRow& row) const {
   double vectors[kSlots * kMaxDim];
   for (size_t i = 0; i < pair_slots_.size(); ++i) {
     const auto number = static_cast<size_t>(pair_slots_[i]);
-    const Slot& slot = slots_[number];
+    const SlotModel& slot = slots_[number];
     double* v = vectors + i * dim;
     raw_vector(pair_slots_[i], row.category[number], v);
     for (size_t k = 0; k < dim; ++k) v[k] = (v[k] - slot.mean[k]) * slot.factor;
@@ -258,32 +275,32 @@ PlantedModel::Parts PlantedModel::parts(const PlantedRow& row) const {
   return parts;
 }
 
-double PlantedModel::combine(const Parts& p) const {
+double PlantedModel::combine(const LogitParts& p) const {
   return (p.linear - mean_.linear) * factor_.linear +
          (p.pairwise - mean_.pairwise) * factor_.pairwise + (p.dense - mean_.dense) * factor_.dense;
 }
 
 void PlantedModel::calibrate() {
   const auto n = static_cast<size_t>(options_.calibration_rows);
-  std::vector<Parts> all(n);
+  std::vector<LogitParts> all(n);
   PlantedRow row;
   for (size_t i = 0; i < n; ++i) {
     draw(i, row);
     all[i] = parts(row);
   }
   const double total = options_.share_linear + options_.share_pairwise + options_.share_dense;
-  const auto standardise = [&](double Parts::*part, double share) {
+  const auto standardise = [&](double LogitParts::*part, double share) {
     double sum = 0, squares = 0;
-    for (const Parts& p : all) sum += p.*part;
+    for (const LogitParts& p : all) sum += p.*part;
     const double mean = sum / static_cast<double>(n);
-    for (const Parts& p : all) squares += (p.*part - mean) * (p.*part - mean);
+    for (const LogitParts& p : all) squares += (p.*part - mean) * (p.*part - mean);
     mean_.*part = mean;
     const double deviation = std::sqrt(squares / static_cast<double>(n));
     factor_.*part = deviation > 0 && total > 0 ? std::sqrt(share / total) / deviation : 0.0;
   };
-  standardise(&Parts::linear, options_.share_linear);
-  standardise(&Parts::pairwise, options_.share_pairwise);
-  standardise(&Parts::dense, options_.share_dense);
+  standardise(&LogitParts::linear, options_.share_linear);
+  standardise(&LogitParts::pairwise, options_.share_pairwise);
+  standardise(&LogitParts::dense, options_.share_dense);
 
   std::vector<double> z(n), p(n);
   for (size_t i = 0; i < n; ++i) z[i] = combine(all[i]);
@@ -310,9 +327,24 @@ void PlantedModel::calibrate() {
   }
 }
 
-PlantedRow PlantedModel::row(uint64_t index) const {
+// A category is replaced when its phase, which grows by the turnover each day, passes a whole
+// number. Multiples of the golden ratio spread phases evenly over ranks, so that the share is met
+// among frequent and rare categories alike.
+uint32_t PlantedModel::category_on(int64_t day, int slot, uint32_t rank) const {
+  if (day == 0 || rank == 0) return rank;
+  constexpr uint32_t kGoldenRatio = 0x9E3779B9;
+  const uint32_t phase = rank * kGoldenRatio + slots_[static_cast<size_t>(slot)].turnover_phase;
+  const double passed = phase / kTwo32 + static_cast<double>(day) * options_.turnover;
+  return rank + static_cast<uint32_t>(passed) * static_cast<uint32_t>(categories(slot));
+}
+
+PlantedRow PlantedModel::row(uint64_t index, int64_t day) const {
   PlantedRow row;
   const double coin = draw(index, row);
+  for (int s = 0; s < kSlots; ++s) {
+    uint32_t& category = row.category[static_cast<size_t>(s)];
+    category = category_on(day, s, category);
+  }
   row.logit = bias_ + scale_ * combine(parts(row));
   row.label = coin < sigmoid(row.logit) ? 1 : 0;
   return row;
@@ -321,7 +353,7 @@ PlantedRow PlantedModel::row(uint64_t index) const {
 // An affine bijection of 1..39,999,999 gives distinct residues modulo 40,000,000, none of them 0
 // (what "missing" becomes); a multiple of 40,000,000 on top spreads tokens over all 32 bits.
 uint32_t PlantedModel::token(int slot, uint32_t category) const {
-  const Slot& s = slots_[static_cast<size_t>(slot)];
+  const SlotModel& s = slots_[static_cast<size_t>(slot)];
   const uint64_t residue = 1 + (category * s.token_multiplier + s.token_offset) % (kTokenRange - 1);
   const uint64_t repeat = (residue * 0x9E3779B97F4A7C15u >> 32) % kTokenRepeats;
   return static_cast<uint32_t>(residue + repeat * kTokenRange);

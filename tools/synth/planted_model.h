@@ -15,6 +15,10 @@
 // Everything is a function of (seed, row): core/random.h's counter-based generator. Hidden values
 // are computed, not stored ("normal" is a sum of four uniform numbers), so that memory does not
 // grow with the number of categories.
+//
+// Vocabularies may change from day to day: on each day the share `turnover` of a slot's categories
+// retires, and a new one takes the place of each in the order of frequencies, with a token and
+// hidden values of its own. Scale, bias and the centre of the vectors stay those of the first day.
 #pragma once
 
 #include <array>
@@ -35,9 +39,12 @@ struct PlantedOptions {
   double auc = 0.87;
   double click_rate = 0.25;
   int64_t calibration_rows = 50000;
+  int64_t days = 1;
+  double turnover = 0;
 };
 
-// A generated row. Category 0 is "missing", c in 1..card the c-th most frequent category.
+// A generated row. Category 0 is "missing", c in 1..card the c-th most frequent category of the
+// first day, c + g * card the g-th that came in its place.
 struct PlantedRow {
   uint8_t label;
   std::array<uint16_t, criteo::kDense> dense;  // index into the column's values
@@ -50,7 +57,7 @@ class PlantedModel {
   // Throws ConfigError naming the option that makes no sense.
   explicit PlantedModel(const PlantedOptions& options);
 
-  [[nodiscard]] PlantedRow row(uint64_t index) const;
+  [[nodiscard]] PlantedRow row(uint64_t index, int64_t day = 0) const;
 
   static constexpr int32_t kMissingValue = INT32_MIN;
   // The integer behind an index of `dense`, or kMissingValue.
@@ -69,7 +76,7 @@ class PlantedModel {
   [[nodiscard]] const std::vector<std::array<int, 2>>& pairs() const { return pairs_; }
 
  private:
-  struct Parts {
+  struct LogitParts {
     double linear, pairwise, dense;
   };
   // "Missing" from a random word, and what is left of it as a number in [0, 1).
@@ -78,7 +85,7 @@ class PlantedModel {
     uint32_t below;  // words below are missing
     double unit;     // 1 / the number of others
   };
-  struct Slot {
+  struct SlotModel {
     RankSampler sampler;
     Presence presence;
     std::vector<float> head;  // weights of categories 0, 1, ..., those drawn most
@@ -86,10 +93,11 @@ class PlantedModel {
     std::vector<double> mean;
     double factor = 1;
     uint64_t token_multiplier = 1, token_offset = 0;
+    uint32_t turnover_phase = 0;
   };
   struct DenseColumn {
     std::vector<int32_t> values;  // [kValues], equally likely, then kMissingValue
-    std::vector<float> effect;    // what each adds to Parts::dense
+    std::vector<float> effect;    // what each adds to LogitParts::dense
     uint32_t missing = 0;
   };
 
@@ -100,21 +108,23 @@ class PlantedModel {
   [[nodiscard]] double weight(int slot, uint32_t category) const;
   // The vector before centring.
   void raw_vector(int slot, uint32_t category, double* out) const;
-  // Returns the label's coin, uniform in [0, 1).
+  // The category that is the `rank`-th most frequent on a day.
+  [[nodiscard]] uint32_t category_on(int64_t day, int slot, uint32_t rank) const;
+  // Returns the label's coin, uniform in [0, 1). The categories are those of the first day.
   double draw(uint64_t index, PlantedRow& row) const;
-  [[nodiscard]] Parts parts(const PlantedRow& row) const;
-  [[nodiscard]] double combine(const Parts& parts) const;
+  [[nodiscard]] LogitParts parts(const PlantedRow& row) const;
+  [[nodiscard]] double combine(const LogitParts& parts) const;
 
   PlantedOptions options_;
   uint64_t seed_;
   CriteoColumns columns_;
-  std::vector<Slot> slots_;
+  std::vector<SlotModel> slots_;
   std::array<DenseColumn, criteo::kDense> dense_;
   std::vector<std::array<int, 2>> pairs_;
   std::vector<double> signs_;
-  std::vector<int> pair_slots_;              // slots of pairs_, each once
-  std::vector<std::array<size_t, 2>> ends_;  // of each pair: positions in pair_slots_
-  Parts mean_{0, 0, 0}, factor_{1, 1, 1};    // z(x) * sqrt(share) = (x - mean) * factor
+  std::vector<int> pair_slots_;                 // slots of pairs_, each once
+  std::vector<std::array<size_t, 2>> ends_;     // of each pair: positions in pair_slots_
+  LogitParts mean_{0, 0, 0}, factor_{1, 1, 1};  // z(x) * sqrt(share) = (x - mean) * factor
   double scale_ = 1, bias_ = 0;
 };
 

@@ -67,7 +67,7 @@ double last_good(double low, double high, Good&& good) {
 }
 
 // A stretch of ranks that follows one power law.
-struct Segment {
+struct LawSegment {
   int64_t first, end;
   double total;
   [[nodiscard]] double mean() const { return total / static_cast<double>(end - first); }
@@ -93,10 +93,10 @@ struct Segment {
 };
 
 // Of falling means, with the shares that the profile has seen.
-std::vector<Segment> segments_of(int64_t ranks, const SkewProfile& profile) {
+std::vector<LawSegment> segments_of(int64_t ranks, const SkewProfile& profile) {
   // A share of 1 that was seen on a sample leaves room for half a value of it.
   const double unseen = profile.draws > 0 ? 0.5 / static_cast<double>(profile.draws) : 0.0;
-  std::vector<Segment> segments;
+  std::vector<LawSegment> segments;
   double before = 0;  // share of the segments so far
   int64_t first = 0;
   for (int i = 0; i <= 3 && first < ranks; ++i) {
@@ -139,11 +139,11 @@ RankLaw RankLaw::zipf(int64_t ranks, double exponent) {
 
 RankLaw RankLaw::fit(int64_t ranks, const SkewProfile& profile) {
   HLITE_CHECK(ranks >= 1, "a law over {} ranks", ranks);
-  const std::vector<Segment> segments = segments_of(ranks, profile);
+  const std::vector<LawSegment> segments = segments_of(ranks, profile);
   RankLaw law;
   double last = 2;  // share of the last rank so far: what comes next may not exceed it
   for (size_t i = 0; i < segments.size(); ++i) {
-    const Segment& s = segments[i];
+    const LawSegment& s = segments[i];
     const double floor = i + 1 < segments.size() ? segments[i + 1].mean() : 0.0;
     const auto possible = [&](double e) {
       constexpr double kRounding = 1 + 1e-12;
@@ -152,7 +152,7 @@ RankLaw RankLaw::fit(int64_t ranks, const SkewProfile& profile) {
     // As steep as the line between the middles of the neighbours.
     double steep = kSteepest;
     if (i > 0 && i + 1 < segments.size()) {
-      const Segment &a = segments[i - 1], &b = segments[i + 1];
+      const LawSegment &a = segments[i - 1], &b = segments[i + 1];
       steep = std::log(a.mean() / std::max(b.mean(), 1e-300)) / std::log(b.centre() / a.centre());
     }
     double e = last_good(0.0, std::clamp(steep, 0.0, kSteepest), possible), shift = 0;
@@ -177,7 +177,7 @@ RankLaw RankLaw::fit(int64_t ranks, const SkewProfile& profile) {
 
 double RankLaw::top_share(int64_t k) const {
   double sum = 0;
-  for (const Bucket& b : buckets_) {
+  for (const RankBucket& b : buckets_) {
     if (b.first >= k) break;
     const int64_t taken = std::min(b.ranks, k - b.first);
     sum += b.share * static_cast<double>(taken) / static_cast<double>(b.ranks);
@@ -187,7 +187,7 @@ double RankLaw::top_share(int64_t k) const {
 
 double RankLaw::expected_distinct(double draws) const {
   double sum = 0;
-  for (const Bucket& b : buckets_) {
+  for (const RankBucket& b : buckets_) {
     const auto n = static_cast<double>(b.ranks);
     // 1 - (1 - p)^draws, without losing small p.
     const double p = std::min(b.share / n, 1.0);
@@ -202,7 +202,7 @@ RankSampler::RankSampler(const RankLaw& law) {
   const auto n = static_cast<double>(buckets.size());
   std::vector<double> load;
   std::vector<uint32_t> small, large;
-  for (const RankLaw::Bucket& b : buckets) {
+  for (const RankLaw::RankBucket& b : buckets) {
     const auto i = static_cast<uint32_t>(buckets_.size());
     buckets_.push_back(
         {UINT32_MAX, i, static_cast<uint32_t>(b.first), static_cast<uint32_t>(b.ranks)});

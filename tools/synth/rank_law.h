@@ -23,7 +23,7 @@ struct SkewProfile {
 
 class RankLaw {
  public:
-  struct Bucket {
+  struct RankBucket {
     int64_t first, ranks;
     double share;  // of all of its ranks together
   };
@@ -38,7 +38,7 @@ class RankLaw {
   static RankLaw fit(int64_t ranks, const SkewProfile& profile);
 
   [[nodiscard]] int64_t ranks() const { return buckets_.back().first + buckets_.back().ranks; }
-  [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
+  [[nodiscard]] const std::vector<RankBucket>& buckets() const { return buckets_; }
   // Share of the `k` most frequent categories.
   [[nodiscard]] double top_share(int64_t k) const;
   // Expected number of different categories among `draws` independent values.
@@ -49,7 +49,7 @@ class RankLaw {
   // `total` in all.
   void append(int64_t first, int64_t end, double exponent, double shift, double total);
 
-  std::vector<Bucket> buckets_;
+  std::vector<RankBucket> buckets_;
 };
 
 // Draws from a law by Walker's alias method: two table look-ups a draw.
@@ -61,18 +61,18 @@ class RankSampler {
   [[nodiscard]] uint32_t draw(uint32_t word, double unit) const {
     // The high half of word * n is uniform over the buckets, the low half over its fraction.
     const uint64_t scaled = uint64_t{word} * buckets_.size();
-    const Entry* e = &buckets_[scaled >> 32];
+    const AliasEntry* e = &buckets_[scaled >> 32];
     if (static_cast<uint32_t>(scaled) >= e->keep) e = &buckets_[e->alias];
     return e->first + static_cast<uint32_t>(unit * e->ranks);
   }
 
  private:
-  struct Entry {
+  struct AliasEntry {
     uint32_t keep;  // stays with probability keep / 2^32, else goes to `alias`
     uint32_t alias;
     uint32_t first, ranks;
   };
-  std::vector<Entry> buckets_;
+  std::vector<AliasEntry> buckets_;
 };
 
 }  // namespace hlite::tools

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "tools/criteo/criteo_record.h"
 #include "tools/io/top_counts.h"
 
 namespace hlite::tools {
@@ -23,14 +24,17 @@ data::ManifestFile manifest_file(const char* role, const OutputFile& file,
           .rows = scores.rows,
           .positives = std::llround(positives),
           .bytes = file.bytes(),
-          .xxh3 = file.xxh3()};
+          .xxh3 = file.xxh3(),
+          .sample_xxh3 = data::sample_digits({file.temporary_path()})};
 }
 
-data::ManifestColumn manifest_column(const KeyCounts& counts, int slot, int64_t size) {
+data::ManifestColumn manifest_column(uint64_t seed, const CategoryCounts& counts, int slot,
+                                     int64_t size) {
   data::ManifestColumn column;
   column.name = fmt::format("C{}", slot + 1);
   column.rows = size;
   column.missing = counts.missing(slot);
+  column.vocabulary = fmt::format("criteo_synth seed {}, {} rows", seed, size);
   TopCounts top;
   for (int64_t key = 0; key < size; ++key) {
     const int64_t count = counts.count(slot, key);
@@ -43,24 +47,26 @@ data::ManifestColumn manifest_column(const KeyCounts& counts, int slot, int64_t 
 
 }  // namespace
 
-data::Manifest synth_manifest(const SynthResult& result, const KeyCounts& counts,
-                              const std::vector<int64_t>& sizes, const OutputFile& train,
-                              const OutputFile& test, const OutputFile& key_counts) {
+data::Manifest synth_manifest(uint64_t seed, const SynthResult& result,
+                              const CategoryCounts& counts, const std::vector<int64_t>& sizes,
+                              const OutputFile& train, const OutputFile& test,
+                              const OutputFile& key_counts) {
   data::Manifest manifest;
   manifest.tool = "criteo_synth";
   manifest.dense_dim = criteo::kDense;
+  manifest.dense = criteo::dense_parts();
   manifest.hotness.assign(sizes.size(), 1);
   manifest.slot_sizes = sizes;
   manifest.files.push_back(manifest_file("train", train, result.train));
   if (result.test.rows > 0) manifest.files.push_back(manifest_file("test", test, result.test));
   for (size_t s = 0; s < sizes.size(); ++s)
-    manifest.columns.push_back(manifest_column(counts, static_cast<int>(s), sizes[s]));
+    manifest.columns.push_back(manifest_column(seed, counts, static_cast<int>(s), sizes[s]));
   manifest.key_counts_name = name_of(key_counts);
   manifest.key_counts_xxh3 = key_counts.xxh3();
   return manifest;
 }
 
-void write_key_counts(const KeyCounts& counts, const std::vector<int64_t>& sizes,
+void write_key_counts(const CategoryCounts& counts, const std::vector<int64_t>& sizes,
                       OutputFile& file) {
   std::vector<uint32_t> block;
   for (size_t s = 0; s < sizes.size(); ++s) {

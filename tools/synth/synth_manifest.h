@@ -12,12 +12,15 @@
 namespace hlite::tools {
 
 // `counts` of all keys of the training rows; `sizes`: rows of each table. Files must be finished,
-// or written to the end. The test file is left out when it has no rows.
-data::Manifest synth_manifest(const SynthResult& result, const KeyCounts& counts,
-                              const std::vector<int64_t>& sizes, const OutputFile& train,
-                              const OutputFile& test, const OutputFile& key_counts);
+// `key_counts` may be written to the end only. The test file is left out when it has no rows.
+// `seed`: of the model, from which a key's meaning follows.
+data::Manifest synth_manifest(uint64_t seed, const SynthResult& result,
+                              const CategoryCounts& counts, const std::vector<int64_t>& sizes,
+                              const OutputFile& train, const OutputFile& test,
+                              const OutputFile& key_counts);
 
 // The file that Manifest::key_counts_name stands for.
-void write_key_counts(const KeyCounts& counts, const std::vector<int64_t>& sizes, OutputFile& file);
+void write_key_counts(const CategoryCounts& counts, const std::vector<int64_t>& sizes,
+                      OutputFile& file);
 
 }  // namespace hlite::tools

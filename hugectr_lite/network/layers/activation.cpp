@@ -1,6 +1,7 @@
 // The layers of activations (ops/activation.h): one bottom, one top, any shape.
 #include "hugectr_lite/ops/activation.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,10 +14,11 @@ namespace {
 template <typename F>
 class ActivationLayer final : public Layer {
  public:
-  // `summary`: its parameters, for people.
-  ActivationLayer(config::ObjectReader& reader, const F& f, std::string summary = {})
-      : Layer(reader), f_(f), summary_(std::move(summary)) {
-    expect_one_each();
+  // `about` describes it; `summary` names its parameters.
+  ActivationLayer(Block& s, const F& f, const char* about, std::string summary = {})
+      : Layer(s), f_(f), summary_(std::move(summary)) {
+    s.about(about);
+    expect_one_each(s);
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& bottoms) const override {
@@ -48,24 +50,26 @@ class ActivationLayer final : public Layer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_relu(config::ObjectReader& reader) {
-  return std::make_unique<ActivationLayer<ops::Relu>>(reader, ops::Relu{});
+std::unique_ptr<Layer> make_relu(Block& s) {
+  return std::make_unique<ActivationLayer<ops::Relu>>(s, ops::Relu{}, "max(x, 0).");
 }
 
-std::unique_ptr<Layer> make_elu(config::ObjectReader& reader) {
-  auto param = reader.object("elu_param");
-  const ops::Elu elu{.alpha = static_cast<float>(param.number("alpha", {.min = 0, .max = 1e6}))};
-  param.finish();
-  return std::make_unique<ActivationLayer<ops::Elu>>(reader, elu,
+std::unique_ptr<Layer> make_elu(Block& s) {
+  std::optional<float> alpha;
+  if (auto param = s.object("elu_param", "Its parameters.", kRequired))
+    param->number("alpha", &alpha, {.min = 0, .max = 1e6}, "The limit for small x is -alpha.",
+                  kRequired);
+  const ops::Elu elu{.alpha = alpha.value_or(1)};
+  return std::make_unique<ActivationLayer<ops::Elu>>(s, elu, "x, or alpha (e^x - 1) below 0.",
                                                      fmt::format("alpha {}", elu.alpha));
 }
 
-std::unique_ptr<Layer> make_sigmoid(config::ObjectReader& reader) {
-  return std::make_unique<ActivationLayer<ops::Sigmoid>>(reader, ops::Sigmoid{});
+std::unique_ptr<Layer> make_sigmoid(Block& s) {
+  return std::make_unique<ActivationLayer<ops::Sigmoid>>(s, ops::Sigmoid{}, "1 / (1 + e^-x).");
 }
 
-std::unique_ptr<Layer> make_tanh(config::ObjectReader& reader) {
-  return std::make_unique<ActivationLayer<ops::Tanh>>(reader, ops::Tanh{});
+std::unique_ptr<Layer> make_tanh(Block& s) {
+  return std::make_unique<ActivationLayer<ops::Tanh>>(s, ops::Tanh{}, "tanh x.");
 }
 
 }  // namespace hlite::network

@@ -11,14 +11,19 @@ namespace {
 
 class BatchNormLayer : public Layer {
  public:
-  explicit BatchNormLayer(config::ObjectReader& reader) : Layer(reader) {
-    auto param = reader.object("bn_param");
-    factor_ = param.number("factor", {.min = 0, .max = 1});
-    epsilon_ = param.number("eps", {.min = 1e-12, .max = 1});
-    gamma_init_ = param.value_or("gamma_init", InitializerType::kOne, named_initializers());
-    beta_init_ = param.value_or("beta_init", InitializerType::kZero, named_initializers());
-    param.finish();
-    expect_one_each();
+  explicit BatchNormLayer(Block& s) : Layer(s) {
+    s.about("Normalizes columns over the batch; in evaluation with running statistics.");
+    if (auto param = s.object("bn_param", "Its parameters.", kRequired)) {
+      param->number("factor", &factor_, {.min = 0, .max = 1},
+                    "Share of a batch's mean and variance that goes into the running ones.",
+                    kRequired);
+      param->number("eps", &epsilon_, {.min = 1e-12, .max = 1}, "Added to the variance.",
+                    kRequired);
+      param->choice("gamma_init", &gamma_init_, named_initializers(), "Initializer of gamma.",
+                    otherwise("ones"));
+      param->choice("beta_init", &beta_init_, named_initializers(), "Initializer of beta.");
+    }
+    expect_one_each(s);
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
@@ -81,13 +86,11 @@ class BatchNormLayer : public Layer {
 
  private:
   double factor_ = 1, epsilon_ = 1e-5;
-  InitializerType gamma_init_, beta_init_;
+  InitializerType gamma_init_ = InitializerType::kOne, beta_init_ = InitializerType::kZero;
 };
 
 }  // namespace
 
-std::unique_ptr<Layer> make_batch_norm(config::ObjectReader& reader) {
-  return std::make_unique<BatchNormLayer>(reader);
-}
+std::unique_ptr<Layer> make_batch_norm(Block& s) { return std::make_unique<BatchNormLayer>(s); }
 
 }  // namespace hlite::network

@@ -21,10 +21,10 @@ namespace {
 
 class CrossEntropyLayer : public Layer {
  public:
-  explicit CrossEntropyLayer(config::ObjectReader& reader) : Layer(reader) {
+  explicit CrossEntropyLayer(Block& s) : Layer(s) {
     traits_.is_loss = true;
-    expect_bottoms(2);
-    expect_tops(1);
+    expect_bottoms(s, 2);
+    expect_tops(s, 1);
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
@@ -73,8 +73,10 @@ class CrossEntropyLayer : public Layer {
 
 class BceLossLayer : public CrossEntropyLayer {
  public:
-  explicit BceLossLayer(config::ObjectReader& reader) : CrossEntropyLayer(reader) {
-    const config::RegularizerConfig penalty = config::parse_regularizer(reader);
+  explicit BceLossLayer(Block& s) : CrossEntropyLayer(s) {
+    s.about("Mean binary cross-entropy of logits [B,1] and labels.");
+    config::RegularizerConfig penalty;
+    declare(s, penalty, "Penalty on all dense parameters: `lambda` Σ|w|, or `lambda`/2 Σ w².");
     lambda_ = penalty.lambda;
     if (penalty.any())
       penalty_ = penalty.type == config::Regularizer::kL1 ? ops::Penalty::kL1 : ops::Penalty::kL2;
@@ -91,7 +93,7 @@ class BceLossLayer : public CrossEntropyLayer {
               .run = [=, &buffers = plan.buffers(), penalty = *penalty_, lambda = lambda_,
                       scale = io.loss_scale, workspace = io.workspace](const plan::StepContext& c) {
                 const int64_t n = buffers.bytes(w) / kFloatBytes;
-                ops::add_penalty(
+                ops::add_penalty<float>(
                     c.exec, vector(buffers, w, n), vector(buffers, g, n),
                     pointer<float>(buffers, loss),
                     {.penalty = penalty,
@@ -113,18 +115,25 @@ class BceLossLayer : public CrossEntropyLayer {
 
 class MultiCrossEntropyLossLayer : public CrossEntropyLayer {
  public:
-  explicit MultiCrossEntropyLossLayer(config::ObjectReader& reader) : CrossEntropyLayer(reader) {
-    const config::JsonNode& list = reader.member("target_weight");
+  explicit MultiCrossEntropyLossLayer(Block& s) : CrossEntropyLayer(s) {
+    s.about(
+        "Mean binary cross-entropy of several tasks, logits and labels [B,T]. A label below -0.5 "
+        "is absent.");
     constexpr const char* kExpected = "a list of 1 to 64 numbers >= 0, a weight for each label";
     static_assert(ops::TaskWeights::kMost == 64);
-    if (list.kind() != config::JsonNode::Kind::kArray || list.elements().empty() ||
-        list.elements().size() > ops::TaskWeights::kMost)
-      config::fail_expected(list, kExpected);
-    for (const config::JsonNode& node : list.elements()) {
-      if (!node.is_number() || !(node.number() >= 0 && node.number() < 1e30))
-        config::fail_expected(node, kExpected);
-      weights_.values[weights_.count++] = static_cast<float>(node.number());
-    }
+    s.value("target_weight",
+            {kExpected,
+             R"("type":"array","minItems":1,"maxItems":64,"items":{"type":"number","minimum":0})"},
+            "Weight of each task.", kRequired, [&](const config::JsonNode& list) {
+              if (list.kind() != config::JsonNode::Kind::kArray || list.elements().empty() ||
+                  list.elements().size() > ops::TaskWeights::kMost)
+                config::fail_expected(list, kExpected);
+              for (const config::JsonNode& node : list.elements()) {
+                if (!node.is_number() || !(node.number() >= 0 && node.number() < 1e30))
+                  config::fail_expected(node, kExpected);
+                weights_.values[weights_.count++] = static_cast<float>(node.number());
+              }
+            });
     traits_.task_weights.assign(weights_.values, weights_.values + weights_.count);
   }
 
@@ -136,12 +145,10 @@ class MultiCrossEntropyLossLayer : public CrossEntropyLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_bce_loss(config::ObjectReader& reader) {
-  return std::make_unique<BceLossLayer>(reader);
-}
+std::unique_ptr<Layer> make_bce_loss(Block& s) { return std::make_unique<BceLossLayer>(s); }
 
-std::unique_ptr<Layer> make_multi_cross_entropy_loss(config::ObjectReader& reader) {
-  return std::make_unique<MultiCrossEntropyLossLayer>(reader);
+std::unique_ptr<Layer> make_multi_cross_entropy_loss(Block& s) {
+  return std::make_unique<MultiCrossEntropyLossLayer>(s);
 }
 
 }  // namespace hlite::network

@@ -7,8 +7,9 @@ namespace {
 
 class CastLayer : public Layer {
  public:
-  explicit CastLayer(config::ObjectReader& reader) : Layer(reader) {
-    expect_one_each();
+  explicit CastLayer(Block& s) : Layer(s) {
+    s.about("Accepted, without effect: all activations of a network have one type here.");
+    expect_one_each(s);
     traits_.is_view = true;
   }
 
@@ -18,8 +19,6 @@ class CastLayer : public Layer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_cast(config::ObjectReader& reader) {
-  return std::make_unique<CastLayer>(reader);
-}
+std::unique_ptr<Layer> make_cast(Block& s) { return std::make_unique<CastLayer>(s); }
 
 }  // namespace hlite::network

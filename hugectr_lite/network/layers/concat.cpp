@@ -8,9 +8,10 @@ namespace {
 
 class ConcatLayer : public Layer {
  public:
-  explicit ConcatLayer(config::ObjectReader& reader)
-      : Layer(reader), axis_(reader.integer_or("axis", 1, {.min = 1, .max = 2})) {
-    expect_tops(1);
+  explicit ConcatLayer(Block& s) : Layer(s) {
+    s.about("Joins tensors along a dimension.");
+    s.integer("axis", &axis_, {.min = 1, .max = 2}, "The dimension; 0 is the batch.");
+    expect_tops(s, 1);
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
@@ -70,13 +71,11 @@ class ConcatLayer : public Layer {
   }
   [[nodiscard]] int64_t width_of(const Dims& dims) const { return elements(dims) / rows_of(dims); }
 
-  int64_t axis_;
+  int64_t axis_ = 1;
 };
 
 }  // namespace
 
-std::unique_ptr<Layer> make_concat(config::ObjectReader& reader) {
-  return std::make_unique<ConcatLayer>(reader);
-}
+std::unique_ptr<Layer> make_concat(Block& s) { return std::make_unique<ConcatLayer>(s); }
 
 }  // namespace hlite::network

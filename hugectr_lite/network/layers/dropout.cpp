@@ -12,9 +12,11 @@ namespace {
 
 class DropoutLayer : public Layer {
  public:
-  explicit DropoutLayer(config::ObjectReader& reader) : Layer(reader) {
-    rate_ = reader.number_or("rate", 0.5, {.min = 0, .max = 0.9999});
-    expect_one_each();
+  explicit DropoutLayer(Block& s) : Layer(s) {
+    s.about(
+        "Sets numbers to 0 at random and scales the others by 1 / (1 - rate). Evaluation copies.");
+    s.number("rate", &rate_, {.min = 0, .max = 0.9999}, "Share of numbers that become 0.");
+    expect_one_each(s);
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
@@ -54,8 +56,6 @@ class DropoutLayer : public Layer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_dropout(config::ObjectReader& reader) {
-  return std::make_unique<DropoutLayer>(reader);
-}
+std::unique_ptr<Layer> make_dropout(Block& s) { return std::make_unique<DropoutLayer>(s); }
 
 }  // namespace hlite::network

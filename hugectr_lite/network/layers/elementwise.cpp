@@ -15,13 +15,17 @@ using ops::Elementwise;
 
 class ElementwiseLayer : public Layer {
  public:
-  ElementwiseLayer(config::ObjectReader& reader, Elementwise how) : Layer(reader), how_(how) {
-    if (how == Elementwise::kDifference) expect_bottoms(2);
-    if (bottoms().size() < 2)
-      config::fail_at(
-          reader.member("bottom"),
-          fmt::format("expected at least 2 bottom tensors, found {}", bottoms().size()));
-    expect_tops(1);
+  ElementwiseLayer(Block& s, Elementwise how) : Layer(s), how_(how) {
+    s.about(how == Elementwise::kSum ? "Sum of tensors of one shape."
+            : how == Elementwise::kDifference
+                ? "Difference of two tensors."
+                : "Product, element by element (`DotProduct` in older "
+                  "files).");
+    if (how == Elementwise::kDifference)
+      expect_bottoms(s, 2);
+    else if (bottoms().size() == 1)
+      s.refuse("bottom", "expected at least 2 bottom tensors, found 1");
+    expect_tops(s, 1);
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
@@ -73,14 +77,14 @@ class ElementwiseLayer : public Layer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_add(config::ObjectReader& reader) {
-  return std::make_unique<ElementwiseLayer>(reader, Elementwise::kSum);
+std::unique_ptr<Layer> make_add(Block& s) {
+  return std::make_unique<ElementwiseLayer>(s, Elementwise::kSum);
 }
-std::unique_ptr<Layer> make_sub(config::ObjectReader& reader) {
-  return std::make_unique<ElementwiseLayer>(reader, Elementwise::kDifference);
+std::unique_ptr<Layer> make_sub(Block& s) {
+  return std::make_unique<ElementwiseLayer>(s, Elementwise::kDifference);
 }
-std::unique_ptr<Layer> make_elementwise_multiply(config::ObjectReader& reader) {
-  return std::make_unique<ElementwiseLayer>(reader, Elementwise::kProduct);
+std::unique_ptr<Layer> make_elementwise_multiply(Block& s) {
+  return std::make_unique<ElementwiseLayer>(s, Elementwise::kProduct);
 }
 
 }  // namespace hlite::network

@@ -10,9 +10,10 @@ namespace {
 
 class FmOrder2Layer : public Layer {
  public:
-  explicit FmOrder2Layer(config::ObjectReader& reader)
-      : Layer(reader), width_(reader.integer("out_dim", {.min = 1})) {
-    expect_one_each();
+  explicit FmOrder2Layer(Block& s) : Layer(s) {
+    s.about("Sum of the products of all pairs of vectors: [B, S V] -> [B,V].");
+    s.integer("out_dim", &width_, {.min = 1}, "Width V of a vector.", kRequired);
+    expect_one_each(s);
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
@@ -47,13 +48,11 @@ class FmOrder2Layer : public Layer {
  private:
   [[nodiscard]] Dims cut_of(const LayerTensor& x) const { return {x.dims[0] / width_, width_}; }
 
-  int64_t width_;
+  int64_t width_ = 1;
 };
 
 }  // namespace
 
-std::unique_ptr<Layer> make_fm_order2(config::ObjectReader& reader) {
-  return std::make_unique<FmOrder2Layer>(reader);
-}
+std::unique_ptr<Layer> make_fm_order2(Block& s) { return std::make_unique<FmOrder2Layer>(s); }
 
 }  // namespace hlite::network

@@ -9,7 +9,10 @@ namespace {
 
 class FusedReshapeConcatLayer : public Layer {
  public:
-  explicit FusedReshapeConcatLayer(config::ObjectReader& reader) : Layer(reader) { expect_tops(2); }
+  explicit FusedReshapeConcatLayer(Block& s) : Layer(s) {
+    s.about("Joins [B,S,V_i] along their vectors: the first S - 1 slots, and the last slot apart.");
+    expect_tops(s, 2);
+  }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
     int64_t width = 0;
@@ -31,7 +34,7 @@ class FusedReshapeConcatLayer : public Layer {
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
     for (size_t t = 0; t < 2; ++t) {
       std::vector<ColumnMove> moves;
-      for (const Piece& p : pieces(io))
+      for (const ConcatPiece& p : pieces(io))
         if (p.top == t)
           moves.push_back({.from = io.bottoms[p.bottom].value,
                            .width = elements(io.bottoms[p.bottom].dims),
@@ -46,7 +49,7 @@ class FusedReshapeConcatLayer : public Layer {
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
     for (size_t b = 0; b < io.bottoms.size(); ++b) {
       std::vector<ColumnMove> moves;
-      for (const Piece& p : pieces(io))
+      for (const ConcatPiece& p : pieces(io))
         if (p.bottom == b)
           moves.push_back({.from = io.tops[p.top].grad,
                            .width = elements(io.tops[p.top].dims),
@@ -60,12 +63,12 @@ class FusedReshapeConcatLayer : public Layer {
 
  private:
   // One slot's vector of one bottom: columns of a sample there, and in a top.
-  struct Piece {
+  struct ConcatPiece {
     size_t bottom, top;
     int64_t in_bottom, in_top, columns;
   };
-  static std::vector<Piece> pieces(const LayerIo& io) {
-    std::vector<Piece> list;
+  static std::vector<ConcatPiece> pieces(const LayerIo& io) {
+    std::vector<ConcatPiece> list;
     const int64_t width = io.tops[1].dims[0];
     int64_t at = 0;
     for (size_t b = 0; b < io.bottoms.size(); ++b) {
@@ -83,8 +86,8 @@ class FusedReshapeConcatLayer : public Layer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_fused_reshape_concat(config::ObjectReader& reader) {
-  return std::make_unique<FusedReshapeConcatLayer>(reader);
+std::unique_ptr<Layer> make_fused_reshape_concat(Block& s) {
+  return std::make_unique<FusedReshapeConcatLayer>(s);
 }
 
 }  // namespace hlite::network

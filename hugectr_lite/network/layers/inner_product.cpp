@@ -45,17 +45,22 @@ BufferId relu_record(bool relu, BufferId mask, BufferId output) {
 
 class InnerProductLayer : public Layer {
  public:
-  InnerProductLayer(config::ObjectReader& reader, bool fused) : Layer(reader) {
-    auto fc = reader.object("fc_param");
-    is_.outputs = fc.integer("num_output", {.min = 1, .max = int64_t{1} << 24});
-    is_.weight_init = fc.value_or("weight_init", is_.weight_init, named_initializers());
-    is_.bias_init = fc.value_or("bias_init", is_.bias_init, named_initializers());
-    fc.finish();
+  InnerProductLayer(Block& s, bool fused) : Layer(s) {
+    s.about(fused ? "y = relu(x w + b)." : "y = x w + b, along the last dimension.");
+    if (auto fc = s.object("fc_param", "Its parameters.", kRequired)) {
+      fc->integer("num_output", &is_.outputs, {.min = 1, .max = int64_t{1} << 24},
+                  "Width of the output.", kRequired);
+      fc->boolean("use_bias", &is_.bias, "Extension: `false` omits b.");
+      fc->choice("weight_init", &is_.weight_init, named_initializers(),
+                 "Initializer of the weights.", otherwise("truncated normal, σ² = 2/(in + out)"));
+      fc->choice("bias_init", &is_.bias_init, named_initializers(), "Initializer of the bias.",
+                 otherwise("truncated normal, σ² = 1/out"));
+    }
     traits_.is_inner_product = true;
     if (fused) {
-      read_chain(reader);
+      declare_chain(s);
     } else {
-      expect_one_each();
+      expect_one_each(s);
     }
   }
 
@@ -107,24 +112,28 @@ class InnerProductLayer : public Layer {
   }
 
  private:
-  void read_chain(config::ObjectReader& reader) {
+  void declare_chain(Block& s) {
     struct Chained {
       bool below = false, above = false;
       bool operator==(const Chained&) const = default;
     };
-    const auto chained = reader.value_or<Chained>("position", {},
-                                                  {{"Head", {false, true}},
-                                                   {"Body", {true, true}},
-                                                   {"Tail", {true, false}},
-                                                   {"Isolated", {}},
-                                                   {"None", {}}});
-    traits_.has_relu = reader.choice_or("activation", "Relu", {"Relu", "None"}) == "Relu";
+    Chained chained;
+    s.choice(
+        "position", &chained,
+        {{"Head", {false, true}},
+         {"Body", {true, true}},
+         {"Tail", {true, false}},
+         {"Isolated", {}},
+         {"None", {}}},
+        "In a chain, `Head` and `Body` name four tops, which `Body` and `Tail` take as bottoms.");
+    traits_.has_relu = true;
+    s.choice("activation", &traits_.has_relu, {{"Relu", true}, {"None", false}},
+             "`None` omits the ReLU, at the end of a chain.");
     if (chained.above && !has_relu())
-      config::fail_at(reader.member("activation"),
-                      fmt::format("expected \"Relu\" in position {}, found \"None\"",
-                                  reader.member("position").string()));
-    expect_bottoms(chained.below ? 4 : 1);
-    expect_tops(chained.above ? 4 : 1);
+      s.refuse("activation", fmt::format("expected \"Relu\" in position {}, found \"None\"",
+                                         s.at("position").string()));
+    expect_bottoms(s, chained.below ? 4 : 1);
+    expect_tops(s, chained.above ? 4 : 1);
     traits_.data_bottoms = traits_.data_tops = 1;
   }
 
@@ -207,12 +216,12 @@ class InnerProductLayer : public Layer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_inner_product(config::ObjectReader& reader) {
-  return std::make_unique<InnerProductLayer>(reader, false);
+std::unique_ptr<Layer> make_inner_product(Block& s) {
+  return std::make_unique<InnerProductLayer>(s, false);
 }
 
-std::unique_ptr<Layer> make_fused_inner_product(config::ObjectReader& reader) {
-  return std::make_unique<InnerProductLayer>(reader, true);
+std::unique_ptr<Layer> make_fused_inner_product(Block& s) {
+  return std::make_unique<InnerProductLayer>(s, true);
 }
 
 std::unique_ptr<Layer> make_inner_product_part(const config::JsonNode& node, Wiring wiring,

@@ -10,11 +10,12 @@ namespace {
 
 class InteractionLayer : public Layer {
  public:
-  explicit InteractionLayer(config::ObjectReader& reader) : Layer(reader) {
-    expect_bottoms(2);
-    expect_tops(1);
+  explicit InteractionLayer(Block& s) : Layer(s) {
+    s.about("DLRM's dot products of all pairs: [B,V] and [B,n,V] -> [B, V + n(n + 1)/2 + 1].");
+    expect_bottoms(s, 2);
+    expect_tops(s, 1);
     traits_.joint_gradients = true;
-    traits_.finds_overflow_in = {1};
+    traits_.finds_gradient_overflow_in = {1};
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
@@ -51,9 +52,9 @@ class InteractionLayer : public Layer {
     add_typed_step(plan, io.type,
                    {.name = name() + ".bprop",
                     .reads = {x.value, slots.value, y.grad},
-                    .writes = {x.grad, slots.grad, io.overflow},
+                    .writes = {x.grad, slots.grad, io.gradient_overflow},
                     .flops_per_sample = 2 * flops(slots.dims)},
-                   [=, overflow = io.overflow]<typename T>(const StepViews<T>& v) {
+                   [=, overflow = io.gradient_overflow]<typename T>(const StepViews<T>& v) {
                      ops::interaction_backward<T>(
                          v.exec, v.rows(x.value, x.dims[0]), v.cube(slots.value, slots.dims),
                          v.rows(y.grad, y.dims[0]), v.rows(x.grad, x.dims[0]),
@@ -69,8 +70,6 @@ class InteractionLayer : public Layer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_interaction(config::ObjectReader& reader) {
-  return std::make_unique<InteractionLayer>(reader);
-}
+std::unique_ptr<Layer> make_interaction(Block& s) { return std::make_unique<InteractionLayer>(s); }
 
 }  // namespace hlite::network

@@ -11,13 +11,16 @@ namespace {
 
 class LayerNormLayer : public Layer {
  public:
-  explicit LayerNormLayer(config::ObjectReader& reader) : Layer(reader) {
-    auto param = reader.object("ln_param");
-    epsilon_ = param.number("eps", {.min = 1e-12, .max = 1});
-    gamma_init_ = param.value_or("gamma_init", InitializerType::kOne, named_initializers());
-    beta_init_ = param.value_or("beta_init", InitializerType::kZero, named_initializers());
-    param.finish();
-    expect_one_each();
+  explicit LayerNormLayer(Block& s) : Layer(s) {
+    s.about("Normalizes rows along the last dimension.");
+    if (auto param = s.object("ln_param", "Its parameters.", kRequired)) {
+      param->number("eps", &epsilon_, {.min = 1e-12, .max = 1}, "Added to the variance.",
+                    kRequired);
+      param->choice("gamma_init", &gamma_init_, named_initializers(), "Initializer of gamma.",
+                    otherwise("ones"));
+      param->choice("beta_init", &beta_init_, named_initializers(), "Initializer of beta.");
+    }
+    expect_one_each(s);
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
@@ -33,7 +36,7 @@ class LayerNormLayer : public Layer {
   }
 
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
-    const Place p = place_of(io);
+    const NormPlace p = place_of(io);
     add_typed_step(plan, io.type,
                    {.name = name() + ".fprop",
                     .reads = {p.x.value, p.gamma.value, p.beta.value},
@@ -47,7 +50,7 @@ class LayerNormLayer : public Layer {
   }
 
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
-    const Place p = place_of(io);
+    const NormPlace p = place_of(io);
     add_typed_step(
         plan, io.type,
         {.name = name() + ".wgrad",
@@ -74,7 +77,7 @@ class LayerNormLayer : public Layer {
   }
 
  private:
-  struct Place {
+  struct NormPlace {
     LayerTensor x, y;
     LayerParameter gamma, beta;
     BufferId kept = kNoBuffer;
@@ -88,20 +91,18 @@ class LayerNormLayer : public Layer {
       return matrix(v.buffers, kept, v.batch * sample_rows, 2);
     }
   };
-  [[nodiscard]] static Place place_of(const LayerIo& io) {
+  [[nodiscard]] static NormPlace place_of(const LayerIo& io) {
     const Dims& dims = io.bottoms[0].dims;
     return {io.bottoms[0], io.tops[0],           io.params[0], io.params[1],
             io.kept[0],    rows_of_sample(dims), dims.back()};
   }
 
   double epsilon_ = 1e-5;
-  InitializerType gamma_init_, beta_init_;
+  InitializerType gamma_init_ = InitializerType::kOne, beta_init_ = InitializerType::kZero;
 };
 
 }  // namespace
 
-std::unique_ptr<Layer> make_layer_norm(config::ObjectReader& reader) {
-  return std::make_unique<LayerNormLayer>(reader);
-}
+std::unique_ptr<Layer> make_layer_norm(Block& s) { return std::make_unique<LayerNormLayer>(s); }
 
 }  // namespace hlite::network

@@ -11,15 +11,18 @@ namespace {
 
 class MultiCrossLayer : public Layer {
  public:
-  explicit MultiCrossLayer(config::ObjectReader& reader) : Layer(reader) {
-    auto param = reader.object("mc_param");
-    layers_ = param.integer("num_layers", {.min = 1, .max = 1000});
-    rank_ = param.integer_or("projection_dim", 0, {.min = 0, .max = int64_t{1} << 24});
-    weight_init_ = param.value_or("weight_init", InitializerType::kNormal, named_initializers());
-    named_ = param.has("weight_init");
-    bias_init_ = param.value_or("bias_init", InitializerType::kZero, named_initializers());
-    param.finish();
-    expect_one_each();
+  explicit MultiCrossLayer(Block& s) : Layer(s) {
+    s.about("Cross layers of DCN or DCN V2 on [B,n].");
+    if (auto param = s.object("mc_param", "Its parameters.", kRequired)) {
+      param->integer("num_layers", &layers_, {.min = 1, .max = 1000}, "Number of cross layers.",
+                     kRequired);
+      param->integer("projection_dim", &rank_, {.min = 0, .max = int64_t{1} << 24},
+                     "Rank k of DCN V2's low-rank products; 0 means the vectors of DCN.");
+      named_ = param->choice("weight_init", &weight_init_, named_initializers(),
+                             "Initializer of the weights.");
+      param->choice("bias_init", &bias_init_, named_initializers(), "Initializer of the biases.");
+    }
+    expect_one_each(s);
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
@@ -164,13 +167,11 @@ class MultiCrossLayer : public Layer {
 
   int64_t layers_ = 0, rank_ = 0;
   bool named_ = false;  // weight_init: then by the fans of w as a matrix [n,1], else n and n
-  InitializerType weight_init_, bias_init_;
+  InitializerType weight_init_ = InitializerType::kNormal, bias_init_ = InitializerType::kZero;
 };
 
 }  // namespace
 
-std::unique_ptr<Layer> make_multi_cross(config::ObjectReader& reader) {
-  return std::make_unique<MultiCrossLayer>(reader);
-}
+std::unique_ptr<Layer> make_multi_cross(Block& s) { return std::make_unique<MultiCrossLayer>(s); }
 
 }  // namespace hlite::network

@@ -12,20 +12,24 @@ namespace {
 
 class PReluDiceLayer : public Layer {
  public:
-  explicit PReluDiceLayer(config::ObjectReader& reader) : Layer(reader) {
-    auto param = reader.object("prelu_dice_param");
-    // Later versions have other names for them.
-    const auto number = [&](const char* key, const char* later, config::NumberRange range) {
-      if (param.has(key) && param.has(later))
-        config::fail_at(param.member(later),
-                        fmt::format("expected either {} or {}, found both", key, later));
-      param.accept(key);
-      return param.number(param.has(later) ? later : key, range);
-    };
-    alpha_ = number("alpha", "elu_alpha", {.min = -1e6, .max = 1e6});
-    epsilon_ = number("epsilon", "eps", {.min = 1e-12, .max = 1});
-    param.finish();
-    expect_one_each();
+  explicit PReluDiceLayer(Block& s) : Layer(s) {
+    s.about("Activation of Deep Interest Network, on columns.");
+    if (auto param = s.object("prelu_dice_param", "Its parameters.", kRequired)) {
+      const auto declare_number = [&](const char* key, const char* later, double* field,
+                                      const config::NumberRange& range, const char* meaning,
+                                      const char* meaning_of_later) {
+        param->number(key, field, range, meaning, otherwise("required, under one of its names"));
+        param->number(later, field, range, meaning_of_later, otherwise("none"));
+        if (param->has(key) && param->has(later))
+          param->refuse(later, fmt::format("expected either {} or {}, found both", key, later));
+        if (!param->has(later)) param->missing(key);
+      };
+      declare_number("alpha", "elu_alpha", &alpha_, {.min = -1e6, .max = 1e6},
+                     "The slope for small x.", "The name of `alpha` in later versions.");
+      declare_number("epsilon", "eps", &epsilon_, {.min = 1e-12, .max = 1},
+                     "Added to the variance.", "The name of `epsilon` in later versions.");
+    }
+    expect_one_each(s);
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
@@ -85,8 +89,6 @@ class PReluDiceLayer : public Layer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_prelu_dice(config::ObjectReader& reader) {
-  return std::make_unique<PReluDiceLayer>(reader);
-}
+std::unique_ptr<Layer> make_prelu_dice(Block& s) { return std::make_unique<PReluDiceLayer>(s); }
 
 }  // namespace hlite::network

@@ -44,9 +44,11 @@ void add_repeat_step(plan::Plan& plan, FloatType type, std::string name, const C
 
 class ReduceLayer : public Layer {
  public:
-  ReduceLayer(config::ObjectReader& reader, bool mean)
-      : Layer(reader), mean_(mean), axis_(reader.integer("axis", {.min = 0})) {
-    expect_one_each();
+  ReduceLayer(Block& s, bool mean) : Layer(s), mean_(mean) {
+    s.about(mean ? "Mean along a dimension, which becomes 1 long."
+                 : "Sum along a dimension, which becomes 1 long.");
+    s.integer("axis", &axis_, {.min = 0}, "The dimension; 0 is the batch.", kRequired);
+    expect_one_each(s);
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& bottoms) const override {
@@ -87,17 +89,19 @@ class ReduceLayer : public Layer {
   }
 
   bool mean_;
-  int64_t axis_;
+  int64_t axis_ = 1;
 };
 
 class ScaleLayer : public Layer {
  public:
-  explicit ScaleLayer(config::ObjectReader& reader) : Layer(reader) {
-    auto param = reader.object("scale_param");
-    by_row_ = param.integer("axis", {.min = 0, .max = 1}) == 1;
-    factor_ = param.integer("factor", {.min = 1, .max = 1 << 20});
-    param.finish();
-    expect_one_each();
+  explicit ScaleLayer(Block& s) : Layer(s) {
+    s.about("Repeats numbers or rows.");
+    if (auto param = s.object("scale_param", "Its parameters.", kRequired)) {
+      param->integer("axis", &by_row_, {.min = 0, .max = 1},
+                     "0 repeats numbers along the row; 1 repeats rows.", kRequired);
+      param->integer("factor", &factor_, {.min = 1, .max = 1 << 20}, "How often.", kRequired);
+    }
+    expect_one_each(s);
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
@@ -135,14 +139,8 @@ class ScaleLayer : public Layer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_reduce_sum(config::ObjectReader& reader) {
-  return std::make_unique<ReduceLayer>(reader, false);
-}
-std::unique_ptr<Layer> make_reduce_mean(config::ObjectReader& reader) {
-  return std::make_unique<ReduceLayer>(reader, true);
-}
-std::unique_ptr<Layer> make_scale(config::ObjectReader& reader) {
-  return std::make_unique<ScaleLayer>(reader);
-}
+std::unique_ptr<Layer> make_reduce_sum(Block& s) { return std::make_unique<ReduceLayer>(s, false); }
+std::unique_ptr<Layer> make_reduce_mean(Block& s) { return std::make_unique<ReduceLayer>(s, true); }
+std::unique_ptr<Layer> make_scale(Block& s) { return std::make_unique<ScaleLayer>(s); }
 
 }  // namespace hlite::network

@@ -13,19 +13,21 @@ namespace {
 
 class ReshapeLayer : public Layer {
  public:
-  explicit ReshapeLayer(config::ObjectReader& reader) : Layer(reader) {
-    if (reader.has("selected")) {
-      selected_ = reader.integers("selected", {.min = 0});
-      if (selected_.empty()) config::fail_expected(reader.member("selected"), "at least one slot");
-    }
-    if (reader.has("leading_dim")) leading_dim_ = reader.integer("leading_dim", {.min = 1});
+  explicit ReshapeLayer(Block& s) : Layer(s) {
+    s.about("Gives the numbers of a sample another shape, or selects some of its slots.");
+    s.integer("leading_dim", &leading_dim_, {.min = 1}, "The last dimension, w.",
+              otherwise("all numbers of a sample"));
+    s.integer("time_step", &time_step_, {.min = 0},
+              "t of [B,t,w], with `leading_dim`; 0 means none.");
+    if (s.integers("selected", &selected_, {.min = 0},
+                   "Slots of [B,S,V], instead of `leading_dim`.") &&
+        selected_.empty())
+      s.expected("selected", "at least one slot");
     if (!selected_.empty() && leading_dim_ != 0)
-      config::fail_at(reader.member("leading_dim"),
-                      "expected either `selected` or `leading_dim`, found both");
-    time_step_ = reader.integer_or("time_step", 0, {.min = 0});
-    if (time_step_ != 0 && leading_dim_ == 0)
-      config::fail_at(reader.member("time_step"), "expected a `leading_dim` with it, found none");
-    expect_one_each();
+      s.refuse("leading_dim", "expected either `selected` or `leading_dim`, found both");
+    if (time_step_ != 0 && !s.has("leading_dim"))
+      s.refuse("time_step", "expected a `leading_dim` with it, found none");
+    expect_one_each(s);
     traits_.is_view = selected_.empty();
   }
 
@@ -101,8 +103,6 @@ class ReshapeLayer : public Layer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_reshape(config::ObjectReader& reader) {
-  return std::make_unique<ReshapeLayer>(reader);
-}
+std::unique_ptr<Layer> make_reshape(Block& s) { return std::make_unique<ReshapeLayer>(s); }
 
 }  // namespace hlite::network

@@ -10,22 +10,17 @@ namespace {
 
 class SliceLayer : public Layer {
  public:
-  explicit SliceLayer(config::ObjectReader& reader) : Layer(reader) {
-    const config::JsonNode& list = reader.member("ranges");
-    if (list.kind() != config::JsonNode::Kind::kArray || list.elements().empty())
-      config::fail_expected(list, "a list of [begin, end) pairs");
-    for (const config::JsonNode& pair : list.elements()) {
-      const bool ok =
-          pair.kind() == config::JsonNode::Kind::kArray && pair.elements().size() == 2 &&
-          std::all_of(pair.elements().begin(), pair.elements().end(),
-                      [](const auto& v) { return v.kind() == config::JsonNode::Kind::kInteger; });
-      if (!ok) config::fail_expected(pair, "a pair of integers [begin, end)");
-      const int64_t begin = pair.elements()[0].integer(), end = pair.elements()[1].integer();
-      if (begin < 0 || end <= begin) config::fail_expected(pair, "0 <= begin < end");
-      ranges_.push_back({begin, end});
-    }
-    expect_bottoms(1);
-    expect_tops(ranges_.size());
+  explicit SliceLayer(Block& s) : Layer(s) {
+    s.about("Cuts the last dimension into one top for each range.");
+    const bool given =
+        s.value("ranges",
+                {"a list of [begin, end) pairs; each a pair of integers [begin, end)",
+                 R"("type":"array","minItems":1,"items":{"type":"array","minItems":2,"maxItems":2,)"
+                 R"("items":{"type":"integer","minimum":0}})"},
+                "Columns of each top. Ranges may overlap.", kRequired,
+                [&](const config::JsonNode& list) { read_ranges(list); });
+    expect_bottoms(s, 1);
+    if (given) expect_tops(s, ranges_.size());
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
@@ -67,17 +62,30 @@ class SliceLayer : public Layer {
   }
 
  private:
-  struct Range {
+  void read_ranges(const config::JsonNode& list) {
+    if (list.kind() != config::JsonNode::Kind::kArray || list.elements().empty())
+      config::fail_expected(list, "a list of [begin, end) pairs");
+    for (const config::JsonNode& pair : list.elements()) {
+      const bool ok =
+          pair.kind() == config::JsonNode::Kind::kArray && pair.elements().size() == 2 &&
+          std::all_of(pair.elements().begin(), pair.elements().end(),
+                      [](const auto& v) { return v.kind() == config::JsonNode::Kind::kInteger; });
+      if (!ok) config::fail_expected(pair, "a pair of integers [begin, end)");
+      const int64_t begin = pair.elements()[0].integer(), end = pair.elements()[1].integer();
+      if (begin < 0 || end <= begin) config::fail_expected(pair, "0 <= begin < end");
+      ranges_.push_back({begin, end});
+    }
+  }
+
+  struct SliceRange {
     int64_t begin = 0, end = 0;
     [[nodiscard]] int64_t width() const { return end - begin; }
   };
-  std::vector<Range> ranges_;
+  std::vector<SliceRange> ranges_;
 };
 
 }  // namespace
 
-std::unique_ptr<Layer> make_slice(config::ObjectReader& reader) {
-  return std::make_unique<SliceLayer>(reader);
-}
+std::unique_ptr<Layer> make_slice(Block& s) { return std::make_unique<SliceLayer>(s); }
 
 }  // namespace hlite::network

@@ -11,10 +11,11 @@ namespace {
 
 class SoftmaxLayer : public Layer {
  public:
-  explicit SoftmaxLayer(config::ObjectReader& reader)
-      : Layer(reader), factor_(static_cast<float>(reader.number_or("factor", 1))) {
-    if (bottoms().size() != 2) expect_bottoms(1);
-    expect_tops(1);
+  explicit SoftmaxLayer(Block& s) : Layer(s) {
+    s.about("Softmax along the last dimension; a second bottom is a mask.");
+    s.number("factor", &factor_, {}, "Numbers are multiplied by it first.");
+    if (bottoms().size() != 2) expect_bottoms(s, 1);
+    expect_tops(s, 1);
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
@@ -55,13 +56,11 @@ class SoftmaxLayer : public Layer {
     return matrix<T>(v.buffers, id, v.batch * rows_of_sample(dims), dims.back());
   }
 
-  float factor_;
+  float factor_ = 1;
 };
 
 }  // namespace
 
-std::unique_ptr<Layer> make_softmax(config::ObjectReader& reader) {
-  return std::make_unique<SoftmaxLayer>(reader);
-}
+std::unique_ptr<Layer> make_softmax(Block& s) { return std::make_unique<SoftmaxLayer>(s); }
 
 }  // namespace hlite::network

@@ -10,15 +10,18 @@ namespace {
 
 class WeightMultiplyLayer : public Layer {
  public:
-  explicit WeightMultiplyLayer(config::ObjectReader& reader) : Layer(reader) {
-    const auto dims = reader.integers("weight_dims", {.min = 1, .max = int64_t{1} << 24});
-    if (dims.size() != 2)
-      config::fail_expected(reader.member("weight_dims"), "[columns of the bottom, vector size]");
+  explicit WeightMultiplyLayer(Block& s) : Layer(s) {
+    s.about("Each column of [B,S] times a vector: [B, S V] (`Multiply` in older files).");
+    std::vector<int64_t> dims;
+    if (s.integers("weight_dims", &dims, {.min = 1, .max = int64_t{1} << 24}, "[S,V].",
+                   kRequired) &&
+        dims.size() != 2)
+      s.expected("weight_dims", "[columns of the bottom, vector size]");
+    dims.resize(2);
     slots_ = dims[0];
     width_ = dims[1];
-    weight_init_ =
-        reader.value_or("weight_init", InitializerType::kXavierUniform, named_initializers());
-    expect_one_each();
+    s.choice("weight_init", &weight_init_, named_initializers(), "Initializer of the weights.");
+    expect_one_each(s);
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
@@ -71,13 +74,13 @@ class WeightMultiplyLayer : public Layer {
   static BufferId weight(const LayerIo& io) { return io.params[0].working; }
 
   int64_t slots_ = 0, width_ = 0;
-  InitializerType weight_init_;
+  InitializerType weight_init_ = InitializerType::kXavierUniform;
 };
 
 }  // namespace
 
-std::unique_ptr<Layer> make_weight_multiply(config::ObjectReader& reader) {
-  return std::make_unique<WeightMultiplyLayer>(reader);
+std::unique_ptr<Layer> make_weight_multiply(Block& s) {
+  return std::make_unique<WeightMultiplyLayer>(s);
 }
 
 }  // namespace hlite::network

@@ -13,17 +13,22 @@ A config is a path or a dict of the same form. Errors are hl.ConfigError, hl.Dat
 hl.Error, with the words that `train` prints. One rank of one process: several are `train`'s own business. Samples are
 anything that NumPy makes an array of, or Arrow tables, record batches and arrays of pyarrow, polars and others.
 """
+import importlib.machinery
 import json
 import os
-import time
+import sys
 
-_PLUGIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libhlite_cuda.so")
-if os.path.exists(_PLUGIN):
-    os.environ.setdefault("HLITE_CUDA_LIBRARY", _PLUGIN)
-
-import numpy as np  # noqa: E402
-
-from . import _native, arrow  # noqa: E402
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
+try:
+    import numpy as np
+except ImportError as error:
+    raise ImportError(f"hugectr_lite: {sys.executable} has no NumPy that works (python3 -m pip install numpy): {error}"
+                      ) from None
+_MODULES = sorted(name for name in os.listdir(_FOLDER) if name.startswith("_native."))
+if not any("_native" + suffix in _MODULES for suffix in importlib.machinery.EXTENSION_SUFFIXES):
+    raise ImportError(f"hugectr_lite: expected a module for {sys.implementation.cache_tag}, found "
+                      f"{', '.join(_MODULES) or 'none'} in {_FOLDER}: install the package with this Python")
+from . import _native, arrays  # noqa: E402
 from ._native import ConfigError, DataError, DeviceError, Error, __version__  # noqa: E402
 from .progress import Progress  # noqa: E402
 
@@ -56,37 +61,6 @@ def _changes(changes):
     return [f"{path}={_json(value)}" for path, value in dict(changes or {}).items()]
 
 
-def _array(value, name, dtype=None, null=None):
-    if arrow.is_arrow(value) and not _is_pandas(value):
-        value = arrow.matrix(value, name, null)
-    if np.ma.is_masked(value):
-        raise DataError(f"{name}: expected a number everywhere, found masked ones")
-    try:
-        array = np.asarray(value)
-        if array.dtype.kind == "c":
-            raise TypeError("complex numbers")
-        return array if dtype is None else array.astype(dtype, copy=False)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{name}: expected an array of numbers, found something else: {error}") from None
-
-
-def _floats(value, name):
-    return _array(value, name, np.float32)
-
-
-def _keys(value):
-    """Integers; -1 where Arrow has none."""
-    array = _array(value, "keys", null=-1)
-    if array.dtype.kind not in "iu":
-        raise DataError(f"keys: expected integers, found {array.dtype}")
-    return array
-
-
-def _is_pandas(value):
-    """Its own way to Arrow needs pyarrow; its arrays do not."""
-    return type(value).__module__.split(".")[0] == "pandas"
-
-
 def _path(path):
     path = os.fspath(path)
     if not path:
@@ -104,75 +78,80 @@ def check(config, *, set=None):
 
 
 def auc(label, score):
-    """The exact area under the ROC curve, or None where one of the classes is absent."""
-    return _native.auc(_floats(label, "label"), _floats(score, "score"))
+    """The exact area under the ROC curve, or None if one of the classes is absent. A label above 0.5 is positive."""
+    label, score = (array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+                    for array in (arrays.floats(label, "label"), arrays.floats(score, "score")))
+    for name, array in (("label", label), ("score", score)):
+        if array.ndim != 1:
+            raise DataError(f"{name}: expected an array of one column, found the shape {list(array.shape)}")
+    if len(score) != len(label):
+        raise DataError(f"score: expected one for each of {len(label)} labels, found {len(score)}")
+    wrong = label[~((label >= 0) & (label <= 1))]
+    if wrong.size:
+        raise DataError(f"label: expected values in [0, 1], found {wrong[0]}")
+    return _native.auc(label, score)
 
 
 class Trainer:
     """Trains the model of a config, iteration by iteration.
 
     init: exported weights, or a checkpoint, to start from; resume: a checkpoint to go on from. arrays: the config's files are not opened,
-    all samples come by step(label, dense, keys). The bits are those of `train` with the same config and threads.
+    all samples come by step(label, dense, keys). allow_other_data: data that were prepared otherwise than the model's are
+    warned of, not refused. The bits are those of `train` with the same config and threads.
     """
 
-    def __init__(self, config, *, set=None, device="auto", threads=0, init=None, resume=None, arrays=False):
+    def __init__(self, config, *, set=None, device="auto", threads=0, init=None, resume=None, arrays=False,
+                 allow_other_data=False):
         self._trainer = _native.Trainer(*_config(config), _changes(set), device, threads, _path_or_none(init),
-                                        _path_or_none(resume), arrays)
+                                        _path_or_none(resume), arrays, allow_other_data)
+        self._columns = {}
 
     def step(self, label=None, dense=None, keys=None):
         """One iteration, with the next batch of the training data or with these samples: label float [n] or
         [n, label_dim], dense float [n, dense_dim] as the network sees it, keys int [n, keys a sample], local to each
         slot's table, -1 (of Arrow also null) where a sample has fewer, which raw data never have."""
         if label is None and dense is None and keys is None:
-            self._trainer.step(1)
+            self._trainer.step()
         elif label is None or dense is None or keys is None:
             raise TypeError("expected label, dense and keys, or none of them")
         else:
-            self._trainer.step_on(_floats(label, "label"), _floats(dense, "dense"), _keys(keys))
+            arrays.check_columns(self._columns, dense=dense, keys=keys)
+            counts = self._trainer.step_on(arrays.floats(label, "label"), arrays.floats(dense, "dense"),
+                                           arrays.keys(keys))
+            arrays.warn_if_unknown(self._trainer, *counts)
 
     def train(self, iterations=None, *, progress=False):
         """Trains `iterations`, or as many as the config has left, and yields a dict every solver.display iterations
-        ("event": "train", iteration, loss, lr, samples_per_s) and after every evaluation ("event": "eval", iteration,
-        and what evaluate() returns). As in `train`, evaluations may lower learning rates or end training, by the
-        config's AUC:x, lr_plateau and early_stop; at the end the best weights come back, and test_source is evaluated
-        ("event": "test"). progress: a bar, in a notebook or on a terminal."""
+        ("event": "train", iter, loss, batch_loss, lr, samples_per_s, wait_share) and after every evaluation ("event":
+        "eval", iter, and what evaluate() returns), with the names and values of `train --metrics`. As in `train`,
+        evaluations may lower learning rates or end training; at the end the best weights come back and test_source is
+        evaluated ("event": "test"). progress: a bar, in a notebook or on a terminal."""
         if iterations is not None and iterations < 0:
             raise ValueError(f"iterations: expected 0 or more, found {iterations}")
-        native = self._trainer
-        last = native.last_iteration if iterations is None else native.iteration + iterations
-        first, reason = native.iteration, ""
-        bar = Progress(last - first) if progress else None
-        while native.iteration < last and not reason:
-            stops = [_next(native.iteration, every) for every in (native.display, native.eval_interval) if every > 0]
-            goal = min([last, *stops])
-            begin, samples = time.monotonic(), native.samples
-            native.step(goal - native.iteration)
-            seconds = time.monotonic() - begin
-            events = []
-            if goal == last or (native.display and goal % native.display == 0):
-                events.append({"event": "train", "iteration": goal, "loss": native.loss, "lr": native.learning_rate,
-                               "samples_per_s": (native.samples - samples) / max(seconds, 1e-9)})
-            if native.eval_interval and goal % native.eval_interval == 0:
-                metrics, reason = native.evaluate_and_heed()
-                events.append({"event": "eval", "iteration": goal, **metrics})
+        native, first, more = self._trainer, self.iteration, True
+        bar = Progress(self.last_iteration - first if iterations is None else iterations) if progress else None
+        native.begin(iterations)
+        while more:
+            events, more = native.advance()
             for event in events:
                 if bar is not None:
-                    bar.update(goal - first, event)
+                    bar.update(event["iter"] - first, event)
                 yield event
-        if reason or native.iteration >= native.last_iteration:
-            test = native.finish()
-            if test is not None:
-                yield {"event": "test", "iteration": native.iteration, **test}
+        yield from native.finish()
         if bar is not None:
             bar.close()
 
     def evaluate(self):
-        """{"auc", "loss", "samples"} over the evaluation set, and further eval_metrics by their names."""
+        """{"auc", "loss", "samples", "seconds"} over the evaluation set, further eval_metrics by their names in the
+        metrics file ("gauc", "ndcg@10"), and of several tasks "tasks", a list of the same."""
         return self._trainer.evaluate()
 
     def predict(self, dense, keys):
         """The probability of label 1 for each sample; arrays as in step()."""
-        return self._trainer.predict(_floats(dense, "dense"), _keys(keys))
+        arrays.check_columns(self._columns, dense=dense, keys=keys)
+        scores, *counts = self._trainer.predict(arrays.dense(dense, self._trainer), arrays.keys(keys))
+        arrays.warn_if_unknown(self._trainer, *counts)
+        return arrays.of_native(scores)
 
     def save(self, directory):
         """Writes a checkpoint, complete or not at all."""
@@ -186,7 +165,7 @@ class Trainer:
     def weights(self):
         """{name: array}. On the CPU they are the model's own memory: what is written there counts from the next
         iteration on, once weights_changed() has been called. From a GPU they are copies."""
-        return self._trainer.weights()
+        return {name: arrays.of_native(array) for name, array in self._trainer.weights().items()}
 
     def weights_changed(self):
         self._trainer.weights_changed()
@@ -194,21 +173,29 @@ class Trainer:
     iteration = property(lambda self: self._trainer.iteration, doc="iterations done, those before a resume counted")
     last_iteration = property(lambda self: self._trainer.last_iteration, doc="after which the config ends")
     samples = property(lambda self: self._trainer.samples, doc="samples trained on")
-    loss = property(lambda self: self._trainer.loss, doc="mean loss of the last batch")
-    learning_rate = property(lambda self: self._trainer.learning_rate, doc="of the last step's dense parameters")
+    batch_loss = property(lambda self: self._trainer.batch_loss, doc="mean loss of the last batch")
+    lr = property(lambda self: self._trainer.lr, doc="learning rate of the last step's dense parameters")
 
 
 class Predictor:
-    """Scores samples with a checkpoint's directory, or exported weights and their config."""
+    """Scores samples with a checkpoint's directory, or exported weights and their config.
+
+    unknown_keys: by key column, how many keys of all samples so far were outside of the table and replaced, as the
+    config's key_policy says (without one such a key is a DataError).
+    """
 
     def __init__(self, model, config=None, *, set=None, device="auto", threads=0, batch=8192):
         own = ("", "") if config is None else _config(config)
         self._predictor = _native.Predictor(_path(model), *own, _changes(set), device, threads, batch)
+        self._columns = self._predictor.column_names
+        self.unknown_keys = np.zeros(len(self._predictor.key_columns), np.int64)
 
     def predict(self, dense, keys):
-        """float32 [n]: the probability of label 1; arrays as in Trainer.step()."""
-        return self._predictor.predict(_floats(dense, "dense"), _keys(keys))
-
-
-def _next(iteration, every):
-    return (iteration // every + 1) * every
+        """float32 [n], or [n, tasks] of a model with several: the probability of label 1; arrays as in Trainer.step().
+        Warns if all keys of a column are unknown."""
+        native = self._predictor
+        arrays.check_columns(self._columns, dense=dense, keys=keys)
+        scores, *counts = native.predict(arrays.dense(dense, native), arrays.keys(keys))
+        arrays.warn_if_unknown(native, *counts)
+        self.unknown_keys += counts[1]
+        return arrays.of_native(scores)

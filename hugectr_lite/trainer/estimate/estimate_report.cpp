@@ -17,7 +17,9 @@ const BoundText& text_of(Bound bound) {
       {"the fixed cost of its steps", "a larger batch or fewer layers help, a faster GPU does not"},
       {"links within the node", "rows spread otherwise, fewer copied rows or 16 bits on them help"},
       {"the network between nodes", "fewer nodes, fewer exchanged rows or a larger batch help"},
-      {"copies from host memory", "a wider link to the host helps"}};
+      {"copies from host memory", "a wider link to the host helps"},
+      {"rows from a slower tier of memory",
+       "more memory for rows (solver.embedding_memory) helps"}};
   return texts[static_cast<size_t>(bound)];
 }
 
@@ -84,6 +86,7 @@ class WhatIf {
 std::string what_if(const Options& options, const System& system, const config::TrainConfig& config,
                     const IterationEstimate& now) {
   WhatIf table(options, system, now);
+  if (config.solver.embedding_memory) table.add("all rows in memory", {.all_in_memory = true});
   table.add("twice the batch", {}, {fmt::format("solver.batchsize={}", 2 * now.batch)});
   table.add("half the batch", {}, {fmt::format("solver.batchsize={}", now.batch / 2)});
   if (now.ranks > 1) {
@@ -153,6 +156,7 @@ std::string estimate_report(const Options& options) {
                   nodes == 1 ? "" : "s", e.ranks / nodes, e.ranks == nodes ? "" : "s",
                   system.machine.name, e.batch, e.batch / e.ranks, e.keys);
   for (const std::string& line : e.placement) text += line + "\n";
+  for (const std::string& line : e.tiers) text += line + "\n";
   text += "\n" + step_table(e) + "\n" + path_text(e);
   text += fmt::format("the reader has to give each node {:.2f} GB/s\n",
                       e.sample_bytes * e.samples_per_s() / nodes * 1e-9);

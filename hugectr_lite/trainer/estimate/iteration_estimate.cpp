@@ -4,6 +4,7 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/trainer/model/model.h"
+#include "hugectr_lite/trainer/model/model_sizes.h"
 #include "hugectr_lite/trainer/run/resources.h"
 
 namespace hlite::trainer {
@@ -34,6 +35,13 @@ class CostModel {
     require(nodes_ > 1, machine.between, "between", "several nodes");
   }
 
+  // A bus carries both ways at a time.
+  [[nodiscard]] double tier_seconds(const EstimatedStep::TierWork& work) const {
+    return machine_.gpu ? std::max(work.read, work.written) / machine_.host_bytes_per_s
+                        : work.read / machine_.disk_read_bytes_per_s +
+                              work.written / machine_.disk_written_bytes_per_s;
+  }
+
   [[nodiscard]] Parts parts(const EstimatedStep& step) const {
     Parts p;
     p.of(Bound::kSteps) = machine_.step_seconds;
@@ -43,6 +51,7 @@ class CostModel {
       p.of(Bound::kHostCopy) = step.work.bytes / machine_.host_bytes_per_s;
       return p;
     }
+    p.of(Bound::kTiers) = step.ahead ? 0 : tier_seconds(step.tier);
     const double products = step.work.flops / flops_,
                  memory = step.work.bytes / machine_.memory_bytes_per_s;
     p.of(products > memory ? Bound::kProducts : Bound::kMemory) = std::max(products, memory);
@@ -109,7 +118,8 @@ IterationEstimate estimate_iteration(const config::TrainConfig& config, const Ma
                            .ranks = topology.ranks(),
                            .steps = {},
                            .keys = expected.source,
-                           .placement = {}};
+                           .placement = {},
+                           .tiers = {}};
   for (const LayerPlacement& p : expected.placements)
     if (!p.explanation.empty()) result.placement.push_back(p.explanation);
   // On several GPUs the tables' steps are those of several ranks.
@@ -117,19 +127,34 @@ IterationEstimate estimate_iteration(const config::TrainConfig& config, const Ma
   Model model(config, 1, 1,
               {.context = {.topology = std::make_shared<comm::Topology>(topology)},
                .placements = std::move(expected.placements),
+               .tiers = {.in_memory = setup.all_in_memory},
                .steps_of_gpu = machine.gpu},
               gpu);
-  model.make_plans();
+  for (const LayerTiers& tiers : tiers_of(model))
+    for (std::string& line : tier_texts(tiers)) result.tiers.push_back(std::move(line));
+  if (const auto& wanted = config.solver.embedding_memory; wanted && wanted->automatic)
+    result.tiers.emplace_back(
+        "embedding_memory \"auto\" is priced as if all rows were in memory; host_gb or gpu_gb says "
+        "how many are");
+  model.build_plans();
   const plan::Plan& plan = model.train_plan();
   const plan::WorkSize size = model.train_size();
   const CostModel costs(config, machine, model.type(), setup.wire_bytes);
   std::vector<Parts> parts;
   std::vector<plan::StepCost> step_costs;
   for (const plan::Step& step : plan.steps()) {
-    EstimatedStep e{.name = step.name, .lane = step.lane, .work = work_of(plan, step, size)};
+    const auto batch = static_cast<double>(size.batch);
+    EstimatedStep e{.name = step.name,
+                    .lane = step.lane,
+                    .work = work_of(plan, step, size),
+                    .tier = {.read = step.tier.read_per_sample * batch,
+                             .written = step.tier.written_per_sample * batch},
+                    .ahead = step.tier.ahead};
+    if (e.ahead) result.tier_seconds += costs.tier_seconds(e.tier);
     Parts p = costs.parts(e);
     for (const double s : p.seconds) e.seconds += s;
-    plan::StepCost cost{.wait = p.of(Bound::kSteps) + p.of(Bound::kInNode) + p.of(Bound::kBetween),
+    plan::StepCost cost{.wait = p.of(Bound::kSteps) + p.of(Bound::kInNode) + p.of(Bound::kBetween) +
+                                p.of(Bound::kTiers),
                         .device = p.of(Bound::kProducts) + p.of(Bound::kMemory)};
     if (step.lane == plan::Lane::kCopy) {
       result.sample_bytes = e.work.bytes / static_cast<double>(size.batch);
@@ -149,6 +174,11 @@ IterationEstimate estimate_iteration(const config::TrainConfig& config, const Ma
     result.on_path = {};
     result.on_path[static_cast<size_t>(Bound::kHostCopy)] = result.host_copy_seconds;
     result.seconds = result.host_copy_seconds;
+  }
+  if (result.tier_seconds > result.seconds) {
+    result.on_path = {};
+    result.on_path[static_cast<size_t>(Bound::kTiers)] = result.tier_seconds;
+    result.seconds = result.tier_seconds;
   }
   return result;
 }

@@ -7,8 +7,9 @@
 //                   all-reduce has two of each
 //
 // and plan/schedule.h lets lanes hide of each other what they can. A GPU's copy of the next batch
-// goes by beside the iteration. Bytes of rows and their gradients are those of the distinct rows
-// that are expected of the keys.
+// goes by beside the iteration. Rows that come from a slower tier of memory cost their bytes over
+// the bus, or the disk's, which an iteration waits for unless they were read ahead. Bytes of rows
+// and their gradients are those of the distinct rows that are expected of the keys.
 #pragma once
 
 #include <array>
@@ -24,13 +25,17 @@
 namespace hlite::trainer {
 
 // What may bound an iteration.
-enum class Bound { kProducts, kMemory, kSteps, kInNode, kBetween, kHostCopy };
-inline constexpr int kBounds = 6;
+enum class Bound { kProducts, kMemory, kSteps, kInNode, kBetween, kHostCopy, kTiers };
+inline constexpr int kBounds = 7;
 
 struct EstimatedStep {
   std::string name;
   plan::Lane lane = plan::Lane::kCompute;
   plan::StepWork work;
+  struct TierWork {  // bytes from a slower tier and to it
+    double read = 0, written = 0;
+  } tier;
+  bool ahead = false;  // plan::TierBytes
   double seconds = 0, end = 0;
   bool critical = false;
 };
@@ -42,9 +47,10 @@ struct IterationEstimate {
   std::vector<EstimatedStep> steps;
   std::array<double, kBounds> on_path = {};  // seconds of the critical path, by what they go to
   double host_copy_seconds = 0;
+  double tier_seconds = 0;  // of rows that are read ahead, and those that go back beside
   double sample_bytes = 0;  // of the data
   std::string keys;         // what was taken for the keys' frequencies
-  std::vector<std::string> placement;
+  std::vector<std::string> placement, tiers;
   [[nodiscard]] Bound bound() const;
   [[nodiscard]] double samples_per_s() const { return static_cast<double>(batch) / seconds; }
 };
@@ -54,6 +60,7 @@ struct EstimateSetup {
   bool copies = true;  // of frequent rows, where the config wants them
   // Of rows, gradients and sums on links; 0: a GPU's as wide as its activations, a CPU's 4 bytes.
   int wire_bytes = 0;
+  bool all_in_memory = false;  // whatever solver.embedding_memory says
 };
 
 // `config` has the topology; a machine without a link that it needs is a ConfigError.

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <filesystem>
 
-#include "hugectr_lite/config/object_reader.h"
+#include "hugectr_lite/config/block.h"
 #include "hugectr_lite/core/error.h"
 
 namespace hlite::trainer {
@@ -49,14 +49,6 @@ Machine gpu_node(const char* name, const DataSheet& sheet, const MachineLink& in
           .nics = nics};
 }
 
-MachineLink parse_link(config::ObjectReader& reader) {
-  MachineLink link;
-  link.kind = reader.string_or("kind", "");
-  link.bytes_per_s = reader.number("bytes_per_s", {.min = 1});
-  link.seconds = reader.number_or("seconds", 0, {.min = 0, .max = 1});
-  return link;
-}
-
 int number_of(std::string_view text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -75,33 +67,36 @@ const std::vector<Machine>& known_machines() {
   return machines;
 }
 
-Machine parse_machine(const config::JsonNode& node) {
-  config::ObjectReader reader(node);
-  Machine m;
-  m.name = reader.string_or("name", "a machine of one's own");
-  m.gpu = reader.choice_or("device", "cpu", {"cpu", "gpu"}) == "gpu";
-  auto flops = reader.object("flops");
-  m.flops_fp32 = flops.number("fp32", {.min = 1});
-  m.flops_tf32 = flops.number_or("tf32", m.flops_fp32, {.min = 1});
-  m.flops_16 = flops.number_or("bf16", m.flops_tf32, {.min = 1});
-  flops.finish();
-  m.memory_bytes_per_s = reader.number("memory_bytes_per_s", {.min = 1});
-  m.host_bytes_per_s = reader.number_or("host_bytes_per_s", m.memory_bytes_per_s, {.min = 1});
-  m.step_seconds = reader.number_or("step_seconds", 0, {.min = 0, .max = 1});
-  if (reader.has("in_node")) {
-    auto link = reader.object("in_node");
-    m.in_node = parse_link(link);
-    link.finish();
-  }
-  if (reader.has("between")) {
-    auto link = reader.object("between");
-    m.between = parse_link(link);
-    m.nics = static_cast<int>(link.integer_or("nics", 1, {.min = 1, .max = 1024}));
-    link.finish();
-  }
-  reader.finish();
-  return m;
+static void declare(config::Block& s, MachineLink& link) {
+  s.text("kind", &link.kind);
+  s.number("bytes_per_s", &link.bytes_per_s, {.min = 1}, "", config::kRequired);
+  s.number("seconds", &link.seconds, {.min = 0, .max = 1});
 }
+
+static void declare(config::Block& s, Machine& m) {
+  s.text("name", &m.name);
+  s.choice("device", &m.gpu, {{"cpu", false}, {"gpu", true}}, "");
+  if (auto flops = s.object("flops", "", config::kRequired)) {
+    flops->number("fp32", &m.flops_fp32, {.min = 1}, "", config::kRequired);
+    m.flops_tf32 = m.flops_fp32;
+    flops->number("tf32", &m.flops_tf32, {.min = 1});
+    m.flops_16 = m.flops_tf32;
+    flops->number("bf16", &m.flops_16, {.min = 1});
+  }
+  s.number("memory_bytes_per_s", &m.memory_bytes_per_s, {.min = 1}, "", config::kRequired);
+  m.host_bytes_per_s = m.memory_bytes_per_s;
+  s.number("host_bytes_per_s", &m.host_bytes_per_s, {.min = 1});
+  s.number("disk_read_bytes_per_s", &m.disk_read_bytes_per_s, {.min = 1});
+  s.number("disk_written_bytes_per_s", &m.disk_written_bytes_per_s, {.min = 1});
+  s.number("step_seconds", &m.step_seconds, {.min = 0, .max = 1});
+  if (auto link = s.object("in_node")) declare(*link, m.in_node);
+  if (auto link = s.object("between")) {
+    declare(*link, m.between);
+    link->integer("nics", &m.nics, {.min = 1, .max = 1024});
+  }
+}
+
+Machine parse_machine(const config::JsonNode& node) { return config::read_block<Machine>(node); }
 
 ExchangeSeconds exchange_seconds(const Machine& machine, const ExchangeWork& work) {
   const auto over = [&](const MachineLink& link, double bytes, double share) {

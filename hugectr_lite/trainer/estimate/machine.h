@@ -17,11 +17,14 @@ struct MachineLink {
 
 // Rates are those that a program reaches, not a data sheet's; of one rank.
 struct Machine {
-  std::string name;
+  std::string name = "a machine of one's own";
   bool gpu = false;
   double flops_fp32 = 0, flops_tf32 = 0, flops_16 = 0;  // of large matrix products, a second
   double memory_bytes_per_s = 0;                        // read and written
   double host_bytes_per_s = 0;                          // from host memory to a GPU's
+  // A disk: random reads of 4 KiB, many at a time, and writes of 1 MiB. By default those of a
+  // virtual disk of a data center.
+  double disk_read_bytes_per_s = 350e6, disk_written_bytes_per_s = 800e6;
   double step_seconds = 0;  // what a step takes without work: launch, fill and drain
   MachineLink in_node;
   MachineLink between;  // of one network adapter
@@ -51,7 +54,8 @@ struct System {
 System parse_system(const std::string& text);
 
 // {"name":"..","device":"gpu"|"cpu","flops":{"fp32":..,"tf32":..,"bf16":..},"memory_bytes_per_s":..,
-//  "host_bytes_per_s":..,"step_seconds":..,
+//  "host_bytes_per_s":..,"disk_read_bytes_per_s":..,"disk_written_bytes_per_s":..,
+//  "step_seconds":..,
 //  "in_node":{"kind":"nvlink","bytes_per_s":..,"seconds":..},
 //  "between":{"bytes_per_s":..,"seconds":..,"nics":8}}
 // "flops" may leave out all but fp32; links may be left out where ranks have none.

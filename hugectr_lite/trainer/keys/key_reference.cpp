@@ -1,172 +1,175 @@
 #include "hugectr_lite/trainer/keys/key_reference.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
-#include <utility>
-
-#include "hugectr_lite/core/error.h"
 
 namespace hlite::trainer {
 namespace {
 
+using config::BlockSchema;
+using config::KeySchema;
+
 constexpr const char* kReferenceHead = R"(# Config reference
 
-Every key that a config may have. `train --keys` prints this page: which keys there are, what they take and what an
-absent one stands for is asked of the parser, in whose words it is said. A key that is not here is an error, with the
-line and the nearest name. "Ours": HugeCTR 3.1 does not have it. In parentheses: which types or formats a line is of,
-where not all.
+All keys that a config may have. `train --keys` prints this page; it is made from the declarations that the parser
+reads configs with. A key that is not here is an error, which names the line and the closest key. An *extension* is a
+key that HugeCTR 3.1 does not have. In parentheses: the types that a line is about, if not all.
+
+`train --keys --json-schema` prints the same as a JSON Schema, with which an editor completes and checks configs.
 )";
 
 std::string cell(std::string text) {
   for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2)
-    if (at == 0 || text[at - 1] != '\\') text.insert(at, "\\");
+    text.insert(at, "\\");
   return text;
 }
 
-// " (Adam, Ftrl)"; nothing where these are all that there are.
-std::string only(const std::vector<std::string>& some, const std::vector<std::string>& all) {
-  return some.size() == all.size() ? "" : fmt::format(" ({})", fmt::join(some, ", "));
+std::string default_of(const KeySchema& key) {
+  if (key.required) return "required";
+  if (!key.in_words.empty()) return key.in_words;
+  return key.otherwise.empty() ? "none" : fmt::format("`{}`", key.otherwise);
 }
 
-using Variant = KeyFacts::Variant;
-using NamedVariants = std::vector<std::pair<std::string, Variant>>;
+// A key that blocks of several types declare.
+using TypedKeys = std::vector<std::pair<std::string, const KeySchema*>>;
 
-// Those of a key, in the order of its object's.
-NamedVariants in_order(const KeyFacts& key, const std::vector<std::string>& order) {
-  NamedVariants variants;
-  for (const std::string& name : order)
-    if (const auto found = key.variants.find(name); found != key.variants.end())
-      variants.emplace_back(name, found->second);
-  return variants;
-}
-
-// text(variant), or where that differs "required (Adam); `1e-08` (AdaGrad)". Empty ones are left
-// out.
+// The text of a key, or where that differs "one (A); other (B)".
 template <typename Text>
-std::string by_variant(const NamedVariants& variants, Text&& text) {
+std::string by_type(const TypedKeys& keys, Text&& text) {
   std::vector<std::pair<std::string, std::vector<std::string>>> groups;
-  size_t all = 0;
-  for (const auto& [name, variant] : variants) {
-    std::string of = text(variant);
-    if (of.empty()) continue;
-    ++all;
+  for (const auto& [type, key] : keys) {
+    const std::string of = text(*key);
     auto group =
         std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == of; });
-    if (group == groups.end()) group = groups.insert(group, {std::move(of), {}});
-    group->second.push_back(name);
+    if (group == groups.end()) group = groups.insert(group, {of, {}});
+    group->second.push_back(type);
   }
+  if (groups.size() == 1) return groups.front().first;
   std::vector<std::string> parts;
-  for (const auto& [of, names] : groups)
-    parts.push_back(names.size() == all ? of : fmt::format("{} ({})", of, fmt::join(names, ", ")));
+  for (const auto& [of, types] : groups)
+    parts.push_back(fmt::format("{} ({})", of, fmt::join(types, ", ")));
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-std::string takes_text(const NamedVariants& variants) {
-  const std::string text = by_variant(variants, [](const Variant& v) { return v.takes; });
-  return text.empty() ? "anything" : text;
+// The names of a key, "`a`": several where each type has its own.
+std::string names_of(const TypedKeys& keys) {
+  std::vector<std::string> names;
+  for (const auto& [type, key] : keys)
+    if (const std::string name = fmt::format("`{}`", key->name);
+        std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
-std::string default_text(const KeyMeaning& meaning, const NamedVariants& variants,
-                         const std::string& place, std::string& problems) {
-  const std::string words = meaning.otherwise;
-  const bool depends = std::any_of(variants.begin(), variants.end(),
-                                   [](const auto& v) { return v.second.otherwise.size() > 1; });
-  if (depends && words.empty())
-    problems += fmt::format("{}: expected what its default depends on, found nothing\n", place);
-  bool used = false;
-  std::string text = by_variant(variants, [&](const Variant& v) -> std::string {
-    if (v.required) return "required";
-    if (v.otherwise.size() == 1 && !(depends && !words.empty()))
-      return fmt::format("`{}`", v.otherwise.front());
-    used = true;
-    return words.empty() ? "none" : words;
-  });
-  if (!words.empty() && !used)
-    problems +=
-        fmt::format("{}: expected no default, as the parser says it, found \"{}\"\n", place, words);
-  return text;
+// The keys of all types, in the order in which they are first declared. Keys that belong to one
+// type of their block are one.
+std::vector<TypedKeys> merged(const TypedBlocks& blocks) {
+  std::vector<TypedKeys> rows;
+  for (const auto& [type, block] : blocks)
+    for (const KeySchema& key : block.keys) {
+      const auto same = std::find_if(rows.begin(), rows.end(), [&](const TypedKeys& row) {
+        const KeySchema& other = *row.front().second;
+        return key.variant.empty() ? other.name == key.name : !other.variant.empty();
+      });
+      TypedKeys& row = same == rows.end() ? rows.emplace_back() : *same;
+      row.emplace_back(key.variant.empty() ? type : key.variant, &key);
+    }
+  return rows;
 }
 
-// Of the block called `name`; none where nothing reads such.
-const BlockFacts& facts_of(const ConfigFacts& facts, const std::string& name,
-                           std::string& problems) {
-  static const BlockFacts kNone;
-  const auto found = facts.blocks.find(name);
-  if (found != facts.blocks.end()) return found->second;
-  problems += fmt::format("{}: expected an object that the parser reads, found none\n", name);
-  return kNone;
+class Page {
+ public:
+  std::string text = kReferenceHead;
+
+  void heading(const char* level, const std::string& title, const std::string& about) {
+    text += fmt::format("\n{} {}\n\n", level, title);
+    if (!about.empty()) text += about + "\n\n";
+  }
+  // A block, and those inside of it, each once. `path`: what the names of these begin with.
+  void section(const char* level, const std::string& title, const TypedBlocks& blocks,
+               const std::string& path = "") {
+    heading(level, title, blocks.front().second.text);
+    text += key_table(blocks);
+    for (const TypedKeys& key : merged(blocks)) {
+      TypedBlocks inner;
+      for (const auto& [type, of_type] : key)
+        if (of_type->block) inner.emplace_back(type, *of_type->block);
+      if (inner.empty() || !seen_.insert(key.front().second->name).second) continue;
+      const KeySchema& first = *key.front().second;
+      const std::string name = path + (first.variant.empty() ? first.name : "<type>_hparam");
+      section("###", fmt::format("`{}`", name), inner, name + ".");
+    }
+  }
+
+ private:
+  std::set<std::string> seen_;
+};
+
+// Keys of objects get the object's name: `fc_param.num_output`.
+void add_flat(const BlockSchema& from, const std::string& prefix, BlockSchema& to) {
+  for (const KeySchema& key : from.keys) {
+    if (prefix.empty() && is_wiring(key)) continue;
+    if (key.block) {
+      add_flat(*key.block, key.name + ".", to);
+      continue;
+    }
+    to.keys.push_back(key);
+    to.keys.back().name = prefix + key.name;
+  }
 }
 
-std::string layer_table(const std::vector<LayerMeaning>& layers) {
-  std::string text = "| type | what |\n|---|---|\n";
-  for (const LayerMeaning& layer : layers)
-    text += fmt::format("| `{}` | {} |\n", layer.type, cell(layer.text));
-  return text;
-}
-
-std::string refused_table(const ConfigFacts& facts) {
-  std::string text =
-      "\n## Refused keys of `solver`\n\nOther versions' names, and HugeCTR's Python interface's. "
-      "The "
-      "error says what to do.\n\n| key | instead |\n|---|---|\n";
-  for (const auto& [key, instead] : facts.refused)
-    text += fmt::format("| `{}` | {} |\n", key, cell(instead));
-  return text;
+void add_layers(const TypedBlocks& layers, Page& page) {
+  page.heading("##", "Dense layers", "A loss comes last.");
+  page.text += "| type | what it does |\n|---|---|\n";
+  for (const auto& [type, block] : layers)
+    page.text += fmt::format("| `{}` | {} |\n", type, cell(block.text));
+  BlockSchema wiring;
+  const auto& keys = layers.front().second.keys;
+  std::copy_if(keys.begin(), keys.end(), std::back_inserter(wiring.keys), is_wiring);
+  page.section("###", "Every dense layer", {{"", wiring}});
+  for (const auto& [type, block] : layers) {
+    BlockSchema own;
+    add_flat(block, "", own);
+    if (!own.keys.empty()) page.section("###", fmt::format("`{}`", type), {{type, own}});
+  }
 }
 
 }  // namespace
 
-std::string block_reference(const BlockMeaning& meaning, const BlockFacts& facts,
-                            std::string& problems) {
+std::string key_table(const TypedBlocks& blocks) {
   std::string text = "| key | takes | default | meaning |\n|---|---|---|---|\n";
-  const std::string block = *meaning.block == '\0' ? "config" : meaning.block;
-  std::set<std::string> missing;
-  for (const auto& [key, unused] : facts.keys) missing.insert(key);
-  for (const KeyMeaning& of : meaning.keys) {
-    const std::string place = fmt::format("{}.{}", block, of.key);
-    const auto found = facts.keys.find(of.key);
-    if (found == facts.keys.end()) {
-      problems += fmt::format("{}: expected a key that the parser knows, found none\n", place);
-      continue;
-    }
-    missing.erase(of.key);
-    const NamedVariants variants = in_order(found->second, facts.variants);
-    std::vector<std::string> names;
-    for (const auto& [name, variant] : variants) names.push_back(name);
-    text += fmt::format("| `{}`{} | {} | {} | {} |\n", of.key, only(names, facts.variants),
-                        cell(takes_text(variants)),
-                        cell(default_text(of, variants, place, problems)), cell(of.text));
+  for (const TypedKeys& key : merged(blocks)) {
+    std::vector<std::string> types;
+    for (const auto& [type, unused] : key) types.push_back(type);
+    const bool all = types.size() == blocks.size() || !key.front().second->variant.empty();
+    text += fmt::format("| {}{} | {} | {} | {} |\n", names_of(key),
+                        all ? "" : fmt::format(" ({})", fmt::join(types, ", ")),
+                        cell(by_type(key, [](const KeySchema& k) { return k.takes; })),
+                        cell(by_type(key, default_of)),
+                        cell(by_type(key, [](const KeySchema& k) { return k.meaning; })));
   }
-  for (const std::string& key : missing)
-    problems += fmt::format("{}.{}: expected a meaning (key_meanings.h), found none\n", block, key);
   return text;
 }
 
 std::string key_reference() {
-  const ConfigFacts facts = ask_parser();
-  std::string text = kReferenceHead, problems;
-  std::set<std::string> left;
-  for (const auto& [block, unused] : facts.blocks) left.insert(block);
-  const auto add = [&](const BlockMeaning& meaning, const char* level, bool of_types) {
-    left.erase(meaning.block);
-    const BlockFacts& of = facts_of(facts, meaning.block, problems);
-    text += fmt::format("\n{} {}\n\n", level, meaning.title);
-    if (*meaning.text != '\0') text += fmt::format("{}\n\n", meaning.text);
-    if (of_types && of.variants.size() > 1)
-      text += fmt::format("Of `{}`.\n\n", fmt::join(of.variants, "`, `"));
-    text += block_reference(meaning, of, problems);
-  };
-  for (const BlockMeaning& meaning : config_meanings()) add(meaning, "##", false);
-  text += "\n## Dense layers\n\nA loss comes last.\n\n" + layer_table(layer_meanings());
-  for (const BlockMeaning& meaning : layer_block_meanings()) add(meaning, "###", true);
-  text += refused_table(facts);
-  for (const std::string& block : left)
-    problems += fmt::format("{}: expected an object of key_meanings.h, found none\n", block);
-  if (!problems.empty()) raise("the reference of keys:\n{}", problems);
-  return text;
+  const ConfigKeys keys = config_keys();
+  Page page;
+  page.section("##", "The file", {{"", keys.config}});
+  page.section("##", "The Data layer: `layers[0]`", {{"", keys.data}});
+  page.section("##", "Embedding layers", keys.embeddings);
+  add_layers(keys.layers, page);
+  page.heading("##", "Refused keys of `solver`",
+               "Names of other versions and of HugeCTR's Python interface. The error says what to "
+               "do.");
+  page.text += "| key | instead |\n|---|---|\n";
+  for (const KeySchema& key : keys.config.keys)
+    if (key.block)
+      for (const auto& [name, instead] : key.block->refused)
+        page.text += fmt::format("| `{}` | {} |\n", name, cell(instead));
+  return page.text;
 }
 
 }  // namespace hlite::trainer

@@ -3,17 +3,14 @@
 
 #include <string>
 
-#include "hugectr_lite/trainer/keys/key_facts.h"
-#include "hugectr_lite/trainer/keys/key_meanings.h"
+#include "hugectr_lite/trainer/keys/config_keys.h"
 
 namespace hlite::trainer {
 
-// Markdown. Throws Error naming every key that the parser knows and key_meanings.h does not, every
-// meaning without a key, and every default that both say or none.
-std::string key_reference();
+std::string key_reference();  // Markdown
 
-// The part of a block; what is wrong is added to `problems`, a line each.
-std::string block_reference(const BlockMeaning& meaning, const BlockFacts& facts,
-                            std::string& problems);
+// The table of a block that exists in several types. What differs is said by type:
+// "required (Adam); `1e-08` (AdaGrad)".
+std::string key_table(const TypedBlocks& blocks);
 
 }  // namespace hlite::trainer

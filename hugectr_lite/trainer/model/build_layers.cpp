@@ -1,5 +1,9 @@
 #include "hugectr_lite/trainer/model/build_layers.h"
 
+#include <algorithm>
+#include <cmath>
+
+#include "hugectr_lite/comm/mpi_plugin.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/network/layer_registry.h"
 
@@ -14,18 +18,68 @@ using embedding::EmbeddingLayer;
                                     name, other.path()));
 }
 
-std::unique_ptr<EmbeddingLayer> build_embedding(const config::TrainConfig& config, size_t index,
-                                                const LayerSetup& setup) {
-  auto layer = std::make_unique<EmbeddingLayer>(*config.layers[index], config);
+bool on_gpus(const LayerSetup& setup) { return setup.place.gpu || setup.steps_of_gpu; }
+
+void spread(EmbeddingLayer& layer, size_t index, const LayerSetup& setup,
+            const embedding::RowMemory& memory) {
   embedding::TablesPlace place = setup.place;
+  place.memory = memory;
+  if (!setup.tiers.keys.empty()) place.keys = setup.tiers.keys.at(index);
   if (!setup.placements.empty()) {
     const LayerPlacement& of = setup.placements.at(index);
     place.placement = of.placement;
     place.exchange.exchanged_share = of.exchanged_share;
     place.rows_per_lookup = of.rows_per_lookup;
+    if (of.keys) place.keys = of.keys;
   }
-  layer->spread(std::move(place), setup.seed);
-  return layer;
+  layer.spread(std::move(place), setup.seed);
+}
+
+void check_memory(const config::TrainConfig& config, const config::EmbeddingMemoryConfig& memory,
+                  bool gpu) {
+  if (memory.automatic) return;
+  const config::JsonNode& node = *config.root.find("solver")->find("embedding_memory");
+  if (gpu && memory.gpu_gb == 0)
+    config::fail_at(node, "expected gpu_gb where training is on a GPU, found none");
+  if (!gpu && memory.disk.empty())
+    config::fail_at(node, "expected host_gb and disk where training is on the CPU, found neither");
+}
+
+// Each layer's part of a rank's memory: by the bytes of its rows.
+std::vector<embedding::RowMemory> share_memory(
+    const config::TrainConfig& config, const LayerSetup& setup,
+    const std::vector<std::unique_ptr<EmbeddingLayer>>& layers) {
+  std::vector<embedding::RowMemory> shares(layers.size());
+  const auto chosen = row_memory(config, setup.tiers);
+  if (!chosen) return shares;
+  const config::EmbeddingMemoryConfig& memory = *chosen;
+  const bool gpu = on_gpus(setup);
+  check_memory(config, memory, gpu);
+  const auto bytes = [](const EmbeddingLayer& layer) {
+    const int64_t rows = layer.hashed() ? layer.hash_capacity() : layer.layout().total_rows;
+    return static_cast<double>(rows * layer.row_bytes());
+  };
+  double all = 0;
+  for (const auto& layer : layers) all += bytes(*layer);
+  constexpr double kMostGigabytes = 1e9;  // what an integer holds
+  // Each rank has a GPU of its own.
+  const auto sharing =
+      static_cast<double>(gpu                    ? 1
+                          : comm::under_mpirun() ? config.solver.most_ranks_of_a_node()
+                                                 : setup.place.ranks.ranks());
+  for (size_t i = 0; i < layers.size(); ++i) {
+    embedding::RowMemory& of = shares[i];
+    of.key = memory.automatic ? (gpu ? " \"auto\", gpu_gb" : " \"auto\", host_gb")
+             : gpu            ? ".gpu_gb"
+                              : ".host_gb";
+    of.gigabytes = gpu ? memory.gpu_gb : memory.host_gb;
+    of.share = bytes(*layers[i]) / all / sharing;
+    of.bytes = std::llround(std::min(of.gigabytes * of.share, kMostGigabytes) * 1e9);
+    if (gpu) continue;
+    of.folder = config.resolve(memory.disk);
+    of.most_disk_bytes = std::llround(std::min(memory.disk_gb, kMostGigabytes) * 1e9);
+  }
+  return shares;
 }
 
 void check_names(const std::vector<std::unique_ptr<EmbeddingLayer>>& embeddings) {
@@ -46,40 +100,95 @@ void check_names(const std::vector<std::unique_ptr<EmbeddingLayer>>& embeddings)
   config::fail_expected(*config.layers[0]->find("type"), wanted);
 }
 
-}  // namespace
-
-ModelLayers build_layers(const config::TrainConfig& config, const LayerSetup& setup) {
-  const size_t count = count_embeddings(config);
-  if (count == 0) fail_without_embedding(config);
-  ModelLayers built;
-  std::vector<network::NetworkInput> inputs;
-  const config::JsonNode* data =
-      config.root.find("layers") ? &config.root.find("layers")->elements()[0] : nullptr;
-  inputs.push_back({config.data.label_top, {config.data.label_dim}, false, data});
-  inputs.push_back({config.data.dense_top, {config.data.dense_width()}, false, data});
+// The embedding layers and the tensors that they make.
+void parse_embeddings(const config::TrainConfig& config, size_t count, FloatType type,
+                      config::Problems& problems, ModelLayers& parsed,
+                      std::vector<network::NetworkInput>& inputs) {
   for (size_t i = 0; i < count; ++i) {
-    auto layer = build_embedding(config, i, setup);
+    const config::JsonNode& node = *config.layers[i];
+    const config::JsonNode* top = node.find("top");
+    network::NetworkInput made{.name = top ? top->string() : "",
+                               .dims = {},
+                               .needs_grad = true,
+                               .source = &node,
+                               .type = type,
+                               .is_known = false};
+    problems.collect([&] {
+      auto layer = std::make_unique<EmbeddingLayer>(node, config);
+      if (config.data_is_valid) {
+        made.dims = {layer->layout().slots(), layer->layout().width};
+        made.is_known = true;
+      }
+      parsed.embeddings.push_back(std::move(layer));
+    });
     for (const auto& input : inputs)
-      if (input.name == layer->top())
-        config::fail_at(*layer->node().find("top"),
-                        fmt::format("tensor \"{}\" is made twice", layer->top()));
-    inputs.push_back({layer->top(),
-                      {layer->layout().slots(), layer->layout().width},
-                      true,
-                      &layer->node(),
-                      setup.place.type});
-    built.embeddings.push_back(std::move(layer));
+      if (input.name == made.name && !made.name.empty())
+        problems.add(top ? *top : node, fmt::format("tensor \"{}\" is made twice", made.name));
+    inputs.push_back(std::move(made));
   }
-  check_names(built.embeddings);
-  built.slot_rows = slot_rows_of(config, built.embeddings);
+}
+
+// Adds what is wrong to `problems`; without any, the layers are complete but for their tables.
+ModelLayers parse_layers(const config::TrainConfig& config, FloatType type,
+                         config::Problems& problems) {
+  size_t count = 0;
+  ModelLayers parsed;
+  const bool found = problems.collect([&] {
+    count = count_embeddings(config);
+    if (count == 0) fail_without_embedding(config);
+  });
+  if (!found) return parsed;
+  const config::JsonNode* layers = config.root.find("layers");
+  const config::JsonNode* data = layers ? &layers->elements()[0] : nullptr;
+  std::vector<network::NetworkInput> inputs = {{.name = config.data.label_top,
+                                                .dims = {config.data.label_dim},
+                                                .source = data,
+                                                .is_label = true,
+                                                .is_known = config.data_is_valid},
+                                               {.name = config.data.dense_top,
+                                                .dims = {config.data.dense_width()},
+                                                .source = data,
+                                                .is_known = config.data_is_valid}};
+  parse_embeddings(config, count, type, problems, parsed, inputs);
+  problems.collect([&] { check_names(parsed.embeddings); });
+  if (problems.empty())
+    problems.collect([&] { parsed.slot_rows = slot_rows_of(config, parsed.embeddings); });
   const std::vector<const config::JsonNode*> dense(
       config.layers.begin() + static_cast<std::ptrdiff_t>(count), config.layers.end());
-  built.network = std::make_unique<network::Network>(dense, config.strict, std::move(inputs));
-  for (const auto& e : built.embeddings)
-    for (const auto& entry : built.network->layers())
-      if (entry.layer->name() == e->name())
-        fail_name(entry.layer->node(), entry.layer->name(), e->node());
+  problems.collect([&] {
+    parsed.network = std::make_unique<network::Network>(dense, config.strict, std::move(inputs));
+    for (const auto& e : parsed.embeddings)
+      for (const auto& entry : parsed.network->layers())
+        if (entry.layer->name() == e->name())
+          fail_name(entry.layer->node(), entry.layer->name(), e->node());
+  });
+  return parsed;
+}
+
+}  // namespace
+
+std::optional<config::EmbeddingMemoryConfig> row_memory(const config::TrainConfig& config,
+                                                        const RowTiers& tiers) {
+  if (tiers.in_memory) return std::nullopt;
+  const auto& memory = config.solver.embedding_memory;
+  return memory && memory->automatic ? tiers.memory : memory;
+}
+
+ModelLayers build_layers(const config::TrainConfig& config, const LayerSetup& setup) {
+  config::Problems problems;
+  ModelLayers built = parse_layers(config, setup.place.type, problems);
+  problems.raise();
+  const auto memory = share_memory(config, setup, built.embeddings);
+  for (size_t i = 0; i < built.embeddings.size(); ++i)
+    spread(*built.embeddings[i], i, setup, memory[i]);
   return built;
+}
+
+void require_valid(const config::TrainConfig& config) {
+  config::Problems problems = config.problems;
+  if (problems.empty() || !config.layers.empty())
+    parse_layers(config, config.solver.precision, problems);
+  problems.raise();
 }
 
 }  // namespace hlite::trainer

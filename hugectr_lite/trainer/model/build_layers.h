@@ -11,10 +11,23 @@
 
 namespace hlite::trainer {
 
+// The tiers in which rows lie, and the known frequencies of their keys.
+struct RowTiers {
+  // The decision of "embedding_memory": "auto"; nullopt: all rows are in memory.
+  std::optional<config::EmbeddingMemoryConfig> memory = {};
+  bool in_memory = false;  // all rows are, whatever the config says
+  LayerKeys keys = {};     // none: not known
+};
+// Returns the setting of the config, or the decision of "auto"; nullopt: all rows are in memory.
+std::optional<config::EmbeddingMemoryConfig> row_memory(const config::TrainConfig& config,
+                                                        const RowTiers& tiers);
+
 // What the layers are built for.
 struct LayerSetup {
   embedding::TablesPlace place = {};            // of all tables, but for what placements say
   std::vector<LayerPlacement> placements = {};  // of the embedding layers; none on one rank
+  RowTiers tiers = {};
+  bool steps_of_gpu = false;  // memory is that of GPUs, also if the tables are made for the CPU
   uint64_t seed = 0;
 };
 
@@ -25,10 +38,19 @@ struct ModelLayers {
   // Its inputs: labels, dense features, then the embedding layers' vectors.
   std::unique_ptr<network::Network> network;
   static constexpr size_t kFirstEmbedding = 2;
+
+  // The gradient of an embedding layer's vectors; kNoBuffer where nothing trained depends on them.
+  [[nodiscard]] plan::BufferId vector_gradients(size_t embedding) const {
+    return network->input_grad(kFirstEmbedding + embedding);
+  }
 };
 
-// `config` must outlive the layers. Throws ConfigError when they do not fit together. Collective
-// when setup.place.ranks.world is given.
+// `config` must outlive the layers. Throws ConfigError with all faults when they do not fit
+// together. Collective when setup.place.ranks.world is given.
 ModelLayers build_layers(const config::TrainConfig& config, const LayerSetup& setup);
+
+// Throws ConfigError with all faults of a config that read_train_config() has read: those of its
+// blocks and of its layers, as far as these can be told.
+void require_valid(const config::TrainConfig& config);
 
 }  // namespace hlite::trainer

@@ -25,8 +25,7 @@ void CopyIn::declare(plan::Buffers& buffers) {
                         max_batch_ * key_columns * static_cast<int64_t>(sizeof(uint32_t)));
 }
 
-void CopyIn::emit(plan::Plan& plan, Stage stage, network::Phase) {
-  if (stage != Stage::kCopyIn) return;
+void CopyIn::emit(plan::Plan& plan) {
   const int64_t label_bytes = data_.label_dim * kFloatBytes,
                 dense_bytes = data_.dense_width() * kFloatBytes,
                 key_bytes = data_.key_layout().columns * static_cast<int64_t>(sizeof(uint32_t));

@@ -3,22 +3,28 @@
 
 #include "data_reader/batch_source.h"
 #include "hugectr_lite/config/train_config.h"
-#include "hugectr_lite/trainer/model/plan_part.h"
+#include "hugectr_lite/plan/plan.h"
 
 namespace hlite::trainer {
 
-// A batch as the model's steps find it.
-inline plan::HostInput input_of(const data::HostBatch& batch) {
-  return {batch.labels.data(), batch.dense.data(), batch.keys.data(), batch.memory};
+// A batch as the model's steps find it; `next`: the one after it, if that is there already.
+inline plan::HostInput input_of(const data::HostBatch& batch,
+                                const data::HostBatch* next = nullptr) {
+  return {batch.labels.data(),
+          batch.dense.data(),
+          batch.keys.data(),
+          batch.memory,
+          next ? next->keys.data() : nullptr,
+          next ? next->size : 0};
 }
 
-class CopyIn final : public PlanPart {
+class CopyIn {
  public:
   // `max_batch`: samples of the largest batch. `data` must outlive the part.
   CopyIn(const config::DataConfig& data, int64_t max_batch) : data_(data), max_batch_(max_batch) {}
 
-  void declare(plan::Buffers& buffers) override;
-  void emit(plan::Plan& plan, Stage stage, network::Phase phase) override;
+  void declare(plan::Buffers& buffers);
+  void emit(plan::Plan& plan);
 
   // Bytes that have gone from host memory to a GPU so far.
   [[nodiscard]] int64_t copied_bytes() const { return copied_bytes_; }

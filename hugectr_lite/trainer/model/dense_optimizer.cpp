@@ -9,23 +9,16 @@ namespace hlite::trainer {
 using plan::BufferId;
 
 DenseOptimizer::DenseOptimizer(const config::OptimizerConfig& config, FloatType type,
-                               const LayerParts& parts)
-    : rule_(config.rule),
-      type_(type),
-      network_(*parts.layers.network),
-      rates_(parts.rates),
-      loss_scaling_(parts.loss_scaling),
-      gradient_sum_(parts.gradient_sum),
-      shard_(parts.gradient_sum ? parts.gradient_sum->shard() : nullptr),
-      clip_(parts.clip) {}
+                               const DenseOptimizerParts& parts)
+    : rule_(config.rule), type_(type), with_(parts) {}
 
 comm::Slice DenseOptimizer::updated() const {
-  if (shard_) return shard_->own();
-  return {0, static_cast<size_t>(network_.parameter_bytes() / kFloatBytes)};
+  if (with_.shard) return with_.shard->own();
+  return {0, static_cast<size_t>(with_.network.parameter_bytes() / kFloatBytes)};
 }
 
 BufferId DenseOptimizer::gradients() const {
-  return shard_ ? shard_->gradients() : network_.gradient_buffer();
+  return with_.shard ? with_.shard->gradients() : with_.network.gradient_buffer();
 }
 
 void DenseOptimizer::declare(plan::Buffers& buffers) {
@@ -35,16 +28,18 @@ void DenseOptimizer::declare(plan::Buffers& buffers) {
                                   static_cast<int64_t>(updated().size()) * kFloatBytes));
 }
 
-void DenseOptimizer::emit(plan::Plan& plan, Stage stage, network::Phase) {
-  if (stage != Stage::kDenseUpdate || network_.parameter_bytes() == 0) return;
-  const BufferId w = network_.parameter_buffer();
-  std::vector<BufferId> reads = {w, gradients(), rates_.dense_rate(), rates_.step()}, writes = {w};
+void DenseOptimizer::emit(plan::Plan& plan) {
+  if (with_.network.parameter_bytes() == 0) return;
+  const BufferId w = with_.network.parameter_buffer();
+  std::vector<BufferId> reads = {w, gradients(), with_.rates.dense_rate(), with_.rates.step()},
+                        writes = {w};
   reads.insert(reads.end(), states_.begin(), states_.end());
   writes.insert(writes.end(), states_.begin(), states_.end());
-  if (network_.working_buffer() != w && !shard_) writes.push_back(network_.working_buffer());
-  if (loss_scaling_.used()) reads.push_back(loss_scaling_.state());
-  if (gradient_sum_) reads.push_back(gradient_sum_->overflow());
-  if (clip_) reads.push_back(clip_->dense_factor());
+  if (with_.network.working_buffer() != w && !with_.shard)
+    writes.push_back(with_.network.working_buffer());
+  if (with_.loss_scaling.used()) reads.push_back(with_.loss_scaling.state());
+  if (with_.status) reads.push_back(with_.status->capacity_exceeded());
+  if (with_.clip) reads.push_back(with_.clip->dense_factor());
   plan.add({.name = "dense_update",
             .lane = plan::Lane::kCompute,
             .reads = reads,
@@ -52,13 +47,13 @@ void DenseOptimizer::emit(plan::Plan& plan, Stage stage, network::Phase) {
             .run = [this, buffers = &plan.buffers()](const plan::StepContext& c) {
               update(*buffers, c.exec);
             }});
-  if (shard_) emit_gather(plan);
+  if (with_.shard) emit_gather(plan);
 }
 
 // Every rank rounds all.
 void DenseOptimizer::emit_gather(plan::Plan& plan) const {
-  const BufferId w = network_.parameter_buffer(), working = network_.working_buffer();
-  shard_->emit_gather(plan, w);
+  const BufferId w = with_.network.parameter_buffer(), working = with_.network.working_buffer();
+  with_.shard->emit_gather(plan, w);
   if (working == w) return;
   plan.add({.name = "round_weights",
             .lane = plan::Lane::kCompute,
@@ -70,9 +65,9 @@ void DenseOptimizer::emit_gather(plan::Plan& plan) const {
 }
 
 void DenseOptimizer::round_weights(const plan::Buffers& buffers, const Exec& exec) const {
-  const BufferId w = network_.parameter_buffer(), working = network_.working_buffer();
+  const BufferId w = with_.network.parameter_buffer(), working = with_.network.working_buffer();
   if (working == w) return;
-  const int64_t n = network_.parameter_bytes() / kFloatBytes;
+  const int64_t n = with_.network.parameter_bytes() / kFloatBytes;
   with_float_type(type_, [&]<typename T>() {
     ops::cast_from_float<T>(exec, network::vector(buffers, w, n),
                             network::vector<T>(buffers, working, n));
@@ -81,21 +76,23 @@ void DenseOptimizer::round_weights(const plan::Buffers& buffers, const Exec& exe
 
 void DenseOptimizer::update(const plan::Buffers& buffers, const Exec& exec) const {
   const auto n = static_cast<int64_t>(updated().size());
-  const BufferId w = network_.parameter_buffer(), working = network_.working_buffer();
+  const BufferId w = with_.network.parameter_buffer(), working = with_.network.working_buffer();
   const auto state = [&](size_t i) {
     return i < states_.size() ? network::vector(buffers, states_[i], n) : Vector<float>();
   };
   optimizer::GradientScale scale;
-  if (loss_scaling_.used())
-    scale = optimizer::gradient_scale(*buffers.data<optimizer::LossScale>(loss_scaling_.state()));
-  if (gradient_sum_) scale.overflow = buffers.data<int32_t>(gradient_sum_->overflow());
-  if (clip_) scale.inverse = buffers.data<float>(clip_->dense_factor());
+  if (with_.loss_scaling.used())
+    scale =
+        optimizer::gradient_scale(*buffers.data<optimizer::LossScale>(with_.loss_scaling.state()));
+  if (with_.status)
+    scale.capacity_exceeded = buffers.data<int32_t>(with_.status->capacity_exceeded());
+  if (with_.clip) scale.inverse = buffers.data<float>(with_.clip->dense_factor());
   with_float_type(type_, [&]<typename T>() {
     const auto first = static_cast<int64_t>(updated().begin);
     const auto mirror =
-        working == w || shard_ ? Vector<T>() : network::vector<T>(buffers, working, n);
-    optimizer::dense_update<T>(exec, rule_, buffers.data<float>(rates_.dense_rate()),
-                               buffers.data<int64_t>(rates_.step()),
+        working == w || with_.shard ? Vector<T>() : network::vector<T>(buffers, working, n);
+    optimizer::dense_update<T>(exec, rule_, buffers.data<float>(with_.rates.dense_rate()),
+                               buffers.data<int64_t>(with_.rates.step()),
                                {.w = Vector<float>(buffers.data<float>(w) + first, n),
                                 .g = network::vector(buffers, gradients(), n),
                                 .state0 = state(0),

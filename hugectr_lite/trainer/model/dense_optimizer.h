@@ -5,24 +5,37 @@
 
 #include "hugectr_lite/network/network.h"
 #include "hugectr_lite/optimizer/update_rules.h"
-#include "hugectr_lite/trainer/model/layer_parts.h"
+#include "hugectr_lite/trainer/model/gradient_clip.h"
+#include "hugectr_lite/trainer/model/learning_rates.h"
 
 namespace hlite::trainer {
 
-class DenseOptimizer final : public PlanPart {
- public:
-  // `type`: of the parameters' working copies. What `parts` names must outlive it.
-  DenseOptimizer(const config::OptimizerConfig& config, FloatType type, const LayerParts& parts);
+// The objects it works with; all must outlive it.
+struct DenseOptimizerParts {
+  const network::Network& network;
+  const LearningRates& rates;
+  const LossScaling& loss_scaling;
+  const RunStatus* status;   // null on one rank
+  DenseShard* shard;         // of a sharded optimizer, or null
+  const GradientClip* clip;  // null where the config has no norm
+};
 
-  void declare(plan::Buffers& buffers) override;
-  void emit(plan::Plan& plan, Stage stage, network::Phase phase) override;
+class DenseOptimizer {
+ public:
+  // `type`: of the parameters' working copies.
+  DenseOptimizer(const config::OptimizerConfig& config, FloatType type,
+                 const DenseOptimizerParts& parts);
+
+  void declare(plan::Buffers& buffers);
+  // Collective of a sharded optimizer.
+  void emit(plan::Plan& plan);
 
   [[nodiscard]] const optimizer::UpdateRule& rule() const { return rule_; }
   // Each as large as all parameters, laid out like them; of a sharded optimizer as this rank's
   // part.
   [[nodiscard]] const std::vector<plan::BufferId>& states() const { return states_; }
   // Null where every rank updates all.
-  [[nodiscard]] const DenseShard* shard() const { return shard_; }
+  [[nodiscard]] const DenseShard* shard() const { return with_.shard; }
   // Makes the weights that the layers read from those that are updated, where they are others.
   void round_weights(const plan::Buffers& buffers, const Exec& exec) const;
 
@@ -35,12 +48,7 @@ class DenseOptimizer final : public PlanPart {
 
   const optimizer::UpdateRule rule_;
   const FloatType type_;
-  const network::Network& network_;
-  const LearningRates& rates_;
-  const LossScaling& loss_scaling_;
-  const GradientSum* const gradient_sum_;
-  DenseShard* const shard_;
-  const GradientClip* const clip_;
+  const DenseOptimizerParts with_;
   std::vector<plan::BufferId> states_;
 };
 

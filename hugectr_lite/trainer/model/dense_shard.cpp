@@ -5,6 +5,7 @@
 #include "hugectr_lite/comm/gather_lists.h"
 #include "hugectr_lite/network/layer.h"
 #include "hugectr_lite/ops/cast.h"
+#include "hugectr_lite/trainer/model/step_communicator.h"
 
 namespace hlite::trainer {
 namespace {
@@ -20,9 +21,8 @@ Slice overlap(const Slice& a, const Slice& b) {
 
 }  // namespace
 
-DenseShard::DenseShard(const comm::RankContext& ranks, comm::Route route, FloatType wire, bool gpu)
+DenseShard::DenseShard(const comm::RankContext& ranks, comm::Route route, FloatType wire)
     : ranks_(ranks),
-      gpu_(gpu),
       unit_(wire == FloatType::kFloat ? 1 : 2),
       exchange_(std::make_unique<comm::ShardedSum>(ranks, route)) {}
 
@@ -113,11 +113,9 @@ TensorRef DenseShard::tensor(TensorRef ref, plan::BufferId id, int64_t first) co
 }
 
 std::vector<comm::StepTraffic> DenseShard::traffic(int64_t runs) const {
-  const auto of_runs = [&](const comm::TrafficTotals& t) {
-    return gpu_ && calls_ > 0 ? comm::scaled(t, runs, calls_) : t;
-  };
-  return {{"dense_reduce_scatter", of_runs(exchange_->reduce_traffic())},
-          {"dense_all_gather", of_runs(exchange_->gather_traffic())}};
+  return {
+      {"dense_reduce_scatter", traffic_of_runs(ranks_, exchange_->reduce_traffic(), runs, calls_)},
+      {"dense_all_gather", traffic_of_runs(ranks_, exchange_->gather_traffic(), runs, calls_)}};
 }
 
 }  // namespace hlite::trainer

@@ -13,8 +13,8 @@ namespace hlite::trainer {
 
 class DenseShard {
  public:
-  // `wire`: what gradients travel in. `gpu`: whether ranks are GPUs, which launch graphs.
-  DenseShard(const comm::RankContext& ranks, comm::Route route, FloatType wire, bool gpu);
+  // `wire`: what gradients travel in.
+  DenseShard(const comm::RankContext& ranks, comm::Route route, FloatType wire);
 
   // Of `count` parameters, whose gradients steps write to `gradients`.
   void declare(plan::Buffers& buffers, plan::BufferId gradients, int64_t count);
@@ -38,14 +38,13 @@ class DenseShard {
   void sum(const Exec& exec) const;
 
   const comm::RankContext ranks_;
-  const bool gpu_;
   const size_t unit_;  // floats that stay together: in bf16 a word
   const std::unique_ptr<comm::ShardedSum> exchange_;
   const plan::Buffers* buffers_ = nullptr;
   size_t count_ = 0;
   plan::BufferId all_ = plan::kNoBuffer, summed_ = plan::kNoBuffer;
   plan::BufferId narrow_all_ = plan::kNoBuffer, narrow_summed_ = plan::kNoBuffer;  // in bf16
-  mutable int64_t calls_ = 0;  // of sum(): on a GPU one may be launched many times
+  mutable int64_t calls_ = 0;                                                      // of sum()
 };
 
 }  // namespace hlite::trainer

@@ -48,7 +48,7 @@ GradientClip::All GradientClip::gradients() const {
     all.shared.push_back(
         {parameters > 0 ? network.gradient_buffer() : plan::kNoBuffer, parameters});
   for (size_t i = 0; i < layers_.embeddings.size(); ++i) {
-    if (network.input_grad(ModelLayers::kFirstEmbedding + i) == plan::kNoBuffer) continue;
+    if (layers_.vector_gradients(i) == plan::kNoBuffer) continue;
     for (const auto& of : layers_.embeddings[i]->tables().steps().whole_gradients())
       (of.copied ? all.shared : all.own).push_back({of.gradients, of.count});
   }
@@ -76,15 +76,14 @@ void GradientClip::emit_gather(plan::Plan& plan, int64_t first) {
             .sends = {.in_node = sent.intra, .between = sent.inter}});
 }
 
-void GradientClip::emit(plan::Plan& plan, Stage stage, network::Phase) {
-  if (stage != Stage::kLossScale) return;
+void GradientClip::emit(plan::Plan& plan) {
   const All all = gradients();
   const auto shared = static_cast<int64_t>(all.shared.size()),
              own = static_cast<int64_t>(all.own.size());
-  std::vector<Gradients> list = all.shared;
+  std::vector<ClippedGradients> list = all.shared;
   list.insert(list.end(), all.own.begin(), all.own.end());
   std::vector<plan::BufferId> reads;
-  for (const Gradients& g : list) reads.push_back(g.id);
+  for (const ClippedGradients& g : list) reads.push_back(g.id);
   plan.add(
       {.name = "gradient_norm",
        .lane = plan::Lane::kCompute,
@@ -94,7 +93,7 @@ void GradientClip::emit(plan::Plan& plan, Stage stage, network::Phase) {
          const Vector<double> workspace(buffers->data<double>(workspace_), ops::kBlockSums);
          double* const sums = buffers->data<double>(squares_);
          for (int64_t i = 0; i < std::ssize(list); ++i) {
-           const Gradients& g = list[static_cast<size_t>(i)];
+           const ClippedGradients& g = list[static_cast<size_t>(i)];
            const int64_t before = i < shared ? 0 : own * ranks_.rank;  // other ranks'
            ops::square_sum(c.exec, {network::pointer<float>(*buffers, g.id), g.count}, workspace,
                            sums + before + i);

@@ -13,18 +13,18 @@
 #include "hugectr_lite/trainer/model/build_layers.h"
 #include "hugectr_lite/trainer/model/dense_shard.h"
 #include "hugectr_lite/trainer/model/loss_scaling.h"
-#include "hugectr_lite/trainer/model/plan_part.h"
 
 namespace hlite::trainer {
 
-class GradientClip final : public PlanPart {
+class GradientClip {
  public:
   // `most`: of the norm. `shard`: of a sharded optimizer, or null. Layers, loss scaling and shard
   // must outlive it.
   GradientClip(double most, comm::RankContext ranks, const ModelLayers& layers,
                const LossScaling& loss_scaling, const DenseShard* shard);
-  void declare(plan::Buffers& buffers) override;
-  void emit(plan::Plan& plan, Stage stage, network::Phase phase) override;
+  void declare(plan::Buffers& buffers);
+  // Once. Collective.
+  void emit(plan::Plan& plan);
 
   // Floats: what the network's gradients are multiplied by, which undoes the loss scale too; and
   // what those of the tables are.
@@ -32,14 +32,14 @@ class GradientClip final : public PlanPart {
   [[nodiscard]] plan::BufferId table_factor() const { return table_factor_; }
 
  private:
-  struct Gradients {
+  struct ClippedGradients {
     plan::BufferId id = plan::kNoBuffer;
     int64_t count = 0;
   };
   // Those that every rank has, the network's first, and those of this rank's rows or, where the
   // optimizer is sharded, parameters.
   struct All {
-    std::vector<Gradients> shared, own;
+    std::vector<ClippedGradients> shared, own;
   };
   [[nodiscard]] All gradients() const;
   void emit_gather(plan::Plan& plan, int64_t first);

@@ -9,11 +9,10 @@ void KeysGather::declare(plan::Buffers& buffers) {
                           ranks_.ranks() * room_.most * columns_ * int64_t{sizeof(uint32_t)});
 }
 
-void KeysGather::emit(plan::Plan& plan, Stage stage, network::Phase phase) {
-  if (stage != Stage::kLookup) return;
+void KeysGather::emit(plan::Plan& plan, network::Phase phase) {
   const bool training = phase == network::Phase::kTrain;
   Gather* const gather = training ? &train_ : &eval_;
-  gather->communicator = ranks_.make_communicator(comm::Route::kFlat);
+  gather->communicator = std::make_unique<StepCommunicator>(ranks_, comm::Route::kFlat);
   const int64_t samples = training ? room_.train : room_.most,
                 sample_bytes = columns_ * int64_t{sizeof(uint32_t)};
   const auto mine = static_cast<size_t>(samples * sample_bytes);
@@ -25,24 +24,19 @@ void KeysGather::emit(plan::Plan& plan, Stage stage, network::Phase phase) {
             .writes = {all_keys_},
             .run =
                 [this, gather, mine, buffers = &plan.buffers()](const plan::StepContext& c) {
-                  ++gather->calls;
                   const comm::Bytes all(buffers->data<std::byte>(all_keys_),
                                         mine * static_cast<size_t>(ranks_.ranks()));
-                  gather->communicator->all_gather(
+                  gather->communicator->call().all_gather(
                       c.exec, {buffers->data<std::byte>(batch_.keys()), mine}, all);
                 },
             .sends = {.in_node = room * sent.intra, .between = room * sent.inter}});
 }
 
-// A graph's launches are not counted by the communicator, and are all alike.
-comm::TrafficTotals KeysGather::traffic_of(const Gather& gather) const {
-  if (!gather.communicator) return {};
-  const comm::TrafficTotals t = gather.communicator->traffic();
-  return on_gpu_ && gather.calls > 0 ? comm::scaled(t, gather.runs, gather.calls) : t;
-}
-
 comm::StepTraffic KeysGather::traffic() const {
-  return {"keys_gather", traffic_of(train_) + traffic_of(eval_)};
+  comm::TrafficTotals sum;
+  for (const Gather* of : {&train_, &eval_})
+    if (of->communicator) sum += of->communicator->traffic(of->runs);
+  return {"keys_gather", sum};
 }
 
 }  // namespace hlite::trainer

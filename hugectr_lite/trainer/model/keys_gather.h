@@ -11,24 +11,24 @@
 #include <memory>
 
 #include "hugectr_lite/comm/rank_context.h"
+#include "hugectr_lite/network/layer.h"
 #include "hugectr_lite/trainer/model/copy_in.h"
-#include "hugectr_lite/trainer/model/plan_part.h"
+#include "hugectr_lite/trainer/model/step_communicator.h"
 
 namespace hlite::trainer {
 
-class KeysGather final : public PlanPart {
+class KeysGather {
  public:
   struct Room {  // samples of one rank
     int64_t train = 0, most = 0;
   };
   // `batch` must outlive the part. `columns`: keys of a sample.
-  KeysGather(comm::RankContext ranks, const CopyIn& batch, int64_t columns, const Room& room,
-             bool on_gpu)
-      : ranks_(std::move(ranks)), batch_(batch), columns_(columns), room_(room), on_gpu_(on_gpu) {}
+  KeysGather(comm::RankContext ranks, const CopyIn& batch, int64_t columns, const Room& room)
+      : ranks_(std::move(ranks)), batch_(batch), columns_(columns), room_(room) {}
 
-  void declare(plan::Buffers& buffers) override;
-  // Collective.
-  void emit(plan::Plan& plan, Stage stage, network::Phase phase) override;
+  void declare(plan::Buffers& buffers);
+  // Once for each plan. Collective.
+  void emit(plan::Plan& plan, network::Phase phase);
   // uint32 [batch of all ranks, columns], the samples of rank 0 first.
   [[nodiscard]] plan::BufferId all_keys() const { return all_keys_; }
 
@@ -38,16 +38,14 @@ class KeysGather final : public PlanPart {
 
  private:
   struct Gather {  // of a plan
-    std::unique_ptr<comm::Communicator> communicator = nullptr;
-    int64_t calls = 0, runs = 0;  // on a GPU a call may be launched many times
+    std::unique_ptr<StepCommunicator> communicator = nullptr;
+    int64_t runs = 0;
   };
-  [[nodiscard]] comm::TrafficTotals traffic_of(const Gather& gather) const;
 
   const comm::RankContext ranks_;
   const CopyIn& batch_;
   const int64_t columns_;
   const Room room_;
-  const bool on_gpu_;
   plan::BufferId all_keys_ = plan::kNoBuffer;
   Gather train_, eval_;
 };

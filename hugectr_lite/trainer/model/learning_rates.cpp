@@ -22,8 +22,7 @@ void LearningRates::declare(plan::Buffers& buffers) {
     rates_.push_back(buffers.add(name, plan::BufferKind::kState, kFloatBytes));
 }
 
-void LearningRates::emit(plan::Plan& plan, Stage stage, network::Phase) {
-  if (stage != Stage::kRates) return;
+void LearningRates::emit(plan::Plan& plan) {
   std::vector<plan::BufferId> writes = {step_};
   writes.insert(writes.end(), rates_.begin(), rates_.end());
   // Behind the lookups, on their lane: updates alone wait for it (and dropout, for the step).

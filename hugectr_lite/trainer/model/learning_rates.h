@@ -6,18 +6,18 @@
 
 #include "embedding/embedding_layer.h"
 #include "hugectr_lite/config/train_config.h"
-#include "hugectr_lite/trainer/model/plan_part.h"
+#include "hugectr_lite/plan/plan.h"
 
 namespace hlite::trainer {
 
-class LearningRates final : public PlanPart {
+class LearningRates {
  public:
   // Of the dense network by `optimizer`, and of each embedding layer by its own.
   LearningRates(const config::OptimizerConfig& optimizer,
                 const std::vector<std::unique_ptr<embedding::EmbeddingLayer>>& embeddings);
 
-  void declare(plan::Buffers& buffers) override;
-  void emit(plan::Plan& plan, Stage stage, network::Phase phase) override;
+  void declare(plan::Buffers& buffers);
+  void emit(plan::Plan& plan);
 
   [[nodiscard]] plan::BufferId step() const { return step_; }            // int64, from 1
   [[nodiscard]] plan::BufferId dense_rate() const { return rates_[0]; }  // float, as are all
@@ -26,7 +26,7 @@ class LearningRates final : public PlanPart {
   // Iterations done, set by a resume; the dense rate of the last one. They wait for a GPU.
   [[nodiscard]] int64_t iterations() const { return buffers_->value<int64_t>(step_); }
   void set_iterations(int64_t n) { buffers_->set_value(step_, n); }
-  // What all schedules' rates are multiplied by, 1 at first: the cuts of lr_plateau so far.
+  // The factor of all schedules' rates: 1 at first, lowered by the cuts after evaluations.
   [[nodiscard]] float scale() const { return buffers_->value<float>(scale_); }
   void set_scale(float scale) { buffers_->set_value(scale_, scale); }
   [[nodiscard]] float last_dense_rate() const { return buffers_->value<float>(dense_rate()); }

@@ -9,8 +9,8 @@ constexpr int32_t kGrowAfter = 2000;  // iterations, as in Apex and PyTorch
 }  // namespace
 
 LossScaling::LossScaling(std::optional<int64_t> fixed, FloatType type, const ModelLayers& layers,
-                         const GradientSum* sum)
-    : type_(type), layers_(layers), sum_(sum) {
+                         const RunStatus* status)
+    : type_(type), layers_(layers), status_(status) {
   if (type == FloatType::kFloat) return;
   dynamic_ = type == FloatType::kFp16 && !fixed;
   if (dynamic_)
@@ -26,8 +26,9 @@ void LossScaling::declare(plan::Buffers& buffers) {
   state_ = buffers.add("solver.loss_scale", plan::BufferKind::kState, sizeof(optimizer::LossScale));
   scale_ = buffers.slice("solver.loss_scale.scale", state_, 0, sizeof(float));
   if (dynamic_)
-    found_ = buffers.slice("solver.loss_scale.found", state_, offsetof(optimizer::LossScale, found),
-                           sizeof(int32_t));
+    gradient_overflow_ =
+        buffers.slice("solver.loss_scale.gradient_overflow", state_,
+                      offsetof(optimizer::LossScale, gradient_overflow), sizeof(int32_t));
 }
 
 void LossScaling::initialize() {
@@ -43,24 +44,23 @@ void LossScaling::set_dynamic_state(const optimizer::LossScale& state) {
   if (dynamic_) buffers_->set_value(state_, state);
 }
 
-std::vector<LossScaling::Gradients> LossScaling::checked_gradients() const {
+std::vector<LossScaling::CheckedGradients> LossScaling::checked_gradients() const {
   const network::Network& network = *layers_.network;
-  std::vector<Gradients> gradients = {
+  std::vector<CheckedGradients> gradients = {
       {.id = network.gradient_buffer(), .count = network.parameter_bytes() / kFloatBytes}};
   for (size_t i = 0; i < layers_.embeddings.size(); ++i) {
-    const size_t input = ModelLayers::kFirstEmbedding + i;
     const auto& layout = layers_.embeddings[i]->layout();
-    if (network.input_grad(input) != plan::kNoBuffer && !network.finds_overflow(input))
-      gradients.push_back({.id = network.input_grad(input),
-                           .type = type_,
-                           .per_sample = layout.slots() * layout.width});
+    const plan::BufferId id = layers_.vector_gradients(i);
+    if (id != plan::kNoBuffer && !network.finds_gradient_overflow(ModelLayers::kFirstEmbedding + i))
+      gradients.push_back({.id = id, .type = type_, .per_sample = layout.slots() * layout.width});
   }
   return gradients;
 }
 
-void LossScaling::find(const plan::StepContext& c, const std::vector<Gradients>& gradients) const {
-  int32_t* const found = buffers_->data<int32_t>(found_);
-  for (const Gradients& g : gradients)
+void LossScaling::find(const plan::StepContext& c,
+                       const std::vector<CheckedGradients>& gradients) const {
+  int32_t* const found = buffers_->data<int32_t>(gradient_overflow_);
+  for (const CheckedGradients& g : gradients)
     with_float_type(g.type, [&]<typename T>() {
       ops::flag_non_finite<T>(
           c.exec, Vector<T>(buffers_->data<T>(g.id), g.count + c.batch * g.per_sample), found);
@@ -68,31 +68,31 @@ void LossScaling::find(const plan::StepContext& c, const std::vector<Gradients>&
 }
 
 void LossScaling::emit_find(plan::Plan& plan) const {
+  if (!dynamic_ || !status_) return;
   const auto gradients = checked_gradients();
-  std::vector<plan::BufferId> reads = {found_};
-  for (const Gradients& g : gradients) reads.push_back(g.id);
+  std::vector<plan::BufferId> reads = {gradient_overflow_};
+  for (const CheckedGradients& g : gradients) reads.push_back(g.id);
   plan.add({.name = "loss_scale.find",
             .lane = plan::Lane::kCompute,
             .reads = reads,
-            .writes = {found_, sum_->found()},
+            .writes = {gradient_overflow_, status_->gradient_overflow()},
             .run = [this, gradients](const plan::StepContext& c) {
               find(c, gradients);
-              optimizer::tell_found(c.exec, buffers_->data<optimizer::LossScale>(state_),
-                                    buffers_->data<float>(sum_->found()));
+              optimizer::report_gradient_overflow(
+                  c.exec, buffers_->data<optimizer::LossScale>(state_),
+                  buffers_->data<float>(status_->gradient_overflow()));
             }});
 }
 
-void LossScaling::emit(plan::Plan& plan, Stage stage, network::Phase) {
+void LossScaling::emit_decision(plan::Plan& plan) const {
   if (!dynamic_) return;
-  if (stage == Stage::kRowGradients && sum_) emit_find(plan);
-  if (stage != Stage::kLossScale) return;
   std::vector<plan::BufferId> reads = {state_};
-  std::vector<Gradients> gradients;
-  if (sum_) {
-    reads.insert(reads.end(), {sum_->found(), sum_->overflow()});
+  std::vector<CheckedGradients> gradients;
+  if (status_) {
+    reads.insert(reads.end(), {status_->gradient_overflow(), status_->capacity_exceeded()});
   } else {
     gradients = checked_gradients();
-    for (const Gradients& g : gradients) reads.push_back(g.id);
+    for (const CheckedGradients& g : gradients) reads.push_back(g.id);
   }
   plan.add({.name = "loss_scale",
             .lane = plan::Lane::kCompute,
@@ -101,9 +101,10 @@ void LossScaling::emit(plan::Plan& plan, Stage stage, network::Phase) {
             .run = [this, gradients](const plan::StepContext& c) {
               find(c, gradients);
               optimizer::RanksVerdict ranks;
-              if (sum_)
-                ranks = {.found = buffers_->data<float>(sum_->found()),
-                         .overflow = buffers_->data<int32_t>(sum_->overflow())};
+              if (status_)
+                ranks = {
+                    .gradient_overflow = buffers_->data<float>(status_->gradient_overflow()),
+                    .capacity_exceeded = buffers_->data<int32_t>(status_->capacity_exceeded())};
               optimizer::update_loss_scale(c.exec, kGrowAfter,
                                            buffers_->data<optimizer::LossScale>(state_), ranks);
             }});

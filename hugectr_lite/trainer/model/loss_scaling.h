@@ -8,34 +8,33 @@
 #include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/optimizer/loss_scale.h"
 #include "hugectr_lite/trainer/model/build_layers.h"
-#include "hugectr_lite/trainer/model/gradient_sum.h"
-#include "hugectr_lite/trainer/model/plan_part.h"
+#include "hugectr_lite/trainer/model/run_status.h"
 
 namespace hlite::trainer {
 
-class LossScaling final : public PlanPart {
+class LossScaling {
  public:
   // `type`: of the activations of the layers, which must outlive it. `fixed`: the scale, where the
-  // config names one that is for this device. `sum`: of several ranks, or null; must outlive it.
+  // config names one that is for this device. `status`: null on one rank; must outlive it.
   LossScaling(std::optional<int64_t> fixed, FloatType type, const ModelLayers& layers,
-              const GradientSum* sum);
+              const RunStatus* status);
 
   [[nodiscard]] bool used() const { return first_scale_ > 0; }
-  void declare(plan::Buffers& buffers) override;
-  // Of a dynamic scale: the step "loss_scale" looks for overflow in all gradients, but in those
-  // whose layer sets found(), and decides whether the updates, which must come behind it, take
-  // place. On several ranks "loss_scale.find" looks, before gradients are summed, and what ranks
-  // have found travels with these: a rank's embedding gradients are of its samples alone. A sum of
-  // products of finite fp16 numbers is far from the end of float and bf16, so that nothing
-  // overflows on the way.
-  void emit(plan::Plan& plan, Stage stage, network::Phase phase) override;
+  void declare(plan::Buffers& buffers);
+  // The steps of a dynamic scale. "loss_scale" looks for overflow in all gradients, except those
+  // whose layer sets gradient_overflow(), and decides whether the updates, which come after it,
+  // take place. On several ranks "loss_scale.find" looks before gradients are summed, and the flag
+  // travels with them, because a rank's embedding gradients are of its samples alone. A sum of
+  // products of finite fp16 numbers is far from the end of float and bf16, so the sum itself cannot
+  // overflow.
+  void emit_find(plan::Plan& plan) const;
+  void emit_decision(plan::Plan& plan) const;
   // An optimizer::LossScale, and the float in it that the loss's gradient is
   // multiplied by; else kNoBuffer.
   [[nodiscard]] plan::BufferId state() const { return state_; }
   [[nodiscard]] plan::BufferId scale() const { return scale_; }
-  // Of a dynamic scale: the int32 in it that is set to 1 by whoever finds overflow in a gradient;
-  // else kNoBuffer.
-  [[nodiscard]] plan::BufferId found() const { return found_; }
+  // The int32 of a dynamic scale that a step sets to 1 when a gradient overflows; else kNoBuffer.
+  [[nodiscard]] plan::BufferId gradient_overflow() const { return gradient_overflow_; }
 
   // Sets the scale that training begins with. REQUIRES allocated buffers.
   void initialize();
@@ -45,22 +44,22 @@ class LossScaling final : public PlanPart {
 
  private:
   // Gradients of `type`: `count` of them, and `per_sample` for each of the batch.
-  struct Gradients {
+  struct CheckedGradients {
     plan::BufferId id = plan::kNoBuffer;
     FloatType type = FloatType::kFloat;
     int64_t count = 0, per_sample = 0;
   };
-  [[nodiscard]] std::vector<Gradients> checked_gradients() const;
-  void find(const plan::StepContext& context, const std::vector<Gradients>& gradients) const;
-  void emit_find(plan::Plan& plan) const;
+  [[nodiscard]] std::vector<CheckedGradients> checked_gradients() const;
+  void find(const plan::StepContext& context, const std::vector<CheckedGradients>& gradients) const;
 
   const FloatType type_;
   const ModelLayers& layers_;
-  const GradientSum* const sum_;
+  const RunStatus* const status_;
   plan::Buffers* buffers_ = nullptr;
   bool dynamic_ = false;
   float first_scale_ = 0;  // 0: none
-  plan::BufferId state_ = plan::kNoBuffer, scale_ = plan::kNoBuffer, found_ = plan::kNoBuffer;
+  plan::BufferId state_ = plan::kNoBuffer, scale_ = plan::kNoBuffer,
+                 gradient_overflow_ = plan::kNoBuffer;
 };
 
 }  // namespace hlite::trainer

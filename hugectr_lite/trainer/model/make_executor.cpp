@@ -4,6 +4,7 @@
 #include <string>
 
 #include "hugectr_lite/comm/device_communicator.h"
+#include "hugectr_lite/comm/thread_communicator.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/plan/device_executor.h"
@@ -17,7 +18,7 @@ void end_exchanges(const comm::RankContext& ranks) {
   try {
     throw;
   } catch (const std::exception& e) {
-    ranks.world->abort(fmt::format("rank {}: {}", ranks.rank, e.what()));
+    ranks.world->abort(comm::abort_reason(ranks.rank, e));
   }
 }
 
@@ -26,6 +27,8 @@ void name_step(const std::string& step) {
     throw;
   } catch (const comm::CommError&) {
     throw;  // of another rank, and says so
+  } catch (const TimeoutError&) {
+    throw;  // names its step
   } catch (const DeviceError& e) {
     raise<DeviceError>("step {}: {}", step, e.what());
   }

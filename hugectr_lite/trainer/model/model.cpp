@@ -38,9 +38,10 @@ void check_sharding(const config::TrainConfig& config) {
           "expected no penalty on the dense network where solver.shard_optimizer is true");
 }
 
-std::vector<PlanPart*> without_null(std::vector<PlanPart*> parts) {
-  std::erase(parts, nullptr);
-  return parts;
+void check_table_precision(const config::TrainConfig& config, const cuda::Backend* gpu) {
+  if (config.solver.table_precision != FloatType::kFloat && gpu)
+    config::fail_expected(*config.root.find("solver")->find("table_precision"),
+                          "\"fp32\" on a GPU; train on the CPU (solver.device or --device cpu)");
 }
 
 }  // namespace
@@ -54,62 +55,58 @@ Model::Model(const config::TrainConfig& config, uint64_t seed, int threads, Mode
       type_(activation_type(config, gpu)),
       train_batch_(config.solver.batchsize / ranks_.context.ranks()),
       max_batch_(largest_batch(config.solver, ranks_.context.ranks())),
-      layers_(build_layers(config, {.place = {.ranks = ranks_.context,
-                                              .gathers_keys = config.solver.gathers_keys(),
-                                              .max_batch = max_batch_,
-                                              .train_batch = train_batch_,
-                                              .threads = threads,
-                                              .gpu = gpu,
-                                              .type = type_,
-                                              .wire = config.solver.wire_precision},
-                                    .placements = ranks_.placements,
-                                    .seed = seed})),
+      layers_(build_layers(config, layer_setup(threads))),
       batch_(config.data, max_batch_),
       rates_(config.optimizer, layers_.embeddings),
       keys_gather_(config.solver.gathers_keys()
                        ? std::make_unique<KeysGather>(
                              ranks_.context, batch_, config.data.key_layout().columns,
-                             KeysGather::Room{.train = train_batch_, .most = max_batch_},
-                             gpu != nullptr)
+                             KeysGather::Room{.train = train_batch_, .most = max_batch_})
                        : nullptr),
-      gradient_sum_(ranks_.context.ranks() > 1
-                        ? std::make_unique<GradientSum>(ranks_.context, config, layers_,
-                                                        ranks_.wants_to_stop, gpu)
-                        : nullptr),
-      loss_scaling_(gpu ? config.solver.mixed_precision : std::nullopt, type_, layers_,
-                    gradient_sum_.get()),
+      exchanges_(make_exchanges()),
+      loss_scaling_(gpu ? config.solver.mixed_precision : std::nullopt, type_, layers_, status()),
       clip_(config.solver.gradient_clip_norm > 0
                 ? std::make_unique<GradientClip>(config.solver.gradient_clip_norm, ranks_.context,
-                                                 layers_, loss_scaling_,
-                                                 gradient_sum_ ? gradient_sum_->shard() : nullptr)
+                                                 layers_, loss_scaling_, shard())
                 : nullptr),
-      layer_parts_{
-          layers_,           batch_, rates_, loss_scaling_, gradient_sum_.get(), clip_.get(),
-          keys_gather_.get()},
-      embedding_part_(layer_parts_, max_batch_),
-      network_part_(layer_parts_, {.max_batch = max_batch_,
-                                   .seed = seed,
-                                   .type = type_,
-                                   .on_gpu = gpu != nullptr || ranks_.steps_of_gpu}),
       table_penalties_(layers_),
-      dense_optimizer_(config.optimizer, type_, layer_parts_),
-      parts_(without_null({&batch_, &rates_, keys_gather_.get(), &embedding_part_,
-                           gradient_sum_.get(), &loss_scaling_, clip_.get(), &network_part_,
-                           &table_penalties_, &dense_optimizer_})),
+      loss_mean_(status()),
+      dense_optimizer_(config.optimizer, type_,
+                       {*layers_.network, rates_, loss_scaling_, status(), shard(), clip_.get()}),
       train_plan_(buffers_),
       eval_plan_(buffers_) {
   check_sharding(config);
-  for (PlanPart* part : parts_) part->declare(buffers_);
+  check_table_precision(config, gpu);
+  declare_buffers();
 }
 
-void Model::make_plans() {
-  const auto emit = [&](plan::Plan& plan, std::span<const Stage> stages, network::Phase phase) {
-    for (const Stage stage : stages)
-      for (PlanPart* part : parts_) part->emit(plan, stage, phase);
-    plan.finalize();
-  };
-  emit(train_plan_, kTrainStages, network::Phase::kTrain);
-  emit(eval_plan_, kEvalStages, network::Phase::kEval);
+// Assigned to one by one: GCC 12 warns of an aggregate whose initializers may throw.
+LayerSetup Model::layer_setup(int threads) const {
+  LayerSetup setup;
+  setup.place.ranks = ranks_.context;
+  setup.place.gathers_keys = config_.solver.gathers_keys();
+  setup.place.max_batch = max_batch_;
+  setup.place.train_batch = train_batch_;
+  setup.place.threads = threads;
+  setup.place.gpu = gpu_;
+  setup.place.type = type_;
+  setup.place.wire = config_.solver.wire_precision;
+  setup.placements = ranks_.placements;
+  setup.tiers = ranks_.tiers;
+  setup.steps_of_gpu = ranks_.steps_of_gpu;
+  setup.seed = seed_;
+  return setup;
+}
+
+std::unique_ptr<Model::RankExchanges> Model::make_exchanges() const {
+  const comm::RankContext& ranks = ranks_.context;
+  if (ranks.ranks() == 1) return nullptr;
+  const SumOptions options(ranks, config_, gpu_ != nullptr);
+  return std::unique_ptr<RankExchanges>(
+      new RankExchanges{.status = {ranks, ranks_.wants_to_stop, gpu_},
+                        .dense_sum = {ranks, options, config_.solver.shard_optimizer},
+                        .row_sum = {ranks, options, config_.all_reduce.grouped, layers_},
+                        .layer_sums = LayerSumsGather(ranks)});
 }
 
 void Model::compile(const Exec& host) {
@@ -117,7 +114,7 @@ void Model::compile(const Exec& host) {
   if (gpu_) require_device_memory(*this);
   executor_ = make_executor(config_.solver, ranks_.context, gpu_, buffers_, host);
   if (ranks_.context.devices) buffers_.set_wait([this] { executor_->synchronize(); });
-  make_plans();
+  build_plans();
   for (const auto& e : layers_.embeddings) e->tables().prepare();
 }
 
@@ -131,15 +128,17 @@ void Model::allocate() {
 }
 
 void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
-  if (!gradient_sum_) return executor_->run(plan, context);
+  if (!exchanges_) return executor_->run(plan, context);
+  const bool training = &plan == &train_plan_;
   const auto run = [&] {
-    gradient_sum_->begin_run();
+    exchanges_->status.begin_run();
     executor_->run(plan, context);
-    if (&plan == &train_plan_) gradient_sum_->count_run();
-    if (keys_gather_) keys_gather_->count_run(&plan == &train_plan_);
+    if (training) ++exchanges_->training_runs;
+    if (keys_gather_) keys_gather_->count_run(training);
   };
-  const auto look = [&] { check_keys(*this); };  // a table may be full on this rank alone
-  for (run(); gradient_sum_->overflowed(executor_->exec(), look); run()) make_room(plan);
+  const auto check = [&] { check_keys(*this); };  // a table may be full on this rank alone
+  for (run(); exchanges_->status.check_capacity(executor_->exec(), check); run())
+    grow_exchanges(plan);
 }
 
 void Model::settle() {
@@ -147,31 +146,36 @@ void Model::settle() {
   if (ranks_.context.devices) ranks_.context.world->barrier();
 }
 
-// For lists that did not fit in a run of the plan, which has not counted.
-void Model::make_room(const plan::Plan& plan) {
+// After a run of the plan that exceeded a capacity and has not counted.
+void Model::grow_exchanges(const plan::Plan& plan) {
   settle();
   const int64_t done = rates_.iterations() - (&plan == &train_plan_ ? 1 : 0);
   for (const auto& e : layers_.embeddings)
-    if (const std::string grown = e->tables().sharded()->grow(); !grown.empty())
+    if (const std::string grown = e->tables().steps().grow(); !grown.empty())
       log::warning("iteration {}: {}", done + 1, grown);
   executor_->forget();
   rates_.set_iterations(done);
-  gradient_sum_->clear_overflow();
+  exchanges_->status.clear_capacity_exceeded();
   settle();
 }
 
 bool Model::stop_requested() const {
-  if (gradient_sum_) return gradient_sum_->stop_requested();
+  if (exchanges_) return exchanges_->status.stop_requested();
   return ranks_.wants_to_stop && ranks_.wants_to_stop();
 }
 
 std::vector<StepTraffic> Model::traffic() const {
   std::vector<StepTraffic> list;
-  if (!gradient_sum_) return list;
-  if (keys_gather_) list.push_back(keys_gather_->traffic());
-  for (const auto& e : layers_.embeddings)
-    for (StepTraffic& step : e->tables().sharded()->traffic()) list.push_back(std::move(step));
-  for (StepTraffic& step : gradient_sum_->traffic()) list.push_back(std::move(step));
+  if (!exchanges_) return list;
+  const auto add = [&](std::vector<StepTraffic> steps) {
+    std::move(steps.begin(), steps.end(), std::back_inserter(list));
+  };
+  const auto& [status, dense_sum, row_sum, layer_sums, runs] = *exchanges_;
+  if (keys_gather_) add({keys_gather_->traffic()});
+  for (const auto& e : layers_.embeddings) add(e->tables().steps().exchange()->traffic());
+  add(row_sum.traffic(runs, dense_sum.reduced()));
+  add(dense_sum.traffic(runs));
+  add(layer_sums.traffic(runs));
   return list;
 }
 

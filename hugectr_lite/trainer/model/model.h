@@ -1,10 +1,9 @@
 // Model: a config compiled into buffers and plans.
 //
-// It is a list of parts (plan_part.h), which name their buffers in turn and add their steps stage
-// by stage. Construction checks and sizes everything and takes no memory worth speaking of;
-// compile() makes the plans; allocate() takes the memory, and then they can be run. What else is
-// done with a model lies beside it: model_sizes.h,
-// model_tensors.h, model_results.h, non_finite_search.h.
+// Construction checks and sizes everything and takes no memory worth speaking of; compile() builds
+// the plans, whose steps stand in order in build_plans.cpp; allocate() takes the memory, and then
+// they can be run. What else is done with a model lies in model_sizes.h, model_tensors.h,
+// model_results.h and non_finite_search.h.
 #pragma once
 
 #include <functional>
@@ -17,11 +16,12 @@
 #include "hugectr_lite/trainer/model/copy_in.h"
 #include "hugectr_lite/trainer/model/dense_optimizer.h"
 #include "hugectr_lite/trainer/model/gradient_clip.h"
-#include "hugectr_lite/trainer/model/gradient_sum.h"
 #include "hugectr_lite/trainer/model/keys_gather.h"
-#include "hugectr_lite/trainer/model/layer_parts.h"
+#include "hugectr_lite/trainer/model/layer_sums_gather.h"
 #include "hugectr_lite/trainer/model/learning_rates.h"
+#include "hugectr_lite/trainer/model/loss_mean.h"
 #include "hugectr_lite/trainer/model/loss_scaling.h"
+#include "hugectr_lite/trainer/model/replicated_row_sum.h"
 #include "hugectr_lite/trainer/model/table_penalties.h"
 
 namespace hlite::trainer {
@@ -31,6 +31,7 @@ struct ModelRanks {
   comm::RankContext context = {};
   std::vector<LayerPlacement> placements = {};  // of the embedding layers; none on one rank
   std::function<bool()> wants_to_stop = {};     // whether this rank was asked to
+  RowTiers tiers = {};
   bool steps_of_gpu = false;  // of the network, as GPUs have them: to look at, not to run
 };
 
@@ -44,9 +45,10 @@ class Model {
   Model(const config::TrainConfig& config, uint64_t seed, int threads, ModelRanks ranks = {},
         const cuda::Backend* gpu = nullptr);
 
-  // Adds the steps to both plans: enough to look at them, with a GPU that is not here too.
-  void make_plans();
-  // Makes the plans, what their steps need, and the executor; what runs on the CPU will do so on
+  // Adds the steps to both plans: enough to look at them, with a GPU that is not here too. A config
+  // that does not train leaves the training plan empty.
+  void build_plans();
+  // Builds the plans, what their steps need, and the executor; what runs on the CPU will do so on
   // `host`. Takes the sparse update's workspace, on a GPU that of matrix products too, and no other
   // memory. Throws DeviceError when the GPU lacks memory for all that the model will need.
   void compile(const Exec& host);
@@ -78,7 +80,11 @@ class Model {
   [[nodiscard]] uint64_t seed() const { return seed_; }
   [[nodiscard]] int ranks() const { return ranks_.context.ranks(); }
   [[nodiscard]] const cuda::Backend* gpu() const { return gpu_; }
-  // Of activations.
+  // The memory of rows; nullopt: all rows are in memory.
+  [[nodiscard]] std::optional<config::EmbeddingMemoryConfig> row_memory() const {
+    return trainer::row_memory(config_, ranks_.tiers);
+  }
+  // The type of activations.
   [[nodiscard]] FloatType type() const { return type_; }
   // Largest batch of one rank that fits the buffers: evaluation takes what training needs, and at
   // least 8192 samples of a larger evaluation batch over all ranks.
@@ -96,11 +102,43 @@ class Model {
   [[nodiscard]] const LearningRates& rates() const { return rates_; }
   [[nodiscard]] LossScaling& loss_scaling() { return loss_scaling_; }
   [[nodiscard]] const LossScaling& loss_scaling() const { return loss_scaling_; }
+  [[nodiscard]] const LossMean& loss_mean() const { return loss_mean_; }
   [[nodiscard]] const DenseOptimizer& dense_optimizer() const { return dense_optimizer_; }
 
  private:
+  // Data that ranks exchange, other than rows and keys.
+  struct RankExchanges {
+    RunStatus status;
+    DenseAllReduce dense_sum;
+    ReplicatedRowSum row_sum;
+    LayerSumsGather layer_sums;
+    int64_t training_runs = 0;
+  };
+  [[nodiscard]] LayerSetup layer_setup(int threads) const;
+  [[nodiscard]] std::unique_ptr<RankExchanges> make_exchanges() const;
+  [[nodiscard]] const RunStatus* status() const {
+    return exchanges_ ? &exchanges_->status : nullptr;
+  }
+  [[nodiscard]] DenseShard* shard() const {
+    return exchanges_ ? exchanges_->dense_sum.shard() : nullptr;
+  }
+  [[nodiscard]] bool has_gpu_steps() const { return gpu_ != nullptr || ranks_.steps_of_gpu; }
+  [[nodiscard]] plan::Lane weight_gradient_lane() const {
+    return has_gpu_steps() ? plan::Lane::kWeights : plan::Lane::kCompute;
+  }
+  void declare_buffers();
+  void declare_network();
+  [[nodiscard]] embedding::TablesIo tables_io(size_t layer, network::Phase phase) const;
+  // Call emit(steps, io) for each embedding layer, and for those that are trained.
+  template <typename Emit>
+  void each_table(network::Phase phase, Emit&& emit) const;
+  template <typename Emit>
+  void each_trained_table(Emit&& emit) const;
+  void emit_lookup(plan::Plan& plan, network::Phase phase);
+  void build_train_plan(plan::Plan& plan);
+  void build_eval_plan(plan::Plan& plan);
   void run(const plan::Plan& plan, const plan::StepContext& context);
-  void make_room(const plan::Plan& plan);
+  void grow_exchanges(const plan::Plan& plan);
 
   const config::TrainConfig& config_;
   const uint64_t seed_;
@@ -111,16 +149,13 @@ class Model {
   const ModelLayers layers_;
   CopyIn batch_;
   LearningRates rates_;
-  std::unique_ptr<KeysGather> keys_gather_;    // where ranks get each other's keys
-  std::unique_ptr<GradientSum> gradient_sum_;  // on several ranks
+  const std::unique_ptr<KeysGather> keys_gather_;   // where ranks get each other's keys
+  const std::unique_ptr<RankExchanges> exchanges_;  // on several ranks
   LossScaling loss_scaling_;
-  std::unique_ptr<GradientClip> clip_;  // where the config has a norm
-  const LayerParts layer_parts_;
-  EmbeddingPart embedding_part_;
-  NetworkPart network_part_;
+  const std::unique_ptr<GradientClip> clip_;  // where the config has a norm
   TablePenalties table_penalties_;
+  LossMean loss_mean_;
   DenseOptimizer dense_optimizer_;
-  const std::vector<PlanPart*> parts_;  // all of the above, in the order in which they are declared
   plan::Buffers buffers_;
   plan::Plan train_plan_, eval_plan_;
   Exec host_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/live_line.h"
@@ -19,9 +20,10 @@ int64_t rows_held(const Model& model, const embedding::EmbeddingLayer& layer) {
 LayerSize size_of(const Model& model, const embedding::EmbeddingLayer& layer) {
   const auto& layout = layer.layout();
   const int64_t held = rows_held(model, layer);
-  return {layer.name(), layer.type(), network::to_string({layout.slots(), layout.width}),
-          fmt::format("{} tables, {}{} rows", layout.slots(), layer.hashed() ? "up to " : "", held),
-          held * layout.width};
+  return {
+      layer.name(), layer.type(), network::to_string({layout.slots(), layout.width}),
+      fmt::format("{} tables, {}{} rows", layout.tables(), layer.hashed() ? "up to " : "", held),
+      held * layout.width};
 }
 
 LayerSize size_of(const network::Network& network, const network::Network::LayerEntry& entry) {
@@ -54,15 +56,15 @@ std::vector<LayerSize> layer_sizes(const Model& model) {
 std::vector<TableSize> table_sizes(const Model& model) {
   std::vector<TableSize> list;
   for (const auto& e : model.layers().embeddings) {
-    const auto add = [&, row = e->layout().width * kFloatBytes](std::string name, int64_t rows) {
+    const auto add = [&, row = e->table_row_bytes()](std::string name, int64_t rows) {
       list.push_back({std::move(name), rows, rows * row});
     };
-    const auto& rows = e->layout().rows;
+    const auto& rows = e->layout().table_rows;
     if (e->hashed())
       add(e->name(), rows_held(model, *e));
     else
-      for (size_t s = 0; s < rows.size(); ++s)
-        add(embedding::table_name(e->name(), static_cast<int64_t>(s)), rows[s]);
+      for (size_t t = 0; t < rows.size(); ++t)
+        add(embedding::table_name(e->name(), static_cast<int64_t>(t)), rows[t]);
   }
   return list;
 }
@@ -76,6 +78,75 @@ std::string largest_tables(std::vector<TableSize> tables) {
   for (const TableSize& t : tables)
     texts.push_back(fmt::format("{} ({} rows, {})", t.name, t.rows, bytes_text(t.bytes)));
   return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::vector<LayerTiers> tiers_of(const Model& model) {
+  std::vector<LayerTiers> list;
+  for (const auto& e : model.layers().embeddings) {
+    const embedding::TableStorage& storage = e->tables().storage();
+    if (!storage.holds_lines()) continue;
+    list.push_back({.name = e->name(),
+                    .second = storage.beyond_memory()
+                                  ? "the disk " + model.config().resolve(model.row_memory()->disk)
+                                  : "the host",
+                    .rows = storage.own_rows(),
+                    .resident = storage.held_rows(),
+                    .row_bytes = e->row_bytes(),
+                    .largest_file = storage.largest_file(),
+                    .forecast = storage.forecast()});
+  }
+  return list;
+}
+
+std::vector<embedding::RowCacheCounts> moved_rows(const Model& model) {
+  std::vector<embedding::RowCacheCounts> list;
+  for (const auto& e : model.layers().embeddings)
+    if (const auto& storage = e->tables().storage(); storage.holds_lines())
+      list.push_back(storage.admitted());
+  return list;
+}
+
+std::vector<std::string> tier_texts(const LayerTiers& t) {
+  const bool disk = t.largest_file > 0;
+  const double share = static_cast<double>(t.resident) / static_cast<double>(t.rows);
+  std::vector<std::string> lines = {fmt::format(
+      "{}: {} of {} rows ({:.1f} %, {}) in memory{}, {} on {}", t.name, t.resident, t.rows,
+      100 * share, bytes_text(t.resident * t.row_bytes), disk ? "" : " of the GPU",
+      disk ? fmt::format("the others ({})", bytes_text((t.rows - t.resident) * t.row_bytes))
+           : fmt::format("all of them ({})", bytes_text(t.rows * t.row_bytes)),
+      t.second)};
+  if (!t.forecast) {
+    lines.push_back(fmt::format(
+        "{}: the share of lookups that find their rows in memory is unknown, as the data have no "
+        "counts of keys",
+        t.name));
+    return lines;
+  }
+  const auto bytes = [](double n) { return bytes_text(std::llround(n)); };
+  lines.push_back(fmt::format(
+      "{}: {:.1f} % of lookups are expected to find their rows in memory; an iteration reads {} "
+      "from {} and writes {}",
+      t.name, 100 * t.forecast->rows.resident_share(), bytes(t.forecast->read_bytes), t.second,
+      bytes(t.forecast->written_bytes)));
+  return lines;
+}
+
+std::string moved_text(const LayerTiers& t, const embedding::RowCacheCounts& moved) {
+  const std::string expected =
+      t.forecast ? fmt::format(" (expected: {:.1f} %)", 100 * t.forecast->rows.resident_share())
+                 : "";
+  return fmt::format(
+      "{}: {:.1f} %{} of {} lookups found their rows in memory{}; {} rows came from {} and {} went "
+      "there ({} read, {} written)",
+      t.name, 100 * moved.resident_share(), expected, moved.lookups,
+      t.largest_file > 0 ? "" : " of the GPU", moved.fetched, t.second, moved.written,
+      bytes_text(moved.read_bytes), bytes_text(moved.written_bytes));
+}
+
+int64_t host_row_bytes(const Model& model) {
+  int64_t bytes = 0;
+  for (const auto& e : model.layers().embeddings) bytes += e->tables().storage().host_bytes();
+  return bytes;
 }
 
 MemoryEstimate memory_of(const Model& model) {
@@ -107,8 +178,8 @@ void require_device_memory(const cuda::Backend& gpu, int64_t needed,
   gpu.memory_info(&free, &total);
   if (needed <= free) return;
   raise<DeviceError>(
-      "device memory: {} needed, {} of {} free, {} missing; the largest tables: {}; smaller "
-      "tables, a smaller batch or --device cpu may help",
+      "device memory: {} needed, {} of {} free, {} missing; the largest tables: {}; "
+      "solver.embedding_memory (\"auto\", or gpu_gb), a smaller batch or --device cpu may help",
       bytes_text(needed), bytes_text(free), bytes_text(total), bytes_text(needed - free),
       largest_tables(tables));
 }

@@ -24,6 +24,25 @@ struct TableSize {
   int64_t rows = 0, bytes = 0;  // bytes of the rows, optimizer states left out
 };
 std::vector<TableSize> table_sizes(const Model& model);
+
+// The tiers of a layer whose tables are larger than memory, on one rank. A row lies in the first
+// tier, memory or a GPU's memory, or in the second, a disk or the host's memory.
+struct LayerTiers {
+  std::string name, second;  // "the disk /nvme", "the host"
+  int64_t rows = 0, resident = 0, row_bytes = 0;
+  int64_t largest_file = 0;                              // 0: the second tier is not a disk
+  std::optional<embedding::TierForecast> forecast = {};  // nullopt: not known
+};
+// None if all rows are in memory.
+std::vector<LayerTiers> tiers_of(const Model& model);
+// The counters of these layers. Waits for a GPU.
+std::vector<embedding::RowCacheCounts> moved_rows(const Model& model);
+// Lines for --check and for the start of a run.
+std::vector<std::string> tier_texts(const LayerTiers& tiers);
+// A line with the rows that a run has moved, and the expected ones.
+std::string moved_text(const LayerTiers& tiers, const embedding::RowCacheCounts& moved);
+// Bytes of the host's memory for rows of a GPU's tables, of one rank.
+int64_t host_row_bytes(const Model& model);
 // "emb.table_0 (40000000 rows, 20.5 GB), ...": the three largest, largest first.
 std::string largest_tables(std::vector<TableSize> tables);
 

@@ -46,14 +46,14 @@ void initialize(Model& model) {
         std::span(values).first(static_cast<size_t>(model.buffers().bytes(id) / kFloatBytes)));
 }
 
-std::vector<TensorRef> weights_of(const Model& model) {
+std::vector<TensorRef> weights_of(const Model& model, bool all_rows) {
   std::vector<TensorRef> list;
   for (const auto& p : model.layers().network->parameters())
     list.push_back(tensor_at(model, p.name, p.dims, p.buffers.value));
   for (const auto& t : model.layers().network->running())
     list.push_back(tensor_at(model, t.name, t.dims, t.value));
   for (const auto& e : model.layers().embeddings)
-    for (TensorRef& t : e->tables().tables()) list.push_back(std::move(t));
+    for (TensorRef& t : e->tables().tables(all_rows)) list.push_back(std::move(t));
   return list;
 }
 
@@ -74,13 +74,15 @@ std::vector<TensorRef> states_of(const Model& model) {
   return list;
 }
 
-std::vector<TensorRef> weights_to_read(Model& model, const std::string& path) {
-  const ReadFile opened(path);
+std::vector<TensorRef> weights_to_read(Model& model, const ByteSource& opened) {
   const checkpoint::SafetensorsReader file(opened);
-  const auto keys_of = [&](const std::string& table) {
+  const auto keys_of = [&](const std::string& table,
+                           bool all) -> std::optional<std::vector<uint32_t>> {
     std::vector<uint32_t> keys;
     if (file.find(table + ".keys") != nullptr) {
       keys = file.read_words(table + ".keys");
+    } else if (!all) {
+      return std::nullopt;
     } else if (const auto* rows = file.find(table); rows != nullptr && !rows->shape.empty()) {
       keys.resize(static_cast<size_t>(rows->shape[0]));
       std::iota(keys.begin(), keys.end(), 0u);
@@ -91,7 +93,7 @@ std::vector<TensorRef> weights_to_read(Model& model, const std::string& path) {
                          file.name(), table, keys[i], keys[i - 1]);
     return keys;
   };
-  for (const auto& e : model.layers().embeddings) e->tables().make_room(keys_of);
+  for (const auto& e : model.layers().embeddings) e->tables().make_room(keys_of, model.host());
   std::vector<TensorRef> weights = weights_of(model);
   std::erase_if(weights, [&](const TensorRef& t) {
     return t.dtype == DType::kU32 && file.find(t.name) == nullptr;
@@ -102,14 +104,15 @@ std::vector<TensorRef> weights_to_read(Model& model, const std::string& path) {
 void load_trained_weights(Model& model, const std::string& path) {
   if (checkpoint::is_checkpoint(path)) {
     const auto meta = checkpoint::read_manifest(path);
-    checkpoint::load_checkpoint_weights(path, meta,
-                                        weights_to_read(model, checkpoint::weights_file(path)));
+    checkpoint::load_checkpoint_weights(
+        path, meta, weights_to_read(model, ReadFile(checkpoint::weights_file(path))));
   } else {
-    checkpoint::load_weights(path, weights_to_read(model, path));
+    checkpoint::load_weights(path, weights_to_read(model, ReadFile(path)));
   }
 }
 
 void weights_changed(const Model& model) {
+  for (const auto& e : model.layers().embeddings) e->tables().end_reading();
   model.dense_optimizer().round_weights(model.buffers(), model.executor().exec());
 }
 

@@ -14,16 +14,18 @@ namespace hlite::trainer {
 void initialize(Model& model);
 
 // Every weight by its name in a weights file; the optimizer's states likewise. Collective. They
-// borrow from the model.
-std::vector<TensorRef> weights_of(const Model& model);
+// borrow from the model. Of tables larger than memory, the rows that have been trained, with their
+// keys, as a checkpoint has them, or all rows.
+std::vector<TensorRef> weights_of(const Model& model, bool all_rows = false);
 std::vector<TensorRef> states_of(const Model& model);
 
-// The weights that the file at `path` is to fill: all of the model's, but for the keys of tables
-// that have all keys there. Where tables hold the keys that have come, makes room for the file's.
-// Throws DataError when its keys are not ascending, FileError.
-std::vector<TensorRef> weights_to_read(Model& model, const std::string& path);
+// The weights that a file is to fill: all of the model's, but for the keys of tables that have all
+// keys there. Where tables hold the keys that have come, makes room for the file's. Throws
+// DataError when its keys are not ascending.
+std::vector<TensorRef> weights_to_read(Model& model, const ByteSource& file);
 
-// Fills them from a checkpoint's directory or an exported file.
+// Fills them from a checkpoint's directory, with its best weights if it has them, or from an
+// exported file.
 void load_trained_weights(Model& model, const std::string& path);
 
 // To be called when weights have been set, before a plan runs: working copies follow.

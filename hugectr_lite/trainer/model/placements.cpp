@@ -1,9 +1,12 @@
 #include "hugectr_lite/trainer/model/placements.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <limits>
 #include <numeric>
 #include <optional>
+#include <unordered_map>
 
 #include "data_reader/manifest.h"
 #include "data_reader/open_source.h"
@@ -28,9 +31,33 @@ struct Statistics {
   std::string source;
 };
 
-// The manifest of the tool that wrote the training data, where it has the counts of these tables.
-std::optional<Statistics> from_manifest(const config::TrainConfig& config, const Layers& layers) {
-  const auto entry = data::find_manifest_of(config.resolve(config.data.source));
+// Returns the count of each row of a layer's tables, added up over the slots that share a table.
+std::vector<uint32_t> counts_of(const embedding::SlotLayout& layout, const data::Manifest& manifest,
+                                const ReadFile& file) {
+  constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max();
+  std::vector<uint32_t> counts(static_cast<size_t>(layout.total_rows)), of_slot;
+  const auto sizes = manifest.slot_sizes.begin();
+  int64_t at = std::accumulate(sizes, sizes + layout.first_slot, int64_t{0}) *
+               static_cast<int64_t>(sizeof(uint32_t));
+  for (size_t s = 0; s < layout.rows.size(); ++s) {
+    of_slot.resize(static_cast<size_t>(layout.rows[s]));
+    const auto bytes = std::as_writable_bytes(std::span(of_slot));
+    if (at + std::ssize(bytes) > file.size())
+      raise<DataError>("{}: expected at least {} bytes, found {}", file.name(),
+                       at + std::ssize(bytes), file.size());
+    file.read(at, bytes);
+    at += std::ssize(bytes);
+    uint32_t* const of_table = counts.data() + layout.offset[s];
+    for (size_t key = 0; key < of_slot.size(); ++key)
+      of_table[key] += std::min(of_slot[key], kMost - of_table[key]);
+  }
+  return counts;
+}
+
+// The manifest of the tool that wrote the training data, if it has the counts of these tables.
+std::optional<data::ManifestEntry> manifest_with_counts(const config::TrainConfig& config,
+                                                        const Layers& layers) {
+  auto entry = data::find_manifest_of(config.resolve(config.data.source));
   if (!entry || entry->file.role != "train" || entry->manifest.key_counts_name.empty())
     return std::nullopt;
   const data::Manifest& manifest = entry->manifest;
@@ -45,24 +72,25 @@ std::optional<Statistics> from_manifest(const config::TrainConfig& config, const
   if (!one_hot || manifest.slot_sizes.size() != config.data.key_layout().hotness.size() ||
       !std::all_of(layers.begin(), layers.end(), same_sizes))
     return std::nullopt;
-  const ReadFile counts_file(
-      (std::filesystem::path(entry->path).parent_path() / manifest.key_counts_name).string());
+  return entry;
+}
+
+std::string counts_path(const data::ManifestEntry& entry) {
+  return (std::filesystem::path(entry.path).parent_path() / entry.manifest.key_counts_name)
+      .string();
+}
+
+std::optional<Statistics> from_manifest(const config::TrainConfig& config, const Layers& layers) {
+  const auto entry = manifest_with_counts(config, layers);
+  if (!entry) return std::nullopt;
+  const ReadFile counts_file(counts_path(*entry));
   Statistics statistics;
   statistics.batches =
       static_cast<double>(entry->file.rows) / static_cast<double>(config.solver.batchsize);
   statistics.source = counts_file.name();
   for (const auto& layer : layers) {
-    const int64_t at =
-        std::accumulate(manifest.slot_sizes.begin(),
-                        manifest.slot_sizes.begin() + layer->layout().first_slot, int64_t{0}) *
-        static_cast<int64_t>(sizeof(uint32_t));
-    std::vector<uint32_t> counts(static_cast<size_t>(layer->layout().total_rows));
-    const auto bytes = std::as_writable_bytes(std::span(counts));
-    if (at + std::ssize(bytes) > counts_file.size())
-      raise<DataError>("{}: expected at least {} bytes, found {}", counts_file.name(),
-                       at + std::ssize(bytes), counts_file.size());
-    counts_file.read(at, bytes);
-    statistics.of_layer.push_back(FrequencyStatistics::of_counts(counts));
+    statistics.of_layer.push_back(
+        FrequencyStatistics::of_counts(counts_of(layer->layout(), entry->manifest, counts_file)));
   }
   return statistics;
 }
@@ -117,9 +145,9 @@ LayerPlacement hybrid_placement(const EmbeddingLayer& layer, const config::Train
     result.placement = std::make_shared<RowPlacement>(
         RowPlacement::by_category(layout, embedding::CategoryModel(layout, topology.ranks())));
     result.explanation = fmt::format(
-        "{}: {} rows spread over {} ranks; how many categories are "
-        "frequent is found when a run starts",
-        layer.name(), layout.total_rows, topology.ranks());
+        "{}: {} rows spread over {} ranks; {}", layer.name(), layout.total_rows, topology.ranks(),
+        config.data.follow ? "without counts of a folder that is followed, no category is frequent"
+                           : "how many categories are frequent is found when a run starts");
     return result;
   }
   const double threshold = threshold_of(layer, config, topology, statistics->batches);
@@ -145,11 +173,11 @@ LayerPlacement hybrid_placement(const EmbeddingLayer& layer, const config::Train
 int64_t bytes_of_rank(const EmbeddingLayer& layer, const std::vector<std::vector<int>>& shards,
                       int rank) {
   int64_t rows = 0;
-  for (size_t s = 0; s < shards.size(); ++s) {
-    const int64_t all = layer.layout().rows[s], n = std::ssize(shards[s]);
+  for (size_t t = 0; t < shards.size(); ++t) {
+    const int64_t all = layer.layout().table_rows[t], n = std::ssize(shards[t]);
     if (n == 0) rows += all;
     for (int64_t i = 0; i < n; ++i)
-      if (shards[s][static_cast<size_t>(i)] == rank) rows += (all - i + n - 1) / n;
+      if (shards[t][static_cast<size_t>(i)] == rank) rows += (all - i + n - 1) / n;
   }
   return rows * layer.row_bytes();
 }
@@ -168,11 +196,11 @@ std::vector<std::vector<int>> planned_shards(const EmbeddingLayer& layer,
   int64_t all = 0, small = 0;
   double lookups = 0, copied = 0;
   const int64_t copy_below = limits.copy_below_bytes(topology.nodes());
-  for (int64_t s = 0; s < layer.layout().slots(); ++s) {
-    const int64_t rows = layer.layout().rows[static_cast<size_t>(s)];
-    const auto keys = static_cast<double>(layer.layout().hotness(s));
+  for (int64_t t = 0; t < layer.layout().tables(); ++t) {
+    const int64_t rows = layer.layout().table_rows[static_cast<size_t>(t)];
+    const auto keys = static_cast<double>(layer.layout().table_lookups(t));
     tables.push_back(
-        {.name = embedding::table_name(layer.name(), s), .rows = rows, .lookups = keys});
+        {.name = embedding::table_name(layer.name(), t), .rows = rows, .lookups = keys});
     const int64_t bytes = rows * layer.row_bytes();
     all += bytes;
     lookups += keys;
@@ -183,8 +211,9 @@ std::vector<std::vector<int>> planned_shards(const EmbeddingLayer& layer,
   // Unless the config says how much: half more than an even share of all rows and a row a table.
   // What this machine has left would be another limit on every node, and all come to one plan.
   const int64_t share =
-      (all - small) / buckets / 2 * 3 + layer.layout().slots() * layer.row_bytes() + small;
-  const int64_t capacity = limits.memory_bytes > 0 ? limits.memory_bytes * ranks_of_bucket : share;
+      (all - small) / buckets / 2 * 3 + layer.layout().tables() * layer.row_bytes() + small;
+  const int64_t capacity =
+      limits.memory_bytes() > 0 ? limits.memory_bytes() * ranks_of_bucket : share;
   const embedding::ShardingPlan plan(std::move(tables),
                                      {.buckets = buckets,
                                       .capacity_bytes = capacity,
@@ -192,9 +221,9 @@ std::vector<std::vector<int>> planned_shards(const EmbeddingLayer& layer,
                                       .replicate_below_bytes = copy_below,
                                       .shard_cost = limits.shard_cost(topology.nodes())});
   std::vector<std::vector<int>> shards;
-  for (int64_t s = 0; s < layer.layout().slots(); ++s) {
+  for (int64_t t = 0; t < layer.layout().tables(); ++t) {
     auto& ranks = shards.emplace_back();
-    for (const int bucket : plan.shards(static_cast<size_t>(s)))
+    for (const int bucket : plan.shards(static_cast<size_t>(t)))
       for (int local = 0; local < ranks_of_bucket; ++local)
         ranks.push_back(by_node ? topology.rank_at(bucket, local) : bucket);
   }
@@ -213,19 +242,19 @@ LayerPlacement localized_placement(const EmbeddingLayer& layer, const comm::Topo
   LayerPlacement result;
   std::vector<int> all(static_cast<size_t>(topology.ranks()));
   std::iota(all.begin(), all.end(), 0);
-  std::vector<std::vector<int>> shards(static_cast<size_t>(layer.layout().slots()));
+  std::vector<std::vector<int>> shards(static_cast<size_t>(layer.layout().tables()));
   if (layer.hashed()) {
     result.explanation =
         fmt::format("{}: {} on rank {} mod {}, up to {} rows a rank", layer.name(),
-                    layer.by_slot() ? "table s" : "key k of every table",
-                    layer.by_slot() ? "s" : "k", topology.ranks(), layer.hash_capacity());
+                    layer.by_slot() ? "table t" : "key k of every table",
+                    layer.by_slot() ? "t" : "k", topology.ranks(), layer.hash_capacity());
     return result;  // the layer's own business
   }
   switch (layer.sharding()) {
     case Sharding::kSlot:
-      for (size_t s = 0; s < shards.size(); ++s) shards[s] = {all[s % all.size()]};
+      for (size_t t = 0; t < shards.size(); ++t) shards[t] = {all[t % all.size()]};
       result.explanation =
-          fmt::format("{}: table s on rank s mod {}", layer.name(), topology.ranks());
+          fmt::format("{}: table t on rank t mod {}", layer.name(), topology.ranks());
       break;
     case Sharding::kRow:
       for (auto& ranks : shards) ranks = all;
@@ -244,6 +273,36 @@ LayerPlacement localized_placement(const EmbeddingLayer& layer, const comm::Topo
   result.placement = std::make_shared<RowPlacement>(
       RowPlacement::by_table(layer.layout(), std::move(shards), topology.ranks()));
   return result;
+}
+
+// Returns (count, rows with that count) of a layer. Tables with one slot each are read a piece at a
+// time.
+std::vector<std::pair<int64_t, int64_t>> histogram_of(const embedding::SlotLayout& layout,
+                                                      const data::Manifest& manifest,
+                                                      const ReadFile& file) {
+  std::unordered_map<uint32_t, int64_t> categories;
+  const auto add = [&](std::span<const uint32_t> counts) {
+    for (const uint32_t count : counts) ++categories[count];
+  };
+  if (layout.tables() < layout.slots()) {
+    add(counts_of(layout, manifest, file));
+  } else {
+    constexpr int64_t kPiece = 1 << 18;
+    std::vector<uint32_t> piece;
+    const auto sizes = manifest.slot_sizes.begin();
+    const int64_t begin = std::accumulate(sizes, sizes + layout.first_slot, int64_t{0});
+    for (int64_t row = 0; row < layout.total_rows; row += kPiece) {
+      piece.resize(static_cast<size_t>(std::min(kPiece, layout.total_rows - row)));
+      const auto bytes = std::as_writable_bytes(std::span(piece));
+      const int64_t at = (begin + row) * static_cast<int64_t>(sizeof(uint32_t));
+      if (at + std::ssize(bytes) > file.size())
+        raise<DataError>("{}: expected at least {} bytes, found {}", file.name(),
+                         at + std::ssize(bytes), file.size());
+      file.read(at, bytes);
+      add(piece);
+    }
+  }
+  return {categories.begin(), categories.end()};
 }
 
 }  // namespace
@@ -318,11 +377,31 @@ std::vector<LayerPlacement> make_placements(const config::TrainConfig& config,
     return layer->sharding() == embedding::Sharding::kFrequency;
   });
   std::optional<Statistics> statistics;
-  if (hybrid && read_data) {
+  if (hybrid && read_data && !config.data.follow) {
     statistics = from_manifest(config, layers);
     if (!statistics) statistics = from_batches(config, layers);
   }
   return place(layers, config, topology, statistics ? &*statistics : nullptr);
+}
+
+LayerKeys expected_keys(const config::TrainConfig& config) {
+  const Layers layers = embedding_layers(config);
+  LayerKeys keys(layers.size());
+  const auto entry = manifest_with_counts(config, layers);
+  if (!entry) return keys;
+  const ReadFile file(counts_path(*entry));
+  const auto samples = static_cast<double>(entry->file.rows),
+             batch = static_cast<double>(config.solver.batchsize);
+  const auto batches =
+      config.solver.max_iter
+          ? static_cast<double>(*config.solver.max_iter)
+          : static_cast<double>(config.solver.num_epochs.value_or(1)) * std::ceil(samples / batch);
+  for (size_t i = 0; i < layers.size(); ++i)
+    keys[i] = std::make_shared<const embedding::ExpectedKeys>(embedding::ExpectedKeys{
+        .frequencies = embedding::KeyFrequencies::counted(
+            histogram_of(layers[i]->layout(), entry->manifest, file), samples),
+        .run_batches = batches});
+  return keys;
 }
 
 ExpectedPlacements expect_placements(const config::TrainConfig& config,
@@ -368,6 +447,8 @@ ExpectedPlacements expect_placements(const config::TrainConfig& config,
     const double samples = batch / topology.ranks(), rare = frequencies[i].lookups(thresholds[i]);
     if (layers[i]->sharding() == embedding::Sharding::kFrequency)
       p.exchanged_share = rare / frequencies[i].lookups();
+    p.keys = std::make_shared<const embedding::ExpectedKeys>(
+        embedding::ExpectedKeys{.frequencies = frequencies[i], .run_batches = 0});
     if (rare > 0)
       p.rows_per_lookup = frequencies[i].distinct(samples, thresholds[i]) / (samples * rare);
   }

@@ -18,7 +18,8 @@ struct LayerPlacement {
   std::shared_ptr<const embedding::RowPlacement> placement;
   double exchanged_share = 1;  // of the lookups: those to rows that are not copied
   double rows_per_lookup = 0;  // embedding::TablesPlace; 0: not known
-  std::string explanation;     // one line
+  std::shared_ptr<const embedding::ExpectedKeys> keys = nullptr;  // likewise; null: not known
+  std::string explanation;                                        // one line
 };
 
 // One for each embedding layer of the config; none on one rank.
@@ -26,7 +27,8 @@ struct LayerPlacement {
 //   LocalizedSlot...       as the layer's `sharding` says
 //   Hybrid...              category_model.h, from the counts in the manifest beside the training
 //                          data where it has them, else from the first num_iterations_statistics
-//                          batches. Without `read_data` no category is frequent.
+//                          batches. Without `read_data`, and of data that are followed, no category
+//                          is frequent.
 std::vector<LayerPlacement> make_placements(const config::TrainConfig& config,
                                             const comm::Topology& topology, bool read_data);
 
@@ -41,6 +43,11 @@ struct ExpectedPlacements {
 ExpectedPlacements expect_placements(const config::TrainConfig& config,
                                      const comm::Topology& topology, AssumedKeys keys,
                                      bool copies = true);
+
+// The expected keys of each embedding layer, by the counts in the manifest of the training data and
+// the length of the run; null if there are no counts. Reads all counts.
+using LayerKeys = std::vector<std::shared_ptr<const embedding::ExpectedKeys>>;
+LayerKeys expected_keys(const config::TrainConfig& config);
 
 // Rows of every slot's table, of all sparse inputs one after another: of the smallest one where
 // several embedding layers take an input. Throws ConfigError where none takes one.

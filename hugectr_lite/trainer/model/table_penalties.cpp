@@ -1,5 +1,6 @@
 #include "hugectr_lite/trainer/model/table_penalties.h"
 
+#include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/ops/block_sums.h"
 #include "hugectr_lite/ops/regularizer.h"
 
@@ -16,17 +17,14 @@ void TablePenalties::declare(plan::Buffers& buffers) {
       workspace_ = buffers.add("solver.penalty_sums", plan::BufferKind::kGradient, kWorkspaceBytes);
 }
 
-void TablePenalties::emit(plan::Plan& plan, Stage stage, network::Phase) {
-  if (stage != Stage::kRowGradients && stage != Stage::kRegularize) return;
+void TablePenalties::emit(plan::Plan& plan, bool copied) {
   const plan::BufferId loss = layers_.network->loss();
   for (size_t i = 0; i < layers_.embeddings.size(); ++i) {
     const embedding::EmbeddingLayer& layer = *layers_.embeddings[i];
     const config::RegularizerConfig& penalty = layer.penalty();
-    const bool trained =
-        layers_.network->input_grad(ModelLayers::kFirstEmbedding + i) != plan::kNoBuffer;
-    if (!penalty.any() || !trained) continue;
+    if (!penalty.any() || layers_.vector_gradients(i) == plan::kNoBuffer) continue;
     for (const embedding::WholeGradients& of : layer.tables().steps().whole_gradients()) {
-      if (of.copied != (stage == Stage::kRegularize)) continue;
+      if (of.copied != copied) continue;
       const ops::RegularizerOptions options = {.penalty = penalty.type == config::Regularizer::kL1
                                                               ? ops::Penalty::kL1
                                                               : ops::Penalty::kL2,
@@ -39,9 +37,11 @@ void TablePenalties::emit(plan::Plan& plan, Stage stage, network::Phase) {
            .run = [this, of, loss, options, buffers = &plan.buffers()](const plan::StepContext& c) {
              ops::RegularizerOptions with = options;
              with.workspace = {buffers->data<double>(workspace_), ops::kBlockSums};
-             ops::add_penalty(c.exec, {buffers->data<float>(of.weights), of.count},
-                              {buffers->data<float>(of.gradients), of.count},
-                              buffers->data<float>(loss), with);
+             with_float_type(of.type, [&]<typename T>() {
+               ops::add_penalty<T>(c.exec, {buffers->data<T>(of.weights), of.count},
+                                   {buffers->data<float>(of.gradients), of.count},
+                                   buffers->data<float>(loss), with);
+             });
            }});
     }
   }

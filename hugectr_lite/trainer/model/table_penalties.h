@@ -3,20 +3,22 @@
 #pragma once
 
 #include "hugectr_lite/trainer/model/build_layers.h"
-#include "hugectr_lite/trainer/model/plan_part.h"
 
 namespace hlite::trainer {
 
-class TablePenalties final : public PlanPart {
+class TablePenalties {
  public:
   // The layers must outlive it.
   explicit TablePenalties(const ModelLayers& layers) : layers_(layers) {}
-  void declare(plan::Buffers& buffers) override;
-  // "<layer>.penalty" before the loss is summed over ranks, each of its own rows, and
-  // "<layer>.penalty_copied" of copied rows behind it, where each rank has the sum.
-  void emit(plan::Plan& plan, Stage stage, network::Phase phase) override;
+  void declare(plan::Buffers& buffers);
+  // "<layer>.penalty" of each rank's own rows, before the loss is summed over ranks.
+  void emit_own(plan::Plan& plan) { emit(plan, /*copied=*/false); }
+  // "<layer>.penalty_copied" of replicated rows, after it, where each rank has the sum.
+  void emit_replicated(plan::Plan& plan) { emit(plan, /*copied=*/true); }
 
  private:
+  void emit(plan::Plan& plan, bool copied);
+
   const ModelLayers& layers_;
   plan::BufferId workspace_ = plan::kNoBuffer;
 };

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "data_reader/followed_source.h"
 #include "data_reader/open_source.h"
 #include "data_reader/parquet/parquet_library.h"
 #include "hugectr_lite/core/error.h"
@@ -14,7 +15,10 @@
 #include "hugectr_lite/trainer/run/memory_report.h"
 #include "hugectr_lite/trainer/run/preconditions.h"
 #include "hugectr_lite/trainer/run/resources.h"
+#include "hugectr_lite/trainer/run/row_memory.h"
+#include "hugectr_lite/trainer/run/run_outputs.h"
 #include "hugectr_lite/trainer/run/submission.h"
+#include "hugectr_lite/trainer/run/training_data.h"
 
 namespace hlite::trainer {
 namespace {
@@ -23,9 +27,24 @@ using Lines = std::vector<std::string>;
 
 // Rank 0 of the run, without anybody to talk to.
 ModelRanks ranks_for_report(const config::TrainConfig& config,
-                            const std::vector<LayerPlacement>& placements) {
-  return {.context = {.topology = std::make_shared<comm::Topology>(topology_of(config.solver))},
-          .placements = placements};
+                            const std::vector<LayerPlacement>& placements, const RowTiers& tiers) {
+  ModelRanks ranks;
+  ranks.context.topology = std::make_shared<comm::Topology>(topology_of(config.solver));
+  ranks.placements = placements;
+  ranks.tiers = tiers;
+  return ranks;
+}
+
+RowMemoryDecision row_memory_for_report(const config::TrainConfig& config, const Options& options,
+                                        const std::vector<LayerPlacement>& placements, int threads,
+                                        const cuda::Backend* gpu) {
+  return decide_row_memory(
+      {.config = config,
+       .options = options,
+       .placements = placements,
+       .threads = threads,
+       .gpu = gpu,
+       .ranks = {.topology = std::make_shared<comm::Topology>(topology_of(config.solver))}});
 }
 
 std::string launch_text(const Options& options, size_t nodes) {
@@ -58,14 +77,17 @@ struct DataFile {
   int64_t samples = -1;  // unknown
 };
 
-DataFile look_at_file(const config::TrainConfig& config, const Model& model, data::Split split,
-                      Lines& reasons) {
-  const bool train = split == data::Split::kTrain;
-  const std::string path = config.resolve(train ? config.data.source : config.data.eval_source);
-  const char* what = train ? "training data" : "evaluation data";
+// `written`: its path, as the config has it.
+DataFile look_at_file(const config::TrainConfig& config, const Model& model, const char* what,
+                      const std::string& written, data::Split split, Lines& reasons) {
+  const std::string path = config.resolve(written);
   if (!std::filesystem::exists(path)) {
     reasons.push_back(fmt::format("{}: {} is not there", what, path));
     return {.line = fmt::format("  {:24}{}: not there\n", what, path)};
+  }
+  if (config.data.follow && split == data::Split::kTrain) {
+    const data::FollowedSource source(config.data, path, config.solver.batchsize, {}, {});
+    return {.line = fmt::format("  {:24}{}: followed\n", what, path)};
   }
   if (config.data.format == config::DataFormat::kParquet) {
     if (const std::string missing = data::parquet::why_missing(); !missing.empty()) {
@@ -84,8 +106,16 @@ DataFile look_at_file(const config::TrainConfig& config, const Model& model, dat
           .samples = source->samples()};
 }
 
+std::string memory_text(const MemoryOfRun& memory, const RowMemoryDecision& rows, Lines& reasons) {
+  std::string text;
+  for (const std::string& line : rows.lines) text += line + "\n";
+  for (const std::string& warning : rows.warnings) text += "warning: " + warning + "\n";
+  return text + memory_report(memory, reasons);
+}
+
 // What the options name: places that results go to, and what a run starts from.
-void look_at_options(const config::TrainConfig& config, const Options& options, Lines& reasons) {
+void look_at_options(const config::TrainConfig& config, const Options& options,
+                     const data::TrainedOn& data, Lines& reasons) {
   const auto try_to = [&](auto&& action) {
     try {
       action();
@@ -94,7 +124,8 @@ void look_at_options(const config::TrainConfig& config, const Options& options, 
     }
   };
   parse_submission(options.submission);  // wrong usage on any machine
-  try_to([&] { check_places(config, options); });
+  try_to([&] { const RunOutputs outputs(config, options); });
+  const size_t before = reasons.size();
   if (!options.resume.empty())
     try_to(
         [&] { check_same_run(config, checkpoint::read_manifest(options.resume), options.resume); });
@@ -102,7 +133,11 @@ void look_at_options(const config::TrainConfig& config, const Options& options, 
     try_to([&] {
       const bool is_checkpoint = checkpoint::is_checkpoint(options.init);
       const ReadFile file(is_checkpoint ? checkpoint::weights_file(options.init) : options.init);
+      const checkpoint::SafetensorsReader weights(file);
     });
+  if (options.with_preparation) try_to([&] { preparation_of(config); });
+  // A model that can be read and is of other data contradicts the config on any machine.
+  if (reasons.size() == before) check_model_data(data, options, config.data.follow);
 }
 
 // Of the whole evaluation, as far as config and file tell.
@@ -135,18 +170,32 @@ std::string check_report(const config::TrainConfig& config, const Options& optio
   const auto placements = make_placements(config, topology_of(config.solver), false);
   Lines reasons;
   const cuda::Backend* gpu = gpu_to_report(config, options, reasons);
-  const Model model(config, resolve_seed(config), threads, ranks_for_report(config, placements),
-                    gpu);
-  std::string files = look_at_file(config, model, data::Split::kTrain, reasons).line;
-  look_at_options(config, options, reasons);
-  MemoryOfRun memory{.config = config, .model = model, .threads = threads};
+  RowMemoryDecision memory_of_rows =
+      row_memory_for_report(config, options, placements, threads, gpu);
+  const Model model(config, resolve_seed(config), threads,
+                    ranks_for_report(config, placements, memory_of_rows.tiers), gpu);
+  const data::TrainedOn data = check_training_data(config, options);
+  const DataFile train = look_at_file(config, model, "training data", config.data.source,
+                                      data::Split::kTrain, reasons);
+  std::string files = train.line;
+  look_at_options(config, options, data, reasons);
+  MemoryOfRun memory{.config = config,
+                     .model = model,
+                     .threads = threads,
+                     .train_samples = std::max<int64_t>(0, train.samples)};
   if (config.solver.evaluates()) {
-    const DataFile file = look_at_file(config, model, data::Split::kEval, reasons);
+    const DataFile file = look_at_file(config, model, "evaluation data", config.data.eval_source,
+                                       data::Split::kEval, reasons);
     files += file.line;
     memory.eval_samples = evaluation_samples(config, file);
   }
-  std::string text =
-      layer_table(model) + "\n" + memory_report(memory, reasons) + "\nfiles\n" + files;
+  if (!config.data.test_source.empty())
+    files += look_at_file(config, model, "test data", config.data.test_source, data::Split::kEval,
+                          reasons)
+                 .line;
+  std::string text = layer_table(model) + "\n" + memory_text(memory, memory_of_rows, reasons) +
+                     "\nfiles\n" + files;
+  for (const std::string& warning : path_warnings(config)) text += "  " + warning + "\n";
   const auto& solver = config.solver;
   text += fmt::format("\ntopology: {} node{} x {} rank{}\n", solver.gpu.size(),
                       solver.gpu.size() == 1 ? "" : "s", solver.gpu[0].size(),
@@ -179,9 +228,13 @@ std::string plan_report(const config::TrainConfig& config, const Options& option
   const auto placements = make_placements(config, topology_of(config.solver), false);
   Lines reasons;
   const cuda::Backend* gpu = gpu_to_report(config, options, reasons);
-  Model model(config, resolve_seed(config), resolve_threads(config, options),
-              ranks_for_report(config, placements), gpu);
-  model.make_plans();
+  const int threads = resolve_threads(config, options);
+  Model model(
+      config, resolve_seed(config), threads,
+      ranks_for_report(config, placements,
+                       row_memory_for_report(config, options, placements, threads, gpu).tiers),
+      gpu);
+  model.build_plans();
   std::string text = gpu ? "on a GPU" : "on the CPU";
   for (const std::string& r : reasons) text += fmt::format("; {}", r);
   return text + "\n\n" + plan_text("training iteration", model.train_plan()) + "\n" +

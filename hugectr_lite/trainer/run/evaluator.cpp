@@ -80,6 +80,7 @@ bool Evaluator::start(const std::function<bool()>& stop) {
   scores_.clear();
   labels_.clear();
   groups_.clear();
+  replaced_keys_ = 0;
   if (gpu_) gpu_->begin();
   int64_t done = 0;
   for (; done < batches && !(stop && stop()); ++done) {
@@ -94,6 +95,7 @@ bool Evaluator::start(const std::function<bool()>& stop) {
     else
       append_outputs(model_, n, scores_, labels_);
     append_groups(batch);
+    replaced_keys_ += batch.replaced_keys;
   }
   if (done < batches) return false;
   if (gpu_) gpu_->start(model_.executor().exec().stream);
@@ -112,6 +114,9 @@ EvalResult Evaluator::finish() {
   } else {
     compute(result);
   }
+  if (config_.data.key_policy.kind != config::KeyPolicy::kError)
+    result.replaced_share = static_cast<double>(comm::sum_over_ranks(ranks_, replaced_keys_)) /
+                            static_cast<double>(samples() * config_.data.key_layout().columns);
   result.seconds = seconds_ + seconds_since(begin);
   return result;
 }

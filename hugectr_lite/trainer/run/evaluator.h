@@ -24,6 +24,8 @@ struct EvalResult {
   // Of a model of several: `auc` is their mean, `loss` the training loss. Else empty.
   std::vector<TaskResult> tasks = {};
   double seconds = 0;  // that training stood still for it
+  // The share of keys outside of their tables, where key_policy replaces those.
+  std::optional<double> replaced_share = {};
   // Further metrics of solver.eval_metrics by their names; nothing where one does not exist.
   std::vector<std::pair<std::string, std::optional<double>>> more = {};
 };
@@ -75,6 +77,7 @@ class Evaluator {
   std::vector<uint32_t> groups_;               // where a metric goes by them
   std::unique_ptr<GpuEvaluation> gpu_;         // or all of it there
   double seconds_ = 0;                         // of the last start()
+  int64_t replaced_keys_ = 0;                  // of this rank in the last start()
 };
 
 }  // namespace hlite::trainer

@@ -9,6 +9,7 @@
 
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/live_line.h"
+#include "hugectr_lite/trainer/run/event_numbers.h"
 #include "hugectr_lite/trainer/run/gpu_section.h"
 #include "hugectr_lite/trainer/run/html_style.h"
 #include "hugectr_lite/trainer/run/line_chart.h"
@@ -76,6 +77,7 @@ void HtmlReport::eval(int64_t iter, const EvalResult& e) {
   if (seconds_since(written_) > kSecondsBetweenPages) write();
 }
 void HtmlReport::traffic(const std::string& json) { traffic_ = json; }
+void HtmlReport::tables(const TablesEvent& e) { tables_ = e; }
 void HtmlReport::steps(const StepsEvent& e) { steps_ = e; }
 void HtmlReport::ended(const EndEvent& e) {
   end_ = e;
@@ -111,11 +113,11 @@ std::string HtmlReport::head() const {
       "that was shown";
   if (!failure_.empty())
     state = "<span class=\"state bad\">failed</span>: " + html_escaped(failure_);
-  else if (ended_ && end_.reason == "interrupted")
+  else if (ended_ && end_.reason == EndReason::kInterrupted)
     state = "<span class=\"state live\">interrupted</span> and saved";
   else if (ended_)
     state = fmt::format("<span class=\"state good\">{}</span>",
-                        end_.reason == "target" ? "target reached" : "done");
+                        end_.reason == EndReason::kTarget ? "target reached" : "done");
   return fmt::format(
       "<h1>{}</h1>\n<p>{}</p>\n<p class=\"soft\">hugectr_lite {}, seed {}, batches of {}, {} rank{}"
       "</p>\n",
@@ -131,13 +133,19 @@ std::string HtmlReport::tiles() const {
   if (best)
     text += tile(fmt::format("{:.5f}", *best->result.auc),
                  fmt::format("best AUC, iteration {}", best->iter));
-  if (!train_.empty()) text += tile(fmt::format("{:.5f}", train_.back().loss), "last loss");
+  if (!train_.empty())
+    text += tile(fmt::format("{:.5f}", train_.back().loss), "last training loss");
   const int64_t iterations = ended_ ? end_.iter : train_.empty() ? ready_.iter : train_.back().iter;
-  text += tile(fmt::format("{}", iterations), fmt::format("iterations of {}", ready_.last_iter));
+  text += tile(fmt::format("{}", iterations),
+               ready_.last_iter == kNoEnd ? "iterations"
+                                          : fmt::format("iterations of {}", ready_.last_iter));
   if (ended_) {
     text += tile(short_number(end_.samples_per_s), "samples/s");
     text += tile(duration_text(end_.seconds), "in all");
     text += tile(bytes_text(end_.peak_rss_bytes), "memory at most");
+    if (end_.replaced_share)
+      text += tile(fmt::format("{:.1f} %", 100 * *end_.replaced_share),
+                   "of training keys replaced (key_policy)");
   }
   if (!train_.empty())
     text += tile(fmt::format("{:.1f} %", 100 * wait_share()), "waiting for data");
@@ -145,7 +153,7 @@ std::string HtmlReport::tiles() const {
 }
 
 std::string HtmlReport::charts() const {
-  ChartLine loss{.name = "training batch"}, eval_loss{.name = "evaluation", .marks = true},
+  ChartLine loss{.name = "training"}, eval_loss{.name = "evaluation", .marks = true},
       auc{.name = "AUC", .marks = true}, rate{.name = "samples/s"}, wait{.name = "waiting, %"},
       lr{.name = "learning rate"};
   for (const TrainEvent& e : train_) {
@@ -224,14 +232,51 @@ std::string HtmlReport::traffic_section() const {
          rows + "</table></div>\n";
 }
 
+std::string HtmlReport::tables_section() const {
+  std::string text;
+  for (const std::string& line : tables_.decision) text += "<p>" + html_escaped(line) + "</p>\n";
+  if (tables_.layers.empty()) return text;
+  std::string rows = header({"layer", "rows", "in memory", "others", "lookups in memory, %",
+                             "expected, %", "MB read", "expected", "MB written", "expected"});
+  for (size_t i = 0; i < tables_.layers.size(); ++i) {
+    const LayerTiers& t = tables_.layers[i];
+    const embedding::RowCacheCounts& m = tables_.moved[i];
+    const auto each = [&](int64_t bytes) {
+      return cell(megabytes(static_cast<double>(bytes) /
+                            static_cast<double>(std::max<int64_t>(1, tables_.iterations))));
+    };
+    const auto expected = [&](auto&& text_of) {
+      return cell(t.forecast ? text_of(*t.forecast) : "unknown");
+    };
+    using Forecast = embedding::TierForecast;
+    rows += "<tr>" + cell(html_escaped(t.name)) + cell(fmt::format("{}", t.rows)) +
+            cell(fmt::format("{}", t.resident)) + cell(html_escaped(t.second)) +
+            cell(fmt::format("{:.2f}", 100 * m.resident_share())) + expected([](const Forecast& f) {
+              return fmt::format("{:.2f}", 100 * f.rows.resident_share());
+            }) +
+            each(m.read_bytes) +
+            expected([](const Forecast& f) { return megabytes(f.read_bytes); }) +
+            each(m.written_bytes) +
+            expected([](const Forecast& f) { return megabytes(f.written_bytes); }) + "</tr>\n";
+  }
+  return text +
+         "<p class=\"soft\">Of training on rank 0; megabytes of an iteration.</p>\n<div "
+         "class=\"wide\"><table>\n" +
+         rows + "</table></div>\n";
+}
+
 std::string HtmlReport::evaluation_section() const {
   if (evals_.empty()) return "";
-  std::string rows = header({"iteration", "AUC", "loss", "samples", "seconds"});
-  for (const Evaluation& e : evals_)
-    rows += "<tr>" + cell(fmt::format("{}", e.iter)) +
-            cell(e.result.auc ? fmt::format("{:.6f}", *e.result.auc) : "one class only") +
-            cell(fmt::format("{:.6f}", e.result.loss)) + cell(fmt::format("{}", e.result.samples)) +
-            cell(fmt::format("{:.2f}", e.result.seconds)) + "</tr>\n";
+  std::string rows = "<tr><th>iter</th>";
+  for (const NamedNumber& n : numbers_of(evals_[0].result))
+    rows += "<th>" + html_escaped(n.name) + "</th>";
+  rows += "</tr>\n";
+  for (const Evaluation& e : evals_) {
+    rows += "<tr>" + cell(fmt::format("{}", e.iter));
+    for (const NamedNumber& n : numbers_of(e.result))
+      rows += cell(n.value ? fmt::format("{:.8g}", *n.value) : "one class only");
+    rows += "</tr>\n";
+  }
   return "<div class=\"wide\"><table>\n" + rows + "</table></div>\n";
 }
 
@@ -259,18 +304,28 @@ std::string HtmlReport::machine_section() const {
   return "<dl>\n" + text + "</dl>\n";
 }
 
-// As the metrics file has them. "</" would end the element.
+// A list for each name of the metrics file: {"iter":[10,20],"loss":[0.5,0.4],...}
+static std::string columns_text(
+    const std::vector<std::pair<int64_t, std::vector<NamedNumber>>>& lines) {
+  std::string text = "\"iter\":[";
+  for (const auto& line : lines)
+    text += fmt::format("{}{}", &line == &lines[0] ? "" : ",", line.first);
+  text += "]";
+  for (size_t i = 0; !lines.empty() && i < lines[0].second.size(); ++i) {
+    text += fmt::format(",\n\"{}\":[", lines[0].second[i].name);
+    for (const auto& line : lines)
+      text += (&line == &lines[0] ? "" : ",") + json_number(line.second[i].value);
+    text += "]";
+  }
+  return "{" + text + "}";
+}
+
 std::string HtmlReport::numbers() const {
-  std::string train, eval;
-  for (const TrainEvent& e : train_)
-    train +=
-        fmt::format("{}[{},{},{},{},{}]", train.empty() ? "" : ",\n", e.iter, json_number(e.loss),
-                    json_number(e.lr), json_number(e.samples_per_s), json_number(e.wait_share));
-  for (const Evaluation& e : evals_)
-    eval += fmt::format("{}[{},{},{}]", eval.empty() ? "" : ",\n", e.iter,
-                        json_number(e.result.auc), json_number(e.result.loss));
-  return "<script type=\"application/json\" id=\"numbers\">\n{\"train\":[" + train +
-         "],\n\"eval\":[" + eval + "]}\n</script>\n";
+  std::vector<std::pair<int64_t, std::vector<NamedNumber>>> train, eval;
+  for (const TrainEvent& e : train_) train.emplace_back(e.iter, numbers_of(e));
+  for (const Evaluation& e : evals_) eval.emplace_back(e.iter, numbers_of(e.result));
+  return "<script type=\"application/json\" id=\"numbers\">\n{\"train\":" + columns_text(train) +
+         ",\n\"eval\":" + columns_text(eval) + "}\n</script>\n";
 }
 
 std::string HtmlReport::page() const {
@@ -283,6 +338,7 @@ std::string HtmlReport::page() const {
   text += "</style></head><body><main>\n" + head() + tiles() + charts();
   text += section("What took the time", step_section());
   text += section("Traffic", traffic_section());
+  text += section("Tables beyond memory", tables_section());
   text += section("GPUs", gpu_section(gpus_));
   text += section("Evaluations", evaluation_section());
   text += section("Machine and data", machine_section());

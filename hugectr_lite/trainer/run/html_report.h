@@ -23,6 +23,7 @@ class HtmlReport final : public RunRecord {
   void gpus(const GpuEvent& e) override;
   void eval(int64_t iter, const EvalResult& e) override;
   void traffic(const std::string& json) override;
+  void tables(const TablesEvent& e) override;
   void steps(const StepsEvent& e) override;
   void ended(const EndEvent& e) override;
   void failed(const std::string& why) override;
@@ -39,6 +40,7 @@ class HtmlReport final : public RunRecord {
   [[nodiscard]] std::string charts() const;
   [[nodiscard]] std::string step_section() const;
   [[nodiscard]] std::string traffic_section() const;
+  [[nodiscard]] std::string tables_section() const;
   [[nodiscard]] std::string evaluation_section() const;
   [[nodiscard]] std::string machine_section() const;
   [[nodiscard]] std::string numbers() const;
@@ -53,6 +55,7 @@ class HtmlReport final : public RunRecord {
   std::vector<GpuEvent> gpus_;
   std::vector<Evaluation> evals_;
   std::string traffic_;
+  TablesEvent tables_;
   StepsEvent steps_;
   EndEvent end_;  // once ended_
   bool ended_ = false;

@@ -12,7 +12,7 @@ namespace {
 constexpr double kWidth = 560, kHeight = 260, kLeft = 62, kRight = 14, kTop = 14, kBottom = 42;
 constexpr size_t kMostPoints = 1000;  // of a line: more than there are pixels
 
-struct Range {
+struct AxisRange {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   void take(double x) {
     low = std::min(low, x);
@@ -67,7 +67,7 @@ class Axes {
   }
 
  private:
-  Range x_, y_;
+  AxisRange x_, y_;
   bool empty_ = true;
 };
 

@@ -17,6 +17,13 @@ std::string line(const std::string& what, int64_t bytes, const std::string& rema
                      remark);
 }
 
+std::string tier_lines(const Model& model) {
+  std::string text;
+  for (const LayerTiers& tiers : tiers_of(model))
+    for (const std::string& of : tier_texts(tiers)) text += "  " + of + "\n";
+  return text;
+}
+
 std::string table_lines(const MemoryOfRun& run) {
   const int64_t ranks = run.config.solver.ranks();
   std::string text = line("embedding tables", memory_of(run.model).tables,
@@ -28,16 +35,20 @@ std::string table_lines(const MemoryOfRun& run) {
 
 // Of one rank in host memory: batches that are read ahead, samples that are kept.
 int64_t data_bytes(const MemoryOfRun& run) {
-  const auto& [config, model, threads, samples] = run;
+  const auto& [config, model, threads, samples, train_samples] = run;
   const int64_t ranks = config.solver.ranks(), eval_batch = config.solver.batchsize_eval;
-  int64_t bytes = data::source_memory_bytes(config.data, config.solver.batchsize / ranks);
+  data::SourceOptions options{.shuffle_samples = config.data.shuffle_samples,
+                              .shard = {.count = ranks}};
+  const int64_t bytes = data::source_memory_bytes(config.data, config.solver.batchsize / ranks,
+                                                  train_samples, options);
   if (samples == 0) return bytes;
+  options.shuffle_samples = false;
   const int64_t values =
       config.data.label_dim + config.data.dense_width() + config.data.key_layout().columns;
   const bool cached = (samples + eval_batch - 1) / eval_batch <= config.data.cache_eval_data;
-  return bytes + (cached ? 4 * samples * values
-                         : data::source_memory_bytes(config.data, model.max_batch())) /
-                     ranks;
+  return bytes +
+         (cached ? 4 * samples * values / ranks
+                 : data::source_memory_bytes(config.data, model.max_batch(), samples, options));
 }
 
 // Scores and labels on the host.
@@ -56,6 +67,7 @@ std::string host_report(const MemoryOfRun& run, Lines& reasons) {
   std::string text =
       fmt::format("memory{}, batch {}, {} threads\n", solver.ranks() > 1 ? " of rank 0" : "",
                   solver.batchsize, run.threads);
+  text += tier_lines(run.model);
   text += table_lines(run) + line("optimizer states", m.optimizer_states) +
           line("dense parameters", m.dense_parameters) + line("activations", m.activations) +
           line("gradients", m.gradients) + line("sorting workspace", m.workspace) +
@@ -65,8 +77,10 @@ std::string host_report(const MemoryOfRun& run, Lines& reasons) {
   text += line(here > 1 ? fmt::format("total of {} ranks", here) : "total", total,
                available_text(available));
   if (total > available)
-    reasons.push_back(fmt::format("memory: {} needed on one node, {} available", bytes_text(total),
-                                  bytes_text(available)));
+    reasons.push_back(fmt::format(
+        "memory: {} needed on one node, {} available; with solver.embedding_memory (\"auto\", or "
+        "host_gb and disk) rows of tables lie on a disk",
+        bytes_text(total), bytes_text(available)));
   return text;
 }
 
@@ -86,6 +100,7 @@ std::string device_report(const MemoryOfRun& run, Lines& reasons) {
   const std::string about = here ? "" : "about";
   std::string text = fmt::format("device memory, batch {}: {}\n", solver.batchsize,
                                  here ? device_name(gpu, solver.gpu[0][0]) : "no GPU here");
+  text += tier_lines(run.model);
   text += table_lines(run) + line("optimizer states", m.optimizer_states) +
           line("dense parameters", m.dense_parameters) + line("activations", m.activations) +
           line("gradients", m.gradients) + line("input buffers, two sets", m.batch) +
@@ -101,19 +116,27 @@ std::string device_report(const MemoryOfRun& run, Lines& reasons) {
   text += line("total", needed + (on_host ? 0 : evaluation),
                here ? fmt::format("({} of {} free)", bytes_text(free), bytes_text(total)) : "");
   const int64_t host = data_bytes(run) + (on_host ? scores_bytes(run) : 0),
-                available = available_memory_bytes();
+                rows = host_row_bytes(run.model), available = available_memory_bytes();
+  if (rows > 0) text += line("host: rows of tables", rows);
   text += line("host: batches and evaluation", host, available_text(available));
   if (here && needed > free)
     reasons.push_back(fmt::format(
-        "device memory: {} needed, {} free, {} missing; the largest tables: {}", bytes_text(needed),
-        bytes_text(free), bytes_text(needed - free), largest_tables(table_sizes(run.model))));
-  if (host > available)
-    reasons.push_back(fmt::format("memory: {} needed for batches and evaluation, {} available",
-                                  bytes_text(host), bytes_text(available)));
+        "device memory: {} needed, {} free, {} missing; the largest tables: {}; with "
+        "solver.embedding_memory (\"auto\", or gpu_gb) rows of tables lie in the host's "
+        "memory",
+        bytes_text(needed), bytes_text(free), bytes_text(needed - free),
+        largest_tables(table_sizes(run.model))));
+  const int64_t of_node = host + rows * solver.most_ranks_of_a_node();
+  if (of_node > available)
+    reasons.push_back(fmt::format("memory: {} needed for {}batches and evaluation, {} available",
+                                  bytes_text(of_node), rows > 0 ? "rows of tables, " : "",
+                                  bytes_text(available)));
   return text;
 }
 
 }  // namespace
+
+int64_t bytes_beside_model(const MemoryOfRun& run) { return data_bytes(run) + scores_bytes(run); }
 
 std::string memory_report(const MemoryOfRun& run, Lines& reasons) {
   return run.model.gpu() ? device_report(run, reasons) : host_report(run, reasons);

@@ -13,9 +13,13 @@ namespace hlite::trainer {
 struct MemoryOfRun {
   const config::TrainConfig& config;
   const Model& model;
-  int threads = 1;           // of a rank
-  int64_t eval_samples = 0;  // 0: no evaluation
+  int threads = 1;            // of a rank
+  int64_t eval_samples = 0;   // 0: no evaluation
+  int64_t train_samples = 0;  // 0: unknown
 };
+
+// Bytes of host memory of one rank for batches that are read ahead, kept samples and scores.
+int64_t bytes_beside_model(const MemoryOfRun& run);
 
 // Table by table and kind by kind, of a run on the CPU or, where the model is made for one, on the
 // current device. What is missing is added to `reasons`. Throws DeviceError when the device fails.

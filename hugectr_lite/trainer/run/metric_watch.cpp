@@ -35,8 +35,8 @@ std::optional<double> metric_value(const EvalResult& result, const std::string& 
 
 WatchVerdict MetricWatch::see(const EvalResult& result) {
   WatchVerdict verdict;
-  if (config_.lr_plateau) {
-    const config::WatchConfig& watch = config_.lr_plateau->watch;
+  if (config_.plateau) {
+    const config::WatchConfig& watch = config_.plateau->watch;
     improves(watch, result, plateau_);
     verdict.cut = plateau_.waited >= watch.patience;
     if (verdict.cut) plateau_.waited = 0;
@@ -49,9 +49,9 @@ WatchVerdict MetricWatch::see(const EvalResult& result) {
 }
 
 float MetricWatch::next_scale(float scale, double base) const {
-  HLITE_CHECK(config_.lr_plateau.has_value(), "no plateau is looked for");
-  const double cut = static_cast<double>(scale) * config_.lr_plateau->factor;
-  const double least = base > 0 ? config_.lr_plateau->min_lr / base : 0;
+  HLITE_CHECK(config_.plateau.has_value(), "no plateau is looked for");
+  const double cut = static_cast<double>(scale) * config_.plateau->factor;
+  const double least = base > 0 ? config_.plateau->min_lr / base : 0;
   return std::min(scale, static_cast<float>(std::max(cut, least)));
 }
 

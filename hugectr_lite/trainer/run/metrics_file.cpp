@@ -1,47 +1,27 @@
 #include "hugectr_lite/trainer/run/metrics_file.h"
 
-#include <cctype>
+#include <nlohmann/json.hpp>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/trainer/run/event_numbers.h"
 
 namespace hlite::trainer {
-void MetricsFile::train(const TrainEvent& e) {
-  file_.write(fmt::format(
-      R"({{"event":"train","iter":{},"loss":{},"lr":{},"samples_per_s":{},"wait_share":{}}})",
-      e.iter, json_number(e.loss), json_number(e.lr), json_number(e.samples_per_s),
-      json_number(e.wait_share)));
-}
 
 namespace {
 
-// "NDCG@10" -> "ndcg@10", "HitRate@5" -> "hit_rate@5"
-std::string member_name(const std::string& metric) {
-  std::string name;
-  for (size_t i = 0; i < metric.size(); ++i) {
-    const auto c = static_cast<unsigned char>(metric[i]);
-    if (i > 0 && std::isupper(c) != 0 && std::islower(metric[i - 1]) != 0) name += '_';
-    name += static_cast<char>(std::tolower(c));
-  }
-  return name;
-}
+std::string json_string(const std::string& text) { return nlohmann::json(text).dump(); }
 
 // Of several: ,"tasks":[{"auc":..,"loss":..,"samples":..},..]
 std::string tasks_text(const EvalResult& e) {
   std::string text;
   for (const TaskResult& t : e.tasks)
-    text += fmt::format(R"({}{{"auc":{},"loss":{},"samples":{}}})", text.empty() ? "" : ",",
-                        json_number(t.auc), json_number(t.loss), t.samples);
+    text += fmt::format("{}{{{}}}", text.empty() ? "" : ",", json_members(numbers_of(t)));
   return text.empty() ? text : R"(,"tasks":[)" + text + "]";
 }
 
 std::string evaluation_line(const char* event, int64_t iter, const EvalResult& e) {
-  std::string more;
-  for (const auto& [name, value] : e.more)
-    more += fmt::format(R"("{}":{},)", member_name(name), json_number(value));
-  return fmt::format(
-      R"({{"event":"{}","iter":{},"auc":{},"loss":{},{}"samples":{},"seconds":{}{}}})", event, iter,
-      json_number(e.auc), json_number(e.loss), more, e.samples, json_number(e.seconds),
-      tasks_text(e));
+  return fmt::format(R"({{"event":"{}","iter":{},{}{}}})", event, iter, json_members(numbers_of(e)),
+                     tasks_text(e));
 }
 
 }  // namespace
@@ -65,6 +45,11 @@ void MetricsFile::gpus(const GpuEvent& e) {
                           member("watts", e.watts), member("joules", e.joules), list));
 }
 
+void MetricsFile::train(const TrainEvent& e) {
+  file_.write(
+      fmt::format(R"({{"event":"train","iter":{},{}}})", e.iter, json_members(numbers_of(e))));
+}
+
 void MetricsFile::eval(int64_t iter, const EvalResult& e) {
   file_.write(evaluation_line("eval", iter, e));
 }
@@ -73,15 +58,33 @@ void MetricsFile::test(int64_t iter, const EvalResult& e) {
   file_.write(evaluation_line("test", iter, e));
 }
 
+void MetricsFile::progressive(int64_t iter, const std::string& file, const EvalResult& e) {
+  file_.write(fmt::format(R"({{"event":"progressive","iter":{},"file":{},{}{}}})", iter,
+                          nlohmann::json(file).dump(), json_members(numbers_of(e)), tasks_text(e)));
+}
+
 void MetricsFile::traffic(const std::string& json) {
   file_.write(R"({"event":"traffic",)" + json.substr(1));
 }
 
+void MetricsFile::tables(const TablesEvent& e) {
+  std::string decision, layers;
+  for (const std::string& line : e.decision)
+    decision += fmt::format("{}{}", decision.empty() ? "" : ",", json_string(line));
+  for (size_t i = 0; i < e.layers.size(); ++i)
+    layers += fmt::format(R"({}{{"layer":{},"second_tier":{},{}}})", layers.empty() ? "" : ",",
+                          json_string(e.layers[i].name), json_string(e.layers[i].second),
+                          json_members(numbers_of(e.layers[i], e.moved[i], e.iterations)));
+  file_.write(fmt::format(R"({{"event":"tables","iterations":{},"decision":[{}],"layers":[{}]}})",
+                          e.iterations, decision, layers));
+}
+
 void MetricsFile::ended(const EndEvent& e) {
   file_.write(fmt::format(
-      R"({{"event":"end","iter":{},"samples":{},"seconds":{},"samples_per_s":{},"peak_rss_bytes":{},"reason":"{}"{}}})",
+      R"({{"event":"end","iter":{},"samples":{},"seconds":{},"samples_per_s":{},"peak_rss_bytes":{},"reason":"{}"{}{}}})",
       e.iter, e.samples, json_number(e.seconds), json_number(e.samples_per_s), e.peak_rss_bytes,
-      e.reason, e.gpu_joules ? fmt::format(R"(,"gpu_joules":{:.1f})", *e.gpu_joules) : ""));
+      name_of(e.reason), e.gpu_joules ? fmt::format(R"(,"gpu_joules":{:.1f})", *e.gpu_joules) : "",
+      e.replaced_share ? fmt::format(R"(,"replaced_share":{})", *e.replaced_share) : ""));
 }
 
 }  // namespace hlite::trainer

@@ -1,20 +1,29 @@
 // The metrics file: one JSON object a line, flushed line by line.
 //
-//   {"event":"train","iter":50,"loss":0.41,"lr":0.5,"samples_per_s":1.2e5,"wait_share":0.001}
+//   {"event":"train","iter":50,"loss":0.42,"batch_loss":0.41,"lr":0.5,"samples_per_s":1.2e5,
+//    "wait_share":0.001}, "loss": the mean since the line before, "batch_loss": of this iteration
 //   {"event":"eval","iter":100,"auc":0.78,"loss":0.53,"samples":8192,"seconds":0.1}
 //   {"event":"gpu","iter":50,"watts":605.2,"joules":1810.5,"gpus":[{"device":0,"watts":310.1,
 //    "sm_mhz":1755,"memory_mhz":2619,"celsius":61,"slowed_by":["power limit"]},..]}, behind a
 //    "train" on GPUs whose driver tells (gpu_monitor.h); what it does not tell is left out
+//   {"event":"progressive","file":"day_02.bin",...}, as "eval", of a file of a folder that is
+//    followed, before it is trained on
 //   {"event":"test",...}, as "eval", of test_source, with the weights that are kept in the end
 //   {"event":"end","iter":300,"samples":76800,"seconds":9.1,"samples_per_s":..,"peak_rss_bytes":..,
-//    "reason":"max_iter"|"target"|"interrupted"|"early_stop"[,"gpu_joules":..]}
+//    "reason":"max_iter"|"epochs"|"target"|"interrupted"|"early_stop"|"end_of_data"[,"gpu_joules":..]}
 //
+//   {"event":"tables","iterations":300,"decision":["embedding_memory \"auto\": .."],"layers":[{
+//    "layer":"emb","second_tier":"the disk /nvme","rows":187767399,"resident_rows":7812500,
+//    "row_bytes":512,"resident_share":0.979,"read_rows":270.5,"written_rows":268.1,
+//    "read_bytes":1.1e6,"written_bytes":1.4e5,"expected_resident_share":0.981,
+//    "expected_read_bytes":..,"expected_written_bytes":..},..]}, with solver.embedding_memory: of
+//    training on rank 0, rows and bytes of an iteration; what is not known is left out
 //   {"event":"traffic","iterations":300,...} (trainer/run/traffic.h), on several ranks
 //
-// Further metrics of solver.eval_metrics are members of an evaluation: "calibration", "gauc",
-// "ndcg@10", "hit_rate@10". A metric that does not exist (an AUC of one class only) is null.
-// "seconds" of an evaluation are those that training stood still for it. A GPU computes its metrics
-// beside training: its line comes a little later, but before the next of another iteration.
+// The names are those of event_numbers.h. A metric that does not exist (an AUC of one class only)
+// is null. "seconds" of an evaluation are those that training stood still for it. A GPU computes
+// its metrics beside training: its line comes a little later, but before the next of another
+// iteration.
 #pragma once
 
 #include <string>
@@ -32,7 +41,9 @@ class MetricsFile final : public RunRecord {
   void gpus(const GpuEvent& e) override;
   void eval(int64_t iter, const EvalResult& e) override;
   void test(int64_t iter, const EvalResult& e) override;
+  void progressive(int64_t iter, const std::string& file, const EvalResult& e) override;
   void traffic(const std::string& json) override;
+  void tables(const TablesEvent& e) override;
   void ended(const EndEvent& e) override;
 
  private:

@@ -1,6 +1,7 @@
 #include "hugectr_lite/trainer/run/mllog_file.h"
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -24,9 +25,11 @@ bool is_dcnv2(const config::TrainConfig& config) {
   return config.solver.benchmark == config::Benchmark::kDlrmDcnv2;
 }
 
-const char* optimizer_name(config::OptimizerType type) {
-  const char* const names[] = {"sgd", "momentum", "nesterov", "adam", "adagrad", "ftrl"};
-  return names[static_cast<int>(type)];
+std::string optimizer_name(config::OptimizerType type) {
+  std::string name = config::type_name(type);
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](char c) { return static_cast<char>(std::tolower(c)); });
+  return name;
 }
 
 // Dense layers in the config's order, those below and above its interaction.
@@ -171,7 +174,7 @@ void MllogFile::ended(const EndEvent& e) {
         fmt::format(R"({{"throughput": {}}})",
                     json_number(e.seconds > 0 ? static_cast<double>(e.samples) / e.seconds : 0)),
         fmt::format(R"("step": {})", e.iter));
-  stop(e.iter, target_reached_ && e.reason != "interrupted");
+  stop(e.iter, target_reached_ && e.reason != EndReason::kInterrupted);
 }
 
 void MllogFile::failed(const std::string& why) {

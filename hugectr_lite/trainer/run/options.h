@@ -19,6 +19,10 @@ struct Options {
   std::string estimate = {};                 // the system
   std::vector<std::string> submission = {};  // KEY=VALUE, of the MLPerf log
   bool without_data = false;  // the config's files are not opened: batches come by step(batch)
+  // Goes on where the data are not as those that the model, or the training set, came from.
+  bool allow_other_data = false;
+  bool grow = false;              // with resume: on data that continue those of the checkpoint
+  bool with_preparation = false;  // what predict needs for text goes into checkpoints
   bool check = false, plan = false, links = false, quiet = false, traffic = false;
 };
 

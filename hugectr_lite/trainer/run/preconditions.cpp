@@ -1,66 +1,69 @@
 #include "hugectr_lite/trainer/run/preconditions.h"
 
-#include <unistd.h>
-
 #include <filesystem>
-#include <map>
-#include <system_error>
-#include <utility>
 
+#include "data_reader/manifest.h"
 #include "hugectr_lite/config/json_node.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/trainer/run/run_identity.h"
 
 namespace hlite::trainer {
 
-namespace fs = std::filesystem;
-
-void check_can_write(const char* option, const std::string& path) {
-  if (path.empty()) return;
-  fs::path parent = fs::path(path).lexically_normal();
-  if (!parent.has_filename()) parent = parent.parent_path();
-  parent = parent.parent_path();
-  if (parent.empty()) parent = ".";
-  std::error_code error;
-  if (!fs::is_directory(parent, error))
-    raise<ConfigError>("{} {}: expected an existing directory {}, found none", option, path,
-                       parent.string());
-  if (access(parent.c_str(), W_OK | X_OK) != 0)
-    raise<ConfigError>("{} {}: expected a writable directory {}, found one that is not", option,
-                       path, parent.string());
+// The paths that the config names, as they stand there.
+static std::vector<NamedPath> paths_in(const config::TrainConfig& config) {
+  std::vector<NamedPath> inputs = {{"source", config.data.source},
+                                   {"eval_source", config.data.eval_source},
+                                   {"test_source", config.data.test_source}};
+  for (const config::JsonNode& layer : config.root.find("layers")->elements())
+    for (const config::JsonNode* block : {&layer, layer.find("sparse_embedding_hparam")})
+      if (const auto* sizes = block ? block->find("slot_size_array") : nullptr;
+          sizes && sizes->kind() == config::JsonNode::Kind::kString)
+        inputs.push_back({"slot_size_array", sizes->string()});
+  std::erase_if(inputs, [](const NamedPath& input) { return input.path.empty(); });
+  return inputs;
 }
 
-std::string snapshot_path(const config::TrainConfig& config, const std::string& name) {
-  const fs::path prefix(config.solver.snapshot_prefix);
-  const fs::path place = prefix.is_absolute() ? prefix : fs::path(config.directory) / prefix;
-  return place.lexically_normal().string() + name;
-}
-
-void check_places(const config::TrainConfig& config, const Options& options) {
-  check_can_write("--save", options.save);
-  if (!options.save.empty()) checkpoint::check_checkpoint_place(options.save);
-  std::map<fs::path, const char*> places;
-  const std::initializer_list<std::pair<const char*, const std::string*>> files = {
-      {"--export", &options.export_path},
-      {"--metrics", &options.metrics},
-      {"--mllog", &options.mllog},
-      {"--report", &options.report}};
-  for (const auto& [option, path] : files) {
-    check_can_write(option, *path);
-    if (path->empty()) continue;
-    std::error_code error;
-    if (fs::is_directory(*path, error))
-      raise<ConfigError>("{} {}: expected the name of a file, found a directory", option, *path);
-    if (const auto [other, added] = places.emplace(fs::path(*path).lexically_normal(), option);
-        !added)
-      raise<ConfigError>("{} {}: expected a file of its own, found that of {}", option, *path,
-                         other->second);
+std::vector<NamedPath> input_files(const config::TrainConfig& config, const Options& options) {
+  namespace fs = std::filesystem;
+  std::vector<NamedPath> files = {{"--config", options.config}};
+  for (const NamedPath& option :
+       {NamedPath{"--init", options.init}, NamedPath{"--resume", options.resume}}) {
+    files.push_back(option);
+    std::error_code none;  // a file of weights
+    for (const fs::directory_entry& entry : fs::directory_iterator(option.path, none))
+      files.push_back({option.name, entry.path().string()});
   }
-  check_can_write("solver.snapshot_prefix", snapshot_path(config, "0"));
+  for (const auto& [key, given] : paths_in(config)) {
+    const std::string path = config.resolve(given);
+    files.push_back({key, path});
+    if (!fs::exists(path) || key == "slot_size_array") continue;
+    if (config.data.follow && key == "source") continue;  // its files come later
+    for (const std::string& file : files_of_data(config.data, path)) files.push_back({key, file});
+    if (const auto entry = data::find_manifest_of(path, data::DamagedManifest::kPassOver))
+      files.push_back({"manifest of " + key, entry->path});
+  }
+  return files;
+}
+
+std::vector<std::string> path_warnings(const config::TrainConfig& config) {
+  std::vector<std::string> warnings;
+  for (const auto& [key, path] : paths_in(config))
+    if (is_ambiguous(config.directory, path))
+      warnings.push_back(
+          fmt::format("{}: {} of the config's folder is taken; the working directory has another "
+                      "file {}",
+                      key, config.resolve(path), path));
+  return warnings;
 }
 
 // A resumed run goes on with the same batches only when these agree.
 void check_same_run(const config::TrainConfig& config, const checkpoint::CheckpointMeta& meta,
                     const std::string& directory) {
+  if (!meta.followed.file.empty() && !config.data.follow)
+    raise<ConfigError>(
+        "{}.follow: expected true, as in the checkpoint {}, which was saved in the file {} of a "
+        "folder; found false",
+        config.data.name, directory, meta.followed.file);
   if (config.solver.seed != 0 && config.solver.seed != meta.seed)
     raise<ConfigError>("solver.seed: expected {}, the seed of the checkpoint {}, found {}",
                        meta.seed, directory, config.solver.seed);
@@ -72,6 +75,13 @@ void check_same_run(const config::TrainConfig& config, const checkpoint::Checkpo
     raise<ConfigError>(
         "solver.batchsize: expected {}, the batch size of the checkpoint {}, found {}",
         batchsize->integer(), directory, config.solver.batchsize);
+  const config::JsonNode* tables = solver ? solver->find("table_precision") : nullptr;
+  const std::string saved_in = tables ? tables->string() : float_type_name(FloatType::kFloat);
+  if (const char* found = float_type_name(config.solver.table_precision); saved_in != found)
+    raise<ConfigError>(
+        "solver.table_precision: expected \"{}\", that of the checkpoint {}, found \"{}\"; --init "
+        "with its weights starts a new run and converts them",
+        saved_in, directory, found);
 }
 
 }  // namespace hlite::trainer

@@ -8,13 +8,12 @@
 #include <string>
 
 #include "hugectr_lite/core/live_line.h"
+#include "hugectr_lite/trainer/run/run_record.h"
 
 namespace hlite::trainer {
 
-struct ProgressState {
-  int64_t iter = 0, last_iter = 0;
-  double loss = 0, lr = 0, samples_per_s = 0;
-  double wait_share = 0;  // of the time since the last line, spent waiting for data
+struct ProgressState : TrainEvent {
+  int64_t last_iter = 0;
   double eta_seconds = 0;
   std::optional<double> auc;  // of the last evaluation
   // Of the GPUs, where they tell: of all together, of the hottest.

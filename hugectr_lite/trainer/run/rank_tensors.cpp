@@ -6,11 +6,11 @@ namespace hlite::trainer {
 namespace {
 
 // What rank 0 wants next: elements [first, first + count) of a tensor.
-struct Wanted {
+struct TensorRequest {
   int64_t list = -1, tensor = 0, first = 0, count = 0;  // list -1: nothing more
 };
 
-void send_or_receive(const Exec& exec, const comm::RankContext& ranks, Wanted& wanted) {
+void send_or_receive(const Exec& exec, const comm::RankContext& ranks, TensorRequest& wanted) {
   ranks.world->broadcast(exec, std::as_writable_bytes(std::span(&wanted, 1)), 0);
 }
 
@@ -20,14 +20,15 @@ void write_collected(const Exec& exec, const comm::RankContext& ranks,
                      const std::vector<std::vector<TensorRef>>& lists,
                      const std::function<void(const std::vector<std::vector<TensorRef>>&)>& write) {
   if (ranks.ranks() == 1) return write(lists);
-  Wanted wanted;
+  TensorRequest wanted;
   if (ranks.rank == 0) {
     auto announced = lists;
     for (size_t l = 0; l < lists.size(); ++l)
       for (size_t t = 0; t < lists[l].size(); ++t) {
         if (lists[l][t].data) continue;
         announced[l][t].get = [&, l, t](int64_t first, std::span<float> out) {
-          Wanted piece{static_cast<int64_t>(l), static_cast<int64_t>(t), first, std::ssize(out)};
+          TensorRequest piece{static_cast<int64_t>(l), static_cast<int64_t>(t), first,
+                              std::ssize(out)};
           send_or_receive(exec, ranks, piece);
           lists[l][t].get(first, out);
         };

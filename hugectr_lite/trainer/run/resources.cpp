@@ -70,11 +70,14 @@ const cuda::Backend& absent_gpu() {
   return none;
 }
 
-uint64_t resolve_seed(const config::TrainConfig& config) {
-  if (config.solver.seed != 0) return config.solver.seed;
-  // Below 2^63, so that a printed seed can be put into a config.
+uint64_t random_word() {
   std::random_device entropy;
   return (uint64_t{entropy()} << 32 | entropy()) >> 1;
+}
+
+// A printed seed can be put into a config: it is below 2^63.
+uint64_t resolve_seed(const config::TrainConfig& config) {
+  return config.solver.seed != 0 ? config.solver.seed : random_word();
 }
 
 int resolve_threads(const config::TrainConfig& config, const Options& options) {

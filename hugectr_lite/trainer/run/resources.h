@@ -26,6 +26,8 @@ const cuda::Backend& absent_gpu();
 
 // The seed of a run: the config's, or one drawn from the system where that is 0.
 uint64_t resolve_seed(const config::TrainConfig& config);
+// A number from the system, below 2^63.
+uint64_t random_word();
 // Threads of a run: --threads, else solver.threads, else all that this process may use.
 int resolve_threads(const config::TrainConfig& config, const Options& options);
 // What is wrong with running `threads` in a process that may use `allowed` processors, of `all`

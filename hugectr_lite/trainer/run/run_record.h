@@ -1,41 +1,55 @@
 // Who keeps a record of a run, and what it is told:
 //
-//   ready, { train, gpus where they tell | eval_begins, eval }..., traffic on several ranks, steps
-//   where they were timed, then ended or failed
+//   ready, { train, gpus where they tell | eval_begins, eval | progressive }..., traffic on several
+//   ranks, tables with embedding_memory, steps where they were timed, then ended or failed
 //
 // Each kind of record is a class of its own (metrics_file.h, mllog_file.h, tensorboard_file.h) and
 // takes what it needs. Rank 0 alone has any.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/trainer/model/model_sizes.h"
 #include "hugectr_lite/trainer/run/evaluator.h"
 #include "hugectr_lite/trainer/run/gpu_monitor.h"
 #include "hugectr_lite/trainer/run/machine_rates.h"
 
 namespace hlite::trainer {
 
+// The last iteration of a run that ends with its data or by a signal.
+inline constexpr int64_t kNoEnd = std::numeric_limits<int64_t>::max();
+
 // What is known once a run has its memory, data and first values, and has not read a sample.
 struct ReadyEvent {
-  int64_t iter = 0, last_iter = 0;              // done before a resume; at which it ends
+  int64_t iter = 0, last_iter = 0;              // done before a resume; at which it ends, or kNoEnd
   int64_t train_samples = 0, eval_samples = 0;  // of an epoch, of an evaluation
   uint64_t seed = 0;
 };
 struct TrainEvent {
   int64_t iter = 0;
-  double loss = 0, lr = 0, samples_per_s = 0, wait_share = 0;
+  double loss = 0, batch_loss = 0;  // mean since the line before; of this iteration's batch
+  double lr = 0, samples_per_s = 0, wait_share = 0;
+  std::optional<double> replaced_share = {};  // of keys since the line before, by key_policy
+  // Share of lookups since the line before whose rows were in memory; nullopt if all rows are.
+  std::optional<double> resident_share = {};
 };
+// Why training ended.
+enum class EndReason { kMaxIter, kEpochs, kTarget, kInterrupted, kEarlyStop, kEndOfData };
+const char* name_of(EndReason reason);  // "max_iter", "epochs", "target", ...
+
 struct EndEvent {
   int64_t iter = 0, samples = 0;
   double seconds = 0, samples_per_s = 0;
   int64_t peak_rss_bytes = 0;
-  std::string reason;                     // "max_iter", "target", "interrupted", "early_stop"
-  std::optional<double> gpu_joules = {};  // of all GPUs of rank 0's process
+  EndReason reason = EndReason::kMaxIter;
+  std::optional<double> gpu_joules = {};      // of all GPUs of rank 0's process
+  std::optional<double> replaced_share = {};  // of all keys trained on, by key_policy
 };
 
 // A step of the training plan on rank 0: mean of an iteration.
@@ -46,6 +60,14 @@ struct StepTime {
   bool exchange = false;
   double sent = 0;  // bytes to other ranks, expected
 };
+// Rows of tables beyond memory: where they lay and what moved in training, on rank 0.
+struct TablesEvent {
+  int64_t iterations = 0;
+  std::vector<std::string> decision = {};  // what "embedding_memory": "auto" has come to
+  std::vector<LayerTiers> layers = {};
+  std::vector<embedding::RowCacheCounts> moved = {};  // of each layer
+};
+
 struct StepsEvent {
   int64_t iterations = 0;
   std::vector<StepTime> steps = {};
@@ -67,7 +89,10 @@ class RunRecord {
   virtual void eval_begins(int64_t /*iter*/) {}
   virtual void eval(int64_t /*iter*/, const EvalResult&) {}
   virtual void test(int64_t /*iter*/, const EvalResult&) {}  // of test_source, at the end
-  virtual void traffic(const std::string& /*json*/) {}       // TrafficReport::json()
+  // The score of a file of a followed folder, before the file is trained on.
+  virtual void progressive(int64_t /*iter*/, const std::string& /*file*/, const EvalResult&) {}
+  virtual void traffic(const std::string& /*json*/) {}  // TrafficReport::json()
+  virtual void tables(const TablesEvent&) {}
   virtual void steps(const StepsEvent&) {}
   virtual void ended(const EndEvent&) {}
   virtual void failed(const std::string& /*why*/) {}

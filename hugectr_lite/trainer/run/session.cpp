@@ -13,6 +13,8 @@
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/trainer/model/placements.h"
 #include "hugectr_lite/trainer/run/resources.h"
+#include "hugectr_lite/trainer/run/row_memory.h"
+#include "hugectr_lite/trainer/run/run_identity.h"
 #include "hugectr_lite/trainer/run/trainer.h"
 
 namespace hlite::trainer {
@@ -53,20 +55,27 @@ class AmongDevices {
 };
 
 // What trains, and then leaves its peers, if it has any.
-struct Member {
+struct RankMember {
   std::optional<Trainer> trainer = {};
   comm::DeviceCommunicator* devices = nullptr;
-  ~Member() {
+  ~RankMember() {
     if (devices) devices->leave(nullptr);
   }
 };
+
+// `gpu`, whose current device is then the process's first.
+const cuda::Backend* current_gpu(const config::TrainConfig& config, const cuda::Backend* gpu,
+                                 const comm::RankContext& first) {
+  if (gpu) gpu->use_device(gpu_of(config.solver, first));
+  return gpu;
+}
 
 int train_rank(const config::TrainConfig& config, const Options& options, RankOptions rank) {
   if (!rank.gpu || rank.ranks.ranks() == 1) return Trainer(config, options, std::move(rank)).run();
   AmongDevices among(*rank.ranks.world, *rank.gpu, gpu_of(config.solver, rank.ranks),
                      config.all_reduce.ordered);
   rank.ranks.devices = among.get();
-  Member member{.devices = among.get()};
+  RankMember member{.devices = among.get()};
   try {
     member.trainer.emplace(config, options, std::move(rank));
     return member.trainer->run();
@@ -84,8 +93,9 @@ int run_training(const config::TrainConfig& config, const Options& options) {
 int run_training(const config::TrainConfig& config, const Options& options,
                  const cuda::Backend* gpu) {
   const auto topology = std::make_shared<const comm::Topology>(topology_of(config.solver));
-  const auto ranks =
-      comm::under_mpirun() ? comm::mpi_ranks(*topology) : comm::make_thread_ranks(*topology);
+  const auto ranks = comm::under_mpirun()
+                         ? comm::mpi_ranks(*topology, run_identity(config, options, gpu != nullptr))
+                         : comm::make_thread_ranks(*topology);
   const InterruptGuard interrupts;
   const BrokenPipeGuard pipes;
   const int threads =
@@ -93,8 +103,18 @@ int run_training(const config::TrainConfig& config, const Options& options,
   // Made once for all ranks of this process. When one process of several fails here, the others
   // learn of it.
   std::vector<LayerPlacement> placements;
+  RowMemoryDecision memory;
   try {
     placements = make_placements(config, *topology, /*read_data=*/true);
+    const comm::RankContext first{.rank = ranks[0]->rank(),
+                                  .topology = topology,
+                                  .world = comm::under_mpirun() ? ranks[0].get() : nullptr};
+    memory = decide_row_memory({.config = config,
+                                .options = options,
+                                .placements = placements,
+                                .threads = threads,
+                                .gpu = current_gpu(config, gpu, first),
+                                .ranks = first});
   } catch (const std::exception& e) {
     if (comm::under_mpirun()) ranks[0]->abort(e.what());
     throw;
@@ -105,10 +125,13 @@ int run_training(const config::TrainConfig& config, const Options& options,
     RankOptions rank;
     rank.ranks = {.rank = world.rank(), .topology = topology, .world = &world};
     rank.placements = placements;
+    rank.memory = memory;
     rank.threads = threads;
     rank.gpu = gpu;
     const int code = train_rank(config, options, std::move(rank));
     if (world.rank() == 0 || code != kExitDone) exit_code = code;
+    // MPI waits for all processes at its end, without a time limit.
+    if (comm::under_mpirun()) world.barrier();
   });
   return exit_code;
 }

@@ -2,26 +2,20 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <bit>
 #include <cerrno>
 #include <chrono>
-#include <climits>
 #include <cstring>
 #include <filesystem>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/file_lock.h"
 
 namespace hlite::trainer {
 namespace {
 
 double now_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-std::string host_name() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
 // CRC-32C (Castagnoli, reflected), masked as TFRecord wants it.
@@ -85,17 +79,16 @@ void TensorboardFile::scalar(std::string_view name, int64_t step, double value) 
   record(event(step, message(5, message(1, point))));
 }
 
-void TensorboardFile::train(const TrainEvent& e) {
-  scalar("train/loss", e.iter, e.loss);
-  scalar("train/learning_rate", e.iter, e.lr);
-  scalar("train/samples_per_s", e.iter, e.samples_per_s);
+void TensorboardFile::scalars(const std::string& prefix, int64_t step,
+                              const std::vector<NamedNumber>& numbers) {
+  for (const auto& [name, value] : numbers)
+    if (value) scalar(prefix + name, step, *value);
 }
 
-void TensorboardFile::eval(int64_t iter, const EvalResult& e) {
-  if (e.auc) scalar("eval/auc", iter, *e.auc);
+void TensorboardFile::evaluation(const std::string& prefix, int64_t iter, const EvalResult& e) {
+  scalars(prefix, iter, numbers_of(e));
   for (size_t t = 0; t < e.tasks.size(); ++t)
-    if (e.tasks[t].auc) scalar(fmt::format("eval/auc_{}", t), iter, *e.tasks[t].auc);
-  scalar("eval/loss", iter, e.loss);
+    scalars(fmt::format("{}tasks/{}/", prefix, t), iter, numbers_of(e.tasks[t]));
 }
 
 }  // namespace hlite::trainer

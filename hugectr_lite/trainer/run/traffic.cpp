@@ -1,5 +1,6 @@
 #include "hugectr_lite/trainer/run/traffic.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -99,7 +100,9 @@ TrafficRow plain_traffic(const Model& model, const comm::Topology& topology, int
   };
   for (const auto& e : model.layers().embeddings)
     for (int owner = 0; owner < n; ++owner) {
-      const int64_t slots = (e->layout().slots() - owner + n - 1) / n;
+      const auto& tables = e->layout().table_of;
+      const int64_t slots =
+          std::count_if(tables.begin(), tables.end(), [&](int64_t t) { return t % n == owner; });
       const int64_t bytes =
           slots * (batch / n) * e->layout().width * static_cast<int64_t>(sizeof(float));
       for (int q = 0; q < n && slots > 0; ++q) {

@@ -6,10 +6,13 @@
 
 #include "data_reader/open_source.h"
 #include "hugectr_lite/comm/device_communicator.h"
+#include "hugectr_lite/comm/gather_lists.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/interrupt.h"
+#include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/stopwatch.h"
 #include "hugectr_lite/trainer/model/model_results.h"
+#include "hugectr_lite/trainer/model/model_sizes.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
 #include "hugectr_lite/trainer/run/html_report.h"
 #include "hugectr_lite/trainer/run/links_report.h"
@@ -19,6 +22,7 @@
 #include "hugectr_lite/trainer/run/rank_tensors.h"
 #include "hugectr_lite/trainer/run/resources.h"
 #include "hugectr_lite/trainer/run/tensorboard_file.h"
+#include "hugectr_lite/trainer/run/training_data.h"
 
 namespace hlite::trainer {
 
@@ -29,7 +33,10 @@ RankOptions one_rank(const config::TrainConfig& config, const Options& options) 
   // members before it twice.
   const int threads = resolve_threads(config, options);
   const cuda::Backend* const gpu = choose_device(config, options);
-  return {.threads = threads, .gpu = gpu};
+  if (gpu) gpu->use_device(config.solver.gpu[0][0]);
+  RowMemoryDecision memory =
+      decide_row_memory({.config = config, .options = options, .threads = threads, .gpu = gpu});
+  return {.memory = std::move(memory), .threads = threads, .gpu = gpu};
 }
 
 Trainer::Trainer(const config::TrainConfig& config, const Options& options, RankOptions rank)
@@ -37,24 +44,41 @@ Trainer::Trainer(const config::TrainConfig& config, const Options& options, Rank
       options_(options),
       ranks_(rank.ranks),
       pool_(rank.threads),
-      watch_(config.solver.evaluation),
       progress_(options.quiet || ranks_.rank != 0) {
-  if (ranks_.rank == 0) check_places(config, options);
+  if (ranks_.rank == 0) {
+    outputs_.emplace(config_, options_);
+    for (const std::string& warning : path_warnings(config)) log::warning("{}", warning);
+  }
   if (!options.resume.empty()) {
     resumed_ =
         std::make_unique<checkpoint::CheckpointMeta>(checkpoint::read_manifest(options.resume));
     check_same_run(config, *resumed_, options.resume);
   }
-  if (ranks_.rank == 0) open_records();
-  seed_ = agree_on_seed();
+  if (ranks_.rank == 0) {
+    data::TrainedOn data;
+    if (!options.without_data) data = check_training_data(config, options);
+    const ModelData checked = check_model_data(std::move(data), options, config.data.follow);
+    trained_on_ = checked.on;
+    new_data_ = checked.new_data;
+    if (options.with_preparation) preparation_ = preparation_of(config);
+    open_records();
+  }
+  agree_on_start();
   if (rank.gpu) rank.gpu->use_device(gpu_of(config.solver, ranks_));
   if (ranks_.devices && ranks_.rank == 0) tell_links(*rank.gpu, *ranks_.devices, progress_);
   for (const LayerPlacement& p : rank.placements) progress_.line(p.explanation);
+  memory_lines_ = rank.memory.lines;
+  for (const std::string& line : memory_lines_) progress_.line(line);
+  if (ranks_.rank == 0)
+    for (const std::string& warning : rank.memory.warnings) log::warning("{}", warning);
   model_ = std::make_unique<Model>(config, seed_, pool_.threads(),
                                    ModelRanks{.context = ranks_,
                                               .placements = std::move(rank.placements),
-                                              .wants_to_stop = InterruptGuard::requested},
+                                              .wants_to_stop = InterruptGuard::requested,
+                                              .tiers = std::move(rank.memory.tiers)},
                                    rank.gpu);
+  for (const LayerTiers& tiers : tiers_of(*model_))
+    for (const std::string& line : tier_texts(tiers)) progress_.line(line);
   last_iteration_ = config_.solver.max_iter.value_or(0);
   if (options_.without_data) return;
   open_data();
@@ -76,11 +100,43 @@ void Trainer::open_records() {
     records_.add(std::make_unique<HtmlReport>(options_.report, config_));
 }
 
-uint64_t Trainer::agree_on_seed() {
-  uint64_t seed = resumed_ ? resumed_->seed : resolve_seed(config_);
+// Leaves rows that have moved since `before` out of the counts of iterations.
+void Trainer::leave_out(const std::vector<embedding::RowCacheCounts>& before) {
+  const auto after = trainer::moved_rows(*model_);
+  for (size_t i = 0; i < after.size(); ++i) {
+    rows_beside_[i] += after[i];
+    rows_beside_[i] -= before[i];
+  }
+}
+
+std::optional<TablesEvent> Trainer::table_tiers() const {
+  if (!config_.solver.embedding_memory) return std::nullopt;
+  TablesEvent event{.iterations = iteration_ - first_iteration_,
+                    .decision = memory_lines_,
+                    .layers = tiers_of(*model_),
+                    .moved = trainer::moved_rows(*model_)};
+  for (size_t i = 0; i < rows_beside_.size(); ++i) event.moved[i] -= rows_beside_[i];
+  return event;
+}
+
+embedding::RowCacheCounts Trainer::moved_rows() const {
+  embedding::RowCacheCounts sum;
+  for (const auto& moved : trainer::moved_rows(*model_)) sum += moved;
+  for (const auto& beside : rows_beside_) sum -= beside;
+  return sum;
+}
+
+// Broadcasts what rank 0 alone knows or draws.
+void Trainer::agree_on_start() {
+  uint64_t agreed[] = {resumed_ ? resumed_->seed : resolve_seed(config_), new_data_ ? 1u : 0u};
   if (ranks_.ranks() > 1)
-    ranks_.world->broadcast(exec(), std::as_writable_bytes(std::span(&seed, 1)), 0);
-  return seed;
+    ranks_.world->broadcast(exec(), std::as_writable_bytes(std::span(agreed)), 0);
+  seed_ = agreed[0];
+  new_data_ = agreed[1] != 0;
+  if (new_data_) checkpoint::forget_evaluations(*resumed_);
+  if (config_.solver.keep_checkpoints == 0) return;
+  run_ = resumed_ ? resumed_->run : 0;
+  while (run_ == 0) run_ = random_word();
 }
 
 bool Trainer::agree_to_stop() {
@@ -90,8 +146,10 @@ bool Trainer::agree_to_stop() {
 }
 
 void Trainer::open_data() {
+  if (config_.data.follow) return open_folder();
   data::SourceOptions options;
-  options.start_batch = resumed_ ? resumed_->data_position : 0;
+  options.start_batch = resumed_ && !new_data_ ? resumed_->data_position : 0;
+  earlier_iterations_ = resumed_ ? resumed_->iteration - options.start_batch : 0;
   options.seed = seed_;
   options.shuffle = config_.data.shuffle;
   options.shuffle_samples = config_.data.shuffle_samples;
@@ -99,9 +157,10 @@ void Trainer::open_data() {
   source_ =
       data::open_source(config_.data, config_.resolve(config_.data.source), data::Split::kTrain,
                         config_.solver.batchsize, model_->layers().slot_rows, options);
-  last_iteration_ = config_.solver.max_iter
-                        ? *config_.solver.max_iter
-                        : *config_.solver.num_epochs * source_->batches_per_epoch();
+  last_iteration_ =
+      config_.solver.max_iter
+          ? *config_.solver.max_iter
+          : earlier_iterations_ + *config_.solver.num_epochs * source_->batches_per_epoch();
 }
 
 void Trainer::open_evaluation() {
@@ -115,7 +174,10 @@ void Trainer::start() {
   if (source_) pinned_ = PinnedBlocks(model_->gpu(), source_->memory());
   if (evaluator_) evaluator_->allocate();
   restore();
+  rows_beside_ = trainer::moved_rows(*model_);
   first_iteration_ = iteration_;
+  const auto weights = weights_of(*model_), states = states_of(*model_);
+  if (outputs_) outputs_->expect_room(weights, states, iteration_, last_iteration_);
   if (options_.report.empty()) return;
   step_seconds_.resize(model_->train_plan().steps().size());
   if (!model_->executor().measure(model_->train_plan(), step_seconds_)) step_seconds_.clear();
@@ -150,28 +212,31 @@ std::optional<StepsEvent> Trainer::step_times() {
 }
 
 void Trainer::restore() {
-  if (!resumed_) initialize(*model_);
+  if (!resumed_ || new_data_) initialize(*model_);
   if (resumed_)
-    restore_state(weights_to_read(*model_, checkpoint::weights_file(options_.resume)));
+    restore_state();
   else if (!options_.init.empty())
     load_trained_weights(*model_, options_.init);
   weights_changed(*model_);
 }
 
-void Trainer::restore_state(const std::vector<TensorRef>& weights) {
-  checkpoint::load_checkpoint(options_.resume, *resumed_, weights, states_of(*model_));
+void Trainer::restore_state() {
+  const auto weights =
+      weights_to_read(*model_, ReadFile(checkpoint::last_weights_file(options_.resume)));
+  checkpoint::load_checkpoint(
+      options_.resume, *resumed_, weights, states_of(*model_),
+      new_data_ ? checkpoint::TableSizes::kMayGrow : checkpoint::TableSizes::kSame);
   iteration_ = resumed_->iteration;
   samples_ = resumed_->samples;
   model_->rates().set_iterations(iteration_);
   model_->rates().set_scale(resumed_->rate_scale);
-  watch_.restore(resumed_->plateau, resumed_->early_stop);
-  best_weights_ = checkpoint::best_weights_file(options_.resume, *resumed_);
   if (resumed_->loss_scale > 0) {
     auto scale = optimizer::loss_scale_from(static_cast<float>(resumed_->loss_scale));
     scale.good = static_cast<int32_t>(resumed_->loss_scale_good);
     model_->loss_scaling().set_dynamic_state(scale);
   }
-  progress_.line(fmt::format("resumed {} at iteration {}", options_.resume, iteration_));
+  progress_.line(fmt::format("resumed {} at iteration {}{}", options_.resume, iteration_,
+                             new_data_ ? ", at the start of new data" : ""));
 }
 
 // Samples of all ranks in the batch of which this is one rank's part.
@@ -190,21 +255,27 @@ void Trainer::expect_data() const {
 
 void Trainer::step() {
   expect_data();
+  if (needs_file())
+    raise<ConfigError>(
+        "{}.follow: expected a run that goes on to the next file by itself, found "
+        "single steps beyond the end of one",
+        config_.data.name);
   model_->executor().wait_for_input();
   const data::HostBatch& batch = source_->next();
-  train_on(batch, global_size(batch));
+  train_on(batch, global_size(batch), source_->ready());
 }
 
 void Trainer::step(const data::HostBatch& batch) {
   HLITE_CHECK(ranks_.ranks() == 1, "{} ranks", ranks_.ranks());
-  train_on(batch, batch.size);
+  train_on(batch, batch.size, nullptr);
   model_->executor().wait_for_input();
 }
 
 // `size`: samples of all ranks.
-void Trainer::train_on(const data::HostBatch& batch, int64_t size) {
+void Trainer::train_on(const data::HostBatch& batch, int64_t size, const data::HostBatch* next) {
   model_->train({.batch = batch.size,
-                 .input = input_of(batch),
+                 .iteration = iteration_ + 1,
+                 .input = input_of(batch, next),
                  .global_batch = size,
                  .first_row = batch.first_sample % config_.solver.batchsize});
   ++iteration_;
@@ -212,7 +283,7 @@ void Trainer::train_on(const data::HostBatch& batch, int64_t size) {
   last_batch_ = {batch.first_sample, batch.size};
 }
 
-double Trainer::loss() {
+double Trainer::batch_loss() {
   const float loss = loss_of(*model_);
   check_keys(*model_);
   return loss;
@@ -231,9 +302,11 @@ std::optional<EvalResult> Trainer::evaluate() {
 }
 
 bool Trainer::start_evaluation() {
+  const auto rows_before = trainer::moved_rows(*model_);
   const MovedData before = moved_data(*model_);
   const bool whole = evaluator_->start([this] { return agree_to_stop(); });
   add_moved(moved_in_evaluations_, before, moved_data(*model_));
+  leave_out(rows_before);
   return whole;
 }
 
@@ -245,81 +318,72 @@ TrafficReport Trainer::traffic() {
                          iteration_ - first_iteration_, config_.solver.batchsize);
 }
 
-bool Trainer::heed(const EvalResult& result) {
-  const WatchVerdict verdict = watch_.see(result);
-  const config::EvaluationConfig& evaluation = config_.solver.evaluation;
-  if (verdict.keep) {
-    const std::string path = snapshot_path(config_, "best.safetensors");
-    model_->settle();
-    write_collected(exec(), ranks_, {weights_of(*model_)},
-                    [&](const auto& lists) { checkpoint::save_weights(path, lists[0]); });
-    best_weights_ = path;
-  }
-  if (verdict.cut && !verdict.stop) {
-    LearningRates& rates = model_->rates();
-    const double base = config_.optimizer.schedule.base;
-    rates.set_scale(watch_.next_scale(rates.scale(), base));
-    progress_.line(
-        fmt::format("{} is not better than {:.6f}: learning rates times {:g} from now on",
-                    evaluation.lr_plateau->watch.monitor, watch_.plateau().value, rates.scale()));
-  }
-  if (verdict.stop)
-    progress_.line(fmt::format("{} has not been better than {:.6f} for {} evaluations: the end",
-                               evaluation.early_stop->monitor, watch_.early_stop().value,
-                               watch_.early_stop().waited));
-  return verdict.stop;
-}
-
-void Trainer::restore_best() {
-  if (best_weights_.empty()) return;
-  model_->settle();
-  checkpoint::load_weights(best_weights_, weights_to_read(*model_, best_weights_));
-  weights_changed(*model_);
-  progress_.line(fmt::format("the best weights are back, of an evaluation with {} {:.6f}: {}",
-                             config_.solver.evaluation.early_stop->monitor,
-                             watch_.early_stop().value, best_weights_));
+std::optional<int64_t> Trainer::replaced_keys() {
+  if (config_.data.key_policy.kind == config::KeyPolicy::kError) return std::nullopt;
+  return comm::sum_over_ranks(ranks_, source_->replaced_keys());
 }
 
 EvalResult Trainer::test() {
   model_->settle();
+  const auto rows_before = trainer::moved_rows(*model_);
   tester_->allocate();
   tester_->start();
-  return tester_->finish();
+  const EvalResult result = tester_->finish();
+  leave_out(rows_before);
+  return result;
 }
 
-void Trainer::save(const std::string& directory) {
+void Trainer::save(const std::string& directory, const PolicyState& policy) {
   const auto start = Clock::now();
   model_->settle();
-  const checkpoint::CheckpointMeta meta = this->meta();
+  const auto rows_before = trainer::moved_rows(*model_);
+  const checkpoint::CheckpointMeta meta = this->meta(policy);
   write_collected(
       exec(), ranks_, {weights_of(*model_), states_of(*model_)},
       [&](const auto& lists) { checkpoint::save_checkpoint(directory, meta, lists[0], lists[1]); });
+  leave_out(rows_before);
   progress_.line(fmt::format("saved {} after iteration {} in {:.2f} s", directory, iteration_,
                              seconds_since(start)));
 }
 
-checkpoint::CheckpointMeta Trainer::meta() {
+checkpoint::CheckpointMeta Trainer::meta(const PolicyState& policy) {
   checkpoint::CheckpointMeta meta;
   meta.iteration = iteration_;
   meta.samples = samples_;
   meta.data_position = source_ ? source_->position() : 0;
   meta.seed = seed_;
+  meta.run = run_;
   meta.config = config_.root.dump();
   if (const auto scale = model_->loss_scaling().dynamic_state()) {
     meta.loss_scale = static_cast<double>(scale->scale);
     meta.loss_scale_good = scale->good;
   }
   meta.rate_scale = model_->rates().scale();
-  meta.plateau = watch_.plateau();
-  meta.early_stop = watch_.early_stop();
-  meta.best_weights = best_weights_;
+  meta.plateau = policy.plateau;
+  meta.early_stop = policy.early_stop;
+  meta.best_weights = policy.best_weights;
+  meta.trained_on = trained_on_.to_text();
+  if (followed_) meta.followed = {followed_->file(), followed_->file_batches()};
+  meta.preparation = preparation_;
   return meta;
 }
 
-void Trainer::export_weights(const std::string& path) {
+FileSum Trainer::write_tensors(const std::string& path, const std::vector<TensorRef>& tensors) {
   model_->settle();
-  write_collected(exec(), ranks_, {weights_of(*model_)},
-                  [&](const auto& lists) { checkpoint::save_weights(path, lists[0]); });
+  const auto rows_before = trainer::moved_rows(*model_);
+  FileSum sum;
+  write_collected(exec(), ranks_, {tensors}, [&](const auto& lists) {
+    sum = checkpoint::save_weights(path, lists[0], trained_on_.to_text());
+  });
+  leave_out(rows_before);
+  return sum;
+}
+
+void Trainer::export_weights(const std::string& path) {
+  std::vector<TensorRef> weights = weights_of(*model_, /*all_rows=*/true);
+  for (TensorRef& t : weights)
+    if (t.dtype != DType::kU32) t.dtype = DType::kF32;  // whatever the tables' precision
+  write_tensors(path, weights);
   progress_.line(fmt::format("exported the weights to {}", path));
 }
 

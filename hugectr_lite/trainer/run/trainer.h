@@ -5,7 +5,7 @@
 //   trainer.start();                          // memory, first values or a file's
 //   while (!trainer.finished()) {
 //     trainer.step();
-//     if (trainer.iteration() % 100 == 0) use(trainer.loss());
+//     if (trainer.iteration() % 100 == 0) use(trainer.batch_loss());
 //     if (trainer.iteration() % 1000 == 0) use(trainer.evaluate()->auc);
 //   }
 //   trainer.export_weights("model.safetensors");
@@ -18,15 +18,18 @@
 #include <string>
 
 #include "data_reader/batch_source.h"
+#include "data_reader/data_identity.h"
+#include "data_reader/followed_source.h"
 #include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/core/pinned_blocks.h"
 #include "hugectr_lite/core/thread_pool.h"
 #include "hugectr_lite/trainer/model/model.h"
 #include "hugectr_lite/trainer/run/evaluator.h"
-#include "hugectr_lite/trainer/run/metric_watch.h"
 #include "hugectr_lite/trainer/run/options.h"
 #include "hugectr_lite/trainer/run/progress.h"
+#include "hugectr_lite/trainer/run/row_memory.h"
+#include "hugectr_lite/trainer/run/run_outputs.h"
 #include "hugectr_lite/trainer/run/run_record.h"
 #include "hugectr_lite/trainer/run/traffic.h"
 
@@ -36,12 +39,19 @@ namespace hlite::trainer {
 struct RankOptions {
   comm::RankContext ranks = {};
   std::vector<LayerPlacement> placements = {};
+  RowMemoryDecision memory = {};
   int threads = 1;                     // of this rank
   const cuda::Backend* gpu = nullptr;  // to train on; null: the CPU
 };
 // Those of a config with one rank, on the device that choose_device() names. Throws ConfigError for
 // one with several, DeviceError as choose_device().
 RankOptions one_rank(const config::TrainConfig& config, const Options& options);
+
+// The state of the watched metrics in a checkpoint, and the weights of the best evaluation.
+struct PolicyState {
+  checkpoint::BestMetric plateau = {}, early_stop = {};
+  const ByteSource* best_weights = nullptr;
+};
 
 // The trainer of one rank. Members that are not const are collective; rank 0 prints and writes
 // files. `config` must outlive it.
@@ -63,20 +73,36 @@ class Trainer {
   // One iteration with the next batch of the training data, which begins again at its end. On a GPU
   // it has been issued when the call returns. Throws DataError when the data cannot be used.
   void step();
+  // For a folder that is followed. needs_file(): the open file has been trained on, and next_file()
+  // must come before step(). next_file() waits for a file and returns its name; kEnd: no file will
+  // come; kNothing: this process was asked to stop. score_file() (nullopt if asked to stop) and
+  // open_file() come next. Collective. Throw DataError.
+  [[nodiscard]] bool needs_file() const { return followed_ && followed_->at_end_of_file(); }
+  data::FollowedSource::NextFile next_file();
+  std::optional<EvalResult> score_file(const std::string& file);
+  void open_file(const std::string& file);
   // The same with these samples, at most a batch; on one rank.
   void step(const data::HostBatch& batch);
+  // Throws ConfigError if it was made without data.
+  void expect_data() const;
   // Iterations done, those before a resume counted; after which the config ends;
   // samples trained on.
   [[nodiscard]] int64_t iteration() const { return iteration_; }
+  // Those of them that were done on other data, which these continue (--grow).
+  [[nodiscard]] int64_t earlier_iterations() const { return earlier_iterations_; }
   [[nodiscard]] int64_t last_iteration() const { return last_iteration_; }
   [[nodiscard]] int64_t epoch_iterations() const { return source_->batches_per_epoch(); }
   [[nodiscard]] bool finished() const { return iteration_ >= last_iteration_; }
   [[nodiscard]] int64_t samples() const { return samples_; }
 
-  // Of the last step, which they wait for: mean loss over the batch of all ranks, rate of the dense
-  // parameters. loss() throws DeviceError when a GPU met a key beyond its table.
-  double loss();
+  // They wait for the last step: its mean loss over the batch of all ranks, and its rate of the
+  // dense parameters. batch_loss() throws DeviceError when a GPU met a key beyond its table.
+  double batch_loss();
   double learning_rate();
+  // Mean loss of all samples since start() or the last restart_mean_loss(), those of iterations
+  // whose loss was not finite left out; NaN where there are none. They wait, too.
+  double mean_loss() const { return model_->loss_mean().value(); }
+  void restart_mean_loss() { model_->loss_mean().restart(); }
   // Throw DataError, naming the sample and layer that it begins with, when the last step's loss or
   // any weight is not finite: a finite loss may hide the latter.
   void check_loss();
@@ -89,19 +115,21 @@ class Trainer {
   bool start_evaluation();
   EvalResult finish_evaluation();
 
-  // What an evaluation leads to by solver.lr_plateau and early_stop: keeps the weights of the best
-  // one in a file, <snapshot_prefix>best.safetensors, and cuts learning rates. Whether training is
-  // to end.
-  bool heed(const EvalResult& result);
-  // Puts the best weights in the model, where there are any.
-  void restore_best();
+  // Keys outside of their tables that key_policy has replaced in the data of all ranks since
+  // start(); nothing if it replaces none.
+  std::optional<int64_t> replaced_keys();
+
   // Metrics over test_source. REQUIRES that the config has one.
   EvalResult test();
 
-  // Writes a checkpoint, complete or not at all: what --resume takes. Throws FileError.
-  void save(const std::string& directory);
+  // Writes a checkpoint, complete or not at all: what --resume takes, with the state of what
+  // follows evaluations (training_policy.h) where there is one. Throws FileError.
+  void save(const std::string& directory, const PolicyState& policy = {});
   // Writes all weights: what --init takes. Throws FileError.
   void export_weights(const std::string& path);
+  // Writes tensors of the model in the same way, without a word. Returns the sum of the file, on
+  // rank 0.
+  FileSum write_tensors(const std::string& path, const std::vector<TensorRef>& tensors);
 
   // Whether any rank was asked to stop, when its last step ran or now; the same on all.
   [[nodiscard]] bool stop_requested() const { return model_->stop_requested(); }
@@ -109,6 +137,11 @@ class Trainer {
   // How long the steps of this rank's iterations took since start(), where --report asked for it
   // and they can be timed; measures what the machine reaches, which takes a moment.
   std::optional<StepsEvent> step_times();
+  // The tiers of embedding_memory and the rows that training has moved since start(), without
+  // evaluations and files; nullopt if the config does not ask for it. Waits for a GPU.
+  [[nodiscard]] std::optional<TablesEvent> table_tiers() const;
+  // The counters alone, of all layers together.
+  [[nodiscard]] embedding::RowCacheCounts moved_rows() const;
   // What all ranks have sent each other in training since start(). REQUIRES several ranks.
   TrafficReport traffic();
 
@@ -117,48 +150,62 @@ class Trainer {
   [[nodiscard]] const comm::RankContext& ranks() const { return ranks_; }
   [[nodiscard]] int threads() const { return pool_.threads(); }
   [[nodiscard]] uint64_t seed() const { return seed_; }
+  // CheckpointMeta::run, on rank 0.
+  [[nodiscard]] uint64_t run_number() const { return run_; }
   [[nodiscard]] Model& model() { return *model_; }
   [[nodiscard]] const data::BatchSource& source() const { return *source_; }
   [[nodiscard]] const Evaluator* evaluator() const { return evaluator_.get(); }
   // Where this rank says what it does.
   [[nodiscard]] Progress& progress() { return progress_; }
   [[nodiscard]] RunRecords& records() { return records_; }
+  // The places that it writes to: on rank 0, else null.
+  [[nodiscard]] RunOutputs* outputs() { return outputs_ ? &*outputs_ : nullptr; }
+  // The manifest of --resume, or null.
+  [[nodiscard]] const checkpoint::CheckpointMeta* resumed() const { return resumed_.get(); }
+  // Work of the CPU.
+  [[nodiscard]] Exec exec() { return {.device = Device::kCpu, .pool = &pool_}; }
 
  private:
+  void leave_out(const std::vector<embedding::RowCacheCounts>& before);
   void open_records();
-  void expect_data() const;
   void open_data();
+  void open_folder();
   void open_evaluation();
-  [[nodiscard]] checkpoint::CheckpointMeta meta();
+  [[nodiscard]] checkpoint::CheckpointMeta meta(const PolicyState& policy);
   void restore();
-  void restore_state(const std::vector<TensorRef>& weights);
+  void restore_state();
   [[nodiscard]] int64_t global_size(const data::HostBatch& batch) const;
-  void train_on(const data::HostBatch& batch, int64_t size);
-  [[nodiscard]] uint64_t agree_on_seed();
+  void train_on(const data::HostBatch& batch, int64_t size, const data::HostBatch* next);
+  void agree_on_start();
   [[nodiscard]] int first_of_ranks(bool mine);
   [[noreturn]] void fail_non_finite(const std::string& problem, int otherwise = 0);
-  [[nodiscard]] Exec exec() { return {.device = Device::kCpu, .pool = &pool_}; }
 
   const config::TrainConfig& config_;
   const Options options_;
   const comm::RankContext ranks_;
   ThreadPool pool_;
-  uint64_t seed_ = 0;
+  uint64_t seed_ = 0, run_ = 0;
   std::unique_ptr<checkpoint::CheckpointMeta> resumed_;  // of --resume
+  bool new_data_ = false;                                // ModelData::new_data
   std::unique_ptr<Model> model_;
   std::unique_ptr<data::BatchSource> source_;
-  PinnedBlocks pinned_;  // its memory
+  data::FollowedSource* followed_ = nullptr;  // source_, where it is one
+  PinnedBlocks pinned_;                       // its memory
   std::unique_ptr<Evaluator> evaluator_, tester_;
-  MetricWatch watch_;
-  std::string best_weights_;  // file of the best evaluation; empty: none yet
+  data::TrainedOn trained_on_;                       // CheckpointMeta::trained_on
+  std::vector<checkpoint::CopiedFile> preparation_;  // CheckpointMeta::preparation
+  std::optional<RunOutputs> outputs_;                // on rank 0
   RunRecords records_;
   Progress progress_;
+  int64_t earlier_iterations_ = 0;
   int64_t first_iteration_ = 0, iteration_ = 0, last_iteration_ = 0, samples_ = 0;
   struct {
     int64_t first_sample = 0, size = 0;
   } last_batch_;                      // of the last iteration
   std::vector<double> step_seconds_;  // of all iterations, where they are timed
   MovedData moved_in_evaluations_;
+  std::vector<std::string> memory_lines_;               // of "embedding_memory": "auto"
+  std::vector<embedding::RowCacheCounts> rows_beside_;  // moved_rows() outside of training
 };
 
 }  // namespace hlite::trainer

@@ -11,7 +11,7 @@
 namespace hlite::trainer {
 
 void Trainer::check_loss() {
-  if (const double found = loss(); !std::isfinite(found))
+  if (const double found = batch_loss(); !std::isfinite(found))
     fail_non_finite(fmt::format("expected a finite loss, found {}", found));
 }
 
@@ -53,10 +53,11 @@ void Trainer::fail_non_finite(const std::string& problem, int otherwise) {
     sample = data::shuffled_sample(seed_, (source_->position() - 1) / epoch_iterations(),
                                    source_->samples(), sample);
   const std::string at =
-      where.tensor.empty()
-          ? "every activation is finite"
-          : fmt::format("first in tensor \"{}\" of layer \"{}\", sample {} of {}", where.tensor,
-                        where.layer, sample, config_.resolve(config_.data.source));
+      where.tensor.empty() ? "every activation is finite"
+                           : fmt::format("first in tensor \"{}\" of layer \"{}\", sample {} of {}",
+                                         where.tensor, where.layer, sample,
+                                         followed_ ? followed_->path(followed_->file())
+                                                   : config_.resolve(config_.data.source));
   raise<DataError>(
       "iteration {}: {}: {}; a smaller learning rate (now {:g}), a longer warm-up, or better data "
       "may help",

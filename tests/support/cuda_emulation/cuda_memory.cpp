@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -63,6 +64,23 @@ cudaError_t release(void* data, Blocks& owners, int& count) {
   const auto held = StreamQueues::lock();
   if (!give_range(data, block.bytes)) std::free(data);
   return cudaSuccess;
+}
+
+// Waits as a driver does before it frees memory, until wait() returns. Work that fails meanwhile
+// does not keep the memory: its error is returned, to be thrown once the memory is free.
+template <typename Wait>
+std::exception_ptr wait_to_free(Wait&& wait) {
+  std::exception_ptr failure;
+  while (true) {  // each error ends a piece of work
+    try {
+      wait();
+      return failure;
+    } catch (const BesideWaitingKernel&) {
+      throw;
+    } catch (const std::exception&) {
+      if (!failure) failure = std::current_exception();
+    }
+  }
 }
 
 // Of the current device.
@@ -129,10 +147,13 @@ cudaError_t cudaMalloc(void** data, size_t bytes) {
 }
 cudaError_t cudaFree(void* data) {
   if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
-  if (data) StreamQueues::let_kernels_end("cudaFree");
-  if (const int device = owner_of(data); device >= 0)
-    StreamQueues::finish_device(device);  // as a device does
-  return release(data, device_memory, machine().device_blocks);
+  const std::exception_ptr failure = wait_to_free([&] {
+    if (data) StreamQueues::let_kernels_end("cudaFree");
+    if (const int device = owner_of(data); device >= 0) StreamQueues::finish_device(device);
+  });
+  const cudaError_t error = release(data, device_memory, machine().device_blocks);
+  if (failure) std::rethrow_exception(failure);
+  return error;
 }
 cudaError_t cudaMallocAsync(void** data, size_t bytes, cudaStream_t stream) {
   if (const cudaError_t error = check_stream(stream); error != cudaSuccess) return error;
@@ -155,9 +176,13 @@ cudaError_t cudaMallocHost(void** data, size_t bytes) {
 }
 cudaError_t cudaFreeHost(void* data) {
   if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;
-  StreamQueues::let_kernels_end("cudaFreeHost");
-  StreamQueues::finish_all();
-  return release(data, pinned_memory, machine().pinned_blocks);
+  const std::exception_ptr failure = wait_to_free([] {
+    StreamQueues::let_kernels_end("cudaFreeHost");
+    StreamQueues::finish_all();
+  });
+  const cudaError_t error = release(data, pinned_memory, machine().pinned_blocks);
+  if (failure) std::rethrow_exception(failure);
+  return error;
 }
 cudaError_t cudaHostRegister(void* data, size_t bytes, unsigned) {
   if (const cudaError_t error = check_not_capturing(); error != cudaSuccess) return error;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -118,6 +119,7 @@ inline unsigned __ballot_sync(unsigned mask, int predicate,
   const unsigned lane = hlite::emulation::lane();
   return hlite::emulation::exchange("__ballot_sync", mask, 0, lane, predicate != 0, site).votes;
 }
+inline int __popc(unsigned word) { return std::popcount(word); }
 inline int __any_sync(unsigned mask, int predicate,
                       std::source_location site = std::source_location::current()) {
   const unsigned lane = hlite::emulation::lane();
@@ -316,8 +318,8 @@ struct Machine {
   std::array<size_t, kMostDevices> device_bytes{};
   // When work on streams runs; $HLITE_EMULATED_STREAMS=late or random:SEED for a whole program.
   StreamOrder order = StreamOrder::kAtOnce;
-  uint64_t seed = 1;     // of a whole program's random order
-  int stuck_ms = 20000;  // so long nothing happens while somebody waits: an error
+  uint64_t seed = 1;      // of a whole program's random order
+  int stuck_ms = 120000;  // so long nothing happens while somebody waits: an error
   // Alive at the moment.
   int streams = 0, events = 0, device_blocks = 0, pinned_blocks = 0, registered_blocks = 0;
   int graphs = 0;

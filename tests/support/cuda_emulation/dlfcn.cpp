@@ -1,6 +1,7 @@
 #include "tests/support/cuda_emulation/dlfcn.h"
 
 #include <map>
+#include <mutex>
 #include <string>
 
 #include "tests/support/cuda_emulation/cublasLt.h"
@@ -50,7 +51,10 @@ Find* library_of(const std::string& name) {
 
 }  // namespace
 
+// Ranks, which are threads, open libraries at the same time.
 void* dlopen(const char* name, int) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   matmul_library().opened += std::string(name) + " ";
   Find* const library = library_of(name);
   if (!library) loader_text = std::string(name) + ": cannot open shared object file";

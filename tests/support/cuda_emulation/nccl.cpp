@@ -9,6 +9,7 @@
 
 #include "tests/support/cuda_emulation/nccl_work.h"
 #include "tests/support/cuda_emulation/runtime_state.h"
+#include "tests/support/cuda_emulation/stream_state.h"
 
 namespace hlite::emulation {
 namespace {
@@ -111,6 +112,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
     return refuse(ncclInvalidArgument, fmt::format("rank {} of {}", rank, ranks));
   if (config && (config->magic != kNcclConfigMagic || config->size < sizeof(ncclConfig_t)))
     return refuse(ncclInvalidArgument, "the config was not initialised");
+  queues::register_thread();  // before the other ranks go on to work that waits for this one's
   auto held = StreamQueues::lock();
   const auto member = std::make_shared<NcclMember>();
   member->rank = rank;

@@ -29,6 +29,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/cuda_emulation/block_fibers.h"
+
 namespace hlite::emulation {
 
 // Thrown by work that cannot go on before other work has run: nothing has happened, it will be
@@ -37,6 +39,11 @@ struct NotYet {
   std::string waits_for;
   bool elsewhere = false;  // another process may be what it waits for
   bool runs = false;       // meanwhile: a kernel that has begun
+};
+
+// A call that waits until no kernel runs, beside a kernel that waits for work not launched yet.
+class BesideWaitingKernel : public EmulationError {
+  using EmulationError::EmulationError;
 };
 
 // So long nothing may happen here while another process may help; $HLITE_EMULATED_ELSEWHERE_MS.
@@ -172,7 +179,8 @@ class StreamQueues {
   static void finish_piece(const StreamHandle& stream, size_t ready);
   static void wait(std::vector<StreamPoint> wanted);
   static std::vector<StreamPoint> ends(int device);
-  static void pause(std::unique_lock<std::recursive_mutex>& held, bool for_good);
+  static void pause(std::unique_lock<std::recursive_mutex>& held,
+                    std::span<const StreamPoint> for_good);
   static int patience_ms();
   static void fail_stuck();
   static std::string who_waits();

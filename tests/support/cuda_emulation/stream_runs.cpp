@@ -14,6 +14,11 @@ using namespace queues;  // NOLINT: the state of all streams
 
 namespace {
 constexpr int kSettledMs = 50;  // time for what a thread outside of the count may do
+
+bool all_passed(std::span<const StreamPoint> points) {
+  return std::all_of(points.begin(), points.end(), [](const auto& p) { return p.passed(); });
+}
+
 }  // namespace
 
 void StreamQueues::run_at_put() {
@@ -26,9 +31,7 @@ void StreamQueues::run_at_put() {
 }
 
 bool StreamQueues::may_run(const StreamQueue& stream) {
-  return !stream.waiting_.empty() &&
-         std::all_of(stream.waiting_.front().after.begin(), stream.waiting_.front().after.end(),
-                     [](const StreamPoint& point) { return point.passed(); });
+  return !stream.waiting_.empty() && all_passed(stream.waiting_.front().after);
 }
 
 // All that may run and has not said NotYet since the world changed.
@@ -149,7 +152,7 @@ void StreamQueues::let_kernels_end(const char* call) {
         elsewhere |= ready.elsewhere;  // another process may go on
       }
   if (runs && !elsewhere)
-    throw EmulationError(
+    throw BesideWaitingKernel(
         fmt::format("{} beside a kernel that waits for work which has not been launched; {}", call,
                     who_waits()));
 }
@@ -159,7 +162,7 @@ bool StreamQueues::query(const StreamPoint& point) {
   auto held = lock();
   const int stuck_before = stuck;
   const std::vector<StreamPoint> wanted{point};
-  if (!point.passed() && !run_one(wanted)) pause(held, /*for_good=*/false);
+  if (!point.passed() && !run_one(wanted)) pause(held, {});
   // Polling takes time, in which a device does more than one thing.
   while (stuck == stuck_before && !point.passed() && !one_in(8) && run_one(wanted)) {
   }
@@ -171,27 +174,25 @@ void StreamQueues::wait(std::vector<StreamPoint> wanted) {
   register_thread();
   auto held = lock();
   const int stuck_before = stuck;
-  const auto passed = [&] {
-    return std::all_of(wanted.begin(), wanted.end(), [](const auto& p) { return p.passed(); });
-  };
   last_change = Clock::now();
-  while (!passed()) {
-    if (!run_one(wanted)) pause(held, /*for_good=*/true);
+  while (!all_passed(wanted)) {
+    if (!run_one(wanted)) pause(held, wanted);
     if (stuck != stuck_before) throw EmulationError(why_stuck);
   }
   if (leaves_waits_out()) note_host_wait(wanted);
 }
 
 // Nothing can run: another thread may put work on a stream, or change what a piece looks at; unless
-// all threads of the host wait `for_good`.
-void StreamQueues::pause(std::unique_lock<std::recursive_mutex>& held, bool for_good) {
+// all threads of the host wait `for_good`, for points that have not passed.
+void StreamQueues::pause(std::unique_lock<std::recursive_mutex>& held,
+                         std::span<const StreamPoint> for_good) {
   using std::chrono::milliseconds;
-  blocked_threads += for_good ? 1 : 0;
+  if (!for_good.empty()) blocked.push_back(for_good);
   if (Clock::now() - last_change > milliseconds(patience_ms()))
     fail_stuck();
   else
     changed.wait_for(held, milliseconds(1));
-  blocked_threads -= for_good ? 1 : 0;
+  std::erase_if(blocked, [&](const auto& points) { return points.data() == for_good.data(); });
   ++world;
 }
 
@@ -201,7 +202,9 @@ int StreamQueues::patience_ms() {
     if (may_run(*stream))
       for (const StreamQueue::Ready& ready : stream->waiting_.front().ready)
         if (ready.elsewhere) return elsewhere_ms();
-  const bool all_wait = blocked_threads >= host_threads;
+  // A thread whose points have passed goes on as soon as the machine lets it.
+  const bool all_wait = std::ssize(blocked) >= host_threads &&
+                        std::none_of(blocked.begin(), blocked.end(), all_passed);
   return all_wait ? std::min(machine().stuck_ms, kSettledMs) : machine().stuck_ms;
 }
 

@@ -7,6 +7,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "tests/support/cuda_emulation/runtime_state.h"
 #include "tests/support/cuda_emulation/stream_queues.h"
@@ -22,7 +23,7 @@ inline uint64_t world = 1;        // changes whenever a piece that said NotYet m
 inline int stuck = 0;             // how often nothing could go on
 inline std::string why_stuck;
 inline Clock::time_point last_change = Clock::now();
-inline int blocked_threads = 0;
+inline std::vector<std::span<const StreamPoint>> blocked;  // what threads wait for, for good
 inline std::mt19937_64 generator{machine().seed};
 inline int host_threads = 0;
 

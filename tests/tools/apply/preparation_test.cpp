@@ -25,23 +25,24 @@ using test::TemporaryDirectory;
 using test::write_text;
 
 // The records of a text file, a few lines at a time.
-std::string encoded(const Preparation& preparation, const std::string& path) {
-  InputFile file(path);
+std::string encoded(const Preparation& preparation, const std::string& path,
+                    data::UnknownValues* counts = nullptr) {
+  InputFile file(path, preparation.parser().text_form());
   LineBlock lines;
   std::unique_ptr<const LineParser> parser;
   const BlockParser blocks(preparation.parser().layout(), PrepOptions{});
   std::string bytes;
   ParsedRows rows;
   EncodedRows records;
+  data::UnknownValues unknown(preparation.slot_sizes().size());
   while (file.next(lines, 4096)) {
-    const std::string_view text = lines.text();
-    if (!parser) parser = preparation.parser().open(path, text.substr(0, text.find('\n')));
+    if (!parser) parser = preparation.parser().open(path, lines.front());
     blocks.parse(lines, 0, *parser, rows);
     REQUIRE(rows.bad.empty());
-    preparation.encode(rows, records);
-    bytes.append(reinterpret_cast<const char*>(records.streams[0].data()),
-                 records.streams[0].size());
+    preparation.encode(rows, records, unknown);
+    bytes.append(reinterpret_cast<const char*>(records.bytes.data()), records.bytes.size());
   }
+  if (counts) *counts = unknown;
   return bytes;
 }
 
@@ -77,7 +78,11 @@ TEST_CASE("lines of Criteo's format get the records that criteo_prep gave them, 
     CHECK(preparation.format().record_bytes() == 4 * record_words);
     CHECK((encoded(preparation, folder / "a.tsv") == read_text(folder / "train.bin")));
     const std::string expected = read_text(folder / "val.bin");
-    CHECK((encoded(preparation, folder / "b.tsv") == expected));
+    data::UnknownValues unknown;
+    CHECK((encoded(preparation, folder / "b.tsv", &unknown) == expected));
+    CHECK(unknown.rows == 211);
+    // Without min_count tokens of the validation file are numbered too, and hashes know all.
+    if (options.min_count == 0) CHECK(unknown.unknown == std::vector<int64_t>(26));
     CHECK((encoded(Preparation(folder.path(), Labels::kAbsent), folder / "bare.tsv") ==
            with_zero_labels(expected, static_cast<size_t>(4 * record_words))));
     CHECK(preparation.first_closed_slot() == (options.hash > 0 || options.min_count > 0 ? -1 : 0));
@@ -156,7 +161,11 @@ TEST_CASE("lines of CSV files get the records that csv_prep gave them") {
 
   // Other columns' order; a category that training did not have; everything missing.
   write_text(folder / "new.csv", kShopNew);
-  const std::string bytes = encoded(preparation, folder / "new.csv");
+  data::UnknownValues unknown;
+  const std::string bytes = encoded(preparation, folder / "new.csv", &unknown);
+  CHECK(unknown.rows == 2);
+  CHECK(unknown.unknown == std::vector<int64_t>{1, 0});  // Paris
+  CHECK(unknown.missing == std::vector<int64_t>{0, 1});
   struct Row {
     float label, age, income, raw;
     uint32_t city, colour;
@@ -178,6 +187,53 @@ TEST_CASE("lines of CSV files get the records that csv_prep gave them") {
   write_text(folder / "bare.csv", without_first_column(kShopTrain, ';'));
   CHECK((encoded(Preparation(folder / "out", Labels::kAbsent), folder / "bare.csv") ==
          with_zero_labels(read_text(folder / "out/train.bin"), sizeof(Row))));
+}
+
+TEST_CASE("columns of one vocabulary get the ids that csv_prep gave them") {
+  const TemporaryDirectory folder;
+  CsvPrepOptions options = csv_options(folder);
+  std::string schema = kShopSchema;
+  const std::string alone = R"([{"column": "city"}, {"column": "colour"}])";
+  schema.replace(
+      schema.find(alone), alone.size(),
+      R"([{"column": "city", "vocabulary": "w"}, {"column": "colour", "vocabulary": "w"}])");
+  write_text(folder / "schema.json", schema);
+  write_text(folder / "train.csv",
+             "buys;city;age;income;raw;colour\n"
+             "yes;red;1;2;3;blue\nno;blue;1;2;3;NA\nno;red;1;2;3;green\n");
+  for (const char* lists : {"", "3,2"}) {
+    options.output.multi_hot = lists;
+    options.run.force = true;
+    CHECK(csv_prep(options).slot_sizes == std::vector<int64_t>{4, 4});
+    const Preparation preparation(folder / "out", Labels::kThere);
+    CHECK((encoded(preparation, folder / "train.csv") == read_text(folder / "out/train.bin")));
+    write_text(folder / "new.csv",
+               "city;raw;age;income;colour;buys\ngreen;1;1;1;red;no\n"
+               "pink;1;1;1;;no\n");
+    data::UnknownValues unknown;
+    const std::string bytes = encoded(preparation, folder / "new.csv", &unknown);
+    CHECK(unknown.unknown == std::vector<int64_t>{1, 0});
+    CHECK(unknown.missing == std::vector<int64_t>{0, 1});
+    const size_t record = bytes.size() / 2, second = *lists ? 28 : 20;
+    uint32_t city = 0, colour = 0;
+    std::memcpy(&city, bytes.data() + 16, 4);
+    std::memcpy(&colour, bytes.data() + second, 4);
+    CHECK(record == (*lists ? 36 : 24));
+    CHECK(city == 3);    // as in the column of colours
+    CHECK(colour == 1);  // as in the column of cities
+  }
+}
+
+TEST_CASE("fields that span lines get the records that csv_prep gave them") {
+  const TemporaryDirectory folder;
+  CsvPrepOptions options = csv_options(folder);
+  std::string text = "buys;city;age;income;raw;colour\n";
+  for (int i = 0; i < 300; ++i)
+    text += fmt::format("yes;\"city\n{};\"\"\n\r\n\"; 20;0;1; \"red\\n\n\"\r\n", i % 7);
+  write_text(folder / "train.csv", text);
+  CHECK(csv_prep(options).slot_sizes == std::vector<int64_t>{8, 2});
+  CHECK((encoded(Preparation(folder / "out", Labels::kThere), folder / "train.csv") ==
+         read_text(folder / "out/train.bin")));
 }
 
 TEST_CASE("columns behind a label that is not there move up") {
@@ -212,7 +268,7 @@ TEST_CASE("a preparation that is not there, or another's, is an error that says 
   CriteoPrepOptions criteo;
   criteo.train = {folder / "a.tsv"};
   criteo.output.folder = folder / "out";
-  criteo.run.quiet = true;
+  criteo.run.quiet = criteo.run.force = true;
   criteo_prep(criteo);
   check_contains(rejection(), {"manifest.json", "--save-vocabulary"});
   criteo.hash = 5;

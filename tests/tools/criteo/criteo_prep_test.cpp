@@ -39,7 +39,7 @@ CriteoPrepOptions options_for(const TemporaryDirectory& folder, std::vector<std:
   for (const std::string& name : train) options.train.push_back(folder / name);
   for (const std::string& name : val) options.val.push_back(folder / name);
   options.output.folder = folder.path();
-  options.run.quiet = true;
+  options.run.quiet = options.run.force = true;
   return options;
 }
 
@@ -281,7 +281,7 @@ TEST_CASE("missing, empty and contradictory inputs are errors") {
                  {"empty.tsv: expected at least one row"});
   check_contains(message_of<ConfigError>(with({}, {}, false)), {"--train"});
   check_contains(message_of<ConfigError>(with({a}, {}, true)), {"at least two"});
-  check_contains(message_of<ConfigError>(with({a, a}, {a}, true)), {"--val"});
+  check_contains(message_of<ConfigError>(with({a, a}, {folder / "empty.tsv"}, true)), {"--val"});
   check_contains(message_of<ConfigError>(with({"-", a}, {"-"}, false)), {"standard input"});
   CHECK_FALSE(has_results(folder));
 }

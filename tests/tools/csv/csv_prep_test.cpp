@@ -11,6 +11,7 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/random.h"
+#include "tests/data_reader/log_capture.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
 #include "tests/support/temporary_directory.h"
@@ -68,7 +69,7 @@ struct Files {
     options.output.folder = folder / "out";
     options.run.quiet = true;
     options.run.threads = 2;
-    options.run.restart = true;
+    options.run.restart = options.run.force = true;
   }
   // Files of results, whole or in part.
   [[nodiscard]] long results() const {
@@ -174,6 +175,35 @@ TEST_CASE("what training never saw becomes row 0; nothing is fitted on validatio
   CHECK(manifest.slot_sizes == std::vector<int64_t>{4, 3});
 }
 
+TEST_CASE("a split whose categories training lacks is warned of, or refused") {
+  Files files;
+  write_text(files.folder / "val.csv",
+             "city;age;income;raw;colour;buys\n"
+             "rome;1;2;3;RED;no\nOSLO;1;2;3;;yes\nbern;1;2;3;blue;yes\nRome ;1;2;3;NA;no\n");
+  files.options.val = {files.folder / "val.csv"};
+  files.options.run.quiet = false;
+  const test::LogCapture log;
+  const data::Manifest manifest = csv_prep(files.options);
+  REQUIRE(manifest.columns[0].splits.size() == 1);
+  CHECK(manifest.columns[0].splits[0].unknown == 3);
+  CHECK(manifest.columns[1].splits[0].unknown == 1);
+  CHECK(manifest.columns[1].splits[0].missing == 2);
+  CHECK(nlohmann::json::parse(files.out("manifest.json"))["columns"][0]["splits"]["val"] ==
+        nlohmann::json({{"missing", 0}, {"unknown", 3}}));
+  check_contains(log.text(),
+                 {"val: of all categories 50.0 % unknown (0.0 % in training), 25.0 % missing",
+                  "many categories are unknown: city 75.0 % (0.0 % in training)"});
+  // Refused before anything is written; the run goes on under a higher limit.
+  std::filesystem::remove_all(files.folder / "out");
+  files.options.run.max_unknown = 0.7;
+  files.options.run.restart = files.options.run.force = false;
+  check_contains(message_of<DataError>([&] { csv_prep(files.options); }),
+                 {"val: column city: expected at most 70.0 %", "found 75.0 % of 4 rows"});
+  CHECK(files.results() == 0);
+  files.options.run.max_unknown = 0.8;
+  CHECK(csv_prep(files.options).files.size() == 2);
+}
+
 TEST_CASE("bad rows are errors with file, line and column") {
   Files files;
   const auto error = [&](const std::string& from, const std::string& to) {
@@ -187,7 +217,8 @@ TEST_CASE("bad rows are errors with file, line and column") {
   check_contains(error("red;yes\r", "red;maybe"), {"train.csv:2: column 5 (label)", "\"maybe\""});
   check_contains(error("red;yes\r", "red;"), {"train.csv:2: column 5 (label)", "\"\""});
   check_contains(error("NA;no", "NA;no;more"), {"train.csv:3: expected 6 columns", "found 7"});
-  check_contains(error("\"Rome\"", "\"Rome"), {"train.csv:5: column 0", "closing quote"});
+  check_contains(error("\"Rome\"", "\"Rome"),
+                 {"train.csv:5: expected a closing quote before the end of the file", "\"Rome;NA"});
   check_contains(error("income;", "incoming;colours;"), {"train.csv:2: expected 7 columns"});
   check_contains(
       error("age;", "aged;"),
@@ -271,7 +302,8 @@ TEST_CASE("the results depend neither on threads nor on blocks nor on being inte
     files.options.run.restart = false;
     std::atomic<int> points{0};
     files.options.run.at_point = [&](std::string_view) {
-      if (++points % stop == 0 && points <= 2 * stop) throw Error("stopped");
+      const int point = ++points;
+      if (point % stop == 0 && point <= 2 * stop) throw Error("stopped");
     };
     int runs = 1;
     for (;; ++runs) {
@@ -354,13 +386,12 @@ TEST_CASE("texts are escaped so that a line is a category") {
 
 TEST_CASE("other formats hold the same data") {
   ManyFiles files;
-  files.options.output.format = OutputFormat::kNumpy;
+  files.options.output.format = OutputFormat::kNorm;
   const data::Manifest manifest = csv_prep(files.options);
-  CHECK(manifest.format == "numpy");
+  CHECK(manifest.format == "norm");
+  CHECK(manifest.files[0].name == "train_list.txt");
   CHECK(manifest.files[0].rows == 5000);
   CHECK(manifest.files[1].rows == 1000);
-  files.options.output.format = OutputFormat::kNorm;
-  CHECK(csv_prep(files.options).files[0].name == "train_list.txt");
 }
 
 TEST_CASE("a number of bad rows is tolerated") {
@@ -371,6 +402,56 @@ TEST_CASE("a number of bad rows is tolerated") {
   CHECK(manifest.files[0].rows == 3);
   CHECK(manifest.sources[0].bad_rows == 1);
   CHECK(files.out("vocabulary/00_city.txt") == "Rome\nBern\n");
+}
+
+TEST_CASE("fields in quotes may span lines, for any blocks and threads") {
+  Files files;
+  write_text(files.folder / "schema.json",
+             R"({"header": true, "label": {"column": "y", "positive": ["1"], "negative": ["0"]},
+        "dense": [{"column": "n"}], "categorical": [{"column": "note\nof two lines"}]})");
+  const auto rows = [](int count) {
+    std::string text = "\xEF\xBB\xBFy,\"note\nof two lines\",n,last\r\n";
+    for (int i = 0; i < count; ++i)
+      text += fmt::format("{},\"say \"\"{}\"\",\n\r\nand more\",{},\r\n", i % 2, i % 5, i);
+    return text;
+  };
+  write_text(files.folder / "train.csv", rows(500));
+  write_text(files.folder / "val.csv", rows(20));
+  files.options.val = {files.folder / "val.csv"};
+  for (const int threads : {1, 3})
+    for (const int64_t block : {60, 1000, 1 << 20}) {
+      files.options.run.threads = threads;
+      files.options.run.block_bytes = block;
+      const data::Manifest manifest = csv_prep(files.options);
+      CHECK(manifest.files[0].rows == 500);
+      CHECK(manifest.files[1].rows == 20);
+      CHECK(manifest.slot_sizes == std::vector<int64_t>{6});
+      CHECK(files.out("vocabulary/00_note_of_two_lines.txt")
+                .starts_with("say \"0\",\\n\\r\\nand more\nsay \"1\",\\n"));
+      struct {
+        float label, n;
+        uint32_t note;
+      } row;
+      const std::string bytes = files.out("train.bin");
+      REQUIRE(bytes.size() == 500 * sizeof(row));
+      for (size_t i = 0; i < 500; ++i) {
+        std::memcpy(&row, bytes.data() + i * sizeof(row), sizeof(row));
+        CHECK((row.label == static_cast<float>(i % 2) && row.n == static_cast<float>(i) &&
+               row.note == i % 5 + 1));
+      }
+    }
+  // Lines are counted, not rows: a row has three of them, the header two.
+  files.options.run.block_bytes = 100;
+  write_text(files.folder / "val.csv", rows(20) + "1,x,none,\r\n\"1\n\",x,1,\n1,x,2,\n");
+  check_contains(message_of<DataError>([&] { csv_prep(files.options); }),
+                 {"val.csv:63: column 2 (n): expected a finite number, found \"none\""});
+  files.options.run.max_bad_rows = 1;
+  check_contains(message_of<DataError>([&] { csv_prep(files.options); }),
+                 {"val.csv:64: column 0 (label)", "(more than 1 malformed rows)"});
+  files.options.run.max_bad_rows = 2;
+  const data::Manifest manifest = csv_prep(files.options);
+  CHECK(manifest.files[1].rows == 21);
+  CHECK(manifest.sources[1].bad_rows == 2);
 }
 
 TEST_CASE("UCI Adult is encoded as documented") {

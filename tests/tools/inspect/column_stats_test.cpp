@@ -130,7 +130,7 @@ TEST_CASE("statistics of rows agree with their definition, whatever the chunks")
   }
   for (const int64_t chunk : {1, 64, 5000}) {
     MemoryRows rows(schema, all, chunk);
-    const Statistics s = collect(rows, {40, 250}, 100);
+    const FileStatistics s = collect(rows, {40, 250}, 100);
     CHECK(s.rows == 1009);
     CHECK(s.positives == 337);
     CHECK(s.odd_labels == 0);

@@ -82,6 +82,23 @@ TEST_CASE("JSON and SVG") {
   test::check_contains(test::read_text(folder / "skew.svg"), {"<svg", "<polyline"});
 }
 
+TEST_CASE("a picture does not replace what it is of") {
+  const TemporaryDirectory folder;
+  write_data(folder);
+  const std::string before = test::read_text(folder / "train.bin");
+  const auto run = inspect(
+      {folder / "train.bin", "--config", folder / "config.json", "--svg", folder / "./train.bin"});
+  CHECK(run.code == 2);
+  test::check_contains(run.err,
+                       {"/./train.bin: expected a place of its own, found the input file "});
+  CHECK((test::read_text(folder / "train.bin") == before));
+  for (const char* option : {"--rows", "--batch"}) {
+    const auto refused = inspect({folder / "train.bin", option, "99999999999999999999"});
+    CHECK(refused.code == 2);
+    test::check_contains(refused.err, {option, "expected", "found \"99999999999999999999\""});
+  }
+}
+
 TEST_CASE("text, compressed text, Norm and other files are described") {
   const TemporaryDirectory folder;
   const auto text_of = [&](const std::string& name, const std::string& bytes) {
@@ -97,18 +114,16 @@ TEST_CASE("text, compressed text, Norm and other files are described") {
                        {"1 lines are not of the format", "day_1:601"});
   test::check_contains(text_of("a.csv", "click,age,city\n1,20.5,Rome\n0,31.5,Oslo\n"),
                        {"CSV", "label \"click\"", "city"});
+  test::check_contains(
+      text_of("lines.csv", "click,note,city\n1,\"two\nlines, quoted\",Rome\n0,\"a\n\n\",Oslo\n"),
+      {"CSV: label \"click\", 0 columns of numbers, 2 of tokens", "all 2 rows"});
   test::check_contains(text_of("part.norm", SmallData().norm()),
                        {"Norm data", "600 samples", "with checksums", "slot 3"});
   test::check_contains(text_of("list.txt", "1\npart.norm\n"), {"Norm data", "600 samples"});
   test::check_contains(text_of("cut.norm", SmallData().norm().substr(0, 5000)), {"damaged"});
   test::check_contains(text_of("x.json", "{\"a\": 1}"), {"JSON"});
-  test::check_contains(text_of("swapped.bin",
-                               [] {
-                                 auto words = SmallData().words();
-                                 for (uint32_t& w : words) w = __builtin_bswap32(w);
-                                 return SmallData::bytes_of(words);
-                               }()),
-                       {"big-endian", "cannot be seen"});
+  test::check_contains(text_of("train.bin", SmallData().raw()),
+                       {"19200 bytes of binary data", "--config says what its records hold"});
   test::check_contains(text_of("empty", ""), {"empty file"});
 }
 

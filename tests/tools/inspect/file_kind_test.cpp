@@ -31,6 +31,7 @@ TEST_CASE("kinds of files are told by what is in them") {
       {SmallData{.samples = 1}.criteo_text(), Kind::kCriteoTsv},
       {"a,b,c\n1,2,3\n4,5,6\n", Kind::kTable},
       {"a;b\r\n\"x;y\";2\r\n", Kind::kTable},
+      {"\xEF\xBB\xBF\"a,b\",c\n\"in\ntwo, or\nthree lines\",2\n\"x\",3\n", Kind::kTable},
       {"some words\nwithout columns, or so\n", Kind::kText},
       {SmallData().raw(), Kind::kBinary},
       {SmallData().norm(), Kind::kNorm},

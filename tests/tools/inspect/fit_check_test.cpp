@@ -5,6 +5,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
 #include "tests/tools/inspect/fit_folder.h"
+#include "tools/inspect/inspection.h"
 
 namespace hlite::tools {
 namespace {
@@ -83,6 +84,29 @@ TEST_CASE("fitting pairs are called fitting") {
     CHECK(report.fits());
     if (!report.fits()) WARN(report.faults[0].fault << ": " << report.faults[0].message);
   }
+}
+
+TEST_CASE("slots of one vocabulary that have tables of their own are noted, not refused") {
+  FitFolder folder;
+  const SmallData data{.sizes = {300, 7, 300, 1000}};
+  folder.write(data);
+  folder.write_manifest(data, "train", {"items", "cities", "items", "users"});
+  const std::string hparam = "layers.emb.sparse_embedding_hparam.";
+  folder.set = {hparam + "slot_size_array=[300,7,300,1000]"};
+  const FitReport report = fit(folder);
+  CHECK(report.fits());
+  REQUIRE(report.notes.size() == 1);
+  test::check_contains(report.notes[0], {"manifest.json: some slots of \"emb\" share a vocabulary",
+                                         "\"slot_tables\": [0,1,0,2]"});
+  for (const char* tables : {"[0,1,0,2]", "[0,1,2,3]"}) {
+    folder.set.resize(1);
+    folder.set.push_back(hparam + "slot_tables=" + tables);
+    const FitReport told = fit(folder);
+    CHECK(told.fits());
+    CHECK(told.notes.empty());
+  }
+  const Inspection inspection = inspect_file(folder.train(), nullptr, {}, {});
+  test::check_contains(report_text(inspection), {"\"slot_tables\": [0,1,0,2]"});
 }
 
 TEST_CASE("a file of one kind of label is noted, not refused") {

@@ -123,22 +123,6 @@ const std::vector<BrokenPair>& broken_pairs() {
          f.write_manifest({}, "train");
          write_text(f.train(), SmallData().raw().substr(0, 400 * 32));
        }},
-      {"numbers in the other byte order",
-       "RawAsync",
-       "byte_order",
-       {"big-endian"},
-       [](FitFolder& f) {
-         std::vector<uint32_t> words = SmallData().words();
-         for (uint32_t& w : words) w = __builtin_bswap32(w);
-         f.write_words(words);
-       }},
-      {"label in the last column",
-       "RawAsync",
-       "label_column",
-       {"column 7"},
-       [](FitFolder& f) {
-         f.write_words(changed({}, [](int64_t, uint32_t* w) { std::rotate(w, w + 1, w + 8); }));
-       }},
       {"labels 1 and 2",
        "RawAsync",
        "label_values",
@@ -200,22 +184,6 @@ const std::vector<BrokenPair>& broken_pairs() {
        "global_keys",
        {"slot", "subtract"},
        [](FitFolder& f) { f.write({.global_keys = true}); }},
-      {"tables in another order",
-       "RawAsync",
-       "slot_order",
-       {"another order", "[50, 7, 300, 1000]"},
-       [](FitFolder& f) {
-         f.set = {"layers.emb.sparse_embedding_hparam.slot_size_array=[1000,300,7,50]"};
-       }},
-      {"one dense value more, one key less",
-       "RawAsync",
-       "dense_dim",
-       {"dense_dim 3"},
-       [](FitFolder& f) {
-         f.set = {"layers.data.dense.dense_dim=2", "layers.data.sparse.0.slot_num=5",
-                  "layers.data.sparse.0.max_feature_num_per_sample=5",
-                  "layers.emb.sparse_embedding_hparam.slot_size_array=[50,7,300,1000,9]"};
-       }},
       {"tables smaller than the manifest's",
        "RawAsync",
        "tables_of_manifest",
@@ -223,6 +191,15 @@ const std::vector<BrokenPair>& broken_pairs() {
        [](FitFolder& f) {
          f.write_manifest({}, "train");
          f.set = {"layers.emb.sparse_embedding_hparam.slot_size_array=[50,6,300,1000]"};
+       }},
+      {"slots that share a table but no vocabulary",
+       "RawAsync",
+       "mixed_vocabularies",
+       {"manifest.json", "slots 0 (C0) and 2 (C2)", "table 0 of \"emb\"", "csv_prep"},
+       [](FitFolder& f) {
+         f.write_manifest({}, "train", {"a", "b", "c", "d"});
+         f.set = {"layers.emb.sparse_embedding_hparam.slot_tables=[0,1,0,2]",
+                  "layers.emb.sparse_embedding_hparam.slot_size_array=[300,7,300,1000]"};
        }},
       {"another layout than the manifest's",
        "RawAsync",

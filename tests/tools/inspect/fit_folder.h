@@ -1,6 +1,9 @@
 // A folder with a config and the data that fits it, to be broken.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -34,12 +37,21 @@ struct FitFolder {
     write_text(directory / "train_0.norm", data.norm());
     write_text(directory / "train.txt", "1\ntrain_0.norm\n");
   }
-  void write_manifest(const SmallData& data, const std::string& of_role) const {
+  // `vocabularies`: of the slots C0, C1, ...; slots of equal ones share a table.
+  void write_manifest(const SmallData& data, const std::string& of_role,
+                      const std::vector<std::string>& vocabularies = {}) const {
     data::Manifest m;
     m.tool = "criteo_prep";
     m.dense_dim = data.dense;
     m.slot_sizes = data.sizes;
     m.hotness.assign(data.sizes.size(), 1);
+    for (const std::string& vocabulary : vocabularies) {
+      m.columns.push_back({.name = fmt::format("C{}", m.columns.size()), .vocabulary = vocabulary});
+      const auto first = std::find(vocabularies.begin(), vocabularies.end(), vocabulary);
+      const auto at = static_cast<size_t>(first - vocabularies.begin());
+      const int64_t next = m.slot_tables.empty() ? 0 : 1 + *std::ranges::max_element(m.slot_tables);
+      m.slot_tables.push_back(at < m.slot_tables.size() ? m.slot_tables[at] : next);
+    }
     m.float_label = data.float_label;
     m.float_dense = data.float_dense;
     data::ManifestFile file;

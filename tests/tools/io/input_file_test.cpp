@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
@@ -146,7 +147,100 @@ TEST_CASE("a line longer than a block is an error with its number") {
     while (file.next(block, 50)) {
     }
   });
-  test::check_contains(message, {"long:2: expected a line of at most 50 bytes"});
+  test::check_contains(message, {"long:2: expected a row of at most 50 bytes"});
+}
+
+// A row and the number of its first line.
+using NumberedRow = std::pair<std::string, int64_t>;
+
+std::vector<NumberedRow> numbered_rows(const std::string& path, const TextForm& form,
+                                       size_t capacity, InputFile::Position from = {}) {
+  InputFile file(path, form);
+  if (from.offset > 0) file.skip_to(from);
+  LineBlock block;
+  std::vector<NumberedRow> rows;
+  while (file.next(block, capacity)) {
+    CHECK(block.front() == block.text().substr(0, block.front().size()));
+    block.for_each_row([&](std::string_view row, int64_t number) {
+      rows.emplace_back(row, number);
+      return true;
+    });
+  }
+  return rows;
+}
+
+TEST_CASE("a quoted field may span lines, wherever blocks are cut") {
+  TemporaryDirectory folder;
+  // Rows whose fields are drawn from all that quotes can do; most of them are lines.
+  const char* fields[] = {
+      "",           "x",          "5\" disk",     "\"a;b\"", "\"\"",     "\"two\nlines\"",
+      "\"\n\r\n\"", "\"\"\"\n\"", "\"x\n;\"\"\"", "x \"",    "\"\"\"\"", "-1e3"};
+  std::vector<NumberedRow> expected;
+  std::string text;
+  int64_t line = 1;
+  uint32_t draw = 1;
+  for (int i = 0; i < 400; ++i) {
+    std::string row;
+    for (int k = 0; k < 3; ++k) {
+      draw = draw * 1664525 + 1013904223;
+      row += std::string(k > 0 ? ";" : "") + fields[(draw >> 20) % (i % 3 == 0 ? 12 : 5)];
+    }
+    if (i % 2 == 0) row += "\r";
+    expected.emplace_back(row, line);
+    line += 1 + std::count(row.begin(), row.end(), '\n');
+    text += row + (i < 399 ? "\n" : "");
+  }
+  const TextForm form{.separator = ';', .quotes = true};
+  test::write_text(folder / "plain", text);
+  test::write_gzip(folder / "gzip", "\xEF\xBB\xBF" + text);
+  for (const char* name : {"plain", "gzip"})
+    for (const size_t capacity : {size_t{40}, size_t{41}, size_t{64}, size_t{500}, size_t{100000}})
+      CHECK(numbered_rows(folder / name, form, capacity) == expected);
+  CHECK(numbered_rows(folder / "plain", {.separator = ';'}, 500).size() ==
+        static_cast<size_t>(std::count(text.begin(), text.end(), '\n')) + 1);
+  // A run goes on at any position that was passed.
+  InputFile file(folder / "plain", form);
+  LineBlock block;
+  for (size_t done = 0; file.next(block, 45);) {
+    block.for_each_row([&](auto, int64_t) { return ++done > 0; });
+    CHECK((numbered_rows(folder / "plain", form, 70, file.position()) ==
+           std::vector<NumberedRow>(expected.begin() + static_cast<std::ptrdiff_t>(done),
+                                    expected.end())));
+  }
+}
+
+TEST_CASE("blanks may stand before an opening quote where they are trimmed") {
+  TemporaryDirectory folder;
+  test::write_text(folder / "text", "a, \t\"b\nc\" ,d\n \"e\nx\",f\n");
+  const TextForm trimmed{.quotes = true, .trim = true};
+  CHECK(numbered_rows(folder / "text", trimmed, 100) ==
+        std::vector<NumberedRow>{{"a, \t\"b\nc\" ,d", 1}, {" \"e\nx\",f", 3}});
+  CHECK(numbered_rows(folder / "text", {.quotes = true}, 100).size() == 4);
+  // A blank that separates is none to be trimmed.
+  CHECK(numbered_rows(folder / "text", {.separator = '\t', .quotes = true, .trim = true}, 100) ==
+        numbered_rows(folder / "text", trimmed, 100));
+}
+
+TEST_CASE("a quote that is not closed is an error with its line") {
+  TemporaryDirectory folder;
+  const auto error = [&](const std::string& text, size_t capacity) {
+    test::write_text(folder / "open", text);
+    return test::message_of<DataError>(
+        [&] { numbered_rows(folder / "open", {.quotes = true}, capacity); });
+  };
+  const std::string rows = "a,b\n\"c\nd\",e\n";
+  CHECK(error(rows + "\"\n\",\"x,y\nz,1\n", 1000) ==
+        folder /
+            "open:5: expected a closing quote before the end of the file, found none for "
+            "\"\"x,y\\x0az,1\\x0a\"");
+  CHECK(error(rows + "1,\"x", 1000) ==
+        folder /
+            "open:4: expected a closing quote before the end of the file, found none for "
+            "\"\"x\\x0a\"");
+  test::check_contains(error(rows + "1,2\n3,\"x\n" + numbered_lines(100), 50),
+                       {"open:5: expected a closing quote in a row of at most 50 bytes"});
+  test::check_contains(error(rows + "\"1\n2\"" + std::string(50, 'x') + "\n", 50),
+                       {"open:4: expected a row of at most 50 bytes"});
 }
 
 TEST_CASE("several gzip members and zstd frames are one text") {
@@ -260,6 +354,17 @@ TEST_CASE("standard input may be a pipe or a file, compressed too, and be contin
         CHECK(text_of(file, 512) == text.substr(static_cast<size_t>(offset)));
         CHECK(file.stored_bytes() == 0);
       }
+}
+
+TEST_CASE("binary data is no text, and its bytes are not printed") {
+  TemporaryDirectory folder;
+  const std::string binary("\x01\xff\x80\0\n\0\0", 7);
+  test::write_text(folder / "records", binary);
+  test::write_gzip(folder / "gzip", binary);
+  for (const char* name : {"records", "gzip"})
+    CHECK(test::message_of<DataError>([&] { text_of(folder / name); })
+              .starts_with(folder / name + ": expected lines of text, found binary data (byte 3 is "
+                                           "0): \"\\x01\\xff\\x80\\x00\\x0a\\x00\\x00\";"));
 }
 
 TEST_CASE("what cannot be opened is an error") {

@@ -44,18 +44,20 @@ TEST_CASE("values of every type as text") {
 }
 
 TEST_CASE("missing values are empty fields, and awkward texts stand in quotes") {
-  CHECK(
-      text_of_columns(
-          {{.name = "n", .values = std::vector<int32_t>{1, 3}, .valid = {true, false, true, false}},
-           {.name = "t",
-            .values = std::vector<std::string>{"a,b", "say \"x\"", "end\r"},
-            .valid = {true, true, true, false}}},
-          4, {.header = true}) ==
-      "n,t\n"
-      "1,\"a,b\"\n"
-      ",\"say \"\"x\"\"\"\n"
-      "3,\"end\r\"\n"
-      ",\n");
+  CHECK(text_of_columns(
+            {{.name = "n",
+              .values = std::vector<int32_t>{1, 3},
+              .valid = {true, false, true, false, false}},
+             {.name = "t",
+              .values = std::vector<std::string>{"a,b", "say \"x\"", "end\r", "two\nlines"},
+              .valid = {true, true, true, true, false}}},
+            5, {.header = true, .quotes = true}) ==
+        "n,t\n"
+        "1,\"a,b\"\n"
+        ",\"say \"\"x\"\"\"\n"
+        "3,\"end\r\"\n"
+        ",\"two\nlines\"\n"
+        ",\n");
   const TemporaryDirectory folder;
   const std::string path = folder / "x.parquet";
   for (const bool dictionary : {false, true}) {
@@ -65,12 +67,12 @@ TEST_CASE("missing values are empty fields, and awkward texts stand in quotes") 
                                .dictionary = dictionary});
     CHECK(message_of<DataError>([&] { parquet_text(path); }) ==
           path +
-              ": row group 1, column \"t\", row 2: expected a text without line feed, found "
-              "\"c\\x0ad\"");
+              ": row group 1, column \"t\", row 2: expected a text without line feed and \",\", "
+              "found \"c\\x0ad\"");
   }
   test::write_parquet(path, {.columns = {{"t", std::vector<std::string>{"a\tb"}}}, .rows = 1});
   CHECK(message_of<DataError>([&] {
-          parquet_text(path, {.separator = '\t', .quotes = false});
+          parquet_text(path, {.separator = '\t'});
         }).find("row 0: expected a text without line feed and \"\\x09\", found \"a\\x09b\"") !=
         std::string::npos);
 }

@@ -48,6 +48,27 @@ TEST_CASE("a list is the id and draws of its own stream") {
   }
 }
 
+TEST_CASE("an id has the same list in all slots of a table, that of the first one") {
+  const std::vector<int64_t> hotness = {2, 3, 4, 1, 2}, rows = {50, 9, 50, 9, 7};
+  const std::vector<int64_t> tables = {0, 1, 0, 1, 2};
+  const MultiHot lists(hotness, rows, 5, tables);
+  const uint64_t leaders[] = {0, 1, 0, 1, 4};
+  for (uint32_t id = 0; id < 7; ++id) {
+    const std::vector<uint32_t> ids(5, id);
+    std::vector<uint32_t> keys(12), expected;
+    lists.expand(ids.data(), keys.data());
+    for (size_t s = 0; s < ids.size(); ++s) {
+      expected.push_back(id);
+      for (int64_t j = 1; j < hotness[s]; ++j)
+        expected.push_back(drawn(5, leaders[s], id, static_cast<uint64_t>(j),
+                                 static_cast<uint64_t>(hotness[s]),
+                                 static_cast<uint64_t>(rows[s])));
+    }
+    CHECK(keys == expected);
+    CHECK(keys[1] == keys[6]);  // slots 0 and 2
+  }
+}
+
 TEST_CASE("draws are uniform over the rows of the table") {
   // Also for three quarters of 2^32 rows: without rejection every third row would come twice as
   // often as the others.

@@ -5,7 +5,6 @@
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
 #include "tests/tools/prep/written_split.h"
-#include "tools/io/numpy_file.h"
 
 namespace hlite::tools {
 namespace {
@@ -53,7 +52,7 @@ TEST_CASE("rows without dense values or without keys") {
   for (const auto& [dense, slots] : {std::pair{0, 3}, std::pair{2, 0}, std::pair{0, 0}}) {
     const GeneratedRows rows({.dense = dense, .slots = slots}, 101,
                              {kSizes.begin(), kSizes.begin() + slots});
-    for (const auto format : {OutputFormat::kRaw, OutputFormat::kNorm, OutputFormat::kNumpy}) {
+    for (const auto format : {OutputFormat::kRaw, OutputFormat::kNorm}) {
       TemporaryDirectory folder;
       ThreadPool pool(2);
       OutputOptions options;
@@ -198,43 +197,6 @@ TEST_CASE("Norm files, several to a split, hold what the rows hold") {
         }
 }
 
-TEST_CASE("NumPy sets hold one array a kind") {
-  for (const int64_t count : {0, 1, 1009})
-    for (const bool floats : {false, true})
-      for (const char* multi_hot : {"", "2,1,5"}) {
-        const std::vector<int64_t> hotness =
-            *multi_hot ? std::vector<int64_t>{2, 1, 5} : std::vector<int64_t>{1, 1, 1};
-        const MultiHot lists(hotness, kSizes, 0);
-        const GeneratedRows rows = make_rows(count, floats);
-        const auto result =
-            written(rows, {.format = OutputFormat::kNumpy, .multi_hot = multi_hot}, 3, 20000);
-        std::string label, dense, keys;
-        for (int64_t row = 0; row < count; ++row) {
-          const auto words = rows.words(row);
-          put(label, words[0]);
-          put(dense, words[1]);
-          put(dense, words[2]);
-          for (const uint32_t key : keys_of(rows, row, &lists)) put(keys, key);
-        }
-        std::string digits;
-        const auto check = [&](const char* name, const char* type, std::vector<int64_t> shape,
-                               const std::string& data) {
-          const std::string path = result->folder / (std::string("train/") + name);
-          const std::string bytes = read_text(path);
-          const NumpyHeader header = read_numpy_header(ReadFile(path));
-          CHECK(header.type == type);
-          CHECK(header.shape == shape);
-          CHECK(bytes.substr(static_cast<size_t>(header.data_offset)) == data);
-          digits += hash_of(bytes);
-        };
-        check("label.npy", "<i4", {count}, label);
-        check("dense.npy", floats ? "<f4" : "<i4", {count, 2}, dense);
-        check("keys.npy", "<i4", {count, lists.keys()}, keys);
-        CHECK(result->split.file.name == "train");
-        CHECK(result->split.file.xxh3 == hash_of(digits));
-      }
-}
-
 TEST_CASE("the manifest describes the format") {
   const auto described = [](OutputOptions options, bool floats) {
     data::Manifest manifest;
@@ -257,10 +219,6 @@ TEST_CASE("the manifest describes the format") {
     m = described({.format = OutputFormat::kNorm}, floats);
     CHECK(m.format == "norm");
     CHECK((m.float_label && m.float_dense));
-    m = described({.format = OutputFormat::kNumpy}, floats);
-    CHECK(m.format == "numpy");
-    CHECK_FALSE(m.float_label);
-    CHECK(m.float_dense == floats);
   }
   test::check_contains(
       test::message_of<ConfigError>([&] { described({.multi_hot = "1,2"}, false); }),

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "data_reader/manifest.h"
 #include "hugectr_lite/core/error.h"
@@ -29,6 +30,7 @@ TEST_CASE("files do not depend on the number of threads, but on the seed") {
                   .train_rows = 9001,
                   .test_rows = 4097,
                   .out = folder / "s",
+                  .force = true,
                   .threads = threads});
     return test::read_text(folder / "s.train.tsv") + "|" + test::read_text(folder / "s.test.tsv") +
            "|" + test::read_text(folder / "s.meta.json");
@@ -42,8 +44,11 @@ TEST_CASE("files do not depend on the number of threads, but on the seed") {
 TEST_CASE("test rows continue the training rows") {
   TemporaryDirectory folder;
   const auto text = [&](int64_t train, int64_t test) {
-    criteo_synth(
-        {.model = demo_options(), .train_rows = train, .test_rows = test, .out = folder / "s"});
+    criteo_synth({.model = demo_options(),
+                  .train_rows = train,
+                  .test_rows = test,
+                  .out = folder / "s",
+                  .force = true});
     return test::read_text(folder / "s.train.tsv") + test::read_text(folder / "s.test.tsv");
   };
   CHECK((text(100, 50) == text(120, 30)));
@@ -79,9 +84,12 @@ TEST_CASE("the reported scores are those of the true probabilities") {
   TemporaryDirectory folder;
   const PlantedOptions options = demo_options();
   const int64_t train = 1000, rows = 20000;
-  const SynthScores scores =
-      criteo_synth({.model = options, .train_rows = train, .test_rows = rows, .out = folder / "s"})
-          .test;
+  const SynthScores scores = criteo_synth({.model = options,
+                                           .train_rows = train,
+                                           .test_rows = rows,
+                                           .out = folder / "s",
+                                           .force = true})
+                                 .test;
   const PlantedModel model(options);
   const std::string text = test::read_text(folder / "s.test.tsv");
   std::vector<uint8_t> labels;
@@ -118,8 +126,11 @@ TEST_CASE("measured skew and missing values are what was asked, Zipf or like Cri
   like.columns.profile = criteo_profile();
   constexpr int64_t kRows = 200000;
   for (const PlantedOptions& options : {zipf, like}) {
-    const SynthResult result =
-        criteo_synth({.model = options, .train_rows = kRows, .test_rows = 0, .out = folder / "s"});
+    const SynthResult result = criteo_synth({.model = options,
+                                             .train_rows = kRows,
+                                             .test_rows = 0,
+                                             .out = folder / "s",
+                                             .force = true});
     REQUIRE(result.columns.size() == criteo::kSlots);
     for (size_t s = 0; s < result.columns.size(); ++s) {
       const ColumnSkew& c = result.columns[s];
@@ -157,23 +168,42 @@ TEST_CASE("the measured skew is that of the file") {
   CHECK(result.columns[0].share[0] == most / (5003.0 - missing));
 }
 
-TEST_CASE("raw files hold what preparing the text would give, keys by rank") {
+TEST_CASE("one prefix holds one set") {
   TemporaryDirectory folder;
   CriteoSynthOptions options{
-      .model = demo_options(), .train_rows = 5003, .test_rows = 499, .out = folder / "s"};
+      .model = demo_options(), .train_rows = 100, .test_rows = 50, .out = folder / "s"};
+  criteo_synth(options);
+  options.format = SynthFormat::kRaw;
+  test::check_contains(test::message_of<ConfigError>([&] { criteo_synth(options); }),
+                       {folder / "s: expected no files of an earlier run, found s.meta.json, "
+                                 "s.test.tsv, s.train.tsv"});
+  options.force = true;
+  options.test_rows = 0;
+  criteo_synth(options);
+  CHECK(folder.entries() == 4);  // s.train.bin and what belongs to it
+}
+
+TEST_CASE("raw files hold what preparing the text would give, keys by rank") {
+  TemporaryDirectory folder;
+  CriteoSynthOptions options{.model = demo_options(),
+                             .train_rows = 5003,
+                             .test_rows = 499,
+                             .out = folder / "s",
+                             .force = true};
   const SynthResult text_result = criteo_synth(options);
   options.format = SynthFormat::kRaw;
   options.threads = 3;
+  options.out = folder / "r";
   const SynthResult result = criteo_synth(options);
   CHECK(result.test.bayes_auc == text_result.test.bayes_auc);
-  CHECK(folder.entries() == 7);
+  CHECK(folder.entries() == 8);
 
   const PlantedModel model(options.model);
   std::vector<std::vector<uint32_t>> count(26, std::vector<uint32_t>(2001, 0));
   int64_t positives = 0;
   for (const char* split : {"train", "test"}) {
     const std::string text = test::read_text(folder / (std::string("s.") + split + ".tsv"));
-    const std::string raw = test::read_text(folder / (std::string("s.") + split + ".bin"));
+    const std::string raw = test::read_text(folder / (std::string("r.") + split + ".bin"));
     const bool train = split == std::string("train");
     REQUIRE(raw.size() == (train ? 5003u : 499u) * 160);
     size_t at = 0;
@@ -193,14 +223,14 @@ TEST_CASE("raw files hold what preparing the text would give, keys by rank") {
     }
   }
 
-  const data::Manifest manifest = data::Manifest::read(folder / "s.manifest.json");
+  const data::Manifest manifest = data::Manifest::read(folder / "r.manifest.json");
   CHECK(manifest.dense_dim == 13);
   CHECK(manifest.record_bytes() == 160);
   REQUIRE(manifest.files.size() == 2);
   CHECK(manifest.files[0].role == "train");
   CHECK(manifest.files[0].rows == 5003);
   CHECK(manifest.files[0].positives == positives);
-  CHECK(manifest.files[1].name == "s.test.bin");
+  CHECK(manifest.files[1].name == "r.test.bin");
   const std::string counts = test::read_text(folder / manifest.key_counts_name);
   size_t first = 0;
   for (size_t s = 0; s < 26; ++s) {
@@ -222,6 +252,116 @@ TEST_CASE("raw files hold what preparing the text would give, keys by rank") {
     CHECK(manifest.columns[s].top_share[1] == Approx(ten / 5003.0));
   }
   CHECK(counts.size() == first * 4);
+}
+
+// The tokens of each column of a file.
+std::vector<std::set<std::string>> tokens_of(const std::string& path) {
+  std::vector<std::set<std::string>> tokens(criteo::kSlots);
+  const std::string text = test::read_text(path);
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = text.find('\n', at);
+    size_t field = at;
+    for (int c = 0; c < criteo::kColumns; ++c) {
+      const size_t stop = std::min(text.find('\t', field), end);
+      if (c >= criteo::kFirstKey && stop > field)
+        tokens[static_cast<size_t>(c - criteo::kFirstKey)].insert(text.substr(field, stop - field));
+      field = stop + 1;
+    }
+    at = end + 1;
+  }
+  return tokens;
+}
+
+TEST_CASE(
+    "by day, the asked share of each vocabulary is replaced, and each day has its own scores") {
+  TemporaryDirectory folder;
+  constexpr int64_t kRows = 8000, kDays = 4, kCard = 200;
+  PlantedOptions options = demo_options();
+  options.columns.cards.assign(criteo::kSlots, kCard);
+  options.columns.zipf = 0;  // every category occurs
+  options.days = kDays;
+  options.turnover = 0.15;
+  const auto draw = [&](int threads) {
+    return criteo_synth({.model = options,
+                         .train_rows = kRows,
+                         .test_rows = 0,
+                         .by_day = true,
+                         .out = folder / "s",
+                         .force = true,
+                         .threads = threads});
+  };
+  const SynthResult result = draw(2);
+  REQUIRE(result.days.size() == kDays);
+  CHECK(folder.entries() == kDays + 1);
+  std::vector<std::vector<std::set<std::string>>> days;
+  for (int day = 0; day < kDays; ++day)
+    days.push_back(tokens_of(folder / ("s.day_0" + std::to_string(day) + ".tsv")));
+  const auto kept = [&](size_t slot, size_t from, size_t to) {
+    int64_t common = 0;
+    for (const std::string& token : days[from][slot]) common += days[to][slot].contains(token);
+    return static_cast<double>(common) / kCard;
+  };
+  for (size_t slot = 0; slot < criteo::kSlots; ++slot) {
+    INFO("C" << slot + 1);
+    for (size_t day = 0; day < kDays; ++day) CHECK(days[day][slot].size() == kCard);
+    for (size_t day = 0; day + 1 < kDays; ++day)
+      CHECK(std::abs(kept(slot, day, day + 1) - 0.85) <= 0.02);
+    CHECK(std::abs(kept(slot, 0, 3) - 0.55) <= 0.02);
+  }
+
+  // Scores against the model's own probabilities, and near what was asked for on the first day.
+  const PlantedModel model(options);
+  const auto meta = nlohmann::json::parse(test::read_text(folder / "s.meta.json"));
+  REQUIRE(meta["days"].size() == kDays);
+  for (int64_t day = 0; day < kDays; ++day) {
+    INFO("day " << day);
+    std::vector<uint8_t> labels;
+    std::vector<double> probabilities;
+    for (int64_t i = 0; i < kRows; ++i) {
+      const PlantedRow row = model.row(static_cast<uint64_t>(day * kRows + i), day);
+      labels.push_back(row.label);
+      probabilities.push_back(1 / (1 + std::exp(-row.logit)));
+    }
+    const SynthScores& scores = result.days[static_cast<size_t>(day)];
+    CHECK(std::abs(scores.bayes_auc - area_under_curve(labels, probabilities)) <= scores.auc_error);
+    CHECK(std::abs(scores.bayes_auc - options.auc) < 0.03);
+    CHECK(meta["days"][static_cast<size_t>(day)]["bayes_auc"].get<double>() == scores.bayes_auc);
+  }
+  CHECK(result.days[1].bayes_auc != result.days[0].bayes_auc);
+
+  const std::string last = test::read_text(folder / "s.day_03.tsv");
+  draw(1);
+  CHECK((test::read_text(folder / "s.day_03.tsv") == last));
+  // The first day is that of a vocabulary which stays.
+  const std::string first = test::read_text(folder / "s.day_00.tsv");
+  options.turnover = 0;
+  draw(2);
+  CHECK((test::read_text(folder / "s.day_00.tsv") == first));
+  CHECK((tokens_of(folder / "s.day_03.tsv") == days[0]));
+}
+
+TEST_CASE("days that cannot be drawn are refused") {
+  TemporaryDirectory folder;
+  CriteoSynthOptions options{.model = demo_options(),
+                             .train_rows = 10,
+                             .test_rows = 0,
+                             .by_day = true,
+                             .out = folder / "s"};
+  const auto message = [&] {
+    return test::message_of<ConfigError>([&] { criteo_synth(options); });
+  };
+  options.format = SynthFormat::kRaw;
+  test::check_contains(message(), {"--days", "--format tsv", "raw"});
+  options.format = SynthFormat::kTsv;
+  options.test_rows = 5;
+  test::check_contains(message(), {"--days", "no --test"});
+  options.test_rows = 0;
+  options.model.turnover = 1.5;
+  test::check_contains(message(), {"--turnover", "a share from 0 to 1", "1.5"});
+  options.model.turnover = 1;
+  options.model.days = 10000;
+  options.model.columns.cards[7] = 5000;
+  test::check_contains(message(), {"--days and --turnover", "C8"});
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ TEST_CASE("counts are exact, whichever thread counts") {
     for (size_t s = 0; s < r.size(); ++s) ++expected[s][r[s]];
   }
   for (const int threads : {1, 3}) {
-    KeyCounts counts(sizes, threads, true);
+    CategoryCounts counts(sizes, threads, true);
     ThreadPool pool(threads);
     pool.run(7, [&](int64_t task, int worker) {
       for (int64_t i = task; i < kRows; i += 7) counts.add(worker, row(static_cast<uint64_t>(i)));
@@ -46,7 +46,7 @@ TEST_CASE("counts are exact, whichever thread counts") {
 
 TEST_CASE("no rows, and only the frequent categories") {
   const std::vector<int64_t> sizes(criteo::kSlots, 2000);
-  KeyCounts counts(sizes, 1, false);
+  CategoryCounts counts(sizes, 1, false);
   CHECK(counts.top_share(0, 10) == 0.0);
   Categories r{};
   r[0] = 1999;

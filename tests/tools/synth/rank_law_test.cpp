@@ -28,7 +28,7 @@ void check_is_law(const RankLaw& law, int64_t ranks) {
   CHECK(law.top_share(ranks) == Approx(1.0).epsilon(1e-9));
   int64_t next = 0;
   double before = 1.01;
-  for (const RankLaw::Bucket& b : law.buckets()) {
+  for (const RankLaw::RankBucket& b : law.buckets()) {
     REQUIRE(b.first == next);
     REQUIRE(b.ranks >= 1);
     const double share = b.share / static_cast<double>(b.ranks);

@@ -6,8 +6,8 @@
 namespace hlite::tools {
 
 inline double rank_share(const RankLaw& law, int64_t rank) {
-  const RankLaw::Bucket* of_rank = nullptr;
-  for (const RankLaw::Bucket& bucket : law.buckets())
+  const RankLaw::RankBucket* of_rank = nullptr;
+  for (const RankLaw::RankBucket& bucket : law.buckets())
     if (bucket.first <= rank) of_rank = &bucket;
   return of_rank->share / static_cast<double>(of_rank->ranks);
 }

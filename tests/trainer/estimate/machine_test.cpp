@@ -39,6 +39,12 @@ TEST_CASE("a machine needs two rates, and the rest has values") {
   CHECK(!m.gpu);
   CHECK(m.flops_16 == 1e11);
   CHECK(m.host_bytes_per_s == 5e9);
+  CHECK(m.disk_read_bytes_per_s > 0);
+  const Machine disk = parse_machine(config::JsonNode::parse(
+      R"({"flops":{"fp32":1e11},"memory_bytes_per_s":5e9,"disk_read_bytes_per_s":1e8,"disk_written_bytes_per_s":2e8})",
+      "m.json"));
+  CHECK(disk.disk_read_bytes_per_s == 1e8);
+  CHECK(disk.disk_written_bytes_per_s == 2e8);
   CHECK(m.between.bytes_per_s == 0);
 }
 

@@ -1,11 +1,10 @@
-// docs/configs.md is what the program prints, and nothing that the parser reads is missing there.
+// docs/configs.md is what the program prints.
 #include "hugectr_lite/trainer/keys/key_reference.h"
 
-#include <filesystem>
-#include <regex>
-#include <set>
+#include <functional>
 
-#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/config/embedding_types.h"
+#include "hugectr_lite/network/layer_registry.h"
 #include "tests/support/errors.h"
 #include "tests/support/program.h"
 #include "tests/support/temporary_directory.h"
@@ -13,9 +12,8 @@
 namespace hlite::test {
 namespace {
 
-namespace fs = std::filesystem;
-using trainer::BlockFacts;
-using trainer::BlockMeaning;
+using config::BlockSchema;
+using config::KeySchema;
 
 TEST_CASE("docs/configs.md is what train --keys prints") {
   const ProgramResult printed = run_program({HLITE_TRAIN, "--keys"}, "");
@@ -25,37 +23,7 @@ TEST_CASE("docs/configs.md is what train --keys prints") {
   CHECK(printed.out == read_text(HLITE_SOURCE_DIR "/docs/configs.md"));
 }
 
-// Keys that `text` asks a reader for by name.
-std::set<std::string> keys_asked_for(const std::string& text) {
-  static const std::regex call(
-      R"re((?:reader|param|hparam|solver|layer|label|dense|block|fc)\s*\.\s*)re"
-      R"re((?:integers?|number|boolean|strings?|choice|value|member|object|find|accept|has|)re"
-      R"re(list_or_empty|\w+_or)(?:<[^>()]*>)?\(\s*"(\w+)")re");
-  std::set<std::string> keys;
-  for (std::sregex_iterator at(text.begin(), text.end(), call), end; at != end; ++at)
-    keys.insert((*at)[1]);
-  return keys;
-}
-
-TEST_CASE("every key that a reader is asked for is in the reference") {
-  const std::string page = trainer::key_reference();
-  const fs::path root = HLITE_SOURCE_DIR;
-  std::set<std::string> keys;
-  for (const char* folder : {"hugectr_lite/config", "hugectr_lite/network", "embedding"})
-    for (const auto& entry : fs::recursive_directory_iterator(root / folder))
-      if (entry.path().extension() == ".cpp") keys.merge(keys_asked_for(read_text(entry.path())));
-  CHECK(keys.size() > 80);
-  for (const std::string& key : keys) {
-    CAPTURE(key);
-    const bool row = page.find("| `" + key + "`") != std::string::npos;
-    const bool table = page.find("### `" + key + "`") != std::string::npos;
-    CHECK((row || table));
-  }
-  CHECK(keys_asked_for("x = reader.value_or<T>(\n  \"a\", b); fc.has(\"c\"); other(\"d\");") ==
-        std::set<std::string>{"a", "c"});
-}
-
-TEST_CASE("the reference says what the parser takes, and what an absent key stands for") {
+TEST_CASE("the reference says what a key takes, and what an absent key stands for") {
   const std::string page = trainer::key_reference();
   check_contains(
       page,
@@ -63,41 +31,77 @@ TEST_CASE("the reference says what the parser takes, and what an absent key stan
        "| `batchsize_eval` | an integer in [1, 2147483647] | `batchsize` |",
        "| `lr_policy` | \"fixed\" | required |", "| `cuda_graph` | true or false | `true` |",
        "| `gpu` | a non-empty list of GPU ids, or of such lists, one for each node; each a GPU id "
-       "in "
-       "[0, 65535] | required |",
+       "in [0, 65535] | required |",
        "| `beta1` (Adam) | a number in [0, 1) | required |",
-       "| `epsilon` (Adam, AdaGrad) | a number > 0 | required (Adam); `1e-08` (AdaGrad) |",
-       "| `io_alignment` | a power of two >= 512 | required |",
-       "| `is_fixed_length` | true or false | `true` (Raw, RawAsync); `false` (Norm, Parquet) |",
-       "| `exchange_capacity` (HybridSparseEmbedding) |", "| `num_output` | an integer in [1,",
+       "| `learning_rate` | a number >= 0 (SGD, MomentumSGD, Nesterov, Adam, AdaGrad, "
+       "RowWiseAdaGrad); a number > 0 (Ftrl) | required |",
+       "| `epsilon` (Adam, AdaGrad, RowWiseAdaGrad) | a number > 0 | required (Adam); `1e-08` "
+       "(AdaGrad, RowWiseAdaGrad) |",
+       "| `sgd_hparam`, `momentum_sgd_hparam`, `nesterov_hparam`, `adam_hparam`, "
+       "`adagrad_hparam`, `row_wise_adagrad_hparam`, `ftrl_hparam` | an object | required |",
+       "| `io_alignment` | a power of two >= 512 | required |", "### `solver.lr_plateau`",
+       "### `optimizer.<type>_hparam`", "| `exchange_capacity` (HybridSparseEmbedding) |",
+       "| `fc_param.num_output` | an integer in [1,",
        "| `embedding_vec_size` | an integer in [1, 1024] (HybridSparseEmbedding); an integer in "
-       "[1, "
-       "65536] (",
+       "[1, 65536] (",
        "| `max_eval_batches` | an integer in [0, 2147483647] | none |",
-       "| `name` | a string | `top` | Of its tables in files. |",
-       "Of `InnerProduct`, `FusedInnerProduct`.", "| `vvgpu` | use gpu |"});
+       "| `name` | a string | `top` |", "| `vvgpu` | use gpu |"});
+  // Σ|w| would end a cell of the table.
+  CHECK(page.find("Σ|w|") == std::string::npos);
 }
 
-TEST_CASE("a key without a meaning, and a meaning without a key, are named") {
-  BlockFacts facts;
-  facts.variants = {"A", "B"};
-  facts.keys["old"].variants = {{"A", {.takes = "a number", .required = false}}};
-  facts.keys["novel"].variants = {{"A", {.takes = "a number"}}};
-  facts.keys["depends"].variants = {{"A", {"", false, {"1", "2"}}}, {"B", {"", false, {"3"}}}};
-  facts.keys["said"].variants = {{"A", {"x", false, {"1"}}}, {"B", {"y", false, {"1"}}}};
-  const BlockMeaning meaning = {
-      "block", "", "", {{"old", "x | y"}, {"gone", ""}, {"depends", ""}, {"said", "", "`2`"}}};
-  std::string problems;
-  const std::string text = trainer::block_reference(meaning, facts, problems);
-  CHECK(text ==
+TEST_CASE("every key has a meaning, and every layer says what it does") {
+  const trainer::ConfigKeys keys = trainer::config_keys();
+  size_t count = 0;
+  const std::function<void(const BlockSchema&)> look = [&](const BlockSchema& block) {
+    for (const KeySchema& key : block.keys) {
+      INFO(key.name);
+      CHECK(key.meaning.ends_with('.'));
+      CHECK(!key.takes.empty());
+      ++count;
+      if (key.block) look(*key.block);
+    }
+  };
+  look(keys.config);
+  look(keys.data);
+  for (const auto* blocks : {&keys.embeddings, &keys.layers})
+    for (const auto& [type, block] : *blocks) look(block);
+  CHECK(count > 400);
+  CHECK(keys.embeddings.size() == std::size(config::kEmbeddingTypes));
+  CHECK(keys.layers.size() == network::layer_types().size());
+  for (const auto& [type, block] : keys.layers) {
+    INFO(type);
+    CHECK(block.text.ends_with('.'));
+  }
+}
+
+KeySchema key(const char* name, const char* takes, const char* meaning = "m") {
+  KeySchema schema;
+  schema.name = name;
+  schema.takes = takes;
+  schema.meaning = meaning;
+  return schema;
+}
+KeySchema required(KeySchema schema, const char* variant = "") {
+  schema.required = true;
+  schema.variant = variant;
+  return schema;
+}
+
+TEST_CASE("where types differ, a row says which") {
+  BlockSchema a, b;
+  a.keys = {key("old", "a number", "x | y"), key("depends", "anything"), key("said", "x"),
+            required(key("a_param", "an object"), "A")};
+  b.keys = {required(key("depends", "anything")), key("said", "y"),
+            required(key("b_param", "an object"), "B")};
+  a.keys[1].otherwise = "1";
+  a.keys[2].in_words = b.keys[1].in_words = "as `old`";
+  CHECK(trainer::key_table({{"A", a}, {"B", b}}) ==
         "| key | takes | default | meaning |\n|---|---|---|---|\n"
         "| `old` (A) | a number | none | x \\| y |\n"
-        "| `depends` | anything | none (A); `3` (B) |  |\n| `said` | x (A); y (B) | `1` |  |\n");
-  CHECK(problems ==
-        "block.gone: expected a key that the parser knows, found none\n"
-        "block.depends: expected what its default depends on, found nothing\n"
-        "block.said: expected no default, as the parser says it, found \"`2`\"\n"
-        "block.novel: expected a meaning (key_meanings.h), found none\n");
+        "| `depends` | anything | `1` (A); required (B) | m |\n"
+        "| `said` | x (A); y (B) | as `old` | m |\n"
+        "| `a_param`, `b_param` | an object | required | m |\n");
 }
 
 }  // namespace

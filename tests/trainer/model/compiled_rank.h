@@ -29,7 +29,7 @@ struct CompiledRank {
     if (copies)
       for (trainer::LayerPlacement& p : ranks.placements) p.placement = with_copies(*p.placement);
     model = std::make_unique<trainer::Model>(*config, 1, 2, std::move(ranks), gpu);
-    model->make_plans();
+    model->build_plans();
   }
   static std::unique_ptr<config::TrainConfig> of_text(const std::string& text,
                                                       const std::vector<std::string>& changes) {

@@ -25,7 +25,7 @@ class ShardOfRank {
       : ranks_{.rank = world.rank(),
                .topology = std::make_shared<const comm::Topology>(world.topology()),
                .world = &world},
-        shard_(ranks_, route, wire, /*gpu=*/false),
+        shard_(ranks_, route, wire),
         count_(count) {
     const auto bytes = static_cast<int64_t>(count * sizeof(float));
     gradients_ = buffers_.add("gradients", BufferKind::kGradient, bytes);

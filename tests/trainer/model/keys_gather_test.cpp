@@ -22,14 +22,13 @@ TEST_CASE("every rank gets the keys of the whole batch, in the order of ranks, a
     KeysGather gather({.rank = world.rank(),
                        .topology = std::make_shared<comm::Topology>(world.topology()),
                        .world = &world},
-                      batch, kColumns, {.train = kTrain, .most = kMost}, /*on_gpu=*/false);
+                      batch, kColumns, {.train = kTrain, .most = kMost});
     plan::Buffers buffers;
     batch.declare(buffers);
     gather.declare(buffers);
     plan::Plan train(buffers), eval(buffers);
-    gather.emit(train, Stage::kLookup, network::Phase::kTrain);
-    gather.emit(train, Stage::kForward, network::Phase::kTrain);  // has nothing there
-    gather.emit(eval, Stage::kLookup, network::Phase::kEval);
+    gather.emit(train, network::Phase::kTrain);
+    gather.emit(eval, network::Phase::kEval);
     REQUIRE(train.steps().size() == 1);
     buffers.allocate();
     const auto run = [&](const plan::Plan& plan, int64_t samples) {

@@ -16,7 +16,7 @@ struct Compiled {
   std::unique_ptr<config::TrainConfig> config =
       config::parse_train_config(small_config(), "small.json", {});
   trainer::Model model{*config, 1, 2};
-  Compiled() { model.make_plans(); }
+  Compiled() { model.build_plans(); }
   [[nodiscard]] bool overlap(const char* a, const char* b) const {
     const auto& plan = model.train_plan();
     return plan.may_overlap(plan.index_of(a), plan.index_of(b));
@@ -35,6 +35,23 @@ TEST_CASE(
   CHECK(!c.overlap("emb.lookup", "emb.update"));
   CHECK(!c.overlap("copy_in", "emb.lookup"));
   CHECK(!c.overlap("inter.bprop", "emb.update"));
+}
+
+TEST_CASE("a config that does not train makes a model without training steps and states") {
+  const auto config = config::parse_train_config(
+      small_config(), "small.json", {R"(optimizer={"type": "Adam", "update_type": "Local",
+      "adam_hparam": {"learning_rate": 0.1, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-7}})"});
+  trainer::Model trains(*config, 1, 2);
+  trains.build_plans();
+  config->trains = false;
+  config->optimizer = {};
+  trainer::Model predicts(*config, 1, 2);
+  predicts.build_plans();
+  CHECK(predicts.train_plan().steps().empty());
+  CHECK(predicts.eval_plan().steps().size() == trains.eval_plan().steps().size());
+  CHECK(trains.dense_optimizer().states().size() == 2);
+  CHECK(predicts.dense_optimizer().states().empty());
+  CHECK(predicts.layers().embeddings[0]->rule().type == config::OptimizerType::kSgd);
 }
 
 TEST_CASE("on several ranks exchanges overlap with the network, and no overlap shares a buffer") {

@@ -94,7 +94,7 @@ struct FullDevice {
 
 }  // namespace
 
-TEST_CASE("metrics of scores that a GPU collected chunk by chunk are those of the CPU") {
+TEST_CASE("metrics of scores that a GPU collected chunk by chunk are those of the CPU", "[gpu]") {
   ThreadPool pool(1);
   for (const CudaBackend& backend : cuda_backends()) {
     INFO(backend.name);

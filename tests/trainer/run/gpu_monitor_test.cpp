@@ -134,7 +134,7 @@ TEST_CASE("the metrics file and the page have what GPUs tell") {
     MetricsFile file(path, false);
     file.gpus(whole);
     file.gpus(half);
-    file.ended({.iter = 100, .reason = "max_iter", .gpu_joules = 2000});
+    file.ended({.iter = 100, .reason = EndReason::kMaxIter, .gpu_joules = 2000});
   }
   std::istringstream lines(test::read_text(path));
   std::vector<nlohmann::json> events;

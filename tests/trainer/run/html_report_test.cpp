@@ -44,9 +44,13 @@ struct Told {
     records.add(std::make_unique<MetricsFile>(metrics, false));
     records.tell(&RunRecord::ready, ReadyEvent{.iter = 0, .last_iter = 30, .seed = 7});
     for (int i = 1; i <= 3; ++i)
-      records.tell(&RunRecord::train, TrainEvent{10 * i, 0.7 / i, 0.1 * i, 1e5 / 3 * i, 0.01 * i});
-    records.tell(&RunRecord::eval, int64_t{20}, EvalResult{.auc = 2.0 / 3, .loss = 0.61});
-    records.tell(&RunRecord::eval, int64_t{30}, EvalResult{.auc = std::nullopt, .loss = 0.6});
+      records.tell(&RunRecord::train,
+                   TrainEvent{10 * i, 0.7 / i, 0.6 / i, 0.1 * i, 1e5 / 3 * i, 0.01 * i});
+    records.tell(&RunRecord::eval, int64_t{20},
+                 EvalResult{.auc = 2.0 / 3, .loss = 0.61, .more = {{"GAUC", 0.6}, {"NDCG@3", {}}}});
+    records.tell(
+        &RunRecord::eval, int64_t{30},
+        EvalResult{.auc = std::nullopt, .loss = 0.6, .more = {{"GAUC", 0.5}, {"NDCG@3", 0.4}}});
   }
   [[nodiscard]] std::string page() const { return test::read_text(path); }
 };
@@ -55,23 +59,25 @@ struct Told {
 
 TEST_CASE("the page has the metrics file's numbers") {
   Told told;
-  told.records.tell(
-      &RunRecord::ended,
-      EndEvent{.iter = 30, .samples = 90, .seconds = 2, .samples_per_s = 45, .reason = "max_iter"});
+  told.records.tell(&RunRecord::ended, EndEvent{.iter = 30,
+                                                .samples = 90,
+                                                .seconds = 2,
+                                                .samples_per_s = 45,
+                                                .reason = EndReason::kMaxIter});
   const json numbers = json::parse(
       between(told.page(), R"(<script type="application/json" id="numbers">)", "</script>"));
-  std::vector<json> train, eval;
+  json columns = json::object();
   std::istringstream lines(test::read_text(told.metrics));
   for (std::string line; std::getline(lines, line);) {
     const json e = json::parse(line);
-    if (e["event"] == "train")
-      train.push_back({e["iter"], e["loss"], e["lr"], e["samples_per_s"], e["wait_share"]});
-    if (e["event"] == "eval") eval.push_back({e["iter"], e["auc"], e["loss"]});
+    if (e["event"] == "end") continue;
+    for (const auto& [name, value] : e.items())
+      if (name != "event") columns[e["event"].get<std::string>()][name].push_back(value);
   }
-  CHECK(train.size() == 3);
-  CHECK(eval.size() == 2);
-  CHECK(numbers["train"] == json(train));
-  CHECK(numbers["eval"] == json(eval));
+  CHECK(columns["train"].size() == 6);
+  CHECK(columns["train"]["batch_loss"].size() == 3);
+  CHECK(columns["eval"]["ndcg@3"] == json({nullptr, 0.4}));
+  CHECK(numbers == columns);
   check_contains(told.page(), {"0.66667", "iteration 20", "one class only", ">done<"});
 }
 
@@ -97,12 +103,12 @@ TEST_CASE("a page refers to nothing outside, and what it shows is text") {
 TEST_CASE("a page is there from the start, and says how a run ended") {
   Told told;
   check_contains(told.page(), {"running"});
-  const auto ends = [&](const char* reason) {
+  const auto ends = [&](EndReason reason) {
     told.records.tell(&RunRecord::ended, EndEvent{.iter = 30, .reason = reason});
     return told.page();
   };
-  check_contains(ends("target"), {"target reached"});
-  check_contains(ends("interrupted"), {"interrupted"});
+  check_contains(ends(EndReason::kTarget), {"target reached"});
+  check_contains(ends(EndReason::kInterrupted), {"interrupted"});
   CHECK(!std::filesystem::exists(told.path + ".part"));
   const auto config = config::parse_train_config(test::small_config(), "c", {});
   CHECK_THROWS_AS(HtmlReport(told.dir.path() + "/no/such/r.html", *config), FileError);
@@ -123,7 +129,7 @@ TEST_CASE("steps stand beside their floors, with traffic by link") {
       std::string(R"({"steps":[{"step":"all_reduce","intra_bytes":1500000,"inter_bytes":250000,)"
                   R"("intra_messages":2,"inter_messages":1}],"plain":{"intra_bytes":0,)"
                   R"("inter_bytes":9000000,"intra_messages":0,"inter_messages":4}})"));
-  told.records.tell(&RunRecord::ended, EndEvent{.iter = 30, .reason = "max_iter"});
+  told.records.tell(&RunRecord::ended, EndEvent{.iter = 30, .reason = EndReason::kMaxIter});
   check_contains(told.page(),
                  {"fc&lt;1&gt;", "2.000", "1.500", "66.7 %", "Bound by matrix products",
                   "2000.0 MB/s", "all_reduce", "<td>1.500</td><td>0.250</td>", "9.000"});

@@ -17,15 +17,6 @@ namespace {
 using test::check_contains;
 using test::message_of;
 
-// A machine some of whose devices reach each other over the bus.
-class Bus {
- public:
-  explicit Bus(const std::string& pairs) { emulation::machine().bus_pairs = pairs; }
-  ~Bus() { emulation::machine().bus_pairs.clear(); }
-  Bus(const Bus&) = delete;
-  Bus& operator=(const Bus&) = delete;
-};
-
 // What is printed where so many ranks are joined, rank q on device q mod `devices`.
 std::string told(int ranks, int devices) {
   const test::EmulatedDevices machine(devices);
@@ -45,13 +36,13 @@ std::string told(int ranks, int devices) {
   return log.text();
 }
 
-TEST_CASE("a run on several GPUs tells their links, and warns of slow ones") {
+TEST_CASE("a run on several GPUs tells their links, and warns of slow ones", "[release-only]") {
   const std::string good = told(4, 4);
   check_contains(
       good, {"4 ranks on GPUs 0 1 2 3: each reaches all others, over NVLink",
              "how ranks reach each other's GPUs", "rank 3      NVLink  NVLink  NVLink       -"});
   CHECK(good.find("slow") == std::string::npos);
-  const Bus bus("all");
+  const test::EmulatedBus bus("all");
   check_contains(told(4, 4),
                  {"warning", "6 of 6 pairs of GPUs reach each other over the bus (PCIe) only"});
 }

@@ -19,7 +19,7 @@ EvalResult with_auc(std::optional<double> auc, double loss = 0.5) {
 
 config::EvaluationConfig bars() {
   config::EvaluationConfig config;
-  config.lr_plateau = config::LrPlateauConfig{};
+  config.plateau = config::LrPlateauConfig{};
   config.early_stop = config::WatchConfig{};
   config.early_stop->patience = 2;
   return config;
@@ -48,7 +48,7 @@ TEST_CASE("every evaluation that is not better cuts the rate, and two in a row a
 
 TEST_CASE("better means by min_delta at least") {
   auto config = bars();
-  config.lr_plateau->watch.min_delta = config.early_stop->min_delta = 0.25;
+  config.plateau->watch.min_delta = config.early_stop->min_delta = 0.25;
   CHECK(verdicts(config, {with_auc(0.5), with_auc(0.75), with_auc(0.99)}) == "k.k.c.");
 }
 
@@ -59,7 +59,7 @@ TEST_CASE("a metric that does not exist is not better, and the first that does i
 
 TEST_CASE("the loss is to fall, and differences and further metrics to rise") {
   auto config = bars();
-  config.lr_plateau.reset();
+  config.plateau.reset();
   config.early_stop->monitor = "AverageLoss";
   CHECK(verdicts(config, {with_auc(0.7, 0.5), with_auc(0.6, 0.4), with_auc(0.8, 0.4)}) == "k.k..");
   config.early_stop->monitor = "AUC-AverageLoss";
@@ -74,7 +74,7 @@ TEST_CASE("the loss is to fall, and differences and further metrics to rise") {
 
 TEST_CASE("patience counts evaluations since the best one, or since the last cut") {
   auto config = bars();
-  config.lr_plateau->watch.patience = 2;
+  config.plateau->watch.patience = 2;
   config.early_stop->patience = 5;
   std::vector<EvalResult> seen(6, with_auc(0.5));
   CHECK(verdicts(config, seen) == "k..c..c.s.");

@@ -52,7 +52,7 @@ std::string log_of(const Run& run) {
     if (run.failure)
       log.failed(*run.failure);
     else if (run.ends)
-      log.ended({.iter = 100, .samples = 3200, .seconds = 2, .reason = "target"});
+      log.ended({.iter = 100, .samples = 3200, .seconds = 2, .reason = EndReason::kTarget});
   }
   return test::read_text(directory / "log");
 }

@@ -129,10 +129,17 @@ PlantedRuns runs_of_one(const char* graphs) {
 
 const std::vector<std::string> kNone;
 
-TEST_CASE("a dependency that the graph of one of several GPUs leaves out shows in some order") {
-  // A launch's own two are the next test's.
-  const auto of_launch = [](int n, const std::string&) { return n <= 2; };
-  CHECK(unseen(runs_with("true"), {"wait"}, of_launch) == kNone);
+bool says(const std::string& left_out, const char* part) {
+  return left_out.find(part) != std::string::npos;
+}
+
+TEST_CASE("a dependency that the graph of one of several GPUs leaves out shows in some order",
+          "[no-tsan]") {
+  // A launch's own two are the next test's. Rank 0 alone shows a mean loss.
+  const auto argued = [](int n, const std::string& left_out) {
+    return n <= 2 || says(left_out, "in a graph of add_loss");
+  };
+  CHECK(unseen(runs_with("true"), {"wait"}, argued) == kNone);
 }
 
 TEST_CASE("a graph that is launched before its batch is there, or a batch too early, shows") {
@@ -144,16 +151,13 @@ TEST_CASE("a graph that is launched before its batch is there, or a batch too ea
 // all have read what lay there: a meeting before it, but for keys, rows and row gradients, of which
 // exchanges before say so. So they would of the sum of copies' gradients, too, where that is one of
 // its own, in 32 bits; it meets all the same.
-TEST_CASE("a signal or a wait between several GPUs that one of them leaves out shows") {
+TEST_CASE("a signal or a wait between several GPUs that one of them leaves out shows",
+          "[no-tsan]") {
   const PlantedRuns runs = runs_with("true");
   CHECK(unseen(runs, {"peer_signal", 3, false, 2}, [](int, const std::string&) { return false; }) ==
         kNone);
   const auto of_earlier = [](int meeting, const std::string&) { return meeting == 6; };
   CHECK(unseen(runs, {"peer_wait"}, of_earlier) == kNone);
-}
-
-bool says(const std::string& left_out, const char* part) {
-  return left_out.find(part) != std::string::npos;
 }
 
 TEST_CASE("an event that a GPU without graphs does not wait for shows") {
@@ -168,13 +172,14 @@ TEST_CASE("an event that a GPU without graphs does not wait for shows") {
 
 // By hand (HLITE_PLANT_ALL=1), on a quiet machine: where a host is slow, another one has run its
 // work before it can go wrong.
-TEST_CASE("an event that one of several GPUs without graphs does not wait for shows") {
+TEST_CASE("an event that one of several GPUs without graphs does not wait for shows",
+          "[release-only]") {
   if (!std::getenv("HLITE_PLANT_ALL")) return;
   // A run begins when the notice of the one before has come, which lies behind all of the run
   // before that: a copy need not wait for its side.
   const auto argued = [](int, const std::string& left_out) {
     return says(left_out, ", of copy for ") ||
-           says(left_out, ", of wait for update_copied of device 1");
+           says(left_out, ", of wait for update_rows of device 1");
   };
   // Of two sums that of copies' gradients needs no meeting before it.
   const auto left = unseen(runs_with("false"), {"wait", 3, true}, argued);

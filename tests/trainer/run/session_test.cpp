@@ -27,7 +27,7 @@ std::set<std::string> steps_of(const config::TrainConfig& config) {
   ranks.context.topology = std::make_shared<const comm::Topology>(topology);
   ranks.placements = trainer::make_placements(config, topology, true);
   trainer::Model model(config, 1, 1, std::move(ranks), &trainer::absent_gpu());
-  model.make_plans();
+  model.build_plans();
   std::set<std::string> names;
   for (const plan::Step& step : model.train_plan().steps()) names.insert(step.name);
   return names;
@@ -86,7 +86,8 @@ void check_ended(const GpuRun& run, const HandedOut& before) {
 
 }  // namespace
 
-TEST_CASE("several GPUs end with one message and keep nothing when any work of a step fails") {
+TEST_CASE("several GPUs end with one message and keep nothing when any work of a step fails",
+          "[no-tsan]") {
   const GpuRuns runs(2);
   for (const std::string& graphs : {kGraphs, kEager}) {
     const Words changes = with(kTwo, {graphs, "all_reduce={\"grouped\":false}"});
@@ -105,7 +106,8 @@ TEST_CASE("several GPUs end with one message and keep nothing when any work of a
 }
 
 // All that is issued later finds a GPU that is lost, and whoever waits for it has to be let go.
-TEST_CASE("several GPUs end with one message when one of them fails while any of its work runs") {
+TEST_CASE("several GPUs end with one message when one of them fails while any of its work runs",
+          "[no-tsan]") {
   const GpuRuns runs(2);
   for (const std::string& graphs : {kGraphs, kEager}) {
     const FailingRuns failing(runs, with(kTwo, {graphs}), What::kFailsRunning);
@@ -141,7 +143,7 @@ TEST_CASE("a number of a run that does not end is waited for as long as others m
   check_contains(run.error, {"has waited 1 s", "HLITE_COMM_TIMEOUT"});
 }
 
-TEST_CASE("several GPUs train the same bits in each of 20 orders of their work") {
+TEST_CASE("several GPUs train the same bits in each of 20 orders of their work", "[release-only]") {
   const GpuRuns runs(4);
   struct Variant {
     const char* rows;

@@ -106,14 +106,14 @@ TEST_CASE("an event file holds the scalars it was told, each at its iteration") 
   const test::TemporaryDirectory directory;
   {
     TensorboardFile file(directory / "new/folder");
-    file.train({.iter = 300, .loss = 0.5, .lr = 0.25, .samples_per_s = 1e6, .wait_share = 0});
-    file.eval(1234567, {.auc = 0.75, .loss = 0.6, .samples = 10});
-    file.eval(1234568, {.auc = {}, .loss = 0.7, .samples = 10});
+    file.train({.iter = 300, .loss = 0.5, .batch_loss = 0.625, .lr = 0.25, .samples_per_s = 1e6});
+    file.eval(1234567, {.auc = 0.75, .loss = 0.6, .samples = 10, .seconds = 2});
+    file.test(1234568, {.auc = {}, .loss = 0.7, .samples = 10, .more = {{"HitRate@2", 0.5}}});
   }
   const std::string name = only_file_in(directory / "new/folder");
   CHECK(name.find("events.out.tfevents.") != std::string::npos);
   const auto records = records_of(test::read_text(name));
-  REQUIRE(records.size() == 7);
+  REQUIRE(records.size() == 14);
   CHECK(fields_of(records[0]).text[3] == "brain.Event:2");
   std::map<std::pair<std::string, uint64_t>, float> got;
   for (size_t i = 1; i < records.size(); ++i) {
@@ -124,9 +124,13 @@ TEST_CASE("an event file holds the scalars it was told, each at its iteration") 
         std::bit_cast<float>(static_cast<uint32_t>(point.number[2]));
   }
   const decltype(got) want = {
-      {{"train/loss", 300}, 0.5f},          {{"train/learning_rate", 300}, 0.25f},
-      {{"train/samples_per_s", 300}, 1e6f}, {{"eval/auc", 1234567}, 0.75f},
-      {{"eval/loss", 1234567}, 0.6f},       {{"eval/loss", 1234568}, 0.7f}};
+      {{"train/loss", 300}, 0.5f},          {{"train/batch_loss", 300}, 0.625f},
+      {{"train/lr", 300}, 0.25f},           {{"train/samples_per_s", 300}, 1e6f},
+      {{"train/wait_share", 300}, 0.0f},    {{"eval/auc", 1234567}, 0.75f},
+      {{"eval/loss", 1234567}, 0.6f},       {{"eval/samples", 1234567}, 10.0f},
+      {{"eval/seconds", 1234567}, 2.0f},    {{"test/loss", 1234568}, 0.7f},
+      {{"test/hit_rate@2", 1234568}, 0.5f}, {{"test/samples", 1234568}, 10.0f},
+      {{"test/seconds", 1234568}, 0.0f}};
   CHECK((got == want));
 }
 

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <sstream>
 
 #include "hugectr_lite/comm/thread_communicator.h"
@@ -65,7 +66,106 @@ std::map<int64_t, double> areas_in(const std::string& metrics) {
   return areas;
 }
 
+// Events of that kind in a metrics file.
+std::vector<nlohmann::json> events_in(const std::string& metrics, const std::string& kind) {
+  std::vector<nlohmann::json> events;
+  std::istringstream lines(read_text(metrics));
+  for (std::string line; std::getline(lines, line);)
+    if (auto event = nlohmann::json::parse(line); event["event"] == kind) events.push_back(event);
+  return events;
+}
+
 }  // namespace
+
+TEST_CASE("a line's loss is the mean of all samples since the line before") {
+  auto all = cases();
+  all.push_back({"two ranks whose lists grow",
+                 nullptr,
+                 {gpu("[[0,1]]"), "layers.emb.sparse_embedding_hparam.exchange_capacity=1"}});
+  for (const Case& c : all) {
+    INFO(c.name);
+    const SmallRun run;
+    const auto train = [&](int every) {
+      const auto config = config_of(run, c,
+                                    {"layers.data.async_param.shuffle=false", "solver.max_iter=37",
+                                     fmt::format("solver.display={}", every)});
+      on_ranks(*config,
+               {.export_path = run / fmt::format("{}.w", every),
+                .metrics = run / fmt::format("{}.m", every),
+                .quiet = true},
+               c, [](Trainer& trainer) { trainer.run(); });
+      return events_in(run / fmt::format("{}.m", every), "train");
+    };
+    const auto batches = train(1), lines = train(7);
+    REQUIRE(batches.size() == 37);
+    REQUIRE(lines.size() == 5);
+    double sum = 0, samples = 0;
+    for (const auto& batch : batches) {
+      const int64_t iter = batch["iter"];
+      const double of_batch = iter % 16 == 0 ? 20 : 32;  // the last of an epoch is smaller
+      CHECK(batch["loss"] == batch["batch_loss"]);
+      sum += batch["batch_loss"].get<double>() * of_batch;
+      samples += of_batch;
+      if (iter % 7 != 0) continue;
+      const auto& line = lines[static_cast<size_t>(iter / 7 - 1)];
+      CHECK(line["iter"] == iter);
+      CHECK(line["batch_loss"] == batch["batch_loss"]);
+      CHECK(line["loss"] == sum / samples);
+      sum = samples = 0;
+    }
+    CHECK(read_text(run / "1.w") == read_text(run / "7.w"));
+  }
+}
+
+TEST_CASE("a run reports the share of keys that its key_policy replaced") {
+  constexpr int64_t kRows = 200;  // of the third table, whose keys are below 300
+  const auto share = [&](const std::string& records, int64_t samples) {
+    int64_t outside = 0;
+    for (int64_t i = 0; i < samples; ++i) {
+      uint32_t key;
+      std::memcpy(&key, records.data() + 24 * i + 20, sizeof(key));
+      outside += key >= kRows;
+    }
+    return static_cast<double>(outside) / static_cast<double>(3 * samples);
+  };
+  for (const bool shuffled : {false, true})
+    for (const Case& c : cases()) {
+      INFO(c.name << (shuffled ? ", shuffled" : ""));
+      const SmallRun run;
+      std::vector<std::string> changes = {
+          "solver.max_iter=32",
+          "solver.display=16",
+          "solver.eval_interval=32",
+          "layers.data.key_policy=clamp",
+          "layers.data.test_source=eval.bin",
+          "layers.data.async_param.shuffle=false",
+          fmt::format("layers.emb.sparse_embedding_hparam.slot_size_array=[40,5,{}]", kRows)};
+      if (shuffled) changes.emplace_back("layers.data.shuffle_samples=true");
+      const auto config = config_of(run, c, changes);
+      on_ranks(*config, {.metrics = run / "m", .report = run / "r", .quiet = true}, c,
+               [](Trainer& trainer) { trainer.run(); });
+      const double train = share(read_text(run / "train.bin"), 500),
+                   eval = share(read_text(run / "eval.bin"), 333);
+      REQUIRE(train != eval);
+      for (const auto& [kind, expected] :
+           {std::pair{"train", train}, {"eval", eval}, {"test", eval}, {"end", train}}) {
+        const auto events = events_in(run / "m", kind);
+        CHECK(events.size() == (kind == std::string("train") ? 2 : 1));
+        for (const auto& event : events)
+          CHECK(event.value("replaced_share", -1.0) == Approx(expected).epsilon(1e-12));
+      }
+      check_contains(read_text(run / "r"),
+                     {fmt::format("<b>{:.1f} %</b><span>of training keys replaced", 100 * train),
+                      "<th>replaced_share</th>", "\"replaced_share\":["});
+    }
+  // Without a policy there is nothing to report.
+  const SmallRun run;
+  const Case one = cases()[0];
+  const auto config = config_of(run, one, {"solver.max_iter=10"});
+  on_ranks(*config, {.metrics = run / "m", .quiet = true}, one,
+           [](Trainer& trainer) { trainer.run(); });
+  CHECK(read_text(run / "m").find("replaced_share") == std::string::npos);
+}
 
 TEST_CASE("a trainer driven step by step gives the bits of one that runs") {
   for (const Case& c : cases()) {
@@ -88,7 +188,7 @@ TEST_CASE("a trainer driven step by step gives the bits of one that runs") {
       trainer.start();
       while (!trainer.finished()) {
         trainer.step();
-        const double loss = trainer.loss();
+        const double loss = trainer.batch_loss();
         trainer.check_weights();
         if (first) losses.push_back(loss);
         if (trainer.iteration() % 10 != 0) continue;

@@ -1,0 +1,107 @@
+#include "data_reader/followed_source.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/log.h"
+
+namespace hlite::data {
+
+namespace fs = std::filesystem;
+
+static constexpr const char* kEndFile = "_END";
+
+static const char* ending_of(const config::DataConfig& config) {
+  if (config.format == config::DataFormat::kNorm) return ".txt";
+  return config.format == config::DataFormat::kParquet ? ".parquet" : ".bin";
+}
+
+FollowedSource::FollowedSource(const config::DataConfig& config, std::string folder,
+                               int64_t batch_size, std::span<const int64_t> slot_rows,
+                               const Shard& shard)
+    : config_(config),
+      folder_(std::move(folder)),
+      ending_(ending_of(config)),
+      batch_size_(batch_size),
+      slot_rows_(slot_rows),
+      shard_(shard) {
+  std::error_code error;
+  if (!fs::is_directory(folder_, error))
+    raise<DataError>("{}: expected a folder to follow, found {}", folder_,
+                     fs::exists(folder_, error) ? "a file" : "nothing");
+}
+
+FollowedSource::NextFile FollowedSource::look() {
+  // Before the names are read: what was written before _END is among them.
+  const bool complete = fs::exists(path(kEndFile));
+  std::string next;
+  try {
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      const std::string name = entry.path().filename().string();
+      if (!name.ends_with(ending_) || name.starts_with('.') || name.starts_with('_')) continue;
+      if (name > file_) {
+        if (next.empty() || name < next) next = name;
+      } else if (passed_.insert(name).second && looked_ && name != file_) {
+        log::warning("{}: it came after {} had been read, and is not: names must be in order",
+                     path(name), file_);
+      }
+    }
+  } catch (const fs::filesystem_error& error) {
+    raise<FileError>("{}: {}", folder_, error.code().message());
+  }
+  looked_ = true;
+  if (!next.empty()) return {Next::kFile, next};
+  return {complete ? Next::kEnd : Next::kNothing, ""};
+}
+
+void FollowedSource::open(const std::string& file, int64_t start_batch) {
+  SourceOptions options;
+  options.start_batch = start_batch;
+  options.repeat = false;
+  options.shard = shard_;
+  auto source = open_source(config_, path(file), Split::kTrain, batch_size_, slot_rows_, options);
+  closed_ = {.replaced_keys = replaced_keys(),
+             .bytes_read = bytes_read(),
+             .wait_seconds = wait_seconds(),
+             .decode_seconds = decode_seconds()};
+  current_ = std::move(source);
+  file_ = file;
+  passed_.insert(file);
+}
+
+void FollowedSource::reopen(const std::string& file, int64_t start_batch, int64_t batches) {
+  if (start_batch == batches) {
+    file_ = file;
+    finished_ = batches;
+    return;
+  }
+  open(file, start_batch);
+  if (file_batches() != batches)
+    raise<DataError>("{}: expected {} batches, as when the checkpoint was saved, found {}",
+                     path(file), batches, file_batches());
+}
+
+const HostBatch& FollowedSource::next() {
+  HLITE_CHECK(current_ != nullptr, "no file of {} is open", folder_);
+  return current_->next();
+}
+
+int64_t FollowedSource::replaced_keys() const {
+  return closed_.replaced_keys + (current_ ? current_->replaced_keys() : 0);
+}
+double FollowedSource::wait_seconds() const {
+  return closed_.wait_seconds + (current_ ? current_->wait_seconds() : 0);
+}
+int64_t FollowedSource::bytes_read() const {
+  return closed_.bytes_read + (current_ ? current_->bytes_read() : 0);
+}
+double FollowedSource::decode_seconds() const {
+  return closed_.decode_seconds + (current_ ? current_->decode_seconds() : 0);
+}
+
+std::vector<std::span<std::byte>> FollowedSource::memory() const {
+  return current_ ? current_->memory() : std::vector<std::span<std::byte>>();
+}
+
+}  // namespace hlite::data

@@ -1,0 +1,46 @@
+// Does a prepared file fit its manifest, and the manifest the config that wants to read the file? A
+// file of the right size may hold other numbers: a float's bits as an integer, the keys of another
+// slot, an older preparation.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "data_reader/manifest.h"
+#include "hugectr_lite/config/data_config.h"
+
+namespace hlite::data {
+
+struct Misfit {
+  std::string fault;    // size_of_manifest, stale_file, wrong_format, record_size, dense_dim, ...
+  std::string message;  // "<path>: expected ..., as <manifest> says, found ..."
+  std::string advice;
+};
+
+// `entry`: what find_manifest_of(path) found. `slot_rows`: rows of each slot's table; empty: not
+// known. The cause first; what only follows from it is left out.
+std::optional<Misfit> find_misfit(const ManifestEntry& entry, const std::string& path,
+                                  const config::DataConfig& config,
+                                  std::span<const int64_t> slot_rows);
+
+// Slots of an embedding layer that share a table need one vocabulary, or the same key means
+// different things in it. `tables`: the table of each of its slots, of which the first is slot
+// `first_slot` of the data.
+std::optional<Misfit> find_mixed_vocabularies(const ManifestEntry& entry, const std::string& layer,
+                                              int64_t first_slot, std::span<const int64_t> tables);
+
+// Returns the slot_tables that a layer without them could have, if some slots share a vocabulary.
+std::optional<std::string> find_shareable_tables(const ManifestEntry& entry,
+                                                 const std::string& layer, int64_t first_slot,
+                                                 int64_t slots);
+
+// Returns true if the bytes at `path`, of which a sample is read, are those that were prepared.
+std::optional<Misfit> find_stale(const ManifestEntry& entry, const std::string& path);
+
+// Throws DataError for what find_misfit() finds, if a manifest names the file.
+void require_fit(const std::string& path, const config::DataConfig& config,
+                 std::span<const int64_t> slot_rows);
+
+}  // namespace hlite::data

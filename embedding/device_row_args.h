@@ -1,0 +1,84 @@
+// The kernels of DeviceRowCache, and what they are handed.
+#pragma once
+
+#include <cstdint>
+
+#include "embedding/key_error_record.h"
+#include "embedding/slots_ref.h"
+#include "embedding/updated_rows.h"
+#include "hugectr_lite/core/kernel.h"
+#include "hugectr_lite/core/view.h"
+
+namespace hlite::embedding {
+
+// Counters of the whole run, and the state of the admission that runs now.
+struct DeviceRowCounts {
+  unsigned long long lookups = 0;   // of rows that were to be admitted
+  unsigned long long resident = 0;  // that had a line
+  unsigned long long fetched = 0;   // distinct rows that came from the host
+  unsigned long long written = 0;   // rows that went there
+  uint32_t batch = 0;
+  uint32_t missed = 0;   // distinct rows of this batch without a line
+  uint32_t taken = 0;    // lines that were found for them
+  uint32_t hand = 0;     // the line that the next search begins at
+  uint32_t lacking = 0;  // 1 after a batch with more distinct rows than lines
+};
+
+// The lines [lines, widths] in the GPU's memory, all rows [rows, widths] in page-locked host
+// memory, and the maps between the two.
+struct DeviceRows {
+  // `where` holds the line of a row in the GPU's memory, kOutside for a row that is on the host
+  // only, or, during an admission, kClaim | the first lookup that misses the row.
+  static constexpr uint32_t kClaim = 0x80000000u, kOutside = 0xffffffffu;
+  static constexpr uint32_t kChanged = 1, kBatch = 2;  // bits of a line's use: the batch, changed
+  static constexpr int64_t kGroup = 64;
+
+  UpdatedRows lines = {}, host = {};
+  uint32_t* where = nullptr;   // [rows]
+  uint32_t* row_of = nullptr;  // [lines] kNoRow: none
+  uint32_t* uses = nullptr;    // [lines] batch * kBatch, and kChanged
+  uint32_t* passed = nullptr;  // [groups of kGroup lines] batch * kBatch when the hand came by
+  DeviceRowCounts* counts = nullptr;
+
+  [[nodiscard]] HLITE_HD uint32_t line_count() const {
+    return static_cast<uint32_t>(lines.w.dim(0));
+  }
+  [[nodiscard]] HLITE_HD uint32_t row_count() const { return static_cast<uint32_t>(host.w.dim(0)); }
+};
+
+// The arguments of one admission. It reads the row numbers rows[b, c], first <= c < first + count,
+// and writes their lines to lines[b, c]. Numbers beyond the last row are copied. The two matrices
+// may be the same.
+struct AdmittedRows {
+  Matrix<const uint32_t> rows = {};
+  Matrix<uint32_t> lines = {};
+  int32_t first = 0, count = 0;
+  bool training = false;        // the lines are going to change
+  uint8_t* claimed = nullptr;   // [lookups] whether a lookup is the first of its row
+  uint32_t* before = nullptr;   // [lookups] how many are, before it
+  uint32_t* missed = nullptr;   // [lookups] rows without a line
+  uint32_t* victims = nullptr;  // [lookups] lines for them
+  void* temporary = nullptr;    // of the sums
+  size_t temporary_bytes = 0;
+
+  [[nodiscard]] HLITE_HD int64_t lookups() const { return rows.dim(0) * count; }
+  [[nodiscard]] HLITE_HD int64_t index(int64_t lookup) const {
+    return lookup / count * rows.dim(1) + first + lookup % count;
+  }
+  [[nodiscard]] HLITE_HD uint32_t row(int64_t lookup) const { return rows.data()[index(lookup)]; }
+};
+
+namespace kernels {
+// rows[b, c] = the row of the key among all rows of the layer, or kNoRow.
+inline const Kernel<void(const SlotsRef&, Matrix<const uint32_t> /*keys*/,
+                         Matrix<uint32_t> /*rows*/, const KeyRecorder&)>
+    number_rows{"number_rows"};
+inline const Kernel<size_t(int64_t /*lookups*/)> admit_workspace{"admit_workspace"};
+inline const Kernel<void(const DeviceRows&, const AdmittedRows&)> admit_rows{"admit_rows"};
+// Writes changed lines to the host. The rows stay in the GPU's memory.
+inline const Kernel<void(const DeviceRows&)> flush_rows{"flush_rows"};
+// Empties all lines without writing them to the host. Keeps the counters.
+inline const Kernel<void(const DeviceRows&)> forget_rows{"forget_rows"};
+}  // namespace kernels
+
+}  // namespace hlite::embedding

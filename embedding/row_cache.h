@@ -1,0 +1,134 @@
+// RowCache keeps a part of a rank's rows in memory, for tables that are larger than the memory that
+// solver.embedding_memory gives them. The other rows lie on a disk (RowLog).
+//
+// The rows in memory are lines of TableStorage's arrays. Before a step reads or writes rows, it
+// admits them: it replaces row numbers by line numbers, gives a line to each row that has none, and
+// evicts rows that no step of this batch needs. A row moves as one record of weights and optimizer
+// states, so a step computes bit for bit what it would compute with the whole table in memory.
+//
+// Every row is in one of three places. Untouched: no batch has trained it. Its initial value is a
+// function of (seed, table, key), and it takes no memory. In memory: it has a line. On the disk: it
+// has a place in the log. A row that is read from the disk keeps that place until training changes
+// the line, so evaluation writes nothing.
+//
+// CLOCK chooses the rows to evict: a hand goes around the lines, spares those that were used since
+// its last visit, and takes the first one that was not. It depends on the order of the batches
+// alone, so a run repeats. A batch never evicts its own rows. The hand's last visit is stored for
+// kGroup lines together, and the last use of a line in one word of its own, so that a lookup
+// touches only this word and the map.
+//
+// RowCache is for the CPU; GPUs have DeviceRowCache.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "embedding/row_cache_counts.h"
+#include "embedding/row_log.h"
+#include "embedding/updated_rows.h"
+#include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/memory.h"
+
+namespace hlite::embedding {
+
+struct RowCacheOptions {
+  std::string name;  // of the layer
+  int64_t rows = 0;  // that the rank owns, below 2^31
+  int64_t lines = 0;
+  std::vector<int64_t> part_bytes = {};  // of a row's weights, then of each state's floats
+  float first_state = 0;
+  std::string folder = {};
+  int64_t most_disk_bytes = 0;  // 0: as there is room for
+};
+
+class RowCache {
+ public:
+  // Writes the initial weights of an untouched row, part_bytes[0] bytes.
+  using FirstWeights = std::function<void(uint32_t row, std::byte* weights)>;
+  RowCache(const RowCacheOptions& options, FirstWeights first_weights);
+
+  // Sets the lines, [lines, part_bytes[i]] each. Must be called before the other functions.
+  void attach(const UpdatedRows& lines);
+  // Makes all rows untouched.
+  void clear();
+
+  // rows[b, c], first <= c < first + count: from an own row to its line; numbers beyond the rows
+  // stay as they are. `training`: the lines are going to change. REQUIRES at least as many lines as
+  // distinct rows. Throws FileError where the disk fails.
+  void admit(const Exec& exec, Matrix<uint32_t> rows, int64_t first, int64_t count, bool training);
+  // Starts reading what admit() of these rows would have to fetch. Throws likewise.
+  void prefetch(const Exec& exec, Matrix<const uint32_t> rows, int64_t first, int64_t count);
+
+  // out[i] = part `part` (0: weights, then states) of rows[i]; in order of the disk where it can.
+  void read(size_t part, std::span<const uint32_t> rows, void* out);
+  // The reverse. Rows that have these values already stay as they are.
+  void write(size_t part, std::span<const uint32_t> rows, const void* in);
+  // The own row that has a line. REQUIRES that one has it.
+  [[nodiscard]] uint32_t row_of(uint32_t line) const { return lines_[line].row; }
+  // Own rows that are not untouched, ascending.
+  [[nodiscard]] std::vector<uint32_t> touched() const;
+
+  [[nodiscard]] const RowCacheCounts& counts() const { return counts_; }
+  [[nodiscard]] const RowLog& log() const { return *log_; }
+  // Bytes of memory beside the lines themselves.
+  [[nodiscard]] static int64_t memory_bytes(int64_t rows, int64_t lines, int64_t record_bytes);
+
+ private:
+  static constexpr uint32_t kUntouched = 0xffffffffu, kLine = 0x80000000u, kNone = 0xffffffffu;
+  static constexpr uint32_t kChanged = 1, kBatch = 2;  // bits of a line's use: the batch, changed
+  static constexpr int64_t kGroup = 64;
+  struct Line {
+    uint32_t row = kNone;
+    uint32_t place = kNone;  // on the disk, of a line that has not changed since
+  };
+  struct Fetch {
+    uint32_t row, line, place;
+  };
+  static bool in_memory(uint32_t where) { return where >= kLine && where != kUntouched; }
+  [[nodiscard]] std::span<uint32_t> where() const {
+    return {reinterpret_cast<uint32_t*>(where_.data()), static_cast<size_t>(options_.rows)};
+  }
+  // Calls body(row) for the lookups of samples [begin, end), with what it will read on its way.
+  template <typename T, typename Body>
+  void for_each_lookup(Matrix<T> rows, int64_t first, int64_t count, int64_t begin, int64_t end,
+                       Body&& body) const;
+  void begin_batch();
+  void use(uint32_t line, bool training);
+  uint32_t take_line(uint32_t row, bool training);
+  void free_line(uint32_t line);
+  void save_victims(const Exec& exec);
+  void fetch(const Exec& exec);
+  void write_victims();
+  void to_record(uint32_t line, std::byte* record) const;
+  void from_record(const std::byte* record, uint32_t line) const;
+  void first_record(uint32_t row, std::byte* record) const;
+  void read_record(uint32_t row, std::byte* record);
+  // The offset in bytes of a part in a record.
+  [[nodiscard]] int64_t part_begin(size_t part) const;
+
+  const RowCacheOptions options_;
+  const FirstWeights first_weights_;
+  int64_t record_bytes_ = 0;
+  std::vector<std::byte> first_states_;  // of an untouched row
+  std::vector<std::byte*> parts_;        // lines
+  HostMemory where_;                     // of each row: kUntouched, kLine | line, or its place
+  std::vector<Line> lines_;
+  std::vector<uint32_t> uses_;    // of each line: batch * kBatch, and kChanged
+  std::vector<uint32_t> passed_;  // of each group: batch * kBatch when the hand came by
+  uint32_t hand_ = 0;
+  uint32_t batch_ = 0;  // times kBatch
+  int64_t free_lines_ = 0;
+  std::vector<std::vector<uint32_t*>> missed_;  // by task
+  std::vector<Fetch> fetches_;
+  std::vector<uint32_t> victim_rows_, victim_lines_;
+  std::vector<std::byte> victims_, fetched_;  // records
+  RowCacheCounts counts_;
+  std::unique_ptr<RowLog> log_;
+};
+
+}  // namespace hlite::embedding

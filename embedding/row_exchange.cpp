@@ -1,0 +1,466 @@
+#include "embedding/row_exchange.h"
+
+#include <algorithm>
+
+#include "embedding/cutter.h"
+#include "embedding/gathered_lists.h"
+#include "embedding/lookup.h"
+#include "embedding/table_init.h"
+#include "hugectr_lite/core/float_type.h"
+
+namespace hlite::embedding {
+
+using plan::StepContext;
+
+RowExchange::RowExchange(const TablesSpec& spec, const TableStorage& storage, HashedIndex* index,
+                         const LayerKeyErrors& errors, const TablesPlace& place)
+    : spec_(spec),
+      storage_(storage),
+      index_(index),
+      errors_(errors),
+      place_(place),
+      exec_(place.exec()),
+      forecast_(spec, storage, place),
+      marks_(spec_.update_type != optimizer::UpdateType::kGlobal &&
+             optimizer::moves_without_gradient(spec_.rule.type)),
+      copied_capacity_(std::min(storage.copied_rows(), place.max_batch * spec.layout.columns())),
+      capacity_(place.exchange.capacity > 0 ? place.exchange.capacity : forecast_.capacity()),
+      key_exchange_(place.ranks.make_communicator(place.exchange.route)),
+      row_exchange_(place.ranks.make_communicator(place.exchange.route)),
+      gradient_exchange_(place.ranks.make_communicator(place.exchange.route)) {}
+
+// ---- Memory ----
+
+PoolShape RowExchange::shape() const {
+  return {.ranks = ranks().ranks(),
+          .capacity = capacity_,
+          .copied_capacity = copied_capacity_,
+          .width = spec_.layout.width,
+          .value_bytes = float_type_bytes(place_.wire),
+          .hashed_tables = index_ ? spec_.layout.tables() : 0};
+}
+WantedLists RowExchange::wanted_lists() const {
+  WantedLists lists = fixed_.lists;
+  lists.blocks = growing_.sent_lists;
+  return lists;
+}
+AskedRows RowExchange::asked() const {
+  AskedRows asked = fixed_.asked;
+  asked.rows = growing_.asked;
+  asked.keys = growing_.listed_keys;
+  asked.tables = growing_.listed_tables;
+  return asked;
+}
+HashedArgs RowExchange::asked_list(Matrix<uint32_t> rows) const {
+  return {.slots = asked_slots_->ref(),
+          .keys = {growing_.listed_keys, most_asked(), 1},
+          .rows = rows,
+          .listed_tables = growing_.listed_tables,
+          .all_tables = static_cast<int32_t>(spec_.layout.tables())};
+}
+int64_t RowExchange::insertion_bytes() const {
+  return index_ ? index_->list_workspace(most_asked()) : 0;
+}
+Matrix<uint32_t> RowExchange::entries(int64_t batch) const {
+  return {fixed_.entries, batch, spec_.layout.keys.columns};
+}
+Matrix<float> RowExchange::pool_rows() const {
+  return {growing_.pool, shape().rows(), spec_.layout.width};
+}
+Matrix<float> RowExchange::owned_rows() const {
+  return {growing_.owned, most_asked(), spec_.layout.width};
+}
+Matrix<float> RowExchange::listed_rows() const { return pool_rows().rows(0, most_asked()); }
+SlotLayout RowExchange::asked_layout() const {
+  const int64_t rows = storage_.sorts_rows() ? storage_.own_rows() : storage_.held_rows();
+  SlotLayout layout({std::max<int64_t>(1, rows)}, spec_.layout.width);
+  layout.complete = false;
+  return layout;
+}
+
+// The pool's rows are 0, and move by their gradients.
+SparseUpdateOptions RowExchange::reduction() const {
+  return {.rule = WholeTableUpdate::sum_rule(),
+          .max_batch = place_.train_batch,
+          .threads = place_.threads};
+}
+
+RowExchange::Fixed RowExchange::cut_fixed(Cutter& cutter) const {
+  const int64_t n = ranks().ranks();
+  Fixed f{};
+  f.counts = cutter.cut<PeerCounts>(n);  // at the front: they begin as 0
+  f.asked.needed = cutter.cut<int64_t>(1);
+  f.entries = cutter.cut<uint32_t>(place_.max_batch * spec_.layout.keys.columns);
+  f.lists.list_bytes = cutter.cut<int64_t>(n);
+  f.lists.vector_bytes = cutter.cut<int64_t>(n);
+  f.lists.copied = cutter.cut<uint32_t>(copied_capacity_);
+  f.lists.counts = cutter.cut<uint32_t>(n + 1);
+  f.asked.counts = cutter.cut<uint32_t>(n);
+  f.asked.vector_bytes = cutter.cut<int64_t>(n);
+  f.received_bytes = cutter.cut<int64_t>(n);
+  f.ignored_bytes = cutter.cut<int64_t>(n);
+  f.minus_one = cutter.cut<float>(1);
+  f.scalars = cutter.cut<optimizer::StepScalars>(1);
+  f.routing = cutter.cut<std::byte>(static_cast<int64_t>(routing_bytes_));
+  f.gathered = cutter.cut<std::byte>(static_cast<int64_t>(gathered_bytes_));
+  return f;
+}
+
+RowExchange::Growing RowExchange::cut_growing(Cutter& cutter) const {
+  const PoolShape pool = shape();
+  Growing g{};
+  g.sent_lists = cutter.cut<uint32_t>(pool.ranks * pool.block_words());
+  g.got_lists = cutter.cut<uint32_t>(pool.ranks * pool.block_words());
+  g.asked = cutter.cut<uint32_t>(pool.listed_rows());
+  if (exec_.on_gpu() && storage_.holds_lines()) g.lines = cutter.cut<uint32_t>(pool.listed_rows());
+  const int64_t keys = index_ ? pool.listed_rows() : 0;
+  g.listed_keys = cutter.cut<uint32_t>(keys);
+  g.listed_tables = cutter.cut<uint32_t>(keys);
+  g.insertion = cutter.cut<std::byte>(insertion_bytes());
+  g.owned = cutter.cut<float>(pool.listed_rows() * pool.width);
+  g.pool = cutter.cut<float>(pool.rows() * pool.width);
+  const int64_t narrow = narrow_wire() ? pool.listed_rows() * pool.width : 0;
+  g.narrow_sent = cutter.cut<bf16>(narrow);
+  g.narrow_got = cutter.cut<bf16>(narrow);
+  return g;
+}
+
+int64_t RowExchange::workspace_bytes() const {
+  Cutter cutter(nullptr);
+  (void)cut_fixed(cutter);
+  (void)cut_growing(cutter);
+  const SlotsRef slots = DeviceSlots::numbers(exec_, pool_layout());
+  const int n = ranks().ranks();
+  size_t routing = routing_workspace(exec_, slots, n, place_.max_batch, kNoRow, place_.threads);
+  if (place_.gathers_keys)
+    routing += gathered_workspace(exec_, slots, n, place_.max_batch, kNoRow, place_.threads);
+  return static_cast<int64_t>(cutter.bytes() + routing) +
+         SparseUpdate::workspace_bytes(exec_, slots, reduction());
+}
+
+void RowExchange::prepare() {
+  const int n = ranks().ranks();
+  HLITE_CHECK(!exec_.on_gpu() || n <= kMostListed, "{} GPUs, lists for {}", n, kMostListed);
+  placement_ = std::make_unique<DevicePlacement>(exec_, *storage_.placement());
+  // Keys of hashed tables are not checked against table sizes, as such tables have none.
+  const SlotLayout& layout = spec_.layout;
+  slots_ =
+      std::make_unique<DeviceSlots>(exec_, index_ ? layout.pooled(storage_.own_rows()) : layout);
+  const uint32_t numbers = placement_->ref().numbers;
+  routing_bytes_ =
+      routing_workspace(exec_, slots_->ref(), n, place_.max_batch, numbers, place_.threads);
+  if (place_.gathers_keys)
+    gathered_bytes_ =
+        gathered_workspace(exec_, slots_->ref(), n, place_.max_batch, numbers, place_.threads);
+  Cutter counting(nullptr);
+  (void)cut_fixed(counting);
+  fixed_memory_ = ExecMemory(exec_, counting.bytes(), "lists of wanted rows");
+  Cutter cutter(fixed_memory_.data());
+  fixed_ = cut_fixed(cutter);
+  if (exec_.on_gpu()) exec_.cuda->zero(fixed_memory_.data(), fixed_memory_.size(), exec_.stream);
+  put_bytes(exec_, fixed_.minus_one, &WholeTableUpdate::kSumRate, sizeof(float));
+  allocate();
+}
+
+void RowExchange::allocate() {
+  reduce_ = nullptr;  // before more is taken
+  growing_memory_ = ExecMemory();
+  Cutter counting(nullptr);
+  (void)cut_growing(counting);
+  growing_memory_ = ExecMemory(exec_, counting.bytes(), "rows of other ranks");
+  // A run that exceeded the capacity reads rows that no rank has filled.
+  if (exec_.on_gpu()) {
+    exec_.cuda->zero(growing_memory_.data(), growing_memory_.size(), exec_.stream);
+    exec_.cuda->stream_synchronize(exec_.stream);
+  }
+  Cutter cutter(growing_memory_.data());
+  growing_ = cut_growing(cutter);
+  pool_slots_ = std::make_unique<DeviceSlots>(exec_, pool_layout());
+  asked_slots_ = std::make_unique<DeviceSlots>(exec_, asked_layout());
+  reduce_ = std::make_unique<SparseUpdate>(exec_, pool_slots_->ref(), reduction());
+}
+
+int64_t RowExchange::needed() const {
+  int64_t needed = 0;
+  get_bytes(exec_, &needed, fixed_.asked.needed, sizeof(needed));
+  return needed;
+}
+
+std::string RowExchange::grow() {
+  const int64_t wanted = needed(), before = capacity_,
+                most = place_.max_batch * spec_.layout.columns();
+  const double roomy = static_cast<double>(wanted) * ExchangeForecast::kRoom;
+  capacity_ = std::min(most, std::max(wanted, static_cast<int64_t>(roomy)));
+  allocate();
+  return fmt::format("{}: {} rows wanted of one rank, room for {}; run again with room for {}",
+                     spec_.name, wanted, before, capacity_);
+}
+
+int64_t RowExchange::copied_gradient_bytes() const {
+  return storage_.copied_rows() * (spec_.layout.width + (marks_ ? 1 : 0)) *
+         static_cast<int64_t>(sizeof(float));
+}
+Matrix<float> RowExchange::copied_gradient_rows() const {
+  if (copied_gradients_ == plan::kNoBuffer) return {nullptr, 0, spec_.layout.width};
+  return {buffers_->data<float>(copied_gradients_), storage_.copied_rows(), spec_.layout.width};
+}
+std::span<float> RowExchange::touched() const {
+  if (!marks_) return {};
+  const auto g = copied_gradient_rows();
+  return {g.data() + g.size(), static_cast<size_t>(g.dim(0))};
+}
+
+// ---- What the steps do ----
+
+void RowExchange::route(const StepContext& c, const TablesIo& io) {
+  // The step is counted behind the lookups: here it is that of the iteration before.
+  const int64_t* const step = io.training ? buffers_->data<int64_t>(io.step) : nullptr;
+  route_keys(c.exec,
+             {.slots = slots_->ref(),
+              .placement = placement_->ref(),
+              .pool = shape(),
+              .keys = {buffers_->data<uint32_t>(io.keys), c.batch, spec_.layout.keys.columns},
+              .entries = entries(c.batch),
+              .lists = wanted_lists(),
+              .check = errors_.check(io.training, step),
+              .workspace = fixed_.routing,
+              .workspace_bytes = routing_bytes_});
+}
+
+// GPUs do not meet before an exchange of this class where an earlier one has said that nobody uses
+// any more what it writes to (Blocks::free). An exchange ends with a wait for a signal of each
+// rank; a rank gives it behind all that its lane comm had before, and behind all of its last run.
+//
+// Keys: go to got_lists, which only take_lists() reads, on lane comm. A rank's next signal is that
+// of the same run's exchange of rows; this rank has waited for it in the run before this one.
+//
+// Rows: go to what the run before has used last. The signal in this run's exchange of keys, or
+// keys_gather, is behind that run.
+//
+// Gradients: go to the rows that this run's exchange of rows has sent, which were read before the
+// signal in that. But in 16 bits they go where rows came to, and a rank widens those behind its
+// last signal: then they meet.
+void RowExchange::exchange_keys(const StepContext& c, const TablesIo& io) {
+  const auto bytes = [](uint32_t* words) { return reinterpret_cast<std::byte*>(words); };
+  key_exchange_->all_to_all_v(
+      c.exec, {.send = bytes(growing_.sent_lists),
+               .send_bytes = fixed_.lists.list_bytes,
+               .receive = bytes(growing_.got_lists),
+               .received_bytes = fixed_.received_bytes,
+               .capacity = shape().block_words() * static_cast<int64_t>(sizeof(uint32_t)),
+               .free = true});
+  take_lists(c, io);
+}
+
+void RowExchange::list_keys(const StepContext& c, const TablesIo& io) {
+  list_gathered(c.exec, {.slots = slots_->ref(),
+                         .placement = placement_->ref(),
+                         .pool = shape(),
+                         .rank = ranks().rank,
+                         .keys = {buffers_->data<uint32_t>(io.all_keys), c.mean_over(),
+                                  spec_.layout.keys.columns},
+                         .samples_of_rank = samples_of_rank(io),
+                         .blocks = growing_.got_lists,
+                         .received_bytes = fixed_.received_bytes,
+                         .workspace = fixed_.gathered,
+                         .workspace_bytes = gathered_bytes_});
+  take_lists(c, io);
+}
+
+// From the blocks that came.
+void RowExchange::take_lists(const StepContext& c, const TablesIo& io) {
+  embedding::take_lists(c.exec, {.pool = shape(),
+                                 .blocks = growing_.got_lists,
+                                 .received_bytes = fixed_.received_bytes,
+                                 .lists = wanted_lists(),
+                                 .asked = asked(),
+                                 .capacity_exceeded = buffers_->data<int32_t>(io.capacity_exceeded),
+                                 .counts = fixed_.counts,
+                                 .training = io.training});
+}
+
+void RowExchange::insert(const StepContext& c, const TablesIo& io) {
+  index_->insert_listed(c.exec, asked_list(asked_rows()),
+                        {growing_.insertion, static_cast<size_t>(insertion_bytes())},
+                        buffers_->data<int32_t>(io.capacity_exceeded));
+}
+
+// The rows that others want -> lines of the cache.
+void RowExchange::admit(const StepContext& c, const TablesIo& io) {
+  if (index_ && !io.training) index_->find_listed(c.exec, asked_list(asked_rows()));
+  storage_.admit(c.exec, asked_rows(), asked_lines(), 0, 1, io.training);
+}
+
+void RowExchange::gather(const StepContext& c, const TablesIo& io) {
+  if (!index_)
+    return gather_listed(c.exec, storage_.own().w, {asked_lines().data(), most_asked()}, nullptr,
+                         owned_rows());
+  const HashedArgs list = asked_list(asked_lines());
+  if (!io.training && !storage_.holds_lines()) index_->find_listed(c.exec, list);
+  index_->gather_listed(c.exec, list, owned_rows());
+}
+
+void RowExchange::exchange_vectors(const StepContext& c, bool to_owners) {
+  const auto bytes = [](auto* values) { return reinterpret_cast<std::byte*>(values); };
+  const Matrix<float> out = to_owners ? listed_rows() : owned_rows(),
+                      in = to_owners ? owned_rows() : listed_rows();
+  const uint32_t *const wanted = fixed_.lists.counts, *const asked = fixed_.asked.counts;
+  const bool narrow = narrow_wire();
+  const Matrix<bf16> sent(growing_.narrow_sent, out.dim(0), out.dim(1)),
+      got(growing_.narrow_got, out.dim(0), out.dim(1));
+  if (narrow) round_listed(c.exec, shape(), to_owners ? wanted : asked, out, sent);
+  (to_owners ? gradient_exchange_ : row_exchange_)
+      ->all_to_all_v(
+          c.exec, {.send = narrow ? bytes(sent.data()) : bytes(out.data()),
+                   .send_bytes = to_owners ? fixed_.lists.vector_bytes : fixed_.asked.vector_bytes,
+                   .receive = narrow ? bytes(got.data()) : bytes(in.data()),
+                   .received_bytes = fixed_.ignored_bytes,
+                   .capacity = capacity_ * shape().row_bytes(),
+                   .free = !(narrow && to_owners)});
+  if (narrow) widen_listed(c.exec, shape(), to_owners ? asked : wanted, got, in);
+}
+
+void RowExchange::pool(const StepContext& c, const TablesIo& io) {
+  gather_listed(c.exec, storage_.copied().w, {fixed_.lists.copied, copied_capacity_},
+                fixed_.lists.counts + shape().ranks,
+                pool_rows().rows(most_asked(), shape().rows()));
+  with_float_type(place_.type, [&]<typename T>() {
+    lookup_forward<T>(c.exec, pool_slots_->ref(), pool_rows(), entries(c.batch),
+                      vectors<T>(io.output, c.batch));
+  });
+}
+
+void RowExchange::sort(const StepContext& c, const TablesIo& io) {
+  reduce_->sort(c.exec, entries(c.batch), fixed_.minus_one, buffers_->data<int64_t>(io.step),
+                fixed_.scalars);
+}
+
+void RowExchange::reduce(const StepContext& c, const TablesIo& io) {
+  const uint32_t* const counts = fixed_.lists.counts;
+  clear_pool(c.exec, shape(), counts, pool_rows());
+  // Keys that exceed the capacity share row 0, whatever their tables. In such a run nothing is
+  // summed, as threads would write that row at the same time.
+  const optimizer::GradientScale whole_runs{.capacity_exceeded =
+                                                buffers_->data<int32_t>(io.capacity_exceeded)};
+  with_float_type(place_.type, [&]<typename T>() {
+    reduce_->update<T>(c.exec, vectors<T>(io.grad, c.batch), {.w = pool_rows()}, whole_runs);
+  });
+  if (storage_.copied_rows() == 0) return;
+  const Matrix<float> copied = copied_gradient_rows();
+  fill_values(c.exec,
+              {copied.data(), copied_gradient_bytes() / static_cast<int64_t>(sizeof(float))}, 0);
+  scatter_listed(
+      c.exec, {.in = pool_rows().rows(most_asked(), shape().rows()),
+               .rows = {fixed_.lists.copied, copied_capacity_},
+               .count = counts + shape().ranks,
+               .factor = spec_.whole_gradients ? undecided_scale(*buffers_, io).inverse : nullptr,
+               .out = copied,
+               .touched = touched().data()});
+}
+
+void RowExchange::update_copied(const StepContext& c, const TablesIo& io) const {
+  embedding::update_rows(c.exec, {.rule = spec_.rule,
+                                  .lr = buffers_->data<float>(io.rate),
+                                  .step = buffers_->data<int64_t>(io.step),
+                                  .gradients = copied_gradient_rows().data(),
+                                  .touched = touched().data(),
+                                  .rows = storage_.copied(),
+                                  .scale = gradient_scale(*buffers_, io)});
+}
+
+// ---- The steps ----
+
+void RowExchange::declare(plan::Buffers& buffers) {
+  buffers_ = &buffers;
+  const auto token = [&](const char* name) {
+    return buffers.add(spec_.name + name, plan::BufferKind::kActivation, 8);
+  };
+  lists_ = token(".lists");
+  wanted_ = token(".wanted");
+  outgoing_ = token(".outgoing");
+  incoming_ = token(".incoming");
+}
+
+void RowExchange::emit_lists(plan::Plan& plan, const TablesIo& io, double routed_bytes) {
+  if (place_.gathers_keys) {
+    plan.add({.name = spec_.name + ".lists",
+              .lane = plan::Lane::kEmbedding,
+              .reads = {lists_, io.all_keys},
+              .writes = {wanted_, io.capacity_exceeded},
+              .run = [this, io](const StepContext& c) { list_keys(c, io); },
+              .bytes_per_sample = routed_bytes * ranks().ranks()});
+    return;
+  }
+  plan.add({.name = spec_.name + ".keys_exchange",
+            .lane = plan::Lane::kComm,
+            .reads = {lists_},
+            .writes = {wanted_, io.capacity_exceeded},
+            .run = [this, io](const StepContext& c) { exchange_keys(c, io); },
+            .sends = forecast_.sends(header() * 4, 4, true)});
+}
+
+void RowExchange::emit_forward(plan::Plan& plan, const TablesIo& io) {
+  const ExchangeForecast::MovedBytes moved = forecast_.moved_bytes();
+  plan.add({.name = spec_.name + ".route",
+            .lane = plan::Lane::kEmbedding,
+            .reads = {io.keys},
+            .writes = {lists_},
+            .run = [this, io](const StepContext& c) { route(c, io); },
+            .bytes_per_sample = moved.route});
+  emit_lists(plan, io, moved.route);
+  if (index_ && io.training) {
+    std::vector<plan::BufferId> changed = storage_.own_buffers();
+    changed.insert(changed.end(), {wanted_, io.capacity_exceeded});
+    plan.add({.name = spec_.name + ".insert",
+              .lane = plan::Lane::kEmbedding,
+              .reads = changed,
+              .writes = changed,
+              .run = [this, io](const StepContext& c) { insert(c, io); }});
+  }
+  if (storage_.holds_lines()) {
+    std::vector<plan::BufferId> changed = storage_.own_buffers();
+    changed.push_back(wanted_);
+    plan.add({.name = spec_.name + ".admit",
+              .lane = plan::Lane::kEmbedding,
+              .reads = changed,
+              .writes = changed,
+              .run = [this, io](const StepContext& c) { admit(c, io); },
+              .tier = storage_.tier_bytes(place_.train_batch, /*ahead=*/false)});
+  }
+  plan.add({.name = spec_.name + ".gather",
+            .lane = plan::Lane::kEmbedding,
+            .reads = {wanted_, storage_.own_weights()},
+            .writes = {outgoing_},
+            .run = [this, io](const StepContext& c) { gather(c, io); },
+            .bytes_per_sample = moved.gather});
+  plan.add({.name = spec_.name + ".rows_exchange",
+            .lane = plan::Lane::kComm,
+            .reads = {lists_, wanted_, outgoing_},
+            .writes = {incoming_},
+            .run = [this](const StepContext& c) { exchange_vectors(c, false); },
+            .sends = forecast_.sends(0, shape().row_bytes(), false)});
+  plan.add({.name = spec_.name + ".pool",
+            .lane = plan::Lane::kEmbedding,
+            .reads = {lists_, incoming_, storage_.copied_weights()},
+            .writes = {io.output},
+            .run = [this, io](const StepContext& c) { pool(c, io); },
+            .bytes_per_sample = moved.pool});
+}
+
+void RowExchange::emit_backward(plan::Plan& plan, const TablesIo& io, plan::BufferId sorted) {
+  const plan::BufferId scale = spec_.whole_gradients ? io.loss_scale : plan::kNoBuffer;
+  plan.add({.name = spec_.name + ".reduce",
+            .lane = plan::Lane::kEmbedding,
+            .reads = plan::present({io.grad, lists_, sorted, scale, io.capacity_exceeded}),
+            .writes = plan::present({incoming_, copied_gradients_}),
+            .run = [this, io](const StepContext& c) { reduce(c, io); },
+            .bytes_per_sample = forecast_.moved_bytes().reduce});
+  plan.add({.name = spec_.name + ".grads_exchange",
+            .lane = plan::Lane::kComm,
+            .reads = {lists_, wanted_, incoming_},
+            .writes = {outgoing_},
+            .run = [this](const StepContext& c) { exchange_vectors(c, true); },
+            .sends = forecast_.sends(0, shape().row_bytes(), true)});
+}
+
+}  // namespace hlite::embedding

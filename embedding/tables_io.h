@@ -1,0 +1,61 @@
+// TablesIo: the buffers that the steps of a layer's tables share with others.
+#pragma once
+
+#include <vector>
+
+#include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/float_type.h"
+#include "hugectr_lite/optimizer/loss_scale.h"
+#include "hugectr_lite/plan/plan.h"
+
+namespace hlite::embedding {
+
+struct TablesIo {
+  plan::BufferId keys = plan::kNoBuffer;  // uint32 [batch, columns of all sparse inputs]
+  // uint32 [batch of all ranks, columns], those of rank 0 first; where ranks gather keys.
+  plan::BufferId all_keys = plan::kNoBuffer;
+  plan::BufferId output = plan::kNoBuffer;  // [batch, slots, width]
+  plan::BufferId grad = plan::kNoBuffer;    // of output
+  plan::BufferId rate = plan::kNoBuffer;    // float
+  plan::BufferId step = plan::kNoBuffer;    // int64, from 1
+  // optimizer::LossScale of the gradients; kNoBuffer: they are not scaled.
+  plan::BufferId loss_scale = plan::kNoBuffer;
+  // int32, on several ranks: not 0 when a list of this run exceeded an exchange's capacity, so that
+  // the run counts for nothing. Steps set it, the host clears it.
+  plan::BufferId capacity_exceeded = plan::kNoBuffer;
+  // float, written by whoever clips whole gradients: what they are multiplied by; or 1.
+  plan::BufferId clip = plan::kNoBuffer;
+  bool training = true;  // or evaluation, which leaves the tables alone
+};
+
+// The scale of gradients in an update, and whether the step counts, as addresses in `buffers`.
+inline optimizer::GradientScale gradient_scale(const plan::Buffers& buffers, const TablesIo& io) {
+  optimizer::GradientScale scale;
+  if (io.loss_scale != plan::kNoBuffer)
+    scale = optimizer::gradient_scale(*buffers.data<optimizer::LossScale>(io.loss_scale));
+  if (io.capacity_exceeded != plan::kNoBuffer)
+    scale.capacity_exceeded = buffers.data<int32_t>(io.capacity_exceeded);
+  return scale;
+}
+
+// The scale of whole gradients, which are summed before overflow and clipping are decided.
+inline optimizer::GradientScale undecided_scale(const plan::Buffers& buffers, const TablesIo& io) {
+  optimizer::GradientScale scale;
+  if (io.loss_scale != plan::kNoBuffer)
+    scale = optimizer::undecided_scale(*buffers.data<optimizer::LossScale>(io.loss_scale));
+  if (io.capacity_exceeded != plan::kNoBuffer)
+    scale.capacity_exceeded = buffers.data<int32_t>(io.capacity_exceeded);
+  return scale;
+}
+
+// The gradients of a layer's rows as a whole, where it keeps them (TablesSpec::whole_gradients),
+// and the rows that they are of: `count` floats each. Of a rank's own rows they are complete behind
+// the steps of emit_backward(), of copied ones, the same on every rank, behind the sum over ranks.
+struct WholeGradients {
+  plan::BufferId weights = plan::kNoBuffer, gradients = plan::kNoBuffer;
+  int64_t count = 0;
+  FloatType type = FloatType::kFloat;  // of the weights
+  bool copied = false;
+};
+
+}  // namespace hlite::embedding

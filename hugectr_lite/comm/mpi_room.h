@@ -1,0 +1,31 @@
+// Room for what Open MPI writes on this machine. Where there is none, it ends with messages of its
+// own, or with a bus error much later.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "hugectr_lite/core/thread_pool.h"
+
+namespace hlite::comm {
+
+// Facts from the environment that mpirun gives a process.
+struct MpiPlaces {
+  std::string session = {};  // folder of its files; empty: not known
+  std::string shared = {};   // folder of the shared memory between processes
+  bool default_shared = true;
+  int64_t shared_bytes = 0;  // of all processes here; 0: they use none
+};
+MpiPlaces mpi_places();
+
+using FreeBytes = FunctionRef<std::optional<int64_t>(const std::string& folder)>;
+
+// Another folder for the shared memory, where the default one lacks room and the session's has it;
+// else empty. Throws CommError that says what to do where room is missing.
+std::string other_shared_folder(const MpiPlaces& places, FreeBytes free_bytes);
+
+// Before MPI starts: makes Open MPI use that other folder, with a warning.
+void make_mpi_room();
+
+}  // namespace hlite::comm

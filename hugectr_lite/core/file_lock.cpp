@@ -1,0 +1,90 @@
+#include "hugectr_lite/core/file_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <filesystem>
+#include <system_error>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/log.h"
+
+namespace hlite {
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string reason() { return std::generic_category().message(errno); }
+
+// One name for a place, whatever links lead to it.
+std::string lock_file_of(const std::string& path) {
+  fs::path place = fs::absolute(path).lexically_normal();
+  if (!place.has_filename()) place = place.parent_path();
+  std::error_code error;
+  if (const fs::path real = fs::weakly_canonical(place, error); !error) place = real;
+  return (place.parent_path() / ("." + place.filename().string() + ".lock")).string();
+}
+
+// Returns true if the lock file's name still belongs to the file that `fd` has open. Its last
+// holder removes the name.
+bool is_current(int fd, const std::string& path) {
+  struct stat open {
+  }, named{};
+  return fstat(fd, &open) == 0 && stat(path.c_str(), &named) == 0 && open.st_ino == named.st_ino &&
+         open.st_dev == named.st_dev;
+}
+
+}  // namespace
+
+FileLock::FileLock(const std::string& path) : path_(lock_file_of(path)) {
+  while (!open()) continue;
+}
+
+// One attempt; false: the file was removed meanwhile.
+bool FileLock::open() {
+  FileDescriptor fd(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (fd.get() < 0) {
+    if (errno == EINTR) return false;
+    raise<FileError>("{}: cannot create: {}", path_, reason());
+  }
+  int locked;
+  do locked = flock(fd.get(), LOCK_EX | LOCK_NB);
+  while (locked != 0 && errno == EINTR);
+  if (locked != 0 && errno == EWOULDBLOCK) {
+    constexpr size_t kMost = 512;
+    std::array<char, kMost> text{};
+    const ssize_t size = pread(fd.get(), text.data(), text.size(), 0);
+    holder_ = size > 0 ? std::string(text.data(), static_cast<size_t>(size)) : "another process";
+    return true;
+  }
+  if (locked != 0)
+    log::warning("{}: cannot lock: {}; no other run may write there", path_, reason());
+  else if (!is_current(fd.get(), path_))
+    return false;
+  const std::string self = fmt::format("process {} on host {}", getpid(), host_name());
+  // A holder without a name is a holder still.
+  if (ftruncate(fd.get(), 0) == 0)
+    static_cast<void>(!pwrite(fd.get(), self.data(), self.size(), 0));
+  fd_ = std::move(fd);
+  return true;
+}
+
+// Under the lock, so that nobody else has this file. The claim ends here even where a child process
+// has inherited the descriptor.
+FileLock::~FileLock() {
+  if (!held()) return;
+  unlink(path_.c_str());
+  flock(fd_.get(), LOCK_UN);
+}
+
+std::string host_name() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+}  // namespace hlite

@@ -1,0 +1,91 @@
+"""Arrays of the caller as _native takes them, C-contiguous float32 or int64, and arrays of _native as NumPy's.
+
+_native knows no NumPy, only Python's buffer protocol: a build works with NumPy 1 and 2 alike."""
+import warnings
+
+import numpy as np
+
+from . import arrow
+from ._native import DataError
+
+MANY = 10  # samples; with fewer, unknown keys in all of them are no surprise
+_MOST = int(np.iinfo(np.int64).max)
+
+
+def floats(value, name):
+    array = _numbers(value, name)
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"{name}: expected an array of numbers, found {_type_of(array)}")
+    with np.errstate(over="ignore"):  # infinity is refused with its place
+        return np.ascontiguousarray(array, np.float32).reshape(array.shape)
+
+
+def keys(value):
+    """Integers; -1 for an Arrow null."""
+    array = _numbers(value, "keys", null=-1)
+    if array.dtype.kind not in "iu":
+        raise DataError(f"keys: expected integers, found {_type_of(array)}")
+    if array.dtype.kind == "u" and array.size and int(array.max()) > _MOST:
+        raise DataError(f"keys: expected integers below 2^63, found {array.max()}")
+    return np.ascontiguousarray(array, np.int64).reshape(array.shape)
+
+
+def dense(value, native):
+    array = _numbers(value, "dense")
+    if array.dtype.kind in "iu" and native.reads_log_features:
+        warnings.warn("dense: expected log(x + 1) of the features, which is what the model was trained on; found integers, "
+                      "which are taken as they are: pass np.log1p(x), or floats if they are right", stacklevel=3)
+    return floats(array, "dense")
+
+
+def check_columns(known, **frames):
+    """Refuses frames whose columns are those of `known`, {array: names}, in another order. A first frame makes them
+    known; frames with other names are the caller's own."""
+    for array, frame in frames.items():
+        names = getattr(frame, "column_names", None)  # pyarrow
+        if names is None and hasattr(frame, "shape"):  # of a lazy frame they could take long
+            names = getattr(frame, "columns", None)  # pandas, polars
+        names = [name for name in ([] if names is None else names) if isinstance(name, str)]
+        expected = known[array] = known.get(array) or names
+        if names != expected and sorted(names) == sorted(expected):
+            raise DataError(f"{array}: expected the columns in the order {', '.join(expected)}, found {', '.join(names)}")
+
+
+def of_native(array):
+    """An array with the memory of a native one."""
+    return np.asarray(memoryview(array))
+
+
+def warn_if_unknown(native, present, replaced):
+    """Warns of key columns without a single known key."""
+    columns = [c for c, count in enumerate(replaced) if count == present[c] >= MANY]
+    if columns:
+        names = native.key_columns
+        warnings.warn(f"keys: {', '.join(names[c] for c in columns)}: all {present[columns[0]]} are outside of the "
+                      "table, and key_policy replaced them; are these the ids of the training data?", stacklevel=3)
+
+
+def _numbers(value, name, null=None):
+    if arrow.is_arrow(value) and not _is_pandas(value):
+        value = arrow.matrix(value, name, null)
+    if np.ma.is_masked(value):
+        raise DataError(f"{name}: expected a number everywhere, found masked ones")
+    try:
+        array = np.asarray(value)
+        # Numbers of several types, as columns of a DataFrame may be; text in them is no number.
+        if array.dtype.kind == "O" and not any(isinstance(item, (str, bytes)) for item in array.flat):
+            array = np.array(array.tolist())
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name}: expected an array of numbers, found something else: {error}") from None
+    return array
+
+
+def _type_of(array):
+    if array.dtype.kind != "O":
+        return array.dtype
+    return f"objects such as {next(iter(array.flat), None)!r:.40}"
+
+
+def _is_pandas(value):
+    """Its own way to Arrow needs pyarrow; its arrays do not."""
+    return type(value).__module__.split(".")[0] == "pandas"

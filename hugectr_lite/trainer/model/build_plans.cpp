@@ -1,0 +1,127 @@
+// The buffers of a model, and its plans: which steps an iteration has, in order.
+#include "hugectr_lite/trainer/model/model.h"
+
+namespace hlite::trainer {
+
+using embedding::TablesIo, embedding::TableSteps;
+using network::Phase;
+
+void Model::declare_buffers() {
+  batch_.declare(buffers_);
+  rates_.declare(buffers_);
+  if (keys_gather_) keys_gather_->declare(buffers_);
+  for (const auto& layer : layers_.embeddings) layer->declare(buffers_, max_batch_);
+  if (exchanges_) {
+    exchanges_->status.declare(buffers_);
+    exchanges_->dense_sum.declare(buffers_, layers_.network->parameter_bytes(),
+                                  exchanges_->row_sum.grouped_bytes());
+    exchanges_->row_sum.declare(buffers_, exchanges_->dense_sum);
+    exchanges_->status.set_words(buffers_, exchanges_->dense_sum.words());
+  }
+  loss_scaling_.declare(buffers_);
+  if (clip_) clip_->declare(buffers_);
+  declare_network();
+  table_penalties_.declare(buffers_);
+  loss_mean_.declare(buffers_);
+  dense_optimizer_.declare(buffers_);
+}
+
+void Model::declare_network() {
+  const bool on_gpu = has_gpu_steps();
+  std::vector<plan::BufferId> inputs = {batch_.labels(), batch_.dense()};
+  for (const auto& layer : layers_.embeddings) inputs.push_back(layer->output());
+  network::NetworkSetup setup = {.max_batch = max_batch_,
+                                 .inputs = inputs,
+                                 .step = rates_.step(),
+                                 .seed = seed_,
+                                 .type = type_,
+                                 .loss_scale = loss_scaling_.scale(),
+                                 .gradient_overflow = loss_scaling_.gradient_overflow(),
+                                 .pad_inputs = on_gpu,
+                                 .relu_masks = on_gpu,
+                                 .weight_gradient_lane = weight_gradient_lane()};
+  if (exchanges_) {
+    setup.gradients = exchanges_->dense_sum.gradients();
+    setup.gather = &exchanges_->layer_sums;
+    setup.capacity_exceeded = exchanges_->status.capacity_exceeded();
+  }
+  layers_.network->declare(buffers_, setup);
+}
+
+TablesIo Model::tables_io(size_t layer, Phase phase) const {
+  return {.keys = batch_.keys(),
+          .all_keys = keys_gather_ ? keys_gather_->all_keys() : plan::kNoBuffer,
+          .output = layers_.embeddings[layer]->output(),
+          .grad = layers_.vector_gradients(layer),
+          .rate = rates_.embedding_rate(layer),
+          .step = rates_.step(),
+          .loss_scale = loss_scaling_.state(),
+          .capacity_exceeded = exchanges_ ? status()->capacity_exceeded() : plan::kNoBuffer,
+          .clip = clip_ ? clip_->table_factor() : plan::kNoBuffer,
+          .training = phase == Phase::kTrain};
+}
+
+template <typename Emit>
+void Model::each_table(Phase phase, Emit&& emit) const {
+  for (size_t i = 0; i < layers_.embeddings.size(); ++i)
+    emit(layers_.embeddings[i]->tables().steps(), tables_io(i, phase));
+}
+template <typename Emit>
+void Model::each_trained_table(Emit&& emit) const {
+  each_table(Phase::kTrain, [&](TableSteps& steps, const TablesIo& io) {
+    if (io.grad != plan::kNoBuffer) emit(steps, io);
+  });
+}
+
+void Model::build_plans() {
+  if (config_.trains) build_train_plan(train_plan_);
+  build_eval_plan(eval_plan_);
+}
+
+// Rows of the tables -> vectors.
+void Model::emit_lookup(plan::Plan& plan, Phase phase) {
+  if (keys_gather_) keys_gather_->emit(plan, phase);
+  each_table(phase, [&](TableSteps& t, const TablesIo& io) { t.emit_forward(plan, io); });
+  if (exchanges_) exchanges_->status.emit_notice(plan);
+}
+
+// An iteration. Steps overlap as their reads and writes allow, whatever stands between them here.
+void Model::build_train_plan(plan::Plan& plan) {
+  const network::Network& network = *layers_.network;
+  batch_.emit(plan);
+  emit_lookup(plan, Phase::kTrain);
+  rates_.emit(plan);
+  network.emit_forward(plan, Phase::kTrain);  // up to the loss
+  network.emit_backward(plan);                // gradients of the network and of the vectors
+
+  // Gradients of rows, on the ranks that own them.
+  each_trained_table([&](TableSteps& t, const TablesIo& io) { t.emit_backward(plan, io); });
+  loss_scaling_.emit_find(plan);
+  table_penalties_.emit_own(plan);
+
+  // Sums over ranks: of dense gradients with the loss, and of rows that every rank holds.
+  if (exchanges_) {
+    exchanges_->dense_sum.emit(plan, network.loss(), exchanges_->status);
+    exchanges_->row_sum.emit(plan);
+  }
+  network.emit_after_backward(plan);  // penalties
+  table_penalties_.emit_replicated(plan);
+  loss_mean_.emit(plan, network.loss(), weight_gradient_lane());
+
+  // These decide whether the updates take place and how much gradients are clipped.
+  loss_scaling_.emit_decision(plan);
+  if (clip_) clip_->emit(plan);
+
+  dense_optimizer_.emit(plan);
+  each_trained_table([&](TableSteps& t, const TablesIo& io) { t.emit_update(plan, io); });
+  plan.finalize();
+}
+
+void Model::build_eval_plan(plan::Plan& plan) {
+  batch_.emit(plan);
+  emit_lookup(plan, Phase::kEval);
+  layers_.network->emit_forward(plan, Phase::kEval);
+  plan.finalize();
+}
+
+}  // namespace hlite::trainer

@@ -1,0 +1,124 @@
+#include "hugectr_lite/trainer/model/run_status.h"
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "hugectr_lite/comm/device_communicator.h"
+#include "hugectr_lite/comm/wait_limit.h"
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/float_type.h"
+
+namespace hlite::trainer {
+
+// A notice comes within an iteration. After a while without it others may have the processor, and
+// the driver, whose lock other ranks' threads want too, is asked what has become of the run.
+static constexpr auto kEager = std::chrono::microseconds(100), kNap = std::chrono::microseconds(20);
+
+RunStatus::RunStatus(comm::RankContext ranks, std::function<bool()> wants_to_stop,
+                     const cuda::Backend* gpu)
+    : ranks_(std::move(ranks)), wants_to_stop_(std::move(wants_to_stop)), gpu_(gpu) {
+  if (!ranks_.devices) return;
+  notices_.reset(new Notices{.runs = DeviceMemory(*gpu, sizeof(uint64_t)),
+                             .notice = PinnedValue<kernels::Notice>(*gpu),
+                             .stop = PinnedValue<float>(*gpu)});
+  gpu->zero(notices_->runs.data(), notices_->runs.size(), nullptr);
+  gpu->stream_synchronize(nullptr);
+}
+
+void RunStatus::declare(plan::Buffers& buffers) {
+  buffers_ = &buffers;
+  const auto add = [&](const char* name) {
+    return buffers.add(name, plan::BufferKind::kState, sizeof(int32_t));
+  };
+  capacity_exceeded_ = add("solver.capacity_exceeded");
+  if (gpu_) stop_ = add("solver.stop_requests");
+}
+
+void RunStatus::set_words(plan::Buffers& buffers, plan::BufferId words) {
+  words_ = words;
+  gradient_overflow_ =
+      buffers.slice("reduced.gradient_overflow", words, 2 * kFloatBytes, kFloatBytes);
+}
+
+void RunStatus::emit_notice(plan::Plan& plan) {
+  if (!gpu_) return;
+  plan.add({.name = "notice",
+            .lane = plan::Lane::kComm,
+            .reads = {capacity_exceeded_, stop_},
+            .writes = {},
+            .run = [this](const plan::StepContext& c) {
+              kernels::notify_host(c.exec, reinterpret_cast<uint64_t*>(notices_->runs.data()),
+                                   buffers_->data<int32_t>(capacity_exceeded_),
+                                   buffers_->data<float>(stop_), notices_->notice.get());
+            }});
+}
+
+static void copy_word(const Exec& exec, float* to, const float* from) {
+  if (exec.on_gpu()) return exec.cuda->copy(to, from, sizeof(float), exec.stream);
+  *to = *from;
+}
+
+// The host of a GPU writes its stop request to page-locked memory, which is read when the copy
+// runs.
+void RunStatus::put(const Exec& exec, const float* loss) const {
+  float* const words = buffers_->data<float>(words_);
+  copy_word(exec, &words[0], loss);
+  if (exec.on_gpu()) return copy_word(exec, &words[1], notices_->stop.get());
+  words[1] = wants_to_stop_ && wants_to_stop_() ? 1.0f : 0.0f;
+}
+
+void RunStatus::take(const Exec& exec, float* loss) const {
+  const float* const words = buffers_->data<float>(words_);
+  copy_word(exec, loss, &words[0]);
+  if (exec.on_gpu()) copy_word(exec, buffers_->data<float>(stop_), &words[1]);
+}
+
+void RunStatus::begin_run() {
+  if (!notices_) return;
+  const bool stop = wants_to_stop_ && wants_to_stop_();
+  std::atomic_ref(*notices_->stop.get()).store(stop ? 1.0f : 0.0f);
+  ++notices_->issued;
+}
+
+bool RunStatus::check_capacity(const Exec& exec, const std::function<void()>& check) {
+  if (!notices_) {
+    const bool exceeded = buffers_->value<int32_t>(capacity_exceeded_) != 0;
+    if (exceeded) check();
+    return exceeded;
+  }
+  const kernels::Notice& notice = wait_for_notice(exec, check);
+  stop_requested_ = notice.stop_requests > 0;
+  return notice.capacity_exceeded != 0;
+}
+
+const kernels::Notice& RunStatus::wait_for_notice(const Exec& exec,
+                                                  const std::function<void()>& check) {
+  const kernels::Notice& notice = *notices_->notice.get();
+  const auto given = [&] {
+    return std::atomic_ref(notices_->notice.get()->run).load(std::memory_order_acquire) >=
+           notices_->issued;
+  };
+  comm::Wait wait;
+  while (!given()) {
+    if (wait.so_far() < kEager) {
+      std::this_thread::yield();
+      continue;
+    }
+    if (kernels::stream_is_idle(exec) && !given())
+      raise<DeviceError>("a run ended without its notice");
+    ranks_.devices->check();
+    wait.check(ranks_.rank, "for the first exchanges of a run");
+    std::this_thread::sleep_for(kNap);
+  }
+  if (notice.capacity_exceeded != 0) check();
+  // If a rank has failed, the others' runs end all the same, and their notices mean nothing.
+  ranks_.world->barrier();
+  return notice;
+}
+
+bool RunStatus::stop_requested() const {
+  return gpu_ ? stop_requested_ : buffers_->data<float>(words_)[1] > 0;
+}
+
+}  // namespace hlite::trainer

@@ -1,0 +1,55 @@
+#include "hugectr_lite/trainer/run/kept_weights.h"
+
+#include <span>
+#include <utility>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/trainer/model/model_tensors.h"
+
+namespace hlite::trainer {
+
+std::vector<TensorRef> KeptWeights::with_states(std::vector<TensorRef> weights) const {
+  if (!with_states_) return weights;
+  for (TensorRef& state : states_of(trainer_.model())) weights.push_back(std::move(state));
+  return weights;
+}
+
+// Rank 0 knows the path; every rank opens the file, for its own rows.
+void KeptWeights::keep(const std::string& name) {
+  std::string path;
+  if (RunOutputs* const outputs = trainer_.outputs()) path = outputs->snapshot(name);
+  trainer_.model().settle();
+  const std::vector<TensorRef> tensors = with_states(weights_of(trainer_.model()));
+  struct {
+    FileSum sum;
+    int64_t length;
+  } told{.sum = trainer_.write_tensors(path, tensors), .length = std::ssize(path)};
+  const comm::RankContext& ranks = trainer_.ranks();
+  if (ranks.ranks() > 1) {
+    const Exec exec = trainer_.exec();
+    ranks.world->broadcast(exec, std::as_writable_bytes(std::span(&told, 1)), 0);
+    path.resize(static_cast<size_t>(told.length));
+    ranks.world->broadcast(exec, std::as_writable_bytes(std::span(path)), 0);
+  }
+  adopt(std::make_unique<ReadFile>(path), told.sum);
+  if (ranks.ranks() > 1) ranks.world->barrier();  // all have it open
+}
+
+void KeptWeights::adopt(std::unique_ptr<ReadFile> file, const FileSum& sum) {
+  file_ = std::move(file);
+  sum_ = sum;
+}
+
+void KeptWeights::load() {
+  HLITE_CHECK(file_ != nullptr, "no weights are kept");
+  Model& model = trainer_.model();
+  model.settle();
+  const FileSum found =
+      checkpoint::SafetensorsReader(*file_).read_all(with_states(weights_to_read(model, *file_)));
+  if (found.bytes != sum_.bytes || found.xxh3_64 != sum_.xxh3_64)
+    raise<DataError>("{}: expected the weights that this run wrote, with checksum {}, found {}",
+                     file_->name(), sum_.digits(), found.digits());
+  weights_changed(model);
+}
+
+}  // namespace hlite::trainer

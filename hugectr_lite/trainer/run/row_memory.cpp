@@ -1,0 +1,289 @@
+#include "hugectr_lite/trainer/run/row_memory.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "data_reader/open_source.h"
+#include "hugectr_lite/comm/gather_lists.h"
+#include "hugectr_lite/comm/mpi_plugin.h"
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/live_line.h"
+#include "hugectr_lite/core/memory.h"
+#include "hugectr_lite/trainer/model/model_sizes.h"
+#include "hugectr_lite/trainer/run/memory_report.h"
+#include "hugectr_lite/trainer/run/resources.h"
+
+namespace hlite::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The shares of what is free that a run plans with: the system, its page cache and what is not
+// counted have the rest.
+constexpr double kHostShare = 0.9, kGpuShare = 0.95;
+constexpr const char* kAuto = "embedding_memory \"auto\": ";
+
+int64_t share_of(int64_t bytes, double share) {
+  return static_cast<int64_t>(static_cast<double>(bytes) * share);
+}
+
+Model model_for(const RowMemorySetup& s, const RowTiers& tiers) {
+  ModelRanks ranks;
+  ranks.context.rank = s.ranks.rank;
+  ranks.context.topology = s.ranks.topology;
+  ranks.placements = s.placements;
+  ranks.tiers = tiers;
+  return {s.config, 1, s.threads, std::move(ranks), s.gpu};
+}
+
+// Ranks that share the memory of a machine: as threads of this process all of them.
+int64_t ranks_here(const config::TrainConfig& config) {
+  return comm::under_mpirun() ? config.solver.most_ranks_of_a_node() : config.solver.ranks();
+}
+
+// Bytes of the rows, with their optimizer states, that rank `rank` owns.
+int64_t row_bytes_of(const Model& model, int rank) {
+  int64_t bytes = 0;
+  for (const auto& e : model.layers().embeddings) {
+    const embedding::TableStorage& storage = e->tables().storage();
+    bytes += e->row_bytes() *
+             (storage.placement() ? storage.placement()->rows_of(rank) : storage.own_rows());
+  }
+  return bytes;
+}
+
+// Bytes of the rows of all ranks of a machine, if all machines have equally many ranks.
+int64_t row_bytes_here(const Model& model) {
+  int64_t all = 0;
+  for (int rank = 0; rank < model.ranks(); ++rank) all += row_bytes_of(model, rank);
+  return all / model.ranks() * ranks_here(model.config());
+}
+
+int64_t samples_in(const config::TrainConfig& config, const Model& model, const std::string& file,
+                   data::Split split) {
+  const std::string path = config.resolve(file);
+  if (!fs::exists(path)) return 0;
+  data::SourceOptions once;
+  once.repeat = false;
+  return data::open_source(config.data, path, split,
+                           std::min<int64_t>(config.solver.batchsize, 8192),
+                           model.layers().slot_rows, once)
+      ->samples();
+}
+
+// Bytes of host memory that a rank needs in addition to its model.
+int64_t bytes_beside(const RowMemorySetup& s, const Model& model) {
+  if (s.options.without_data) return 0;
+  MemoryOfRun run{.config = s.config, .model = model, .threads = s.threads};
+  if (!s.config.data.follow)
+    run.train_samples = samples_in(s.config, model, s.config.data.source, data::Split::kTrain);
+  if (s.config.solver.evaluates())
+    run.eval_samples =
+        std::min(s.config.solver.eval_samples(),
+                 samples_in(s.config, model, s.config.data.eval_source, data::Split::kEval));
+  return bytes_beside_model(run);
+}
+
+std::vector<std::string> folder_paths(const RowMemorySetup& s) {
+  std::vector<std::string> paths;
+  const auto add = [&](const fs::path& folder) {
+    const std::string path = folder.empty() ? "." : folder.string();
+    if (std::find(paths.begin(), paths.end(), path) == paths.end()) paths.push_back(path);
+  };
+  const auto parent = [](std::string place) {
+    while (place.size() > 1 && place.ends_with('/')) place.pop_back();
+    return fs::path(place).parent_path();
+  };
+  const config::SolverConfig& solver = s.config.solver;
+  if (solver.snapshot > 0 && !solver.snapshot_prefix.empty())
+    add(parent(s.config.resolve(solver.snapshot_prefix, PathUse::kOutput)));
+  if (!s.options.save.empty()) add(parent(s.options.save));
+  if (const char* const temporary = std::getenv("TMPDIR"); temporary && *temporary)
+    add(temporary);
+  else
+    add("/tmp");
+  add(".");
+  return paths;
+}
+
+// The first local folder with enough room; else the local one with the most; else another one, but
+// not one that is memory.
+const ScratchFolder* choose_folder(const std::vector<ScratchFolder>& folders, int64_t bytes) {
+  const ScratchFolder* best = nullptr;
+  const auto rank = [&](const ScratchFolder& f) {
+    return std::pair(f.disk.kind == FolderKind::kLocal, std::min(f.disk.free_bytes, bytes));
+  };
+  for (const ScratchFolder& f : folders)
+    if (f.disk.usable && f.disk.kind != FolderKind::kMemory && (!best || rank(f) > rank(*best)))
+      best = &f;
+  return best;
+}
+
+void require_local_updates(const Model& model) {
+  for (const auto& e : model.layers().embeddings) e->require_local_updates();
+}
+
+int64_t largest_files(const RowMemorySetup& s, const Model& model) {
+  int64_t bytes = 0;
+  for (const LayerTiers& tiers : tiers_of(model)) bytes += tiers.largest_file;
+  return bytes * ranks_here(s.config);
+}
+
+RowMemoryDecision decide_on_cpu(const RowMemorySetup& s, const MachineRoom& room,
+                                const Model& whole, RowMemoryDecision decision) {
+  const int64_t here = ranks_here(s.config), usable = share_of(room.host_bytes, kHostShare),
+                rest = here * (memory_of(whole).total() - row_bytes_of(whole, s.ranks.rank) +
+                               bytes_beside(s, whole)),
+                rows = row_bytes_here(whole);
+  if (rest + rows <= usable) {
+    decision.lines.push_back(fmt::format("{}all rows are in memory: {} needed, {} available", kAuto,
+                                         bytes_text(rest + rows), bytes_text(room.host_bytes)));
+    return decision;
+  }
+  require_local_updates(whole);
+  const int64_t for_rows = std::max<int64_t>(0, usable - rest);
+  config::EmbeddingMemoryConfig& memory = decision.tiers.memory.emplace();
+  memory.automatic = true;
+  memory.host_gb = static_cast<double>(for_rows) * 1e-9;
+  memory.disk = ".";
+  const int64_t files = largest_files(s, model_for(s, decision.tiers));
+  const ScratchFolder* const folder = choose_folder(room.folders, files);
+  if (!folder) {
+    std::vector<std::string> looked_at;
+    for (const ScratchFolder& f : room.folders) looked_at.push_back(f.path);
+    raise<ConfigError>(
+        "solver.embedding_memory \"auto\": expected a folder on a disk for {} of rows, found none "
+        "among {}; name one as solver.embedding_memory.disk",
+        bytes_text(files), fmt::join(looked_at, ", "));
+  }
+  memory.disk = fs::absolute(folder->path).lexically_normal().string();
+  decision.lines.push_back(fmt::format(
+      "{}rows and their optimizer states take {}, the rest of the run {}, and {} are available: "
+      "{} hold rows (host_gb {:.3f}), and the others are on the disk {} ({} free)",
+      kAuto, bytes_text(rows), bytes_text(rest), bytes_text(room.host_bytes), bytes_text(for_rows),
+      memory.host_gb, memory.disk, bytes_text(folder->disk.free_bytes)));
+  decision.warnings = folder_warnings(folder->path, folder->disk, files);
+  return decision;
+}
+
+RowMemoryDecision decide_on_gpu(const RowMemorySetup& s, const MachineRoom& room,
+                                const Model& whole, RowMemoryDecision decision) {
+  if (s.gpu == &absent_gpu()) {
+    decision.lines.push_back(
+        fmt::format("{}decided where the run starts; there is no GPU here", kAuto));
+    return decision;
+  }
+  const MemoryEstimate m = memory_of(whole);
+  const int64_t needed = whole.buffers().device_bytes() + m.workspace + m.matmul,
+                usable = share_of(room.gpu_bytes, kGpuShare),
+                own = row_bytes_of(whole, s.ranks.rank), rows = row_bytes_here(whole),
+                host = share_of(room.host_bytes, kHostShare);
+  if (needed <= usable) {
+    decision.lines.push_back(
+        fmt::format("{}all rows are in the memory of the GPU: {} needed, {} "
+                    "free",
+                    kAuto, bytes_text(needed), bytes_text(room.gpu_bytes)));
+    return decision;
+  }
+  require_local_updates(whole);
+  const int64_t host_needed = rows + ranks_here(s.config) * bytes_beside(s, whole);
+  if (host_needed > host)
+    raise<ConfigError>(
+        "solver.embedding_memory \"auto\": expected {} of available memory on the host, where all "
+        "rows of a GPU's tables lie, found {}",
+        bytes_text(host_needed), bytes_text(host));
+  const int64_t for_rows = std::max<int64_t>(0, usable - (needed - own));
+  config::EmbeddingMemoryConfig& memory = decision.tiers.memory.emplace();
+  memory.automatic = true;
+  memory.gpu_gb = static_cast<double>(for_rows) * 1e-9;
+  static_cast<void>(model_for(s, decision.tiers));  // throws if that is too little
+  decision.lines.push_back(
+      fmt::format("{}{} are needed on a GPU, and {} are free: {} hold rows (gpu_gb {:.3f}), and "
+                  "all rows are in "
+                  "page-locked memory of the host ({} of {} available)",
+                  kAuto, bytes_text(needed), bytes_text(room.gpu_bytes), bytes_text(for_rows),
+                  memory.gpu_gb, bytes_text(rows), bytes_text(room.host_bytes)));
+  return decision;
+}
+
+}  // namespace
+
+MachineRoom room_of_machine(const RowMemorySetup& s) {
+  MachineRoom room;
+  room.host_bytes = available_memory_bytes();
+  if (s.gpu && s.gpu != &absent_gpu()) {
+    int64_t total = 0;
+    s.gpu->memory_info(&room.gpu_bytes, &total);
+  }
+  for (const std::string& path : folder_paths(s))
+    room.folders.push_back({path, look_at_folder(path)});
+  if (!s.ranks.world || s.ranks.ranks() == 1) return room;
+  // Numbers of which the least of all processes counts.
+  std::vector<int64_t> own = {room.host_bytes, room.gpu_bytes};
+  for (const ScratchFolder& f : room.folders)
+    own.insert(own.end(),
+               {f.disk.free_bytes, f.disk.usable ? 1 : 0, -static_cast<int64_t>(f.disk.kind)});
+  const std::vector<int64_t> all = comm::gather_lists(s.ranks, own, comm::kEveryRank);
+  const auto least = [&](size_t i) {
+    int64_t value = all[i];
+    for (size_t at = i; at < all.size(); at += own.size()) value = std::min(value, all[at]);
+    return value;
+  };
+  room.host_bytes = least(0);
+  room.gpu_bytes = least(1);
+  for (size_t f = 0; f < room.folders.size(); ++f) {
+    DiskFolder& disk = room.folders[f].disk;
+    disk.free_bytes = least(2 + 3 * f);
+    disk.usable = least(3 + 3 * f) == 1;
+    disk.kind = static_cast<FolderKind>(-least(4 + 3 * f));
+  }
+  return room;
+}
+
+std::vector<std::string> folder_warnings(const std::string& path, const DiskFolder& folder,
+                                         int64_t bytes) {
+  std::vector<std::string> warnings;
+  if (!folder.usable) return warnings;  // the run says why
+  if (folder.kind == FolderKind::kNetwork)
+    warnings.push_back(fmt::format(
+        "solver.embedding_memory: {} is on a file system of a network ({}): every row that is not "
+        "in memory waits for it; a folder of a local disk is faster",
+        path, folder.file_system.empty() ? "on another node" : folder.file_system));
+  if (folder.kind == FolderKind::kMemory)
+    warnings.push_back(
+        fmt::format("solver.embedding_memory: {} is memory ({}), which rows on a disk are to "
+                    "spare; a folder of "
+                    "a local disk is meant",
+                    path, folder.file_system.empty() ? "on another node" : folder.file_system));
+  if (bytes > folder.free_bytes)
+    warnings.push_back(fmt::format(
+        "solver.embedding_memory: {} has {} free, and rows that are not in memory take up to {}: "
+        "training fails if so many are trained",
+        path, bytes_text(folder.free_bytes), bytes_text(bytes)));
+  return warnings;
+}
+
+RowMemoryDecision decide_row_memory(const RowMemorySetup& s, const MachineRoom& room) {
+  const auto& wanted = s.config.solver.embedding_memory;
+  RowMemoryDecision decision;
+  if (!wanted) return decision;
+  if (!s.options.without_data) decision.tiers.keys = expected_keys(s.config);
+  if (!wanted->automatic) {
+    if (s.gpu) return decision;
+    const Model model = model_for(s, decision.tiers);
+    const std::string folder = s.config.resolve(wanted->disk);
+    decision.warnings = folder_warnings(folder, look_at_folder(folder), largest_files(s, model));
+    return decision;
+  }
+  const Model whole = model_for(s, {});
+  return s.gpu ? decide_on_gpu(s, room, whole, std::move(decision))
+               : decide_on_cpu(s, room, whole, std::move(decision));
+}
+
+RowMemoryDecision decide_row_memory(const RowMemorySetup& s) {
+  const auto& wanted = s.config.solver.embedding_memory;
+  return decide_row_memory(s, wanted && wanted->automatic ? room_of_machine(s) : MachineRoom{});
+}
+
+}  // namespace hlite::trainer

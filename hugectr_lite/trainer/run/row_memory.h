@@ -1,0 +1,54 @@
+// Decides where the rows of tables lie in a run ("embedding_memory": "auto"), and finds faults of a
+// folder for rows.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/core/disk_folder.h"
+#include "hugectr_lite/trainer/model/model.h"
+#include "hugectr_lite/trainer/run/options.h"
+
+namespace hlite::trainer {
+
+struct RowMemoryDecision {
+  RowTiers tiers;
+  std::vector<std::string> lines, warnings;  // for a person; lines: of "auto" alone
+};
+
+// The run that is to be placed. One process of several decides for itself and comes to the same as
+// the others.
+struct RowMemorySetup {
+  const config::TrainConfig& config;
+  const Options& options;
+  std::vector<LayerPlacement> placements = {};
+  int threads = 1;                     // of a rank
+  const cuda::Backend* gpu = nullptr;  // of the current device; null: the CPU
+  // This process's first rank; with world if there are other processes.
+  comm::RankContext ranks = {};
+};
+
+// The room for a run: the minimum over all machines and GPUs that it uses.
+struct ScratchFolder {
+  std::string path;
+  DiskFolder disk;
+};
+struct MachineRoom {
+  int64_t host_bytes = 0, gpu_bytes = 0;    // available; gpu_bytes: of each GPU
+  std::vector<ScratchFolder> folders = {};  // where rows may go, the best place first
+};
+// Collective if there are other processes.
+MachineRoom room_of_machine(const RowMemorySetup& setup);
+
+// Throws ConfigError if the machine has too little for any way to train.
+RowMemoryDecision decide_row_memory(const RowMemorySetup& setup, const MachineRoom& room);
+// Decides for this machine; an empty decision if the config has no embedding_memory. Collective if
+// there are other processes.
+RowMemoryDecision decide_row_memory(const RowMemorySetup& setup);
+
+// Returns warnings about a folder in which rows may take `bytes`.
+std::vector<std::string> folder_warnings(const std::string& path, const DiskFolder& folder,
+                                         int64_t bytes);
+
+}  // namespace hlite::trainer

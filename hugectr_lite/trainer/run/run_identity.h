@@ -1,0 +1,22 @@
+// Facts that processes of one run must have in common.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/comm/identity_text.h"
+#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/trainer/run/options.h"
+
+namespace hlite::trainer {
+
+// The files that a source of the config consists of: of a list of Norm files, a folder of Parquet
+// files. Throws FileError.
+std::vector<std::string> files_of_data(const config::DataConfig& data, const std::string& path);
+
+// Identifies the run of this process by program, device, instructions, options, every value of the
+// config but solver.threads, and a sample of the bytes of data, weights and checkpoint. Throws
+// FileError for files that cannot be read.
+comm::RunIdentity run_identity(const config::TrainConfig& config, const Options& options, bool gpu);
+
+}  // namespace hlite::trainer

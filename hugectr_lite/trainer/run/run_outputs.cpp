@@ -1,0 +1,224 @@
+#include "hugectr_lite/trainer/run/run_outputs.h"
+
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <map>
+#include <system_error>
+
+#include "hugectr_lite/checkpoint/checkpoint.h"
+#include "hugectr_lite/checkpoint/retention.h"
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/live_line.h"
+#include "hugectr_lite/core/log.h"
+#include "hugectr_lite/trainer/run/preconditions.h"
+
+namespace hlite::trainer {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kBest = "best.safetensors";
+
+fs::path parent_of(const std::string& path) {
+  fs::path place = fs::absolute(path).lexically_normal();
+  if (!place.has_filename()) place = place.parent_path();
+  return place.parent_path();
+}
+
+void expect_directory(const char* option, const std::string& path) {
+  const fs::path parent = parent_of(path);
+  std::error_code error;
+  if (!fs::is_directory(parent, error))
+    raise<ConfigError>("{} {}: expected an existing directory {}, found none", option, path,
+                       parent.string());
+  if (access(parent.c_str(), W_OK | X_OK) != 0)
+    raise<ConfigError>("{} {}: expected a writable directory {}, found one that is not", option,
+                       path, parent.string());
+}
+
+// Removes what runs with a prefix of their own, `prefix` and their process, left when they were
+// killed: a lock that nobody holds goes when its claim ends.
+void remove_stale_locks(const std::string& prefix) {
+  const std::string directory = parent_directory(prefix),
+                    begin = "." + fs::path(prefix).filename().string();
+  constexpr std::string_view kEnd = ".lock";
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error))
+    if (const std::string name = entry.path().filename().string();
+        name.starts_with(begin) && name.ends_with(kEnd))
+      names.push_back(name.substr(1, name.size() - 1 - kEnd.size()));
+  for (const std::string& name : names) const FileLock stale(directory + "/" + name);
+}
+
+int64_t bytes_of(std::span<const TensorRef> tensors) {
+  int64_t bytes = 0;
+  for (const TensorRef& t : tensors) bytes += t.size() * dtype_bytes(t.dtype);
+  return bytes;
+}
+
+}  // namespace
+
+// A checkpoint is replaced as a whole: the one that the run goes on from is there until the next
+// one is complete.
+static bool saves_where_it_resumed(const NamedPath& output, const Options& options) {
+  std::error_code error;
+  return output.path == options.save && !options.resume.empty() &&
+         fs::equivalent(options.save, options.resume, error);
+}
+
+RunOutputs::RunOutputs(const config::TrainConfig& config, const Options& options)
+    : config_(config),
+      options_(options),
+      config_prefix_(config.resolve(config.solver.snapshot_prefix, PathUse::kOutput)) {
+  struct OutputPlace {
+    const char* option;
+    const std::string& path;
+    bool streams;  // written from front to back, so that a device or pipe will do
+  };
+  const OutputPlace files[] = {{"--export", options.export_path, false},
+                               {"--metrics", options.metrics, true},
+                               {"--mllog", options.mllog, true},
+                               {"--report", options.report, false}};
+  std::vector<NamedPath> outputs = {{"--save", options.save}};
+  for (const auto& [option, path, streams] : files) outputs.push_back({option, path});
+  std::erase_if(outputs, [](const NamedPath& output) { return output.path.empty(); });
+  if (!outputs.empty())
+    for (const auto inputs = input_files(config, options); const NamedPath& output : outputs)
+      if (!saves_where_it_resumed(output, options)) expect_no_input(output, inputs);
+  std::map<fs::path, const char*> places;
+  for (const auto& [option, path, streams] : files) {
+    if (path.empty()) continue;
+    if (is_device_or_pipe(path)) {  // which has no other holder
+      if (streams) continue;
+      raise<ConfigError>(
+          "{} {}: expected the name of a file, found a device or pipe; the file is written under "
+          "another name and renamed",
+          option, path);
+    }
+    expect_directory(option, path);
+    std::error_code error;
+    if (fs::is_directory(path, error))
+      raise<ConfigError>("{} {}: expected the name of a file, found a directory", option, path);
+    if (const auto [other, added] = places.emplace(fs::path(path).lexically_normal(), option);
+        !added)
+      raise<ConfigError>("{} {}: expected a file of its own, found that of {}", option, path,
+                         other->second);
+    claim(option, path, path);
+  }
+  if (!options.save.empty()) {
+    expect_directory("--save", options.save);
+    checkpoint::check_checkpoint_place(options.save);
+    claim("--save", options.save, options.save);
+  }
+  if (!options.tensorboard.empty()) {
+    fs::path there = fs::absolute(options.tensorboard);
+    while (!fs::exists(there)) there = there.parent_path();
+    if (options.check && there != fs::absolute(options.tensorboard)) {  // makes nothing
+      expect_directory("--tensorboard", there / "events");
+    } else {
+      std::error_code error;  // where it cannot be made, the claim says so
+      fs::create_directories(options.tensorboard, error);
+      claim("--tensorboard", options.tensorboard, options.tensorboard + "/events");
+    }
+  }
+  expect_directory("solver.snapshot_prefix", config_prefix_ + "0");
+}
+
+void RunOutputs::claim(const char* option, const std::string& place, const std::string& path) {
+  try {
+    FileLock lock(path);
+    if (!lock.held())
+      raise<ConfigError>(
+          "{} {}: expected a place that no other run writes to, found that of {}; name another one",
+          option, place, lock.holder());
+    locks_.push_back(std::move(lock));
+  } catch (const FileError& why) {
+    raise<ConfigError>("{} {}: expected a place that can be written: {}", option, place,
+                       why.what());
+  }
+}
+
+void RunOutputs::claim_prefix() {
+  const std::string own = fmt::format("{}run{}", config_prefix_, getpid());
+  remove_stale_locks(config_prefix_ + "run");
+  std::string holder;
+  for (int attempt = 0; !prefix_; ++attempt) {
+    const std::string prefix = attempt == 0   ? config_prefix_
+                               : attempt == 1 ? own + "_"
+                                              : fmt::format("{}.{}_", own, attempt);
+    FileLock lock(prefix + kBest);
+    if (attempt == 0) holder = lock.holder();
+    if (!lock.held()) continue;
+    locks_.push_back(std::move(lock));
+    prefix_ = prefix;
+  }
+  if (prefix_ != config_prefix_)
+    log::warning("{} writes snapshots and best weights as {}...; this run's are {}...", holder,
+                 config_prefix_, *prefix_);
+}
+
+std::string RunOutputs::snapshot(const std::string& name) {
+  if (!prefix_) claim_prefix();
+  return *prefix_ + name;
+}
+
+void RunOutputs::remove_older_snapshots(uint64_t run) const {
+  if (config_.solver.keep_checkpoints == 0 || !prefix_) return;
+  try {
+    checkpoint::remove_older_snapshots({.prefix = *prefix_,
+                                        .run = run,
+                                        .keep = config_.solver.keep_checkpoints,
+                                        .resumed = options_.resume});
+  } catch (const FileError& why) {
+    log::warning("solver.keep_checkpoints: {}", why.what());
+  }
+}
+
+bool RunOutputs::takes_snapshots(int64_t first, int64_t last) const {
+  const int64_t every = config_.solver.snapshot;
+  return every > 0 && last / every > first / every;
+}
+
+bool RunOutputs::keeps_model(int64_t first, int64_t last) const {
+  return !options_.save.empty() || !options_.export_path.empty() ||
+         config_.solver.evaluation.early_stop || takes_snapshots(first, last);
+}
+
+void RunOutputs::expect_room(std::span<const TensorRef> weights, std::span<const TensorRef> states,
+                             int64_t first, int64_t last) const {
+  const int64_t model = bytes_of(weights), best = config_.solver.evaluation.early_stop ? model : 0,
+                whole = model + bytes_of(states) + best;
+  struct FreeSpace {
+    std::string directory;
+    int64_t needed = 0;
+  };
+  std::map<dev_t, FreeSpace> rooms;
+  const auto need = [&](const std::string& path, int64_t bytes) {
+    const std::string directory = parent_of(path).string();
+    struct stat status {};
+    if (bytes == 0 || stat(directory.c_str(), &status) != 0) return;
+    FreeSpace& room = rooms[status.st_dev];
+    room.directory = directory;
+    room.needed += bytes;
+  };
+  if (!options_.save.empty()) need(options_.save, whole);
+  if (!options_.export_path.empty()) need(options_.export_path, model);
+  // The best weights are written next to those before.
+  need(config_prefix_ + "0", 2 * best + (takes_snapshots(first, last) ? whole : 0));
+  for (const auto& [device, room] : rooms) {
+    struct statvfs system {};
+    if (statvfs(room.directory.c_str(), &system) != 0) continue;
+    const auto free = static_cast<double>(system.f_bavail) * static_cast<double>(system.f_frsize);
+    if (static_cast<double>(room.needed) > free)
+      raise<FileError>("{}: expected room for {} of weights and optimizer states, found {} free",
+                       room.directory, bytes_text(room.needed),
+                       bytes_text(static_cast<int64_t>(free)));
+  }
+}
+
+}  // namespace hlite::trainer

@@ -1,0 +1,53 @@
+// RunOutputs: the places that a run writes to. They are checked before it trains, and claimed
+// (core/file_lock.h), so that two live runs never write to the same one: a place that an option
+// names is refused while another run has it; for snapshots and best weights, which the config
+// names, the later run gets a prefix of its own.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/core/file_lock.h"
+#include "hugectr_lite/core/tensor_ref.h"
+#include "hugectr_lite/trainer/run/options.h"
+
+namespace hlite::trainer {
+
+class RunOutputs {
+ public:
+  // Both must outlive it. Throws ConfigError for a place that cannot be written, that is an input
+  // of the run, or that another run has; a device or pipe is nobody's. Throws DataError where
+  // something that is no checkpoint is in the place of one.
+  RunOutputs(const config::TrainConfig& config, const Options& options);
+
+  // "<prefix><name>" for a snapshot (its iteration) or other weights. The prefix is the config's
+  // or, where another live run has that, one of this run's own, of which a warning tells once.
+  [[nodiscard]] std::string snapshot(const std::string& name);
+  // Removes this run's older snapshots as solver.keep_checkpoints says; warns where that fails.
+  void remove_older_snapshots(uint64_t run) const;
+  // Return true if a run from one iteration to another takes snapshots; if it writes a file with
+  // trained weights.
+  [[nodiscard]] bool takes_snapshots(int64_t first, int64_t last) const;
+  [[nodiscard]] bool keeps_model(int64_t first, int64_t last) const;
+  // Throws FileError where a file system has less room than one copy of all that such a run of this
+  // model writes there, as far as that is known.
+  void expect_room(std::span<const TensorRef> weights, std::span<const TensorRef> states,
+                   int64_t first, int64_t last) const;
+
+ private:
+  // `path` is claimed for the place that the option names.
+  void claim(const char* option, const std::string& place, const std::string& path);
+  void claim_prefix();
+
+  const config::TrainConfig& config_;
+  const Options& options_;
+  const std::string config_prefix_;
+  std::vector<FileLock> locks_;
+  std::optional<std::string> prefix_;  // once claimed
+};
+
+}  // namespace hlite::trainer

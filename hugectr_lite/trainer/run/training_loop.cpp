@@ -1,0 +1,235 @@
+#include "hugectr_lite/trainer/run/training_loop.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "hugectr_lite/core/interrupt.h"
+#include "hugectr_lite/core/log.h"
+
+namespace hlite::trainer {
+namespace {
+
+// "AUC 0.80123  loss 0.44000  GAUC 0.7  9000 samples in 0.01 s"
+std::string evaluation_text(const EvalResult& result) {
+  const auto text = [](const std::optional<double>& auc) {
+    return auc ? fmt::format("{:.5f}", *auc) : "undefined (one class only)";
+  };
+  std::string tasks, more;
+  for (const TaskResult& t : result.tasks) tasks += (tasks.empty() ? "" : ", ") + text(t.auc);
+  if (!tasks.empty()) tasks = " (by task: " + tasks + ")";
+  for (const auto& [name, value] : result.more)
+    more += fmt::format("  {} {}", name, value ? fmt::format("{:.5f}", *value) : "undefined");
+  return fmt::format("AUC {}{}  loss {:.5f}{}  {} samples in {:.2f} s", text(result.auc), tasks,
+                     result.loss, more, result.samples, result.seconds) +
+         (result.replaced_share
+              ? fmt::format("  {:.1f} % of keys replaced", 100 * *result.replaced_share)
+              : "");
+}
+
+}  // namespace
+
+TrainingLoop::TrainingLoop(Trainer& trainer, std::function<void()> before_step)
+    : trainer_(trainer), policy_(trainer), before_step_(std::move(before_step)) {
+  const cuda::Backend* const gpu = trainer.model().gpu();
+  if (gpu && trainer.ranks().rank == 0)
+    gpus_ = std::make_unique<GpuMonitor>(gpus_of(trainer.config().solver, *gpu));
+}
+
+void TrainingLoop::begin(std::optional<int64_t> iterations) {
+  trainer_.expect_data();
+  last_iteration_ = iterations ? trainer_.iteration() + *iterations : trainer_.last_iteration();
+  first_ = lap_ = mark();
+  state_ = {};
+  state_.last_iter = last_iteration_;
+  ended_.reset();
+  evaluated_.reset();
+  if (!iterations && trainer_.finished()) {
+    log::warning("nothing to train: {} iterations are done, and the config wants {}",
+                 trainer_.iteration(), last_iteration_);
+  } else if (!iterations && policy_.stopped_early()) {
+    ended_ = EndReason::kEarlyStop;
+    log::warning(
+        "nothing to train: the run of this checkpoint was stopped early after iteration {}; a "
+        "larger patience in solver.early_stop goes on",
+        trainer_.iteration());
+  }
+  if (for_caller()) trainer_.restart_mean_loss();
+  begin_ = Clock::now();
+  meter_ = {};
+  meter_.start_lap(0, 0, trainer_.source().wait_seconds());
+}
+
+std::optional<EndReason> TrainingLoop::advance() {
+  if (!ended_ && !at_end()) policy_.use_last();
+  meter_.resume(now());
+  for (bool event = false; !event && !ended_ && !at_end();) {
+    if (trainer_.needs_file()) next_file();
+    if (ended_) break;
+    if (before_step_) before_step_();
+    trainer_.step();
+    event = after_step();
+  }
+  meter_.pause(now());
+  if (!ended_ && at_end())
+    ended_ = trainer_.config().solver.max_iter ? EndReason::kMaxIter : EndReason::kEpochs;
+  if (ended_) report_evaluation();
+  return ended_;
+}
+
+void TrainingLoop::next_file() {
+  using Next = data::FollowedSource::Next;
+  report_evaluation();
+  meter_.pause(now());
+  const auto [next, file] = trainer_.next_file();
+  if (next == Next::kEnd) ended_ = EndReason::kEndOfData;
+  if (next == Next::kNothing) ended_ = EndReason::kInterrupted;
+  if (next != Next::kFile) return;
+  const auto result = trainer_.score_file(file);
+  if (!result) {
+    ended_ = EndReason::kInterrupted;
+    return;
+  }
+  const int64_t iteration = trainer_.iteration();
+  trainer_.records().tell(&RunRecord::progressive, iteration, file, *result);
+  trainer_.progress().line(
+      fmt::format("iter {}  {} before training: {}", iteration, file, evaluation_text(*result)));
+  trainer_.open_file(file);
+  meter_.resume(now());
+}
+
+bool TrainingLoop::after_step() {
+  const auto& solver = trainer_.config().solver;
+  const auto every = [&](int64_t interval) {
+    return interval > 0 && trainer_.iteration() % interval == 0;
+  };
+  const bool display = every(solver.display) || (for_caller() && at_end());
+  const int64_t epochs = solver.evaluation.every_epochs * trainer_.epoch_iterations(),
+                done = trainer_.iteration() - trainer_.earlier_iterations();
+  const bool evaluates = every(solver.eval_interval) || (epochs > 0 && done % epochs == 0);
+  const bool snapshot = every(solver.snapshot) && !for_caller();
+  const bool event = display || evaluates || snapshot || at_end();
+  show(event, display);
+  if (trainer_.stop_requested())
+    ended_ = EndReason::kInterrupted;
+  else if (evaluates || snapshot)
+    pause(evaluates, snapshot);
+  return event;
+}
+
+// Reading a GPU's numbers waits for them. An evaluation's are read at iterations fixed by the
+// config, never because they are ready or a person is watching: runs repeat.
+void TrainingLoop::show(bool event, bool display) {
+  if (event) report_evaluation();
+  const bool gpu = trainer_.model().gpu() != nullptr, redraw = trainer_.progress().due();
+  if (!gpu || redraw || event) {
+    state_.iter = trainer_.iteration();
+    state_.batch_loss = trainer_.batch_loss();
+    state_.loss = trainer_.mean_loss();
+    state_.lr = trainer_.learning_rate();
+    // If not all ranks are here, a non-finite loss has to wait: they end together.
+    if (!std::isfinite(state_.batch_loss) && (!gpu || event || trainer_.ranks().ranks() == 1)) {
+      report_evaluation();  // of an earlier iteration
+      trainer_.check_loss();
+    }
+  }
+  if (event) trainer_.check_weights();
+  if (!redraw && !display) return;
+  state_.samples_per_s = meter_.samples_per_second(now(), trained());
+  state_.wait_share = meter_.wait_share(now(), trainer_.source().wait_seconds());
+  const double left = static_cast<double>(last_iteration_ - trainer_.iteration()) *
+                      static_cast<double>(trainer_.config().solver.batchsize);
+  state_.eta_seconds =
+      trained() > 0 ? left * train_seconds() / static_cast<double>(trained()) : INFINITY;
+  if (redraw) {
+    watch_gpus(/*for_the_record=*/false);
+    trainer_.progress().redraw(state_);
+  }
+  if (display) {
+    const Mark here = mark();
+    const Mark lap = std::exchange(lap_, here);
+    state_.replaced_share = replaced_share(lap, here);
+    embedding::RowCacheCounts moved = here.moved;
+    moved -= lap.moved;
+    if (moved.lookups > 0) state_.resident_share = moved.resident_share();
+    trainer_.records().tell(&RunRecord::train, state_);
+    watch_gpus(/*for_the_record=*/true);
+    trainer_.progress().display(state_);
+    meter_.start_lap(now(), trained(), trainer_.source().wait_seconds());
+    trainer_.restart_mean_loss();
+  }
+}
+
+std::optional<double> TrainingLoop::replaced_share(const Mark& begin, const Mark& end) const {
+  const config::DataConfig& data = trainer_.config().data;
+  const int64_t keys = (end.samples - begin.samples) * data.key_layout().columns;
+  if (data.key_policy.kind == config::KeyPolicy::kError || keys == 0) return std::nullopt;
+  return static_cast<double>(end.replaced_keys - begin.replaced_keys) / static_cast<double>(keys);
+}
+
+void TrainingLoop::pause(bool evaluates, bool snapshot) {
+  std::optional<InterruptGuard> interrupts;
+  if (for_caller()) interrupts.emplace();
+  meter_.pause(now());
+  if (evaluates) evaluate();
+  if (ended_) return;
+  const bool stop = trainer_.agree_to_stop();
+  if (snapshot) report_evaluation();
+  if (snapshot && !stop) save_snapshot();
+  if (stop) ended_ = EndReason::kInterrupted;
+  meter_.resume(now());
+}
+
+void TrainingLoop::watch_gpus(bool for_the_record) {
+  constexpr double kSecondsBetweenReadings = 1;
+  if (!gpus_ || !gpus_->watches()) return;
+  if (!for_the_record && seconds_since(watched_) < kSecondsBetweenReadings) return;
+  watched_ = Clock::now();
+  const GpuEvent event = gpus_->look(state_.iter);
+  state_.watts = event.watts;
+  state_.celsius = std::nullopt;
+  for (const GpuState& gpu : event.gpus)
+    if (gpu.celsius) state_.celsius = std::max(*gpu.celsius, state_.celsius.value_or(*gpu.celsius));
+  if (for_the_record) trainer_.records().tell(&RunRecord::gpus, event);
+}
+
+void TrainingLoop::evaluate() {
+  trainer_.records().tell(&RunRecord::eval_begins, trainer_.iteration());
+  if (!trainer_.start_evaluation()) return;  // interrupted: no result
+  evaluated_ = trainer_.iteration();
+  // Training goes on while a GPU computes the metrics, unless they decide whether and how it does.
+  const config::SolverConfig& solver = trainer_.config().solver;
+  if (for_caller() || !trainer_.evaluator()->beside_training() || solver.auc_target ||
+      solver.evaluation.watches())
+    report_evaluation();
+}
+
+void TrainingLoop::report_evaluation() {
+  if (!evaluated_) return;
+  const int64_t iteration = *std::exchange(evaluated_, std::nullopt);
+  const EvalResult result = trainer_.finish_evaluation();
+  state_.auc = result.auc;
+  trainer_.records().tell(&RunRecord::eval, iteration, result);
+  trainer_.progress().line(
+      fmt::format("iter {}  evaluation: {}", iteration, evaluation_text(result)));
+  if (const auto reason = policy_.apply(result); !ended_) ended_ = reason;
+}
+
+void TrainingLoop::save_snapshot() {
+  RunOutputs* const outputs = trainer_.outputs();
+  policy_.save(outputs ? outputs->snapshot(std::to_string(trainer_.iteration())) : "");
+  if (outputs) outputs->remove_older_snapshots(trainer_.run_number());
+}
+
+void TrainingLoop::finish() {
+  const bool before_last = ended_ == EndReason::kTarget || ended_ == EndReason::kEarlyStop ||
+                           ended_ == EndReason::kEndOfData;
+  if (!before_last && !trainer_.finished()) return;
+  policy_.use_best(/*for_good=*/!for_caller());
+  if (trainer_.config().data.test_source.empty()) return;
+  const EvalResult result = trainer_.test();
+  trainer_.records().tell(&RunRecord::test, trainer_.iteration(), result);
+  trainer_.progress().line("test: " + evaluation_text(result));
+}
+
+}  // namespace hlite::trainer

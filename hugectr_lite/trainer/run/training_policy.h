@@ -1,0 +1,49 @@
+// TrainingPolicy: what evaluations lead to, as the solver block says: lower learning rates, the
+// end of training (early_stop, a target AUC), and which weights a model is used with: those of its
+// best evaluation, with early_stop.
+//
+// With early_stop there are two sets of weights. Training goes on from the last ones, which belong
+// to the optimizer's states and to the position in the data. The best ones are evaluated, exported
+// and predicted with once training has ended. A checkpoint holds both.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "hugectr_lite/trainer/run/kept_weights.h"
+#include "hugectr_lite/trainer/run/metric_watch.h"
+#include "hugectr_lite/trainer/run/trainer.h"
+
+namespace hlite::trainer {
+
+class TrainingPolicy {
+ public:
+  // Goes on as the checkpoint of --resume says. The trainer must have been started and must
+  // outlive this.
+  explicit TrainingPolicy(Trainer& trainer);
+
+  // Acts on an evaluation: keeps the weights of the best one in <snapshot_prefix>best.safetensors
+  // and lowers learning rates. Returns why training ends, if it does. This and all that follows is
+  // collective.
+  std::optional<EndReason> apply(const EvalResult& result);
+  // Returns true if evaluations before a resume have ended training.
+  [[nodiscard]] bool stopped_early() const;
+
+  // Puts the best weights into the model, where there are any, and the last ones back, which is
+  // needed before a step. `for_good`: no step will follow, and use_last() must not.
+  void use_best(bool for_good);
+  void use_last();
+  // The weights in the model are the caller's: neither the best nor the last ones come back.
+  void take_weights();
+  // Trainer::save() with the last weights, whichever are in the model.
+  void save(const std::string& directory);
+
+ private:
+  Trainer& trainer_;
+  const config::EvaluationConfig& config_;
+  MetricWatch watch_;
+  KeptWeights best_, last_;
+  bool best_in_use_ = false;
+};
+
+}  // namespace hlite::trainer

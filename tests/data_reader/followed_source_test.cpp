@@ -1,0 +1,107 @@
+#include "data_reader/followed_source.h"
+
+#include <filesystem>
+
+#include "hugectr_lite/core/error.h"
+#include "tests/data_reader/log_capture.h"
+#include "tests/data_reader/raw_fixture.h"
+#include "tests/support/catch.h"
+#include "tests/support/errors.h"
+
+namespace hlite::data {
+namespace {
+
+using Next = FollowedSource::Next;
+
+// A folder of files whose samples are known.
+struct FolderFixture : test::RawFixture {
+  FolderFixture() : RawFixture(50) {
+    std::filesystem::create_directory(dir / "days");
+    data.async_param = test::async_param(1, 2, 512, 2, 512);
+  }
+  // The first `samples` of them.
+  void put(const std::string& name, int64_t samples) const {
+    const std::string text = test::raw_text(words);
+    test::write_text(dir / ("days/" + name),
+                     text.substr(0, text.size() / 50 * static_cast<size_t>(samples)));
+  }
+  [[nodiscard]] FollowedSource follow(int64_t batch = 8) const {
+    return {data, dir / "days", batch, shape.slot_rows, {}};
+  }
+};
+
+TEST_CASE("files come in the order of their names, each once, until _END") {
+  const FolderFixture folder;
+  FollowedSource source = folder.follow();
+  CHECK(source.look().next == Next::kNothing);
+  CHECK(source.at_end_of_file());
+  CHECK(source.memory().empty());
+  for (const char* other : {"a.tmp", ".b.bin", "_c.bin", "d.txt", "e.json"}) folder.put(other, 3);
+  CHECK(source.look().next == Next::kNothing);
+  folder.put("b.bin", 20);
+  folder.put("c.bin", 7);
+  REQUIRE(source.look().next == Next::kFile);
+  CHECK(source.look().file == "b.bin");  // until it is opened
+  source.open("b.bin");
+  CHECK(source.samples() == 20);
+  std::vector<int64_t> sizes;
+  for (; !source.at_end_of_file(); sizes.push_back(source.next().size))
+    CHECK(source.position() == std::ssize(sizes));
+  CHECK(sizes == std::vector<int64_t>{8, 8, 4});
+  folder.put("bb.bin", 9);  // comes in time: before c
+  CHECK(source.look().file == "bb.bin");
+  source.open("bb.bin");
+  while (!source.at_end_of_file()) source.next();
+  test::write_text(folder.dir / "days/_END", "");
+  CHECK(source.look().file == "c.bin");  // the end is that of all files
+  source.open("c.bin");
+  CHECK(source.next().size == 7);
+  CHECK(source.at_end_of_file());
+  CHECK(source.look().next == Next::kEnd);
+  CHECK(source.bytes_read() >= 36 * (folder.bytes() / 50));
+}
+
+TEST_CASE("a file whose turn is over is told of once") {
+  const FolderFixture folder;
+  folder.put("a.bin", 3);
+  folder.put("m.bin", 3);
+  const test::LogCapture log;
+  FollowedSource source = folder.follow();
+  source.reopen("m.bin", 1, 1);  // after a resume: a.bin was read long ago
+  CHECK(source.at_end_of_file());
+  CHECK(source.position() == 1);
+  CHECK(source.look().next == Next::kNothing);
+  CHECK(log.text().empty());
+  folder.put("b.bin", 3);
+  CHECK(source.look().next == Next::kNothing);
+  CHECK(source.look().next == Next::kNothing);
+  CHECK(log.count("b.bin: it came after m.bin had been read") == 1);
+}
+
+TEST_CASE("a file is opened again where a checkpoint was saved") {
+  const FolderFixture folder;
+  folder.put("a.bin", 20);
+  FollowedSource source = folder.follow();
+  source.reopen("a.bin", 2, 3);
+  CHECK(source.position() == 2);
+  CHECK(source.next().first_sample == 16);
+  CHECK(source.at_end_of_file());
+  FollowedSource other = folder.follow();
+  test::check_contains(test::message_of<DataError>([&] { other.reopen("a.bin", 2, 4); }),
+                       {"a.bin", "expected 4 batches", "found 3"});
+  CHECK_THROWS_AS(folder.follow().reopen("none.bin", 2, 4), Error);
+  folder.follow().reopen("none.bin", 4, 4);  // nothing is left of it
+}
+
+TEST_CASE("what is no folder is not followed") {
+  const FolderFixture folder;
+  const auto message = [&](const std::string& path) {
+    return test::message_of<DataError>(
+        [&] { FollowedSource(folder.data, path, 8, folder.shape.slot_rows, {}); });
+  };
+  test::check_contains(message(folder.path), {"f.bin", "a folder to follow", "a file"});
+  test::check_contains(message(folder.dir / "none"), {"none", "a folder to follow", "nothing"});
+}
+
+}  // namespace
+}  // namespace hlite::data

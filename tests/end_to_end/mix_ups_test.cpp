@@ -1,0 +1,474 @@
+// Mix-ups whose shapes fit, by luck or because nothing but numbers differs: each is refused, or
+// warned of, by name.
+#include "tests/end_to_end/mix_ups.h"
+
+#include <functional>
+
+namespace hlite::test {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr int kDone = 0, kConfig = 2, kData = 3;  // exit codes; done: with a warning
+
+struct MixUp {
+  const char* what;
+  Words command;
+  int code;
+  Words words;  // in what it says
+  std::function<void(const MixUps&)> first = {};
+};
+
+Words set(const std::string& change) { return {"--set", change}; }
+
+Words both(Words a, const Words& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+Words text(const std::string& prepared, const std::string& input, Words more = {}) {
+  return MixUps::predict(
+      both({"--model", "model", "--prepared", prepared, "--input", input}, more));
+}
+
+Words records(const std::string& input, Words more = {}) {
+  return MixUps::predict(both({"--model", "model", "--input", input}, more));
+}
+
+Words check(const std::string& change, const std::string& folder = "a",
+            const std::string& ending = ".bin") {
+  return MixUps::train(folder + "/train" + ending, folder + "/val" + ending,
+                       both(set(change), {"--check"}));
+}
+
+// A copy of `folder` as "m", in which a file is replaced.
+auto with_file(const std::string& folder, const std::string& file, const std::string& by) {
+  return [=](const MixUps& run) {
+    run.copy(folder, "m");
+    fs::copy(run / by, run / ("m/" + file), fs::copy_options::overwrite_existing);
+  };
+}
+
+// The lines of test.csv, changed.
+auto with_lines(const std::string& what, const std::string& by) {
+  return [=](const MixUps& run) {
+    write_text(run / "new.csv", replaced(read_text(run / "test.csv"), what, by));
+  };
+}
+
+// Column `column` (from 0) of text becomes `change` of it.
+std::string with_column(const std::string& lines, size_t column,
+                        const std::function<std::string(const std::string&)>& change) {
+  std::string out;
+  for (size_t at = 0; at < lines.size();) {
+    const size_t end = lines.find('\n', at);
+    size_t begin = at;
+    for (size_t c = 0; c < column; ++c) begin = lines.find(',', begin) + 1;
+    const size_t stop = std::min(lines.find(',', begin), end);
+    const std::string field = lines.substr(begin, stop - begin);
+    out += lines.substr(at, begin - at) + (at == 0 ? field : change(field)) +
+           lines.substr(stop, end + 1 - stop);
+    at = end + 1;
+  }
+  return out;
+}
+
+auto with_changed(size_t column, std::function<std::string(const std::string&)> change) {
+  return [=](const MixUps& run) {
+    write_text(run / "new.csv", with_column(read_text(run / "test.csv"), column, change));
+  };
+}
+
+std::vector<MixUp> of_predictions() {
+  return {
+      {"text by another preparation, of the same sizes",
+       text("b", "test.csv"),
+       kData,
+       {"b/manifest.json", "model was trained on", "vocabulary of slots user, item, kind"}},
+      {"the same, for exported weights",
+       MixUps::predict({"--model", "model.safetensors", "--config", "config.json", "--prepared",
+                        "b", "--input", "test.csv"}),
+       kData,
+       {"b/manifest.json", "model.safetensors was trained on", "vocabulary of slots"}},
+      {"records of another preparation",
+       records("b/test.bin"),
+       kData,
+       {"b/manifest.json", "model was trained on", "vocabulary of slots user, item, kind"}},
+      {"the same, on purpose",
+       records("b/test.bin", {"--allow-other-data"}),
+       kDone,
+       {"warning", "b/manifest.json", "vocabulary of slots user, item, kind"}},
+      {"two slots exchanged, whose tables have the same sizes",
+       text("order", "test.csv"),
+       kData,
+       {"order of slots: user, item, here item, user"}},
+      {"a number that is not transformed",
+       text("none", "test.csv"),
+       kData,
+       {"transform of dense feature age (standardize", "here none)"}},
+      {"a number that is transformed by the statistics of other rows",
+       text("older", "test.csv"),
+       kData,
+       {"transform of dense feature age (standardize"}},
+      {"the label the other way round",
+       text("label", "test.csv"),
+       kData,
+       {"value of rule label (1 for \"yes\"", "here 1 for \"no\""}},
+      {"another text for missing values",
+       text("missing", "test.csv"),
+       kData,
+       {"value of rule missing (\"\", here \"?\")"}},
+      {"records whose manifest is not there",
+       records("alone.bin"),
+       kDone,
+       {"alone.bin: no manifest says how it was prepared", "model was trained on"},
+       [](const MixUps& run) { fs::copy(run / "b/test.bin", run / "alone.bin"); }},
+      {"a test set that is not the one of its manifest",
+       records("m/test.bin"),
+       kData,
+       {"m/test.bin", "m/manifest.json", "prepare it again"},
+       with_file("a", "test.bin", "b/test.bin")},
+      {"ids written as numbers",
+       text("a", "new.csv"),
+       kDone,
+       {"warning", "new.csv: many categories are unknown: user 100.0 % (0.0 % in training)"},
+       with_changed(
+           3, [](const std::string& user) { return std::to_string(std::stoi(user.substr(1))); })},
+      {"ids written as numbers, where that is refused",
+       text("a", "new.csv", {"--max-unknown", "0.5"}),
+       kData,
+       {"new.csv: column user: expected at most 50.0 %", "found 100.0 % of 128 rows"}},
+      {"categories in capitals",
+       text("a", "new.csv"),
+       kDone,
+       {"warning", "unknown: item 100.0 %"},
+       with_changed(4, [](const std::string& item) { return "I" + item.substr(1); })},
+      {"integers that became decimals",
+       text("a", "new.csv"),
+       kDone,
+       {"warning", "unknown: kind 100.0 %"},
+       with_changed(5, [](const std::string& kind) { return kind + ".0"; })},
+      {"blanks around the fields",
+       text("a", "new.csv"),
+       kDone,
+       {"warning", "unknown: item 100.0 %"},
+       with_changed(4, [](const std::string& item) { return " " + item; })},
+      {"an empty column",
+       text("a", "new.csv"),
+       kDone,
+       {"warning", "new.csv: many categories are missing: user 100.0 % (0.0 % in training)"},
+       with_changed(3, [](const std::string&) { return ""; })},
+      {"two columns exchanged, without a header",
+       MixUps::predict({"--model", "model", "--prepared", "plain", "--input", "new.csv"}),
+       kDone,
+       {"warning", "unknown: user 100.0 %", "item 100.0 %"},
+       [](const MixUps& run) {
+         const std::string lines = read_text(run / "plain.csv");
+         std::string out;
+         for (size_t at = 0; at < lines.size();) {
+           const size_t user = lines.find(",u", at) + 1, item = lines.find(',', user) + 1,
+                        kind = lines.find(',', item) + 1, end = lines.find('\n', at) + 1;
+           out += lines.substr(at, user - at) + lines.substr(item, kind - item) +
+                  lines.substr(user, item - user) + lines.substr(kind, end - kind);
+           at = end;
+         }
+         write_text(run / "new.csv", out);
+       }},
+      {"columns exchanged, a number in the place of another field",
+       MixUps::predict({"--model", "model", "--prepared", "plain", "--input", "new.csv"}),
+       kData,
+       {"new.csv:1: column", "found \"u0"},
+       [](const MixUps& run) { write_text(run / "new.csv", "yes,u00003,12,40,i07,2\n"); }},
+      {"a header that lacks a column",
+       text("a", "new.csv"),
+       kData,
+       {"new.csv:1: expected a column \"user\" in the header", "customer"},
+       with_lines("user", "customer")},
+      {"lines with a label where none is expected",
+       MixUps::predict(
+           {"--model", "model", "--prepared", "plain", "--input", "plain.csv", "--no-label"}),
+       kData,
+       {"plain.csv:1: column 0 (age): expected a finite number, found"}},
+      {"text in the place of records",
+       records("test.csv"),
+       kData,
+       {"test.csv: 3256 bytes is no multiple of the record size 24"}},
+      {"a preparation whose vocabulary is another's",
+       text("m", "test.csv"),
+       kData,
+       {"m/vocabulary/00_user.txt: expected the checksum of manifest.json"},
+       with_file("a", "vocabulary/00_user.txt", "b/vocabulary/00_user.txt")},
+      {"a checkpoint with the weights of another",
+       MixUps::predict({"--model", "m", "--prepared", "a", "--input", "test.csv"}),
+       kData,
+       {"m/weights.safetensors: it is damaged: expected checksum"},
+       with_file("model", "weights.safetensors", "model_b/weights.safetensors")},
+      {"a checkpoint with the manifest of another",
+       MixUps::predict({"--model", "m", "--prepared", "b", "--input", "test.csv"}),
+       kData,
+       {"m/weights.safetensors: it is damaged: expected checksum"},
+       with_file("model", "manifest.json", "model_b/manifest.json")},
+      {"exported weights with the config of another model",
+       MixUps::predict({"--model", "model.safetensors", "--config", "config.json", "--set",
+                        "layers.t1.name=\"top\"", "--prepared", "a", "--input", "test.csv"}),
+       kData,
+       {"its tensors are not those of the model", "top.weight"}},
+  };
+}
+
+std::vector<MixUp> of_preparations() {
+  const auto prepare = [](const char* out, const char* val, Words more = {}) {
+    return both({HLITE_CSV_PREP, "--schema", "a.schema.json", "--train", "train.csv", "--val", val,
+                 "--out", out, "--threads", "1", "--quiet"},
+                more);
+  };
+  const auto numbers = with_changed(
+      3, [](const std::string& user) { return std::to_string(std::stoi(user.substr(1))); });
+  return {
+      {"a preparation into the folder of another",
+       prepare("b", "val.csv"),
+       kConfig,
+       {"b: expected no files of an earlier run, found", "train.bin", "--force"}},
+      {"one file for training and validation",
+       prepare("same", "train.csv"),
+       kConfig,
+       {"train.csv: expected a file for training or for validation"}},
+      {"validation rows with ids written as numbers",
+       prepare("numbers", "new.csv"),
+       kDone,
+       {"warning", "val: many categories are unknown: user 100.0 %"},
+       numbers},
+      {"the same, where that is refused",
+       prepare("refused", "new.csv", {"--max-unknown", "0.5"}),
+       kData,
+       {"val: column user: expected at most 50.0 %"}},
+      {"validation rows without a column",
+       prepare("lacking", "new.csv"),
+       kData,
+       {"new.csv:1: expected a column \"user\" in the header"},
+       with_lines("user", "customer")},
+  };
+}
+
+std::vector<MixUp> of_training() {
+  const auto train = [](const char* source, const char* eval, Words more = {}) {
+    return MixUps::train(source, eval, std::move(more));
+  };
+  return {
+      {"an evaluation set of another preparation",
+       train("a/train.bin", "b/val.bin"),
+       kData,
+       {"b/manifest.json", "a/manifest.json", "vocabulary of slots user, item, kind"}},
+      {"a test set of another preparation",
+       train("a/train.bin", "a/val.bin", set("layers.data.test_source=b/test.bin")),
+       kData,
+       {"b/manifest.json", "a/manifest.json", "vocabulary of slots user, item, kind"}},
+      {"the same, by --check",
+       train("a/train.bin", "order/val.bin", {"--check"}),
+       kData,
+       {"order/manifest.json", "order of slots"}},
+      {"multi-hot lists by another seed",
+       train("lists/train.bin", "lists2/val.bin"),
+       kData,
+       {"lists2/manifest.json",
+        "value of rule multi-hot lists (2,1,1, seed 0, here 2,1,1, seed 1)"}},
+      {"hashes of tokens in another range",
+       train("hash/train.bin", "hash2/val.bin"),
+       kData,
+       {"hash2/manifest.json", "value of rule tokens (modulo 0, here modulo 1000)"},
+       [](const MixUps& run) {
+         run.must_run({HLITE_CRITEO_SYNTH, "--train", "60", "--test", "40", "--out", "synth"});
+         for (const char* out : {"hash", "hash2"})
+           run.must_run({HLITE_CRITEO_PREP, "--train", "synth.train.tsv", "--val", "synth.test.tsv",
+                         "--hash", "50", "--max-ind-range",
+                         out == std::string("hash") ? "0" : "1000", "--out", out, "--quiet",
+                         "--threads", "1"});
+       }},
+      {"an evaluation set left from an older preparation, which the manifest does not name",
+       train("m/train.bin", "m/left.bin"),
+       kDone,
+       {"warning", "m/left.bin: ", "m/manifest.json does not name this file"},
+       with_file("a", "left.bin", "b/val.bin")},
+      {"an older evaluation set of the same size",
+       train("m/train.bin", "m/val.bin"),
+       kData,
+       {"m/val.bin: expected a sample of its bytes", "m/manifest.json", "prepare it again"},
+       with_file("a", "val.bin", "b/val.bin")},
+      {"an older training set of the same size, by --check",
+       train("m/train.bin", "m/val.bin", {"--check"}),
+       kData,
+       {"m/train.bin: expected a sample of its bytes", "m/manifest.json"},
+       with_file("a", "train.bin", "b/train.bin")},
+      {"a training set that is cut short",
+       train("m/train.bin", "m/val.bin"),
+       kData,
+       {"m/train.bin: expected 9600 bytes, as m/manifest.json says, found 4800", "cut short"},
+       [](const MixUps& run) {
+         run.copy("a", "m");
+         fs::resize_file(run / "m/train.bin", 4800);
+       }},
+      {"the evaluation set as training data",
+       train("a/val.bin", "a/test.bin"),
+       kDone,
+       {"warning", "source a/val.bin: a/manifest.json calls it the split \"val\""}},
+      {"training and evaluation data exchanged",
+       train("a/val.bin", "a/train.bin"),
+       kDone,
+       {"warning", "source a/val.bin",
+        "eval_source a/train.bin: a/manifest.json calls it the split \"train\""}},
+      {"the training data for evaluation",
+       train("a/train.bin", "a/train.bin"),
+       kDone,
+       {"warning", "eval_source a/train.bin: this is the training data itself"}},
+      {"table sizes in another order",
+       check("layers.emb.sparse_embedding_hparam.slot_size_array=[31,6,31]"),
+       kData,
+       {"a/train.bin: expected 31 rows for the table of slot 1 (item), as a/manifest.json says, "
+        "found 6 "
+        "(the same sizes in another order)",
+        "\"slot_size_array\": \"a/manifest.json\""}},
+      {"the table sizes of another preparation",
+       check("layers.emb.sparse_embedding_hparam.slot_size_array=rare/manifest.json"),
+       kData,
+       {"a/train.bin: expected 31 rows for the table of slot 0 (user)", "as a/manifest.json says"}},
+      {"floats for integers",
+       check("layers.data.float_label_dense=false"),
+       kData,
+       {"a/train.bin: expected float32 labels and float32 dense features", "found int32"}},
+      {"one number more and one slot less, which is the same record",
+       MixUps::train(
+           "a/train.bin", "a/val.bin",
+           {"--set", "layers.data.dense.dense_dim=3", "--set", "layers.data.sparse.0.slot_num=2",
+            "--set", "layers.data.sparse.0.max_feature_num_per_sample=2", "--set",
+            "layers.emb.sparse_embedding_hparam.slot_size_array=[31,31]", "--check"}),
+       kData,
+       {"a/train.bin: expected 2 dense features and 3 slots, as a/manifest.json says",
+        "found 3 dense features and 2 slots"}},
+      {"two keys in another slot, which is the same record",
+       MixUps::train(
+           "lists/train.bin", "lists/val.bin",
+           {"--set", "layers.data.float_label_dense=false", "--set",
+            "layers.data.sparse.0.max_nnz=2", "--set", "layers.data.sparse.0.nnz_per_slot=[1,2,1]",
+            "--set", "layers.data.sparse.0.max_feature_num_per_sample=4", "--set",
+            "layers.data.async_param.multi_hot_reader=true", "--set",
+            "layers.emb.type=HybridSparseEmbedding", "--check"}),
+       kData,
+       {"lists/train.bin: expected [2,1,1] keys of the slots, as lists/manifest.json says",
+        "found [1,2,1]"}},
+      {"raw records read as Norm",
+       check("layers.data.format=Norm"),
+       kData,
+       {"a/train.bin: expected the format raw, as a/manifest.json says, found Norm"}},
+      {"Norm files read as raw records",
+       check("layers.data.format=RawAsync", "norm", "_list.txt"),
+       kData,
+       {"norm/train_list.txt: expected the format norm", "found RawAsync"}},
+      {"keys of Norm files taken as those of one large table",
+       MixUps::train(
+           "norm/train_list.txt", "norm/val_list.txt",
+           {"--set", "layers.data.format=Norm", "--set", "layers.data.keys=\"global\"", "--check"}),
+       kData,
+       {"norm/train_list.txt: expected keys local to their slots, as norm/manifest.json says"}},
+      {"a Norm file of another preparation",
+       MixUps::train("m/train_list.txt", "m/val_list.txt",
+                     {"--set", "layers.data.format=Norm", "--set", "layers.data.check=Sum"}),
+       kData,
+       {"m/train_list.txt: expected", "m/manifest.json", "found"},
+       [](const MixUps& run) {
+         run.copy("norm", "m");
+         fs::copy(run / "m/val_norm/00000.norm", run / "m/train_norm/00000.norm",
+                  fs::copy_options::overwrite_existing);
+       }},
+  };
+}
+
+std::vector<MixUp> of_models() {
+  const auto train = [](const char* folder, Words more) {
+    const std::string name = folder;
+    return MixUps::train(name + "/train.bin", name + "/val.bin", std::move(more));
+  };
+  return {
+      {"a run resumed on other data",
+       train("b", {"--resume", "model"}),
+       kData,
+       {"b/manifest.json", "model was trained on", "vocabulary of slots user, item, kind"}},
+      {"a run resumed on the same rows in another order",
+       train("shuffled", {"--resume", "model", "--set", "solver.max_iter=14"}),
+       kDone,
+       {"warning", "model was trained on another train.bin", "shuffled/manifest.json",
+        "at a position of the former"}},
+      {"a run resumed on slots in another order, by --check",
+       train("order", {"--resume", "model", "--check"}),
+       kData,
+       {"order/manifest.json", "order of slots: user, item, here item, user"}},
+      {"first weights of a model of other data",
+       train("b", {"--init", "model"}),
+       kData,
+       {"b/manifest.json", "model was trained on", "vocabulary of slots user, item, kind"}},
+      {"the same, for exported weights",
+       train("b", {"--init", "model.safetensors"}),
+       kData,
+       {"b/manifest.json", "model.safetensors was trained on", "vocabulary of slots"}},
+      {"the same, on purpose",
+       train("b", {"--init", "model", "--allow-other-data"}),
+       kDone,
+       {"warning", "b/manifest.json", "vocabulary of slots user, item, kind"}},
+      {"first weights of a model whose numbers had other statistics",
+       train("older", {"--init", "model"}),
+       kData,
+       {"older/manifest.json", "transform of dense feature age"}},
+      {"first weights of the same preparation, of rows in another order",
+       train("shuffled", {"--init", "model"}),
+       kDone,
+       {"model was trained on another train.bin", "shuffled/manifest.json"}},
+      {"optimizer states as first weights",
+       train("a", {"--init", "model/optimizer.safetensors"}),
+       kData,
+       {"model/optimizer.safetensors: its tensors are not those of the model"}},
+      {"a run resumed with another batch size",
+       train("a", {"--resume", "model", "--set", "solver.batchsize=64"}),
+       kConfig,
+       {"solver.batchsize: expected 32, the batch size of the checkpoint model, found 64"}},
+      {"a run resumed with another layer",
+       train("a", {"--resume", "model", "--set", "layers.b1.name=\"bottom\""}),
+       kData,
+       {"its tensors are not those of the model", "bottom.weight"}},
+      {"a folder of data in the place of a checkpoint",
+       train("a", {"--resume", "b"}),
+       kData,
+       {"b/manifest.json", "hugectr_lite checkpoint"}},
+      {"a preparation to go with the model, where the records came from no text",
+       train("m", {"--save", "saved", "--with-preparation"}),
+       kConfig,
+       {"--with-preparation: expected the manifest of csv_prep or criteo_prep beside m/train.bin"},
+       [](const MixUps& run) {
+         run.copy("a", "m");
+         fs::remove(run / "m/manifest.json");
+       }},
+  };
+}
+
+}  // namespace
+
+TEST_CASE("what is mixed up is refused or warned of, by name") {
+  const MixUps run;
+  std::vector<MixUp> table = of_predictions();
+  for (const auto& more : {of_preparations(), of_training(), of_models()})
+    table.insert(table.end(), more.begin(), more.end());
+  REQUIRE(table.size() >= 40);
+  for (const MixUp& row : table) {
+    if (row.first) row.first(run);
+    const ProgramResult result = run.run(row.command);
+    INFO(row.what << "\n"
+                  << fmt::format("{}", fmt::join(row.command, " ")) << "\n"
+                  << result.out << result.err);
+    CHECK(result.code == row.code);
+    // Paths as the command has them.
+    const std::string said = replaced(result.out + result.err, run.path() + "/", "");
+    for (const std::string& word : row.words) {
+      INFO("expected: " << word);
+      CHECK(said.find(word) != std::string::npos);
+    }
+  }
+}
+
+}  // namespace hlite::test

@@ -1,0 +1,95 @@
+// RowWiseAdaGrad against its definition, with gradients that a step of SGD shows.
+#include <cmath>
+
+#include "tests/end_to_end/emulated_gpu.h"
+#include "tests/end_to_end/golden_run.h"
+#include "tests/end_to_end/small_run.h"
+#include "tests/support/catch.h"
+
+namespace hlite::test {
+namespace {
+
+constexpr double kSteepRate = 0.5, kFirstState = 0.125, kStepEpsilon = 1e-3;
+
+// What one iteration leaves, of network and tables alike.
+Tensors after_one_step(const SmallRun& run, bool on_gpu, const std::string& optimizer,
+                       const std::vector<std::string>& changes) {
+  std::vector<std::string> arguments = {"--threads", "2", "--save", run / "saved"};
+  for (const std::string& change :
+       {"optimizer=" + optimizer, "layers.emb.optimizer=" + optimizer,
+        std::string("solver.max_iter=1"), std::string("solver.eval_interval=0")})
+    arguments.insert(arguments.end(), {"--set", change});
+  for (const std::string& change : changes) arguments.insert(arguments.end(), {"--set", change});
+  const auto result = on_gpu ? train_on_gpu(run, arguments) : run.train(arguments);
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  return everything(run / "saved");
+}
+
+std::string plain_sgd(double rate) {
+  return fmt::format(R"({{"type":"SGD","sgd_hparam":{{"learning_rate":{}}}}})", rate);
+}
+
+struct StepWhere {
+  const char* ranks;
+  bool on_gpu;
+  std::vector<std::string> more;
+};
+
+// The state of a row that has no gradient is its first one; so are its weights.
+void check_step(const StepWhere& where) {
+  INFO(where.ranks << (where.on_gpu ? " of a GPU" : "") << ", " << where.more.size());
+  const SmallRun run;
+  std::vector<std::string> changes = where.more;
+  changes.push_back(gpu(where.ranks));
+  const Tensors before = after_one_step(run, where.on_gpu, plain_sgd(0), changes),
+                moved = after_one_step(run, where.on_gpu, plain_sgd(kSteepRate), changes),
+                found = after_one_step(
+                    run, where.on_gpu,
+                    fmt::format(R"({{"type":"RowWiseAdaGrad","row_wise_adagrad_hparam":)"
+                                R"({{"learning_rate":{},"initial_accumulator":{},"epsilon":{}}}}})",
+                                kSteepRate, kFirstState, kStepEpsilon),
+                    changes);
+  REQUIRE(found.size() == 2 * before.size());
+  size_t still = 0;
+  for (const auto& [name, w] : before) {
+    INFO(name);
+    const size_t width = name.starts_with("emb.table_") ? 4 : 1;  // the network's have no rows
+    const auto& state = found.at(name + ".accumulator");
+    REQUIRE(state.size() == w.size() / width);
+    std::vector<double> weights, states;
+    for (size_t row = 0; row < state.size(); ++row) {
+      const auto gradient = [&](size_t j) {
+        const size_t i = row * width + j;
+        return (static_cast<double>(w[i]) - static_cast<double>(moved.at(name)[i])) / kSteepRate;
+      };
+      double squares = 0;
+      for (size_t j = 0; j < width; ++j) squares += gradient(j) * gradient(j);
+      states.push_back(kFirstState + squares / static_cast<double>(width));
+      for (size_t j = 0; j < width; ++j)
+        weights.push_back(w[row * width + j] -
+                          kSteepRate * gradient(j) / (std::sqrt(states.back()) + kStepEpsilon));
+      if (width > 1 && squares == 0 && state[row] == static_cast<float>(kFirstState)) ++still;
+    }
+    check_close(found.at(name), weights, {.absolute = 1e-6, .relative = 1e-5}, "weights");
+    check_close(state, states, {.absolute = 1e-6, .relative = 1e-5}, "states");
+  }
+  CHECK(still > 200);  // of 345 rows, of which a batch of 32 names 69 at most
+}
+
+}  // namespace
+
+TEST_CASE("a step of RowWiseAdaGrad is its definition, on ranks, with copied rows and on a GPU") {
+  const std::string clips = "solver.gradient_clip_norm=1000";  // whole gradients, none of them cut
+  const std::string copies =
+      "layers.emb.sparse_embedding_hparam.communication_type=IB_NVLink_Hierarchical";
+  check_step({"[[0]]", false, {}});
+  check_step({"[[0]]", false, {clips}});
+  check_step({"[[0,1]]", false, {}});
+  check_step({"[[0,1],[2,3]]", false, {copies}});
+  check_step({"[[0,1],[2,3]]", false, {copies, clips}});
+  check_step({"[[0]]", true, {}});
+  check_step({"[[0]]", true, {clips}});
+}
+
+}  // namespace hlite::test

@@ -1,0 +1,180 @@
+// Several runs of one config at the same time, in one folder.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "tests/end_to_end/small_run.h"
+#include "tests/support/catch.h"
+
+namespace hlite::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+// Evaluated after each epoch of 16 iterations, of which few are the best.
+Words early_stop(int seed, const std::string& exported) {
+  return {"--quiet",
+          "--threads",
+          "1",
+          "--export",
+          exported,
+          "--set",
+          fmt::format("solver.seed={}", seed),
+          "--set",
+          "solver.max_iter=96",
+          "--set",
+          "solver.eval_interval=16",
+          "--set",
+          "solver.snapshot=32",
+          "--set",
+          R"(solver.early_stop={"patience":3})",
+          "--set",
+          "optimizer.momentum_sgd_hparam.learning_rate=0.3"};
+}
+
+Words hidden_files(const std::string& folder) {
+  Words names;
+  for (const auto& entry : fs::directory_iterator(folder))
+    if (entry.path().filename().string().starts_with(".")) names.push_back(entry.path());
+  return names;
+}
+
+std::string weights_of(const fs::path& checkpoint) {
+  return read_text((checkpoint / "weights.safetensors").string()) +
+         read_text((checkpoint / "optimizer.safetensors").string());
+}
+
+}  // namespace
+
+TEST_CASE("ten runs of one config at once end with the weights that each has alone") {
+  constexpr int kRuns = 10;
+  const SmallRun alone, together;
+  for (int seed = 1; seed <= kRuns; ++seed) {
+    const auto result = alone.train(early_stop(seed, alone / std::to_string(seed)));
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    for (const char* iteration : {"32", "64", "96"})
+      if (fs::exists(alone / (std::string("snap_") + iteration)))
+        fs::rename(alone / (std::string("snap_") + iteration),
+                   alone / fmt::format("{}_{}", seed, iteration));
+  }
+  std::vector<std::unique_ptr<RunningProgram>> runs;
+  for (int seed = 1; seed <= kRuns; ++seed)
+    runs.push_back(std::make_unique<RunningProgram>(
+        together.command(early_stop(seed, together / std::to_string(seed))), ""));
+  for (const auto& run : runs) {
+    const auto result = run->wait();
+    INFO(result.err);
+    CHECK(result.code == 0);
+  }
+  for (int seed = 1; seed <= kRuns; ++seed) {
+    INFO("seed " << seed);
+    CHECK((read_text(together / std::to_string(seed)) == read_text(alone / std::to_string(seed))));
+  }
+  // Every snapshot is that of one run.
+  int snapshots = 0;
+  for (const auto& entry : fs::directory_iterator(together.path())) {
+    if (!entry.is_directory()) continue;
+    ++snapshots;
+    const auto manifest =
+        nlohmann::json::parse(read_text((entry.path() / "manifest.json").string()));
+    INFO(entry.path());
+    CHECK((weights_of(entry.path()) ==
+           weights_of(alone / fmt::format("{}_{}", manifest["seed"].get<std::string>(),
+                                          manifest["iteration"].get<int>()))));
+  }
+  CHECK(snapshots >= 2);
+  CHECK(hidden_files(together.path()) == Words{});
+}
+
+TEST_CASE("a place that a live run writes to is refused, by the name of its process") {
+  const SmallRun run;
+  const std::vector<Words> places = {{"--save", run / "checkpoint"},
+                                     {"--export", run / "weights"},
+                                     {"--metrics", run / "m.jsonl"},
+                                     {"--report", run / "r.html"},
+                                     {"--tensorboard", run / "events"}};
+  Words all = {"--set", kEndless, "--set", "solver.snapshot=900000000"};
+  for (const Words& place : places) all.insert(all.end(), place.begin(), place.end());
+  for (const int ending : {SIGINT, SIGKILL}) {
+    RunningProgram first(run.command(all), "");
+    first.await_text(run / "m.jsonl");
+    for (const Words& place : places) {
+      const auto second = run.train(place);
+      INFO(second.err);
+      CHECK(second.code == 2);
+      CHECK(second.err.find(fmt::format("{} {}: expected a place that no other run writes to, "
+                                        "found that of process ",
+                                        place[0], place[1])) != std::string::npos);
+    }
+    // The first one has the config's prefix, too.
+    const auto third = run.train({"--quiet", "--set", "solver.snapshot=150"});
+    INFO(third.err);
+    CHECK(third.code == 0);
+    CHECK(third.err.find("writes snapshots and best weights as") != std::string::npos);
+    CHECK(!fs::exists(run / "snap_150"));
+    first.signal(ending);
+    CHECK(first.wait().code == (ending == SIGINT ? 5 : 128 + SIGKILL));
+    CHECK(hidden_files(run.path()).empty() == (ending == SIGINT));
+    fs::remove(run / "m.jsonl");
+  }
+  // What the killed one has left is in nobody's way, and goes.
+  all[1] = "solver.max_iter=3";
+  const auto last = run.train(all);
+  INFO(last.err);
+  CHECK(last.code == 0);
+  REQUIRE(run.train({"--quiet", "--set", "solver.snapshot=150"}).code == 0);
+  CHECK(fs::exists(run / "snap_150"));
+  CHECK(hidden_files(run.path()) == Words{});
+}
+
+TEST_CASE("a run says that its model will not be kept, and which of two files of a name it reads") {
+  const SmallRun run;
+  const std::string unkept = "the trained model will not be kept";
+  const auto nothing = run.train({"--set", "solver.max_iter=3"});
+  CHECK(nothing.code == 0);
+  CHECK(nothing.err.find(unkept) < nothing.err.find("done after 3 iterations"));
+  CHECK(nothing.err.find("the trained model was not kept") != std::string::npos);
+  for (const Words& kept : {Words{"--save", run / "c"}, Words{"--export", run / "w"},
+                            Words{"--set", "solver.snapshot=2"}}) {
+    Words arguments = {"--set", "solver.max_iter=3"};
+    arguments.insert(arguments.end(), kept.begin(), kept.end());
+    CHECK(run.train(arguments).err.find("kept") == std::string::npos);
+  }
+
+  fs::create_directory(run / "work");
+  const auto in_work = [&](const Words& more) {
+    return run_program(run.command(more), run / "work");
+  };
+  const std::string warned = "source: " + run / "train.bin" + " of the config's folder is taken";
+  CHECK(in_work({"--set", "solver.max_iter=3"}).err.find(warned) == std::string::npos);
+  write_text(run / "work/train.bin", small_samples(64, 9));
+  const auto both = in_work({"--quiet", "--set", "solver.max_iter=3"});
+  CHECK(both.err.find(warned) != std::string::npos);
+  CHECK(in_work({"--check"}).out.find(warned) != std::string::npos);
+  // An input that is only there is taken from there; outputs stay with the config.
+  fs::remove(run / "train.bin");
+  const auto from_work = in_work({"--set", "solver.max_iter=3", "--set", "solver.snapshot=2"});
+  INFO(from_work.err);
+  CHECK(from_work.err.find("training train.bin of 64 samples") != std::string::npos);
+  CHECK(fs::exists(run / "snap_2"));
+}
+
+TEST_CASE("a checkpoint's place that cannot be replaced is refused before training") {
+  const SmallRun run;
+  fs::create_directory(run / "work");
+  const auto here = run_program(run.command({"--save", "."}), run / "work");
+  CHECK(here.code == 3);
+  CHECK(here.err.find(".: expected a directory that can be replaced, found the working") !=
+        std::string::npos);
+  CHECK(here.err.find("training ") == std::string::npos);
+  const auto mounted = run.train({"--save", "/proc"});
+  CHECK(mounted.code == 3);
+  CHECK(mounted.err.find("found one where a file system is mounted") != std::string::npos);
+}
+
+}  // namespace hlite::test

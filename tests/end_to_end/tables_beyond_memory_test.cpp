@@ -1,0 +1,328 @@
+// `train` with tables that are larger than the memory it may use computes what it computes with all
+// of them in memory, bit for bit.
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <sstream>
+
+#include "hugectr_lite/core/error.h"
+#include "tests/end_to_end/golden_on_gpus.h"
+#include "tests/end_to_end/golden_run.h"
+#include "tests/end_to_end/small_run.h"
+
+namespace hlite::test {
+namespace {
+
+using Changes = std::vector<std::string>;
+
+class BeyondMemory {
+ public:
+  // `gpus`: the environment of emulated GPUs; none: on the CPU.
+  explicit BeyondMemory(Changes changes, Changes gpus = {})
+      : changes_(std::move(changes)), gpus_(std::move(gpus)) {}
+
+  [[nodiscard]] ProgramResult run(Changes changes, const Changes& arguments,
+                                  const Changes& environment = {}) const {
+    Changes command = gpus_;
+    command.insert(command.end(), environment.begin(), environment.end());
+    const Changes program =
+        run_.command({"--quiet", "--threads", "2", "--device", gpus_.empty() ? "cpu" : "cuda"});
+    command.insert(command.end(), program.begin(), program.end());
+    changes.insert(changes.begin(), changes_.begin(), changes_.end());
+    for (const std::string& change : changes) command.insert(command.end(), {"--set", change});
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return run_program(command);
+  }
+  [[nodiscard]] std::string memory(const std::string& gb) const {
+    if (!gpus_.empty()) return fmt::format(R"(solver.embedding_memory={{"gpu_gb":{}}})", gb);
+    return fmt::format(R"(solver.embedding_memory={{"host_gb":{},"disk":"{}"}})", gb, run_.path());
+  }
+  // The change that gives the tables as little memory as they can have.
+  [[nodiscard]] std::string least_memory(const Changes& changes = {}) const {
+    Changes with = changes;
+    with.push_back(memory("1e-6"));
+    const ProgramResult refused = run(with, {});
+    INFO(refused.err);
+    REQUIRE(refused.code == kExitConfig);
+    std::smatch found;
+    REQUIRE(std::regex_search(refused.err, found, std::regex("at least ([0-9.]+) GB")));
+    return memory(found[1]);
+  }
+  void train(const Changes& changes, const std::string& name, const Changes& more = {},
+             const Changes& environment = {}) const {
+    Changes arguments = {"--save", run_ / (name + ".save"), "--export",
+                         run_ / (name + ".safetensors")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const ProgramResult result = run(changes, arguments, environment);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+  }
+  [[nodiscard]] std::string exported(const std::string& name) const {
+    return read_text(run_ / (name + ".safetensors"));
+  }
+  [[nodiscard]] std::string operator/(const std::string& name) const { return run_ / name; }
+
+ private:
+  SmallRun run_;
+  Changes changes_, gpus_;
+};
+
+std::string optimizer(const std::string& type, const std::string& hparam) {
+  return fmt::format(R"(layers.emb.optimizer={{"type":"{}","update_type":"Local",{}}})", type,
+                     hparam);
+}
+const Changes kRules = {
+    optimizer("SGD", R"("sgd_hparam":{"learning_rate":0.1})"),
+    optimizer("MomentumSGD",
+              R"("momentum_sgd_hparam":{"learning_rate":0.05,"momentum_factor":0.9})"),
+    optimizer("Nesterov", R"("nesterov_hparam":{"learning_rate":0.05,"momentum_factor":0.9})"),
+    optimizer("AdaGrad", R"("adagrad_hparam":{"learning_rate":0.05,"initial_accu_value":0.1})"),
+    optimizer("RowWiseAdaGrad", R"("row_wise_adagrad_hparam":{"learning_rate":0.05})"),
+    optimizer("Ftrl",
+              R"("ftrl_hparam":{"learning_rate":0.05,"beta":1,"lambda1":0.001,"lambda2":0.001})"),
+    optimizer("Adam",
+              R"("adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-8})")};
+// host_gb of the change that memory() made.
+double gigabytes_in(const std::string& change) {
+  return std::stod(change.substr(change.find(':') + 1));
+}
+const std::string kSmallBatches = "solver.batchsize_eval=32";
+
+// Every kind of table, with what sets its sizes.
+std::vector<Changes> kinds() {
+  const std::string slots = R"("slot_size_array":[40,5,300],)";
+  const auto type = [](const std::string& name, const std::string& hparam) {
+    return Changes{"layers.emb.type=" + name, "layers.emb.sparse_embedding_hparam={" + hparam +
+                                                  R"("embedding_vec_size":4,"combiner":0})"};
+  };
+  return {{},
+          type("LocalizedSlotSparseEmbeddingOneHot", slots),
+          type("LocalizedSlotSparseEmbeddingOneHot", slots + R"("sharding":"row",)"),
+          type("DistributedSlotSparseEmbeddingHash", R"("max_vocabulary_size_per_gpu":345,)"),
+          type("LocalizedSlotSparseEmbeddingHash", slots)};
+}
+
+}  // namespace
+
+TEST_CASE("tables beyond memory: the same weights for every optimizer, at the least memory") {
+  for (const std::string& rule : kRules) {
+    if (kSanitized && rule != kRules.back()) continue;
+    INFO(rule);
+    const BeyondMemory run({rule, kSmallBatches, "solver.eval_batches=3"});
+    run.train({}, "memory");
+    const std::string least = run.least_memory();
+    run.train({least}, "disk");
+    CHECK((run.exported("disk") == run.exported("memory")));
+    // Killed and resumed: with another capacity, and in memory alone.
+    run.train({least, "solver.max_iter=70"}, "half");
+    run.train({run.memory("0.1")}, "more", {"--resume", run / "half.save"});
+    CHECK((run.exported("more") == run.exported("memory")));
+    run.train({}, "back", {"--resume", run / "half.save"});
+    CHECK((run.exported("back") == run.exported("memory")));
+    CHECK((everything(run / "back.save") == everything(run / "memory.save")));
+    // And the other way.
+    run.train({"solver.max_iter=70"}, "whole");
+    run.train({least}, "there", {"--resume", run / "whole.save"});
+    CHECK((run.exported("there") == run.exported("memory")));
+  }
+}
+
+TEST_CASE("tables beyond memory: hashed, localized and plain tables, one rank and several") {
+  for (const Changes& kind : kinds())
+    for (const std::string ranks : {"[0]", "[[0,1]]", "[[0,1],[2,3]]"}) {
+      if (kSanitized && ranks != "[[0,1]]") continue;
+      // On two ranks rows are in 16 bits.
+      const std::string precision = ranks == "[[0,1]]" ? "bf16" : "fp32";
+      INFO(fmt::format("{} on {}, {}", fmt::join(kind, " "), ranks, precision));
+      Changes changes = kind;
+      changes.push_back("solver.table_precision=" + precision);
+      changes.insert(changes.end(), {kRules.back(), kSmallBatches, gpu(ranks)});
+      const BeyondMemory run(changes);
+      run.train({}, "memory");
+      run.train({run.least_memory()}, "disk");
+      CHECK((run.exported("disk") == run.exported("memory")));
+      run.train({"solver.max_iter=70", run.least_memory()}, "half");
+      run.train({gpu(ranks)}, "back", {"--resume", run / "half.save"});
+      CHECK((everything(run / "back.save") == everything(run / "memory.save")));
+    }
+}
+
+TEST_CASE("tables beyond memory in 16 bits: the same weights, and smaller records") {
+  for (const char* precision : {"bf16", "fp16"})
+    for (const std::string& rule : {kRules[0], kRules[4], kRules[6]}) {
+      INFO(precision << ", " << rule);
+      const std::string narrow = std::string("solver.table_precision=") + precision;
+      const BeyondMemory run({rule, kSmallBatches, "solver.eval_batches=3", narrow}),
+          wide({rule, kSmallBatches, "solver.eval_batches=3"});
+      run.train({}, "memory");
+      const std::string least = run.least_memory();
+      CHECK(gigabytes_in(least) < gigabytes_in(wide.least_memory()));
+      run.train({least}, "disk");
+      CHECK((run.exported("disk") == run.exported("memory")));
+      run.train({least, "solver.max_iter=70"}, "half");
+      run.train({}, "back", {"--resume", run / "half.save"});
+      CHECK((everything(run / "back.save") == everything(run / "memory.save")));
+    }
+}
+
+TEST_CASE("tables beyond a GPU's memory: the same weights for every optimizer, at the least memory",
+          "[no-tsan]") {
+  for (const std::string& rule : kRules) {
+    if (kSanitized && rule != kRules.back()) continue;
+    INFO(rule);
+    const BeyondMemory run({rule, kSmallBatches, "solver.eval_batches=3"}, kFourGpus);
+    run.train({}, "memory");
+    const std::string least = run.least_memory();
+    run.train({least}, "host");
+    CHECK((run.exported("host") == run.exported("memory")));
+    CHECK((everything(run / "host.save") == everything(run / "memory.save")));
+    run.train({least, "solver.max_iter=70"}, "half");
+    run.train({run.memory("1")}, "more", {"--resume", run / "half.save"});
+    CHECK((everything(run / "more.save") == everything(run / "memory.save")));
+    if (rule != kRules.back()) continue;
+    run.train({"solver.max_iter=70"}, "whole");
+    run.train({least}, "there", {"--resume", run / "whole.save"});
+    CHECK((everything(run / "there.save") == everything(run / "memory.save")));
+  }
+}
+
+TEST_CASE("tables beyond GPUs' memory: every kind of table, on one and several, in any order",
+          "[release-only]") {
+  for (const Changes& kind : kinds())
+    for (const char* ranks : {"[0]", "[[0,1]]", "[[0,1,2,3]]", "[[0],[0]]"}) {
+      INFO(fmt::format("{} on {}", fmt::join(kind, " "), ranks));
+      Changes changes = kind;
+      changes.insert(changes.end(),
+                     {kRules.back(), kSmallBatches, gpu(ranks), "solver.max_iter=40"});
+      const BeyondMemory run(changes, kFourGpus);
+      run.train({}, "memory");
+      const std::string least = run.least_memory();
+      run.train({least}, "host");
+      CHECK((everything(run / "host.save") == everything(run / "memory.save")));
+      for (const std::string& order : {std::string("HLITE_EMULATED_STREAMS=late"), order_of(1)}) {
+        if (ranks == std::string("[[0],[0]]")) break;
+        run.train({least}, "order", {}, {order});
+        CHECK((everything(run / "order.save") == everything(run / "memory.save")));
+      }
+    }
+}
+
+TEST_CASE("golden runs with tables beyond memory, as little as they take") {
+  const std::pair<const char*, const char*> runs[] = {
+      {"dlrm_fused", "0.02652"}, {"dlrm_plain", "0.0253"}, {"dcnv2_multihot", "0.02575"}};
+  for (const auto& [name, gb] : runs) {
+    const TemporaryDirectory disk;
+    check_run(
+        name, 2,
+        {fmt::format(R"(solver.embedding_memory={{"host_gb":{},"disk":"{}"}})", gb, disk.path())});
+  }
+}
+
+TEST_CASE("tables beyond memory: auto trains in memory what fits, with the same bits") {
+  const BeyondMemory run({kRules.front(), kSmallBatches});
+  run.train({}, "memory");
+  const ProgramResult result = run.run({"solver.embedding_memory=auto", "solver.max_iter=200"},
+                                       {"--export", run / "auto.safetensors", "--metrics",
+                                        run / "m.jsonl", "--report", run / "r.html"});
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  CHECK((run.exported("auto") == run.exported("memory")));
+  check_contains(read_text(run / "m.jsonl"),
+                 {R"({"event":"tables","iterations":200,"decision":["embedding_memory \"auto\": )"
+                  R"(all rows are in memory)"});
+  check_contains(read_text(run / "r.html"), {"Tables beyond memory", "all rows are in memory"});
+  check_contains(run.run({"solver.embedding_memory=auto"}, {"--check"}).out,
+                 {"embedding_memory \"auto\": all rows are in memory", "the run can start here"});
+}
+
+TEST_CASE("tables beyond memory: what is expected of generated click data is what a run measures") {
+  const TemporaryDirectory data;
+  const std::string prefix = data / "s";
+  constexpr int64_t kSamples = 8000, kBatch = 16, kRecord = 16 * 4, kOfLine = 12;
+  REQUIRE(run_program({HLITE_CRITEO_SYNTH, "--train", std::to_string(kSamples), "--test", "100",
+                       "--cards", "kaggle", "--cap", "4000", "--format", "raw", "--out", prefix})
+              .code == 0);
+  const auto train = [&](const std::string& gb, const Changes& more) {
+    const std::string sizes = "slot_size_array=" + prefix + ".manifest.json";
+    Changes command = {HLITE_TRAIN, "--config", std::string(HLITE_CONFIGS) + "/kaggle_dlrm.json",
+                       "--threads", "2",        "--device",
+                       "cpu"};
+    command.insert(command.end(), more.begin(), more.end());
+    for (const std::string& change :
+         {"layers.data.source=" + prefix + ".train.bin",
+          "layers.data.eval_source=" + prefix + ".test.bin", "layers.data." + sizes,
+          "layers.embedding.sparse_embedding_hparam." + sizes,
+          "solver.batchsize=" + std::to_string(kBatch), std::string("solver.batchsize_eval=16"),
+          std::string("solver.eval_interval=0"), "solver.snapshot_prefix=" + (data / "x"),
+          fmt::format(R"(solver.embedding_memory={{"host_gb":{},"disk":"{}"}})", gb, data.path())})
+      command.insert(command.end(), {"--set", change});
+    return run_program(command);
+  };
+  const ProgramResult refused = train("1e-6", {"--quiet"});
+  std::smatch found;
+  REQUIRE(std::regex_search(refused.err, found,
+                            std::regex("at least ([0-9.]+) GB.* for the ([0-9]+) rows")));
+  const double least = std::stod(found[1]);
+  const int64_t least_rows = std::stoll(found[2]);
+  for (const double share : {0.05, 0.1, 0.3}) {
+    if (kSanitized && share != 0.1) continue;
+    const ProgramResult first = train(fmt::format("{}", least), {"--check"});
+    INFO(first.out << first.err);
+    REQUIRE(std::regex_search(first.out, found, std::regex("[0-9]+ of ([0-9]+) rows")));
+    const int64_t rows = std::stoll(found[1]),
+                  wanted = static_cast<int64_t>(share * static_cast<double>(rows)),
+                  more = std::max<int64_t>(0, wanted - least_rows) * (kRecord + kOfLine);
+    const std::string gb = fmt::format("{:.9f}", least + static_cast<double>(more) * 1e-9);
+    const ProgramResult checked = train(gb, {"--check"});
+    check_contains(checked.out, {"% of lookups are expected to find their rows in memory", "reads ",
+                                 " from the disk " + data.path(), " and writes "});
+    const std::string metrics = data / fmt::format("{}.jsonl", share);
+    const ProgramResult run = train(gb, {"--metrics", metrics, "--report", data / "r.html"});
+    INFO(run.err);
+    REQUIRE(run.code == 0);
+    check_contains(run.err, {"(expected: ", "lookups found their rows in memory"});
+    std::istringstream lines(read_text(metrics));
+    nlohmann::json tables, line;
+    for (std::string text; std::getline(lines, text);) {
+      line = nlohmann::json::parse(text);
+      if (line["event"] == "tables") tables = line["layers"][0];
+      if (line["event"] == "train") CHECK(line["resident_share"].get<double>() > 0.3);
+    }
+    INFO(tables.dump());
+    const double resident = tables["resident_rows"].get<double>() / tables["rows"].get<double>();
+    CHECK(resident < share * 1.05 + 0.001);
+    CHECK(std::abs(tables["resident_share"].get<double>() -
+                   tables["expected_resident_share"].get<double>()) < 0.02);
+    CHECK(tables["read_rows"].get<double>() > 0);  // from segments that still are in memory, too
+    check_contains(read_text(data / "r.html"), {"Tables beyond memory", "<td>embedding</td>"});
+  }
+}
+
+TEST_CASE("tables beyond memory: what cannot be") {
+  const BeyondMemory run({kRules.front()});
+  const auto message = [&](const Changes& changes) {
+    const ProgramResult result = run.run(changes, {});
+    CHECK(result.code != 0);
+    return result.err;
+  };
+  const std::string global =
+      R"(layers.emb.optimizer={"type":"MomentumSGD","update_type":"Global",)"
+      R"("momentum_sgd_hparam":{"learning_rate":0.1,"momentum_factor":0.9}})";
+  check_contains(message({run.memory("0.1"), global}),
+                 {"layers[1].optimizer", "Local", "solver.embedding_memory"});
+  check_contains(message({run.memory("0.1"), "solver.gradient_clip_norm=1"}),
+                 {"gradient_clip_norm", "solver.embedding_memory"});
+  check_contains(message({R"(solver.embedding_memory={"host_gb":0.1,"disk":"/no/such/folder"})"}),
+                 {"/no/such/folder", "No such file"});
+  check_contains(message({R"(solver.embedding_memory={"host_gb":0,"disk":"."})"}),
+                 {"solver.embedding_memory.host_gb", "> 0"});
+  check_contains(message({R"(solver.embedding_memory={"gpu_gb":1,"host_gb":1})"}),
+                 {"solver.embedding_memory", "host_gb and disk", "found no disk"});
+  check_contains(message({"solver.embedding_memory=automatic"}),
+                 {"solver.embedding_memory", "expected \"auto\" or an object"});
+  const BeyondMemory on_gpu({kRules.front()}, kFourGpus);
+  check_contains(on_gpu.run({R"(solver.embedding_memory={"host_gb":1,"disk":"."})"}, {}).err,
+                 {"solver.embedding_memory", "gpu_gb where training is on a GPU"});
+}
+
+}  // namespace hlite::test

@@ -1,0 +1,107 @@
+// A library for LD_PRELOAD. It makes the disk fail at a chosen call, or ends the process there.
+//
+//   HLITE_FAILING_DISK=CALL:N:RESULT   from the Nth CALL on (counted from 1)
+//     CALL    read, write    of a file without a name, through libaio: the rows of tables beyond
+//     memory
+//             sync, rename   fsync() and rename(), as in checkpoints
+//     RESULT  a number of errno, with which each of them fails, or "kill": SIGKILL in its place
+//   HLITE_COUNTED_CALLS=FILE           at the end of the process: "CALL N" for each kind, a line
+//   each
+#include <dlfcn.h>
+#include <libaio.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace {
+
+enum class Call { kRead, kWrite, kSync, kRename };
+constexpr const char* kCallNames[] = {"read", "write", "sync", "rename"};
+std::atomic<long> calls[4];
+
+struct Plan {
+  int call = -1;
+  long from = 0;
+  int error = 0;  // 0: kill
+
+  Plan() {
+    const char* const text = std::getenv("HLITE_FAILING_DISK");
+    char name[16] = {}, result[16] = {};
+    if (!text || std::sscanf(text, "%15[a-z]:%ld:%15s", name, &from, result) != 3) return;
+    for (int i = 0; i < 4; ++i)
+      if (std::strcmp(kCallNames[i], name) == 0) call = i;
+    error = std::atoi(result);
+  }
+};
+
+// Counts a call. Returns the error that it has to fail with, or 0.
+int error_of(Call call) {
+  static const Plan plan;
+  const int index = static_cast<int>(call);
+  const long now = ++calls[index];
+  if (index != plan.call || now < plan.from) return 0;
+  if (plan.error == 0) ::kill(::getpid(), SIGKILL);
+  return plan.error;
+}
+
+bool has_no_name(int fd) {
+  char target[512];
+  const auto n =
+      ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), target, sizeof(target));
+  const std::string path(target, n > 0 ? static_cast<size_t>(n) : 0);
+  return path.ends_with(" (deleted)");
+}
+
+template <typename Function>
+Function* real(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+__attribute__((destructor)) void write_counts() {
+  const char* const path = std::getenv("HLITE_COUNTED_CALLS");
+  std::FILE* const file = path ? std::fopen(path, "w") : nullptr;
+  if (!file) return;
+  for (int i = 0; i < 4; ++i) std::fprintf(file, "%s %ld\n", kCallNames[i], calls[i].load());
+  std::fclose(file);
+}
+
+}  // namespace
+
+extern "C" {
+
+int io_getevents(io_context_t context, long least, long most, io_event* events, timespec* timeout) {
+  static const auto next = real<decltype(io_getevents)>("io_getevents");
+  const int n = next(context, least, most, events, timeout);
+  for (int i = 0; i < n; ++i) {
+    const iocb& request = *events[i].obj;
+    if (!has_no_name(request.aio_fildes)) continue;
+    const bool reads = request.aio_lio_opcode == IO_CMD_PREAD;
+    if (const int error = error_of(reads ? Call::kRead : Call::kWrite))
+      events[i].res = static_cast<unsigned long>(-static_cast<long>(error));
+  }
+  return n;
+}
+
+int fsync(int fd) {
+  static const auto next = real<decltype(fsync)>("fsync");
+  const int error = error_of(Call::kSync);
+  if (error == 0) return next(fd);
+  errno = error;
+  return -1;
+}
+
+int rename(const char* from, const char* to) {
+  static const auto next = real<int(const char*, const char*)>("rename");
+  const int error = error_of(Call::kRename);
+  if (error == 0) return next(from, to);
+  errno = error;
+  return -1;
+}
+
+}  // extern "C"

@@ -1,0 +1,97 @@
+// A config with several faults gets all of them reported, in the order of the file.
+#include "hugectr_lite/trainer/model/build_layers.h"
+
+#include "tests/support/catch.h"
+#include "tests/support/errors.h"
+#include "tests/support/small_config.h"
+
+namespace hlite::test {
+namespace {
+
+using config::JsonNode;
+
+// Every fault of a config, a line each; nothing for none.
+std::string faults(const std::string& text, const std::vector<std::string>& changes = {}) {
+  const auto config = config::read_train_config(JsonNode::parse(text, "f.json"), "", changes);
+  try {
+    trainer::require_valid(*config);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+constexpr const char* kFaulty = R"({
+ "solver": {"lr_policy": "fixed", "max_iter": 0, "snapshot": 0, "snapshot_prefix": "x",
+  "gpu": [0],
+  "batchsize": "many",
+  "eval_intervall": 5},
+ "optimizer": {"type": "SGD", "sgd_hparam": {"learning_rate": -1}},
+ "layers": [
+  {"type": "Data", "format": "Raw", "source": "a", "check": "None", "num_samples": 9,
+   "label": {"top": "label", "label_dim": 1}, "dense": {"top": "dense", "dense_dim": 3},
+   "sparse": [{"top": "keys", "type": "DistributedSlot", "slot_num": 1, "max_feature_num_per_sample": 1}]},
+  {"type": "HybridSparseEmbedding", "bottom": "keys", "top": "emb",
+   "sparse_embedding_hparam": {"embedding_vec_size": 4, "slot_size_array": [5],
+    "combiner": "max"}},
+  {"type": "InnerProduct", "bottom": "dense", "top": "x",
+   "fc_param": {"num_output": 4, "bias": true}},
+  {"type": "ReLU", "bottom": "x", "top": "y"},
+  {"type": "Reshap", "bottom": "emb", "top": "flat"},
+  {"type": "Concat", "bottom": ["y", "flat"], "top": "z"},
+  {"type": "Tanh", "bottom": "w", "top": "v"},
+  {"type": "FmOrder2", "out_dim": 2, "bottom": "dense",
+   "top": "u"},
+  {"type": "BinaryCrossEntropyLoss", "bottom": ["label",
+   "z"], "top": "loss"}]
+})";
+
+TEST_CASE("all faults of a config are found at once, in the order of the file") {
+  CHECK(faults(kFaulty) ==
+        "f.json:2: solver.max_iter: expected an integer >= 1, found 0\n"
+        "f.json:2: solver: missing key \"display\"\n"
+        "f.json:4: solver.batchsize: expected an integer in [1, 2147483647], found \"many\"\n"
+        "f.json:5: solver.eval_intervall: unknown key; did you mean \"eval_interval\"?\n"
+        "f.json:6: optimizer.sgd_hparam.learning_rate: expected a number >= 0, found -1\n"
+        "f.json:13: layers[1].sparse_embedding_hparam.combiner: expected 0 (sum) or 1 (mean), "
+        "found \"max\"\n"
+        "f.json:15: layers[2].fc_param.bias: unknown key; known keys: bias_init, num_output, "
+        "use_bias, weight_init\n"
+        "f.json:17: layers[4].type: unknown layer type \"Reshap\"; did you mean \"Reshape\"?\n"
+        "f.json:19: layers[6].bottom: no layer before this one makes a tensor \"w\"; did you mean "
+        "\"x\"?\n"
+        "f.json:20: layers[7].out_dim: expected a divisor of 3, the width of \"dense\", found 2\n"
+        "f.json:22: layers[8].bottom[0]: expected logits as the first bottom of a loss, found the "
+        "labels \"label\"; the labels are its second bottom");
+}
+
+TEST_CASE("what follows from another fault is not reported") {
+  CHECK(faults(small_config()).empty());
+  // Shapes of vectors, and what uses them, depend on the data layer.
+  CHECK(faults(small_config(), {"layers.data.dense.dense_dim=x"}) ==
+        "--set layers.data.dense.dense_dim: layers[0].dense.dense_dim: expected an integer in [0, "
+        "16777216], found \"x\"");
+  CHECK(faults(small_config(), {"layers=[]"}) ==
+        "--set layers: layers: expected a non-empty list of layers, found an empty list");
+  CHECK(faults(small_config(), {"layers=[7,8]"}) ==
+        "--set layers: layers[0]: expected an object, found 7\n"
+        "--set layers: layers[1]: expected an object, found 8");
+}
+
+TEST_CASE("a config cut off at any byte, or changed at one, is valid or named as faulty") {
+  const std::string text = kFaulty;
+  for (size_t i = 0; i < text.size(); i += 3) {
+    std::string changed = text;
+    changed[i] = "\"{}[],:0-x\\\n"[i % 12];
+    std::string said;
+    try {
+      said = faults(changed);
+    } catch (const ConfigError& error) {  // no JSON
+      said = error.what();
+    }
+    CHECK(!said.empty());
+  }
+}
+
+}  // namespace
+}  // namespace hlite::test
