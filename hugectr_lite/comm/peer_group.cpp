@@ -17,7 +17,31 @@ struct Introduction {
   std::array<void*, 2> events{};
 };
 
+// Ends what PeerGroup::World::begin_writing() began.
+class Writing {
+ public:
+  explicit Writing(PeerGroup::World& world) : world_(world) {}
+  ~Writing() { world_.end_writing(); }
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+
+ private:
+  PeerGroup::World& world_;
+};
+
 }  // namespace
+
+bool PeerGroup::World::begin_writing() {
+  ++writers;
+  if (!closed) return true;
+  --writers;
+  return false;
+}
+
+void PeerGroup::World::close() {
+  closed = true;
+  while (writers != 0) std::this_thread::yield();
+}
 
 PeerGroup::PeerGroup(Communicator& host, std::vector<kernels::RankPlace> places,
                      const cuda::Backend& table, int device, std::shared_ptr<World> world)
@@ -39,7 +63,10 @@ PeerGroup::PeerGroup(Communicator& host, std::vector<kernels::RankPlace> places,
     introduce(host);
   } catch (...) {
     destroy_events();
-    if (first && world_) ++world_->left;  // nobody waits for this rank in leave()
+    if (first && world_) {
+      world_->close();
+      ++world_->left;  // nobody waits for this rank in leave()
+    }
     throw;
   }
 }
@@ -97,9 +124,12 @@ void PeerGroup::try_links() {
   table_.copy(own_mark, &mark, kWord, nullptr);
   kernels::Peers to = words_;
   for (int q = 0; q < size_; ++q) to.at[q] += kTried + index_of(own().local) * kWord;
-  kernels::peer_copy(exec, to, own_mark, kWord);
-  table_.stream_synchronize(nullptr);
-  hosts_.barrier();
+  if (world_->begin_writing()) {
+    const Writing writing(*world_);
+    kernels::peer_copy(exec, to, own_mark, kWord);
+    table_.stream_synchronize(nullptr);
+  }
+  hosts_.barrier();  // throws what a rank that has failed tells
   std::array<uint32_t, kernels::kMostPeers> came{};
   table_.copy(came.data(), words_memory_.data() + kTried, came.size() * kWord, nullptr);
   table_.stream_synchronize(nullptr);

@@ -23,8 +23,14 @@ class PeerGroup {
   struct World {
     explicit World(const cuda::Backend& table) : stop(table) {}
     void open_waits() const { std::atomic_ref(*stop.get()).store(1); }
+    // False: a rank has failed and frees its memory. True: it waits for end_writing().
+    bool begin_writing();
+    void end_writing() { --writers; }
+    void close();
     PinnedValue<uint32_t> stop;
-    std::atomic<int> left = 0;  // ranks that have come to leave()
+    std::atomic<int> left = 0;     // ranks that have come to leave()
+    std::atomic<int> writers = 0;  // ranks that write into others' memory while all are made
+    std::atomic<bool> closed = false;
   };
 
   // Collective over `host`, all of the communicator's ranks; `places`: of each, by which the ranks
