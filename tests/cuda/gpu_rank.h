@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <latch>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -98,16 +99,26 @@ inline void on_gpus(const comm::Topology& topology, const comm::DeviceRanks& how
                     const std::function<int(int)>& device_of,
                     const std::function<void(GpuRank&)>& body,
                     const cuda::Backend& table = emulated_cuda()) {
+  // Emulated processes share a driver, which would free no memory beside another one's kernels that
+  // wait: ranks are destroyed when the work of all has ended.
+  std::latch ended(topology.ranks());
   comm::run_ranks(topology, [&](comm::Communicator& host) {
-    GpuRank rank(host, device_of(host.rank()), how, table);
+    std::optional<GpuRank> rank;
     try {
-      body(rank);
+      rank.emplace(host, device_of(host.rank()), how, table);
+      body(*rank);
     } catch (const std::exception& error) {
-      rank.comm().abort(error.what());
-      rank.leave();
+      if (!rank) {
+        ended.count_down();
+        throw;
+      }
+      rank->comm().abort(error.what());
+      rank->leave();
+      ended.arrive_and_wait();
       throw;
     }
-    rank.leave();
+    rank->leave();
+    ended.arrive_and_wait();
   });
 }
 // On `ranks` threads of one process, spread over the devices.

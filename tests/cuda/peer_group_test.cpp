@@ -198,6 +198,20 @@ TEST_CASE("a GPU whose writes do not arrive in another's memory is found when ra
   check_contains(said, {"what GPU 1 writes does not arrive in the memory of GPU", "IOMMU"});
 }
 
+// Under AddressSanitizer a write into freed memory ends the test.
+TEST_CASE("a GPU that fails while ranks are joined frees its memory behind its peers' writes") {
+  const EmulatedDevices machine(8);
+  for (int i = 0; i < 10; ++i) {
+    emulation::plant({.what = emulation::Planted::What::kFails, .device = 0, .name = "peer_copy"});
+    const std::string said = message_of<DeviceError>([] {
+      on_groups(
+          Topology({8}), [](int rank) { return rank; }, [](Rank&, Communicator&) {});
+    });
+    emulation::plant({});
+    check_contains(said, {"peer_copy", "cudaErrorLaunchFailure"});
+  }
+}
+
 TEST_CASE("more ranks than a process may have are refused") {
   const EmulatedDevices machine(1);
   check_contains(message_of<comm::CommError>([] {
