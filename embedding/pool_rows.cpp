@@ -92,16 +92,6 @@ void gather_listed(const Exec& exec, const ConstWeightRows& table, Vector<const 
                   [&]<typename W>() { gather_on_cpu(exec, table.as<W>(), rows, n, out); });
 }
 
-void clear_pool(const Exec& exec, const PoolShape& shape, const uint32_t* counts,
-                Matrix<float> pool) {
-  if (exec.on_gpu()) return kernels::clear_pool(exec, shape, counts, pool);
-  const auto clear = [&](int64_t begin, int64_t end) {
-    std::fill(pool.row(begin), pool.row(begin) + (end - begin) * shape.width, 0.0f);
-  };
-  for_listed(exec, shape, counts, clear);
-  clear(shape.listed_rows(), shape.listed_rows() + counts[shape.ranks]);
-}
-
 void round_listed(const Exec& exec, const PoolShape& shape, const uint32_t* counts,
                   Matrix<const float> rows, Matrix<bf16> narrowed) {
   if (exec.on_gpu()) return kernels::round_listed(exec, shape, counts, rows, narrowed);

@@ -29,18 +29,6 @@ __global__ void __launch_bounds__(kItemThreads)
     out.data()[row * width + column] = table.data()[int64_t{from} * width + column];
 }
 
-__global__ void __launch_bounds__(kItemThreads)
-    clear_pool_kernel(PoolShape shape, const uint32_t* counts, float* pool) {
-  const auto [row, column] = element_of(shape.width);
-  if (row >= shape.rows()) return;
-  int64_t list = shape.ranks, at = row - shape.listed_rows();
-  if (at < 0) {
-    list = row / shape.capacity;
-    at = row - list * shape.capacity;
-  }
-  if (at < counts[list]) pool[row * shape.width + column] = 0;
-}
-
 template <typename From, typename To>
 __global__ void __launch_bounds__(kItemThreads)
     convert_listed_kernel(PoolShape shape, const uint32_t* counts, const From* from, To* to) {
@@ -118,12 +106,6 @@ void gather_listed(cudaStream_t stream, const ConstWeightRows& table, Vector<con
          table.as<float>(), rows, count, out);
 }
 
-void clear_pool(cudaStream_t stream, const PoolShape& shape, const uint32_t* counts,
-                Matrix<float> pool) {
-  launch(item_shape("clear_pool", shape.rows() * shape.width, stream), clear_pool_kernel, shape,
-         counts, pool.data());
-}
-
 void round_listed(cudaStream_t stream, const PoolShape& shape, const uint32_t* counts,
                   Matrix<const float> rows, Matrix<bf16> narrow) {
   launch(item_shape("round_listed", shape.listed_rows() * shape.width, stream),
@@ -157,7 +139,6 @@ void update_rows(cudaStream_t stream, const RowsUpdateArgs& args) {
 
 HLITE_KERNELS(pool_rows) {
   list.add<gather_listed>(kernels::gather_listed);
-  list.add<clear_pool>(kernels::clear_pool);
   list.add<round_listed>(kernels::round_listed);
   list.add<widen_listed>(kernels::widen_listed);
   list.add<scatter_listed>(kernels::scatter_listed);

@@ -36,10 +36,6 @@ struct ScatterArgs {
 // *count; none for a row kNoKey.
 void gather_listed(const Exec& exec, const ConstWeightRows& table, Vector<const uint32_t> rows,
                    const uint32_t* count, Matrix<float> out);
-// The rows of the pool that are in use become 0. `counts` [ranks + 1]: rows in use of each list, of
-// the copied rows.
-void clear_pool(const Exec& exec, const PoolShape& shape, const uint32_t* counts,
-                Matrix<float> pool);
 // Of the rows that lists have, [ranks * capacity, V]: narrow[i] = the bf16 nearest to rows[i], ties
 // to even; rows[i] = narrow[i], exactly. `counts` [ranks].
 void round_listed(const Exec& exec, const PoolShape& shape, const uint32_t* counts,
@@ -51,7 +47,6 @@ void update_rows(const Exec& exec, const RowsUpdateArgs& args);
 
 namespace kernels {
 inline const KernelOf<decltype(embedding::gather_listed)> gather_listed{"gather_listed"};
-inline const KernelOf<decltype(embedding::clear_pool)> clear_pool{"clear_pool"};
 inline const KernelOf<decltype(embedding::round_listed)> round_listed{"round_listed"};
 inline const KernelOf<decltype(embedding::widen_listed)> widen_listed{"widen_listed"};
 inline const KernelOf<decltype(embedding::scatter_listed)> scatter_listed{"scatter_listed"};

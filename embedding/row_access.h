@@ -6,6 +6,7 @@
 // starts too slowly.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 #include <vector>
@@ -81,6 +82,7 @@ class RowUpdates {
         state1_(rows.state1.data()),
         width_(rows.w.dim(1)),
         rounding_(rows.rounding),
+        from_zero_(rows.from_zero),
         step_(step) {}
 
   [[nodiscard]] int64_t width() const { return Row<kWidth>::width(width_); }
@@ -98,6 +100,8 @@ class RowUpdates {
       widen(stored, width(), w = wide_row());
     else
       w = stored;
+    if constexpr (kStates == 0 && !kNarrow)
+      if (from_zero_) std::fill_n(w, width(), 0.0f);
     optimizer::update_row<kType>(scalars_, width(), gradient, w,
                                  kStates > 0 ? state0_ + at : nullptr,
                                  kStates > 1 ? state1_ + at : nullptr);
@@ -132,6 +136,7 @@ class RowUpdates {
   float *const state0_, *const state1_;
   const int64_t width_;
   const RowRounding* const rounding_;
+  const bool from_zero_;
   const int64_t step_;
 };
 

@@ -78,7 +78,7 @@ SlotLayout RowExchange::asked_layout() const {
   return layout;
 }
 
-// The pool's rows are 0, and move by their gradients.
+// The pool's rows become their gradients.
 SparseUpdateOptions RowExchange::reduction() const {
   return {.rule = WholeTableUpdate::sum_rule(),
           .max_batch = place_.train_batch,
@@ -337,13 +337,13 @@ void RowExchange::sort(const StepContext& c, const TablesIo& io) {
 
 void RowExchange::reduce(const StepContext& c, const TablesIo& io) {
   const uint32_t* const counts = fixed_.lists.counts;
-  clear_pool(c.exec, shape(), counts, pool_rows());
   // Keys that exceed the capacity share row 0, whatever their tables. In such a run nothing is
   // summed, as threads would write that row at the same time.
   const optimizer::GradientScale whole_runs{.capacity_exceeded =
                                                 buffers_->data<int32_t>(io.capacity_exceeded)};
   with_float_type(place_.type, [&]<typename T>() {
-    reduce_->update<T>(c.exec, vectors<T>(io.grad, c.batch), {.w = pool_rows()}, whole_runs);
+    reduce_->update<T>(c.exec, vectors<T>(io.grad, c.batch), {.w = pool_rows(), .from_zero = true},
+                       whole_runs);
   });
   if (storage_.copied_rows() == 0) return;
   const Matrix<float> copied = copied_gradient_rows();

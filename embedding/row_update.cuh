@@ -11,7 +11,8 @@ namespace hlite::embedding::gpu {
 struct TableRows {
   float *w, *state0, *state1;  // [*, width], and states [*, state_width(rule, width)]
   int64_t width;
-  uint32_t no_row;  // pairs of this row are passed over
+  uint32_t no_row;         // pairs of this row are passed over
+  bool from_zero = false;  // UpdatedRows::from_zero
 };
 
 // The lanes that take a piece each of one slice of a row: `count` neighbours, a power of two, the
@@ -80,7 +81,7 @@ struct RowPieces {
 
   __device__ void load(const TableRows& table, int64_t row, int64_t column, const RowLanes&) {
     const int64_t at = row * table.width + column;
-    w = load_piece<kPiece>(table.w + at);
+    if (kStates > 0 || !table.from_zero) w = load_piece<kPiece>(table.w + at);
     if constexpr (kStates > 0) state0 = load_piece<kPiece>(table.state0 + at);
     if constexpr (kStates > 1) state1 = load_piece<kPiece>(table.state1 + at);
   }

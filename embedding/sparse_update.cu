@@ -303,9 +303,12 @@ void sparse_update(cudaStream_t stream, const SparseUpdateArgs<T>& args) {
   const Workspace space = cut_workspace(shape, of.workspace);
   if (shape.atomic) return add_gradients(stream, args, lookups, space);
 
-  const TableRows table{
-      args.rows.w.floats(), args.rows.state0.data(), args.rows.state1.data(), shape.width,
-      of.lines.line_of ? of.lines.lines : static_cast<uint32_t>(shape.total_rows)};
+  const TableRows table{args.rows.w.floats(),
+                        args.rows.state0.data(),
+                        args.rows.state1.data(),
+                        shape.width,
+                        of.lines.line_of ? of.lines.lines : static_cast<uint32_t>(shape.total_rows),
+                        args.rows.from_zero};
   const StepSource step{of.scalars, args.gradient_scale};
   const SortedList<T> list{space.rows[args.buffer], space.sources[args.buffer], lookups,
                            args.dout.data(), space.scale};

@@ -13,6 +13,7 @@ struct UpdatedRows {
   WeightRows w = {};
   Matrix<float> state0 = {}, state1 = {};
   const RowRounding* rounding = nullptr;  // how weights of 16 bits are rounded; else null
+  bool from_zero = false;  // SGD of float: weights count as 0, whatever they are, and are not read
 };
 
 }  // namespace hlite::embedding

@@ -27,6 +27,7 @@ struct How {
   UpdateRule rule;
   UpdateType type = UpdateType::kLocal;
   bool atomic = false;
+  bool from_zero = false;
 };
 
 struct TrainedTables {
@@ -48,6 +49,7 @@ class DeviceTables {
         state0_(device.ops(), x.state(how.rule, 0)),
         state1_(device.ops(), x.state(how.rule, 1)),
         rule_(how.rule.type),
+        from_zero_(how.from_zero),
         rate_(device.ops(), 1),
         step_(device.ops(), 1),
         scalars_(device.ops(), 1) {}
@@ -61,7 +63,11 @@ class DeviceTables {
     update_.sort(device_.exec(), {keys.data(), x.batch, x.layout.keys.columns}, rate_.data(),
                  step_.data(), scalars_.data());
     update_.update(device_.exec(), View<const T, 3>(dout.data(), x.batch, x.layout.slots(), width_),
-                   {{table_.data(), rows_, width_}, matrix(state0_, 1), matrix(state1_, 2)}, scale);
+                   {.w = {table_.data(), rows_, width_},
+                    .state0 = matrix(state0_, 1),
+                    .state1 = matrix(state1_, 2),
+                    .from_zero = from_zero_},
+                   scale);
     device_.ops().stream_synchronize(device_.stream());
   }
   [[nodiscard]] TrainedTables result() const {
@@ -81,6 +87,7 @@ class DeviceTables {
   SparseUpdate update_;
   const DeviceArray<float> table_, state0_, state1_;
   const OptimizerType rule_;
+  const bool from_zero_;
   const DeviceArray<float> rate_;
   const DeviceArray<int64_t> step_;
   const DeviceArray<optimizer::StepScalars> scalars_;
@@ -251,10 +258,13 @@ TEST_CASE("segments of any length and place are summed exactly", "[gpu]") {
     for (const auto& lengths : runs)
       for (const int64_t absent : {0, 1, 63}) {  // they do not count among the pairs
         const LookupCase x = runs_of(lengths, 4, absent);
+        INFO(lengths.size() << " segments, the first of " << lengths[0]);
         DeviceTables<float> tables(device, x, {{}}, x.batch);
         tables.step(x, 1, 1);
-        INFO(lengths.size() << " segments, the first of " << lengths[0]);
         CHECK((tables.result().table == whole_oracle(x)));
+        DeviceTables<float> sums(device, x, {.from_zero = true}, x.batch);
+        sums.step(x, 1, 1);
+        CHECK((sums.result().table == whole_oracle(x.with_table(0))));
       }
   }
 }

@@ -62,6 +62,11 @@ struct LookupCase {
       }
   }
 
+  [[nodiscard]] LookupCase with_table(float value) const {
+    LookupCase other = *this;
+    other.table.assign(table.size(), value);
+    return other;
+  }
   // Rows (of all tables) that sample b looks up in slot s.
   [[nodiscard]] std::vector<int64_t> rows_of(int64_t b, int64_t s) const {
     std::vector<int64_t> rows;

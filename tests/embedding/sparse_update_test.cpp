@@ -1,5 +1,6 @@
 #include "embedding/sparse_update.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -279,6 +280,25 @@ TEST_CASE("SparseUpdate scales gradients back, and skips a step that asks for it
   CHECK(step(large, {.inverse = &inverse, .skip = &yes}) == x.table);
   CHECK(step(large, {.inverse = &inverse, .skip = &no, .capacity_exceeded = &no}) == want);
   CHECK(step(large, {.inverse = &inverse, .skip = &no, .capacity_exceeded = &yes}) == x.table);
+}
+
+TEST_CASE("SparseUpdate from zero leaves sums of gradients in rows, whatever they held") {
+  const test::LookupCase x({50, 3}, 8, 64, {1, 3});
+  ThreadPool pool(2);
+  Stepper sparse(x.layout, {.max_batch = 64, .threads = 2});
+  const auto summed = [&](float before, bool from_zero) {
+    std::vector<float> table(x.table.size(), before);
+    sparse.step(pool, -1, 1, x.keys_view(), x.dout_view(),
+                {.w = x.like_table(table), .from_zero = from_zero});
+    return table;
+  };
+  const std::vector<float> want = summed(0, false), got = summed(7, true);
+  std::vector<char> looked_up(static_cast<size_t>(x.layout.total_rows));
+  for (int64_t b = 0; b < x.batch; ++b)
+    for (int64_t s = 0; s < x.layout.slots(); ++s)
+      for (const int64_t row : x.rows_of(b, s)) looked_up[static_cast<size_t>(row)] = 1;
+  CHECK(std::count(looked_up.begin(), looked_up.end(), 0) > 0);
+  for (size_t i = 0; i < got.size(); ++i) CHECK(got[i] == (looked_up[i / 8] ? want[i] : 7));
 }
 
 TEST_CASE("SparseUpdate takes partial batches after full ones, and refuses larger ones") {
