@@ -262,7 +262,7 @@ TEST_CASE("segments of any length and place are summed exactly", "[gpu]") {
         DeviceTables<float> tables(device, x, {{}}, x.batch);
         tables.step(x, 1, 1);
         CHECK((tables.result().table == whole_oracle(x)));
-        DeviceTables<float> sums(device, x, {.from_zero = true}, x.batch);
+        DeviceTables<float> sums(device, x, {.rule = {}, .from_zero = true}, x.batch);
         sums.step(x, 1, 1);
         CHECK((sums.result().table == whole_oracle(x.with_table(0))));
       }
