@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "embedding/slot_layout.h"
+#include "embedding/vocabulary_rules.h"
 #include "hugectr_lite/config/regularizer_config.h"
 #include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/optimizer/update_rules.h"
@@ -23,8 +24,9 @@ struct TablesSpec {
   // determine initial values.
   int64_t hash_capacity = 0;
   std::vector<int64_t> init_rows = {};
-  uint64_t seed = 0;      // of first values
-  float init_stddev = 0;  // of first values, normal ones; 0: uniform, by the table's rows
+  VocabularyRules vocabulary = {};  // for the same types
+  uint64_t seed = 0;                // of first values
+  float init_stddev = 0;            // of first values, normal ones; 0: uniform, by the table's rows
   // Type of the weights. First values are rounded to nearest, updates by RowRounding.
   FloatType table_type = FloatType::kFloat;
   bool atomic_update = false;  // SGD on a GPU: no fixed order of sums
@@ -47,6 +49,13 @@ inline std::string table_name(const std::string& layer, int64_t table) {
 }
 inline std::string keys_name(const std::string& layer, int64_t table) {
   return table_name(layer, table) + ".keys";
+}
+// The use of each row (RowUse), and the keys that are counted and have no row.
+inline std::string uses_name(const std::string& layer, int64_t table) {
+  return table_name(layer, table) + ".uses";
+}
+inline std::string candidates_name(const std::string& layer, int64_t table) {
+  return table_name(layer, table) + ".candidates";
 }
 inline std::string state_name(const std::string& layer, int64_t table,
                               optimizer::OptimizerType rule, int state) {
