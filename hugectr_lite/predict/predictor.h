@@ -16,10 +16,11 @@ namespace hlite::predict {
 class Predictor {
  public:
   // `model`: a checkpoint's directory or a file of weights, of any number of ranks on any device.
+  // `delta`: a chain of deltas from its last weights, or empty.
   // `config`, a prediction_config(), must outlive it. Throws ConfigError, DataError (DeviceError on
   // a GPU) when the weights are not those of the config or do not fit.
   Predictor(const config::TrainConfig& config, const std::string& model,
-            const trainer::Options& options);
+            const trainer::Options& options, const std::string& delta = {});
 
   // Appends the logits of a batch of at most batch_size() samples, and their labels.
   void run(const data::HostBatch& batch, std::vector<float>& logits, std::vector<float>& labels);
@@ -30,6 +31,8 @@ class Predictor {
   [[nodiscard]] ThreadPool& pool() { return pool_; }
 
  private:
+  void load_joined(const std::string& model, const std::string& delta);
+
   ThreadPool pool_;
   trainer::Model model_;
 };
