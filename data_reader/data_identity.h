@@ -47,7 +47,7 @@ std::string difference(const DataIdentity& expected, const DataIdentity& found);
 // The data that a model was trained on, as its checkpoints and weights files carry it.
 struct TrainedOn {
   DataIdentity identity;
-  std::string file;  // of the training data, without its folder
+  std::string file;  // name of the training data, without its folder
   int64_t rows = 0;
   std::string xxh3;
   // Not part of the text: the place of the manifest, for messages, and Manifest::continues.

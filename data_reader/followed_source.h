@@ -71,7 +71,7 @@ class FollowedSource final : public BatchSource {
   struct Totals {
     int64_t replaced_keys = 0, bytes_read = 0;
     double wait_seconds = 0, decode_seconds = 0;
-  } closed_;  // of files before
+  } closed_;  // totals of the files before this one
 };
 
 }  // namespace hlite::data

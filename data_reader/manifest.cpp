@@ -249,7 +249,7 @@ static void declare_items(Block& s, const char* key, std::vector<Item>& items) {
 
 static bool is_numbered(const Manifest& m) {
   if (m.slot_tables.size() != m.slot_sizes.size()) return false;
-  std::vector<int64_t> sizes;  // of the tables
+  std::vector<int64_t> sizes;  // rows of each table
   for (size_t s = 0; s < m.slot_tables.size(); ++s) {
     const auto table = static_cast<size_t>(m.slot_tables[s]);
     if (table == sizes.size()) sizes.push_back(m.slot_sizes[s]);

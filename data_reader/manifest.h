@@ -77,7 +77,7 @@ struct Manifest {
   // How often each id occurs in the training rows: uint32 little-endian (saturating), table after
   // table, slot_sizes[0] + slot_sizes[1] + ... of them. Empty name: not written.
   std::string key_counts_name, key_counts_xxh3;
-  std::vector<DataIdentity::IdentityPart> dense, rules;  // of identity()
+  std::vector<DataIdentity::IdentityPart> dense, rules;  // parts of identity()
   // digits_of() the data that these continue (--continue-from), oldest first: all of their ids are
   // still the same.
   std::vector<std::string> continues;
@@ -108,8 +108,8 @@ struct ManifestEntry {
 };
 
 // A checksum of a sample of the files' bytes, taken as one sequence: 64 blocks of 4 KiB at equal
-// distances, the first and the last among them. It tells a stale file of the right size from the
-// one that was prepared, at the cost of 64 reads. 16 digits. Throws FileError.
+// distances, including the first and the last. It distinguishes a stale file of the right size from
+// the prepared one, at the cost of 64 reads. 16 digits. Throws FileError.
 std::string sample_digits(const std::vector<std::string>& paths);
 
 // Of a manifest that cannot be read: throw what Manifest::read() throws, or look further.
@@ -120,8 +120,8 @@ enum class DamagedManifest { kThrow, kPassOver };
 // file is it.
 std::optional<ManifestEntry> find_manifest_of(const std::string& path,
                                               DamagedManifest damaged = DamagedManifest::kThrow);
-// The path of a preparation's manifest.json beside a file that it does not name; "": there is none,
-// or one that does.
+// Path of the manifest.json next to a file that it does not name; "" if there is no manifest, or
+// if it names the file.
 std::string manifest_without(const std::string& path);
 // Whether such a manifest says that the file holds its key counts. Passes over damaged ones.
 bool is_key_counts(const std::string& path);

@@ -55,7 +55,7 @@ bool ShuffledSource::fill(int64_t position) {
     copy_row(from.dense, row, batch.dense, i);
     copy_row(from.keys, row, batch.keys, i);
   }
-  // Which samples have them is forgotten: they count as spread evenly over an epoch.
+  // The samples that have them are not kept: they count as distributed evenly over an epoch.
   const auto replaced_before = [this](int64_t sample) {
     return replaced_keys_ / samples() * sample + replaced_keys_ % samples() * sample / samples();
   };

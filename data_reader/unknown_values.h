@@ -1,5 +1,5 @@
-// Values of categorical columns that have no id of their own, beside those of the training rows: a
-// column written in another way ("212" in place of "u00212") is unknown throughout.
+// Compares the share of categorical values without an id with that of the training rows. A column
+// that is written in another way ("212" in place of "u00212") has only unknown values.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ namespace hlite::embedding {
 
 // Counters of the whole run, and the state of the admission that runs now.
 struct DeviceRowCounts {
-  unsigned long long lookups = 0;   // of rows that were to be admitted
+  unsigned long long lookups = 0;   // admissions of rows, repeats included
   unsigned long long resident = 0;  // that had a line
   unsigned long long fetched = 0;   // distinct rows that came from the host
   unsigned long long written = 0;   // rows that went there
@@ -58,7 +58,7 @@ struct AdmittedRows {
   uint32_t* before = nullptr;   // [lookups] how many are, before it
   uint32_t* missed = nullptr;   // [lookups] rows without a line
   uint32_t* victims = nullptr;  // [lookups] lines for them
-  void* temporary = nullptr;    // of the sums
+  void* temporary = nullptr;    // workspace of the prefix sums
   size_t temporary_bytes = 0;
 
   [[nodiscard]] HLITE_HD int64_t lookups() const { return rows.dim(0) * count; }

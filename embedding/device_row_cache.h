@@ -24,11 +24,11 @@
 namespace hlite::embedding {
 
 struct DeviceRowCacheOptions {
-  std::string name;  // of the layer
+  std::string name;  // the layer's
   int64_t rows = 0;  // that the rank owns, below 2^31
   int64_t lines = 0;
   std::array<int64_t, 3> widths = {};  // floats of a row's weights, then of each state
-  int64_t most_lookups = 0;            // of a batch, below 2^31
+  int64_t most_lookups = 0;            // maximum per batch, below 2^31
 };
 
 class DeviceRowCache {

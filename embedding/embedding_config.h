@@ -15,22 +15,22 @@
 
 namespace hlite::embedding {
 
-// (ours) How tables of known sizes are spread over ranks: `sharding`.
+// (ours) `sharding`: how tables of known sizes are sharded over ranks.
 enum class Sharding {
-  kFrequency,  // frequent categories on every rank, the others spread: of a hybrid layer alone
+  kFrequency,  // replicates frequent categories and shards the others: hybrid layers only
   kSlot,       // table s on rank s mod ranks, as the original
   kRow,        // key k of every table on rank k mod ranks
   kReplicate,  // every table on every rank
   kAuto,       // by a plan that balances lookups and memory (sharding_plan.h)
 };
 
-// `sharding_param` beside "auto". 0: what the planner's source does (sharding_plan.h).
+// `sharding_param`, with "auto" only. 0: the planner's default (sharding_plan.h).
 struct ShardingLimits {
-  double memory_gb = 0;  // of a rank for the layer's tables
+  double memory_gb = 0;  // per rank, for the layer's tables
   // Tables smaller than this are copied to every rank; none: 8 MB, on several nodes 12.5 MB.
   std::optional<double> replicate_below_mb;
-  double bandwidth_ratio = 0;  // of a rank's memory over its link; 0: an H100's over NVLink, on
-                               // several nodes over 400 Gbit/s
+  double bandwidth_ratio = 0;  // memory over link bandwidth; 0: an H100's over NVLink or, on
+                               // several nodes, over 400 Gbit/s
   [[nodiscard]] int64_t memory_bytes() const { return static_cast<int64_t>(1e9 * memory_gb); }
   [[nodiscard]] int64_t copy_below_bytes(int nodes) const;
   [[nodiscard]] double shard_cost(int nodes) const;

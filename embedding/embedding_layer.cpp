@@ -161,7 +161,7 @@ void EmbeddingLayer::set_capacity() {
   constexpr int64_t kMost = int64_t{kNoKey} - 1, kMegabyte = int64_t{1} << 20;
   if (config_.most_rows)
     spec_.hash_capacity = *config_.most_rows;
-  else if (config_.most_megabytes)  // of weights; at least 1 MB holds the widest row
+  else if (config_.most_megabytes)  // weights only; 1 MB or more holds the widest row
     spec_.hash_capacity = std::min(kMost, *config_.most_megabytes * kMegabyte / spec_.row_bytes());
   else if (by_slot() && sized)
     spec_.hash_capacity = std::min<int64_t>(spec_.layout.total_rows, kMost);

@@ -30,13 +30,13 @@ class EmbeddingTables {
   [[nodiscard]] TableSteps& steps() { return steps_; }
   [[nodiscard]] const TableStorage& storage() const { return storage_; }
 
-  // Makes room for the rows of a file, before it is read: of one that does not have all of them,
-  // the others get their first values. keys_of(table, all): the keys of its rows, ascending; of a
-  // table without a list of them all rows' or, if not `all`, none. REQUIRES allocated buffers.
+  // Reserves the rows of a file before it is read. Rows that the file does not have get their
+  // initial values. keys_of(table, all) returns the keys of the file's rows, ascending; for a table
+  // without a list of keys, those of all rows or, if not `all`, none. REQUIRES allocated buffers.
   using KeysOf =
       std::function<std::optional<std::vector<uint32_t>>(const std::string& table, bool all)>;
   void make_room(const KeysOf& keys_of, const Exec& exec);
-  // Called after a file's last tensor: tables() and states() are those of all rows again.
+  // Called after a file's last tensor: tables() and states() then return all rows again.
   void end_reading() {
     read_keys_ = nullptr;
     reads_all_ = false;

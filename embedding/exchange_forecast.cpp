@@ -10,8 +10,8 @@ namespace hlite::embedding {
 
 static constexpr int64_t kLeastRoom = 1024;  // rows
 
-// [ranks] rows that a rank may want of each with a full batch, times `room`: its lookups, spread as
-// the placement spreads them.
+// [ranks] expected rows that a rank requests from each rank with a full batch, times `room`. The
+// placement decides which rank a lookup goes to.
 std::vector<double> ExchangeForecast::likely_rows(double room) const {
   std::vector<double> rows(static_cast<size_t>(place_.ranks.ranks()), 0.0);
   for (int64_t t = 0; t < spec_.layout.tables(); ++t) {
@@ -50,7 +50,7 @@ ExchangeForecast::MovedBytes ExchangeForecast::moved_bytes() const {
   const auto rows = expected_rows();
   const auto batch = static_cast<double>(place_.max_batch),
              columns = static_cast<double>(spec_.layout.columns()),
-             row = static_cast<double>(spec_.layout.width * kFloatBytes),  // of a vector
+             row = static_cast<double>(spec_.layout.width * kFloatBytes),  // bytes of a vector
       stored = static_cast<double>(spec_.row_bytes()),
              vectors = static_cast<double>(spec_.layout.slots() * spec_.layout.width *
                                            float_type_bytes(place_.type)),

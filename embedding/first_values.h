@@ -20,7 +20,7 @@ struct TableStream {
 struct FirstValues {
   const TableStream* tables = nullptr;  // one for each table, in memory of the op's device
   uint64_t seed = 0;
-  float state = 0;                     // of every state of the optimizer
+  float state = 0;                     // initial value of every optimizer state
   FloatType type = FloatType::kFloat;  // that the tables have: values are rounded to it, to nearest
 
   // Column `column` of the row of a key of table `of`, `width` floats wide.

@@ -52,7 +52,7 @@ struct HashedArgs {
   SlotsRef slots = {};               // SlotLayout::pooled()
   Matrix<const uint32_t> keys = {};  // [B,columns]
   Matrix<uint32_t> rows = {};        // [B,columns]
-  // For a list: the table of each key, and the number of tables.
+  // The table of each key of a list, and the number of tables.
   const uint32_t* listed_tables = nullptr;
   int32_t all_tables = 0;
 
@@ -61,7 +61,7 @@ struct HashedArgs {
   }
 };
 
-// Insertion: new keys get rows in the order of tables, then keys, which hold first values.
+// Arguments of an insertion. New keys get rows, with initial values, ordered by table, then key.
 struct HashedInsertArgs {
   HashedArgs batch = {};
   UpdatedRows own = {};

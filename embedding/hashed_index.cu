@@ -242,7 +242,7 @@ void hashed_insert(cudaStream_t stream, const HashedInsertArgs& args) {
   const uint32_t n = lookups_of(batch);
   if (n == 0) return;
   const Claims claims = cut_claims(n, args.workspace);
-  // Entries that no key claims sort behind those of all tables.
+  // Entries that no key claims sort after those of all tables.
   HLITE_CUDA(cudaMemsetAsync(claims.keys[0], 0xff, n * sizeof(uint32_t), stream));
   HLITE_CUDA(cudaMemsetAsync(claims.tables[0], 0xff, n * sizeof(uint32_t), stream));
   launch(item_shape("hashed_claim", n, stream), claim_kernel, batch, n, claims.keys[0],

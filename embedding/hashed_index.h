@@ -86,7 +86,7 @@ class HashedIndex {
   std::unique_ptr<KeyIndex> index_;            // on the CPU
   std::optional<uint64_t> refused_;            // there: the first key that insert() had no row for
   std::vector<std::vector<uint32_t>> unseen_;  // [tables] of a batch, on the CPU
-  std::vector<uint64_t> unseen_listed_;        // of lists, there
+  std::vector<uint64_t> unseen_listed_;        // the same of lists
   ExecMemory memory_, workspace_;              // on a GPU
   HashedTable table_;
 };

@@ -33,7 +33,7 @@ int64_t sort_table(const TableLookups& of, uint64_t* pairs, uint64_t* scratch, u
         ++counts[(pass << digit_bits) + ((*key >> (pass * digit_bits)) & mask)];
     }
   };
-  const auto numbers = kPlaces ? keys.dim(1) : int64_t{of.slots.count};  // of a sample
+  const auto numbers = kPlaces ? keys.dim(1) : int64_t{of.slots.count};  // places per sample
   const auto take_slot = [&](int64_t b, int64_t s, int64_t column, int64_t hotness) {
     take(keys.row(b) + column, hotness, b * numbers + (kPlaces ? column : s));
   };

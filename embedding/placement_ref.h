@@ -18,8 +18,8 @@ struct PlacementRef {
   const int64_t* shard_row = nullptr;      // first row; of a copied table too
   const uint32_t* first_number = nullptr;  // [ranks + 2]: of each rank, of the copied rows, of none
   int32_t ranks = 1;
-  uint32_t numbers = 0;       // of all rows; stands for none
-  int32_t hashed_tables = 0;  // of the layer, if they are hashed; else 0
+  uint32_t numbers = 0;       // how many rows have one; as a number: no row
+  int32_t hashed_tables = 0;  // tables of a hashed layer; else 0
   bool by_slot = false;       // and there, whether a table lies on one rank
 
   // Returns the number of a key of `slot`, which looks up table `table`.

@@ -19,20 +19,20 @@ namespace hlite::embedding {
 
 struct ResidentRows {
   double lines = 0;
-  double rows_share = 1;   // of the categories: those that this rank owns
+  double rows_share = 1;   // share of the categories that this rank owns
   double copied_rows = 0;  // the most frequent categories, which are not looked up here
   double batch = 0;        // samples of all ranks
-  int ranks = 1;           // of several, each requests a row once for its part of a batch
-  double batches = 0;      // of the run; 0: without end
+  int ranks = 1;           // if several, each requests a row once for its part of a batch
+  double batches = 0;      // in the run; 0: infinitely many
 };
 
 // Means over the batches of the run.
 struct ResidencyForecast {
-  double lookups = 0;    // of a batch, or requests
-  double resident = 0;   // of these: whose row is in memory when the batch begins
+  double lookups = 0;    // lookups or requests per batch
+  double resident = 0;   // those whose row is in memory when the batch begins
   double missing = 0;    // distinct rows that have to come
-  double first = 0;      // of these: that no batch has looked up
-  double displaced = 0;  // rows that make room for them
+  double first = 0;      // missing rows that no batch has looked up before
+  double displaced = 0;  // rows that are evicted for them
   [[nodiscard]] double resident_share() const { return lookups > 0 ? resident / lookups : 1; }
 };
 

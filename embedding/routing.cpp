@@ -88,7 +88,7 @@ class Lists {
       }
     });
   }
-  // The header of the list for rank q, behind for_each_key(). Returns the block's bytes.
+  // Writes the header of the list for rank q, after for_each_key(). Returns the block's bytes.
   int64_t write_header(int32_t q, uint32_t* block) const {
     block[0] = static_cast<uint32_t>(longest_);
     block[1] = static_cast<uint32_t>(longest_ >> 32);
@@ -239,7 +239,7 @@ void take_on_cpu(const TakeArgs& args) {
 }
 
 // Estimates for a GPU that is not present.
-constexpr size_t kRoutedBytes = 30, kGatheredBytes = 34;  // of a lookup
+constexpr size_t kRoutedBytes = 30, kGatheredBytes = 34;  // moved per lookup
 
 }  // namespace
 

@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(kItemThreads)
 
 // The table of a list's item, by where tables end.
 __device__ inline uint32_t table_of_item(const uint32_t* ends, int64_t tables, int64_t item) {
-  int64_t low = 0, high = tables - 1;  // the first one that ends behind it
+  int64_t low = 0, high = tables - 1;  // the first one that ends after it
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;
     if (ends[middle] <= item)

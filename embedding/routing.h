@@ -33,7 +33,7 @@ struct PoolShape {
   int64_t capacity = 0;         // rows, of any one rank
   int64_t copied_capacity = 0;  // copied rows; a batch never has more
   int64_t width = 0;
-  int64_t value_bytes = 4;    // of an element of a row as it travels
+  int64_t value_bytes = 4;    // per element of a row on the wire
   int64_t hashed_tables = 0;  // number of hashed tables; else 0
 
   [[nodiscard]] HLITE_HD int64_t listed_rows() const { return ranks * capacity; }

@@ -37,10 +37,10 @@
 namespace hlite::embedding {
 
 struct RowCacheOptions {
-  std::string name;  // of the layer
+  std::string name;  // the layer's
   int64_t rows = 0;  // that the rank owns, below 2^31
   int64_t lines = 0;
-  std::vector<int64_t> part_bytes = {};  // of a row's weights, then of each state's floats
+  std::vector<int64_t> part_bytes = {};  // per row: weights, then each state
   float first_state = 0;
   std::string folder = {};
   int64_t most_disk_bytes = 0;  // 0: as there is room for
@@ -75,7 +75,7 @@ class RowCache {
 
   [[nodiscard]] const RowCacheCounts& counts() const { return counts_; }
   [[nodiscard]] const RowLog& log() const { return *log_; }
-  // Bytes of memory beside the lines themselves.
+  // Bytes of memory in addition to the lines themselves.
   [[nodiscard]] static int64_t memory_bytes(int64_t rows, int64_t lines, int64_t record_bytes);
 
  private:
@@ -114,12 +114,12 @@ class RowCache {
   const RowCacheOptions options_;
   const FirstWeights first_weights_;
   int64_t record_bytes_ = 0;
-  std::vector<std::byte> first_states_;  // of an untouched row
+  std::vector<std::byte> first_states_;  // states of an untouched row
   std::vector<std::byte*> parts_;        // lines
-  HostMemory where_;                     // of each row: kUntouched, kLine | line, or its place
+  HostMemory where_;                     // per row: kUntouched, kLine | line, or its place
   std::vector<Line> lines_;
-  std::vector<uint32_t> uses_;    // of each line: batch * kBatch, and kChanged
-  std::vector<uint32_t> passed_;  // of each group: batch * kBatch when the hand came by
+  std::vector<uint32_t> uses_;    // per line: batch * kBatch, and kChanged
+  std::vector<uint32_t> passed_;  // per group: batch * kBatch when the hand came by
   uint32_t hand_ = 0;
   uint32_t batch_ = 0;  // times kBatch
   int64_t free_lines_ = 0;

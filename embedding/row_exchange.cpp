@@ -78,7 +78,7 @@ SlotLayout RowExchange::asked_layout() const {
   return layout;
 }
 
-// The pool's rows become their gradients.
+// The rows of the pool are replaced by their gradients.
 SparseUpdateOptions RowExchange::reduction() const {
   return {.rule = WholeTableUpdate::sum_rule(),
           .max_batch = place_.train_batch,
@@ -213,7 +213,7 @@ std::span<float> RowExchange::touched() const {
 // ---- What the steps do ----
 
 void RowExchange::route(const StepContext& c, const TablesIo& io) {
-  // The step is counted behind the lookups: here it is that of the iteration before.
+  // The step is counted after the lookups: here it is that of the previous iteration.
   const int64_t* const step = io.training ? buffers_->data<int64_t>(io.step) : nullptr;
   route_keys(c.exec,
              {.slots = slots_->ref(),
@@ -227,19 +227,19 @@ void RowExchange::route(const StepContext& c, const TablesIo& io) {
               .workspace_bytes = routing_bytes_});
 }
 
-// GPUs do not meet before an exchange of this class where an earlier one has said that nobody uses
-// any more what it writes to (Blocks::free). An exchange ends with a wait for a signal of each
-// rank; a rank gives it behind all that its lane comm had before, and behind all of its last run.
+// GPUs skip the rendezvous before an exchange if an earlier one has shown that no rank still uses
+// the memory that this one writes (Blocks::free). An exchange ends with a wait for a signal of each
+// rank. A rank sends it after all earlier work of its comm lane and of its previous run.
 //
-// Keys: go to got_lists, which only take_lists() reads, on lane comm. A rank's next signal is that
-// of the same run's exchange of rows; this rank has waited for it in the run before this one.
+// Keys are written to got_lists, which only take_lists() reads, on the comm lane. A rank's next
+// signal is that of the same run's exchange of rows, which this rank awaited in the previous run.
 //
-// Rows: go to what the run before has used last. The signal in this run's exchange of keys, or
-// keys_gather, is behind that run.
+// Rows are written to memory that was last used in the previous run. The signal in this run's
+// exchange of keys, or in keys_gather, comes after that run.
 //
-// Gradients: go to the rows that this run's exchange of rows has sent, which were read before the
-// signal in that. But in 16 bits they go where rows came to, and a rank widens those behind its
-// last signal: then they meet.
+// Gradients are written to the rows that this run's exchange of rows sent, which were read before
+// its signal. In 16 bits they go to the memory that received rows, which a rank widens after its
+// last signal, so the rendezvous stays.
 void RowExchange::exchange_keys(const StepContext& c, const TablesIo& io) {
   const auto bytes = [](uint32_t* words) { return reinterpret_cast<std::byte*>(words); };
   key_exchange_->all_to_all_v(

@@ -66,10 +66,10 @@ class RowExchange {
   [[nodiscard]] int64_t workspace_bytes() const;
   void prepare();
 
-  // From keys to output.
+  // Emits the steps from keys to output.
   void emit_forward(plan::Plan& plan, const TablesIo& io);
-  // From the gradient of output to those of the own rows, as others have them, and of the copied
-  // ones. `sorted`: what orders it behind sort().
+  // Emits the steps from the gradient of output to the gradients of own rows, one per requesting
+  // rank, and of copied rows. `sorted` orders them after sort().
   void emit_backward(plan::Plan& plan, const TablesIo& io, plan::BufferId sorted);
   // The part of "<layer>.sort".
   void sort(const plan::StepContext& c, const TablesIo& io);
@@ -121,7 +121,7 @@ class RowExchange {
     int64_t* received_bytes;  // [ranks] of the key lists
     int64_t* ignored_bytes;   // [ranks] of vectors: their number is known
     float* minus_one;
-    optimizer::StepScalars* scalars;  // of the reduction
+    optimizer::StepScalars* scalars;  // the reduction's
     std::byte *routing, *gathered;
   };
   // Arrays that grow with the capacity.
@@ -194,7 +194,7 @@ class RowExchange {
   const TablesPlace place_;
   const Exec exec_;
   const ExchangeForecast forecast_;
-  const bool marks_;  // whether touched() is kept
+  const bool marks_;  // true if touched() is kept
   const int64_t copied_capacity_;
   int64_t capacity_;
   const std::unique_ptr<comm::Communicator> key_exchange_, row_exchange_, gradient_exchange_;

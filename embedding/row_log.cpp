@@ -19,10 +19,10 @@ constexpr int64_t kBlock = 4096, kSegment = int64_t{1} << 20;
 constexpr int kBuffers = 8;
 constexpr int64_t kStagedBytes = int64_t{16} << 20;
 constexpr int64_t kDepth = 256;
-// Garbage that the file may hold for each live record, and segments beside that.
+// Dead records that the file may hold per live one, and further segments.
 constexpr double kGarbage = 0.5;
 constexpr int64_t kSpareSegments = 2 * kBuffers;
-constexpr uint32_t kNobody = 0xffffffffu;  // in place of a row: garbage
+constexpr uint32_t kDead = 0xffffffffu;  // in place of the row of a dead record
 // Tags of requests: a block that is read, or a buffer that is written.
 constexpr uint64_t kWriteTag = uint64_t{1} << 63;
 
@@ -177,7 +177,7 @@ void RowLog::open_segment() {
       fail(fmt::format("expected at most {} records, found more", kMostPlaces));
     free_segments_.insert(std::ssize(segments_));
     segments_.emplace_back();
-    row_of_.resize(row_of_.size() + static_cast<size_t>(per_segment_), kNobody);
+    row_of_.resize(row_of_.size() + static_cast<size_t>(per_segment_), kDead);
   }
   filling_ = *free_segments_.begin();
   free_segments_.erase(free_segments_.begin());
@@ -206,7 +206,7 @@ void RowLog::clean() {
     std::vector<Place> live;
     for (int64_t i = 0; i < per_segment_; ++i)
       if (const int64_t place = emptiest * per_segment_ + i;
-          row_of_[static_cast<size_t>(place)] != kNobody)
+          row_of_[static_cast<size_t>(place)] != kDead)
         live.push_back(static_cast<Place>(place));
     std::vector<std::byte> records(live.size() * record.size());
     std::vector<Read> reads;
@@ -250,7 +250,7 @@ RowLog::Place RowLog::put(uint32_t row, const std::byte* record) {
 
 void RowLog::drop(Place place) {
   const int64_t segment = segment_of(place);
-  row_of_[place] = kNobody;
+  row_of_[place] = kDead;
   --segments_[static_cast<size_t>(segment)].live;
   --live_;
   unused(segment);

@@ -33,10 +33,10 @@
 namespace hlite::embedding {
 
 struct RowLogOptions {
-  std::string folder;  // of a local file system
-  std::string name;    // of the tables, for messages
+  std::string folder;  // on a local file system
+  std::string name;    // the tables' name, for messages
   int64_t record_bytes = 0;
-  int64_t most_bytes = 0;    // of the file; 0: as the disk has room for
+  int64_t most_bytes = 0;    // maximum file size; 0: the free space of the disk
   IoQueueFactory open = {};  // null: open_io_queue()
 };
 
@@ -118,7 +118,7 @@ class RowLog {
   std::vector<int64_t> free_slots_;
   std::vector<LogSegment> segments_;
   std::set<int64_t> free_segments_;
-  std::vector<uint32_t> row_of_;  // of every place
+  std::vector<uint32_t> row_of_;  // [places]
   int64_t filling_ = -1, filled_ = 0, live_ = 0, in_flight_ = 0;
   bool cleaning_ = false;
   std::unordered_map<int64_t, Staged> staged_;  // by block

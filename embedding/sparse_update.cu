@@ -102,8 +102,8 @@ __global__ void __launch_bounds__(kItemThreads)
   if ((*static_cast<const volatile uint32_t*>(word) & bit) == 0) atomicOr(word, bit);
 }
 
-// Rows of a sorted list -> their lines, which keep its order. None stays none: the number behind
-// the last one.
+// Replaces the rows of a sorted list by their lines and keeps its order. no_row becomes the number
+// after the last line.
 __global__ void __launch_bounds__(kItemThreads)
     take_lines_kernel(LineOfRow lines, uint32_t* rows, uint32_t lookups, uint32_t no_row) {
   const int64_t i = global_thread();

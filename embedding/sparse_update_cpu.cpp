@@ -76,8 +76,8 @@ void sort_table(const SparseSortArgs& args, const Workspace& space, int64_t tabl
 // One table's share of the arrays, and its sorted pairs.
 template <typename T>
 struct TableUpdate {
-  const T* dout;       // of all bags
-  const float* scale;  // of each bag; null: all 1
+  const T* dout;       // [bags, V]
+  const float* scale;  // [bags]; null: all 1
   int64_t first_row;
   const uint64_t *begin, *end;
   uint8_t* touched;  // of all rows; null: nobody asks

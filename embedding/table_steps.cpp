@@ -131,7 +131,7 @@ void TableSteps::admit(const StepContext& c, const TablesIo& io) {
   storage_.cache()->prefetch(c.exec, next_rows, slots.first_column, slots.lookups);
 }
 
-// The step is counted behind the lookups: here it is that of the iteration before.
+// The step is counted after the lookups: here it is that of the previous iteration.
 KeyRecorder TableSteps::key_check(const TablesIo& io) const {
   return errors_.check(io.training, io.training ? buffers_->data<int64_t>(io.step) : nullptr);
 }
@@ -227,7 +227,7 @@ void TableSteps::emit_lookup(plan::Plan& plan, const TablesIo& io) {
 void TableSteps::emit_backward(plan::Plan& plan, const TablesIo& io) {
   updates_ = true;
   if (spec_.whole_gradients) whole_.emit_clear(plan);
-  if (!how().atomic) {  // needs no gradients: it runs beside what makes them
+  if (!how().atomic) {  // depends on keys only, so it overlaps the backward pass
     std::vector<plan::BufferId> reads = {rate_of(io), io.step};
     if (exchange_)
       reads.insert(reads.end(), {exchange_->lists(), exchange_->wanted()});

@@ -1,13 +1,13 @@
 // TableSteps: what an embedding layer does in an iteration, on the CPU or a GPU:
 //
-//   <layer>.index     of hashed tables: keys -> rows, inserted by training
-//   <layer>.admit     of tables larger than memory: rows -> lines of the cache
+//   <layer>.index     hashed tables: keys -> rows, inserted by training
+//   <layer>.admit     tables larger than memory: rows -> lines of the cache
 //   <layer>.lookup    rows of the tables -> output               embedding
-//   <layer>.sort      of the lookups by row, beside the network  embedding
-//   <layer>.update    of the rows                                embedding
+//   <layer>.sort      lookups by row, overlaps the network       embedding
+//   <layer>.update    rows and optimizer states                  embedding
 //
-// On several ranks the rows are spread, and RowExchange stands between keys and output, and between
-// the gradient of output and the update: the sort and the update are then of what others ask for.
+// On several ranks the rows are sharded. RowExchange then stands between keys and output, and
+// between the gradient of output and the update; sort and update work on the requested rows.
 //
 // If gradients are kept for whole tables, <layer>.clear and .gradients (whole_table_update.h) come
 // before the update.
@@ -116,7 +116,7 @@ class TableSteps {
   plan::BufferId rows_ = plan::kNoBuffer, lines_ = plan::kNoBuffer;
   plan::BufferId sorted_ = plan::kNoBuffer;  // the step's scalars; the list is in the workspace
   bool updates_ = false;
-  std::unique_ptr<DeviceSlots> slots_, row_slots_, updated_slots_;  // of the layouts
+  std::unique_ptr<DeviceSlots> slots_, row_slots_, updated_slots_;  // the three layouts
   HostMemory next_rows_;  // uint32, as the keys of the next batch
   std::unique_ptr<SparseUpdate> update_;
 };

@@ -146,7 +146,7 @@ void TableStorage::make_cache(const TablesPlace& place) {
   });
 }
 
-// Bytes that the rows of a rank take where they are used: with so many lines, and beside these.
+// Bytes that a rank's rows take on the device that uses them: `lines` lines and their maps.
 int64_t TableStorage::bytes_with(const TablesPlace& place, int64_t rows, int64_t lines) const {
   const int64_t record = spec_.stored_row_bytes();
   if (!exec_.on_gpu()) return lines * record + RowCache::memory_bytes(rows, lines, record);

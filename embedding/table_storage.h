@@ -50,7 +50,7 @@ class TableStorage {
   [[nodiscard]] std::vector<plan::BufferId> own_buffers() const;
   [[nodiscard]] std::vector<plan::BufferId> copied_buffers() const;
 
-  // Bytes of what the cache takes beside the buffers: where they lie, and of the host for a GPU.
+  // Bytes that the cache takes in addition to the buffers: on their device, and on a GPU's host.
   [[nodiscard]] int64_t cache_bytes() const;
   [[nodiscard]] int64_t host_bytes() const;
   // Null where this rank holds all rows in order.
@@ -127,7 +127,7 @@ class TableStorage {
   struct Part {  // the own rows and the copied ones, of weights or of a state
     plan::BufferId own, copied;
     int64_t width;     // elements a row
-    FloatType type;    // of weights, or float
+    FloatType type;    // the weights' type, or float
     size_t index = 0;  // 0: weights
   };
   void initialize_normal(const Exec& host) const;
@@ -181,7 +181,7 @@ class TableStorage {
   const Exec exec_;
   const plan::Buffers* buffers_ = nullptr;
   std::vector<Part> parts_;             // weights, then states
-  std::unique_ptr<TableRowInit> init_;  // of hashed tables, or where there is a cache
+  std::unique_ptr<TableRowInit> init_;  // set for hashed tables or a cache
   const bool beyond_memory_;
   int64_t lines_ = 0;
   std::optional<TierForecast> forecast_;

@@ -15,7 +15,7 @@ struct TablesIo {
   // uint32 [batch of all ranks, columns], those of rank 0 first; where ranks gather keys.
   plan::BufferId all_keys = plan::kNoBuffer;
   plan::BufferId output = plan::kNoBuffer;  // [batch, slots, width]
-  plan::BufferId grad = plan::kNoBuffer;    // of output
+  plan::BufferId grad = plan::kNoBuffer;    // gradient of output
   plan::BufferId rate = plan::kNoBuffer;    // float
   plan::BufferId step = plan::kNoBuffer;    // int64, from 1
   // optimizer::LossScale of the gradients; kNoBuffer: they are not scaled.
@@ -23,7 +23,7 @@ struct TablesIo {
   // int32, on several ranks: not 0 when a list of this run exceeded an exchange's capacity, so that
   // the run counts for nothing. Steps set it, the host clears it.
   plan::BufferId capacity_exceeded = plan::kNoBuffer;
-  // float, written by whoever clips whole gradients: what they are multiplied by; or 1.
+  // float, written by the clipping step: the factor of whole gradients, 1 if they are not clipped.
   plan::BufferId clip = plan::kNoBuffer;
   bool training = true;  // or evaluation, which leaves the tables alone
 };
@@ -48,13 +48,13 @@ inline optimizer::GradientScale undecided_scale(const plan::Buffers& buffers, co
   return scale;
 }
 
-// The gradients of a layer's rows as a whole, where it keeps them (TablesSpec::whole_gradients),
-// and the rows that they are of: `count` floats each. Of a rank's own rows they are complete behind
-// the steps of emit_backward(), of copied ones, the same on every rank, behind the sum over ranks.
+// Gradients of all rows of a layer that keeps them (TablesSpec::whole_gradients), and the rows:
+// `count` elements each. Those of a rank's own rows are complete after the steps of
+// emit_backward(); those of copied rows, equal on every rank, after the sum over ranks.
 struct WholeGradients {
   plan::BufferId weights = plan::kNoBuffer, gradients = plan::kNoBuffer;
   int64_t count = 0;
-  FloatType type = FloatType::kFloat;  // of the weights
+  FloatType type = FloatType::kFloat;  // the weights' type
   bool copied = false;
 };
 

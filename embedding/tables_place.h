@@ -27,11 +27,11 @@ struct RowMemory {
   // The key that says so, as it follows "solver.embedding_memory" in messages: ".host_gb",
   // ".gpu_gb" or "auto"'s; null: all rows are in memory.
   const char* key = nullptr;
-  double gigabytes = 0;         // what that says, of the process or of a GPU
-  double share = 0;             // of that, this layer's on this rank:
-  int64_t bytes = 0;            // for rows with their states and what finds them
-  std::string folder = {};      // of the disk
-  int64_t most_disk_bytes = 0;  // 0: as there is room for
+  double gigabytes = 0;         // the key's value, per process or GPU
+  double share = 0;             // this layer's share of it on this rank
+  int64_t bytes = 0;            // the same in bytes: rows, states and maps
+  std::string folder = {};      // on the disk
+  int64_t most_disk_bytes = 0;  // 0: the free space
 };
 
 // The keys that a run is expected to look up.

@@ -23,9 +23,9 @@ struct TablesSpec {
   // determine initial values.
   int64_t hash_capacity = 0;
   std::vector<int64_t> init_rows = {};
-  uint64_t seed = 0;      // of first values
-  float init_stddev = 0;  // of first values, normal ones; 0: uniform, by the table's rows
-  // Type of the weights. First values are rounded to nearest, updates by RowRounding.
+  uint64_t seed = 0;      // of the initializer
+  float init_stddev = 0;  // normal initializer; 0: uniform, by the table's rows
+  // Type of the weights. Initial values are rounded to nearest, updates by RowRounding.
   FloatType table_type = FloatType::kFloat;
   bool atomic_update = false;  // SGD on a GPU: no fixed order of sums
   // Each step's gradients of all rows are kept as a whole: the steps are then those of a dense

@@ -12,7 +12,7 @@ class RowRounding;
 struct UpdatedRows {
   WeightRows w = {};
   Matrix<float> state0 = {}, state1 = {};
-  const RowRounding* rounding = nullptr;  // how weights of 16 bits are rounded; else null
+  const RowRounding* rounding = nullptr;  // rounds weights of 16 bits; else null
   bool from_zero = false;  // SGD of float: weights count as 0, whatever they are, and are not read
 };
 

@@ -332,12 +332,12 @@ static std::vector<TensorRef> fit_tables(const SafetensorsReader& file,
   const bool same_names =
       fitted.size() == file.tensors().size() &&
       std::all_of(fitted.begin(), fitted.end(), [&](const auto& t) { return file.find(t.name); });
-  if (!same_names) return fitted;  // whoever reads them says which are missing
+  if (!same_names) return fitted;  // the reader names the missing ones
   for (TensorRef& t : fitted) {
     const auto* const entry = file.find(t.name);
     if (!t.grows || entry->shape.size() != 2 || t.shape.size() != 2 ||
         entry->shape[1] != t.shape[1])
-      continue;  // whoever reads it says so
+      continue;  // the reader reports it
     const int64_t before = entry->shape[0];
     if (before > t.shape[0])
       raise<DataError>(

@@ -52,7 +52,7 @@ struct CheckpointMeta {
   int64_t iteration = 0;      // iterations done
   int64_t samples = 0;        // samples trained on
   int64_t data_position = 0;  // batches taken from the training source
-  // For a folder that is followed: the file of data_position and its batches; else empty.
+  // File of data_position and its batches, if a folder is followed; else empty.
   struct FollowedFile {
     std::string file;
     int64_t batches = 0;
@@ -71,7 +71,7 @@ struct CheckpointMeta {
   std::string trained_on;
   // Files to put in when saving, those of a folder after those of its subfolders.
   std::vector<CopiedFile> preparation;
-  uint64_t run = 0;  // of a run that removes its older snapshots (retention.h); 0: none
+  uint64_t run = 0;  // id of a run that removes its older snapshots (retention.h); 0: none
   // Filled by read_manifest():
   std::string program;  // version of the program that wrote it
   std::vector<CheckpointFile> files;

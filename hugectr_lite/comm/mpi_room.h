@@ -15,7 +15,7 @@ struct MpiPlaces {
   std::string session = {};  // folder of its files; empty: not known
   std::string shared = {};   // folder of the shared memory between processes
   bool default_shared = true;
-  int64_t shared_bytes = 0;  // of all processes here; 0: they use none
+  int64_t shared_bytes = 0;  // all processes of this node; 0: they use none
 };
 MpiPlaces mpi_places();
 

@@ -65,7 +65,7 @@ PeerGroup::PeerGroup(Communicator& host, std::vector<kernels::RankPlace> places,
     destroy_events();
     if (first && world_) {
       world_->close();
-      ++world_->left;  // nobody waits for this rank in leave()
+      ++world_->left;  // no rank waits for this one in leave()
     }
     throw;
   }
@@ -129,7 +129,7 @@ void PeerGroup::try_links() {
     kernels::peer_copy(exec, to, own_mark, kWord);
     table_.stream_synchronize(nullptr);
   }
-  hosts_.barrier();  // throws what a rank that has failed tells
+  hosts_.barrier();  // throws the error of a rank that has failed
   std::array<uint32_t, kernels::kMostPeers> came{};
   table_.copy(came.data(), words_memory_.data() + kTried, came.size() * kWord, nullptr);
   table_.stream_synchronize(nullptr);

@@ -23,9 +23,11 @@ class PeerGroup {
   struct World {
     explicit World(const cuda::Backend& table) : stop(table) {}
     void open_waits() const { std::atomic_ref(*stop.get()).store(1); }
-    // False: a rank has failed and frees its memory. True: it waits for end_writing().
+    // Returns false if a rank has failed, whose memory must not be written. If true, close() waits
+    // for end_writing().
     bool begin_writing();
     void end_writing() { --writers; }
+    // Called by a rank that fails, before it frees its memory. Waits for those that write.
     void close();
     PinnedValue<uint32_t> stop;
     std::atomic<int> left = 0;     // ranks that have come to leave()

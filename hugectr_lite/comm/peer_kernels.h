@@ -41,11 +41,11 @@ inline const Kernel<void(Peers /*words*/)> peer_signal{"peer_signal"};
 // kernel that waits; it occupies one block.
 inline const Kernel<void(Peers /*words*/, const uint32_t* /*stop*/)> peer_wait{"peer_wait"};
 
-// What a run on a GPU tells its host while it goes on.
+// Progress that a run on a GPU reports to its host.
 struct Notice {
-  uint64_t run = 0;               // how many have told, this one included; written last
+  uint64_t run = 0;               // number of this report, from 1; written last
   int32_t capacity_exceeded = 0;  // as it is then
-  float stop_requests = 0;        // how many ranks were asked to stop
+  float stop_requests = 0;        // ranks with a stop request
 };
 // *notice, in page-locked memory, <- the next one; `runs` counts them in device memory, from 0.
 inline const Kernel<void(uint64_t* /*runs*/, const int32_t* /*capacity_exceeded*/,

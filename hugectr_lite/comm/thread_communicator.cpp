@@ -136,7 +136,7 @@ class RankThreads {
   std::mutex mutex_;
   std::condition_variable changed_;
   size_t ended_ = 0;
-  std::string late_;               // what the first TimeoutError says
+  std::string late_;               // message of the first TimeoutError
   std::exception_ptr own_, told_;  // the first of either kind
 };
 

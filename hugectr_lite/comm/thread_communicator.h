@@ -41,8 +41,8 @@ std::string abort_reason(int rank, const std::exception& error);
 
 // Runs body(communicator) for each of `ranks`, the ranks of this process, on a thread of its own (a
 // single one on the calling thread) and waits for all. When a body throws, all ranks are aborted
-// with "rank r: <its message>", and the first exception thrown is rethrown: the first one that is
-// no CommError where there is one, since these tell ranks what has become of another. After a
+// with "rank r: <its message>", and the first exception thrown is rethrown: the first
+// that is not a CommError, if any, since a CommError only reports that another rank failed. After a
 // TimeoutError a rank that does not end is not waited for: the process prints the message and exits
 // with kExitDevice.
 void run_ranks(std::span<const std::unique_ptr<Communicator>> ranks,

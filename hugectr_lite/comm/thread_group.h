@@ -25,8 +25,8 @@ struct AbortState {
   std::string reason;
   std::vector<std::weak_ptr<ThreadGroup>> groups;
   std::atomic<bool> aborted{false};
-  // Ranks of the run that are in a long wait for others: whoever waits for them does not blame
-  // them. Once for each of a rank's lanes.
+  // Ranks of the run that are in a long wait themselves, so that a rank which waits for them does
+  // not report them as late. Contains a rank once for each of its lanes.
   std::multiset<int> waiting;
 
   // The first reason counts; wakes every rank of every group. Returns whether it was the first.

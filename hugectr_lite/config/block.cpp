@@ -49,7 +49,7 @@ void Block::finish() {
   for (const auto& [key, value] : node_->members()) {
     if (contains(known_, key)) continue;
     const std::string like = closest(key, known_);
-    const bool slip = contains(missing_, like);  // of a key that must be there
+    const bool slip = contains(missing_, like);  // of a required key's name
     std::erase(missing_, like);
     if (others_ && !slip) continue;
     std::vector<std::string> names = known_;

@@ -29,7 +29,7 @@ namespace hlite::config {
 // States if a key may be absent.
 struct Need {
   bool required = false;
-  const char* otherwise = "";  // what an absent key stands for, if its field does not show it
+  const char* otherwise = "";  // meaning of an absent key, if its field does not show it
   const char* variant = "";    // KeySchema::variant
 };
 inline constexpr Need kRequired{.required = true};

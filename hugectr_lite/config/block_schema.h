@@ -20,7 +20,7 @@ struct KeySchema {
   bool required = false;
   // The key belongs to one value of the block's `type` alone, as sgd_hparam does; empty: to all.
   std::string variant;
-  std::shared_ptr<BlockSchema> block;  // of an object, or of each element of a list of objects
+  std::shared_ptr<BlockSchema> block;  // keys of an object, or of each object of a list
   std::string word = {};  // a string that may stand in place of that object; empty: none
 };
 

@@ -31,7 +31,7 @@ void read_layers(const JsonNode& layers, TrainConfig& config) {
     });
     config.layers.push_back(&layer);
   }
-  if (!all_have_types) config.layers.clear();  // their wiring cannot be told
+  if (!all_have_types) config.layers.clear();  // their wiring is unknown
 }
 
 // Rules that concern several blocks.

@@ -34,14 +34,14 @@ enum class InputWay { kOwn, kBroadcast };
 // (ours) Whose rules a run's MLPerf log follows.
 enum class Benchmark { kNone, kDlrm, kDlrmDcnv2 };
 
-// solver.embedding_memory: where the rows of tables may lie. On the CPU rows that have no room in
-// memory are on a disk; on GPUs all rows are in the host's memory, and those in use in a GPU's.
+// solver.embedding_memory: the tiers that hold the rows of tables. On the CPU, rows that do not fit
+// in memory are on a disk. On GPUs, host memory holds all rows, and GPU memory those in use.
 struct EmbeddingMemoryConfig {
-  bool automatic = false;  // what the machine has decides (trainer/run/row_memory.h)
-  double gpu_gb = 0;       // of each GPU: rows, their optimizer states and what finds them
-  double host_gb = 0;      // of each process, likewise
+  bool automatic = false;  // "auto": chosen by the machine's memory (trainer/run/row_memory.h)
+  double gpu_gb = 0;       // per GPU: rows, optimizer states and maps
+  double host_gb = 0;      // per process, likewise
   std::string disk;        // a folder
-  double disk_gb = 0;      // of each layer's file on each rank; 0: as there is room for
+  double disk_gb = 0;      // per layer and rank; 0: the free space
 };
 
 struct SolverConfig {
@@ -116,8 +116,8 @@ struct TrainConfig {
   AllReduceConfig all_reduce;
   DataConfig data;
   std::vector<const JsonNode*> layers;  // layers[1..], each an object with a string `type`
-  Problems problems;                    // of the blocks above; only read_train_config() leaves any
-  bool data_is_valid = false;           // no problem is in the Data layer
+  Problems problems;           // found in the blocks above; only read_train_config() leaves any
+  bool data_is_valid = false;  // no problem is in the Data layer
 
   // A path inside the config: see resolve_path() of core/file.h.
   [[nodiscard]] std::string resolve(const std::string& path, PathUse use = PathUse::kInput) const {

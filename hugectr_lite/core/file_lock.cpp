@@ -74,8 +74,8 @@ bool FileLock::open() {
   return true;
 }
 
-// Under the lock, so that nobody else has this file. The claim ends here even where a child process
-// has inherited the descriptor.
+// Unlinks under the lock, so that no other process holds this file. The claim ends here even if a
+// child process has inherited the descriptor.
 FileLock::~FileLock() {
   if (!held()) return;
   unlink(path_.c_str());

@@ -26,7 +26,7 @@ class FileLock {
 
  private:
   bool open();
-  std::string path_;  // of the lock file
+  std::string path_;  // the lock file's
   FileDescriptor fd_;
   std::string holder_;
 };

@@ -42,7 +42,7 @@ struct IoCompletion {
 
 struct IoQueueOptions {
   int64_t depth = 1;        // most requests in flight
-  int64_t alignment = 512;  // of every offset, buffer and size; a power of two
+  int64_t alignment = 512;  // required of offsets, buffers and sizes; a power of two
   bool writable = false;    // the file is opened for writing too
 };
 
@@ -98,12 +98,12 @@ class AioQueue : public IoQueue {
   FileDescriptor file_, event_;  // event: counts completions and calls of wake()
   io_context_t context_ = nullptr;
   int64_t in_flight_ = 0;
-  std::vector<iocb> blocks_;        // of one call
+  std::vector<iocb> blocks_;        // used within one call
   std::vector<iocb*> block_of_;     // pointers to them
-  std::vector<io_event> finished_;  // of one call
+  std::vector<io_event> finished_;  // used within one call
 };
 
-// Serves requests in the order they were made; the kernel is told of all reads at once and reads
+// Serves requests in the order of submission. The kernel gets a hint of all reads at once and reads
 // ahead.
 class BufferedQueue final : public IoQueue {
  public:

@@ -15,8 +15,8 @@ constexpr int64_t dtype_bytes(DType dtype) {
   return dtype == DType::kBf16 || dtype == DType::kF16 ? 2 : 4;
 }
 
-// Elements at `data`, in float, or, where `data` is null, behind two functions that move elements
-// [first, first + span.size()) in row-major order (a device, or rows spread over ranks). `get` is
+// Float elements at `data` or, if `data` is null, elements that two functions move: [first, first +
+// span.size()) in row-major order (on a device, or of rows sharded over ranks). `get` is
 // needed to write a file, `put` to read one. `dtype` is what a file holds: elements of uint32
 // travel as the bits of floats, those of 16 bits as floats of the same value.
 struct TensorRef {

@@ -13,8 +13,8 @@
 namespace hlite::ops {
 
 struct LossSum {
-  double sum = 0;       // of mean losses times the samples of their batches
-  int64_t samples = 0;  // of these batches
+  double sum = 0;       // mean losses, each times the samples of its batch
+  int64_t samples = 0;  // in these batches
 
   // NaN without samples.
   [[nodiscard]] double mean() const {

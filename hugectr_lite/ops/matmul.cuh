@@ -129,8 +129,8 @@ class Matmul {
   struct Search {
     const MatmulProblem& problem;
     const EpilogueKernels* kernels;  // null for a plain product
-    const ProductPlan* plain;        // of the same product without epilogue; null for that itself
-    std::string name;                // the key's text
+    const ProductPlan* plain;  // plan of the product without epilogue; null: this one has none
+    std::string name;          // the key's text
     cudaStream_t stream;
   };
 

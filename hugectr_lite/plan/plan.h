@@ -36,7 +36,7 @@ struct HostInput {
 struct StepContext {
   Exec exec = {};         // set by the executor
   int64_t batch = 0;      // samples in this batch, at most what the buffers were sized for
-  int64_t iteration = 0;  // of training, from 1; 0 in an evaluation
+  int64_t iteration = 0;  // training iteration, from 1; 0 in an evaluation
   HostInput input = {};
   // Where the batch is one rank's part of a larger one: that one's samples, and the place in it of
   // this rank's first.

@@ -192,7 +192,7 @@ class PyTrainer : OneAtATime {
     trainer_->check_loss();
   }
   void begin(std::optional<int64_t> iterations) {
-    events_->take();  // of a run that failed
+    events_->take();  // left by a run that failed
     const Inside inside(*this);
     loop_->begin(iterations);
   }
@@ -307,7 +307,7 @@ class PyTrainer : OneAtATime {
   trainer::Options options_;
   std::unique_ptr<trainer::Trainer> trainer_;
   std::unique_ptr<trainer::TrainingLoop> loop_;
-  PyEvents* events_ = nullptr;  // of trainer_
+  PyEvents* events_ = nullptr;  // owned by trainer_
   std::unique_ptr<predict::ArrayBatches> batches_;
 };
 

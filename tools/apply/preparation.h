@@ -56,8 +56,8 @@ class Preparation {
   const data::Manifest manifest_;
   std::unique_ptr<RowParser> parser_;
   RowShape shape_;
-  std::vector<FittedDense> dense_;                    // of csv_prep
-  std::vector<std::shared_ptr<const SavedIds>> ids_;  // of each slot; some share theirs
+  std::vector<FittedDense> dense_;                    // csv_prep's
+  std::vector<std::shared_ptr<const SavedIds>> ids_;  // per slot; some are shared
   data::Manifest described_;
   std::unique_ptr<RowEncoder> encoder_;
 };

@@ -33,7 +33,7 @@ struct CsvColumn {
   int64_t index = -1;       // -1: to be found in the header by...
   std::string header_name;  // ...this name
   std::string name;         // for messages and the manifest
-  std::string vocabulary;   // of a categorical column that shares one
+  std::string vocabulary;   // name of a shared one, of a categorical column
 };
 
 struct CsvSchema {

@@ -36,7 +36,7 @@ struct NewCategory {
 
 struct RowBlock {
   LineBlock lines;
-  std::vector<std::vector<NewCategory>> candidates;  // of each table, in the order of the rows
+  std::vector<std::vector<NewCategory>> candidates;  // per table, in the order of the rows
   std::string text;
 };
 

@@ -15,7 +15,7 @@
 namespace hlite::tools {
 namespace {
 
-// The layout of raw data, as a manifest beside it or the config says.
+// Layout of raw data, from its manifest or the config.
 std::optional<data::RawFormat> raw_layout(const config::TrainConfig* config, Inspection& out) {
   if (const auto entry = data::find_manifest_of(out.file.path, data::DamagedManifest::kPassOver)) {
     out.sure = Sureness::kCertain;

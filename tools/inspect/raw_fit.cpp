@@ -281,7 +281,7 @@ class RawFit {
   data::RawFormat format_;
   int64_t words_;  // of a record in the config
   std::vector<uint32_t> head_;
-  int64_t found_words_;  // of a record, by what the file holds; 0: unknown
+  int64_t found_words_;  // words a record, found in the file; 0: unknown
   Scan scan_;
 };
 

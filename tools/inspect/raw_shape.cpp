@@ -5,7 +5,7 @@
 namespace hlite::tools {
 namespace {
 
-constexpr int64_t kMostWords = 4096;  // of a record, when it must be found by trying
+constexpr int64_t kMostWords = 4096;  // longest record that is tried
 constexpr uint32_t kFloatOne = 0x3f800000;
 constexpr int64_t kFewestRecords = 8;  // that a record size is believed from
 

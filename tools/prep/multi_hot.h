@@ -36,7 +36,7 @@ class MultiHot {
 
  private:
   std::vector<int64_t> hotness_, slot_sizes_;
-  std::vector<uint64_t> drawn_as_;  // of each slot: the first slot of its table
+  std::vector<uint64_t> drawn_as_;  // per slot: the first slot of its table
   uint64_t seed_;
   int64_t keys_ = 0;
   std::vector<uint32_t> rejected_below_;  // of each table: see multi_hot.cpp

@@ -71,7 +71,7 @@ data::ManifestColumn statistics(int64_t train_rows, const uint32_t* counts, int6
 
 // What ids in order of first appearance become.
 struct FinalIds {
-  int64_t size = 0;          // of the table
+  int64_t size = 0;          // rows of the table
   BudgetArray<uint32_t> of;  // [ids in order of first appearance]
 };
 
@@ -352,7 +352,7 @@ class Numbering {
   KeyDictionary<Key> dictionary_;
   int64_t known_ = 0;              // ids of NumberingRecipe::known_keys
   BudgetArray<uint32_t> counts_;   // [id], in order of first appearance
-  std::vector<Key> chunk_, lane_;  // of rows; of a column, where there are several
+  std::vector<Key> chunk_, lane_;  // keys of rows; of one column, if there are several
   Ids id_chunk_, id_lane_;
 };
 

@@ -1,5 +1,5 @@
 // The files of a preparation in its output folder. One folder holds one preparation: a split, a
-// vocabulary or a manifest of an earlier one beside the new files would give wrong ids silently.
+// vocabulary or a manifest of an earlier one among the new files would give wrong ids silently.
 #pragma once
 
 #include <string>

@@ -193,7 +193,7 @@ void PrepEngine::parse() {
   open_.clear();
 }
 
-// Numbers the slots of a table, or returns false when it does not fit the memory beside the others.
+// Numbers the slots of a table. Returns false if it does not fit in memory with the others.
 bool PrepEngine::number_table(const NumberingRecipe& recipe, const std::vector<int>& slots,
                               MemoryBudget& budget, bool alone) {
   TableTask task;

@@ -44,9 +44,9 @@ WrittenSplit write_split(const RowSource& rows, const std::string& role,
                          std::span<const int64_t> slot_sizes, const OutputOptions& options,
                          const SplitResources& resources, ThreadPool& pool);
 
-// Gives the files of all splits their names and writes manifest.json, with the splits' entries
-// added, beside them. Results of an earlier preparation are removed, its manifest first; the new
-// one comes last: at any moment, a manifest describes the files beside it.
+// Gives the files of all splits their names and writes manifest.json with the splits' entries.
+// Removes the results of an earlier preparation, its manifest first, and writes the new manifest
+// last: a manifest that exists always describes the files in its folder.
 void publish(const std::string& folder, data::Manifest& manifest, std::span<WrittenSplit> splits);
 
 }  // namespace hlite::tools

@@ -97,7 +97,7 @@ class PlantedModel {
   };
   struct DenseColumn {
     std::vector<int32_t> values;  // [kValues], equally likely, then kMissingValue
-    std::vector<float> effect;    // what each adds to LogitParts::dense
+    std::vector<float> effect;    // each one's term of LogitParts::dense
     uint32_t missing = 0;
   };
 
@@ -123,7 +123,7 @@ class PlantedModel {
   std::vector<std::array<int, 2>> pairs_;
   std::vector<double> signs_;
   std::vector<int> pair_slots_;                 // slots of pairs_, each once
-  std::vector<std::array<size_t, 2>> ends_;     // of each pair: positions in pair_slots_
+  std::vector<std::array<size_t, 2>> ends_;     // per pair: positions in pair_slots_
   LogitParts mean_{0, 0, 0}, factor_{1, 1, 1};  // z(x) * sqrt(share) = (x - mean) * factor
   double scale_ = 1, bias_ = 0;
 };

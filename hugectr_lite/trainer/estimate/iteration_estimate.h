@@ -6,10 +6,10 @@
 //   an exchange     step_seconds + bytes / link + latency, in the node and then between nodes; an
 //                   all-reduce has two of each
 //
-// and plan/schedule.h lets lanes hide of each other what they can. A GPU's copy of the next batch
-// goes by beside the iteration. Rows that come from a slower tier of memory cost their bytes over
-// the bus, or the disk's, which an iteration waits for unless they were read ahead. Bytes of rows
-// and their gradients are those of the distinct rows that are expected of the keys.
+// and plan/schedule.h overlaps lanes as far as dependencies allow. A GPU's copy of the next batch
+// overlaps the iteration. Rows from a slower tier cost their bytes over the bus or the disk's
+// bandwidth; an iteration waits for them unless they were read ahead. Bytes of rows and gradients
+// are those of the expected number of distinct rows.
 #pragma once
 
 #include <array>
@@ -47,9 +47,9 @@ struct IterationEstimate {
   std::vector<EstimatedStep> steps;
   std::array<double, kBounds> on_path = {};  // seconds of the critical path, by what they go to
   double host_copy_seconds = 0;
-  double tier_seconds = 0;  // of rows that are read ahead, and those that go back beside
-  double sample_bytes = 0;  // of the data
-  std::string keys;         // what was taken for the keys' frequencies
+  double tier_seconds = 0;  // rows that are read ahead or written back, overlapped
+  double sample_bytes = 0;  // data per sample
+  std::string keys;         // assumed frequencies of keys
   std::vector<std::string> placement, tiers;
   [[nodiscard]] Bound bound() const;
   [[nodiscard]] double samples_per_s() const { return static_cast<double>(batch) / seconds; }

@@ -61,7 +61,7 @@ std::vector<embedding::RowMemory> share_memory(
   };
   double all = 0;
   for (const auto& layer : layers) all += bytes(*layer);
-  constexpr double kMostGigabytes = 1e9;  // what an integer holds
+  constexpr double kMostGigabytes = 1e9;  // fits an int64_t in bytes
   // Each rank has a GPU of its own.
   const auto sharing =
       static_cast<double>(gpu                    ? 1

@@ -50,7 +50,7 @@ struct ModelLayers {
 ModelLayers build_layers(const config::TrainConfig& config, const LayerSetup& setup);
 
 // Throws ConfigError with all faults of a config that read_train_config() has read: those of its
-// blocks and of its layers, as far as these can be told.
+// blocks, and those of its layers if their wiring is known.
 void require_valid(const config::TrainConfig& config);
 
 }  // namespace hlite::trainer

@@ -16,7 +16,7 @@ struct DenseOptimizerParts {
   const LearningRates& rates;
   const LossScaling& loss_scaling;
   const RunStatus* status;   // null on one rank
-  DenseShard* shard;         // of a sharded optimizer, or null
+  DenseShard* shard;         // set if the optimizer is sharded; else null
   const GradientClip* clip;  // null where the config has no norm
 };
 

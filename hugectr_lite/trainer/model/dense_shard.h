@@ -44,7 +44,7 @@ class DenseShard {
   size_t count_ = 0;
   plan::BufferId all_ = plan::kNoBuffer, summed_ = plan::kNoBuffer;
   plan::BufferId narrow_all_ = plan::kNoBuffer, narrow_summed_ = plan::kNoBuffer;  // in bf16
-  mutable int64_t calls_ = 0;                                                      // of sum()
+  mutable int64_t calls_ = 0;                                                      // calls of sum()
 };
 
 }  // namespace hlite::trainer

@@ -28,14 +28,14 @@ class SummedBuffer {
   // Sizes of buffers, so that each begins on a cache line.
   [[nodiscard]] static int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-  // `bytes` of gradients in float, a multiple of 64, and `words` floats beside them.
+  // Declares `bytes` of gradients in float, a multiple of 64, followed by `words` floats.
   void declare(plan::Buffers& buffers, const std::string& name, int64_t bytes, int64_t words = 0);
   [[nodiscard]] plan::BufferId gradients() const { return gradients_; }
   // The floats.
   [[nodiscard]] plan::BufferId words() const { return words_; }
 
-  // Adds `step`, whose name, reads and writes are what the sum has beside these buffers, on lane
-  // comm. Its `run` does sum(). Collective.
+  // Adds `step` on the comm lane, with these buffers among its reads and writes. Its `run` calls
+  // sum(). Collective.
   void emit(plan::Plan& plan, plan::Step step);
   void sum(const Exec& exec);
 
@@ -56,7 +56,7 @@ class SummedBuffer {
   const SumOptions options_;
   const plan::Buffers* buffers_ = nullptr;
   plan::BufferId gradients_ = plan::kNoBuffer, words_ = plan::kNoBuffer;
-  plan::BufferId wire_ = plan::kNoBuffer;  // what travels instead: the gradients in bf16
+  plan::BufferId wire_ = plan::kNoBuffer;  // bf16 copy of the gradients, sent in their place
   std::unique_ptr<StepCommunicator> communicator_;
 };
 

@@ -77,7 +77,7 @@ class Evaluator {
   std::vector<uint32_t> groups_;               // where a metric goes by them
   std::unique_ptr<GpuEvaluation> gpu_;         // or all of it there
   double seconds_ = 0;                         // of the last start()
-  int64_t replaced_keys_ = 0;                  // of this rank in the last start()
+  int64_t replaced_keys_ = 0;                  // on this rank since the last start()
 };
 
 }  // namespace hlite::trainer

@@ -19,8 +19,8 @@ struct NamedNumber {
 // key_policy replaces those outside of their tables, as in an evaluation; "resident_share" of
 // lookups where tables are larger than memory
 std::vector<NamedNumber> numbers_of(const TrainEvent& event);
-// "resident_share" of lookups, and of an iteration "read_rows", "read_bytes", "written_rows" and
-// "written_bytes" of a layer whose tables are larger than memory; beside them what was expected
+// "resident_share" of lookups, and per iteration "read_rows", "read_bytes", "written_rows" and
+// "written_bytes" of a layer whose tables are larger than memory; then the expected values
 std::vector<NamedNumber> numbers_of(const LayerTiers& tiers, const embedding::RowCacheCounts& moved,
                                     int64_t iterations);
 // "auc", "loss", the further metrics of solver.eval_metrics ("calibration", "gauc", "ndcg@10",

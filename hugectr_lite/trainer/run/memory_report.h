@@ -13,7 +13,7 @@ namespace hlite::trainer {
 struct MemoryOfRun {
   const config::TrainConfig& config;
   const Model& model;
-  int threads = 1;            // of a rank
+  int threads = 1;            // per rank
   int64_t eval_samples = 0;   // 0: no evaluation
   int64_t train_samples = 0;  // 0: unknown
 };

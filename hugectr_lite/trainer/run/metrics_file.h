@@ -21,9 +21,9 @@
 //   {"event":"traffic","iterations":300,...} (trainer/run/traffic.h), on several ranks
 //
 // The names are those of event_numbers.h. A metric that does not exist (an AUC of one class only)
-// is null. "seconds" of an evaluation are those that training stood still for it. A GPU computes
-// its metrics beside training: its line comes a little later, but before the next of another
-// iteration.
+// is null. "seconds" of an evaluation is the time for which training paused. A GPU's metrics are
+// computed while training goes on: their line comes a little later, but before the next line of
+// another iteration.
 #pragma once
 
 #include <string>

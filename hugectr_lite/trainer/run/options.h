@@ -22,7 +22,7 @@ struct Options {
   // Goes on where the data are not as those that the model, or the training set, came from.
   bool allow_other_data = false;
   bool grow = false;              // with resume: on data that continue those of the checkpoint
-  bool with_preparation = false;  // what predict needs for text goes into checkpoints
+  bool with_preparation = false;  // checkpoints hold the files that predict needs for text
   bool check = false, plan = false, links = false, quiet = false, traffic = false;
 };
 

@@ -23,8 +23,8 @@ struct RowMemorySetup {
   const config::TrainConfig& config;
   const Options& options;
   std::vector<LayerPlacement> placements = {};
-  int threads = 1;                     // of a rank
-  const cuda::Backend* gpu = nullptr;  // of the current device; null: the CPU
+  int threads = 1;                     // per rank
+  const cuda::Backend* gpu = nullptr;  // for the current device; null: the CPU
   // This process's first rank; with world if there are other processes.
   comm::RankContext ranks = {};
 };

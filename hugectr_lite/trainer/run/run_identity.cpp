@@ -40,7 +40,7 @@ std::string sample_text(const std::vector<std::string>& files) {
   return fmt::format("{} bytes, checksum of a sample {}", bytes, data::sample_digits(files));
 }
 
-// The manifest beside the data says which rows are replicated.
+// The data's manifest determines the replicated rows.
 void add_data(const config::TrainConfig& config, const char* name, const std::string& source,
               comm::RunIdentity& identity) {
   if (source.empty()) return;

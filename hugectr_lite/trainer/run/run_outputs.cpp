@@ -40,8 +40,8 @@ void expect_directory(const char* option, const std::string& path) {
                        path, parent.string());
 }
 
-// Removes what runs with a prefix of their own, `prefix` and their process, left when they were
-// killed: a lock that nobody holds goes when its claim ends.
+// Removes the lock files of killed runs whose prefix was `prefix` and their process: claiming a
+// lock that no process holds, and ending the claim, removes its file.
 void remove_stale_locks(const std::string& prefix) {
   const std::string directory = parent_directory(prefix),
                     begin = "." + fs::path(prefix).filename().string();

@@ -20,12 +20,12 @@ namespace hlite::trainer {
 class RunOutputs {
  public:
   // Both must outlive it. Throws ConfigError for a place that cannot be written, that is an input
-  // of the run, or that another run has; a device or pipe is nobody's. Throws DataError where
+  // of the run, or that another run uses; devices and pipes may be shared. Throws DataError where
   // something that is no checkpoint is in the place of one.
   RunOutputs(const config::TrainConfig& config, const Options& options);
 
   // "<prefix><name>" for a snapshot (its iteration) or other weights. The prefix is the config's
-  // or, where another live run has that, one of this run's own, of which a warning tells once.
+  // or, if another live run uses that, one of this run's own, which a warning names once.
   [[nodiscard]] std::string snapshot(const std::string& name);
   // Removes this run's older snapshots as solver.keep_checkpoints says; warns where that fails.
   void remove_older_snapshots(uint64_t run) const;

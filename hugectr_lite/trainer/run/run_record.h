@@ -1,6 +1,6 @@
-// Who keeps a record of a run, and what it is told:
+// RunRecord receives the events of a run, in this order:
 //
-//   ready, { train, gpus where they tell | eval_begins, eval | progressive }..., traffic on several
+//   ready, { train, gpus if NVML reports | eval_begins, eval | progressive }..., traffic on several
 //   ranks, tables with embedding_memory, steps where they were timed, then ended or failed
 //
 // Each kind of record is a class of its own (metrics_file.h, mllog_file.h, tensorboard_file.h) and
@@ -35,7 +35,8 @@ struct TrainEvent {
   int64_t iter = 0;
   double loss = 0, batch_loss = 0;  // mean since the line before; of this iteration's batch
   double lr = 0, samples_per_s = 0, wait_share = 0;
-  std::optional<double> replaced_share = {};  // of keys since the line before, by key_policy
+  std::optional<double> replaced_share =
+      {};  // share of keys that key_policy replaced since the last line
   // Share of lookups since the line before whose rows were in memory; nullopt if all rows are.
   std::optional<double> resident_share = {};
 };
@@ -48,8 +49,8 @@ struct EndEvent {
   double seconds = 0, samples_per_s = 0;
   int64_t peak_rss_bytes = 0;
   EndReason reason = EndReason::kMaxIter;
-  std::optional<double> gpu_joules = {};      // of all GPUs of rank 0's process
-  std::optional<double> replaced_share = {};  // of all keys trained on, by key_policy
+  std::optional<double> gpu_joules = {};      // all GPUs of rank 0's process
+  std::optional<double> replaced_share = {};  // share of trained keys that key_policy replaced
 };
 
 // A step of the training plan on rank 0: mean of an iteration.
@@ -63,9 +64,9 @@ struct StepTime {
 // Rows of tables beyond memory: where they lay and what moved in training, on rank 0.
 struct TablesEvent {
   int64_t iterations = 0;
-  std::vector<std::string> decision = {};  // what "embedding_memory": "auto" has come to
+  std::vector<std::string> decision = {};  // choice of "embedding_memory": "auto"
   std::vector<LayerTiers> layers = {};
-  std::vector<embedding::RowCacheCounts> moved = {};  // of each layer
+  std::vector<embedding::RowCacheCounts> moved = {};  // per layer
 };
 
 struct StepsEvent {

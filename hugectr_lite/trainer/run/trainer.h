@@ -73,10 +73,10 @@ class Trainer {
   // One iteration with the next batch of the training data, which begins again at its end. On a GPU
   // it has been issued when the call returns. Throws DataError when the data cannot be used.
   void step();
-  // For a folder that is followed. needs_file(): the open file has been trained on, and next_file()
-  // must come before step(). next_file() waits for a file and returns its name; kEnd: no file will
-  // come; kNothing: this process was asked to stop. score_file() (nullopt if asked to stop) and
-  // open_file() come next. Collective. Throw DataError.
+  // These serve a run that follows a folder. If needs_file(), all of the open file has been trained
+  // on; call next_file() before step(). It waits for a file and returns its name, kEnd if none will
+  // come, or kNothing after a stop request. Then call score_file(), which returns nullopt after a
+  // stop request, and open_file(). Collective. Throw DataError.
   [[nodiscard]] bool needs_file() const { return followed_ && followed_->at_end_of_file(); }
   data::FollowedSource::NextFile next_file();
   std::optional<EvalResult> score_file(const std::string& file);
@@ -204,7 +204,7 @@ class Trainer {
   } last_batch_;                      // of the last iteration
   std::vector<double> step_seconds_;  // of all iterations, where they are timed
   MovedData moved_in_evaluations_;
-  std::vector<std::string> memory_lines_;               // of "embedding_memory": "auto"
+  std::vector<std::string> memory_lines_;               // log lines of "embedding_memory": "auto"
   std::vector<embedding::RowCacheCounts> rows_beside_;  // moved_rows() outside of training
 };
 

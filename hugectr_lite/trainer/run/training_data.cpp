@@ -24,7 +24,7 @@ data::OtherData choice_of(const Options& options) {
 // The manifest of a file that is there.
 std::optional<data::ManifestEntry> entry_of(const std::string& path) {
   std::error_code error;
-  if (!fs::exists(path, error)) return std::nullopt;  // whoever opens it says so
+  if (!fs::exists(path, error)) return std::nullopt;  // opening it reports that
   auto entry = data::find_manifest_of(path, data::DamagedManifest::kPassOver);
   if (!entry) {
     if (const std::string other = data::manifest_without(path); !other.empty())

@@ -1,5 +1,5 @@
-// Does the data of a run belong together, and to the model that it begins from? The manifests
-// beside the files say so.
+// Checks, by the manifests next to the files, that the data sets of a run belong together and to
+// the model that it starts from.
 #pragma once
 
 #include <string>

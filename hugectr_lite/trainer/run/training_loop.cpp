@@ -129,7 +129,7 @@ void TrainingLoop::show(bool event, bool display) {
     state_.lr = trainer_.learning_rate();
     // If not all ranks are here, a non-finite loss has to wait: they end together.
     if (!std::isfinite(state_.batch_loss) && (!gpu || event || trainer_.ranks().ranks() == 1)) {
-      report_evaluation();  // of an earlier iteration
+      report_evaluation();  // started in an earlier iteration
       trainer_.check_loss();
     }
   }
