@@ -1,7 +1,6 @@
 #include "tools/csv/csv_prep.h"
 
 #include <array>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -17,6 +16,7 @@
 #include "tests/support/temporary_directory.h"
 #include "tests/tools/io/gzip_file.h"
 #include "tests/tools/io/zstd_file.h"
+#include "tests/tools/prep/stopped_runs.h"
 #include "tools/csv/csv_record.h"
 
 namespace hlite::tools {
@@ -300,20 +300,8 @@ TEST_CASE("the results depend neither on threads nor on blocks nor on being inte
   for (const int stop : {1, 5, 20, 60}) {
     fs::remove_all(files.folder / "out");
     files.options.run.restart = false;
-    std::atomic<int> points{0};
-    files.options.run.at_point = [&](std::string_view) {
-      const int point = ++points;
-      if (point % stop == 0 && point <= 2 * stop) throw Error("stopped");
-    };
-    int runs = 1;
-    for (;; ++runs) {
-      try {
-        csv_prep(files.options);
-        break;
-      } catch (const Error& error) {
-        REQUIRE(std::string(error.what()) == "stopped");
-      }
-    }
+    const int runs =
+        runs_until_done(files.options.run, stop, 2 * stop, [&] { csv_prep(files.options); });
     CHECK(runs >= 2);
     CHECK(files.all() == expected);
   }

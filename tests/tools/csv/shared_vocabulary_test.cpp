@@ -1,5 +1,4 @@
 // Columns that share a vocabulary, against the ids that the definition gives them.
-#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -10,6 +9,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/tools/prep/stopped_runs.h"
 #include "tools/csv/csv_prep.h"
 
 namespace hlite::tools {
@@ -210,25 +210,12 @@ TEST_CASE("a shared vocabulary depends neither on threads, memory nor on being i
   files.options.run.block_bytes = 5000;
   for (const int stop : {1, 2, 3, 7, 30}) {
     fs::remove_all(files.folder / "out");
-    std::atomic<int> points{0};
-    files.options.run.at_point = [&](std::string_view) {
-      const int point = ++points;
-      if (point % stop == 0 && point <= 12 * stop) throw Error("stopped");
-    };
-    int runs = 1;
-    for (;; ++runs) {
-      try {
-        csv_prep(files.options);
-        break;
-      } catch (const Error& error) {
-        REQUIRE(std::string(error.what()) == "stopped");
-      }
-    }
+    const int runs =
+        runs_until_done(files.options.run, stop, 12 * stop, [&] { csv_prep(files.options); });
     CHECK(runs >= 2);
     CHECK((files.all() == expected));
   }
   // With as little memory for numbering as will do: table after table.
-  files.options.run.at_point = {};
   int refused = 0;
   for (int64_t bytes = 4000;; bytes += bytes / 8) {
     fs::remove_all(files.folder / "out");
