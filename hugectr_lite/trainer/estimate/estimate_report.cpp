@@ -1,4 +1,5 @@
 #include "hugectr_lite/trainer/estimate/estimate_report.h"
+#include "hugectr_lite/trainer/model/embedding_layers.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,5 @@
 #include "hugectr_lite/trainer/model/build_layers.h"
+#include "hugectr_lite/trainer/model/embedding_layers.h"
 
 #include <algorithm>
 #include <cmath>

@@ -7,6 +7,7 @@
 #include "embedding/embedding_layer.h"
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/network/network.h"
+#include "hugectr_lite/trainer/model/key_statistics.h"
 #include "hugectr_lite/trainer/model/placements.h"
 
 namespace hlite::trainer {

@@ -44,20 +44,7 @@ ExpectedPlacements expect_placements(const config::TrainConfig& config,
                                      const comm::Topology& topology, AssumedKeys keys,
                                      bool copies = true);
 
-// The expected keys of each embedding layer, by the counts in the manifest of the training data and
-// the length of the run; null if there are no counts. Reads all counts.
-using LayerKeys = std::vector<std::shared_ptr<const embedding::ExpectedKeys>>;
-LayerKeys expected_keys(const config::TrainConfig& config);
-
-// Rows of every slot's table, of all sparse inputs one after another: of the smallest one where
-// several embedding layers take an input. Throws ConfigError where none takes one.
-std::vector<int64_t> slot_rows_of(
-    const config::TrainConfig& config,
-    const std::vector<std::unique_ptr<embedding::EmbeddingLayer>>& embeddings);
-
 // The config's ranks, node by node.
 comm::Topology topology_of(const config::SolverConfig& solver);
-// How many embedding layers follow the data layer. Throws ConfigError for one further down.
-size_t count_embeddings(const config::TrainConfig& config);
 
 }  // namespace hlite::trainer

@@ -10,6 +10,7 @@
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/live_line.h"
 #include "hugectr_lite/core/memory.h"
+#include "hugectr_lite/trainer/model/key_statistics.h"
 #include "hugectr_lite/trainer/model/model_sizes.h"
 #include "hugectr_lite/trainer/run/memory_report.h"
 #include "hugectr_lite/trainer/run/resources.h"

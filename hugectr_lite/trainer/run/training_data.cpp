@@ -9,6 +9,7 @@
 #include "hugectr_lite/config/json_values.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
+#include "hugectr_lite/trainer/model/embedding_layers.h"
 #include "hugectr_lite/trainer/model/placements.h"
 
 namespace hlite::trainer {

@@ -1,0 +1,171 @@
+#include "hugectr_lite/trainer/model/key_statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <numeric>
+#include <unordered_map>
+
+#include "data_reader/manifest.h"
+#include "data_reader/open_source.h"
+#include "embedding/key_frequencies.h"
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/file.h"
+
+namespace hlite::trainer {
+namespace {
+
+using embedding::FrequencyStatistics;
+
+// Returns the count of each row of a layer's tables, added up over the slots that share a table.
+std::vector<uint32_t> counts_of(const embedding::SlotLayout& layout, const data::Manifest& manifest,
+                                const ReadFile& file) {
+  constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max();
+  std::vector<uint32_t> counts(static_cast<size_t>(layout.total_rows)), of_slot;
+  const auto sizes = manifest.slot_sizes.begin();
+  int64_t at = std::accumulate(sizes, sizes + layout.first_slot, int64_t{0}) *
+               static_cast<int64_t>(sizeof(uint32_t));
+  for (size_t s = 0; s < layout.rows.size(); ++s) {
+    of_slot.resize(static_cast<size_t>(layout.rows[s]));
+    const auto bytes = std::as_writable_bytes(std::span(of_slot));
+    if (at + std::ssize(bytes) > file.size())
+      raise<DataError>("{}: expected at least {} bytes, found {}", file.name(),
+                       at + std::ssize(bytes), file.size());
+    file.read(at, bytes);
+    at += std::ssize(bytes);
+    uint32_t* const of_table = counts.data() + layout.offset[s];
+    for (size_t key = 0; key < of_slot.size(); ++key)
+      of_table[key] += std::min(of_slot[key], kMost - of_table[key]);
+  }
+  return counts;
+}
+
+// The manifest of the tool that wrote the training data, if it has the counts of these tables.
+std::optional<data::ManifestEntry> manifest_with_counts(const config::TrainConfig& config,
+                                                        const EmbeddingLayers& layers) {
+  auto entry = data::find_manifest_of(config.resolve(config.data.source));
+  if (!entry || entry->file.role != "train" || entry->manifest.key_counts_name.empty())
+    return std::nullopt;
+  const data::Manifest& manifest = entry->manifest;
+  // Multi-hot lists are made from the ids that were counted: their counts are others.
+  const bool one_hot = std::all_of(manifest.hotness.begin(), manifest.hotness.end(),
+                                   [](int64_t n) { return n == 1; });
+  const auto same_sizes = [&](const auto& layer) {
+    const auto& rows = layer->layout().rows;
+    return std::equal(rows.begin(), rows.end(),
+                      manifest.slot_sizes.begin() + layer->layout().first_slot);
+  };
+  if (!one_hot || manifest.slot_sizes.size() != config.data.key_layout().hotness.size() ||
+      !std::all_of(layers.begin(), layers.end(), same_sizes))
+    return std::nullopt;
+  return entry;
+}
+
+std::string counts_path(const data::ManifestEntry& entry) {
+  return (std::filesystem::path(entry.path).parent_path() / entry.manifest.key_counts_name)
+      .string();
+}
+
+// Returns (count, rows with that count) of a layer. Tables with one slot each are read a piece at a
+// time.
+std::vector<std::pair<int64_t, int64_t>> histogram_of(const embedding::SlotLayout& layout,
+                                                      const data::Manifest& manifest,
+                                                      const ReadFile& file) {
+  std::unordered_map<uint32_t, int64_t> categories;
+  const auto add = [&](std::span<const uint32_t> counts) {
+    for (const uint32_t count : counts) ++categories[count];
+  };
+  if (layout.tables() < layout.slots()) {
+    add(counts_of(layout, manifest, file));
+  } else {
+    constexpr int64_t kPiece = 1 << 18;
+    std::vector<uint32_t> piece;
+    const auto sizes = manifest.slot_sizes.begin();
+    const int64_t begin = std::accumulate(sizes, sizes + layout.first_slot, int64_t{0});
+    for (int64_t row = 0; row < layout.total_rows; row += kPiece) {
+      piece.resize(static_cast<size_t>(std::min(kPiece, layout.total_rows - row)));
+      const auto bytes = std::as_writable_bytes(std::span(piece));
+      const int64_t at = (begin + row) * static_cast<int64_t>(sizeof(uint32_t));
+      if (at + std::ssize(bytes) > file.size())
+        raise<DataError>("{}: expected at least {} bytes, found {}", file.name(),
+                         at + std::ssize(bytes), file.size());
+      file.read(at, bytes);
+      add(piece);
+    }
+  }
+  return {categories.begin(), categories.end()};
+}
+
+}  // namespace
+
+std::optional<KeyStatistics> counted_statistics(const config::TrainConfig& config,
+                                                const EmbeddingLayers& layers) {
+  const auto entry = manifest_with_counts(config, layers);
+  if (!entry) return std::nullopt;
+  const ReadFile counts_file(counts_path(*entry));
+  KeyStatistics statistics;
+  statistics.batches =
+      static_cast<double>(entry->file.rows) / static_cast<double>(config.solver.batchsize);
+  statistics.source = counts_file.name();
+  for (const auto& layer : layers) {
+    statistics.of_layer.push_back(
+        FrequencyStatistics::of_counts(counts_of(layer->layout(), entry->manifest, counts_file)));
+  }
+  return statistics;
+}
+
+KeyStatistics first_batches_statistics(const config::TrainConfig& config,
+                                       const EmbeddingLayers& layers) {
+  int64_t most = 1;
+  for (const auto& layer : layers)
+    if (layer->hybrid()) most = std::max(most, layer->hybrid()->statistics_batches);
+  data::SourceOptions options;
+  options.repeat = false;
+  options.max_samples = most * config.solver.batchsize;
+  const auto source =
+      data::open_source(config.data, config.resolve(config.data.source), data::Split::kTrain,
+                        config.solver.batchsize, slot_rows_of(config, layers), options);
+  std::vector<std::vector<int64_t>> lookups(layers.size());
+  KeyStatistics statistics;
+  while (true) {
+    const data::HostBatch& batch = source->next();
+    if (batch.size == 0) break;
+    statistics.batches +=
+        static_cast<double>(batch.size) / static_cast<double>(config.solver.batchsize);
+    for (size_t i = 0; i < layers.size(); ++i) {
+      const auto& layout = layers[i]->layout();
+      for (int64_t b = 0; b < batch.size; ++b)
+        for (int64_t s = 0; s < layout.slots(); ++s)
+          for (int64_t c = layout.column(s); c < layout.column(s) + layout.hotness(s); ++c)
+            if (const uint32_t key = batch.keys(b, c); key != kNoKey)
+              lookups[i].push_back(layout.offset[static_cast<size_t>(s)] + key);
+    }
+  }
+  for (auto& l : lookups)
+    statistics.of_layer.push_back(FrequencyStatistics::of_lookups(std::move(l)));
+  statistics.source = fmt::format("the first {:.0f} batches", statistics.batches);
+  return statistics;
+}
+
+LayerKeys expected_keys(const config::TrainConfig& config) {
+  const EmbeddingLayers layers = embedding_layers(config);
+  LayerKeys keys(layers.size());
+  const auto entry = manifest_with_counts(config, layers);
+  if (!entry) return keys;
+  const ReadFile file(counts_path(*entry));
+  const auto samples = static_cast<double>(entry->file.rows),
+             batch = static_cast<double>(config.solver.batchsize);
+  const auto batches =
+      config.solver.max_iter
+          ? static_cast<double>(*config.solver.max_iter)
+          : static_cast<double>(config.solver.num_epochs.value_or(1)) * std::ceil(samples / batch);
+  for (size_t i = 0; i < layers.size(); ++i)
+    keys[i] = std::make_shared<const embedding::ExpectedKeys>(embedding::ExpectedKeys{
+        .frequencies = embedding::KeyFrequencies::counted(
+            histogram_of(layers[i]->layout(), entry->manifest, file), samples),
+        .run_batches = batches});
+  return keys;
+}
+
+}  // namespace hlite::trainer
