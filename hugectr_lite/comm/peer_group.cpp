@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
@@ -17,31 +18,7 @@ struct Introduction {
   std::array<void*, 2> events{};
 };
 
-// Ends what PeerGroup::World::begin_writing() began.
-class Writing {
- public:
-  explicit Writing(PeerGroup::World& world) : world_(world) {}
-  ~Writing() { world_.end_writing(); }
-  Writing(const Writing&) = delete;
-  Writing& operator=(const Writing&) = delete;
-
- private:
-  PeerGroup::World& world_;
-};
-
 }  // namespace
-
-bool PeerGroup::World::begin_writing() {
-  ++writers;
-  if (!closed) return true;
-  --writers;
-  return false;
-}
-
-void PeerGroup::World::close() {
-  closed = true;
-  while (writers != 0) std::this_thread::yield();
-}
 
 PeerGroup::PeerGroup(Communicator& host, std::vector<kernels::RankPlace> places,
                      const cuda::Backend& table, int device, std::shared_ptr<World> world)
@@ -64,7 +41,8 @@ PeerGroup::PeerGroup(Communicator& host, std::vector<kernels::RankPlace> places,
   } catch (...) {
     destroy_events();
     if (first && world_) {
-      world_->close();
+      const std::lock_guard lock(world_->links);
+      world_->failed = true;
       ++world_->left;  // no rank waits for this one in leave()
     }
     throw;
@@ -124,10 +102,12 @@ void PeerGroup::try_links() {
   table_.copy(own_mark, &mark, kWord, nullptr);
   kernels::Peers to = words_;
   for (int q = 0; q < size_; ++q) to.at[q] += kTried + index_of(own().local) * kWord;
-  if (world_->begin_writing()) {
-    const Writing writing(*world_);
-    kernels::peer_copy(exec, to, own_mark, kWord);
-    table_.stream_synchronize(nullptr);
+  {
+    const std::shared_lock lock(world_->links);
+    if (!world_->failed) {
+      kernels::peer_copy(exec, to, own_mark, kWord);
+      table_.stream_synchronize(nullptr);
+    }
   }
   hosts_.barrier();  // throws the error of a rank that has failed
   std::array<uint32_t, kernels::kMostPeers> came{};

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <shared_mutex>
 #include <vector>
 
 #include "hugectr_lite/comm/communicator.h"
@@ -19,20 +20,16 @@ inline size_t index_of(int rank) { return static_cast<size_t>(rank); }
 
 class PeerGroup {
  public:
-  // What all communicators of a process's ranks share: the word that ends their waits.
+  // State that all communicators of a process's ranks share.
   struct World {
     explicit World(const cuda::Backend& table) : stop(table) {}
     void open_waits() const { std::atomic_ref(*stop.get()).store(1); }
-    // Returns false if a rank has failed, whose memory must not be written. If true, close() waits
-    // for end_writing().
-    bool begin_writing();
-    void end_writing() { --writers; }
-    // Called by a rank that fails, before it frees its memory. Waits for those that write.
-    void close();
-    PinnedValue<uint32_t> stop;
-    std::atomic<int> left = 0;     // ranks that have come to leave()
-    std::atomic<int> writers = 0;  // ranks that write into others' memory while all are made
-    std::atomic<bool> closed = false;
+    PinnedValue<uint32_t> stop;  // the word that ends waits of kernels
+    std::atomic<int> left = 0;   // ranks that have come to leave()
+    // A rank holds it shared while it tries the links, and alone to set `failed` before it frees
+    // memory that its peers might write.
+    std::shared_mutex links;
+    bool failed = false;
   };
 
   // Collective over `host`, all of the communicator's ranks; `places`: of each, by which the ranks
