@@ -77,10 +77,16 @@ void ReadFile::will_need(int64_t offset, int64_t bytes) const {
   posix_fadvise(fd_.get(), offset, bytes, POSIX_FADV_WILLNEED);
 }
 
-WriteFile::WriteFile(std::string path)
+WriteFile::WriteFile(std::string path, int64_t kept)
     : path_(std::move(path)),
-      fd_(open_retrying(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666)) {
+      fd_(open_retrying(path_.c_str(), O_WRONLY | O_CREAT | (kept > 0 ? 0 : O_TRUNC), 0666)),
+      offset_(kept - kept % static_cast<int64_t>(kDirectAlign)) {
   if (fd_.get() < 0) raise<FileError>("{}: cannot create: {}", path_, reason(errno));
+  if (kept == 0) return;
+  if (const int64_t size = lseek(fd_.get(), 0, SEEK_END); size < kept)
+    raise<FileError>("{}: expected at least {} bytes, found {}", path_, kept, size);
+  if (ftruncate(fd_.get(), kept) != 0 || lseek(fd_.get(), offset_, SEEK_SET) != offset_)
+    raise<FileError>("{}: cannot go on at byte {}: {}", path_, kept, reason(errno));
 }
 
 bool WriteFile::set_direct(bool on) {
@@ -113,6 +119,19 @@ void WriteFile::write(std::span<const std::byte> bytes) {
     offset_ += put;
     bytes = bytes.subspan(static_cast<size_t>(put));
   }
+}
+
+void WriteFile::write_ahead(std::span<const std::byte> bytes) {
+  const int64_t begin = offset_;
+  write(bytes);
+  offset_ = begin;
+  if (lseek(fd_.get(), begin, SEEK_SET) != begin)
+    raise<FileError>("{}: cannot go back to byte {}: {}", path_, begin, reason(errno));
+}
+
+void WriteFile::make_durable() const {
+  if (fdatasync(fd_.get()) != 0)
+    raise<FileError>("{}: cannot make {} bytes durable: {}", path_, offset_, reason(errno));
 }
 
 void WriteFile::close() {

@@ -87,9 +87,15 @@ class ReadFile final : public ByteSource {
 class WriteFile final : public ByteSink {
  public:
   static constexpr size_t kDirectAlign = 4096, kDirectBytes = size_t{1} << 20;
-  explicit WriteFile(std::string path);
+  // `kept`: bytes that are there already, and stay; what follows them is cut off. The next write()
+  // begins at the last multiple of kDirectAlign in them. Throws FileError where there are fewer.
+  explicit WriteFile(std::string path, int64_t kept = 0);
   [[nodiscard]] const std::string& name() const override { return path_; }
   void write(std::span<const std::byte> bytes) override;
+  // Writes the same bytes without appending them: the next write() begins where this one did.
+  void write_ahead(std::span<const std::byte> bytes);
+  // fdatasync.
+  void make_durable() const;
   // fsync and close.
   void close() override;
 

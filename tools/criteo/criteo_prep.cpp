@@ -137,8 +137,9 @@ data::Manifest criteo_prep(const CriteoPrepOptions& given) {
   manifest.rules.push_back({"tokens", fmt::format("modulo {}", key_range(options))});
   if (before) before->link(manifest);
   PrepEngine engine(run_options(options, described), options.output, *parser);
-  engine.parse();
-  engine.number(recipe_of(options, before ? &*before : nullptr), splits_of(engine, options));
+  const NumberingRecipe recipe = recipe_of(options, before ? &*before : nullptr);
+  engine.parse(&recipe);
+  engine.number(recipe, splits_of(engine, options));
 
   described["max_bad_rows"] = options.run.max_bad_rows;
   described["sample"] = options.run.sample;

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
+#include <charconv>
+#include <cstddef>
 #include <limits>
 
 #include "hugectr_lite/core/error.h"
+#include "tools/criteo/criteo_block.h"
 #include "tools/io/in_quotes.h"
 
 namespace hlite::tools::criteo {
@@ -36,65 +38,10 @@ bool parse_integer(const char*& p, const char* end, uint32_t& out) noexcept {
   return true;
 }
 
-// Eight characters at once, in the bytes of a word, the first one lowest.
-constexpr uint64_t every_byte(uint64_t byte) { return byte * 0x0101010101010101u; }
-constexpr uint64_t kHighBits = every_byte(0x80);
-
-inline uint64_t load_8(const char* p) noexcept {
-  static_assert(std::endian::native == std::endian::little);
-  uint64_t word = 0;
-  std::memcpy(&word, p, 8);
-  return word;
-}
-
-// The high bit of every byte that is above `limit` (< 0x80).
-constexpr uint64_t bytes_above(uint64_t word, uint64_t limit) {
-  return (((word & ~kHighBits) + every_byte(0x7f - limit)) | word) & kHighBits;
-}
-
-// Characters before the first marked one, of eight.
-inline int leading(uint64_t marks) noexcept { return marks == 0 ? 8 : std::countr_zero(marks) / 8; }
-
-// Moves the first n of 8 bytes to the end and zeroes the others: numbers gain leading zeros.
-constexpr uint64_t aligned_right(uint64_t word, int n) {
-  const int half = 4 * (8 - n);  // twice: n may be 0, and shifts stop at 63
-  return word << half << half;
-}
-
-// Of 1 to 8 hexadecimal digits, or none: how many there are.
-inline int parse_token(uint64_t word, uint32_t& out) noexcept {
-  const uint64_t letters = (word | every_byte(0x20)) ^ every_byte(0x60);  // 'a', 'A' -> 1 ...
-  const uint64_t no_digit = bytes_above(word ^ every_byte('0'), 9);
-  const uint64_t no_letter = bytes_above(letters, 6) | ~bytes_above(letters, 0);
-  const int digits = leading(no_digit & no_letter & kHighBits);
-  const uint64_t values = (word & every_byte(0x0f)) + 9 * (word >> 6 & every_byte(1));
-  uint64_t x = aligned_right(values, digits);
-  x = (x << 4 | x >> 8) & 0x00ff00ff00ff00ffu;
-  x = (x << 8 | x >> 16) & 0x0000ffff0000ffffu;
-  out = static_cast<uint32_t>(x << 16 | x >> 32);
-  return digits;
-}
-
-inline int parse_token(const char* p, const char* end, uint32_t& out) noexcept {
-  if (end - p >= 8) return parse_token(load_8(p), out);
-  char last[8] = {};  // zeros are no digits
-  std::copy(p, end, last);
-  return parse_token(load_8(last), out);
-}
-
-// parse_integer() of nothing or up to 7 digits, where 8 characters can be read; false for others.
-inline bool parse_short_integer(const char*& p, uint32_t& out) noexcept {
-  const uint64_t word = load_8(p) ^ every_byte('0');
-  const int digits = leading(bytes_above(word, 9));
-  if (digits == 8 || p[digits] != '\t') return false;
-  uint64_t x = aligned_right(word, digits);
-  x = x * 10 + (x >> 8);  // pairs in the even bytes, at most 99
-  x = ((x & 0x000000ff000000ffu) * (100 + (uint64_t{1000000} << 32)) +
-       (x >> 16 & 0x000000ff000000ffu) * (1 + (uint64_t{10000} << 32))) >>
-      32;
-  out = static_cast<uint32_t>(x);
-  p += digits;
-  return true;
+// Up to 8 hexadecimal digits. Returns how many there are.
+int parse_token(const char* p, const char* end, uint32_t& out) noexcept {
+  const char* const last = p + std::min<std::ptrdiff_t>(end - p, 8);
+  return static_cast<int>(std::from_chars(p, last, out, 16).ptr - p);
 }
 
 std::string_view without_carriage_return(std::string_view line) {
@@ -114,8 +61,7 @@ bool parse_line(std::string_view line, const Put& put) noexcept {
   for (int k = 0; k < kDense; ++k) {
     if (p == end || *p++ != '\t') return false;
     uint32_t value = 0;
-    if (!(end - p >= 8 && parse_short_integer(p, value)) && !parse_integer(p, end, value))
-      return false;
+    if (!parse_integer(p, end, value)) return false;
     put.dense(k, value);
   }
   uint32_t missing = 0;
@@ -162,6 +108,10 @@ class CriteoLines final : public LineParser {
   LineKind parse(int64_t, std::string_view line, const ColumnArrays& out,
                  int64_t row) const override {
     return criteo::parse(whole(line), range_, out, row) ? LineKind::kRow : LineKind::kBad;
+  }
+  ParsedFront parse_front(int64_t number, std::string_view text, const ColumnArrays& out,
+                          int64_t row, const KeepLine& keeps) const override {
+    return criteo::parse_front(number, text, range_, labelled_, out, row, keeps);
   }
   [[nodiscard]] std::string explain(std::string_view line) const override {
     return criteo::explain(whole(line)) + (labelled_ ? "" : " (a label was put in front)");

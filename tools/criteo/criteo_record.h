@@ -10,6 +10,7 @@
 // a present one its number modulo a range.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -29,21 +30,25 @@ inline constexpr int kFirstKey = 1 + kDense;  // word of the record that holds k
 // DataIdentity::dense of such rows, as a model sees them.
 std::vector<data::DataIdentity::IdentityPart> dense_parts();
 
-// x modulo `range` without a division: Lemire, Kaser, Kurz, "Faster remainder by direct
-// computation" (2019), exact for all 32-bit numbers. Range 0 keeps x as it is.
+// x modulo `range` without a division. Range 0 keeps x as it is.
 class KeyRange {
  public:
-  explicit KeyRange(uint32_t range)
-      : range_(range), inverse_(range > 1 ? ~uint64_t{0} / range + 1 : 0) {}
+  explicit KeyRange(uint32_t range) : range_(range), inverse_(range > 0 ? UINT32_MAX / range : 0) {}
   [[nodiscard]] uint32_t operator()(uint32_t x) const {
-    if (range_ == 0) return x;
-    __extension__ using Wide = unsigned __int128;
-    return static_cast<uint32_t>((Wide{inverse_ * x} * range_) >> 64);
+    uint64_t word = x;
+    reduce(word);
+    return static_cast<uint32_t>(word);
+  }
+  // 32-bit numbers in words of 64 bits: one, or a vector of them.
+  template <typename Words>
+  [[gnu::always_inline]] void reduce(Words& x) const {
+    // The quotient or one less, since x * (1 / range - inverse / 2^32) is below 1.
+    x -= ((x * inverse_) >> 32) * range_;
+    x = x >= range_ ? x - range_ : x;
   }
 
  private:
-  uint32_t range_;
-  uint64_t inverse_;
+  uint64_t range_, inverse_;
 };
 
 // Parses one line, without its line feed; a carriage return at its end is dropped. Writes

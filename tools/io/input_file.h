@@ -28,28 +28,41 @@ struct LineBlock {
   int64_t lines = 0;
   std::vector<size_t> inner_feeds;  // offsets of the line feeds inside quoted fields
   [[nodiscard]] std::string_view text() const { return {bytes.data(), size}; }
+  // Where a row begins.
+  struct Place {
+    size_t offset = 0;
+    int64_t line = 1;
+    size_t inner = 0;  // inner_feeds before it
+  };
+  [[nodiscard]] Place begin() const { return {.line = first_line}; }
+  // The row at `place`, without its line feed, and moves on to the next one. False at the end.
+  bool next(Place& place, std::string_view& row) const {
+    if (place.offset >= size) return false;
+    size_t end = text().find('\n', place.offset);
+    for (; place.inner < inner_feeds.size() && inner_feeds[place.inner] == end; ++place.inner) {
+      end = text().find('\n', end + 1);
+      ++place.line;
+    }
+    row = text().substr(place.offset, end - place.offset);
+    place.offset = end + 1;
+    ++place.line;
+    return true;
+  }
   // Calls visit(row, number of its first line) for the rows, without their line feeds, until it
   // returns false.
   template <typename Visit>
   void for_each_row(Visit&& visit) const {
-    auto inner = inner_feeds.begin();
-    int64_t number = first_line;
-    for (size_t begin = 0, end = 0; begin < size; begin = end + 1) {
-      const int64_t first = number++;
-      for (end = text().find('\n', begin); inner != inner_feeds.end() && *inner == end; ++inner) {
-        end = text().find('\n', end + 1);
-        ++number;
-      }
-      if (!visit(text().substr(begin, end - begin), first)) return;
+    std::string_view row;
+    for (Place place = begin();;) {
+      const int64_t number = place.line;
+      if (!next(place, row) || !visit(row, number)) return;
     }
   }
   // The first row, without its line feed.
   [[nodiscard]] std::string_view front() const {
     std::string_view first;
-    for_each_row([&](std::string_view row, int64_t) {
-      first = row;
-      return false;
-    });
+    Place place = begin();
+    next(place, first);
     return first;
   }
 };

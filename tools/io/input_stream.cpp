@@ -162,7 +162,12 @@ size_t StoredBytes::read(char* out, size_t bytes) {
     offset_ += static_cast<int64_t>(got);
   }
   const size_t rest = read_descriptor(out + got, bytes - got);
-  if (regular_) posix_fadvise(fd_.get(), offset_, kReadAhead, POSIX_FADV_WILLNEED);
+  // Not at every read: the kernel looks at each page that is asked for.
+  if (regular_ && offset_ + kReadAhead / 2 > asked_for_) {
+    asked_for_ = std::max(asked_for_, offset_);
+    posix_fadvise(fd_.get(), asked_for_, kReadAhead, POSIX_FADV_WILLNEED);
+    asked_for_ += kReadAhead;
+  }
   return got + rest;
 }
 
@@ -188,7 +193,7 @@ bool StoredBytes::seek(int64_t offset) {
   if (offset < static_cast<int64_t>(magic_size_)) return false;
   if (::lseek(fd_.get(), offset, SEEK_SET) != offset)
     raise<FileError>("{}: cannot continue at byte {}: {}", name_, offset, std::strerror(errno));
-  offset_ = offset;
+  offset_ = asked_for_ = offset;
   return true;
 }
 

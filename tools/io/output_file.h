@@ -1,7 +1,8 @@
 // OutputFile: a file that appears under its name complete or not at all.
 //
 // Bytes go to "<path>.tmp"; commit() makes them durable and renames. Without commit() the
-// destructor removes the temporary file. A running XXH3 (64 bits) of all bytes is kept.
+// destructor removes the temporary file, unless it is one that a later run goes on with. A running
+// XXH3 (64 bits) of all bytes is kept.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +21,21 @@ class OutputFile {
  public:
   // Throws FileError when the temporary file cannot be created.
   explicit OutputFile(const std::string& path);
+  // The temporary file is `temporary`, outlives this object and has, after save(), all that was
+  // written. The first `kept` bytes of it are there already: repeat() is told of all of them, in
+  // order, before anything else.
+  OutputFile(const std::string& path, const std::string& temporary, int64_t kept);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
   // Throws FileError with path, offset and reason when the system refuses, as on a full disk.
   void write(std::span<const std::byte> bytes);
+  void repeat(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  // All that was written is in the temporary file, for other processes to read.
+  void save();
+  void make_durable() const { file_.make_durable(); }
   // Nothing more is written; everything is durable under the temporary name afterwards.
   void finish();
   // finish(), then the rename. Several files of one result: finish() all, then commit() all.
@@ -38,14 +47,16 @@ class OutputFile {
   [[nodiscard]] std::string xxh3() const { return checksum_.sum().digits(); }
 
  private:
+  void append(std::span<const std::byte> bytes);
   void flush();
 
   std::string path_;
   WriteFile file_;
   HostMemory pending_;  // from the first write to finish(); of page-aligned blocks
   size_t pending_bytes_ = 0;
+  int64_t first_written_ = 0;  // byte of the file, after those that were kept
   Checksum checksum_;
-  bool finished_ = false, committed_ = false;
+  bool finished_ = false, keep_ = false;
 };
 
 // Creates the folder and its parents; FileError when that fails.

@@ -7,6 +7,11 @@
 
 namespace hlite::tools {
 
+namespace {
+// Lines after one that LineParser::parse_front() stopped at, until it is tried again.
+constexpr int kOneByOne = 32;
+}  // namespace
+
 BlockParser::BlockParser(const RowLayout& layout, const PrepOptions& options)
     : layout_(layout),
       max_bad_rows_(options.max_bad_rows),
@@ -19,12 +24,12 @@ bool BlockParser::keeps(size_t file, int64_t line) const {
   return all_ || random::word(seed_, stream + file, static_cast<uint64_t>(line)) < below_;
 }
 
-// One row more than there are lines long enough: a parser writes before it knows.
+// More rows than there are lines long enough: a parser writes before it knows.
 void BlockParser::make_room(const LineBlock& lines, ParsedRows& out) const {
   const int64_t most =
       std::min(lines.lines, static_cast<int64_t>(lines.size) / layout_.shortest_row);
   const auto widest = static_cast<size_t>(std::max({4, layout_.dense_bytes, layout_.key_bytes}));
-  const size_t bytes = static_cast<size_t>(most + 1) * widest;
+  const size_t bytes = static_cast<size_t>(most + ColumnArrays::kRowsBeyond) * widest;
   // Arrays a multiple of 4 KiB apart would fall on the same lines of the cache.
   out.stride = (bytes + 4095) / 4096 * 4096 + 13 * 64;
   const size_t all = out.stride * static_cast<size_t>(layout_.columns());
@@ -38,18 +43,29 @@ void BlockParser::parse(const LineBlock& lines, size_t file, const LineParser& p
   out.bad.clear();
   out.missing.assign(static_cast<size_t>(layout_.slots), 0);
   const ColumnArrays arrays(layout_, out.arrays.data(), out.stride, out.missing.data());
-  lines.for_each_row([&](std::string_view line, int64_t number) {
-    if (!keeps(file, number)) return true;
+  const auto kept = [&](int64_t line) { return keeps(file, line); };
+  LineBlock::Place place = lines.begin();
+  std::string_view line;
+  for (int one_by_one = 0; std::ssize(out.bad) <= max_bad_rows_; --one_by_one) {
+    if (one_by_one == 0 && lines.inner_feeds.empty()) {
+      const ParsedFront front =
+          parser.parse_front(place.line, lines.text().substr(place.offset), arrays, out.rows, kept);
+      place.offset += front.bytes;
+      place.line += front.lines;
+      out.rows += front.rows;
+      one_by_one = kOneByOne;
+    }
+    const int64_t number = place.line;
+    if (!lines.next(place, line)) break;
+    if (!keeps(file, number)) continue;
     const LineKind kind = parser.parse(number, line, arrays, out.rows);
     if (kind == LineKind::kRow) {
-      HLITE_CHECK(static_cast<int64_t>(line.size()) + 1 >= layout_.shortest_row,
-                  "a row of {} bytes", line.size());
+      HLITE_CHECK(std::ssize(line) + 1 >= layout_.shortest_row, "a row of {} bytes", line.size());
       ++out.rows;
     } else if (kind == LineKind::kBad) {
       out.bad.push_back({number, parser.explain(line)});
     }
-    return static_cast<int64_t>(out.bad.size()) <= max_bad_rows_;
-  });
+  }
 }
 
 }  // namespace hlite::tools

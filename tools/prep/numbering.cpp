@@ -17,10 +17,76 @@
 namespace hlite::tools {
 
 namespace {
-
 constexpr int64_t kChunkValues = 1 << 16;
-constexpr size_t kIdsAhead = 16;  // ids between asking for a counter and using it
+constexpr size_t kIdsAhead = 64;  // ids between asking for a counter and using it
 constexpr uint32_t kMostCount = std::numeric_limits<uint32_t>::max();
+constexpr uint64_t kOdd = 0x9E3779B97F4A7C15u;
+}  // namespace
+
+void count_ids(const uint32_t* ids, size_t count, const BudgetArray<uint32_t>& counts) {
+  uint32_t* const of = counts.data();
+  for (size_t i = 0; i < count; ++i) {
+    __builtin_prefetch(of + ids[std::min(i + kIdsAhead, count - 1)], 1);
+    uint32_t& n = of[ids[i]];
+    n += n != kMostCount;
+  }
+}
+
+void grow_to(BudgetArray<uint32_t>& counts, int64_t size) {
+  if (static_cast<size_t>(size) <= counts.size()) return;
+  const BudgetArray<uint32_t> old =
+      counts.replaced(std::max<size_t>({static_cast<size_t>(size), 2 * counts.size(), 1024}));
+  std::copy_n(old.data(), old.size(), counts.data());
+}
+
+template <typename Key>
+int64_t number_known_keys(const NumberingRecipe& recipe, int slot, const std::string& name,
+                          KeyDictionary<Key>& dictionary, std::vector<Key>* added) {
+  std::vector<Key> pending;
+  int64_t known = 0;
+  const auto number = [&] {
+    std::vector<uint32_t> ids(pending.size());
+    dictionary.number(pending.data(), pending.size(), ids.data(), added);
+    pending.clear();
+  };
+  recipe.known_keys(slot, [&](uint64_t key) {
+    if (key > std::numeric_limits<Key>::max() || (recipe.key_limit > 0 && key >= recipe.key_limit))
+      raise<DataError>("column {}: expected known keys below {}, found {}", name, recipe.key_limit,
+                       key);
+    pending.push_back(static_cast<Key>(key));
+    ++known;
+    if (std::ssize(pending) == kChunkValues) number();
+  });
+  number();
+  if (dictionary.size() != known)
+    raise<DataError>("column {}: expected {} distinct known keys, found {}", name, known,
+                     dictionary.size());
+  return known;
+}
+template int64_t number_known_keys(const NumberingRecipe&, int, const std::string&,
+                                   KeyDictionary<uint32_t>&, std::vector<uint32_t>*);
+template int64_t number_known_keys(const NumberingRecipe&, int, const std::string&,
+                                   KeyDictionary<uint64_t>&, std::vector<uint64_t>*);
+
+uint64_t vocabulary_term(uint64_t key, uint32_t id) { return mix(mix(key + kOdd) + id * kOdd); }
+std::string vocabulary_digits(uint64_t sum) { return fmt::format("{:016x}", mix(sum + kOdd)); }
+std::string hashed_vocabulary(const NumberingRecipe& recipe) {
+  return fmt::format("hash modulo {}", recipe.hash_range);
+}
+
+data::ManifestColumn column_statistics(int64_t train_rows, const uint32_t* counts, int64_t size) {
+  data::ManifestColumn column;
+  column.rows = size;
+  TopCounts top;
+  for (int64_t id = 0; id < size; ++id) {
+    column.distinct += counts[id] > 0;
+    top.add(counts[id]);
+  }
+  top.shares(train_rows, column.top_share);
+  return column;
+}
+
+namespace {
 
 using Ids = std::vector<uint32_t>;
 
@@ -40,33 +106,6 @@ void for_each_chunk(const TableTask& task, Body&& body) {
     body(at, rows);
     if (task.progress) task.progress(rows * columns_of(task));
   }
-}
-
-void count_ids(const Ids& ids, size_t count, const BudgetArray<uint32_t>& counts) {
-  for (size_t i = 0; i < count; ++i) {
-    if (i + kIdsAhead < count) __builtin_prefetch(&counts[ids[i + kIdsAhead]], 1);
-    uint32_t& n = counts[ids[i]];
-    n += n != kMostCount;
-  }
-}
-
-void grow_to(BudgetArray<uint32_t>& counts, int64_t size) {
-  if (static_cast<size_t>(size) <= counts.size()) return;
-  const BudgetArray<uint32_t> old =
-      counts.replaced(std::max<size_t>({static_cast<size_t>(size), 2 * counts.size(), 1024}));
-  std::copy_n(old.data(), old.size(), counts.data());
-}
-
-data::ManifestColumn statistics(int64_t train_rows, const uint32_t* counts, int64_t size) {
-  data::ManifestColumn column;
-  column.rows = size;
-  TopCounts top;
-  for (int64_t id = 0; id < size; ++id) {
-    column.distinct += counts[id] > 0;
-    top.add(counts[id]);
-  }
-  top.shares(train_rows, column.top_share);
-  return column;
 }
 
 // What ids in order of first appearance become.
@@ -166,14 +205,10 @@ class Numbering {
     grow_to(counts_, static_cast<int64_t>(recipe_.hash_range));
     for_each_chunk(task_, [&](int64_t first, int64_t rows) {
       const size_t values = read_keys(first, rows);
-      for (size_t i = 0; i < values; ++i) {
-        const Key key = chunk_[i];
-        id_chunk_[i] = key == 0 ? 0 : static_cast<uint32_t>(mix(key) % recipe_.hash_range);
-      }
+      for (size_t i = 0; i < values; ++i) id_chunk_[i] = hashed_id(recipe_, chunk_[i]);
       keep_ids(first, rows);
     });
-    return done(counts_, static_cast<int64_t>(recipe_.hash_range),
-                fmt::format("hash modulo {}", recipe_.hash_range));
+    return done(counts_, static_cast<int64_t>(recipe_.hash_range), hashed_vocabulary(recipe_));
   }
 
   Columns by_dictionary() {
@@ -193,23 +228,7 @@ class Numbering {
 
  private:
   void number_known() {
-    size_t pending = 0;
-    const auto number = [&] {
-      dictionary_.number(chunk_.data(), std::exchange(pending, 0), id_chunk_.data());
-    };
-    recipe_.known_keys(task_.slot, [&](uint64_t key) {
-      if (key > std::numeric_limits<Key>::max() ||
-          (recipe_.key_limit > 0 && key >= recipe_.key_limit))
-        raise<DataError>("column {}: expected known keys below {}, found {}", task_.name,
-                         recipe_.key_limit, key);
-      chunk_[pending++] = static_cast<Key>(key);
-      ++known_;
-      if (pending == chunk_.size()) number();
-    });
-    number();
-    if (dictionary_.size() != known_)
-      raise<DataError>("column {}: expected {} distinct known keys, found {}", task_.name, known_,
-                       dictionary_.size());
+    known_ = number_known_keys<Key>(recipe_, task_.slot, task_.name, dictionary_, nullptr);
     grow_to(counts_, known_);
   }
 
@@ -233,9 +252,10 @@ class Numbering {
 
   void keep_ids(int64_t first, int64_t rows) {
     const size_t count = columns_.size(), train = train_rows(first, rows);
-    count_ids(id_chunk_, train * count, counts_);
+    count_ids(id_chunk_.data(), train * count, counts_);
     for (size_t c = 0; c < count; ++c) {
-      for (size_t i = 0; i < train; ++i) columns_[c].missing += chunk_[i * count + c] == 0;
+      if (recipe_.zero_is_missing)
+        for (size_t i = 0; i < train; ++i) columns_[c].missing += chunk_[i * count + c] == 0;
       for (size_t s = 0; s < task_.others.size(); ++s) {
         const SplitRows& split = task_.others[s];
         count_values(c, std::clamp<int64_t>(split.first - first, 0, rows),
@@ -316,7 +336,7 @@ class Numbering {
       const uint32_t* const of_column = alone ? counts.data() : own.data();
       PlacedFile(task_.columns[c].counts, 0).write(0, bytes_of(of_column, size));
       data::ManifestColumn& column =
-          result.emplace_back(statistics(task_.train_rows, of_column, size));
+          result.emplace_back(column_statistics(task_.train_rows, of_column, size));
       column.vocabulary = vocabulary;
       column.splits = columns_[c].splits;
     }
@@ -329,20 +349,19 @@ class Numbering {
     for (int64_t at = 0; at < task_.train_rows; at += kChunkValues) {
       const auto rows = static_cast<size_t>(std::min(kChunkValues, task_.train_rows - at));
       ids.read(at * 4, std::as_writable_bytes(std::span(id_chunk_).first(rows)));
-      count_ids(id_chunk_, rows, counts);
+      count_ids(id_chunk_.data(), rows, counts);
     }
   }
 
   // 16 digits of all (key, id) but those of the id that is out of vocabulary; `final` as in
   // FinalIds::of, or null. A sum, because the dictionary has its keys in no particular order.
   [[nodiscard]] std::string vocabulary(const uint32_t* final) const {
-    constexpr uint64_t kOdd = 0x9E3779B97F4A7C15u;
     uint64_t sum = 0;
     dictionary_.for_each([&](Key key, uint32_t id) {
       if (final) id = final[id];
-      if (id > 0 || recipe_.min_count == 0) sum += mix(mix(uint64_t{key} + kOdd) + id * kOdd);
+      if (id > 0 || recipe_.min_count == 0) sum += vocabulary_term(key, id);
     });
-    return fmt::format("{:016x}", mix(sum + kOdd));
+    return vocabulary_digits(sum);
   }
 
   const NumberingRecipe& recipe_;

@@ -23,6 +23,8 @@
 
 #include "data_reader/manifest.h"
 #include "hugectr_lite/core/error.h"
+#include "tools/io/mix.h"
+#include "tools/prep/key_dictionary.h"
 #include "tools/prep/memory_budget.h"
 
 namespace hlite::tools {
@@ -80,6 +82,27 @@ class TableOutOfBudget final : public Error {
  private:
   int64_t needed_, distinct_;
 };
+
+// The parts of which numbering is made, here and in one_pass.h.
+
+// Counts ids; the counts stop at 2^32 - 1.
+void count_ids(const uint32_t* ids, size_t count, const BudgetArray<uint32_t>& counts);
+// Makes room for the counts of `size` ids.
+void grow_to(BudgetArray<uint32_t>& counts, int64_t size);
+// The id of a key, without a dictionary.
+inline uint32_t hashed_id(const NumberingRecipe& recipe, uint64_t key) {
+  return key == 0 ? 0 : static_cast<uint32_t>(mix(key) % recipe.hash_range);
+}
+// Numbers NumberingRecipe::known_keys of a slot of that name. Returns how many there are.
+template <typename Key>
+int64_t number_known_keys(const NumberingRecipe& recipe, int slot, const std::string& name,
+                          KeyDictionary<Key>& dictionary, std::vector<Key>* added);
+// ManifestColumn::vocabulary: digits of the sum of the terms of all (key, id).
+uint64_t vocabulary_term(uint64_t key, uint32_t id);
+std::string vocabulary_digits(uint64_t sum);
+std::string hashed_vocabulary(const NumberingRecipe& recipe);
+// Sets rows, distinct and top_share.
+data::ManifestColumn column_statistics(int64_t train_rows, const uint32_t* counts, int64_t size);
 
 // Returns the statistics of each column but for `name` and `missing`. Throws TableOutOfBudget,
 // DataError for more than 2^32 - 2 distinct keys, FileError.

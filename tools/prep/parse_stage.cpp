@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
@@ -17,7 +18,18 @@ namespace {
 
 constexpr int64_t kBadRowsShown = 20;
 
-enum class BlockState { kFree, kText, kParsing, kParsed, kPlaced, kWriting, kWritten };
+// kTaken: by all lanes of the sink.
+enum class BlockState {
+  kFree,
+  kText,
+  kParsing,
+  kParsed,
+  kPlaced,
+  kTaken,
+  kWriting,
+  kWritten,
+  kDone
+};
 
 // A slot of the ring: lines and what became of them.
 struct TextBlock {
@@ -32,31 +44,30 @@ struct TextBlock {
   int64_t file_bytes = 0;      // with ends_file
   int64_t input_done = 0;      // stored bytes of all inputs up to here
   std::exception_ptr failure;  // instead of all that
-  ParsedRows parsed;
-  // placed
-  int64_t first_row = 0;
+  PlacedRows rows;
+  int lanes_left = 0;  // of the sink
 };
 
 class ParsePipeline {
  public:
-  ParsePipeline(const PrepOptions& options, RowParser& parser,
-                const std::vector<PlacedFile>& columns, ParseState& state,
+  ParsePipeline(const PrepOptions& options, RowParser& parser, BlockSink& sink, ParseState& state,
                 const std::function<void(const ParseState&)>& save, StageProgress& progress,
                 int threads)
       : options_(options),
         parser_(parser),
-        layout_(parser.layout()),
-        columns_(columns),
+        sink_(sink),
         state_(state),
         save_(save),
         progress_(progress),
-        block_parser_(layout_, options),
+        block_parser_(parser.layout(), options),
         read_ahead_(static_cast<size_t>(threads)),
         ring_(static_cast<size_t>(threads) * 2 + 2),
         first_input_(static_cast<size_t>(state.file)),
         first_position_(state.position),
         next_input_(first_input_),
+        lanes_(static_cast<size_t>(sink.lanes())),
         placed_rows_(state.rows),
+        placed_train_(state.rows_of("train")),
         placed_bad_(state.bad_rows()) {
     if (first_input_ < state.sources.size()) placed_file_rows_ = state.sources[first_input_].rows;
     // Files that were begun before: the parser learns of them as it did then.
@@ -71,12 +82,14 @@ class ParsePipeline {
     for (;;) {
       if (InterruptGuard::requested()) stop_ = true;
       try {
-        if (TextBlock* block = find(BlockState::kPlaced)) {
-          write(*block, lock);
+        if (TextBlock* taken = find(BlockState::kTaken)) {
+          write(*taken, lock);
+        } else if (const auto lane = waiting_lane()) {
+          take(*lane, lock);
         } else if (stop_ || failure_) {
           break;
         } else if (may_read()) {
-          read(ring_[read_ % ring_.size()], lock);
+          read(block(read_), lock);
         } else if (TextBlock* text = find(BlockState::kText)) {
           parse(*text, lock);
         } else if (ended_ && committed_ == read_) {
@@ -85,11 +98,39 @@ class ParsePipeline {
           changed_.wait(lock);
         }
       } catch (...) {
-        if (!lock.owns_lock()) lock.lock();
-        if (!failure_) failure_ = std::current_exception();
+        keep_failure(lock);
       }
       changed_.notify_all();
     }
+  }
+
+  // Appends blocks until all are that were written when end() was called, or it fails.
+  void append_all() {
+    std::unique_lock lock(mutex_);
+    try {
+      for (;; changed_.notify_all()) {
+        if (committed_ < read_ && block(committed_).step == BlockState::kWritten) {
+          TextBlock& next = block(committed_);
+          lock.unlock();
+          sink_.append(next.rows);
+          lock.lock();
+          next.step = BlockState::kDone;
+          commit(lock);
+        } else if (ended_working_) {
+          return;
+        } else {
+          changed_.wait(lock);
+        }
+      }
+    } catch (...) {
+      keep_failure(lock);
+      changed_.notify_all();
+    }
+  }
+  void end() {
+    const std::lock_guard lock(mutex_);
+    ended_working_ = true;
+    changed_.notify_all();
   }
 
   // After the last thread has left work().
@@ -107,20 +148,37 @@ class ParsePipeline {
 
  private:
   using Lock = std::unique_lock<std::mutex>;
+  struct Lane {
+    size_t next = 0;  // block
+    bool busy = false;
+  };
+
+  TextBlock& block(size_t number) { return ring_[number % ring_.size()]; }
+
+  void keep_failure(Lock& lock) {
+    if (!lock.owns_lock()) lock.lock();
+    if (!failure_) failure_ = std::current_exception();
+  }
 
   // The first block in order that waits for this step.
   TextBlock* find(BlockState step) {
     for (size_t at = committed_; at < read_; ++at) {
-      if (TextBlock& block = ring_[at % ring_.size()]; block.step == step) return &block;
+      if (block(at).step == step) return &block(at);
     }
     return nullptr;
+  }
+
+  // A lane of the sink whose next block is placed.
+  std::optional<size_t> waiting_lane() {
+    for (size_t lane = 0; lane < lanes_.size(); ++lane)
+      if (!lanes_[lane].busy && lanes_[lane].next < placed_) return lane;
+    return std::nullopt;
   }
 
   bool may_read() {
     if (ended_ || reading_ || read_ - committed_ == ring_.size()) return false;
     size_t waiting = 0;
-    for (size_t at = committed_; at < read_; ++at)
-      waiting += ring_[at % ring_.size()].step == BlockState::kText;
+    for (size_t at = committed_; at < read_; ++at) waiting += block(at).step == BlockState::kText;
     return waiting < read_ahead_;
   }
 
@@ -177,9 +235,10 @@ class ParsePipeline {
   void parse(TextBlock& block, Lock& lock) {
     block.step = BlockState::kParsing;
     lock.unlock();
-    block.parsed.rows = 0;
-    block.parsed.bad.clear();
-    if (!block.ends_file) block_parser_.parse(block.lines, block.file, *block.parser, block.parsed);
+    block.rows.parsed.rows = 0;
+    block.rows.parsed.bad.clear();
+    if (!block.ends_file)
+      block_parser_.parse(block.lines, block.file, *block.parser, block.rows.parsed);
     lock.lock();
     block.step = BlockState::kParsed;
     place();
@@ -188,13 +247,17 @@ class ParsePipeline {
   // Gives blocks, in order, their place in the column files.
   void place() {
     for (; placed_ < read_ && !failure_; ++placed_) {
-      TextBlock& block = ring_[placed_ % ring_.size()];
+      TextBlock& block = this->block(placed_);
       if (block.step != BlockState::kParsed) return;
       if (block.failure) std::rethrow_exception(block.failure);
       report_bad_rows(block);
-      block.first_row = placed_rows_;
-      placed_rows_ += block.parsed.rows;
-      placed_file_rows_ += block.parsed.rows;
+      block.rows.first = placed_rows_;
+      block.rows.is_train = options_.inputs[block.file].role == "train";
+      placed_rows_ += block.rows.parsed.rows;
+      placed_train_ += block.rows.is_train ? block.rows.parsed.rows : 0;
+      block.rows.train = placed_train_;
+      block.rows.zeros.assign(state_.missing.size(), 0);
+      placed_file_rows_ += block.rows.parsed.rows;
       if (block.ends_file) {
         if (placed_file_rows_ == 0) {
           raise<DataError>("{}: expected at least one row, found none",
@@ -202,13 +265,14 @@ class ParsePipeline {
         }
         placed_file_rows_ = 0;
       }
-      block.step = BlockState::kPlaced;
+      block.lanes_left = static_cast<int>(lanes_.size());
+      block.step = lanes_.empty() ? BlockState::kTaken : BlockState::kPlaced;
     }
   }
 
   void report_bad_rows(const TextBlock& block) {
     const std::string& path = options_.inputs[block.file].path;
-    for (const BadRow& row : block.parsed.bad) {
+    for (const BadRow& row : block.rows.parsed.bad) {
       const std::string where =
           fmt::format("{}:{}: {}", path == "-" ? "standard input" : path, row.line, row.reason);
       if (++placed_bad_ > options_.max_bad_rows) {
@@ -219,25 +283,30 @@ class ParsePipeline {
     }
   }
 
+  void take(size_t lane, Lock& lock) {
+    TextBlock& block = this->block(lanes_[lane].next);
+    lanes_[lane].busy = true;  // for good, if it fails
+    lock.unlock();
+    sink_.take(static_cast<int>(lane), block.rows);
+    lock.lock();
+    lanes_[lane] = {.next = lanes_[lane].next + 1};
+    if (--block.lanes_left == 0) block.step = BlockState::kTaken;
+  }
+
   void write(TextBlock& block, Lock& lock) {
     block.step = BlockState::kWriting;
     lock.unlock();
-    for (int c = 0; c < layout_.columns() && block.parsed.rows > 0; ++c) {
-      if (options_.at_point) options_.at_point("column");
-      const int width = layout_.bytes(c);
-      columns_[static_cast<size_t>(c)].write(block.first_row * width,
-                                             block.parsed.column(c, width));
-    }
+    sink_.write(block.rows);
     lock.lock();
-    block.step = BlockState::kWritten;
+    block.step = sink_.appends() ? BlockState::kWritten : BlockState::kDone;
     commit(lock);
   }
 
   void commit(Lock& lock) {
     bool any = false;
     for (; committed_ < placed_; ++committed_) {
-      TextBlock& block = ring_[committed_ % ring_.size()];
-      if (block.step != BlockState::kWritten) break;
+      TextBlock& block = this->block(committed_);
+      if (block.step != BlockState::kDone) break;
       add_to_state(block);
       block.step = BlockState::kFree;
       progress_.update(block.input_done, state_.rows);
@@ -263,12 +332,12 @@ class ParsePipeline {
     }
     if (block.first_line) state_.first_lines.push_back(*block.first_line);
     data::ManifestSource& source = state_.sources[block.file];
-    source.rows += block.parsed.rows;
-    source.bad_rows += static_cast<int64_t>(block.parsed.bad.size());
-    state_.rows += block.parsed.rows;
+    source.rows += block.rows.parsed.rows;
+    source.bad_rows += static_cast<int64_t>(block.rows.parsed.bad.size());
+    state_.rows += block.rows.parsed.rows;
     if (source.role == "train") {
-      for (size_t k = 0; k < state_.missing.size() && block.parsed.rows > 0; ++k)
-        state_.missing[k] += block.parsed.missing[k];
+      for (size_t k = 0; k < state_.missing.size() && block.rows.parsed.rows > 0; ++k)
+        state_.missing[k] += block.rows.parsed.missing[k];
     }
     if (block.ends_file) source.bytes = block.file_bytes;
     state_.file = static_cast<int64_t>(block.file) + (block.ends_file ? 1 : 0);
@@ -277,8 +346,7 @@ class ParsePipeline {
 
   const PrepOptions& options_;
   RowParser& parser_;
-  const RowLayout layout_;
-  const std::vector<PlacedFile>& columns_;
+  BlockSink& sink_;
   ParseState& state_;
   const std::function<void(const ParseState&)>& save_;
   StageProgress& progress_;
@@ -289,7 +357,7 @@ class ParsePipeline {
   std::condition_variable changed_;
   std::vector<TextBlock> ring_;  // block number i in ring_[i % size]
   size_t read_ = 0, placed_ = 0, committed_ = 0;
-  bool reading_ = false, saving_ = false, ended_ = false, stop_ = false;
+  bool reading_ = false, saving_ = false, ended_ = false, stop_ = false, ended_working_ = false;
   std::exception_ptr failure_;
   // The reading thread's:
   std::unique_ptr<InputFile> file_;
@@ -298,8 +366,9 @@ class ParsePipeline {
   const InputFile::Position first_position_;
   size_t next_input_, begun_ = 0;
   int64_t earlier_inputs_ = 0;
+  std::vector<Lane> lanes_;
   // Of what is placed:
-  int64_t placed_rows_, placed_file_rows_ = 0, placed_bad_;
+  int64_t placed_rows_, placed_train_, placed_file_rows_ = 0, placed_bad_;
   std::chrono::steady_clock::time_point saved_ = std::chrono::steady_clock::now();
 };
 
@@ -317,12 +386,15 @@ int64_t ParseState::rows_of(std::string_view role) const {
   return sum;
 }
 
-void parse_inputs(const PrepOptions& options, RowParser& parser,
-                  const std::vector<PlacedFile>& columns, ParseState& state,
+void parse_inputs(const PrepOptions& options, RowParser& parser, BlockSink& sink, ParseState& state,
                   const std::function<void(const ParseState&)>& save, StageProgress& progress,
                   ThreadPool& pool) {
-  ParsePipeline pipeline(options, parser, columns, state, save, progress, pool.threads());
+  ParsePipeline pipeline(options, parser, sink, state, save, progress, pool.threads());
+  std::thread appending;
+  if (sink.appends()) appending = std::thread([&] { pipeline.append_all(); });
   pool.run(pool.threads(), [&](int64_t, int) { pipeline.work(); });
+  pipeline.end();
+  if (appending.joinable()) appending.join();
   pipeline.finish();
 }
 

@@ -1,8 +1,9 @@
-// The first stage of a preparation: text files to column files, by all threads.
+// The first stage of a preparation: text files to a BlockSink, by all threads.
 //
 // Blocks of lines go through a ring of slots: read (one thread at a time, in order), parsed (any),
-// placed (in order: only then is known which row a block begins with), written (any), committed
-// (in order). What is committed is what a later run need not do again.
+// placed (in order: only then is known which row a block begins with), handed to the sink,
+// committed (in order). What is committed is what a later run need not do again. No thread waits
+// while there is a block that it could do something with.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +16,13 @@
 #include "hugectr_lite/core/thread_pool.h"
 #include "tools/io/input_file.h"
 #include "tools/io/stage_progress.h"
-#include "tools/prep/placed_file.h"
+#include "tools/prep/block_sink.h"
 #include "tools/prep/prep_options.h"
 #include "tools/prep/row_parser.h"
 
 namespace hlite::tools {
 
-// What is in the column files.
+// What the sink has.
 struct ParseState {
   bool done = false;
   int64_t rows = 0;
@@ -37,8 +38,7 @@ struct ParseState {
 // Goes on from `state` until all inputs are read. `save(state)` is called now and then, by one
 // thread at a time, and at the end, even when that is an error.
 // Throws what PrepEngine::parse() throws.
-void parse_inputs(const PrepOptions& options, RowParser& parser,
-                  const std::vector<PlacedFile>& columns, ParseState& state,
+void parse_inputs(const PrepOptions& options, RowParser& parser, BlockSink& sink, ParseState& state,
                   const std::function<void(const ParseState&)>& save, StageProgress& progress,
                   ThreadPool& pool);
 

@@ -14,6 +14,7 @@
 #include "hugectr_lite/core/memory.h"
 #include "tools/prep/output_folder.h"
 #include "tools/prep/slot_tables.h"
+#include "tools/prep/split_files.h"
 
 namespace hlite::tools {
 
@@ -94,9 +95,16 @@ void PrepEngine::load() {
   const bool resumed = resume(run);
   if (!folder_.publishing()) check_output_folder();
   if (resumed) return;
-  folder_.clear();
-  done_ = {};
   done_.run = run;
+  forget_run();
+}
+
+// All but which run it is.
+void PrepEngine::forget_run() {
+  folder_.clear();
+  PrepState fresh;
+  fresh.run = std::move(done_.run);
+  done_ = std::move(fresh);
   done_.parse.missing.assign(static_cast<size_t>(layout_.slots), 0);
 }
 
@@ -147,6 +155,7 @@ void PrepEngine::save() {
 
 void PrepEngine::save_durable() {
   for (const PlacedFile& file : open_) file.make_durable();
+  if (one_pass_) one_pass_->make_durable();
   for (const auto& [slot, column] : done_.columns) {
     if (!durable_slots_.insert(slot).second) continue;
     for (const char* kind : {"ids", "counts", "keys"}) {
@@ -172,10 +181,78 @@ void PrepEngine::reuse_numbered_keys() {
   }
 }
 
-void PrepEngine::parse() {
+// Words as they are parsed and ids as they come are what the result has.
+bool PrepEngine::fits_one_pass(const NumberingRecipe& recipe) const {
+  const auto again = [](const PrepInput& input) {
+    std::error_code none;
+    return std::filesystem::is_regular_file(input.path, none);
+  };
+  const auto has_later_split = [](const PrepInput& input) { return input.role == "val+test"; };
+  const auto& inputs = options_.inputs;
+  return layout_.dense_bytes == 4 && layout_.key_bytes == 4 && layout_.slot_tables.empty() &&
+         recipe.min_count == 0 && !recipe.by_frequency &&
+         std::all_of(inputs.begin(), inputs.end(), again) &&
+         (recipe.hash_range == 0 || std::none_of(inputs.begin(), inputs.end(), has_later_split));
+}
+
+bool PrepEngine::result_is_rows() const {
+  return output_.format == OutputFormat::kRaw && output_.multi_hot.empty() && !output_.shuffle;
+}
+
+void PrepEngine::parse(const NumberingRecipe* recipe) {
   if (done_.parse.done) return;
+  const bool begun = done_.parse.rows > 0;
+  if (begun ? !done_.one_pass : done_.by_columns || !recipe || !fits_one_pass(*recipe))
+    return parse_by_columns();
+  try {
+    parse_in_one_pass(*recipe);
+  } catch (const OutOfBudget&) {
+    if (!options_.quiet)
+      log::info("the dictionaries of all columns do not fit the memory: one after the other");
+    one_pass_.reset();
+    forget_run();
+    done_.by_columns = true;
+    parse_by_columns();
+  }
+}
+
+void PrepEngine::parse_by_columns() {
   for (int c = 0; c < layout_.columns(); ++c)
     open_.emplace_back(column(c), done_.parse.rows * layout_.bytes(c));
+  ColumnSink sink(layout_, open_, options_);
+  parse(sink, [](const ParseState&) {});
+  open_.clear();
+}
+
+void PrepEngine::parse_in_one_pass(const NumberingRecipe& recipe) {
+  OnePassFiles files{.rows = folder_.path("rows")};
+  if (result_is_rows()) {
+    files.result = folder_.path(raw_name("train"));
+    files.result_name = output_.folder + "/" + raw_name("train");
+  }
+  for (int slot = 0; slot < layout_.slots; ++slot) files.keys.push_back(slot_file("keys", slot));
+  const int64_t memory = options_.numbering_bytes > 0 ? options_.numbering_bytes : budget();
+  one_pass_ = std::make_unique<OnePass>(recipe, parser_, files, memory, pool_, done_.parse.rows,
+                                        done_.one_pass.value_or(OnePassState()), options_.at_point);
+  parse(*one_pass_, [&](const ParseState& now) {
+    done_.one_pass = one_pass_->save();
+    if (!now.done) return;
+    std::vector<data::ManifestColumn> columns(static_cast<size_t>(layout_.slots));
+    pool_.run(layout_.slots, [&](int64_t i, int) {
+      const auto slot = static_cast<int>(i);
+      data::ManifestColumn& column = columns[static_cast<size_t>(i)];
+      column = one_pass_->finish(slot, slot_file("counts", slot));
+      column.name = parser_.slot_name(slot);
+      column.missing = now.missing[static_cast<size_t>(i)];
+    });
+    for (int slot = 0; slot < layout_.slots; ++slot)
+      done_.columns[slot] = std::move(columns[static_cast<size_t>(slot)]);
+  });
+  result_ = one_pass_->take_result();
+  one_pass_.reset();
+}
+
+void PrepEngine::parse(BlockSink& sink, const std::function<void(const ParseState&)>& before_save) {
   int64_t bytes = 0;
   for (const PrepInput& input : options_.inputs) {
     std::error_code unknown;
@@ -185,12 +262,33 @@ void PrepEngine::parse() {
   progress_.begin("reading", bytes);
   ParseState state = done_.parse;
   const auto keep = [&](const ParseState& now) {
+    before_save(now);
     done_.parse = now;
     save();
   };
-  parse_inputs(options_, parser_, open_, state, keep, progress_, pool_);
+  parse_inputs(options_, parser_, sink, state, keep, progress_, pool_);
   progress_.end();
-  open_.clear();
+}
+
+StoredRows PrepEngine::stored_rows(const SplitRows& split) const {
+  const int64_t before = result_is_rows() ? rows_of("train") : 0;
+  return {{.dense = layout_.dense, .slots = layout_.slots},
+          folder_.path("rows"),
+          split.first - before,
+          split.rows};
+}
+
+// What columns have in the rows of other splits, after one pass.
+void PrepEngine::count_split_values(const NumberingRecipe& recipe) {
+  std::vector<std::string> counts;
+  for (int slot = 0; slot < layout_.slots; ++slot) counts.push_back(slot_file("counts", slot));
+  for (auto& [slot, column] : done_.columns) column.splits.clear();
+  for (size_t s = 1; s < split_rows_.size(); ++s) {
+    const auto values = split_values(stored_rows(split_rows_[s]), split_rows_[s].role,
+                                     *done_.one_pass, recipe.hash_range > 0, counts, pool_);
+    for (auto& [slot, column] : done_.columns)
+      column.splits.push_back(values[static_cast<size_t>(slot)]);
+  }
 }
 
 // Numbers the slots of a table. Returns false if it does not fit in memory with the others.
@@ -244,6 +342,7 @@ bool PrepEngine::number_table(const NumberingRecipe& recipe, const std::vector<i
 
 void PrepEngine::number(const NumberingRecipe& recipe, std::vector<SplitRows> splits) {
   split_rows_ = std::move(splits);
+  if (done_.one_pass) count_split_values(recipe);
   std::vector<std::vector<int>> todo, alone;
   int64_t columns = 0;
   for (const std::vector<int>& slots : slots_of_tables(layout_.slots, layout_.slot_tables)) {
@@ -300,7 +399,27 @@ void PrepEngine::write(const DenseFinish& finish) {
   for (const SplitRows& split : split_rows_) write(split, finish);
 }
 
+// The training rows of one pass, which are written.
+WrittenSplit PrepEngine::stored_result() {
+  const std::string path = output_.folder + "/" + raw_name("train");
+  const std::string temporary = folder_.path(raw_name("train"));
+  // A run that was killed while it gave names to the results may have come to this one.
+  if (!std::filesystem::exists(temporary) && folder_.publishing()) rename_path(path, temporary);
+  if (!result_) {
+    const int64_t bytes = rows_of("train") * 4 * layout_.columns();
+    result_ = std::make_unique<OutputFile>(path, temporary, bytes);
+    read_pieces(ReadFile(temporary), [&](auto piece) { result_->repeat(piece); });
+  }
+  at_point("write");
+  WrittenSplit split = raw_split("train", std::move(result_));
+  split.file.rows = rows_of("train");
+  split.file.positives = done_.one_pass->positives;
+  return split;
+}
+
 void PrepEngine::write(const SplitRows& split, DenseFinish finish) {
+  if (done_.one_pass && result_is_rows() && split.role == "train")
+    return splits_.push_back(stored_result());
   std::vector<std::string> paths;
   for (int c = 0; c < layout_.first_key(); ++c) paths.push_back(column(c));
   for (int slot = 0; slot < layout_.slots; ++slot) paths.push_back(slot_file("ids", slot));
@@ -308,7 +427,11 @@ void PrepEngine::write(const SplitRows& split, DenseFinish finish) {
                        .slots = layout_.slots,
                        .dense_is_float = static_cast<bool>(finish),
                        .slot_tables = layout_.slot_tables};
-  const ColumnRows numbered(shape, paths, split.first, split.rows, std::move(finish));
+  std::unique_ptr<const RowSource> rows;
+  if (done_.one_pass)
+    rows = std::make_unique<StoredRows>(stored_rows(split));
+  else
+    rows = std::make_unique<ColumnRows>(shape, paths, split.first, split.rows, std::move(finish));
   bool begun = false;
   const auto progress = [&](int64_t done, int64_t all) {
     if (!std::exchange(begun, true)) progress_.begin("writing " + split.role, all, done);
@@ -318,7 +441,7 @@ void PrepEngine::write(const SplitRows& split, DenseFinish finish) {
     if (done == all) progress_.end();
   };
   splits_.push_back(write_split(
-      numbered, split.role, slot_sizes_, output_,
+      *rows, split.role, slot_sizes_, output_,
       {.memory_bytes = budget(), .scratch = folder_.folder(), .progress = progress}, pool_));
 }
 

@@ -5,6 +5,9 @@
 //   number   the key columns of each table -> ids, by a recipe (numbering.h); frequencies of ids
 //   write    rows, column by column, -> the files of a split (split_writer.h); the manifest
 //
+// Where format, recipe and memory allow it, the first stage numbers the rows as well and writes
+// rows (one_pass.h), and the others do what is left.
+//
 // The results depend on the inputs and the options alone: not on threads, memory, or on how often
 // the run was interrupted. Calling the same stages again with the same options goes on; whatever
 // throws leaves the work folder as it is; publish() removes it.
@@ -24,6 +27,7 @@
 #include "tools/io/stage_progress.h"
 #include "tools/prep/column_rows.h"
 #include "tools/prep/numbering.h"
+#include "tools/prep/one_pass.h"
 #include "tools/prep/prep_options.h"
 #include "tools/prep/prep_state.h"
 #include "tools/prep/row_parser.h"
@@ -41,8 +45,8 @@ class PrepEngine {
   PrepEngine(PrepOptions run, OutputOptions output, RowParser& parser);
 
   // Throws DataError "<file>:<line>: ..." for a malformed row beyond max_bad_rows, for a file
-  // without a row; FileError; Interrupted.
-  void parse();
+  // without a row; FileError; Interrupted. `recipe`: of number(), if that is known.
+  void parse(const NumberingRecipe* recipe = nullptr);
   // `splits`: training rows first. Says how many values of the others training does not have.
   // Throws DataError for a column that does not fit the memory, or of which more than
   // PrepOptions::max_unknown of a split's values are unknown; FileError; Interrupted.
@@ -90,6 +94,15 @@ class PrepEngine {
   void write_key_counts();
   void report_unknown() const;
   void write(const SplitRows& split, DenseFinish finish);
+  [[nodiscard]] bool fits_one_pass(const NumberingRecipe& recipe) const;
+  [[nodiscard]] bool result_is_rows() const;
+  void parse_by_columns();
+  void parse_in_one_pass(const NumberingRecipe& recipe);
+  void parse(BlockSink& sink, const std::function<void(const ParseState&)>& before_save);
+  void forget_run();
+  [[nodiscard]] StoredRows stored_rows(const SplitRows& split) const;
+  void count_split_values(const NumberingRecipe& recipe);
+  WrittenSplit stored_result();
 
   const PrepOptions options_;
   const OutputOptions output_;
@@ -100,8 +113,10 @@ class PrepEngine {
   PrepState done_;
   StageProgress progress_;
   ThreadPool pool_;
-  std::mutex mutex_;              // of done_ and what follows, in the second stage
-  std::vector<PlacedFile> open_;  // in the first stage
+  std::mutex mutex_;                    // of done_ and what follows, in the second stage
+  std::vector<PlacedFile> open_;        // in the first stage
+  std::unique_ptr<OnePass> one_pass_;   // the same
+  std::unique_ptr<OutputFile> result_;  // of one_pass_
   std::set<int> durable_slots_;
   std::vector<std::string> spare_;  // files whose content is not needed any more
   Clock::time_point durable_at_ = Clock::now();

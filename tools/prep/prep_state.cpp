@@ -47,6 +47,14 @@ ordered_json PrepState::to_json() const {
        {"first_lines", ordered_json::array()}};
   for (const auto& source : parse.sources) p["sources"].push_back(source.to_json());
   for (const auto& line : parse.first_lines) p["first_lines"].push_back(to_hex(line));
+  json["by_columns"] = by_columns;
+  if (one_pass)
+    json["one_pass"] = {{"keys", one_pass->keys},
+                        {"zeros", one_pass->zeros},
+                        {"known", one_pass->known},
+                        {"zero_ids", one_pass->zero_ids},
+                        {"train_rows", one_pass->train_rows},
+                        {"positives", one_pass->positives}};
   json["columns"] = ordered_json::object();
   for (const auto& [slot, column] : columns)
     json["columns"][std::to_string(slot)] = column.to_json();
@@ -69,6 +77,17 @@ PrepState PrepState::from_json(const ordered_json& json, const std::string& wher
           config::read_block<data::ManifestSource>(JsonNode::parse(source.dump(), where)));
     for (const auto& line : p.at("first_lines"))
       state.parse.first_lines.push_back(from_hex(line.get<std::string>()));
+    json.at("by_columns").get_to(state.by_columns);
+    if (json.contains("one_pass")) {
+      const ordered_json& o = json.at("one_pass");
+      OnePassState& one_pass = state.one_pass.emplace();
+      o.at("keys").get_to(one_pass.keys);
+      o.at("zeros").get_to(one_pass.zeros);
+      o.at("known").get_to(one_pass.known);
+      o.at("zero_ids").get_to(one_pass.zero_ids);
+      o.at("train_rows").get_to(one_pass.train_rows);
+      o.at("positives").get_to(one_pass.positives);
+    }
     for (const auto& [slot, column] : json.at("columns").items())
       state.columns[std::stoi(slot)] =
           config::read_block<data::ManifestColumn>(JsonNode::parse(column.dump(), where));

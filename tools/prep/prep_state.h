@@ -3,9 +3,11 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "data_reader/manifest.h"
+#include "tools/prep/one_pass.h"
 #include "tools/prep/parse_stage.h"
 #include "tools/prep/prep_options.h"
 
@@ -14,6 +16,8 @@ namespace hlite::tools {
 struct PrepState {
   nlohmann::ordered_json run;  // of which inputs and options: describe_run()
   ParseState parse;
+  std::optional<OnePassState> one_pass;         // of rows that are numbered as they are parsed
+  bool by_columns = false;                      // it did not fit the memory
   std::map<int, data::ManifestColumn> columns;  // numbered slots
 
   [[nodiscard]] nlohmann::ordered_json to_json() const;

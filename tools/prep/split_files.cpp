@@ -30,21 +30,17 @@ data::ManifestFile entry_of(std::string role, std::string name,
 class RawFile final : public SplitFiles {
  public:
   RawFile(std::string role, int64_t rows, const OutputOptions& options)
-      : role_(std::move(role)), name_(role_ + ".bin"), rows_(rows) {
-    split_.outputs.push_back(std::make_unique<OutputFile>(options.folder + "/" + name_));
-  }
+      : role_(std::move(role)),
+        rows_(rows),
+        file_(std::make_unique<OutputFile>(options.folder + "/" + raw_name(role_))) {}
   [[nodiscard]] int64_t rows_in_file(int64_t row) const override { return rows_ - row; }
-  void write(const EncodedRows& rows) override { split_.outputs[0]->write(rows.bytes); }
-  WrittenSplit finish() override {
-    split_.outputs[0]->finish();
-    split_.file = entry_of(role_, name_, split_.outputs);
-    return std::move(split_);
-  }
+  void write(const EncodedRows& rows) override { file_->write(rows.bytes); }
+  WrittenSplit finish() override { return raw_split(role_, std::move(file_)); }
 
  private:
-  std::string role_, name_;
+  std::string role_;
   int64_t rows_;
-  WrittenSplit split_;
+  std::unique_ptr<OutputFile> file_;
 };
 
 class NormSplit final : public SplitFiles {
@@ -106,6 +102,16 @@ class NormSplit final : public SplitFiles {
 };
 
 }  // namespace
+
+std::string raw_name(const std::string& role) { return role + ".bin"; }
+
+WrittenSplit raw_split(const std::string& role, std::unique_ptr<OutputFile> file) {
+  file->finish();
+  WrittenSplit split;
+  split.outputs.push_back(std::move(file));
+  split.file = entry_of(role, raw_name(role), split.outputs);
+  return split;
+}
 
 std::unique_ptr<SplitFiles> make_split_files(const std::string& role, int64_t rows,
                                              const OutputOptions& options, const RowShape& shape) {

@@ -24,6 +24,11 @@ class SplitFiles {
   virtual WrittenSplit finish() = 0;
 };
 
+// Of the raw format.
+std::string raw_name(const std::string& role);
+// The split whose rows `file` has, as they are in the raw format. Rows and positives are not set.
+WrittenSplit raw_split(const std::string& role, std::unique_ptr<OutputFile> file);
+
 // For `rows` rows in all, under the folder of `options`.
 std::unique_ptr<SplitFiles> make_split_files(const std::string& role, int64_t rows,
                                              const OutputOptions& options, const RowShape& shape);

@@ -7,6 +7,7 @@
 #include "hugectr_lite/core/random.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
+#include "tests/tools/criteo/criteo_oracle.h"
 
 namespace hlite::tools::criteo {
 namespace {
@@ -143,6 +144,90 @@ TEST_CASE("columns get what records get, and missing tokens are counted") {
   CHECK(missing[25] == 1);
   CHECK_FALSE(parse(line + "g", KeyRange(100), columns, 4));
   CHECK(missing[25] == 1);
+}
+
+// The rows of a text, and missing tokens, line by line and by parse_front().
+struct Columns {
+  explicit Columns(size_t rows)
+      : stride((rows + ColumnArrays::kRowsBeyond) * sizeof(uint32_t)), memory(kColumns * stride) {}
+  size_t stride;
+  std::vector<std::byte> memory;
+  std::vector<int64_t> missing = std::vector<int64_t>(kSlots);
+  [[nodiscard]] ColumnArrays arrays() {
+    return {RowLayout{.dense = kDense, .slots = kSlots}, memory.data(), stride, missing.data()};
+  }
+  [[nodiscard]] std::vector<uint32_t> row(int64_t number) {
+    std::vector<uint32_t> words;
+    for (int c = 0; c < kColumns; ++c) words.push_back(arrays().dense<uint32_t>(c - 1)[number]);
+    return words;
+  }
+};
+
+TEST_CASE("many lines at once are what each of them is", "[baseline]") {
+  for (const bool labelled : {true, false}) {
+    const auto parser = make_row_parser(40000000, labelled);
+    const auto lines = parser->open("f", "");
+    std::string text = awkward_rows(31, 200);
+    for (int i = 0; i < 3; ++i) text += line_of("1", std::to_string(-i), "") + "\n";
+    text += line_of("1", "99999999", "FFffFFff") + "\r\n";
+    if (!labelled)
+      for (size_t at = 0; at < text.size(); at = text.find('\n', at) + 1) text.erase(at, 2);
+    const std::vector<char> exact(text.begin(), text.end());  // reading beyond it would show
+    const std::string_view view(exact.data(), exact.size());
+    Columns fast(204), slow(204);
+    const auto keeps = [](int64_t line) { return line % 5 != 3; };
+    const ParsedFront front = lines->parse_front(1, view, fast.arrays(), 0, keeps);
+    CHECK(front.lines >= 190);
+    std::vector<int64_t> missing(kSlots);
+    int64_t number = 1, row = 0;
+    for (size_t at = 0; at < front.bytes; ++number) {
+      const size_t end = view.find('\n', at);
+      if (keeps(number)) {
+        REQUIRE(lines->parse(number, view.substr(at, end - at), slow.arrays(), row) ==
+                LineKind::kRow);
+        CHECK(fast.row(row) == slow.row(row));
+        ++row;
+      }
+      at = end + 1;
+    }
+    CHECK(front.rows == row);
+    CHECK(front.lines == number - 1);
+    CHECK(fast.missing == slow.missing);
+  }
+}
+
+TEST_CASE("many lines at once end before a line that is none", "[baseline]") {
+  const auto parser = make_row_parser(0);
+  const auto lines = parser->open("f", "");
+  const auto all = [](int64_t) { return true; };
+  const auto rows_before = [&](const std::string& line) {
+    std::string text;
+    for (int i = 0; i < 40; ++i) text += (i == 21 ? line : line_of("0", "7", "f")) + "\n";
+    Columns columns(40);
+    const ParsedFront front = lines->parse_front(1, text, columns.arrays(), 0, all);
+    CHECK(columns.missing == std::vector<int64_t>(kSlots));
+    return front.rows;
+  };
+  CHECK(rows_before(line_of("1", "-3", "0")) >= 38);
+  for (const std::string& bad :
+       {std::string(), line_of("2", "1", "f"), line_of("", "1", "f"), line_of("00", "1", "f"),
+        line_of("0", "1", "f") + "\t", line_of("0", "1", "f").substr(2), line_of("0", "-", "f"),
+        line_of("0", "1-", "f"), line_of("0", "--1", "f"), line_of("0", "1", "123456789"),
+        line_of("0", "1\n", "f")})
+    CHECK(rows_before(bad) <= 21);
+  for (int place = 0; place < 8; ++place) {
+    for (int byte = 1; byte < 256; ++byte) {
+      const auto c = static_cast<char>(byte);
+      if (c == '\t' || c == '\n') continue;
+      std::string token = "1a2B3c4D", integer = "12345678";
+      token[static_cast<size_t>(place)] = c;
+      integer[static_cast<size_t>(place)] = c;
+      INFO("byte " << byte << " in place " << place);
+      CHECK((rows_before(line_of("0", "7", token)) > 21) == parsed(line_of("0", "7", token)).good);
+      CHECK((rows_before(line_of("0", integer, "7")) > 21) ==
+            parsed(line_of("0", integer, "7")).good);
+    }
+  }
 }
 
 TEST_CASE("malformed lines are refused, and explain() names the column") {

@@ -45,6 +45,37 @@ TEST_CASE("the checksum is XXH3 over all bytes, however they were cut") {
   CHECK(empty.xxh3() == "2d06800538d394c2");  // XXH3's published value for no bytes, seed 0
 }
 
+TEST_CASE("a file that is saved is gone on with at any byte") {
+  TemporaryDirectory folder;
+  std::string text;
+  for (int i = 0; i < 900000; ++i) text += std::to_string(i);
+  const std::string_view all(text);
+  for (const size_t kept : {size_t{0}, size_t{1}, size_t{4096}, size_t{4200000}, text.size()}) {
+    {
+      OutputFile file(folder / "a", folder / "part", 0);
+      file.write(all.substr(0, kept));
+      file.save();
+      CHECK((test::read_text(folder / "part") == text.substr(0, kept)));
+      file.write(all.substr(kept, 10));
+      file.save();
+    }
+    OutputFile file(folder / "a", folder / "part", static_cast<int64_t>(kept));
+    const auto bytes = std::as_bytes(std::span(all.substr(0, kept)));
+    file.repeat(bytes.first(kept / 3));
+    file.repeat(bytes.subspan(kept / 3));
+    file.write(all.substr(kept));
+    file.commit();
+    CHECK((test::read_text(folder / "a") == text));
+    OutputFile whole(folder / "b");
+    whole.write(all);
+    CHECK(file.xxh3() == whole.xxh3());
+  }
+  test::write_text(folder / "part", "abc");
+  test::check_contains(
+      test::message_of<FileError>([&] { OutputFile(folder / "a", folder / "part", 4); }),
+      {"part: expected at least 4 bytes, found 3"});
+}
+
 TEST_CASE("a disk that is full is an error that names the file; nothing stays behind") {
   TemporaryDirectory folder;
   const std::string message = test::message_of<FileError>([&] {

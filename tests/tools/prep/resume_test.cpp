@@ -136,6 +136,52 @@ TEST_CASE("a preparation that is killed anywhere goes on to the same bytes") {
   CHECK(point > columns);
 }
 
+TEST_CASE("a preparation in one pass that is killed anywhere goes on to the same bytes") {
+  const Inputs inputs;
+  const auto with = [&](int variant, const std::string& out, int threads) {
+    CriteoPrepOptions options = inputs.options(out, threads);
+    options.min_count = 0;
+    options.save_vocabulary = variant == 0;  // many files, hence few places
+    options.output.shuffle = variant == 1;
+    options.hash = variant == 2 ? 50 : 0;
+    return options;
+  };
+  const auto all = [&](const std::string& out, int variant) {
+    std::string text = inputs.result(out);
+    if (variant == 0) text += read_text(inputs.folder / (out + "/vocabulary/25_C26.npy"));
+    return text;
+  };
+  for (int variant = 0; variant < 3; ++variant) {
+    const std::string name = "by_columns" + std::to_string(variant);
+    CriteoPrepOptions by_columns = with(variant, name, 2);
+    by_columns.run.numbering_bytes = 20000;
+    std::atomic<int64_t> columns{0}, rows{0};
+    by_columns.run.at_point = [&](std::string_view point) { columns += point == "column"; };
+    criteo_prep(by_columns);
+    CHECK(columns >= 200);
+    CriteoPrepOptions whole = with(variant, "whole" + std::to_string(variant), 3);
+    whole.run.at_point = [&](std::string_view point) { rows += point == "rows"; };
+    criteo_prep(whole);
+    CHECK(rows >= 5);
+    const std::string expected = all(name, variant);
+    CHECK((all("whole" + std::to_string(variant), variant) == expected));
+    int64_t point = 1;
+    for (;; point += 1 + point / (test::kSanitized || variant == 0 ? 2 : 8)) {
+      INFO("variant " << variant << " killed at point " << point);
+      const std::string out = "one" + std::to_string(point);
+      const int code = run_killed_at(with(variant, out, 1 + static_cast<int>(point % 3)), point);
+      if (code == 0) break;
+      REQUIRE(code == kKilled);
+      criteo_prep(with(variant, out, 1 + static_cast<int>((point + 1) % 3)));
+      CHECK((all(out, variant) == expected));
+      CHECK_FALSE(fs::exists(inputs.folder / (out + "/.prep")));
+      fs::remove_all(inputs.folder / out);
+    }
+    CHECK(point > 10);
+    fs::remove_all(inputs.folder / ("one" + std::to_string(point)));
+  }
+}
+
 TEST_CASE("a preparation that is killed again and again arrives") {
   const Inputs inputs;
   criteo_prep(inputs.options("whole"));
