@@ -193,7 +193,8 @@ ParsedFront parse_front(int64_t number, std::string_view text, const KeyRange& r
     Tile tile;
   };
   const auto scratch = std::make_unique_for_overwrite<Scratch>();
-  auto& [tabs, feeds, tile] = *scratch;
+  Places &tabs = scratch->tabs, &feeds = scratch->feeds;
+  Tile& tile = scratch->tile;
   ParsedFront done, next;  // without and with what is in the tile
   tile.rows = 0;
   const auto empty_tile = [&] {
