@@ -7,9 +7,11 @@
 #include "hugectr_lite/core/float_loops.h"
 #include "hugectr_lite/core/memory.h"
 #include "hugectr_lite/core/wide.h"
+#include "hugectr_lite/ops/bf16_dot.h"
 #include "hugectr_lite/ops/bf16_panels.h"
 #include "hugectr_lite/ops/bf16_piece.h"
 #include "hugectr_lite/ops/gemm_piece.h"
+#include "hugectr_lite/ops/row_product.h"
 #include "hugectr_lite/ops/transpose.h"
 
 namespace hlite::ops {
@@ -70,6 +72,14 @@ const bf16* packed(ThreadPool& threads, Transpose transpose, Matrix<const bf16> 
   return reinterpret_cast<const bf16*>(to);
 }
 
+// In memory of this thread, grown once.
+const float* widened_rows(Matrix<const bf16> a) {
+  thread_local std::vector<float> scratch;
+  float* const all = grow(scratch, a.size());
+  wide([&] { widen(a.data(), a.size(), all); });
+  return all;
+}
+
 }  // namespace
 
 Bf16Factor::Bf16Factor(ThreadPool& threads, Transpose transpose, Matrix<const bf16> b)
@@ -82,16 +92,28 @@ Bf16Factor::Bf16Factor(ThreadPool& threads, Transpose transpose, Matrix<const bf
     panels_ = packed(threads, transpose, b, k_, n_);
 }
 
-void Bf16Factor::multiply(Matrix<const bf16> a, Matrix<float> c) const {
+// True if the product takes no multiplications; c is then written.
+bool Bf16Factor::is_empty(Matrix<const bf16> a, Matrix<float> c) const {
   HLITE_CHECK(a.dim(0) == c.dim(0) && a.dim(1) == k_ && c.dim(1) == n_, "a {}, b [{},{}], c {}",
               a.shape(), k_, n_, c.shape());
-  if (c.size() == 0) return;
   if (k_ == 0) std::fill_n(c.data(), c.size(), 0.0f);
-  if (k_ == 0) return;
+  return c.size() == 0 || k_ == 0;
+}
+
+void Bf16Factor::multiply_rows(Matrix<const bf16> a, Matrix<float> c) const {
+  HLITE_CHECK(transpose_ == Transpose::kNo, "a factor as it lies");
+  if (is_empty(a, c)) return;
+  if (panels_)
+    return (has_bf16_dot() ? bf16_dot_piece : bf16_piece)({a.dim(0), n_, k_}, a.data(), panels_,
+                                                          c.data());
+  const float* const all = widened_rows(a);
+  row_product(a.dim(0), n_, k_, {all, k_}, {wide_, n_}, {c.data(), n_});
+}
+
+void Bf16Factor::multiply(Matrix<const bf16> a, Matrix<float> c) const {
+  if (is_empty(a, c)) return;
   if (panels_) return bf16_piece({a.dim(0), n_, k_}, a.data(), panels_, c.data());
-  thread_local std::vector<float> scratch;  // grown once
-  float* const all = grow(scratch, a.size());
-  wide([&] { widen(a.data(), a.size(), all); });
+  const float* const all = widened_rows(a);
   gemm_piece({.tb = transpose_, .m = a.dim(0), .n = n_, .k = k_}, {all, k_},
              {wide_, transpose_ == Transpose::kYes ? k_ : n_}, {c.data(), n_});
 }

@@ -22,6 +22,9 @@ class Bf16Factor {
 
   // c [m,n] = a op(b), overwritten; a [m,k].
   void multiply(Matrix<const bf16> a, Matrix<float> c) const;
+  // The same, where the bits of a row of c depend on its row of a and on op(b) only: AMX is not
+  // used, whose library chooses its blocks by size. REQUIRES Transpose::kNo.
+  void multiply_rows(Matrix<const bf16> a, Matrix<float> c) const;
   // c [m,n] = a^T op(b) for the m columns of a [k,any] from the `first` one on.
   void multiply_columns(Matrix<const bf16> a, int64_t first, Matrix<float> c) const;
 
@@ -29,6 +32,7 @@ class Bf16Factor {
   [[nodiscard]] const bf16* panels() const { return panels_; }
 
  private:
+  [[nodiscard]] bool is_empty(Matrix<const bf16> a, Matrix<float> c) const;
   const Transpose transpose_;
   const int64_t k_, n_;
   const bf16* panels_ = nullptr;  // op(b), or null:

@@ -12,6 +12,7 @@
 #include "hugectr_lite/ops/cpu_threads.h"
 #include "hugectr_lite/ops/gemm.h"
 #include "hugectr_lite/ops/gemm_piece.h"
+#include "hugectr_lite/ops/row_product.h"
 
 namespace hlite::ops {
 namespace {
@@ -24,6 +25,10 @@ class FloatFactor {
   void multiply(Matrix<const float> a, Matrix<float> c) const {
     gemm_piece({.tb = transpose_, .m = a.dim(0), .n = c.dim(1), .k = a.dim(1)},
                {a.data(), a.dim(1)}, {b_.data(), b_.dim(1)}, {c.data(), c.dim(1)});
+  }
+  void multiply_rows(Matrix<const float> a, Matrix<float> c) const {
+    row_product(a.dim(0), c.dim(1), a.dim(1), {a.data(), a.dim(1)}, {b_.data(), b_.dim(1)},
+                {c.data(), c.dim(1)});
   }
 
  private:
@@ -103,7 +108,10 @@ void add_bias(const float* z, const Y* bias, bool apply_relu, Matrix<Y> y) {
   }
 }
 
-template <typename T, typename Y>
+// Whether the bits of a row of the result may depend on the rows beside it.
+enum class RowBits { kAny, kOfRow };
+
+template <RowBits kBits, typename T, typename Y>
 void forward_on_cpu(const Exec& exec, Matrix<const T> x, Matrix<const T> w, Vector<const Y> bias,
                     bool relu, Matrix<Y> y) {
   const int64_t batch = x.dim(0);
@@ -112,7 +120,11 @@ void forward_on_cpu(const Exec& exec, Matrix<const T> x, Matrix<const T> w, Vect
   const int64_t rows = forward_task_rows<T>(batch, threads.threads());
   for_tasks(threads, batch, rows, [&](int64_t begin, int64_t end) {
     float* const z = product_of(y, begin, end);
-    weights.multiply(x.rows(begin, end), {z, end - begin, y.dim(1)});
+    const Matrix<float> product(z, end - begin, y.dim(1));
+    if constexpr (kBits == RowBits::kOfRow)
+      weights.multiply_rows(x.rows(begin, end), product);
+    else
+      weights.multiply(x.rows(begin, end), product);
     wide([&] { add_bias(z, bias.data(), relu, y.rows(begin, end)); });
   });
 }
@@ -217,6 +229,14 @@ void check_mask(const Exec& exec, Matrix<const uint8_t> mask, int64_t batch, int
               "mask {}, expected [{},{}]", mask.shape(), batch, relu_mask_bytes(out));
 }
 
+template <typename T, typename Y>
+void check_forward(MatrixOf<const T> x, MatrixOf<const T> w, VectorOf<const Y> bias,
+                   MatrixOf<Y> y) {
+  HLITE_CHECK(w.dim(0) == x.dim(1) && y.dim(0) == x.dim(0) && y.dim(1) == w.dim(1),
+              "x {}, w {}, y {}", x.shape(), w.shape(), y.shape());
+  HLITE_CHECK(!bias.data() || bias.dim(0) == w.dim(1), "bias {}, w {}", bias.shape(), w.shape());
+}
+
 // Whether it runs on a GPU, which takes a context.
 bool multiplies_on_gpu(const Exec& exec, const char* op) {
   HLITE_CHECK(!exec.on_gpu() || exec.matmul != nullptr, "{} on a GPU needs a MatmulContext", op);
@@ -229,17 +249,26 @@ template <typename T, typename Y>
 void fully_connected_forward(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> w,
                              VectorOf<const Y> bias, bool relu, MatrixOf<Y> y,
                              Matrix<uint8_t> mask) {
-  const int64_t batch = x.dim(0), in = x.dim(1), out = w.dim(1);
-  HLITE_CHECK(w.dim(0) == in && y.dim(0) == batch && y.dim(1) == out, "x {}, w {}, y {}", x.shape(),
-              w.shape(), y.shape());
-  HLITE_CHECK(!bias.data() || bias.dim(0) == out, "bias {}, w {}", bias.shape(), w.shape());
-  check_mask(exec, mask, batch, out);
+  check_forward<T, Y>(x, w, bias, y);
+  check_mask(exec, mask, x.dim(0), w.dim(1));
   if (multiplies_on_gpu(exec, "fully_connected_forward"))
     return kernels::fully_connected_forward<T, Y>(exec, x, w, bias, relu, y, mask);
   if constexpr (kOnCpu<T>)
-    forward_on_cpu<T, Y>(exec, x, w, bias, relu, y);
+    forward_on_cpu<RowBits::kAny, T, Y>(exec, x, w, bias, relu, y);
   else
     needs_gpu("fully_connected_forward");
+}
+
+template <typename T, typename Y>
+void fully_connected_evaluate(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> w,
+                              VectorOf<const Y> bias, bool relu, MatrixOf<Y> y) {
+  check_forward<T, Y>(x, w, bias, y);
+  if (multiplies_on_gpu(exec, "fully_connected_evaluate"))
+    return kernels::fully_connected_forward<T, Y>(exec, x, w, bias, relu, y, {});
+  if constexpr (kOnCpu<T>)
+    forward_on_cpu<RowBits::kOfRow, T, Y>(exec, x, w, bias, relu, y);
+  else
+    needs_gpu("fully_connected_evaluate");
 }
 
 template <typename T>
@@ -305,6 +334,7 @@ void bias_relu_backward(const Exec& exec, MatrixOf<const T> y, MatrixOf<T> dy, V
 }
 
 HLITE_INSTANTIATE_FLOATS(fully_connected_forward)
+HLITE_INSTANTIATE_FLOATS(fully_connected_evaluate)
 HLITE_INSTANTIATE_FLOATS(fully_connected_backward_data)
 HLITE_INSTANTIATE_FLOATS(fully_connected_add_backward_data)
 HLITE_INSTANTIATE_FLOATS(fully_connected_backward_weights)
@@ -315,5 +345,11 @@ template void fully_connected_forward<bf16, float>(const Exec&, Matrix<const bf1
 template void fully_connected_forward<fp16, float>(const Exec&, Matrix<const fp16>,
                                                    Matrix<const fp16>, Vector<const float>, bool,
                                                    Matrix<float>, Matrix<uint8_t>);
+template void fully_connected_evaluate<bf16, float>(const Exec&, Matrix<const bf16>,
+                                                    Matrix<const bf16>, Vector<const float>, bool,
+                                                    Matrix<float>);
+template void fully_connected_evaluate<fp16, float>(const Exec&, Matrix<const fp16>,
+                                                    Matrix<const fp16>, Vector<const float>, bool,
+                                                    Matrix<float>);
 
 }  // namespace hlite::ops

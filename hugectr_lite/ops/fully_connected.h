@@ -45,6 +45,13 @@ void fully_connected_forward(const Exec& exec, MatrixOf<const T> x, MatrixOf<con
                              VectorOf<const Y> bias, bool relu, MatrixOf<Y> y,
                              Matrix<uint8_t> mask = {});
 
+// The same in evaluation. On the CPU the bits of a sample's outputs depend on its own inputs and
+// the weights only, not on the batch it is in, its place there or the threads: a score is the same
+// however samples were put together. On a GPU it is fully_connected_forward().
+template <typename T = float, typename Y = T>
+void fully_connected_evaluate(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> w,
+                              VectorOf<const Y> bias, bool relu, MatrixOf<Y> y);
+
 // The layer below, whose output is this layer's input x.
 template <typename T>
 struct LayerBelow {

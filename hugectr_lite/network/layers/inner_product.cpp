@@ -29,13 +29,18 @@ Matrix<uint8_t> relu_mask(const StepViews<T>& v, BufferId mask, int64_t rows, in
 
 // x w + b, activated, as X -> Y: they differ where the result is logits, in float whatever x is.
 template <typename X, typename Y>
-void inner_product(const StepViews<X>& v, const LayerTensor& x, BufferId weight, BufferId bias,
-                   bool relu, const LayerTensor& y, BufferId mask) {
+void inner_product(const StepViews<X>& v, Phase phase, const LayerTensor& x, BufferId weight,
+                   BufferId bias, bool relu, const LayerTensor& y, BufferId mask) {
   const int64_t rows = rows_of(v, x), in = width_of(x), out = y.dims.back();
-  ops::fully_connected_forward<X, Y>(
-      v.exec, matrix<X>(v.buffers, x.value, rows, in), matrix<X>(v.buffers, weight, in, out),
-      vector<Y>(v.buffers, bias, out), relu, matrix<Y>(v.buffers, y.value, rows, out),
-      relu_mask(v, mask, rows, out));
+  const auto input = matrix<X>(v.buffers, x.value, rows, in);
+  const auto weights = matrix<X>(v.buffers, weight, in, out);
+  const auto biases = vector<Y>(v.buffers, bias, out);
+  const auto output = matrix<Y>(v.buffers, y.value, rows, out);
+  if (phase == Phase::kTrain)
+    ops::fully_connected_forward<X, Y>(v.exec, input, weights, biases, relu, output,
+                                       relu_mask(v, mask, rows, out));
+  else
+    ops::fully_connected_evaluate<X, Y>(v.exec, input, weights, biases, relu, output);
 }
 
 // What backward reads to know what a ReLU let pass: the mask, or without one the output.
@@ -99,9 +104,9 @@ class InnerProductLayer : public Layer {
                     .flops_per_sample = flops(x)},
                    [=, relu = has_relu()]<typename T>(const StepViews<T>& v) {
                      if (logits)
-                       inner_product<T, float>(v, x, weight, bias, relu, y, mask);
+                       inner_product<T, float>(v, phase, x, weight, bias, relu, y, mask);
                      else
-                       inner_product<T, T>(v, x, weight, bias, relu, y, mask);
+                       inner_product<T, T>(v, phase, x, weight, bias, relu, y, mask);
                    });
   }
 

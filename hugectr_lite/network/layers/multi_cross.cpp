@@ -50,7 +50,7 @@ class MultiCrossLayer : public Layer {
     return shape;
   }
 
-  void emit_forward(plan::Plan& plan, const LayerIo& io, Phase) const override {
+  void emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const override {
     for (int64_t l = 0; l < layers_; ++l) {
       const CrossStep s = step_of(io, l);
       plan::Step step = {.name = fmt::format("{}.fprop{}", name(), l),
@@ -59,12 +59,17 @@ class MultiCrossLayer : public Layer {
                          .flops_per_sample = (low_rank() ? 2 : 1) * flops(s)};
       add_typed_step(plan, io.type, std::move(step), [=]<typename T>(const StepViews<T>& v) {
         const CrossViews<T> of{v, s};
-        ops::fully_connected_forward<T>(v.exec, of.wide(s.x), of.u(), {}, false, of.narrow(s.c));
+        const auto multiply = [&](Matrix<T> x, Matrix<T> w, Vector<T> bias, Matrix<T> y) {
+          if (phase == Phase::kTrain)
+            ops::fully_connected_forward<T>(v.exec, x, w, bias, false, y);
+          else
+            ops::fully_connected_evaluate<T>(v.exec, x, w, bias, false, y);
+        };
+        multiply(of.wide(s.x), of.u(), {}, of.narrow(s.c));
         if (s.h == kNoBuffer)
           return ops::vector_cross_forward<T>(v.exec, of.wide(s.x0), of.narrow(s.c), of.bias(),
                                               of.wide(s.x), of.wide(s.y));
-        ops::fully_connected_forward<T>(v.exec, of.narrow(s.c), of.v(), of.bias(), false,
-                                        of.wide(s.h));
+        multiply(of.narrow(s.c), of.v(), of.bias(), of.wide(s.h));
         ops::cross_forward<T>(v.exec, of.wide(s.x0), of.wide(s.h), of.wide(s.x), of.wide(s.y));
       });
     }
