@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that building and testing need, and says which. As root or through sudo. Then fetches
-# from PyPI to ~/.cache/hugectr_lite: Arrow C++, which reads Parquet files, and NumPy 2, with which the Python module is
-# tested. If PyPI cannot be reached, it says so: programs are built without Parquet, and that test is skipped. Run again,
-# it does nothing.
+# from PyPI to ~/.cache/hugectr_lite: Arrow C++, which reads Parquet files, NumPy 2, with which the Python module is
+# tested, and clients that test the server. If PyPI cannot be reached, it says so: programs are built without Parquet, and
+# these tests are skipped. Run again, it does nothing.
 #
 #   tools/setup.sh             what building and testing need
 #   tools/setup.sh --programs  what building the programs needs, no more; nothing from PyPI
@@ -13,7 +13,7 @@ set -euo pipefail
 
 programs=(g++ cmake ninja-build pkg-config ca-certificates
   libdnnl-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libaio-dev libxxhash-dev zlib1g-dev
-  libzstd-dev openmpi-bin libopenmpi-dev)
+  libzstd-dev openmpi-bin libopenmpi-dev libboost-dev libsimdjson-dev prometheus-cpp-dev)
 packages=("${programs[@]}" catch2 python3 python3-dev python3-venv python3-numpy python3-onnx python3-jsonschema python3-pip pybind11-dev)
 bench=(python3-torch python3-numpy libopenblas0-openmp)
 
@@ -98,27 +98,28 @@ PYTHON
   fi
 }
 
-# Into a folder of its version, for the Python that CMake builds the module for.
-fetch_numpy() {
-  local list version folder work python=/usr/bin/python3
+# fetch_python <name> <list> <first package> <words>: the wheels of a list of tools/, for the Python that CMake builds the
+# module for, into a folder named after the version of the first one.
+fetch_python() {
+  local name=$1 list version folder work python=/usr/bin/python3
   [ -x "$python" ] || python=python3
-  list=$(cd "$(dirname "$0")" && pwd)/numpy.txt
-  version=$(sed -n 's/^numpy==\([0-9.]*\).*/\1/p' "$list")
-  folder=${XDG_CACHE_HOME:-$HOME/.cache}/hugectr_lite/numpy-$version-$("$python" -c 'import sys; print(sys.implementation.cache_tag)')
+  list=$(cd "$(dirname "$0")" && pwd)/$2
+  version=$(sed -n "s/^$3==\([0-9.]*\).*/\1/p" "$list")
+  folder=${XDG_CACHE_HOME:-$HOME/.cache}/hugectr_lite/$name-$version-$("$python" -c 'import sys; print(sys.implementation.cache_tag)')
   if [ -d "$folder" ]; then
-    echo "setup: NumPy $version is in $folder"
+    echo "setup: $4 is in $folder"
     return
   fi
-  echo "setup: fetching NumPy $version (PyPI, 17 MB)"
+  echo "setup: fetching $4 (PyPI)"
   mkdir -p "$(dirname "$folder")"
   work=$(mktemp -d "$folder.XXXXXX.tmp")
   if "$python" -m pip install --quiet --retries 1 --timeout 20 --disable-pip-version-check --no-deps --no-compile \
-      --only-binary :all: --require-hashes -r "$list" --target "$work/numpy" >"$work/log" 2>&1; then
-    [ -d "$folder" ] || mv -T "$work/numpy" "$folder"
+      --only-binary :all: --require-hashes -r "$list" --target "$work/files" >"$work/log" 2>&1; then
+    [ -d "$folder" ] || mv -T "$work/files" "$folder"
     rm -rf "$work"
-    echo "setup: NumPy $version is in $folder"
+    echo "setup: $4 is in $folder"
   else
-    echo "setup: NumPy $version cannot be fetched: $(grep -v '^ *$' "$work/log" | tail -n 1)" >&2
+    echo "setup: $4 cannot be fetched: $(grep -v '^ *$' "$work/log" | tail -n 1)" >&2
     rm -rf "$work"
     return 1
   fi
@@ -140,4 +141,7 @@ if [ "$parquet" = only ]; then fetch_arrow; exit; fi
 install_packages
 if [ "$parquet" = 0 ]; then exit; fi
 fetch_arrow || echo "setup: building goes on without Parquet; tools/setup.sh --parquet tries again" >&2
-fetch_numpy || echo "setup: the Python module will not be tested with NumPy 2" >&2
+fetch_python numpy numpy.txt numpy "NumPy 2" ||
+  echo "setup: the Python module will not be tested with NumPy 2" >&2
+fetch_python clients clients.txt tritonclient "tritonclient[http]" ||
+  echo "setup: the server will not be tested with tritonclient and prometheus_client" >&2

@@ -1,106 +1,27 @@
 #include "hugectr_lite/predict/array_batches.h"
 
 #include <algorithm>
-#include <cmath>
-
-#include "data_reader/record_issue.h"
-#include "hugectr_lite/core/error.h"
-#include "hugectr_lite/core/no_key.h"
 
 namespace hlite::predict {
 
-namespace {
-// By key column. Lookups of inputs of a fixed length look for no absent keys.
-std::vector<bool> columns_that_may_lack(const config::DataConfig& config) {
-  std::vector<bool> may_lack;
-  for (const config::SparseInputConfig& input : config.sparse)
-    for (const int64_t hotness : input.hotness)
-      may_lack.insert(may_lack.end(), static_cast<size_t>(hotness), !input.is_fixed_length);
-  return may_lack;
-}
-}  // namespace
-
 ArrayBatches::ArrayBatches(const config::DataConfig& config, std::span<const int64_t> slot_rows,
                            int64_t most)
-    : config_(config),
-      layout_(config.key_layout()),
-      key_check_(layout_, slot_rows, config.key_policy),
-      may_lack_(columns_that_may_lack(config)),
-      buffer_(most, config.label_dim, config.dense_width(), layout_.columns) {}
-
-void ArrayBatches::check_shapes(const SampleArrays& samples) const {
-  const int64_t n = samples.keys.dim(0);
-  const auto check = [&](const char* array, int64_t rows, int64_t columns, int64_t expected) {
-    if (rows != n || columns != expected)
-      raise<DataError>("{}: expected an array of shape [{}, {}], found [{}, {}]", array, n,
-                       expected, rows, columns);
-  };
-  check("keys", n, samples.keys.dim(1), layout_.columns);
-  check("dense", samples.dense.dim(0), samples.dense.dim(1), config_.dense_dim);
-  if (samples.labels.data() != nullptr)
-    check("label", samples.labels.dim(0), samples.labels.dim(1), config_.label_dim);
-}
-
-void ArrayBatches::put_keys(const int64_t* from, int64_t sample, uint32_t* to) {
-  for (int64_t c = 0; c < layout_.columns; ++c) {
-    to[c] = static_cast<uint32_t>(from[c]);
-    const auto column = static_cast<size_t>(c);
-    if (from[c] == -1 && may_lack_[column]) continue;  // kNoKey
-    ++counts_.present[column];
-    const uint32_t last = key_check_.last_key(c);
-    if (from[c] >= 0 && from[c] <= int64_t{last}) continue;
-    if (!key_check_.replaces())
-      raise<DataError>(
-          "keys: sample {}, {}: expected a key below {}, the rows of its table, found {}", sample,
-          layout_.describe(c), int64_t{last} + 1, from[c]);
-    to[c] = key_check_.replacement(c);
-    ++counts_.replaced[column];
-    ++buffer_.batch().replaced_keys;
-  }
-}
-
-// What a decoder of records would refuse.
-void ArrayBatches::check_values(const float* label, const float* dense, int64_t sample) const {
-  for (int64_t l = 0; l < config_.label_dim; ++l)
-    if (!data::is_label(label[l], config_.label_dim))
-      raise<DataError>("label: sample {}, label {}: expected a value in [0, 1], found {}", sample,
-                       l, label[l]);
-  for (int64_t d = 0; d < config_.dense_dim; ++d)
-    if (!std::isfinite(dense[d]))
-      raise<DataError>("dense: sample {}, feature {}: expected a finite value, found {}", sample, d,
-                       dense[d]);
-}
+    : rows_(config, slot_rows),
+      buffer_(most, config.label_dim, config.dense_width(), rows_.key_columns()) {}
 
 const data::HostBatch& ArrayBatches::fill(const SampleArrays& samples, int64_t first) {
-  check_shapes(samples);
-  if (first == 0) {
-    counts_.present.assign(static_cast<size_t>(layout_.columns), 0);
-    counts_.replaced = counts_.present;
-  }
+  rows_.check_shapes(samples);
+  if (first == 0) counts_ = rows_.no_counts();
   data::HostBatch& batch = buffer_.batch();
+  const config::DataConfig& config = rows_.config();
   const int64_t size = std::min(batch.keys.dim(0), samples.keys.dim(0) - first);
   buffer_.set_size(size);
   batch.first_sample = first;
-  for (int64_t i = 0; i < size; ++i) {
-    const int64_t sample = first + i;
-    float* label = batch.labels.data() + i * config_.label_dim;
-    if (samples.labels.data() != nullptr)
-      std::copy_n(samples.labels.data() + sample * config_.label_dim, config_.label_dim, label);
-    else
-      std::fill_n(label, config_.label_dim, 0.0f);
-    std::copy_n(samples.dense.data() + sample * config_.dense_dim, config_.dense_dim,
-                batch.dense.data() + i * config_.dense_width());
-    check_values(label, samples.dense.data() + sample * config_.dense_dim, sample);
-    put_keys(samples.keys.data() + sample * layout_.columns, sample,
-             batch.keys.data() + i * layout_.columns);
-  }
+  for (int64_t i = 0; i < size; ++i)
+    batch.replaced_keys += rows_.put(samples, first + i, batch.labels.data() + i * config.label_dim,
+                                     batch.dense.data() + i * config.dense_width(),
+                                     batch.keys.data() + i * rows_.key_columns(), counts_);
   return batch;
-}
-
-std::vector<std::string> ArrayBatches::columns() const {
-  std::vector<std::string> names;
-  for (int64_t c = 0; c < layout_.columns; ++c) names.push_back(layout_.describe(c));
-  return names;
 }
 
 }  // namespace hlite::predict

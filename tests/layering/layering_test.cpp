@@ -40,6 +40,7 @@ const std::map<std::string, Names, std::less<>> kArrows = {
     {"python",
      {"core", "config", "ops", "checkpoint", "data_reader", "trainer", "tools", "predict"}},
     {"predict", {"core", "config", "ops", "checkpoint", "data_reader", "trainer", "tools"}},
+    {"serve", {"core", "config", "checkpoint", "data_reader", "trainer", "tools", "predict"}},
 };
 
 // The same inside folders that have folders. Files beside these, the programs' main(), may include
@@ -66,7 +67,10 @@ const std::map<std::string, std::string, std::less<>> kFolderOfNamespace = {
 // not named here counts as the standard's or the system's.
 const std::map<std::string, Names, std::less<>> kBorrowed = {
     {"spdlog/", {"core"}},
-    {"nlohmann/", {"config", "checkpoint", "data_reader", "tools", "trainer"}},
+    {"nlohmann/", {"config", "checkpoint", "data_reader", "tools", "trainer", "serve"}},
+    {"boost/", {"serve"}},
+    {"simdjson", {"serve"}},
+    {"prometheus/", {"serve"}},
     {"CLI/", {"core", "trainer", "tools"}},
     {"oneapi/", {"ops"}},
     {"cblas", {"ops"}},

@@ -1,0 +1,201 @@
+#include "hugectr_lite/serve/scorer.h"
+
+#include <algorithm>
+#include <future>
+#include <numeric>
+#include <utility>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/log.h"
+#include "hugectr_lite/predict/prediction_config.h"
+
+namespace hlite::serve {
+
+namespace {
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+}  // namespace
+
+// Made and used on the scoring thread: a GPU is the current device of a thread.
+struct Scorer::Loaded {
+  Loaded(std::unique_ptr<config::TrainConfig> of, const ScorerOptions& options)
+      : config(std::move(of)),
+        predictor(*config, options.model, options.run),
+        batch(predictor.batch_size(), config->data.label_dim, config->data.dense_width(),
+              config->data.key_layout().columns) {}
+  const std::unique_ptr<const config::TrainConfig> config;
+  predict::Predictor predictor;
+  data::BatchBuffer batch;
+  std::vector<float> logits, labels;
+};
+
+Scorer::Scorer(const ScorerOptions& options, const ModelMetrics& metrics)
+    : options_(options), metrics_(metrics) {
+  std::promise<void> loaded;
+  thread_ = std::thread([&] {
+    work([&](std::exception_ptr error) {
+      error ? loaded.set_exception(std::move(error)) : loaded.set_value();
+    });
+  });
+  try {
+    loaded.get_future().get();
+  } catch (...) {
+    thread_.join();
+    throw;
+  }
+}
+
+Scorer::~Scorer() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+SampleBlock Scorer::rows_of(const predict::SampleArrays& samples) const {
+  rows_->check_shapes(samples);
+  const int64_t n = samples.keys.dim(0), dense = data().dense_dim, columns = key_columns();
+  SampleBlock rows{.size = n,
+                   .dense = std::vector<float>(static_cast<size_t>(n * dense)),
+                   .keys = std::vector<uint32_t>(static_cast<size_t>(n * columns))};
+  predict::KeyCounts counts = rows_->no_counts();
+  int64_t replaced = 0;
+  for (int64_t i = 0; i < n; ++i)
+    replaced += rows_->put(samples, i, nullptr, rows.dense.data() + i * dense,
+                           rows.keys.data() + i * columns, counts);
+  if (replaced > 0) metrics_.unknown_keys.Increment(static_cast<double>(replaced));
+  return rows;
+}
+
+bool Scorer::submit(ScoreJob& job) {
+  {
+    const std::lock_guard lock(mutex_);
+    // A request that is larger than the whole queue may have it for itself.
+    if (queued_ > 0 && queued_ + job.samples.size > options_.max_queue) return false;
+    queued_ += job.samples.size;
+    queue_.push_back(std::move(job));
+  }
+  wake_.notify_one();
+  return true;
+}
+
+std::unique_ptr<Scorer::Loaded> Scorer::load() {
+  auto loaded = std::make_unique<Loaded>(
+      predict::prediction_config({options_.run.config}, options_.model, options_.run.overrides,
+                                 options_.max_batch),
+      options_);
+  rows_ = std::make_unique<const predict::SampleRows>(loaded->config->data,
+                                                      loaded->predictor.slot_rows());
+  tasks_ = loaded->predictor.tasks();
+  // Libraries and scratch memory are ready before the first request is.
+  loaded->batch.set_size(1);
+  loaded->predictor.run(loaded->batch.batch(), loaded->logits, loaded->labels);
+  return loaded;
+}
+
+void Scorer::work(const std::function<void(std::exception_ptr)>& loaded) {
+  std::unique_ptr<Loaded> model;
+  try {
+    model = load();
+  } catch (...) {
+    return loaded(std::current_exception());
+  }
+  loaded(nullptr);
+  for (;;) {
+    std::vector<ScoreJob> jobs = take_jobs();
+    if (jobs.empty()) return;
+    score(*model, std::move(jobs));
+  }
+}
+
+// Jobs of at most max_batch samples together, or one that is larger; none: the end.
+std::vector<ScoreJob> Scorer::take_jobs() {
+  std::unique_lock lock(mutex_);
+  wake_.wait(lock, [&] { return stop_ || !queue_.empty(); });
+  if (options_.max_delay.count() > 0 && !queue_.empty())
+    wake_.wait_until(lock, queue_.front().received + options_.max_delay,
+                     [&] { return stop_ || queued_ >= options_.max_batch; });
+  std::vector<ScoreJob> jobs;
+  for (int64_t samples = 0; !queue_.empty();) {
+    samples += queue_.front().samples.size;
+    if (!jobs.empty() && samples > options_.max_batch) break;
+    queued_ -= queue_.front().samples.size;
+    jobs.push_back(std::move(queue_.front()));
+    queue_.pop_front();
+  }
+  metrics_.queued_samples.Set(static_cast<double>(queued_));
+  return jobs;
+}
+
+void Scorer::score(Loaded& loaded, std::vector<ScoreJob> jobs) {
+  const auto start = Clock::now();
+  std::erase_if(jobs, [&](const ScoreJob& job) {
+    metrics_.queue_seconds.Observe(seconds_between(job.received, start));
+    if (job.deadline > start) return false;
+    job.done(
+        {.status = 504,
+         .error = fmt::format("expected to be scored within {:.0f} ms, found a queue of {:.0f} "
+                              "ms",
+                              1e3 * seconds_between(job.received, job.deadline),
+                              1e3 * seconds_between(job.received, start))});
+    return true;
+  });
+  const int64_t dense = data().dense_dim, stride = data().dense_width(), columns = key_columns();
+  const int64_t most = loaded.predictor.batch_size();
+  loaded.logits.clear();
+  loaded.labels.clear();
+  data::HostBatch& batch = loaded.batch.batch();
+  int64_t filled = 0, total = 0;
+  loaded.batch.set_size(most);
+  const auto run = [&] {
+    if (filled == 0) return;
+    loaded.batch.set_size(filled);
+    loaded.predictor.run(batch, loaded.logits, loaded.labels);
+    metrics_.batches.Increment();
+    metrics_.batch_samples.Observe(static_cast<double>(filled));
+    filled = 0;
+  };
+  std::string failure;
+  try {
+    for (const ScoreJob& job : jobs) {
+      for (int64_t i = 0; i < job.samples.size; ++i) {
+        std::copy_n(job.samples.dense.data() + i * dense, dense,
+                    batch.dense.data() + filled * stride);
+        std::copy_n(job.samples.keys.data() + i * columns, columns,
+                    batch.keys.data() + filled * columns);
+        ++total;
+        if (++filled == most) run();
+      }
+    }
+    run();
+  } catch (const std::exception& error) {
+    failure = error.what();
+    log::warning("scoring failed: {}", failure);
+  }
+  const auto end = Clock::now();
+  metrics_.score_seconds.Observe(seconds_between(start, end));
+  const float* logit = loaded.logits.data();
+  for (ScoreJob& job : jobs) {
+    metrics_.request_seconds.Observe(seconds_between(job.received, end));
+    if (!failure.empty()) {
+      job.done({.status = 500, .error = failure});
+      continue;
+    }
+    ScoreResult result;
+    result.scores.resize(static_cast<size_t>(job.samples.size * tasks_));
+    std::transform(logit, logit + result.scores.size(), result.scores.begin(),
+                   predict::probability);
+    logit += result.scores.size();
+    metrics_.requests.Increment();
+    metrics_.samples.Increment(static_cast<double>(job.samples.size));
+    if (const double sum = std::accumulate(result.scores.begin(), result.scores.end(), 0.0);
+        sum > 0)
+      metrics_.score_sum.Increment(sum);
+    job.done(std::move(result));
+  }
+}
+
+}  // namespace hlite::serve

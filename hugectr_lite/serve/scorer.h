@@ -1,0 +1,94 @@
+// Scores requests of all connections, put together into batches, on threads of its own.
+//
+// A sample's score is bit for bit that of an evaluation of `train`, whatever it was batched with:
+// evaluation computes a sample from its own values only (ops/row_product.h).
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "hugectr_lite/predict/predictor.h"
+#include "hugectr_lite/predict/sample_rows.h"
+#include "hugectr_lite/serve/server_metrics.h"
+
+namespace hlite::serve {
+
+using Clock = std::chrono::steady_clock;
+
+struct ScorerOptions {
+  std::string model;                       // a checkpoint's directory or FILE.safetensors
+  trainer::Options run = {};               // config, device, threads
+  int64_t max_batch = 1024;                // samples scored at once
+  int64_t max_queue = 8192;                // samples that may wait
+  std::chrono::microseconds max_delay{0};  // that a batch waits for more samples
+};
+
+// Samples as rows of a batch.
+struct SampleBlock {
+  int64_t size = 0;
+  std::vector<float> dense;    // [size, dense_dim]
+  std::vector<uint32_t> keys;  // [size, key columns]
+};
+
+// What became of a request: scores [samples, tasks], or why there are none.
+struct ScoreResult {
+  int status = 200;
+  std::string error = {};
+  std::vector<float> scores = {};
+};
+
+struct ScoreJob {
+  SampleBlock samples;
+  Clock::time_point received, deadline;
+  std::function<void(ScoreResult)> done;  // called once, on the scoring thread
+};
+
+class Scorer {
+ public:
+  // Loads the model. Throws ConfigError, DataError, DeviceError. `metrics` must outlive it.
+  Scorer(const ScorerOptions& options, const ModelMetrics& metrics);
+  // Scores what is queued, then ends.
+  ~Scorer();
+  Scorer(const Scorer&) = delete;
+  Scorer& operator=(const Scorer&) = delete;
+
+  // Checks samples and turns them into rows. Throws DataError; counts unknown keys. May be called
+  // by several threads.
+  [[nodiscard]] SampleBlock rows_of(const predict::SampleArrays& samples) const;
+  // False where the queue is full; `job` is then as it was.
+  [[nodiscard]] bool submit(ScoreJob& job);
+
+  [[nodiscard]] const config::DataConfig& data() const { return rows_->config(); }
+  [[nodiscard]] int64_t key_columns() const { return rows_->key_columns(); }
+  [[nodiscard]] int64_t tasks() const { return tasks_; }
+
+ private:
+  struct Loaded;
+  void work(const std::function<void(std::exception_ptr)>& loaded);
+  std::unique_ptr<Loaded> load();
+  [[nodiscard]] std::vector<ScoreJob> take_jobs();
+  void score(Loaded& loaded, std::vector<ScoreJob> jobs);
+
+  const ScorerOptions options_;
+  const ModelMetrics metrics_;
+  std::unique_ptr<const predict::SampleRows> rows_;
+  int64_t tasks_ = 1;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<ScoreJob> queue_;
+  int64_t queued_ = 0;  // samples
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace hlite::serve

@@ -1,0 +1,270 @@
+#include "hugectr_lite/serve/service.h"
+
+#include <fmt/ranges.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "hugectr_lite/core/build_config.h"
+#include "hugectr_lite/core/log.h"
+
+namespace hlite::serve {
+
+using nlohmann::json;
+
+namespace {
+
+std::string quoted_json(const std::string& text) {
+  return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::vector<std::string> path_parts(const std::string& target) {
+  std::vector<std::string> parts;
+  for (size_t at = 1; at <= target.size();) {
+    const size_t end = std::min(target.find('/', at), target.size());
+    parts.push_back(target.substr(at, end - at));
+    at = end + 1;
+  }
+  return parts;
+}
+
+// Takes as long whatever `found` is, so that its time tells nothing of the token.
+bool same_token(const std::string& found, const std::string& token) {
+  unsigned difference = found.size() == token.size() ? 0 : 1;
+  for (size_t i = 0; i < found.size(); ++i)
+    difference |= static_cast<unsigned>(found[i] ^ token[i % token.size()]);
+  return difference == 0;
+}
+
+ModelDescription description_of(const NamedModel& model, const Scorer& scorer) {
+  ModelDescription description{.name = model.name, .versions = {model.version}};
+  if (scorer.data().dense_dim > 0)
+    description.inputs.push_back(
+        {.name = "dense", .type = DataType::kFp32, .shape = {-1, scorer.data().dense_dim}});
+  description.inputs.push_back({.name = "keys",
+                                .type = DataType::kInt64,
+                                .also = {DataType::kInt32, DataType::kUint32},
+                                .shape = {-1, scorer.key_columns()}});
+  description.outputs.push_back(
+      {.name = "score", .type = DataType::kFp32, .shape = {-1, scorer.tasks()}});
+  return description;
+}
+
+// Repeats the only row of a tensor, so that it has `samples`: what all candidates of a request
+// share is sent once.
+template <typename T>
+void repeat_row(std::vector<T>& values, int64_t samples) {
+  const size_t width = values.size();
+  values.resize(width * static_cast<size_t>(samples));
+  for (int64_t i = 1; i < samples; ++i)
+    std::copy_n(values.begin(), width, values.begin() + i * static_cast<int64_t>(width));
+}
+
+// The samples of a request, whose inputs are all there and have as many rows.
+SampleBlock samples_of(InferRequest& request, const ModelDescription& model, const Scorer& scorer) {
+  int64_t samples = 1;
+  for (const InputTensor& input : request.inputs) samples = std::max(samples, input.shape[0]);
+  if (!request.inputs.empty() && request.inputs[0].shape[0] == 0) samples = 0;
+  InputTensor* dense = nullptr;
+  InputTensor* keys = nullptr;
+  for (const TensorSpec& spec : model.inputs) {
+    const auto input = std::find_if(request.inputs.begin(), request.inputs.end(),
+                                    [&](const InputTensor& t) { return t.spec == &spec; });
+    if (input == request.inputs.end())
+      refuse("request: expected input \"{}\", found none of that name", spec.name);
+    if (input->shape[0] != samples) {
+      if (input->shape[0] != 1 || samples == 0)
+        refuse("input \"{}\": expected {} samples as the other inputs have, or 1 for all, found {}",
+               spec.name, samples, input->shape[0]);
+      repeat_row(input->floats, samples);
+      repeat_row(input->integers, samples);
+    }
+    (spec.name == "dense" ? dense : keys) = &*input;
+  }
+  if (samples == 0) refuse("request: expected at least 1 sample, found 0");
+  const Matrix<const float> features(dense ? dense->floats.data() : nullptr, samples,
+                                     scorer.data().dense_dim);
+  const Matrix<const int64_t> ids(keys->integers.data(), samples, scorer.key_columns());
+  return scorer.rows_of({.labels = {}, .dense = features, .keys = ids});
+}
+
+HttpAnswer method_error(const HttpRequest& request, const char* expected) {
+  HttpAnswer answer = error_answer(
+      405, fmt::format("{}: expected {}, found {}", request.target, expected, request.method));
+  answer.headers.emplace_back("Allow", expected);
+  return answer;
+}
+
+HttpAnswer infer_http_answer(const InferAnswer& from) {
+  HttpAnswer answer{.body = from.body};
+  if (from.json_length > 0) {
+    answer.type = "application/octet-stream";
+    answer.headers.emplace_back("Inference-Header-Content-Length",
+                                std::to_string(from.json_length));
+  }
+  return answer;
+}
+
+}  // namespace
+
+Service::Service(const ServiceOptions& options, const std::vector<NamedModel>& models)
+    : options_(options) {
+  for (const NamedModel& model : models) {
+    const ModelMetrics metrics = metrics_.model(model.name);
+    auto scorer = std::make_unique<Scorer>(model.scorer, metrics);
+    ModelDescription description = description_of(model, *scorer);
+    models_.emplace(model.name, Model{.description = std::move(description),
+                                      .version = model.version,
+                                      .metrics = metrics,
+                                      .scorer = std::move(scorer)});
+  }
+}
+
+// A line a request: time, client, what it asked for, status, milliseconds, bytes.
+Respond Service::logged(const HttpRequest& request, const Respond& respond) {
+  return [this, respond, method = request.method, target = request.target, client = request.client,
+          received = request.received, bytes = request.body.size()](HttpAnswer answer) {
+    if (answer.status >= 400) metrics_.count_error(answer.status);
+    if (options_.access_log) {
+      const std::chrono::duration<double, std::milli> took = Clock::now() - received;
+      const std::string line = fmt::format(
+          "{{\"time\":{:.3f},\"client\":\"{}\",\"method\":{},\"path\":{},\"status\":{},\"ms\":{:."
+          "3f},"
+          "\"request_bytes\":{},\"answer_bytes\":{}}}\n",
+          std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+              .count(),
+          client, quoted_json(method), quoted_json(target), answer.status, took.count(), bytes,
+          answer.body.size());
+      std::fwrite(line.data(), 1, line.size(), stdout);
+      std::fflush(stdout);
+    }
+    respond(std::move(answer));
+  };
+}
+
+void Service::check_token(const HttpRequest& request) const {
+  if (options_.token.empty() || request.target.starts_with("/v2/health/")) return;
+  constexpr std::string_view kScheme = "Bearer ";
+  if (!request.authorization.starts_with(kScheme) ||
+      !same_token(request.authorization.substr(kScheme.size()), options_.token))
+    throw RequestError(401,
+                       "expected the header Authorization: Bearer with this server's token, "
+                       "found another one or none");
+}
+
+void Service::handle(HttpRequest request, const Respond& plain) {
+  const Respond respond = logged(request, plain);
+  try {
+    check_token(request);
+    const std::vector<std::string> parts = path_parts(request.target);
+    if (parts.size() >= 3 && parts[0] == "v2" && parts[1] == "models") {
+      ModelPath path{.name = parts[2]};
+      size_t next = 3;
+      if (parts.size() >= 5 && parts[3] == "versions") {
+        path.version = parts[4];
+        next = 5;
+      }
+      if (parts.size() == next + 1) path.verb = parts[next];
+      if (parts.size() <= next + 1) {
+        if (path.verb == "infer") return infer(request, path, respond);
+        return respond(answer_model(request, path));
+      }
+    }
+    respond(answer(request));
+  } catch (const RequestError& error) {
+    HttpAnswer answer = error_answer(error.status(), error.what());
+    if (error.status() == 401) answer.headers.emplace_back("WWW-Authenticate", "Bearer");
+    if (error.status() == 503) answer.headers.emplace_back("Retry-After", "1");
+    respond(std::move(answer));
+  } catch (const DataError& error) {  // a key or feature of a sample
+    respond(error_answer(400, error.what()));
+  } catch (const std::exception& error) {
+    log::warning("request {} {}: {}", request.method, request.target, error.what());
+    respond(error_answer(500, error.what()));
+  }
+}
+
+HttpAnswer Service::answer(const HttpRequest& request) {
+  const std::string& path = request.target;
+  const bool get = request.method == "GET" || request.method == "HEAD";
+  if (path == "/v2" || path == "/v2/") {
+    if (!get) return method_error(request, "GET");
+    return {.body = json{{"name", "hugectr_lite"},
+                         {"version", std::string(kVersion)},
+                         {"extensions", {"binary_tensor_data"}}}
+                        .dump()};
+  }
+  if (path == "/v2/health/live") return get ? HttpAnswer{} : method_error(request, "GET");
+  if (path == "/v2/health/ready") {
+    if (!get) return method_error(request, "GET");
+    return draining_ ? error_answer(503, "the server is shutting down") : HttpAnswer{};
+  }
+  if (path == "/metrics") {
+    if (!get) return method_error(request, "GET");
+    return {.body = metrics_.text(), .type = "text/plain; version=0.0.4; charset=utf-8"};
+  }
+  return error_answer(404, fmt::format("expected a path of KServe v2 such as /v2/models/{}/infer, "
+                                       "or /metrics, found {}",
+                                       models_.begin()->first, path.substr(0, 200)));
+}
+
+const Service::Model& Service::model_of(const ModelPath& path) const {
+  const auto model = models_.find(path.name);
+  if (model == models_.end()) {
+    std::vector<std::string_view> known;
+    for (const auto& [name, other] : models_) known.push_back(name);
+    throw RequestError(404, fmt::format("expected a model that is served ({}), found \"{}\"",
+                                        fmt::join(known, ", "), path.name.substr(0, 64)));
+  }
+  if (!path.version.empty() && path.version != model->second.version)
+    throw RequestError(404,
+                       fmt::format("model \"{}\": expected version {}, found \"{}\"", path.name,
+                                   model->second.version, path.version.substr(0, 64)));
+  return model->second;
+}
+
+HttpAnswer Service::answer_model(const HttpRequest& request, const ModelPath& path) {
+  const Model& model = model_of(path);
+  if (path.verb != "" && path.verb != "ready")
+    return error_answer(404, fmt::format("{}: expected \"ready\" or \"infer\" after the model, "
+                                         "found \"{}\"",
+                                         request.target.substr(0, 200), path.verb.substr(0, 64)));
+  if (request.method != "GET" && request.method != "HEAD") return method_error(request, "GET");
+  if (path.verb == "ready") return {};
+  return {.body = metadata_json(model.description)};
+}
+
+void Service::infer(const HttpRequest& request, const ModelPath& path, const Respond& respond) {
+  const Model& model = model_of(path);
+  if (request.method != "POST") return respond(method_error(request, "POST"));
+  if (!request.content_encoding.empty() && request.content_encoding != "identity")
+    throw RequestError(415, fmt::format("Content-Encoding: expected none, found {}",
+                                        request.content_encoding.substr(0, 64)));
+  InferRequest infer = parse_infer(request.body, request.json_length, model.description);
+  const auto deadline = infer.timeout_us > 0
+                            ? std::chrono::duration_cast<Clock::duration>(std::chrono::microseconds(
+                                  std::min<int64_t>(infer.timeout_us, 3'600'000'000)))
+                            : Clock::duration(options_.deadline);
+  ScoreJob job{.samples = samples_of(infer, model.description, *model.scorer),
+               .received = request.received,
+               .deadline = request.received + deadline,
+               .done = {}};
+  infer.inputs.clear();
+  job.done = [&model, infer = std::move(infer), respond](ScoreResult result) {
+    if (result.status != 200) return respond(error_answer(result.status, result.error));
+    try {
+      respond(infer_http_answer(infer_answer(model.description, model.version, infer, result.scores,
+                                             model.scorer->tasks())));
+    } catch (const RequestError& error) {
+      respond(error_answer(error.status(), error.what()));
+    }
+  };
+  if (!model.scorer->submit(job)) {
+    HttpAnswer full = error_answer(503, "expected room in the queue of samples, found it full");
+    full.headers.emplace_back("Retry-After", "1");
+    respond(std::move(full));
+  }
+}
+
+}  // namespace hlite::serve

@@ -1,0 +1,136 @@
+"""`serve` as a process, on a model that `train` made; and requests to it."""
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "python"))
+from small_model import DENSE, TABLES, features, samples, write_files  # noqa: E402
+
+LIMIT = 60  # seconds that an answer may take on a busy machine
+
+
+def run(program, *arguments):
+    subprocess.run([os.environ["HLITE_" + program.upper()], *arguments], check=True, capture_output=True, timeout=LIMIT)
+
+
+def make_models():
+    """In the working directory: ck, and clamped, whose unknown keys are replaced; scores.npy, those of ck."""
+    write_files(".")
+    run("train", "--config", "config.json", "--save", "ck", "--quiet")
+    run("train", "--config", "config.json", "--save", "clamped", "--quiet", "--set", "layers.data.key_policy=clamp")
+    run("predict", "--model", "ck", "--input", "eval.bin", "--out", "scores.npy", "--quiet")
+
+
+def evaluation():
+    """(dense, keys, scores) of the samples that `predict` scored."""
+    _, dense, keys = samples(333, 2)
+    return features(dense), keys.astype(np.int64), np.load("scores.npy")
+
+
+def tensors(dense, keys):
+    return [{"name": "dense", "shape": list(dense.shape), "datatype": "FP32", "data": dense.ravel().tolist()},
+            {"name": "keys", "shape": list(keys.shape), "datatype": "INT64", "data": keys.tolist()}]
+
+
+def json_request(dense, keys, **more):
+    return json.dumps({"inputs": tensors(dense, keys), **more}).encode()
+
+
+def binary_request(dense, keys):
+    """(headers, body)"""
+    head = json.dumps({
+        "inputs": [{"name": "dense", "shape": dense.shape, "datatype": "FP32",
+                    "parameters": {"binary_data_size": dense.nbytes}},
+                   {"name": "keys", "shape": keys.shape, "datatype": "INT64",
+                    "parameters": {"binary_data_size": keys.nbytes}}],
+        "outputs": [{"name": "score", "parameters": {"binary_data": True}}]}).encode()
+    return {"Inference-Header-Content-Length": str(len(head))}, head + dense.tobytes() + keys.tobytes()
+
+
+def json_scores(answer):
+    return np.array(json.loads(answer)["outputs"][0]["data"], np.float32)
+
+
+def binary_scores(headers, answer):
+    return np.frombuffer(answer[int(headers["Inference-Header-Content-Length"]):], np.float32)
+
+
+class Server:
+    def __init__(self, *arguments, models=("demo=ck",)):
+        models = [word for model in models for word in ("--model", model)]
+        self.process = subprocess.Popen([os.environ["HLITE_SERVE"], *models, "--port", "0", "--threads", "1", *arguments],
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        line = self.process.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
+        if not found:
+            raise AssertionError(line + self.process.stderr.read())
+        self.port = int(found[1])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def stop(self):
+        """SIGTERM; returns exit code, standard output and standard error."""
+        self.process.send_signal(signal.SIGTERM)
+        out, err = self.process.communicate(timeout=LIMIT)
+        return self.process.returncode, out, err
+
+    def connection(self):
+        return contextlib.closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=LIMIT))
+
+    def ask(self, path, body=None, headers=None, method=None):
+        """(status, headers, body)"""
+        with self.connection() as connection:
+            return ask_on(connection, path, body, headers, method)
+
+    def score(self, body, headers=None):
+        return self.ask("/v2/models/demo/infer", body, headers)
+
+    def raw(self, data, end=False):
+        """What is answered to bytes, until the server closes."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=LIMIT) as connection:
+            connection.sendall(data)
+            if end:
+                connection.shutdown(socket.SHUT_WR)
+            answer = b""
+            while piece := connection.recv(1 << 16):
+                answer += piece
+            return answer.decode(errors="replace")
+
+
+def ask_on(connection, path, body=None, headers=None, method=None):
+    connection.request(method or ("GET" if body is None else "POST"), path, body, headers or {})
+    answer = connection.getresponse()
+    return answer.status, answer.headers, answer.read()
+
+
+def in_threads(n, work):
+    """work(i) for i in range(n), all at the same time; the first failure is raised."""
+    failures = []
+
+    def one(i):
+        try:
+            work(i)
+        except BaseException as error:  # pylint: disable=broad-except
+            failures.append(error)
+    threads = [threading.Thread(target=one, args=(i,)) for i in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
