@@ -57,6 +57,8 @@ class EmbeddingLayer {
   // Where rows are not hashed.
   [[nodiscard]] Sharding sharding() const { return config_.sharding; }
   [[nodiscard]] const ShardingLimits& sharding_limits() const { return config_.sharding_limits; }
+  // Type of the weights in the tables.
+  [[nodiscard]] FloatType table_type() const { return spec_.table_type; }
   // Bytes of a row as the tables store it, and of one with its optimizer states.
   [[nodiscard]] int64_t table_row_bytes() const { return spec_.row_bytes(); }
   [[nodiscard]] int64_t row_bytes() const { return spec_.stored_row_bytes(); }

@@ -388,17 +388,27 @@ void load_checkpoint_weights(const std::string& dir, const CheckpointMeta& meta,
             TableSizes::kSame);
 }
 
-std::unique_ptr<ReadFile> open_best_weights(const std::string& dir, const CheckpointMeta& meta) {
-  if (meta.files.size() <= kTensorFiles) return nullptr;
-  auto file = std::make_unique<ReadFile>(find_replaced(place_of(dir)) + "/" + kFiles[kTensorFiles]);
+static void verify(const ReadFile& file, const FileSum& expected) {
   Checksum checksum;
-  read_pieces(*file, [&](auto piece) { checksum.add(piece); });
-  const FileSum expected = meta.files[kTensorFiles].sum, found = checksum.sum();
+  read_pieces(file, [&](auto piece) { checksum.add(piece); });
+  const FileSum found = checksum.sum();
   if (found.bytes != expected.bytes || found.xxh3_64 != expected.xxh3_64)
     raise<DataError>(
         "{}: it is damaged: expected {} bytes with checksum {} (manifest.json), found "
         "{} with {}",
-        file->name(), expected.bytes, expected.digits(), found.bytes, found.digits());
+        file.name(), expected.bytes, expected.digits(), found.bytes, found.digits());
+}
+
+void verify_weights(const std::string& dir, const CheckpointMeta& meta) {
+  const size_t index = meta.files.size() > kTensorFiles ? kTensorFiles : 0;
+  HLITE_CHECK(meta.files.size() > index, "the manifest of {} was not read", dir);
+  verify(ReadFile(find_replaced(place_of(dir)) + "/" + kFiles[index]), meta.files[index].sum);
+}
+
+std::unique_ptr<ReadFile> open_best_weights(const std::string& dir, const CheckpointMeta& meta) {
+  if (meta.files.size() <= kTensorFiles) return nullptr;
+  auto file = std::make_unique<ReadFile>(find_replaced(place_of(dir)) + "/" + kFiles[kTensorFiles]);
+  verify(*file, meta.files[kTensorFiles].sum);
   return file;
 }
 

@@ -112,6 +112,10 @@ void forget_evaluations(CheckpointMeta& meta);
 void load_checkpoint_weights(const std::string& dir, const CheckpointMeta& meta,
                              std::span<const TensorRef> weights);
 
+// Reads the file of load_checkpoint_weights() and throws DataError where its size or checksum is
+// not the manifest's.
+void verify_weights(const std::string& dir, const CheckpointMeta& meta);
+
 // The best weights in a checkpoint, whose manifest is `meta`, or null where it has none. Throws
 // DataError when they are not as they were saved.
 std::unique_ptr<ReadFile> open_best_weights(const std::string& dir, const CheckpointMeta& meta);

@@ -262,14 +262,15 @@ std::vector<uint32_t> SafetensorsReader::read_words(const std::string& name) con
   return words;
 }
 
-FileSum SafetensorsReader::read_all(std::span<const TensorRef> into) const {
-  std::map<std::string, const TensorRef*> wanted;
+// Throws DataError where names, shapes or types are not those of the file.
+SafetensorsReader::Places SafetensorsReader::places_of(std::span<const TensorRef> into) const {
+  Places wanted;
   for (const TensorRef& t : into)
     HLITE_CHECK(wanted.emplace(t.name, &t).second, "tensor {} is asked for twice", t.name);
 
   // All differences at once: they usually share one cause.
   std::string differences;
-  std::map<std::string, const TensorRef*> missing = wanted;
+  Places missing = wanted;
   for (const Entry& e : entries_) {
     missing.erase(e.name);
     const auto it = wanted.find(e.name);
@@ -287,27 +288,40 @@ FileSum SafetensorsReader::read_all(std::span<const TensorRef> into) const {
     differences += fmt::format("\n  {}: expected {}, found none", name, shape_text(t->shape));
   if (!differences.empty())
     raise<DataError>("{}: its tensors are not those of the model:{}", file_.name(), differences);
+  return wanted;
+}
 
+void SafetensorsReader::read_tensor(const Entry& entry, const TensorRef& into,
+                                    Checksum* sum) const {
+  HLITE_CHECK(into.size() == 0 || into.data || into.put, "tensor {} has nowhere to go", into.name);
+  std::vector<float> piece;
+  for_each_piece(into.size(), [&](int64_t first, int64_t count) {
+    std::span<float> elements;
+    if (into.data) {
+      elements = {into.data + first, static_cast<size_t>(count)};
+    } else {
+      piece.resize(static_cast<size_t>(count));
+      elements = piece;
+    }
+    read_elements(entry, first, elements, sum);
+    if (!into.data) into.put(first, elements);
+  });
+}
+
+void SafetensorsReader::read_others(std::span<const TensorRef> into,
+                                    const std::set<std::string>& there) const {
+  const Places places = places_of(into);
+  for (const Entry& e : entries_)
+    if (!there.contains(e.name)) read_tensor(e, *places.at(e.name), nullptr);
+}
+
+FileSum SafetensorsReader::read_all(std::span<const TensorRef> into) const {
+  const Places places = places_of(into);
   Checksum checksum;
   std::vector<std::byte> head(static_cast<size_t>(data_begin_));
   file_.read(0, head);
   checksum.add(head);
-  std::vector<float> piece;
-  for (const Entry& e : entries_) {
-    const TensorRef& t = *wanted.at(e.name);
-    HLITE_CHECK(t.size() == 0 || t.data || t.put, "tensor {} has nowhere to go", t.name);
-    for_each_piece(t.size(), [&](int64_t first, int64_t count) {
-      std::span<float> elements;
-      if (t.data) {
-        elements = {t.data + first, static_cast<size_t>(count)};
-      } else {
-        piece.resize(static_cast<size_t>(count));
-        elements = piece;
-      }
-      read_elements(e, first, elements, &checksum);
-      if (!t.data) t.put(first, elements);
-    });
-  }
+  for (const Entry& e : entries_) read_tensor(e, *places.at(e.name), &checksum);
   return checksum.sum();
 }
 

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -63,6 +64,8 @@ class SafetensorsReader {
   // Names and shapes must agree exactly: DataError listing what is missing, surplus or of another
   // shape, before anything is read. Floats of another type are converted, to nearest.
   FileSum read_all(std::span<const TensorRef> into) const;
+  // The same but for tensors in `there`, which are checked and not read; there is no sum.
+  void read_others(std::span<const TensorRef> into, const std::set<std::string>& there) const;
 
  private:
   [[nodiscard]] const Entry& entry_of(const std::string& name, DType dtype) const;
@@ -70,6 +73,9 @@ class SafetensorsReader {
   // gets the bytes of the file.
   void read_elements(const Entry& entry, int64_t first, std::span<float> out,
                      Checksum* sum = nullptr) const;
+  using Places = std::map<std::string, const TensorRef*>;
+  [[nodiscard]] Places places_of(std::span<const TensorRef> into) const;
+  void read_tensor(const Entry& entry, const TensorRef& into, Checksum* sum) const;
   [[nodiscard]] Entry parse_entry(const std::string& name, const config::JsonNode& value) const;
   void parse_header(const std::string& text);
   void check_ranges();

@@ -43,11 +43,16 @@ BufferId Buffers::slice(const std::string& name, BufferId parent, int64_t offset
   return id;
 }
 
-void Buffers::allocate() {
+void Buffers::allocate(std::span<const LentMemory> lent) {
+  for (const auto& [buffer, data] : lent) {
+    Entry& e = entries_[static_cast<size_t>(at(buffer).root)];
+    HLITE_CHECK(e.root == buffer, "memory is lent for slice {}", at(buffer).name);
+    e.data[0] = e.data[1] = data;
+  }
   for (size_t i = 0; i < entries_.size(); ++i) {
     Entry& e = entries_[i];
-    if (e.root == static_cast<BufferId>(i))
-      e.memory = HostMemory(static_cast<size_t>(e.bytes), e.name.c_str());
+    if (e.root != static_cast<BufferId>(i) || e.data[0] != nullptr) continue;
+    e.memory = HostMemory(static_cast<size_t>(e.bytes), e.name.c_str());
     e.data[0] = e.data[1] = e.memory.data();
   }
   allocated_ = true;

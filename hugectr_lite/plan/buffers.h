@@ -29,6 +29,12 @@ enum class BufferKind {
   kState,      // optimizer state, learning rate, step counter
   kTable,      // embedding rows
 };
+// Memory of as many bytes as a root buffer has, such as a mapped file that is only read.
+struct LentMemory {
+  BufferId buffer;
+  std::byte* data;
+};
+
 class Buffers {
  public:
   // Both throw ConfigError on a duplicate name: names begin with those of the config.
@@ -36,8 +42,9 @@ class Buffers {
   BufferId slice(const std::string& name, BufferId parent, int64_t offset, int64_t bytes);
 
   // Reserves memory for every root buffer: zeroed. Throws DataError naming the buffer that did not
-  // fit. data() is valid afterwards.
-  void allocate();
+  // fit. data() is valid afterwards. Root buffers in `lent` lie in memory of the caller's, which
+  // outlives them.
+  void allocate(std::span<const LentMemory> lent = {});
   // The same on the current device of a GPU, as one block. Inputs are there twice, so that one
   // batch can arrive while another is worked on. Throws DeviceError.
   void allocate(const cuda::Backend& gpu);

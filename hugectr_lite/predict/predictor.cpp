@@ -11,15 +11,21 @@
 namespace hlite::predict {
 
 Predictor::Predictor(const config::TrainConfig& config, const std::string& model,
-                     const trainer::Options& options)
+                     const trainer::Options& options, WeightsIn weights)
     : pool_(trainer::resolve_threads(config, options)),
       model_(config,
              checkpoint::is_checkpoint(model) ? checkpoint::read_manifest(model).seed
                                               : config.solver.seed,
              pool_.threads(), {}, trainer::choose_device(config, options)) {
   model_.compile({.device = Device::kCpu, .pool = &pool_});
-  model_.allocate();
-  trainer::load_trained_weights(model_, model);
+  if (weights == WeightsIn::kFile) {
+    mapped_.emplace(model);
+    model_.allocate(mapped_->lend(model_));
+    mapped_->read_others(model_);
+  } else {
+    model_.allocate();
+    trainer::load_trained_weights(model_, model);
+  }
   trainer::weights_changed(model_);
 }
 

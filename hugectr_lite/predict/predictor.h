@@ -1,6 +1,7 @@
 // Scores of samples by a model that was trained here: what an evaluation would give them.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -8,10 +9,15 @@
 #include "data_reader/batch_source.h"
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/core/thread_pool.h"
+#include "hugectr_lite/predict/mapped_weights.h"
 #include "hugectr_lite/trainer/model/model.h"
 #include "hugectr_lite/trainer/run/options.h"
 
 namespace hlite::predict {
+
+// Whether tables are read into memory, with their checksum, or mapped where that can be done
+// (mapped_weights.h).
+enum class WeightsIn { kMemory, kFile };
 
 class Predictor {
  public:
@@ -19,7 +25,7 @@ class Predictor {
   // `config`, a prediction_config(), must outlive it. Throws ConfigError, DataError (DeviceError on
   // a GPU) when the weights are not those of the config or do not fit.
   Predictor(const config::TrainConfig& config, const std::string& model,
-            const trainer::Options& options);
+            const trainer::Options& options, WeightsIn weights = WeightsIn::kMemory);
 
   // Appends the logits of a batch of at most batch_size() samples, and their labels.
   void run(const data::HostBatch& batch, std::vector<float>& logits, std::vector<float>& labels);
@@ -31,6 +37,7 @@ class Predictor {
 
  private:
   ThreadPool pool_;
+  std::optional<MappedWeights> mapped_;
   trainer::Model model_;
 };
 

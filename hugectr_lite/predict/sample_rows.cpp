@@ -88,6 +88,12 @@ KeyCounts SampleRows::no_counts() const {
   return {.present = zeros, .replaced = zeros};
 }
 
+std::vector<int64_t> SampleRows::table_rows() const {
+  std::vector<int64_t> rows;
+  for (int64_t c = 0; c < layout_.columns; ++c) rows.push_back(int64_t{key_check_.last_key(c)} + 1);
+  return rows;
+}
+
 std::vector<std::string> SampleRows::columns() const {
   std::vector<std::string> names;
   for (int64_t c = 0; c < layout_.columns; ++c) names.push_back(layout_.describe(c));

@@ -46,6 +46,8 @@ class SampleRows {
   [[nodiscard]] int64_t key_columns() const { return layout_.columns; }
   // No keys yet.
   [[nodiscard]] KeyCounts no_counts() const;
+  // Rows of each key column's table.
+  [[nodiscard]] std::vector<int64_t> table_rows() const;
   // Names of the key columns, as in messages.
   [[nodiscard]] std::vector<std::string> columns() const;
 

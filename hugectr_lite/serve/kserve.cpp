@@ -316,7 +316,9 @@ class RequestParser {
 };
 
 json tensor_json(const TensorSpec& spec) {
-  return {{"name", spec.name}, {"datatype", name_of(spec.type)}, {"shape", spec.shape}};
+  json tensor = {{"name", spec.name}, {"datatype", name_of(spec.type)}, {"shape", spec.shape}};
+  if (!spec.rows.empty()) tensor["parameters"] = {{"rows", spec.rows}};
+  return tensor;
 }
 
 std::string escaped(const std::string& text) {
@@ -360,6 +362,18 @@ InferRequest parse_infer(const std::string& body, const std::string& json_length
         "says: {}",
         kMostDepth, length, simdjson::error_message(error));
   return RequestParser(std::string_view(body).substr(length), std::ssize(body), model).parse(root);
+}
+
+std::string parse_load(const std::string& body) {
+  if (body.empty()) return {};
+  const json request = json::parse(body, nullptr, false);
+  if (!request.is_object()) refuse("request: expected a JSON object, found {}", in_quotes(body));
+  const json parameters = request.value("parameters", json::object());
+  if (!parameters.is_object()) refuse("parameters: expected an object, found another value");
+  const auto version = parameters.find("version");
+  if (version == parameters.end()) return {};
+  if (!version->is_string()) refuse("parameters.version: expected a string, found another value");
+  return version->get<std::string>();
 }
 
 InferAnswer infer_answer(const ModelDescription& model, const std::string& version,

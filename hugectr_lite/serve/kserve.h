@@ -38,6 +38,7 @@ struct TensorSpec {
   DataType type;                    // as metadata has it
   std::vector<DataType> also = {};  // types that requests may have beside it
   std::vector<int64_t> shape;       // -1: the number of samples
+  std::vector<int64_t> rows = {};   // of keys: the rows of each column's table
 };
 
 struct ModelDescription {
@@ -68,6 +69,10 @@ struct InferRequest {
 // Inference-Header-Content-Length, empty where there is none. Throws RequestError.
 InferRequest parse_infer(const std::string& body, const std::string& json_length,
                          const ModelDescription& model);
+
+// The version that a request to load a model names in its parameters; empty: none. Throws
+// RequestError.
+std::string parse_load(const std::string& body);
 
 // The answer to an infer request: one output [samples, tasks], model.outputs[0]. A binary one has
 // JSON of `json_length` bytes before the tensor.

@@ -21,13 +21,15 @@ struct Options {
   serve::ServiceOptions service;
   std::string token_file;
   int64_t max_delay_us = 0, deadline_ms = 1000, max_body_mb = 64, idle_s = 60, request_s = 10,
-          drain_s = 10;
+          drain_s = 10, poll_ms = 1000;
   bool quiet = false;
 };
 
 void define(CLI::App& app, Options& o) {
   app.add_option("--model", o.models,
-                 "A checkpoint, or exported weights (needs --config), as [NAME=]PATH; repeatable")
+                 "A checkpoint, a folder of them as 1/, 2/, ..., of which the newest is served, or "
+                 "exported "
+                 "weights (needs --config), as [NAME=]PATH; repeatable")
       ->required()
       ->type_name("[NAME=]DIR")
       ->allow_extra_args(false)
@@ -68,6 +70,9 @@ void define(CLI::App& app, Options& o) {
   app.add_option("--drain-s", o.drain_s, "Seconds that SIGTERM leaves to requests at hand")
       ->check(whole_number(0, 3'600))
       ->capture_default_str();
+  app.add_option("--poll-ms", o.poll_ms, "Milliseconds between looks for newer versions")
+      ->check(whole_number(10, 3'600'000))
+      ->capture_default_str();
   app.add_option("--token-file", o.token_file,
                  "Requests other than health checks need the file's first line as bearer token")
       ->type_name("FILE");
@@ -80,6 +85,9 @@ void define(CLI::App& app, Options& o) {
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   app.add_option("--threads", o.scorer.run.threads, "CPU threads that score, a model [all]")
       ->check(whole_number(1, kMostThreads));
+  app.add_flag_callback(
+      "--no-verify", [&o] { o.scorer.verify = false; },
+      "Start without reading all weights, whose checksums then are not checked");
   app.add_flag("--quiet", o.quiet, "Print nothing but warnings and errors");
 }
 
@@ -92,9 +100,9 @@ std::string token_in(const std::string& path) {
 }
 
 // [NAME=]PATH; without a name, the last part of the path.
-serve::NamedModel named_model(const std::string& text, const serve::ScorerOptions& scorer) {
+serve::ServedModelOptions named_model(const std::string& text, const serve::ScorerOptions& scorer) {
   const size_t equals = text.find('=');
-  serve::NamedModel model{.version = "1", .scorer = scorer};
+  serve::ServedModelOptions model{.scorer = scorer};
   model.scorer.model = equals == std::string::npos ? text : text.substr(equals + 1);
   model.name = equals == std::string::npos
                    ? std::filesystem::path(text + "/").parent_path().stem().string()
@@ -110,10 +118,11 @@ serve::NamedModel named_model(const std::string& text, const serve::ScorerOption
   return model;
 }
 
-std::vector<serve::NamedModel> models_of(const Options& options) {
-  std::vector<serve::NamedModel> models;
+std::vector<serve::ServedModelOptions> models_of(const Options& options) {
+  std::vector<serve::ServedModelOptions> models;
   for (const std::string& text : options.models) {
     models.push_back(named_model(text, options.scorer));
+    models.back().poll = std::chrono::milliseconds(options.poll_ms);
     for (size_t i = 0; i + 1 < models.size(); ++i)
       if (models[i].name == models.back().name)
         raise<ConfigError>("--model {}: expected a name of its own, found \"{}\" twice", text,

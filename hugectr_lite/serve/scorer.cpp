@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/predict/prediction_config.h"
@@ -21,7 +22,7 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 struct Scorer::Loaded {
   Loaded(std::unique_ptr<config::TrainConfig> of, const ScorerOptions& options)
       : config(std::move(of)),
-        predictor(*config, options.model, options.run),
+        predictor(*config, options.model, options.run, predict::WeightsIn::kFile),
         batch(predictor.batch_size(), config->data.label_dim, config->data.dense_width(),
               config->data.key_layout().columns) {}
   const std::unique_ptr<const config::TrainConfig> config;
@@ -83,6 +84,8 @@ bool Scorer::submit(ScoreJob& job) {
 }
 
 std::unique_ptr<Scorer::Loaded> Scorer::load() {
+  if (options_.verify && checkpoint::is_checkpoint(options_.model))
+    checkpoint::verify_weights(options_.model, checkpoint::read_manifest(options_.model));
   auto loaded = std::make_unique<Loaded>(
       predict::prediction_config({options_.run.config}, options_.model, options_.run.overrides,
                                  options_.max_batch),
@@ -133,53 +136,25 @@ std::vector<ScoreJob> Scorer::take_jobs() {
 void Scorer::score(Loaded& loaded, std::vector<ScoreJob> jobs) {
   const auto start = Clock::now();
   std::erase_if(jobs, [&](const ScoreJob& job) {
-    metrics_.queue_seconds.Observe(seconds_between(job.received, start));
+    if (job.counted) metrics_.queue_seconds.Observe(seconds_between(job.received, start));
     if (job.deadline > start) return false;
     job.done(
         {.status = 504,
-         .error = fmt::format("expected to be scored within {:.0f} ms, found a queue of {:.0f} "
-                              "ms",
+         .error = fmt::format("expected to be scored within {:.0f} ms, found a queue of {:.0f} ms",
                               1e3 * seconds_between(job.received, job.deadline),
                               1e3 * seconds_between(job.received, start))});
     return true;
   });
-  const int64_t dense = data().dense_dim, stride = data().dense_width(), columns = key_columns();
-  const int64_t most = loaded.predictor.batch_size();
-  loaded.logits.clear();
-  loaded.labels.clear();
-  data::HostBatch& batch = loaded.batch.batch();
-  int64_t filled = 0, total = 0;
-  loaded.batch.set_size(most);
-  const auto run = [&] {
-    if (filled == 0) return;
-    loaded.batch.set_size(filled);
-    loaded.predictor.run(batch, loaded.logits, loaded.labels);
-    metrics_.batches.Increment();
-    metrics_.batch_samples.Observe(static_cast<double>(filled));
-    filled = 0;
-  };
   std::string failure;
   try {
-    for (const ScoreJob& job : jobs) {
-      for (int64_t i = 0; i < job.samples.size; ++i) {
-        std::copy_n(job.samples.dense.data() + i * dense, dense,
-                    batch.dense.data() + filled * stride);
-        std::copy_n(job.samples.keys.data() + i * columns, columns,
-                    batch.keys.data() + filled * columns);
-        ++total;
-        if (++filled == most) run();
-      }
-    }
-    run();
+    evaluate(loaded, jobs);
   } catch (const std::exception& error) {
     failure = error.what();
     log::warning("scoring failed: {}", failure);
   }
   const auto end = Clock::now();
-  metrics_.score_seconds.Observe(seconds_between(start, end));
   const float* logit = loaded.logits.data();
   for (ScoreJob& job : jobs) {
-    metrics_.request_seconds.Observe(seconds_between(job.received, end));
     if (!failure.empty()) {
       job.done({.status = 500, .error = failure});
       continue;
@@ -189,13 +164,46 @@ void Scorer::score(Loaded& loaded, std::vector<ScoreJob> jobs) {
     std::transform(logit, logit + result.scores.size(), result.scores.begin(),
                    predict::probability);
     logit += result.scores.size();
-    metrics_.requests.Increment();
-    metrics_.samples.Increment(static_cast<double>(job.samples.size));
-    if (const double sum = std::accumulate(result.scores.begin(), result.scores.end(), 0.0);
-        sum > 0)
-      metrics_.score_sum.Increment(sum);
+    if (job.counted) count(job, result, start, end);
     job.done(std::move(result));
   }
+}
+
+// Logits of all jobs, one after the other, in batches of at most the model's size.
+void Scorer::evaluate(Loaded& loaded, const std::vector<ScoreJob>& jobs) {
+  const int64_t dense = data().dense_dim, stride = data().dense_width(), columns = key_columns();
+  const int64_t most = loaded.predictor.batch_size();
+  loaded.logits.clear();
+  loaded.labels.clear();
+  data::HostBatch& batch = loaded.batch.batch();
+  int64_t filled = 0;
+  const auto run = [&] {
+    loaded.batch.set_size(filled);
+    loaded.predictor.run(batch, loaded.logits, loaded.labels);
+    metrics_.batches.Increment();
+    metrics_.batch_samples.Observe(static_cast<double>(filled));
+    filled = 0;
+  };
+  for (const ScoreJob& job : jobs)
+    for (int64_t i = 0; i < job.samples.size; ++i) {
+      std::copy_n(job.samples.dense.data() + i * dense, dense,
+                  batch.dense.data() + filled * stride);
+      std::copy_n(job.samples.keys.data() + i * columns, columns,
+                  batch.keys.data() + filled * columns);
+      if (++filled == most) run();
+    }
+  if (filled > 0) run();
+}
+
+void Scorer::count(const ScoreJob& job, const ScoreResult& result, Clock::time_point start,
+                   Clock::time_point end) {
+  metrics_.score_seconds.Observe(seconds_between(start, end));
+  metrics_.request_seconds.Observe(seconds_between(job.received, end));
+  metrics_.requests.Increment();
+  metrics_.samples.Increment(static_cast<double>(job.samples.size));
+  // Probabilities are not negative, as a counter must not be.
+  const double sum = std::accumulate(result.scores.begin(), result.scores.end(), 0.0);
+  if (sum > 0) metrics_.score_sum.Increment(sum);
 }
 
 }  // namespace hlite::serve

@@ -27,6 +27,7 @@ using Clock = std::chrono::steady_clock;
 struct ScorerOptions {
   std::string model;                       // a checkpoint's directory or FILE.safetensors
   trainer::Options run = {};               // config, device, threads
+  bool verify = true;                      // weights of a checkpoint by their checksum
   int64_t max_batch = 1024;                // samples scored at once
   int64_t max_queue = 8192;                // samples that may wait
   std::chrono::microseconds max_delay{0};  // that a batch waits for more samples
@@ -50,6 +51,7 @@ struct ScoreJob {
   SampleBlock samples;
   Clock::time_point received, deadline;
   std::function<void(ScoreResult)> done;  // called once, on the scoring thread
+  bool counted = true;                    // in the metrics
 };
 
 class Scorer {
@@ -69,6 +71,7 @@ class Scorer {
 
   [[nodiscard]] const config::DataConfig& data() const { return rows_->config(); }
   [[nodiscard]] int64_t key_columns() const { return rows_->key_columns(); }
+  [[nodiscard]] std::vector<int64_t> table_rows() const { return rows_->table_rows(); }
   [[nodiscard]] int64_t tasks() const { return tasks_; }
 
  private:
@@ -77,6 +80,9 @@ class Scorer {
   std::unique_ptr<Loaded> load();
   [[nodiscard]] std::vector<ScoreJob> take_jobs();
   void score(Loaded& loaded, std::vector<ScoreJob> jobs);
+  void evaluate(Loaded& loaded, const std::vector<ScoreJob>& jobs);
+  void count(const ScoreJob& job, const ScoreResult& result, Clock::time_point start,
+             Clock::time_point end);
 
   const ScorerOptions options_;
   const ModelMetrics metrics_;

@@ -37,20 +37,6 @@ bool same_token(const std::string& found, const std::string& token) {
   return difference == 0;
 }
 
-ModelDescription description_of(const NamedModel& model, const Scorer& scorer) {
-  ModelDescription description{.name = model.name, .versions = {model.version}};
-  if (scorer.data().dense_dim > 0)
-    description.inputs.push_back(
-        {.name = "dense", .type = DataType::kFp32, .shape = {-1, scorer.data().dense_dim}});
-  description.inputs.push_back({.name = "keys",
-                                .type = DataType::kInt64,
-                                .also = {DataType::kInt32, DataType::kUint32},
-                                .shape = {-1, scorer.key_columns()}});
-  description.outputs.push_back(
-      {.name = "score", .type = DataType::kFp32, .shape = {-1, scorer.tasks()}});
-  return description;
-}
-
 // Repeats the only row of a tensor, so that it has `samples`: what all candidates of a request
 // share is sent once.
 template <typename T>
@@ -61,8 +47,12 @@ void repeat_row(std::vector<T>& values, int64_t samples) {
     std::copy_n(values.begin(), width, values.begin() + i * static_cast<int64_t>(width));
 }
 
-// The samples of a request, whose inputs are all there and have as many rows.
-SampleBlock samples_of(InferRequest& request, const ModelDescription& model, const Scorer& scorer) {
+// The samples of a request, whose inputs must all be there and have as many rows. What they hold is
+// moved to `recorded`.
+SampleBlock samples_of(InferRequest& request, const LoadedVersion& version,
+                       RecordedRequest& recorded) {
+  const ModelDescription& model = version.description;
+  const Scorer& scorer = *version.scorer;
   int64_t samples = 1;
   for (const InputTensor& input : request.inputs) samples = std::max(samples, input.shape[0]);
   if (!request.inputs.empty() && request.inputs[0].shape[0] == 0) samples = 0;
@@ -83,9 +73,10 @@ SampleBlock samples_of(InferRequest& request, const ModelDescription& model, con
     (spec.name == "dense" ? dense : keys) = &*input;
   }
   if (samples == 0) refuse("request: expected at least 1 sample, found 0");
-  const Matrix<const float> features(dense ? dense->floats.data() : nullptr, samples,
-                                     scorer.data().dense_dim);
-  const Matrix<const int64_t> ids(keys->integers.data(), samples, scorer.key_columns());
+  if (dense != nullptr) recorded.dense = std::move(dense->floats);
+  recorded.keys = std::move(keys->integers);
+  const Matrix<const float> features(recorded.dense.data(), samples, scorer.data().dense_dim);
+  const Matrix<const int64_t> ids(recorded.keys.data(), samples, scorer.key_columns());
   return scorer.rows_of({.labels = {}, .dense = features, .keys = ids});
 }
 
@@ -108,17 +99,10 @@ HttpAnswer infer_http_answer(const InferAnswer& from) {
 
 }  // namespace
 
-Service::Service(const ServiceOptions& options, const std::vector<NamedModel>& models)
+Service::Service(const ServiceOptions& options, const std::vector<ServedModelOptions>& models)
     : options_(options) {
-  for (const NamedModel& model : models) {
-    const ModelMetrics metrics = metrics_.model(model.name);
-    auto scorer = std::make_unique<Scorer>(model.scorer, metrics);
-    ModelDescription description = description_of(model, *scorer);
-    models_.emplace(model.name, Model{.description = std::move(description),
-                                      .version = model.version,
-                                      .metrics = metrics,
-                                      .scorer = std::move(scorer)});
-  }
+  for (const ServedModelOptions& model : models)
+    models_.emplace(model.name, std::make_unique<ServedModel>(model, metrics_));
 }
 
 // A line a request: time, client, what it asked for, status, milliseconds, bytes.
@@ -171,6 +155,8 @@ void Service::handle(HttpRequest request, const Respond& plain) {
         return respond(answer_model(request, path));
       }
     }
+    if (parts.size() >= 2 && parts[0] == "v2" && parts[1] == "repository")
+      return answer_repository(request, parts, respond);
     respond(answer(request));
   } catch (const RequestError& error) {
     HttpAnswer answer = error_answer(error.status(), error.what());
@@ -192,7 +178,7 @@ HttpAnswer Service::answer(const HttpRequest& request) {
     if (!get) return method_error(request, "GET");
     return {.body = json{{"name", "hugectr_lite"},
                          {"version", std::string(kVersion)},
-                         {"extensions", {"binary_tensor_data"}}}
+                         {"extensions", {"binary_tensor_data", "model_repository"}}}
                         .dump()};
   }
   if (path == "/v2/health/live") return get ? HttpAnswer{} : method_error(request, "GET");
@@ -209,58 +195,92 @@ HttpAnswer Service::answer(const HttpRequest& request) {
                                        models_.begin()->first, path.substr(0, 200)));
 }
 
-const Service::Model& Service::model_of(const ModelPath& path) const {
-  const auto model = models_.find(path.name);
-  if (model == models_.end()) {
-    std::vector<std::string_view> known;
-    for (const auto& [name, other] : models_) known.push_back(name);
-    throw RequestError(404, fmt::format("expected a model that is served ({}), found \"{}\"",
-                                        fmt::join(known, ", "), path.name.substr(0, 64)));
+ServedModel& Service::model_of(const std::string& name) const {
+  const auto model = models_.find(name);
+  if (model != models_.end()) return *model->second;
+  std::vector<std::string_view> known;
+  for (const auto& [other, ignored] : models_) known.push_back(other);
+  throw RequestError(404, fmt::format("expected a model that is served ({}), found \"{}\"",
+                                      fmt::join(known, ", "), name.substr(0, 64)));
+}
+
+ServedModel::Lease Service::version_of(const ModelPath& path) const {
+  ServedModel::Lease version = model_of(path.name).current();
+  if (!path.version.empty() && path.version != version->version)
+    throw RequestError(404, fmt::format("model \"{}\": expected version {}, found \"{}\"",
+                                        path.name, version->version, path.version.substr(0, 64)));
+  return version;
+}
+
+// /v2/repository/index and /v2/repository/models/M/load. `load` takes a version to stay with, or
+// none to go on to the newest.
+void Service::answer_repository(const HttpRequest& request, const std::vector<std::string>& parts,
+                                const Respond& respond) {
+  const bool is_index = parts.size() == 3 && parts[2] == "index";
+  const bool is_model = parts.size() == 5 && parts[2] == "models";
+  if (!is_index && !(is_model && (parts[4] == "load" || parts[4] == "unload")))
+    return respond(error_answer(
+        404, fmt::format("expected /v2/repository/index or /v2/repository/models/M/load, found {}",
+                         request.target.substr(0, 200))));
+  if (request.method != "POST") return respond(method_error(request, "POST"));
+  if (is_index) {
+    json list = json::array();
+    for (const auto& [name, model] : models_)
+      for (const ServedModel::VersionState& state : model->index())
+        list.push_back({{"name", name},
+                        {"version", state.version},
+                        {"state", state.ready ? "READY" : "UNAVAILABLE"},
+                        {"reason", state.reason}});
+    return respond({.body = list.dump(-1, ' ', false, json::error_handler_t::replace)});
   }
-  if (!path.version.empty() && path.version != model->second.version)
-    throw RequestError(404,
-                       fmt::format("model \"{}\": expected version {}, found \"{}\"", path.name,
-                                   model->second.version, path.version.substr(0, 64)));
-  return model->second;
+  ServedModel& model = model_of(parts[3]);
+  if (parts[4] == "unload")
+    refuse("unload: expected load with another version, as a model that is served stays in memory");
+  model.load(parse_load(request.body), [respond](const std::string& error) {
+    respond(error.empty() ? HttpAnswer{.body = "{}"} : error_answer(400, error));
+  });
 }
 
 HttpAnswer Service::answer_model(const HttpRequest& request, const ModelPath& path) {
-  const Model& model = model_of(path);
+  const ServedModel::Lease version = version_of(path);
   if (path.verb != "" && path.verb != "ready")
     return error_answer(404, fmt::format("{}: expected \"ready\" or \"infer\" after the model, "
                                          "found \"{}\"",
                                          request.target.substr(0, 200), path.verb.substr(0, 64)));
   if (request.method != "GET" && request.method != "HEAD") return method_error(request, "GET");
   if (path.verb == "ready") return {};
-  return {.body = metadata_json(model.description)};
+  return {.body = metadata_json(version->description)};
 }
 
 void Service::infer(const HttpRequest& request, const ModelPath& path, const Respond& respond) {
-  const Model& model = model_of(path);
+  const ServedModel::Lease version = version_of(path);
   if (request.method != "POST") return respond(method_error(request, "POST"));
   if (!request.content_encoding.empty() && request.content_encoding != "identity")
     throw RequestError(415, fmt::format("Content-Encoding: expected none, found {}",
                                         request.content_encoding.substr(0, 64)));
-  InferRequest infer = parse_infer(request.body, request.json_length, model.description);
+  InferRequest infer = parse_infer(request.body, request.json_length, version->description);
+  RecordedRequest recorded;
+  SampleBlock samples = samples_of(infer, *version, recorded);
+  model_of(path.name).record(recorded);
   const auto deadline = infer.timeout_us > 0
                             ? std::chrono::duration_cast<Clock::duration>(std::chrono::microseconds(
                                   std::min<int64_t>(infer.timeout_us, 3'600'000'000)))
                             : Clock::duration(options_.deadline);
-  ScoreJob job{.samples = samples_of(infer, model.description, *model.scorer),
+  ScoreJob job{.samples = std::move(samples),
                .received = request.received,
                .deadline = request.received + deadline,
                .done = {}};
   infer.inputs.clear();
-  job.done = [&model, infer = std::move(infer), respond](ScoreResult result) {
+  job.done = [version, infer = std::move(infer), respond](ScoreResult result) {
     if (result.status != 200) return respond(error_answer(result.status, result.error));
     try {
-      respond(infer_http_answer(infer_answer(model.description, model.version, infer, result.scores,
-                                             model.scorer->tasks())));
+      respond(infer_http_answer(infer_answer(version->description, version->version, infer,
+                                             result.scores, version->scorer->tasks())));
     } catch (const RequestError& error) {
       respond(error_answer(error.status(), error.what()));
     }
   };
-  if (!model.scorer->submit(job)) {
+  if (!version->scorer->submit(job)) {
     HttpAnswer full = error_answer(503, "expected room in the queue of samples, found it full");
     full.headers.emplace_back("Retry-After", "1");
     respond(std::move(full));

@@ -8,7 +8,7 @@
 
 #include "hugectr_lite/serve/http_server.h"
 #include "hugectr_lite/serve/kserve.h"
-#include "hugectr_lite/serve/scorer.h"
+#include "hugectr_lite/serve/served_model.h"
 
 namespace hlite::serve {
 
@@ -18,15 +18,10 @@ struct ServiceOptions {
   bool access_log = false;                   // a line of JSON a request, on standard output
 };
 
-struct NamedModel {
-  std::string name = {}, version = {};
-  ScorerOptions scorer;
-};
-
 class Service {
  public:
-  // Loads the models. Throws what Scorer throws.
-  Service(const ServiceOptions& options, const std::vector<NamedModel>& models);
+  // Loads the models. Throws what ServedModel throws.
+  Service(const ServiceOptions& options, const std::vector<ServedModelOptions>& models);
 
   // Answers a request, at once or when it is scored. Called on the event loop.
   void handle(HttpRequest request, const Respond& respond);
@@ -37,12 +32,6 @@ class Service {
   }
 
  private:
-  struct Model {
-    ModelDescription description;
-    std::string version;
-    ModelMetrics metrics;
-    std::unique_ptr<Scorer> scorer;
-  };
   // Parts of a path below /v2/models/.
   struct ModelPath {
     std::string name = {}, version = {}, verb = {};
@@ -50,13 +39,17 @@ class Service {
   [[nodiscard]] HttpAnswer answer(const HttpRequest& request);
   [[nodiscard]] HttpAnswer answer_model(const HttpRequest& request, const ModelPath& path);
   void infer(const HttpRequest& request, const ModelPath& path, const Respond& respond);
-  [[nodiscard]] const Model& model_of(const ModelPath& path) const;
+  // Throws RequestError (404) for a model that is not served, or another version of it.
+  [[nodiscard]] ServedModel& model_of(const std::string& name) const;
+  [[nodiscard]] ServedModel::Lease version_of(const ModelPath& path) const;
+  void answer_repository(const HttpRequest& request, const std::vector<std::string>& parts,
+                         const Respond& respond);
   void check_token(const HttpRequest& request) const;
   [[nodiscard]] Respond logged(const HttpRequest& request, const Respond& respond);
 
   const ServiceOptions options_;
   Metrics metrics_;
-  std::map<std::string, Model, std::less<>> models_;
+  std::map<std::string, std::unique_ptr<ServedModel>, std::less<>> models_;
   bool draining_ = false;
 };
 

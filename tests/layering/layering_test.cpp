@@ -39,7 +39,9 @@ const std::map<std::string, Names, std::less<>> kArrows = {
     {"tools", {"core", "config", "data_reader"}},
     {"python",
      {"core", "config", "ops", "checkpoint", "data_reader", "trainer", "tools", "predict"}},
-    {"predict", {"core", "config", "ops", "checkpoint", "data_reader", "trainer", "tools"}},
+    {"predict",
+     {"core", "config", "plan", "ops", "checkpoint", "embedding", "data_reader", "trainer",
+      "tools"}},
     {"serve", {"core", "config", "checkpoint", "data_reader", "trainer", "tools", "predict"}},
 };
 

@@ -70,8 +70,9 @@ class ScoresTest(unittest.TestCase):
                                                     "data": [float(s) for s in scores[:2]]})
             inputs = json.loads(server.ask("/v2/models/demo")[2])["inputs"]
             self.assertEqual(inputs, [{"name": "dense", "datatype": "FP32", "shape": [-1, DENSE]},
-                                      {"name": "keys", "datatype": "INT64", "shape": [-1, len(TABLES)]}])
-            self.assertEqual(json.loads(server.ask("/v2")[2])["extensions"], ["binary_tensor_data"])
+                                      {"name": "keys", "datatype": "INT64", "shape": [-1, len(TABLES)],
+                                       "parameters": {"rows": TABLES}}])
+            self.assertEqual(json.loads(server.ask("/v2")[2])["extensions"], ["binary_tensor_data", "model_repository"])
             for path in ("/v2/health/live", "/v2/health/ready", "/v2/models/demo/ready", "/v2/models/demo/versions/1/ready"):
                 self.assertEqual(server.ask(path)[0], 200, path)
                 self.assertEqual(server.ask(path, method="HEAD")[0], 200, path)

@@ -118,11 +118,12 @@ void Model::compile(const Exec& host) {
   for (const auto& e : layers_.embeddings) e->tables().prepare();
 }
 
-void Model::allocate() {
+void Model::allocate(std::span<const plan::LentMemory> lent) {
+  HLITE_CHECK(!gpu_ || lent.empty(), "host memory is lent to a model on a GPU");
   if (gpu_)
     buffers_.allocate(*gpu_);
   else
-    buffers_.allocate();
+    buffers_.allocate(lent);
   loss_scaling_.initialize();
   rates_.set_scale(1);
 }

@@ -52,9 +52,9 @@ class Model {
   // `host`. Takes the sparse update's workspace, on a GPU that of matrix products too, and no other
   // memory. Throws DeviceError when the GPU lacks memory for all that the model will need.
   void compile(const Exec& host);
-  // Takes the memory of every buffer. Throws DataError (DeviceError on a GPU) when it does not fit.
-  // REQUIRES compile().
-  void allocate();
+  // Takes the memory of every buffer but, on the CPU, of those that are `lent`. Throws DataError
+  // (DeviceError on a GPU) when it does not fit. REQUIRES compile().
+  void allocate(std::span<const plan::LentMemory> lent = {});
   // Run a plan, again and with larger buffers where an exchange between ranks did not fit: what the
   // first try had done by then has no effect. Collective. On a GPU both return at once (on several
   // when all know that the lists fit), and the batch's memory may be used again after

@@ -1,0 +1,35 @@
+// A file as memory: pages are read when they are touched, and processes share them.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace hlite {
+
+class MappedFile {
+ public:
+  MappedFile() = default;
+  // Throws FileError "<path>: cannot open: <reason>" or "<path>: cannot map ...". What replaces the
+  // file later (rename) changes nothing; a file that is cut short under its mapping ends the
+  // process when a lost page is touched.
+  explicit MappedFile(const std::string& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  MappedFile& operator=(MappedFile&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+
+  // Not to be written to.
+  [[nodiscard]] std::span<const std::byte> bytes() const { return {data_, bytes_}; }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+}  // namespace hlite

@@ -1,0 +1,39 @@
+// Weights of a model of which large tables stay in the file and are mapped, so that a model of
+// gigabytes is there at once and processes share its memory.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/checkpoint/safetensors.h"
+#include "hugectr_lite/core/mapped_file.h"
+#include "hugectr_lite/plan/buffers.h"
+#include "hugectr_lite/trainer/model/model.h"
+
+namespace hlite::predict {
+
+// Outlives the model that it lends memory to, which must only evaluate.
+class MappedWeights {
+ public:
+  // `model`: a checkpoint's directory or a file of weights. Throws DataError, FileError; of a
+  // checkpoint the weights' size and names are checked, not their checksum (verify_weights()).
+  explicit MappedWeights(const std::string& model);
+
+  // The buffers of `model` that lie in the file as they would in memory: those of an embedding
+  // layer whose tables have all rows, in the file's type. None on a GPU.
+  [[nodiscard]] std::vector<plan::LentMemory> lend(const trainer::Model& model);
+  // Reads all other tensors. REQUIRES that lend()'s memory was lent. Throws DataError where the
+  // file's tensors are not the model's.
+  void read_others(trainer::Model& model) const;
+
+ private:
+  [[nodiscard]] std::byte* tables_at(const embedding::EmbeddingLayer& layer) const;
+
+  const ReadFile file_;
+  const checkpoint::SafetensorsReader reader_;
+  const MappedFile memory_;
+  std::set<std::string> lent_;  // tensors
+};
+
+}  // namespace hlite::predict

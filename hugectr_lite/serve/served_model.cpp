@@ -1,0 +1,276 @@
+#include "hugectr_lite/serve/served_model.h"
+
+#include <algorithm>
+#include <charconv>
+#include <future>
+#include <optional>
+#include <utility>
+
+#include "hugectr_lite/checkpoint/checkpoint.h"
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/log.h"
+
+namespace hlite::serve {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr size_t kRecorded = 16;           // requests that are kept
+constexpr size_t kRecordedKeys = 1 << 16;  // of each, at most
+
+std::optional<int64_t> version_number(const std::string& name) {
+  int64_t number = 0;
+  const char* const end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data(), end, number);
+  if (error != std::errc() || stop != end || number < 1 || name[0] == '0') return std::nullopt;
+  return number;
+}
+
+bool has_versions(const std::string& folder) {
+  std::error_code error;
+  if (fs::exists(fs::path(folder) / "manifest.json", error)) return false;
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (version_number(entry.path().filename().string())) return true;
+  return false;
+}
+
+ModelDescription description_of(const std::string& name, const std::string& version,
+                                const Scorer& scorer) {
+  ModelDescription description{.name = name, .versions = {version}};
+  if (scorer.data().dense_dim > 0)
+    description.inputs.push_back(
+        {.name = "dense", .type = DataType::kFp32, .shape = {-1, scorer.data().dense_dim}});
+  description.inputs.push_back({.name = "keys",
+                                .type = DataType::kInt64,
+                                .also = {DataType::kInt32, DataType::kUint32},
+                                .shape = {-1, scorer.key_columns()},
+                                .rows = scorer.table_rows()});
+  description.outputs.push_back(
+      {.name = "score", .type = DataType::kFp32, .shape = {-1, scorer.tasks()}});
+  return description;
+}
+
+}  // namespace
+
+ServedModel::ServedModel(const ServedModelOptions& options, Metrics& metrics)
+    : options_(options),
+      all_metrics_(metrics),
+      metrics_(metrics.model(options.name)),
+      versioned_(has_versions(options.scorer.model)) {
+  if (!versioned_) {
+    swap_in(load_version("1", options_.scorer.model));
+    return;
+  }
+  if (!take_newest(0)) {
+    std::string reasons;
+    for (const auto& [version, refusal] : refused_)
+      reasons += fmt::format("\n  {}: {}", path_of(version), refusal.reason);
+    raise<DataError>("{}: expected a version that can be served, found none:{}",
+                     options_.scorer.model, reasons);
+  }
+  watcher_ = std::thread([this] { watch(); });
+}
+
+ServedModel::~ServedModel() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  if (watcher_.joinable()) watcher_.join();
+}
+
+std::string ServedModel::path_of(int64_t version) const {
+  return fmt::format("{}/{}", options_.scorer.model, version);
+}
+
+// Complete ones, the newest first: a checkpoint is renamed into its place.
+std::vector<int64_t> ServedModel::versions_there() const {
+  std::vector<int64_t> versions;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(options_.scorer.model, error))
+    if (const auto version = version_number(entry.path().filename().string());
+        version && fs::exists(entry.path() / "manifest.json", error))
+      versions.push_back(*version);
+  std::sort(versions.rbegin(), versions.rend());
+  return versions;
+}
+
+std::unique_ptr<LoadedVersion> ServedModel::load_version(const std::string& version,
+                                                         const std::string& path) const {
+  ScorerOptions scorer = options_.scorer;
+  scorer.model = path;
+  auto loaded = std::make_unique<LoadedVersion>();
+  loaded->version = version;
+  loaded->scorer = std::make_unique<Scorer>(scorer, metrics_);
+  loaded->description = description_of(options_.name, version, *loaded->scorer);
+  return loaded;
+}
+
+// Recent requests go through a new version before it is served. Those that it would refuse, as it
+// may have other tables, warm up nothing.
+void ServedModel::warm_up(const LoadedVersion& version) const {
+  std::deque<RecordedRequest> requests;
+  {
+    const std::lock_guard lock(mutex_);
+    requests = recorded_;
+  }
+  const int64_t dense = version.scorer->data().dense_dim, columns = version.scorer->key_columns();
+  for (const RecordedRequest& request : requests) {
+    const int64_t n = std::ssize(request.keys) / columns;
+    if (n * columns != std::ssize(request.keys) || n * dense != std::ssize(request.dense)) continue;
+    std::promise<void> scored;
+    try {
+      ScoreJob job{.samples = version.scorer->rows_of({.labels = {},
+                                                       .dense = {request.dense.data(), n, dense},
+                                                       .keys = {request.keys.data(), n, columns}}),
+                   .received = Clock::now(),
+                   .deadline = Clock::time_point::max(),
+                   .done = [&](const ScoreResult&) { scored.set_value(); },
+                   .counted = false};
+      if (version.scorer->submit(job)) scored.get_future().wait();
+    } catch (const DataError&) {
+      continue;
+    }
+  }
+}
+
+void ServedModel::swap_in(std::unique_ptr<LoadedVersion> version) {
+  warm_up(*version);
+  metrics_.version.Set(std::stod(version->version));
+  const std::lock_guard lock(mutex_);
+  if (current_) {
+    log::info("model {}: version {} in the place of {}", options_.name, version->version,
+              current_->version);
+    retired_.push_back(std::move(current_));
+  }
+  current_ = std::move(version);
+}
+
+ServedModel::Lease ServedModel::current() const {
+  const std::lock_guard lock(mutex_);
+  ++current_->users;
+  return {current_.get(), [](const LoadedVersion* version) { --version->users; }};
+}
+
+void ServedModel::refuse(int64_t version, const std::string& reason) {
+  log::warning("model {}: version {} is refused: {}", options_.name, version, reason);
+  all_metrics_.count_refused_version(options_.name);
+  std::error_code error;
+  const std::lock_guard lock(mutex_);
+  refused_[version] = {fs::last_write_time(path_of(version), error), reason};
+}
+
+bool ServedModel::take_newest(int64_t above) {
+  for (const int64_t version : versions_there()) {
+    if (version <= above) return false;
+    // A refused one is tried again once it was replaced.
+    std::error_code error;
+    if (const auto refused = refused_.find(version);
+        refused != refused_.end() &&
+        refused->second.written == fs::last_write_time(path_of(version), error))
+      continue;
+    try {
+      swap_in(load_version(std::to_string(version), path_of(version)));
+      const std::lock_guard lock(mutex_);
+      refused_.erase(version);
+      return true;
+    } catch (const std::exception& failure) {
+      refuse(version, failure.what());
+    }
+  }
+  return false;
+}
+
+// Versions that no request uses any more. Nobody can begin to use one.
+void ServedModel::end_unused() {
+  std::vector<std::unique_ptr<LoadedVersion>> ended;
+  const std::lock_guard lock(mutex_);
+  for (auto& version : retired_)
+    if (version->users == 0) ended.push_back(std::move(version));
+  std::erase(retired_, nullptr);
+}
+
+void ServedModel::watch() {
+  for (;;) {
+    std::optional<Command> command;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait_for(lock, options_.poll, [&] { return stop_ || !commands_.empty(); });
+      if (stop_) return;
+      if (!commands_.empty()) {
+        command = std::move(commands_.front());
+        commands_.pop_front();
+      }
+    }
+    if (command)
+      obey(*command);
+    else if (pinned_ == 0)
+      take_newest(std::stoll(current()->version));
+    end_unused();
+  }
+}
+
+void ServedModel::obey(const Command& command) {
+  std::string failure;
+  if (command.version.empty()) {
+    pinned_ = 0;
+    take_newest(std::stoll(current()->version));
+  } else if (const auto version = version_number(command.version); !version) {
+    failure = fmt::format("expected the number of a version, found \"{}\"",
+                          command.version.substr(0, 64));
+  } else {
+    try {
+      if (current()->version != command.version)
+        swap_in(load_version(command.version, path_of(*version)));
+      pinned_ = *version;
+    } catch (const std::exception& error) {
+      failure = error.what();
+      refuse(*version, failure);
+    }
+  }
+  command.done(failure);
+}
+
+void ServedModel::load(const std::string& version, std::function<void(const std::string&)> done) {
+  if (!versioned_)
+    return done(version.empty() || version == "1"
+                    ? ""
+                    : fmt::format("{}: expected a folder of versions 1/, 2/, ..., found one model",
+                                  options_.scorer.model));
+  {
+    const std::lock_guard lock(mutex_);
+    commands_.push_back({version, std::move(done)});
+  }
+  wake_.notify_one();
+}
+
+std::vector<ServedModel::VersionState> ServedModel::index() const {
+  const std::string current = this->current()->version;
+  if (!versioned_) return {{.version = current, .ready = true, .reason = ""}};
+  std::vector<VersionState> states;
+  for (const int64_t version : versions_there()) {
+    const std::string name = std::to_string(version);
+    const std::lock_guard lock(mutex_);
+    const auto refused = refused_.find(version);
+    states.push_back({.version = name,
+                      .ready = name == current,
+                      .reason = name == current             ? ""
+                                : refused != refused_.end() ? refused->second.reason
+                                                            : "not loaded"});
+  }
+  return states;
+}
+
+void ServedModel::record(const RecordedRequest& request) {
+  const auto now = Clock::now();
+  if (!versioned_ || request.keys.size() > kRecordedKeys) return;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock || now < next_record_) return;
+  next_record_ = now + std::chrono::milliseconds(100);
+  if (recorded_.size() == kRecorded) recorded_.pop_front();
+  recorded_.push_back(request);
+}
+
+}  // namespace hlite::serve

@@ -1,0 +1,114 @@
+// A model under its name, and the version of it that is served.
+//
+// A folder with the numbered folders 1/, 2/, ... (checkpoints) is watched: a newer version is
+// loaded beside the current one, checked, warmed up with recent requests and swapped in. Requests
+// that have the old one keep it until they are answered. A version that cannot be loaded is named
+// in the log and in index(), and the current one goes on.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "hugectr_lite/serve/kserve.h"
+#include "hugectr_lite/serve/scorer.h"
+
+namespace hlite::serve {
+
+struct ServedModelOptions {
+  std::string name = {};
+  ScorerOptions scorer = {};             // whose model may be a folder of versions
+  std::chrono::milliseconds poll{1000};  // between looks for newer versions
+};
+
+// Features and keys as a request had them.
+struct RecordedRequest {
+  std::vector<float> dense;
+  std::vector<int64_t> keys;
+};
+
+// A version that is in memory.
+struct LoadedVersion {
+  std::string version;
+  ModelDescription description;
+  mutable std::atomic<int64_t> users{0};  // requests that are under way
+  std::unique_ptr<Scorer> scorer;         // ends first, and with it all requests
+};
+
+class ServedModel {
+ public:
+  // Loads the newest version that is good. Throws what Scorer throws where there is none. `metrics`
+  // must outlive it.
+  ServedModel(const ServedModelOptions& options, Metrics& metrics);
+  ~ServedModel();
+  ServedModel(const ServedModel&) = delete;
+  ServedModel& operator=(const ServedModel&) = delete;
+
+  // The current version, which stays in memory as long as the pointer is held.
+  using Lease = std::shared_ptr<const LoadedVersion>;
+  [[nodiscard]] Lease current() const;
+
+  // Loads a version and stays with it, or with an empty one goes on to the newest, also later.
+  // `done` gets an error or nothing, on another thread.
+  void load(const std::string& version, std::function<void(const std::string& error)> done);
+
+  struct VersionState {
+    std::string version;
+    bool ready;
+    std::string reason;  // why it is not
+  };
+  [[nodiscard]] std::vector<VersionState> index() const;
+
+  // Keeps a request now and then, to warm up later versions with.
+  void record(const RecordedRequest& request);
+
+ private:
+  struct Command {
+    std::string version;
+    std::function<void(const std::string&)> done;
+  };
+  [[nodiscard]] std::vector<int64_t> versions_there() const;
+  [[nodiscard]] std::unique_ptr<LoadedVersion> load_version(const std::string& version,
+                                                            const std::string& path) const;
+  void warm_up(const LoadedVersion& version) const;
+  void swap_in(std::unique_ptr<LoadedVersion> version);
+  // Swaps in the newest version above `above` that is good; false: there is none.
+  bool take_newest(int64_t above);
+  void refuse(int64_t version, const std::string& reason);
+  void watch();
+  void obey(const Command& command);
+  void end_unused();
+  [[nodiscard]] std::string path_of(int64_t version) const;
+
+  const ServedModelOptions options_;
+  Metrics& all_metrics_;
+  const ModelMetrics metrics_;
+  const bool versioned_;
+  int64_t pinned_ = 0;  // a version that was asked for
+
+  mutable std::mutex mutex_;
+  std::unique_ptr<LoadedVersion> current_;
+  std::vector<std::unique_ptr<LoadedVersion>> retired_;
+  struct Refusal {
+    std::filesystem::file_time_type written;
+    std::string reason;
+  };
+  std::map<int64_t, Refusal> refused_;
+  std::deque<RecordedRequest> recorded_;
+  Clock::time_point next_record_{};
+  std::deque<Command> commands_;
+  std::condition_variable wake_;
+  bool stop_ = false;
+  std::thread watcher_;
+};
+
+}  // namespace hlite::serve
