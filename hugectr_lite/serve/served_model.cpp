@@ -59,10 +59,8 @@ ServedModel::ServedModel(const ServedModelOptions& options, Metrics& metrics)
       metrics_(metrics.model(options.name)),
       versioned_(has_versions(options.scorer.model)) {
   if (!versioned_) {
-    swap_in(load_version("1", options_.scorer.model));
-    return;
-  }
-  if (!take_newest(0)) {
+    swap_in(load_version("1", options_.scorer.model, false));
+  } else if (!take_newest(0)) {
     std::string reasons;
     for (const auto& [version, refusal] : refused_)
       reasons += fmt::format("\n  {}: {}", path_of(version), refusal.reason);
@@ -98,8 +96,10 @@ std::vector<int64_t> ServedModel::versions_there() const {
 }
 
 std::unique_ptr<LoadedVersion> ServedModel::load_version(const std::string& version,
-                                                         const std::string& path) const {
+                                                         const std::string& path,
+                                                         bool verify) const {
   ScorerOptions scorer = options_.scorer;
+  scorer.verify &= verify;
   scorer.model = path;
   auto loaded = std::make_unique<LoadedVersion>();
   loaded->version = version;
@@ -146,10 +146,12 @@ void ServedModel::swap_in(std::unique_ptr<LoadedVersion> version) {
     retired_.push_back(std::move(current_));
   }
   current_ = std::move(version);
+  damaged_.clear();
 }
 
 ServedModel::Lease ServedModel::current() const {
   const std::lock_guard lock(mutex_);
+  if (!damaged_.empty()) throw RequestError(503, damaged_);
   ++current_->users;
   return {current_.get(), [](const LoadedVersion* version) { --version->users; }};
 }
@@ -172,7 +174,7 @@ bool ServedModel::take_newest(int64_t above) {
         refused->second.written == fs::last_write_time(path_of(version), error))
       continue;
     try {
-      swap_in(load_version(std::to_string(version), path_of(version)));
+      swap_in(load_version(std::to_string(version), path_of(version), current_ != nullptr));
       const std::lock_guard lock(mutex_);
       refused_.erase(version);
       return true;
@@ -192,7 +194,23 @@ void ServedModel::end_unused() {
   std::erase(retired_, nullptr);
 }
 
+void ServedModel::verify_first() {
+  const std::string path =
+      versioned_ ? path_of(std::stoll(current_->version)) : options_.scorer.model;
+  if (!options_.scorer.verify || !checkpoint::is_checkpoint(path)) return;
+  try {
+    checkpoint::verify_weights(path, checkpoint::read_manifest(path));
+  } catch (const std::exception& error) {
+    refuse(std::stoll(current_->version), error.what());
+    if (versioned_ && take_newest(0)) return;
+    const std::lock_guard lock(mutex_);
+    damaged_ = error.what();
+  }
+}
+
 void ServedModel::watch() {
+  verify_first();
+  if (!versioned_) return;
   for (;;) {
     std::optional<Command> command;
     {
@@ -207,7 +225,7 @@ void ServedModel::watch() {
     if (command)
       obey(*command);
     else if (pinned_ == 0)
-      take_newest(std::stoll(current()->version));
+      take_newest(damaged_.empty() ? std::stoll(current_->version) : 0);
     end_unused();
   }
 }
@@ -216,14 +234,14 @@ void ServedModel::obey(const Command& command) {
   std::string failure;
   if (command.version.empty()) {
     pinned_ = 0;
-    take_newest(std::stoll(current()->version));
+    take_newest(damaged_.empty() ? std::stoll(current_->version) : 0);
   } else if (const auto version = version_number(command.version); !version) {
     failure = fmt::format("expected the number of a version, found \"{}\"",
                           command.version.substr(0, 64));
   } else {
     try {
-      if (current()->version != command.version)
-        swap_in(load_version(command.version, path_of(*version)));
+      if (current_->version != command.version || !damaged_.empty())
+        swap_in(load_version(command.version, path_of(*version), true));
       pinned_ = *version;
     } catch (const std::exception& error) {
       failure = error.what();
@@ -247,16 +265,21 @@ void ServedModel::load(const std::string& version, std::function<void(const std:
 }
 
 std::vector<ServedModel::VersionState> ServedModel::index() const {
-  const std::string current = this->current()->version;
-  if (!versioned_) return {{.version = current, .ready = true, .reason = ""}};
+  std::string current, damaged;
+  {
+    const std::lock_guard lock(mutex_);
+    current = current_->version;
+    damaged = damaged_;
+  }
+  if (!versioned_) return {{.version = current, .ready = damaged.empty(), .reason = damaged}};
   std::vector<VersionState> states;
   for (const int64_t version : versions_there()) {
     const std::string name = std::to_string(version);
     const std::lock_guard lock(mutex_);
     const auto refused = refused_.find(version);
     states.push_back({.version = name,
-                      .ready = name == current,
-                      .reason = name == current             ? ""
+                      .ready = name == current && damaged.empty(),
+                      .reason = name == current             ? damaged
                                 : refused != refused_.end() ? refused->second.reason
                                                             : "not loaded"});
   }

@@ -4,6 +4,9 @@
 // loaded beside the current one, checked, warmed up with recent requests and swapped in. Requests
 // that have the old one keep it until they are answered. A version that cannot be loaded is named
 // in the log and in index(), and the current one goes on.
+//
+// The first version is served at once, and its checksum is checked meanwhile, as that reads all
+// weights. If it is damaged, an older version takes its place, or requests are refused.
 #pragma once
 
 #include <atomic>
@@ -53,7 +56,8 @@ class ServedModel {
   ServedModel(const ServedModel&) = delete;
   ServedModel& operator=(const ServedModel&) = delete;
 
-  // The current version, which stays in memory as long as the pointer is held.
+  // The current version, which stays in memory as long as the pointer is held. Throws RequestError
+  // (503) where the only version has turned out to be damaged.
   using Lease = std::shared_ptr<const LoadedVersion>;
   [[nodiscard]] Lease current() const;
 
@@ -78,12 +82,14 @@ class ServedModel {
   };
   [[nodiscard]] std::vector<int64_t> versions_there() const;
   [[nodiscard]] std::unique_ptr<LoadedVersion> load_version(const std::string& version,
-                                                            const std::string& path) const;
+                                                            const std::string& path,
+                                                            bool verify) const;
   void warm_up(const LoadedVersion& version) const;
   void swap_in(std::unique_ptr<LoadedVersion> version);
   // Swaps in the newest version above `above` that is good; false: there is none.
   bool take_newest(int64_t above);
   void refuse(int64_t version, const std::string& reason);
+  void verify_first();
   void watch();
   void obey(const Command& command);
   void end_unused();
@@ -97,6 +103,7 @@ class ServedModel {
 
   mutable std::mutex mutex_;
   std::unique_ptr<LoadedVersion> current_;
+  std::string damaged_;  // why there is no version to serve
   std::vector<std::unique_ptr<LoadedVersion>> retired_;
   struct Refusal {
     std::filesystem::file_time_type written;

@@ -184,7 +184,9 @@ HttpAnswer Service::answer(const HttpRequest& request) {
   if (path == "/v2/health/live") return get ? HttpAnswer{} : method_error(request, "GET");
   if (path == "/v2/health/ready") {
     if (!get) return method_error(request, "GET");
-    return draining_ ? error_answer(503, "the server is shutting down") : HttpAnswer{};
+    if (draining_) return error_answer(503, "the server is shutting down");
+    for (const auto& [name, model] : models_) static_cast<void>(model->current());  // or 503
+    return {};
   }
   if (path == "/metrics") {
     if (!get) return method_error(request, "GET");

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Versions of a model under load: newer ones are swapped in, damaged ones are refused, requests are answered by exactly one.
+Run by ctest, which names the programs."""
+import json
+import os
+import shutil
+import tempfile
+import threading
+import time
+import unittest
+
+import numpy as np
+
+from running_server import LIMIT, Server, ask_on, binary_request, binary_scores, evaluation, make_models, run
+
+SWAPS = int(os.environ.get("HLITE_SWAPS", 12))
+
+
+def publish(source, version, damage=None):
+    """A checkpoint as version `version`: complete at once, by a rename."""
+    work = f"work_{version}"
+    shutil.copytree(source, work)
+    if damage:
+        damage(work)
+    os.rename(work, f"models/{version}")
+
+
+def flip_a_bit(folder):
+    with open(os.path.join(folder, "weights.safetensors"), "r+b") as file:
+        file.seek(-5, os.SEEK_END)
+        byte = file.read(1)
+        file.seek(-5, os.SEEK_END)
+        file.write(bytes([byte[0] ^ 1]))
+
+
+def cut_short(folder):
+    path = os.path.join(folder, "weights.safetensors")
+    os.truncate(path, os.path.getsize(path) // 2)
+
+
+def without_weights(folder):
+    os.remove(os.path.join(folder, "weights.safetensors"))
+
+
+class VersionsTest(unittest.TestCase):
+    def setUp(self):
+        folder, before = tempfile.TemporaryDirectory(), os.getcwd()
+        self.addCleanup(folder.cleanup)
+        self.addCleanup(os.chdir, before)
+        os.chdir(folder.name)
+        make_models()
+        run("train", "--config", "config.json", "--save", "other", "--quiet", "--set", "solver.seed=8")
+        run("predict", "--model", "other", "--input", "eval.bin", "--out", "other.npy", "--quiet")
+        os.mkdir("models")
+
+    def wait_for(self, server, version):
+        deadline = time.monotonic() + LIMIT
+        while json.loads(server.ask("/v2/models/demo")[2])["versions"] != [version]:
+            self.assertLess(time.monotonic(), deadline, version)
+            time.sleep(0.005)
+
+    def wait_for_refusal(self, server, version):
+        deadline = time.monotonic() + LIMIT
+        while self.index(server).get(str(version), {}).get("reason", "not loaded") in ("", "not loaded"):
+            self.assertLess(time.monotonic(), deadline, version)
+            time.sleep(0.005)
+
+    def index(self, server):
+        return {state["version"]: state for state in json.loads(server.ask("/v2/repository/index", b"")[2])}
+
+    def test_swaps_under_load_fail_no_request(self):
+        dense, keys, scores = evaluation()
+        of_version = {0: np.load("other.npy"), 1: scores}  # by parity
+        publish("ck", 1)
+        with Server("--poll-ms", "10", models=("demo=models",)) as server:
+            stop, answers, failures = threading.Event(), [0], []
+
+            def client(rows):
+                with server.connection() as connection:
+                    headers, body = binary_request(dense[rows], keys[rows])
+                    while not stop.is_set():
+                        status, found, answer = ask_on(connection, "/v2/models/demo/infer", body, headers)
+                        head = json.loads(answer[:int(found["Inference-Header-Content-Length"])]) if status == 200 else {}
+                        version = int(head.get("model_version", 0))
+                        if status != 200 or binary_scores(found, answer).tobytes() != of_version[version % 2][rows].tobytes():
+                            failures.append((status, answer))
+                            return
+                        answers[0] += 1
+            threads = [threading.Thread(target=client, args=(np.arange(i, 333, 3 ** i),)) for i in range(4)]
+            for thread in threads:
+                thread.start()
+            damages = [flip_a_bit, cut_short, without_weights]
+            version = 1
+            for swap in range(SWAPS):
+                version += 1
+                if swap % 2:
+                    publish("ck", version, damages[swap // 2 % len(damages)])
+                    self.wait_for_refusal(server, version)
+                    version += 1
+                publish("ck" if version % 2 else "other", version)
+                self.wait_for(server, str(version))
+            stop.set()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(failures, [])
+            self.assertGreater(answers[0], SWAPS)
+            states = self.index(server)
+            self.assertEqual([v for v, state in states.items() if state["state"] == "READY"], [str(version)])
+            metrics = server.ask("/metrics")[2].decode()
+            self.assertIn(f'hugectr_lite_model_version{{model="demo"}} {version}\n', metrics)
+            code, _, err = server.stop()
+            self.assertEqual(code, 0)
+            self.assertIn("is refused: models/3/", err)
+
+    def test_a_start_with_a_damaged_version_falls_back_or_refuses(self):
+        publish("ck", 1)
+        publish("other", 2, flip_a_bit)
+        with Server("--poll-ms", "10", models=("demo=models",)) as server:
+            self.wait_for_refusal(server, 2)
+            self.wait_for(server, "1")
+            self.assertEqual(server.ask("/v2/health/ready")[0], 200)
+        with Server(models=("demo=models/2",)) as server:
+            deadline = time.monotonic() + LIMIT
+            while server.ask("/v2/health/ready")[0] != 503:
+                self.assertLess(time.monotonic(), deadline)
+            status, _, answer = server.score(b"{}")
+            self.assertEqual(status, 503)
+            self.assertIn("it is damaged", json.loads(answer)["error"])
+        with Server("--no-verify", models=("demo=models/2",)) as server:
+            self.assertEqual(server.ask("/v2/health/ready")[0], 200)
+
+    def test_damaged_versions_are_named_and_a_rollback_stays(self):
+        publish("ck", 1)
+        publish("other", 2)
+        publish("ck", 3, flip_a_bit)
+        with Server("--poll-ms", "10", models=("demo=models",)) as server:
+            self.wait_for_refusal(server, 3)
+            self.wait_for(server, "2")
+            states = self.index(server)
+            self.assertEqual({v: state["state"] for v, state in states.items()},
+                             {"1": "UNAVAILABLE", "2": "READY", "3": "UNAVAILABLE"})
+            self.assertIn("it is damaged", states["3"]["reason"])
+            self.assertEqual(states["1"]["reason"], "not loaded")
+
+            def load(version):
+                body = json.dumps({"parameters": {"version": version}} if version else {}).encode()
+                status, _, answer = server.ask("/v2/repository/models/demo/load", body)
+                return status, json.loads(answer).get("error", "")
+            self.assertEqual(load("1"), (200, ""))
+            self.wait_for(server, "1")
+            publish("ck", 4)
+            time.sleep(0.2)  # a newer one does not undo what was asked for
+            self.wait_for(server, "1")
+            for version, words in (("3", "it is damaged"), ("9", "found nothing"), ("x", 'found "x"')):
+                status, error = load(version)
+                self.assertEqual(status, 400)
+                self.assertIn(words, error)
+            self.wait_for(server, "1")
+            self.assertEqual(load(None), (200, ""))
+            self.wait_for(server, "4")
+            self.assertEqual(server.ask("/v2/repository/models/demo/unload", b"")[0], 400)
+            # A refused version that is replaced is tried again.
+            publish("ck", 5, without_weights)
+            time.sleep(0.2)
+            shutil.move("models/5", "bad")
+            publish("ck", 5)
+            self.wait_for(server, "5")
+
+
+if __name__ == "__main__":
+    unittest.main()
