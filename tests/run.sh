@@ -39,7 +39,7 @@ tools/setup.sh
 if [ "${1:-}" = --fuzz ]; then
   seconds=${2:-300}
   cmake --preset fuzz
-  targets=(checkpoint_fuzz config_fuzz norm_fuzz raw_fuzz)
+  targets=(checkpoint_fuzz config_fuzz norm_fuzz raw_fuzz serve_fuzz)
   cmake --build --preset fuzz --target "${targets[@]}" -j "$jobs"
   for target in "${targets[@]}"; do
     echo "== $target, $seconds seconds"

@@ -71,6 +71,19 @@ SampleBlock Scorer::rows_of(const predict::SampleArrays& samples) const {
   return rows;
 }
 
+SampleBlock Scorer::rows_of(std::span<const std::string> lines) {
+  const data::HostBatch& batch = text_->rows_of(lines);
+  const int64_t dense = data().dense_dim, stride = data().dense_width();
+  SampleBlock rows{.size = batch.size,
+                   .dense = std::vector<float>(static_cast<size_t>(batch.size * dense)),
+                   .keys = std::vector<uint32_t>(batch.keys.data(),
+                                                 batch.keys.data() + batch.size * key_columns())};
+  for (int64_t i = 0; i < batch.size; ++i)
+    std::copy_n(batch.dense.data() + i * stride, dense, rows.dense.data() + i * dense);
+  metrics_.unknown_keys.Increment(static_cast<double>(text_->unknown()));
+  return rows;
+}
+
 bool Scorer::submit(ScoreJob& job) {
   {
     const std::lock_guard lock(mutex_);
@@ -83,6 +96,19 @@ bool Scorer::submit(ScoreJob& job) {
   return true;
 }
 
+void Scorer::open_preparation(const config::DataConfig& config,
+                              std::span<const int64_t> slot_rows) {
+  const std::string folder =
+      checkpoint::is_checkpoint(options_.model) ? checkpoint::preparation_in(options_.model) : "";
+  if (folder.empty()) return;
+  preparation_ = std::make_unique<const tools::Preparation>(folder, tools::Labels::kAbsent);
+  try {
+    text_ = std::make_unique<tools::TextRows>(*preparation_, config, slot_rows);
+  } catch (const Error& error) {  // records are served all the same
+    log::info("{}: no lines of text are taken: {}", options_.model, error.what());
+  }
+}
+
 std::unique_ptr<Scorer::Loaded> Scorer::load() {
   if (options_.verify && checkpoint::is_checkpoint(options_.model))
     checkpoint::verify_weights(options_.model, checkpoint::read_manifest(options_.model));
@@ -93,6 +119,7 @@ std::unique_ptr<Scorer::Loaded> Scorer::load() {
   rows_ = std::make_unique<const predict::SampleRows>(loaded->config->data,
                                                       loaded->predictor.slot_rows());
   tasks_ = loaded->predictor.tasks();
+  open_preparation(loaded->config->data, loaded->predictor.slot_rows());
   // Libraries and scratch memory are ready before the first request is.
   loaded->batch.set_size(1);
   loaded->predictor.run(loaded->batch.batch(), loaded->logits, loaded->labels);

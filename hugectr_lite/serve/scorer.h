@@ -19,6 +19,7 @@
 #include "hugectr_lite/predict/predictor.h"
 #include "hugectr_lite/predict/sample_rows.h"
 #include "hugectr_lite/serve/server_metrics.h"
+#include "tools/apply/text_rows.h"
 
 namespace hlite::serve {
 
@@ -66,6 +67,10 @@ class Scorer {
   // Checks samples and turns them into rows. Throws DataError; counts unknown keys. May be called
   // by several threads.
   [[nodiscard]] SampleBlock rows_of(const predict::SampleArrays& samples) const;
+  // The same from lines of text, as preparation did it to the training data. Called by one thread.
+  // REQUIRES takes_text().
+  [[nodiscard]] SampleBlock rows_of(std::span<const std::string> lines);
+  [[nodiscard]] bool takes_text() const { return text_ != nullptr; }
   // False where the queue is full; `job` is then as it was.
   [[nodiscard]] bool submit(ScoreJob& job);
 
@@ -78,6 +83,7 @@ class Scorer {
   struct Loaded;
   void work(const std::function<void(std::exception_ptr)>& loaded);
   std::unique_ptr<Loaded> load();
+  void open_preparation(const config::DataConfig& config, std::span<const int64_t> slot_rows);
   [[nodiscard]] std::vector<ScoreJob> take_jobs();
   void score(Loaded& loaded, std::vector<ScoreJob> jobs);
   void evaluate(Loaded& loaded, const std::vector<ScoreJob>& jobs);
@@ -87,6 +93,9 @@ class Scorer {
   const ScorerOptions options_;
   const ModelMetrics metrics_;
   std::unique_ptr<const predict::SampleRows> rows_;
+  // Where the checkpoint has a preparation.
+  std::unique_ptr<const tools::Preparation> preparation_;
+  std::unique_ptr<tools::TextRows> text_;
   int64_t tasks_ = 1;
 
   std::mutex mutex_;

@@ -46,6 +46,8 @@ ModelDescription description_of(const std::string& name, const std::string& vers
                                 .also = {DataType::kInt32, DataType::kUint32},
                                 .shape = {-1, scorer.key_columns()},
                                 .rows = scorer.table_rows()});
+  if (scorer.takes_text())
+    description.inputs.push_back({.name = "text", .type = DataType::kBytes, .shape = {-1, 1}});
   description.outputs.push_back(
       {.name = "score", .type = DataType::kFp32, .shape = {-1, scorer.tasks()}});
   return description;

@@ -47,34 +47,43 @@ void repeat_row(std::vector<T>& values, int64_t samples) {
     std::copy_n(values.begin(), width, values.begin() + i * static_cast<int64_t>(width));
 }
 
-// The samples of a request, whose inputs must all be there and have as many rows. What they hold is
-// moved to `recorded`.
+// The input of that name, or null.
+InputTensor* find_input(InferRequest& request, std::string_view name) {
+  const auto input = std::find_if(request.inputs.begin(), request.inputs.end(),
+                                  [&](const InputTensor& t) { return t.spec->name == name; });
+  return input == request.inputs.end() ? nullptr : &*input;
+}
+
+// The samples of a request: lines of text, or features and keys, which must all be there and have
+// as many rows. What these hold is moved to `recorded`.
 SampleBlock samples_of(InferRequest& request, const LoadedVersion& version,
                        RecordedRequest& recorded) {
-  const ModelDescription& model = version.description;
-  const Scorer& scorer = *version.scorer;
-  int64_t samples = 1;
+  Scorer& scorer = *version.scorer;
+  int64_t samples = request.inputs.empty() ? 1 : request.inputs[0].shape[0];
   for (const InputTensor& input : request.inputs) samples = std::max(samples, input.shape[0]);
-  if (!request.inputs.empty() && request.inputs[0].shape[0] == 0) samples = 0;
-  InputTensor* dense = nullptr;
-  InputTensor* keys = nullptr;
-  for (const TensorSpec& spec : model.inputs) {
-    const auto input = std::find_if(request.inputs.begin(), request.inputs.end(),
-                                    [&](const InputTensor& t) { return t.spec == &spec; });
-    if (input == request.inputs.end())
+  if (const InputTensor* const text = find_input(request, "text")) {
+    if (request.inputs.size() > 1)
+      refuse("request: expected input \"text\" alone or without it all others, found both");
+    if (samples == 0) refuse("request: expected at least 1 sample, found 0");
+    return scorer.rows_of(text->texts);
+  }
+  for (const TensorSpec& spec : version.description.inputs) {
+    if (spec.name == "text") continue;
+    InputTensor* const input = find_input(request, spec.name);
+    if (input == nullptr)
       refuse("request: expected input \"{}\", found none of that name", spec.name);
     if (input->shape[0] != samples) {
-      if (input->shape[0] != 1 || samples == 0)
+      if (input->shape[0] != 1)
         refuse("input \"{}\": expected {} samples as the other inputs have, or 1 for all, found {}",
                spec.name, samples, input->shape[0]);
       repeat_row(input->floats, samples);
       repeat_row(input->integers, samples);
     }
-    (spec.name == "dense" ? dense : keys) = &*input;
   }
   if (samples == 0) refuse("request: expected at least 1 sample, found 0");
-  if (dense != nullptr) recorded.dense = std::move(dense->floats);
-  recorded.keys = std::move(keys->integers);
+  if (InputTensor* const dense = find_input(request, "dense"))
+    recorded.dense = std::move(dense->floats);
+  recorded.keys = std::move(find_input(request, "keys")->integers);
   const Matrix<const float> features(recorded.dense.data(), samples, scorer.data().dense_dim);
   const Matrix<const int64_t> ids(recorded.keys.data(), samples, scorer.key_columns());
   return scorer.rows_of({.labels = {}, .dense = features, .keys = ids});
@@ -263,7 +272,7 @@ void Service::infer(const HttpRequest& request, const ModelPath& path, const Res
   InferRequest infer = parse_infer(request.body, request.json_length, version->description);
   RecordedRequest recorded;
   SampleBlock samples = samples_of(infer, *version, recorded);
-  model_of(path.name).record(recorded);
+  if (!recorded.keys.empty()) model_of(path.name).record(recorded);
   const auto deadline = infer.timeout_us > 0
                             ? std::chrono::duration_cast<Clock::duration>(std::chrono::microseconds(
                                   std::min<int64_t>(infer.timeout_us, 3'600'000'000)))

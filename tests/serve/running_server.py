@@ -13,7 +13,7 @@ import threading
 import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "python"))
-from small_model import DENSE, TABLES, features, samples, write_files  # noqa: E402
+from small_model import DENSE, TABLES, config, features, samples, write_files  # noqa: E402
 
 LIMIT = 60  # seconds that an answer may take on a busy machine
 
@@ -28,6 +28,36 @@ def make_models():
     run("train", "--config", "config.json", "--save", "ck", "--quiet")
     run("train", "--config", "config.json", "--save", "clamped", "--quiet", "--set", "layers.data.key_policy=clamp")
     run("predict", "--model", "ck", "--input", "eval.bin", "--out", "scores.npy", "--quiet")
+
+
+def make_text_model():
+    """In the working directory: lines.csv, without labels, and text, a model with the preparation of such lines."""
+    random = np.random.default_rng(4)
+
+    def lines(n, values):
+        return [f"{random.integers(0, 90)},{'' if i % 7 == 0 else f'c{random.integers(0, values)}'},\"d {random.integers(0, 5)}\""
+                for i in range(n)]
+    for name, values in (("train", 20), ("val", 20)):
+        with open(name + ".csv", "w", encoding="utf-8") as file:
+            file.writelines(f"{i % 2},{line}\n" for i, line in enumerate(lines(300, values)))
+    with open("lines.csv", "w", encoding="utf-8") as file:
+        file.writelines(line + "\n" for line in lines(100, 30))  # some of unknown categories
+    with open("schema.json", "w", encoding="utf-8") as file:
+        json.dump({"label": {"column": 0, "positive": ["1"]},
+                   "dense": [{"column": 1, "name": "n", "transform": "log1p_standardize"}],
+                   "categorical": [{"column": 2, "name": "c"}, {"column": 3, "name": "d"}]}, file)
+    run("csv_prep", "--schema", "schema.json", "--train", "train.csv", "--val", "val.csv", "--out", "data")
+    text = config(batchsize_eval=300, eval_batches=1)
+    data, embedding = text["layers"][:2]
+    data.update(source="data/train.bin", eval_source="data/val.bin", num_samples=300, eval_num_samples=300,
+                float_label_dense=True)
+    data["dense"]["dense_dim"] = 1
+    data["sparse"][0].update(slot_num=2, max_feature_num_per_sample=2)
+    embedding["sparse_embedding_hparam"]["slot_size_array"] = "data/manifest.json"
+    with open("text.json", "w", encoding="utf-8") as file:
+        json.dump(text, file)
+    run("train", "--config", "text.json", "--save", "text", "--with-preparation", "--quiet")
+    run("predict", "--model", "text", "--input", "lines.csv", "--no-label", "--out", "text.npy", "--quiet")
 
 
 def evaluation():

@@ -13,7 +13,7 @@ import unittest
 import numpy as np
 
 from running_server import (DENSE, TABLES, Server, ask_on, binary_request, binary_scores, evaluation, in_threads, json_request,
-                            json_scores, make_models, tensors)
+                            json_scores, make_models, make_text_model, tensors)
 
 INFER = "/v2/models/demo/infer"
 
@@ -76,6 +76,32 @@ class ScoresTest(unittest.TestCase):
             for path in ("/v2/health/live", "/v2/health/ready", "/v2/models/demo/ready", "/v2/models/demo/versions/1/ready"):
                 self.assertEqual(server.ask(path)[0], 200, path)
                 self.assertEqual(server.ask(path, method="HEAD")[0], 200, path)
+
+    def test_lines_of_text_go_through_the_preparation(self):
+        make_text_model()
+        with open("lines.csv", encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        scores = np.load("text.npy")
+        unknown = sum(int(line.split(",")[1][1:] or 0) >= 20 for line in lines)
+        self.assertGreater(unknown, 9)
+
+        def text(elements, **more):
+            return json.dumps({"inputs": [{"name": "text", "shape": [len(elements), 1], "datatype": "BYTES", "data": elements,
+                                           **more}]}).encode()
+        with Server(models=("demo=text",)) as server:
+            inputs = json.loads(server.ask("/v2/models/demo")[2])["inputs"]
+            self.assertEqual(inputs[-1], {"name": "text", "datatype": "BYTES", "shape": [-1, 1]})
+            self.assertEqual(json_scores(server.score(text(lines))[2]).tobytes(), scores.tobytes())
+            self.assertIn(f'unknown_keys_total{{model="demo"}} {unknown}\n', server.ask("/metrics")[2].decode())
+            self.assertEqual(json_scores(server.score(text(lines[7:8]))[2])[0], scores[7])
+            for words, body in (("text 1: expected at least 3 columns", text([lines[0], "1,2"])),
+                                ("text 0: column 0 (n): expected a finite number", text(["x,c1,d"])),
+                                ("text 0: expected the columns of a row, found a blank line", text([""])),
+                                ("expected 1 elements for shape [1,1], found 2", text(lines[:2], shape=[1, 1])),
+                                ('input "text": data: expected a string, found a number', text([1]))):
+                status, _, answer = server.score(body)
+                self.assertEqual(status, 400)
+                self.assertIn(words, json.loads(answer)["error"])
 
     def test_unknown_keys_are_counted(self):
         with Server(models=("demo=clamped",)) as server:

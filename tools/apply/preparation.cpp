@@ -97,6 +97,25 @@ int Preparation::first_closed_slot() const {
   return -1;
 }
 
+void Preparation::check_fits(const config::DataConfig& config, const std::string& place) const {
+  const data::RawFormat found = format();
+  const auto check = [&](const char* what, int64_t expected, int64_t number) {
+    if (expected != number)
+      raise<DataError>("{}: expected {} {} as in the config, found {} in the preparation", place,
+                       expected, what, number);
+  };
+  check("labels", config.label_dim, found.label_dim);
+  check("dense features", config.dense_dim, found.dense_dim);
+  check("slots", config.key_layout().slots(), found.keys.slots());
+  check("keys a sample", config.key_layout().columns, found.keys.columns);
+  if (const int slot = first_closed_slot();
+      slot >= 0 && config.key_policy.kind == config::KeyPolicy::kError)
+    raise<ConfigError>(
+        "{}: the preparation has no id for a category of {} that its rows did not have: expected "
+        "one made with --min-count, or a key_policy in the config's Data layer",
+        place, parser_->slot_name(slot));
+}
+
 // Words `shape_.words()` apart.
 void Preparation::put_dense(const ParsedRows& rows, int k, uint32_t* words) const {
   const RowLayout& layout = parser_->layout();

@@ -37,6 +37,10 @@ class Preparation {
   // did not have gets an id outside of its table; -1: none.
   [[nodiscard]] int first_closed_slot() const;
 
+  // Throws DataError, naming `place`, where its rows are not those that `config` describes, and
+  // ConfigError where some categories have no id and key_policy refuses such.
+  void check_fits(const config::DataConfig& config, const std::string& place) const;
+
   // Rows as records. A category that the training rows did not have gets id 0 where that stands
   // for such, else the number of the table's rows; `unknown` counts it. Several threads may call
   // it at once.

@@ -22,27 +22,9 @@ TextBatches::TextBatches(const Preparation& preparation, const std::string& path
       parser_(preparation.parser().layout(), PrepOptions{}),
       blocks_(static_cast<size_t>(pool.threads())),
       buffer_(batch, config.label_dim, config.dense_width(), config.key_layout().columns) {
-  check_fits(config);
-  if (const int slot = preparation.first_closed_slot();
-      slot >= 0 && config.key_policy.kind == config::KeyPolicy::kError)
-    raise<ConfigError>(
-        "{}: the preparation has no id for a category of {} that its rows did not have: expected "
-        "one made with --min-count, or a key_policy in the config's Data layer",
-        path, preparation.parser().slot_name(slot));
+  preparation.check_fits(config, path);
   for (int i = 0; i < pool.threads(); ++i)
     decoders_.emplace_back(file_.name(), format_, slot_rows, config.key_policy);
-}
-
-void TextBatches::check_fits(const config::DataConfig& config) const {
-  const auto check = [&](const char* what, int64_t expected, int64_t found) {
-    if (expected != found)
-      raise<DataError>("{}: expected {} {} as in the config, found {} in the preparation", path_,
-                       expected, what, found);
-  };
-  check("labels", config.label_dim, format_.label_dim);
-  check("dense features", config.dense_dim, format_.dense_dim);
-  check("slots", config.key_layout().slots(), format_.keys.slots());
-  check("keys a sample", config.key_layout().columns, format_.keys.columns);
 }
 
 void TextBatches::check(const ParsedBlock& block) const {

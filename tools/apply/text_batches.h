@@ -37,7 +37,6 @@ class TextBatches {
     EncodedRows records;
     data::UnknownValues unknown;
   };
-  void check_fits(const config::DataConfig& config) const;
   void fill();
   void check(const ParsedBlock& block) const;
 
