@@ -14,6 +14,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -54,6 +55,13 @@ int connect_to(int port, bool blocking) {
   return socket;
 }
 
+// What a head says of its body; names of headers may be written in any case.
+size_t body_bytes(std::string head) {
+  for (char& c : head) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const size_t at = head.find("content-length: ");
+  return at == std::string::npos ? 0 : std::stoul(head.substr(at + 16, 20));
+}
+
 // One connection: a request, then its answer.
 class Connection {
  public:
@@ -88,9 +96,7 @@ class Connection {
       if (needed_ == 0) {
         const size_t end = answer_.find("\r\n\r\n");
         if (end == std::string::npos) continue;
-        const size_t length = answer_.find("Content-Length: ");
-        needed_ =
-            end + 4 + (length < end ? std::stoul(answer_.substr(length + 16, 20)) : size_t{0});
+        needed_ = end + 4 + body_bytes(answer_.substr(0, end));
       }
       if (answer_.size() >= needed_) return true;
     }
