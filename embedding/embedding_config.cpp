@@ -89,6 +89,7 @@ static void declare_tables(Block& s, const std::string& directory, EmbeddingConf
           "Needs `update_type` `Global` and tables of known sizes.");
   if (!e.is_hashed()) declare_sharding(s, e);
   if (e.is_hybrid()) declare(s, e.hybrid);
+  if (e.is_hashed()) declare(s, e.vocabulary);
 }
 
 void declare(Block& s, const std::string& directory, EmbeddingConfig& e) {

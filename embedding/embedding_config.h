@@ -8,6 +8,7 @@
 
 #include "embedding/hybrid_options.h"
 #include "embedding/slot_layout.h"
+#include "embedding/vocabulary_rules.h"
 #include "hugectr_lite/config/block.h"
 #include "hugectr_lite/config/embedding_types.h"
 #include "hugectr_lite/config/optimizer_config.h"
@@ -50,6 +51,7 @@ struct EmbeddingConfig {
   Sharding sharding = Sharding::kSlot;
   ShardingLimits sharding_limits;
   HybridOptions hybrid;
+  VocabularyRules vocabulary;
   std::optional<config::OptimizerConfig> optimizer;  // none: the config's
 
   [[nodiscard]] bool is_hybrid() const { return type == config::EmbeddingType::kHybrid; }

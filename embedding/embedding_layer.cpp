@@ -83,6 +83,11 @@ void EmbeddingLayer::fit_input(const config::TrainConfig& config) {
     check_communication(table_node(""), config_.hybrid, config.solver);
   }
   if (hashed()) set_capacity();
+  spec_.vocabulary = config_.vocabulary;
+  if (!config.trains) {  // no row comes or leaves
+    spec_.vocabulary = {};
+    spec_.vocabulary.zeros = config_.vocabulary.zeros;
+  }
   spec_.init_stddev = config_.init_stddev;
   if (spec_.init_stddev > 0 && hashed())
     config::fail_at(table_node("init_stddev"),

@@ -52,12 +52,26 @@ class EmbeddingTables {
   [[nodiscard]] std::vector<TensorRef> tables(bool all_rows = false) const {
     return storage_.tables(all_rows && !index_ ? nullptr : file_keys());
   }
-  [[nodiscard]] std::vector<TensorRef> states() const { return storage_.states(file_keys()); }
+  [[nodiscard]] std::vector<TensorRef> states() const;
+
+  // The rules by which keys get and lose rows; null if the tables are not hashed or keep no uses.
+  [[nodiscard]] const VocabularyRules* vocabulary_rules() const {
+    return index_ && spec_.vocabulary.keeps_uses() ? &spec_.vocabulary : nullptr;
+  }
+  // These need vocabulary_rules(), and that nothing runs on any rank. evict():
+  // HashedIndex::evict(). vocabulary(): that of all ranks; collective. read_vocabulary(): takes the
+  // counted keys of a file, words_of(name) of a tensor, nullopt if there is none; without uses in
+  // the file every row counts as used once, in `iteration`. To be called before states() are read.
+  void evict(int64_t iteration, int64_t before) { index_->evict(iteration, before); }
+  [[nodiscard]] VocabularyCounts vocabulary() const;
+  using WordsOf = std::function<std::optional<std::vector<uint32_t>>(const std::string& tensor)>;
+  void read_vocabulary(const WordsOf& words_of, int64_t iteration);
 
  private:
   [[nodiscard]] TableStorage::Keys file_keys() const;
   [[nodiscard]] TableStorage::Keys touched_keys() const;
   [[nodiscard]] TableStorage::Keys with_rows(std::vector<std::vector<uint32_t>> keys) const;
+  [[nodiscard]] std::vector<TensorRef> candidates() const;
   void read_touched(const KeysOf& keys_of, const Exec& exec);
   void start_cache();
 

@@ -5,15 +5,14 @@
 #include <cstdint>
 
 #include "embedding/first_values.h"
+#include "embedding/row_use.h"
 #include "embedding/slots_ref.h"
 #include "embedding/updated_rows.h"
 #include "hugectr_lite/core/kernel.h"
+#include "hugectr_lite/core/random.h"
 #include "hugectr_lite/core/view.h"
 
 namespace hlite::embedding {
-
-// In place of the row of a key that has none.
-inline constexpr uint32_t kUnseen = 0xfffffffeu;
 
 // A key by its table and number, in one word.
 HLITE_HD inline uint64_t table_key(int64_t table, uint32_t key) {
@@ -29,8 +28,9 @@ struct HashedCounts {
   uint32_t size = 0;     // rows taken
   uint32_t before = 0;   // the last insertion
   uint32_t claimed = 0;  // keys that the insertion at hand has found to be new
-  uint32_t full = 0;     // 1: there was no row for `refused`
-  unsigned long long refused = 0;
+  uint32_t full = 0;     // 1: there was no row for `full_key`
+  unsigned long long full_key = 0;
+  unsigned long long inserted = 0, refused = 0;  // VocabularyCounts
 };
 
 // A hash table with linear probing in device memory, and the order of its rows.
@@ -61,11 +61,52 @@ struct HashedArgs {
   }
 };
 
+// Counts of keys that have no row yet, in device memory: a hash table with linear probing.
+struct KeyCounts {
+  unsigned long long* keys = nullptr;  // [2^(64 - shift)] table_key(), or all ones: empty
+  RowUse* uses = nullptr;              // [same]
+  // Keys in it; the iteration that `open` is of; whether keys that are new to it are taken in it.
+  struct State {
+    uint32_t size = 0, step = 0, open = 0;
+  }* state = nullptr;
+  int shift = 0;
+  uint32_t capacity = 0;
+
+  [[nodiscard]] HLITE_HD uint64_t mask() const { return ~uint64_t{0} >> shift; }
+};
+
+// Which new keys an insertion gives rows.
+struct AdmissionArgs {
+  AdmissionType type = AdmissionType::kAll;
+  uint32_t threshold = 1;
+  float probability = 1;
+  KeyCounts counts = {};     // for AdmissionType::kCount
+  bool refuses = false;      // a new key may be left without a row
+  bool may_be_full = false;  // and so may one that finds no row left, which is no error
+};
+
+// The iteration at hand, from the number of those before. They are counted in 32 bits.
+HLITE_HD inline uint32_t iteration_after(const int64_t* step) {
+  return static_cast<uint32_t>(*step + 1);
+}
+
+// AdmissionType::kProbability: the same for a key and an iteration on any device and rank.
+HLITE_HD inline bool admits_by_chance(const FirstValues& first, uint64_t table_key,
+                                      uint32_t iteration, float probability) {
+  const uint64_t stream = first.tables[table_key >> 32].stream ^ 0x61646d6974u;
+  const uint64_t index = table_key << 32 | iteration;
+  return random::uniform(random::word(first.seed, stream, index)) < probability;
+}
+
 // Arguments of an insertion. New keys get rows, with initial values, ordered by table, then key.
 struct HashedInsertArgs {
   HashedArgs batch = {};
   UpdatedRows own = {};
   FirstValues first = {};
+  AdmissionArgs admission = {};
+  // Where the tables keep uses: of each own row, and the number of iterations before this one.
+  RowUse* uses = nullptr;
+  const int64_t* step = nullptr;
   std::byte* workspace = nullptr;
   size_t workspace_bytes = 0;
   int32_t* capacity_exceeded = nullptr;  // set to 1 if the table is full, unless null

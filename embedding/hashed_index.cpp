@@ -1,6 +1,7 @@
 #include "embedding/hashed_index.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 
 #include "embedding/cutter.h"
@@ -13,8 +14,9 @@ namespace {
 
 constexpr int64_t kKeysAhead = 16;  // prefetched
 
-HashedTable cut_table(int64_t capacity, std::byte* memory, size_t* bytes) {
-  const int64_t places = KeyIndex::places(capacity);
+// `refused`: keys without a row that the table may have to hold beside `capacity` with one.
+HashedTable cut_table(int64_t capacity, int64_t refused, std::byte* memory, size_t* bytes) {
+  const int64_t places = KeyIndex::places(capacity + refused);
   Cutter cutter(memory);
   HashedTable table;
   table.keys = cutter.cut<unsigned long long>(places);
@@ -27,23 +29,35 @@ HashedTable cut_table(int64_t capacity, std::byte* memory, size_t* bytes) {
   return table;
 }
 
+std::unique_ptr<KeyCounter> make_counter(const TablesSpec& spec, const Exec& exec, int64_t rows,
+                                         int64_t most_keys) {
+  const Admission& admission = spec.vocabulary.admission;
+  if (admission.type != AdmissionType::kCount) return nullptr;
+  return std::make_unique<KeyCounter>(
+      spec.name, exec, admission.capacity > 0 ? admission.capacity : rows, most_keys, rows);
+}
+
 }  // namespace
 
 HashedIndex::HashedIndex(const TablesSpec& spec, const TableStorage& storage, const Exec& exec,
-                         int64_t max_batch)
+                         int64_t max_batch, int64_t most_keys)
     : spec_(spec),
       storage_(storage),
       exec_(exec),
+      rules_(spec.vocabulary),
       capacity_(storage.own_rows()),
-      max_lookups_(max_batch * spec.layout.columns()) {
+      max_lookups_(max_batch * spec.layout.columns()),
+      most_keys_(rules_.refuses() ? (most_keys > 0 ? most_keys : max_lookups_) : 0),
+      counter_(make_counter(spec, exec, capacity_, most_keys_)) {
   HLITE_CHECK(capacity_ < int64_t{kUnseen}, "{}: {} rows", spec_.name, capacity_);
 }
 
 int64_t HashedIndex::bytes() const {
-  if (!exec_.on_gpu()) return KeyIndex::bytes(capacity_);
+  const int64_t counted = counter_ ? counter_->bytes() : 0;
+  if (!exec_.on_gpu()) return KeyIndex::bytes(capacity_) + counted;
   size_t bytes = 0;
-  (void)cut_table(capacity_, nullptr, &bytes);
-  return static_cast<int64_t>(bytes) + list_workspace(max_lookups_);
+  (void)cut_table(capacity_, most_keys_, nullptr, &bytes);
+  return static_cast<int64_t>(bytes) + list_workspace(max_lookups_) + counted;
 }
 
 // Claims and the sorts' own memory; an estimate where no plug-in can say.
@@ -56,33 +70,59 @@ int64_t HashedIndex::list_workspace(int64_t keys) const {
 
 void HashedIndex::allocate() {
   const TableRowInit init(spec_.seed, spec_.name, spec_.init_rows, spec_.layout.width);
-  const size_t stream_bytes = init.streams().size() * sizeof(TableStream);
+  // Those of absent keys follow: uniform in [-0, 0) for zeros.
+  std::vector<TableStream> streams = init.streams();
+  const auto tables = std::ssize(streams);
+  streams.insert(streams.end(), init.streams().begin(), init.streams().end());
+  for (int64_t t = 0; rules_.zeros && t < tables; ++t)
+    streams[static_cast<size_t>(tables + t)].bound = 0;
+  const size_t stream_bytes = streams.size() * sizeof(TableStream);
   streams_ = ExecMemory(exec_, stream_bytes, "first values");
-  put_bytes(exec_, streams_.data(), init.streams().data(), stream_bytes);
+  put_bytes(exec_, streams_.data(), streams.data(), stream_bytes);
   first_ = {.tables = reinterpret_cast<const TableStream*>(streams_.data()),
             .seed = spec_.seed,
             .state = optimizer::initial_state(spec_.rule),
             .type = spec_.table_type};
+  absent_ = first_;
+  absent_.tables += tables;
+  if (counter_) counter_->allocate();
   if (!exec_.on_gpu()) {
     index_ = std::make_unique<KeyIndex>(spec_.name, capacity_);
     unseen_.resize(static_cast<size_t>(spec_.layout.tables()));
+    unseen_lookups_.resize(unseen_.size());
     return;
   }
   size_t bytes = 0;
-  (void)cut_table(capacity_, nullptr, &bytes);
+  (void)cut_table(capacity_, most_keys_, nullptr, &bytes);
   memory_ = ExecMemory(exec_, bytes, "hash table");
-  workspace_ = ExecMemory(exec_, static_cast<size_t>(this->bytes()) - bytes, "hash table");
-  table_ = cut_table(capacity_, memory_.data(), &bytes);
+  workspace_ = ExecMemory(exec_, static_cast<size_t>(list_workspace(max_lookups_)), "hash table");
+  table_ = cut_table(capacity_, most_keys_, memory_.data(), &bytes);
   clear();
 }
 
 void HashedIndex::clear() {
+  if (counter_) counter_->clear();
+  counts_ = {};
   if (!exec_.on_gpu()) return index_->clear();
-  const std::vector<unsigned long long> empty(static_cast<size_t>(KeyIndex::places(capacity_)),
-                                              ~0ull);
-  put_bytes(exec_, table_.keys, empty.data(), empty.size() * sizeof(empty[0]));
+  place_keys({});
   const HashedCounts none;
   put_bytes(exec_, table_.counts, &none, sizeof(none));
+}
+
+// Makes these the keys of rows 0, 1, ...; what the rows hold stays.
+void HashedIndex::place_keys(const std::vector<uint64_t>& keys) {
+  if (!exec_.on_gpu()) {
+    index_->clear();
+    for (const uint64_t both : keys) index_->insert(both);
+    return;
+  }
+  const std::vector<unsigned long long> empty(
+      static_cast<size_t>(KeyIndex::places(capacity_ + most_keys_)), ~0ull);
+  put_bytes(exec_, table_.keys, empty.data(), empty.size() * sizeof(empty[0]));
+  const auto n = static_cast<uint32_t>(keys.size());
+  if (n == 0) return;
+  put_bytes(exec_, table_.key_of_row, keys.data(), keys.size() * sizeof(uint64_t));
+  kernels::hashed_assign(exec_, table_, n);
 }
 
 void HashedIndex::fail_full(uint64_t refused) const {
@@ -93,35 +133,83 @@ void HashedIndex::fail_full(uint64_t refused) const {
 }
 
 int64_t HashedIndex::insert(int64_t table, uint32_t key) {
-  const uint64_t both = table_key(table, key);
+  return insert_row(table_key(table, key), 0);
+}
+
+int64_t HashedIndex::insert_row(uint64_t both, uint32_t iteration) {
   if (const int64_t row = index_->find(both); row != KeyIndex::kAbsent) return row;
   if (index_->size() == capacity_) {
     if (!refused_) refused_ = both;
     return KeyIndex::kAbsent;
   }
   const int64_t row = index_->insert(both);
-  storage_.first_values(table, key, row);
+  storage_.first_values(static_cast<int64_t>(both >> 32), static_cast<uint32_t>(both), row);
+  new_use(row, iteration);
+  if (counter_) counter_->has_row();
+  ++counts_.inserted;
   return row;
 }
 
+// On the CPU: returns true if the rules give a row to a key that has none.
+bool HashedIndex::admits(uint64_t both, uint32_t iteration) {
+  const bool full = rules_.when_full != WhenFull::kError && index_->size() == capacity_;
+  const Admission& by = rules_.admission;
+  if (by.type == AdmissionType::kCount)
+    return counter_->count(both, iteration) >= by.threshold && !full;
+  return !full && (by.type == AdmissionType::kAll ||
+                   admits_by_chance(first_, both, iteration, static_cast<float>(by.probability)));
+}
+
+// The use of a row that a key gets in `iteration`, on the CPU.
+void HashedIndex::new_use(int64_t row, uint32_t iteration) const {
+  if (!rules_.keeps_uses()) return;
+  const bool counted = rules_.admission.type == AdmissionType::kCount;
+  storage_.uses()[row] = {.count = counted ? static_cast<uint32_t>(rules_.admission.threshold) : 1,
+                          .last = iteration};
+}
+
+// Counts a use of a row, once an iteration; on the CPU. Threads may do so for the same row.
+void HashedIndex::touch(int64_t row, uint32_t iteration) const {
+  RowUse& use = storage_.uses()[row];
+  const std::atomic_ref<uint32_t> last(use.last);
+  if (last.load(std::memory_order_relaxed) == iteration) return;
+  if (last.exchange(iteration, std::memory_order_relaxed) != iteration) ++use.count;
+}
+
+HashedInsertArgs HashedIndex::insert_args(const HashedArgs& batch, const int64_t* step) const {
+  HashedInsertArgs args{.batch = batch, .own = storage_.all_own(), .first = first_};
+  if (!rules_.keeps_uses()) return args;
+  args.admission = {.type = rules_.admission.type,
+                    .threshold = static_cast<uint32_t>(rules_.admission.threshold),
+                    .probability = static_cast<float>(rules_.admission.probability),
+                    .counts = counter_ ? counter_->ref() : KeyCounts{},
+                    .refuses = rules_.refuses()};
+  args.admission.may_be_full = rules_.when_full != WhenFull::kError;
+  args.uses = storage_.uses();
+  args.step = step;
+  return args;
+}
+
 void HashedIndex::find_rows(const Exec& exec, const SlotsRef& slots, Matrix<const uint32_t> keys,
-                            Matrix<uint32_t> rows, bool training) {
+                            Matrix<uint32_t> rows, bool training, const int64_t* step) {
+  HLITE_CHECK(!training || step || !rules_.keeps_uses(), "{}: no step", spec_.name);
   HLITE_CHECK(keys.dim(0) * slots.lookups <= max_lookups_ && rows.dim(0) == keys.dim(0) &&
                   rows.dim(1) == keys.dim(1) && keys.dim(1) == slots.columns,
               "{}: keys {}, rows {}, at most {} lookups", spec_.name, keys.shape(), rows.shape(),
               max_lookups_);
   if (!exec.on_gpu()) {
-    find_on_cpu(exec, slots, keys, rows);
-    if (training) insert_unseen(exec, slots, keys, rows);
+    const bool touches = training && rules_.keeps_uses();
+    const uint32_t iteration = touches ? iteration_after(step) : 0;
+    find_on_cpu(exec, slots, keys, rows, touches ? std::optional(iteration) : std::nullopt);
+    if (training) insert_unseen(exec, slots, keys, rows, iteration);
     return;
   }
   const HashedArgs batch{table_, slots, keys, rows};
   if (!training) return kernels::hashed_find(exec, batch);
-  kernels::hashed_insert(exec, {.batch = batch,
-                                .own = storage_.all_own(),
-                                .first = first_,
-                                .workspace = workspace_.data(),
-                                .workspace_bytes = workspace_.size()});
+  HashedInsertArgs args = insert_args(batch, step);
+  args.workspace = workspace_.data();
+  args.workspace_bytes = workspace_.size();
+  kernels::hashed_insert(exec, args);
 }
 
 void HashedIndex::find_listed(const Exec& exec, HashedArgs list) const {
@@ -143,8 +231,9 @@ void HashedIndex::find_list_on_cpu(const Exec& exec, const HashedArgs& list) con
   });
 }
 
+// New rows get their use in the end, with those of all keys that have a row.
 void HashedIndex::insert_list_on_cpu(const Exec& exec, const HashedArgs& list,
-                                     int32_t* capacity_exceeded) {
+                                     int32_t* capacity_exceeded, uint32_t iteration) {
   find_list_on_cpu(exec, list);
   std::vector<uint64_t>& unseen = unseen_listed_;
   unseen.clear();
@@ -152,29 +241,42 @@ void HashedIndex::insert_list_on_cpu(const Exec& exec, const HashedArgs& list,
   const auto key = [&](int64_t i) { return table_key(list.listed_tables[i], list.keys.data()[i]); };
   for (int64_t i = 0; i < list.rows.dim(0); ++i)
     if (rows[i] == kUnseen) unseen.push_back(key(i));
-  if (unseen.empty()) return;
   std::sort(unseen.begin(), unseen.end());
   unseen.erase(std::unique(unseen.begin(), unseen.end()), unseen.end());
-  for (const uint64_t both : unseen)
-    if (insert(static_cast<int64_t>(both >> 32), static_cast<uint32_t>(both)) == KeyIndex::kAbsent)
-      *capacity_exceeded = 1;
-  for (int64_t i = 0; i < list.rows.dim(0); ++i) {
+  for (size_t i = 0; i < unseen.size(); ++i) {
+    const uint64_t both = unseen[i];
+    if (counter_ && i + kKeysAhead < unseen.size()) counter_->prefetch(unseen[i + kKeysAhead]);
+    if (rules_.refuses() && !admits(both, iteration)) continue;
+    if (insert_row(both, iteration) == KeyIndex::kAbsent) *capacity_exceeded = 1;
+  }
+  for (int64_t i = 0; !unseen.empty() && i < list.rows.dim(0); ++i) {
     if (rows[i] != kUnseen) continue;
     if (const int64_t row = index_->find(key(i)); row != KeyIndex::kAbsent)
       rows[i] = static_cast<uint32_t>(row);
+    else
+      ++counts_.refused;
   }
+  if (!rules_.keeps_uses()) return;
+  exec.threads().parallel_for(list.rows.dim(0), 1 << 10, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (i + kKeysAhead < end && rows[i + kKeysAhead] < kUnseen)
+        __builtin_prefetch(&storage_.uses()[rows[i + kKeysAhead]], 1);
+      if (rows[i] < kUnseen) touch(rows[i], iteration);
+    }
+  });
 }
 
 void HashedIndex::insert_listed(const Exec& exec, HashedArgs list, std::span<std::byte> workspace,
-                                int32_t* capacity_exceeded) {
-  if (!exec.on_gpu()) return insert_list_on_cpu(exec, list, capacity_exceeded);
+                                int32_t* capacity_exceeded, const int64_t* step) {
+  HLITE_CHECK(step || !rules_.keeps_uses(), "{}: no step", spec_.name);
+  if (!exec.on_gpu())
+    return insert_list_on_cpu(exec, list, capacity_exceeded, step ? iteration_after(step) : 0);
   list.table = table_;
-  kernels::hashed_insert(exec, {.batch = list,
-                                .own = storage_.all_own(),
-                                .first = first_,
-                                .workspace = workspace.data(),
-                                .workspace_bytes = workspace.size(),
-                                .capacity_exceeded = capacity_exceeded});
+  HashedInsertArgs args = insert_args(list, step);
+  args.workspace = workspace.data();
+  args.workspace_bytes = workspace.size();
+  args.capacity_exceeded = capacity_exceeded;
+  kernels::hashed_insert(exec, args);
 }
 
 void HashedIndex::gather_listed(const Exec& exec, const HashedArgs& list, Matrix<float> out) const {
@@ -184,7 +286,9 @@ void HashedIndex::gather_listed(const Exec& exec, const HashedArgs& list, Matrix
     with_float_type(own.type(), [&]<typename W>() {
       exec.threads().parallel_for(out.dim(0), 1 << 10, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i)
-          if (rows[i] == kUnseen)
+          if (rows[i] == kUnseen && rules_.zeros)
+            std::fill_n(out.row(i), out.dim(1), 0.0f);
+          else if (rows[i] == kUnseen)
             storage_.first_values(list.listed_tables[i], list.keys.data()[i], out.row(i));
           else if (rows[i] != kNoKey)
             widen(own.as<W>().row(rows[i]), out.dim(1), out.row(i));
@@ -192,12 +296,13 @@ void HashedIndex::gather_listed(const Exec& exec, const HashedArgs& list, Matrix
     });
     return;
   }
-  kernels::hashed_gather(exec, list, storage_.own().w.as<float>(), first_, out);
+  kernels::hashed_gather(exec, list, storage_.own().w.as<float>(), absent_, out);
 }
 
-// Also lists each table's keys that have no row, ascending.
+// Also lists each table's keys that have no row, ascending, and counts the uses of those that have
+// one.
 void HashedIndex::find_on_cpu(const Exec& exec, const SlotsRef& slots, Matrix<const uint32_t> keys,
-                              Matrix<uint32_t> rows) {
+                              Matrix<uint32_t> rows, std::optional<uint32_t> touched_in) {
   exec.threads().run(slots.table_count, [&](int64_t t, int) {
     auto& unseen = unseen_[static_cast<size_t>(t)];
     unseen.clear();
@@ -211,69 +316,197 @@ void HashedIndex::find_on_cpu(const Exec& exec, const SlotsRef& slots, Matrix<co
           rows(b, c) = row == KeyIndex::kAbsent ? kUnseen : static_cast<uint32_t>(row);
           if (row == KeyIndex::kAbsent) unseen.push_back(key);
         }
+    unseen_lookups_[static_cast<size_t>(t)] = std::ssize(unseen);
+    if (touched_in) touch_table(slots, t, rows, *touched_in);
     std::sort(unseen.begin(), unseen.end());
     unseen.erase(std::unique(unseen.begin(), unseen.end()), unseen.end());
   });
 }
 
-void HashedIndex::insert_unseen(const Exec& exec, const SlotsRef& slots,
-                                Matrix<const uint32_t> keys, Matrix<uint32_t> rows) {
-  const int64_t before = index_->size();
-  for (int64_t t = 0; t < slots.table_count; ++t)
-    for (const uint32_t key : unseen_[static_cast<size_t>(t)]) {
-      if (index_->size() == capacity_) fail_full(table_key(t, key));
-      index_->insert(table_key(t, key));
+// Counts the uses of the rows that a batch looks up in a table. Rows of a table are one thread's.
+void HashedIndex::touch_table(const SlotsRef& slots, int64_t table, Matrix<const uint32_t> rows,
+                              uint32_t iteration) const {
+  RowUse* const uses = storage_.uses();
+  const int64_t batch = rows.dim(0), columns = rows.dim(1);
+  for (const int32_t s : slots.slots_of_table(table))
+    for (int64_t c = slots.slots[s].column; c < slots.slots[s].column + slots.hotness(s); ++c) {
+      const uint32_t* row = rows.data() + c;
+      for (int64_t b = 0; b < batch; ++b, row += columns) {
+        if (b + kKeysAhead < batch && row[kKeysAhead * columns] < kUnseen)
+          __builtin_prefetch(&uses[row[kKeysAhead * columns]], 1);
+        if (*row >= kUnseen || uses[*row].last == iteration) continue;
+        uses[*row].last = iteration;
+        ++uses[*row].count;
+      }
     }
-  if (index_->size() == before) return;
+}
+
+void HashedIndex::insert_unseen(const Exec& exec, const SlotsRef& slots,
+                                Matrix<const uint32_t> keys, Matrix<uint32_t> rows,
+                                uint32_t iteration) {
+  const int64_t before = index_->size();
+  for (int64_t t = 0; t < slots.table_count; ++t) {
+    std::vector<uint32_t>& unseen = unseen_[static_cast<size_t>(t)];
+    const auto n = std::ssize(unseen);
+    size_t came = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const uint32_t key = unseen[static_cast<size_t>(i)];
+      const uint64_t both = table_key(t, key);
+      if (counter_ && i + kKeysAhead < n)
+        counter_->prefetch(table_key(t, unseen[static_cast<size_t>(i + kKeysAhead)]));
+      if (rules_.refuses() && !admits(both, iteration)) continue;
+      if (index_->size() == capacity_) fail_full(both);
+      new_use(index_->insert(both), iteration);
+      if (counter_) counter_->has_row();
+      unseen[came++] = key;
+    }
+    unseen.resize(came);  // those that have a row now
+  }
+  counts_.inserted += index_->size() - before;
+  if (index_->size() == before && !rules_.refuses()) return;
   exec.threads().parallel_for(index_->size() - before, 256, [&](int64_t begin, int64_t end) {
     for (int64_t row = before + begin; row < before + end; ++row) {
       const uint64_t both = index_->keys()[static_cast<size_t>(row)];
       storage_.first_values(static_cast<int64_t>(both >> 32), static_cast<uint32_t>(both), row);
     }
   });
+  found_of_slot_.assign(static_cast<size_t>(slots.count), 0);
   exec.threads().run(slots.count, [&](int64_t s, int) {
     const int64_t t = slots.table_of[s];
-    if (unseen_[static_cast<size_t>(t)].empty()) return;
+    const std::vector<uint32_t>& came = unseen_[static_cast<size_t>(t)];
+    if (came.empty()) return;
+    int64_t found = 0;
     const int64_t first = slots.slots[s].column, end = first + slots.hotness(s);
     for (int64_t b = 0; b < keys.dim(0); ++b)
       for (int64_t c = first; c < end; ++c)
-        if (rows(b, c) == kUnseen) rows(b, c) = static_cast<uint32_t>(find(t, keys(b, c)));
+        if (rows(b, c) == kUnseen) {
+          // Few of many came where keys are refused.
+          if (rules_.refuses() && !std::binary_search(came.begin(), came.end(), keys(b, c)))
+            continue;
+          rows(b, c) = static_cast<uint32_t>(find(t, keys(b, c)));
+          ++found;
+        }
+    found_of_slot_[static_cast<size_t>(s)] = found;
   });
+  if (!rules_.refuses()) return;
+  for (const int64_t lookups : unseen_lookups_) counts_.refused += lookups;
+  for (const int64_t found : found_of_slot_) counts_.refused -= found;
 }
 
 void HashedIndex::check(const Exec& exec) const {
   if (refused_) fail_full(*refused_);
   if (!exec_.on_gpu()) return;
   exec.cuda->stream_synchronize(exec.stream);
+  const HashedCounts counts = device_counts();
+  if (counts.full != 0) fail_full(counts.full_key);
+}
+
+HashedCounts HashedIndex::device_counts() const {
   HashedCounts counts;
   get_bytes(exec_, &counts, table_.counts, sizeof(counts));
-  if (counts.full != 0) fail_full(counts.refused);
+  return counts;
 }
 
 std::vector<uint64_t> HashedIndex::keys() const {
   if (!exec_.on_gpu()) return {index_->keys().begin(), index_->keys().end()};
-  HashedCounts counts;
-  get_bytes(exec_, &counts, table_.counts, sizeof(counts));
-  std::vector<uint64_t> keys(counts.size);
+  std::vector<uint64_t> keys(device_counts().size);
   get_bytes(exec_, keys.data(), table_.key_of_row, keys.size() * sizeof(uint64_t));
   return keys;
 }
 
 void HashedIndex::assign(const std::vector<uint64_t>& keys) {
+  const VocabularyCounts before = vocabulary();
   clear();
+  counts_ = before;
   if (std::ssize(keys) > capacity_) fail_full(keys[static_cast<size_t>(capacity_)]);
+  if (rules_.keeps_uses())
+    storage_.set_uses(std::vector<RowUse>(keys.size(), RowUse{.count = 1, .last = 0}));
   if (!exec_.on_gpu()) {
     for (const uint64_t both : keys)
-      insert(static_cast<int64_t>(both >> 32), static_cast<uint32_t>(both));
+      storage_.first_values(static_cast<int64_t>(both >> 32), static_cast<uint32_t>(both),
+                            index_->insert(both));
     return;
   }
+  place_keys(keys);
   const auto n = static_cast<uint32_t>(keys.size());
-  put_bytes(exec_, table_.key_of_row, keys.data(), keys.size() * sizeof(uint64_t));
   const HashedCounts counts{.size = n};
   put_bytes(exec_, table_.counts, &counts, sizeof(counts));
-  kernels::hashed_assign(exec_, table_, n);
   kernels::hashed_first_values(exec_, table_, storage_.all_own(), first_, 0, n);
   exec_.cuda->stream_synchronize(exec_.stream);
+}
+
+// ---- Between iterations ----
+
+VocabularyCounts HashedIndex::vocabulary() const {
+  VocabularyCounts counts = counts_;
+  if (exec_.on_gpu()) {
+    const HashedCounts there = device_counts();
+    counts.rows = there.size;
+    counts.inserted += static_cast<int64_t>(there.inserted);
+    counts.refused += static_cast<int64_t>(there.refused);
+  } else {
+    counts.rows = index_->size();
+  }
+  counts.candidates = counter_ ? counter_->size() : 0;
+  return counts;
+}
+
+std::vector<CountedKey> HashedIndex::counted_keys() const {
+  if (!counter_) return {};
+  std::vector<CountedKey> counted = counter_->entries();
+  if (!exec_.on_gpu()) {
+    std::erase_if(counted,
+                  [&](const CountedKey& of) { return index_->find(of.key) != KeyIndex::kAbsent; });
+    return counted;
+  }
+  std::vector<uint64_t> keys = this->keys();
+  std::sort(keys.begin(), keys.end());
+  std::erase_if(counted, [&](const CountedKey& of) {
+    return std::binary_search(keys.begin(), keys.end(), of.key);
+  });
+  return counted;
+}
+
+void HashedIndex::assign_counted(const std::vector<CountedKey>& keys) { counter_->assign(keys); }
+
+void HashedIndex::evict(int64_t iteration, int64_t before) {
+  const std::vector<uint64_t> keys = this->keys();
+  const std::vector<RowUse> uses = storage_.uses_of(std::ssize(keys));
+  const EvictionInput input{.keys = keys,
+                            .uses = uses,
+                            .norms = [&] { return storage_.row_norms(std::ssize(keys)); },
+                            .iteration = iteration,
+                            .before = before,
+                            .capacity = capacity_};
+  // A key whose row leaves is counted from the start.
+  std::vector<CountedKey> counted = counted_keys();
+  const std::vector<uint32_t> evicted = choose_evicted(rules_, input, counts_);
+  if (!evicted.empty()) close_up(keys, evicted);
+  if (rules_.eviction.count_decay < 1 && rules_.eviction.min_count > 0) decay_counts();
+  if (!counter_) return;
+  const size_t before_aging = counted.size();
+  counted = kept_candidates(rules_, std::move(counted), iteration, counter_->capacity());
+  // Places of keys that have a row are needed again when rows have left.
+  if (!evicted.empty() || counted.size() < before_aging) counter_->assign(counted);
+}
+
+void HashedIndex::decay_counts() {
+  std::vector<RowUse> uses = storage_.uses_of(std::ssize(keys()));
+  for (RowUse& use : uses)
+    use.count = static_cast<uint32_t>(use.count * rules_.eviction.count_decay);
+  storage_.set_uses(uses);
+}
+
+void HashedIndex::close_up(std::vector<uint64_t> keys, const std::vector<uint32_t>& evicted) {
+  const RowMoves moves = closing_moves(std::ssize(keys), evicted);
+  storage_.close_up(moves, evicted);
+  for (size_t i = 0; i < moves.from.size(); ++i) keys[moves.to[i]] = keys[moves.from[i]];
+  keys.resize(keys.size() - evicted.size());
+  place_keys(keys);
+  if (!exec_.on_gpu()) return;
+  HashedCounts counts = device_counts();
+  counts.size = counts.before = static_cast<uint32_t>(keys.size());
+  put_bytes(exec_, table_.counts, &counts, sizeof(counts));
 }
 
 }  // namespace hlite::embedding

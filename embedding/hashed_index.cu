@@ -48,12 +48,14 @@ int table_bits(int64_t tables) {
 }
 
 // Other threads may write the key meanwhile, so every load goes past the first-level cache.
-__device__ inline unsigned long long key_at(const HashedTable& table, uint64_t at) {
+template <typename Table>
+__device__ inline unsigned long long key_at(const Table& table, uint64_t at) {
   return *static_cast<const volatile unsigned long long*>(table.keys + at);
 }
 
 // Where a key is, or the empty place where it would go; past the end in a full table.
-__device__ inline uint64_t probe(const HashedTable& table, unsigned long long key) {
+template <typename Table>
+__device__ inline uint64_t probe(const Table& table, unsigned long long key) {
   uint64_t at = home_of(key, table.shift);
   for (uint64_t steps = 0; steps <= table.mask(); ++steps, at = (at + 1) & table.mask()) {
     const unsigned long long found = key_at(table, at);
@@ -63,13 +65,49 @@ __device__ inline uint64_t probe(const HashedTable& table, unsigned long long ke
 }
 
 // Makes sure that a key has a place. True for the one thread that took it.
-__device__ inline bool claim(const HashedTable& table, unsigned long long key) {
+template <typename Table>
+__device__ inline bool claim(const Table& table, unsigned long long key) {
   for (uint64_t at = probe(table, key); at <= table.mask(); at = probe(table, key)) {
     if (key_at(table, at) == key) return false;
     const unsigned long long found = atomicCAS(&table.keys[at], kEmpty, key);
     if (found == kEmpty || found == key) return found == kEmpty;
   }
   return false;
+}
+
+// Counts a use, once an iteration. Returns the count for the one thread that did so, else 0.
+__device__ inline uint32_t touch(RowUse& use, uint32_t iteration) {
+  if (*static_cast<const volatile uint32_t*>(&use.last) == iteration) return 0;
+  if (atomicExch(&use.last, iteration) == iteration) return 0;
+  return ++use.count;
+}
+
+// KeyCounter::count().
+__device__ inline uint32_t count_key(const KeyCounts& counts, unsigned long long key,
+                                     uint32_t iteration) {
+  uint64_t at = probe(counts, key);
+  if (at > counts.mask()) return 0;
+  if (key_at(counts, at) != key) {
+    if (counts.state->open == 0) return 0;
+    if (claim(counts, key)) atomicAdd(&counts.state->size, 1u);
+    at = probe(counts, key);
+    if (at > counts.mask()) return 0;
+  }
+  return touch(counts.uses[at], iteration);
+}
+
+// Returns true if the rules let this thread give a row to a key of the batch that may be new.
+__device__ inline bool admits(const HashedInsertArgs& args, unsigned long long key) {
+  const HashedTable& table = args.batch.table;
+  const AdmissionArgs& by = args.admission;
+  const uint64_t at = probe(table, key);
+  if (at <= table.mask() && key_at(table, at) == key) return false;
+  const uint32_t iteration = iteration_after(args.step);
+  const bool full = by.may_be_full && table.counts->size == table.capacity;
+  if (by.type == AdmissionType::kCount)
+    return count_key(by.counts, key, iteration) >= by.threshold && !full;
+  return !full && (by.type == AdmissionType::kAll ||
+                   admits_by_chance(args.first, key, iteration, by.probability));
 }
 
 __device__ inline uint32_t find(const HashedTable& table, unsigned long long key) {
@@ -88,12 +126,17 @@ __device__ inline TablePlace table_place(const HashedArgs& args, uint32_t i) {
 }
 
 __global__ void __launch_bounds__(kItemThreads)
-    claim_kernel(HashedArgs args, uint32_t lookups, uint32_t* new_keys, uint32_t* new_tables) {
+    claim_kernel(HashedInsertArgs insert, uint32_t lookups, uint32_t* new_keys,
+                 uint32_t* new_tables) {
   const int64_t i = global_thread();
   if (i >= lookups) return;
+  const HashedArgs& args = insert.batch;
   const TablePlace place = table_place(args, static_cast<uint32_t>(i));
   const uint32_t key = args.keys.data()[place.index];
-  if (key == kNoKey || !claim(args.table, table_key(place.table, key))) return;
+  if (key == kNoKey) return;
+  const unsigned long long both = table_key(place.table, key);
+  if (insert.admission.refuses && !admits(insert, both)) return;
+  if (!claim(args.table, both)) return;
   const uint32_t n = atomicAdd(&args.table.counts->claimed, 1u);
   new_keys[n] = key;
   new_tables[n] = place.table;
@@ -101,7 +144,10 @@ __global__ void __launch_bounds__(kItemThreads)
 
 // Thread i gives the i-th new key its row.
 __global__ void __launch_bounds__(kItemThreads)
-    number_kernel(HashedTable table, const uint32_t* new_keys, const uint32_t* new_tables) {
+    number_kernel(HashedInsertArgs args, const uint32_t* new_keys, const uint32_t* new_tables) {
+  const HashedTable& table = args.batch.table;
+  const AdmissionArgs& by = args.admission;
+  const bool counted = by.type == AdmissionType::kCount;
   const int64_t i = global_thread();
   if (i >= table.counts->claimed) return;
   const unsigned long long key = table_key(new_tables[i], new_keys[i]);
@@ -110,9 +156,12 @@ __global__ void __launch_bounds__(kItemThreads)
   const uint64_t at = probe(table, key);
   table.rows[at] = fits ? static_cast<uint32_t>(row) : kUnseen;
   if (fits) table.key_of_row[row] = key;
-  if (row == table.capacity && table.counts->full == 0) {
+  // Counted for this batch when its rows are looked up.
+  if (fits && args.uses) args.uses[row] = {counted ? by.threshold - 1 : 0, 0};
+  if (fits && counted) atomicAdd(&by.counts.state->size, ~0u);
+  if (row == table.capacity && table.counts->full == 0 && !by.may_be_full) {
     table.counts->full = 1;
-    table.counts->refused = key;
+    table.counts->full_key = key;
   }
 }
 
@@ -122,16 +171,30 @@ __global__ void count_kernel(HashedTable table, int32_t* capacity_exceeded) {
   const uint32_t room = table.capacity - counts.size;
   counts.before = counts.size;
   counts.size += counts.claimed < room ? counts.claimed : room;
+  counts.inserted += counts.size - counts.before;
   counts.claimed = 0;
 }
 
-__global__ void __launch_bounds__(kItemThreads) rows_kernel(HashedArgs args, uint32_t lookups) {
+// Decides whether the batch at hand may bring keys to count, once an iteration.
+__global__ void open_counts_kernel(KeyCounts counts, const int64_t* step) {
+  const uint32_t iteration = iteration_after(step);
+  if (counts.state->step == iteration) return;
+  counts.state->step = iteration;
+  counts.state->open = counts.state->size < counts.capacity ? 1 : 0;
+}
+
+// With `uses`: counts the uses of rows, and the keys that have none.
+__global__ void __launch_bounds__(kItemThreads)
+    rows_kernel(HashedArgs args, uint32_t lookups, RowUse* uses, const int64_t* step) {
   const int64_t i = global_thread();
   if (i >= lookups) return;
   const TablePlace place = table_place(args, static_cast<uint32_t>(i));
   const uint32_t key = args.keys.data()[place.index];
-  args.rows.data()[place.index] =
-      key == kNoKey ? kNoKey : find(args.table, table_key(place.table, key));
+  const uint32_t row = key == kNoKey ? kNoKey : find(args.table, table_key(place.table, key));
+  args.rows.data()[place.index] = row;
+  if (!uses) return;
+  if (row < kUnseen) touch(uses[row], iteration_after(step));
+  if (row == kUnseen) atomicAdd(&args.table.counts->refused, 1ull);
 }
 
 // A thread an element of the output.
@@ -234,7 +297,8 @@ size_t hashed_workspace(int64_t lookups, int32_t tables) {
 
 void hashed_find(cudaStream_t stream, const HashedArgs& args) {
   const uint32_t n = lookups_of(args);
-  launch(item_shape("hashed_rows", n, stream), rows_kernel, args, n);
+  launch(item_shape("hashed_rows", n, stream), rows_kernel, args, n, static_cast<RowUse*>(nullptr),
+         static_cast<const int64_t*>(nullptr));
 }
 
 void hashed_insert(cudaStream_t stream, const HashedInsertArgs& args) {
@@ -245,7 +309,10 @@ void hashed_insert(cudaStream_t stream, const HashedInsertArgs& args) {
   // Entries that no key claims sort after those of all tables.
   HLITE_CUDA(cudaMemsetAsync(claims.keys[0], 0xff, n * sizeof(uint32_t), stream));
   HLITE_CUDA(cudaMemsetAsync(claims.tables[0], 0xff, n * sizeof(uint32_t), stream));
-  launch(item_shape("hashed_claim", n, stream), claim_kernel, batch, n, claims.keys[0],
+  if (args.admission.type == AdmissionType::kCount)
+    launch({.name = "open_counts", .stream = stream}, open_counts_kernel, args.admission.counts,
+           args.step);
+  launch(item_shape("hashed_claim", n, stream), claim_kernel, args, n, claims.keys[0],
          claims.tables[0]);
   const hlite::gpu::Temporary temporary{args.workspace + claims.bytes,
                                         args.workspace_bytes - claims.bytes};
@@ -257,12 +324,11 @@ void hashed_insert(cudaStream_t stream, const HashedInsertArgs& args) {
   const int last = hlite::gpu::sort_pairs<uint32_t>(stream, temporary,
                                                     {{tables[0], tables[1]}, {keys[0], keys[1]}, n},
                                                     table_bits(batch.table_count()));
-  launch(item_shape("hashed_number", n, stream), number_kernel, batch.table, keys[last],
-         tables[last]);
+  launch(item_shape("hashed_number", n, stream), number_kernel, args, keys[last], tables[last]);
   launch({.name = "hashed_count", .stream = stream}, count_kernel, batch.table,
          args.capacity_exceeded);
   fill_first_values(stream, batch.table, args.own, args.first, 0, 0, true);
-  launch(item_shape("hashed_rows", n, stream), rows_kernel, batch, n);
+  launch(item_shape("hashed_rows", n, stream), rows_kernel, batch, n, args.uses, args.step);
 }
 
 void hashed_assign(cudaStream_t stream, const HashedTable& table, uint32_t count) {

@@ -4,6 +4,9 @@
 // A key is known by its table and its number, and gets the next free row when a batch first trains
 // it, new keys of a batch in the order of tables, then keys: so rows depend on the order of the
 // batches alone. The rows of all tables share one pool of max_vocabulary_size_per_gpu.
+//
+// VocabularyRules may refuse a new key its row, and take rows out of the tables between iterations.
+// The rows that are left then close up, so that rows [0, size) are always those that keys have.
 #pragma once
 
 #include <memory>
@@ -12,7 +15,9 @@
 #include <vector>
 
 #include "embedding/device_slots.h"
+#include "embedding/eviction.h"
 #include "embedding/hashed_args.h"
+#include "embedding/key_counter.h"
 #include "embedding/key_index.h"
 #include "embedding/table_storage.h"
 #include "hugectr_lite/core/exec_memory.h"
@@ -22,9 +27,10 @@ namespace hlite::embedding {
 class HashedIndex {
  public:
   // `exec`: where the rows of `storage` lie; both must outlive it. `max_batch`: samples of
-  // find_rows(), 0: it is not called.
+  // find_rows(), 0: it is not called. `most_keys`: distinct keys of a training batch, at most; 0:
+  // the lookups of max_batch.
   HashedIndex(const TablesSpec& spec, const TableStorage& storage, const Exec& exec,
-              int64_t max_batch);
+              int64_t max_batch, int64_t most_keys = 0);
   [[nodiscard]] int64_t bytes() const;
   // Takes them.
   void allocate();
@@ -32,23 +38,25 @@ class HashedIndex {
 
   // rows[b, c]: the row of key c of the layer's in sample b, kNoKey where there is none. Training
   // gives new keys rows with first values. Where none is left the CPU throws DataError, and a GPU
-  // leaves a note. Evaluation takes no rows: keys that have none get kUnseen.
+  // leaves a note. Evaluation takes no rows: keys that have none get kUnseen, as in training do
+  // those that the rules refuse one. `step`: the number of iterations before this one, in memory of
+  // the device; needed in training if the tables keep uses.
   void find_rows(const Exec& exec, const SlotsRef& slots, Matrix<const uint32_t> keys,
-                 Matrix<uint32_t> rows, bool training);
+                 Matrix<uint32_t> rows, bool training, const int64_t* step = nullptr);
   // On a GPU waits for exec.stream. Throws DataError when a key found no row left.
   void check(const Exec& exec) const;
-  // First values by table, in memory of the device.
-  [[nodiscard]] const FirstValues& first_values() const { return first_; }
+  // The vectors of keys without a row, in memory of the device.
+  [[nodiscard]] const FirstValues& absent_values() const { return absent_; }
 
   // On several ranks keys come in lists (HashedArgs): these find the rows of such a list in
   // evaluation, and insert its keys in training. A key that finds no row left sets
   // *capacity_exceeded to 1 and gets the row kUnseen. `workspace`: list_workspace() bytes.
   void find_listed(const Exec& exec, HashedArgs list) const;
   void insert_listed(const Exec& exec, HashedArgs list, std::span<std::byte> workspace,
-                     int32_t* capacity_exceeded);
+                     int32_t* capacity_exceeded, const int64_t* step = nullptr);
   [[nodiscard]] int64_t list_workspace(int64_t keys) const;
-  // out[i] = the vector of key i, behind either; without a row its first values. out[i] of no key
-  // stays as it is.
+  // out[i] = the vector of key i, behind either; without a row its absent_values(). out[i] of no
+  // key stays as it is.
   void gather_listed(const Exec& exec, const HashedArgs& list, Matrix<float> out) const;
 
   // Of the CPU: the row of a key, or KeyIndex::kAbsent; the same with a new row where it has none;
@@ -64,30 +72,58 @@ class HashedIndex {
     return row < index_->size() ? index_->keys()[row] : 0;
   }
   [[nodiscard]] std::vector<uint64_t> keys() const;
-  // Holds these keys alone, with first values, key i in row i.
+  // Holds these keys alone, with first values, key i in row i, and no counted keys.
   void assign(const std::vector<uint64_t>& keys);
 
+  // Lets rows and counted keys leave by the rules, between two iterations: behind `iteration`, and
+  // behind the last time that it did so, `before` (0: never). REQUIRES that nothing runs.
+  void evict(int64_t iteration, int64_t before);
+  // What has become of this rank's vocabulary. REQUIRES that nothing runs.
+  [[nodiscard]] VocabularyCounts vocabulary() const;
+  // The keys that are counted and have no row, in any order, and the reverse: for AdmissionType::
+  // kCount. REQUIRE that nothing runs.
+  [[nodiscard]] std::vector<CountedKey> counted_keys() const;
+  void assign_counted(const std::vector<CountedKey>& keys);
+
  private:
+  void place_keys(const std::vector<uint64_t>& keys);
+  void close_up(std::vector<uint64_t> keys, const std::vector<uint32_t>& evicted);
+  void decay_counts();
+  int64_t insert_row(uint64_t both, uint32_t iteration);
+  [[nodiscard]] bool admits(uint64_t both, uint32_t iteration);
+  void new_use(int64_t row, uint32_t iteration) const;
+  void touch(int64_t row, uint32_t iteration) const;
+  void touch_table(const SlotsRef& slots, int64_t table, Matrix<const uint32_t> rows,
+                   uint32_t iteration) const;
+  [[nodiscard]] HashedInsertArgs insert_args(const HashedArgs& batch, const int64_t* step) const;
+  [[nodiscard]] HashedCounts device_counts() const;
   void prefetch(int64_t table, uint32_t key) const { index_->prefetch(table_key(table, key)); }
   void find_list_on_cpu(const Exec& exec, const HashedArgs& list) const;
-  void insert_list_on_cpu(const Exec& exec, const HashedArgs& list, int32_t* capacity_exceeded);
+  void insert_list_on_cpu(const Exec& exec, const HashedArgs& list, int32_t* capacity_exceeded,
+                          uint32_t iteration);
   void find_on_cpu(const Exec& exec, const SlotsRef& slots, Matrix<const uint32_t> keys,
-                   Matrix<uint32_t> rows);
+                   Matrix<uint32_t> rows, std::optional<uint32_t> touched_in);
   void insert_unseen(const Exec& exec, const SlotsRef& slots, Matrix<const uint32_t> keys,
-                     Matrix<uint32_t> rows);
+                     Matrix<uint32_t> rows, uint32_t iteration);
   [[noreturn]] void fail_full(uint64_t refused) const;
 
   const TablesSpec& spec_;
   const TableStorage& storage_;
   const Exec exec_;
-  const int64_t capacity_, max_lookups_;
-  FirstValues first_;
+  const VocabularyRules& rules_;
+  const int64_t capacity_, max_lookups_, most_keys_;
+  FirstValues first_, absent_;
   ExecMemory streams_;
+  const std::unique_ptr<KeyCounter> counter_;  // for AdmissionType::kCount
+  VocabularyCounts counts_;                    // without those in memory of a GPU
   std::unique_ptr<KeyIndex> index_;            // on the CPU
   std::optional<uint64_t> refused_;            // there: the first key that insert() had no row for
-  std::vector<std::vector<uint32_t>> unseen_;  // [tables] of a batch, on the CPU
-  std::vector<uint64_t> unseen_listed_;        // the same of lists
-  ExecMemory memory_, workspace_;              // on a GPU
+  // [tables] on the CPU: of a batch the keys without a row, then those of them that got one.
+  std::vector<std::vector<uint32_t>> unseen_;
+  std::vector<uint64_t> unseen_listed_;  // of lists, there
+  // There: lookups of a batch whose keys had no row, by table; those that got one, by slot.
+  std::vector<int64_t> unseen_lookups_, found_of_slot_;
+  ExecMemory memory_, workspace_;  // on a GPU
   HashedTable table_;
 };
 

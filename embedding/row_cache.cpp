@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include "hugectr_lite/core/error.h"
 
@@ -213,7 +214,7 @@ uint32_t RowCache::take_line(uint32_t row, bool training) {
 void RowCache::free_line(uint32_t line) {
   const Line& of = lines_[line];
   if (of.row == kNone) {
-    --free_lines_;
+    free_lines_ = std::max<int64_t>(0, free_lines_ - 1);
     return;
   }
   if (uses_[line] & kChanged) {
@@ -336,6 +337,32 @@ void RowCache::write(size_t part, std::span<const uint32_t> rows, const void* in
       const auto place = log_->put(rows[i], record.data());
       where()[rows[i]] = place;
     }
+  }
+}
+
+// The hand finds the lines that rows leave in its turn. They are not among free_lines_, which
+// write() knows to be next.
+void RowCache::close_up(std::span<const uint32_t> from, std::span<const uint32_t> to,
+                        std::span<const uint32_t> evicted) {
+  const std::span<uint32_t> map = where();
+  for (const uint32_t row : evicted) {
+    const uint32_t at = std::exchange(map[row], kUntouched);
+    if (in_memory(at)) {
+      Line& line = lines_[at & ~kLine];
+      if (line.place != kNone) log_->drop(line.place);
+      line = {};
+      uses_[at & ~kLine] = 0;
+    } else if (at != kUntouched) {
+      log_->drop(at);
+    }
+  }
+  for (size_t i = 0; i < from.size(); ++i) {
+    const uint32_t at = std::exchange(map[from[i]], kUntouched);
+    map[to[i]] = at;
+    if (at == kUntouched) continue;
+    const uint32_t place = in_memory(at) ? lines_[at & ~kLine].place : at;
+    if (in_memory(at)) lines_[at & ~kLine].row = to[i];
+    if (place != kNone) log_->rename(place, to[i]);
   }
 }
 

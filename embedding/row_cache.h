@@ -68,6 +68,10 @@ class RowCache {
   void read(size_t part, std::span<const uint32_t> rows, void* out);
   // The reverse. Rows that have these values already stay as they are.
   void write(size_t part, std::span<const uint32_t> rows, const void* in);
+  // Lets rows close up: those of `evicted` become untouched, then row from[i] becomes row to[i],
+  // which is untouched, and leaves its own number untouched.
+  void close_up(std::span<const uint32_t> from, std::span<const uint32_t> to,
+                std::span<const uint32_t> evicted);
   // The own row that has a line. REQUIRES that one has it.
   [[nodiscard]] uint32_t row_of(uint32_t line) const { return lines_[line].row; }
   // Own rows that are not untouched, ascending.

@@ -282,7 +282,8 @@ void RowExchange::take_lists(const StepContext& c, const TablesIo& io) {
 void RowExchange::insert(const StepContext& c, const TablesIo& io) {
   index_->insert_listed(c.exec, asked_list(asked_rows()),
                         {growing_.insertion, static_cast<size_t>(insertion_bytes())},
-                        buffers_->data<int32_t>(io.capacity_exceeded));
+                        buffers_->data<int32_t>(io.capacity_exceeded),
+                        spec_.vocabulary.keeps_uses() ? buffers_->data<int64_t>(io.step) : nullptr);
 }
 
 // The rows that others want -> lines of the cache.
@@ -411,9 +412,11 @@ void RowExchange::emit_forward(plan::Plan& plan, const TablesIo& io) {
   if (index_ && io.training) {
     std::vector<plan::BufferId> changed = storage_.own_buffers();
     changed.insert(changed.end(), {wanted_, io.capacity_exceeded});
+    std::vector<plan::BufferId> reads = changed;
+    if (spec_.vocabulary.keeps_uses()) reads.push_back(io.step);
     plan.add({.name = spec_.name + ".insert",
               .lane = plan::Lane::kEmbedding,
-              .reads = changed,
+              .reads = reads,
               .writes = changed,
               .run = [this, io](const StepContext& c) { insert(c, io); }});
   }

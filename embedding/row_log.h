@@ -58,6 +58,8 @@ class RowLog {
   Place put(uint32_t row, const std::byte* record);
   // The record is not wanted any more.
   void drop(Place place);
+  // The record is that of another row from now on.
+  void rename(Place place, uint32_t row) { row_of_[place] = row; }
 
   struct Read {
     Place place;

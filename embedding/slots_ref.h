@@ -13,6 +13,8 @@ namespace hlite::embedding {
 
 // In place of a row of the tables.
 inline constexpr uint32_t kNoRow = 0xffffffffu;
+// In place of the row of a key of a hash table that has none.
+inline constexpr uint32_t kUnseen = 0xfffffffeu;
 
 // One slot, in one load of 16 bytes.
 struct alignas(16) SlotRef {

@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kItemThreads)
   const int hotness = slots.hotness(s);
   const uint32_t* key = keys + sample * slots.columns + slot.column;
   int found = 0;
-  for (int k = 0; k < hotness; ++k) found += slot.row_of(key[k]) != kNoRow;
+  for (int k = 0; k < hotness; ++k) found += slot.row_of(key[k]) != kNoRow || key[k] == kUnseen;
   scale[bag] = 1 / static_cast<float>(found > 1 ? found : 1);
 }
 

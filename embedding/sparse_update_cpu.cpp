@@ -59,8 +59,8 @@ void find_scales(const SparseSortArgs& args, const Workspace& space, int64_t beg
     for (int64_t s = 0; s < args.shape.slots; ++s) {
       const SlotRef& of = args.slots.slots[s];
       const uint32_t* key = args.keys.row(b) + of.column;
-      const int64_t found =
-          std::count_if(key, key + args.slots.hotness(s), [&](uint32_t k) { return k < of.rows; });
+      const int64_t found = std::count_if(key, key + args.slots.hotness(s),
+                                          [&](uint32_t k) { return k < of.rows || k == kUnseen; });
       *scale++ = 1 / static_cast<float>(std::max<int64_t>(found, 1));
     }
 }

@@ -1,5 +1,6 @@
 // What a TableStorage keeps in files: rows by table and key, wherever they lie.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <type_traits>
@@ -31,6 +32,20 @@ TensorRef keys_tensor(std::string name, const TableStorage::Keys& keys, int64_t 
           // make_room() has seen them.
           .put = [](int64_t, std::span<const float>) {},
           .dtype = DType::kU32};
+}
+
+// Calls body(piece) for pieces of a list of rows, which are copied to the host.
+template <typename Body>
+void for_pieces(std::span<const uint32_t> rows, Body&& body) {
+  constexpr size_t kPiece = 1 << 16;
+  for (size_t first = 0; first < rows.size(); first += kPiece)
+    body(rows.subspan(first, std::min(kPiece, rows.size() - first)));
+}
+
+std::vector<uint32_t> all_rows(int64_t count) {
+  std::vector<uint32_t> rows(static_cast<size_t>(count));
+  std::iota(rows.begin(), rows.end(), 0u);
+  return rows;
 }
 
 }  // namespace
@@ -120,7 +135,65 @@ std::vector<TensorRef> TableStorage::states(const Keys& keys) const {
     for (int64_t t = 0; t < spec_.layout.tables(); ++t)
       list.push_back(tensor(state_name(spec_.name, t, spec_.rule.type, static_cast<int>(i) - 1),
                             parts_[i], keys, t));
+  for (int64_t t = 0; uses_ && t < spec_.layout.tables(); ++t) {
+    list.push_back(tensor(uses_name(spec_.name, t), *uses_, keys, t));
+    list.back().dtype = DType::kU32;
+  }
   return list;
+}
+
+std::vector<RowUse> TableStorage::uses_of(int64_t count) const {
+  if (exec_.on_gpu()) exec_.cuda->device_synchronize();  // runs are on other streams
+  std::vector<RowUse> uses(static_cast<size_t>(count));
+  if (uses_) get_bytes(exec_, uses.data(), this->uses(), uses.size() * sizeof(RowUse));
+  return uses;
+}
+
+void TableStorage::set_uses(const std::vector<RowUse>& uses) const {
+  if (!uses.empty()) put_bytes(exec_, this->uses(), uses.data(), uses.size() * sizeof(RowUse));
+}
+
+std::vector<float> TableStorage::row_norms(int64_t count) const {
+  std::vector<float> norms;
+  norms.reserve(static_cast<size_t>(count));
+  for_pieces(all_rows(count), [&](std::span<const uint32_t> rows) {
+    with_own_rows(parts_[0], rows, false, [&](const RowValues& row) {
+      for (size_t i = 0; i < rows.size(); ++i) {
+        double squares = 0;
+        for (int64_t j = 0; j < spec_.layout.width; ++j)
+          squares += static_cast<double>(row(i)[j]) * static_cast<double>(row(i)[j]);
+        norms.push_back(static_cast<float>(std::sqrt(squares)));
+      }
+    });
+  });
+  return norms;
+}
+
+// A row goes to a place before it, so no row is overwritten before it has moved.
+void TableStorage::close_up(const RowMoves& moves, const std::vector<uint32_t>& evicted) const {
+  if (exec_.on_gpu()) exec_.cuda->device_synchronize();
+  const auto move = [&](const Part& part) {
+    std::vector<float> values;
+    size_t done = 0;
+    for_pieces(moves.from, [&](std::span<const uint32_t> from) {
+      const auto width = static_cast<size_t>(part.width);
+      values.resize(from.size() * width);
+      with_own_rows(part, from, false, [&](const RowValues& row) {
+        for (size_t i = 0; i < from.size(); ++i)
+          std::copy_n(row(i), width, values.data() + i * width);
+      });
+      with_own_rows(part, std::span(moves.to).subspan(done, from.size()), true,
+                    [&](const RowValues& row) {
+                      for (size_t i = 0; i < from.size(); ++i)
+                        std::copy_n(values.data() + i * width, width, row(i));
+                    });
+      done += from.size();
+    });
+  };
+  for (const Part& part : parts_)
+    if (!cache_) move(part);
+  if (cache_) cache_->close_up(moves.from, moves.to, evicted);
+  move(*uses_);
 }
 
 // The place of row `row` of a table in a file. The row number is meaningful on the rank that holds
@@ -136,6 +209,7 @@ RowPlace TableStorage::place_of(const FileKeys* keys, int64_t table, int64_t row
 
 void TableStorage::with_own_rows(const Part& part, std::span<const uint32_t> rows, bool write,
                                  const std::function<void(const RowValues&)>& use) const {
+  if (is_uses(part)) return with_rows(own_rows_of(part), exec_.on_gpu(), rows, write, use);
   if (device_cache_) {
     device_cache_->flush();
     if (write) device_cache_->forget();

@@ -113,7 +113,12 @@ std::string TableSteps::grow() {
 
 void TableSteps::find_rows(const StepContext& c, const TablesIo& io) {
   index_->find_rows(c.exec, row_slots_->ref(), key_matrix(io.keys, c.batch),
-                    key_matrix(rows_, c.batch), io.training);
+                    key_matrix(rows_, c.batch), io.training, iterations_before(io));
+}
+
+// For hashed tables that count by them; null in evaluation.
+const int64_t* TableSteps::iterations_before(const TablesIo& io) const {
+  return io.training && spec_.vocabulary.keeps_uses() ? buffers_->data<int64_t>(io.step) : nullptr;
 }
 
 // Rows of the tables -> lines of the cache; and a start on those of the next batch.
@@ -141,13 +146,14 @@ void TableSteps::look_up(const StepContext& c, const TablesIo& io) {
   const View<T, 3> out = vectors<T>(io.output, c.batch);
   const ConstWeightRows table = storage_.own().w;
   const Matrix<uint32_t> keys = key_matrix(lookup_keys(io), c.batch);
-  const bool unseen = index_ && !io.training;  // keys may have no row
+  // Keys may have no row.
+  const bool unseen = index_ && (!io.training || spec_.vocabulary.refuses());
   SlotsRef slots = slots_->ref();
   if (unseen) slots.complete = false;
   lookup_forward<T>(c.exec, slots, table, keys, out, key_check(io));
   if (!unseen) return;
   const HashedArgs batch{.slots = slots, .keys = key_matrix(io.keys, c.batch), .rows = keys};
-  pool_unseen<T>(c.exec, batch, table, index_->first_values(), out);
+  pool_unseen<T>(c.exec, batch, table, index_->absent_values(), out);
 }
 
 void TableSteps::sort(const StepContext& c, const TablesIo& io) {
@@ -182,6 +188,7 @@ void TableSteps::emit_index(plan::Plan& plan, const TablesIo& io) {
   const std::vector<plan::BufferId> own = storage_.own_buffers();
   reads.insert(reads.end(), own.begin(), own.end());
   if (io.training) writes.insert(writes.end(), own.begin(), own.end());
+  if (io.training && spec_.vocabulary.keeps_uses()) reads.push_back(io.step);
   plan.add({.name = spec_.name + ".index",
             .lane = plan::Lane::kEmbedding,
             .reads = reads,

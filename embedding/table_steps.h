@@ -59,6 +59,7 @@ class TableSteps {
  private:
   void find_rows(const plan::StepContext& c, const TablesIo& io);
   void admit(const plan::StepContext& c, const TablesIo& io);
+  [[nodiscard]] const int64_t* iterations_before(const TablesIo& io) const;
   [[nodiscard]] KeyRecorder key_check(const TablesIo& io) const;
   template <typename T>
   void look_up(const plan::StepContext& c, const TablesIo& io);

@@ -265,11 +265,19 @@ void TableStorage::declare(plan::Buffers& buffers) {
   for (int i = 0; i < optimizer::state_count(spec_.rule.type); ++i)
     add(std::string(".") + optimizer::state_name(spec_.rule.type, i), plan::BufferKind::kState,
         optimizer::state_width(spec_.rule.type, spec_.layout.width));
+  if (spec_.hash_capacity == 0 || !spec_.vocabulary.keeps_uses()) return;
+  constexpr int64_t kWords = sizeof(RowUse) / sizeof(float);
+  uses_ = Part{.own = buffers.add(spec_.name + ".uses", plan::BufferKind::kState,
+                                  own_rows() * static_cast<int64_t>(sizeof(RowUse))),
+               .copied = plan::kNoBuffer,
+               .width = kWords,
+               .type = FloatType::kFloat};
 }
 
 std::vector<plan::BufferId> TableStorage::own_buffers() const {
   std::vector<plan::BufferId> list;
   for (const Part& part : parts_) list.push_back(part.own);
+  if (uses_) list.push_back(uses_->own);
   return list;
 }
 std::vector<plan::BufferId> TableStorage::copied_buffers() const {
@@ -284,6 +292,8 @@ WeightRows TableStorage::rows_of(const Part& part, plan::BufferId Part::*which) 
           which == &Part::own ? held_rows() : copied_rows(), part.width, part.type};
 }
 WeightRows TableStorage::own_rows_of(const Part& part) const {
+  if (is_uses(part))
+    return {buffers_->data<std::byte>(part.own), own_rows(), part.width, part.type};
   if (!device_cache_) return rows_of(part, &Part::own);
   const UpdatedRows& rows = device_cache_->host_rows();
   return part.index == 0 ? rows.w : part.index == 1 ? WeightRows(rows.state0) : rows.state1;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "embedding/device_row_cache.h"
+#include "embedding/eviction.h"
 #include "embedding/residency_forecast.h"
 #include "embedding/row_cache.h"
 #include "embedding/row_placement.h"
@@ -23,6 +24,7 @@
 #include "embedding/tables_place.h"
 #include "embedding/tables_spec.h"
 #include "embedding/updated_rows.h"
+#include "embedding/vocabulary_rules.h"
 #include "hugectr_lite/comm/rank_context.h"
 #include "hugectr_lite/core/exec.h"
 #include "hugectr_lite/core/tensor_ref.h"
@@ -115,10 +117,25 @@ class TableStorage {
   }
   void first_values(int64_t table, uint32_t key, int64_t row) const;
 
+  // The uses of the own rows of hashed tables, in memory of the device; null if the tables keep
+  // none. They stay in memory in every tier, since eviction looks at all of them.
+  [[nodiscard]] RowUse* uses() const {
+    return uses_ ? reinterpret_cast<RowUse*>(buffers_->data<std::byte>(uses_->own)) : nullptr;
+  }
+  // The first `count` of them, and the reverse. Synchronize the device.
+  [[nodiscard]] std::vector<RowUse> uses_of(int64_t count) const;
+  void set_uses(const std::vector<RowUse>& uses) const;
+  // L2 norms of the first `count` own rows, in any tier. Synchronizes the device.
+  [[nodiscard]] std::vector<float> row_norms(int64_t count) const;
+  // Lets the rows of hashed tables close up when the evicted ones leave: rows move with their
+  // states and uses. Must be called before the index changes. Synchronizes the device.
+  void close_up(const RowMoves& moves, const std::vector<uint32_t>& evicted) const;
+
   // What a file holds: <layer>.table_<i>, of hashed tables also <layer>.table_<i>.keys, and
-  // <layer>.table_<i>.<state>. On several ranks get() is collective: all ranks call it with the
-  // same range, and rank 0 gets the elements; put() is not: each rank takes what it holds of any
-  // range. `keys`: of hashed tables, the same on all ranks but for rows; else null.
+  // <layer>.table_<i>.<state>, <layer>.table_<i>.uses where tables keep them. On several ranks
+  // get() is collective: all ranks call it with the same range, and rank 0 gets the elements; put()
+  // is not: each rank takes what it holds of any range. `keys`: of hashed tables, the same on all
+  // ranks but for rows; else null.
   using Keys = std::shared_ptr<const FileKeys>;
   [[nodiscard]] std::vector<TensorRef> tables(const Keys& keys) const;
   [[nodiscard]] std::vector<TensorRef> states(const Keys& keys) const;
@@ -145,6 +162,7 @@ class TableStorage {
   [[nodiscard]] WeightRows rows_of(const Part& part, plan::BufferId Part::*which) const;
   // The own rows as files read and write them: a part of all_own().
   [[nodiscard]] WeightRows own_rows_of(const Part& part) const;
+  [[nodiscard]] bool is_uses(const Part& part) const { return uses_ && part.own == uses_->own; }
   [[nodiscard]] bool own_on_gpu() const { return exec_.on_gpu() && !device_cache_; }
   // The columns [begin, end) of a row.
   struct RowColumns {
@@ -181,6 +199,7 @@ class TableStorage {
   const Exec exec_;
   const plan::Buffers* buffers_ = nullptr;
   std::vector<Part> parts_;             // weights, then states
+  std::optional<Part> uses_;            // if the tables keep uses: two words a row, as floats
   std::unique_ptr<TableRowInit> init_;  // set for hashed tables or a cache
   const bool beyond_memory_;
   int64_t lines_ = 0;

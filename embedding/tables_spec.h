@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "embedding/slot_layout.h"
+#include "embedding/vocabulary_rules.h"
 #include "hugectr_lite/config/regularizer_config.h"
 #include "hugectr_lite/core/float_type.h"
 #include "hugectr_lite/optimizer/update_rules.h"
@@ -23,6 +24,7 @@ struct TablesSpec {
   // determine initial values.
   int64_t hash_capacity = 0;
   std::vector<int64_t> init_rows = {};
+  VocabularyRules vocabulary = {};  // for the same types
   uint64_t seed = 0;      // of the initializer
   float init_stddev = 0;  // normal initializer; 0: uniform, by the table's rows
   // Type of the weights. Initial values are rounded to nearest, updates by RowRounding.
@@ -47,6 +49,13 @@ inline std::string table_name(const std::string& layer, int64_t table) {
 }
 inline std::string keys_name(const std::string& layer, int64_t table) {
   return table_name(layer, table) + ".keys";
+}
+// The use of each row (RowUse), and the keys that are counted and have no row.
+inline std::string uses_name(const std::string& layer, int64_t table) {
+  return table_name(layer, table) + ".uses";
+}
+inline std::string candidates_name(const std::string& layer, int64_t table) {
+  return table_name(layer, table) + ".candidates";
 }
 inline std::string state_name(const std::string& layer, int64_t table,
                               optimizer::OptimizerType rule, int state) {

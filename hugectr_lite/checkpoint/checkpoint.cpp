@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "hugectr_lite/checkpoint/manifest_sum.h"
 #include "hugectr_lite/checkpoint/summing_sink.h"
 #include "hugectr_lite/checkpoint/temporary_place.h"
 #include "hugectr_lite/config/block.h"
@@ -70,40 +71,10 @@ bool has_older(const std::string& place) {
   return true;
 }
 
-// Of a manifest's text without the blanks that lay it out, but for the member that holds this sum.
-std::string sum_of(const std::string& text) {
-  Checksum checksum;
-  checksum.add(std::as_bytes(std::span<const char>(text)));
-  return checksum.sum().digits();
-}
-
 ordered_json json_of(const BestMetric& metric) {
   ordered_json json = {{"waited", metric.waited}};
   if (metric.any) json["best"] = metric.value;
   return json;
-}
-
-std::string without_layout(std::string_view text) {
-  std::string out;
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (in_string && text[i] == '\\') out += text[i++];
-    if (text[i] == '"') in_string = !in_string;
-    if (in_string || (text[i] != ' ' && text[i] != '\n')) out += text[i];
-  }
-  return out;
-}
-
-// Throws DataError where `text`, which is JSON, does not end in its own sum.
-void check_sum(const std::string& text, const std::string& expected, const std::string& name) {
-  std::string summed = without_layout(text);
-  const std::string end = fmt::format(R"(,"xxh3_64":"{}"}})", expected);
-  if (!summed.ends_with(end))
-    raise<DataError>("{}: it is damaged: expected its checksum last, found ...{}", name,
-                     summed.substr(summed.size() - std::min(summed.size(), end.size())));
-  summed.replace(summed.size() - end.size(), end.size(), "}");
-  if (const std::string found = sum_of(summed); found != expected)
-    raise<DataError>("{}: it is damaged: expected checksum {}, found {}", name, expected, found);
 }
 
 std::string manifest_text(const CheckpointMeta& meta, std::span<const CheckpointFile> files) {
@@ -129,8 +100,7 @@ std::string manifest_text(const CheckpointMeta& meta, std::span<const Checkpoint
   m["files"] = ordered_json::array();
   for (const CheckpointFile& f : files)
     m["files"].push_back({{"name", f.name}, {"bytes", f.sum.bytes}, {"xxh3_64", f.sum.digits()}});
-  m["xxh3_64"] = sum_of(m.dump());
-  return m.dump(2) + "\n";
+  return with_sum(std::move(m));
 }
 
 void declare_word(Block& s, const char* key, uint64_t* field, int base,
@@ -431,6 +401,10 @@ std::string weights_file(const std::string& dir) {
 
 std::string last_weights_file(const std::string& dir) {
   return find_replaced(place_of(dir)) + "/" + kFiles[0];
+}
+
+std::string last_states_file(const std::string& dir) {
+  return find_replaced(place_of(dir)) + "/" + kFiles[1];
 }
 
 std::string trained_on(const std::string& model) {

@@ -129,6 +129,8 @@ std::string preparation_in(const std::string& model);
 // Path of the weights in a checkpoint: those to use the model with, and those to train on from.
 std::string weights_file(const std::string& dir);
 std::string last_weights_file(const std::string& dir);
+// Path of the optimizer's states in a checkpoint.
+std::string last_states_file(const std::string& dir);
 
 // Reads CheckpointMeta::trained_on of a checkpoint or a weights file, the identity of the data that
 // its model was trained on. Throws DataError.

@@ -7,6 +7,7 @@
 #include "embedding/row_copies.h"
 #include "tests/cuda/embedding_device.h"
 #include "tests/embedding/hashed_case.h"
+#include "tests/embedding/vocabulary_case.h"
 #include "tests/support/errors.h"
 #include "tests/support/op_device.h"
 #include "tests/support/typed_values.h"
@@ -87,6 +88,47 @@ TEST_CASE("a full table of a GPU is a note for the host, and changes no row that
     c.index.clear();
     CHECK_NOTHROW(c.index.check(device.exec()));
   }
+}
+
+TEST_CASE("keys get and lose rows on a GPU as on the CPU, whatever the order of threads", "[gpu]") {
+  for (const CudaBackend& backend : cuda_backends())
+    for (const auto order : {emulation::Order::kForward, emulation::Order::kShuffled}) {
+      emulation::set_order(order, 5);
+      for (const auto& [name, rules] : vocabulary_rules()) {
+        INFO(backend.name << ", " << name);
+        const OnDevice device(*backend.table);
+        ThreadPool pool(2);
+        const int64_t capacity = capacity_for(rules);
+        HashedCase want({.pool = &pool}, {3, 1}, 3, capacity, Combiner::kMean, {}, rules),
+            got(device.exec(), {3, 1}, 3, capacity, Combiner::kMean, {}, rules);
+        for (int64_t iteration = 1; iteration <= 12; ++iteration) {
+          INFO("iteration " << iteration);
+          const auto keys = want.draw(15, static_cast<uint32_t>(20 + iteration * 3), iteration);
+          for (HashedCase* c : {&want, &got}) c->set_iterations(iteration - 1);
+          CHECK((got.find_rows(keys, true) == want.find_rows(keys, true)));
+          CHECK((got.look_up(keys) == want.look_up(keys)));
+          if (iteration % 3 == 0)
+            for (HashedCase* c : {&want, &got}) c->index.evict(iteration, iteration - 3);
+          check_same(VocabularyState(got), VocabularyState(want));
+          const size_t rows = want.index.keys().size();
+          CHECK((got.values(rows) == want.values(rows)));
+        }
+        // In lists, as on several ranks.
+        for (HashedCase* c : {&want, &got}) c->set_iterations(20);
+        std::vector<std::pair<uint32_t, uint32_t>> list;
+        for (uint32_t i = 0; i < 60; ++i) list.emplace_back(i % 2, i * 5 % 37);
+        const auto on_gpu = got.take_list(list, true), on_cpu = want.take_list(list, true);
+        CHECK((on_gpu.rows == on_cpu.rows));
+        CHECK((on_gpu.vectors == on_cpu.vectors));
+        CHECK(on_gpu.capacity_exceeded == on_cpu.capacity_exceeded);
+        // What a checkpoint has of one goes into the other.
+        const auto counted = want.index.counted_keys();
+        if (rules.admission.type == embedding::AdmissionType::kCount)
+          got.index.assign_counted(counted);
+        check_same(VocabularyState(got), VocabularyState(want));
+      }
+    }
+  emulation::set_order(emulation::Order::kForward);
 }
 
 // As several ranks ask for them: by table, then key, again and again.

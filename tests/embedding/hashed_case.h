@@ -18,9 +18,9 @@ class HashedCase {
   // Slots of the given hotness, between columns of other layers. `tables`: SlotLayout's.
   HashedCase(const Exec& exec, std::vector<int64_t> hotness, int64_t width, int64_t capacity,
              embedding::Combiner combiner = embedding::Combiner::kSum,
-             std::vector<int64_t> tables = {})
+             std::vector<int64_t> tables = {}, const embedding::VocabularyRules& rules = {})
       : exec_(exec),
-        spec_(spec_of(std::move(hotness), width, capacity, combiner, std::move(tables))),
+        spec_(spec_of(std::move(hotness), width, capacity, combiner, std::move(tables), rules)),
         storage_(spec_, {.placement = std::make_shared<embedding::RowPlacement>(
                              embedding::RowPlacement::by_key(spec_.layout, 1, capacity, false)),
                          .gpu = exec.cuda}),
@@ -32,7 +32,12 @@ class HashedCase {
       buffers_.allocate();
     index.allocate();
     slots_ = std::make_unique<embedding::DeviceSlots>(exec, layout().pooled(storage_.own_rows()));
+    step_memory_ = ExecMemory(exec, sizeof(int64_t), "step");
+    set_iterations(0);
   }
+
+  // The iterations before the next batch of training.
+  void set_iterations(int64_t done) { put_bytes(exec_, step_memory_.data(), &done, sizeof(done)); }
 
   [[nodiscard]] const embedding::SlotLayout& layout() const { return spec_.layout; }
   [[nodiscard]] int64_t columns() const { return spec_.layout.keys.columns; }
@@ -52,7 +57,7 @@ class HashedCase {
   // The rows of a batch; of the layer's columns.
   std::vector<uint32_t> find_rows(const std::vector<uint32_t>& keys, bool training) {
     on_device(keys);
-    index.find_rows(exec_, slots_->ref(), keys_, rows_, training);
+    index.find_rows(exec_, slots_->ref(), keys_, rows_, training, step());
     std::vector<uint32_t> rows(keys.size());
     get_bytes(exec_, rows.data(), rows_.data(), rows.size() * sizeof(uint32_t));
     for (size_t i = 0; i < rows.size(); ++i) {
@@ -97,7 +102,7 @@ class HashedCase {
                                      .all_tables = static_cast<int32_t>(layout().tables())};
     if (training)
       index.insert_listed(exec_, list, {space.data(), space.size()},
-                          reinterpret_cast<int32_t*>(flag.data()));
+                          reinterpret_cast<int32_t*>(flag.data()), step());
     else
       index.find_listed(exec_, list);
     index.gather_listed(exec_, list, {reinterpret_cast<float*>(out.data()), n, layout().width});
@@ -119,7 +124,7 @@ class HashedCase {
     const embedding::HashedArgs of{
         .table = {}, .slots = slots_->ref(), .keys = keys_, .rows = rows_};
     embedding::lookup_forward<T>(exec_, of.slots, storage_.own().w, rows_, to);
-    embedding::pool_unseen<T>(exec_, of, storage_.own().w, index.first_values(), to);
+    embedding::pool_unseen<T>(exec_, of, storage_.own().w, index.absent_values(), to);
     get_bytes(exec_, out.data(), memory.data(), out.size() * sizeof(T));
     return out;
   }
@@ -139,7 +144,8 @@ class HashedCase {
  private:
   static embedding::TablesSpec spec_of(std::vector<int64_t> hotness, int64_t width,
                                        int64_t capacity, embedding::Combiner combiner,
-                                       std::vector<int64_t> tables) {
+                                       std::vector<int64_t> tables,
+                                       const embedding::VocabularyRules& rules) {
     const size_t slots = hotness.size();
     hotness.insert(hotness.begin(), 2);
     hotness.push_back(1);
@@ -151,7 +157,12 @@ class HashedCase {
     spec.hash_capacity = capacity;
     spec.init_rows.assign(spec.layout.table_rows.size(), capacity);
     spec.seed = 5;
+    spec.vocabulary = rules;
     return spec;
+  }
+
+  [[nodiscard]] const int64_t* step() const {
+    return reinterpret_cast<const int64_t*>(step_memory_.data());
   }
 
   void on_device(const std::vector<uint32_t>& keys) {
@@ -169,7 +180,7 @@ class HashedCase {
   plan::Buffers buffers_;
   embedding::TableStorage storage_;
   std::unique_ptr<embedding::DeviceSlots> slots_;
-  ExecMemory keys_memory_, rows_memory_;
+  ExecMemory keys_memory_, rows_memory_, step_memory_;
   Matrix<const uint32_t> keys_;
   Matrix<uint32_t> rows_;
 

@@ -1,5 +1,6 @@
 #include "hugectr_lite/trainer/model/model_tensors.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "hugectr_lite/checkpoint/checkpoint.h"
@@ -99,6 +100,30 @@ std::vector<TensorRef> weights_to_read(Model& model, const ByteSource& opened) {
     return t.dtype == DType::kU32 && file.find(t.name) == nullptr;
   });
   return weights;
+}
+
+std::vector<TensorRef> states_to_read(Model& model, const ByteSource& opened, int64_t iteration) {
+  const checkpoint::SafetensorsReader file(opened);
+  const auto words_of = [&](const std::string& name) -> std::optional<std::vector<uint32_t>> {
+    if (file.find(name) == nullptr) return std::nullopt;
+    return file.read_words(name);
+  };
+  for (const auto& e : model.layers().embeddings)
+    if (e->tables().vocabulary_rules()) e->tables().read_vocabulary(words_of, iteration);
+  std::vector<TensorRef> states = states_of(model);
+  std::erase_if(states, [&](const TensorRef& t) {
+    return t.dtype == DType::kU32 && file.find(t.name) == nullptr;
+  });
+  // What the file keeps of vocabularies and the model does not.
+  for (const auto& entry : file.tensors())
+    if ((entry.name.ends_with(".uses") || entry.name.ends_with(".candidates")) &&
+        std::none_of(states.begin(), states.end(),
+                     [&](const auto& t) { return t.name == entry.name; }))
+      states.push_back({.name = entry.name,
+                        .shape = entry.shape,
+                        .put = [](int64_t, std::span<const float>) {},
+                        .dtype = DType::kU32});
+  return states;
 }
 
 void load_trained_weights(Model& model, const std::string& path) {

@@ -24,6 +24,11 @@ std::vector<TensorRef> states_of(const Model& model);
 // DataError when its keys are not ascending.
 std::vector<TensorRef> weights_to_read(Model& model, const ByteSource& file);
 
+// The states that a file is to fill, behind weights_to_read(). A file may lack what vocabularies
+// keep beside optimizer states (`uses`, `candidates`), or have it without a use for it.
+// `iteration`: that of the file, which is the last use of a row if it does not say.
+std::vector<TensorRef> states_to_read(Model& model, const ByteSource& file, int64_t iteration);
+
 // Fills them from a checkpoint's directory, with its best weights if it has them, or from an
 // exported file.
 void load_trained_weights(Model& model, const std::string& path);

@@ -41,6 +41,14 @@ std::vector<NamedNumber> numbers_of(const LayerTiers& tiers, const embedding::Ro
   return numbers;
 }
 
+std::vector<NamedNumber> numbers_of(const embedding::VocabularyCounts& n) {
+  const auto number = [](int64_t value) { return static_cast<double>(value); };
+  return {{"rows", number(n.rows)},           {"candidates", number(n.candidates)},
+          {"inserted", number(n.inserted)},   {"expired", number(n.expired)},
+          {"rare", number(n.rare)},           {"small", number(n.small)},
+          {"displaced", number(n.displaced)}, {"refused", number(n.refused)}};
+}
+
 // "NDCG@10" -> "ndcg@10", "HitRate@5" -> "hit_rate@5"
 static std::string member_name(const std::string& metric) {
   std::string name;

@@ -23,6 +23,9 @@ std::vector<NamedNumber> numbers_of(const TrainEvent& event);
 // "written_bytes" of a layer whose tables are larger than memory; then the expected values
 std::vector<NamedNumber> numbers_of(const LayerTiers& tiers, const embedding::RowCacheCounts& moved,
                                     int64_t iterations);
+// "rows" and "candidates" now; "inserted", "expired", "rare", "small", "displaced" and "refused"
+// since the run began
+std::vector<NamedNumber> numbers_of(const embedding::VocabularyCounts& counts);
 // "auc", "loss", the further metrics of solver.eval_metrics ("calibration", "gauc", "ndcg@10",
 // "hit_rate@10"), "samples", "seconds"
 std::vector<NamedNumber> numbers_of(const EvalResult& result);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "hugectr_lite/core/build_config.h"
@@ -78,6 +79,8 @@ void HtmlReport::eval(int64_t iter, const EvalResult& e) {
 }
 void HtmlReport::traffic(const std::string& json) { traffic_ = json; }
 void HtmlReport::tables(const TablesEvent& e) { tables_ = e; }
+
+void HtmlReport::vocabulary(const VocabularyEvent& e) { vocabularies_.push_back(e); }
 void HtmlReport::steps(const StepsEvent& e) { steps_ = e; }
 void HtmlReport::ended(const EndEvent& e) {
   end_ = e;
@@ -232,6 +235,31 @@ std::string HtmlReport::traffic_section() const {
          rows + "</table></div>\n";
 }
 
+// The last event of each layer, and the rows of each over the run.
+std::string HtmlReport::vocabulary_section() const {
+  if (vocabularies_.empty()) return "";
+  std::map<std::string, embedding::VocabularyCounts> last;
+  std::map<std::string, int64_t> most;
+  for (const VocabularyEvent& event : vocabularies_)
+    for (const auto& [name, counts] : event.layers) {
+      last[name] = counts;
+      most[name] = std::max(most[name], counts.rows);
+    }
+  std::string rows =
+      header({"layer", "rows", "most rows", "keys counted", "rows that came", "left unused",
+              "left as rare", "left as small", "left for room", "requests without a row"});
+  for (const auto& [name, n] : last) {
+    rows += "<tr>" + cell(html_escaped(name));
+    for (const int64_t number : {n.rows, most[name], n.candidates, n.inserted, n.expired, n.rare,
+                                 n.small, n.displaced, n.refused})
+      rows += cell(fmt::format("{}", number));
+    rows += "</tr>\n";
+  }
+  return "<p class=\"soft\">Of all ranks. Most rows: of those times when rows may have left.</p>\n"
+         "<div class=\"wide\"><table>\n" +
+         rows + "</table></div>\n";
+}
+
 std::string HtmlReport::tables_section() const {
   std::string text;
   for (const std::string& line : tables_.decision) text += "<p>" + html_escaped(line) + "</p>\n";
@@ -339,6 +367,7 @@ std::string HtmlReport::page() const {
   text += section("What took the time", step_section());
   text += section("Traffic", traffic_section());
   text += section("Tables beyond memory", tables_section());
+  text += section("Vocabulary of hash tables", vocabulary_section());
   text += section("GPUs", gpu_section(gpus_));
   text += section("Evaluations", evaluation_section());
   text += section("Machine and data", machine_section());

@@ -24,6 +24,7 @@ class HtmlReport final : public RunRecord {
   void eval(int64_t iter, const EvalResult& e) override;
   void traffic(const std::string& json) override;
   void tables(const TablesEvent& e) override;
+  void vocabulary(const VocabularyEvent& e) override;
   void steps(const StepsEvent& e) override;
   void ended(const EndEvent& e) override;
   void failed(const std::string& why) override;
@@ -41,6 +42,7 @@ class HtmlReport final : public RunRecord {
   [[nodiscard]] std::string step_section() const;
   [[nodiscard]] std::string traffic_section() const;
   [[nodiscard]] std::string tables_section() const;
+  [[nodiscard]] std::string vocabulary_section() const;
   [[nodiscard]] std::string evaluation_section() const;
   [[nodiscard]] std::string machine_section() const;
   [[nodiscard]] std::string numbers() const;
@@ -56,6 +58,7 @@ class HtmlReport final : public RunRecord {
   std::vector<Evaluation> evals_;
   std::string traffic_;
   TablesEvent tables_;
+  std::vector<VocabularyEvent> vocabularies_;
   StepsEvent steps_;
   EndEvent end_;  // once ended_
   bool ended_ = false;

@@ -1,5 +1,6 @@
 #include "hugectr_lite/trainer/run/kept_weights.h"
 
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -8,9 +9,9 @@
 
 namespace hlite::trainer {
 
-std::vector<TensorRef> KeptWeights::with_states(std::vector<TensorRef> weights) const {
-  if (!with_states_) return weights;
-  for (TensorRef& state : states_of(trainer_.model())) weights.push_back(std::move(state));
+static std::vector<TensorRef> joined(std::vector<TensorRef> weights,
+                                     std::vector<TensorRef> states) {
+  std::move(states.begin(), states.end(), std::back_inserter(weights));
   return weights;
 }
 
@@ -19,7 +20,8 @@ void KeptWeights::keep(const std::string& name) {
   std::string path;
   if (RunOutputs* const outputs = trainer_.outputs()) path = outputs->snapshot(name);
   trainer_.model().settle();
-  const std::vector<TensorRef> tensors = with_states(weights_of(trainer_.model()));
+  std::vector<TensorRef> tensors = weights_of(trainer_.model());
+  if (with_states_) tensors = joined(std::move(tensors), states_of(trainer_.model()));
   struct {
     FileSum sum;
     int64_t length;
@@ -44,8 +46,10 @@ void KeptWeights::load() {
   HLITE_CHECK(file_ != nullptr, "no weights are kept");
   Model& model = trainer_.model();
   model.settle();
-  const FileSum found =
-      checkpoint::SafetensorsReader(*file_).read_all(with_states(weights_to_read(model, *file_)));
+  std::vector<TensorRef> tensors = weights_to_read(model, *file_);
+  if (with_states_)
+    tensors = joined(std::move(tensors), states_to_read(model, *file_, trainer_.iteration()));
+  const FileSum found = checkpoint::SafetensorsReader(*file_).read_all(tensors);
   if (found.bytes != sum_.bytes || found.xxh3_64 != sum_.xxh3_64)
     raise<DataError>("{}: expected the weights that this run wrote, with checksum {}, found {}",
                      file_->name(), sum_.digits(), found.digits());

@@ -31,8 +31,6 @@ class KeptWeights {
   [[nodiscard]] const ReadFile* file() const { return file_.get(); }
 
  private:
-  [[nodiscard]] std::vector<TensorRef> with_states(std::vector<TensorRef> weights) const;
-
   Trainer& trainer_;
   const bool with_states_;
   std::unique_ptr<ReadFile> file_;

@@ -79,6 +79,14 @@ void MetricsFile::tables(const TablesEvent& e) {
                           e.iterations, decision, layers));
 }
 
+void MetricsFile::vocabulary(const VocabularyEvent& e) {
+  std::string layers;
+  for (const auto& [name, counts] : e.layers)
+    layers += fmt::format(R"({}{{"layer":{},{}}})", layers.empty() ? "" : ",", json_string(name),
+                          json_members(numbers_of(counts)));
+  file_.write(fmt::format(R"({{"event":"vocabulary","iter":{},"layers":[{}]}})", e.iter, layers));
+}
+
 void MetricsFile::ended(const EndEvent& e) {
   file_.write(fmt::format(
       R"({{"event":"end","iter":{},"samples":{},"seconds":{},"samples_per_s":{},"peak_rss_bytes":{},"reason":"{}"{}{}}})",

@@ -18,6 +18,10 @@
 //    "read_bytes":1.1e6,"written_bytes":1.4e5,"expected_resident_share":0.981,
 //    "expected_read_bytes":..,"expected_written_bytes":..},..]}, with solver.embedding_memory: of
 //    training on rank 0, rows and bytes of an iteration; what is not known is left out
+//   {"event":"vocabulary","iter":2000,"layers":[{"layer":"emb","rows":81000,"candidates":5200,
+//    "inserted":120000,"expired":39000,"rare":0,"small":0,"displaced":0,"refused":7100},..]}, of
+//    hash tables with admission, eviction or when_full, whenever rows may have left and at the end:
+//    rows and counted keys of all ranks now, the others since the run began
 //   {"event":"traffic","iterations":300,...} (trainer/run/traffic.h), on several ranks
 //
 // The names are those of event_numbers.h. A metric that does not exist (an AUC of one class only)
@@ -44,6 +48,7 @@ class MetricsFile final : public RunRecord {
   void progressive(int64_t iter, const std::string& file, const EvalResult& e) override;
   void traffic(const std::string& json) override;
   void tables(const TablesEvent& e) override;
+  void vocabulary(const VocabularyEvent& e) override;
   void ended(const EndEvent& e) override;
 
  private:

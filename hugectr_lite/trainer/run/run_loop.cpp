@@ -69,6 +69,8 @@ void report_end(Trainer& trainer, TrainingLoop& loop, EndReason reason, Clock::t
   }
   const auto tables = trainer.table_tiers();
   if (tables) trainer.records().tell(&RunRecord::tables, *tables);
+  const auto vocabulary = trainer.vocabulary();
+  if (vocabulary) trainer.records().tell(&RunRecord::vocabulary, *vocabulary);
   if (trainer.ranks().rank == 0)
     if (const auto steps = trainer.step_times()) trainer.records().tell(&RunRecord::steps, *steps);
   const int64_t trained = loop.trained();
@@ -92,6 +94,8 @@ void report_end(Trainer& trainer, TrainingLoop& loop, EndReason reason, Clock::t
   if (tables)
     for (size_t i = 0; i < tables->layers.size(); ++i)
       trainer.progress().line(moved_text(tables->layers[i], tables->moved[i]));
+  if (vocabulary)
+    for (const std::string& line : vocabulary_texts(*vocabulary)) trainer.progress().line(line);
   if (!keeps_model && reason != EndReason::kInterrupted)
     trainer.progress().line("the trained model was not kept");
   const data::BatchSource& source = trainer.source();

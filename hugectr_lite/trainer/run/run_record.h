@@ -1,7 +1,8 @@
 // RunRecord receives the events of a run, in this order:
 //
-//   ready, { train, gpus if NVML reports | eval_begins, eval | progressive }..., traffic on several
-//   ranks, tables with embedding_memory, steps where they were timed, then ended or failed
+//   ready, { train, gpus if NVML reports | eval_begins, eval | progressive | vocabulary }...,
+//   traffic on several ranks, tables with embedding_memory, vocabulary, steps where they were
+//   timed, then ended or failed
 //
 // Each kind of record is a class of its own (metrics_file.h, mllog_file.h, tensorboard_file.h) and
 // takes what it needs. Rank 0 alone has any.
@@ -76,6 +77,19 @@ struct StepsEvent {
   std::string device = {};
 };
 
+// The vocabularies of hash tables whose keys get or lose rows by rules, of all ranks: whenever rows
+// may have left, and at the end.
+struct VocabularyEvent {
+  struct Layer {
+    std::string name = {};
+    embedding::VocabularyCounts counts = {};
+  };
+  int64_t iter = 0;
+  std::vector<Layer> layers = {};
+};
+// A line for each layer, for a person.
+std::vector<std::string> vocabulary_texts(const VocabularyEvent& event);
+
 // Every event may throw FileError where it cannot be written: RunRecords goes on without this one.
 class RunRecord {
  public:
@@ -94,6 +108,7 @@ class RunRecord {
   virtual void progressive(int64_t /*iter*/, const std::string& /*file*/, const EvalResult&) {}
   virtual void traffic(const std::string& /*json*/) {}  // TrafficReport::json()
   virtual void tables(const TablesEvent&) {}
+  virtual void vocabulary(const VocabularyEvent&) {}
   virtual void steps(const StepsEvent&) {}
   virtual void ended(const EndEvent&) {}
   virtual void failed(const std::string& /*why*/) {}

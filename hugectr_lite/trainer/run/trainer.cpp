@@ -223,10 +223,12 @@ void Trainer::restore() {
 void Trainer::restore_state() {
   const auto weights =
       weights_to_read(*model_, ReadFile(checkpoint::last_weights_file(options_.resume)));
+  const auto states = states_to_read(
+      *model_, ReadFile(checkpoint::last_states_file(options_.resume)), resumed_->iteration);
   checkpoint::load_checkpoint(
-      options_.resume, *resumed_, weights, states_of(*model_),
+      options_.resume, *resumed_, weights, states,
       new_data_ ? checkpoint::TableSizes::kMayGrow : checkpoint::TableSizes::kSame);
-  iteration_ = resumed_->iteration;
+  iteration_ = evicted_ = resumed_->iteration;
   samples_ = resumed_->samples;
   model_->rates().set_iterations(iteration_);
   model_->rates().set_scale(resumed_->rate_scale);
@@ -281,6 +283,41 @@ void Trainer::train_on(const data::HostBatch& batch, int64_t size, const data::H
   ++iteration_;
   samples_ += size;
   last_batch_ = {batch.first_sample, batch.size};
+  evict_rows([&](const embedding::Eviction& of) {
+    return of.interval > 0 && iteration_ % of.interval == 0;
+  });
+}
+
+// `due`: of the layers whose rows leave now. Shows what has become of their vocabularies.
+void Trainer::evict_rows(const std::function<bool(const embedding::Eviction&)>& due) {
+  VocabularyEvent event{.iter = iteration_};
+  std::vector<embedding::RowCacheCounts> rows_before;
+  for (const auto& layer : model_->layers().embeddings) {
+    embedding::EmbeddingTables& tables = layer->tables();
+    const embedding::VocabularyRules* const rules = tables.vocabulary_rules();
+    if (!rules || !due(rules->eviction)) continue;
+    if (event.layers.empty()) {
+      model_->settle();
+      rows_before = trainer::moved_rows(*model_);
+    }
+    const int64_t interval = rules->eviction.interval;
+    tables.evict(iteration_, interval > 0 ? iteration_ - interval : evicted_);
+    event.layers.push_back({layer->name(), tables.vocabulary()});
+  }
+  if (event.layers.empty()) return;
+  leave_out(rows_before);
+  if (ranks_.devices) ranks_.world->barrier();  // before any rank's next run
+  records_.tell(&RunRecord::vocabulary, event);
+  for (const std::string& line : vocabulary_texts(event)) progress_.line(line);
+}
+
+std::optional<VocabularyEvent> Trainer::vocabulary() {
+  model_->settle();
+  VocabularyEvent event{.iter = iteration_};
+  for (const auto& layer : model_->layers().embeddings)
+    if (layer->tables().vocabulary_rules())
+      event.layers.push_back({layer->name(), layer->tables().vocabulary()});
+  return event.layers.empty() ? std::nullopt : std::optional(event);
 }
 
 double Trainer::batch_loss() {
@@ -337,6 +374,9 @@ void Trainer::save(const std::string& directory, const PolicyState& policy) {
   const auto start = Clock::now();
   model_->settle();
   const auto rows_before = trainer::moved_rows(*model_);
+  if (evicted_ != iteration_)
+    evict_rows([](const embedding::Eviction& of) { return of.interval == 0; });
+  evicted_ = iteration_;
   const checkpoint::CheckpointMeta meta = this->meta(policy);
   write_collected(
       exec(), ranks_, {weights_of(*model_), states_of(*model_)},

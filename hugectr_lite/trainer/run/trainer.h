@@ -13,6 +13,7 @@
 // and gets the same bits. It is closed by its destructor.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -140,6 +141,9 @@ class Trainer {
   // The tiers of embedding_memory and the rows that training has moved since start(), without
   // evaluations and files; nullopt if the config does not ask for it. Waits for a GPU.
   [[nodiscard]] std::optional<TablesEvent> table_tiers() const;
+  // The vocabularies of hash tables that keys may lose or be refused rows of; nullopt without any.
+  // Waits. Collective.
+  [[nodiscard]] std::optional<VocabularyEvent> vocabulary();
   // The counters alone, of all layers together.
   [[nodiscard]] embedding::RowCacheCounts moved_rows() const;
   // What all ranks have sent each other in training since start(). REQUIRES several ranks.
@@ -176,6 +180,7 @@ class Trainer {
   void restore_state();
   [[nodiscard]] int64_t global_size(const data::HostBatch& batch) const;
   void train_on(const data::HostBatch& batch, int64_t size, const data::HostBatch* next);
+  void evict_rows(const std::function<bool(const embedding::Eviction&)>& due);
   void agree_on_start();
   [[nodiscard]] int first_of_ranks(bool mine);
   [[noreturn]] void fail_non_finite(const std::string& problem, int otherwise = 0);
@@ -198,6 +203,7 @@ class Trainer {
   RunRecords records_;
   Progress progress_;
   int64_t earlier_iterations_ = 0;
+  int64_t evicted_ = 0;  // iteration of the last checkpoint, which rows may have left for
   int64_t first_iteration_ = 0, iteration_ = 0, last_iteration_ = 0, samples_ = 0;
   struct {
     int64_t first_sample = 0, size = 0;

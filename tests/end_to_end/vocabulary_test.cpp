@@ -1,0 +1,233 @@
+// Hash tables whose keys get and lose rows: on any ranks and devices, in any tier, across a resume.
+#include "tests/end_to_end/golden_on_gpus.h"
+#include "tests/support/errors.h"
+
+namespace hlite::test {
+namespace {
+
+const std::string kAge = R"(,"eviction":{"interval":4,"steps_to_live":5})",
+                  kCountAndAge = R"(,"admission":{"type":"count","threshold":2},)"
+                                 R"("eviction":{"interval":4,"steps_to_live":7,"min_count":3,)"
+                                 R"("count_decay":0.5},"default_vector":"zeros")",
+                  kChanceAndNorm = R"(,"admission":{"type":"probability","probability":0.5},)"
+                                   R"("eviction":{"interval":4,"min_l2_norm":0.08})";
+
+// A small run whose embedding keeps a vocabulary by such rules.
+class VocabularyRuns {
+ public:
+  explicit VocabularyRuns(const std::string& rules, int rows = 1000) : rules_(rules), rows_(rows) {}
+  [[nodiscard]] const SmallRun& run() const { return run_; }
+
+  ProgramResult train(const Words& environment, const std::string& ranks, int iterations,
+                      const Words& more) const {
+    const bool on_gpu = !environment.empty();
+    return run_program(
+        environment +
+        run_.command({"--threads", on_gpu ? "1" : "2", "--device", on_gpu ? "cuda" : "cpu"}) +
+        changes_of(
+            {gpu(ranks), "layers.emb.type=DistributedSlotSparseEmbeddingHash",
+             R"(layers.emb.sparse_embedding_hparam={"embedding_vec_size":4,"combiner":"mean",)"
+             R"("max_vocabulary_size_per_gpu":)" +
+                 std::to_string(rows_) + rules_ + "}",
+             R"(layers.emb.optimizer={"type":"AdaGrad","update_type":"Local",)"
+             R"("adagrad_hparam":{"learning_rate":0.05,"initial_accumulator":0.1}})",
+             "solver.eval_interval=9", "solver.max_iter=" + std::to_string(iterations)}) +
+        more);
+  }
+  [[nodiscard]] Tensors saved(const Words& environment, const std::string& ranks, int iterations,
+                              const Words& more = {}, const std::string& name = "saved") const {
+    const auto result = train(environment, ranks, iterations, more + Words{"--save", run_ / name});
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return everything(run_ / name);
+  }
+
+ private:
+  const SmallRun run_;
+  const std::string rules_;
+  const int rows_;
+};
+
+bool holds_words(const std::string& tensor) {
+  return tensor.ends_with(".keys") || tensor.ends_with(".uses") || tensor.ends_with(".candidates");
+}
+
+// Keys, uses and counted keys to the bit, values to rounding.
+void check_vocabulary(const Tensors& got, const Tensors& want) {
+  size_t words = 0;
+  for (const auto& [name, values] : want) {
+    if (!holds_words(name)) continue;
+    INFO(name);
+    ++words;
+    REQUIRE(got.count(name) == 1);
+    CHECK((got.at(name) == values));
+  }
+  CHECK(words >= 6);
+  check_close_tensors(got, want, 2e-4);
+}
+
+// Events of a run's metrics file.
+std::vector<nlohmann::json> vocabulary_events(const std::string& path) {
+  std::vector<nlohmann::json> events;
+  std::istringstream lines(read_text(path));
+  for (std::string line; std::getline(lines, line);)
+    if (auto event = nlohmann::json::parse(line); event["event"] == "vocabulary")
+      events.push_back(std::move(event));
+  return events;
+}
+
+}  // namespace
+
+TEST_CASE("the same keys get and lose rows on any number of ranks", "[no-tsan]") {
+  for (const std::string& rules : {kCountAndAge, kChanceAndNorm}) {
+    INFO(rules);
+    const VocabularyRuns runs(rules);
+    const auto one = runs.saved({}, "[[0]]", 20);
+    check_vocabulary(runs.saved({}, "[[0,1]]", 20), one);
+    check_vocabulary(runs.saved({}, "[[0],[1,2,3]]", 20), one);
+  }
+}
+
+TEST_CASE("the same keys get and lose rows on GPUs", "[no-tsan]") {
+  for (const std::string& rules : {kAge, kCountAndAge, kChanceAndNorm}) {
+    INFO(rules);
+    const VocabularyRuns runs(rules);
+    const auto one = runs.saved({}, "[[0]]", 13);
+    check_vocabulary(runs.saved(kFourGpus, "[[0]]", 13), one);
+    if (rules == kCountAndAge) check_vocabulary(runs.saved(kFourGpus, "[[0,1]]", 13), one);
+  }
+}
+
+TEST_CASE("rules that contradict each other are refused with their place") {
+  const auto refusal = [](const std::string& rules) {
+    const auto result = VocabularyRuns(rules).train({}, "[[0]]", 2, {"--quiet"});
+    CHECK(result.code == 2);
+    return result.err;
+  };
+  const std::string place = "layers[1].sparse_embedding_hparam.";
+  check_contains(refusal(R"(,"admission":{"type":"count","probability":0.5})"),
+                 {place + "admission.probability", "expected type \"probability\""});
+  check_contains(refusal(R"(,"admission":{"type":"probability","threshold":3})"),
+                 {place + "admission.threshold", "expected type \"count\""});
+  check_contains(refusal(R"(,"admission":{"threshold":3})"),
+                 {place + "admission", "missing key \"type\""});
+  check_contains(refusal(R"(,"admission":{"type":"count","threshold":0})"),
+                 {place + "admission.threshold", "found 0"});
+  check_contains(refusal(R"(,"eviction":{"count_decay":0.5})"),
+                 {place + "eviction.count_decay", "expected min_count beside it"});
+  check_contains(refusal(R"(,"eviction":{"steps_to_live":-1})"),
+                 {place + "eviction.steps_to_live", "found -1"});
+  check_contains(refusal(R"(,"when_full":"grow")"), {place + "when_full", "found \"grow\""});
+  check_contains(refusal(R"(,"default_vector":0)"), {place + "default_vector", "found 0"});
+}
+
+TEST_CASE("vocabularies on several GPUs do not depend on the order of their work",
+          "[release-only]") {
+  const VocabularyRuns runs(kCountAndAge);
+  const auto want = runs.saved(kFourGpus, "[[0,1,2,3]]", 10);
+  check_vocabulary(want, runs.saved({}, "[[0,1,2,3]]", 10));
+  for (int seed = 1; seed <= 2; ++seed)
+    CHECK((runs.saved(kFourGpus + Words{order_of(seed)}, "[[0,1,2,3]]", 10) == want));
+}
+
+TEST_CASE("a vocabulary goes on across resumes, to the bit", "[no-tsan]") {
+  for (const std::string& rules : {kCountAndAge, kChanceAndNorm}) {
+    INFO(rules);
+    const VocabularyRuns runs(rules);
+    const auto whole = runs.saved({}, "[[0,1]]", 24);
+    Words from;
+    for (const int stop : {3, 4, 14, 24}) {
+      const std::string name = "at_" + std::to_string(stop);
+      const auto part = runs.saved({}, "[[0,1]]", stop, from, name);
+      if (stop == 24) CHECK((part == whole));
+      from = {"--resume", runs.run() / name};
+    }
+    // From another number of ranks: the same keys.
+    check_vocabulary(runs.saved({}, "[[0]]", 24, {"--resume", runs.run() / "at_14"}, "from_two"),
+                     whole);
+  }
+}
+
+TEST_CASE("a vocabulary in two tiers has the bits of one in memory", "[no-tsan]") {
+  for (const std::string& rules : {kAge, kCountAndAge, kChanceAndNorm}) {
+    INFO(rules);
+    const VocabularyRuns runs(rules);
+    const Words disk = {"--set",
+                        R"(solver.embedding_memory={"host_gb":0.0253,"disk":".","disk_gb":1})"};
+    CHECK((runs.saved({}, "[[0]]", 30, disk) == runs.saved({}, "[[0]]", 30)));
+  }
+}
+
+TEST_CASE("rows leave at checkpoints alone if the interval says so, which a resume repeats") {
+  const VocabularyRuns runs(R"(,"eviction":{"interval":0,"steps_to_live":3})");
+  const Words snapshots = {"--set", "solver.snapshot=7", "--metrics", runs.run() / "m.jsonl"};
+  const auto whole = runs.saved({}, "[[0]]", 14, snapshots);
+  const auto events = vocabulary_events(runs.run() / "m.jsonl");
+  REQUIRE(events.size() == 3);  // two snapshots, and the end
+  CHECK(events[0]["iter"] == 7);
+  CHECK(events[0]["layers"][0]["expired"] > 0);
+  CHECK(events[1]["iter"] == 14);
+  CHECK(events[1]["layers"][0]["expired"] > events[0]["layers"][0]["expired"]);
+  (void)runs.saved({}, "[[0]]", 7, {}, "half");
+  CHECK((runs.saved({}, "[[0]]", 14, {"--resume", runs.run() / "half"}) == whole));
+}
+
+TEST_CASE("a full table need not end a run", "[no-tsan]") {
+  for (const Words& environment : {Words{}, kFourGpus})
+    for (const char* ranks : {"[[0]]", "[[0,1]]"})
+      for (const bool evicts : {false, true}) {
+        if (!environment.empty() && ranks == std::string("[[0,1]]") && !evicts) continue;
+        INFO(ranks << (environment.empty() ? "" : " of GPUs")
+                   << (evicts ? ", evict" : ", default"));
+        const VocabularyRuns runs(evicts ? R"(,"when_full":"evict","eviction":{"interval":2})"
+                                         : R"(,"when_full":"default")",
+                                  70);
+        const Words outputs = {"--metrics", runs.run() / "m.jsonl", "--report",
+                               runs.run() / "report.html"};
+        const auto saved = runs.saved(environment, ranks, 14, outputs);
+        size_t rows = 0;
+        for (const auto& [name, values] : saved)
+          if (name.ends_with(".keys")) rows += values.size();
+        const size_t most = ranks == std::string("[[0]]") ? 70 : 140;
+        CHECK(rows <= most);
+        CHECK(rows >= most * 3 / 4);
+        const auto events = vocabulary_events(runs.run() / "m.jsonl");
+        REQUIRE(events.size() == (evicts ? 8u : 1u));
+        const auto& last = events.back()["layers"][0];
+        CHECK(last["layer"] == "emb");
+        CHECK(last["rows"] == rows);
+        CHECK(last["refused"] > 0);
+        CHECK((last["displaced"] > 0) == evicts);
+        CHECK(last["inserted"] == last["rows"].get<int>() + last["displaced"].get<int>());
+        check_contains(read_text(runs.run() / "report.html"),
+                       {"Vocabulary of hash tables", "requests without a row"});
+      }
+}
+
+TEST_CASE("progress lines say which rows came and left") {
+  const VocabularyRuns runs(kCountAndAge);
+  const auto result = runs.train({}, "[[0]]", 20, {});
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  check_contains(result.out + result.err,
+                 {"iter 8  emb: ", " came and ", "unused (steps_to_live)", "rare (min_count)",
+                  "keys counted without a row", "requests without a row"});
+}
+
+TEST_CASE("rules may change from a checkpoint to the next run") {
+  const VocabularyRuns plain(""), rules(kCountAndAge);
+  (void)plain.saved({}, "[[0]]", 10, {}, "plain");
+  const auto kept = rules.saved({}, "[[0]]", 10, {"--resume", plain.run() / "plain"});
+  for (const auto& [name, values] : kept)
+    if (name.ends_with(".uses"))
+      for (size_t i = 0; i < values.size(); i += 2) {
+        CHECK(values[i] == 1);
+        CHECK(values[i + 1] == 10);
+      }
+  (void)rules.saved({}, "[[0]]", 10, {}, "rules");
+  const auto back = plain.saved({}, "[[0]]", 10, {"--resume", rules.run() / "rules"});
+  CHECK(back.count("emb.table_2.keys") == 1);
+  CHECK(back.count("emb.table_2.uses") == 0);
+}
+
+}  // namespace hlite::test
