@@ -60,6 +60,11 @@ class SafetensorsReader {
   void read(const std::string& name, std::span<float> out) const;
   // A uint32 tensor. DataError when there is none of that name and type.
   [[nodiscard]] std::vector<uint32_t> read_words(const std::string& name) const;
+  // Elements [first, first + out.size()) of an entry, those of 16 bits widened, uint32 as their
+  // bits.
+  void read_range(const Entry& entry, int64_t first, std::span<float> out) const {
+    read_elements(entry, first, out);
+  }
   // Reads every tensor of the file to its place in `into`, and sums the whole file on the way.
   // Names and shapes must agree exactly: DataError listing what is missing, surplus or of another
   // shape, before anything is read. Floats of another type are converted, to nearest.

@@ -12,6 +12,10 @@ void define(CLI::App& app, hlite::predict::PredictionOptions& o) {
   app.add_option("--model", o.model, "A checkpoint, or exported weights (needs --config)")
       ->required()
       ->type_name("DIR|FILE.safetensors");
+  app.add_option("--delta", o.delta,
+                 "The chain of deltas (train --save-delta) that follows --model: scores with the "
+                 "weights that it leads to")
+      ->type_name("DIR");
   app.add_option("--config", o.run.config, "The model's config [the checkpoint's]")
       ->type_name("FILE");
   app.add_option("--set", o.run.overrides, "Override a value of the config, as in train")

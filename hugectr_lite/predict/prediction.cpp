@@ -115,7 +115,7 @@ PredictionResult predict(const PredictionOptions& options) {
   const auto config =
       prediction_config({options.run.config}, options.model, options.run.overrides, options.batch);
   const std::unique_ptr<ScoreFile> out = open_score_file(options.out);
-  Predictor predictor(*config, options.model, options.run);
+  Predictor predictor(*config, {.model = options.model, .delta = options.delta}, options.run);
   const bool labelled = options.labels == tools::Labels::kThere;
   const auto start = Clock::now();
   Samples samples(options, config->data, predictor);

@@ -13,6 +13,8 @@ namespace hlite::predict {
 struct PredictionOptions {
   trainer::Options run = {};  // config, overrides, device, threads, quiet
   std::string model = {};     // checkpoint's directory or FILE.safetensors
+  // The folder of a chain of deltas from the model's last weights; empty: none.
+  std::string delta = {};
   std::string input = {}, out = {};
   // The folder of the preparation that the training data came from, for lines of text. If it is
   // empty, text is prepared as the checkpoint says if that has a preparation; else the input has

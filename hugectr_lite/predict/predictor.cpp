@@ -1,8 +1,14 @@
 #include "hugectr_lite/predict/predictor.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <cmath>
+#include <filesystem>
 
 #include "hugectr_lite/checkpoint/checkpoint.h"
+#include "hugectr_lite/checkpoint/delta_chain.h"
 #include "hugectr_lite/predict/prediction_config.h"
 #include "hugectr_lite/trainer/model/model_results.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
@@ -10,21 +16,50 @@
 
 namespace hlite::predict {
 
-Predictor::Predictor(const config::TrainConfig& config, const std::string& model,
-                     const trainer::Options& options, WeightsIn weights)
+namespace {
+
+// The weights that a chain of deltas makes of a model's, in a file that is gone when this is.
+class JoinedWeights {
+ public:
+  JoinedWeights(const std::string& model, const std::string& delta)
+      : path_((std::filesystem::temp_directory_path() /
+               fmt::format("predict.{}.{}.safetensors", ::getpid(), next_++))
+                  .string()) {
+    const ReadFile base(checkpoint::is_checkpoint(model) ? checkpoint::last_weights_file(model)
+                                                         : model);
+    checkpoint::DeltaChain(delta).join(base, path_);
+  }
+  ~JoinedWeights() { ::unlink(path_.c_str()); }
+  JoinedWeights(const JoinedWeights&) = delete;
+  JoinedWeights& operator=(const JoinedWeights&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  static inline std::atomic<int> next_ = 0;
+  const std::string path_;
+};
+
+}  // namespace
+
+Predictor::Predictor(const config::TrainConfig& config, const ModelWeights& weights,
+                     const trainer::Options& options)
     : pool_(trainer::resolve_threads(config, options)),
       model_(config,
-             checkpoint::is_checkpoint(model) ? checkpoint::read_manifest(model).seed
-                                              : config.solver.seed,
+             checkpoint::is_checkpoint(weights.model)
+                 ? checkpoint::read_manifest(weights.model).seed
+                 : config.solver.seed,
              pool_.threads(), {}, trainer::choose_device(config, options)) {
   model_.compile({.device = Device::kCpu, .pool = &pool_});
-  if (weights == WeightsIn::kFile) {
-    mapped_.emplace(model);
+  std::optional<JoinedWeights> joined;
+  if (!weights.delta.empty()) joined.emplace(weights.model, weights.delta);
+  const std::string& source = joined ? joined->path() : weights.model;
+  if (weights.in == WeightsIn::kFile) {
+    mapped_.emplace(source);
     model_.allocate(mapped_->lend(model_));
     mapped_->read_others(model_);
   } else {
     model_.allocate();
-    trainer::load_trained_weights(model_, model);
+    trainer::load_trained_weights(model_, source);
   }
   trainer::weights_changed(model_);
 }

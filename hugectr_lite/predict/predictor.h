@@ -19,13 +19,19 @@ namespace hlite::predict {
 // (mapped_weights.h).
 enum class WeightsIn { kMemory, kFile };
 
+struct ModelWeights {
+  std::string model;       // a checkpoint's directory or a file of weights
+  std::string delta = {};  // a chain of deltas from the model's last weights, or none
+  WeightsIn in = WeightsIn::kMemory;
+};
+
 class Predictor {
  public:
-  // `model`: a checkpoint's directory or a file of weights, of any number of ranks on any device.
-  // `config`, a prediction_config(), must outlive it. Throws ConfigError, DataError (DeviceError on
-  // a GPU) when the weights are not those of the config or do not fit.
-  Predictor(const config::TrainConfig& config, const std::string& model,
-            const trainer::Options& options, WeightsIn weights = WeightsIn::kMemory);
+  // `weights` of any number of ranks on any device. `config`, a prediction_config(), must outlive
+  // it. Throws ConfigError, DataError (DeviceError on a GPU) when the weights are not those of the
+  // config or do not fit.
+  Predictor(const config::TrainConfig& config, const ModelWeights& weights,
+            const trainer::Options& options);
 
   // Appends the logits of a batch of at most batch_size() samples, and their labels.
   void run(const data::HostBatch& batch, std::vector<float>& logits, std::vector<float>& labels);

@@ -316,7 +316,8 @@ class PyPredictor : OneAtATime {
   PyPredictor(const std::string& model, const ConfigText& config, trainer::Options options,
               int64_t batch)
       : config_(predict::prediction_config(config, model, options.overrides, batch)),
-        predictor_(std::make_unique<predict::Predictor>(*config_, model, options)),
+        predictor_(std::make_unique<predict::Predictor>(
+            *config_, predict::ModelWeights{.model = model}, options)),
         identity_(data::TrainedOn::parse(checkpoint::trained_on(model), model).identity),
         batches_(config_->data, predictor_->slot_rows(), predictor_->batch_size()) {}
   ~PyPredictor() {

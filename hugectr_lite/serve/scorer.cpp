@@ -22,7 +22,7 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 struct Scorer::Loaded {
   Loaded(std::unique_ptr<config::TrainConfig> of, const ScorerOptions& options)
       : config(std::move(of)),
-        predictor(*config, options.model, options.run, predict::WeightsIn::kFile),
+        predictor(*config, {.model = options.model, .in = predict::WeightsIn::kFile}, options.run),
         batch(predictor.batch_size(), config->data.label_dim, config->data.dense_width(),
               config->data.key_layout().columns) {}
   const std::unique_ptr<const config::TrainConfig> config;

@@ -63,6 +63,12 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
   auto* resume = app.add_option("--resume", o.resume, "Go on from a checkpoint")
                      ->type_name("DIR")
                      ->excludes(init);
+  app.add_option(
+         "--save-delta", o.save_delta,
+         "Also write what the weights differ by from those of --resume, as the next link of "
+         "the chain in DIR")
+      ->type_name("DIR")
+      ->needs(resume);
   app.add_flag(
          "--grow", o.grow,
          "Go on from it with data that continue those it was trained on (--continue-from), from "

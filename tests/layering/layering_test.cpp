@@ -36,7 +36,7 @@ const std::map<std::string, Names, std::less<>> kArrows = {
     {"trainer",
      {"core", "config", "plan", "ops", "comm", "checkpoint", "optimizer", "network", "embedding",
       "data_reader"}},
-    {"tools", {"core", "config", "data_reader"}},
+    {"tools", {"core", "config", "checkpoint", "data_reader"}},
     {"python",
      {"core", "config", "ops", "checkpoint", "data_reader", "trainer", "tools", "predict"}},
     {"predict",

@@ -15,6 +15,7 @@ struct Options {
   std::optional<config::DeviceChoice> device = {};  // none: as the config says
   int threads = 0;                                  // 0: as the config says
   std::string init = {}, export_path = {}, save = {}, resume = {}, metrics = {};
+  std::string save_delta = {};  // the folder of a chain of deltas
   std::string mllog = {}, tensorboard = {}, report = {};
   std::string estimate = {};                 // the system
   std::vector<std::string> submission = {};  // KEY=VALUE, of the MLPerf log

@@ -68,6 +68,7 @@ comm::RunIdentity run_identity(const config::TrainConfig& config, const Options&
                                 {"instructions (HLITE_INSTRUCTIONS)", name_of(instruction_set())}};
   // Results are written by rank 0, but all ranks take part.
   for (const auto& [option, value] : {std::pair{"--save", &options.save},
+                                      {"--save-delta", &options.save_delta},
                                       {"--export", &options.export_path},
                                       {"--metrics", &options.metrics},
                                       {"--mllog", &options.mllog},

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "hugectr_lite/checkpoint/checkpoint.h"
+#include "hugectr_lite/checkpoint/delta_chain.h"
 #include "hugectr_lite/checkpoint/retention.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/live_line.h"
@@ -114,6 +115,11 @@ RunOutputs::RunOutputs(const config::TrainConfig& config, const Options& options
     expect_directory("--save", options.save);
     checkpoint::check_checkpoint_place(options.save);
     claim("--save", options.save, options.save);
+  }
+  if (!options.save_delta.empty()) {
+    expect_directory("--save-delta", options.save_delta);
+    const checkpoint::DeltaChain chain(options.save_delta);  // what is damaged is refused now
+    claim("--save-delta", options.save_delta, options.save_delta);
   }
   if (!options.tensorboard.empty()) {
     fs::path there = fs::absolute(options.tensorboard);

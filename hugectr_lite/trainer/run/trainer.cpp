@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "data_reader/open_source.h"
+#include "hugectr_lite/checkpoint/delta.h"
 #include "hugectr_lite/comm/device_communicator.h"
 #include "hugectr_lite/comm/gather_lists.h"
 #include "hugectr_lite/core/error.h"
@@ -374,9 +375,7 @@ void Trainer::save(const std::string& directory, const PolicyState& policy) {
   const auto start = Clock::now();
   model_->settle();
   const auto rows_before = trainer::moved_rows(*model_);
-  if (evicted_ != iteration_)
-    evict_rows([](const embedding::Eviction& of) { return of.interval == 0; });
-  evicted_ = iteration_;
+  evict_for_checkpoint();
   const checkpoint::CheckpointMeta meta = this->meta(policy);
   write_collected(
       exec(), ranks_, {weights_of(*model_), states_of(*model_)},
@@ -384,6 +383,30 @@ void Trainer::save(const std::string& directory, const PolicyState& policy) {
   leave_out(rows_before);
   progress_.line(fmt::format("saved {} after iteration {} in {:.2f} s", directory, iteration_,
                              seconds_since(start)));
+}
+
+void Trainer::evict_for_checkpoint() {
+  if (evicted_ != iteration_)
+    evict_rows([](const embedding::Eviction& of) { return of.interval == 0; });
+  evicted_ = iteration_;
+}
+
+void Trainer::save_delta(const std::string& chain) {
+  const auto start = Clock::now();
+  HLITE_CHECK(resumed_ != nullptr, "{}: a delta without a checkpoint to begin from", chain);
+  model_->settle();
+  const auto rows_before = trainer::moved_rows(*model_);
+  evict_for_checkpoint();
+  checkpoint::DeltaSize size;
+  write_collected(exec(), ranks_, {weights_of(*model_)}, [&](const auto& lists) {
+    const ReadFile base(checkpoint::last_weights_file(options_.resume));
+    size = checkpoint::write_delta(chain, iteration_, base, resumed_->files[0].sum, lists[0]);
+  });
+  leave_out(rows_before);
+  progress_.line(fmt::format(
+      "saved a delta of iteration {} to {}: {} rows changed or came, {} left, {} of {} bytes in "
+      "{:.2f} s",
+      iteration_, chain, size.rows, size.gone, size.bytes, size.full_bytes, seconds_since(start)));
 }
 
 checkpoint::CheckpointMeta Trainer::meta(const PolicyState& policy) {

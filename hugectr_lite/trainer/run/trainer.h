@@ -126,6 +126,9 @@ class Trainer {
   // Writes a checkpoint, complete or not at all: what --resume takes, with the state of what
   // follows evaluations (training_policy.h) where there is one. Throws FileError.
   void save(const std::string& directory, const PolicyState& policy = {});
+  // Writes what the weights differ by from those of the checkpoint that the run was resumed from,
+  // as a link of the chain in a folder. REQUIRES resumed(). Throws DataError, FileError.
+  void save_delta(const std::string& chain);
   // Writes all weights: what --init takes. Throws FileError.
   void export_weights(const std::string& path);
   // Writes tensors of the model in the same way, without a word. Returns the sum of the file, on
@@ -180,6 +183,7 @@ class Trainer {
   void restore_state();
   [[nodiscard]] int64_t global_size(const data::HostBatch& batch) const;
   void train_on(const data::HostBatch& batch, int64_t size, const data::HostBatch* next);
+  void evict_for_checkpoint();
   void evict_rows(const std::function<bool(const embedding::Eviction&)>& due);
   void agree_on_start();
   [[nodiscard]] int first_of_ranks(bool mine);

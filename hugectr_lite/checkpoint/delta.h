@@ -1,0 +1,59 @@
+// A delta: what a model's weights differ by from those of an earlier moment, for whoever has these,
+// such as a server. Deltas form a chain in a folder:
+//
+//   <chain>/0000000300/delta.safetensors    the iteration is the name
+//   <chain>/0000000300/manifest.json
+//
+//   manifest.json: {"format": "hugectr_lite delta", "version": 1, "program": "0.1.0",
+//     "iteration": 300, "before": {"bytes": 123, "xxh3_64": "<16 hex digits>"}, "after": {...},
+//     "tensors": [{"name": "emb.table_0", "dtype": "F32", "shape": [40, 16]}, ...],
+//     "file": {"bytes": 12, "xxh3_64": "..."}, "xxh3_64": "<of the text of the members above>"}
+//
+// `before` and `after` are the sums of the whole weights file, weights.safetensors of a checkpoint,
+// at both ends, and `tensors` are those of the latter: so a link fits the one before it and nothing
+// else, and what is joined can be compared with a full save by its checksum.
+//
+// delta.safetensors holds, of a table <t>: `<t>.rows`, the keys of the rows that changed or came
+// (row numbers where the table has no keys), ascending; `<t>`, these rows; `<t>.gone`, the keys of
+// rows that left. Other tensors are there as a whole.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "hugectr_lite/checkpoint/safetensors.h"
+
+namespace hlite::checkpoint {
+
+struct DeltaTensor {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<int64_t> shape;
+};
+
+struct DeltaMeta {
+  int64_t iteration = 0;
+  FileSum before, after, file;
+  std::vector<DeltaTensor> tensors;
+};
+
+// Rows of a delta, for a line.
+struct DeltaSize {
+  int64_t rows = 0, gone = 0, bytes = 0, full_bytes = 0;
+};
+
+// Returns true for the tables of an embedding layer, whose rows are compared one by one.
+bool is_table(const std::string& name, const std::vector<int64_t>& shape);
+
+// Writes the link from the weights file `base`, whose sum is `before`, to `weights`, as a
+// checkpoint would hold them. Throws DataError if the chain has this iteration or a later one, or
+// ends in other weights than `base`; FileError.
+DeltaSize write_delta(const std::string& chain, int64_t iteration, const ByteSource& base,
+                      const FileSum& before, std::span<const TensorRef> weights);
+
+// Reads and checks the manifest of a link. Throws DataError.
+DeltaMeta read_delta_manifest(const std::string& link);
+std::string delta_file(const std::string& link);
+
+}  // namespace hlite::checkpoint
