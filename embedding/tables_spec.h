@@ -25,8 +25,8 @@ struct TablesSpec {
   int64_t hash_capacity = 0;
   std::vector<int64_t> init_rows = {};
   VocabularyRules vocabulary = {};  // for the same types
-  uint64_t seed = 0;      // of the initializer
-  float init_stddev = 0;  // normal initializer; 0: uniform, by the table's rows
+  uint64_t seed = 0;                // of the initializer
+  float init_stddev = 0;            // normal initializer; 0: uniform, by the table's rows
   // Type of the weights. Initial values are rounded to nearest, updates by RowRounding.
   FloatType table_type = FloatType::kFloat;
   bool atomic_update = false;  // SGD on a GPU: no fixed order of sums
