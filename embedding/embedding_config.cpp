@@ -67,7 +67,7 @@ static void declare_tables(Block& s, const std::string& directory, EmbeddingConf
   declare_slot_sizes(s, directory, &e.slot_sizes,
                      "Rows of each slot's table. Hash embeddings do not need them if they have "
                      "`max_vocabulary_size_per_gpu`.",
-                     {.required = !e.is_hashed()});
+                     otherwise("those of the Data layer"));
   s.integers(kSlotTables, &e.slot_tables, {0, int64_t{1} << 31},
              "Extension: the number of the table that each slot looks up, numbered from 0 in the "
              "order in which they first appear; `[0, 1, 1]` lets two slots share table 1. All "

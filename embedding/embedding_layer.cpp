@@ -149,12 +149,15 @@ void EmbeddingLayer::require_local_updates() const {
                                 name()));
 }
 
-// Rows of each slot's table. For hash tables the sizes may be the Data layer's, or unknown: as many
-// as there are keys.
+// Rows of each slot's table, the Data layer's unless there are others. Those of hash tables may be
+// unknown: as many as there are keys.
 std::vector<int64_t> EmbeddingLayer::find_rows(const config::DataConfig& data) const {
   if (table_node("").find("slot_size_array")) return config_.slot_sizes;
   const auto& sizes = data.slot_size_array;
   const int64_t slots = data.sparse[input_].slot_num;
+  if (sizes.empty() && !hashed())
+    config::fail_at(table_node(""),
+                    "expected slot_size_array here or in the Data layer, found none");
   if (sizes.empty()) return std::vector<int64_t>(static_cast<size_t>(slots), int64_t{kNoKey});
   const auto first = sizes.begin() + first_slot(data, input_);
   return {first, first + slots};

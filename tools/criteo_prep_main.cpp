@@ -60,11 +60,15 @@ int main(int argc, char** argv) {
         options.by_frequency = order == "frequency";
         if (options.run.quiet) log::set_level(log::Level::kWarning);
         const InterruptGuard interrupts;
+        tools::check_config_place(options.output);
         const data::Manifest manifest = tools::criteo_prep(options);
         const double seconds = seconds_since(start);
         int64_t rows = 0;
         for (const auto& file : manifest.files) rows += file.rows;
         std::fputs(manifest.summary().c_str(), stdout);
+        if (const auto config = tools::write_first_config(options.output, manifest);
+            !config.empty())
+          std::printf("%s: train --config %s\n", config.c_str(), config.c_str());
         log::info("{} rows in {:.2f} s, {:.0f} rows/s", rows, seconds,
                   static_cast<double>(rows) / seconds);
       });

@@ -39,6 +39,11 @@ int main(int argc, char** argv) {
       [&] {
         if (options.run.quiet) log::set_level(log::Level::kWarning);
         const InterruptGuard interrupts;
-        std::fputs(tools::csv_prep(options).summary().c_str(), stdout);
+        tools::check_config_place(options.output);
+        const data::Manifest manifest = tools::csv_prep(options);
+        std::fputs(manifest.summary().c_str(), stdout);
+        if (const auto config = tools::write_first_config(options.output, manifest);
+            !config.empty())
+          std::printf("%s: train --config %s\n", config.c_str(), config.c_str());
       });
 }

@@ -19,25 +19,25 @@ constexpr int64_t kMaxIoBlock = int64_t{1} << 30;
 constexpr int64_t kMinIoAlignment = 512;  // one sector
 
 void declare_async_param(Block& s, AsyncParamConfig& param) {
-  s.about("How raw files are read with direct I/O. `RawAsync` needs it.");
-  s.integer("num_threads", &param.num_threads, {1, kMaxReaders}, "Threads that read.", kRequired);
+  s.about("How raw files are read with direct I/O.");
+  s.integer("num_threads", &param.num_threads, {1, kMaxReaders}, "Threads that read.");
   s.integer("num_batches_per_thread", &param.num_batches_per_thread, {1, kMaxBatchesPerReader},
-            "Batches that each thread reads ahead.", kRequired);
+            "Batches that each thread reads ahead.");
   s.integer("io_depth", &param.io_depth, {1, kMaxBatchesPerReader},
-            "Requests in flight per thread.", kRequired);
+            "Requests in flight per thread.");
   const std::string alignment = fmt::format("a power of two >= {}", kMinIoAlignment);
-  s.value("io_alignment",
-          {alignment, fmt::format(R"("type":"integer","minimum":{})", kMinIoAlignment)},
-          "Alignment of offsets and buffers in bytes.", kRequired, [&](const JsonNode& node) {
-            const int64_t bytes = to_integer(node);
-            if (bytes < kMinIoAlignment || bytes > kMaxIoBlock || (bytes & (bytes - 1)) != 0)
-              fail_expected(node, alignment);
-            param.io_alignment = bytes;
-          });
+  s.value(
+      "io_alignment", {alignment, fmt::format(R"("type":"integer","minimum":{})", kMinIoAlignment)},
+      "Alignment of offsets and buffers in bytes.", otherwise("`512`"), [&](const JsonNode& node) {
+        const int64_t bytes = to_integer(node);
+        if (bytes < kMinIoAlignment || bytes > kMaxIoBlock || (bytes & (bytes - 1)) != 0)
+          fail_expected(node, alignment);
+        param.io_alignment = bytes;
+      });
   s.value("io_block_size",
           {fmt::format("a multiple of io_alignment up to {}", kMaxIoBlock),
            R"("type":"integer","minimum":1)"},
-          "Bytes per request.", kRequired, [&](const JsonNode& node) {
+          "Bytes per request.", otherwise("`1048576`"), [&](const JsonNode& node) {
             param.io_block_size = to_integer(node);
             if (param.io_block_size < 1 || param.io_block_size > kMaxIoBlock ||
                 (param.io_alignment > 0 && param.io_block_size % param.io_alignment != 0))
@@ -162,20 +162,18 @@ void declare_sources(Block& s, DataConfig& data) {
       "names, each once; each is scored before it is trained on (`progressive` in metrics). A "
       "file `_END` ends training. See `docs/day_after_day.md`.");
   s.choice("check", &data.checksums, {{"None", false}, {"Sum", true}},
-           "Whether Norm files carry checksums.", kRequired);
+           "Whether Norm files carry checksums.",
+           {.required = s.node() && data.format == DataFormat::kNorm,
+            .otherwise = "required for `Norm`"});
   if (data.checksums && data.is_raw())
     s.expected("check", fmt::format("\"None\", as the format {} has no checksums",
                                     data_format_name(data.format)));
-  // The sizes of other files than Raw ones say how many samples they hold.
-  constexpr const char* kAll = "all; required for `Raw`";
   s.integer("num_samples", &data.num_samples, {.min = 1},
-            "Training samples to use, from the start of the data.", otherwise(kAll));
+            "Training samples to use, from the start of the data.", otherwise("all"));
   s.integer("eval_num_samples", &data.eval_num_samples, {.min = 1},
-            "Evaluation samples to use, from the start of the data.", otherwise(kAll));
-  if (data.format == DataFormat::kRaw && !data.follow) s.missing("num_samples");
+            "Evaluation samples to use, from the start of the data.", otherwise("all"));
   if (data.follow && data.num_samples)
     s.refuse("num_samples", "expected none with \"follow\": true, which reads whole files");
-  if (data.format == DataFormat::kRaw && s.has("eval_source")) s.missing("eval_num_samples");
   s.integer("cache_eval_data", &data.cache_eval_data, {.min = 0},
             "Evaluation batches to keep in memory after the first evaluation, if that is the whole "
             "set.");
@@ -216,9 +214,8 @@ void declare(Block& s, const std::string& directory, DataConfig& data) {
                           data.slot_size_array.size()));
   });
   if (auto param = s.object("async_param", "How raw files are read.",
-                            otherwise("none; required for `RawAsync`")))
+                            otherwise("`num_workers` says how many threads read")))
     declare_async_param(*param, data.async_param.emplace());
-  if (data.format == DataFormat::kRawAsync) s.missing("async_param");
   data.shuffle = data.async_param && data.async_param->shuffle;
   if (data.shuffle && !data.is_raw())
     s.check([&] {

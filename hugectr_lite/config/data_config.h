@@ -23,8 +23,8 @@ struct SparseInputConfig {
 };
 
 struct AsyncParamConfig {
-  int64_t num_threads = 0, num_batches_per_thread = 0, io_block_size = 0, io_depth = 0,
-          io_alignment = 0;
+  int64_t num_threads = 1, num_batches_per_thread = 4, io_block_size = 1 << 20, io_depth = 2,
+          io_alignment = 512;
   bool shuffle = false;
   std::optional<bool> multi_hot_reader, is_dense_float;
 };

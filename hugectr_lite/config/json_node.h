@@ -52,11 +52,14 @@ class JsonNode {
   // Applies one `--set PATH=VALUE`. PATH is dotted; list elements by their "name" member or index
   // (`layers.data.source`, `layers[0].source` or `layers.0.source`). VALUE is JSON, else a string.
   // Missing objects on the way are created (one may set `all_reduce.grouped` where there is no
-  // all_reduce); a missing list element is an error naming the elements there are.
+  // all_reduce); a missing list element is an error naming the elements there are. `PATH=` removes
+  // a key, which must be there.
   void set(std::string_view path_equals_value);
 
  private:
   friend class JsonBuilder;
+  JsonNode* child(std::string_view word, bool bracket, std::string_view path);
+  void remove(std::string_view path);
   // Gives this value and everything below it a new place.
   void relocate(const std::string& path, const std::string& where);
 

@@ -1,4 +1,4 @@
-// --set PATH=VALUE: one change to a parsed config.
+// --set PATH=VALUE: one change to a parsed config. PATH= removes a key.
 #include <algorithm>
 
 #include "hugectr_lite/config/json_node.h"
@@ -84,6 +84,36 @@ size_t depth(const JsonNode& node) {
 
 }  // namespace
 
+// The member or element that a segment means; null: the object has no such member.
+JsonNode* JsonNode::child(std::string_view word, bool bracket, std::string_view path) {
+  if (kind_ == Kind::kArray)
+    return &elements_[find_element(*this, {std::string(word), bracket}, path)];
+  if (kind_ != Kind::kObject || bracket)
+    fail_path(path, fmt::format("{}: expected {} to look up \"{}\" in, found {}", path_,
+                                bracket ? "a list" : "an object or a list", word, found()));
+  for (Member& member : members_)
+    if (member.first == word) return &member.second;
+  return nullptr;
+}
+
+void JsonNode::remove(std::string_view path) {
+  std::vector<Segment> segments = split(path);
+  const Segment last = segments.back();
+  segments.pop_back();
+  JsonNode* node = this;
+  for (const Segment& segment : segments)
+    if (node = node->child(segment.word, segment.bracket, path); !node)
+      fail_path(path,
+                fmt::format("expected the path of a key to remove, found no \"{}\"", segment.word));
+  const JsonNode* const gone = node->child(last.word, last.bracket, path);
+  if (!gone)
+    fail_path(path,
+              fmt::format("expected the path of a key to remove, found no \"{}\"", last.word));
+  if (node->kind_ == Kind::kArray)
+    fail_path(path, "expected the path of a key to remove, found that of a list's element");
+  std::erase_if(node->members_, [&](const Member& member) { return &member.second == gone; });
+}
+
 void JsonNode::set(std::string_view path_equals_value) {
   const size_t equals = path_equals_value.find('=');
   if (equals == 0 || equals == std::string_view::npos) {
@@ -91,6 +121,7 @@ void JsonNode::set(std::string_view path_equals_value) {
   }
   const std::string_view path = path_equals_value.substr(0, equals);
   const std::string text(path_equals_value.substr(equals + 1));
+  if (text.empty()) return remove(path);
   const std::string where = fmt::format("--set {}", path);
 
   JsonNode value;
@@ -109,24 +140,14 @@ void JsonNode::set(std::string_view path_equals_value) {
 
   JsonNode* node = this;
   for (const Segment& segment : segments) {
-    if (node->kind_ == Kind::kArray) {
-      node = &node->elements_[find_element(*node, segment, path)];
-    } else if (node->kind_ == Kind::kObject && !segment.bracket) {
-      const auto member = std::find_if(node->members_.begin(), node->members_.end(),
-                                       [&](const Member& m) { return m.first == segment.word; });
-      if (member == node->members_.end()) {
-        JsonNode created;
-        created.kind_ = Kind::kObject;
-        created.relocate(member_path(node->path_, segment.word), where);
-        node = &node->members_.emplace_back(segment.word, std::move(created)).second;
-      } else {
-        node = &member->second;
-      }
-    } else {
-      fail_path(path, fmt::format("{}: expected {} to look up \"{}\" in, found {}", node->path_,
-                                  segment.bracket ? "a list" : "an object or a list", segment.word,
-                                  node->found()));
+    if (JsonNode* const found = node->child(segment.word, segment.bracket, path)) {
+      node = found;
+      continue;
     }
+    JsonNode created;
+    created.kind_ = Kind::kObject;
+    created.relocate(member_path(node->path_, segment.word), where);
+    node = &node->members_.emplace_back(segment.word, std::move(created)).second;
   }
   value.relocate(node->path_, where);
   *node = std::move(value);

@@ -69,11 +69,10 @@ void declare_rule(Block& s, OptimizerConfig& optimizer) {
       break;
     case OptimizerType::kAdam:
       s.number("beta1", &rule.beta1, kDecayRate,
-               "Exponential decay rate of the first moment, the mean of gradients.", kRequired);
+               "Exponential decay rate of the first moment, the mean of gradients.");
       s.number("beta2", &rule.beta2, kDecayRate,
-               "Exponential decay rate of the second moment, the mean of squared gradients.",
-               kRequired);
-      s.number("epsilon", &rule.epsilon, kPositive, "Added to the denominator.", kRequired);
+               "Exponential decay rate of the second moment, the mean of squared gradients.");
+      s.number("epsilon", &rule.epsilon, kPositive, "Added to the denominator.");
       s.boolean("corrected_epsilon", &rule.corrected_epsilon,
                 "Extension: adds epsilon after the bias correction, as PyTorch does.");
       break;

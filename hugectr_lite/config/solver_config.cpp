@@ -147,12 +147,11 @@ void declare_lengths(Block& s, SolverConfig& solver) {
     s.refuse("num_epochs", "expected max_iter or num_epochs, found both");
   if (!solver.max_iter && !solver.num_epochs) solver.num_epochs = 1;
   s.integer("display", &solver.display, {.min = 0},
-            "Iterations between progress lines; 0 disables them.", kRequired);
+            "Iterations between progress lines; 0 disables them.");
   s.integer("snapshot", &solver.snapshot, {.min = 0},
-            "Iterations between checkpoints; 0 disables them.", kRequired);
+            "Iterations between checkpoints; 0 disables them.");
   s.text("snapshot_prefix", &solver.snapshot_prefix,
-         "Path prefix of checkpoints: each is a directory named after this and the iteration.",
-         kRequired);
+         "Path prefix of checkpoints: each is a directory named after this and the iteration.");
   s.integer("keep_checkpoints", &solver.keep_checkpoints, {0, kMaxCount},
             "Extension: once a checkpoint of `snapshot` is complete, removes the older ones of "
             "this run but for the newest so many. The one that the run was resumed from stays. 0 "
@@ -168,7 +167,7 @@ void declare_ranks(Block& s, SolverConfig& solver) {
        fmt::format(R"("anyOf":[{{{0}}},{{"type":"array","minItems":1,"items":{{{0}}}}}])", kIds)},
       "The ranks. A list of GPU ids is one node; a list of lists is one node per list. On the "
       "CPU each entry is a rank.",
-      kRequired, [&](const JsonNode& node) { solver.gpu = parse_gpu(node); });
+      otherwise("`[0]`"), [&](const JsonNode& node) { solver.gpu = parse_gpu(node); });
   s.choice("device_layout", &solver.node_first, {{"LocalFirst", false}, {"NodeFirst", true}},
            "How ranks are numbered over nodes of equal size: node by node "
            "(`LocalFirst`), or one rank of each node in turn.");
@@ -350,7 +349,7 @@ void declare(Block& s, SolverConfig& solver) {
             "Seed for initialization, shuffling and dropout. 0 picks one and prints it.");
   bool fixed = true;
   s.choice("lr_policy", &fixed, {{"fixed", true}},
-           "The only policy; the schedule is set in the optimizer block.", kRequired);
+           "The only policy; the schedule is set in the optimizer block.");
   declare_lengths(s, solver);
   declare_ranks(s, solver);
   const char* eval_length = declare_batches(s, solver);

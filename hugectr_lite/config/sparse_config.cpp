@@ -27,6 +27,7 @@ std::vector<int64_t> parse_nnz(const JsonNode& node, int64_t slots) {
 //   nnz_per_slot                     so many (always so many in the raw formats)
 //   max_nnz                          so many in each slot
 //   max_feature_num_per_sample       what one slot can have when the others have a key each
+//   none of them                     one
 void infer_hotness(const Block& s, bool raw, SparseInputConfig& sparse) {
   const int64_t slots = sparse.slot_num;
   const bool by_slot = s.has("nnz_per_slot"), has_max = s.has("max_nnz");
@@ -36,12 +37,16 @@ void infer_hotness(const Block& s, bool raw, SparseInputConfig& sparse) {
       fail_expected(s.at("max_nnz"),
                     "1, or nnz_per_slot with the number of keys in each slot, as records of raw "
                     "data have a fixed number of keys");
-    if (raw && !has_max && sparse.max_feature_num_per_sample != slots)
+    const bool has_sum = s.has("max_feature_num_per_sample");
+    if (raw && !has_max && has_sum && sparse.max_feature_num_per_sample != slots)
       fail_expected(s.at("max_feature_num_per_sample"),
                     fmt::format("slot_num ({}), or \"max_nnz\": 1", slots));
-    const int64_t most = has_max ? sparse.max_nnz : sparse.max_feature_num_per_sample - slots + 1;
+    const int64_t most =
+        has_max || !has_sum ? sparse.max_nnz : sparse.max_feature_num_per_sample - slots + 1;
     if (most > kMaxColumns / slots)
-      fail_at(s.at(has_max ? "max_nnz" : "max_feature_num_per_sample"),
+      fail_at(s.at(has_max   ? "max_nnz"
+                   : has_sum ? "max_feature_num_per_sample"
+                             : "slot_num"),
               fmt::format("expected at most {} keys in all slots together, found {} slots of up to "
                           "{} keys{}",
                           kMaxColumns, slots, most,
@@ -74,7 +79,7 @@ void declare(Block& s, bool raw, SparseInputConfig& sparse) {
   s.choice(
       "type", &sparse.type,
       {{"DistributedSlot", SlotSpread::kDistributed}, {"LocalizedSlot", SlotSpread::kLocalized}},
-      "Accepted, without effect: the type of the embedding counts.", kRequired);
+      "Accepted, without effect: the type of the embedding counts.");
   s.integer("slot_num", &sparse.slot_num, kKeys, "Number of slots. Each has a table.", kRequired);
   s.value("nnz_per_slot",
           {range_text(kKeys) + ", or a list of such",
@@ -84,10 +89,8 @@ void declare(Block& s, bool raw, SparseInputConfig& sparse) {
           });
   s.integer("max_feature_num_per_sample", &sparse.max_feature_num_per_sample,
             {std::max<int64_t>(1, sparse.slot_num), kMaxFeatures},
-            "Maximum number of keys per sample, at least `slot_num`. Required without "
-            "`nnz_per_slot`.",
-            otherwise("the sum of `nnz_per_slot`"));
-  if (!s.has("nnz_per_slot")) s.missing("max_feature_num_per_sample");
+            "Maximum number of keys per sample, at least `slot_num`.",
+            otherwise("that of all slots, as `nnz_per_slot` or `max_nnz` says"));
   sparse.max_nnz = 1;
   s.integer("max_nnz", &sparse.max_nnz, kKeys,
             "Maximum number of keys per slot. Raw data has 1, unless `nnz_per_slot` is given.");

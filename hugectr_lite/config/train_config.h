@@ -46,11 +46,11 @@ struct EmbeddingMemoryConfig {
 
 struct SolverConfig {
   uint64_t seed = 0;  // 0: drawn from the system when training starts, and printed
-  int64_t display = 0;
+  int64_t display = 100;
   std::optional<int64_t> max_iter;    // exactly one of the two is set after parsing:
   std::optional<int64_t> num_epochs;  // passes over the data; 1 when the config names neither
   int64_t snapshot = 0;
-  std::string snapshot_prefix;
+  std::string snapshot_prefix = "./snapshot_";
   int64_t keep_checkpoints = 0;      // (ours) snapshots of this run to keep; 0: all
   int64_t batchsize = 0;             // global
   int64_t batchsize_eval = 0;        // global; = batchsize when absent
@@ -59,8 +59,8 @@ struct SolverConfig {
   std::optional<double> auc_target;  // "AUC:x" with x < 1 stops training when reached
   bool metric_auc = true;
   bool metric_average_loss = false;
-  std::vector<std::vector<int>> gpu;  // nodes x ranks of the node
-  bool node_first = false;            // device_layout
+  std::vector<std::vector<int>> gpu = {{0}};  // nodes x ranks of the node
+  bool node_first = false;                    // device_layout
   // GPU knobs: read and checked here, used by the CUDA backend. On the CPU mixed_precision is bf16.
   std::optional<int64_t> mixed_precision;
   bool enable_tf32_compute = false;

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "data_reader/first_config.h"
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/error.h"
@@ -35,7 +36,8 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
          "--set", o.overrides,
          "Override a value of the config: dotted path, list elements by name or index; VALUE is "
          "JSON, else a "
-         "string. Repeatable. Example: --set solver.batchsize=4096 --set layers.data.source=my.bin")
+         "string; PATH= removes a key. Repeatable. Example: --set solver.batchsize=4096 --set "
+         "layers.data.source=my.bin")
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -104,7 +106,21 @@ void define(CLI::App& app, hlite::trainer::Options& o) {
   app.add_flag("--traffic", o.traffic,
                "Print at the end what the ranks sent to each other in an iteration");
   app.add_flag("--quiet", o.quiet, "Print nothing but warnings and errors");
-  // Needs no config, like --version.
+  // These need no config, like --version.
+  auto* prepared = app.add_option("--prepared", "With --new: the folder of prepared data");
+  prepared->type_name("DIR");
+  app.add_option_function<std::string>(
+         "--new",
+         [prepared](const std::string& model) {
+           if (prepared->count() == 0) throw CLI::RequiresError("--new", "--prepared");
+           const std::string folder = prepared->as<std::string>() + "/";
+           print(hlite::data::first_config(
+               model, hlite::data::Manifest::read(folder + "manifest.json"), folder));
+           throw CLI::Success();
+         },
+         "Print a first config of this model for prepared data, to be saved and changed")
+      ->type_name("MODEL")
+      ->check(CLI::IsMember(hlite::data::first_config_models()));
   auto* keys = app.add_flag_callback(
       "--keys",
       [&app] {

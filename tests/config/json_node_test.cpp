@@ -214,12 +214,16 @@ TEST_CASE("parse_file names a file that cannot be read") {
   std::filesystem::remove(path);
 }
 
-TEST_CASE("set replaces, appends and creates") {
+TEST_CASE("set replaces, appends, creates and removes") {
   const std::string text =
       R"({"s": {"a": 1}, "l": [{"name": "data", "x": 1}, {"name": "fc", "x": [1, 2]}, 7]})";
   CHECK(after_set(text, "s.a=2").find("s")->find("a")->integer() == 2);
   CHECK(after_set(text, "s.b=text").find("s")->find("b")->string() == "text");
-  CHECK(after_set(text, "s.b=").find("s")->find("b")->string().empty());
+  CHECK(after_set(text, "s.b=\"\"").find("s")->find("b")->string().empty());
+  CHECK(after_set(text, "s.a=").find("s")->find("a") == nullptr);
+  CHECK(after_set(text, "s=").find("s") == nullptr);
+  CHECK(after_set(text, "l.data.x=").find("l")->elements()[0].find("x") == nullptr);
+  CHECK(after_set(text, "l.data.x=").find("l")->elements()[0].find("name") != nullptr);
   CHECK(after_set(text, "s.b=a=b").find("s")->find("b")->string() == "a=b");
   CHECK(after_set(text, "s.b=\"5\"").find("s")->find("b")->string() == "5");
   CHECK(after_set(text, "s.b=5").find("s")->find("b")->integer() == 5);
@@ -252,6 +256,12 @@ TEST_CASE("set gives the new values their place") {
 TEST_CASE("set says what is wrong with its argument") {
   const std::string text = R"({"s": {"a": 1}, "l": [{"name": "data"}, {"name": "fc"}, {}]})";
   CHECK(set_error(text, "s.a") == "--set: expected PATH=VALUE, found \"s.a\"");
+  CHECK(set_error(text, "s.b=") ==
+        "--set s.b: expected the path of a key to remove, found no \"b\"");
+  CHECK(set_error(text, "t.b=") ==
+        "--set t.b: expected the path of a key to remove, found no \"t\"");
+  CHECK(set_error(text, "l.data=") ==
+        "--set l.data: expected the path of a key to remove, found that of a list's element");
   CHECK(set_error(text, "=1") == "--set: expected PATH=VALUE, found \"=1\"");
   CHECK(set_error(text, "l.dat.x=1") ==
         "--set l.dat.x: l: expected an index below 3 or a name of data, fc, found \"dat\"");

@@ -45,6 +45,36 @@ TEST_CASE("The solver block arrives whole") {
   CHECK(solver.precision == FloatType::kFloat);
 }
 
+TEST_CASE("Keys that carry no information may be absent") {
+  const auto config = parse_train_config(
+      R"({"solver": {"batchsize": 8}, "optimizer": {"type": "Adam", "adam_hparam": {"learning_rate": 0.5}},
+          "layers": [{"type": "Data", "format": "RawAsync", "source": "x",
+                      "label": {"top": "y", "label_dim": 1}, "dense": {"top": "x", "dense_dim": 2},
+                      "sparse": [{"top": "k", "slot_num": 3}]}]})",
+      "few.json", {});
+  const SolverConfig& solver = config->solver;
+  CHECK(solver.display == 100);
+  CHECK(solver.snapshot == 0);
+  CHECK(solver.snapshot_prefix == "./snapshot_");
+  CHECK(solver.gpu == std::vector<std::vector<int>>{{0}});
+  CHECK(solver.ranks() == 1);
+  CHECK(config->optimizer.rule.beta1 == 0.9);
+  CHECK(config->optimizer.rule.beta2 == 0.999);
+  CHECK(config->optimizer.rule.epsilon == 1e-8);
+  CHECK(config->data.sparse[0].hotness == std::vector<int64_t>{1, 1, 1});
+  CHECK(config->data.sparse[0].max_feature_num_per_sample == 3);
+  CHECK(!config->data.checksums);
+  CHECK(!config->data.async_param);
+  CHECK(!config->data.num_samples);
+  const auto shuffled =
+      parse_train_config(config->root.dump(), "few.json", {"layers[0].async_param.shuffle=true"});
+  REQUIRE(shuffled->data.async_param);
+  CHECK(shuffled->data.async_param->io_alignment == 512);
+  CHECK(shuffled->data.async_param->io_block_size == 1 << 20);
+  CHECK(shuffled->data.async_param->num_batches_per_thread == 4);
+  CHECK(shuffled->data.shuffle);
+}
+
 TEST_CASE("The solver's defaults and alternatives") {
   const std::string few =
       R"(solver={"lr_policy": "fixed", "display": 1, "snapshot": 0, "snapshot_prefix": "",)";
@@ -187,7 +217,7 @@ constexpr const char* kNorm = R"("format": "Norm", )";
 constexpr const char* kRaw = R"("format": "Raw", )";
 }  // namespace
 
-TEST_CASE("How many keys a slot has is told in one of three ways") {
+TEST_CASE("How many keys a slot has is told in one of three ways, or is one") {
   const auto hotness = [](const std::string& format, const std::string& keys) {
     const DataConfig data = data_layer(
         format, "", R"({"top": "s", "type": "LocalizedSlot", "slot_num": 3, )" + keys + "}");
@@ -207,8 +237,9 @@ TEST_CASE("How many keys a slot has is told in one of three ways") {
   CHECK(hotness(kNorm, R"("max_feature_num_per_sample": 30, "max_nnz": 5)") == List{5, 5, 5});
   CHECK(hotness(kNorm, R"("max_feature_num_per_sample": 3)") == List{1, 1, 1});
   CHECK(hotness(kNorm, R"("max_feature_num_per_sample": 10)") == List{8, 8, 8});
-  // Without any of the three it is max_feature_num_per_sample that is missing.
-  CHECK_THROWS_AS(hotness(kNorm, R"("max_nnz": 5)"), ConfigError);
+  CHECK(hotness(kNorm, R"("max_nnz": 5)") == List{5, 5, 5});
+  CHECK(hotness(kNorm, R"("is_fixed_length": false)") == List{1, 1, 1});
+  CHECK(hotness(kRaw, R"("is_fixed_length": true)") == List{1, 1, 1});
 }
 
 TEST_CASE("Several sparse inputs are one row of slots") {

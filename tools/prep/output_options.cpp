@@ -2,10 +2,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string_view>
 
+#include "data_reader/first_config.h"
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/file.h"
 #include "hugectr_lite/core/number_option.h"
 #include "tools/prep/multi_hot.h"
 
@@ -39,6 +44,30 @@ void add_output_options(CLI::App& app, OutputOptions& options) {
   app.add_option("--seed", options.seed, "Seed of what is drawn at random")
       ->check(whole_number(0))
       ->capture_default_str();
+  app.add_option(
+         "--write-config", options.config_of,
+         "Also write a first config that trains this model on the results, <out>/MODEL.json")
+      ->type_name("MODEL")
+      ->check(CLI::IsMember(data::first_config_models()));
+}
+
+static std::string config_path(const OutputOptions& options) {
+  return options.folder + "/" + options.config_of + ".json";
+}
+
+void check_config_place(const OutputOptions& options) {
+  if (!options.config_of.empty() && std::filesystem::exists(config_path(options)))
+    raise<ConfigError>("--write-config: expected no file {}, found one; remove or rename it",
+                       config_path(options));
+}
+
+std::string write_first_config(const OutputOptions& options, const data::Manifest& manifest) {
+  if (options.config_of.empty()) return {};
+  const std::string text = data::first_config(options.config_of, manifest, "");
+  WriteFile file(config_path(options));
+  file.write(std::as_bytes(std::span(text)));
+  file.close();
+  return config_path(options);
 }
 
 nlohmann::ordered_json output_json(const OutputOptions& options) {

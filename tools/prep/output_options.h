@@ -23,11 +23,13 @@ struct OutputOptions {
   std::string multi_hot = {};  // "", "dcnv2" or a list of sizes (multi_hot.h)
   bool norm_sum = true;        // blocks of Norm files carry their checksum
   int64_t norm_rows_per_file = int64_t{1} << 20;
-  bool shuffle = false;  // the rows of the training split
-  uint64_t seed = 0;     // of the shuffle and of the multi-hot lists
+  bool shuffle = false;        // the rows of the training split
+  uint64_t seed = 0;           // of the shuffle and of the multi-hot lists
+  std::string config_of = {};  // model whose first config is written into the folder; "": none
 };
 
-// Adds --out, --format, --multi-hot, --norm-check, --norm-rows-per-file, --shuffle and --seed.
+// Adds --out, --format, --multi-hot, --norm-check, --norm-rows-per-file, --shuffle, --seed and
+// --write-config.
 void add_output_options(CLI::App& app, OutputOptions& options);
 
 // Sets what `options` decide about a data set of rows of this shape: format, float_label,
@@ -39,5 +41,10 @@ nlohmann::ordered_json output_json(const OutputOptions& options);
 
 // Keys of each slot: all 1 without --multi-hot. Throws ConfigError.
 std::vector<int64_t> output_hotness(const OutputOptions& options, const RowShape& shape);
+
+// Throws ConfigError if the file of --write-config exists: its owner may have changed it.
+void check_config_place(const OutputOptions& options);
+// Writes it, if it is asked for. Returns its path, or "". Throws ConfigError, FileError.
+std::string write_first_config(const OutputOptions& options, const data::Manifest& manifest);
 
 }  // namespace hlite::tools

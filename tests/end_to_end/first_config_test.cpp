@@ -1,0 +1,105 @@
+// The first config that is written for prepared data: `train --new`, and --write-config of the
+// preparations.
+#include <filesystem>
+
+#include "tests/end_to_end/small_run.h"
+#include "tests/support/catch.h"
+
+namespace hlite::test {
+namespace {
+
+const std::vector<std::string> kFirstModels = {"dlrm", "dcnv2", "deepfm", "wdl", "dcn"};
+
+// Trains a few iterations; with --check it would not read the data.
+void check_trains(const std::string& config) {
+  const auto result = run_program({HLITE_TRAIN, "--config", config, "--threads", "2", "--set",
+                                   "solver.num_epochs=", "--set", "solver.max_iter=3"});
+  INFO(result.err << result.out);
+  CHECK(result.code == 0);
+  CHECK(result.err.find("done after 3 iterations") != std::string::npos);
+  CHECK(result.err.find("warning") == std::string::npos);
+}
+
+// Criteo-like data as `options` say, of a training and a validation split.
+std::string prepared_clicks(const TemporaryDirectory& folder, const std::string& name,
+                            std::vector<std::string> options) {
+  if (!std::filesystem::exists(folder / "s.train.tsv"))
+    REQUIRE(run_program(
+                {HLITE_CRITEO_SYNTH, "--train", "4000", "--test", "1000", "--out", folder / "s"})
+                .code == 0);
+  options.insert(options.begin(), {HLITE_CRITEO_PREP, "--train", folder / "s.train.tsv", "--val",
+                                   folder / "s.test.tsv", "--quiet", "--out", folder / name});
+  const auto result = run_program(options);
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  return folder / name;
+}
+
+}  // namespace
+
+TEST_CASE("train --new writes a config for each model that trains on what was prepared") {
+  const TemporaryDirectory folder;
+  for (const auto& [name, options] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {"raw", {}},
+           {"norm", {"--format", "norm"}},
+           {"norm_none", {"--format", "norm", "--norm-check", "None"}},
+           {"multi_hot", {"--multi-hot", "2,1,3,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,4"}}}) {
+    const std::string data = prepared_clicks(folder, name, options);
+    for (const std::string& model : kFirstModels) {
+      INFO(name << " " << model);
+      const auto made = run_program({HLITE_TRAIN, "--new", model, "--prepared", data});
+      INFO(made.err);
+      REQUIRE(made.code == 0);
+      write_text(folder / "config.json", made.out);
+      check_trains(folder / "config.json");
+    }
+  }
+  const auto dlrm = run_program({HLITE_TRAIN, "--new", "dlrm", "--prepared", folder / "raw"});
+  CHECK(std::count(dlrm.out.begin(), dlrm.out.end(), '\n') <= 25);
+}
+
+TEST_CASE("csv_prep --write-config writes one beside its data, and never over a file") {
+  const TemporaryDirectory folder;
+  write_text(folder / "a.csv", "1,x,0.5\n0,y,1.5\n1,x,2\n0,z,1\n");
+  write_text(folder / "schema.json", R"({"separator": ",", "header": false,
+      "label": {"column": 0, "positive": ["1"], "negative": ["0"]},
+      "categorical": [{"column": 1, "name": "c"}], "dense": []})");
+  const std::vector<std::string> prepare = {
+      HLITE_CSV_PREP,  "--schema", folder / "schema.json", "--train", folder / "a.csv", "--out",
+      folder / "data", "--force",  "--write-config"};
+  const auto with = [&](const std::string& model) {
+    std::vector<std::string> command = prepare;
+    command.push_back(model);
+    return run_program(command);
+  };
+  // Data without numbers: four models need none.
+  for (const std::string model : {"dcnv2", "deepfm", "wdl", "dcn"}) {
+    const auto result = with(model);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    check_trains(folder / "data/" + model + ".json");
+  }
+  const auto dlrm = with("dlrm");
+  CHECK(dlrm.code == 2);
+  CHECK(dlrm.err.find("dlrm: expected data with dense features, found none") != std::string::npos);
+
+  write_text(folder / "data/wdl.json", "mine");
+  const auto again = with("wdl");
+  CHECK(again.code == 2);
+  CHECK(again.err.find("expected no file " + (folder / "data/wdl.json")) != std::string::npos);
+  CHECK(read_text(folder / "data/wdl.json") == "mine");
+  CHECK(with("mlp").code == 2);
+}
+
+TEST_CASE("train --new says what it lacks") {
+  const TemporaryDirectory folder;
+  CHECK(run_program({HLITE_TRAIN, "--new", "dlrm"}).code == 2);
+  const auto nowhere = run_program({HLITE_TRAIN, "--new", "dlrm", "--prepared", folder / "no"});
+  CHECK(nowhere.code != 0);
+  CHECK(nowhere.err.find("no/manifest.json") != std::string::npos);
+  const auto unknown = run_program({HLITE_TRAIN, "--new", "mlp", "--prepared", folder.path()});
+  CHECK(unknown.code == 2);
+  CHECK(unknown.err.find("dcnv2") != std::string::npos);
+}
+
+}  // namespace hlite::test
