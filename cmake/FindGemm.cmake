@@ -7,7 +7,6 @@ find_library(DNNL_LIBRARY dnnl)
 find_path(OPENBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas-pthread openblas-openmp openblas
   HINTS /usr/include/x86_64-linux-gnu)
 find_library(OPENBLAS_LIBRARY openblas PATH_SUFFIXES openblas-pthread openblas-openmp)
-find_package(OpenMP QUIET COMPONENTS CXX)
 
 if(DNNL_INCLUDE_DIR AND DNNL_LIBRARY AND NOT HLITE_GEMM STREQUAL OPENBLAS)
   set(HLITE_GEMM_ONEDNN 1)
@@ -22,11 +21,12 @@ include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(Gemm REQUIRED_VARS Gemm_LIBRARY Gemm_INCLUDE_DIR
   REASON_FAILURE_MESSAGE "install libdnnl-dev (or libopenblas-dev): tools/setup.sh does")
 if(Gemm_FOUND AND NOT TARGET hlite::gemm)
-  add_library(hlite::gemm UNKNOWN IMPORTED)
-  set_target_properties(hlite::gemm PROPERTIES IMPORTED_LOCATION ${Gemm_LIBRARY}
-    INTERFACE_INCLUDE_DIRECTORIES ${Gemm_INCLUDE_DIR})
-  # oneDNN threads by OpenMP; each of our workers tells its own OpenMP to use one thread.
-  if(OpenMP_CXX_FOUND)
-    set_property(TARGET hlite::gemm PROPERTY INTERFACE_LINK_LIBRARIES ${OpenMP_CXX_LIBRARIES})
+  if(HLITE_GEMM_ONEDNN)
+    # Headers only: the first product loads the library (hugectr_lite/ops/onednn.h).
+    add_library(hlite::gemm INTERFACE IMPORTED)
+  else()
+    add_library(hlite::gemm UNKNOWN IMPORTED)
+    set_target_properties(hlite::gemm PROPERTIES IMPORTED_LOCATION ${Gemm_LIBRARY})
   endif()
+  set_target_properties(hlite::gemm PROPERTIES INTERFACE_INCLUDE_DIRECTORIES ${Gemm_INCLUDE_DIR})
 endif()

@@ -51,7 +51,10 @@ AsyncReader::AsyncReader(const config::DataConfig& config, const std::string& pa
   bool told = false;
   for (int64_t t = 0; t < T; ++t) {
     const IoQueueOptions queue_options{plan_.shape.depth, plan_.shape.alignment};
-    auto queue = open ? open(path, queue_options) : open_io_queue(path, queue_options);
+    auto queue = open ? open(path, queue_options)
+                 : file_bytes_ <= SynchronousQueue::kSmallFile
+                     ? std::make_unique<SynchronousQueue>(path, queue_options)
+                     : open_io_queue(path, queue_options);
     if (const int64_t now = queue->file_size(); now != file_bytes_)
       raise<DataError>("{}: changed while it was opened: {} bytes, then {}", path, file_bytes_,
                        now);

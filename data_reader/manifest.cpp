@@ -326,6 +326,8 @@ std::string sample_digits(const std::vector<std::string>& paths) {
   const int64_t bytes = begins.back();
   Checksum checksum;
   std::vector<std::byte> block;
+  std::optional<ReadFile> open;
+  size_t open_index = 0;
   for (int64_t i = 0; i < kBlocks; ++i) {
     int64_t at = std::max<int64_t>(bytes - kBlockBytes, 0) / (kBlocks - 1) * i;
     if (i + 1 == kBlocks) at = std::max<int64_t>(bytes - kBlockBytes, 0);
@@ -334,7 +336,8 @@ std::string sample_digits(const std::vector<std::string>& paths) {
       const auto file = std::upper_bound(begins.begin(), begins.end(), at) - begins.begin() - 1;
       const auto index = static_cast<size_t>(file);
       block.resize(static_cast<size_t>(std::min(end, begins[index + 1]) - at));
-      ReadFile(paths[index]).read(at - begins[index], block);
+      if (!open || open_index != index) open.emplace(paths[open_index = index]);
+      open->read(at - begins[index], block);
       checksum.add(block);
       at += std::ssize(block);
     }

@@ -50,6 +50,18 @@ int64_t write_at(int fd, const std::byte* from, int64_t bytes, int64_t offset) {
   return put < 0 ? -errno : put;
 }
 
+// What the request's completion says.
+int64_t serve(int fd, const IoRequest& r) {
+  return r.writes ? write_at(fd, r.buffer, r.bytes, r.offset)
+                  : read_at(fd, r.buffer, r.bytes, r.offset);
+}
+
+FileDescriptor open_buffered(const std::string& path, const IoQueueOptions& options) {
+  const int fd = open_file(path, options, 0);
+  if (fd < 0) raise<FileError>("{}: cannot open: {}", path, reason(-fd));
+  return FileDescriptor(fd);
+}
+
 // A number that the kernel shows; -1 where it does not.
 int64_t kernel_number(const char* path) {
   int64_t value = -1;
@@ -193,9 +205,7 @@ int64_t AioQueue::file_size() const { return size_of(path_, file_.get()); }
 BufferedQueue::BufferedQueue(std::string path, const IoQueueOptions& options, std::string because)
     : path_(std::move(path)), because_(std::move(because)), options_(options) {
   check_depth(options);
-  const int fd = open_file(path_, options_, 0);
-  if (fd < 0) raise<FileError>("{}: cannot open: {}", path_, reason(-fd));
-  file_ = FileDescriptor(fd);
+  file_ = open_buffered(path_, options_);
   thread_ = std::thread([this] { serve_all(); });
 }
 
@@ -216,8 +226,7 @@ void BufferedQueue::serve_all() {
     const IoRequest r = requests_.front();
     requests_.pop_front();
     lock.unlock();
-    const int64_t result = r.writes ? write_at(file_.get(), r.buffer, r.bytes, r.offset)
-                                    : read_at(file_.get(), r.buffer, r.bytes, r.offset);
+    const int64_t result = serve(file_.get(), r);
     lock.lock();
     done_.push_back({r.tag, result});
     answered_.notify_one();
@@ -263,6 +272,46 @@ void BufferedQueue::wake() {
 }
 
 int64_t BufferedQueue::file_size() const { return size_of(path_, file_.get()); }
+
+SynchronousQueue::SynchronousQueue(std::string path, const IoQueueOptions& options)
+    : path_(std::move(path)), options_(options) {
+  check_depth(options);
+  file_ = open_buffered(path_, options_);
+}
+
+size_t SynchronousQueue::submit(std::span<const IoRequest> requests) {
+  const size_t n =
+      std::min(requests.size(), static_cast<size_t>(options_.depth - std::ssize(done_)));
+  for (const IoRequest& r : requests.first(n)) done_.push_back({r.tag, serve(file_.get(), r)});
+  return n;
+}
+
+size_t SynchronousQueue::reap(std::span<IoCompletion> done, std::chrono::milliseconds timeout) {
+  if (done_.empty()) {
+    std::unique_lock lock(mutex_);
+    const auto woken = [&] { return woken_; };
+    if (timeout < std::chrono::milliseconds(0))
+      changed_.wait(lock, woken);
+    else
+      changed_.wait_for(lock, timeout, woken);
+    woken_ = false;
+    return 0;
+  }
+  const size_t n = std::min(done.size(), done_.size());
+  std::copy_n(done_.begin(), n, done.begin());
+  done_.erase(done_.begin(), done_.begin() + static_cast<std::ptrdiff_t>(n));
+  return n;
+}
+
+void SynchronousQueue::wake() {
+  {
+    const std::lock_guard lock(mutex_);
+    woken_ = true;
+  }
+  changed_.notify_one();
+}
+
+int64_t SynchronousQueue::file_size() const { return size_of(path_, file_.get()); }
 
 std::unique_ptr<IoQueue> open_io_queue(const std::string& path, const IoQueueOptions& options,
                                        OpenDirect direct) {

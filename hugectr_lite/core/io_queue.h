@@ -2,8 +2,8 @@
 // and in any order.
 //
 // AioQueue goes past the page cache (O_DIRECT) through libaio; BufferedQueue goes through the page
-// cache with a thread of its own, on file systems that refuse the former. Both belong to one
-// thread, but for wake().
+// cache with a thread of its own, on file systems that refuse the former; SynchronousQueue reads
+// small files. Each belongs to one thread, except for wake().
 #pragma once
 
 #include <libaio.h>
@@ -130,6 +130,32 @@ class BufferedQueue final : public IoQueue {
   int64_t in_flight_ = 0;
   bool stop_ = false, woken_ = false;
   std::thread thread_;  // last: it uses all of the above
+};
+
+// Reads and writes through the page cache in submit(), which returns when they are done. For small
+// files: a queue of libaio costs more than they do, because the kernel waits for all processors
+// when it is destroyed, up to 30 ms, also where the process ends without that.
+class SynchronousQueue final : public IoQueue {
+ public:
+  // Files of up to this size take less time to read than an AioQueue takes to be destroyed.
+  static constexpr int64_t kSmallFile = int64_t{8} << 20;
+
+  // Throws FileError.
+  SynchronousQueue(std::string path, const IoQueueOptions& options);
+
+  size_t submit(std::span<const IoRequest> requests) override;
+  size_t reap(std::span<IoCompletion> done, std::chrono::milliseconds timeout) override;
+  void wake() override;
+  [[nodiscard]] int64_t file_size() const override;
+
+ private:
+  std::string path_;
+  IoQueueOptions options_;
+  FileDescriptor file_;
+  std::deque<IoCompletion> done_;
+  std::mutex mutex_;  // of woken_
+  std::condition_variable changed_;
+  bool woken_ = false;
 };
 
 using OpenDirect = std::unique_ptr<IoQueue> (*)(const std::string& path,

@@ -14,10 +14,16 @@ namespace hlite {
 namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
-// From here on whole pages pay off.
-constexpr size_t kMapThreshold = kHugePage;
+constexpr size_t kPage = 4096;
+// From here on memory comes from the kernel, as zeros that nobody has to write.
+constexpr size_t kMapThreshold = size_t{128} << 10;
 
 size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
+
+std::byte* map_pages(size_t bytes) {
+  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
+}
 
 // mmap aligns to 4 KiB only; map one huge page more and give the ends back.
 std::byte* map_huge_aligned(size_t bytes) {
@@ -38,9 +44,12 @@ std::byte* map_huge_aligned(size_t bytes) {
 HostMemory::HostMemory(size_t bytes, const char* what) : bytes_(bytes) {
   if (bytes == 0) return;
   // Decided by the rounded size, which is what the destructor knows.
-  if (round_up(bytes, kAlignment) >= kMapThreshold) {
+  if (round_up(bytes, kAlignment) >= kHugePage) {
     bytes_ = round_up(bytes, kHugePage);
     data_ = map_huge_aligned(bytes_);
+  } else if (round_up(bytes, kAlignment) >= kMapThreshold) {
+    bytes_ = round_up(bytes, kPage);
+    data_ = map_pages(bytes_);
   } else {
     bytes_ = round_up(bytes, kAlignment);
     data_ = static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes_));

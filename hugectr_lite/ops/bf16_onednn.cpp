@@ -9,9 +9,51 @@
 #if HLITE_GEMM_ONEDNN && DNNL_VERSION_MAJOR == 2
 #include <map>
 #include <mutex>
-#include <oneapi/dnnl/dnnl.hpp>
 
 #include "hugectr_lite/core/memory.h"
+#include "hugectr_lite/ops/onednn.h"
+
+// dnnl.hpp calls the functions of the library by name; these names lead to the loaded ones. This
+// file is compiled alone, so nothing else sees them.
+#define dnnl_engine_create(...) hlite::ops::onednn().dnnl_engine_create_function(__VA_ARGS__)
+#define dnnl_engine_destroy(...) hlite::ops::onednn().dnnl_engine_destroy_function(__VA_ARGS__)
+#define dnnl_matmul_desc_init(...) hlite::ops::onednn().dnnl_matmul_desc_init_function(__VA_ARGS__)
+#define dnnl_memory_create(...) hlite::ops::onednn().dnnl_memory_create_function(__VA_ARGS__)
+#define dnnl_memory_desc_get_size(...) \
+  hlite::ops::onednn().dnnl_memory_desc_get_size_function(__VA_ARGS__)
+#define dnnl_memory_desc_init_by_tag(...) \
+  hlite::ops::onednn().dnnl_memory_desc_init_by_tag_function(__VA_ARGS__)
+#define dnnl_memory_destroy(...) hlite::ops::onednn().dnnl_memory_destroy_function(__VA_ARGS__)
+#define dnnl_memory_get_data_handle(...) \
+  hlite::ops::onednn().dnnl_memory_get_data_handle_function(__VA_ARGS__)
+#define dnnl_memory_set_data_handle_v2(...) \
+  hlite::ops::onednn().dnnl_memory_set_data_handle_v2_function(__VA_ARGS__)
+#define dnnl_primitive_attr_create(...) \
+  hlite::ops::onednn().dnnl_primitive_attr_create_function(__VA_ARGS__)
+#define dnnl_primitive_attr_destroy(...) \
+  hlite::ops::onednn().dnnl_primitive_attr_destroy_function(__VA_ARGS__)
+#define dnnl_primitive_attr_set_scratchpad_mode(...) \
+  hlite::ops::onednn().dnnl_primitive_attr_set_scratchpad_mode_function(__VA_ARGS__)
+#define dnnl_primitive_create(...) hlite::ops::onednn().dnnl_primitive_create_function(__VA_ARGS__)
+#define dnnl_primitive_desc_destroy(...) \
+  hlite::ops::onednn().dnnl_primitive_desc_destroy_function(__VA_ARGS__)
+#define dnnl_primitive_desc_iterator_create(...) \
+  hlite::ops::onednn().dnnl_primitive_desc_iterator_create_function(__VA_ARGS__)
+#define dnnl_primitive_desc_iterator_destroy(...) \
+  hlite::ops::onednn().dnnl_primitive_desc_iterator_destroy_function(__VA_ARGS__)
+#define dnnl_primitive_desc_iterator_fetch(...) \
+  hlite::ops::onednn().dnnl_primitive_desc_iterator_fetch_function(__VA_ARGS__)
+#define dnnl_primitive_desc_query(...) \
+  hlite::ops::onednn().dnnl_primitive_desc_query_function(__VA_ARGS__)
+#define dnnl_primitive_desc_query_md(...) \
+  hlite::ops::onednn().dnnl_primitive_desc_query_md_function(__VA_ARGS__)
+#define dnnl_primitive_destroy(...) \
+  hlite::ops::onednn().dnnl_primitive_destroy_function(__VA_ARGS__)
+#define dnnl_primitive_execute(...) \
+  hlite::ops::onednn().dnnl_primitive_execute_function(__VA_ARGS__)
+#define dnnl_stream_create(...) hlite::ops::onednn().dnnl_stream_create_function(__VA_ARGS__)
+#define dnnl_stream_destroy(...) hlite::ops::onednn().dnnl_stream_destroy_function(__VA_ARGS__)
+#include <oneapi/dnnl/dnnl.hpp>
 #endif
 
 namespace hlite::ops {

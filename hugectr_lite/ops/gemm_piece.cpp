@@ -8,10 +8,7 @@
 #include "hugectr_lite/ops/transpose.h"
 
 #if HLITE_GEMM_ONEDNN
-#include <oneapi/dnnl/dnnl.h>
-
-// OpenMP's, without asking for its header: libgomp comes with oneDNN.
-extern "C" void omp_set_num_threads(int);
+#include "hugectr_lite/ops/onednn.h"
 #else
 #include <cblas.h>
 #endif
@@ -35,8 +32,8 @@ void multiply(const Product& p, StridedMatrix<const float> a, StridedMatrix<cons
 #if HLITE_GEMM_ONEDNN
   const auto letter = [](Transpose t) { return t == Transpose::kYes ? 'T' : 'N'; };
   const dnnl_status_t status =
-      dnnl_sgemm(letter(p.ta), letter(p.tb), p.m, p.n, p.k, p.alpha, a.data, a.stride, b.data,
-                 b.stride, p.beta, c.data, c.stride);
+      onednn().sgemm(letter(p.ta), letter(p.tb), p.m, p.n, p.k, p.alpha, a.data, a.stride, b.data,
+                     b.stride, p.beta, c.data, c.stride);
   HLITE_CHECK(status == dnnl_success, "dnnl_sgemm of {} x {} x {}: status {}", p.m, p.n, p.k,
               static_cast<int>(status));
 #else
@@ -113,7 +110,7 @@ void multiply_copies(Copies copies, const Product& p, StridedMatrix<const float>
 void keep_single_threaded() {
   thread_local const bool done = [] {
 #if HLITE_GEMM_ONEDNN
-    omp_set_num_threads(1);
+    onednn().omp_set_num_threads(1);
 #else
     openblas_set_num_threads(1);
 #endif

@@ -8,6 +8,15 @@ namespace hlite::plan {
 // Every buffer begins where the widest loads may.
 static int64_t aligned(int64_t bytes) { return (bytes + 255) / 256 * 256; }
 
+// Smaller buffers share one block of huge pages: to be given pages of 4 KiB takes longer than to
+// score a few thousand samples. AddressSanitizer finds overruns of blocks only, so there every
+// buffer is one.
+#if defined(__SANITIZE_ADDRESS__)
+static constexpr int64_t kLarge = 0;
+#else
+static constexpr int64_t kLarge = int64_t{2} << 20;
+#endif
+
 const Buffers::Entry& Buffers::at(BufferId id) const {
   HLITE_CHECK(id >= 0 && id < static_cast<BufferId>(entries_.size()), "buffer id {} of {}", id,
               entries_.size());
@@ -49,11 +58,24 @@ void Buffers::allocate(std::span<const LentMemory> lent) {
     HLITE_CHECK(e.root == buffer, "memory is lent for slice {}", at(buffer).name);
     e.data[0] = e.data[1] = data;
   }
+  int64_t small = 0;
   for (size_t i = 0; i < entries_.size(); ++i) {
     Entry& e = entries_[i];
     if (e.root != static_cast<BufferId>(i) || e.data[0] != nullptr) continue;
+    if (e.bytes < kLarge) {
+      small += aligned(e.bytes);
+      continue;
+    }
     e.memory = HostMemory(static_cast<size_t>(e.bytes), e.name.c_str());
     e.data[0] = e.data[1] = e.memory.data();
+  }
+  small_ = HostMemory(static_cast<size_t>(small), "buffers of less than 2 MiB");
+  std::byte* next = small_.data();
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    Entry& e = entries_[i];
+    if (e.root != static_cast<BufferId>(i) || e.data[0] != nullptr || e.bytes >= kLarge) continue;
+    e.data[0] = e.data[1] = next;
+    next += aligned(e.bytes);
   }
   allocated_ = true;
 }

@@ -100,7 +100,7 @@ class Buffers {
     BufferKind kind;
     BufferId root;
     int64_t offset, bytes;
-    HostMemory memory;        // of root buffers in host memory
+    HostMemory memory;        // of large root buffers in host memory
     std::byte* data[2] = {};  // of root buffers: each side; the same but for inputs on a GPU
   };
   [[nodiscard]] const Entry& at(BufferId id) const;
@@ -118,6 +118,7 @@ class Buffers {
   int side_ = 0;
   const cuda::Backend* gpu_ = nullptr;  // that the memory is on; null: the host's
   DeviceMemory arena_;                  // there
+  HostMemory small_;                    // all small root buffers in host memory
   std::function<void()> wait_;
 };
 

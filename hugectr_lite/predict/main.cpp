@@ -57,7 +57,8 @@ void define(CLI::App& app, hlite::predict::PredictionOptions& o) {
          [&o](const std::string& name) { o.run.device = hlite::config::device_choice(name); },
          "auto, cpu or cuda [solver.device, else auto]")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
-  app.add_option("--threads", o.run.threads, "CPU threads [solver.threads, else all]")
+  app.add_option("--threads", o.run.threads,
+                 "CPU threads at most; a small input takes fewer [solver.threads, else all]")
       ->check(hlite::whole_number(1, hlite::kMostThreads));
   app.add_flag("--quiet", o.run.quiet, "Print nothing but warnings and errors");
 }

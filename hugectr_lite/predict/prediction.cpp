@@ -1,6 +1,7 @@
 #include "hugectr_lite/predict/prediction.h"
 
 #include <algorithm>
+#include <future>
 #include <memory>
 #include <vector>
 
@@ -17,6 +18,8 @@
 #include "hugectr_lite/predict/prediction_config.h"
 #include "hugectr_lite/predict/predictor.h"
 #include "hugectr_lite/predict/score_file.h"
+#include "hugectr_lite/predict/useful_threads.h"
+#include "hugectr_lite/trainer/run/resources.h"
 #include "tools/apply/text_batches.h"
 #include "tools/inspect/file_kind.h"
 
@@ -115,7 +118,11 @@ PredictionResult predict(const PredictionOptions& options) {
   const auto config =
       prediction_config({options.run.config}, options.model, options.run.overrides, options.batch);
   const std::unique_ptr<ScoreFile> out = open_score_file(options.out);
-  Predictor predictor(*config, {.model = options.model, .delta = options.delta}, options.run);
+  trainer::Options run = options.run;
+  run.threads = trainer::resolve_threads(*config, run);
+  if (preparation_for(options, config->data).empty())
+    run.threads = useful_threads(run.threads, config->data, options.input, options.model);
+  Predictor predictor(*config, {.model = options.model, .delta = options.delta}, run);
   const bool labelled = options.labels == tools::Labels::kThere;
   const auto start = Clock::now();
   Samples samples(options, config->data, predictor);
@@ -138,6 +145,8 @@ PredictionResult predict(const PredictionOptions& options) {
       labels.clear();
     }
   }
+  // The disk works while the metrics are computed.
+  auto written = std::async(std::launch::async, [&] { out->finish(); });
   if (labelled && result.samples > 0) {
     result.auc = ops::auc(logits, labels);
     result.loss =
@@ -150,6 +159,7 @@ PredictionResult predict(const PredictionOptions& options) {
         "{}: expected at most {:.1f} % of keys outside of their tables (--max-unknown), found "
         "{:.1f} %",
         options.input, 100 * options.max_unknown, 100 * result.replaced_share());
+  written.get();
   out->close();
   result.seconds = seconds_since(start);
   return result;

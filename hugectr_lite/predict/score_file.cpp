@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <utility>
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
@@ -27,7 +28,8 @@ class CsvScores final : public ScoreFile {
  public:
   explicit CsvScores(const std::string& path) : file_(path) { file_.write(kHeader); }
   void add(std::span<const float> scores) override { file_.write(lines_of(scores)); }
-  void close() override { file_.commit(); }
+  void finish() override { file_.finish(); }
+  void close() override { file_.publish(); }
 
  private:
   tools::OutputFile file_;
@@ -37,6 +39,7 @@ class PrintedScores final : public ScoreFile {
  public:
   PrintedScores() { print(kHeader); }
   void add(std::span<const float> scores) override { print(lines_of(scores)); }
+  void finish() override {}
   void close() override {
     if (std::fflush(stdout) != 0) fail();
   }
@@ -56,16 +59,22 @@ class NumpyScores final : public ScoreFile {
   void add(std::span<const float> scores) override {
     scores_.insert(scores_.end(), scores.begin(), scores.end());
   }
-  void close() override {
+  void finish() override {
+    if (std::exchange(finished_, true)) return;
     file_.write(
         tools::numpy_preamble({.type = "<f4", .shape = {static_cast<int64_t>(scores_.size())}}));
     file_.write(std::as_bytes(std::span(scores_)));
-    file_.commit();
+    file_.finish();
+  }
+  void close() override {
+    finish();
+    file_.publish();
   }
 
  private:
   tools::OutputFile file_;
   std::vector<float> scores_;
+  bool finished_ = false;
 };
 }  // namespace
 

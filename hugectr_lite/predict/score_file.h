@@ -12,7 +12,10 @@ class ScoreFile {
   virtual ~ScoreFile() = default;
   // Throws FileError.
   virtual void add(std::span<const float> scores) = 0;
-  // The file appears under its name; without close() nothing does.
+  // All scores were added: writes them to the disk, under a temporary name. Throws FileError.
+  virtual void finish() = 0;
+  // finish(), if that was not done yet; then the file appears under its name. Without close()
+  // nothing does.
   virtual void close() = 0;
 };
 

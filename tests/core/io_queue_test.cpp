@@ -53,6 +53,14 @@ std::unique_ptr<IoQueue> open_buffered(const std::string& path, const IoQueueOpt
   return std::make_unique<BufferedQueue>(path, options, "the test wants it");
 }
 
+std::unique_ptr<IoQueue> open_synchronous(const std::string& path, const IoQueueOptions& options) {
+  return std::make_unique<SynchronousQueue>(path, options);
+}
+
+std::vector<IoQueueFactory> all_queues() {
+  return {open_buffered, open_synchronous, [](auto& p, auto& o) { return open_io_queue(p, o); }};
+}
+
 // Everything that was submitted.
 std::map<uint64_t, int64_t> reap_all(IoQueue& queue, size_t count) {
   std::map<uint64_t, int64_t> results;
@@ -83,10 +91,9 @@ class MoodyQueue final : public AioQueue {
 };
 }  // namespace
 
-TEST_CASE("both queues read what is asked, at most `depth` at a time") {
+TEST_CASE("all queues read what is asked, at most `depth` at a time") {
   const RandomFile f(10 * kAlignment + 100);
-  for (const auto& open : {IoQueueFactory(open_buffered),
-                           IoQueueFactory([](auto&p, auto&o) { return open_io_queue(p, o); })}) {
+  for (const IoQueueFactory& open : all_queues()) {
     const auto queue = open(f.path, {.depth = 4, .alignment = kAlignment});
     INFO("buffered because: " << queue->buffered_because());
     CHECK(queue->file_size() == 10 * kAlignment + 100);
@@ -115,9 +122,8 @@ TEST_CASE("both queues read what is asked, at most `depth` at a time") {
 
 TEST_CASE("a read that fails says why in its completion") {
   const RandomFile f(2 * kAlignment);
-  for (const bool direct : {false, true}) {
-    const IoQueueOptions options{.depth = 2, .alignment = kAlignment};
-    const auto queue = direct ? open_io_queue(f.path, options) : open_buffered(f.path, options);
+  for (const IoQueueFactory& open : all_queues()) {
+    const auto queue = open(f.path, {.depth = 2, .alignment = kAlignment});
     // An address that is nobody's; aligned.
     const IoRequest request{0, reinterpret_cast<std::byte*>(uintptr_t{1} << 12), kAlignment, 7};
     CHECK(queue->submit(std::span(&request, 1)) == 1);
@@ -152,9 +158,8 @@ TEST_CASE("what the kernel does not accept at once is left to the caller") {
 
 TEST_CASE("a waiting thread can be woken, before or while it waits") {
   const RandomFile f(kAlignment);
-  for (const bool direct : {false, true}) {
-    const IoQueueOptions options{.depth = 2, .alignment = kAlignment};
-    const auto queue = direct ? open_io_queue(f.path, options) : open_buffered(f.path, options);
+  for (const IoQueueFactory& open : all_queues()) {
+    const auto queue = open(f.path, {.depth = 2, .alignment = kAlignment});
     std::vector<IoCompletion> done(2);
     queue->wake();
     queue->wake();
@@ -167,11 +172,10 @@ TEST_CASE("a waiting thread can be woken, before or while it waits") {
 
 TEST_CASE("a queue may be destroyed while it reads") {
   const RandomFile f(64 * kAlignment);
-  for (const bool direct : {false, true}) {
+  for (const IoQueueFactory& open : all_queues()) {
     for (int round = 0; round < 20; ++round) {
       const Pieces pieces(16);
-      const IoQueueOptions options{.depth = 16, .alignment = kAlignment};
-      const auto queue = direct ? open_io_queue(f.path, options) : open_buffered(f.path, options);
+      const auto queue = open(f.path, {.depth = 16, .alignment = kAlignment});
       std::vector<IoRequest> requests;
       for (int64_t i = 0; i < 16; ++i)
         requests.push_back({i * kAlignment, pieces.at(i), kAlignment, 0});
@@ -219,11 +223,10 @@ TEST_CASE("a depth beyond what the system gives is refused with its limit") {
                            "fs.aio-max-nr = " + std::to_string(most)});
 }
 
-TEST_CASE("a file that cannot be opened is an error for both") {
+TEST_CASE("a file that cannot be opened is an error for all queues") {
   const TemporaryDirectory dir;
   const std::string path = dir / "none";
-  check_contains(message_of<FileError>([&] { open_io_queue(path, {}); }),
-                 {path, "cannot open: No such file"});
-  check_contains(message_of<FileError>([&] { open_buffered(path, {}); }),
-                 {path, "cannot open: No such file"});
+  for (const IoQueueFactory& open : all_queues())
+    check_contains(message_of<FileError>([&] { open(path, {}); }),
+                   {path, "cannot open: No such file"});
 }

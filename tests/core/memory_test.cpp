@@ -11,8 +11,9 @@ using namespace hlite;
 
 TEST_CASE("memory is zeroed, aligned and at least as large as asked for") {
   constexpr size_t kMiB = size_t{1} << 20;
-  for (const size_t bytes : {size_t{1}, size_t{63}, size_t{64}, size_t{65}, 2 * kMiB - 1, 2 * kMiB,
-                             2 * kMiB + 1, 5 * kMiB + 17}) {
+  for (const size_t bytes :
+       {size_t{1}, size_t{63}, size_t{64}, size_t{65}, kMiB / 8 - 64, kMiB / 8 - 63, kMiB / 8,
+        2 * kMiB - 4097, 2 * kMiB - 1, 2 * kMiB, 2 * kMiB + 1, 5 * kMiB + 17}) {
     // Twice: the second block may be what the first gave back, dirty.
     for (int round = 0; round < 2; ++round) {
       const HostMemory memory(bytes, "test");

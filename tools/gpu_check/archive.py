@@ -26,6 +26,21 @@ def libraries_of(file):
             if not SYSTEM.search(path if path != "not found" else "/" + name)}
 
 
+def onednn(programs):
+    """{name: path} of the library that programs load themselves, and of those it needs; empty where it is another's."""
+    try:
+        with open(os.path.join(os.path.dirname(programs), "CMakeCache.txt"), encoding="utf-8") as cache:
+            found = re.search(r"^DNNL_LIBRARY:\w+=(/.*)$", cache.read(), re.MULTILINE)
+    except OSError:
+        found = None
+    if not found:
+        return {}
+    path = os.path.realpath(found.group(1))
+    # The loader looks for libdnnl.so.2, a link to libdnnl.so.2.6.
+    name = re.match(r".*?\.so(\.\d+)?", os.path.basename(path)).group(0)
+    return {name: path, **libraries_of(path)}
+
+
 def fill(root, programs, folder):
     """Puts into the folder what an archive holds, at the places of the source tree; programs into bin."""
     target = os.path.join(folder, "bin")
@@ -36,6 +51,9 @@ def fill(root, programs, folder):
         for path in libraries_of(os.path.join(programs, name)).values():
             if path and not os.path.exists(os.path.join(target, os.path.basename(path))):
                 shutil.copy(path, target)
+    for name, path in onednn(programs).items():
+        if path and not os.path.exists(os.path.join(target, name)):
+            shutil.copy(path, os.path.join(target, name))
     for name in PROGRAMS + LIBRARIES:
         outside = {library: path for library, path in libraries_of(os.path.join(target, name)).items()
                    if not path or os.path.dirname(os.path.realpath(path)) != os.path.realpath(target)}

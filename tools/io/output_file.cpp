@@ -72,6 +72,12 @@ void OutputFile::commit() {
   keep_ = true;
 }
 
+void OutputFile::publish() {
+  finish();
+  rename_path(temporary_path(), path_);
+  keep_ = true;
+}
+
 void make_folder(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);

@@ -40,6 +40,9 @@ class OutputFile {
   void finish();
   // finish(), then the rename. Several files of one result: finish() all, then commit() all.
   void commit();
+  // finish(), then the rename without waiting until that is durable: after a crash of the system
+  // the file may be absent, or still the older one. For results that are quickly made again.
+  void publish();
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] const std::string& temporary_path() const { return file_.name(); }
