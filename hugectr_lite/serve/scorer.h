@@ -27,6 +27,8 @@ using Clock = std::chrono::steady_clock;
 
 struct ScorerOptions {
   std::string model;                       // a checkpoint's directory or FILE.safetensors
+  std::string delta = {};                  // a chain of deltas from the model's last weights
+  int64_t until = 0;                       // iteration of the last link that is used
   trainer::Options run = {};               // config, device, threads
   bool verify = true;                      // weights of a checkpoint by their checksum
   int64_t max_batch = 1024;                // samples scored at once
