@@ -154,6 +154,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     HttpRequest request{.method = std::string(message.method_string()),
                         .target = std::string(target.substr(0, target.find('?'))),
                         .body = std::move(message.body()),
+                        .host = text(http::field::host),
                         .authorization = text(http::field::authorization),
                         .content_encoding = text(http::field::content_encoding),
                         .json_length = text("Inference-Header-Content-Length"),
