@@ -89,6 +89,11 @@ SampleBlock Scorer::rows_of(std::span<const std::string> lines) {
   return rows;
 }
 
+bool Scorer::full() {
+  const std::lock_guard lock(mutex_);
+  return queued_ >= options_.max_queue;
+}
+
 bool Scorer::submit(ScoreJob& job) {
   {
     const std::lock_guard lock(mutex_);

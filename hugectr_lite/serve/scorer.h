@@ -73,6 +73,8 @@ class Scorer {
   // REQUIRES takes_text().
   [[nodiscard]] SampleBlock rows_of(std::span<const std::string> lines);
   [[nodiscard]] bool takes_text() const { return text_ != nullptr; }
+  // Whether submit() would refuse any job, so that an overloaded server need not parse requests.
+  [[nodiscard]] bool full();
   // False where the queue is full; `job` is then as it was.
   [[nodiscard]] bool submit(ScoreJob& job);
 

@@ -287,6 +287,8 @@ void Service::infer(const HttpRequest& request, const ModelPath& path, const Res
   if (!request.content_encoding.empty() && request.content_encoding != "identity")
     throw RequestError(415, fmt::format("Content-Encoding: expected none, found {}",
                                         request.content_encoding.substr(0, 64)));
+  const RequestError full(503, "expected room in the queue of samples, found it full");
+  if (version->scorer->full()) throw full;
   InferRequest infer = parse_infer(request.body, request.json_length, version->description);
   RecordedRequest recorded;
   SampleBlock samples = samples_of(infer, *version, recorded);
@@ -309,11 +311,7 @@ void Service::infer(const HttpRequest& request, const ModelPath& path, const Res
       respond(error_answer(error.status(), error.what()));
     }
   };
-  if (!version->scorer->submit(job)) {
-    HttpAnswer full = error_answer(503, "expected room in the queue of samples, found it full");
-    full.headers.emplace_back("Retry-After", "1");
-    respond(std::move(full));
-  }
+  if (!version->scorer->submit(job)) throw full;
 }
 
 }  // namespace hlite::serve
