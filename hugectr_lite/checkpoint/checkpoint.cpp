@@ -369,10 +369,17 @@ static void verify(const ReadFile& file, const FileSum& expected) {
         file.name(), expected.bytes, expected.digits(), found.bytes, found.digits());
 }
 
+const FileSum& weights_sum(const CheckpointMeta& meta) {
+  return meta.files.size() > kTensorFiles ? meta.files[kTensorFiles].sum : last_weights_sum(meta);
+}
+
+const FileSum& last_weights_sum(const CheckpointMeta& meta) {
+  HLITE_CHECK(!meta.files.empty(), "a manifest was not read");
+  return meta.files[0].sum;
+}
+
 void verify_weights(const std::string& dir, const CheckpointMeta& meta) {
-  const size_t index = meta.files.size() > kTensorFiles ? kTensorFiles : 0;
-  HLITE_CHECK(meta.files.size() > index, "the manifest of {} was not read", dir);
-  verify(ReadFile(find_replaced(place_of(dir)) + "/" + kFiles[index]), meta.files[index].sum);
+  verify(ReadFile(weights_file(dir)), weights_sum(meta));
 }
 
 std::unique_ptr<ReadFile> open_best_weights(const std::string& dir, const CheckpointMeta& meta) {

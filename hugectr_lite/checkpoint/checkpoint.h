@@ -112,6 +112,11 @@ void forget_evaluations(CheckpointMeta& meta);
 void load_checkpoint_weights(const std::string& dir, const CheckpointMeta& meta,
                              std::span<const TensorRef> weights);
 
+// The sum of the weights to use the model with, and of those to train on from, as the manifest has
+// them.
+const FileSum& weights_sum(const CheckpointMeta& meta);
+const FileSum& last_weights_sum(const CheckpointMeta& meta);
+
 // Reads the file of load_checkpoint_weights() and throws DataError where its size or checksum is
 // not the manifest's.
 void verify_weights(const std::string& dir, const CheckpointMeta& meta);

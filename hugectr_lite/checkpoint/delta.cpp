@@ -219,7 +219,7 @@ DeltaSize write_delta(const std::string& chain, int64_t iteration, const ByteSou
     tensors.push_back(words_ref(t.name + ".gone", std::move(delta.gone)));
   }
 
-  const std::string place = fmt::format("{}/{:010}", chain, iteration);
+  const std::string place = delta_link(chain, iteration);
   std::error_code error;
   fs::create_directories(chain, error);  // when it fails, the next one says so
   remove_stale(place);

@@ -9,6 +9,7 @@
 #include "hugectr_lite/checkpoint/row_window.h"
 #include "hugectr_lite/checkpoint/temporary_place.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/parse_number.h"
 
 namespace hlite::checkpoint {
 namespace {
@@ -16,11 +17,6 @@ namespace fs = std::filesystem;
 
 bool same(const FileSum& a, const FileSum& b) {
   return a.bytes == b.bytes && a.xxh3_64 == b.xxh3_64;
-}
-
-// Whether a folder's name is an iteration, as write_delta() makes it.
-bool is_link(const std::string& name) {
-  return name.size() >= 10 && name.find_first_not_of("0123456789") == std::string::npos;
 }
 
 // A table while links are applied to it: for each row its key and where its values are. Layer 0 is
@@ -180,19 +176,32 @@ FileSum sum_of_file(const ByteSource& file) {
   return checksum.sum();
 }
 
-DeltaChain::DeltaChain(std::string folder) : folder_(std::move(folder)) {
+std::string delta_link(const std::string& chain, int64_t iteration) {
+  return fmt::format("{}/{:010}", chain, iteration);
+}
+
+std::vector<int64_t> link_iterations(const std::string& chain) {
+  std::vector<int64_t> iterations;
   std::error_code error;
-  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(chain, error)) {
+    const std::string name = entry.path().filename().string();
+    const auto iteration = parse_number<int64_t>(name);
+    if (iteration && *iteration >= 0 && fmt::format("{:010}", *iteration) == name)
+      iterations.push_back(*iteration);
+  }
+  std::sort(iterations.begin(), iterations.end());
+  return iterations;
+}
+
+DeltaChain::DeltaChain(std::string folder, int64_t until) : folder_(std::move(folder)) {
+  std::error_code error;
   if (fs::exists(folder_, error) && !fs::is_directory(folder_, error))
     raise<DataError>("{}: expected a folder of deltas, found something else", folder_);
-  for (const auto& entry : fs::directory_iterator(folder_, error))
-    if (is_link(entry.path().filename().string()))
-      names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  for (const std::string& name : names) {
-    DeltaLink link{.path = folder_ + "/" + name, .meta = {}};
+  for (const int64_t iteration : link_iterations(folder_)) {
+    if (iteration > until) break;
+    DeltaLink link{.path = delta_link(folder_, iteration), .meta = {}};
     link.meta = read_delta_manifest(link.path);
-    if (fmt::format("{:010}", link.meta.iteration) != name)
+    if (link.meta.iteration != iteration)
       raise<DataError>("{}: expected the delta of the iteration in its name, found that of {}",
                        link.path, link.meta.iteration);
     if (!links_.empty() && !same(links_.back().meta.after, link.meta.before))

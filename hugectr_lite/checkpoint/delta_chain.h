@@ -1,6 +1,8 @@
 // DeltaChain: the links of a chain of deltas (delta.h) in order, and the model that they lead to.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,11 +16,16 @@ struct DeltaLink {
   DeltaMeta meta;
 };
 
+// The place of a link in its chain, and the iterations of the links that are there, in order.
+std::string delta_link(const std::string& chain, int64_t iteration);
+std::vector<int64_t> link_iterations(const std::string& chain);
+
 class DeltaChain {
  public:
-  // Reads the manifests. Throws DataError, naming the link, where one is damaged or does not begin
-  // where the one before it ends. A folder without links, or none, is an empty chain.
-  explicit DeltaChain(std::string folder);
+  // Reads the manifests of the links up to iteration `until`. Throws DataError, naming the link,
+  // where one is damaged or does not begin where the one before it ends. A folder without links, or
+  // none, is an empty chain.
+  explicit DeltaChain(std::string folder, int64_t until = std::numeric_limits<int64_t>::max());
   [[nodiscard]] const std::vector<DeltaLink>& links() const { return links_; }
   [[nodiscard]] const std::string& folder() const { return folder_; }
 

@@ -21,13 +21,18 @@ namespace {
 // The weights that a chain of deltas makes of a model's, in a file that is gone when this is.
 class JoinedWeights {
  public:
-  JoinedWeights(const std::string& model, const std::string& delta)
+  explicit JoinedWeights(const ModelWeights& weights)
       : path_((std::filesystem::temp_directory_path() /
                fmt::format("predict.{}.{}.safetensors", ::getpid(), next_++))
                   .string()) {
-    const ReadFile base(checkpoint::is_checkpoint(model) ? checkpoint::last_weights_file(model)
-                                                         : model);
-    checkpoint::DeltaChain(delta).join(base, path_);
+    const bool whole = checkpoint::is_checkpoint(weights.model);
+    const ReadFile base(whole ? checkpoint::last_weights_file(weights.model) : weights.model);
+    const checkpoint::DeltaChain chain(weights.delta, weights.until);
+    // The manifest is enough to refuse another model's chain, before all weights are read.
+    if (whole)
+      static_cast<void>(chain.first_after(
+          checkpoint::last_weights_sum(checkpoint::read_manifest(weights.model)), base.name()));
+    chain.join(base, path_);
   }
   ~JoinedWeights() { ::unlink(path_.c_str()); }
   JoinedWeights(const JoinedWeights&) = delete;
@@ -51,7 +56,7 @@ Predictor::Predictor(const config::TrainConfig& config, const ModelWeights& weig
              pool_.threads(), {}, trainer::choose_device(config, options)) {
   model_.compile({.device = Device::kCpu, .pool = &pool_});
   std::optional<JoinedWeights> joined;
-  if (!weights.delta.empty()) joined.emplace(weights.model, weights.delta);
+  if (!weights.delta.empty()) joined.emplace(weights);
   const std::string& source = joined ? joined->path() : weights.model;
   if (weights.in == WeightsIn::kFile) {
     mapped_.emplace(source);

@@ -1,6 +1,8 @@
 // Scores of samples by a model that was trained here: what an evaluation would give them.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,6 +24,8 @@ enum class WeightsIn { kMemory, kFile };
 struct ModelWeights {
   std::string model;       // a checkpoint's directory or a file of weights
   std::string delta = {};  // a chain of deltas from the model's last weights, or none
+  // Iteration of the last link that is used.
+  int64_t until = std::numeric_limits<int64_t>::max();
   WeightsIn in = WeightsIn::kMemory;
 };
 

@@ -24,6 +24,10 @@ HttpAnswer error_answer(int status, const std::string& message) {
               -1, ' ', false, nlohmann::json::error_handler_t::replace)};
 }
 
+// Bytes that are read at once. Beast reads no more than the buffer has capacity for, which is 512
+// unless it is reserved: a body of 64 KiB took 130 reads.
+constexpr size_t kHeadPiece = 2 << 10, kBodyPiece = 32 << 10;
+
 // Not without a name: HttpServer::Implementation has linkage.
 namespace detail {
 
@@ -47,6 +51,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
       : shared_(std::move(shared)), socket_(std::move(socket)), timer_(shared_->loop) {
     error_code error;
     socket_.set_option(tcp::no_delay(true), error);
+    buffer_.reserve(kHeadPiece);
     if (const auto peer = socket_.remote_endpoint(error); !error)
       client_ = peer.address().to_string();
   }
@@ -122,6 +127,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     const auto& head = parser_->get();
     if (boost::beast::iequals(head[http::field::expect], "100-continue") && !parser_->is_done())
       return send_continue();
+    if (!parser_->is_done())
+      buffer_.reserve(static_cast<size_t>(
+          std::min<uint64_t>(parser_->content_length().value_or(kBodyPiece), kBodyPiece)));
     http::async_read(socket_, buffer_, *parser_,
                      [self = shared_from_this()](const error_code& error, size_t) {
                        if (error) return self->refuse(error);
@@ -154,6 +162,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     HttpRequest request{.method = std::string(message.method_string()),
                         .target = std::string(target.substr(0, target.find('?'))),
                         .body = std::move(message.body()),
+                        .host = text(http::field::host),
                         .authorization = text(http::field::authorization),
                         .content_encoding = text(http::field::content_encoding),
                         .json_length = text("Inference-Header-Content-Length"),

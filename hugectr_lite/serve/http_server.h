@@ -23,9 +23,9 @@ inline constexpr size_t kBodyPadding = 64;
 struct HttpRequest {
   std::string method, target;  // the target without its query
   std::string body;            // with kBodyPadding bytes of capacity beyond its end
-  std::string authorization, content_encoding, json_length;  // headers; empty: absent
-  std::string client;                                        // address
-  Clock::time_point received;                                // when its last byte was read
+  std::string host, authorization, content_encoding, json_length;  // headers; empty: absent
+  std::string client;                                              // address
+  Clock::time_point received;                                      // when its last byte was read
 };
 
 struct HttpAnswer {

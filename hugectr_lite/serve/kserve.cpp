@@ -333,12 +333,15 @@ std::string metadata_json(const ModelDescription& model) {
   json inputs = json::array(), outputs = json::array();
   for (const TensorSpec& spec : model.inputs) inputs.push_back(tensor_json(spec));
   for (const TensorSpec& spec : model.outputs) outputs.push_back(tensor_json(spec));
-  return json{{"name", model.name},
-              {"versions", model.versions},
-              {"platform", "hugectr_lite"},
-              {"inputs", inputs},
-              {"outputs", outputs}}
-      .dump();
+  json metadata{{"name", model.name},
+                {"versions", model.versions},
+                {"platform", "hugectr_lite"},
+                {"inputs", inputs},
+                {"outputs", outputs}};
+  if (model.weights)
+    metadata["parameters"] = {{"iteration", model.weights->iteration},
+                              {"weights_xxh3_64", model.weights->xxh3_64}};
+  return metadata.dump();
 }
 
 InferRequest parse_infer(const std::string& body, const std::string& json_length,

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,10 +42,17 @@ struct TensorSpec {
   std::vector<int64_t> rows = {};   // of keys: the rows of each column's table
 };
 
+// Which weights are served: after so many iterations, and the checksum of their file.
+struct WeightsIdentity {
+  int64_t iteration = 0;
+  std::string xxh3_64;
+};
+
 struct ModelDescription {
   std::string name;
   std::vector<std::string> versions;
   std::vector<TensorSpec> inputs = {}, outputs = {};
+  std::optional<WeightsIdentity> weights = {};  // of a checkpoint
 };
 // The answer to GET /v2/models/M.
 std::string metadata_json(const ModelDescription& model);

@@ -1,4 +1,5 @@
 // serve: the command line.
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <thread>
@@ -15,7 +16,7 @@ namespace {
 using namespace hlite;
 
 struct Options {
-  std::vector<std::string> models;
+  std::vector<std::string> models, deltas;
   serve::ScorerOptions scorer;
   serve::HttpOptions http;
   serve::ServiceOptions service;
@@ -31,6 +32,12 @@ void define(CLI::App& app, Options& o) {
                  "exported "
                  "weights (needs --config), as [NAME=]PATH; repeatable")
       ->required()
+      ->type_name("[NAME=]DIR")
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--deltas", o.deltas,
+                 "The chain of deltas (train --save-delta) that begins at a version of the model: "
+                 "each link that comes makes a newer version, as [NAME=]CHAIN; repeatable")
       ->type_name("[NAME=]DIR")
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -127,6 +134,18 @@ std::vector<serve::ServedModelOptions> models_of(const Options& options) {
       if (models[i].name == models.back().name)
         raise<ConfigError>("--model {}: expected a name of its own, found \"{}\" twice", text,
                            models.back().name);
+  }
+  for (const std::string& text : options.deltas) {
+    const size_t equals = text.find('=');
+    const auto model = std::find_if(models.begin(), models.end(), [&](const auto& of) {
+      return equals == std::string::npos ? models.size() == 1 : of.name == text.substr(0, equals);
+    });
+    if (model == models.end() || !model->deltas.empty())
+      raise<ConfigError>(
+          "--deltas {}: expected a chain for each model at most, as NAME=CHAIN with the name of a "
+          "--model",
+          text);
+    model->deltas = equals == std::string::npos ? text : text.substr(equals + 1);
   }
   return models;
 }

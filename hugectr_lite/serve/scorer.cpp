@@ -22,7 +22,12 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 struct Scorer::Loaded {
   Loaded(std::unique_ptr<config::TrainConfig> of, const ScorerOptions& options)
       : config(std::move(of)),
-        predictor(*config, {.model = options.model, .in = predict::WeightsIn::kFile}, options.run),
+        predictor(*config,
+                  {.model = options.model,
+                   .delta = options.delta,
+                   .until = options.until,
+                   .in = predict::WeightsIn::kFile},
+                  options.run),
         batch(predictor.batch_size(), config->data.label_dim, config->data.dense_width(),
               config->data.key_layout().columns) {}
   const std::unique_ptr<const config::TrainConfig> config;
@@ -84,6 +89,11 @@ SampleBlock Scorer::rows_of(std::span<const std::string> lines) {
   return rows;
 }
 
+bool Scorer::full() {
+  const std::lock_guard lock(mutex_);
+  return queued_ >= options_.max_queue;
+}
+
 bool Scorer::submit(ScoreJob& job) {
   {
     const std::lock_guard lock(mutex_);
@@ -110,7 +120,8 @@ void Scorer::open_preparation(const config::DataConfig& config,
 }
 
 std::unique_ptr<Scorer::Loaded> Scorer::load() {
-  if (options_.verify && checkpoint::is_checkpoint(options_.model))
+  // Links are joined with a check of what comes of them.
+  if (options_.verify && options_.delta.empty() && checkpoint::is_checkpoint(options_.model))
     checkpoint::verify_weights(options_.model, checkpoint::read_manifest(options_.model));
   auto loaded = std::make_unique<Loaded>(
       predict::prediction_config({options_.run.config}, options_.model, options_.run.overrides,

@@ -27,6 +27,8 @@ using Clock = std::chrono::steady_clock;
 
 struct ScorerOptions {
   std::string model;                       // a checkpoint's directory or FILE.safetensors
+  std::string delta = {};                  // a chain of deltas from the model's last weights
+  int64_t until = 0;                       // iteration of the last link that is used
   trainer::Options run = {};               // config, device, threads
   bool verify = true;                      // weights of a checkpoint by their checksum
   int64_t max_batch = 1024;                // samples scored at once
@@ -71,6 +73,8 @@ class Scorer {
   // REQUIRES takes_text().
   [[nodiscard]] SampleBlock rows_of(std::span<const std::string> lines);
   [[nodiscard]] bool takes_text() const { return text_ != nullptr; }
+  // Whether submit() would refuse any job, so that an overloaded server need not parse requests.
+  [[nodiscard]] bool full();
   // False where the queue is full; `job` is then as it was.
   [[nodiscard]] bool submit(ScoreJob& job);
 

@@ -1,39 +1,21 @@
 #include "hugectr_lite/serve/served_model.h"
 
 #include <algorithm>
-#include <charconv>
 #include <future>
 #include <optional>
 #include <utility>
 
 #include "hugectr_lite/checkpoint/checkpoint.h"
+#include "hugectr_lite/checkpoint/delta.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/log.h"
 
 namespace hlite::serve {
 
-namespace fs = std::filesystem;
-
 namespace {
 
 constexpr size_t kRecorded = 16;           // requests that are kept
 constexpr size_t kRecordedKeys = 1 << 16;  // of each, at most
-
-std::optional<int64_t> version_number(const std::string& name) {
-  int64_t number = 0;
-  const char* const end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data(), end, number);
-  if (error != std::errc() || stop != end || number < 1 || name[0] == '0') return std::nullopt;
-  return number;
-}
-
-bool has_versions(const std::string& folder) {
-  std::error_code error;
-  if (fs::exists(fs::path(folder) / "manifest.json", error)) return false;
-  for (const auto& entry : fs::directory_iterator(folder, error))
-    if (version_number(entry.path().filename().string())) return true;
-  return false;
-}
 
 ModelDescription description_of(const std::string& name, const std::string& version,
                                 const Scorer& scorer) {
@@ -59,13 +41,13 @@ ServedModel::ServedModel(const ServedModelOptions& options, Metrics& metrics)
     : options_(options),
       all_metrics_(metrics),
       metrics_(metrics.model(options.name)),
-      versioned_(has_versions(options.scorer.model)) {
-  if (!versioned_) {
-    swap_in(load_version("1", options_.scorer.model, false));
-  } else if (!take_newest(0)) {
+      versions_(options.scorer.model, options.deltas) {
+  if (!versions_.may_grow()) {
+    swap_in(load_version({.version = 1}, false));
+  } else if (!take_newest({})) {
     std::string reasons;
     for (const auto& [version, refusal] : refused_)
-      reasons += fmt::format("\n  {}: {}", path_of(version), refusal.reason);
+      reasons += fmt::format("\n  {}: {}", version.text(), refusal.reason);
     raise<DataError>("{}: expected a version that can be served, found none:{}",
                      options_.scorer.model, reasons);
   }
@@ -81,32 +63,27 @@ ServedModel::~ServedModel() {
   if (watcher_.joinable()) watcher_.join();
 }
 
-std::string ServedModel::path_of(int64_t version) const {
-  return fmt::format("{}/{}", options_.scorer.model, version);
-}
-
-// Complete ones, the newest first: a checkpoint is renamed into its place.
-std::vector<int64_t> ServedModel::versions_there() const {
-  std::vector<int64_t> versions;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(options_.scorer.model, error))
-    if (const auto version = version_number(entry.path().filename().string());
-        version && fs::exists(entry.path() / "manifest.json", error))
-      versions.push_back(*version);
-  std::sort(versions.rbegin(), versions.rend());
-  return versions;
-}
-
-std::unique_ptr<LoadedVersion> ServedModel::load_version(const std::string& version,
-                                                         const std::string& path,
+std::unique_ptr<LoadedVersion> ServedModel::load_version(const VersionNumber& number,
                                                          bool verify) const {
   ScorerOptions scorer = options_.scorer;
   scorer.verify &= verify;
-  scorer.model = path;
+  scorer.model = versions_.model_of(number);
   auto loaded = std::make_unique<LoadedVersion>();
-  loaded->version = version;
+  loaded->number = number;
+  loaded->version = number.text();
+  std::optional<WeightsIdentity> weights;
+  if (number.iteration > 0) {
+    const auto link = checkpoint::read_delta_manifest(versions_.link_of(number));
+    weights = {.iteration = link.iteration, .xxh3_64 = link.after.digits()};
+    scorer.delta = versions_.deltas();
+    scorer.until = number.iteration;
+  } else if (checkpoint::is_checkpoint(scorer.model)) {
+    const auto meta = checkpoint::read_manifest(scorer.model);
+    weights = {.iteration = meta.iteration, .xxh3_64 = checkpoint::weights_sum(meta).digits()};
+  }
   loaded->scorer = std::make_unique<Scorer>(scorer, metrics_);
-  loaded->description = description_of(options_.name, version, *loaded->scorer);
+  loaded->description = description_of(options_.name, loaded->version, *loaded->scorer);
+  loaded->description.weights = weights;
   return loaded;
 }
 
@@ -140,7 +117,9 @@ void ServedModel::warm_up(const LoadedVersion& version) const {
 
 void ServedModel::swap_in(std::unique_ptr<LoadedVersion> version) {
   warm_up(*version);
-  metrics_.version.Set(std::stod(version->version));
+  metrics_.version.Set(static_cast<double>(version->number.version));
+  if (const auto& weights = version->description.weights)
+    metrics_.iteration.Set(static_cast<double>(weights->iteration));
   const std::lock_guard lock(mutex_);
   if (current_) {
     log::info("model {}: version {} in the place of {}", options_.name, version->version,
@@ -158,30 +137,28 @@ ServedModel::Lease ServedModel::current() const {
   return {current_.get(), [](const LoadedVersion* version) { --version->users; }};
 }
 
-void ServedModel::refuse(int64_t version, const std::string& reason) {
-  log::warning("model {}: version {} is refused: {}", options_.name, version, reason);
+void ServedModel::refuse(const VersionNumber& version, int64_t stamp, const std::string& reason) {
+  log::warning("model {}: version {} is refused: {}", options_.name, version.text(), reason);
   all_metrics_.count_refused_version(options_.name);
-  std::error_code error;
   const std::lock_guard lock(mutex_);
-  refused_[version] = {fs::last_write_time(path_of(version), error), reason};
+  refused_[version] = {stamp, reason};
 }
 
-bool ServedModel::take_newest(int64_t above) {
-  for (const int64_t version : versions_there()) {
+bool ServedModel::take_newest(const VersionNumber& above) {
+  for (const VersionNumber& version : versions_.list()) {
     if (version <= above) return false;
     // A refused one is tried again once it was replaced.
-    std::error_code error;
+    const int64_t stamp = versions_.stamp(version);
     if (const auto refused = refused_.find(version);
-        refused != refused_.end() &&
-        refused->second.written == fs::last_write_time(path_of(version), error))
+        refused != refused_.end() && refused->second.stamp == stamp)
       continue;
     try {
-      swap_in(load_version(std::to_string(version), path_of(version), current_ != nullptr));
+      swap_in(load_version(version, current_ != nullptr));
       const std::lock_guard lock(mutex_);
       refused_.erase(version);
       return true;
     } catch (const std::exception& failure) {
-      refuse(version, failure.what());
+      refuse(version, stamp, failure.what());
     }
   }
   return false;
@@ -197,14 +174,15 @@ void ServedModel::end_unused() {
 }
 
 void ServedModel::verify_first() {
-  const std::string path =
-      versioned_ ? path_of(std::stoll(current_->version)) : options_.scorer.model;
-  if (!options_.scorer.verify || !checkpoint::is_checkpoint(path)) return;
+  const VersionNumber first = current_->number;
+  const std::string path = versions_.model_of(first);
+  if (!options_.scorer.verify || first.iteration > 0 || !checkpoint::is_checkpoint(path)) return;
+  const int64_t stamp = versions_.stamp(first);
   try {
     checkpoint::verify_weights(path, checkpoint::read_manifest(path));
   } catch (const std::exception& error) {
-    refuse(std::stoll(current_->version), error.what());
-    if (versioned_ && take_newest(0)) return;
+    refuse(first, stamp, error.what());
+    if (versions_.may_grow() && take_newest({})) return;
     const std::lock_guard lock(mutex_);
     damaged_ = error.what();
   }
@@ -212,7 +190,7 @@ void ServedModel::verify_first() {
 
 void ServedModel::watch() {
   verify_first();
-  if (!versioned_) return;
+  if (!versions_.may_grow()) return;
   for (;;) {
     std::optional<Command> command;
     {
@@ -226,8 +204,8 @@ void ServedModel::watch() {
     }
     if (command)
       obey(*command);
-    else if (pinned_ == 0)
-      take_newest(damaged_.empty() ? std::stoll(current_->version) : 0);
+    else if (!pinned_)
+      take_newest();
     end_unused();
   }
 }
@@ -235,26 +213,27 @@ void ServedModel::watch() {
 void ServedModel::obey(const Command& command) {
   std::string failure;
   if (command.version.empty()) {
-    pinned_ = 0;
-    take_newest(damaged_.empty() ? std::stoll(current_->version) : 0);
-  } else if (const auto version = version_number(command.version); !version) {
+    pinned_ = false;
+    take_newest();
+  } else if (const auto version = parse_version(command.version); !version) {
     failure = fmt::format("expected the number of a version, found \"{}\"",
                           command.version.substr(0, 64));
   } else {
+    const int64_t stamp = versions_.stamp(*version);
     try {
       if (current_->version != command.version || !damaged_.empty())
-        swap_in(load_version(command.version, path_of(*version), true));
-      pinned_ = *version;
+        swap_in(load_version(*version, true));
+      pinned_ = true;
     } catch (const std::exception& error) {
       failure = error.what();
-      refuse(*version, failure);
+      refuse(*version, stamp, failure);
     }
   }
   command.done(failure);
 }
 
 void ServedModel::load(const std::string& version, std::function<void(const std::string&)> done) {
-  if (!versioned_)
+  if (!versions_.may_grow())
     return done(version.empty() || version == "1"
                     ? ""
                     : fmt::format("{}: expected a folder of versions 1/, 2/, ..., found one model",
@@ -273,10 +252,11 @@ std::vector<ServedModel::VersionState> ServedModel::index() const {
     current = current_->version;
     damaged = damaged_;
   }
-  if (!versioned_) return {{.version = current, .ready = damaged.empty(), .reason = damaged}};
+  if (!versions_.may_grow())
+    return {{.version = current, .ready = damaged.empty(), .reason = damaged}};
   std::vector<VersionState> states;
-  for (const int64_t version : versions_there()) {
-    const std::string name = std::to_string(version);
+  for (const VersionNumber& version : versions_.list()) {
+    const std::string name = version.text();
     const std::lock_guard lock(mutex_);
     const auto refused = refused_.find(version);
     states.push_back({.version = name,
@@ -290,7 +270,7 @@ std::vector<ServedModel::VersionState> ServedModel::index() const {
 
 void ServedModel::record(const RecordedRequest& request) {
   const auto now = Clock::now();
-  if (!versioned_ || request.keys.size() > kRecordedKeys) return;
+  if (!versions_.may_grow() || request.keys.size() > kRecordedKeys) return;
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock || now < next_record_) return;
   next_record_ = now + std::chrono::milliseconds(100);

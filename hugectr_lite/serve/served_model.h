@@ -1,7 +1,8 @@
 // A model under its name, and the version of it that is served.
 //
-// A folder with the numbered folders 1/, 2/, ... (checkpoints) is watched: a newer version is
-// loaded beside the current one, checked, warmed up with recent requests and swapped in. Requests
+// A folder with the numbered folders 1/, 2/, ... (checkpoints) is watched, and so is a chain of
+// deltas, each link of which makes another version (version_list.h). A newer version is loaded
+// beside the current one, checked, warmed up with recent requests and swapped in. Requests
 // that have the old one keep it until they are answered. A version that cannot be loaded is named
 // in the log and in index(), and the current one goes on.
 //
@@ -13,7 +14,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -24,12 +24,14 @@
 
 #include "hugectr_lite/serve/kserve.h"
 #include "hugectr_lite/serve/scorer.h"
+#include "hugectr_lite/serve/version_list.h"
 
 namespace hlite::serve {
 
 struct ServedModelOptions {
   std::string name = {};
   ScorerOptions scorer = {};             // whose model may be a folder of versions
+  std::string deltas = {};               // a chain that begins at one of them, or none
   std::chrono::milliseconds poll{1000};  // between looks for newer versions
 };
 
@@ -41,7 +43,8 @@ struct RecordedRequest {
 
 // A version that is in memory.
 struct LoadedVersion {
-  std::string version;
+  VersionNumber number;
+  std::string version;  // the number as text
   ModelDescription description;
   mutable std::atomic<int64_t> users{0};  // requests that are under way
   std::unique_ptr<Scorer> scorer;         // ends first, and with it all requests
@@ -80,36 +83,35 @@ class ServedModel {
     std::string version;
     std::function<void(const std::string&)> done;
   };
-  [[nodiscard]] std::vector<int64_t> versions_there() const;
-  [[nodiscard]] std::unique_ptr<LoadedVersion> load_version(const std::string& version,
-                                                            const std::string& path,
+  [[nodiscard]] std::unique_ptr<LoadedVersion> load_version(const VersionNumber& number,
                                                             bool verify) const;
   void warm_up(const LoadedVersion& version) const;
   void swap_in(std::unique_ptr<LoadedVersion> version);
   // Swaps in the newest version above `above` that is good; false: there is none.
-  bool take_newest(int64_t above);
-  void refuse(int64_t version, const std::string& reason);
+  bool take_newest(const VersionNumber& above);
+  bool take_newest() { return take_newest(damaged_.empty() ? current_->number : VersionNumber{}); }
+  // `stamp`: the version's, from before it was loaded.
+  void refuse(const VersionNumber& version, int64_t stamp, const std::string& reason);
   void verify_first();
   void watch();
   void obey(const Command& command);
   void end_unused();
-  [[nodiscard]] std::string path_of(int64_t version) const;
 
   const ServedModelOptions options_;
   Metrics& all_metrics_;
   const ModelMetrics metrics_;
-  const bool versioned_;
-  int64_t pinned_ = 0;  // a version that was asked for
+  const VersionList versions_;
+  bool pinned_ = false;  // to a version that was asked for
 
   mutable std::mutex mutex_;
   std::unique_ptr<LoadedVersion> current_;
   std::string damaged_;  // why there is no version to serve
   std::vector<std::unique_ptr<LoadedVersion>> retired_;
   struct Refusal {
-    std::filesystem::file_time_type written;
+    int64_t stamp;  // of the version's files
     std::string reason;
   };
-  std::map<int64_t, Refusal> refused_;
+  std::map<VersionNumber, Refusal> refused_;
   std::deque<RecordedRequest> recorded_;
   Clock::time_point next_record_{};
   std::deque<Command> commands_;

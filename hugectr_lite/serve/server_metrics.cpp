@@ -46,6 +46,8 @@ Metrics::Metrics()
                                   "From a request's last byte to its scores")),
       batch_samples_(histograms(registry_, "hugectr_lite_batch_samples", "Samples of a batch")),
       version_(gauges(registry_, "hugectr_lite_model_version", "The version that is served")),
+      iteration_(gauges(registry_, "hugectr_lite_model_iteration",
+                        "Training iterations of the weights that are served")),
       queued_samples_(gauges(registry_, "hugectr_lite_queued_samples", "Samples that wait")),
       connections_(gauges(registry_, "hugectr_lite_connections", "Open connections").Add({})),
       refused_connections_(gauges(registry_, "hugectr_lite_refused_connections",
@@ -64,6 +66,7 @@ ModelMetrics Metrics::model(const std::string& name) {
           .batch_samples = batch_samples_.Add(labels, kSamples),
           .score_sum = score_sum_.Add(labels),
           .version = version_.Add(labels),
+          .iteration = iteration_.Add(labels),
           .queued_samples = queued_samples_.Add(labels)};
 }
 

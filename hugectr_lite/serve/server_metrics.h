@@ -18,7 +18,7 @@ struct ModelMetrics {
   prometheus::Histogram &queue_seconds, &score_seconds, &request_seconds;
   prometheus::Histogram& batch_samples;
   prometheus::Counter& score_sum;  // over `samples`: the mean score
-  prometheus::Gauge &version, &queued_samples;
+  prometheus::Gauge &version, &iteration, &queued_samples;
 };
 
 class Metrics {
@@ -40,7 +40,7 @@ class Metrics {
       &score_sum_, &errors_, &refused_versions_;
   prometheus::Family<prometheus::Histogram>&queue_seconds_, &score_seconds_, &request_seconds_,
       &batch_samples_;
-  prometheus::Family<prometheus::Gauge>&version_, &queued_samples_;
+  prometheus::Family<prometheus::Gauge>&version_, &iteration_, &queued_samples_;
   prometheus::Gauge &connections_, &refused_connections_;
 };
 

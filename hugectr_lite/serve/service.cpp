@@ -8,6 +8,7 @@
 
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/log.h"
+#include "hugectr_lite/serve/status_page.h"
 
 namespace hlite::serve {
 
@@ -190,6 +191,7 @@ HttpAnswer Service::answer(const HttpRequest& request) {
                          {"extensions", {"binary_tensor_data", "model_repository"}}}
                         .dump()};
   }
+  if (path == "/") return get ? page(request) : method_error(request, "GET");
   if (path == "/v2/health/live") return get ? HttpAnswer{} : method_error(request, "GET");
   if (path == "/v2/health/ready") {
     if (!get) return method_error(request, "GET");
@@ -204,6 +206,22 @@ HttpAnswer Service::answer(const HttpRequest& request) {
   return error_answer(404, fmt::format("expected a path of KServe v2 such as /v2/models/{}/infer, "
                                        "or /metrics, found {}",
                                        models_.begin()->first, path.substr(0, 200)));
+}
+
+HttpAnswer Service::page(const HttpRequest& request) const {
+  std::vector<StatusEntry> models;
+  for (const auto& [name, model] : models_) {
+    try {
+      models.push_back({.description = model->current()->description});
+    } catch (const RequestError& error) {
+      models.push_back({.description = {.name = name, .versions = {}}, .error = error.what()});
+    }
+  }
+  return {.body = status_page(models, request.host, !options_.token.empty()),
+          .type = "text/html; charset=utf-8",
+          .headers = {{"Content-Security-Policy",
+                       "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+                       "img-src data:; connect-src 'self'"}}};
 }
 
 ServedModel& Service::model_of(const std::string& name) const {
@@ -269,6 +287,8 @@ void Service::infer(const HttpRequest& request, const ModelPath& path, const Res
   if (!request.content_encoding.empty() && request.content_encoding != "identity")
     throw RequestError(415, fmt::format("Content-Encoding: expected none, found {}",
                                         request.content_encoding.substr(0, 64)));
+  const RequestError full(503, "expected room in the queue of samples, found it full");
+  if (version->scorer->full()) throw full;
   InferRequest infer = parse_infer(request.body, request.json_length, version->description);
   RecordedRequest recorded;
   SampleBlock samples = samples_of(infer, *version, recorded);
@@ -291,11 +311,7 @@ void Service::infer(const HttpRequest& request, const ModelPath& path, const Res
       respond(error_answer(error.status(), error.what()));
     }
   };
-  if (!version->scorer->submit(job)) {
-    HttpAnswer full = error_answer(503, "expected room in the queue of samples, found it full");
-    full.headers.emplace_back("Retry-After", "1");
-    respond(std::move(full));
-  }
+  if (!version->scorer->submit(job)) throw full;
 }
 
 }  // namespace hlite::serve

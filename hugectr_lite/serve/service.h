@@ -37,6 +37,7 @@ class Service {
     std::string name = {}, version = {}, verb = {};
   };
   [[nodiscard]] HttpAnswer answer(const HttpRequest& request);
+  [[nodiscard]] HttpAnswer page(const HttpRequest& request) const;
   [[nodiscard]] HttpAnswer answer_model(const HttpRequest& request, const ModelPath& path);
   void infer(const HttpRequest& request, const ModelPath& path, const Respond& respond);
   // Throws RequestError (404) for a model that is not served, or another version of it.

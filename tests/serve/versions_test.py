@@ -25,8 +25,8 @@ def publish(source, version, damage=None):
     os.rename(work, f"models/{version}")
 
 
-def flip_a_bit(folder):
-    with open(os.path.join(folder, "weights.safetensors"), "r+b") as file:
+def flip_a_bit(folder, name="weights.safetensors"):
+    with open(os.path.join(folder, name), "r+b") as file:
         file.seek(-5, os.SEEK_END)
         byte = file.read(1)
         file.seek(-5, os.SEEK_END)
@@ -165,6 +165,101 @@ class VersionsTest(unittest.TestCase):
             shutil.move("models/5", "bad")
             publish("ck", 5)
             self.wait_for(server, "5")
+
+    def test_deltas_of_a_training_are_swapped_in_and_damaged_ones_are_refused(self):
+        dense, keys, scores = evaluation()
+        of_version = {"1": scores}
+        for before, after in ((60, 90), (90, 120), (120, 150), (150, 180)):
+            run("train", "--config", "config.json", "--resume", "ck" if before == 60 else f"ck_{before}", "--save", f"ck_{after}",
+                "--save-delta", "training", "--set", f"solver.max_iter={after}", "--quiet")
+            run("predict", "--model", f"ck_{after}", "--input", "eval.bin", "--out", f"{after}.npy", "--quiet")
+            of_version[f"1.{after}"] = of_version[f"2.{after}"] = np.load(f"{after}.npy")
+        of_version["2"] = of_version["1.150"]
+        os.mkdir("chain")
+
+        def link(iteration, damage=None):
+            shutil.copytree(f"training/{iteration:010}", "work_link")
+            if damage:
+                damage("work_link")
+            os.rename("work_link", f"chain/{iteration:010}")
+
+        def flip_a_bit_of_a_delta(folder):
+            flip_a_bit(folder, "delta.safetensors")
+        publish("ck", 1)
+        link(90)
+        with Server("--poll-ms", "10", "--deltas", "demo=chain", models=("demo=models",)) as server:
+            stop, failures, seen = threading.Event(), [], set()
+            headers, body = binary_request(dense, keys)
+
+            def client(_):
+                with server.connection() as connection:
+                    while not stop.is_set() and not failures:
+                        status, found, answer = ask_on(connection, "/v2/models/demo/infer", body, headers)
+                        head = json.loads(answer[:int(found["Inference-Header-Content-Length"])]) if status == 200 else {}
+                        version = head.get("model_version")
+                        seen.add(version)
+                        if status != 200 or binary_scores(found, answer).tobytes() != of_version[version].tobytes():
+                            failures.append((status, version, answer))
+
+            def load(version):
+                request = json.dumps({"parameters": {"version": version}} if version else {}).encode()
+                status, _, answer = server.ask("/v2/repository/models/demo/load", request)
+                return status, json.loads(answer).get("error", "")
+
+            def check():
+                self.wait_for(server, "1.90")  # a start takes the newest state
+                link(120)
+                self.wait_for(server, "1.120")
+                parameters = json.loads(server.ask("/v2/models/demo/versions/1.120")[2])["parameters"]
+                with open("ck_120/manifest.json", encoding="utf-8") as file:
+                    weights = json.load(file)["files"][0]
+                self.assertEqual(parameters, {"iteration": 120, "weights_xxh3_64": weights["xxh3_64"]})
+                metrics = server.ask("/metrics")[2].decode()
+                self.assertIn('hugectr_lite_model_version{model="demo"} 1\n', metrics)
+                self.assertIn('hugectr_lite_model_iteration{model="demo"} 120\n', metrics)
+
+                link(150, flip_a_bit_of_a_delta)
+                self.wait_for_refusal(server, "1.150")
+                link(180)  # needs the damaged one
+                self.wait_for_refusal(server, "1.180")
+                for version in ("1.150", "1.180"):
+                    self.assertIn("chain/0000000150/delta.safetensors: it is damaged", self.index(server)[version]["reason"])
+                self.wait_for(server, "1.120")
+                shutil.move("chain/0000000150", "bad")
+                link(150)  # mends both
+                self.wait_for(server, "1.180")
+
+                self.assertEqual(load("1.90"), (200, ""))
+                self.wait_for(server, "1.90")
+                self.assertEqual(load("1"), (200, ""))
+                publish("ck_150", 2)  # from the middle of the chain
+                time.sleep(0.2)
+                self.wait_for(server, "1")
+                for version, words in (("1.91", "chain/0000000091"), ("2.120", "expected a chain with a delta from"),
+                                       ("1.", 'found "1."')):
+                    status, error = load(version)
+                    self.assertEqual(status, 400)
+                    self.assertIn(words, error)
+                self.assertEqual(load(None), (200, ""))
+                self.wait_for(server, "2.180")
+                self.assertEqual(sorted(self.index(server)), ["1", "1.120", "1.150", "1.180", "1.90", "2", "2.180"])
+            threads = [threading.Thread(target=client, args=(i,)) for i in range(3)]
+            for thread in threads:
+                thread.start()
+            try:
+                check()
+            finally:
+                stop.set()
+                for thread in threads:
+                    thread.join()
+            self.assertEqual(failures, [])
+            self.assertLessEqual({"1.90", "1.120", "1.180", "1"}, seen)
+        # One checkpoint with a chain, and a chain of another model.
+        with Server("--poll-ms", "10", "--deltas", "chain", models=("demo=ck_150",)) as server:
+            self.wait_for(server, "1.180")
+        with Server("--poll-ms", "10", "--deltas", "chain", models=("demo=other",)) as server:
+            self.wait_for(server, "1")
+            self.assertIn("expected a chain with a delta from other/weights", self.index(server)["1.180"]["reason"])
 
 
 if __name__ == "__main__":
