@@ -9,6 +9,7 @@
 #include "tests/end_to_end/golden_on_gpus.h"
 #include "tests/end_to_end/golden_run.h"
 #include "tests/end_to_end/small_run.h"
+#include "tests/support/errors.h"
 
 namespace hlite::test {
 namespace {
