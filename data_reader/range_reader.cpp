@@ -21,14 +21,18 @@ std::string cannot_read(const std::string& path, int64_t bytes, int64_t offset,
   return fmt::format("{}: cannot read {} bytes at offset {}: {}", path, bytes, offset, why);
 }
 
+// Buffers begin and end with a page. A direct read into a page that something else is written to
+// may miss its memory if the process is forked meanwhile (open(2), O_DIRECT), and snapshots fork.
+int64_t unit(const ReadShape& shape) { return std::max<int64_t>(shape.alignment, 4096); }
+
 // Room for a range that begins anywhere between two aligned offsets.
 int64_t room(const ReadShape& shape, int64_t most_bytes) {
-  return round_up(most_bytes + shape.alignment - 1, shape.alignment);
+  return round_up(most_bytes + shape.alignment - 1, unit(shape));
 }
 }  // namespace
 
 int64_t RangeReader::buffer_bytes(const ReadShape& shape, int64_t most_bytes) {
-  return room(shape, most_bytes) + shape.alignment;
+  return room(shape, most_bytes) + unit(shape);
 }
 
 RangeReader::RangeReader(std::string path, std::unique_ptr<IoQueue> queue, int64_t file_bytes,
@@ -47,7 +51,7 @@ RangeReader::RangeReader(std::string path, std::unique_ptr<IoQueue> queue, int64
     r.memory = HostMemory(static_cast<size_t>(buffer_bytes(shape, most_bytes)),
                           "buffer of a file's bytes");
     const auto address = reinterpret_cast<uintptr_t>(r.memory.data());
-    r.buffer = r.memory.data() + (-address & static_cast<uintptr_t>(shape.alignment - 1));
+    r.buffer = r.memory.data() + (-address & static_cast<uintptr_t>(unit(shape) - 1));
   }
   ready_.reserve(blocks_.size());
   order_.reserve(ranges_.size());

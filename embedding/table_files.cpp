@@ -61,9 +61,14 @@ TensorRef TableStorage::tensor(std::string name, const Part& part, const Keys& k
   if (placement_ || keys || holds_lines()) {
     if (own_on_gpu() && ranks_.ranks() == 1)
       return device_tensor(std::move(ref), part, keys, table);
-    ref.get = [this, part, keys, table](int64_t first, std::span<float> out) {
-      get_rows(part, keys.get(), table, first, out);
+    ref.part = [this, part, keys, table](int64_t first, int64_t count) {
+      return own_part(part, keys.get(), table, first, count);
     };
+    ref.join = [this, part, keys, table](int64_t first, std::span<const float> parts,
+                                         std::span<float> out) {
+      join_parts(part, keys.get(), table, first, parts, out);
+    };
+    comm::gather_parts(ranks_, ref);
     ref.put = [this, part, keys, table](int64_t first, std::span<const float> in) {
       put_rows(part, keys.get(), table, first, in);
     };
@@ -272,33 +277,42 @@ void TableStorage::for_each_part(
   }
 }
 
-// Every rank sends rank 0 what it holds of the range, in the order of keys; rank 0 deals it out by
-// asking the placement the same questions.
-void TableStorage::get_rows(const Part& part, const FileKeys* keys, int64_t table, int64_t first,
-                            std::span<float> out) const {
+// What this rank holds of the range, in the order of keys; join_parts() deals it out by asking the
+// placement the same questions.
+std::vector<float> TableStorage::own_part(const Part& part, const FileKeys* keys, int64_t table,
+                                          int64_t first, int64_t count) const {
+  const auto for_each_own = [&](const auto& body) {
+    for_each_part(part.width, keys, table, first, count,
+                  [&](const RowPlace& place, const RowColumns& columns, int64_t) {
+                    if (place.rank == ranks_.rank) body(place.row, columns);
+                  });
+  };
+  std::vector<uint32_t> own;
+  for_each_own([&](uint32_t row, const RowColumns&) { own.push_back(row); });
+  std::vector<float> mine;
+  with_own_rows(part, own, false, [&](const RowValues& row) {
+    size_t i = 0;
+    for_each_own([&](uint32_t, const RowColumns& columns) {
+      const float* const from = row(i++);
+      mine.insert(mine.end(), from + columns.begin, from + columns.end);
+    });
+  });
+  return mine;
+}
+
+void TableStorage::join_parts(const Part& part, const FileKeys* keys, int64_t table, int64_t first,
+                              std::span<const float> parts, std::span<float> out) const {
   const auto n = static_cast<size_t>(ranks_.ranks());
   const auto for_each = [&](const auto& body) {
     for_each_part(part.width, keys, table, first, std::ssize(out), body);
   };
   std::vector<size_t> values(n, 0);  // of each rank
-  std::vector<uint32_t> own, copied;
+  std::vector<uint32_t> copied;
   for_each([&](const RowPlace& place, const RowColumns& columns, int64_t) {
     if (place.rank < 0) return copied.push_back(place.row);
     values[static_cast<size_t>(place.rank)] += static_cast<size_t>(columns.end - columns.begin);
-    if (place.rank == ranks_.rank) own.push_back(place.row);
   });
-  std::vector<float> mine;
-  with_own_rows(part, own, false, [&](const RowValues& row) {
-    size_t i = 0;
-    for_each([&](const RowPlace& place, const RowColumns& columns, int64_t) {
-      if (place.rank != ranks_.rank) return;
-      const float* const from = row(i++);
-      mine.insert(mine.end(), from + columns.begin, from + columns.end);
-    });
-  });
-  const std::vector<float> of_ranks = comm::gather_lists(ranks_, std::move(mine), 0);
-  if (ranks_.rank != 0) return;
-  std::vector<const float*> next(n, of_ranks.data());
+  std::vector<const float*> next(n, parts.data());
   for (size_t q = 1; q < n; ++q) next[q] = next[q - 1] + values[q - 1];
   with_rows(rows_of(part, &Part::copied), exec_.on_gpu(), copied, false, [&](const RowValues& row) {
     size_t i = 0;

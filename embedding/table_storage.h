@@ -178,8 +178,11 @@ class TableStorage {
                                  int64_t table) const;
   [[nodiscard]] TensorRef device_tensor(TensorRef ref, const Part& part, const Keys& keys,
                                         int64_t table) const;
-  void get_rows(const Part& part, const FileKeys* keys, int64_t table, int64_t first,
-                std::span<float> out) const;
+  // TensorRef::part and join.
+  [[nodiscard]] std::vector<float> own_part(const Part& part, const FileKeys* keys, int64_t table,
+                                            int64_t first, int64_t count) const;
+  void join_parts(const Part& part, const FileKeys* keys, int64_t table, int64_t first,
+                  std::span<const float> parts, std::span<float> out) const;
   void put_rows(const Part& part, const FileKeys* keys, int64_t table, int64_t first,
                 std::span<const float> in) const;
   // Calls use(row), where row(i) are the values of table row rows[i] in float: in place or, on a

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hugectr_lite/comm/rank_context.h"
+#include "hugectr_lite/core/tensor_ref.h"
 #include "hugectr_lite/core/thread_pool.h"
 
 namespace hlite::comm {
@@ -38,6 +39,15 @@ std::vector<T> gather_lists(const RankContext& ranks, std::vector<T> own, int ro
     end = std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(q * most), sizes[q], end);
   all.erase(end, all.end());
   return all;
+}
+
+// Makes `get` of its two halves; it is collective.
+inline void gather_parts(const RankContext& ranks, TensorRef& tensor) {
+  tensor.get = [ranks, part = tensor.part, join = tensor.join](int64_t first,
+                                                               std::span<float> out) {
+    const std::vector<float> parts = gather_lists(ranks, part(first, std::ssize(out)), 0);
+    if (ranks.rank == 0) join(first, parts, out);
+  };
 }
 
 // The sum over all ranks, on all of them. Collective.

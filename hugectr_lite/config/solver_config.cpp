@@ -156,6 +156,11 @@ void declare_lengths(Block& s, SolverConfig& solver) {
             "Extension: once a checkpoint of `snapshot` is complete, removes the older ones of "
             "this run but for the newest so many. The one that the run was resumed from stays. 0 "
             "keeps all.");
+  s.choice("on_save_error", &solver.on_save_error,
+           {{"end", OnSaveError::kEnd}, {"continue", OnSaveError::kContinue}},
+           "Extension: what happens when a checkpoint of `snapshot` cannot be written. `end` ends "
+           "the run with the error. `continue` warns and trains on; older checkpoints stay. "
+           "`--save` always ends with the error.");
 }
 
 void declare_ranks(Block& s, SolverConfig& solver) {

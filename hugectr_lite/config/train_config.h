@@ -44,12 +44,16 @@ struct EmbeddingMemoryConfig {
   double disk_gb = 0;      // per layer and rank; 0: the free space
 };
 
+// What a run does when a snapshot cannot be written.
+enum class OnSaveError { kEnd, kContinue };
+
 struct SolverConfig {
   uint64_t seed = 0;  // 0: drawn from the system when training starts, and printed
   int64_t display = 100;
   std::optional<int64_t> max_iter;    // exactly one of the two is set after parsing:
   std::optional<int64_t> num_epochs;  // passes over the data; 1 when the config names neither
   int64_t snapshot = 0;
+  OnSaveError on_save_error = OnSaveError::kEnd;  // (ours)
   std::string snapshot_prefix = "./snapshot_";
   int64_t keep_checkpoints = 0;      // (ours) snapshots of this run to keep; 0: all
   int64_t batchsize = 0;             // global

@@ -16,9 +16,9 @@ class InterruptGuard {
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
   [[nodiscard]] static bool requested();
+  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
 
  private:
-  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
   std::array<struct sigaction, kSignals.size()> before_ = {};
 };
 

@@ -36,6 +36,7 @@ const std::vector<BrokenConfig> kRows = {
   {"num_epochs", "\"max_iter\": 200", "\"num_epochs\": 0.5", "solver.num_epochs", {"expected an integer in [1, 2147483647], found 0.5"}},
   {"snapshot negative", "\"snapshot\": 1000000", "\"snapshot\": -1", "solver.snapshot", {"expected an integer >= 0, found -1"}},
   {"keep_checkpoints negative", "--set", "solver.keep_checkpoints=-1", "solver.keep_checkpoints", {"expected an integer in [0, 2147483647], found -1"}},
+  {"on_save_error", "--set", "solver.on_save_error=stop", "solver.on_save_error", {"expected one of \"end\", \"continue\", found \"stop\""}},
   {"snapshot_prefix", "\"./t_\"", "5", "solver.snapshot_prefix", {"expected a string, found 5"}},
   {"batchsize a string", "\"batchsize\": 256", "\"batchsize\": \"abc\"", "solver.batchsize", {"expected an integer in [1, 2147483647], found \"abc\""}},
   {"batchsize not integral", "\"batchsize\": 256", "\"batchsize\": 8.5", "solver.batchsize", {"expected an integer", "found 8.5"}},

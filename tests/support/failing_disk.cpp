@@ -4,7 +4,8 @@
 //     CALL    read, write    of a file without a name, through libaio: the rows of tables beyond
 //     memory
 //             sync, rename   fsync() and rename(), as in checkpoints
-//     RESULT  a number of errno, with which each of them fails, or "kill": SIGKILL in its place
+//     RESULT  a number of errno, with which each of them fails, "kill": SIGKILL in its place, or
+//             "hang": the call writes its process id to the file HLITE_HANGING and never returns
 //   HLITE_COUNTED_CALLS=FILE           at the end of the process: "CALL N" for each kind, a line
 //   each
 #include <dlfcn.h>
@@ -29,6 +30,7 @@ struct Plan {
   int call = -1;
   long from = 0;
   int error = 0;  // 0: kill
+  bool hangs = false;
 
   Plan() {
     const char* const text = std::getenv("HLITE_FAILING_DISK");
@@ -37,8 +39,18 @@ struct Plan {
     for (int i = 0; i < 4; ++i)
       if (std::strcmp(kCallNames[i], name) == 0) call = i;
     error = std::atoi(result);
+    hangs = std::strcmp(result, "hang") == 0;
   }
 };
+
+[[noreturn]] void hang() {
+  const char* const path = std::getenv("HLITE_HANGING");
+  if (std::FILE* const file = path ? std::fopen(path, "w") : nullptr) {
+    std::fprintf(file, "%d\n", ::getpid());
+    std::fclose(file);
+  }
+  for (;;) ::pause();
+}
 
 // Counts a call. Returns the error that it has to fail with, or 0.
 int error_of(Call call) {
@@ -46,6 +58,7 @@ int error_of(Call call) {
   const int index = static_cast<int>(call);
   const long now = ++calls[index];
   if (index != plan.call || now < plan.from) return 0;
+  if (plan.hangs) hang();
   if (plan.error == 0) ::kill(::getpid(), SIGKILL);
   return plan.error;
 }

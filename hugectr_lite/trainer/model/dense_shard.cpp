@@ -90,13 +90,15 @@ TensorRef DenseShard::tensor(TensorRef ref, plan::BufferId id, int64_t first) co
     return Slice{begin, begin + count};
   };
   const auto place = [this](size_t i) { return static_cast<int64_t>(i - own().begin); };
-  ref.get = [=, this](int64_t at, std::span<float> out) {
-    const Slice asked = range(at, out.size()), mine = overlap(asked, own());
+  ref.part = [=, this](int64_t at, int64_t count) {
+    const Slice mine = overlap(range(at, static_cast<size_t>(count)), own());
     std::vector<float> values(mine.size());
     if (!values.empty()) buffers_->read(id, place(mine.begin), std::span(values));
-    const std::vector<float> all = comm::gather_lists(ranks_, std::move(values), 0);
-    if (ranks_.rank != 0) return;
-    auto next = all.begin();
+    return values;
+  };
+  ref.join = [=, this](int64_t at, std::span<const float> parts, std::span<float> out) {
+    const Slice asked = range(at, out.size());
+    auto next = parts.begin();
     for (int q = 0; q < ranks_.ranks(); ++q) {
       const Slice theirs = overlap(asked, part_of(q));
       if (theirs.size() == 0) continue;
@@ -104,6 +106,7 @@ TensorRef DenseShard::tensor(TensorRef ref, plan::BufferId id, int64_t first) co
       next += static_cast<int64_t>(theirs.size());
     }
   };
+  comm::gather_parts(ranks_, ref);
   ref.put = [=, this](int64_t at, std::span<const float> in) {
     const Slice given = range(at, in.size()), mine = overlap(given, own());
     if (mine.size() > 0)

@@ -58,6 +58,7 @@ data::FollowedSource::NextFile Trainer::next_file() {
     if (ranks_.ranks() > 1)
       ranks_.world->broadcast(exec(), std::as_writable_bytes(std::span(&found, 1)), 0);
     if (found.next != Next::kNothing || agree_to_stop()) return {found.next, found.name.data()};
+    check_save();
     if (ranks_.rank == 0) wait_for_files();
   }
 }

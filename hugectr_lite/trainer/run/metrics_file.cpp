@@ -87,6 +87,11 @@ void MetricsFile::vocabulary(const VocabularyEvent& e) {
   file_.write(fmt::format(R"({{"event":"vocabulary","iter":{},"layers":[{}]}})", e.iter, layers));
 }
 
+void MetricsFile::save_failed(int64_t iter, const std::string& why) {
+  file_.write(
+      fmt::format(R"({{"event":"save_failed","iter":{},"error":{}}})", iter, json_string(why)));
+}
+
 void MetricsFile::ended(const EndEvent& e) {
   file_.write(fmt::format(
       R"({{"event":"end","iter":{},"samples":{},"seconds":{},"samples_per_s":{},"peak_rss_bytes":{},"reason":"{}"{}{}}})",

@@ -22,6 +22,8 @@
 //    "inserted":120000,"expired":39000,"rare":0,"small":0,"displaced":0,"refused":7100},..]}, of
 //    hash tables with admission, eviction or when_full, whenever rows may have left and at the end:
 //    rows and counted keys of all ranks now, the others since the run began
+//   {"event":"save_failed","iter":2000,"error":"..."}, with solver.on_save_error "continue": the
+//    iteration of the checkpoint that is missing
 //   {"event":"traffic","iterations":300,...} (trainer/run/traffic.h), on several ranks
 //
 // The names are those of event_numbers.h. A metric that does not exist (an AUC of one class only)
@@ -49,6 +51,7 @@ class MetricsFile final : public RunRecord {
   void traffic(const std::string& json) override;
   void tables(const TablesEvent& e) override;
   void vocabulary(const VocabularyEvent& e) override;
+  void save_failed(int64_t iter, const std::string& why) override;
   void ended(const EndEvent& e) override;
 
  private:

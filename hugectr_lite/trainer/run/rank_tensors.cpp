@@ -16,9 +16,8 @@ void send_or_receive(const Exec& exec, const comm::RankContext& ranks, TensorReq
 
 }  // namespace
 
-void write_collected(const Exec& exec, const comm::RankContext& ranks,
-                     const std::vector<std::vector<TensorRef>>& lists,
-                     const std::function<void(const std::vector<std::vector<TensorRef>>&)>& write) {
+void write_collected(const Exec& exec, const comm::RankContext& ranks, const RankLists& lists,
+                     const std::function<void(const RankLists&)>& write) {
   if (ranks.ranks() == 1) return write(lists);
   TensorRequest wanted;
   if (ranks.rank == 0) {
@@ -43,6 +42,23 @@ void write_collected(const Exec& exec, const comm::RankContext& ranks,
     lists[static_cast<size_t>(wanted.list)][static_cast<size_t>(wanted.tensor)].get(wanted.first,
                                                                                     nothing);
   }
+}
+
+RankLists joined_lists(const std::vector<const RankLists*>& ranks) {
+  RankLists joined = *ranks[0];
+  for (size_t l = 0; l < joined.size(); ++l)
+    for (size_t t = 0; t < joined[l].size(); ++t) {
+      if (!joined[l][t].part) continue;
+      joined[l][t].get = [&ranks, l, t](int64_t first, std::span<float> out) {
+        std::vector<float> parts;
+        for (const RankLists* const rank : ranks) {
+          const std::vector<float> part = (*rank)[l][t].part(first, std::ssize(out));
+          parts.insert(parts.end(), part.begin(), part.end());
+        }
+        (*ranks[0])[l][t].join(first, parts, out);
+      };
+    }
+  return joined;
 }
 
 }  // namespace hlite::trainer

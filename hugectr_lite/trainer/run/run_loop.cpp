@@ -50,6 +50,7 @@ void announce(Trainer& trainer, bool keeps_model) {
 
 void finish(Trainer& trainer, TrainingLoop& loop, EndReason reason) {
   const Options& options = trainer.options();
+  trainer.wait_for_save();
   if (reason == EndReason::kInterrupted) {
     trainer.check_weights();
     if (!options.save_delta.empty()) trainer.save_delta(options.save_delta);
@@ -124,6 +125,7 @@ int Trainer::run() {
     if (reason == EndReason::kInterrupted) return kExitInterrupted;
     return records_.lost_any() ? kExitData : kExitDone;
   } catch (const std::exception& e) {
+    end_save();
     records_.tell(&RunRecord::failed, std::string(e.what()));
     throw;
   }

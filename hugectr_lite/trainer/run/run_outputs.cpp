@@ -173,15 +173,16 @@ std::string RunOutputs::snapshot(const std::string& name) {
   return *prefix_ + name;
 }
 
-void RunOutputs::remove_older_snapshots(uint64_t run) const {
-  if (config_.solver.keep_checkpoints == 0 || !prefix_) return;
+std::string RunOutputs::remove_older_snapshots(uint64_t run) const {
+  if (config_.solver.keep_checkpoints == 0 || !prefix_) return {};
   try {
     checkpoint::remove_older_snapshots({.prefix = *prefix_,
                                         .run = run,
                                         .keep = config_.solver.keep_checkpoints,
                                         .resumed = options_.resume});
+    return {};
   } catch (const FileError& why) {
-    log::warning("solver.keep_checkpoints: {}", why.what());
+    return fmt::format("solver.keep_checkpoints: {}", why.what());
   }
 }
 

@@ -27,8 +27,9 @@ class RunOutputs {
   // "<prefix><name>" for a snapshot (its iteration) or other weights. The prefix is the config's
   // or, if another live run uses that, one of this run's own, which a warning names once.
   [[nodiscard]] std::string snapshot(const std::string& name);
-  // Removes this run's older snapshots as solver.keep_checkpoints says; warns where that fails.
-  void remove_older_snapshots(uint64_t run) const;
+  // Removes this run's older snapshots as solver.keep_checkpoints says. Returns a warning if that
+  // fails, else "".
+  [[nodiscard]] std::string remove_older_snapshots(uint64_t run) const;
   // Return true if a run from one iteration to another takes snapshots; if it writes a file with
   // trained weights.
   [[nodiscard]] bool takes_snapshots(int64_t first, int64_t last) const;

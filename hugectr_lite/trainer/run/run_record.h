@@ -1,8 +1,8 @@
 // RunRecord receives the events of a run, in this order:
 //
-//   ready, { train, gpus if NVML reports | eval_begins, eval | progressive | vocabulary }...,
-//   traffic on several ranks, tables with embedding_memory, vocabulary, steps where they were
-//   timed, then ended or failed
+//   ready, { train, gpus if NVML reports | eval_begins, eval | progressive | vocabulary |
+//   save_failed }..., traffic on several ranks, tables with embedding_memory, vocabulary, steps
+//   where they were timed, then ended or failed
 //
 // Each kind of record is a class of its own (metrics_file.h, mllog_file.h, tensorboard_file.h) and
 // takes what it needs. Rank 0 alone has any.
@@ -110,6 +110,8 @@ class RunRecord {
   virtual void tables(const TablesEvent&) {}
   virtual void vocabulary(const VocabularyEvent&) {}
   virtual void steps(const StepsEvent&) {}
+  // A checkpoint that could not be written, of a run that goes on without it.
+  virtual void save_failed(int64_t /*iter*/, const std::string& /*why*/) {}
   virtual void ended(const EndEvent&) {}
   virtual void failed(const std::string& /*why*/) {}
 };

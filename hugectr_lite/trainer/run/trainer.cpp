@@ -20,7 +20,6 @@
 #include "hugectr_lite/trainer/run/metrics_file.h"
 #include "hugectr_lite/trainer/run/mllog_file.h"
 #include "hugectr_lite/trainer/run/preconditions.h"
-#include "hugectr_lite/trainer/run/rank_tensors.h"
 #include "hugectr_lite/trainer/run/resources.h"
 #include "hugectr_lite/trainer/run/tensorboard_file.h"
 #include "hugectr_lite/trainer/run/training_data.h"
@@ -377,9 +376,10 @@ void Trainer::save(const std::string& directory, const PolicyState& policy) {
   const auto rows_before = trainer::moved_rows(*model_);
   evict_for_checkpoint();
   const checkpoint::CheckpointMeta meta = this->meta(policy);
-  write_collected(
-      exec(), ranks_, {weights_of(*model_), states_of(*model_)},
-      [&](const auto& lists) { checkpoint::save_checkpoint(directory, meta, lists[0], lists[1]); });
+  write_collected(exec(), ranks_, {weights_of(*model_), states_of(*model_)},
+                  [&](const RankLists& lists) {
+                    checkpoint::save_checkpoint(directory, meta, lists[0], lists[1]);
+                  });
   leave_out(rows_before);
   progress_.line(fmt::format("saved {} after iteration {} in {:.2f} s", directory, iteration_,
                              seconds_since(start)));

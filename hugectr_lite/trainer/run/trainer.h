@@ -23,12 +23,14 @@
 #include "data_reader/followed_source.h"
 #include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/config/train_config.h"
+#include "hugectr_lite/core/forked_task.h"
 #include "hugectr_lite/core/pinned_blocks.h"
 #include "hugectr_lite/core/thread_pool.h"
 #include "hugectr_lite/trainer/model/model.h"
 #include "hugectr_lite/trainer/run/evaluator.h"
 #include "hugectr_lite/trainer/run/options.h"
 #include "hugectr_lite/trainer/run/progress.h"
+#include "hugectr_lite/trainer/run/rank_tensors.h"
 #include "hugectr_lite/trainer/run/row_memory.h"
 #include "hugectr_lite/trainer/run/run_outputs.h"
 #include "hugectr_lite/trainer/run/run_record.h"
@@ -126,6 +128,16 @@ class Trainer {
   // Writes a checkpoint, complete or not at all: what --resume takes, with the state of what
   // follows evaluations (training_policy.h) where there is one. Throws FileError.
   void save(const std::string& directory, const PolicyState& policy = {});
+  // The same for a checkpoint of solver.snapshot, which then removes older ones. Training may go on
+  // while it is written, if saves_in_background(). What happens on failure is up to
+  // solver.on_save_error; save() always throws.
+  void save_snapshot(const std::string& directory, const PolicyState& policy = {});
+  [[nodiscard]] bool saves_in_background() const;
+  // Reports a snapshot that has been written in the background, or its failure, if it has ended
+  // meanwhile. Not collective. Throws FileError as solver.on_save_error says.
+  void check_save();
+  // The same after waiting for its end.
+  void wait_for_save();
   // Writes what the weights differ by from those of the checkpoint that the run was resumed from,
   // as a link of the chain in a folder. REQUIRES resumed(). Throws DataError, FileError.
   void save_delta(const std::string& chain);
@@ -179,6 +191,13 @@ class Trainer {
   void open_folder();
   void open_evaluation();
   [[nodiscard]] checkpoint::CheckpointMeta meta(const PolicyState& policy);
+  bool fork_save(const std::string& directory, const checkpoint::CheckpointMeta& meta);
+  [[nodiscard]] std::string write_snapshot(const std::string& directory,
+                                           const checkpoint::CheckpointMeta& meta,
+                                           const RankLists& lists) const;
+  void report_save(const std::string& directory, int64_t iteration, double stopped_seconds,
+                   const ForkedTask::Result& result);
+  void end_save();  // of a run that fails for another reason: waits and throws nothing
   void restore();
   void restore_state();
   [[nodiscard]] int64_t global_size(const data::HostBatch& batch) const;
@@ -214,6 +233,13 @@ class Trainer {
   } last_batch_;                      // of the last iteration
   std::vector<double> step_seconds_;  // of all iterations, where they are timed
   MovedData moved_in_evaluations_;
+  struct PendingSave {
+    std::string directory;
+    int64_t iteration;
+    ForkedTask task;
+    double stopped_seconds = 0;  // of training
+  };
+  std::optional<PendingSave> save_;                     // on rank 0, until it is reported
   std::vector<std::string> memory_lines_;               // log lines of "embedding_memory": "auto"
   std::vector<embedding::RowCacheCounts> rows_beside_;  // moved_rows() outside of training
 };

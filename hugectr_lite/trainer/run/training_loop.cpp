@@ -67,6 +67,7 @@ std::optional<EndReason> TrainingLoop::advance() {
     if (trainer_.needs_file()) next_file();
     if (ended_) break;
     if (before_step_) before_step_();
+    trainer_.check_save();
     trainer_.step();
     event = after_step();
   }
@@ -175,7 +176,7 @@ void TrainingLoop::pause(bool evaluates, bool snapshot) {
   if (ended_) return;
   const bool stop = trainer_.agree_to_stop();
   if (snapshot) report_evaluation();
-  if (snapshot && !stop) save_snapshot();
+  if (snapshot && !stop) policy_.save_snapshot(snapshot_place());
   if (stop) ended_ = EndReason::kInterrupted;
   meter_.resume(now());
 }
@@ -215,10 +216,17 @@ void TrainingLoop::report_evaluation() {
   if (const auto reason = policy_.apply(result); !ended_) ended_ = reason;
 }
 
-void TrainingLoop::save_snapshot() {
+std::string TrainingLoop::snapshot_place() const {
   RunOutputs* const outputs = trainer_.outputs();
-  policy_.save(outputs ? outputs->snapshot(std::to_string(trainer_.iteration())) : "");
-  if (outputs) outputs->remove_older_snapshots(trainer_.run_number());
+  return outputs ? outputs->snapshot(std::to_string(trainer_.iteration())) : "";
+}
+
+void TrainingLoop::save_snapshot() {
+  policy_.save(snapshot_place());
+  if (RunOutputs* const outputs = trainer_.outputs())
+    if (const std::string text = outputs->remove_older_snapshots(trainer_.run_number());
+        !text.empty())
+      log::warning("{}", text);
 }
 
 void TrainingLoop::finish() {

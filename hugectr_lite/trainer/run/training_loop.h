@@ -32,6 +32,7 @@ class TrainingLoop {
   // After the config's end or a reason of the policy: puts the best weights into the model and
   // evaluates test_source.
   void finish();
+  // A snapshot now; the call returns when it is complete.
   void save_snapshot();
 
   [[nodiscard]] TrainingPolicy& policy() { return policy_; }
@@ -60,6 +61,7 @@ class TrainingLoop {
   bool after_step();  // returns true if there is an event
   void show(bool event, bool display);
   void pause(bool evaluates, bool snapshot);
+  [[nodiscard]] std::string snapshot_place() const;
   // Reads the GPUs for the progress line at most once a second.
   void watch_gpus(bool for_the_record);
   void evaluate();

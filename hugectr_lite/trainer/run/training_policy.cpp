@@ -70,12 +70,13 @@ void TrainingPolicy::take_weights() {
   best_in_use_ = false;
 }
 
-void TrainingPolicy::save(const std::string& directory) {
+void TrainingPolicy::save_by(void (Trainer::*writes)(const std::string&, const PolicyState&),
+                             const std::string& directory) {
   const bool best = best_in_use_;
   use_last();
-  trainer_.save(directory, {.plateau = watch_.plateau(),
-                            .early_stop = watch_.early_stop(),
-                            .best_weights = best_.file()});
+  (trainer_.*writes)(directory, {.plateau = watch_.plateau(),
+                                 .early_stop = watch_.early_stop(),
+                                 .best_weights = best_.file()});
   if (best) use_best(/*for_good=*/false);
 }
 

@@ -36,9 +36,14 @@ class TrainingPolicy {
   // The weights in the model are the caller's: neither the best nor the last ones come back.
   void take_weights();
   // Trainer::save() with the last weights, whichever are in the model.
-  void save(const std::string& directory);
+  void save(const std::string& directory) { save_by(&Trainer::save, directory); }
+  // Trainer::save_snapshot(), while the last weights are in the model.
+  void save_snapshot(const std::string& directory) { save_by(&Trainer::save_snapshot, directory); }
 
  private:
+  void save_by(void (Trainer::*writes)(const std::string&, const PolicyState&),
+               const std::string& directory);
+
   Trainer& trainer_;
   const config::EvaluationConfig& config_;
   MetricWatch watch_;
