@@ -2,7 +2,7 @@
 """Ten days of clicks, on each of which ids come and go: rows that tables hold, and AUC on the next day.
 
     tests/bench/daily.py --bin build/release/bin --work DIR [--days 10] [--rows 300000] [--turnover 0.1]
-                         [--rounds 1] [--json FILE]
+                         [--rounds 1] [--json FILE] [--records DIR --machine TEXT --date DATE]
 
 Writes days of Criteo-like data (criteo_synth --like criteo), prepares each so that it continues the one before, and
 trains one pass over all of them in one run (`"follow": true`), which scores each day before it trains on it:
@@ -13,7 +13,7 @@ trains one pass over all of them in one run (`"follow": true`), which scores eac
 
 Beside them, for each day, a model that is trained anew on the three days before it ("anew"). Then it trains day by day
 with checkpoints and deltas, and says how large a day's delta is beside a full save. Speeds are those of whole runs,
-taken in turn, the best of --rounds.
+taken in turn, the best of --rounds. --records writes what plot_results.py draws.
 """
 import argparse
 import json
@@ -23,7 +23,7 @@ import subprocess
 import sys
 
 BATCH = 512
-GROW = {"when_full": "error", "default_vector": "zeros"}
+GROW = {"eviction": {"interval": 100, "steps_to_live": 1 << 31}, "default_vector": "zeros"}  # it counts, nothing leaves
 
 
 def run(*command):
@@ -139,6 +139,48 @@ def deltas(a, vocabulary):
     return sizes
 
 
+def write_records(a, results):
+    days = list(range(1, a.days + 1))
+    common = {"section": "Ids that come and go", "machine": a.machine, "date": a.date}
+    last = {name: results[name]["rows"][-1] for name in ("grow", "evict", "admit")}
+    full, delta = results["deltas"][-1]["full"], results["deltas"][-1]["delta"]
+    rates = {name: results[name]["samples_per_s"] / results["plain"]["samples_per_s"] for name in ("evict", "admit")}
+    rows = {"order": 11, "title": "Rows of the hash tables after each day, thousands", **common,
+            "notes": [f"{a.rows:,} rows a day, a tenth of the ids new on each; {results['live_ids']:,} ids live on a day.",
+                      "evict: rows leave after four days without use; admit: also, rows from the third batch on."],
+            "figures": [
+                {"what": "rows of hash tables after ten days, with eviction", "ours": f"{last['evict']:,}",
+                 "peer": f"without: {last['grow']:,}", "ratio": f"{last['evict'] / results['live_ids']:.2f} of the live ids"},
+                {"what": "rows with eviction and admission from the third batch on", "ours": f"{last['admit']:,}",
+                 "peer": f"all admitted: {last['evict']:,}", "ratio": f"{last['admit'] / last['evict']:.2f}"},
+                {"what": "a day's delta", "ours": f"{delta / 1e6:.1f} MB", "peer": f"full save: {full / 1e6:.1f} MB",
+                 "ratio": f"{delta / full:.2f}"},
+                {"what": "training with eviction; with admission too", "ours": "", "peer": "neither",
+                 "ratio": "; ".join(f"{rates[n]:.2f}" for n in rates)}],
+            "lines": {"unit": "thousand rows", "x": days, "x_label": "day", "from": 0, "step": 200,
+                      "lines": [[name] + [round(n / 1000, 1) for n in results[name]["rows"]]
+                                for name in ("grow", "evict", "admit")]}}
+    auc = {name: results[name]["auc"] for name in ("grow", "evict", "admit", "anew")}
+    apart = [n - g for n, g in zip(auc["anew"], auc["evict"]) if n is not None]
+    better = [n - g for n, g in zip(auc["admit"][1:], auc["evict"][1:])]
+    curves = {"order": 12, "title": "AUC on each day before it is trained on", **common,
+              "notes": ["anew: trained once on the three days before."],
+              "figures": [
+                  {"what": "AUC on the next day, going on day by day", "ours": f"{auc['evict'][-1]:.4f}",
+                   "peer": f"trained anew on three days: {auc['anew'][-1]:.4f}",
+                   "ratio": f"{min(-x for x in apart):+.4f} to {max(-x for x in apart):+.4f} (difference)"},
+                  {"what": "AUC with admission from the third batch on", "ours": f"{auc['admit'][-1]:.4f}",
+                   "peer": f"all admitted: {auc['evict'][-1]:.4f}",
+                   "ratio": f"{min(better):+.4f} to {max(better):+.4f} (difference)"}],
+              "lines": {"unit": "", "x": days[1:], "x_label": "day", "from": 0.72, "step": 0.02,
+                        "lines": [[name] + [None if v is None else round(v, 5) for v in auc[name][1:]]
+                                  for name in auc]}}
+    for name, record in (("daily_rows", rows), ("daily_auc", curves)):
+        with open(os.path.join(a.records, name + ".json"), "w") as f:
+            json.dump(record, f, indent=1)
+            f.write("\n")
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--bin", default="build/release/bin")
@@ -151,6 +193,9 @@ def main():
     ap.add_argument("--capacity", type=int, default=3_000_000, help="rows of the tables")
     ap.add_argument("--rounds", type=int, default=1)
     ap.add_argument("--json", help="write the figures there")
+    ap.add_argument("--records", help="folder for the records of plot_results.py")
+    ap.add_argument("--machine", default="")
+    ap.add_argument("--date", default="")
     a = ap.parse_args()
     os.makedirs(a.work, exist_ok=True)
     make_data(a)
@@ -158,7 +203,9 @@ def main():
     leave = {"interval": 100, "steps_to_live": 4 * day}
     arms = {"plain": {}, "grow": GROW, "evict": {"eviction": leave, "default_vector": "zeros"},
             "admit": {"eviction": leave, "default_vector": "zeros", "admission": {"type": "count", "threshold": 3}}}
-    results = {"rows_of_a_day": a.rows, "turnover": a.turnover, "cap": a.cap, "batch": BATCH}
+    with open(os.path.join(a.work, "days.meta.json")) as f:
+        live = sum(min(a.cap, n) for n in json.load(f)["model"]["cards"])
+    results = {"rows_of_a_day": a.rows, "turnover": a.turnover, "cap": a.cap, "batch": BATCH, "live_ids": live}
     for _ in range(a.rounds):
         for name, vocabulary in arms.items():
             result = follow(a, name, vocabulary, range(a.days))
@@ -172,6 +219,8 @@ def main():
     if a.json:
         with open(a.json, "w") as f:
             json.dump(results, f, indent=1)
+    if a.records:
+        write_records(a, results)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ of RESULTS.md that tells how ("section"), "figures" for the table, and a plot:
   "bars"     {"unit", "series": [names], "groups": [[name, value of each series], ...]}; each group has its own scale if
              "scale" is "group", as where only ratios are comparable
   "points"   the same, with a value and its deviation; the axis does not start at 0
+  "lines"    {"unit", "x", "x_label", "step" of the axis, "from": where it starts, "lines": [[name, value or null for each
+             x], ...]}
 """
 import argparse
 import glob
@@ -26,7 +28,8 @@ MARKS = ("<!-- figures: made by plot_results.py -->", "<!-- end of figures -->")
 WIDTH, LEFT, RIGHT, ROW, GAP = 760, 210, 120, 17, 11
 STYLE = """<style>
 text { fill: #1d2733; } .soft { fill: #5b6b7b; } .axis { stroke: #5b6b7b; } .s0 { fill: #2f6fb0; } .s1 { fill: #d9a441; }
-.s2 { fill: #8a9aa9; } .s3 { fill: #b9c4ce; } .e0, .e1 { stroke: #1d2733; }
+.s2 { fill: #8a9aa9; } .s3 { fill: #b9c4ce; } .e0, .e1 { stroke: #1d2733; } .l0 { stroke: #2f6fb0; } .l1 { stroke: #d9a441; }
+.l2 { stroke: #8a9aa9; } .l3 { stroke: #b9c4ce; }
 @media (prefers-color-scheme: dark) { text { fill: #e6edf3; } .soft { fill: #9fb0c0; } .axis { stroke: #9fb0c0; }
 .s0 { fill: #5b9bd9; } .e0, .e1 { stroke: #e6edf3; } }
 </style>"""
@@ -111,6 +114,42 @@ def points(record):
     return drawing.finish(record["notes"])
 
 
+def lines(record):
+    plot = record["lines"]
+    height, left, right = 220, 70, 150
+    drawing = Drawing(record, [], height + 20)
+    values = [v for _, *line in plot["lines"] for v in line if v is not None]
+    low, step = plot["from"], plot["step"]
+    high = low + math.ceil((max(values) - low) / step) * step
+    top, bottom = drawing.y - 6, drawing.y + height - 20
+    across = lambda i: left + (WIDTH - left - right) * i / (len(plot["x"]) - 1)  # noqa: E731
+    up = lambda v: bottom - (bottom - top) * (v - low) / (high - low)  # noqa: E731
+    for i in range(round((high - low) / step) + 1):
+        y = up(low + i * step)
+        drawing.parts.append(f'<line class="axis" x1="{left}" x2="{WIDTH - right}" y1="{y:.1f}" y2="{y:.1f}" stroke-opacity="0.25"/>')
+        drawing.text(left - 8, y + 4, f"{low + i * step:,g}", 'class="soft" text-anchor="end"')
+    for i, x in enumerate(plot["x"]):
+        drawing.text(across(i), bottom + 16, str(x), 'class="soft" text-anchor="middle"')
+    drawing.text((left + WIDTH - right) / 2, bottom + 32, plot["x_label"], 'class="soft" text-anchor="middle"')
+    names = []  # heights of names, which must not lie on each other
+    for n, (name, *line) in enumerate(plot["lines"]):
+        places = [f"{across(i):.1f},{up(v):.1f}" for i, v in enumerate(line) if v is not None]
+        drawing.parts.append(f'<polyline class="l{n}" points="{" ".join(places)}" fill="none" stroke-width="2"/>')
+        at = up(next(v for v in reversed(line) if v is not None))
+        while any(abs(at - other) < 14 for other in names):
+            at += 1
+        names.append(at)
+        drawing.parts.append(f'<rect class="s{n}" x="{WIDTH - right + 8}" y="{at - 5:.1f}" width="10" height="10"/>')
+        drawing.text(WIDTH - right + 23, at + 4, name)
+    drawing.y = bottom + 36
+    return drawing.finish(record["notes"])
+
+
+def drawn(record):
+    kind = next(k for k in ("bars", "points", "lines") if k in record)
+    return {"bars": bars, "points": points, "lines": lines}[kind](record)
+
+
 def anchor(heading):
     """The link to a heading, as GitHub makes it."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
@@ -143,8 +182,7 @@ def records():
 def wanted_files():
     """{path: contents} of all that is made."""
     all_records = records()
-    files = {os.path.join(HERE, "results", r["name"] + ".svg"): bars(r) if "bars" in r else points(r)
-             for r in all_records}
+    files = {os.path.join(HERE, "results", r["name"] + ".svg"): drawn(r) for r in all_records}
     with open(PAGE, encoding="utf-8") as file:
         page = file.read()
     for record in all_records:

@@ -54,9 +54,13 @@ class ResultsTest(unittest.TestCase):
         for record in plot_results.records():
             with self.subTest(record["name"]):
                 self.assertTrue(record["figures"])
-                self.assertTrue(("bars" in record) != ("points" in record))
-                for group in record.get("bars", record.get("points"))["groups"]:
-                    self.assertEqual(len(group) - 1, len(record.get("bars", record.get("points"))["series"]))
+                kinds = [kind for kind in ("bars", "points", "lines") if kind in record]
+                self.assertEqual(len(kinds), 1)
+                plot = record[kinds[0]]
+                for group in plot.get("groups", []):
+                    self.assertEqual(len(group) - 1, len(plot["series"]))
+                for line in plot.get("lines", []):
+                    self.assertEqual(len(line) - 1, len(plot["x"]))
 
 
 if __name__ == "__main__":
