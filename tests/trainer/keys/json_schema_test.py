@@ -49,7 +49,7 @@ class JsonSchema(unittest.TestCase):
                 block = block[int(step) if step.isdigit() else step]
             block[key] = value
             self.assertTrue(errors(config), (place, key, value))
-        del demo["solver"]["display"]
+        del demo["solver"]["batchsize"]
         self.assertTrue(errors(demo))
 
     def test_unknown_keys_pass_if_the_config_says_so(self):

@@ -26,7 +26,7 @@ constexpr const char* kFaulty = R"({
   "gpu": [0],
   "batchsize": "many",
   "eval_intervall": 5},
- "optimizer": {"type": "SGD", "sgd_hparam": {"learning_rate": -1}},
+ "optimizer": {"type": "Nesterov", "nesterov_hparam": {"learning_rate": -1}},
  "layers": [
   {"type": "Data", "format": "Raw", "source": "a", "check": "None", "num_samples": 9,
    "label": {"top": "label", "label_dim": 1}, "dense": {"top": "dense", "dense_dim": 3},
@@ -49,10 +49,10 @@ constexpr const char* kFaulty = R"({
 TEST_CASE("all faults of a config are found at once, in the order of the file") {
   CHECK(faults(kFaulty) ==
         "f.json:2: solver.max_iter: expected an integer >= 1, found 0\n"
-        "f.json:2: solver: missing key \"display\"\n"
         "f.json:4: solver.batchsize: expected an integer in [1, 2147483647], found \"many\"\n"
         "f.json:5: solver.eval_intervall: unknown key; did you mean \"eval_interval\"?\n"
-        "f.json:6: optimizer.sgd_hparam.learning_rate: expected a number >= 0, found -1\n"
+        "f.json:6: optimizer.nesterov_hparam.learning_rate: expected a number >= 0, found -1\n"
+        "f.json:6: optimizer.nesterov_hparam: missing key \"momentum_factor\"\n"
         "f.json:13: layers[1].sparse_embedding_hparam.combiner: expected 0 (sum) or 1 (mean), "
         "found \"max\"\n"
         "f.json:15: layers[2].fc_param.bias: unknown key; known keys: bias_init, num_output, "
