@@ -30,7 +30,7 @@ def panel(title, points, at):
     for power in ticks:
         out.append(f'<path d="M{at + LEFT} {y(10 ** power):.1f}H{at + WIDTH - RIGHT}" stroke="#8886"/>'
                    f'<text x="{at + LEFT - 5}" y="{y(10 ** power) + 4:.1f}" text-anchor="end">{10 ** power:g}</text>')
-    for value in xs:
+    for value in xs[:1] + [b for a, b in zip(xs, xs[1:]) if x(b) - x(a) > 45]:
         out.append(f'<text x="{x(value):.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{value:,.0f}</text>')
     out.append(f'<text x="{at + WIDTH / 2}" y="{HEIGHT - 6}" text-anchor="middle">offered requests/s</text>')
     for key, color in COLORS.items():
