@@ -4,7 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <memory>
-#include <ranges>
+#include <sstream>
+#include <string>
 
 #include "data_reader/manifest.h"
 #include "data_reader/norm_format.h"
@@ -103,9 +104,9 @@ void describe_manifest(Inspection& out) {
   }
   const data::Manifest m = data::Manifest::read(out.file.path);
   out.schema = fmt::format("manifest of {} data", m.format);
-  const std::string summary = m.summary();
-  for (const auto line : std::views::split(std::string_view(summary), '\n'))
-    if (!line.empty()) out.remarks.emplace_back(line.begin(), line.end());
+  std::istringstream summary(m.summary());
+  for (std::string line; std::getline(summary, line);)
+    if (!line.empty()) out.remarks.push_back(line);
 }
 
 std::unique_ptr<RowStream> open_rows(const config::TrainConfig* config,
