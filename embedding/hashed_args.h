@@ -104,7 +104,7 @@ struct HashedInsertArgs {
   UpdatedRows own = {};
   FirstValues first = {};
   AdmissionArgs admission = {};
-  // Where the tables keep uses: of each own row, and the number of iterations before this one.
+  // Set if the tables keep uses: one for each own row, and the number of finished iterations.
   RowUse* uses = nullptr;
   const int64_t* step = nullptr;
   std::byte* workspace = nullptr;

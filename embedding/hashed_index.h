@@ -72,13 +72,13 @@ class HashedIndex {
     return row < index_->size() ? index_->keys()[row] : 0;
   }
   [[nodiscard]] std::vector<uint64_t> keys() const;
-  // Holds these keys alone, with first values, key i in row i, and no counted keys.
+  // Replaces all keys by these: key i gets row i with initial values. Drops the counted keys.
   void assign(const std::vector<uint64_t>& keys);
 
   // Lets rows and counted keys leave by the rules, between two iterations: behind `iteration`, and
   // behind the last time that it did so, `before` (0: never). REQUIRES that nothing runs.
   void evict(int64_t iteration, int64_t before);
-  // What has become of this rank's vocabulary. REQUIRES that nothing runs.
+  // Returns the counts of this rank's vocabulary. REQUIRES that nothing runs.
   [[nodiscard]] VocabularyCounts vocabulary() const;
   // The keys that are counted and have no row, in any order, and the reverse: for AdmissionType::
   // kCount. REQUIRE that nothing runs.

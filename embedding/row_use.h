@@ -1,5 +1,5 @@
-// What vocabularies keep of rows, and how keys are admitted, as kernels know it
-// (vocabulary_rules.h).
+// RowUse and AdmissionType are the parts of the vocabulary rules (vocabulary_rules.h) that kernels
+// need.
 #pragma once
 
 #include <cstdint>

@@ -277,8 +277,8 @@ void TableStorage::for_each_part(
   }
 }
 
-// What this rank holds of the range, in the order of keys; join_parts() deals it out by asking the
-// placement the same questions.
+// Returns what this rank holds of the range, in the order of keys. join_parts() deals it out by
+// asking the placement the same questions.
 std::vector<float> TableStorage::own_part(const Part& part, const FileKeys* keys, int64_t table,
                                           int64_t first, int64_t count) const {
   const auto for_each_own = [&](const auto& body) {

@@ -61,7 +61,7 @@ inline constexpr double kFullShare = 0.9, kRoomyShare = 0.8;
 // Declares the keys of a hash embedding's sparse_embedding_hparam.
 void declare(config::Block& s, VocabularyRules& rules);
 
-// What has become of a layer's vocabulary since the run began, on one rank or on all of them.
+// Counts what happened to a layer's vocabulary since the run began, on one rank or on all ranks.
 struct VocabularyCounts {
   int64_t rows = 0;        // now
   int64_t candidates = 0;  // now: keys that are counted and have no row

@@ -32,7 +32,8 @@ const config::Choices<DType>& dtype_names() {
   return names;
 }
 
-class CountingSink final : public ByteSink {
+// Takes bytes whose sum alone is wanted.
+class DiscardingSink final : public ByteSink {
  public:
   [[nodiscard]] const std::string& name() const override { return name_; }
   void write(std::span<const std::byte>) override {}
@@ -194,7 +195,7 @@ DeltaSize write_delta(const std::string& chain, int64_t iteration, const ByteSou
     raise<DataError>("{}: expected the weights that the run began from, with checksum {}, found {}",
                      base.name(), before.digits(), found.digits());
   DeltaMeta meta{.iteration = iteration, .before = before, .after = {}, .file = {}, .tensors = {}};
-  CountingSink none;
+  DiscardingSink none;
   meta.after = write_safetensors(none, weights);
 
   const SafetensorsReader file(base);
