@@ -108,10 +108,11 @@ void BatchRing::join_threads() {
   threads_.clear();
 }
 
-void BatchRing::fill_in_order(const std::function<bool(int64_t)>& fill) {
-  int64_t position = options_.start_batch;
+void BatchRing::fill_in_order(const std::function<bool(int64_t)>& fill, int64_t thread,
+                              int64_t threads) {
+  int64_t position = options_.start_batch + thread;
   try {
-    for (; wait_until_free(position) && fill(position); ++position) set_ready(position);
+    for (; wait_until_free(position) && fill(position); position += threads) set_ready(position);
   } catch (...) {
     fail(position, std::current_exception());
   }

@@ -78,9 +78,10 @@ class BatchRing : public BatchSource {
   HostBatch& begin_batch(int64_t position, int64_t batch);
   void set_ready(int64_t position);
   void fail(int64_t position, std::exception_ptr error);
-  // All that the thread of a source with one does: fill(position), which says false when the source
-  // is to stop, for one position after the other.
-  void fill_in_order(const std::function<bool(int64_t position)>& fill);
+  // All that thread number `thread` of `threads` does: fill(position), which says false when the
+  // source is to stop, for every so many'th position.
+  void fill_in_order(const std::function<bool(int64_t position)>& fill, int64_t thread = 0,
+                     int64_t threads = 1);
   // Ends every wait_until_free().
   void stop();
   [[nodiscard]] const std::atomic<bool>& stopped() const { return stop_; }

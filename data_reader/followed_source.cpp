@@ -14,6 +14,7 @@ static constexpr const char* kEndFile = "_END";
 
 static const char* ending_of(const config::DataConfig& config) {
   if (config.format == config::DataFormat::kNorm) return ".txt";
+  if (config.format == config::DataFormat::kCriteo) return ".tsv";
   return config.format == config::DataFormat::kParquet ? ".parquet" : ".bin";
 }
 

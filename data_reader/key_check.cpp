@@ -8,7 +8,7 @@ namespace hlite::data {
 
 KeyCheck::KeyCheck(const KeyLayout& layout, std::span<const int64_t> slot_rows,
                    const config::KeyPolicyConfig& policy, bool global)
-    : replaces_(policy.kind != config::KeyPolicy::kError) {
+    : replaces_(policy.replaces()) {
   using config::KeyPolicy;
   HLITE_CHECK(static_cast<int64_t>(slot_rows.size()) == layout.slots(), "{} tables for {} slots",
               slot_rows.size(), layout.slots());

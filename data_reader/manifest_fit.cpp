@@ -75,7 +75,7 @@ class Fit {
 
   void tables(const config::DataConfig& config, std::span<const int64_t> rows) {
     const std::vector<int64_t>& sizes = m_.slot_sizes;
-    if (rows.size() != sizes.size() || config.key_policy.kind != config::KeyPolicy::kError) return;
+    if (rows.size() != sizes.size() || config.key_policy.replaces()) return;
     const auto small = std::mismatch(sizes.begin(), sizes.end(), rows.begin(), std::less_equal());
     if (small.first == sizes.end()) return;
     const auto slot = small.first - sizes.begin();

@@ -8,6 +8,7 @@
 #include "data_reader/parquet/parquet_reader.h"
 #include "data_reader/reader_plan.h"
 #include "data_reader/shuffled_source.h"
+#include "data_reader/text/text_reader.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/memory.h"
 
@@ -35,6 +36,8 @@ std::unique_ptr<BatchSource> open_source(const config::DataConfig& config, const
   if (config.format == config::DataFormat::kParquet)
     return std::make_unique<parquet::ParquetReader>(config, path, split, batch_size, slot_rows,
                                                     options);
+  if (config.format == config::DataFormat::kCriteo)
+    return std::make_unique<TextReader>(config, path, split, batch_size, slot_rows, options);
   require_fit(path, config, slot_rows);
   if (!config.is_raw())
     return std::make_unique<NormReader>(config, path, split, batch_size, slot_rows, options);
@@ -48,6 +51,8 @@ int64_t source_memory_bytes(const config::DataConfig& config, int64_t rows, int6
   if (options.shuffle_samples) return samples * row + ShuffledSource::kSlots * rows * row;
   if (config.format == config::DataFormat::kParquet)
     return parquet::ParquetReader::memory_bytes(config, rows * row, samples * row, options);
+  if (config.format == config::DataFormat::kCriteo)
+    return TextReader::memory_bytes(config, rows, row);
   if (!config.is_raw()) return NormReader::kSlots * rows * row;
   return plan_reader(config, rows, std::numeric_limits<int64_t>::max(), false,
                      available_memory_bytes())

@@ -85,6 +85,8 @@ void declare_number_kinds(Block& s, DataConfig& data) {
       fail_at(*s.at("async_param").find("is_dense_float"),
               "expected true beside \"float_label_dense\": true, found false");
     const bool floats_by_default = multi_hot || param.multi_hot_reader == true;
+    if (both && data.format == DataFormat::kCriteo)
+      fail_expected(s.at("float_label_dense"), "false, as Criteo files have integers");
     data.float_label = both;
     data.float_dense = s.has("float_label_dense") ? both : floats_by_default;
     if (param.is_dense_float) data.float_dense = *param.is_dense_float;
@@ -93,9 +95,18 @@ void declare_number_kinds(Block& s, DataConfig& data) {
 
 void declare_keys(Block& s, DataConfig& data) {
   s.choice("key_policy", &data.key_policy.kind,
-           {{"error", KeyPolicy::kError}, {"clamp", KeyPolicy::kClamp}, {"oov", KeyPolicy::kOov}},
+           {{"error", KeyPolicy::kError},
+            {"clamp", KeyPolicy::kClamp},
+            {"oov", KeyPolicy::kOov},
+            {"hash", KeyPolicy::kHash}},
            "Extension: what becomes of a key beyond its table: it is an error, the last row, or "
-           "`oov_key`.");
+           "`oov_key`. Of `Criteo` files: `hash`, which makes a key of the table from each token.",
+           otherwise("`\"error\"`; for `Criteo` `\"hash\"`"));
+  const bool hashes = data.format == DataFormat::kCriteo;
+  if (s.has("key_policy") && hashes != (data.key_policy.kind == KeyPolicy::kHash))
+    s.expected("key_policy", hashes ? "\"hash\", as Criteo files have tokens"
+                                    : "a policy for keys, as only Criteo files have tokens");
+  if (hashes) data.key_policy.kind = KeyPolicy::kHash;
   s.integer("oov_key", &data.key_policy.oov_key, {0, int64_t{kNoKey} - 1},
             "Extension: the key used by `\"key_policy\": \"oov\"`.");
   if (s.has("oov_key") && data.key_policy.kind != KeyPolicy::kOov)
@@ -103,8 +114,9 @@ void declare_keys(Block& s, DataConfig& data) {
   s.choice("keys", &data.global_keys, {{"local", false}, {"global", true}},
            "Extension: keys of Norm and Parquet files count per slot (`local`), or on over all "
            "tables (`global`), as HugeCTR's do.");
-  if (data.global_keys && data.is_raw())
-    s.expected("keys", "\"local\", as keys of raw data are local to their slot");
+  if (data.global_keys && data.has_fixed_records())
+    s.expected("keys", fmt::format("\"local\", as keys of {} files are local to their slot",
+                                   data_format_name(data.format)));
 }
 
 // As many labels and dense features as the layer has: one name a column.
@@ -145,12 +157,29 @@ void check_tops_distinct(const Block& s, const DataConfig& data) {
   }
 }
 
+// A line of Criteo's logs has a label, 13 integers and 26 tokens.
+void check_criteo(const Block& s, const DataConfig& data) {
+  constexpr int64_t kDense = 13, kSlots = 26;
+  if (data.label_dim != 1)
+    fail_expected(*s.at("label").find("label_dim"), "1, as a line of a Criteo file has");
+  if (data.dense_dim != kDense)
+    fail_expected(*s.at("dense").find("dense_dim"),
+                  fmt::format("{}, as a line of a Criteo file has", kDense));
+  const KeyLayout keys = data.key_layout();
+  if (keys.slots() != kSlots || !keys.is_one_hot())
+    fail_at(s.at("sparse"),
+            fmt::format("expected {} slots of one key each, as a line of a Criteo file has, found "
+                        "{} slots with {} keys",
+                        kSlots, keys.slots(), keys.columns));
+}
+
 void declare_sources(Block& s, DataConfig& data) {
   s.choice("format", &data.format,
            {{"Raw", DataFormat::kRaw},
             {"RawAsync", DataFormat::kRawAsync},
             {"Norm", DataFormat::kNorm},
-            {"Parquet", DataFormat::kParquet}},
+            {"Parquet", DataFormat::kParquet},
+            {"Criteo", DataFormat::kCriteo}},
            "Format of the files; the README describes each.");
   s.name("source", &data.source, "Training data: a file; for Norm a list of files.", kRequired);
   s.name("eval_source", &data.eval_source, "Evaluation data; required if the solver evaluates.");
@@ -165,7 +194,7 @@ void declare_sources(Block& s, DataConfig& data) {
            "Whether Norm files carry checksums.",
            {.required = s.node() && data.format == DataFormat::kNorm,
             .otherwise = "required for `Norm`"});
-  if (data.checksums && data.is_raw())
+  if (data.checksums && data.has_fixed_records())
     s.expected("check", fmt::format("\"None\", as the format {} has no checksums",
                                     data_format_name(data.format)));
   s.integer("num_samples", &data.num_samples, {.min = 1},
@@ -182,7 +211,7 @@ void declare_sources(Block& s, DataConfig& data) {
 }  // namespace
 
 const char* data_format_name(DataFormat format) {
-  constexpr const char* kNames[] = {"Raw", "RawAsync", "Norm", "Parquet"};
+  constexpr const char* kNames[] = {"Raw", "RawAsync", "Norm", "Parquet", "Criteo"};
   return kNames[static_cast<size_t>(format)];
 }
 
@@ -200,8 +229,9 @@ void declare(Block& s, const std::string& directory, DataConfig& data) {
   s.choice("type", &is_data, {{"Data", true}}, "Only the first layer has this type.", kRequired);
   declare_sources(s, data);
   declare_label_and_dense(s, data);
-  declare_sparse(s, data.is_raw(), data.sparse);
+  declare_sparse(s, data.has_fixed_records(), data.sparse);
   s.check([&] { check_tops_distinct(s, data); });
+  if (data.format == DataFormat::kCriteo) s.check([&] { check_criteo(s, data); });
   const bool sized = declare_slot_sizes(
       s, directory, &data.slot_size_array,
       "Rows of each slot's table, over all inputs. Hash embeddings without sizes of their own use "

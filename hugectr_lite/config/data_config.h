@@ -34,16 +34,20 @@ enum class KeyPolicy {
   kError,  // the data is refused
   kClamp,  // it becomes the table's last row
   kOov,    // it becomes oov_key
+  kHash,   // there is none: keys are hashes of tokens
 };
 struct KeyPolicyConfig {
   KeyPolicy kind = KeyPolicy::kError;
   uint32_t oov_key = 0;
+  [[nodiscard]] bool replaces() const {
+    return kind == KeyPolicy::kClamp || kind == KeyPolicy::kOov;
+  }
 };
 
 // A config's two sets of data.
 enum class Split { kTrain, kEval };
 
-enum class DataFormat { kRaw, kRawAsync, kNorm, kParquet };
+enum class DataFormat { kRaw, kRawAsync, kNorm, kParquet, kCriteo };
 const char* data_format_name(DataFormat format);  // "RawAsync", as a config has it
 
 // (ours) Which columns of Parquet files are what, by their names.
@@ -82,6 +86,12 @@ struct DataConfig {
   }
   [[nodiscard]] bool is_raw() const {
     return format == DataFormat::kRaw || format == DataFormat::kRawAsync;
+  }
+  // Every record has one number for each label and feature, and a fixed number of keys.
+  [[nodiscard]] bool has_fixed_records() const { return is_raw() || format == DataFormat::kCriteo; }
+  // Threads that read, of the formats that have no more to say about it.
+  [[nodiscard]] int64_t readers() const {
+    return async_param ? async_param->num_threads : num_workers.value_or(2);
   }
   // How many samples of a set to use, the first ones; none: all. And the key that says so.
   [[nodiscard]] const std::optional<int64_t>& samples_of(Split split) const {

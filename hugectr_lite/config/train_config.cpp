@@ -41,7 +41,7 @@ void check_blocks(const Block& s, const TrainConfig& config) {
   if (!config.all_reduce.ordered && solver.shard_optimizer)
     fail_at(*s.at("all_reduce").find("ordered"),
             "expected true where solver.shard_optimizer is true, found false");
-  if (solver.int64_keys && config.data.is_raw())
+  if (solver.int64_keys && config.data.has_fixed_records())
     fail_at(*s.at("solver").find("input_key_type"),
             fmt::format("\"I64\" is known but not supported for the format {}; expected \"I32\"",
                         data_format_name(config.data.format)));

@@ -232,11 +232,11 @@ const std::vector<BrokenConfig> kRows = {
   {"shuffle", "\"shuffle\": true", "\"shuffle\": 1", "layers[0].async_param.shuffle", {"expected true or false, found 1"}},
   {"multi_hot_reader", "\"shuffle\": true", "\"multi_hot_reader\": 1", "layers[0].async_param.multi_hot_reader", {"expected true or false, found 1"}},
   {"is_dense_float", "\"shuffle\": true", "\"is_dense_float\": \"yes\"", "layers[0].async_param.is_dense_float", {"expected true or false, found \"yes\""}},
-  {"key_policy", "\"check\": \"None\"", "\"check\": \"None\", \"key_policy\": \"drop\"", "layers[0].key_policy", {"expected one of \"error\", \"clamp\", \"oov\", found \"drop\""}},
+  {"key_policy", "\"check\": \"None\"", "\"check\": \"None\", \"key_policy\": \"drop\"", "layers[0].key_policy", {"expected one of \"error\", \"clamp\", \"oov\", \"hash\", found \"drop\""}},
   {"oov_key without its policy", "\"check\": \"None\"", "\"check\": \"None\", \"key_policy\": \"clamp\", \"oov_key\": 1", "layers[0].oov_key", {"expected \"key_policy\": \"oov\" beside it"}},
   {"oov_key", "\"check\": \"None\"", "\"check\": \"None\", \"key_policy\": \"oov\", \"oov_key\": 4294967295", "layers[0].oov_key", {"expected an integer in [0, 4294967294], found 4294967295"}},
   {"keys", "\"check\": \"None\"", "\"check\": \"None\", \"keys\": \"hashed\"", "layers[0].keys", {"expected one of \"local\", \"global\", found \"hashed\""}},
-  {"global keys of raw data", "\"check\": \"None\"", "\"check\": \"None\", \"keys\": \"global\"", "layers[0].keys", {"expected \"local\", as keys of raw data are local to their slot, found \"global\""}},
+  {"global keys of raw data", "\"check\": \"None\"", "\"check\": \"None\", \"keys\": \"global\"", "layers[0].keys", {"expected \"local\", as keys of RawAsync files are local to their slot, found \"global\""}},
   {"num_workers", "--set", "layers.data.num_workers=0", "layers[0].num_workers", {"expected an integer in [1, 1024], found 0"}},
 };
 // clang-format on

@@ -349,6 +349,39 @@ TEST_CASE("What becomes of keys outside of their table") {
         3);
 }
 
+TEST_CASE("Criteo files have columns of their own, and tokens that are hashed") {
+  const std::vector<std::string> columns = {
+      "layers.data.format=Criteo",      "layers.data.label.label_dim=1",
+      "layers.data.dense.dense_dim=13", R"(layers.data.sparse=[{"top": "keys", "slot_num": 26}])",
+      "layers.data.slot_size_array=",   "layers.data.async_param.shuffle=false"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = columns;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const DataConfig data = minimal(columns)->data;
+  CHECK(data.format == DataFormat::kCriteo);
+  CHECK(data.key_policy.kind == KeyPolicy::kHash);
+  CHECK(minimal(with({"layers.data.key_policy=hash"}))->data.key_policy.kind == KeyPolicy::kHash);
+  const auto refused = [&](const std::vector<std::string>& changes) {
+    return test::message_of<ConfigError>([&] { minimal(changes); });
+  };
+  test::check_contains(refused({"layers.data.key_policy=hash"}),
+                       {"layers[0].key_policy", "only Criteo files have tokens"});
+  test::check_contains(refused(with({"layers.data.key_policy=clamp"})),
+                       {"layers[0].key_policy", "expected \"hash\"", "found \"clamp\""});
+  test::check_contains(refused(with({"layers.data.dense.dense_dim=12"})),
+                       {"layers[0].dense.dense_dim", "expected 13", "found 12"});
+  test::check_contains(refused(with({R"(layers.data.sparse[0].slot_num=25)"})),
+                       {"layers[0].sparse", "expected 26 slots of one key each", "found 25"});
+  test::check_contains(refused(with({"layers.data.float_label_dense=true"})),
+                       {"layers[0].float_label_dense", "Criteo files have integers"});
+  test::check_contains(refused(with({"layers.data.keys=global"})),
+                       {"layers[0].keys", "keys of Criteo files are local"});
+  test::check_contains(refused(with({"solver.input_key_type=I64"})),
+                       {"solver.input_key_type", "Criteo"});
+}
+
 TEST_CASE("Table sizes are taken from a manifest beside the config") {
   const test::TemporaryDirectory folder;
   const auto sizes = [&](const std::string& manifest, const std::string& name = "manifest.json") {

@@ -4,6 +4,7 @@
 #include "tests/data_reader/norm_file.h"
 #include "tests/end_to_end/small_run.h"
 #include "tests/support/catch.h"
+#include "tests/tools/criteo/criteo_oracle.h"
 #if HLITE_PARQUET
 #include "tests/support/parquet_writer.h"
 #endif
@@ -163,6 +164,60 @@ TEST_CASE("samples of several keys a slot train the same weights from raw data a
     CHECK(trained(run, "train.txt", "eval.txt", changes) == weights.back());
   }
   CHECK(weights[0] != weights[1]);
+}
+
+TEST_CASE("lines of Criteo's logs train what criteo_prep --hash makes of them") {
+  const TemporaryDirectory folder;
+  write_text(folder / "train.tsv", tools::awkward_rows(1, 500));
+  write_text(folder / "eval.tsv", tools::awkward_rows(2, 130, false));
+  const auto run = [&](std::vector<std::string> command) {
+    const ProgramResult result = run_program(command, folder.path());
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+  };
+  run({HLITE_CRITEO_PREP, "--train", "train.tsv", "--val", "eval.tsv", "--hash", "1000", "--out",
+       "prepared"});
+  for (const char* ranks : {"[0]", "[[0,1]]"}) {
+    INFO(ranks);
+    const auto train = [&](const std::string& out, std::vector<std::string> changes) {
+      changes.insert(changes.end(),
+                     {gpu(ranks), "solver.batchsize=64", "solver.batchsize_eval=50",
+                      "solver.eval_batches=2", "solver.eval_interval=6", "solver.max_iter=20"});
+      std::vector<std::string> command = {
+          HLITE_TRAIN, "--config",  std::string(HLITE_CONFIGS) + "/criteo_text.json",
+          "--device",  "cpu",       "--threads",
+          "2",         "--save",    out,
+          "--metrics", out + ".log"};
+      for (const std::string& change : changes) command.insert(command.end(), {"--set", change});
+      run(command);
+      run({HLITE_PREDICT, "--model", out, "--input",
+           changes[0].find(".tsv") != std::string::npos ? "eval.tsv" : "prepared/val.bin", "--out",
+           out + ".csv"});
+      return read_text(folder / (out + "/weights.safetensors")) +
+             read_text(folder / (out + "/optimizer.safetensors")) +
+             read_text(folder / (out + ".csv"));
+    };
+    const auto at = [&](const char* file) { return folder / file; };
+    const std::string sizes =
+        fmt::format("layers.embedding.sparse_embedding_hparam.slot_size_array=[{}]",
+                    fmt::join(std::vector<int>(26, 1000), ","));
+    const std::string want =
+        train("raw", {"layers.data.source=" + at("prepared/train.bin"),
+                      "layers.data.eval_source=" + at("prepared/val.bin"),
+                      "layers.data.format=RawAsync", "layers.data.key_policy=", sizes});
+    CHECK((train("text", {"layers.data.source=" + at("train.tsv"),
+                          "layers.data.eval_source=" + at("eval.tsv"), sizes}) == want));
+    const auto evaluations = [&](const std::string& log) {
+      std::vector<double> found;
+      std::istringstream lines(read_text(folder / log));
+      for (std::string line; std::getline(lines, line);)
+        if (const auto e = nlohmann::json::parse(line); e["event"] == "eval")
+          found.push_back(e["loss"]);
+      return found;
+    };
+    CHECK(evaluations("text.log").size() == 3);
+    CHECK(evaluations("text.log") == evaluations("raw.log"));
+  }
 }
 
 #if HLITE_PARQUET

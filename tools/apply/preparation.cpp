@@ -4,9 +4,10 @@
 #include <cstring>
 #include <map>
 
+#include "data_reader/criteo/criteo_record.h"
 #include "hugectr_lite/config/json_values.h"
 #include "hugectr_lite/core/error.h"
-#include "tools/criteo/criteo_record.h"
+#include "tools/criteo/criteo_rows.h"
 #include "tools/csv/csv_rows.h"
 
 namespace hlite::tools {
@@ -67,9 +68,8 @@ void Preparation::open_criteo(const std::string& folder, Labels labels) {
   } else {
     open_ids(folder, to_integer(member(options, "min_count")) > 0);
   }
-  parser_ =
-      criteo::make_row_parser(static_cast<uint32_t>(to_integer(member(options, "max_ind_range"))),
-                              labels == Labels::kThere);
+  parser_ = make_criteo_rows(static_cast<uint32_t>(to_integer(member(options, "max_ind_range"))),
+                             labels == Labels::kThere);
 }
 
 void Preparation::open_ids(const std::string& folder, bool has_other) {
@@ -108,8 +108,7 @@ void Preparation::check_fits(const config::DataConfig& config, const std::string
   check("dense features", config.dense_dim, found.dense_dim);
   check("slots", config.key_layout().slots(), found.keys.slots());
   check("keys a sample", config.key_layout().columns, found.keys.columns);
-  if (const int slot = first_closed_slot();
-      slot >= 0 && config.key_policy.kind == config::KeyPolicy::kError)
+  if (const int slot = first_closed_slot(); slot >= 0 && !config.key_policy.replaces())
     raise<ConfigError>(
         "{}: the preparation has no id for a category of {} that its rows did not have: expected "
         "one made with --min-count, or a key_policy in the config's Data layer",

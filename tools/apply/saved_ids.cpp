@@ -1,7 +1,7 @@
 #include "tools/apply/saved_ids.h"
 
 #include "hugectr_lite/core/error.h"
-#include "tools/io/mix.h"
+#include "hugectr_lite/core/mix.h"
 #include "tools/prep/saved_vocabulary.h"
 
 namespace hlite::tools {

@@ -2,8 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "data_reader/criteo/criteo_record.h"
 #include "hugectr_lite/core/error.h"
-#include "tools/criteo/criteo_record.h"
+#include "tools/criteo/criteo_rows.h"
 #include "tools/io/numpy_file.h"
 #include "tools/prep/predecessor.h"
 #include "tools/prep/prep_engine.h"
@@ -129,7 +130,7 @@ data::Manifest criteo_prep(const CriteoPrepOptions& given) {
   }
   check(options);
   nlohmann::ordered_json described = describe(options, before ? before->digits() : "");
-  const std::unique_ptr<RowParser> parser = criteo::make_row_parser(key_range(options));
+  const std::unique_ptr<RowParser> parser = make_criteo_rows(key_range(options));
   data::Manifest manifest;
   describe_output(options.output, {.dense = criteo::kDense, .slots = criteo::kSlots}, manifest);
   manifest.tool = "criteo_prep";

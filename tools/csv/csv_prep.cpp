@@ -8,10 +8,10 @@
 
 #include "hugectr_lite/config/json_values.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/in_quotes.h"
 #include "tools/csv/csv_rows.h"
 #include "tools/csv/csv_statistics.h"
 #include "tools/csv/csv_vocabulary.h"
-#include "tools/io/in_quotes.h"
 #include "tools/prep/predecessor.h"
 #include "tools/prep/prep_engine.h"
 #include "tools/prep/slot_tables.h"

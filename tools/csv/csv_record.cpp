@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tools/io/in_quotes.h"
+#include "hugectr_lite/core/in_quotes.h"
 
 namespace hlite::tools {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/in_quotes.h"
 #include "hugectr_lite/core/parse_number.h"
-#include "tools/io/in_quotes.h"
 #include "tools/prep/saved_vocabulary.h"
 
 namespace hlite::tools {

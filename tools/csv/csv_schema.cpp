@@ -5,7 +5,7 @@
 
 #include "hugectr_lite/config/block.h"
 #include "hugectr_lite/core/error.h"
-#include "tools/io/in_quotes.h"
+#include "hugectr_lite/core/in_quotes.h"
 
 namespace hlite::tools {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <functional>
 
-#include "tools/io/mix.h"
+#include "hugectr_lite/core/mix.h"
 #include "tools/io/top_counts.h"
 
 namespace hlite::tools {

@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "data_reader/criteo/criteo_record.h"
 #include "data_reader/manifest.h"
 #include "data_reader/norm_format.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/file.h"
-#include "tools/criteo/criteo_record.h"
 #include "tools/csv/csv_record.h"
 #include "tools/io/input_file.h"
 

@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 std::string conversion_advice(const FileFacts& file, const config::DataConfig& data) {
   switch (file.kind) {
     case FileKind::kCriteoTsv:
-      return fmt::format("prepare it: criteo_prep --train {} --out DIR", file.path);
+      return fmt::format(
+          "prepare it: criteo_prep --train {} --out DIR; or set \"format\": \"Criteo\"", file.path);
     case FileKind::kTable:
       return fmt::format("prepare it: csv_prep --schema SCHEMA.json --train {} --out DIR",
                          file.path);
@@ -50,12 +51,18 @@ void check_kind(const FitCase& fit, const FileFacts& file, FitReport& report) {
                     config::data_format_name(data.format)),
         file.kind == FileKind::kBinary ? "decompress it" : conversion_advice(file, data));
   }
-  if (file.kind == (data.is_raw() ? FileKind::kBinary : FileKind::kNormList)) return;
-  const bool norm_file = !data.is_raw() && file.kind == FileKind::kNorm;
+  const bool criteo = data.format == config::DataFormat::kCriteo;
+  const FileKind wanted = criteo          ? FileKind::kCriteoTsv
+                          : data.is_raw() ? FileKind::kBinary
+                                          : FileKind::kNormList;
+  if (file.kind == wanted) return;
+  const bool norm_file = wanted == FileKind::kNormList && file.kind == FileKind::kNorm;
   report.fail(norm_file ? "norm_file" : "wrong_format",
               fmt::format("{} is a {} ({}: {}); the config expects {} (\"format\": \"{}\")",
                           fit.path, describe(file), word(file.sure), file.why,
-                          data.is_raw() ? "raw data" : "a list of Norm files",
+                          criteo          ? "lines of Criteo's logs"
+                          : data.is_raw() ? "raw data"
+                                          : "a list of Norm files",
                           config::data_format_name(data.format)),
               conversion_advice(file, data));
 }
@@ -149,7 +156,7 @@ void check_other_file(const FitCase& fit, FitReport& report) {
 }  // namespace
 
 // Reads it as training would.
-static void check_parquet(const FitCase& fit, FitReport& report) {
+static void check_by_reading(const FitCase& fit, const char* what, FitReport& report) {
   const config::DataConfig& data = fit.config.data;
   std::vector<int64_t> rows = fit.slot_rows;
   if (rows.empty()) rows.assign(data.key_layout().hotness.size(), kNoKey);
@@ -159,7 +166,7 @@ static void check_parquet(const FitCase& fit, FitReport& report) {
     while (source->next().size > 0) {
     }
   } catch (const DataError& error) {
-    report.fail("parquet", error.what());
+    report.fail(what, error.what());
   }
 }
 
@@ -203,7 +210,7 @@ FitReport check_fit(const FitCase& fit) {
     return report;
   }
   if (fit.config.data.format == config::DataFormat::kParquet) {
-    check_parquet(fit, report);
+    check_by_reading(fit, "parquet", report);
     if (report.fits()) check_other_file(fit, report);
     return report;
   }
@@ -216,11 +223,12 @@ FitReport check_fit(const FitCase& fit) {
   if (report.fits()) check_manifest(fit, report);
   if (report.fits()) check_other_file(fit, report);
   if (!report.fits()) return report;
-  if (fit.config.data.is_raw()) {
+  if (fit.config.data.is_raw())
     check_raw(fit, file, report);
-  } else {
+  else if (fit.config.data.format == config::DataFormat::kCriteo)
+    check_by_reading(fit, "lines", report);
+  else
     check_norm(fit, file, report);
-  }
   return report;
 }
 

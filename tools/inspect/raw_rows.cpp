@@ -1,8 +1,8 @@
 #include <algorithm>
 
+#include "data_reader/criteo/criteo_record.h"
 #include "hugectr_lite/core/file.h"
 #include "hugectr_lite/core/memory.h"
-#include "tools/criteo/criteo_record.h"
 #include "tools/inspect/rows.h"
 
 namespace hlite::tools {

@@ -2,10 +2,10 @@
 #include <limits>
 #include <set>
 
+#include "data_reader/criteo/criteo_record.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/parse_number.h"
 #include "hugectr_lite/core/random.h"
-#include "tools/criteo/criteo_record.h"
 #include "tools/csv/csv_record.h"
 #include "tools/inspect/rows.h"
 #include "tools/io/input_file.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "hugectr_lite/core/error.h"
-#include "tools/io/in_quotes.h"
+#include "hugectr_lite/core/in_quotes.h"
 
 namespace hlite::tools {
 

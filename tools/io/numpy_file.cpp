@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/in_quotes.h"
 #include "hugectr_lite/core/parse_number.h"
-#include "tools/io/in_quotes.h"
 
 namespace hlite::tools {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/in_quotes.h"
 #include "tools/io/hexadecimal.h"
-#include "tools/io/in_quotes.h"
 
 namespace hlite::tools {
 

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "hugectr_lite/core/error.h"
-#include "tools/io/in_quotes.h"
+#include "hugectr_lite/core/in_quotes.h"
 #include "tools/io/parquet_fields.h"
 
 namespace hlite::tools {

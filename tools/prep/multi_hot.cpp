@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/in_quotes.h"
 #include "hugectr_lite/core/parse_number.h"
 #include "hugectr_lite/core/random.h"
-#include "tools/io/in_quotes.h"
 #include "tools/prep/slot_tables.h"
 
 namespace hlite::tools {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "hugectr_lite/core/file.h"
-#include "tools/io/mix.h"
+#include "hugectr_lite/core/mix.h"
 #include "tools/io/top_counts.h"
 #include "tools/prep/key_dictionary.h"
 #include "tools/prep/placed_file.h"
@@ -205,7 +205,7 @@ class Numbering {
     grow_to(counts_, static_cast<int64_t>(recipe_.hash_range));
     for_each_chunk(task_, [&](int64_t first, int64_t rows) {
       const size_t values = read_keys(first, rows);
-      for (size_t i = 0; i < values; ++i) id_chunk_[i] = hashed_id(recipe_, chunk_[i]);
+      for (size_t i = 0; i < values; ++i) id_chunk_[i] = hashed_id(chunk_[i], recipe_.hash_range);
       keep_ids(first, rows);
     });
     return done(counts_, static_cast<int64_t>(recipe_.hash_range), hashed_vocabulary(recipe_));

@@ -23,7 +23,7 @@
 
 #include "data_reader/manifest.h"
 #include "hugectr_lite/core/error.h"
-#include "tools/io/mix.h"
+#include "hugectr_lite/core/mix.h"
 #include "tools/prep/key_dictionary.h"
 #include "tools/prep/memory_budget.h"
 
@@ -89,10 +89,6 @@ class TableOutOfBudget final : public Error {
 void count_ids(const uint32_t* ids, size_t count, const BudgetArray<uint32_t>& counts);
 // Makes room for the counts of `size` ids.
 void grow_to(BudgetArray<uint32_t>& counts, int64_t size);
-// The id of a key, without a dictionary.
-inline uint32_t hashed_id(const NumberingRecipe& recipe, uint64_t key) {
-  return key == 0 ? 0 : static_cast<uint32_t>(mix(key) % recipe.hash_range);
-}
 // Numbers NumberingRecipe::known_keys of a slot of that name. Returns how many there are.
 template <typename Key>
 int64_t number_known_keys(const NumberingRecipe& recipe, int slot, const std::string& name,

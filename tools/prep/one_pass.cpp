@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "hugectr_lite/core/error.h"
-#include "tools/io/mix.h"
+#include "hugectr_lite/core/mix.h"
 
 namespace hlite::tools {
 
@@ -151,7 +151,7 @@ void OnePass::count_stored(ThreadPool& pool) {
 
 void OnePass::number(Slot& slot, uint32_t* keys, size_t count, bool train) {
   if (recipe_.hash_range > 0) {
-    for (size_t i = 0; i < count; ++i) keys[i] = hashed_id(recipe_, keys[i]);
+    for (size_t i = 0; i < count; ++i) keys[i] = hashed_id(keys[i], recipe_.hash_range);
   } else {
     const size_t before = slot.added.size();
     slot.dictionary.number(keys, count, keys, &slot.added);

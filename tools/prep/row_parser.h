@@ -1,103 +1,23 @@
 // Text to columns: what a format brings to the preparation engine (prep_engine.h), which reads the
-// files, cuts them into lines, runs the threads and keeps the columns.
-//
-// A row becomes a label, `dense` numbers and `slots` keys. A key stands for a category and is what
-// the numbering stage turns into an id: the category itself where it is a 32-bit number, a 64-bit
-// hash of it elsewhere. Each lies in a column of its own: column 0 the label (int32, 0 or 1), then
-// the dense columns, then the key columns.
+// files, cuts them into lines, runs the threads and keeps the columns. Its numbering stage turns
+// keys into ids.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "hugectr_lite/core/thread_pool.h"
+#include "data_reader/text/line_parser.h"
 #include "tools/io/text_form.h"
 
 namespace hlite::tools {
 
-struct RowLayout {
-  int dense = 0;
-  int slots = 0;
-  int dense_bytes = 4;  // 4: the 32-bit word that the files will hold; 8: double
-  int key_bytes = 4;    // 4: uint32, 8: uint64
-  // The table of each slot (slot_tables.h): slots of a table share a vocabulary.
-  std::vector<int64_t> slot_tables = {};
-  int shortest_row = 1;  // bytes of the shortest line that can be a row, line feed included
-  [[nodiscard]] int columns() const { return 1 + dense + slots; }
-  [[nodiscard]] int first_key() const { return 1 + dense; }
-  [[nodiscard]] int bytes(int column) const {
-    return column == 0 ? 4 : column < first_key() ? dense_bytes : key_bytes;
-  }
-};
-
-// Where the rows of a block of lines go: one array a column, side by side in one piece of memory.
-class ColumnArrays {
- public:
-  // Elements behind the last row of each array that a parser may write.
-  static constexpr int64_t kRowsBeyond = 64;
-  // `stride`: bytes from one array to the next. `missing`: a counter for each slot.
-  ColumnArrays(const RowLayout& layout, std::byte* base, size_t stride, int64_t* missing)
-      : missing_(missing), base_(base), stride_(stride), first_key_(layout.first_key()) {}
-  [[nodiscard]] uint32_t* label() const { return column<uint32_t>(0); }
-  template <typename T>
-  [[nodiscard]] T* dense(int k) const {
-    return column<T>(1 + k);
-  }
-  template <typename T>
-  [[nodiscard]] T* key(int slot) const {
-    return column<T>(first_key_ + slot);
-  }
-  // So many rows have no category for this slot: for the manifest's statistics.
-  void count_missing(int slot, int64_t rows = 1) const { missing_[slot] += rows; }
-
- private:
-  template <typename T>
-  [[nodiscard]] T* column(int c) const {
-    return reinterpret_cast<T*>(base_ + static_cast<size_t>(c) * stride_);
-  }
-  int64_t* missing_;
-  std::byte* base_;
-  size_t stride_;
-  int first_key_;
-};
-
-enum class LineKind {
-  kRow,   // a row was written
-  kNone,  // nothing to see: a header, a blank line
-  kBad,   // not of the format; explain() says why
-};
-
-// Returns true for the lines, by number, that belong to the sample.
-using KeepLine = FunctionRef<bool(int64_t number)>;
-
-// Lines at the front of a text that were parsed: so many bytes, rows of them.
-struct ParsedFront {
-  size_t bytes = 0;
-  int64_t lines = 0, rows = 0;
-};
-
-// The lines of one file. Several threads call it at once.
-class LineParser {
- public:
-  virtual ~LineParser() = default;
-  // Parses line `number` (from 1), without its line feed, into element `row` of the arrays; they
-  // are unspecified there, and no missing value is counted, unless it returns kRow.
-  virtual LineKind parse(int64_t number, std::string_view line, const ColumnArrays& out,
-                         int64_t row) const = 0;
-  // Parses lines from the front of `text`, whole rows of which the first has this number, into
-  // elements `row` and following, for formats that are faster at many lines than at one. Stops
-  // where it pleases: before a bad line in any case.
-  virtual ParsedFront parse_front(int64_t, std::string_view, const ColumnArrays&, int64_t,
-                                  const KeepLine&) const {
-    return {};
-  }
-  // Why the line is bad: "column 3 (integer 2): expected ..., found ...", without the place.
-  [[nodiscard]] virtual std::string explain(std::string_view line) const = 0;
-};
+using data::ColumnArrays;
+using data::KeepLine;
+using data::LineKind;
+using data::LineParser;
+using data::ParsedFront;
+using data::RowLayout;
 
 class RowParser {
  public:

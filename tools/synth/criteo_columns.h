@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/criteo/criteo_record.h"
+#include "data_reader/criteo/criteo_record.h"
 #include "tools/synth/criteo_profile.h"
 #include "tools/synth/rank_law.h"
 

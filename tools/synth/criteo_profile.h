@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tools/criteo/criteo_record.h"
+#include "data_reader/criteo/criteo_record.h"
 
 namespace hlite::tools {
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "tools/criteo/criteo_record.h"
+#include "data_reader/criteo/criteo_record.h"
 
 namespace hlite::tools {
 

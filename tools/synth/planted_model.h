@@ -25,7 +25,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tools/criteo/criteo_record.h"
+#include "data_reader/criteo/criteo_record.h"
 #include "tools/synth/criteo_columns.h"
 
 namespace hlite::tools {

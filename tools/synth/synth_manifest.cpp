@@ -6,7 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "tools/criteo/criteo_record.h"
+#include "data_reader/criteo/criteo_record.h"
 #include "tools/io/top_counts.h"
 
 namespace hlite::tools {

@@ -114,7 +114,7 @@ EvalResult Evaluator::finish() {
   } else {
     compute(result);
   }
-  if (config_.data.key_policy.kind != config::KeyPolicy::kError)
+  if (config_.data.key_policy.replaces())
     result.replaced_share = static_cast<double>(comm::sum_over_ranks(ranks_, replaced_keys_)) /
                             static_cast<double>(samples() * config_.data.key_layout().columns);
   result.seconds = seconds_ + seconds_since(begin);

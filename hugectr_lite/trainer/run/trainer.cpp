@@ -356,7 +356,7 @@ TrafficReport Trainer::traffic() {
 }
 
 std::optional<int64_t> Trainer::replaced_keys() {
-  if (config_.data.key_policy.kind == config::KeyPolicy::kError) return std::nullopt;
+  if (!config_.data.key_policy.replaces()) return std::nullopt;
   return comm::sum_over_ranks(ranks_, source_->replaced_keys());
 }
 

@@ -164,7 +164,7 @@ void TrainingLoop::show(bool event, bool display) {
 std::optional<double> TrainingLoop::replaced_share(const Mark& begin, const Mark& end) const {
   const config::DataConfig& data = trainer_.config().data;
   const int64_t keys = (end.samples - begin.samples) * data.key_layout().columns;
-  if (data.key_policy.kind == config::KeyPolicy::kError || keys == 0) return std::nullopt;
+  if (!data.key_policy.replaces() || keys == 0) return std::nullopt;
   return static_cast<double>(end.replaced_keys - begin.replaced_keys) / static_cast<double>(keys);
 }
 

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "data_reader/criteo/criteo_record.h"
 #include "hugectr_lite/core/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/errors.h"
@@ -9,7 +10,6 @@
 #include "tests/support/temporary_directory.h"
 #include "tests/tools/criteo/criteo_oracle.h"
 #include "tools/criteo/criteo_prep.h"
-#include "tools/criteo/criteo_record.h"
 
 namespace hlite::tools {
 namespace {

@@ -109,6 +109,28 @@ TEST_CASE("slots of one vocabulary that have tables of their own are noted, not 
   test::check_contains(report_text(inspection), {"\"slot_tables\": [0,1,0,2]"});
 }
 
+TEST_CASE("Criteo's lines fit a config that reads them, as far as they are lines") {
+  const test::TemporaryDirectory folder;
+  const auto config = config::load_train_config(
+      std::string(HLITE_CONFIGS) + "/criteo_text.json",
+      {"layers.data.source=" + (folder / "a.tsv"), "layers.data.eval_source=none.tsv"});
+  const auto fit_of = [&](const std::string& text) {
+    test::write_text(folder / "a.tsv", text);
+    return check_fit(
+        {*config, config::Split::kTrain, folder / "a.tsv", slot_rows_of(*config), INT64_MAX});
+  };
+  const std::string good = SmallData().criteo_text();
+  CHECK(fit_of(good).fits());
+  const auto fault_of = [&](const std::string& text) {
+    const FitReport report = fit_of(text);
+    REQUIRE(report.faults.size() == 1);
+    return report.faults[0].fault + ": " + report.faults[0].message;
+  };
+  test::check_contains(fault_of(good + "2\t3\n"), {"lines: ", "a.tsv:", "expected 40"});
+  test::check_contains(fault_of(SmallData().raw()),
+                       {"wrong_format: ", "the config expects lines of Criteo's logs"});
+}
+
 TEST_CASE("a file of one kind of label is noted, not refused") {
   FitFolder folder;
   folder.write_words(changed({}, [](int64_t, uint32_t* w) { w[0] = 0; }));

@@ -1,4 +1,4 @@
-#include "tools/criteo/criteo_block.h"
+#include "data_reader/criteo/criteo_block.h"
 
 #ifdef __AVX2__
 #include <immintrin.h>
@@ -12,7 +12,11 @@
 
 #include "hugectr_lite/core/wide.h"
 
-namespace hlite::tools::criteo {
+namespace hlite::criteo {
+
+using data::ColumnArrays;
+using data::KeepLine;
+using data::ParsedFront;
 
 namespace {
 
@@ -228,4 +232,4 @@ ParsedFront parse_front(int64_t number, std::string_view text, const KeyRange& r
   }
 }
 
-}  // namespace hlite::tools::criteo
+}  // namespace hlite::criteo

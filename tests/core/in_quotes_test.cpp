@@ -1,8 +1,8 @@
-#include "tools/io/in_quotes.h"
+#include "hugectr_lite/core/in_quotes.h"
 
 #include "tests/support/catch.h"
 
-namespace hlite::tools {
+namespace hlite {
 namespace {
 
 TEST_CASE("text is shown as it is, bytes that are none are escaped") {
@@ -20,4 +20,4 @@ TEST_CASE("long text is cut between characters") {
 }
 
 }  // namespace
-}  // namespace hlite::tools
+}  // namespace hlite

@@ -10,7 +10,7 @@
 
 #include "hugectr_lite/core/utf8.h"
 
-namespace hlite::tools {
+namespace hlite {
 
 inline std::string in_quotes(std::string_view text) {
   constexpr size_t kShown = 40;
@@ -25,4 +25,4 @@ inline std::string in_quotes(std::string_view text) {
   return out + (text.size() > at ? "...\"" : "\"");
 }
 
-}  // namespace hlite::tools
+}  // namespace hlite

@@ -1,4 +1,4 @@
-#include "tools/criteo/criteo_record.h"
+#include "data_reader/criteo/criteo_record.h"
 
 #include <array>
 #include <cstring>
@@ -9,8 +9,13 @@
 #include "tests/support/errors.h"
 #include "tests/tools/criteo/criteo_oracle.h"
 
-namespace hlite::tools::criteo {
+namespace hlite::criteo {
 namespace {
+
+using data::ColumnArrays;
+using data::LineKind;
+using data::ParsedFront;
+using data::RowLayout;
 
 // A line with the given label, the same text in all integers and in all tokens.
 std::string line_of(const std::string& label, const std::string& integer,
@@ -165,9 +170,8 @@ struct Columns {
 
 TEST_CASE("many lines at once are what each of them is", "[baseline]") {
   for (const bool labelled : {true, false}) {
-    const auto parser = make_row_parser(40000000, labelled);
-    const auto lines = parser->open("f", "");
-    std::string text = awkward_rows(31, 200);
+    const auto lines = make_line_parser(40000000, labelled);
+    std::string text = tools::awkward_rows(31, 200);
     for (int i = 0; i < 3; ++i) text += line_of("1", std::to_string(-i), "") + "\n";
     text += line_of("1", "99999999", "FFffFFff") + "\r\n";
     if (!labelled)
@@ -197,8 +201,7 @@ TEST_CASE("many lines at once are what each of them is", "[baseline]") {
 }
 
 TEST_CASE("many lines at once end before a line that is none", "[baseline]") {
-  const auto parser = make_row_parser(0);
-  const auto lines = parser->open("f", "");
+  const auto lines = make_line_parser(0);
   const auto all = [](int64_t) { return true; };
   const auto rows_before = [&](const std::string& line) {
     std::string text;
@@ -270,17 +273,11 @@ TEST_CASE("explain() finds the first wrong column, in the middle too") {
 }
 
 TEST_CASE("lines without a label are read as with a 0 in front, and messages say so") {
-  const auto parser = make_row_parser(0, /*labelled=*/false);
-  CHECK(parser->layout().shortest_row == make_row_parser(0)->layout().shortest_row - 2);
-  const TextForm form = parser->text_form();
-  CHECK(form.names.size() == kDense + kSlots);
-  CHECK(form.names.front() == "I1");
-  CHECK(form.names[static_cast<size_t>(form.first_hexadecimal)] == "C1");
-
+  const auto lines = make_line_parser(0, /*labelled=*/false);
   std::vector<std::byte> columns(kColumns * sizeof(uint32_t));
   std::vector<int64_t> missing(kSlots, 0);
-  const ColumnArrays out(parser->layout(), columns.data(), sizeof(uint32_t), missing.data());
-  const auto lines = parser->open("new.tsv", "");
+  const ColumnArrays out({.dense = kDense, .slots = kSlots}, columns.data(), sizeof(uint32_t),
+                         missing.data());
   const std::string line = line_of("0", "7", "f");
   REQUIRE(lines->parse(1, line.substr(2), out, 0) == LineKind::kRow);
   const Parsed with_label = parsed(line);
@@ -291,4 +288,4 @@ TEST_CASE("lines without a label are read as with a 0 in front, and messages say
 }
 
 }  // namespace
-}  // namespace hlite::tools::criteo
+}  // namespace hlite::criteo

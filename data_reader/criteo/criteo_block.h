@@ -7,13 +7,14 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tools/criteo/criteo_record.h"
+#include "data_reader/criteo/criteo_record.h"
 
-namespace hlite::tools::criteo {
+namespace hlite::criteo {
 
 // LineParser::parse_front() for such lines, in columns of 32 bits. Stops before a line that has a
 // field of more than 8 characters, too, although that can be a good one.
-ParsedFront parse_front(int64_t number, std::string_view text, const KeyRange& range, bool labelled,
-                        const ColumnArrays& out, int64_t row, const KeepLine& keeps);
+data::ParsedFront parse_front(int64_t number, std::string_view text, const KeyRange& range,
+                              bool labelled, const data::ColumnArrays& out, int64_t row,
+                              const data::KeepLine& keeps);
 
-}  // namespace hlite::tools::criteo
+}  // namespace hlite::criteo

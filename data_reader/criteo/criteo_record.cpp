@@ -1,4 +1,4 @@
-#include "tools/criteo/criteo_record.h"
+#include "data_reader/criteo/criteo_record.h"
 
 #include <fmt/core.h>
 
@@ -8,11 +8,16 @@
 #include <cstddef>
 #include <limits>
 
+#include "data_reader/criteo/criteo_block.h"
 #include "hugectr_lite/core/error.h"
-#include "tools/criteo/criteo_block.h"
-#include "tools/io/in_quotes.h"
+#include "hugectr_lite/core/in_quotes.h"
 
-namespace hlite::tools::criteo {
+namespace hlite::criteo {
+
+using data::ColumnArrays;
+using data::KeepLine;
+using data::LineKind;
+using data::ParsedFront;
 
 namespace {
 
@@ -102,7 +107,7 @@ struct PutColumns {
 // What lines without a label get in front.
 constexpr std::string_view kLabel = "0\t";
 
-class CriteoLines final : public LineParser {
+class CriteoLines final : public data::LineParser {
  public:
   CriteoLines(KeyRange range, bool labelled) : range_(range), labelled_(labelled) {}
   LineKind parse(int64_t, std::string_view line, const ColumnArrays& out,
@@ -129,35 +134,6 @@ class CriteoLines final : public LineParser {
   bool labelled_;
 };
 
-class CriteoRows final : public RowParser {
- public:
-  CriteoRows(uint32_t key_range, bool labelled) : range_(key_range), labelled_(labelled) {
-    if (!labelled) layout_.shortest_row -= static_cast<int>(kLabel.size());
-  }
-  [[nodiscard]] const RowLayout& layout() const override { return layout_; }
-  [[nodiscard]] std::string slot_name(int slot) const override {
-    return fmt::format("C{}", slot + 1);
-  }
-  // Columns by their usual names, or 40 of any names; tokens may be numbers.
-  [[nodiscard]] TextForm text_form() const override {
-    TextForm form{.separator = '\t'};
-    if (labelled_) form.names.emplace_back("label");
-    for (int k = 1; k <= kDense; ++k) form.names.push_back(fmt::format("I{}", k));
-    form.first_hexadecimal = std::ssize(form.names);
-    for (int k = 1; k <= kSlots; ++k) form.names.push_back(fmt::format("C{}", k));
-    return form;
-  }
-  [[nodiscard]] std::unique_ptr<const LineParser> open(const std::string&,
-                                                       std::string_view) override {
-    return std::make_unique<CriteoLines>(range_, labelled_);
-  }
-
- private:
-  RowLayout layout_{.dense = kDense, .slots = kSlots, .shortest_row = kColumns + 1};
-  KeyRange range_;
-  bool labelled_;
-};
-
 }  // namespace
 
 bool parse(std::string_view line, uint32_t key_range, uint32_t* record) noexcept {
@@ -169,8 +145,8 @@ bool parse(std::string_view line, const KeyRange& range, const ColumnArrays& out
   return parse_line(line, PutColumns{range, out, row});
 }
 
-std::unique_ptr<RowParser> make_row_parser(uint32_t key_range, bool labelled) {
-  return std::make_unique<CriteoRows>(key_range, labelled);
+std::unique_ptr<const data::LineParser> make_line_parser(uint32_t key_range, bool labelled) {
+  return std::make_unique<CriteoLines>(KeyRange(key_range), labelled);
 }
 
 std::string explain(std::string_view line) {
@@ -209,4 +185,4 @@ std::vector<data::DataIdentity::IdentityPart> dense_parts() {
   return parts;
 }
 
-}  // namespace hlite::tools::criteo
+}  // namespace hlite::criteo

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "data_reader/data_identity.h"
-#include "tools/prep/row_parser.h"
+#include "data_reader/text/line_parser.h"
 
-namespace hlite::tools::criteo {
+namespace hlite::criteo {
 
 inline constexpr int kDense = 13;
 inline constexpr int kSlots = 26;
@@ -56,14 +56,14 @@ class KeyRange {
 // not of the format; `record` is unspecified then and explain() says why.
 bool parse(std::string_view line, uint32_t key_range, uint32_t* record) noexcept;
 // The same into element `row` of arrays of 32-bit columns; counts missing tokens.
-bool parse(std::string_view line, const KeyRange& range, const ColumnArrays& out,
+bool parse(std::string_view line, const KeyRange& range, const data::ColumnArrays& out,
            int64_t row) noexcept;
 
 // Why parse() refused `line`: "column 3 (integer 2): expected ..., found ...".
 std::string explain(std::string_view line);
 
-// The format for the preparation engine; key_range as above. Lines that are not `labelled` lack the
-// label and its tab: their rows have label 0.
-std::unique_ptr<RowParser> make_row_parser(uint32_t key_range, bool labelled = true);
+// Lines of one file; key_range as above. Lines that are not `labelled` lack the label and its tab:
+// their rows have label 0.
+std::unique_ptr<const data::LineParser> make_line_parser(uint32_t key_range, bool labelled = true);
 
-}  // namespace hlite::tools::criteo
+}  // namespace hlite::criteo

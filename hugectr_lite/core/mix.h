@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace hlite::tools {
+namespace hlite {
 
 // The finaliser of MurmurHash3 for 64 bits, a bijection.
 constexpr uint64_t mix(uint64_t x) {
@@ -14,4 +14,9 @@ constexpr uint64_t mix(uint64_t x) {
   return x ^ (x >> 33);
 }
 
-}  // namespace hlite::tools
+// The id that a category has without a dictionary: key 0 (Criteo's missing token) is 0.
+constexpr uint32_t hashed_id(uint64_t key, uint64_t range) {
+  return key == 0 ? 0 : static_cast<uint32_t>(mix(key) % range);
+}
+
+}  // namespace hlite
