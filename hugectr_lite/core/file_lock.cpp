@@ -8,6 +8,8 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <system_error>
 
@@ -39,10 +41,29 @@ bool is_current(int fd, const std::string& path) {
          open.st_dev == named.st_dev;
 }
 
+std::string name_of_process(pid_t id) {
+  return fmt::format("process {} on host {}", id, host_name());
+}
+
+// Returns true if `holder` names a process of this host that has ended.
+bool has_ended(const std::string& holder) {
+  int id = 0;
+  return std::sscanf(holder.c_str(), "process %d ", &id) == 1 && id > 0 &&
+         holder == name_of_process(id) && kill(id, 0) != 0 && errno == ESRCH;
+}
+
+// A child that a killed process has forked (ForkedTask) holds the claim until it is ended, too.
+constexpr useconds_t kRetryMicroseconds = 10'000;
+constexpr int kRetries = 300;
+
 }  // namespace
 
 FileLock::FileLock(const std::string& path) : path_(lock_file_of(path)) {
   while (!open()) continue;
+  for (int i = 0; i < kRetries && !held() && has_ended(holder_); ++i) {
+    usleep(kRetryMicroseconds);
+    while (!open()) continue;
+  }
 }
 
 // One attempt; false: the file was removed meanwhile.
@@ -66,7 +87,7 @@ bool FileLock::open() {
     log::warning("{}: cannot lock: {}; no other run may write there", path_, reason());
   else if (!is_current(fd.get(), path_))
     return false;
-  const std::string self = fmt::format("process {} on host {}", getpid(), host_name());
+  const std::string self = name_of_process(getpid());
   // A holder without a name is a holder still.
   if (ftruncate(fd.get(), 0) == 0)
     static_cast<void>(!pwrite(fd.get(), self.data(), self.size(), 0));

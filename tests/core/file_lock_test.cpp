@@ -55,6 +55,26 @@ TEST_CASE("the claim of a process that is killed ends with it") {
   CHECK(!std::filesystem::exists(dir / ".run.lock"));
 }
 
+TEST_CASE("a claim waits for the child of a process that is killed, and for no live one") {
+  const TemporaryDirectory dir;
+  const pid_t parent = fork();
+  REQUIRE(parent >= 0);
+  if (parent == 0) {
+    const FileLock lock(dir / "run");
+    if (fork() == 0) {
+      usleep(300'000);
+      _exit(0);
+    }
+    write_text(dir / "claimed", "");
+    for (;;) pause();
+  }
+  while (!std::filesystem::exists(dir / "claimed")) usleep(1000);
+  CHECK(!FileLock(dir / "run").held());
+  kill(parent, SIGKILL);
+  REQUIRE(waitpid(parent, nullptr, 0) == parent);
+  CHECK(FileLock(dir / "run").held());
+}
+
 TEST_CASE("a claim where nothing can be created is an error that names the place") {
   const TemporaryDirectory dir;
   write_text(dir / "file", "");

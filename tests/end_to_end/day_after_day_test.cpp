@@ -327,7 +327,7 @@ namespace {
 // A folder "stream" to follow, and files of whole batches to put there.
 class Stream : public Folder {
  public:
-  Stream() {
+  explicit Stream(int files = 3) : files_(static_cast<size_t>(files)) {
     std::string text = config_text("");
     // In a folder no row is known to be frequent, and copies of rows would sum in another order.
     const std::string hybrid = "HybridSparseEmbedding", source = R"("source": "train.bin")";
@@ -336,12 +336,17 @@ class Stream : public Folder {
     text.replace(text.find(source), source.size(), R"("source": "stream", "follow": true)");
     write_text(*this / "config.json", text);
     fs::create_directory(*this / "stream");
-    for (int i = 0; i < 3; ++i) files_[i] = small_samples(32 * (4 + i), static_cast<uint64_t>(i));
+    for (int i = 0; i < files; ++i)
+      files_[static_cast<size_t>(i)] = small_samples(32 * batches(i), static_cast<uint64_t>(i));
   }
+  // Batches in a file.
+  [[nodiscard]] static int batches(int file) { return 4 + file; }
   [[nodiscard]] static std::string name(int file) { return fmt::format("day_{}.bin", file); }
-  [[nodiscard]] const std::string& bytes(int file) const { return files_[file]; }
+  [[nodiscard]] const std::string& bytes(int file) const {
+    return files_[static_cast<size_t>(file)];
+  }
   void put(int file) const {
-    write_text(*this / ("stream/." + name(file)), files_[file]);
+    write_text(*this / ("stream/." + name(file)), bytes(file));
     fs::rename(*this / ("stream/." + name(file)), *this / ("stream/" + name(file)));
   }
   void end() const { write_text(*this / "stream/_END", ""); }
@@ -351,8 +356,6 @@ class Stream : public Folder {
            (!fs::exists(*this / "metrics.jsonl") || whole_events(kind) < count))
       usleep(1000);
   }
-
- private:
   [[nodiscard]] size_t whole_events(const std::string& kind) const {
     const std::string text = read_text(*this / "metrics.jsonl");
     const std::string begin = R"({"event":")" + kind + "\"";
@@ -361,7 +364,9 @@ class Stream : public Folder {
       count += text.find('\n', at) != std::string::npos;
     return count;
   }
-  std::string files_[3];
+
+ private:
+  std::vector<std::string> files_;
 };
 
 }  // namespace
@@ -469,6 +474,87 @@ TEST_CASE("files are taken as they come, and a run that waits ends by a signal a
     CHECK(passed.code == 0);
     check_contains(passed.err, {"day_1.bin", "after day_2.bin had been read", "is not"});
     CHECK(stream.events("progressive").size() == 2);
+  }
+}
+
+namespace {
+
+// Keys that come twice get rows, and rows that are not used leave.
+const Changes kForgets = {
+    "layers.emb.type=DistributedSlotSparseEmbeddingHash",
+    R"(layers.emb.sparse_embedding_hparam={"embedding_vec_size":4,"combiner":"sum",)"
+    R"("max_vocabulary_size_per_gpu":1000,"admission":{"type":"count","threshold":2},)"
+    R"("eviction":{"interval":3,"steps_to_live":6},"default_vector":"zeros"})"};
+
+// The newest snapshot in a folder, as arguments; none if there is none.
+Changes resumed_from_newest(const Folder& folder) {
+  int newest = 0;
+  for (const auto& entry : fs::directory_iterator(folder / "."))
+    if (const std::string name = entry.path().filename();
+        std::regex_match(name, std::regex("snap_[0-9]+")))
+      newest = std::max(newest, std::stoi(name.substr(5)));
+  if (newest == 0) return {};
+  return {"--resume", folder / fmt::format("snap_{}", newest)};
+}
+
+}  // namespace
+
+TEST_CASE("ten days are the same in one run, in ten, and in runs that are killed twenty times",
+          "[follow]") {
+  constexpr int kDays = 10;
+  for (const std::string& topology : {kTopologies[0], kTopologies[1]}) {
+    INFO(topology);
+    Changes changes = kForgets;
+    changes.push_back(topology);
+    const Stream whole(kDays);
+    for (int day = 0; day < kDays; ++day) whole.put(day);
+    whole.end();
+    whole.train(changes, {"--save", whole / "saved", "--metrics", whole / "metrics.jsonl"});
+    const Tensors want = everything(whole / "saved");
+    const Json counted = whole.events("vocabulary").back()["layers"][0];
+    CHECK(counted["expired"] > 100);
+    CHECK(counted["rows"] > 100);
+
+    const Stream daily(kDays);
+    daily.end();
+    for (int day = 0; day < kDays; ++day) {
+      daily.put(day);
+      Changes arguments = {"--save", daily / fmt::format("day_{}", day)};
+      if (day > 0)
+        arguments.insert(arguments.end(), {"--resume", daily / fmt::format("day_{}", day - 1)});
+      daily.train(changes, arguments);
+    }
+    CHECK((everything(daily / "day_9") == want));
+
+    // Twice a day the run is killed, at any time: while it trains, saves, or waits for a file that
+    // comes before it starts or after.
+    const Stream killed(kDays);
+    Changes often = changes;
+    often.insert(often.end(), {"solver.snapshot=2", "solver.display=1"});
+    size_t iterations = 0;
+    for (uint64_t kill = 0; kill < 2 * kDays; ++kill) {
+      const int day = static_cast<int>(kill / 2);
+      if (kill % 4 == 0) killed.put(day);
+      fs::remove(killed / "metrics.jsonl");
+      Changes arguments = resumed_from_newest(killed);
+      arguments.insert(arguments.end(), {"--metrics", killed / "metrics.jsonl"});
+      RunningProgram program(killed.command(often, arguments), killed / ".");
+      if (kill % 4 == 2) killed.put(day);
+      if (kill % 2 == 0) killed.await_events(program, "train", 2);
+      usleep(random::word(5, 0, kill) % 60000);
+      INFO("kill " << kill << program.error_so_far());
+      REQUIRE(program.running());
+      program.signal(SIGKILL);
+      CHECK(program.wait().code == 128 + SIGKILL);
+      if (fs::exists(killed / "metrics.jsonl")) iterations += killed.whole_events("train");
+    }
+    CHECK(iterations >= 2 * kDays);
+    CHECK(!resumed_from_newest(killed).empty());
+    killed.end();
+    Changes rest = resumed_from_newest(killed);
+    rest.insert(rest.end(), {"--save", killed / "saved"});
+    killed.train(changes, rest);
+    CHECK((everything(killed / "saved") == want));
   }
 }
 
