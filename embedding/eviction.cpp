@@ -5,6 +5,11 @@
 
 namespace hlite::embedding {
 
+bool is_expired(const VocabularyRules& rules, const RowUse& use, int64_t iteration) {
+  const int64_t to_live = rules.eviction.steps_to_live;
+  return to_live > 0 && iteration - use.last >= to_live;
+}
+
 std::vector<uint32_t> choose_evicted(const VocabularyRules& rules, const EvictionInput& input,
                                      VocabularyCounts& counts) {
   const Eviction& of = rules.eviction;
@@ -15,7 +20,7 @@ std::vector<uint32_t> choose_evicted(const VocabularyRules& rules, const Evictio
   for (uint32_t row = 0; row < rows; ++row) {
     const RowUse& use = input.uses[row];
     const bool idle = int64_t{use.last} <= input.before;
-    if (of.steps_to_live > 0 && input.iteration - use.last >= of.steps_to_live)
+    if (is_expired(rules, use, input.iteration))
       ++counts.expired;
     else if (idle && of.min_count > 0 && use.count < of.min_count)
       ++counts.rare;
@@ -49,10 +54,8 @@ std::vector<uint32_t> choose_evicted(const VocabularyRules& rules, const Evictio
 std::vector<CountedKey> kept_candidates(const VocabularyRules& rules,
                                         std::vector<CountedKey> candidates, int64_t iteration,
                                         int64_t capacity) {
-  const int64_t to_live = rules.eviction.steps_to_live;
-  std::erase_if(candidates, [&](const CountedKey& of) {
-    return to_live > 0 && iteration - of.use.last >= to_live;
-  });
+  std::erase_if(candidates,
+                [&](const CountedKey& of) { return is_expired(rules, of.use, iteration); });
   if (std::ssize(candidates) * 4 <= capacity * 3) return candidates;
   const auto keep = static_cast<std::ptrdiff_t>(capacity / 2);
   std::nth_element(candidates.begin(), candidates.begin() + keep, candidates.end(),
@@ -62,20 +65,6 @@ std::vector<CountedKey> kept_candidates(const VocabularyRules& rules,
                    });
   candidates.resize(static_cast<size_t>(keep));
   return candidates;
-}
-
-RowMoves closing_moves(int64_t rows, std::span<const uint32_t> evicted) {
-  const auto left = static_cast<uint32_t>(rows - std::ssize(evicted));
-  RowMoves moves;
-  const auto beyond = std::lower_bound(evicted.begin(), evicted.end(), left);
-  moves.to.assign(evicted.begin(), beyond);
-  auto next = beyond;
-  for (uint32_t row = left; row < rows; ++row)
-    if (next != evicted.end() && *next == row)
-      ++next;
-    else
-      moves.from.push_back(row);
-  return moves;
 }
 
 }  // namespace hlite::embedding

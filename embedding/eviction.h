@@ -25,18 +25,14 @@ struct EvictionInput {
 std::vector<uint32_t> choose_evicted(const VocabularyRules& rules, const EvictionInput& input,
                                      VocabularyCounts& counts);
 
+// Returns true if steps_to_live takes a row, or a counted key, of such a use.
+bool is_expired(const VocabularyRules& rules, const RowUse& use, int64_t iteration);
+
 // The counted keys that are kept: those that have been seen within steps_to_live; if more than
 // three quarters of `capacity` are left, half of `capacity`, those that were seen last. In any
 // order.
 std::vector<CountedKey> kept_candidates(const VocabularyRules& rules,
                                         std::vector<CountedKey> candidates, int64_t iteration,
                                         int64_t capacity);
-
-// Rows close up when some leave: the last ones move to the places of those that left. from[i] moves
-// to to[i]; both ascending. `evicted`: ascending.
-struct RowMoves {
-  std::vector<uint32_t> from, to;
-};
-RowMoves closing_moves(int64_t rows, std::span<const uint32_t> evicted);
 
 }  // namespace hlite::embedding

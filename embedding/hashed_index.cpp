@@ -454,11 +454,7 @@ VocabularyCounts HashedIndex::vocabulary() const {
 std::vector<CountedKey> HashedIndex::counted_keys() const {
   if (!counter_) return {};
   std::vector<CountedKey> counted = counter_->entries();
-  if (!exec_.on_gpu()) {
-    std::erase_if(counted,
-                  [&](const CountedKey& of) { return index_->find(of.key) != KeyIndex::kAbsent; });
-    return counted;
-  }
+  if (!exec_.on_gpu()) return counted;
   std::vector<uint64_t> keys = this->keys();
   std::sort(keys.begin(), keys.end());
   std::erase_if(counted, [&](const CountedKey& of) {
@@ -478,16 +474,23 @@ void HashedIndex::evict(int64_t iteration, int64_t before) {
                             .iteration = iteration,
                             .before = before,
                             .capacity = capacity_};
-  // A key whose row leaves is counted from the start.
-  std::vector<CountedKey> counted = counted_keys();
+  // Before rows leave: a key whose row leaves is counted from the start.
+  if (counter_) drop_counted(iteration);
   const std::vector<uint32_t> evicted = choose_evicted(rules_, input, counts_);
   if (!evicted.empty()) close_up(keys, evicted);
   if (rules_.eviction.count_decay < 1 && rules_.eviction.min_count > 0) decay_counts();
-  if (!counter_) return;
-  const size_t before_aging = counted.size();
-  counted = kept_candidates(rules_, std::move(counted), iteration, counter_->capacity());
-  // Places of keys that have a row are needed again when rows have left.
-  if (!evicted.empty() || counted.size() < before_aging) counter_->assign(counted);
+}
+
+// Drops the counted keys that have got a row, and those that kept_candidates() leaves out.
+void HashedIndex::drop_counted(int64_t iteration) {
+  if (!exec_.on_gpu()) {
+    counter_->drop([&](const RowUse& use) { return is_expired(rules_, use, iteration); });
+    if (counter_->size() * 4 <= counter_->capacity() * 3) return;
+  }
+  const size_t before = counter_->entries().size();
+  const std::vector<CountedKey> kept =
+      kept_candidates(rules_, counted_keys(), iteration, counter_->capacity());
+  if (kept.size() < before) counter_->assign(kept);
 }
 
 void HashedIndex::decay_counts() {
@@ -500,10 +503,10 @@ void HashedIndex::decay_counts() {
 void HashedIndex::close_up(std::vector<uint64_t> keys, const std::vector<uint32_t>& evicted) {
   const RowMoves moves = closing_moves(std::ssize(keys), evicted);
   storage_.close_up(moves, evicted);
+  if (!exec_.on_gpu()) return index_->close_up(moves, evicted);
   for (size_t i = 0; i < moves.from.size(); ++i) keys[moves.to[i]] = keys[moves.from[i]];
   keys.resize(keys.size() - evicted.size());
   place_keys(keys);
-  if (!exec_.on_gpu()) return;
   HashedCounts counts = device_counts();
   counts.size = counts.before = static_cast<uint32_t>(keys.size());
   put_bytes(exec_, table_.counts, &counts, sizeof(counts));

@@ -88,6 +88,7 @@ class HashedIndex {
  private:
   void place_keys(const std::vector<uint64_t>& keys);
   void close_up(std::vector<uint64_t> keys, const std::vector<uint32_t>& evicted);
+  void drop_counted(int64_t iteration);
   void decay_counts();
   int64_t insert_row(uint64_t both, uint32_t iteration);
   [[nodiscard]] bool admits(uint64_t both, uint32_t iteration);

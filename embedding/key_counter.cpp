@@ -8,6 +8,7 @@ namespace hlite::embedding {
 namespace {
 
 constexpr unsigned long long kEmpty = ~0ull;
+constexpr uint32_t kHasRow = ~0u;  // in the place of a count, on the CPU
 
 KeyCounts cut_counts(int64_t capacity, int64_t slots, std::byte* memory, size_t* bytes) {
   const int64_t places = KeyIndex::places(slots);
@@ -66,10 +67,27 @@ uint32_t KeyCounter::count(uint64_t key, uint32_t iteration) {
     at = index_->insert(key);
     uses_.push_back({});
   }
-  RowUse& use = uses_[static_cast<size_t>(at)];
+  counted_ = static_cast<size_t>(at);
+  RowUse& use = uses_[counted_];
   if (use.last == iteration) return 0;
   use.last = iteration;
   return ++use.count;
+}
+
+void KeyCounter::has_row() {
+  uses_[counted_].count = kHasRow;
+  ++with_row_;
+}
+
+void KeyCounter::drop(FunctionRef<bool(const RowUse&)> gone) {
+  std::vector<uint32_t> places;
+  for (size_t i = 0; i < uses_.size(); ++i)
+    if (uses_[i].count == kHasRow || gone(uses_[i])) places.push_back(static_cast<uint32_t>(i));
+  const RowMoves moves = closing_moves(std::ssize(uses_), places);
+  index_->close_up(moves, places);
+  for (size_t i = 0; i < moves.from.size(); ++i) uses_[moves.to[i]] = uses_[moves.from[i]];
+  uses_.resize(uses_.size() - places.size());
+  with_row_ = 0;
 }
 
 int64_t KeyCounter::size() const {
@@ -82,8 +100,8 @@ int64_t KeyCounter::size() const {
 std::vector<CountedKey> KeyCounter::entries() const {
   std::vector<CountedKey> entries;
   if (!exec_.on_gpu()) {
-    for (int64_t i = 0; i < index_->size(); ++i)
-      entries.push_back({index_->keys()[static_cast<size_t>(i)], uses_[static_cast<size_t>(i)]});
+    for (size_t i = 0; i < uses_.size(); ++i)
+      if (uses_[i].count != kHasRow) entries.push_back({index_->keys()[i], uses_[i]});
   } else {
     const auto places = static_cast<size_t>(KeyIndex::places(slots()));
     std::vector<unsigned long long> keys(places);

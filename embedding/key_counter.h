@@ -4,7 +4,7 @@
 // A batch may begin with any number of counted keys below the capacity, and then all of its new
 // keys are counted; beyond it, only keys that are counted already. So what is counted depends on
 // the batches alone, not on the order of threads. A key that gets a row is not among the counted
-// keys any more; its place is free after the next assign().
+// keys any more; its place is free after the next drop() or assign().
 #pragma once
 
 #include <memory>
@@ -37,14 +37,16 @@ class KeyCounter {
   uint32_t count(uint64_t key, uint32_t iteration);
   // There: asks for the cache line that count() will read.
   void prefetch(uint64_t key) const { index_->prefetch(key); }
-  // There: one of the counted keys has got a row.
-  void has_row() { ++with_row_; }
+  // There: the key that was counted last has got a row.
+  void has_row();
+  // There: lets the keys that have a row, and those for whose use gone() is true, leave.
+  void drop(FunctionRef<bool(const RowUse&)> gone);
   // On a GPU, for kernels.
   [[nodiscard]] const KeyCounts& ref() const { return counts_; }
 
   // The number of counted keys without a row. Synchronizes the device.
   [[nodiscard]] int64_t size() const;
-  // All keys in it, in any order, some of which may have got a row.
+  // All keys in it, in any order; on a GPU some of them may have got a row.
   [[nodiscard]] std::vector<CountedKey> entries() const;
   // Counts these keys alone. On a GPU synchronizes the device.
   void assign(const std::vector<CountedKey>& entries);
@@ -57,6 +59,7 @@ class KeyCounter {
   const int64_t capacity_, most_keys_, rows_;
   std::unique_ptr<KeyIndex> index_;  // on the CPU
   std::vector<RowUse> uses_;         // there, of each key of the index
+  size_t counted_ = 0;               // there, the place in them of the key that was counted last
   int64_t with_row_ = 0;
   uint32_t step_ = 0;
   bool open_ = false;

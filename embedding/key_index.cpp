@@ -43,4 +43,31 @@ void KeyIndex::clear() {
   keys_.clear();
 }
 
+// A key behind the hole moves into it unless its home lies behind the hole, too: then every probe
+// still ends where it did (Knuth, The Art of Computer Programming, vol. 3, 6.4, algorithm R).
+void KeyIndex::erase(uint64_t key) {
+  size_t hole = place_of(key);
+  for (size_t at = (hole + 1) & mask_; slots()[at].row_plus_1 != 0; at = (at + 1) & mask_) {
+    if (((at - home(slots()[at].key)) & mask_) < ((at - hole) & mask_)) continue;
+    slots()[hole] = slots()[at];
+    hole = at;
+  }
+  slots()[hole] = {0, 0};
+}
+
+void KeyIndex::close_up(const RowMoves& moves, std::span<const uint32_t> gone) {
+  constexpr size_t kAhead = 16;
+  for (size_t i = 0; i < gone.size(); ++i) {
+    if (i + kAhead < gone.size()) prefetch(keys_[gone[i + kAhead]]);
+    erase(keys_[gone[i]]);
+  }
+  for (size_t i = 0; i < moves.from.size(); ++i) {
+    if (i + kAhead < moves.from.size()) prefetch(keys_[moves.from[i + kAhead]]);
+    const uint64_t key = keys_[moves.from[i]];
+    slots()[place_of(key)].row_plus_1 = moves.to[i] + 1;
+    keys_[moves.to[i]] = key;
+  }
+  keys_.resize(keys_.size() - gone.size());
+}
+
 }  // namespace hlite::embedding

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "embedding/row_moves.h"
 #include "hugectr_lite/core/memory.h"
 
 namespace hlite::embedding {
@@ -41,6 +42,9 @@ class KeyIndex {
   // Keys in the order of their rows.
   [[nodiscard]] std::span<const uint64_t> keys() const { return keys_; }
   void clear();
+  // Lets keys close up: those of the rows `gone` leave, then the key of row moves.from[i] gets row
+  // moves.to[i]. `moves` are the closing_moves() of `gone`, ascending.
+  void close_up(const RowMoves& moves, std::span<const uint32_t> gone);
 
   [[nodiscard]] static int64_t bytes(int64_t capacity);
   // Places of a hash table for so many keys: a power of two, at most half of them taken.
@@ -65,6 +69,7 @@ class KeyIndex {
     return at;
   }
   int64_t add(uint64_t key, size_t at);
+  void erase(uint64_t key);
   [[nodiscard]] static int slot_bits(int64_t capacity);
 
   std::string name_;

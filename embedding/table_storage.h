@@ -18,6 +18,7 @@
 #include "embedding/eviction.h"
 #include "embedding/residency_forecast.h"
 #include "embedding/row_cache.h"
+#include "embedding/row_moves.h"
 #include "embedding/row_placement.h"
 #include "embedding/row_rounding.h"
 #include "embedding/table_init.h"

@@ -35,6 +35,36 @@ TEST_CASE("a key index agrees with a map, up to the last row") {
   }
 }
 
+TEST_CASE("keys that leave a key index let the others close up") {
+  for (const int64_t capacity : {1, 2, 7, 64, 1000})
+    for (const uint64_t spread : {uint64_t{1}, uint64_t{1} << 32, uint64_t{0x9E3779B97F4A7C15u}}) {
+      INFO("capacity " << capacity << ", keys " << spread << " apart");
+      KeyIndex index("e", capacity);
+      std::vector<uint64_t> keys;  // by row
+      for (uint64_t turn = 0; turn < 40; ++turn) {
+        for (uint64_t n = 0; std::ssize(keys) < capacity && n < 300; ++n) {
+          const uint64_t key = (300 * turn + n) * spread;
+          CHECK(index.insert(key) == std::ssize(keys));
+          keys.push_back(key);
+        }
+        std::vector<uint32_t> gone;
+        for (uint32_t row = 0; row < keys.size(); ++row)
+          if (random::word(turn, 7, row) % 5 < turn % 6) gone.push_back(row);
+        const embedding::RowMoves moves = embedding::closing_moves(std::ssize(keys), gone);
+        index.close_up(moves, gone);
+        std::vector<uint64_t> left = keys;
+        for (size_t i = 0; i < moves.from.size(); ++i) left[moves.to[i]] = keys[moves.from[i]];
+        left.resize(keys.size() - gone.size());
+        bool good = std::ranges::equal(index.keys(), left);
+        for (const uint32_t row : gone) good &= index.find(keys[row]) == KeyIndex::kAbsent;
+        for (size_t row = 0; row < left.size(); ++row)
+          good &= index.find(left[row]) == static_cast<int64_t>(row);
+        CHECK(good);
+        keys = left;
+      }
+    }
+}
+
 TEST_CASE("key 0 and the largest key are keys like others") {
   KeyIndex index("e", 2);
   CHECK(index.find(0) == KeyIndex::kAbsent);

@@ -527,29 +527,24 @@ TEST_CASE("ten days are the same in one run, in ten, and in runs that are killed
     CHECK((everything(daily / "day_9") == want));
 
     // Twice a day the run is killed, at any time: while it trains, saves, or waits for a file that
-    // comes before it starts or after.
+    // comes before it starts or after. The first run of a day saves once, so that days pass.
     const Stream killed(kDays);
     Changes often = changes;
-    often.insert(often.end(), {"solver.snapshot=2", "solver.display=1"});
-    size_t iterations = 0;
+    often.push_back("solver.snapshot=2");
     for (uint64_t kill = 0; kill < 2 * kDays; ++kill) {
       const int day = static_cast<int>(kill / 2);
       if (kill % 4 == 0) killed.put(day);
-      fs::remove(killed / "metrics.jsonl");
-      Changes arguments = resumed_from_newest(killed);
-      arguments.insert(arguments.end(), {"--metrics", killed / "metrics.jsonl"});
-      RunningProgram program(killed.command(often, arguments), killed / ".");
+      const Changes newest = resumed_from_newest(killed);
+      RunningProgram program(killed.command(often, newest), killed / ".");
       if (kill % 4 == 2) killed.put(day);
-      if (kill % 2 == 0) killed.await_events(program, "train", 2);
+      if (kill % 2 == 0)
+        while (program.running() && resumed_from_newest(killed) == newest) usleep(1000);
       usleep(random::word(5, 0, kill) % 60000);
       INFO("kill " << kill << program.error_so_far());
       REQUIRE(program.running());
       program.signal(SIGKILL);
       CHECK(program.wait().code == 128 + SIGKILL);
-      if (fs::exists(killed / "metrics.jsonl")) iterations += killed.whole_events("train");
     }
-    CHECK(iterations >= 2 * kDays);
-    CHECK(!resumed_from_newest(killed).empty());
     killed.end();
     Changes rest = resumed_from_newest(killed);
     rest.insert(rest.end(), {"--save", killed / "saved"});
