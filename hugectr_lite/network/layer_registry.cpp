@@ -22,6 +22,7 @@
   LAYER("FmOrder2",               make_fm_order2)            \
   LAYER("FusedInnerProduct",      make_fused_inner_product)  \
   LAYER("FusedReshapeConcat",     make_fused_reshape_concat) \
+  LAYER("GELU",                   make_gelu)                 \
   LAYER("InnerProduct",           make_inner_product)        \
   LAYER("Interaction",            make_interaction)          \
   LAYER("LayerNorm",              make_layer_norm)           \

@@ -1,11 +1,12 @@
 // Activations: y = f(x) element by element, and the gradient dx = dy f'(x), where f'(x) is found
-// from y.
+// from y, or for an f without an inverse from x.
 //
 // An activation is a small class F, trivially copyable:
 //   const char* kForward, *kBackward          names of its kernels, and of the op in messages
 //   int64_t kGrain                            elements worth waking a CPU thread for
 //   HLITE_HD float value(float x) const
 //   HLITE_HD float gradient(float y, float dy) const
+//   bool kFromInput                           gradient() takes x in place of y
 //   void check() const                        throws Error where its parameters are out of range
 #pragma once
 
@@ -26,6 +27,7 @@ HLITE_HD inline float relu_gradient(float y, float dy) { return y > 0 ? dy : 0.0
 struct Relu {
   static constexpr const char *kForward = "relu_forward", *kBackward = "relu_backward";
   static constexpr int64_t kGrain = 1 << 14;
+  static constexpr bool kFromInput = false;
   [[nodiscard]] HLITE_HD float value(float x) const { return relu(x); }
   [[nodiscard]] HLITE_HD float gradient(float y, float dy) const { return relu_gradient(y, dy); }
   void check() const {}
@@ -35,6 +37,7 @@ struct Relu {
 struct Elu {
   static constexpr const char *kForward = "elu_forward", *kBackward = "elu_backward";
   static constexpr int64_t kGrain = 1 << 12;
+  static constexpr bool kFromInput = false;
   float alpha = 1;  // >= 0, so that y has the sign of x
 
   // NaN stays NaN. expm1: small x keep their digits.
@@ -51,6 +54,7 @@ struct Elu {
 struct Sigmoid {
   static constexpr const char *kForward = "sigmoid_forward", *kBackward = "sigmoid_backward";
   static constexpr int64_t kGrain = 1 << 12;
+  static constexpr bool kFromInput = false;
   // e^-x may be infinite: y is then 0. NaN stays NaN.
   [[nodiscard]] HLITE_HD float value(float x) const { return 1 / (1 + std::exp(-x)); }
   [[nodiscard]] HLITE_HD float gradient(float y, float dy) const { return dy * y * (1 - y); }
@@ -61,16 +65,36 @@ struct Sigmoid {
 struct Tanh {
   static constexpr const char *kForward = "tanh_forward", *kBackward = "tanh_backward";
   static constexpr int64_t kGrain = 1 << 12;
+  static constexpr bool kFromInput = false;
   [[nodiscard]] HLITE_HD float value(float x) const { return std::tanh(x); }
   [[nodiscard]] HLITE_HD float gradient(float y, float dy) const { return dy * (1 - y) * (1 + y); }
   void check() const {}
+};
+
+// y = x Phi(x), dx = dy (Phi(x) + x phi(x)), with the normal distribution Phi and its density phi
+// (Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016); exact, as PyTorch's default.
+struct Gelu {
+  static constexpr const char *kForward = "gelu_forward", *kBackward = "gelu_backward";
+  static constexpr int64_t kGrain = 1 << 11;
+  static constexpr bool kFromInput = true;
+  // erfc keeps the digits of the tail, which 1 + erf would lose. -infinity gives NaN, as there.
+  [[nodiscard]] static HLITE_HD float normal(float x) { return 0.5f * std::erfc(x * -kRootHalf); }
+  [[nodiscard]] HLITE_HD float value(float x) const { return x * normal(x); }
+  [[nodiscard]] HLITE_HD float gradient(float x, float dy) const {
+    return dy * (normal(x) + x * (kDensityAt0 * std::exp(-0.5f * x * x)));
+  }
+  void check() const {}
+
+ private:
+  static constexpr float kRootHalf = 0.70710678f, kDensityAt0 = 0.39894228f;
 };
 
 // T: float, bf16, or on a GPU fp16, computed in float. x and y [N]; y may be the very view x.
 template <typename T = float, typename F>
 void activation_forward(const Exec& exec, const F& f, VectorOf<const T> x, VectorOf<T> y);
 
-// y (the forward output), dy and dx [N]; dx may be the very view y or dy.
+// y (the forward output, or the input where F::kFromInput), dy and dx [N]; dx may be the very view
+// y or dy.
 template <typename T = float, typename F>
 void activation_backward(const Exec& exec, const F& f, VectorOf<const T> y, VectorOf<const T> dy,
                          VectorOf<T> dx);

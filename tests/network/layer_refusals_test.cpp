@@ -125,6 +125,12 @@ const std::map<std::string, std::vector<Refusal>>& refusals() {
         R"({"type":"FusedReshapeConcat","bottom":["emb"],"top":["x"]},)" + kInteraction + kTail,
         {"layers[0].top", "2 top"}},
     }},
+    {"GELU", {
+      {"GELU bottoms", R"({"type":"GELU","bottom":["dense","emb"],"top":"x"},)" + kInteraction + kTail,
+        {"layers[0].bottom", "1 bottom"}},
+      {"a GELU's parameters", R"({"type":"GELU","bottom":"dense","top":"x","elu_param":{"alpha":1}},)" + kInteraction + kTail,
+        {"layers[0].elu_param", "unknown key"}},
+    }},
     {"InnerProduct", {
       {"num_output 0",
         R"({"type":"InnerProduct","bottom":"dense","top":"x","fc_param":{"num_output":0}},)" + kInteraction + kTail,
@@ -166,7 +172,7 @@ const std::map<std::string, std::vector<Refusal>>& refusals() {
         {"layers[0].mlp_param.activations", "as long as num_outputs", "a list of 1"}},
       {"an activation that is none", R"({"type":"MLP","bottom":"dense","top":"h",
         "mlp_param":{"num_outputs":[4,3],"activations":["Relu","Tanh"]}},)" + kTail,
-        {"layers[0].mlp_param.activations[1]", "\"Relu\" or \"None\"", "found \"Tanh\""}},
+        {"layers[0].mlp_param.activations[1]", "\"Relu\", \"Gelu\" or \"None\"", "found \"Tanh\""}},
       {"both spellings of biases", R"({"type":"MLP","bottom":"dense","top":"h",
         "mlp_param":{"num_outputs":[4],"biases":[true],"use_bias":true}},)" + kTail,
         {"layers[0].mlp_param.biases", "either use_bias or biases"}},

@@ -111,12 +111,17 @@ const std::vector<Case>& cases() {
            R"(,{"type":"Tanh","bottom":"h","top":"r"},{"type":"Tanh","bottom":"emb","top":"er"},
           {"type":"Reshape","bottom":"er","top":"e"},{"type":"Concat","bottom":["r","e"],"top":"c"},)" +
            fc("c", "z", 1)},
+      {"GELU",
+       fc("dense", "h", 6) +
+           R"(,{"type":"GELU","bottom":"h","top":"r"},{"type":"GELU","bottom":"emb","top":"er"},
+          {"type":"Reshape","bottom":"er","top":"e"},{"type":"Concat","bottom":["r","e"],"top":"c"},)" +
+           fc("c", "z", 1)},
       {"MLP",
        R"({"name":"m1","type":"MLP","bottom":"dense","top":"h","mlp_param":{"num_outputs":[6,4]}},
           {"name":"m2","type":"MLP","bottom":"emb","top":"er","mlp_param":{"num_outputs":[3,2],"activation":"None","use_bias":false}},
           {"type":"Reshape","bottom":"er","top":"e"},{"type":"Concat","bottom":["h","e"],"top":"c"},
           {"name":"m3","type":"MLP","bottom":"c","top":"z","mlp_param":{"num_outputs":[5,1],
-            "activations":["Relu","None"],"biases":[false,true]}})"},
+            "activations":["Gelu","None"],"biases":[false,true]}})"},
       {"MultiCross",
        R"({"type":"Reshape","bottom":"emb","top":"e"},{"type":"Concat","bottom":["e","dense"],"top":"c"},
           {"name":"v1","type":"MultiCross","bottom":"c","top":"x1","mc_param":{"num_layers":1}},

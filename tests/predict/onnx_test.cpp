@@ -56,7 +56,11 @@ TEST_CASE("an MLP and a layer without a bias, written as ONNX, give the same sco
   const size_t begin = text.find(R"({"name": "t1")"), end = text.find(R"({"name": "loss")");
   text.replace(begin, end - begin,
                R"({"name": "t", "type": "MLP", "bottom": "drop", "top": "z", "mlp_param":
-      {"num_outputs": [16, 6, 1], "activations": ["Relu", "Relu", "None"], "biases": [true, false, true]}},)");
+      {"num_outputs": [16, 6, 3], "activations": ["Relu", "Gelu", "None"], "biases": [true, false, true]}},
+     {"name": "g", "type": "GELU", "bottom": "z", "top": "g"},
+     {"name": "u", "type": "InnerProduct", "bottom": "g", "top": "z1", "fc_param": {"num_output": 1}},)");
+  const std::string logits = R"(["z", "label"])";
+  text.replace(text.find(logits), logits.size(), R"(["z1", "label"])");
   test::write_text(run / "config.json", text);
   REQUIRE(run.train({"--export", run / "w.safetensors", "--set", "solver.max_iter=20"}).code == 0);
   const std::vector<std::string> model = {"--model", "w.safetensors", "--config", "config.json"};

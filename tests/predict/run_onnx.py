@@ -3,6 +3,7 @@
 
 What the operators' definitions say, in NumPy; the records are raw ones of the config, as its README has them."""
 import json
+import math
 import sys
 
 import numpy as np
@@ -11,7 +12,7 @@ from onnx import numpy_helper
 
 OPS = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "MatMul": np.matmul, "Sqrt": np.sqrt,
-    "Max": np.maximum, "Tanh": np.tanh, "GreaterOrEqual": np.greater_equal,
+    "Max": np.maximum, "Tanh": np.tanh, "Erf": np.vectorize(math.erf, [np.float32]), "GreaterOrEqual": np.greater_equal,
     "Relu": lambda x: np.maximum(x, 0), "Sigmoid": lambda x: (1 / (1 + np.exp(-x.astype(np.float64)))).astype(np.float32),
     "Gather": lambda x, i, axis=0: np.take(x, i, axis), "Concat": lambda *x, axis: np.concatenate(x, axis),
     "Reshape": lambda x, shape: x.reshape(shape), "Transpose": lambda x, perm: x.transpose(perm),

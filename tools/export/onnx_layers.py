@@ -92,6 +92,17 @@ def elu(g, layer, bottoms):
     return [Tensor(g.node("Elu", [x.name], alpha=float(layer["elu_param"]["alpha"])), x.dims, x.rows)]
 
 
+def gelu_of(g, x):
+    """x (1 + erf(x / sqrt 2)) / 2"""
+    tail = g.node("Add", [g.node("Erf", [g.node("Mul", [x, g.scalar(0.5 ** 0.5)])]), g.scalar(1)])
+    return g.node("Mul", [g.node("Mul", [x, g.scalar(0.5)]), tail])
+
+
+def gelu(g, layer, bottoms):
+    x = bottoms[0]
+    return [Tensor(gelu_of(g, x.name), x.dims, x.rows)]
+
+
 def same(g, layer, bottoms):
     """Dropout in an evaluation, Cast."""
     return [bottoms[0]]
@@ -124,6 +135,8 @@ def mlp(g, layer, bottoms):
             name = g.node("Add", [name, g.weight(part + ".bias", [out])])
         if activation_name == "Relu":
             name = g.node("Relu", [name])
+        if activation_name == "Gelu":
+            name = gelu_of(g, name)
         width = out
     return [Tensor(name, [*x.dims[:-1], width], x.rows)]
 
@@ -232,8 +245,8 @@ def layer_norm(g, layer, bottoms):
 LAYERS = {
     "Add": elementwise("Add"), "Sub": elementwise("Sub"), "DotProduct": elementwise("Mul"),
     "ElementwiseMultiply": elementwise("Mul"), "ReLU": activation("Relu"), "Sigmoid": activation("Sigmoid"),
-    "Tanh": activation("Tanh"), "ELU": elu, "Dropout": same, "Cast": same, "InnerProduct": inner_product,
-    "FusedInnerProduct": inner_product, "Concat": concat, "Slice": slices, "Reshape": reshape, "ReduceSum": reduce,
+    "Tanh": activation("Tanh"), "ELU": elu, "GELU": gelu, "Dropout": same, "Cast": same,
+    "InnerProduct": inner_product, "FusedInnerProduct": inner_product, "Concat": concat, "Slice": slices, "Reshape": reshape, "ReduceSum": reduce,
     "ReduceMean": reduce, "WeightMultiply": weight_multiply, "Multiply": weight_multiply, "FmOrder2": fm_order2,
     "Interaction": interaction, "MLP": mlp, "MultiCross": multi_cross, "BatchNorm": batch_norm,
     "LayerNorm": layer_norm,

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "hugectr_lite/network/layer_parts.h"
 #include "hugectr_lite/network/typed_step.h"
 
 namespace hlite::network {
@@ -20,6 +21,8 @@ class ActivationLayer final : public Layer {
     s.about(about);
     expect_one_each(s);
   }
+  ActivationLayer(const config::JsonNode& node, Wiring wiring, const F& f)
+      : Layer(node, std::move(wiring)), f_(f) {}
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& bottoms) const override {
     return {.tops = {bottoms[0]}, .summary = summary_};
@@ -37,9 +40,12 @@ class ActivationLayer final : public Layer {
   void emit_backward(plan::Plan& plan, const LayerIo& io) const override {
     const LayerTensor &x = io.bottoms[0], &y = io.tops[0];
     add_typed_step(plan, io.type,
-                   {.name = name() + ".bprop", .reads = {y.value, y.grad}, .writes = {x.grad}},
+                   {.name = name() + ".bprop",
+                    .reads = {(F::kFromInput ? x : y).value, y.grad},
+                    .writes = {x.grad}},
                    [=, f = f_]<typename T>(const StepViews<T>& v) {
-                     ops::activation_backward<T>(v.exec, f, v.values(y), v.grads(y), v.grads(x));
+                     ops::activation_backward<T>(v.exec, f, v.values(F::kFromInput ? x : y),
+                                                 v.grads(y), v.grads(x));
                    });
   }
 
@@ -70,6 +76,15 @@ std::unique_ptr<Layer> make_sigmoid(Block& s) {
 
 std::unique_ptr<Layer> make_tanh(Block& s) {
   return std::make_unique<ActivationLayer<ops::Tanh>>(s, ops::Tanh{}, "tanh x.");
+}
+
+std::unique_ptr<Layer> make_gelu(Block& s) {
+  return std::make_unique<ActivationLayer<ops::Gelu>>(
+      s, ops::Gelu{}, "x Φ(x), with the normal distribution Φ: exact, as PyTorch's default.");
+}
+
+std::unique_ptr<Layer> make_gelu_part(const config::JsonNode& node, Wiring wiring) {
+  return std::make_unique<ActivationLayer<ops::Gelu>>(node, std::move(wiring), ops::Gelu{});
 }
 
 }  // namespace hlite::network

@@ -5,7 +5,7 @@
 // names the original gives to mask, dReLU scratch and bias gradient), which the next Body or Tail
 // takes as its four bottoms. Only the first carries data here; the others must match, so that a
 // broken chain is an error and not a disconnected net.
-#include "hugectr_lite/network/inner_product.h"
+#include "hugectr_lite/network/layer_parts.h"
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/network/typed_step.h"

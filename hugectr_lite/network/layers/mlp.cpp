@@ -1,7 +1,8 @@
-// MLP: inner products one behind the other, each with its own width, activation and bias. It stands
-// for that many layers, <name>.0, <name>.1, ..., whose tensors between them have their names.
+// MLP: inner products one after the other, each with its own width, activation and bias. It stands
+// for that many layers, <name>.0, <name>.1, ..., whose tensors between them have their names. A
+// GELU is a layer of its own, <name>.0.gelu.
 #include "hugectr_lite/core/error.h"
-#include "hugectr_lite/network/inner_product.h"
+#include "hugectr_lite/network/layer_parts.h"
 
 namespace hlite::network {
 namespace {
@@ -10,16 +11,21 @@ using config::JsonNode;
 
 constexpr int64_t kMostOutputs = int64_t{1} << 24;
 
-// A switch of each layer: set by the list under `each`, else by the value under `all`, else true.
-struct Switch {
+enum class Activation { kNone, kRelu, kGelu };
+constexpr const char* kActivations = R"("Relu", "Gelu" or "None")";
+
+// An option of each layer: the list under `each`, else the value under `all`.
+struct OptionKeys {
   const char *all, *each;
   config::Takes takes;
   const char *initial, *meaning_of_all, *meaning_of_each;
 };
 
-template <typename Read>
-std::vector<bool> declare_switch(Block& s, const Switch& d, size_t count, Read&& read) {
-  std::vector<bool> values(count, true);
+// `initial`: of a layer for which neither says anything.
+template <typename Value, typename Read>
+std::vector<Value> declare_option(Block& s, const OptionKeys& d, size_t count, Value initial,
+                                  Read&& read) {
+  std::vector<Value> values(count, initial);
   s.value(d.all, d.takes, d.meaning_of_all, otherwise(d.initial),
           [&](const JsonNode& node) { values.assign(count, read(node)); });
   s.value(
@@ -34,6 +40,14 @@ std::vector<bool> declare_switch(Block& s, const Switch& d, size_t count, Read&&
   if (s.has(d.each) && s.has(d.all))
     s.refuse(d.each, fmt::format("expected either {} or {}, found both", d.all, d.each));
   return values;
+}
+
+Activation read_activation(const JsonNode& node) {
+  const std::string name = node.kind() == JsonNode::Kind::kString ? node.string() : "";
+  if (name == "Relu") return Activation::kRelu;
+  if (name == "Gelu") return Activation::kGelu;
+  if (name != "None") config::fail_expected(node, kActivations);
+  return Activation::kNone;
 }
 
 }  // namespace
@@ -51,28 +65,22 @@ std::vector<std::unique_ptr<Layer>> make_mlp(Block& s) {
       outputs.empty())
     param->expected("num_outputs", "the width of at least one layer");
   const size_t count = outputs.size();
-  const std::vector<bool> relus =
-      declare_switch(*param,
-                     {"activation",
-                      "activations",
-                      {"\"Relu\" or \"None\"", R"("enum":["Relu","None"])"},
-                      "`\"Relu\"`",
-                      "Activation of all layers.",
-                      "Activation of each layer, instead."},
-                     count, [](const JsonNode& node) {
-                       if (node.kind() != JsonNode::Kind::kString ||
-                           (node.string() != "Relu" && node.string() != "None"))
-                         config::fail_expected(node, "\"Relu\" or \"None\"");
-                       return node.string() == "Relu";
-                     });
-  const std::vector<bool> biases = declare_switch(*param,
-                                                  {"use_bias",
-                                                   "biases",
-                                                   {"true or false", R"("type":"boolean")"},
-                                                   "`true`",
-                                                   "Whether all layers have a bias.",
-                                                   "Whether each layer has a bias, instead."},
-                                                  count, config::to_boolean);
+  const auto activations = declare_option(*param,
+                                          {"activation",
+                                           "activations",
+                                           {kActivations, R"("enum":["Relu","Gelu","None"])"},
+                                           "`\"Relu\"`",
+                                           "Activation of all layers. `Gelu` is an extension.",
+                                           "Activation of each layer, instead."},
+                                          count, Activation::kRelu, read_activation);
+  const auto biases = declare_option(*param,
+                                     {"use_bias",
+                                      "biases",
+                                      {"true or false", R"("type":"boolean")"},
+                                      "`true`",
+                                      "Whether all layers have a bias.",
+                                      "Whether each layer has a bias, instead."},
+                                     count, true, config::to_boolean);
   InnerProductOptions options{.weight_init = InitializerType::kFanInUniform,
                               .bias_init = InitializerType::kFanInUniform};
   constexpr const char* kUniform = "uniform within sqrt(1 / in)";
@@ -85,19 +93,25 @@ std::vector<std::unique_ptr<Layer>> make_mlp(Block& s) {
   param->finish();
   if (whole.bottoms.empty() || whole.tops.empty()) return {};
 
-  const auto part_name = [&](size_t i) { return fmt::format("{}.{}", whole.name, i); };
   std::vector<std::unique_ptr<Layer>> parts;
-  for (size_t i = 0; i < count; ++i) {
-    options.outputs = outputs[i];
-    options.relu = relus[i];
-    options.bias = biases[i];
+  std::string from = whole.bottoms[0];
+  // A layer named `name`, whose top is the MLP's if it is the `last` one.
+  const auto add = [&](const std::string& name, const char* type, bool last, auto&& make) {
+    const std::string to = last ? whole.tops[0] : name;
     parts.push_back(
-        make_inner_product_part(*s.node(),
-                                {.name = part_name(i),
-                                 .type = "FusedInnerProduct",
-                                 .bottoms = {i == 0 ? whole.bottoms[0] : part_name(i - 1)},
-                                 .tops = {i + 1 == count ? whole.tops[0] : part_name(i)}},
-                                options));
+        make(*s.node(), Wiring{.name = name, .type = type, .bottoms = {from}, .tops = {to}}));
+    from = to;
+  };
+  for (size_t i = 0; i < count; ++i) {
+    const std::string name = fmt::format("{}.{}", whole.name, i);
+    const bool last = i + 1 == count, gelu = activations[i] == Activation::kGelu;
+    options.outputs = outputs[i];
+    options.relu = activations[i] == Activation::kRelu;
+    options.bias = biases[i];
+    add(name, "FusedInnerProduct", last && !gelu, [&](const JsonNode& node, const Wiring& wiring) {
+      return make_inner_product_part(node, wiring, options);
+    });
+    if (gelu) add(name + ".gelu", "GELU", last, make_gelu_part);
   }
   return parts;
 }

@@ -1,4 +1,4 @@
-// Layers of inner products: y = x w + b, or with a ReLU max(0, x w + b), with or without b.
+// Layers that an MLP stands for. Each `node` is the block of that MLP.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,9 @@ struct InnerProductOptions {
                   bias_init = InitializerType::kDefaultBias;
 };
 
-// One of those that the block `node` stands for.
+// y = x w + b, or with a ReLU max(0, x w + b), with or without b.
 std::unique_ptr<Layer> make_inner_product_part(const config::JsonNode& node, Wiring wiring,
                                                const InnerProductOptions& options);
+std::unique_ptr<Layer> make_gelu_part(const config::JsonNode& node, Wiring wiring);
 
 }  // namespace hlite::network

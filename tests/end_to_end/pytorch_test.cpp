@@ -1,0 +1,148 @@
+// `train` reproduces the losses of tests/data/pytorch/losses.json, which generate.py there recorded
+// in PyTorch: optimizers, learning rates and layers that the golden runs do not have.
+#include "hugectr_lite/checkpoint/safetensors.h"
+#include "tests/end_to_end/golden_on_gpus.h"
+#include "tests/end_to_end/golden_run.h"
+#include "tests/end_to_end/small_run.h"
+
+namespace hlite::test {
+namespace {
+
+using nlohmann::json;
+
+const json& recorded_losses() {
+  static const json recorded =
+      json::parse(read_text(std::string(HLITE_TEST_DATA) + "/pytorch/losses.json"));
+  return recorded;
+}
+
+// The samples of the recorded runs, as generate.py draws them.
+std::string pytorch_samples(const json& recorded) {
+  std::string bytes;
+  const auto put = [&](auto v) {
+    static_assert(sizeof(v) == 4);
+    bytes.append(reinterpret_cast<const char*>(&v), sizeof(v));
+  };
+  const std::vector<uint32_t> rows = recorded["rows"];
+  const uint64_t count = recorded["batch"].get<uint64_t>() * recorded["runs"][0]["losses"].size();
+  for (uint64_t i = 0; i < count; ++i) {
+    const bool even = random::word(1, 0, i) % rows[0] % 2 == 0;
+    put(even == (random::word(3, 0, i) % 100 < 80) ? 1.0f : 0.0f);
+    for (uint64_t j = 0; j < recorded["dense"].get<uint64_t>(); ++j)
+      put(2 * random::uniform(random::word(2, j, i)) - 1);
+    for (uint64_t s = 0; s < rows.size(); ++s) put(random::word(1, s, i) % rows[s]);
+  }
+  return bytes;
+}
+
+json pytorch_config(const json& recorded, const json& run) {
+  const auto& rows = recorded["rows"];
+  json config = {
+      {"solver",
+       {{"seed", recorded["seed"]},
+        {"display", 1},
+        {"max_iter", run["losses"].size()},
+        {"batchsize", recorded["batch"]}}},
+      {"optimizer", run["optimizer"]},
+      {"layers",
+       {{{"name", "data"},
+         {"type", "Data"},
+         {"format", "Raw"},
+         {"source", "train.bin"},
+         {"check", "None"},
+         {"float_label_dense", true},
+         {"label", {{"top", "label"}, {"label_dim", 1}}},
+         {"dense", {{"top", "dense"}, {"dense_dim", recorded["dense"]}, {"aligned", "None"}}},
+         {"sparse",
+          {{{"top", "keys"},
+            {"type", "LocalizedSlot"},
+            {"slot_num", rows.size()},
+            {"max_feature_num_per_sample", rows.size()},
+            {"max_nnz", 1}}}}},
+        {{"name", "emb"},
+         {"type", "LocalizedSlotSparseEmbeddingOneHot"},
+         {"bottom", "keys"},
+         {"top", "emb"},
+         {"sparse_embedding_hparam",
+          {{"slot_size_array", rows},
+           {"embedding_vec_size", recorded["width"]},
+           {"combiner", 0}}}}}}};
+  for (const auto& layer : run["layers"]) config["layers"].push_back(layer);
+  return config;
+}
+
+void write_pytorch_weights(const json& shapes, const std::string& path) {
+  std::vector<std::vector<float>> values;
+  std::vector<TensorRef> tensors;
+  values.reserve(shapes.size());
+  for (const auto& [name, shape] : shapes.items()) {
+    TensorRef tensor{.name = name, .shape = shape.get<std::vector<int64_t>>()};
+    auto& of = values.emplace_back(static_cast<size_t>(tensor.size()));
+    const float bound = name.find(".table_") != std::string::npos ? 1.0f : 0.5f;
+    for (size_t i = 0; i < of.size(); ++i)
+      of[i] = bound * (2 * random::uniform(random::word(4, random::stream_of(name), i)) - 1);
+    tensor.data = of.data();
+    tensors.push_back(std::move(tensor));
+  }
+  WriteFile file(path);
+  checkpoint::write_safetensors(file, tensors);
+  file.close();
+}
+
+struct PytorchCase {
+  Words environment;
+  Words arguments;
+  size_t iterations;
+};
+
+void check_pytorch_losses(const json& run, const PytorchCase& how) {
+  INFO(run["name"].get<std::string>() << ", " << fmt::format("{}", fmt::join(how.arguments, " ")));
+  const json& recorded = recorded_losses();
+  const TemporaryDirectory directory;
+  write_text(directory / "config.json", pytorch_config(recorded, run).dump());
+  write_text(directory / "train.bin", pytorch_samples(recorded));
+  write_pytorch_weights(run["tensors"], directory / "init.safetensors");
+  const auto result = run_program(how.environment +
+                                  Words{HLITE_TRAIN, "--config", directory / "config.json",
+                                        "--init", directory / "init.safetensors", "--quiet",
+                                        "--metrics", directory / "metrics.jsonl", "--set",
+                                        "solver.max_iter=" + std::to_string(how.iterations)} +
+                                  how.arguments);
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  std::istringstream lines(read_text(directory / "metrics.jsonl"));
+  size_t found = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const json event = json::parse(line);
+    if (event["event"] != "train") continue;
+    const double loss = run["losses"][found], rate = run["rates"][found];
+    ++found;
+    INFO("iteration " << found);
+    CHECK(event["iter"] == found);
+    CHECK(event["lr"].get<double>() == Approx(rate).epsilon(1e-6));
+    CHECK(std::abs(event["batch_loss"].get<double>() - loss) <= 1e-5 * loss);
+  }
+  CHECK(found == how.iterations);
+}
+
+}  // namespace
+
+TEST_CASE("losses recorded in PyTorch are reproduced on the CPU, on one rank and on two") {
+  const auto& runs = recorded_losses()["runs"];
+  REQUIRE(!runs.empty());
+  for (const auto& run : runs)
+    for (const char* ranks : {"[[0]]", "[[0,1]]"})
+      check_pytorch_losses(
+          run,
+          {{}, {"--device", "cpu", "--threads", "2", "--set", gpu(ranks)}, run["losses"].size()});
+}
+
+TEST_CASE("losses recorded in PyTorch are reproduced on an emulated GPU", "[no-asan][no-tsan]") {
+  for (const auto& run : recorded_losses()["runs"])
+    check_pytorch_losses(
+        run, {{"/usr/bin/env", std::string("HLITE_CUDA_LIBRARY=") + HLITE_EMULATED_PLUGIN},
+              {"--device", "cuda"},
+              20});
+}
+
+}  // namespace hlite::test
