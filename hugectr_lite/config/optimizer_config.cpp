@@ -30,10 +30,24 @@ void declare_schedule(Block& s, OptimizerType type, LrSchedule& schedule) {
   s.integer("warmup_steps", &schedule.warmup_steps, {.min = 1},
             "Iterations in which the rate grows linearly from 0 to the base rate.");
   s.integer("decay_start", &schedule.decay_start, {.min = 0},
-            "Iteration at which polynomial decay starts; 0 means never. Needs `decay_steps`.");
-  s.integer("decay_steps", &schedule.decay_steps, {.min = 1}, "Iterations that the decay takes.");
+            "Last iteration with the base rate, after which the rate decays; 0 means that it never "
+            "does. Needs `decay_steps`.");
+  s.choice("decay", &schedule.decay,
+           {{"polynomial", LrDecay::kPolynomial},
+            {"cosine", LrDecay::kCosine},
+            {"exponential", LrDecay::kExponential}},
+           "Extension: how the rate decays. `polynomial` and `cosine` reach `end_lr` after "
+           "`decay_steps` iterations. `exponential` multiplies the rate by `decay_rate` in each "
+           "`decay_steps` iterations, without end. The formulas are in "
+           "`hugectr_lite/optimizer/lr_schedule.h`.");
+  s.integer("decay_steps", &schedule.decay_steps, {.min = 1},
+            "Iterations that the decay takes; of an exponential one, those in which the rate is "
+            "multiplied by `decay_rate`.");
   s.number("decay_power", &schedule.decay_power, {.min = 1},
-           "Exponent: the rate is the base rate times (share of the decay that is left)^power.");
+           "Exponent of polynomial decay: the rate is the base rate times (share of the decay that "
+           "is left)^power.");
+  s.number("decay_rate", &schedule.decay_rate, {.min = 0, .max = 1, .without_min = true},
+           "Extension: factor of exponential decay, which needs it.", otherwise("none"));
   s.number("end_lr", &schedule.end, {.min = 0, .without_min = ftrl && schedule.decay_start > 0},
            "Lower bound of the rate while it decays, and the rate after that. Ftrl needs a value "
            "above 0 if the rate decays.",
@@ -45,9 +59,16 @@ void declare_schedule(Block& s, OptimizerType type, LrSchedule& schedule) {
 void check_decay(Block& s, const LrSchedule& schedule) {
   if (schedule.decay_start > 0 && !s.has("decay_steps"))
     s.refuse("decay_start", "expected decay_steps, the length of the decay, beside it, found none");
-  for (const char* key : {"decay_steps", "decay_power", "end_lr"})
+  for (const char* key : {"decay", "decay_steps", "decay_power", "decay_rate", "end_lr"})
     if (s.has(key) && !s.has("decay_start"))
       s.refuse(key, "expected decay_start beside it, found none");
+  const bool exponential = schedule.decay == LrDecay::kExponential;
+  if (schedule.decay != LrDecay::kPolynomial && s.has("decay_power"))
+    s.refuse("decay_power", "expected decay \"polynomial\" beside it, found another");
+  if (!exponential && s.has("decay_rate"))
+    s.refuse("decay_rate", "expected decay \"exponential\" beside it, found another");
+  if (exponential && !s.has("decay_rate"))
+    s.refuse("decay", "expected decay_rate, the factor of the decay, beside it, found none");
   if (schedule.decay_start > 0 && schedule.base > 0 && schedule.end > schedule.base)
     s.expected("end_lr", fmt::format("at most learning_rate ({})", schedule.base));
 }

@@ -22,14 +22,18 @@ struct UpdateRule {
   double beta = 0, lambda1 = 0, lambda2 = 0;  // Ftrl
 };
 
+enum class LrDecay { kPolynomial, kCosine, kExponential };
+
 // What they mean: optimizer/lr_schedule.h.
 struct LrSchedule {
   double base = 0;
   int64_t warmup_steps = 1;
   int64_t decay_start = 0;  // 0: never decays
   int64_t decay_steps = 1;
-  double decay_power = 2;
+  double decay_power = 2;  // polynomial
   double end = 0;
+  LrDecay decay = LrDecay::kPolynomial;  // (ours)
+  double decay_rate = 1;                 // (ours) exponential
 };
 
 struct OptimizerConfig {

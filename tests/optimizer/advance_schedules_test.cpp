@@ -20,7 +20,9 @@ std::vector<LrSchedule> some_schedules(size_t count) {
                     .decay_start = k % 3 == 2 ? 0 : 8 + k,
                     .decay_steps = 9,
                     .decay_power = 1 + 0.5 * static_cast<double>(i % 4),
-                    .end = 0.003});
+                    .end = 0.003,
+                    .decay = static_cast<config::LrDecay>(i % 5 % 3),
+                    .decay_rate = 0.9});
   }
   return list;
 }

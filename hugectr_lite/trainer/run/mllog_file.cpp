@@ -93,6 +93,10 @@ void MllogFile::header(const Submission& submission) {
   point("cache_clear", submission.cache_clear ? "true" : "false");
   line("INTERVAL_START", "init_start", "null");
   const config::LrSchedule& rates = config_.optimizer.schedule;
+  if (rates.decay != config::LrDecay::kPolynomial)
+    raise<ConfigError>(
+        "--mllog: expected decay \"polynomial\" in the optimizer, which the log's keys describe, "
+        "found another");
   point("global_batch_size", fmt::format("{}", config_.solver.batchsize));
   point("gradient_accumulation_steps", "1");
   point("opt_base_learning_rate", json_number(rates.base));

@@ -214,6 +214,9 @@ def adamw(update_type):
 
 
 CASES = {
+    "cosine decay after warm-up": (tower(), sgd(warmup_steps=8, decay_start=9, decay_steps=41, decay="cosine",
+                                                end_lr=0.1)),
+    "exponential decay": (tower(), sgd(decay_start=1, decay_steps=7, decay="exponential", decay_rate=0.5)),
     "GELU in an MLP and alone": (tower(("Relu", "Gelu"), top="g") + [{"type": "GELU", "bottom": "g", "top": "h"}], sgd()),
 }
 
