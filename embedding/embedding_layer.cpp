@@ -128,7 +128,7 @@ void EmbeddingLayer::check_whole_gradients(const config::TrainConfig& config,
                                            "every step, found \"Local\"",
                                            name()));
   const bool clips = config.solver.gradient_clip_norm > 0;
-  if (clips && !global && optimizer::moves_without_gradient(spec_.rule.type))
+  if (clips && !global && optimizer::moves_without_gradient(spec_.rule))
     config::fail_at(optimizer, fmt::format("expected update_type \"Global\" beside "
                                            "solver.gradient_clip_norm, found \"Local\" for \"{}\"",
                                            name()));
@@ -141,7 +141,7 @@ void EmbeddingLayer::check_whole_gradients(const config::TrainConfig& config,
 
 void EmbeddingLayer::require_local_updates() const {
   const bool global = spec_.update_type == config::UpdateType::kGlobal;
-  if (spec_.whole_gradients || (global && optimizer::moves_without_gradient(spec_.rule.type)))
+  if (spec_.whole_gradients || (global && optimizer::moves_without_gradient(spec_.rule)))
     config::fail_at(*optimizer_,
                     fmt::format("expected update_type \"Local\", no regularizer and no "
                                 "gradient_clip_norm beside solver.embedding_memory, as \"{}\" "

@@ -22,7 +22,7 @@ RowExchange::RowExchange(const TablesSpec& spec, const TableStorage& storage, Ha
       exec_(place.exec()),
       forecast_(spec, storage, place),
       marks_(spec_.update_type != optimizer::UpdateType::kGlobal &&
-             optimizer::moves_without_gradient(spec_.rule.type)),
+             optimizer::moves_without_gradient(spec_.rule)),
       copied_capacity_(std::min(storage.copied_rows(), place.max_batch * spec.layout.columns())),
       capacity_(place.exchange.capacity > 0 ? place.exchange.capacity : forecast_.capacity()),
       key_exchange_(place.ranks.make_communicator(place.exchange.route)),

@@ -203,9 +203,11 @@ struct SharedList {
 };
 
 // `pairs`: entries that a group takes, so that the block's groups reach one tile of the list.
-// Told nothing of a multiprocessor's blocks, ptxas saves registers of kState by spilling some.
+// Told nothing of a multiprocessor's blocks, ptxas saves registers of kState and of rules without a
+// state by spilling some.
 template <optimizer::OptimizerType kRule, RowPart kPart, int kPiece>
-__global__ void __launch_bounds__(kCarriedThreads, kPart == RowPart::kState ? 1 : 0)
+__global__ void __launch_bounds__(
+    kCarriedThreads, kPart == RowPart::kState || optimizer::state_count(kRule) == 0 ? 1 : 0)
     update_carried_kernel(CarriedList list, int32_t count, int32_t pairs, TableRows table,
                           StepSource step_source, CarriedList carried, int lanes,
                           unsigned first_slice) {

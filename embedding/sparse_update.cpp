@@ -14,18 +14,17 @@ SparseUpdateShape shape_of(const Exec& exec, const SlotsRef& slots,
   HLITE_CHECK(how.type != UpdateType::kLazyGlobal, "sparse update: LazyGlobal");
   HLITE_CHECK(!how.atomic || how.rule.type == OptimizerType::kSgd,
               "sparse update: atomic_update with another optimizer than SGD");
-  return {
-      .max_batch = how.max_batch,
-      .slots = slots.count,
-      .lookups = slots.lookups,
-      .tables = slots.table_count,
-      .most_table_lookups = slots.most_table_lookups,
-      .width = slots.width,
-      .total_rows = slots.total_rows,
-      .scales = slots.scales(),
-      .sweeps = how.type == UpdateType::kGlobal && optimizer::moves_without_gradient(how.rule.type),
-      .atomic = how.atomic && exec.on_gpu(),
-      .threads = how.threads};
+  return {.max_batch = how.max_batch,
+          .slots = slots.count,
+          .lookups = slots.lookups,
+          .tables = slots.table_count,
+          .most_table_lookups = slots.most_table_lookups,
+          .width = slots.width,
+          .total_rows = slots.total_rows,
+          .scales = slots.scales(),
+          .sweeps = how.type == UpdateType::kGlobal && optimizer::moves_without_gradient(how.rule),
+          .atomic = how.atomic && exec.on_gpu(),
+          .threads = how.threads};
 }
 
 // The larger arrays of sparse_update.cu.

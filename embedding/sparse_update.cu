@@ -234,7 +234,7 @@ void sweep(cudaStream_t stream, OptimizerType rule, const TableRows& table, cons
   const int piece = piece_for(table.width, table.w, table.state0, table.state1);
   const int lanes = lanes_for(table.width, piece);
   optimizer::with_rule_type(rule, [&]<OptimizerType kRule>() {
-    if constexpr (optimizer::moves_without_gradient(kRule))
+    if constexpr (optimizer::may_move_without_gradient(kRule))
       with_piece(piece, [&]<int kPiece>() {
         launch(item_shape("sweep", int64_t{table.no_row} * lanes, stream, int64_t{1} << 16),
                sweep_kernel<kRule, kPiece>, table, space.touched, step, lanes);

@@ -266,7 +266,7 @@ void cpu::sparse_update(const Exec& exec, const SparseUpdateArgs<T>& args) {
                           table.segment_from(n * (part + 1) / parts));
         });
       });
-      if constexpr (optimizer::moves_without_gradient(kType))
+      if constexpr (optimizer::may_move_without_gradient(kType))
         if (space.touched) sweep(pool, rows, space.touched, of.shape.total_rows);
     });
   });

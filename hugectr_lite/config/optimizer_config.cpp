@@ -18,6 +18,7 @@ constexpr TypeName kTypes[] = {
     {"MomentumSGD", "momentum_sgd_hparam", OptimizerType::kMomentum},
     {"Nesterov", "nesterov_hparam", OptimizerType::kNesterov},
     {"Adam", "adam_hparam", OptimizerType::kAdam},
+    {"AdamW", "adamw_hparam", OptimizerType::kAdamW},
     {"AdaGrad", "adagrad_hparam", OptimizerType::kAdaGrad},
     {"RowWiseAdaGrad", "row_wise_adagrad_hparam", OptimizerType::kRowWiseAdaGrad},
     {"Ftrl", "ftrl_hparam", OptimizerType::kFtrl},
@@ -73,6 +74,13 @@ void check_decay(Block& s, const LrSchedule& schedule) {
     s.expected("end_lr", fmt::format("at most learning_rate ({})", schedule.base));
 }
 
+void declare_weight_decay(Block& s, UpdateRule& rule) {
+  s.number("weight_decay", &rule.weight_decay, {.min = 0},
+           "Extension: share of a weight, biases included, that a step takes from it, times the "
+           "rate, as in PyTorch. Rows of tables decay with `update_type` `Global` in every step, "
+           "with `Local` in the steps whose batch has them.");
+}
+
 void declare_rule(Block& s, OptimizerConfig& optimizer) {
   constexpr NumberRange kPositive{.min = 0, .without_min = true};
   // A rate of 1 would divide by zero in the bias correction.
@@ -82,6 +90,11 @@ void declare_rule(Block& s, OptimizerConfig& optimizer) {
     case OptimizerType::kSgd:
       s.boolean("atomic_update", &optimizer.atomic_update,
                 "Updates tables on a GPU with atomic additions: faster, and not reproducible.");
+      declare_weight_decay(s, rule);
+      if (rule.weight_decay > 0 && optimizer.atomic_update)
+        s.refuse("weight_decay",
+                 "expected no weight_decay beside atomic_update, which adds gradients without "
+                 "reading the weights");
       break;
     case OptimizerType::kMomentum:
     case OptimizerType::kNesterov:
@@ -89,11 +102,17 @@ void declare_rule(Block& s, OptimizerConfig& optimizer) {
                "Share of the last update that is added to the next.", kRequired);
       break;
     case OptimizerType::kAdam:
+    case OptimizerType::kAdamW:
       s.number("beta1", &rule.beta1, kDecayRate,
                "Exponential decay rate of the first moment, the mean of gradients.");
       s.number("beta2", &rule.beta2, kDecayRate,
                "Exponential decay rate of the second moment, the mean of squared gradients.");
       s.number("epsilon", &rule.epsilon, kPositive, "Added to the denominator.");
+      if (rule.type == OptimizerType::kAdamW) {
+        rule.weight_decay = 0.01;
+        declare_weight_decay(s, rule);
+        break;
+      }
       s.boolean("corrected_epsilon", &rule.corrected_epsilon,
                 "Extension: adds epsilon after the bias correction, as PyTorch does.");
       break;
@@ -137,7 +156,7 @@ void declare(Block& s, OptimizerConfig& optimizer) {
            "The optimizer. Its hyper-parameters are in the object named after it. `RowWiseAdaGrad` "
            "(an extension) keeps one float for each row of a table: the sum of the mean squares of "
            "its gradients. The weights of the network, which have no rows, it updates as `AdaGrad` "
-           "does.",
+           "does. `AdamW` (an extension) is Adam with decoupled weight decay.",
            kRequired);
   s.choice("update_type", &optimizer.update_type,
            {{"Local", UpdateType::kLocal},

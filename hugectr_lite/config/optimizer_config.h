@@ -8,18 +8,28 @@ namespace hlite::config {
 
 class Block;
 
-enum class OptimizerType { kSgd, kMomentum, kNesterov, kAdam, kAdaGrad, kRowWiseAdaGrad, kFtrl };
+enum class OptimizerType {
+  kSgd,
+  kMomentum,
+  kNesterov,
+  kAdam,
+  kAdamW,
+  kAdaGrad,
+  kRowWiseAdaGrad,
+  kFtrl
+};
 enum class UpdateType { kLocal, kGlobal, kLazyGlobal };
 
 // An optimizer and its hyper-parameters; what they do: optimizer/update_rules.h.
 struct UpdateRule {
   OptimizerType type = OptimizerType::kSgd;
   double momentum = 0;                        // Momentum, Nesterov
-  double beta1 = 0.9, beta2 = 0.999;          // Adam
-  double epsilon = 1e-8;                      // Adam, both AdaGrads
+  double beta1 = 0.9, beta2 = 0.999;          // Adam, AdamW
+  double epsilon = 1e-8;                      // Adam, AdamW, both AdaGrads
   bool corrected_epsilon = false;             // (ours) Adam: beside the bias-corrected sqrt(v)
   double initial_accumulator = 0;             // both AdaGrads
   double beta = 0, lambda1 = 0, lambda2 = 0;  // Ftrl
+  double weight_decay = 0;                    // (ours) SGD, AdamW
 };
 
 enum class LrDecay { kPolynomial, kCosine, kExponential };

@@ -1,17 +1,23 @@
 // What an optimizer does to one weight w with gradient g, used by dense and sparse updates on every
 // backend. t is the step, from 1; lr its learning rate; mu the momentum factor.
 //
-//   SGD        w -= lr g
+//   SGD        w -= lr (g + weight_decay w)
 //   Momentum   m = mu m - lr g                           w += m
 //   Nesterov   a' = mu a - lr g                          w += -mu a + (1 + mu) a'
 //   Adam       m = b1 m + (1-b1) g, v = b2 v + (1-b2) g^2,
 //              alpha = lr sqrt(1 - b2^t) / (1 - b1^t)    w -= alpha m / (sqrt(v) + eps)
 //              with corrected_epsilon (PyTorch's form) eps sqrt(1 - b2^t) in place of eps
+//   AdamW      w -= lr weight_decay w, then Adam's step with corrected_epsilon
 //   AdaGrad    v += g^2                                  w -= lr g / (sqrt(v) + eps)
 //   RowWiseAdaGrad, of a table's row of V weights, which keeps one float v:
 //              v += sum over the row of g^2 / V          w -= lr g / (sqrt(v) + eps)
 //   Ftrl       n' = n + g^2, z += g - (sqrt(n') - sqrt(n)) w / lr
 //              w = |z| <= lambda1 ? 0 : (sign(z) lambda1 - z) / ((beta + sqrt(n')) / lr + lambda2)
+//
+// AdamW decouples the decay from the gradient (Loshchilov and Hutter 2019, "Decoupled Weight Decay
+// Regularization", Algorithm 2, with lr as its schedule, as PyTorch has it). Weight decay belongs
+// to a weight's step: with UpdateType::kLocal a row of a table decays in the steps whose batch
+// names it, with kGlobal in every step.
 //
 // Ftrl is FTRL-Proximal (McMahan et al. 2013, "Ad Click Prediction: a View from the Trenches",
 // Algorithm 1) as HugeCTR 25.03 has it: n and z start at 0, and w where the initializer puts it,
@@ -44,10 +50,15 @@ HLITE_HD constexpr int state_count(OptimizerType type) {
     case OptimizerType::kRowWiseAdaGrad:
       return 1;
     case OptimizerType::kAdam:
+    case OptimizerType::kAdamW:
     case OptimizerType::kFtrl:
       return 2;
   }
   return 0;
+}
+
+HLITE_HD constexpr bool is_adam(OptimizerType type) {
+  return type == OptimizerType::kAdam || type == OptimizerType::kAdamW;
 }
 
 // Returns true if tables keep one state per row: state0, one float. The mean of g^2 over the row
@@ -68,7 +79,7 @@ HLITE_HD constexpr int64_t state_width(OptimizerType type, int64_t width) {
 
 // Name of state array `index` < state_count(type): `<tensor>.<name>` in checkpoints.
 constexpr const char* state_name(OptimizerType type, int index) {
-  if (type == OptimizerType::kAdam) return index == 0 ? "m" : "v";
+  if (is_adam(type)) return index == 0 ? "m" : "v";
   if (type == OptimizerType::kFtrl) return index == 0 ? "n" : "z";
   return is_ada_grad(type) ? "accumulator" : "momentum";
 }
@@ -78,10 +89,13 @@ constexpr float initial_state(const UpdateRule& rule) {
   return is_ada_grad(rule.type) ? static_cast<float>(rule.initial_accumulator) : 0.f;
 }
 
-// Whether a row with gradient 0 moves, so that UpdateType::kGlobal differs from kLocal.
-constexpr bool moves_without_gradient(OptimizerType type) {
-  return type == OptimizerType::kMomentum || type == OptimizerType::kNesterov ||
-         type == OptimizerType::kAdam || type == OptimizerType::kFtrl;
+// Returns true if a row with gradient 0 moves under some hyper-parameters of the type.
+constexpr bool may_move_without_gradient(OptimizerType type) { return !is_ada_grad(type); }
+
+// Returns true if a row with gradient 0 moves, so that UpdateType::kGlobal differs from kLocal.
+constexpr bool moves_without_gradient(const UpdateRule& rule) {
+  return rule.type == OptimizerType::kSgd ? rule.weight_decay > 0
+                                          : may_move_without_gradient(rule.type);
 }
 
 // The scalars of one step, computed once for all elements.
@@ -92,15 +106,18 @@ struct StepScalars {
   float beta2, one_minus_beta2;
   float epsilon;
   float lambda1, ridge;  // Ftrl; ridge = beta / lr + lambda2
+  float decay;           // SGD's weight decay, or AdamW's times lr
 };
 
 HLITE_HD inline StepScalars step_scalars(const UpdateRule& rule, float lr, int64_t step) {
   double rate = static_cast<double>(lr), ridge = 0, epsilon = rule.epsilon;
-  if (rule.type == OptimizerType::kAdam) {
+  double decay = rule.weight_decay;
+  if (is_adam(rule.type)) {
+    decay *= rate;
     const auto t = static_cast<double>(step);
     const double correction = sqrt(1 - pow(rule.beta2, t));
     rate *= correction / (1 - pow(rule.beta1, t));
-    if (rule.corrected_epsilon) epsilon *= correction;
+    if (rule.corrected_epsilon || rule.type == OptimizerType::kAdamW) epsilon *= correction;
   } else if (rule.type == OptimizerType::kFtrl) {
     rate = 1 / rate;
     ridge = rule.beta * rate + rule.lambda2;
@@ -109,7 +126,7 @@ HLITE_HD inline StepScalars step_scalars(const UpdateRule& rule, float lr, int64
           static_cast<float>(rule.beta1), static_cast<float>(1 - rule.beta1),
           static_cast<float>(rule.beta2), static_cast<float>(1 - rule.beta2),
           static_cast<float>(epsilon),    static_cast<float>(rule.lambda1),
-          static_cast<float>(ridge)};
+          static_cast<float>(ridge),      static_cast<float>(decay)};
 }
 
 // The two halves of AdaGrad's step. `square`: g^2.
@@ -129,7 +146,7 @@ template <OptimizerType type>
 HLITE_HD inline void update_element(const StepScalars& s, float g, float& w, float& state0,
                                     [[maybe_unused]] float& state1) {
   if constexpr (type == OptimizerType::kSgd) {
-    w -= s.rate * g;
+    w -= s.rate * (g + s.decay * w);
   } else if constexpr (type == OptimizerType::kMomentum) {
     state0 = s.momentum * state0 - s.rate * g;
     w += state0;
@@ -137,7 +154,8 @@ HLITE_HD inline void update_element(const StepScalars& s, float g, float& w, flo
     const float before = state0;
     state0 = s.momentum * before - s.rate * g;
     w += (1 + s.momentum) * state0 - s.momentum * before;
-  } else if constexpr (type == OptimizerType::kAdam) {
+  } else if constexpr (is_adam(type)) {
+    if constexpr (type == OptimizerType::kAdamW) w -= s.decay * w;
     state0 = s.beta1 * state0 + s.one_minus_beta1 * g;
     state1 = s.beta2 * state1 + s.one_minus_beta2 * (g * g);
     w -= s.rate * state0 / (sqrtf(state1) + s.epsilon);
@@ -169,6 +187,8 @@ decltype(auto) with_rule_type(OptimizerType type, Body&& body) {
       return body.template operator()<OptimizerType::kNesterov>();
     case OptimizerType::kAdam:
       return body.template operator()<OptimizerType::kAdam>();
+    case OptimizerType::kAdamW:
+      return body.template operator()<OptimizerType::kAdamW>();
     case OptimizerType::kAdaGrad:
       return body.template operator()<OptimizerType::kAdaGrad>();
     case OptimizerType::kRowWiseAdaGrad:

@@ -74,6 +74,21 @@ TEST_CASE("The optimizer block of each type") {
   CHECK(o.rule.beta == 0.9);
   CHECK(o.rule.lambda1 == 0.125);
   CHECK(o.rule.lambda2 == 2);
+
+  o = optimizer(R"({"type": "AdamW", "adamw_hparam": {"learning_rate": 1}})");
+  CHECK(o.rule.type == OptimizerType::kAdamW);
+  CHECK(o.rule.weight_decay == 0.01);
+  CHECK(o.schedule.decay == LrDecay::kPolynomial);
+  o = optimizer(R"({"type": "AdamW", "adamw_hparam": {"learning_rate": 1, "weight_decay": 0.25,
+    "beta1": 0.5, "decay_start": 3, "decay_steps": 4, "decay": "cosine"}})");
+  CHECK(o.rule.weight_decay == 0.25);
+  CHECK(o.rule.beta1 == 0.5);
+  CHECK(o.schedule.decay == LrDecay::kCosine);
+  o = optimizer(R"({"type": "SGD", "sgd_hparam": {"learning_rate": 1, "weight_decay": 0.125,
+    "decay_start": 3, "decay_steps": 4, "decay": "exponential", "decay_rate": 0.5}})");
+  CHECK(o.rule.weight_decay == 0.125);
+  CHECK(o.schedule.decay == LrDecay::kExponential);
+  CHECK(o.schedule.decay_rate == 0.5);
 }
 
 }  // namespace hlite::config

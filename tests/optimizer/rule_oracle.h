@@ -50,7 +50,7 @@ struct RuleOracle {
         step_row(lr, t, i, {&g, 1});
         break;
       case OptimizerType::kSgd:
-        w[i] -= lr * g;
+        w[i] -= lr * (g + rule.weight_decay * w[i]);
         break;
       case OptimizerType::kMomentum:
         a[i] = rule.momentum * a[i] - lr * g;
@@ -77,6 +77,16 @@ struct RuleOracle {
         w[i] -= alpha * a[i] / (std::sqrt(b[i]) + rule.epsilon);
         break;
       }
+      case OptimizerType::kAdamW: {  // Loshchilov and Hutter 2019, Algorithm 2
+        const auto power = static_cast<double>(t);
+        const double before = w[i];
+        a[i] = rule.beta1 * a[i] + (1 - rule.beta1) * g;
+        b[i] = rule.beta2 * b[i] + (1 - rule.beta2) * g * g;
+        const double m = a[i] / (1 - std::pow(rule.beta1, power)),
+                     v = b[i] / (1 - std::pow(rule.beta2, power));
+        w[i] = before - lr * (m / (std::sqrt(v) + rule.epsilon) + rule.weight_decay * before);
+        break;
+      }
       case OptimizerType::kAdaGrad:
         a[i] += g * g;
         w[i] -= lr * g / (std::sqrt(a[i]) + rule.epsilon);
@@ -97,7 +107,7 @@ struct RuleOracle {
 };
 
 // One of each, with hyper-parameters that all matter.
-inline std::array<optimizer::UpdateRule, 8> all_rules() {
+inline std::array<optimizer::UpdateRule, 10> all_rules() {
   using config::OptimizerType;
   return {{{.type = OptimizerType::kSgd},
            {.type = OptimizerType::kMomentum, .momentum = 0.9},
@@ -110,7 +120,13 @@ inline std::array<optimizer::UpdateRule, 8> all_rules() {
             .corrected_epsilon = true},
            {.type = OptimizerType::kAdaGrad, .epsilon = 1e-3, .initial_accumulator = 0.05},
            {.type = OptimizerType::kFtrl, .beta = 2, .lambda1 = 0.25, .lambda2 = 60},
-           {.type = OptimizerType::kRowWiseAdaGrad, .epsilon = 1e-3, .initial_accumulator = 0.05}}};
+           {.type = OptimizerType::kRowWiseAdaGrad, .epsilon = 1e-3, .initial_accumulator = 0.05},
+           {.type = OptimizerType::kAdamW,
+            .beta1 = 0.8,
+            .beta2 = 0.98,
+            .epsilon = 1e-3,
+            .weight_decay = 0.3},
+           {.type = OptimizerType::kSgd, .weight_decay = 0.3}}};
 }
 
 // The absolute tolerance of state1 where one of w is `absolute`. Ftrl's z takes gradients times

@@ -135,7 +135,7 @@ void MllogFile::dcnv2_keys() {
   point("opt_adagrad_learning_rate_decay", "0");
   point("opt_adagrad_initial_accumulator_value", json_number(rule.initial_accumulator));
   point("opt_adagrad_epsilon", json_number(rule.epsilon));
-  point("opt_weight_decay", "0");
+  point("opt_weight_decay", json_number(rule.weight_decay));
   point("opt_learning_rate_decay_start_step", fmt::format("{}", rates.decay_start));
   point("opt_learning_rate_decay_steps",
         fmt::format("{}", rates.decay_start > 0 ? rates.decay_steps : 0));

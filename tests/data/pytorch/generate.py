@@ -218,6 +218,10 @@ CASES = {
                                                 end_lr=0.1)),
     "exponential decay": (tower(), sgd(decay_start=1, decay_steps=7, decay="exponential", decay_rate=0.5)),
     "GELU in an MLP and alone": (tower(("Relu", "Gelu"), top="g") + [{"type": "GELU", "bottom": "g", "top": "h"}], sgd()),
+    "AdamW, all rows": (tower(), adamw("Global")),
+    "AdamW, rows of the batch": (tower(), adamw("Local")),
+    "SGD with weight decay, all rows": (tower(), sgd("Global", weight_decay=0.02)),
+    "SGD with weight decay, rows of the batch": (tower(), sgd(weight_decay=0.02)),
 }
 
 

@@ -37,8 +37,8 @@ TEST_CASE("keys, types, ranges, defaults and meanings are in the schema") {
   const Json& optimizer = schema["properties"]["optimizer"];
   CHECK(optimizer["allOf"][3]["if"]["properties"]["type"]["const"] == "Adam");
   CHECK(optimizer["allOf"][3]["then"]["required"] == Json({"adam_hparam"}));
-  CHECK(optimizer["allOf"][5]["if"]["properties"]["type"]["const"] == "RowWiseAdaGrad");
-  CHECK(optimizer["allOf"][5]["then"]["required"] == Json({"row_wise_adagrad_hparam"}));
+  CHECK(optimizer["allOf"][6]["if"]["properties"]["type"]["const"] == "RowWiseAdaGrad");
+  CHECK(optimizer["allOf"][6]["then"]["required"] == Json({"row_wise_adagrad_hparam"}));
   const Json& layers = schema["properties"]["layers"];
   CHECK(layers["items"][0]["properties"]["type"]["enum"] == Json({"Data"}));
   CHECK(layers["additionalItems"]["allOf"].size() == network::layer_types().size() + 4);
