@@ -3,9 +3,12 @@
 
 #include <memory>
 
+#include "hugectr_lite/config/json_values.h"
 #include "hugectr_lite/network/layer.h"
 
 namespace hlite::network {
+
+inline constexpr config::NumberRange kDropoutRates{.min = 0, .max = 0.9999};
 
 struct InnerProductOptions {
   int64_t outputs = 1;
@@ -18,5 +21,6 @@ struct InnerProductOptions {
 std::unique_ptr<Layer> make_inner_product_part(const config::JsonNode& node, Wiring wiring,
                                                const InnerProductOptions& options);
 std::unique_ptr<Layer> make_gelu_part(const config::JsonNode& node, Wiring wiring);
+std::unique_ptr<Layer> make_dropout_part(const config::JsonNode& node, Wiring wiring, double rate);
 
 }  // namespace hlite::network

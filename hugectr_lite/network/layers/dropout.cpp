@@ -4,6 +4,7 @@
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/random.h"
+#include "hugectr_lite/network/layer_parts.h"
 #include "hugectr_lite/network/shared_steps.h"
 #include "hugectr_lite/network/typed_step.h"
 
@@ -15,9 +16,11 @@ class DropoutLayer : public Layer {
   explicit DropoutLayer(Block& s) : Layer(s) {
     s.about(
         "Sets numbers to 0 at random and scales the others by 1 / (1 - rate). Evaluation copies.");
-    s.number("rate", &rate_, {.min = 0, .max = 0.9999}, "Share of numbers that become 0.");
+    s.number("rate", &rate_, kDropoutRates, "Share of numbers that become 0.");
     expect_one_each(s);
   }
+  DropoutLayer(const config::JsonNode& node, Wiring wiring, double rate)
+      : Layer(node, std::move(wiring)), rate_(rate) {}
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
     return {.tops = {dims[0]}, .summary = fmt::format("rate {}", rate_)};
@@ -57,5 +60,9 @@ class DropoutLayer : public Layer {
 }  // namespace
 
 std::unique_ptr<Layer> make_dropout(Block& s) { return std::make_unique<DropoutLayer>(s); }
+
+std::unique_ptr<Layer> make_dropout_part(const config::JsonNode& node, Wiring wiring, double rate) {
+  return std::make_unique<DropoutLayer>(node, std::move(wiring), rate);
+}
 
 }  // namespace hlite::network

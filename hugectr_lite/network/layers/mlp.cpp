@@ -1,6 +1,6 @@
 // MLP: inner products one after the other, each with its own width, activation and bias. It stands
 // for that many layers, <name>.0, <name>.1, ..., whose tensors between them have their names. A
-// GELU is a layer of its own, <name>.0.gelu.
+// GELU is a layer of its own, <name>.0.gelu, and so is a dropout, <name>.0.dropout.
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/network/layer_parts.h"
 
@@ -81,6 +81,15 @@ std::vector<std::unique_ptr<Layer>> make_mlp(Block& s) {
                                       "Whether all layers have a bias.",
                                       "Whether each layer has a bias, instead."},
                                      count, true, config::to_boolean);
+  const auto rates = declare_option(
+      *param,
+      {"dropout",
+       "dropouts",
+       {config::range_text(kDropoutRates), R"("type":"number","minimum":0,"maximum":0.9999)"},
+       "`0`",
+       "Extension: rate of a `Dropout` after each layer with an activation; logits have none.",
+       "Extension: rate of a `Dropout` after each layer, instead."},
+      count, 0.0, [](const JsonNode& node) { return config::to_number(node, kDropoutRates); });
   InnerProductOptions options{.weight_init = InitializerType::kFanInUniform,
                               .bias_init = InitializerType::kFanInUniform};
   constexpr const char* kUniform = "uniform within sqrt(1 / in)";
@@ -90,6 +99,7 @@ std::vector<std::unique_ptr<Layer>> make_mlp(Block& s) {
                 otherwise(kUniform));
   param->accept("num_output",
                 "Accepted, without effect: later versions write it beside `num_outputs`.");
+  const bool each_has_rate = param->has("dropouts");
   param->finish();
   if (whole.bottoms.empty() || whole.tops.empty()) return {};
 
@@ -105,13 +115,19 @@ std::vector<std::unique_ptr<Layer>> make_mlp(Block& s) {
   for (size_t i = 0; i < count; ++i) {
     const std::string name = fmt::format("{}.{}", whole.name, i);
     const bool last = i + 1 == count, gelu = activations[i] == Activation::kGelu;
+    const bool drops = rates[i] > 0 && (each_has_rate || activations[i] != Activation::kNone);
     options.outputs = outputs[i];
     options.relu = activations[i] == Activation::kRelu;
     options.bias = biases[i];
-    add(name, "FusedInnerProduct", last && !gelu, [&](const JsonNode& node, const Wiring& wiring) {
-      return make_inner_product_part(node, wiring, options);
-    });
-    if (gelu) add(name + ".gelu", "GELU", last, make_gelu_part);
+    add(name, "FusedInnerProduct", last && !gelu && !drops,
+        [&](const JsonNode& node, const Wiring& wiring) {
+          return make_inner_product_part(node, wiring, options);
+        });
+    if (gelu) add(name + ".gelu", "GELU", last && !drops, make_gelu_part);
+    if (drops)
+      add(name + ".dropout", "Dropout", last, [&](const JsonNode& node, const Wiring& wiring) {
+        return make_dropout_part(node, wiring, rates[i]);
+      });
   }
   return parts;
 }

@@ -222,6 +222,7 @@ CASES = {
     "AdamW, rows of the batch": (tower(), adamw("Local")),
     "SGD with weight decay, all rows": (tower(), sgd("Global", weight_decay=0.02)),
     "SGD with weight decay, rows of the batch": (tower(), sgd(weight_decay=0.02)),
+    "dropout in an MLP": (tower(("Gelu", "None"), dropouts=[0.25, 0.5]), sgd()),
 }
 
 

@@ -39,6 +39,43 @@ TEST_CASE("an MLP is a chain of inner products, bit for bit") {
     CHECK_THROWS_AS(f->train_plan().index_of("m.0.dbias"), Error);  // done by m.1.bprop
 }
 
+TEST_CASE("an MLP with GELU and dropout is the layers that it stands for, bit for bit") {
+  const std::string layers =
+      R"({"name":"m.0","type":"InnerProduct","bottom":"c","top":"a","fc_param":{"num_output":6}},
+         {"name":"m.0.gelu","type":"GELU","bottom":"a","top":"b"},
+         {"name":"m.0.dropout","type":"Dropout","bottom":"b","top":"d","rate":0.25},
+         {"name":"m.1","type":"FusedInnerProduct","bottom":"d","top":"e1","fc_param":{"num_output":5}},
+         {"name":"m.1.dropout","type":"Dropout","bottom":"e1","top":"f","rate":0.25},
+         {"name":"m.2","type":"InnerProduct","bottom":"f","top":"z","fc_param":{"num_output":1}})";
+  auto chain = make(kInput + layers);
+  const auto mlp = [](const std::string& dropout) {
+    return make(kInput + R"({"name":"m","type":"MLP","bottom":"c","top":"z",
+      "mlp_param":{"num_outputs":[6,5,1],"activations":["Gelu","Relu","None"],)" +
+                dropout + "}}");
+  };
+  auto all = mlp(R"("dropout":0.25)"), each = mlp(R"("dropouts":[0.25,0.25,0])");
+  check_equal_runs(all, chain);
+  check_equal_runs(each, chain);
+  const auto dropped = all.tensor("m.0.dropout");
+  CHECK(std::count(dropped.begin(), dropped.end(), 0.0f) > 0);
+  all.evaluate();
+  chain.evaluate();
+  CHECK(all.loss() == chain.loss());
+  auto none = mlp(R"("dropout":0)");
+  CHECK_THROWS_AS(none.train_plan().index_of("m.0.dropout.fprop"), Error);
+}
+
+TEST_CASE("dropouts of an MLP may be after a layer without an activation, and after the last") {
+  auto mlp = make(kInput + R"({"name":"m","type":"MLP","bottom":"c","top":"z",
+      "mlp_param":{"num_outputs":[6,1],"activation":"None","dropouts":[0,0.5]}})");
+  auto chain = make(
+      kInput +
+      R"({"name":"m.0","type":"InnerProduct","bottom":"c","top":"a","fc_param":{"num_output":6}},
+         {"name":"m.1","type":"InnerProduct","bottom":"a","top":"b","fc_param":{"num_output":1}},
+         {"name":"m.1.dropout","type":"Dropout","bottom":"b","top":"z","rate":0.5})");
+  check_equal_runs(mlp, chain);
+}
+
 TEST_CASE("one activation and one use of biases are those of all layers of an MLP") {
   auto all = make(kInput + R"({"name":"m","type":"MLP","bottom":"c","top":"z",
       "mlp_param":{"num_outputs":[6,1],"activation":"None","use_bias":false}})");
