@@ -1,7 +1,8 @@
 // Cross layers' passes over [B,n]: what is left of them beside products, which are those of
 // fully_connected.h.
 //
-//   low rank (Wang et al., DCN V2, 2021)   x' = x0 * h + x,      h = (x u) v + 1 b^T
+//   low rank (Wang et al., DCN V2, 2021)   x' = x0 * h + x,      h = (x u) v + 1 b^T, or with a
+//                                          matrix of full rank  h = x w + 1 b^T
 //   vector (Wang et al., DCN, 2017)        x' = a x0 + 1 b^T + x, a = x w, a number a sample
 //
 // with * element by element. Backward, g is the gradient of x', and dx0 gathers that of x0 over all

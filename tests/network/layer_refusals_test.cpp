@@ -205,6 +205,9 @@ const std::map<std::string, std::vector<Refusal>>& refusals() {
       {"projection_dim",
         R"({"type":"MultiCross","bottom":"dense","top":"h","mc_param":{"num_layers":2,"projection_dim":-1}},)" + kTail,
         {"layers[0].mc_param.projection_dim", "found -1"}},
+      {"low and full rank", R"({"type":"MultiCross","bottom":"dense","top":"h",
+        "mc_param":{"num_layers":2,"projection_dim":2,"full_rank":true}},)" + kTail,
+        {"layers[0].mc_param.full_rank", "projection_dim or full_rank"}},
     }},
     {"MultiCrossEntropyLoss", {
       {"no weight for each task", R"({"type":"InnerProduct","bottom":"dense","top":"z","fc_param":{"num_output":2}},

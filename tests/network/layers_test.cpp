@@ -130,7 +130,10 @@ const std::vector<Case>& cases() {
           {"name":"r3","type":"MultiCross","bottom":"c","top":"x4","mc_param":{"num_layers":3,"projection_dim":2}},
           {"name":"n1","type":"MultiCross","bottom":"dense","top":"x5","mc_param":{"num_layers":2,"projection_dim":2}},
           {"name":"n2","type":"MultiCross","bottom":"dense","top":"x6","mc_param":{"num_layers":2}},
-          {"type":"Concat","bottom":["x1","x2","x3","x4","x5","x6"],"top":"all"},)" +
+          {"name":"w1","type":"MultiCross","bottom":"c","top":"x7","mc_param":{"num_layers":1,"full_rank":true}},
+          {"name":"w3","type":"MultiCross","bottom":"c","top":"x8","mc_param":{"num_layers":3,"full_rank":true}},
+          {"name":"w2","type":"MultiCross","bottom":"dense","top":"x9","mc_param":{"num_layers":2,"full_rank":true}},
+          {"type":"Concat","bottom":["x1","x2","x3","x4","x5","x6","x7","x8","x9"],"top":"all"},)" +
            fc("all", "z", 1)},
       {"BatchNorm",
        fc("dense", "h", 6) +

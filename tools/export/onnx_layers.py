@@ -206,7 +206,7 @@ def interaction(g, layer, bottoms):
 
 
 def multi_cross(g, layer, bottoms):
-    """x' = x0 * (x u v + b) + x, or with vectors x' = x0 (x w) + b + x."""
+    """x' = x0 * (x u v + b) + x, or w for u v, or with vectors x' = x0 (x w) + b + x."""
     x0, param = bottoms[0].name, layer["mc_param"]
     n, rank, x = bottoms[0].dims[0], param.get("projection_dim", 0), bottoms[0].name
     for i in range(param["num_layers"]):
@@ -215,6 +215,9 @@ def multi_cross(g, layer, bottoms):
         if rank > 0:
             c = g.node("MatMul", [x, g.weight(f"{name}.u_{i}", [n, rank])])
             h = product(g, c, g.weight(f"{name}.v_{i}", [rank, n]), bias)
+            x = g.node("Add", [g.node("Mul", [x0, h]), x])
+        elif param.get("full_rank", False):
+            h = product(g, x, g.weight(f"{name}.weight_{i}", [n, n]), bias)
             x = g.node("Add", [g.node("Mul", [x0, h]), x])
         else:
             w = g.node("Reshape", [g.weight(f"{name}.weight_{i}", [n]), g.constant(np.array([n, 1], np.int64))])

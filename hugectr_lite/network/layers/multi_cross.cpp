@@ -1,6 +1,10 @@
-// MultiCross: `num_layers` cross layers on [B,n] (ops/cross.h). With `projection_dim` k > 0 those
-// of DCN V2, x' = x0 * (x u v + b) + x with u [n,k] and v [k,n]; else those of DCN, x' = (x w) x0 +
-// b + x with w [n]. Parameters of layer l: u_<l>, v_<l> or weight_<l>, and bias_<l>.
+// MultiCross: `num_layers` cross layers on [B,n] (ops/cross.h), of one kind:
+//
+//   vector      DCN, x' = (x w) x0 + b + x with w [n]
+//   low rank    DCN V2, x' = x0 * (x u v + b) + x with u [n,k] and v [k,n], k = `projection_dim`
+//   full rank   DCN V2, x' = x0 * (x w + b) + x with w [n,n]
+//
+// Parameters of layer l: weight_<l>, or u_<l> and v_<l>, and bias_<l>.
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/network/typed_step.h"
 #include "hugectr_lite/ops/cross.h"
@@ -18,6 +22,10 @@ class MultiCrossLayer : public Layer {
                      kRequired);
       param->integer("projection_dim", &rank_, {.min = 0, .max = int64_t{1} << 24},
                      "Rank k of DCN V2's low-rank products; 0 means the vectors of DCN.");
+      param->boolean("full_rank", &full_rank_,
+                     "Extension: DCN V2 with a whole matrix W [n,n] in each layer.");
+      if (full_rank_ && low_rank())
+        param->refuse("full_rank", "expected projection_dim or full_rank, found both");
       named_ = param->choice("weight_init", &weight_init_, named_initializers(),
                              "Initializer of the weights.");
       param->choice("bias_init", &bias_init_, named_initializers(), "Initializer of the biases.");
@@ -30,7 +38,8 @@ class MultiCrossLayer : public Layer {
     const int64_t n = dims[0][0];
     LayerShape shape = {.tops = {Dims{n}},
                         .summary = low_rank() ? fmt::format("{} layers of rank {}", layers_, rank_)
-                                              : fmt::format("{} layers", layers_)};
+                                   : full_rank_ ? fmt::format("{} layers of full rank", layers_)
+                                                : fmt::format("{} layers", layers_)};
     for (int64_t l = 0; l < layers_; ++l) {
       const auto add = [&](const char* what, const Dims& of, const Initializer& initializer) {
         shape.parameters.push_back({fmt::format("{}_{}", what, l), of, initializer});
@@ -38,14 +47,17 @@ class MultiCrossLayer : public Layer {
       if (low_rank()) {
         add("u", {n, rank_}, {weight_init_, n, rank_});
         add("v", {rank_, n}, {weight_init_, rank_, n});
+      } else if (full_rank_) {
+        add("weight", {n, n}, {weight_init_, n, n});
       } else {
         add("weight", {n}, {weight_init_, n, named_ ? 1 : n});
       }
       add("bias", {n}, {bias_init_, 0, n});
-      shape.kept.push_back(low_rank() ? rank_ : 1);   // c: x u, or x w
-      shape.kept.push_back(low_rank() ? rank_ : 1);   // t: the gradient of c
-      shape.kept.push_back(low_rank() ? n : 0);       // h, then its gradient s
-      shape.kept.push_back(l + 1 < layers_ ? n : 0);  // the output of all but the last
+      const int64_t inner = low_rank() ? rank_ : full_rank_ ? 0 : 1;
+      shape.kept.push_back(inner);                             // c: x u, or the vector's x w
+      shape.kept.push_back(inner);                             // t: the gradient of c
+      shape.kept.push_back(low_rank() || full_rank_ ? n : 0);  // h, then its gradient s
+      shape.kept.push_back(l + 1 < layers_ ? n : 0);           // the output of all but the last
     }
     return shape;
   }
@@ -56,7 +68,7 @@ class MultiCrossLayer : public Layer {
       plan::Step step = {.name = fmt::format("{}.fprop{}", name(), l),
                          .reads = {s.x0, s.x, s.u.working, s.v.working, s.bias.working},
                          .writes = {s.c, s.h, s.y},
-                         .flops_per_sample = (low_rank() ? 2 : 1) * flops(s)};
+                         .flops_per_sample = flops(s)};
       add_typed_step(plan, io.type, std::move(step), [=]<typename T>(const StepViews<T>& v) {
         const CrossViews<T> of{v, s};
         const auto multiply = [&](Matrix<T> x, Matrix<T> w, Vector<T> bias, Matrix<T> y) {
@@ -65,11 +77,11 @@ class MultiCrossLayer : public Layer {
           else
             ops::fully_connected_evaluate<T>(v.exec, x, w, bias, false, y);
         };
-        multiply(of.wide(s.x), of.u(), {}, of.narrow(s.c));
+        if (s.c != kNoBuffer) multiply(of.wide(s.x), of.u(), {}, of.narrow(s.c));
         if (s.h == kNoBuffer)
           return ops::vector_cross_forward<T>(v.exec, of.wide(s.x0), of.narrow(s.c), of.bias(),
                                               of.wide(s.x), of.wide(s.y));
-        multiply(of.narrow(s.c), of.v(), of.bias(), of.wide(s.h));
+        multiply(of.into_v(), of.v(), of.bias(), of.wide(s.h));
         ops::cross_forward<T>(v.exec, of.wide(s.x0), of.wide(s.h), of.wide(s.x), of.wide(s.y));
       });
     }
@@ -85,20 +97,22 @@ class MultiCrossLayer : public Layer {
                             .lane = io.weight_gradient_lane,
                             .reads = {s.x, s.c, s.t, s.h},
                             .writes = {s.u.grad, s.v.grad},
-                            .flops_per_sample = (low_rank() ? 2 : 1) * flops(s)};
+                            .flops_per_sample = flops(s)};
       add_typed_step(plan, io.type, std::move(weights), [=]<typename T>(const StepViews<T>& v) {
         const CrossViews<T> of{v, s};
-        ops::fully_connected_backward_weights<T>(v.exec, of.wide(s.x), of.narrow(s.t),
-                                                 matrix(v.buffers, s.u.grad, s.n, s.k));
+        if (s.t != kNoBuffer)
+          ops::fully_connected_backward_weights<T>(v.exec, of.wide(s.x), of.narrow(s.t),
+                                                   matrix(v.buffers, s.u.grad, s.n, s.k));
         if (s.h != kNoBuffer)
-          ops::fully_connected_backward_weights<T>(v.exec, of.narrow(s.c), of.wide(s.h),
+          ops::fully_connected_backward_weights<T>(v.exec, of.into_v(), of.wide(s.h),
                                                    matrix(v.buffers, s.v.grad, s.k, s.n));
       });
     }
   }
 
  private:
-  // What one cross layer works on. Vector: k is 1, u is w, and v and h are not there.
+  // What one cross layer works on. Vector: k is 1, u is w, and v and h are not there. Full rank: k
+  // is n, v is w, which takes x in place of c, and u, c and t are not there.
   struct CrossStep {
     int64_t n = 0, k = 0;
     bool first_backward = false, last_backward = false;
@@ -113,6 +127,8 @@ class MultiCrossLayer : public Layer {
     const CrossStep& s;
     [[nodiscard]] Matrix<T> wide(BufferId id) const { return views.rows(id, s.n); }
     [[nodiscard]] Matrix<T> narrow(BufferId id) const { return views.rows(id, s.k); }
+    // What v multiplies.
+    [[nodiscard]] Matrix<T> into_v() const { return s.c == kNoBuffer ? wide(s.x) : narrow(s.c); }
     [[nodiscard]] Matrix<T> u() const { return matrix<T>(views.buffers, s.u.working, s.n, s.k); }
     [[nodiscard]] Matrix<T> v() const { return matrix<T>(views.buffers, s.v.working, s.k, s.n); }
     [[nodiscard]] Vector<T> bias() const { return vector<T>(views.buffers, s.bias.working, s.n); }
@@ -124,12 +140,17 @@ class MultiCrossLayer : public Layer {
     const auto kept = [&](int64_t layer, size_t i) {
       return io.kept[static_cast<size_t>(layer) * 4 + i];
     };
+    const LayerParameter first = io.params[params];
     return {.n = x.dims[0],
-            .k = low_rank() ? rank_ : 1,
+            .k = low_rank()   ? rank_
+                 : full_rank_ ? x.dims[0]
+                              : 1,
             .first_backward = l + 1 == layers_,
             .last_backward = l == 0,
-            .u = io.params[params],
-            .v = low_rank() ? io.params[params + 1] : LayerParameter{},
+            .u = full_rank_ ? LayerParameter{} : first,
+            .v = full_rank_   ? first
+                 : low_rank() ? io.params[params + 1]
+                              : LayerParameter{},
             .bias = io.params[params + (low_rank() ? 2 : 1)],
             .x0 = x.value,
             .x = l == 0 ? x.value : kept(l - 1, 3),
@@ -147,7 +168,7 @@ class MultiCrossLayer : public Layer {
     plan::Step step = {.name = fmt::format("{}.bprop{}", name(), l),
                        .reads = {s.g, s.x0, s.c, s.h, s.u.working, s.v.working},
                        .writes = {s.h, s.t, dx, s.bias.grad},
-                       .flops_per_sample = (low_rank() ? 2 : 1) * flops(s)};
+                       .flops_per_sample = flops(s)};
     if (!s.first_backward) step.reads.push_back(s.dx0);
     if (dx != s.dx0) step.writes.push_back(s.dx0);
     add_typed_step(plan, io.type, std::move(step), [=]<typename T>(const StepViews<T>& v) {
@@ -160,17 +181,23 @@ class MultiCrossLayer : public Layer {
                                       of.narrow(s.t));
       } else {
         ops::cross_backward<T>(v.exec, of.wide(s.g), of.wide(s.x0), of.wide(s.h), input, db);
-        ops::fully_connected_backward_data<T>(v.exec, of.wide(s.h), of.v(), of.narrow(s.t));
+        if (s.t != kNoBuffer)
+          ops::fully_connected_backward_data<T>(v.exec, of.wide(s.h), of.v(), of.narrow(s.t));
       }
-      if (dx != kNoBuffer)
-        ops::fully_connected_add_backward_data<T>(v.exec, of.narrow(s.t), of.u(), of.wide(dx));
+      if (dx == kNoBuffer) return;
+      const bool has_u = s.t != kNoBuffer;
+      ops::fully_connected_add_backward_data<T>(v.exec, has_u ? of.narrow(s.t) : of.wide(s.h),
+                                                has_u ? of.u() : of.v(), of.wide(dx));
     });
   }
 
   [[nodiscard]] bool low_rank() const { return rank_ > 0; }
-  static double flops(const CrossStep& s) { return 2.0 * static_cast<double>(s.n * s.k); }
+  [[nodiscard]] double flops(const CrossStep& s) const {
+    return (low_rank() ? 4.0 : 2.0) * static_cast<double>(s.n * s.k);
+  }
 
   int64_t layers_ = 0, rank_ = 0;
+  bool full_rank_ = false;
   bool named_ = false;  // weight_init: then by the fans of w as a matrix [n,1], else n and n
   InitializerType weight_init_ = InitializerType::kNormal, bias_init_ = InitializerType::kZero;
 };

@@ -223,6 +223,8 @@ CASES = {
     "SGD with weight decay, all rows": (tower(), sgd("Global", weight_decay=0.02)),
     "SGD with weight decay, rows of the batch": (tower(), sgd(weight_decay=0.02)),
     "dropout in an MLP": (tower(("Gelu", "None"), dropouts=[0.25, 0.5]), sgd()),
+    "cross layers of full rank": ([{"name": "h", "type": "MultiCross", "bottom": "x", "top": "h",
+                                    "mc_param": {"num_layers": 3, "full_rank": True}}], sgd()),
 }
 
 
