@@ -29,7 +29,7 @@ void loss_on_cpu(const Exec& exec, Matrix<const float> logits, Matrix<const floa
   threads.run(blocks, [&](int64_t block, int) {
     double sum = 0;
     for (int64_t i = block * kBlock; i < std::min(n, (block + 1) * kBlock); ++i) {
-      const BceTerm term = task_term(options.tasks, i, static_cast<double>(logits.data()[i]),
+      const BceTerm term = loss_term(options, i, static_cast<double>(logits.data()[i]),
                                      static_cast<double>(labels.data()[i]));
       sum += term.loss;
       if (dlogits.data())

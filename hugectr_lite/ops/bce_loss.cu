@@ -19,12 +19,12 @@ namespace {
 template <typename T>
 __global__ void __launch_bounds__(kSumThreads)
     bce_kernel(Vector<const float> logits, const float* labels, T* dlogits, double share,
-               const float* scale, TaskWeights tasks, double* sums) {
-  const double factor = scale ? share * static_cast<double>(*scale) : share;
+               BceOptions options, double* sums) {
+  const double factor = options.scale ? share * static_cast<double>(*options.scale) : share;
   double sum = 0;
   for (int64_t i = global_thread(); i < logits.size(); i += grid_threads()) {
-    const BceTerm term =
-        task_term(tasks, i, static_cast<double>(logits.data()[i]), static_cast<double>(labels[i]));
+    const BceTerm term = loss_term(options, i, static_cast<double>(logits.data()[i]),
+                                   static_cast<double>(labels[i]));
     sum += term.loss;
     if (dlogits) dlogits[i] = from_float<T>(static_cast<float>(term.gradient * factor));
   }
@@ -44,7 +44,7 @@ void bce_loss(cudaStream_t stream, Matrix<const float> logits, Matrix<const floa
   double* const sums = options.workspace.data();
   launch({.name = "bce_loss", .grid = grid, .block = dim3(kSumThreads), .stream = stream},
          bce_kernel<T>, Vector<const float>(logits.data(), logits.size()), labels.data(),
-         dlogits.data(), share, options.scale, options.tasks, sums);
+         dlogits.data(), share, options, sums);
   finish_sum<false>("bce_loss_sum", stream, sums, grid.x, share, loss);
 }
 

@@ -4,7 +4,9 @@
 //   dloss/dz_i = (sigmoid(z_i) - y_i) / B
 //
 // The form with |z| neither overflows nor loses digits for any finite z. Labels are usually 0 or 1;
-// any value in between is allowed.
+// any value in between is allowed. With a weight w for positives, as PyTorch's pos_weight:
+//
+//   loss = 1/B sum_i [ (1 - y) log(1 + exp(z)) + w y log(1 + exp(-z)) ]
 #pragma once
 
 #include <cmath>
@@ -38,9 +40,16 @@ HLITE_HD inline BceTerm bce_term(double z, double y) {
   return {(z <= 0 ? 0.0 : z) - z * y + std::log1p(e), sigmoid - y};
 }
 
-// Element i of [B,T].
+// The term with a weight for positives; 1 gives the bits of bce_term(z, y).
+HLITE_HD inline BceTerm weighted_bce_term(double z, double y, double positive_weight) {
+  if (positive_weight == 1) return bce_term(z, y);
+  const BceTerm negative = bce_term(z, 0), positive = bce_term(z, 1);
+  const double of_negative = 1 - y, of_positive = positive_weight * y;
+  return {of_negative * negative.loss + of_positive * positive.loss,
+          of_negative * negative.gradient + of_positive * positive.gradient};
+}
+
 HLITE_HD inline BceTerm task_term(const TaskWeights& weights, int64_t i, double z, double y) {
-  if (weights.count == 0) return bce_term(z, y);
   if (y < -0.5) return {0, 0};
   const BceTerm term = bce_term(z, y);
   const auto weight = static_cast<double>(weights.values[i % weights.count]);
@@ -56,7 +65,14 @@ struct BceOptions {
   // On a GPU: at least kBlockSums numbers (ops/block_sums.h), whatever they hold.
   Vector<double> workspace = {};
   TaskWeights tasks = {};
+  double positive_weight = 1;  // of one task
 };
+
+// The term of element i of [B,T].
+HLITE_HD inline BceTerm loss_term(const BceOptions& options, int64_t i, double z, double y) {
+  if (options.tasks.count > 0) return task_term(options.tasks, i, z, y);
+  return weighted_bce_term(z, y, options.positive_weight);
+}
 
 // T, the type of dlogits: float, bf16, or on a GPU fp16; all else is float or, within,
 // double. logits, labels [B,1], or [B,T]; *loss overwritten (0 for B = 0). dlogits alike

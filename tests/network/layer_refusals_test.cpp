@@ -47,6 +47,10 @@ const std::map<std::string, std::vector<Refusal>>& refusals() {
         + R"({"name":"fz","type":"InnerProduct","bottom":"h","top":"z","fc_param":{"num_output":1}},
         {"type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"loss","lambda":0.1})",
         {"layers[3].lambda", "regularizer"}},
+      {"a weight of 0 for positives", kBottom + kInteraction
+        + R"({"name":"fz","type":"InnerProduct","bottom":"h","top":"z","fc_param":{"num_output":1}},
+        {"type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"loss","pos_weight":0})",
+        {"layers[3].pos_weight", "a number in (0", "found 0"}},
       {"regularizer", kBottom + kInteraction
         + R"({"name":"fz","type":"InnerProduct","bottom":"h","top":"z","fc_param":{"num_output":1}},
         {"type":"BinaryCrossEntropyLoss","bottom":["z","label"],"top":"loss","regularizer":"L3","lambda":0.1})",

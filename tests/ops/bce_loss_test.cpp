@@ -24,6 +24,7 @@ struct LossOptions {
   int64_t mean_over = 0;
   float scale = 1;
   bool gradient = true, in_place = false;
+  double positive_weight = 1;
 };
 
 struct LossResult {
@@ -44,15 +45,18 @@ LossResult loss_on(const OpDevice& on, const LossBatch& batch, const LossOptions
   ops::bce_loss<T>(on.exec(), logits.view(size, 1), labels.view(size, 1), loss.data(), dlogits,
                    {.mean_over = how.mean_over,
                     .scale = how.scale == 1 ? nullptr : scale.data(),
-                    .workspace = workspace});
+                    .workspace = workspace,
+                    .positive_weight = how.positive_weight});
   return {loss.host()[0], how.in_place ? logits.host() : separate.host()};
 }
 
-// -[y log p + (1 - y) log(1 - p)] with p = sigmoid(z), in long double: for |z| <= 30.
+// -[w y log p + (1 - y) log(1 - p)] with p = sigmoid(z), in long double: for |z| <= 30.
 TEST_CASE("bce_loss agrees with the definition", "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     for (const int64_t size : {0, 1, 7, 33, 256, 257, 1031}) {
-      for (const LossOptions& how : {LossOptions{}, {.mean_over = 4 * size, .scale = 1024}}) {
+      for (const LossOptions& how : {LossOptions{},
+                                     {.mean_over = 4 * size, .scale = 1024},
+                                     {.scale = 1024, .positive_weight = 2.75}}) {
         INFO(on.name() << ", " << size << " samples, mean over " << how.mean_over);
         const LossBatch batch(size);
         const auto mean_over = static_cast<double>(how.mean_over > 0 ? how.mean_over : size);
@@ -61,14 +65,19 @@ TEST_CASE("bce_loss agrees with the definition", "[gpu]") {
         for (size_t i = 0; i < batch.logits.size(); ++i) {
           const long double z = batch.logits[i], y = batch.labels[i];
           const long double p = 1 / (1 + std::exp(-z)), q = 1 / (1 + std::exp(z));
-          sum -= y * std::log(p) + (1 - y) * std::log(q);
-          want.push_back(static_cast<double>(p - y) / mean_over * static_cast<double>(how.scale));
+          const long double w = how.positive_weight;
+          sum -= w * y * std::log(p) + (1 - y) * std::log(q);
+          want.push_back(static_cast<double>((1 - y) * p - w * y * q) / mean_over *
+                         static_cast<double>(how.scale));
         }
         const LossResult got = loss_on(on, batch, how);
         const double mean = size == 0 ? 0.0 : static_cast<double>(sum) / mean_over;
         CHECK(static_cast<double>(got.loss) == Approx(mean).epsilon(1e-7));
         check_close(got.gradient, want, {1e-12, 2e-7}, "dlogits");
-        const LossResult only = loss_on(on, batch, {.mean_over = how.mean_over, .gradient = false});
+        const LossResult only = loss_on(on, batch,
+                                        {.mean_over = how.mean_over,
+                                         .gradient = false,
+                                         .positive_weight = how.positive_weight});
         CHECK(only.loss == got.loss);
         CHECK(same_values(only.gradient, nans(size)));
       }
@@ -135,6 +144,9 @@ TEST_CASE("bce_loss has the gradient of its loss") {
           (ops::bce_term(z + kStep, y).loss - ops::bce_term(z - kStep, y).loss) / 2 / kStep;
       CAPTURE(z, y);
       CHECK(ops::bce_term(z, y).gradient == Approx(slope).margin(1e-9));
+      const auto weighted = [&](double at) { return ops::weighted_bce_term(at, y, 0.375); };
+      CHECK(weighted(z).gradient ==
+            Approx((weighted(z + kStep).loss - weighted(z - kStep).loss) / 2 / kStep).margin(1e-9));
     }
   }
 }

@@ -1,7 +1,8 @@
 // Cross-entropy of logits against labels (ops/bce_loss.h), mean over the batch:
 //
 //   BinaryCrossEntropyLoss   of one task, [B,1], plus an optional penalty on every dense parameter:
-//                            L1: lambda sum |w|; L2: lambda/2 sum w^2, whatever the batch
+//                            L1: lambda sum |w|; L2: lambda/2 sum w^2, whatever the batch; with
+//                            `pos_weight` for labels of 1
 //   MultiCrossEntropyLoss    of T tasks, [B,T], a weight for each, mean over B T. A label below
 //   -0.5
 //                            is absent
@@ -45,26 +46,28 @@ class CrossEntropyLayer : public Layer {
   void emit_forward(plan::Plan& plan, const LayerIo& io, Phase phase) const override {
     const LayerTensor &z = io.bottoms[0], &y = io.bottoms[1], &loss = io.tops[0];
     const BufferId dz = phase == Phase::kTrain ? z.grad : kNoBuffer;
-    add_typed_step(plan, io.type,
-                   {.name = name() + (dz != kNoBuffer ? ".fbprop" : ".fprop"),
-                    .reads = {z.value, y.value, io.loss_scale},
-                    .writes = {loss.value, io.workspace, dz}},
-                   [=, n = tasks(), weights = weights_, scale = io.loss_scale,
-                    workspace = io.workspace]<typename T>(const StepViews<T>& v) {
-                     ops::bce_loss<T>(
-                         v.exec, matrix(v.buffers, z.value, v.batch, n),
-                         matrix(v.buffers, y.value, v.batch, n),
-                         pointer<float>(v.buffers, loss.value), v.rows(dz, n),
-                         {.mean_over = v.context.mean_over(),
-                          .scale = pointer<float>(v.buffers, scale),
-                          .workspace = vector<double>(v.buffers, workspace, ops::kBlockSums),
-                          .tasks = weights});
-                   });
+    add_typed_step(
+        plan, io.type,
+        {.name = name() + (dz != kNoBuffer ? ".fbprop" : ".fprop"),
+         .reads = {z.value, y.value, io.loss_scale},
+         .writes = {loss.value, io.workspace, dz}},
+        [=, n = tasks(), weights = weights_, positive = positive_weight_, scale = io.loss_scale,
+         workspace = io.workspace]<typename T>(const StepViews<T>& v) {
+          ops::bce_loss<T>(v.exec, matrix(v.buffers, z.value, v.batch, n),
+                           matrix(v.buffers, y.value, v.batch, n),
+                           pointer<float>(v.buffers, loss.value), v.rows(dz, n),
+                           {.mean_over = v.context.mean_over(),
+                            .scale = pointer<float>(v.buffers, scale),
+                            .workspace = vector<double>(v.buffers, workspace, ops::kBlockSums),
+                            .tasks = weights,
+                            .positive_weight = positive});
+        });
   }
   void emit_backward(plan::Plan&, const LayerIo&) const override {}  // done by the forward step
 
  protected:
-  ops::TaskWeights weights_;  // of one task: none
+  ops::TaskWeights weights_;    // of one task: none
+  double positive_weight_ = 1;  // of one task
 
  private:
   [[nodiscard]] virtual std::string summary() const = 0;
@@ -75,6 +78,10 @@ class BceLossLayer : public CrossEntropyLayer {
  public:
   explicit BceLossLayer(Block& s) : CrossEntropyLayer(s) {
     s.about("Mean binary cross-entropy of logits [B,1] and labels.");
+    s.number(
+        "pos_weight", &positive_weight_, {.min = 0, .max = 1e6, .without_min = true},
+        "Extension: weight of labels of 1 in the loss, as PyTorch's `pos_weight`. The loss of an "
+        "evaluation has no weights.");
     config::RegularizerConfig penalty;
     declare(s, penalty, "Penalty on all dense parameters: `lambda` Σ|w|, or `lambda`/2 Σ w².");
     lambda_ = penalty.lambda;
@@ -105,8 +112,11 @@ class BceLossLayer : public CrossEntropyLayer {
 
  private:
   [[nodiscard]] std::string summary() const override {
-    if (!penalty_) return "";
-    return fmt::format("{}, lambda {}", *penalty_ == ops::Penalty::kL1 ? "L1" : "L2", lambda_);
+    const std::string weight =
+        positive_weight_ == 1 ? "" : fmt::format("pos_weight {}", positive_weight_);
+    if (!penalty_) return weight;
+    return fmt::format("{}{}{}, lambda {}", weight, weight.empty() ? "" : ", ",
+                       *penalty_ == ops::Penalty::kL1 ? "L1" : "L2", lambda_);
   }
 
   std::optional<ops::Penalty> penalty_;

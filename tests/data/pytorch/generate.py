@@ -225,6 +225,7 @@ CASES = {
     "dropout in an MLP": (tower(("Gelu", "None"), dropouts=[0.25, 0.5]), sgd()),
     "cross layers of full rank": ([{"name": "h", "type": "MultiCross", "bottom": "x", "top": "h",
                                     "mc_param": {"num_layers": 3, "full_rank": True}}], sgd()),
+    "a weight for positives": (tower() + [OUT[0], {**OUT[1], "pos_weight": 2.5}], sgd()),
 }
 
 
