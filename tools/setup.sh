@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that building and testing need, and says which. As root or through sudo. Then fetches
-# from PyPI to ~/.cache/hugectr_lite: Arrow C++, which reads Parquet files, NumPy 2, with which the Python module is
-# tested, and clients that test the server. If PyPI cannot be reached, it says so: programs are built without Parquet, and
+# from PyPI to ~/.cache/hugectr_lite: Arrow C++, which reads Parquet files, NumPy 2, scikit-learn, pandas and polars, with
+# which the Python package is tested, and clients that test the server. If PyPI cannot be reached, it says so: programs are built without Parquet, and
 # these tests are skipped. Run again, it does nothing.
 #
 #   tools/setup.sh             what building and testing need
@@ -143,5 +143,7 @@ if [ "$parquet" = 0 ]; then exit; fi
 fetch_arrow || echo "setup: building goes on without Parquet; tools/setup.sh --parquet tries again" >&2
 fetch_python numpy numpy.txt numpy "NumPy 2" ||
   echo "setup: the Python module will not be tested with NumPy 2" >&2
+fetch_python sklearn sklearn.txt scikit-learn "scikit-learn, pandas and polars" ||
+  echo "setup: hl.Classifier will not be tested with scikit-learn, pandas and polars" >&2
 fetch_python clients clients.txt tritonclient "tritonclient[http]" ||
   echo "setup: the server will not be tested with tritonclient and prometheus_client" >&2

@@ -134,7 +134,7 @@ void declare(Block& s, CheckpointMeta& meta) {
     scale->integer("good", &meta.loss_scale_good, {.min = 0}, "", kRequired);
   }
   if (auto watch = s.object("watch")) {
-    watch->number("rate_scale", &meta.rate_scale, {.min = 0, .max = 1}, "", kRequired);
+    watch->number("rate_scale", &meta.rate_scale, {.min = 0}, "", kRequired);
     if (auto plateau = watch->object("plateau", "", kRequired)) declare(*plateau, meta.plateau);
     if (auto stop = watch->object("early_stop", "", kRequired)) declare(*stop, meta.early_stop);
   }

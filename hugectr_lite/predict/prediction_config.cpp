@@ -27,6 +27,12 @@ const std::vector<JsonNode>& list_at(const JsonNode& block, const char* key) {
   return node != nullptr && node->kind() == JsonNode::Kind::kArray ? node->elements() : kNone;
 }
 
+// A layer without a name has that of its top.
+std::string name_of(const JsonNode& layer) {
+  const std::string name = text_at(layer, "name");
+  return name.empty() ? text_at(layer, "top") : name;
+}
+
 // Rows of an embedding's tables; none where it holds the keys that came.
 Sizes table_rows(const checkpoint::SafetensorsReader& weights, const std::string& embedding) {
   Sizes rows;
@@ -62,7 +68,7 @@ Changes sizes_of_tables(const JsonNode& root, const checkpoint::SafetensorsReade
   for (size_t i = 1; i < layers.size(); ++i) {
     const JsonNode* hparam = layers[i].find("sparse_embedding_hparam");
     if (hparam == nullptr) continue;
-    const Sizes rows = slot_rows(table_rows(weights, text_at(layers[i], "name")), *hparam);
+    const Sizes rows = slot_rows(table_rows(weights, name_of(layers[i])), *hparam);
     of_input.emplace(text_at(layers[i], "bottom"), rows);
     if (!rows.empty() && !text_at(*hparam, "slot_size_array").empty())
       changes.push_back(fmt::format("layers[{}].sparse_embedding_hparam.slot_size_array=[{}]", i,

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,15 +25,18 @@
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/ops/metrics.h"
+#include "hugectr_lite/optimizer/lr_schedule.h"
 #include "hugectr_lite/predict/array_batches.h"
 #include "hugectr_lite/predict/prediction_config.h"
 #include "hugectr_lite/predict/predictor.h"
 #include "hugectr_lite/python/arrays.h"
+#include "hugectr_lite/python/prepared_data.h"
 #include "hugectr_lite/trainer/model/model_results.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
 #include "hugectr_lite/trainer/run/check.h"
 #include "hugectr_lite/trainer/run/event_numbers.h"
 #include "hugectr_lite/trainer/run/training_loop.h"
+#include "tools/apply/text_batches.h"
 
 namespace py = pybind11;
 
@@ -71,6 +75,13 @@ void look_for_signals() {
 
 predict::SampleArrays samples_of(const Floats& dense, const Keys& keys) {
   return {{}, dense.matrix(), keys.matrix()};
+}
+
+// The inverse of predict::probability, of scores that are 0 or 1 a large finite number.
+float logit(float probability) {
+  constexpr double kLeast = 1e-7;
+  const double p = std::clamp<double>(probability, kLeast, 1 - kLeast);
+  return static_cast<float>(std::log(p / (1 - p)));
 }
 
 // What Python's threads work on. One at a time is inside while others run Python; the same one may
@@ -244,6 +255,55 @@ class PyTrainer : OneAtATime {
     if (!result) raise_keyboard_interrupt();
     return dict_of(*result);
   }
+  // Metrics of scores that a caller has: what evaluate() returns of its own data. With `decides`
+  // they lead to what those would lead to (TrainingPolicy); second: whether training ends.
+  std::pair<py::dict, bool> take_evaluation(const py::object& label, const py::object& score,
+                                            bool decides) {
+    const Floats labels(label, "label"), scores(score, "score");
+    std::vector<float> logits(scores.values().size());
+    std::transform(scores.values().begin(), scores.values().end(), logits.begin(), logit);
+    trainer::EvalResult result{.auc = ops::auc(scores.values(), labels.values()),
+                               .loss = ops::log_loss(trainer_->exec(), logits, labels.values()),
+                               .samples = std::ssize(logits)};
+    const Inside inside(*this);
+    const bool end = decides && loop_->policy().apply(result).has_value();
+    const py::gil_scoped_acquire gil;
+    return {dict_of(result), end};
+  }
+  void use_best() {
+    const Inside inside(*this);
+    loop_->policy().use_best(/*for_good=*/false);
+  }
+  // The rates of all schedules follow: those of embedding layers are scaled alike.
+  void set_learning_rate(float rate) {
+    const Inside inside(*this);
+    trainer::LearningRates& rates = trainer_->model().rates();
+    const int64_t step = trainer_->iteration() + 1;
+    const double scheduled = optimizer::learning_rate(config_->optimizer.schedule, step);
+    if (!(scheduled > 0))
+      raise<ConfigError>(
+          "learning_rate: expected a schedule whose rate in iteration {} is above 0, found {}",
+          step, scheduled);
+    rates.set_scale(static_cast<float>(rate / scheduled));
+  }
+  // (layer, name of the table, first key column, rows) of every slot of every embedding layer.
+  py::list embedding_slots() {
+    py::list slots;
+    for (const auto& layer : trainer_->model().layers().embeddings) {
+      const embedding::SlotLayout& layout = layer->layout();
+      for (int64_t s = 0; s < layout.slots(); ++s)
+        slots.append(py::make_tuple(layer->name(), layout.table_of[static_cast<size_t>(s)],
+                                    layout.first_slot + s));
+    }
+    return slots;
+  }
+  // The place of the training data's manifest, and the names of its key columns; empty: none.
+  std::pair<std::string, std::vector<std::string>> prepared() {
+    if (options_.without_data) return {};
+    const auto entry = data::find_manifest_of(config_->resolve(config_->data.source));
+    if (!entry) return {};
+    return {entry->path, names_of(entry->manifest.identity().slots)};
+  }
   py::tuple predict(const py::object& dense, const py::object& keys) {
     trainer::Model& model = trainer_->model();
     return predicted(batches(), model.layers().network->tasks(), dense, keys,
@@ -295,6 +355,7 @@ class PyTrainer : OneAtATime {
     return arrays;
   }
   [[nodiscard]] trainer::Trainer& trainer() { return *trainer_; }
+  [[nodiscard]] int64_t batch_size() const { return config_->solver.batchsize; }
 
  private:
   predict::ArrayBatches& batches() {
@@ -315,7 +376,8 @@ class PyPredictor : OneAtATime {
  public:
   PyPredictor(const std::string& model, const ConfigText& config, trainer::Options options,
               int64_t batch)
-      : config_(predict::prediction_config(config, model, options.overrides, batch)),
+      : model_(model),
+        config_(predict::prediction_config(config, model, options.overrides, batch)),
         predictor_(std::make_unique<predict::Predictor>(
             *config_, predict::ModelWeights{.model = model}, options)),
         identity_(data::TrainedOn::parse(checkpoint::trained_on(model), model).identity),
@@ -332,6 +394,47 @@ class PyPredictor : OneAtATime {
                        predictor_->run(batch, logits, labels);
                      });
   }
+  // `folder`: what csv_prep or criteo_prep wrote, or "" for the checkpoint's own; it may be removed
+  // afterwards. Returns its place.
+  std::string open_preparation(const std::string& folder, bool has_label) {
+    const Inside inside(*this);
+    const std::string place = folder.empty() ? checkpoint::preparation_in(model_) : folder;
+    if (place.empty())
+      raise<ConfigError>(
+          "{}: expected a checkpoint with its preparation (train --with-preparation), or prepared; "
+          "found neither",
+          model_);
+    auto found = std::make_unique<tools::Preparation>(
+        place, has_label ? tools::Labels::kThere : tools::Labels::kAbsent);
+    data::check_same_data(identity_, model_, found->manifest().identity(), found->path(),
+                          data::OtherData::kRefuse);
+    preparation_ = std::move(found);
+    return place;
+  }
+  // Scores of the lines of a text file; of each categorical column how many values were there and
+  // how many of these unknown. REQUIRES open_preparation().
+  py::tuple predict_text(const std::string& path) {
+    std::vector<float> logits, labels;
+    data::UnknownValues unknown;
+    {
+      const Inside inside(*this);
+      tools::TextBatches lines(*preparation_, path, config_->data, predictor_->slot_rows(),
+                               predictor_->batch_size(), predictor_->pool());
+      for (;;) {
+        look_for_signals();
+        const data::HostBatch& batch = lines.next();
+        if (batch.size == 0) break;
+        predictor_->run(batch, logits, labels);
+      }
+      unknown = lines.unknown();
+    }
+    std::transform(logits.begin(), logits.end(), logits.begin(), predict::probability);
+    for (int64_t& missing : unknown.missing) missing = unknown.rows - missing;
+    OutputArray scores{.shape = {std::ssize(logits)}};
+    scores.values = std::move(logits);
+    return py::make_tuple(std::move(scores), std::move(unknown.missing),
+                          std::move(unknown.unknown));
+  }
   std::vector<std::string> key_columns() { return batches_.columns(); }
   // {array: names of its columns} where the training data's manifest had them.
   [[nodiscard]] std::map<std::string, std::vector<std::string>> column_names() const {
@@ -340,10 +443,12 @@ class PyPredictor : OneAtATime {
   [[nodiscard]] bool has_log_features() const { return reads_log_features(*config_); }
 
  private:
+  const std::string model_;
   std::unique_ptr<config::TrainConfig> config_;
   std::unique_ptr<predict::Predictor> predictor_;
   data::DataIdentity identity_;
   predict::ArrayBatches batches_;
+  std::unique_ptr<tools::Preparation> preparation_;
 };
 
 trainer::Options options_of(const std::string& config, const Changes& changes,
@@ -371,7 +476,8 @@ void define_trainer(py::module_& module) {
   py::class_<PyTrainer>(module, "Trainer")
       .def(py::init([](const std::string& path, const std::string& text, const Changes& changes,
                        const std::string& device, int threads, const std::string& init,
-                       const std::string& resume, bool without_data, bool allow_other_data) {
+                       const std::string& resume, bool without_data, bool allow_other_data,
+                       bool with_preparation) {
         trainer::Options options = options_of(path, changes, device, threads);
         if (!init.empty() && !resume.empty())
           raise<ConfigError>("expected init or resume, found both: \"{}\" and \"{}\"", init,
@@ -380,6 +486,7 @@ void define_trainer(py::module_& module) {
         options.resume = resume;
         options.without_data = without_data;
         options.allow_other_data = allow_other_data;
+        options.with_preparation = with_preparation;
         return std::make_unique<PyTrainer>(ConfigText{path, text}, changes, std::move(options));
       }))
       .def("step", &PyTrainer::step)
@@ -396,7 +503,13 @@ void define_trainer(py::module_& module) {
       .def("save", &PyTrainer::save)
       .def("export_weights", &PyTrainer::export_weights)
       .def_property_readonly("batch_loss", &PyTrainer::batch_loss)
-      .def_property_readonly("lr", &PyTrainer::learning_rate)
+      .def_property("learning_rate", &PyTrainer::learning_rate, &PyTrainer::set_learning_rate)
+      .def("take_evaluation", &PyTrainer::take_evaluation)
+      .def("use_best", &PyTrainer::use_best)
+      .def_property_readonly("batch_size", &PyTrainer::batch_size)
+      .def_property_readonly("seed", [](PyTrainer& t) { return t.trainer().seed(); })
+      .def_property_readonly("embedding_slots", &PyTrainer::embedding_slots)
+      .def_property_readonly("prepared", &PyTrainer::prepared)
       .def_property_readonly("iteration", [](PyTrainer& t) { return t.trainer().iteration(); })
       .def_property_readonly("last_iteration",
                              [](PyTrainer& t) { return t.trainer().last_iteration(); })
@@ -412,6 +525,8 @@ void define_prediction(py::module_& module) {
                                              options_of(path, changes, device, threads), batch);
       }))
       .def("predict", &PyPredictor::predict)
+      .def("open_preparation", &PyPredictor::open_preparation)
+      .def("predict_text", &PyPredictor::predict_text)
       .def_property_readonly("key_columns", &PyPredictor::key_columns)
       .def_property_readonly("column_names", &PyPredictor::column_names)
       .def_property_readonly("reads_log_features", &PyPredictor::has_log_features);
@@ -433,6 +548,7 @@ PYBIND11_MODULE(_native, module) {
   define_errors(module);
   define_trainer(module);
   define_prediction(module);
+  define_prepared_data(module);
 }
 
 }  // namespace hlite::python

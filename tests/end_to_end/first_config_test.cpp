@@ -102,4 +102,25 @@ TEST_CASE("train --new says what it lacks") {
   CHECK(unknown.err.find("dcnv2") != std::string::npos);
 }
 
+TEST_CASE("a checkpoint of a first config scores where its data are gone") {
+  const TemporaryDirectory folder;
+  write_text(folder / "a.csv", "1,x,0.5\n0,y,1.5\n1,x,2\n0,z,1\n");
+  write_text(folder / "schema.json", R"({"label": {"column": 0, "positive": ["1"]},
+      "categorical": [{"column": 1, "name": "c"}], "dense": [{"column": 2, "name": "x"}]})");
+  const auto run = [](const std::vector<std::string>& command) {
+    const auto result = run_program(command);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+  };
+  run({HLITE_CSV_PREP, "--schema", folder / "schema.json", "--train", folder / "a.csv", "--out",
+       folder / "data", "--write-config", "dlrm"});
+  run({HLITE_TRAIN, "--config", folder / "data/dlrm.json", "--set", "solver.num_epochs=1", "--save",
+       folder / "model", "--with-preparation"});
+  std::filesystem::remove_all(folder / "data");
+  run({HLITE_PREDICT, "--model", folder / "model", "--input", folder / "a.csv", "--out",
+       folder / "scores.csv"});
+  const std::string scores = read_text(folder / "scores.csv");
+  CHECK(std::count(scores.begin(), scores.end(), '\n') == 1 + 4);
+}
+
 }  // namespace hlite::test

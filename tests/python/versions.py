@@ -4,8 +4,8 @@
     tests/python/versions.py [--work DIR] [--built BUILD] [PYTHON ...]
 
 Each PYTHON (default: every python3.N on PATH from 3.9 on) gets the package by `pip install` of these sources, without
-CUDA. Its tests then run with the oldest NumPy that has wheels for it, and with the newest NumPy, pandas, polars and
-pyarrow. --built adds the module of a CMake build, for /usr/bin/python3. Needs PyPI. Prints a line for each run and ends
+CUDA. Its tests then run with the oldest NumPy that has wheels for it, and with the newest NumPy, pandas, polars,
+pyarrow and scikit-learn. --built adds the module of a CMake build, for /usr/bin/python3. Needs PyPI. Prints a line for each run and ends
 with 1 if any failed; logs lie in DIR, which is a temporary folder by default.
 """
 import argparse
@@ -19,7 +19,7 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCES = os.path.dirname(os.path.dirname(HERE))
 TESTS = ("module_test.py", "serve_test.py", "stub_test.py", "progress_test.py")
-FRAMES = ("pandas", "polars", "pyarrow")
+FRAMES = ("pandas", "polars", "pyarrow", "scikit-learn")
 OLDEST = {9: "1.24.0", 10: "1.24.0", 11: "1.24.0", 12: "1.26.0", 13: "2.1.0", 14: "2.3.2"}  # NumPy, by Python 3.N
 
 
@@ -46,7 +46,7 @@ class Environment:
             # One folder, so that all but the module is compiled once for all Pythons.
             self.pip("-v", "--config-settings=cmake.define.HLITE_WITH_CUDA=OFF",
                      f"--config-settings=build-dir={work}/build", SOURCES)
-        for name in ("train", "predict"):
+        for name in ("train", "predict", "csv_prep"):
             self.environment["HLITE_" + name.upper()] = os.path.join(programs, name)
 
     def run(self, *command, **changes):
@@ -100,7 +100,7 @@ def main():
             failed += 1
             continue
         failed += environment.check([f"numpy=={OLDEST.get(environment.minor, '2.3.2')}"], TESTS)
-        failed += environment.check(["--upgrade", "numpy", *FRAMES], (*TESTS, "frames_test.py"))
+        failed += environment.check(["--upgrade", "numpy", *FRAMES], (*TESTS, "frames_test.py", "classifier_test.py"))
     print(f"{len(runs)} Pythons: {failed} failures")
     return 1 if failed or not runs else 0
 

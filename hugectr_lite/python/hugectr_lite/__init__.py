@@ -9,6 +9,8 @@
 
     scores = hl.Predictor("checkpoint").predict(dense, keys)
 
+    model = hl.Classifier("dcnv2").fit(frame, label)     # a scikit-learn estimator, of DataFrames with text columns
+
 A config is a path or a dict of the same form. Errors are hl.ConfigError, hl.DataError and hl.DeviceError, all of them
 hl.Error, with the words that `train` prints. One rank of one process: several are `train`'s own business. Samples are
 anything that NumPy makes an array of, or Arrow tables, record batches and arrays of pyarrow, polars and others.
@@ -28,11 +30,20 @@ _MODULES = sorted(name for name in os.listdir(_FOLDER) if name.startswith("_nati
 if not any("_native" + suffix in _MODULES for suffix in importlib.machinery.EXTENSION_SUFFIXES):
     raise ImportError(f"hugectr_lite: expected a module for {sys.implementation.cache_tag}, found "
                       f"{', '.join(_MODULES) or 'none'} in {_FOLDER}: install the package with this Python")
-from . import _native, arrays  # noqa: E402
+from . import _native, arrays, models  # noqa: E402
 from ._native import ConfigError, DataError, DeviceError, Error, __version__  # noqa: E402
 from .progress import Progress  # noqa: E402
 
-__all__ = ["ConfigError", "DataError", "DeviceError", "Error", "Predictor", "Trainer", "__version__", "auc", "check"]
+__all__ = ["Classifier", "ConfigError", "DataError", "DeviceError", "Error", "Predictor", "Trainer", "__version__", "auc",
+           "check", "models"]
+
+
+def __getattr__(name):
+    """Classifier is imported when it is first used, because it imports scikit-learn where that is installed."""
+    if name == "Classifier":
+        from .classifier import Classifier
+        return Classifier
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _plain(value):
@@ -97,13 +108,14 @@ class Trainer:
 
     init: exported weights, or a checkpoint, to start from; resume: a checkpoint to go on from. arrays: the config's files are not opened,
     all samples come by step(label, dense, keys). allow_other_data: data that were prepared otherwise than the model's are
-    warned of, not refused. The bits are those of `train` with the same config and threads.
+    warned of, not refused. with_preparation: checkpoints hold the vocabularies and transforms that scoring text takes. The
+    bits are those of `train` with the same config and threads.
     """
 
     def __init__(self, config, *, set=None, device="auto", threads=0, init=None, resume=None, arrays=False,
-                 allow_other_data=False):
+                 allow_other_data=False, with_preparation=False):
         self._trainer = _native.Trainer(*_config(config), _changes(set), device, threads, _path_or_none(init),
-                                        _path_or_none(resume), arrays, allow_other_data)
+                                        _path_or_none(resume), arrays, allow_other_data, with_preparation)
         self._columns = {}
 
     def step(self, label=None, dense=None, keys=None):

@@ -1,8 +1,11 @@
 from os import PathLike
-from typing import Any, Iterator, Mapping, Optional, Protocol, Union
+from typing import Any, Iterable, Iterator, Mapping, Optional, Protocol, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from . import models as models
+from .estimator_base import BaseEstimator, ClassifierMixin
 
 Path = Union[str, "PathLike[str]"]
 Config = Union[Path, dict[str, Any]]
@@ -31,7 +34,7 @@ def auc(label: ArrayLike, score: ArrayLike) -> Optional[float]: ...
 class Trainer:
     def __init__(self, config: Config, *, set: Changes = ..., device: str = ..., threads: int = ...,
                  init: Optional[Path] = ..., resume: Optional[Path] = ..., arrays: bool = ...,
-                 allow_other_data: bool = ...) -> None: ...
+                 allow_other_data: bool = ..., with_preparation: bool = ...) -> None: ...
     def step(self, label: Optional[Samples] = ..., dense: Optional[Samples] = ...,
              keys: Optional[Samples] = ...) -> None: ...
     def train(self, iterations: Optional[int] = ..., *, progress: bool = ...) -> Iterator[dict[str, Any]]: ...
@@ -58,3 +61,19 @@ class Predictor:
     def __init__(self, model: Path, config: Optional[Config] = ..., *, set: Changes = ..., device: str = ...,
                  threads: int = ..., batch: int = ...) -> None: ...
     def predict(self, dense: Samples, keys: Samples) -> NDArray[np.float32]: ...
+
+class Classifier(ClassifierMixin, BaseEstimator):
+    classes_: NDArray[Any]
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
+    history_: list[dict[str, Any]]
+    config_: dict[str, Any]
+    def __init__(self, model: str = ..., *, categorical: Optional[Iterable[Union[str, int]]] = ...,
+                 transforms: Union[str, Mapping[Union[str, int], str]] = ..., min_count: int = ..., epochs: Optional[int] = ...,
+                 batch_size: Optional[int] = ..., learning_rate: Optional[float] = ..., validation_fraction: float = ...,
+                 set: Changes = ..., device: str = ..., threads: int = ..., random_state: Any = ...,
+                 progress: bool = ...) -> None: ...
+    def fit(self, X: Any, y: Any, eval_set: Any = ..., sample_weight: None = ...) -> "Classifier": ...
+    def predict_proba(self, X: Any) -> NDArray[np.float64]: ...
+    def predict(self, X: Any) -> NDArray[Any]: ...
+    def save(self, directory: Path) -> None: ...

@@ -1,0 +1,41 @@
+"""First configs as dicts, to be changed and trained: the same that `train --new MODEL` prints and `csv_prep
+--write-config` writes.
+
+    config = hl.models.dcnv2("work/adult")                               # data that csv_prep or criteo_prep wrote
+    config = hl.models.dlrm(dense=13, tables=[1000, 50], samples=200000)   # samples in arrays
+    trainer = hl.Trainer(config, arrays=True)
+"""
+import json
+import os
+
+from . import _native
+
+
+def _function(model):
+    def build(prepared=None, *, dense=0, tables=None, hotness=None, slot_tables=None, samples=None, evaluates=True):
+        if (prepared is None) == (tables is None):
+            raise TypeError(f"{model}: expected the folder of prepared data, or tables (and dense, samples), found "
+                            f"{'neither' if prepared is None else 'both'}")
+        if prepared is not None:
+            return json.loads(_native.first_config(model, os.fspath(prepared)))
+        if samples is None:
+            raise TypeError(f"{model}: expected samples, the number of training samples, which sizes go by; found none")
+        tables = [int(rows) for rows in tables]
+        keys = [1] * len(tables) if hotness is None else [int(n) for n in hotness]
+        config = json.loads(_native.first_config_of_sizes(model, dense, tables, keys, list(slot_tables or []), samples,
+                                                          evaluates))
+        config["layers"][0]["slot_size_array"] = tables
+        return config
+
+    build.__name__ = build.__qualname__ = model
+    build.__doc__ = f"""The first config of {model}, a dict.
+
+    prepared: a folder with manifest.json; paths in the config then begin with it. Or, of samples that come in arrays:
+    dense: dense features; tables: rows of each slot's table; hotness: keys of each slot (default 1); slot_tables: the table
+    of each slot, where slots share some; samples: of training, which sizes and epochs go by; evaluates: whether there will be
+    an evaluation set, so that training stops early. Raises hl.ConfigError, TypeError."""
+    return build
+
+
+dlrm, dcnv2, deepfm, wdl, dcn = map(_function, ("dlrm", "dcnv2", "deepfm", "wdl", "dcn"))
+__all__ = _native.first_config_models()

@@ -1,0 +1,11 @@
+// What the Python package does with prepared data: first configs, csv_prep, vocabularies.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace hlite::python {
+
+// Adds first_config, first_config_of_sizes, first_config_models, csv_prep and categories.
+void define_prepared_data(pybind11::module_& module);
+
+}  // namespace hlite::python
