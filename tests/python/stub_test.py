@@ -18,7 +18,7 @@ def public(names):
 
 
 def is_property(node):
-    return any(getattr(d, "id", "") == "property" for d in node.decorator_list)
+    return any(getattr(d, "id", "") == "property" or getattr(d, "attr", "") == "setter" for d in node.decorator_list)
 
 
 class StubTest(unittest.TestCase):

@@ -18,7 +18,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCES = os.path.dirname(os.path.dirname(HERE))
-TESTS = ("module_test.py", "serve_test.py", "stub_test.py", "progress_test.py")
+TESTS = ("module_test.py", "fitting_test.py", "serve_test.py", "stub_test.py", "progress_test.py")
 FRAMES = ("pandas", "polars", "pyarrow", "scikit-learn")
 OLDEST = {9: "1.24.0", 10: "1.24.0", 11: "1.24.0", 12: "1.26.0", 13: "2.1.0", 14: "2.3.2"}  # NumPy, by Python 3.N
 
@@ -46,7 +46,7 @@ class Environment:
             # One folder, so that all but the module is compiled once for all Pythons.
             self.pip("-v", "--config-settings=cmake.define.HLITE_WITH_CUDA=OFF",
                      f"--config-settings=build-dir={work}/build", SOURCES)
-        for name in ("train", "predict", "csv_prep"):
+        for name in ("train", "predict", "csv_prep", "criteo_prep"):
             self.environment["HLITE_" + name.upper()] = os.path.join(programs, name)
 
     def run(self, *command, **changes):

@@ -19,6 +19,7 @@ import importlib.machinery
 import json
 import os
 import sys
+import tempfile
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 try:
@@ -30,7 +31,8 @@ _MODULES = sorted(name for name in os.listdir(_FOLDER) if name.startswith("_nati
 if not any("_native" + suffix in _MODULES for suffix in importlib.machinery.EXTENSION_SUFFIXES):
     raise ImportError(f"hugectr_lite: expected a module for {sys.implementation.cache_tag}, found "
                       f"{', '.join(_MODULES) or 'none'} in {_FOLDER}: install the package with this Python")
-from . import _native, arrays, models  # noqa: E402
+from . import _native, arrays, fitting, models  # noqa: E402
+from . import prepared as _prepared  # noqa: E402
 from ._native import ConfigError, DataError, DeviceError, Error, __version__  # noqa: E402
 from .progress import Progress  # noqa: E402
 
@@ -153,10 +155,25 @@ class Trainer:
         if bar is not None:
             bar.close()
 
-    def evaluate(self):
-        """{"auc", "loss", "samples", "seconds"} over the evaluation set, further eval_metrics by their names in the
+    def fit(self, label, dense, keys, *, epochs=1, eval_set=None, shuffle=True):
+        """Trains on these samples, arrays as in step(), and returns a list of train()'s events: "train" after every epoch,
+        and "eval" if eval_set is (label, dense, keys). Evaluations lead to what the config says: solver.lr_plateau,
+        solver.early_stop, after which the best weights are back, auc_target. shuffle: another order in every epoch, drawn
+        from solver.seed."""
+        if epochs < 0:
+            raise ValueError(f"epochs: expected 0 or more, found {epochs}")
+        arrays_of = fitting.Samples(label, dense, keys)
+        held_out = None if eval_set is None else fitting.Samples(*eval_set, what="eval_set: ")
+        return fitting.fit(self, self._trainer, arrays_of, held_out, epochs, shuffle)
+
+    def evaluate(self, label=None, dense=None, keys=None):
+        """{"auc", "loss", "samples", "seconds"} over the evaluation set, or over these samples; further eval_metrics by their names in the
         metrics file ("gauc", "ndcg@10"), and of several tasks "tasks", a list of the same."""
-        return self._trainer.evaluate()
+        if label is None and dense is None and keys is None:
+            return self._trainer.evaluate()
+        if label is None or dense is None or keys is None:
+            raise TypeError("expected label, dense and keys, or none of them")
+        return fitting.evaluate(self._trainer, fitting.Samples(label, dense, keys))[0]
 
     def predict(self, dense, keys):
         """The probability of label 1 for each sample; arrays as in step()."""
@@ -182,11 +199,29 @@ class Trainer:
     def weights_changed(self):
         self._trainer.weights_changed()
 
+    def embeddings(self, column, *, layer=None):
+        """(tokens, vectors float32 [rows, V]) of the table that a key column looks up, with the column's name in the
+        manifest of the training data. The token of the row for missing, rare and unseen categories is None. The tokens of
+        criteo_prep are 32-bit numbers in hexadecimal. layer: which embedding layer, where several look up the column.
+        Raises ConfigError, DataError."""
+        return _prepared.embeddings(self._trainer, self.weights, column, layer)
+
+    @property
+    def learning_rate(self):
+        """Of the last step's dense parameters. Set it, and the next step has that rate: all schedules are scaled alike,
+        those of embedding layers too, and a checkpoint keeps the scale."""
+        return self._trainer.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, rate):
+        if not 0 <= rate < float("inf"):
+            raise ValueError(f"learning_rate: expected a number of 0 or more, found {rate}")
+        self._trainer.learning_rate = rate
+
     iteration = property(lambda self: self._trainer.iteration, doc="iterations done, those before a resume counted")
     last_iteration = property(lambda self: self._trainer.last_iteration, doc="after which the config ends")
     samples = property(lambda self: self._trainer.samples, doc="samples trained on")
     batch_loss = property(lambda self: self._trainer.batch_loss, doc="mean loss of the last batch")
-    lr = property(lambda self: self._trainer.lr, doc="learning rate of the last step's dense parameters")
 
 
 class Predictor:
@@ -200,6 +235,7 @@ class Predictor:
         own = ("", "") if config is None else _config(config)
         self._predictor = _native.Predictor(_path(model), *own, _changes(set), device, threads, batch)
         self._columns = self._predictor.column_names
+        self._text = None  # (preparation, FrameText) of predict_frame()
         self.unknown_keys = np.zeros(len(self._predictor.key_columns), np.int64)
 
     def predict(self, dense, keys):
@@ -210,4 +246,21 @@ class Predictor:
         scores, *counts = native.predict(arrays.dense(dense, native), arrays.keys(keys))
         arrays.warn_if_unknown(native, *counts)
         self.unknown_keys += counts[1]
+        return arrays.of_native(scores)
+
+    def predict_frame(self, frame, *, prepared=None):
+        """float32 [n]: scores of a DataFrame (or anything that hl.Classifier takes, with names of columns) by the columns of
+        the training data, which csv_prep made of text; other columns do not matter. prepared: the folder that csv_prep
+        wrote, for a checkpoint that was not saved with its preparation. Warns if no value of a column is known. Raises
+        DataError, ConfigError, ValueError and TypeError."""
+        if self._text is None or self._text[0] != prepared:
+            folder = self._predictor.open_preparation(_path_or_none(prepared), True)
+            self._text = prepared, _prepared.FrameText(folder)
+        text = self._text[1]
+        with tempfile.TemporaryDirectory(prefix="hugectr_lite_") as folder:
+            path = os.path.join(folder, "samples.csv")
+            if text.write(frame, path) == 0:
+                return np.zeros(0, np.float32)
+            scores, present, unknown = self._predictor.predict_text(path)
+        _prepared.warn_if_unknown(self._columns["keys"], present, unknown)
         return arrays.of_native(scores)
