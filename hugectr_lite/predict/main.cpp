@@ -4,11 +4,12 @@
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/number_option.h"
 #include "hugectr_lite/predict/prediction.h"
+#include "hugectr_lite/predict/score_report.h"
 #include "tools/io/command_line.h"
 
 namespace {
 
-void define(CLI::App& app, hlite::predict::PredictionOptions& o) {
+void define(CLI::App& app, hlite::predict::PredictionOptions& o, std::string& report) {
   app.add_option("--model", o.model, "A checkpoint, or exported weights (needs --config)")
       ->required()
       ->type_name("DIR|FILE.safetensors");
@@ -49,6 +50,12 @@ void define(CLI::App& app, hlite::predict::PredictionOptions& o) {
   app.add_option("--out", o.out, "Probabilities in the order of the input; - is standard output")
       ->required()
       ->type_name("FILE.csv|FILE.npy");
+  app.add_option(
+         "--report", report,
+         "Also write one HTML page of what the scores are worth: ROC, calibration, lift, AUC "
+         "by slices, permutation importance (of text with labels; needs python3 and the "
+         "Python package)")
+      ->type_name("FILE.html");
   app.add_option("--batch", o.batch, "Samples scored at once")
       ->check(hlite::whole_number(1, 1 << 20))
       ->capture_default_str();
@@ -83,6 +90,7 @@ void report(const hlite::predict::PredictionResult& result) {
 
 int main(int argc, char** argv) {
   hlite::predict::PredictionOptions options;
+  std::string page;
   const hlite::tools::ToolDescription description{
       "predict",
       "Scores samples with a trained model: the probability of label 1, in the order of the input. "
@@ -92,10 +100,12 @@ int main(int argc, char** argv) {
       "  cat new.tsv | predict --config c.json --model w.safetensors --prepared data --no-label "
       "--input - --out -\n"};
   return hlite::tools::run_tool(
-      argc, argv, description, [&](CLI::App& app) { define(app, options); },
+      argc, argv, description, [&](CLI::App& app) { define(app, options, page); },
       [&] {
         if (options.run.quiet) hlite::log::set_level(hlite::log::Level::kWarning);
         const hlite::InterruptGuard interrupts;
+        if (!page.empty()) hlite::predict::check_report(options, page);
         report(hlite::predict::predict(options));
+        if (!page.empty()) hlite::predict::write_report(options, page);
       });
 }

@@ -45,6 +45,7 @@ class FrameText:
             raise DataError(f"{path}: expected a preparation by csv_prep, whose columns have names; found {manifest['tool']}")
         schema = manifest["options"]["schema"]
         self.header, self.separator = schema.get("header", False), schema.get("separator", ",")
+        self.trim = schema.get("trim", False)
         self.label = schema["label"]
         self.columns = [(column.get("name", column["column"]), column["column"], kind)
                         for kind, key in ((NUMBER, "dense"), (CATEGORY, "categorical")) for column in schema.get(key, [])]

@@ -1,0 +1,101 @@
+#include "hugectr_lite/predict/score_report.h"
+
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include "hugectr_lite/checkpoint/checkpoint.h"
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::predict {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string python_program(const fs::path& programs) {
+  if (const char* const named = std::getenv("HLITE_PYTHON")) return named;
+  const fs::path beside = programs / "python3";
+  std::error_code error;
+  return fs::exists(beside, error) ? beside.string() : "python3";
+}
+
+// The environment with the package of a build folder, which lies beside its programs, on
+// PYTHONPATH.
+std::vector<std::string> environment_with(const fs::path& programs) {
+  std::vector<std::string> variables;
+  const fs::path package = programs.parent_path() / "python";
+  std::error_code error;
+  const bool is_build = fs::exists(package / "hugectr_lite", error);
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    if (!is_build || std::strncmp(*variable, "PYTHONPATH=", 11) != 0)
+      variables.emplace_back(*variable);
+  if (is_build) {
+    const char* const before = std::getenv("PYTHONPATH");
+    variables.push_back("PYTHONPATH=" + package.string() +
+                        (before != nullptr && *before != 0 ? std::string(":") + before : ""));
+  }
+  return variables;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> list;
+  for (std::string& text : texts) list.push_back(text.data());
+  list.push_back(nullptr);
+  return list;
+}
+
+}  // namespace
+
+void check_report(const PredictionOptions& options, const std::string& file) {
+  if (!file.ends_with(".html"))
+    raise<ConfigError>("--report: expected FILE.html, found \"{}\"", file);
+  const auto refuse = [](bool given, const char* what) {
+    if (given)
+      raise<ConfigError>("--report: expected a checkpoint and a file of text with labels, found {}",
+                         what);
+  };
+  refuse(options.input == "-", "standard input");
+  refuse(options.labels == tools::Labels::kAbsent, "--no-label");
+  refuse(!options.delta.empty(), "--delta");
+  refuse(!options.run.config.empty(), "--config");
+  refuse(!options.run.overrides.empty(), "--set");
+  refuse(!checkpoint::is_checkpoint(options.model), "exported weights");
+}
+
+void write_report(const PredictionOptions& options, const std::string& file) {
+  const fs::path programs = fs::read_symlink("/proc/self/exe").parent_path();
+  const std::string python = python_program(programs);
+  std::vector<std::string> command = {python,        "-m",          "hugectr_lite.report",
+                                      "--model",     options.model, "--input",
+                                      options.input, "--out",       file};
+  if (!options.prepared.empty()) command.insert(command.end(), {"--prepared", options.prepared});
+  if (options.run.threads > 0)
+    command.insert(command.end(), {"--threads", std::to_string(options.run.threads)});
+  if (options.run.device && *options.run.device != config::DeviceChoice::kAuto)
+    command.insert(
+        command.end(),
+        {"--device", *options.run.device == config::DeviceChoice::kCpu ? "cpu" : "cuda"});
+  std::vector<std::string> environment = environment_with(programs);
+  pid_t child = 0;
+  const int failed = posix_spawnp(&child, python.c_str(), nullptr, nullptr,
+                                  pointers(command).data(), pointers(environment).data());
+  if (failed != 0)
+    raise<ConfigError>(
+        "--report: cannot start {}, which makes the page: {} (HLITE_PYTHON names another one)",
+        python, std::strerror(failed));
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+    raise<DataError>(
+        "--report: {} -m hugectr_lite.report has not written {}; the scores are complete", python,
+        file);
+}
+
+}  // namespace hlite::predict
