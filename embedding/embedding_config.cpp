@@ -78,9 +78,17 @@ static void declare_tables(Block& s, const std::string& directory, EmbeddingConf
             "Maximum number of rows in a rank's hash tables; without effect for the other types.");
   s.integer(kMostMegabytes, &e.most_megabytes, {1, int64_t{1} << 32},
             "The same in later versions: memory of these rows.");
-  if (e.is_hashed() && s.has(kMostRows) && s.has(kMostMegabytes))
-    s.refuse(kMostMegabytes,
-             fmt::format("expected either {} or {}, found both", kMostRows, kMostMegabytes));
+  for (const char* key : {kAllRows, kOldAllRows})
+    s.integer(key, &e.all_rows, {1, int64_t{kNoKey} - 1},
+              "The same up to HugeCTR 2.2: rows in the hash tables of all ranks together.",
+              otherwise("none"));
+  s.accept("load_factor", "Accepted, without effect: a hash table chooses its own.");
+  const char* given = nullptr;
+  for (const char* key : {kMostRows, kMostMegabytes, kAllRows, kOldAllRows}) {
+    if (!e.is_hashed() || !s.has(key)) continue;
+    if (given) s.refuse(key, fmt::format("expected either {} or {}, found both", given, key));
+    given = key;
+  }
   s.number("init_stddev", &e.init_stddev, {.min = 0},
            "Extension: initial values are normal with this standard deviation; 0 means uniform "
            "within sqrt(1 / rows).");

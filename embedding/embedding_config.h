@@ -46,6 +46,7 @@ struct EmbeddingConfig {
   Combiner combiner = Combiner::kSum;
   // Capacity of a rank's hash tables, in rows or in MB of weights.
   std::optional<int64_t> most_rows, most_megabytes;
+  std::optional<int64_t> all_rows;  // of the hash tables of all ranks together
   float init_stddev = 0;
   config::RegularizerConfig penalty;
   Sharding sharding = Sharding::kSlot;
@@ -60,7 +61,8 @@ struct EmbeddingConfig {
 
 inline constexpr const char* kSlotTables = "slot_tables";
 inline constexpr const char *kMostRows = "max_vocabulary_size_per_gpu",
-                            *kMostMegabytes = "workspace_size_per_gpu_in_mb";
+                            *kMostMegabytes = "workspace_size_per_gpu_in_mb",
+                            *kAllRows = "max_vocabulary_size", *kOldAllRows = "vocabulary_size";
 
 // `directory`: of the config file.
 void declare(config::Block& s, const std::string& directory, EmbeddingConfig& embedding);

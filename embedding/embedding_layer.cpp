@@ -68,7 +68,7 @@ void EmbeddingLayer::fit_input(const config::TrainConfig& config) {
   const int64_t first = first_slot(data, input_);
   try {
     spec_.layout = SlotLayout(rows, config_.width, data.key_layout(), config_.combiner, first,
-                              config_.slot_tables);
+                              tables_of_slots(data));
   } catch (const ConfigError& error) {
     config::fail_at(table_node(kSlotTables), error.what());
   }
@@ -82,7 +82,7 @@ void EmbeddingLayer::fit_input(const config::TrainConfig& config) {
     config_.hybrid.most_batch = std::max(config.solver.batchsize, config.solver.batchsize_eval);
     check_communication(table_node(""), config_.hybrid, config.solver);
   }
-  if (hashed()) set_capacity();
+  if (hashed()) set_capacity(config.solver.ranks());
   spec_.vocabulary = config_.vocabulary;
   if (!config.trains) {  // no row comes or leaves
     spec_.vocabulary = {};
@@ -163,12 +163,24 @@ std::vector<int64_t> EmbeddingLayer::find_rows(const config::DataConfig& data) c
   return {first, first + slots};
 }
 
+// The layer's own slot_tables, or one table for neighbours that share a vocabulary of the data.
+std::vector<int64_t> EmbeddingLayer::tables_of_slots(const config::DataConfig& data) const {
+  if (!config_.slot_tables.empty() || data.slot_vocabularies.empty()) return config_.slot_tables;
+  const auto first = data.slot_vocabularies.begin() + first_slot(data, input_);
+  std::vector<int64_t> tables = {0};
+  for (int64_t i = 1; i < data.sparse[input_].slot_num; ++i)
+    tables.push_back(tables.back() + (first[i] == first[i - 1] ? 0 : 1));
+  return tables;
+}
+
 // Rows come from one pool a rank. With known sizes it need not be larger than the tables.
-void EmbeddingLayer::set_capacity() {
+void EmbeddingLayer::set_capacity(int64_t ranks) {
   const bool sized = spec_.layout.rows[0] < int64_t{kNoKey};
   constexpr int64_t kMost = int64_t{kNoKey} - 1, kMegabyte = int64_t{1} << 20;
   if (config_.most_rows)
     spec_.hash_capacity = *config_.most_rows;
+  else if (config_.all_rows)
+    spec_.hash_capacity = (*config_.all_rows + ranks - 1) / ranks;
   else if (config_.most_megabytes)  // weights only; 1 MB or more holds the widest row
     spec_.hash_capacity = std::min(kMost, *config_.most_megabytes * kMegabyte / spec_.row_bytes());
   else if (by_slot() && sized)

@@ -87,7 +87,8 @@ class EmbeddingLayer {
   void fit_input(const config::TrainConfig& config);
   [[nodiscard]] std::vector<int64_t> find_rows(const config::DataConfig& data) const;
   void check_sizes(const std::vector<int64_t>& rows, const config::DataConfig& data) const;
-  void set_capacity();
+  void set_capacity(int64_t ranks);
+  [[nodiscard]] std::vector<int64_t> tables_of_slots(const config::DataConfig& data) const;
   void set_optimizer(const config::TrainConfig& config);
   void check_whole_gradients(const config::TrainConfig& config, const config::JsonNode& optimizer);
   // The node of a key of sparse_embedding_hparam, or of that block if there is no such key.

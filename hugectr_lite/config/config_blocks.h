@@ -8,6 +8,9 @@
 namespace hlite::config {
 
 void declare(Block& s, SolverConfig& solver);
+// Keys of the solver that name weights of HugeCTR.
+inline constexpr const char* kModelFileKeys[] = {"model_file", "dense_model_file",
+                                                 "sparse_model_file"};
 void declare(Block& s, AllReduceConfig& all_reduce);
 // layers[0]. `directory`: of the config file.
 void declare(Block& s, const std::string& directory, DataConfig& data);

@@ -119,6 +119,19 @@ void declare_keys(Block& s, DataConfig& data) {
                                    data_format_name(data.format)));
 }
 
+// HugeCTR adds the sum of the sizes before it to a slot's keys, so a slot of size 0 has its keys in
+// the range of the next slot that has a size: one vocabulary.
+void share_vocabularies(DataConfig& data) {
+  std::vector<int64_t>& sizes = data.slot_size_array;
+  if (std::find(sizes.begin(), sizes.end(), 0) == sizes.end()) return;
+  data.slot_vocabularies.resize(sizes.size());
+  for (size_t i = sizes.size(); i-- > 0;) {
+    const bool own = sizes[i] > 0;
+    data.slot_vocabularies[i] = own ? static_cast<int64_t>(i) : data.slot_vocabularies[i + 1];
+    if (!own) sizes[i] = sizes[i + 1];
+  }
+}
+
 // As many labels and dense features as the layer has: one name a column.
 void declare_columns(Block& s, DataConfig& data) {
   auto columns = s.object("columns", "Extension: which columns of Parquet files are used.",
@@ -235,13 +248,21 @@ void declare(Block& s, const std::string& directory, DataConfig& data) {
   const bool sized = declare_slot_sizes(
       s, directory, &data.slot_size_array,
       "Rows of each slot's table, over all inputs. Hash embeddings without sizes of their own use "
-      "these.");
+      "these. A slot of size 0 shares the vocabulary of the next slot that has a size, and the "
+      "table "
+      "of slots beside it that do.",
+      {}, /*least=*/0);
   s.check([&] {
     const size_t slots = data.key_layout().hotness.size();
     if (sized && !data.slot_size_array.empty() && data.slot_size_array.size() != slots)
       fail_at(s.at("slot_size_array"),
               fmt::format("expected a list of slot_num ({}) sizes, found {}", slots,
                           data.slot_size_array.size()));
+    if (!data.slot_size_array.empty() && data.slot_size_array.back() == 0)
+      fail_at(s.at("slot_size_array"),
+              "expected a size above 0 for the last slot, found 0, which shares the vocabulary of "
+              "the next slot");
+    share_vocabularies(data);
   });
   if (auto param = s.object("async_param", "How raw files are read.",
                             otherwise("`num_workers` says how many threads read")))

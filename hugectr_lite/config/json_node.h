@@ -55,6 +55,9 @@ class JsonNode {
   // all_reduce); a missing list element is an error naming the elements there are. `PATH=` removes
   // a key, which must be there.
   void set(std::string_view path_equals_value);
+  // Adds the members of another file's object to this one's; they keep their places. Throws
+  // ConfigError if either is no object, or where both have a key.
+  void add_members(JsonNode other);
 
  private:
   friend class JsonBuilder;

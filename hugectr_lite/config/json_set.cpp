@@ -1,5 +1,6 @@
 // --set PATH=VALUE: one change to a parsed config. PATH= removes a key.
 #include <algorithm>
+#include <utility>
 
 #include "hugectr_lite/config/json_node.h"
 #include "hugectr_lite/core/error.h"
@@ -151,6 +152,17 @@ void JsonNode::set(std::string_view path_equals_value) {
   }
   value.relocate(node->path_, where);
   *node = std::move(value);
+}
+
+void JsonNode::add_members(JsonNode other) {
+  for (const JsonNode* node : {static_cast<const JsonNode*>(this), &std::as_const(other)})
+    if (node->kind_ != Kind::kObject) fail_expected(*node, "an object");
+  for (Member& member : other.members_) {
+    if (const JsonNode* const mine = find(member.first))
+      fail_at(member.second,
+              fmt::format("expected it in one file, found it at {} too", mine->where()));
+    members_.push_back(std::move(member));
+  }
 }
 
 }  // namespace hlite::config

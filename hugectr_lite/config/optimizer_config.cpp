@@ -26,8 +26,17 @@ constexpr TypeName kTypes[] = {
 
 void declare_schedule(Block& s, OptimizerType type, LrSchedule& schedule) {
   const bool ftrl = type == OptimizerType::kFtrl;  // which divides by the rate of a step
-  s.number("learning_rate", &schedule.base, {.min = 0, .without_min = ftrl},
-           "Base learning rate, after warm-up and before decay.", kRequired);
+  const bool adam = type == OptimizerType::kAdam;
+  const NumberRange rate{.min = 0, .without_min = ftrl};
+  s.number("learning_rate", &schedule.base, rate,
+           "Base learning rate, after warm-up and before decay.",
+           {.required = !(adam && s.has("alpha"))});
+  if (adam) {
+    s.number("alpha", &schedule.base, rate, "The name of `learning_rate` up to HugeCTR 2.2.",
+             otherwise("none"));
+    if (s.has("alpha") && s.has("learning_rate"))
+      s.refuse("alpha", "expected learning_rate or alpha, found both");
+  }
   s.integer("warmup_steps", &schedule.warmup_steps, {.min = 1},
             "Iterations in which the rate grows linearly from 0 to the base rate.");
   s.integer("decay_start", &schedule.decay_start, {.min = 0},

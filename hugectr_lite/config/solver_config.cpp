@@ -22,13 +22,8 @@ struct ForeignKey {
 };
 constexpr ForeignKey kForeignKeys[] = {
     // JSON of other versions.
-    {"dense_model_file",
-     "start with --init and a safetensors file, which tools/hugectr_model.py makes of it"},
-    {"sparse_model_file",
-     "start with --init and a safetensors file, which tools/hugectr_model.py makes of it"},
     {"dense_opt_states_file", "continue a run with --resume"},
     {"sparse_opt_states_file", "continue a run with --resume"},
-    {"export_predictions_prefix", "score files with the program predict"},
     // Python: other spellings.
     {"vvgpu", "use gpu"},
     {"lr", "use learning_rate in the optimizer's hparam block"},
@@ -66,6 +61,11 @@ constexpr ForeignKey kForeignKeys[] = {
     {"eval_intra_iteration_overlap", "use enable_overlap"},
     {"eval_inter_iteration_overlap", "use enable_overlap"},
 };
+
+// Files that HugeCTR starts from. One that is not there makes no difference to it.
+constexpr const char* kModelFiles =
+    "HugeCTR's weights to start from, without effect if there is no such file. One that is there "
+    "is refused: `tools/hugectr_model.py` makes a safetensors file of it for `--init`.";
 
 constexpr const char* kMetrics =
     "\"AUC\", \"AUC:x\" with x in [0, 1], \"AverageLoss\", \"Calibration\", \"GAUC\", \"NDCG@k\" "
@@ -229,6 +229,21 @@ const char* declare_batches(Block& s, SolverConfig& solver) {
   return given;
 }
 
+// "AUC:x" in later versions.
+void declare_auc_threshold(Block& s, SolverConfig& solver) {
+  std::optional<double> threshold;
+  s.number("auc_threshold", &threshold, {.min = 0, .max = 1},
+           "Stops training when the AUC of an evaluation reaches it, as `AUC:x` of `eval_metrics` "
+           "does. 1 means never.",
+           otherwise("none"));
+  if (!threshold) return;
+  if (solver.auc_target)
+    s.refuse("auc_threshold", "expected auc_threshold or \"AUC:x\" in eval_metrics, found both");
+  if (!solver.metric_auc)
+    s.refuse("auc_threshold", "expected \"AUC\" in eval_metrics beside it, found none");
+  if (*threshold < 1) solver.auc_target = threshold;
+}
+
 // Number formats, which exclude each other: fp16 with a static loss scale, TF32, an own choice.
 void declare_precision(Block& s, SolverConfig& solver) {
   s.value(
@@ -367,7 +382,20 @@ void declare(Block& s, SolverConfig& solver) {
       "prediction over mean label), `GAUC`, `NDCG@k` and `HitRate@k` are extensions; the last "
       "three are taken per group and need `eval_group_slot`.",
       otherwise("`[\"AUC\"]`"), [&](const JsonNode& node) { parse_metrics(node, solver); });
+  declare_auc_threshold(s, solver);
   declare(s, solver.evaluation, solver.evaluates());
+  s.text(
+      "export_predictions_prefix", &solver.export_predictions_prefix,
+      "After each evaluation, writes its predictions to the text file `<prefix>prediction` and "
+      "its labels to `<prefix>label`, a line for each sample; the next evaluation replaces them.",
+      otherwise("none are written"));
+  if (!solver.export_predictions_prefix.empty() && !solver.evaluates())
+    s.refuse("export_predictions_prefix",
+             "expected eval_interval or eval_every_epochs beside it, found neither");
+  for (const char* key : kModelFileKeys) {
+    std::vector<std::string> files;
+    s.strings(key, &files, kModelFiles, otherwise("none"));
+  }
   s.number("gradient_clip_norm", &solver.gradient_clip_norm, {.min = 0},
            "Extension: maximum global L2 norm of all gradients (dense and embedding); 0 disables "
            "clipping.");

@@ -4,6 +4,7 @@
 
 #include "hugectr_lite/config/config_blocks.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/log.h"
 
 namespace hlite::config {
 namespace {
@@ -34,10 +35,29 @@ void read_layers(const JsonNode& layers, TrainConfig& config) {
   if (!all_have_types) config.layers.clear();  // their wiring is unknown
 }
 
+// Weights that HugeCTR would start from. Files that are not there it passes over, after a message.
+void check_model_files(const JsonNode& solver, const TrainConfig& config) {
+  for (const char* key : kModelFileKeys) {
+    const JsonNode* const given = solver.find(key);
+    if (!given) continue;
+    for (const std::string& file : to_strings(*given)) {
+      if (file.empty()) continue;
+      std::error_code none;
+      if (std::filesystem::exists(config.resolve(file), none))
+        fail_at(*given, fmt::format("expected no {}, found {}: tools/hugectr_model.py makes a "
+                                    "safetensors file of it, from which --init starts",
+                                    key, file));
+      log::warning("{}: {}: there is no file {}; training does not start from it", given->where(),
+                   given->path(), file);
+    }
+  }
+}
+
 // Rules that concern several blocks.
 void check_blocks(const Block& s, const TrainConfig& config) {
   const SolverConfig& solver = config.solver;
   const JsonNode& data = s.at("layers").elements().front();
+  check_model_files(s.at("solver"), config);
   if (!config.all_reduce.ordered && solver.shard_optimizer)
     fail_at(*s.at("all_reduce").find("ordered"),
             "expected true where solver.shard_optimizer is true, found false");
@@ -61,13 +81,15 @@ void check_blocks(const Block& s, const TrainConfig& config) {
 
 void declare(Block& s, TrainConfig& config) {
   s.about("An object; `//` and `/* */` comments are allowed.");
-  if (auto solver =
-          s.object("solver", "How long to train, in what batches, on what devices.", kRequired))
+  // The names in HugeCTR's graph files, whose missing blocks are said below.
+  const bool graph = s.node() && s.has("layers") && !s.has("solver") && !s.has("optimizer");
+  if (auto solver = s.object("solver", "How long to train, in what batches, on what devices.",
+                             {.required = !graph}))
     declare(*solver, config.solver);
   if (auto optimizer = s.object("optimizer",
                                 "The optimizer of the network, and of tables that have none of "
                                 "their own.",
-                                kRequired))
+                                {.required = !graph}))
     declare(*optimizer, config.optimizer);
   if (auto all_reduce = s.object("all_reduce", "How dense gradients are summed over ranks.",
                                  otherwise("`NCCL`, not grouped")))
@@ -81,6 +103,18 @@ void declare(Block& s, TrainConfig& config) {
             read_layers(layers, config);
           });
   s.boolean("strict", &config.strict, "Extension: `false` turns unknown keys into warnings.");
+  s.unsupported(
+      "data",
+      "it is of HugeCTR 2.0; since 2.1 the first of the layers, of type \"Data\", has its "
+      "keys source, eval_source, check, label, dense and sparse, and the embedding names "
+      "a sparse input as its bottom");
+  s.unsupported("inference",
+                "it is of HugeCTR's inference; serve and predict take a checkpoint, or the config "
+                "of training with safetensors");
+  if (graph)
+    s.refuse("",
+             "missing key \"solver\" and \"optimizer\"; a graph file has layers only, and trains "
+             "with a second file that holds both: --solver FILE");
   s.finish();
   s.check([&] { check_blocks(s, config); });
 }
@@ -119,14 +153,18 @@ std::unique_ptr<TrainConfig> read_train_config(JsonNode root, std::string direct
 }
 
 std::unique_ptr<TrainConfig> read_train_config(const std::string& path,
-                                               const std::vector<std::string>& overrides) {
-  return read_train_config(JsonNode::parse_file(path),
-                           std::filesystem::path(path).parent_path().string(), overrides);
+                                               const std::vector<std::string>& overrides,
+                                               const std::string& solver) {
+  JsonNode root = JsonNode::parse_file(path);
+  if (!solver.empty()) root.add_members(JsonNode::parse_file(solver));
+  return read_train_config(std::move(root), std::filesystem::path(path).parent_path().string(),
+                           overrides);
 }
 
 std::unique_ptr<TrainConfig> load_train_config(const std::string& path,
-                                               const std::vector<std::string>& overrides) {
-  auto config = read_train_config(path, overrides);
+                                               const std::vector<std::string>& overrides,
+                                               const std::string& solver) {
+  auto config = read_train_config(path, overrides, solver);
   config->problems.raise();
   return config;
 }

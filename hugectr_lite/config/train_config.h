@@ -55,12 +55,14 @@ struct SolverConfig {
   int64_t snapshot = 0;
   OnSaveError on_save_error = OnSaveError::kEnd;  // (ours)
   std::string snapshot_prefix = "./snapshot_";
-  int64_t keep_checkpoints = 0;      // (ours) snapshots of this run to keep; 0: all
-  int64_t batchsize = 0;             // global
-  int64_t batchsize_eval = 0;        // global; = batchsize when absent
-  int64_t eval_interval = 0;         // in iterations; 0: never, or by evaluation.every_epochs
-  int64_t eval_batches = 0;          // 0: all, with every_epochs
-  std::optional<double> auc_target;  // "AUC:x" with x < 1 stops training when reached
+  int64_t keep_checkpoints = 0;  // (ours) snapshots of this run to keep; 0: all
+  int64_t batchsize = 0;         // global
+  int64_t batchsize_eval = 0;    // global; = batchsize when absent
+  int64_t eval_interval = 0;     // in iterations; 0: never, or by evaluation.every_epochs
+  int64_t eval_batches = 0;      // 0: all, with every_epochs
+  // "AUC:x", or auc_threshold x, with x < 1 stops training when reached.
+  std::optional<double> auc_target;
+  std::string export_predictions_prefix;  // of text files with an evaluation's scores and labels
   bool metric_auc = true;
   bool metric_average_loss = false;
   std::vector<std::vector<int>> gpu = {{0}};  // nodes x ranks of the node
@@ -132,14 +134,19 @@ struct TrainConfig {
 // Reads and checks everything above. `overrides` are the --set arguments in order. Throws
 // ConfigError for a file that cannot be read or is not JSON; other faults are the config's
 // `problems`, and what is wrong has its default. Returned by pointer: `layers` points into `root`.
+//
+// `solver`: if not empty, a second file that holds the blocks `solver`, `optimizer` and perhaps
+// `all_reduce`, which the first one then must not have: HugeCTR's graph files have layers only.
 std::unique_ptr<TrainConfig> read_train_config(const std::string& path,
-                                               const std::vector<std::string>& overrides);
+                                               const std::vector<std::string>& overrides,
+                                               const std::string& solver = "");
 std::unique_ptr<TrainConfig> read_train_config(JsonNode root, std::string directory,
                                                const std::vector<std::string>& overrides);
 // Reads a config like this and throws all faults as one ConfigError. Each has a line with file,
 // line, JSON path, what was expected and what was found.
 std::unique_ptr<TrainConfig> load_train_config(const std::string& path,
-                                               const std::vector<std::string>& overrides);
+                                               const std::vector<std::string>& overrides,
+                                               const std::string& solver = "");
 // Does the same with text in memory; `name` stands for the file in messages.
 std::unique_ptr<TrainConfig> parse_train_config(std::string_view text, const std::string& name,
                                                 const std::vector<std::string>& overrides);

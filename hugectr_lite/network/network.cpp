@@ -53,7 +53,8 @@ Network::Network(const std::vector<const config::JsonNode*>& layers, bool strict
   if (problems.empty() && known)
     problems.collect([&] {
       check_loss();
-      check_everything_used();
+      check_chains_end();
+      find_unused();
     });
   problems.raise();
 }
@@ -190,15 +191,18 @@ void Network::add_layer(std::unique_ptr<Layer> made) {
   layers_.push_back(std::move(entry));
 }
 
-// The four bottoms of a Body or Tail must be the four tops of one layer, in order.
+// The four bottoms of a Body or Tail must be the four tops of one layer, in order; the two of an
+// MLP or Head those of an Interaction, whose second names its gradient.
 void Network::check_chain(const Layer& layer) const {
   if (layer.bottoms().size() == layer.traits().data_bottoms) return;
   for (const LayerEntry& e : layers_)
     if (e.layer->tops() == layer.bottoms()) return;
+  const std::string tops =
+      layer.bottoms().size() == 2
+          ? "the two tops of one Interaction"
+          : fmt::format("the four tops of one {} in position Head or Body", layer.type());
   config::fail_at(*layer.node().find("bottom"),
-                  fmt::format("expected the four tops of one {} in position Head or Body, in their "
-                              "order, found other names",
-                              layer.type()));
+                  fmt::format("expected {}, in their order, found other names", tops));
 }
 
 // Labels may be sliced or reshaped on their way to the loss, but a network that reads them as
@@ -224,28 +228,31 @@ void Network::check_labels(const LayerEntry& entry) const {
   }
 }
 
-void Network::check_everything_used() const {
+// A tensor that nobody reads is most often a slip, and harmless: HugeCTR trains such a model too.
+void Network::find_unused() {
+  const auto warn = [&](const config::JsonNode& at, const std::string& name) {
+    warnings_.push_back(
+        fmt::format("{}: {}: tensor \"{}\" is not used by any layer", at.where(), at.path(), name));
+  };
   for (size_t i = 0; i < tensors_.size(); ++i) {
     const TensorEntry& t = tensors_[i];
     if (!t.consumers.empty()) continue;
     if (t.producer < 0) {
-      if (elements(t.dims) == 0) continue;  // "dense_dim": 0
-      const std::string message = fmt::format(
-          "tensor \"{}\" is not used by any layer; expected it as some layer's bottom", t.name);
-      if (inputs_[i].source) config::fail_at(*inputs_[i].source, message);
-      throw ConfigError("layers[0]: " + message);
+      if (elements(t.dims) > 0 && inputs_[i].source) warn(*inputs_[i].source, t.name);
+      continue;
     }
     const Layer& layer = *layers_[static_cast<size_t>(t.producer)].layer;
     if (layer.traits().is_loss) continue;
     const auto at = static_cast<size_t>(
         std::find(layer.tops().begin(), layer.tops().end(), t.name) - layer.tops().begin());
-    config::fail_at(
-        name_node(layer, "top", at),
-        fmt::format("tensor \"{}\" is not used by any layer; expected it as some layer's bottom",
-                    t.name));
+    warn(name_node(layer, "top", at), t.name);
   }
+}
+
+void Network::check_chains_end() const {
   for (const auto& [name, owner] : aliases_) {
     const Layer& layer = *layers_[owner].layer;
+    if (!layer.traits().is_inner_product) continue;  // an Interaction's second top may stay unused
     const bool used = std::any_of(layers_.begin(), layers_.end(), [&](const LayerEntry& e) {
       return e.layer->bottoms() == layer.tops();
     });
@@ -289,8 +296,10 @@ void Network::emit_forward(plan::Plan& plan, Phase phase) const {
   }
 }
 
-// What several readers of a tensor wrote.
+// What several readers of a tensor wrote, or zeros where there is none.
 void Network::emit_gradient_sum(plan::Plan& plan, const TensorEntry& t) const {
+  if (t.consumers.empty() && t.grad != kNoBuffer)
+    add_columns_step(plan, setup_.type, t.name + ".zero", {}, t.grad, elements(t.dims));
   if (!t.consumer_grads.empty())
     add_elementwise_step(plan, setup_.type, t.name + ".gsum", ops::Elementwise::kSum,
                          t.consumer_grads, t.grad, t.dims);

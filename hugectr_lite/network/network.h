@@ -105,6 +105,8 @@ class Network {
   [[nodiscard]] const std::vector<TensorEntry>& tensors() const { return tensors_; }
   [[nodiscard]] const std::vector<DenseParameter>& parameters() const { return parameters_; }
   [[nodiscard]] const std::vector<RunningTensor>& running() const { return running_; }
+  // Tensors that no layer reads, a line for each with its place. Their gradient is zero.
+  [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
   [[nodiscard]] int64_t parameter_bytes() const { return parameter_bytes_; }  // padding included
 
   void declare(Buffers& buffers, const NetworkSetup& setup);
@@ -135,7 +137,8 @@ class Network {
   void add_tops(LayerEntry& entry, bool needs_grad);
   void check_chain(const Layer& layer) const;
   void check_labels(const LayerEntry& entry) const;
-  void check_everything_used() const;
+  void find_unused();
+  void check_chains_end() const;
   void emit_gradient_sum(plan::Plan& plan, const TensorEntry& t) const;
   void declare_parameters(Buffers& buffers);
   void view_bottom(TensorEntry& top) const;
@@ -155,6 +158,7 @@ class Network {
   std::vector<RunningTensor> running_;
   // Names of the dialect that carry no data: (name, layer that lists it as a top).
   std::vector<std::pair<std::string, size_t>> aliases_;
+  std::vector<std::string> warnings_;
   int64_t parameter_bytes_ = 0;
   NetworkSetup setup_;
   BufferId parameter_buffer_ = kNoBuffer, gradient_buffer_ = kNoBuffer, working_buffer_ = kNoBuffer;

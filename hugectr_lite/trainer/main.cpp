@@ -32,6 +32,10 @@ std::string version_text() {
 
 void define(CLI::App& app, hlite::trainer::Options& o) {
   app.add_option("--config", o.config, "Training config (JSON)")->required()->type_name("FILE");
+  app.add_option("--solver", o.solver,
+                 "Second part of the config: a file with solver and optimizer, for a graph file "
+                 "that HugeCTR wrote (graph_to_json)")
+      ->type_name("FILE");
   app.add_option(
          "--set", o.overrides,
          "Override a value of the config: dotted path, list elements by name or index; VALUE is "
@@ -147,7 +151,7 @@ int run(const hlite::trainer::Options& options) {
     print(trainer::estimate_report(options));
     if (!more) return kExitDone;
   }
-  const auto config = config::read_train_config(options.config, options.overrides);
+  const auto config = config::read_train_config(options.config, options.overrides, options.solver);
   trainer::require_valid(*config);  // all faults at once
   if (options.check) print(trainer::check_report(*config, options));
   if (options.plan) print(trainer::plan_report(*config, options));

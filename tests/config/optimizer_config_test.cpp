@@ -44,6 +44,9 @@ TEST_CASE("The optimizer block of each type") {
   CHECK(o.rule.beta2 == 0.5);
   CHECK(o.rule.epsilon == 1e-7);
   CHECK(o.schedule.warmup_steps == 4);
+  o = optimizer(R"({"type": "Adam", "global_update": true, "adam_hparam": {"alpha": 0.005}})");
+  CHECK(o.schedule.base == Approx(0.005));
+  CHECK(o.update_type == UpdateType::kGlobal);
 
   o = optimizer(R"({"type": "MomentumSGD", "update_type": "Global",
     "momentum_sgd_hparam": {"learning_rate": 1, "momentum_factor": 0.9}})");

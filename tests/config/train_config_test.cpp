@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "hugectr_lite/core/file.h"
 #include "tests/config/broken_config.h"
+#include "tests/data_reader/log_capture.h"
 #include "tests/support/errors.h"
 #include "tests/support/temporary_directory.h"
 
@@ -433,6 +435,55 @@ TEST_CASE("strict: false turns unknown keys into warnings, nothing else") {
   CHECK(!config->strict);
   CHECK_THROWS_AS(minimal({"strict=false", "solver.vvgpu=1"}), ConfigError);
   CHECK_THROWS_AS(minimal({"strict=false", "solver.display=x"}), ConfigError);
+}
+
+TEST_CASE("Keys of other versions of HugeCTR") {
+  CHECK(
+      minimal({"solver.eval_metrics=[\"AUC\"]", "solver.auc_threshold=0.75"})->solver.auc_target ==
+      0.75);
+  CHECK(!minimal({"solver.eval_metrics=[\"AUC\"]", "solver.auc_threshold=1"})->solver.auc_target);
+  CHECK(minimal({"solver.export_predictions_prefix=a/b_"})->solver.export_predictions_prefix ==
+        "a/b_");
+  // HugeCTR passes over files of weights that are not there.
+  const test::LogCapture log;
+  minimal({"solver.model_file=none.model", "solver.sparse_model_file=[\"\", \"0.model\"]"});
+  CHECK(log.count("there is no file none.model; training does not start from it") == 1);
+  CHECK(log.count("there is no file ") == 2);
+  const auto shared = minimal({"layers.data.slot_size_array=[100, 0, 7]"});
+  CHECK(shared->data.slot_size_array == std::vector<int64_t>{100, 7, 7});
+  CHECK(shared->data.slot_vocabularies == std::vector<int64_t>{0, 2, 2});
+  CHECK(minimal()->data.slot_vocabularies.empty());
+}
+
+TEST_CASE("A graph file trains with a second file for the solver") {
+  const test::TemporaryDirectory dir;
+  const JsonNode whole = JsonNode::parse(test::kMinimalConfig, "minimal.json");
+  const auto write = [&](const char* name, const std::string& text) {
+    std::ofstream(dir / name) << text;
+    return dir / name;
+  };
+  const std::string graph =
+      write("graph.json", "{\"layers\":" + whole.find("layers")->dump() + "}");
+  const std::string solver =
+      write("solver.json", "{\"solver\":" + whole.find("solver")->dump() +
+                               ",\n\"optimizer\":" + whole.find("optimizer")->dump() + "}");
+  const auto config = load_train_config(graph, {"solver.batchsize=512"}, solver);
+  CHECK(config->solver.batchsize == 512);
+  CHECK(config->optimizer.schedule.base == 0.5);
+  CHECK(config->directory == parent_directory(graph));
+  const auto fault = [&](const std::string& first, const std::string& second) {
+    return test::message_of<ConfigError>([&] { load_train_config(first, {}, second); });
+  };
+  test::check_contains(
+      fault(graph, ""),
+      {"graph.json:1", "missing key \"solver\" and \"optimizer\"", "--solver FILE"});
+  test::check_contains(fault(solver, solver), {"solver.json:1: solver: expected it in one file",
+                                               "found it at ", "solver.json:1 too"});
+  test::check_contains(fault(graph, write("list.json", "[1]")),
+                       {"list.json:1", "expected an object, found a list of 1"});
+  test::check_contains(fault(graph, write("bad.json", "{\"solver\": {}, \"optimizer\": 3}")),
+                       {"bad.json:1: solver: missing key \"batchsize\"", "optimizer: expected"});
+  test::check_contains(fault(graph, dir / "none.json"), {"none.json"});
 }
 
 TEST_CASE("Paths are looked up beside the config, then in the working directory") {

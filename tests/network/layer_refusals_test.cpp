@@ -249,7 +249,6 @@ const std::map<std::string, std::vector<Refusal>>& refusals() {
     {"ReduceSum", {
       {"reduce over samples", R"({"type":"ReduceSum","bottom":"emb","axis":0,"top":"h"},)" + kTail,
         {"layers[0].axis", "1 to 2", "sums over samples", "found 0"}},
-      {"reduce without axis", R"({"type":"ReduceSum","bottom":"dense","top":"h"},)" + kTail, {"layers[0]", "axis"}},
     }},
     {"Reshape", {
       {"slot beyond", R"({"type":"Reshape","bottom":"emb","top":"h","selected":[0,3]},)" + kTail,

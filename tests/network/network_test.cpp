@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tests/network/refusal.h"
+#include "tests/support/errors.h"
 
 namespace hlite::test {
 
@@ -83,6 +84,54 @@ TEST_CASE("a tensor with two readers gets the sum of their gradients") {
   CHECK(f.train_plan().index_of("x.gsum") > f.train_plan().index_of("i.bprop"));
 }
 
+TEST_CASE("a tensor that no layer reads is a warning, and its gradient is zero") {
+  // Two columns of three pieces are read; the other layers lead nowhere.
+  NetworkFixture f(
+      kBottom +
+          R"({"name":"s","type":"Slice","bottom":"x","ranges":[[0,2],[2,4],[1,3]],"top":["s0","s1","s2"]},
+             {"name":"u","type":"InnerProduct","bottom":"s1","top":"unused","fc_param":{"num_output":3}},
+             {"name":"v","type":"Reshape","bottom":"s2","top":"view"},
+             {"name":"c","type":"Concat","bottom":["s0"],"top":"h"},)" +
+          kTail,
+      {{"label", {1}}, {"dense", {5}}, {"emb", {3, 4}, true}}, 3);
+  const auto& warnings = f.net().warnings();
+  REQUIRE(warnings.size() == 2);  // the fixture's inputs have no place in a config
+  check_contains(warnings[0], {"layers[2].top", "tensor \"unused\" is not used by any layer"});
+  check_contains(warnings[1], {"layers[3].top", "\"view\""});
+  const std::vector<float> labels(f.input(0).begin(), f.input(0).end());
+  for (int run = 0; run < 2; ++run)
+    f.check_gradients([&](NetworkFixture& n) { return bce_of(n, labels); }, 1e-3f,
+                      {.absolute = 1e-4, .relative = 2e-3});
+  for (const float g : f.floats(f.net().input_grad(2))) CHECK(g == 0);
+}
+
+TEST_CASE("the second top of an interaction is a name for the layer that follows") {
+  const std::string tops =
+      R"({"name":"i","type":"Interaction","bottom":["x","emb"],"top":["h0","g"]},)";
+  const std::vector<NetworkFixture::Input> inputs = {
+      {"label", {1}}, {"dense", {5}}, {"emb", {3, 4}, true}};
+  const auto loss_with = [&](const std::string& top, const std::string& bottom) {
+    NetworkFixture f(kBottom + R"({"name":"i","type":"Interaction","bottom":["x","emb"],"top":)" +
+                         top + R"(},{"name":"m","type":"MLP","bottom":)" + bottom +
+                         R"(,"top":"h","mlp_param":{"num_output":1,"num_outputs":[6,3]}},)" + kTail,
+                     inputs, 4);
+    CHECK(f.net().warnings().empty());
+    f.train();
+    const auto gradient = f.floats(f.net().input_grad(2));
+    return std::vector<float>(gradient.begin(), gradient.end());
+  };
+  const auto plain = loss_with(R"("h0")", R"("h0")");
+  CHECK(loss_with(R"(["h0","g"])", R"(["h0","g"])") == plain);
+  CHECK(loss_with(R"(["h0","g"])", R"("h0")") == plain);  // nobody names it
+  const NetworkFixture chain(
+      kBottom + tops +
+          R"({"name":"a","type":"FusedInnerProduct","position":"Head","bottom":["h0","g"],"top":["a","b","c","d"],"fc_param":{"num_output":4}},
+             {"name":"e","type":"FusedInnerProduct","position":"Tail","bottom":["a","b","c","d"],"top":"h","fc_param":{"num_output":4}},)" +
+          kTail,
+      inputs, 2);
+  CHECK(chain.train_plan().index_of("a.wgrad") > 0);
+}
+
 TEST_CASE("an inner product without a bias has weights alone") {
   NetworkFixture f(
       kBottom + kInteraction +
@@ -148,14 +197,23 @@ TEST_CASE("what is wired wrong is refused with path, expected and found") {
            R"({"type":"InnerProduct","bottom":"label","top":"l","fc_param":{"num_output":1}},)" +
            kTail,
        {"layers[2].bottom", "expected features, found the labels \"label\""}},
-      {"unused tensor",
-       kBottom + R"({"name":"u","type":"ReLU","bottom":"x","top":"unused"},)" + kInteraction +
+      {"the second top of an Interaction alone",
+       kBottom + R"({"type":"Interaction","bottom":["x","emb"],"top":["h0","g"]},
+              {"type":"MLP","bottom":["g","h0"],"top":"h","mlp_param":{"num_outputs":[3]}},)" +
            kTail,
-       {"layers[1].top", "\"unused\"", "not used"}},
-      {"unused input",
-       R"({"type":"InnerProduct","bottom":"dense","top":"h","fc_param":{"num_output":4}},)" + kTail,
-       {"\"emb\"", "not used"},
-       false},
+       {"layers[2].bottom[0]", "\"g\""}},
+      {"two bottoms of no Interaction",
+       kBottom + R"({"type":"Interaction","bottom":["x","emb"],"top":"h0"},
+              {"type":"MLP","bottom":["h0","x"],"top":"h","mlp_param":{"num_outputs":[3]}},)" +
+           kTail,
+       {"layers[2].bottom", "expected the two tops of one Interaction, in their order"}},
+      {"three tops of an Interaction",
+       kBottom + R"({"type":"Interaction","bottom":["x","emb"],"top":["h","g","f"]},)" + kTail,
+       {"layers[1].top", "expected 1 top tensor, found 3"}},
+      {"rows of a sample as logits",
+       R"({"type":"Reshape","bottom":"emb","top":"h","leading_dim":4},)" + kTail,
+       {"layers[2].bottom", "expected logits of shape [B,1]", "of shape [3 B,1]",
+        "the whole width of a sample as leading_dim"}},
       {"layer name twice",
        kBottom + R"({"name":"fx","type":"Interaction","bottom":["x","emb"],"top":"h"},)" + kTail,
        {"layers[1].name", "fx", "layers[0]"}},

@@ -33,10 +33,13 @@ class CrossEntropyLayer : public Layer {
       if (dims[i] != Dims{tasks()})
         config::fail_at(
             *node().find("bottom"),
-            fmt::format("expected {} of shape [B,{}]{}, found \"{}\" of shape {}",
+            fmt::format("expected {} of shape [B,{}]{}, found \"{}\" of shape {}{}",
                         i == 0 ? "logits" : "labels", tasks(),
                         weights_.count > 0 ? fmt::format(", as target_weight has {}", tasks()) : "",
-                        bottoms()[i], to_string(dims[i])));
+                        bottoms()[i], to_string(dims[i]),
+                        dims[i].folded ? "; a Reshape below cuts samples into rows: give it the "
+                                         "whole width of a sample as leading_dim"
+                                       : ""));
     return {.tops = {{1}},
             .workspace_bytes = ops::kBlockSums * int64_t{sizeof(double)},
             .summary = summary()};

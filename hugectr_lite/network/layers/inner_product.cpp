@@ -73,6 +73,7 @@ class InnerProductLayer : public Layer {
       : Layer(node, std::move(wiring)), is_(options) {
     traits_.is_inner_product = true;
     traits_.has_relu = is_.relu;
+    traits_.data_bottoms = 1;
   }
 
   [[nodiscard]] LayerShape infer(const std::vector<Dims>& dims) const override {
@@ -137,7 +138,7 @@ class InnerProductLayer : public Layer {
     if (chained.above && !has_relu())
       s.refuse("activation", fmt::format("expected \"Relu\" in position {}, found \"None\"",
                                          s.at("position").string()));
-    expect_bottoms(s, chained.below ? 4 : 1);
+    if (chained.below || bottoms().size() != 2) expect_bottoms(s, chained.below ? 4 : 1);
     expect_tops(s, chained.above ? 4 : 1);
     traits_.data_bottoms = traits_.data_tops = 1;
   }

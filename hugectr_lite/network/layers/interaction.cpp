@@ -1,5 +1,6 @@
 // Interaction: DLRM's pairwise dot products. Bottoms: the MLP vector [B,V] and the embedding
-// vectors [B,n,V]. Top: [B, V + n(n+1)/2 + 1]; the layout is that of ops/interaction.h.
+// vectors [B,n,V]. Top: [B, V + n(n+1)/2 + 1]; the layout is that of ops/interaction.h. A second
+// top is HugeCTR's name for the gradient, which the next layer lists as its second bottom.
 #include "hugectr_lite/ops/interaction.h"
 
 #include "hugectr_lite/core/error.h"
@@ -11,9 +12,12 @@ namespace {
 class InteractionLayer : public Layer {
  public:
   explicit InteractionLayer(Block& s) : Layer(s) {
-    s.about("DLRM's dot products of all pairs: [B,V] and [B,n,V] -> [B, V + n(n + 1)/2 + 1].");
+    s.about(
+        "DLRM's dot products of all pairs: [B,V] and [B,n,V] -> [B, V + n(n + 1)/2 + 1]. A second "
+        "top, by which later versions name the gradient, carries no data.");
     expect_bottoms(s, 2);
-    expect_tops(s, 1);
+    if (tops().size() != 2) expect_tops(s, 1);
+    traits_.data_tops = 1;
     traits_.joint_gradients = true;
     traits_.finds_gradient_overflow_in = {1};
   }

@@ -53,9 +53,11 @@ Activation read_activation(const JsonNode& node) {
 }  // namespace
 
 std::vector<std::unique_ptr<Layer>> make_mlp(Block& s) {
-  s.about("Inner products one after the other, named `<name>.0`, `<name>.1` and so on.");
+  s.about(
+      "Inner products one after the other, named `<name>.0`, `<name>.1` and so on. After an "
+      "Interaction of two tops, it may have both as bottoms.");
   const Wiring whole = declare_wiring(s);
-  expect_tensors(s, "bottom", whole.bottoms, 1);
+  if (whole.bottoms.size() != 2) expect_tensors(s, "bottom", whole.bottoms, 1);
   expect_tensors(s, "top", whole.tops, 1);
   auto param = s.object("mlp_param", "Its parameters.", kRequired);
   if (!param) return {};
@@ -104,13 +106,13 @@ std::vector<std::unique_ptr<Layer>> make_mlp(Block& s) {
   if (whole.bottoms.empty() || whole.tops.empty()) return {};
 
   std::vector<std::unique_ptr<Layer>> parts;
-  std::string from = whole.bottoms[0];
+  std::vector<std::string> from = whole.bottoms;
   // A layer named `name`, whose top is the MLP's if it is the `last` one.
   const auto add = [&](const std::string& name, const char* type, bool last, auto&& make) {
     const std::string to = last ? whole.tops[0] : name;
     parts.push_back(
-        make(*s.node(), Wiring{.name = name, .type = type, .bottoms = {from}, .tops = {to}}));
-    from = to;
+        make(*s.node(), Wiring{.name = name, .type = type, .bottoms = from, .tops = {to}}));
+    from = {to};
   };
   for (size_t i = 0; i < count; ++i) {
     const std::string name = fmt::format("{}.{}", whole.name, i);

@@ -47,7 +47,7 @@ class ReduceLayer : public Layer {
   ReduceLayer(Block& s, bool mean) : Layer(s), mean_(mean) {
     s.about(mean ? "Mean along a dimension, which becomes 1 long."
                  : "Sum along a dimension, which becomes 1 long.");
-    s.integer("axis", &axis_, {.min = 0}, "The dimension; 0 is the batch.", kRequired);
+    s.integer("axis", &axis_, {.min = 0}, "The dimension; 0 is the batch.");
     expect_one_each(s);
   }
 

@@ -68,7 +68,7 @@ class WhatIf {
     try {
       auto overrides = overrides_for(system_, options_.overrides);
       overrides.insert(overrides.end(), more.begin(), more.end());
-      const auto config = config::load_train_config(options_.config, overrides);
+      const auto config = config::load_train_config(options_.config, overrides, options_.solver);
       const IterationEstimate e = estimate_iteration(*config, system_.machine, setup);
       text_ += fmt::format("  {:34}{:>9.3f} ms {:>22}   {:.2f} x\n", what, e.seconds * 1e3,
                            rate_text(e.samples_per_s()), e.samples_per_s() / now_.samples_per_s());
@@ -148,8 +148,8 @@ std::vector<std::string> cliffs_of(const Machine& machine, const IterationEstima
 
 std::string estimate_report(const Options& options) {
   const System system = parse_system(options.estimate);
-  const auto config =
-      config::load_train_config(options.config, overrides_for(system, options.overrides));
+  const auto config = config::load_train_config(
+      options.config, overrides_for(system, options.overrides), options.solver);
   const IterationEstimate e = estimate_iteration(*config, system.machine, {});
   const auto nodes = static_cast<int>(config->solver.gpu.size());
   std::string text =

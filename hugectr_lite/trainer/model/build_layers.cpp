@@ -6,6 +6,7 @@
 
 #include "hugectr_lite/comm/mpi_plugin.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/log.h"
 #include "hugectr_lite/network/layer_registry.h"
 
 namespace hlite::trainer {
@@ -187,9 +188,12 @@ ModelLayers build_layers(const config::TrainConfig& config, const LayerSetup& se
 
 void require_valid(const config::TrainConfig& config) {
   config::Problems problems = config.problems;
+  ModelLayers parsed;
   if (problems.empty() || !config.layers.empty())
-    parse_layers(config, config.solver.precision, problems);
+    parsed = parse_layers(config, config.solver.precision, problems);
   problems.raise();
+  if (parsed.network)
+    for (const std::string& warning : parsed.network->warnings()) log::warning("{}", warning);
 }
 
 }  // namespace hlite::trainer

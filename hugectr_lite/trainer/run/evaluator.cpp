@@ -12,6 +12,7 @@
 #include "hugectr_lite/core/stopwatch.h"
 #include "hugectr_lite/ops/group_metrics.h"
 #include "hugectr_lite/ops/metrics.h"
+#include "hugectr_lite/trainer/run/prediction_files.h"
 
 namespace hlite::trainer {
 namespace {
@@ -28,8 +29,10 @@ config::DataConfig data_of(const config::TrainConfig& config, const EvalSet& set
 }  // namespace
 
 EvalSet evaluation_set(const config::TrainConfig& config) {
+  const std::string& predictions = config.solver.export_predictions_prefix;
   return {.path = config.resolve(config.data.eval_source),
-          .most_samples = config.solver.eval_samples()};
+          .most_samples = config.solver.eval_samples(),
+          .predictions = predictions.empty() ? "" : config.resolve(predictions, PathUse::kOutput)};
 }
 
 EvalSet test_set(const config::TrainConfig& config) {
@@ -42,6 +45,7 @@ Evaluator::Evaluator(const config::TrainConfig& config, const EvalSet& set, Mode
                      const Exec& exec, const comm::RankContext& ranks)
     : config_(config),
       model_(model),
+      predictions_(set.predictions),
       exec_(exec),
       ranks_(ranks),
       source_(data::open_evaluation_source(
@@ -59,7 +63,7 @@ void Evaluator::allocate() {
   pinned_ = PinnedBlocks(model_.gpu(), source_->memory());
   const int64_t tasks = model_.layers().network->tasks();
   // A GPU computes AUC and log loss of one task alone.
-  if (model_.gpu() && ranks_.ranks() == 1 && tasks == 1 &&
+  if (model_.gpu() && ranks_.ranks() == 1 && tasks == 1 && predictions_.empty() &&
       config_.solver.evaluation.metrics.empty())
     gpu_ = GpuEvaluation::make(*model_.gpu(), samples());
   if (gpu_) return;
@@ -124,6 +128,8 @@ EvalResult Evaluator::finish() {
 void Evaluator::compute(EvalResult& result) {
   scores_ = comm::gather_lists(ranks_, std::move(scores_), 0);
   labels_ = comm::gather_lists(ranks_, std::move(labels_), 0);
+  if (ranks_.rank == 0 && !predictions_.empty())
+    write_predictions(predictions_, scores_, labels_, model_.layers().network->tasks());
   if (model_.layers().network->tasks() > 1) return compute_tasks(result);
   if (ranks_.rank == 0) {
     result.samples = static_cast<int64_t>(scores_.size());

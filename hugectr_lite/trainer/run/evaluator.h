@@ -34,7 +34,8 @@ struct EvalResult {
 struct EvalSet {
   std::string path;
   int64_t most_samples = 0;
-  bool test = false;  // or that of eval_source
+  bool test = false;             // or that of eval_source
+  std::string predictions = {};  // prefix of files for its scores and labels; empty: none
 };
 EvalSet evaluation_set(const config::TrainConfig& config);
 EvalSet test_set(const config::TrainConfig& config);
@@ -69,6 +70,7 @@ class Evaluator {
   void compute_tasks(EvalResult& result);
   const config::TrainConfig& config_;
   Model& model_;
+  std::string predictions_;  // EvalSet::predictions
   Exec exec_;
   const comm::RankContext ranks_;
   std::unique_ptr<data::BatchSource> source_;  // repeats

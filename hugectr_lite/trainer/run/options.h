@@ -11,6 +11,7 @@ namespace hlite::trainer {
 
 struct Options {
   std::string config = {};
+  std::string solver = {};                          // a second file with the blocks of the solver
   std::vector<std::string> overrides = {};          // --set, in order
   std::optional<config::DeviceChoice> device = {};  // none: as the config says
   int threads = 0;                                  // 0: as the config says

@@ -25,7 +25,7 @@ static std::vector<NamedPath> paths_in(const config::TrainConfig& config) {
 
 std::vector<NamedPath> input_files(const config::TrainConfig& config, const Options& options) {
   namespace fs = std::filesystem;
-  std::vector<NamedPath> files = {{"--config", options.config}};
+  std::vector<NamedPath> files = {{"--config", options.config}, {"--solver", options.solver}};
   for (const NamedPath& option :
        {NamedPath{"--init", options.init}, NamedPath{"--resume", options.resume}}) {
     files.push_back(option);

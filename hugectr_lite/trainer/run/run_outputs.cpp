@@ -15,6 +15,7 @@
 #include "hugectr_lite/core/live_line.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/trainer/run/preconditions.h"
+#include "hugectr_lite/trainer/run/prediction_files.h"
 
 namespace hlite::trainer {
 
@@ -121,16 +122,11 @@ RunOutputs::RunOutputs(const config::TrainConfig& config, const Options& options
     const checkpoint::DeltaChain chain(options.save_delta);  // what is damaged is refused now
     claim("--save-delta", options.save_delta, options.save_delta);
   }
-  if (!options.tensorboard.empty()) {
-    fs::path there = fs::absolute(options.tensorboard);
-    while (!fs::exists(there)) there = there.parent_path();
-    if (options.check && there != fs::absolute(options.tensorboard)) {  // makes nothing
-      expect_directory("--tensorboard", there / "events");
-    } else {
-      std::error_code error;  // where it cannot be made, the claim says so
-      fs::create_directories(options.tensorboard, error);
-      claim("--tensorboard", options.tensorboard, options.tensorboard + "/events");
-    }
+  if (!options.tensorboard.empty())
+    claim_in_new_directory("--tensorboard", options.tensorboard, options.tensorboard + "/events");
+  if (const std::string& prefix = config.solver.export_predictions_prefix; !prefix.empty()) {
+    const std::string file = prediction_file(config.resolve(prefix, PathUse::kOutput));
+    claim_in_new_directory("solver.export_predictions_prefix", parent_directory(file), file);
   }
   expect_directory("solver.snapshot_prefix", config_prefix_ + "0");
 }
@@ -147,6 +143,20 @@ void RunOutputs::claim(const char* option, const std::string& place, const std::
     raise<ConfigError>("{} {}: expected a place that can be written: {}", option, place,
                        why.what());
   }
+}
+
+// Claims `path` in `directory`, which is made if it is not there; --check makes nothing.
+void RunOutputs::claim_in_new_directory(const char* option, const std::string& directory,
+                                        const std::string& path) {
+  fs::path there = fs::absolute(directory);
+  while (!fs::exists(there)) there = there.parent_path();
+  if (options_.check && there != fs::absolute(directory)) {
+    expect_directory(option, there / "file");
+    return;
+  }
+  std::error_code error;  // where it cannot be made, the claim says so
+  fs::create_directories(directory, error);
+  claim(option, directory, path);
 }
 
 void RunOutputs::claim_prefix() {

@@ -42,6 +42,8 @@ class RunOutputs {
  private:
   // `path` is claimed for the place that the option names.
   void claim(const char* option, const std::string& place, const std::string& path);
+  void claim_in_new_directory(const char* option, const std::string& directory,
+                              const std::string& path);
   void claim_prefix();
 
   const config::TrainConfig& config_;

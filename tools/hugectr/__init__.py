@@ -1,0 +1,1 @@
+"""What tools/hugectr_python.py is made of."""
