@@ -66,6 +66,7 @@ def build(config, weights, split):
     score = None
     for layer in layers:
         kind, bottoms = layer["type"], names(layer["bottom"])
+        layer.setdefault("name", names(layer["top"])[0])
         if "Embedding" in kind:
             slots = hotness_of(sparse[bottoms[0]])
             tables += [f"{layer['name']}.table_{i}" for i in sorted(set(slot_tables(layer, len(slots))))]
@@ -84,7 +85,7 @@ def build(config, weights, split):
             continue
         if kind not in LAYERS:
             raise ModelError(f"layer {layer['name']}: expected one of {', '.join(sorted(LAYERS))}, found {kind}")
-        if kind in ("FusedInnerProduct", "Interaction"):  # what else these name carries no data
+        if kind in ("FusedInnerProduct", "Interaction", "MLP"):  # what else these name carries no data
             bottoms = bottoms[:2 if kind == "Interaction" else 1]
         tops = names(layer["top"])
         for top, made in zip(tops, LAYERS[kind](g, layer, [tensors[b] for b in bottoms])):

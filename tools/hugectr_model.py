@@ -56,6 +56,9 @@ class Embedding:
             if slots > 1 or isinstance(sizes, list):
                 raise ModelError(f"embedding {self.name}: expected a slot_size_array of {slots} numbers, found {sizes}")
             sizes = [1 << 62]
+        if 0 in sizes:
+            raise ModelError(f"embedding {self.name}: expected a slot_size_array without 0, found {sizes}: slots that "
+                             "share a vocabulary share a table")
         self.sizes = sizes
         self.first = np.cumsum([0] + sizes[:-1], dtype=np.int64)
 

@@ -169,7 +169,7 @@ def reshape(g, layer, bottoms):
 
 
 def reduce(g, layer, bottoms):
-    x, axis = bottoms[0], layer["axis"]
+    x, axis = bottoms[0], layer.get("axis", 1)
     dims = [1 if i == axis - 1 else n for i, n in enumerate(x.dims)]
     total = g.sum(x.name, axis)
     if layer["type"] == "ReduceMean":
