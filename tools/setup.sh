@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that building and testing need, and says which. As root or through sudo. Then fetches
-# from PyPI to ~/.cache/hugectr_lite: Arrow C++, which reads Parquet files, NumPy 2, scikit-learn, pandas and polars, with
-# which the Python package is tested, and clients that test the server. If PyPI cannot be reached, it says so: programs are built without Parquet, and
-# these tests are skipped. Run again, it does nothing.
+# Installs the Debian packages that building and testing need, 16 MB of them for gRPC, and says which. As root or through
+# sudo. Then fetches from PyPI to ~/.cache/hugectr_lite: Arrow C++, which reads Parquet files, NumPy 2, scikit-learn, pandas
+# and polars, with which the Python package is tested, and clients that test the server. If PyPI cannot be reached, it says
+# so: programs are built without Parquet, and these tests are skipped. Run again, it does nothing.
 #
 #   tools/setup.sh             what building and testing need
-#   tools/setup.sh --programs  what building the programs needs, no more; nothing from PyPI
+#   tools/setup.sh --programs  what building the programs needs, no more: no gRPC, nothing from PyPI
 #   tools/setup.sh --bench     also what the comparison with PyTorch needs
 #   tools/setup.sh --parquet   Arrow C++ alone, or an error; needs python3 with pip
 #   tools/setup.sh --list      print the packages and do nothing
@@ -14,7 +14,8 @@ set -euo pipefail
 programs=(g++ cmake ninja-build pkg-config ca-certificates
   libdnnl-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libaio-dev libxxhash-dev zlib1g-dev
   libzstd-dev openmpi-bin libopenmpi-dev libboost-dev libsimdjson-dev prometheus-cpp-dev)
-packages=("${programs[@]}" catch2 python3 python3-dev python3-venv python3-numpy python3-onnx python3-jsonschema python3-pip pybind11-dev)
+grpc=(libgrpc++-dev libprotobuf-dev protobuf-compiler)
+packages=("${programs[@]}" "${grpc[@]}" catch2 python3 python3-dev python3-venv python3-numpy python3-onnx python3-jsonschema python3-pip pybind11-dev)
 bench=(python3-torch python3-numpy libopenblas0-openmp)
 
 usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; }
@@ -147,3 +148,4 @@ fetch_python sklearn sklearn.txt scikit-learn "scikit-learn, pandas and polars" 
   echo "setup: hl.Classifier will not be tested with scikit-learn, pandas and polars" >&2
 fetch_python clients clients.txt tritonclient "tritonclient[http]" ||
   echo "setup: the server will not be tested with tritonclient and prometheus_client" >&2
+fetch_python grpc grpc_clients.txt grpcio "grpcio" || echo "setup: the server will not be tested over gRPC" >&2

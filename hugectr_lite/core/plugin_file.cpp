@@ -1,8 +1,10 @@
 #include "hugectr_lite/core/plugin_file.h"
 
 #include <dlfcn.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
@@ -36,6 +38,36 @@ std::string plugin_file(const std::string& library) {
 std::string loader_error() {
   const char* text = dlerror();
   return text ? text : "the loader gives no reason";
+}
+
+namespace {
+OpenedPlugin open_library(const PluginNames& names, const std::string& path) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    return {.reason = fmt::format("cannot load the {} plug-in {}: {}; {}", names.name, path,
+                                  loader_error(), names.advice)};
+  void* symbol = dlsym(library, names.entry);
+  if (!symbol)
+    return {.reason = fmt::format("{} is no {} plug-in: {}", path, names.name, loader_error())};
+  const void* const table = reinterpret_cast<const void* (*)() noexcept>(symbol)();
+  if (const int32_t found = *static_cast<const int32_t*>(table); found != names.version)
+    return {.reason = fmt::format("the {} plug-in {} does not fit this program: expected version "
+                                  "{}, found {}; build both again",
+                                  names.name, path, names.version, found)};
+  return {.table = table};
+}
+}  // namespace
+
+OpenedPlugin open_plugin(const PluginNames& names) {
+  if (const char* path = std::getenv(names.variable); path && *path)
+    return open_library(names, path);
+  const std::string file = plugin_file(names.library);
+  OpenedPlugin opened = open_library(names, file);
+  if (!opened.table && file == names.library)
+    opened.reason =
+        fmt::format("the {} plug-in {} is neither in {} nor on the loader's path; {}", names.name,
+                    names.library, fmt::join(plugin_folders(), " or "), names.advice);
+  return opened;
 }
 
 }  // namespace hlite

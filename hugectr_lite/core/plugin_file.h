@@ -1,6 +1,7 @@
 // Plug-ins lie next to the program or, for the Python module, next to its shared object.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,5 +17,22 @@ std::string plugin_file(const std::string& library);
 
 // The error of dlopen() or dlsym().
 std::string loader_error();
+
+// A plug-in whose entry, a function without arguments, returns a table of functions. The table
+// begins with the version of its interface, an int32_t.
+struct PluginNames {
+  const char* name;      // for messages
+  const char* library;   // its file
+  const char* entry;     // the function
+  const char* variable;  // the environment's name of another file
+  const char* advice;    // how to get the plug-in
+  int32_t version;       // of the interface that the program has
+};
+struct OpenedPlugin {
+  const void* table = nullptr;  // lives until the process ends
+  std::string reason = {};      // why there is none
+};
+// Opens the library that the variable names; without it, the plugin_file().
+OpenedPlugin open_plugin(const PluginNames& names);
 
 }  // namespace hlite

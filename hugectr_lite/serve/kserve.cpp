@@ -1,16 +1,12 @@
 #include "hugectr_lite/serve/kserve.h"
 
-#include <fmt/ranges.h>
 #include <simdjson.h>
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
-#include <cstring>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 
 namespace hlite::serve {
 
@@ -20,25 +16,7 @@ using nlohmann::json;
 namespace {
 
 constexpr size_t kMostDepth = 16;       // of brackets
-constexpr size_t kMostQuoted = 64;      // bytes of a client's text in a message
 constexpr size_t kLargeText = 4 << 20;  // of JSON: the parser's memory is not kept
-
-constexpr struct {
-  DataType type;
-  std::string_view name;
-  size_t bytes;
-} kTypes[] = {{DataType::kFp32, "FP32", 4},
-              {DataType::kInt64, "INT64", 8},
-              {DataType::kInt32, "INT32", 4},
-              {DataType::kUint32, "UINT32", 4},
-              {DataType::kBytes, "BYTES", 0}};
-
-size_t bytes_of(DataType type) { return kTypes[static_cast<size_t>(type)].bytes; }
-
-std::string in_quotes(std::string_view text) {
-  return '"' + std::string(text.substr(0, kMostQuoted)) + (text.size() > kMostQuoted ? "..." : "") +
-         '"';
-}
 
 const char* kind_of(const dom::element& value) {
   switch (value.type()) {
@@ -85,45 +63,9 @@ std::vector<int64_t> shape_of(const dom::element& value, const std::string& plac
   std::vector<int64_t> shape;
   for (const dom::element size : as<dom::array>(value, place, "an array of sizes")) {
     shape.push_back(as<int64_t>(size, place, "whole numbers"));
-    if (shape.back() < 0) refuse("{}: expected sizes of at least 0, found {}", place, shape.back());
     if (shape.size() > 8) refuse("{}: expected at most 8 sizes, found more", place);
   }
   return shape;
-}
-
-// Elements of a shape that is this input's. Dimension 0 is the number of samples.
-int64_t elements_of(const TensorSpec& spec, const std::vector<int64_t>& shape, int64_t most_bytes,
-                    const std::string& place) {
-  bool fits = shape.size() == spec.shape.size();
-  for (size_t i = 0; fits && i < shape.size(); ++i)
-    fits = spec.shape[i] < 0 || shape[i] == spec.shape[i];
-  if (!fits)
-    refuse("{}: expected shape [{}], found [{}]", place, fmt::join(spec.shape, ","),
-           fmt::join(shape, ","));
-  int64_t elements = 1;
-  for (const int64_t size : shape) {
-    // An element takes at least a byte of the request.
-    if (size > most_bytes)
-      refuse("{}: expected data for shape [{}], found a request of {} bytes", place,
-             fmt::join(shape, ","), most_bytes);
-    elements *= size;
-    if (elements > most_bytes)
-      refuse("{}: expected data for shape [{}], found a request of {} bytes", place,
-             fmt::join(shape, ","), most_bytes);
-  }
-  return elements;
-}
-
-DataType type_of(const TensorSpec& spec, std::string_view found, const std::string& place) {
-  std::vector<std::string_view> expected;
-  for (const auto& type : kTypes)
-    if (type.type == spec.type ||
-        std::find(spec.also.begin(), spec.also.end(), type.type) != spec.also.end()) {
-      if (type.name == found) return type.type;
-      expected.push_back(type.name);
-    }
-  refuse("{}: expected datatype {}, found {}", place, fmt::join(expected, " or "),
-         in_quotes(found));
 }
 
 // Appends the elements of `data`, flat or nested.
@@ -138,47 +80,6 @@ void append_json(const dom::array& data, DataType type, InputTensor& to, const s
     } else {
       to.integers.push_back(as<int64_t>(value, place, "whole numbers"));
     }
-  }
-}
-
-template <typename From, typename To>
-void append_values(std::string_view bytes, std::vector<To>& to) {
-  const size_t n = bytes.size() / sizeof(From);
-  to.resize(n);
-  for (size_t i = 0; i < n; ++i) {
-    From value;
-    std::memcpy(&value, bytes.data() + i * sizeof(From), sizeof(From));
-    to[i] = static_cast<To>(value);
-  }
-}
-
-void append_texts(std::string_view bytes, InputTensor& to, const std::string& place) {
-  while (!bytes.empty()) {
-    uint32_t size = 0;
-    if (bytes.size() >= sizeof size) std::memcpy(&size, bytes.data(), sizeof size);
-    if (bytes.size() < sizeof size || bytes.size() - sizeof size < size)
-      refuse(
-          "{}: expected for each element 4 bytes of length and itself, found {} bytes at "
-          "element {}",
-          place, bytes.size(), to.texts.size());
-    to.texts.emplace_back(bytes.substr(sizeof size, size));
-    bytes.remove_prefix(sizeof size + size);
-  }
-}
-
-void append_binary(std::string_view bytes, DataType type, InputTensor& to,
-                   const std::string& place) {
-  switch (type) {
-    case DataType::kFp32:
-      return append_values<float>(bytes, to.floats);
-    case DataType::kInt64:
-      return append_values<int64_t>(bytes, to.integers);
-    case DataType::kInt32:
-      return append_values<int32_t>(bytes, to.integers);
-    case DataType::kUint32:
-      return append_values<uint32_t>(bytes, to.integers);
-    case DataType::kBytes:
-      return append_texts(bytes, to, place);
   }
 }
 
@@ -200,11 +101,11 @@ size_t json_bytes(const std::string& body, const std::string& json_length) {
 class RequestParser {
  public:
   RequestParser(std::string_view binary, int64_t body_bytes, const ModelDescription& model)
-      : binary_(binary), body_bytes_(body_bytes), model_(model) {}
+      : binary_(binary), builder_(model, body_bytes) {}
 
   InferRequest parse(const dom::element& root) {
     const auto object = as<dom::object>(root, "request", "an object");
-    if (const auto id = member(object, "id", "request")) request_.id = text_of(*id, "id");
+    if (const auto id = member(object, "id", "request")) builder_.request.id = text_of(*id, "id");
     if (const auto parameters = member(object, "parameters", "request"))
       parse_parameters(as<dom::object>(*parameters, "parameters", "an object"));
     const auto inputs = member(object, "inputs", "request");
@@ -217,32 +118,23 @@ class RequestParser {
     if (const auto outputs = member(object, "outputs", "request"))
       for (const dom::element output : as<dom::array>(*outputs, "outputs", "an array"))
         parse_output(as<dom::object>(output, "outputs", "objects"));
-    return std::move(request_);
+    return std::move(builder_.request);
   }
 
  private:
   [[nodiscard]] std::string place() const {
-    return fmt::format("inputs[{}]", request_.inputs.size());
+    return fmt::format("inputs[{}]", builder_.request.inputs.size());
   }
 
   void parse_parameters(const dom::object& parameters) {
+    InferRequest& request = builder_.request;
     if (const auto binary = member(parameters, "binary_data_output", "parameters"))
-      request_.binary = as<bool>(*binary, "parameters.binary_data_output", "true or false");
+      request.binary = as<bool>(*binary, "parameters.binary_data_output", "true or false");
     if (const auto timeout = member(parameters, "timeout", "parameters")) {
-      request_.timeout_us = as<int64_t>(*timeout, "parameters.timeout", "microseconds");
-      if (request_.timeout_us < 0)
-        refuse("parameters.timeout: expected microseconds, found {}", request_.timeout_us);
+      request.timeout_us = as<int64_t>(*timeout, "parameters.timeout", "microseconds");
+      if (request.timeout_us < 0)
+        refuse("parameters.timeout: expected microseconds, found {}", request.timeout_us);
     }
-  }
-
-  const TensorSpec& spec_of(std::string_view name) const {
-    std::vector<std::string_view> known;
-    for (const TensorSpec& spec : model_.inputs) {
-      if (spec.name == name) return spec;
-      known.push_back(spec.name);
-    }
-    refuse("{}: expected an input of the model ({}), found {}", place(), fmt::join(known, ", "),
-           in_quotes(name));
   }
 
   void parse_input(const dom::object& input) {
@@ -250,15 +142,10 @@ class RequestParser {
       if (const auto value = member(input, key, place())) return *value;
       refuse("{}: expected \"{}\", found none", place(), key);
     };
-    InputTensor tensor;
-    tensor.spec = &spec_of(text_of(required("name"), place() + ".name"));
-    for (const InputTensor& other : request_.inputs)
-      if (other.spec == tensor.spec)
-        refuse("{}: expected each input once, found \"{}\" again", place(), tensor.spec->name);
-    const std::string name = "input \"" + tensor.spec->name + "\"";
-    const DataType type = type_of(*tensor.spec, text_of(required("datatype"), name), name);
-    tensor.shape = shape_of(required("shape"), name + ": shape");
-    const int64_t elements = elements_of(*tensor.spec, tensor.shape, body_bytes_, name);
+    auto open = builder_.open(text_of(required("name"), place() + ".name"));
+    const std::string name = open.place;
+    const std::string_view datatype = text_of(required("datatype"), name);
+    builder_.describe(open, datatype, shape_of(required("shape"), name + ": shape"));
     std::optional<int64_t> size;
     if (const auto parameters = member(input, "parameters", name))
       if (const auto value =
@@ -267,52 +154,35 @@ class RequestParser {
     const auto data = member(input, "data", name);
     if (data && size) refuse("{}: expected \"data\" or binary_data_size, found both", name);
     if (size) {
-      take_binary(*size, type, elements, tensor, name);
+      if (*size < 0 || *size > std::ssize(binary_))
+        refuse("{}: expected binary_data_size of at most the {} bytes that are left, found {}",
+               name, binary_.size(), *size);
+      InferBuilder::append_binary(open, binary_.substr(0, static_cast<size_t>(*size)));
+      binary_.remove_prefix(static_cast<size_t>(*size));
     } else if (data) {
-      append_json(as<dom::array>(*data, name + ": data", "an array"), type, tensor,
+      append_json(as<dom::array>(*data, name + ": data", "an array"), open.type, open.tensor,
                   name + ": data");
     } else {
       refuse("{}: expected \"data\" or binary_data_size, found neither", name);
     }
-    const size_t found = tensor.floats.size() + tensor.integers.size() + tensor.texts.size();
-    if (found != static_cast<size_t>(elements))
-      refuse("{}: expected {} elements for shape [{}], found {}", name, elements,
-             fmt::join(tensor.shape, ","), found);
-    request_.inputs.push_back(std::move(tensor));
-  }
-
-  void take_binary(int64_t size, DataType type, int64_t elements, InputTensor& tensor,
-                   const std::string& name) {
-    if (size < 0 || size > std::ssize(binary_))
-      refuse("{}: expected binary_data_size of at most the {} bytes that are left, found {}", name,
-             binary_.size(), size);
-    const auto expected = static_cast<int64_t>(bytes_of(type)) * elements;
-    if (type != DataType::kBytes && size != expected)
-      refuse("{}: expected {} bytes for shape [{}], found binary_data_size {}", name, expected,
-             fmt::join(tensor.shape, ","), size);
-    append_binary(binary_.substr(0, static_cast<size_t>(size)), type, tensor, name);
-    binary_.remove_prefix(static_cast<size_t>(size));
+    builder_.close(std::move(open));
   }
 
   void parse_output(const dom::object& output) {
     const auto name = member(output, "name", "outputs");
-    const std::string& expected = model_.outputs[0].name;
-    const std::string_view found = name ? text_of(*name, "outputs: name") : "";
-    if (found != expected) refuse("outputs: expected \"{}\", found {}", expected, in_quotes(found));
+    builder_.check_output(name ? text_of(*name, "outputs: name") : "", false);
     const auto given = member(output, "parameters", "outputs");
     if (!given) return;
     const auto parameters = as<dom::object>(*given, "outputs: parameters", "an object");
     if (const auto binary = member(parameters, "binary_data", "outputs: parameters"))
-      request_.binary = as<bool>(*binary, "outputs: binary_data", "true or false");
+      builder_.request.binary = as<bool>(*binary, "outputs: binary_data", "true or false");
     if (const auto classes = member(parameters, "classification", "outputs: parameters"))
-      if (classes->type() != dom::element_type::INT64 || int64_t(*classes) != 0)
-        refuse("outputs: expected no classification, which scores have no labels for");
+      builder_.check_output(text_of(*name, "outputs: name"),
+                            classes->type() != dom::element_type::INT64 || int64_t(*classes) != 0);
   }
 
   std::string_view binary_;
-  const int64_t body_bytes_;
-  const ModelDescription& model_;
-  InferRequest request_;
+  InferBuilder builder_;
 };
 
 json tensor_json(const TensorSpec& spec) {
@@ -326,8 +196,6 @@ std::string escaped(const std::string& text) {
 }
 
 }  // namespace
-
-std::string_view name_of(DataType type) { return kTypes[static_cast<size_t>(type)].name; }
 
 std::string metadata_json(const ModelDescription& model) {
   json inputs = json::array(), outputs = json::array();
@@ -382,8 +250,6 @@ std::string parse_load(const std::string& body) {
 InferAnswer infer_answer(const ModelDescription& model, const std::string& version,
                          const InferRequest& request, std::span<const float> scores,
                          int64_t tasks) {
-  if (!std::all_of(scores.begin(), scores.end(), [](float s) { return std::isfinite(s); }))
-    throw RequestError(500, "the model gives scores that are NaN or infinite");
   InferAnswer answer;
   std::string& text = answer.body;
   const auto add = [&]<typename... Args>(fmt::format_string<Args...> format, Args&&... args) {

@@ -2,13 +2,15 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "hugectr_lite/core/file.h"
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
 #include "hugectr_lite/core/number_option.h"
-#include "hugectr_lite/serve/service.h"
+#include "hugectr_lite/serve/grpc/grpc_server.h"
+#include "hugectr_lite/serve/http_service.h"
 #include "tools/io/command_line.h"
 
 namespace {
@@ -20,6 +22,7 @@ struct Options {
   serve::ScorerOptions scorer;
   serve::HttpOptions http;
   serve::ServiceOptions service;
+  std::optional<uint16_t> grpc_port;
   std::string token_file;
   int64_t max_delay_us = 0, deadline_ms = 1000, max_body_mb = 64, idle_s = 60, request_s = 10,
           drain_s = 10, poll_ms = 1000;
@@ -45,6 +48,8 @@ void define(CLI::App& app, Options& o) {
       ->type_name("FILE");
   app.add_option("--host", o.http.host, "Address to listen on")->capture_default_str();
   app.add_option("--port", o.http.port, "Port to listen on; 0: a free one")->capture_default_str();
+  app.add_option("--grpc-port", o.grpc_port,
+                 "Also answer over gRPC, on this port; 0: a free one (needs the gRPC plug-in)");
   app.add_option("--max-batch", o.scorer.max_batch, "Samples scored at once")
       ->check(whole_number(1, 8192))
       ->capture_default_str();
@@ -165,22 +170,27 @@ void run(Options& o) {
   for (const int signal : {SIGINT, SIGTERM}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   const BrokenPipeGuard pipes;
+  if (o.grpc_port) serve::grpc::require_plugin();
   serve::Service service(o.service, models_of(o));
+  serve::HttpService answers(service);
   serve::HttpServer* http = nullptr;
   serve::HttpServer server(o.http, [&](serve::HttpRequest request, const serve::Respond& respond) {
-    if (request.target == "/metrics") service.set_counts(http->counts());
-    service.handle(std::move(request), respond);
+    if (request.target == "/metrics") answers.set_counts(http->counts());
+    answers.handle(std::move(request), respond);
   });
   http = &server;
+  std::optional<serve::grpc::GrpcServer> grpc;
+  if (o.grpc_port) grpc.emplace(o.http, *o.grpc_port, service);
   std::thread waiter([&] {
     int signal = 0;
     sigwait(&signals, &signal);
     service.drain();
     server.stop();
+    if (grpc) grpc->stop();
   });
   const bool v6 = o.http.host.find(':') != std::string::npos;
-  fmt::print("serving on http://{}{}{}:{}\n", v6 ? "[" : "", o.http.host, v6 ? "]" : "",
-             server.port());
+  fmt::print("serving on http://{}{}{}:{}{}\n", v6 ? "[" : "", o.http.host, v6 ? "]" : "",
+             server.port(), grpc ? fmt::format(" and by gRPC on port {}", grpc->port()) : "");
   std::fflush(stdout);
   server.run();
   waiter.join();
@@ -194,7 +204,7 @@ int main(int argc, char** argv) {
   const tools::ToolDescription description{
       "serve",
       "Answers requests for scores over HTTP, in the KServe v2 protocol, with JSON or binary "
-      "tensors. A score has the bits that an evaluation of train gives the sample.",
+      "tensors, and over gRPC. A score has the bits that an evaluation of train gives the sample.",
       "  serve --model checkpoint --port 8080\n"
       "  serve --model ctr=checkpoint --model cvr=other --token-file token\n"
       "  curl localhost:8080/v2/models/ctr\n"};

@@ -77,6 +77,7 @@ SampleBlock Scorer::rows_of(const predict::SampleArrays& samples) const {
 }
 
 SampleBlock Scorer::rows_of(std::span<const std::string> lines) {
+  const std::lock_guard lock(text_mutex_);
   const data::HostBatch& batch = text_->rows_of(lines);
   const int64_t dense = data().dense_dim, stride = data().dense_width();
   SampleBlock rows{.size = batch.size,

@@ -69,7 +69,7 @@ class Scorer {
   // Checks samples and turns them into rows. Throws DataError; counts unknown keys. May be called
   // by several threads.
   [[nodiscard]] SampleBlock rows_of(const predict::SampleArrays& samples) const;
-  // The same from lines of text, as preparation did it to the training data. Called by one thread.
+  // The same from lines of text, as preparation did it to the training data.
   // REQUIRES takes_text().
   [[nodiscard]] SampleBlock rows_of(std::span<const std::string> lines);
   [[nodiscard]] bool takes_text() const { return text_ != nullptr; }
@@ -100,6 +100,7 @@ class Scorer {
   // Where the checkpoint has a preparation.
   std::unique_ptr<const tools::Preparation> preparation_;
   std::unique_ptr<tools::TextRows> text_;
+  std::mutex text_mutex_;  // TextRows are one thread's at a time
   int64_t tasks_ = 1;
 
   std::mutex mutex_;

@@ -2,36 +2,23 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <optional>
 
-#include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/core/log.h"
-#include "hugectr_lite/serve/status_page.h"
 
 namespace hlite::serve {
-
-using nlohmann::json;
 
 namespace {
 
 std::string quoted_json(const std::string& text) {
-  return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
-std::vector<std::string> path_parts(const std::string& target) {
-  std::vector<std::string> parts;
-  for (size_t at = 1; at <= target.size();) {
-    const size_t end = std::min(target.find('/', at), target.size());
-    parts.push_back(target.substr(at, end - at));
-    at = end + 1;
-  }
-  return parts;
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 // Takes as long whatever `found` is, so that its time tells nothing of the token.
-bool same_token(const std::string& found, const std::string& token) {
+bool same_token(std::string_view found, const std::string& token) {
   unsigned difference = found.size() == token.size() ? 0 : 1;
   for (size_t i = 0; i < found.size(); ++i)
     difference |= static_cast<unsigned>(found[i] ^ token[i % token.size()]);
@@ -90,24 +77,20 @@ SampleBlock samples_of(InferRequest& request, const LoadedVersion& version,
   return scorer.rows_of({.labels = {}, .dense = features, .keys = ids});
 }
 
-HttpAnswer method_error(const HttpRequest& request, const char* expected) {
-  HttpAnswer answer = error_answer(
-      405, fmt::format("{}: expected {}, found {}", request.target, expected, request.method));
-  answer.headers.emplace_back("Allow", expected);
-  return answer;
-}
-
-HttpAnswer infer_http_answer(const InferAnswer& from) {
-  HttpAnswer answer{.body = from.body};
-  if (from.json_length > 0) {
-    answer.type = "application/octet-stream";
-    answer.headers.emplace_back("Inference-Header-Content-Length",
-                                std::to_string(from.json_length));
-  }
-  return answer;
-}
-
 }  // namespace
+
+Refusal current_refusal(std::string_view request) {
+  try {
+    throw;
+  } catch (const RequestError& error) {
+    return {error.status(), error.what()};
+  } catch (const DataError& error) {  // a key or feature of a sample
+    return {400, error.what()};
+  } catch (const std::exception& error) {
+    log::warning("request {}: {}", request, error.what());
+    return {500, error.what()};
+  }
+}
 
 Service::Service(const ServiceOptions& options, const std::vector<ServedModelOptions>& models)
     : options_(options) {
@@ -115,116 +98,22 @@ Service::Service(const ServiceOptions& options, const std::vector<ServedModelOpt
     models_.emplace(model.name, std::make_unique<ServedModel>(model, metrics_));
 }
 
-// A line a request: time, client, what it asked for, status, milliseconds, bytes.
-Respond Service::logged(const HttpRequest& request, const Respond& respond) {
-  return [this, respond, method = request.method, target = request.target, client = request.client,
-          received = request.received, bytes = request.body.size()](HttpAnswer answer) {
-    if (answer.status >= 400) metrics_.count_error(answer.status);
-    if (options_.access_log) {
-      const std::chrono::duration<double, std::milli> took = Clock::now() - received;
-      const std::string line = fmt::format(
-          "{{\"time\":{:.3f},\"client\":\"{}\",\"method\":{},\"path\":{},\"status\":{},\"ms\":{:."
-          "3f},"
-          "\"request_bytes\":{},\"answer_bytes\":{}}}\n",
-          std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
-              .count(),
-          client, quoted_json(method), quoted_json(target), answer.status, took.count(), bytes,
-          answer.body.size());
-      std::fwrite(line.data(), 1, line.size(), stdout);
-      std::fflush(stdout);
-    }
-    respond(std::move(answer));
-  };
-}
-
-void Service::check_token(const HttpRequest& request) const {
-  if (options_.token.empty() || request.target.starts_with("/v2/health/")) return;
+void Service::check_token(std::string_view authorization) const {
   constexpr std::string_view kScheme = "Bearer ";
-  if (!request.authorization.starts_with(kScheme) ||
-      !same_token(request.authorization.substr(kScheme.size()), options_.token))
+  if (options_.token.empty()) return;
+  if (!authorization.starts_with(kScheme) ||
+      !same_token(authorization.substr(kScheme.size()), options_.token))
     throw RequestError(401,
                        "expected the header Authorization: Bearer with this server's token, "
                        "found another one or none");
 }
 
-void Service::handle(HttpRequest request, const Respond& plain) {
-  const Respond respond = logged(request, plain);
-  try {
-    check_token(request);
-    const std::vector<std::string> parts = path_parts(request.target);
-    if (parts.size() >= 3 && parts[0] == "v2" && parts[1] == "models") {
-      ModelPath path{.name = parts[2]};
-      size_t next = 3;
-      if (parts.size() >= 5 && parts[3] == "versions") {
-        path.version = parts[4];
-        next = 5;
-      }
-      if (parts.size() == next + 1) path.verb = parts[next];
-      if (parts.size() <= next + 1) {
-        if (path.verb == "infer") return infer(request, path, respond);
-        return respond(answer_model(request, path));
-      }
-    }
-    if (parts.size() >= 2 && parts[0] == "v2" && parts[1] == "repository")
-      return answer_repository(request, parts, respond);
-    respond(answer(request));
-  } catch (const RequestError& error) {
-    HttpAnswer answer = error_answer(error.status(), error.what());
-    if (error.status() == 401) answer.headers.emplace_back("WWW-Authenticate", "Bearer");
-    if (error.status() == 503) answer.headers.emplace_back("Retry-After", "1");
-    respond(std::move(answer));
-  } catch (const DataError& error) {  // a key or feature of a sample
-    respond(error_answer(400, error.what()));
-  } catch (const std::exception& error) {
-    log::warning("request {} {}: {}", request.method, request.target, error.what());
-    respond(error_answer(500, error.what()));
-  }
+void Service::check_ready() const {
+  if (draining_) throw RequestError(503, "the server is shutting down");
+  for (const auto& [name, model] : models_) static_cast<void>(model->current());
 }
 
-HttpAnswer Service::answer(const HttpRequest& request) {
-  const std::string& path = request.target;
-  const bool get = request.method == "GET" || request.method == "HEAD";
-  if (path == "/v2" || path == "/v2/") {
-    if (!get) return method_error(request, "GET");
-    return {.body = json{{"name", "hugectr_lite"},
-                         {"version", std::string(kVersion)},
-                         {"extensions", {"binary_tensor_data", "model_repository"}}}
-                        .dump()};
-  }
-  if (path == "/") return get ? page(request) : method_error(request, "GET");
-  if (path == "/v2/health/live") return get ? HttpAnswer{} : method_error(request, "GET");
-  if (path == "/v2/health/ready") {
-    if (!get) return method_error(request, "GET");
-    if (draining_) return error_answer(503, "the server is shutting down");
-    for (const auto& [name, model] : models_) static_cast<void>(model->current());  // or 503
-    return {};
-  }
-  if (path == "/metrics") {
-    if (!get) return method_error(request, "GET");
-    return {.body = metrics_.text(), .type = "text/plain; version=0.0.4; charset=utf-8"};
-  }
-  return error_answer(404, fmt::format("expected a path of KServe v2 such as /v2/models/{}/infer, "
-                                       "or /metrics, found {}",
-                                       models_.begin()->first, path.substr(0, 200)));
-}
-
-HttpAnswer Service::page(const HttpRequest& request) const {
-  std::vector<StatusEntry> models;
-  for (const auto& [name, model] : models_) {
-    try {
-      models.push_back({.description = model->current()->description});
-    } catch (const RequestError& error) {
-      models.push_back({.description = {.name = name, .versions = {}}, .error = error.what()});
-    }
-  }
-  return {.body = status_page(models, request.host, !options_.token.empty()),
-          .type = "text/html; charset=utf-8",
-          .headers = {{"Content-Security-Policy",
-                       "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-                       "img-src data:; connect-src 'self'"}}};
-}
-
-ServedModel& Service::model_of(const std::string& name) const {
+ServedModel& Service::model(const std::string& name) const {
   const auto model = models_.find(name);
   if (model != models_.end()) return *model->second;
   std::vector<std::string_view> known;
@@ -233,85 +122,59 @@ ServedModel& Service::model_of(const std::string& name) const {
                                       fmt::join(known, ", "), name.substr(0, 64)));
 }
 
-ServedModel::Lease Service::version_of(const ModelPath& path) const {
-  ServedModel::Lease version = model_of(path.name).current();
-  if (!path.version.empty() && path.version != version->version)
-    throw RequestError(404, fmt::format("model \"{}\": expected version {}, found \"{}\"",
-                                        path.name, version->version, path.version.substr(0, 64)));
-  return version;
+ServedModel::Lease Service::version(const std::string& name, const std::string& version) const {
+  ServedModel::Lease current = model(name).current();
+  if (!version.empty() && version != current->version)
+    throw RequestError(404, fmt::format("model \"{}\": expected version {}, found \"{}\"", name,
+                                        current->version, version.substr(0, 64)));
+  return current;
 }
 
-// /v2/repository/index and /v2/repository/models/M/load. `load` takes a version to stay with, or
-// none to go on to the newest.
-void Service::answer_repository(const HttpRequest& request, const std::vector<std::string>& parts,
-                                const Respond& respond) {
-  const bool is_index = parts.size() == 3 && parts[2] == "index";
-  const bool is_model = parts.size() == 5 && parts[2] == "models";
-  if (!is_index && !(is_model && (parts[4] == "load" || parts[4] == "unload")))
-    return respond(error_answer(
-        404, fmt::format("expected /v2/repository/index or /v2/repository/models/M/load, found {}",
-                         request.target.substr(0, 200))));
-  if (request.method != "POST") return respond(method_error(request, "POST"));
-  if (is_index) {
-    json list = json::array();
-    for (const auto& [name, model] : models_)
-      for (const ServedModel::VersionState& state : model->index())
-        list.push_back({{"name", name},
-                        {"version", state.version},
-                        {"state", state.ready ? "READY" : "UNAVAILABLE"},
-                        {"reason", state.reason}});
-    return respond({.body = list.dump(-1, ' ', false, json::error_handler_t::replace)});
-  }
-  ServedModel& model = model_of(parts[3]);
-  if (parts[4] == "unload")
-    refuse("unload: expected load with another version, as a model that is served stays in memory");
-  model.load(parse_load(request.body), [respond](const std::string& error) {
-    respond(error.empty() ? HttpAnswer{.body = "{}"} : error_answer(400, error));
-  });
-}
-
-HttpAnswer Service::answer_model(const HttpRequest& request, const ModelPath& path) {
-  const ServedModel::Lease version = version_of(path);
-  if (path.verb != "" && path.verb != "ready")
-    return error_answer(404, fmt::format("{}: expected \"ready\" or \"infer\" after the model, "
-                                         "found \"{}\"",
-                                         request.target.substr(0, 200), path.verb.substr(0, 64)));
-  if (request.method != "GET" && request.method != "HEAD") return method_error(request, "GET");
-  if (path.verb == "ready") return {};
-  return {.body = metadata_json(version->description)};
-}
-
-void Service::infer(const HttpRequest& request, const ModelPath& path, const Respond& respond) {
-  const ServedModel::Lease version = version_of(path);
-  if (request.method != "POST") return respond(method_error(request, "POST"));
-  if (!request.content_encoding.empty() && request.content_encoding != "identity")
-    throw RequestError(415, fmt::format("Content-Encoding: expected none, found {}",
-                                        request.content_encoding.substr(0, 64)));
+void Service::infer(const InferCall& call, const Parse& parse,
+                    std::function<void(const Inferred&)> done) {
+  const ServedModel::Lease version = this->version(call.model, call.version);
   const RequestError full(503, "expected room in the queue of samples, found it full");
   if (version->scorer->full()) throw full;
-  InferRequest infer = parse_infer(request.body, request.json_length, version->description);
+  InferRequest request = parse(version->description);
   RecordedRequest recorded;
-  SampleBlock samples = samples_of(infer, *version, recorded);
-  if (!recorded.keys.empty()) model_of(path.name).record(recorded);
-  const auto deadline = infer.timeout_us > 0
-                            ? std::chrono::duration_cast<Clock::duration>(std::chrono::microseconds(
-                                  std::min<int64_t>(infer.timeout_us, 3'600'000'000)))
-                            : Clock::duration(options_.deadline);
-  ScoreJob job{.samples = std::move(samples),
-               .received = request.received,
-               .deadline = request.received + deadline,
-               .done = {}};
-  infer.inputs.clear();
-  job.done = [version, infer = std::move(infer), respond](ScoreResult result) {
-    if (result.status != 200) return respond(error_answer(result.status, result.error));
-    try {
-      respond(infer_http_answer(infer_answer(version->description, version->version, infer,
-                                             result.scores, version->scorer->tasks())));
-    } catch (const RequestError& error) {
-      respond(error_answer(error.status(), error.what()));
-    }
-  };
+  SampleBlock samples = samples_of(request, *version, recorded);
+  if (!recorded.keys.empty()) model(call.model).record(recorded);
+  const auto limit = request.timeout_us > 0
+                         ? std::chrono::duration_cast<Clock::duration>(std::chrono::microseconds(
+                               std::min<int64_t>(request.timeout_us, 3'600'000'000)))
+                         : Clock::duration(options_.deadline);
+  request.inputs.clear();
+  ScoreJob job{
+      .samples = std::move(samples),
+      .received = call.received,
+      .deadline = std::min(call.received + limit, call.latest),
+      .done = [version, request = std::move(request), done = std::move(done)](ScoreResult result) {
+        // Protocols need not have words for others.
+        if (!std::all_of(result.scores.begin(), result.scores.end(),
+                         [](float score) { return std::isfinite(score); }))
+          result = {.status = 500, .error = "the model gives scores that are NaN or infinite"};
+        done({.version = *version,
+              .request = request,
+              .status = result.status,
+              .error = result.error,
+              .scores = result.scores});
+      }};
   if (!version->scorer->submit(job)) throw full;
+}
+
+// A line a request: time, client, what it asked for, status, milliseconds, bytes.
+void Service::finished(const Finished& request) {
+  if (request.status >= 400) metrics_.count_error(request.status);
+  if (!options_.access_log) return;
+  const std::chrono::duration<double, std::milli> took = Clock::now() - request.received;
+  const std::string line = fmt::format(
+      "{{\"time\":{:.3f},\"client\":{},\"method\":{},\"path\":{},\"status\":{},\"ms\":{:.3f},"
+      "\"request_bytes\":{},\"answer_bytes\":{}}}\n",
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(),
+      quoted_json(request.client), quoted_json(request.method), quoted_json(request.path),
+      request.status, took.count(), request.request_bytes, request.answer_bytes);
+  std::fwrite(line.data(), 1, line.size(), stdout);
+  std::fflush(stdout);
 }
 
 }  // namespace hlite::serve

@@ -74,6 +74,8 @@ const std::map<std::string, Names, std::less<>> kBorrowed = {
     {"boost/", {"serve"}},
     {"simdjson", {"serve"}},
     {"prometheus/", {"serve"}},
+    {"grpcpp/", {"serve"}},
+    {"inference.pb", {"serve"}},
     {"CLI/", {"core", "trainer", "tools"}},
     {"oneapi/", {"ops"}},
     {"cblas", {"ops"}},

@@ -86,7 +86,6 @@ TEST_CASE("an answer reads back as the same scores") {
   CHECK(head["outputs"][0]["shape"] == nlohmann::json{1, 5});
   CHECK(head["outputs"][0]["parameters"]["binary_data_size"] == 20);
   CHECK(bytes.body.substr(static_cast<size_t>(bytes.json_length)) == bytes_of_values(scores));
-  CHECK_THROWS_AS(infer_answer(model, "4", request, std::vector<float>{NAN}, 1), RequestError);
 }
 
 // Bytes of good requests changed, cut and repeated at random: an answer or a refusal, no more.

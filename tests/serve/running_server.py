@@ -104,6 +104,8 @@ class Server:
         if not found:
             raise AssertionError(line + self.process.stderr.read())
         self.port = int(found[1])
+        by_grpc = re.search(r"gRPC on port (\d+)", line)
+        self.grpc_port = int(by_grpc[1]) if by_grpc else None
 
     def __enter__(self):
         return self

@@ -166,7 +166,7 @@ class RefusalsTest(unittest.TestCase):
                 ("expected at most the body's", binary, {"Inference-Header-Content-Length": str(10**6)}),
                 ("of at most the", binary[:-1], headers),
                 ("found 1 after the last", binary + b"x", headers),
-                ("expected 16 bytes for shape [2,2], found binary_data_size 17",
+                ("expected 16 bytes for shape [2,2], found 17",
                  binary[:length].replace(b'size": 16', b'size": 17') + binary[length:], headers)]:
             self.refused(400, words, body=body, headers=more)
         self.refused(415, "Content-Encoding: expected none, found gzip", body=b"{}", headers={"Content-Encoding": "gzip"})

@@ -1,0 +1,103 @@
+// A request for scores and the model that it is for, in KServe v2's terms, whatever protocol it
+// comes by. The checks of its tensors are here, so that all protocols refuse the same in the same
+// words.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hugectr_lite/core/error.h"
+
+namespace hlite::serve {
+
+// What is wrong with a request, and the status of its answer.
+class RequestError final : public Error {
+ public:
+  RequestError(int status, const std::string& message) : Error(message), status_(status) {}
+  [[nodiscard]] int status() const { return status_; }
+
+ private:
+  int status_;
+};
+
+template <typename... Args>
+[[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) {
+  throw RequestError(400, fmt::format(format, std::forward<Args>(args)...));
+}
+
+enum class DataType { kFp32, kInt64, kInt32, kUint32, kBytes };
+std::string_view name_of(DataType type);
+
+// An input or output of a model.
+struct TensorSpec {
+  std::string name;
+  DataType type;                    // as metadata has it
+  std::vector<DataType> also = {};  // types that requests may have beside it
+  std::vector<int64_t> shape;       // -1: the number of samples
+  std::vector<int64_t> rows = {};   // of keys: the rows of each column's table
+};
+
+// Which weights are served: after so many iterations, and the checksum of their file.
+struct WeightsIdentity {
+  int64_t iteration = 0;
+  std::string xxh3_64;
+};
+
+struct ModelDescription {
+  std::string name;
+  std::vector<std::string> versions;
+  std::vector<TensorSpec> inputs = {}, outputs = {};
+  std::optional<WeightsIdentity> weights = {};  // of a checkpoint
+};
+// A tensor of a request, row-major.
+struct InputTensor {
+  const TensorSpec* spec = nullptr;
+  std::vector<int64_t> shape;
+  std::vector<float> floats;       // of FP32
+  std::vector<int64_t> integers;   // of INT64, INT32 and UINT32
+  std::vector<std::string> texts;  // of BYTES
+};
+
+struct InferRequest {
+  std::string id;
+  std::vector<InputTensor> inputs;  // in the order of the request; every one has a spec
+  bool binary = false;              // whether the answer's tensor is to be bytes
+  int64_t timeout_us = 0;           // the request's own (parameter "timeout"); 0: none
+};
+
+// A client's text in a message: in quotes, and cut where it is long.
+std::string in_quotes(std::string_view text);
+
+// Puts a request together, a tensor at a time. Throws RequestError.
+class InferBuilder {
+ public:
+  // `bytes`: the size of the whole request, which no shape may exceed.
+  InferBuilder(const ModelDescription& model, int64_t bytes) : model_(model), bytes_(bytes) {}
+
+  // A tensor whose elements are not complete.
+  struct Open {
+    InputTensor tensor;
+    std::string place;  // for messages
+    DataType type = DataType::kFp32;
+    int64_t elements = 0;
+  };
+  [[nodiscard]] Open open(std::string_view name) const;
+  void describe(Open& input, std::string_view datatype, std::vector<int64_t> shape) const;
+  // All elements as they lie in memory (little-endian); before each of BYTES 4 bytes of its size.
+  static void append_binary(Open& input, std::string_view bytes);
+  // Checks that all elements are there.
+  void close(Open input);
+  void check_output(std::string_view name, bool classified) const;
+
+  InferRequest request;
+
+ private:
+  const ModelDescription& model_;
+  const int64_t bytes_;
+};
+
+}  // namespace hlite::serve
