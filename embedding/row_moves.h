@@ -1,4 +1,4 @@
-// How rows close up when some of them leave.
+// RowMoves say how rows close up when some of them leave.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ struct RowLayout {
   }
 };
 
-// Where the rows of a block of lines go: one array a column, side by side in one piece of memory.
+// Takes the rows of a block of lines: one array a column, side by side in one piece of memory.
 class ColumnArrays {
  public:
   // Elements behind the last row of each array that a parser may write.

@@ -15,7 +15,7 @@ namespace {
 
 // Characters that are parsed together: columns and records of their lines stay in the second cache.
 constexpr size_t kPieceBytes = size_t{1} << 16;
-// Of a line, for estimates of memory; Criteo's have about 240.
+// The bytes of a line in estimates of memory; Criteo's lines have about 240.
 constexpr int64_t kLineBytes = 256;
 
 RowLayout layout_of_lines() { return {.dense = criteo::kDense, .slots = criteo::kSlots}; }

@@ -85,11 +85,15 @@ void declare_number_kinds(Block& s, DataConfig& data) {
       fail_at(*s.at("async_param").find("is_dense_float"),
               "expected true beside \"float_label_dense\": true, found false");
     const bool floats_by_default = multi_hot || param.multi_hot_reader == true;
-    if (both && data.format == DataFormat::kCriteo)
-      fail_expected(s.at("float_label_dense"), "false, as Criteo files have integers");
     data.float_label = both;
     data.float_dense = s.has("float_label_dense") ? both : floats_by_default;
     if (param.is_dense_float) data.float_dense = *param.is_dense_float;
+    if (data.format != DataFormat::kCriteo || !(data.float_label || data.float_dense)) return;
+    constexpr const char* kIntegers = "false, as Criteo files have integers";
+    if (both) fail_expected(s.at("float_label_dense"), kIntegers);
+    fail_expected(
+        *s.at("async_param").find(param.is_dense_float ? "is_dense_float" : "multi_hot_reader"),
+        kIntegers);
   });
 }
 
@@ -248,9 +252,8 @@ void declare(Block& s, const std::string& directory, DataConfig& data) {
   const bool sized = declare_slot_sizes(
       s, directory, &data.slot_size_array,
       "Rows of each slot's table, over all inputs. Hash embeddings without sizes of their own use "
-      "these. A slot of size 0 shares the vocabulary of the next slot that has a size, and the "
-      "table "
-      "of slots beside it that do.",
+      "these. A slot of size 0 shares the vocabulary of the next slot that has a size; slots side "
+      "by side that share one share a table.",
       {}, /*least=*/0);
   s.check([&] {
     const size_t slots = data.key_layout().hotness.size();

@@ -67,8 +67,8 @@ struct DataConfig {
   int64_t cache_eval_data = 0;
   std::optional<int64_t> num_workers;    // threads that read, where async_param does not say it
   std::vector<int64_t> slot_size_array;  // may be empty
-  // Where a size is given as 0, which makes it the next slot's: [slots], the slot whose vocabulary
-  // each one has. Else empty.
+  // [slots] names the slot whose vocabulary each slot has, if a size is given as 0, which makes it
+  // the next slot's; else empty.
   std::vector<int64_t> slot_vocabularies;
   bool float_label = false, float_dense = false;  // of the raw formats: float32, else int32
   KeyPolicyConfig key_policy;

@@ -296,7 +296,7 @@ void Network::emit_forward(plan::Plan& plan, Phase phase) const {
   }
 }
 
-// What several readers of a tensor wrote, or zeros where there is none.
+// Sums the gradients that the readers of a tensor wrote; without a reader they are zeros.
 void Network::emit_gradient_sum(plan::Plan& plan, const TensorEntry& t) const {
   if (t.consumers.empty() && t.grad != kNoBuffer)
     add_columns_step(plan, setup_.type, t.name + ".zero", {}, t.grad, elements(t.dims));

@@ -1,4 +1,4 @@
-// What the Python package does with prepared data: first configs, csv_prep, vocabularies.
+// The functions of the Python package for prepared data: first configs, csv_prep, vocabularies.
 #pragma once
 
 #include <pybind11/pybind11.h>

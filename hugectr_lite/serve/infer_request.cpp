@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "hugectr_lite/core/in_quotes.h"
+
 namespace hlite::serve {
 
 namespace {
-
-constexpr size_t kMostQuoted = 64;  // bytes of a client's text in a message
 
 constexpr struct {
   DataType type;
@@ -87,11 +87,6 @@ void append_texts(std::string_view bytes, InputTensor& to, const std::string& pl
 }  // namespace
 
 std::string_view name_of(DataType type) { return kTypes[static_cast<size_t>(type)].name; }
-
-std::string in_quotes(std::string_view text) {
-  return '"' + std::string(text.substr(0, kMostQuoted)) + (text.size() > kMostQuoted ? "..." : "") +
-         '"';
-}
 
 InferBuilder::Open InferBuilder::open(std::string_view name) const {
   const std::string place = fmt::format("inputs[{}]", request.inputs.size());

@@ -14,7 +14,7 @@
 
 namespace hlite::serve {
 
-// What is wrong with a request, and the status of its answer.
+// Says what is wrong with a request, and has the status of its answer.
 class RequestError final : public Error {
  public:
   RequestError(int status, const std::string& message) : Error(message), status_(status) {}
@@ -53,6 +53,7 @@ struct ModelDescription {
   std::vector<TensorSpec> inputs = {}, outputs = {};
   std::optional<WeightsIdentity> weights = {};  // of a checkpoint
 };
+
 // A tensor of a request, row-major.
 struct InputTensor {
   const TensorSpec* spec = nullptr;
@@ -68,9 +69,6 @@ struct InferRequest {
   bool binary = false;              // whether the answer's tensor is to be bytes
   int64_t timeout_us = 0;           // the request's own (parameter "timeout"); 0: none
 };
-
-// A client's text in a message: in quotes, and cut where it is long.
-std::string in_quotes(std::string_view text);
 
 // Puts a request together, a tensor at a time. Throws RequestError.
 class InferBuilder {

@@ -149,7 +149,7 @@ void Service::infer(const InferCall& call, const Parse& parse,
       .received = call.received,
       .deadline = std::min(call.received + limit, call.latest),
       .done = [version, request = std::move(request), done = std::move(done)](ScoreResult result) {
-        // Protocols need not have words for others.
+        // JSON has no NaN and no infinity.
         if (!std::all_of(result.scores.begin(), result.scores.end(),
                          [](float score) { return std::isfinite(score); }))
           result = {.status = 500, .error = "the model gives scores that are NaN or infinite"};

@@ -1,5 +1,5 @@
-// What a server does, whatever protocol its requests come by: models, who may ask, scores, and what
-// is counted.
+// Service answers requests of any protocol: it has the models and the token, scores samples, and
+// counts and logs what was answered.
 #pragma once
 
 #include <atomic>
@@ -51,7 +51,7 @@ struct Refusal {
   int status;
   std::string message;
 };
-// What the exception that is being handled means to the client of `request`.
+// Returns what the exception that is being handled means to the client of `request`.
 Refusal current_refusal(std::string_view request);
 
 // Any number of threads may use it.

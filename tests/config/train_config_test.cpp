@@ -378,6 +378,10 @@ TEST_CASE("Criteo files have columns of their own, and tokens that are hashed") 
                        {"layers[0].sparse", "expected 26 slots of one key each", "found 25"});
   test::check_contains(refused(with({"layers.data.float_label_dense=true"})),
                        {"layers[0].float_label_dense", "Criteo files have integers"});
+  for (const char* key : {"is_dense_float", "multi_hot_reader"})
+    test::check_contains(
+        refused(with({std::string("layers.data.async_param.") + key + "=true"})),
+        {std::string("layers[0].async_param.") + key, "Criteo files have integers", "found true"});
   test::check_contains(refused(with({"layers.data.keys=global"})),
                        {"layers[0].keys", "keys of Criteo files are local"});
   test::check_contains(refused(with({"solver.input_key_type=I64"})),

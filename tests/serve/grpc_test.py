@@ -4,7 +4,6 @@ ctest; PYTHONPATH names the folders that tools/setup.sh fetched them to."""
 import os
 import re
 import subprocess
-import tempfile
 import threading
 import time
 import unittest
@@ -14,21 +13,11 @@ import numpy as np
 import tritonclient.grpc as triton
 from tritonclient.grpc import service_pb2 as messages
 
-from running_server import DENSE, TABLES, Server, binary_request, binary_scores, evaluation, make_models, make_text_model
+from running_server import DENSE, TABLES, ModelFolder, Server, binary_request, binary_scores, evaluation, make_text_model
 
 LIMIT = 60
-
-
-def setUpModule():
-    global FOLDER, BEFORE
-    FOLDER, BEFORE = tempfile.TemporaryDirectory(), os.getcwd()
-    os.chdir(FOLDER.name)
-    make_models()
-
-
-def tearDownModule():
-    os.chdir(BEFORE)
-    FOLDER.cleanup()
+MODELS = ModelFolder()
+setUpModule, tearDownModule = MODELS.set_up, MODELS.tear_down
 
 
 class GrpcServer(Server):

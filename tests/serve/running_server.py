@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 
 import numpy as np
@@ -28,6 +29,19 @@ def make_models():
     run("train", "--config", "config.json", "--save", "ck", "--quiet")
     run("train", "--config", "config.json", "--save", "clamped", "--quiet", "--set", "layers.data.key_policy=clamp")
     run("predict", "--model", "ck", "--input", "eval.bin", "--out", "scores.npy", "--quiet")
+
+
+class ModelFolder:
+    """setUpModule() and tearDownModule(): a working directory with what make_models() makes."""
+
+    def set_up(self):
+        self.folder, self.before = tempfile.TemporaryDirectory(), os.getcwd()
+        os.chdir(self.folder.name)
+        make_models()
+
+    def tear_down(self):
+        os.chdir(self.before)
+        self.folder.cleanup()
 
 
 def make_text_model():

@@ -5,29 +5,18 @@ import os
 import random
 import socket
 import subprocess
-import tempfile
 import threading
 import time
 import unittest
 
 import numpy as np
 
-from running_server import (DENSE, TABLES, Server, ask_on, binary_request, binary_scores, evaluation, in_threads, json_request,
-                            json_scores, make_models, make_text_model, tensors)
+from running_server import (DENSE, TABLES, ModelFolder, Server, ask_on, binary_request, binary_scores, config, evaluation,
+                            in_threads, json_request, json_scores, make_text_model, run, tensors)
 
 INFER = "/v2/models/demo/infer"
-
-
-def setUpModule():
-    global FOLDER, BEFORE
-    FOLDER, BEFORE = tempfile.TemporaryDirectory(), os.getcwd()
-    os.chdir(FOLDER.name)
-    make_models()
-
-
-def tearDownModule():
-    os.chdir(BEFORE)
-    FOLDER.cleanup()
+MODELS = ModelFolder()
+setUpModule, tearDownModule = MODELS.set_up, MODELS.tear_down
 
 
 class ScoresTest(unittest.TestCase):
@@ -175,6 +164,25 @@ class RefusalsTest(unittest.TestCase):
         self.refused(404, "expected a path of KServe v2", path="/v3")
         self.refused(405, "expected POST, found GET", path=INFER)
         self.refused(405, "expected GET, found DELETE", path="/v2/models/demo", method="DELETE")
+
+    def test_scores_that_are_no_numbers_are_an_error_of_the_model(self):
+        squares = config()
+        squares["layers"].insert(2, {"name": "square", "type": "ElementwiseMultiply", "bottom": ["dense", "dense"],
+                                     "top": "squared"})
+        squares["layers"][3]["bottom"] = "squared"
+        with open("squares.json", "w", encoding="utf-8") as file:
+            json.dump(squares, file)
+        run("train", "--config", "squares.json", "--save", "squares", "--quiet")
+        dense, keys, _ = evaluation()
+        dense = dense[:1].copy()
+        with Server(models=("demo=squares",)) as server:
+            for headers, body in ((None, json_request(dense, keys[:1])), binary_request(dense, keys[:1])):
+                self.assertEqual(server.score(body, headers)[0], 200)
+            dense[:] = 3e38  # its square is infinite, and weights of both signs make NaN of that
+            for headers, body in ((None, json_request(dense, keys[:1])), binary_request(dense, keys[:1])):
+                status, _, answer = server.score(body, headers)
+                self.assertEqual((status, json.loads(answer)),
+                                 (500, {"error": "the model gives scores that are NaN or infinite"}))
 
     def test_bytes_that_are_no_request_are_refused(self):
         post = "POST /v2/models/demo/infer HTTP/1.1\r\nHost: a\r\n"

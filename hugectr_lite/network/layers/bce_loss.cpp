@@ -3,9 +3,8 @@
 //   BinaryCrossEntropyLoss   of one task, [B,1], plus an optional penalty on every dense parameter:
 //                            L1: lambda sum |w|; L2: lambda/2 sum w^2, whatever the batch; with
 //                            `pos_weight` for labels of 1
-//   MultiCrossEntropyLoss    of T tasks, [B,T], a weight for each, mean over B T. A label below
-//   -0.5
-//                            is absent
+//   MultiCrossEntropyLoss    of T tasks, [B,T], a weight for each, mean over B T. A label
+//                            below -0.5 is absent
 #include "hugectr_lite/ops/bce_loss.h"
 
 #include <algorithm>

@@ -111,8 +111,8 @@ class MultiCrossLayer : public Layer {
   }
 
  private:
-  // What one cross layer works on. Vector: k is 1, u is w, and v and h are not there. Full rank: k
-  // is n, v is w, which takes x in place of c, and u, c and t are not there.
+  // The tensors of one cross layer. Vector: k is 1, u is w, and there is no v and no h. Full rank:
+  // k is n, v is w, which takes x in place of c, and there is no u, c and t.
   struct CrossStep {
     int64_t n = 0, k = 0;
     bool first_backward = false, last_backward = false;
@@ -127,7 +127,7 @@ class MultiCrossLayer : public Layer {
     const CrossStep& s;
     [[nodiscard]] Matrix<T> wide(BufferId id) const { return views.rows(id, s.n); }
     [[nodiscard]] Matrix<T> narrow(BufferId id) const { return views.rows(id, s.k); }
-    // What v multiplies.
+    // Returns the tensor that v multiplies.
     [[nodiscard]] Matrix<T> into_v() const { return s.c == kNoBuffer ? wide(s.x) : narrow(s.c); }
     [[nodiscard]] Matrix<T> u() const { return matrix<T>(views.buffers, s.u.working, s.n, s.k); }
     [[nodiscard]] Matrix<T> v() const { return matrix<T>(views.buffers, s.v.working, s.k, s.n); }

@@ -49,7 +49,7 @@ struct Request {
   std::string_view model, version;
   int64_t bytes = 0;         // of its message
   int64_t deadline_us = -1;  // that the client still waits; -1: for ever
-  // Of kModelInfer.
+  // The rest belongs to kModelInfer.
   std::string_view id;
   int64_t timeout_us = 0;  // the parameter "timeout"; 0: none
   bool raw = false;        // in raw_input_contents; the answer is then raw, too
@@ -57,7 +57,7 @@ struct Request {
   std::span<const Output> outputs;
 };
 
-// What a model takes or gives.
+// An input or output of a model.
 struct TensorInfo {
   std::string_view name, datatype;
   std::span<const int64_t> shape;
@@ -71,7 +71,7 @@ struct Answer {
   std::string_view name = {}, version = {};  // of the server or the model
   std::span<const std::string_view> list = {};  // extensions of the server, versions of the model
   std::span<const TensorInfo> inputs = {}, outputs = {};
-  // Of kModelInfer: scores [.., tasks] as outputs[0].
+  // The answer to kModelInfer has scores [.., tasks] as outputs[0].
   std::string_view id = {};
   bool raw = false;
   std::span<const float> scores = {};

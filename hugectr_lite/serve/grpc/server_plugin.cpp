@@ -1,4 +1,4 @@
-// What the plug-in exports: a gRPC server for KServe v2's messages (grpc_plugin.h).
+// The plug-in exports a gRPC server for KServe v2's messages (grpc_plugin.h).
 //
 // One generic service takes all methods and reads their messages itself, so that it can limit the
 // number of calls and the time until a message has come.
@@ -119,7 +119,7 @@ struct InferViews {
 
 Status refusal(::grpc::CallbackServerContext& context, StatusCode code, std::string_view message,
                int64_t retry_ms = -1) {
-  // What gRPC's own clients wait for before they try again.
+  // gRPC's own clients wait so long before they try again.
   if (retry_ms >= 0)
     context.AddTrailingMetadata("grpc-retry-pushback-ms", std::to_string(retry_ms));
   return {code, std::string(message)};
