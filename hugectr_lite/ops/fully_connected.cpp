@@ -64,6 +64,13 @@ int64_t forward_task_rows(int64_t batch, int threads) {
   return large ? kLargeForwardTask : task_rows(batch, threads, 2, kForwardTask);
 }
 
+// In an evaluation, where every task packs the weights: as many rows as row_product() packs at
+// once, and for small batches one task a thread.
+constexpr int64_t kEvaluatedTask = 240;
+int64_t evaluated_task_rows(int64_t batch, int threads) {
+  return task_rows(batch, threads, batch >= kEvaluatedTask * threads ? 2 : 1, kEvaluatedTask);
+}
+
 template <typename T>
 int64_t backward_task_rows(int64_t batch, int64_t weights, int threads) {
   if (std::is_same_v<T, bf16>) return task_rows(batch, threads, 2, kBf16Task);
@@ -117,7 +124,9 @@ void forward_on_cpu(const Exec& exec, Matrix<const T> x, Matrix<const T> w, Vect
   const int64_t batch = x.dim(0);
   ThreadPool& threads = cpu_threads(exec, "fully_connected_forward");
   const Factor<T> weights(threads, Transpose::kNo, w);
-  const int64_t rows = forward_task_rows<T>(batch, threads.threads());
+  const int64_t rows = kBits == RowBits::kOfRow && std::is_same_v<T, float>
+                           ? evaluated_task_rows(batch, threads.threads())
+                           : forward_task_rows<T>(batch, threads.threads());
   for_tasks(threads, batch, rows, [&](int64_t begin, int64_t end) {
     float* const z = product_of(y, begin, end);
     const Matrix<float> product(z, end - begin, y.dim(1));

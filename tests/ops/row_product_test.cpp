@@ -14,13 +14,13 @@ namespace {
 struct RowProductShape {
   int64_t n, k;
 };
-constexpr RowProductShape kRowProductShapes[] = {{1, 1},     {1, 300},  {7, 13}, {16, 64},
-                                                 {17, 31},   {33, 512}, {64, 0}, {130, 367},
-                                                 {257, 513}, {48, 1100}};
+constexpr RowProductShape kRowProductShapes[] = {{1, 1},     {1, 300},   {7, 13},   {16, 64},
+                                                 {17, 31},   {33, 512},  {64, 0},   {130, 367},
+                                                 {257, 513}, {48, 1100}, {300, 257}};
 
 TEST_CASE("row_product agrees with the definition") {
   for (const auto& [n, k] : kRowProductShapes)
-    for (const int64_t m : {1, 3, 4, 13, 50, 70}) {
+    for (const int64_t m : {1, 3, 4, 8, 13, 50, 70, 251}) {
       const auto a = test::random_values(m * (k + 2), 1), b = test::random_values(k * (n + 3), 2);
       auto c = test::random_values(m * (n + 1), 3);
       std::vector<double> want(c.begin(), c.end());
@@ -40,12 +40,12 @@ TEST_CASE("row_product agrees with the definition") {
 
 TEST_CASE("a row of row_product has the same bits in any number of rows") {
   for (const auto& [n, k] : kRowProductShapes) {
-    constexpr int64_t kRows = 131;
+    constexpr int64_t kRows = 263;
     const auto a = test::random_values(kRows * k, 1), b = test::random_values(k * n, 2);
     std::vector<float> alone(static_cast<size_t>(kRows * n)), c(alone.size());
     for (int64_t i = 0; i < kRows; ++i)
       row_product(1, n, k, {a.data() + i * k, k}, {b.data(), n}, {alone.data() + i * n, n});
-    for (const int64_t m : {2, 3, 4, 5, 12, 47, 48, 61, 131}) {
+    for (const int64_t m : {2, 3, 4, 5, 8, 11, 12, 47, 61, 131, 240, 241, 263}) {
       std::fill(c.begin(), c.end(), -1.0f);
       for (int64_t i = 0; i < kRows; i += m)
         row_product(std::min(m, kRows - i), n, k, {a.data() + i * k, k}, {b.data(), n},
