@@ -149,3 +149,4 @@ fetch_python sklearn sklearn.txt scikit-learn "scikit-learn, pandas and polars" 
 fetch_python clients clients.txt tritonclient "tritonclient[http]" ||
   echo "setup: the server will not be tested with tritonclient and prometheus_client" >&2
 fetch_python grpc grpc_clients.txt grpcio "grpcio" || echo "setup: the server will not be tested over gRPC" >&2
+fetch_python site site.txt mkdocs-material "MkDocs" || echo "setup: the site of the documentation will not be built" >&2

@@ -25,10 +25,28 @@ def files(folder, *endings):
             if name.endswith(endings)]
 
 
+PAGES = [os.path.join(ROOT, "README.md"), os.path.join(ROOT, "ARCHITECTURE.md"),
+         os.path.join(ROOT, "tests/bench/RESULTS.md"), *files(DOCS, ".md")]
+
+
 def literals(text):
     """Source text as its strings read: adjacent literals joined, quotes bare, every {...} of a format as one {}."""
     text = re.sub(r'"\s*\n?\s*"', "", text)
     return re.sub(r"\{[^{}\n]*\}", "{}", text.replace('\\"', '"'))
+
+
+def without_code(page):
+    return re.sub(r"^```[\s\S]*?^```|`[^`\n]*`", "", page, flags=re.MULTILINE)
+
+
+def anchors(page):
+    """What #... may name: headings as GitHub writes them."""
+    headings = re.findall(r"^#+ +(.*)", re.sub(r"^```[\s\S]*?^```", "", page, flags=re.MULTILINE), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def cells(row):
+    return len(re.findall(r"(?<!\\)\|", row))
 
 
 def script_of(page, left_out=r"$^"):
@@ -65,12 +83,12 @@ class DocsTest(unittest.TestCase):
             self.assertIn(words, read(DOCS, "report.md"))
             self.assertIn(words, source)
 
-    def test_readme_has_every_option_of_train(self):
+    def test_train_page_has_every_option(self):
         help_text = subprocess.run([os.path.join(os.environ["HLITE_PROGRAMS"], "train"), "--help"],
                                    capture_output=True, text=True, check=True).stdout
         options = set(re.findall(r"^ +(?:-\w,)?(--[\w-]+)", help_text, re.MULTILINE))
         self.assertGreater(len(options), 20)
-        section = re.search(r"## Options of `train`([\s\S]*?)\n## ", read(ROOT, "README.md")).group(1)
+        section = re.search(r"## Options of `train`([\s\S]*?)\n## ", read(DOCS, "train.md")).group(1)
         table = set(re.findall(r"--[\w-]+", "".join(re.findall(r"^\| (`--.*?) \|", section, re.MULTILINE))))
         self.assertEqual(table, options)
 
@@ -78,19 +96,37 @@ class DocsTest(unittest.TestCase):
         source = read(ROOT, "hugectr_lite/trainer/run/metrics_file.cpp")
         events = set(re.findall(r'"event":"(\w+)"|evaluation_line\("(\w+)"', source))
         self.assertGreater(len(events), 4)
-        for page in (read(ROOT, "README.md"), read(DOCS, "report.md")):
+        for page in (read(DOCS, "train.md"), read(DOCS, "report.md")):
             for event in events:
                 self.assertIn(f"`{''.join(event)}`", page)
 
-    def test_links_lead_somewhere(self):
-        for path in files(DOCS, ".md"):
-            for target in re.findall(r"\]\(([^)#:]+)\)", read(path)):
+    def test_links_and_images_lead_somewhere(self):
+        for path in PAGES:
+            for target in re.findall(r"\]\(([^)\s]+)\)", without_code(read(path))):
+                if "://" in target:
+                    continue
+                file, _, anchor = target.partition("#")
+                file = os.path.normpath(os.path.join(os.path.dirname(path), file)) if file else path
                 with self.subTest(f"{os.path.relpath(path, ROOT)}: {target}"):
-                    self.assertTrue(os.path.exists(os.path.join(os.path.dirname(path), target)))
+                    self.assertTrue(os.path.exists(file))
+                    if anchor:
+                        self.assertIn(anchor, anchors(read(file)))
+
+    def test_rows_of_a_table_have_as_many_cells_as_its_head(self):
+        for path in PAGES:
+            tables = re.findall(r"(?:^\|.*\n)+", read(path), re.MULTILINE)
+            for rows in (table.splitlines() for table in tables):
+                self.assertRegex(rows[1], r"^\|(?:-+\|)+$", path)
+                for row in rows:
+                    with self.subTest(f"{os.path.relpath(path, ROOT)}: {row[:60]}"):
+                        self.assertEqual(cells(row), cells(rows[0]))
+
+    def test_readme_can_be_read_in_five_minutes(self):
+        self.assertLessEqual(len(read(ROOT, "README.md").splitlines()), 130)
 
     def test_files_that_pages_name_are_there(self):
         named = r"`((?:configs|tests|tools|hugectr_lite|docs)/[\w./*<>-]+)`"
-        for path in files(DOCS, ".md"):
+        for path in PAGES:
             for name in re.findall(named, read(path)):
                 with self.subTest(f"{os.path.relpath(path, ROOT)}: {name}"):
                     self.assertTrue(os.path.exists(os.path.join(ROOT, name)))
