@@ -104,7 +104,7 @@ void declare(Block& s, const std::string& directory, EmbeddingConfig& e) {
   s.about(
       "`HybridSparseEmbedding`, `LocalizedSlotSparseEmbeddingOneHot`, "
       "`LocalizedSlotSparseEmbeddingHash` and `DistributedSlotSparseEmbeddingHash` make "
-      "[B, slots, V] of a sparse input. The README says which rank holds which rows.");
+      "[B, slots, V] of a sparse input. docs/ranks_and_gpus.md says which rank holds which rows.");
   s.text("type", &e.type_name, "The type of embedding.", kRequired);
   s.text("bottom", &e.bottom, "A sparse input of the Data layer.", kRequired);
   s.text("top", &e.top, "Name of the tensor that it makes, [B, slots, V].", kRequired);

@@ -197,7 +197,7 @@ void declare_sources(Block& s, DataConfig& data) {
             {"Norm", DataFormat::kNorm},
             {"Parquet", DataFormat::kParquet},
             {"Criteo", DataFormat::kCriteo}},
-           "Format of the files; the README describes each.");
+           "Format of the files; docs/data_formats.md describes each.");
   s.name("source", &data.source, "Training data: a file; for Norm a list of files.", kRequired);
   s.name("eval_source", &data.eval_source, "Evaluation data; required if the solver evaluates.");
   s.name("test_source", &data.test_source,
