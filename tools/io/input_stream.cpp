@@ -1,9 +1,9 @@
 #include "tools/io/input_stream.h"
 
 #include <fcntl.h>
+#include <isa-l/igzip_lib.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 #include <zstd.h>
 
 #include <algorithm>
@@ -58,47 +58,89 @@ class StoredBuffer {
 class GzipStream final : public InputStream {
  public:
   explicit GzipStream(std::unique_ptr<StoredBytes> stored) : InputStream(std::move(stored)) {
-    constexpr int kGzipOnly = 15 + 16;
-    if (inflateInit2(&state_, kGzipOnly) != Z_OK) throw std::bad_alloc();
+    isal_inflate_init(state_.get());
   }
-  ~GzipStream() override { inflateEnd(&state_); }
 
  private:
   size_t decode(char* out, size_t bytes) override {
-    const auto want = static_cast<uInt>(std::min<size_t>(bytes, 1u << 30));
-    state_.next_out = reinterpret_cast<Bytef*>(out);
-    state_.avail_out = want;
-    while (state_.avail_out == want) {
-      if (!buffer_.refill(source())) {
+    const auto want = static_cast<uint32_t>(std::min<size_t>(bytes, 1u << 30));
+    state_->next_out = reinterpret_cast<uint8_t*>(out);
+    state_->avail_out = want;
+    while (state_->avail_out == want) {
+      if (!failure_.empty()) fail(failure_);
+      // A full output may have left decoded bytes inside: they need no new input.
+      if (!more_inside_ && !buffer_.refill(source())) {
         if (inside_) fail("the gzip stream is cut short");
         return 0;
       }
       if (!inside_ && !next_member()) continue;
-      state_.next_in = reinterpret_cast<Bytef*>(buffer_.bytes.data() + buffer_.begin);
-      state_.avail_in = static_cast<uInt>(buffer_.end - buffer_.begin);
-      const int code = inflate(&state_, Z_NO_FLUSH);
-      buffer_.begin = buffer_.end - state_.avail_in;
-      if (code == Z_STREAM_END) {
-        inside_ = false;
-        inflateReset(&state_);
-      } else if (code != Z_OK && code != Z_BUF_ERROR) {
-        if (state_.avail_out != want) break;  // hand out what is good; the next call fails again
-        fail(state_.msg != nullptr ? state_.msg : "the gzip stream is damaged");
-      }
+      state_->next_in = reinterpret_cast<uint8_t*>(buffer_.bytes.data() + buffer_.begin);
+      state_->avail_in = static_cast<uint32_t>(buffer_.end - buffer_.begin);
+      advance();
+      buffer_.begin = buffer_.end - state_->avail_in;
+      if (state_->block_state == ISAL_BLOCK_FINISH) inside_ = false;
+      more_inside_ = inside_ && state_->avail_out == 0;
     }
-    return want - state_.avail_out;
+    return want - state_->avail_out;
   }
 
   // Between members: zeros that pad a file to a block size are passed over, as gzip does.
   bool next_member() {
     while (buffer_.begin < buffer_.end && buffer_.bytes[buffer_.begin] == 0) ++buffer_.begin;
     inside_ = buffer_.begin < buffer_.end;
-    return inside_;
+    if (!inside_) return false;
+    // ISA-L looks at a header when it has the first ten bytes: what is no gzip may have fewer.
+    if (buffer_.bytes[buffer_.begin] != '\x1f') fail(reason_of(ISAL_INVALID_WRAPPER));
+    isal_inflate_reset(state_.get());
+    state_->crc_flag = ISAL_GZIP_NO_HDR_VER;  // the header is read here, the trailer is checked
+    isal_gzip_header_init(&header_);
+    in_header_ = true;
+    return true;
+  }
+
+  // Decodes what is there. A failure is kept: what was decoded before it is handed out first.
+  void advance() {
+    int code = ISAL_DECOMP_OK;
+    if (in_header_) {
+      code = isal_read_gzip_header(state_.get(), &header_);
+      if (code == ISAL_END_INPUT) return;
+      constexpr uint32_t kReserved = 0xe0;
+      if (code == ISAL_DECOMP_OK && (header_.flags & kReserved) != 0)
+        failure_ = "unknown header flags set";
+      else if (code == ISAL_INCORRECT_CHECKSUM)
+        failure_ = "header crc mismatch";
+      in_header_ = false;
+    }
+    if (code == ISAL_DECOMP_OK && failure_.empty()) code = isal_inflate(state_.get());
+    if (code < 0 && failure_.empty()) failure_ = reason_of(code);
+  }
+
+  static const char* reason_of(int code) {
+    switch (code) {
+      case ISAL_INVALID_WRAPPER:
+        return "incorrect header check";
+      case ISAL_UNSUPPORTED_METHOD:
+        return "unknown compression method";
+      case ISAL_INVALID_BLOCK:
+        return "invalid block";
+      case ISAL_INVALID_SYMBOL:
+        return "invalid code";
+      case ISAL_INVALID_LOOKBACK:
+        return "invalid distance too far back";
+      case ISAL_INCORRECT_CHECKSUM:
+        return "incorrect data check";
+      default:
+        return "the gzip stream is damaged";
+    }
   }
 
   StoredBuffer buffer_;
-  z_stream state_ = {};
-  bool inside_ = false;  // a member
+  // ISA-L decodes twice as fast as zlib. The state holds its window of 64 KiB.
+  std::unique_ptr<inflate_state> state_ = std::make_unique<inflate_state>();
+  isal_gzip_header header_ = {};  // kept while one goes over the end of a buffer
+  bool inside_ = false;           // a member
+  bool in_header_ = false, more_inside_ = false;
+  std::string failure_;
 };
 
 class ZstdStream final : public InputStream {

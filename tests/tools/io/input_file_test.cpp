@@ -307,6 +307,57 @@ TEST_CASE("damage in a compressed file is an error with its place") {
   }
 }
 
+TEST_CASE("a gzip header may have every field and lie anywhere between two buffers") {
+  TemporaryDirectory folder;
+  constexpr size_t kBuffer = size_t{1} << 20;
+  const std::string a = numbered_lines(30), b = numbered_lines(50);
+  const std::string before = test::gzip_member_with_fields(a);
+  const std::string after = test::gzip_member_with_fields(b);
+  for (size_t inside = 0; inside < 60; ++inside) {
+    INFO(inside << " bytes of the member in the first buffer");
+    const std::string zeros(kBuffer - before.size() - inside, '\0');
+    test::write_text(folder / "gzip", before + zeros + after);
+    CHECK(text_of(folder / "gzip", 100000) == a + b);
+    test::write_text(folder / "cut", before + zeros + after.substr(0, inside + 20));
+    CHECK(test::message_of<FileError>([&] {
+            text_of(folder / "cut", 100000);
+          }).ends_with("the gzip stream is cut short"));
+  }
+}
+
+TEST_CASE("what is wrong with a gzip member is said") {
+  TemporaryDirectory folder;
+  const std::string text = numbered_lines(100), good = test::gzip_member_with_fields(text);
+  const auto reason_of = [&](std::string packed, size_t at, int bits) {
+    packed[at] = static_cast<char>(packed[at] ^ bits);
+    // After a good member, so that it is known to be gzip.
+    test::write_text(folder / "bad", good + packed);
+    const std::string message = test::message_of<FileError>([&] { text_of(folder / "bad"); });
+    return message.substr(message.rfind(": ") + 2);
+  };
+  const auto reason = [&](size_t at, int bits) { return reason_of(good, at, bits); };
+  CHECK(reason(0, 1) == "incorrect header check");
+  CHECK(reason(1, 1) == "incorrect header check");
+  CHECK(reason(2, 1) == "unknown compression method");
+  test::write_gzip(folder / "plain", text);
+  CHECK(reason_of(test::read_text(folder / "plain"), 3, 0x80) == "unknown header flags set");
+  CHECK(reason(15, 1) == "header crc mismatch");
+  CHECK(reason(good.size() - 5, 1) == "incorrect data check");
+  CHECK(reason(good.size() - 1, 1) == "incorrect data check");
+  // All text before the damage has been handed out, and the error comes again.
+  std::string packed = good;
+  packed[good.size() - 5] ^= 1;
+  test::write_text(folder / "bad", packed);
+  const auto stream = open_input_stream(folder / "bad");
+  std::string got(text.size(), ' ');
+  CHECK(stream->read(got.data(), got.size()) == got.size());
+  CHECK(got == text);
+  for (int i = 0; i < 2; ++i)
+    CHECK(test::message_of<FileError>([&] {
+            stream->read(got.data(), 1);
+          }).find(fmt::format("cannot read at byte {} ", text.size())) != std::string::npos);
+}
+
 TEST_CASE("reading goes on at any position that was passed") {
   TemporaryDirectory folder;
   const std::string text = numbered_lines(500) + "last";
