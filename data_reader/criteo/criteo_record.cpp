@@ -159,24 +159,33 @@ std::string explain(std::string_view line) {
   for (int k = 0; k < kColumns; ++k) {
     const std::string_view field = line.substr(0, line.find('\t'));
     line.remove_prefix(k + 1 < kColumns ? field.size() + 1 : field.size());
-    const char* p = field.data();
-    const char* end = p + field.size();
     uint32_t ignored = 0;
-    if (k == 0) {
-      if (field != "0" && field != "1") {
-        return fmt::format("column 1 (label): expected 0 or 1, found {}", in_quotes(field));
-      }
-    } else if (k < kFirstKey) {
-      if (!parse_integer(p, end, ignored) || p != end) {
-        return fmt::format("column {} (integer {}): expected a 32-bit integer or nothing, found {}",
-                           k + 1, k, in_quotes(field));
-      }
-    } else if (parse_token(p, end, ignored) != end - p) {
-      return fmt::format("column {} (category {}): expected at most 8 hexadecimal digits, found {}",
-                         k + 1, k + 1 - kFirstKey, in_quotes(field));
-    }
+    if (!parse_field(k, field, ignored)) return explain_field(k, field);
   }
   return "unreadable";
+}
+
+bool parse_field(int column, std::string_view field, uint32_t& value) noexcept {
+  const char* p = field.data();
+  const char* const end = p + field.size();
+  value = 0;
+  if (column == 0) {
+    if (field != "0" && field != "1") return false;
+    value = static_cast<uint32_t>(*p - '0');
+    return true;
+  }
+  if (column < kFirstKey) return parse_integer(p, end, value) && p == end;
+  return parse_token(p, end, value) == end - p;
+}
+
+std::string explain_field(int column, std::string_view field) {
+  if (column == 0)
+    return fmt::format("column 1 (label): expected 0 or 1, found {}", in_quotes(field));
+  if (column < kFirstKey)
+    return fmt::format("column {} (integer {}): expected a 32-bit integer or nothing, found {}",
+                       column + 1, column, in_quotes(field));
+  return fmt::format("column {} (category {}): expected at most 8 hexadecimal digits, found {}",
+                     column + 1, column + 1 - kFirstKey, in_quotes(field));
 }
 
 std::vector<data::DataIdentity::IdentityPart> dense_parts() {

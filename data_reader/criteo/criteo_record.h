@@ -62,6 +62,11 @@ bool parse(std::string_view line, const KeyRange& range, const data::ColumnArray
 // Why parse() refused `line`: "column 3 (integer 2): expected ..., found ...".
 std::string explain(std::string_view line);
 
+// One field of a line: of column 0 (the label), 1 to 13 (integers) or 14 to 39 (tokens, which are
+// not reduced here). Returns false if it is not of the format; explain_field() says why.
+bool parse_field(int column, std::string_view field, uint32_t& value) noexcept;
+std::string explain_field(int column, std::string_view field);
+
 // Lines of one file; key_range as above. Lines that are not `labelled` lack the label and its tab:
 // their rows have label 0.
 std::unique_ptr<const data::LineParser> make_line_parser(uint32_t key_range, bool labelled = true);

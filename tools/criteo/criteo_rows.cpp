@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "data_reader/criteo/criteo_record.h"
+#include "tools/criteo/criteo_parquet.h"
 
 namespace hlite::tools {
 namespace {
@@ -24,6 +25,11 @@ class CriteoRows final : public RowParser {
     form.first_hexadecimal = std::ssize(form.names);
     for (int k = 1; k <= criteo::kSlots; ++k) form.names.push_back(fmt::format("C{}", k));
     return form;
+  }
+  [[nodiscard]] std::vector<FileColumn> open_columns(
+      const data::parquet::ParquetFile& file) const override {
+    if (!labelled_) return {};
+    return criteo_columns_of(file, text_form(), key_range_);
   }
   [[nodiscard]] std::unique_ptr<const LineParser> open(const std::string&,
                                                        std::string_view) override {

@@ -46,9 +46,8 @@ bool add_field(std::string_view text, const TextForm& form, LineBuffer& out) {
 
 ParquetFields::ParquetFields(const ParquetFile& file, int group, int column, const TextForm& form,
                              bool hexadecimal)
-    : cursor_(file.open_column(group, column)),
+    : rows_(file, group, column),
       most_defined_(file.columns()[static_cast<size_t>(column)].most_defined),
-      first_row_(file.groups()[static_cast<size_t>(group)].first_row),
       form_(form),
       add_(function_for(file.columns()[static_cast<size_t>(column)], hexadecimal)) {}
 
@@ -91,15 +90,8 @@ void ParquetFields::add_to(LineBuffer& out) {
 
 void ParquetFields::refill() {
   const Text* const dictionary = piece_.dictionary;
-  piece_ = cursor_.next(kPieceLevels);
+  piece_ = rows_.next(kPieceLevels);
   level_ = value_ = 0;
-  const int64_t there =
-      piece_.definition == nullptr
-          ? piece_.levels
-          : std::count(piece_.definition, piece_.definition + piece_.levels, most_defined_);
-  if (piece_.levels == 0) fail("a row, found the end of the column");
-  if (there != piece_.values)
-    fail(fmt::format("{} values in a page, found {}", there, piece_.values));
   if (piece_.indices != nullptr &&
       (piece_.dictionary != dictionary || std::ssize(ready_) != piece_.dictionary_size))
     make_ready();
@@ -136,7 +128,7 @@ void ParquetFields::add_hexadecimal(LineBuffer& out) {
   // A negative 32-bit number is one without sign that was stored with it.
   const auto bits = static_cast<uint32_t>(x);
   if (sizeof(T) > 4 && static_cast<T>(bits) != x)
-    fail(fmt::format("a number of 32 bits, found {}", x));
+    rows_.fail(row_, fmt::format("a number of 32 bits, found {}", x));
   char digits[8];  // of which the last ones count
   put_hexadecimal(bits, digits);
   const auto count = static_cast<size_t>((std::bit_width(bits | 1) + 3) / 4);
@@ -160,12 +152,8 @@ void ParquetFields::add_text(LineBuffer& out) {
 void ParquetFields::add_plain_text(const Text& text, LineBuffer& out) {
   const std::string_view view(text.data, text.size);
   if (!add_field(view, form_, out))
-    fail(fmt::format("a text without line feed and {}, found {}",
-                     in_quotes(std::string(1, form_.separator)), in_quotes(view)));
-}
-
-void ParquetFields::fail(const std::string& expected) const {
-  raise<DataError>("{}, row {}: expected {}", cursor_.place(), first_row_ + row_, expected);
+    rows_.fail(row_, fmt::format("a text without line feed and {}, found {}",
+                                 in_quotes(std::string(1, form_.separator)), in_quotes(view)));
 }
 
 }  // namespace hlite::tools

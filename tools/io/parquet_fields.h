@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data_reader/parquet/parquet_file.h"
+#include "tools/io/parquet_rows.h"
 #include "tools/io/text_form.h"
 
 namespace hlite::tools {
@@ -69,11 +69,9 @@ class ParquetFields {
   void add_hexadecimal(LineBuffer& out);
   void add_text(LineBuffer& out);
   void add_plain_text(const data::parquet::Text& text, LineBuffer& out);
-  [[noreturn]] void fail(const std::string& expected) const;
 
-  data::parquet::ColumnCursor cursor_;
+  ParquetRows rows_;
   const int16_t most_defined_;
-  const int64_t first_row_;  // of the group
   const TextForm& form_;
   const Add add_;
   data::parquet::Piece piece_{};

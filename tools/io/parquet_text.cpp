@@ -7,6 +7,7 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <thread>
 
 #include "hugectr_lite/core/error.h"
@@ -56,13 +57,7 @@ class ParquetText final : public InputStream {
   };
 
   void find_columns() {
-    std::vector<int> all;
-    for (const std::string& name : form_.names)
-      if (const auto found = file_.find(name)) all.push_back(*found);
-    if (form_.names.empty() || all.size() < form_.names.size()) {
-      all.clear();
-      for (int c = 0; c < static_cast<int>(file_.columns().size()); ++c) all.push_back(c);
-    }
+    const std::vector<int> all = columns_of_lines(file_, form_);
     for (size_t i = 0; i < all.size(); ++i) {
       const ParquetColumn& column = file_.columns()[static_cast<size_t>(all[i])];
       const auto index = static_cast<int64_t>(i);
@@ -206,6 +201,16 @@ class ParquetText final : public InputStream {
 };
 
 }  // namespace
+
+std::vector<int> columns_of_lines(const ParquetFile& file, const TextForm& form) {
+  std::vector<int> columns;
+  for (const std::string& name : form.names)
+    if (const auto found = file.find(name)) columns.push_back(*found);
+  if (!form.names.empty() && columns.size() == form.names.size()) return columns;
+  columns.resize(file.columns().size());
+  std::iota(columns.begin(), columns.end(), 0);
+  return columns;
+}
 
 std::unique_ptr<InputStream> open_parquet_text(std::unique_ptr<StoredBytes> stored,
                                                const TextForm& form, int threads) {

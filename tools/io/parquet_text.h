@@ -6,11 +6,16 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
+#include "data_reader/parquet/parquet_file.h"
 #include "tools/io/input_stream.h"
 #include "tools/io/text_form.h"
 
 namespace hlite::tools {
+
+// The columns of a file that its lines have.
+std::vector<int> columns_of_lines(const data::parquet::ParquetFile& file, const TextForm& form);
 
 // The file's lines. `threads`: at most so many row groups at once. Throws DataError for a column of
 // a type that has no text, unless the form leaves it out.

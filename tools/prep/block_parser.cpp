@@ -1,6 +1,8 @@
 #include "tools/prep/block_parser.h"
 
 #include <algorithm>
+#include <cstring>
+#include <map>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/random.h"
@@ -24,24 +26,22 @@ bool BlockParser::keeps(size_t file, int64_t line) const {
   return all_ || random::word(seed_, stream + file, static_cast<uint64_t>(line)) < below_;
 }
 
-// More rows than there are lines long enough: a parser writes before it knows.
-void BlockParser::make_room(const LineBlock& lines, ParsedRows& out) const {
-  const int64_t most =
-      std::min(lines.lines, static_cast<int64_t>(lines.size) / layout_.shortest_row);
+void BlockParser::make_room(int64_t rows, ParsedRows& out) const {
   const auto widest = static_cast<size_t>(std::max({4, layout_.dense_bytes, layout_.key_bytes}));
-  const size_t bytes = static_cast<size_t>(most + ColumnArrays::kRowsBeyond) * widest;
+  const size_t bytes = static_cast<size_t>(rows + ColumnArrays::kRowsBeyond) * widest;
   // Arrays a multiple of 4 KiB apart would fall on the same lines of the cache.
   out.stride = (bytes + 4095) / 4096 * 4096 + 13 * 64;
   const size_t all = out.stride * static_cast<size_t>(layout_.columns());
   if (out.arrays.size() < all) out.arrays = HostMemory(all + all / 8, "a block of rows");
+  out.rows = 0;
+  out.bad.clear();
+  out.missing.assign(static_cast<size_t>(layout_.slots), 0);
 }
 
 void BlockParser::parse(const LineBlock& lines, size_t file, const LineParser& parser,
                         ParsedRows& out) const {
-  make_room(lines, out);
-  out.rows = 0;
-  out.bad.clear();
-  out.missing.assign(static_cast<size_t>(layout_.slots), 0);
+  // More rows than there are lines long enough: a parser writes before it knows.
+  make_room(std::min(lines.lines, static_cast<int64_t>(lines.size) / layout_.shortest_row), out);
   const ColumnArrays arrays(layout_, out.arrays.data(), out.stride, out.missing.data());
   const auto kept = [&](int64_t line) { return keeps(file, line); };
   LineBlock::Place place = lines.begin();
@@ -65,6 +65,47 @@ void BlockParser::parse(const LineBlock& lines, size_t file, const LineParser& p
     } else if (kind == LineKind::kBad) {
       out.bad.push_back({number, parser.explain(line)});
     }
+  }
+}
+
+void BlockParser::begin(const ColumnBlock& block, ParsedRows& out) const {
+  make_room(block.rows, out);
+}
+
+void BlockParser::finish(const ColumnBlock& block, size_t file, ParsedRows& out) const {
+  const bool good = std::all_of(block.columns.begin(), block.columns.end(),
+                                [](const ParsedColumn& column) { return column.bad.empty(); });
+  if (!all_ || !good) return keep_good_rows(block, file, out);
+  out.rows = block.rows;
+  for (size_t slot = 0; slot < out.missing.size(); ++slot) {
+    const auto& missing = block.columns[static_cast<size_t>(layout_.first_key()) + slot].missing;
+    out.missing[slot] = std::count(missing.begin(), missing.end(), 1);
+  }
+}
+
+void BlockParser::keep_good_rows(const ColumnBlock& block, size_t file, ParsedRows& out) const {
+  // The first bad field of a row is the one that is told.
+  std::map<int64_t, const std::string*> reasons;
+  for (const ParsedColumn& column : block.columns)
+    for (const BadField& bad : column.bad) reasons.emplace(bad.row, &bad.reason);
+  for (int64_t row = 0; row < block.rows && std::ssize(out.bad) <= max_bad_rows_; ++row) {
+    const int64_t line = block.first_row + row + 1;
+    if (!keeps(file, line)) continue;
+    if (const auto bad = reasons.find(row); bad != reasons.end()) {
+      out.bad.push_back({line, *bad->second});
+      continue;
+    }
+    for (int c = 0; c < layout_.columns(); ++c) {
+      const auto width = static_cast<size_t>(layout_.bytes(c));
+      std::byte* const column = out.arrays.data() + static_cast<size_t>(c) * out.stride;
+      std::memmove(column + static_cast<size_t>(out.rows) * width,
+                   column + static_cast<size_t>(row) * width, width);
+      const auto& missing = block.columns[static_cast<size_t>(c)].missing;
+      if (c >= layout_.first_key() && !missing.empty())
+        out.missing[static_cast<size_t>(c - layout_.first_key())] +=
+            missing[static_cast<size_t>(row)];
+    }
+    ++out.rows;
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "hugectr_lite/core/memory.h"
 #include "tools/io/input_file.h"
+#include "tools/prep/column_parser.h"
 #include "tools/prep/prep_options.h"
 #include "tools/prep/row_parser.h"
 
@@ -43,10 +44,15 @@ class BlockParser {
   // Parses the lines of input number `file` that belong to the sample. Stops at more than
   // max_bad_rows bad ones: nobody goes on after that.
   void parse(const LineBlock& lines, size_t file, const LineParser& parser, ParsedRows& out) const;
+  // For rows that are parsed by columns: before, and after all columns are there. finish() leaves
+  // the good rows that belong to the sample.
+  void begin(const ColumnBlock& block, ParsedRows& out) const;
+  void finish(const ColumnBlock& block, size_t file, ParsedRows& out) const;
 
  private:
   [[nodiscard]] bool keeps(size_t file, int64_t line) const;
-  void make_room(const LineBlock& lines, ParsedRows& out) const;
+  void make_room(int64_t rows, ParsedRows& out) const;
+  void keep_good_rows(const ColumnBlock& block, size_t file, ParsedRows& out) const;
 
   RowLayout layout_;
   int64_t max_bad_rows_;

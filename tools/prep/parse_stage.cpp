@@ -1,5 +1,6 @@
 #include "tools/prep/parse_stage.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -7,21 +8,27 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
 #include "tools/prep/block_parser.h"
+#include "tools/prep/block_reader.h"
 
 namespace hlite::tools {
 
 namespace {
 
 constexpr int64_t kBadRowsShown = 20;
+// Of files that are read by columns: some more than threads, which have an even share then.
+constexpr size_t kLanesOfThread = 4;
 
-// kTaken: by all lanes of the sink.
+// kText: of lines. kColumns: for the lanes of a file that is read by columns. kTaken: by all lanes
+// of the sink.
 enum class BlockState {
   kFree,
   kText,
+  kColumns,
   kParsing,
   kParsed,
   kPlaced,
@@ -31,21 +38,13 @@ enum class BlockState {
   kDone
 };
 
-// A slot of the ring: lines and what became of them.
-struct TextBlock {
+// A slot of the ring: what was read, and what became of it.
+struct TextBlock : InputBlock {
   BlockState step = BlockState::kFree;
-  // read
-  LineBlock lines;  // none in the block that ends a file
-  size_t file = 0;
-  std::shared_ptr<const LineParser> parser;
-  std::optional<std::string> first_line;  // in the block that begins a file
-  InputFile::Position end;                // where the next block begins
-  bool ends_file = false;
-  int64_t file_bytes = 0;      // with ends_file
-  int64_t input_done = 0;      // stored bytes of all inputs up to here
   std::exception_ptr failure;  // instead of all that
+  int failed_lane = 0;
   PlacedRows rows;
-  int lanes_left = 0;  // of the sink
+  int lanes_left = 0;  // of the file, then of the sink
 };
 
 class ParsePipeline {
@@ -54,7 +53,6 @@ class ParsePipeline {
                 const std::function<void(const ParseState&)>& save, StageProgress& progress,
                 int threads)
       : options_(options),
-        parser_(parser),
         sink_(sink),
         state_(state),
         save_(save),
@@ -62,19 +60,17 @@ class ParsePipeline {
         block_parser_(parser.layout(), options),
         read_ahead_(static_cast<size_t>(threads)),
         ring_(static_cast<size_t>(threads) * 2 + 2),
-        first_input_(static_cast<size_t>(state.file)),
-        first_position_(state.position),
-        next_input_(first_input_),
+        column_lanes_(std::min(static_cast<size_t>(threads) * kLanesOfThread,
+                               static_cast<size_t>(parser.layout().columns()))),
+        reader_(options, parser, static_cast<int>(column_lanes_.size()),
+                static_cast<size_t>(state.file), state.position, state.first_lines),
         lanes_(static_cast<size_t>(sink.lanes())),
         placed_rows_(state.rows),
         placed_train_(state.rows_of("train")),
-        placed_bad_(state.bad_rows()) {
-    if (first_input_ < state.sources.size()) placed_file_rows_ = state.sources[first_input_].rows;
-    // Files that were begun before: the parser learns of them as it did then.
-    for (size_t i = 0; i < state.first_lines.size(); ++i) {
-      line_parser_ = parser.open(options.inputs[i].path, state.first_lines[i]);
-    }
-    begun_ = state.first_lines.size();
+        placed_bad_(state.bad_rows()),
+        placed_file_bytes_(state.position.offset) {
+    const auto file = static_cast<size_t>(state.file);
+    if (file < state.sources.size()) placed_file_rows_ = state.sources[file].rows;
   }
 
   void work() {
@@ -90,6 +86,8 @@ class ParsePipeline {
           break;
         } else if (may_read()) {
           read(block(read_), lock);
+        } else if (const auto columns = waiting_column_lane()) {
+          parse_columns(*columns, lock);
         } else if (TextBlock* text = find(BlockState::kText)) {
           parse(*text, lock);
         } else if (ended_ && committed_ == read_) {
@@ -175,6 +173,18 @@ class ParsePipeline {
     return std::nullopt;
   }
 
+  // A lane of a file that is read by columns whose next block is there.
+  std::optional<size_t> waiting_column_lane() {
+    for (size_t i = 0; i < column_lanes_.size(); ++i) {
+      Lane& lane = column_lanes_[i];
+      if (lane.busy) continue;
+      lane.next = std::max(lane.next, committed_);
+      while (lane.next < read_ && block(lane.next).step != BlockState::kColumns) ++lane.next;
+      if (lane.next < read_) return i;
+    }
+    return std::nullopt;
+  }
+
   bool may_read() {
     if (ended_ || reading_ || read_ - committed_ == ring_.size()) return false;
     size_t waiting = 0;
@@ -188,48 +198,50 @@ class ParsePipeline {
     block.failure = nullptr;
     bool found = true;
     try {
-      found = read_next(block);
+      found = reader_.next(block);
     } catch (...) {
       block.failure = std::current_exception();
     }
+    const bool by_columns = !block.failure && block.by_columns && !block.ends_file;
+    if (by_columns) block_parser_.begin(block.columns, block.rows.parsed);
     lock.lock();
     reading_ = false;
     if (!found || block.failure) ended_ = true;
     if (!found) return;
-    block.step = block.failure ? BlockState::kParsed : BlockState::kText;
+    block.step = block.failure ? BlockState::kParsed
+                 : by_columns  ? BlockState::kColumns
+                               : BlockState::kText;
+    block.lanes_left = static_cast<int>(column_lanes_.size());
     ++read_;
     if (block.failure) place();
   }
 
-  // False when there is nothing left to read.
-  bool read_next(TextBlock& block) {
-    if (next_input_ == options_.inputs.size()) return false;
-    if (!file_) {
-      file_ = std::make_unique<InputFile>(options_.inputs[next_input_].path, parser_.text_form());
-      if (next_input_ == first_input_) file_->skip_to(first_position_);
+  void parse_columns(size_t number, Lock& lock) {
+    Lane& lane = column_lanes_[number];
+    TextBlock& block = this->block(lane.next);
+    lane.busy = true;  // for good, if it fails
+    lock.unlock();
+    std::exception_ptr failure;
+    try {
+      block.by_columns->parse(static_cast<int>(number), block.columns, block.rows.parsed);
+    } catch (...) {
+      failure = std::current_exception();
     }
-    block.file = next_input_;
-    block.first_line.reset();
-    block.lines.size = 0;
-    block.lines.lines = 0;
-    block.ends_file = !file_->next(block.lines, static_cast<size_t>(options_.block_bytes));
-    block.input_done = earlier_inputs_ + file_->stored_bytes_read();
-    if (block.ends_file) {
-      block.end = {};
-      block.file_bytes = file_->bytes_read();
-      earlier_inputs_ += file_->stored_bytes();
-      file_.reset();
-      ++next_input_;
-      return true;
+    lock.lock();
+    if (failure && (!block.failure || static_cast<int>(number) < block.failed_lane)) {
+      block.failure = failure;
+      block.failed_lane = static_cast<int>(number);
     }
-    if (begun_ == next_input_) {
-      block.first_line = block.lines.front();
-      line_parser_ = parser_.open(file_->name(), *block.first_line);
-      ++begun_;
+    if (!failure) lane = {.next = lane.next + 1};
+    if (--block.lanes_left > 0) return;
+    block.step = BlockState::kParsing;
+    if (!block.failure) {
+      lock.unlock();
+      block_parser_.finish(block.columns, block.file, block.rows.parsed);
+      lock.lock();
     }
-    block.parser = line_parser_;
-    block.end = file_->position();
-    return true;
+    block.step = BlockState::kParsed;
+    place();
   }
 
   void parse(TextBlock& block, Lock& lock) {
@@ -258,6 +270,7 @@ class ParsePipeline {
       block.rows.train = placed_train_;
       block.rows.zeros.assign(state_.missing.size(), 0);
       placed_file_rows_ += block.rows.parsed.rows;
+      count_line_bytes(block);
       if (block.ends_file) {
         if (placed_file_rows_ == 0) {
           raise<DataError>("{}: expected at least one row, found none",
@@ -268,6 +281,21 @@ class ParsePipeline {
       block.lanes_left = static_cast<int>(lanes_.size());
       block.step = lanes_.empty() ? BlockState::kTaken : BlockState::kPlaced;
     }
+  }
+
+  // Rows that are read by columns have the bytes of their lines in states and manifests.
+  void count_line_bytes(TextBlock& block) {
+    const int64_t before = placed_file_bytes_;
+    if (block.ends_file) placed_file_bytes_ = 0;
+    if (!block.by_columns) return;
+    if (block.ends_file) {
+      block.file_bytes = before;
+      return;
+    }
+    placed_file_bytes_ += block.columns.rows * std::ssize(block.columns.columns);
+    for (const ParsedColumn& column : block.columns.columns)
+      placed_file_bytes_ += column.field_bytes;
+    block.end.offset = placed_file_bytes_;
   }
 
   void report_bad_rows(const TextBlock& block) {
@@ -309,6 +337,7 @@ class ParsePipeline {
       if (block.step != BlockState::kDone) break;
       add_to_state(block);
       block.step = BlockState::kFree;
+      block.by_columns.reset();
       progress_.update(block.input_done, state_.rows);
       any = true;
     }
@@ -345,7 +374,6 @@ class ParsePipeline {
   }
 
   const PrepOptions& options_;
-  RowParser& parser_;
   BlockSink& sink_;
   ParseState& state_;
   const std::function<void(const ParseState&)>& save_;
@@ -359,16 +387,12 @@ class ParsePipeline {
   size_t read_ = 0, placed_ = 0, committed_ = 0;
   bool reading_ = false, saving_ = false, ended_ = false, stop_ = false, ended_working_ = false;
   std::exception_ptr failure_;
-  // The reading thread's:
-  std::unique_ptr<InputFile> file_;
-  std::shared_ptr<const LineParser> line_parser_;
-  const size_t first_input_;
-  const InputFile::Position first_position_;
-  size_t next_input_, begun_ = 0;
-  int64_t earlier_inputs_ = 0;
+  std::vector<Lane> column_lanes_;
+  BlockReader reader_;  // of the reading thread
   std::vector<Lane> lanes_;
   // Of what is placed:
   int64_t placed_rows_, placed_train_, placed_file_rows_ = 0, placed_bad_;
+  int64_t placed_file_bytes_;  // as lines, of a file that is read by columns
   std::chrono::steady_clock::time_point saved_ = std::chrono::steady_clock::now();
 };
 

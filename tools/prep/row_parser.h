@@ -6,9 +6,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "data_reader/parquet/parquet_file.h"
 #include "data_reader/text/line_parser.h"
 #include "tools/io/text_form.h"
+#include "tools/prep/column_parser.h"
 
 namespace hlite::tools {
 
@@ -27,6 +30,12 @@ class RowParser {
   [[nodiscard]] virtual std::string slot_name(int slot) const = 0;
   // How the lines of a file that is no text should look.
   [[nodiscard]] virtual TextForm text_form() const { return {}; }
+  // Parsers of the columns of a Parquet file, those of the layout in its order; empty: its rows are
+  // parsed as lines.
+  [[nodiscard]] virtual std::vector<FileColumn> open_columns(
+      const data::parquet::ParquetFile& /*file*/) const {
+    return {};
+  }
   // A file begins: called for the files in their order, in a resumed run for those that were begun
   // before, too. `first_line` is without its line feed; line 1 is given to parse() all the same.
   // Throws DataError "<file>:1: ..." for a header that does not fit.
