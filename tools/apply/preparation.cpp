@@ -41,6 +41,7 @@ void Preparation::open_csv(const std::string& folder, Labels labels) {
   const JsonNode options = JsonNode::parse(manifest_.options_json, path_);
   const JsonNode features = JsonNode::parse(manifest_.features_json, path_);
   CsvSchema schema = CsvSchema::parse(member(options, "schema"));
+  open_lines(features, schema, labels);
   if (labels == Labels::kAbsent) schema.remove_label();
   const std::vector<JsonNode>& fitted = config::to_list(member(features, "dense"));
   if (fitted.size() != schema.dense.size())
@@ -57,6 +58,27 @@ void Preparation::open_csv(const std::string& folder, Labels labels) {
             .slot_tables = schema.slot_tables()};
   open_ids(folder, /*has_other=*/true);
   parser_ = std::make_unique<CsvRowParser>(std::move(schema));
+}
+
+void Preparation::open_lines(const JsonNode& features, CsvSchema schema, Labels labels) {
+  const JsonNode* const header = features.find("header");
+  if (!schema.header || !header) return;
+  const std::vector<std::string> names = config::to_strings(*header);
+  schema.resolve({names.begin(), names.end()}, path_);
+  schema.header = false;
+  if (labels == Labels::kAbsent) schema.remove_label();
+  line_parser_ = std::make_unique<CsvRowParser>(std::move(schema));
+}
+
+std::unique_ptr<const LineParser> Preparation::lines() const {
+  RowParser& parser = line_parser_ ? *line_parser_ : *parser_;
+  if (parser.text_form().header)
+    raise<DataError>(
+        "{}: features.header: expected the names of the columns of the training file, found none, "
+        "so that lines without a header have no meaning",
+        path_);
+  // There is no first line that says how many columns all have.
+  return parser.open("text", "");
 }
 
 void Preparation::open_criteo(const std::string& folder, Labels labels) {

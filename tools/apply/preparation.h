@@ -27,6 +27,10 @@ class Preparation {
   Preparation(const std::string& folder, Labels labels);
 
   [[nodiscard]] RowParser& parser() const { return *parser_; }
+  // For lines that come without a file, and so without a header: columns are in the order of the
+  // training file, without the label's under Labels::kAbsent. Throws DataError if the schema goes
+  // by a header that the manifest lacks.
+  [[nodiscard]] std::unique_ptr<const LineParser> lines() const;
   // Of the records that encode() makes, and the rows of each table.
   [[nodiscard]] data::RawFormat format() const { return data::RawFormat::from(described_); }
   // The manifest as the tool wrote it, and its path.
@@ -48,6 +52,7 @@ class Preparation {
 
  private:
   void open_csv(const std::string& folder, Labels labels);
+  void open_lines(const config::JsonNode& features, CsvSchema schema, Labels labels);
   void open_criteo(const std::string& folder, Labels labels);
   void open_ids(const std::string& folder, bool has_other);
   void put_dense(const ParsedRows& rows, int k, uint32_t* words) const;
@@ -59,6 +64,7 @@ class Preparation {
   const std::string path_;
   const data::Manifest manifest_;
   std::unique_ptr<RowParser> parser_;
+  std::unique_ptr<RowParser> line_parser_;  // where a header says which column is which
   RowShape shape_;
   std::vector<FittedDense> dense_;                    // csv_prep's
   std::vector<std::shared_ptr<const SavedIds>> ids_;  // per slot; some are shared

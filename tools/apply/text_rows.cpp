@@ -14,11 +14,7 @@ TextRows::TextRows(const Preparation& preparation, const config::DataConfig& con
       format_(preparation.format()),
       decoder_("text", format_, slot_rows, config.key_policy) {
   preparation.check_fits(config, preparation.path());
-  if (preparation.parser().text_form().header)
-    raise<DataError>("{}: expected a schema of lines without a header, found \"header\": true",
-                     preparation.path());
-  // A line alone: there is no first one that says how many columns all have.
-  parser_ = preparation.parser().open("text", "");
+  parser_ = preparation.lines();
 }
 
 const data::HostBatch& TextRows::rows_of(std::span<const std::string> lines) {

@@ -18,7 +18,7 @@ namespace hlite::tools {
 class TextRows {
  public:
   // `preparation` must outlive it. Throws DataError or ConfigError where its rows are not those
-  // that `config` describes, or its lines need a header.
+  // that `config` describes, and what lines() throws.
   TextRows(const Preparation& preparation, const config::DataConfig& config,
            std::span<const int64_t> slot_rows);
 

@@ -12,8 +12,12 @@
 #include "tools/csv/csv_rows.h"
 #include "tools/csv/csv_statistics.h"
 #include "tools/csv/csv_vocabulary.h"
+#include "tools/csv/finished_folds.h"
+#include "tools/csv/split_plan.h"
+#include "tools/io/input_file.h"
 #include "tools/prep/predecessor.h"
 #include "tools/prep/prep_engine.h"
+#include "tools/prep/prep_state.h"
 #include "tools/prep/slot_tables.h"
 
 namespace hlite::tools {
@@ -29,13 +33,36 @@ void check(const CsvPrepOptions& options) {
   others.insert(others.end(), options.test.begin(), options.test.end());
   check_inputs(options.train, others, options.run);
   if (options.min_count < 1) raise<ConfigError>("--min-count: expected 1 or more");
+  check_split(options.split);
+  if (!options.val.empty() && options.split.takes_val())
+    raise<ConfigError>(
+        "--val: expected no files, as --val-share, --split-time, --split-group or --folds takes "
+        "validation rows from the training files, found {}",
+        options.val[0]);
+  if (!options.test.empty() && options.split.test_share > 0)
+    raise<ConfigError>("--test: expected no files beside --test-share, found {}", options.test[0]);
+}
+
+ordered_json describe_split(const RowSplit& split) {
+  static constexpr const char* kKinds[] = {"line", "group", "time"};  // as RowSplit::Kind
+  ordered_json json = {{"by", kKinds[static_cast<size_t>(split.kind)]}};
+  if (split.kind != RowSplit::Kind::kLine) json["column"] = split.column.name;
+  if (split.folds > 0) {
+    json["folds"] = split.folds;
+    json["fold"] = split.fold;
+  } else {
+    json["val"] = split.val;
+    json["test"] = split.test;
+  }
+  return json;
 }
 
 // The options that decide the results, for the manifest.
 ordered_json describe(const CsvPrepOptions& options, const config::JsonNode& schema,
-                      const std::string& continues) {
+                      const SplitPlan* plan, const std::string& continues) {
   ordered_json json = {{"schema", ordered_json::parse(schema.dump())},
                        {"min_count", options.min_count}};
+  if (plan) json["split"] = describe_split(plan->split);
   if (!continues.empty()) json["continues"] = continues;
   json.update(output_json(options.output));
   return json;
@@ -68,14 +95,55 @@ std::vector<DenseScale> dense_scales(PrepEngine& engine, int columns, int64_t tr
   return scales;
 }
 
-PrepOptions run_options(const CsvPrepOptions& options, const ordered_json& identity) {
+// The files to read, and which of their rows.
+struct Inputs {
+  std::vector<PrepInput> files;
+  std::vector<InputPart> parts;  // of each file
+
+  // `split`: of the training files; null: none.
+  Inputs(const CsvPrepOptions& options, const SplitPlan* plan) {
+    const auto add_training_files = [&](const char* role, SplitPart part) {
+      for (size_t f = 0; f < options.train.size(); ++f) {
+        files.push_back({options.train[f], role, /*may_be_empty=*/plan != nullptr});
+        parts.push_back({plan ? &plan->split : nullptr, part, f});
+      }
+    };
+    const auto add = [&](const char* role, const std::vector<std::string>& paths) {
+      for (const std::string& path : paths) {
+        files.push_back({path, role});
+        parts.emplace_back();
+      }
+    };
+    add_training_files("train", SplitPart::kTrain);
+    if (plan && (plan->split.val > 0 || plan->split.folds > 0))
+      add_training_files("val", SplitPart::kVal);
+    add("val", options.val);
+    if (plan && plan->split.test > 0) add_training_files("test", SplitPart::kTest);
+    add("test", options.test);
+  }
+  [[nodiscard]] bool has(const char* role) const {
+    return std::any_of(files.begin(), files.end(),
+                       [&](const PrepInput& input) { return input.role == role; });
+  }
+};
+
+PrepOptions run_options(const CsvPrepOptions& options, const Inputs& inputs,
+                        const ordered_json& identity) {
   PrepOptions run = options.run;
   run.identity = identity.dump();
-  run.inputs.clear();
-  for (const std::string& path : options.train) run.inputs.push_back({path, "train"});
-  for (const std::string& path : options.val) run.inputs.push_back({path, "val"});
-  for (const std::string& path : options.test) run.inputs.push_back({path, "test"});
+  run.inputs = inputs.files;
   return run;
+}
+
+// The names of the columns, in their order.
+std::vector<std::string> header_of(const std::string& path, const CsvSchema& schema,
+                                   int64_t block_bytes) {
+  InputFile file(path, text_form_of(schema));
+  LineBlock block;
+  CsvFields fields;
+  if (file.next(block, static_cast<size_t>(block_bytes)))
+    split_csv(dialect_of(schema), block.front(), fields);
+  return {fields.fields.begin(), fields.fields.end()};
 }
 
 ordered_json features(const CsvSchema& schema, const std::vector<DenseScale>& scales,
@@ -119,45 +187,67 @@ void describe_values(const CsvSchema& schema, const std::vector<DenseScale>& sca
   };
   manifest.rules.push_back(
       {"label", fmt::format("1 for {}, 0 for {}", list(schema.positive), list(schema.negative))});
-  manifest.rules.push_back({"missing", in_quotes(schema.missing)});
+  manifest.rules.push_back(
+      {"missing", schema.missing.empty() ? in_quotes("") : list(schema.missing)});
 }
 
-}  // namespace
-
-data::Manifest csv_prep(const CsvPrepOptions& given) {
-  CsvPrepOptions options = given;
-  check(options);
-  const config::JsonNode root = config::JsonNode::parse_file(options.schema);
+// The options of a run, and what has to be read for them first.
+struct Task {
+  CsvPrepOptions options;
   std::optional<Predecessor> before;
-  if (!options.continue_from.empty()) {
-    before.emplace(options.continue_from, "csv_prep", options.output);
-    check_schema(*before, root, options);
-    options.min_count = before->same_option("--min-count", "min_count", options.min_count, 1);
+  config::JsonNode root;  // the schema
+  CsvSchema schema;
+  std::optional<SplitPlan> plan;
+
+  explicit Task(const CsvPrepOptions& given) : options(given) {
+    check(options);
+    if (!options.schema.empty()) root = config::JsonNode::parse_file(options.schema);
+    if (!options.continue_from.empty()) {
+      before.emplace(options.continue_from, "csv_prep", options.output);
+      if (options.schema.empty()) root = before->option("schema");
+      check_schema(*before, root, options);
+      options.min_count = before->same_option("--min-count", "min_count", options.min_count, 1);
+    } else if (options.schema.empty()) {
+      raise<ConfigError>("--schema: expected a schema, found none");
+    }
+    schema = CsvSchema::parse(root);
+    if (options.guessed) schema.guessed_file = options.schema;
+    if (!options.split.splits()) return;
+    plan = plan_split(options.train, schema, options.split, options.output.seed,
+                      options.output.folder, static_cast<size_t>(options.run.block_bytes));
+    plan->split.fold = options.split.fold;
+    if (options.split.default_share && plan->rows < kRowsToSplit) plan.reset();
   }
-  const CsvSchema schema = CsvSchema::parse(root);
-  CsvRowParser parser(schema);
+};
+
+data::Manifest prepare(const Task& task) {
+  const CsvPrepOptions& options = task.options;
+  const CsvSchema& schema = task.schema;
+  const Predecessor* const before = task.before ? &*task.before : nullptr;
+  const SplitPlan* const plan = task.plan ? &*task.plan : nullptr;
+  const Inputs inputs(options, plan);
+  CsvRowParser parser(schema, inputs.parts);
   data::Manifest manifest;
   const RowShape shape{.dense = static_cast<int>(schema.dense.size()),
                        .slots = static_cast<int>(schema.categorical.size()),
                        .dense_is_float = true,
                        .slot_tables = schema.slot_tables()};
   describe_output(options.output, shape, manifest);
-  ordered_json described = describe(options, root, before ? before->digits() : "");
-  PrepEngine engine(run_options(options, described), options.output, parser);
+  ordered_json described = describe(options, task.root, plan, before ? before->digits() : "");
+  PrepEngine engine(run_options(options, inputs, described), options.output, parser);
   engine.parse();
   const int64_t train = engine.rows_of("train"), val = engine.rows_of("val"),
                 test = engine.rows_of("test");
   std::vector<SplitRows> splits = {{"train", 0, train}};
-  if (!options.val.empty()) splits.push_back({"val", train, val});
-  if (!options.test.empty()) splits.push_back({"test", train + val, test});
+  if (inputs.has("val")) splits.push_back({"val", train, val});
+  if (inputs.has("test")) splits.push_back({"test", train + val, test});
   engine.number({.min_count = options.min_count,
                  .zero_is_missing = true,
                  .keep_keys = true,
                  .known_keys = before ? before->known_keys(true) : KnownKeys()},
                 std::move(splits));
 
-  const std::vector<DenseScale> scales =
-      dense_scales(engine, shape.dense, train, before ? &*before : nullptr);
+  const std::vector<DenseScale> scales = dense_scales(engine, shape.dense, train, before);
   std::vector<ReadFile> keys;
   for (const auto& slots : slots_of_tables(shape.slots, shape.slot_tables))
     keys.push_back(engine.keys_of_ids(slots.front()));
@@ -172,8 +262,10 @@ data::Manifest csv_prep(const CsvPrepOptions& given) {
   described["max_bad_rows"] = options.run.max_bad_rows;
   described["sample"] = options.run.sample;
   manifest.options_json = described.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-  manifest.features_json = features(schema, scales, vocabularies)
-                               .dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+  ordered_json fitted = features(schema, scales, vocabularies);
+  if (schema.header)
+    fitted["header"] = header_of(options.train[0], schema, options.run.block_bytes);
+  manifest.features_json = fitted.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 
   const DenseFinish finish = [&](int k, const double* values, int64_t count, uint32_t* out,
                                  int64_t stride) {
@@ -187,6 +279,32 @@ data::Manifest csv_prep(const CsvPrepOptions& given) {
   for (Vocabulary& vocabulary : vocabularies) engine.add(std::move(vocabulary.file));
   engine.publish(manifest);
   return manifest;
+}
+
+}  // namespace
+
+data::Manifest csv_prep(const CsvPrepOptions& options) { return prepare(Task(options)); }
+
+std::vector<data::Manifest> csv_prep_folds(const CsvPrepOptions& options) {
+  if (!options.continue_from.empty())
+    raise<ConfigError>("--folds: expected no --continue-from, found {}", options.continue_from);
+  Task task(options);
+  FinishedFolds finished(options.output.folder,
+                         describe_run(run_options(options, Inputs(options, &*task.plan),
+                                                  describe(options, task.root, &*task.plan, ""))));
+  std::vector<data::Manifest> manifests;
+  for (int64_t fold = 0; fold < options.split.folds; ++fold) {
+    task.plan->split.fold = fold;
+    task.options.output.folder = fmt::format("{}/fold_{}", options.output.folder, fold);
+    if (finished.has(fold)) {
+      manifests.push_back(data::Manifest::read(task.options.output.folder + "/manifest.json"));
+      continue;
+    }
+    manifests.push_back(prepare(task));
+    finished.add(fold);
+  }
+  finished.remove();
+  return manifests;
 }
 
 }  // namespace hlite::tools

@@ -13,13 +13,15 @@
 #include <vector>
 
 #include "data_reader/manifest.h"
+#include "tools/csv/row_split.h"
 #include "tools/prep/output_options.h"
 #include "tools/prep/prep_options.h"
 
 namespace hlite::tools {
 
 struct CsvPrepOptions {
-  std::string schema;                   // path
+  std::string schema;                   // path; "": that of the preparation that is continued
+  bool guessed = false;                 // the schema is csv_guess.h's: messages say so
   std::vector<std::string> train = {};  // plain, gzip or zstd; read twice
   std::vector<std::string> val = {};    // "-": standard input
   std::vector<std::string> test = {};   // the same
@@ -27,17 +29,24 @@ struct CsvPrepOptions {
   // Folder of a preparation whose ids and transforms are kept (prep/predecessor.h); "": none. Its
   // min_count counts.
   std::string continue_from = {};
+  SplitOptions split = {};  // of the training files
   OutputOptions output = {};
   // Threads, memory, sample and the like. The members inputs, out, seed and identity are filled in.
   PrepOptions run = {};
 };
 
-// Writes the splits train, val and test (when there are such files), the text of all categories
+// Writes the splits train, val and test (when there are such rows), the text of all categories
 // (csv_vocabulary.h), key_counts.bin and manifest.json into output.folder; the manifest's
 // "features" holds everything that was fitted, texts of columns of many categories aside. Blank
 // lines are skipped. Goes on with a run of the same options that was killed. Throws ConfigError for
 // a bad schema, DataError "<file>:<line>: ..." for a bad row, and what PrepEngine throws. On any
 // error no file appears under its final name.
 data::Manifest csv_prep(const CsvPrepOptions& options);
+
+// The preparation of each of options.split.folds folds, in <folder>/fold_0, fold_1, ...: its rows
+// are the split val, those of the other folds are training rows, from which alone everything is
+// fitted. Folds that a killed run of the same options has finished are left as they are. Throws
+// what csv_prep() throws.
+std::vector<data::Manifest> csv_prep_folds(const CsvPrepOptions& options);
 
 }  // namespace hlite::tools

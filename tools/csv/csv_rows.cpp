@@ -1,4 +1,5 @@
 #include "tools/csv/csv_rows.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -27,13 +28,15 @@ struct CsvRow {
 
 class CsvLineParser final : public LineParser {
  public:
-  // `columns`: of every line; 0: as many as the schema needs, or more.
-  CsvLineParser(CsvSchema schema, int64_t columns)
-      : schema_(std::move(schema)), columns_(columns) {}
+  // `columns`: of every line; 0: as many as the schema needs, or more. `by`: the column that the
+  // part goes by, found in the header.
+  CsvLineParser(CsvSchema schema, int64_t columns, const InputPart& part, CsvColumn by)
+      : schema_(std::move(schema)), columns_(columns), part_(part), by_(std::move(by)) {}
 
   LineKind parse(int64_t number, std::string_view line, const ColumnArrays& out,
                  int64_t row) const override {
-    if ((number == 1 && schema_.header) || is_blank_line(line)) return LineKind::kNone;
+    if ((number == 1 && schema_.header) || is_skipped_line(schema_, line)) return LineKind::kNone;
+    if (part_.split && !is_in_part(number, line)) return LineKind::kNone;
     thread_local CsvRow values;
     if (read(line, values)) return LineKind::kBad;
     out.label()[row] = values.label;
@@ -53,6 +56,19 @@ class CsvLineParser final : public LineParser {
   }
 
  private:
+  // A line whose part is not known is one of the training rows, which say what is wrong with it.
+  [[nodiscard]] bool is_in_part(int64_t number, std::string_view line) const {
+    const RowSplit& split = *part_.split;
+    if (split.kind == RowSplit::Kind::kLine)
+      return split.part_of_line(part_.file, number) == part_.part;
+    thread_local CsvFields fields;
+    const auto index = static_cast<size_t>(by_.index);
+    std::optional<SplitPart> found;
+    if (!split_csv(dialect_of(schema_), line, fields) && index < fields.fields.size())
+      found = split.part_of_value(fields.fields[index]);
+    return found.value_or(SplitPart::kTrain) == part_.part;
+  }
+
   // What is wrong with the line, or nothing.
   [[nodiscard]] Problem read(std::string_view line, CsvRow& row) const {
     if (Problem problem = split_csv(dialect_of(schema_), line, row.fields)) return problem;
@@ -66,6 +82,16 @@ class CsvLineParser final : public LineParser {
     const auto field = [&](const CsvColumn& column) {
       return fields[static_cast<size_t>(column.index)];
     };
+    if (part_.split && by_.index >= found)
+      return fmt::format("expected column {}, which splits the rows, found {} columns", by_.index,
+                         found);
+    if (part_.split && part_.split->kind == RowSplit::Kind::kTime &&
+        !time_key(field(by_), part_.split->form))
+      return fmt::format("column {} ({}): expected {}, found {}", by_.index, by_.name,
+                         part_.split->form == TimeForm::kNumber
+                             ? "a number, as the rows before have"
+                             : "a date such as 2024-05-31 or 2024-05-31 23:59:59",
+                         in_quotes(field(by_)));
     if (Problem problem = read_label(row.fields, row.label)) return problem;
     row.dense.clear();
     for (const CsvSchema::Dense& dense : schema_.dense)
@@ -91,7 +117,8 @@ class CsvLineParser final : public LineParser {
     if (schema_.negative.empty() && !is_missing(schema_, value)) return std::nullopt;
     return fmt::format("column {} (label): expected {}, found {}", schema_.label.index,
                        schema_.negative.empty() ? "a value" : "a value the schema names",
-                       in_quotes(value));
+                       in_quotes(value)) +
+           advice("add it to \"positive\" or \"negative\"");
   }
 
   [[nodiscard]] Problem read_number(const CsvSchema::Dense& dense, std::string_view value,
@@ -101,20 +128,33 @@ class CsvLineParser final : public LineParser {
     x = parse_number<double>(value).value_or(kMissing);
     if (!std::isfinite(x))
       return fmt::format("column {} ({}): expected a finite number, found {}", dense.column.index,
-                         dense.column.name, in_quotes(value));
+                         dense.column.name, in_quotes(value)) +
+             advice("add it to \"missing\", or move the column to \"categorical\"");
     if (dense.transform == DenseTransform::kLog1p ||
         dense.transform == DenseTransform::kLog1pStandardize) {
       if (!(x > -1))
         return fmt::format("column {} ({}): expected a number above -1 for {}, found {}",
                            dense.column.index, dense.column.name, transform_name(dense.transform),
-                           in_quotes(value));
+                           in_quotes(value)) +
+               advice("give the column the transform standardize");
       x = std::log1p(x);
     }
     return std::nullopt;
   }
 
+  // Where a guessed schema is wrong.
+  [[nodiscard]] std::string advice(const char* what) const {
+    if (schema_.guessed_file.empty()) return {};
+    return fmt::format(
+        "; the schema was guessed from the first rows, which have none: {} in {}, and pass that "
+        "with --schema",
+        what, schema_.guessed_file);
+  }
+
   CsvSchema schema_;
   int64_t columns_;
+  InputPart part_;
+  CsvColumn by_;
 };
 
 }  // namespace
@@ -132,8 +172,20 @@ CsvSchema resolved_schema(CsvSchema schema, const std::string& file, std::string
   return schema;
 }
 
-TextForm text_form_of(const CsvSchema& schema) {
+CsvColumn resolved_column(const CsvColumn& column, const CsvSchema& schema, const std::string& file,
+                          std::string_view first_line) {
+  if (column.header_name.empty()) return column;
+  CsvFields header;
+  split_csv(dialect_of(schema), first_line, header);
+  CsvSchema alone;
+  alone.categorical = {column};
+  alone.resolve(header.fields, file + ":1");
+  return alone.categorical[0];
+}
+
+TextForm text_form_of(const CsvSchema& schema, const std::vector<CsvColumn>& others) {
   std::vector<CsvColumn> columns = schema.categorical;
+  columns.insert(columns.end(), others.begin(), others.end());
   for (const CsvSchema::Dense& dense : schema.dense) columns.push_back(dense.column);
   if (schema.has_label()) columns.push_back(schema.label);
   return {.separator = schema.separator,
@@ -147,24 +199,37 @@ TextForm text_form_of(const CsvSchema& schema) {
           }};
 }
 
-CsvRowParser::CsvRowParser(CsvSchema schema)
+CsvRowParser::CsvRowParser(CsvSchema schema, std::vector<InputPart> parts)
     : schema_(std::move(schema)),
       layout_{.dense = static_cast<int>(schema_.dense.size()),
               .slots = static_cast<int>(schema_.categorical.size()),
               .dense_bytes = sizeof(double),
               .key_bytes = sizeof(uint64_t),
-              .slot_tables = schema_.slot_tables()} {}
+              .slot_tables = schema_.slot_tables()},
+      parts_(std::move(parts)) {}
+
+TextForm CsvRowParser::text_form() const {
+  std::vector<CsvColumn> others;
+  for (const InputPart& part : parts_)
+    if (part.split && part.split->kind != RowSplit::Kind::kLine) others = {part.split->column};
+  return text_form_of(schema_, others);
+}
 
 std::unique_ptr<const LineParser> CsvRowParser::open(const std::string& file,
                                                      std::string_view first_line) {
   CsvSchema schema = resolved_schema(schema_, file, first_line);
   CsvFields fields;
-  if (columns_ == 0 && !is_blank_line(first_line) &&
+  if (columns_ == 0 && !is_skipped_line(schema, first_line) &&
       !split_csv(dialect_of(schema), first_line, fields) &&
       static_cast<int64_t>(fields.fields.size()) >= schema.columns_needed()) {
     columns_ = static_cast<int64_t>(fields.fields.size());
   }
-  return std::make_unique<CsvLineParser>(std::move(schema), columns_);
+  const InputPart part = opened_ < parts_.size() ? parts_[opened_] : InputPart();
+  ++opened_;
+  CsvColumn by;
+  if (part.split && part.split->kind != RowSplit::Kind::kLine)
+    by = resolved_column(part.split->column, schema, file, first_line);
+  return std::make_unique<CsvLineParser>(std::move(schema), columns_, part, std::move(by));
 }
 
 }  // namespace hlite::tools

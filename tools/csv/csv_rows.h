@@ -7,20 +7,31 @@
 // n categories with probability n^2 / 2^65 (a million: 3e-8; 400 million: 0.4%).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tools/csv/csv_record.h"
 #include "tools/csv/csv_schema.h"
+#include "tools/csv/row_split.h"
 #include "tools/prep/row_parser.h"
 
 namespace hlite::tools {
 
 // A field that stands for no value.
 inline bool is_missing(const CsvSchema& schema, std::string_view field) {
-  return field.empty() || field == schema.missing;
+  return field.empty() ||
+         std::find(schema.missing.begin(), schema.missing.end(), field) != schema.missing.end();
+}
+
+// Returns true for a blank line and for a comment.
+inline bool is_skipped_line(const CsvSchema& schema, std::string_view line) {
+  return is_blank_line(line) ||
+         std::any_of(schema.comment.begin(), schema.comment.end(),
+                     [&](const std::string& text) { return line.starts_with(text); });
 }
 
 inline CsvDialect dialect_of(const CsvSchema& schema) {
@@ -31,17 +42,22 @@ inline CsvDialect dialect_of(const CsvSchema& schema) {
 // "<file>:1: ..." for a header that does not fit.
 CsvSchema resolved_schema(CsvSchema schema, const std::string& file, std::string_view first_line);
 
-// Of the columns that the schema names.
-TextForm text_form_of(const CsvSchema& schema);
+// A column that the schema need not have, in the same file.
+CsvColumn resolved_column(const CsvColumn& column, const CsvSchema& schema, const std::string& file,
+                          std::string_view first_line);
+
+// Of the columns that the schema names, and `others`.
+TextForm text_form_of(const CsvSchema& schema, const std::vector<CsvColumn>& others = {});
 
 class CsvRowParser final : public RowParser {
  public:
-  explicit CsvRowParser(CsvSchema schema);
+  // `parts`: of the n-th file that is opened; none: all files have all of their rows.
+  explicit CsvRowParser(CsvSchema schema, std::vector<InputPart> parts = {});
   [[nodiscard]] const RowLayout& layout() const override { return layout_; }
   [[nodiscard]] std::string slot_name(int slot) const override {
     return schema_.categorical[static_cast<size_t>(slot)].name;
   }
-  [[nodiscard]] TextForm text_form() const override { return text_form_of(schema_); }
+  [[nodiscard]] TextForm text_form() const override;
   // All lines of all files must have as many columns as the first line of the first file (unless it
   // is blank).
   [[nodiscard]] std::unique_ptr<const LineParser> open(const std::string& file,
@@ -50,6 +66,8 @@ class CsvRowParser final : public RowParser {
  private:
   CsvSchema schema_;
   RowLayout layout_;
+  std::vector<InputPart> parts_;
+  size_t opened_ = 0;    // files
   int64_t columns_ = 0;  // 0: not known
 };
 

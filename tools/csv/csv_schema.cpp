@@ -92,7 +92,10 @@ CsvSchema CsvSchema::parse(const JsonNode& root) {
     schema.separator = separator[0];
     s.boolean("header", &schema.header);
     s.boolean("trim", &schema.trim);
-    s.text("missing", &schema.missing);
+    s.strings("missing", &schema.missing);
+    s.strings("comment", &schema.comment);
+    if (std::count(schema.comment.begin(), schema.comment.end(), "") > 0)
+      s.expected("comment", "texts of at least one character");
     if (auto label = s.object("label", "", kRequired)) declare_label(*label, schema);
     s.value("dense", {}, [&](const JsonNode& list) {
       for (const JsonNode& node : config::to_list(list))

@@ -1,6 +1,6 @@
 // What the columns of a CSV file are, as a small JSON file:
 //
-//   {"separator": ",", "header": false, "trim": true, "missing": "?",
+//   {"separator": ",", "header": false, "trim": true, "missing": ["?", "NA"], "comment": ["#"],
 //    "label": {"column": 14, "positive": [">50K"], "negative": ["<=50K"]},
 //    "dense": [{"column": 0, "name": "age", "transform": "standardize"}],
 //    "categorical": [{"column": 1, "name": "workclass"}]}
@@ -8,7 +8,8 @@
 // Categorical columns with the same "vocabulary", a name, share the ids of their categories.
 //
 // A column is a number from 0 or, in files with a header, a name of it. Without "negative" every
-// label that is not positive is negative. Defaults: separator ",", no header, no trim, missing "".
+// label that is not positive is negative. Defaults: separator ",", no header, no trim, nothing
+// missing but empty fields, no comments.
 #pragma once
 
 #include <cstdint>
@@ -43,12 +44,16 @@ struct CsvSchema {
   };
   char separator = ',';
   bool header = false;
-  bool trim = false;    // blanks around fields are dropped
-  std::string missing;  // an empty field is missing as well
+  bool trim = false;                 // blanks around fields are dropped
+  std::vector<std::string> missing;  // texts of no value; an empty field is missing as well
+  std::vector<std::string> comment;  // lines that begin with one of these are no rows
   CsvColumn label;
   std::vector<std::string> positive, negative;  // negative empty: all others
   std::vector<Dense> dense;
   std::vector<CsvColumn> categorical;
+
+  // File of a schema that was guessed, for messages about rows that contradict it; "": none.
+  std::string guessed_file = {};
 
   // Throws ConfigError with file, line, JSON path, expected and found.
   static CsvSchema parse(const config::JsonNode& node);

@@ -136,7 +136,7 @@ void find_candidates(const CsvSchema& schema, const std::vector<TableVocabulary>
   for (auto& candidates : block.candidates) candidates.clear();
   CsvFields fields;
   block.lines.for_each_row([&](std::string_view row, int64_t line) {
-    if ((line == 1 && schema.header) || is_blank_line(row)) return true;
+    if ((line == 1 && schema.header) || is_skipped_line(schema, row)) return true;
     // Bad rows were passed over, or there would be no ids.
     if (split_csv(dialect_of(schema), row, fields)) return true;
     for (size_t t = 0; t < tables.size(); ++t) {

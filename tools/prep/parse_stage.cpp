@@ -272,7 +272,7 @@ class ParsePipeline {
       placed_file_rows_ += block.rows.parsed.rows;
       count_line_bytes(block);
       if (block.ends_file) {
-        if (placed_file_rows_ == 0) {
+        if (placed_file_rows_ == 0 && !options_.inputs[block.file].may_be_empty) {
           raise<DataError>("{}: expected at least one row, found none",
                            options_.inputs[block.file].path);
         }

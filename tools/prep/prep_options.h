@@ -23,8 +23,9 @@ class Interrupted final : public Error {
 };
 
 struct PrepInput {
-  std::string path;  // "-": standard input
-  std::string role;  // of the manifest's source; rows of "train" are training rows
+  std::string path;           // "-": standard input
+  std::string role;           // of the manifest's source; rows of "train" are training rows
+  bool may_be_empty = false;  // the file may have no row of this role
 };
 
 struct PrepOptions {

@@ -24,9 +24,9 @@ using test::read_text;
 using test::TemporaryDirectory;
 using test::write_text;
 
-// The records of a text file, a few lines at a time.
+// The records of a text file, a few lines at a time. `alone`: as lines that come one by one.
 std::string encoded(const Preparation& preparation, const std::string& path,
-                    data::UnknownValues* counts = nullptr) {
+                    data::UnknownValues* counts = nullptr, bool alone = false) {
   InputFile file(path, preparation.parser().text_form());
   LineBlock lines;
   std::unique_ptr<const LineParser> parser;
@@ -36,7 +36,8 @@ std::string encoded(const Preparation& preparation, const std::string& path,
   EncodedRows records;
   data::UnknownValues unknown(preparation.slot_sizes().size());
   while (file.next(lines, 4096)) {
-    if (!parser) parser = preparation.parser().open(path, lines.front());
+    if (!parser)
+      parser = alone ? preparation.lines() : preparation.parser().open(path, lines.front());
     blocks.parse(lines, 0, *parser, rows);
     REQUIRE(rows.bad.empty());
     preparation.encode(rows, records, unknown);
@@ -187,6 +188,28 @@ TEST_CASE("lines of CSV files get the records that csv_prep gave them") {
   write_text(folder / "bare.csv", without_first_column(kShopTrain, ';'));
   CHECK((encoded(Preparation(folder / "out", Labels::kAbsent), folder / "bare.csv") ==
          with_zero_labels(read_text(folder / "out/train.bin"), sizeof(Row))));
+}
+
+TEST_CASE("lines without the header have the columns in the training file's order") {
+  const TemporaryDirectory folder;
+  const CsvPrepOptions options = csv_options(folder);
+  csv_prep(options);
+  const std::string expected = read_text(folder / "out/train.bin");
+  const std::string rows = std::string(kShopTrain).substr(std::string(kShopTrain).find('\n') + 1);
+  write_text(folder / "rows.csv", rows);
+  CHECK((encoded(Preparation(folder / "out", Labels::kThere), folder / "rows.csv", nullptr, true) ==
+         expected));
+  write_text(folder / "bare.csv", without_first_column(rows, ';'));
+  CHECK((encoded(Preparation(folder / "out", Labels::kAbsent), folder / "bare.csv", nullptr,
+                 true) == with_zero_labels(expected, 4 * 6)));
+  // Manifests of before do not have the names.
+  auto manifest = nlohmann::ordered_json::parse(read_text(folder / "out/manifest.json"));
+  manifest["features"].erase("header");
+  write_text(folder / "out/manifest.json", manifest.dump());
+  check_contains(message_of<DataError>([&] {
+                   static_cast<void>(Preparation(folder / "out", Labels::kThere).lines());
+                 }),
+                 {"out/manifest.json: features.header: expected the names of the columns"});
 }
 
 TEST_CASE("columns of one vocabulary get the ids that csv_prep gave them") {

@@ -1,0 +1,294 @@
+#include "tools/csv/csv_guess.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "hugectr_lite/core/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/errors.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/tools/io/gzip_file.h"
+#include "tools/csv/csv_prep.h"
+#include "tools/csv/csv_schema.h"
+#include "tools/csv/guess_file.h"
+
+namespace hlite::tools {
+namespace {
+
+using test::check_contains;
+using test::message_of;
+using test::TemporaryDirectory;
+using test::write_text;
+
+struct Guessed {
+  CsvSchema schema;
+  std::string text, summary;
+  [[nodiscard]] std::vector<std::string> dense() const {
+    std::vector<std::string> list;
+    for (const auto& [column, transform] : schema.dense)
+      list.push_back(column.name + " " + transform_name(transform));
+    return list;
+  }
+  [[nodiscard]] std::vector<std::string> categorical() const {
+    std::vector<std::string> list;
+    for (const CsvColumn& column : schema.categorical) list.push_back(column.name);
+    return list;
+  }
+};
+
+using Names = std::vector<std::string>;
+
+Guessed guess(const std::string& csv, const CsvGuessOptions& options = {},
+              const std::vector<std::string>& others = {}) {
+  const TemporaryDirectory folder;
+  write_text(folder / "a.csv", csv);
+  std::vector<std::string> paths;
+  for (const std::string& other : others) {
+    paths.push_back(folder / ("other" + std::to_string(paths.size())));
+    write_text(paths.back(), other);
+  }
+  const CsvGuess made = guess_schema(folder / "a.csv", paths, options);
+  Guessed guessed{.schema = {}, .text = made.schema, .summary = {}};
+  for (const std::string& line : made.summary) guessed.summary += line + "\n";
+  guessed.schema = CsvSchema::parse(config::JsonNode::parse(made.schema, "guessed"));
+  return guessed;
+}
+
+template <typename E>
+std::string refusal(const std::string& csv, const CsvGuessOptions& options = {}) {
+  return message_of<E>([&] { guess(csv, options); });
+}
+
+// Rows of an index, a number, a category, a date as text, a category of numbers and a label.
+std::string shop(int rows, char separator, bool header) {
+  std::string text;
+  const auto add = [&](const std::vector<std::string>& fields) {
+    for (size_t i = 0; i < fields.size(); ++i) {
+      if (i > 0) text += separator;
+      text += fields[i];
+    }
+    text += '\n';
+  };
+  if (header) add({"", "price", "city", "name", "stars", "bought"});
+  for (int i = 0; i < rows; ++i)
+    add({std::to_string(i), fmt::format("{:.2f}", i * 1.37 - 5), i % 3 == 0 ? "Köln" : "Nîmes",
+         "n" + std::to_string(i * i), std::to_string(1 + i % 5), i % 4 == 0 ? "yes" : "no"});
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("separator, header, kinds and label of a plain file are found") {
+  for (const char separator : {',', ';', '\t', '|'})
+    for (const bool header : {true, false}) {
+      INFO(separator << header);
+      const Guessed found = guess(shop(150, separator, header));
+      CHECK(found.schema.separator == separator);
+      CHECK(found.schema.header == header);
+      const auto name = [&](const char* in_header, int number) {
+        return header ? std::string(in_header) : fmt::format("column {}", number);
+      };
+      CHECK(found.dense() == Names{name("price", 1) + " standardize"});
+      CHECK(found.categorical() == Names{name("city", 2), name("stars", 4)});
+      CHECK(found.schema.label.name == name("bought", 5));
+      CHECK(found.schema.positive == Names{"yes"});
+      CHECK(found.schema.negative == Names{"no"});
+      CHECK(found.schema.missing.empty());
+      check_contains(found.summary,
+                     {"6 columns", "1 is \"yes\" (25.3 % of these rows), 0 is \"no\"",
+                      "(counts the rows)", "(another value in every row)"});
+      CHECK(guess(shop(150, separator, header)).text == found.text);
+    }
+}
+
+TEST_CASE("a guess is taken back by its text: the same file without one gives the same data") {
+  const TemporaryDirectory folder;
+  write_text(folder / "a.csv", shop(1500, ';', true));
+  CsvPrepOptions options{.schema = {}, .train = {folder / "a.csv"}};
+  options.output.folder = folder / "out";
+  options.run.quiet = true;
+  const CsvGuess made = guess_schema(folder / "a.csv", {}, {});
+  options.schema = write_guess(made.schema, folder / "out", false);
+  CHECK(options.schema == folder / "out/schema.json");
+  const data::Manifest manifest = csv_prep(options);
+  CHECK(manifest.dense_dim == 1);
+  CHECK(manifest.slot_sizes == std::vector<int64_t>{3, 6});
+  CHECK(manifest.files.at(0).positives == 375);
+  // The schema stays, and the same guess may stand there; one that was edited may not.
+  CHECK(write_guess(made.schema, folder / "out", false) == options.schema);
+  write_text(options.schema, made.schema + " ");
+  CHECK_THROWS_AS(write_guess(made.schema, folder / "out", false), ConfigError);
+  CHECK(write_guess(made.schema, folder / "out", true) == options.schema);
+  write_text(options.schema, "{\"mine\": 1}");
+  for (const bool force : {false, true})
+    check_contains(
+        message_of<ConfigError>([&] { write_guess(made.schema, folder / "out", force); }),
+        {"out/schema.json: expected no schema other than the one that is guessed",
+         "pass it with --schema"});
+  CHECK(test::read_text(options.schema) == "{\"mine\": 1}");
+  // A folder of a preparation with a schema of its own gets none.
+  std::filesystem::remove(options.schema);
+  check_contains(message_of<ConfigError>([&] { write_guess(made.schema, folder / "out", false); }),
+                 {"expected no files of an earlier run"});
+  CHECK_FALSE(std::filesystem::exists(options.schema));
+}
+
+TEST_CASE("which label is 1") {
+  const auto label = [](const std::string& a, const std::string& b, const Names& positive = {}) {
+    std::string rows;
+    for (const std::string& text : {a, b, a}) rows += "x," + text + "\n";
+    return guess(rows, {.positive = positive}).schema;
+  };
+  CHECK(label("0", "1").positive == Names{"1"});
+  CHECK(label("1", "-1").positive == Names{"1"});
+  CHECK(label("2", "10").positive == Names{"10"});
+  CHECK(label("Yes", "No").positive == Names{"Yes"});
+  CHECK(label("TRUE", "FALSE").positive == Names{"TRUE"});
+  CHECK(label(">50K", "<=50K").positive == Names{">50K"});
+  CHECK(label("<=50K", ">50K").positive == Names{">50K"});
+  CHECK(label("ham", "spam").positive == Names{"spam"});  // the rarer one
+  CHECK(label(">50K", "<=50K", {"<=50K"}).positive == Names{"<=50K"});
+  CHECK(label(">50K", "<=50K", {"<=50K"}).negative == Names{">50K"});
+  // Three values need --positive; the others are 0.
+  const std::string three = "a,low\nb,high\na,mid\nb,low\n";
+  check_contains(refusal<ConfigError>(three, {.label = "1"}),
+                 {"a.csv: column 1: expected two values for a label, found 3: \"high\", \"low\", "
+                  "\"mid\" in the first 4 rows; --positive names those that mean 1"});
+  const Guessed of_three = guess(three, {.label = "1", .positive = {"high", "mid"}});
+  CHECK(of_three.schema.positive == Names{"high", "mid"});
+  CHECK(of_three.schema.negative == Names{"low"});
+  check_contains(refusal<ConfigError>(three, {.label = "1", .positive = {"hi"}}),
+                 {"--positive: expected a value of column 1", "found \"hi\"", "\"high\""});
+  check_contains(
+      refusal<ConfigError>("1,2,3\n", {}),
+      {"expected a column of two values for a label, found none in the first 1 rows", "--label"});
+  check_contains(refusal<ConfigError>("x,1\ny,1\n", {.label = "1"}), {"found 1: \"1\""});
+}
+
+TEST_CASE("labels of other files may have a full stop, and comments are found there") {
+  const std::string train = "39, State-gov, <=50K\n50, Private, >50K\n38, ?, <=50K\n";
+  const std::string test = "|1x3 Cross validator\n25, Private, <=50K.\n28, Local-gov, >50K.\n\n";
+  const Guessed found = guess(train, {}, {test});
+  CHECK(found.schema.positive == Names{">50K", ">50K."});
+  CHECK(found.schema.negative == Names{"<=50K", "<=50K."});
+  CHECK(found.schema.comment == Names{"|"});
+  CHECK(found.schema.missing == Names{"?"});
+  // What no stop explains is left for the preparation to refuse.
+  CHECK(guess(train, {}, {"25, Private, 50K.\n"}).schema.positive == Names{">50K"});
+  // A row that begins with a mark is no comment.
+  CHECK(guess("#a,1,x\n#b,0,y\n# two,columns\n#c,1,x\n").schema.comment.empty());
+  CHECK(guess("a,1,x\n# columns\nb,0,y\n# ,two\nc,1,x\n").schema.comment == Names{"#"});
+}
+
+TEST_CASE("odd columns are categories that take any text, and are named") {
+  std::string rows = "id,empty,constant,zip,size,shop_id,mixed,y\n";
+  for (int i = 0; i < 200; ++i)
+    rows += fmt::format("{},{},same,{:05},{},{},{},{}\n", 1000 + i, i % 2 == 0 ? "" : "NA",
+                        100 + 37 * i, i % 4, 7 * (i % 60), i == 90 ? "tiny" : std::to_string(i * i),
+                        i % 2);
+  const Guessed found = guess(rows);
+  CHECK(found.dense().empty());
+  CHECK(found.categorical() == Names{"empty", "constant", "size", "shop_id", "mixed"});
+  CHECK(found.schema.missing == Names{"NA"});
+  CHECK(found.schema.label.name == "y");
+  check_contains(found.summary,
+                 {"left out     id (counts the rows), zip (another value in every row)",
+                  "empty: no value in these rows", "constant: the same value in all",
+                  "mixed: numbers but for 1 of 200 values, as \"tiny\" in line 92"});
+  // Zip codes that come again are categories, whatever their number.
+  std::string zips;
+  for (int i = 0; i < 200; ++i) zips += fmt::format("{:05},{},{}\n", 7 * (i % 90), i * i, i % 2);
+  CHECK(guess(zips).categorical() == Names{"column 0"});
+  CHECK(guess(zips).dense() == Names{"column 1 standardize"});
+}
+
+TEST_CASE("numbers of a long tail are taken by their logarithm") {
+  std::string rows = "clicks,change,y\n";
+  for (int i = 0; i < 300; ++i)
+    rows += fmt::format("{},{},{}\n", i % 50 == 0 ? 100000 + i : i % 40,
+                        i % 50 == 0 ? 100000 + i : i % 40 - 1, i % 2);
+  const Guessed found = guess(rows);
+  CHECK(found.dense() == Names{"clicks log1p_standardize", "change standardize"});
+  // Models have a category at least.
+  CHECK(found.categorical() == Names{"clicks"});
+  check_contains(found.summary, {"clicks: a category as well"});
+}
+
+TEST_CASE("quotes, line feeds, byte-order mark, unicode and repeated names") {
+  const Guessed found = guess(
+      "\xEF\xBB\xBF\"größe\",\"note\nof two lines\",twice,twice,y\r\n"
+      "1.5,\"a,\n\"\"b\"\"\",u,v,1\r\n2.5,c,u,w,0\r\n3.5,\"a,\n\"\"b\"\"\",u,v,0\r\n");
+  CHECK(found.schema.header);
+  CHECK(found.schema.separator == ',');
+  CHECK(found.categorical() == Names{"größe", "note\nof two lines", "column 2", "column 3"});
+}
+
+TEST_CASE("the first line is a header only where it must be") {
+  CHECK_FALSE(guess("a,1\nb,0\n").schema.header);            // a number in it
+  CHECK(guess("x,y\na,1\nb,0\n").schema.header);             // numbers below
+  CHECK_FALSE(guess("a,p\nb,q\na,q\nb,p\n").schema.header);  // texts that come again
+  CHECK(guess("x,y\nb,q\nb,p\nb,q\nb,p\n").schema.header);
+  CHECK(guess("x,y\nb,q\nc,p\n", {.label = "y"}).schema.header);
+  CHECK_FALSE(guess("x,?\nb,1\nc,0\nd,1\n").schema.header);
+  check_contains(refusal<DataError>("# made by hand\nx,y\na,1\nb,0\n"),
+                 {"expected the names of the columns in the first line, found them in line 2"});
+}
+
+TEST_CASE("files that no schema fits are refused with what was found") {
+  check_contains(refusal<DataError>("one\ntwo\n"),
+                 {"a.csv: expected rows of two or more columns", "found \"one\"", "--schema"});
+  check_contains(refusal<DataError>("\n\n"), {"expected rows of two or more columns"});
+  check_contains(refusal<ConfigError>("a,1\nb,0\n", {.label = "income"}),
+                 {"--label: expected the number of a column, 0 to 1, as ", "has no header",
+                  "found \"income\""});
+  check_contains(refusal<ConfigError>("x,y\na,1\nb,0\n", {.label = "income"}),
+                 {"--label: expected a column of ", "(\"x\", \"y\"), found \"income\""});
+  check_contains(refusal<ConfigError>("a,1\nb,0\n", {.label = "2"}), {"0 to 1", "found \"2\""});
+  std::string rows;
+  for (int i = 0; i < 200; ++i) rows += fmt::format("{},{}\n", i, i % 2);
+  check_contains(refusal<DataError>(rows),
+                 {"expected a column beside the label", "left out: 0 (counts the rows)"});
+  check_contains(guess(shop(150, ',', true), {.left_out = {"city"}}).summary,
+                 {"city (splits the rows)"});
+}
+
+TEST_CASE("rows that contradict a guess are errors that say which file to edit") {
+  const TemporaryDirectory folder;
+  const auto error = [&](const std::string& last) {
+    std::string rows;
+    for (int i = 0; i < 10'000; ++i)
+      rows += fmt::format("{},{},{}\n", i * i % 9973, i % 7, i % 2 == 0 ? "a" : "b");
+    write_text(folder / "a.csv", rows + last);
+    const std::string schema = folder / "schema.json";
+    write_text(schema, guess_schema(folder / "a.csv", {}, {}).schema);
+    CsvPrepOptions options{.schema = schema, .guessed = true, .train = {folder / "a.csv"}};
+    options.output.folder = folder / "out";
+    options.run.quiet = options.run.restart = true;
+    return message_of<DataError>([&] { csv_prep(options); });
+  };
+  check_contains(error("many,1,a\n"),
+                 {"a.csv:10001: column 0 (column 0): expected a finite number, found \"many\"",
+                  "the schema was guessed from the first rows", "\"missing\"",
+                  folder / "schema.json, and pass that with --schema"});
+  check_contains(error("1,1,c\n"),
+                 {"a.csv:10001: column 2 (label)", "found \"c\"", "\"positive\"", "--schema"});
+  check_contains(error("1,1\n"), {"a.csv:10001: expected 3 columns as in the first line, found 2"});
+}
+
+TEST_CASE("UCI Adult needs no schema") {
+  const std::string root = HLITE_SOURCE_DIR;
+  const CsvGuess made = guess_schema(root + "/tests/data/adult/adult.data.gz",
+                                     {root + "/tests/data/adult/adult.test.gz"}, {});
+  const CsvSchema schema = CsvSchema::parse(config::JsonNode::parse(made.schema, "guessed"));
+  CHECK(schema.label.index == 14);
+  CHECK(schema.positive == Names{">50K", ">50K."});
+  CHECK(schema.negative == Names{"<=50K", "<=50K."});
+  CHECK(schema.missing == Names{"?"});
+  std::vector<int64_t> dense, categorical;
+  for (const auto& d : schema.dense) dense.push_back(d.column.index);
+  for (const CsvColumn& c : schema.categorical) categorical.push_back(c.index);
+  CHECK(dense == std::vector<int64_t>{0, 2, 10, 11, 12});
+  CHECK(categorical == std::vector<int64_t>{1, 3, 4, 5, 6, 7, 8, 9, 13});
+}
+
+}  // namespace hlite::tools

@@ -1,0 +1,72 @@
+#include "tools/csv/column_facts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "hugectr_lite/core/parse_number.h"
+#include "tools/prep/saved_vocabulary.h"
+
+namespace hlite::tools {
+
+namespace {
+
+constexpr std::string_view kMissingSpellings[] = {"?",   "NA",   "N/A",  "<NA>", "NaN",
+                                                  "nan", "NULL", "null", "None", "\\N"};
+
+// "007" and "-01", but neither "0" nor "0.5".
+bool has_leading_zero(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';
+}
+
+}  // namespace
+
+bool is_missing_spelling(std::string_view text) {
+  return std::find(std::begin(kMissingSpellings), std::end(kMissingSpellings), text) !=
+         std::end(kMissingSpellings);
+}
+
+void ColumnFacts::add(std::string_view field, int64_t line) {
+  ++rows_;
+  if (is_missing_spelling(field)) ++missing_[std::string(field)];
+  if (field.empty() || is_missing_spelling(field)) return;
+  ++present_;
+  hashes_.push_back(token_key(field));
+  if (counts_.size() <= kFewValues) ++counts_[std::string(field)];
+  const std::optional<double> number = parse_number<double>(field);
+  if (number && std::isfinite(*number)) {
+    coded_ = coded_ || has_leading_zero(field);
+    add_number(*number);
+  } else if (first_text_line_ == 0) {
+    first_text_ = field;
+    first_text_line_ = line;
+  }
+}
+
+// Welford's update, with the third power (Pébay, "Formulas for robust, one-pass parallel
+// computation of covariances and arbitrary-order statistical moments", 2008).
+void ColumnFacts::add_number(double x) {
+  counts_up_ = counts_up_ && (numbers_ == 0 ? x == std::floor(x) : x == last_ + 1);
+  least_ = numbers_ == 0 ? x : std::min(least_, x);
+  last_ = x;
+  const auto before = static_cast<double>(numbers_++);
+  const auto n = before + 1;
+  const double delta = x - mean_, step = delta / n;
+  mean_ += step;
+  cubes_ += delta * step * step * before * (n - 2) - 3 * step * squares_;
+  squares_ += delta * step * before;
+}
+
+double ColumnFacts::skewness() const {
+  if (!(squares_ > 0)) return 0;
+  return std::sqrt(static_cast<double>(numbers_)) * cubes_ / std::pow(squares_, 1.5);
+}
+
+int64_t ColumnFacts::distinct() const {
+  std::vector<uint64_t> sorted = hashes_;
+  std::sort(sorted.begin(), sorted.end());
+  return std::unique(sorted.begin(), sorted.end()) - sorted.begin();
+}
+
+}  // namespace hlite::tools

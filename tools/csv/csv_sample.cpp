@@ -1,0 +1,103 @@
+#include "tools/csv/csv_sample.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/in_quotes.h"
+
+namespace hlite::tools {
+
+namespace {
+
+constexpr char kSeparators[] = {',', ';', '\t', '|'};
+constexpr std::string_view kCommentMarks = "#|";
+
+}  // namespace
+
+CsvSample::CsvSample(const std::string& path) : path_(path) {
+  std::optional<CsvSample> best;
+  std::string first_line;
+  for (const char separator : kSeparators) {
+    CsvSample tried(path, separator);
+    if (tried.parquet_) {
+      *this = std::move(tried);
+      return;
+    }
+    if (first_line.empty()) first_line = tried.head_.front();
+    if (tried.columns_ < 2) continue;
+    if (!best ||
+        std::tie(tried.agreeing_, tried.columns_) > std::tie(best->agreeing_, best->columns_))
+      best = std::move(tried);
+  }
+  if (!best)
+    raise<DataError>(
+        "{}: expected rows of two or more columns with one of the separators , ; tab | between "
+        "them, found {}; another separator needs a schema (--schema)",
+        path, first_line.empty() ? "no row" : in_quotes(first_line));
+  *this = std::move(*best);
+}
+
+CsvSample::CsvSample(const std::string& path, char separator) : path_(path) {
+  if (read_head(separator)) count_columns();
+}
+
+bool CsvSample::read_head(char separator) {
+  form_.separator = separator;
+  StoredBytes stored(path_);
+  parquet_ = stored.magic() == "PAR1";
+  form_.header = parquet_;
+  try {
+    InputFile(path_, form_).next(head_, kGuessBytes);
+    return true;
+  } catch (const DataError&) {
+    // Without a row that ends: this separator makes a field of it that does not. The preparation
+    // reports what is wrong where no separator is better.
+    head_ = {};
+    if (parquet_) throw;
+    return false;
+  }
+}
+
+void CsvSample::count_columns() {
+  std::map<int64_t, int64_t> rows_of;  // by number of columns
+  CsvFields fields;
+  int64_t rows = 0;
+  head_.for_each_row([&](std::string_view line, int64_t) {
+    if (split(line, fields)) ++rows_of[std::ssize(fields.fields)];
+    return ++rows < kGuessRows;
+  });
+  for (const auto& [columns, count] : rows_of)
+    if (count >= agreeing_) std::tie(columns_, agreeing_) = std::pair(columns, count);
+  find_comments();
+}
+
+void CsvSample::find_comments() {
+  for (const char mark : kCommentMarks) {
+    bool comment = false, row = false;
+    int64_t lines = 0;
+    CsvFields fields;
+    head_.for_each_row([&](std::string_view line, int64_t) {
+      if (!line.empty() && line[0] == mark) {
+        const bool bad = split_csv({form_.separator, true}, line, fields).has_value();
+        (bad || std::ssize(fields.fields) < columns_ ? comment : row) = true;
+      }
+      return ++lines < kGuessRows;
+    });
+    if (comment && !row) comments_.emplace_back(1, mark);
+  }
+}
+
+bool CsvSample::split(std::string_view line, CsvFields& fields) const {
+  if (is_blank_line(line) || (!line.empty() && std::any_of(comments_.begin(), comments_.end(),
+                                                           [&](const std::string& mark) {
+                                                             return line.starts_with(mark);
+                                                           })))
+    return false;
+  return !split_csv({form_.separator, true}, line, fields).has_value();
+}
+
+}  // namespace hlite::tools

@@ -1,0 +1,30 @@
+#include "tools/csv/finished_folds.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "hugectr_lite/core/file.h"
+#include "tools/io/output_file.h"
+
+namespace hlite::tools {
+
+FinishedFolds::FinishedFolds(const std::string& folder, const nlohmann::ordered_json& run)
+    : path_(folder + "/.folds"), run_(run.dump()) {
+  if (!std::filesystem::exists(path_)) return;
+  constexpr int64_t kMostStateBytes = int64_t{1} << 20;
+  const auto saved = nlohmann::json::parse(read_text(ReadFile(path_), kMostStateBytes), nullptr,
+                                           /*exceptions=*/false);
+  if (saved.is_object() && saved.value("run", "") == run_)
+    finished_ = saved.value("finished", int64_t{0});
+}
+
+void FinishedFolds::add(int64_t fold) {
+  finished_ = fold + 1;
+  OutputFile file(path_);
+  file.write(nlohmann::json{{"run", run_}, {"finished", finished_}}.dump());
+  file.commit();
+}
+
+void FinishedFolds::remove() { remove_path(path_); }
+
+}  // namespace hlite::tools

@@ -1,0 +1,115 @@
+#include "tools/csv/label_guess.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/in_quotes.h"
+#include "hugectr_lite/core/parse_number.h"
+
+namespace hlite::tools {
+
+namespace {
+
+constexpr std::string_view kPositiveWords[] = {"1", "yes", "y", "true", "t", "positive", "pos"};
+
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+bool is_positive_word(const std::string& text) {
+  return std::find(std::begin(kPositiveWords), std::end(kPositiveWords), lower(text)) !=
+         std::end(kPositiveWords);
+}
+
+// Which of two values is label 1.
+const std::string& positive_of(const std::pair<const std::string, int64_t>& a,
+                               const std::pair<const std::string, int64_t>& b) {
+  const auto x = parse_number<double>(a.first), y = parse_number<double>(b.first);
+  if (x && y) return *x > *y ? a.first : b.first;
+  if (is_positive_word(a.first) != is_positive_word(b.first))
+    return is_positive_word(a.first) ? a.first : b.first;
+  if (a.first.starts_with('>') != b.first.starts_with('>'))
+    return a.first.starts_with('>') ? a.first : b.first;
+  return a.second < b.second ? a.first : b.first;
+}
+
+std::string shown(const ColumnFacts& facts) {
+  if (!facts.has_few_values()) return fmt::format("more than {}", ColumnFacts::kFewValues);
+  std::vector<std::string> texts;
+  for (const auto& [text, count] : facts.counts()) texts.push_back(in_quotes(text));
+  return fmt::format("{}{}{}", facts.counts().size(), texts.empty() ? "" : ": ",
+                     fmt::join(texts, ", "));
+}
+
+size_t label_column(const std::string& file, const std::vector<ColumnFacts>& columns,
+                    std::optional<size_t> asked, bool positive_given) {
+  if (asked) {
+    if (!positive_given && columns[*asked].counts().size() != 2)
+      raise<ConfigError>(
+          "{}: column {}: expected two values for a label, found {} in the first {} rows; "
+          "--positive names those that mean 1",
+          file, *asked, shown(columns[*asked]), columns[*asked].rows());
+    return *asked;
+  }
+  for (size_t c = columns.size(); c-- > 0;)
+    if (columns[c].counts().size() == 2) return c;
+  raise<ConfigError>(
+      "{}: expected a column of two values for a label, found none in the first {} rows; --label "
+      "names the column, --positive the values that mean 1",
+      file, columns[0].rows());
+}
+
+}  // namespace
+
+LabelGuess guess_label(const std::string& file, const std::vector<ColumnFacts>& columns,
+                       std::optional<size_t> asked, const std::vector<std::string>& positive) {
+  LabelGuess label;
+  label.column = label_column(file, columns, asked, !positive.empty());
+  const ColumnFacts& facts = columns[label.column];
+  label.positive = positive;
+  if (positive.empty())
+    label.positive = {positive_of(*facts.counts().begin(), *std::next(facts.counts().begin()))};
+  int64_t rows = 0;
+  const auto is_positive = [&](const std::string& text) {
+    return std::find(label.positive.begin(), label.positive.end(), text) != label.positive.end();
+  };
+  for (const auto& [text, count] : facts.counts()) {
+    if (is_positive(text))
+      rows += count;
+    else if (facts.has_few_values())
+      label.negative.push_back(text);
+  }
+  if (rows == 0 && facts.has_few_values())
+    raise<ConfigError>("--positive: expected a value of column {} of {}, found {}; it has {}",
+                       label.column, file, in_quotes(positive.front()), shown(facts));
+  if (facts.has_few_values())
+    label.positive_share = static_cast<double>(rows) / static_cast<double>(facts.rows());
+  return label;
+}
+
+void add_spellings(const CsvSample& other, const std::string& name, LabelGuess& label) {
+  size_t column = label.column;
+  bool header = !name.empty();
+  other.for_each_row([&](const CsvSample::Row& row) {
+    if (std::exchange(header, false)) {
+      const auto at = std::find(row.fields.begin(), row.fields.end(), name);
+      column = static_cast<size_t>(at - row.fields.begin());
+      return;
+    }
+    if (column >= row.fields.size() || !row.fields[column].ends_with('.')) return;
+    const std::string text(row.fields[column]), known = text.substr(0, text.size() - 1);
+    const auto has = [](const std::vector<std::string>& list, const std::string& value) {
+      return std::find(list.begin(), list.end(), value) != list.end();
+    };
+    for (auto* const list : {&label.positive, &label.negative}) {
+      if (has(*list, known) && !has(*list, text)) list->push_back(text);
+    }
+  });
+}
+
+}  // namespace hlite::tools
