@@ -15,7 +15,7 @@ programs=(g++ cmake ninja-build pkg-config ca-certificates
   libdnnl-dev nlohmann-json3-dev libcli11-dev libspdlog-dev libfmt-dev libaio-dev libxxhash-dev libisal-dev
   libzstd-dev openmpi-bin libopenmpi-dev libboost-dev libsimdjson-dev prometheus-cpp-dev)
 grpc=(libgrpc++-dev libprotobuf-dev protobuf-compiler)
-packages=("${programs[@]}" "${grpc[@]}" catch2 zlib1g-dev python3 python3-dev python3-venv python3-numpy python3-onnx python3-jsonschema python3-pip pybind11-dev)
+packages=("${programs[@]}" "${grpc[@]}" catch2 curl zlib1g-dev python3 python3-dev python3-venv python3-numpy python3-onnx python3-jsonschema python3-pip pybind11-dev)
 bench=(python3-torch python3-numpy libopenblas0-openmp)
 
 usage() { sed -n '2,11s/^# \{0,1\}//p' "$0"; }

@@ -6,6 +6,7 @@
 #include "hugectr_lite/core/build_config.h"
 #include "hugectr_lite/serve/kserve.h"
 #include "hugectr_lite/serve/status_page.h"
+#include "hugectr_lite/serve/text_request.h"
 
 namespace hlite::serve {
 
@@ -71,7 +72,7 @@ void HttpService::handle(HttpRequest request, const Respond& plain) {
       }
       if (parts.size() == next + 1) path.verb = parts[next];
       if (parts.size() <= next + 1) {
-        if (path.verb == "infer") return infer(request, path, respond);
+        if (path.verb == "infer" || path.verb == "text") return infer(request, path, respond);
         return respond(answer_model(request, path));
       }
     }
@@ -161,8 +162,8 @@ void HttpService::answer_repository(const HttpRequest& request,
 HttpAnswer HttpService::answer_model(const HttpRequest& request, const ModelPath& path) {
   const ServedModel::Lease version = service_.version(path.name, path.version);
   if (path.verb != "" && path.verb != "ready")
-    return error_answer(404, fmt::format("{}: expected \"ready\" or \"infer\" after the model, "
-                                         "found \"{}\"",
+    return error_answer(404, fmt::format("{}: expected \"ready\", \"infer\" or \"text\" after the "
+                                         "model, found \"{}\"",
                                          request.target.substr(0, 200), path.verb.substr(0, 64)));
   if (request.method != "GET" && request.method != "HEAD") return method_error(request, "GET");
   if (path.verb == "ready") return {};
@@ -174,14 +175,19 @@ void HttpService::infer(const HttpRequest& request, const ModelPath& path, const
   if (!request.content_encoding.empty() && request.content_encoding != "identity")
     throw RequestError(415, fmt::format("Content-Encoding: expected none, found {}",
                                         request.content_encoding.substr(0, 64)));
+  const bool is_text = path.verb == "text";
   service_.infer(
       {.model = path.name, .version = path.version, .received = request.received},
       [&](const ModelDescription& model) {
-        return parse_infer(request.body, request.json_length, model);
+        return is_text ? parse_lines(request.body, model)
+                       : parse_infer(request.body, request.json_length, model);
       },
-      [respond](const Inferred& inferred) {
+      [respond, is_text](const Inferred& inferred) {
         if (inferred.status != 200) return respond(error_answer(inferred.status, inferred.error));
         const LoadedVersion& version = inferred.version;
+        if (is_text)
+          return respond({.body = scores_as_lines(inferred.scores, version.scorer->tasks()),
+                          .type = "text/plain; charset=utf-8"});
         respond(
             infer_http_answer(infer_answer(version.description, version.version, inferred.request,
                                            inferred.scores, version.scorer->tasks())));

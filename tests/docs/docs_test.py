@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
 """The pages of docs/: what they quote is in the sources, what they link to is there, their commands and scripts run.
 Run by ctest; HLITE_PROGRAMS names the programs' folder, PYTHONPATH the package."""
+import contextlib
+import gzip
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+import urllib.request
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 DOCS = os.path.join(ROOT, "docs")
@@ -56,10 +61,36 @@ def script_of(page, left_out=r"$^"):
 
 def run(script, folder):
     for part in ("configs", "tools", "tests"):
+        if os.path.lexists(os.path.join(folder, part)):
+            continue
         os.symlink(os.path.join(ROOT, part), os.path.join(folder, part))
     environment = dict(os.environ, PATH=os.environ["HLITE_PROGRAMS"] + os.pathsep + os.environ["PATH"])
     return subprocess.run(["/bin/bash", "-euo", "pipefail", "-c", script], cwd=folder, env=environment,
                           capture_output=True, text=True, check=False)
+
+
+def write_adult(folder):
+    """adult.data and adult.test as UCI has them: with an empty line at the end, and a comment before the test set."""
+    for name, first in (("adult.data", b""), ("adult.test", b"|1x3 Cross validator\n")):
+        with gzip.open(os.path.join(ROOT, "tests/data/adult", name + ".gz")) as packed, \
+                open(os.path.join(folder, name), "wb") as file:
+            file.write(first + packed.read() + b"\n")
+
+
+def free_port():
+    with contextlib.closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        return taken.getsockname()[1]
+
+
+def wait_until_ready(url):
+    for _ in range(600):
+        try:
+            with urllib.request.urlopen(url + "/v2/health/ready"):
+                return
+        except OSError:
+            time.sleep(0.1)
+    raise AssertionError("serve is not ready")
 
 
 class DocsTest(unittest.TestCase):
@@ -142,6 +173,47 @@ class DocsTest(unittest.TestCase):
                 size = os.path.getsize(os.path.join(folder, "work", name))
                 self.assertEqual(size % record, 0)
                 self.assertGreater(size, 1000 * record)
+
+            sizes = {name: [os.path.getsize(os.path.join(folder, "work", name, part + ".bin")) for part in parts]
+                     for name, parts in (("later", ("train", "val", "test")), ("people", ("train", "val")),
+                                         ("folds/fold_4", ("train", "val")))}
+            records = {name: sum(of_name) // 2000 for name, of_name in sizes.items()}
+            self.assertEqual({name: sum(of_name) for name, of_name in sizes.items()},
+                             {name: 2000 * record for name, record in records.items()})
+            self.assertTrue(os.path.exists(os.path.join(folder, "work/folds/fold_0/dcnv2.json")))
+
+    def test_readme_goes_from_a_csv_file_to_a_served_probability(self):
+        block = next(body for kind, body in re.findall(r"^```(sh)\n([\s\S]*?)^```", read(ROOT, "README.md"), re.MULTILINE)
+                     if body.startswith("csv_prep adult.data"))
+        commands = block.splitlines()
+        self.assertEqual(len(commands), 5)
+        for command in commands:
+            self.assertLessEqual(len(command), 80)
+        prepare, train, predict, serve, ask = commands
+        with tempfile.TemporaryDirectory() as folder:
+            write_adult(folder)
+            result = run("\n".join((prepare, train, predict)), folder)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            areas = [float(area) for area in re.findall(r"AUC (0\.\d+)", result.stderr)]
+            self.assertGreater(areas[-1], 0.907)  # of adult.test, by predict
+            self.assertIn("1 is \">50K\" \">50K.\"", result.stdout)
+            with open(os.path.join(folder, "adult.data"), encoding="utf-8") as file:
+                first = file.readline()
+            with open(os.path.join(folder, "first.csv"), "w", encoding="utf-8") as file:
+                file.write(first)
+            expected = run("predict --model model --input first.csv --out - --quiet", folder).stdout.splitlines()[-1]
+            port = free_port()
+            self.assertTrue(serve.endswith(" &"))
+            program = os.path.join(os.environ["HLITE_PROGRAMS"], "serve")
+            with subprocess.Popen([program, *serve[:-2].split()[1:], "--port", str(port)], cwd=folder,
+                                  stdout=subprocess.DEVNULL) as server:
+                try:
+                    wait_until_ready(f"http://localhost:{port}")
+                    answer = run(ask.replace(":8080/", f":{port}/"), folder)
+                finally:
+                    server.terminate()
+            self.assertEqual(answer.returncode, 0, answer.stderr)
+            self.assertEqual(float(answer.stdout), float(expected.split(",")[-1]))
 
     def test_day_after_day_page_does_what_it_says(self):
         with tempfile.TemporaryDirectory() as folder:

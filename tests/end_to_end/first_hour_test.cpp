@@ -49,7 +49,8 @@ TEST_CASE("the first hour's page does what it says") {
   INFO(result.out);
   INFO(result.err);
   REQUIRE(result.code == 0);
-  check_contains(result.out, {"AUC 0.8", "\n[0."});
+  check_contains(result.out, {"AUC 0.8"});
+  CHECK(std::regex_search(result.out, std::regex("(\n0\\.[0-9]+){3}\n")));  // what serve answers
   CHECK(std::filesystem::exists(folder / "hour/model.onnx"));
   // The records' AUC and the lines' are the last evaluation's.
   std::vector<std::string> areas;

@@ -83,6 +83,16 @@ class ScoresTest(unittest.TestCase):
             self.assertEqual(json_scores(server.score(text(lines))[2]).tobytes(), scores.tobytes())
             self.assertIn(f'unknown_keys_total{{model="demo"}} {unknown}\n', server.ask("/metrics")[2].decode())
             self.assertEqual(json_scores(server.score(text(lines[7:8]))[2])[0], scores[7])
+            status, headers, answer = server.ask("/v2/models/demo/text", "\r\n".join(lines).encode())
+            self.assertEqual((status, headers["Content-Type"]), (200, "text/plain; charset=utf-8"))
+            self.assertEqual(np.array(answer.split(), np.float32).tobytes(), scores.tobytes())
+            for words, body in (("expected lines of text, found an empty body", b""),
+                                ("text 1: expected the columns of a row, found a blank line", lines[0].encode() + b"\n\n"),
+                                ("text 0: expected at least 3 columns", b"1,2")):
+                status, _, answer = server.ask("/v2/models/demo/text", body)
+                self.assertEqual(status, 400)
+                self.assertIn(words, answer.decode())
+            self.assertEqual(server.ask("/v2/models/demo/text")[0], 405)
             for words, body in (("text 1: expected at least 3 columns", text([lines[0], "1,2"])),
                                 ("text 0: column 0 (n): expected a finite number", text(["x,c1,d"])),
                                 ("text 0: expected the columns of a row, found a blank line", text([""])),
