@@ -50,7 +50,9 @@ std::string solver_of(const Manifest& m, const Sizes& sizes) {
     text += fmt::format(
         R"(, {}, "eval_metrics": ["AUC", "AverageLoss"],
     "lr_plateau": {{"monitor": "AUC", "factor": 0.1, "patience": 1}}, "early_stop": {{"monitor": "AUC", "patience": 3}})",
-        sizes.many ? fmt::format(R"("eval_interval": {})", std::max<int64_t>(1, iterations / 4))
+        sizes.many ? fmt::format(R"("eval_interval": {}, "eval_batches": {})",
+                                 std::max<int64_t>(1, iterations / 4),
+                                 (m.rows_of("val") + sizes.batch - 1) / sizes.batch)
                    : R"("eval_every_epochs": 1)");
   }
   return text + "\n  },\n";

@@ -58,6 +58,29 @@ TEST_CASE("train --new writes a config for each model that trains on what was pr
   CHECK(std::count(dlrm.out.begin(), dlrm.out.end(), '\n') <= 25);
 }
 
+// Samples from 200,000 on are many: a few epochs, with evaluations inside of them.
+TEST_CASE("the first config of many samples evaluates all of the validation split") {
+  const TemporaryDirectory folder;
+  std::string rows;
+  for (int i = 0; i < 200'003; ++i)
+    rows += std::to_string(i % 2) + ",c" + std::to_string(i % 7) + "\n";
+  write_text(folder / "a.csv", rows);
+  write_text(folder / "val.csv", rows.substr(0, 5 * 4101));
+  const auto made =
+      run_program({HLITE_CSV_PREP, folder / "a.csv", "--val", folder / "val.csv", "--label", "0",
+                   "--out", folder / "data", "--write-config", "wdl", "--quiet"});
+  INFO(made.err);
+  REQUIRE(made.code == 0);
+  check_trains(folder / "data/wdl.json");
+  const auto result =
+      run_program({HLITE_TRAIN, "--config", folder / "data/wdl.json", "--threads", "2", "--set",
+                   "solver.num_epochs=", "--set", "solver.max_iter=12"});
+  INFO(result.err << result.out);
+  CHECK(result.code == 0);
+  CHECK(result.err.find("iter 12  evaluation: AUC") != std::string::npos);
+  CHECK(result.err.find("4101 samples in") != std::string::npos);
+}
+
 TEST_CASE("csv_prep --write-config writes one beside its data, and never over a file") {
   const TemporaryDirectory folder;
   write_text(folder / "a.csv", "1,x,0.5\n0,y,1.5\n1,x,2\n0,z,1\n");
