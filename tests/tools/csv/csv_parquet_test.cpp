@@ -9,6 +9,7 @@
 #include "tests/support/temporary_directory.h"
 #include "tools/apply/preparation.h"
 #include "tools/apply/text_batches.h"
+#include "tools/csv/csv_guess.h"
 #include "tools/csv/csv_prep.h"
 
 namespace hlite::tools {
@@ -86,6 +87,33 @@ std::map<std::string, std::string> prepared_csv(const TemporaryDirectory& folder
 }
 
 }  // namespace
+
+TEST_CASE("a schema is guessed from Parquet as from the same rows of CSV") {
+  const TemporaryDirectory folder;
+  SameRows rows(0, 300);
+  write_text(folder / "a.csv", rows.csv);
+  test::write_parquet(folder / "dates.parquet", rows.parquet);
+  rows.parquet.columns.erase(rows.parquet.columns.begin());
+  test::write_parquet(folder / "a.parquet", rows.parquet);
+  // The CSV's column of days counts the rows, and NA is how it writes a missing shop.
+  std::string from_csv = guess_schema(folder / "a.csv", {}, {}).schema;
+  const std::string missing = "[\"NA\"]";
+  from_csv.replace(from_csv.find(missing), missing.size(), "[]");
+  const CsvGuess guess = guess_schema(folder / "a.parquet", {}, {});
+  CHECK(guess.schema == from_csv);
+  CHECK(guess.schema.find("\"column\": \"buys\"") != std::string::npos);
+  write_text(folder / "schema.json", guess.schema);
+  CsvPrepOptions options{.schema = folder / "schema.json", .train = {folder / "a.parquet"}};
+  options.output.folder = folder / "out";
+  options.run.quiet = true;
+  options.split.val_share = 0.3;
+  options.split.group_column = "city";
+  const data::Manifest manifest = csv_prep(options);
+  CHECK(manifest.files.at(0).rows + manifest.files.at(1).rows == 300);
+  test::check_contains(
+      test::message_of<DataError>([&] { guess_schema(folder / "dates.parquet", {}, {}); }),
+      {"dates.parquet: column \"day\": expected numbers or texts"});
+}
 
 TEST_CASE("csv_prep gives the same ids, statistics and texts from Parquet as from CSV") {
   const bool shared = GENERATE(false, true);  // a vocabulary
