@@ -80,7 +80,7 @@ DevicePlacement::DevicePlacement(const Exec& exec, const RowPlacement& placement
   }
   ref_.ranks = placement.ranks();
   if (placement.hashed()) ref_.hashed_tables = static_cast<int32_t>(placement.layout().tables());
-  ref_.by_slot = placement.by_slot();
+  ref_.by = placement.owner();
   ref_.numbers = a.first_number.back();
 }
 

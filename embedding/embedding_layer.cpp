@@ -84,6 +84,10 @@ void EmbeddingLayer::fit_input(const config::TrainConfig& config) {
   }
   if (hashed()) set_capacity(config.solver.ranks());
   spec_.vocabulary = config_.vocabulary;
+  if (key_owner() == KeyOwner::kByPart && config.solver.ranks() > int64_t{kKeyParts})
+    config::fail_at(table_node("admission"),
+                    fmt::format("expected at most {} ranks for type \"bloom\", found {}", kKeyParts,
+                                config.solver.ranks()));
   if (!config.trains) {  // no row comes or leaves
     spec_.vocabulary = {};
     spec_.vocabulary.zeros = config_.vocabulary.zeros;
@@ -225,7 +229,7 @@ void EmbeddingLayer::spread(TablesPlace place, uint64_t seed) {
   output_type_ = place.type;
   if (hashed())
     place.placement = std::make_shared<RowPlacement>(
-        RowPlacement::by_key(spec_.layout, place.ranks.ranks(), spec_.hash_capacity, by_slot()));
+        RowPlacement::by_key(spec_.layout, place.ranks.ranks(), spec_.hash_capacity, key_owner()));
   const bool hierarchical =
       hybrid() && hybrid()->communication == CommunicationType::kIbNvlinkHierarchical;
   place.exchange.route = place.ranks.possible(

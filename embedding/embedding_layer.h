@@ -47,10 +47,11 @@ class EmbeddingLayer {
   [[nodiscard]] const HybridOptions* hybrid() const {
     return config_.is_hybrid() ? &config_.hybrid : nullptr;
   }
-  // hashed(): keys get rows when they are first seen. by_slot(): a table's keys are on one rank.
+  // hashed(): keys get rows when they are first seen, on the rank that key_owner() says.
   [[nodiscard]] bool hashed() const { return config_.is_hashed(); }
-  [[nodiscard]] bool by_slot() const {
-    return config_.type == config::EmbeddingType::kLocalizedHash;
+  [[nodiscard]] KeyOwner key_owner() const {
+    if (spec_.vocabulary.admission.type == AdmissionType::kBloom) return KeyOwner::kByPart;
+    return by_slot() ? KeyOwner::kByTable : KeyOwner::kByKey;
   }
   // The largest number of rows of a rank, if hashed().
   [[nodiscard]] int64_t hash_capacity() const { return spec_.hash_capacity; }
@@ -88,6 +89,10 @@ class EmbeddingLayer {
   [[nodiscard]] std::vector<int64_t> find_rows(const config::DataConfig& data) const;
   void check_sizes(const std::vector<int64_t>& rows, const config::DataConfig& data) const;
   void set_capacity(int64_t ranks);
+  // Returns true for a type that has all keys of a table on one rank.
+  [[nodiscard]] bool by_slot() const {
+    return config_.type == config::EmbeddingType::kLocalizedHash;
+  }
   [[nodiscard]] std::vector<int64_t> tables_of_slots(const config::DataConfig& data) const;
   void set_optimizer(const config::TrainConfig& config);
   void check_whole_gradients(const config::TrainConfig& config, const config::JsonNode& optimizer);

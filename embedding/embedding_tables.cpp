@@ -1,7 +1,6 @@
 #include "embedding/embedding_tables.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "hugectr_lite/comm/gather_lists.h"
@@ -28,21 +27,6 @@ std::vector<std::vector<uint32_t>> gather_keys(const comm::RankContext& ranks,
   }
   for (auto& keys : all) std::sort(keys.begin(), keys.end());
   return all;
-}
-
-constexpr size_t kCandidateWords = 3;
-
-// A tensor [n, columns] of uint32 that a file is written from.
-TensorRef words_tensor(std::string name, size_t columns, std::vector<uint32_t> words) {
-  const auto held = std::make_shared<const std::vector<uint32_t>>(std::move(words));
-  return {.name = std::move(name),
-          .shape = {static_cast<int64_t>(held->size() / columns), static_cast<int64_t>(columns)},
-          .get =
-              [held](int64_t first, std::span<float> out) {
-                if (!out.empty()) std::memcpy(out.data(), held->data() + first, out.size_bytes());
-              },
-          .put = [](int64_t, std::span<const float>) {},  // read_vocabulary() has seen them
-          .dtype = DType::kU32};
 }
 
 }  // namespace
@@ -156,31 +140,8 @@ TableStorage::Keys EmbeddingTables::touched_keys() const {
 
 std::vector<TensorRef> EmbeddingTables::states() const {
   std::vector<TensorRef> list = storage_.states(file_keys());
-  if (index_ && spec_.vocabulary.admission.type == AdmissionType::kCount)
-    for (TensorRef& t : candidates()) list.push_back(std::move(t));
-  return list;
-}
-
-// [n, 3] words of each table: key, count and last iteration of the keys that any rank counts, by
-// key. Collective.
-std::vector<TensorRef> EmbeddingTables::candidates() const {
-  struct Candidate {
-    uint64_t key;
-    RowUse use;
-  };
-  std::vector<Candidate> own;
-  for (const CountedKey& of : index_->counted_keys()) own.push_back({of.key, of.use});
-  auto all = comm::gather_lists(ranks_, std::move(own), comm::kEveryRank);
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.key < b.key; });
-  std::vector<std::vector<uint32_t>> words(static_cast<size_t>(spec_.layout.tables()));
-  for (const Candidate& of : all) {
-    auto& table = words[static_cast<size_t>(of.key >> 32)];
-    table.insert(table.end(), {static_cast<uint32_t>(of.key), of.use.count, of.use.last});
-  }
-  std::vector<TensorRef> list;
-  for (int64_t t = 0; t < spec_.layout.tables(); ++t)
-    list.push_back(words_tensor(candidates_name(spec_.name, t), kCandidateWords,
-                                std::move(words[static_cast<size_t>(t)])));
+  if (index_ && index_->counter())
+    for (TensorRef& t : index_->counter()->tensors(ranks_)) list.push_back(std::move(t));
   return list;
 }
 
@@ -193,21 +154,17 @@ VocabularyCounts EmbeddingTables::vocabulary() const {
 }
 
 void EmbeddingTables::read_vocabulary(const WordsOf& words_of, int64_t iteration) {
-  std::vector<CountedKey> counted;
   bool uses = true;
-  for (int64_t t = 0; t < spec_.layout.tables(); ++t) {
+  for (int64_t t = 0; t < spec_.layout.tables(); ++t)
     uses = uses && words_of(uses_name(spec_.name, t));
-    const auto words = words_of(candidates_name(spec_.name, t)).value_or(std::vector<uint32_t>());
-    for (size_t i = 0; i + kCandidateWords <= words.size(); i += kCandidateWords)
-      if (!storage_.placement() || storage_.placement()->locate(t, words[i]).rank == ranks_.rank)
-        counted.push_back({table_key(t, words[i]), {.count = words[i + 1], .last = words[i + 2]}});
-  }
   if (!uses)
     storage_.set_uses(std::vector<RowUse>(index_->keys().size(),
                                           {.count = 1, .last = static_cast<uint32_t>(iteration)}));
-  if (spec_.vocabulary.admission.type != AdmissionType::kCount) return;
-  std::sort(counted.begin(), counted.end());
-  index_->assign_counted(counted);
+  if (!index_->counter()) return;
+  index_->counter()->read(words_of, [this](int64_t table, uint32_t key) {
+    const RowPlacement* const placement = storage_.placement();
+    return !placement || placement->locate(table, key).rank == ranks_.rank;
+  });
 }
 
 TableStorage::Keys EmbeddingTables::file_keys() const {

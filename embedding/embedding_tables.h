@@ -64,14 +64,12 @@ class EmbeddingTables {
   // the file every row counts as used once, in `iteration`. To be called before states() are read.
   void evict(int64_t iteration, int64_t before) { index_->evict(iteration, before); }
   [[nodiscard]] VocabularyCounts vocabulary() const;
-  using WordsOf = std::function<std::optional<std::vector<uint32_t>>(const std::string& tensor)>;
   void read_vocabulary(const WordsOf& words_of, int64_t iteration);
 
  private:
   [[nodiscard]] TableStorage::Keys file_keys() const;
   [[nodiscard]] TableStorage::Keys touched_keys() const;
   [[nodiscard]] TableStorage::Keys with_rows(std::vector<std::vector<uint32_t>> keys) const;
-  [[nodiscard]] std::vector<TensorRef> candidates() const;
   void read_touched(const KeysOf& keys_of, const Exec& exec);
   void start_cache();
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 
 #include "embedding/first_values.h"
+#include "embedding/key_filter_ref.h"
+#include "embedding/key_part.h"
 #include "embedding/row_use.h"
 #include "embedding/slots_ref.h"
 #include "embedding/updated_rows.h"
@@ -14,10 +16,6 @@
 
 namespace hlite::embedding {
 
-// A key by its table and number, in one word.
-HLITE_HD inline uint64_t table_key(int64_t table, uint32_t key) {
-  return static_cast<uint64_t>(table) << 32 | key;
-}
 // Where probing for a key begins in a table of 2^(64 - shift) places: the top bits of the product
 // depend on all bits of the key (Fibonacci hashing).
 HLITE_HD inline uint64_t home_of(uint64_t table_key, int shift) {
@@ -81,6 +79,7 @@ struct AdmissionArgs {
   uint32_t threshold = 1;
   float probability = 1;
   KeyCounts counts = {};     // for AdmissionType::kCount
+  KeyFilterRef filter = {};  // for AdmissionType::kBloom
   bool refuses = false;      // a new key may be left without a row
   bool may_be_full = false;  // and so may one that finds no row left, which is no error
 };

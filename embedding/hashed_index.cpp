@@ -29,14 +29,6 @@ HashedTable cut_table(int64_t capacity, int64_t refused, std::byte* memory, size
   return table;
 }
 
-std::unique_ptr<KeyCounter> make_counter(const TablesSpec& spec, const Exec& exec, int64_t rows,
-                                         int64_t most_keys) {
-  const Admission& admission = spec.vocabulary.admission;
-  if (admission.type != AdmissionType::kCount) return nullptr;
-  return std::make_unique<KeyCounter>(
-      spec.name, exec, admission.capacity > 0 ? admission.capacity : rows, most_keys, rows);
-}
-
 }  // namespace
 
 HashedIndex::HashedIndex(const TablesSpec& spec, const TableStorage& storage, const Exec& exec,
@@ -48,7 +40,12 @@ HashedIndex::HashedIndex(const TablesSpec& spec, const TableStorage& storage, co
       capacity_(storage.own_rows()),
       max_lookups_(max_batch * spec.layout.columns()),
       most_keys_(rules_.refuses() ? (most_keys > 0 ? most_keys : max_lookups_) : 0),
-      counter_(make_counter(spec, exec, capacity_, most_keys_)) {
+      counter_(make_key_counter(spec, {.exec = exec,
+                                       .rows = capacity_,
+                                       .most_keys = most_keys_,
+                                       .rank = storage.ranks().rank,
+                                       .ranks = storage.ranks().ranks(),
+                                       .keys_with_row = [this] { return keys(); }})) {
   HLITE_CHECK(capacity_ < int64_t{kUnseen}, "{}: {} rows", spec_.name, capacity_);
 }
 
@@ -109,31 +106,11 @@ void HashedIndex::clear() {
   put_bytes(exec_, table_.counts, &none, sizeof(none));
 }
 
-// Makes these the keys of rows 0, 1, ...; what the rows hold stays.
-void HashedIndex::place_keys(const std::vector<uint64_t>& keys) {
-  if (!exec_.on_gpu()) {
-    index_->clear();
-    for (const uint64_t both : keys) index_->insert(both);
-    return;
-  }
-  const std::vector<unsigned long long> empty(
-      static_cast<size_t>(KeyIndex::places(capacity_ + most_keys_)), ~0ull);
-  put_bytes(exec_, table_.keys, empty.data(), empty.size() * sizeof(empty[0]));
-  const auto n = static_cast<uint32_t>(keys.size());
-  if (n == 0) return;
-  put_bytes(exec_, table_.key_of_row, keys.data(), keys.size() * sizeof(uint64_t));
-  kernels::hashed_assign(exec_, table_, n);
-}
-
 void HashedIndex::fail_full(uint64_t refused) const {
   raise<DataError>(
       "embedding {}: its table is full: key {} of table {} is new, and all {} rows of its rank "
       "are taken; raise max_vocabulary_size_per_gpu",
       spec_.name, static_cast<uint32_t>(refused), refused >> 32, capacity_);
-}
-
-int64_t HashedIndex::insert(int64_t table, uint32_t key) {
-  return insert_row(table_key(table, key), 0);
 }
 
 int64_t HashedIndex::insert_row(uint64_t both, uint32_t iteration) {
@@ -145,7 +122,7 @@ int64_t HashedIndex::insert_row(uint64_t both, uint32_t iteration) {
   const int64_t row = index_->insert(both);
   storage_.first_values(static_cast<int64_t>(both >> 32), static_cast<uint32_t>(both), row);
   new_use(row, iteration);
-  if (counter_) counter_->has_row();
+  if (counter_) counter_->has_row(both);
   ++counts_.inserted;
   return row;
 }
@@ -154,8 +131,7 @@ int64_t HashedIndex::insert_row(uint64_t both, uint32_t iteration) {
 bool HashedIndex::admits(uint64_t both, uint32_t iteration) {
   const bool full = rules_.when_full != WhenFull::kError && index_->size() == capacity_;
   const Admission& by = rules_.admission;
-  if (by.type == AdmissionType::kCount)
-    return counter_->count(both, iteration) >= by.threshold && !full;
+  if (counter_) return counter_->count(both, iteration) >= by.threshold && !full;
   return !full && (by.type == AdmissionType::kAll ||
                    admits_by_chance(first_, both, iteration, static_cast<float>(by.probability)));
 }
@@ -163,8 +139,7 @@ bool HashedIndex::admits(uint64_t both, uint32_t iteration) {
 // The use of a row that a key gets in `iteration`, on the CPU.
 void HashedIndex::new_use(int64_t row, uint32_t iteration) const {
   if (!rules_.keeps_uses()) return;
-  const bool counted = rules_.admission.type == AdmissionType::kCount;
-  storage_.uses()[row] = {.count = counted ? static_cast<uint32_t>(rules_.admission.threshold) : 1,
+  storage_.uses()[row] = {.count = counter_ ? static_cast<uint32_t>(rules_.admission.threshold) : 1,
                           .last = iteration};
 }
 
@@ -182,8 +157,8 @@ HashedInsertArgs HashedIndex::insert_args(const HashedArgs& batch, const int64_t
   args.admission = {.type = rules_.admission.type,
                     .threshold = static_cast<uint32_t>(rules_.admission.threshold),
                     .probability = static_cast<float>(rules_.admission.probability),
-                    .counts = counter_ ? counter_->ref() : KeyCounts{},
                     .refuses = rules_.refuses()};
+  if (counter_) counter_->add_to(args.admission);
   args.admission.may_be_full = rules_.when_full != WhenFull::kError;
   args.uses = storage_.uses();
   args.step = step;
@@ -357,7 +332,7 @@ void HashedIndex::insert_unseen(const Exec& exec, const SlotsRef& slots,
       if (rules_.refuses() && !admits(both, iteration)) continue;
       if (index_->size() == capacity_) fail_full(both);
       new_use(index_->insert(both), iteration);
-      if (counter_) counter_->has_row();
+      if (counter_) counter_->has_row(both);
       unseen[came++] = key;
     }
     unseen.resize(came);  // those that have a row now
@@ -405,111 +380,6 @@ HashedCounts HashedIndex::device_counts() const {
   HashedCounts counts;
   get_bytes(exec_, &counts, table_.counts, sizeof(counts));
   return counts;
-}
-
-std::vector<uint64_t> HashedIndex::keys() const {
-  if (!exec_.on_gpu()) return {index_->keys().begin(), index_->keys().end()};
-  std::vector<uint64_t> keys(device_counts().size);
-  get_bytes(exec_, keys.data(), table_.key_of_row, keys.size() * sizeof(uint64_t));
-  return keys;
-}
-
-void HashedIndex::assign(const std::vector<uint64_t>& keys) {
-  const VocabularyCounts before = vocabulary();
-  clear();
-  counts_ = before;
-  if (std::ssize(keys) > capacity_) fail_full(keys[static_cast<size_t>(capacity_)]);
-  if (rules_.keeps_uses())
-    storage_.set_uses(std::vector<RowUse>(keys.size(), RowUse{.count = 1, .last = 0}));
-  if (!exec_.on_gpu()) {
-    for (const uint64_t both : keys)
-      storage_.first_values(static_cast<int64_t>(both >> 32), static_cast<uint32_t>(both),
-                            index_->insert(both));
-    return;
-  }
-  place_keys(keys);
-  const auto n = static_cast<uint32_t>(keys.size());
-  const HashedCounts counts{.size = n};
-  put_bytes(exec_, table_.counts, &counts, sizeof(counts));
-  kernels::hashed_first_values(exec_, table_, storage_.all_own(), first_, 0, n);
-  exec_.cuda->stream_synchronize(exec_.stream);
-}
-
-// ---- Between iterations ----
-
-VocabularyCounts HashedIndex::vocabulary() const {
-  VocabularyCounts counts = counts_;
-  if (exec_.on_gpu()) {
-    const HashedCounts there = device_counts();
-    counts.rows = there.size;
-    counts.inserted += static_cast<int64_t>(there.inserted);
-    counts.refused += static_cast<int64_t>(there.refused);
-  } else {
-    counts.rows = index_->size();
-  }
-  counts.candidates = counter_ ? counter_->size() : 0;
-  return counts;
-}
-
-std::vector<CountedKey> HashedIndex::counted_keys() const {
-  if (!counter_) return {};
-  std::vector<CountedKey> counted = counter_->entries();
-  if (!exec_.on_gpu()) return counted;
-  std::vector<uint64_t> keys = this->keys();
-  std::sort(keys.begin(), keys.end());
-  std::erase_if(counted, [&](const CountedKey& of) {
-    return std::binary_search(keys.begin(), keys.end(), of.key);
-  });
-  return counted;
-}
-
-void HashedIndex::assign_counted(const std::vector<CountedKey>& keys) { counter_->assign(keys); }
-
-void HashedIndex::evict(int64_t iteration, int64_t before) {
-  const std::vector<uint64_t> keys = this->keys();
-  const std::vector<RowUse> uses = storage_.uses_of(std::ssize(keys));
-  const EvictionInput input{.keys = keys,
-                            .uses = uses,
-                            .norms = [&] { return storage_.row_norms(std::ssize(keys)); },
-                            .iteration = iteration,
-                            .before = before,
-                            .capacity = capacity_};
-  // Before rows leave: a key whose row leaves is counted from the start.
-  if (counter_) drop_counted(iteration);
-  const std::vector<uint32_t> evicted = choose_evicted(rules_, input, counts_);
-  if (!evicted.empty()) close_up(keys, evicted);
-  if (rules_.eviction.count_decay < 1 && rules_.eviction.min_count > 0) decay_counts();
-}
-
-// Drops the counted keys that have got a row, and those that kept_candidates() leaves out.
-void HashedIndex::drop_counted(int64_t iteration) {
-  if (!exec_.on_gpu()) {
-    counter_->drop([&](const RowUse& use) { return is_expired(rules_, use, iteration); });
-    if (counter_->size() * 4 <= counter_->capacity() * 3) return;
-  }
-  const size_t before = counter_->entries().size();
-  const std::vector<CountedKey> kept =
-      kept_candidates(rules_, counted_keys(), iteration, counter_->capacity());
-  if (kept.size() < before) counter_->assign(kept);
-}
-
-void HashedIndex::decay_counts() {
-  std::vector<RowUse> uses = storage_.uses_of(std::ssize(keys()));
-  for (RowUse& use : uses)
-    use.count = static_cast<uint32_t>(use.count * rules_.eviction.count_decay);
-  storage_.set_uses(uses);
-}
-
-void HashedIndex::close_up(std::vector<uint64_t> keys, const std::vector<uint32_t>& evicted) {
-  const RowMoves moves = closing_moves(std::ssize(keys), evicted);
-  storage_.close_up(moves, evicted);
-  if (!exec_.on_gpu()) return index_->close_up(moves, evicted);
-  for (size_t i = 0; i < moves.from.size(); ++i) keys[moves.to[i]] = keys[moves.from[i]];
-  keys.resize(keys.size() - evicted.size());
-  place_keys(keys);
-  HashedCounts counts = device_counts();
-  counts.size = counts.before = static_cast<uint32_t>(keys.size());
-  put_bytes(exec_, table_.counts, &counts, sizeof(counts));
 }
 
 }  // namespace hlite::embedding

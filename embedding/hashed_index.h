@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "embedding/device_slots.h"
-#include "embedding/eviction.h"
 #include "embedding/hashed_args.h"
 #include "embedding/key_counter.h"
 #include "embedding/key_index.h"
@@ -59,12 +58,10 @@ class HashedIndex {
   // key stays as it is.
   void gather_listed(const Exec& exec, const HashedArgs& list, Matrix<float> out) const;
 
-  // Of the CPU: the row of a key, or KeyIndex::kAbsent; the same with a new row where it has none;
-  // when none is left kAbsent, and a note for check().
+  // On the CPU: the row of a key, or KeyIndex::kAbsent.
   [[nodiscard]] int64_t find(int64_t table, uint32_t key) const {
     return index_->find(table_key(table, key));
   }
-  int64_t insert(int64_t table, uint32_t key);
 
   // table_key() of the key that has the row, on the CPU: key 0 of table 0 of a row that no key has
   // yet, which a sweep over all rows meets too; the other of all rows that have one.
@@ -80,15 +77,12 @@ class HashedIndex {
   void evict(int64_t iteration, int64_t before);
   // Returns the counts of this rank's vocabulary. REQUIRES that nothing runs.
   [[nodiscard]] VocabularyCounts vocabulary() const;
-  // The keys that are counted and have no row, in any order, and the reverse: for AdmissionType::
-  // kCount. REQUIRE that nothing runs.
-  [[nodiscard]] std::vector<CountedKey> counted_keys() const;
-  void assign_counted(const std::vector<CountedKey>& keys);
+  // Null if the rules count no keys.
+  [[nodiscard]] KeyCounter* counter() const { return counter_.get(); }
 
  private:
   void place_keys(const std::vector<uint64_t>& keys);
   void close_up(std::vector<uint64_t> keys, const std::vector<uint32_t>& evicted);
-  void drop_counted(int64_t iteration);
   void decay_counts();
   int64_t insert_row(uint64_t both, uint32_t iteration);
   [[nodiscard]] bool admits(uint64_t both, uint32_t iteration);
@@ -115,10 +109,10 @@ class HashedIndex {
   const int64_t capacity_, max_lookups_, most_keys_;
   FirstValues first_, absent_;
   ExecMemory streams_;
-  const std::unique_ptr<KeyCounter> counter_;  // for AdmissionType::kCount
+  const std::unique_ptr<KeyCounter> counter_;  // as counter()
   VocabularyCounts counts_;                    // without those in memory of a GPU
   std::unique_ptr<KeyIndex> index_;            // on the CPU
-  std::optional<uint64_t> refused_;            // there: the first key that insert() had no row for
+  std::optional<uint64_t> refused_;            // there: the first listed key that found no row
   // [tables] on the CPU: of a batch the keys without a row, then those of them that got one.
   std::vector<std::vector<uint32_t>> unseen_;
   std::vector<uint64_t> unseen_listed_;  // of lists, there

@@ -1,70 +1,71 @@
-// KeyCounter: how many training batches have had each key that has no row yet (AdmissionType::
-// kCount), on the CPU or a GPU.
+// KeyCounter: how many training batches have had a key that has no row yet, on the CPU or a GPU,
+// exactly (ExactCounter) or by a filter of fixed size (KeyFilter), as the admission says.
 //
-// A batch may begin with any number of counted keys below the capacity, and then all of its new
-// keys are counted; beyond it, only keys that are counted already. So what is counted depends on
-// the batches alone, not on the order of threads. A key that gets a row is not among the counted
-// keys any more; its place is free after the next drop() or assign().
+// What is counted depends on the batches alone, not on the order of threads, and a run that is made
+// again counts nothing twice.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "embedding/hashed_args.h"
-#include "embedding/key_index.h"
-#include "hugectr_lite/core/exec_memory.h"
+#include "embedding/tables_spec.h"
+#include "hugectr_lite/comm/rank_context.h"
+#include "hugectr_lite/core/exec.h"
+#include "hugectr_lite/core/tensor_ref.h"
 
 namespace hlite::embedding {
 
-struct CountedKey {
-  uint64_t key = 0;  // table_key()
-  RowUse use = {};
-  bool operator<(const CountedKey& other) const { return key < other.key; }
+// The words of a tensor in a file; nullopt if there is none.
+using WordsOf = std::function<std::optional<std::vector<uint32_t>>(const std::string& tensor)>;
+
+// Where a counter counts.
+struct KeyCounterPlace {
+  Exec exec = {};
+  int64_t rows = 0;       // keys with a row, at most
+  int64_t most_keys = 0;  // keys of a training batch, at most
+  int rank = 0, ranks = 1;
+  // Returns the keys that have a row. REQUIRES that nothing runs.
+  std::function<std::vector<uint64_t>()> keys_with_row = {};
 };
 
 class KeyCounter {
  public:
-  // `most_keys`: distinct keys of a batch, at most; `rows`: keys with a row, at most.
-  KeyCounter(std::string name, const Exec& exec, int64_t capacity, int64_t most_keys, int64_t rows);
-  [[nodiscard]] int64_t bytes() const;
-  void allocate();
-  void clear();
+  KeyCounter() = default;
+  KeyCounter(const KeyCounter&) = delete;
+  KeyCounter& operator=(const KeyCounter&) = delete;
+  virtual ~KeyCounter() = default;
+  [[nodiscard]] virtual int64_t bytes() const = 0;
+  virtual void allocate() = 0;
+  virtual void clear() = 0;
 
-  [[nodiscard]] int64_t capacity() const { return capacity_; }
-  // On the CPU: counts a key for `iteration`, once. Returns its count, or 0 if this iteration has
-  // counted it before or it is not taken.
-  uint32_t count(uint64_t key, uint32_t iteration);
-  // There: asks for the cache line that count() will read.
-  void prefetch(uint64_t key) const { index_->prefetch(key); }
-  // There: the key that was counted last has got a row.
-  void has_row();
-  // There: lets the keys that have a row, and those for whose use gone() is true, leave.
-  void drop(FunctionRef<bool(const RowUse&)> gone);
-  // On a GPU, for kernels.
-  [[nodiscard]] const KeyCounts& ref() const { return counts_; }
+  // On the CPU: counts a key for `iteration`, once. Returns its count, or 0 if it is not taken or
+  // its count is known to the caller.
+  virtual uint32_t count(uint64_t key, uint32_t iteration) = 0;
+  // There: asks for the cache lines that count() will read.
+  virtual void prefetch(uint64_t key) const = 0;
+  // There: the key that was counted last has got a row. REQUIRES that it is `key`.
+  virtual void has_row(uint64_t key) = 0;
+  // On a GPU: what the kernels of an insertion need.
+  virtual void add_to(AdmissionArgs& args) const = 0;
 
-  // The number of counted keys without a row. Synchronizes the device.
-  [[nodiscard]] int64_t size() const;
-  // All keys in it, in any order; on a GPU some of them may have got a row.
-  [[nodiscard]] std::vector<CountedKey> entries() const;
-  // Counts these keys alone. On a GPU synchronizes the device.
-  void assign(const std::vector<CountedKey>& entries);
-
- private:
-  [[nodiscard]] int64_t slots() const { return capacity_ + most_keys_ + rows_; }
-
-  const std::string name_;
-  const Exec exec_;
-  const int64_t capacity_, most_keys_, rows_;
-  std::unique_ptr<KeyIndex> index_;  // on the CPU
-  std::vector<RowUse> uses_;         // there, of each key of the index
-  size_t counted_ = 0;               // there, the place in them of the key that was counted last
-  int64_t with_row_ = 0;
-  uint32_t step_ = 0;
-  bool open_ = false;
-  ExecMemory memory_;  // on a GPU
-  KeyCounts counts_;
+  // These are called between two iterations and synchronize the device.
+  // Makes place for other keys, after `iteration`.
+  virtual void forget(int64_t iteration) = 0;
+  // The number of keys that are counted.
+  [[nodiscard]] virtual int64_t size() = 0;
+  // The tensors of a file. Collective. They borrow from the counter.
+  [[nodiscard]] virtual std::vector<TensorRef> tensors(const comm::RankContext& ranks) = 0;
+  // Takes the counts of a file that is going to be read: those that its tensors' put() does not
+  // bring. `owns`: whether this rank counts a key of a table.
+  virtual void read(const WordsOf& words_of,
+                    const std::function<bool(int64_t table, uint32_t key)>& owns) = 0;
 };
+
+// Null if the admission counts nothing. `spec` must outlive the counter.
+std::unique_ptr<KeyCounter> make_key_counter(const TablesSpec& spec, KeyCounterPlace place);
 
 }  // namespace hlite::embedding

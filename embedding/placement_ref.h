@@ -18,15 +18,15 @@ struct PlacementRef {
   const int64_t* shard_row = nullptr;      // first row; of a copied table too
   const uint32_t* first_number = nullptr;  // [ranks + 2]: of each rank, of the copied rows, of none
   int32_t ranks = 1;
-  uint32_t numbers = 0;       // how many rows have one; as a number: no row
-  int32_t hashed_tables = 0;  // tables of a hashed layer; else 0
-  bool by_slot = false;       // and there, whether a table lies on one rank
+  uint32_t numbers = 0;            // how many rows have one; as a number: no row
+  int32_t hashed_tables = 0;       // tables of a hashed layer; else 0
+  KeyOwner by = KeyOwner::kByKey;  // for these
 
   // Returns the number of a key of `slot`, which looks up table `table`.
   [[nodiscard]] HLITE_HD uint32_t number_of(const SlotRef& slot, int32_t table,
                                             uint32_t key) const {
     if (hashed_tables > 0)
-      return static_cast<uint32_t>(hashed_rank(by_slot, table, key, ranks) * hashed_tables + table);
+      return static_cast<uint32_t>(hashed_rank(by, table, key, ranks) * hashed_tables + table);
     const RowPlace place = locate(slot.first_row, table, key);
     return first_number[place.rank < 0 ? ranks : place.rank] + place.row;
   }

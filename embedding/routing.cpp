@@ -123,9 +123,9 @@ class Lists {
     for (int64_t i = 0; i < n; ++i) {
       if (i > 0 && key_of(pairs[i]) == key_of(pairs[i - 1])) continue;
       const auto key = static_cast<uint32_t>(key_of(pairs[i]));
-      const RowPlace place =
-          hashed ? RowPlace{hashed_rank(placement_.by_slot, t, key, pool_.ranks), key}
-                 : placement_.locate(table.first_row, static_cast<int32_t>(t), key);
+      const RowPlace place = hashed
+                                 ? RowPlace{hashed_rank(placement_.by, t, key, pool_.ranks), key}
+                                 : placement_.locate(table.first_row, static_cast<int32_t>(t), key);
       *out++ = {static_cast<uint32_t>(i), place};
       ++end(t, list_of(place));
     }

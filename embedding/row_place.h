@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdint>
 
+#include "embedding/key_part.h"
 #include "hugectr_lite/core/host_device.h"
 
 namespace hlite::embedding {
@@ -48,10 +49,15 @@ HLITE_HD inline RowPlace shard_place(const int* ranks /*[count]*/,
   return {ranks[shard], static_cast<uint32_t>(first_rows[shard] + key / count)};
 }
 
-// Returns the rank that owns the row of a key in a hashed table.
-HLITE_HD inline int hashed_rank(bool by_slot, int64_t table, uint32_t key, int ranks) {
-  return static_cast<int>((by_slot ? static_cast<uint32_t>(table) : key) %
-                          static_cast<uint32_t>(ranks));
+// What decides which rank owns the row of a key in a hashed table.
+enum class KeyOwner { kByKey, kByTable, kByPart };
+
+// Returns that rank: the number of the key, its table or its key_part(), modulo the ranks.
+HLITE_HD inline int hashed_rank(KeyOwner by, int64_t table, uint32_t key, int ranks) {
+  uint32_t number = key;
+  if (by == KeyOwner::kByTable) number = static_cast<uint32_t>(table);
+  if (by == KeyOwner::kByPart) number = key_part(mix(table_key(table, key)));
+  return static_cast<int>(number % static_cast<uint32_t>(ranks));
 }
 
 }  // namespace hlite::embedding

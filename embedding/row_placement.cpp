@@ -46,18 +46,21 @@ RowPlacement RowPlacement::by_table(const SlotLayout& layout, std::vector<std::v
 }
 
 RowPlacement RowPlacement::by_key(const SlotLayout& layout, int ranks, int64_t capacity,
-                                  bool by_slot) {
+                                  KeyOwner by) {
+  const bool by_part = by == KeyOwner::kByPart;
   HLITE_CHECK(ranks >= 1 && capacity >= 1, "{} ranks, {} rows", ranks, capacity);
+  HLITE_CHECK(!by_part || ranks <= static_cast<int>(kKeyParts), "{} ranks", ranks);
   RowPlacement placement(layout);
   placement.hashed_ = true;
-  placement.by_slot_ = by_slot;
+  placement.owner_ = by;
   placement.rows_.assign(static_cast<size_t>(ranks), 0);
   for (int64_t t = 0; t < layout.tables(); ++t)
     for (int q = 0; q < ranks; ++q) {
       const int64_t keys = layout.table_rows[static_cast<size_t>(t)];
       int64_t& rows = placement.rows_[static_cast<size_t>(q)];
-      if (!by_slot) rows += (keys + ranks - 1 - q) / ranks;
-      if (by_slot && t % ranks == q) rows += keys;
+      if (by == KeyOwner::kByKey) rows += (keys + ranks - 1 - q) / ranks;
+      // How many keys are in a rank's parts is not known beforehand: at most all.
+      if (by_part || (by == KeyOwner::kByTable && t % ranks == q)) rows += keys;
     }
   for (int64_t& rows : placement.rows_) rows = std::clamp<int64_t>(rows, 1, capacity);
   return placement;
@@ -83,11 +86,15 @@ TableRow RowPlacement::table_row(int rank, int64_t row) const {
 
 std::vector<double> RowPlacement::key_share(int64_t table) const {
   const auto n = static_cast<double>(ranks());
-  const bool even = model_ || (hashed_ && !by_slot_);
+  const bool even = model_ || (hashed_ && owner_ == KeyOwner::kByKey);
   std::vector<double> share(rows_.size(), even ? 1.0 / n : 0.0);
   if (even) return share;
+  if (hashed_ && owner_ == KeyOwner::kByPart) {
+    for (uint32_t part = 0; part < kKeyParts; ++part) share[part % share.size()] += 1.0 / kKeyParts;
+    return share;
+  }
   if (hashed_) {
-    share[static_cast<size_t>(hashed_rank(by_slot_, table, 0, ranks()))] = 1;
+    share[static_cast<size_t>(hashed_rank(owner_, table, 0, ranks()))] = 1;
     return share;
   }
   const auto& on = shards_[static_cast<size_t>(table)];

@@ -2,9 +2,8 @@
 //
 //   by category  hybrid and DistributedSlot: frequent categories are copied to every rank, the k-th
 //                of the others is row k / ranks of rank k mod ranks (category_model.h)
-//   by key       the ...Hash types: key k, or all keys of table t, on rank k, or t, mod ranks;
-//   which
-//                row it has there its owner alone knows (hashed_index.h), here it is the key
+//   by key       the ...Hash types: a key is on the rank that KeyOwner says; which row it has there
+//                its owner alone knows (hashed_index.h), here it is the key
 //   by table     LocalizedSlot and sharding plans: a table lies on one rank, or its keys k on the
 //                rank shards[k mod n], or it is copied to every rank
 //
@@ -34,15 +33,16 @@ class RowPlacement {
   static RowPlacement by_table(const SlotLayout& layout, std::vector<std::vector<int>> shards,
                                int ranks);
 
-  // Room for `capacity` keys on a rank, or for all there can be. By key, or by table.
-  static RowPlacement by_key(const SlotLayout& layout, int ranks, int64_t capacity, bool by_slot);
+  // Has room for `capacity` keys on a rank, or for all that there can be. REQUIRES at most
+  // kKeyParts ranks for kByPart.
+  static RowPlacement by_key(const SlotLayout& layout, int ranks, int64_t capacity, KeyOwner by);
 
   // REQUIRES key < rows of the table. Ascending keys of a table that lie on one rank have ascending
   // rows there.
   [[nodiscard]] RowPlace locate(int64_t table, uint32_t key) const {
     const auto t = static_cast<size_t>(table);
     if (model_) return model_->locate(layout_.table_offset[t] + key);
-    if (hashed_) return {hashed_rank(by_slot_, table, key, ranks()), key};
+    if (hashed_) return {hashed_rank(owner_, table, key, ranks()), key};
     const auto& shards = shards_[t];
     if (shards.empty()) return {-1, static_cast<uint32_t>(begin_[t][0] + key)};
     return shard_place(shards.data(), begin_[t].data(), static_cast<uint32_t>(shards.size()), key);
@@ -53,8 +53,8 @@ class RowPlacement {
 
   // Whether it is by key.
   [[nodiscard]] bool hashed() const { return hashed_; }
-  // And then, whether all keys of a table are on one rank.
-  [[nodiscard]] bool by_slot() const { return by_slot_; }
+  // And then, what decides on which rank a key is.
+  [[nodiscard]] KeyOwner owner() const { return owner_; }
   [[nodiscard]] int ranks() const { return static_cast<int>(rows_.size()); }
   // [ranks] the share of a table's keys that lies on each rank; all 0 where it is copied.
   [[nodiscard]] std::vector<double> key_share(int64_t table) const;
@@ -82,7 +82,8 @@ class RowPlacement {
 
   SlotLayout layout_;
   std::optional<CategoryModel> model_;
-  bool hashed_ = false, by_slot_ = false;
+  bool hashed_ = false;
+  KeyOwner owner_ = KeyOwner::kByKey;
   std::vector<std::vector<int>> shards_;          // [tables]
   std::vector<std::vector<int64_t>> begin_;       // [tables][shards, or 1 when copied] first row
   std::vector<std::vector<PlacedRange>> ranges_;  // [ranks + 1] ascending; the last: copied rows

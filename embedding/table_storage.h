@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "embedding/device_row_cache.h"
-#include "embedding/eviction.h"
 #include "embedding/residency_forecast.h"
 #include "embedding/row_cache.h"
 #include "embedding/row_moves.h"
@@ -56,6 +55,7 @@ class TableStorage {
   // Bytes that the cache takes in addition to the buffers: on their device, and on a GPU's host.
   [[nodiscard]] int64_t cache_bytes() const;
   [[nodiscard]] int64_t host_bytes() const;
+  [[nodiscard]] const comm::RankContext& ranks() const { return ranks_; }
   // Null where this rank holds all rows in order.
   [[nodiscard]] const RowPlacement* placement() const { return placement_.get(); }
   [[nodiscard]] int64_t own_rows() const;

@@ -20,7 +20,12 @@ namespace hlite::embedding {
 struct Admission {
   AdmissionType type = AdmissionType::kAll;
   int64_t threshold = 1;
-  int64_t capacity = 0;  // keys of a rank that are counted; 0: as many as its tables have rows
+  // For kCount: keys of a rank that are counted; 0: as many as its tables have rows.
+  int64_t capacity = 0;
+  // For kBloom: keys of all ranks that the filter is sized for, and the share of new keys whose
+  // count is too high then.
+  int64_t expected_keys = 1;
+  double false_positive = 0.01;
   double probability = 1;
 };
 

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 
+#include "hugectr_lite/core/host_device.h"
+
 namespace hlite {
 
 // The finaliser of MurmurHash3 for 64 bits, a bijection.
-constexpr uint64_t mix(uint64_t x) {
+HLITE_HD constexpr uint64_t mix(uint64_t x) {
   x ^= x >> 33;
   x *= 0xff51afd7ed558ccdu;
   x ^= x >> 33;

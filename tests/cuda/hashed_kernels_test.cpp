@@ -122,9 +122,7 @@ TEST_CASE("keys get and lose rows on a GPU as on the CPU, whatever the order of 
         CHECK((on_gpu.vectors == on_cpu.vectors));
         CHECK(on_gpu.capacity_exceeded == on_cpu.capacity_exceeded);
         // What a checkpoint has of one goes into the other.
-        const auto counted = want.index.counted_keys();
-        if (rules.admission.type == embedding::AdmissionType::kCount)
-          got.index.assign_counted(counted);
+        read_counted(want, got);
         check_same(VocabularyState(got), VocabularyState(want));
       }
     }

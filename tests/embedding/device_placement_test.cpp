@@ -39,8 +39,9 @@ TEST_CASE("tables on ranks are numbered through where rows come as keys come") {
   const embedding::SlotLayout layout({7, 1, 12}, 2);
   const embedding::DeviceSlots slots({}, layout);
   for (const int ranks : {1, 2, 5})
-    for (const bool by_slot : {false, true}) {
-      const auto placement = embedding::RowPlacement::by_key(layout, ranks, 100, by_slot);
+    for (const auto by : {embedding::KeyOwner::kByKey, embedding::KeyOwner::kByTable,
+                          embedding::KeyOwner::kByPart}) {
+      const auto placement = embedding::RowPlacement::by_key(layout, ranks, 100, by);
       const embedding::DevicePlacement device({}, placement);
       const embedding::PlacementRef& ref = device.ref();
       CHECK(ref.numbers == static_cast<uint32_t>(3 * ranks));

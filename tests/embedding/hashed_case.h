@@ -21,9 +21,11 @@ class HashedCase {
              std::vector<int64_t> tables = {}, const embedding::VocabularyRules& rules = {})
       : exec_(exec),
         spec_(spec_of(std::move(hotness), width, capacity, combiner, std::move(tables), rules)),
-        storage_(spec_, {.placement = std::make_shared<embedding::RowPlacement>(
-                             embedding::RowPlacement::by_key(spec_.layout, 1, capacity, false)),
-                         .gpu = exec.cuda}),
+        storage_(
+            spec_,
+            {.placement = std::make_shared<embedding::RowPlacement>(embedding::RowPlacement::by_key(
+                 spec_.layout, 1, capacity, embedding::KeyOwner::kByKey)),
+             .gpu = exec.cuda}),
         index(spec_, storage_, exec, kMaxBatch) {
     storage_.declare(buffers_);
     if (exec.on_gpu())

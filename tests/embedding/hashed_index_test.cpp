@@ -85,9 +85,7 @@ TEST_CASE("new keys get rows by table and key, batch after batch; evaluation tak
 TEST_CASE("a slot's key is another key than the same number in another slot") {
   ThreadPool pool(1);
   HashedCase c({.pool = &pool}, {1, 1, 1}, 1, 10);
-  CHECK(c.index.insert(0, 7) == 0);
-  CHECK(c.index.insert(2, 7) == 1);
-  CHECK(c.index.insert(0, 7) == 0);
+  CHECK(c.take_list({{0, 7}, {2, 7}, {0, 7}}, true).rows == std::vector<uint32_t>{0, 1, 0});
   CHECK(c.index.find(1, 7) == KeyIndex::kAbsent);
 }
 
@@ -175,7 +173,7 @@ TEST_CASE("lookups and updates of hashed rows have the bits of full tables") {
 TEST_CASE("assigned keys have the rows of their order and first values") {
   ThreadPool pool(1);
   HashedCase c({.pool = &pool}, {1, 1}, 2, 4);
-  (void)c.index.insert(1, 9);
+  (void)c.take_list({{1, 9}}, true);
   c.index.assign({table_key(0, 4), table_key(1, 4), table_key(1, 0xfffffffe)});
   CHECK(c.index.find(1, 9) == KeyIndex::kAbsent);
   CHECK(c.index.find(1, 0xfffffffe) == 2);

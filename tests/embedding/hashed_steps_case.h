@@ -50,16 +50,16 @@ template <typename OnRanks>
 void check_hashed_definition(const OnRanks& on_ranks) {
   const auto first = first_values();
   for (const int ranks : {2, 3, 7})
-    for (const bool by_slot : {false, true})
+    for (const KeyOwner by : {KeyOwner::kByKey, KeyOwner::kByTable, KeyOwner::kByPart})
       for (const FloatType wire : {FloatType::kFloat, FloatType::kBf16}) {
-        INFO(ranks << " ranks, by slot " << by_slot << ", " << float_type_name(wire));
+        INFO(ranks << " ranks, owner " << static_cast<int>(by) << ", " << float_type_name(wire));
         const auto samples = samples_of(ranks);
         struct Got {
           std::vector<float> evaluated, trained;
         };
         std::vector<Got> got(static_cast<size_t>(ranks));
         std::array<KeyedRows, 2> rows;  // behind an evaluation, behind training
-        on_ranks(ranks, StepsOptions{.wire = wire, .hashed_rows = 17, .by_slot = by_slot},
+        on_ranks(ranks, StepsOptions{.wire = wire, .hashed_rows = 17, .owner = by},
                  [&](comm::Communicator& world, StepsOfRank& rank) {
                    const auto q = static_cast<size_t>(world.rank());
                    const auto keep = [&](size_t i) {
@@ -110,7 +110,7 @@ void check_full_table(const OnRanks& on_ranks) {
   constexpr int kRanks = 3;
   std::array<bool, kRanks> capacity_exceeded{};
   std::array<std::string, kRanks> words;
-  on_ranks(kRanks, StepsOptions{.hashed_rows = 2, .by_slot = true},
+  on_ranks(kRanks, StepsOptions{.hashed_rows = 2, .owner = KeyOwner::kByTable},
            [&](comm::Communicator& world, StepsOfRank& rank) {
              const auto q = static_cast<size_t>(world.rank());
              (void)rank.iterate(kStepBatch);

@@ -32,7 +32,8 @@ class RoutingCase {
   [[nodiscard]] const embedding::RowPlacement& placement() const { return placement_; }
   // Of the same tables, as if their rows came as keys come.
   [[nodiscard]] embedding::RowPlacement hashed_placement() const {
-    return embedding::RowPlacement::by_key(tables_, ranks_, tables_.total_rows, round_ % 2 == 0);
+    return embedding::RowPlacement::by_key(tables_, ranks_, tables_.total_rows,
+                                           static_cast<embedding::KeyOwner>(round_ % 3));
   }
   int64_t draw(uint32_t below) {
     return static_cast<int64_t>(random::word(23, round_, drawn_++) % below);

@@ -54,7 +54,7 @@ struct StepsOptions {
   int64_t capacity = 0;
   FloatType wire = FloatType::kFloat;
   int64_t hashed_rows = 0;                      // of a rank, where rows come as keys come; else 0
-  bool by_slot = false;                         // and there, whether a slot lies on one rank
+  KeyOwner owner = KeyOwner::kByKey;            // and there
   bool gathers = false;                         // every rank gets all keys
   comm::DeviceCommunicator* devices = nullptr;  // of the same ranks, where they are GPUs
   Exec exec = {};                               // there
@@ -152,7 +152,7 @@ class StepsOfRank {
           RowPlacement::by_table(steps_spec().layout, {all, {n - 1}, {0}}, n));
     if (options.hashed_rows > 0)
       place.placement = std::make_shared<RowPlacement>(
-          RowPlacement::by_key(steps_spec().layout, n, options.hashed_rows, options.by_slot));
+          RowPlacement::by_key(steps_spec().layout, n, options.hashed_rows, options.owner));
     return place;
   }
 

@@ -120,7 +120,7 @@ TEST_CASE("hashed rows are in a file in the order of keys, with their keys") {
   spec.init_rows = {4, 4};
   constexpr int kRanks = 2;
   const auto placement = std::make_shared<const RowPlacement>(
-      RowPlacement::by_key(spec.layout, kRanks, spec.hash_capacity, false));
+      RowPlacement::by_key(spec.layout, kRanks, spec.hash_capacity, KeyOwner::kByKey));
   // Key k on rank k mod 2, in a row that only this rank knows.
   const std::vector<std::vector<uint32_t>> keys = {{2, 3, 9}, {4}};
   const std::array<std::vector<std::vector<uint32_t>>, kRanks> rows = {

@@ -2,9 +2,11 @@
 // what must come of them.
 #pragma once
 
+#include <cstring>
 #include <map>
 #include <vector>
 
+#include "embedding/exact_counter.h"
 #include "tests/embedding/hashed_case.h"
 #include "tests/support/catch.h"
 
@@ -12,7 +14,7 @@ namespace hlite::test {
 
 inline std::vector<std::pair<const char*, embedding::VocabularyRules>> vocabulary_rules() {
   using namespace embedding;
-  std::vector<std::pair<const char*, VocabularyRules>> list(6);
+  std::vector<std::pair<const char*, VocabularyRules>> list(7);
   list[0].first = "age";
   list[0].second.eviction = {.interval = 3, .steps_to_live = 4};
   list[1].first = "count";
@@ -30,7 +32,43 @@ inline std::vector<std::pair<const char*, embedding::VocabularyRules>> vocabular
   list[5].first = "full, default, count";
   list[5].second.when_full = WhenFull::kDefault;
   list[5].second.admission = {.type = AdmissionType::kCount, .threshold = 2};
+  list[6].first = "filter, age";
+  list[6].second.admission = {.type = AdmissionType::kBloom, .threshold = 3, .expected_keys = 300};
+  list[6].second.eviction = {.interval = 3, .steps_to_live = 5};
   return list;
+}
+
+// The words of a counter's tensors in a file, by name.
+inline std::map<std::string, std::vector<uint32_t>> counted_words(const HashedCase& c) {
+  std::map<std::string, std::vector<uint32_t>> words;
+  if (!c.index.counter()) return words;
+  for (const TensorRef& tensor : c.index.counter()->tensors({})) {
+    std::vector<float> got(static_cast<size_t>(tensor.size()));
+    tensor.get(0, got);
+    auto& of = words[tensor.name];
+    of.resize(got.size());
+    if (!got.empty()) std::memcpy(of.data(), got.data(), got.size() * sizeof(float));
+  }
+  return words;
+}
+
+// Gives a counter what another one has in a file.
+inline void read_counted(const HashedCase& from, HashedCase& into) {
+  if (!into.index.counter()) return;
+  const auto words = counted_words(from);
+  into.index.counter()->read(
+      [&](const std::string& name) -> std::optional<std::vector<uint32_t>> {
+        if (words.count(name) == 0) return std::nullopt;
+        return words.at(name);
+      },
+      [](int64_t, uint32_t) { return true; });
+  for (const TensorRef& tensor : into.index.counter()->tensors({}))
+    if (words.count(tensor.name) > 0) {
+      std::vector<float> in(words.at(tensor.name).size());
+      if (!in.empty())
+        std::memcpy(in.data(), words.at(tensor.name).data(), in.size() * sizeof(float));
+      tensor.put(0, in);
+    }
 }
 
 // Rows of a rank: too few where that is no error.
@@ -41,18 +79,14 @@ inline int64_t capacity_for(const embedding::VocabularyRules& rules) {
 // Everything that an index knows of its keys: rows, uses and counted keys.
 struct VocabularyState {
   std::vector<uint64_t> keys;
-  std::vector<uint32_t> uses, counted;
+  std::vector<uint32_t> uses;
+  std::map<std::string, std::vector<uint32_t>> counted;
   embedding::VocabularyCounts counts;
 
   explicit VocabularyState(const HashedCase& c)
-      : keys(c.index.keys()), counts(c.index.vocabulary()) {
+      : keys(c.index.keys()), counted(counted_words(c)), counts(c.index.vocabulary()) {
     for (const auto& use : c.storage().uses_of(std::ssize(keys)))
       uses.insert(uses.end(), {use.count, use.last});
-    auto all = c.index.counted_keys();
-    std::sort(all.begin(), all.end());
-    for (const auto& of : all)
-      counted.insert(counted.end(), {static_cast<uint32_t>(of.key >> 32),
-                                     static_cast<uint32_t>(of.key), of.use.count, of.use.last});
   }
 };
 

@@ -79,6 +79,7 @@ class Model {
   [[nodiscard]] const config::TrainConfig& config() const { return config_; }
   [[nodiscard]] uint64_t seed() const { return seed_; }
   [[nodiscard]] int ranks() const { return ranks_.context.ranks(); }
+  [[nodiscard]] int rank() const { return ranks_.context.rank; }
   [[nodiscard]] const cuda::Backend* gpu() const { return gpu_; }
   // The memory of rows; nullopt: all rows are in memory.
   [[nodiscard]] std::optional<config::EmbeddingMemoryConfig> row_memory() const {

@@ -5,6 +5,7 @@
 
 #include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/core/error.h"
+#include "hugectr_lite/core/log.h"
 
 namespace hlite::trainer {
 namespace {
@@ -112,13 +113,23 @@ std::vector<TensorRef> states_to_read(Model& model, const ByteSource& opened, in
     if (e->tables().vocabulary_rules()) e->tables().read_vocabulary(words_of, iteration);
   std::vector<TensorRef> states = states_of(model);
   std::erase_if(states, [&](const TensorRef& t) {
-    return t.dtype == DType::kU32 && file.find(t.name) == nullptr;
+    if (t.dtype != DType::kU32) return false;
+    const auto* const found = file.find(t.name);
+    const bool other = found != nullptr && found->shape != t.shape && t.name.ends_with(".filter");
+    if (other && model.rank() == 0)
+      log::warning(
+          "{}: {} has another size, as expected_keys or false_positive were others: its counts are "
+          "not taken, and keys without a row are counted from the start",
+          file.name(), t.name);
+    return found == nullptr || other;
   });
   // What the file keeps of vocabularies and the model does not.
+  const auto is_kept = [](const std::string& name) {
+    return name.ends_with(".uses") || name.ends_with(".candidates") || name.ends_with(".filter");
+  };
   for (const auto& entry : file.tensors())
-    if ((entry.name.ends_with(".uses") || entry.name.ends_with(".candidates")) &&
-        std::none_of(states.begin(), states.end(),
-                     [&](const auto& t) { return t.name == entry.name; }))
+    if (is_kept(entry.name) && std::none_of(states.begin(), states.end(),
+                                            [&](const auto& t) { return t.name == entry.name; }))
       states.push_back({.name = entry.name,
                         .shape = entry.shape,
                         .put = [](int64_t, std::span<const float>) {},

@@ -25,7 +25,7 @@ std::vector<TensorRef> states_of(const Model& model);
 std::vector<TensorRef> weights_to_read(Model& model, const ByteSource& file);
 
 // The states that a file is to fill, behind weights_to_read(). A file may lack what vocabularies
-// keep beside optimizer states (`uses`, `candidates`), or have it without a use for it.
+// keep beside optimizer states (`uses`, `candidates`, `filter`), or have it without a use for it.
 // `iteration`: that of the file, which is the last use of a row if it does not say.
 std::vector<TensorRef> states_to_read(Model& model, const ByteSource& file, int64_t iteration);
 

@@ -133,10 +133,14 @@ LayerPlacement localized_placement(const EmbeddingLayer& layer, const comm::Topo
   std::iota(all.begin(), all.end(), 0);
   std::vector<std::vector<int>> shards(static_cast<size_t>(layer.layout().tables()));
   if (layer.hashed()) {
-    result.explanation =
-        fmt::format("{}: {} on rank {} mod {}, up to {} rows a rank", layer.name(),
-                    layer.by_slot() ? "table t" : "key k of every table",
-                    layer.by_slot() ? "t" : "k", topology.ranks(), layer.hash_capacity());
+    using embedding::KeyOwner;
+    const KeyOwner by = layer.key_owner();
+    result.explanation = fmt::format(
+        "{}: {} mod {}, up to {} rows a rank", layer.name(),
+        by == KeyOwner::kByPart    ? "part p of the keys' hashes (admission \"bloom\") on rank p"
+        : by == KeyOwner::kByTable ? "table t on rank t"
+                                   : "key k of every table on rank k",
+        topology.ranks(), layer.hash_capacity());
     return result;  // the layer's own business
   }
   switch (layer.sharding()) {
