@@ -24,8 +24,9 @@ struct DeviceRowCounts {
   uint32_t lacking = 0;  // 1 after a batch with more distinct rows than lines
 };
 
-// The lines [lines, widths] in the GPU's memory, all rows [rows, widths] in page-locked host
-// memory, and the maps between the two.
+// The lines [lines, widths] in the GPU's memory, rows [host rows, widths] in page-locked host
+// memory, and the maps between the two. Where the host holds all rows, row r lies in host row r,
+// and host_of is row_of. Where it holds a part of them, the caller says where they lie.
 struct DeviceRows {
   // `where` holds the line of a row in the GPU's memory, kOutside for a row that is on the host
   // only, or, during an admission, kClaim | the first lookup that misses the row.
@@ -34,29 +35,31 @@ struct DeviceRows {
   static constexpr int64_t kGroup = 64;
 
   UpdatedRows lines = {}, host = {};
-  uint32_t* where = nullptr;   // [rows]
-  uint32_t* row_of = nullptr;  // [lines] kNoRow: none
-  uint32_t* uses = nullptr;    // [lines] batch * kBatch, and kChanged
-  uint32_t* passed = nullptr;  // [groups of kGroup lines] batch * kBatch when the hand came by
+  uint32_t rows = 0;
+  uint32_t* where = nullptr;    // [rows]
+  uint32_t* row_of = nullptr;   // [lines] kNoRow: none
+  uint32_t* host_of = nullptr;  // [lines] the host row of that row
+  uint32_t* uses = nullptr;     // [lines] batch * kBatch, and kChanged
+  uint32_t* passed = nullptr;   // [groups of kGroup lines] batch * kBatch when the hand came by
   DeviceRowCounts* counts = nullptr;
 
   [[nodiscard]] HLITE_HD uint32_t line_count() const {
     return static_cast<uint32_t>(lines.w.dim(0));
   }
-  [[nodiscard]] HLITE_HD uint32_t row_count() const { return static_cast<uint32_t>(host.w.dim(0)); }
 };
 
 // The arguments of one admission. It reads the row numbers rows[b, c], first <= c < first + count,
-// and writes their lines to lines[b, c]. Numbers beyond the last row are copied. The two matrices
-// may be the same.
+// and writes their lines to lines[b, c]. Numbers beyond the last row are copied. host_rows[b, c] is
+// the row's host row. The matrices are of one shape and may be the same.
 struct AdmittedRows {
-  Matrix<const uint32_t> rows = {};
+  Matrix<const uint32_t> rows = {}, host_rows = {};
   Matrix<uint32_t> lines = {};
   int32_t first = 0, count = 0;
   bool training = false;        // the lines are going to change
   uint8_t* claimed = nullptr;   // [lookups] whether a lookup is the first of its row
   uint32_t* before = nullptr;   // [lookups] how many are, before it
   uint32_t* missed = nullptr;   // [lookups] rows without a line
+  uint32_t* from = nullptr;     // [lookups] their host rows; missed, where the host holds all rows
   uint32_t* victims = nullptr;  // [lookups] lines for them
   void* temporary = nullptr;    // workspace of the prefix sums
   size_t temporary_bytes = 0;
@@ -66,6 +69,9 @@ struct AdmittedRows {
     return lookup / count * rows.dim(1) + first + lookup % count;
   }
   [[nodiscard]] HLITE_HD uint32_t row(int64_t lookup) const { return rows.data()[index(lookup)]; }
+  [[nodiscard]] HLITE_HD uint32_t host_row(int64_t lookup) const {
+    return host_rows.data()[index(lookup)];
+  }
 };
 
 namespace kernels {
@@ -75,6 +81,9 @@ inline const Kernel<void(const SlotsRef&, Matrix<const uint32_t> /*keys*/,
     number_rows{"number_rows"};
 inline const Kernel<size_t(int64_t /*lookups*/)> admit_workspace{"admit_workspace"};
 inline const Kernel<void(const DeviceRows&, const AdmittedRows&)> admit_rows{"admit_rows"};
+// Takes the lines of these distinct rows from them. Writes those that have changed to the host.
+inline const Kernel<void(const DeviceRows&, Vector<const uint32_t> /*rows*/)> recall_rows{
+    "recall_rows"};
 // Writes changed lines to the host. The rows stay in the GPU's memory.
 inline const Kernel<void(const DeviceRows&)> flush_rows{"flush_rows"};
 // Empties all lines without writing them to the host. Keeps the counters.

@@ -8,19 +8,24 @@ namespace {
 
 DeviceRows cut_state(const DeviceRowCacheOptions& options, Cutter& cutter) {
   DeviceRows rows;
+  rows.rows = static_cast<uint32_t>(options.rows);
   rows.counts = cutter.cut<DeviceRowCounts>(1);
   rows.where = cutter.cut<uint32_t>(options.rows);
   rows.row_of = cutter.cut<uint32_t>(options.lines);
+  rows.host_of = options.host_rows > 0 ? cutter.cut<uint32_t>(options.lines) : rows.row_of;
   rows.uses = cutter.cut<uint32_t>(options.lines);
   rows.passed = cutter.cut<uint32_t>((options.lines + DeviceRows::kGroup - 1) / DeviceRows::kGroup);
   return rows;
 }
 
-AdmittedRows cut_workspace(int64_t lookups, size_t temporary_bytes, Cutter& cutter) {
+AdmittedRows cut_workspace(const DeviceRowCacheOptions& options, size_t temporary_bytes,
+                           Cutter& cutter) {
+  const int64_t lookups = options.most_lookups;
   AdmittedRows rows;
   rows.claimed = cutter.cut<uint8_t>(lookups);
   rows.before = cutter.cut<uint32_t>(lookups);
   rows.missed = cutter.cut<uint32_t>(lookups);
+  rows.from = options.host_rows > 0 ? cutter.cut<uint32_t>(lookups) : rows.missed;
   rows.victims = cutter.cut<uint32_t>(lookups);
   rows.temporary = cutter.cut<std::byte>(static_cast<int64_t>(temporary_bytes));
   rows.temporary_bytes = temporary_bytes;
@@ -33,10 +38,11 @@ size_t temporary_bytes(const Exec& exec, int64_t lookups) {
 }
 
 UpdatedRows cut_rows(const DeviceRowCacheOptions& options, Cutter& cutter) {
+  const int64_t count = options.host_rows > 0 ? options.host_rows : options.rows;
   const auto part = [&](size_t i) {
     const int64_t width = options.widths[i];
     return width == 0 ? Matrix<float>()
-                      : Matrix<float>(cutter.cut<float>(options.rows * width), options.rows, width);
+                      : Matrix<float>(cutter.cut<float>(count * width), count, width);
   };
   UpdatedRows rows;
   rows.w = part(0);
@@ -58,7 +64,7 @@ DeviceRowCache::DeviceRowCache(const DeviceRowCacheOptions& options) : options_(
 int64_t DeviceRowCache::device_bytes(const Exec& exec, const DeviceRowCacheOptions& options) {
   Cutter cutter(nullptr);
   (void)cut_state(options, cutter);
-  (void)cut_workspace(options.most_lookups, temporary_bytes(exec, options.most_lookups), cutter);
+  (void)cut_workspace(options, temporary_bytes(exec, options.most_lookups), cutter);
   return static_cast<int64_t>(cutter.bytes());
 }
 
@@ -80,10 +86,10 @@ void DeviceRowCache::attach(const Exec& exec, const UpdatedRows& lines) {
     Cutter state_cutter(state_memory_.data());
     rows_ = cut_state(options_, state_cutter);
     const size_t sums = temporary_bytes(exec, options_.most_lookups);
-    (void)cut_workspace(options_.most_lookups, sums, workspace_size);
+    (void)cut_workspace(options_, sums, workspace_size);
     workspace_ = ExecMemory(exec, workspace_size.bytes(), "admission of rows");
     Cutter workspace_cutter(workspace_.data());
-    scratch_ = cut_workspace(options_.most_lookups, sums, workspace_cutter);
+    scratch_ = cut_workspace(options_, sums, workspace_cutter);
   }
   rows_.lines = lines;
   rows_.host = host_;
@@ -92,10 +98,12 @@ void DeviceRowCache::attach(const Exec& exec, const UpdatedRows& lines) {
   forget();
 }
 
-void DeviceRowCache::admit(const Exec& exec, Matrix<const uint32_t> rows, Matrix<uint32_t> lines,
-                           int64_t first, int64_t count, bool training) const {
+void DeviceRowCache::admit(const Exec& exec, Matrix<const uint32_t> rows,
+                           Matrix<const uint32_t> host_rows, Matrix<uint32_t> lines, int64_t first,
+                           int64_t count, bool training) const {
   AdmittedRows admitted = scratch_;
   admitted.rows = rows;
+  admitted.host_rows = host_rows;
   admitted.lines = lines;
   admitted.first = static_cast<int32_t>(first);
   admitted.count = static_cast<int32_t>(count);
@@ -103,6 +111,10 @@ void DeviceRowCache::admit(const Exec& exec, Matrix<const uint32_t> rows, Matrix
   HLITE_CHECK(admitted.lookups() <= options_.most_lookups, "{}: {} lookups, at most {}",
               options_.name, admitted.lookups(), options_.most_lookups);
   kernels::admit_rows(exec, rows_, admitted);
+}
+
+void DeviceRowCache::recall(const Exec& exec, Vector<const uint32_t> rows) const {
+  kernels::recall_rows(exec, rows_, rows);
 }
 
 void DeviceRowCache::flush() const {

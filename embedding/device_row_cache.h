@@ -1,6 +1,8 @@
 // DeviceRowCache keeps the rows in use in the memory of a GPU, for tables that are larger than
-// solver.embedding_memory.gpu_gb. All rows of the rank lie in page-locked host memory, which
-// kernels read and write over the bus. The copy in the GPU's memory is the newer one.
+// solver.embedding_memory.gpu_gb. The rows of the rank lie in page-locked host memory, which
+// kernels read and write over the bus. The copy in the GPU's memory is the newer one. Where the
+// host holds a part of the rows over a disk (host_lines.h), it holds all that are in the GPU's
+// memory.
 //
 // The cache follows RowCache: the rows in the GPU's memory are lines of TableStorage's arrays, a
 // step admits rows before any other step uses them, and a row travels with its optimizer states.
@@ -29,6 +31,7 @@ struct DeviceRowCacheOptions {
   int64_t lines = 0;
   std::array<int64_t, 3> widths = {};  // floats of a row's weights, then of each state
   int64_t most_lookups = 0;            // maximum per batch, below 2^31
+  int64_t host_rows = 0;               // that the host holds, if not all
 };
 
 class DeviceRowCache {
@@ -40,15 +43,19 @@ class DeviceRowCache {
   void attach(const Exec& exec, const UpdatedRows& lines);
 
   // lines[b, c] = the line of own row rows[b, c], first <= c < first + count; numbers beyond the
-  // rows stay as they are. `training`: the lines are going to change. The two matrices may be one.
+  // rows stay as they are. host_rows[b, c]: which of host_rows() the row is; the rows themselves
+  // where the host holds all. `training`: the lines are going to change. The matrices may be one.
   // REQUIRES at least as many lines as distinct rows.
-  void admit(const Exec& exec, Matrix<const uint32_t> rows, Matrix<uint32_t> lines, int64_t first,
-             int64_t count, bool training) const;
+  void admit(const Exec& exec, Matrix<const uint32_t> rows, Matrix<const uint32_t> host_rows,
+             Matrix<uint32_t> lines, int64_t first, int64_t count, bool training) const;
+  // Takes distinct rows, which a GPU's kernel can read, from the GPU's memory: writes those that
+  // have changed to host_rows(). After it, others may take their places there.
+  void recall(const Exec& exec, Vector<const uint32_t> rows) const;
   // Maps the rows that were admitted last to their lines. Sparse updates sort by row and then
   // replace rows by lines, so that sums of gradients do not depend on where rows lie.
   [[nodiscard]] LineOfRow line_of_row() const { return {rows_.where, rows_.line_count()}; }
 
-  // All own rows in page-locked host memory, which kernels may use as well.
+  // Own rows in page-locked host memory, which kernels may use as well: all, or options.host_rows.
   [[nodiscard]] const UpdatedRows& host_rows() const { return host_; }
   // Writes changed lines to host_rows(). Synchronizes the device.
   void flush() const;

@@ -46,7 +46,7 @@ __global__ void begin_kernel(DeviceRows of) {
 __global__ void __launch_bounds__(kItemThreads) claim_kernel(DeviceRows of, AdmittedRows admitted) {
   const int64_t i = global_thread();
   const uint32_t row = i < admitted.lookups() ? admitted.row(i) : kNoRow;
-  const bool valid = row < of.row_count();
+  const bool valid = row < of.rows;
   bool resident = false;
   if (valid) {
     const uint32_t where = read_now(of.where + row);
@@ -76,8 +76,7 @@ __global__ void __launch_bounds__(kItemThreads) claim_kernel(DeviceRows of, Admi
 }
 
 __device__ inline bool claims(const DeviceRows& of, uint32_t row, int64_t lookup) {
-  return row < of.row_count() &&
-         of.where[row] == (DeviceRows::kClaim | static_cast<uint32_t>(lookup));
+  return row < of.rows && of.where[row] == (DeviceRows::kClaim | static_cast<uint32_t>(lookup));
 }
 
 __global__ void __launch_bounds__(kItemThreads) mark_kernel(DeviceRows of, AdmittedRows admitted) {
@@ -89,7 +88,10 @@ __global__ void __launch_bounds__(kItemThreads) list_kernel(DeviceRows of, Admit
   const int64_t i = global_thread();
   if (i >= admitted.lookups()) return;
   const uint32_t n = admitted.before[i];
-  if (admitted.claimed[i]) admitted.missed[n] = admitted.row(i);
+  if (admitted.claimed[i]) {
+    admitted.missed[n] = admitted.row(i);
+    admitted.from[n] = admitted.host_row(i);
+  }
   if (i == admitted.lookups() - 1) of.counts->missed = n + admitted.claimed[i];
 }
 
@@ -167,16 +169,18 @@ __global__ void __launch_bounds__(kItemThreads) move_kernel(DeviceRows of, Admit
   const int lane = static_cast<int>(threadIdx.x % kWarp);
   const uint32_t taken = of.counts->taken, batch = of.counts->batch;
   for (int64_t i = global_thread() / kWarp; i < taken; i += grid_threads() / kWarp) {
-    const uint32_t line = admitted.victims[i], row = admitted.missed[i], old = of.row_of[line];
+    const uint32_t line = admitted.victims[i], row = admitted.missed[i], old = of.row_of[line],
+                   from = admitted.from[i], old_host = of.host_of[line];
     const bool changed = old != kNoRow && (of.uses[line] & DeviceRows::kChanged);
     __syncwarp();
-    if (changed) copy_parts(of.lines, line, of.host, old, lane);
+    if (changed) copy_parts(of.lines, line, of.host, old_host, lane);
     __syncwarp();
-    copy_parts(of.host, row, of.lines, line, lane);
+    copy_parts(of.host, from, of.lines, line, lane);
     if (lane != 0) continue;
     if (old != kNoRow) of.where[old] = DeviceRows::kOutside;
     of.where[row] = line;
     of.row_of[line] = row;
+    of.host_of[line] = from;
     of.uses[line] = batch | (admitted.training ? DeviceRows::kChanged : 0);
     if (changed) atomicAdd(&of.counts->written, 1ull);
     if (i == 0) atomicAdd(&of.counts->fetched, static_cast<unsigned long long>(taken));
@@ -189,8 +193,26 @@ __global__ void __launch_bounds__(kItemThreads)
   if (i >= admitted.lookups()) return;
   const uint32_t row = admitted.row(i);
   uint32_t line = row;
-  if (row < of.row_count()) line = is_line(of.where[row]) ? of.where[row] : kNoRow;
+  if (row < of.rows) line = is_line(of.where[row]) ? of.where[row] : kNoRow;
   admitted.lines.data()[admitted.index(i)] = line;
+}
+
+__global__ void __launch_bounds__(kItemThreads)
+    recall_kernel(DeviceRows of, Vector<const uint32_t> rows) {
+  const int lane = static_cast<int>(threadIdx.x % kWarp);
+  for (int64_t i = global_thread() / kWarp; i < rows.size(); i += grid_threads() / kWarp) {
+    const uint32_t row = rows.data()[i], line = of.where[row];
+    if (!is_line(line)) continue;
+    const bool changed = of.uses[line] & DeviceRows::kChanged;
+    __syncwarp();
+    if (changed) copy_parts(of.lines, line, of.host, of.host_of[line], lane);
+    __syncwarp();
+    if (lane != 0) continue;
+    of.where[row] = DeviceRows::kOutside;
+    of.row_of[line] = kNoRow;
+    of.uses[line] = 0;
+    if (changed) atomicAdd(&of.counts->written, 1ull);
+  }
 }
 
 __global__ void __launch_bounds__(kItemThreads) flush_kernel(DeviceRows of) {
@@ -199,14 +221,14 @@ __global__ void __launch_bounds__(kItemThreads) flush_kernel(DeviceRows of) {
        line += grid_threads() / kWarp) {
     const uint32_t row = of.row_of[line], use = of.uses[line];
     if (row == kNoRow || !(use & DeviceRows::kChanged)) continue;
-    copy_parts(of.lines, static_cast<uint32_t>(line), of.host, row, lane);
+    copy_parts(of.lines, static_cast<uint32_t>(line), of.host, of.host_of[line], lane);
     __syncwarp();
     if (lane == 0) of.uses[line] = use & ~DeviceRows::kChanged;
   }
 }
 
 __global__ void __launch_bounds__(kItemThreads) forget_kernel(DeviceRows of) {
-  const int64_t lines = of.line_count(), rows = of.row_count(), most = lines > rows ? lines : rows;
+  const int64_t lines = of.line_count(), rows = of.rows, most = lines > rows ? lines : rows;
   for (int64_t i = global_thread(); i < most; i += grid_threads()) {
     if (i < rows) of.where[i] = DeviceRows::kOutside;
     if (i >= lines) continue;
@@ -249,13 +271,19 @@ void admit_rows(cudaStream_t stream, const DeviceRows& of, const AdmittedRows& a
   launch(item("admit_lines"), to_lines_kernel, of, admitted);
 }
 
+void recall_rows(cudaStream_t stream, const DeviceRows& of, Vector<const uint32_t> rows) {
+  if (rows.size() == 0) return;
+  launch(item_shape("recall_rows", rows.size() * kWarp, stream, kMostBlocks), recall_kernel, of,
+         rows);
+}
+
 void flush_rows(cudaStream_t stream, const DeviceRows& of) {
   launch(item_shape("flush_rows", int64_t{of.line_count()} * kWarp, stream, kMostBlocks),
          flush_kernel, of);
 }
 
 void forget_rows(cudaStream_t stream, const DeviceRows& of) {
-  const int64_t most = std::max<int64_t>(of.line_count(), of.row_count());
+  const int64_t most = std::max<int64_t>(of.line_count(), of.rows);
   launch(item_shape("forget_rows", most, stream, kMostBlocks), forget_kernel, of);
 }
 
@@ -263,6 +291,7 @@ HLITE_KERNELS(device_rows) {
   list.add<number_rows>(kernels::number_rows);
   list.add<admit_workspace>(kernels::admit_workspace);
   list.add<admit_rows>(kernels::admit_rows);
+  list.add<recall_rows>(kernels::recall_rows);
   list.add<flush_rows>(kernels::flush_rows);
   list.add<forget_rows>(kernels::forget_rows);
 }

@@ -64,7 +64,8 @@ void RowCache::clear() {
   std::fill(uses_.begin(), uses_.end(), 0u);
   std::fill(passed_.begin(), passed_.end(), 0u);
   hand_ = 0;
-  batch_ = kBatch;  // no line has been used in it
+  ++version_;
+  batch_ = 2 * kBatch;  // no line has been used in it, nor in the one before
   free_lines_ = options_.lines;
   log_ = nullptr;  // before another one takes its memory
   log_ = std::make_unique<RowLog>(RowLogOptions{.folder = options_.folder,
@@ -139,8 +140,8 @@ void RowCache::use(uint32_t line, bool training) {
   if (after != before) use.store(after, std::memory_order_relaxed);
 }
 
-void RowCache::admit(const Exec& exec, Matrix<uint32_t> rows, int64_t first, int64_t count,
-                     bool training) {
+void RowCache::choose(const Exec& exec, Matrix<uint32_t> rows, int64_t first, int64_t count,
+                      bool training) {
   begin_batch();
   const std::span<uint32_t> map = where();
   const int64_t tasks = (rows.dim(0) + kTaskSamples - 1) / kTaskSamples;
@@ -163,6 +164,7 @@ void RowCache::admit(const Exec& exec, Matrix<uint32_t> rows, int64_t first, int
   counts_.lookups += lookups;
   counts_.resident += lookups;
   fetches_.clear();
+  evicted_.clear();
   victim_rows_.clear();
   victim_lines_.clear();
   for (int64_t task = 0; task < tasks; ++task)
@@ -171,20 +173,35 @@ void RowCache::admit(const Exec& exec, Matrix<uint32_t> rows, int64_t first, int
       const uint32_t at = map[*row];
       *row = in_memory(at) ? at & ~kLine : take_line(*row, training);
     }
+}
+
+void RowCache::will_change(const Exec& exec, Matrix<const uint32_t> lines, int64_t first,
+                           int64_t count) {
+  exec.threads().parallel_for(lines.dim(0), kTaskSamples, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b)
+      for (int64_t c = first; c < first + count; ++c)
+        if (const uint32_t line = lines(b, c); line < lines_.size()) use(line, true);
+  });
+}
+
+void RowCache::fill(const Exec& exec) {
   if (fetches_.empty()) return;
   save_victims(exec);
   fetch(exec);
   write_victims();
 }
 
-// Batches are counted in 31 bits: long before they end, all lines are of an early one again.
+// Batches are counted in 31 bits: long before they end, all lines are of an early one again, but
+// for those of the batch before this one.
 void RowCache::begin_batch() {
   constexpr uint32_t kLast = 0xfffffff0u;
+  ++version_;
   batch_ += kBatch;
   if (batch_ < kLast) return;
-  for (uint32_t& use : uses_) use &= kChanged;
+  for (uint32_t& use : uses_)
+    use = (use & kChanged) | ((use & ~kChanged) == batch_ - kBatch ? kBatch : 0);
   std::fill(passed_.begin(), passed_.end(), 0u);
-  batch_ = kBatch;
+  batch_ = 2 * kBatch;
 }
 
 // A line for a row that has none.
@@ -192,14 +209,15 @@ uint32_t RowCache::take_line(uint32_t row, bool training) {
   for (int64_t spared = 0;; ++spared) {
     if (spared > 2 * options_.lines)
       raise<DataError>(
-          "embedding {}: a batch has more distinct rows than the {} that "
+          "embedding {}: {} more distinct rows than the {} that "
           "solver.embedding_memory.host_gb has room for",
-          options_.name, options_.lines);
+          options_.name, options_.batches_in_use == 1 ? "a batch has" : "two batches have",
+          options_.lines);
     const int64_t last = hand_ / kGroup;
     hand_ = hand_ + 1 < lines_.size() ? hand_ + 1 : 0;
     if (hand_ / kGroup != last || hand_ == 0) passed_[static_cast<size_t>(last)] = batch_;
     const uint32_t used = uses_[hand_] & ~kChanged;
-    if (used != batch_ && used <= passed_[hand_ / kGroup]) break;
+    if (used < first_in_use() && used <= passed_[hand_ / kGroup]) break;
   }
   free_line(hand_);
   uint32_t& at = where()[row];
@@ -217,6 +235,7 @@ void RowCache::free_line(uint32_t line) {
     free_lines_ = std::max<int64_t>(0, free_lines_ - 1);
     return;
   }
+  evicted_.push_back(of.row);
   if (uses_[line] & kChanged) {
     victim_rows_.push_back(of.row);
     victim_lines_.push_back(line);
@@ -338,6 +357,7 @@ void RowCache::write(size_t part, std::span<const uint32_t> rows, const void* in
       where()[rows[i]] = place;
     }
   }
+  begin_batch();  // no batch is in use any more
 }
 
 // The hand finds the lines that rows leave in its turn. They are not among free_lines_, which
@@ -345,6 +365,7 @@ void RowCache::write(size_t part, std::span<const uint32_t> rows, const void* in
 void RowCache::close_up(std::span<const uint32_t> from, std::span<const uint32_t> to,
                         std::span<const uint32_t> evicted) {
   const std::span<uint32_t> map = where();
+  ++version_;
   for (const uint32_t row : evicted) {
     const uint32_t at = std::exchange(map[row], kUntouched);
     if (in_memory(at)) {

@@ -13,11 +13,13 @@
 //
 // CLOCK chooses the rows to evict: a hand goes around the lines, spares those that were used since
 // its last visit, and takes the first one that was not. It depends on the order of the batches
-// alone, so a run repeats. A batch never evicts its own rows. The hand's last visit is stored for
-// kGroup lines together, and the last use of a line in one word of its own, so that a lookup
-// touches only this word and the map.
+// alone, so a run repeats. A batch never evicts its own rows, nor those of the batch before it
+// where two are in use at a time. The hand's last visit is stored for kGroup lines together, and
+// the last use of a line in one word of its own, so that a lookup touches only this word and the
+// map.
 //
-// RowCache is for the CPU; GPUs have DeviceRowCache.
+// The lines are those of a CPU's tables. For a GPU they lie in page-locked memory, and the rows in
+// use are in the GPU's (DeviceRowCache): host_lines.h joins the two caches.
 #pragma once
 
 #include <cstddef>
@@ -44,6 +46,7 @@ struct RowCacheOptions {
   float first_state = 0;
   std::string folder = {};
   int64_t most_disk_bytes = 0;  // 0: as there is room for
+  int batches_in_use = 1;       // 2: rows of the batch that was admitted before stay as well
 };
 
 class RowCache {
@@ -59,8 +62,22 @@ class RowCache {
 
   // rows[b, c], first <= c < first + count: from an own row to its line; numbers beyond the rows
   // stay as they are. `training`: the lines are going to change. REQUIRES at least as many lines as
-  // distinct rows. Throws FileError where the disk fails.
-  void admit(const Exec& exec, Matrix<uint32_t> rows, int64_t first, int64_t count, bool training);
+  // the batches in use have distinct rows. Throws FileError where the disk fails.
+  void admit(const Exec& exec, Matrix<uint32_t> rows, int64_t first, int64_t count, bool training) {
+    choose(exec, rows, first, count, training);
+    fill(exec);
+  }
+  // The two parts of admit(), between which the caller may do something with the evicted rows,
+  // which then lie in their lines still. REQUIRES that no other function is called in between.
+  void choose(const Exec& exec, Matrix<uint32_t> rows, int64_t first, int64_t count, bool training);
+  void fill(const Exec& exec);
+  [[nodiscard]] std::span<const uint32_t> evicted() const { return evicted_; }
+  // Makes the lines of the last batch, lines[b, c] as choose() gave them, ones that are going to
+  // change: for a batch that was chosen before it was clear that training comes to it.
+  void will_change(const Exec& exec, Matrix<const uint32_t> lines, int64_t first, int64_t count);
+  // A number that changes when rows may have left or changed their lines, or stay no longer for the
+  // batches in use. While it is the same, the lines of the last batch are as choose() gave them.
+  [[nodiscard]] int64_t version() const { return version_; }
   // Starts reading what admit() of these rows would have to fetch. Throws likewise.
   void prefetch(const Exec& exec, Matrix<const uint32_t> rows, int64_t first, int64_t count);
 
@@ -102,6 +119,10 @@ class RowCache {
   void for_each_lookup(Matrix<T> rows, int64_t first, int64_t count, int64_t begin, int64_t end,
                        Body&& body) const;
   void begin_batch();
+  // The use of a line in the first of the batches in use.
+  [[nodiscard]] uint32_t first_in_use() const {
+    return batch_ - static_cast<uint32_t>(options_.batches_in_use - 1) * kBatch;
+  }
   void use(uint32_t line, bool training);
   uint32_t take_line(uint32_t row, bool training);
   void free_line(uint32_t line);
@@ -126,11 +147,13 @@ class RowCache {
   std::vector<uint32_t> passed_;  // per group: batch * kBatch when the hand came by
   uint32_t hand_ = 0;
   uint32_t batch_ = 0;  // times kBatch
+  int64_t version_ = 0;
   int64_t free_lines_ = 0;
   std::vector<std::vector<uint32_t*>> missed_;  // by task
   std::vector<Fetch> fetches_;
-  std::vector<uint32_t> victim_rows_, victim_lines_;
-  std::vector<std::byte> victims_, fetched_;  // records
+  std::vector<uint32_t> evicted_;                     // rows that leave their lines
+  std::vector<uint32_t> victim_rows_, victim_lines_;  // those of them that have changed
+  std::vector<std::byte> victims_, fetched_;          // records
   RowCacheCounts counts_;
   std::unique_ptr<RowLog> log_;
 };

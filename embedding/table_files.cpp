@@ -220,6 +220,7 @@ void TableStorage::with_own_rows(const Part& part, std::span<const uint32_t> row
     if (write) device_cache_->forget();
   }
   if (!cache_) return with_rows(own_rows_of(part), own_on_gpu(), rows, write, use);
+  // A GPU's lines have been flushed to those of the host.
   const int64_t n = std::ssize(rows);
   std::vector<std::byte> records(static_cast<size_t>(n * part.width * float_type_bytes(part.type)));
   cache_->read(part.index, rows, records.data());

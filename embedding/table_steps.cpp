@@ -2,27 +2,11 @@
 
 #include "embedding/hashed_lookup.h"
 #include "embedding/lookup.h"
+#include "embedding/number_rows.h"
 
 namespace hlite::embedding {
 
 using plan::StepContext;
-
-namespace {
-
-// rows[b, c] = the number of the key's row among all rows of the layer; other layers' columns stay.
-void number_rows(const Exec& exec, const SlotsRef& slots, Matrix<const uint32_t> keys,
-                 Matrix<uint32_t> rows, const KeyRecorder& check = {}) {
-  if (exec.on_gpu()) return kernels::number_rows(exec, slots, keys, rows, check);
-  exec.threads().parallel_for(keys.dim(0), 256, [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b)
-      for (int64_t c = 0; c < slots.lookups; ++c) {
-        const int64_t at = slots.first_column + c;
-        rows(b, at) = slots.slots[slots.slot_of[c]].row_of(keys(b, at));
-      }
-  });
-}
-
-}  // namespace
 
 TableSteps::TableSteps(const TablesSpec& spec, const TableStorage& storage, HashedIndex* index,
                        const TablesPlace& place)
@@ -34,6 +18,9 @@ TableSteps::TableSteps(const TablesSpec& spec, const TableStorage& storage, Hash
       exchange_(place.ranks.ranks() > 1
                     ? std::make_unique<RowExchange>(spec, storage, index, errors_, place)
                     : nullptr),
+      host_lines_(storage.three_tiers()
+                      ? std::make_unique<HostLines>(storage, spec.layout, place.max_batch)
+                      : nullptr),
       whole_(spec, storage) {}
 
 SlotLayout TableSteps::lookup_layout() const {
@@ -69,13 +56,14 @@ void TableSteps::declare(plan::Buffers& buffers) {
 }
 
 void TableSteps::declare_rows(plan::Buffers& buffers) {
-  const auto add = [&](const char* name) {
+  const auto add = [&](const char* name, plan::BufferKind kind = plan::BufferKind::kActivation) {
     return buffers.add(
-        spec_.name + name, plan::BufferKind::kActivation,
+        spec_.name + name, kind,
         place_.max_batch * spec_.layout.keys.columns * static_cast<int64_t>(sizeof(uint32_t)));
   };
   if (index_) rows_ = add(".rows");
   if (storage_.holds_lines()) lines_ = index_ && !exec_.on_gpu() ? rows_ : add(".lines");
+  if (host_lines_) copied_lines_ = add(".host_lines", plan::BufferKind::kInput);
 }
 
 int64_t TableSteps::workspace_bytes() const {
@@ -84,10 +72,15 @@ int64_t TableSteps::workspace_bytes() const {
          (exchange_ ? exchange_->workspace_bytes() : 0);
 }
 
+int64_t TableSteps::host_bytes() const {
+  return host_lines_ ? HostLines::bytes(spec_.layout, place_.max_batch) : 0;
+}
+
 void TableSteps::prepare() {
-  if (storage_.cache() && !index_ && !exchange_)
+  if (host_lines_) host_lines_->prepare(*exec_.cuda);
+  if (prefetches())
     next_rows_ = HostMemory(
-        static_cast<size_t>(place_.train_batch * spec_.layout.keys.columns) * sizeof(uint32_t),
+        static_cast<size_t>(place_.max_batch * spec_.layout.keys.columns) * sizeof(uint32_t),
         "rows of the next batch");
   if (!index_) errors_.allocate(exec_, spec_.layout.keys.columns);
   if (exchange_) exchange_->prepare();
@@ -127,8 +120,9 @@ void TableSteps::admit(const StepContext& c, const TablesIo& io) {
   const Matrix<uint32_t> lines = key_matrix(lines_, c.batch);
   if (!index_) number_rows(c.exec, slots, key_matrix(io.keys, c.batch), lines, key_check(io));
   storage_.admit(c.exec, index_ ? key_matrix(rows_, c.batch) : lines, lines, slots.first_column,
-                 slots.lookups, io.training);
-  if (!storage_.cache() || index_ || !c.input.next_keys) return;
+                 slots.lookups, io.training,
+                 host_lines_ ? key_matrix(copied_lines_, c.batch) : Matrix<uint32_t>());
+  if (!prefetches() || !c.input.next_keys) return;
   const Matrix<const uint32_t> next(c.input.next_keys, c.input.next_batch, slots.columns);
   const Matrix<uint32_t> next_rows(reinterpret_cast<uint32_t*>(next_rows_.data()), next.dim(0),
                                    next.dim(1));
@@ -179,6 +173,7 @@ void TableSteps::update(const StepContext& c, const TablesIo& io, const UpdatedR
 void TableSteps::emit_forward(plan::Plan& plan, const TablesIo& io) {
   if (exchange_) return exchange_->emit_forward(plan, io);
   if (index_) emit_index(plan, io);
+  if (host_lines_) emit_host_lines(plan);
   if (storage_.holds_lines()) emit_admit(plan, io);
   emit_lookup(plan, io);
 }
@@ -198,10 +193,36 @@ void TableSteps::emit_index(plan::Plan& plan, const TablesIo& io) {
             .bytes_per_sample = static_cast<double>(spec_.layout.columns()) * (8 + 64)});
 }
 
+// The host has chosen the lines before the run (begin_run()).
+void TableSteps::emit_host_lines(plan::Plan& plan) {
+  plan.add({.name = spec_.name + ".host_lines",
+            .lane = plan::Lane::kCopy,
+            .reads = {},
+            .writes = {copied_lines_},
+            .run =
+                [this](const StepContext& c) {
+                  const Matrix<uint32_t> to = key_matrix(copied_lines_, c.batch);
+                  c.exec.cuda->copy(to.data(), host_lines_->lines(),
+                                    static_cast<size_t>(to.size()) * sizeof(uint32_t),
+                                    c.exec.stream);
+                },
+            .bytes_per_sample = static_cast<double>(spec_.layout.keys.columns) * 4,
+            .tier = storage_.host_tier_bytes(place_.train_batch)});
+}
+
+void TableSteps::begin_run(const Exec& gpu, const Exec& host, const plan::StepContext& c,
+                           bool training) {
+  if (host_lines_) host_lines_->begin_run(gpu, host, c.input, c.batch, training);
+}
+void TableSteps::end_run(const Exec& host) {
+  if (host_lines_) host_lines_->end_run(host);
+}
+
 void TableSteps::emit_admit(plan::Plan& plan, const TablesIo& io) {
   std::vector<plan::BufferId> reads = {row_keys(io)}, writes = storage_.own_buffers();
   reads.insert(reads.end(), writes.begin(), writes.end());
   writes.push_back(lines_);
+  if (host_lines_) reads.push_back(copied_lines_);
   if (io.training && exec_.on_gpu()) reads.push_back(io.step);
   plan.add({.name = spec_.name + ".admit",
             .lane = plan::Lane::kEmbedding,

@@ -1,6 +1,7 @@
 // TableSteps: what an embedding layer does in an iteration, on the CPU or a GPU:
 //
 //   <layer>.index     hashed tables: keys -> rows, inserted by training
+//   <layer>.host_lines  three tiers: the rows' lines in the host's memory (host_lines.h)   copy
 //   <layer>.admit     tables larger than memory: rows -> lines of the cache
 //   <layer>.lookup    rows of the tables -> output               embedding
 //   <layer>.sort      lookups by row, overlaps the network       embedding
@@ -17,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "embedding/host_lines.h"
 #include "embedding/row_exchange.h"
 #include "embedding/whole_table_update.h"
 
@@ -33,8 +35,15 @@ class TableSteps {
   void declare(plan::Buffers& buffers);
   // Bytes of what is not among the buffers.
   [[nodiscard]] int64_t workspace_bytes() const;
+  // Page-locked bytes of the host, for steps on a GPU.
+  [[nodiscard]] int64_t host_bytes() const;
   // Takes them. To be called once, behind all emit...() and before any step runs.
   void prepare();
+
+  // What the host does around each run of a plan on a GPU, where rows lie in three tiers.
+  // begin_run() needs that the last run's batch has been copied. Throw FileError.
+  void begin_run(const Exec& gpu, const Exec& host, const plan::StepContext& c, bool training);
+  void end_run(const Exec& host);
 
   // keys, tables -> output.
   void emit_forward(plan::Plan& plan, const TablesIo& io);
@@ -67,6 +76,7 @@ class TableSteps {
   void update(const plan::StepContext& c, const TablesIo& io, const UpdatedRows& rows,
               const optimizer::GradientScale& scale);
   void emit_index(plan::Plan& plan, const TablesIo& io);
+  void emit_host_lines(plan::Plan& plan);
   void emit_admit(plan::Plan& plan, const TablesIo& io);
   void emit_lookup(plan::Plan& plan, const TablesIo& io);
   // `changed`: the rows and what is kept of them, or the gradients in place of these.
@@ -82,6 +92,10 @@ class TableSteps {
   [[nodiscard]] SparseUpdateOptions how() const;
   // Returns true if the row of a key has to be looked up in an index or a cache.
   [[nodiscard]] bool finds_rows() const { return index_ || storage_.holds_lines(); }
+  // Returns true if reads for the next batch are started while a batch is worked on.
+  [[nodiscard]] bool prefetches() const {
+    return storage_.cache() && !exec_.on_gpu() && !index_ && !exchange_;
+  }
   [[nodiscard]] plan::BufferId lookup_keys(const TablesIo& io) const {
     return lines_ != plan::kNoBuffer ? lines_ : row_keys(io);
   }
@@ -110,11 +124,13 @@ class TableSteps {
   const Exec exec_;
   LayerKeyErrors errors_;
   const std::unique_ptr<RowExchange> exchange_;
-  WholeTableUpdate whole_;  // where spec_.whole_gradients
+  const std::unique_ptr<HostLines> host_lines_;  // in three tiers
+  WholeTableUpdate whole_;                       // where spec_.whole_gradients
   const plan::Buffers* buffers_ = nullptr;
   // uint32, like the keys: rows_ of hashed tables; lines_ of the cache, which replace the rows in
   // place on the CPU.
-  plan::BufferId rows_ = plan::kNoBuffer, lines_ = plan::kNoBuffer;
+  plan::BufferId rows_ = plan::kNoBuffer, lines_ = plan::kNoBuffer,
+                 copied_lines_ = plan::kNoBuffer;  // of the host, in three tiers
   plan::BufferId sorted_ = plan::kNoBuffer;  // the step's scalars; the list is in the workspace
   bool updates_ = false;
   std::unique_ptr<DeviceSlots> slots_, row_slots_, updated_slots_;  // the three layouts

@@ -1,7 +1,6 @@
 #include "embedding/table_storage.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "hugectr_lite/core/exec_memory.h"
 #include "hugectr_lite/core/float_loops.h"
@@ -18,6 +17,11 @@ static void store_first_values(const TableRowInit& init, const TableRow& of, int
   with_float_type(type, [&]<typename W>() {
     narrow(values.data(), width, reinterpret_cast<W*>(row));  // exact: they are rounded
   });
+}
+
+void TableStorage::first_weights(uint32_t own_row, std::byte* weights) const {
+  store_first_values(*init_, key_of_ ? key_of_(own_row) : table_row(own_row), spec_.layout.width,
+                     spec_.table_type, weights);
 }
 
 // Calls fill(first row, rows) for pieces of `rows` in host memory: all of them, or those that are
@@ -38,11 +42,7 @@ static void in_host_pieces(const Exec& exec, const WeightRows& rows, Fill&& fill
 }
 
 TableStorage::TableStorage(const TablesSpec& spec, const TablesPlace& place)
-    : spec_(spec),
-      placement_(place.placement),
-      ranks_(place.ranks),
-      exec_(place.exec()),
-      beyond_memory_(!place.memory.folder.empty()) {
+    : spec_(spec), placement_(place.placement), ranks_(place.ranks), exec_(place.exec()) {
   const comm::RankContext& ranks = ranks_;
   HLITE_CHECK((placement_ ? placement_->ranks() : 1) == ranks.ranks(),
               "{}: placement for another number of ranks than {}", spec_.name, ranks.ranks());
@@ -59,161 +59,7 @@ TableStorage::TableStorage(const TablesSpec& spec, const TablesPlace& place)
     own_rounding_ = rounding([this](int64_t row) { return held_row(row); });
     copied_rounding_ = rounding([this](int64_t row) { return placement_->table_row(-1, row); });
   }
-  if (!place.memory.key) return;
-  const int64_t lines = lines_for(place);
-  // A GPU that has room for all rows needs no cache.
-  if (own_rows() == 0 || (exec_.on_gpu() && lines == own_rows())) return;
-  lines_ = lines;
-  make_cache(place);
-  if (place.keys) forecast_tiers(place);
-}
-
-// The copied rows are the most frequent ones if the placement is by category. Else they are whole
-// tables, whose keys are not among the frequencies by themselves.
-void TableStorage::forecast_tiers(const TablesPlace& place) {
-  const bool by_category = placement_ && placement_->model();
-  if (copied_rows() > 0 && !by_category) return;
-  const int64_t spread = spec_.layout.total_rows - copied_rows();
-  const double share = spec_.hash_capacity > 0
-                           ? 1.0 / ranks_.ranks()
-                           : static_cast<double>(own_rows()) / static_cast<double>(spread);
-  const ResidencyForecast rows = forecast_residency(
-      place.keys->frequencies, {.lines = static_cast<double>(lines_),
-                                .rows_share = share,
-                                .copied_rows = static_cast<double>(copied_rows()),
-                                .batch = static_cast<double>(place.train_batch * ranks_.ranks()),
-                                .ranks = ranks_.ranks(),
-                                .batches = place.keys->run_batches});
-  const auto record = static_cast<double>(spec_.stored_row_bytes());
-  const bool gpu = !beyond_memory_;  // or a CPU that stands for one
-  // The host has the rows that no batch has trained, too; on a disk they are not.
-  forecast_ = TierForecast{
-      .rows = rows,
-      .read_bytes = gpu ? rows.missing * record
-                        : (rows.missing - rows.first) *
-                              static_cast<double>(RowLog::block_bytes(spec_.stored_row_bytes())),
-      .written_bytes = rows.displaced * record};
-}
-
-plan::TierBytes TableStorage::tier_bytes(int64_t batch, bool ahead) const {
-  if (!forecast_) return {};
-  return {.read_per_sample = forecast_->read_bytes / static_cast<double>(batch),
-          .written_per_sample = forecast_->written_bytes / static_cast<double>(batch),
-          .ahead = ahead && beyond_memory_};
-}
-
-int64_t TableStorage::largest_file() const {
-  return beyond_memory_ ? RowLog::largest_file(spec_.stored_row_bytes(), own_rows() - lines_) : 0;
-}
-
-std::vector<int64_t> TableStorage::part_bytes() const {
-  std::vector<int64_t> bytes = {spec_.row_bytes()};
-  for (int i = 0; i < optimizer::state_count(spec_.rule.type); ++i)
-    bytes.push_back(optimizer::state_width(spec_.rule.type, spec_.layout.width) * kFloatBytes);
-  return bytes;
-}
-
-// Rows of a GPU are float.
-DeviceRowCacheOptions TableStorage::device_cache_options(const TablesPlace& place) const {
-  DeviceRowCacheOptions options{
-      .name = spec_.name,
-      .rows = own_rows(),
-      .lines = lines_,
-      .most_lookups = place.max_batch * spec_.layout.columns() * ranks_.ranks()};
-  const std::vector<int64_t> bytes = part_bytes();
-  for (size_t i = 0; i < bytes.size(); ++i) options.widths[i] = bytes[i] / kFloatBytes;
-  return options;
-}
-
-void TableStorage::make_cache(const TablesPlace& place) {
-  if (exec_.on_gpu()) {
-    device_cache_ = std::make_unique<DeviceRowCache>(device_cache_options(place));
-    return;
-  }
-  if (!init_)
-    init_ = std::make_unique<TableRowInit>(spec_.seed, spec_.name, spec_.layout, spec_.init_stddev,
-                                           spec_.table_type);
-  const RowCacheOptions options{.name = spec_.name,
-                                .rows = own_rows(),
-                                .lines = lines_,
-                                .part_bytes = part_bytes(),
-                                .first_state = optimizer::initial_state(spec_.rule),
-                                .folder = place.memory.folder,
-                                .most_disk_bytes = place.memory.most_disk_bytes};
-  cache_ = std::make_unique<RowCache>(options, [this](uint32_t row, std::byte* weights) {
-    store_first_values(*init_, key_of_ ? key_of_(row) : table_row(row), spec_.layout.width,
-                       spec_.table_type, weights);
-  });
-}
-
-// Bytes that a rank's rows take on the device that uses them: `lines` lines and their maps.
-int64_t TableStorage::bytes_with(const TablesPlace& place, int64_t rows, int64_t lines) const {
-  const int64_t record = spec_.stored_row_bytes();
-  if (!exec_.on_gpu()) return lines * record + RowCache::memory_bytes(rows, lines, record);
-  DeviceRowCacheOptions options = device_cache_options(place);
-  options.rows = rows;
-  options.lines = lines;
-  return lines * record + DeviceRowCache::device_bytes(exec_, options);
-}
-
-// Lines of the cache that fit in memory, at most a line a row. What is too little for one rank is
-// an error on all.
-int64_t TableStorage::lines_for(const TablesPlace& place) const {
-  // The rows of two batches: the current and the next one.
-  const int64_t most_needed = 2 * place.max_batch * spec_.layout.columns() * place.ranks.ranks();
-  int64_t needed = 0, least = 0, mapped = 0;
-  for (int rank = 0; rank < ranks_.ranks(); ++rank) {
-    const int64_t rows = placement_ ? placement_->rows_of(rank) : own_rows(),
-                  lines = std::min(rows, most_needed), bytes = bytes_with(place, rows, lines);
-    if (rows == 0 || bytes <= needed) continue;
-    needed = bytes;
-    least = lines;
-    mapped = rows;
-  }
-  if (place.memory.bytes >= needed) {
-    constexpr int64_t kMany = 1 << 20;  // so that rounding does not count
-    const int64_t fixed = bytes_with(place, own_rows(), 0),
-                  many = bytes_with(place, own_rows(), kMany) - fixed;
-    const double lines =
-        static_cast<double>(place.memory.bytes - fixed) * kMany / static_cast<double>(many);
-    return lines < static_cast<double>(own_rows())
-               ? std::max(std::min(own_rows(), most_needed), static_cast<int64_t>(lines))
-               : own_rows();
-  }
-  raise<ConfigError>(
-      "solver.embedding_memory{}: expected at least {:.6f} GB, of which \"{}\" has a share of "
-      "{:.3f} on each rank, for the {} rows of two batches and the map of {} rows, found {}",
-      place.memory.key,
-      std::ceil(static_cast<double>(needed) / place.memory.share * 1e-3 + 1) * 1e-6, spec_.name,
-      place.memory.share, least, mapped, place.memory.gigabytes);
-}
-
-int64_t TableStorage::cache_bytes() const {
-  if (cache_) return RowCache::memory_bytes(own_rows(), lines_, spec_.stored_row_bytes());
-  return device_cache_ ? device_cache_->device_bytes(exec_) : 0;
-}
-int64_t TableStorage::host_bytes() const { return device_cache_ ? device_cache_->host_bytes() : 0; }
-
-void TableStorage::admit(const Exec& exec, Matrix<const uint32_t> rows, Matrix<uint32_t> lines,
-                         int64_t first, int64_t count, bool training) const {
-  HLITE_CHECK(device_cache_ || rows.data() == lines.data(), "{}: rows and lines", spec_.name);
-  if (device_cache_)
-    device_cache_->admit(exec, rows, lines, first, count, training);
-  else
-    cache_->admit(exec, lines, first, count, training);
-}
-
-RowCacheCounts TableStorage::admitted() const {
-  RowCacheCounts counts = cache_ ? cache_->counts() : device_cache_->counts();
-  counts.read_bytes =
-      cache_ ? cache_->log().read_bytes() : counts.fetched * spec_.stored_row_bytes();
-  counts.written_bytes =
-      cache_ ? cache_->log().written_bytes() : counts.written * spec_.stored_row_bytes();
-  return counts;
-}
-
-void TableStorage::check() const {
-  if (device_cache_) device_cache_->check();
+  if (place.memory.lines.key) make_caches(place);
 }
 
 TableRow TableStorage::table_row(uint32_t own_row) const {
@@ -226,11 +72,6 @@ TableRow TableStorage::table_row(uint32_t own_row) const {
 TableRow TableStorage::held_row(int64_t row) const {
   const auto line = static_cast<uint32_t>(row), own = cache_ ? cache_->row_of(line) : line;
   return key_of_ ? key_of_(own) : table_row(own);
-}
-
-void TableStorage::start_cache() const {
-  if (cache_) cache_->attach(own());
-  if (device_cache_) device_cache_->attach(exec_, own());
 }
 
 std::vector<std::vector<uint32_t>> TableStorage::touched_keys() const {

@@ -3,7 +3,7 @@
 //
 // Rows are the rank's own or, on several ranks, copied: the same on every rank. Where memory has no
 // room for all own rows, the buffers hold some of them (RowCache on the CPU, DeviceRowCache on a
-// GPU), and steps admit those they need.
+// GPU, or both of them in three tiers), and steps admit those they need.
 #pragma once
 
 #include <functional>
@@ -38,6 +38,15 @@ struct FileKeys {
   std::vector<std::vector<uint32_t>> keys, rows;
 };
 
+// A memory that holds a part of the rows.
+struct StorageTier {
+  bool disk = false;         // the others lie on a disk, or all of them in the host's memory
+  int64_t lines = 0;         // rows that it holds
+  int64_t largest_file = 0;  // most bytes of the file on the disk
+  std::optional<TierForecast> forecast = {};  // expected of a training batch; nullopt: not known
+  RowCacheCounts moved = {};
+};
+
 class TableStorage {
  public:
   // place.placement: null where this rank holds all rows, in the order of the layout. `spec` must
@@ -67,34 +76,39 @@ class TableStorage {
   [[nodiscard]] bool holds_lines() const { return lines_ > 0; }
   // lines[b, c] = the line that holds own row rows[b, c] from now on, first <= c < first + count;
   // numbers beyond the rows stay as they are. `training`: the lines are going to change. On the CPU
-  // the two matrices are one; on a GPU they may be. REQUIRES holds_lines().
+  // the two matrices are one; on a GPU they may be. host_lines: of the rows, in three tiers.
+  // REQUIRES holds_lines().
   void admit(const Exec& exec, Matrix<const uint32_t> rows, Matrix<uint32_t> lines, int64_t first,
-             int64_t count, bool training) const;
+             int64_t count, bool training, Matrix<const uint32_t> host_lines = {}) const;
+  // DeviceRowCache::recall().
+  void recall(const Exec& exec, Vector<const uint32_t> rows) const {
+    device_cache_->recall(exec, rows);
+  }
   // On a GPU that holds lines: where the rows are that were admitted last.
   [[nodiscard]] LineOfRow line_of_row() const {
     return device_cache_ ? device_cache_->line_of_row() : LineOfRow{};
   }
   // True if sparse updates must sort by row, not by line: on a GPU the sums depend on that order.
   [[nodiscard]] bool sorts_rows() const { return device_cache_ && !spec_.atomic_update; }
-  // Null but on the CPU, where own() holds lines.
+  // The lines in the host's memory where rows are on a disk; else null.
   [[nodiscard]] RowCache* cache() const { return cache_.get(); }
-  // Counters of the cache. Synchronizes the device.
-  [[nodiscard]] RowCacheCounts admitted() const;
-  // The counters that are expected for a batch of training; nullopt if the frequencies of keys are
-  // not known. REQUIRES holds_lines().
-  [[nodiscard]] const std::optional<TierForecast>& forecast() const { return forecast_; }
-  // The forecast as a step says it: per sample of this rank's batch. `ahead`: the keys of the next
-  // batch are known.
+  // Returns true for a GPU's memory over the host's over a disk: then HostLines must give rows host
+  // lines before admit().
+  [[nodiscard]] bool three_tiers() const { return cache_ && device_cache_; }
+  // The memories that hold a part of the rows, the fastest first; none if own() holds all.
+  // `counted`: with counters, which synchronizes the device.
+  [[nodiscard]] std::vector<StorageTier> tiers(bool counted = false) const;
+  // Their forecasts as steps say them, per sample of this rank's batch: for the first tier and, in
+  // three, for the second. `ahead`: the keys of the next batch are known.
   [[nodiscard]] plan::TierBytes tier_bytes(int64_t batch, bool ahead) const;
-  // Most bytes that the file on the disk may come to; 0 if there is none.
-  [[nodiscard]] int64_t largest_file() const;
+  [[nodiscard]] plan::TierBytes host_tier_bytes(int64_t batch) const;
   // Throws DeviceError when an admission on a GPU has failed; waits for it.
   void check() const;
   [[nodiscard]] int64_t copied_rows() const { return placement_ ? placement_->copied_rows() : 0; }
   // REQUIRES allocated buffers.
   [[nodiscard]] UpdatedRows own() const { return arrays(&Part::own); }
   [[nodiscard]] UpdatedRows copied() const { return arrays(&Part::copied); }
-  // All own rows, where no cache or a GPU's holds lines of them: on the device or the host.
+  // All own rows, where no cache or a GPU's alone holds lines of them: on the device or the host.
   [[nodiscard]] UpdatedRows all_own() const {
     return device_cache_ ? device_cache_->host_rows() : own();
   }
@@ -153,12 +167,19 @@ class TableStorage {
   [[nodiscard]] TableRow table_row(uint32_t own_row) const;
   // Returns the table row that lies in row `row` of the own rows in memory.
   [[nodiscard]] TableRow held_row(int64_t row) const;
-  [[nodiscard]] int64_t lines_for(const TablesPlace& place) const;
-  [[nodiscard]] int64_t bytes_with(const TablesPlace& place, int64_t rows, int64_t lines) const;
+  // These need to know whose memory it is: a GPU's, or the host's.
+  [[nodiscard]] int64_t lines_for(const TablesPlace& place, const MemoryShare& memory,
+                                  bool gpu) const;
+  [[nodiscard]] int64_t bytes_with(const TablesPlace& place, int64_t rows, int64_t lines,
+                                   bool gpu) const;
   [[nodiscard]] std::vector<int64_t> part_bytes() const;
   [[nodiscard]] DeviceRowCacheOptions device_cache_options(const TablesPlace& place) const;
-  void make_cache(const TablesPlace& place);
-  void forecast_tiers(const TablesPlace& place);
+  // Writes the initial weights of an own row. REQUIRES init_.
+  void first_weights(uint32_t own_row, std::byte* weights) const;
+  void make_caches(const TablesPlace& place);
+  void make_host_cache(const TablesPlace& place, int64_t lines);
+  [[nodiscard]] std::optional<TierForecast> forecast(const TablesPlace& place, int64_t lines,
+                                                     bool disk) const;
   [[nodiscard]] UpdatedRows arrays(plan::BufferId Part::*which) const;
   [[nodiscard]] WeightRows rows_of(const Part& part, plan::BufferId Part::*which) const;
   // The own rows as files read and write them: a part of all_own().
@@ -205,9 +226,9 @@ class TableStorage {
   std::vector<Part> parts_;             // weights, then states
   std::optional<Part> uses_;            // if the tables keep uses: two words a row, as floats
   std::unique_ptr<TableRowInit> init_;  // set for hashed tables or a cache
-  const bool beyond_memory_;
-  int64_t lines_ = 0;
-  std::optional<TierForecast> forecast_;
+  bool beyond_memory_ = false;
+  int64_t lines_ = 0, host_lines_ = 0;  // host_lines_: in three tiers
+  std::optional<TierForecast> forecast_, host_forecast_;
   std::unique_ptr<RowCache> cache_;
   std::unique_ptr<DeviceRowCache> device_cache_;
   KeyOfRow key_of_;  // null if the tables are not hashed

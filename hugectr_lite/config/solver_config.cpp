@@ -286,8 +286,10 @@ void declare_memory(Block& s, SolverConfig& solver) {
       "embedding_memory", "auto", &memory.automatic,
       "Extension: trains tables that are larger than memory. On the CPU the rows that fit in "
       "`host_gb` are in memory and the others on a disk. On GPUs all rows are in the memory of the "
-      "host, and those that fit in `gpu_gb` in the GPU's. A row moves with its optimizer states "
-      "when a batch needs it, so the results are those of training in memory, bit for bit. "
+      "host, and those that fit in `gpu_gb` in the GPU's; with `host_gb` and `disk` too, one GPU "
+      "keeps those that do not fit in the memory of the host on the disk. A row moves with its "
+      "optimizer states when a batch needs it, so the results are those of training in memory, bit "
+      "for bit. "
       "`\"auto\"` "
       "takes what the machine has, and keeps all rows in memory if they fit.");
   if (memory.automatic) solver.embedding_memory = memory;
@@ -296,10 +298,11 @@ void declare_memory(Block& s, SolverConfig& solver) {
              "On GPUs: memory of each for rows, their optimizer states and what finds them, in GB "
              "(10^9 bytes). It must hold the distinct rows of two batches.");
   of->number("host_gb", &memory.host_gb, {.min = 0, .without_min = true},
-             "On the CPU: memory of a process for the same.");
+             "Memory of a process for the same, if the other rows are on a disk; on a GPU it is "
+             "page-locked.");
   of->text("disk", &memory.disk,
-           "On the CPU: folder of a local disk for the other rows. The files have no names and end "
-           "with the process.");
+           "Folder of a local disk for the other rows. The files have no names and end with the "
+           "process.");
   of->number("disk_gb", &memory.disk_gb, {.min = 0},
              "Maximum size in GB of the file of each embedding layer and rank; 0: no limit but the "
              "disk's.");

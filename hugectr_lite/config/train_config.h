@@ -35,12 +35,13 @@ enum class InputWay { kOwn, kBroadcast };
 enum class Benchmark { kNone, kDlrm, kDlrmDcnv2 };
 
 // solver.embedding_memory: the tiers that hold the rows of tables. On the CPU, rows that do not fit
-// in memory are on a disk. On GPUs, host memory holds all rows, and GPU memory those in use.
+// in memory are on a disk. On GPUs, GPU memory holds those in use, and host memory all rows or,
+// with a disk, a part of them.
 struct EmbeddingMemoryConfig {
   bool automatic = false;  // "auto": chosen by the machine's memory (trainer/run/row_memory.h)
   double gpu_gb = 0;       // per GPU: rows, optimizer states and maps
   double host_gb = 0;      // per process, likewise
-  std::string disk;        // a folder
+  std::string disk;        // a folder; empty: none
   double disk_gb = 0;      // per layer and rank; 0: the free space
 };
 

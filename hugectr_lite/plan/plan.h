@@ -64,6 +64,7 @@ inline std::vector<BufferId> present(std::vector<BufferId> ids) {
 // Bytes that a step moves to and from a slower tier of memory: a disk or, for a GPU, the host.
 struct TierBytes {
   double read_per_sample = 0, written_per_sample = 0;
+  bool disk = false;   // the slower tier is a disk
   bool ahead = false;  // reads for the next batch run beside this one
   [[nodiscard]] bool any() const { return read_per_sample + written_per_sample > 0; }
 };

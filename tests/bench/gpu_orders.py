@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Trains a golden run on emulated GPUs in many orders of their work: the weights must be the same bits in each.
 
-  python3 tests/bench/gpu_orders.py build/release             20 orders of 2, 4 and 8 GPUs, and of 4 ranks on one
+  python3 tests/bench/gpu_orders.py build/release             20 orders of 1 to 8 GPUs, of 4 ranks on one, and of one
+                                                              with rows in its memory, the host's and on a disk
   python3 tests/bench/gpu_orders.py build/release --matrix    of every way to spread tables, every communication type,
                                                               fp32 and bf16, with graphs and without: an hour
 """
@@ -10,7 +11,9 @@ import filecmp
 import glob
 import gzip
 import itertools
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,6 +22,8 @@ import time
 
 ROWS = ("[[0]]", "[[0,1]]", "[[0,1,2,3]]", "[[0,1],[2,3]]", "[[0,1,2,3,4,5,6,7]]", "[[0],[0],[0],[0]]")
 HPARAM = "layers.embedding.sparse_embedding_hparam"
+# The memories must have room for the rows of two batches: few, so that rows leave them.
+SMALL_BATCHES = ["solver.batchsize=32", "solver.batchsize_eval=32"]
 SLOTS = "[1000,50,3,20000,7,500,11,4]"  # of dlrm_fused
 GRAPHS = {"graphs": ["solver.cuda_graph=true"], "no graphs": ["solver.cuda_graph=false"]}
 PRECISIONS = {"fp32": [], "bf16": ["solver.precision=bf16"],
@@ -86,6 +91,14 @@ class Runs:
         self.count += 1
         return subprocess.run(command, env=env, capture_output=True, text=True)
 
+    def three_tiers(self, rows):
+        """Changes that put rows into a GPU's memory and the host's, as few as can be, and on a disk."""
+        memory = {"gpu_gb": 1e-6, "host_gb": 1e-6, "disk": self.folder}
+        for key in ("gpu_gb", "host_gb"):
+            refused = self.train(rows, [*SMALL_BATCHES, "solver.embedding_memory=" + json.dumps(memory)], "", "refused")
+            memory[key] = float(re.search("at least ([0-9.]+) GB", refused.stderr)[1])
+        return [*SMALL_BATCHES, "solver.embedding_memory=" + json.dumps(memory)]
+
     def different(self, rows, changes, orders):
         """The orders that end in other weights than work that runs at once; None: refused, in words."""
         first = self.train(rows, changes, "", "first")
@@ -130,7 +143,8 @@ def main():
         unpack(a.run, folder)
         runs = Runs(a.build, folder, a.iterations)
         for rows in a.rows or ROWS:
-            for name, changes in cases(rows, a.matrix):
+            tiers = [("three tiers", runs.three_tiers(rows))] if rows == "[[0]]" and not a.matrix else []
+            for name, changes in itertools.chain(cases(rows, a.matrix), tiers):
                 if a.only and not any(part in name for part in a.only):
                     continue
                 different, why = runs.different(rows, changes + a.set, a.orders)

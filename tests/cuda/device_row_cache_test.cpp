@@ -6,9 +6,12 @@
 
 #include "embedding/device_slots.h"
 #include "embedding/key_errors.h"
+#include "embedding/row_cache.h"
 #include "hugectr_lite/core/random.h"
+#include "hugectr_lite/core/thread_pool.h"
 #include "tests/cuda/embedding_device.h"
 #include "tests/support/errors.h"
+#include "tests/support/temporary_directory.h"
 
 namespace hlite::test {
 namespace {
@@ -54,7 +57,7 @@ class CachedCase {
       numbers.insert(numbers.end(), {123u, rows[i], rows[i + 1], rows[i + 2]});
     put_bytes(exec_, columns_.data(), numbers.data(), numbers.size() * sizeof(uint32_t));
     const Matrix<uint32_t> at(reinterpret_cast<uint32_t*>(columns_.data()), samples, 4);
-    cache_.admit(exec_, at, at, 1, 3, training);
+    cache_.admit(exec_, at, at, at, 1, 3, training);
     get_bytes(exec_, numbers.data(), columns_.data(), numbers.size() * sizeof(uint32_t));
     std::vector<float> lines(static_cast<size_t>(lines_ * (kCachedWidth + 1)));
     get_bytes(exec_, lines.data(), memory_.data(), memory_.size());
@@ -188,9 +191,106 @@ TEST_CASE("a batch with more rows than a GPU's cache has lines is an error of th
     const std::vector<uint32_t> rows = {1, 2, 3, 4, 5, 6, 7, 8, 9};
     put_bytes(device.exec(), memory.data(), rows.data(), 9 * sizeof(uint32_t));
     const Matrix<uint32_t> at(reinterpret_cast<uint32_t*>(memory.data()), 9, 1);
-    of.cache().admit(device.exec(), at, at, 0, 1, true);
+    of.cache().admit(device.exec(), at, at, at, 0, 1, true);
     check_contains(message_of<DeviceError>([&] { of.cache().check(); }),
                    {"emb", "more distinct rows than the 7 lines"});
+  }
+}
+
+TEST_CASE("rows come back from a GPU before others take their host lines, which are over a disk",
+          "[gpu]") {
+  constexpr int64_t kRows = 700, kHost = 150, kLines = 100, kBatch = 48;
+  for (const CudaBackend& backend : cuda_backends()) {
+    INFO(backend.name);
+    const OnDevice device(*backend.table);
+    const Exec exec = device.exec();
+    const TemporaryDirectory folder;
+    ThreadPool pool(2);
+    const Exec host{.pool = &pool};
+    ExecMemory memory(exec, kLines * (kCachedWidth + 1) * sizeof(float), "lines"),
+        columns(exec, 3 * kBatch * sizeof(uint32_t), "rows");
+    PinnedMemory list(*backend.table, kBatch * sizeof(uint32_t));
+    auto* const data = reinterpret_cast<float*>(memory.data());
+    DeviceRowCache of({.name = "emb",
+                       .rows = kRows,
+                       .lines = kLines,
+                       .widths = {kCachedWidth, 1},
+                       .most_lookups = kBatch,
+                       .host_rows = kHost});
+    of.attach(exec, {.w = Matrix<float>(data, kLines, kCachedWidth),
+                     .state0 = {data + kLines * kCachedWidth, kLines, 1}});
+    REQUIRE(of.host_rows().w.dim(0) == kHost);
+    embedding::RowCache cache({.name = "emb",
+                               .rows = kRows,
+                               .lines = kHost,
+                               .part_bytes = {kCachedWidth * kFloatBytes, kFloatBytes},
+                               .first_state = 0.5f,
+                               .folder = folder.path(),
+                               .batches_in_use = 2},
+                              [](uint32_t row, std::byte* out) {
+                                float values[kCachedWidth];
+                                for (int64_t j = 0; j < kCachedWidth; ++j)
+                                  values[j] = first_weight(row, j);
+                                std::memcpy(out, values, sizeof(values));
+                              });
+    cache.attach(of.host_rows());
+    std::vector<float> table, states(kRows, 0.5f);
+    for (int64_t row = 0; row < kRows; ++row)
+      for (int64_t j = 0; j < kCachedWidth; ++j) table.push_back(first_weight(row, j));
+    int64_t recalled = 0;
+    for (uint64_t round = 0; round < 80; ++round) {
+      const bool training = round % 5 != 4;
+      std::vector<uint32_t> rows(kBatch);
+      for (uint32_t i = 0; i < kBatch; ++i) {
+        const uint32_t any = random::word(7, round, i);
+        rows[i] = any % 9 == 0 ? 0xffffffffu : any % 3 == 0 ? any % kRows : any % 60;
+      }
+      std::vector<uint32_t> host_lines = rows;
+      cache.choose(host, {host_lines.data(), kBatch, 1}, 0, 1, training);
+      const auto evicted = cache.evicted();
+      std::ranges::copy(evicted, reinterpret_cast<uint32_t*>(list.data()));
+      of.recall(exec, {reinterpret_cast<const uint32_t*>(list.data()), std::ssize(evicted)});
+      exec.cuda->stream_synchronize(exec.stream);
+      recalled += std::ssize(evicted);
+      cache.fill(host);
+      auto* const words = reinterpret_cast<uint32_t*>(columns.data());
+      put_bytes(exec, words, rows.data(), kBatch * sizeof(uint32_t));
+      put_bytes(exec, words + kBatch, host_lines.data(), kBatch * sizeof(uint32_t));
+      of.admit(exec, {words, kBatch, 1}, {words + kBatch, kBatch, 1},
+               {words + 2 * kBatch, kBatch, 1}, 0, 1, training);
+      std::vector<uint32_t> lines(kBatch);
+      get_bytes(exec, lines.data(), words + 2 * kBatch, kBatch * sizeof(uint32_t));
+      std::vector<float> values(static_cast<size_t>(kLines * (kCachedWidth + 1)));
+      get_bytes(exec, values.data(), memory.data(), memory.size());
+      std::set<uint32_t> seen;
+      for (size_t i = 0; i < rows.size(); ++i) {
+        if (rows[i] >= kRows || !seen.insert(rows[i]).second) continue;
+        INFO("round " << round << ", row " << rows[i]);
+        REQUIRE(lines[i] < kLines);
+        float *const weights = values.data() + lines[i] * kCachedWidth,
+                     *const state = values.data() + kLines * kCachedWidth + lines[i],
+                     *const want = table.data() + rows[i] * kCachedWidth;
+        REQUIRE(std::equal(weights, weights + kCachedWidth, want));
+        REQUIRE(*state == states[rows[i]]);
+        if (!training) continue;
+        for (int64_t j = 0; j < kCachedWidth; ++j) weights[j] = want[j] += 1.5f;
+        *state = states[rows[i]] += 0.25f;
+      }
+      put_bytes(exec, memory.data(), values.data(), memory.size());
+      if (round % 30 != 29) continue;
+      of.flush();
+      std::vector<uint32_t> all(kRows);
+      for (uint32_t row = 0; row < kRows; ++row) all[row] = row;
+      std::vector<float> stored(table.size()), stored_states(kRows);
+      cache.read(0, all, stored.data());
+      cache.read(1, all, stored_states.data());
+      CHECK((stored == table));
+      CHECK((stored_states == states));
+    }
+    of.check();
+    CHECK(recalled > 500);
+    CHECK(cache.counts().written > 300);
+    CHECK(of.counts().written > 300);
   }
 }
 

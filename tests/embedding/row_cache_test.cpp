@@ -21,7 +21,7 @@ float first_weight(uint32_t row, int64_t j) {
 
 // A cache, its lines, and the whole table.
 struct Case {
-  Case(int64_t rows, int64_t lines, const std::string& folder)
+  Case(int64_t rows, int64_t lines, const std::string& folder, int batches_in_use = 1)
       : weights(lines, kWidth),
         states(lines, 1),
         cache({.name = "emb",
@@ -29,7 +29,8 @@ struct Case {
                .lines = lines,
                .part_bytes = {kWidth * kFloatBytes, kFloatBytes},
                .first_state = 0.5f,
-               .folder = folder},
+               .folder = folder,
+               .batches_in_use = batches_in_use},
               [](uint32_t row, std::byte* out) {
                 float values[kWidth];
                 for (int64_t j = 0; j < kWidth; ++j) values[j] = first_weight(row, j);
@@ -166,6 +167,78 @@ TEST_CASE("a batch of more distinct rows than lines is an error") {
                          of.batch({1, 2, 3, 4, 5}, true);
                        }),
                        {"emb", "more distinct rows than the 4", "host_gb"});
+}
+
+TEST_CASE("rows of the batch before stay in their lines where two are in use") {
+  const test::TemporaryDirectory folder;
+  constexpr int64_t kBatch = 20;
+  Case of(1000, 2 * kBatch, folder.path(), 2);
+  std::vector<uint32_t> before, before_lines;
+  int64_t evicted = 0;
+  for (uint64_t round = 0; round < 300; ++round) {
+    if (round == 100) {  // a file's values come between: all lines may go
+      of.table[5] = -3;  // of row 1
+      of.trained.insert(1);
+      of.cache.write(0, std::vector<uint32_t>{1}, of.table.data() + kWidth);
+      before.clear();
+    }
+    std::vector<uint32_t> rows(kBatch);
+    for (uint32_t i = 0; i < rows.size(); ++i) rows[i] = random::word(5, round, i) % 1000;
+    std::vector<uint32_t> lines = rows;
+    const Matrix<uint32_t> at(lines.data(), kBatch, 1);
+    const int64_t version = of.cache.version();
+    of.cache.choose(of.exec, at, 0, 1, /*training=*/false);
+    CHECK(of.cache.version() != version);
+    // Rows that leave are neither in this batch nor in the one before, and lie in their lines
+    // still.
+    for (const uint32_t row : of.cache.evicted()) {
+      REQUIRE(std::ranges::find(before, row) == before.end());
+      REQUIRE(std::ranges::find(rows, row) == rows.end());
+    }
+    for (const uint32_t line : before_lines)
+      if (!before.empty())
+        REQUIRE(std::ranges::find(before, of.cache.row_of(line)) != before.end());
+    evicted += std::ssize(of.cache.evicted());
+    of.cache.fill(of.exec);
+    const int64_t chosen = of.cache.version();
+    if (round % 2 == 0) {
+      of.cache.will_change(of.exec, at, 0, 1);
+      std::set<uint32_t> seen;
+      for (size_t i = 0; i < rows.size(); ++i) {
+        if (!seen.insert(rows[i]).second) continue;
+        of.trained.insert(rows[i]);
+        for (int64_t j = 0; j < kWidth; ++j)
+          of.weights.view().row(lines[i])[j] =
+              of.table[rows[i] * kWidth + static_cast<uint32_t>(j)] += 1.5f;
+      }
+    }
+    CHECK(of.cache.version() == chosen);
+    for (size_t i = 0; i < rows.size(); ++i)
+      REQUIRE(std::equal(of.table.begin() + rows[i] * kWidth,
+                         of.table.begin() + (rows[i] + 1) * kWidth,
+                         of.weights.view().row(lines[i])));
+    before = rows;
+    before_lines = lines;
+  }
+  CHECK(evicted > 3000);
+  of.check_files();
+}
+
+TEST_CASE("lines that a file has filled make room for two batches in use") {
+  const test::TemporaryDirectory folder;
+  Case of(50, 8, folder.path(), 2);
+  for (uint32_t row = 0; row < 50; ++row) {
+    of.trained.insert(row);
+    of.table[row * kWidth] = 7.5f;
+    of.cache.write(0, std::vector<uint32_t>{row}, of.table.data() + row * kWidth);
+  }
+  of.batch({30, 31, 32, 33}, true);
+  of.batch({40, 41, 42, 43}, true);
+  of.check_files();
+  test::check_contains(test::message_of<DataError>([&] {
+                         of.batch({1, 2, 3, 4, 5}, true);
+                       }),
+                       {"emb", "two batches have more distinct rows than the 8", "host_gb"});
 }
 
 }  // namespace hlite::embedding

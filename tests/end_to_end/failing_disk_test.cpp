@@ -22,7 +22,8 @@ using Changes = std::vector<std::string>;
 // "snap_<iteration>".
 class DiskRun {
  public:
-  DiskRun() {
+  // `on_gpu`: on an emulated GPU, whose memory has few rows too, for fewer iterations.
+  explicit DiskRun(bool on_gpu = false) : on_gpu_(on_gpu) {
     std::string text = small_config();
     const auto replace = [&](const std::string& what, const std::string& by) {
       const size_t at = text.find(what);
@@ -42,23 +43,31 @@ class DiskRun {
             "\"batchsize_eval\": 8, \"eval_batches\": 2");
     write_text(run_ / "config.json", text);
     std::filesystem::create_directory(run_ / "tier");
+    if (on_gpu) least_gpu_ = least_gigabytes();
+    least_ = least_gigabytes();
+  }
+  [[nodiscard]] std::string least_gigabytes() const {
     const ProgramResult refused = go({}, {memory("1e-6")});
+    INFO(refused.err);
     std::smatch found;
     REQUIRE(std::regex_search(refused.err, found, std::regex("at least ([0-9.]+) GB")));
-    least_ = found[1];
+    return found[1];
   }
   [[nodiscard]] ProgramResult go(Changes environment, const Changes& changes,
                                  const Changes& arguments = {}) const {
     Changes command = {"/usr/bin/env"};
+    if (on_gpu_) environment.push_back(std::string("HLITE_CUDA_LIBRARY=") + HLITE_EMULATED_PLUGIN);
     command.insert(command.end(), environment.begin(), environment.end());
-    const Changes program = run_.command({"--quiet", "--device", "cpu", "--threads", "2"});
+    const Changes program =
+        run_.command({"--quiet", "--device", on_gpu_ ? "cuda" : "cpu", "--threads", "2"});
     command.insert(command.end(), program.begin(), program.end());
     for (const std::string& change : changes) command.insert(command.end(), {"--set", change});
     command.insert(command.end(), arguments.begin(), arguments.end());
     return run_program(command);
   }
   [[nodiscard]] std::string memory(const std::string& gb, const std::string& more = "") const {
-    return fmt::format(R"(solver.embedding_memory={{"host_gb":{},"disk":"{}"{}}})", gb,
+    const std::string gpu = on_gpu_ ? fmt::format(R"("gpu_gb":{},)", least_gpu_) : "";
+    return fmt::format(R"(solver.embedding_memory={{{}"host_gb":{},"disk":"{}"{}}})", gpu, gb,
                        run_ / "tier", more);
   }
   // A run whose disk does what `fault` says (failing_disk.cpp).
@@ -115,8 +124,9 @@ class DiskRun {
   }
 
  private:
+  const bool on_gpu_;
   SmallRun run_;
-  std::string least_;
+  std::string least_, least_gpu_ = "1e-6";
   Tensors whole_;
 };
 
@@ -188,6 +198,27 @@ TEST_CASE("training with rows on a disk that fails says why and leaves its last 
                            "solver.embedding_memory.disk_gb", "live records"})
     CHECK(full.err.find(part) != std::string::npos);
   run.check_goes_on();
+}
+
+TEST_CASE("a GPU's training with rows on a disk that fails or is killed goes on as a CPU's does",
+          "[release-only]") {
+  DiskRun run(/*on_gpu=*/true);
+  std::map<std::string, long> calls = run.count_calls();
+  run.check_in_memory();
+  const std::pair<std::string, std::string> faults[] = {
+      {fmt::format("read:{}:{}", calls["read"] * 6 / 10, EIO), "cannot read"},
+      {fmt::format("write:{}:{}", calls["write"] * 8 / 10, ENOSPC), "No space left on device"},
+      {fmt::format("read:{}:kill", calls["read"] * 7 / 10), ""}};
+  for (const auto& [fault, says] : faults) {
+    INFO(fault);
+    run.clear();
+    const ProgramResult result = run.with(fault);
+    INFO(result.err);
+    CHECK(result.code == (says.empty() ? 128 + SIGKILL : int{kExitData}));
+    CHECK(result.err.find(says) != std::string::npos);
+    CHECK(!run.last_checkpoint().empty());
+    run.check_goes_on();
+  }
 }
 
 }  // namespace hlite::test

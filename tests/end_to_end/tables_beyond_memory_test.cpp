@@ -5,102 +5,15 @@
 #include <regex>
 #include <sstream>
 
-#include "hugectr_lite/core/error.h"
-#include "tests/end_to_end/golden_on_gpus.h"
-#include "tests/end_to_end/golden_run.h"
-#include "tests/end_to_end/small_run.h"
+#include "tests/end_to_end/beyond_memory.h"
 #include "tests/support/errors.h"
 
 namespace hlite::test {
 namespace {
 
-using Changes = std::vector<std::string>;
-
-class BeyondMemory {
- public:
-  // `gpus`: the environment of emulated GPUs; none: on the CPU.
-  explicit BeyondMemory(Changes changes, Changes gpus = {})
-      : changes_(std::move(changes)), gpus_(std::move(gpus)) {}
-
-  [[nodiscard]] ProgramResult run(Changes changes, const Changes& arguments,
-                                  const Changes& environment = {}) const {
-    Changes command = gpus_;
-    command.insert(command.end(), environment.begin(), environment.end());
-    const Changes program =
-        run_.command({"--quiet", "--threads", "2", "--device", gpus_.empty() ? "cpu" : "cuda"});
-    command.insert(command.end(), program.begin(), program.end());
-    changes.insert(changes.begin(), changes_.begin(), changes_.end());
-    for (const std::string& change : changes) command.insert(command.end(), {"--set", change});
-    command.insert(command.end(), arguments.begin(), arguments.end());
-    return run_program(command);
-  }
-  [[nodiscard]] std::string memory(const std::string& gb) const {
-    if (!gpus_.empty()) return fmt::format(R"(solver.embedding_memory={{"gpu_gb":{}}})", gb);
-    return fmt::format(R"(solver.embedding_memory={{"host_gb":{},"disk":"{}"}})", gb, run_.path());
-  }
-  // The change that gives the tables as little memory as they can have.
-  [[nodiscard]] std::string least_memory(const Changes& changes = {}) const {
-    Changes with = changes;
-    with.push_back(memory("1e-6"));
-    const ProgramResult refused = run(with, {});
-    INFO(refused.err);
-    REQUIRE(refused.code == kExitConfig);
-    std::smatch found;
-    REQUIRE(std::regex_search(refused.err, found, std::regex("at least ([0-9.]+) GB")));
-    return memory(found[1]);
-  }
-  void train(const Changes& changes, const std::string& name, const Changes& more = {},
-             const Changes& environment = {}) const {
-    Changes arguments = {"--save", run_ / (name + ".save"), "--export",
-                         run_ / (name + ".safetensors")};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    const ProgramResult result = run(changes, arguments, environment);
-    INFO(result.err);
-    REQUIRE(result.code == 0);
-  }
-  [[nodiscard]] std::string exported(const std::string& name) const {
-    return read_text(run_ / (name + ".safetensors"));
-  }
-  [[nodiscard]] std::string operator/(const std::string& name) const { return run_ / name; }
-
- private:
-  SmallRun run_;
-  Changes changes_, gpus_;
-};
-
-std::string optimizer(const std::string& type, const std::string& hparam) {
-  return fmt::format(R"(layers.emb.optimizer={{"type":"{}","update_type":"Local",{}}})", type,
-                     hparam);
-}
-const Changes kRules = {
-    optimizer("SGD", R"("sgd_hparam":{"learning_rate":0.1})"),
-    optimizer("MomentumSGD",
-              R"("momentum_sgd_hparam":{"learning_rate":0.05,"momentum_factor":0.9})"),
-    optimizer("Nesterov", R"("nesterov_hparam":{"learning_rate":0.05,"momentum_factor":0.9})"),
-    optimizer("AdaGrad", R"("adagrad_hparam":{"learning_rate":0.05,"initial_accu_value":0.1})"),
-    optimizer("RowWiseAdaGrad", R"("row_wise_adagrad_hparam":{"learning_rate":0.05})"),
-    optimizer("Ftrl",
-              R"("ftrl_hparam":{"learning_rate":0.05,"beta":1,"lambda1":0.001,"lambda2":0.001})"),
-    optimizer("Adam",
-              R"("adam_hparam":{"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-8})")};
 // host_gb of the change that memory() made.
 double gigabytes_in(const std::string& change) {
   return std::stod(change.substr(change.find(':') + 1));
-}
-const std::string kSmallBatches = "solver.batchsize_eval=32";
-
-// Every kind of table, with what sets its sizes.
-std::vector<Changes> kinds() {
-  const std::string slots = R"("slot_size_array":[40,5,300],)";
-  const auto type = [](const std::string& name, const std::string& hparam) {
-    return Changes{"layers.emb.type=" + name, "layers.emb.sparse_embedding_hparam={" + hparam +
-                                                  R"("embedding_vec_size":4,"combiner":0})"};
-  };
-  return {{},
-          type("LocalizedSlotSparseEmbeddingOneHot", slots),
-          type("LocalizedSlotSparseEmbeddingOneHot", slots + R"("sharding":"row",)"),
-          type("DistributedSlotSparseEmbeddingHash", R"("max_vocabulary_size_per_gpu":345,)"),
-          type("LocalizedSlotSparseEmbeddingHash", slots)};
 }
 
 }  // namespace
@@ -129,7 +42,7 @@ TEST_CASE("tables beyond memory: the same weights for every optimizer, at the le
 }
 
 TEST_CASE("tables beyond memory: hashed, localized and plain tables, one rank and several") {
-  for (const Changes& kind : kinds())
+  for (const Changes& kind : kinds_of_tables())
     for (const std::string ranks : {"[0]", "[[0,1]]", "[[0,1],[2,3]]"}) {
       if (kSanitized && ranks != "[[0,1]]") continue;
       // On two ranks rows are in 16 bits.
@@ -189,7 +102,7 @@ TEST_CASE("tables beyond a GPU's memory: the same weights for every optimizer, a
 
 TEST_CASE("tables beyond GPUs' memory: every kind of table, on one and several, in any order",
           "[release-only]") {
-  for (const Changes& kind : kinds())
+  for (const Changes& kind : kinds_of_tables())
     for (const char* ranks : {"[0]", "[[0,1]]", "[[0,1,2,3]]", "[[0],[0]]"}) {
       INFO(fmt::format("{} on {}", fmt::join(kind, " "), ranks));
       Changes changes = kind;

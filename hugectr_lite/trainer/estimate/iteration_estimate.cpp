@@ -37,9 +37,9 @@ class CostModel {
 
   // A bus carries both ways at a time.
   [[nodiscard]] double tier_seconds(const EstimatedStep::TierWork& work) const {
-    return machine_.gpu ? std::max(work.read, work.written) / machine_.host_bytes_per_s
-                        : work.read / machine_.disk_read_bytes_per_s +
-                              work.written / machine_.disk_written_bytes_per_s;
+    return work.disk ? work.read / machine_.disk_read_bytes_per_s +
+                           work.written / machine_.disk_written_bytes_per_s
+                     : std::max(work.read, work.written) / machine_.host_bytes_per_s;
   }
 
   [[nodiscard]] Parts parts(const EstimatedStep& step) const {
@@ -148,7 +148,8 @@ IterationEstimate estimate_iteration(const config::TrainConfig& config, const Ma
                     .lane = step.lane,
                     .work = work_of(plan, step, size),
                     .tier = {.read = step.tier.read_per_sample * batch,
-                             .written = step.tier.written_per_sample * batch},
+                             .written = step.tier.written_per_sample * batch,
+                             .disk = step.tier.disk},
                     .ahead = step.tier.ahead};
     if (e.ahead) result.tier_seconds += costs.tier_seconds(e.tier);
     Parts p = costs.parts(e);
@@ -157,8 +158,9 @@ IterationEstimate estimate_iteration(const config::TrainConfig& config, const Ma
                                 p.of(Bound::kTiers),
                         .device = p.of(Bound::kProducts) + p.of(Bound::kMemory)};
     if (step.lane == plan::Lane::kCopy) {
-      result.sample_bytes = e.work.bytes / static_cast<double>(size.batch);
-      result.host_copy_seconds = p.of(Bound::kHostCopy);
+      if (step.name == "copy_in")
+        result.sample_bytes = e.work.bytes / static_cast<double>(size.batch);
+      result.host_copy_seconds += p.of(Bound::kHostCopy);
     }
     parts.push_back(p);
     step_costs.push_back(cost);

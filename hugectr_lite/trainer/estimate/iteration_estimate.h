@@ -34,6 +34,7 @@ struct EstimatedStep {
   plan::StepWork work;
   struct TierWork {  // bytes from a slower tier and to it
     double read = 0, written = 0;
+    bool disk = false;
   } tier;
   bool ahead = false;  // plan::TierBytes
   double seconds = 0, end = 0;

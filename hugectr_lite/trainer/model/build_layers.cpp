@@ -37,14 +37,32 @@ void spread(EmbeddingLayer& layer, size_t index, const LayerSetup& setup,
   layer.spread(std::move(place), setup.seed);
 }
 
+// A GPU's memory over the host's over a disk.
+bool three_tiers(const config::EmbeddingMemoryConfig& memory, bool gpu) {
+  return gpu && !memory.disk.empty();
+}
+
 void check_memory(const config::TrainConfig& config, const config::EmbeddingMemoryConfig& memory,
-                  bool gpu) {
+                  const std::vector<std::unique_ptr<EmbeddingLayer>>& layers, bool gpu) {
   if (memory.automatic) return;
   const config::JsonNode& node = *config.root.find("solver")->find("embedding_memory");
   if (gpu && memory.gpu_gb == 0)
     config::fail_at(node, "expected gpu_gb where training is on a GPU, found none");
   if (!gpu && memory.disk.empty())
     config::fail_at(node, "expected host_gb and disk where training is on the CPU, found neither");
+  if (!three_tiers(memory, gpu)) return;
+  const char* const instead =
+      "without host_gb and disk, all rows are in the memory of the host, which any number of GPUs "
+      "and hash tables can use";
+  if (config.solver.ranks() > 1)
+    config::fail_at(node, fmt::format("expected one GPU for gpu_gb, host_gb and disk together, "
+                                      "found {}; {}",
+                                      config.solver.ranks(), instead));
+  for (const auto& layer : layers)
+    if (layer->hashed())
+      config::fail_at(node, fmt::format("expected no hash tables for gpu_gb, host_gb and disk "
+                                        "together, found \"{}\" of type {}; {}",
+                                        layer->name(), layer->type(), instead));
 }
 
 // Each layer's part of a rank's memory: by the bytes of its rows.
@@ -56,7 +74,7 @@ std::vector<embedding::RowMemory> share_memory(
   if (!chosen) return shares;
   const config::EmbeddingMemoryConfig& memory = *chosen;
   const bool gpu = on_gpus(setup);
-  check_memory(config, memory, gpu);
+  check_memory(config, memory, layers, gpu);
   const auto bytes = [](const EmbeddingLayer& layer) {
     const int64_t rows = layer.hashed() ? layer.hash_capacity() : layer.layout().total_rows;
     return static_cast<double>(rows * layer.row_bytes());
@@ -71,13 +89,18 @@ std::vector<embedding::RowMemory> share_memory(
                                                  : setup.place.ranks.ranks());
   for (size_t i = 0; i < layers.size(); ++i) {
     embedding::RowMemory& of = shares[i];
-    of.key = memory.automatic ? (gpu ? " \"auto\", gpu_gb" : " \"auto\", host_gb")
-             : gpu            ? ".gpu_gb"
-                              : ".host_gb";
-    of.gigabytes = gpu ? memory.gpu_gb : memory.host_gb;
-    of.share = bytes(*layers[i]) / all / sharing;
-    of.bytes = std::llround(std::min(of.gigabytes * of.share, kMostGigabytes) * 1e9);
-    if (gpu) continue;
+    const auto share = [&](const char* automatic, const char* key, double gigabytes) {
+      const double part = bytes(*layers[i]) / all / sharing;
+      return embedding::MemoryShare{
+          .key = memory.automatic ? automatic : key,
+          .gigabytes = gigabytes,
+          .share = part,
+          .bytes = std::llround(std::min(gigabytes * part, kMostGigabytes) * 1e9)};
+    };
+    const auto host = share(" \"auto\", host_gb", ".host_gb", memory.host_gb);
+    of.lines = gpu ? share(" \"auto\", gpu_gb", ".gpu_gb", memory.gpu_gb) : host;
+    if (three_tiers(memory, gpu)) of.host = host;
+    if (memory.disk.empty()) continue;
     of.folder = config.resolve(memory.disk);
     of.most_disk_bytes = std::llround(std::min(memory.disk_gb, kMostGigabytes) * 1e9);
   }

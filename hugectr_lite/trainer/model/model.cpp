@@ -129,8 +129,15 @@ void Model::allocate(std::span<const plan::LentMemory> lent) {
 }
 
 void Model::run(const plan::Plan& plan, const plan::StepContext& context) {
-  if (!exchanges_) return executor_->run(plan, context);
   const bool training = &plan == &train_plan_;
+  if (!exchanges_) {
+    const auto& tables = layers_.embeddings;
+    for (const auto& e : tables)
+      e->tables().steps().begin_run(executor_->exec(), host_, context, training);
+    executor_->run(plan, context);
+    for (const auto& e : tables) e->tables().steps().end_run(host_);
+    return;
+  }
   const auto run = [&] {
     exchanges_->status.begin_run();
     executor_->run(plan, context);

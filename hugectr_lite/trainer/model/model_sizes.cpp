@@ -84,16 +84,27 @@ std::vector<LayerTiers> tiers_of(const Model& model) {
   std::vector<LayerTiers> list;
   for (const auto& e : model.layers().embeddings) {
     const embedding::TableStorage& storage = e->tables().storage();
-    if (!storage.holds_lines()) continue;
-    list.push_back({.name = e->name(),
-                    .second = storage.beyond_memory()
-                                  ? "the disk " + model.config().resolve(model.row_memory()->disk)
-                                  : "the host",
-                    .rows = storage.own_rows(),
-                    .resident = storage.held_rows(),
-                    .row_bytes = e->row_bytes(),
-                    .largest_file = storage.largest_file(),
-                    .forecast = storage.forecast()});
+    const auto tiers = storage.tiers();
+    for (size_t i = 0; i < tiers.size(); ++i) {
+      const embedding::StorageTier& of = tiers[i];
+      const bool lower = i > 0;
+      list.push_back({.name = e->name(),
+                      .first = lower     ? "memory of the host"
+                               : of.disk ? "memory"
+                                         : "memory of the GPU",
+                      .second = of.disk
+                                    ? "the disk " + model.config().resolve(model.row_memory()->disk)
+                                    : "the host",
+                      .rows = storage.own_rows(),
+                      .resident = of.lines,
+                      .row_bytes = e->row_bytes(),
+                      .in_second = of.disk                ? storage.own_rows() - of.lines
+                                   : i + 1 < tiers.size() ? tiers[i + 1].lines
+                                                          : storage.own_rows(),
+                      .is_lower = lower,
+                      .largest_file = of.largest_file,
+                      .forecast = of.forecast});
+    }
   }
   return list;
 }
@@ -101,33 +112,33 @@ std::vector<LayerTiers> tiers_of(const Model& model) {
 std::vector<embedding::RowCacheCounts> moved_rows(const Model& model) {
   std::vector<embedding::RowCacheCounts> list;
   for (const auto& e : model.layers().embeddings)
-    if (const auto& storage = e->tables().storage(); storage.holds_lines())
-      list.push_back(storage.admitted());
+    for (const auto& tier : e->tables().storage().tiers(/*counted=*/true))
+      list.push_back(tier.moved);
   return list;
 }
 
 std::vector<std::string> tier_texts(const LayerTiers& t) {
-  const bool disk = t.largest_file > 0;
   const double share = static_cast<double>(t.resident) / static_cast<double>(t.rows);
-  std::vector<std::string> lines = {fmt::format(
-      "{}: {} of {} rows ({:.1f} %, {}) in memory{}, {} on {}", t.name, t.resident, t.rows,
-      100 * share, bytes_text(t.resident * t.row_bytes), disk ? "" : " of the GPU",
-      disk ? fmt::format("the others ({})", bytes_text((t.rows - t.resident) * t.row_bytes))
-           : fmt::format("all of them ({})", bytes_text(t.rows * t.row_bytes)),
-      t.second)};
+  std::vector<std::string> lines = {
+      fmt::format("{}: {} of {} rows ({:.1f} %, {}) in {}, {} ({}) on {}", t.name, t.resident,
+                  t.rows, 100 * share, bytes_text(t.resident * t.row_bytes), t.first,
+                  t.in_second == t.rows              ? "all of them"
+                  : t.second.starts_with("the disk") ? "the others"
+                                                     : fmt::format("{}", t.in_second),
+                  bytes_text(t.in_second * t.row_bytes), t.second)};
   if (!t.forecast) {
     lines.push_back(fmt::format(
-        "{}: the share of lookups that find their rows in memory is unknown, as the data have no "
+        "{}: the share of lookups that find their rows in {} is unknown, as the data have no "
         "counts of keys",
-        t.name));
+        t.name, t.first));
     return lines;
   }
   const auto bytes = [](double n) { return bytes_text(std::llround(n)); };
   lines.push_back(fmt::format(
-      "{}: {:.1f} % of lookups are expected to find their rows in memory; an iteration reads {} "
+      "{}: {:.1f} % of lookups are expected to find their rows in {}; an iteration reads {} "
       "from {} and writes {}",
-      t.name, 100 * t.forecast->rows.resident_share(), bytes(t.forecast->read_bytes), t.second,
-      bytes(t.forecast->written_bytes)));
+      t.name, 100 * t.forecast->rows.resident_share(), t.first, bytes(t.forecast->read_bytes),
+      t.second, bytes(t.forecast->written_bytes)));
   return lines;
 }
 
@@ -136,16 +147,16 @@ std::string moved_text(const LayerTiers& t, const embedding::RowCacheCounts& mov
       t.forecast ? fmt::format(" (expected: {:.1f} %)", 100 * t.forecast->rows.resident_share())
                  : "";
   return fmt::format(
-      "{}: {:.1f} %{} of {} lookups found their rows in memory{}; {} rows came from {} and {} went "
+      "{}: {:.1f} %{} of {} lookups found their rows in {}; {} rows came from {} and {} went "
       "there ({} read, {} written)",
-      t.name, 100 * moved.resident_share(), expected, moved.lookups,
-      t.largest_file > 0 ? "" : " of the GPU", moved.fetched, t.second, moved.written,
-      bytes_text(moved.read_bytes), bytes_text(moved.written_bytes));
+      t.name, 100 * moved.resident_share(), expected, moved.lookups, t.first, moved.fetched,
+      t.second, moved.written, bytes_text(moved.read_bytes), bytes_text(moved.written_bytes));
 }
 
 int64_t host_row_bytes(const Model& model) {
   int64_t bytes = 0;
-  for (const auto& e : model.layers().embeddings) bytes += e->tables().storage().host_bytes();
+  for (const auto& e : model.layers().embeddings)
+    bytes += e->tables().storage().host_bytes() + e->tables().steps().host_bytes();
   return bytes;
 }
 

@@ -25,12 +25,15 @@ struct TableSize {
 };
 std::vector<TableSize> table_sizes(const Model& model);
 
-// The tiers of a layer whose tables are larger than memory, on one rank. A row lies in the first
-// tier, memory or a GPU's memory, or in the second, a disk or the host's memory.
+// Two tiers of a layer whose tables are larger than memory, on one rank. A row lies in the first
+// one, memory or a GPU's memory, or in the second, a disk or the host's memory. A GPU's memory over
+// the host's over a disk are two of these, the GPU's first.
 struct LayerTiers {
-  std::string name, second;  // "the disk /nvme", "the host"
+  std::string name, first, second;  // "memory", "memory of the GPU"; "the disk /nvme", "the host"
   int64_t rows = 0, resident = 0, row_bytes = 0;
-  int64_t largest_file = 0;                              // 0: the second tier is not a disk
+  int64_t in_second = 0;     // rows that may lie in the second
+  bool is_lower = false;     // the first tier is the second one of the entry before
+  int64_t largest_file = 0;  // 0: the second tier is not a disk
   std::optional<embedding::TierForecast> forecast = {};  // nullopt: not known
 };
 // None if all rows are in memory.

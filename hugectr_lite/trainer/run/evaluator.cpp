@@ -92,7 +92,7 @@ bool Evaluator::start(const std::function<bool()>& stop) {
     const int64_t n = batch.size;
     const int64_t chunk = model_.max_batch() * ranks_.ranks();
     model_.evaluate({.batch = n,
-                     .input = input_of(batch),
+                     .input = input_of(batch, done + 1 < batches ? source_->ready() : nullptr),
                      .global_batch = std::min(chunk, samples() - done * chunk)});
     if (gpu_)
       copy_outputs(model_, n, gpu_->next(n));

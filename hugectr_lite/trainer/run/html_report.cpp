@@ -264,7 +264,7 @@ std::string HtmlReport::tables_section() const {
   std::string text;
   for (const std::string& line : tables_.decision) text += "<p>" + html_escaped(line) + "</p>\n";
   if (tables_.layers.empty()) return text;
-  std::string rows = header({"layer", "rows", "in memory", "others", "lookups in memory, %",
+  std::string rows = header({"layer", "rows", "held", "in", "others", "lookups found, %",
                              "expected, %", "MB read", "expected", "MB written", "expected"});
   for (size_t i = 0; i < tables_.layers.size(); ++i) {
     const LayerTiers& t = tables_.layers[i];
@@ -278,7 +278,7 @@ std::string HtmlReport::tables_section() const {
     };
     using Forecast = embedding::TierForecast;
     rows += "<tr>" + cell(html_escaped(t.name)) + cell(fmt::format("{}", t.rows)) +
-            cell(fmt::format("{}", t.resident)) + cell(html_escaped(t.second)) +
+            cell(fmt::format("{}", t.resident)) + cell(t.first) + cell(html_escaped(t.second)) +
             cell(fmt::format("{:.2f}", 100 * m.resident_share())) + expected([](const Forecast& f) {
               return fmt::format("{:.2f}", 100 * f.rows.resident_share());
             }) +

@@ -72,8 +72,9 @@ void MetricsFile::tables(const TablesEvent& e) {
   for (const std::string& line : e.decision)
     decision += fmt::format("{}{}", decision.empty() ? "" : ",", json_string(line));
   for (size_t i = 0; i < e.layers.size(); ++i)
-    layers += fmt::format(R"({}{{"layer":{},"second_tier":{},{}}})", layers.empty() ? "" : ",",
-                          json_string(e.layers[i].name), json_string(e.layers[i].second),
+    layers += fmt::format(R"({}{{"layer":{},"first_tier":{},"second_tier":{},{}}})",
+                          layers.empty() ? "" : ",", json_string(e.layers[i].name),
+                          json_string(e.layers[i].first), json_string(e.layers[i].second),
                           json_members(numbers_of(e.layers[i], e.moved[i], e.iterations)));
   file_.write(fmt::format(R"({{"event":"tables","iterations":{},"decision":[{}],"layers":[{}]}})",
                           e.iterations, decision, layers));

@@ -13,8 +13,8 @@
 //    "reason":"max_iter"|"epochs"|"target"|"interrupted"|"early_stop"|"end_of_data"[,"gpu_joules":..]}
 //
 //   {"event":"tables","iterations":300,"decision":["embedding_memory \"auto\": .."],"layers":[{
-//    "layer":"emb","second_tier":"the disk /nvme","rows":187767399,"resident_rows":7812500,
-//    "row_bytes":512,"resident_share":0.979,"read_rows":270.5,"written_rows":268.1,
+//    "layer":"emb","first_tier":"memory","second_tier":"the disk /nvme","rows":187767399,
+//    "resident_rows":7812500,"row_bytes":512,"resident_share":0.979,"read_rows":270.5,"written_rows":268.1,
 //    "read_bytes":1.1e6,"written_bytes":1.4e5,"expected_resident_share":0.981,
 //    "expected_read_bytes":..,"expected_written_bytes":..},..]}, with solver.embedding_memory: of
 //    training on rank 0, rows and bytes of an iteration; what is not known is left out

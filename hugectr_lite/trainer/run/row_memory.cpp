@@ -131,6 +131,28 @@ int64_t largest_files(const RowMemorySetup& s, const Model& model) {
   return bytes * ranks_here(s.config);
 }
 
+// Gives the host `for_rows` bytes for rows and puts the others on a disk. Sets the folder and what
+// is to be warned of. Returns the folder's free bytes.
+int64_t add_disk(const RowMemorySetup& s, const MachineRoom& room, int64_t for_rows,
+                 RowMemoryDecision& decision) {
+  config::EmbeddingMemoryConfig& memory = *decision.tiers.memory;
+  memory.host_gb = static_cast<double>(for_rows) * 1e-9;
+  memory.disk = ".";
+  const int64_t files = largest_files(s, model_for(s, decision.tiers));
+  const ScratchFolder* const folder = choose_folder(room.folders, files);
+  if (!folder) {
+    std::vector<std::string> looked_at;
+    for (const ScratchFolder& f : room.folders) looked_at.push_back(f.path);
+    raise<ConfigError>(
+        "solver.embedding_memory \"auto\": expected a folder on a disk for {} of rows, found none "
+        "among {}; name one as solver.embedding_memory.disk",
+        bytes_text(files), fmt::join(looked_at, ", "));
+  }
+  memory.disk = fs::absolute(folder->path).lexically_normal().string();
+  decision.warnings = folder_warnings(folder->path, folder->disk, files);
+  return folder->disk.free_bytes;
+}
+
 RowMemoryDecision decide_on_cpu(const RowMemorySetup& s, const MachineRoom& room,
                                 const Model& whole, RowMemoryDecision decision) {
   const int64_t here = ranks_here(s.config), usable = share_of(room.host_bytes, kHostShare),
@@ -146,26 +168,20 @@ RowMemoryDecision decide_on_cpu(const RowMemorySetup& s, const MachineRoom& room
   const int64_t for_rows = std::max<int64_t>(0, usable - rest);
   config::EmbeddingMemoryConfig& memory = decision.tiers.memory.emplace();
   memory.automatic = true;
-  memory.host_gb = static_cast<double>(for_rows) * 1e-9;
-  memory.disk = ".";
-  const int64_t files = largest_files(s, model_for(s, decision.tiers));
-  const ScratchFolder* const folder = choose_folder(room.folders, files);
-  if (!folder) {
-    std::vector<std::string> looked_at;
-    for (const ScratchFolder& f : room.folders) looked_at.push_back(f.path);
-    raise<ConfigError>(
-        "solver.embedding_memory \"auto\": expected a folder on a disk for {} of rows, found none "
-        "among {}; name one as solver.embedding_memory.disk",
-        bytes_text(files), fmt::join(looked_at, ", "));
-  }
-  memory.disk = fs::absolute(folder->path).lexically_normal().string();
+  const int64_t free = add_disk(s, room, for_rows, decision);
   decision.lines.push_back(fmt::format(
       "{}rows and their optimizer states take {}, the rest of the run {}, and {} are available: "
       "{} hold rows (host_gb {:.3f}), and the others are on the disk {} ({} free)",
       kAuto, bytes_text(rows), bytes_text(rest), bytes_text(room.host_bytes), bytes_text(for_rows),
-      memory.host_gb, memory.disk, bytes_text(folder->disk.free_bytes)));
-  decision.warnings = folder_warnings(folder->path, folder->disk, files);
+      memory.host_gb, memory.disk, bytes_text(free)));
   return decision;
+}
+
+// One GPU's host can have a disk for the rows of tables that are not hashed.
+bool may_use_disk(const Model& model) {
+  const auto& embeddings = model.layers().embeddings;
+  return model.ranks() == 1 && std::none_of(embeddings.begin(), embeddings.end(),
+                                            [](const auto& e) { return e->hashed(); });
 }
 
 RowMemoryDecision decide_on_gpu(const RowMemorySetup& s, const MachineRoom& room,
@@ -188,8 +204,9 @@ RowMemoryDecision decide_on_gpu(const RowMemorySetup& s, const MachineRoom& room
     return decision;
   }
   require_local_updates(whole);
-  const int64_t host_needed = rows + ranks_here(s.config) * bytes_beside(s, whole);
-  if (host_needed > host)
+  const int64_t beside = ranks_here(s.config) * bytes_beside(s, whole), host_needed = rows + beside;
+  const bool disk = host_needed > host && may_use_disk(whole);
+  if (host_needed > host && !disk)
     raise<ConfigError>(
         "solver.embedding_memory \"auto\": expected {} of available memory on the host, where all "
         "rows of a GPU's tables lie, found {}",
@@ -198,6 +215,19 @@ RowMemoryDecision decide_on_gpu(const RowMemorySetup& s, const MachineRoom& room
   config::EmbeddingMemoryConfig& memory = decision.tiers.memory.emplace();
   memory.automatic = true;
   memory.gpu_gb = static_cast<double>(for_rows) * 1e-9;
+  if (disk) {
+    const int64_t in_host = std::max<int64_t>(0, host - beside),
+                  free = add_disk(s, room, in_host, decision);
+    decision.lines.push_back(fmt::format(
+        "{}{} are needed on a GPU, and {} are free: {} hold rows (gpu_gb {:.3f}), {} of {} "
+        "available "
+        "on the host hold rows in page-locked memory (host_gb {:.3f}), and the others are on the "
+        "disk {} ({} free)",
+        kAuto, bytes_text(needed), bytes_text(room.gpu_bytes), bytes_text(for_rows), memory.gpu_gb,
+        bytes_text(in_host), bytes_text(room.host_bytes), memory.host_gb, memory.disk,
+        bytes_text(free)));
+    return decision;
+  }
   static_cast<void>(model_for(s, decision.tiers));  // throws if that is too little
   decision.lines.push_back(
       fmt::format("{}{} are needed on a GPU, and {} are free: {} hold rows (gpu_gb {:.3f}), and "
@@ -271,7 +301,7 @@ RowMemoryDecision decide_row_memory(const RowMemorySetup& s, const MachineRoom& 
   if (!wanted) return decision;
   if (!s.options.without_data) decision.tiers.keys = expected_keys(s.config);
   if (!wanted->automatic) {
-    if (s.gpu) return decision;
+    if (wanted->disk.empty()) return decision;
     const Model model = model_for(s, decision.tiers);
     const std::string folder = s.config.resolve(wanted->disk);
     decision.warnings = folder_warnings(folder, look_at_folder(folder), largest_files(s, model));

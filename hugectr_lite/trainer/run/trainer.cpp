@@ -121,8 +121,13 @@ std::optional<TablesEvent> Trainer::table_tiers() const {
 
 embedding::RowCacheCounts Trainer::moved_rows() const {
   embedding::RowCacheCounts sum;
-  for (const auto& moved : trainer::moved_rows(*model_)) sum += moved;
-  for (const auto& beside : rows_beside_) sum -= beside;
+  const auto tiers = tiers_of(*model_);
+  const auto moved = trainer::moved_rows(*model_);
+  for (size_t i = 0; i < moved.size(); ++i) {
+    if (tiers[i].is_lower) continue;
+    sum += moved[i];
+    if (i < rows_beside_.size()) sum -= rows_beside_[i];
+  }
   return sum;
 }
 

@@ -159,7 +159,7 @@ class Trainer {
   // The vocabularies of hash tables that keys may lose or be refused rows of; nullopt without any.
   // Waits. Collective.
   [[nodiscard]] std::optional<VocabularyEvent> vocabulary();
-  // The counters alone, of all layers together.
+  // The counters alone, of all layers together: of their fastest tiers.
   [[nodiscard]] embedding::RowCacheCounts moved_rows() const;
   // What all ranks have sent each other in training since start(). REQUIRES several ranks.
   TrafficReport traffic();

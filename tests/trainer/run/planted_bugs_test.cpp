@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <functional>
+#include <regex>
 
 #include "tests/support/sanitized.h"
 #include "tests/trainer/run/gpu_runs.h"
@@ -168,6 +169,46 @@ TEST_CASE("an event that a GPU without graphs does not wait for shows") {
     return says(left_out, ", of wait for ") || says(left_out, ", of an event for wait of device 0");
   };
   CHECK(unseen(runs_of_one("false"), {"wait", 3, true}, argued) == kNone);
+}
+
+// The changes of a run with rows in a GPU's memory, the host's and on a disk, as few as can be in
+// each.
+Words in_three_tiers(const std::string& disk) {
+  const GpuRuns runs(1);
+  Words changes = {gpu("[[0]]"), "solver.max_iter=12", "solver.batchsize_eval=32",
+                   R"(layers.emb.optimizer={"type":"Adam","update_type":"Local","adam_hparam":)"
+                   R"({"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-8}})",
+                   ""};
+  std::string gpu_gb = "1e-6", host_gb = "1e-6";
+  for (std::string* const least : {&gpu_gb, &host_gb, static_cast<std::string*>(nullptr)}) {
+    changes.back() =
+        fmt::format(R"(solver.embedding_memory={{"gpu_gb":{},"host_gb":{},"disk":"{}"}})", gpu_gb,
+                    host_gb, disk);
+    if (!least) break;
+    const GpuRun refused = runs.train(changes);
+    std::smatch found;
+    REQUIRE(std::regex_search(refused.error, found, std::regex("at least ([0-9.]+) GB")));
+    *least = found[1];
+  }
+  return changes;
+}
+
+// The host takes a row from its line for another one. The GPU may have a newer value, which it
+// writes there in recall_rows; and the row's line on the GPU is to be free.
+TEST_CASE("a host that does not wait for rows of a GPU, or a GPU that sends none back, shows",
+          "[no-tsan]") {
+  const TemporaryDirectory disk;
+  const Words tiers = in_three_tiers(disk.path());
+  const auto runs = [&](const char* graphs) {
+    Words changes = tiers;
+    changes.push_back(std::string("solver.cuda_graph=") + graphs);
+    return PlantedRuns(0, changes);
+  };
+  const auto never = [](int, const std::string&) { return false; };
+  CHECK(unseen(runs("true"), {"recall_rows", 6, true}, never) == kNone);
+  // One wait for the batch before to have been copied, and one for the rows.
+  for (const char* graphs : {"true", "false"})
+    CHECK(unseen(runs(graphs), {"host wait", 6, true}, never) == kNone);
 }
 
 // By hand (HLITE_PLANT_ALL=1), on a quiet machine: where a host is slow, another one has run its

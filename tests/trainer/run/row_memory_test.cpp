@@ -156,15 +156,50 @@ TEST_CASE("auto on a GPU: its memory, then that of the host") {
   const trainer::MemoryEstimate m = memory_of(model);
   CHECK(model.buffers().device_bytes() + m.workspace + m.matmul <= small.gpu_bytes);
   check_contains(message_of<ConfigError>([&] {
-                   (void)machine.decide({.host_bytes = 900'000'000, .gpu_bytes = 1'000'000'000});
-                 }),
-                 {"solver.embedding_memory \"auto\"", "available memory on the host", "810.0 MB"});
-  check_contains(message_of<ConfigError>([&] {
                    (void)machine.decide({.host_bytes = 10'000'000'000, .gpu_bytes = 90'000'000});
                  }),
                  {"solver.embedding_memory \"auto\", gpu_gb: expected at least"});
   const Machine elsewhere({}, &trainer::absent_gpu());
   check_contains(elsewhere.decide({}).lines.at(0), {"decided where the run starts"});
+}
+
+TEST_CASE("auto on a GPU: a disk under the memory of the host, for one GPU without hash tables") {
+  const Machine machine({}, &emulated_cuda());
+  MachineRoom room{.host_bytes = 900'000'000,
+                   .gpu_bytes = 700'000'000,
+                   .folders = {{"/n", disk(99, FolderKind::kNetwork)}, {"/a", disk(3)}}};
+  const RowMemoryDecision decision = machine.decide(room);
+  REQUIRE(decision.tiers.memory);
+  CHECK(decision.tiers.memory->automatic);
+  CHECK(decision.tiers.memory->disk == "/a");
+  CHECK(decision.tiers.memory->gpu_gb < 0.7);
+  CHECK(decision.tiers.memory->host_gb < 0.81);
+  CHECK(decision.tiers.memory->host_gb > 0.5);
+  check_contains(decision.lines.at(0),
+                 {"700.0 MB are free", "of 900.0 MB available on the host hold rows",
+                  "the others are on the disk /a (3.0 GB free)"});
+  const Model model = machine.model(decision);
+  const auto tiers = tiers_of(model);
+  REQUIRE(tiers.size() == 2);
+  CHECK(tiers[0].resident < tiers[1].resident);
+  CHECK(tiers[0].in_second == tiers[1].resident);
+  CHECK(tiers[1].resident < tiers[1].rows);
+  CHECK(tiers[1].is_lower);
+  CHECK(tiers[1].largest_file > 0);
+  const trainer::MemoryEstimate m = memory_of(model);
+  CHECK(model.buffers().device_bytes() + m.workspace + m.matmul <= room.gpu_bytes);
+  CHECK(trainer::host_row_bytes(model) <= 810'000'000);
+  room.folders.clear();
+  check_contains(message_of<ConfigError>([&] { (void)machine.decide(room); }),
+                 {"solver.embedding_memory \"auto\": expected a folder on a disk for"});
+  room.folders = {{"/a", disk(3)}};
+  const Machine hashed(
+      {"layers.emb.type=DistributedSlotSparseEmbeddingHash",
+       R"(layers.emb.sparse_embedding_hparam={"embedding_vec_size":4,"combiner":0,)"
+       R"("max_vocabulary_size_per_gpu":20000000})"},
+      &emulated_cuda());
+  check_contains(message_of<ConfigError>([&] { (void)hashed.decide(room); }),
+                 {"solver.embedding_memory \"auto\"", "available memory on the host", "810.0 MB"});
 }
 
 TEST_CASE("this machine has memory, and folders for rows") {

@@ -1,0 +1,210 @@
+// `train` on one GPU with rows in three tiers, a GPU's memory over the host's over a disk, computes
+// what it computes with all tables in the GPU's memory, bit for bit.
+#include <filesystem>
+
+#include "tests/end_to_end/beyond_memory.h"
+#include "tests/support/errors.h"
+
+namespace hlite::test {
+namespace {
+
+const std::string kLate = "HLITE_EMULATED_STREAMS=late";
+
+BeyondMemory in_three_tiers(Changes changes) {
+  changes.insert(changes.end(), {kSmallBatches, "solver.eval_batches=3"});
+  return BeyondMemory(std::move(changes), kFourGpus, /*disk=*/true);
+}
+
+// Each GPU's and host's memory has room for so much more than the least.
+std::string with_more(const BeyondMemory& run, double gpu_gb, double host_gb) {
+  const std::string gpu = run.least_gigabytes(run.memory("1e-6")),
+                    host = run.least_gigabytes(run.memory(gpu, "1e-6"));
+  return run.memory(fmt::format("{:.9f}", std::stod(gpu) + gpu_gb),
+                    fmt::format("{:.9f}", std::stod(host) + host_gb));
+}
+
+const Changes kShared = {
+    R"(layers.emb.sparse_embedding_hparam={"embedding_vec_size":4,"slot_tables":[0,1,0],)"
+    R"("slot_size_array":[300,5,300]})"};
+
+// What has no hash table.
+std::vector<Changes> kinds_in_three_tiers() {
+  std::vector<Changes> kinds = kinds_of_tables();
+  std::erase_if(kinds, [](const Changes& kind) {
+    return !kind.empty() && kind[0].find("Hash") != std::string::npos;
+  });
+  kinds.push_back(kShared);
+  return kinds;
+}
+
+}  // namespace
+
+TEST_CASE("three tiers: the same weights for every optimizer, at the least memory", "[no-tsan]") {
+  for (const std::string& rule : kRules) {
+    if (kSanitized && rule != kRules.back()) continue;
+    INFO(rule);
+    const BeyondMemory run = in_three_tiers({rule});
+    run.train({}, "memory");
+    const std::string least = run.least_memory();
+    run.train({least}, "tiers");
+    CHECK((run.exported("tiers") == run.exported("memory")));
+    // Resumed: with other capacities, and in the GPU's memory alone.
+    run.train({least, "solver.max_iter=70"}, "half");
+    const std::string more = with_more(run, 1e-6, 2e-6);
+    run.train({more}, "more", {"--resume", run / "half.save"});
+    CHECK((run.exported("more") == run.exported("memory")));
+    run.train({}, "back", {"--resume", run / "half.save"});
+    CHECK((everything(run / "back.save") == everything(run / "memory.save")));
+    if (rule != kRules.back()) continue;
+    run.train({"solver.max_iter=70"}, "whole");
+    run.train({least}, "there", {"--resume", run / "whole.save"});
+    CHECK((run.exported("there") == run.exported("memory")));
+    // Room for all rows on the host is two tiers, and room for all of them on the GPU is one.
+    for (const std::string& all :
+         {run.memory(run.least_gigabytes(run.memory("1e-6")), "1"), run.memory("1", "1")}) {
+      run.train({all}, "all", {"--resume", run / "half.save"});
+      CHECK((everything(run / "all.save") == everything(run / "memory.save")));
+    }
+  }
+}
+
+TEST_CASE("three tiers: a checkpoint has the rows that were trained, as that of a CPU with a disk",
+          "[no-tsan]") {
+  const Changes few = {kRules.back(), "solver.max_iter=3", "solver.eval_interval=0"};
+  const BeyondMemory run = in_three_tiers(few);
+  run.train({run.least_memory()}, "tiers");
+  Changes changes = few;
+  changes.push_back(kSmallBatches);
+  const BeyondMemory cpu(changes);
+  cpu.train({cpu.least_memory()}, "disk");
+  const Tensors tiers = everything(run / "tiers.save"), disk = everything(cpu / "disk.save");
+  REQUIRE(tiers.size() == disk.size());
+  size_t rows = 0;
+  for (const auto& [name, values] : disk) {
+    if (!name.ends_with(".keys")) continue;
+    INFO(name);
+    CHECK(tiers.at(name) == values);
+    rows += values.size();
+  }
+  CHECK(rows > 50);
+  CHECK(rows < 345);
+}
+
+TEST_CASE("three tiers: every kind of table, in any order of a GPU's work", "[release-only]") {
+  int seed = 0;
+  for (const Changes& kind : kinds_in_three_tiers()) {
+    INFO(fmt::format("{}", fmt::join(kind, " ")));
+    Changes changes = kind;
+    changes.insert(changes.end(), {kRules.back(), "solver.max_iter=25", "solver.eval_interval=7"});
+    const BeyondMemory run = in_three_tiers(changes);
+    run.train({}, "memory");
+    const std::string least = run.least_memory();
+    run.train({least}, "tiers");
+    CHECK((run.exported("tiers") == run.exported("memory")));
+    Changes orders = {kLate};
+    for (int i = 0; i < 5; ++i) orders.push_back(order_of(++seed));
+    for (const std::string& order : orders) {
+      INFO(order);
+      run.train({least}, "order", {}, {order});
+      CHECK((run.exported("order") == run.exported("memory")));
+      run.train({least, "solver.cuda_graph=false"}, "eager", {}, {order});
+      CHECK((run.exported("eager") == run.exported("memory")));
+    }
+  }
+  CHECK(seed >= 20);
+}
+
+TEST_CASE("golden runs in three tiers, as little as they take and more", "[no-tsan]") {
+  for (const char* name : {"dlrm_fused", "dlrm_plain", "dcnv2_multihot"}) {
+    if (kSanitized && name != std::string("dcnv2_multihot")) continue;
+    INFO(name);
+    Golden golden(name);
+    const TemporaryDirectory disk;
+    const auto weights = [&](const Words& changes) {
+      return golden.weights(kFourGpus, "cuda", changes_of(changes), 12);
+    };
+    const auto memory = [&](double gpu, double host) {
+      return fmt::format(
+          R"(solver.embedding_memory={{"gpu_gb":{:.9f},"host_gb":{:.9f},"disk":"{}"}})", gpu, host,
+          disk.path());
+    };
+    const auto least = [&](double gpu, double host) {
+      const ProgramResult refused =
+          golden.train(kFourGpus, "cuda", changes_of({memory(gpu, host)}));
+      std::smatch found;
+      REQUIRE(std::regex_search(refused.err, found, std::regex("at least ([0-9.]+) GB")));
+      return std::stod(found[1]);
+    };
+    const Tensors want = weights({});
+    const double gpu = least(1e-6, 1e-6), host = least(gpu, 1e-6);
+    for (const double more : {0.0, 1e-4, 4e-4})
+      CHECK(weights({memory(gpu + more / 2, host + more)}) == want);
+  }
+}
+
+TEST_CASE("three tiers: what a run says of them", "[no-tsan]") {
+  const BeyondMemory run = in_three_tiers({kRules.front()});
+  const std::string least = run.least_memory();
+  const ProgramResult checked = run.run({least}, {"--check"});
+  INFO(checked.out);
+  const std::string rows = "emb: ([0-9]+) of 345 rows \\(.* %, .*\\) in memory of the ";
+  std::smatch gpu_lines, host_lines;
+  REQUIRE(std::regex_search(checked.out, gpu_lines,
+                            std::regex(rows + "GPU, ([0-9]+) \\(.*\\) on the host")));
+  REQUIRE(std::regex_search(checked.out, host_lines,
+                            std::regex(rows + "host, the others \\(.*\\) on the disk ")));
+  CHECK(gpu_lines[2] == host_lines[1]);
+  for (const std::string& lines : {gpu_lines[1].str(), host_lines[1].str()}) {
+    CHECK(std::stoi(lines) >= 192);  // of two batches
+    CHECK(std::stoi(lines) < 300);
+  }
+  const ProgramResult result =
+      run.run({least}, {"--metrics", run / "m.jsonl", "--report", run / "r.html"});
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  const nlohmann::json tables = event_of(run / "m.jsonl", "tables")["layers"];
+  INFO(tables.dump());
+  REQUIRE(tables.size() == 2);
+  CHECK(tables[0]["first_tier"] == "memory of the GPU");
+  CHECK(tables[0]["second_tier"] == "the host");
+  CHECK(tables[1]["first_tier"] == "memory of the host");
+  CHECK(tables[1]["second_tier"].get<std::string>().starts_with("the disk "));
+  for (const auto& tier : tables) {
+    CHECK(tier["read_rows"].get<double>() > 1);
+    CHECK(tier["written_rows"].get<double>() > 1);
+    CHECK(tier["resident_share"].get<double>() > 0.5);
+  }
+  CHECK(event_of(run / "m.jsonl", "train")["resident_share"].get<double>() > 0.5);
+  check_contains(read_text(run / "r.html"), {"memory of the GPU", "memory of the host"});
+  check_contains(run.run({least}, {"--estimate", "dgx_h100"}).out, {"of 345 rows", "the disk "});
+}
+
+TEST_CASE("three tiers: what cannot be") {
+  const BeyondMemory run = in_three_tiers({kRules.front()});
+  const auto message = [&](const Changes& changes) {
+    const ProgramResult result = run.run(changes, {});
+    CHECK(result.code == kExitConfig);
+    return result.err;
+  };
+  check_contains(message({run.memory("1"), gpu("[[0,1]]")}),
+                 {"solver.embedding_memory",
+                  "expected one GPU for gpu_gb, host_gb and disk "
+                  "together, found 2",
+                  "without host_gb and disk"});
+  check_contains(message({run.memory("1"), "layers.emb.type=DistributedSlotSparseEmbeddingHash",
+                          R"(layers.emb.sparse_embedding_hparam={"embedding_vec_size":4,)"
+                          R"("combiner":0,"max_vocabulary_size_per_gpu":345})"}),
+                 {"solver.embedding_memory", "expected no hash tables", "\"emb\"",
+                  "DistributedSlotSparseEmbeddingHash"});
+  const std::string least = run.least_gigabytes(run.memory("1e-6"));
+  check_contains(message({run.memory("1e-6")}), {"solver.embedding_memory.gpu_gb: expected at"});
+  check_contains(message({run.memory(least, "1e-6")}),
+                 {"solver.embedding_memory.host_gb: expected at least", "rows of two batches"});
+  const ProgramResult no_folder = run.run({R"(solver.embedding_memory={"gpu_gb":)" + least +
+                                           R"(,"host_gb":0.0255,"disk":"/no/such/folder"})"},
+                                          {});
+  CHECK(no_folder.code != 0);
+  check_contains(no_folder.err, {"/no/such/folder", "No such file"});
+}
+
+}  // namespace hlite::test
