@@ -38,9 +38,11 @@ class CriteoColumn final : public ColumnParser {
     convert(piece, to, found);
     const bool all = piece.values == piece.levels;
     if (!all) spread(piece, to);
-    if (!all && is_token())
-      for (int64_t i = 0; i < piece.levels; ++i)
-        if (piece.definition[i] != most_defined_) found.set_missing(row + i);
+    if (!all && is_token()) {
+      found.missing.resize(static_cast<size_t>(found.rows));
+      uint8_t* const missing = found.missing.data() + row;
+      for (int64_t i = 0; i < piece.levels; ++i) missing[i] = piece.definition[i] != most_defined_;
+    }
     const bool null_label = !all && column_ == 0;
     if (null_label || !empty_.empty() || !bad_.empty()) report(piece, row, found);
   }

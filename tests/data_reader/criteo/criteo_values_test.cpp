@@ -58,7 +58,8 @@ void check_integers(const std::vector<T>& numbers) {
   WantedValues want;
   for (const T x : numbers) want.add(3, std::to_string(x), KeyRange(0));
   std::vector<uint32_t> got(numbers.size() + kValuesBeyond);
-  check_values(integers_of_numbers(numbers.data(), std::ssize(numbers), got.data()), got, want);
+  const ConvertedValues done = integers_of_numbers(numbers.data(), std::ssize(numbers), got.data());
+  check_values(done, got, want);
 }
 
 template <typename T>
@@ -68,9 +69,9 @@ void check_tokens(const std::vector<T>& numbers) {
     for (const T x : numbers)
       want.add(20, fmt::format("{:x}", static_cast<uint32_t>(x)), KeyRange(range));
     std::vector<uint32_t> got(numbers.size() + kValuesBeyond);
-    check_values(
-        tokens_of_numbers(numbers.data(), std::ssize(numbers), KeyRange(range), got.data()), got,
-        want);
+    const ConvertedValues done =
+        tokens_of_numbers(numbers.data(), std::ssize(numbers), KeyRange(range), got.data());
+    check_values(done, got, want);
   }
 }
 
