@@ -1,5 +1,5 @@
-// Data that come day after day: tables that grow with their vocabularies, a folder that is
-// followed, and snapshots that are kept for a while.
+// Data that come day after day: tables that grow with their vocabularies, and snapshots that are
+// kept for a while.
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -8,9 +8,7 @@
 
 #include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/core/error.h"
-#include "tests/end_to_end/golden_run.h"
-#include "tests/end_to_end/small_run.h"
-#include "tests/support/catch.h"
+#include "tests/end_to_end/daily_folder.h"
 #include "tests/support/errors.h"
 #include "tests/support/sanitized.h"
 
@@ -18,59 +16,7 @@ namespace hlite::test {
 namespace {
 
 namespace fs = std::filesystem;
-using Changes = std::vector<std::string>;
 using Json = nlohmann::json;
-
-// The small config without evaluations, in the order of the file, with `length` ("", or a member
-// with its comma) in the place of max_iter.
-std::string config_text(const std::string& length) {
-  std::string text = small_config();
-  const auto replace = [&](const std::string& what, const std::string& by) {
-    REQUIRE(text.find(what) != std::string::npos);
-    text.replace(text.find(what), what.size(), by);
-  };
-  replace(R"("max_iter": 200, )", length);
-  replace(R"("eval_batches": 10, "eval_interval": 50,)", "");
-  replace(R"(, "eval_source": "eval.bin")", "");
-  replace(R"("shuffle": true)", R"("shuffle": false)");
-  return text;
-}
-
-class Folder {
- public:
-  [[nodiscard]] std::string operator/(const std::string& name) const { return folder_ / name; }
-  [[nodiscard]] Changes command(Changes changes, const Changes& arguments) const {
-    Changes command = {HLITE_TRAIN, "--config", folder_ / "config.json", "--threads", "2",
-                       "--device",  "cpu"};
-    for (const std::string& change : changes) command.insert(command.end(), {"--set", change});
-    command.insert(command.end(), arguments.begin(), arguments.end());
-    return command;
-  }
-  [[nodiscard]] ProgramResult run(const Changes& changes, const Changes& arguments) const {
-    return run_program(command(changes, arguments), folder_.path());
-  }
-  void train(const Changes& changes, const Changes& arguments) const {
-    const ProgramResult result = run(changes, arguments);
-    INFO(result.out << result.err);
-    REQUIRE(result.code == 0);
-  }
-  [[nodiscard]] std::string message(const Changes& changes, const Changes& arguments) const {
-    const ProgramResult result = run(changes, arguments);
-    CHECK(result.code == kExitData);
-    return result.err;
-  }
-  [[nodiscard]] std::vector<Json> events(const std::string& kind,
-                                         const std::string& metrics = "metrics.jsonl") const {
-    std::vector<Json> found;
-    std::istringstream lines(read_text(folder_ / metrics));
-    for (std::string line; std::getline(lines, line);)
-      if (Json event = Json::parse(line); event["event"] == kind) found.push_back(std::move(event));
-    return found;
-  }
-
- private:
-  TemporaryDirectory folder_;
-};
 
 constexpr const char* kSchema = R"({"header": true,
   "label": {"column": "buys", "positive": "yes", "negative": ["no"]},
@@ -94,10 +40,10 @@ std::string csv_day(int day, int rows) {
 }
 
 // Two days prepared, the second one continuing the first.
-class TwoDays : public Folder {
+class TwoDays : public DailyFolder {
  public:
   TwoDays() {
-    std::string text = config_text(R"("num_epochs": 2, )");
+    std::string text = daily_config_text(R"("num_epochs": 2, )");
     const std::string sizes = "[40, 5, 300]";
     text.replace(text.find(sizes), sizes.size(), R"("day_1/manifest.json")");
     text.replace(text.find(R"("check": "None")"), 0, R"("float_label_dense": true, )");
@@ -182,7 +128,6 @@ std::vector<Changes> kinds() {
           type("LocalizedSlotSparseEmbeddingOneHot", R"("sharding":"auto",)"),
           type("LocalizedSlotSparseEmbeddingHash", "")};
 }
-const Changes kTopologies = {gpu("[0]"), gpu("[[0,1]]"), gpu("[[0,1],[2,3]]")};
 
 }  // namespace
 
@@ -193,7 +138,7 @@ TEST_CASE("the run of the next day is that of tables which were padded by hand")
   REQUIRE(rows[2] > days.rows("day_1")[2]);
   for (const Changes& kind : kinds()) {
     if (kSanitized && !kind.empty()) continue;
-    for (const std::string& topology : kTopologies) {
+    for (const std::string& topology : daily_topologies()) {
       Changes changes = kind;
       changes.push_back(topology);
       INFO(fmt::format("{}", fmt::join(changes, " ")));
@@ -259,7 +204,7 @@ TEST_CASE("a run that is interrupted on the next day goes on there") {
 
 TEST_CASE("tables on a disk grow as tables in memory do") {
   const TwoDays days;
-  for (const std::string& topology : kTopologies) {
+  for (const std::string& topology : daily_topologies()) {
     INFO(topology);
     const auto changes = [&](const std::string& day, Changes more) {
       more.insert(more.end(), {topology, "solver.batchsize=8", "solver.batchsize_eval=8",
@@ -320,262 +265,6 @@ TEST_CASE("tables that have grown need --grow, and data that continue those of t
   check_contains(days.message(bare, {"--resume", days / "one"}), {"emb.table_0", "--grow"});
   days.train(bare, {"--resume", days / "one", "--grow", "--allow-other-data"});
   CHECK(days.run({}, {"--grow"}).code == kExitConfig);
-}
-
-namespace {
-
-// A folder "stream" to follow, and files of whole batches to put there.
-class Stream : public Folder {
- public:
-  explicit Stream(int files = 3) : files_(static_cast<size_t>(files)) {
-    std::string text = config_text("");
-    // In a folder no row is known to be frequent, and copies of rows would sum in another order.
-    const std::string hybrid = "HybridSparseEmbedding", source = R"("source": "train.bin")";
-    text.replace(text.find(hybrid), hybrid.size(), "LocalizedSlotSparseEmbeddingOneHot");
-    write_text(*this / "whole.json", text);
-    text.replace(text.find(source), source.size(), R"("source": "stream", "follow": true)");
-    write_text(*this / "config.json", text);
-    fs::create_directory(*this / "stream");
-    for (int i = 0; i < files; ++i)
-      files_[static_cast<size_t>(i)] = small_samples(32 * batches(i), static_cast<uint64_t>(i));
-  }
-  // Batches in a file.
-  [[nodiscard]] static int batches(int file) { return 4 + file; }
-  [[nodiscard]] static std::string name(int file) { return fmt::format("day_{}.bin", file); }
-  [[nodiscard]] const std::string& bytes(int file) const {
-    return files_[static_cast<size_t>(file)];
-  }
-  void put(int file) const {
-    write_text(*this / ("stream/." + name(file)), bytes(file));
-    fs::rename(*this / ("stream/." + name(file)), *this / ("stream/" + name(file)));
-  }
-  void end() const { write_text(*this / "stream/_END", ""); }
-  // Waits until the metrics file has so many events of a kind, or the program has ended.
-  void await_events(const RunningProgram& program, const std::string& kind, size_t count) const {
-    while (program.running() &&
-           (!fs::exists(*this / "metrics.jsonl") || whole_events(kind) < count))
-      usleep(1000);
-  }
-  [[nodiscard]] size_t whole_events(const std::string& kind) const {
-    const std::string text = read_text(*this / "metrics.jsonl");
-    const std::string begin = R"({"event":")" + kind + "\"";
-    size_t count = 0;
-    for (size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at + 1))
-      count += text.find('\n', at) != std::string::npos;
-    return count;
-  }
-
- private:
-  std::vector<std::string> files_;
-};
-
-}  // namespace
-
-TEST_CASE("a folder is trained on as one file would be, each file scored before it", "[follow]") {
-  for (const std::string& topology : kTopologies) {
-    INFO(topology);
-    const Stream stream;
-    const Changes changes = {topology};
-    write_text(stream / "train.bin", stream.bytes(0) + stream.bytes(1) + stream.bytes(2));
-    const auto whole = [&](Changes more, const Changes& arguments) {
-      Changes command = {HLITE_TRAIN, "--config", stream / "whole.json",
-                         "--threads", "2",        "--device",
-                         "cpu",       "--set",    topology};
-      for (const std::string& change : more) command.insert(command.end(), {"--set", change});
-      command.insert(command.end(), arguments.begin(), arguments.end());
-      const ProgramResult result = run_program(command);
-      INFO(result.err);
-      REQUIRE(result.code == 0);
-    };
-    whole({}, {"--export", stream / "want.w"});
-    for (int i = 0; i < 3; ++i) stream.put(i);
-    write_text(stream / "stream/readme.txt", "not data");
-    stream.end();
-    stream.train(changes, {"--export", stream / "got.w", "--metrics", stream / "metrics.jsonl"});
-    CHECK((read_text(stream / "got.w") == read_text(stream / "want.w")));
-    const auto scored = stream.events("progressive");
-    REQUIRE(scored.size() == 3);
-    CHECK(stream.events("end")[0]["reason"] == "end_of_data");
-    stream.train({topology, "solver.embedding_memory=auto"}, {"--export", stream / "auto.w"});
-    CHECK((read_text(stream / "auto.w") == read_text(stream / "want.w")));
-    // The score of the second file: that of a model of the first one.
-    write_text(stream / "train.bin", stream.bytes(0));
-    whole({"layers.data.test_source=stream/" + Stream::name(1)},
-          {"--metrics", stream / "one.jsonl"});
-    const Json test = stream.events("test", "one.jsonl")[0];
-    for (size_t i = 0; i < 3; ++i) CHECK(scored[i]["file"] == Stream::name(static_cast<int>(i)));
-    CHECK(scored[0]["iter"] == 0);
-    CHECK(scored[1]["iter"] == 4);
-    CHECK(scored[2]["iter"] == 9);
-    CHECK(scored[1]["auc"] == test["auc"]);
-    CHECK(scored[1]["loss"] == test["loss"]);
-    CHECK(scored[1]["samples"] == 32 * 5);
-
-    // Ended at any iteration, at the end of a file too, and resumed.
-    for (const int stop : {2, 4, 7, 9}) {
-      INFO("stopped after " << stop);
-      stream.train({topology, fmt::format("solver.max_iter={}", stop)},
-                   {"--save", stream / "part"});
-      const auto meta = checkpoint::read_manifest(stream / "part");
-      CHECK(meta.followed.file == Stream::name(stop <= 4 ? 0 : 1));
-      fs::remove(stream / "metrics.jsonl");
-      stream.train(changes, {"--resume", stream / "part", "--export", stream / "got.w", "--metrics",
-                             stream / "metrics.jsonl"});
-      CHECK((read_text(stream / "got.w") == read_text(stream / "want.w")));
-      const auto rest = stream.events("progressive");
-      REQUIRE(rest.size() == (stop <= 4 ? 2 : 1));
-      const Json& last = rest.back();
-      CHECK(last["auc"] == scored[2]["auc"]);
-      CHECK(last["loss"] == scored[2]["loss"]);
-    }
-    // A file that is done need not be there any more; one that is not must be.
-    stream.train({topology, "solver.max_iter=4"}, {"--save", stream / "part"});
-    fs::remove(stream / ("stream/" + Stream::name(0)));
-    stream.train(changes, {"--resume", stream / "part", "--export", stream / "got.w"});
-    CHECK((read_text(stream / "got.w") == read_text(stream / "want.w")));
-    stream.train({topology, "solver.max_iter=7"},
-                 {"--save", stream / "part", "--resume", stream / "part"});
-    write_text(stream / ("stream/" + Stream::name(1)), stream.bytes(2));
-    check_contains(stream.message(changes, {"--resume", stream / "part"}),
-                   {"day_1.bin", "expected 5 batches", "found 6"});
-    fs::remove(stream / ("stream/" + Stream::name(1)));
-    check_contains(stream.message(changes, {"--resume", stream / "part"}), {"day_1.bin"});
-  }
-}
-
-TEST_CASE("files are taken as they come, and a run that waits ends by a signal after saving",
-          "[follow]") {
-  for (const std::string& topology : {kTopologies[0], kTopologies[1]}) {
-    INFO(topology);
-    const Stream stream;
-    const Changes arguments = {"--metrics", stream / "metrics.jsonl", "--save", stream / "saved"};
-    RunningProgram program(stream.command({topology, "solver.display=1"}, arguments), stream / ".");
-    stream.put(0);
-    stream.await_events(program, "train", 4);
-    stream.put(2);
-    stream.await_events(program, "train", 10);
-    program.signal(SIGTERM);
-    const ProgramResult result = program.wait();
-    INFO(result.err);
-    CHECK(result.code == kExitInterrupted);
-    const auto meta = checkpoint::read_manifest(stream / "saved");
-    CHECK(meta.iteration == 10);
-    CHECK(meta.followed.file == Stream::name(2));
-    CHECK(stream.events("progressive").size() == 2);
-    CHECK(stream.events("end")[0]["reason"] == "interrupted");
-
-    // Names must come in order: a run says so of a file that it passes over.
-    fs::remove(stream / "metrics.jsonl");
-    RunningProgram again(stream.command({topology, "solver.display=1"}, arguments), stream / ".");
-    stream.await_events(again, "train", 10);
-    stream.put(1);
-    stream.end();
-    const ProgramResult passed = again.wait();
-    CHECK(passed.code == 0);
-    check_contains(passed.err, {"day_1.bin", "after day_2.bin had been read", "is not"});
-    CHECK(stream.events("progressive").size() == 2);
-  }
-}
-
-namespace {
-
-// Keys that come twice get rows, and rows that are not used leave.
-const Changes kForgets = {
-    "layers.emb.type=DistributedSlotSparseEmbeddingHash",
-    R"(layers.emb.sparse_embedding_hparam={"embedding_vec_size":4,"combiner":"sum",)"
-    R"("max_vocabulary_size_per_gpu":1000,"admission":{"type":"count","threshold":2},)"
-    R"("eviction":{"interval":3,"steps_to_live":6},"default_vector":"zeros"})"};
-
-// The newest snapshot in a folder, as arguments; none if there is none.
-Changes resumed_from_newest(const Folder& folder) {
-  int newest = 0;
-  for (const auto& entry : fs::directory_iterator(folder / "."))
-    if (const std::string name = entry.path().filename();
-        std::regex_match(name, std::regex("snap_[0-9]+")))
-      newest = std::max(newest, std::stoi(name.substr(5)));
-  if (newest == 0) return {};
-  return {"--resume", folder / fmt::format("snap_{}", newest)};
-}
-
-}  // namespace
-
-TEST_CASE("ten days are the same in one run, in ten, and in runs that are killed twenty times",
-          "[follow]") {
-  constexpr int kDays = 10;
-  for (const std::string& topology : {kTopologies[0], kTopologies[1]}) {
-    INFO(topology);
-    Changes changes = kForgets;
-    changes.push_back(topology);
-    const Stream whole(kDays);
-    for (int day = 0; day < kDays; ++day) whole.put(day);
-    whole.end();
-    whole.train(changes, {"--save", whole / "saved", "--metrics", whole / "metrics.jsonl"});
-    const Tensors want = everything(whole / "saved");
-    const Json counted = whole.events("vocabulary").back()["layers"][0];
-    CHECK(counted["expired"] > 100);
-    CHECK(counted["rows"] > 100);
-
-    const Stream daily(kDays);
-    daily.end();
-    for (int day = 0; day < kDays; ++day) {
-      daily.put(day);
-      Changes arguments = {"--save", daily / fmt::format("day_{}", day)};
-      if (day > 0)
-        arguments.insert(arguments.end(), {"--resume", daily / fmt::format("day_{}", day - 1)});
-      daily.train(changes, arguments);
-    }
-    CHECK((everything(daily / "day_9") == want));
-
-    // Twice a day the run is killed, at any time: while it trains, saves, or waits for a file that
-    // comes before it starts or after. The first run of a day saves once, so that days pass.
-    const Stream killed(kDays);
-    Changes often = changes;
-    often.push_back("solver.snapshot=2");
-    for (uint64_t kill = 0; kill < 2 * kDays; ++kill) {
-      const int day = static_cast<int>(kill / 2);
-      if (kill % 4 == 0) killed.put(day);
-      const Changes newest = resumed_from_newest(killed);
-      RunningProgram program(killed.command(often, newest), killed / ".");
-      if (kill % 4 == 2) killed.put(day);
-      if (kill % 2 == 0)
-        while (program.running() && resumed_from_newest(killed) == newest) usleep(1000);
-      usleep(random::word(5, 0, kill) % 60000);
-      INFO("kill " << kill << program.error_so_far());
-      REQUIRE(program.running());
-      program.signal(SIGKILL);
-      CHECK(program.wait().code == 128 + SIGKILL);
-    }
-    killed.end();
-    Changes rest = resumed_from_newest(killed);
-    rest.insert(rest.end(), {"--save", killed / "saved"});
-    killed.train(changes, rest);
-    CHECK((everything(killed / "saved") == want));
-  }
-}
-
-TEST_CASE("a folder that cannot be followed is refused", "[follow]") {
-  const Stream stream;
-  const auto refused = [&](const Changes& changes, const Changes& arguments = {}) {
-    const ProgramResult result = stream.run(changes, arguments);
-    CHECK(result.code == kExitConfig);
-    return result.err;
-  };
-  check_contains(refused({"solver.num_epochs=2"}), {"num_epochs", "follow"});
-  check_contains(refused({"layers.data.async_param.shuffle=true"}), {"shuffle", "follow"});
-  check_contains(refused({"layers.data.shuffle_samples=true"}), {"shuffle_samples", "follow"});
-  check_contains(refused({"layers.data.num_samples=10"}), {"num_samples", "follow"});
-  check_contains(stream.message({"layers.data.source=config.json"}, {}), {"a folder", "a file"});
-  check_contains(stream.message({"layers.data.source=none"}, {}), {"a folder", "nothing"});
-  stream.put(0);
-  stream.end();
-  stream.train({"solver.max_iter=2"}, {"--save", stream / "saved"});
-  write_text(stream / "train.bin", stream.bytes(0));
-  check_contains(refused({"layers.data.follow=false", "layers.data.source=train.bin"},
-                         {"--resume", stream / "saved"}),
-                 {"follow", "day_0.bin"});
-  const ProgramResult check = stream.run({}, {"--check"});
-  CHECK(check.code == 0);
-  check_contains(check.out, {"stream: followed"});
 }
 
 TEST_CASE("keep_checkpoints keeps the newest snapshots, and the one that the run went on from") {
