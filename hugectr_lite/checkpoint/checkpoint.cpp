@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "hugectr_lite/checkpoint/manifest_sum.h"
+#include "hugectr_lite/checkpoint/staged_file.h"
 #include "hugectr_lite/checkpoint/summing_sink.h"
 #include "hugectr_lite/checkpoint/temporary_place.h"
 #include "hugectr_lite/config/block.h"
@@ -194,7 +195,7 @@ void write_directory(const std::string& dir, const CheckpointMeta& meta,
 }
 
 std::unique_ptr<ByteSink> open_file(const std::string& path) {
-  return std::make_unique<WriteFile>(path);
+  return std::make_unique<StagedFile>(path);
 }
 
 // Removes what was being written when an error struck; that error is the one to report.
@@ -431,7 +432,7 @@ FileSum save_weights(const std::string& path, std::span<const TensorRef> tensors
   remove_stale(place);
   const std::string temporary = temporary_name(place);
   RemoveUnlessDone cleanup(temporary);
-  WriteFile file(temporary);
+  StagedFile file(temporary);
   const FileSum sum = write_safetensors(
       file, tensors, trained_on.empty() ? Metadata{} : Metadata{{kTrainedOn, trained_on}});
   file.close();
