@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -91,6 +92,12 @@ class LineParser {
   virtual ParsedFront parse_front(int64_t, std::string_view, const ColumnArrays&, int64_t,
                                   const KeepLine&) const {
     return {};
+  }
+  // What RowParser::carried_columns() names of a line that is a row, as CSV text; nothing for
+  // another line.
+  [[nodiscard]] virtual std::optional<std::string> carried(int64_t /*number*/,
+                                                           std::string_view /*line*/) const {
+    return std::nullopt;
   }
   // Why the line is bad: "column 3 (integer 2): expected ..., found ...", without the place.
   [[nodiscard]] virtual std::string explain(std::string_view line) const = 0;

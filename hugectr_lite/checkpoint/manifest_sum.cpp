@@ -18,7 +18,11 @@ std::string without_layout(std::string_view text) {
   std::string out;
   bool in_string = false;
   for (size_t i = 0; i < text.size(); ++i) {
-    if (in_string && text[i] == '\\') out += text[i++];
+    if (in_string && text[i] == '\\' && i + 1 < text.size()) {
+      out += text[i];
+      out += text[++i];  // a quote here ends no string
+      continue;
+    }
     if (text[i] == '"') in_string = !in_string;
     if (in_string || (text[i] != ' ' && text[i] != '\n')) out += text[i];
   }

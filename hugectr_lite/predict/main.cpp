@@ -36,6 +36,13 @@ void define(CLI::App& app, hlite::predict::PredictionOptions& o, std::string& re
   app.add_flag_callback(
       "--no-label", [&o] { o.labels = hlite::tools::Labels::kAbsent; },
       "The lines lack the label's column");
+  app.add_option(
+         "--carry", o.carry,
+         "Columns of the text that go beside the scores, in this order, with commas between "
+         "them: names of the header or of the schema's columns or, without a header, numbers of "
+         "columns [\"carry\" of the schema]")
+      ->delimiter(',')
+      ->type_name("COLUMN,...");
   app.add_option_function<std::string>(
          "--max-unknown",
          [&o](const std::string& text) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <future>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "data_reader/manifest_fit.h"
@@ -58,6 +60,10 @@ class Samples {
       : options_(options) {
     const std::string prepared = preparation_for(options, data);
     if (prepared.empty()) {
+      if (!options.carry.empty())
+        raise<ConfigError>(
+            "--carry: expected lines of text (with --prepared), whose columns have names, found "
+            "records");
       if (options.labels == tools::Labels::kAbsent)
         raise<ConfigError>(
             "--no-label: expected lines of text (with --prepared), as the binary formats have a "
@@ -74,12 +80,21 @@ class Samples {
       source_ = data::open_source(data, options.input, data::Split::kEval, predictor.batch_size(),
                                   predictor.slot_rows(), {.repeat = false});
     } else {
-      preparation_ = std::make_unique<tools::Preparation>(prepared, options.labels);
+      std::optional<std::vector<std::string>> carry;
+      if (takes_columns(options.out)) carry = options.carry;
+      preparation_ = std::make_unique<tools::Preparation>(prepared, options.labels, carry);
       compare(preparation_->manifest().identity(), preparation_->path());
       lines_ = std::make_unique<tools::TextBatches>(*preparation_, options.input, data,
                                                     predictor.slot_rows(), predictor.batch_size(),
                                                     predictor.pool());
     }
+  }
+  // Names of the columns that go beside the scores, and those of the last batch, as CSV text.
+  [[nodiscard]] std::string carried_columns() const {
+    return preparation_ ? preparation_->parser().carried_columns() : "";
+  }
+  [[nodiscard]] std::span<const std::string> carried() const {
+    return lines_ ? lines_->carried() : std::span<const std::string>();
   }
   const data::HostBatch& next() { return source_ ? source_->next() : lines_->next(); }
   // After the last batch: which values had no id.
@@ -118,6 +133,9 @@ PredictionResult predict(const PredictionOptions& options) {
   const auto config =
       prediction_config({options.run.config}, options.model, options.run.overrides, options.batch);
   const std::unique_ptr<ScoreFile> out = open_score_file(options.out);
+  if (!options.carry.empty() && !takes_columns(options.out))
+    raise<ConfigError>("--carry: expected --out FILE.csv or -, which have columns, found {}",
+                       options.out);
   trainer::Options run = options.run;
   run.threads = trainer::resolve_threads(*config, run);
   if (preparation_for(options, config->data).empty())
@@ -126,6 +144,8 @@ PredictionResult predict(const PredictionOptions& options) {
   const bool labelled = options.labels == tools::Labels::kThere;
   const auto start = Clock::now();
   Samples samples(options, config->data, predictor);
+  if (const std::string columns = samples.carried_columns(); !columns.empty())
+    out->set_beside(columns);
   PredictionResult result;
   std::vector<float> logits, labels, scores;
   for (;;) {
@@ -137,7 +157,7 @@ PredictionResult predict(const PredictionOptions& options) {
     scores.resize(logits.size() - before);
     std::transform(logits.begin() + static_cast<std::ptrdiff_t>(before), logits.end(),
                    scores.begin(), probability);
-    out->add(scores);
+    out->add(scores, samples.carried());
     result.samples += batch.size;
     result.replaced_keys += batch.replaced_keys;
     if (!labelled) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "data_reader/data_identity.h"
 #include "hugectr_lite/trainer/run/options.h"
@@ -20,6 +21,8 @@ struct PredictionOptions {
   // empty, text is prepared as the checkpoint says if that has a preparation; else the input has
   // the config's own format.
   std::string prepared = {};
+  // Names of columns of the text that go beside the scores; empty: those that its schema names.
+  std::vector<std::string> carry = {};
   double max_unknown =
       1;  // share of a column's values without an id, above which scores are refused
   data::OtherData other_data = data::OtherData::kRefuse;

@@ -16,31 +16,55 @@
 namespace hlite::predict {
 
 namespace {
-constexpr std::string_view kHeader = "score\n";
 
-std::string lines_of(std::span<const float> scores) {
-  std::string text;
-  for (const float score : scores) fmt::format_to(std::back_inserter(text), "{}\n", score);
-  return text;
-}
-
-class CsvScores final : public ScoreFile {
+// Lines, wherever they go.
+class TextScores : public ScoreFile {
  public:
-  explicit CsvScores(const std::string& path) : file_(path) { file_.write(kHeader); }
-  void add(std::span<const float> scores) override { file_.write(lines_of(scores)); }
-  void finish() override { file_.finish(); }
-  void close() override { file_.publish(); }
+  void set_beside(const std::string& columns) override { columns_ = columns; }
+  void add(std::span<const float> scores, std::span<const std::string> beside) override {
+    begin();
+    HLITE_CHECK(beside.size() == (columns_.empty() ? 0 : scores.size()), "{} scores, {} lines",
+                scores.size(), beside.size());
+    std::string text;
+    for (size_t i = 0; i < scores.size(); ++i) {
+      if (!beside.empty()) text += beside[i] + ",";
+      fmt::format_to(std::back_inserter(text), "{}\n", scores[i]);
+    }
+    write(text);
+  }
+  void finish() override { begin(); }
 
  private:
+  virtual void write(std::string_view text) = 0;
+  void begin() {
+    if (!std::exchange(begun_, true)) write(columns_ + (columns_.empty() ? "" : ",") + "score\n");
+  }
+
+  std::string columns_;
+  bool begun_ = false;
+};
+
+class CsvScores final : public TextScores {
+ public:
+  explicit CsvScores(const std::string& path) : file_(path) {}
+  void finish() override {
+    TextScores::finish();
+    file_.finish();
+  }
+  void close() override {
+    TextScores::finish();
+    file_.publish();
+  }
+
+ private:
+  void write(std::string_view text) override { file_.write(text); }
   tools::OutputFile file_;
 };
 
-class PrintedScores final : public ScoreFile {
+class PrintedScores final : public TextScores {
  public:
-  PrintedScores() { print(kHeader); }
-  void add(std::span<const float> scores) override { print(lines_of(scores)); }
-  void finish() override {}
   void close() override {
+    finish();
     if (std::fflush(stdout) != 0) fail();
   }
 
@@ -48,7 +72,7 @@ class PrintedScores final : public ScoreFile {
   [[noreturn]] static void fail() {
     raise<FileError>("standard output: cannot write: {}", std::strerror(errno));
   }
-  static void print(std::string_view text) {
+  void write(std::string_view text) override {
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) fail();
   }
 };
@@ -56,7 +80,8 @@ class PrintedScores final : public ScoreFile {
 class NumpyScores final : public ScoreFile {
  public:
   explicit NumpyScores(const std::string& path) : file_(path) {}
-  void add(std::span<const float> scores) override {
+  void set_beside(const std::string&) override { HLITE_CHECK(false, "columns in a .npy file"); }
+  void add(std::span<const float> scores, std::span<const std::string>) override {
     scores_.insert(scores_.end(), scores.begin(), scores.end());
   }
   void finish() override {
@@ -77,6 +102,8 @@ class NumpyScores final : public ScoreFile {
   bool finished_ = false;
 };
 }  // namespace
+
+bool takes_columns(const std::string& path) { return path == "-" || path.ends_with(".csv"); }
 
 std::unique_ptr<ScoreFile> open_score_file(const std::string& path) {
   if (path == "-") return std::make_unique<PrintedScores>();

@@ -166,7 +166,7 @@ class DocsTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             result = run("mkdir work\n" + script_of(read(DOCS, "data.md")), folder)
             self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
-            for words in ("manifest.json", "key_counts.bin", "bottom", "16281"):
+            for words in ("manifest.json", "key_counts.bin", "bottom", "16281", "Rome&6\nOslo&7\nRome&1\n", "[30, 65)"):
                 self.assertIn(words, result.stdout + result.stderr)
             # 13 + 26 columns; 13 and 214 keys; 6 and 8 columns.
             for name, record in (("criteo/val.bin", 160), ("lists/val.bin", 912), ("adult/val.bin", 60)):

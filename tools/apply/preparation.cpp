@@ -18,11 +18,14 @@ using config::member;
 using config::to_integer;
 }  // namespace
 
-Preparation::Preparation(const std::string& folder, Labels labels)
+Preparation::Preparation(const std::string& folder, Labels labels,
+                         const std::optional<std::vector<std::string>>& carry)
     : path_(folder + "/manifest.json"), manifest_(data::Manifest::read(path_)) {
   if (manifest_.tool == "csv_prep") {
-    open_csv(folder, labels);
+    open_csv(folder, labels, carry);
   } else if (manifest_.tool == "criteo_prep") {
+    if (carry && !carry->empty())
+      raise<ConfigError>("--carry: expected lines as csv_prep read them, whose columns have names");
     open_criteo(folder, labels);
   } else {
     raise<DataError>(
@@ -37,10 +40,19 @@ Preparation::Preparation(const std::string& folder, Labels labels)
   encoder_ = std::make_unique<RowEncoder>(output, shape_, described_.slot_sizes);
 }
 
-void Preparation::open_csv(const std::string& folder, Labels labels) {
+void Preparation::open_csv(const std::string& folder, Labels labels,
+                           const std::optional<std::vector<std::string>>& carry) {
   const JsonNode options = JsonNode::parse(manifest_.options_json, path_);
   const JsonNode features = JsonNode::parse(manifest_.features_json, path_);
   CsvSchema schema = CsvSchema::parse(member(options, "schema"));
+  if (!carry || !carry->empty()) schema.set_carry(carry.value_or(std::vector<std::string>()));
+  const std::vector<JsonNode>& columns = config::to_list(member(features, "categorical"));
+  if (columns.size() != schema.categorical.size())
+    raise<DataError>("{}: features.categorical: expected {} columns, found {}", path_,
+                     schema.categorical.size(), columns.size());
+  for (size_t slot = 0; slot < columns.size(); ++slot)
+    if (CategoryColumn& category = schema.categorical[slot]; !category.is_fitted())
+      category.buckets = saved_buckets(columns[slot]);
   open_lines(features, schema, labels);
   if (labels == Labels::kAbsent) schema.remove_label();
   const std::vector<JsonNode>& fitted = config::to_list(member(features, "dense"));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,10 @@ enum class Labels { kThere, kAbsent };
 class Preparation {
  public:
   // `folder`: with manifest.json and, unless ids are hashes, the vocabulary that it names. Throws
-  // ConfigError, DataError or FileError.
-  Preparation(const std::string& folder, Labels labels);
+  // ConfigError, DataError or FileError. `carry`: names of columns that go beside the scores; an
+  // empty list: those that the schema names.
+  Preparation(const std::string& folder, Labels labels,
+              const std::optional<std::vector<std::string>>& carry = {});
 
   [[nodiscard]] RowParser& parser() const { return *parser_; }
   // For lines that come without a file, and so without a header: columns are in the order of the
@@ -51,7 +54,8 @@ class Preparation {
   void encode(const ParsedRows& rows, EncodedRows& out, data::UnknownValues& unknown) const;
 
  private:
-  void open_csv(const std::string& folder, Labels labels);
+  void open_csv(const std::string& folder, Labels labels,
+                const std::optional<std::vector<std::string>>& carry);
   void open_lines(const config::JsonNode& features, CsvSchema schema, Labels labels);
   void open_criteo(const std::string& folder, Labels labels);
   void open_ids(const std::string& folder, bool has_other);

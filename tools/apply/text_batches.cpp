@@ -1,6 +1,8 @@
 #include "tools/apply/text_batches.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "hugectr_lite/core/error.h"
 
@@ -21,6 +23,7 @@ TextBatches::TextBatches(const Preparation& preparation, const std::string& path
       pool_(pool),
       parser_(preparation.parser().layout(), PrepOptions{}),
       blocks_(static_cast<size_t>(pool.threads())),
+      carries_(!preparation.parser().carried_columns().empty()),
       buffer_(batch, config.label_dim, config.dense_width(), config.key_layout().columns) {
   preparation.check_fits(config, path);
   for (int i = 0; i < pool.threads(); ++i)
@@ -48,13 +51,21 @@ void TextBatches::fill() {
     ParsedBlock& block = blocks_[static_cast<size_t>(i)];
     parser_.parse(block.lines, 0, *lines_, block.rows);
     block.unknown = data::UnknownValues(preparation_.slot_sizes().size());
-    if (block.rows.bad.empty()) preparation_.encode(block.rows, block.records, block.unknown);
+    if (!block.rows.bad.empty()) return;
+    preparation_.encode(block.rows, block.records, block.unknown);
+    block.carried.clear();
+    if (!carries_) return;
+    block.lines.for_each_row([&](std::string_view line, int64_t number) {
+      if (auto text = lines_->carried(number, line)) block.carried.push_back(*std::move(text));
+      return true;
+    });
   });
   for (size_t i = 0; i < filled; ++i) {
     check(blocks_[i]);
     unknown_.add(blocks_[i].unknown);
     const auto& bytes = blocks_[i].records.bytes;
     records_.insert(records_.end(), bytes.begin(), bytes.end());
+    std::move(blocks_[i].carried.begin(), blocks_[i].carried.end(), std::back_inserter(carried_));
   }
 }
 
@@ -77,6 +88,11 @@ const data::HostBatch& TextBatches::next() {
         samples_ + first, count, batch, first);
   });
   for (const int64_t n : replaced) batch.replaced_keys += n;
+  if (carries_) {
+    const auto end = carried_.begin() + static_cast<std::ptrdiff_t>(size);
+    handed_out_.assign(std::make_move_iterator(carried_.begin()), std::make_move_iterator(end));
+    carried_.erase(carried_.begin(), end);
+  }
   taken_ += static_cast<size_t>(size) * record;
   samples_ += size;
   return batch;

@@ -27,6 +27,9 @@ class TextBatches {
   // "<file>:<line>: ..." for a malformed line, or for a category without an id where the config's
   // key_policy refuses such; FileError.
   const data::HostBatch& next();
+  // Of the rows of the last batch, the columns that the preparation carries, as CSV text; empty
+  // where it carries none.
+  [[nodiscard]] std::span<const std::string> carried() const { return handed_out_; }
   // Unknown values of the lines read so far, a few more than those handed out.
   [[nodiscard]] const data::UnknownValues& unknown() const { return unknown_; }
 
@@ -36,6 +39,7 @@ class TextBatches {
     ParsedRows rows;
     EncodedRows records;
     data::UnknownValues unknown;
+    std::vector<std::string> carried;
   };
   void fill();
   void check(const ParsedBlock& block) const;
@@ -51,7 +55,9 @@ class TextBatches {
   std::vector<data::RawDecoder> decoders_;   // one a thread
   std::vector<std::byte> records_;           // encoded, not handed out from taken_ on
   size_t taken_ = 0;
-  int64_t samples_ = 0;  // handed out
+  const bool carries_;
+  std::vector<std::string> carried_, handed_out_;  // of the records from taken_ on; of the batch
+  int64_t samples_ = 0;                            // handed out
   data::UnknownValues unknown_;
   bool end_ = false;
   data::BatchBuffer buffer_;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "hugectr_lite/config/json_values.h"
@@ -13,11 +14,13 @@
 #include "tools/csv/csv_statistics.h"
 #include "tools/csv/csv_vocabulary.h"
 #include "tools/csv/finished_folds.h"
+#include "tools/csv/quantile_edges.h"
 #include "tools/csv/split_plan.h"
 #include "tools/io/input_file.h"
 #include "tools/prep/predecessor.h"
 #include "tools/prep/prep_engine.h"
 #include "tools/prep/prep_state.h"
+#include "tools/prep/saved_vocabulary.h"
 #include "tools/prep/slot_tables.h"
 
 namespace hlite::tools {
@@ -127,6 +130,54 @@ struct Inputs {
   }
 };
 
+// The schema with the edges of its quantiles: those of the continued preparation, or of the
+// training rows. A resumed run finds them in the engine, since numbered columns may be gone.
+CsvSchema fitted_schema(CsvSchema schema, PrepEngine& engine, int64_t train,
+                        const Predecessor* before) {
+  ordered_json kept = engine.kept();
+  bool changed = false;
+  for (size_t slot = 0; slot < schema.categorical.size(); ++slot) {
+    CategoryColumn& category = schema.categorical[slot];
+    if (category.is_fitted()) continue;
+    const std::string key = std::to_string(slot);
+    if (before) {
+      category.buckets = saved_buckets(before->features("categorical").at(slot));
+      continue;
+    }
+    if (!kept.contains(key)) {
+      const auto number = static_cast<int>(slot);
+      kept[key] =
+          quantile_edges(engine.stored_keys(number), train, category.quantiles, engine.pool());
+      changed = true;
+    }
+    category.buckets.emplace(kept[key].get<std::vector<double>>());
+  }
+  if (changed) engine.keep(kept);
+  return schema;
+}
+
+// What the first stage stored for a column of quantiles to the keys of their tokens.
+void finish_keys(const CategoryColumn& given, const CategoryColumn& fitted,
+                 std::span<uint64_t> keys) {
+  if (given.is_fitted()) return;
+  for (uint64_t& key : keys)
+    if (key != 0) key = token_key(fitted.buckets->token(number_of_bits(key)));
+}
+
+// Throws DataError for a cross of too many categories.
+void check_crosses(const CsvSchema& schema, const std::vector<int64_t>& slot_sizes) {
+  for (size_t slot = 0; slot < schema.categorical.size(); ++slot) {
+    const CategoryColumn& cross = schema.categorical[slot];
+    const int64_t found = slot_sizes[slot] - 1;
+    if (cross.kind == CategoryColumn::Kind::kCross && found > cross.limit)
+      raise<DataError>(
+          "column {}: expected a cross of at most {} categories, found {}: a larger --min-count "
+          "drops rare ones, \"hash\": {} in its block makes that many of them, \"limit\": {} takes "
+          "all",
+          cross.name, cross.limit, found, cross.limit, found);
+  }
+}
+
 PrepOptions run_options(const CsvPrepOptions& options, const Inputs& inputs,
                         const ordered_json& identity) {
   PrepOptions run = options.run;
@@ -152,7 +203,7 @@ ordered_json features(const CsvSchema& schema, const std::vector<DenseScale>& sc
   ordered_json json;
   json["dense"] = ordered_json::array();
   for (size_t k = 0; k < schema.dense.size(); ++k) {
-    json["dense"].push_back({{"name", schema.dense[k].column.name},
+    json["dense"].push_back({{"name", schema.dense[k].number.column.name},
                              {"transform", transform_name(schema.dense[k].transform)},
                              {"mean", scales[k].mean},
                              {"deviation", scales[k].deviation}});
@@ -164,6 +215,8 @@ ordered_json features(const CsvSchema& schema, const std::vector<DenseScale>& sc
     ordered_json column = {{"name", schema.categorical[k].name},
                            {"vocabulary", vocabulary.name},
                            {"xxh3", vocabulary.file->xxh3()}};
+    if (schema.categorical[k].quantiles > 0)
+      column[kEdges] = schema.categorical[k].buckets->edges();
     if (vocabulary.categories <= Vocabulary::kSmall)
       column["values_from_id_1"] = vocabulary.if_small;
     json["categorical"].push_back(std::move(column));
@@ -175,20 +228,24 @@ ordered_json features(const CsvSchema& schema, const std::vector<DenseScale>& sc
 void describe_values(const CsvSchema& schema, const std::vector<DenseScale>& scales,
                      data::Manifest& manifest) {
   for (size_t k = 0; k < schema.dense.size(); ++k) {
-    std::string transform = transform_name(schema.dense[k].transform);
+    std::string transform = describe_transform(schema.dense[k].number);
+    transform +=
+        (transform.empty() ? "" : " ") + std::string(transform_name(schema.dense[k].transform));
     if (is_standardized(schema.dense[k].transform))
       transform += fmt::format(" {} {}", scales[k].mean, scales[k].deviation);
-    manifest.dense.push_back({schema.dense[k].column.name, std::move(transform)});
+    manifest.dense.push_back({schema.dense[k].number.column.name, std::move(transform)});
   }
-  const auto list = [](const std::vector<std::string>& values) {
+  const auto list = [](const std::vector<std::string>& values, const char* none) {
     std::string text;
     for (const std::string& value : values) text += (text.empty() ? "" : " ") + in_quotes(value);
-    return text.empty() ? "all others" : text;
+    return text.empty() ? none : text;
   };
-  manifest.rules.push_back(
-      {"label", fmt::format("1 for {}, 0 for {}", list(schema.positive), list(schema.negative))});
-  manifest.rules.push_back(
-      {"missing", schema.missing.empty() ? in_quotes("") : list(schema.missing)});
+  manifest.rules.push_back({"label", fmt::format("1 for {}, 0 for {}", list(schema.positive, ""),
+                                                 list(schema.negative, "all others"))});
+  manifest.rules.push_back({"missing", list(schema.missing, "\"\"")});
+  for (const CategoryColumn& category : schema.categorical)
+    if (std::string transform = describe_transform(category); !transform.empty())
+      manifest.rules.push_back({"category " + category.name, std::move(transform)});
 }
 
 // The options of a run, and what has to be read for them first.
@@ -222,16 +279,17 @@ struct Task {
 
 data::Manifest prepare(const Task& task) {
   const CsvPrepOptions& options = task.options;
-  const CsvSchema& schema = task.schema;
+  CsvSchema given_schema = task.schema;
+  given_schema.carry.clear();  // training rows need not have them
   const Predecessor* const before = task.before ? &*task.before : nullptr;
   const SplitPlan* const plan = task.plan ? &*task.plan : nullptr;
   const Inputs inputs(options, plan);
-  CsvRowParser parser(schema, inputs.parts);
+  CsvRowParser parser(given_schema, inputs.parts);
   data::Manifest manifest;
-  const RowShape shape{.dense = static_cast<int>(schema.dense.size()),
-                       .slots = static_cast<int>(schema.categorical.size()),
+  const RowShape shape{.dense = static_cast<int>(given_schema.dense.size()),
+                       .slots = static_cast<int>(given_schema.categorical.size()),
                        .dense_is_float = true,
-                       .slot_tables = schema.slot_tables()};
+                       .slot_tables = given_schema.slot_tables()};
   describe_output(options.output, shape, manifest);
   ordered_json described = describe(options, task.root, plan, before ? before->digits() : "");
   PrepEngine engine(run_options(options, inputs, described), options.output, parser);
@@ -241,11 +299,18 @@ data::Manifest prepare(const Task& task) {
   std::vector<SplitRows> splits = {{"train", 0, train}};
   if (inputs.has("val")) splits.push_back({"val", train, val});
   if (inputs.has("test")) splits.push_back({"test", train + val, test});
+  const CsvSchema schema = fitted_schema(given_schema, engine, train, before);
+  const auto finish = [&](int slot, std::span<uint64_t> keys) {
+    const auto s = static_cast<size_t>(slot);
+    finish_keys(given_schema.categorical[s], schema.categorical[s], keys);
+  };
   engine.number({.min_count = options.min_count,
                  .zero_is_missing = true,
                  .keep_keys = true,
-                 .known_keys = before ? before->known_keys(true) : KnownKeys()},
+                 .known_keys = before ? before->known_keys(true) : KnownKeys(),
+                 .finish_keys = finish},
                 std::move(splits));
+  check_crosses(schema, engine.slot_sizes());
 
   const std::vector<DenseScale> scales = dense_scales(engine, shape.dense, train, before);
   std::vector<ReadFile> keys;
@@ -267,15 +332,15 @@ data::Manifest prepare(const Task& task) {
     fitted["header"] = header_of(options.train[0], schema, options.run.block_bytes);
   manifest.features_json = fitted.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 
-  const DenseFinish finish = [&](int k, const double* values, int64_t count, uint32_t* out,
-                                 int64_t stride) {
+  const DenseFinish finish_dense = [&](int k, const double* values, int64_t count, uint32_t* out,
+                                       int64_t stride) {
     const auto column = static_cast<size_t>(k);
     const bool standardize = is_standardized(schema.dense[column].transform);
     for (int64_t i = 0; i < count; ++i)
       out[i * stride] =
           std::bit_cast<uint32_t>(dense_feature(values[i], standardize, scales[column]));
   };
-  engine.write(finish);
+  engine.write(finish_dense);
   for (Vocabulary& vocabulary : vocabularies) engine.add(std::move(vocabulary.file));
   engine.publish(manifest);
   return manifest;

@@ -6,6 +6,16 @@
 
 namespace hlite::tools {
 
+void append_csv_field(std::string_view field, std::string& line) {
+  if (field.find_first_of(",\"\r\n") == std::string_view::npos) {
+    line += field;
+    return;
+  }
+  line += '"';
+  for (const char c : field) line.append(c == '"' ? 2 : 1, c);
+  line += '"';
+}
+
 std::string_view trimmed(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t");
   if (first == std::string_view::npos) return {};

@@ -26,6 +26,9 @@ struct CsvDialect {
 std::optional<std::string> split_csv(const CsvDialect& dialect, std::string_view line,
                                      CsvFields& out);
 
+// Appends a field to a line of comma-separated text, in quotes where it needs them.
+void append_csv_field(std::string_view field, std::string& line);
+
 // `text` without blanks at its ends.
 std::string_view trimmed(std::string_view text);
 

@@ -2,21 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/in_quotes.h"
-#include "hugectr_lite/core/parse_number.h"
 #include "tools/prep/saved_vocabulary.h"
 
 namespace hlite::tools {
 
 namespace {
 
-constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
-using Problem = std::optional<std::string>;
+using Problem = ColumnProblem;
 
 // A line's values, before they go to the columns.
 struct CsvRow {
@@ -48,6 +45,19 @@ class CsvLineParser final : public LineParser {
       if (values.keys[k] == 0) out.count_missing(slot);
     }
     return LineKind::kRow;
+  }
+
+  [[nodiscard]] std::optional<std::string> carried(int64_t number,
+                                                   std::string_view line) const override {
+    if ((number == 1 && schema_.header) || is_skipped_line(schema_, line)) return std::nullopt;
+    thread_local CsvFields split;
+    if (split_csv(dialect_of(schema_), line, split)) return std::nullopt;
+    std::string text;
+    for (const CsvColumn& column : schema_.carry) {
+      if (&column != &schema_.carry.front()) text += ',';
+      append_csv_field(split.fields.at(static_cast<size_t>(column.index)), text);
+    }
+    return text;
   }
 
   [[nodiscard]] std::string explain(std::string_view line) const override {
@@ -95,12 +105,10 @@ class CsvLineParser final : public LineParser {
     if (Problem problem = read_label(row.fields, row.label)) return problem;
     row.dense.clear();
     for (const CsvSchema::Dense& dense : schema_.dense)
-      if (Problem problem = read_number(dense, field(dense.column), row.dense.emplace_back()))
-        return problem;
+      if (Problem problem = read_dense(dense, fields, row.dense.emplace_back())) return problem;
     row.keys.clear();
-    for (const CsvColumn& column : schema_.categorical) {
-      const std::string_view token = field(column);
-      row.keys.push_back(is_missing(schema_, token) ? 0 : token_key(token));
+    for (const CategoryColumn& category : schema_.categorical) {
+      if (Problem problem = read_key(category, fields, row.keys.emplace_back())) return problem;
     }
     return std::nullopt;
   }
@@ -114,31 +122,43 @@ class CsvLineParser final : public LineParser {
     };
     label = in(schema_.positive);
     if (label || in(schema_.negative)) return std::nullopt;
-    if (schema_.negative.empty() && !is_missing(schema_, value)) return std::nullopt;
+    if (schema_.negative.empty() && !is_missing(schema_.label, value)) return std::nullopt;
     return fmt::format("column {} (label): expected {}, found {}", schema_.label.index,
                        schema_.negative.empty() ? "a value" : "a value the schema names",
                        in_quotes(value)) +
            advice("add it to \"positive\" or \"negative\"");
   }
 
-  [[nodiscard]] Problem read_number(const CsvSchema::Dense& dense, std::string_view value,
-                                    double& x) const {
-    x = kMissing;
-    if (is_missing(schema_, value)) return std::nullopt;
-    x = parse_number<double>(value).value_or(kMissing);
-    if (!std::isfinite(x))
-      return fmt::format("column {} ({}): expected a finite number, found {}", dense.column.index,
-                         dense.column.name, in_quotes(value)) +
-             advice("add it to \"missing\", or move the column to \"categorical\"");
-    if (dense.transform == DenseTransform::kLog1p ||
-        dense.transform == DenseTransform::kLog1pStandardize) {
-      if (!(x > -1))
-        return fmt::format("column {} ({}): expected a number above -1 for {}, found {}",
-                           dense.column.index, dense.column.name, transform_name(dense.transform),
-                           in_quotes(value)) +
-               advice("give the column the transform standardize");
-      x = std::log1p(x);
+  [[nodiscard]] static Problem read_key(const CategoryColumn& category, FieldsOfLine fields,
+                                        uint64_t& key) {
+    if (!category.is_fitted()) {
+      double x = 0;
+      Problem problem = read_number(category.number, fields, x);
+      key = ordered_bits(x);
+      return problem;
     }
+    std::string_view token;
+    Problem problem = read_token(category, fields, token);
+    key = token.empty() ? 0 : token_key(token);
+    return problem;
+  }
+
+  // The number, its logarithm taken if the schema wants it.
+  [[nodiscard]] Problem read_dense(const CsvSchema::Dense& dense, FieldsOfLine fields,
+                                   double& x) const {
+    if (Problem problem = read_number(dense.number, fields, x))
+      return *problem + advice("add it to \"missing\", or move the column to \"categorical\"");
+    if (dense.transform != DenseTransform::kLog1p &&
+        dense.transform != DenseTransform::kLog1pStandardize)
+      return std::nullopt;
+    if (x <= -1) {
+      const CsvColumn& column = dense.number.column;
+      return fmt::format("column {} ({}): expected a number above -1 for {}, found {}",
+                         column.index, column.name, transform_name(dense.transform),
+                         in_quotes(fields[static_cast<size_t>(column.index)])) +
+             advice("give the column the transform standardize");
+    }
+    x = std::log1p(x);
     return std::nullopt;
   }
 
@@ -178,16 +198,16 @@ CsvColumn resolved_column(const CsvColumn& column, const CsvSchema& schema, cons
   CsvFields header;
   split_csv(dialect_of(schema), first_line, header);
   CsvSchema alone;
-  alone.categorical = {column};
+  alone.carry = {column};
   alone.resolve(header.fields, file + ":1");
-  return alone.categorical[0];
+  return alone.carry[0];
 }
 
 TextForm text_form_of(const CsvSchema& schema, const std::vector<CsvColumn>& others) {
-  std::vector<CsvColumn> columns = schema.categorical;
-  columns.insert(columns.end(), others.begin(), others.end());
-  for (const CsvSchema::Dense& dense : schema.dense) columns.push_back(dense.column);
+  std::vector<CsvColumn> columns = others;
+  schema.for_each_input([&](const CsvColumn& column) { columns.push_back(column); });
   if (schema.has_label()) columns.push_back(schema.label);
+  columns.insert(columns.end(), schema.carry.begin(), schema.carry.end());
   return {.separator = schema.separator,
           .header = schema.header,
           .quotes = true,
@@ -213,6 +233,15 @@ TextForm CsvRowParser::text_form() const {
   for (const InputPart& part : parts_)
     if (part.split && part.split->kind != RowSplit::Kind::kLine) others = {part.split->column};
   return text_form_of(schema_, others);
+}
+
+std::string CsvRowParser::carried_columns() const {
+  std::string text;
+  for (const CsvColumn& column : schema_.carry) {
+    if (&column != &schema_.carry.front()) text += ',';
+    append_csv_field(column.name, text);
+  }
+  return text;
 }
 
 std::unique_ptr<const LineParser> CsvRowParser::open(const std::string& file,

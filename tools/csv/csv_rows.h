@@ -1,7 +1,8 @@
 // Lines of CSV files to rows of the preparation engine, as a schema says.
 //
 //   dense column    double: the number, after the logarithm if the schema wants it; NaN: missing
-//   key column      uint64: token_key() of the category; 0: missing
+//   key column      uint64: token_key() of the category; 0: missing. Of quantiles that are not
+//                   known yet: ordered_bits() of the number
 //
 // A key stands for its category: two categories of a column fall together when their hashes do, for
 // n categories with probability n^2 / 2^65 (a million: 3e-8; 400 million: 0.4%).
@@ -20,12 +21,6 @@
 #include "tools/prep/row_parser.h"
 
 namespace hlite::tools {
-
-// A field that stands for no value.
-inline bool is_missing(const CsvSchema& schema, std::string_view field) {
-  return field.empty() ||
-         std::find(schema.missing.begin(), schema.missing.end(), field) != schema.missing.end();
-}
 
 // Returns true for a blank line and for a comment.
 inline bool is_skipped_line(const CsvSchema& schema, std::string_view line) {
@@ -57,6 +52,7 @@ class CsvRowParser final : public RowParser {
   [[nodiscard]] std::string slot_name(int slot) const override {
     return schema_.categorical[static_cast<size_t>(slot)].name;
   }
+  [[nodiscard]] std::string carried_columns() const override;
   [[nodiscard]] TextForm text_form() const override;
   // All lines of all files must have as many columns as the first line of the first file (unless it
   // is blank).

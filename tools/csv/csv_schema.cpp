@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "hugectr_lite/config/block.h"
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/in_quotes.h"
+#include "hugectr_lite/core/parse_number.h"
+#include "tools/csv/column_blocks.h"
 
 namespace hlite::tools {
 
@@ -21,21 +24,6 @@ const std::vector<std::pair<std::string, DenseTransform>> kTransforms{
     {"standardize", DenseTransform::kStandardize},
     {"log1p_standardize", DenseTransform::kLog1pStandardize}};
 
-void declare(Block& s, CsvColumn& column, bool header) {
-  s.value("column", kRequired, [&](const JsonNode& node) {
-    if (node.kind() == JsonNode::Kind::kInteger && node.integer() >= 0) {
-      column.index = node.integer();
-      column.name = fmt::format("column {}", column.index);
-    } else if (node.kind() == JsonNode::Kind::kString && header) {
-      column.header_name = column.name = node.string();
-    } else {
-      config::fail_expected(node, header ? "a column number >= 0 or a name of the header"
-                                         : "a column number >= 0 (names need \"header\": true)");
-    }
-  });
-  s.text("name", &column.name);
-}
-
 // The first fields of a header, for a message.
 std::string names_of(const std::vector<std::string_view>& fields) {
   constexpr size_t kShown = 20;
@@ -46,16 +34,9 @@ std::string names_of(const std::vector<std::string_view>& fields) {
                                 : text;
 }
 
-// A feature. The label would be learnt at once, and is of no use where it has to be predicted.
-void declare_feature(Block& s, CsvColumn& column, const CsvSchema& schema) {
-  declare(s, column, schema.header);
-  if (s.has("column") && column.index == schema.label.index &&
-      column.header_name == schema.label.header_name)
-    s.expected("column", "another column than the label's");
-}
-
 void declare_label(Block& s, CsvSchema& schema) {
-  declare(s, schema.label, schema.header);
+  declare_column(s, schema.label, schema.header);
+  schema.label.missing = schema.missing;
   if (s.strings("positive", &schema.positive, "", kRequired) && schema.positive.empty())
     s.expected("positive", "at least one text that means label 1");
   s.strings("negative", &schema.negative);
@@ -64,14 +45,14 @@ void declare_label(Block& s, CsvSchema& schema) {
       s.refuse("", fmt::format("{} is both positive and negative", in_quotes(value)));
 }
 
-// A name that one column has alone is a slip.
-void check_vocabularies(const JsonNode& list, const CsvSchema& schema) {
+// A name that one column has alone is a slip. `nodes`: of each categorical column.
+void check_vocabularies(const std::vector<const JsonNode*>& nodes, const CsvSchema& schema) {
   for (size_t k = 0; k < schema.categorical.size(); ++k) {
     const std::string& name = schema.categorical[k].vocabulary;
     const auto same = std::count_if(schema.categorical.begin(), schema.categorical.end(),
-                                    [&](const CsvColumn& c) { return c.vocabulary == name; });
+                                    [&](const CategoryColumn& c) { return c.vocabulary == name; });
     if (!name.empty() && same == 1)
-      config::fail_expected(*list.elements()[k].find("vocabulary"),
+      config::fail_expected(*nodes[k]->find("vocabulary"),
                             "a name that another categorical column has too");
   }
 }
@@ -97,23 +78,38 @@ CsvSchema CsvSchema::parse(const JsonNode& root) {
     if (std::count(schema.comment.begin(), schema.comment.end(), "") > 0)
       s.expected("comment", "texts of at least one character");
     if (auto label = s.object("label", "", kRequired)) declare_label(*label, schema);
+    const ColumnRules rules{schema.header, schema.missing, schema.label};
     s.value("dense", {}, [&](const JsonNode& list) {
       for (const JsonNode& node : config::to_list(list))
         config::read_object(node, [&](Block& of) {
           Dense& dense = schema.dense.emplace_back();
-          declare_feature(of, dense.column, schema);
+          declare_number(of, dense.number, rules);
           of.choice("transform", &dense.transform, kTransforms, "");
         });
     });
     s.value("categorical", {}, [&](const JsonNode& list) {
-      for (const JsonNode& node : config::to_list(list))
-        config::read_object(node, [&](Block& of) {
-          CsvColumn& column = schema.categorical.emplace_back();
-          declare_feature(of, column, schema);
-          if (of.text("vocabulary", &column.vocabulary) && column.vocabulary.empty())
-            of.expected("vocabulary", "a name");
-        });
-      check_vocabularies(list, schema);
+      std::vector<const JsonNode*> nodes;
+      for (const JsonNode& node : config::to_list(list)) {
+        config::read_object(node,
+                            [&](Block& of) { declare_categories(of, schema.categorical, rules); });
+        nodes.resize(schema.categorical.size(), &node);
+      }
+      check_vocabularies(nodes, schema);
+    });
+    s.value("carry", {}, [&](const JsonNode& list) {
+      for (const JsonNode& node : config::to_list(list)) {
+        CsvColumn& column = schema.carry.emplace_back();
+        if (node.kind() == JsonNode::Kind::kInteger && node.integer() >= 0) {
+          column.index = node.integer();
+          column.name = fmt::format("column {}", column.index);
+        } else if (node.kind() == JsonNode::Kind::kString && schema.header) {
+          column.header_name = column.name = node.string();
+        } else {
+          config::fail_expected(node, schema.header
+                                          ? "a column number >= 0 or a name of the header"
+                                          : "a column number >= 0 (names need \"header\": true)");
+        }
+      }
     });
     s.finish();
     s.check([&] {
@@ -136,16 +132,47 @@ void CsvSchema::resolve(const std::vector<std::string_view>& header_fields,
     column.index = at - header_fields.begin();
   };
   if (has_label()) find(label);
-  for (Dense& d : dense) find(d.column);
-  for (CsvColumn& c : categorical) find(c);
+  for_each_input(find);
+  for (CsvColumn& column : carry) find(column);
+}
+
+void CsvSchema::set_carry(const std::vector<std::string>& names) {
+  carry.clear();
+  for (const std::string& name : names) {
+    CsvColumn& column = carry.emplace_back();
+    column.name = name;
+    const auto number = parse_number<int64_t>(name);
+    const auto named = [&](const CsvColumn& known) {
+      if (known.name != name || column.index >= 0 || !column.header_name.empty()) return;
+      column.index = known.index;
+      column.header_name = known.header_name;
+    };
+    named(label);
+    for_each_input(named);
+    if (column.index >= 0 || !column.header_name.empty()) continue;
+    if (header)
+      column.header_name = name;
+    else if (number && *number >= 0)
+      column.index = *number;
+    else
+      raise<ConfigError>(
+          "--carry: expected names of columns in the schema, or numbers of columns, found {}",
+          in_quotes(name));
+  }
 }
 
 void CsvSchema::remove_label() {
   const auto move_up = [&](CsvColumn& column) {
     if (label.index >= 0 && column.index > label.index) --column.index;
   };
-  for (Dense& d : dense) move_up(d.column);
-  for (CsvColumn& c : categorical) move_up(c);
+  for_each_input(move_up);
+  for (CsvColumn& column : carry) {
+    if (!column.header_name.empty() ? column.header_name == label.header_name
+                                    : column.index == label.index)
+      raise<ConfigError>("--carry: expected columns that the lines have, found {}, the label",
+                         in_quotes(column.name));
+    move_up(column);
+  }
   label.index = -1;
   positive.clear();
 }
@@ -154,7 +181,7 @@ std::vector<int64_t> CsvSchema::slot_tables() const {
   std::vector<int64_t> tables;
   std::map<std::string, int64_t> of_vocabulary;
   int64_t next = 0;
-  for (const CsvColumn& c : categorical) {
+  for (const CategoryColumn& c : categorical) {
     const int64_t table =
         c.vocabulary.empty() ? next : of_vocabulary.emplace(c.vocabulary, next).first->second;
     next += table == next;
@@ -165,9 +192,47 @@ std::vector<int64_t> CsvSchema::slot_tables() const {
 
 int64_t CsvSchema::columns_needed() const {
   int64_t most = label.index;
-  for (const Dense& d : dense) most = std::max(most, d.column.index);
-  for (const CsvColumn& c : categorical) most = std::max(most, c.index);
+  for_each_input([&](const CsvColumn& column) { most = std::max(most, column.index); });
+  for (const CsvColumn& column : carry) most = std::max(most, column.index);
   return most + 1;
+}
+
+namespace {
+
+void add_inputs(const NumberColumn& number, std::vector<ColumnInput>& inputs) {
+  if (!number.age) return inputs.push_back({number.column, true});
+  inputs.push_back({number.column, false, number.age->date.format.text()});
+  if (number.age->other)
+    inputs.push_back({*number.age->other, false, number.age->other_date.format.text()});
+}
+
+void add_inputs(const CategoryColumn& category, std::vector<ColumnInput>& inputs) {
+  switch (category.kind) {
+    case CategoryColumn::Kind::kField:
+      return inputs.push_back({category.column});
+    case CategoryColumn::Kind::kNumber:
+      return add_inputs(category.number, inputs);
+    case CategoryColumn::Kind::kDatePart:
+      return inputs.push_back({category.column, false, category.date.format.text()});
+    case CategoryColumn::Kind::kCross:
+      for (const CategoryColumn& one : category.of) add_inputs(one, inputs);
+  }
+}
+
+}  // namespace
+
+std::vector<ColumnInput> CsvSchema::inputs() const {
+  std::vector<ColumnInput> inputs;
+  for (const Dense& d : dense) add_inputs(d.number, inputs);
+  for (const CategoryColumn& c : categorical) add_inputs(c, inputs);
+  return inputs;
+}
+
+Buckets saved_buckets(const JsonNode& feature) {
+  std::vector<double> edges;
+  for (const JsonNode& edge : config::to_list(config::member(feature, kEdges)))
+    edges.push_back(config::to_number(edge));
+  return Buckets(std::move(edges));
 }
 
 }  // namespace hlite::tools

@@ -6,6 +6,7 @@
 //    "categorical": [{"column": 1, "name": "workclass"}]}
 //
 // Categorical columns with the same "vocabulary", a name, share the ids of their categories.
+// docs/data.md ("Columns as they are") lists what else a column may have (column_transform.h).
 //
 // A column is a number from 0 or, in files with a header, a name of it. Without "negative" every
 // label that is not positive is negative. Defaults: separator ",", no header, no trim, nothing
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "hugectr_lite/config/json_node.h"
+#include "tools/csv/column_transform.h"
 
 namespace hlite::tools {
 
@@ -30,27 +32,28 @@ inline bool is_standardized(DenseTransform transform) {
          transform == DenseTransform::kLog1pStandardize;
 }
 
-struct CsvColumn {
-  int64_t index = -1;       // -1: to be found in the header by...
-  std::string header_name;  // ...this name
-  std::string name;         // for messages and the manifest
-  std::string vocabulary;   // name of a shared one, of a categorical column
+// A column of the file as the rows of a table have to have it.
+struct ColumnInput {
+  CsvColumn column;
+  bool is_number = false;
+  std::string date_format = {};  // empty: no date
 };
 
 struct CsvSchema {
   struct Dense {
-    CsvColumn column;
+    NumberColumn number;
     DenseTransform transform = DenseTransform::kNone;
   };
   char separator = ',';
   bool header = false;
   bool trim = false;                 // blanks around fields are dropped
-  std::vector<std::string> missing;  // texts of no value; an empty field is missing as well
+  std::vector<std::string> missing;  // of all columns; an empty field is missing as well
   std::vector<std::string> comment;  // lines that begin with one of these are no rows
   CsvColumn label;
   std::vector<std::string> positive, negative;  // negative empty: all others
   std::vector<Dense> dense;
-  std::vector<CsvColumn> categorical;
+  std::vector<CategoryColumn> categorical;
+  std::vector<CsvColumn> carry;  // go beside the scores of lines; no features
 
   // File of a schema that was guessed, for messages about rows that contradict it; "": none.
   std::string guessed_file = {};
@@ -60,13 +63,36 @@ struct CsvSchema {
   // Finds columns given by name. Throws DataError naming the column and `where`,
   // the header's place.
   void resolve(const std::vector<std::string_view>& header, const std::string& where);
-  // For files that lack the label's column: those behind it move up.
+  // Sets `carry` by names: of the header, or of the schema's columns, or numbers of columns. Throws
+  // ConfigError "--carry: ...".
+  void set_carry(const std::vector<std::string>& names);
+  // For files that lack the label's column: those behind it move up. Throws ConfigError where that
+  // is to be carried.
   void remove_label();
   [[nodiscard]] bool has_label() const { return !positive.empty(); }
   // The table of each categorical column as in slot_tables.h; empty: none shares a vocabulary.
   [[nodiscard]] std::vector<int64_t> slot_tables() const;
   // The columns of a line that the schema needs at least.
   [[nodiscard]] int64_t columns_needed() const;
+  // The columns that features are read from, those of numbers first; a column that is used twice
+  // comes twice.
+  [[nodiscard]] std::vector<ColumnInput> inputs() const;
+  // Calls visit(column) for each of them.
+  template <typename Visit>
+  void for_each_input(Visit&& visit) {
+    for (Dense& d : dense) for_each_input_of_number(d.number, visit);
+    for (CategoryColumn& c : categorical) for_each_input_of_category(c, visit);
+  }
+  template <typename Visit>
+  void for_each_input(Visit&& visit) const {
+    for (const Dense& d : dense) for_each_input_of_number(d.number, visit);
+    for (const CategoryColumn& c : categorical) for_each_input_of_category(c, visit);
+  }
 };
+
+// What a preparation has measured of a column of quantiles, in its account of that column
+// (Manifest::features_json): its edges under this name, and back. Throws ConfigError.
+inline constexpr const char* kEdges = "edges";
+Buckets saved_buckets(const config::JsonNode& feature);
 
 }  // namespace hlite::tools

@@ -49,7 +49,7 @@ class TableVocabulary {
         keys_(std::move(keys)),
         ids_(keys_.size() / static_cast<int64_t>(sizeof(uint64_t))),
         found_(kFoundSlots) {
-    const CsvColumn& first = schema.categorical[static_cast<size_t>(slots_.front())];
+    const CategoryColumn& first = schema.categorical[static_cast<size_t>(slots_.front())];
     name_ = first.vocabulary.empty() ? first.name : first.vocabulary;
     result_.name = file_name(static_cast<size_t>(slots_.front()), name_);
     result_.categories = std::max<int64_t>(ids_ - 1, 0);
@@ -135,17 +135,19 @@ void find_candidates(const CsvSchema& schema, const std::vector<TableVocabulary>
   block.candidates.resize(tables.size());
   for (auto& candidates : block.candidates) candidates.clear();
   CsvFields fields;
+  const int64_t needed = schema.columns_needed();
   block.lines.for_each_row([&](std::string_view row, int64_t line) {
     if ((line == 1 && schema.header) || is_skipped_line(schema, row)) return true;
     // Bad rows were passed over, or there would be no ids.
-    if (split_csv(dialect_of(schema), row, fields)) return true;
+    if (split_csv(dialect_of(schema), row, fields) || std::ssize(fields.fields) < needed)
+      return true;
     for (size_t t = 0; t < tables.size(); ++t) {
       if (tables[t].complete()) continue;
       for (const int slot : tables[t].slots()) {
-        const auto index = static_cast<size_t>(schema.categorical[static_cast<size_t>(slot)].index);
-        if (index >= fields.fields.size()) continue;
-        const std::string_view token = fields.fields[index];
-        if (is_missing(schema, token)) continue;
+        std::string_view token;
+        if (read_token(schema.categorical[static_cast<size_t>(slot)], fields.fields, token) ||
+            token.empty())
+          continue;
         const uint64_t key = token_key(token);
         if (tables[t].found(key)) continue;
         block.candidates[t].push_back({key, block.text.size(), token.size()});

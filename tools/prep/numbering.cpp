@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -239,6 +240,9 @@ class Numbering {
       std::vector<Key>& to = count == 1 ? chunk_ : lane_;
       columns_[c].keys.read(first * static_cast<int64_t>(sizeof(Key)),
                             std::as_writable_bytes(std::span(to).first(size)));
+      if constexpr (std::is_same_v<Key, uint64_t>)
+        if (recipe_.finish_keys)
+          recipe_.finish_keys(task_.columns[c].slot, std::span(to).first(size));
       if (count == 1) break;
       for (size_t i = 0; i < size; ++i) chunk_[i * count + c] = lane_[i];
     }

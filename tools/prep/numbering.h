@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,10 @@ namespace hlite::tools {
 // stands for what is out of vocabulary.
 using KnownKeys = std::function<void(int slot, const std::function<void(uint64_t key)>& visit)>;
 
+// Turns what the first stage stored for a slot into its keys, where those depend on all training
+// rows. Of keys of 64 bits.
+using FinishKeys = std::function<void(int slot, std::span<uint64_t> keys)>;
+
 struct NumberingRecipe {
   uint64_t hash_range = 0;       // <= 2^32
   int64_t min_count = 0;         // 0: every key of all rows has an id of its own
@@ -41,6 +46,7 @@ struct NumberingRecipe {
   uint64_t key_limit = 0;        // known bound of all keys (exclusive); 0: none
   bool keep_keys = false;        // also write the keys in the order of their ids
   KnownKeys known_keys = {};
+  FinishKeys finish_keys = {};
 };
 
 // Rows of a split, among those of all inputs.
@@ -55,6 +61,7 @@ struct ColumnFiles {
   // Written (ids over a file that may be there already): uint32 a row; uint32 an id, how many of
   // the column's training rows have it (saturating).
   std::string ids, counts;
+  int slot = 0;  // for FinishKeys
 };
 
 struct TableTask {

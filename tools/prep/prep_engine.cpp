@@ -302,7 +302,8 @@ bool PrepEngine::number_table(const NumberingRecipe& recipe, const std::vector<i
   task.train_rows = rows_of("train");
   task.others.assign(split_rows_.begin() + 1, split_rows_.end());
   for (const int slot : slots)
-    task.columns.push_back({key_column(slot), slot_file("ids", slot), slot_file("counts", slot)});
+    task.columns.push_back(
+        {key_column(slot), slot_file("ids", slot), slot_file("counts", slot), slot});
   task.keys_of_ids = slot_file("keys", slots.front());
   task.progress = [&](int64_t values) {
     at_point("number");
@@ -385,6 +386,11 @@ void PrepEngine::report_unknown() const {
 }
 
 int64_t PrepEngine::rows_of(std::string_view role) const { return done_.parse.rows_of(role); }
+
+void PrepEngine::keep(nlohmann::ordered_json fitted) {
+  done_.fitted = std::move(fitted);
+  save();
+}
 
 // Table after table, under a temporary name.
 void PrepEngine::write_key_counts() {

@@ -57,6 +57,15 @@ class PrepEngine {
   [[nodiscard]] int64_t rows_of(std::string_view role) const;
   // Values of dense column k, from all rows: RowLayout::dense_bytes each.
   [[nodiscard]] ReadFile dense_column(int k) const { return ReadFile(column(1 + k)); }
+  // What the first stage stored for a slot, until number() has numbered it: RowLayout::key_bytes
+  // each.
+  [[nodiscard]] ReadFile stored_keys(int slot) const { return ReadFile(key_column(slot)); }
+  // What the caller has measured on these columns, which a resumed run finds again; null: nothing.
+  [[nodiscard]] const nlohmann::ordered_json& kept() const { return done_.fitted; }
+  // Throws FileError.
+  void keep(nlohmann::ordered_json fitted);
+  // After number(). Rows of each slot's table.
+  [[nodiscard]] const std::vector<int64_t>& slot_sizes() const { return slot_sizes_; }
   // After number(). Distinct keys of a table in the order of their ids, RowLayout::key_bytes each:
   // with NumberingRecipe::keep_keys. `slot`: the first of the table.
   [[nodiscard]] ReadFile keys_of_ids(int slot) const { return ReadFile(slot_file("keys", slot)); }

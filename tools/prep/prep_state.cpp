@@ -55,6 +55,7 @@ ordered_json PrepState::to_json() const {
                         {"zero_ids", one_pass->zero_ids},
                         {"train_rows", one_pass->train_rows},
                         {"positives", one_pass->positives}};
+  if (!fitted.is_null()) json["fitted"] = fitted;
   json["columns"] = ordered_json::object();
   for (const auto& [slot, column] : columns)
     json["columns"][std::to_string(slot)] = column.to_json();
@@ -88,6 +89,7 @@ PrepState PrepState::from_json(const ordered_json& json, const std::string& wher
       o.at("train_rows").get_to(one_pass.train_rows);
       o.at("positives").get_to(one_pass.positives);
     }
+    if (json.contains("fitted")) state.fitted = json.at("fitted");
     for (const auto& [slot, column] : json.at("columns").items())
       state.columns[std::stoi(slot)] =
           config::read_block<data::ManifestColumn>(JsonNode::parse(column.dump(), where));

@@ -19,6 +19,7 @@ struct PrepState {
   std::optional<OnePassState> one_pass;         // of rows that are numbered as they are parsed
   bool by_columns = false;                      // it did not fit the memory
   std::map<int, data::ManifestColumn> columns;  // numbered slots
+  nlohmann::ordered_json fitted;                // PrepEngine::keep()
 
   [[nodiscard]] nlohmann::ordered_json to_json() const;
   // Throws DataError "<where>: ..." for what to_json() never made.

@@ -28,6 +28,8 @@ class RowParser {
   [[nodiscard]] virtual const RowLayout& layout() const = 0;
   // What messages and manifests call the column of a slot.
   [[nodiscard]] virtual std::string slot_name(int slot) const = 0;
+  // Names of the columns that go beside a row's score, as CSV text; empty: none.
+  [[nodiscard]] virtual std::string carried_columns() const { return {}; }
   // How the lines of a file that is no text should look.
   [[nodiscard]] virtual TextForm text_form() const { return {}; }
   // Parsers of the columns of a Parquet file, those of the layout in its order; empty: its rows are

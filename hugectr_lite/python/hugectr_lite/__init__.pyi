@@ -1,5 +1,5 @@
 from os import PathLike
-from typing import Any, Iterable, Iterator, Mapping, Optional, Protocol, Union
+from typing import Any, Iterable, Iterator, Mapping, Optional, Protocol, Sequence, Union
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -77,7 +77,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
     history_: list[dict[str, Any]]
     config_: dict[str, Any]
     def __init__(self, model: str = ..., *, categorical: Optional[Iterable[Union[str, int]]] = ...,
-                 transforms: Union[str, Mapping[Union[str, int], str]] = ..., min_count: int = ..., epochs: Optional[int] = ...,
+                 transforms: Union[str, Mapping[Union[str, int], str]] = ...,
+                 columns: Optional[Mapping[str, Sequence[Mapping[str, Any]]]] = ..., min_count: int = ..., epochs: Optional[int] = ...,
                  batch_size: Optional[int] = ..., learning_rate: Optional[float] = ..., validation_fraction: float = ...,
                  set: Changes = ..., device: str = ..., threads: int = ..., random_state: Any = ...,
                  progress: bool = ...) -> None: ...

@@ -9,7 +9,8 @@ import weakref
 import numpy as np
 
 from . import Trainer, _native, arrays
-from .frames import CATEGORY, EMPTY, NUMBER, Frame, write_csv
+from .frames import CATEGORY, EMPTY, Frame, write_csv
+from .prepared import inputs_of
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -32,7 +33,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
 
     model: dlrm, dcnv2, deepfm, wdl or dcn (hl.models). categorical: names or numbers of columns of numbers that are
     categories. transforms: of numbers, csv_prep's (none, log1p, standardize, log1p_standardize), for all or {column: transform};
-    columns that the dict lacks are standardized. min_count: rarer categories share the row of missing ones. epochs,
+    columns that the dict lacks are standardized. columns: features as blocks of csv_prep's
+    schema, {"dense": [...], "categorical": [...]}, whose "column" is a name or number of X: buckets, quantiles, dates,
+    crosses, clipping (docs/data.md). Columns of X in them become no features of their own. min_count: rarer categories share the row of missing ones. epochs,
     batch_size, learning_rate: in place of the first config's. validation_fraction: of the rows, held out to stop early where
     fit() gets no eval_set and there are 1,000 rows; 0: none. set: further changes of the config, {path: value}. device,
     threads, progress: as Trainer's. random_state: of initial values, order of samples, dropout and validation rows; the same
@@ -41,12 +44,13 @@ class Classifier(ClassifierMixin, BaseEstimator):
     After fit(): classes_ [2], n_features_in_, feature_names_in_ if columns have names, history_ (what Trainer.train()
     yields), config_ (the config as trained). Raises ValueError and TypeError for samples, hl.Error for the rest."""
 
-    def __init__(self, model="dcnv2", *, categorical=None, transforms="standardize", min_count=1, epochs=None, batch_size=None,
+    def __init__(self, model="dcnv2", *, categorical=None, transforms="standardize", columns=None, min_count=1, epochs=None, batch_size=None,
                  learning_rate=None, validation_fraction=0.1, set=None, device="auto", threads=0, random_state=None,
                  progress=False):
         self.model = model
         self.categorical = categorical
         self.transforms = transforms
+        self.columns = columns
         self.min_count = min_count
         self.epochs = epochs
         self.batch_size = batch_size
@@ -86,7 +90,9 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.__dict__.pop("feature_names_in_", None)
         if frame.names is not None:
             self.feature_names_in_ = np.asarray(frame.names, object)
-        self._kinds = [CATEGORY if column["kind"] == CATEGORY else NUMBER for column in schema]
+        kinds = {place: kind for place, (_, kind) in inputs_of(schema).items()}
+        self._kinds = [kinds[1 + i] for i in range(len(frame.columns))]
+        self._constant = 1 + len(frame.columns) in kinds
         self.classes_ = classes
         with tempfile.TemporaryDirectory(prefix="hugectr_lite_") as folder:
             self._train(folder, schema, (frame, targets, train), val, seed)
@@ -95,7 +101,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _train(self, folder, schema, train, val, seed):
         place = lambda name: os.path.join(folder, name)  # noqa: E731
         with open(place("schema.json"), "w", encoding="utf-8") as file:
-            json.dump(_schema_json(schema), file)
+            json.dump(schema, file)
         self._write(place("train.csv"), *train)
         if val is not None:
             self._write(place("val.csv"), *val)
@@ -152,17 +158,46 @@ class Classifier(ClassifierMixin, BaseEstimator):
         return predictor
 
     def _schema(self, frame):
-        """Of each column its name, kind and transform."""
+        """The schema of the lines that _write() makes."""
+        given = {} if self.columns is None else self.columns
+        unknown = [key for key in given if key not in ("dense", "categorical")]
+        if unknown:
+            raise ValueError(f"columns: expected \"dense\" and \"categorical\", found {unknown[0]!r}")
+        used = set()
+        blocks = {key: [self._block(block, frame, used) for block in given.get(key, ())] for key in ("dense", "categorical")}
         chosen = self._columns_of(self.categorical, frame, "categorical")
         transforms = self.transforms if isinstance(self.transforms, dict) else {}
         of_column = dict(zip(self._columns_of(list(transforms), frame, "transforms"), transforms.values()))
         default = "standardize" if isinstance(self.transforms, dict) else self.transforms
-        schema = []
+        dense, categorical = [], []
         for i, column in enumerate(frame.columns):
-            category = i in chosen or column.kind in (CATEGORY, EMPTY)
-            schema.append({"name": column.name, "kind": CATEGORY if category else NUMBER,
-                           "transform": of_column.get(i, default)})
-        return schema
+            if i in used:
+                continue
+            column.expect_no_date()
+            block = {"column": 1 + i, "name": column.name}
+            if i in chosen or column.kind in (CATEGORY, EMPTY):
+                categorical.append(block)
+            else:
+                dense.append({**block, "transform": of_column.get(i, default)})
+        dense += blocks["dense"]
+        categorical += blocks["categorical"]
+        if not categorical:
+            categorical = [{"column": 1 + len(frame.columns), "name": _CONSTANT}]
+        return {"label": {"column": 0, "positive": ["1"], "negative": ["0"]}, "dense": dense, "categorical": categorical}
+
+    def _block(self, block, frame, used):
+        """A block of a schema with places of lines for columns of X, which are added to `used`."""
+        block = dict(block)
+        if "column" in block:
+            column, = self._columns_of([block["column"]], frame, "columns")
+            used.add(column)
+            block.update(column=1 + column, name=block.get("name", frame.labels[column]))
+        date = block.get("date")
+        if isinstance(date, dict) and isinstance(date.get("since"), dict):
+            block["date"] = {**date, "since": self._block(date["since"], frame, used)}
+        if "cross" in block:
+            block["cross"] = [self._block(one, frame, used) if isinstance(one, dict) else one for one in block["cross"]]
+        return block
 
     @staticmethod
     def _columns_of(columns, frame, what):
@@ -222,7 +257,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
     def _write(self, path, frame, targets, rows):
         """The lines of these rows: label, columns, and a constant where no column is of categories."""
         columns = [column.texts(kind) for column, kind in zip(frame.columns, self._kinds)]
-        if CATEGORY not in self._kinds:
+        if self._constant:
             columns.append(["1"] * frame.rows)
         columns.insert(0, [str(target) for target in targets.tolist()])
         if len(rows) != frame.rows:
@@ -234,15 +269,6 @@ class Classifier(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
         return tags
-
-
-def _schema_json(schema):
-    dense = [{"column": 1 + i, "name": column["name"], "transform": column["transform"]}
-             for i, column in enumerate(schema) if column["kind"] == NUMBER]
-    categorical = [{"column": 1 + i, "name": column["name"]} for i, column in enumerate(schema) if column["kind"] == CATEGORY]
-    if not categorical:
-        categorical = [{"column": 1 + len(schema), "name": _CONSTANT}]
-    return {"label": {"column": 0, "positive": ["1"], "negative": ["0"]}, "dense": dense, "categorical": categorical}
 
 
 def _labels(y, rows, what="y"):

@@ -4,10 +4,12 @@ numbers. Only methods are called that these objects have; none of the packages i
 A column is of numbers or of categories. Texts, booleans and Python's None are categories; missing values (NaN, None, null,
 pandas' NA) have the empty text, which csv_prep takes for missing as well."""
 import csv
+import datetime
 
 import numpy as np
 
-NUMBER, CATEGORY, EMPTY = "numbers", "text", "no value"  # kinds of a column; EMPTY fits both
+NUMBER, CATEGORY, EMPTY = "numbers", "text", "no value"  # kinds of a column; EMPTY fits all
+DATE = "date"  # of datetime64 or Python's dates; as a kind of texts() with a format behind it, "date %Y-%m-%d"
 
 
 class Frame:
@@ -80,9 +82,13 @@ class Column:
             return NUMBER
         if kind in "bUS":
             return CATEGORY
+        if kind == "M":
+            return DATE
         if kind != "O":
             raise TypeError(f"{self._place}: expected numbers, text or booleans, found {self.values.dtype}")
         present = self.values[~self.missing]
+        if len(present) and all(isinstance(value, datetime.date) for value in present):
+            return DATE
         wrong = [value for value in present if not isinstance(value, (str, bytes, bool, int, float, np.generic))]
         if wrong:
             raise TypeError(f"{self._place}: each value (argument must be a string or a number): expected a string or a "
@@ -92,8 +98,11 @@ class Column:
         return NUMBER if all(_is_number(value) for value in present) else CATEGORY
 
     def texts(self, kind):
-        """A list of str; "" where a value is missing. Raises ValueError if the column is not of that kind."""
-        if kind == CATEGORY:
+        """A list of str; "" where a value is missing. Dates have the format of a kind "date %Y-%m-%d"; text there is taken as
+        it is. Raises ValueError or TypeError if the column is not of that kind."""
+        if self.kind == DATE:
+            texts = self._dates(kind)
+        elif kind == CATEGORY or kind.startswith(DATE):
             texts = [_category(value) for value in self.values.tolist()]
         elif self.kind == CATEGORY:
             row = int((~self.missing).argmax())
@@ -105,6 +114,24 @@ class Column:
         for row in np.flatnonzero(self.missing):
             texts[row] = ""
         return texts
+
+    def expect_no_date(self):
+        if self.kind == DATE:
+            raise TypeError(f"{self._place}: expected numbers, text or booleans, found {self.values.dtype}: a date needs a format")
+
+    def _dates(self, kind):
+        if not kind.startswith(DATE):
+            self.expect_no_date()
+        form = kind[len(DATE) + 1:]
+        values = self.values
+        if values.dtype.kind == "M":
+            values = values.astype("M8[us]").tolist()
+        if "%s" in form:  # seconds since 1970, which Python's strftime takes for local time
+            epoch = datetime.datetime(1970, 1, 1)
+            return ["" if absent else form.replace("%s", str((_moment(value) - epoch) // datetime.timedelta(seconds=1)))
+                    for value, absent in zip(values, self.missing)]
+        return ["" if absent else _moment(value).strftime(form)
+                for value, absent in zip(values, self.missing)]
 
 
 def _values(values):
@@ -129,6 +156,8 @@ def _values(values):
             array = _objects(values)
     if array.dtype.kind == "f":
         return array, np.isnan(array)
+    if array.dtype.kind == "M":
+        return array, np.isnat(array)
     if array.dtype.kind == "O":
         return array, np.array([value is None or value != value for value in array.tolist()], bool)
     return array, np.zeros(array.shape, bool)
@@ -138,6 +167,13 @@ def _objects(values):
     array = np.empty(len(values), object)
     array[:] = values
     return array
+
+
+def _moment(date):
+    """As it is written: a time zone does not count."""
+    if isinstance(date, datetime.datetime):
+        return date.replace(tzinfo=None)
+    return datetime.datetime(date.year, date.month, date.day)
 
 
 def _is_number(value):

@@ -34,6 +34,18 @@ def embeddings(native, weights, column, layer):
     return [known[i] if i < len(known) else OTHER for i in ids.tolist()], np.array(vectors)
 
 
+def inputs_of(schema):
+    """{number or header name of a column of the lines: ([names for it, the schema's first], kind as Column.texts() takes it)},
+    those of numbers first. A column that is a number here and text there is text, one with a date a date."""
+    inputs = {}
+    for name, place, kind in _native.csv_inputs(json.dumps(schema)):
+        name = str(place) if name == f"column {place}" else name
+        names, before = inputs.get(place, ([name, place] if isinstance(place, str) and name != place else [name], NUMBER))
+        ranks = {NUMBER: 0, CATEGORY: 1}
+        inputs[place] = names + [name] * (name not in names), max(before, kind, key=lambda k: ranks.get(k, 2))
+    return inputs
+
+
 class FrameText:
     """How the rows of a DataFrame become the lines that csv_prep's schema describes."""
 
@@ -44,24 +56,25 @@ class FrameText:
         if not manifest["tool"].startswith("csv_prep"):
             raise DataError(f"{path}: expected a preparation by csv_prep, whose columns have names; found {manifest['tool']}")
         schema = manifest["options"]["schema"]
+        self.inputs = inputs_of(schema)
         self.header, self.separator = schema.get("header", False), schema.get("separator", ",")
         self.trim = schema.get("trim", False)
         self.label = schema["label"]
-        self.columns = [(column.get("name", column["column"]), column["column"], kind)
-                        for kind, key in ((NUMBER, "dense"), (CATEGORY, "categorical")) for column in schema.get(key, [])]
-
-    def names(self):
-        return [name for name, _, _ in self.columns]
+        self.columns = [(name, place, NUMBER if kind == NUMBER else CATEGORY)
+                        for place, ((name, *_), kind) in self.inputs.items()]
 
     def write(self, table, path):
         """Writes the lines, with a label that does not count. Returns how many."""
         frame = Frame(table, "frame")
         if frame.names is None:
-            raise DataError(f"frame: expected columns with names ({', '.join(map(str, self.names()))}), found none")
-        missing = [str(name) for name in self.names() if str(name) not in frame.names]
+            expected = ", ".join(names[0] for names, _ in self.inputs.values())
+            raise DataError(f"frame: expected columns with names ({expected}), found none")
+        missing = [names[0] for names, _ in self.inputs.values() if not set(names) & set(frame.names)]
         if missing:
             raise DataError(f"frame: expected the columns of the training data, found none named {', '.join(missing)}")
-        texts = {place: frame.columns[frame.names.index(str(name))].texts(kind) for name, place, kind in self.columns}
+        found = {place: next(name for name in names if name in frame.names) for place, (names, _) in self.inputs.items()}
+        texts = {place: frame.columns[frame.names.index(found[place])].texts(kind)
+                 for place, (_, kind) in self.inputs.items()}
         texts[self.label["column"]] = [str(self.label["positive"][0])] * frame.rows
         if self.header:
             write_csv(path, texts.values(), self.separator, header=list(texts))

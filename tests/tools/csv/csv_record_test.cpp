@@ -15,6 +15,23 @@ std::vector<std::string> split(const std::string& line, char separator = ',', bo
 }
 using Fields = std::vector<std::string>;
 
+TEST_CASE("fields that are written are the fields that are read") {
+  const std::vector<std::string> texts{"",           "plain", " padded ", "a,b",         "\"",
+                                       "say \"hi\"", "東京",  "cr\rlf\n", "back\\slash", ",\"\",",
+                                       "'"};
+  std::string line;
+  for (const std::string& text : texts) {
+    if (&text != &texts.front()) line += ',';
+    append_csv_field(text, line);
+  }
+  CsvFields fields;
+  REQUIRE_FALSE(split_csv({}, line, fields));
+  CHECK(std::vector<std::string>(fields.fields.begin(), fields.fields.end()) == texts);
+  line.clear();
+  append_csv_field("plain text", line);
+  CHECK(line == "plain text");
+}
+
 TEST_CASE("fields between separators") {
   CHECK(split("a,b,c") == Fields{"a", "b", "c"});
   CHECK(split("") == Fields{""});
