@@ -12,10 +12,10 @@ BatchRing::BatchRing(const config::DataConfig& config, int64_t batch_size,
                      const SourceOptions& options)
     : options_(options),
       batch_size_(batch_size),
-      label_dim_(config.label_dim),
+      label_width_(config.label_width()),
       dense_width_(config.dense_width()),
       key_columns_(config.key_layout().columns),
-      end_(0, label_dim_, dense_width_, key_columns_),
+      end_(0, label_width_, dense_width_, key_columns_),
       taken_(options.start_batch) {
   HLITE_CHECK(batch_size >= 1 && batch_size % options.shard.count == 0 &&
                   options.start_batch >= 0 && !(options.resident && options.repeat),
@@ -40,7 +40,7 @@ void BatchRing::set_samples(const config::DataConfig& config, Split split,
 
 void BatchRing::make_slots(int64_t count) {
   for (int64_t s = 0; s < count; ++s)
-    slots_.emplace_back(rows(), label_dim_, dense_width_, key_columns_);
+    slots_.emplace_back(rows(), label_width_, dense_width_, key_columns_);
   ready_position_.assign(slots_.size(), -1);
 }
 

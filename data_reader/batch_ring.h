@@ -92,7 +92,7 @@ class BatchRing : public BatchSource {
   [[nodiscard]] Gate locked_gate() const { return {taken_, end_position_, stop_}; }
 
   const SourceOptions options_;
-  const int64_t batch_size_, label_dim_, dense_width_, key_columns_;
+  const int64_t batch_size_, label_width_, dense_width_, key_columns_;
   int64_t samples_ = 0;
   std::vector<BatchBuffer> slots_;
   BatchBuffer end_;  // the empty batch

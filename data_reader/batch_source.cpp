@@ -20,23 +20,23 @@ void zero_rows(const Matrix<T>& m, int64_t begin, int64_t end) {
 }
 }  // namespace
 
-BatchLayout batch_layout(int64_t batch, int64_t label_dim, int64_t dense_width,
+BatchLayout batch_layout(int64_t batch, int64_t label_width, int64_t dense_width,
                          int64_t key_columns) {
   BatchLayout layout;
-  layout.dense = padded_bytes(batch, label_dim);
+  layout.dense = padded_bytes(batch, label_width);
   layout.keys = layout.dense + padded_bytes(batch, dense_width);
   layout.bytes = layout.keys + padded_bytes(batch, key_columns);
   return layout;
 }
 
-BatchBuffer::BatchBuffer(int64_t batch, int64_t label_dim, int64_t dense_width,
+BatchBuffer::BatchBuffer(int64_t batch, int64_t label_width, int64_t dense_width,
                          int64_t key_columns) {
-  const BatchLayout layout = batch_layout(batch, label_dim, dense_width, key_columns);
+  const BatchLayout layout = batch_layout(batch, label_width, dense_width, key_columns);
   const auto bytes = static_cast<size_t>(layout.bytes);
   memory_ = HostMemory(bytes, "batch buffer");
   batch_.memory = {memory_.data(), bytes};
   std::byte* p = memory_.data();
-  batch_.labels = {reinterpret_cast<float*>(p), batch, label_dim};
+  batch_.labels = {reinterpret_cast<float*>(p), batch, label_width};
   batch_.dense = {reinterpret_cast<float*>(p + layout.dense), batch, dense_width};
   batch_.keys = {reinterpret_cast<uint32_t*>(p + layout.keys), batch, key_columns};
 }

@@ -20,7 +20,7 @@ namespace hlite::data {
 struct HostBatch {
   int64_t first_sample = 0;   // number of its first sample in the file
   int64_t size = 0;           // samples; fewer than a full batch at the end of an epoch
-  Matrix<float> labels;       // [batch, label_dim]
+  Matrix<float> labels;       // [batch, label_width]
   Matrix<float> dense;        // [batch, dense_width], padding columns zero
   Matrix<uint32_t> keys;      // [batch, key columns] of the KeyLayout, local to each slot's table
   int64_t replaced_keys = 0;  // keys outside of their tables that the key policy replaced
@@ -33,13 +33,13 @@ struct BatchLayout {
   int64_t dense = 0, keys = 0;  // where they begin; labels do at 0
   int64_t bytes = 0;
 };
-BatchLayout batch_layout(int64_t batch, int64_t label_dim, int64_t dense_width,
+BatchLayout batch_layout(int64_t batch, int64_t label_width, int64_t dense_width,
                          int64_t key_columns);
 
 // Owns the memory of one HostBatch as one block, which a GPU backend can pin and copy as one.
 class BatchBuffer {
  public:
-  BatchBuffer(int64_t batch, int64_t label_dim, int64_t dense_width, int64_t key_columns);
+  BatchBuffer(int64_t batch, int64_t label_width, int64_t dense_width, int64_t key_columns);
   [[nodiscard]] HostBatch& batch() { return batch_; }
   [[nodiscard]] const HostBatch& batch() const { return batch_; }
   [[nodiscard]] std::span<std::byte> memory() const { return {memory_.data(), memory_.size()}; }

@@ -48,12 +48,13 @@ std::string solver_of(const Manifest& m, const Sizes& sizes) {
   if (file_of(m, "val")) {
     const int64_t iterations = std::max<int64_t>(1, sizes.samples / sizes.batch);
     text += fmt::format(
-        R"(, {}, "eval_metrics": ["AUC", "AverageLoss"],
-    "lr_plateau": {{"monitor": "AUC", "factor": 0.1, "patience": 1}}, "early_stop": {{"monitor": "AUC", "patience": 3}})",
+        R"(, {0}, "eval_metrics": [{1}"AverageLoss"],
+     "lr_plateau": {{"monitor": "{2}", "factor": 0.1, "patience": 1}}, "early_stop": {{"monitor": "{2}", "patience": 3}})",
         sizes.many ? fmt::format(R"("eval_interval": {}, "eval_batches": {})",
                                  std::max<int64_t>(1, iterations / 4),
                                  (m.rows_of("val") + sizes.batch - 1) / sizes.batch)
-                   : R"("eval_every_epochs": 1)");
+                   : R"("eval_every_epochs": 1)",
+        m.real_label ? "" : R"("AUC", )", m.real_label ? "AverageLoss" : "AUC");
   }
   return text + "\n  },\n";
 }
@@ -83,15 +84,17 @@ std::string data_of(const Manifest& m, const Sizes& sizes, const std::string& fo
   const bool one_hot =
       std::all_of(m.hotness.begin(), m.hotness.end(), [](auto n) { return n == 1; });
   if (!norm && m.float_label && m.float_dense) text += R"( "float_label_dense": true,)";
+  if (m.negative_share < 1) text += fmt::format(R"( "negative_share": {},)", m.negative_share);
   if (!norm && !sizes.many) text += R"( "shuffle_samples": true,)";
   if (!norm && sizes.many) text += R"( "async_param": {"shuffle": true},)";
   text += fmt::format(
       R"( "slot_size_array": {},
-      "label": {{"top": "label", "label_dim": 1}}, "dense": {{"top": "dense", "dense_dim": {}}},
+      "label": {{"top": "label", "label_dim": 1{}{}}}, "dense": {{"top": "dense", "dense_dim": {}}},
       "sparse": [{{"top": "keys", "slot_num": {}{}}}]
     }},
 )",
-      path("manifest.json"), m.dense_dim, m.slot_sizes.size(),
+      path("manifest.json"), m.sample_weight ? R"(, "sample_weight": true)" : "",
+      m.real_label ? R"(, "real": true)" : "", m.dense_dim, m.slot_sizes.size(),
       one_hot ? "" : fmt::format(R"(, "nnz_per_slot": [{}])", fmt::join(m.hotness, ", ")));
   return text;
 }
@@ -199,9 +202,11 @@ class Layers {
     return loss();
   }
   std::string loss() {
+    const char* const type = m_.real_label ? "MSELoss" : "BinaryCrossEntropyLoss";
     return text_ +
-           R"(    {"type": "BinaryCrossEntropyLoss", "bottom": ["logit", "label"], "top": "loss"})"
-           "\n";
+           fmt::format(R"(    {{"type": "{}", "bottom": ["logit", "label"], "top": "loss"}})"
+                       "\n",
+                       type);
   }
 
   const Manifest& m_;

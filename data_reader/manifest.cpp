@@ -33,12 +33,16 @@ std::string text_of(const ordered_json& json, int indent = -1) {
 
 ordered_json record_json(const Manifest& m) {
   const int64_t keys = std::accumulate(m.hotness.begin(), m.hotness.end(), int64_t{0});
+  const int64_t weights = m.sample_weight ? 1 : 0;
   const auto number = [](bool is_float) { return is_float ? "float32" : "int32"; };
-  return {{"bytes", m.record_bytes()},
-          {"byte_order", "little"},
-          {"label", {{"type", number(m.float_label)}, {"offset", 0}, {"count", 1}}},
-          {"dense", {{"type", number(m.float_dense)}, {"offset", 4}, {"count", m.dense_dim}}},
-          {"keys", {{"type", "uint32"}, {"offset", 4 * (1 + m.dense_dim)}, {"count", keys}}}};
+  ordered_json json = {{"bytes", m.record_bytes()},
+                       {"byte_order", "little"},
+                       {"label", {{"type", number(m.float_label)}, {"offset", 0}, {"count", 1}}}};
+  if (m.sample_weight) json["weight"] = {{"type", "float32"}, {"offset", 4}, {"count", 1}};
+  const int64_t dense = 4 * (1 + weights);
+  json["dense"] = {{"type", number(m.float_dense)}, {"offset", dense}, {"count", m.dense_dim}};
+  json["keys"] = {{"type", "uint32"}, {"offset", dense + 4 * m.dense_dim}, {"count", keys}};
+  return json;
 }
 
 // A member a line; long lists of numbers on one line, which shells can pass on,
@@ -155,7 +159,8 @@ void declare(Block& s, ManifestColumn& column) {
 }
 
 int64_t Manifest::record_bytes() const {
-  return 4 * (1 + dense_dim + std::accumulate(hotness.begin(), hotness.end(), int64_t{0}));
+  return 4 * (1 + (sample_weight ? 1 : 0) + dense_dim +
+              std::accumulate(hotness.begin(), hotness.end(), int64_t{0}));
 }
 
 int64_t Manifest::rows_of(std::string_view role) const {
@@ -192,6 +197,9 @@ std::string Manifest::to_json() const {
   json["float_label"] = float_label;
   json["float_dense"] = float_dense;
   json["label_dim"] = 1;
+  if (real_label) json["real_label"] = true;
+  if (sample_weight) json["sample_weight"] = true;
+  if (negative_share < 1) json["negative_share"] = negative_share;
   json["dense_dim"] = dense_dim;
   json["slot_num"] = slot_sizes.size();
   json["slot_size_array"] = slot_sizes;
@@ -222,8 +230,9 @@ std::string Manifest::to_json() const {
 std::string Manifest::summary() const {
   std::string text;
   for (const ManifestFile& f : files) {
-    text += fmt::format("{}: {} rows, label rate {:.5f}, {} bytes, xxh3 {}\n", f.name, f.rows,
-                        f.label_rate(), f.bytes, f.xxh3);
+    text += fmt::format("{}: {} rows, {}{} bytes, xxh3 {}\n", f.name, f.rows,
+                        real_label ? "" : fmt::format("label rate {:.5f}, ", f.label_rate()),
+                        f.bytes, f.xxh3);
   }
   int64_t tables = 0, in_all = 0;
   for (size_t s = 0; s < slot_sizes.size(); ++s) {
@@ -266,6 +275,9 @@ static void declare(Block& s, Manifest& m) {
   m.float_label = m.float_dense = both;
   s.boolean("float_label", &m.float_label);
   s.boolean("float_dense", &m.float_dense);
+  s.boolean("real_label", &m.real_label);
+  s.boolean("sample_weight", &m.sample_weight);
+  s.number("negative_share", &m.negative_share, {.min = 0, .max = 1, .without_min = true});
   s.integer("dense_dim", &m.dense_dim, {.min = 0, .max = int64_t{1} << 20}, "", kRequired);
   s.integers("slot_size_array", &m.slot_sizes, {.min = 0, .max = int64_t{1} << 32}, "", kRequired);
   s.integers("slot_tables", &m.slot_tables, {.min = 0, .max = std::ssize(m.slot_sizes)});

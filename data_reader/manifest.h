@@ -65,6 +65,9 @@ struct Manifest {
   std::string tool;            // "criteo_prep"
   std::string format = "raw";  // raw, multi_hot_raw, norm
   bool float_label = false, float_dense = false;
+  bool real_label = false;     // labels are any numbers, not 0 or 1
+  bool sample_weight = false;  // after the label of a row comes its weight
+  double negative_share = 1;   // of the training rows with label 0, those that were kept
   int64_t dense_dim = 0;
   std::vector<int64_t> hotness;     // keys of each slot; all 1 for one-hot data
   std::vector<int64_t> slot_sizes;  // rows that each slot's table needs

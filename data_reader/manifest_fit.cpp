@@ -23,7 +23,11 @@ std::vector<std::string> files_of(const ManifestEntry& entry, const std::string&
 class Fit {
  public:
   Fit(const ManifestEntry& entry, const std::string& path)
-      : m_(entry.manifest), path_(path), manifest_(entry.path) {}
+      : m_(entry.manifest),
+        share_(entry.file.role == "train" ? std::optional(entry.manifest.negative_share)
+                                          : std::nullopt),
+        path_(path),
+        manifest_(entry.path) {}
 
   void expect(const char* fault, bool fits, const std::string& expected, const std::string& found,
               std::string advice) {
@@ -50,6 +54,21 @@ class Fit {
   void layout(const config::DataConfig& config) {
     const KeyLayout keys = config.key_layout();
     const bool raw = config.is_raw();
+    const auto weights = [](bool weight) {
+      return weight ? "a sample weight" : "no sample weight";
+    };
+    expect("sample_weight", m_.sample_weight == config.sample_weight, weights(m_.sample_weight),
+           weights(config.sample_weight),
+           fmt::format("set \"sample_weight\": {} in the label of layers[0]", m_.sample_weight));
+    const auto labels = [](bool real) { return real ? "real labels" : "labels of 0 and 1"; };
+    expect("real_label", m_.real_label == config.real_label, labels(m_.real_label),
+           labels(config.real_label),
+           fmt::format("set \"real\": {} in the label of layers[0]", m_.real_label));
+    const auto share = [](double of) { return fmt::format("a share of {} of the negatives", of); };
+    if (share_)
+      expect("negative_share", *share_ == config.negative_share, share(*share_),
+             share(config.negative_share),
+             fmt::format("set \"negative_share\": {} in layers[0]", *share_));
     const auto counts = [](int64_t dense, int64_t slots) {
       return fmt::format("{} dense features and {} slots", dense, slots);
     };
@@ -93,6 +112,7 @@ class Fit {
 
  private:
   const Manifest& m_;
+  const std::optional<double> share_;  // of negatives, in training rows
   const std::string& path_;
   const std::string& manifest_;
 };

@@ -20,7 +20,8 @@ void check_header(const config::DataConfig& config, const std::string& path, con
         "{}: header: expected {}, as layers[0].check is \"{}\", found {} (error_check {})", path,
         h.sum ? "no checksums" : "checksums", config.checksums ? "Sum" : "None",
         h.sum ? "some" : "none", h.sum ? 1 : 0);
-  check("label_dim", h.label_dim, config.label_dim, "label.label_dim");
+  check("label_dim", h.label_dim, config.label_width(),
+        config.sample_weight ? "label.label_dim, and the sample weight" : "label.label_dim");
   check("dense_dim", h.dense_dim, config.dense_dim, "dense.dense_dim");
   check("slot_num", h.slots, config.key_layout().slots(), "sparse");
 }
@@ -30,6 +31,7 @@ void check_header(const config::DataConfig& config, const std::string& path, con
 NormDecoder::NormDecoder(const config::DataConfig& config, std::span<const int64_t> slot_rows,
                          IssueSink& sink)
     : record_(NormRecordShape::from(config)),
+      labels_(LabelRule::from(config)),
       layout_(config.key_layout()),
       key_check_(layout_, slot_rows, config.key_policy, config.global_keys),
       sink_(&sink) {}
@@ -37,7 +39,7 @@ NormDecoder::NormDecoder(const config::DataConfig& config, std::span<const int64
 int64_t NormDecoder::decode(std::span<const std::byte> bytes, const RecordPlace& place,
                             HostBatch& batch, int64_t row) const {
   const NormRecordShape& shape = record_.shape();
-  HLITE_CHECK(row >= 0 && row < batch.labels.dim(0) && batch.labels.dim(1) == shape.label_dim &&
+  HLITE_CHECK(row >= 0 && row < batch.labels.dim(0) && batch.labels.dim(1) == shape.label_width &&
                   batch.dense.dim(1) >= shape.dense_dim && batch.keys.dim(1) == layout_.columns,
               "row {} of {} {} {}", row, batch.labels.shape(), batch.dense.shape(),
               batch.keys.shape());
@@ -76,14 +78,14 @@ int64_t NormDecoder::decode_as(std::span<const std::byte> bytes, const RecordPla
 
 void NormDecoder::copy_floats(const std::byte* from, const RecordPlace& place, HostBatch& batch,
                               int64_t row) const {
-  const int64_t label_dim = record_.shape().label_dim, dense_dim = record_.shape().dense_dim;
+  const int64_t label_width = labels_.width(), dense_dim = record_.shape().dense_dim;
   float *labels = batch.labels.row(row), *dense = batch.dense.row(row);
-  const auto label_bytes = static_cast<size_t>(4 * label_dim),
+  const auto label_bytes = static_cast<size_t>(4 * label_width),
              dense_bytes = static_cast<size_t>(4 * dense_dim);
   if (label_bytes > 0) std::memcpy(labels, from, label_bytes);
   if (dense_bytes > 0) std::memcpy(dense, from + label_bytes, dense_bytes);
-  for (int64_t l = 0; l < label_dim; ++l)
-    if (!is_label(labels[l], label_dim)) sink_->report({IssueKind::kLabel, place, l, labels[l]});
+  for (int64_t l = 0; l < label_width; ++l)
+    if (!labels_.allows(l, labels[l])) sink_->report({labels_.issue(l), place, l, labels[l]});
   // Subtracting gives NaN exactly for what is not finite.
   bool bad = false;
   for (int64_t d = 0; d < dense_dim; ++d) bad |= dense[d] - dense[d] != 0;

@@ -9,6 +9,7 @@
 
 #include "data_reader/batch_source.h"
 #include "data_reader/key_check.h"
+#include "data_reader/label_rule.h"
 #include "data_reader/norm_files.h"
 #include "data_reader/norm_record.h"
 #include "data_reader/record_issue.h"
@@ -46,6 +47,7 @@ class NormDecoder {
   void report_key(const RecordPlace& place, int64_t column, int64_t found) const;
 
   NormRecord record_;
+  LabelRule labels_;
   KeyLayout layout_;
   KeyCheck key_check_;
   IssueSink* sink_;

@@ -9,7 +9,7 @@ NormRecordShape NormRecordShape::from(const config::DataConfig& config) {
   NormRecordShape shape;
   shape.sum = config.checksums;
   shape.int64_keys = config.int64_keys;
-  shape.label_dim = config.label_dim;
+  shape.label_width = config.label_width();
   shape.dense_dim = config.dense_dim;
   shape.hotness = config.key_layout().hotness;
   for (const auto& sparse : config.sparse)
@@ -21,7 +21,7 @@ NormRecordShape NormRecordShape::from(const config::DataConfig& config) {
 NormRecord::NormRecord(NormRecordShape shape)
     : shape_(std::move(shape)), key_bytes_(shape_.int64_keys ? 8 : 4) {
   least_bytes_ = most_bytes_ =
-      4 * (shape_.label_dim + shape_.dense_dim + std::ssize(shape_.hotness)) +
+      4 * (shape_.label_width + shape_.dense_dim + std::ssize(shape_.hotness)) +
       (shape_.sum ? kFrameBytes : 0);
   for (size_t s = 0; s < shape_.hotness.size(); ++s) {
     least_keys_.push_back(shape_.fixed_length[s] ? shape_.hotness[s] : 0);

@@ -16,7 +16,7 @@ namespace hlite::data {
 // What is known of the samples before any is read.
 struct NormRecordShape {
   bool sum = false, int64_keys = false;
-  int64_t label_dim = 0, dense_dim = 0;
+  int64_t label_width = 0, dense_dim = 0;
   std::vector<int64_t> hotness;    // [slots] most keys of a sample
   std::vector<bool> fixed_length;  // [slots] every sample has as many
 
@@ -63,7 +63,7 @@ class NormRecord {
   template <typename Keys>
   int64_t read_slots(std::span<const std::byte> bytes, const RecordPlace& place,
                      Keys&& keys) const {
-    int64_t at = 4 * (shape_.label_dim + shape_.dense_dim);
+    int64_t at = 4 * (shape_.label_width + shape_.dense_dim);
     const auto slots = static_cast<int64_t>(least_keys_.size());
     for (int64_t s = 0; s < slots; ++s) {
       const int64_t left = static_cast<int64_t>(bytes.size()) - at - 4;

@@ -47,7 +47,7 @@ std::unique_ptr<BatchSource> open_source(const config::DataConfig& config, const
 int64_t source_memory_bytes(const config::DataConfig& config, int64_t rows, int64_t samples,
                             const SourceOptions& options) {
   const int64_t row =
-      kBytesOfNumber * (config.label_dim + config.dense_width() + config.key_layout().columns);
+      kBytesOfNumber * (config.label_width() + config.dense_width() + config.key_layout().columns);
   if (options.shuffle_samples) return samples * row + ShuffledSource::kSlots * rows * row;
   if (config.format == config::DataFormat::kParquet)
     return parquet::ParquetReader::memory_bytes(config, rows * row, samples * row, options);

@@ -29,6 +29,8 @@ RawFormat RawFormat::from(const config::DataConfig& config) {
   f.keys = config.key_layout();
   f.float_label = config.float_label;
   f.float_dense = config.float_dense;
+  f.real_label = config.real_label;
+  f.sample_weight = config.sample_weight;
   return f;
 }
 
@@ -38,6 +40,8 @@ RawFormat RawFormat::from(const Manifest& manifest) {
   f.keys = KeyLayout(manifest.hotness);
   f.float_label = manifest.float_label;
   f.float_dense = manifest.float_dense;
+  f.real_label = manifest.real_label;
+  f.sample_weight = manifest.sample_weight;
   return f;
 }
 
@@ -45,9 +49,9 @@ std::string RawFormat::describe_record() const {
   const auto plural = [](int64_t n) { return n == 1 ? "" : "s"; };
   const std::string of =
       keys.is_one_hot() ? "" : fmt::format(" of {} slot{}", keys.slots(), plural(keys.slots()));
-  return fmt::format("{} ({} label{} + {} dense + {} key{}{}, 4 bytes each)", record_bytes(),
-                     label_dim, plural(label_dim), dense_dim, keys.columns, plural(keys.columns),
-                     of);
+  return fmt::format("{} ({} label{}{} + {} dense + {} key{}{}, 4 bytes each)", record_bytes(),
+                     label_dim, plural(label_dim), sample_weight ? " + 1 weight" : "", dense_dim,
+                     keys.columns, plural(keys.columns), of);
 }
 
 // In double, so that the result is the exact logarithm rounded once in all but about one case in
@@ -88,11 +92,13 @@ RawDecoder::RawDecoder(std::string path, const RawFormat& format,
 int64_t RawDecoder::decode(std::span<const std::byte> records, int64_t first_sample, int64_t count,
                            HostBatch& batch, int64_t row) {
   const int64_t L = format_.label_dim, D = format_.dense_dim, K = format_.keys.columns;
+  const LabelRule rule = format_.label_rule();
   const int64_t record = format_.record_bytes();
   HLITE_CHECK(static_cast<int64_t>(records.size()) == count * record, "{} bytes, {} records",
               records.size(), count);
-  HLITE_CHECK(row >= 0 && row + count <= batch.labels.dim(0) && batch.labels.dim(1) == L &&
-                  batch.dense.dim(1) >= D && batch.keys.dim(1) == K,
+  HLITE_CHECK(row >= 0 && row + count <= batch.labels.dim(0) &&
+                  batch.labels.dim(1) == rule.width() && batch.dense.dim(1) >= D &&
+                  batch.keys.dim(1) == K,
               "rows [{}, {}) of {} {} {}", row, row + count, batch.labels.shape(),
               batch.dense.shape(), batch.keys.shape());
   const auto dense_bytes = static_cast<size_t>(4 * D);
@@ -107,7 +113,12 @@ int64_t RawDecoder::decode(std::span<const std::byte> records, int64_t first_sam
       float* labels = batch.labels.row(row + block + i);
       for (int64_t l = 0; l < L; ++l, p += 4) {
         labels[l] = float_label ? load<float>(p) : static_cast<float>(load<int32_t>(p));
-        bad |= !is_label(labels[l], L);
+        bad |= !rule.allows(l, labels[l]);
+      }
+      if (rule.weighted) {
+        labels[L] = load<float>(p);
+        bad |= !rule.allows(L, labels[L]);
+        p += 4;
       }
       float* dense = batch.dense.row(row + block + i);
       if (float_dense) {
@@ -145,6 +156,7 @@ int64_t RawDecoder::decode(std::span<const std::byte> records, int64_t first_sam
 void RawDecoder::report_issues(const std::byte* records, int64_t first_sample,
                                int64_t count) const {
   const int64_t record = format_.record_bytes();
+  const LabelRule rule = format_.label_rule();
   bool found = false;
   for (int64_t i = 0; i < count; ++i) {
     const std::byte* p = records + i * record;
@@ -153,13 +165,14 @@ void RawDecoder::report_issues(const std::byte* records, int64_t first_sample,
       found = true;
       sink_->report(issue);
     };
-    for (int64_t l = 0; l < format_.label_dim; ++l, p += 4) {
+    for (int64_t l = 0; l < rule.width(); ++l, p += 4) {
       const int64_t integer = load<int32_t>(p);
       const float real = load<float>(p);
-      if (!format_.float_label && !is_label(static_cast<float>(integer), format_.label_dim))
-        report({IssueKind::kLabel, place, l, integer});
-      if (format_.float_label && !is_label(real, format_.label_dim))
-        report({IssueKind::kLabel, place, l, real});
+      if (format_.float_label || rule.is_weight(l)) {
+        if (!rule.allows(l, real)) report({rule.issue(l), place, l, real});
+      } else if (!rule.allows(l, static_cast<float>(integer))) {
+        report({rule.issue(l), place, l, integer});
+      }
     }
     for (int64_t d = 0; d < format_.dense_dim; ++d, p += 4) {
       const int64_t integer = load<int32_t>(p);

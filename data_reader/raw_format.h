@@ -1,8 +1,9 @@
 // The Raw format: samples without header, framing or padding, little-endian.
 //
 //   file   := sample*
-//   sample := label[label_dim], dense[dense_dim], key[hotness[0]], key[hotness[1]], ...
-//   label  := int32, 0 or 1            (float32 in [0, 1] with float_label)
+//   sample := label[label_dim], weight?, dense[dense_dim], key[hotness[0]], key[hotness[1]], ...
+//   label  := int32, 0 or 1            (float32 in [0, 1] with float_label; any with real_label)
+//   weight := float32 in any case, >= 0: that of the sample, with sample_weight
 //   dense  := int32 x, x >= 0          (float32, finite, with float_dense)
 //   key    := uint32 k, k < rows of the slot's table
 //
@@ -19,6 +20,7 @@
 
 #include "data_reader/batch_source.h"
 #include "data_reader/key_check.h"
+#include "data_reader/label_rule.h"
 #include "data_reader/record_issue.h"
 #include "hugectr_lite/config/data_config.h"
 
@@ -31,10 +33,15 @@ struct RawFormat {
   int64_t dense_dim = 0;
   KeyLayout keys;
   bool float_label = false, float_dense = false;
+  bool real_label = false, sample_weight = false;
 
   static RawFormat from(const config::DataConfig& config);
   static RawFormat from(const Manifest& manifest);  // of a raw format
-  [[nodiscard]] int64_t record_bytes() const { return 4 * (label_dim + dense_dim + keys.columns); }
+  [[nodiscard]] LabelRule label_rule() const { return {label_dim, real_label, sample_weight}; }
+  [[nodiscard]] int64_t label_width() const { return label_rule().width(); }
+  [[nodiscard]] int64_t record_bytes() const {
+    return 4 * (label_width() + dense_dim + keys.columns);
+  }
   // "160 (1 label + 13 dense + 26 keys, 4 bytes each)", "912 (1 label + 13 dense + 214 keys of 26
   // slots, 4 bytes each)"
   [[nodiscard]] std::string describe_record() const;

@@ -13,7 +13,7 @@ ReaderPlan plan_reader(const config::DataConfig& config, int64_t rows, int64_t b
   const RawFormat format = RawFormat::from(config);
   const int64_t file_bytes = rows * format.record_bytes();
   const int64_t slot_bytes =
-      4 * rows * (format.label_dim + config.dense_width() + format.keys.columns);
+      4 * rows * (format.label_width() + config.dense_width() + format.keys.columns);
 
   ReaderPlan plan;
   int64_t threads = config.num_workers.value_or(2), each = 4;

@@ -22,26 +22,30 @@ std::string text_of(const RecordPlace& place) {
   return fmt::format("{}: {} {} (byte {})", place.path, place.called, place.record, place.byte);
 }
 
-std::string describe(const RecordIssue& issue) {
-  std::string what, expected;
-  switch (issue.kind) {
+IssueWords words_of(IssueKind kind, int64_t column) {
+  switch (kind) {
     case IssueKind::kLabel:
-      what = fmt::format("label {}", issue.column);
-      expected = "a value in [0, 1]";
-      break;
+      return {fmt::format("label {}", column), "a value in [0, 1]"};
+    case IssueKind::kRealLabel:
+      return {fmt::format("label {}", column), "a finite value"};
+    case IssueKind::kWeight:
+      return {"sample weight", "a finite value >= 0"};
     case IssueKind::kNotFinite:
-      what = fmt::format("dense {}", issue.column);
-      expected = "a finite value";
-      break;
+      return {fmt::format("dense {}", column), "a finite value"};
     case IssueKind::kNegative:
-      what = fmt::format("dense {}", issue.column);
-      expected = "an integer >= 0 (the feature is log(x + 1))";
-      break;
+      return {fmt::format("dense {}", column), "an integer >= 0 (the feature is log(x + 1))"};
     case IssueKind::kKey:
-      what = issue.layout->describe(issue.column);
-      expected = expected_key(issue, std::get<int64_t>(issue.found));
       break;
   }
+  raise("the words for a key depend on its table");
+}
+
+std::string describe(const RecordIssue& issue) {
+  const auto& [what, expected] =
+      issue.kind == IssueKind::kKey
+          ? IssueWords{issue.layout->describe(issue.column),
+                       expected_key(issue, std::get<int64_t>(issue.found))}
+          : words_of(issue.kind, issue.column);
   const std::string found =
       std::visit([](auto value) { return fmt::format("{}", value); }, issue.found);
   return fmt::format("{}, {}: expected {}, found {}", text_of(issue.place), what, expected, found);

@@ -18,8 +18,8 @@ struct RecordPlace {
 };
 std::string text_of(const RecordPlace& place);
 
-enum class IssueKind { kLabel, kNotFinite, kNegative, kKey };
-inline constexpr int kIssueKinds = 4;
+enum class IssueKind { kLabel, kRealLabel, kWeight, kNotFinite, kNegative, kKey };
+inline constexpr int kIssueKinds = 6;
 
 struct RecordIssue {
   IssueKind kind;
@@ -32,10 +32,11 @@ struct RecordIssue {
   int64_t first_key = 0, last_key = 0;
 };
 
-// A probability, or of several labels -1: this one is absent.
-inline bool is_label(float value, int64_t label_dim) {
-  return (value >= 0 && value <= 1) || (label_dim > 1 && value == -1);
-}
+// What the value is called, and what is expected of it.
+struct IssueWords {
+  std::string what, expected;
+};
+IssueWords words_of(IssueKind kind, int64_t column);  // of all kinds but kKey
 
 // "<path>: sample 12 (byte 1920), key of slot 3: expected less than 50, the rows of its table,
 // found 99"

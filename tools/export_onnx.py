@@ -7,13 +7,15 @@
 
 Inputs: the dense features by their name in the config, float32 [batch, dense_dim] as the network sees them (of raw
 integers log(x + 1)); the keys of each sparse input by its name, int64 [batch, keys a sample], local to each slot's
-table, -1 where a slot has fewer than it may. Output `score`: float32 [batch], the probability of label 1. With --split
+table, -1 where a slot has fewer than it may. Output `score`: float32 [batch], the probability of label 1, or of a
+model with MSELoss the value. With --split
 the dense part takes the vectors [batch, slots, V] of each embedding by its name. Needs Debian's python3-onnx, or onnx
 from PyPI. A model above 2 GB keeps its weights in a file beside it.
 
 Exit codes: 0 done, 2 usage or config, 3 files.
 """
 import argparse
+import math
 import os
 import sys
 
@@ -78,9 +80,14 @@ def build(config, weights, split):
                 tensors[bottoms[0]] = g.input(bottoms[0], [sum(slots)], TensorProto.INT64)
             tensors[layer["top"]] = embedding(g, layer, tensors[bottoms[0]], slots, ragged)
             continue
-        if kind == "BinaryCrossEntropyLoss":
-            logits = g.node("Sigmoid", [tensors[bottoms[0]].name])
-            g.nodes.append(helper.make_node("Reshape", [logits, g.constant(np.array([-1], np.int64))], ["score"]))
+        if kind in ("BinaryCrossEntropyLoss", "MSELoss"):
+            scores = tensors[bottoms[0]].name
+            share = data.get("negative_share", 1)
+            if share < 1:  # training had this share of the negatives
+                scores = g.node("Add", [scores, g.constant(np.array(math.log(share), np.float32))])
+            if kind == "BinaryCrossEntropyLoss":
+                scores = g.node("Sigmoid", [scores])
+            g.nodes.append(helper.make_node("Reshape", [scores, g.constant(np.array([-1], np.int64))], ["score"]))
             score = helper.make_tensor_value_info("score", TensorProto.FLOAT, ["batch"])
             continue
         if kind not in LAYERS:
@@ -91,7 +98,8 @@ def build(config, weights, split):
         for top, made in zip(tops, LAYERS[kind](g, layer, [tensors[b] for b in bottoms])):
             tensors[top] = made
     if score is None:
-        raise ModelError("expected a BinaryCrossEntropyLoss, whose logits are the model's, found none")
+        raise ModelError("expected a BinaryCrossEntropyLoss or MSELoss, whose first bottom is what the model says, found "
+                         "neither")
     graph = helper.make_graph(g.nodes, "hugectr_lite", g.inputs, [score], g.constants)
     model = helper.make_model(graph, producer_name="hugectr_lite", ir_version=IR_VERSION,
                               opset_imports=[helper.make_opsetid("", OPSET)])

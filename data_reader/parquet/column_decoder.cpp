@@ -29,7 +29,7 @@ struct ColumnDecoder::Job {
 };
 
 ColumnDecoder::ColumnDecoder(const config::DataConfig& config, std::span<const int64_t> slot_rows)
-    : label_dim_(config.label_dim),
+    : labels_(LabelRule::from(config)),
       dense_dim_(config.dense_dim),
       layout_(config.key_layout()),
       key_check_(layout_, slot_rows, config.key_policy, config.global_keys) {
@@ -117,15 +117,18 @@ void ColumnDecoder::take(Job& job, const Piece& piece) const {
 template <typename T>
 void ColumnDecoder::take_numbers(Job& job, const T* values, int64_t count) const {
   uint32_t* out = job.out.words.get() + job.row;
-  const bool label = job.column < label_dim_;
+  const bool label = job.column < labels_.width();
   for (int64_t i = 0; i < count; ++i)
     out[i] = std::bit_cast<uint32_t>(static_cast<float>(values[i]));
   for (int64_t i = 0; i < count; ++i) {
     const auto x = std::bit_cast<float>(out[i]);
-    if (label ? is_label(x, label_dim_) : std::isfinite(x)) continue;
-    return job.fail(job.row + i,
-                    fmt::format("expected {}, found {}",
-                                label ? "a label in [0, 1]" : "a finite number", values[i]));
+    if (label ? labels_.allows(job.column, x) : std::isfinite(x)) continue;
+    const std::string expected =
+        !label ? "a finite number"
+        : labels_.is_weight(job.column)
+            ? "a sample weight that is finite and >= 0"
+            : (labels_.real ? "a label that is finite" : "a label in [0, 1]");
+    return job.fail(job.row + i, fmt::format("expected {}, found {}", expected, values[i]));
   }
   job.row += count;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "data_reader/key_check.h"
+#include "data_reader/label_rule.h"
 #include "data_reader/parquet/parquet_file.h"
 #include "hugectr_lite/config/data_config.h"
 #include "hugectr_lite/core/key_layout.h"
@@ -31,16 +32,15 @@ class ColumnDecoder {
   // `slot_rows`: rows of each slot's table.
   ColumnDecoder(const config::DataConfig& config, std::span<const int64_t> slot_rows);
 
-  // Labels, dense features, slots: column i of a ParquetSet.
-  [[nodiscard]] int64_t columns() const { return label_dim_ + dense_dim_ + layout_.slots(); }
+  // Labels, the sample weight if there is one, dense features, slots: column i of a ParquetSet.
+  [[nodiscard]] int64_t columns() const { return first_slot() + layout_.slots(); }
   // Words of a row: 1, or for a slot the keys that it has room for.
   [[nodiscard]] int64_t width(int64_t column) const {
     return is_slot(column) ? layout_.hotness[static_cast<size_t>(slot(column))] : 1;
   }
-  [[nodiscard]] int64_t label_dim() const { return label_dim_; }
-  [[nodiscard]] int64_t dense_dim() const { return dense_dim_; }
-  [[nodiscard]] bool is_slot(int64_t column) const { return column >= label_dim_ + dense_dim_; }
-  [[nodiscard]] int64_t slot(int64_t column) const { return column - label_dim_ - dense_dim_; }
+  [[nodiscard]] int64_t label_width() const { return labels_.width(); }
+  [[nodiscard]] bool is_slot(int64_t column) const { return column >= first_slot(); }
+  [[nodiscard]] int64_t slot(int64_t column) const { return column - first_slot(); }
 
   // Decodes the first `rows` rows of column number `column`, which is `index` in the file. What is
   // wrong with the data goes to the result, and nothing is thrown for it. Missing values are wrong;
@@ -60,8 +60,10 @@ class ColumnDecoder {
   void take_lists(Job& job, const Piece& piece) const;
   void take(Job& job, const Piece& piece) const;
   void finish_list(Job& job) const;
+  [[nodiscard]] int64_t first_slot() const { return labels_.width() + dense_dim_; }
 
-  int64_t label_dim_, dense_dim_;
+  LabelRule labels_;
+  int64_t dense_dim_;
   KeyLayout layout_;
   std::vector<bool> fixed_length_;  // [slots]
   KeyCheck key_check_;

@@ -201,7 +201,7 @@ void ParquetReader::copy_rows(const Group& group, int64_t first, int64_t rows, H
     for (int64_t c = 0; c < decoder_.columns(); ++c) {
       const int64_t width = decoder_.width(c);
       const uint32_t* words = columns[c].words.get() + from * width;
-      const bool is_label = c < decoder_.label_dim();
+      const bool is_label = c < decoder_.label_width();
       if (decoder_.is_slot(c)) {
         uint32_t* keys = batch.keys.row(to) + key;
         const int64_t stride = batch.keys.dim(1);
@@ -214,7 +214,7 @@ void ParquetReader::copy_rows(const Group& group, int64_t first, int64_t rows, H
         continue;
       }
       float* out =
-          is_label ? batch.labels.row(to) + c : batch.dense.row(to) + (c - decoder_.label_dim());
+          is_label ? batch.labels.row(to) + c : batch.dense.row(to) + (c - decoder_.label_width());
       const int64_t stride = is_label ? batch.labels.dim(1) : batch.dense.dim(1);
       for (int64_t i = 0; i < count; ++i) std::memcpy(out + i * stride, words + i, sizeof(float));
     }

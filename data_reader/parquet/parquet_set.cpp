@@ -92,7 +92,9 @@ void check_counts(const config::DataConfig& config, const NamedColumns& named) {
       raise<DataError>("{}: expected {} columns in \"{}\" ({}), found {}", named.from, expected,
                        what, key, found);
   };
-  check("labels", named.labels.size(), config.label_dim, "layers[0].label.label_dim");
+  check("labels", named.labels.size(), config.label_width(),
+        config.sample_weight ? "layers[0].label.label_dim, and the sample weight"
+                             : "layers[0].label.label_dim");
   check("conts", named.conts.size(), config.dense_dim, "layers[0].dense.dense_dim");
   check("cats", named.cats.size(), config.key_layout().slots(), "the slots of layers[0].sparse");
 }

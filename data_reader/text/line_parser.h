@@ -3,7 +3,8 @@
 //
 // A row becomes a label, `dense` numbers and `slots` keys. A key stands for a category: the
 // category itself where it is a 32-bit number, a 64-bit hash of it elsewhere. Each lies in a column
-// of its own: column 0 the label (int32, 0 or 1), then the dense columns, then the key columns.
+// of its own: column 0 the label (int32, 0 or 1; or float32), then the dense columns, then the key
+// columns.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +25,9 @@ struct RowLayout {
   int key_bytes = 4;    // 4: uint32, 8: uint64
   // The table of each slot (slot_tables.h): slots of a table share a vocabulary.
   std::vector<int64_t> slot_tables = {};
-  int shortest_row = 1;  // bytes of the shortest line that can be a row, line feed included
+  bool real_label = false;  // the label is a float32, else 0 or 1
+  bool weighted = false;    // the first dense column is the weight of the row
+  int shortest_row = 1;     // bytes of the shortest line that can be a row, line feed included
   [[nodiscard]] int columns() const { return 1 + dense + slots; }
   [[nodiscard]] int first_key() const { return 1 + dense; }
   [[nodiscard]] int bytes(int column) const {

@@ -57,6 +57,12 @@ void declare_label_and_dense(Block& s, DataConfig& data) {
     label->name("top", &data.label_top, "Name of the tensor.", kRequired);
     label->integer("label_dim", &data.label_dim, {1, kMaxLabels},
                    "Labels per sample. More than 1 needs a `MultiCrossEntropyLoss`.", kRequired);
+    label->boolean("sample_weight", &data.sample_weight,
+                   "Extension: the labels of a sample are followed by its weight, a float32 >= 0. "
+                   "See `docs/training.md`.");
+    label->boolean("real", &data.real_label,
+                   "Extension: labels are any finite numbers, for `MSELoss`; otherwise they are in "
+                   "[0, 1].");
   }
   if (auto dense = s.object("dense", "The tensor of dense features.", kRequired)) {
     dense->name("top", &data.dense_top, "Name of the tensor.", kRequired);
@@ -65,6 +71,15 @@ void declare_label_and_dense(Block& s, DataConfig& data) {
     dense->choice("aligned", &data.dense_aligned, {{"Auto", true}, {"None", false}},
                   "`Auto` pads the features with zeros to a multiple of 8.");
   }
+}
+
+void declare_negative_share(Block& s, DataConfig& data) {
+  s.number("negative_share", &data.negative_share, {.min = 0, .max = 1, .without_min = true},
+           "Extension: share of the negative samples that the training data still has "
+           "(`--negative-share` of the preparation). Scores of evaluations and predictions are "
+           "corrected for it.");
+  if (data.negative_share < 1 && (data.label_dim != 1 || data.real_label))
+    s.refuse("negative_share", "expected 1 unless samples have one label, which is 0 or 1");
 }
 
 // The label's and dense features' numbers in raw files. Multi-hot raw data has, unless the config
@@ -153,7 +168,9 @@ void declare_columns(Block& s, DataConfig& data) {
           key, fmt::format("expected {} names ({}), found {}", count, counted, field->size()));
   };
   ColumnsConfig& named = data.columns.emplace();
-  names("labels", &named.labels, data.label_dim, "label_dim", "One for each label.", kRequired);
+  names("labels", &named.labels, data.label_width(),
+        data.sample_weight ? "label_dim, and the sample weight" : "label_dim",
+        "One for each label, then that of the sample weight if there is one.", kRequired);
   names("conts", &named.conts, data.dense_dim, "dense_dim", "One for each dense feature.",
         {.required = data.dense_dim > 0, .otherwise = "required, unless `dense_dim` is 0"});
   names("cats", &named.cats, data.key_layout().slots(), "the slots of sparse", "One for each slot.",
@@ -179,6 +196,9 @@ void check_criteo(const Block& s, const DataConfig& data) {
   constexpr int64_t kDense = 13, kSlots = 26;
   if (data.label_dim != 1)
     fail_expected(*s.at("label").find("label_dim"), "1, as a line of a Criteo file has");
+  for (const char* key : {"sample_weight", "real"})
+    if (const JsonNode* node = s.at("label").find(key); node && node->boolean())
+      fail_expected(*node, "false, as a line of a Criteo file has a label of 0 or 1 alone");
   if (data.dense_dim != kDense)
     fail_expected(*s.at("dense").find("dense_dim"),
                   fmt::format("{}, as a line of a Criteo file has", kDense));
@@ -292,6 +312,7 @@ void declare(Block& s, const std::string& directory, DataConfig& data) {
     });
   if (data.follow && data.shuffle_samples)
     s.refuse("shuffle_samples", "expected none with \"follow\": true, which reads in order");
+  declare_negative_share(s, data);
   declare_number_kinds(s, data);
   declare_keys(s, data);
   declare_columns(s, data);

@@ -77,6 +77,11 @@ struct DataConfig {
   bool global_keys = false, int64_keys = false;
   std::string label_top, dense_top;
   int64_t label_dim = 0, dense_dim = 0;
+  bool sample_weight = false;  // (ours) after the labels of a sample comes its weight
+  bool real_label = false;     // (ours) labels are any finite numbers, else in [0, 1]
+  // (ours) Share of the samples with label 0 that the training data still has. Logits of
+  // evaluations and predictions are those for all of them.
+  double negative_share = 1;
   bool dense_aligned = false;  // "Auto": zero-pad the dense width to 8
   std::vector<SparseInputConfig> sparse;
   std::optional<ColumnsConfig> columns;  // of Parquet; none: a _metadata.json says it
@@ -84,6 +89,8 @@ struct DataConfig {
   bool shuffle = false;          // async_param.shuffle: the order of batches
   bool shuffle_samples = false;  // (ours) the order of samples, anew in each epoch
 
+  // Numbers of a sample before its dense features: labels, and its weight if it has one.
+  [[nodiscard]] int64_t label_width() const { return label_dim + (sample_weight ? 1 : 0); }
   [[nodiscard]] int64_t dense_width() const {
     return dense_aligned ? (dense_dim + 7) / 8 * 8 : dense_dim;
   }

@@ -68,6 +68,7 @@ struct LayerTraits {
   bool is_loss = false;  // its top is the mean loss; bottom 0: logits, which it reads as float
   // Of a loss of several tasks, whose logits and labels are [B,T]; empty: one, [B,1].
   std::vector<float> task_weights = {};
+  bool predicts_values = false;  // of a loss: logits are the values themselves, not log odds
   // y = x w + b of bottom 0, with parameters weight and perhaps bias, then a ReLU where `has_relu`.
   // Between two of them backward is fused (LayerIo::Below); padding of x (LayerTensor::columns) and
   // a float y are welcome.

@@ -27,6 +27,7 @@
   LAYER("Interaction",            make_interaction)          \
   LAYER("LayerNorm",              make_layer_norm)           \
   GROUP("MLP",                    make_mlp)                  \
+  LAYER("MSELoss",                make_mse_loss)             \
   LAYER("MultiCross",             make_multi_cross)          \
   LAYER("MultiCrossEntropyLoss",  make_multi_cross_entropy_loss) \
   LAYER("Multiply",               make_weight_multiply)      \

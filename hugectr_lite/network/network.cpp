@@ -35,6 +35,7 @@ Network::Network(const std::vector<const config::JsonNode*>& layers, bool strict
     t.dims = input.dims;
     t.needs_grad = input.needs_grad;
     t.is_label = input.is_label;
+    t.has_weight = input.has_weight;
     t.is_known = input.is_known;
     tensors_.push_back(std::move(t));
   }
@@ -221,6 +222,10 @@ void Network::check_labels(const LayerEntry& entry) const {
     if (is_loss && i == 1 && !t.is_label)
       config::fail_at(
           at, fmt::format("expected labels as the second bottom of a loss, found \"{}\"", t.name));
+    if (!is_loss && t.has_weight)
+      config::fail_at(at, fmt::format("expected a loss as the only layer that reads the labels "
+                                      "\"{}\", as these have a sample_weight, found {}",
+                                      t.name, layer.type()));
     if (!is_loss && t.is_label != tensors_[entry.bottoms[0]].is_label)
       config::fail_at(at, fmt::format("expected either labels or features as bottoms, found \"{}\" "
                                       "and \"{}\"; only a loss reads both",
@@ -279,6 +284,9 @@ BufferId Network::logits() const { return layers_[loss_layer_].io.bottoms[0].val
 
 const std::vector<float>& Network::task_weights() const {
   return layers_[loss_layer_].layer->traits().task_weights;
+}
+bool Network::predicts_values() const {
+  return layers_[loss_layer_].layer->traits().predicts_values;
 }
 int64_t Network::tasks() const { return std::max<int64_t>(1, std::ssize(task_weights())); }
 

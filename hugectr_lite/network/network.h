@@ -27,7 +27,8 @@ struct NetworkInput {
   const config::JsonNode* source = nullptr;  // the block that makes it, for messages
   FloatType type = FloatType::kFloat;        // float, or NetworkSetup::type
   bool is_label = false;                     // only the loss may read it, as its second bottom
-  bool is_known = true;                      // false: what makes it is faulty, and so are its dims
+  bool has_weight = false;  // of a label: one more number in each row, which the loss alone reads
+  bool is_known = true;     // false: what makes it is faulty, and so are its dims
 };
 
 // What the network's steps work with.
@@ -90,8 +91,9 @@ class Network {
     Dims dims;
     int producer = -1;  // layer, or -1: an input
     bool needs_grad = false;
-    bool is_label = false;  // an input of labels, or a tensor made of nothing but labels
-    bool is_known = true;   // false: made by a layer with a fault, or from such tensors
+    bool is_label = false;    // an input of labels, or a tensor made of nothing but labels
+    bool has_weight = false;  // NetworkInput::has_weight
+    bool is_known = true;     // false: made by a layer with a fault, or from such tensors
     std::vector<std::pair<size_t, size_t>> consumers;  // (layer, bottom)
     BufferId value = kNoBuffer, grad = kNoBuffer;
     FloatType type = FloatType::kFloat;    // of the value
@@ -123,6 +125,8 @@ class Network {
   // LayerTraits::task_weights, and how many tasks there are.
   [[nodiscard]] const std::vector<float>& task_weights() const;
   [[nodiscard]] int64_t tasks() const;
+  // LayerTraits::predicts_values
+  [[nodiscard]] bool predicts_values() const;
 
   void emit_forward(plan::Plan& plan, Phase phase) const;
   void emit_backward(plan::Plan& plan) const;

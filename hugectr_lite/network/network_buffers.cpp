@@ -79,7 +79,7 @@ void Network::declare_tensors(Buffers& buffers) {
   const int64_t batch = setup_.max_batch, size = float_type_bytes(setup_.type);
   for (size_t i = 0; i < tensors_.size(); ++i) {
     TensorEntry& t = tensors_[i];
-    t.columns = elements(t.dims);
+    t.columns = elements(t.dims) + (t.has_weight ? 1 : 0);
     if (i < inputs_.size()) {
       t.value = setup_.inputs[i];
       t.type = inputs_[i].type;

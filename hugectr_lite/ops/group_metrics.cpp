@@ -29,12 +29,16 @@ double chance_of_none(int64_t samples, int64_t positives, int64_t places) {
 
 }  // namespace
 
-std::optional<double> calibration(std::span<const float> logits, std::span<const float> labels) {
+std::optional<double> calibration(std::span<const float> logits, std::span<const float> labels,
+                                  std::span<const float> weights) {
   HLITE_CHECK(logits.size() == labels.size(), "{} logits, {} labels", logits.size(), labels.size());
+  HLITE_CHECK(weights.empty() || weights.size() == logits.size(), "{} logits, {} weights",
+              logits.size(), weights.size());
   double predicted = 0, found = 0;
   for (size_t i = 0; i < logits.size(); ++i) {
-    predicted += 1 / (1 + std::exp(-static_cast<double>(logits[i])));
-    found += static_cast<double>(labels[i]);
+    const double weight = weights.empty() ? 1.0 : static_cast<double>(weights[i]);
+    predicted += weight / (1 + std::exp(-static_cast<double>(logits[i])));
+    found += weight * static_cast<double>(labels[i]);
   }
   if (found == 0) return std::nullopt;
   return predicted / found;

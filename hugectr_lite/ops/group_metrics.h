@@ -14,8 +14,10 @@
 namespace hlite::ops {
 
 // The mean of sigmoid(logit) over the mean of the label: 1 where as many positives are predicted as
-// there are. Nothing where there are none. Throws Error when sizes differ.
-std::optional<double> calibration(std::span<const float> logits, std::span<const float> labels);
+// there are. Nothing where there are none. Throws Error when sizes differ. With a weight for each
+// sample both are weighted means.
+std::optional<double> calibration(std::span<const float> logits, std::span<const float> labels,
+                                  std::span<const float> weights = {});
 
 // The samples of a set, ordered by group, in it by score, highest first.
 class GroupRanking {

@@ -1,5 +1,6 @@
 #include "hugectr_lite/ops/metrics.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <vector>
@@ -28,15 +29,77 @@ void radix_sort(std::vector<uint64_t>& values, int low_bit) {
   }
 }
 
-}  // namespace
-
-std::optional<double> auc(std::span<const float> scores, std::span<const float> labels) {
-  HLITE_CHECK(scores.size() == labels.size(), "{} scores, {} labels", scores.size(), labels.size());
-  std::vector<uint64_t> rows(scores.size());  // score, then one bit: positive
+// Score, then one bit: positive.
+std::vector<uint64_t> scored_rows(std::span<const float> scores, std::span<const float> labels) {
+  std::vector<uint64_t> rows(scores.size());
   for (size_t i = 0; i < rows.size(); ++i) {
     if (std::isnan(scores[i])) raise<DataError>("AUC: the score of evaluation sample {} is NaN", i);
     rows[i] = uint64_t{ordered_bits(scores[i])} << 1 | (labels[i] > 0.5f);
   }
+  return rows;
+}
+
+std::optional<double> weighted_auc(std::span<const float> scores, std::span<const float> labels,
+                                   std::span<const float> weights) {
+  constexpr int kIndexBits = 31;
+  HLITE_CHECK(scores.size() <= size_t{1} << kIndexBits, "{} scores", scores.size());
+  std::vector<uint64_t> rows = scored_rows(scores, labels);
+  for (size_t i = 0; i < rows.size(); ++i) rows[i] = rows[i] << kIndexBits | i;
+  radix_sort(rows, kIndexBits);
+  double won = 0, negatives = 0, positives = 0;
+  for (size_t i = 0; i < rows.size();) {
+    double tied[2] = {0, 0};
+    const uint64_t score = rows[i] >> (kIndexBits + 1);
+    for (; i < rows.size() && rows[i] >> (kIndexBits + 1) == score; ++i)
+      tied[rows[i] >> kIndexBits & 1] +=
+          static_cast<double>(weights[rows[i] & ((uint64_t{1} << kIndexBits) - 1)]);
+    won += tied[1] * (negatives + tied[0] / 2);
+    negatives += tied[0];
+    positives += tied[1];
+  }
+  if (!(negatives > 0 && positives > 0)) return std::nullopt;
+  return won / negatives / positives;
+}
+
+// term(i) of n samples, weighted, over the weights: in blocks of a fixed size, added in their
+// order.
+template <typename Term>
+double weighted_mean(const Exec& exec, size_t n, std::span<const float> weights, Term&& term) {
+  HLITE_CHECK(weights.empty() || weights.size() == n, "{} weights of {}", weights.size(), n);
+  constexpr int64_t kBlock = 1 << 14;
+  const auto samples = static_cast<int64_t>(n);
+  if (samples == 0) return 0;
+  struct Sums {
+    double terms = 0, weights = 0;
+  };
+  std::vector<Sums> blocks(static_cast<size_t>((samples + kBlock - 1) / kBlock));
+  exec.threads().run(static_cast<int64_t>(blocks.size()), [&](int64_t block, int) {
+    Sums sums;
+    for (int64_t i = block * kBlock; i < std::min(samples, (block + 1) * kBlock); ++i) {
+      const auto at = static_cast<size_t>(i);
+      const double weight = weights.empty() ? 1.0 : static_cast<double>(weights[at]);
+      sums.terms += weight * term(at);
+      sums.weights += weight;
+    }
+    blocks[static_cast<size_t>(block)] = sums;
+  });
+  Sums all;
+  for (const Sums& of : blocks) {
+    all.terms += of.terms;
+    all.weights += of.weights;
+  }
+  return all.weights > 0 ? all.terms / all.weights : 0;
+}
+
+}  // namespace
+
+std::optional<double> auc(std::span<const float> scores, std::span<const float> labels,
+                          std::span<const float> weights) {
+  HLITE_CHECK(scores.size() == labels.size(), "{} scores, {} labels", scores.size(), labels.size());
+  HLITE_CHECK(weights.empty() || weights.size() == scores.size(), "{} scores, {} weights",
+              scores.size(), weights.size());
+  if (!weights.empty()) return weighted_auc(scores, labels, weights);
+  std::vector<uint64_t> rows = scored_rows(scores, labels);
   radix_sort(rows, 1);
   // Twice the number of won pairs, so that half a pair is a whole number.
   double won = 0;
@@ -53,23 +116,22 @@ std::optional<double> auc(std::span<const float> scores, std::span<const float> 
   return won / 2 / static_cast<double>(negatives) / static_cast<double>(positives);
 }
 
-double log_loss(const Exec& exec, std::span<const float> logits, std::span<const float> labels) {
+double log_loss(const Exec& exec, std::span<const float> logits, std::span<const float> labels,
+                std::span<const float> weights) {
   HLITE_CHECK(logits.size() == labels.size(), "{} logits, {} labels", logits.size(), labels.size());
-  constexpr int64_t kBlock = 1 << 14;
-  const auto n = static_cast<int64_t>(logits.size());
-  if (n == 0) return 0;
-  std::vector<double> sums(static_cast<size_t>((n + kBlock - 1) / kBlock));
-  exec.threads().run(static_cast<int64_t>(sums.size()), [&](int64_t block, int) {
-    double sum = 0;
-    for (int64_t i = block * kBlock; i < std::min(n, (block + 1) * kBlock); ++i) {
-      const double z = logits[static_cast<size_t>(i)], y = labels[static_cast<size_t>(i)];
-      sum += std::max(z, 0.0) - z * y + std::log1p(std::exp(-std::abs(z)));
-    }
-    sums[static_cast<size_t>(block)] = sum;
+  return weighted_mean(exec, logits.size(), weights, [&](size_t i) {
+    const double z = logits[i], y = labels[i];
+    return std::max(z, 0.0) - z * y + std::log1p(std::exp(-std::abs(z)));
   });
-  double total = 0;
-  for (const double s : sums) total += s;
-  return total / static_cast<double>(n);
+}
+
+double mean_squared_error(const Exec& exec, std::span<const float> values,
+                          std::span<const float> labels, std::span<const float> weights) {
+  HLITE_CHECK(values.size() == labels.size(), "{} values, {} labels", values.size(), labels.size());
+  return weighted_mean(exec, values.size(), weights, [&](size_t i) {
+    const double error = static_cast<double>(values[i]) - static_cast<double>(labels[i]);
+    return error * error;
+  });
 }
 
 GpuMetrics::GpuMetrics(const Exec& exec, int64_t max_samples)

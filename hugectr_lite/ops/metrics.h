@@ -17,10 +17,19 @@ namespace hlite::ops {
 // Exact area under the ROC curve: the share of (positive, negative) pairs in which the positive has
 // the higher score, ties counting half. A label above 0.5 is positive. Nothing when one of the two
 // classes is absent. Throws Error when sizes differ, DataError on a NaN score.
-std::optional<double> auc(std::span<const float> scores, std::span<const float> labels);
+//
+// With a weight >= 0 for each sample, a pair counts as much as the product of its two weights; a
+// class whose weights are all 0 is absent. At most 2^31 samples then.
+std::optional<double> auc(std::span<const float> scores, std::span<const float> labels,
+                          std::span<const float> weights = {});
 
-// Mean binary cross-entropy of logits, summed in double in a fixed order. 0 for no samples.
-double log_loss(const Exec& exec, std::span<const float> logits, std::span<const float> labels);
+// Mean binary cross-entropy of logits, summed in double in a fixed order. 0 for no samples. With
+// weights: the sum of weighted losses over the sum of the weights, 0 if that is 0.
+double log_loss(const Exec& exec, std::span<const float> logits, std::span<const float> labels,
+                std::span<const float> weights = {});
+// Mean squared error, summed and weighted likewise.
+double mean_squared_error(const Exec& exec, std::span<const float> values,
+                          std::span<const float> labels, std::span<const float> weights = {});
 
 // Unsigned integers in the order of the floats; both zeros map to the same one.
 HLITE_HD inline uint32_t ordered_bits(float x) {

@@ -1,4 +1,6 @@
 // predict: the command line.
+#include <cmath>
+
 #include "data_reader/key_check.h"
 #include "hugectr_lite/core/interrupt.h"
 #include "hugectr_lite/core/log.h"
@@ -88,7 +90,9 @@ void report(const hlite::predict::PredictionResult& result) {
     result.replaced_share() > hlite::data::kManyReplaced ? hlite::log::warning("{}", text)
                                                          : info("{}", text);
   }
-  if (result.loss)
+  if (result.loss && result.values)
+    info("RMSE {:.6f}, mean squared error {:.6f}", std::sqrt(*result.loss), *result.loss);
+  else if (result.loss)
     info("AUC {}, log loss {:.6f}", result.auc ? fmt::format("{:.6f}", *result.auc) : "none",
          *result.loss);
 }
@@ -100,8 +104,8 @@ int main(int argc, char** argv) {
   std::string page;
   const hlite::tools::ToolDescription description{
       "predict",
-      "Scores samples with a trained model: the probability of label 1, in the order of the input. "
-      "With labels also AUC and log loss.",
+      "Scores samples with a trained model: the probability of label 1, or of a model with MSELoss "
+      "the value, in the order of the input. With labels also AUC and log loss, or RMSE.",
       "  predict --model checkpoint --input val.bin --out scores.npy\n"
       "  predict --model checkpoint --prepared data --input new.csv.gz --out scores.csv\n"
       "  cat new.tsv | predict --config c.json --model w.safetensors --prepared data --no-label "

@@ -147,30 +147,32 @@ PredictionResult predict(const PredictionOptions& options) {
   if (const std::string columns = samples.carried_columns(); !columns.empty())
     out->set_beside(columns);
   PredictionResult result;
-  std::vector<float> logits, labels, scores;
+  trainer::SampleOutputs outputs;
+  std::vector<float> scores;
   for (;;) {
     const data::HostBatch& batch = samples.next();
     if (batch.size == 0) break;
     if (InterruptGuard::requested()) throw PredictionInterrupted();
-    const size_t before = logits.size();
-    predictor.run(batch, logits, labels);
-    scores.resize(logits.size() - before);
-    std::transform(logits.begin() + static_cast<std::ptrdiff_t>(before), logits.end(),
-                   scores.begin(), probability);
+    const size_t before = outputs.logits.size();
+    predictor.run(batch, outputs);
+    scores.resize(outputs.logits.size() - before);
+    std::transform(outputs.logits.begin() + static_cast<std::ptrdiff_t>(before),
+                   outputs.logits.end(), scores.begin(),
+                   [&](float logit) { return predictor.score_of(logit); });
     out->add(scores, samples.carried());
     result.samples += batch.size;
     result.replaced_keys += batch.replaced_keys;
-    if (!labelled) {
-      logits.clear();
-      labels.clear();
-    }
+    if (!labelled) outputs.clear();
   }
   // The disk works while the metrics are computed.
   auto written = std::async(std::launch::async, [&] { out->finish(); });
   if (labelled && result.samples > 0) {
-    result.auc = ops::auc(logits, labels);
-    result.loss =
-        ops::log_loss({.device = Device::kCpu, .pool = &predictor.pool()}, logits, labels);
+    const Exec exec{.device = Device::kCpu, .pool = &predictor.pool()};
+    const auto& [logits, labels, weights] = outputs;
+    result.values = predictor.predicts_values();
+    if (!result.values) result.auc = ops::auc(logits, labels, weights);
+    result.loss = result.values ? ops::mean_squared_error(exec, logits, labels, weights)
+                                : ops::log_loss(exec, logits, labels, weights);
   }
   samples.report();
   result.keys = result.samples * config->data.key_layout().columns;

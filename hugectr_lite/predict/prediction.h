@@ -36,8 +36,10 @@ struct PredictionResult {
   [[nodiscard]] double replaced_share() const {
     return keys > 0 ? static_cast<double>(replaced_keys) / static_cast<double>(keys) : 0;
   }
-  // With labels: of the scores, as an evaluation has them; no AUC where one class is absent.
+  // With labels: of the scores, as an evaluation has them; no AUC where one class is absent, or
+  // the scores are values, of which the loss is the mean squared error.
   std::optional<double> auc, loss;
+  bool values = false;
   double seconds = 0;  // reading and scoring, without loading the model
 };
 

@@ -4,13 +4,11 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cmath>
 #include <filesystem>
 
 #include "hugectr_lite/checkpoint/checkpoint.h"
 #include "hugectr_lite/checkpoint/delta_chain.h"
 #include "hugectr_lite/predict/prediction_config.h"
-#include "hugectr_lite/trainer/model/model_results.h"
 #include "hugectr_lite/trainer/model/model_tensors.h"
 #include "hugectr_lite/trainer/run/resources.h"
 
@@ -69,15 +67,10 @@ Predictor::Predictor(const config::TrainConfig& config, const ModelWeights& weig
   trainer::weights_changed(model_);
 }
 
-void Predictor::run(const data::HostBatch& batch, std::vector<float>& logits,
-                    std::vector<float>& labels) {
+void Predictor::run(const data::HostBatch& batch, trainer::SampleOutputs& outputs) {
   model_.evaluate({.batch = batch.size, .input = trainer::input_of(batch)});
-  trainer::append_outputs(model_, batch.size, logits, labels);
+  trainer::append_outputs(model_, batch.size, outputs);
   trainer::check_keys(model_);
-}
-
-float probability(float logit) {
-  return static_cast<float>(1 / (1 + std::exp(-static_cast<double>(logit))));
 }
 
 }  // namespace hlite::predict

@@ -13,6 +13,7 @@
 #include "hugectr_lite/core/thread_pool.h"
 #include "hugectr_lite/predict/mapped_weights.h"
 #include "hugectr_lite/trainer/model/model.h"
+#include "hugectr_lite/trainer/model/model_results.h"
 #include "hugectr_lite/trainer/run/options.h"
 
 namespace hlite::predict {
@@ -37,8 +38,12 @@ class Predictor {
   Predictor(const config::TrainConfig& config, const ModelWeights& weights,
             const trainer::Options& options);
 
-  // Appends the logits of a batch of at most batch_size() samples, and their labels.
-  void run(const data::HostBatch& batch, std::vector<float>& logits, std::vector<float>& labels);
+  // Appends the outputs of a batch of at most batch_size() samples.
+  void run(const data::HostBatch& batch, trainer::SampleOutputs& outputs);
+  // trainer::score_of()
+  [[nodiscard]] float score_of(float logit) const { return trainer::score_of(model_, logit); }
+  // Scores are values, not probabilities (MSELoss).
+  [[nodiscard]] bool predicts_values() const { return model_.layers().network->predicts_values(); }
 
   [[nodiscard]] int64_t batch_size() const { return model_.max_batch(); }
   [[nodiscard]] int64_t tasks() const { return model_.layers().network->tasks(); }
@@ -50,8 +55,5 @@ class Predictor {
   std::optional<MappedWeights> mapped_;
   trainer::Model model_;
 };
-
-// 1 / (1 + e^-logit), rounded to float once.
-float probability(float logit);
 
 }  // namespace hlite::predict

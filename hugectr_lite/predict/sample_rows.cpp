@@ -22,6 +22,7 @@ std::vector<bool> columns_that_may_lack(const config::DataConfig& config) {
 
 SampleRows::SampleRows(const config::DataConfig& config, std::span<const int64_t> slot_rows)
     : config_(config),
+      labels_(data::LabelRule::from(config)),
       layout_(config.key_layout()),
       key_check_(layout_, slot_rows, config.key_policy),
       may_lack_(columns_that_may_lack(config)) {}
@@ -37,14 +38,28 @@ void SampleRows::check_shapes(const SampleArrays& samples) const {
   check("dense", samples.dense.dim(0), samples.dense.dim(1), config_.dense_dim);
   if (samples.labels.data() != nullptr)
     check("label", samples.labels.dim(0), samples.labels.dim(1), config_.label_dim);
+  if (samples.weights.data() == nullptr) return;
+  if (!labels_.weighted)
+    raise<DataError>(
+        "sample_weight: expected none, as the config's Data layer has none; \"sample_weight\": "
+        "true "
+        "in its label makes it take weights");
+  check("sample_weight", samples.weights.dim(0), samples.weights.dim(1), 1);
 }
 
 // What a decoder of records would refuse.
-void SampleRows::check_values(const float* label, const float* dense, int64_t sample) const {
-  for (int64_t l = 0; label != nullptr && l < config_.label_dim; ++l)
-    if (!data::is_label(label[l], config_.label_dim))
-      raise<DataError>("label: sample {}, label {}: expected a value in [0, 1], found {}", sample,
-                       l, label[l]);
+void SampleRows::check_values(const SampleArrays& samples, int64_t sample) const {
+  const auto check_label = [&](const char* array, int64_t column, float value) {
+    if (labels_.allows(column, value)) return;
+    const auto [what, expected] = data::words_of(labels_.issue(column), column);
+    raise<DataError>("{}: sample {}, {}: expected {}, found {}", array, sample, what, expected,
+                     value);
+  };
+  for (int64_t l = 0; samples.labels.data() != nullptr && l < config_.label_dim; ++l)
+    check_label("label", l, samples.labels(sample, l));
+  if (samples.weights.data() != nullptr)
+    check_label("sample_weight", config_.label_dim, samples.weights(sample, 0));
+  const float* const dense = samples.dense.data() + sample * config_.dense_dim;
   for (int64_t d = 0; d < config_.dense_dim; ++d)
     if (!std::isfinite(dense[d]))
       raise<DataError>("dense: sample {}, feature {}: expected a finite value, found {}", sample, d,
@@ -57,11 +72,14 @@ int64_t SampleRows::put(const SampleArrays& samples, int64_t sample, float* labe
                                        ? nullptr
                                        : samples.labels.data() + sample * config_.label_dim;
   const float* const features = samples.dense.data() + sample * config_.dense_dim;
-  check_values(given_label, features, sample);
+  check_values(samples, sample);
   if (label != nullptr && given_label != nullptr)
     std::copy_n(given_label, config_.label_dim, label);
   else if (label != nullptr)
     std::fill_n(label, config_.label_dim, 0.0f);
+  if (label != nullptr && labels_.weighted)
+    label[config_.label_dim] =
+        samples.weights.data() == nullptr ? 1.0f : samples.weights(sample, 0);
   std::copy_n(features, config_.dense_dim, dense);
   const int64_t* const from = samples.keys.data() + sample * layout_.columns;
   int64_t replaced = 0;

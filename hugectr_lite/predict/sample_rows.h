@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data_reader/key_check.h"
+#include "data_reader/label_rule.h"
 #include "hugectr_lite/config/data_config.h"
 #include "hugectr_lite/core/view.h"
 
@@ -19,6 +20,7 @@ struct SampleArrays {
   Matrix<const float> dense;   // [n, dense_dim], as the network sees them: of raw integers log(x+1)
   Matrix<const int64_t> keys;  // [n, key columns], local to each slot's table; -1: no
                                // key, where a sample may have fewer (is_fixed_length is false)
+  Matrix<const float> weights = {};  // [n, 1], of the config's sample_weight; no data: all are 1
 };
 
 // By key column.
@@ -35,10 +37,10 @@ class SampleRows {
 
   // Throws DataError "<array>: expected ..., found ..." for shapes that are not the config's.
   void check_shapes(const SampleArrays& samples) const;
-  // Writes sample `sample` to a row of a batch: label [label_dim] (null: not written), dense
+  // Writes sample `sample` to a row of a batch: label [label_width] (null: not written), dense
   // [dense_dim], keys [columns]. Adds to `counts`; returns how many keys were replaced. Throws
-  // DataError for a label or feature that records could not have, or a key outside of its table
-  // where key_policy refuses such.
+  // DataError for a label, weight or feature that records could not have, or a key outside of its
+  // table where key_policy refuses such.
   int64_t put(const SampleArrays& samples, int64_t sample, float* label, float* dense,
               uint32_t* keys, KeyCounts& counts) const;
 
@@ -52,9 +54,10 @@ class SampleRows {
   [[nodiscard]] std::vector<std::string> columns() const;
 
  private:
-  void check_values(const float* label, const float* dense, int64_t sample) const;
+  void check_values(const SampleArrays& samples, int64_t sample) const;
 
   const config::DataConfig config_;
+  const data::LabelRule labels_;
   const KeyLayout layout_;
   const data::KeyCheck key_check_;
   const std::vector<bool> may_lack_;  // [key columns]: whether a sample may have no key there

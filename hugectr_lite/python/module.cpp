@@ -77,7 +77,16 @@ predict::SampleArrays samples_of(const Floats& dense, const Keys& keys) {
   return {{}, dense.matrix(), keys.matrix()};
 }
 
-// The inverse of predict::probability, of scores that are 0 or 1 a large finite number.
+// Weights of samples, or nothing for None.
+std::optional<Floats> weights_of(const py::object& weights) {
+  if (weights.is_none()) return std::nullopt;
+  return std::optional<Floats>(std::in_place, weights, "sample_weight");
+}
+std::span<const float> values_of(const std::optional<Floats>& weights) {
+  return weights ? weights->values() : std::span<const float>();
+}
+
+// The inverse of trainer::score_of(), of probabilities that are 0 or 1 a large finite number.
 float logit(float probability) {
   constexpr double kLeast = 1e-7;
   const double p = std::clamp<double>(probability, kLeast, 1 - kLeast);
@@ -105,14 +114,14 @@ class OneAtATime {
   [[nodiscard]] bool is_forked() const { return getpid() != maker_; }
 
   // (scores [samples] or [samples, tasks], present keys of each column, replaced ones):
-  // run(batch, logits, labels) appends the logits of a batch.
-  template <typename Run>
+  // run(batch, outputs) appends the outputs of a batch, score(logit) is the score of a logit.
+  template <typename Run, typename Score>
   py::tuple predicted(predict::ArrayBatches& batches, int64_t tasks, const py::object& dense,
-                      const py::object& keys, Run&& run) {
+                      const py::object& keys, Run&& run, Score&& score) {
     const Floats dense_array(dense, "dense");
     const Keys key_array(keys, "keys");
     const auto samples = samples_of(dense_array, key_array);
-    std::vector<float> logits, labels;
+    trainer::SampleOutputs outputs;
     predict::KeyCounts counts;
     {
       const Inside inside(*this);
@@ -120,12 +129,13 @@ class OneAtATime {
       do {
         look_for_signals();
         const data::HostBatch& batch = batches.fill(samples, first);
-        if (batch.size > 0) run(batch, logits, labels);
+        if (batch.size > 0) run(batch, outputs);
         first += batch.size;
       } while (first < samples.keys.dim(0));
       counts = batches.counts();
     }
-    std::transform(logits.begin(), logits.end(), logits.begin(), predict::probability);
+    std::vector<float>& logits = outputs.logits;
+    std::transform(logits.begin(), logits.end(), logits.begin(), score);
     OutputArray scores{.shape = {samples.keys.dim(0)}};
     if (tasks > 1) scores.shape.push_back(tasks);
     scores.values = std::move(logits);
@@ -225,11 +235,14 @@ class PyTrainer : OneAtATime {
     return events_->take();
   }
   // Returns the present and the replaced keys of each column, as predict() does.
-  py::tuple step_on(const py::object& label, const py::object& dense, const py::object& keys) {
+  py::tuple step_on(const py::object& label, const py::object& dense, const py::object& keys,
+                    const py::object& sample_weight) {
     const Floats label_array(label, "label"), dense_array(dense, "dense");
     const Keys key_array(keys, "keys");
     auto samples = samples_of(dense_array, key_array);
     samples.labels = label_array.matrix(true);
+    const auto weights = weights_of(sample_weight);
+    if (weights) samples.weights = weights->matrix(true);
     predict::ArrayBatches& batches = this->batches();
     predict::KeyCounts counts;
     {
@@ -258,17 +271,29 @@ class PyTrainer : OneAtATime {
   // Metrics of scores that a caller has: what evaluate() returns of its own data. With `decides`
   // they lead to what those would lead to (TrainingPolicy); second: whether training ends.
   std::pair<py::dict, bool> take_evaluation(const py::object& label, const py::object& score,
-                                            bool decides) {
+                                            bool decides, const py::object& sample_weight) {
     const Floats labels(label, "label"), scores(score, "score");
-    std::vector<float> logits(scores.values().size());
-    std::transform(scores.values().begin(), scores.values().end(), logits.begin(), logit);
-    trainer::EvalResult result{.auc = ops::auc(scores.values(), labels.values()),
-                               .loss = ops::log_loss(trainer_->exec(), logits, labels.values()),
-                               .samples = std::ssize(logits)};
+    const auto given = weights_of(sample_weight);
+    const std::span<const float> weights = values_of(given);
+    trainer::EvalResult result;
+    result.samples = std::ssize(scores.values());
+    if (predicts_values()) {
+      result.loss =
+          ops::mean_squared_error(trainer_->exec(), scores.values(), labels.values(), weights);
+      result.more.emplace_back(trainer::kRmse, std::sqrt(result.loss));
+    } else {
+      std::vector<float> logits(scores.values().size());
+      std::transform(scores.values().begin(), scores.values().end(), logits.begin(), logit);
+      result.auc = ops::auc(scores.values(), labels.values(), weights);
+      result.loss = ops::log_loss(trainer_->exec(), logits, labels.values(), weights);
+    }
     const Inside inside(*this);
     const bool end = decides && loop_->policy().apply(result).has_value();
     const py::gil_scoped_acquire gil;
     return {dict_of(result), end};
+  }
+  [[nodiscard]] bool predicts_values() {
+    return trainer_->model().layers().network->predicts_values();
   }
   void use_best() {
     const Inside inside(*this);
@@ -306,11 +331,13 @@ class PyTrainer : OneAtATime {
   }
   py::tuple predict(const py::object& dense, const py::object& keys) {
     trainer::Model& model = trainer_->model();
-    return predicted(batches(), model.layers().network->tasks(), dense, keys,
-                     [&](const auto& batch, auto& logits, auto& labels) {
-                       model.evaluate({.batch = batch.size, .input = trainer::input_of(batch)});
-                       trainer::append_outputs(model, batch.size, logits, labels);
-                     });
+    return predicted(
+        batches(), model.layers().network->tasks(), dense, keys,
+        [&](const auto& batch, auto& outputs) {
+          model.evaluate({.batch = batch.size, .input = trainer::input_of(batch)});
+          trainer::append_outputs(model, batch.size, outputs);
+        },
+        [&](float logit) { return trainer::score_of(model, logit); });
   }
   std::vector<std::string> key_columns() { return batches().columns(); }
   [[nodiscard]] bool has_log_features() const {
@@ -389,10 +416,10 @@ class PyPredictor : OneAtATime {
   PyPredictor& operator=(const PyPredictor&) = delete;
 
   py::tuple predict(const py::object& dense, const py::object& keys) {
-    return predicted(batches_, predictor_->tasks(), dense, keys,
-                     [&](const auto& batch, auto& logits, auto& labels) {
-                       predictor_->run(batch, logits, labels);
-                     });
+    return predicted(
+        batches_, predictor_->tasks(), dense, keys,
+        [&](const auto& batch, auto& outputs) { predictor_->run(batch, outputs); },
+        [&](float logit) { return predictor_->score_of(logit); });
   }
   // `folder`: what csv_prep or criteo_prep wrote, or "" for the checkpoint's own; it may be removed
   // afterwards. Returns its place.
@@ -414,7 +441,7 @@ class PyPredictor : OneAtATime {
   // Scores of the lines of a text file; of each categorical column how many values were there and
   // how many of these unknown. REQUIRES open_preparation().
   py::tuple predict_text(const std::string& path) {
-    std::vector<float> logits, labels;
+    trainer::SampleOutputs outputs;
     data::UnknownValues unknown;
     {
       const Inside inside(*this);
@@ -424,11 +451,13 @@ class PyPredictor : OneAtATime {
         look_for_signals();
         const data::HostBatch& batch = lines.next();
         if (batch.size == 0) break;
-        predictor_->run(batch, logits, labels);
+        predictor_->run(batch, outputs);
       }
       unknown = lines.unknown();
     }
-    std::transform(logits.begin(), logits.end(), logits.begin(), predict::probability);
+    std::vector<float>& logits = outputs.logits;
+    std::transform(logits.begin(), logits.end(), logits.begin(),
+                   [&](float of) { return predictor_->score_of(of); });
     for (int64_t& missing : unknown.missing) missing = unknown.rows - missing;
     OutputArray scores{.shape = {std::ssize(logits)}};
     scores.values = std::move(logits);
@@ -506,6 +535,7 @@ void define_trainer(py::module_& module) {
       .def_property("learning_rate", &PyTrainer::learning_rate, &PyTrainer::set_learning_rate)
       .def("take_evaluation", &PyTrainer::take_evaluation)
       .def("use_best", &PyTrainer::use_best)
+      .def_property_readonly("predicts_values", &PyTrainer::predicts_values)
       .def_property_readonly("batch_size", &PyTrainer::batch_size)
       .def_property_readonly("seed", [](PyTrainer& t) { return t.trainer().seed(); })
       .def_property_readonly("embedding_slots", &PyTrainer::embedding_slots)
@@ -530,9 +560,12 @@ void define_prediction(py::module_& module) {
       .def_property_readonly("key_columns", &PyPredictor::key_columns)
       .def_property_readonly("column_names", &PyPredictor::column_names)
       .def_property_readonly("reads_log_features", &PyPredictor::has_log_features);
-  module.def("auc", [](const py::object& label, const py::object& score) {
-    return ops::auc(Floats(score, "score").values(), Floats(label, "label").values());
-  });
+  module.def("auc",
+             [](const py::object& label, const py::object& score, const py::object& sample_weight) {
+               const auto weights = weights_of(sample_weight);
+               return ops::auc(Floats(score, "score").values(), Floats(label, "label").values(),
+                               values_of(weights));
+             });
   module.def("check", [](const std::string& path, const std::string& text, const Changes& changes) {
     return trainer::check_report(*predict::load_config({path, text}, changes),
                                  options_of(path, changes, "auto", 0));

@@ -28,12 +28,12 @@ struct Scorer::Loaded {
                    .until = options.until,
                    .in = predict::WeightsIn::kFile},
                   options.run),
-        batch(predictor.batch_size(), config->data.label_dim, config->data.dense_width(),
+        batch(predictor.batch_size(), config->data.label_width(), config->data.dense_width(),
               config->data.key_layout().columns) {}
   const std::unique_ptr<const config::TrainConfig> config;
   predict::Predictor predictor;
   data::BatchBuffer batch;
-  std::vector<float> logits, labels;
+  trainer::SampleOutputs outputs;
 };
 
 Scorer::Scorer(const ScorerOptions& options, const ModelMetrics& metrics)
@@ -192,7 +192,7 @@ void Scorer::score(Loaded& loaded, std::vector<ScoreJob> jobs) {
     log::warning("scoring failed: {}", failure);
   }
   const auto end = Clock::now();
-  const float* logit = loaded.logits.data();
+  const float* logit = loaded.outputs.logits.data();
   for (ScoreJob& job : jobs) {
     if (!failure.empty()) {
       job.done({.status = 500, .error = failure});
@@ -201,7 +201,7 @@ void Scorer::score(Loaded& loaded, std::vector<ScoreJob> jobs) {
     ScoreResult result;
     result.scores.resize(static_cast<size_t>(job.samples.size * tasks_));
     std::transform(logit, logit + result.scores.size(), result.scores.begin(),
-                   predict::probability);
+                   [&](float of) { return loaded.predictor.score_of(of); });
     logit += result.scores.size();
     if (job.counted) count(job, result, start, end);
     job.done(std::move(result));
@@ -212,13 +212,12 @@ void Scorer::score(Loaded& loaded, std::vector<ScoreJob> jobs) {
 void Scorer::evaluate(Loaded& loaded, const std::vector<ScoreJob>& jobs) {
   const int64_t dense = data().dense_dim, stride = data().dense_width(), columns = key_columns();
   const int64_t most = loaded.predictor.batch_size();
-  loaded.logits.clear();
-  loaded.labels.clear();
+  loaded.outputs.clear();
   data::HostBatch& batch = loaded.batch.batch();
   int64_t filled = 0;
   const auto run = [&] {
     loaded.batch.set_size(filled);
-    loaded.predictor.run(batch, loaded.logits, loaded.labels);
+    loaded.predictor.run(batch, loaded.outputs);
     metrics_.batches.Increment();
     metrics_.batch_samples.Observe(static_cast<double>(filled));
     filled = 0;
@@ -240,7 +239,7 @@ void Scorer::count(const ScoreJob& job, const ScoreResult& result, Clock::time_p
   metrics_.request_seconds.Observe(seconds_between(job.received, end));
   metrics_.requests.Increment();
   metrics_.samples.Increment(static_cast<double>(job.samples.size));
-  // Probabilities are not negative, as a counter must not be.
+  // Probabilities are not negative, as a counter must not be. Values may be.
   const double sum = std::accumulate(result.scores.begin(), result.scores.end(), 0.0);
   if (sum > 0) metrics_.score_sum.Increment(sum);
 }

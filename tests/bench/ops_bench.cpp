@@ -18,10 +18,10 @@
 #include "hugectr_lite/core/number_option.h"
 #include "hugectr_lite/core/random.h"
 #include "hugectr_lite/core/run_program.h"
-#include "hugectr_lite/ops/bce_loss.h"
 #include "hugectr_lite/ops/fully_connected.h"
 #include "hugectr_lite/ops/gemm_piece.h"
 #include "hugectr_lite/ops/interaction.h"
+#include "hugectr_lite/ops/mean_loss.h"
 
 namespace hlite {
 namespace {
@@ -144,7 +144,7 @@ void model(const char* name, const Exec& exec, int64_t batch, int rounds,
     ops::interaction_forward(exec, last(b).y.view(), slots.view(), t.x.view());
   };
   const auto loss_run = [&] {
-    ops::bce_loss(exec, last(t).y.view(), labels.view(), &loss, last(t).dy.view());
+    ops::mean_loss(exec, last(t).y.view(), labels.view(), &loss, last(t).dy.view());
   };
   const auto top_bwd = [&] { t.backward(exec, true); };
   const auto inter_bwd = [&] {

@@ -137,10 +137,10 @@ class Trained {
   void train() { model_.train(context()); }
   [[nodiscard]] std::vector<float> logits() {
     model_.evaluate(context());
-    std::vector<float> logits, labels;
-    trainer::append_outputs(model_, kTrainedBatch, logits, labels);
-    CHECK((labels == batch_.labels));
-    return logits;
+    trainer::SampleOutputs outputs;
+    trainer::append_outputs(model_, kTrainedBatch, outputs);
+    CHECK((outputs.labels == batch_.labels));
+    return outputs.logits;
   }
   [[nodiscard]] Tensors weights() const {
     Tensors all;

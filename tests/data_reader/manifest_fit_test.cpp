@@ -56,6 +56,28 @@ TEST_CASE("a config that contradicts the manifest is told in which number") {
     CHECK(f.fault() == "dense_dim");
     check_contains(f.message(), {"3 dense features and 3 slots", "2 dense features and 3 slots"});
   }
+  SECTION("weights of samples") {
+    f.entry.manifest.sample_weight = true;
+    CHECK(f.fault() == "sample_weight");
+    check_contains(f.message(), {"expected a sample weight", "found no sample weight",
+                                 "set \"sample_weight\": true"});
+  }
+  SECTION("labels that are numbers") {
+    f.raw.data.real_label = true;
+    CHECK(f.fault() == "real_label");
+    check_contains(f.message(), {"labels of 0 and 1", "found real labels", "\"real\": false"});
+  }
+  SECTION("a share of the negatives, of training rows alone") {
+    f.entry.manifest.negative_share = 0.1;
+    CHECK(f.fault() == "negative_share");
+    check_contains(f.message(),
+                   {"a share of 0.1", "found a share of 1", "\"negative_share\": 0.1"});
+    f.raw.data.negative_share = 0.1;
+    CHECK(f.fault().empty());
+    f.raw.data.negative_share = 1;
+    f.entry.file.role = "val";
+    CHECK(f.fault().empty());
+  }
   SECTION("keys of a slot") {
     f.entry.manifest.hotness = {2, 1, 1};
     CHECK(f.fault() == "layout_of_manifest");

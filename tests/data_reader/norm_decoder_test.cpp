@@ -238,3 +238,25 @@ TEST_CASE("a sink that lets it pass is told of every wrong value of a Norm recor
   const std::string cut = bad.substr(0, bad.size() - 1);
   CHECK_THROWS_AS(decoder.decode(bytes_of(cut), {kPath, 0, 64}, buffer.batch(), 0), DataError);
 }
+
+TEST_CASE("a Norm record with a sample weight has it after the labels") {
+  NormShape shape{.dense = 1, .slot_rows = {10}, .hotness = {1}};
+  config::DataConfig config = shape.config();
+  config.sample_weight = true;
+  const NormDecoder decoder(config, shape.slot_rows);
+  BatchBuffer buffer(1, 2, 1, 1);
+  const auto record = [](float weight) {  // label 1, the weight, a dense feature
+    return sample(1, {weight, 0.5f}, {{3}});
+  };
+  CHECK(decoder.decode(bytes_of(record(2.5f)), {kPath, 7, 1000}, buffer.batch(), 0) == 20);
+  CHECK(buffer.batch().labels(0, 0) == 1);
+  CHECK(buffer.batch().labels(0, 1) == 2.5f);
+  CHECK(buffer.batch().dense(0, 0) == 0.5f);
+  CHECK(buffer.batch().keys(0, 0) == 3);
+  for (const float wrong : {-1.0f, std::numeric_limits<float>::quiet_NaN()})
+    CHECK(test::message_of<DataError>([&] {
+            decoder.decode(bytes_of(record(wrong)), {kPath, 7, 1000}, buffer.batch(), 0);
+          }) == fmt::format("f.norm: record 7 (byte 1000), sample weight: expected a finite value "
+                            ">= 0, found {}",
+                            wrong));
+}

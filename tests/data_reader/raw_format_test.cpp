@@ -1,5 +1,6 @@
 #include "data_reader/raw_format.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -251,4 +252,74 @@ TEST_CASE("a sink that lets it pass is told of every wrong value of raw records"
   CHECK(b.keys(299, 1) == 0xffffffff);
   CHECK(b.dense(129, 0) == test::feature_of(shape, 129, 0));
   CHECK(b.dense(131, 1) == test::feature_of(shape, 131, 1));
+}
+
+TEST_CASE("a sample weight follows the labels of a record, as float32 in any case") {
+  for (const bool floats : {false, true})
+    for (const int64_t labels : {1, 3}) {
+      INFO(labels << " labels" << (floats ? ", floats" : ""));
+      const RawShape shape{2, {5, 7}, floats};
+      config::DataConfig config = shape.config();
+      config.label_dim = labels;
+      config.sample_weight = true;
+      const RawFormat format = RawFormat::from(config);
+      CHECK(format.record_bytes() == 4 * (labels + 1 + 2 + 2));
+      test::check_contains(format.describe_record(), {" + 1 weight + 2 dense + 2 keys"});
+      const std::vector<uint32_t> plain = test::raw_words(shape, 131);
+      std::vector<uint32_t> words;
+      for (size_t i = 0; i < 131; ++i) {
+        words.insert(words.end(), static_cast<size_t>(labels), plain[5 * i]);
+        words.push_back(std::bit_cast<uint32_t>(0.25f * static_cast<float>(i)));
+        words.insert(words.end(), plain.begin() + static_cast<std::ptrdiff_t>(5 * i + 1),
+                     plain.begin() + static_cast<std::ptrdiff_t>(5 * i + 5));
+      }
+      RawDecoder decoder("f.bin", format, shape.slot_rows);
+      BatchBuffer buffer(131, labels + 1, 2, 2);
+      decoder.decode(std::as_bytes(std::span(words)), 0, 131, buffer.batch(), 0);
+      const HostBatch& b = buffer.batch();
+      bool exact = true;
+      for (int64_t i = 0; i < 131; ++i) {
+        for (int64_t l = 0; l < labels; ++l)
+          exact &= b.labels(i, l) == static_cast<float>(test::label_of(i));
+        exact &= b.labels(i, labels) == 0.25f * static_cast<float>(i);
+        for (int64_t d = 0; d < 2; ++d)
+          exact &= std::abs(b.dense(i, d) - test::feature_of(shape, i, d)) <=
+                   1e-6f * std::abs(b.dense(i, d));
+        for (int64_t c = 0; c < 2; ++c)
+          exact &= b.keys(i, c) == test::key_of(i, c, shape.slot_rows[static_cast<size_t>(c)]);
+      }
+      CHECK(exact);
+      // A weight that is wrong is named with its sample.
+      const auto record = static_cast<size_t>(labels + 5);
+      for (const float wrong : {-0.5f, NAN, INFINITY}) {
+        std::vector<uint32_t> bad = words;
+        bad[130 * record + static_cast<size_t>(labels)] = std::bit_cast<uint32_t>(wrong);
+        const std::string message = message_of<DataError>(
+            [&] { decoder.decode(std::as_bytes(std::span(bad)), 1000, 131, buffer.batch(), 0); });
+        CHECK(message == fmt::format("f.bin: sample 1130 (byte {}), sample weight: expected a "
+                                     "finite value >= 0, found {}",
+                                     1130 * 4 * record, wrong));
+      }
+    }
+}
+
+TEST_CASE("real labels are any finite numbers") {
+  const RawShape shape{1, {5}, true};
+  config::DataConfig config = shape.config();
+  config.real_label = true;
+  RawDecoder decoder("f.bin", RawFormat::from(config), shape.slot_rows);
+  BatchBuffer buffer(1, 1, 1, 1);
+  const auto label = [&](float value) {
+    const std::vector<uint32_t> words = {std::bit_cast<uint32_t>(value), 0, 4};
+    decoder.decode(std::as_bytes(std::span(words)), 7, 1, buffer.batch(), 0);
+    return buffer.batch().labels(0, 0);
+  };
+  for (const float value : {-1e30f, -3.5f, 0.0f, 1.0f, 1e30f}) CHECK(label(value) == value);
+  CHECK(message_of<DataError>([&] { label(NAN); }) ==
+        "f.bin: sample 7 (byte 84), label 0: expected a finite value, found nan");
+  config.float_label = false;  // integers
+  RawDecoder integers("f.bin", RawFormat::from(config), shape.slot_rows);
+  const std::vector<uint32_t> words = {static_cast<uint32_t>(-42), 0, 4};
+  integers.decode(std::as_bytes(std::span(words)), 0, 1, buffer.batch(), 0);
+  CHECK(buffer.batch().labels(0, 0) == -42);
 }

@@ -37,6 +37,12 @@ TEST_CASE("an issue of each kind says what was expected and what was found") {
   CHECK(describe({.kind = IssueKind::kLabel, .place = kIssueRecord, .column = 1, .found = -0.5f}) ==
         where + "label 1: expected a value in [0, 1], found -0.5");
   CHECK(
+      describe({.kind = IssueKind::kRealLabel, .place = kIssueRecord, .column = 1, .found = NAN}) ==
+      where + "label 1: expected a finite value, found nan");
+  CHECK(
+      describe({.kind = IssueKind::kWeight, .place = kIssueRecord, .column = 2, .found = -0.5f}) ==
+      where + "sample weight: expected a finite value >= 0, found -0.5");
+  CHECK(
       describe({.kind = IssueKind::kNotFinite, .place = kIssueRecord, .column = 7, .found = NAN}) ==
       where + "dense 7: expected a finite value, found nan");
   CHECK(describe({.kind = IssueKind::kNegative,

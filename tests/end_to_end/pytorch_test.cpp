@@ -16,8 +16,8 @@ const json& recorded_losses() {
   return recorded;
 }
 
-// The samples of the recorded runs, as generate.py draws them.
-std::string pytorch_samples(const json& recorded) {
+// Samples as generate.py draws them. `data`: what is special about them.
+std::string pytorch_samples(const json& recorded, const json& data) {
   std::string bytes;
   const auto put = [&](auto v) {
     static_assert(sizeof(v) == 4);
@@ -25,9 +25,20 @@ std::string pytorch_samples(const json& recorded) {
   };
   const std::vector<uint32_t> rows = recorded["rows"];
   const uint64_t count = recorded["batch"].get<uint64_t>() * recorded["runs"][0]["losses"].size();
-  for (uint64_t i = 0; i < count; ++i) {
+  const bool real = data.value("real", false), weighted = data.value("sample_weight", false);
+  const double share = data.value("negative_share", 1.0);
+  const uint64_t drawn = random::stream_of("share of negatives"), seed = recorded["seed"];
+  for (uint64_t i = 0, n = 0; n < count; ++i) {
     const bool even = random::word(1, 0, i) % rows[0] % 2 == 0;
-    put(even == (random::word(3, 0, i) % 100 < 80) ? 1.0f : 0.0f);
+    const bool label = even == (random::word(3, 0, i) % 100 < 80);
+    if (!label && !(random::word(seed, drawn, i) < share * 0x1p32)) continue;
+    ++n;
+    if (real)
+      put(2 * random::uniform(random::word(6, 0, i)) - (even ? 1.0f : 0.0f));
+    else
+      put(label ? 1.0f : 0.0f);
+    if (weighted)
+      put(random::word(5, 1, i) % 7 == 0 ? 0.0f : 3 * random::uniform(random::word(5, 0, i)));
     for (uint64_t j = 0; j < recorded["dense"].get<uint64_t>(); ++j)
       put(2 * random::uniform(random::word(2, j, i)) - 1);
     for (uint64_t s = 0; s < rows.size(); ++s) put(random::word(1, s, i) % rows[s]);
@@ -42,16 +53,25 @@ json pytorch_config(const json& recorded, const json& run) {
        {{"seed", recorded["seed"]},
         {"display", 1},
         {"max_iter", run["losses"].size()},
-        {"batchsize", recorded["batch"]}}},
+        {"batchsize", recorded["batch"]},
+        {"batchsize_eval", 64},
+        {"eval_interval", run["losses"].size()},
+        {"eval_batches", recorded["evaluated"].get<int64_t>() / 64}}},
       {"optimizer", run["optimizer"]},
       {"layers",
        {{{"name", "data"},
          {"type", "Data"},
          {"format", "Raw"},
          {"source", "train.bin"},
+         {"eval_source", "train.bin"},
+         {"negative_share", run["data"].value("negative_share", 1.0)},
          {"check", "None"},
          {"float_label_dense", true},
-         {"label", {{"top", "label"}, {"label_dim", 1}}},
+         {"label",
+          {{"top", "label"},
+           {"label_dim", 1},
+           {"sample_weight", run["data"].value("sample_weight", false)},
+           {"real", run["data"].value("real", false)}}},
          {"dense", {{"top", "dense"}, {"dense_dim", recorded["dense"]}, {"aligned", "None"}}},
          {"sparse",
           {{{"top", "keys"},
@@ -100,7 +120,7 @@ void check_pytorch_losses(const json& run, const PytorchCase& how) {
   const json& recorded = recorded_losses();
   const TemporaryDirectory directory;
   write_text(directory / "config.json", pytorch_config(recorded, run).dump());
-  write_text(directory / "train.bin", pytorch_samples(recorded));
+  write_text(directory / "train.bin", pytorch_samples(recorded, run["data"]));
   write_pytorch_weights(run["tensors"], directory / "init.safetensors");
   const auto result = run_program(how.environment +
                                   Words{HLITE_TRAIN, "--config", directory / "config.json",
@@ -111,9 +131,18 @@ void check_pytorch_losses(const json& run, const PytorchCase& how) {
   INFO(result.err);
   REQUIRE(result.code == 0);
   std::istringstream lines(read_text(directory / "metrics.jsonl"));
-  size_t found = 0;
+  size_t found = 0, evaluations = 0;
   for (std::string line; std::getline(lines, line);) {
     const json event = json::parse(line);
+    if (event["event"] == "eval") {
+      ++evaluations;
+      for (const auto& [name, value] : run["evaluation"].items()) {
+        INFO(name);
+        const double tolerance = name == "auc" ? 1e-4 : 1e-5;  // a pair may be won by rounding
+        CHECK(event[name].get<double>() == Approx(value.get<double>()).epsilon(tolerance));
+      }
+      CHECK(event["auc"].is_null() == run["data"].value("real", false));
+    }
     if (event["event"] != "train") continue;
     const double loss = run["losses"][found], rate = run["rates"][found];
     ++found;
@@ -123,6 +152,7 @@ void check_pytorch_losses(const json& run, const PytorchCase& how) {
     CHECK(std::abs(event["batch_loss"].get<double>() - loss) <= 1e-5 * loss);
   }
   CHECK(found == how.iterations);
+  CHECK(evaluations == (how.iterations == run["losses"].size() ? 1 : 0));
 }
 
 }  // namespace
@@ -142,7 +172,7 @@ TEST_CASE("losses recorded in PyTorch are reproduced on an emulated GPU", "[no-a
     check_pytorch_losses(
         run, {{"/usr/bin/env", std::string("HLITE_CUDA_LIBRARY=") + HLITE_EMULATED_PLUGIN},
               {"--device", "cuda"},
-              20});
+              run["data"].empty() ? 20 : run["losses"].size()});
 }
 
 }  // namespace hlite::test

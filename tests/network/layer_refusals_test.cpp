@@ -213,6 +213,13 @@ const std::map<std::string, std::vector<Refusal>>& refusals() {
         "mc_param":{"num_layers":2,"projection_dim":2,"full_rank":true}},)" + kTail,
         {"layers[0].mc_param.full_rank", "projection_dim or full_rank"}},
     }},
+    {"MSELoss", {
+      {"values", kBottom + R"({"type":"MSELoss","bottom":["x","label"],"top":"loss"})",
+        {"layers[1].bottom", "logits of shape [B,1]", "[B,4]"}},
+      {"one bottom", kBottom + kInteraction
+        + R"({"name":"fz","type":"InnerProduct","bottom":"h","top":"z","fc_param":{"num_output":1}},
+        {"type":"MSELoss","bottom":["z"],"top":"loss"})", {"layers[3].bottom", "2"}},
+    }},
     {"MultiCrossEntropyLoss", {
       {"no weight for each task", R"({"type":"InnerProduct","bottom":"dense","top":"z","fc_param":{"num_output":2}},
         {"type":"MultiCrossEntropyLoss","bottom":["z","label"],"top":"loss"})", {"layers[1]", "target_weight"}},

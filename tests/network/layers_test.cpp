@@ -186,6 +186,10 @@ const std::vector<Case>& cases() {
        R"({"type":"Reshape","bottom":"emb","top":"e"},{"type":"Concat","bottom":["e","dense"],"top":"c"},)" +
            fc("c", "z", 1),
        R"({"type":"MultiCrossEntropyLoss","bottom":["z","label"],"top":"loss","target_weight":[1]})"},
+      {"MSELoss",
+       R"({"type":"Reshape","bottom":"emb","top":"e"},{"type":"Concat","bottom":["e","dense"],"top":"c"},)" +
+           fc("c", "z", 1),
+       R"({"type":"MSELoss","bottom":["z","label"],"top":"loss"})"},
       {"BinaryCrossEntropyLoss",
        R"({"type":"Reshape","bottom":"emb","top":"e"},{"type":"Concat","bottom":["e","dense"],"top":"c"},)" +
            fc("c", "z", 1)},
@@ -206,7 +210,9 @@ TEST_CASE("every layer's gradients agree with finite differences") {
   for (const Case& c : cases()) {
     INFO(c.type);
     auto f = make(c.layers, c.loss);
-    check_gradients(f);
+    check_gradients(f, [](NetworkFixture& g) {
+      return g.net().predicts_values() ? mse_of(g, g.input(0)) : bce_of(g, g.input(0));
+    });
   }
 }
 

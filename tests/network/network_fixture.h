@@ -25,6 +25,9 @@ class NetworkFixture {
     std::string name;
     network::Dims dims;
     bool needs_grad = false;
+    bool has_weight = false;  // of labels: each row has the weight of the sample, too
+
+    [[nodiscard]] int64_t row() const { return network::elements(dims) + (has_weight ? 1 : 0); }
   };
 
   // `layers`: the elements of a JSON list. Input 0 holds labels, 0 or 1; the others random numbers.
@@ -42,13 +45,13 @@ class NetworkFixture {
       network_inputs.push_back({.name = i.name,
                                 .dims = i.dims,
                                 .needs_grad = i.needs_grad,
-                                .is_label = &i == inputs_.data()});
+                                .is_label = &i == inputs_.data(),
+                                .has_weight = i.has_weight});
     network_ = std::make_unique<network::Network>(nodes, true, network_inputs);
     step_ = buffers_.add("step", plan::BufferKind::kState, sizeof(int64_t));
     for (const Input& i : inputs_)
       input_ids_.push_back(
-          buffers_.add(i.name, plan::BufferKind::kInput,
-                       batch * network::elements(i.dims) * int64_t{sizeof(float)}));
+          buffers_.add(i.name, plan::BufferKind::kInput, batch * i.row() * int64_t{sizeof(float)}));
     network_->declare(buffers_, {.max_batch = batch,
                                  .inputs = input_ids_,
                                  .step = step_,
@@ -81,8 +84,7 @@ class NetworkFixture {
   [[nodiscard]] network::Network& net() { return *network_; }
   [[nodiscard]] const plan::Plan& train_plan() const { return *train_; }
   [[nodiscard]] std::span<float> input(size_t i) {
-    return {buffers_.data<float>(input_ids_[i]),
-            static_cast<size_t>(batch_ * network::elements(inputs_[i].dims))};
+    return {buffers_.data<float>(input_ids_[i]), static_cast<size_t>(batch_ * inputs_[i].row())};
   }
   [[nodiscard]] std::span<float> floats(plan::BufferId id) {
     return {buffers_.data<float>(id), static_cast<size_t>(buffers_.bytes(id)) / sizeof(float)};
@@ -176,6 +178,17 @@ inline double bce_of(NetworkFixture& f, std::span<const float> labels) {
   for (size_t i = 0; i < labels.size(); ++i) {
     const double x = z[i], y = labels[i];
     sum += std::max(x, 0.0) - x * y + std::log1p(std::exp(-std::abs(x)));
+  }
+  return sum / static_cast<double>(labels.size());
+}
+
+// Mean squared error in double, from the values in place of logits.
+inline double mse_of(NetworkFixture& f, std::span<const float> labels) {
+  const auto z = f.floats(f.net().logits());
+  double sum = 0;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const double error = static_cast<double>(z[i]) - static_cast<double>(labels[i]);
+    sum += error * error;
   }
   return sum / static_cast<double>(labels.size());
 }

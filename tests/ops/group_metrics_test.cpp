@@ -143,6 +143,12 @@ TEST_CASE("calibration is predicted over found positives") {
   CHECK(*ops::calibration(logits, labels) == Approx(predicted / 2).epsilon(1e-14));
   CHECK(!ops::calibration(logits, std::vector<float>(4)));
   CHECK(!ops::calibration({}, {}));
+  // Weighted: (0.5 * 2 + sigmoid(-2) * 3) / (1 * 2).
+  const std::vector<float> weights = {2, 0, 3, 0};
+  CHECK(*ops::calibration(logits, labels, weights) ==
+        Approx((1 + 3 / (1 + std::exp(2.0))) / 2).epsilon(1e-14));
+  CHECK(!ops::calibration(logits, labels, std::vector<float>{0, 1, 1, 0}));
+  CHECK_THROWS_AS(ops::calibration(logits, labels, std::vector<float>(3)), Error);
 }
 
 TEST_CASE("grouped metrics refuse lists that do not match, scores that are NaN, and k 0") {

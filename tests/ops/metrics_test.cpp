@@ -104,6 +104,62 @@ TEST_CASE("AUC has the same bits on every device, log loss on any number of thre
     }
 }
 
+TEST_CASE("weighted AUC, log loss and squared error equal their definitions") {
+  const OpDevice one(1), three(3);
+  for (const size_t n : {0, 1, 2, 3, 7, 100, 255, 997})
+    for (const uint32_t levels : {0u, 1u, 2u, 300u}) {
+      INFO(n << " samples, " << levels << " levels");
+      const Evaluation e = random_evaluation(n, levels, n + levels);
+      std::vector<float> weights;
+      for (size_t i = 0; i < n; ++i)
+        weights.push_back(
+            random::word(9, 0, i) % 5 == 0 ? 0.0f : 10 * random::uniform(random::word(9, 1, i)));
+      double won = 0, pairs = 0, all = 0, loss = 0, squares = 0;
+      for (size_t i = 0; i < n; ++i) {
+        const double z = e.logits[i], y = e.labels[i], w = weights[i];
+        all += w;
+        loss += w * (y * std::log1p(std::exp(-z)) + (1 - y) * std::log1p(std::exp(z)));
+        squares += w * (z - y) * (z - y);
+        for (size_t j = 0; j < n; ++j) {
+          if (!(y > 0.5 && e.labels[j] < 0.5f)) continue;
+          const double pair = w * static_cast<double>(weights[j]);
+          won += e.logits[i] > e.logits[j] ? pair : e.logits[i] == e.logits[j] ? pair / 2 : 0;
+          pairs += pair;
+        }
+      }
+      const auto area = ops::auc(e.logits, e.labels, weights);
+      REQUIRE(area.has_value() == (pairs > 0));
+      if (area) CHECK(*area == Approx(won / pairs).epsilon(1e-12));
+      for (const OpDevice* on : {&one, &three}) {
+        const double log_loss = ops::log_loss(on->exec(), e.logits, e.labels, weights);
+        CHECK(log_loss == Approx(all > 0 ? loss / all : 0).epsilon(1e-12));
+        const double mse = ops::mean_squared_error(on->exec(), e.logits, e.labels, weights);
+        CHECK(mse == Approx(all > 0 ? squares / all : 0).epsilon(1e-12));
+      }
+      // As if a sample were there as often as its weight says.
+      std::vector<float> whole;
+      Evaluation often;
+      for (size_t i = 0; i < n; ++i) {
+        whole.push_back(static_cast<float>(i % 4));
+        for (size_t k = 0; k < i % 4; ++k) {
+          often.logits.push_back(e.logits[i]);
+          often.labels.push_back(e.labels[i]);
+        }
+      }
+      const auto counted = ops::auc(e.logits, e.labels, whole),
+                 repeated = ops::auc(often.logits, often.labels);
+      REQUIRE(counted.has_value() == repeated.has_value());
+      if (counted) CHECK(*counted == Approx(*repeated).epsilon(1e-14));
+      CHECK(ops::mean_squared_error(one.exec(), e.logits, e.labels, whole) ==
+            Approx(ops::mean_squared_error(one.exec(), often.logits, often.labels)).epsilon(1e-12));
+    }
+  const std::vector<float> two = {1, 2}, labels = {0, 1}, single = {1}, nan = {1, NAN};
+  CHECK_THROWS_AS(ops::auc(two, labels, single), Error);
+  CHECK_THROWS_AS(ops::auc(nan, labels, two), DataError);
+  CHECK_THROWS_AS(ops::log_loss(one.exec(), two, labels, single), Error);
+  CHECK_THROWS_AS(ops::mean_squared_error(one.exec(), two, single), Error);
+}
+
 TEST_CASE("AUC of special scores and of one class", "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     INFO(on.name());

@@ -120,6 +120,45 @@ TEST_CASE("labels and features are those that records may have") {
         "dense: sample 1, feature 2: expected a finite value, found nan");
 }
 
+TEST_CASE("weights of samples follow their labels; without any they are 1") {
+  const std::vector<int64_t> rows{7, 9};
+  config::DataConfig config = two_slots();
+  config.sample_weight = true;
+  const Arrays arrays(5);
+  std::vector<float> weights = {0, 0.5f, 1, 2, 8};
+  SampleArrays views = arrays.views();
+  ArrayBatches batches(config, rows, 3);
+  for (const int64_t first : {0, 3}) {
+    const data::HostBatch& batch = batches.fill(views, first);
+    for (int64_t i = 0; i < batch.size; ++i) {
+      CHECK(batch.labels(i, 0) == arrays.labels[static_cast<size_t>(first + i)]);
+      CHECK(batch.labels(i, 1) == 1);
+    }
+  }
+  views.weights = {weights.data(), 5, 1};
+  for (const int64_t first : {0, 3}) {
+    const data::HostBatch& batch = batches.fill(views, first);
+    for (int64_t i = 0; i < batch.size; ++i) {
+      CHECK(batch.labels(i, 0) == arrays.labels[static_cast<size_t>(first + i)]);
+      CHECK(batch.labels(i, 1) == weights[static_cast<size_t>(first + i)]);
+    }
+  }
+  const auto message = [&](const config::DataConfig& of) {
+    ArrayBatches refusing(of, rows, 5);
+    return test::message_of<DataError>([&] { refusing.fill(views, 0); });
+  };
+  test::check_contains(message(two_slots()),
+                       {"sample_weight: expected none", "\"sample_weight\": true"});
+  views.weights = {weights.data(), 4, 1};
+  test::check_contains(message(config), {"sample_weight: expected an array of shape [5, 1]"});
+  views.weights = {weights.data(), 5, 1};
+  weights[3] = -2;
+  CHECK(message(config) ==
+        "sample_weight: sample 3, sample weight: expected a finite value >= 0, found -2");
+  weights[3] = std::numeric_limits<float>::quiet_NaN();
+  CHECK(message(config).ends_with("expected a finite value >= 0, found nan"));
+}
+
 TEST_CASE("a slot of a fixed number of keys lacks none") {
   const std::vector<int64_t> rows{7, 9};
   Arrays arrays(4);

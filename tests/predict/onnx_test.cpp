@@ -80,6 +80,35 @@ TEST_CASE("an MLP and a layer without a bias, written as ONNX, give the same sco
               ours);
 }
 
+TEST_CASE("values, and scores corrected for dropped negatives, are the same in ONNX") {
+  for (const auto& [what, by] :
+       {std::pair(R"("type": "BinaryCrossEntropyLoss")", R"("type": "MSELoss")"),
+        std::pair(R"("check": "None")", R"("check": "None", "negative_share": 0.125)")}) {
+    INFO(by);
+    const SmallRun run;
+    std::string text = test::small_config();
+    text.replace(text.find(what), std::string_view(what).size(), by);
+    test::write_text(run / "config.json", text);
+    REQUIRE(run.train({"--export", run / "w.safetensors", "--set", "solver.max_iter=20"}).code ==
+            0);
+    const auto with = [&](std::vector<std::string> first, const std::vector<std::string>& last) {
+      first.insert(first.end(), last.begin(), last.end());
+      const ProgramResult result = test::run_program(first, run.path());
+      INFO(result.err);
+      REQUIRE(result.code == 0);
+      return result.out;
+    };
+    const std::vector<std::string> model = {"--model", "w.safetensors", "--config", "config.json"};
+    with({HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tools/export_onnx.py", "--out", "m.onnx"}, model);
+    const std::vector<double> ours =
+        scores_in(with({HLITE_PREDICT, "--input", "eval.bin", "--out", "-"}, model));
+    CHECK(ours.size() == 333);
+    check_close(scores_in(with({HLITE_PYTHON_ONNX, HLITE_SOURCE_DIR "/tests/predict/run_onnx.py"},
+                               {"m.onnx", "config.json", "eval.bin"})),
+                ours);
+  }
+}
+
 TEST_CASE("a model whose slots share a table, written as ONNX, gives the same scores") {
   const SmallRun run;
   std::string text = test::small_config();

@@ -109,9 +109,70 @@ class FittingTest(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "learning_rate: expected a number of 0 or more"):
                 resumed.learning_rate = wrong
 
+    def weighted(self, arrays=True, **changes):
+        return hl.Trainer(early_stopping(), arrays=arrays, set={"layers.data.label.sample_weight": True, **changes})
+
+    def test_weights_of_1_change_no_bit_and_weights_of_0_count_for_nothing(self):
+        label, dense, keys = (array[:64] for array in self.samples)
+        plain, ones, zeros, halves = hl.Trainer(early_stopping(), arrays=True), self.weighted(), self.weighted(), self.weighted()
+        weight = np.repeat([1.0, 0.0], 16)
+        for _ in range(3):
+            plain.step(label[:32], dense[:32], keys[:32])
+            ones.step(label[:32], dense[:32], keys[:32])
+            zeros.step(label[:32], dense[:32], keys[:32], sample_weight=weight)
+            other = np.r_[0:16, 48:64]  # other samples with weight 0
+            halves.step(label[other], dense[other], keys[other], sample_weight=list(weight))
+            self.assertAlmostEqual(zeros.batch_loss, halves.batch_loss, places=6)
+            self.assertNotAlmostEqual(zeros.batch_loss, plain.batch_loss, places=3)
+        for name, array in plain.weights.items():
+            np.testing.assert_array_equal(array, ones.weights[name], name)
+
+    def test_evaluations_weight_as_scikit_learn_does(self):
+        trainer = self.weighted(**{"solver.num_epochs": 2})
+        weight = np.random.default_rng(3).gamma(1, 2, 833)
+        weight[::9] = 0
+        events = trainer.fit(*self.samples, sample_weight=weight[:500], epochs=2, eval_set=(*self.held_out, weight[500:]))
+        score, label = trainer.predict(*self.held_out[1:]).astype(float), self.held_out[0]
+        w = weight[500:]
+        loss = -np.average(np.where(label == 1, np.log(score), np.log(1 - score)), weights=w)
+        better = (score[label == 1][:, None] > score[label == 0]) + (score[label == 1][:, None] == score[label == 0]) / 2
+        pairs = w[label == 1][:, None] * w[label == 0]
+        area = (better * pairs).sum() / pairs.sum()
+        got = trainer.evaluate(*self.held_out, sample_weight=w)
+        self.assertAlmostEqual(got["loss"], loss, places=6)
+        self.assertAlmostEqual(got["auc"], area, places=6)
+        self.assertAlmostEqual(hl.auc(label, score, w), area, places=6)
+        self.assertIn(got["auc"], [event["auc"] for event in events if event["event"] == "eval"])
+        self.assertNotAlmostEqual(trainer.evaluate(*self.held_out)["auc"], area, places=4)
+
+    def test_mse_loss_fits_numbers(self):
+        built = early_stopping(learning_rate=0.02)
+        built["layers"][-1]["type"] = "MSELoss"
+        built["layers"][0]["label"]["real"] = True
+        with self.assertRaisesRegex(hl.ConfigError, r'eval_metrics\[0\]: expected "AverageLoss", as MSELoss predicts values'):
+            hl.Trainer(built, arrays=True)
+        built["solver"].update({"eval_metrics": ["AverageLoss"], "early_stop": {"monitor": "AverageLoss"},
+                                "lr_plateau": {"monitor": "AverageLoss"}})
+        trainer = hl.Trainer(built, arrays=True)
+        target = lambda dense, keys: 3 * dense[:, 0] - keys[:, 1] - 5.5  # noqa: E731
+        fit, held = (((target(*of[1:]), *of[1:]) for of in (self.samples, self.held_out)))
+        events = [event for event in trainer.fit(*fit, epochs=30, eval_set=held) if event["event"] == "eval"]
+        error = trainer.predict(*held[1:]).astype(float) - held[0]
+        got = trainer.evaluate(*held)
+        self.assertAlmostEqual(got["rmse"], np.sqrt(np.mean(error ** 2)), places=5)
+        self.assertAlmostEqual(got["loss"], np.mean(error ** 2), places=5)
+        self.assertIsNone(got["auc"])
+        self.assertEqual(got["loss"], min(event["loss"] for event in events))
+        self.assertLess(got["rmse"], 0.5 * np.std(held[0]))
+        with self.assertRaisesRegex(hl.DataError, "label: sample 1, label 0: expected a finite value, found nan"):
+            trainer.step([1.5, float("nan")], fit[1][:2], fit[2][:2])
+        with self.assertRaisesRegex(hl.DataError, "label: expected finite values, found inf"):
+            trainer.evaluate([1.5, float("inf")], fit[1][:2], fit[2][:2])
+
     def test_wrong_arrays_are_refused(self):
         trainer = hl.Trainer(early_stopping(), arrays=True)
         label, dense, keys = self.samples
+        self.part = label[:2], dense[:2], keys[:2]
         cases = [
             (lambda: trainer.fit(label[:-1], dense, keys), hl.DataError, r"expected as many samples in each, found \[499, 500"),
             (lambda: trainer.fit(label[:0], dense[:0], keys[:0]), hl.DataError, "label: expected samples, found none"),
@@ -120,6 +181,17 @@ class FittingTest(unittest.TestCase):
             (lambda: trainer.fit(label * 2, dense, keys), hl.DataError, "label"),
             (lambda: trainer.evaluate(label * 2, dense, keys), hl.DataError, r"label: expected values in \[0, 1\], found 2"),
             (lambda: trainer.evaluate(label), TypeError, "label, dense and keys"),
+            (lambda: trainer.step(*self.part, sample_weight=np.ones(2)), hl.DataError, 'sample_weight.: true in its label'),
+            (lambda: trainer.step(sample_weight=np.ones(2)), TypeError, "label, dense and keys"),
+            (lambda: self.weighted().step(*self.part, sample_weight=np.ones(3)), hl.DataError, r"shape \[2, 1\], found \[3, 1\]"),
+            (lambda: self.weighted().step(*self.part, sample_weight=[1, -2]), hl.DataError,
+             "sample_weight: sample 1: expected a finite value >= 0, found -2"),
+            (lambda: self.weighted().fit(*self.samples, sample_weight=np.full(500, np.nan)), hl.DataError,
+             "sample_weight: sample 0: expected a finite value >= 0, found nan"),
+            (lambda: self.weighted().fit(*self.samples, sample_weight=np.ones(499)), hl.DataError,
+             r"label, dense, keys, sample_weight: expected as many samples in each, found \[500, 500, 500, 499\]"),
+            (lambda: trainer.evaluate(*self.samples, sample_weight=np.ones((500, 2))), hl.DataError, "one weight a sample"),
+            (lambda: hl.auc([0, 1], [0, 1], [1]), hl.DataError, "sample_weight: expected one for each of 2 labels, found 1"),
             (lambda: trainer.embeddings("city"), hl.ConfigError, "expected training data with a manifest"),
         ]
         for i, (call, kind, words) in enumerate(cases):
@@ -239,6 +311,32 @@ class PreparedTest(unittest.TestCase):
                 with self.assertRaisesRegex(ValueError, "frame: column amount: expected numbers, found .*'Paris' in row 0"):
                     predictor.predict_frame({**self.frame, "amount": np.array(["Paris"] * 200, object)})
                 os.chdir("/")
+
+    def test_a_frame_of_weighted_numbers_has_the_scores_of_its_lines(self):
+        self.label = np.round(self.amount, 1)
+        self.label[11] = 4.5
+        schema = {"header": True, "label": {"column": "clicked", "real": True}, "weight": {"column": "times"},
+                  "dense": [{"column": "amount"}], "categorical": [{"column": "city"}, {"column": "seen"}]}
+        with open("lines.csv", "w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\r\n")
+            writer.writerow(["clicked", "city", "times", "amount", "seen"])
+            writer.writerows(zip(self.label, self.city, np.arange(200) % 3, ["" if a != a else repr(float(a)) for a in self.amount],
+                                 self.seen))
+        with open("schema.json", "w", encoding="utf-8") as file:
+            json.dump(schema, file)
+        run(os.environ["HLITE_CSV_PREP"], "--schema", "schema.json", "--train", "lines.csv", "--val", "lines.csv", "--out", "data",
+            "--write-config", "deepfm")
+        with open("data/deepfm.json", encoding="utf-8") as file:
+            written = json.load(file)
+        self.assertEqual(written["layers"][0]["label"], {"top": "label", "label_dim": 1, "sample_weight": True, "real": True})
+        self.assertEqual(written["layers"][-1]["type"], "MSELoss")
+        self.assertEqual(written["solver"]["early_stop"]["monitor"], "AverageLoss")
+        self.train()
+        result = run(os.environ["HLITE_PREDICT"], "--model", "model", "--input", "lines.csv", "--out", "scores.npy")
+        scores = np.load("scores.npy")
+        np.testing.assert_array_equal(hl.Predictor("model", threads=1).predict_frame(self.frame), scores)
+        rmse = np.sqrt(np.average((scores.astype(float) - self.label) ** 2, weights=np.arange(200) % 3))
+        self.assertIn(f"RMSE {rmse:.4f}", result.stderr + result.stdout)
 
     def test_a_model_without_its_preparation_says_what_it_needs(self):
         self.prepare(self.named(), header=True)

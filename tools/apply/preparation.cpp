@@ -56,9 +56,10 @@ void Preparation::open_csv(const std::string& folder, Labels labels,
   open_lines(features, schema, labels);
   if (labels == Labels::kAbsent) schema.remove_label();
   const std::vector<JsonNode>& fitted = config::to_list(member(features, "dense"));
-  if (fitted.size() != schema.dense.size())
+  if (fitted.size() != schema.features().size())
     raise<DataError>("{}: features.dense: expected {} columns, found {}", path_,
-                     schema.dense.size(), fitted.size());
+                     schema.features().size(), fitted.size());
+  if (schema.weighted) dense_.emplace_back();
   for (const JsonNode& node : fitted) {
     dense_.push_back({.transform = schema.dense[dense_.size()].transform,
                       .scale = {.mean = config::to_number(member(node, "mean")),
@@ -67,7 +68,9 @@ void Preparation::open_csv(const std::string& folder, Labels labels,
   shape_ = {.dense = static_cast<int>(schema.dense.size()),
             .slots = static_cast<int>(schema.categorical.size()),
             .dense_is_float = true,
-            .slot_tables = schema.slot_tables()};
+            .slot_tables = schema.slot_tables(),
+            .real_label = schema.real_label,
+            .weighted = schema.weighted};
   open_ids(folder, /*has_other=*/true);
   parser_ = std::make_unique<CsvRowParser>(std::move(schema));
 }
@@ -139,6 +142,7 @@ void Preparation::check_fits(const config::DataConfig& config, const std::string
                        expected, what, number);
   };
   check("labels", config.label_dim, found.label_dim);
+  check("sample weights", config.sample_weight ? 1 : 0, found.sample_weight ? 1 : 0);
   check("dense features", config.dense_dim, found.dense_dim);
   check("slots", config.key_layout().slots(), found.keys.slots());
   check("keys a sample", config.key_layout().columns, found.keys.columns);

@@ -24,7 +24,7 @@ TextBatches::TextBatches(const Preparation& preparation, const std::string& path
       parser_(preparation.parser().layout(), PrepOptions{}),
       blocks_(static_cast<size_t>(pool.threads())),
       carries_(!preparation.parser().carried_columns().empty()),
-      buffer_(batch, config.label_dim, config.dense_width(), config.key_layout().columns) {
+      buffer_(batch, config.label_width(), config.dense_width(), config.key_layout().columns) {
   preparation.check_fits(config, path);
   for (int i = 0; i < pool.threads(); ++i)
     decoders_.emplace_back(file_.name(), format_, slot_rows, config.key_policy);

@@ -39,7 +39,7 @@ const data::HostBatch& TextRows::rows_of(std::span<const std::string> lines) {
   records_.bytes.clear();
   preparation_.encode(rows_, records_, unknown_);
   if (!buffer_ || buffer_->batch().labels.dim(0) < n)
-    buffer_ = std::make_unique<data::BatchBuffer>(n, config_.label_dim, config_.dense_width(),
+    buffer_ = std::make_unique<data::BatchBuffer>(n, config_.label_width(), config_.dense_width(),
                                                   config_.key_layout().columns);
   buffer_->set_size(n);
   buffer_->batch().replaced_keys =

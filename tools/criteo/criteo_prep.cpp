@@ -144,6 +144,7 @@ data::Manifest criteo_prep(const CriteoPrepOptions& given) {
 
   described["max_bad_rows"] = options.run.max_bad_rows;
   described["sample"] = options.run.sample;
+  manifest.negative_share = options.run.negative_share;
   manifest.options_json = described.dump();
   if (options.save_vocabulary) write_vocabulary(engine, options.output.folder, manifest);
   engine.write();

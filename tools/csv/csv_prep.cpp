@@ -81,13 +81,13 @@ void check_schema(const Predecessor& before, const config::JsonNode& schema,
         options.schema, options.continue_from);
 }
 
-// Means and deviations of the columns: the continued preparation's, or of the training rows.
-std::vector<DenseScale> dense_scales(PrepEngine& engine, int columns, int64_t train,
+// Means and deviations of the dense features: the continued preparation's, or of the training rows.
+std::vector<DenseScale> dense_scales(PrepEngine& engine, const RowShape& shape, int64_t train,
                                      const Predecessor* before) {
   std::vector<DenseScale> scales;
-  for (int k = 0; k < columns; ++k) {
+  for (int k = shape.dense - shape.features(); k < shape.dense; ++k) {
     if (before) {
-      const config::JsonNode& column = before->features("dense").at(static_cast<size_t>(k));
+      const config::JsonNode& column = before->features("dense").at(scales.size());
       scales.push_back({config::to_number(config::member(column, "mean")),
                         config::to_number(config::member(column, "deviation"))});
       continue;
@@ -202,9 +202,10 @@ ordered_json features(const CsvSchema& schema, const std::vector<DenseScale>& sc
   const std::vector<int64_t> tables = schema.slot_tables();
   ordered_json json;
   json["dense"] = ordered_json::array();
-  for (size_t k = 0; k < schema.dense.size(); ++k) {
-    json["dense"].push_back({{"name", schema.dense[k].number.column.name},
-                             {"transform", transform_name(schema.dense[k].transform)},
+  const auto dense = schema.features();
+  for (size_t k = 0; k < dense.size(); ++k) {
+    json["dense"].push_back({{"name", dense[k].number.column.name},
+                             {"transform", transform_name(dense[k].transform)},
                              {"mean", scales[k].mean},
                              {"deviation", scales[k].deviation}});
   }
@@ -227,21 +228,23 @@ ordered_json features(const CsvSchema& schema, const std::vector<DenseScale>& sc
 // Treatment of values that have no id.
 void describe_values(const CsvSchema& schema, const std::vector<DenseScale>& scales,
                      data::Manifest& manifest) {
-  for (size_t k = 0; k < schema.dense.size(); ++k) {
-    std::string transform = describe_transform(schema.dense[k].number);
-    transform +=
-        (transform.empty() ? "" : " ") + std::string(transform_name(schema.dense[k].transform));
-    if (is_standardized(schema.dense[k].transform))
+  const auto dense = schema.features();
+  for (size_t k = 0; k < dense.size(); ++k) {
+    std::string transform = describe_transform(dense[k].number);
+    transform += (transform.empty() ? "" : " ") + std::string(transform_name(dense[k].transform));
+    if (is_standardized(dense[k].transform))
       transform += fmt::format(" {} {}", scales[k].mean, scales[k].deviation);
-    manifest.dense.push_back({schema.dense[k].number.column.name, std::move(transform)});
+    manifest.dense.push_back({dense[k].number.column.name, std::move(transform)});
   }
   const auto list = [](const std::vector<std::string>& values, const char* none) {
     std::string text;
     for (const std::string& value : values) text += (text.empty() ? "" : " ") + in_quotes(value);
     return text.empty() ? none : text;
   };
-  manifest.rules.push_back({"label", fmt::format("1 for {}, 0 for {}", list(schema.positive, ""),
-                                                 list(schema.negative, "all others"))});
+  manifest.rules.push_back(
+      {"label", schema.real_label ? "the number"
+                                  : fmt::format("1 for {}, 0 for {}", list(schema.positive, ""),
+                                                list(schema.negative, "all others"))});
   manifest.rules.push_back({"missing", list(schema.missing, "\"\"")});
   for (const CategoryColumn& category : schema.categorical)
     if (std::string transform = describe_transform(category); !transform.empty())
@@ -269,6 +272,10 @@ struct Task {
     }
     schema = CsvSchema::parse(root);
     if (options.guessed) schema.guessed_file = options.schema;
+    if (schema.real_label && options.run.negative_share < 1)
+      raise<ConfigError>(
+          "--negative-share: expected 1, as the label of the schema is a number, found {}",
+          options.run.negative_share);
     if (!options.split.splits()) return;
     plan = plan_split(options.train, schema, options.split, options.output.seed,
                       options.output.folder, static_cast<size_t>(options.run.block_bytes));
@@ -289,7 +296,9 @@ data::Manifest prepare(const Task& task) {
   const RowShape shape{.dense = static_cast<int>(given_schema.dense.size()),
                        .slots = static_cast<int>(given_schema.categorical.size()),
                        .dense_is_float = true,
-                       .slot_tables = given_schema.slot_tables()};
+                       .slot_tables = given_schema.slot_tables(),
+                       .real_label = given_schema.real_label,
+                       .weighted = given_schema.weighted};
   describe_output(options.output, shape, manifest);
   ordered_json described = describe(options, task.root, plan, before ? before->digits() : "");
   PrepEngine engine(run_options(options, inputs, described), options.output, parser);
@@ -312,7 +321,7 @@ data::Manifest prepare(const Task& task) {
                 std::move(splits));
   check_crosses(schema, engine.slot_sizes());
 
-  const std::vector<DenseScale> scales = dense_scales(engine, shape.dense, train, before);
+  const std::vector<DenseScale> scales = dense_scales(engine, shape, train, before);
   std::vector<ReadFile> keys;
   for (const auto& slots : slots_of_tables(shape.slots, shape.slot_tables))
     keys.push_back(engine.keys_of_ids(slots.front()));
@@ -326,6 +335,7 @@ data::Manifest prepare(const Task& task) {
   if (before) before->link(manifest);
   described["max_bad_rows"] = options.run.max_bad_rows;
   described["sample"] = options.run.sample;
+  manifest.negative_share = options.run.negative_share;
   manifest.options_json = described.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   ordered_json fitted = features(schema, scales, vocabularies);
   if (schema.header)
@@ -334,11 +344,11 @@ data::Manifest prepare(const Task& task) {
 
   const DenseFinish finish_dense = [&](int k, const double* values, int64_t count, uint32_t* out,
                                        int64_t stride) {
-    const auto column = static_cast<size_t>(k);
-    const bool standardize = is_standardized(schema.dense[column].transform);
+    const int64_t feature = k - (schema.weighted ? 1 : 0);  // -1: the weight
+    const bool standardize = is_standardized(schema.dense[static_cast<size_t>(k)].transform);
+    const DenseScale scale = feature < 0 ? DenseScale() : scales[static_cast<size_t>(feature)];
     for (int64_t i = 0; i < count; ++i)
-      out[i * stride] =
-          std::bit_cast<uint32_t>(dense_feature(values[i], standardize, scales[column]));
+      out[i * stride] = std::bit_cast<uint32_t>(dense_feature(values[i], standardize, scale));
   };
   engine.write(finish_dense);
   for (Vocabulary& vocabulary : vocabularies) engine.add(std::move(vocabulary.file));

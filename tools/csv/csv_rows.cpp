@@ -1,12 +1,15 @@
 #include "tools/csv/csv_rows.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
 #include "hugectr_lite/core/error.h"
 #include "hugectr_lite/core/in_quotes.h"
+#include "hugectr_lite/core/parse_number.h"
 #include "tools/prep/saved_vocabulary.h"
 
 namespace hlite::tools {
@@ -15,9 +18,11 @@ namespace {
 
 using Problem = ColumnProblem;
 
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
+
 // A line's values, before they go to the columns.
 struct CsvRow {
-  bool label = false;
+  uint32_t label = 0;  // 0 or 1, or the bits of a float
   std::vector<double> dense;
   std::vector<uint64_t> keys;
   CsvFields fields;
@@ -104,7 +109,9 @@ class CsvLineParser final : public LineParser {
                          in_quotes(field(by_)));
     if (Problem problem = read_label(row.fields, row.label)) return problem;
     row.dense.clear();
-    for (const CsvSchema::Dense& dense : schema_.dense)
+    if (schema_.weighted)
+      if (Problem problem = read_weight(row.fields, row.dense.emplace_back())) return problem;
+    for (const CsvSchema::Dense& dense : schema_.features())
       if (Problem problem = read_dense(dense, fields, row.dense.emplace_back())) return problem;
     row.keys.clear();
     for (const CategoryColumn& category : schema_.categorical) {
@@ -113,15 +120,33 @@ class CsvLineParser final : public LineParser {
     return std::nullopt;
   }
 
-  [[nodiscard]] Problem read_label(const CsvFields& fields, bool& label) const {
-    label = false;
-    if (!schema_.has_label()) return std::nullopt;
+  [[nodiscard]] Problem read_weight(const CsvFields& fields, double& weight) const {
+    weight = 1;
+    if (!schema_.labelled) return std::nullopt;
+    const CsvColumn& column = schema_.dense.front().number.column;
+    const std::string_view value = fields.fields[static_cast<size_t>(column.index)];
+    weight = parse_number<double>(value).value_or(kNoNumber);
+    if (weight >= 0 && std::isfinite(static_cast<float>(weight))) return std::nullopt;
+    return fmt::format("column {} (weight): expected a finite number >= 0, found {}", column.index,
+                       in_quotes(value));
+  }
+
+  [[nodiscard]] Problem read_label(const CsvFields& fields, uint32_t& label) const {
+    label = 0;
+    if (!schema_.labelled) return std::nullopt;
     const std::string_view value = fields.fields[static_cast<size_t>(schema_.label.index)];
+    if (schema_.real_label) {
+      const auto real = static_cast<float>(parse_number<double>(value).value_or(kNoNumber));
+      label = std::bit_cast<uint32_t>(real);
+      if (std::isfinite(real)) return std::nullopt;
+      return fmt::format("column {} (label): expected a finite number, found {}",
+                         schema_.label.index, in_quotes(value));
+    }
     const auto in = [&](const std::vector<std::string>& values) {
       return std::find(values.begin(), values.end(), value) != values.end();
     };
-    label = in(schema_.positive);
-    if (label || in(schema_.negative)) return std::nullopt;
+    label = in(schema_.positive) ? 1 : 0;
+    if (label == 1 || in(schema_.negative)) return std::nullopt;
     if (schema_.negative.empty() && !is_missing(schema_.label, value)) return std::nullopt;
     return fmt::format("column {} (label): expected {}, found {}", schema_.label.index,
                        schema_.negative.empty() ? "a value" : "a value the schema names",
@@ -206,7 +231,7 @@ CsvColumn resolved_column(const CsvColumn& column, const CsvSchema& schema, cons
 TextForm text_form_of(const CsvSchema& schema, const std::vector<CsvColumn>& others) {
   std::vector<CsvColumn> columns = others;
   schema.for_each_input([&](const CsvColumn& column) { columns.push_back(column); });
-  if (schema.has_label()) columns.push_back(schema.label);
+  if (schema.labelled) columns.push_back(schema.label);
   columns.insert(columns.end(), schema.carry.begin(), schema.carry.end());
   return {.separator = schema.separator,
           .header = schema.header,
@@ -225,7 +250,9 @@ CsvRowParser::CsvRowParser(CsvSchema schema, std::vector<InputPart> parts)
               .slots = static_cast<int>(schema_.categorical.size()),
               .dense_bytes = sizeof(double),
               .key_bytes = sizeof(uint64_t),
-              .slot_tables = schema_.slot_tables()},
+              .slot_tables = schema_.slot_tables(),
+              .real_label = schema_.real_label,
+              .weighted = schema_.weighted},
       parts_(std::move(parts)) {}
 
 TextForm CsvRowParser::text_form() const {

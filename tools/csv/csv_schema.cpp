@@ -37,6 +37,12 @@ std::string names_of(const std::vector<std::string_view>& fields) {
 void declare_label(Block& s, CsvSchema& schema) {
   declare_column(s, schema.label, schema.header);
   schema.label.missing = schema.missing;
+  s.boolean("real", &schema.real_label);
+  if (schema.real_label) {
+    for (const char* key : {"positive", "negative"})
+      if (s.has(key)) s.refuse(key, "expected none with \"real\": true, as the label is a number");
+    return;
+  }
   if (s.strings("positive", &schema.positive, "", kRequired) && schema.positive.empty())
     s.expected("positive", "at least one text that means label 1");
   s.strings("negative", &schema.negative);
@@ -79,6 +85,12 @@ CsvSchema CsvSchema::parse(const JsonNode& root) {
       s.expected("comment", "texts of at least one character");
     if (auto label = s.object("label", "", kRequired)) declare_label(*label, schema);
     const ColumnRules rules{schema.header, schema.missing, schema.label};
+    if (auto weight = s.object("weight", "")) {
+      if (weight->node()) schema.weighted = true;
+      CsvSchema::Dense column;
+      declare_column(*weight, column.number.column, schema.header);
+      if (schema.weighted) schema.dense.push_back(std::move(column));
+    }
     s.value("dense", {}, [&](const JsonNode& list) {
       for (const JsonNode& node : config::to_list(list))
         config::read_object(node, [&](Block& of) {
@@ -113,7 +125,7 @@ CsvSchema CsvSchema::parse(const JsonNode& root) {
     });
     s.finish();
     s.check([&] {
-      if (schema.dense.empty() && schema.categorical.empty())
+      if (schema.features().empty() && schema.categorical.empty())
         config::fail_at(root, "expected at least one dense or categorical column, found none");
     });
   });
@@ -131,7 +143,7 @@ void CsvSchema::resolve(const std::vector<std::string_view>& header_fields,
     }
     column.index = at - header_fields.begin();
   };
-  if (has_label()) find(label);
+  if (labelled) find(label);
   for_each_input(find);
   for (CsvColumn& column : carry) find(column);
 }
@@ -162,8 +174,12 @@ void CsvSchema::set_carry(const std::vector<std::string>& names) {
 }
 
 void CsvSchema::remove_label() {
+  CsvColumn weight;
+  if (weighted) std::swap(weight, dense.front().number.column);
   const auto move_up = [&](CsvColumn& column) {
-    if (label.index >= 0 && column.index > label.index) --column.index;
+    const int64_t before = int64_t{label.index >= 0 && label.index < column.index} +
+                           int64_t{weight.index >= 0 && weight.index < column.index};
+    column.index -= before;
   };
   for_each_input(move_up);
   for (CsvColumn& column : carry) {
@@ -174,7 +190,7 @@ void CsvSchema::remove_label() {
     move_up(column);
   }
   label.index = -1;
-  positive.clear();
+  labelled = false;
 }
 
 std::vector<int64_t> CsvSchema::slot_tables() const {
@@ -223,7 +239,7 @@ void add_inputs(const CategoryColumn& category, std::vector<ColumnInput>& inputs
 
 std::vector<ColumnInput> CsvSchema::inputs() const {
   std::vector<ColumnInput> inputs;
-  for (const Dense& d : dense) add_inputs(d.number, inputs);
+  for (const Dense& d : features()) add_inputs(d.number, inputs);
   for (const CategoryColumn& c : categorical) add_inputs(c, inputs);
   return inputs;
 }

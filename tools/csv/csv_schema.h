@@ -8,12 +8,16 @@
 // Categorical columns with the same "vocabulary", a name, share the ids of their categories.
 // docs/data.md ("Columns as they are") lists what else a column may have (column_transform.h).
 //
+// "label": {"column": 14, "real": true} is a number to be predicted (MSELoss). "weight": {"column":
+// 15} is how much a row counts, a number >= 0.
+//
 // A column is a number from 0 or, in files with a header, a name of it. Without "negative" every
 // label that is not positive is negative. Defaults: separator ",", no header, no trim, nothing
 // missing but empty fields, no comments.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,8 +54,11 @@ struct CsvSchema {
   std::vector<std::string> missing;  // of all columns; an empty field is missing as well
   std::vector<std::string> comment;  // lines that begin with one of these are no rows
   CsvColumn label;
+  bool labelled = true;                         // lines have the label, and the weight
+  bool real_label = false;                      // a number
   std::vector<std::string> positive, negative;  // negative empty: all others
-  std::vector<Dense> dense;
+  bool weighted = false;     // the first of `dense` is the weight of the row, 1 in unlabelled lines
+  std::vector<Dense> dense;  // files have them in this order: the weight follows the label
   std::vector<CategoryColumn> categorical;
   std::vector<CsvColumn> carry;  // go beside the scores of lines; no features
 
@@ -66,10 +73,13 @@ struct CsvSchema {
   // Sets `carry` by names: of the header, or of the schema's columns, or numbers of columns. Throws
   // ConfigError "--carry: ...".
   void set_carry(const std::vector<std::string>& names);
-  // For files that lack the label's column: those behind it move up. Throws ConfigError where that
-  // is to be carried.
+  // For files that lack the columns of label and weight: those behind them move up. Throws
+  // ConfigError where the label is to be carried.
   void remove_label();
-  [[nodiscard]] bool has_label() const { return !positive.empty(); }
+  // Dense features: `dense` without the weight.
+  [[nodiscard]] std::span<const Dense> features() const {
+    return std::span(dense).subspan(weighted ? 1 : 0);
+  }
   // The table of each categorical column as in slot_tables.h; empty: none shares a vocabulary.
   [[nodiscard]] std::vector<int64_t> slot_tables() const;
   // The columns of a line that the schema needs at least.

@@ -1,21 +1,14 @@
 #include "tools/csv/time_key.h"
 
-#include <bit>
 #include <chrono>
 #include <cmath>
 
 #include "hugectr_lite/core/parse_number.h"
+#include "tools/csv/column_transform.h"
 
 namespace hlite::tools {
 
 namespace {
-
-// In the order of the numbers: the bits of a double, but that negative ones count downwards.
-uint64_t ordered_bits(double x) {
-  constexpr uint64_t kSign = uint64_t{1} << 63;
-  const auto bits = std::bit_cast<uint64_t>(x == 0 ? 0.0 : x);
-  return (bits & kSign) != 0 ? ~bits : bits | kSign;
-}
 
 // The number that the first `digits` characters are, which are taken off.
 std::optional<int> digits(std::string_view& text, size_t count) {

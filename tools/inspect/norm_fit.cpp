@@ -67,12 +67,12 @@ class NormFit {
                         h.sum ? "with" : "without", data_.checksums ? "Sum" : "None"),
             fmt::format("\"check\": \"{}\"", h.sum ? "Sum" : "None"));
       }
-      if (h.label_dim != data_.label_dim || h.dense_dim != data_.dense_dim ||
+      if (h.label_dim != data_.label_width() || h.dense_dim != data_.dense_dim ||
           h.slots != layout_.slots()) {
         return fail("norm_dims",
                     fmt::format("{}: its header says label_dim {}, dense_dim {}, slot_num {}; the "
                                 "config says {}, {}, {}",
-                                path, h.label_dim, h.dense_dim, h.slots, data_.label_dim,
+                                path, h.label_dim, h.dense_dim, h.slots, data_.label_width(),
                                 data_.dense_dim, layout_.slots()),
                     fmt::format("label_dim {}, dense_dim {}, slot_num {}", h.label_dim, h.dense_dim,
                                 h.slots));
@@ -86,7 +86,7 @@ class NormFit {
     constexpr int64_t kRows = 1024;
     IssueCounts issues;
     data::NormStream stream(data, fit_.path, tables_, issues);
-    data::BatchBuffer buffer(kRows, data.label_dim, data.dense_dim, layout_.columns);
+    data::BatchBuffer buffer(kRows, data.label_width(), data.dense_dim, layout_.columns);
     const int64_t end = std::min(fit_.wanted, stream.samples());
     while (stream.position() < end)
       stream.decode(std::min(kRows, end - stream.position()), buffer.batch(), 0);
@@ -112,6 +112,13 @@ class NormFit {
            data_.int64_keys ? "" : "if its keys have 64 bits: solver.input_key_type I64");
       return;
     }
+    for (const IssueKind kind : {IssueKind::kRealLabel, IssueKind::kWeight})
+      if (const int64_t found = issues.total(kind); found > 0) {
+        const auto [what, expected] = data::words_of(kind, 0);
+        fail("label_values",
+             fmt::format("{}: {}: {} are not {}", fit_.path, what, found, expected));
+        return;
+      }
     if (const int64_t values = issues.total(IssueKind::kNotFinite); values > 0) {
       fail("not_finite",
            fmt::format("{}: {} dense values are no finite numbers", fit_.path, values));

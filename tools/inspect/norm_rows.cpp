@@ -17,7 +17,7 @@ data::NormRecord record_of(const data::NormHeader& h, bool int64_keys) {
   const auto slots = static_cast<size_t>(h.slots);
   return data::NormRecord({.sum = h.sum,
                            .int64_keys = int64_keys,
-                           .label_dim = h.label_dim,
+                           .label_width = h.label_dim,
                            .dense_dim = h.dense_dim,
                            .hotness = std::vector<int64_t>(slots, kMostKeysOfASlot),
                            .fixed_length = std::vector<bool>(slots, false)});
@@ -93,9 +93,9 @@ class NormRows final : public RowStream {
     size_t c = 0;
     read(
         [&](const std::byte* p) {
-          chunk.labels[row] = shape.label_dim > 0 ? static_cast<double>(load<float>(p))
-                                                  : std::numeric_limits<double>::quiet_NaN();
-          p += 4 * shape.label_dim;
+          chunk.labels[row] = shape.label_width > 0 ? static_cast<double>(load<float>(p))
+                                                    : std::numeric_limits<double>::quiet_NaN();
+          p += 4 * shape.label_width;
           for (size_t d = 0; d < numbers; ++d, p += 4)
             chunk.numbers[row * numbers + d] = static_cast<double>(load<float>(p));
         },

@@ -34,7 +34,7 @@ Scan scan(const FitCase& fit, const data::RawFormat& format) {
   data::RawDecoder decoder(fit.path, format, tables, {}, s.issues);
   const ReadFile file(fit.path);
   const int64_t record = format.record_bytes(), most = std::max<int64_t>(1, kChunkBytes / record);
-  data::BatchBuffer buffer(most, format.label_dim, format.dense_dim, format.keys.columns);
+  data::BatchBuffer buffer(most, format.label_width(), format.dense_dim, format.keys.columns);
   std::vector<std::byte> bytes;
   for (const auto& [first, count] : sample_blocks(file.size() / record, fit.wanted, 1)) {
     for (int64_t at = 0; at < count; at += most) {
@@ -76,12 +76,13 @@ class RawFit {
         format_(data::RawFormat::from(fit.config.data)),
         words_(format_.record_bytes() / 4),
         head_(read_head(fit.path)),
-        found_words_(find_record_words(head_, file.bytes)) {}
+        found_words_(format_.real_label ? 0 : find_record_words(head_, file.bytes)) {}
 
   void check() {
     if (check_size() || check_label() || check_dense() || check_keys()) return;
     check_samples();
-    const bool labels = report_.fits() && scan_.issues.total(IssueKind::kLabel) == 0;
+    const bool labels =
+        !format_.real_label && report_.fits() && scan_.issues.total(IssueKind::kLabel) == 0;
     if (labels && scan_.label_ones == 0)
       report_.notes.push_back(fmt::format("{}: no label is 1", fit_.path));
     if (labels && scan_.label_zeros == 0)
@@ -128,12 +129,12 @@ class RawFit {
                        4 * found_words_, format_.describe_record());
   }
   [[nodiscard]] std::string size_advice() const {
-    const int64_t slots = found_words_ - 1 - format_.dense_dim;
+    const int64_t slots = found_words_ - format_.label_width() - format_.dense_dim;
     std::string advice;
     if (slots > 0 && format_.keys.is_one_hot()) {
       advice = fmt::format("slot_num {} would fit with dense_dim {}", slots, format_.dense_dim);
     }
-    const int64_t dense = found_words_ - 1 - format_.keys.columns;
+    const int64_t dense = found_words_ - format_.label_width() - format_.keys.columns;
     if (dense > 0) {
       advice += fmt::format("{}dense_dim {} would fit with {} keys", advice.empty() ? "" : "; ",
                             dense, format_.keys.columns);
@@ -154,12 +155,22 @@ class RawFit {
                   "1065353216",
                   "set \"float_label_dense\": true");
     }
-    if (format_.float_label && label.labels_integer) {
+    if (format_.float_label && label.labels_integer && !format_.real_label) {
       return fail(
           "integer_label",
           "its labels are int32 (0 and 1); the config expects float32, to which 1 is 1.4e-45",
           "set \"float_label_dense\": false");
     }
+    for (const IssueKind kind : {IssueKind::kRealLabel, IssueKind::kWeight})
+      if (const auto worst = scan_.issues.worst(kind)) {
+        const IssueCounts::Tally& first = scan_.issues.columns(kind).at(*worst);
+        const auto [what, expected] = data::words_of(kind, *worst);
+        return fail(
+            "label_values",
+            fmt::format("{}: {} of {} are not {}; the first is {} in record "
+                        "{}",
+                        what, first.count, scan_.records, expected, first.found, first.record));
+      }
     const auto bad = scan_.issues.worst(IssueKind::kLabel);
     if (!bad) return false;
     const IssueCounts::Tally& first = scan_.issues.columns(IssueKind::kLabel).at(*bad);
@@ -172,7 +183,7 @@ class RawFit {
   bool check_dense() {
     int64_t floats = 0, integers = 0;
     for (int64_t d = 0; d < format_.dense_dim; ++d) {
-      const WordColumn c = column(format_.label_dim + d);
+      const WordColumn c = column(format_.label_width() + d);
       floats += c.floats;
       integers += !c.floats && !c.zeros;
     }

@@ -59,7 +59,7 @@ class RawRows final : public RowStream {
   void decode(const std::byte* p, int64_t row, RowChunk& chunk) const {
     const auto r = static_cast<size_t>(row);
     chunk.labels[r] = load_number(p, format_.float_label);
-    p += 4 * format_.label_dim;
+    p += 4 * format_.label_width();
     double* numbers = chunk.numbers.data() + row * format_.dense_dim;
     for (int64_t d = 0; d < format_.dense_dim; ++d, p += 4)
       numbers[d] = load_number(p, format_.float_dense);

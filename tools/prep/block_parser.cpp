@@ -19,11 +19,22 @@ BlockParser::BlockParser(const RowLayout& layout, const PrepOptions& options)
       max_bad_rows_(options.max_bad_rows),
       all_(options.sample >= 1),
       seed_(options.seed),
-      below_(static_cast<uint64_t>(options.sample * 0x1p32)) {}
+      below_(static_cast<uint64_t>(options.sample * 0x1p32)),
+      negatives_below_(static_cast<uint64_t>(options.negative_share * 0x1p32)),
+      train_files_(options.negative_share < 1
+                       ? static_cast<size_t>(std::count_if(
+                             options.inputs.begin(), options.inputs.end(),
+                             [](const PrepInput& input) { return input.role == "train"; }))
+                       : 0) {}
 
 bool BlockParser::keeps(size_t file, int64_t line) const {
   static const uint64_t stream = random::stream_of("sample of lines");
   return all_ || random::word(seed_, stream + file, static_cast<uint64_t>(line)) < below_;
+}
+
+bool BlockParser::keeps_negative(size_t file, int64_t line) const {
+  static const uint64_t stream = random::stream_of("share of negatives");
+  return random::word(seed_, stream + file, static_cast<uint64_t>(line)) < negatives_below_;
 }
 
 void BlockParser::make_room(int64_t rows, ParsedRows& out) const {
@@ -46,8 +57,10 @@ void BlockParser::parse(const LineBlock& lines, size_t file, const LineParser& p
   const auto kept = [&](int64_t line) { return keeps(file, line); };
   LineBlock::Place place = lines.begin();
   std::string_view line;
+  const bool drops = file < train_files_;
+  std::vector<int64_t> missing_before;
   for (int one_by_one = 0; std::ssize(out.bad) <= max_bad_rows_; --one_by_one) {
-    if (one_by_one == 0 && lines.inner_feeds.empty()) {
+    if (one_by_one == 0 && lines.inner_feeds.empty() && !drops) {
       const ParsedFront front =
           parser.parse_front(place.line, lines.text().substr(place.offset), arrays, out.rows, kept);
       place.offset += front.bytes;
@@ -58,8 +71,13 @@ void BlockParser::parse(const LineBlock& lines, size_t file, const LineParser& p
     const int64_t number = place.line;
     if (!lines.next(place, line)) break;
     if (!keeps(file, number)) continue;
+    if (drops) missing_before = out.missing;
     const LineKind kind = parser.parse(number, line, arrays, out.rows);
     if (kind == LineKind::kRow) {
+      if (drops && arrays.label()[out.rows] == 0 && !keeps_negative(file, number)) {
+        out.missing.swap(missing_before);
+        continue;
+      }
       HLITE_CHECK(std::ssize(line) + 1 >= layout_.shortest_row, "a row of {} bytes", line.size());
       ++out.rows;
     } else if (kind == LineKind::kBad) {
@@ -75,7 +93,7 @@ void BlockParser::begin(const ColumnBlock& block, ParsedRows& out) const {
 void BlockParser::finish(const ColumnBlock& block, size_t file, ParsedRows& out) const {
   const bool good = std::all_of(block.columns.begin(), block.columns.end(),
                                 [](const ParsedColumn& column) { return column.bad.empty(); });
-  if (!all_ || !good) return keep_good_rows(block, file, out);
+  if (!all_ || !good || file < train_files_) return keep_good_rows(block, file, out);
   out.rows = block.rows;
   for (size_t slot = 0; slot < out.missing.size(); ++slot) {
     const auto& missing = block.columns[static_cast<size_t>(layout_.first_key()) + slot].missing;
@@ -84,6 +102,7 @@ void BlockParser::finish(const ColumnBlock& block, size_t file, ParsedRows& out)
 }
 
 void BlockParser::keep_good_rows(const ColumnBlock& block, size_t file, ParsedRows& out) const {
+  const ColumnArrays arrays(layout_, out.arrays.data(), out.stride, out.missing.data());
   // The first bad field of a row is the one that is told.
   std::map<int64_t, const std::string*> reasons;
   for (const ParsedColumn& column : block.columns)
@@ -95,6 +114,7 @@ void BlockParser::keep_good_rows(const ColumnBlock& block, size_t file, ParsedRo
       out.bad.push_back({line, *bad->second});
       continue;
     }
+    if (file < train_files_ && arrays.label()[row] == 0 && !keeps_negative(file, line)) continue;
     for (int c = 0; c < layout_.columns(); ++c) {
       const auto width = static_cast<size_t>(layout_.bytes(c));
       std::byte* const column = out.arrays.data() + static_cast<size_t>(c) * out.stride;

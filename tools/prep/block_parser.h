@@ -51,6 +51,7 @@ class BlockParser {
 
  private:
   [[nodiscard]] bool keeps(size_t file, int64_t line) const;
+  [[nodiscard]] bool keeps_negative(size_t file, int64_t line) const;
   void make_room(int64_t rows, ParsedRows& out) const;
   void keep_good_rows(const ColumnBlock& block, size_t file, ParsedRows& out) const;
 
@@ -58,6 +59,8 @@ class BlockParser {
   int64_t max_bad_rows_;
   bool all_;               // there is no sampling
   uint64_t seed_, below_;  // a line is kept when its draw is below this
+  uint64_t negatives_below_;
+  size_t train_files_;  // the first files, which lose negatives; 0 if all are kept
 };
 
 }  // namespace hlite::tools

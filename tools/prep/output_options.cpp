@@ -90,7 +90,9 @@ std::vector<int64_t> output_hotness(const OutputOptions& options, const RowShape
 void describe_output(const OutputOptions& options, const RowShape& shape,
                      data::Manifest& manifest) {
   const bool multi_hot = !options.multi_hot.empty();
-  manifest.dense_dim = shape.dense;
+  manifest.dense_dim = shape.features();
+  manifest.real_label = shape.real_label;
+  manifest.sample_weight = shape.weighted;
   manifest.hotness = output_hotness(options, shape);
   manifest.slot_tables = shape.slot_tables;
   if (multi_hot)
@@ -99,7 +101,7 @@ void describe_output(const OutputOptions& options, const RowShape& shape,
   switch (options.format) {
     case OutputFormat::kRaw:
       manifest.format = multi_hot ? "multi_hot_raw" : "raw";
-      manifest.float_label = shape.dense_is_float && !multi_hot;
+      manifest.float_label = shape.dense_is_float && (!multi_hot || shape.real_label);
       manifest.float_dense = shape.dense_is_float || multi_hot;
       break;
     case OutputFormat::kNorm:

@@ -57,6 +57,9 @@ void check_inputs(const std::vector<std::string>& train, const std::vector<std::
   if (!(options.sample > 0 && options.sample <= 1))
     raise<ConfigError>("--sample: expected a share above 0 and up to 1 (100%), found {}",
                        options.sample);
+  if (!(options.negative_share > 0 && options.negative_share <= 1))
+    raise<ConfigError>("--negative-share: expected a share above 0 and up to 1 (100%), found {}",
+                       options.negative_share);
 }
 
 int64_t allowed_memory(const PrepOptions& options) {
@@ -432,7 +435,9 @@ void PrepEngine::write(const SplitRows& split, DenseFinish finish) {
   const RowShape shape{.dense = layout_.dense,
                        .slots = layout_.slots,
                        .dense_is_float = static_cast<bool>(finish),
-                       .slot_tables = layout_.slot_tables};
+                       .slot_tables = layout_.slot_tables,
+                       .real_label = layout_.real_label,
+                       .weighted = layout_.weighted};
   std::unique_ptr<const RowSource> rows;
   if (done_.one_pass)
     rows = std::make_unique<StoredRows>(stored_rows(split));

@@ -36,6 +36,8 @@ struct PrepOptions {
   int64_t max_bad_rows = 0;  // malformed rows to skip, over all files, before giving up
   double max_unknown = 1;    // most of a column's values in val or test that training lacks
   double sample = 1;         // share of the lines to keep, drawn by (seed, file, line)
+  // Share of the training rows with label 0 to keep, drawn likewise.
+  double negative_share = 1;
   uint64_t seed = 0;
   int threads = 0;       // 0: all that this process may use
   int64_t memory = 0;    // bytes; 0: half of what the machine has available
@@ -51,7 +53,8 @@ struct PrepOptions {
   int64_t numbering_bytes = 0;    // memory for the dictionaries; 0: what `memory` leaves
 };
 
-// Adds --sample, --max-bad-rows, --max-unknown, --memory, --threads, --restart, --force and
+// Adds --sample, --negative-share, --max-bad-rows, --max-unknown, --memory, --threads, --restart,
+// --force and
 // --quiet.
 void add_run_options(CLI::App& app, PrepOptions& options);
 // Throws ConfigError for no training file, standard input given twice, a file that is given for

@@ -105,6 +105,7 @@ ordered_json describe_run(const PrepOptions& options) {
   run["version"] = kVersion;
   run["options"] = ordered_json::parse(options.identity);
   run["options"]["sample"] = options.sample;
+  if (options.negative_share < 1) run["options"]["negative_share"] = options.negative_share;
   run["options"]["sample_seed"] = options.seed;
   run["inputs"] = ordered_json::array();
   for (const PrepInput& input : options.inputs) {

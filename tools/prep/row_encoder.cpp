@@ -23,8 +23,6 @@ void copy_words(const uint32_t* from, int64_t words, uint32_t* to) {
   if (words > 0) std::memcpy(to, from, static_cast<size_t>(words) * sizeof(uint32_t));
 }
 
-uint32_t float_word(uint32_t label) { return std::bit_cast<uint32_t>(static_cast<float>(label)); }
-
 }  // namespace
 
 RowEncoder::RowEncoder(const OutputOptions& options, const RowShape& shape,
@@ -49,12 +47,17 @@ void RowEncoder::encode(const uint32_t* rows, int64_t count, EncodedRows& out) c
   out.bytes.clear();
   out.rows = count;
   out.positives = 0;
-  for (int64_t i = 0; i < count; ++i) out.positives += rows[i * shape_.words()];
+  if (!shape_.real_label)
+    for (int64_t i = 0; i < count; ++i) out.positives += rows[i * shape_.words()];
   if (format_ == OutputFormat::kRaw) {
     encode_raw(rows, count, out.bytes);
   } else {
     encode_norm(rows, count, out.bytes);
   }
+}
+
+float RowEncoder::label(const uint32_t* row) const {
+  return shape_.real_label ? std::bit_cast<float>(row[0]) : static_cast<float>(row[0]);
 }
 
 void RowEncoder::put_keys(const uint32_t* row, uint32_t* out) const {
@@ -86,7 +89,7 @@ void RowEncoder::encode_raw(const uint32_t* rows, int64_t count,
   out.resize(static_cast<size_t>(count * row_bytes_));
   auto* to = reinterpret_cast<uint32_t*>(out.data());
   for (int64_t i = 0; i < count; ++i, rows += W, dense += D) {
-    *to++ = float_label_ ? float_word(rows[0]) : rows[0];
+    *to++ = float_label_ ? std::bit_cast<uint32_t>(label(rows)) : rows[0];
     copy_words(dense, D, to);
     to += D;
     put_keys(rows, to);
@@ -102,7 +105,7 @@ void RowEncoder::encode_norm(const uint32_t* rows, int64_t count,
   std::vector<float> dense(D);
   out.reserve(static_cast<size_t>(count * row_bytes_));
   for (int64_t i = 0; i < count; ++i, rows += shape_.words(), words += D) {
-    const auto label = static_cast<float>(rows[0]);
+    const float label = this->label(rows);
     if (D > 0) std::memcpy(dense.data(), words, D * sizeof(float));
     put_keys(rows, keys.data());
     data::append_norm_sample(norm_sum_, {&label, 1}, dense, nnz_, keys, out);

@@ -35,6 +35,7 @@ class RowEncoder {
   const uint32_t* dense_words(const uint32_t* rows, int64_t count,
                               std::vector<uint32_t>& words) const;
   [[nodiscard]] const uint32_t* ids(const uint32_t* row) const { return row + 1 + shape_.dense; }
+  [[nodiscard]] float label(const uint32_t* row) const;
   // The keys of a row.
   void put_keys(const uint32_t* row, uint32_t* out) const;
 

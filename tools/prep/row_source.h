@@ -9,14 +9,17 @@
 
 namespace hlite::tools {
 
-// A row is 1 + dense + slots 32-bit words: the label (0 or 1, an integer), the dense values (int32,
-// or float32 where dense_is_float), one id a slot.
+// A row is 1 + dense + slots 32-bit words: the label (0 or 1, an integer, or float32 if
+// real_label), the dense values (int32, or float32 where dense_is_float), one id a slot. If
+// weighted, the first dense value is the weight of the row: formats have it after the label.
 struct RowShape {
   int dense = 0;
   int slots = 0;
   bool dense_is_float = false;
   std::vector<int64_t> slot_tables = {};  // slot_tables.h
+  bool real_label = false, weighted = false;
   [[nodiscard]] int words() const { return 1 + dense + slots; }
+  [[nodiscard]] int features() const { return dense - (weighted ? 1 : 0); }
 };
 
 class RowSource {

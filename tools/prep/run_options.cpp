@@ -13,6 +13,14 @@ void add_run_options(CLI::App& app, PrepOptions& options) {
          [&options](const std::string& text) { options.sample = parse_share("--sample", text); },
          "Share of the rows to keep, as 0.01 or 1%")
       ->default_str("1");
+  app.add_option_function<std::string>(
+         "--negative-share",
+         [&options](const std::string& text) {
+           options.negative_share = parse_share("--negative-share", text);
+         },
+         "Share of the training rows with label 0 to keep, as 0.1 or 10%; the manifest has it, and "
+         "training corrects scores by it")
+      ->default_str("1");
   app.add_option("--max-bad-rows", options.max_bad_rows,
                  "Malformed rows to skip with a warning before giving up")
       ->check(whole_number(0))

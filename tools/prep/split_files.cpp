@@ -52,8 +52,8 @@ class NormSplit final : public SplitFiles {
         rows_(rows),
         rows_per_file_(options.norm_rows_per_file),
         header_{.sum = options.norm_sum,
-                .label_dim = 1,
-                .dense_dim = shape.dense,
+                .label_dim = 1 + shape.dense - shape.features(),
+                .dense_dim = shape.features(),
                 .slots = shape.slots} {
     HLITE_CHECK(rows_per_file_ >= 1, "{} rows a file", rows_per_file_);
     make_folder(folder_ + "/" + role_ + "_norm");

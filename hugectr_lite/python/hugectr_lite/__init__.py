@@ -90,8 +90,9 @@ def check(config, *, set=None):
     return _native.check(*_config(config), _changes(set))
 
 
-def auc(label, score):
-    """The exact area under the ROC curve, or None if one of the classes is absent. A label above 0.5 is positive."""
+def auc(label, score, sample_weight=None):
+    """The exact area under the ROC curve, or None if one of the classes is absent. A label above 0.5 is positive. With
+    weights, a pair of samples counts as much as the product of its two weights."""
     label, score = (array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
                     for array in (arrays.floats(label, "label"), arrays.floats(score, "score")))
     for name, array in (("label", label), ("score", score)):
@@ -102,7 +103,10 @@ def auc(label, score):
     wrong = label[~((label >= 0) & (label <= 1))]
     if wrong.size:
         raise DataError(f"label: expected values in [0, 1], found {wrong[0]}")
-    return _native.auc(label, score)
+    weight = None if sample_weight is None else arrays.weights(sample_weight)
+    if weight is not None and len(weight) != len(label):
+        raise DataError(f"sample_weight: expected one for each of {len(label)} labels, found {len(weight)}")
+    return _native.auc(label, score, weight)
 
 
 class Trainer:
@@ -120,18 +124,20 @@ class Trainer:
                                         _path_or_none(resume), arrays, allow_other_data, with_preparation)
         self._columns = {}
 
-    def step(self, label=None, dense=None, keys=None):
+    def step(self, label=None, dense=None, keys=None, *, sample_weight=None):
         """One iteration, with the next batch of the training data or with these samples: label float [n] or
         [n, label_dim], dense float [n, dense_dim] as the network sees it, keys int [n, keys a sample], local to each
-        slot's table, -1 (of Arrow also null) where a sample has fewer, which raw data never have."""
-        if label is None and dense is None and keys is None:
+        slot's table, -1 (of Arrow also null) where a sample has fewer, which raw data never have. sample_weight: float [n],
+        if the label of the config's Data layer has "sample_weight": true; without it all are 1."""
+        if label is None and dense is None and keys is None and sample_weight is None:
             self._trainer.step()
         elif label is None or dense is None or keys is None:
             raise TypeError("expected label, dense and keys, or none of them")
         else:
             arrays.check_columns(self._columns, dense=dense, keys=keys)
             counts = self._trainer.step_on(arrays.floats(label, "label"), arrays.floats(dense, "dense"),
-                                           arrays.keys(keys))
+                                           arrays.keys(keys),
+                                           None if sample_weight is None else arrays.weights(sample_weight))
             arrays.warn_if_unknown(self._trainer, *counts)
 
     def train(self, iterations=None, *, progress=False):
@@ -155,28 +161,29 @@ class Trainer:
         if bar is not None:
             bar.close()
 
-    def fit(self, label, dense, keys, *, epochs=1, eval_set=None, shuffle=True):
+    def fit(self, label, dense, keys, *, sample_weight=None, epochs=1, eval_set=None, shuffle=True):
         """Trains on these samples, arrays as in step(), and returns a list of train()'s events: "train" after every epoch,
-        and "eval" if eval_set is (label, dense, keys). Evaluations lead to what the config says: solver.lr_plateau,
+        and "eval" if eval_set is (label, dense, keys), or with weights (label, dense, keys, sample_weight). Evaluations lead to what the config says: solver.lr_plateau,
         solver.early_stop, after which the best weights are back, auc_target. shuffle: another order in every epoch, drawn
         from solver.seed."""
         if epochs < 0:
             raise ValueError(f"epochs: expected 0 or more, found {epochs}")
-        arrays_of = fitting.Samples(label, dense, keys)
+        arrays_of = fitting.Samples(label, dense, keys, sample_weight)
         held_out = None if eval_set is None else fitting.Samples(*eval_set, what="eval_set: ")
         return fitting.fit(self, self._trainer, arrays_of, held_out, epochs, shuffle)
 
-    def evaluate(self, label=None, dense=None, keys=None):
-        """{"auc", "loss", "samples", "seconds"} over the evaluation set, or over these samples; further eval_metrics by their names in the
+    def evaluate(self, label=None, dense=None, keys=None, *, sample_weight=None):
+        """{"auc", "loss", "samples", "seconds"} over the evaluation set, or over these samples, as scikit-learn's metrics
+        weight them; of MSELoss no "auc", but "rmse", and "loss" is the mean squared error; further eval_metrics by their names in the
         metrics file ("gauc", "ndcg@10"), and of several tasks "tasks", a list of the same."""
-        if label is None and dense is None and keys is None:
+        if label is None and dense is None and keys is None and sample_weight is None:
             return self._trainer.evaluate()
         if label is None or dense is None or keys is None:
             raise TypeError("expected label, dense and keys, or none of them")
-        return fitting.evaluate(self._trainer, fitting.Samples(label, dense, keys))[0]
+        return fitting.evaluate(self._trainer, fitting.Samples(label, dense, keys, sample_weight))[0]
 
     def predict(self, dense, keys):
-        """The probability of label 1 for each sample; arrays as in step()."""
+        """The probability of label 1 for each sample, or of MSELoss the value; arrays as in step()."""
         arrays.check_columns(self._columns, dense=dense, keys=keys)
         scores, *counts = self._trainer.predict(arrays.dense(dense, self._trainer), arrays.keys(keys))
         arrays.warn_if_unknown(self._trainer, *counts)

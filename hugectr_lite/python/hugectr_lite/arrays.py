@@ -20,6 +20,19 @@ def floats(value, name):
         return np.ascontiguousarray(array, np.float32).reshape(array.shape)
 
 
+def weights(value, name="sample_weight"):
+    """float32 [n], finite and not negative."""
+    array = floats(value, name)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise DataError(f"{name}: expected one weight a sample, found the shape {list(array.shape)}")
+    wrong = np.flatnonzero(~(np.isfinite(array) & (array >= 0)))
+    if wrong.size:
+        raise DataError(f"{name}: sample {wrong[0]}: expected a finite value >= 0, found {array[wrong[0]]}")
+    return np.ascontiguousarray(array)
+
+
 def keys(value):
     """Integers; -1 for an Arrow null."""
     array = _numbers(value, "keys", null=-1)

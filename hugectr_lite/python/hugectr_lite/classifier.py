@@ -37,16 +37,18 @@ class Classifier(ClassifierMixin, BaseEstimator):
     schema, {"dense": [...], "categorical": [...]}, whose "column" is a name or number of X: buckets, quantiles, dates,
     crosses, clipping (docs/data.md). Columns of X in them become no features of their own. min_count: rarer categories share the row of missing ones. epochs,
     batch_size, learning_rate: in place of the first config's. validation_fraction: of the rows, held out to stop early where
-    fit() gets no eval_set and there are 1,000 rows; 0: none. set: further changes of the config, {path: value}. device,
+    fit() gets no eval_set and there are 1,000 rows; 0: none. class_weight: "balanced", or {class: weight}, multiplies the
+    weights of a class's rows, as in scikit-learn; the probabilities shift with it. set: further changes of the config,
+    {path: value}. device,
     threads, progress: as Trainer's. random_state: of initial values, order of samples, dropout and validation rows; the same
     one gives the same model, bit for bit, on the same number of threads.
 
     After fit(): classes_ [2], n_features_in_, feature_names_in_ if columns have names, history_ (what Trainer.train()
     yields), config_ (the config as trained). Raises ValueError and TypeError for samples, hl.Error for the rest."""
 
-    def __init__(self, model="dcnv2", *, categorical=None, transforms="standardize", columns=None, min_count=1, epochs=None, batch_size=None,
-                 learning_rate=None, validation_fraction=0.1, set=None, device="auto", threads=0, random_state=None,
-                 progress=False):
+    def __init__(self, model="dcnv2", *, categorical=None, transforms="standardize", columns=None, min_count=1, epochs=None,
+                 batch_size=None, learning_rate=None, validation_fraction=0.1, class_weight=None, set=None, device="auto",
+                 threads=0, random_state=None, progress=False):
         self.model = model
         self.categorical = categorical
         self.transforms = transforms
@@ -56,6 +58,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.batch_size = batch_size
         self.learning_rate = learning_rate
         self.validation_fraction = validation_fraction
+        self.class_weight = class_weight
         self.set = set
         self.device = device
         self.threads = threads
@@ -63,29 +66,35 @@ class Classifier(ClassifierMixin, BaseEstimator):
         self.progress = progress
 
     def fit(self, X, y, eval_set=None, sample_weight=None):
-        """Trains anew. eval_set: (X, y), or a list of one such pair, whose AUC stops training early: the weights of the best
-        evaluation count. sample_weight: None; other weights are refused, since the trainer has none. Returns self."""
-        if sample_weight is not None:
-            raise ValueError("sample_weight: expected None, as all samples count alike in training, found weights")
+        """Trains anew. eval_set: (X, y), or (X, y, sample_weight), or a list of one such tuple, whose AUC stops training
+        early: the weights of the best evaluation count. sample_weight: [rows] of how much each row counts in the loss and in
+        the AUC; rows of weight 0 are left out, and the others are divided by their mean. Returns self."""
         if self.model not in _native.first_config_models():
             raise ValueError(f"model: expected one of {', '.join(_native.first_config_models())}, found {self.model!r}")
         frame = Frame(X)
         _expect_rows(frame)
         labels = _labels(y, frame.rows)
-        classes, targets = np.unique(labels, return_inverse=True)
+        weights = _weights(sample_weight, frame.rows)
+        kept = np.arange(frame.rows) if weights is None else np.flatnonzero(weights)
+        classes = np.unique(labels[kept])
+        targets = (labels == classes[-1]).astype(int)
         if len(classes) != 2:
             known = "Only binary classification is supported: " if len(classes) > 2 else ""
             raise ValueError(f"{known}expected two classes in y, found {len(classes)} class" +
                              ("es" if len(classes) > 2 else f" ({classes.tolist()[0]!r})"))
+        weights = self._class_weighted(weights, targets, classes, kept)
         schema = self._schema(frame)
         random = _random(self.random_state)
         seed = int(random.randint(1, 2**31 - 1))  # 0 would draw one
-        train, val = np.arange(frame.rows), None
+        train, val = (frame, targets, kept, weights), None
         if eval_set is not None:
             val = self._pair(eval_set, frame, classes)
-        elif self._holds_out(targets):
-            held = _stratified(targets, self.validation_fraction, random)
-            train, val = np.flatnonzero(~held), (frame, targets, np.flatnonzero(held))
+            if val[3] is not None and weights is None:
+                train = (frame, targets, kept, np.ones(frame.rows))
+        elif self._holds_out(targets[kept]):
+            held = _stratified(targets[kept], self.validation_fraction, random)
+            train, val = (frame, targets, kept[~held], weights), (frame, targets, kept[held], weights)
+        self._weighted = train[3] is not None
         self.n_features_in_ = len(frame.columns)
         self.__dict__.pop("feature_names_in_", None)
         if frame.names is not None:
@@ -93,9 +102,11 @@ class Classifier(ClassifierMixin, BaseEstimator):
         kinds = {place: kind for place, (_, kind) in inputs_of(schema).items()}
         self._kinds = [kinds[1 + i] for i in range(len(frame.columns))]
         self._constant = 1 + len(frame.columns) in kinds
+        if self._weighted:
+            schema = {**schema, "weight": {"column": 1 + len(frame.columns) + self._constant}}
         self.classes_ = classes
         with tempfile.TemporaryDirectory(prefix="hugectr_lite_") as folder:
-            self._train(folder, schema, (frame, targets, train), val, seed)
+            self._train(folder, schema, train, val, seed)
         return self
 
     def _train(self, folder, schema, train, val, seed):
@@ -128,7 +139,7 @@ class Classifier(ClassifierMixin, BaseEstimator):
         _expect_rows(frame)
         with tempfile.TemporaryDirectory(prefix="hugectr_lite_") as folder:
             path = os.path.join(folder, "samples.csv")
-            self._write(path, frame, np.zeros(frame.rows, int), np.arange(frame.rows))
+            self._write(path, frame, np.zeros(frame.rows, int), np.arange(frame.rows), None)
             positive = arrays.of_native(self._predictor().predict_text(path)[0]).astype(np.float64)
         return np.stack([1 - positive, positive], 1)
 
@@ -219,10 +230,31 @@ class Classifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"validation_fraction: expected a share in [0, 1), found {self.validation_fraction}")
         return len(targets) >= _LEAST_ROWS and np.bincount(targets).min() * self.validation_fraction >= 1
 
+    def _class_weighted(self, weights, targets, classes, kept):
+        """The weights times those of the classes, of mean 1 over the kept rows; None: all are 1."""
+        of_class = self.class_weight
+        if of_class is None and weights is None:
+            return None
+        if isinstance(of_class, str):
+            if of_class != "balanced":
+                raise ValueError(f'class_weight: expected "balanced", a dict or None, found {of_class!r}')
+            factors = len(kept) / 2 / np.bincount(targets[kept], minlength=2)
+        else:
+            known = dict(of_class or {})
+            unknown = [name for name in known if name not in classes.tolist()]
+            if unknown:
+                raise ValueError(f"class_weight: expected the classes {classes.tolist()}, found {unknown[0]!r}")
+            factors = np.array([known.get(name, 1) for name in classes.tolist()], float)
+        if not (np.isfinite(factors) & (factors > 0)).all():
+            raise ValueError(f"class_weight: expected weights above 0, found {factors.tolist()}")
+        weights = factors[targets] * (1 if weights is None else weights)
+        return weights / weights[kept].mean()
+
     def _pair(self, eval_set, trained_on, classes):
         pairs = [eval_set] if isinstance(eval_set, tuple) else list(eval_set)
-        if len(pairs) != 1 or len(pairs[0]) != 2:
-            raise ValueError(f"eval_set: expected (X, y) or a list of one such pair, found {len(pairs)} of them")
+        if len(pairs) != 1 or len(pairs[0]) not in (2, 3):
+            raise ValueError(f"eval_set: expected (X, y), (X, y, sample_weight) or a list of one such tuple, found "
+                             f"{len(pairs)} of them")
         frame = Frame(pairs[0][0], "eval_set")
         if frame.names != trained_on.names or len(frame.columns) != len(trained_on.columns):
             raise ValueError(f"eval_set: expected the columns of X ({', '.join(trained_on.labels)}), found "
@@ -231,7 +263,8 @@ class Classifier(ClassifierMixin, BaseEstimator):
         _expect_rows(frame, "eval_set")
         if not np.array_equal(np.unique(labels), classes):
             raise ValueError(f"eval_set: expected the classes {classes.tolist()}, found {np.unique(labels).tolist()}")
-        return frame, np.searchsorted(classes, labels), np.arange(frame.rows)
+        weights = _weights(pairs[0][2] if len(pairs[0]) == 3 else None, frame.rows, "eval_set: sample_weight")
+        return frame, np.searchsorted(classes, labels), np.arange(frame.rows), weights
 
     def _check_columns(self, frame):
         """In the words of scikit-learn, which its own checks look for."""
@@ -254,12 +287,15 @@ class Classifier(ClassifierMixin, BaseEstimator):
         elif known is None and frame.names is not None:
             warnings.warn(f"X has feature names, but {name} was fitted without feature names", stacklevel=3)
 
-    def _write(self, path, frame, targets, rows):
-        """The lines of these rows: label, columns, and a constant where no column is of categories."""
+    def _write(self, path, frame, targets, rows, weights):
+        """The lines of these rows: label, columns, a constant where no column is of categories, and the weight if the model
+        has weights."""
         columns = [column.texts(kind) for column, kind in zip(frame.columns, self._kinds)]
         if self._constant:
             columns.append(["1"] * frame.rows)
         columns.insert(0, [str(target) for target in targets.tolist()])
+        if self._weighted:
+            columns.append(["1"] * frame.rows if weights is None else [repr(weight) for weight in weights.tolist()])
         if len(rows) != frame.rows:
             columns = [[column[row] for row in rows] for column in columns]
         write_csv(path, columns)
@@ -301,6 +337,24 @@ def _labels(y, rows, what="y"):
                 raise ValueError(f"{what}: Input y contains NaN or mixed types: expected a class in each row, found {value!r} "
                                  f"in row {row}")
     return labels
+
+
+def _weights(sample_weight, rows, what="sample_weight"):
+    """float64 [rows], or None."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, float)
+    if weights.ndim != 1:
+        raise ValueError(f"{what}: Sample weights must be 1D array or scalar: expected one weight a row, found the shape "
+                         f"{weights.shape}")
+    if len(weights) != rows:
+        raise ValueError(f"{what}: expected a weight for each of {rows} rows, found {len(weights)}")
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if wrong.size:
+        raise ValueError(f"{what}: expected finite weights >= 0, found {weights[wrong[0]]} in row {wrong[0]}")
+    if not weights.any():
+        raise ValueError(f"{what}: expected a weight above 0, found 0 in all {rows} rows")
+    return weights
 
 
 def _expect_rows(frame, what="X"):

@@ -6,14 +6,17 @@ from ._native import DataError
 
 
 class Samples:
-    """label float32 [n], dense float32 [n, dense_dim], keys int64 [n, columns]."""
+    """label float32 [n], dense float32 [n, dense_dim], keys int64 [n, columns], weight float32 [n] or None."""
 
-    def __init__(self, label, dense, keys, what=""):
+    def __init__(self, label, dense, keys, weight=None, what=""):
         self.label = arrays.floats(label, what + "label")
         self.dense, self.keys = arrays.floats(dense, what + "dense"), arrays.keys(keys)
-        lengths = [len(array) if array.ndim else 0 for array in (self.label, self.dense, self.keys)]
+        self.weight = None if weight is None else arrays.weights(weight, what + "sample_weight")
+        given = {"label": self.label, "dense": self.dense, "keys": self.keys, "sample_weight": self.weight}
+        given = {name: array for name, array in given.items() if array is not None}
+        lengths = [len(array) if array.ndim else 0 for array in given.values()]
         if len(set(lengths)) != 1:
-            raise DataError(f"{what}label, dense, keys: expected as many samples in each, found {lengths}")
+            raise DataError(f"{what}{', '.join(given)}: expected as many samples in each, found {lengths}")
         if lengths[0] == 0:
             raise DataError(f"{what}label: expected samples, found none")
 
@@ -32,7 +35,8 @@ def fit(trainer, native, samples, eval_samples, epochs, shuffle):
         losses = 0.0
         for begin in range(0, len(samples), size):
             rows = order[begin:begin + size]
-            trainer.step(samples.label[rows], samples.dense[rows], samples.keys[rows])
+            weight = None if samples.weight is None else samples.weight[rows]
+            trainer.step(samples.label[rows], samples.dense[rows], samples.keys[rows], sample_weight=weight)
             losses += trainer.batch_loss * len(rows)
         events.append({"event": "train", "iter": trainer.iteration, "loss": losses / len(samples),
                        "batch_loss": trainer.batch_loss, "lr": trainer.learning_rate})
@@ -55,7 +59,8 @@ def evaluate(native, samples, decides=False):
     if scores.shape != label.shape:
         raise DataError(f"label: expected one label a sample, found the shape {list(label.shape)}: metrics of several tasks "
                         "are those of an evaluation set in files")
-    wrong = label[~((label >= 0) & (label <= 1))]
+    values = native.predicts_values
+    wrong = label[~(np.isfinite(label) if values else (label >= 0) & (label <= 1))]
     if wrong.size:
-        raise DataError(f"label: expected values in [0, 1], found {wrong[0]}")
-    return native.take_evaluation(label, scores, decides)
+        raise DataError(f"label: expected {'finite values' if values else 'values in [0, 1]'}, found {wrong[0]}")
+    return native.take_evaluation(label, scores, decides, samples.weight)

@@ -60,11 +60,12 @@ class FrameText:
         self.header, self.separator = schema.get("header", False), schema.get("separator", ",")
         self.trim = schema.get("trim", False)
         self.label = schema["label"]
+        self.weight = schema.get("weight")
         self.columns = [(name, place, NUMBER if kind == NUMBER else CATEGORY)
                         for place, ((name, *_), kind) in self.inputs.items()]
 
     def write(self, table, path):
-        """Writes the lines, with a label that does not count. Returns how many."""
+        """Writes the lines, with a label and a weight that do not count. Returns how many."""
         frame = Frame(table, "frame")
         if frame.names is None:
             expected = ", ".join(names[0] for names, _ in self.inputs.values())
@@ -75,7 +76,9 @@ class FrameText:
         found = {place: next(name for name in names if name in frame.names) for place, (names, _) in self.inputs.items()}
         texts = {place: frame.columns[frame.names.index(found[place])].texts(kind)
                  for place, (_, kind) in self.inputs.items()}
-        texts[self.label["column"]] = [str(self.label["positive"][0])] * frame.rows
+        texts[self.label["column"]] = ["0" if self.label.get("real") else str(self.label["positive"][0])] * frame.rows
+        if self.weight:
+            texts[self.weight["column"]] = ["1"] * frame.rows
         if self.header:
             write_csv(path, texts.values(), self.separator, header=list(texts))
         else:

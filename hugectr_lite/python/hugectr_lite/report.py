@@ -43,6 +43,8 @@ class Lines:
             raise DataError(f"{path}: expected lines of one width, found {sorted({len(row) for row in rows})} columns")
         self.fields = [list(column) for column in zip(*rows)]
         self.columns = {str(name): (self._place(place, path), kind) for name, place, kind in text.columns}
+        if text.label.get("real"):
+            raise DataError(f"{path}: expected a model of labels of two classes, found one of real labels")
         positive = set(text.label["positive"])
         self.label = np.array([field in positive for field in self.fields[self._place(text.label["column"], path)]], float)
 

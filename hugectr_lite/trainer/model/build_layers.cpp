@@ -125,6 +125,38 @@ void check_names(const std::vector<std::unique_ptr<EmbeddingLayer>>& embeddings)
   config::fail_expected(*config.layers[0]->find("type"), wanted);
 }
 
+// The loss and what the solver evaluates must fit the labels and their weights.
+void check_labels(const config::TrainConfig& config, const network::Network& network) {
+  const config::JsonNode& data = *config.root.find("layers")->elements()[0].find("label");
+  if (config.data.real_label && !network.predicts_values())
+    config::fail_at(*data.find("real"),
+                    "expected false, as cross-entropy takes labels in [0, 1] (only MSELoss takes "
+                    "others), found true");
+  const config::JsonNode* const solver = config.root.find("solver");
+  const config::EvaluationConfig& evaluation = config.solver.evaluation;
+  const auto grouped =
+      std::find_if(evaluation.metrics.begin(), evaluation.metrics.end(), config::is_grouped);
+  if (config.data.sample_weight && grouped != evaluation.metrics.end())
+    config::fail_at(*solver->find("eval_metrics"),
+                    fmt::format("expected metrics without groups, as samples have weights "
+                                "(sample_weight), found {}",
+                                grouped->name));
+  if (!network.predicts_values() || solver == nullptr) return;
+  const auto refuse = [](const config::JsonNode& node, const std::string& found) {
+    config::fail_at(node, fmt::format("expected \"AverageLoss\", as MSELoss predicts values, which "
+                                      "have no classes (evaluations say RMSE as well), found {}",
+                                      found));
+  };
+  if (const config::JsonNode* metrics = solver->find("eval_metrics"))
+    for (const config::JsonNode& metric : metrics->elements())
+      if (metric.string() != config::kAverageLoss) refuse(metric, metric.string());
+  for (const auto& [key, watch] :
+       {std::pair("lr_plateau", evaluation.plateau ? &evaluation.plateau->watch : nullptr),
+        std::pair("early_stop", evaluation.early_stop ? &*evaluation.early_stop : nullptr)})
+    if (watch != nullptr && watch->monitor != config::kAverageLoss)
+      refuse(*solver->find(key), fmt::format("\"monitor\": \"{}\"", watch->monitor));
+}
+
 // The embedding layers and the tensors that they make.
 void parse_embeddings(const config::TrainConfig& config, size_t count, FloatType type,
                       config::Problems& problems, ModelLayers& parsed,
@@ -169,6 +201,7 @@ ModelLayers parse_layers(const config::TrainConfig& config, FloatType type,
                                                 .dims = {config.data.label_dim},
                                                 .source = data,
                                                 .is_label = true,
+                                                .has_weight = config.data.sample_weight,
                                                 .is_known = config.data_is_valid},
                                                {.name = config.data.dense_top,
                                                 .dims = {config.data.dense_width()},
@@ -187,6 +220,8 @@ ModelLayers parse_layers(const config::TrainConfig& config, FloatType type,
         if (entry.layer->name() == e->name())
           fail_name(entry.layer->node(), entry.layer->name(), e->node());
   });
+  if (parsed.network && config.data_is_valid && problems.empty())
+    problems.collect([&] { check_labels(config, *parsed.network); });
   return parsed;
 }
 

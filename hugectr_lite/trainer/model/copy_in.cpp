@@ -15,10 +15,10 @@ void CopyIn::declare(plan::Buffers& buffers) {
   for (const auto& sparse : data_.sparse) keys_name += "." + sparse.top;
   const int64_t key_columns = data_.key_layout().columns;
   const data::BatchLayout layout =
-      data::batch_layout(max_batch_, data_.label_dim, data_.dense_width(), key_columns);
+      data::batch_layout(max_batch_, data_.label_width(), data_.dense_width(), key_columns);
   batch_ = buffers.add("batch", plan::BufferKind::kInput, layout.bytes);
   labels_ = buffers.slice("batch." + data_.label_top, batch_, 0,
-                          max_batch_ * data_.label_dim * kFloatBytes);
+                          max_batch_ * data_.label_width() * kFloatBytes);
   dense_ = buffers.slice("batch." + data_.dense_top, batch_, layout.dense,
                          max_batch_ * data_.dense_width() * kFloatBytes);
   keys_ = buffers.slice(keys_name, batch_, layout.keys,
@@ -26,7 +26,7 @@ void CopyIn::declare(plan::Buffers& buffers) {
 }
 
 void CopyIn::emit(plan::Plan& plan) {
-  const int64_t label_bytes = data_.label_dim * kFloatBytes,
+  const int64_t label_bytes = data_.label_width() * kFloatBytes,
                 dense_bytes = data_.dense_width() * kFloatBytes,
                 key_bytes = data_.key_layout().columns * static_cast<int64_t>(sizeof(uint32_t));
   plan.add({.name = "copy_in",

@@ -29,7 +29,7 @@ class CopyIn {
   // Bytes that have gone from host memory to a GPU so far.
   [[nodiscard]] int64_t copied_bytes() const { return copied_bytes_; }
 
-  [[nodiscard]] plan::BufferId labels() const { return labels_; }  // float [B, label_dim]
+  [[nodiscard]] plan::BufferId labels() const { return labels_; }  // float [B, label_width]
   [[nodiscard]] plan::BufferId dense() const { return dense_; }    // float [B, dense_width]
   [[nodiscard]] plan::BufferId keys() const { return keys_; }      // uint32 [B, key columns]
 

@@ -1,5 +1,7 @@
 #include "hugectr_lite/trainer/model/model_results.h"
 
+#include <cmath>
+
 #include "hugectr_lite/core/backend.h"
 
 namespace hlite::trainer {
@@ -8,15 +10,39 @@ float loss_of(const Model& model) {
   return model.buffers().value<float>(model.layers().network->loss());
 }
 
-void append_outputs(const Model& model, int64_t n, std::vector<float>& logits,
-                    std::vector<float>& labels) {
-  const auto append = [&](plan::BufferId from, std::vector<float>& to) {
-    const size_t before = to.size();
-    to.resize(before + static_cast<size_t>(n * model.layers().network->tasks()));
-    model.buffers().read(from, 0, std::span(to).subspan(before));
+// Training on a share r of the negatives divides the odds of a negative by 1/r: a probability q
+// that was learnt from them stands for q / (q + (1 - q) / r) (He et al., "Practical Lessons from
+// Predicting Clicks on Ads at Facebook", ADKDD 2014, section 6.3), whose logit is that of q plus
+// log r.
+static void correct_logits(double negative_share, std::span<float> logits) {
+  if (negative_share == 1) return;
+  const double correction = std::log(negative_share);
+  for (float& z : logits) z = static_cast<float>(static_cast<double>(z) + correction);
+}
+
+void append_outputs(const Model& model, int64_t n, SampleOutputs& to) {
+  const network::Network& network = *model.layers().network;
+  const int64_t tasks = network.tasks();
+  const auto append = [&](plan::BufferId from, int64_t width, std::vector<float>& list) {
+    const size_t before = list.size();
+    list.resize(before + static_cast<size_t>(n * width));
+    model.buffers().read(from, 0, std::span(list).subspan(before));
   };
-  append(model.layers().network->logits(), logits);
-  append(model.batch().labels(), labels);
+  append(network.logits(), tasks, to.logits);
+  correct_logits(model.config().data.negative_share,
+                 std::span(to.logits).last(static_cast<size_t>(n * tasks)));
+  if (!model.config().data.sample_weight) return append(model.batch().labels(), tasks, to.labels);
+  std::vector<float> rows;
+  append(model.batch().labels(), tasks + 1, rows);
+  for (auto row = rows.begin(); row != rows.end(); row += tasks + 1) {
+    to.labels.insert(to.labels.end(), row, row + tasks);
+    to.weights.push_back(row[tasks]);
+  }
+}
+
+float score_of(const Model& model, float logit) {
+  if (model.layers().network->predicts_values()) return logit;
+  return static_cast<float>(1 / (1 + std::exp(-static_cast<double>(logit))));
 }
 
 void copy_outputs(const Model& model, int64_t n, const OutputsPlace& to) {

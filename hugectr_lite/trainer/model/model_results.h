@@ -11,9 +11,23 @@ namespace hlite::trainer {
 // Mean loss of the last batch; on several ranks, in training, of all of them.
 float loss_of(const Model& model);
 
-// Appends logits and labels of the last batch's first n samples: as many each as there are tasks.
-void append_outputs(const Model& model, int64_t n, std::vector<float>& logits,
-                    std::vector<float>& labels);
+// Outputs of samples, one sample after the other.
+struct SampleOutputs {
+  std::vector<float> logits, labels;  // as many each as there are tasks
+  std::vector<float> weights;         // of samples; empty: they have none
+  void clear() {
+    logits.clear();
+    labels.clear();
+    weights.clear();
+  }
+};
+// Appends those of the last batch's first n samples. If training saw a share of the negatives
+// (negative_share of the Data layer), the logits are those for all of them.
+void append_outputs(const Model& model, int64_t n, SampleOutputs& to);
+
+// The score of a logit, for people: 1 / (1 + e^-logit) rounded to float once, or of a model that
+// predicts values (MSELoss) the value.
+float score_of(const Model& model, float logit);
 
 // Device memory for the outputs of some samples: a float each.
 struct OutputsPlace {

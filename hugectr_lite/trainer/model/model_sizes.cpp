@@ -43,7 +43,7 @@ std::vector<LayerSize> layer_sizes(const Model& model) {
   const auto& data = model.config().data;
   std::vector<LayerSize> sizes;
   sizes.push_back({data.name, "Data",
-                   fmt::format("[B,{}] [B,{}] [B,{}]", data.label_dim, data.dense_width(),
+                   fmt::format("[B,{}] [B,{}] [B,{}]", data.label_width(), data.dense_width(),
                                data.key_layout().columns),
                    fmt::format("label, dense, keys; {}", config::data_format_name(data.format)),
                    0});

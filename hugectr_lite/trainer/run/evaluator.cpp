@@ -62,13 +62,17 @@ Evaluator::Evaluator(const config::TrainConfig& config, const EvalSet& set, Mode
 void Evaluator::allocate() {
   pinned_ = PinnedBlocks(model_.gpu(), source_->memory());
   const int64_t tasks = model_.layers().network->tasks();
-  // A GPU computes AUC and log loss of one task alone.
-  if (model_.gpu() && ranks_.ranks() == 1 && tasks == 1 && predictions_.empty() &&
+  // A GPU computes AUC and log loss of one task alone, of samples that count alike, from
+  // logits as they are.
+  const bool plain = tasks == 1 && !model_.layers().network->predicts_values() &&
+                     !config_.data.sample_weight && config_.data.negative_share == 1;
+  if (model_.gpu() && ranks_.ranks() == 1 && plain && predictions_.empty() &&
       config_.solver.evaluation.metrics.empty())
     gpu_ = GpuEvaluation::make(*model_.gpu(), samples());
   if (gpu_) return;
-  scores_.reserve(static_cast<size_t>(samples() * tasks));
-  labels_.reserve(static_cast<size_t>(samples() * tasks));
+  outputs_.logits.reserve(static_cast<size_t>(samples() * tasks));
+  outputs_.labels.reserve(static_cast<size_t>(samples() * tasks));
+  if (config_.data.sample_weight) outputs_.weights.reserve(static_cast<size_t>(samples()));
 }
 
 bool Evaluator::start(const std::function<bool()>& stop) {
@@ -81,8 +85,7 @@ bool Evaluator::start(const std::function<bool()>& stop) {
   };
   // The last run may have given up halfway.
   while (source_->position() % batches != 0) next();
-  scores_.clear();
-  labels_.clear();
+  outputs_.clear();
   groups_.clear();
   replaced_keys_ = 0;
   if (gpu_) gpu_->begin();
@@ -97,7 +100,7 @@ bool Evaluator::start(const std::function<bool()>& stop) {
     if (gpu_)
       copy_outputs(model_, n, gpu_->next(n));
     else
-      append_outputs(model_, n, scores_, labels_);
+      append_outputs(model_, n, outputs_);
     append_groups(batch);
     replaced_keys_ += batch.replaced_keys;
   }
@@ -126,16 +129,24 @@ EvalResult Evaluator::finish() {
 }
 
 void Evaluator::compute(EvalResult& result) {
-  scores_ = comm::gather_lists(ranks_, std::move(scores_), 0);
-  labels_ = comm::gather_lists(ranks_, std::move(labels_), 0);
+  auto& [logits, labels, weights] = outputs_;
+  logits = comm::gather_lists(ranks_, std::move(logits), 0);
+  labels = comm::gather_lists(ranks_, std::move(labels), 0);
+  if (config_.data.sample_weight) weights = comm::gather_lists(ranks_, std::move(weights), 0);
+  const network::Network& network = *model_.layers().network;
   if (ranks_.rank == 0 && !predictions_.empty())
-    write_predictions(predictions_, scores_, labels_, model_.layers().network->tasks());
-  if (model_.layers().network->tasks() > 1) return compute_tasks(result);
+    write_predictions(predictions_, logits, labels, network.tasks());
+  if (network.tasks() > 1) return compute_tasks(result);
   if (ranks_.rank == 0) {
-    result.samples = static_cast<int64_t>(scores_.size());
-    result.auc = ops::auc(scores_, labels_);
-    result.loss = ops::log_loss(exec_, scores_, labels_);
+    result.samples = std::ssize(logits);
+    if (network.predicts_values()) {
+      result.loss = ops::mean_squared_error(exec_, logits, labels, weights);
+    } else {
+      result.auc = ops::auc(logits, labels, weights);
+      result.loss = ops::log_loss(exec_, logits, labels, weights);
+    }
   }
+  if (network.predicts_values()) result.more.emplace_back(kRmse, std::sqrt(result.loss));
   compute_more(result);
   share(result);
 }
@@ -153,13 +164,14 @@ void Evaluator::compute_more(EvalResult& result) {
   std::optional<ops::GroupRanking> ranking;
   if (config_.solver.evaluation.group_slot) {
     groups_ = comm::gather_lists(ranks_, std::move(groups_), 0);
-    if (ranks_.rank == 0) ranking.emplace(scores_, labels_, groups_);
+    if (ranks_.rank == 0) ranking.emplace(outputs_.logits, outputs_.labels, groups_);
   }
   for (const config::EvalMetric& metric : metrics) {
     std::optional<double> value;
     if (ranks_.rank == 0) {
       using enum config::MetricKind;
-      if (metric.kind == kCalibration) value = ops::calibration(scores_, labels_);
+      if (metric.kind == kCalibration)
+        value = ops::calibration(outputs_.logits, outputs_.labels, outputs_.weights);
       if (metric.kind == kGroupAuc) value = ranking->group_auc();
       if (metric.kind == kNdcg) value = ranking->ndcg(metric.k);
       if (metric.kind == kHitRate) value = ranking->hit_rate(metric.k);
@@ -172,10 +184,13 @@ void Evaluator::compute_tasks(EvalResult& result) {
   const network::Network& network = *model_.layers().network;
   result.tasks.resize(static_cast<size_t>(network.tasks()));
   if (ranks_.rank == 0) {
-    result.samples = std::ssize(labels_) / network.tasks();
-    result.tasks = task_metrics(exec_, scores_, labels_, network.tasks());
+    const auto& [logits, labels, weights] = outputs_;
+    result.samples = std::ssize(labels) / network.tasks();
+    result.tasks = task_metrics(exec_, logits, labels, network.tasks(), weights);
     result.auc = mean_auc(result.tasks);
-    result.loss = weighted_loss(result.tasks, network.task_weights(), result.samples);
+    result.loss =
+        weighted_loss(result.tasks, network.task_weights(),
+                      weights.empty() ? static_cast<double>(result.samples) : sum_of(weights));
   }
   if (ranks_.ranks() > 1)
     ranks_.world->broadcast(exec_, std::as_writable_bytes(std::span(result.tasks)), 0);

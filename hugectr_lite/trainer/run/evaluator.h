@@ -12,23 +12,29 @@
 #include "hugectr_lite/config/train_config.h"
 #include "hugectr_lite/core/pinned_blocks.h"
 #include "hugectr_lite/trainer/model/model.h"
+#include "hugectr_lite/trainer/model/model_results.h"
 #include "hugectr_lite/trainer/run/gpu_evaluation.h"
 #include "hugectr_lite/trainer/run/task_metrics.h"
 
 namespace hlite::trainer {
 
 struct EvalResult {
-  std::optional<double> auc;  // nothing when the set holds one class only
-  double loss = 0;            // mean over all samples
+  // Nothing when the set holds one class only, or the model predicts values (MSELoss).
+  std::optional<double> auc;
+  double loss = 0;  // mean over all samples, weighted if they have weights
   int64_t samples = 0;
   // Of a model of several: `auc` is their mean, `loss` the training loss. Else empty.
   std::vector<TaskResult> tasks = {};
   double seconds = 0;  // that training stood still for it
   // The share of keys outside of their tables, where key_policy replaces those.
   std::optional<double> replaced_share = {};
-  // Further metrics of solver.eval_metrics by their names; nothing where one does not exist.
+  // Further metrics of solver.eval_metrics by their names, and RMSE of a model that predicts
+  // values; nothing where one does not exist.
   std::vector<std::pair<std::string, std::optional<double>>> more = {};
 };
+
+// Name of the root of the mean squared error, in EvalResult::more.
+inline constexpr const char* kRmse = "RMSE";
 
 // Which set, and how much of it.
 struct EvalSet {
@@ -75,7 +81,7 @@ class Evaluator {
   const comm::RankContext ranks_;
   std::unique_ptr<data::BatchSource> source_;  // repeats
   PinnedBlocks pinned_;                        // its memory
-  std::vector<float> scores_, labels_;         // in host memory
+  SampleOutputs outputs_;                      // in host memory
   std::vector<uint32_t> groups_;               // where a metric goes by them
   std::unique_ptr<GpuEvaluation> gpu_;         // or all of it there
   double seconds_ = 0;                         // of the last start()

@@ -44,7 +44,7 @@ int64_t data_bytes(const MemoryOfRun& run) {
   if (samples == 0) return bytes;
   options.shuffle_samples = false;
   const int64_t values =
-      config.data.label_dim + config.data.dense_width() + config.data.key_layout().columns;
+      config.data.label_width() + config.data.dense_width() + config.data.key_layout().columns;
   const bool cached = (samples + eval_batch - 1) / eval_batch <= config.data.cache_eval_data;
   return bytes +
          (cached ? 4 * samples * values / ranks

@@ -20,8 +20,10 @@ std::string evaluation_text(const EvalResult& result) {
   if (!tasks.empty()) tasks = " (by task: " + tasks + ")";
   for (const auto& [name, value] : result.more)
     more += fmt::format("  {} {}", name, value ? fmt::format("{:.5f}", *value) : "undefined");
-  return fmt::format("AUC {}{}  loss {:.5f}{}  {} samples in {:.2f} s", text(result.auc), tasks,
-                     result.loss, more, result.samples, result.seconds) +
+  const bool values = !result.more.empty() && result.more.front().first == kRmse;
+  const std::string area = values ? "" : fmt::format("AUC {}{}  ", text(result.auc), tasks);
+  return fmt::format("{}loss {:.5f}{}  {} samples in {:.2f} s", area, result.loss, more,
+                     result.samples, result.seconds) +
          (result.replaced_share
               ? fmt::format("  {:.1f} % of keys replaced", 100 * *result.replaced_share)
               : "");

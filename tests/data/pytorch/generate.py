@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as fn
 
 BATCH, ITERATIONS, DENSE, ROWS, WIDTH = 32, 50, 4, [24, 5, 60], 4
+EVALUATED = 320  # samples, from the first on
 SEED = 7  # of the runs, which draw nothing but dropout masks
 
 
@@ -44,13 +45,21 @@ def stream_of(name):
     return h
 
 
-def samples():
-    """Labels [n], dense [n, DENSE] and keys [n, slots] of the training file, as pytorch_test.cpp writes it."""
-    i = np.arange(BATCH * ITERATIONS, dtype=np.uint64)
+def samples(data):
+    """Labels [n], weights [n] or None, dense [n, DENSE] and keys [n, slots] of the training file, as pytorch_test.cpp
+    writes it. data: of the Data layer, sample_weight, real and negative_share."""
+    share = data.get("negative_share", 1)
+    i = np.arange(int(BATCH * ITERATIONS * 3), dtype=np.uint64)
+    even = philox(1, 0, i) % np.uint64(ROWS[0]) % np.uint64(2) == 0
+    labels = even == (philox(3, 0, i) % np.uint64(100) < 80)
+    i = i[labels | (philox(SEED, stream_of("share of negatives"), i) < share * 2 ** 32)][:BATCH * ITERATIONS]
+    assert len(i) == BATCH * ITERATIONS
     keys = np.stack([philox(1, s, i) % np.uint64(rows) for s, rows in enumerate(ROWS)], 1).astype(np.int64)
     dense = np.stack([2 * uniform(2, j, i) - 1 for j in range(DENSE)], 1)
-    labels = (keys[:, 0] % 2 == 0) == (philox(3, 0, i) % np.uint64(100) < 80)
-    return labels.astype(np.float64), dense, keys
+    even = keys[:, 0] % 2 == 0
+    labels = 2 * uniform(6, 0, i) - even if data.get("real") else labels[i.astype(np.int64)]
+    weights = np.where(philox(5, 1, i) % np.uint64(7) == 0, 0, 3 * uniform(5, 0, i)) if data.get("sample_weight") else None
+    return labels.astype(np.float64), weights, dense, keys
 
 
 def initial(name, shape):
@@ -97,12 +106,13 @@ def mlp(layer, x, w, step):
     for i, (kind, rate) in enumerate(zip(param["activations"], rates)):
         x = x @ w[f"{name}.{i}.weight"] + w[f"{name}.{i}.bias"]
         x = {"Relu": fn.relu, "Gelu": fn.gelu, "None": lambda y: y}[kind](x)
-        if rate > 0:
+        if rate > 0 and step > 0:  # evaluations drop nothing
             x = drop(x, f"{name}.{i}.dropout", rate, step)
     return x
 
 
-def loss_of(layers, w, labels, dense, keys, step):
+def forward(layers, w, dense, keys, step):
+    """(the loss layer, its logits [n])"""
     tensors = {"dense": dense}
     vectors = torch.stack([w[f"emb.table_{s}"][keys[:, s]] for s in range(len(ROWS))], 1)
     for layer in layers:
@@ -123,11 +133,36 @@ def loss_of(layers, w, labels, dense, keys, step):
             y = x
             for i in range(layer["mc_param"]["num_layers"]):
                 y = x * (y @ w[f"{name}.weight_{i}"] + w[f"{name}.bias_{i}"]) + y
-        elif kind == "BinaryCrossEntropyLoss":
-            weight = torch.tensor(layer.get("pos_weight", 1.0), dtype=x.dtype)
-            return fn.binary_cross_entropy_with_logits(x[:, 0], labels, pos_weight=weight)
+        elif kind in ("BinaryCrossEntropyLoss", "MSELoss"):
+            return layer, x[:, 0]
         tensors[layer["top"]] = y
     raise ValueError("no loss")
+
+
+def losses_of(layer, logits, labels):
+    """[n]: of each sample, without its weight."""
+    if layer["type"] == "MSELoss":
+        return fn.mse_loss(logits, labels, reduction="none")
+    weight = torch.tensor(layer.get("pos_weight", 1.0), dtype=logits.dtype)
+    return fn.binary_cross_entropy_with_logits(logits, labels, pos_weight=weight, reduction="none")
+
+
+def evaluation(layers, w, labels, weights, dense, keys, share):
+    """Metrics of a model: those of scikit-learn's sample_weight, of scores that are right for all negatives."""
+    with torch.no_grad():
+        layer, z = forward([{**layer, "pos_weight": 1.0} if layer["type"].endswith("Loss") else layer for layer in layers],
+                           w, dense, keys, 0)
+        if share < 1:  # p = q / (q + (1 - q) / r)
+            q = torch.sigmoid(z)
+            z = torch.logit(q / (q + (1 - q) / share))
+        weights = torch.ones_like(z) if weights is None else weights
+        loss = float((losses_of(layer, z, labels) * weights).sum() / weights.sum())
+        if layer["type"] == "MSELoss":
+            return {"loss": loss, "rmse": math.sqrt(loss)}
+        positive = labels == 1
+        better = (z[positive][:, None] > z[~positive]).to(z.dtype) + (z[positive][:, None] == z[~positive]).to(z.dtype) / 2
+        pairs = weights[positive][:, None] * weights[~positive]
+        return {"loss": loss, "auc": float((better * pairs).sum() / pairs.sum())}
 
 
 def make_optimizer(config, w):
@@ -171,18 +206,21 @@ def rows_and_states(w, optimizer, s):
     return table.detach().clone(), state
 
 
-def train(layers, optimizer_config, dtype):
+def train(layers, optimizer_config, dtype, data):
     w = {name: torch.tensor(initial(name, shape)).to(dtype).requires_grad_()
          for name, shape in parameters(layers).items()}
     optimizer, schedule = make_optimizer(optimizer_config, list(w.values()))
-    labels, dense, keys = samples()
+    labels, weights, dense, keys = samples(data)
     labels, dense, keys = torch.tensor(labels).to(dtype), torch.tensor(dense).to(dtype), torch.tensor(keys)
+    weights = None if weights is None else torch.tensor(weights).to(dtype)
     losses, rates = [], []
     for i in range(ITERATIONS):
         at = slice(i * BATCH, (i + 1) * BATCH)
         rates.append(optimizer.param_groups[0]["lr"])
         optimizer.zero_grad()
-        loss = loss_of(layers, w, labels[at], dense[at], keys[at], i + 1)
+        layer, logits = forward(layers, w, dense[at], keys[at], i + 1)
+        loss = losses_of(layer, logits, labels[at])
+        loss = (loss if weights is None else loss * weights[at]).mean()  # as weight= with reduction="mean"
         loss.backward()
         before = [rows_and_states(w, optimizer, s) for s in range(len(ROWS))]
         optimizer.step()
@@ -190,13 +228,19 @@ def train(layers, optimizer_config, dtype):
             keep_other_rows(w, optimizer, keys[at], before)
         schedule.step()
         losses.append(loss.item())
-    return losses, rates
+    part = slice(0, EVALUATED)
+    metrics = evaluation(layers, w, labels[part], None if weights is None else weights[part], dense[part], keys[part],
+                         data.get("negative_share", 1))
+    return losses, rates, metrics
 
 
 IN = [{"type": "Reshape", "bottom": "emb", "top": "flat", "leading_dim": len(ROWS) * WIDTH},
       {"type": "Concat", "bottom": ["flat", "dense"], "top": "x"}]
 OUT = [{"name": "out", "type": "InnerProduct", "bottom": "h", "top": "z", "fc_param": {"num_output": 1}},
        {"name": "loss", "type": "BinaryCrossEntropyLoss", "bottom": ["z", "label"], "top": "loss"}]
+
+
+MSE = [OUT[0], {**OUT[1], "type": "MSELoss"}]
 
 
 def tower(activations=("Gelu", "Gelu"), top="h", **more):
@@ -226,27 +270,35 @@ CASES = {
     "cross layers of full rank": ([{"name": "h", "type": "MultiCross", "bottom": "x", "top": "h",
                                     "mc_param": {"num_layers": 3, "full_rank": True}}], sgd()),
     "a weight for positives": (tower() + [OUT[0], {**OUT[1], "pos_weight": 2.5}], sgd()),
+    "weights of samples": (tower(), sgd(), {"sample_weight": True}),
+    "weights of samples and of positives": (tower() + [OUT[0], {**OUT[1], "pos_weight": 2.5}], sgd(learning_rate=0.5),
+                                            {"sample_weight": True}),
+    "squared error": (tower() + MSE, sgd(learning_rate=0.3), {"real": True}),
+    "squared error, weights of samples": (tower() + MSE, sgd(learning_rate=0.3), {"real": True, "sample_weight": True}),
+    "a quarter of the negatives": (tower(), sgd(), {"negative_share": 0.25}),
 }
 
 
 def main():
     warnings.filterwarnings("ignore", "The epoch parameter")  # of SequentialLR, in 1.13
     runs = []
-    plain = train(IN + tower() + OUT, sgd(), torch.float64)[0]
-    for name, (middle, optimizer) in CASES.items():
+    plain = train(IN + tower() + OUT, sgd(), torch.float64, {})[0]
+    for name, (middle, optimizer, *more) in CASES.items():
+        data = more[0] if more else {}
         layers = IN + middle + (OUT if middle[-1]["top"] == "h" else [])
-        losses, rates = train(layers, optimizer, torch.float64)
-        single, _ = train(layers, optimizer, torch.float32)
+        losses, rates, metrics = train(layers, optimizer, torch.float64, data)
+        single = train(layers, optimizer, torch.float32, data)[0]
         off = max(abs(a - b) / a for a, b in zip(losses, single))
         print(f"{name}: {losses[0]:.6f} ... {losses[-1]:.6f}, float32 is off by {off:.1e}")
         assert off < 2e-6, name
         # Each run must differ from all others by more than a test's tolerance, 1e-5.
         for other, of in [("plain", plain)] + [(run["name"], run["losses"]) for run in runs]:
             assert max(abs(a - b) / a for a, b in zip(losses, of)) > 1e-3, (name, other)
-        runs.append({"name": name, "optimizer": optimizer, "layers": layers, "tensors": parameters(layers),
-                     "rates": rates, "losses": losses})
+        runs.append({"name": name, "data": data, "optimizer": optimizer, "layers": layers, "tensors": parameters(layers),
+                     "rates": rates, "losses": losses, "evaluation": metrics})
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "losses.json"), "w", encoding="utf-8") as file:
-        about = {"torch": torch.__version__, "seed": SEED, "batch": BATCH, "dense": DENSE, "rows": ROWS, "width": WIDTH}
+        about = {"torch": torch.__version__, "seed": SEED, "batch": BATCH, "dense": DENSE, "rows": ROWS, "width": WIDTH,
+                 "evaluated": EVALUATED}
         file.write(json.dumps(about)[:-1] + ',\n "runs": [\n' + ",\n".join(json.dumps(r) for r in runs) + "\n]}\n")
 
 

@@ -100,6 +100,27 @@ TEST_CASE("labels and dense features outside of their ranges are named with thei
         "row 2: expected a finite number, found nan");
 }
 
+TEST_CASE("a column of sample weights follows the labels, and real labels are any numbers") {
+  config::DataConfig config = small_config();
+  config.sample_weight = true;
+  constexpr int64_t kWeight = 1;
+  CHECK(Decoded({"x", std::vector<double>{0, 0.5, 7}}, 3, kWeight, config).floats() ==
+        std::vector<float>{0, 0.5f, 7});
+  CHECK(Decoded({"x", std::vector<float>{1, -1}}, 2, kWeight, config).problem() ==
+        "row 1: expected a sample weight that is finite and >= 0, found -1");
+  CHECK(Decoded({"x", std::vector<float>{NAN}}, 1, kWeight, config).problem() ==
+        "row 0: expected a sample weight that is finite and >= 0, found nan");
+  CHECK(Decoded({"x", std::vector<float>{-1}}, 1, kDense + 1, config).floats() ==
+        std::vector<float>{-1});
+  CHECK(Decoded({"x", std::vector<int64_t>{0, 9}}, 2, kOneKey + 1, config).keys() ==
+        std::vector<uint32_t>{0, 9});
+  config.real_label = true;
+  CHECK(Decoded({"x", std::vector<float>{-7.5f}}, 1, kLabel, config).floats() ==
+        std::vector<float>{-7.5f});
+  CHECK(Decoded({"x", std::vector<float>{NAN}}, 1, kLabel, config).problem() ==
+        "row 0: expected a label that is finite, found nan");
+}
+
 TEST_CASE("missing values are refused, and said so only where they are missing") {
   const test::ParquetColumn all{
       .name = "x", .values = std::vector<float>{1, 2}, .valid = {true, true}};

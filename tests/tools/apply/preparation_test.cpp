@@ -300,5 +300,39 @@ TEST_CASE("a preparation that is not there, or another's, is an error that says 
                  {"--save-vocabulary", "--hash"});
 }
 
+TEST_CASE("lines without a label lack the weight, too, which is 1") {
+  TemporaryDirectory folder;
+  write_text(folder / "schema.json",
+             R"({"label": {"column": 2, "real": true}, "weight": {"column": 0},
+      "dense": [{"column": 3, "transform": "standardize"}], "categorical": [{"column": 1}]})");
+  write_text(folder / "train.csv", "0.5,a,7.5,1\n3,b,-2,3\n0,a,0,8\n");
+  write_text(folder / "bare.csv", "a,1\nb,3\na,8\n");
+  CsvPrepOptions options{.schema = folder / "schema.json", .train = {folder / "train.csv"}};
+  options.output.folder = folder / "out";
+  options.run.quiet = true;
+  csv_prep(options);
+  const std::string records = read_text(folder / "out/train.bin");
+  const Preparation there(folder / "out", Labels::kThere);
+  CHECK(there.format().sample_weight);
+  CHECK(there.format().real_label);
+  CHECK(there.format().record_bytes() == 16);
+  CHECK((encoded(there, folder / "train.csv") == records));
+  const Preparation absent(folder / "out", Labels::kAbsent);
+  std::string expected = with_zero_labels(records, 16);
+  const float one = 1;
+  for (size_t at = 4; at < expected.size(); at += 16) std::memcpy(&expected[at], &one, 4);
+  CHECK((encoded(absent, folder / "bare.csv") == expected));
+  // Features and weight must be those of the config.
+  config::DataConfig config;
+  config.label_dim = config.dense_dim = 1;
+  config.sparse.resize(1);
+  config.sparse[0].slot_num = 1;
+  config.sparse[0].hotness = {1};
+  check_contains(message_of<DataError>([&] { there.check_fits(config, "place"); }),
+                 {"place: expected 0 sample weights as in the config, found 1"});
+  config.sample_weight = true;
+  there.check_fits(config, "place");
+}
+
 }  // namespace
 }  // namespace hlite::tools

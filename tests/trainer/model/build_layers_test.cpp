@@ -65,6 +65,29 @@ TEST_CASE("all faults of a config are found at once, in the order of the file") 
         "labels \"label\"; the labels are its second bottom");
 }
 
+TEST_CASE("what is evaluated, and the loss, must fit the labels and their weights") {
+  const std::string squared = "layers.loss.type=MSELoss";
+  const auto check = [](const std::vector<std::string>& changes,
+                        std::initializer_list<std::string_view> parts) {
+    check_contains(faults(small_config(), changes), parts);
+  };
+  CHECK(faults(small_config(), {squared, "layers.data.label.real=true"}).empty());
+  CHECK(faults(small_config(), {"layers.data.label.sample_weight=true"}).empty());
+  CHECK(faults(small_config(), {squared, "solver.eval_metrics=[\"AverageLoss\"]"}).empty());
+  check({"layers.data.label.real=true"},
+        {"layers[0].label.real: expected false", "only MSELoss", "found true"});
+  check({squared, "solver.eval_metrics=[\"AUC:0.8\",\"AverageLoss\"]"},
+        {"solver.eval_metrics[0]: expected \"AverageLoss\", as MSELoss predicts values",
+         "found AUC:0.8"});
+  check({squared, "solver.early_stop={}"},
+        {"solver.early_stop: expected \"AverageLoss\"", "found \"monitor\": \"AUC\""});
+  check({"layers.data.label.sample_weight=true", "solver.eval_metrics=[\"AUC\",\"GAUC\"]",
+         "solver.eval_group_slot=0"},
+        {"solver.eval_metrics: expected metrics without groups", "found GAUC"});
+  check({squared, "layers.data.label.real=true", "layers.data.negative_share=0.5"},
+        {"layers[0].negative_share: expected 1 unless samples have one label"});
+}
+
 TEST_CASE("what follows from another fault is not reported") {
   CHECK(faults(small_config()).empty());
   // Shapes of vectors, and what uses them, depend on the data layer.

@@ -1,4 +1,4 @@
-#include "hugectr_lite/ops/bce_loss.h"
+#include "hugectr_lite/ops/mean_loss.h"
 
 #include <algorithm>
 
@@ -42,16 +42,16 @@ LossResult loss_on(const OpDevice& on, const LossBatch& batch, const LossOptions
   Matrix<T> dlogits(how.gradient ? separate.data() : nullptr, size, 1);
   if constexpr (std::is_same_v<T, float>)
     if (how.in_place) dlogits = logits.view(size, 1);
-  ops::bce_loss<T>(on.exec(), logits.view(size, 1), labels.view(size, 1), loss.data(), dlogits,
-                   {.mean_over = how.mean_over,
-                    .scale = how.scale == 1 ? nullptr : scale.data(),
-                    .workspace = workspace,
-                    .positive_weight = how.positive_weight});
+  ops::mean_loss<T>(on.exec(), logits.view(size, 1), labels.view(size, 1), loss.data(), dlogits,
+                    {.mean_over = how.mean_over,
+                     .scale = how.scale == 1 ? nullptr : scale.data(),
+                     .workspace = workspace,
+                     .positive_weight = how.positive_weight});
   return {loss.host()[0], how.in_place ? logits.host() : separate.host()};
 }
 
 // -[w y log p + (1 - y) log(1 - p)] with p = sigmoid(z), in long double: for |z| <= 30.
-TEST_CASE("bce_loss agrees with the definition", "[gpu]") {
+TEST_CASE("binary cross-entropy agrees with the definition", "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     for (const int64_t size : {0, 1, 7, 33, 256, 257, 1031}) {
       for (const LossOptions& how : {LossOptions{},
@@ -110,20 +110,88 @@ TEMPLATE_TEST_CASE("the loss of several tasks is weighted, and absent labels add
           loss(on, nans(1));
       const DeviceTensor<T> gradient(on, nans(logits.size()));
       const DeviceTensor<double> workspace(on, std::vector<double>(ops::kBlockSums));
-      ops::bce_loss<T>(on.exec(), logits.view(rows, count), labels.view(rows, count), loss.data(),
-                       gradient.view(rows, count),
-                       {.mean_over = 3 * rows, .workspace = workspace, .tasks = tasks});
+      ops::mean_loss<T>(on.exec(), logits.view(rows, count), labels.view(rows, count), loss.data(),
+                        gradient.view(rows, count),
+                        {.mean_over = 3 * rows, .workspace = workspace, .tasks = tasks});
       CHECK(static_cast<double>(loss.host()[0]) == Approx(sum * share).epsilon(1e-6).margin(1e-9));
       check_close(gradient.host(), want, {1e-7, 2e-7 + kRounding<T>}, "dlogits");
       CHECK_THROWS_AS(
-          ops::bce_loss<T>(on.exec(), logits.view(rows, count), labels.view(rows, count),
-                           loss.data(), gradient.view(rows, count),
-                           {.workspace = workspace, .tasks = {.count = count + 1}}),
+          ops::mean_loss<T>(on.exec(), logits.view(rows, count), labels.view(rows, count),
+                            loss.data(), gradient.view(rows, count),
+                            {.workspace = workspace, .tasks = {.count = count + 1}}),
           Error);
     }
 }
 
-TEMPLATE_TEST_CASE("bce_loss writes the gradient in 16 bits, rounded", "[gpu]", bf16, fp16) {
+// Numbers of all sizes in place of logits, labels beyond [0, 1], and a weight for each sample, some
+// of them 0.
+TEMPLATE_TEST_CASE("losses of weighted samples agree with their definitions", "[gpu]", float, bf16,
+                   fp16) {
+  using T = TestType;
+  for (const OpDevice& on : op_devices<T>())
+    for (const ops::LossKind kind :
+         {ops::LossKind::kBinaryCrossEntropy, ops::LossKind::kSquaredError})
+      for (const auto& [rows, count] :
+           {std::pair(0, 1), {1, 1}, {7, 1}, {257, 1}, {1031, 1}, {7, 3}, {129, 2}}) {
+        const bool squared = kind == ops::LossKind::kSquaredError;
+        if (squared && count > 1) continue;
+        INFO(on.name() << ", [" << rows << "," << count << "]" << (squared ? ", squared" : ""));
+        const LossBatch batch(int64_t{rows} * count);
+        const std::vector<float> weights = random_values(rows, 2);
+        ops::TaskWeights tasks;
+        tasks.count = count > 1 ? count : 0;
+        for (int t = 0; t < count; ++t) tasks.values[t] = 1 + static_cast<float>(t);
+        std::vector<float> table;
+        std::vector<double> want;
+        double sum = 0;
+        const double share = 1.0 / (3.0 * std::max(rows, 1) * count);
+        for (size_t i = 0; i < batch.logits.size(); ++i) {
+          const size_t t = i % static_cast<size_t>(count), row = i / static_cast<size_t>(count);
+          const float label = squared ? 5 * batch.labels[i] - 2 : batch.labels[i];
+          const double w = row % 4 == 1 ? 0 : std::abs(static_cast<double>(weights[row]));
+          table.push_back(label);
+          if (t + 1 == static_cast<size_t>(count)) table.push_back(static_cast<float>(w));
+          const double z = batch.logits[i], y = label, p = 1 / (1 + std::exp(-z));
+          const double of_task = count > 1 ? static_cast<double>(t) + 1 : 1;
+          sum += squared ? w * (z - y) * (z - y)
+                         : w * of_task *
+                               (y * std::log1p(std::exp(-z)) + (1 - y) * std::log1p(std::exp(z)));
+          want.push_back((squared ? 2 * w * (z - y) : w * of_task * (p - y)) * share);
+        }
+        const DeviceTensor<float> logits(on, batch.logits), labels(on, table), loss(on, nans(1));
+        const DeviceTensor<T> gradient(on, nans(logits.size()));
+        const DeviceTensor<double> workspace(on, std::vector<double>(ops::kBlockSums));
+        ops::mean_loss<T>(
+            on.exec(), logits.view(rows, count), labels.view(rows, count + 1), loss.data(),
+            gradient.view(rows, count),
+            {.kind = kind, .mean_over = 3 * rows, .workspace = workspace, .tasks = tasks});
+        CHECK(static_cast<double>(loss.host()[0]) ==
+              Approx(sum * share).epsilon(1e-6).margin(1e-9));
+        check_close(gradient.host(), want, {1e-7, 2e-7 + kRounding<T>}, "dlogits");
+      }
+}
+
+TEST_CASE("weights of 1 give the bits of no weights", "[gpu]") {
+  for (const OpDevice& on : op_devices<float>()) {
+    const LossBatch batch(515);
+    const LossResult plain = loss_on(on, batch);
+    std::vector<float> table;
+    for (const float label : batch.labels) table.insert(table.end(), {label, 1.0f});
+    const DeviceTensor<float> logits(on, batch.logits), labels(on, table), loss(on, nans(1)),
+        gradient(on, nans(515));
+    const DeviceTensor<double> workspace(on, std::vector<double>(ops::kBlockSums));
+    ops::mean_loss<float>(on.exec(), logits.view(515, 1), labels.view(515, 2), loss.data(),
+                          gradient.view(515, 1), {.workspace = workspace});
+    CHECK(loss.host()[0] == plain.loss);
+    CHECK(same_values(gradient.host(), plain.gradient));
+    CHECK_THROWS_AS(
+        ops::mean_loss<float>(on.exec(), logits.view(515, 1), labels.view(343, 3), loss.data(),
+                              gradient.view(515, 1), {.workspace = workspace}),
+        Error);
+  }
+}
+
+TEMPLATE_TEST_CASE("mean_loss writes the gradient in 16 bits, rounded", "[gpu]", bf16, fp16) {
   for (const OpDevice& on : op_devices<TestType>()) {
     for (const int64_t size : {1, 33, 257, 1031}) {
       INFO(on.name() << ", " << size << " samples");
@@ -136,7 +204,7 @@ TEMPLATE_TEST_CASE("bce_loss writes the gradient in 16 bits, rounded", "[gpu]", 
   }
 }
 
-TEST_CASE("bce_loss has the gradient of its loss") {
+TEST_CASE("binary cross-entropy has the gradient of its loss") {
   for (const double z : {-7.0, -0.5, 0.0, 0.25, 9.0}) {
     for (const double y : {0.0, 0.3, 1.0}) {
       constexpr double kStep = 1e-6;
@@ -151,7 +219,7 @@ TEST_CASE("bce_loss has the gradient of its loss") {
   }
 }
 
-TEST_CASE("bce_loss is right for huge logits", "[gpu]") {
+TEST_CASE("binary cross-entropy is right for huge logits", "[gpu]") {
   for (const OpDevice& on : op_devices<float>()) {
     for (const float z : {1e2f, 1e4f, 3e38f}) {
       for (const float sign : {-1.0f, 1.0f}) {
@@ -223,11 +291,11 @@ TEST_CASE("bce_loss refuses what does not fit, and on a GPU a workspace that is 
   std::vector<float> m(10);
   float loss = 0;
   const Matrix<float> four(m.data(), 4, 1), five(m.data(), 5, 1), wide(m.data(), 4, 2);
-  CHECK_THROWS_AS(ops::bce_loss(on.exec(), four, five, &loss, four), Error);
-  CHECK_THROWS_AS(ops::bce_loss(on.exec(), wide, wide, &loss, wide), Error);
-  CHECK_THROWS_AS(ops::bce_loss(on.exec(), four, four, &loss, five), Error);
-  CHECK_THROWS_AS(ops::bce_loss(on.exec(), four, four, nullptr, four), Error);
-  CHECK_THROWS_AS(ops::bce_loss(emulated_device().exec(), four, four, &loss, four), Error);
+  CHECK_THROWS_AS(ops::mean_loss(on.exec(), four, five, &loss, four), Error);
+  CHECK_THROWS_AS(ops::mean_loss(on.exec(), wide, wide, &loss, wide), Error);
+  CHECK_THROWS_AS(ops::mean_loss(on.exec(), four, four, &loss, five), Error);
+  CHECK_THROWS_AS(ops::mean_loss(on.exec(), four, four, nullptr, four), Error);
+  CHECK_THROWS_AS(ops::mean_loss(emulated_device().exec(), four, four, &loss, four), Error);
 }
 
 }  // namespace

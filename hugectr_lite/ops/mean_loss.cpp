@@ -1,4 +1,4 @@
-#include "hugectr_lite/ops/bce_loss.h"
+#include "hugectr_lite/ops/mean_loss.h"
 
 #include <algorithm>
 #include <vector>
@@ -12,9 +12,9 @@ namespace {
 
 template <typename T>
 void loss_on_cpu(const Exec& exec, Matrix<const float> logits, Matrix<const float> labels,
-                 float* loss, Matrix<T> dlogits, const BceOptions& options) {
-  ThreadPool& threads = cpu_threads_for<T>(exec, "bce_loss");
-  const int64_t n = logits.size(), tasks = logits.dim(1);
+                 float* loss, Matrix<T> dlogits, const LossOptions& options) {
+  ThreadPool& threads = cpu_threads_for<T>(exec, "mean_loss");
+  const int64_t n = logits.size(), tasks = logits.dim(1), width = labels.dim(1);
   *loss = 0;
   if (n == 0) return;
 
@@ -29,8 +29,8 @@ void loss_on_cpu(const Exec& exec, Matrix<const float> logits, Matrix<const floa
   threads.run(blocks, [&](int64_t block, int) {
     double sum = 0;
     for (int64_t i = block * kBlock; i < std::min(n, (block + 1) * kBlock); ++i) {
-      const BceTerm term = loss_term(options, i, static_cast<double>(logits.data()[i]),
-                                     static_cast<double>(labels.data()[i]));
+      const LossTerm term =
+          loss_term(options, labels.data(), width, i, static_cast<double>(logits.data()[i]));
       sum += term.loss;
       if (dlogits.data())
         dlogits.data()[i] = from_float<T>(static_cast<float>(term.gradient * factor));
@@ -45,24 +45,24 @@ void loss_on_cpu(const Exec& exec, Matrix<const float> logits, Matrix<const floa
 }  // namespace
 
 template <typename T>
-void bce_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> labels, float* loss,
-              MatrixOf<T> dlogits, const BceOptions& options) {
+void mean_loss(const Exec& exec, Matrix<const float> logits, Matrix<const float> labels,
+               float* loss, MatrixOf<T> dlogits, const LossOptions& options) {
   const int64_t batch = logits.dim(0), tasks = std::max(options.tasks.count, 1);
   HLITE_CHECK(tasks <= TaskWeights::kMost && logits.dim(1) == tasks && labels.dim(0) == batch &&
-                  labels.dim(1) == tasks,
+                  (labels.dim(1) == tasks || labels.dim(1) == tasks + 1),
               "logits {}, labels {}, {} tasks", logits.shape(), labels.shape(), tasks);
   HLITE_CHECK(!dlogits.data() || (dlogits.dim(0) == batch && dlogits.dim(1) == tasks),
               "dlogits {}, logits {}", dlogits.shape(), logits.shape());
-  HLITE_CHECK(loss != nullptr, "bce_loss has nowhere to write the loss");
+  HLITE_CHECK(loss != nullptr, "mean_loss has nowhere to write the loss");
   if (exec.on_gpu()) {
     HLITE_CHECK(options.workspace.size() >= kBlockSums,
-                "bce_loss: a workspace of {} numbers, expected {}", options.workspace.size(),
+                "mean_loss: a workspace of {} numbers, expected {}", options.workspace.size(),
                 kBlockSums);
-    return kernels::bce_loss<T>(exec, logits, labels, loss, dlogits, options);
+    return kernels::mean_loss<T>(exec, logits, labels, loss, dlogits, options);
   }
   loss_on_cpu(exec, logits, labels, loss, dlogits, options);
 }
 
-HLITE_INSTANTIATE_FLOATS(bce_loss)
+HLITE_INSTANTIATE_FLOATS(mean_loss)
 
 }  // namespace hlite::ops

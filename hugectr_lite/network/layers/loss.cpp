@@ -1,11 +1,15 @@
-// Cross-entropy of logits against labels (ops/bce_loss.h), mean over the batch:
+// Losses of logits against labels (ops/mean_loss.h), mean over the batch:
 //
 //   BinaryCrossEntropyLoss   of one task, [B,1], plus an optional penalty on every dense parameter:
 //                            L1: lambda sum |w|; L2: lambda/2 sum w^2, whatever the batch; with
 //                            `pos_weight` for labels of 1
-//   MultiCrossEntropyLoss    of T tasks, [B,T], a weight for each, mean over B T. A label
-//                            below -0.5 is absent
-#include "hugectr_lite/ops/bce_loss.h"
+//   MultiCrossEntropyLoss    of T tasks, [B,T], a weight for each, mean over B T. A label below
+//                            -0.5 is absent
+//   MSELoss                  squared error of values, [B,1]
+//
+// If the Data layer has weights of samples, each sample's part of the loss is multiplied by its
+// own: labels then lie in rows of T + 1 numbers.
+#include "hugectr_lite/ops/mean_loss.h"
 
 #include <algorithm>
 #include <optional>
@@ -19,10 +23,12 @@
 namespace hlite::network {
 namespace {
 
-class CrossEntropyLayer : public Layer {
+class MeanLossLayer : public Layer {
  public:
-  explicit CrossEntropyLayer(Block& s) : Layer(s) {
+  explicit MeanLossLayer(Block& s, ops::LossKind kind = ops::LossKind::kBinaryCrossEntropy)
+      : Layer(s), kind_(kind) {
     traits_.is_loss = true;
+    traits_.predicts_values = kind == ops::LossKind::kSquaredError;
     expect_bottoms(s, 2);
     expect_tops(s, 1);
   }
@@ -53,16 +59,17 @@ class CrossEntropyLayer : public Layer {
         {.name = name() + (dz != kNoBuffer ? ".fbprop" : ".fprop"),
          .reads = {z.value, y.value, io.loss_scale},
          .writes = {loss.value, io.workspace, dz}},
-        [=, n = tasks(), weights = weights_, positive = positive_weight_, scale = io.loss_scale,
-         workspace = io.workspace]<typename T>(const StepViews<T>& v) {
-          ops::bce_loss<T>(v.exec, matrix(v.buffers, z.value, v.batch, n),
-                           matrix(v.buffers, y.value, v.batch, n),
-                           pointer<float>(v.buffers, loss.value), v.rows(dz, n),
-                           {.mean_over = v.context.mean_over(),
-                            .scale = pointer<float>(v.buffers, scale),
-                            .workspace = vector<double>(v.buffers, workspace, ops::kBlockSums),
-                            .tasks = weights,
-                            .positive_weight = positive});
+        [=, n = tasks(), kind = kind_, weights = weights_, positive = positive_weight_,
+         scale = io.loss_scale, workspace = io.workspace]<typename T>(const StepViews<T>& v) {
+          ops::mean_loss<T>(v.exec, matrix(v.buffers, z.value, v.batch, n),
+                            matrix(v.buffers, y.value, v.batch, y.columns),
+                            pointer<float>(v.buffers, loss.value), v.rows(dz, n),
+                            {.kind = kind,
+                             .mean_over = v.context.mean_over(),
+                             .scale = pointer<float>(v.buffers, scale),
+                             .workspace = vector<double>(v.buffers, workspace, ops::kBlockSums),
+                             .tasks = weights,
+                             .positive_weight = positive});
         });
   }
   void emit_backward(plan::Plan&, const LayerIo&) const override {}  // done by the forward step
@@ -72,13 +79,24 @@ class CrossEntropyLayer : public Layer {
   double positive_weight_ = 1;  // of one task
 
  private:
-  [[nodiscard]] virtual std::string summary() const = 0;
+  [[nodiscard]] virtual std::string summary() const { return ""; }
   [[nodiscard]] int64_t tasks() const { return std::max(weights_.count, 1); }
+
+  const ops::LossKind kind_;
 };
 
-class BceLossLayer : public CrossEntropyLayer {
+class MseLossLayer : public MeanLossLayer {
  public:
-  explicit BceLossLayer(Block& s) : CrossEntropyLayer(s) {
+  explicit MseLossLayer(Block& s) : MeanLossLayer(s, ops::LossKind::kSquaredError) {
+    s.about(
+        "Extension: mean squared error of values [B,1] and labels, which are any numbers if the "
+        "label has `\"real\": true`. Scores are the values themselves.");
+  }
+};
+
+class BceLossLayer : public MeanLossLayer {
+ public:
+  explicit BceLossLayer(Block& s) : MeanLossLayer(s) {
     s.about("Mean binary cross-entropy of logits [B,1] and labels.");
     s.number(
         "pos_weight", &positive_weight_, {.min = 0, .max = 1e6, .without_min = true},
@@ -125,9 +143,9 @@ class BceLossLayer : public CrossEntropyLayer {
   double lambda_ = 0;
 };
 
-class MultiCrossEntropyLossLayer : public CrossEntropyLayer {
+class MultiCrossEntropyLossLayer : public MeanLossLayer {
  public:
-  explicit MultiCrossEntropyLossLayer(Block& s) : CrossEntropyLayer(s) {
+  explicit MultiCrossEntropyLossLayer(Block& s) : MeanLossLayer(s) {
     s.about(
         "Mean binary cross-entropy of several tasks, logits and labels [B,T]. A label below -0.5 "
         "is absent.");
@@ -158,6 +176,8 @@ class MultiCrossEntropyLossLayer : public CrossEntropyLayer {
 }  // namespace
 
 std::unique_ptr<Layer> make_bce_loss(Block& s) { return std::make_unique<BceLossLayer>(s); }
+
+std::unique_ptr<Layer> make_mse_loss(Block& s) { return std::make_unique<MseLossLayer>(s); }
 
 std::unique_ptr<Layer> make_multi_cross_entropy_loss(Block& s) {
   return std::make_unique<MultiCrossEntropyLossLayer>(s);
