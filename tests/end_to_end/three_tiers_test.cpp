@@ -200,9 +200,12 @@ TEST_CASE("three tiers: what cannot be") {
   check_contains(message({run.memory("1e-6")}), {"solver.embedding_memory.gpu_gb: expected at"});
   check_contains(message({run.memory(least, "1e-6")}),
                  {"solver.embedding_memory.host_gb: expected at least", "rows of two batches"});
-  const ProgramResult no_folder = run.run({R"(solver.embedding_memory={"gpu_gb":)" + least +
-                                           R"(,"host_gb":0.0255,"disk":"/no/such/folder"})"},
-                                          {});
+  const std::string host = run.least_gigabytes(run.memory(least, "1e-6"));
+  const ProgramResult no_folder = run.run(
+      {fmt::format(
+          R"(solver.embedding_memory={{"gpu_gb":{},"host_gb":{},"disk":"/no/such/folder"}})", least,
+          host)},
+      {});
   CHECK(no_folder.code != 0);
   check_contains(no_folder.err, {"/no/such/folder", "No such file"});
 }
