@@ -175,7 +175,7 @@ TEST_CASE("an event that a GPU without graphs does not wait for shows") {
 // each.
 Words in_three_tiers(const std::string& disk) {
   const GpuRuns runs(1);
-  Words changes = {gpu("[[0]]"), "solver.max_iter=16", "solver.batchsize_eval=32",
+  Words changes = {gpu("[[0]]"), "solver.max_iter=20", "solver.batchsize_eval=32",
                    R"(layers.emb.optimizer={"type":"Adam","update_type":"Local","adam_hparam":)"
                    R"({"learning_rate":0.01,"beta1":0.9,"beta2":0.999,"epsilon":1e-8}})",
                    ""};
@@ -205,10 +205,10 @@ TEST_CASE("a host that does not wait for rows of a GPU, or a GPU that sends none
     return PlantedRuns(0, changes);
   };
   const auto never = [](int, const std::string&) { return false; };
-  CHECK(unseen(runs("true"), {"recall_rows", 10, true}, never) == kNone);
+  CHECK(unseen(runs("true"), {"recall_rows", 14, true}, never) == kNone);
   // One wait for the batch before to have been copied, and one for the rows.
   for (const char* graphs : {"true", "false"})
-    CHECK(unseen(runs(graphs), {"host wait", 10, true}, never) == kNone);
+    CHECK(unseen(runs(graphs), {"host wait", 14, true}, never) == kNone);
 }
 
 // By hand (HLITE_PLANT_ALL=1), on a quiet machine: where a host is slow, another one has run its
