@@ -120,8 +120,9 @@ TEST_CASE("golden runs in three tiers, as little as they take and more", "[no-ts
     INFO(name);
     Golden golden(name);
     const TemporaryDirectory disk;
+    const Words small = {"solver.batchsize=32", kSmallBatches};
     const auto weights = [&](const Words& changes) {
-      return golden.weights(kFourGpus, "cuda", changes_of(changes), 12);
+      return golden.weights(kFourGpus, "cuda", changes_of(small + changes), 12);
     };
     const auto memory = [&](double gpu, double host) {
       return fmt::format(
@@ -130,7 +131,7 @@ TEST_CASE("golden runs in three tiers, as little as they take and more", "[no-ts
     };
     const auto least = [&](double gpu, double host) {
       const ProgramResult refused =
-          golden.train(kFourGpus, "cuda", changes_of({memory(gpu, host)}));
+          golden.train(kFourGpus, "cuda", changes_of(small + Words{memory(gpu, host)}));
       std::smatch found;
       REQUIRE(std::regex_search(refused.err, found, std::regex("at least ([0-9.]+) GB")));
       return std::stod(found[1]);
