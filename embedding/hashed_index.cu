@@ -13,9 +13,9 @@
 #include <string>
 
 #include "embedding/cutter.h"
+#include "embedding/filter_count.cuh"
 #include "embedding/find_row.cuh"
 #include "embedding/item_threads.cuh"
-#include "embedding/key_filter.cuh"
 #include "hugectr_lite/core/device_sort.cuh"
 #include "hugectr_lite/core/half.h"
 #include "hugectr_lite/core/kernel_list.cuh"

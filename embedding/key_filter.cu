@@ -1,6 +1,5 @@
 // Kernels of a KeyFilter.
-#include "embedding/key_filter.cuh"
-
+#include "embedding/filter_count.cuh"
 #include "embedding/hashed_args.h"
 #include "embedding/item_threads.cuh"
 #include "hugectr_lite/core/kernel_list.cuh"
