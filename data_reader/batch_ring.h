@@ -1,5 +1,5 @@
-// What the sources that decode ahead have in common: a ring of slots, which threads of the source
-// fill and next() hands out in order.
+// The part that sources which decode ahead have in common: a ring of slots, which threads of the
+// source fill and next() hands out in order.
 //
 //   slot:   [free] -> (a thread fills it) -> [ready] -> next() -> [free]
 //
@@ -46,8 +46,8 @@ class BatchRing : public BatchSource {
   // calls join_threads().
   BatchRing(const config::DataConfig& config, int64_t batch_size, const SourceOptions& options);
   void set_samples(int64_t samples);
-  // Of `held` samples in the files of `source` those that the config and the options want. Throws
-  // DataError when the config wants more.
+  // Sets which of the `held` samples in the files of `source` the config and the options use.
+  // Throws DataError when the config wants more.
   void set_samples(const config::DataConfig& config, Split split, const std::string& source,
                    int64_t held);
   void make_slots(int64_t count);
@@ -60,9 +60,9 @@ class BatchRing : public BatchSource {
   [[nodiscard]] const SourceOptions& options() const { return options_; }
   [[nodiscard]] int64_t rows() const { return batch_size_ / options_.shard.count; }  // of a slot
 
-  // For the threads that fill slots.
+  // Functions for the threads that fill slots.
 
-  // What the consumer and the other threads have come to.
+  // State that the consumer and the other threads share.
   struct Gate {
     int64_t taken = 0;
     int64_t end = 0;  // no position from here on is wanted

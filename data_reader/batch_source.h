@@ -1,5 +1,5 @@
-// Where batches come from. A source decodes ahead into a ring of slots and hands them out one at a
-// time; what is behind it (which format, which kind of reading) is its own business.
+// A BatchSource gives batches. A source decodes ahead into a ring of slots and hands them out one
+// at a time; what is behind it (which format, which kind of reading) is its own business.
 //
 // Which batch next() gives is a pure function of the source's options and of the number of batches
 // handed out before, counted from the very first: a run that resumes at position p sees exactly
@@ -27,7 +27,7 @@ struct HostBatch {
   std::span<const std::byte> memory;  // the one block that all of the above lies in
 };
 
-// Where the arrays of a batch lie in its block: labels, dense features, keys, in that order, each
+// Places of the arrays of a batch in its block: labels, dense features, keys, in that order, each
 // at a multiple of 64 bytes. Blocks of one size have one layout, whatever batches they are for.
 struct BatchLayout {
   int64_t dense = 0, keys = 0;  // where they begin; labels do at 0

@@ -26,20 +26,20 @@ class KeyCheck {
   [[nodiscard]] uint32_t last_key(int64_t column) const {
     return last_key_[static_cast<size_t>(column)];
   }
-  // What makes a key of this column local to its table. One below its table, or negative, wraps
-  // round and is above it.
+  // Makes a key of this column local to its table. One below its table, or negative, wraps round
+  // and is above it.
   [[nodiscard]] uint64_t local_key(int64_t column, uint64_t key) const {
     return key - first_key_[static_cast<size_t>(column)];
   }
   [[nodiscard]] int64_t first_key(int64_t column) const {
     return static_cast<int64_t>(first_key_[static_cast<size_t>(column)]);
   }
-  // What the policy puts in the place of a key of this column that is outside.
+  // Returns the key that the policy puts in the place of a key of this column that is outside.
   [[nodiscard]] uint32_t replacement(int64_t column) const {
     return replacement_[static_cast<size_t>(column)];
   }
 
-  // Whether any of a sample's local keys is outside of its table. All columns hold a key.
+  // Returns true if any of a sample's local keys is outside of its table. All columns hold a key.
   [[nodiscard]] bool any_outside(const uint32_t* keys) const {
     const uint32_t* last = last_key_.data();
     const auto n = static_cast<int64_t>(last_key_.size());

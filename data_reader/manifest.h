@@ -77,8 +77,8 @@ struct Manifest {
   std::vector<ManifestFile> files;
   std::vector<ManifestSource> sources;
   std::vector<ManifestColumn> columns;
-  // How often each id occurs in the training rows: uint32 little-endian (saturating), table after
-  // table, slot_sizes[0] + slot_sizes[1] + ... of them. Empty name: not written.
+  // Counts of each id in the training rows: uint32 little-endian (saturating), table after table,
+  // slot_sizes[0] + slot_sizes[1] + ... of them. Empty name: not written.
   std::string key_counts_name, key_counts_xxh3;
   std::vector<DataIdentity::IdentityPart> dense, rules;  // parts of identity()
   // digits_of() the data that these continue (--continue-from), oldest first: all of their ids are
@@ -97,7 +97,7 @@ struct Manifest {
   // Multi-hot lists and offsets aside, bytes of a record of the raw formats.
   [[nodiscard]] int64_t record_bytes() const;
   [[nodiscard]] std::string to_json() const;
-  // What a person wants to know, one line a file and one for the tables.
+  // Returns a summary for people, one line a file and one for the tables.
   [[nodiscard]] std::string summary() const;
   // Reads manifest.json. Throws FileError, or ConfigError/DataError with line and JSON path for one
   // that is damaged or of another version. Unknown keys are ignored: newer tools may add some.
@@ -115,18 +115,20 @@ struct ManifestEntry {
 // the prepared one, at the cost of 64 reads. 16 digits. Throws FileError.
 std::string sample_digits(const std::vector<std::string>& paths);
 
-// Of a manifest that cannot be read: throw what Manifest::read() throws, or look further.
+// Decides what happens with a manifest that cannot be read: throw what Manifest::read() throws, or
+// look further.
 enum class DamagedManifest { kThrow, kPassOver };
 
-// What the tool that wrote a file says of it. Looked at are the manifests that tools write beside
-// their files, manifest.json and, beside p.train.bin, p.manifest.json; the first that names the
-// file is it.
+// Finds the manifest of the tool that wrote a file. Looked at are the manifests that tools write
+// beside their files, manifest.json and, beside p.train.bin, p.manifest.json; the first that names
+// the file is it.
 std::optional<ManifestEntry> find_manifest_of(const std::string& path,
                                               DamagedManifest damaged = DamagedManifest::kThrow);
 // Path of the manifest.json next to a file that it does not name; "" if there is no manifest, or
 // if it names the file.
 std::string manifest_without(const std::string& path);
-// Whether such a manifest says that the file holds its key counts. Passes over damaged ones.
+// Returns true if such a manifest says that the file holds its key counts. Passes over damaged
+// ones.
 bool is_key_counts(const std::string& path);
 
 }  // namespace hlite::data

@@ -24,7 +24,7 @@ class NormDecoder {
   NormDecoder(const config::DataConfig& config, std::span<const int64_t> slot_rows,
               IssueSink& sink = refusing_sink());
 
-  // Of a record with as many keys as the config allows.
+  // Bytes of a record with as many keys as the config allows.
   [[nodiscard]] int64_t most_record_bytes() const { return record_.most_bytes(); }
 
   // Decodes the record at the front of `bytes`, which are most_record_bytes() or all that the file
@@ -61,7 +61,7 @@ class NormStream {
   NormStream(const config::DataConfig& config, const std::string& list,
              std::span<const int64_t> slot_rows, IssueSink& sink = refusing_sink());
 
-  // Of all files, as their headers say.
+  // Samples of all files, as their headers say.
   [[nodiscard]] int64_t samples() const { return files_.records(); }
   // The sample that decode() begins with.
   [[nodiscard]] int64_t position() const { return files_.position(); }

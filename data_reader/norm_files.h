@@ -23,7 +23,7 @@ class NormFiles {
   // whatever `check` throws.
   NormFiles(std::vector<std::string> paths, const CheckHeader& check);
 
-  // Of all files, as their headers say.
+  // Records of all files, as their headers say.
   [[nodiscard]] int64_t records() const { return records_; }
   // The record that next() gives.
   [[nodiscard]] int64_t position() const { return position_; }

@@ -43,7 +43,7 @@ int64_t load_int64(std::span<const std::byte> bytes, size_t index) {
   return value;
 }
 
-// What stands between line ends and blanks around it.
+// Returns the text without line ends and blanks around it.
 std::string_view trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r");
   if (first == std::string_view::npos) return {};

@@ -13,7 +13,7 @@
 
 namespace hlite::data {
 
-// What is known of the samples before any is read.
+// The facts about samples that are known before any is read.
 struct NormRecordShape {
   bool sum = false, int64_keys = false;
   int64_t label_width = 0, dense_dim = 0;
@@ -28,7 +28,7 @@ class NormRecord {
   explicit NormRecord(NormRecordShape shape);
 
   [[nodiscard]] const NormRecordShape& shape() const { return shape_; }
-  // Of a record with as many keys as the shape allows.
+  // Bytes of a record with as many keys as the shape allows.
   [[nodiscard]] int64_t most_bytes() const { return most_bytes_; }
 
   // Walks through the record at the front of `bytes`, which are most_bytes() or all that the file

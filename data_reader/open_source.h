@@ -38,7 +38,8 @@ struct BatchRows {
   int64_t first_sample = 0;  // of the file
   int64_t size = 0;
 };
-// Of batch number `batch` of the file, with `samples` samples in use, `batch_size` a batch.
+// Returns the rows of batch number `batch` of the file, with `samples` samples in use, `batch_size`
+// a batch.
 BatchRows rows_of_batch(int64_t batch, int64_t samples, int64_t batch_size, const Shard& shard);
 
 // The source of the config's format. `path`: the resolved source or eval_source. `batch_size`: of

@@ -166,7 +166,7 @@ void RangeReader::take(const IoCompletion& done) {
   ready_.insert(ready_.begin(), {b.offset, r.buffer + (b.offset - r.begin), b.bytes, tag});
 }
 
-// Of several failures in a range the one at the lowest offset is told.
+// If several blocks of a range fail, the failure at the lowest offset is reported.
 void RangeReader::fail(const Block& block, std::string failure) {
   Range& r = ranges_[static_cast<size_t>(block.range)];
   if (r.failed_at >= 0 && r.failed_at <= block.offset) return;

@@ -42,7 +42,7 @@ class RangeReader {
   // Starts reads up to the depth and takes in what has finished. Waits for the latter, for
   // queue().wake() or for `timeout` (negative: without limit); may return before that.
   void poll(std::chrono::milliseconds timeout);
-  // Whether all of the range has arrived, or will not.
+  // Returns true if all of the range has arrived, or will not.
   [[nodiscard]] bool finished(int64_t range) const;
   // The range's bytes, until release(). REQUIRES finished(). Throws FileError
   // "<path>: cannot read 4096 bytes at offset 123: <reason>", or

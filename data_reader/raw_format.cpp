@@ -54,8 +54,8 @@ std::string RawFormat::describe_record() const {
                      keys.columns, plural(keys.columns), of);
 }
 
-// In double, so that the result is the exact logarithm rounded once in all but about one case in
-// 2^29. y = x + 1 = 2^k m with m in [sqrt(1/2), sqrt(2)), s = (m - 1) / (m + 1):
+// Computes in double, so that the result is the exact logarithm rounded once in all but about one
+// case in 2^29. y = x + 1 = 2^k m with m in [sqrt(1/2), sqrt(2)), s = (m - 1) / (m + 1):
 //   log y = k log 2 + 2 (s + s^3/3 + s^5/5 + ...),   |s| < 0.172: the terms left out add 4e-13.
 // Plain arithmetic and bit operations without branches, so that the compiler vectorises it.
 void log_plus_one(std::span<const int32_t> x, std::span<float> out) {

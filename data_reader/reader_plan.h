@@ -1,4 +1,4 @@
-// How much a reader reads ahead, and in what portions.
+// A plan of how much a reader reads ahead, and in what portions.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct ReaderPlan {
   std::string remark;  // why it is less than async_param says; empty when it is not
 };
 
-// For batches of `rows` rows (of the shard) and `batches` batches to be read, or read again and
-// again, when `available` bytes of memory can be had.
+// Plans for batches of `rows` rows (of the shard) and `batches` batches to be read, or read again
+// and again, when `available` bytes of memory can be had.
 ReaderPlan plan_reader(const config::DataConfig& config, int64_t rows, int64_t batches,
                        bool resident, int64_t available);
 

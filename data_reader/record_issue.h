@@ -27,7 +27,7 @@ struct RecordIssue {
   int64_t column = 0;  // of the labels, of the dense values (kNotFinite,
                        // kNegative), of the keys
   std::variant<int64_t, float> found;
-  // Of a key: its column's slot and table.
+  // Set for an issue of a key: its column's slot and table.
   const KeyLayout* layout = nullptr;
   int64_t first_key = 0, last_key = 0;
 };
@@ -45,7 +45,8 @@ std::string describe(const RecordIssue& issue);
 class IssueSink {
  public:
   virtual ~IssueSink() = default;
-  // What it throws ends the decoding; when it returns, decoding goes on with the next value.
+  // An exception that it throws ends the decoding; when it returns, decoding goes on with the next
+  // value.
   virtual void report(const RecordIssue& issue) = 0;
 };
 

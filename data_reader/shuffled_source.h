@@ -39,8 +39,8 @@ class ShuffledSource final : public BatchRing {
 // The number in its file of the sample at place `sample` of an epoch's order.
 int64_t shuffled_sample(uint64_t seed, int64_t epoch, int64_t samples, int64_t sample);
 
-// Of open_source(), whose arguments it takes. Throws DataError too where the set does not fit into
-// half of the memory that is available, and says what to do instead.
+// Shuffles the samples of open_source(), whose arguments it takes. Throws DataError too where the
+// set does not fit into half of the memory that is available, and says what to do instead.
 std::unique_ptr<BatchSource> open_shuffled_source(const config::DataConfig& config,
                                                   const std::string& path, Split split,
                                                   int64_t batch_size,

@@ -30,7 +30,8 @@ class CategoryModel {
   CategoryModel(const SlotLayout& layout, int ranks, const FrequencyStatistics& statistics,
                 double threshold, int64_t max_frequent);
 
-  // Where a category lives: `rank` < 0 for a frequent one, whose index among the frequent is `row`.
+  // Returns the place of a category: `rank` < 0 for a frequent one, whose index among the frequent
+  // is `row`.
   [[nodiscard]] RowPlace locate(int64_t category) const { return ref().locate(category); }
   // The arrays that say so, in this model's memory.
   [[nodiscard]] CategoriesRef ref() const {

@@ -27,7 +27,7 @@
 
 namespace hlite::embedding {
 
-// Whether a layer type belongs here.
+// Returns true if a layer type belongs here.
 bool is_embedding_type(const std::string& type);
 
 class EmbeddingLayer {
@@ -55,7 +55,7 @@ class EmbeddingLayer {
   }
   // The largest number of rows of a rank, if hashed().
   [[nodiscard]] int64_t hash_capacity() const { return spec_.hash_capacity; }
-  // Where rows are not hashed.
+  // REQUIRES rows that are not hashed.
   [[nodiscard]] Sharding sharding() const { return config_.sharding; }
   [[nodiscard]] const ShardingLimits& sharding_limits() const { return config_.sharding_limits; }
   // Type of the weights in the tables.

@@ -26,7 +26,7 @@ class EmbeddingTables {
   [[nodiscard]] int64_t workspace_bytes() const;
   // Takes them. To be called once, behind all steps' emit...() and before any of them runs.
   void prepare();
-  // What the layer does in an iteration: table_steps.h.
+  // The steps of the layer in an iteration: table_steps.h.
   [[nodiscard]] TableSteps& steps() { return steps_; }
   [[nodiscard]] const TableStorage& storage() const { return storage_; }
 
@@ -43,8 +43,8 @@ class EmbeddingTables {
   }
   // First values of tables and states. REQUIRES allocated buffers.
   void initialize(const Exec& exec);
-  // What steps have noted and left to the host: waits for exec.stream, behind which all runs are
-  // ordered. Throws DeviceError when a lookup on a GPU met a key beyond its table, though the
+  // Checks what steps have noted and left to the host. Synchronizes exec.stream; every run is
+  // ordered on it. Throws DeviceError when a lookup on a GPU met a key beyond its table, though the
   // reader lets none pass, and DataError when a key found no row left.
   void check(const Exec& exec);
   // The tensors of a file. Collective, as rows may be anywhere. Tables larger than memory have the

@@ -36,7 +36,7 @@ struct Lookup {
   uint32_t bag;  // sample * slots + slot: row of the output, and of its gradient
 };
 
-// Where the key of lookup i is: sample by sample, column by column.
+// The place of the key of lookup i: sample by sample, column by column.
 struct KeyPlace {
   uint32_t sample, slot;
   uint32_t index;  // in the key matrix

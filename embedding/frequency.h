@@ -1,4 +1,5 @@
-// How often categories are looked up, and from which count on one is worth a copy on every rank.
+// Statistics of how often categories are looked up, and the count from which on a copy on every
+// rank pays.
 //
 // A category is a row of any table, numbered over all tables of a layer: its key plus the rows of
 // the tables before (SlotLayout::table_offset).
@@ -16,7 +17,7 @@ struct FrequencyStatistics {
   std::vector<int64_t> counts;
   int64_t rare_lookups = 0;  // to categories that are not listed, rarer than those that are
 
-  // Of lookups as they come.
+  // Takes lookups as they come.
   static FrequencyStatistics of_lookups(std::vector<int64_t> lookups);
   // counts[c] lookups of category c, as a manifest's key_counts.bin has them.
   static FrequencyStatistics of_counts(std::span<const uint32_t> counts);
@@ -24,7 +25,7 @@ struct FrequencyStatistics {
 
 enum class CommunicationType { kNvlinkSingleNode, kIbNvlink, kIbNvlinkHierarchical };
 
-// What decides whether a category is worth copies.
+// The costs that decide whether copies of a category pay.
 struct CopyCosts {
   CommunicationType communication = CommunicationType::kIbNvlink;
   double p_dup_max = 0.01;

@@ -16,8 +16,8 @@
 
 namespace hlite::embedding {
 
-// Where probing for a key begins in a table of 2^(64 - shift) places: the top bits of the product
-// depend on all bits of the key (Fibonacci hashing).
+// Returns the place where probing for a key begins in a table of 2^(64 - shift) places: the top
+// bits of the product depend on all bits of the key (Fibonacci hashing).
 HLITE_HD inline uint64_t home_of(uint64_t table_key, int shift) {
   return (table_key * 0x9E3779B97F4A7C15u) >> shift;
 }
@@ -43,8 +43,8 @@ struct HashedTable {
   [[nodiscard]] HLITE_HD uint64_t mask() const { return ~uint64_t{0} >> shift; }
 };
 
-// Of a batch: its keys, and in the layer's columns the row of each, kNoKey where there is no key.
-// Or of a list of keys of any tables, in the one column of one slot.
+// Describes a batch: its keys, and in the layer's columns the row of each, kNoKey where there is no
+// key. Or of a list of keys of any tables, in the one column of one slot.
 struct HashedArgs {
   HashedTable table = {};
   SlotsRef slots = {};               // SlotLayout::pooled()

@@ -54,7 +54,7 @@ __device__ inline unsigned long long key_at(const Table& table, uint64_t at) {
   return *static_cast<const volatile unsigned long long*>(table.keys + at);
 }
 
-// Where a key is, or the empty place where it would go; past the end in a full table.
+// Returns the place of a key, or the empty place where it would go; past the end in a full table.
 template <typename Table>
 __device__ inline uint64_t probe(const Table& table, unsigned long long key) {
   uint64_t at = home_of(key, table.shift);
@@ -187,7 +187,7 @@ __global__ void open_counts_kernel(KeyCounts counts, const int64_t* step) {
   counts.state->open = counts.state->size < counts.capacity ? 1 : 0;
 }
 
-// With `uses`: counts the uses of rows, and the keys that have none.
+// Counts, with `uses`, the uses of rows and the keys that have none.
 __global__ void __launch_bounds__(kItemThreads)
     rows_kernel(HashedArgs args, uint32_t lookups, RowUse* uses, const int64_t* step) {
   const int64_t i = global_thread();

@@ -7,7 +7,7 @@
 
 namespace hlite::embedding {
 
-// Behind lookup_forward() on batch.rows, which read kUnseen as absent: makes out[b, s, :] again
+// Runs after lookup_forward() on batch.rows, which read kUnseen as absent: makes out[b, s, :] again
 // where sample b has a key without a row in slot s, in the order of its columns. T: float, bf16,
 // and on a GPU fp16.
 template <typename T>

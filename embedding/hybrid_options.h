@@ -1,4 +1,4 @@
-// What decides how a hybrid embedding splits categories and exchanges rows.
+// Options that decide how a hybrid embedding splits categories and exchanges rows.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@ struct KeyErrorRecord {
   unsigned long long index_and_key = 0;  // index in the upper half
 };
 
-// Where lookups record such keys; without a record they are only read as absent.
+// The place where lookups record such keys; without a record they are only read as absent.
 struct KeyRecorder {
   KeyErrorRecord* record = nullptr;  // device memory
   const int64_t* step = nullptr;     // device memory; null: every call is step 0

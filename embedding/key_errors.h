@@ -18,7 +18,7 @@
 
 namespace hlite::embedding {
 
-// Of the first step with such keys the one with the lowest sample, then column.
+// The error of the first step with such keys, of the lowest sample, then column.
 struct KeyError {
   int64_t step = 0;
   int64_t sample = 0;  // in the batch
@@ -29,16 +29,17 @@ struct KeyError {
 
 class KeyErrors {
  public:
-  // For batches of keys [B, columns]. Waits for exec.stream.
+  // Checks batches of keys [B, columns]. Synchronizes exec.stream. Waits for exec.stream.
   KeyErrors(const Exec& exec, int64_t columns);
 
-  // For a lookup; `step` lies in device memory or is null. Steps must not go back.
+  // Returns the recorder of a lookup; `step` lies in device memory or is null. Steps must not go
+  // back.
   [[nodiscard]] KeyRecorder check(const int64_t* step) const {
     return {reinterpret_cast<KeyErrorRecord*>(record_.data()), step};
   }
   // Asks for the record: a copy on exec.stream.
   void fetch(const Exec& exec);
-  // What the last fetch() brought, once its stream has been waited for.
+  // Returns what the last fetch() brought. REQUIRES that its stream has been synchronized since.
   [[nodiscard]] std::optional<KeyError> found() const;
 
  private:

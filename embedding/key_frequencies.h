@@ -1,5 +1,5 @@
-// How often the categories of a layer are looked up, in classes of equal frequency: what can be
-// expected of a batch before there is one. Counted, or assumed where nothing was counted.
+// Frequencies of the categories of a layer, in classes of equal frequency: they say what to expect
+// of a batch before there is one. Counted, or assumed where nothing was counted.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class KeyFrequencies {
  public:
   static constexpr double kAny = std::numeric_limits<double>::infinity();
 
-  // Of counts that were taken from `samples` samples.
+  // Takes counts of `samples` samples.
   static KeyFrequencies counted(const FrequencyStatistics& statistics, double samples);
   // Every key of a table as often as any other.
   static KeyFrequencies uniform(const SlotLayout& layout);
@@ -39,7 +39,8 @@ class KeyFrequencies {
 
   // Lookups of a sample to categories that are looked up less than `below` times in one.
   [[nodiscard]] double lookups(double below = kAny) const;
-  // How many of these are expected among the lookups of `samples` samples: each counted once.
+  // Returns how many of these are expected among the lookups of `samples` samples: each counted
+  // once.
   [[nodiscard]] double distinct(double samples, double below = kAny) const;
   // The categories that are looked up `least` times in a sample or more, and the `more` next ones,
   // as a list with counts in `samples` samples. Which they are is not known: the first rows of each

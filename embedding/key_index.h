@@ -19,8 +19,8 @@ class KeyIndex {
  public:
   static constexpr int64_t kAbsent = -1;
 
-  // For up to `capacity` keys (max_vocabulary_size_per_gpu), at most 2^32 - 1.
-  // `name` is for messages.
+  // Holds up to `capacity` keys (max_vocabulary_size_per_gpu), at most 2^32 - 1. `name` is for
+  // messages.
   KeyIndex(std::string name, int64_t capacity);
 
   // The row of `key`, or kAbsent.
@@ -62,7 +62,7 @@ class KeyIndex {
   [[nodiscard]] size_t home(uint64_t key) const {
     return static_cast<size_t>((key * 0x9E3779B97F4A7C15u) >> shift_);
   }
-  // Where `key` is, or would go.
+  // Returns the place of `key`, or the one where it would go.
   [[nodiscard]] size_t place_of(uint64_t key) const {
     size_t at = home(key);
     while (slots()[at].row_plus_1 != 0 && slots()[at].key != key) at = (at + 1) & mask_;

@@ -36,8 +36,8 @@ struct ScatterArgs {
 // *count; none for a row kNoKey.
 void gather_listed(const Exec& exec, const ConstWeightRows& table, Vector<const uint32_t> rows,
                    const uint32_t* count, Matrix<float> out);
-// Of the rows that lists have, [ranks * capacity, V]: narrow[i] = the bf16 nearest to rows[i], ties
-// to even; rows[i] = narrow[i], exactly. `counts` [ranks].
+// Rounds or widens the rows that lists have, [ranks * capacity, V]: narrow[i] = the bf16 nearest to
+// rows[i], ties to even; rows[i] = narrow[i], exactly. `counts` [ranks].
 void round_listed(const Exec& exec, const PoolShape& shape, const uint32_t* counts,
                   Matrix<const float> rows, Matrix<bf16> narrow);
 void widen_listed(const Exec& exec, const PoolShape& shape, const uint32_t* counts,

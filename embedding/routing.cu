@@ -59,7 +59,7 @@ struct SortedLookups {
   }
 };
 
-// What is first of its equals in it.
+// Marks the first of equal keys in it.
 struct Firsts {
   uint8_t* first;
   uint32_t* before;  // such ones before
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kItemThreads)
                    : placement.number_of(slot, slots.table_of[place.slot], key);
 }
 
-// Of hashed tables: what they are sorted by first.
+// Makes, for hashed tables, what they are sorted by first.
 __global__ void __launch_bounds__(kItemThreads)
     list_keys_kernel(SlotsRef slots, const uint32_t* keys, uint32_t lookups, uint32_t* listed,
                      uint32_t* sources) {

@@ -43,7 +43,7 @@ struct PoolShape {
   [[nodiscard]] HLITE_HD int64_t row_bytes() const { return width * value_bytes; }
 };
 
-// What a rank wants.
+// The rows that a rank requests of others.
 struct WantedLists {
   uint32_t* blocks = nullptr;     // [ranks][header_words() + capacity]
   int64_t* list_bytes = nullptr;  // [ranks] of a block, to be sent; of a list too long the header's
@@ -64,7 +64,7 @@ struct RouteArgs {
   size_t workspace_bytes = 0;
 };
 
-// What others want of a rank, from the blocks that came.
+// The rows that others request of a rank, from the blocks that came.
 struct AskedRows {
   uint32_t* rows = nullptr;         // [ranks * capacity] kNoKey behind each list's end
   uint32_t* counts = nullptr;       // [ranks]

@@ -1,5 +1,5 @@
-// How rows of embedding tables are read, written and updated on the CPU: fetched ahead of use, with
-// the usual widths known to the compiler.
+// Functions that read, write and update rows of embedding tables on the CPU: fetched ahead of use,
+// with the usual widths known to the compiler.
 //
 // What includes this is compiled with -fopenmp-simd, and with -fno-tree-loop-distribute-patterns so
 // that copies stay loops: GCC makes them memcpy, and that a string instruction for long rows, which

@@ -129,8 +129,8 @@ class RowExchange {
     uint32_t *sent_lists, *got_lists;  // [ranks][header + capacity]
     uint32_t* asked;                   // [ranks * capacity] rows
     uint32_t* lines;                   // [ranks * capacity] of a GPU that holds lines; else null
-    // For hashed tables: [ranks * capacity] the keys of the rows, the table of each, and memory for
-    // the insertion.
+    // Set for hashed tables: [ranks * capacity] the keys of the rows, the table of each, and memory
+    // for the insertion.
     uint32_t *listed_keys, *listed_tables;
     std::byte* insertion;
     float* owned;  // [ranks * capacity, V] rows for others; their gradients

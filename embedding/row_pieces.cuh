@@ -1,5 +1,5 @@
-// How kernels read and write rows: in pieces of kPiece neighbouring elements, one for each of the
-// lanes that share the row. Four floats are one access of 16 bytes.
+// Kernels read and write rows in pieces of kPiece neighbouring elements, one for each of the lanes
+// that share the row. Four floats are one access of 16 bytes.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct alignas(sizeof(T) * kPiece) Piece {
 };
 
 #if defined(__CUDA_ARCH__)
-// What moves a piece in one instruction, for the loads and stores with a hint.
+// A type that moves a piece in one instruction, for the loads and stores with a hint.
 template <int kBytes>
 using PieceBits = std::conditional_t<
     kBytes == 16, uint4,
@@ -35,7 +35,7 @@ __device__ inline void store_piece(T* to, const Piece<T, kPiece>& piece) {
   *reinterpret_cast<Piece<T, kPiece>*>(to) = piece;
 }
 
-// For data that pass once: they leave the caches to rows that others look up too.
+// Loads and stores data that pass once: they leave the caches to rows that others look up too.
 template <int kPiece, typename T>
 __device__ inline Piece<T, kPiece> load_passing(const T* from) {
 #if defined(__CUDA_ARCH__)

@@ -1,4 +1,4 @@
-// Where a row lies, by the arrays of a RowPlacement: on the CPU and in kernels.
+// The place of a row, by the arrays of a RowPlacement: on the CPU and in kernels.
 #pragma once
 
 #include <bit>

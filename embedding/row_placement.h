@@ -51,7 +51,7 @@ class RowPlacement {
   // it is by key.
   [[nodiscard]] TableRow table_row(int rank, int64_t row) const;
 
-  // Whether it is by key.
+  // Returns true if rows are placed by key.
   [[nodiscard]] bool hashed() const { return hashed_; }
   // And then, what decides on which rank a key is.
   [[nodiscard]] KeyOwner owner() const { return owner_; }
@@ -61,10 +61,10 @@ class RowPlacement {
   [[nodiscard]] int64_t rows_of(int rank) const { return rows_[static_cast<size_t>(rank)]; }
   [[nodiscard]] int64_t copied_rows() const { return copied_rows_; }
   [[nodiscard]] const SlotLayout& layout() const { return layout_; }
-  // Where it is by category, else null.
+  // Returns the model if rows are placed by category, else null.
   [[nodiscard]] const CategoryModel* model() const { return model_ ? &*model_ : nullptr; }
-  // For placements by table: the ranks of the table's shards, empty if it is copied, and the first
-  // row of each shard, or its first row among the copied ones.
+  // Used by placements by table: the ranks of the table's shards, empty if it is copied, and the
+  // first row of each shard, or its first row among the copied ones.
   [[nodiscard]] const std::vector<int>& shards(int64_t table) const {
     return shards_[static_cast<size_t>(table)];
   }

@@ -194,7 +194,8 @@ __global__ void __launch_bounds__(kThreads, optimizer::state_count(kRule) == 0 ?
       {writes ? carried.rows : nullptr, carried.sources, carried.sums, table.width, column});
 }
 
-// What the groups of a block carry. Pieces of kPiece floats: an entry has one for each lane.
+// The values that the groups of a block carry. Pieces of kPiece floats: an entry has one for each
+// lane.
 template <int kPiece, int kPieces>
 struct SharedList {
   alignas(16) uint32_t rows[kPieces];

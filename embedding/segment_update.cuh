@@ -16,7 +16,7 @@ inline constexpr int64_t kTilePairs = 64;
 // Lists are read four pairs at a time, also past their end.
 inline constexpr int64_t kPairsPerLoad = 4;
 
-// In place of a source: a gradient of zero.
+// Stands in place of a source: a gradient of zero.
 inline constexpr uint32_t kNoSource = 0xffffffffu;
 
 // The scalars of one step, all of them in device memory.
@@ -25,7 +25,7 @@ struct StepSource {
   optimizer::GradientScale scale;
 };
 
-// As a kernel reads them.
+// The arguments of a step as a kernel reads them.
 struct DeviceStep {
   optimizer::StepScalars scalars;
   float gradient_scale;

@@ -58,14 +58,14 @@ struct SlotLayout {
     return all.rows(table_offset[i], table_offset[i] + table_rows[i]);
   }
 
-  // Of the layer's slot s: how many columns it has, and the first of them.
+  // Returns how many columns slot s of the layer has, and the first of them.
   [[nodiscard]] int64_t hotness(int64_t s) const {
     return keys.hotness[static_cast<size_t>(first_slot + s)];
   }
   [[nodiscard]] int64_t column(int64_t s) const {
     return keys.first_column[static_cast<size_t>(first_slot + s)];
   }
-  // Of the layer; they follow each other.
+  // Columns of the layer; they follow each other.
   [[nodiscard]] int64_t columns() const {
     return slots() == 0 ? 0 : column(slots() - 1) + hotness(slots() - 1) - column(0);
   }
@@ -81,7 +81,7 @@ struct SlotLayout {
     for (int64_t t = 0; t < tables(); ++t) most = std::max(most, table_lookups(t));
     return most;
   }
-  // Whether gradients of the slot's rows are scaled.
+  // Returns true if gradients of the slot's rows are scaled.
   [[nodiscard]] bool scales(int64_t s) const {
     return combiner == Combiner::kMean && hotness(s) > 1;
   }

@@ -11,9 +11,9 @@
 
 namespace hlite::embedding {
 
-// In place of a row of the tables.
+// Stands in place of a row of the tables.
 inline constexpr uint32_t kNoRow = 0xffffffffu;
-// In place of the row of a key of a hash table that has none.
+// Stands in place of the row of a key of a hash table that has none.
 inline constexpr uint32_t kUnseen = 0xfffffffeu;
 
 // One slot, in one load of 16 bytes.
@@ -54,7 +54,7 @@ struct SlotsRef {
   bool complete = false;           // no column is ever without a key
 
   [[nodiscard]] HLITE_HD bool one_hot() const { return lookups == count; }
-  // Whether gradients of some rows are scaled.
+  // Returns true if gradients of some rows are scaled.
   [[nodiscard]] HLITE_HD bool scales() const { return mean && !one_hot(); }
   [[nodiscard]] HLITE_HD int32_t hotness(int64_t s) const {
     return slots[s + 1].column - slots[s].column;

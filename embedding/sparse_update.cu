@@ -34,7 +34,7 @@ using optimizer::OptimizerType;
 constexpr int kAdds = 4;
 constexpr int kMaxLevels = 8;  // 32^8 tiles
 
-// What the kernels of one step share. The sort's temporary memory follows it.
+// Memory that the kernels of one step share. The sort's temporary memory follows it.
 struct Workspace {
   uint32_t* rows[2] = {};
   uint32_t* sources[2] = {};
@@ -76,7 +76,7 @@ Workspace cut_workspace(const SparseUpdateShape& shape, std::byte* memory) {
   return space;
 }
 
-// What makes a step's scalars, in device memory.
+// Values that make a step's scalars, in device memory.
 struct StepInputs {
   optimizer::UpdateRule rule;
   const float* lr;
@@ -165,7 +165,7 @@ __device__ inline void add_to_row(float* to, const Piece<float, 4>& term) {
 #endif
 }
 
-// What SGD multiplies gradients by.
+// The factor that SGD multiplies gradients by.
 struct Descent {
   const float* lr;
   optimizer::GradientScale gradient_scale;

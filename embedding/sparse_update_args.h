@@ -1,4 +1,4 @@
-// What the two halves of a sparse update are handed, on the CPU and as kernels.
+// Arguments of the two halves of a sparse update, on the CPU and in kernels.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace hlite::embedding {
 
-// What the size of the workspace depends on.
+// The sizes that the workspace depends on.
 struct SparseUpdateShape {
   int64_t max_batch = 0;
   int32_t slots = 0;
@@ -30,7 +30,7 @@ struct SparseUpdateShape {
   int threads = 1;      // of the CPU, at most
 };
 
-// Of SparseUpdate::sort(); everything but numbers lies in memory of the device.
+// Arguments of SparseUpdate::sort(); everything but numbers lies in memory of the device.
 struct SparseSortArgs {
   SparseUpdateShape shape;
   SlotsRef slots;
@@ -44,7 +44,7 @@ struct SparseSortArgs {
   size_t workspace_bytes = 0;
 };
 
-// Of SparseUpdate::update(), with the same shapes and meaning.
+// Arguments of SparseUpdate::update(), with the same shapes and meaning.
 template <typename T>
 struct SparseUpdateArgs {
   SparseSortArgs sorted;  // what sort() was given

@@ -109,7 +109,7 @@ class Segments {
   [[nodiscard]] const T* gradient_row(uint64_t pair) const {
     return table_.dout + number_of(pair) * width();
   }
-  // What a later pair needs.
+  // Prefetches what a later pair needs.
   void fetch(const uint64_t* pair) const {
     prefetch_row<0>(gradient_row(*pair), width());
     if (pair != table_.begin && key_of(*pair) == key_of(pair[-1])) return;

@@ -1,4 +1,4 @@
-// What a TableStorage keeps in files: rows by table and key, wherever they lie.
+// A TableStorage keeps rows in files by table and key, wherever they lie.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -101,8 +101,8 @@ TensorRef TableStorage::tensor(std::string name, const Part& part, const Keys& k
   return ref;
 }
 
-// Of a hashed table on one GPU: rows lie anywhere, and partly written ones keep their other
-// elements.
+// Makes the tensor of a hashed table on one GPU: rows lie anywhere, and partly written ones keep
+// their other elements.
 TensorRef TableStorage::device_tensor(TensorRef ref, const Part& part, const Keys& keys,
                                       int64_t table) const {
   const auto listed = [keys, table, width = part.width](int64_t first, size_t count) {

@@ -109,7 +109,7 @@ void TableSteps::find_rows(const StepContext& c, const TablesIo& io) {
                     key_matrix(rows_, c.batch), io.training, iterations_before(io));
 }
 
-// For hashed tables that count by them; null in evaluation.
+// Used by hashed tables that count by iterations; null in evaluation.
 const int64_t* TableSteps::iterations_before(const TablesIo& io) const {
   return io.training && spec_.vocabulary.keeps_uses() ? buffers_->data<int64_t>(io.step) : nullptr;
 }

@@ -47,13 +47,13 @@ class TableSteps {
 
   // keys, tables -> output.
   void emit_forward(plan::Plan& plan, const TablesIo& io);
-  // Of training: what has to happen before any update, exchanges of gradients included.
+  // Adds the steps of training that have to run before any update, exchanges of gradients included.
   void emit_backward(plan::Plan& plan, const TablesIo& io);
   void emit_update(plan::Plan& plan, const TablesIo& io);
   // Those that steps keep. After declare().
   [[nodiscard]] std::vector<WholeGradients> whole_gradients() const;
 
-  // What steps have noted and left to the host: EmbeddingTables::check().
+  // Checks what steps have noted and left to the host: EmbeddingTables::check().
   void check(const Exec& exec) {
     errors_.report(spec_.name, exec);
     storage_.check();

@@ -32,8 +32,8 @@
 
 namespace hlite::embedding {
 
-// For hashed tables, [tables] each: the keys of the rows in a file, ascending, and this rank's own
-// row of each, or kNoRow.
+// The keys of hashed tables in a file, [tables] each: the keys of the rows, ascending, and this
+// rank's own row of each, or kNoRow.
 struct FileKeys {
   std::vector<std::vector<uint32_t>> keys, rows;
 };
@@ -115,7 +115,7 @@ class TableStorage {
 
   // First values of all rows and states. Waits.
   void initialize(const Exec& exec) const;
-  // For hashed tables: sets the function that returns the key of an own row. Must be called before
+  // Sets, for hashed tables, the function that returns the key of an own row. Must be called before
   // any row is used.
   using KeyOfRow = std::function<TableRow(uint32_t row)>;
   void set_key_of_row(KeyOfRow key_of) { key_of_ = std::move(key_of); }
@@ -125,7 +125,7 @@ class TableStorage {
   // Keys of the own rows in the cache or on the disk that have been trained, by table, ascending.
   // REQUIRES tables that are not hashed.
   [[nodiscard]] std::vector<std::vector<uint32_t>> touched_keys() const;
-  // For hashed tables on the CPU: writes the initial values that a full table would have for the
+  // Writes, for hashed tables on the CPU, the initial values that a full table would have for the
   // key, as a vector or as row `row` with its states.
   void first_values(int64_t table, uint32_t key, float* vector) const {
     init_->fill(table, key, vector);
@@ -146,7 +146,7 @@ class TableStorage {
   // states and uses. Must be called before the index changes. Synchronizes the device.
   void close_up(const RowMoves& moves, const std::vector<uint32_t>& evicted) const;
 
-  // What a file holds: <layer>.table_<i>, of hashed tables also <layer>.table_<i>.keys, and
+  // Tensors of a file: <layer>.table_<i>, of hashed tables also <layer>.table_<i>.keys, and
   // <layer>.table_<i>.<state>, <layer>.table_<i>.uses where tables keep them. On several ranks
   // get() is collective: all ranks call it with the same range, and rank 0 gets the elements; put()
   // is not: each rank takes what it holds of any range. `keys`: of hashed tables, the same on all

@@ -51,7 +51,7 @@ struct TablesPlace {
   // Set on several ranks for tables that are not hashed; the same on all ranks.
   std::shared_ptr<const RowPlacement> placement = nullptr;
   ExchangeOptions exchange = {};
-  // Whether TablesIo::all_keys is there, and lists of wanted rows are made from it.
+  // True if TablesIo::all_keys is there, and request lists are made from it.
   bool gathers_keys = false;
   // Distinct rows expected among a rank's lookups of a batch, for each of them: of rows that are
   // not copied, where some are. 0: not known; then the bytes that steps say they move are those of
@@ -61,8 +61,8 @@ struct TablesPlace {
   int threads = 1;                         // of the CPU, at most
   const cuda::Backend* gpu = nullptr;      // where they lie; null: on the CPU
   FloatType type = FloatType::kFloat;      // of the output and its gradient
-  // What rows and their gradients travel in: float or bf16, rounded to nearest, ties to even; so is
-  // what a rank has from itself.
+  // The type that rows and their gradients travel in: float or bf16, rounded to nearest, ties to
+  // even; so is what a rank has from itself.
   FloatType wire = FloatType::kFloat;
   RowMemory memory = {};
   std::shared_ptr<const ExpectedKeys> keys = nullptr;  // null: not known

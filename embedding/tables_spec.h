@@ -1,4 +1,4 @@
-// What a layer's block of the config says about its tables, and what these are called in files.
+// The part of a layer's config that concerns its tables, and their names in files.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,7 +20,7 @@ struct TablesSpec {
   SlotLayout layout;
   optimizer::UpdateRule rule;
   optimizer::UpdateType update_type = optimizer::UpdateType::kLocal;
-  // For the ...Hash types: rows of a rank (0: another type), and the table sizes [tables] that
+  // Set for the ...Hash types: rows of a rank (0: another type), and the table sizes [tables] that
   // determine initial values.
   int64_t hash_capacity = 0;
   std::vector<int64_t> init_rows = {};

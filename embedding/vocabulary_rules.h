@@ -59,7 +59,7 @@ struct VocabularyRules {
   }
 };
 
-// With WhenFull::kEvict, rows leave once more than kFullShare of them are taken, until
+// Shares of WhenFull::kEvict: rows leave once more than kFullShare of them are taken, until
 // kRoomyShare of them are.
 inline constexpr double kFullShare = 0.9, kRoomyShare = 0.8;
 

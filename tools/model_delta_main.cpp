@@ -17,7 +17,7 @@ struct DeltaArguments {
   std::string command, chain, base, out;
 };
 
-// Of a checkpoint the last weights, which training goes on from.
+// Takes the last weights of a checkpoint, which training goes on from.
 std::string weights_in(const std::string& model) {
   return checkpoint::is_checkpoint(model) ? checkpoint::last_weights_file(model) : model;
 }

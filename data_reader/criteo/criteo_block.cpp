@@ -31,7 +31,7 @@ static_assert(kTileRows <= ColumnArrays::kRowsBeyond && kWindow <= kBeyond);
 // Places in a window, ascending.
 struct Places {
   size_t count;
-  // With room for what put() writes beyond, and for kBeyond as often as a line has separators.
+  // Has room for what put() writes beyond, and for kBeyond as often as a line has separators.
   uint16_t at[kWindow + 2 * kChunk];
 
   // The places of the bits, from `first` on. Writes kUsual of them without a branch.
@@ -65,7 +65,7 @@ uint64_t equal_bits(const char* chunk, char c) {
 #endif
 }
 
-// In whole chunks.
+// Works in whole chunks.
 void find_separators(std::string_view window, Places& tabs, Places& feeds) {
   tabs.count = feeds.count = 0;
   for (size_t at = 0; at + kChunk <= window.size(); at += kChunk) {

@@ -104,7 +104,7 @@ struct PutColumns {
   }
 };
 
-// What lines without a label get in front.
+// The prefix of lines that have no label.
 constexpr std::string_view kLabel = "0\t";
 
 class CriteoLines final : public data::LineParser {

@@ -1,4 +1,4 @@
-// What the plug-in exports: Parquet files by Arrow C++ (parquet_plugin.h).
+// The plug-in exports Parquet files by Arrow C++ (parquet_plugin.h).
 #include <arrow/io/file.h>
 #include <arrow/memory_pool.h>
 #include <arrow/util/config.h>
@@ -125,7 +125,7 @@ void describe_column(const ::parquet::ColumnDescriptor& column, File::Names& nam
   }
   const bool list = column.max_repetition_level() == 1;
   info.readable = info.values != ValueType::kOther && column.max_repetition_level() <= 1;
-  // Of a list Parquet's schema has two levels of its own below the name; what is more is a struct
+  // A list of Parquet's schema has two levels of its own below the name; more levels are a struct
   // in it.
   if (list && path.size() > 3) info.readable = false;
   names.name = list ? path.front()->name() : column.path()->ToDotString();

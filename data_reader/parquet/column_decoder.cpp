@@ -60,7 +60,7 @@ DecodedColumn ColumnDecoder::decode(const ParquetFile& file, int group, int inde
       job.fail(job.row, fmt::format("expected {} rows, found {}",
                                     file.groups()[static_cast<size_t>(group)].rows, job.row));
   } catch (const DataError& error) {
-    // Of what was decoded before a damaged page nothing is said to be good.
+    // Nothing that was decoded before a damaged page is said to be good.
     out.bad_row = 0;
     out.problem = error.what();
     return out;
@@ -133,7 +133,7 @@ void ColumnDecoder::take_numbers(Job& job, const T* values, int64_t count) const
   job.row += count;
 }
 
-// Whether the key is in its table, or was replaced.
+// Returns true if the key is in its table, or was replaced.
 template <typename T>
 bool ColumnDecoder::put_key(Job& job, T value, uint32_t* out, int64_t row) const {
   const int64_t slot_number = slot(job.column);

@@ -24,7 +24,7 @@ struct Failure {
   char text[1024] = {};
 };
 
-// How values lie in a Piece.
+// Says how values lie in a Piece.
 enum class ValueType : int32_t {
   kBool,    // bool
   kInt32,   // int32_t, also of narrower columns

@@ -48,7 +48,7 @@ class ParquetReader final : public BatchRing {
     std::string problem;
     [[nodiscard]] bool decoded() const { return finished == static_cast<int64_t>(columns.size()); }
   };
-  // What a batch is made of.
+  // A part of a batch.
   struct Span {
     int64_t first_row = 0, rows = 0;         // of the epoch, this shard's
     int64_t first_group = 0, end_group = 0;  // numbers; empty without rows

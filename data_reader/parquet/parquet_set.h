@@ -34,7 +34,7 @@ struct NamedColumns {
   std::string from;  // what says so: a file, or "layers[0].columns"
 };
 
-// What a source names, without opening a data file.
+// The files that a source names, without opening a data file.
 struct ParquetSource {
   std::vector<std::string> files;
   std::string metadata;  // path of the _metadata.json, or empty

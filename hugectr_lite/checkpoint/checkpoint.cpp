@@ -46,7 +46,7 @@ std::string place_of(const std::string& path) {
   return p.string();
 }
 
-// What is there where no manifest is.
+// Says what is there in place of a manifest.
 const char* instead_of_checkpoint(const fs::path& place) {
   std::error_code error;
   if (!fs::exists(place, error)) return "nothing";
@@ -54,7 +54,7 @@ const char* instead_of_checkpoint(const fs::path& place) {
                                         : "something that is no directory";
 }
 
-// Whether there is a checkpoint of ours to replace; DataError when there is something else.
+// Returns true if there is a checkpoint of ours to replace; DataError when there is something else.
 bool has_older(const std::string& place) {
   const fs::path found = find_replaced(place);
   std::error_code error;

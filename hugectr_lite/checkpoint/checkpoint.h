@@ -41,7 +41,7 @@ struct CopiedFile {
   std::string name;  // in <dir>/preparation
 };
 
-// How a metric that is watched has gone so far.
+// The history of a metric that is watched.
 struct BestMetric {
   bool any = false;
   double value = 0;    // the best
@@ -61,7 +61,7 @@ struct CheckpointMeta {
   // Dynamic loss scale, and iterations since it changed; 0: none.
   double loss_scale = 0;
   int64_t loss_scale_good = 0;
-  // What evaluations have led to.
+  // The results of evaluations.
   float rate_scale = 1;
   BestMetric plateau, early_stop;
   // Weights of the best evaluation, a file to put in when saving; null: none.
@@ -125,7 +125,7 @@ void verify_weights(const std::string& dir, const CheckpointMeta& meta);
 // DataError when they are not as they were saved.
 std::unique_ptr<ReadFile> open_best_weights(const std::string& dir, const CheckpointMeta& meta);
 
-// Whether trained weights are in a checkpoint's directory, not in a file that was exported.
+// Returns true if trained weights are in a checkpoint's directory, not in a file that was exported.
 bool is_checkpoint(const std::string& model);
 
 // The folder of a checkpoint that holds a preparation, or empty where there is none.

@@ -66,7 +66,7 @@ RowWindow window_of(const TensorRef& table) {
   return {read, table.shape[0], table.shape[1]};
 }
 
-// What a table differs by from the one in the base file.
+// The difference of a table from the one in the base file.
 struct TableDelta {
   std::vector<uint32_t> rows, gone;  // keys
   std::vector<uint32_t> places;      // of `rows` in the table

@@ -48,7 +48,7 @@ class SafetensorsReader {
   // `file` is borrowed.
   explicit SafetensorsReader(const ByteSource& file);
 
-  // In the order of their bytes.
+  // Tensors in the order of their bytes.
   [[nodiscard]] const std::vector<Entry>& tensors() const { return entries_; }
   // Null when there is none of that name.
   [[nodiscard]] const Entry* find(const std::string& name) const;

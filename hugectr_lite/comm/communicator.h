@@ -53,9 +53,9 @@ enum class Route {
   kHierarchical,  // inside the node, then along rails: as many ranks on every node
 };
 
-// What an all-to-all-v moves: a block of at most `capacity` bytes for each rank, the blocks one
-// after another. The sizes lie in memory of the same device as the blocks: kernels may write and
-// read them, and no host looks at them.
+// The blocks of an all-to-all-v: at most `capacity` bytes for each rank, one block after another.
+// The sizes lie in memory of the same device as the blocks: kernels may write and read them, and no
+// host looks at them.
 struct Blocks {
   const std::byte* send = nullptr;      // [ranks][capacity]
   const int64_t* send_bytes = nullptr;  // [ranks] what of each block is sent
@@ -75,7 +75,7 @@ class Communicator {
   Communicator& operator=(const Communicator&) = delete;
 
   [[nodiscard]] virtual int rank() const = 0;
-  // Of the ranks of this communicator.
+  // The topology of the ranks of this communicator.
   [[nodiscard]] virtual const Topology& topology() const = 0;
   [[nodiscard]] int size() const { return topology().ranks(); }
 
@@ -89,7 +89,7 @@ class Communicator {
   // Ends the call that any rank is in, and every later one, on this communicator and on all that
   // were made from the same world. The first reason counts. May be called from any thread.
   virtual void abort(const std::string& reason) noexcept = 0;
-  // Whether a rank of this world has, as far as this process knows. Never waits.
+  // Returns true if a rank of this world has aborted, as far as this process knows. Never waits.
   [[nodiscard]] virtual bool aborted() const = 0;
 
   // Bytes of rank `root` -> bytes of all.
@@ -110,8 +110,8 @@ class Communicator {
   virtual void all_reduce(const Exec& exec, std::span<float> values,
                           AllReduce algo = AllReduce::kTwoPhase, size_t pairs = 0) = 0;
 
-  // What this rank has sent and got by this communicator.
-  // What stays with the rank itself does not count.
+  // Bytes that this rank has sent and received by this communicator. What stays with the rank
+  // itself does not count.
   [[nodiscard]] virtual TrafficTotals traffic() const = 0;
 };
 
@@ -124,7 +124,7 @@ inline Slice slice_of(size_t n, int part, int parts) {
   const auto p = static_cast<size_t>(part), count = static_cast<size_t>(parts);
   return {n * p / count, n * (p + 1) / count};
 }
-// Of the first `pairs` words of all, those in a slice of them.
+// Counts the words of a slice that are among the first `pairs` words of all.
 inline size_t pairs_in(const Slice& slice, size_t pairs) {
   return std::clamp(pairs, slice.begin, slice.end) - slice.begin;
 }

@@ -1,4 +1,4 @@
-// What DeviceCommunicator's calls put on a stream.
+// DeviceCommunicator's calls, put on a stream.
 #include <utility>
 
 #include "hugectr_lite/comm/device_communicator.h"
@@ -150,8 +150,8 @@ void DeviceCommunicator::all_to_all_v(const Exec& exec, const Blocks& blocks) {
   for (int q = 0; q < size(); ++q) count(q, most, most);
 }
 
-// Of this rank's slice of `all`, in the order of ranks: in place where this process has them, else
-// brought here.
+// Returns this rank's slice of `all`, in the order of ranks: in place where this process has them,
+// else brought here.
 kernels::Addends DeviceCommunicator::addends(const Exec& exec, const kernels::Peers& values,
                                              std::span<const float> all) {
   const Slice own = slice_of(all.size(), rank(), size());

@@ -70,7 +70,7 @@ DeviceCommunicator::DeviceCommunicator(std::unique_ptr<Communicator> host,
 
 DeviceCommunicator::~DeviceCommunicator() = default;
 
-// What kernels know of where ranks are, and their numbers in NCCL's communicator.
+// Tells kernels where ranks are, and their numbers in NCCL's communicator.
 void DeviceCommunicator::place_ranks() {
   if (size() > kernels::kMostGpus)
     raise<CommError>("{} ranks on GPUs, at most {}", size(), kernels::kMostGpus);
@@ -106,7 +106,7 @@ void DeviceCommunicator::abort(const std::string& reason) noexcept {
   peers_.world()->open_waits();
 }
 
-// Of this process: every other one does so itself when it learns of an abort.
+// Opens the waits of this process: every other one does so itself when it learns of an abort.
 void DeviceCommunicator::open_waits() noexcept {
   peers_.world()->open_waits();
   if (nccl_) nccl_->revoke();

@@ -48,7 +48,7 @@ class DeviceCommunicator final : public Communicator {
 
   [[nodiscard]] int rank() const override { return host_->rank(); }
   [[nodiscard]] const Topology& topology() const override { return host_->topology(); }
-  // Of the ranks' threads.
+  // Synchronizes the threads of the ranks.
   void barrier() override { host_->barrier(); }
   std::unique_ptr<Communicator> split(int colour) override;
   // Throws CommError for kHierarchical in one process, where every GPU is as near as any other.
@@ -68,12 +68,13 @@ class DeviceCommunicator final : public Communicator {
   void leave(void* stream) noexcept;
 
   [[nodiscard]] bool several_processes() const { return peers_.processes() > 1; }
-  // Whether calls may stand in captures. Ranks that share a GPU must not: kernels that wait for
-  // each other might be queued one behind the other. Nor may an NCCL before kNcclForGraphs.
+  // Returns true if calls may stand in captures. Ranks that share a GPU must not: kernels that wait
+  // for each other might be queued one behind the other. Nor may an NCCL before kNcclForGraphs.
   [[nodiscard]] bool may_capture() const;
-  // Of the process's ranks.
+  // The devices of the process's ranks.
   [[nodiscard]] const std::vector<int>& devices() const { return peers_.devices(); }
-  // In a line: the ranks' GPUs, how they reach each other, and whether that may be captured.
+  // Describes in a line the ranks' GPUs, how they reach each other, and whether that may be
+  // captured.
   [[nodiscard]] std::string describe() const;
 
   void broadcast(const Exec& exec, Bytes bytes, int root) override;
@@ -84,7 +85,8 @@ class DeviceCommunicator final : public Communicator {
   void reduce_scatter(const Exec& exec, std::span<const float> all, std::span<float> mine,
                       size_t pairs) override;
   void all_reduce(const Exec& exec, std::span<float> values, AllReduce algo, size_t pairs) override;
-  // Of the calls; a graph's launches do not count, and an all-to-all-v counts at its capacity.
+  // Traffic of the calls; a graph's launches do not count, and an all-to-all-v counts at its
+  // capacity.
   [[nodiscard]] TrafficTotals traffic() const override { return traffic_; }
 
  private:

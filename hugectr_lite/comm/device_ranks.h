@@ -1,4 +1,5 @@
-// How ranks on GPUs are joined, and what the driver is told before there are any.
+// Functions that join ranks on GPUs, and that tell the driver what it must know before there are
+// any.
 #pragma once
 
 namespace hlite::comm {
@@ -8,7 +9,7 @@ enum class SharedMemory {
   kAll,      // all of them
   kOfANode,  // those of a node of the topology: a process each, as under mpirun
 };
-// Of this process, as it was started.
+// Shared memory of this process, as it was started.
 SharedMemory launched_memory();
 
 struct DeviceRanks {

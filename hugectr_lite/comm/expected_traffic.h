@@ -1,4 +1,4 @@
-// What collectives send, known before they run.
+// Traffic of collectives, known before they run.
 #pragma once
 
 #include "hugectr_lite/comm/communicator.h"

@@ -1,4 +1,4 @@
-// What communicators of threads and of processes have in common: all collectives are made of one
+// The common part of communicators of threads and of processes: all collectives are made of one
 // step, visit(). Private to this folder.
 #pragma once
 
@@ -26,7 +26,7 @@ class HostCommunicator : public Communicator {
   using Consume = FunctionRef<void(int from, ConstBytes bytes)>;
   virtual void visit(std::span<const ConstBytes> send /*[size]*/,
                      std::span<const Bytes> room /*[size]*/, Consume consume) = 0;
-  // As split().
+  // Does what split() does.
   virtual std::unique_ptr<HostCommunicator> part(int colour) = 0;
 
   std::unique_ptr<Communicator> split(int colour) override { return part(colour); }
@@ -41,13 +41,14 @@ class HostCommunicator : public Communicator {
   [[nodiscard]] TrafficTotals traffic() const override { return traffic_; }
 
  protected:
-  // For visit() of implementations. Checks the numbers of messages and counts what is sent.
+  // Used by visit() of implementations. Checks the numbers of messages and counts what is sent.
+  // Checks the numbers of messages and counts what is sent.
   void account(std::span<const ConstBytes> send, std::span<const Bytes> room);
   // Counts a message from `from`. Throws CommError when it is larger than its room.
   void account_received(int from, size_t bytes, std::span<const Bytes> room);
 
  private:
-  // What send_ says to where room_ says: each message fills its room.
+  // Moves what send_ names to where room_ names: each message fills its place.
   void move(const Exec& exec, const char* what);
   void add_up(const Exec& exec, std::span<float> sum, size_t pairs);
 

@@ -44,7 +44,7 @@ class MpiCommunicator final : public HostCommunicator {
     int process, thread;  // thread: number of the rank within its process
     int run_rank;         // its number in the whole run
   };
-  // Where the topology's ranks are, and which of them this is.
+  // Says where the topology's ranks are, and which of them this is.
   struct Place {
     Topology topology;
     std::vector<Member> members;  // [ranks]

@@ -13,7 +13,7 @@ namespace hlite::comm {
 
 inline constexpr int kMpiPluginVersion = 5;
 
-// Whether this process was started by mpirun (or another launcher of Open MPI).
+// Returns true if this process was started by mpirun (or another launcher of Open MPI).
 bool under_mpirun();
 
 // The ranks of this process, which is the node of its place under mpirun. Once a process. Throws

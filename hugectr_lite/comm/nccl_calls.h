@@ -23,12 +23,13 @@ struct NcclMessage {
   int64_t bytes = 0;
 };
 
-// As NCCL counts: 23007 is 2.30.7. Throws where there is no library that fits.
+// Returns the version as NCCL counts: 23007 is 2.30.7. Throws where there is no library that fits.
+// Throws where there is no library that fits.
 inline const Kernel<int()> nccl_version{"nccl_version"};
 inline const Kernel<NcclId()> nccl_unique_id{"nccl_unique_id"};
 // A communicator on the current device, which is not ready yet: nothing that NCCL is asked blocks.
 inline const Kernel<void*(const NcclId&, int /*ranks*/, int /*rank*/)> nccl_join{"nccl_join"};
-// Whether the last call has ended; throws what has gone wrong, on the network too.
+// Returns true if the last call has ended; throws what has gone wrong, on the network too.
 inline const Kernel<bool(void* /*comm*/)> nccl_ready{"nccl_ready"};
 // Puts all messages on the stream as one group.
 inline const Kernel<void(void* /*comm*/, const NcclMessage*, int64_t /*count*/)> nccl_exchange{
@@ -39,8 +40,8 @@ inline const Kernel<void(void* /*comm*/, float* /*words*/, int64_t /*count*/, in
 // Lets the rank's work end at once, whatever it waits for; then only nccl_abort may follow. From
 // any thread.
 inline const Kernel<void(void* /*comm*/)> nccl_revoke{"nccl_revoke"};
-// Where no graph holds the communicator's work any more: the end of one that has failed, or of one
-// that has not (finalize, nccl_ready, then destroy).
+// Ends a communicator that has failed, or one that has not (finalize, nccl_ready, then destroy).
+// REQUIRES that no graph holds its work any more.
 inline const Kernel<void(void* /*comm*/)> nccl_abort{"nccl_abort"};
 inline const Kernel<void(void* /*comm*/)> nccl_finalize{"nccl_finalize"};
 inline const Kernel<void(void* /*comm*/)> nccl_destroy{"nccl_destroy"};

@@ -28,7 +28,8 @@ class NcclCommunicator {
   // throws when another rank has failed. Throws DeviceError.
   NcclCommunicator(Communicator& host, const cuda::Backend& table,
                    std::function<void()> check_others);
-  // Where no graph holds its work. After revoke() without others, else collective.
+  // REQUIRES that no graph holds its work. After revoke() without others, else collective. After
+  // revoke() without others, else collective.
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -38,7 +39,7 @@ class NcclCommunicator {
   [[nodiscard]] int version() const { return version_; }
   // Each message has its other half on the rank it names. Those of no bytes are left out.
   void exchange(const Exec& exec, std::span<const kernels::NcclMessage> messages);
-  // As Communicator::all_reduce(), by NCCL's sums, whose order is its own.
+  // Does what Communicator::all_reduce() does, by NCCL's sums, whose order is its own.
   void all_reduce(const Exec& exec, std::span<float> words, size_t pairs);
   // Throws DeviceError that says what has gone wrong since.
   void check();

@@ -10,7 +10,7 @@
 namespace hlite::comm {
 namespace {
 
-// What ranks tell each other when a communicator is made. Addresses are for those of its process.
+// The data that ranks exchange when a communicator is made. Addresses are for those of its process.
 struct Introduction {
   int device = 0;
   const std::shared_ptr<PeerGroup::World>* world = nullptr;
@@ -89,9 +89,9 @@ void PeerGroup::introduce(Communicator& host) {
   if (first) try_links();
 }
 
-// What a GPU writes into another one's memory has to arrive. On some machines it does not, though
-// the driver grants access and nothing fails: where an IOMMU translates addresses between devices,
-// for one.
+// Checks that what a GPU writes into another one's memory arrives. On some machines it does not,
+// though the driver grants access and nothing fails: where an IOMMU translates addresses between
+// devices, for one.
 void PeerGroup::try_links() {
   if (size_ == 1) return;
   const Exec exec{.device = Device::kCuda, .cuda = &table_};

@@ -50,7 +50,7 @@ class PeerGroup {
   [[nodiscard]] int size() const { return size_; }  // ranks of this process
   [[nodiscard]] int processes() const { return processes_; }
   [[nodiscard]] const std::shared_ptr<World>& world() const { return world_; }
-  // Whether any two ranks of any process share a GPU.
+  // Returns true if any two ranks of any process share a GPU.
   [[nodiscard]] bool shares_devices() const { return shares_devices_; }
   [[nodiscard]] const std::vector<int>& devices() const { return devices_; }  // of this process
 

@@ -1,5 +1,5 @@
-// What GPUs of one process do with each other's memory, which is read and written in place, and how
-// they put together what goes to other processes.
+// Kernels by which GPUs of one process use each other's memory, which is read and written in place,
+// and by which they put together what goes to other processes.
 #pragma once
 
 #include <cstddef>
@@ -26,13 +26,14 @@ inline constexpr size_t kPeerWords = kMostPeers + 1;
 // Lets the current device reach memory of `device`. Throws where the hardware cannot.
 inline const Kernel<void(int /*device*/)> reach_peer{"reach_peer"};
 
-// How GPU `from` reaches the memory of GPU `to`.
+// The way in which GPU `from` reaches the memory of GPU `to`.
 enum class PeerLink : int { kNone, kBus, kDirect };  // kDirect: with atomics, as over NVLink
 inline const Kernel<PeerLink(int /*from*/, int /*to*/)> peer_link{"peer_link"};
 
-// Whether what is put on the stream becomes part of a graph.
+// Returns true if work that is put on the stream becomes part of a graph.
 inline const Kernel<bool()> stream_captures{"stream_captures"};
-// Whether all that was put on the stream is done; throws what has gone wrong on the device.
+// Returns true if all work that was put on the stream is done; throws what has gone wrong on the
+// device.
 inline const Kernel<bool()> stream_is_idle{"stream_is_idle"};
 
 // Tells all ranks that what was put on this stream before is done.
@@ -56,7 +57,7 @@ inline const Kernel<void(uint64_t* /*runs*/, const int32_t* /*capacity_exceeded*
 struct SummedWords {
   int64_t count = 0, pairs = 0;
 };
-// What is added up, in this order: words in memory that this GPU reaches.
+// The addends of a sum, in this order: words in memory that this GPU reaches.
 struct Addends {
   int count = 0;
   const std::byte* at[kMostGpus] = {};
@@ -69,7 +70,7 @@ inline const Kernel<void(const Addends&, const SummedWords&, const Peers& /*to*/
 inline const Kernel<void(Peers /*to*/, const std::byte* /*from*/, int64_t /*bytes*/)> peer_copy{
     "peer_copy"};
 
-// Where a rank of the communicator is: its process, and its number among the ranks there.
+// The place of a rank of the communicator: its process, and its number among the ranks there.
 struct RankPlace {
   int32_t process = 0, local = 0;
 };

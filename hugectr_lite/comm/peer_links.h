@@ -17,12 +17,13 @@ class PeerLinks {
   // runs. Takes that much memory of every GPU meanwhile. Throws DeviceError.
   void measure(int64_t bytes);
 
-  // In a line: the ranks' GPUs, and how they reach each other.
+  // Describes in a line the ranks' GPUs, and how they reach each other.
   [[nodiscard]] std::string describe() const;
   // A line a rank: how it reaches each other rank's GPU ("same", "NVLink", "bus", "none"); below,
   // where it was measured, at how many GB/s. Empty where all ranks share one GPU.
   [[nodiscard]] std::string matrix() const;
-  // Of GPUs that reach each other over the bus alone: which, and what that means; else empty.
+  // Names the GPUs that reach each other over the bus alone, and says what that means; empty if
+  // there are none.
   [[nodiscard]] std::string warning() const;
 
   // Between the GPUs of two ranks.
@@ -38,7 +39,7 @@ class PeerLinks {
   [[nodiscard]] bool same(size_t a, size_t b) const { return devices_[a] == devices_[b]; }
   template <typename Cell>
   [[nodiscard]] std::string table(const char* corner, Cell&& cell) const;
-  // Of the first rank of each.
+  // Returns the first rank of each device.
   [[nodiscard]] std::vector<size_t> distinct() const;
   [[nodiscard]] std::string gpus_text() const;
 

@@ -20,7 +20,7 @@ using kernels::Peers;
 constexpr int kThreads = 256;
 constexpr int64_t kPackBytes = 16;
 
-// Of the looks at a peer's word so many come between two at the host's, each a way over the bus and
+// Looks at a peer's word between two looks at the host's, each of which is a way over the bus and
 // back.
 constexpr unsigned kLooksAtHost = 16;
 
@@ -73,7 +73,7 @@ __global__ void notify_kernel(uint64_t* runs, const int32_t* capacity_exceeded,
       .store(*runs, ::cuda::std::memory_order_release);
 }
 
-// Of word i of all addends: of its two bf16, or of its float.
+// Returns the sum of word i of all addends: of its two bf16, or of its float.
 __device__ inline uint32_t sum_of_word(const kernels::Addends& values, int64_t i, bool pair) {
   float low = 0, high = 0;
   for (int q = 0; q < values.count; ++q) {
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Where a block and its size go to, or come from.
+// Says where a block and its size go to, or come from.
 struct BlockEnds {
   std::byte* bytes;
   int64_t* size;

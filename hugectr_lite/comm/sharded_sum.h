@@ -28,10 +28,10 @@ class ShardedSum {
   // Every rank's part of all / unit things <- that of the rank; this one's lies in place.
   void all_gather(const Exec& exec, Bytes all, size_t unit);
 
-  // What the calls of each kind have sent and got.
+  // Traffic that the calls of each kind have sent and received.
   [[nodiscard]] TrafficTotals reduce_traffic() const { return reduced_; }
   [[nodiscard]] TrafficTotals gather_traffic() const { return gathered_; }
-  // What a call is going to send: `count` words, or things of `unit` bytes.
+  // Bytes that a call is going to send: `count` words, or things of `unit` bytes.
   [[nodiscard]] ExpectedBytes reduce_bytes(int64_t count) const;
   [[nodiscard]] ExpectedBytes gather_bytes(int64_t count, int64_t unit) const;
 

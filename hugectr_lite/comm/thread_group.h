@@ -1,5 +1,5 @@
-// What rank threads of one process share: a barrier that an abort opens, and a place for each rank
-// to show the others what it sends.
+// State that rank threads of one process share: a barrier that an abort opens, and a place for each
+// rank to show the others what it sends.
 #pragma once
 
 #include <atomic>
@@ -53,7 +53,7 @@ class ThreadGroup {
   // A group of `size` ranks that is told of aborts.
   static std::shared_ptr<ThreadGroup> make(int size, std::shared_ptr<AbortState> state);
 
-  // What a rank shows to the others between two barriers.
+  // Data that a rank shows to the others between two barriers.
   struct alignas(64) Post {
     std::span<const ConstBytes> send;
     int64_t value = 0;

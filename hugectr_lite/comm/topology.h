@@ -19,17 +19,18 @@ class Topology {
   [[nodiscard]] int ranks_on(int node) const {
     return static_cast<int>(rank_[static_cast<size_t>(node)].size());
   }
-  // Whether every node has as many ranks: what rails need.
+  // Returns true if every node has as many ranks, which rails need.
   [[nodiscard]] bool uniform() const;
-  // Whether rails make an all-reduce send less between nodes:
-  // several uniform nodes of several ranks.
+  // Returns true if rails make an all-reduce send less between nodes: several uniform nodes of
+  // several ranks.
   [[nodiscard]] bool rails_pay() const { return nodes() > 1 && uniform() && ranks_on(0) > 1; }
   [[nodiscard]] int node_of(int rank) const { return node_[static_cast<size_t>(rank)]; }
   [[nodiscard]] int local_of(int rank) const { return local_[static_cast<size_t>(rank)]; }
   [[nodiscard]] int rank_at(int node, int local) const {
     return rank_[static_cast<size_t>(node)][static_cast<size_t>(local)];
   }
-  // Of these ranks alone, numbered as they are listed. Nodes that none of them is on are left out.
+  // Returns the topology of these ranks alone, numbered as they are listed. Nodes that none of them
+  // is on are left out.
   [[nodiscard]] Topology part(std::span<const int> ranks) const;
 
  private:

@@ -1,4 +1,4 @@
-// What ranks send to each other, counted.
+// Counts of the bytes that ranks send to each other.
 #pragma once
 
 #include <cstdint>
@@ -31,15 +31,15 @@ inline constexpr TrafficCount kTrafficCounts[] = {
     {"intra_received", &TrafficTotals::intra_received},
     {"inter_received", &TrafficTotals::inter_received}};
 
-// Of `runs` runs that are alike, from those of `calls` calls.
+// Scales the totals of `calls` calls to `runs` runs that are alike.
 TrafficTotals scaled(TrafficTotals of_calls, int64_t runs, int64_t calls);
 
-// What a rank sends and gets in `calls` all-to-all-vs by rails, sizes included, in which rank p has
-// bytes(p, q) for rank q altogether. As hierarchical_communicator.h says it.
+// Returns what a rank sends and receives in `calls` all-to-all-vs by rails, sizes included, in
+// which rank p has bytes(p, q) for rank q altogether. As hierarchical_communicator.h says it.
 TrafficTotals rail_traffic(const Topology& topology, int rank, int64_t calls,
                            FunctionRef<int64_t(int from, int to)> bytes);
 
-// What a rank has exchanged in one step of a plan.
+// Traffic of a rank in one step of a plan.
 struct StepTraffic {
   std::string step;
   TrafficTotals totals;

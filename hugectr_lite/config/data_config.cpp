@@ -151,7 +151,7 @@ void share_vocabularies(DataConfig& data) {
   }
 }
 
-// As many labels and dense features as the layer has: one name a column.
+// Declares as many labels and dense features as the layer has: one name a column.
 void declare_columns(Block& s, DataConfig& data) {
   auto columns = s.object("columns", "Extension: which columns of Parquet files are used.",
                           otherwise("their `_metadata.json` says it"));

@@ -103,7 +103,7 @@ struct DataConfig {
   [[nodiscard]] int64_t readers() const {
     return async_param ? async_param->num_threads : num_workers.value_or(2);
   }
-  // How many samples of a set to use, the first ones; none: all. And the key that says so.
+  // Returns how many samples of a set to use, the first ones; none: all. And the key that says so.
   [[nodiscard]] const std::optional<int64_t>& samples_of(Split split) const {
     return split == Split::kTrain ? num_samples : eval_num_samples;
   }

@@ -27,7 +27,7 @@ constexpr std::optional<EmbeddingType> embedding_type(std::string_view layer_typ
   return std::nullopt;
 }
 
-// Whether keys get rows as they come.
+// Returns true if rows are inserted when their keys are first seen.
 constexpr bool is_hashed(EmbeddingType type) {
   return type == EmbeddingType::kLocalizedHash || type == EmbeddingType::kDistributedHash;
 }

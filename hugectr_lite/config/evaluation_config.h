@@ -11,7 +11,7 @@
 
 namespace hlite::config {
 
-// What they are: ops/group_metrics.h.
+// The metrics of ops/group_metrics.h.
 enum class MetricKind { kCalibration, kGroupAuc, kNdcg, kHitRate };
 
 // A metric beside AUC and the mean loss, which are always taken.
@@ -20,7 +20,7 @@ struct EvalMetric {
   int64_t k = 0;     // NDCG@k, HitRate@k
   std::string name;  // as in the config: "NDCG@10"
 };
-// Whether it is taken group by group.
+// Returns true if it is taken group by group.
 inline bool is_grouped(const EvalMetric& metric) { return metric.kind != MetricKind::kCalibration; }
 // "Calibration", "GAUC", "NDCG@k", "HitRate@k"; nothing for any other name.
 std::optional<EvalMetric> eval_metric(const std::string& name);

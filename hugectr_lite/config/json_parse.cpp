@@ -23,7 +23,8 @@ namespace parsing {
 
 constexpr size_t kShownBytes = 40;
 
-// How far nlohmann's lexer has read. `hit_end`: it asked for a character behind the last one.
+// Position that nlohmann's lexer has read up to. `hit_end`: it asked for a character behind the
+// last one.
 struct Cursor {
   std::string_view text;
   size_t consumed = 0;
@@ -56,8 +57,8 @@ class CountingIterator {
   Cursor* cursor_;
 };
 
-// What may follow a token: a separator (or a closing bracket) and then something, or, without a
-// separator, something at once.
+// Says what may follow a token: a separator (or a closing bracket) and then something, or, without
+// a separator, something at once.
 struct Expectation {
   char separator;
   const char* at_separator;

@@ -34,7 +34,7 @@ struct UpdateRule {
 
 enum class LrDecay { kPolynomial, kCosine, kExponential };
 
-// What they mean: optimizer/lr_schedule.h.
+// The schedule of optimizer/lr_schedule.h.
 struct LrSchedule {
   double base = 0;
   int64_t warmup_steps = 1;

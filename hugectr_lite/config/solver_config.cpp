@@ -183,7 +183,7 @@ void declare_ranks(Block& s, SolverConfig& solver) {
                                   solver.gpu.front().size(), row.size()));
 }
 
-// What later versions call eval_batches, or say in samples.
+// Names that later versions have for eval_batches, or that count samples.
 constexpr const char *kEvalBatches = "eval_batches", *kMaxEvalBatches = "max_eval_batches",
                      *kMaxEvalSamples = "max_eval_samples";
 

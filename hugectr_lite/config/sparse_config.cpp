@@ -7,7 +7,7 @@
 namespace hlite::config {
 namespace {
 
-// Of all sparse inputs together: a batch takes 4 bytes a column and sample.
+// The limit of all sparse inputs together: a batch takes 4 bytes a column and sample.
 constexpr int64_t kMaxColumns = int64_t{1} << 20;
 constexpr int64_t kMaxFeatures = int64_t{1} << 24;  // an upper bound need not be reached
 
@@ -23,7 +23,7 @@ std::vector<int64_t> parse_nnz(const JsonNode& node, int64_t slots) {
   return nnz;
 }
 
-// How many keys a slot has at most, from what the config says about it; in this order:
+// Finds how many keys a slot has at most, from what the config says about it; in this order:
 //   nnz_per_slot                     so many (always so many in the raw formats)
 //   max_nnz                          so many in each slot
 //   max_feature_num_per_sample       what one slot can have when the others have a key each

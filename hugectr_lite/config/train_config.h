@@ -24,7 +24,7 @@ namespace hlite::config {
 
 // kAuto: a GPU where there is one that can train the config, else the CPU.
 enum class DeviceChoice { kAuto, kCpu, kCuda };
-// Of one of the names "auto", "cpu", "cuda".
+// Takes one of the names "auto", "cpu", "cuda".
 DeviceChoice device_choice(std::string_view name);
 
 // (ours) How ranks learn which rows others want of them: each lists the rows of its own samples and
@@ -45,7 +45,7 @@ struct EmbeddingMemoryConfig {
   double disk_gb = 0;      // per layer and rank; 0: the free space
 };
 
-// What a run does when a snapshot cannot be written.
+// Decides what a run does when a snapshot cannot be written.
 enum class OnSaveError { kEnd, kContinue };
 
 struct SolverConfig {
@@ -103,7 +103,7 @@ struct SolverConfig {
   }
   [[nodiscard]] int64_t ranks() const;
   [[nodiscard]] int64_t most_ranks_of_a_node() const;
-  // Whether there are other ranks, whose keys all get.
+  // Returns true if there are other ranks, whose keys all get.
   [[nodiscard]] bool gathers_keys() const { return input == InputWay::kBroadcast && ranks() > 1; }
 };
 

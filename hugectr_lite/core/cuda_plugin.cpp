@@ -13,7 +13,7 @@
 namespace hlite::cuda {
 namespace {
 
-// Where the library was really found.
+// Returns the file where the library was found.
 std::string file_of(void* symbol, const std::string& asked) {
   Dl_info info{};
   return dladdr(symbol, &info) && info.dli_fname ? info.dli_fname : asked;

@@ -29,8 +29,8 @@ inline void check_cuda(cudaError_t error, const char* call, const char* file, in
 }
 #define HLITE_CUDA(call) ::hlite::check_cuda((call), #call, __FILE__, __LINE__)
 
-// For destructors, where a throw would hide the error that unwinds the stack. The runtime may have
-// shut down before an owner with static lifetime; that is no error.
+// Used by destructors, where a throw would hide the error that unwinds the stack. The runtime may
+// have shut down before an owner with static lifetime; that is no error.
 inline void report_cuda(cudaError_t error, const char* call) noexcept {
   if (error == cudaSuccess || error == cudaErrorCudartUnloading) return;
   (void)cudaGetLastError();

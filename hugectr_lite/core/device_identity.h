@@ -1,4 +1,4 @@
-// What the driver's tools call a device.
+// The name that the driver's tools have for a device.
 #pragma once
 
 #include "hugectr_lite/core/kernel.h"

@@ -63,16 +63,16 @@ template <typename E = Error, typename... Args>
   throw E(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// What a program says of an error, and its exit code.
+// The message of an error, and the exit code of the program.
 struct Failure {
   std::string message;
   int exit_code;
 };
-// Of the exception at hand: also what the standard library throws where the system refuses memory,
-// threads or a look into a folder. REQUIRES a handler around it.
+// Describes the exception at hand: also what the standard library throws where the system refuses
+// memory, threads or a look into a folder. REQUIRES a handler around it.
 Failure current_failure();
 
-// Of HLITE_CHECK: throws Error("<place>: <condition> failed: <message>"). Out of line, as every op
+// Throws Error("<place>: <condition> failed: <message>") for HLITE_CHECK. Out of line, as every op
 // has checks.
 [[noreturn]] void fail_check(const char* place, const char* condition, fmt::string_view format,
                              fmt::format_args args);
@@ -86,7 +86,7 @@ template <typename... Args>
 
 #define HLITE_TEXT_OF(x) #x
 #define HLITE_TEXT(x) HLITE_TEXT_OF(x)
-// For conditions that hold unless the program itself is wrong. Example:
+// Checks a condition that holds unless the program itself is wrong. Example:
 //   HLITE_CHECK(out.dim(0) == x.dim(0), "x {}, out {}", x.shape(), out.shape());
 #define HLITE_CHECK(condition, ...)                                                         \
   do {                                                                                      \

@@ -24,7 +24,7 @@ namespace hlite {
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // What messages call it: the path of a file.
+  // The name of the file in messages: its path.
   [[nodiscard]] virtual const std::string& name() const = 0;
   [[nodiscard]] virtual int64_t size() const = 0;
   // Fills `out` with the bytes from `offset` on. Throws FileError when they cannot be had:

@@ -72,7 +72,7 @@ void fill_uniform(cudaStream_t stream, Vector<float> out, uint64_t seed, uint64_
                   uint64_t first, float low, float high) {
   const int64_t n = out.size();
   const Uniform uniform{seed, random_stream, first, low, high - low};
-  // Where element 0 of the first block would lie.
+  // The address where element 0 of the first block would lie.
   const auto origin = reinterpret_cast<uintptr_t>(out.data()) - first % kWords * sizeof(float);
   const bool aligned = origin % alignof(FourFloats) == 0;
   launch({.name = "fill_uniform",

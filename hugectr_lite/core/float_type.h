@@ -12,7 +12,7 @@ constexpr int64_t kFloatBytes = sizeof(float);
 
 enum class FloatType { kFloat, kBf16, kFp16 };
 
-// Whether the CPU computes on tensors of T. fp16 is for GPUs: few processors convert it, none that
+// True if the CPU computes on tensors of T. fp16 is for GPUs: few processors convert it, none that
 // we know multiplies it faster.
 template <typename T>
 inline constexpr bool kOnCpu = !std::is_same_v<T, fp16>;

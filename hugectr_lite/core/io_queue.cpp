@@ -50,7 +50,7 @@ int64_t write_at(int fd, const std::byte* from, int64_t bytes, int64_t offset) {
   return put < 0 ? -errno : put;
 }
 
-// What the request's completion says.
+// Returns what the request's completion says.
 int64_t serve(int fd, const IoRequest& r) {
   return r.writes ? write_at(fd, r.buffer, r.bytes, r.offset)
                   : read_at(fd, r.buffer, r.bytes, r.offset);

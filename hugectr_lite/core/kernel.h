@@ -32,7 +32,7 @@ class KernelHandle {
   [[nodiscard]] const KernelHandle* next() const { return next_; }  // one of a lower index, or null
   static const KernelHandle* last() { return last_; }
 
-  // Whether the GPU of `backend` is here; a report about one that is not asks.
+  // Returns true if the GPU of `backend` is here; a report about one that is not asks.
   [[nodiscard]] bool is_in(const cuda::Backend& backend) const;
 
  protected:
@@ -63,7 +63,8 @@ class Kernel<Result(Params...)> : public KernelHandle {
   static_assert((std::is_trivially_copyable_v<std::remove_reference_t<Params>> && ...));
 
  public:
-  // What crosses the plug-in's border: nothing is thrown, and `matmul` and `stream` are the Exec's.
+  // The function that crosses the plug-in's border: nothing is thrown, and `matmul` and `stream`
+  // are the Exec's.
   using Entry = bool(cuda::Failure*, void* matmul, void* stream, std::add_pointer_t<Result> result,
                      Params...) noexcept;
 
@@ -95,8 +96,7 @@ struct KernelOf<Result(const Exec&, Params...)> {
 };
 }  // namespace detail
 
-// Of an op void(const Exec&, Params...) that hands its own parameters on. nvcc has a template's
-// instance as a reference.
+// The handle of an op void(const Exec&, Params...) that passes its own parameters on.
 template <typename Op>
 using KernelOf = typename detail::KernelOf<std::remove_reference_t<Op>>::Type;
 

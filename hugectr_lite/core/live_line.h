@@ -16,7 +16,7 @@ class LiveLine {
   LiveLine& operator=(const LiveLine&) = delete;
 
   [[nodiscard]] bool live() const { return live_; }
-  // What fits the terminal of `text`, in the place of what was drawn before.
+  // Draws the part of `text` that fits the terminal, in the place of what was drawn before.
   void draw(std::string_view text);
   // Clears the line, for others to print.
   void erase();

@@ -9,12 +9,12 @@
 
 namespace hlite {
 
-// How a context works; strings are copied.
+// Options of a context; strings are copied.
 struct MatmulOptions {
   // Factors of float tensors are rounded to TF32 (10 bits of fraction),
   // which tensor cores multiply.
   bool tf32 = false;
-  // Where the fastest algorithm for each shape is remembered; null or empty: nowhere, and
+  // The file where the fastest algorithm for each shape is remembered; null or empty: nowhere, and
   // cuBLASLt's first choice is taken instead of the fastest.
   const char* algorithm_file = nullptr;
   // Hears of what went wrong without stopping anything,
@@ -56,8 +56,8 @@ class MatmulContext {
   void* context_ = nullptr;
 };
 
-// Where algorithms are remembered unless somebody says otherwise:
-// $XDG_CACHE_HOME/hugectr_lite/matmul_algorithms.txt, else below ~/.cache; empty without a home.
+// The default file for algorithms: $XDG_CACHE_HOME/hugectr_lite/matmul_algorithms.txt, else below
+// ~/.cache; empty without a home.
 std::string default_algorithm_file();
 
 }  // namespace hlite

@@ -60,7 +60,7 @@ inline dim3 pack_grid(int64_t n, int count, int64_t limit = int64_t{1} << 20) {
   return grid_for(n, int64_t{count} * kPackThreads, limit);
 }
 
-// Whether packs of kCount elements may start at `data`. Null may: it is not accessed.
+// Returns true if packs of kCount elements may start at `data`. Null may: it is not accessed.
 template <int kCount, typename T>
 bool starts_pack(const T* data) {
   return reinterpret_cast<uintptr_t>(data) % (kCount * sizeof(T)) == 0;

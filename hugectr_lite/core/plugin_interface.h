@@ -1,5 +1,5 @@
-// What the CUDA plug-in hands to a program: its build, the functions of the device, and the entry
-// points of its kernels (core/kernel.h).
+// The plug-in gives a program its build, the functions of the device, and the entry points of its
+// kernels (core/kernel.h).
 //
 // The library exports one C function, hlite_cuda_plugin(), which returns a Plugin. Both sides are
 // of one build or do not work together: build_identity() changes with every header that they share.
@@ -39,7 +39,8 @@ struct Function {
 struct DeviceFunctions {
   // Number of usable devices. When 0, why[0..size) holds the reason in plain words.
   int (*device_count)(char* why, size_t size) noexcept;
-  // As CUDA counts: 13000 is 13.0. The driver's is 0 where no driver is installed.
+  // Returns the version as CUDA counts: 13000 is 13.0. The driver's is 0 where no driver is
+  // installed. The driver's is 0 where no driver is installed.
   int (*driver_version)() noexcept;
   int (*runtime_version)() noexcept;
 
@@ -61,9 +62,9 @@ struct DeviceFunctions {
   Function<void* /*stream*/, void* /*event*/> stream_wait_event;
   // Waits on the host for what was recorded.
   Function<void* /*event*/> event_synchronize;
-  // What is put on `stream` between the two, and on streams that it holds back and that hold it
-  // back again, becomes a graph instead of running; launched, it runs as one piece of work of a
-  // stream. When capture_end fails nothing is left of it.
+  // Begins and ends a capture: what is put on `stream` between the two, and on streams that it
+  // holds back and that hold it back again, becomes a graph instead of running; launched, it runs
+  // as one piece of work of a stream. When capture_end fails nothing is left of it.
   Function<void* /*stream*/> capture_begin;
   Function<void* /*stream*/, void** /*graph*/> capture_end;
   Function<void* /*graph*/, void* /*stream*/> graph_launch;

@@ -1,5 +1,5 @@
-// What main() of every program does: the command line through CLI11, errors as one message and an
-// exit code.
+// The main() of every program: the command line through CLI11, errors as one message and an exit
+// code.
 #pragma once
 
 #include <functional>

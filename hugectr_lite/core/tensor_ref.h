@@ -27,7 +27,7 @@ struct TensorRef {
   std::function<void(int64_t first, std::span<const float> in)> put = {};
   DType dtype = DType::kF32;
   bool grows = false;  // a file from before the tensor grew may have fewer rows
-  // For elements that are spread over ranks, the two halves of `get`, which a process that sees the
+  // The two halves of `get` for elements that are spread over ranks, which a process that sees the
   // memory of all ranks can call without them: what a rank holds of [first, first + count), and on
   // rank 0 the elements from the parts of ranks 0, 1, ..., one after the other.
   std::function<std::vector<float>(int64_t first, int64_t count)> part = {};

@@ -14,8 +14,8 @@
 
 namespace hlite {
 namespace {
-// How long a waiter looks before it sleeps: about the gap between two steps of an iteration. Longer
-// would steal the core from another process or rank.
+// The time that a waiter looks before it sleeps: about the gap between two steps of an iteration.
+// Longer would steal the core from another process or rank.
 constexpr std::chrono::microseconds kSpin{30};
 
 // Looks until done() or kSpin is over. A pause takes 40 to 140 cycles, as the processor is made, so

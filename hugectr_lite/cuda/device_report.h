@@ -5,7 +5,7 @@
 
 namespace hlite::cuda {
 
-// What cudaGetDeviceCount, cudaDriverGetVersion and cudaRuntimeGetVersion said. Versions count as
+// Results of cudaGetDeviceCount, cudaDriverGetVersion and cudaRuntimeGetVersion. Versions count as
 // CUDA does: 13000 is 13.0; a driver version of 0 means that no driver is installed.
 struct DeviceQuery {
   bool failed = false;  // cudaGetDeviceCount returned an error

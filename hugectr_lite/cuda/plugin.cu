@@ -1,4 +1,4 @@
-// What this plug-in hands to programs.
+// The plug-in's functions for programs.
 #include "hugectr_lite/cuda/plugin.h"
 
 #include <cstdio>

@@ -9,7 +9,7 @@ class KernelList;  // core/kernel_list.cuh
 
 namespace hlite::cuda {
 
-// Of every source of kernels; its definition is generated from the list in sources.cmake.
+// Lists every source of kernels; its definition is generated from the list in sources.cmake.
 void list_all_kernels(KernelList& list);
 
 // Lives as long as the process.

@@ -1,4 +1,4 @@
-// What layers share whose columns are normalised over the batch, that of all ranks: BatchNorm and
+// The common part of layers whose columns are normalized over the batch of all ranks: BatchNorm and
 // PReLU_Dice. In training the batch's mean and variance, in evaluation running ones, which begin
 // with 0 and 1 and follow the batches.
 #pragma once
@@ -12,21 +12,21 @@
 
 namespace hlite::network {
 
-// Of a layer on [B,n], or [m B,n]; trivially copied into its steps.
+// Statistics of a layer on [B,n], or [m B,n]; trivially copied into its steps.
 class BatchStatistics {
  public:
   BatchStatistics(const LayerIo& io, double epsilon);
 
-  // What the layer must ask for in infer(): `n` columns.
+  // Asks in infer() for what the layer needs: `n` columns.
   static void ask_for(LayerShape& shape, int64_t n);
 
   // The sums of this batch, in training; before the layer's own forward step.
   void emit_sums(plan::Plan& plan, const LayerIo& io, const std::string& layer, Phase phase) const;
-  // What that step reads and writes for make().
+  // Buffers that this step reads and writes, for make().
   [[nodiscard]] std::vector<BufferId> sources(Phase phase) const;
   [[nodiscard]] BufferId fixed() const { return fixed_; }
-  // Of what the layer's backward sums write for gradient_sums(), and of what its last step reads,
-  // once emit_gradient_gather() was between them.
+  // The buffers of the layer's backward sums, which gradient_sums() writes, and of what its last
+  // step reads, once emit_gradient_gather() was between them.
   [[nodiscard]] BufferId gradient_sums() const { return gradient_sums_.mine; }
   [[nodiscard]] BufferId all_gradient_sums() const { return gradient_sums_.all; }
   [[nodiscard]] BufferId workspace() const { return workspace_; }
@@ -36,7 +36,7 @@ class BatchStatistics {
   void emit_running(plan::Plan& plan, const LayerIo& io, const std::string& layer,
                     double factor) const;
 
-  // In steps. This rank's rows:
+  // Used in steps. This rank's rows: This rank's rows:
   template <typename T>
   [[nodiscard]] Matrix<T> rows(const StepViews<T>& v, BufferId id) const {
     return matrix<T>(v.buffers, id, v.batch * sample_rows_, n_);
@@ -67,7 +67,7 @@ class BatchStatistics {
       ops::running_statistics(v.exec, running(v), epsilon_, made);
     return made;
   }
-  // With the means of the gradients of all ranks.
+  // Takes the means of the gradients of all ranks.
   template <typename T>
   [[nodiscard]] ops::ColumnStatistics with_gradient_means(const StepViews<T>& v) const {
     const ops::ColumnStatistics made = get(v);
@@ -80,7 +80,7 @@ class BatchStatistics {
   [[nodiscard]] View<double, 3> all(const StepViews<T>& v, const RankSums& of) const {
     return {v.buffers.template data<double>(of.all), ranks_, 2, n_};
   }
-  // Of all ranks.
+  // Takes the sums of all ranks.
   template <typename T>
   [[nodiscard]] int64_t batch_rows(const StepViews<T>& v) const {
     return v.context.mean_over() * sample_rows_;

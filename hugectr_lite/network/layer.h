@@ -37,7 +37,7 @@ struct Dims : std::vector<int64_t> {
   bool operator==(const Dims&) const = default;
 };
 int64_t elements(const Dims& dims);
-// Of one sample seen as a matrix of rows along the last dimension: [1,V] for {V}, [S,V] for {S,V}.
+// Rows of one sample seen as a matrix along the last dimension: [1,V] for {V}, [S,V] for {S,V}.
 int64_t rows_of_sample(const Dims& dims);
 std::string to_string(const Dims& dims);  // "[B,27,128]", "[26 B,11]"
 // Width that tensor cores like, and multiple of rows in which weights are stored, the last ones
@@ -61,12 +61,13 @@ struct ParameterSpec {
   Initializer initializer;
 };
 
-// What a layer says about itself, from its config.
+// Facts that a layer states about itself, from its config.
 struct LayerTraits {
-  // How many bottoms and tops carry data, from the front; the rest are names of the dialect only.
+  // The number of bottoms and tops that carry data, from the front; the rest are names of the
+  // dialect only.
   size_t data_bottoms = 0, data_tops = 0;
   bool is_loss = false;  // its top is the mean loss; bottom 0: logits, which it reads as float
-  // Of a loss of several tasks, whose logits and labels are [B,T]; empty: one, [B,1].
+  // Set by a loss of several tasks, whose logits and labels are [B,T]; empty: one, [B,1].
   std::vector<float> task_weights = {};
   bool predicts_values = false;  // of a loss: logits are the values themselves, not log odds
   // y = x w + b of bottom 0, with parameters weight and perhaps bias, then a ReLU where `has_relu`.
@@ -83,8 +84,8 @@ struct LayerTraits {
   std::vector<size_t> finds_gradient_overflow_in = {};
 };
 
-// How layers whose numbers are those of the whole batch learn what other ranks have of it. The
-// trainer has the one implementation: the network knows no communicators.
+// Gives layers whose numbers are those of the whole batch what other ranks have of it. The trainer
+// has the one implementation: the network knows no communicators.
 class RankGather {
  public:
   virtual ~RankGather() = default;
@@ -94,7 +95,7 @@ class RankGather {
                                BufferId all) = 0;
 };
 
-// What follows for a layer from the shapes of its bottoms.
+// The consequences for a layer of the shapes of its bottoms.
 struct LayerShape {
   std::vector<Dims> tops;  // of those that carry data
   std::vector<ParameterSpec> parameters = {};
@@ -102,8 +103,8 @@ struct LayerShape {
   int64_t relu_mask_bytes = 0;  // LayerIo::relu_mask, a sample; 0: none
   // LayerIo::kept: numbers of a sample in each, of LayerIo::type; 0: none.
   std::vector<int64_t> kept = {};
-  // What training learns beside the parameters, saved with them, and no optimizer changes:
-  // LayerIo::running.
+  // Values that training learns in addition to the parameters, saved with them, and no optimizer
+  // changes: LayerIo::running.
   std::vector<ParameterSpec> running = {};
   int64_t fixed_bytes = 0;              // LayerIo::fixed
   std::vector<int64_t> rank_sums = {};  // LayerIo::rank_sums: numbers in each
@@ -122,7 +123,7 @@ struct RankSums {
   BufferId mine = kNoBuffer, all = kNoBuffer;
 };
 
-// Where a layer's tensors and parameters live.
+// The places of a layer's tensors and parameters.
 struct LayerIo {
   FloatType type = FloatType::kFloat;  // of activations and their gradients
   std::vector<LayerTensor> bottoms, tops;
@@ -143,8 +144,8 @@ struct LayerIo {
   BufferId loss_scale = kNoBuffer;  // float: what the loss's gradient is multiplied by; or 1
   // int32: LayerTraits::finds_gradient_overflow_in. kNoBuffer: not needed.
   BufferId gradient_overflow = kNoBuffer;
-  // Where an inner product writes down which outputs its ReLU let pass, for backward to read
-  // instead of the outputs. kNoBuffer: it reads the outputs.
+  // The buffer where an inner product records which outputs its ReLU let pass, for backward to read
+  // instead of the outputs.
   BufferId relu_mask = kNoBuffer;
   // Gradients of weights are nobody's input until the update: they can have a lane of their own.
   plan::Lane weight_gradient_lane = plan::Lane::kCompute;

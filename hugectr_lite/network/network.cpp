@@ -11,8 +11,8 @@
 
 namespace hlite::network {
 namespace {
-// Of parameters, in bytes: their 16-bit copies then begin at multiples of 256, as matrix libraries
-// like best.
+// The alignment of parameters, in bytes: their 16-bit copies then begin at multiples of 256, as
+// matrix libraries like best.
 constexpr int64_t kAlignment = 512;
 int64_t aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 int64_t stored_elements(const Dims& dims) {

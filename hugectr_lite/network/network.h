@@ -31,18 +31,18 @@ struct NetworkInput {
   bool is_known = true;     // false: what makes it is faulty, and so are its dims
 };
 
-// What the network's steps work with.
+// Settings that the network's steps work with.
 struct NetworkSetup {
   int64_t max_batch = 0;
   std::vector<BufferId> inputs;  // a buffer for each, in the order given to the constructor
   BufferId step = kNoBuffer;     // int64: the number of this iteration, from 1
   uint64_t seed = 0;
-  // Where the parameters' gradients go; kNoBuffer: into a buffer of their own.
+  // The buffer of the parameters' gradients; kNoBuffer: a buffer of their own.
   BufferId gradients = kNoBuffer;
 
-  // Of activations and their gradients. With a 16-bit one (on a GPU) float inputs are cast on their
-  // way in, parameters have working copies of that type, which the optimizer keeps up to date, and
-  // logits, loss, and gradients of parameters stay float.
+  // The type of activations and their gradients. With a 16-bit one (on a GPU) float inputs are cast
+  // on their way in, parameters have working copies of that type, which the optimizer keeps up to
+  // date, and logits, loss, and gradients of parameters stay float.
   FloatType type = FloatType::kFloat;
   BufferId loss_scale = kNoBuffer;  // float: what the loss's gradient is multiplied by; or 1
   // int32: set to 1 by backward steps for NaN or infinity in the gradients of those inputs that
@@ -99,7 +99,8 @@ class Network {
     FloatType type = FloatType::kFloat;    // of the value
     int64_t columns = 0;                   // of a sample in memory (LayerTensor)
     std::vector<BufferId> consumer_grads;  // where there is more than one
-    // Of a float input in a 16-bit network, or one that is padded: what layers read in its place.
+    // Set for a float input in a 16-bit network, or one that is padded: what layers read in its
+    // place.
     BufferId cast = kNoBuffer;
   };
 
@@ -130,7 +131,7 @@ class Network {
 
   void emit_forward(plan::Plan& plan, Phase phase) const;
   void emit_backward(plan::Plan& plan) const;
-  // What comes after the gradients have been summed over ranks: regularizers.
+  // Adds what comes after the gradients have been summed over ranks: regularizers.
   void emit_after_backward(plan::Plan& plan) const;
 
  private:

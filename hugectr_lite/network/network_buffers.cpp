@@ -52,7 +52,7 @@ bool Network::feeds_inner_products_only(const TensorEntry& t) const {
   });
 }
 
-// Whether a float input of a float network is one that padding makes wider.
+// Returns true if a float input of a float network is one that padding makes wider.
 bool Network::pads(const TensorEntry& t) const {
   const int64_t width = elements(t.dims);
   return t.type == FloatType::kFloat && setup_.type == FloatType::kFloat && !t.needs_grad &&
@@ -110,7 +110,7 @@ void Network::declare_tensors(Buffers& buffers) {
   }
 }
 
-// What a layer asks for itself.
+// Adds the buffers that a layer asks for itself.
 void Network::add_layer_buffers(Buffers& buffers, LayerEntry& e) {
   using plan::BufferKind;
   LayerIo& io = e.io;

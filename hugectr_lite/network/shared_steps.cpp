@@ -17,7 +17,7 @@ void add_copy_step(plan::Plan& plan, FloatType type, const std::string& name, Bu
                  });
 }
 
-// In the two that follow the list of views lives in the step: an iteration allocates nothing.
+// The two steps that follow keep the list of views: an iteration allocates nothing.
 
 void add_elementwise_step(plan::Plan& plan, FloatType type, const std::string& name,
                           ops::Elementwise how, const std::vector<BufferId>& inputs, BufferId out,

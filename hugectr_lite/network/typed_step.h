@@ -7,7 +7,8 @@
 
 namespace hlite::network {
 
-// What a typed step works with while it runs: buffers as T, for the samples of this batch.
+// The views that a typed step works with while it runs: buffers as T, for the samples of this
+// batch.
 template <typename T>
 struct StepViews {
   StepViews(const Buffers& all, const plan::StepContext& c)

@@ -21,7 +21,7 @@
 
 namespace hlite::ops {
 
-// Of each column, in [kRows, n] floats.
+// Statistics of each column, in [kRows, n] floats.
 struct ColumnStatistics {
   static constexpr int64_t kRows = 5;
   ColumnStatistics() = default;
@@ -37,7 +37,7 @@ struct ColumnStatistics {
   Vector<float> mean_dy, mean_dy_x;  // of dy and dy x_hat; set on the way back
 };
 
-// What evaluation goes by, [n] each.
+// Statistics that evaluation goes by, [n] each.
 struct RunningStatistics {
   Vector<float> mean, variance;
 };
@@ -86,7 +86,7 @@ void batch_norm_backward(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T
                          const ColumnStatistics& statistics, Vector<const float> gamma,
                          MatrixOf<T> dx);
 
-// What is done to an element, or a column, on the CPU and on a GPU.
+// Functions of an element, or a column, on the CPU and on a GPU.
 namespace batch_norm {
 
 HLITE_HD inline float normalized(const ColumnStatistics& s, int64_t j, float x) {

@@ -1,5 +1,5 @@
-// What batch normalisation does to a column's numbers, on the CPU and on a GPU: for batch_norm.cpp
-// and batch_norm.cu.
+// Batch normalization of a column's numbers, on the CPU and on a GPU: for batch_norm.cpp and
+// batch_norm.cu.
 #pragma once
 
 #include "hugectr_lite/ops/batch_norm.h"

@@ -40,7 +40,7 @@ Bf16Pair* panel_memory(int64_t pairs) {
   return reinterpret_cast<Bf16Pair*>(memory.data());
 }
 
-// Of a factor's `blocks` blocks a panel.
+// Packs a factor of `blocks` blocks a panel.
 void pack_as_it_is(ThreadPool& threads, Matrix<const bf16> b, int64_t blocks, Bf16Pair* to) {
   threads.run(blocks, [&](int64_t block, int) {
     wide([&] {
@@ -72,7 +72,7 @@ const bf16* packed(ThreadPool& threads, Transpose transpose, Matrix<const bf16> 
   return reinterpret_cast<const bf16*>(to);
 }
 
-// In memory of this thread, grown once.
+// Widens into memory of this thread, grown once.
 const float* widened_rows(Matrix<const bf16> a) {
   thread_local std::vector<float> scratch;
   float* const all = grow(scratch, a.size());

@@ -1,5 +1,5 @@
-// How the right factor of a product of bf16 is packed into panels (bf16_piece.h), block by block;
-// for the bodies of wide().
+// Packs the right factor of a product of bf16 into panels (bf16_piece.h), block by block; for the
+// bodies of wide().
 #pragma once
 
 #include <algorithm>

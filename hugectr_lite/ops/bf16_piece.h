@@ -15,11 +15,12 @@ enum class Bf16Products { kNone, kAvx512, kAmx };
 // The same at every call. What HLITE_INSTRUCTIONS (core/wide.h) leaves out is none; so is AMX where
 // DNNL_MAX_CPU_ISA does.
 Bf16Products bf16_products();
-// For people: "AVX-512 BF16: bf16 products at about twice the rate of fp32".
+// A description for people: "AVX-512 BF16: bf16 products at about twice the rate of fp32".
 const char* describe(Bf16Products products);
 
-// How a right factor [k,n] lies in memory: panels of 64 columns, each all its rows, two neighbours
-// of a column side by side; zeros beyond k and n (oneDNN's BA16a64b2a). Aligned to 64 bytes.
+// The layout of a right factor [k,n] in memory: panels of 64 columns, each all its rows, two
+// neighbours of a column side by side; zeros beyond k and n (oneDNN's BA16a64b2a). Aligned to 64
+// bytes.
 constexpr int64_t kPanelColumns = 64, kPanelRows = 32;
 constexpr int64_t in_panel_rows(int64_t k) {
   return (k + kPanelRows - 1) / kPanelRows * kPanelRows;

@@ -27,7 +27,7 @@ template <typename T>
 inline const KernelOf<decltype(ops::cast_from_float<T>)> cast_from_float{"cast_from_float"};
 template <typename T>
 inline const KernelOf<decltype(ops::cast_to_float<T>)> cast_to_float{"cast_to_float"};
-// Of more columns in `out` than in `x`.
+// Writes more columns to `out` than `x` has.
 template <typename T>
 inline const KernelOf<decltype(ops::cast_padded<T>)> cast_padded{"cast_padded"};
 }  // namespace kernels

@@ -32,7 +32,7 @@ HLITE_HD Pack<T, W> load_pack(const T* from) {
 template <typename T>
 inline constexpr int kPackWidth = static_cast<int>(16 / sizeof(T));
 
-// Whether rows of this width, at these addresses, can be moved 16 bytes at a time.
+// Returns true if rows of this width, at these addresses, can be moved 16 bytes at a time.
 template <typename T, typename... Pointers>
 bool is_packable(int64_t columns, const Pointers*... pointers) {
   const uintptr_t addresses = (uintptr_t{0} | ... | reinterpret_cast<uintptr_t>(pointers));
@@ -63,7 +63,7 @@ namespace column_sums {
 
 constexpr int kThreads = 256;
 constexpr int kBatch = 4;
-// Of the first pass on a multiprocessor, and in all: a wave on an H100 or H200.
+// Blocks of the first pass on a multiprocessor, and in all: a wave on an H100 or H200.
 constexpr int kBlocksAtOnce = 3;
 constexpr int64_t kBlocks = 384;
 constexpr int kTile = 32;  // columns and rows of a block of the second pass

@@ -85,7 +85,7 @@ void for_each_column(cudaStream_t stream, const F& f, int64_t n) {
   launch(column_terms::thread_each(F::kName, n, stream), column_terms::columns_kernel<F>, f, n);
 }
 
-// For HLITE_KERNELS(x).
+// Used by HLITE_KERNELS(x).
 template <typename F>
 void add_sums(KernelList& list) {
   list.add<sum_terms<F>>(kernels::sum_terms<F>);

@@ -22,7 +22,8 @@ struct Terms {
   double first = 0, second = 0;
 };
 
-// What the rows are cut into: the bits of a sum follow from the number of rows alone.
+// The number of parts that rows are cut into: the bits of a sum follow from the number of rows
+// alone.
 inline constexpr int64_t kTermParts = 32;
 constexpr int64_t terms_workspace(int64_t columns) { return kTermParts * 2 * columns; }
 

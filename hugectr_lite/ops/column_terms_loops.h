@@ -9,7 +9,7 @@
 
 namespace hlite::ops {
 
-// Of two matrices of one shape, and what is known of each of their columns.
+// Functions of two matrices of one shape, and what is known of each of their columns.
 template <typename T>
 void check_columns(const char* op, MatrixOf<const T> x, MatrixOf<const T> other,
                    Vector<const float> statistics) {

@@ -20,7 +20,7 @@ bool meet(const ColumnBlock<T>& a, const ColumnBlock<T>& b) {
   return a.to_begin < b.to_begin + b.columns && b.to_begin < a.to_begin + a.columns;
 }
 
-// Whether no block before `block` has written to its columns, so that it may overwrite.
+// Returns true if no block before `block` has written to its columns, so that it may overwrite.
 template <typename T>
 bool comes_first(Blocks<T> blocks, const ColumnBlock<T>& block) {
   return std::none_of(blocks.data(), &block,

@@ -16,7 +16,7 @@ constexpr int64_t blocks_of(int64_t rows, int64_t block) { return (rows + block 
 // A row of sums for each block.
 class BlockSums {
  public:
-  // In memory of the calling thread, which its next ones take over.
+  // Uses memory of the calling thread, which its next ones take over.
   BlockSums(int64_t blocks, int64_t columns) : blocks_(blocks), columns_(columns) {
     thread_local std::vector<float> workspace;  // grown once
     const auto size = static_cast<size_t>(blocks * columns);

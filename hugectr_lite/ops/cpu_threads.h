@@ -19,7 +19,7 @@ inline ThreadPool& cpu_threads(const Exec& exec, const char* op) {
 // An op on tensors of a type was asked of the CPU that it does not compute on (kOnCpu).
 [[noreturn]] inline void needs_gpu(const char* op) { raise<Error>("{}: fp16 needs a GPU", op); }
 
-// For an op on tensors of T.
+// The threads of an op on tensors of T.
 template <typename T>
 ThreadPool& cpu_threads_for(const Exec& exec, const char* op) {
   if constexpr (!kOnCpu<T>) needs_gpu(op);

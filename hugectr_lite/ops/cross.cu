@@ -40,7 +40,7 @@ struct CrossValue {
   }
 };
 
-// What dx0 holds after this layer.
+// The values that dx0 holds after this layer.
 template <typename T>
 HLITE_HD float gathered(const CrossInput<T>& input, float before, float g, float term) {
   return (input.first ? 0.0f : before) + term + (input.last ? g : 0.0f);

@@ -58,7 +58,7 @@ inline const KernelOf<decltype(ops::cross_forward<T>)> cross_forward{"cross_forw
 template <typename T>
 inline const KernelOf<decltype(ops::vector_cross_forward<T>)> vector_cross_forward{
     "vector_cross_forward"};
-// With the Exec's MatmulContext.
+// REQUIRES the Exec's MatmulContext.
 template <typename T>
 inline const KernelOf<decltype(ops::cross_backward<T>)> cross_backward{"cross_backward"};
 template <typename T>

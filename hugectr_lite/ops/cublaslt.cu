@@ -5,7 +5,7 @@
 namespace hlite::ops::gpu {
 namespace {
 
-// What the loader said last.
+// Returns the loader's last error.
 std::string loader_error() {
   const char* text = dlerror();
   return text ? text : "the loader gives no reason";

@@ -44,7 +44,7 @@ void elementwise(cudaStream_t stream, Elementwise how, std::span<const Vector<co
                  Vector<T> out) {
   size_t done = 0;
   do {
-    // What has been combined so far is the first term of the next pass.
+    // The combination so far is the first term of the next pass.
     ElementwiseTerms<T> terms{};
     if (done > 0) terms.data[terms.count++] = out.data();
     for (; done < inputs.size() && terms.count < kMaxTerms; ++done)

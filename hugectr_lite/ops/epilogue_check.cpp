@@ -27,7 +27,7 @@ bool bit_of(const std::vector<uint8_t>& mask, int64_t stride, int64_t row, int64
   return (mask[static_cast<size_t>(column * stride + row / 8)] >> (row % 8) & 1) != 0;
 }
 
-// What the epilogue makes of the product at one place, and what it adds up to before ReLU.
+// The epilogue's result for the product at one place, and the sum before ReLU.
 struct ExpectedOutput {
   double before, value;
 };

@@ -1,5 +1,5 @@
-// Whether a product with an epilogue is the plain product and the epilogue, but for rounding. On
-// the host, in double, on samples that were copied there.
+// Checks that a product with an epilogue is the plain product and the epilogue, but for rounding.
+// On the host, in double, on samples that were copied there.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace hlite::ops {
 
-// How exact results can be, relative to their largest.
+// The exactness that results can have, relative to their largest.
 struct ProductRounding {
   double unit = 0;      // half the distance of neighbours in the result's type
   double smallest = 0;  // its smallest positive number
@@ -35,7 +35,7 @@ struct FusedSample {
   std::vector<float> sums;    // as above; or empty
 };
 
-// Whether the sample could tell a wrong epilogue: it has a finite number other than 0.
+// Returns true if the sample could tell a wrong epilogue: it has a finite number other than 0.
 bool is_telling(const EpilogueSample& sample);
 
 // Empty where all agree, else the first number that does not, with what was expected and how far

@@ -85,7 +85,8 @@ void for_tasks(ThreadPool& threads, int64_t batch, int64_t rows, Body&& body) {
               [&](int64_t task, int) { body(task * rows, std::min(batch, (task + 1) * rows)); });
 }
 
-// Where a task multiplies rows of a result of T: in place, or in scratch until they are rounded.
+// The memory where a task multiplies rows of a result of T: in place, or in scratch until they are
+// rounded.
 float* product_of(Matrix<float> result, int64_t begin, int64_t) { return result.row(begin); }
 float* product_of(Matrix<bf16> result, int64_t begin, int64_t end) {
   thread_local std::vector<float> scratch;  // grown once
@@ -115,7 +116,7 @@ void add_bias(const float* z, const Y* bias, bool apply_relu, Matrix<Y> y) {
   }
 }
 
-// Whether the bits of a row of the result may depend on the rows beside it.
+// Says if the bits of a row of the result may depend on the rows next to it.
 enum class RowBits { kAny, kOfRow };
 
 template <RowBits kBits, typename T, typename Y>
@@ -181,7 +182,7 @@ void add_backward_data_on_cpu(const Exec& exec, Matrix<const bf16> dz, Matrix<co
   });
 }
 
-// Of a layer of one output: no product of matrices is worth its packing.
+// Handles a layer of one output: no product of matrices is worth its packing.
 void one_output_weights(ThreadPool& threads, Matrix<const bf16> x, const bf16* dz, float* dw) {
   constexpr int64_t kColumns = 128;  // of one task; their sums live in L1
   threads.run(blocks_of(x.dim(1), kColumns), [&](int64_t task, int) {
@@ -230,7 +231,7 @@ void bias_relu_backward_on_cpu(const Exec& exec, Matrix<const T> y, Matrix<T> dy
   bias_gradient.combine(threads);
 }
 
-// Of the mask of outputs [batch, out].
+// Checks the mask of outputs [batch, out].
 void check_mask(const Exec& exec, Matrix<const uint8_t> mask, int64_t batch, int64_t out) {
   if (!mask.data()) return;
   HLITE_CHECK(exec.on_gpu(), "a ReLU mask is for GPUs");
@@ -246,7 +247,7 @@ void check_forward(MatrixOf<const T> x, MatrixOf<const T> w, VectorOf<const Y> b
   HLITE_CHECK(!bias.data() || bias.dim(0) == w.dim(1), "bias {}, w {}", bias.shape(), w.shape());
 }
 
-// Whether it runs on a GPU, which takes a context.
+// Returns true if it runs on a GPU, which takes a context.
 bool multiplies_on_gpu(const Exec& exec, const char* op) {
   HLITE_CHECK(!exec.on_gpu() || exec.matmul != nullptr, "{} on a GPU needs a MatmulContext", op);
   return exec.on_gpu();

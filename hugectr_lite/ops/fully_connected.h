@@ -78,14 +78,14 @@ template <typename T = float>
 void fully_connected_backward_weights(const Exec& exec, MatrixOf<const T> x, MatrixOf<const T> dz,
                                       Matrix<float> dw);
 
-// In place dy [B,out] -> dz: zeroed where y <= 0 (y with null data: no ReLU, dy stays). dbias [out]
-// = column sums of dz, overwritten (null data: none). mask as in LayerBelow.
+// Turns dy [B,out] into dz in place: zeroed where y <= 0 (y with null data: no ReLU, dy stays).
+// dbias [out] = column sums of dz, overwritten (null data: none). mask as in LayerBelow.
 template <typename T = float>
 void bias_relu_backward(const Exec& exec, MatrixOf<const T> y, MatrixOf<T> dy, Vector<float> dbias,
                         Matrix<const uint8_t> mask = {});
 
 namespace kernels {
-// With the Exec's MatmulContext.
+// REQUIRES the Exec's MatmulContext.
 template <typename T, typename Y = T>
 inline const KernelOf<decltype(ops::fully_connected_forward<T, Y>)> fully_connected_forward{
     "fully_connected_forward"};

@@ -47,10 +47,10 @@ void multiply(const Product& p, StridedMatrix<const float> a, StridedMatrix<cons
 #endif
 }
 
-// For small results oneDNN reads a and b where they lie instead of packing them first. Where rows
-// lie a multiple of 2 KiB apart, walking down them falls into the same few sets of the cache, and
-// the product takes up to twice as long; packing such an a suffers too where b is narrow. Copies
-// with other strides avoid that; they cost one pass over the operand.
+// Returns true for small results, for which oneDNN reads a and b where they lie instead of packing
+// them first. Where rows lie a multiple of 2 KiB apart, walking down them falls into the same few
+// sets of the cache, and the product takes up to twice as long; packing such an a suffers too where
+// b is narrow. Copies with other strides avoid that; they cost one pass over the operand.
 bool reads_in_place(int64_t m, int64_t n) {
   constexpr double kBound = 0.0038;  // oneDNN's own (gemm_driver.cpp)
   return 1 / static_cast<double>(m) + 1 / static_cast<double>(n) >= kBound;

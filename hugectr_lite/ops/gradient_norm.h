@@ -17,7 +17,8 @@ namespace hlite::ops {
 // (ops/block_sums.h), whatever they hold. Numbers lie in memory of the op's device.
 void square_sum(const Exec& exec, Vector<const float> x, Vector<double> workspace, double* sum);
 
-// What gradients are multiplied by: those of a scaled loss, and those that are unscaled already.
+// The factors that gradients are multiplied by: those of a scaled loss, and those that are unscaled
+// already.
 struct ClipFactors {
   float scaled = 1, unscaled = 1;
 };
@@ -33,7 +34,8 @@ struct ScaledSums {
   }
 };
 
-// With the norm n of all gradients: min(1, most / (n + 1e-6)). `squares`: sums of squares.
+// Returns the factors for the norm n of all gradients: min(1, most / (n + 1e-6)). `squares`: sums
+// of squares.
 HLITE_HD inline ClipFactors clip_factors(Vector<const double> squares, double most,
                                          const ScaledSums& scaled) {
   const double unscale = scaled.inverse ? static_cast<double>(*scaled.inverse) : 1.0;

@@ -9,7 +9,7 @@
 namespace hlite::ops {
 namespace {
 
-// What a positive at place 0, 1, ... gains.
+// Returns the gain of a positive at place 0, 1, ...
 double discount(int64_t place) { return 1 / std::log2(static_cast<double>(place) + 2); }
 
 double sum_of_discounts(int64_t begin, int64_t end) {

@@ -66,7 +66,7 @@ bool dots_each_sample(ThreadPool& threads, int64_t batch, int64_t slots, int64_t
 
 template <int kLanes, typename T>
 void write_row(const T* bottom, FloatSample<T>& sample, int64_t width, T* row) {
-  // Of short rows the sums across lanes are the work: they are fewer in shorter registers.
+  // The sums across lanes are the work of short rows: they are fewer in shorter registers.
   if (sample.padded_width() <= 2 * kMostLanes)
     dot_pairs<8>(sample.inputs(), sample.rows(), sample.padded_width(), sample.pairs());
   else
@@ -100,7 +100,7 @@ void backward_on_cpu(const Exec& exec, Matrix<const T> bottom, View<const T, 3> 
                      Matrix<const T> dout, Matrix<T> dbottom, View<T, 3> dslots) {
   const int64_t width = bottom.dim(1), n = slots.dim(1);
   ThreadPool& threads = cpu_threads(exec, "interaction_backward");
-  // Of narrow vectors to spread the pairs' gradients over a square is more work than it saves.
+  // The width below which spreading the pairs' gradients over a square is more work than it saves.
   constexpr int64_t kNarrow = 16;
   if (width > kNarrow &&
       dots_each_sample<T>(threads, bottom.dim(0), n, width, [&](int64_t b, auto& sample) {
@@ -115,7 +115,7 @@ void backward_on_cpu(const Exec& exec, Matrix<const T> bottom, View<const T, 3> 
     const float* const verbatim = sample.verbatim(dout.row(b));
     const float* const pairs = sample.pair_gradients(dout.row(b));
     const int64_t rows = sample.rows(), end = sample.padded_width();
-    // As many accumulators as the registers hold beside the operands.
+    // The number of accumulators that the registers hold in addition to the operands.
     constexpr int kFew = kLanes == 16 ? 9 : 6, kMany = kLanes == 16 ? 6 : 3;
     int64_t at = 0;
     const auto columns = [&]<int kRows, int kVectors>() {

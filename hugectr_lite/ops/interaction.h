@@ -46,7 +46,7 @@ void interaction_backward(const Exec& exec, MatrixOf<const T> bottom, ViewOf<con
                           MatrixOf<const T> dout, MatrixOf<T> dbottom, ViewOf<T, 3> dslots,
                           int32_t* gradient_overflow = nullptr);
 
-// How a kernel is started. For every max_blocks the bits are the same. shared_bytes decides which
+// The launch of a kernel. For every max_blocks the bits are the same. shared_bytes decides which
 // kernel takes a shape: one in which a warp has a sample in its share of them, else one that takes
 // any shape by chunks of columns.
 struct InteractionLaunch {

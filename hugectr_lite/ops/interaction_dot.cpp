@@ -66,7 +66,7 @@ void DotSample::forward(bf16* out) {
   wide([&] { pack_turned_inputs(); });
   bf16_dot_piece({rows_, rows_, stride_}, inputs_.data(), panels(), product_.data());
   wide([&] {
-    // What a tile has beyond its row's pairs is where later rows' are written.
+    // The rest of a tile, beyond its row's pairs, is where later rows' are written.
     for (int64_t c = 1; c < rows_; ++c)
       for (int64_t r = 0; r < c; r += kTile)
         std::copy_n(product_.data() + c * rows_ + r, kTile, sums_.data() + triangle_row(c) + r);
@@ -77,7 +77,7 @@ void DotSample::forward(bf16* out) {
 }
 
 HLITE_INLINE void DotSample::spread(const bf16* triangle) {
-  // Of the last rows tiles would end behind the triangle.
+  // Tiles of the last rows would end after the triangle.
   const int64_t whole = pairs() - kTile;
   for (int64_t c = 1; c < rows_; ++c)
     for (int64_t r = 0; r < c; r += kTile) {
@@ -90,7 +90,7 @@ HLITE_INLINE void DotSample::spread(const bf16* triangle) {
         std::copy_n(from, most, to);
     }
   transpose({lower_.data(), side_}, side_, side_, {upper_.data(), side_});
-  // What is beyond a row's even number of columns is where the next row is written.
+  // The rest beyond a row's even number of columns is where the next row is written.
   for (int64_t r = 0; r < rows_; ++r)
     for (int64_t c = 0; c < even_rows_; c += kTile) {
       const uint16_t* const lower = &lower_[static_cast<size_t>(r * side_ + c)].bits;

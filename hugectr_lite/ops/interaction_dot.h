@@ -34,8 +34,8 @@ class DotSample {
 
   // out [width + pairs + 1]: a row of interaction_forward() for these inputs.
   void forward(bf16* out);
-  // Of interaction_backward(), from dout [width + pairs + 1]: gradients of the first input and of
-  // the others, packed.
+  // Computes interaction_backward() from dout [width + pairs + 1]: gradients of the first input and
+  // of the others, packed.
   void backward(const bf16* dout, bf16* dbottom, bf16* dslots);
 
  private:

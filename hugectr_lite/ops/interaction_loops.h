@@ -18,8 +18,8 @@ constexpr int64_t kMostLanes = 16;
 
 constexpr int64_t pairs_below(int64_t c) { return c * (c - 1) / 2; }
 
-// What one thread needs for one sample of T: its rows, copies of them in float and padded where T
-// is another type or V no multiple of kMostLanes, and its pairs. Grown once a thread.
+// Memory that one thread needs for one sample of T: its rows, copies of them in float and padded
+// where T is another type or V no multiple of kMostLanes, and its pairs. Grown once a thread.
 template <typename T>
 class FloatSample {
  public:

@@ -66,9 +66,9 @@ struct LanePlace {
   __device__ static LanePlace here() { return {lane_index() / 4, lane_index() % 4 * 2}; }
 };
 
-// What the lane tells load_matrices() and load_transposed_matrices() for 16 rows from 16 i on at
-// column 0: the four matrices of a factor A. There are no rows to fill the last tile up; the last
-// one stands for them.
+// The lane's arguments of load_matrices() and load_transposed_matrices() for 16 rows from 16 i on
+// at column 0: the four matrices of a factor A. There are no rows to fill the last tile up; the
+// last one stands for them.
 template <typename T>
 __device__ inline const T* matrix_row(const T* tile, const SampleSize& size, int i) {
   const int row = i * kTile + lane_index() % kTile, column = lane_index() / kTile * kHalf;
@@ -88,7 +88,7 @@ __device__ inline void multiply_by_itself(const T* const (&rows)[kTiles], int wi
     uint32_t x[kTiles][4];
 #pragma unroll
     for (int i = 0; i < kTiles; ++i) load_matrices(x[i], rows[i] + v);
-      // What is a factor A for 16 rows of the result is two factors B for 8 columns each.
+      // A factor A for 16 rows of the result is two factors B for 8 columns each.
 #pragma unroll
     for (int i = 0; i < kTiles; ++i)
 #pragma unroll
@@ -173,8 +173,8 @@ __device__ inline void load_weights(const T* pairs, int inputs, const LanePlace&
     }
 }
 
-// Whether a 16-bit number is not finite, for two at a time:
-// gathers bits, whose highest ones say so.
+// Finds out if a 16-bit number is not finite, for two at a time: gathers bits, whose highest ones
+// say so.
 template <typename T>
 constexpr uint32_t kExponentToSign = 0;  // carries an exponent of all ones into the sign
 template <>
@@ -273,7 +273,7 @@ bool is_for_tiles(const StoredInputs<T>& in) {
   return is_small(in) && in.width() % kTile == 0 && is_aligned(in);
 }
 
-// For t tiles of 16 rows that hold `inputs` vectors, calls body.operator()<t, w>(): w is the width
+// Calls body.operator()<t, w>() for t tiles of 16 rows that hold `inputs` vectors: w is the width
 // where there are kernels for this one, else 0.
 template <typename Body>
 bool with_tiles(int64_t inputs, int64_t width, Body body) {

@@ -31,7 +31,7 @@ constexpr int kMaxInputs = 64;
 
 // ---- Sizes ----
 
-// Of one sample, in elements.
+// Sizes of one sample, in elements.
 struct SampleSize {
   int inputs;  // n' = n + 1
   int width;   // V
@@ -139,7 +139,8 @@ class Turns {
 __device__ inline void copy_chunk_async(void* to, const void* from) {
   __pipeline_memcpy_async(to, from, sizeof(Chunk));
 }
-// What the lane has started to copy is there; the other lanes' copies are after a __syncwarp().
+// Waits until the copies that the lane has started are there; the other lanes' copies are after a
+// __syncwarp().
 __device__ inline void wait_for_chunks() {
   __pipeline_commit();
   __pipeline_wait_prior(0);

@@ -11,9 +11,9 @@
 namespace hlite::ops::gpu {
 namespace {
 
-// As aligned as cuBLASLt cares to know.
+// The largest alignment that cuBLASLt cares to know.
 constexpr uintptr_t kMostAligned = 256;
-// Of bias, bias gradient and mask, for cuBLASLt's epilogues.
+// The alignment of bias, bias gradient and mask for cuBLASLt's epilogues.
 constexpr uintptr_t kEpilogueAlignment = 16;
 constexpr int64_t kMaskBits = 128;
 

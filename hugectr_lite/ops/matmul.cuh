@@ -125,7 +125,7 @@ class Matmul {
   using Key = std::array<int64_t, 15>;
   class Timer;
   class Judge;
-  // What a new shape's search works with.
+  // State of the search for a new shape.
   struct Search {
     const MatmulProblem& problem;
     const EpilogueKernels* kernels;  // null for a plain product
@@ -139,7 +139,8 @@ class Matmul {
   [[nodiscard]] Key key_of(const MatmulProblem& problem) const;
   [[nodiscard]] std::string text_of(const Key& key) const;
   void warn_once(const std::string& text);
-  // Where cuBLASLt finds the bias or writes the bias gradient: of d's type, and aligned.
+  // Returns the address where cuBLASLt finds the bias or writes the bias gradient: of d's type, and
+  // aligned.
   [[nodiscard]] void* vector_of(const MatmulProblem& problem) const;
   [[nodiscard]] bool can_fuse(const MatmulProblem& problem) const;
   [[nodiscard]] static MatmulProblem without_epilogue(MatmulProblem problem);
@@ -163,8 +164,8 @@ class Matmul {
   [[nodiscard]] bool fits(const ProductPlan& plan, const MatmulAlgorithm& algorithm) const;
   [[nodiscard]] bool runs(const ProductPlan& plan, const MatmulAlgorithm& algorithm,
                           const MatmulProblem& problem, cudaStream_t stream) const;
-  // Of the candidates the first, or where `timed` the fastest, that runs and, for an epilogue, is
-  // worth its while and right.
+  // Chooses the first of the candidates, or where `timed` the fastest, that runs and, for an
+  // epilogue, is worth its while and right.
   struct Chosen {
     MatmulChoice choice;
     bool any = false;   // whether one runs
@@ -172,7 +173,7 @@ class Matmul {
   };
   [[nodiscard]] Chosen choose(const ProductPlan& plan, const std::vector<MatmulAlgorithm>& all,
                               const Search& search, bool timed);
-  // Whether the file has a choice that can be followed here; the plan then does.
+  // Returns true if the file has a choice that can be followed here; the plan then does.
   [[nodiscard]] bool follow_remembered(const LockedAlgorithms& remembered, const Search& search,
                                        ProductPlan& plan);
 

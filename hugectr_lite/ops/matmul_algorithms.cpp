@@ -58,7 +58,7 @@ bool parse(const std::string& line, std::string* key, MatmulChoice* choice) {
   return line == line_of(*key, *choice);
 }
 
-// What comes of a file that cannot be written, as matmul.cuh promises.
+// The consequence of a file that cannot be written, as matmul.cuh promises.
 constexpr const char* kConsequence =
     "; fast algorithms cannot be remembered, so cuBLASLt's first choice is taken";
 

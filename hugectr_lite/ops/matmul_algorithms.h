@@ -24,7 +24,7 @@ namespace hlite::ops {
 
 using MatmulAlgorithm = std::array<uint64_t, 8>;  // cublasLtMatmulAlgo_t, to be passed on as it is
 
-// What was found out about a product with an epilogue. A plain product is always taken.
+// The verdict on a product with an epilogue. A plain product is always taken.
 enum class MatmulVerdict {
   kTake,
   kSlower,   // than the plain product and a kernel
@@ -51,7 +51,7 @@ class LockedAlgorithms {
   LockedAlgorithms(const LockedAlgorithms&) = delete;
   LockedAlgorithms& operator=(const LockedAlgorithms&) = delete;
 
-  // Whether put() has a chance.
+  // Returns true if put() has a chance.
   [[nodiscard]] bool writable() const { return lock_ >= 0; }
   // Null for a key that is not there.
   [[nodiscard]] const MatmulChoice* find(const std::string& key) const;

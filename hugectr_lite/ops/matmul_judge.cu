@@ -135,7 +135,8 @@ std::vector<uint8_t> Matmul::Judge::sampled_mask() const {
 
 std::vector<float> Matmul::Judge::sums() const { return copied(problem_.sums, problem_.m); }
 
-// What an algorithm leaves unwritten must not be right by what was there before.
+// Spoils the results: what an algorithm leaves unwritten must not be right by what was there
+// before.
 void Matmul::Judge::spoil_results() const {
   const auto spoil = [&](void* data, int64_t bytes) {
     HLITE_CUDA(cudaMemsetAsync(data, 0xFF, static_cast<size_t>(bytes), stream_));

@@ -1,5 +1,5 @@
-// Whether cuBLASLt's epilogues do what they should, on a problem's own data: samples and digests of
-// results go to the host, so only for a shape's first call.
+// Checks that cuBLASLt's epilogues do what they should, on a problem's own data: samples and
+// digests of results go to the host, so only for a shape's first call.
 #pragma once
 
 #include <string>
@@ -16,13 +16,13 @@ class Matmul::Judge {
   // a new network are 0 and would show nothing.
   Judge(const Matmul& matmul, const Search& search);
 
-  // Whether the product's numbers could tell.
+  // Returns true if the product's numbers could tell.
   [[nodiscard]] bool can_tell() const { return is_telling(expected_); }
   struct Opinion {
     MatmulVerdict verdict = MatmulVerdict::kTake;
     std::string why;  // of another one
   };
-  // Of an algorithm that runs.
+  // Judges an algorithm that runs.
   [[nodiscard]] Opinion of(const ProductPlan& plan, const MatmulAlgorithm& algorithm) const;
 
  private:

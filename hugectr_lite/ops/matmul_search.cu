@@ -1,4 +1,4 @@
-// How a new shape's algorithm is chosen: see matmul.cuh.
+// The choice of a new shape's algorithm: see matmul.cuh.
 #include <algorithm>
 #include <bit>
 #include <cstdio>
@@ -108,7 +108,7 @@ std::vector<MatmulAlgorithm> Matmul::candidates(const ProductPlan& plan, const K
   return all;
 }
 
-// Whether a remembered algorithm can run here.
+// Returns true if a remembered algorithm can run here.
 bool Matmul::fits(const ProductPlan& plan, const MatmulAlgorithm& algorithm) const {
   cublasLtMatmulHeuristicResult_t result{};
   const auto algo = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm);

@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kThreads)
 
 size_t padded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Where the arrays for n samples lie from `memory` on.
+// The places of the arrays for n samples, from `memory` on.
 struct AucArrays {
   EvaluationSums* sums;
   double* losses;

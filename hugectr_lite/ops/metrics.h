@@ -37,7 +37,7 @@ HLITE_HD inline uint32_t ordered_bits(float x) {
   return (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
 }
 
-// What the metrics of a set on a GPU are made of.
+// Sums that the metrics of a set on a GPU are made of.
 struct EvaluationSums {
   unsigned long long positives = 0;
   // Twice the (positive, negative) pairs in which the positive has the higher score;
@@ -69,13 +69,13 @@ class GpuMetrics {
   // Takes everything that start() needs for up to max_samples from the device: about
   // 10 bytes a sample.
   GpuMetrics(const Exec& exec, int64_t max_samples);
-  // Of that, the bytes.
+  // The bytes of that.
   [[nodiscard]] int64_t workspace_bytes() const { return static_cast<int64_t>(workspace_.size()); }
 
   // Asynchronous on exec.stream, deterministic; waits for nothing.
   void start(const Exec& exec, Vector<const float> logits, Vector<const float> labels);
 
-  // What the last start() found out, once its stream has been waited for.
+  // The results of the last start(). REQUIRES that its stream has been synchronized.
   //
   // The numbers of auc(), to the last bit up to 1.3e8 samples; throws DataError on a NaN.
   [[nodiscard]] std::optional<double> auc() const;

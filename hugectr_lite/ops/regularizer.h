@@ -18,7 +18,7 @@ struct PenaltyTerm {
   float gradient;
 };
 
-// Of one parameter, before the factor lambda.
+// Returns the penalty of one parameter, before the factor lambda.
 HLITE_HD inline PenaltyTerm penalty_term(Penalty penalty, float w) {
   if (penalty == Penalty::kL1)
     return {static_cast<double>(w < 0 ? -w : w), static_cast<float>((w > 0) - (w < 0))};
@@ -28,8 +28,8 @@ HLITE_HD inline PenaltyTerm penalty_term(Penalty penalty, float w) {
 struct RegularizerOptions {
   Penalty penalty = Penalty::kL2;
   double lambda = 0;
-  // What the gradients are multiplied by already (loss scaling); in memory of the op's device.
-  // Null: 1.
+  // The factor by which the gradients are multiplied already (loss scaling); in memory of the op's
+  // device. Null: 1.
   const float* scale = nullptr;
   // At least kBlockSums numbers (ops/block_sums.h), whatever they hold; the CPU takes fewer too, on
   // one thread.

@@ -69,7 +69,8 @@ HLITE_INLINE void sum_tile(int64_t depth, TileRows<kRows, kPacked> a, StridedMat
   }
 }
 
-// As many sums as the registers hold beside the factors: 32 of AVX-512, 16 of AVX2.
+// Rows of a tile: as many sums as the registers hold in addition to the factors, 32 of AVX-512, 16
+// of AVX2.
 template <int kLanes>
 constexpr int kTileRows = kLanes == 16 ? 12 : 6;
 

@@ -8,7 +8,7 @@ namespace hlite::ops::gpu {
 inline constexpr int kWarp = 32;
 inline constexpr int kWarpsOfBlock = 8;
 
-// In every thread of the warp.
+// Returns the sum in every thread of the warp.
 __device__ inline float warp_sum(float value) {
   for (int distance = kWarp / 2; distance > 0; distance /= 2)
     value += __shfl_xor_sync(0xffffffffu, value, distance);

@@ -34,7 +34,7 @@ inline const KernelOf<decltype(ops::weight_multiply_forward<T>)> weight_multiply
 template <typename T>
 inline const KernelOf<decltype(ops::weight_multiply_backward_data<T>)>
     weight_multiply_backward_data{"weight_multiply_backward_data"};
-// With the Exec's MatmulContext.
+// REQUIRES the Exec's MatmulContext.
 template <typename T>
 inline const KernelOf<decltype(ops::weight_multiply_backward_weights<T>)>
     weight_multiply_backward_weights{"weight_multiply_backward_weights"};

@@ -37,7 +37,8 @@ inline constexpr float kMaxLossScale = 0x1p24f;
 inline LossScale loss_scale_from(float scale) {
   return {.scale = scale, .inverse = 1 / scale, .next_inverse = 1 / scale};
 }
-// What undoes it, by address: the numbers themselves stay in the device's memory.
+// Returns the factor that undoes it, by address: the numbers themselves stay in the device's
+// memory.
 inline GradientScale gradient_scale(const LossScale& state) {
   return {.inverse = &state.inverse, .skip = &state.skip};
 }
@@ -63,7 +64,7 @@ HLITE_HD inline LossScale next_loss_scale(const LossScale& now, int32_t grow_aft
   return next;
 }
 
-// What several ranks, which decide alike, know of an iteration; in memory of the op's device.
+// Facts that several ranks, which decide alike, know of an iteration; in memory of the op's device.
 struct RanksVerdict {
   // The sum over ranks of report_gradient_overflow(); null on one rank.
   const float* gradient_overflow = nullptr;

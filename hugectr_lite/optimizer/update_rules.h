@@ -1,5 +1,5 @@
-// What an optimizer does to one weight w with gradient g, used by dense and sparse updates on every
-// backend. t is the step, from 1; lr its learning rate; mu the momentum factor.
+// The rule by which an optimizer changes one weight w with gradient g, used by dense and sparse
+// updates on every backend.
 //
 //   SGD        w -= lr (g + weight_decay w)
 //   Momentum   m = mu m - lr g                           w += m
@@ -84,7 +84,7 @@ constexpr const char* state_name(OptimizerType type, int index) {
   return is_ada_grad(type) ? "accumulator" : "momentum";
 }
 
-// What every element of a state array holds before the first step.
+// Returns the value that every element of a state array holds before the first step.
 constexpr float initial_state(const UpdateRule& rule) {
   return is_ada_grad(rule.type) ? static_cast<float>(rule.initial_accumulator) : 0.f;
 }

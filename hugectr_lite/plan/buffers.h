@@ -82,7 +82,7 @@ class Buffers {
   void write(BufferId id, int64_t first, std::span<const T> from) const {
     copy(range<T>(id, first, std::ssize(from)), from.data(), from.size_bytes());
   }
-  // Of a buffer that is one T, or begins with one.
+  // Views a buffer that is one T, or begins with one.
   template <typename T>
   [[nodiscard]] T value(BufferId id) const {
     T value;

@@ -30,7 +30,8 @@ struct DeviceOptions {
   std::function<void(const Exec&)> wait = {};
   // Called in the handler of what a step has thrown, with its name; may throw something better.
   std::function<void(const std::string& step)> on_failure = {};
-  // Of the matrix products on the lanes kCompute and kWeights; nothing: no step multiplies any.
+  // Options of the matrix products on the lanes kCompute and kWeights; nothing: no step multiplies
+  // any.
   std::optional<MatmulOptions> matmul = {};
 };
 

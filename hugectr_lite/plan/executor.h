@@ -22,7 +22,7 @@ class Executor {
   // From now on adds to seconds[i] what step i of `plan` takes, whenever that is run. False where
   // steps cannot be timed: a GPU runs them as one.
   virtual bool measure(const Plan& /*plan*/, std::span<double> /*seconds*/) { return false; }
-  // Where single ops can be put, behind all that was run.
+  // Returns an Exec for single ops, after all that was run.
   [[nodiscard]] virtual Exec exec() const = 0;
   // Waits until the batch of the last run may be overwritten in host memory.
   virtual void wait_for_input() {}

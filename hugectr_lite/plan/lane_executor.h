@@ -34,7 +34,7 @@ class LaneExecutor final : public Executor {
   // that had not started by then are left out. The compute lane is the calling thread. Allocates
   // only when `plan` is longer than any before.
   void run(const Plan& plan, const StepContext& context) override;
-  // What a step waits for others is none of its time.
+  // The time that a step waits for others is not counted.
   bool measure(const Plan& plan, std::span<double> seconds) override {
     measured_ = &plan;
     seconds_ = seconds;

@@ -32,14 +32,14 @@ struct HostInput {
   int64_t next_batch = 0;
 };
 
-// What a step is given when it runs.
+// Arguments of a step when it runs.
 struct StepContext {
   Exec exec = {};         // set by the executor
   int64_t batch = 0;      // samples in this batch, at most what the buffers were sized for
   int64_t iteration = 0;  // training iteration, from 1; 0 in an evaluation
   HostInput input = {};
-  // Where the batch is one rank's part of a larger one: that one's samples, and the place in it of
-  // this rank's first.
+  // Set where the batch is one rank's part of a larger one: that one's samples, and the place in it
+  // of this rank's first.
   int64_t global_batch = 0;
   int64_t first_row = 0;
   [[nodiscard]] int64_t mean_over() const { return global_batch > 0 ? global_batch : batch; }
@@ -94,7 +94,7 @@ class Plan {
   [[nodiscard]] const Buffers& buffers() const { return *buffers_; }
   // Index of the step of that name; throws Error when there is none.
   [[nodiscard]] int index_of(const std::string& name) const;
-  // Whether the dependencies leave the two steps unordered and on different lanes.
+  // Returns true if the dependencies leave the two steps unordered and on different lanes.
   [[nodiscard]] bool may_overlap(int a, int b) const;
   // Lines of each step: index, lane, name, reads, writes, what it sends, after.
   [[nodiscard]] std::string describe() const;

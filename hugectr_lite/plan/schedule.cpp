@@ -36,7 +36,7 @@ Schedule schedule(const Plan& plan, std::span<const StepCost> costs, bool lanes)
     return std::all_of(steps[i].after.begin(), steps[i].after.end(),
                        [&](int before) { return placed[static_cast<size_t>(before)]; });
   };
-  // Of the first steps left in each lane the one that comes to the device first is placed next.
+  // The first step left in a lane that comes to the device first is placed next.
   for (size_t done = 0; done < steps.size(); ++done) {
     std::array<bool, kLanes> seen{};
     int next = -1;

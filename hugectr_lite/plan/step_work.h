@@ -1,5 +1,5 @@
-// What the steps of a plan have to do: operations, memory traffic, bytes for other ranks. From
-// their buffers and what they say of themselves; nothing is run.
+// The work of the steps of a plan: operations, memory traffic, bytes for other ranks. From their
+// buffers and what they say of themselves; nothing is run.
 #pragma once
 
 #include "hugectr_lite/plan/plan.h"

@@ -21,7 +21,8 @@ DType dtype_of(FloatType type) {
 MappedWeights::MappedWeights(const std::string& model)
     : file_(file_of(model)), reader_(file_), memory_(file_.name()) {}
 
-// Where the tables of a layer begin, if they follow each other in the file as in memory; else null.
+// Returns the address where the tables of a layer begin, if they follow each other in the file as
+// in memory; else null.
 std::byte* MappedWeights::tables_at(const embedding::EmbeddingLayer& layer) const {
   const embedding::TableStorage& storage = layer.tables().storage();
   if (layer.hashed() || storage.placement() != nullptr || storage.holds_lines()) return nullptr;

@@ -10,12 +10,13 @@
 
 namespace hlite::predict {
 
-// Where a config is: in a file, or (path empty) in memory, or (both empty) in a checkpoint.
+// The place of a config: in a file, or (path empty) in memory, or (both empty) in a checkpoint.
 struct ConfigText {
   std::string path = {}, text = {};
   std::string name = "config";  // what messages call a text
 };
-// Of a config in a file or in memory, with `changes` (--set). Throws ConfigError.
+// Loads a config from a file or from memory, with `changes` (--set). Throws ConfigError. Throws
+// ConfigError.
 std::unique_ptr<config::TrainConfig> load_config(const ConfigText& config,
                                                  const std::vector<std::string>& changes);
 

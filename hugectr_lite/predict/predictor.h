@@ -18,7 +18,7 @@
 
 namespace hlite::predict {
 
-// Whether tables are read into memory, with their checksum, or mapped where that can be done
+// Says if tables are read into memory, with their checksum, or mapped where that can be done
 // (mapped_weights.h).
 enum class WeightsIn { kMemory, kFile };
 

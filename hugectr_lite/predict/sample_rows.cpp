@@ -47,7 +47,7 @@ void SampleRows::check_shapes(const SampleArrays& samples) const {
   check("sample_weight", samples.weights.dim(0), samples.weights.dim(1), 1);
 }
 
-// What a decoder of records would refuse.
+// Refuses what a decoder of records would refuse.
 void SampleRows::check_values(const SampleArrays& samples, int64_t sample) const {
   const auto check_label = [&](const char* array, int64_t column, float value) {
     if (labels_.allows(column, value)) return;

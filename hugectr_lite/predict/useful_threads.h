@@ -1,6 +1,6 @@
-// How many threads a short prediction uses: to wake a second thread for every step takes longer
-// than the work that it takes over, most of all on a machine with other work. Scores do not depend
-// on it.
+// The number of threads that a short prediction uses: to wake a second thread for every step takes
+// longer than the work that it takes over, most of all on a machine with other work. Scores do not
+// depend on it.
 #pragma once
 
 #include <cstdint>

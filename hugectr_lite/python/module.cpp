@@ -93,9 +93,10 @@ float logit(float probability) {
   return static_cast<float>(std::log(p / (1 - p)));
 }
 
-// What Python's threads work on. One at a time is inside while others run Python; the same one may
-// come back, where a signal's handler calls. A child that fork() made lacks the threads of what it
-// got and would wait for them for ever: it may not call, and leaves the object to its end.
+// An object that Python's threads use one at a time. One at a time is inside while others run
+// Python; the same one may come back, where a signal's handler calls. A child that fork() made
+// lacks the threads of what it got and would wait for them for ever: it may not call, and leaves
+// the object to its end.
 class OneAtATime {
  protected:
   class Inside {

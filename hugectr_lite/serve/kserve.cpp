@@ -265,7 +265,7 @@ InferAnswer infer_answer(const ModelDescription& model, const std::string& versi
     text.append(reinterpret_cast<const char*>(scores.data()), scores.size_bytes());
     return answer;
   }
-  // As doubles: a client that reads doubles and rounds them gets the very float.
+  // Written as doubles: a client that reads doubles and rounds them gets the very float.
   text += "\"data\":[";
   for (size_t i = 0; i < scores.size(); ++i)
     add("{}{}", i > 0 ? "," : "", static_cast<double>(scores[i]));

@@ -43,7 +43,7 @@ struct SampleBlock {
   std::vector<uint32_t> keys;  // [size, key columns]
 };
 
-// What became of a request: scores [samples, tasks], or why there are none.
+// The result of a request: scores [samples, tasks], or why there are none.
 struct ScoreResult {
   int status = 200;
   std::string error = {};
@@ -73,7 +73,8 @@ class Scorer {
   // REQUIRES takes_text().
   [[nodiscard]] SampleBlock rows_of(std::span<const std::string> lines);
   [[nodiscard]] bool takes_text() const { return text_ != nullptr; }
-  // Whether submit() would refuse any job, so that an overloaded server need not parse requests.
+  // Returns true if submit() would refuse any job, so that an overloaded server need not parse
+  // requests.
   [[nodiscard]] bool full();
   // False where the queue is full; `job` is then as it was.
   [[nodiscard]] bool submit(ScoreJob& job);
@@ -97,7 +98,7 @@ class Scorer {
   const ScorerOptions options_;
   const ModelMetrics metrics_;
   std::unique_ptr<const predict::SampleRows> rows_;
-  // Where the checkpoint has a preparation.
+  // Set if the checkpoint has a preparation.
   std::unique_ptr<const tools::Preparation> preparation_;
   std::unique_ptr<tools::TextRows> text_;
   std::mutex text_mutex_;  // TextRows are one thread's at a time

@@ -1,4 +1,4 @@
-// What a server counts, in Prometheus' text format.
+// Counters of a server, in Prometheus' text format.
 #pragma once
 
 #include <prometheus/counter.h>
@@ -11,7 +11,7 @@
 
 namespace hlite::serve {
 
-// Of one model. References stay valid as long as the Metrics that they are of.
+// Metrics of one model. References stay valid as long as the Metrics that they are of.
 struct ModelMetrics {
   prometheus::Counter &requests, &samples, &batches;
   prometheus::Counter& unknown_keys;  // keys outside of their tables, or values without an id

@@ -28,7 +28,7 @@ class VersionList {
 
   // The newest first. A checkpoint and a delta are complete, as they are renamed into their places.
   [[nodiscard]] std::vector<VersionNumber> list() const;
-  // Whether others than the first may come.
+  // Returns true if others than the first may come.
   [[nodiscard]] bool may_grow() const { return numbered_ || !deltas_.empty(); }
   [[nodiscard]] bool numbered() const { return numbered_; }
   // The checkpoint or weights file that a version begins with, and the chain's link that it ends

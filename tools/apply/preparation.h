@@ -1,5 +1,5 @@
-// What csv_prep or criteo_prep did to its training files, to be done to other lines: the same
-// columns, ids, statistics and lists, read from the folder that the tool wrote.
+// The preparation that csv_prep or criteo_prep did to its training files, to be done to other
+// lines: the same columns, ids, statistics and lists, read from the folder that the tool wrote.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@
 
 namespace hlite::tools {
 
-// Whether lines have the label's column.
+// Says if lines have the label's column.
 enum class Labels { kThere, kAbsent };
 
 class Preparation {
@@ -34,7 +34,7 @@ class Preparation {
   // training file, without the label's under Labels::kAbsent. Throws DataError if the schema goes
   // by a header that the manifest lacks.
   [[nodiscard]] std::unique_ptr<const LineParser> lines() const;
-  // Of the records that encode() makes, and the rows of each table.
+  // The format of the records that encode() makes, and the rows of each table.
   [[nodiscard]] data::RawFormat format() const { return data::RawFormat::from(described_); }
   // The manifest as the tool wrote it, and its path.
   [[nodiscard]] const data::Manifest& manifest() const { return manifest_; }

@@ -36,7 +36,7 @@ void TextBatches::check(const ParsedBlock& block) const {
                      block.rows.bad.front().reason);
 }
 
-// As many blocks of lines as there are threads.
+// Reads as many blocks of lines as there are threads.
 void TextBatches::fill() {
   records_.erase(records_.begin(), records_.begin() + static_cast<std::ptrdiff_t>(taken_));
   taken_ = 0;

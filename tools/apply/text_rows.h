@@ -14,7 +14,7 @@
 
 namespace hlite::tools {
 
-// For one thread.
+// Belongs to one thread.
 class TextRows {
  public:
   // `preparation` must outlive it. Throws DataError or ConfigError where its rows are not those

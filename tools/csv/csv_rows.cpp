@@ -84,7 +84,7 @@ class CsvLineParser final : public LineParser {
     return found.value_or(SplitPart::kTrain) == part_.part;
   }
 
-  // What is wrong with the line, or nothing.
+  // Returns what is wrong with the line, or nothing.
   [[nodiscard]] Problem read(std::string_view line, CsvRow& row) const {
     if (Problem problem = split_csv(dialect_of(schema_), line, row.fields)) return problem;
     const auto& fields = row.fields.fields;

@@ -27,8 +27,8 @@
 
 namespace hlite::tools {
 
-// What becomes of a number x; mean and deviation are those of the training rows (of log(1 + x) in
-// the last case). A missing value becomes 0, in the standardised cases thus the mean.
+// Says what becomes of a number x; mean and deviation are those of the training rows (of log(1 + x)
+// in the last case). A missing value becomes 0, in the standardised cases thus the mean.
 enum class DenseTransform { kNone, kLog1p, kStandardize, kLog1pStandardize };
 const char* transform_name(DenseTransform transform);
 inline bool is_standardized(DenseTransform transform) {

@@ -20,7 +20,7 @@ struct DenseStatistics {
     mean += delta / static_cast<double>(count);
     squares += delta * (x - mean);
   }
-  // As if the values of `other` had been added (Chan, Golub, LeVeque 1979).
+  // Does what adding the values of `other` would do (Chan, Golub, LeVeque 1979).
   void add(const DenseStatistics& other);
   // 1 for a constant column: it becomes 0 everywhere.
   [[nodiscard]] double deviation() const;
@@ -31,14 +31,14 @@ struct DenseScale {
   double mean = 0, deviation = 1;
 };
 
-// What a number, its logarithm taken already, becomes in files; NaN is missing.
+// Returns what a number, its logarithm taken already, becomes in files; NaN is missing.
 inline float dense_feature(double x, bool standardize, const DenseScale& scale) {
   if (std::isnan(x)) return 0.0f;
   return static_cast<float>(standardize ? (x - scale.mean) / scale.deviation : x);
 }
 
-// Of the first `rows` values of `column`; NaN is missing. Blocks of 2^16 rows are summed each for
-// itself, by all threads, and merged in their order.
+// Returns the statistics of the first `rows` values of `column`; NaN is missing. Blocks of 2^16
+// rows are summed each for itself, by all threads, and merged in their order.
 DenseStatistics dense_statistics(const ByteSource& column, int64_t rows, ThreadPool& pool);
 
 }  // namespace hlite::tools

@@ -17,7 +17,7 @@ namespace hlite::tools {
 
 namespace {
 
-// What a file is called after a column: nothing that a file system or a shell could trip over.
+// Returns the name of a file after a column: nothing that a file system or a shell could trip over.
 std::string file_name(size_t slot, const std::string& column) {
   std::string name = fmt::format("vocabulary/{:02}_", slot);
   for (const char c : column.substr(0, 64)) {

@@ -66,7 +66,7 @@ class BatchCounter {
       if (++rows_ == skew_.batch) end();
     }
   }
-  // Of a file shorter than a batch, what there is of it.
+  // A file shorter than a batch gives what there is of it.
   void finish(Skew& skew) {
     if (skew_.batches == 0 && rows_ > 0) {
       skew_.batch = rows_;

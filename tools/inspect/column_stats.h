@@ -18,9 +18,9 @@ struct NumberStats {
   }
 };
 
-// How often each key occurs: a hash table of at most `most` keys. When it is full, rare keys are
-// dropped ("lossy counting", Manku and Motwani 2002): a key that comes back is counted from anew,
-// so counts are too low by at most undercount().
+// Counts how often each key occurs: a hash table of at most `most` keys. When it is full, rare keys
+// are dropped ("lossy counting", Manku and Motwani 2002): a key that comes back is counted from
+// anew, so counts are too low by at most undercount().
 class KeyCounter {
  public:
   explicit KeyCounter(int64_t most);
@@ -65,7 +65,7 @@ struct Skew {
   };
   std::vector<Point> curve;  // rows 1, 2, 3, ..., at growing distances, up to all
   [[nodiscard]] double share_of(int64_t rows) const;
-  // Of consecutive rows of the file.
+  // Batches of consecutive rows of the file.
   int64_t batch = 0, batches = 0;
   double distinct_in_batch = 0, lookups_in_batch = 0;
 };

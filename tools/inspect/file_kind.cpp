@@ -177,7 +177,7 @@ bool begins(std::string_view head, std::string_view magic) {
   return head.compare(0, magic.size(), magic) == 0;
 }
 
-// What the first bytes say for certain.
+// Finds what the first bytes say for certain.
 bool detect_magic(std::string_view head, FileFacts& file) {
   const auto certain = [&](FileKind kind, const char* why) {
     file.kind = kind;

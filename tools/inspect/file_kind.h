@@ -1,5 +1,5 @@
-// What kind of file is this? By its first bytes, its name and its size; raw data, which has no
-// header, is what is left when nothing else fits.
+// The kind of a file, by its first bytes, its name and its size; raw data, which has no header, is
+// what is left when nothing else fits.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,8 @@ enum class FileKind {
 
 enum class Compression { kNone, kGzip, kZstd };
 
-// How sure a statement is: certain (the file says so), likely (its contents look like it), a guess.
+// The sureness of a statement: certain (the file says so), likely (its contents look like it), a
+// guess.
 enum class Sureness { kCertain, kLikely, kGuess };
 
 struct FileFacts {

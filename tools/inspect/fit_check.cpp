@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What turns such a file into one that can be read.
+// Says what turns such a file into one that can be read.
 std::string conversion_advice(const FileFacts& file, const config::DataConfig& data) {
   switch (file.kind) {
     case FileKind::kCriteoTsv:

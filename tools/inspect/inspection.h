@@ -25,7 +25,7 @@ struct Inspection {
   Sureness sure = Sureness::kGuess;
   std::string why;
   std::vector<std::string> remarks;
-  // Of files with rows.
+  // Statistics of files with rows.
   std::optional<FileStatistics> statistics;
   RowSchema columns;
   std::string part;  // which rows the statistics are of
@@ -37,7 +37,7 @@ struct Inspection {
 Inspection inspect_file(const std::string& path, const config::TrainConfig* config,
                         const std::vector<int64_t>& slot_rows, const InspectOptions& options);
 
-// For people, and as a JSON object.
+// The report for people, and as a JSON object.
 std::string report_text(const Inspection& inspection);
 nlohmann::ordered_json report_json(const Inspection& inspection);
 

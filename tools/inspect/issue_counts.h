@@ -1,4 +1,4 @@
-// What a decoder finds wrong with values, counted.
+// Counts of what a decoder finds wrong with values.
 #pragma once
 
 #include <array>

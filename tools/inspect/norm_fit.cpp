@@ -1,4 +1,4 @@
-// What of a list of Norm files contradicts a config: headers first, then records.
+// A list of Norm files is compared with a config: headers first, then records.
 #include <algorithm>
 
 #include "data_reader/norm_decoder.h"

@@ -8,7 +8,7 @@
 namespace hlite::tools {
 namespace {
 
-// Of `rows` rows, the k at `x` in [0, 1] of a logarithmic axis from 1 to `rows`.
+// Returns, of `rows` rows, the k at `x` in [0, 1] of a logarithmic axis from 1 to `rows`.
 int64_t rows_at(double x, int64_t rows) {
   return std::max<int64_t>(1, std::llround(std::pow(static_cast<double>(rows), x)));
 }

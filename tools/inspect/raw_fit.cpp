@@ -1,4 +1,4 @@
-// What of a raw file contradicts a config: the size of its records first, then what is in them.
+// A raw file is compared with a config: the size of its records first, then what is in them.
 #include <algorithm>
 
 #include "data_reader/raw_format.h"

@@ -22,7 +22,7 @@ struct RowSchema {
   std::vector<std::string> slots;
   std::vector<int> slot_of;  // [key columns]
   bool local_keys = true;    // keys count from 0 (tokens of text are arbitrary numbers)
-  // Whether the format tells a missing number, or key, from one that is there.
+  // True if the format tells a missing number, or key, from one that is there.
   bool numbers_may_miss = true, keys_may_miss = true;
 };
 
@@ -44,7 +44,7 @@ class RowStream {
   virtual bool next(RowChunk& chunk) = 0;
   // Rows of the file; -1 where only reading it all tells.
   [[nodiscard]] virtual int64_t rows_in_file() const = 0;
-  // What next() gives of them: "all", "64 blocks spread over the file", "the first 1000".
+  // Says which rows next() gives: "all", "64 blocks spread over the file", "the first 1000".
   [[nodiscard]] virtual std::string part() const = 0;
   // Rows passed over because they are not of the format, and the first of them with its reason.
   [[nodiscard]] int64_t bad_rows() const { return bad_rows_; }

@@ -1,4 +1,4 @@
-// What the tools' main() functions have in common beside core/run_program.h.
+// The common part of the tools' main() functions beside core/run_program.h.
 #pragma once
 
 #include <CLI/CLI.hpp>

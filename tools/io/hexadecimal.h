@@ -7,7 +7,7 @@
 
 namespace hlite::tools {
 
-// Of every byte its two digits.
+// The two digits of every byte.
 inline constexpr std::array<char, 512> kHexadecimalPairs = [] {
   std::array<char, 512> digits{};
   for (size_t i = 0; i < digits.size(); ++i)

@@ -28,7 +28,7 @@ struct LineBlock {
   int64_t lines = 0;
   std::vector<size_t> inner_feeds;  // offsets of the line feeds inside quoted fields
   [[nodiscard]] std::string_view text() const { return {bytes.data(), size}; }
-  // Where a row begins.
+  // The place where a row begins.
   struct Place {
     size_t offset = 0;
     int64_t line = 1;
@@ -91,7 +91,7 @@ class InputFile {
   // `capacity`, for a quote that is not closed, with its line, and for a file that is no text.
   bool next(LineBlock& block, size_t capacity);
 
-  // Where the next block begins.
+  // The place where the next block begins.
   [[nodiscard]] Position position() const {
     return {stream_->offset() - static_cast<int64_t>(rest_.size()), next_line_};
   }

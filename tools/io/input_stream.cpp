@@ -18,7 +18,7 @@
 namespace hlite::tools {
 namespace {
 
-// What is read from the file at a time, and what the kernel is asked to fetch beyond it.
+// The size of a read from the file, and what the kernel is asked to fetch beyond it.
 constexpr size_t kStoredBlock = size_t{1} << 20;
 constexpr int64_t kReadAhead = int64_t{8} << 20;
 constexpr const char* kStandardInput = "standard input";

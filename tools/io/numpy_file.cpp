@@ -104,7 +104,7 @@ class HeaderText {
   std::string_view whole_, text_;
 };
 
-// Of "<f4", "|b1"; 0 for what is no plain number.
+// Returns the bytes of "<f4", "|b1"; 0 for what is no plain number.
 int64_t bytes_of(std::string_view type) {
   if (type.size() < 3 || std::string_view("<>|=").find(type[0]) == std::string_view::npos ||
       std::string_view("biufc").find(type[1]) == std::string_view::npos)

@@ -21,7 +21,7 @@ using data::parquet::ValueType;
 
 constexpr int64_t kPieceLevels = 4096;
 
-// Whether a text can be a field as it is.
+// Returns true if a text can be a field as it is.
 bool is_plain(std::string_view text, char separator) {
   bool plain = true;
   for (const char c : text) plain &= c != separator && c != '"' && c != '\r' && c != '\n';

@@ -25,8 +25,8 @@ class LineBuffer {
     std::copy(text.begin(), text.end(), room(text.size()));
     size_ += text.size();
   }
-  // Where the next bytes go, of which `most` and kShort more may be written; added() says how many
-  // count.
+  // Returns where the next bytes go, of which `most` and kShort more may be written; added() says
+  // how many count.
   char* room(size_t most) {
     if (size_ + most + kShort > bytes_.size()) bytes_.resize(2 * (size_ + most + kShort));
     return bytes_.data() + size_;

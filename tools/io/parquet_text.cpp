@@ -24,7 +24,7 @@ using data::parquet::ValueType;
 
 constexpr size_t kChunkBytes = size_t{1} << 18;  // of text handed over at a time
 constexpr size_t kChunksAhead = 8;               // of one row group
-// As stored, of the row groups that are worked at.
+// The stored size of the row groups that are worked at.
 constexpr int64_t kGroupBytes = int64_t{256} << 20;
 
 class ParquetText final : public InputStream {

@@ -1,5 +1,5 @@
-// How far a long piece of work is, for a person: one line redrawn on a terminal, else a line now
-// and then.
+// The progress of a long piece of work, for a person: one line redrawn on a terminal, else a line
+// now and then.
 #pragma once
 
 #include <chrono>

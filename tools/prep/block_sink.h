@@ -1,4 +1,5 @@
-// Where the first stage of a preparation (parse_stage.h) puts the rows that it has parsed.
+// The place where the first stage of a preparation (parse_stage.h) puts the rows that it has
+// parsed.
 #pragma once
 
 #include <cstddef>

@@ -109,7 +109,7 @@ void for_each_chunk(const TableTask& task, Body&& body) {
   }
 }
 
-// What ids in order of first appearance become.
+// The final ids of those in order of first appearance.
 struct FinalIds {
   int64_t size = 0;          // rows of the table
   BudgetArray<uint32_t> of;  // [ids in order of first appearance]

@@ -39,14 +39,14 @@ struct OnePassState {
 struct OnePassFiles {
   std::string rows;
   std::vector<std::string> keys = {};  // of each slot
-  // Of the training rows, and its name as a result; "": they go to `rows` like the others.
+  // The file of the training rows, and its name as a result; "": they go to `rows` like the others.
   std::string result = {}, result_name = {};
 };
 
 class OnePass final : public BlockSink {
  public:
-  // For columns of 32 bits, each with a table of its own. `rows` rows are there, and `state`, of
-  // an earlier run. Throws OutOfBudget, as take() does; FileError.
+  // REQUIRES columns of 32 bits, each with a table of its own. `rows` rows are there, and `state`,
+  // of an earlier run. Throws OutOfBudget, as take() does; FileError.
   OnePass(const NumberingRecipe& recipe, const RowParser& parser, OnePassFiles files,
           int64_t memory_bytes, ThreadPool& pool, int64_t rows, const OnePassState& state,
           const std::function<void(std::string_view)>& at_point);
@@ -100,7 +100,7 @@ class OnePass final : public BlockSink {
   PlacedFile rows_;
   const std::function<void(std::string_view)>& at_point_;
   std::unique_ptr<OutputFile> result_;
-  // Of what was appended:
+  // Counts of what was appended:
   int64_t train_rows_ = 0, positives_ = 0;
   std::vector<int64_t> zeros_;  // OnePassState::zeros
 };
@@ -121,8 +121,8 @@ class StoredRows final : public RowSource {
   ReadFile file_;
 };
 
-// What columns have in the rows of a split that is not trained on. `counts`: paths of what finish()
-// wrote, of each slot.
+// Counts what columns have in the rows of a split that is not trained on. `counts`: paths of what
+// finish() wrote, of each slot.
 std::vector<data::SplitValues> split_values(const RowSource& rows, const std::string& role,
                                             const OnePassState& state, bool hashed,
                                             const std::vector<std::string>& counts,

@@ -1,4 +1,4 @@
-// What a preparation tool writes, and the command line options that choose it: the same for all.
+// The output of a preparation tool, and the command line options that choose it: the same for all.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ void add_output_options(CLI::App& app, OutputOptions& options);
 // float_dense, dense_dim, hotness, slot_tables. Throws ConfigError for sizes that do not fit.
 void describe_output(const OutputOptions& options, const RowShape& shape, data::Manifest& manifest);
 
-// What decides the bytes, for the manifest's options.
+// Returns what decides the bytes, for the manifest's options.
 nlohmann::ordered_json output_json(const OutputOptions& options);
 
 // Keys of each slot: all 1 without --multi-hot. Throws ConfigError.

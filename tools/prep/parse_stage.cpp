@@ -137,7 +137,7 @@ class ParsePipeline {
     try {
       save_(state_);
     } catch (const FileError&) {
-      // As on a full disk, which is what failure_ then says: the state saved before holds.
+      // Treated as a full disk, which is what failure_ then says: the state saved before holds.
       if (!failure_) throw;
     }
     if (failure_) std::rethrow_exception(failure_);
@@ -390,7 +390,7 @@ class ParsePipeline {
   std::vector<Lane> column_lanes_;
   BlockReader reader_;  // of the reading thread
   std::vector<Lane> lanes_;
-  // Of what is placed:
+  // Counts of what is placed:
   int64_t placed_rows_, placed_train_, placed_file_rows_ = 0, placed_bad_;
   int64_t placed_file_bytes_;  // as lines, of a file that is read by columns
   std::chrono::steady_clock::time_point saved_ = std::chrono::steady_clock::now();

@@ -22,7 +22,7 @@
 
 namespace hlite::tools {
 
-// What the sink has.
+// The state of the sink.
 struct ParseState {
   bool done = false;
   int64_t rows = 0;

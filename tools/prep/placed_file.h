@@ -20,7 +20,7 @@ class PlacedFile {
   // ends, however it ends. Throws FileError when the folder cannot hold one.
   static PlacedFile scratch(const std::string& folder);
 
-  // What messages call it: the path, or "<folder>, scratch file".
+  // The name in messages: the path, or "<folder>, scratch file".
   [[nodiscard]] const std::string& name() const { return name_; }
   // Both throw FileError "<name>: cannot write 4096 bytes at offset 123: <reason>".
   void write(int64_t offset, std::span<const std::byte> bytes) const;

@@ -281,7 +281,7 @@ StoredRows PrepEngine::stored_rows(const SplitRows& split) const {
           split.rows};
 }
 
-// What columns have in the rows of other splits, after one pass.
+// Counts what columns have in the rows of other splits, after one pass.
 void PrepEngine::count_split_values(const NumberingRecipe& recipe) {
   std::vector<std::string> counts;
   for (int slot = 0; slot < layout_.slots; ++slot) counts.push_back(slot_file("counts", slot));

@@ -86,7 +86,7 @@ class PrepEngine {
   [[nodiscard]] std::string key_column(int slot) const {
     return column(layout_.first_key() + slot);
   }
-  // What is left of the memory for a stage that shares it out.
+  // Returns what is left of the memory for a stage that shares it out.
   [[nodiscard]] int64_t budget() const;
   void at_point(std::string_view name) const {
     if (options_.at_point) options_.at_point(name);

@@ -1,4 +1,4 @@
-// What a preparation is asked to do, as far as the engine (prep_engine.h) is concerned.
+// The options of a preparation, as far as the engine (prep_engine.h) is concerned.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct PrepInput {
 struct PrepOptions {
   std::vector<PrepInput> inputs;  // those with role "train" come first
   std::string out;
-  // What else decides the results, as a JSON object: a run goes on only under the same.
+  // Other options that decide the results, as a JSON object: a run goes on only under the same.
   std::string identity = "{}";
   int64_t max_bad_rows = 0;  // malformed rows to skip, over all files, before giving up
   double max_unknown = 1;    // most of a column's values in val or test that training lacks
@@ -46,8 +46,10 @@ struct PrepOptions {
   bool quiet = false;
   int64_t block_bytes = 1 << 20;  // of text parsed as one piece; also the longest line
 
-  // For tests. Called at every point where a crash could matter, by the thread that is there, with
-  // a name for the point; may throw or end the process.
+  // Used by tests. Called at every point where a crash could matter, by the thread that is there,
+  // with a name for the point; may throw or end the process. Called at every point where a crash
+  // could matter, by the thread that is there, with a name for the point; may throw or end the
+  // process.
   std::function<void(std::string_view point)> at_point;
   double checkpoint_seconds = 1;  // 0: after every block
   int64_t numbering_bytes = 0;    // memory for the dictionaries; 0: what `memory` leaves

@@ -1,4 +1,4 @@
-// What an unfinished preparation has done, as the work folder keeps it.
+// The work that an unfinished preparation has done, as the work folder keeps it.
 #pragma once
 
 #include <map>
@@ -26,10 +26,11 @@ struct PrepState {
   static PrepState from_json(const nlohmann::ordered_json& json, const std::string& where);
 };
 
-// What must be the same for a run to go on: version, options, and the inputs' sizes and times.
+// Returns what must be the same for a run to go on: version, options, and the inputs' sizes and
+// times.
 nlohmann::ordered_json describe_run(const PrepOptions& options);
-// What differs, for a person: "max_ind_range: 40000000 then, 1000 now; day_0.gz has changed".
-// Empty: nothing.
+// Names what differs, for a person: "max_ind_range: 40000000 then, 1000 now; day_0.gz has changed".
+// Empty: nothing. Empty: nothing.
 std::string difference(const nlohmann::ordered_json& then, const nlohmann::ordered_json& now);
 
 }  // namespace hlite::tools

@@ -26,11 +26,11 @@ class RowParser {
  public:
   virtual ~RowParser() = default;
   [[nodiscard]] virtual const RowLayout& layout() const = 0;
-  // What messages and manifests call the column of a slot.
+  // The name of a slot's column in messages and manifests.
   [[nodiscard]] virtual std::string slot_name(int slot) const = 0;
   // Names of the columns that go beside a row's score, as CSV text; empty: none.
   [[nodiscard]] virtual std::string carried_columns() const { return {}; }
-  // How the lines of a file that is no text should look.
+  // The form that the lines of a file that is no text should have.
   [[nodiscard]] virtual TextForm text_form() const { return {}; }
   // Parsers of the columns of a Parquet file, those of the layout in its order; empty: its rows are
   // parsed as lines.

@@ -99,10 +99,10 @@ class SortedRows final : public RowSource {
   ShuffledRow* entries_;
 };
 
-// What a row takes in memory while its piece is sorted.
+// Returns what a row takes in memory while its piece is sorted.
 int64_t cost(int64_t words) { return words * 4 + static_cast<int64_t>(sizeof(ShuffledRow)); }
 
-// How many buckets there are, a power of two, so that each fits: its expected size and six times
+// Returns the number of buckets, a power of two, so that each fits: its expected size and six times
 // the deviation.
 int64_t bucket_count(int64_t rows, int64_t stored_words, int64_t memory) {
   const int64_t fit = std::min(memory / cost(stored_words), kMostPieceRows);

@@ -32,7 +32,7 @@ class RowSource {
   virtual void read(int64_t first, int64_t count, uint32_t* out) const = 0;
 };
 
-// What turning rows into files may use.
+// Resources for turning rows into files.
 struct SplitResources {
   int64_t memory_bytes = int64_t{1} << 30;  // for all that is allocated
   std::string scratch;                      // existing folder for what a shuffle spills

@@ -1,4 +1,4 @@
-// Where the encoded rows of a split go: the files of its format, one after the other.
+// The files that the encoded rows of a split go to, in its format, one after the other.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,12 @@ class SplitFiles {
   virtual WrittenSplit finish() = 0;
 };
 
-// Of the raw format.
+// The name of a file of the raw format.
 std::string raw_name(const std::string& role);
 // The split whose rows `file` has, as they are in the raw format. Rows and positives are not set.
 WrittenSplit raw_split(const std::string& role, std::unique_ptr<OutputFile> file);
 
-// For `rows` rows in all, under the folder of `options`.
+// Makes the files for `rows` rows in all, under the folder of `options`.
 std::unique_ptr<SplitFiles> make_split_files(const std::string& role, int64_t rows,
                                              const OutputOptions& options, const RowShape& shape);
 

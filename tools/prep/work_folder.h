@@ -1,4 +1,4 @@
-// Where an unfinished preparation lives: <out>/.prep, with its column files, a lock, and what is
+// The folder of an unfinished preparation: <out>/.prep, with its column files, a lock, and what is
 // known to be done.
 //
 // Two files say what is done. state.json is replaced often and never waits for the disk: the kernel
@@ -23,12 +23,13 @@ class WorkFolder {
 
   [[nodiscard]] std::string path(const std::string& name) const { return folder_ + "/" + name; }
   [[nodiscard]] const std::string& folder() const { return folder_; }
-  // What the last run left, if it left anything that can be used.
+  // Returns what the last run left, if it left anything that can be used.
   [[nodiscard]] std::optional<nlohmann::ordered_json> load() const;
   void save(const nlohmann::ordered_json& state);
   // The same on disk. The caller has made durable what the state speaks of.
   void save_durable(const nlohmann::ordered_json& state);
-  // Whether save_durable() was ever called for this preparation, by this run or an earlier one.
+  // Returns true if save_durable() was ever called for this preparation, by this run or an earlier
+  // one.
   [[nodiscard]] bool has_durable() const { return has_durable_; }
 
   // Notes, durably, that results are getting their names: files of the output folder may be of
@@ -47,7 +48,7 @@ class WorkFolder {
   bool has_durable_ = false;
 };
 
-// What tells one start of this machine from another.
+// Tells one start of this machine from another.
 std::string boot_id();
 
 }  // namespace hlite::tools

@@ -1,5 +1,5 @@
-// What the columns of generated rows hold, labels aside: values of the integers, cardinality and
-// skew of the categories, how much is missing.
+// The contents of the columns of generated rows, labels aside: values of the integers, cardinality
+// and skew of the categories, how much is missing.
 #pragma once
 
 #include <cstdint>
@@ -44,11 +44,11 @@ struct ColumnOptions {
 // (those of the public Criteo data sets). Throws ConfigError for another name.
 std::vector<int64_t> named_cardinalities(const std::string& name);
 
-// With a profile, integers follow its quantiles, shares of zeros and of negative values; token
-// columns its shares and distinct values (RankLaw::fit). Columns of other cardinalities than the
-// profile's take the skew and missing share of the profile's column that has the same place in the
-// order of cardinalities (the columns of Kaggle and Terabyte data come in different orders).
-// Throws ConfigError naming the option that makes no sense.
+// Follows a profile if there is one: integers its quantiles, shares of zeros and of negative
+// values; token columns its shares and distinct values (RankLaw::fit). Columns of other
+// cardinalities than the profile's take the skew and missing share of the profile's column that has
+// the same place in the order of cardinalities (the columns of Kaggle and Terabyte data come in
+// different orders). Throws ConfigError naming the option that makes no sense.
 CriteoColumns make_columns(const ColumnOptions& options);
 
 }  // namespace hlite::tools

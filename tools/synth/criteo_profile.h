@@ -1,4 +1,4 @@
-// What real Criteo rows look like, column by column: aggregates only.
+// A profile of real Criteo rows, column by column: aggregates only.
 //
 // Measured on 45,840 random rows (integers), 4,584 random rows (missing tokens) and the first
 // 10,000 rows (distinct tokens, shares) of the Kaggle data set's training rows; its click rate is
@@ -14,9 +14,9 @@
 namespace hlite::tools {
 
 struct IntegerProfile {
-  // Of all rows.
+  // Shares of all rows.
   double missing = 0, negative = 0, zero = 0;
-  // Of the values that are there, at kProbability.
+  // Quantiles of the values that are there, at kProbability.
   std::array<int32_t, 9> quantile{};
   static constexpr double kProbability[9] = {0, 0.01, 0.10, 0.25, 0.50, 0.75, 0.90, 0.99, 1};
   double mean_log1p = 0;  // of log(1 + max(x, 0)) over the values that are there

@@ -67,7 +67,7 @@ class RowWriter {
         draw(first + static_cast<uint64_t>(begin), std::min(kChunkRows, rows - begin), day, worker,
              counts, histogram, chunk);
       });
-      // In the order of the rows: the sum is the same for any number of threads.
+      // Adds in the order of the rows: the sum is the same for any number of threads.
       for (int64_t i = 0; i < window.used; ++i) loss += window.chunks[static_cast<size_t>(i)].loss;
       const int64_t drawn = std::min(window.used * kChunkRows, rows - at);
       at += drawn;

@@ -1,4 +1,4 @@
-// How often each category of generated rows occurs.
+// Counts of each category of generated rows.
 #pragma once
 
 #include <array>
@@ -39,7 +39,7 @@ class CategoryCounts {
   // Below: once all is added.
   [[nodiscard]] int64_t rows() const;
   [[nodiscard]] int64_t missing(int slot) const { return count(slot, 0); }
-  // Of the values that are there, the share of categories 1...k; k < kHead.
+  // Returns, of the values that are there, the share of categories 1...k; k < kHead.
   [[nodiscard]] double top_share(int slot, int64_t k) const;
   // REQUIRES category < kHead or `whole`.
   [[nodiscard]] int64_t count(int slot, int64_t category) const;

@@ -237,7 +237,7 @@ double PlantedModel::draw(uint64_t index, PlantedRow& row) const {
     const SlotModel& slot = slots_[s];
     const uint32_t bucket = next(), word = next();
     const Presence& presence = slot.presence;
-    // Of the words that do not mean "missing", all are equally likely.
+    // The words that do not mean "missing" are all equally likely.
     row.category[s] = word < presence.below
                           ? 0
                           : 1 + slot.sampler.draw(bucket, (word - presence.below) * presence.unit);

@@ -89,7 +89,7 @@ class PlantedModel {
     RankSampler sampler;
     Presence presence;
     std::vector<float> head;  // weights of categories 0, 1, ..., those drawn most
-    // Of the vectors, in slots that interact: what is taken off and multiplied with.
+    // Properties of the vectors, in slots that interact: what is taken off and multiplied with.
     std::vector<double> mean;
     double factor = 1;
     uint64_t token_multiplier = 1, token_offset = 0;

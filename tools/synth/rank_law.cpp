@@ -41,12 +41,12 @@ struct PowerLaw {
   [[nodiscard]] double at(int64_t rank) const {
     return std::pow((static_cast<double>(rank + 1) + shift) / base(), -exponent);
   }
-  // Of the ranks [begin, end) as one bucket; begin >= 100 or one rank.
+  // Sums the ranks [begin, end) as one bucket; begin >= 100 or one rank.
   [[nodiscard]] double bucket_sum(int64_t begin, int64_t end) const {
     return power_sum(static_cast<double>(begin + 1) + shift, static_cast<double>(end + 1) + shift,
                      exponent, base());
   }
-  // Of the ranks [first, end), bucket by bucket.
+  // Sums the ranks [first, end), bucket by bucket.
   [[nodiscard]] double sum(int64_t end) const {
     double sum = 0;
     for_each_bucket(first, end,
@@ -92,7 +92,7 @@ struct LawSegment {
   }
 };
 
-// Of falling means, with the shares that the profile has seen.
+// Makes segments of falling means, with the shares that the profile has seen.
 std::vector<LawSegment> segments_of(int64_t ranks, const SkewProfile& profile) {
   // A share of 1 that was seen on a sample leaves room for half a value of it.
   const double unseen = profile.draws > 0 ? 0.5 / static_cast<double>(profile.draws) : 0.0;
@@ -149,7 +149,7 @@ RankLaw RankLaw::fit(int64_t ranks, const SkewProfile& profile) {
       constexpr double kRounding = 1 + 1e-12;
       return s.share(s.first, e) <= last * kRounding && s.share(s.end - 1, e) * kRounding >= floor;
     };
-    // As steep as the line between the middles of the neighbours.
+    // Takes the steepness of the line between the middles of the neighbours.
     double steep = kSteepest;
     if (i > 0 && i + 1 < segments.size()) {
       const LawSegment &a = segments[i - 1], &b = segments[i + 1];

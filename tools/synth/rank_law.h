@@ -13,7 +13,7 @@ namespace hlite::tools {
 
 constexpr double kTwo32 = 4294967296.0;  // chances are words below it
 
-// What was measured on a sample of a column, missing values aside.
+// Measurements of a sample of a column, missing values aside.
 struct SkewProfile {
   double top_share[3] = {0, 0, 0};  // of the 1, 10 and 100 most frequent categories
   int64_t draws = 0;                // values in the sample

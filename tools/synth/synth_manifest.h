@@ -1,4 +1,4 @@
-// What criteo_synth says about the raw files it writes.
+// The manifest that criteo_synth writes for its raw files.
 #pragma once
 
 #include <cstdint>

@@ -56,7 +56,7 @@ class ConcatLayer : public Layer {
   }
 
  private:
-  // Of Dims.
+  // The dimension of Dims that is joined.
   [[nodiscard]] size_t joined_dimension(const Dims& dims) const {
     const auto last = static_cast<int64_t>(dims.size()) - (dims.folded ? 1 : 0);
     if (axis_ > last)

@@ -43,7 +43,7 @@ void inner_product(const StepViews<X>& v, Phase phase, const LayerTensor& x, Buf
     ops::fully_connected_evaluate<X, Y>(v.exec, input, weights, biases, relu, output);
 }
 
-// What backward reads to know what a ReLU let pass: the mask, or without one the output.
+// The buffer that backward reads to know what a ReLU let pass: the mask, or without one the output.
 BufferId relu_record(bool relu, BufferId mask, BufferId output) {
   return !relu ? kNoBuffer : mask != kNoBuffer ? mask : output;
 }

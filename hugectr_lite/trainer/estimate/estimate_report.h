@@ -17,7 +17,8 @@ std::string estimate_report(const Options& options);
 // have.
 std::vector<std::string> overrides_for(const System& system,
                                        const std::vector<std::string>& overrides);
-// What of a machine and a topology makes iterations much slower than they need to be; one a line.
+// Names what makes iterations on a machine and a topology much slower than they need to be; one a
+// line.
 std::vector<std::string> cliffs_of(const Machine& machine, const IterationEstimate& estimate,
                                    int nodes);
 

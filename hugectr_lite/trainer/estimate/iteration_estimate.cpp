@@ -10,7 +10,7 @@
 namespace hlite::trainer {
 namespace {
 
-// What a step costs, by what it goes to.
+// The cost of a step, by what it goes to.
 struct Parts {
   std::array<double, kBounds> seconds = {};
   [[nodiscard]] double& of(Bound b) { return seconds[static_cast<size_t>(b)]; }

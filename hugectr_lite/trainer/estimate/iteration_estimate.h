@@ -1,4 +1,4 @@
-// How long an iteration of a config takes on a machine that may not be here.
+// An estimate of the time that an iteration of a config takes on a machine that may not be here.
 //
 // The plan of rank 0 is made for that topology. Each step costs what machine.h says of its work:
 //
@@ -24,7 +24,7 @@
 
 namespace hlite::trainer {
 
-// What may bound an iteration.
+// The things that may bound an iteration.
 enum class Bound { kProducts, kMemory, kSteps, kInNode, kBetween, kHostCopy, kTiers };
 inline constexpr int kBounds = 7;
 
@@ -59,7 +59,8 @@ struct IterationEstimate {
 struct EstimateSetup {
   AssumedKeys keys = AssumedKeys::kCountedElseCriteo;
   bool copies = true;  // of frequent rows, where the config wants them
-  // Of rows, gradients and sums on links; 0: a GPU's as wide as its activations, a CPU's 4 bytes.
+  // Bytes of an element of rows, gradients and sums on links; 0: a GPU's as wide as its
+  // activations, a CPU's 4 bytes.
   int wire_bytes = 0;
   bool all_in_memory = false;  // whatever solver.embedding_memory says
 };

@@ -10,12 +10,12 @@
 namespace hlite::trainer {
 namespace {
 
-// Of a data sheet's rates. The share of products is fitted on one run, MLPerf 2.0's DLRM on 1 x 8
-// A100 (tests/bench/estimate_constants.py). Large products reach 70 %; those of a GPU's part of a
-// batch are a few waves of blocks, the last of them half empty.
+// The share of a data sheet's rates that products reach. The share of products is fitted on one
+// run, MLPerf 2.0's DLRM on 1 x 8 A100 (tests/bench/estimate_constants.py). Large products reach 70
+// %; those of a GPU's part of a batch are a few waves of blocks, the last of them half empty.
 constexpr double kProducts = 0.437;
 constexpr double kMemory = 0.8;  // random rows of 512 bytes and copies alike
-// What a step takes without work, assumed before the fit: 2 us between kernels of a graph, 2 for
+// The time of a step without work, assumed before the fit: 2 us between kernels of a graph, 2 for
 // first loads and last blocks, and most steps are two kernels.
 constexpr double kGpuStepSeconds = 8e-6;
 // Shares of NVLink's rate that direct loads and stores reach, in GB/s; a rail of HDR and NDR.

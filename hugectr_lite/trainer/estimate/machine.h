@@ -1,4 +1,4 @@
-// What a machine can do, as far as an iteration's time depends on it.
+// The rates of a machine, as far as an iteration's time depends on them.
 #pragma once
 
 #include <string>
@@ -38,7 +38,7 @@ struct ExchangeWork {
   double in_node = 0, between = 0;
   int turns = 1;
 };
-// What that takes on the machine's links, which must be there where ranks need them.
+// The time of an exchange on the machine's links, which must be there where ranks need them.
 struct ExchangeSeconds {
   double in_node = 0, between = 0;
 };

@@ -23,7 +23,7 @@ struct RowTiers {
 std::optional<config::EmbeddingMemoryConfig> row_memory(const config::TrainConfig& config,
                                                         const RowTiers& tiers);
 
-// What the layers are built for.
+// The settings that the layers are built for.
 struct LayerSetup {
   embedding::TablesPlace place = {};            // of all tables, but for what placements say
   std::vector<LayerPlacement> placements = {};  // of the embedding layers; none on one rank

@@ -13,7 +13,7 @@ namespace {
 using comm::Slice;
 using plan::BufferKind;
 
-// What [a) and [b) share.
+// Returns what [a) and [b) share.
 Slice overlap(const Slice& a, const Slice& b) {
   const size_t begin = std::max(a.begin, b.begin);
   return {begin, std::max(begin, std::min(a.end, b.end))};

@@ -16,14 +16,14 @@ class DenseShard {
   // `wire`: what gradients travel in.
   DenseShard(const comm::RankContext& ranks, comm::Route route, FloatType wire);
 
-  // Of `count` parameters, whose gradients steps write to `gradients`.
+  // Declares buffers for `count` parameters, whose gradients steps write to `gradients`.
   void declare(plan::Buffers& buffers, plan::BufferId gradients, int64_t count);
   // Adds the step "reduce_scatter". Collective.
   void emit_sum(plan::Plan& plan);
   // Adds the step "gather_weights": the parts of `weights`.
   void emit_gather(plan::Plan& plan, plan::BufferId weights);
 
-  // Of the parameters, as all buffers of that layout are: this rank's.
+  // Returns this rank's part of the parameters, as of all buffers of that layout.
   [[nodiscard]] comm::Slice own() const { return part_of(ranks_.rank); }
   // Their gradients, summed: float [own().size()].
   [[nodiscard]] plan::BufferId gradients() const { return summed_; }

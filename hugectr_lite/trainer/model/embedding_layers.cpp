@@ -16,7 +16,7 @@ size_t count_embeddings(const config::TrainConfig& config) {
     ++n;
   for (size_t i = n; i < config.layers.size(); ++i)
     if (embedding::is_embedding_type(config.layers[i]->find("type")->string())) {
-      // What stands before it may be an embedding whose type has a slip.
+      // The layer before it may be an embedding whose type has a slip.
       for (size_t before = n; before < i; ++before)
         network::make_layers(*config.layers[before], config.strict);
       config::fail_at(*config.layers[i],

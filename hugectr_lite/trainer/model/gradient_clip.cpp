@@ -30,7 +30,8 @@ void GradientClip::declare(plan::Buffers& buffers) {
                                 sizeof(float));
   table_factor_ = buffers.slice("solver.clip.tables", factors_,
                                 offsetof(ops::ClipFactors, unscaled), sizeof(float));
-  // Of all ranks the dense ones; a table layer has own rows and perhaps copied ones.
+  // Squares come from all ranks: the dense ones; a table layer has own rows and perhaps replicated
+  // ones.
   const auto layers = static_cast<int64_t>(layers_.embeddings.size());
   squares_ = buffers.add("solver.squares", plan::BufferKind::kGradient,
                          (1 + layers) * (1 + ranks_.ranks()) * kDoubleBytes);
@@ -55,7 +56,7 @@ GradientClip::All GradientClip::gradients() const {
   return all;
 }
 
-// In place: own sums lie where this rank's go.
+// Gathers in place: own sums lie where this rank's go.
 void GradientClip::emit_gather(plan::Plan& plan, int64_t first) {
   communicator_ = ranks_.make_communicator(comm::Route::kFlat);
   const auto own = static_cast<size_t>(gradients().own.size());

@@ -1,5 +1,4 @@
-// How often the keys of the training data occur, from the counts in its manifest or from its first
-// batches.
+// Counts of the keys of the training data, from its manifest or from its first batches.
 #pragma once
 
 #include <memory>

@@ -25,7 +25,7 @@ void LearningRates::declare(plan::Buffers& buffers) {
 void LearningRates::emit(plan::Plan& plan) {
   std::vector<plan::BufferId> writes = {step_};
   writes.insert(writes.end(), rates_.begin(), rates_.end());
-  // Behind the lookups, on their lane: updates alone wait for it (and dropout, for the step).
+  // Runs after the lookups, on their lane: only updates wait for it (and dropout, for the step).
   plan.add({.name = "learning_rate",
             .lane = plan::Lane::kEmbedding,
             .reads = {step_, scale_},

@@ -12,7 +12,7 @@ namespace hlite::trainer {
 
 class LearningRates {
  public:
-  // Of the dense network by `optimizer`, and of each embedding layer by its own.
+  // Has the rates of the dense network by `optimizer`, and of each embedding layer by its own.
   LearningRates(const config::OptimizerConfig& optimizer,
                 const std::vector<std::unique_ptr<embedding::EmbeddingLayer>>& embeddings);
 

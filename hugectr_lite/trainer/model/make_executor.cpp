@@ -13,7 +13,8 @@
 namespace hlite::trainer {
 namespace {
 
-// Of a step that throws: another lane of this rank may be waiting for others, who will never come.
+// Called when a step throws: another lane of this rank may be waiting for others, who will never
+// come.
 void end_exchanges(const comm::RankContext& ranks) {
   try {
     throw;

@@ -19,7 +19,7 @@ int64_t largest_batch(const config::SolverConfig& solver, int64_t ranks) {
   return std::max(solver.batchsize / ranks, (evaluated + ranks - 1) / ranks);
 }
 
-// Of activations. The CPU has no fp16, and in bf16 nothing to scale.
+// Returns the type of activations. The CPU has no fp16, and in bf16 nothing to scale.
 FloatType activation_type(const config::TrainConfig& config, const cuda::Backend* gpu) {
   const FloatType type = config.solver.precision;
   if (gpu || type != FloatType::kFp16) return type;

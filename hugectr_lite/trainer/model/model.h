@@ -68,12 +68,12 @@ class Model {
   void settle();
   // REQUIRES compile().
   [[nodiscard]] plan::Executor& executor() const { return *executor_; }
-  // Where what is the CPU's to do is done, with a GPU too. REQUIRES compile().
+  // Returns the Exec for what the CPU does, with a GPU too. REQUIRES compile(). REQUIRES compile().
   [[nodiscard]] const Exec& host() const { return host_; }
-  // Whether any rank wanted to stop in the training iteration that has just run (on several GPUs in
-  // the one before); all know the same.
+  // Returns true if any rank requested a stop in the training iteration that has just run (on
+  // several GPUs in the one before); all know the same.
   [[nodiscard]] bool stop_requested() const;
-  // What this rank has sent and got in training iterations and evaluations so far, by step.
+  // Returns the traffic of this rank in training iterations and evaluations so far, by step.
   [[nodiscard]] std::vector<StepTraffic> traffic() const;
 
   [[nodiscard]] const config::TrainConfig& config() const { return config_; }
@@ -90,7 +90,7 @@ class Model {
   // Largest batch of one rank that fits the buffers: evaluation takes what training needs, and at
   // least 8192 samples of a larger evaluation batch over all ranks.
   [[nodiscard]] int64_t max_batch() const { return max_batch_; }
-  // Of a training iteration, on one rank.
+  // Returns the work of a training iteration, on one rank.
   [[nodiscard]] plan::WorkSize train_size() const {
     return {train_batch_, max_batch_, layers_.network->gradient_buffer()};
   }

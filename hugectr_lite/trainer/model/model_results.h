@@ -1,4 +1,5 @@
-// What a run of a model has come to. On a GPU all wait for it, but copy_outputs().
+// Results of a run of a model. On a GPU all functions wait for it, except copy_outputs(). On a GPU
+// all wait for it, but copy_outputs().
 #pragma once
 
 #include <cstdint>

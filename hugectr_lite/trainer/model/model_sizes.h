@@ -1,5 +1,5 @@
-// How large a model is, known before it takes memory: layers, tables, buffers, and whether a GPU
-// has room for it.
+// The size of a model, known before it takes memory: layers, tables, buffers, and whether a GPU has
+// room for it.
 #pragma once
 
 #include <cstdint>
@@ -60,8 +60,8 @@ struct MemoryEstimate {
 };
 MemoryEstimate memory_of(const Model& model);
 
-// Of a model on a GPU: throws DeviceError when the current device has too little memory free, with
-// both numbers and the largest tables.
+// Checks a model on a GPU: throws DeviceError when the current device has too little memory free,
+// with both numbers and the largest tables.
 void require_device_memory(const Model& model);
 void require_device_memory(const cuda::Backend& gpu, int64_t needed,
                            const std::vector<TableSize>& tables);

@@ -123,7 +123,7 @@ std::vector<TensorRef> states_to_read(Model& model, const ByteSource& opened, in
           file.name(), t.name);
     return found == nullptr || other;
   });
-  // What the file keeps of vocabularies and the model does not.
+  // Tensors of vocabularies that the file has and the model has not.
   const auto is_kept = [](const std::string& name) {
     return name.ends_with(".uses") || name.ends_with(".candidates") || name.ends_with(".filter");
   };

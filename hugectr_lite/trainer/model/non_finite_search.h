@@ -1,4 +1,4 @@
-// Where a model's numbers stopped being finite.
+// The search for the place where a model's numbers stopped being finite.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace hlite::trainer {
 
-// Where numbers first stopped being finite in the batch that has just run.
+// The place where numbers first stopped being finite in the batch that has just run.
 struct NonFinite {
   std::string tensor, layer;
   int64_t sample = 0;  // within the batch

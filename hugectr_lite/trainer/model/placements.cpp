@@ -58,7 +58,7 @@ LayerPlacement hybrid_placement(const EmbeddingLayer& layer, const config::Train
   return result;
 }
 
-// What one rank's memory gets: copied tables and its shards.
+// Returns the bytes of one rank: replicated tables and its shards.
 int64_t bytes_of_rank(const EmbeddingLayer& layer, const std::vector<std::vector<int>>& shards,
                       int rank) {
   int64_t rows = 0;
@@ -209,7 +209,7 @@ ExpectedPlacements expect_placements(const config::TrainConfig& config,
                                      const comm::Topology& topology, AssumedKeys keys,
                                      bool copies) {
   using embedding::KeyFrequencies;
-  // As if so many batches had been counted: enough to tell rates apart.
+  // The number of batches that are taken as counted: enough to tell rates apart.
   constexpr double kBatches = 1e6;
   const EmbeddingLayers layers = embedding_layers(config);
   const auto batch = static_cast<double>(config.solver.batchsize);

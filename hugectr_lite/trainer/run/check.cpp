@@ -113,7 +113,7 @@ std::string memory_text(const MemoryOfRun& memory, const RowMemoryDecision& rows
   return text + memory_report(memory, reasons);
 }
 
-// What the options name: places that results go to, and what a run starts from.
+// Checks what the options name: outputs, and what a run starts from.
 void look_at_options(const config::TrainConfig& config, const Options& options,
                      const data::TrainedOn& data, Lines& reasons) {
   const auto try_to = [&](auto&& action) {
@@ -140,7 +140,7 @@ void look_at_options(const config::TrainConfig& config, const Options& options,
   if (reasons.size() == before) check_model_data(data, options, config.data.follow);
 }
 
-// Of the whole evaluation, as far as config and file tell.
+// Returns the samples of the whole evaluation, as far as config and file tell.
 int64_t evaluation_samples(const config::TrainConfig& config, const DataFile& file) {
   int64_t samples = config.solver.eval_samples();
   samples = std::min(samples, config.data.eval_num_samples.value_or(samples));

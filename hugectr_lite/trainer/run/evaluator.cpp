@@ -197,7 +197,7 @@ void Evaluator::compute_tasks(EvalResult& result) {
   share(result);
 }
 
-// What rank 0 found out becomes known to all.
+// Gives the results of rank 0 to all ranks.
 void Evaluator::share(EvalResult& result) {
   if (ranks_.ranks() == 1) return;
   struct {

@@ -23,7 +23,8 @@ struct EvalResult {
   std::optional<double> auc;
   double loss = 0;  // mean over all samples, weighted if they have weights
   int64_t samples = 0;
-  // Of a model of several: `auc` is their mean, `loss` the training loss. Else empty.
+  // Results of the tasks of a model of several: `auc` is their mean, `loss` the training loss. Else
+  // empty. Else empty.
   std::vector<TaskResult> tasks = {};
   double seconds = 0;  // that training stood still for it
   // The share of keys outside of their tables, where key_policy replaces those.
@@ -58,7 +59,7 @@ class Evaluator {
   // Takes the memory for scores and labels: on a GPU device memory, or the host's after a warning
   // where the device lacks it. After Model::allocate(), which needs the device's more.
   void allocate();
-  // Whether metrics are computed beside what comes after start().
+  // Returns true if metrics are computed while other work goes on after start().
   [[nodiscard]] bool beside_training() const { return gpu_ != nullptr; }
   // Runs the evaluation plan over the set: every rank over its rows of each batch. On a GPU with
   // memory for all scores it returns once everything is issued. False: given up early, because

@@ -36,7 +36,7 @@ class GpuEvaluation {
 
   // An empty set. REQUIRES that metrics that were started have been waited for.
   void begin();
-  // Where the next n samples go.
+  // Returns the place of the next n samples.
   [[nodiscard]] OutputsPlace next(int64_t n);
   [[nodiscard]] int64_t samples() const { return samples_; }
   // Issues the metrics of the set, behind all that was put on the stream `behind`, on a stream of
@@ -44,7 +44,7 @@ class GpuEvaluation {
   void start(void* behind);
   // Waits until they are done.
   void wait();
-  // What the last start() found out, once waited for.
+  // Returns the results of the last start(), once waited for.
   [[nodiscard]] const ops::GpuMetrics& metrics() const { return metrics_; }
 
  private:

@@ -13,7 +13,7 @@
 namespace hlite::trainer {
 namespace {
 
-// Of nvml.h.
+// Declarations of nvml.h.
 using Result = int;
 constexpr Result kSuccess = 0;
 constexpr unsigned kSmClock = 1, kMemoryClock = 2;  // nvmlClockType_t
@@ -36,7 +36,7 @@ std::vector<std::string> words_of(uint64_t reasons) {
   return words;
 }
 
-// Of all, or nothing where one has none.
+// Returns the values of all, or nothing where one has none.
 template <typename Values>
 std::optional<double> sum_of(const Values& values) {
   std::optional<double> sum;
@@ -96,7 +96,7 @@ std::unique_ptr<GpuMonitor::Library> GpuMonitor::Library::open() {
   library->take(library->clock, "nvmlDeviceGetClockInfo");
   library->take(library->temperature, "nvmlDeviceGetTemperature");
   library->take(library->slowdowns, "nvmlDeviceGetCurrentClocksEventReasons");
-  // What drivers before 535 call it.
+  // Drivers before 535 have another name for it.
   if (!library->slowdowns)
     library->take(library->slowdowns, "nvmlDeviceGetCurrentClocksThrottleReasons");
   if (!library->init || !library->find || library->init() != kSuccess) {

@@ -1,4 +1,4 @@
-// What the GPUs of a run drew, how fast and hot they were: a section of its page.
+// Power, clock and heat of the GPUs of a run: a section of its page.
 #pragma once
 
 #include <string>

@@ -72,7 +72,7 @@ class Axes {
 };
 
 std::string line_svg(const ChartLine& line, size_t index, const Axes& axes) {
-  // Of many points the lowest and highest of each piece: spikes stay.
+  // A piece of many points shows its lowest and highest: spikes stay.
   const size_t piece =
       std::max<size_t>(1, (2 * line.points.size() + kMostPoints - 1) / kMostPoints);
   std::vector<std::pair<double, double>> shown;

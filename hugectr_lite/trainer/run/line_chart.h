@@ -21,9 +21,9 @@ struct LineChart {
 
 std::string svg_of(const LineChart& chart);
 
-// With &, <, >, " and ' written so that they are text, in content and in quoted attributes.
+// Writes &, <, >, " and ' so that they are text, in content and in quoted attributes.
 std::string html_escaped(std::string_view text);
-// For people: 12345.6 -> "12.3k", 0.000123 -> "0.000123".
+// A number for people: 12345.6 -> "12.3k", 0.000123 -> "0.000123".
 std::string short_number(double x);
 
 }  // namespace hlite::trainer

@@ -1,4 +1,4 @@
-// How the GPUs of a run reach each other, for people.
+// A report of how the GPUs of a run reach each other, for people.
 #pragma once
 
 #include <string>

@@ -33,7 +33,7 @@ std::string table_lines(const MemoryOfRun& run) {
   return text;
 }
 
-// Of one rank in host memory: batches that are read ahead, samples that are kept.
+// Returns the bytes of one rank in host memory: batches that are read ahead, samples that are kept.
 int64_t data_bytes(const MemoryOfRun& run) {
   const auto& [config, model, threads, samples, train_samples] = run;
   const int64_t ranks = config.solver.ranks(), eval_batch = config.solver.batchsize_eval;

@@ -9,7 +9,7 @@
 
 namespace hlite::trainer {
 
-// What a report is about.
+// The run that a report is about.
 struct MemoryOfRun {
   const config::TrainConfig& config;
   const Model& model;

@@ -7,7 +7,7 @@
 namespace hlite::trainer {
 namespace {
 
-// Whether it is better than the best so far, which it then becomes.
+// Returns true if it is better than the best so far, which it then becomes.
 bool improves(const config::WatchConfig& watch, const EvalResult& result,
               checkpoint::BestMetric& best) {
   const auto value = metric_value(result, watch.monitor);

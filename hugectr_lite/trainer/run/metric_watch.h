@@ -31,7 +31,7 @@ class MetricWatch {
   // The next scale of learning rates after a cut, for schedules whose network rate is `base`.
   [[nodiscard]] float next_scale(float scale, double base) const;
 
-  // What a checkpoint keeps.
+  // The state that a checkpoint keeps.
   [[nodiscard]] const checkpoint::BestMetric& plateau() const { return plateau_; }
   [[nodiscard]] const checkpoint::BestMetric& early_stop() const { return early_stop_; }
   void restore(const checkpoint::BestMetric& plateau, const checkpoint::BestMetric& early_stop);

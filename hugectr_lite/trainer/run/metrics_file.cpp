@@ -11,7 +11,7 @@ namespace {
 
 std::string json_string(const std::string& text) { return nlohmann::json(text).dump(); }
 
-// Of several: ,"tasks":[{"auc":..,"loss":..,"samples":..},..]
+// Returns the text of several tasks: ,"tasks":[{"auc":..,"loss":..,"samples":..},..]
 std::string tasks_text(const EvalResult& e) {
   std::string text;
   for (const TaskResult& t : e.tasks)
@@ -26,7 +26,7 @@ std::string evaluation_line(const char* event, int64_t iter, const EvalResult& e
 
 }  // namespace
 
-// What is known, one digit behind the point.
+// Writes what is known, one digit after the point.
 void MetricsFile::gpus(const GpuEvent& e) {
   const auto member = [](const char* name, const std::optional<double>& value) {
     return value ? fmt::format(R"("{}":{:.1f},)", name, *value) : "";

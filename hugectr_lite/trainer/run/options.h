@@ -1,4 +1,4 @@
-// What `train` was asked to do.
+// The options that `train` was given.
 #pragma once
 
 #include <optional>

@@ -16,7 +16,7 @@ class PowerMeter {
   [[nodiscard]] std::optional<double> watts() const;
   // Mean clock of the processors now, in MHz.
   [[nodiscard]] std::optional<double> megahertz() const;
-  // As the system names it; empty where it does not.
+  // The system's name of the processor; empty where it has none.
   [[nodiscard]] std::string processor() const;
 
  private:

@@ -1,4 +1,4 @@
-// What can be found out about a run before it takes memory and time.
+// Checks of a run that are possible before it takes memory and time.
 #pragma once
 
 #include <string>

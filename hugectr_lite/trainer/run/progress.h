@@ -1,4 +1,4 @@
-// What a person sees while training: on a terminal one live line, redrawn in place, with
+// The lines that a person sees while training: on a terminal one live line, redrawn in place, with
 // evaluations and remarks scrolling above it; elsewhere plain lines.
 #pragma once
 
@@ -16,7 +16,7 @@ struct ProgressState : TrainEvent {
   int64_t last_iter = 0;
   double eta_seconds = 0;
   std::optional<double> auc;  // of the last evaluation
-  // Of the GPUs, where they tell: of all together, of the hottest.
+  // Readings of the GPUs that report: the total of all, and that of the hottest.
   std::optional<double> watts = {}, celsius = {};
 };
 
@@ -25,7 +25,7 @@ class Progress {
   // `quiet`: nothing at all. The live line needs a terminal on standard error.
   explicit Progress(bool quiet);
 
-  // Whether the live line is due to be redrawn (at most ten times a second).
+  // Returns true if the live line is due to be redrawn (at most ten times a second).
   [[nodiscard]] bool due() const;
   void redraw(const ProgressState& state);
   // A display interval has passed: a plain line where there is no live one.

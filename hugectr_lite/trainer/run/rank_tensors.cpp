@@ -5,7 +5,7 @@
 namespace hlite::trainer {
 namespace {
 
-// What rank 0 wants next: elements [first, first + count) of a tensor.
+// Rank 0's next request: elements [first, first + count) of a tensor.
 struct TensorRequest {
   int64_t list = -1, tensor = 0, first = 0, count = 0;  // list -1: nothing more
 };

@@ -1,4 +1,4 @@
-// What a run uses of the machine that it is started on: device, threads, randomness, instructions.
+// The resources that a run uses of its machine: device, threads, randomness, instructions.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ int gpu_of(const config::SolverConfig& solver, const comm::RankContext& rank);
 // GPU where there is one that can train the config. Throws DeviceError when the device that was
 // asked for is not there or cannot train it.
 const cuda::Backend* choose_device(const config::TrainConfig& config, const Options& options);
-// Of a GPU that is not here: a model made with it has a GPU's sizes, its workspaces estimated.
-// Nothing else in it can be called.
+// Returns the backend of a GPU that is not here: a model made with it has a GPU's sizes, its
+// workspaces estimated. Nothing else in it can be called.
 const cuda::Backend& absent_gpu();
 
 // The seed of a run: the config's, or one drawn from the system where that is 0.
@@ -30,13 +30,13 @@ uint64_t resolve_seed(const config::TrainConfig& config);
 uint64_t random_word();
 // Threads of a run: --threads, else solver.threads, else all that this process may use.
 int resolve_threads(const config::TrainConfig& config, const Options& options);
-// What is wrong with running `threads` in a process that may use `allowed` processors, of `all`
-// that the machine has for `processes` under mpirun (0: not under it); empty: nothing.
+// Says what is wrong with running `threads` in a process that may use `allowed` processors, of
+// `all` that the machine has for `processes` under mpirun (0: not under it); empty: nothing.
 std::string processors_warning(int threads, int allowed, int processes, int all);
 // The same of this process.
 std::string processors_warning(const config::TrainConfig& config, const Options& options);
 
-// What a model in 16 bits on the CPU computes in, and what is gained by that here; empty for
+// Says what a model in 16 bits on the CPU computes in, and what is gained by that here; empty for
 // others.
 std::string precision_text(const Model& model);
 

@@ -26,7 +26,8 @@ namespace hlite::trainer {
 // The last iteration of a run that ends with its data or by a signal.
 inline constexpr int64_t kNoEnd = std::numeric_limits<int64_t>::max();
 
-// What is known once a run has its memory, data and first values, and has not read a sample.
+// The facts that are known once a run has its memory, data and initial values, and has not read a
+// sample.
 struct ReadyEvent {
   int64_t iter = 0, last_iter = 0;              // done before a resume; at which it ends, or kNoEnd
   int64_t train_samples = 0, eval_samples = 0;  // of an epoch, of an evaluation
@@ -130,8 +131,8 @@ class RunRecords {
         lose(i, failure.what());
       }
   }
-  // Whether one ended before the run: hours of training are worth more than a record of them, but
-  // whoever started the run must learn of it.
+  // Returns true if one ended before the run: hours of training are worth more than a record of
+  // them, but whoever started the run must learn of it.
   [[nodiscard]] bool lost_any() const { return lost_any_; }
 
  private:

@@ -32,7 +32,8 @@ class AmongDevices {
         comm::DeviceRanks{.shared = comm::launched_memory(), .unordered_sums = !ordered});
   }
   [[nodiscard]] comm::DeviceCommunicator* get() { return &*devices_; }
-  // Of the error at hand, after so many iterations: ends all ranks, and is thrown with its place.
+  // Reports the error at hand, after so many iterations: ends all ranks, and is thrown with its
+  // place.
   [[noreturn]] void fail(int64_t iterations) {
     try {
       throw;
@@ -54,7 +55,7 @@ class AmongDevices {
   std::optional<comm::DeviceCommunicator> devices_;
 };
 
-// What trains, and then leaves its peers, if it has any.
+// A trainer that leaves its peers, if it has any, when it is done.
 struct RankMember {
   std::optional<Trainer> trainer = {};
   comm::DeviceCommunicator* devices = nullptr;

@@ -1,4 +1,4 @@
-// What a run's time went to, in words: which step, how far from its floor, what to change.
+// The time of a run in words: which step, how far from its floor, what to change.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a benchmark's log says of a run beside its numbers: who, where, under which rules.
+// The entries of a benchmark's log beside its numbers: who, where, under which rules.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace hlite::trainer {
 
 struct Submission {
   bool closed = false;  // division; else open, which asks for no fixed hyper-parameters
-  // Whether the pages of the data that the system held were dropped before the run.
+  // True if the pages of the data that the system held were dropped before the run.
   bool cache_clear = false;
   std::string org = "unnamed", platform = {}, status = "research";
 };

@@ -1,5 +1,5 @@
-// What the ranks of a run send to each other, and what they would send if every table lay whole on
-// one rank and nothing was copied or left out.
+// Traffic between the ranks of a run, and what they would send if every table lay whole on one rank
+// and nothing was replicated or left out.
 #pragma once
 
 #include <string>
@@ -31,12 +31,12 @@ struct TrafficReport {
   [[nodiscard]] std::string json() const;
 };
 
-// What a plain model-parallel embedding sends in one iteration of `batch` samples: table s lies on
-// rank s mod ranks, which sends the vectors of all samples of its slots to the samples' ranks and
-// gets their gradients back. Keys are read by every rank and not sent.
+// Returns what a plain model-parallel embedding sends in one iteration of `batch` samples: table s
+// lies on rank s mod ranks, which sends the vectors of all samples of its slots to the samples'
+// ranks and gets their gradients back. Keys are read by every rank and not sent.
 TrafficRow plain_traffic(const Model& model, const comm::Topology& topology, int64_t batch);
 
-// What a model has exchanged and copied in so far, or in a part of its runs.
+// Data that a model has exchanged and copied in so far, or in a part of its runs.
 struct MovedData {
   std::vector<StepTraffic> steps = {};
   int64_t host_to_device = 0;  // bytes

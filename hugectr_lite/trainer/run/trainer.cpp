@@ -209,7 +209,7 @@ std::optional<StepsEvent> Trainer::step_times() {
                            .bytes = work.bytes,
                            .exchange = step.lane == plan::Lane::kComm,
                            .sent = work.in_node + work.between});
-    // What others who use the machine took from the measurement, a step may have had.
+    // A step may have had the time that other users of the machine took from the measurement.
     if (const StepTime& t = event.steps.back(); t.seconds > 0)
       event.rates.flops = std::max(event.rates.flops, t.flops / t.seconds);
   }

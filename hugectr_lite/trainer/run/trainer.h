@@ -38,7 +38,7 @@
 
 namespace hlite::trainer {
 
-// What a rank's trainer is given besides.
+// Further arguments of a rank's trainer.
 struct RankOptions {
   comm::RankContext ranks = {};
   std::vector<LayerPlacement> placements = {};
@@ -147,11 +147,11 @@ class Trainer {
   // rank 0.
   FileSum write_tensors(const std::string& path, const std::vector<TensorRef>& tensors);
 
-  // Whether any rank was asked to stop, when its last step ran or now; the same on all.
+  // Returns true if any rank was asked to stop, when its last step ran or now; the same on all.
   [[nodiscard]] bool stop_requested() const { return model_->stop_requested(); }
   bool agree_to_stop();
-  // How long the steps of this rank's iterations took since start(), where --report asked for it
-  // and they can be timed; measures what the machine reaches, which takes a moment.
+  // Returns how long the steps of this rank's iterations took since start(), where --report asked
+  // for it and they can be timed; measures what the machine reaches, which takes a moment.
   std::optional<StepsEvent> step_times();
   // The tiers of embedding_memory and the rows that training has moved since start(), without
   // evaluations and files; nullopt if the config does not ask for it. Waits for a GPU.
@@ -161,7 +161,8 @@ class Trainer {
   [[nodiscard]] std::optional<VocabularyEvent> vocabulary();
   // The counters alone, of all layers together: of their fastest tiers.
   [[nodiscard]] embedding::RowCacheCounts moved_rows() const;
-  // What all ranks have sent each other in training since start(). REQUIRES several ranks.
+  // Returns what all ranks have sent each other in training since start(). REQUIRES several ranks.
+  // REQUIRES several ranks.
   TrafficReport traffic();
 
   [[nodiscard]] const config::TrainConfig& config() const { return config_; }
@@ -174,7 +175,7 @@ class Trainer {
   [[nodiscard]] Model& model() { return *model_; }
   [[nodiscard]] const data::BatchSource& source() const { return *source_; }
   [[nodiscard]] const Evaluator* evaluator() const { return evaluator_.get(); }
-  // Where this rank says what it does.
+  // Progress lines of this rank.
   [[nodiscard]] Progress& progress() { return progress_; }
   [[nodiscard]] RunRecords& records() { return records_; }
   // The places that it writes to: on rank 0, else null.

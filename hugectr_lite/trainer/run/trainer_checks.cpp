@@ -1,4 +1,4 @@
-// How a trainer fails on numbers that are none.
+// A trainer fails on numbers that are NaN or infinite.
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -18,7 +18,7 @@ void Trainer::check_loss() {
 void Trainer::check_weights() {
   const auto bad = find_non_finite_weight(*model_);
   const bool found = !bad.tensor.empty();
-  // What a rank has may be its own: all end, or none.
+  // A problem may be one rank's own: all end, or none.
   if (const int speaker = first_of_ranks(found); speaker >= 0)
     fail_non_finite(found ? fmt::format("expected finite weights, found {} in \"{}\", element {}",
                                         bad.value, bad.tensor, bad.element)
