@@ -29,7 +29,7 @@ struct KeyError {
 
 class KeyErrors {
  public:
-  // Checks batches of keys [B, columns]. Synchronizes exec.stream. Waits for exec.stream.
+  // Checks batches of keys [B, columns]. Synchronizes exec.stream.
   KeyErrors(const Exec& exec, int64_t columns);
 
   // Returns the recorder of a lookup; `step` lies in device memory or is null. Steps must not go

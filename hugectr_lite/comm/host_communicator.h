@@ -42,7 +42,6 @@ class HostCommunicator : public Communicator {
 
  protected:
   // Used by visit() of implementations. Checks the numbers of messages and counts what is sent.
-  // Checks the numbers of messages and counts what is sent.
   void account(std::span<const ConstBytes> send, std::span<const Bytes> room);
   // Counts a message from `from`. Throws CommError when it is larger than its room.
   void account_received(int from, size_t bytes, std::span<const Bytes> room);

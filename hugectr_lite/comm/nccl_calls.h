@@ -24,7 +24,6 @@ struct NcclMessage {
 };
 
 // Returns the version as NCCL counts: 23007 is 2.30.7. Throws where there is no library that fits.
-// Throws where there is no library that fits.
 inline const Kernel<int()> nccl_version{"nccl_version"};
 inline const Kernel<NcclId()> nccl_unique_id{"nccl_unique_id"};
 // A communicator on the current device, which is not ready yet: nothing that NCCL is asked blocks.

@@ -28,8 +28,7 @@ class NcclCommunicator {
   // throws when another rank has failed. Throws DeviceError.
   NcclCommunicator(Communicator& host, const cuda::Backend& table,
                    std::function<void()> check_others);
-  // REQUIRES that no graph holds its work. After revoke() without others, else collective. After
-  // revoke() without others, else collective.
+  // REQUIRES that no graph holds its work. After revoke() without others, else collective.
   ~NcclCommunicator();
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;

@@ -96,7 +96,8 @@ struct KernelOf<Result(const Exec&, Params...)> {
 };
 }  // namespace detail
 
-// The handle of an op void(const Exec&, Params...) that passes its own parameters on.
+// The handle of an op void(const Exec&, Params...) that passes its own parameters on. nvcc has a
+// template's instance as a reference.
 template <typename Op>
 using KernelOf = typename detail::KernelOf<std::remove_reference_t<Op>>::Type;
 

@@ -40,7 +40,7 @@ struct DeviceFunctions {
   // Number of usable devices. When 0, why[0..size) holds the reason in plain words.
   int (*device_count)(char* why, size_t size) noexcept;
   // Returns the version as CUDA counts: 13000 is 13.0. The driver's is 0 where no driver is
-  // installed. The driver's is 0 where no driver is installed.
+  // installed.
   int (*driver_version)() noexcept;
   int (*runtime_version)() noexcept;
 

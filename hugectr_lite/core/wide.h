@@ -20,7 +20,7 @@ enum class InstructionSet { kBase, kAvx2, kAvx512 };
 // base, avx2 or avx512. Throws ConfigError where that is none of them. The same at every call.
 InstructionSet instruction_set();
 const char* name_of(InstructionSet set);
-// Returns the set of a name in HLITE_INSTRUCTIONS. Throws ConfigError. Throws ConfigError.
+// Returns the set of a name in HLITE_INSTRUCTIONS. Throws ConfigError.
 InstructionSet instruction_set_named(std::string_view name);
 
 namespace detail {

@@ -145,7 +145,7 @@ struct LayerIo {
   // int32: LayerTraits::finds_gradient_overflow_in. kNoBuffer: not needed.
   BufferId gradient_overflow = kNoBuffer;
   // The buffer where an inner product records which outputs its ReLU let pass, for backward to read
-  // instead of the outputs.
+  // instead of the outputs. kNoBuffer: it reads the outputs.
   BufferId relu_mask = kNoBuffer;
   // Gradients of weights are nobody's input until the update: they can have a lane of their own.
   plan::Lane weight_gradient_lane = plan::Lane::kCompute;

@@ -12,8 +12,8 @@ namespace hlite::ops {
 
 // Makes, for rows [0, rows) of n columns, d = gradient(row, column), or 0 where y > 0 is false (y
 // null: d); written to dz, rounded to T (null: not), and, before that rounding, added to sums[n]
-// (null: not). The sums are taken four rows at a time: that halves the loads and stores of the
-// pass. For the body of wide().
+// (null: not). gradient() may read dz. The sums are taken four rows at a time: that halves the
+// loads and stores of the pass. For the body of wide().
 template <typename T, typename Gradient>
 void mask_and_sum(const T* y, const Gradient& gradient, T* dz, int64_t rows, int64_t n,
                   float* sums) {

@@ -1,5 +1,5 @@
 // The rule by which an optimizer changes one weight w with gradient g, used by dense and sparse
-// updates on every backend.
+// updates on every backend. t is the step, from 1; lr its learning rate; mu the momentum factor.
 //
 //   SGD        w -= lr (g + weight_decay w)
 //   Momentum   m = mu m - lr g                           w += m

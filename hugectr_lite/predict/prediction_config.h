@@ -15,8 +15,7 @@ struct ConfigText {
   std::string path = {}, text = {};
   std::string name = "config";  // what messages call a text
 };
-// Loads a config from a file or from memory, with `changes` (--set). Throws ConfigError. Throws
-// ConfigError.
+// Loads a config from a file or from memory, with `changes` (--set). Throws ConfigError.
 std::unique_ptr<config::TrainConfig> load_config(const ConfigText& config,
                                                  const std::vector<std::string>& changes);
 

@@ -47,9 +47,7 @@ struct PrepOptions {
   int64_t block_bytes = 1 << 20;  // of text parsed as one piece; also the longest line
 
   // Used by tests. Called at every point where a crash could matter, by the thread that is there,
-  // with a name for the point; may throw or end the process. Called at every point where a crash
-  // could matter, by the thread that is there, with a name for the point; may throw or end the
-  // process.
+  // with a name for the point; may throw or end the process.
   std::function<void(std::string_view point)> at_point;
   double checkpoint_seconds = 1;  // 0: after every block
   int64_t numbering_bytes = 0;    // memory for the dictionaries; 0: what `memory` leaves

@@ -30,7 +30,7 @@ struct PrepState {
 // times.
 nlohmann::ordered_json describe_run(const PrepOptions& options);
 // Names what differs, for a person: "max_ind_range: 40000000 then, 1000 now; day_0.gz has changed".
-// Empty: nothing. Empty: nothing.
+// Empty: nothing.
 std::string difference(const nlohmann::ordered_json& then, const nlohmann::ordered_json& now);
 
 }  // namespace hlite::tools

@@ -39,7 +39,7 @@ class LossScaling {
   // Sets the scale that training begins with. REQUIRES allocated buffers.
   void initialize();
   // Returns the state of a dynamic scale, which a checkpoint keeps; nullopt if the scale is not
-  // dynamic. Waits for a GPU. Waits for a GPU.
+  // dynamic. Waits for a GPU.
   [[nodiscard]] std::optional<optimizer::LossScale> dynamic_state() const;
   void set_dynamic_state(const optimizer::LossScale& state);
 

@@ -68,7 +68,7 @@ class Model {
   void settle();
   // REQUIRES compile().
   [[nodiscard]] plan::Executor& executor() const { return *executor_; }
-  // Returns the Exec for what the CPU does, with a GPU too. REQUIRES compile(). REQUIRES compile().
+  // Returns the Exec for what the CPU does, with a GPU too. REQUIRES compile().
   [[nodiscard]] const Exec& host() const { return host_; }
   // Returns true if any rank requested a stop in the training iteration that has just run (on
   // several GPUs in the one before); all know the same.

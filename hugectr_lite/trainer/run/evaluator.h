@@ -24,7 +24,7 @@ struct EvalResult {
   double loss = 0;  // mean over all samples, weighted if they have weights
   int64_t samples = 0;
   // Results of the tasks of a model of several: `auc` is their mean, `loss` the training loss. Else
-  // empty. Else empty.
+  // empty.
   std::vector<TaskResult> tasks = {};
   double seconds = 0;  // that training stood still for it
   // The share of keys outside of their tables, where key_policy replaces those.

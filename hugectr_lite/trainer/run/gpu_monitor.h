@@ -25,8 +25,7 @@ struct GpuState {
 struct GpuEvent {
   int64_t iter = 0;
   std::vector<GpuState> gpus = {};
-  // Totals of all GPUs; nullopt if one does not report. Energy: since the monitor was made. Energy:
-  // since the monitor was made.
+  // Totals of all GPUs; nullopt if one does not report. Energy: since the monitor was made.
   std::optional<double> watts = {}, joules = {};
 };
 
@@ -44,8 +43,7 @@ class GpuMonitor {
   GpuMonitor& operator=(const GpuMonitor&) = delete;
 
   [[nodiscard]] bool watches() const { return !watched_.empty(); }
-  // Returns the state now, after iteration `iter`. Warns of each slowdown of a GPU once. Warns of
-  // each slowdown of a GPU once.
+  // Returns the state now, after iteration `iter`. Warns of each slowdown of a GPU once.
   [[nodiscard]] GpuEvent look(int64_t iter);
 
  private:

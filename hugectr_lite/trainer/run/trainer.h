@@ -162,7 +162,6 @@ class Trainer {
   // The counters alone, of all layers together: of their fastest tiers.
   [[nodiscard]] embedding::RowCacheCounts moved_rows() const;
   // Returns what all ranks have sent each other in training since start(). REQUIRES several ranks.
-  // REQUIRES several ranks.
   TrafficReport traffic();
 
   [[nodiscard]] const config::TrainConfig& config() const { return config_; }
